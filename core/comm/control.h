@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <hora/status.h>
+
+#include <chrono>
+#include <cstddef>
+#include <functional>
+#include <optional>
+#include <span>
+#include <vector>
+
+namespace hora {
+
+using Clock = std::chrono::steady_clock;
+using TimePoint = Clock::time_point;
+using Bytes = std::vector<std::byte>;
+
+/// A small message, or the news that its sender is gone. A value.
+struct Letter {
+  int from = 0;
+  Bytes bytes;  ///< empty: `from` is gone, and `loss` says how it was noticed
+  Status loss;
+};
+
+/// Small messages between ranks: how they agree, and how they learn that one is gone. Letters of one sender arrive
+/// in order; any rank may write to rank 0 and rank 0 to any rank (a star: every rank hears rank 0, rank 0 hears
+/// all). A death is a letter: each survivor gets exactly one for the first rank that is lost.
+///
+/// Implementations own their I/O; `send` and `receive` are *engine only*, the rest is *thread-safe*.
+class Control {
+ public:
+  virtual ~Control() = default;
+
+  [[nodiscard]] virtual int rank() const = 0;
+  [[nodiscard]] virtual int size() const = 0;
+
+  /// Queues a letter and returns; never blocks on the reader. `bytes` is not empty. A letter to a lost rank vanishes.
+  virtual void send(int to, std::span<const std::byte> bytes) = 0;
+
+  /// The next letter. Nothing: the deadline passed, or `wake` was called since the last return.
+  virtual std::optional<Letter> receive(TimePoint deadline) = 0;
+
+  /// Makes the current or the next `receive` return. Does not block; usable from any thread.
+  virtual void wake() = 0;
+
+  /// Tells every rank that this one fails, and why: they get a letter of loss with this status.
+  virtual void fail(const Status& why) = 0;
+
+  /// `notice` runs once, on the I/O thread, as soon as a rank is lost, also while the engine is blocked elsewhere.
+  /// It must only do what is thread-safe (Collective::abort). Set before the engine starts; pass {} to clear it,
+  /// which waits for a running one.
+  virtual void on_loss(std::function<void(const Status&)> notice) = 0;
+};
+
+}  // namespace hora

@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "core/comm/collective.h"
+#include "core/device/stream.h"
+
+#include <memory>
+
+namespace hora {
+
+/// One device's way to the other ranks: where its work is ordered, and how its buffers move.
+struct Lane {
+  std::unique_ptr<Stream> stream;
+  std::unique_ptr<Collective> collective;
+};
+
+}  // namespace hora

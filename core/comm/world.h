@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "core/comm/control.h"
+#include "core/comm/lane.h"
+
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace hora {
+
+/// One rank as the others know it: what error messages say of it. A value.
+struct Member {
+  int rank = 0;
+  int pid = 0;
+  std::string host;
+};
+
+/// All ranks of a job, connected. What `connect` makes and a Runtime owns.
+struct World {
+  std::string job;              ///< eight hexadecimal digits, the same on all ranks
+  std::vector<Member> members;  ///< by rank
+  std::unique_ptr<Control> control;
+  Lane lane;
+};
+
+}  // namespace hora

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string_view>
+
+namespace hora {
+
+/// The element types that Hora moves and reduces. The numbers travel between ranks: append only.
+enum class DType : std::uint8_t { uint8, int8, int16, int32, int64, float16, bfloat16, float32, float64, boolean };
+inline constexpr int kDTypes = 10;
+
+/// How elements of several ranks become one. float16 and bfloat16 are summed in float32 and rounded once.
+/// boolean: `sum` and `max` mean *or*, `product` and `min` mean *and*; there is no average.
+/// Integer averages are truncated toward zero. The numbers travel between ranks: append only.
+enum class ReduceOp : std::uint8_t { average, sum, min, max, product };
+inline constexpr int kReduceOps = 5;
+
+/// The size of one element, in bytes.
+[[nodiscard]] std::size_t size_of(DType dtype);
+
+/// "float32", "bool", ...: NumPy's and PyTorch's names.
+[[nodiscard]] std::string_view name(DType dtype);
+[[nodiscard]] std::string_view name(ReduceOp op);
+
+/// The dtype of that name, or nothing.
+[[nodiscard]] std::optional<DType> dtype_named(std::string_view name);
+
+[[nodiscard]] constexpr bool is_float(DType dtype) {
+  return dtype >= DType::float16 && dtype <= DType::float64;
+}
+
+}  // namespace hora
