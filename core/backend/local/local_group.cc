@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/backend/local/local_group.h"
+
+#include "core/backend/local/meeting.h"
+#include "core/backend/local/post_office.h"
+#include "core/device/host_stream.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <array>
+#include <random>
+
+namespace hora {
+
+struct LocalGroup::Parts {
+  explicit Parts(int size)
+      : office(std::make_shared<PostOffice>(size)), meeting(std::make_shared<Meeting>(size)) {}
+
+  std::string job = fmt::format("{:08x}", std::random_device{}());
+  std::shared_ptr<PostOffice> office;
+  std::shared_ptr<Meeting> meeting;
+};
+
+namespace {
+
+std::string host_name() {
+  std::array<char, 256> name{};
+  ::gethostname(name.data(), name.size() - 1);
+  return name.data();
+}
+
+}  // namespace
+
+LocalGroup::LocalGroup(int size) : parts_(std::make_shared<Parts>(size)) {}
+LocalGroup::~LocalGroup() = default;
+
+World LocalGroup::join(int rank) {
+  World world;
+  world.job = parts_->job;
+  for (int member = 0; member < parts_->office->size(); ++member) {
+    world.members.push_back({member, ::getpid(), host_name()});
+  }
+  world.control = make_local_control(parts_->office, rank);
+  world.lane = {make_host_stream(), make_local_collective(parts_->meeting, rank)};
+  return world;
+}
+
+void LocalGroup::lose(int rank, const std::string& how) {
+  parts_->office->lose(rank, {Code::aborted, fmt::format("rank {} is gone: {}", rank, how)});
+}
+
+}  // namespace hora

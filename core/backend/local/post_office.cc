@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/backend/local/post_office.h"
+
+#include <fmt/format.h>
+
+#include <memory>
+#include <utility>
+
+namespace hora {
+
+void PostOffice::put(int to, Letter letter) {
+  Box& to_box = box(to);
+  {
+    const std::lock_guard lock(to_box.mutex);
+    to_box.letters.push_back(std::move(letter));
+  }
+  to_box.arrival.notify_one();
+}
+
+std::optional<Letter> PostOffice::take(int rank, TimePoint deadline) {
+  Box& own = box(rank);
+  std::unique_lock lock(own.mutex);
+  const auto news = [&own] { return !own.letters.empty() || own.woken; };
+  if (deadline == TimePoint::max()) {
+    own.arrival.wait(lock, news);
+  } else {
+    own.arrival.wait_until(lock, deadline, news);
+  }
+  own.woken = false;
+  if (own.letters.empty()) return std::nullopt;
+  Letter letter = std::move(own.letters.front());
+  own.letters.pop_front();
+  return letter;
+}
+
+void PostOffice::wake(int rank) {
+  Box& own = box(rank);
+  {
+    const std::lock_guard lock(own.mutex);
+    own.woken = true;
+  }
+  own.arrival.notify_one();
+}
+
+void PostOffice::on_loss(int rank, std::function<void(const Status&)> notice) {
+  Box& own = box(rank);
+  const std::lock_guard lock(own.mutex);
+  own.notice = std::move(notice);
+}
+
+void PostOffice::lose(int lost, const Status& status) {
+  for (int rank = 0; rank < size(); ++rank) {
+    if (rank == lost) continue;
+    Box& other = box(rank);
+    {
+      const std::lock_guard lock(other.mutex);
+      if (std::exchange(other.bereaved, true)) continue;
+      other.letters.push_back({lost, {}, status});
+      if (other.notice) other.notice(status);
+    }
+    other.arrival.notify_one();
+  }
+}
+
+namespace {
+
+class LocalControl final : public Control {
+ public:
+  LocalControl(std::shared_ptr<PostOffice> office, int rank) : office_(std::move(office)), rank_(rank) {}
+
+  [[nodiscard]] int rank() const override { return rank_; }
+  [[nodiscard]] int size() const override { return office_->size(); }
+  void send(int to, std::span<const std::byte> bytes) override {
+    office_->put(to, {rank_, Bytes(bytes.begin(), bytes.end()), {}});
+  }
+  std::optional<Letter> receive(TimePoint deadline) override { return office_->take(rank_, deadline); }
+  void wake() override { office_->wake(rank_); }
+  void fail(const Status& why) override {
+    office_->lose(rank_, {Code::aborted, fmt::format("rank {} failed: {}", rank_, why.message)});
+  }
+  void on_loss(std::function<void(const Status&)> notice) override { office_->on_loss(rank_, std::move(notice)); }
+
+ private:
+  std::shared_ptr<PostOffice> office_;
+  int rank_;
+};
+
+}  // namespace
+
+std::unique_ptr<Control> make_local_control(std::shared_ptr<PostOffice> office, int rank) {
+  return std::make_unique<LocalControl>(std::move(office), rank);
+}
+
+}  // namespace hora

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "core/comm/control.h"
+
+#include <condition_variable>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <vector>
+
+namespace hora {
+
+/// The letters between ranks that are threads: one box per rank, each with its own lock. No lock is taken while
+/// another is held, so there is no order to get wrong. Thread-safe.
+class PostOffice {
+ public:
+  explicit PostOffice(int size) : boxes_(static_cast<std::size_t>(size)) {}
+
+  void put(int to, Letter letter);
+  std::optional<Letter> take(int rank, TimePoint deadline);
+  void wake(int rank);
+  void on_loss(int rank, std::function<void(const Status&)> notice);
+  /// Puts the letter of loss into every box but the lost rank's. Only the first loss counts.
+  void lose(int lost, const Status& status);
+
+  [[nodiscard]] int size() const { return static_cast<int>(boxes_.size()); }
+
+ private:
+  struct Box {
+    std::mutex mutex;
+    std::condition_variable arrival;
+    std::deque<Letter> letters;
+    bool woken = false;
+    bool bereaved = false;
+    std::function<void(const Status&)> notice;  // runs under the lock, so that clearing it waits for a running one
+  };
+  Box& box(int rank) { return boxes_[static_cast<std::size_t>(rank)]; }
+
+  std::vector<Box> boxes_;
+};
+
+/// `rank`'s view of the office.
+std::unique_ptr<Control> make_local_control(std::shared_ptr<PostOffice> office, int rank);
+
+}  // namespace hora

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "core/negotiate/message.h"
+
+#include <list>
+#include <string>
+#include <unordered_map>
+
+namespace hora {
+
+/// What has been decided before, so that a repeated step needs numbers and not names.
+///
+/// Every rank feeds its schedule with the same verdicts in the same order, so all schedules are equal: the same
+/// decision has the same number on every rank, and the same ones are forgotten. A number is never given twice. One
+/// decision a name is kept, and `capacity` in all; the one not used for longest goes first. *Engine only.*
+class Schedule {
+ public:
+  explicit Schedule(std::size_t capacity = 8192) : capacity_(capacity) {}
+
+  struct Learned {
+    DecisionId id = 0;
+    DecisionId forgotten = 0;  ///< 0: none
+  };
+  /// Gives a decision (that is ok) its number. The name's former decision is forgotten, else perhaps the oldest one.
+  Learned learn(const Decision& decision);
+  /// The decision of this number, which becomes the one used last; nullptr if forgotten or never given.
+  const Decision* use(DecisionId id);
+  /// The number of this name's decision, if it is known.
+  [[nodiscard]] const DecisionId* find(const std::string& name) const;
+  [[nodiscard]] bool knows(DecisionId id) const { return decisions_.contains(id); }
+
+ private:
+  struct Known {
+    Decision decision;
+    std::list<DecisionId>::iterator age;
+  };
+  void forget(DecisionId id);
+
+  std::size_t capacity_;
+  DecisionId next_ = 1;
+  std::unordered_map<DecisionId, Known> decisions_;
+  std::unordered_map<std::string, DecisionId> by_name_;
+  std::list<DecisionId> ages_;  // the longest unused first
+};
+
+}  // namespace hora
