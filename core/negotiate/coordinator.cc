@@ -180,4 +180,8 @@ std::vector<Coordinator::Waiting> Coordinator::waiting(TimePoint since) const {
   return all;
 }
 
+TimePoint Coordinator::oldest() const {
+  return ages_.empty() ? TimePoint::max() : pending_.at(ages_.front()).since;
+}
+
 }  // namespace hora

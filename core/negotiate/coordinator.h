@@ -38,7 +38,8 @@ class Coordinator {
   };
   /// Those asked for at or before `since`, the oldest first.
   [[nodiscard]] std::vector<Waiting> waiting(TimePoint since) const;
-  [[nodiscard]] bool idle() const { return pending_.empty(); }
+  /// When the one that has waited longest was first asked for; TimePoint::max() if none waits.
+  [[nodiscard]] TimePoint oldest() const;
 
  private:
   /// What the ranks have asked for under one name: by number or in full.

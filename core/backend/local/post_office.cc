@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 
 #include <memory>
-#include <utility>
 
 namespace hora {
 
@@ -46,6 +45,7 @@ void PostOffice::on_loss(int rank, std::function<void(const Status&)> notice) {
   Box& own = box(rank);
   const std::lock_guard lock(own.mutex);
   own.notice = std::move(notice);
+  if (own.notice && own.loss) own.notice(*own.loss);
 }
 
 void PostOffice::lose(int lost, const Status& status) {
@@ -54,7 +54,8 @@ void PostOffice::lose(int lost, const Status& status) {
     Box& other = box(rank);
     {
       const std::lock_guard lock(other.mutex);
-      if (std::exchange(other.bereaved, true)) continue;
+      if (other.loss) continue;
+      other.loss = status;
       other.letters.push_back({lost, {}, status});
       if (other.notice) other.notice(status);
     }

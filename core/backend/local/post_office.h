@@ -34,7 +34,7 @@ class PostOffice {
     std::condition_variable arrival;
     std::deque<Letter> letters;
     bool woken = false;
-    bool bereaved = false;
+    std::optional<Status> loss;
     std::function<void(const Status&)> notice;  // runs under the lock, so that clearing it waits for a running one
   };
   Box& box(int rank) { return boxes_[static_cast<std::size_t>(rank)]; }

@@ -5,6 +5,8 @@
 #include <hora/dtype.h>
 #include <hora/status.h>
 
+#include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -63,6 +65,8 @@ class Handle {
 
   /// Whether `wait` would return at once.
   [[nodiscard]] bool poll() const;
+  /// Blocks until the operation has ended or the time is over; whether it has ended.
+  [[nodiscard]] bool wait_for(std::chrono::milliseconds time) const;
   /// Blocks until the operation has ended. Throws Error with its status unless that is ok.
   const Result& wait() const;
 
@@ -104,8 +108,9 @@ class Runtime {
   [[nodiscard]] std::shared_ptr<std::byte> allocate(std::size_t bytes);
 
   /// Leaves the job: waits until every rank has called it, and ends what is still pending with Error(aborted).
-  /// Idempotent.
-  void shutdown();
+  /// Other ranks that wait for a tensor of this one get an error that says `reason`, e.g. the text of the exception
+  /// that ends this program; empty: the ordinary end. Idempotent.
+  void shutdown(const std::string& reason = {});
 
  private:
   struct Parts;

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "core/comm/lane.h"
+
+#include <cstddef>
+#include <memory>
+#include <span>
+#include <vector>
+
+namespace hora {
+
+/// A tensor's elements as the allreduce sees them: in `dtype` at the owner, in `wire` between the ranks. A value.
+struct Piece {
+  const void* input = nullptr;
+  void* output = nullptr;
+  std::size_t count = 0;
+};
+
+/// Reduces pieces over a lane, and converts and gathers them on the way as far as that is needed. Owns one wire
+/// buffer, in the lane's fastest memory, that is made at first use.
+///
+/// Without compression a piece is reduced where it lies, unless it is small and outside that memory: then it visits
+/// the wire buffer. With compression every piece does, cast in the same pass, one buffer full at a time; how much
+/// that is depends on nothing but counts, so all ranks cut alike. *Engine only.*
+class Packer {
+ public:
+  /// `threshold`: bytes that travel together at the most, equal on all ranks.
+  Packer(Lane& lane, std::size_t threshold) : lane_(lane), threshold_(threshold) {}
+
+  /// The pieces have `dtype`; `reduction.dtype` is that of the wire.
+  void allreduce(std::span<const Piece> pieces, DType dtype, const Reduction& reduction);
+
+ private:
+  void reduce_where_it_lies(std::span<const Piece> pieces, const Reduction& reduction);
+  void reduce_compressed(std::span<const Piece> pieces, DType dtype, const Reduction& reduction);
+  std::byte* buffer(std::size_t bytes);
+
+  Lane& lane_;
+  std::size_t threshold_;
+  std::shared_ptr<std::byte> buffer_;
+  std::size_t buffer_bytes_ = 0;
+};
+
+}  // namespace hora

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/fuse/plan.h"
+
+namespace hora {
+namespace {
+
+constexpr std::size_t kCacheLine = 64;
+
+bool fusible(const Decision& decision) {
+  return decision.status.ok() && decision.contributed && decision.request.operation == Operation::allreduce;
+}
+
+bool same_kind(const Request& a, const Request& b) {
+  return a.dtype == b.dtype && a.wire == b.wire && a.op == b.op && a.prescale == b.prescale &&
+         a.postscale == b.postscale;
+}
+
+/// A batch that may still grow.
+struct Open {
+  std::size_t batch = 0;
+  std::size_t bytes = 0;
+  const Request* kind = nullptr;
+};
+
+}  // namespace
+
+std::size_t wire_bytes(const Request& request) {
+  const auto bytes = static_cast<std::size_t>(elements(request.shape, request.wire)) * size_of(request.wire);
+  return (bytes + kCacheLine - 1) / kCacheLine * kCacheLine;
+}
+
+std::vector<Batch> plan(std::span<const Decision> decisions, std::size_t threshold) {
+  std::vector<Batch> batches;
+  std::vector<Open> open;  // at most one a kind
+  for (std::size_t i = 0; i < decisions.size(); ++i) {
+    const Decision& decision = decisions[i];
+    if (!decision.status.ok()) continue;
+    if (!fusible(decision)) {
+      batches.push_back({{i}});
+      continue;
+    }
+    const std::size_t bytes = wire_bytes(decision.request);
+    auto mate = open.begin();
+    while (mate != open.end() && !same_kind(*mate->kind, decision.request)) ++mate;
+    const bool fresh = mate == open.end();
+    if (fresh) mate = open.insert(open.end(), Open{});
+    if (fresh || mate->bytes + bytes > threshold) {
+      *mate = {batches.size(), 0, &decision.request};
+      batches.emplace_back();
+    }
+    batches[mate->batch].decisions.push_back(i);
+    mate->bytes += bytes;
+  }
+  return batches;
+}
+
+}  // namespace hora

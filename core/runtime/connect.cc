@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/runtime/connect.h"
+
+#include "core/backend/local/local_group.h"
+#include "core/backend/shm/connect_shm.h"
+#include "core/backend/tcp/tcp_collective.h"
+#include "core/backend/tcp/tcp_control.h"
+#include "core/base/bytes.h"
+#include "core/base/log.h"
+#include "core/comm/exchange.h"
+#include "core/device/host_stream.h"
+
+#include <fmt/format.h>
+
+namespace hora {
+namespace {
+
+/// What rank 0 says counts: ranks that cut tensors differently would mix them up.
+void agree_on_knobs(Config& config, Control& control, TimePoint deadline) {
+  Writer mine;
+  mine.u64(config.fusion_threshold).u8(config.peer_memory ? 1 : 0).string(config.cpu_operations);
+  const auto all = exchange(control, mine.take(), deadline);
+  Reader in(all.front());
+  config.fusion_threshold = in.u64();
+  config.peer_memory = in.boolean();
+  config.cpu_operations = in.string(16);
+  in.finish();
+}
+
+std::unique_ptr<Collective> connect_collective(const Config& config, Control& control, TimePoint deadline) {
+  if (config.cpu_operations != "tcp") {
+    auto collective = connect_shm(control, config.secret, config, deadline);
+    if (collective) return collective;
+    if (config.cpu_operations == "shm") {
+      throw Error(Code::unavailable, "HORA_CPU_OPERATIONS=shm, but not all ranks can share memory: they run on several "
+                                     "hosts or in several containers; use auto or tcp");
+    }
+  }
+  return connect_tcp(control, config.secret, config, deadline);
+}
+
+}  // namespace
+
+World connect(Config& config) {
+  if (config.size == 1) return LocalGroup(1).join(0);
+  const TimePoint deadline = Clock::now() + config.start_timeout;
+  World world = connect_tcp_control(config, deadline);
+  agree_on_knobs(config, *world.control, deadline);
+  world.lane = {make_host_stream(), connect_collective(config, *world.control, deadline)};
+  return world;
+}
+
+}  // namespace hora

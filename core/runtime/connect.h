@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "core/comm/world.h"
+
+#include <hora/config.h>
+
+namespace hora {
+
+/// Meets the other ranks and picks the fastest way to each: the only place that knows which backends there are. Knobs
+/// that all ranks must agree on become rank 0's in `config`. Throws Error(timeout), (unavailable), (invalid_argument).
+World connect(Config& config);
+
+}  // namespace hora

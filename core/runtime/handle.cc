@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/runtime/handle.h"
+
+namespace hora {
+
+void Handle::State::set(Result value) {
+  {
+    const std::lock_guard lock(mutex);
+    result = std::move(value);
+  }
+  ready.notify_all();
+}
+
+bool Handle::poll() const {
+  const std::lock_guard lock(state_->mutex);
+  return state_->result.has_value();
+}
+
+bool Handle::wait_for(std::chrono::milliseconds time) const {
+  std::unique_lock lock(state_->mutex);
+  return state_->ready.wait_for(lock, time, [this] { return state_->result.has_value(); });
+}
+
+const Result& Handle::wait() const {
+  std::unique_lock lock(state_->mutex);
+  state_->ready.wait(lock, [this] { return state_->result.has_value(); });
+  const Result& result = *state_->result;
+  if (!result.status.ok()) throw Error(result.status);
+  return result;
+}
+
+}  // namespace hora

@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <hora/hora.h>
+
+#include "core/base/log.h"
+#include "core/runtime/admission.h"
+#include "core/runtime/connect.h"
+#include "core/runtime/loop.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <exception>
+#include <thread>
+
+namespace hora {
+namespace {
+
+LogLevel level_named(const std::string& name) {
+  if (name == "error") return LogLevel::error;
+  if (name == "info") return LogLevel::info;
+  return name == "debug" ? LogLevel::debug : LogLevel::warning;
+}
+
+}  // namespace
+
+/// In the order in which each needs those above it; the thread is last, so that everything it uses outlives it.
+struct Runtime::Parts {
+  Parts(World connected, const Config& settings)
+      : config(settings), world(std::move(connected)), loop(world, config, table), thread([this] { loop.run(); }) {}
+  Parts(const Parts&) = delete;
+  Parts& operator=(const Parts&) = delete;
+  ~Parts() {
+    if (thread.joinable()) thread.join();
+  }
+
+  void check_process() const {
+    if (::getpid() == owner) return;
+    throw Error(Code::unavailable, fmt::format("this process (pid {}) was forked from the rank (pid {}) and is none: "
+                                               "only the rank itself can use Hora", ::getpid(), owner));
+  }
+
+  Config config;
+  World world;
+  TensorTable table;
+  Loop loop;
+  std::mutex shutdown_mutex;
+  pid_t owner = ::getpid();
+  std::thread thread;
+};
+
+Runtime::Runtime(const Config& config) {
+  Config agreed = config;
+  set_log(level_named(config.log_level), config.rank);
+  World world = connect(agreed);
+  parts_ = std::make_unique<Parts>(std::move(world), agreed);
+}
+
+Runtime::Runtime(World world, const Config& config) : parts_(std::make_unique<Parts>(std::move(world), config)) {}
+
+Runtime::Runtime(Runtime&&) noexcept = default;
+Runtime& Runtime::operator=(Runtime&& other) noexcept {
+  const Runtime former(std::move(*this));  // leaves its job, if it has one
+  parts_ = std::move(other.parts_);
+  return *this;
+}
+
+Runtime::~Runtime() {
+  if (!parts_) return;
+  if (::getpid() != parts_->owner) {
+    static_cast<void>(parts_.release());  // a forked child's copy: its thread does not exist, its sockets are not its own
+    return;
+  }
+  shutdown(std::uncaught_exceptions() > 0 ? "an exception ended it" : "");
+}
+
+int Runtime::rank() const { return parts_->world.control->rank(); }
+int Runtime::size() const { return parts_->world.control->size(); }
+int Runtime::local_rank() const { return parts_->config.local_rank; }
+int Runtime::local_size() const { return parts_->config.local_size; }
+int Runtime::cross_rank() const { return parts_->config.cross_rank; }
+int Runtime::cross_size() const { return parts_->config.cross_size; }
+
+Handle Runtime::submit(Entry entry) {
+  parts_->check_process();
+  Request request = admit(entry, size());
+  Handle handle = parts_->table.put(std::move(entry), std::move(request), Clock::now());
+  parts_->world.control->wake();
+  return handle;
+}
+
+std::shared_ptr<std::byte> Runtime::allocate(std::size_t bytes) {
+  parts_->check_process();
+  return parts_->world.lane.collective->allocate(bytes);
+}
+
+void Runtime::shutdown(const std::string& reason) {
+  parts_->check_process();
+  const std::lock_guard lock(parts_->shutdown_mutex);
+  if (!parts_->thread.joinable()) return;
+  parts_->loop.leave(reason);
+  parts_->thread.join();
+}
+
+const char* version() { return HORA_VERSION; }
+
+}  // namespace hora

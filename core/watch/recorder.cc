@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/watch/recorder.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+
+namespace hora {
+namespace {
+
+std::string quoted(const std::string& text) {
+  std::string out = "\"";
+  for (const char c : text) {
+    if (c == '"' || c == '\\') {
+      out += '\\';
+      out += c;
+    } else if (static_cast<unsigned char>(c) < 0x20) {
+      out += fmt::format("\\u{:04x}", static_cast<unsigned>(static_cast<unsigned char>(c)));
+    } else {
+      out += c;
+    }
+  }
+  return out + '"';
+}
+
+double seconds_before(TimePoint instant, TimePoint now) {
+  return std::chrono::duration<double>(now - instant).count();
+}
+
+std::string what(const Record& record, TimePoint now) {
+  return fmt::format(R"("name":{},"operation":"{}","dtype":"{}","shape":[{}],"submitted":{:.6f})", quoted(record.name),
+                     name(record.operation), name(record.dtype), fmt::join(record.shape, ","),
+                     seconds_before(record.submitted, now));
+}
+
+std::string finished(const Record& record, TimePoint now) {
+  return fmt::format(R"({{{},"decided":{:.6f},"started":{:.6f},"finished":{:.6f},"status":"{}"}})", what(record, now),
+                     seconds_before(record.decided, now), seconds_before(record.started, now),
+                     seconds_before(record.finished, now), name(record.code));
+}
+
+}  // namespace
+
+void Recorder::add(Record record) {
+  if (ring_.size() < capacity_) {
+    ring_.push_back(std::move(record));
+    return;
+  }
+  ring_[next_] = std::move(record);
+  next_ = (next_ + 1) % capacity_;
+}
+
+std::vector<Record> Recorder::records() const {
+  std::vector<Record> all = ring_;
+  std::rotate(all.begin(), all.begin() + static_cast<std::ptrdiff_t>(next_), all.end());
+  return all;
+}
+
+std::string to_json(const Dump& dump) {
+  std::vector<std::string> records;
+  for (const auto& record : dump.records) records.push_back(finished(record, dump.now));
+  std::vector<std::string> pending;
+  for (const auto& record : dump.pending) pending.push_back("{" + what(record, dump.now) + "}");
+  return fmt::format(
+      "{{\"job\":{},\"rank\":{},\"size\":{},\"pid\":{},\"host\":{},\n\"status\":\"{}\",\"message\":{},\n"
+      "\"pending\":[\n{}],\n\"finished\":[\n{}]}}\n",
+      quoted(dump.job), dump.member.rank, dump.size, dump.member.pid, quoted(dump.member.host), name(dump.why.code),
+      quoted(dump.why.message), fmt::join(pending, ",\n"), fmt::join(records, ",\n"));
+}
+
+std::string write_dump(const Dump& dump, const std::string& directory) {
+  const std::string path = fmt::format("{}/rank{}.json", directory, dump.member.rank);
+  const auto fail = [](const std::string& where) {
+    throw Error(Code::unavailable, fmt::format("cannot write {}: {}", where, std::strerror(errno)));
+  };
+  if (::mkdir(directory.c_str(), 0700) != 0) {
+    struct stat found {};
+    if (errno != EEXIST || ::lstat(directory.c_str(), &found) != 0) fail(directory);
+    errno = ENOTDIR;  // a link in a shared temporary directory may be a stranger's
+    if (!S_ISDIR(found.st_mode)) fail(directory);
+  }
+  std::ofstream file(path);
+  file << to_json(dump);
+  file.close();
+  if (!file) fail(path);
+  return path;
+}
+
+}  // namespace hora

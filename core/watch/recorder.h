@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "core/comm/world.h"
+
+#include <hora/hora.h>
+
+#include <string>
+#include <vector>
+
+namespace hora {
+
+/// One operation's four instants. A value.
+struct Record {
+  std::string name;
+  Operation operation = Operation::allreduce;
+  DType dtype = DType::float32;
+  std::vector<std::int64_t> shape;
+  TimePoint submitted;
+  TimePoint decided;   ///< all ranks have asked for it
+  TimePoint started;   ///< its batch begins to move
+  TimePoint finished;
+  Code code = Code::ok;
+};
+
+/// The last operations of this rank, kept in a ring, to be written down when the run fails. *Engine only.*
+class Recorder {
+ public:
+  explicit Recorder(std::size_t capacity = 2000) : capacity_(capacity) {}
+
+  void add(Record record);
+  /// Those that are kept, the oldest first.
+  [[nodiscard]] std::vector<Record> records() const;
+
+ private:
+  std::size_t capacity_;
+  std::vector<Record> ring_;
+  std::size_t next_ = 0;
+};
+
+/// What a rank knew when its run failed: who it is, why, what it had done, and what was still waiting.
+struct Dump {
+  std::string job;
+  Member member;
+  int size = 1;
+  Status why;
+  std::vector<Record> records;  ///< finished operations, the oldest first
+  std::vector<Record> pending;  ///< submitted and not finished; only name, operation, dtype, shape, submitted count
+  TimePoint now;
+};
+
+/// The dump as one JSON object; instants are seconds before the failure.
+[[nodiscard]] std::string to_json(const Dump& dump);
+
+/// Writes `<directory>/rank<k>.json`, making the directory if needed (mode 0700), and returns the path. Throws
+/// Error(unavailable) with the path and the system's reason.
+std::string write_dump(const Dump& dump, const std::string& directory);
+
+}  // namespace hora

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/watch/stalls.h"
+
+#include "core/negotiate/agreement.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace hora {
+
+TimePoint Stalls::next(const Coordinator& coordinator) const {
+  const TimePoint oldest = coordinator.oldest();
+  if (patience_.count() == 0 || oldest == TimePoint::max()) return TimePoint::max();
+  return std::max(oldest, checked_) + patience_;
+}
+
+std::vector<std::string> Stalls::check(const Coordinator& coordinator, TimePoint now) {
+  std::vector<std::string> warnings;
+  if (now < next(coordinator)) return warnings;
+  checked_ = now;
+  for (const auto& waiting : coordinator.waiting(now - patience_)) warnings.push_back(describe(waiting, now));
+  return warnings;
+}
+
+std::string Stalls::describe(const Coordinator::Waiting& waiting, TimePoint now) const {
+  std::vector<std::string> missing;
+  for (const int rank : waiting.missing) {
+    const Member& member = members_[static_cast<std::size_t>(rank)];
+    missing.push_back(fmt::format("rank {} (pid {} on {})", rank, member.pid, member.host));
+  }
+  const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(now - waiting.since).count();
+  return fmt::format("'{}' has been waiting for {} s: {} asked for it, missing: {}", waiting.name, seconds,
+                     describe_ranks(waiting.asked), fmt::join(missing, ", "));
+}
+
+}  // namespace hora
