@@ -94,16 +94,16 @@ Decision agree(std::span<const Request* const> requests) {
 }
 
 std::string describe_ranks(const std::vector<int>& ranks) {
-  std::vector<std::string> parts;
-  for (std::size_t i = 0; i < ranks.size();) {
-    std::size_t last = i;
+  if (ranks.size() == 1) return fmt::format("rank {}", ranks.front());
+  if (ranks.size() == 2) return fmt::format("ranks {} and {}", ranks.front(), ranks.back());
+  std::vector<std::string> runs;
+  for (std::size_t first = 0; first < ranks.size();) {
+    std::size_t last = first;
     while (last + 1 < ranks.size() && ranks[last + 1] == ranks[last] + 1) ++last;
-    parts.push_back(last == i ? fmt::to_string(ranks[i])
-                              : fmt::format("{}{}{}", ranks[i], last == i + 1 ? " and " : "-", ranks[last]));
-    i = last + 1;
+    runs.push_back(first == last ? fmt::to_string(ranks[first]) : fmt::format("{}-{}", ranks[first], ranks[last]));
+    first = last + 1;
   }
-  if (parts.size() == 2 && ranks.size() == 2) return fmt::format("ranks {} and {}", parts[0], parts[1]);
-  return fmt::format("{} {}", ranks.size() == 1 ? "rank" : "ranks", fmt::join(parts, ", "));
+  return fmt::format("ranks {}", fmt::join(runs, ", "));
 }
 
 }  // namespace hora

@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <hora/config.h>
+#include <hora/status.h>
+
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <map>
+#include <string>
+
+namespace hora {
+namespace {
+
+/// Sets variables for the time of a test.
+class Environment {
+ public:
+  explicit Environment(std::map<std::string, std::string> variables) : variables_(std::move(variables)) {
+    for (const auto& [name, value] : variables_) ::setenv(name.c_str(), value.c_str(), 1);
+  }
+  ~Environment() {
+    for (const auto& [name, value] : variables_) ::unsetenv(name.c_str());
+  }
+  Environment(const Environment&) = delete;
+  Environment& operator=(const Environment&) = delete;
+
+ private:
+  std::map<std::string, std::string> variables_;
+};
+
+std::string refusal(std::map<std::string, std::string> variables) {
+  const Environment environment(std::move(variables));
+  try {
+    static_cast<void>(Config::from_environment());
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), Code::invalid_argument);
+    return error.what();
+  }
+  return "";
+}
+
+TEST(Config, IsOneRankWithoutALauncher) {
+  const Config config = Config::from_environment();
+  EXPECT_EQ(config.rank, 0);
+  EXPECT_EQ(config.size, 1);
+  EXPECT_EQ(config.cpu_operations, "auto");
+}
+
+TEST(Config, ReadsEveryKnob) {
+  const Environment environment({{"HORA_FUSION_THRESHOLD", "1000"},
+                                 {"HORA_START_TIMEOUT", "1.5"},
+                                 {"HORA_CPU_OPERATIONS", "tcp"},
+                                 {"HORA_PEER_MEMORY", "0"},
+                                 {"HORA_STALL_WARNING_TIME", "0"},
+                                 {"HORA_LOG_LEVEL", "debug"},
+                                 {"HORA_ARENA_SIZE", "4096"},
+                                 {"HORA_DUMP_DIR", "dumps"}});
+  const Config config = Config::from_environment();
+  EXPECT_EQ(config.fusion_threshold, 1000u);
+  EXPECT_EQ(config.start_timeout.count(), 1500);
+  EXPECT_EQ(config.cpu_operations, "tcp");
+  EXPECT_FALSE(config.peer_memory);
+  EXPECT_EQ(config.stall_warning_time.count(), 0);
+  EXPECT_EQ(config.log_level, "debug");
+  EXPECT_EQ(config.arena_size, 4096u);
+  EXPECT_EQ(config.dump_directory, "dumps");
+}
+
+TEST(Config, NamesTheVariableTheValueAndWhatIsAccepted) {
+  EXPECT_EQ(refusal({{"HORA_FUSION_THRESHOLD", "64MB"}}),
+            "HORA_FUSION_THRESHOLD='64MB': expected a whole number from 1 to 9223372036854775807");
+  EXPECT_EQ(refusal({{"HORA_CPU_OPERATIONS", "gloo"}}), "HORA_CPU_OPERATIONS='gloo': expected one of auto, shm, tcp");
+  EXPECT_EQ(refusal({{"HORA_START_TIMEOUT", "soon"}}), "HORA_START_TIMEOUT='soon': expected seconds from 0.001 to 10000000");
+  EXPECT_EQ(refusal({{"HORA_SIZE", "-1"}}), "HORA_SIZE='-1': expected a whole number from 1 to 1048576");
+}
+
+TEST(Config, WantsARankBelowTheSize) {
+  EXPECT_EQ(refusal({{"HORA_RANK", "2"}, {"HORA_SIZE", "2"}, {"HORA_SECRET_FD", "9"}}),
+            "HORA_RANK='2': must be less than HORA_SIZE=2");
+}
+
+TEST(Config, TellsWhoStartedRanksWithoutASecretToUseHrun) {
+  const std::string text = refusal({{"HORA_SIZE", "2"}});
+  EXPECT_NE(text.find("start the ranks with hrun"), std::string::npos) << text;
+}
+
+}  // namespace
+}  // namespace hora

@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/negotiate/agreement.h"
+
+#include <gtest/gtest.h>
+
+namespace hora {
+namespace {
+
+Request tensor(std::vector<std::int64_t> shape, Operation operation = Operation::allreduce) {
+  Request request;
+  request.operation = operation;
+  request.name = "layer1.weight";
+  request.shape = std::move(shape);
+  return request;
+}
+
+Decision agree_on(const std::vector<Request>& requests) {
+  std::vector<const Request*> pointers;
+  for (const auto& request : requests) pointers.push_back(&request);
+  return agree(pointers);
+}
+
+TEST(Agree, EqualRequestsMakeADecision) {
+  const auto decision = agree_on({tensor({3}), tensor({3})});
+  EXPECT_TRUE(decision.status.ok());
+  EXPECT_EQ(decision.request, tensor({3}));
+  EXPECT_TRUE(decision.contributed);
+}
+
+TEST(Agree, NamesTensorRanksAndBothShapes) {
+  const auto decision = agree_on({tensor({64, 3, 7, 7}), tensor({64, 3, 5, 5}), tensor({64, 3, 7, 7})});
+  EXPECT_EQ(decision.status.code, Code::mismatch);
+  EXPECT_EQ(decision.status.message, "'layer1.weight': tensor differs between ranks: float32[64,3,7,7] on ranks 0 and "
+                                     "2, float32[64,3,5,5] on rank 1");
+}
+
+TEST(Agree, NamesBothOperations) {
+  const auto decision = agree_on({tensor({3}), tensor({3}, Operation::broadcast)});
+  EXPECT_EQ(decision.status.message,
+            "'layer1.weight': operation differs between ranks: allreduce on rank 0, broadcast on rank 1");
+}
+
+TEST(Agree, NamesDtypesReductionsRootsFactorsAndWires) {
+  auto other = tensor({3});
+  other.dtype = DType::int64;
+  EXPECT_NE(agree_on({tensor({3}), other}).status.message.find("float32[3] on rank 0, int64[3] on rank 1"),
+            std::string::npos);
+  other = tensor({3});
+  other.op = ReduceOp::max;
+  EXPECT_NE(agree_on({tensor({3}), other}).status.message.find("reduction differs between ranks: sum"), std::string::npos);
+  other = tensor({3});
+  other.root = 1;
+  EXPECT_NE(agree_on({tensor({3}), other}).status.message.find("root rank differs between ranks: 0 on rank 0, 1 on"),
+            std::string::npos);
+  other = tensor({3});
+  other.prescale = 0.5;
+  EXPECT_NE(agree_on({tensor({3}), other}).status.message.find("prescale factor differs"), std::string::npos);
+  other = tensor({3});
+  other.postscale = 0.5;
+  EXPECT_NE(agree_on({tensor({3}), other}).status.message.find("postscale factor differs"), std::string::npos);
+  other = tensor({3});
+  other.wire = DType::bfloat16;
+  EXPECT_NE(agree_on({tensor({3}), other}).status.message.find("wire dtype differs"), std::string::npos);
+}
+
+TEST(Agree, AllgatherTakesDifferentFirstDimensions) {
+  const auto decision = agree_on({tensor({3, 4}, Operation::allgather), tensor({0, 4}, Operation::allgather),
+                                  tensor({2, 4}, Operation::allgather)});
+  EXPECT_TRUE(decision.status.ok());
+  EXPECT_EQ(decision.rows, (std::vector<std::int64_t>{3, 0, 2}));
+  EXPECT_EQ(decision.request.shape, (std::vector<std::int64_t>{5, 4}));
+}
+
+TEST(Agree, AllgatherWantsTheOtherDimensionsEqual) {
+  const auto decision = agree_on({tensor({3, 4}, Operation::allgather), tensor({3, 5}, Operation::allgather)});
+  EXPECT_EQ(decision.status.code, Code::mismatch);
+}
+
+TEST(Agree, AllgatherRefusesMoreRowsThanMemoryCanHold) {
+  const auto decision = agree_on({tensor({std::int64_t{1} << 59}, Operation::allgather),
+                                  tensor({std::int64_t{1} << 59}, Operation::allgather),
+                                  tensor({std::int64_t{1} << 59}, Operation::allgather)});
+  EXPECT_EQ(decision.status.code, Code::mismatch);
+}
+
+TEST(Agree, ATensorThatIsAbsentEverywhereIsNotContributed) {
+  auto absent = tensor({3});
+  absent.absent = true;
+  EXPECT_TRUE(agree_on({absent, tensor({3})}).contributed);
+  EXPECT_FALSE(agree_on({absent, absent}).contributed);
+}
+
+TEST(DescribeRanks, ShortensRuns) {
+  EXPECT_EQ(describe_ranks({3}), "rank 3");
+  EXPECT_EQ(describe_ranks({0, 1}), "ranks 0 and 1");
+  EXPECT_EQ(describe_ranks({0, 2}), "ranks 0 and 2");
+  EXPECT_EQ(describe_ranks({0, 1, 2, 5, 7}), "ranks 0-2, 5, 7");
+}
+
+}  // namespace
+}  // namespace hora

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/negotiate/message.h"
+
+#include <gtest/gtest.h>
+
+namespace hora {
+namespace {
+
+Request request(const std::string& name) {
+  return {Operation::allreduce, name, DType::float32, DType::float16, {64, 3, 7}, ReduceOp::average, 0.5, 2.0, 1, true};
+}
+
+TEST(Ballot, ComesBackAsItWasSent) {
+  const Ballot ballot{7, {1, 2, 3, 9, 10, 200}, {request("a"), request("b")}, true, "ValueError: no"};
+  EXPECT_EQ(decode_ballot(encode(ballot), 2), ballot);
+  EXPECT_EQ(decode_ballot(encode(Ballot{}), 1), Ballot{});
+}
+
+TEST(Ballot, AWholeStepOfRepeatsTakesAFewBytes) {
+  Ballot ballot;
+  for (DecisionId id = 1; id <= 161; ++id) ballot.repeats.push_back(id);
+  EXPECT_LE(encode(ballot).size(), 8u);
+}
+
+TEST(Verdict, ComesBackAsItWasSent) {
+  Verdict verdict;
+  verdict.items.push_back({5, {}});
+  verdict.items.push_back({4, {}});
+  verdict.items.push_back({0, {{}, request("w"), {3, 0, 2}, false}});
+  verdict.items.push_back({0, {{Code::mismatch, "'x': differs"}, request("x"), {}, true}});
+  verdict.end = true;
+  EXPECT_EQ(decode_verdict(encode(verdict), 3), verdict);
+}
+
+TEST(Verdict, AWholeStepOfRepeatsTakesTwoBytesATensor) {
+  Verdict verdict;
+  for (DecisionId id = 1; id <= 100; ++id) verdict.items.push_back({id, {}});
+  EXPECT_LE(encode(verdict).size(), 204u);
+}
+
+TEST(DecodeBallot, RefusesAnEnumeratorThatDoesNotExist) {
+  auto bytes = encode(Ballot{0, {}, {request("a")}, false, ""});
+  for (std::size_t i = 0; i < bytes.size(); ++i) {
+    if (bytes[i] == std::byte{static_cast<unsigned char>(DType::float16)}) bytes[i] = std::byte{99};
+  }
+  EXPECT_THROW(decode_ballot(bytes, 2), Error);
+}
+
+TEST(DecodeBallot, RefusesARootThatIsNoRank) {
+  EXPECT_THROW(decode_ballot(encode(Ballot{0, {}, {request("a")}, false, ""}), 1), Error);
+}
+
+TEST(DecodeBallot, RefusesEveryTruncation) {
+  const auto bytes = encode(Ballot{7, {1, 5}, {request("a")}, true, "why"});
+  for (std::size_t length = 0; length < bytes.size(); ++length) {
+    EXPECT_THROW(decode_ballot(std::span(bytes).first(length), 2), Error) << length;
+  }
+}
+
+TEST(DecodeVerdict, RefusesADecisionWithoutAName) {
+  Verdict verdict;
+  verdict.items.push_back({0, {{}, request("w"), {}, true}});
+  auto bytes = encode(verdict);
+  ASSERT_NO_THROW(decode_verdict(bytes, 2));
+  verdict.items.front().decision.request.name = "ww";
+  EXPECT_THROW(decode_verdict(std::span(bytes).first(4), 2), Error);
+}
+
+TEST(Elements, CountsAndRefusesWhatCannotBe) {
+  EXPECT_EQ(elements({}, DType::float32), 1);
+  EXPECT_EQ(elements({3, 0, 5}, DType::float32), 0);
+  EXPECT_EQ(elements({64, 3, 7, 7}, DType::float32), 9408);
+  EXPECT_THROW(static_cast<void>(elements({-1}, DType::float32)), Error);
+  EXPECT_THROW(static_cast<void>(elements({std::int64_t{1} << 40, std::int64_t{1} << 40}, DType::uint8)), Error);
+  EXPECT_THROW(static_cast<void>(elements({std::int64_t{1} << 61}, DType::float64)), Error);
+}
+
+TEST(Describe, IsDtypeAndShape) { EXPECT_EQ(describe(DType::bfloat16, {2, 3}), "bfloat16[2,3]"); }
+
+}  // namespace
+}  // namespace hora

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/negotiate/schedule.h"
+
+#include <gtest/gtest.h>
+
+namespace hora {
+namespace {
+
+Decision decision(const std::string& name, std::int64_t rows = 1) {
+  Decision decision;
+  decision.request.name = name;
+  decision.request.shape = {rows};
+  return decision;
+}
+
+TEST(Schedule, CallsADecisionByTheNumberItGave) {
+  Schedule schedule;
+  const auto id = schedule.learn(decision("w")).id;
+  ASSERT_NE(schedule.find("w"), nullptr);
+  EXPECT_EQ(*schedule.find("w"), id);
+  ASSERT_NE(schedule.use(id), nullptr);
+  EXPECT_EQ(*schedule.use(id), decision("w"));
+  EXPECT_EQ(schedule.find("v"), nullptr);
+  EXPECT_EQ(schedule.use(id + 1), nullptr);
+}
+
+TEST(Schedule, ForgetsANamesFormerDecision) {
+  Schedule schedule;
+  const auto former = schedule.learn(decision("w", 1)).id;
+  const auto learned = schedule.learn(decision("w", 2));
+  EXPECT_EQ(learned.forgotten, former);
+  EXPECT_FALSE(schedule.knows(former));
+  EXPECT_EQ(*schedule.find("w"), learned.id);
+}
+
+TEST(Schedule, ForgetsTheOneNotUsedForLongestWhenFull) {
+  Schedule schedule(2);
+  const auto a = schedule.learn(decision("a")).id;
+  const auto b = schedule.learn(decision("b")).id;
+  schedule.use(a);
+  EXPECT_EQ(schedule.learn(decision("c")).forgotten, b);
+  EXPECT_TRUE(schedule.knows(a));
+  EXPECT_EQ(schedule.find("b"), nullptr);
+}
+
+TEST(Schedule, NeverGivesANumberTwice) {
+  Schedule schedule(1);
+  const auto a = schedule.learn(decision("a")).id;
+  schedule.learn(decision("b"));
+  EXPECT_NE(schedule.learn(decision("a")).id, a);
+}
+
+}  // namespace
+}  // namespace hora
