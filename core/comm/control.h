@@ -47,8 +47,8 @@ class Control {
   /// Tells every rank that this one fails, and why: they get a letter of loss with this status.
   virtual void fail(const Status& why) = 0;
 
-  /// `notice` runs once, on the I/O thread, as soon as a rank is lost, also while the engine is blocked elsewhere;
-  /// here and at once if one is lost already. It must only do what is thread-safe (Collective::abort). Set before the
+  /// `notice` runs on the I/O thread as soon as a rank is lost, also while the engine is blocked elsewhere; here and at
+  /// once if one is lost already; perhaps twice. It must only do what is thread-safe (Collective::abort). Set before the
   /// engine starts; pass {} to clear it, which waits for a running one.
   virtual void on_loss(std::function<void(const Status&)> notice) = 0;
 };

@@ -15,7 +15,15 @@ struct Member {
   int rank = 0;
   int pid = 0;
   std::string host;
+  std::string pid_space;  ///< equal to ours: `pid` means that process here, too
+
+  bool operator==(const Member&) const = default;
 };
+
+/// "rank 2 (pid 4711 on node7)"
+[[nodiscard]] std::string describe(const Member& member);
+/// "rank 3", "ranks 0 and 7", "ranks 0-2, 7": ascending ranks as messages name them.
+[[nodiscard]] std::string describe_ranks(const std::vector<int>& ranks);
 
 /// All ranks of a job, connected. What `connect` makes and a Runtime owns.
 struct World {

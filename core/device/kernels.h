@@ -12,7 +12,8 @@ namespace hora {
 ///   out = postscale * (op over ranks of (prescale * in)) / divisor
 /// float16 and bfloat16 are computed in float32, float32 in float32, float64 in float64, each with one rounding at
 /// the end; operands are taken in rank order, so the result has the same bits on every path and every CPU.
-/// Integers: a factor other than 1 multiplies in float64 and truncates; `divisor` truncates toward zero.
+/// Integers: sums and products wrap around; a factor other than 1 multiplies in float64, truncates, and keeps to the
+/// dtype's range; `divisor` truncates toward zero. bool: sum and max mean or, product and min mean and.
 /// `op` is never average (that is sum with a divisor). A value.
 struct Reduction {
   DType dtype = DType::float32;
@@ -33,8 +34,9 @@ namespace kernels {
 void reduce(std::span<const void* const> inputs, std::span<void* const> outputs, std::size_t count,
             const Reduction& reduction);
 
-/// to[i] = factor * from[i], between any two of float16, bfloat16, float32, float64, or between equal dtypes.
-void cast(void* to, DType to_dtype, const void* from, DType from_dtype, std::size_t count, double factor = 1.0);
+/// to[i] = from[i], between any two of float16, bfloat16, float32 and float64; one rounding (from float64 to 16 bits
+/// two, by way of float32). No alignment is needed; the memory must not overlap.
+void cast(void* to, DType to_dtype, const void* from, DType from_dtype, std::size_t count);
 
 /// memcpy whose stores bypass the caches: for bytes that another core reads next. Fences before it returns.
 void copy_streaming(void* to, const void* from, std::size_t bytes);

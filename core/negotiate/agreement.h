@@ -14,7 +14,4 @@ namespace hora {
 /// and the ranks: "'w': tensor differs between ranks: float32[4] on ranks 0-2, float32[5] on rank 3". A pure function.
 [[nodiscard]] Decision agree(std::span<const Request* const> requests);
 
-/// "rank 3", "ranks 0 and 7", "ranks 0-2, 7": ascending ranks as messages name them.
-[[nodiscard]] std::string describe_ranks(const std::vector<int>& ranks);
-
 }  // namespace hora

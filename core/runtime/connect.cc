@@ -29,14 +29,14 @@ void agree_on_knobs(Config& config, Control& control, TimePoint deadline) {
 
 std::unique_ptr<Collective> connect_collective(const Config& config, Control& control, TimePoint deadline) {
   if (config.cpu_operations != "tcp") {
-    auto collective = connect_shm(control, config.secret, config, deadline);
+    auto collective = connect_shm(control, config, deadline);
     if (collective) return collective;
     if (config.cpu_operations == "shm") {
       throw Error(Code::unavailable, "HORA_CPU_OPERATIONS=shm, but not all ranks can share memory: they run on several "
                                      "hosts or in several containers; use auto or tcp");
     }
   }
-  return connect_tcp(control, config.secret, config, deadline);
+  return connect_tcp(control, config, deadline);
 }
 
 }  // namespace
@@ -45,8 +45,13 @@ World connect(Config& config) {
   if (config.size == 1) return LocalGroup(1).join(0);
   const TimePoint deadline = Clock::now() + config.start_timeout;
   World world = connect_tcp_control(config, deadline);
-  agree_on_knobs(config, *world.control, deadline);
-  world.lane = {make_host_stream(), connect_collective(config, *world.control, deadline)};
+  try {
+    agree_on_knobs(config, *world.control, deadline);
+    world.lane = {make_host_stream(), connect_collective(config, *world.control, deadline)};
+  } catch (const Error& error) {
+    world.control->fail(error.status());  // the others wait for this rank
+    throw;
+  }
   return world;
 }
 

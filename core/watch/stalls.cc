@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/watch/stalls.h"
 
-#include "core/negotiate/agreement.h"
-
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 
@@ -26,8 +25,7 @@ std::vector<std::string> Stalls::check(const Coordinator& coordinator, TimePoint
 std::string Stalls::describe(const Coordinator::Waiting& waiting, TimePoint now) const {
   std::vector<std::string> missing;
   for (const int rank : waiting.missing) {
-    const Member& member = members_[static_cast<std::size_t>(rank)];
-    missing.push_back(fmt::format("rank {} (pid {} on {})", rank, member.pid, member.host));
+    missing.push_back(hora::describe(members_[static_cast<std::size_t>(rank)]));
   }
   const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(now - waiting.since).count();
   return fmt::format("'{}' has been waiting for {} s: {} asked for it, missing: {}", waiting.name, seconds,

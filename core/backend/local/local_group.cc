@@ -39,7 +39,7 @@ World LocalGroup::join(int rank) {
   World world;
   world.job = parts_->job;
   for (int member = 0; member < parts_->office->size(); ++member) {
-    world.members.push_back({member, ::getpid(), host_name()});
+    world.members.push_back({member, ::getpid(), host_name(), {}});
   }
   world.control = make_local_control(parts_->office, rank);
   world.lane = {make_host_stream(), make_local_collective(parts_->meeting, rank)};

@@ -90,12 +90,5 @@ TEST(Agree, ATensorThatIsAbsentEverywhereIsNotContributed) {
   EXPECT_FALSE(agree_on({absent, absent}).contributed);
 }
 
-TEST(DescribeRanks, ShortensRuns) {
-  EXPECT_EQ(describe_ranks({3}), "rank 3");
-  EXPECT_EQ(describe_ranks({0, 1}), "ranks 0 and 1");
-  EXPECT_EQ(describe_ranks({0, 2}), "ranks 0 and 2");
-  EXPECT_EQ(describe_ranks({0, 1, 2, 5, 7}), "ranks 0-2, 5, 7");
-}
-
 }  // namespace
 }  // namespace hora

@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "core/backend/shm/seat.h"
+#include "core/comm/socket_io.h"
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+
+namespace hora {
+
+/// The arena's file, mapped into this process. Given back with the last owner.
+class Mapping {
+ public:
+  /// Throws Error(unavailable) if the file has not this size or there is no room for it.
+  Mapping(Descriptor file, std::size_t size);
+  ~Mapping();
+  Mapping(const Mapping&) = delete;
+  Mapping& operator=(const Mapping&) = delete;
+
+  [[nodiscard]] int fd() const { return file_.fd(); }
+  [[nodiscard]] std::byte* base() const { return base_; }
+  [[nodiscard]] std::size_t size() const { return size_; }
+
+ private:
+  Descriptor file_;
+  std::size_t size_;
+  std::byte* base_;
+};
+
+/// Memory that all ranks of a host map: a seat for each rank, then a large region for each rank, from which it lends
+/// tensors. One anonymous file (memfd): no name anywhere, gone with the last process that maps it, not limited by the
+/// size of /dev/shm. The regions are address space; memory is taken when a rank allocates, and given back when it frees.
+///
+/// Each rank maps the file where it likes, so ranks tell each other offsets. Whoever holds memory from `allocate` holds
+/// the mapping. A forked child may read and write what the parent had, but allocates and frees nothing. Thread-safe.
+class Arena : public std::enable_shared_from_this<Arena> {
+ public:
+  /// A new file for `ranks` ranks with `region` bytes of address space each. Throws Error(unavailable).
+  [[nodiscard]] static Descriptor create_file(int ranks, std::size_t region);
+  /// The size of that file.
+  [[nodiscard]] static std::size_t file_bytes(int ranks, std::size_t region);
+  /// The arena as the given rank has it. Ranks that are threads may share a mapping.
+  [[nodiscard]] static std::shared_ptr<Arena> make(std::shared_ptr<const Mapping> mapping, int rank, int ranks,
+                                                   std::size_t region);
+  ~Arena() = default;
+  Arena(const Arena&) = delete;
+  Arena& operator=(const Arena&) = delete;
+
+  [[nodiscard]] Seat& seat(int rank) const { return seats_[rank]; }
+  [[nodiscard]] std::byte* base() const { return mapping_->base(); }
+  [[nodiscard]] std::size_t size() const { return mapping_->size(); }
+  /// Whether the byte lies in the mapping.
+  [[nodiscard]] bool contains(const void* data) const;
+
+  /// Zeroed, populated memory of this rank's region, aligned to 64 bytes. Throws Error(unavailable) that says how much
+  /// was asked for and what to do.
+  std::shared_ptr<std::byte> allocate(std::size_t bytes);
+
+ private:
+  Arena(std::shared_ptr<const Mapping> mapping, int rank, int ranks, std::size_t region);
+  std::size_t take(std::size_t bytes);
+  void back_with_memory(std::size_t begin, std::size_t bytes) const;
+  void free(std::size_t begin, std::size_t bytes);
+
+  std::shared_ptr<const Mapping> mapping_;
+  Seat* seats_;
+  int owner_;  // the process that may allocate and free
+
+  std::mutex mutex_;
+  std::map<std::size_t, std::size_t> holes_;  // free pieces of the own region: begin -> bytes, never adjacent
+};
+
+}  // namespace hora

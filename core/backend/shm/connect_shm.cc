@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/backend/shm/connect_shm.h"
+
+#include "core/backend/shm/local_socket.h"
+#include "core/backend/shm/shm_collective.h"
+#include "core/base/bytes.h"
+#include "core/base/log.h"
+#include "core/comm/exchange.h"
+#include "core/comm/handshake.h"
+
+#include <fmt/format.h>
+#include <sodium.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+#include <array>
+#include <functional>
+#include <optional>
+
+namespace hora {
+namespace {
+
+constexpr std::size_t kMostName = 100;
+constexpr std::size_t kLeastRegion = std::size_t{1} << 30;
+
+/// Whether something holds on every rank. What a rank fails to do is logged there, and means no.
+bool all_can(Control& control, TimePoint deadline, const char* what, const std::function<void()>& attempt) {
+  bool mine = true;
+  try {
+    attempt();
+  } catch (const Error& error) {
+    log(LogLevel::info, fmt::format("no shared memory between all ranks: {}: {}", what, error.what()));
+    mine = false;
+  }
+  const std::byte mark{mine ? std::uint8_t{1} : std::uint8_t{0}};
+  bool all = true;
+  for (const auto& told : exchange(control, {&mark, 1}, deadline)) all = all && told == Bytes{std::byte{1}};
+  return all;
+}
+
+std::string random_name() {
+  std::array<unsigned char, 16> bytes{};
+  randombytes_buf(bytes.data(), bytes.size());
+  std::string name = "hora-";
+  for (const auto byte : bytes) name += fmt::format("{:02x}", byte);
+  return name;
+}
+
+std::size_t region_bytes(const Config& config) {
+  if (config.arena_size != 0) return (config.arena_size + 4095) / 4096 * 4096;
+  const auto memory = static_cast<std::size_t>(::sysconf(_SC_PHYS_PAGES)) * static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
+  return std::max(kLeastRegion, memory);
+}
+
+/// What rank 0 tells the others about the arena that it has made. A value.
+struct Invitation {
+  std::string socket;
+  std::size_t region = 0;
+};
+
+Invitation invite(Control& control, const Invitation& mine, TimePoint deadline) {
+  Writer out;
+  if (control.rank() == 0) out.string(mine.socket).u64(mine.region);
+  const auto told = exchange(control, out.take(), deadline);
+  Reader in(told.front());
+  Invitation invitation;
+  invitation.socket = in.string(kMostName);
+  invitation.region = in.below(std::uint64_t{1} << 46, "the size of an arena");
+  in.finish();
+  return invitation;
+}
+
+/// Rank 0: hands the file to every other rank; strangers are turned away.
+void hand_out(const Descriptor& listener, const Descriptor& file, const Config& config, TimePoint deadline) {
+  for (int left = config.size - 1; left > 0;) {
+    const Descriptor socket = accept_local(listener, deadline);
+    try {
+      if (welcome(socket.fd(), config.secret, deadline).role != Role::arena) continue;
+    } catch (const Error& error) {
+      log(LogLevel::warning, fmt::format("refused a connection to this job's local socket: {}", error.what()));
+      continue;
+    }
+    send_descriptor(socket, file, deadline);
+    --left;
+  }
+}
+
+/// The private memory of all ranks, if it is in reach from everywhere.
+std::unique_ptr<PeerMemory> reach_out(Control& control, const Config& config, TimePoint deadline) {
+  std::uint64_t probe = kProbe;
+  ::prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY);  // else Yama refuses it to processes that are no ancestors
+  Writer out;
+  out.u64(static_cast<std::uint64_t>(::getpid())).u64(reinterpret_cast<std::uint64_t>(&probe));
+  std::vector<int> pids;
+  std::vector<std::uint64_t> probes;
+  for (const auto& told : exchange(control, out.take(), deadline)) {
+    Reader in(told);
+    pids.push_back(static_cast<int>(in.below(std::uint64_t{1} << 31, "a process id")));
+    probes.push_back(in.u64());
+    in.finish();
+  }
+  std::unique_ptr<PeerMemory> memory;
+  const bool reached = all_can(control, deadline, "reaching private memory", [&] {
+    if (!config.peer_memory) throw Error(Code::unavailable, "HORA_PEER_MEMORY=0");
+    memory = make_process_memory(pids, probes);
+    if (!memory) throw Error(Code::unavailable, "process_vm_readv is not permitted; private buffers take one more copy");
+  });
+  return reached ? std::move(memory) : nullptr;
+}
+
+}  // namespace
+
+std::unique_ptr<Collective> connect_shm(Control& control, const Config& config, TimePoint deadline) {
+  Invitation invitation;
+  Descriptor listener;
+  Descriptor file;
+  const bool made = all_can(control, deadline, "making the arena", [&] {
+    if (control.rank() != 0) return;
+    invitation = {random_name(), region_bytes(config)};
+    file = Arena::create_file(config.size, invitation.region);
+    listener = listen_local(invitation.socket);
+  });
+  if (!made) return nullptr;
+  invitation = invite(control, invitation, deadline);
+
+  Descriptor socket;
+  const bool reached = all_can(control, deadline, "reaching rank 0's local socket", [&] {
+    if (control.rank() != 0) socket = connect_local(invitation.socket);
+  });
+  if (!reached) return nullptr;
+
+  std::shared_ptr<Arena> arena;
+  const bool mapped = all_can(control, deadline, "mapping the arena", [&] {
+    if (control.rank() == 0) {
+      hand_out(listener, file, config, deadline);
+    } else {
+      greet(socket.fd(), config.secret, {Role::arena, config.rank, config.size}, deadline);
+      file = receive_descriptor(socket, deadline);
+    }
+    const auto bytes = Arena::file_bytes(config.size, invitation.region);
+    arena = Arena::make(std::make_shared<const Mapping>(std::move(file), bytes), config.rank, config.size, invitation.region);
+  });
+  if (!mapped) return nullptr;
+  return make_shm_collective(std::move(arena), config.rank, config.size, reach_out(control, config, deadline));
+}
+
+}  // namespace hora

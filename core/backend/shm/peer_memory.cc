@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/backend/shm/peer_memory.h"
+
+#include <hora/status.h>
+
+#include <fmt/format.h>
+#include <sys/uio.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+namespace hora {
+namespace {
+
+using Call = ssize_t (*)(pid_t, const iovec*, unsigned long, const iovec*, unsigned long, unsigned long);
+
+class ProcessMemory final : public PeerMemory {
+ public:
+  explicit ProcessMemory(std::vector<int> pids) : pids_(std::move(pids)) {}
+
+  void read(int rank, void* to, std::uint64_t address, std::size_t bytes) override {
+    move(::process_vm_readv, rank, to, address, bytes);
+  }
+  void write(int rank, std::uint64_t address, const void* from, std::size_t bytes) override {
+    move(::process_vm_writev, rank, const_cast<void*>(from), address, bytes);
+  }
+
+ private:
+  void move(Call call, int rank, void* local, std::uint64_t address, std::size_t bytes) {
+    auto* next = static_cast<std::byte*>(local);
+    while (bytes > 0) {
+      const iovec here{next, bytes};
+      const iovec there{reinterpret_cast<void*>(address), bytes};
+      const auto moved = call(pids_[static_cast<std::size_t>(rank)], &here, 1, &there, 1, 0);
+      if (moved < 0 && errno == EINTR) continue;
+      if (moved <= 0) {
+        throw Error(Code::aborted, fmt::format("the memory of rank {} is out of reach: {}", rank, std::strerror(errno)));
+      }
+      next += moved;
+      address += static_cast<std::uint64_t>(moved);
+      bytes -= static_cast<std::size_t>(moved);
+    }
+  }
+
+  std::vector<int> pids_;
+};
+
+class ThreadMemory final : public PeerMemory {
+ public:
+  void read(int /*rank*/, void* to, std::uint64_t address, std::size_t bytes) override {
+    std::memcpy(to, reinterpret_cast<const void*>(address), bytes);
+  }
+  void write(int /*rank*/, std::uint64_t address, const void* from, std::size_t bytes) override {
+    std::memcpy(reinterpret_cast<void*>(address), from, bytes);
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<PeerMemory> make_process_memory(const std::vector<int>& pids, const std::vector<std::uint64_t>& probes) {
+  auto memory = std::make_unique<ProcessMemory>(pids);
+  try {
+    for (std::size_t rank = 0; rank < pids.size(); ++rank) {
+      std::uint64_t word = 0;
+      memory->read(static_cast<int>(rank), &word, probes[rank], sizeof word);
+      if (word != kProbe) return nullptr;  // the number means another process over there
+      memory->write(static_cast<int>(rank), probes[rank], &word, sizeof word);
+    }
+  } catch (const Error&) {
+    return nullptr;
+  }
+  return memory;
+}
+
+std::unique_ptr<PeerMemory> make_thread_memory() { return std::make_unique<ThreadMemory>(); }
+
+}  // namespace hora

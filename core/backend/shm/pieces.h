@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "core/comm/collective.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <span>
+
+namespace hora {
+
+/// A range of elements of one segment.
+struct SegmentRange {
+  std::size_t segment = 0;
+  std::size_t begin = 0;
+  std::size_t count = 0;
+};
+
+/// All segments one after the other, as if they were one tensor: visits the parts of [begin, end) of it.
+template <typename Visit>
+void for_each_range(std::span<const Segment> segments, std::size_t begin, std::size_t end, const Visit& visit) {
+  std::size_t first = 0;  // of this segment, in the whole
+  for (std::size_t i = 0; i < segments.size() && first < end; ++i) {
+    const std::size_t last = first + segments[i].count;
+    const std::size_t from = std::max(begin, first);
+    const std::size_t to = std::min(end, last);
+    if (from < to) visit(SegmentRange{i, from - first, to - from});
+    first = last;
+  }
+}
+
+[[nodiscard]] inline std::size_t total_count(std::span<const Segment> segments) {
+  std::size_t total = 0;
+  for (const auto& segment : segments) total += segment.count;
+  return total;
+}
+
+/// Where rank `rank`'s share of `total` elements begins: shares are equal, but for the last ones, and begin at whole
+/// cache lines (counted from the start of the whole). Rank `ranks` begins at the end.
+[[nodiscard]] inline std::size_t share_begin(std::size_t total, std::size_t element_bytes, int rank, int ranks) {
+  const std::size_t line = 64 / element_bytes;
+  const std::size_t lines = (total + line - 1) / line;
+  const auto shares = static_cast<std::size_t>(ranks);
+  const std::size_t share = (lines + shares - 1) / shares * line;
+  return std::min(total, share * static_cast<std::size_t>(rank));
+}
+
+}  // namespace hora

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+namespace hora {
+
+inline constexpr std::size_t kFlagLine = 128;  // two cache lines: neighbours are fetched in pairs
+inline constexpr std::size_t kPlaces = 2048;
+inline constexpr std::size_t kSlotBytes = 16 * 1024;
+inline constexpr std::size_t kStageBytes = 1024 * 1024;
+
+/// Where a buffer lies: an offset in the arena, which all can reach, or an address in its owner's process. A value.
+struct Place {
+  std::uint64_t where = 0;
+  std::uint64_t in_arena = 0;
+};
+
+/// What a rank says of its part in one collective call, before the others reach for its buffers.
+struct Mailbox {
+  std::uint64_t sequence = 0;   ///< of the call
+  std::uint64_t signature = 0;  ///< operation, dtype and size: the same on all ranks, or they would mix up bytes
+  std::array<Place, kPlaces> inputs;
+  std::array<Place, kPlaces> outputs;
+};
+
+/// One rank's part of the arena's head. Only that rank writes it, except `doorbell`, and `stage` where said so. All
+/// zeros at first, and trivially so, as the memory is shared and never constructed.
+///
+/// The mailboxes and the slots alternate from call to call: whoever is still reading those of the last call is not
+/// disturbed by the next one, and nobody can be two calls behind.
+struct Seat {
+  alignas(kFlagLine) std::atomic<std::uint64_t> arrived;  ///< how many phases this rank has reached
+  alignas(kFlagLine) std::atomic<std::uint32_t> doorbell;  ///< a futex; whoever wakes this rank adds one
+  std::atomic<std::uint32_t> sleeping;                     ///< this rank waits, or is about to wait, for its doorbell
+  alignas(kFlagLine) std::array<Mailbox, 2> mailboxes;
+  alignas(kFlagLine) std::array<std::array<std::byte, kSlotBytes>, 2> slots;
+  alignas(4096) std::array<std::byte, kStageBytes> stage;
+};
+static_assert(std::atomic<std::uint64_t>::is_always_lock_free && std::atomic<std::uint32_t>::is_always_lock_free);
+
+}  // namespace hora

@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "core/backend/tcp/lobby.h"
+#include "core/backend/tcp/roster.h"
+
+#include <hora/config.h>
+
+#include <optional>
+
+namespace hora {
+
+/// All ranks have met: who they are, and a socket to each that this rank talks to.
+struct Meetup {
+  Roster roster;
+  std::vector<Descriptor> peers;  ///< by rank; on rank 0 all others, elsewhere only rank 0
+  std::optional<Lobby> lobby;     ///< rank 0: the door, for strangers that come later
+};
+
+/// Rank 0 waits for all others, the others look for rank 0. Throws, on every rank, Error(timeout) that names the ranks
+/// that are missing, and Error(invalid_argument) if the ranks disagree about how many they are.
+[[nodiscard]] Meetup meet(const Config& config, TimePoint deadline);
+
+}  // namespace hora

@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/backend/tcp/roster.h"
+
+#include "core/base/bytes.h"
+
+#include <unistd.h>
+
+#include <array>
+#include <filesystem>
+#include <fstream>
+
+namespace hora {
+namespace {
+
+constexpr std::size_t kMostText = 256;
+constexpr std::size_t kJobDigits = 8;
+
+void write(Writer& out, const Member& member) {
+  out.u64(static_cast<std::uint64_t>(member.pid)).string(member.host).string(member.pid_space);
+}
+
+Member read(Reader& in, int rank) {
+  Member member;
+  member.rank = rank;
+  member.pid = static_cast<int>(in.below(std::uint64_t{1} << 31, "a process id"));
+  member.host = in.string(kMostText);
+  member.pid_space = in.string(kMostText);
+  return member;
+}
+
+/// Names the set of process ids that a process shares with others: this boot of this kernel, this namespace.
+std::string pid_space() {
+  std::string boot;
+  std::ifstream("/proc/sys/kernel/random/boot_id") >> boot;
+  std::error_code error;
+  const auto space = std::filesystem::read_symlink("/proc/self/ns/pid", error).string();
+  return boot.empty() || space.empty() ? std::string() : boot + space;
+}
+
+}  // namespace
+
+Member this_member(int rank) {
+  std::array<char, kMostText> host{};
+  ::gethostname(host.data(), host.size() - 1);
+  return {rank, ::getpid(), host.data(), pid_space()};
+}
+
+Bytes encode(const Member& member) {
+  Writer out;
+  write(out, member);
+  return out.take();
+}
+
+Member decode_member(std::span<const std::byte> bytes, int rank) {
+  Reader in(bytes);
+  Member member = read(in, rank);
+  in.finish();
+  return member;
+}
+
+Bytes encode(const Roster& roster) {
+  Writer out;
+  out.string(roster.job).u64(roster.members.size());
+  for (const auto& member : roster.members) write(out, member);
+  return out.take();
+}
+
+Roster decode_roster(std::span<const std::byte> bytes, int size) {
+  Reader in(bytes);
+  Roster roster;
+  roster.job = in.string(kJobDigits);
+  if (roster.job.size() != kJobDigits || roster.job.find_first_not_of("0123456789abcdef") != std::string::npos) {
+    throw Error(Code::internal, "bad message: a job is eight hexadecimal digits");
+  }
+  if (in.count(3, "members") != static_cast<std::size_t>(size)) {
+    throw Error(Code::internal, "bad message: a roster that is not of all ranks");
+  }
+  for (int rank = 0; rank < size; ++rank) roster.members.push_back(read(in, rank));
+  in.finish();
+  return roster;
+}
+
+}  // namespace hora

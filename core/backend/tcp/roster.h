@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "core/comm/world.h"
+
+namespace hora {
+
+/// Who takes part in a job. A value.
+struct Roster {
+  std::string job;
+  std::vector<Member> members;  ///< by rank
+  bool operator==(const Roster&) const = default;
+};
+
+/// This process as the others will know it.
+[[nodiscard]] Member this_member(int rank);
+
+[[nodiscard]] Bytes encode(const Member& member);
+[[nodiscard]] Bytes encode(const Roster& roster);
+/// Throw Error(internal) for bytes that no rank would send. `rank`, `size`: what they must be.
+[[nodiscard]] Member decode_member(std::span<const std::byte> bytes, int rank);
+[[nodiscard]] Roster decode_roster(std::span<const std::byte> bytes, int size);
+
+}  // namespace hora

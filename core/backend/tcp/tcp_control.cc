@@ -1,0 +1,342 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/backend/tcp/tcp_control.h"
+
+#include "core/backend/tcp/rendezvous.h"
+#include "core/base/log.h"
+
+#include <fmt/format.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <condition_variable>
+#include <cstring>
+#include <deque>
+#include <mutex>
+#include <thread>
+
+namespace hora {
+namespace {
+
+constexpr std::chrono::seconds kMostFarewell{1};
+
+/// The other end of one connection.
+struct Peer {
+  Member member;
+  Descriptor socket;   // read by the I/O thread only
+  Descriptor process;  // a pidfd where the rank's process can be seen from here
+  FrameReader frames;  // I/O thread only
+  // Under the control's mutex:
+  std::deque<Bytes> out;
+  std::size_t sent = 0;   // of out.front()
+  bool open = true;       // false: nothing is written any more
+  bool goodbye = false;   // it has ended in order
+};
+
+/// Control over TCP: every rank has one connection, to rank 0; rank 0 has one to each.
+///
+/// Threads. One I/O thread waits in poll() for sockets, for the processes of ranks on this machine, and for `kick_`
+/// (an eventfd); it alone reads sockets. The engine and user threads queue bytes and take letters under `mutex_`;
+/// `send` writes at once when nothing is queued, which saves a hand-over, else leaves it to the I/O thread. No
+/// deadline, no time-out: an idle job does not wake up. `mutex_` is never held while foreign code runs; the notice of a
+/// loss runs under `notice_mutex_`, which is taken alone.
+///
+/// A rank is lost when its connection or its process ends without a goodbye, or when it says that it fails. Rank 0's
+/// I/O thread passes that on to all others, whatever its engine does. The first loss counts; it becomes one letter on
+/// each survivor. A goodbye is sent by the destructor, which runs after the engines have agreed that the job has ended,
+/// so a goodbye that arrives while somebody still waits for letters means that its sender gave up: it becomes a letter,
+/// too, but no notice: this rank may just be finishing its last collective.
+class TcpControl final : public Control {
+ public:
+  TcpControl(const Config& config, Meetup meetup)
+      : rank_(config.rank), size_(config.size), lobby_(std::move(meetup.lobby)),
+        kick_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
+    const Member& self = meetup.roster.members[static_cast<std::size_t>(rank_)];
+    for (std::size_t rank = 0; rank < meetup.peers.size(); ++rank) {
+      if (!meetup.peers[rank]) continue;
+      Peer& peer = peers_.emplace_back();
+      peer.member = meetup.roster.members[rank];
+      peer.socket = std::move(meetup.peers[rank]);
+      if (!self.pid_space.empty() && self.pid_space == peer.member.pid_space) {
+        peer.process = Descriptor(static_cast<int>(::syscall(SYS_pidfd_open, peer.member.pid, 0)));
+      }
+    }
+    io_ = std::thread([this] { run(); });
+  }
+
+  ~TcpControl() override {
+    {
+      const std::lock_guard lock(mutex_);
+      closing_ = true;
+      for (auto& peer : peers_) queue(peer, encode(FrameKind::goodbye, {}));
+    }
+    kick();
+    io_.join();
+  }
+  TcpControl(const TcpControl&) = delete;
+  TcpControl& operator=(const TcpControl&) = delete;
+
+  [[nodiscard]] int rank() const override { return rank_; }
+  [[nodiscard]] int size() const override { return size_; }
+
+  void send(int to, std::span<const std::byte> bytes) override {
+    Bytes frame = encode(FrameKind::letter, bytes);
+    const std::lock_guard lock(mutex_);
+    for (auto& peer : peers_) {
+      if (peer.member.rank == to) return write(peer, std::move(frame));
+    }
+  }
+
+  std::optional<Letter> receive(TimePoint deadline) override {
+    std::unique_lock lock(mutex_);
+    const auto news = [this] { return !letters_.empty() || woken_; };
+    if (deadline == TimePoint::max()) {
+      arrival_.wait(lock, news);
+    } else if (deadline > TimePoint::min()) {
+      arrival_.wait_until(lock, deadline, news);
+    }
+    woken_ = false;
+    if (letters_.empty()) return std::nullopt;
+    Letter letter = std::move(letters_.front());
+    letters_.pop_front();
+    return letter;
+  }
+
+  void wake() override {
+    {
+      const std::lock_guard lock(mutex_);
+      woken_ = true;
+    }
+    arrival_.notify_one();
+  }
+
+  void fail(const Status& why) override {
+    const std::lock_guard lock(mutex_);
+    if (loss_) return;
+    loss_ = why;  // whatever breaks from now on follows from this
+    const Status told{Code::aborted, fmt::format("rank {} failed: {}", rank_, why.message)};
+    const Bytes frame = encode(rank_ == 0 ? FrameKind::loss : FrameKind::failure, encode(Loss{rank_, told}));
+    for (auto& peer : peers_) write(peer, frame);
+  }
+
+  void on_loss(std::function<void(const Status&)> notice) override {
+    const std::lock_guard notice_lock(notice_mutex_);
+    notice_ = std::move(notice);
+    const std::lock_guard lock(mutex_);
+    if (notice_ && noticed_) notice_(*noticed_);
+  }
+
+ private:
+  // --- any thread, under mutex_ ---
+
+  void queue(Peer& peer, Bytes frame) {
+    if (peer.open) peer.out.push_back(std::move(frame));
+  }
+
+  void write(Peer& peer, Bytes frame) {
+    const bool idle = peer.out.empty();
+    queue(peer, std::move(frame));
+    if (idle) flush(peer);
+    if (!peer.out.empty()) kick();
+  }
+
+  /// Writes what the socket takes without waiting. What fails is noticed by the I/O thread when it reads.
+  static void flush(Peer& peer) {
+    while (peer.open && !peer.out.empty()) {
+      const Bytes& front = peer.out.front();
+      const auto sent = ::send(peer.socket.fd(), front.data() + peer.sent, front.size() - peer.sent,
+                               MSG_DONTWAIT | MSG_NOSIGNAL);
+      if (sent < 0 && (errno == EAGAIN || errno == EINTR)) return;
+      if (sent < 0) {
+        peer.out.clear();
+        return;
+      }
+      peer.sent += static_cast<std::size_t>(sent);
+      if (peer.sent < front.size()) return;
+      peer.out.pop_front();
+      peer.sent = 0;
+    }
+  }
+
+  void kick() const {
+    const std::uint64_t one = 1;
+    [[maybe_unused]] const auto written = ::write(kick_.fd(), &one, sizeof one);
+  }
+
+  // --- the I/O thread ---
+
+  void run() {
+    TimePoint farewell = TimePoint::max();
+    while (true) {
+      wait(farewell);
+      std::uint64_t kicks = 0;
+      [[maybe_unused]] const auto drained = ::read(kick_.fd(), &kicks, sizeof kicks);
+      for (auto& peer : peers_) serve(peer);
+      if (lobby_) send_away(lobby_->serve(Clock::now()));
+      if (farewell == TimePoint::max() && is_closing()) farewell = Clock::now() + kMostFarewell;
+      if (farewell != TimePoint::max() && (all_ended() || Clock::now() >= farewell)) return;
+    }
+  }
+
+  void wait(TimePoint farewell) {
+    std::vector<pollfd> events{{kick_.fd(), POLLIN, 0}};
+    {
+      const std::lock_guard lock(mutex_);
+      for (const auto& peer : peers_) {
+        if (!peer.socket) continue;
+        const bool writes = !peer.out.empty();
+        events.push_back({peer.socket.fd(), static_cast<short>(writes ? POLLIN | POLLOUT : POLLIN), 0});
+        if (peer.process) events.push_back({peer.process.fd(), POLLIN, 0});
+      }
+    }
+    TimePoint until = farewell;
+    if (lobby_) {
+      lobby_->append_to(events);
+      until = std::min(until, lobby_->next());
+    }
+    int milliseconds = -1;
+    if (until != TimePoint::max()) {
+      const auto left = std::chrono::ceil<std::chrono::milliseconds>(until - Clock::now()).count();
+      milliseconds = static_cast<int>(std::clamp<std::int64_t>(left, 0, 60'000));
+    }
+    ::poll(events.data(), events.size(), milliseconds);
+  }
+
+  void serve(Peer& peer) {
+    if (!peer.socket) return;
+    const bool process_ended = peer.process && await_events(peer.process.fd(), POLLIN, TimePoint::min());
+    std::string how = read(peer);  // first: what it said before it ended counts
+    if (how.empty() && process_ended) how = "its process ended";
+    if (how.empty()) {
+      const std::lock_guard lock(mutex_);
+      flush(peer);
+      if (closing_ && peer.open && peer.out.empty()) {
+        ::shutdown(peer.socket.fd(), SHUT_WR);  // the rest of the farewell is to read until it has ended, too
+        peer.open = false;
+      }
+      return;
+    }
+    end(peer, how);
+  }
+
+  /// Reads and handles what has arrived; how the connection ended, if it did.
+  std::string read(Peer& peer) {
+    std::array<std::byte, 64 * 1024> buffer;
+    while (true) {
+      const auto got = ::recv(peer.socket.fd(), buffer.data(), buffer.size(), MSG_DONTWAIT);
+      if (got < 0 && errno == EINTR) continue;
+      if (got < 0 && errno == EAGAIN) return {};
+      if (got < 0) return fmt::format("its connection broke: {}", std::strerror(errno));
+      if (got == 0) return "its connection closed without a goodbye";
+      try {
+        peer.frames.feed(std::span(buffer).first(static_cast<std::size_t>(got)));
+        while (auto frame = peer.frames.next()) take(peer, *std::move(frame));
+      } catch (const Error& error) {
+        return fmt::format("it sent nonsense: {}", error.what());
+      }
+    }
+  }
+
+  void take(Peer& peer, Frame frame) {
+    switch (frame.kind) {
+      case FrameKind::letter:
+        if (frame.bytes.empty()) throw Error(Code::internal, "an empty letter");
+        return deliver({peer.member.rank, std::move(frame.bytes), {}});
+      case FrameKind::failure: return lose(decode_loss(frame.bytes, size_));
+      case FrameKind::loss: return lose(decode_loss(frame.bytes, size_));
+      case FrameKind::goodbye:
+        peer.goodbye = true;
+        return deliver({peer.member.rank, {}, {Code::aborted, fmt::format("{} has left the job", describe(peer.member))}});
+      default: throw Error(Code::internal, "a frame out of place");
+    }
+  }
+
+  void end(Peer& peer, const std::string& how) {
+    {
+      const std::lock_guard lock(mutex_);
+      peer.open = false;
+      peer.out.clear();
+      peer.socket = Descriptor();
+      peer.process = Descriptor();
+    }
+    if (!peer.goodbye) {
+      lose({peer.member.rank, {Code::aborted, fmt::format("{} is gone: {}", describe(peer.member), how)}});
+    }
+  }
+
+  void lose(const Loss& loss) {
+    {
+      const std::lock_guard lock(mutex_);
+      if (closing_ || loss_) return;
+      loss_ = loss.status;
+      noticed_ = loss.status;
+      letters_.push_back({loss.rank, {}, loss.status});
+      if (rank_ == 0) {
+        const Bytes frame = encode(FrameKind::loss, encode(loss));
+        for (auto& peer : peers_) {
+          if (peer.member.rank != loss.rank) write(peer, frame);
+        }
+      }
+    }
+    arrival_.notify_one();
+    const std::lock_guard lock(notice_mutex_);
+    if (notice_) notice_(loss.status);
+  }
+
+  void deliver(Letter letter) {
+    {
+      const std::lock_guard lock(mutex_);
+      letters_.push_back(std::move(letter));
+    }
+    arrival_.notify_one();
+  }
+
+  /// Somebody who knows the secret, but nobody is missing: a rank that is early for the next meeting, and tries again.
+  static void send_away(std::vector<Lobby::Arrival> arrivals) { arrivals.clear(); }
+
+  [[nodiscard]] bool is_closing() {
+    const std::lock_guard lock(mutex_);
+    return closing_;
+  }
+
+  [[nodiscard]] bool all_ended() {
+    const std::lock_guard lock(mutex_);
+    return std::none_of(peers_.begin(), peers_.end(), [](const Peer& peer) { return static_cast<bool>(peer.socket); });
+  }
+
+  const int rank_;
+  const int size_;
+  std::optional<Lobby> lobby_;  // I/O thread only
+  Descriptor kick_;
+  std::deque<Peer> peers_;
+
+  std::mutex mutex_;
+  std::condition_variable arrival_;
+  std::deque<Letter> letters_;
+  bool woken_ = false;
+  bool closing_ = false;
+  std::optional<Status> loss_;     // the first; nothing that follows from it is reported
+  std::optional<Status> noticed_;  // the loss, if it is another rank's
+
+  std::mutex notice_mutex_;
+  std::function<void(const Status&)> notice_;
+
+  std::thread io_;
+};
+
+}  // namespace
+
+World connect_tcp_control(const Config& config, TimePoint deadline) {
+  Meetup meetup = meet(config, deadline);
+  World world;
+  world.job = meetup.roster.job;
+  world.members = meetup.roster.members;
+  world.control = std::make_unique<TcpControl>(config, std::move(meetup));
+  return world;
+}
+
+}  // namespace hora

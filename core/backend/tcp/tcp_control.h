@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "core/comm/world.h"
+
+#include <hora/config.h>
+
+namespace hora {
+
+/// Meets the other ranks over TCP: a world whose `lane` is still empty. Throws what `meet` throws.
+[[nodiscard]] World connect_tcp_control(const Config& config, TimePoint deadline);
+
+}  // namespace hora

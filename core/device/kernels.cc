@@ -1,0 +1,299 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/device/kernels.h"
+
+#include "core/base/half.h"
+
+#include <hora/status.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+#include <limits>
+#include <type_traits>
+
+// Highway compiles this file once for each instruction set and picks one when the program runs. The loops are plain
+// C++ that the compiler turns into vector code for the set at hand (this file is built with -O3); `ivdep` says that no
+// element depends on another one, which is so also when an output is one of the inputs.
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "core/device/kernels.cc"
+#include <hwy/foreach_target.h>
+
+#include <hwy/cache_control.h>
+#include <hwy/highway.h>
+
+HWY_BEFORE_NAMESPACE();
+namespace hora::kernels::HWY_NAMESPACE {
+
+// An element type: how it is stored, what it is computed in, and how to get from one to the other.
+
+template <typename T>
+struct Plain {
+  using Stored = T;
+  using Value = T;
+  static Value load(Stored stored) { return stored; }
+  static Stored store(Value value) { return value; }
+};
+
+struct Float16 {
+  using Stored = std::uint16_t;
+  using Value = float;
+  static Value load(Stored stored) { return float_from_float16(stored); }
+  static Stored store(Value value) { return float16_from(value); }
+};
+
+struct Bfloat16 {
+  using Stored = std::uint16_t;
+  using Value = float;
+  static Value load(Stored stored) { return float_from_bfloat16(stored); }
+  static Stored store(Value value) { return bfloat16_from(value); }
+};
+
+/// What is not zero is true.
+struct Boolean {
+  using Stored = std::uint8_t;
+  using Value = std::uint8_t;
+  static Value load(Stored stored) { return stored != 0 ? 1 : 0; }
+  static Stored store(Value value) { return value; }
+};
+
+// Two values become one. Integers wrap around, so they are added and multiplied without a sign.
+
+template <typename T>
+using Unsigned = std::make_unsigned_t<decltype(T{} + 0)>;
+
+struct Sum {
+  template <typename T>
+  static T of(T a, T b) {
+    if constexpr (std::is_integral_v<T>) return static_cast<T>(static_cast<Unsigned<T>>(a) + static_cast<Unsigned<T>>(b));
+    else return a + b;
+  }
+};
+
+struct Product {
+  template <typename T>
+  static T of(T a, T b) {
+    if constexpr (std::is_integral_v<T>) return static_cast<T>(static_cast<Unsigned<T>>(a) * static_cast<Unsigned<T>>(b));
+    else return a * b;
+  }
+};
+
+struct Min {
+  template <typename T>
+  static T of(T a, T b) { return b < a ? b : a; }
+};
+
+struct Max {
+  template <typename T>
+  static T of(T a, T b) { return b > a ? b : a; }
+};
+
+template <typename T>
+T times(T value, double factor) {
+  if constexpr (std::is_integral_v<T>) {
+    const double product = static_cast<double>(value) * factor;
+    if (!(product < static_cast<double>(std::numeric_limits<T>::max()))) return std::numeric_limits<T>::max();
+    if (product <= static_cast<double>(std::numeric_limits<T>::min())) return std::numeric_limits<T>::min();
+    return static_cast<T>(product);
+  } else {
+    return value * static_cast<T>(factor);
+  }
+}
+
+template <typename T>
+T divided(T value, int divisor) {
+  if constexpr (std::is_integral_v<T>) return static_cast<T>(static_cast<std::int64_t>(value) / divisor);
+  else return value / static_cast<T>(divisor);
+}
+
+// How many elements are reduced at a time, so that the sums stay in the first-level cache.
+constexpr std::size_t kBlock = 1024;
+
+template <typename Element, typename Op>
+class Loops {
+ public:
+  using Stored = typename Element::Stored;
+  using Value = typename Element::Value;
+
+  explicit Loops(const Reduction& reduction) : reduction_(reduction) {
+    scaled_ = reduction.postscale != 1.0 || reduction.divisor != 1;
+  }
+
+  void run(std::span<const void* const> inputs, std::span<void* const> outputs, std::size_t count) const {
+    if (inputs.size() == 2 && outputs.size() == 2 && !scaled_ && reduction_.prescale == 1.0) {
+      return pair(inputs, outputs, count);
+    }
+    std::array<Value, kBlock> sums;
+    for (std::size_t begin = 0; begin < count; begin += kBlock) {
+      const std::size_t length = std::min(kBlock, count - begin);
+      first(sums.data(), static_cast<const Stored*>(inputs[0]) + begin, length);
+      for (std::size_t rank = 1; rank < inputs.size(); ++rank) {
+        add(sums.data(), static_cast<const Stored*>(inputs[rank]) + begin, length);
+      }
+      if (scaled_) scale(sums.data(), length);
+      for (void* output : outputs) put(static_cast<Stored*>(output) + begin, sums.data(), length);
+    }
+  }
+
+ private:
+  /// The case that matters most: two ranks, nothing scaled, no block in between.
+  static void pair(std::span<const void* const> inputs, std::span<void* const> outputs, std::size_t count) {
+    const auto* a = static_cast<const Stored*>(inputs[0]);
+    const auto* b = static_cast<const Stored*>(inputs[1]);
+    auto* x = static_cast<Stored*>(outputs[0]);
+    auto* y = static_cast<Stored*>(outputs[1]);
+#pragma GCC ivdep
+    for (std::size_t i = 0; i < count; ++i) {
+      const Stored value = Element::store(Op::of(Element::load(a[i]), Element::load(b[i])));
+      x[i] = value;
+      y[i] = value;
+    }
+  }
+
+  void first(Value* sums, const Stored* input, std::size_t count) const {
+    if (reduction_.prescale == 1.0) {
+      for (std::size_t i = 0; i < count; ++i) sums[i] = Element::load(input[i]);
+    } else {
+      for (std::size_t i = 0; i < count; ++i) sums[i] = times(Element::load(input[i]), reduction_.prescale);
+    }
+  }
+
+  void add(Value* sums, const Stored* input, std::size_t count) const {
+    if (reduction_.prescale == 1.0) {
+      for (std::size_t i = 0; i < count; ++i) sums[i] = Op::of(sums[i], Element::load(input[i]));
+    } else {
+      for (std::size_t i = 0; i < count; ++i) {
+        sums[i] = Op::of(sums[i], times(Element::load(input[i]), reduction_.prescale));
+      }
+    }
+  }
+
+  void scale(Value* sums, std::size_t count) const {
+    if (reduction_.postscale != 1.0) {
+      for (std::size_t i = 0; i < count; ++i) sums[i] = times(sums[i], reduction_.postscale);
+    }
+    if (reduction_.divisor != 1) {
+      for (std::size_t i = 0; i < count; ++i) sums[i] = divided(sums[i], reduction_.divisor);
+    }
+  }
+
+  static void put(Stored* output, const Value* sums, std::size_t count) {
+    for (std::size_t i = 0; i < count; ++i) output[i] = Element::store(sums[i]);
+  }
+
+  const Reduction& reduction_;
+  bool scaled_ = false;
+};
+
+using Inputs = std::span<const void* const>;
+using Outputs = std::span<void* const>;
+
+template <typename Element>
+void reduce_as(Inputs inputs, Outputs outputs, std::size_t count, const Reduction& reduction) {
+  switch (reduction.op) {
+    case ReduceOp::min: return Loops<Element, Min>(reduction).run(inputs, outputs, count);
+    case ReduceOp::max: return Loops<Element, Max>(reduction).run(inputs, outputs, count);
+    case ReduceOp::product: return Loops<Element, Product>(reduction).run(inputs, outputs, count);
+    default: return Loops<Element, Sum>(reduction).run(inputs, outputs, count);
+  }
+}
+
+void reduce_bools(Inputs inputs, Outputs outputs, std::size_t count, const Reduction& reduction) {
+  const bool any = reduction.op == ReduceOp::sum || reduction.op == ReduceOp::max;
+  if (any) return Loops<Boolean, Max>(reduction).run(inputs, outputs, count);
+  Loops<Boolean, Min>(reduction).run(inputs, outputs, count);
+}
+
+void reduce(Inputs inputs, Outputs outputs, std::size_t count, const Reduction& reduction) {
+  switch (reduction.dtype) {
+    case DType::uint8: return reduce_as<Plain<std::uint8_t>>(inputs, outputs, count, reduction);
+    case DType::int8: return reduce_as<Plain<std::int8_t>>(inputs, outputs, count, reduction);
+    case DType::int16: return reduce_as<Plain<std::int16_t>>(inputs, outputs, count, reduction);
+    case DType::int32: return reduce_as<Plain<std::int32_t>>(inputs, outputs, count, reduction);
+    case DType::int64: return reduce_as<Plain<std::int64_t>>(inputs, outputs, count, reduction);
+    case DType::float16: return reduce_as<Float16>(inputs, outputs, count, reduction);
+    case DType::bfloat16: return reduce_as<Bfloat16>(inputs, outputs, count, reduction);
+    case DType::float32: return reduce_as<Plain<float>>(inputs, outputs, count, reduction);
+    case DType::float64: return reduce_as<Plain<double>>(inputs, outputs, count, reduction);
+    case DType::boolean: return reduce_bools(inputs, outputs, count, reduction);
+  }
+}
+
+template <typename To, typename From>
+void convert(void* to, const void* from, std::size_t count) {
+  auto* __restrict target = static_cast<typename To::Stored*>(to);
+  const auto* __restrict source = static_cast<const typename From::Stored*>(from);
+  for (std::size_t i = 0; i < count; ++i) {
+    target[i] = To::store(static_cast<typename To::Value>(From::load(source[i])));
+  }
+}
+
+template <typename From>
+void cast_from(void* to, DType to_dtype, const void* from, std::size_t count) {
+  switch (to_dtype) {
+    case DType::float16: return convert<Float16, From>(to, from, count);
+    case DType::bfloat16: return convert<Bfloat16, From>(to, from, count);
+    case DType::float64: return convert<Plain<double>, From>(to, from, count);
+    default: return convert<Plain<float>, From>(to, from, count);
+  }
+}
+
+void cast(void* to, DType to_dtype, const void* from, DType from_dtype, std::size_t count) {
+  switch (from_dtype) {
+    case DType::float16: return cast_from<Float16>(to, to_dtype, from, count);
+    case DType::bfloat16: return cast_from<Bfloat16>(to, to_dtype, from, count);
+    case DType::float64: return cast_from<Plain<double>>(to, to_dtype, from, count);
+    default: return cast_from<Plain<float>>(to, to_dtype, from, count);
+  }
+}
+
+void copy_streaming(void* to, const void* from, std::size_t bytes) {
+  namespace hn = hwy::HWY_NAMESPACE;
+  const hn::ScalableTag<std::uint8_t> tag;
+  const std::size_t step = hn::Lanes(tag);
+  auto* target = static_cast<std::uint8_t*>(to);
+  const auto* source = static_cast<const std::uint8_t*>(from);
+  // Streaming stores need an aligned target: ordinary ones for what is left at both ends.
+  std::size_t i = std::min(bytes, (step - reinterpret_cast<std::uintptr_t>(target) % step) % step);
+  std::memcpy(target, source, i);
+  for (; i + step <= bytes; i += step) hn::Stream(hn::LoadU(tag, source + i), tag, target + i);
+  std::memcpy(target + i, source + i, bytes - i);
+  hwy::FlushStream();
+}
+
+const char* target() { return hwy::TargetName(HWY_TARGET); }
+
+}  // namespace hora::kernels::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace hora::kernels {
+
+HWY_EXPORT(reduce);
+HWY_EXPORT(cast);
+HWY_EXPORT(copy_streaming);
+HWY_EXPORT(target);
+
+void reduce(std::span<const void* const> inputs, std::span<void* const> outputs, std::size_t count,
+            const Reduction& reduction) {
+  HWY_DYNAMIC_DISPATCH(reduce)(inputs, outputs, count, reduction);
+}
+
+void cast(void* to, DType to_dtype, const void* from, DType from_dtype, std::size_t count) {
+  if (!is_float(to_dtype) || !is_float(from_dtype)) throw Error(Code::internal, "only floats are cast");
+  if (to_dtype == from_dtype) {
+    if (count > 0) std::memcpy(to, from, count * size_of(to_dtype));
+    return;
+  }
+  HWY_DYNAMIC_DISPATCH(cast)(to, to_dtype, from, from_dtype, count);
+}
+
+void copy_streaming(void* to, const void* from, std::size_t bytes) {
+  HWY_DYNAMIC_DISPATCH(copy_streaming)(to, from, bytes);
+}
+
+const char* target() { return HWY_DYNAMIC_DISPATCH(target)(); }
+
+}  // namespace hora::kernels
+#endif

@@ -1,0 +1,198 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/device/kernels.h"
+
+#include "core/base/half.h"
+#include "test/support/elements.h"
+
+#include <hora/status.h>
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+#include <random>
+
+namespace hora {
+namespace {
+
+/// What element `index` of each rank is: small, of both signs where the dtype has them; bool: 0, 1 and other truths.
+int input(DType dtype, std::size_t rank, std::size_t index) {
+  const int value = static_cast<int>((index * 7 + rank * 3) % 5);
+  if (dtype == DType::boolean) return value == 0 ? 0 : (value == 1 ? 2 : value % 2);
+  return dtype == DType::uint8 ? value : value - 2;
+}
+
+double expected(DType dtype, ReduceOp op, std::size_t ranks, std::size_t index) {
+  const auto at = [&](std::size_t rank) {
+    const int value = input(dtype, rank, index);
+    return dtype == DType::boolean ? (value != 0 ? 1.0 : 0.0) : value;
+  };
+  double result = at(0);
+  for (std::size_t rank = 1; rank < ranks; ++rank) {
+    switch (op) {
+      case ReduceOp::min: result = std::min(result, at(rank)); break;
+      case ReduceOp::max: result = std::max(result, at(rank)); break;
+      case ReduceOp::product: result *= at(rank); break;
+      default: result += at(rank);
+    }
+  }
+  return dtype == DType::boolean ? std::min(result, 1.0) : result;
+}
+
+struct Case {
+  DType dtype;
+  ReduceOp op;
+  std::size_t ranks;
+};
+
+std::vector<Case> all_cases() {
+  std::vector<Case> cases;
+  for (int dtype = 0; dtype < kDTypes; ++dtype) {
+    for (const ReduceOp op : {ReduceOp::sum, ReduceOp::min, ReduceOp::max, ReduceOp::product}) {
+      for (const std::size_t ranks : {1, 2, 3, 5}) cases.push_back({static_cast<DType>(dtype), op, ranks});
+    }
+  }
+  return cases;
+}
+
+class Reduce : public testing::TestWithParam<Case> {};
+
+TEST_P(Reduce, GivesEveryOutputTheExactResultAtAnyLengthAndAlignment) {
+  const auto [dtype, op, ranks] = GetParam();
+  for (const std::size_t count : {0, 1, 3, 17, 63, 1024, 1025, 4099}) {
+    const std::size_t shift = count % 3;  // elements, so that nothing is aligned
+    std::vector<Elements> memory(ranks, Elements(dtype, count + shift));
+    std::vector<const void*> inputs;
+    std::vector<void*> outputs;
+    for (std::size_t rank = 0; rank < ranks; ++rank) {
+      for (std::size_t i = 0; i < count; ++i) memory[rank].set(i + shift, input(dtype, rank, i));
+      auto* data = static_cast<std::byte*>(memory[rank].data()) + shift * size_of(dtype);
+      inputs.push_back(data);
+      outputs.push_back(data);  // in place
+    }
+    kernels::reduce(inputs, outputs, count, {dtype, op, 1.0, 1.0, 1});
+    for (const auto& output : memory) {
+      for (std::size_t i = 0; i < count; ++i) ASSERT_EQ(output.at(i + shift), expected(dtype, op, ranks, i)) << i;
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(EveryDTypeAndOp, Reduce, testing::ValuesIn(all_cases()), [](const auto& info) {
+  return std::string(name(info.param.dtype)) + "_" + std::string(name(info.param.op)) + "_" +
+         std::to_string(info.param.ranks);
+});
+
+TEST(Reduce, WritesToOutputsThatAreNoInputs) {
+  const std::vector<float> a{1, 2, 3};
+  const std::vector<float> b{10, 20, 30};
+  std::vector<float> x(3);
+  std::vector<float> y(3);
+  std::vector<float> z(3);
+  const void* inputs[] = {a.data(), b.data()};
+  void* outputs[] = {x.data(), y.data(), z.data()};
+  kernels::reduce(inputs, outputs, 3, {});
+  EXPECT_EQ(x, (std::vector<float>{11, 22, 33}));
+  EXPECT_EQ(y, x);
+  EXPECT_EQ(z, x);
+}
+
+template <typename T>
+T scaled(T a, T b, DType dtype, double prescale, double postscale, int divisor) {
+  const void* inputs[] = {&a, &b};
+  T out{};
+  void* outputs[] = {&out};
+  kernels::reduce(inputs, outputs, 1, {dtype, ReduceOp::sum, prescale, postscale, divisor});
+  return out;
+}
+
+TEST(Reduce, ScalesBeforeAndAfter) {
+  EXPECT_EQ(scaled(3.0F, 5.0F, DType::float32, 0.5, 4.0, 1), 16.0F);
+  EXPECT_EQ(scaled(3.0, 5.0, DType::float64, 1.0, 1.0, 2), 4.0);
+  EXPECT_EQ(scaled(3.0F, 3.0F, DType::float32, 1.0, 1.0, 3), 2.0F);
+}
+
+TEST(Reduce, IntegerAveragesAreTruncatedTowardZero) {
+  EXPECT_EQ(scaled<std::int32_t>(3, 4, DType::int32, 1.0, 1.0, 2), 3);
+  EXPECT_EQ(scaled<std::int32_t>(-3, -4, DType::int32, 1.0, 1.0, 2), -3);
+  EXPECT_EQ(scaled<std::int64_t>(49, 0, DType::int64, 1.0, 1.0, 49), 1);
+  EXPECT_EQ(scaled<std::uint8_t>(200, 50, DType::uint8, 1.0, 1.0, 200), 1);
+}
+
+TEST(Reduce, IntegersWrapAroundButScaledOnesKeepToTheirRange) {
+  EXPECT_EQ(scaled<std::uint8_t>(200, 100, DType::uint8, 1.0, 1.0, 1), 44);
+  EXPECT_EQ(scaled<std::int8_t>(100, 0, DType::int8, 1.0, 10.0, 1), 127);
+  EXPECT_EQ(scaled<std::int8_t>(-100, 0, DType::int8, 1.0, 10.0, 1), -128);
+}
+
+TEST(Reduce, SixteenBitFloatsAreSummedInFloat32AndRoundedOnce) {
+  // 2048 + 1 + 1 is 2050; in float16 alone each 1 would be lost.
+  const std::uint16_t large = float16_from(2048);
+  const std::uint16_t one = float16_from(1);
+  std::uint16_t out = 0;
+  const void* inputs[] = {&large, &one, &one};
+  void* outputs[] = {&out};
+  kernels::reduce(inputs, outputs, 1, {DType::float16, ReduceOp::sum, 1.0, 1.0, 1});
+  EXPECT_EQ(float_from_float16(out), 2050.0F);
+}
+
+TEST(Reduce, TheMeanOfLargeFloat16DoesNotOverflow) {
+  const std::uint16_t large = float16_from(60000);
+  const std::vector<const void*> inputs(8, &large);
+  std::uint16_t out = 0;
+  void* outputs[] = {&out};
+  kernels::reduce(inputs, outputs, 1, {DType::float16, ReduceOp::sum, 1.0, 1.0, 8});
+  EXPECT_EQ(out, large);
+}
+
+TEST(Reduce, SumsInRankOrder) {
+  std::mt19937 random(7);
+  std::normal_distribution<float> normal;
+  std::vector<std::vector<float>> data(5, std::vector<float>(1000));
+  std::vector<const void*> inputs;
+  for (auto& rank : data) {
+    for (auto& x : rank) x = normal(random);
+    inputs.push_back(rank.data());
+  }
+  std::vector<float> out(1000);
+  void* outputs[] = {out.data()};
+  kernels::reduce(inputs, outputs, 1000, {});
+  for (std::size_t i = 0; i < 1000; ++i) {
+    ASSERT_EQ(out[i], (((data[0][i] + data[1][i]) + data[2][i]) + data[3][i]) + data[4][i]);
+  }
+}
+
+TEST(Cast, ConvertsBetweenAllFloats) {
+  for (const DType from : {DType::float16, DType::bfloat16, DType::float32, DType::float64}) {
+    for (const DType to : {DType::float16, DType::bfloat16, DType::float32, DType::float64}) {
+      Elements source(from, 1001);
+      Elements target(to, 1001);
+      for (std::size_t i = 0; i < 1001; ++i) source.set(i, static_cast<int>(i % 257) - 128);
+      kernels::cast(target.data(), to, source.data(), from, 1001);
+      for (std::size_t i = 0; i < 1001; ++i) ASSERT_EQ(target.at(i), static_cast<double>(i % 257) - 128) << i;
+    }
+  }
+}
+
+TEST(Cast, RefusesIntegers) {
+  float x = 0;
+  EXPECT_THROW(kernels::cast(&x, DType::int32, &x, DType::float32, 1), Error);
+}
+
+TEST(CopyStreaming, CopiesAnyLengthToAnyAlignment) {
+  std::vector<unsigned char> from(5000);
+  for (std::size_t i = 0; i < from.size(); ++i) from[i] = static_cast<unsigned char>(i * 31);
+  for (const std::size_t shift : {0, 1, 63}) {
+    for (const std::size_t length : {0, 1, 15, 64, 1000, 4096}) {
+      std::vector<unsigned char> to(5000);
+      kernels::copy_streaming(to.data() + shift, from.data(), length);
+      ASSERT_EQ(std::memcmp(to.data() + shift, from.data(), length), 0);
+      ASSERT_EQ(to[shift + length], 0);
+    }
+  }
+}
+
+TEST(Target, NamesTheInstructionSet) { EXPECT_STRNE(kernels::target(), ""); }
+
+}  // namespace
+}  // namespace hora
