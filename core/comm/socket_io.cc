@@ -11,13 +11,16 @@
 #include <cstring>
 
 namespace hora {
-namespace {
 
 int milliseconds_until(TimePoint deadline) {
   if (deadline == TimePoint::max()) return -1;
-  const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - Clock::now()).count();
-  return static_cast<int>(std::clamp<std::int64_t>(left, 0, 1'000'000'000));
+  const TimePoint now = Clock::now();
+  if (deadline <= now) return 0;  // also where the difference would overflow
+  const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - now).count();
+  return static_cast<int>(std::min<std::int64_t>(left, 1'000'000'000));
 }
+
+namespace {
 
 [[noreturn]] void fail(const char* what) {
   const int error = errno;

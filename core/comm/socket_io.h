@@ -29,6 +29,9 @@ class Descriptor {
   int fd_ = -1;
 };
 
+/// What poll() takes: -1 for ever, else at least 0.
+[[nodiscard]] int milliseconds_until(TimePoint deadline);
+
 /// Whether `events` (poll's) come true before the deadline.
 bool await_events(int fd, short events, TimePoint deadline);
 

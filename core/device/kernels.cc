@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cmath>
 #include <cstdint>
 #include <cstring>
@@ -34,13 +35,45 @@ struct Plain {
   using Value = T;
   static Value load(Stored stored) { return stored; }
   static Stored store(Value value) { return value; }
+  static void load(Value* to, const Stored* from, std::size_t count) { std::memcpy(to, from, count * sizeof(T)); }
 };
+
+namespace hn = hwy::HWY_NAMESPACE;
+
+// Whether this instruction set converts float16 with the right rounding by itself.
+constexpr bool kConvertsFloat16 = HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX2;
 
 struct Float16 {
   using Stored = std::uint16_t;
   using Value = float;
   static Value load(Stored stored) { return float_from_float16(stored); }
   static Stored store(Value value) { return float16_from(value); }
+
+  static void load(Value* to, const Stored* from, std::size_t count) {
+    std::size_t i = 0;
+    if constexpr (kConvertsFloat16) {
+      const hn::ScalableTag<float> wide;
+      const hn::Rebind<hwy::float16_t, decltype(wide)> narrow;
+      const auto* halves = reinterpret_cast<const hwy::float16_t*>(from);
+      for (; i + hn::Lanes(wide) <= count; i += hn::Lanes(wide)) {
+        hn::StoreU(hn::PromoteTo(wide, hn::LoadU(narrow, halves + i)), wide, to + i);
+      }
+    }
+    for (; i < count; ++i) to[i] = load(from[i]);
+  }
+
+  static void store(Stored* to, const Value* from, std::size_t count) {
+    std::size_t i = 0;
+    if constexpr (kConvertsFloat16) {
+      const hn::ScalableTag<float> wide;
+      const hn::Rebind<hwy::float16_t, decltype(wide)> narrow;
+      auto* halves = reinterpret_cast<hwy::float16_t*>(to);
+      for (; i + hn::Lanes(wide) <= count; i += hn::Lanes(wide)) {
+        hn::StoreU(hn::DemoteTo(narrow, hn::LoadU(wide, from + i)), narrow, halves + i);
+      }
+    }
+    for (; i < count; ++i) to[i] = store(from[i]);
+  }
 };
 
 struct Bfloat16 {
@@ -48,6 +81,12 @@ struct Bfloat16 {
   using Value = float;
   static Value load(Stored stored) { return float_from_bfloat16(stored); }
   static Stored store(Value value) { return bfloat16_from(value); }
+  static void load(Value* to, const Stored* from, std::size_t count) {
+    for (std::size_t i = 0; i < count; ++i) to[i] = load(from[i]);
+  }
+  static void store(Stored* to, const Value* from, std::size_t count) {
+    for (std::size_t i = 0; i < count; ++i) to[i] = store(from[i]);
+  }
 };
 
 /// What is not zero is true.
@@ -56,6 +95,9 @@ struct Boolean {
   using Value = std::uint8_t;
   static Value load(Stored stored) { return stored != 0 ? 1 : 0; }
   static Stored store(Value value) { return value; }
+  static void load(Value* to, const Stored* from, std::size_t count) {
+    for (std::size_t i = 0; i < count; ++i) to[i] = load(from[i]);
+  }
 };
 
 // Two values become one. Integers wrap around, so they are added and multiplied without a sign.
@@ -79,14 +121,15 @@ struct Product {
   }
 };
 
+// NaN wins, whichever rank has it.
 struct Min {
   template <typename T>
-  static T of(T a, T b) { return b < a ? b : a; }
+  static T of(T a, T b) { return a <= b || a != a ? a : b; }
 };
 
 struct Max {
   template <typename T>
-  static T of(T a, T b) { return b > a ? b : a; }
+  static T of(T a, T b) { return a >= b || a != a ? a : b; }
 };
 
 template <typename T>
@@ -110,62 +153,80 @@ T divided(T value, int divisor) {
 // How many elements are reduced at a time, so that the sums stay in the first-level cache.
 constexpr std::size_t kBlock = 1024;
 
+void prefetch(const void* data, std::size_t bytes) {
+  for (std::size_t i = 0; i < bytes; i += 64) hwy::Prefetch(static_cast<const std::byte*>(data) + i);
+}
+
 template <typename Element, typename Op>
 class Loops {
  public:
   using Stored = typename Element::Stored;
   using Value = typename Element::Value;
 
-  explicit Loops(const Reduction& reduction) : reduction_(reduction) {
-    scaled_ = reduction.postscale != 1.0 || reduction.divisor != 1;
-  }
+  explicit Loops(const Reduction& reduction)
+      : reduction_(reduction),
+        prescaled_(reduction.prescale != 1.0),
+        scaled_(reduction.postscale != 1.0 || reduction.divisor != 1) {}
 
   void run(std::span<const void* const> inputs, std::span<void* const> outputs, std::size_t count) const {
-    if (inputs.size() == 2 && outputs.size() == 2 && !scaled_ && reduction_.prescale == 1.0) {
-      return pair(inputs, outputs, count);
+    if (inputs.size() == 2 && outputs.size() == 2 && sizeof(Stored) == sizeof(Value)) {
+      if (!scaled_ && !prescaled_) return pair(inputs, outputs, count, [](Value value) { return value; });
+      if constexpr (std::is_floating_point_v<Value>) return pair_scaled(inputs, outputs, count);
     }
-    std::array<Value, kBlock> sums;
     for (std::size_t begin = 0; begin < count; begin += kBlock) {
-      const std::size_t length = std::min(kBlock, count - begin);
-      first(sums.data(), static_cast<const Stored*>(inputs[0]) + begin, length);
-      for (std::size_t rank = 1; rank < inputs.size(); ++rank) {
-        add(sums.data(), static_cast<const Stored*>(inputs[rank]) + begin, length);
-      }
-      if (scaled_) scale(sums.data(), length);
-      for (void* output : outputs) put(static_cast<Stored*>(output) + begin, sums.data(), length);
+      block(inputs, outputs, begin, std::min(kBlock, count - begin), std::min(kBlock, count - begin - std::min(kBlock, count - begin)));
     }
   }
 
  private:
-  /// The case that matters most: two ranks, nothing scaled, no block in between.
-  static void pair(std::span<const void* const> inputs, std::span<void* const> outputs, std::size_t count) {
+  /// Reduces elements [begin, begin + length), and asks for the `next` ones after them: with many inputs the
+  /// CPU does not see by itself what comes next.
+  void block(std::span<const void* const> inputs, std::span<void* const> outputs, std::size_t begin, std::size_t length,
+             std::size_t next) const {
+    alignas(64) std::array<Value, kBlock> sums;
+    alignas(64) std::array<Value, kBlock> more;
+    for (std::size_t rank = 0; rank < inputs.size(); ++rank) {
+      const Stored* input = static_cast<const Stored*>(inputs[rank]) + begin;
+      prefetch(input + length, next * sizeof(Stored));
+      Value* values = rank == 0 ? sums.data() : more.data();
+      Element::load(values, input, length);
+      if (prescaled_) {
+        for (std::size_t i = 0; i < length; ++i) values[i] = times(values[i], reduction_.prescale);
+      }
+      if (rank == 0) continue;
+      for (std::size_t i = 0; i < length; ++i) sums[i] = Op::of(sums[i], more[i]);
+    }
+    if (scaled_) scale(sums.data(), length);
+    put(outputs, begin, sums.data(), length);
+  }
+
+  /// The case that matters most: two ranks, both outputs, without a block in between.
+  template <typename Finish>
+  static void pair(std::span<const void* const> inputs, std::span<void* const> outputs, std::size_t count,
+                   const Finish& finish, Value prescale = 1) {
     const auto* a = static_cast<const Stored*>(inputs[0]);
     const auto* b = static_cast<const Stored*>(inputs[1]);
     auto* x = static_cast<Stored*>(outputs[0]);
     auto* y = static_cast<Stored*>(outputs[1]);
+#pragma clang loop vectorize(assume_safety)
 #pragma GCC ivdep
     for (std::size_t i = 0; i < count; ++i) {
-      const Stored value = Element::store(Op::of(Element::load(a[i]), Element::load(b[i])));
-      x[i] = value;
-      y[i] = value;
+      Value value = Op::of(static_cast<Value>(Element::load(a[i]) * prescale), static_cast<Value>(Element::load(b[i]) * prescale));
+      value = finish(value);
+      x[i] = Element::store(value);
+      y[i] = Element::store(value);
     }
   }
 
-  void first(Value* sums, const Stored* input, std::size_t count) const {
-    if (reduction_.prescale == 1.0) {
-      for (std::size_t i = 0; i < count; ++i) sums[i] = Element::load(input[i]);
+  void pair_scaled(std::span<const void* const> inputs, std::span<void* const> outputs, std::size_t count) const {
+    const auto prescale = static_cast<Value>(reduction_.prescale);
+    const auto postscale = static_cast<Value>(reduction_.postscale);
+    const auto divisor = static_cast<Value>(reduction_.divisor);
+    if (std::has_single_bit(static_cast<unsigned>(reduction_.divisor))) {  // then its inverse is exact, and faster
+      const Value inverse = 1 / divisor;
+      pair(inputs, outputs, count, [=](Value value) { return value * postscale * inverse; }, prescale);
     } else {
-      for (std::size_t i = 0; i < count; ++i) sums[i] = times(Element::load(input[i]), reduction_.prescale);
-    }
-  }
-
-  void add(Value* sums, const Stored* input, std::size_t count) const {
-    if (reduction_.prescale == 1.0) {
-      for (std::size_t i = 0; i < count; ++i) sums[i] = Op::of(sums[i], Element::load(input[i]));
-    } else {
-      for (std::size_t i = 0; i < count; ++i) {
-        sums[i] = Op::of(sums[i], times(Element::load(input[i]), reduction_.prescale));
-      }
+      pair(inputs, outputs, count, [=](Value value) { return value * postscale / divisor; }, prescale);
     }
   }
 
@@ -178,12 +239,19 @@ class Loops {
     }
   }
 
-  static void put(Stored* output, const Value* sums, std::size_t count) {
-    for (std::size_t i = 0; i < count; ++i) output[i] = Element::store(sums[i]);
+  static void put(std::span<void* const> outputs, std::size_t begin, const Value* sums, std::size_t count) {
+    if constexpr (std::is_same_v<Stored, Value>) {
+      for (void* output : outputs) std::memcpy(static_cast<Stored*>(output) + begin, sums, count * sizeof(Stored));
+    } else {
+      std::array<Stored, kBlock> stored;
+      Element::store(stored.data(), sums, count);
+      for (void* output : outputs) std::memcpy(static_cast<Stored*>(output) + begin, stored.data(), count * sizeof(Stored));
+    }
   }
 
   const Reduction& reduction_;
-  bool scaled_ = false;
+  bool prescaled_;
+  bool scaled_;
 };
 
 using Inputs = std::span<const void* const>;
@@ -249,7 +317,6 @@ void cast(void* to, DType to_dtype, const void* from, DType from_dtype, std::siz
 }
 
 void copy_streaming(void* to, const void* from, std::size_t bytes) {
-  namespace hn = hwy::HWY_NAMESPACE;
   const hn::ScalableTag<std::uint8_t> tag;
   const std::size_t step = hn::Lanes(tag);
   auto* target = static_cast<std::uint8_t*>(to);

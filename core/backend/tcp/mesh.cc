@@ -111,24 +111,20 @@ void Mesh::exchange(std::vector<Parcel>& outgoing, std::vector<Parcel>& incoming
   std::vector<Header> expected;
   for (const auto& flow : in) expected.push_back(flow.header());
 
-  const auto lost = [&](std::size_t i) {
-    throw_if_aborted();
-    throw Error(Code::aborted, fmt::format("rank {} is gone: its data connection closed", ranks[i]));
-  };
   std::vector<pollfd> events(ranks.size());
   while (true) {
     bool done = true;
     for (std::size_t i = 0; i < ranks.size(); ++i) {
-      if (!out[i].done() && !out[i].send()) lost(i);
+      if (!out[i].done() && !out[i].send()) lost(ranks[i]);
       if (!in[i].has_header()) {
-        if (!in[i].receive_header()) lost(i);
+        if (!in[i].receive_header()) lost(ranks[i]);
         if (in[i].has_header() && std::memcmp(&in[i].header(), &expected[i], sizeof(Header)) != 0) {
           throw Error(Code::internal, fmt::format("ranks {} and {} make different calls: {} bytes as number {}, and {} "
                                                   "bytes as number {}", rank_, ranks[i], expected[i].bytes,
                                                   expected[i].sequence, in[i].header().bytes, in[i].header().sequence));
         }
       }
-      if (in[i].has_header() && !in[i].done() && !in[i].receive()) lost(i);
+      if (in[i].has_header() && !in[i].done() && !in[i].receive()) lost(ranks[i]);
       const bool sends = !out[i].done();
       const bool receives = !in[i].done();
       events[i] = {sends || receives ? sockets_[static_cast<std::size_t>(ranks[i])].fd() : -1,
@@ -140,6 +136,17 @@ void Mesh::exchange(std::vector<Parcel>& outgoing, std::vector<Parcel>& incoming
   }
 }
 
+void Mesh::lost(int rank) {
+  // A survivor that has heard of a death before us closes its sockets, too. Whose death it was comes by way of control.
+  constexpr std::chrono::seconds kPatience{1};
+  {
+    std::unique_lock lock(mutex_);
+    abortion_.wait_for(lock, kPatience, [this] { return aborted_.load(std::memory_order_relaxed); });
+  }
+  throw_if_aborted();
+  throw Error(Code::aborted, fmt::format("rank {} is gone: its data connection closed", rank));
+}
+
 void Mesh::abort(const Status& why) noexcept {
   {
     const std::lock_guard lock(mutex_);
@@ -147,6 +154,7 @@ void Mesh::abort(const Status& why) noexcept {
     why_ = why;
     aborted_.store(true, std::memory_order_release);
   }
+  abortion_.notify_all();
   // Wakes the engine in poll(), there and here; the descriptors stay open until it has left.
   for (const auto& socket : sockets_) {
     if (socket) ::shutdown(socket.fd(), SHUT_RDWR);

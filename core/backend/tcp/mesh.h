@@ -7,6 +7,7 @@
 #include <hora/config.h>
 
 #include <atomic>
+#include <condition_variable>
 #include <mutex>
 #include <span>
 #include <vector>
@@ -47,11 +48,14 @@ class Mesh {
 
  private:
   class Flow;
+  [[noreturn]] void lost(int rank);
+
   int rank_;
   std::vector<Descriptor> sockets_;
   std::uint64_t sequence_ = 0;
   std::atomic<bool> aborted_ = false;
   std::mutex mutex_;
+  std::condition_variable abortion_;
   Status why_;  // under the mutex
 };
 

@@ -56,9 +56,7 @@ std::vector<int> missing(const std::vector<Descriptor>& peers) {
 void wait_for_events(const Lobby& lobby, TimePoint deadline) {
   std::vector<pollfd> events;
   lobby.append_to(events);
-  const auto until = std::min(deadline, lobby.next());
-  const auto left = std::chrono::ceil<std::chrono::milliseconds>(until - Clock::now()).count();
-  ::poll(events.data(), events.size(), static_cast<int>(std::clamp<std::int64_t>(left, 0, 1'000'000)));
+  ::poll(events.data(), events.size(), milliseconds_until(std::min(deadline, lobby.next())));
 }
 
 void admit(Lobby::Arrival arrival, Meetup& meetup) {

@@ -198,12 +198,7 @@ class TcpControl final : public Control {
       lobby_->append_to(events);
       until = std::min(until, lobby_->next());
     }
-    int milliseconds = -1;
-    if (until != TimePoint::max()) {
-      const auto left = std::chrono::ceil<std::chrono::milliseconds>(until - Clock::now()).count();
-      milliseconds = static_cast<int>(std::clamp<std::int64_t>(left, 0, 60'000));
-    }
-    ::poll(events.data(), events.size(), milliseconds);
+    ::poll(events.data(), events.size(), milliseconds_until(until));
   }
 
   void serve(Peer& peer) {

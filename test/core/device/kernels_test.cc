@@ -78,9 +78,9 @@ TEST_P(Reduce, GivesEveryOutputTheExactResultAtAnyLengthAndAlignment) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(EveryDTypeAndOp, Reduce, testing::ValuesIn(all_cases()), [](const auto& info) {
-  return std::string(name(info.param.dtype)) + "_" + std::string(name(info.param.op)) + "_" +
-         std::to_string(info.param.ranks);
+INSTANTIATE_TEST_SUITE_P(EveryDTypeAndOp, Reduce, testing::ValuesIn(all_cases()), [](const auto& one) {
+  return std::string(name(one.param.dtype)) + "_" + std::string(name(one.param.op)) + "_" +
+         std::to_string(one.param.ranks);
 });
 
 TEST(Reduce, WritesToOutputsThatAreNoInputs) {

@@ -1,0 +1,307 @@
+// SPDX-License-Identifier: Apache-2.0
+// What every Collective keeps to. Inputs are small whole numbers, exact in every dtype, so results are compared by ==.
+#include "test/conformance/collective_suite.h"
+
+#include "core/base/half.h"
+#include "test/support/elements.h"
+#include "test/support/threads.h"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <random>
+
+namespace hora {
+
+std::vector<CollectiveBackend>& collective_backends() {
+  static std::vector<CollectiveBackend> backends;
+  return backends;
+}
+
+namespace {
+
+using Collectives = std::vector<std::unique_ptr<Collective>>;
+using RankMain = std::function<void(int rank, Collective& collective)>;
+
+/// Memory of one kind that holds elements: private, or from the collective.
+class Tensor {
+ public:
+  Tensor(Collective& collective, bool owned, DType dtype, std::size_t count) : dtype_(dtype), count_(count) {
+    const std::size_t bytes = count * size_of(dtype);
+    if (owned) {
+      lent_ = collective.allocate(bytes);
+    } else {
+      private_.resize(bytes);
+    }
+  }
+  void* data() { return lent_ ? static_cast<void*>(lent_.get()) : private_.data(); }
+  void set(std::size_t index, int value) { set_element(data(), dtype_, index, value); }
+  double at(std::size_t index) { return element(data(), dtype_, index); }
+  [[nodiscard]] std::size_t count() const { return count_; }
+
+ private:
+  DType dtype_;
+  std::size_t count_;
+  std::shared_ptr<std::byte> lent_;
+  std::vector<std::byte> private_;
+};
+
+struct Setting {
+  CollectiveBackend backend;
+  int ranks = 1;
+};
+
+void PrintTo(const Setting& setting, std::ostream* out) {
+  *out << setting.backend.name << " with " << setting.ranks << " ranks";
+}
+
+class CollectiveSuite : public testing::TestWithParam<Setting> {
+ protected:
+  static int ranks() { return GetParam().ranks; }
+  static void run(const RankMain& rank_main) {
+    const Collectives collectives = GetParam().backend.connect(ranks());
+    run_ranks(ranks(), [&](int rank) { rank_main(rank, *collectives[static_cast<std::size_t>(rank)]); });
+  }
+};
+
+int value(int rank, std::size_t index) { return static_cast<int>((index * 3 + static_cast<std::size_t>(rank)) % 4); }
+
+double expected(DType dtype, ReduceOp op, int ranks, std::size_t index) {
+  double result = value(0, index);
+  for (int rank = 1; rank < ranks; ++rank) {
+    const double next = value(rank, index);
+    if (op == ReduceOp::sum) result += next;
+    if (op == ReduceOp::product) result *= next;
+    if (op == ReduceOp::min) result = std::min(result, next);
+    if (op == ReduceOp::max) result = std::max(result, next);
+  }
+  return dtype == DType::boolean ? static_cast<double>(result != 0) : result;
+}
+
+TEST_P(CollectiveSuite, ReducesEveryDTypeByEveryOpAtEverySize) {
+  run([](int rank, Collective& collective) {
+    for (int d = 0; d < kDTypes; ++d) {
+      const auto dtype = static_cast<DType>(d);
+      for (const ReduceOp op : {ReduceOp::sum, ReduceOp::min, ReduceOp::max, ReduceOp::product}) {
+        for (const std::size_t count : {1, 33, 5000, 70000}) {
+          if (count > 5000 && op != ReduceOp::sum) continue;
+          Tensor tensor(collective, count % 2 == 0, dtype, count);
+          for (std::size_t i = 0; i < count; ++i) tensor.set(i, value(rank, i));
+          const Segment segment{tensor.data(), tensor.data(), count};
+          collective.allreduce({&segment, 1}, {dtype, op, 1.0, 1.0, 1});
+          for (std::size_t i = 0; i < count; ++i) ASSERT_EQ(tensor.at(i), expected(dtype, op, ranks(), i)) << i;
+        }
+      }
+    }
+  });
+}
+
+TEST_P(CollectiveSuite, ReducesManySegmentsOfAnyLengthAndPlaceAtOnce) {
+  for (unsigned seed = 1; seed <= 8; ++seed) {
+    SCOPED_TRACE(seed);
+    run([seed](int rank, Collective& collective) {
+      std::mt19937 lengths(seed);                                         // the same on all ranks
+      std::mt19937 places(seed * 100 + static_cast<unsigned>(rank));      // different ones
+      std::vector<Tensor> inputs;
+      std::vector<Tensor> outputs;
+      std::vector<Segment> segments;
+      const std::size_t segment_count = lengths() % 12 + 1;
+      for (std::size_t s = 0; s < segment_count; ++s) {
+        const std::size_t count = lengths() % (seed % 2 == 0 ? 300 : 60000);
+        inputs.emplace_back(collective, places() % 2 == 0, DType::float32, count);
+        outputs.emplace_back(collective, places() % 2 == 0, DType::float32, count);
+        for (std::size_t i = 0; i < count; ++i) inputs.back().set(i, value(rank, i + s));
+      }
+      const bool in_place = places() % 2 == 0;
+      for (std::size_t s = 0; s < segment_count; ++s) {
+        segments.push_back({inputs[s].data(), in_place ? inputs[s].data() : outputs[s].data(), inputs[s].count()});
+      }
+      collective.allreduce(segments, {DType::float32, ReduceOp::sum, 1.0, 1.0, 1});
+      for (std::size_t s = 0; s < segment_count; ++s) {
+        auto& result = in_place ? inputs[s] : outputs[s];
+        for (std::size_t i = 0; i < result.count(); ++i) {
+          ASSERT_EQ(result.at(i), expected(DType::float32, ReduceOp::sum, ranks(), i + s)) << s << " " << i;
+        }
+      }
+    });
+  }
+}
+
+TEST_P(CollectiveSuite, GivesTheSameBitsHoweverTensorsAreCutTogether) {
+  std::mutex mutex;
+  std::vector<std::vector<float>> results;
+  run([&](int rank, Collective& collective) {
+    std::mt19937 random(static_cast<unsigned>(rank) + 1);
+    std::normal_distribution<float> normal;
+    std::vector<float> original(100000);
+    for (auto& x : original) x = normal(random);
+    for (const std::size_t pieces : {1, 2, 7}) {
+      std::vector<float> data = original;
+      std::vector<Segment> segments;
+      for (std::size_t p = 0; p < pieces; ++p) {
+        const std::size_t begin = data.size() * p / pieces;
+        const std::size_t end = data.size() * (p + 1) / pieces;
+        segments.push_back({data.data() + begin, data.data() + begin, end - begin});
+      }
+      collective.allreduce(segments, {DType::float32, ReduceOp::sum, 1.0, 1.0, ranks()});
+      const std::lock_guard lock(mutex);
+      results.push_back(std::move(data));
+    }
+  });
+  for (const auto& result : results) {
+    ASSERT_EQ(std::memcmp(result.data(), results.front().data(), result.size() * sizeof(float)), 0);
+  }
+}
+
+TEST_P(CollectiveSuite, SumsSixteenBitFloatsWithOneRounding) {
+  run([](int rank, Collective& collective) {
+    std::vector<std::uint16_t> data(20000, float16_from(rank == 0 ? 2048.0F : 1.0F));
+    const Segment segment{data.data(), data.data(), data.size()};
+    collective.allreduce({&segment, 1}, {DType::float16, ReduceOp::sum, 1.0, 1.0, 1});
+    const auto sum = float16_from(2048.0F + static_cast<float>(ranks() - 1));
+    for (const auto bits : data) ASSERT_EQ(bits, sum);
+  });
+}
+
+TEST_P(CollectiveSuite, ScalesBeforeAndAfter) {
+  run([](int rank, Collective& collective) {
+    for (const std::size_t count : {3, 50000}) {
+      std::vector<double> data(count, rank + 1);
+      const Segment segment{data.data(), data.data(), count};
+      collective.allreduce({&segment, 1}, {DType::float64, ReduceOp::sum, 0.5, 4.0, ranks()});
+      const double sum = ranks() * (ranks() + 1) / 2.0;
+      for (const double x : data) ASSERT_EQ(x, sum * 0.5 * 4.0 / ranks());
+    }
+  });
+}
+
+TEST_P(CollectiveSuite, BroadcastsFromEveryRoot) {
+  run([](int rank, Collective& collective) {
+    for (int root = 0; root < ranks(); ++root) {
+      for (const std::size_t count : {1, 4096, 400000}) {
+        for (const bool owned : {false, true}) {
+          Tensor tensor(collective, owned, DType::int32, count);
+          for (std::size_t i = 0; i < count; ++i) tensor.set(i, rank * 1000 + static_cast<int>(i % 100));
+          collective.broadcast(tensor.data(), count * 4, root);
+          for (std::size_t i = 0; i < count; ++i) ASSERT_EQ(tensor.at(i), root * 1000 + static_cast<int>(i % 100));
+        }
+      }
+    }
+  });
+}
+
+TEST_P(CollectiveSuite, GathersDifferentLengthsInRankOrder) {
+  run([](int rank, Collective& collective) {
+    for (const std::size_t unit : {0, 3, 9000, 300000}) {
+      std::vector<std::size_t> bytes;
+      std::size_t total = 0;
+      for (int r = 0; r < ranks(); ++r) {
+        bytes.push_back(unit * static_cast<std::size_t>((r + 1) % 3));  // some bring nothing
+        total += bytes.back();
+      }
+      const std::vector<unsigned char> input(bytes[static_cast<std::size_t>(rank)], static_cast<unsigned char>(rank + 1));
+      std::vector<unsigned char> output(total, 0xFF);
+      collective.allgather(input.data(), output.data(), bytes);
+      std::size_t at = 0;
+      for (int r = 0; r < ranks(); ++r) {
+        for (std::size_t i = 0; i < bytes[static_cast<std::size_t>(r)]; ++i) ASSERT_EQ(output[at++], r + 1);
+      }
+    }
+  });
+}
+
+TEST_P(CollectiveSuite, NobodyLeavesABarrierBeforeAllHaveCome) {
+  std::atomic<int> come = 0;
+  run([&](int /*rank*/, Collective& collective) {
+    for (int round = 1; round <= 50; ++round) {
+      come.fetch_add(1);
+      collective.barrier();
+      ASSERT_GE(come.load(), round * ranks());
+    }
+  });
+}
+
+TEST_P(CollectiveSuite, AnyMixOfCallsKeepsInStep) {
+  for (unsigned seed = 1; seed <= 5; ++seed) {
+    SCOPED_TRACE(seed);
+    run([seed](int rank, Collective& collective) {
+      std::mt19937 random(seed);  // the same calls on all ranks
+      for (int call = 0; call < 60; ++call) {
+        const std::size_t count = random() % 3 == 0 ? random() % 40000 : random() % 600;
+        const int root = static_cast<int>(random() % static_cast<unsigned>(ranks()));
+        std::vector<std::int64_t> data(count, rank + call);
+        switch (random() % 4) {
+          case 0: {
+            const Segment segment{data.data(), data.data(), count};
+            collective.allreduce({&segment, 1}, {DType::int64, ReduceOp::max, 1.0, 1.0, 1});
+            for (const auto x : data) ASSERT_EQ(x, ranks() - 1 + call);
+            break;
+          }
+          case 1:
+            collective.broadcast(data.data(), count * 8, root);
+            for (const auto x : data) ASSERT_EQ(x, root + call);
+            break;
+          case 2: {
+            std::vector<std::int64_t> all(count * static_cast<std::size_t>(ranks()));
+            const std::vector<std::size_t> bytes(static_cast<std::size_t>(ranks()), count * 8);
+            collective.allgather(data.data(), all.data(), bytes);
+            for (std::size_t i = 0; i < all.size(); ++i) ASSERT_EQ(all[i], static_cast<std::int64_t>(i / count) + call);
+            break;
+          }
+          default: collective.barrier();
+        }
+      }
+    });
+  }
+}
+
+TEST_P(CollectiveSuite, MemoryIsZeroedAlignedAndOutlivesTheCollective) {
+  std::vector<std::shared_ptr<std::byte>> kept(static_cast<std::size_t>(ranks()));
+  run([&](int rank, Collective& collective) {
+    for (int round = 0; round < 3; ++round) {
+      const auto memory = collective.allocate(3 * 1024 * 1024 + 5);
+      ASSERT_EQ(reinterpret_cast<std::uintptr_t>(memory.get()) % 64, 0u);
+      for (std::size_t i = 0; i < 3 * 1024 * 1024; i += 4096) ASSERT_EQ(memory.get()[i], std::byte{0});
+      std::memset(memory.get(), 1, 3 * 1024 * 1024 + 5);
+      kept[static_cast<std::size_t>(rank)] = memory;
+    }
+    ASSERT_NE(collective.allocate(0), nullptr);
+  });
+  for (const auto& memory : kept) EXPECT_EQ(memory.get()[1000], std::byte{1});
+}
+
+TEST_P(CollectiveSuite, AbortEndsACallThatWaits) {
+  if (ranks() == 1) GTEST_SKIP() << "one rank never waits";
+  const Collectives collectives = GetParam().backend.connect(ranks());
+  const Status why{Code::aborted, "rank 0 is gone"};
+  run_ranks(ranks(), [&](int rank) {
+    Collective& collective = *collectives[static_cast<std::size_t>(rank)];
+    if (rank == 0) {  // never comes; what the control threads of the others do when they learn of it:
+      for (std::size_t other = 1; other < collectives.size(); ++other) collectives[other]->abort(why);
+      return;
+    }
+    for (int attempt = 0; attempt < 2; ++attempt) {
+      try {
+        collective.barrier();
+        ADD_FAILURE() << "the barrier ended without rank 0";
+      } catch (const Error& error) {
+        EXPECT_EQ(error.status(), why);
+      }
+    }
+  });
+}
+
+std::vector<Setting> settings() {
+  std::vector<Setting> all;
+  for (const auto& backend : collective_backends()) {
+    for (const int ranks : {1, 2, 3, 5}) all.push_back({backend, ranks});
+  }
+  return all;
+}
+
+INSTANTIATE_TEST_SUITE_P(Backends, CollectiveSuite, testing::ValuesIn(settings()), [](const auto& param) {
+  return param.param.backend.name + "_" + std::to_string(param.param.ranks);
+});
+
+}  // namespace
+}  // namespace hora

@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "core/comm/collective.h"
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace hora {
+
+/// How a backend connects ranks that are threads: one collective per rank. `name` names it in test output.
+struct CollectiveBackend {
+  std::string name;
+  std::function<std::vector<std::unique_ptr<Collective>>(int ranks)> connect;
+};
+
+/// Every backend registers itself here, before main.
+std::vector<CollectiveBackend>& collective_backends();
+
+/// `const RegisterCollective kRegistered{{"local", ...}};`
+struct RegisterCollective {
+  explicit RegisterCollective(CollectiveBackend backend) { collective_backends().push_back(std::move(backend)); }
+};
+
+}  // namespace hora

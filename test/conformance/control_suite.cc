@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: Apache-2.0
+// What every Control keeps to.
+#include "test/conformance/control_suite.h"
+
+#include "core/comm/exchange.h"
+#include "test/support/threads.h"
+
+#include <gtest/gtest.h>
+
+#include <future>
+
+namespace hora {
+
+std::vector<ControlBackend>& control_backends() {
+  static std::vector<ControlBackend> backends;
+  return backends;
+}
+
+namespace {
+
+constexpr TimePoint kForever = TimePoint::max();
+
+class ControlSuite : public testing::TestWithParam<ControlBackend> {
+ protected:
+  static std::vector<std::unique_ptr<Control>> connect(int ranks) { return GetParam().connect(ranks); }
+};
+
+Bytes bytes_of(int number) { return {static_cast<std::byte>(number), static_cast<std::byte>(number >> 8)}; }
+
+/// The next letter, however often this rank is woken before.
+Letter next(Control& control) {
+  while (true) {
+    if (auto letter = control.receive(kForever)) return *std::move(letter);
+  }
+}
+
+TEST_P(ControlSuite, LettersOfOneSenderArriveInOrder) {
+  const auto controls = connect(3);
+  run_ranks(3, [&](int rank) {
+    Control& control = *controls[static_cast<std::size_t>(rank)];
+    if (rank != 0) {
+      for (int i = 0; i < 1000; ++i) control.send(0, bytes_of(i));
+      for (int i = 0; i < 1000; ++i) ASSERT_EQ(next(control).bytes, bytes_of(i));
+      return;
+    }
+    std::vector<int> seen(3);
+    for (int i = 0; i < 2000; ++i) {
+      const Letter letter = next(control);
+      ASSERT_EQ(letter.bytes, bytes_of(seen[static_cast<std::size_t>(letter.from)]++));
+    }
+    for (int i = 0; i < 1000; ++i) {
+      for (int to = 1; to < 3; ++to) control.send(to, bytes_of(i));
+    }
+  });
+}
+
+TEST_P(ControlSuite, LargeLettersArriveWhole) {
+  const auto controls = connect(2);
+  const Bytes large(3'000'000, std::byte{7});
+  run_ranks(2, [&](int rank) {
+    if (rank == 1) {
+      controls[1]->send(0, large);
+      EXPECT_EQ(next(*controls[1]).bytes, large);
+    } else {
+      EXPECT_EQ(next(*controls[0]).bytes, large);
+      controls[0]->send(1, large);
+    }
+  });
+}
+
+TEST_P(ControlSuite, ReceiveReturnsAtTheDeadline) {
+  const auto controls = connect(2);
+  EXPECT_EQ(controls[0]->receive(Clock::now()), std::nullopt);
+  EXPECT_EQ(controls[1]->receive(TimePoint::min()), std::nullopt);
+}
+
+TEST_P(ControlSuite, WakeEndsTheCurrentOrTheNextReceive) {
+  const auto controls = connect(2);
+  controls[0]->wake();
+  EXPECT_EQ(controls[0]->receive(kForever), std::nullopt);
+  auto waiting = std::async(std::launch::async, [&] { return controls[0]->receive(kForever); });
+  controls[0]->wake();
+  EXPECT_EQ(waiting.get(), std::nullopt);
+}
+
+TEST_P(ControlSuite, AFailureReachesEveryOtherRankAsALoss) {
+  for (int failing = 0; failing < 3; ++failing) {
+    const auto controls = connect(3);
+    std::vector<std::promise<Status>> noticed(3);
+    for (std::size_t rank = 0; rank < 3; ++rank) {
+      controls[rank]->on_loss([&noticed, rank, done = std::make_shared<bool>()](const Status& why) {
+        if (!std::exchange(*done, true)) noticed[rank].set_value(why);
+      });
+    }
+    controls[static_cast<std::size_t>(failing)]->fail({Code::internal, "out of luck"});
+    for (int rank = 0; rank < 3; ++rank) {
+      if (rank == failing) continue;
+      const Letter letter = next(*controls[static_cast<std::size_t>(rank)]);
+      EXPECT_EQ(letter.from, failing);
+      EXPECT_TRUE(letter.bytes.empty());
+      EXPECT_EQ(letter.loss, (Status{Code::aborted, "rank " + std::to_string(failing) + " failed: out of luck"}));
+      EXPECT_EQ(noticed[static_cast<std::size_t>(rank)].get_future().get(), letter.loss);
+    }
+    for (const auto& control : controls) control->on_loss({});
+  }
+}
+
+TEST_P(ControlSuite, ALossThatCameBeforeTheNoticeIsNoticedAtOnce) {
+  const auto controls = connect(2);
+  controls[1]->fail({Code::internal, "early"});
+  const Letter letter = next(*controls[0]);
+  Status noticed;
+  controls[0]->on_loss([&](const Status& why) { noticed = why; });
+  EXPECT_EQ(noticed, letter.loss);
+  controls[0]->on_loss({});
+}
+
+TEST_P(ControlSuite, RanksTellEachOtherWhoTheyAre) {
+  const auto controls = connect(4);
+  run_ranks(4, [&](int rank) {
+    for (int round = 0; round < 20; ++round) {
+      const Bytes mine = rank == 2 ? Bytes() : bytes_of(rank * 100 + round);
+      const auto all = exchange(*controls[static_cast<std::size_t>(rank)], mine, kForever);
+      ASSERT_EQ(all.size(), 4u);
+      for (int other = 0; other < 4; ++other) {
+        ASSERT_EQ(all[static_cast<std::size_t>(other)], other == 2 ? Bytes() : bytes_of(other * 100 + round));
+      }
+    }
+  });
+}
+
+TEST_P(ControlSuite, AnExchangeThatNobodyJoinsEndsAtTheDeadlineAndNamesWhoIsMissing) {
+  const auto controls = connect(3);
+  try {
+    exchange(*controls[0], bytes_of(1), Clock::now());
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), Code::timeout);
+    EXPECT_NE(std::string(error.what()).find("rank(s) 1, 2"), std::string::npos) << error.what();
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Backends, ControlSuite, testing::ValuesIn(control_backends()),
+                         [](const auto& param) { return param.param.name; });
+
+}  // namespace
+}  // namespace hora

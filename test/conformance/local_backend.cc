@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/backend/local/meeting.h"
+#include "core/backend/local/post_office.h"
+#include "test/conformance/collective_suite.h"
+#include "test/conformance/control_suite.h"
+
+namespace hora {
+namespace {
+
+const RegisterCollective kCollective{{"local", [](int ranks) {
+  const auto meeting = std::make_shared<Meeting>(ranks);
+  std::vector<std::unique_ptr<Collective>> all;
+  for (int rank = 0; rank < ranks; ++rank) all.push_back(make_local_collective(meeting, rank));
+  return all;
+}}};
+
+const RegisterControl kControl{{"local", [](int ranks) {
+  const auto office = std::make_shared<PostOffice>(ranks);
+  std::vector<std::unique_ptr<Control>> all;
+  for (int rank = 0; rank < ranks; ++rank) all.push_back(make_local_control(office, rank));
+  return all;
+}}};
+
+}  // namespace
+}  // namespace hora

@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/backend/shm/shm_collective.h"
+#include "test/conformance/collective_suite.h"
+
+namespace hora {
+namespace {
+
+// Over one mapping, so that ThreadSanitizer sees that all ranks use the same addresses.
+const RegisterCollective kReaching{{"shm", [](int ranks) { return make_shm_group(ranks, true); }}};
+const RegisterCollective kStaged{{"shm_staged", [](int ranks) { return make_shm_group(ranks, false); }}};
+
+}  // namespace
+}  // namespace hora

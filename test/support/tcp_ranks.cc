@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "test/support/tcp_ranks.h"
+
+#include "core/backend/tcp/address.h"
+#include "core/backend/tcp/tcp_control.h"
+#include "test/support/threads.h"
+
+#include <unistd.h>
+
+#include <random>
+
+namespace hora {
+
+std::vector<Config> loopback_configs(int ranks) {
+  static std::vector<Descriptor> listeners;  // for as long as the test program runs, as a launcher would keep them
+  listeners.push_back(listen_at({"127.0.0.1", "0"}));
+  const Address address = local_address(listeners.back().fd());
+  std::random_device random;
+  Config config;
+  for (auto& byte : config.secret) byte = static_cast<unsigned char>(random());
+  config.size = config.local_size = ranks;
+  config.coordinator = address.host + ":" + address.port;
+  std::vector<Config> configs(static_cast<std::size_t>(ranks), config);
+  for (int rank = 0; rank < ranks; ++rank) {
+    configs[static_cast<std::size_t>(rank)].rank = configs[static_cast<std::size_t>(rank)].local_rank = rank;
+  }
+  configs.front().coordinator_fd = listeners.back().fd();
+  return configs;
+}
+
+std::vector<World> connect_tcp_ranks(const std::vector<Config>& configs) {
+  std::vector<World> worlds(configs.size());
+  run_ranks(static_cast<int>(configs.size()), [&](int rank) {
+    const auto& config = configs[static_cast<std::size_t>(rank)];
+    worlds[static_cast<std::size_t>(rank)] = connect_tcp_control(config, Clock::now() + config.start_timeout);
+  });
+  return worlds;
+}
+
+}  // namespace hora

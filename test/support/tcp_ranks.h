@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "core/comm/world.h"
+
+#include <hora/config.h>
+
+#include <vector>
+
+namespace hora {
+
+/// What the launcher would give each rank of a job on this machine: a listening socket for rank 0, its address, a secret.
+std::vector<Config> loopback_configs(int ranks);
+
+/// Ranks that are threads, connected by TCP control over loopback.
+std::vector<World> connect_tcp_ranks(const std::vector<Config>& configs);
+
+}  // namespace hora
