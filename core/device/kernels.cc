@@ -33,6 +33,8 @@ template <typename T>
 struct Plain {
   using Stored = T;
   using Value = T;
+  static constexpr bool kIsValue = true;  // stored as it is computed
+  static constexpr bool kPairs = true;    // the compiler vectorises load and store of single elements well
   static Value load(Stored stored) { return stored; }
   static Stored store(Value value) { return value; }
   static void load(Value* to, const Stored* from, std::size_t count) { std::memcpy(to, from, count * sizeof(T)); }
@@ -46,6 +48,8 @@ constexpr bool kConvertsFloat16 = HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX2;
 struct Float16 {
   using Stored = std::uint16_t;
   using Value = float;
+  static constexpr bool kIsValue = false;
+  static constexpr bool kPairs = false;
   static Value load(Stored stored) { return float_from_float16(stored); }
   static Stored store(Value value) { return float16_from(value); }
 
@@ -79,6 +83,8 @@ struct Float16 {
 struct Bfloat16 {
   using Stored = std::uint16_t;
   using Value = float;
+  static constexpr bool kIsValue = false;
+  static constexpr bool kPairs = true;
   static Value load(Stored stored) { return float_from_bfloat16(stored); }
   static Stored store(Value value) { return bfloat16_from(value); }
   static void load(Value* to, const Stored* from, std::size_t count) {
@@ -93,6 +99,8 @@ struct Bfloat16 {
 struct Boolean {
   using Stored = std::uint8_t;
   using Value = std::uint8_t;
+  static constexpr bool kIsValue = false;
+  static constexpr bool kPairs = true;
   static Value load(Stored stored) { return stored != 0 ? 1 : 0; }
   static Stored store(Value value) { return value; }
   static void load(Value* to, const Stored* from, std::size_t count) {
@@ -150,12 +158,9 @@ T divided(T value, int divisor) {
   else return value / static_cast<T>(divisor);
 }
 
-// How many elements are reduced at a time, so that the sums stay in the first-level cache.
-constexpr std::size_t kBlock = 1024;
-
-void prefetch(const void* data, std::size_t bytes) {
-  for (std::size_t i = 0; i < bytes; i += 64) hwy::Prefetch(static_cast<const std::byte*>(data) + i);
-}
+// How many elements are reduced at a time. The sums stay in the first-level cache, and no input is left for so long
+// that the CPU forgets to fetch it ahead: 256 is twice as fast as 1,024 with four inputs in memory.
+constexpr std::size_t kBlock = 256;
 
 template <typename Element, typename Op>
 class Loops {
@@ -169,41 +174,50 @@ class Loops {
         scaled_(reduction.postscale != 1.0 || reduction.divisor != 1) {}
 
   void run(std::span<const void* const> inputs, std::span<void* const> outputs, std::size_t count) const {
-    if (inputs.size() == 2 && outputs.size() == 2 && sizeof(Stored) == sizeof(Value)) {
-      if (!scaled_ && !prescaled_) return pair(inputs, outputs, count, [](Value value) { return value; });
-      if constexpr (std::is_floating_point_v<Value>) return pair_scaled(inputs, outputs, count);
+    if (inputs.size() == 2 && outputs.size() == 2 && !prescaled_) {
+      if constexpr (Element::kPairs) {
+        if (!scaled_) return pair(inputs, outputs, count, [](Value value) { return value; });
+      }
+      if constexpr (std::is_floating_point_v<Stored>) return pair_scaled(inputs, outputs, count);
     }
     for (std::size_t begin = 0; begin < count; begin += kBlock) {
-      block(inputs, outputs, begin, std::min(kBlock, count - begin), std::min(kBlock, count - begin - std::min(kBlock, count - begin)));
+      block(inputs, outputs, begin, std::min(kBlock, count - begin));
     }
   }
 
  private:
-  /// Reduces elements [begin, begin + length), and asks for the `next` ones after them: with many inputs the
-  /// CPU does not see by itself what comes next.
-  void block(std::span<const void* const> inputs, std::span<void* const> outputs, std::size_t begin, std::size_t length,
-             std::size_t next) const {
+  void block(std::span<const void* const> inputs, std::span<void* const> outputs, std::size_t begin,
+             std::size_t length) const {
     alignas(64) std::array<Value, kBlock> sums;
-    alignas(64) std::array<Value, kBlock> more;
+    alignas(64) std::array<Value, kBlock> converted;
     for (std::size_t rank = 0; rank < inputs.size(); ++rank) {
-      const Stored* input = static_cast<const Stored*>(inputs[rank]) + begin;
-      prefetch(input + length, next * sizeof(Stored));
-      Value* values = rank == 0 ? sums.data() : more.data();
-      Element::load(values, input, length);
-      if (prescaled_) {
-        for (std::size_t i = 0; i < length; ++i) values[i] = times(values[i], reduction_.prescale);
+      const Value* values = values_of(static_cast<const Stored*>(inputs[rank]) + begin, converted.data(), length);
+      if (rank == 0) {
+        std::memcpy(sums.data(), values, length * sizeof(Value));
+      } else {
+        for (std::size_t i = 0; i < length; ++i) sums[i] = Op::of(sums[i], values[i]);
       }
-      if (rank == 0) continue;
-      for (std::size_t i = 0; i < length; ++i) sums[i] = Op::of(sums[i], more[i]);
     }
     if (scaled_) scale(sums.data(), length);
     put(outputs, begin, sums.data(), length);
   }
 
+  /// The values to add up: the input itself, if there is nothing to do to it, or `room`.
+  const Value* values_of(const Stored* input, Value* room, std::size_t count) const {
+    if constexpr (Element::kIsValue) {
+      if (!prescaled_) return input;
+    }
+    Element::load(room, input, count);
+    if (prescaled_) {
+      for (std::size_t i = 0; i < count; ++i) room[i] = times(room[i], reduction_.prescale);
+    }
+    return room;
+  }
+
   /// The case that matters most: two ranks, both outputs, without a block in between.
   template <typename Finish>
   static void pair(std::span<const void* const> inputs, std::span<void* const> outputs, std::size_t count,
-                   const Finish& finish, Value prescale = 1) {
+                   const Finish& finish) {
     const auto* a = static_cast<const Stored*>(inputs[0]);
     const auto* b = static_cast<const Stored*>(inputs[1]);
     auto* x = static_cast<Stored*>(outputs[0]);
@@ -211,22 +225,19 @@ class Loops {
 #pragma clang loop vectorize(assume_safety)
 #pragma GCC ivdep
     for (std::size_t i = 0; i < count; ++i) {
-      Value value = Op::of(static_cast<Value>(Element::load(a[i]) * prescale), static_cast<Value>(Element::load(b[i]) * prescale));
-      value = finish(value);
-      x[i] = Element::store(value);
-      y[i] = Element::store(value);
+      const Stored value = Element::store(finish(Op::of(Element::load(a[i]), Element::load(b[i]))));
+      x[i] = value;
+      y[i] = value;
     }
   }
 
   void pair_scaled(std::span<const void* const> inputs, std::span<void* const> outputs, std::size_t count) const {
-    const auto prescale = static_cast<Value>(reduction_.prescale);
     const auto postscale = static_cast<Value>(reduction_.postscale);
     const auto divisor = static_cast<Value>(reduction_.divisor);
     if (std::has_single_bit(static_cast<unsigned>(reduction_.divisor))) {  // then its inverse is exact, and faster
-      const Value inverse = 1 / divisor;
-      pair(inputs, outputs, count, [=](Value value) { return value * postscale * inverse; }, prescale);
+      pair(inputs, outputs, count, [=, inverse = 1 / divisor](Value value) { return value * postscale * inverse; });
     } else {
-      pair(inputs, outputs, count, [=](Value value) { return value * postscale / divisor; }, prescale);
+      pair(inputs, outputs, count, [=](Value value) { return value * postscale / divisor; });
     }
   }
 

@@ -1,0 +1,289 @@
+// SPDX-License-Identifier: Apache-2.0
+// A whole job, its ranks as threads: what users may rely on.
+#include <hora/hora.h>
+
+#include "test/support/local_job.h"
+
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <random>
+
+namespace hora {
+namespace {
+
+std::string failure_of(const std::function<void()>& action) {
+  try {
+    action();
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "";
+}
+
+TEST(Runtime, ReducesInPlaceAndOutOfPlace) {
+  run_local_job(3, [](Runtime& hora) {
+    std::vector<float> in(10, static_cast<float>(hora.rank()));
+    std::vector<float> out(10);
+    Entry entry = in_place(Operation::allreduce, "x", DType::float32, in);
+    entry.output = out.data();
+    const Result result = hora.submit(entry).wait();
+    EXPECT_EQ(result.shape, (std::vector<std::int64_t>{10}));
+    EXPECT_EQ(out, std::vector<float>(10, 3.0F));
+    EXPECT_EQ(in, std::vector<float>(10, static_cast<float>(hora.rank())));
+    hora.submit(in_place(Operation::allreduce, "x", DType::float32, in)).wait();
+    EXPECT_EQ(in, out);
+  });
+}
+
+TEST(Runtime, AveragesAndScales) {
+  run_local_job(2, [](Runtime& hora) {
+    std::vector<double> x(3, hora.rank() + 1);
+    Entry entry = in_place(Operation::allreduce, "mean", DType::float64, x);
+    entry.op = ReduceOp::average;
+    entry.prescale = 2;
+    entry.postscale = 5;
+    hora.submit(entry).wait();
+    EXPECT_EQ(x, std::vector<double>(3, 15.0));
+  });
+}
+
+TEST(Runtime, BroadcastsGathersAndMeets) {
+  run_local_job(3, [](Runtime& hora) {
+    std::vector<std::int32_t> x(5, hora.rank());
+    Entry broadcast = in_place(Operation::broadcast, "b", DType::int32, x);
+    broadcast.root = 2;
+    hora.submit(broadcast).wait();
+    EXPECT_EQ(x, std::vector<std::int32_t>(5, 2));
+
+    const std::vector<std::int32_t> mine(static_cast<std::size_t>(hora.rank()) * 2, hora.rank());
+    std::vector<std::int32_t> all;
+    Entry gather;
+    gather.operation = Operation::allgather;
+    gather.name = "g";
+    gather.dtype = DType::int32;
+    gather.shape = {hora.rank(), 2};
+    gather.input = mine.data();
+    gather.allocate = [&](const std::vector<std::int64_t>& shape) {
+      all.resize(static_cast<std::size_t>(shape[0] * shape[1]));
+      return all.data();
+    };
+    EXPECT_EQ(hora.submit(gather).wait().shape, (std::vector<std::int64_t>{3, 2}));
+    EXPECT_EQ(all, (std::vector<std::int32_t>{1, 1, 2, 2, 2, 2}));
+
+    Entry barrier;
+    barrier.operation = Operation::barrier;
+    barrier.name = "meet";
+    hora.submit(barrier).wait();
+  });
+}
+
+TEST(Runtime, TakesAnySubmissionOrderOnAnyRank) {
+  run_local_job(4, [](Runtime& hora) {
+    std::mt19937 random(static_cast<unsigned>(hora.rank()));
+    for (int step = 0; step < 30; ++step) {
+      std::vector<std::vector<float>> tensors;
+      for (std::size_t i = 0; i < 40; ++i) tensors.emplace_back(i * 13 % 97, static_cast<float>(hora.rank() + 1));
+      std::vector<std::size_t> order(tensors.size());
+      for (std::size_t i = 0; i < order.size(); ++i) order[i] = i;
+      std::shuffle(order.begin(), order.end(), random);
+      std::vector<Handle> handles;
+      for (const auto i : order) {
+        handles.push_back(hora.submit(in_place(Operation::allreduce, "t" + std::to_string(i), DType::float32, tensors[i])));
+      }
+      for (const auto& handle : handles) handle.wait();
+      for (const auto& tensor : tensors) {
+        for (const float x : tensor) ASSERT_EQ(x, 10.0F);
+      }
+    }
+  });
+}
+
+TEST(Runtime, ResultsDoNotDependOnFusion) {
+  std::vector<std::vector<float>> results;
+  for (const std::size_t threshold : {1, 4096, 1 << 22}) {
+    Config config;
+    config.fusion_threshold = threshold;
+    run_local_job(3, [&](Runtime& hora) {
+      std::mt19937 random(static_cast<unsigned>(hora.rank()) + 5);
+      std::normal_distribution<float> normal;
+      std::vector<std::vector<float>> tensors(20, std::vector<float>(500));
+      for (auto& tensor : tensors) {
+        for (auto& x : tensor) x = normal(random);
+      }
+      std::vector<Handle> handles;
+      for (std::size_t i = 0; i < tensors.size(); ++i) {
+        Entry entry = in_place(Operation::allreduce, std::to_string(i), DType::float32, tensors[i]);
+        entry.wire = i % 2 == 0 ? DType::bfloat16 : DType::float32;
+        handles.push_back(hora.submit(entry));
+      }
+      for (const auto& handle : handles) handle.wait();
+      if (hora.rank() != 0) return;
+      results.emplace_back();
+      for (const auto& tensor : tensors) results.back().insert(results.back().end(), tensor.begin(), tensor.end());
+    }, config);
+  }
+  EXPECT_EQ(results[0], results[1]);
+  EXPECT_EQ(results[0], results[2]);
+}
+
+TEST(Runtime, CompressesOnTheWire) {
+  run_local_job(2, [](Runtime& hora) {
+    for (const DType wire : {DType::float16, DType::bfloat16}) {
+      for (const std::size_t count : {5, 3'000'000}) {
+        std::vector<float> x(count, 1.0F + 0x1p-20F);  // the last place is lost on the wire
+        Entry entry = in_place(Operation::allreduce, "w", DType::float32, x);
+        entry.wire = wire;
+        entry.op = ReduceOp::average;
+        hora.submit(entry).wait();
+        ASSERT_TRUE(std::all_of(x.begin(), x.end(), [](float y) { return y == 1.0F; }));
+      }
+    }
+  });
+}
+
+TEST(Runtime, ARankThatIsAbsentCountsAsZeros) {
+  run_local_job(3, [](Runtime& hora) {
+    std::vector<float> x(4, 6.0F);
+    Entry entry = in_place(Operation::allreduce, "g", DType::float32, x);
+    entry.op = ReduceOp::average;
+    entry.absent = hora.rank() == 1;
+    EXPECT_TRUE(hora.submit(entry).wait().contributed);
+    EXPECT_EQ(x, std::vector<float>(4, 4.0F));
+    entry.absent = true;
+    EXPECT_FALSE(hora.submit(entry).wait().contributed);
+    EXPECT_EQ(x, std::vector<float>(4, 4.0F));
+  });
+}
+
+TEST(Runtime, RanksThatDisagreeGetTheSameErrorAndGoOn) {
+  std::vector<std::string> texts(3);
+  run_local_job(3, [&](Runtime& hora) {
+    std::vector<float> x(hora.rank() == 1 ? 5 : 4);
+    texts[static_cast<std::size_t>(hora.rank())] =
+        failure_of([&] { hora.submit(in_place(Operation::allreduce, "w", DType::float32, x)).wait(); });
+    std::vector<float> y(2, 1.0F);
+    hora.submit(in_place(Operation::allreduce, "next", DType::float32, y)).wait();
+    EXPECT_EQ(y, std::vector<float>(2, 3.0F));
+  });
+  EXPECT_EQ(texts[0], "'w': tensor differs between ranks: float32[4] on ranks 0 and 2, float32[5] on rank 1");
+  EXPECT_EQ(texts[1], texts[0]);
+  EXPECT_EQ(texts[2], texts[0]);
+}
+
+TEST(Runtime, ANameThatIsUnderWayIsRefusedAndMayBeUsedAgainLater) {
+  run_local_job(2, [](Runtime& hora) {
+    std::vector<float> x(2, 1.0F);
+    std::vector<float> y(2);
+    if (hora.rank() == 0) {
+      const Handle handle = hora.submit(in_place(Operation::allreduce, "x", DType::float32, x));
+      const auto text = failure_of([&] { hora.submit(in_place(Operation::allreduce, "x", DType::float32, y)); });
+      EXPECT_NE(text.find("'x' is under way already"), std::string::npos) << text;
+      Entry go;
+      go.operation = Operation::barrier;
+      go.name = "go";
+      hora.submit(go).wait();
+      handle.wait();
+    } else {
+      Entry go;
+      go.operation = Operation::barrier;
+      go.name = "go";
+      hora.submit(go).wait();
+      hora.submit(in_place(Operation::allreduce, "x", DType::float32, x)).wait();
+    }
+    hora.submit(in_place(Operation::allreduce, "x", DType::float32, y)).wait();
+  });
+}
+
+TEST(Runtime, ARankThatLeavesFailsWhatOthersStillWantOfIt) {
+  run_local_job(2, [](Runtime& hora) {
+    if (hora.rank() == 1) return hora.shutdown("ValueError: no data");
+    std::vector<float> x(2);
+    const auto text = failure_of([&] { hora.submit(in_place(Operation::allreduce, "x", DType::float32, x)).wait(); });
+    EXPECT_EQ(text, "'x': rank 1 has left the job without asking for it: ValueError: no data");
+  });
+}
+
+TEST(Runtime, AfterTheEndItRefusesInTheCallersThread) {
+  run_local_job(1, [](Runtime& hora) {
+    hora.shutdown();
+    hora.shutdown();
+    std::vector<float> x(2);
+    const auto text = failure_of([&] { hora.submit(in_place(Operation::allreduce, "x", DType::float32, x)); });
+    EXPECT_NE(text.find("the job has ended"), std::string::npos);
+  });
+}
+
+TEST(Runtime, ALostRankFailsEverythingOnAllOthersAndIsNamed) {
+  const auto dumps = std::filesystem::path(testing::TempDir()) / ("hora-dumps-" + std::to_string(::getpid()));
+  LocalGroup group(3);
+  Config config;
+  config.dump_directory = dumps;
+  config.size = 3;
+  testing::internal::CaptureStderr();
+  run_ranks(3, [&](int rank) {
+    config.rank = rank;
+    if (rank == 2) {
+      World world = group.join(2);  // it never takes part
+      std::vector<float> x(2);
+      group.lose(2, "its process ended");
+      return;
+    }
+    Config mine = config;
+    mine.rank = rank;
+    Runtime hora(group.join(rank), mine);
+    std::vector<float> x(2);
+    const auto text = failure_of([&] { hora.submit(in_place(Operation::allreduce, "x", DType::float32, x)).wait(); });
+    EXPECT_EQ(text, "rank 2 is gone: its process ended");
+  });
+  testing::internal::GetCapturedStderr();
+  std::ifstream file(dumps / "rank0.json");
+  const std::string json((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
+  EXPECT_NE(json.find("\"message\":\"rank 2 is gone: its process ended\""), std::string::npos) << json;
+  std::filesystem::remove_all(dumps);
+}
+
+TEST(Runtime, AForkedChildCannotUseItAndReleasesNothing) {
+  run_local_job(1, [](Runtime& hora) {
+    const pid_t child = ::fork();
+    if (child == 0) {
+      std::vector<float> x(2);
+      const auto text = failure_of([&] { hora.submit(in_place(Operation::allreduce, "x", DType::float32, x)); });
+      ::_exit(text.find("was forked") != std::string::npos ? 0 : 1);
+    }
+    int status = 0;
+    ::waitpid(child, &status, 0);
+    EXPECT_EQ(status, 0);
+    std::vector<float> x(2, 1.0F);
+    hora.submit(in_place(Operation::allreduce, "x", DType::float32, x)).wait();
+  });
+}
+
+TEST(Runtime, MemoryItLentOutlivesIt) {
+  std::shared_ptr<std::byte> memory;
+  run_local_job(1, [&](Runtime& hora) { memory = hora.allocate(100); });
+  EXPECT_EQ(memory.get()[99], std::byte{0});
+}
+
+TEST(Runtime, DoneRunsExactlyOnceAlsoOnFailure) {
+  std::atomic<int> done = 0;
+  run_local_job(2, [&](Runtime& hora) {
+    std::vector<float> x(static_cast<std::size_t>(hora.rank()) + 1);
+    Entry entry = in_place(Operation::allreduce, "x", DType::float32, x);
+    entry.done = [&](const Result& result) {
+      EXPECT_EQ(result.status.code, Code::mismatch);
+      done.fetch_add(1);
+    };
+    failure_of([&] { hora.submit(entry).wait(); });
+  });
+  EXPECT_EQ(done.load(), 2);
+}
+
+TEST(Version, IsThreeNumbers) { EXPECT_NE(std::string(version()).find('.'), std::string::npos); }
+
+}  // namespace
+}  // namespace hora
