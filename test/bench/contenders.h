@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "test/bench/options.h"
+#include "test/bench/peer.h"
+#include "test/bench/plane.h"
+
+#include <hora/hora.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace hora::bench {
+
+/// One way to reduce a buffer over the ranks, in place.
+class Contender {
+ public:
+  virtual ~Contender() = default;
+  [[nodiscard]] virtual std::string name() const = 0;
+  /// Room for the largest size.
+  [[nodiscard]] virtual void* data() const = 0;
+  virtual void run(std::size_t count) = 0;
+};
+
+using Contenders = std::vector<std::unique_ptr<Contender>>;
+
+/// "arena", "limit" and "private". The plane outlives them.
+[[nodiscard]] Contenders plane_contenders(Plane& plane, const Options& options);
+/// "arena" and "private", by submit and wait. The runtime outlives them.
+[[nodiscard]] Contenders runtime_contenders(Runtime& runtime, const Options& options);
+/// "mpi". The peer outlives it.
+[[nodiscard]] std::unique_ptr<Contender> peer_contender(Peer& peer, const Options& options);
+
+}  // namespace hora::bench

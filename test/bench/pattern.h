@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <hora/dtype.h>
+
+#include <cstddef>
+#include <vector>
+
+namespace hora::bench {
+
+/// What ranks bring and what must come out, made and compared at the speed of memcpy: small whole numbers that depend
+/// on rank, iteration and index, and whose sum every dtype holds exactly (up to 18 ranks).
+class Pattern {
+ public:
+  Pattern(DType dtype, ReduceOp op, int ranks) : dtype_(dtype), op_(op), ranks_(ranks) {}
+
+  /// What `rank` brings in this iteration.
+  void fill(void* data, std::size_t count, int rank, int iteration);
+  /// How many elements are not what must come out.
+  [[nodiscard]] std::size_t wrong(const void* data, std::size_t count, int iteration);
+
+ private:
+  [[nodiscard]] int brought(int rank, int iteration, std::size_t kind) const;
+  [[nodiscard]] int result(int iteration, std::size_t kind) const;
+  template <typename Value>
+  void make_pages(const Value& value);
+
+  DType dtype_;
+  ReduceOp op_;
+  int ranks_;
+  std::vector<std::byte> pages_;
+};
+
+}  // namespace hora::bench

@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/comm/socket_io.h"
+#include "test/bench/peer.h"
+
+#include <hora/status.h>
+
+#include <fmt/format.h>
+#include <mpi.h>
+#include <netinet/in.h>
+#include <sys/random.h>
+#include <sys/socket.h>
+
+#include <array>
+
+namespace hora::bench {
+namespace {
+
+MPI_Datatype type_of(DType dtype) {
+  switch (dtype) {
+    case DType::uint8: return MPI_UINT8_T;
+    case DType::int8: return MPI_INT8_T;
+    case DType::int16: return MPI_INT16_T;
+    case DType::int32: return MPI_INT32_T;
+    case DType::int64: return MPI_INT64_T;
+    case DType::float32: return MPI_FLOAT;
+    case DType::float64: return MPI_DOUBLE;
+    default: throw Error(Code::unavailable, fmt::format("MPI does not reduce {}", name(dtype)));
+  }
+}
+
+MPI_Op op_of(ReduceOp op) {
+  if (op == ReduceOp::min) return MPI_MIN;
+  return op == ReduceOp::max ? MPI_MAX : MPI_SUM;
+}
+
+/// What rank 0 tells the others. A value.
+struct Meeting {
+  std::uint16_t port = 0;
+  Secret secret{};
+};
+
+class MpiPeer final : public Peer {
+ public:
+  MpiPeer() {
+    MPI_Init(nullptr, nullptr);
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank_);
+    MPI_Comm_size(MPI_COMM_WORLD, &size_);
+  }
+  MpiPeer(const MpiPeer&) = delete;
+  MpiPeer& operator=(const MpiPeer&) = delete;
+  ~MpiPeer() override { MPI_Finalize(); }
+
+  Config config() override {
+    Meeting meeting = rank_ == 0 ? open() : Meeting{};
+    MPI_Bcast(&meeting, sizeof meeting, MPI_BYTE, 0, MPI_COMM_WORLD);
+    Config config;
+    config.rank = config.local_rank = rank_;
+    config.size = config.local_size = size_;
+    config.coordinator = fmt::format("127.0.0.1:{}", meeting.port);
+    config.secret = meeting.secret;
+    if (rank_ == 0) config.coordinator_fd = listener_.fd();
+    return config;
+  }
+
+  void allreduce(void* data, std::size_t count, DType dtype, ReduceOp op) override {
+    MPI_Allreduce(MPI_IN_PLACE, data, static_cast<int>(count), type_of(dtype), op_of(op), MPI_COMM_WORLD);
+  }
+
+ private:
+  /// A socket on which rank 0's Hora listens, and a secret.
+  Meeting open() {
+    Meeting meeting;
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    socklen_t length = sizeof address;
+    listener_ = Descriptor(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    auto* any = reinterpret_cast<sockaddr*>(&address);
+    if (::bind(listener_.fd(), any, length) != 0 || ::listen(listener_.fd(), SOMAXCONN) != 0 ||
+        ::getsockname(listener_.fd(), any, &length) != 0 ||
+        ::getrandom(meeting.secret.data(), meeting.secret.size(), 0) != static_cast<ssize_t>(meeting.secret.size())) {
+      throw Error(Code::unavailable, "cannot listen at 127.0.0.1");
+    }
+    meeting.port = ntohs(address.sin_port);
+    return meeting;
+  }
+
+  int rank_ = 0;
+  int size_ = 1;
+  Descriptor listener_;
+};
+
+}  // namespace
+
+std::unique_ptr<Peer> make_mpi_peer() { return std::make_unique<MpiPeer>(); }
+
+}  // namespace hora::bench

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "test/bench/plane.h"
+
+#include "core/backend/local/local_group.h"
+#include "core/backend/shm/connect_shm.h"
+#include "core/backend/shm/shm_collective.h"
+#include "core/backend/tcp/tcp_control.h"
+#include "core/comm/exchange.h"
+
+#include <cstring>
+
+namespace hora::bench {
+
+Plane connect_plane(const Config& config) {
+  const TimePoint deadline = Clock::now() + config.start_timeout;
+  Plane plane;
+  plane.world = config.size == 1 ? LocalGroup(1).join(0) : connect_tcp_control(config, deadline);
+  auto host = share_host(*plane.world.control, config, deadline);
+  if (!host) {
+    throw Error(Code::unavailable, "these ranks share no memory; hora_bench --level runtime measures them all the same");
+  }
+  plane.arena = host->arena;
+  plane.collective = make_shm_collective(host->arena, config.rank, config.size, std::move(host->peers));
+  plane.world.control->on_loss([&collective = *plane.collective](const Status& why) { collective.abort(why); });
+  return plane;
+}
+
+std::vector<std::byte*> everybodys(Plane& plane, std::byte* mine) {
+  const std::int64_t offset = mine - plane.arena->base();
+  const auto told = exchange(*plane.world.control, std::as_bytes(std::span(&offset, 1)),
+                             Clock::now() + std::chrono::seconds(30));
+  std::vector<std::byte*> all;
+  for (const auto& bytes : told) {
+    std::int64_t theirs = 0;
+    if (bytes.size() != sizeof theirs) throw Error(Code::internal, "a rank did not tell where its buffer lies");
+    std::memcpy(&theirs, bytes.data(), sizeof theirs);
+    all.push_back(plane.arena->base() + theirs);
+  }
+  return all;
+}
+
+}  // namespace hora::bench
