@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runner/build_report.h"
+
+#include "core/device/kernels.h"
+
+#include <hora/hora.h>
+
+#include <dlfcn.h>
+#include <fmt/format.h>
+#include <sched.h>
+#include <sys/mman.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+namespace hora {
+namespace {
+
+std::string library_path() {
+  Dl_info found{};
+  const bool known = ::dladdr(reinterpret_cast<const void*>(&version), &found) != 0;
+  return known && found.dli_fname != nullptr ? found.dli_fname : "linked in";
+}
+
+bool can_share_memory() {
+  const int fd = ::memfd_create("hora-check", MFD_CLOEXEC);
+  if (fd >= 0) ::close(fd);
+  return fd >= 0;
+}
+
+bool can_read_own_memory() {
+  int from = 1;
+  int to = 0;
+  const iovec local{&to, sizeof to};
+  const iovec remote{&from, sizeof from};
+  return ::process_vm_readv(::getpid(), &local, 1, &remote, 1, 0) == sizeof to;
+}
+
+int cores() {
+  cpu_set_t set;
+  return ::sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
+}
+
+}  // namespace
+
+std::string build_report() {
+  const auto mark = [](bool yes) { return yes ? "[x]" : "[ ]"; };
+  return fmt::format(
+      "Hora {}\n"
+      "  library      {}\n"
+      "  instructions {} (chosen at run time)\n"
+      "  cores        {} usable\n\n"
+      "backends\n"
+      "  [x] local    ranks as threads, and jobs of one rank\n"
+      "  {} shm      shared memory between the ranks of a host (memfd_create)\n"
+      "  {} peers     private buffers of other ranks (process_vm_readv); whether ranks may is tried at start\n"
+      "  [x] tcp      control, and data where memory cannot be shared\n"
+      "  [ ] mpi      not in this version\n"
+      "  [ ] nccl     not in this version\n\n"
+      "launchers\n"
+      "  [x] this machine\n"
+      "  [ ] ssh, slurm, mpi: not in this version\n",
+      version(), library_path(), kernels::target(), cores(), mark(can_share_memory()), mark(can_read_own_memory()));
+}
+
+}  // namespace hora

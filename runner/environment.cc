@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runner/environment.h"
+
+#include <hora/status.h>
+
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdlib>
+#include <sstream>
+
+namespace hora {
+namespace {
+
+constexpr std::array<const char*, 10> kOwned{"HORA_RANK",        "HORA_SIZE",       "HORA_LOCAL_RANK", "HORA_LOCAL_SIZE",
+                                             "HORA_CROSS_RANK",  "HORA_CROSS_SIZE", "HORA_COORDINATOR",
+                                             "HORA_COORDINATOR_FD", "HORA_SECRET_FD", "HORA_TERMINAL"};
+
+bool is_directory(const std::string& path) {
+  struct stat found {};
+  return ::stat(path.c_str(), &found) == 0 && S_ISDIR(found.st_mode);
+}
+
+std::string name_of(const std::string& setting) { return setting.substr(0, setting.find('=')); }
+
+bool sets(const std::vector<std::string>& settings, const std::string& name) {
+  return std::any_of(settings.begin(), settings.end(), [&](const auto& setting) { return name_of(setting) == name; });
+}
+
+}  // namespace
+
+std::optional<std::string> variable(const std::string& name) {
+  const char* value = std::getenv(name.c_str());
+  if (value == nullptr) return std::nullopt;
+  return value;
+}
+
+std::string find_program(const std::string& name) {
+  const auto check = [](const std::string& path) { return ::access(path.c_str(), X_OK) == 0 && !is_directory(path); };
+  if (name.find('/') != std::string::npos) {
+    if (check(name)) return name;
+    const char* why = ::access(name.c_str(), F_OK) != 0 ? "there is no such file"
+                      : is_directory(name)              ? "it is a directory"
+                                                        : "it is not executable (chmod +x makes it so)";
+    throw Error(Code::invalid_argument, fmt::format("cannot start '{}': {}", name, why));
+  }
+  std::istringstream path(variable("PATH").value_or("/usr/local/bin:/usr/bin:/bin"));
+  for (std::string directory; std::getline(path, directory, ':');) {
+    const std::string candidate = (directory.empty() ? "." : directory) + "/" + name;
+    if (check(candidate)) return candidate;
+  }
+  const char* hint = ::access(name.c_str(), F_OK) == 0 ? "; it is in this directory: write ./" : "";
+  throw Error(Code::invalid_argument,
+              fmt::format("cannot start '{}': no program of this name is in PATH{}{}", name, hint, *hint ? name : ""));
+}
+
+std::vector<std::string> own_environment() {
+  std::vector<std::string> all;
+  for (char** setting = environ; *setting != nullptr; ++setting) all.emplace_back(*setting);
+  return all;
+}
+
+std::vector<std::string> rank_environment(const std::vector<std::string>& inherited, const Options& options,
+                                          const RankFacts& facts) {
+  std::vector<std::string> result;
+  for (const auto& setting : inherited) {
+    const std::string name = name_of(setting);
+    const bool owned = std::find(kOwned.begin(), kOwned.end(), name) != kOwned.end();
+    const bool replaced = std::any_of(options.environment.begin(), options.environment.end(),
+                                      [&](const auto& pair) { return pair.first == name; });
+    if (!owned && !replaced) result.push_back(setting);
+  }
+  for (const auto& [name, value] : options.environment) result.push_back(name + "=" + value);
+  if (!sets(result, "OMP_NUM_THREADS")) result.push_back(fmt::format("OMP_NUM_THREADS={}", facts.threads));
+
+  result.push_back(fmt::format("HORA_RANK={}", facts.rank));
+  result.push_back(fmt::format("HORA_SIZE={}", facts.size));
+  result.push_back(fmt::format("HORA_LOCAL_RANK={}", facts.rank));
+  result.push_back(fmt::format("HORA_LOCAL_SIZE={}", facts.size));
+  result.emplace_back("HORA_CROSS_RANK=0");
+  result.emplace_back("HORA_CROSS_SIZE=1");
+  result.push_back("HORA_COORDINATOR=" + facts.coordinator);
+  if (facts.coordinator_fd >= 0) result.push_back(fmt::format("HORA_COORDINATOR_FD={}", facts.coordinator_fd));
+  result.push_back(fmt::format("HORA_SECRET_FD={}", facts.secret_fd));
+  if (facts.terminal) result.emplace_back("HORA_TERMINAL=1");
+  return result;
+}
+
+}  // namespace hora

@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "core/comm/socket_io.h"
+
+namespace hora {
+
+/// Ends the process groups of the ranks when hrun dies without having done so (kill -9): a small process that hrun
+/// forks before anything else, in a session of its own. It reads process groups from a pipe; when the pipe ends without
+/// a farewell, hrun is dead, and it kills them all. The ranks themselves also die with hrun (PDEATHSIG); the guard is
+/// for what they have started.
+class Guard {
+ public:
+  /// Forks the guard. Throws Error(unavailable).
+  Guard();
+  /// Says farewell: the guard ends and kills nobody. Waits for it.
+  ~Guard();
+  Guard(const Guard&) = delete;
+  Guard& operator=(const Guard&) = delete;
+
+  /// From now on this process group goes with hrun.
+  void watch(int process_group);
+
+ private:
+  Descriptor pipe_;
+  int pid_ = 0;
+};
+
+}  // namespace hora

@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runner/hosts.h"
+
+#include <hora/status.h>
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <fstream>
+#include <iterator>
+#include <sstream>
+
+namespace hora {
+namespace {
+
+constexpr int kMostSlots = 1 << 16;
+
+[[noreturn]] void refuse(const std::string& why) { throw Error(Code::invalid_argument, why); }
+
+int parse_slots(const std::string& text, const std::string& where) {
+  int slots = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), slots);
+  if (error != std::errc() || end != text.data() + text.size() || slots < 1 || slots > kMostSlots) {
+    refuse(fmt::format("'{}': the number of slots must be from 1 to {}, not '{}'", where, kMostSlots, text));
+  }
+  return slots;
+}
+
+/// "host", "host:4", "[::1]", "[::1]:4"
+HostSlots parse_host(const std::string& text) {
+  const bool bracketed = text.starts_with('[');
+  const auto end = bracketed ? text.find(']') : text.find(':');
+  if (bracketed && end == std::string::npos) refuse(fmt::format("'{}': the bracket is not closed", text));
+  const std::string host = bracketed ? text.substr(1, end - 1) : text.substr(0, end);
+  const std::string rest = end == std::string::npos ? "" : text.substr(bracketed ? end + 1 : end);
+  if (host.empty()) refuse(fmt::format("'{}': there is no host name", text));
+  if (rest.empty()) return {host, 1};
+  if (rest.front() != ':') refuse(fmt::format("'{}': expected ':' and a number after the host", text));
+  if (!bracketed && rest.find(':', 1) != std::string::npos) {
+    refuse(fmt::format("'{}': write an IPv6 address in brackets, as in [::1]:4", text));
+  }
+  return {host, parse_slots(rest.substr(1), text)};
+}
+
+HostSlots parse_line(const std::vector<std::string>& words) {
+  HostSlots host = parse_host(words.front());
+  for (std::size_t i = 1; i < words.size(); ++i) {
+    const std::string& word = words[i];
+    if (word.starts_with("slots=")) {
+      host.slots = parse_slots(word.substr(6), word);
+    } else if (!word.starts_with("max_slots=") && !word.starts_with("max-slots=")) {
+      refuse(fmt::format("expected 'host slots=N', found '{}'", word));
+    }
+  }
+  return host;
+}
+
+void add(std::vector<HostSlots>& hosts, HostSlots host) {
+  const bool twice = std::any_of(hosts.begin(), hosts.end(), [&](const auto& other) { return other.host == host.host; });
+  if (twice) refuse(fmt::format("host '{}' is named twice; name it once with all its slots", host.host));
+  hosts.push_back(std::move(host));
+}
+
+}  // namespace
+
+std::vector<HostSlots> parse_hosts(const std::string& text) {
+  std::vector<HostSlots> hosts;
+  for (std::size_t begin = 0; begin <= text.size();) {
+    const auto comma = std::min(text.find(',', begin), text.size());
+    add(hosts, parse_host(text.substr(begin, comma - begin)));
+    begin = comma + 1;
+  }
+  return hosts;
+}
+
+std::vector<HostSlots> parse_hostfile(const std::string& text, const std::string& file) {
+  std::vector<HostSlots> hosts;
+  std::istringstream lines(text);
+  std::string line;
+  for (int number = 1; std::getline(lines, line); ++number) {
+    std::istringstream stream(line.substr(0, line.find('#')));
+    const std::vector<std::string> words{std::istream_iterator<std::string>(stream), {}};
+    if (words.empty()) continue;
+    try {
+      add(hosts, parse_line(words));
+    } catch (const Error& error) {
+      refuse(fmt::format("{}:{}: {}", file, number, error.what()));
+    }
+  }
+  if (hosts.empty()) refuse(fmt::format("{}: there is no host in it", file));
+  return hosts;
+}
+
+std::vector<HostSlots> read_hostfile(const std::string& file) {
+  std::ifstream stream(file);
+  if (!stream) refuse(fmt::format("{}: cannot read this hostfile", file));
+  return parse_hostfile({std::istreambuf_iterator<char>(stream), {}}, file);
+}
+
+bool is_this_host(const std::string& host) {
+  std::array<char, 256> name{};
+  ::gethostname(name.data(), name.size() - 1);
+  return host == "localhost" || host == "127.0.0.1" || host == "::1" || host == name.data();
+}
+
+}  // namespace hora

@@ -1,0 +1,363 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runner/job.h"
+
+#include "core/comm/control.h"
+#include "runner/environment.h"
+#include "runner/guard.h"
+#include "runner/output.h"
+#include "runner/process.h"
+
+#include <hora/config.h>
+
+#include <arpa/inet.h>
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <poll.h>
+#include <sched.h>
+#include <sys/random.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <csignal>
+#include <cstring>
+#include <memory>
+#include <optional>
+
+namespace hora {
+namespace {
+
+constexpr int kTimedOut = 124;
+
+[[noreturn]] void fail(const std::string& what) {
+  throw Error(Code::unavailable, fmt::format("{}: {}", what, std::strerror(errno)));
+}
+
+/// Rank 0's socket is made here, so that no other program can take its port between the choice and the use.
+struct Door {
+  Door() : socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
+    sockaddr_in where{};
+    where.sin_family = AF_INET;
+    where.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    socklen_t length = sizeof where;
+    auto* any = reinterpret_cast<sockaddr*>(&where);
+    if (::bind(socket.fd(), any, length) != 0 || ::listen(socket.fd(), SOMAXCONN) != 0 ||
+        ::getsockname(socket.fd(), any, &length) != 0) {
+      fail("cannot listen on 127.0.0.1");
+    }
+    address = fmt::format("127.0.0.1:{}", ntohs(where.sin_port));
+  }
+  Descriptor socket;
+  std::string address;
+};
+
+/// A pipe that holds the secret, to be read once.
+Descriptor secret_pipe(const Secret& secret) {
+  std::array<int, 2> ends{};
+  if (::pipe2(ends.data(), O_CLOEXEC) != 0) fail("cannot make a pipe");
+  Descriptor read(ends[0]);
+  const Descriptor write(ends[1]);
+  if (::write(write.fd(), secret.data(), secret.size()) != static_cast<ssize_t>(secret.size())) fail("cannot fill a pipe");
+  return read;
+}
+
+int usable_cores() {
+  cpu_set_t set;
+  return ::sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
+}
+
+/// One output of one rank, on its way to hrun's own.
+struct Stream {
+  Descriptor pipe;
+  int target = STDOUT_FILENO;
+  LineSplitter lines;
+  std::unique_ptr<std::ofstream> file;
+  Tail tail;
+};
+
+struct Rank {
+  int pid = 0;
+  bool running = true;
+  Stream output;
+  Stream errors;
+};
+
+/// One run. Everything happens in one thread, which waits in poll() for output, for signals (children's ends among them)
+/// and for the next deadline. Writing to hrun's own output may block: then the ranks' pipes fill up, and they wait.
+class Job {
+ public:
+  explicit Job(const Options& options)
+      : options_(options),
+        painters_{Painter(options.ranks, options.prefix, terminal(STDOUT_FILENO), colour(STDOUT_FILENO)),
+                  Painter(options.ranks, options.prefix, terminal(STDERR_FILENO), colour(STDERR_FILENO))} {}
+
+  int run() {
+    block_signals();
+    if (options_.timeout) deadline_ = Clock::now() + *options_.timeout;
+    start_all();
+    while (running_ > 0) turn();
+    drain();
+    report();
+    return exit_code();
+  }
+
+ private:
+  static bool terminal(int fd) { return ::isatty(fd) == 1; }
+  static bool colour(int fd) { return terminal(fd) && !variable("NO_COLOR"); }
+
+  void block_signals() {
+    sigset_t set;
+    ::sigemptyset(&set);
+    for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGCHLD}) ::sigaddset(&set, signal);
+    ::sigprocmask(SIG_BLOCK, &set, nullptr);
+    ::signal(SIGPIPE, SIG_IGN);
+    signals_ = Descriptor(::signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK));
+    if (!signals_) fail("cannot watch signals");
+  }
+
+  // --- starting ---
+
+  void start_all() {
+    const Door door;
+    Secret secret;
+    if (::getrandom(secret.data(), secret.size(), 0) != static_cast<ssize_t>(secret.size())) fail("no random numbers");
+    if (!options_.output_directory.empty()) make_directory(options_.output_directory);
+    try {
+      for (int rank = 0; rank < options_.ranks; ++rank) start_one(rank, door, secret);
+    } catch (const Error&) {
+      kill_all(SIGKILL);
+      throw;
+    }
+  }
+
+  void start_one(int rank, const Door& door, const Secret& secret) {
+    const Descriptor pipe = secret_pipe(secret);
+    RankFacts facts;
+    facts.rank = rank;
+    facts.size = options_.ranks;
+    facts.coordinator = door.address;
+    facts.secret_fd = pipe.fd();
+    facts.threads = std::max(1, usable_cores() / options_.ranks);
+    facts.terminal = terminal(STDOUT_FILENO);
+    ProcessPlan plan;
+    plan.command = options_.command;
+    plan.inherited = {pipe.fd()};
+    // Only rank 0 reads hrun's input; not from a terminal, which stops groups in the background that read from it.
+    plan.null_input = rank != 0 || terminal(STDIN_FILENO);
+    if (rank == 0) {
+      facts.coordinator_fd = door.socket.fd();
+      plan.inherited.push_back(door.socket.fd());
+    }
+    plan.environment = rank_environment(own_environment(), options_, facts);
+    Process process = hora::start(plan);
+    guard_.watch(process.pid);
+    ++running_;
+    Rank& added = *ranks_.emplace_back(std::make_unique<Rank>());
+    added.pid = process.pid;
+    open(added.output, std::move(process.output), STDOUT_FILENO, rank, "stdout");
+    open(added.errors, std::move(process.errors), STDERR_FILENO, rank, "stderr");
+    say(fmt::format("rank {} is process {}", rank, process.pid));
+  }
+
+  void open(Stream& stream, Descriptor pipe, int target, int rank, const char* name) {
+    ::fcntl(pipe.fd(), F_SETFL, O_NONBLOCK);
+    stream.pipe = std::move(pipe);
+    stream.target = target;
+    if (options_.output_directory.empty()) return;
+    const std::string directory = fmt::format("{}/rank.{}", options_.output_directory, rank);
+    make_directory(directory);
+    stream.file = std::make_unique<std::ofstream>(directory + "/" + name, std::ios::binary);
+    if (!*stream.file) fail(fmt::format("cannot write {}/{}", directory, name));
+  }
+
+  static void make_directory(const std::string& path) {
+    if (::mkdir(path.c_str(), 0777) != 0 && errno != EEXIST) fail(fmt::format("cannot make the directory {}", path));
+  }
+
+  // --- one turn ---
+
+  void turn() {
+    std::vector<pollfd> events{{signals_.fd(), POLLIN, 0}};
+    for (const auto& rank : ranks_) {
+      for (const Stream* stream : {&rank->output, &rank->errors}) {
+        if (stream->pipe) events.push_back({stream->pipe.fd(), POLLIN, 0});
+      }
+    }
+    ::poll(events.data(), events.size(), milliseconds_until(deadline_));
+    for (std::size_t i = 0; i < ranks_.size(); ++i) {
+      pass_on(static_cast<int>(i), ranks_[i]->output);
+      pass_on(static_cast<int>(i), ranks_[i]->errors);
+    }
+    take_signals();
+    if (Clock::now() >= deadline_) pass_deadline();
+  }
+
+  /// What the ranks wrote before they ended lies in the pipes. That somebody who left the group may still hold one open
+  /// is no reason to wait.
+  void drain() {
+    for (std::size_t i = 0; i < ranks_.size(); ++i) {
+      while (pass_on(static_cast<int>(i), ranks_[i]->output)) {
+      }
+      while (pass_on(static_cast<int>(i), ranks_[i]->errors)) {
+      }
+    }
+  }
+
+  /// Whether there was something. A bounded piece at a time, so that a rank that writes without end does not keep the others waiting.
+  bool pass_on(int rank, Stream& stream) {
+    if (!stream.pipe) return false;
+    std::array<char, 64 * 1024> buffer;
+    const auto got = ::read(stream.pipe.fd(), buffer.data(), buffer.size());
+    if (got < 0 && (errno == EAGAIN || errno == EINTR)) return false;
+    std::string painted;
+    const auto take = [&](const Line& line) {
+      painted += painters_[stream.target == STDOUT_FILENO ? 0 : 1].paint(rank, line);
+      if (!line.overwritten) stream.tail.add(line.text);
+    };
+    if (got > 0) {
+      stream.lines.feed({buffer.data(), static_cast<std::size_t>(got)}, take);
+      if (stream.file) stream.file->write(buffer.data(), got).flush();
+    } else {
+      stream.lines.finish(take);
+      stream.pipe = Descriptor();
+    }
+    write(stream.target, painted);
+    return got > 0;
+  }
+
+  void write(int target, std::string_view bytes) {
+    while (!bytes.empty()) {
+      const auto written = ::write(target, bytes.data(), bytes.size());
+      if (written >= 0) {
+        bytes.remove_prefix(static_cast<std::size_t>(written));
+      } else if (errno == EPIPE) {
+        return told_to_end(SIGPIPE);  // nobody reads any more, as after `| head`
+      } else if (errno != EINTR && errno != EAGAIN) {
+        return;
+      }
+    }
+  }
+
+  void take_signals() {
+    signalfd_siginfo info{};
+    while (::read(signals_.fd(), &info, sizeof info) == sizeof info) {
+      if (info.ssi_signo == SIGCHLD) {
+        reap();
+      } else {
+        told_to_end(static_cast<int>(info.ssi_signo));
+      }
+    }
+  }
+
+  void reap() {
+    int status = 0;
+    for (pid_t pid = ::waitpid(-1, &status, WNOHANG); pid > 0; pid = ::waitpid(-1, &status, WNOHANG)) {
+      for (std::size_t i = 0; i < ranks_.size(); ++i) {
+        if (ranks_[i]->pid == pid) ended(static_cast<int>(i), describe_ending(status));
+      }
+    }
+  }
+
+  void ended(int rank, const Ending& ending) {
+    ranks_[static_cast<std::size_t>(rank)]->running = false;
+    --running_;
+    say(fmt::format("rank {} {}", rank, ending.how));
+    ::kill(-ranks_[static_cast<std::size_t>(rank)]->pid, SIGKILL);  // what it left behind in its group
+    if (ending.exit_code == 0 || first_failed_ || signal_ != 0 || timed_out_) return;
+    first_failed_ = rank;
+    first_ending_ = ending;
+    if (running_ > 0) say(fmt::format("the others have {} s to end by themselves", grace_seconds()));
+    deadline_ = Clock::now() + options_.grace;
+  }
+
+  // --- ending ---
+
+  /// The next step of ending the job: first TERM, then KILL.
+  void pass_deadline() {
+    if (!first_failed_ && signal_ == 0 && !timed_out_) {
+      timed_out_ = true;
+      print(fmt::format("hrun: the job did not end within {} s (--timeout)\n",
+                        std::chrono::duration<double>(*options_.timeout).count()));
+    }
+    if (!terminated_) {
+      terminate();
+    } else {
+      kill_all(SIGKILL);
+      deadline_ = TimePoint::max();
+    }
+  }
+
+  void told_to_end(int signal) {
+    if (signal_ != 0) {  // a second Ctrl-C: at once
+      kill_all(SIGKILL);
+      return;
+    }
+    signal_ = signal;
+    say(fmt::format("{}: ending all ranks", ::strsignal(signal)));
+    terminate();
+  }
+
+  void terminate() {
+    terminated_ = true;
+    kill_all(SIGTERM);
+    deadline_ = Clock::now() + options_.grace;
+  }
+
+  void kill_all(int signal) {
+    for (const auto& rank : ranks_) {
+      if (rank->running) ::kill(-rank->pid, signal);
+    }
+  }
+
+  // --- talking ---
+
+  [[nodiscard]] double grace_seconds() const { return std::chrono::duration<double>(options_.grace).count(); }
+
+  void say(const std::string& what) {
+    if (options_.verbose) print(fmt::format("hrun: {}\n", what));
+  }
+
+  static void print(const std::string& text) {
+    [[maybe_unused]] const auto written = ::write(STDERR_FILENO, text.data(), text.size());
+  }
+
+  void report() const {
+    if (!first_failed_) return;
+    const Rank& rank = *ranks_[static_cast<std::size_t>(*first_failed_)];
+    std::string text = fmt::format("\nhrun: rank {} (pid {}) failed first: it {}\n", *first_failed_, rank.pid, first_ending_.how);
+    if (!rank.errors.tail.lines().empty()) text += "hrun: the last it wrote to stderr:\n";
+    for (const auto& line : rank.errors.tail.lines()) text += "  " + line + "\n";
+    print(text);
+  }
+
+  [[nodiscard]] int exit_code() const {
+    if (first_failed_) return first_ending_.exit_code;
+    if (timed_out_) return kTimedOut;
+    return signal_ != 0 ? 128 + signal_ : 0;
+  }
+
+  const Options& options_;
+  Guard guard_;
+  Descriptor signals_;
+  std::array<Painter, 2> painters_;
+  std::vector<std::unique_ptr<Rank>> ranks_;
+  int running_ = 0;
+
+  TimePoint deadline_ = TimePoint::max();  // of the next step: the time-out, TERM or KILL
+  bool terminated_ = false;
+  bool timed_out_ = false;
+  int signal_ = 0;  // that told hrun to end
+  std::optional<int> first_failed_;
+  Ending first_ending_;
+};
+
+}  // namespace
+
+int run_job(const Options& options) { return Job(options).run(); }
+
+}  // namespace hora

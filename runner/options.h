@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "runner/hosts.h"
+
+#include <chrono>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace hora {
+
+/// What the command line of hrun says. A value.
+struct Options {
+  int ranks = 0;                                                  ///< -np, else all slots
+  std::vector<HostSlots> hosts;                                   ///< -H or --hostfile, else this machine
+  std::vector<std::pair<std::string, std::string>> environment;  ///< -x
+  std::string output_directory;                                   ///< --output-filename
+  bool prefix = true;
+  bool verbose = false;
+  std::chrono::milliseconds grace{5000};
+  std::optional<std::chrono::milliseconds> timeout;
+  std::vector<std::string> command;  ///< the program and its arguments
+};
+
+/// What to do instead of starting ranks: print this, and exit so.
+struct Answer {
+  std::string text;
+  int exit_code = 0;
+};
+
+/// Either is set. `Answer` with exit code 2 for everything that is wrong: then nothing has been started.
+struct Parsed {
+  std::optional<Options> options;
+  std::optional<Answer> answer;
+};
+
+[[nodiscard]] Parsed parse_options(const std::vector<std::string>& arguments);
+
+}  // namespace hora

@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runner/process.h"
+
+#include <hora/status.h>
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <csignal>
+#include <cstring>
+
+namespace hora {
+namespace {
+
+struct Pipe {
+  Descriptor read;
+  Descriptor write;
+};
+
+Pipe make_pipe() {
+  std::array<int, 2> ends{};
+  if (::pipe2(ends.data(), O_CLOEXEC) != 0) {
+    throw Error(Code::unavailable, fmt::format("cannot make a pipe: {}", std::strerror(errno)));
+  }
+  return {Descriptor(ends[0]), Descriptor(ends[1])};
+}
+
+std::vector<char*> pointers(const std::vector<std::string>& words) {
+  std::vector<char*> all;
+  all.reserve(words.size() + 1);
+  for (const auto& word : words) all.push_back(const_cast<char*>(word.c_str()));
+  all.push_back(nullptr);
+  return all;
+}
+
+/// What the child needs, made before the fork: after it only system calls are safe.
+struct Prepared {
+  std::vector<char*> command;
+  std::vector<char*> environment;
+  int output;
+  int errors;
+  int trouble;  // where the child reports that it cannot start; closed by a successful exec
+  int parent;
+};
+
+[[noreturn]] void become(const ProcessPlan& plan, const Prepared& prepared) {
+  ::setpgid(0, 0);
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (::getppid() != prepared.parent) ::_exit(1);  // hrun died in between
+  sigset_t none;
+  ::sigemptyset(&none);
+  ::sigprocmask(SIG_SETMASK, &none, nullptr);
+  ::signal(SIGPIPE, SIG_DFL);
+  if (plan.null_input) {
+    const int null = ::open("/dev/null", O_RDONLY);
+    ::dup2(null, STDIN_FILENO);
+  }
+  ::dup2(prepared.output, STDOUT_FILENO);
+  ::dup2(prepared.errors, STDERR_FILENO);
+  for (const int fd : plan.inherited) ::fcntl(fd, F_SETFD, 0);
+  ::execve(prepared.command[0], prepared.command.data(), prepared.environment.data());
+  const int error = errno;
+  [[maybe_unused]] const auto written = ::write(prepared.trouble, &error, sizeof error);
+  ::_exit(127);
+}
+
+}  // namespace
+
+Process start(const ProcessPlan& plan) {
+  Pipe output = make_pipe();
+  Pipe errors = make_pipe();
+  Pipe trouble = make_pipe();
+  const Prepared prepared{pointers(plan.command), pointers(plan.environment), output.write.fd(), errors.write.fd(),
+                          trouble.write.fd(),     ::getpid()};
+  const pid_t pid = ::fork();
+  if (pid == 0) become(plan, prepared);
+  if (pid < 0) throw Error(Code::unavailable, fmt::format("cannot start a process: {}", std::strerror(errno)));
+  ::setpgid(pid, pid);  // both sides do it, so that it is done whoever runs first
+  trouble.write = Descriptor();
+  int error = 0;
+  if (::read(trouble.read.fd(), &error, sizeof error) == sizeof error) {
+    ::waitpid(pid, nullptr, 0);
+    throw Error(Code::unavailable, fmt::format("cannot start '{}': {}", plan.command.front(), std::strerror(error)));
+  }
+  return {pid, std::move(output.read), std::move(errors.read)};
+}
+
+Ending describe_ending(int wait_status) {
+  if (WIFEXITED(wait_status)) {
+    const int code = WEXITSTATUS(wait_status);
+    return {code, fmt::format("exited with code {}", code)};
+  }
+  const int signal = WTERMSIG(wait_status);
+  return {128 + signal, fmt::format("was killed by signal {} ({}{})", signal, ::strsignal(signal),
+                                    WCOREDUMP(wait_status) ? ", core dumped" : "")};
+}
+
+}  // namespace hora

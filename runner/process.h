@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "core/comm/socket_io.h"
+
+#include <string>
+#include <vector>
+
+namespace hora {
+
+/// One program to start. A value.
+struct ProcessPlan {
+  std::vector<std::string> command;      ///< the first is a path
+  std::vector<std::string> environment;  ///< "NAME=VALUE"
+  std::vector<int> inherited;            ///< descriptors that it keeps, beside 0 to 2
+  bool null_input = true;                ///< standard input is /dev/null, else hrun's
+};
+
+/// A program that runs: its process group, and the read ends of its output. Moves.
+struct Process {
+  int pid = 0;  ///< also its process group
+  Descriptor output;
+  Descriptor errors;
+};
+
+/// Starts it in a process group of its own. It dies with the thread that called this (PDEATHSIG). Throws
+/// Error(unavailable) with the system's reason if it cannot be started.
+[[nodiscard]] Process start(const ProcessPlan& plan);
+
+/// How a process ended, as wait() tells it.
+struct Ending {
+  int exit_code = 0;  ///< 128 + signal if it was killed
+  std::string how;    ///< "exited with code 7", "was killed by signal 9 (Killed)"
+};
+[[nodiscard]] Ending describe_ending(int wait_status);
+
+}  // namespace hora
