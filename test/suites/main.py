@@ -1,0 +1,62 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The command line of ./dev."""
+
+import argparse
+import sys
+
+from . import setup, suites
+from .shell import HRUN, PYTHON, ROOT, Failed, run
+
+
+def demo() -> int:
+    """Trains the digits example on two ranks, in C++ and in Python."""
+    setup.everything()
+    print("\n== digits in C++ (LibTorch), two ranks ==", flush=True)
+    run([HRUN, "-np", "2", ROOT / "build/bin/digits"])
+    print("\n== digits in Python (PyTorch), two ranks ==", flush=True)
+    run([HRUN, "-np", "2", PYTHON, ROOT / "examples/04_digits.py"])
+    return 0
+
+
+def bench(arguments: list[str]) -> int:
+    """Measures allreduce against the machine's limit and against Open MPI."""
+    setup.everything()
+    run([HRUN, "-np", "2", ROOT / "build/bin/hora_bench", "allreduce", *arguments])
+    run(["mpirun", "--allow-run-as-root", "-np", "2", ROOT / "build/bin/hora_bench", "allreduce", "--peer", "mpi", *arguments])
+    return 0
+
+
+def format_sources() -> int:
+    """Formats C++ and Python sources in place."""
+    setup.everything()
+    run(["clang-format-14", "-i", *suites.cpp_sources()])
+    run([ROOT / ".venv/bin/ruff", "format", "python", "test", "examples"])
+    return 0
+
+
+def main(arguments: list[str]) -> int:
+    parser = argparse.ArgumentParser(prog="./dev", description="Everything a developer of Hora does.")
+    commands = parser.add_subparsers(dest="command", required=True, metavar="setup|demo|test|bench|format")
+    commands.add_parser("setup", help="install what is missing (system packages, .venv), build into build/, install hora into .venv")
+    commands.add_parser("demo", help="setup, then train the digits example on two ranks, in C++ and in Python")
+    test = commands.add_parser("test", help="setup, then run every test; the last line is 'N passed, N failed'")
+    test.add_argument("suite", nargs="*", help=f"only these: {', '.join(suites.names())}")
+    benchmark = commands.add_parser("bench", help="setup, then compare allreduce with the machine's limit and with Open MPI")
+    benchmark.add_argument("arguments", nargs=argparse.REMAINDER, help="passed on to hora_bench")
+    commands.add_parser("format", help="format C++ and Python sources in place")
+    parsed = parser.parse_args(arguments)
+    try:
+        if parsed.command == "setup":
+            setup.everything()
+            return 0
+        if parsed.command == "demo":
+            return demo()
+        if parsed.command == "bench":
+            return bench(parsed.arguments)
+        if parsed.command == "format":
+            return format_sources()
+        setup.everything()
+        return suites.run_suites(parsed.suite)
+    except Failed as failure:
+        print(f"dev: {failure}", file=sys.stderr)
+        return 1

@@ -1,0 +1,197 @@
+# SPDX-License-Identifier: Apache-2.0
+"""All test suites: one function each, one table."""
+
+import dataclasses
+import pathlib
+import shutil
+import subprocess
+import time
+import xml.etree.ElementTree as xml
+from collections.abc import Callable, Sequence
+
+from . import setup
+from .shell import HRUN, LOGS, PYTHON, ROOT, Failed, run_quietly, tail
+
+FUZZ_SECONDS = 20
+
+
+@dataclasses.dataclass
+class Tally:
+    """What a suite counted."""
+
+    passed: int = 0
+    failed: int = 0
+    skipped: list[str] = dataclasses.field(default_factory=list)
+
+    def add(self, other: "Tally") -> None:
+        self.passed += other.passed
+        self.failed += other.failed
+        self.skipped += other.skipped
+
+
+def cpp_sources() -> list[str]:
+    listed = subprocess.run(["git", "ls-files", "*.cc", "*.h"], cwd=ROOT, capture_output=True, text=True, check=True)
+    return [name for name in listed.stdout.split() if (ROOT / name).exists()]
+
+
+def read_reports(folder: pathlib.Path) -> Tally:
+    """Counts the cases of GoogleTest's and pytest's XML reports."""
+    tally = Tally()
+    for report in sorted(folder.glob("*.xml")):
+        for case in xml.parse(report).getroot().iter("testcase"):
+            if case.find("failure") is not None or case.find("error") is not None:
+                tally.failed += 1
+            elif case.find("skipped") is not None or case.get("result") == "skipped":
+                reason = case.find("skipped")
+                text = (reason.get("message") or "") if reason is not None else ""
+                tally.skipped.append(f"{case.get('classname')}.{case.get('name')}: {text.strip().splitlines()[-1] if text.strip() else 'skipped'}")
+            else:
+                tally.passed += 1
+    return tally
+
+
+def fresh(folder: pathlib.Path) -> pathlib.Path:
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    return folder
+
+
+def ctest(name: str, build: pathlib.Path, label: str, environment: dict[str, str] | None = None) -> Tally:
+    """Runs the GoogleTest programs of a label. One that dies without a report counts as one failure."""
+    reports = fresh(LOGS / f"reports-{name}")
+    command = ["ctest", "--test-dir", build, "-L", f"^{label}$", "--output-on-failure", "--no-tests=error"]
+    good = run_quietly(name, command, {"GTEST_OUTPUT": f"xml:{reports}/", **(environment or {})})
+    tally = read_reports(reports)
+    if not good and tally.failed == 0:
+        tally.failed = 1
+    return tally
+
+
+def one(name: str, command: Sequence[object], environment: dict[str, str] | None = None) -> Tally:
+    return Tally(passed=1) if run_quietly(name, command, environment) else Tally(failed=1)  # type: ignore[arg-type]
+
+
+def style() -> Tally:
+    reports = fresh(LOGS / "reports-style")
+    good = run_quietly("style", [PYTHON, "-m", "pytest", "-q", "test/style", f"--junitxml={reports}/style.xml"])
+    tally = read_reports(reports)
+    if not good and tally.failed == 0:
+        tally.failed = 1
+    return tally
+
+
+def in_process() -> Tally:
+    return ctest("in-process", ROOT / "build", "inprocess")
+
+
+def jobs() -> Tally:
+    return ctest("jobs", ROOT / "build", "job")
+
+
+def torch() -> Tally:
+    return ctest("torch", ROOT / "build", "torch")
+
+
+def sanitized(name: str, preset: str, environment: dict[str, str]) -> Tally:
+    folder = ROOT / "build" / name
+    setup.configure(folder, "-DHORA_BUILD_TORCH=OFF", "-DHORA_BUILD_PYTHON=OFF", "-DHORA_BUILD_RUNNER=OFF", f"-DHORA_SANITIZE={preset}")
+    setup.compile_all(folder)
+    return ctest(name, folder, "inprocess", environment)
+
+
+def thread_sanitizer() -> Tally:
+    return sanitized("tsan", "thread", {"TSAN_OPTIONS": "halt_on_error=1", "GTEST_REPEAT": "3"})
+
+
+def address_sanitizer() -> Tally:
+    return sanitized("asan", "address,undefined", {"UBSAN_OPTIONS": "print_stacktrace=1"})
+
+
+def fuzz() -> Tally:
+    folder = ROOT / "build" / "fuzz"
+    clang = {"CC": "clang-14", "CXX": "clang++-14"}
+    setup.configure(folder, "-DHORA_BUILD_TORCH=OFF", "-DHORA_BUILD_PYTHON=OFF", "-DHORA_FUZZ=ON", environment=clang)
+    setup.step("build-fuzz", ["ninja", "-C", folder, "fuzzers"])
+    tally = Tally()
+    for target in sorted((folder / "fuzz").glob("fuzz_*")):
+        tally.add(one(target.name, [target, f"-max_total_time={FUZZ_SECONDS}", "-timeout=10"]))
+    return tally
+
+
+def core_only() -> Tally:
+    """With the core's own libraries and nothing else: builds, passes, and needs nothing foreign at run time."""
+    folder = ROOT / "build" / "core-only"
+    setup.configure(folder, "-DHORA_BUILD_TORCH=OFF", "-DHORA_BUILD_PYTHON=OFF", "-DCMAKE_DISABLE_FIND_PACKAGE_MPI=ON",
+                    "-DCMAKE_DISABLE_FIND_PACKAGE_Python3=ON")
+    setup.compile_all(folder)
+    tally = ctest("core-only", folder, "inprocess|job")
+    linked = subprocess.run(["ldd", folder / "lib/libhora.so"], capture_output=True, text=True, check=True).stdout
+    foreign = [word for word in ("torch", "mpi", "cuda", "python", "c10") if word in linked.lower()]
+    print(f"    libhora links {len(linked.splitlines())} libraries; foreign: {foreign or 'none'}")
+    tally.add(Tally(failed=1) if foreign else Tally(passed=1))
+    return tally
+
+
+def examples() -> Tally:
+    reports = fresh(LOGS / "reports-examples")
+    good = run_quietly("examples", [PYTHON, "-m", "pytest", "-q", "test/examples", f"--junitxml={reports}/examples.xml"])
+    tally = read_reports(reports)
+    if not good and tally.failed == 0:
+        tally.failed = 1
+    return tally
+
+
+def python() -> Tally:
+    reports = fresh(LOGS / "reports-python")
+    good = run_quietly("python", [PYTHON, "-m", "pytest", "-q", "test/python", f"--junitxml={reports}/python.xml"])
+    tally = read_reports(reports)
+    if not good and tally.failed == 0:
+        tally.failed = 1
+    tally.add(one("ruff", [ROOT / ".venv/bin/ruff", "check", "python", "test", "examples", "dev"]))
+    tally.add(one("mypy", [PYTHON, "-m", "mypy", "--strict", "python/hora"]))
+    return tally
+
+
+SUITES: list[tuple[str, Callable[[], Tally], list[str]]] = [
+    # name, what runs it, the logs to show when it fails
+    ("style", style, ["style"]),
+    ("in-process", in_process, ["in-process"]),
+    ("tsan", thread_sanitizer, ["tsan"]),
+    ("asan", address_sanitizer, ["asan"]),
+    ("fuzz", fuzz, []),
+    ("core-only", core_only, ["core-only"]),
+    ("jobs", jobs, ["jobs"]),
+    ("torch", torch, ["torch"]),
+    ("python", python, ["python", "ruff", "mypy"]),
+    ("examples", examples, ["examples"]),
+]
+
+
+def names() -> list[str]:
+    return [name for name, _, _ in SUITES]
+
+
+def run_suites(wanted: list[str]) -> int:
+    unknown = set(wanted) - set(names())
+    if unknown:
+        raise Failed(f"there is no suite {', '.join(sorted(unknown))}; there are {', '.join(names())}")
+    total = Tally()
+    for name, suite, logs in SUITES:
+        if wanted and name not in wanted:
+            continue
+        start = time.monotonic()
+        try:
+            tally = suite()
+        except Failed as failure:
+            print(f"    {failure}")
+            tally = Tally(failed=1)
+        print(f"{name:12} {tally.passed:5} passed {tally.failed:3} failed {len(tally.skipped):3} skipped {time.monotonic() - start:7.0f} s", flush=True)
+        if tally.failed:
+            for log in logs:
+                if (LOGS / f"{log}.log").exists():
+                    print(f"  the end of {LOGS / (log + '.log')}:\n{tail(log)}", flush=True)
+        total.add(tally)
+    for reason in total.skipped:
+        print(f"skipped {reason}")
+    print(f"{total.passed} passed, {total.failed} failed")
+    return 0 if total.failed == 0 and total.passed > 0 else 1
