@@ -62,7 +62,8 @@ std::shared_ptr<Arena> Arena::make(std::shared_ptr<const Mapping> mapping, int r
 }
 
 Arena::Arena(std::shared_ptr<const Mapping> mapping, int rank, int ranks, std::size_t region)
-    : mapping_(std::move(mapping)), seats_(reinterpret_cast<Seat*>(mapping_->base())), owner_(::getpid()) {
+    : mapping_(std::move(mapping)), seats_(reinterpret_cast<Seat*>(mapping_->base())), rank_(rank),
+      owner_(::getpid()) {
   holes_.emplace(head_bytes(ranks) + static_cast<std::size_t>(rank) * region, region);
   back_with_memory(static_cast<std::size_t>(rank) * sizeof(Seat), sizeof(Seat));
 }
@@ -106,8 +107,13 @@ void Arena::back_with_memory(std::size_t begin, std::size_t bytes) const {
   while (::fallocate(mapping_->fd(), 0, static_cast<off_t>(first), static_cast<off_t>(last - first)) != 0) {
     if (errno != EINTR) fail(fmt::format("no memory for {} bytes in the arena; use less, or more ranks per host", bytes));
   }
-  // And mapped now, so that the first step does not pay for thousands of page faults. Older kernels do that later.
-  ::madvise(base() + first, last - first, kPopulateWrite);
+  map_now(begin, bytes);
+}
+
+void Arena::map_now(std::size_t begin, std::size_t bytes) const {
+  const std::size_t first = begin / kPage * kPage;
+  // Kernels before 5.14 do not know this, and take page faults one by one.
+  ::madvise(base() + first, round_up(begin + bytes, kPage) - first, kPopulateWrite);
 }
 
 void Arena::free(std::size_t begin, std::size_t bytes) {
@@ -117,6 +123,7 @@ void Arena::free(std::size_t begin, std::size_t bytes) {
     const std::size_t last = (begin + bytes) / kPage * kPage;
     ::fallocate(mapping_->fd(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(first),
                 static_cast<off_t>(last - first));
+    seat(rank_).given_back.fetch_add(1, std::memory_order_release);
   }
   const std::lock_guard lock(mutex_);
   auto next = holes_.upper_bound(begin);

@@ -56,6 +56,9 @@ class Arena : public std::enable_shared_from_this<Arena> {
   /// Whether the byte lies in the mapping.
   [[nodiscard]] bool contains(const void* data) const;
 
+  /// Takes all page faults of this range, which lies in memory that is allocated, at once.
+  void map_now(std::size_t begin, std::size_t bytes) const;
+
   /// Zeroed, populated memory of this rank's region, aligned to 64 bytes. Throws Error(unavailable) that says how much
   /// was asked for and what to do.
   std::shared_ptr<std::byte> allocate(std::size_t bytes);
@@ -68,6 +71,7 @@ class Arena : public std::enable_shared_from_this<Arena> {
 
   std::shared_ptr<const Mapping> mapping_;
   Seat* seats_;
+  int rank_;
   int owner_;  // the process that may allocate and free
 
   std::mutex mutex_;

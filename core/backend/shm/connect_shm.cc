@@ -110,7 +110,7 @@ std::unique_ptr<PeerMemory> reach_out(Control& control, const Config& config, Ti
 
 }  // namespace
 
-std::unique_ptr<Collective> connect_shm(Control& control, const Config& config, TimePoint deadline) {
+std::optional<SharedHost> share_host(Control& control, const Config& config, TimePoint deadline) {
   Invitation invitation;
   Descriptor listener;
   Descriptor file;
@@ -120,14 +120,14 @@ std::unique_ptr<Collective> connect_shm(Control& control, const Config& config, 
     file = Arena::create_file(config.size, invitation.region);
     listener = listen_local(invitation.socket);
   });
-  if (!made) return nullptr;
+  if (!made) return std::nullopt;
   invitation = invite(control, invitation, deadline);
 
   Descriptor socket;
   const bool reached = all_can(control, deadline, "reaching rank 0's local socket", [&] {
     if (control.rank() != 0) socket = connect_local(invitation.socket);
   });
-  if (!reached) return nullptr;
+  if (!reached) return std::nullopt;
 
   std::shared_ptr<Arena> arena;
   const bool mapped = all_can(control, deadline, "mapping the arena", [&] {
@@ -140,8 +140,14 @@ std::unique_ptr<Collective> connect_shm(Control& control, const Config& config, 
     const auto bytes = Arena::file_bytes(config.size, invitation.region);
     arena = Arena::make(std::make_shared<const Mapping>(std::move(file), bytes), config.rank, config.size, invitation.region);
   });
-  if (!mapped) return nullptr;
-  return make_shm_collective(std::move(arena), config.rank, config.size, reach_out(control, config, deadline));
+  if (!mapped) return std::nullopt;
+  return SharedHost{std::move(arena), reach_out(control, config, deadline)};
+}
+
+std::unique_ptr<Collective> connect_shm(Control& control, const Config& config, TimePoint deadline) {
+  auto host = share_host(control, config, deadline);
+  if (!host) return nullptr;
+  return make_shm_collective(std::move(host->arena), config.rank, config.size, std::move(host->peers));
 }
 
 }  // namespace hora

@@ -1,18 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/backend/shm/doorbell.h"
 
+#include "core/backend/shm/cores.h"
 #include "core/comm/control.h"
 
 #include <hwy/cache_control.h>
 #include <linux/futex.h>
-#include <sched.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <climits>
 
 namespace hora {
 namespace {
+
+constexpr std::chrono::microseconds kSpin(20);
 
 // The words are shared between processes, so these are not the private futexes.
 void futex_wait(std::atomic<std::uint32_t>& word, std::uint32_t expected) {
@@ -25,53 +28,67 @@ void futex_wake(std::atomic<std::uint32_t>& word) {
 
 }  // namespace
 
-Doorbell::Doorbell(std::shared_ptr<Arena> arena, int rank, int ranks, std::chrono::nanoseconds spin)
-    : arena_(std::move(arena)), rank_(rank), ranks_(ranks), spin_(spin) {}
+Doorbell::Doorbell(std::shared_ptr<Arena> arena, int rank, int ranks)
+    : arena_(std::move(arena)), rank_(rank), ranks_(ranks) {
+  Seat& own = arena_->seat(rank_);
+  const CoreSet cores = usable_cores();
+  for (std::size_t i = 0; i < cores.size(); ++i) own.cores[i].store(cores[i], std::memory_order_relaxed);
+  own.core_quota.store(static_cast<std::uint32_t>(core_quota()), std::memory_order_relaxed);
+}
 
-std::chrono::nanoseconds Doorbell::spin_for(int ranks) {
-  cpu_set_t cores;
-  const bool known = ::sched_getaffinity(0, sizeof cores, &cores) == 0;
-  return known && ranks <= CPU_COUNT(&cores) ? std::chrono::microseconds(20) : std::chrono::microseconds(0);
+/// About what sleeping and waking cost, unless the ranks have fewer cores than they are: then whoever spins keeps
+/// the others from arriving.
+std::chrono::nanoseconds Doorbell::worth_spinning() const {
+  CoreSet all{};
+  auto quota = static_cast<std::uint32_t>(ranks_);
+  for (int rank = 0; rank < ranks_; ++rank) {
+    const Seat& seat = arena_->seat(rank);
+    for (std::size_t i = 0; i < all.size(); ++i) all[i] |= seat.cores[i].load(std::memory_order_relaxed);
+    quota = std::min(quota, seat.core_quota.load(std::memory_order_relaxed));
+  }
+  const bool enough = count_cores(all) >= ranks_ && quota >= static_cast<std::uint32_t>(ranks_);
+  return enough ? kSpin : std::chrono::nanoseconds(0);
 }
 
 void Doorbell::arrive() {
+  next_ = 0;
   arena_->seat(rank_).arrived.store(++phase_, std::memory_order_seq_cst);
   for (int rank = 0; rank < ranks_; ++rank) {
     Seat& seat = arena_->seat(rank);
-    if (rank != rank_ && seat.sleeping.load(std::memory_order_seq_cst) != 0) ring(seat);
+    if (rank == rank_ || seat.sleeping.load(std::memory_order_seq_cst) == 0) continue;
+    if (!all_arrived(std::memory_order_seq_cst)) return;  // the last one to arrive rings
+    ring(seat);
   }
 }
 
 void Doorbell::await_all() {
   throw_if_aborted();
-  for (int rank = 0; rank < ranks_; ++rank) {
-    if (rank != rank_) await(rank);
-  }
-}
-
-void Doorbell::await(int rank) {
   Seat& own = arena_->seat(rank_);
-  const Seat& other = arena_->seat(rank);
-  if (spin_until(other)) return;
-  while (true) {
+  bool arrived = spin_until_all_arrived();
+  while (!arrived) {
     const std::uint32_t bell = own.doorbell.load(std::memory_order_acquire);
     own.sleeping.store(1, std::memory_order_seq_cst);
-    const bool arrived = other.arrived.load(std::memory_order_seq_cst) >= phase_;
+    arrived = all_arrived(std::memory_order_seq_cst);
     if (!arrived && !aborted_.load(std::memory_order_seq_cst)) futex_wait(own.doorbell, bell);
     own.sleeping.store(0, std::memory_order_relaxed);
-    if (arrived) return;
-    throw_if_aborted();
+    if (!arrived) throw_if_aborted();
   }
+  if (phase_ == 1) spin_ = worth_spinning();
 }
 
-bool Doorbell::spin_until(const Seat& seat) const {
-  const auto arrived = [&] { return seat.arrived.load(std::memory_order_acquire) >= phase_; };
-  if (arrived()) return true;
+/// Remembers how far it got, as nobody un-arrives.
+bool Doorbell::all_arrived(std::memory_order order) {
+  while (next_ < ranks_ && arena_->seat(next_).arrived.load(order) >= phase_) ++next_;
+  return next_ == ranks_;
+}
+
+bool Doorbell::spin_until_all_arrived() {
+  if (all_arrived(std::memory_order_acquire)) return true;
   if (spin_.count() == 0) return false;
   const TimePoint until = Clock::now() + spin_;
   do {
     for (int i = 0; i < 32; ++i) {
-      if (arrived()) return true;
+      if (all_arrived(std::memory_order_acquire)) return true;
       hwy::Pause();  // saves energy, and leaves more to the core's other thread
     }
   } while (Clock::now() < until);

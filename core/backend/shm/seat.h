@@ -21,8 +21,12 @@ struct Place {
 
 /// What a rank says of its part in one collective call, before the others reach for its buffers.
 struct Mailbox {
-  std::uint64_t sequence = 0;   ///< of the call
-  std::uint64_t signature = 0;  ///< operation, dtype and size: the same on all ranks, or they would mix up bytes
+  // Which call it is: the same on all ranks, or they would mix up bytes.
+  std::uint64_t sequence = 0;
+  std::uint64_t call = 0;
+  std::uint64_t bytes = 0;
+  std::uint64_t detail = 0;   ///< dtype and operation, or root
+  std::uint64_t in_slot = 0;  ///< the input is in the slot; else at the places
   std::array<Place, kPlaces> inputs;
   std::array<Place, kPlaces> outputs;
 };
@@ -36,6 +40,9 @@ struct Seat {
   alignas(kFlagLine) std::atomic<std::uint64_t> arrived;  ///< how many phases this rank has reached
   alignas(kFlagLine) std::atomic<std::uint32_t> doorbell;  ///< a futex; whoever wakes this rank adds one
   std::atomic<std::uint32_t> sleeping;                     ///< this rank waits, or is about to wait, for its doorbell
+  alignas(kFlagLine) std::array<std::atomic<std::uint64_t>, 16> cores;  ///< that this rank may run on, as bits
+  std::atomic<std::uint32_t> core_quota;                                ///< how many of them at a time
+  alignas(kFlagLine) std::atomic<std::uint64_t> given_back;  ///< how often this rank has given memory back
   alignas(kFlagLine) std::array<Mailbox, 2> mailboxes;
   alignas(kFlagLine) std::array<std::array<std::byte, kSlotBytes>, 2> slots;
   alignas(4096) std::array<std::byte, kStageBytes> stage;

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "core/backend/shm/arena.h"
+#include "core/backend/shm/doorbell.h"
+
+#include <cstdint>
+#include <memory>
+
+namespace hora {
+
+enum class Call : std::uint8_t { allreduce = 1, broadcast, allgather, barrier };
+
+/// The frame of every collective call: write into the own mailbox what this rank brings (`open`); wait until all have,
+/// and look whether they mean the same (`meet`); and, where somebody reaches into the buffers of others, wait until all
+/// are done with that (`phase`). *Engine only*, except `abort`.
+class Rounds {
+ public:
+  Rounds(std::shared_ptr<Arena> arena, int rank, int ranks)
+      : arena_(std::move(arena)), rank_(rank), ranks_(ranks), bell_(arena_, rank, ranks) {}
+
+  /// Begins a call: until `meet` this rank's mailbox and slot are its own. All ranks give the same. Throws the abort.
+  Mailbox& open(Call call, std::uint64_t bytes, std::uint64_t detail);
+  /// All have opened the same call; their mailboxes and slots can be read. Throws Error(internal) that names the ranks
+  /// if they have not, and Error with the status of an abort.
+  void meet();
+  /// All ranks have got here. Throws Error with the status of an abort.
+  void phase();
+  void abort(const Status& why) noexcept { bell_.abort(why); }
+
+  [[nodiscard]] Mailbox& mailbox(int rank) const { return arena_->seat(rank).mailboxes[sequence_ % 2]; }
+  [[nodiscard]] std::byte* slot(int rank) const { return arena_->seat(rank).slots[sequence_ % 2].data(); }
+  [[nodiscard]] std::byte* stage(int rank) const { return arena_->seat(rank).stage.data(); }
+
+ private:
+  std::shared_ptr<Arena> arena_;
+  int rank_;
+  int ranks_;
+  Doorbell bell_;
+  std::uint64_t sequence_ = 0;
+};
+
+}  // namespace hora

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "core/backend/shm/pieces.h"
+#include "core/backend/shm/reach.h"
+#include "core/backend/shm/rounds.h"
+#include "core/device/kernels.h"
+
+#include <vector>
+
+namespace hora {
+
+/// One rank's part of a "write-all" allreduce: it reduces its share of all ranks' inputs and stores it into all ranks'
+/// outputs. Together the ranks read every input once and write every output once, which is as little as can be.
+/// Between `Rounds::meet` and a phase. *Engine only.*
+class WriteAll {
+ public:
+  WriteAll(const Rounds& rounds, Reach& reach, int rank, int ranks);
+
+  /// Mailboxes say where each segment lies.
+  void run(std::span<const Segment> segments, const Reduction& reduction);
+
+ private:
+  void reduce(const SegmentRange& range, const Reduction& reduction);
+  void reduce_far(const SegmentRange& range, const Reduction& reduction);
+
+  const Rounds& rounds_;
+  Reach& reach_;
+  int rank_;
+  int ranks_;
+  std::vector<const void*> inputs_;  // by rank, of the range at hand
+  std::vector<void*> outputs_;
+  std::vector<std::byte> scratch_;  // copies of private memory
+};
+
+}  // namespace hora
