@@ -53,7 +53,7 @@ class MpiPeer final : public Peer {
   Config config() override {
     Meeting meeting = rank_ == 0 ? open() : Meeting{};
     MPI_Bcast(&meeting, sizeof meeting, MPI_BYTE, 0, MPI_COMM_WORLD);
-    Config config;
+    Config config = Config::from_environment();
     config.rank = config.local_rank = rank_;
     config.size = config.local_size = size_;
     config.coordinator = fmt::format("127.0.0.1:{}", meeting.port);

@@ -27,6 +27,7 @@ struct Mailbox {
   std::uint64_t bytes = 0;
   std::uint64_t detail = 0;   ///< dtype and operation, or root
   std::uint64_t in_slot = 0;  ///< the input is in the slot; else at the places
+  std::uint64_t staged = 0;   ///< rank 0's word counts: private memory travels through the stages
   std::array<Place, kPlaces> inputs;
   std::array<Place, kPlaces> outputs;
 };

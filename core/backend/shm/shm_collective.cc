@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/backend/shm/shm_collective.h"
 
+#include "core/backend/shm/contest.h"
 #include "core/backend/shm/pieces.h"
 #include "core/backend/shm/reach.h"
 #include "core/backend/shm/rounds.h"
@@ -23,7 +24,8 @@ constexpr std::size_t kOneShotBytes = 512;  // up to here one synchronisation an
 ///    second phase, as slots and mailboxes alternate (seat.h).
 ///  - direct: every rank reads and writes the buffers of all, in the arena by loads and stores, private ones through
 ///    PeerMemory. Allreduce by write-all (write_all.h).
-///  - staged: if somebody's buffer is private and out of reach, pieces of all travel through the stages.
+///  - staged: pieces of all travel through the stages. If somebody's buffer is private and out of reach; or where that is
+///    faster than PeerMemory, which rank 0 finds out for allreduce.
 ///
 /// Operands are taken in rank order, element by element, so the result's bits do not depend on the way.
 class ShmCollective final : public Collective {
@@ -117,6 +119,7 @@ class ShmCollective final : public Collective {
       own.outputs[i] = reach_.place(segments[i].output);
       in_arena = in_arena && own.inputs[i].in_arena != 0 && own.outputs[i].in_arena != 0;
     }
+    own.staged = private_way_.way(bytes);
     own.in_slot = bytes <= kOneShotBytes || (bytes <= kSlotBytes && !in_arena) ? 1 : 0;
     if (own.in_slot != 0) gather(rounds_.slot(rank_), segments, size_of(reduction.dtype));
     rounds_.meet();
@@ -124,11 +127,24 @@ class ShmCollective final : public Collective {
     for (int rank = 0; rank < ranks_; ++rank) in_slot += rounds_.mailbox(rank).in_slot != 0 ? 1 : 0;
     if (in_slot == ranks_) return allreduce_in_slots(segments, reduction);
     if (in_slot > 0) return allreduce_mixed(segments, reduction);
-    if (!reach_.everything() && !all_in_arena(segments.size(), {&Mailbox::inputs, &Mailbox::outputs})) {
-      return allreduce_staged(segments, reduction);
+    if (all_in_arena(segments.size(), {&Mailbox::inputs, &Mailbox::outputs})) {
+      write_all_.run(segments, reduction);
+      return rounds_.phase();
     }
-    write_all_.run(segments, reduction);
-    rounds_.phase();
+    allreduce_private(segments, reduction, bytes);
+  }
+
+  void allreduce_private(std::span<const Segment> segments, const Reduction& reduction, std::size_t bytes) {
+    if (!reach_.everything()) return allreduce_staged(segments, reduction);
+    const auto start = Clock::now();
+    const bool staged = rounds_.mailbox(0).staged != 0;
+    if (staged) {
+      allreduce_staged(segments, reduction);
+    } else {
+      write_all_.run(segments, reduction);
+      rounds_.phase();
+    }
+    private_way_.note(staged ? 1 : 0, bytes, Clock::now() - start);
   }
 
   /// One segment's input after the other.
@@ -251,6 +267,7 @@ class ShmCollective final : public Collective {
   Reach reach_;
   WriteAll write_all_;
   StageCopy stage_copy_;
+  Contest private_way_{64 * 1024};
   std::vector<const void*> inputs_;  // of the kernel call at hand
   std::vector<void*> outputs_;
 };

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <array>
+#include <chrono>
+#include <cstddef>
+
+namespace hora {
+
+/// Finds out which of two ways to do the same is the faster one on this machine: the first times they take turns and are
+/// timed, and then the faster way stays. Work that is too small to tell anything takes the way that leads. *Engine only.*
+class Contest {
+ public:
+  /// `least`: bytes that are worth timing.
+  explicit Contest(std::size_t least) : least_(least) {}
+
+  /// The way, 0 or 1, in which `bytes` bytes should be done now.
+  [[nodiscard]] std::size_t way(std::size_t bytes) const {
+    if (bytes >= least_ && trials_ < kTrials) return static_cast<std::size_t>(trials_ % 2);
+    return seconds_[1] * bytes_[0] < seconds_[0] * bytes_[1] ? 1 : 0;
+  }
+
+  /// What it took.
+  void note(std::size_t way, std::size_t bytes, std::chrono::duration<double> time) {
+    if (bytes < least_ || trials_ >= kTrials) return;
+    ++trials_;
+    if (trials_ <= kWarmUp) return;  // page faults and cold caches
+    seconds_[way] += time.count();
+    bytes_[way] += static_cast<double>(bytes);
+  }
+
+ private:
+  static constexpr int kWarmUp = 4;
+  static constexpr int kTrials = 16;
+
+  std::size_t least_;
+  std::array<double, 2> seconds_{};
+  std::array<double, 2> bytes_{};
+  int trials_ = 0;
+};
+
+}  // namespace hora
