@@ -16,12 +16,16 @@
 #include <array>
 #include <functional>
 #include <optional>
+#include <set>
 
 namespace hora {
 namespace {
 
 constexpr std::size_t kMostName = 100;
+constexpr std::size_t kPage = 4096;
 constexpr std::size_t kLeastRegion = std::size_t{1} << 30;
+constexpr std::size_t kMostInAll = std::size_t{1} << 45;  // of 2^47 bytes of address space
+constexpr std::chrono::seconds kHandshakeTime(5);         // what a stranger who says nothing can hold up
 
 /// Whether something holds on every rank. What a rank fails to do is logged there, and means no.
 bool all_can(Control& control, TimePoint deadline, const char* what, const std::function<void()>& attempt) {
@@ -47,9 +51,9 @@ std::string random_name() {
 }
 
 std::size_t region_bytes(const Config& config) {
-  if (config.arena_size != 0) return (config.arena_size + 4095) / 4096 * 4096;
+  if (config.arena_size != 0) return (config.arena_size + kPage - 1) / kPage * kPage;
   const auto memory = static_cast<std::size_t>(::sysconf(_SC_PHYS_PAGES)) * static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
-  return std::max(kLeastRegion, memory);
+  return std::max(kLeastRegion, std::min(memory, kMostInAll / static_cast<std::size_t>(config.size) / kPage * kPage));
 }
 
 /// What rank 0 tells the others about the arena that it has made. A value.
@@ -70,25 +74,34 @@ Invitation invite(Control& control, const Invitation& mine, TimePoint deadline) 
   return invitation;
 }
 
+/// Whom rank 0 has let in: another rank of this job, run by the same user. Throws Error if it is somebody else.
+int admit(const Descriptor& socket, const Config& config, TimePoint deadline) {
+  if (user_of(socket) != ::geteuid()) throw Error(Code::invalid_argument, "it comes from another user");
+  const Hello hello = welcome(socket.fd(), config.secret, std::min(deadline, Clock::now() + kHandshakeTime));
+  if (hello.role != Role::arena || hello.size != config.size || hello.rank <= 0 || hello.rank >= config.size) {
+    throw Error(Code::invalid_argument, fmt::format("rank {} of {} is none of this arena", hello.rank, hello.size));
+  }
+  return hello.rank;
+}
+
 /// Rank 0: hands the file to every other rank; strangers are turned away.
 void hand_out(const Descriptor& listener, const Descriptor& file, const Config& config, TimePoint deadline) {
-  for (int left = config.size - 1; left > 0;) {
+  std::set<int> served;
+  while (served.size() + 1 < static_cast<std::size_t>(config.size)) {
     const Descriptor socket = accept_local(listener, deadline);
     try {
-      if (welcome(socket.fd(), config.secret, deadline).role != Role::arena) continue;
+      const int rank = admit(socket, config, deadline);
+      if (served.insert(rank).second) send_descriptor(socket, file, deadline);
     } catch (const Error& error) {
       log(LogLevel::warning, fmt::format("refused a connection to this job's local socket: {}", error.what()));
-      continue;
     }
-    send_descriptor(socket, file, deadline);
-    --left;
   }
 }
 
 /// The private memory of all ranks, if it is in reach from everywhere.
 std::unique_ptr<PeerMemory> reach_out(Control& control, const Config& config, TimePoint deadline) {
   std::uint64_t probe = kProbe;
-  ::prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY);  // else Yama refuses it to processes that are no ancestors
+  if (config.peer_memory) ::prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY);  // else Yama refuses it to other processes
   Writer out;
   out.u64(static_cast<std::uint64_t>(::getpid())).u64(reinterpret_cast<std::uint64_t>(&probe));
   std::vector<int> pids;

@@ -75,6 +75,13 @@ Descriptor accept_local(const Descriptor& listener, TimePoint deadline) {
   return socket;
 }
 
+unsigned user_of(const Descriptor& socket) {
+  ucred credentials{};
+  socklen_t length = sizeof credentials;
+  if (::getsockopt(socket.fd(), SOL_SOCKET, SO_PEERCRED, &credentials, &length) != 0) fail("cannot tell who connects");
+  return credentials.uid;
+}
+
 void send_descriptor(const Descriptor& socket, const Descriptor& file, TimePoint deadline) {
   std::byte byte{1};
   iovec content{&byte, 1};

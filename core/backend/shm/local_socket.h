@@ -14,6 +14,9 @@ namespace hora {
 [[nodiscard]] Descriptor connect_local(const std::string& name);
 [[nodiscard]] Descriptor accept_local(const Descriptor& listener, TimePoint deadline);
 
+/// The user who runs the process at the other end.
+[[nodiscard]] unsigned user_of(const Descriptor& socket);
+
 /// Passes an open file to the process at the other end, which gets a descriptor of its own (closed on exec).
 void send_descriptor(const Descriptor& socket, const Descriptor& file, TimePoint deadline);
 [[nodiscard]] Descriptor receive_descriptor(const Descriptor& socket, TimePoint deadline);

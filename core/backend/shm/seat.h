@@ -44,6 +44,8 @@ struct Seat {
   alignas(kFlagLine) std::array<std::atomic<std::uint64_t>, 16> cores;  ///< that this rank may run on, as bits
   std::atomic<std::uint32_t> core_quota;                                ///< how many of them at a time
   alignas(kFlagLine) std::atomic<std::uint64_t> given_back;  ///< how often this rank has given memory back
+  std::atomic<std::uint32_t> gone;                           ///< this rank has left for good (intrusion.h)
+  alignas(kFlagLine) std::atomic<std::uint32_t> intruding;   ///< this rank is writing to others' buffers
   alignas(kFlagLine) std::array<Mailbox, 2> mailboxes;
   alignas(kFlagLine) std::array<std::array<std::byte, kSlotBytes>, 2> slots;
   alignas(4096) std::array<std::byte, kStageBytes> stage;

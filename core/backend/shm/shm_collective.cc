@@ -2,6 +2,7 @@
 #include "core/backend/shm/shm_collective.h"
 
 #include "core/backend/shm/contest.h"
+#include "core/backend/shm/intrusion.h"
 #include "core/backend/shm/pieces.h"
 #include "core/backend/shm/reach.h"
 #include "core/backend/shm/rounds.h"
@@ -32,7 +33,7 @@ class ShmCollective final : public Collective {
  public:
   ShmCollective(std::shared_ptr<Arena> arena, int rank, int ranks, std::unique_ptr<PeerMemory> peers)
       : arena_(std::move(arena)), rank_(rank), ranks_(ranks), rounds_(arena_, rank, ranks),
-        reach_(arena_, rank, ranks, std::move(peers)), write_all_(rounds_, reach_, rank, ranks) {}
+        reach_(arena_, rank, ranks, std::move(peers)), write_all_(*arena_, rounds_, reach_, rank, ranks) {}
 
   std::shared_ptr<std::byte> allocate(std::size_t bytes) override { return arena_->allocate(bytes); }
   [[nodiscard]] std::size_t pack_below() const override { return kPackBelow; }
@@ -40,19 +41,43 @@ class ShmCollective final : public Collective {
   void abort(const Status& why) noexcept override { rounds_.abort(why); }
 
   void barrier() override {
-    rounds_.open(Call::barrier, 0, 0);
-    rounds_.meet();
+    call([&] {
+      rounds_.open(Call::barrier, 0, 0);
+      rounds_.meet();
+    });
   }
 
   void allreduce(std::span<const Segment> segments, const Reduction& reduction) override {
-    while (segments.size() > kPlaces) {
-      allreduce_some(segments.first(kPlaces), reduction);
-      segments = segments.subspan(kPlaces);
-    }
-    allreduce_some(segments, reduction);
+    call([&] {
+      for (; segments.size() > kPlaces; segments = segments.subspan(kPlaces)) {
+        allreduce_some(segments.first(kPlaces), reduction);
+      }
+      allreduce_some(segments, reduction);
+    });
   }
 
   void broadcast(void* data, std::size_t bytes, int root) override {
+    call([&] { broadcast_any(data, bytes, root); });
+  }
+
+  void allgather(const void* input, void* output, std::span<const std::size_t> bytes) override {
+    call([&] { allgather_any(input, static_cast<std::byte*>(output), bytes); });
+  }
+
+ private:
+  /// A call that fails is this rank's last one, and ends only when nobody reaches into its buffers any more.
+  template <typename Body>
+  void call(const Body& body) {
+    try {
+      body();
+    } catch (const Error& error) {
+      rounds_.abort(error.status());
+      leave(*arena_, rank_, ranks_);
+      throw;
+    }
+  }
+
+  void broadcast_any(void* data, std::size_t bytes, int root) {
     rounds_.open(Call::broadcast, bytes, static_cast<std::uint64_t>(root)).inputs[0] = reach_.place(data);
     const bool small = bytes <= kSlotBytes;
     if (small && rank_ == root && bytes > 0) std::memcpy(rounds_.slot(rank_), data, bytes);
@@ -67,7 +92,7 @@ class ShmCollective final : public Collective {
     }
   }
 
-  void allgather(const void* input, void* output, std::span<const std::size_t> bytes) override {
+  void allgather_any(const void* input, std::byte* output, std::span<const std::size_t> bytes) {
     std::size_t total = 0;
     std::size_t most = 0;
     for (const std::size_t length : bytes) {
@@ -79,10 +104,10 @@ class ShmCollective final : public Collective {
     const bool small = most <= kSlotBytes;
     if (small && own > 0) std::memcpy(rounds_.slot(rank_), input, own);
     rounds_.meet();
-    auto* next = static_cast<std::byte*>(output);
     if (!small && !reach_.everything() && !all_in_arena(1, {&Mailbox::inputs})) {
-      return allgather_staged(input, next, bytes, most);
+      return allgather_staged(input, output, bytes, most);
     }
+    std::byte* next = output;
     for (int rank = 0; rank < ranks_; ++rank) {
       const std::size_t length = bytes[static_cast<std::size_t>(rank)];
       if (small && length > 0) std::memcpy(next, rounds_.slot(rank), length);
@@ -92,7 +117,6 @@ class ShmCollective final : public Collective {
     if (!small) rounds_.phase();
   }
 
- private:
   /// Whether the buffers of all ranks that stand first in these lists of the mailboxes lie in the arena.
   [[nodiscard]] bool all_in_arena(std::size_t count,
                                   std::initializer_list<std::array<Place, kPlaces> Mailbox::*> lists) const {

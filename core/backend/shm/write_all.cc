@@ -4,13 +4,15 @@
 namespace hora {
 namespace {
 
-constexpr std::size_t kFarBytes = 256 * 1024;  // of private memory at a time, so that it stays in the second-level cache
+// How much is done at a time: what is copied should stay in the second-level cache, and who leaves should not wait long.
+constexpr std::size_t kFarBytes = 256 * 1024;
+constexpr std::size_t kNearBytes = 1024 * 1024;
 
 }  // namespace
 
-WriteAll::WriteAll(const Rounds& rounds, Reach& reach, int rank, int ranks)
-    : rounds_(rounds), reach_(reach), rank_(rank), ranks_(ranks), inputs_(static_cast<std::size_t>(ranks)),
-      outputs_(static_cast<std::size_t>(ranks)) {}
+WriteAll::WriteAll(const Arena& arena, const Rounds& rounds, Reach& reach, int rank, int ranks)
+    : arena_(arena), rounds_(rounds), reach_(reach), rank_(rank), ranks_(ranks),
+      inputs_(static_cast<std::size_t>(ranks)), outputs_(static_cast<std::size_t>(ranks)) {}
 
 void WriteAll::run(std::span<const Segment> segments, const Reduction& reduction) {
   const std::size_t each = size_of(reduction.dtype);
@@ -20,6 +22,15 @@ void WriteAll::run(std::span<const Segment> segments, const Reduction& reduction
 }
 
 void WriteAll::reduce(const SegmentRange& range, const Reduction& reduction) {
+  const std::size_t step = kNearBytes / size_of(reduction.dtype);
+  for (std::size_t done = 0; done < range.count; done += step) {
+    const Intrusion intrusion(arena_, rank_, ranks_);
+    if (!intrusion.allowed()) return;
+    reduce_part({range.segment, range.begin + done, std::min(step, range.count - done)}, reduction);
+  }
+}
+
+void WriteAll::reduce_part(const SegmentRange& range, const Reduction& reduction) {
   const std::size_t each = size_of(reduction.dtype);
   bool near = true;
   for (int rank = 0; rank < ranks_; ++rank) {

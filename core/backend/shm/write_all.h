@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "core/backend/shm/intrusion.h"
 #include "core/backend/shm/pieces.h"
 #include "core/backend/shm/reach.h"
 #include "core/backend/shm/rounds.h"
@@ -12,18 +13,21 @@ namespace hora {
 
 /// One rank's part of a "write-all" allreduce: it reduces its share of all ranks' inputs and stores it into all ranks'
 /// outputs. Together the ranks read every input once and write every output once, which is as little as can be.
-/// Between `Rounds::meet` and a phase. *Engine only.*
+/// Between `Rounds::meet` and a phase. If a rank has left it does nothing: the next phase does not end either.
+/// *Engine only.*
 class WriteAll {
  public:
-  WriteAll(const Rounds& rounds, Reach& reach, int rank, int ranks);
+  WriteAll(const Arena& arena, const Rounds& rounds, Reach& reach, int rank, int ranks);
 
   /// Mailboxes say where each segment lies.
   void run(std::span<const Segment> segments, const Reduction& reduction);
 
  private:
   void reduce(const SegmentRange& range, const Reduction& reduction);
+  void reduce_part(const SegmentRange& range, const Reduction& reduction);
   void reduce_far(const SegmentRange& range, const Reduction& reduction);
 
+  const Arena& arena_;
   const Rounds& rounds_;
   Reach& reach_;
   int rank_;

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "core/backend/shm/arena.h"
+
+#include <memory>
+
+namespace hora {
+
+/// Keeps ranks from writing into the buffers of one that has left: after an abort the user has them back, while
+/// another rank may not have heard of it and be in the middle of a call.
+///
+/// Protocol, all accesses seq_cst. Who writes to others' buffers says so, looks whether anybody is gone, and writes
+/// only if nobody is; a little at a time. Who leaves says so, and then waits until nobody writes any more. In the one
+/// order of all accesses either the writer's word comes first, and the leaver sees it and waits; or the leaver's, and
+/// the writer sees it and does not write. A writer may be stopped or dead, and a dead one has no time to say that it
+/// has finished, so the leaver waits for a limited time only.
+///
+/// *Engine only.* One at a time lives in a rank.
+class Intrusion {
+ public:
+  Intrusion(const Arena& arena, int rank, int ranks) : arena_(arena), rank_(rank) {
+    arena_.seat(rank_).intruding.store(1);
+    for (int other = 0; other < ranks; ++other) allowed_ = allowed_ && arena_.seat(other).gone.load() == 0;
+  }
+  ~Intrusion() { arena_.seat(rank_).intruding.store(0, std::memory_order_release); }
+  Intrusion(const Intrusion&) = delete;
+  Intrusion& operator=(const Intrusion&) = delete;
+
+  /// Whether this rank may write to others' buffers, as long as this object lives.
+  [[nodiscard]] bool allowed() const { return allowed_; }
+
+ private:
+  const Arena& arena_;
+  int rank_;
+  bool allowed_ = true;
+};
+
+/// This rank has left: when this returns nobody writes into its buffers, now or later.
+void leave(const Arena& arena, int rank, int ranks) noexcept;
+
+}  // namespace hora
