@@ -135,7 +135,8 @@ class ShmCollective final : public Collective {
 
   void allreduce_some(std::span<const Segment> segments, const Reduction& reduction) {
     const std::size_t bytes = total_count(segments) * size_of(reduction.dtype);
-    const auto detail = static_cast<std::uint64_t>(reduction.dtype) << 8 | static_cast<std::uint64_t>(reduction.op);
+    const auto detail = segments.size() << 16 | static_cast<std::uint64_t>(reduction.dtype) << 8 |
+                        static_cast<std::uint64_t>(reduction.op);
     Mailbox& own = rounds_.open(Call::allreduce, bytes, detail);
     bool in_arena = true;
     for (std::size_t i = 0; i < segments.size(); ++i) {

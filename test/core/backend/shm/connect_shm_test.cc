@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/backend/shm/connect_shm.h"
+
+#include "core/backend/tcp/tcp_control.h"
+#include "test/support/elements.h"
+#include "test/support/tcp_ranks.h"
+#include "test/support/threads.h"
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <cstdio>
+#include <filesystem>
+#include <numeric>
+
+namespace hora {
+namespace {
+
+TimePoint deadline() { return Clock::now() + std::chrono::seconds(30); }
+
+/// Runs each rank in a process of its own; how each ended, as waitpid says.
+std::vector<int> run_processes(int ranks, const std::function<void(int rank)>& rank_main) {
+  std::vector<pid_t> children;
+  for (int rank = 0; rank < ranks; ++rank) {
+    children.push_back(::fork());
+    if (children.back() != 0) continue;
+    try {
+      rank_main(rank);
+    } catch (const std::exception& error) {
+      fmt::print(stderr, "rank {}: {}\n", rank, error.what());
+      ::_exit(1);
+    }
+    ::_exit(testing::Test::HasFailure() ? 1 : 0);
+  }
+  std::vector<int> ends(children.size(), -1);
+  for (std::size_t rank = 0; rank < children.size(); ++rank) ::waitpid(children[rank], &ends[rank], 0);
+  return ends;
+}
+
+/// One rank of a job on this host.
+struct Connected {
+  explicit Connected(const Config& config) : world(connect_tcp_control(config, deadline())) {
+    collective = connect_shm(*world.control, config, deadline());
+    if (collective) world.control->on_loss([this](const Status& why) { collective->abort(why); });
+  }
+  Connected(const Connected&) = delete;
+  Connected& operator=(const Connected&) = delete;
+  ~Connected() { world.control->on_loss({}); }
+
+  World world;
+  std::unique_ptr<Collective> collective;
+};
+
+void reduce_and_check(Collective& collective, float* data, std::size_t count, int rank, int ranks) {
+  for (std::size_t i = 0; i < count; ++i) data[i] = static_cast<float>(static_cast<int>(i % 100) + rank);
+  const Segment segment{data, data, count};
+  collective.allreduce({&segment, 1}, {});
+  for (std::size_t i = 0; i < count; ++i) {
+    ASSERT_EQ(data[i], static_cast<float>(static_cast<int>(i % 100) * ranks + ranks * (ranks - 1) / 2)) << i;
+  }
+}
+
+void use_everything(Collective& collective, int rank, int ranks) {
+  for (const std::size_t count : {1, 100, 1000, 5000, 100'000, 1'000'000}) {
+    std::vector<float> mine(count);
+    const auto shared = collective.allocate(count * sizeof(float));
+    auto* in_arena = reinterpret_cast<float*>(shared.get());
+    for (int repeat = 0; repeat < 3; ++repeat) {
+      reduce_and_check(collective, mine.data(), count, rank, ranks);
+      reduce_and_check(collective, in_arena, count, rank, ranks);
+      reduce_and_check(collective, rank % 2 == repeat % 2 ? mine.data() : in_arena, count, rank, ranks);
+    }
+    std::iota(mine.begin(), mine.end(), static_cast<float>(rank));
+    collective.broadcast(mine.data(), count * sizeof(float), ranks - 1);
+    for (std::size_t i = 0; i < count; ++i) ASSERT_EQ(mine[i], static_cast<float>(i) + static_cast<float>(ranks - 1));
+    std::vector<float> all(count * static_cast<std::size_t>(ranks));
+    mine.assign(count, static_cast<float>(rank));
+    collective.allgather(mine.data(), all.data(),
+                         std::vector<std::size_t>(static_cast<std::size_t>(ranks), count * sizeof(float)));
+    for (std::size_t i = 0; i < all.size(); ++i) ASSERT_EQ(all[i], static_cast<float>(i / count));
+  }
+  collective.barrier();
+}
+
+TEST(ConnectShm, ProcessesShareAnArena) {
+  for (const int ranks : {2, 3, 8}) {
+    for (const bool peer_memory : {true, false}) {
+      auto configs = loopback_configs(ranks);
+      for (auto& config : configs) config.peer_memory = peer_memory;
+      const auto ends = run_processes(ranks, [&](int rank) {
+        Connected connected(configs[static_cast<std::size_t>(rank)]);
+        ASSERT_NE(connected.collective, nullptr);
+        use_everything(*connected.collective, rank, ranks);
+      });
+      EXPECT_EQ(ends, std::vector<int>(static_cast<std::size_t>(ranks)));
+    }
+  }
+}
+
+TEST(ConnectShm, NothingIsVisibleInDevShm) {
+  const auto configs = loopback_configs(2);
+  const auto ends = run_processes(2, [&](int rank) {
+    Connected connected(configs[static_cast<std::size_t>(rank)]);
+    const auto memory = connected.collective->allocate(1 << 20);
+    connected.collective->barrier();
+    for (const auto& entry : std::filesystem::directory_iterator("/dev/shm")) {
+      EXPECT_EQ(entry.path().filename().string().find("hora"), std::string::npos) << entry.path();
+    }
+    connected.collective->barrier();
+  });
+  EXPECT_EQ(ends, std::vector<int>(2));
+}
+
+TEST(ConnectShm, AllRanksGiveUpTogetherWhenTheyCannotShare) {
+  auto configs = loopback_configs(2);
+  configs[0].arena_size = (std::size_t{1} << 46) - 4096;  // twice that is more than there are addresses
+  const auto ends = run_processes(2, [&](int rank) {
+    const Connected connected(configs[static_cast<std::size_t>(rank)]);
+    EXPECT_EQ(connected.collective, nullptr);
+  });
+  EXPECT_EQ(ends, std::vector<int>(2));
+}
+
+TEST(ConnectShm, WhenARankIsKilledTheOthersAreToldWhichAndNobodyWaitsForEver) {
+  for (int round = 0; round < 12; ++round) {
+    const auto configs = loopback_configs(3);
+    const auto ends = run_processes(3, [&](int rank) {
+      Connected connected(configs[static_cast<std::size_t>(rank)]);
+      auto memory = connected.collective->allocate(4 << 20);
+      std::vector<float> mine(1 << 20);
+      auto* data = round % 2 == 0 ? reinterpret_cast<float*>(memory.get()) : mine.data();
+      const Segment segment{data, data, std::size_t{1} << (4 + round)};
+      try {
+        for (int call = 0; call < 100'000; ++call) {
+          if (rank == 1 && call == 50 + round) ::kill(::getpid(), SIGKILL);
+          connected.collective->allreduce({&segment, 1}, {});
+        }
+        FAIL() << "the job goes on without rank 1";
+      } catch (const Error& error) {
+        EXPECT_EQ(error.code(), Code::aborted);
+        EXPECT_NE(std::string(error.what()).find("rank 1"), std::string::npos) << error.what();
+      }
+    });
+    EXPECT_EQ(ends, (std::vector<int>{0, SIGKILL, 0}));
+  }
+}
+
+TEST(ConnectShm, AForkedChildMayReadAndGoWithoutHarm) {
+  const auto configs = loopback_configs(2);
+  const auto ends = run_processes(2, [&](int rank) {
+    Connected connected(configs[static_cast<std::size_t>(rank)]);
+    const auto memory = connected.collective->allocate(400);
+    auto* data = reinterpret_cast<float*>(memory.get());
+    reduce_and_check(*connected.collective, data, 100, rank, 2);
+    const pid_t child = ::fork();
+    if (child == 0) ::_exit(data[99] == 199.0F ? 0 : 1);
+    int status = -1;
+    ASSERT_EQ(::waitpid(child, &status, 0), child);
+    EXPECT_EQ(status, 0);
+    reduce_and_check(*connected.collective, data, 100, rank, 2);
+  });
+  EXPECT_EQ(ends, std::vector<int>(2));
+}
+
+}  // namespace
+}  // namespace hora

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/backend/shm/doorbell.h"
+
+#include "test/core/backend/shm/arenas.h"
+#include "test/support/threads.h"
+
+#include <gtest/gtest.h>
+
+#include <thread>
+
+namespace hora {
+namespace {
+
+TEST(Doorbell, NobodyIsAheadByMoreThanAPhaseAndAllSeeWhatWasWritten) {
+  for (const int ranks : {1, 2, 3, 8}) {
+    const auto arenas = make_arenas(ranks);
+    std::vector<int> words(static_cast<std::size_t>(ranks));  // each written by its rank, read by all
+    run_ranks(ranks, [&](int rank) {
+      Doorbell bell(arenas[static_cast<std::size_t>(rank)], rank, ranks);
+      for (int phase = 0; phase < 500; ++phase) {
+        words[static_cast<std::size_t>(rank)] = phase;
+        bell.arrive();
+        bell.await_all();
+        for (const int word : words) ASSERT_EQ(word, phase);
+        bell.arrive();
+        bell.await_all();
+      }
+    });
+  }
+}
+
+TEST(Doorbell, AbortWakesASleeperAndStays) {
+  const auto arenas = make_arenas(2);
+  Doorbell bell(arenas[0], 0, 2);
+  std::thread other([&] { bell.abort({Code::aborted, "rank 1 is gone"}); });
+  bell.arrive();
+  for (int i = 0; i < 2; ++i) {
+    try {
+      bell.await_all();
+      FAIL();
+    } catch (const Error& error) {
+      EXPECT_EQ(error.status(), (Status{Code::aborted, "rank 1 is gone"}));
+    }
+  }
+  other.join();
+}
+
+TEST(Doorbell, TheFirstAbortCounts) {
+  const auto arenas = make_arenas(2);
+  Doorbell bell(arenas[0], 0, 2);
+  bell.abort({Code::aborted, "first"});
+  bell.abort({Code::aborted, "second"});
+  try {
+    bell.throw_if_aborted();
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_STREQ(error.what(), "first");
+  }
+}
+
+}  // namespace
+}  // namespace hora

@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/backend/shm/shm_collective.h"
+
+#include "test/support/elements.h"
+#include "test/support/threads.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <random>
+#include <thread>
+
+namespace hora {
+namespace {
+
+/// A buffer in the arena or in private memory.
+std::shared_ptr<std::byte> buffer(Collective& collective, bool in_arena, std::size_t bytes) {
+  if (in_arena) return collective.allocate(bytes);
+  return {new std::byte[std::max<std::size_t>(bytes, 1)], [](const std::byte* data) { delete[] data; }};
+}
+
+/// How one random call looks: the same on all ranks, except where buffers lie.
+struct Plan {
+  explicit Plan(unsigned seed) : random(seed) {
+    dtype = static_cast<DType>(random() % kDTypes);
+    op = std::array{ReduceOp::sum, ReduceOp::min, ReduceOp::max}[random() % 3];
+    const std::size_t many = random() % 20 == 0 ? 3000 : 1 + random() % 6;
+    const std::size_t most = many > 100 ? 30 : std::array<std::size_t, 4>{20, 300, 6000, 400'000}[random() % 4];
+    for (std::size_t i = 0; i < many; ++i) counts.push_back(random() % most);
+  }
+  std::mt19937 random;
+  DType dtype;
+  ReduceOp op;
+  std::vector<std::size_t> counts;
+};
+
+int brought(const Plan& plan, int rank, std::size_t segment, std::size_t i) {
+  const int value = static_cast<int>((i * 5 + segment + static_cast<std::size_t>(rank) * 3) % 4);
+  return plan.dtype == DType::boolean ? value % 2 : value;
+}
+
+double expected(const Plan& plan, int ranks, std::size_t segment, std::size_t i) {
+  int result = brought(plan, 0, segment, i);
+  for (int rank = 1; rank < ranks; ++rank) {
+    const int value = brought(plan, rank, segment, i);
+    if (plan.op == ReduceOp::sum) result += value;
+    if (plan.op == ReduceOp::min) result = std::min(result, value);
+    if (plan.op == ReduceOp::max) result = std::max(result, value);
+  }
+  return plan.dtype == DType::boolean ? std::min(result, 1) : result;
+}
+
+/// One rank's random call. `where` draws differently on each rank: arena or private, in place or not.
+void run_plan(Collective& collective, const Plan& plan, int rank, int ranks, std::mt19937& where) {
+  const std::size_t each = size_of(plan.dtype);
+  const unsigned style = where() % 4;  // all in the arena, all private, or mixed
+  std::vector<std::shared_ptr<std::byte>> held;
+  std::vector<Segment> segments;
+  for (std::size_t s = 0; s < plan.counts.size(); ++s) {
+    const auto in_arena = [&] { return style == 0 || (style > 1 && where() % 2 == 0); };
+    const std::size_t shift = where() % 3 * each;
+    const std::size_t bytes = plan.counts[s] * each + shift;
+    held.push_back(buffer(collective, in_arena(), bytes));
+    const auto input = held.back();
+    if (where() % 2 == 0) held.push_back(buffer(collective, in_arena(), bytes));
+    segments.push_back({input.get() + shift, held.back().get() + shift, plan.counts[s]});
+    for (std::size_t i = 0; i < plan.counts[s]; ++i) {
+      set_element(input.get() + shift, plan.dtype, i, brought(plan, rank, s, i));
+    }
+  }
+  collective.allreduce(segments, {plan.dtype, plan.op, 1.0, 1.0, 1});
+  for (std::size_t s = 0; s < segments.size(); ++s) {
+    for (std::size_t i = 0; i < segments[s].count; ++i) {
+      ASSERT_EQ(element(segments[s].output, plan.dtype, i), expected(plan, ranks, s, i)) << s << " " << i;
+    }
+  }
+}
+
+TEST(ShmCollective, AnyMixtureOfBuffersGivesTheExactResult) {
+  for (const int ranks : {1, 2, 3, 5}) {
+    for (const bool reach : {false, true}) {
+      const auto group = make_shm_group(ranks, reach);
+      run_ranks(ranks, [&](int rank) {
+        std::mt19937 where(static_cast<unsigned>(rank) + 100);
+        for (unsigned seed = 0; seed < 60; ++seed) {
+          SCOPED_TRACE(seed);
+          run_plan(*group[static_cast<std::size_t>(rank)], Plan(seed), rank, ranks, where);
+        }
+      });
+    }
+  }
+}
+
+TEST(ShmCollective, BitsDoNotDependOnThePathOrOnWhereItIsCut) {
+  constexpr std::size_t kCount = 50'000;
+  std::vector<std::vector<float>> inputs(3, std::vector<float>(kCount));
+  std::mt19937 random(5);
+  std::normal_distribution<float> normal;
+  for (auto& input : inputs) std::generate(input.begin(), input.end(), [&] { return normal(random); });
+  std::vector<float> first;
+  for (const int path : {0, 1, 2, 3}) {  // arena; private, reached; private, staged; in many pieces
+    const auto group = make_shm_group(3, path == 1);
+    std::vector<std::vector<float>> results(3, std::vector<float>(kCount));
+    run_ranks(3, [&](int rank) {
+      const auto who = static_cast<std::size_t>(rank);
+      const auto memory = buffer(*group[who], path == 0 || path == 3, kCount * 4);
+      auto* data = reinterpret_cast<float*>(memory.get());
+      std::copy(inputs[who].begin(), inputs[who].end(), data);
+      std::vector<Segment> segments;
+      const std::size_t step = path == 3 ? 777 : kCount;
+      for (std::size_t i = 0; i < kCount; i += step) segments.push_back({data + i, data + i, std::min(step, kCount - i)});
+      group[who]->allreduce(segments, {DType::float32, ReduceOp::sum, 1.0, 1.0, 3});
+      std::copy_n(data, kCount, results[who].begin());
+    });
+    if (first.empty()) first = results[0];
+    for (const auto& result : results) ASSERT_EQ(result, first) << path;
+  }
+}
+
+TEST(ShmCollective, RanksThatDisagreeFailInsteadOfMixingBytes) {
+  const auto group = make_shm_group(2, true);
+  run_ranks(2, [&](int rank) {
+    std::vector<float> x(rank == 0 ? 10'000 : 20'000);
+    const Segment segment{x.data(), x.data(), x.size()};
+    for (int i = 0; i < 2; ++i) {
+      try {
+        group[static_cast<std::size_t>(rank)]->allreduce({&segment, 1}, {});
+        FAIL();
+      } catch (const Error& error) {
+        EXPECT_EQ(error.code(), Code::internal);
+        EXPECT_THAT(error.what(), testing::HasSubstr("40000 bytes"));
+        EXPECT_THAT(error.what(), testing::HasSubstr("80000 bytes"));
+      }
+    }
+    EXPECT_EQ(x, std::vector<float>(x.size()));
+  });
+}
+
+TEST(ShmCollective, AnAbortEndsAllWhoAreInTheMiddleOfSomething) {
+  for (int round = 0; round < 30; ++round) {
+    const auto group = make_shm_group(3, round % 2 == 0);
+    const Status why{Code::aborted, "rank 2 was lost"};
+    run_ranks(3, [&](int rank) {
+      Collective& collective = *group[static_cast<std::size_t>(rank)];
+      auto memory = buffer(collective, round % 3 == 0, 2 << 20);
+      const Segment segment{memory.get(), memory.get(), (2 << 20) / 4};
+      if (rank == 2) {  // works for a while, and is never seen again
+        for (int i = 0; i < round % 5; ++i) collective.allreduce({&segment, 1}, {});
+        for (const auto& other : group) other->abort(why);
+        return;
+      }
+      try {
+        while (true) collective.allreduce({&segment, 1}, {});
+      } catch (const Error& error) {
+        EXPECT_EQ(error.status(), why);
+      }
+    });
+  }
+}
+
+TEST(ShmCollective, OwnsOnlyTheArena) {
+  const auto group = make_shm_group(1, true);
+  int x = 0;
+  EXPECT_FALSE(group[0]->owns(&x));
+  EXPECT_TRUE(group[0]->owns(group[0]->allocate(1).get()));
+}
+
+}  // namespace
+}  // namespace hora
