@@ -14,11 +14,11 @@ endif()
 foreach(library torch torch_cpu c10)
   find_library(LibTorch_${library}_LIBRARY ${library} HINTS ${LibTorch_INCLUDE_DIR}/../lib)
 endforeach()
-find_file(LibTorch_VERSION_HEADER torch/headeronly/version.h torch/version.h
+find_file(LibTorch_VERSION_HEADER torch/version.h torch/headeronly/version.h
           PATHS ${LibTorch_INCLUDE_DIR} ${LibTorch_INCLUDE_DIR}/torch/csrc/api/include NO_DEFAULT_PATH)
 if(LibTorch_VERSION_HEADER)
   file(STRINGS ${LibTorch_VERSION_HEADER} LibTorch_VERSION REGEX "define TORCH_VERSION ")
-  string(REGEX REPLACE ".*\"([0-9.]+).*" "\\1" LibTorch_VERSION "${LibTorch_VERSION}")
+  string(REGEX MATCH "[0-9]+\\.[0-9.]+[0-9]" LibTorch_VERSION "${LibTorch_VERSION}")
 endif()
 
 include(FindPackageHandleStandardArgs)

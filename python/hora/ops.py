@@ -1,0 +1,42 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The reductions, by Horovod's numbers. Note that Average is 0, and so is false."""
+
+from __future__ import annotations
+
+import warnings
+
+from hora import _native
+from hora._errors import HoraArgumentError
+
+Average = 0
+Sum = 1
+Min = 3
+Max = 4
+Product = 5
+
+_NATIVE = {
+    Average: _native.ReduceOp.average,
+    Sum: _native.ReduceOp.sum,
+    Min: _native.ReduceOp.min,
+    Max: _native.ReduceOp.max,
+    Product: _native.ReduceOp.product,
+}
+
+
+def chosen(average: bool | None, op: int | None) -> int:
+    """The reduction that `average=` (deprecated) and `op=` mean together: Average if neither is given."""
+    if average is not None:
+        if op is not None:
+            raise HoraArgumentError("give either op= or average=, not both; average= is deprecated")
+        warnings.warn("average= is deprecated; use op=hvd.Average or op=hvd.Sum", DeprecationWarning, stacklevel=3)
+        return Average if average else Sum
+    if op is None:
+        return Average
+    if op not in _NATIVE:
+        raise HoraArgumentError(f"op={op!r} is no reduction: use Average, Sum, Min, Max or Product")
+    return op
+
+
+def native(op: int) -> _native.ReduceOp:
+    """The reduction as the native module names it."""
+    return _NATIVE[op]

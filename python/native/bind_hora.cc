@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "python/native/bind_hora.h"
+
+#include <hora/hora.h>
+
+#include <pybind11/stl.h>
+
+#include <cstdlib>
+#include <cstring>
+
+namespace py = pybind11;
+
+namespace hora {
+namespace {
+
+/// Memory with the buffer protocol, so that NumPy and PyTorch can look at it without a copy. Keeps it alive.
+struct Memory {
+  std::shared_ptr<std::byte> data;
+  std::size_t bytes = 0;
+};
+
+/// An operation under way, and the output that it allocated, if it is an allgather. Python never runs on Hora's thread:
+/// the engine only sets native state, and Python waits for it without the interpreter lock.
+class Operating {
+ public:
+  Operating(Handle handle, std::shared_ptr<Memory> output) : handle_(std::move(handle)), output_(std::move(output)) {}
+
+  [[nodiscard]] bool poll() const { return handle_.poll(); }
+
+  /// Waits in slices, so that Ctrl-C ends it.
+  py::tuple wait() const {
+    while (true) {
+      bool done = false;
+      {
+        const py::gil_scoped_release release;
+        done = handle_.wait_for(std::chrono::milliseconds(100));
+      }
+      if (PyErr_CheckSignals() != 0) throw py::error_already_set();
+      if (done) break;
+    }
+    const Result& result = handle_.wait();
+    return py::make_tuple(result.shape, result.contributed, output_ ? py::cast(*output_) : py::none());
+  }
+
+ private:
+  Handle handle_;
+  std::shared_ptr<Memory> output_;
+};
+
+Memory allocate(Runtime& hora, std::size_t bytes) {
+  const py::gil_scoped_release release;
+  return {hora.allocate(bytes), bytes};
+}
+
+Operating submit(Runtime& hora, Operation operation, const std::string& name, DType dtype,
+                 const std::vector<std::int64_t>& shape, std::uintptr_t input, std::uintptr_t output, ReduceOp op,
+                 double prescale, double postscale, DType wire, int root, bool absent) {
+  Entry entry;
+  entry.operation = operation;
+  entry.name = name;
+  entry.dtype = dtype;
+  entry.shape = shape;
+  entry.input = reinterpret_cast<const void*>(input);
+  entry.output = reinterpret_cast<void*>(output);
+  entry.op = op;
+  entry.prescale = prescale;
+  entry.postscale = postscale;
+  entry.wire = wire;
+  entry.root = root;
+  entry.absent = absent;
+  std::shared_ptr<Memory> gathered;
+  if (operation == Operation::allgather) {
+    gathered = std::make_shared<Memory>();
+    entry.allocate = [gathered, dtype](const std::vector<std::int64_t>& whole) {
+      std::size_t bytes = size_of(dtype);
+      for (const auto extent : whole) bytes *= static_cast<std::size_t>(extent);
+      void* memory = std::malloc(std::max<std::size_t>(bytes, 1));
+      if (memory == nullptr) throw Error(Code::unavailable, "no memory for the output of an allgather");
+      *gathered = {{static_cast<std::byte*>(memory), std::free}, bytes};
+      return memory;
+    };
+  }
+  const py::gil_scoped_release release;
+  return {hora.submit(std::move(entry)), std::move(gathered)};
+}
+
+/// hora.Error and what derives from it are made in Python; here they are only looked up and raised.
+void raise(const Error& error) {
+  const auto exceptions = py::module_::import("hora._errors");
+  const auto type = exceptions.attr("exception_for")(name(error.code()));
+  PyErr_SetObject(type.ptr(), py::str(error.what()).ptr());
+}
+
+}  // namespace
+
+void bind_hora(py::module_& module) {
+  py::register_exception_translator([](std::exception_ptr pointer) {
+    try {
+      if (pointer) std::rethrow_exception(pointer);
+    } catch (const Error& error) {
+      raise(error);
+    }
+  });
+
+  py::enum_<Operation> operations(module, "Operation");
+  for (int i = 0; i < kOperations; ++i) operations.value(std::string(name(static_cast<Operation>(i))).c_str(), static_cast<Operation>(i));
+  py::enum_<DType> dtypes(module, "DType");
+  for (int i = 0; i < kDTypes; ++i) dtypes.value(std::string(name(static_cast<DType>(i))).c_str(), static_cast<DType>(i));
+  py::enum_<ReduceOp> ops(module, "ReduceOp");
+  for (int i = 0; i < kReduceOps; ++i) ops.value(std::string(name(static_cast<ReduceOp>(i))).c_str(), static_cast<ReduceOp>(i));
+
+  py::class_<Memory>(module, "Memory", py::buffer_protocol())
+      .def_buffer([](Memory& memory) {
+        return py::buffer_info(memory.data.get(), 1, py::format_descriptor<unsigned char>::format(), 1, {memory.bytes}, {1});
+      })
+      .def_property_readonly("address", [](const Memory& memory) { return reinterpret_cast<std::uintptr_t>(memory.data.get()); })
+      .def("__len__", [](const Memory& memory) { return memory.bytes; });
+
+  py::class_<Operating>(module, "Handle").def("poll", &Operating::poll).def("wait", &Operating::wait);
+
+  py::class_<Runtime>(module, "Runtime")
+      .def(py::init([] {
+        const py::gil_scoped_release release;
+        return std::make_unique<Runtime>();
+      }))
+      .def_property_readonly("rank", &Runtime::rank)
+      .def_property_readonly("size", &Runtime::size)
+      .def_property_readonly("local_rank", &Runtime::local_rank)
+      .def_property_readonly("local_size", &Runtime::local_size)
+      .def_property_readonly("cross_rank", &Runtime::cross_rank)
+      .def_property_readonly("cross_size", &Runtime::cross_size)
+      .def("allocate", &allocate, py::arg("bytes"))
+      .def("submit", &submit, py::arg("operation"), py::arg("name"), py::arg("dtype"), py::arg("shape"),
+           py::arg("input") = 0, py::arg("output") = 0, py::arg("op") = ReduceOp::sum, py::arg("prescale") = 1.0,
+           py::arg("postscale") = 1.0, py::arg("wire") = DType::float32, py::arg("root") = 0, py::arg("absent") = false)
+      .def("shutdown", &Runtime::shutdown, py::arg("reason") = "", py::call_guard<py::gil_scoped_release>());
+
+  module.attr("__version__") = version();
+}
+
+}  // namespace hora

@@ -1,0 +1,7 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "python/native/bind_hora.h"
+
+PYBIND11_MODULE(_native, module) {
+  module.doc() = "The native part of hora: pointers, not tensors. Use the package instead.";
+  hora::bind_hora(module);
+}
