@@ -37,7 +37,9 @@ struct Plain {
   static constexpr bool kPairs = true;    // the compiler vectorises load and store of single elements well
   static Value load(Stored stored) { return stored; }
   static Stored store(Value value) { return value; }
-  static void load(Value* to, const Stored* from, std::size_t count) { std::memcpy(to, from, count * sizeof(T)); }
+  static void load(Value* to, const Stored* from, std::size_t count) {
+    std::memcpy(to, from, count * sizeof(Stored));
+  }
 };
 
 namespace hn = hwy::HWY_NAMESPACE;
@@ -116,16 +118,16 @@ using Unsigned = std::make_unsigned_t<decltype(T{} + 0)>;
 struct Sum {
   template <typename T>
   static T of(T a, T b) {
-    if constexpr (std::is_integral_v<T>) return static_cast<T>(static_cast<Unsigned<T>>(a) + static_cast<Unsigned<T>>(b));
-    else return a + b;
+    if constexpr (!std::is_integral_v<T>) return a + b;
+    else return static_cast<T>(static_cast<Unsigned<T>>(a) + static_cast<Unsigned<T>>(b));
   }
 };
 
 struct Product {
   template <typename T>
   static T of(T a, T b) {
-    if constexpr (std::is_integral_v<T>) return static_cast<T>(static_cast<Unsigned<T>>(a) * static_cast<Unsigned<T>>(b));
-    else return a * b;
+    if constexpr (!std::is_integral_v<T>) return a * b;
+    else return static_cast<T>(static_cast<Unsigned<T>>(a) * static_cast<Unsigned<T>>(b));
   }
 };
 
@@ -252,11 +254,17 @@ class Loops {
 
   static void put(std::span<void* const> outputs, std::size_t begin, const Value* sums, std::size_t count) {
     if constexpr (std::is_same_v<Stored, Value>) {
-      for (void* output : outputs) std::memcpy(static_cast<Stored*>(output) + begin, sums, count * sizeof(Stored));
+      copy_to(outputs, begin, sums, count);
     } else {
       std::array<Stored, kBlock> stored;
       Element::store(stored.data(), sums, count);
-      for (void* output : outputs) std::memcpy(static_cast<Stored*>(output) + begin, stored.data(), count * sizeof(Stored));
+      copy_to(outputs, begin, stored.data(), count);
+    }
+  }
+
+  static void copy_to(std::span<void* const> outputs, std::size_t begin, const Stored* stored, std::size_t count) {
+    for (void* output : outputs) {
+      std::memcpy(static_cast<Stored*>(output) + begin, stored, count * sizeof(Stored));
     }
   }
 
@@ -303,8 +311,16 @@ template <typename To, typename From>
 void convert(void* to, const void* from, std::size_t count) {
   auto* __restrict target = static_cast<typename To::Stored*>(to);
   const auto* __restrict source = static_cast<const typename From::Stored*>(from);
-  for (std::size_t i = 0; i < count; ++i) {
-    target[i] = To::store(static_cast<typename To::Value>(From::load(source[i])));
+  constexpr bool kToFloat32 = std::is_same_v<typename To::Stored, float>;
+  constexpr bool kFromFloat32 = std::is_same_v<typename From::Stored, float>;
+  if constexpr (kToFloat32 && std::is_same_v<typename From::Value, float>) {
+    From::load(target, source, count);
+  } else if constexpr (kFromFloat32 && std::is_same_v<typename To::Value, float>) {
+    To::store(target, source, count);
+  } else {
+    for (std::size_t i = 0; i < count; ++i) {
+      target[i] = To::store(static_cast<typename To::Value>(From::load(source[i])));
+    }
   }
 }
 

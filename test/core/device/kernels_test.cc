@@ -7,11 +7,17 @@
 #include <hora/status.h>
 
 #include <gtest/gtest.h>
+#include <hwy/targets.h>
 
+#include <bit>
 #include <cmath>
 #include <cstdint>
 #include <cstring>
+#include <functional>
+#include <limits>
+#include <numeric>
 #include <random>
+#include <span>
 
 namespace hora {
 namespace {
@@ -172,6 +178,154 @@ TEST(Cast, ConvertsBetweenAllFloats) {
       for (std::size_t i = 0; i < 1001; ++i) ASSERT_EQ(target.at(i), static_cast<double>(i % 257) - 128) << i;
     }
   }
+}
+
+// --- the same bits from every loop, and for every instruction set that this CPU has ---
+
+/// Runs `check` once for each instruction set.
+void on_every_target(const std::function<void()>& check) {
+  for (const std::int64_t target : hwy::SupportedAndGeneratedTargets()) {
+    SCOPED_TRACE(hwy::TargetName(target));
+    hwy::SetSupportedTargetsForTest(target);
+    hwy::GetChosenTarget().Update(hwy::SupportedTargets());
+    check();
+  }
+  hwy::SetSupportedTargetsForTest(0);
+  hwy::GetChosenTarget().Update(hwy::SupportedTargets());
+}
+
+std::vector<float> awkward_floats() {
+  std::mt19937 random(3);
+  std::vector<float> values{0.0F, -0.0F, 1.0F, 65504.0F, 65519.996F, 65520.0F, 1e-8F, 2.98e-8F, 2.980233e-8F, 6e-8F,
+                            6.1e-5F, 3e38F, -3e38F, 1e-40F, std::numeric_limits<float>::infinity(),
+                            -std::numeric_limits<float>::infinity()};
+  while (values.size() < 20'001) {
+    const auto value = std::bit_cast<float>(static_cast<std::uint32_t>(random()));
+    if (!std::isnan(value)) values.push_back(value);
+  }
+  return values;
+}
+
+TEST(Cast, HasTheBitsOfTheScalarConversionOnEveryTarget) {
+  const std::vector<float> values = awkward_floats();
+  std::vector<std::uint16_t> narrow(values.size());
+  std::vector<float> wide(65536);
+  std::vector<std::uint16_t> all(65536);
+  std::iota(all.begin(), all.end(), std::uint16_t{0});
+  on_every_target([&] {
+    kernels::cast(narrow.data(), DType::float16, values.data(), DType::float32, values.size());
+    for (std::size_t i = 0; i < values.size(); ++i) ASSERT_EQ(narrow[i], float16_from(values[i])) << values[i];
+    kernels::cast(narrow.data(), DType::bfloat16, values.data(), DType::float32, values.size());
+    for (std::size_t i = 0; i < values.size(); ++i) ASSERT_EQ(narrow[i], bfloat16_from(values[i])) << values[i];
+    kernels::cast(wide.data(), DType::float32, all.data(), DType::float16, all.size());
+    for (std::size_t i = 0; i < all.size(); ++i) {
+      const float expected = float_from_float16(all[i]);
+      if (std::isnan(expected)) ASSERT_TRUE(std::isnan(wide[i])) << i;
+      else ASSERT_EQ(std::bit_cast<std::uint32_t>(wide[i]), std::bit_cast<std::uint32_t>(expected)) << i;
+    }
+  });
+}
+
+/// What must come out, one element at a time and in rank order.
+float reference(std::span<const float> values, const Reduction& reduction) {
+  const auto scaled = [&](float value) { return value * static_cast<float>(reduction.prescale); };
+  float result = scaled(values[0]);
+  for (const float next : values.subspan(1)) {
+    const float value = scaled(next);
+    switch (reduction.op) {
+      case ReduceOp::min: result = std::isnan(result) || result <= value ? result : value; break;
+      case ReduceOp::max: result = std::isnan(result) || result >= value ? result : value; break;
+      case ReduceOp::product: result *= value; break;
+      default: result += value;
+    }
+  }
+  return result * static_cast<float>(reduction.postscale) / static_cast<float>(reduction.divisor);
+}
+
+std::uint16_t narrowed(DType dtype, float value) {
+  return dtype == DType::float16 ? float16_from(value) : bfloat16_from(value);
+}
+
+float widened(DType dtype, std::uint16_t bits) {
+  return dtype == DType::float16 ? float_from_float16(bits) : float_from_bfloat16(bits);
+}
+
+std::vector<Reduction> awkward_reductions(DType dtype) {
+  std::vector<Reduction> all;
+  for (const ReduceOp op : {ReduceOp::sum, ReduceOp::min, ReduceOp::max, ReduceOp::product}) {
+    for (const double prescale : {1.0, 0.3}) {
+      for (const double postscale : {1.0, 1.7}) {
+        for (const int divisor : {1, 2, 3}) all.push_back({dtype, op, prescale, postscale, divisor});
+      }
+    }
+  }
+  return all;
+}
+
+template <typename Check>
+void reduce_awkward(std::size_t ranks, std::size_t outputs, const Check& check) {
+  const std::vector<float> values = awkward_floats();
+  constexpr std::size_t kCount = 1111;
+  std::vector<std::vector<float>> in(ranks, std::vector<float>(kCount));
+  for (std::size_t rank = 0; rank < ranks; ++rank) {
+    for (std::size_t i = 0; i < kCount; ++i) in[rank][i] = values[(i * 7 + rank * 1009) % values.size()];
+    in[rank][rank] = std::numeric_limits<float>::quiet_NaN();
+  }
+  check(in, std::vector<std::vector<float>>(outputs, std::vector<float>(kCount)));
+}
+
+TEST(Reduce, Float32HasTheBitsOfTheScalarLoopOnEveryTarget) {
+  on_every_target([] {
+    for (const auto& [ranks, outputs] : {std::pair{2, 2}, {2, 1}, {3, 3}, {5, 2}}) {
+      reduce_awkward(static_cast<std::size_t>(ranks), static_cast<std::size_t>(outputs), [](const auto& in, auto out) {
+        const std::vector<const void*> from = [&] {
+          std::vector<const void*> pointers;
+          for (const auto& one : in) pointers.push_back(one.data());
+          return pointers;
+        }();
+        std::vector<void*> to;
+        for (auto& one : out) to.push_back(one.data());
+        for (const auto& reduction : awkward_reductions(DType::float32)) {
+          kernels::reduce(from, to, in[0].size(), reduction);
+          std::vector<float> column(in.size());
+          for (std::size_t i = 0; i < in[0].size(); ++i) {
+            for (std::size_t rank = 0; rank < in.size(); ++rank) column[rank] = in[rank][i];
+            const float expected = reference(column, reduction);
+            for (const auto& one : out) {
+              ASSERT_TRUE(std::isnan(expected) ? std::isnan(one[i]) : one[i] == expected) << i << " " << expected;
+            }
+          }
+        }
+      });
+    }
+  });
+}
+
+TEST(Reduce, SixteenBitFloatsHaveTheBitsOfTheScalarLoopOnEveryTarget) {
+  on_every_target([] {
+    for (const DType dtype : {DType::float16, DType::bfloat16}) {
+      reduce_awkward(2, 2, [dtype](const auto& in, const auto&) {
+        const std::size_t count = in[0].size();
+        std::vector<std::vector<std::uint16_t>> data(2, std::vector<std::uint16_t>(count));
+        std::vector<std::vector<std::uint16_t>> out = data;
+        for (std::size_t rank = 0; rank < 2; ++rank) {
+          for (std::size_t i = 0; i < count; ++i) data[rank][i] = narrowed(dtype, in[rank][i]);
+        }
+        const void* from[] = {data[0].data(), data[1].data()};
+        void* to[] = {out[0].data(), out[1].data()};
+        for (const auto& reduction : awkward_reductions(dtype)) {
+          kernels::reduce(from, to, count, reduction);
+          for (std::size_t i = 0; i < count; ++i) {
+            const float column[] = {widened(dtype, data[0][i]), widened(dtype, data[1][i])};
+            const float result = reference(column, reduction);
+            for (const auto& one : out) {
+              ASSERT_TRUE(std::isnan(result) ? std::isnan(widened(dtype, one[i])) : one[i] == narrowed(dtype, result));
+            }
+          }
+        }
+      });
+    }
+  });
 }
 
 TEST(Cast, RefusesIntegers) {
