@@ -43,6 +43,8 @@ class Doorbell {
   void await_all();
   void abort(const Status& why) noexcept;
   void throw_if_aborted();
+  /// Whether waiting means sleeping, because there are more ranks than cores. The same on all ranks in each phase.
+  [[nodiscard]] bool crowded() const { return spin_.count() == 0; }
 
  private:
   [[nodiscard]] bool all_arrived(std::memory_order order);

@@ -27,6 +27,8 @@ class Rounds {
   /// All ranks have got here. Throws Error with the status of an abort.
   void phase();
   void abort(const Status& why) noexcept { bell_.abort(why); }
+  /// Whether a phase is expensive, because there are more ranks than cores.
+  [[nodiscard]] bool crowded() const { return bell_.crowded(); }
 
   [[nodiscard]] Mailbox& mailbox(int rank) const { return arena_->seat(rank).mailboxes[sequence_ % 2]; }
   [[nodiscard]] std::byte* slot(int rank) const { return arena_->seat(rank).slots[sequence_ % 2].data(); }

@@ -17,7 +17,8 @@ namespace hora {
 namespace {
 
 constexpr std::size_t kPackBelow = 64 * 1024;
-constexpr std::size_t kOneShotBytes = 512;  // up to here one synchronisation and a copy beat two synchronisations
+// Up to here one synchronisation and a copy beat two synchronisations; when those cost most, up to a whole slot.
+constexpr std::size_t kOneShotBytes = 512;
 
 /// There are three ways to move bytes, chosen alike on all ranks because all see all mailboxes:
 ///
@@ -145,7 +146,8 @@ class ShmCollective final : public Collective {
       in_arena = in_arena && own.inputs[i].in_arena != 0 && own.outputs[i].in_arena != 0;
     }
     own.staged = private_way_.way(bytes);
-    own.in_slot = bytes <= kOneShotBytes || (bytes <= kSlotBytes && !in_arena) ? 1 : 0;
+    const bool prefers_slot = bytes <= kOneShotBytes || rounds_.crowded() || !in_arena;
+    own.in_slot = prefers_slot && bytes <= kSlotBytes ? 1 : 0;
     if (own.in_slot != 0) gather(rounds_.slot(rank_), segments, size_of(reduction.dtype));
     rounds_.meet();
     int in_slot = 0;
