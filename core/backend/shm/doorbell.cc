@@ -6,6 +6,7 @@
 
 #include <hwy/cache_control.h>
 #include <linux/futex.h>
+#include <sched.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -36,9 +37,8 @@ Doorbell::Doorbell(std::shared_ptr<Arena> arena, int rank, int ranks)
   own.core_quota.store(static_cast<std::uint32_t>(core_quota()), std::memory_order_relaxed);
 }
 
-/// About what sleeping and waking cost, unless the ranks have fewer cores than they are: then whoever spins keeps
-/// the others from arriving.
-std::chrono::nanoseconds Doorbell::worth_spinning() const {
+/// Whether the ranks have fewer cores than they are.
+bool Doorbell::outnumber_cores() const {
   CoreSet all{};
   auto quota = static_cast<std::uint32_t>(ranks_);
   for (int rank = 0; rank < ranks_; ++rank) {
@@ -46,8 +46,7 @@ std::chrono::nanoseconds Doorbell::worth_spinning() const {
     for (std::size_t i = 0; i < all.size(); ++i) all[i] |= seat.cores[i].load(std::memory_order_relaxed);
     quota = std::min(quota, seat.core_quota.load(std::memory_order_relaxed));
   }
-  const bool enough = count_cores(all) >= ranks_ && quota >= static_cast<std::uint32_t>(ranks_);
-  return enough ? kSpin : std::chrono::nanoseconds(0);
+  return count_cores(all) < ranks_ || quota < static_cast<std::uint32_t>(ranks_);
 }
 
 void Doorbell::arrive() {
@@ -73,7 +72,7 @@ void Doorbell::await_all() {
     own.sleeping.store(0, std::memory_order_relaxed);
     if (!arrived) throw_if_aborted();
   }
-  if (phase_ == 1) spin_ = worth_spinning();
+  if (phase_ == 1) crowded_ = outnumber_cores();
 }
 
 /// Remembers how far it got, as nobody un-arrives.
@@ -84,11 +83,12 @@ bool Doorbell::all_arrived(std::memory_order order) {
 
 bool Doorbell::spin_until_all_arrived() {
   if (all_arrived(std::memory_order_acquire)) return true;
-  if (spin_.count() == 0) return false;
-  const TimePoint until = Clock::now() + spin_;
+  const TimePoint until = Clock::now() + kSpin;
   do {
+    if (crowded_) ::sched_yield();
     for (int i = 0; i < 32; ++i) {
       if (all_arrived(std::memory_order_acquire)) return true;
+      if (crowded_) break;
       hwy::Pause();  // saves energy, and leaves more to the core's other thread
     }
   } while (Clock::now() < until);

@@ -14,9 +14,9 @@ namespace hora {
 /// One rank's way to wait for the others: phases. `arrive` says that this rank has reached its next phase; `await_all`
 /// returns when every rank has reached it, and what they wrote before is then visible here.
 ///
-/// Protocol. `Seat::arrived` counts the owner's phases; only the owner writes it. Waiting spins for a while, about as
-/// long as going to sleep would cost (not at all when there are more ranks than cores), and then sleeps on the
-/// sleeper's own `doorbell`:
+/// Protocol. `Seat::arrived` counts the owner's phases; only the owner writes it. Waiting looks again and again for a while,
+/// about as long as going to sleep would cost (leaving the core to others in between when there are more ranks than
+/// cores), and then sleeps on the sleeper's own `doorbell`:
 ///
 ///   sleeper, rank s                                waker, rank w
 ///   1. bell = s.doorbell                           a. w.arrived = n                  (seq_cst)
@@ -43,19 +43,19 @@ class Doorbell {
   void await_all();
   void abort(const Status& why) noexcept;
   void throw_if_aborted();
-  /// Whether waiting means sleeping, because there are more ranks than cores. The same on all ranks in each phase.
-  [[nodiscard]] bool crowded() const { return spin_.count() == 0; }
+  /// Whether waiting is expensive, because there are more ranks than cores. The same on all ranks in each phase.
+  [[nodiscard]] bool crowded() const { return crowded_; }
 
  private:
   [[nodiscard]] bool all_arrived(std::memory_order order);
   bool spin_until_all_arrived();
-  [[nodiscard]] std::chrono::nanoseconds worth_spinning() const;
+  [[nodiscard]] bool outnumber_cores() const;
   void ring(Seat& seat) const;
 
   std::shared_ptr<Arena> arena_;
   int rank_;
   int ranks_;
-  std::chrono::nanoseconds spin_{0};  // how long to look before sleeping; known after the first phase
+  bool crowded_ = true;  // known after the first phase
   std::uint64_t phase_ = 0;
   int next_ = 0;  // all ranks before this one are known to have arrived
   std::atomic<bool> aborted_ = false;
