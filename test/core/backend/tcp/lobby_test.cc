@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/backend/tcp/lobby.h"
+
+#include "core/backend/tcp/address.h"
+#include "core/backend/tcp/roster.h"
+
+#include <gtest/gtest.h>
+#include <sys/socket.h>
+
+#include <thread>
+
+namespace hora {
+namespace {
+
+const Secret kSecret{5};
+
+class LobbyTest : public testing::Test {
+ protected:
+  LobbyTest() : listener_(listen_at({"127.0.0.1", "0"})), address_(local_address(listener_.fd())) {}
+  [[nodiscard]] Descriptor knock() const { return connect_to(address_, Clock::now() + std::chrono::seconds(5)); }
+
+  Descriptor listener_;
+  Address address_;
+};
+
+TEST_F(LobbyTest, LetsInWhoKnowsTheSecretThoughSilentStrangersWaitBeforeIt) {
+  Lobby lobby(std::move(listener_), kSecret);
+  std::vector<Descriptor> silent;
+  for (int i = 0; i < 5; ++i) silent.push_back(knock());
+  std::thread guest([this] {
+    const Descriptor socket = knock();
+    greet(socket.fd(), kSecret, {Role::control, 1, 2}, TimePoint::max());
+    write_all(socket.fd(), encode(FrameKind::member, encode(this_member(1))), TimePoint::max());
+    std::byte end{};
+    EXPECT_EQ(::recv(socket.fd(), &end, 1, 0), 0);
+  });
+  std::vector<Lobby::Arrival> arrivals;
+  while (arrivals.empty()) {
+    std::vector<pollfd> events;
+    lobby.append_to(events);
+    ::poll(events.data(), events.size(), milliseconds_until(lobby.next()));
+    arrivals = lobby.serve(Clock::now());
+  }
+  EXPECT_EQ(arrivals.front().hello.rank, 1);
+  arrivals.clear();
+  guest.join();
+}
+
+TEST_F(LobbyTest, SendsStrangersAwayAndSaysSoOnce) {
+  Lobby lobby(std::move(listener_), kSecret);
+  testing::internal::CaptureStderr();
+  for (int i = 0; i < 3; ++i) {
+    const Descriptor socket = knock();
+    const Bytes nonsense(kHelloBytes, std::byte{'G'});
+    write_all(socket.fd(), nonsense, TimePoint::max());
+    std::byte answer{};
+    while (!await_events(socket.fd(), POLLIN, TimePoint::min())) EXPECT_TRUE(lobby.serve(Clock::now()).empty());
+    EXPECT_LE(::recv(socket.fd(), &answer, 1, 0), 0) << "no answer but the end";
+  }
+  const std::string log = testing::internal::GetCapturedStderr();
+  EXPECT_EQ(log.find("refused"), log.rfind("refused"));
+  EXPECT_NE(log.find("not a rank of Hora"), std::string::npos) << log;
+}
+
+TEST_F(LobbyTest, SendsSilentStrangersAwayAfterFiveSeconds) {
+  Lobby lobby(std::move(listener_), kSecret);
+  const Descriptor socket = knock();
+  const TimePoint now = Clock::now();
+  while (lobby.next() == TimePoint::max()) lobby.serve(now);
+  EXPECT_EQ(lobby.next(), now + std::chrono::seconds(5));
+  testing::internal::CaptureStderr();
+  lobby.serve(now + std::chrono::seconds(5));
+  EXPECT_NE(testing::internal::GetCapturedStderr().find("within 5 s"), std::string::npos);
+  std::byte end{};
+  EXPECT_EQ(::recv(socket.fd(), &end, 1, 0), 0);
+}
+
+}  // namespace
+}  // namespace hora

@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/fuse/pack.h"
+
+#include "core/device/host_stream.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <vector>
+
+namespace hora {
+namespace {
+
+/// A collective of one rank that wants small strays packed, and notes what it was given.
+class Witness final : public Collective {
+ public:
+  std::shared_ptr<std::byte> allocate(std::size_t bytes) override {
+    memory_ = {static_cast<std::byte*>(std::calloc(1, bytes)), std::free};
+    bytes_ = bytes;
+    return memory_;
+  }
+  [[nodiscard]] std::size_t pack_below() const override { return 64; }
+  [[nodiscard]] bool owns(const void* data) const override {
+    const auto* byte = static_cast<const std::byte*>(data);
+    return byte >= memory_.get() && byte < memory_.get() + bytes_;
+  }
+  void allreduce(std::span<const Segment> segments, const Reduction& reduction) override {
+    calls.emplace_back(segments.begin(), segments.end());
+    for (const auto& segment : segments) {
+      kernels::reduce({&segment.input, 1}, {&segment.output, 1}, segment.count, reduction);
+    }
+  }
+  void broadcast(void* /*data*/, std::size_t /*bytes*/, int /*root*/) override {}
+  void allgather(const void* /*input*/, void* /*output*/, std::span<const std::size_t> /*bytes*/) override {}
+  void barrier() override {}
+  void abort(const Status& /*why*/) noexcept override {}
+
+  std::vector<std::vector<Segment>> calls;
+
+ private:
+  std::shared_ptr<std::byte> memory_;
+  std::size_t bytes_ = 0;
+};
+
+class PackerTest : public testing::Test {
+ protected:
+  PackerTest() {
+    auto witness = std::make_unique<Witness>();
+    witness_ = witness.get();
+    lane_ = {make_host_stream(), std::move(witness)};
+  }
+  Lane lane_;
+  Witness* witness_;
+};
+
+TEST_F(PackerTest, PacksSmallStraysAndLeavesLargeOnesWhereTheyLie) {
+  std::vector<float> small{1, 2};
+  std::vector<float> result(2);
+  std::vector<float> large(100, 3);
+  Packer packer(lane_, 1000);
+  const std::vector<Piece> pieces{{small.data(), result.data(), 2}, {large.data(), large.data(), 100}};
+  packer.allreduce(pieces, DType::float32, {DType::float32, ReduceOp::sum, 2.0, 1.0, 1});
+  EXPECT_EQ(result, (std::vector<float>{2, 4}));
+  EXPECT_EQ(large, std::vector<float>(100, 6));
+  ASSERT_EQ(witness_->calls.size(), 1u);
+  EXPECT_TRUE(witness_->owns(witness_->calls[0][0].input));
+  EXPECT_EQ(witness_->calls[0][1].input, large.data());
+}
+
+TEST_F(PackerTest, CutsCompressedTensorsByCountsAlone) {
+  std::vector<float> a(70, 1.5F);
+  std::vector<float> b(200, 2.5F);
+  Packer packer(lane_, 200);  // bytes: 100 elements of 16 bits a round
+  const std::vector<Piece> pieces{{a.data(), a.data(), 70}, {b.data(), b.data(), 200}};
+  packer.allreduce(pieces, DType::float32, {DType::float16, ReduceOp::sum, 1.0, 1.0, 1});
+  EXPECT_EQ(a, std::vector<float>(70, 1.5F));
+  EXPECT_EQ(b, std::vector<float>(200, 2.5F));
+  ASSERT_EQ(witness_->calls.size(), 3u);
+  EXPECT_EQ(witness_->calls[0][0].count, 100u);
+  EXPECT_EQ(witness_->calls[2][0].count, 70u);
+}
+
+}  // namespace
+}  // namespace hora

@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Every example prints what its first lines say."""
+
+import pathlib
+import re
+import sys
+
+import pytest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
+
+from ranks import ROOT, hrun  # noqa: E402
+
+EXAMPLES = {
+    "01_hello.cc": [str(ROOT / "build/bin/hello")],
+    "02_hello.py": [sys.executable, "examples/02_hello.py"],
+    "03_digits.cc": [str(ROOT / "build/bin/digits")],
+    "04_digits.py": [sys.executable, "examples/04_digits.py"],
+}
+
+
+def expected_lines(path: pathlib.Path) -> list[str]:
+    """The lines under "Expected output" in the first comment, up to the first line that is none."""
+    lines = []
+    listing = False
+    for line in path.read_text().splitlines():
+        text = line.removeprefix("//").strip()
+        if listing and not text.startswith("["):
+            break
+        if listing:
+            lines.append(text)
+        listing = listing or text.startswith("Expected output")
+    return lines
+
+
+def test_every_example_is_tested():
+    assert sorted(EXAMPLES) == sorted(path.name for path in (ROOT / "examples").glob("[0-9]*"))
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_example_prints_what_it_says(name: str):
+    expected = expected_lines(ROOT / "examples" / name)
+    assert expected, f"{name} does not say what it prints"
+    result = hrun("-np", "2", *EXAMPLES[name])
+    assert result.returncode == 0, result.stdout + result.stderr
+    for line in expected:
+        pattern = ".*".join(re.escape(part) for part in line.split("..."))
+        assert re.search(f"^{pattern}$", result.stdout, re.MULTILINE), f"{line!r} is not in\n{result.stdout}"
+
+
+@pytest.mark.parametrize("name", ["03_digits.cc", "04_digits.py"])
+@pytest.mark.parametrize("compression", ["none", "fp16", "bf16"])
+def test_digits_are_learned(name: str, compression: str):
+    result = hrun("-np", "2", *EXAMPLES[name], "--compression", compression)
+    accuracy = re.search(r"held-out accuracy ([0-9.]+)", result.stdout)
+    assert accuracy, result.stdout + result.stderr
+    assert float(accuracy[1]) >= 0.95
+    assert "parameters are equal on all 2 ranks" in result.stdout
+
+
+@pytest.mark.parametrize("name", ["03_digits.cc", "04_digits.py"])
+def test_two_ranks_learn_like_one_with_the_whole_batch(name: str, tmp_path: pathlib.Path):
+    losses = []
+    for ranks, batch in ((1, 32), (2, 16)):
+        file = tmp_path / f"losses{ranks}"
+        result = hrun("-np", str(ranks), *EXAMPLES[name], "--epochs", "2", "--batch", str(batch), "--losses", str(file))
+        assert result.returncode == 0, result.stdout + result.stderr
+        losses.append([float(line) for line in file.read_text().split()])
+    assert len(losses[0]) == len(losses[1]) >= 50
+    for one, two in zip(losses[0][:50], losses[1][:50], strict=True):
+        assert two == pytest.approx(one, rel=1e-5)
+
+
+@pytest.mark.parametrize("name", ["03_digits.cc", "04_digits.py"])
+def test_a_checkpoint_can_be_resumed(name: str, tmp_path: pathlib.Path):
+    checkpoint = str(tmp_path / "checkpoint")
+    first = hrun("-np", "2", *EXAMPLES[name], "--checkpoint", checkpoint)
+    assert first.returncode == 0, first.stderr
+    second = hrun("-np", "2", *EXAMPLES[name], "--resume", checkpoint, "--epochs", "1")
+    assert second.returncode == 0, second.stderr
+    loss = re.search(r"epoch  1/1  loss ([0-9.]+)", second.stdout)
+    assert loss
+    assert float(loss[1]) < 0.2
+
+
+@pytest.mark.parametrize("name", ["03_digits.cc", "04_digits.py"])
+def test_wrong_flags_are_refused(name: str):
+    result = hrun("-np", "1", *EXAMPLES[name], "--epoch-count", "2")
+    assert result.returncode == 2
+    assert "usage" in result.stderr

@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: Apache-2.0
+// Verdicts: what decodes must mean the same when it is sent again; everything else must be refused by an Error.
+#include "core/negotiate/message.h"
+
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  const std::span bytes(reinterpret_cast<const std::byte*>(data), size);
+  try {
+    const hora::Verdict verdict = hora::decode_verdict(bytes, 4);
+    if (hora::encode(hora::decode_verdict(hora::encode(verdict), 4)) != hora::encode(verdict)) std::abort();
+  } catch (const hora::Error&) {
+    return 0;
+  }
+  return 0;
+}

@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: Apache-2.0
+// hrun with programs that know nothing of Hora.
+#include "test/job/shell.h"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+
+namespace hora {
+namespace {
+
+std::string contents(const std::filesystem::path& path) {
+  std::ifstream file(path);
+  return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+}
+
+std::size_t occurrences(const std::string& text, const std::string& part) {
+  std::size_t count = 0;
+  for (auto at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++count;
+  return count;
+}
+
+TEST(Hrun, TellsEveryRankWhoItIs) {
+  const Outcome outcome = hrun({"-np", "3", "sh", "-c", "echo $HORA_RANK of $HORA_SIZE, $HORA_LOCAL_RANK of $HORA_LOCAL_SIZE"});
+  EXPECT_EQ(outcome.exit_code, 0);
+  for (const char* line : {"[0] 0 of 3, 0 of 3\n", "[1] 1 of 3, 1 of 3\n", "[2] 2 of 3, 2 of 3\n"}) {
+    EXPECT_NE(outcome.output.find(line), std::string::npos) << outcome.output;
+  }
+}
+
+TEST(Hrun, ReturnsTheCodeOfTheRankThatFailedFirstAndShowsItsLastLines) {
+  const Outcome outcome = hrun({"-np", "4", "sh", "-c",
+                                "if [ $HORA_RANK = 2 ]; then echo because of this >&2; exit 7; fi; sleep 0.3; exit 3"});
+  EXPECT_EQ(outcome.exit_code, 7);
+  const auto at = outcome.errors.find("hrun: rank 2 (pid ");
+  ASSERT_NE(at, std::string::npos) << outcome.errors;
+  EXPECT_NE(outcome.errors.find("failed first: it exited with code 7", at), std::string::npos);
+  EXPECT_NE(outcome.errors.find("  because of this\n", at), std::string::npos);
+}
+
+TEST(Hrun, ReturnsTheSignalOfARankThatWasKilled) {
+  const Outcome outcome = hrun({"-np", "2", "--grace", "0.2", "sh", "-c", "[ $HORA_RANK = 1 ] && kill -9 $$; sleep 100"});
+  EXPECT_EQ(outcome.exit_code, 137);
+  EXPECT_NE(outcome.errors.find("rank 1 (pid"), std::string::npos);
+  EXPECT_NE(outcome.errors.find("was killed by signal 9"), std::string::npos);
+}
+
+TEST(Hrun, EndsSurvivorsThatDoNotEndByThemselves) {
+  Launched launched({"-np", "3", "--grace", "0.2", "sh", "-c", "trap '' TERM; [ $HORA_RANK = 0 ] && exit 5; while :; do sleep 0.1; done"});
+  EXPECT_EQ(launched.wait().exit_code, 5);
+  EXPECT_TRUE(launched.all_gone());
+}
+
+TEST(Hrun, PassesEveryLineOnWhole) {
+  const Outcome outcome = hrun({"-np", "4", "sh", "-c", "i=0; while [ $i -lt 500 ]; do echo line $i of $HORA_RANK; i=$((i+1)); done; printf end"});
+  EXPECT_EQ(occurrences(outcome.output, "\n"), 4u * 501u);
+  for (int rank = 0; rank < 4; ++rank) {
+    const auto prefix = "[" + std::to_string(rank) + "] ";
+    EXPECT_EQ(occurrences(outcome.output, prefix + "line "), 500u);
+    EXPECT_EQ(occurrences(outcome.output, prefix + "end\n"), 1u);
+  }
+}
+
+TEST(Hrun, PassesLinesOnBareAndKeepsErrorsApart) {
+  const Outcome outcome = hrun({"-np", "2", "--no-prefix", "sh", "-c", "echo out; echo err >&2"});
+  EXPECT_EQ(outcome.output, "out\nout\n");
+  EXPECT_EQ(outcome.errors, "err\nerr\n");
+}
+
+TEST(Hrun, WritesAFileForEachRankAndStream) {
+  const auto folder = std::filesystem::path(testing::TempDir()) / ("hora-output-" + std::to_string(::getpid()));
+  hrun({"-np", "2", "--output-filename", folder, "sh", "-c", "echo out $HORA_RANK; echo err $HORA_RANK >&2"});
+  EXPECT_EQ(contents(folder / "rank.0/stdout"), "out 0\n");
+  EXPECT_EQ(contents(folder / "rank.1/stderr"), "err 1\n");
+  std::filesystem::remove_all(folder);
+}
+
+TEST(Hrun, EndsAllRanksOnCtrlC) {
+  for (const int signal : {SIGINT, SIGTERM}) {
+    Launched launched({"-np", "3", "sh", "-c", "echo up; sleep 1000"});
+    ASSERT_TRUE(launched.await_output("[2] up") && launched.await_output("[1] up") && launched.await_output("[0] up"));
+    launched.signal(signal);
+    EXPECT_EQ(launched.wait().exit_code, 128 + signal);
+    EXPECT_TRUE(launched.all_gone());
+  }
+}
+
+TEST(Hrun, KilledItLeavesNoProcessNotEvenThoseThatRanksStarted) {
+  Launched launched({"-np", "2", "sh", "-c", "sleep 1000 & echo up; wait"});
+  ASSERT_TRUE(launched.await_output("[0] up") && launched.await_output("[1] up"));
+  EXPECT_GE(launched.processes().size(), 4u);
+  launched.signal(SIGKILL);
+  EXPECT_TRUE(launched.all_gone());
+}
+
+TEST(Hrun, EndsWhatRanksLeaveBehind) {
+  Launched launched({"-np", "2", "sh", "-c", "sleep 1000 & exit 0"});
+  EXPECT_EQ(launched.wait().exit_code, 0);
+  EXPECT_TRUE(launched.all_gone());
+}
+
+TEST(Hrun, EndsAJobThatTakesTooLong) {
+  const Outcome outcome = hrun({"-np", "2", "--timeout", "0.3", "--grace", "0.2", "sleep", "1000"});
+  EXPECT_EQ(outcome.exit_code, 124);
+  EXPECT_NE(outcome.errors.find("did not end within 0.3 s"), std::string::npos) << outcome.errors;
+}
+
+TEST(Hrun, NeverShowsTheSecret) {
+  Launched launched({"-np", "2", "--verbose", "sh", "-c", "eval cat '<&'$HORA_SECRET_FD | od -An -tx1 | tr -d ' \\n'; echo; sleep 1000"});
+  ASSERT_TRUE(launched.await_output("[0] ") && launched.await_output("[1] "));
+  ASSERT_TRUE(launched.await_output("\n"));
+  for (const int pid : launched.processes()) {
+    const auto folder = std::filesystem::path("/proc") / std::to_string(pid);
+    EXPECT_EQ(contents(folder / "environ").find("HORA_SECRET="), std::string::npos);
+    EXPECT_EQ(contents(folder / "cmdline").find("secret "), std::string::npos);
+  }
+  launched.signal(SIGTERM);
+  const Outcome outcome = launched.wait();
+  const auto first = outcome.output.find("] ") + 2;
+  const std::string secret = outcome.output.substr(first, 64);
+  EXPECT_EQ(secret.find_first_not_of("0123456789abcdef"), std::string::npos) << secret;
+  EXPECT_EQ(occurrences(outcome.output, secret), 2u) << "both ranks have the same";
+  EXPECT_EQ(outcome.errors.find(secret), std::string::npos);
+}
+
+TEST(Hrun, RefusesBeforeItStartsAnything) {
+  for (const std::vector<std::string>& words : {std::vector<std::string>{"-np", "0", "true"}, {"-np", "2"}, {"--bogus"},
+                                                {"-np", "2", "no-such-program-anywhere"}, {"-H", "localhost:0", "true"}}) {
+    const Outcome outcome = hrun(words);
+    EXPECT_EQ(outcome.exit_code, 2);
+    EXPECT_EQ(outcome.output, "");
+    EXPECT_NE(outcome.errors.find("usage: hrun"), std::string::npos);
+  }
+}
+
+}  // namespace
+}  // namespace hora

@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+// Real ranks under hrun: jobs that go well, and ranks that die at any time.
+#include "test/job/shell.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdio>
+#include <filesystem>
+#include <regex>
+
+namespace hora {
+namespace {
+
+std::vector<std::string> worker(int ranks, std::vector<std::string> words, std::vector<std::string> options = {}) {
+  std::vector<std::string> all{"-np", std::to_string(ranks)};
+  all.insert(all.end(), options.begin(), options.end());
+  all.emplace_back(HORA_WORKER);
+  all.insert(all.end(), words.begin(), words.end());
+  return all;
+}
+
+std::size_t visible_in_dev_shm() {
+  std::size_t count = 0;
+  std::error_code error;
+  for (const auto& entry : std::filesystem::directory_iterator("/dev/shm", error)) {
+    count += entry.path().filename().string().find("hora") != std::string::npos ? 1 : 0;
+  }
+  return count;
+}
+
+TEST(Job, ReducesOverEveryPlane) {
+  for (const char* setting : {"HORA_CPU_OPERATIONS=shm", "HORA_CPU_OPERATIONS=tcp", "HORA_PEER_MEMORY=0"}) {
+    for (const int ranks : {1, 2, 4}) {
+      const Outcome outcome = hrun(worker(ranks, {"reduce"}, {"-x", setting}));
+      EXPECT_EQ(outcome.exit_code, 0) << setting << outcome.output << outcome.errors;
+      EXPECT_EQ(outcome.output, "[0] done\n");
+    }
+  }
+}
+
+TEST(Job, ADeathAtAnyTimeIsNamedByAllOthersWithinASecond) {
+  for (const char* plane : {"HORA_CPU_OPERATIONS=auto", "HORA_CPU_OPERATIONS=tcp"}) {
+    for (int victim = 0; victim < 3; ++victim) {
+      for (const int after : {0, 30, 170}) {
+        Launched launched(worker(3, {"die", std::to_string(victim), std::to_string(after)}, {"-x", plane}));
+        const Outcome outcome = launched.wait();
+        EXPECT_EQ(outcome.exit_code, 137) << outcome.output << outcome.errors;
+        EXPECT_LT(outcome.seconds, 5.0 + after / 1000.0);
+        const std::regex heard("rank " + std::to_string(victim) + " \\(pid [0-9]+ on .*\\) is gone: .* after ([0-9.]+)");
+        int survivors = 0;
+        for (std::sregex_iterator at(outcome.output.begin(), outcome.output.end(), heard), end; at != end; ++at) {
+          EXPECT_LT(std::stod((*at)[1]), 1.0);
+          ++survivors;
+        }
+        EXPECT_EQ(survivors, 2) << plane << " victim " << victim << " after " << after << "\n" << outcome.output << outcome.errors;
+        EXPECT_TRUE(launched.all_gone());
+        EXPECT_EQ(visible_in_dev_shm(), 0u);
+      }
+    }
+  }
+}
+
+TEST(Job, ARankThatExitsWithoutLeavingIsNamed) {
+  const Outcome outcome = hrun(worker(3, {"exit", "1"}));
+  EXPECT_EQ(outcome.exit_code, 1);
+  EXPECT_NE(outcome.output.find("rank 1 (pid"), std::string::npos) << outcome.output;
+}
+
+TEST(Job, AnIdleJobSleeps) {
+  const Outcome outcome = hrun(worker(2, {"idle"}));
+  EXPECT_EQ(outcome.exit_code, 0);
+  double cpu = 1;
+  int wakeups = 1000;
+  const auto at = outcome.output.find("cpu ");
+  ASSERT_NE(at, std::string::npos) << outcome.output;
+  ASSERT_EQ(std::sscanf(outcome.output.c_str() + at, "cpu %lf wakeups %d", &cpu, &wakeups), 2);
+  EXPECT_LT(cpu / 3, 0.001 + 0.002) << "3 s, the measuring included";
+  EXPECT_LT(wakeups / 3, 5);
+}
+
+TEST(Job, RunsAloneWithoutHrun) {
+  FILE* pipe = ::popen(HORA_WORKER " reduce", "r");
+  char line[64] = "";
+  ASSERT_NE(std::fgets(line, sizeof line, pipe), nullptr);
+  EXPECT_STREQ(line, "done\n");
+  EXPECT_EQ(::pclose(pipe), 0);
+}
+
+}  // namespace
+}  // namespace hora

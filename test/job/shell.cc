@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "test/job/shell.h"
+
+#include <fmt/format.h>
+#include <poll.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <csignal>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <stdexcept>
+#include <thread>
+
+namespace hora {
+namespace {
+
+double now() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+}  // namespace
+
+Launched::Launched(const std::vector<std::string>& arguments) : start_(now()) {
+  static int number = 0;
+  mark_ = fmt::format("HORA_TEST_MARK={}.{}", ::getpid(), ++number);
+  int output[2];
+  int errors[2];
+  if (::pipe(output) != 0 || ::pipe(errors) != 0) throw std::runtime_error("no pipe");
+  pid_ = ::fork();
+  if (pid_ == 0) {
+    ::dup2(output[1], 1);
+    ::dup2(errors[1], 2);
+    for (const int fd : {output[0], output[1], errors[0], errors[1]}) ::close(fd);
+    ::putenv(mark_.data());
+    std::vector<char*> words{const_cast<char*>(HORA_HRUN)};
+    for (const auto& word : arguments) words.push_back(const_cast<char*>(word.c_str()));
+    words.push_back(nullptr);
+    ::execv(words[0], words.data());
+    ::_exit(126);
+  }
+  ::close(output[1]);
+  ::close(errors[1]);
+  output_ = output[0];
+  errors_ = errors[0];
+}
+
+Launched::~Launched() {
+  if (pid_ > 0) {
+    signal(SIGKILL);
+    ::waitpid(pid_, nullptr, 0);
+  }
+  for (const int fd : {output_, errors_}) {
+    if (fd >= 0) ::close(fd);
+  }
+}
+
+void Launched::signal(int number) const { ::kill(pid_, number); }
+
+bool Launched::read_some(int& fd, std::string& text) {
+  char buffer[4096];
+  const auto n = ::read(fd, buffer, sizeof buffer);
+  if (n > 0) {
+    text.append(buffer, static_cast<std::size_t>(n));
+    return true;
+  }
+  ::close(fd);
+  fd = -1;
+  return false;
+}
+
+bool Launched::await_output(const std::string& text) {
+  while (outcome_.output.find(text) == std::string::npos) {
+    if (output_ < 0 || !read_some(output_, outcome_.output)) return false;
+  }
+  return true;
+}
+
+Outcome Launched::wait() {
+  while (output_ >= 0 || errors_ >= 0) {
+    pollfd events[] = {{output_, POLLIN, 0}, {errors_, POLLIN, 0}};
+    ::poll(events, 2, -1);
+    if (events[0].revents != 0) read_some(output_, outcome_.output);
+    if (events[1].revents != 0) read_some(errors_, outcome_.errors);
+  }
+  int status = 0;
+  ::waitpid(pid_, &status, 0);
+  pid_ = 0;
+  outcome_.exit_code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+  outcome_.seconds = now() - start_;
+  return outcome_;
+}
+
+std::vector<int> Launched::processes() const {
+  std::vector<int> found;
+  std::error_code error;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc", error)) {
+    const int pid = std::atoi(entry.path().filename().c_str());
+    if (pid <= 0 || pid == pid_) continue;
+    std::ifstream file(entry.path() / "environ", std::ios::binary);
+    const std::string environment((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
+    if ((environment + '\0').find(mark_ + '\0') != std::string::npos) found.push_back(pid);
+  }
+  return found;
+}
+
+bool Launched::all_gone() const {
+  for (int i = 0; i < 1000; ++i) {
+    if (processes().empty()) return true;
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  return false;
+}
+
+Outcome hrun(const std::vector<std::string>& arguments) { return Launched(arguments).wait(); }
+
+}  // namespace hora

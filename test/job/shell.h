@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace hora {
+
+/// What a program that has ended left: its exit code (128 + signal if killed), and what it wrote.
+struct Outcome {
+  int exit_code = 0;
+  std::string output;
+  std::string errors;
+  double seconds = 0;
+};
+
+/// hrun, started and not yet ended. Ends it (KILL) if nobody waited for it.
+class Launched {
+ public:
+  explicit Launched(const std::vector<std::string>& arguments);
+  ~Launched();
+  Launched(const Launched&) = delete;
+  Launched& operator=(const Launched&) = delete;
+
+  [[nodiscard]] int pid() const { return pid_; }
+  void signal(int number) const;
+  /// Reads until the output has this text; false if it ends before.
+  bool await_output(const std::string& text);
+  Outcome wait();
+  /// The process ids that carry this launch's mark in their environment, hrun left out.
+  [[nodiscard]] std::vector<int> processes() const;
+  /// Waits until there are none any more; false after ten seconds.
+  [[nodiscard]] bool all_gone() const;
+
+ private:
+  bool read_some(int& fd, std::string& text);
+
+  std::string mark_;
+  int pid_ = 0;
+  int output_ = -1;
+  int errors_ = -1;
+  Outcome outcome_;
+  double start_ = 0;
+};
+
+Outcome hrun(const std::vector<std::string>& arguments);
+
+}  // namespace hora

@@ -1,0 +1,176 @@
+# SPDX-License-Identifier: Apache-2.0
+"""hora on NumPy arrays, against NumPy."""
+
+import pytest
+from ranks import run_python
+
+import hora
+
+
+@pytest.mark.parametrize("ranks", [1, 2, 3, 4])
+def test_operations_agree_with_numpy(ranks: int):
+    lines = run_python(ranks, """
+        import numpy as np, hora
+        hora.init()
+        rank, size = hora.rank(), hora.size()
+        reducers = {hora.Sum: np.add, hora.Min: np.minimum, hora.Max: np.maximum, hora.Product: np.multiply}
+        shared = np.random.default_rng(7)
+        for case in range(60):
+            dtype = str(shared.choice(["uint8", "int8", "int16", "int32", "int64", "float16", "float32", "float64"]))
+            shape = tuple(int(n) for n in shared.integers(0, 40, shared.integers(0, 4)))
+            inputs = [shared.integers(0, 3, shape).astype(dtype) for _ in range(size)]
+            op = list(reducers)[case % 4]
+            expected = inputs[0]
+            for other in inputs[1:]:
+                expected = reducers[op](expected, other)
+            result = hora.allreduce(inputs[rank], op=op)
+            assert result.dtype == dtype and result.shape == shape, (case, dtype, shape)
+            assert (result == expected).all(), (case, dtype, shape, op)
+            root = case % size
+            assert (hora.broadcast(inputs[rank], root) == inputs[root]).all()
+            rows = [np.full((int(n), 3), k, dtype) for k, n in enumerate(shared.integers(0, 5, size))]
+            assert (hora.allgather(rows[rank]) == np.concatenate(rows)).all()
+        flag = np.array([rank == 0, True, False])
+        assert (hora.allreduce(flag, op=hora.Sum) == [True, True, False]).all()
+        print("good")
+    """)
+    assert lines == [["good"]] * ranks
+
+
+def test_handles_can_be_polled_and_synchronised_once():
+    run_python(2, """
+        import numpy as np, hora
+        hora.init()
+        handle = hora.allreduce_async(np.ones(3), op=hora.Sum)
+        assert (hora.synchronize(handle) == hora.size()).all()
+        assert hora.synchronize(handle) is None
+        try:
+            hora.poll(handle)
+        except ValueError:
+            pass
+        else:
+            raise AssertionError
+    """)
+
+
+def test_a_mismatch_is_the_same_error_everywhere_and_the_job_goes_on():
+    lines = run_python(2, """
+        import numpy as np, hora
+        hora.init()
+        try:
+            hora.allreduce(np.zeros(3 + hora.rank()), name="w")
+        except RuntimeError as error:
+            print(error)
+        try:
+            hora.allreduce(np.zeros(3, np.float32 if hora.rank() else np.int32), name="v")
+        except hora.HoraInternalError as error:
+            print(error)
+        print(hora.allreduce(np.ones(1), op=hora.Sum))
+    """)
+    assert lines[0] == lines[1] == [
+        "'allreduce.w': tensor differs between ranks: float64[3] on rank 0, float64[4] on rank 1",
+        "'allreduce.v': tensor differs between ranks: int32[3] on rank 0, float32[3] on rank 1",
+        "[2.]",
+    ]
+
+
+def test_objects_are_broadcast():
+    lines = run_python(3, """
+        import hora
+        hora.init()
+        print(hora.broadcast_object({"rank": hora.rank(), "words": ["a", "b"]}, root_rank=1))
+    """)
+    assert lines == [["{'rank': 1, 'words': ['a', 'b']}"]] * 3
+
+
+def test_a_process_may_leave_and_join_again():
+    run_python(2, """
+        import numpy as np, hora
+        for round in range(10):
+            hora.init()
+            assert hora.is_initialized()
+            assert (hora.allreduce(np.ones(1000), op=hora.Sum) == 2).all()
+            hora.shutdown()
+            assert not hora.is_initialized()
+    """)
+
+
+def test_before_init_it_says_so():
+    with pytest.raises(hora.HoraInternalError, match="not initialised"):
+        hora.rank()
+
+
+def test_arguments_are_refused_in_the_callers_thread():
+    lines = run_python(1, """
+        import numpy as np, hora
+        hora.init()
+        for make in (lambda: hora.allreduce(np.zeros(3, complex), name="c"), lambda: hora.allreduce(np.zeros((4, 4)).T, name="t"),
+                     lambda: hora.broadcast(np.zeros(1), 5, name="b"), lambda: hora.allgather(np.float32(1), name="g"),
+                     lambda: hora.allreduce(np.zeros(1), op=17)):
+            try:
+                make()
+            except ValueError as error:
+                print(error)
+        assert hora.allreduce(np.ones(1))[0] == 1
+    """)
+    assert len(lines[0]) == 5
+    assert "complex128 cannot be sent" in lines[0][0]
+    assert "not contiguous" in lines[0][1]
+    assert "no root rank 5" in lines[0][2]
+    assert "scalar" in lines[0][3]
+    assert "op=17" in lines[0][4]
+
+
+def test_an_uncaught_exception_reaches_the_other_ranks_and_nobody_hangs():
+    from ranks import hrun  # noqa: PLC0415
+
+    program = """import numpy as np, hora, sys
+hora.init()
+if hora.rank() == 1:
+    raise ValueError("no data here")
+try:
+    hora.allreduce(np.ones(1), name="x")
+except RuntimeError as error:
+    print(error)
+"""
+    result = hrun("-np", "2", __import__("sys").executable, "-c", program, seconds=30)
+    assert result.returncode == 1
+    assert "'allreduce.x': rank 1 has left the job without asking for it: ValueError: no data here" in result.stdout
+    assert "rank 1 (pid" in result.stderr
+
+
+def test_a_killed_rank_is_named():
+    from ranks import hrun  # noqa: PLC0415
+
+    program = """import numpy as np, hora, os, signal, time
+hora.init()
+hora.barrier()
+if hora.rank() == 1:
+    os.kill(os.getpid(), signal.SIGKILL)
+start = time.monotonic()
+try:
+    hora.allreduce(np.ones(1), name="x")
+except RuntimeError as error:
+    print(error, time.monotonic() - start < 1.0)
+"""
+    result = hrun("-np", "3", __import__("sys").executable, "-c", program, seconds=30)
+    assert result.returncode == 137
+    survivors = [line for line in result.stdout.splitlines() if "rank 1 (pid" in line and "is gone" in line]
+    assert len(survivors) == 2
+    assert all(line.endswith("True") for line in survivors)
+
+
+def test_forked_children_cannot_use_it_and_do_no_harm():
+    run_python(2, """
+        import numpy as np, hora, os
+        hora.init()
+        child = os.fork()
+        if child == 0:
+            try:
+                hora.allreduce(np.ones(1))
+            except RuntimeError:
+                os._exit(0 if not hora.is_initialized() else 2)
+            os._exit(1)
+        assert os.waitpid(child, 0)[1] == 0
+        assert hora.allreduce(np.ones(1), op=hora.Sum)[0] == 2
+    """)

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runner/hosts.h"
+
+#include <hora/status.h>
+
+#include <gtest/gtest.h>
+
+namespace hora {
+namespace {
+
+using Hosts = std::vector<HostSlots>;
+
+std::string refusal(const std::function<Hosts()>& parse) {
+  try {
+    static_cast<void>(parse());
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "";
+}
+
+TEST(ParseHosts, TakesNamesAddressesAndSlots) {
+  EXPECT_EQ(parse_hosts("a:4,b:4"), (Hosts{{"a", 4}, {"b", 4}}));
+  EXPECT_EQ(parse_hosts("localhost"), (Hosts{{"localhost", 1}}));
+  EXPECT_EQ(parse_hosts("[::1]:2,[fe80::1]"), (Hosts{{"::1", 2}, {"fe80::1", 1}}));
+}
+
+TEST(ParseHosts, SaysWhichPartIsWrong) {
+  EXPECT_EQ(refusal([] { return parse_hosts("a:0"); }), "'a:0': the number of slots must be from 1 to 65536, not '0'");
+  EXPECT_EQ(refusal([] { return parse_hosts("a:x"); }), "'a:x': the number of slots must be from 1 to 65536, not 'x'");
+  EXPECT_EQ(refusal([] { return parse_hosts("a:2,"); }), "'': there is no host name");
+  EXPECT_EQ(refusal([] { return parse_hosts(":2"); }), "':2': there is no host name");
+  EXPECT_EQ(refusal([] { return parse_hosts("a:1,a:2"); }), "host 'a' is named twice; name it once with all its slots");
+  EXPECT_EQ(refusal([] { return parse_hosts("::1"); }), "'::1': there is no host name");
+  EXPECT_EQ(refusal([] { return parse_hosts("fe80::1"); }),
+            "'fe80::1': write an IPv6 address in brackets, as in [::1]:4");
+  EXPECT_EQ(refusal([] { return parse_hosts("[::1"); }), "'[::1': the bracket is not closed");
+}
+
+TEST(ParseHostfile, TakesBothForms) {
+  EXPECT_EQ(parse_hostfile("# our machines\na slots=4\n\nb:2   # two\nc\nd slots=3 max_slots=8\n", "hosts"),
+            (Hosts{{"a", 4}, {"b", 2}, {"c", 1}, {"d", 3}}));
+}
+
+TEST(ParseHostfile, NamesTheFileAndTheLine) {
+  EXPECT_EQ(refusal([] { return parse_hostfile("a slots=4\nb slots=none\n", "hosts"); }),
+            "hosts:2: 'slots=none': the number of slots must be from 1 to 65536, not 'none'");
+  EXPECT_EQ(refusal([] { return parse_hostfile("a 4\n", "hosts"); }), "hosts:1: expected 'host slots=N', found '4'");
+  EXPECT_EQ(refusal([] { return parse_hostfile("a\na\n", "hosts"); }),
+            "hosts:2: host 'a' is named twice; name it once with all its slots");
+  EXPECT_EQ(refusal([] { return parse_hostfile("# nothing\n", "hosts"); }), "hosts: there is no host in it");
+  EXPECT_EQ(refusal([] { return read_hostfile("/nonexistent"); }), "/nonexistent: cannot read this hostfile");
+}
+
+TEST(IsThisHost, KnowsTheLoopbackNames) {
+  EXPECT_TRUE(is_this_host("localhost"));
+  EXPECT_TRUE(is_this_host("127.0.0.1"));
+  EXPECT_FALSE(is_this_host("no-such-host.example"));
+}
+
+}  // namespace
+}  // namespace hora

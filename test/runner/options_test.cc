@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runner/options.h"
+
+#include <gtest/gtest.h>
+
+namespace hora {
+namespace {
+
+Options accepted(const std::vector<std::string>& words) {
+  const Parsed parsed = parse_options(words);
+  EXPECT_TRUE(parsed.options) << (parsed.answer ? parsed.answer->text : "");
+  return parsed.options.value_or(Options{});
+}
+
+/// The first line of what a refusal says; its exit code is 2.
+std::string refusal(const std::vector<std::string>& words) {
+  const Parsed parsed = parse_options(words);
+  EXPECT_TRUE(parsed.answer);
+  if (!parsed.answer) return "";
+  EXPECT_EQ(parsed.answer->exit_code, 2);
+  EXPECT_NE(parsed.answer->text.find("usage: hrun"), std::string::npos);
+  return parsed.answer->text.substr(0, parsed.answer->text.find('\n'));
+}
+
+TEST(ParseOptions, LeavesWhatFollowsTheProgramToTheProgram) {
+  const Options options = accepted({"-np", "2", "--no-prefix", "sh", "-np", "7", "--verbose"});
+  EXPECT_EQ(options.ranks, 2);
+  EXPECT_FALSE(options.prefix);
+  EXPECT_FALSE(options.verbose);
+  EXPECT_EQ(options.command.size(), 4u);
+  EXPECT_EQ(options.command[1], "-np");
+  EXPECT_EQ(accepted({"-np", "2", "--", "sh", "-c", "true"}).command[2], "true");
+}
+
+TEST(ParseOptions, TakesHostsInEveryForm) {
+  EXPECT_EQ(accepted({"-H", "localhost:3", "true"}).ranks, 3);
+  EXPECT_EQ(accepted({"-H", "localhost:3", "-np", "2", "true"}).ranks, 2);
+  EXPECT_EQ(accepted({"--num-proc", "4", "true"}).hosts, (std::vector<HostSlots>{{"localhost", 4}}));
+}
+
+TEST(ParseOptions, TakesVariablesTimesAndDirectories) {
+  const Options options = accepted({"-np", "1", "-x", "A=1", "-x", "B=x=y", "--grace", "0.5", "--timeout", "60",
+                                    "--output-filename", "out", "true"});
+  EXPECT_EQ(options.environment, (std::vector<std::pair<std::string, std::string>>{{"A", "1"}, {"B", "x=y"}}));
+  EXPECT_EQ(options.grace.count(), 500);
+  EXPECT_EQ(options.timeout->count(), 60'000);
+  EXPECT_EQ(options.output_directory, "out");
+}
+
+TEST(ParseOptions, RefusesWhatMakesNoSense) {
+  EXPECT_EQ(refusal({"true"}), "hrun: say how many ranks to start: -np N");
+  EXPECT_EQ(refusal({"-np", "2"}), "hrun: there is no program to start");
+  EXPECT_EQ(refusal({}), "hrun: say how many ranks to start: -np N");
+  EXPECT_NE(refusal({"-np", "0", "true"}).find("0 not in range"), std::string::npos);
+  EXPECT_NE(refusal({"-np", "many", "true"}).find("many"), std::string::npos);
+  EXPECT_NE(refusal({"-np", "2", "--bogus", "true"}).find("--bogus"), std::string::npos);
+  EXPECT_EQ(refusal({"-np", "5", "-H", "localhost:4", "true"}), "hrun: -np 5, but the hosts have 4 slots");
+  EXPECT_EQ(refusal({"-np", "1", "-H", "elsewhere.example:4", "true"}),
+            "hrun: host 'elsewhere.example' is not this machine: this version of hrun starts ranks on one machine only");
+  EXPECT_EQ(refusal({"-np", "1", "/nonexistent/program"}),
+            "hrun: cannot start '/nonexistent/program': there is no such file");
+  EXPECT_EQ(refusal({"-np", "1", "/etc/hostname"}),
+            "hrun: cannot start '/etc/hostname': it is not executable (chmod +x makes it so)");
+  EXPECT_EQ(refusal({"-np", "1", "/tmp"}), "hrun: cannot start '/tmp': it is a directory");
+  EXPECT_EQ(refusal({"-np", "1", "-x", "HORA_NO_SUCH_VARIABLE", "true"}),
+            "hrun: -x HORA_NO_SUCH_VARIABLE: this variable is not set here; give it a value: -x HORA_NO_SUCH_VARIABLE=VALUE");
+  EXPECT_EQ(refusal({"-np", "1", "--hostfile", "/nonexistent", "true"}),
+            "hrun: /nonexistent: cannot read this hostfile");
+}
+
+TEST(ParseOptions, AnswersQuestions) {
+  for (const char* question : {"--help", "--version", "--check-build"}) {
+    const Parsed parsed = parse_options({question});
+    ASSERT_TRUE(parsed.answer) << question;
+    EXPECT_EQ(parsed.answer->exit_code, 0);
+    EXPECT_FALSE(parsed.answer->text.empty());
+  }
+}
+
+}  // namespace
+}  // namespace hora

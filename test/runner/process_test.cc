@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runner/process.h"
+
+#include <hora/status.h>
+
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <csignal>
+
+namespace hora {
+namespace {
+
+std::string read_all(const Descriptor& pipe) {
+  std::string text;
+  char buffer[256];
+  for (auto n = ::read(pipe.fd(), buffer, sizeof buffer); n > 0; n = ::read(pipe.fd(), buffer, sizeof buffer)) {
+    text.append(buffer, static_cast<std::size_t>(n));
+  }
+  return text;
+}
+
+TEST(Start, RunsAProgramWithItsEnvironmentAndKeepsOutputsApart) {
+  const Process process = start({{"/bin/sh", "-c", "echo $WORD; echo bad >&2; exit 3"}, {"WORD=hello"}, {}, true});
+  EXPECT_EQ(read_all(process.output), "hello\n");
+  EXPECT_EQ(read_all(process.errors), "bad\n");
+  int status = 0;
+  ::waitpid(process.pid, &status, 0);
+  EXPECT_EQ(describe_ending(status).exit_code, 3);
+  EXPECT_EQ(describe_ending(status).how, "exited with code 3");
+}
+
+TEST(Start, TellsWhyAProgramCannotRun) {
+  EXPECT_THROW(static_cast<void>(start({{"/etc/hostname"}, {}, {}, true})), Error);
+}
+
+TEST(DescribeEnding, NamesTheSignal) {
+  const Process process = start({{"/bin/sh", "-c", "kill -9 $$"}, {}, {}, true});
+  int status = 0;
+  ::waitpid(process.pid, &status, 0);
+  EXPECT_EQ(describe_ending(status).exit_code, 128 + SIGKILL);
+  EXPECT_EQ(describe_ending(status).how, "was killed by signal 9 (Killed)");
+}
+
+}  // namespace
+}  // namespace hora

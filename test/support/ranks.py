@@ -1,0 +1,28 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Running Python on several ranks, as real processes under hrun."""
+
+import os
+import pathlib
+import subprocess
+import sys
+import textwrap
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+HRUN = os.environ.get("HORA_HRUN", str(ROOT / "build/bin/hrun"))
+
+
+def hrun(*words: str, seconds: float = 120, environment: dict[str, str] | None = None) -> subprocess.CompletedProcess[str]:
+    """Runs hrun to its end; output and exit code are the caller's to look at."""
+    return subprocess.run([HRUN, *words], cwd=ROOT, env={**os.environ, **(environment or {})}, stdin=subprocess.DEVNULL,
+                          capture_output=True, text=True, timeout=seconds, check=False)
+
+
+def run_python(ranks: int, program: str, *arguments: str, seconds: float = 120, environment: dict[str, str] | None = None) -> list[list[str]]:
+    """Runs a program on every rank; what each printed, by rank, line by line. Fails with all output if a rank did."""
+    result = hrun("-np", str(ranks), sys.executable, "-c", textwrap.dedent(program), *arguments, seconds=seconds, environment=environment)
+    assert result.returncode == 0, f"exit code {result.returncode}\n{result.stdout}\n{result.stderr}"
+    lines: list[list[str]] = [[] for _ in range(ranks)]
+    for line in result.stdout.splitlines():
+        label, _, text = line.partition("] ")
+        lines[int(label.removeprefix("["))].append(text)
+    return lines
