@@ -45,15 +45,16 @@ Flags parse(int argc, char** argv) {
   for (int i = 1; i < argc; i += 2) {
     const std::string flag = argv[i];
     const std::string value = i + 1 < argc ? argv[i + 1] : "";
-    const bool known = flag == "--epochs"        ? (flags.epochs = std::atoi(value.c_str())) > 0
-                       : flag == "--batch"       ? (flags.batch = std::atoi(value.c_str())) > 0
+    const bool known = flag == "--epochs"          ? (flags.epochs = std::atoi(value.c_str())) > 0
+                       : flag == "--batch"         ? (flags.batch = std::atoi(value.c_str())) > 0
                        : flag == "--learning-rate" ? (flags.learning_rate = std::atof(value.c_str())) > 0
-                       : flag == "--compression" ? (flags.compression = value, value == "none" || value == "fp16" || value == "bf16")
-                       : flag == "--data"        ? !(flags.data = value).empty()
-                       : flag == "--checkpoint"  ? !(flags.checkpoint = value).empty()
-                       : flag == "--resume"      ? !(flags.resume = value).empty()
-                       : flag == "--losses"      ? !(flags.losses = value).empty()
-                                                 : false;
+                       : flag == "--compression"   ? (flags.compression = value,
+                                                    value == "none" || value == "fp16" || value == "bf16")
+                       : flag == "--data"          ? !(flags.data = value).empty()
+                       : flag == "--checkpoint"    ? !(flags.checkpoint = value).empty()
+                       : flag == "--resume"        ? !(flags.resume = value).empty()
+                       : flag == "--losses"        ? !(flags.losses = value).empty()
+                                                   : false;
     if (!known) {
       std::fprintf(stderr, "digits: %s %s is not understood\n%s", flag.c_str(), value.c_str(), kUsage);
       std::exit(2);
@@ -77,8 +78,10 @@ Images read_images(const std::string& path) {
     std::istringstream numbers(line);
     std::string number;
     for (int column = 0; std::getline(numbers, number, ','); ++column) {
-      if (column < 64) pixels.push_back(std::stof(number) / 16);
-      else labels.push_back(std::stol(number));
+      if (column < 64)
+        pixels.push_back(std::stof(number) / 16);
+      else
+        labels.push_back(std::stol(number));
     }
     if (pixels.size() != labels.size() * 64) throw std::runtime_error(path + ": a line has not 65 numbers");
   }
@@ -90,9 +93,10 @@ Images select(const Images& images, const torch::Tensor& index) {
   return {images.pixels.index_select(0, index), images.labels.index_select(0, index)};
 }
 
-/// This rank's batches of an epoch: all ranks shuffle alike, and take turns, so that batch B on each of 2 ranks is
-/// batch 2B on one.
-std::vector<std::vector<std::int64_t>> batches(std::int64_t images, int epoch, int batch, int rank, int size) {
+/// This rank's batches of an epoch: all ranks shuffle alike, and take turns, so that batch B on each of 2
+/// ranks is batch 2B on one.
+std::vector<std::vector<std::int64_t>> batches(std::int64_t images, int epoch, int batch, int rank,
+                                               int size) {
   std::vector<std::int64_t> order(static_cast<std::size_t>(images));
   std::iota(order.begin(), order.end(), 0);
   std::mt19937 random(static_cast<unsigned>(epoch));
@@ -109,7 +113,9 @@ std::vector<std::vector<std::int64_t>> batches(std::int64_t images, int epoch, i
 }
 
 struct NetImpl : torch::nn::Module {
-  NetImpl() : hidden(register_module("hidden", torch::nn::Linear(64, 64))), out(register_module("out", torch::nn::Linear(64, 10))) {}
+  NetImpl()
+      : hidden(register_module("hidden", torch::nn::Linear(64, 64))),
+        out(register_module("out", torch::nn::Linear(64, 10))) {}
   torch::Tensor forward(const torch::Tensor& pixels) { return out(torch::relu(hidden(pixels))); }
   torch::nn::Linear hidden;
   torch::nn::Linear out;
@@ -126,7 +132,8 @@ double exam(hora::Runtime& hora, Net& net, const Images& images) {
   const auto all = images.labels.size(0);
   const Images mine = select(images, torch::arange(hora.rank(), all, hora.size()));
   const auto right = (net(mine.pixels).argmax(1) == mine.labels).sum().to(torch::kFloat64);
-  return hora::allreduce(hora, right, {.name = "right", .op = hora::ReduceOp::sum}).item<double>() / static_cast<double>(all);
+  return hora::allreduce(hora, right, {.name = "right", .op = hora::ReduceOp::sum}).item<double>() /
+         static_cast<double>(all);
 }
 
 bool parameters_are_equal(hora::Runtime& hora, Net& net) {
@@ -151,7 +158,8 @@ int train(hora::Runtime& hora, const Flags& flags) {
   const Images held_out = select(all, numbers.masked_select(numbers % kHeldOut == 0));
   torch::manual_seed(1);
   Net net;
-  auto sgd = torch::optim::SGD(net->parameters(), torch::optim::SGDOptions(flags.learning_rate).momentum(0.9));
+  auto sgd =
+      torch::optim::SGD(net->parameters(), torch::optim::SGDOptions(flags.learning_rate).momentum(0.9));
   if (!flags.resume.empty() && hora.rank() == 0) {
     torch::load(net, flags.resume);
     torch::load(sgd, flags.resume + ".optimizer");
@@ -161,7 +169,8 @@ int train(hora::Runtime& hora, const Flags& flags) {
                                                          : hora::Compression::none;
   hora::broadcast_parameters(hora, *net);
   hora::broadcast_optimizer_state(hora, sgd);
-  hora::DistributedOptimizer optimizer(hora, std::move(sgd), net->named_parameters(), {.compression = compression});
+  hora::DistributedOptimizer optimizer(hora, std::move(sgd), net->named_parameters(),
+                                       {.compression = compression});
 
   std::ofstream losses;
   if (!flags.losses.empty() && hora.rank() == 0) losses.open(flags.losses);
@@ -188,8 +197,8 @@ int train(hora::Runtime& hora, const Flags& flags) {
     const auto seen = static_cast<double>(mine.size()) * flags.batch;
     const double accuracy = mean_over_ranks(hora, right / seen, "accuracy");
     if (hora.rank() == 0) {
-      std::printf("epoch %2d/%d  loss %.4f  accuracy %.4f  %.0f images/s\n", epoch, flags.epochs, epoch_loss, accuracy,
-                  seen * hora.size() / time.count());
+      std::printf("epoch %2d/%d  loss %.4f  accuracy %.4f  %.0f images/s\n", epoch, flags.epochs, epoch_loss,
+                  accuracy, seen * hora.size() / time.count());
       std::fflush(stdout);
     }
   }

@@ -52,14 +52,16 @@ std::string build_report() {
       "backends\n"
       "  [x] local    ranks as threads, and jobs of one rank\n"
       "  {} shm      shared memory between the ranks of a host (memfd_create)\n"
-      "  {} peers     private buffers of other ranks (process_vm_readv); whether ranks may is tried at start\n"
+      "  {} peers     private buffers of other ranks (process_vm_readv); whether ranks may is tried at "
+      "start\n"
       "  [x] tcp      control, and data where memory cannot be shared\n"
       "  [ ] mpi      not in this version\n"
       "  [ ] nccl     not in this version\n\n"
       "launchers\n"
       "  [x] this machine\n"
       "  [ ] ssh, slurm, mpi: not in this version\n",
-      version(), library_path(), kernels::target(), cores(), mark(can_share_memory()), mark(can_read_own_memory()));
+      version(), library_path(), kernels::target(), cores(), mark(can_share_memory()),
+      mark(can_read_own_memory()));
 }
 
 }  // namespace hora

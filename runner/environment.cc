@@ -15,9 +15,9 @@
 namespace hora {
 namespace {
 
-constexpr std::array<const char*, 10> kOwned{"HORA_RANK",        "HORA_SIZE",       "HORA_LOCAL_RANK", "HORA_LOCAL_SIZE",
-                                             "HORA_CROSS_RANK",  "HORA_CROSS_SIZE", "HORA_COORDINATOR",
-                                             "HORA_COORDINATOR_FD", "HORA_SECRET_FD", "HORA_TERMINAL"};
+constexpr std::array<const char*, 10> kOwned{
+    "HORA_RANK",       "HORA_SIZE",        "HORA_LOCAL_RANK",     "HORA_LOCAL_SIZE", "HORA_CROSS_RANK",
+    "HORA_CROSS_SIZE", "HORA_COORDINATOR", "HORA_COORDINATOR_FD", "HORA_SECRET_FD",  "HORA_TERMINAL"};
 
 bool is_directory(const std::string& path) {
   struct stat found {};
@@ -27,7 +27,8 @@ bool is_directory(const std::string& path) {
 std::string name_of(const std::string& setting) { return setting.substr(0, setting.find('=')); }
 
 bool sets(const std::vector<std::string>& settings, const std::string& name) {
-  return std::any_of(settings.begin(), settings.end(), [&](const auto& setting) { return name_of(setting) == name; });
+  return std::any_of(settings.begin(), settings.end(),
+                     [&](const auto& setting) { return name_of(setting) == name; });
 }
 
 }  // namespace
@@ -39,7 +40,9 @@ std::optional<std::string> variable(const std::string& name) {
 }
 
 std::string find_program(const std::string& name) {
-  const auto check = [](const std::string& path) { return ::access(path.c_str(), X_OK) == 0 && !is_directory(path); };
+  const auto check = [](const std::string& path) {
+    return ::access(path.c_str(), X_OK) == 0 && !is_directory(path);
+  };
   if (name.find('/') != std::string::npos) {
     if (check(name)) return name;
     const char* why = ::access(name.c_str(), F_OK) != 0 ? "there is no such file"
@@ -53,8 +56,8 @@ std::string find_program(const std::string& name) {
     if (check(candidate)) return candidate;
   }
   const char* hint = ::access(name.c_str(), F_OK) == 0 ? "; it is in this directory: write ./" : "";
-  throw Error(Code::invalid_argument,
-              fmt::format("cannot start '{}': no program of this name is in PATH{}{}", name, hint, *hint ? name : ""));
+  throw Error(Code::invalid_argument, fmt::format("cannot start '{}': no program of this name is in PATH{}{}",
+                                                  name, hint, *hint ? name : ""));
 }
 
 std::vector<std::string> own_environment() {
@@ -83,7 +86,8 @@ std::vector<std::string> rank_environment(const std::vector<std::string>& inheri
   result.emplace_back("HORA_CROSS_RANK=0");
   result.emplace_back("HORA_CROSS_SIZE=1");
   result.push_back("HORA_COORDINATOR=" + facts.coordinator);
-  if (facts.coordinator_fd >= 0) result.push_back(fmt::format("HORA_COORDINATOR_FD={}", facts.coordinator_fd));
+  if (facts.coordinator_fd >= 0)
+    result.push_back(fmt::format("HORA_COORDINATOR_FD={}", facts.coordinator_fd));
   result.push_back(fmt::format("HORA_SECRET_FD={}", facts.secret_fd));
   if (facts.terminal) result.emplace_back("HORA_TERMINAL=1");
   return result;

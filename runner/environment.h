@@ -12,7 +12,8 @@ namespace hora {
 /// hrun's own variable of that name.
 [[nodiscard]] std::optional<std::string> variable(const std::string& name);
 
-/// The path of a program as execvp would find it. Throws Error(invalid_argument) that says what is wrong with it.
+/// The path of a program as execvp would find it. Throws Error(invalid_argument) that says what is wrong with
+/// it.
 [[nodiscard]] std::string find_program(const std::string& name);
 
 /// What a rank is told by its environment, beside what hrun itself was given. A value.
@@ -22,12 +23,12 @@ struct RankFacts {
   std::string coordinator;  ///< "127.0.0.1:port"
   int coordinator_fd = -1;  ///< rank 0: the socket that listens there; else -1
   int secret_fd = -1;
-  int threads = 1;          ///< for OMP_NUM_THREADS, where the user set none
-  bool terminal = false;    ///< whether hrun prints to a terminal, where progress bars are welcome
+  int threads = 1;        ///< for OMP_NUM_THREADS, where the user set none
+  bool terminal = false;  ///< whether hrun prints to a terminal, where progress bars are welcome
 };
 
-/// "NAME=VALUE", ... : `inherited`, with the variables of -x, and those that tell the rank who it is. What an outer job
-/// may have said about itself is gone. A pure function.
+/// "NAME=VALUE", ... : `inherited`, with the variables of -x, and those that tell the rank who it is. What an
+/// outer job may have said about itself is gone. A pure function.
 [[nodiscard]] std::vector<std::string> rank_environment(const std::vector<std::string>& inherited,
                                                         const Options& options, const RankFacts& facts);
 /// hrun's own variables.

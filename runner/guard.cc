@@ -24,7 +24,8 @@ constexpr int kFarewell = -1;
   sigset_t all;
   ::sigfillset(&all);
   ::sigprocmask(SIG_SETMASK, &all, nullptr);
-  for (int fd = 0; fd < pipe; ++fd) ::close(fd);  // nobody waits for the end of hrun's output because of the guard
+  for (int fd = 0; fd < pipe; ++fd)
+    ::close(fd);  // nobody waits for the end of hrun's output because of the guard
   ::close_range(static_cast<unsigned>(pipe) + 1, ~0U, 0);
   std::vector<int> groups;
   int group = 0;
@@ -46,7 +47,8 @@ Guard::Guard() {
   const Descriptor read(ends[0]);
   pipe_ = Descriptor(ends[1]);
   pid_ = ::fork();
-  if (pid_ < 0) throw Error(Code::unavailable, fmt::format("cannot start a process: {}", std::strerror(errno)));
+  if (pid_ < 0)
+    throw Error(Code::unavailable, fmt::format("cannot start a process: {}", std::strerror(errno)));
   if (pid_ == 0) {
     ::close(ends[1]);
     stand_guard(ends[0]);

@@ -59,7 +59,8 @@ HostSlots parse_line(const std::vector<std::string>& words) {
 }
 
 void add(std::vector<HostSlots>& hosts, HostSlots host) {
-  const bool twice = std::any_of(hosts.begin(), hosts.end(), [&](const auto& other) { return other.host == host.host; });
+  const bool twice =
+      std::any_of(hosts.begin(), hosts.end(), [&](const auto& other) { return other.host == host.host; });
   if (twice) refuse(fmt::format("host '{}' is named twice; name it once with all its slots", host.host));
   hosts.push_back(std::move(host));
 }

@@ -13,8 +13,8 @@ struct HostSlots {
   bool operator==(const HostSlots&) const = default;
 };
 
-/// "a:4,b:4"; a host without a number has one slot. IPv6 addresses stand in brackets. Throws Error(invalid_argument)
-/// that says which part is wrong.
+/// "a:4,b:4"; a host without a number has one slot. IPv6 addresses stand in brackets. Throws
+/// Error(invalid_argument) that says which part is wrong.
 [[nodiscard]] std::vector<HostSlots> parse_hosts(const std::string& text);
 
 /// One host per line: "a slots=4" (Horovod, Open MPI), "a:4" or "a"; "#" begins a comment. Throws

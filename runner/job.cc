@@ -62,7 +62,8 @@ Descriptor secret_pipe(const Secret& secret) {
   if (::pipe2(ends.data(), O_CLOEXEC) != 0) fail("cannot make a pipe");
   Descriptor read(ends[0]);
   const Descriptor write(ends[1]);
-  if (::write(write.fd(), secret.data(), secret.size()) != static_cast<ssize_t>(secret.size())) fail("cannot fill a pipe");
+  if (::write(write.fd(), secret.data(), secret.size()) != static_cast<ssize_t>(secret.size()))
+    fail("cannot fill a pipe");
   return read;
 }
 
@@ -87,8 +88,9 @@ struct Rank {
   Stream errors;
 };
 
-/// One run. Everything happens in one thread, which waits in poll() for output, for signals (children's ends among them)
-/// and for the next deadline. Writing to hrun's own output may block: then the ranks' pipes fill up, and they wait.
+/// One run. Everything happens in one thread, which waits in poll() for output, for signals (children's ends
+/// among them) and for the next deadline. Writing to hrun's own output may block: then the ranks' pipes fill
+/// up, and they wait.
 class Job {
  public:
   explicit Job(const Options& options)
@@ -125,7 +127,8 @@ class Job {
   void start_all() {
     const Door door;
     Secret secret;
-    if (::getrandom(secret.data(), secret.size(), 0) != static_cast<ssize_t>(secret.size())) fail("no random numbers");
+    if (::getrandom(secret.data(), secret.size(), 0) != static_cast<ssize_t>(secret.size()))
+      fail("no random numbers");
     if (!options_.output_directory.empty()) make_directory(options_.output_directory);
     try {
       for (int rank = 0; rank < options_.ranks; ++rank) start_one(rank, door, secret);
@@ -147,7 +150,8 @@ class Job {
     ProcessPlan plan;
     plan.command = options_.command;
     plan.inherited = {pipe.fd()};
-    // Only rank 0 reads hrun's input; not from a terminal, which stops groups in the background that read from it.
+    // Only rank 0 reads hrun's input; not from a terminal, which stops groups in the background that read
+    // from it.
     plan.null_input = rank != 0 || terminal(STDIN_FILENO);
     if (rank == 0) {
       facts.coordinator_fd = door.socket.fd();
@@ -176,7 +180,8 @@ class Job {
   }
 
   static void make_directory(const std::string& path) {
-    if (::mkdir(path.c_str(), 0777) != 0 && errno != EEXIST) fail(fmt::format("cannot make the directory {}", path));
+    if (::mkdir(path.c_str(), 0777) != 0 && errno != EEXIST)
+      fail(fmt::format("cannot make the directory {}", path));
   }
 
   // --- one turn ---
@@ -197,8 +202,8 @@ class Job {
     if (Clock::now() >= deadline_) pass_deadline();
   }
 
-  /// What the ranks wrote before they ended lies in the pipes. That somebody who left the group may still hold one open
-  /// is no reason to wait.
+  /// What the ranks wrote before they ended lies in the pipes. That somebody who left the group may still
+  /// hold one open is no reason to wait.
   void drain() {
     for (std::size_t i = 0; i < ranks_.size(); ++i) {
       while (pass_on(static_cast<int>(i), ranks_[i]->output)) {
@@ -208,7 +213,8 @@ class Job {
     }
   }
 
-  /// Whether there was something. A bounded piece at a time, so that a rank that writes without end does not keep the others waiting.
+  /// Whether there was something. A bounded piece at a time, so that a rank that writes without end does not
+  /// keep the others waiting.
   bool pass_on(int rank, Stream& stream) {
     if (!stream.pipe) return false;
     std::array<char, 64 * 1024> buffer;
@@ -268,11 +274,26 @@ class Job {
     --running_;
     say(fmt::format("rank {} {}", rank, ending.how));
     ::kill(-ranks_[static_cast<std::size_t>(rank)]->pid, SIGKILL);  // what it left behind in its group
-    if (ending.exit_code == 0 || first_failed_ || signal_ != 0 || timed_out_) return;
+    if (ending.exit_code == 0 || signal_ != 0 || timed_out_) return;
+    if (first_failed_ && !is_rather_the_cause(ending)) return;
+    if (!first_failed_) {
+      if (running_ > 0) say(fmt::format("the others have {} s to end by themselves", grace_seconds()));
+      first_failure_ = Clock::now();
+      deadline_ = first_failure_ + options_.grace;
+    }
     first_failed_ = rank;
     first_ending_ = ending;
-    if (running_ > 0) say(fmt::format("the others have {} s to end by themselves", grace_seconds()));
-    deadline_ = Clock::now() + options_.grace;
+  }
+
+  /// Ranks that end almost at once are reaped in any order. One that was killed by a signal that it did not
+  /// raise itself did not fail because another one did.
+  [[nodiscard]] bool is_rather_the_cause(const Ending& ending) const {
+    constexpr std::chrono::seconds kAlmostAtOnce{1};
+    const auto struck = [](const Ending& one) {
+      return one.exit_code > 128 && one.exit_code != 128 + SIGABRT;
+    };
+    return struck(ending) && !struck(first_ending_) && !terminated_ &&
+           Clock::now() - first_failure_ < kAlmostAtOnce;
   }
 
   // --- ending ---
@@ -329,7 +350,8 @@ class Job {
   void report() const {
     if (!first_failed_) return;
     const Rank& rank = *ranks_[static_cast<std::size_t>(*first_failed_)];
-    std::string text = fmt::format("\nhrun: rank {} (pid {}) failed first: it {}\n", *first_failed_, rank.pid, first_ending_.how);
+    std::string text = fmt::format("\nhrun: rank {} (pid {}) failed first: it {}\n", *first_failed_, rank.pid,
+                                   first_ending_.how);
     if (!rank.errors.tail.lines().empty()) text += "hrun: the last it wrote to stderr:\n";
     for (const auto& line : rank.errors.tail.lines()) text += "  " + line + "\n";
     print(text);
@@ -353,6 +375,7 @@ class Job {
   bool timed_out_ = false;
   int signal_ = 0;  // that told hrun to end
   std::optional<int> first_failed_;
+  TimePoint first_failure_;
   Ending first_ending_;
 };
 

@@ -25,7 +25,7 @@ ranks
   -np, --num-proc N          how many ranks to start (default: all slots of -H or --hostfile)
   -H, --hosts HOST[:SLOTS]   where; only this machine in this version (default: localhost:N)
   --hostfile FILE            the same from a file, a line each: "HOST slots=N" or "HOST:N"; # begins a comment
-  -x NAME[=VALUE]            set a variable for every rank, or pass on your own; may be repeated
+  -x NAME[=VALUE]            set a variable for every rank, or pass on your own; repeatable
 
 output
   --output-filename DIR      also write DIR/rank.K/stdout and stderr
@@ -33,7 +33,7 @@ output
   --verbose                  say what is done
 
 when to end
-  --grace SECONDS            how long ranks have to end by themselves after one failed, and after TERM (default: 5)
+  --grace SECONDS            how long ranks have to end after one failed, and after TERM (default: 5)
   --timeout SECONDS          end the whole job after this time (exit code 124)
 
 about
@@ -44,13 +44,15 @@ The exit code is that of the first rank that failed (128 + signal if it was kill
 )";
 
 /// hrun's own flags as CLI11 reads them; those that take a value.
-constexpr std::array<const char*, 9> kTakeValues{"-n",           "--num-proc", "-H",      "--hosts", "--hostfile", "-x",
-                                                 "--output-filename", "--grace", "--timeout"};
+constexpr std::array<const char*, 9> kTakeValues{
+    "-n", "--num-proc", "-H", "--hosts", "--hostfile", "-x", "--output-filename", "--grace", "--timeout"};
 
 [[noreturn]] void refuse(const std::string& why) { throw Error(Code::invalid_argument, why); }
 
-/// Cuts off the program and its arguments, and spells the flags that have one dash and several letters with two.
-std::pair<std::vector<std::string>, std::vector<std::string>> split(const std::vector<std::string>& arguments) {
+/// Cuts off the program and its arguments, and spells the flags that have one dash and several letters with
+/// two.
+std::pair<std::vector<std::string>, std::vector<std::string>> split(
+    const std::vector<std::string>& arguments) {
   std::vector<std::string> flags;
   std::size_t i = 0;
   for (; i < arguments.size(); ++i) {
@@ -114,7 +116,8 @@ void choose_hosts(const Raw& raw, Options& options) {
   int slots = 0;
   for (const auto& host : options.hosts) {
     if (!is_this_host(host.host)) {
-      refuse(fmt::format("host '{}' is not this machine: this version of hrun starts ranks on one machine only", host.host));
+      refuse(fmt::format(
+          "host '{}' is not this machine: this version of hrun starts ranks on one machine only", host.host));
     }
     slots += host.slots;
   }
@@ -127,9 +130,11 @@ void choose_variables(const Raw& raw, Options& options) {
     const auto equals = word.find('=');
     const std::string name = word.substr(0, equals);
     if (name.empty()) refuse(fmt::format("-x '{}': expected NAME or NAME=VALUE", word));
-    if (name.starts_with("HORA_SECRET")) refuse(fmt::format("-x {}: the job's secret does not travel in variables", name));
+    if (name.starts_with("HORA_SECRET"))
+      refuse(fmt::format("-x {}: the job's secret does not travel in variables", name));
     const auto value = equals == std::string::npos ? variable(name) : word.substr(equals + 1);
-    if (!value) refuse(fmt::format("-x {}: this variable is not set here; give it a value: -x {}=VALUE", name, name));
+    if (!value)
+      refuse(fmt::format("-x {}: this variable is not set here; give it a value: -x {}=VALUE", name, name));
     options.environment.emplace_back(name, *value);
   }
 }

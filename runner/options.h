@@ -13,10 +13,10 @@ namespace hora {
 
 /// What the command line of hrun says. A value.
 struct Options {
-  int ranks = 0;                                                  ///< -np, else all slots
-  std::vector<HostSlots> hosts;                                   ///< -H or --hostfile, else this machine
+  int ranks = 0;                                                 ///< -np, else all slots
+  std::vector<HostSlots> hosts;                                  ///< -H or --hostfile, else this machine
   std::vector<std::pair<std::string, std::string>> environment;  ///< -x
-  std::string output_directory;                                   ///< --output-filename
+  std::string output_directory;                                  ///< --output-filename
   bool prefix = true;
   bool verbose = false;
   std::chrono::milliseconds grace{5000};

@@ -11,7 +11,8 @@
 
 namespace hora {
 
-/// A piece of output that is printed as one: a line, or a part that a carriage return will overwrite. A value.
+/// A piece of output that is printed as one: a line, or a part that a carriage return will overwrite. A
+/// value.
 struct Line {
   std::string text;          ///< without its end
   bool overwritten = false;  ///< ended by a carriage return: a progress bar
@@ -32,7 +33,8 @@ class LineSplitter {
 /// How lines of many ranks share one terminal or file. Makes the bytes; writes nothing.
 class Painter {
  public:
-  Painter(int ranks, bool prefix, bool terminal, bool colour) : ranks_(ranks), prefix_(prefix), terminal_(terminal), colour_(colour) {}
+  Painter(int ranks, bool prefix, bool terminal, bool colour)
+      : ranks_(ranks), prefix_(prefix), terminal_(terminal), colour_(colour) {}
 
   /// What to write for a line of a rank.
   [[nodiscard]] std::string paint(int rank, const Line& line);

@@ -75,17 +75,19 @@ Process start(const ProcessPlan& plan) {
   Pipe output = make_pipe();
   Pipe errors = make_pipe();
   Pipe trouble = make_pipe();
-  const Prepared prepared{pointers(plan.command), pointers(plan.environment), output.write.fd(), errors.write.fd(),
-                          trouble.write.fd(),     ::getpid()};
+  const Prepared prepared{pointers(plan.command), pointers(plan.environment), output.write.fd(),
+                          errors.write.fd(),      trouble.write.fd(),         ::getpid()};
   const pid_t pid = ::fork();
   if (pid == 0) become(plan, prepared);
-  if (pid < 0) throw Error(Code::unavailable, fmt::format("cannot start a process: {}", std::strerror(errno)));
+  if (pid < 0)
+    throw Error(Code::unavailable, fmt::format("cannot start a process: {}", std::strerror(errno)));
   ::setpgid(pid, pid);  // both sides do it, so that it is done whoever runs first
   trouble.write = Descriptor();
   int error = 0;
   if (::read(trouble.read.fd(), &error, sizeof error) == sizeof error) {
     ::waitpid(pid, nullptr, 0);
-    throw Error(Code::unavailable, fmt::format("cannot start '{}': {}", plan.command.front(), std::strerror(error)));
+    throw Error(Code::unavailable,
+                fmt::format("cannot start '{}': {}", plan.command.front(), std::strerror(error)));
   }
   return {pid, std::move(output.read), std::move(errors.read)};
 }

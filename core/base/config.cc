@@ -85,10 +85,14 @@ Secret read_secret(int fd) {
     const auto n = ::read(fd, secret.data() + got, secret.size() - got);
     if (n < 0 && errno == EINTR) continue;
     if (n <= 0) {
-      const std::string why = n < 0 ? std::strerror(errno) : fmt::format("it ended after {} of {} bytes", got, secret.size());
-      throw Error(Code::invalid_argument,
-                  fmt::format("HORA_SECRET_FD={}: cannot read the job's secret: {}. Only one program of each rank can "
-                              "join the job; start the ranks with hrun.", fd, why));
+      const std::string why =
+          n < 0 ? std::strerror(errno) : fmt::format("it ended after {} of {} bytes", got, secret.size());
+      throw Error(
+          Code::invalid_argument,
+          fmt::format(
+              "HORA_SECRET_FD={}: cannot read the job's secret: {}. Only one program of each rank can "
+              "join the job; start the ranks with hrun.",
+              fd, why));
     }
     got += static_cast<std::size_t>(n);
   }
@@ -107,15 +111,18 @@ const Secret& secret_of_this_process() {
 
 void check(const Config& config) {
   const auto below = [](const char* variable, int value, const char* bound_name, int bound) {
-    if (value >= bound) refuse(variable, fmt::to_string(value), fmt::format("must be less than {}={}", bound_name, bound));
+    if (value >= bound)
+      refuse(variable, fmt::to_string(value), fmt::format("must be less than {}={}", bound_name, bound));
   };
   below("HORA_RANK", config.rank, "HORA_SIZE", config.size);
   below("HORA_LOCAL_RANK", config.local_rank, "HORA_LOCAL_SIZE", config.local_size);
   below("HORA_CROSS_RANK", config.cross_rank, "HORA_CROSS_SIZE", config.cross_size);
   if (config.size > 1 && !text("HORA_SECRET_FD")) {
-    throw Error(Code::invalid_argument,
-                fmt::format("HORA_SIZE={} but there is no job secret (HORA_SECRET_FD): start the ranks with hrun, "
-                            "e.g. `hrun -np {} ./train`", config.size, config.size));
+    throw Error(
+        Code::invalid_argument,
+        fmt::format("HORA_SIZE={} but there is no job secret (HORA_SECRET_FD): start the ranks with hrun, "
+                    "e.g. `hrun -np {} ./train`",
+                    config.size, config.size));
   }
 }
 

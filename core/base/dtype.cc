@@ -26,7 +26,8 @@ constexpr std::array<DTypeFacts, kDTypes> kFacts{{
 }};
 
 constexpr std::array<std::string_view, kReduceOps> kReduceOpNames{"average", "sum", "min", "max", "product"};
-constexpr std::array<std::string_view, kOperations> kOperationNames{"allreduce", "broadcast", "allgather", "barrier"};
+constexpr std::array<std::string_view, kOperations> kOperationNames{"allreduce", "broadcast", "allgather",
+                                                                    "barrier"};
 
 }  // namespace
 

@@ -28,11 +28,13 @@ void set_log(LogLevel least, int rank) {
 void log(LogLevel level, std::string_view message) {
   if (level > g_least.load(std::memory_order_relaxed)) return;
   const auto now = std::chrono::system_clock::now();
-  const auto millis = std::chrono::duration_cast<std::chrono::milliseconds>(now.time_since_epoch()).count() % 1000;
+  const auto millis =
+      std::chrono::duration_cast<std::chrono::milliseconds>(now.time_since_epoch()).count() % 1000;
   const int rank = g_rank.load(std::memory_order_relaxed);
-  const std::string line = fmt::format(
-      "hora {:%H:%M:%S}.{:03} {}{}: {}\n", fmt::localtime(std::chrono::system_clock::to_time_t(now)), millis,
-      rank < 0 ? std::string() : fmt::format("rank {} ", rank), kNames.at(static_cast<std::size_t>(level)), message);
+  const std::string line = fmt::format("hora {:%H:%M:%S}.{:03} {}{}: {}\n",
+                                       fmt::localtime(std::chrono::system_clock::to_time_t(now)), millis,
+                                       rank < 0 ? std::string() : fmt::format("rank {} ", rank),
+                                       kNames.at(static_cast<std::size_t>(level)), message);
   // One write, so that lines of several processes do not mix. There is nobody to tell if it fails.
   [[maybe_unused]] const auto written = ::write(STDERR_FILENO, line.data(), line.size());
 }

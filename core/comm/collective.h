@@ -11,20 +11,20 @@
 
 namespace hora {
 
-/// A piece of a tensor to be reduced: `count` elements at `input`, the result to `output` (may be equal; must not
-/// overlap otherwise). A value.
+/// A piece of a tensor to be reduced: `count` elements at `input`, the result to `output` (may be equal; must
+/// not overlap otherwise). A value.
 struct Segment {
   const void* input = nullptr;
   void* output = nullptr;
   std::size_t count = 0;
 };
 
-/// Large buffers between the ranks of a group, in the order of the calls, which is the same on all ranks. Calls
-/// block until this rank's output is complete and its input is no longer read by anybody. Lengths and dtypes agree
-/// (negotiation saw to that); where memory lies may differ from rank to rank.
+/// Large buffers between the ranks of a group, in the order of the calls, which is the same on all ranks.
+/// Calls block until this rank's output is complete and its input is no longer read by anybody. Lengths and
+/// dtypes agree (negotiation saw to that); where memory lies may differ from rank to rank.
 ///
-/// *Engine only*, except `allocate` and `abort`. A failed or aborted call throws Error(aborted) and leaves outputs
-/// undefined; every later call throws the same.
+/// *Engine only*, except `allocate` and `abort`. A failed or aborted call throws Error(aborted) and leaves
+/// outputs undefined; every later call throws the same.
 class Collective {
  public:
   virtual ~Collective() = default;
@@ -32,8 +32,8 @@ class Collective {
   /// Memory that these ranks exchange fastest; see Runtime::allocate. Thread-safe.
   virtual std::shared_ptr<std::byte> allocate(std::size_t bytes) = 0;
 
-  /// Pieces smaller than this (bytes) that do not lie in memory from `allocate` are better packed into such memory
-  /// first. Constant.
+  /// Pieces smaller than this (bytes) that do not lie in memory from `allocate` are better packed into such
+  /// memory first. Constant.
   [[nodiscard]] virtual std::size_t pack_below() const = 0;
   /// Whether `data` lies in memory from this rank's `allocate`.
   [[nodiscard]] virtual bool owns(const void* data) const = 0;
@@ -47,8 +47,8 @@ class Collective {
   /// Returns when every rank has called it.
   virtual void barrier() = 0;
 
-  /// Makes the current and all later calls throw Error with this status (the first one counts). Idempotent, does
-  /// not block, from any thread.
+  /// Makes the current and all later calls throw Error with this status (the first one counts). Idempotent,
+  /// does not block, from any thread.
   virtual void abort(const Status& why) noexcept = 0;
 };
 

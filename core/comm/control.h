@@ -23,9 +23,9 @@ struct Letter {
   Status loss;
 };
 
-/// Small messages between ranks: how they agree, and how they learn that one is gone. Letters of one sender arrive
-/// in order; any rank may write to rank 0 and rank 0 to any rank (a star: every rank hears rank 0, rank 0 hears
-/// all). A death is a letter: each survivor gets exactly one for the first rank that is lost.
+/// Small messages between ranks: how they agree, and how they learn that one is gone. Letters of one sender
+/// arrive in order; any rank may write to rank 0 and rank 0 to any rank (a star: every rank hears rank 0,
+/// rank 0 hears all). A death is a letter: each survivor gets exactly one for the first rank that is lost.
 ///
 /// Implementations own their I/O; `send` and `receive` are *engine only*, the rest is *thread-safe*.
 class Control {
@@ -35,7 +35,8 @@ class Control {
   [[nodiscard]] virtual int rank() const = 0;
   [[nodiscard]] virtual int size() const = 0;
 
-  /// Queues a letter and returns; never blocks on the reader. `bytes` is not empty. A letter to a lost rank vanishes.
+  /// Queues a letter and returns; never blocks on the reader. `bytes` is not empty. A letter to a lost rank
+  /// vanishes.
   virtual void send(int to, std::span<const std::byte> bytes) = 0;
 
   /// The next letter. Nothing: the deadline passed, or `wake` was called since the last return.
@@ -47,9 +48,9 @@ class Control {
   /// Tells every rank that this one fails, and why: they get a letter of loss with this status.
   virtual void fail(const Status& why) = 0;
 
-  /// `notice` runs on the I/O thread as soon as a rank is lost, also while the engine is blocked elsewhere; here and at
-  /// once if one is lost already; perhaps twice. It must only do what is thread-safe (Collective::abort). Set before the
-  /// engine starts; pass {} to clear it, which waits for a running one.
+  /// `notice` runs on the I/O thread as soon as a rank is lost, also while the engine is blocked elsewhere;
+  /// here and at once if one is lost already; perhaps twice. It must only do what is thread-safe
+  /// (Collective::abort). Set before the engine starts; pass {} to clear it, which waits for a running one.
   virtual void on_loss(std::function<void(const Status&)> notice) = 0;
 };
 

@@ -20,7 +20,8 @@ Letter await(Control& control, TimePoint deadline, const std::string& whom) {
     if (letter && letter->bytes.empty()) throw Error(letter->loss);
     if (letter) return *std::move(letter);
     if (Clock::now() >= deadline) {
-      throw Error(Code::timeout, fmt::format("rank {} waited in vain for {} while the job started", control.rank(), whom));
+      throw Error(Code::timeout,
+                  fmt::format("rank {} waited in vain for {} while the job started", control.rank(), whom));
     }
   }
 }

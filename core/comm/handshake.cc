@@ -26,7 +26,8 @@ unsigned char* raw(std::byte* bytes) { return reinterpret_cast<unsigned char*>(b
 const unsigned char* raw(const std::byte* bytes) { return reinterpret_cast<const unsigned char*>(bytes); }
 
 void start_sodium() {
-  if (::sodium_init() < 0) throw Error(Code::unavailable, "libsodium cannot start: the system gives no random numbers");
+  if (::sodium_init() < 0)
+    throw Error(Code::unavailable, "libsodium cannot start: the system gives no random numbers");
 }
 
 void put_u32(std::byte* to, std::uint32_t value) {
@@ -40,7 +41,8 @@ std::uint32_t take_u32(const std::byte* from) {
 }
 
 /// Of all that has been said up to the challenge's nonce, by the side called `mark`.
-Mac mac(const Secret& secret, std::string_view mark, const HelloBytes& hello, const ChallengeBytes& challenge) {
+Mac mac(const Secret& secret, std::string_view mark, const HelloBytes& hello,
+        const ChallengeBytes& challenge) {
   Mac result;
   crypto_generichash_state state;
   crypto_generichash_init(&state, secret.data(), secret.size(), result.size());
@@ -57,13 +59,16 @@ void check_preamble(const std::byte* bytes) {
   }
   const auto version = static_cast<int>(bytes[kMagic.size()]);
   if (version != kVersion) {
-    throw Error(Code::invalid_argument, fmt::format("the other side speaks version {} of Hora's protocol, this one version "
-                                               "{}: install the same Hora everywhere", version, kVersion));
+    throw Error(Code::invalid_argument,
+                fmt::format("the other side speaks version {} of Hora's protocol, this one version "
+                            "{}: install the same Hora everywhere",
+                            version, kVersion));
   }
 }
 
-constexpr const char* kOtherSecret = "the other side does not know this job's secret: it belongs to another job; ranks of "
-                                     "one job must be started together by hrun";
+constexpr const char* kOtherSecret =
+    "the other side does not know this job's secret: it belongs to another job; ranks of "
+    "one job must be started together by hrun";
 
 }  // namespace
 
@@ -102,12 +107,14 @@ ChallengeBytes Host::challenge(const HelloBytes& hello) {
 
 Hello Host::check(const ProofBytes& proof) const {
   const Mac expected = mac(secret_, "guest", hello_, challenge_);
-  if (sodium_memcmp(expected.data(), proof.data(), expected.size()) != 0) throw Error(Code::invalid_argument, kOtherSecret);
+  if (sodium_memcmp(expected.data(), proof.data(), expected.size()) != 0)
+    throw Error(Code::invalid_argument, kOtherSecret);
   const auto role = static_cast<int>(hello_[5]);
   const std::uint32_t rank = take_u32(&hello_[8]);
   const std::uint32_t size = take_u32(&hello_[12]);
   if (role >= kRoles || size == 0 || size > (1U << 20) || rank >= size) {
-    throw Error(Code::unavailable, fmt::format("a rank introduces itself as rank {} of {} with role {}", rank, size, role));
+    throw Error(Code::unavailable,
+                fmt::format("a rank introduces itself as rank {} of {} with role {}", rank, size, role));
   }
   return {static_cast<Role>(role), static_cast<int>(rank), static_cast<int>(size)};
 }

@@ -24,12 +24,13 @@ struct Hello {
 // Two ranks that have just connected prove to each other that they know the job's secret, without showing it:
 //
 //   guest -> host   hello      who, what for, and 32 random bytes
-//   host -> guest   challenge  32 random bytes, and a MAC under the secret of everything so far, marked "host"
-//   guest -> host   proof      a MAC under the secret of everything so far, marked "guest"
+//   host -> guest   challenge  32 random bytes, and a MAC under the secret of everything so far, marked
+//   "host" guest -> host   proof      a MAC under the secret of everything so far, marked "guest"
 //
-// Messages have a fixed size; nothing is allocated and no length is believed before the proof. A wrong message gets no
-// answer: the connection is closed. MACs are keyed BLAKE2b (libsodium), compared in constant time. The nonces of both
-// sides are in both MACs, so nothing that was recorded can be played again; the marks keep the sides apart.
+// Messages have a fixed size; nothing is allocated and no length is believed before the proof. A wrong
+// message gets no answer: the connection is closed. MACs are keyed BLAKE2b (libsodium), compared in constant
+// time. The nonces of both sides are in both MACs, so nothing that was recorded can be played again; the
+// marks keep the sides apart.
 
 inline constexpr std::size_t kHelloBytes = 64;
 inline constexpr std::size_t kChallengeBytes = 72;
@@ -57,7 +58,8 @@ class Host {
  public:
   explicit Host(const Secret& secret) : secret_(secret) {}
 
-  /// Throws Error(unavailable) if the bytes are no hello, Error(invalid_argument) if they are of another version.
+  /// Throws Error(unavailable) if the bytes are no hello, Error(invalid_argument) if they are of another
+  /// version.
   ChallengeBytes challenge(const HelloBytes& hello);
   /// Who has connected. Throws Error(invalid_argument) if the guest does not know the secret.
   [[nodiscard]] Hello check(const ProofBytes& proof) const;

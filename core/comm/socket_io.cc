@@ -24,11 +24,13 @@ namespace {
 
 [[noreturn]] void fail(const char* what) {
   const int error = errno;
-  throw Error(Code::unavailable, fmt::format("the connection broke while {}: {}", what, std::strerror(error)));
+  throw Error(Code::unavailable,
+              fmt::format("the connection broke while {}: {}", what, std::strerror(error)));
 }
 
 void await_or_throw(int fd, short events, TimePoint deadline) {
-  if (!await_events(fd, events, deadline)) throw Error(Code::timeout, "the other side did not answer in time");
+  if (!await_events(fd, events, deadline))
+    throw Error(Code::timeout, "the other side did not answer in time");
 }
 
 }  // namespace

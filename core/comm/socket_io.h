@@ -35,8 +35,8 @@ class Descriptor {
 /// Whether `events` (poll's) come true before the deadline.
 bool await_events(int fd, short events, TimePoint deadline);
 
-// Over a stream socket, blocking up to the deadline. They throw Error(timeout) at it, and Error(unavailable) when the
-// other side closes or resets the connection.
+// Over a stream socket, blocking up to the deadline. They throw Error(timeout) at it, and Error(unavailable)
+// when the other side closes or resets the connection.
 void read_exactly(int fd, std::span<std::byte> bytes, TimePoint deadline);
 void write_all(int fd, std::span<const std::byte> bytes, TimePoint deadline);
 

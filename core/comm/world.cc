@@ -17,7 +17,8 @@ std::string describe_ranks(const std::vector<int>& ranks) {
   for (std::size_t first = 0; first < ranks.size();) {
     std::size_t last = first;
     while (last + 1 < ranks.size() && ranks[last + 1] == ranks[last] + 1) ++last;
-    runs.push_back(first == last ? fmt::to_string(ranks[first]) : fmt::format("{}-{}", ranks[first], ranks[last]));
+    runs.push_back(first == last ? fmt::to_string(ranks[first])
+                                 : fmt::format("{}-{}", ranks[first], ranks[last]));
     first = last + 1;
   }
   return fmt::format("ranks {}", fmt::join(runs, ", "));

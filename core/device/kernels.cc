@@ -14,9 +14,9 @@
 #include <limits>
 #include <type_traits>
 
-// Highway compiles this file once for each instruction set and picks one when the program runs. The loops are plain
-// C++ that the compiler turns into vector code for the set at hand (this file is built with -O3); `ivdep` says that no
-// element depends on another one, which is so also when an output is one of the inputs.
+// Highway compiles this file once for each instruction set and picks one when the program runs. The loops are
+// plain C++ that the compiler turns into vector code for the set at hand (this file is built with -O3);
+// `ivdep` says that no element depends on another one, which is so also when an output is one of the inputs.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "core/device/kernels.cc"
 #include <hwy/foreach_target.h>
@@ -118,28 +118,36 @@ using Unsigned = std::make_unsigned_t<decltype(T{} + 0)>;
 struct Sum {
   template <typename T>
   static T of(T a, T b) {
-    if constexpr (!std::is_integral_v<T>) return a + b;
-    else return static_cast<T>(static_cast<Unsigned<T>>(a) + static_cast<Unsigned<T>>(b));
+    if constexpr (!std::is_integral_v<T>)
+      return a + b;
+    else
+      return static_cast<T>(static_cast<Unsigned<T>>(a) + static_cast<Unsigned<T>>(b));
   }
 };
 
 struct Product {
   template <typename T>
   static T of(T a, T b) {
-    if constexpr (!std::is_integral_v<T>) return a * b;
-    else return static_cast<T>(static_cast<Unsigned<T>>(a) * static_cast<Unsigned<T>>(b));
+    if constexpr (!std::is_integral_v<T>)
+      return a * b;
+    else
+      return static_cast<T>(static_cast<Unsigned<T>>(a) * static_cast<Unsigned<T>>(b));
   }
 };
 
 // NaN wins, whichever rank has it.
 struct Min {
   template <typename T>
-  static T of(T a, T b) { return a <= b || a != a ? a : b; }
+  static T of(T a, T b) {
+    return a <= b || a != a ? a : b;
+  }
 };
 
 struct Max {
   template <typename T>
-  static T of(T a, T b) { return a >= b || a != a ? a : b; }
+  static T of(T a, T b) {
+    return a >= b || a != a ? a : b;
+  }
 };
 
 template <typename T>
@@ -156,12 +164,14 @@ T times(T value, double factor) {
 
 template <typename T>
 T divided(T value, int divisor) {
-  if constexpr (std::is_integral_v<T>) return static_cast<T>(static_cast<std::int64_t>(value) / divisor);
-  else return value / static_cast<T>(divisor);
+  if constexpr (std::is_integral_v<T>)
+    return static_cast<T>(static_cast<std::int64_t>(value) / divisor);
+  else
+    return value / static_cast<T>(divisor);
 }
 
-// How many elements are reduced at a time. The sums stay in the first-level cache, and no input is left for so long
-// that the CPU forgets to fetch it ahead: 256 is twice as fast as 1,024 with four inputs in memory.
+// How many elements are reduced at a time. The sums stay in the first-level cache, and no input is left for
+// so long that the CPU forgets to fetch it ahead: 256 is twice as fast as 1,024 with four inputs in memory.
 constexpr std::size_t kBlock = 256;
 
 template <typename Element, typename Op>
@@ -193,7 +203,8 @@ class Loops {
     alignas(64) std::array<Value, kBlock> sums;
     alignas(64) std::array<Value, kBlock> converted;
     for (std::size_t rank = 0; rank < inputs.size(); ++rank) {
-      const Value* values = values_of(static_cast<const Stored*>(inputs[rank]) + begin, converted.data(), length);
+      const Value* values =
+          values_of(static_cast<const Stored*>(inputs[rank]) + begin, converted.data(), length);
       if (rank == 0) {
         std::memcpy(sums.data(), values, length * sizeof(Value));
       } else {
@@ -233,11 +244,14 @@ class Loops {
     }
   }
 
-  void pair_scaled(std::span<const void* const> inputs, std::span<void* const> outputs, std::size_t count) const {
+  void pair_scaled(std::span<const void* const> inputs, std::span<void* const> outputs,
+                   std::size_t count) const {
     const auto postscale = static_cast<Value>(reduction_.postscale);
     const auto divisor = static_cast<Value>(reduction_.divisor);
-    if (std::has_single_bit(static_cast<unsigned>(reduction_.divisor))) {  // then its inverse is exact, and faster
-      pair(inputs, outputs, count, [=, inverse = 1 / divisor](Value value) { return value * postscale * inverse; });
+    if (std::has_single_bit(
+            static_cast<unsigned>(reduction_.divisor))) {  // then its inverse is exact, and faster
+      pair(inputs, outputs, count,
+           [=, inverse = 1 / divisor](Value value) { return value * postscale * inverse; });
     } else {
       pair(inputs, outputs, count, [=](Value value) { return value * postscale / divisor; });
     }
@@ -262,7 +276,8 @@ class Loops {
     }
   }
 
-  static void copy_to(std::span<void* const> outputs, std::size_t begin, const Stored* stored, std::size_t count) {
+  static void copy_to(std::span<void* const> outputs, std::size_t begin, const Stored* stored,
+                      std::size_t count) {
     for (void* output : outputs) {
       std::memcpy(static_cast<Stored*>(output) + begin, stored, count * sizeof(Stored));
     }

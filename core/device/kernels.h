@@ -10,11 +10,11 @@ namespace hora {
 
 /// How p elements become one:
 ///   out = postscale * (op over ranks of (prescale * in)) / divisor
-/// float16 and bfloat16 are computed in float32, float32 in float32, float64 in float64, each with one rounding at
-/// the end; operands are taken in rank order, so the result has the same bits on every path and every CPU.
-/// Integers: sums and products wrap around; a factor other than 1 multiplies in float64, truncates, and keeps to the
-/// dtype's range; `divisor` truncates toward zero. bool: sum and max mean or, product and min mean and.
-/// `op` is never average (that is sum with a divisor). A value.
+/// float16 and bfloat16 are computed in float32, float32 in float32, float64 in float64, each with one
+/// rounding at the end; operands are taken in rank order, so the result has the same bits on every path and
+/// every CPU. Integers: sums and products wrap around; a factor other than 1 multiplies in float64,
+/// truncates, and keeps to the dtype's range; `divisor` truncates toward zero. bool: sum and max mean or,
+/// product and min mean and. `op` is never average (that is sum with a divisor). A value.
 struct Reduction {
   DType dtype = DType::float32;
   ReduceOp op = ReduceOp::sum;
@@ -29,13 +29,13 @@ struct Reduction {
 /// Pure functions; thread-safe.
 namespace kernels {
 
-/// inputs[rank] and outputs[k] point to `count` elements each. Every output gets the same bits. An output may be
-/// one of the inputs, but must not overlap it otherwise. No alignment is needed.
+/// inputs[rank] and outputs[k] point to `count` elements each. Every output gets the same bits. An output may
+/// be one of the inputs, but must not overlap it otherwise. No alignment is needed.
 void reduce(std::span<const void* const> inputs, std::span<void* const> outputs, std::size_t count,
             const Reduction& reduction);
 
-/// to[i] = from[i], between any two of float16, bfloat16, float32 and float64; one rounding (from float64 to 16 bits
-/// two, by way of float32). No alignment is needed; the memory must not overlap.
+/// to[i] = from[i], between any two of float16, bfloat16, float32 and float64; one rounding (from float64 to
+/// 16 bits two, by way of float32). No alignment is needed; the memory must not overlap.
 void cast(void* to, DType to_dtype, const void* from, DType from_dtype, std::size_t count);
 
 /// memcpy whose stores bypass the caches: for bytes that another core reads next. Fences before it returns.

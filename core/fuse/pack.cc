@@ -84,7 +84,8 @@ void Packer::reduce_compressed(std::span<const Piece> pieces, DType dtype, const
     lane_.collective->allreduce({&segment, 1}, reduction);
     used = 0;
     for (std::size_t i = 0; i < lengths.size(); ++i) {
-      auto* to = static_cast<std::byte*>(pieces[first + i].output) + (i == 0 ? first_begin : 0) * size_of(dtype);
+      auto* to =
+          static_cast<std::byte*>(pieces[first + i].output) + (i == 0 ? first_begin : 0) * size_of(dtype);
       lane_.stream->cast(to, dtype, wire + used * each, reduction.dtype, lengths[i]);
       used += lengths[i];
     }

@@ -10,19 +10,20 @@
 
 namespace hora {
 
-/// A tensor's elements as the allreduce sees them: in `dtype` at the owner, in `wire` between the ranks. A value.
+/// A tensor's elements as the allreduce sees them: in `dtype` at the owner, in `wire` between the ranks. A
+/// value.
 struct Piece {
   const void* input = nullptr;
   void* output = nullptr;
   std::size_t count = 0;
 };
 
-/// Reduces pieces over a lane, and converts and gathers them on the way as far as that is needed. Owns one wire
-/// buffer, in the lane's fastest memory, that is made at first use.
+/// Reduces pieces over a lane, and converts and gathers them on the way as far as that is needed. Owns one
+/// wire buffer, in the lane's fastest memory, that is made at first use.
 ///
-/// Without compression a piece is reduced where it lies, unless it is small and outside that memory: then it visits
-/// the wire buffer. With compression every piece does, cast in the same pass, one buffer full at a time; how much
-/// that is depends on nothing but counts, so all ranks cut alike. *Engine only.*
+/// Without compression a piece is reduced where it lies, unless it is small and outside that memory: then it
+/// visits the wire buffer. With compression every piece does, cast in the same pass, one buffer full at a
+/// time; how much that is depends on nothing but counts, so all ranks cut alike. *Engine only.*
 class Packer {
  public:
   /// `threshold`: bytes that travel together at the most, equal on all ranks.

@@ -16,12 +16,13 @@ struct Batch {
   bool operator==(const Batch&) const = default;
 };
 
-/// The bytes that an entry takes in a wire buffer: its elements in the wire dtype, rounded up to whole cache lines.
+/// The bytes that an entry takes in a wire buffer: its elements in the wire dtype, rounded up to whole cache
+/// lines.
 [[nodiscard]] std::size_t wire_bytes(const Request& request);
 
-/// Puts decisions that are ok into batches, the same on every rank. Allreduces of one kind (dtype, wire, reduction,
-/// factors) travel together up to `threshold` bytes, also when others stand between them; everything else alone. A
-/// batch is carried out when its first decision is due. A pure function.
+/// Puts decisions that are ok into batches, the same on every rank. Allreduces of one kind (dtype, wire,
+/// reduction, factors) travel together up to `threshold` bytes, also when others stand between them;
+/// everything else alone. A batch is carried out when its first decision is due. A pure function.
 [[nodiscard]] std::vector<Batch> plan(std::span<const Decision> decisions, std::size_t threshold);
 
 }  // namespace hora

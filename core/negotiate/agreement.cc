@@ -20,7 +20,8 @@ struct Aspect {
 
 bool same_tensor(const Request& a, const Request& b) {
   if (a.dtype != b.dtype || a.shape.size() != b.shape.size()) return false;
-  const std::ptrdiff_t skipped = a.operation == Operation::allgather ? 1 : 0;  // the first dimension may differ
+  const std::ptrdiff_t skipped =
+      a.operation == Operation::allgather ? 1 : 0;  // the first dimension may differ
   return std::equal(a.shape.begin() + skipped, a.shape.end(), b.shape.begin() + skipped);
 }
 
@@ -56,8 +57,8 @@ Decision mismatch(const Aspect& aspect, std::span<const Request* const> requests
   Decision decision;
   decision.request.operation = requests.front()->operation;
   decision.request.name = requests.front()->name;
-  decision.status = {Code::mismatch,
-                     fmt::format("'{}': {} differs between ranks: {}", requests.front()->name, aspect.label, text)};
+  decision.status = {Code::mismatch, fmt::format("'{}': {} differs between ranks: {}", requests.front()->name,
+                                                 aspect.label, text)};
   return decision;
 }
 

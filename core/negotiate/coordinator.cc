@@ -10,7 +10,10 @@
 namespace hora {
 
 Coordinator::Coordinator(int size, std::size_t capacity)
-    : size_(size), schedule_(capacity), heard_(static_cast<std::size_t>(size)), left_(static_cast<std::size_t>(size)) {}
+    : size_(size),
+      schedule_(capacity),
+      heard_(static_cast<std::size_t>(size)),
+      left_(static_cast<std::size_t>(size)) {}
 
 void Coordinator::add(int rank, const Ballot& ballot, TimePoint now) {
   const auto who = static_cast<std::size_t>(rank);
@@ -65,8 +68,8 @@ bool Coordinator::fail_if_left(const std::string& name, const Pending& pending) 
     if (!reason || pending.has_asked(rank)) continue;
     Decision decision;
     decision.request.name = name;
-    decision.status = {Code::aborted, fmt::format("'{}': rank {} has left the job without asking for it{}{}", name,
-                                                  rank, reason->empty() ? "" : ": ", *reason)};
+    decision.status = {Code::aborted, fmt::format("'{}': rank {} has left the job without asking for it{}{}",
+                                                  name, rank, reason->empty() ? "" : ": ", *reason)};
     failed_.push_back(std::move(decision));
     return true;
   }

@@ -13,13 +13,15 @@
 
 namespace hora {
 
-/// Rank 0's memory of who has asked for what. Ballots go in, verdicts come out; it does no I/O and reads no clock.
+/// Rank 0's memory of who has asked for what. Ballots go in, verdicts come out; it does no I/O and reads no
+/// clock.
 ///
-/// A tensor is decided once every rank has asked for it, in the order in which that came true. A tensor that a
-/// leaving rank never asked for fails for those that did. When all have left, the verdict ends the job.
+/// A tensor is decided once every rank has asked for it, in the order in which that came true. A tensor that
+/// a leaving rank never asked for fails for those that did. When all have left, the verdict ends the job.
 ///
-/// A rank may repeat a decision by number. It may also do so when it has not heard yet that the number is forgotten;
-/// so what led to a decision is remembered until every rank has heard the verdict that forgot it. *Engine only.*
+/// A rank may repeat a decision by number. It may also do so when it has not heard yet that the number is
+/// forgotten; so what led to a decision is remembered until every rank has heard the verdict that forgot it.
+/// *Engine only.*
 class Coordinator {
  public:
   explicit Coordinator(int size, std::size_t capacity = 8192);

@@ -50,8 +50,8 @@ Request read_request(Reader& in, int size) {
   return request;
 }
 
-// Numbers in ascending order, as runs: the gap to the first, how many follow one another. A whole step of a model
-// that asks in the usual order is one run of three bytes.
+// Numbers in ascending order, as runs: the gap to the first, how many follow one another. A whole step of a
+// model that asks in the usual order is one run of three bytes.
 void write_runs(Writer& out, const std::vector<DecisionId>& ids) {
   std::vector<std::pair<DecisionId, std::uint64_t>> runs;
   for (const auto id : ids) {
@@ -110,7 +110,8 @@ std::int64_t elements(const std::vector<std::int64_t>& shape, DType dtype) {
     std::int64_t product = 0;
     if (extent < 0 || __builtin_mul_overflow(count, extent, &product) ||
         product > kMostBytes / static_cast<std::int64_t>(size_of(dtype))) {
-      throw Error(Code::invalid_argument, fmt::format("no tensor can have the shape {}", describe(dtype, shape)));
+      throw Error(Code::invalid_argument,
+                  fmt::format("no tensor can have the shape {}", describe(dtype, shape)));
     }
     count = product;
   }
@@ -137,7 +138,8 @@ Ballot decode_ballot(std::span<const std::byte> bytes, int size) {
   Ballot ballot;
   ballot.heard = in.u64();
   ballot.repeats = read_runs(in);
-  for (auto left = in.count(8, "requests"); left > 0; --left) ballot.requests.push_back(read_request(in, size));
+  for (auto left = in.count(8, "requests"); left > 0; --left)
+    ballot.requests.push_back(read_request(in, size));
   ballot.leaving = in.boolean();
   if (ballot.leaving) ballot.reason = in.string(kMostMessageBytes);
   in.finish();
@@ -154,7 +156,8 @@ Bytes encode(const Verdict& verdict) {
     if (full) {
       write(out, item.decision);
     } else {
-      out.i64(static_cast<std::int64_t>(item.repeat - expected));  // one byte where they come in the usual order
+      out.i64(
+          static_cast<std::int64_t>(item.repeat - expected));  // one byte where they come in the usual order
       expected = item.repeat + 1;
     }
   }

@@ -30,8 +30,8 @@ struct Request {
   bool operator==(const Request&) const = default;
 };
 
-/// The number of elements of a shape. Throws Error(invalid_argument) if a dimension is negative, or if that many
-/// elements of `dtype` are more bytes than 2^62.
+/// The number of elements of a shape. Throws Error(invalid_argument) if a dimension is negative, or if that
+/// many elements of `dtype` are more bytes than 2^62.
 [[nodiscard]] std::int64_t elements(const std::vector<std::int64_t>& shape, DType dtype);
 
 /// "float32[64,3,7,7]"
@@ -61,7 +61,8 @@ struct Ballot {
   bool operator==(const Ballot&) const = default;
 };
 
-/// The decisions that travel together from rank 0, in the order in which every rank carries them out. A value.
+/// The decisions that travel together from rank 0, in the order in which every rank carries them out. A
+/// value.
 struct Verdict {
   struct Item {
     DecisionId repeat = 0;  ///< when `decision` has no name: the decision of that number, once more

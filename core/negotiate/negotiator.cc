@@ -95,8 +95,8 @@ Negotiator::Heard Negotiator::apply(const Verdict& verdict) {
     const auto asked = asked_.extract(item.decision.request.name);
     if (!item.decision.status.ok()) continue;
     if (asked.empty()) {
-      throw Error(Code::internal, fmt::format("bad verdict: this rank has not asked for '{}'",
-                                              item.decision.request.name));
+      throw Error(Code::internal,
+                  fmt::format("bad verdict: this rank has not asked for '{}'", item.decision.request.name));
     }
     const auto [id, forgotten] = schedule_.learn(item.decision);
     asked_before_.erase(forgotten);

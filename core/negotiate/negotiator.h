@@ -10,8 +10,8 @@
 
 namespace hora {
 
-/// One rank's seat at the negotiation: turns its requests into ballots, and verdicts into decisions. Rank 0's seat
-/// also holds the coordinator. Refers to the control, which must outlive it. *Engine only.*
+/// One rank's seat at the negotiation: turns its requests into ballots, and verdicts into decisions. Rank 0's
+/// seat also holds the coordinator. Refers to the control, which must outlive it. *Engine only.*
 class Negotiator {
  public:
   explicit Negotiator(Control& control, std::size_t capacity = 8192);
@@ -26,9 +26,9 @@ class Negotiator {
     std::vector<Decision> decisions;  ///< to be carried out in this order
     bool end = false;                 ///< every rank has left; nothing will be heard any more
   };
-  /// Waits for news: nothing at the deadline or after Control::wake. Decisions of one verdict come together, the same
-  /// on every rank. Throws Error with the loss's status when a rank is lost, and Error(internal) for letters that no
-  /// rank would send.
+  /// Waits for news: nothing at the deadline or after Control::wake. Decisions of one verdict come together,
+  /// the same on every rank. Throws Error with the loss's status when a rank is lost, and Error(internal) for
+  /// letters that no rank would send.
   Heard hear(TimePoint now, TimePoint deadline);
 
   /// Rank 0's memory, for those who watch it; nullptr on the others.
@@ -43,9 +43,9 @@ class Negotiator {
   Schedule schedule_;
   std::optional<Coordinator> coordinator_;
   std::uint64_t heard_ = 0;
-  std::unordered_map<std::string, Request> asked_;       // under way, by name
+  std::unordered_map<std::string, Request> asked_;        // under way, by name
   std::unordered_map<DecisionId, Request> asked_before_;  // what this rank asked that led to a decision
-  bool undecided_ = false;                               // coordinator: ballots have come since the last verdict
+  bool undecided_ = false;  // coordinator: ballots have come since the last verdict
 };
 
 }  // namespace hora

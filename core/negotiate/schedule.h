@@ -11,9 +11,10 @@ namespace hora {
 
 /// What has been decided before, so that a repeated step needs numbers and not names.
 ///
-/// Every rank feeds its schedule with the same verdicts in the same order, so all schedules are equal: the same
-/// decision has the same number on every rank, and the same ones are forgotten. A number is never given twice. One
-/// decision a name is kept, and `capacity` in all; the one not used for longest goes first. *Engine only.*
+/// Every rank feeds its schedule with the same verdicts in the same order, so all schedules are equal: the
+/// same decision has the same number on every rank, and the same ones are forgotten. A number is never given
+/// twice. One decision a name is kept, and `capacity` in all; the one not used for longest goes first.
+/// *Engine only.*
 class Schedule {
  public:
   explicit Schedule(std::size_t capacity = 8192) : capacity_(capacity) {}
@@ -22,7 +23,8 @@ class Schedule {
     DecisionId id = 0;
     DecisionId forgotten = 0;  ///< 0: none
   };
-  /// Gives a decision (that is ok) its number. The name's former decision is forgotten, else perhaps the oldest one.
+  /// Gives a decision (that is ok) its number. The name's former decision is forgotten, else perhaps the
+  /// oldest one.
   Learned learn(const Decision& decision);
   /// The decision of this number, which becomes the one used last; nullptr if forgotten or never given.
   const Decision* use(DecisionId id);

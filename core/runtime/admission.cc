@@ -40,10 +40,12 @@ class Admission {
   }
 
   void name() const {
-    if (entry_.name.empty()) throw Error(Code::invalid_argument, "a tensor needs a name, the same on all ranks");
+    if (entry_.name.empty())
+      throw Error(Code::invalid_argument, "a tensor needs a name, the same on all ranks");
     if (entry_.name.size() > kMostNameBytes) {
-      throw Error(Code::invalid_argument, fmt::format("'{}...': a name has at most {} bytes, not {}",
-                                                      entry_.name.substr(0, 64), kMostNameBytes, entry_.name.size()));
+      throw Error(Code::invalid_argument,
+                  fmt::format("'{}...': a name has at most {} bytes, not {}", entry_.name.substr(0, 64),
+                              kMostNameBytes, entry_.name.size()));
     }
   }
 
@@ -90,7 +92,8 @@ class Admission {
   }
 
   void allgather() const {
-    if (entry_.shape.empty()) refuse("a scalar has no first dimension to gather along; make it a tensor of 1 element");
+    if (entry_.shape.empty())
+      refuse("a scalar has no first dimension to gather along; make it a tensor of 1 element");
     if (!entry_.allocate) refuse("an allgather needs `allocate`, which makes the output");
     memory(entry_.input, "input");
   }

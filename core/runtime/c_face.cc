@@ -46,7 +46,8 @@ int guarded(const std::function<void()>& action) {
 
 std::shared_ptr<hora::Runtime> current() {
   const std::lock_guard lock(face().mutex);
-  if (!face().runtime) throw hora::Error(hora::Code::invalid_argument, "Hora is not initialised: call hora_init() first");
+  if (!face().runtime)
+    throw hora::Error(hora::Code::invalid_argument, "Hora is not initialised: call hora_init() first");
   return face().runtime;
 }
 
@@ -55,10 +56,11 @@ int ask(int (hora::Runtime::*question)() const) {
   return face().runtime ? ((*face().runtime).*question)() : -1;
 }
 
-hora::Entry entry_of(hora::Operation operation, const char* name, const void* input, void* output, const int64_t* shape,
-                     int dimensions, int dtype) {
+hora::Entry entry_of(hora::Operation operation, const char* name, const void* input, void* output,
+                     const int64_t* shape, int dimensions, int dtype) {
   if (dtype < 0 || dtype >= hora::kDTypes || dimensions < 0) {
-    throw hora::Error(hora::Code::invalid_argument, "there is no such dtype, or the number of dimensions is negative");
+    throw hora::Error(hora::Code::invalid_argument,
+                      "there is no such dtype, or the number of dimensions is negative");
   }
   hora::Entry entry;
   entry.operation = operation;
@@ -135,12 +137,13 @@ int hora_broadcast(const char* name, const void* input, void* output, const int6
   });
 }
 
-int hora_allgather(const char* name, const void* input, const int64_t* shape, int dimensions, enum hora_dtype dtype,
-                   hora_handle** handle) {
+int hora_allgather(const char* name, const void* input, const int64_t* shape, int dimensions,
+                   enum hora_dtype dtype, hora_handle** handle) {
   return guarded([&] {
     auto entry = entry_of(hora::Operation::allgather, name, input, nullptr, shape, dimensions, dtype);
     const auto output = std::make_shared<std::shared_ptr<std::byte>>();
-    entry.allocate = [output, each = hora::size_of(entry.dtype)](const std::vector<std::int64_t>& whole) -> void* {
+    entry.allocate = [output,
+                      each = hora::size_of(entry.dtype)](const std::vector<std::int64_t>& whole) -> void* {
       std::size_t bytes = each;
       for (const auto extent : whole) bytes *= static_cast<std::size_t>(extent);
       *output = {static_cast<std::byte*>(std::malloc(bytes + 1)), std::free};

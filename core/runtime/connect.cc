@@ -32,8 +32,9 @@ std::unique_ptr<Collective> connect_collective(const Config& config, Control& co
     auto collective = connect_shm(control, config, deadline);
     if (collective) return collective;
     if (config.cpu_operations == "shm") {
-      throw Error(Code::unavailable, "HORA_CPU_OPERATIONS=shm, but not all ranks can share memory: they run on several "
-                                     "hosts or in several containers; use auto or tcp");
+      throw Error(Code::unavailable,
+                  "HORA_CPU_OPERATIONS=shm, but not all ranks can share memory: they run on several "
+                  "hosts or in several containers; use auto or tcp");
     }
   }
   return connect_tcp(control, config, deadline);

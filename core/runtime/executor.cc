@@ -20,7 +20,8 @@ void Executor::carry_out(std::span<const Decision> decisions, const Batch& batch
     const Decision& decision = decisions[i];
     auto loan = table_.take(decision.request.name);
     if (!loan) {
-      throw Error(Code::internal, fmt::format("'{}' was decided, but this rank does not have it", decision.request.name));
+      throw Error(Code::internal,
+                  fmt::format("'{}' was decided, but this rank does not have it", decision.request.name));
     }
     items.push_back({&decision, *std::move(loan), {{}, decision.request.shape, decision.contributed}});
   }
@@ -28,8 +29,8 @@ void Executor::carry_out(std::span<const Decision> decisions, const Batch& batch
     move(items);
   } catch (const Error& error) {
     for (auto& item : items) {
-      item.result.status = {error.code(), fmt::format("{} ('{}' holds undefined values)", error.what(),
-                                                      item.loan.entry.name)};
+      item.result.status = {
+          error.code(), fmt::format("{} ('{}' holds undefined values)", error.what(), item.loan.entry.name)};
       give_back(std::move(item), decided, started);
     }
     throw;
@@ -76,7 +77,8 @@ void Executor::broadcast(Item& item) {
   const std::size_t bytes = count(request.shape, request.dtype) * size_of(request.dtype);
   if (bytes == 0) return;
   const Entry& entry = item.loan.entry;
-  if (rank_ == request.root && entry.output != entry.input) lane_.stream->copy(entry.output, entry.input, bytes);
+  if (rank_ == request.root && entry.output != entry.input)
+    lane_.stream->copy(entry.output, entry.input, bytes);
   lane_.collective->broadcast(entry.output, bytes, request.root);
 }
 

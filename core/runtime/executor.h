@@ -11,12 +11,18 @@
 
 namespace hora {
 
-/// Carries out batches: takes their tensors from the table, moves them over the lane, and gives them back. If moving
-/// fails, the tensors get the error, and it is thrown on: the run is over. *Engine only.*
+/// Carries out batches: takes their tensors from the table, moves them over the lane, and gives them back. If
+/// moving fails, the tensors get the error, and it is thrown on: the run is over. *Engine only.*
 class Executor {
  public:
-  Executor(Lane& lane, TensorTable& table, Recorder& recorder, int rank, int size, std::size_t fusion_threshold)
-      : lane_(lane), table_(table), recorder_(recorder), rank_(rank), size_(size), packer_(lane, fusion_threshold) {}
+  Executor(Lane& lane, TensorTable& table, Recorder& recorder, int rank, int size,
+           std::size_t fusion_threshold)
+      : lane_(lane),
+        table_(table),
+        recorder_(recorder),
+        rank_(rank),
+        size_(size),
+        packer_(lane, fusion_threshold) {}
 
   /// `decided`: when the decisions were heard.
   void carry_out(std::span<const Decision> decisions, const Batch& batch, TimePoint decided);

@@ -14,10 +14,12 @@ Loop::Loop(World& world, const Config& config, TensorTable& table)
       config_(config),
       table_(table),
       negotiator_(*world.control),
-      executor_(world.lane, table, recorder_, world.control->rank(), world.control->size(), config.fusion_threshold),
+      executor_(world.lane, table, recorder_, world.control->rank(), world.control->size(),
+                config.fusion_threshold),
       stalls_(config.stall_warning_time, world.members) {
   // A rank may die while the engine waits for it inside a collective: only another thread can end that.
-  world.control->on_loss([collective = world.lane.collective.get()](const Status& why) { collective->abort(why); });
+  world.control->on_loss(
+      [collective = world.lane.collective.get()](const Status& why) { collective->abort(why); });
 }
 
 Loop::~Loop() { world_.control->on_loss({}); }
@@ -65,7 +67,8 @@ void Loop::carry_out(const std::vector<Decision>& decisions) {
   for (const auto& decision : decisions) {
     if (!decision.status.ok()) executor_.refuse(decision, decided);
   }
-  for (const auto& batch : plan(decisions, config_.fusion_threshold)) executor_.carry_out(decisions, batch, decided);
+  for (const auto& batch : plan(decisions, config_.fusion_threshold))
+    executor_.carry_out(decisions, batch, decided);
 }
 
 TimePoint Loop::watch_stalls(TimePoint now) {
@@ -91,15 +94,22 @@ void Loop::end() {
 
 void Loop::dump(const Status& why, const std::vector<Loan>& pending) {
   const int rank = world_.control->rank();
-  Dump dump{world_.job, world_.members[static_cast<std::size_t>(rank)], world_.control->size(), why,
-            recorder_.records(), {}, Clock::now()};
+  Dump dump{world_.job,
+            world_.members[static_cast<std::size_t>(rank)],
+            world_.control->size(),
+            why,
+            recorder_.records(),
+            {},
+            Clock::now()};
   for (const auto& loan : pending) {
     const Entry& entry = loan.entry;
-    dump.pending.push_back({entry.name, entry.operation, entry.dtype, entry.shape, loan.submitted, {}, {}, {}, {}});
+    dump.pending.push_back(
+        {entry.name, entry.operation, entry.dtype, entry.shape, loan.submitted, {}, {}, {}, {}});
   }
-  const auto directory = config_.dump_directory.empty()
-                             ? fmt::format("{}/hora-{}", std::filesystem::temp_directory_path().string(), world_.job)
-                             : config_.dump_directory;
+  const auto directory =
+      config_.dump_directory.empty()
+          ? fmt::format("{}/hora-{}", std::filesystem::temp_directory_path().string(), world_.job)
+          : config_.dump_directory;
   try {
     const std::string path = write_dump(dump, directory);
     log(LogLevel::error, fmt::format("{}; the last operations of this rank are in {}", why.message, path));

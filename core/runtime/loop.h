@@ -12,8 +12,8 @@
 
 namespace hora {
 
-/// The engine: one turn after another, each asks, hears, and carries out. Refers to the world, the config and the
-/// table, which must outlive it. *Engine only*, except `leave`.
+/// The engine: one turn after another, each asks, hears, and carries out. Refers to the world, the config and
+/// the table, which must outlive it. *Engine only*, except `leave`.
 class Loop {
  public:
   Loop(World& world, const Config& config, TensorTable& table);
@@ -21,9 +21,11 @@ class Loop {
   Loop(const Loop&) = delete;
   Loop& operator=(const Loop&) = delete;
 
-  /// Turns until the job ends on all ranks, or fails; then closes the table and gives all tensors back. Call once.
+  /// Turns until the job ends on all ranks, or fails; then closes the table and gives all tensors back. Call
+  /// once.
   void run() noexcept;
-  /// Makes this rank ask for nothing more; `run` returns when all ranks have left. Thread-safe; the first call counts.
+  /// Makes this rank ask for nothing more; `run` returns when all ranks have left. Thread-safe; the first
+  /// call counts.
   void leave(const std::string& reason);
 
  private:

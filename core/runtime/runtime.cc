@@ -23,10 +23,14 @@ LogLevel level_named(const std::string& name) {
 
 }  // namespace
 
-/// In the order in which each needs those above it; the thread is last, so that everything it uses outlives it.
+/// In the order in which each needs those above it; the thread is last, so that everything it uses outlives
+/// it.
 struct Runtime::Parts {
   Parts(World connected, const Config& settings)
-      : config(settings), world(std::move(connected)), loop(world, config, table), thread([this] { loop.run(); }) {}
+      : config(settings),
+        world(std::move(connected)),
+        loop(world, config, table),
+        thread([this] { loop.run(); }) {}
   Parts(const Parts&) = delete;
   Parts& operator=(const Parts&) = delete;
   ~Parts() {
@@ -35,8 +39,10 @@ struct Runtime::Parts {
 
   void check_process() const {
     if (::getpid() == owner) return;
-    throw Error(Code::unavailable, fmt::format("this process (pid {}) was forked from the rank (pid {}) and is none: "
-                                               "only the rank itself can use Hora", ::getpid(), owner));
+    throw Error(Code::unavailable,
+                fmt::format("this process (pid {}) was forked from the rank (pid {}) and is none: "
+                            "only the rank itself can use Hora",
+                            ::getpid(), owner));
   }
 
   Config config;
@@ -55,7 +61,8 @@ Runtime::Runtime(const Config& config) {
   parts_ = std::make_unique<Parts>(std::move(world), agreed);
 }
 
-Runtime::Runtime(World world, const Config& config) : parts_(std::make_unique<Parts>(std::move(world), config)) {}
+Runtime::Runtime(World world, const Config& config)
+    : parts_(std::make_unique<Parts>(std::move(world), config)) {}
 
 Runtime::Runtime(Runtime&&) noexcept = default;
 Runtime& Runtime::operator=(Runtime&& other) noexcept {
@@ -67,7 +74,8 @@ Runtime& Runtime::operator=(Runtime&& other) noexcept {
 Runtime::~Runtime() {
   if (!parts_) return;
   if (::getpid() != parts_->owner) {
-    static_cast<void>(parts_.release());  // a forked child's copy: its thread does not exist, its sockets are not its own
+    static_cast<void>(
+        parts_.release());  // a forked child's copy: its thread does not exist, its sockets are not its own
     return;
   }
   shutdown(std::uncaught_exceptions() > 0 ? "an exception ended it" : "");

@@ -13,8 +13,9 @@ Handle TensorTable::put(Entry entry, Request request, TimePoint now) {
   if (closed_) throw Error(*closed_);
   const auto [place, fresh] = loans_.try_emplace(request.name);
   if (!fresh) {
-    throw Error(Code::invalid_argument,
-                fmt::format("'{}' is under way already: wait for it, or give this one another name", request.name));
+    throw Error(
+        Code::invalid_argument,
+        fmt::format("'{}' is under way already: wait for it, or give this one another name", request.name));
   }
   place->second = {std::move(entry), state, now};
   requests_.push_back(std::move(request));

@@ -33,15 +33,16 @@ double seconds_before(TimePoint instant, TimePoint now) {
 }
 
 std::string what(const Record& record, TimePoint now) {
-  return fmt::format(R"("name":{},"operation":"{}","dtype":"{}","shape":[{}],"submitted":{:.6f})", quoted(record.name),
-                     name(record.operation), name(record.dtype), fmt::join(record.shape, ","),
-                     seconds_before(record.submitted, now));
+  return fmt::format(R"("name":{},"operation":"{}","dtype":"{}","shape":[{}],"submitted":{:.6f})",
+                     quoted(record.name), name(record.operation), name(record.dtype),
+                     fmt::join(record.shape, ","), seconds_before(record.submitted, now));
 }
 
 std::string finished(const Record& record, TimePoint now) {
-  return fmt::format(R"({{{},"decided":{:.6f},"started":{:.6f},"finished":{:.6f},"status":"{}"}})", what(record, now),
-                     seconds_before(record.decided, now), seconds_before(record.started, now),
-                     seconds_before(record.finished, now), name(record.code));
+  return fmt::format(R"({{{},"decided":{:.6f},"started":{:.6f},"finished":{:.6f},"status":"{}"}})",
+                     what(record, now), seconds_before(record.decided, now),
+                     seconds_before(record.started, now), seconds_before(record.finished, now),
+                     name(record.code));
 }
 
 }  // namespace
@@ -69,8 +70,8 @@ std::string to_json(const Dump& dump) {
   return fmt::format(
       "{{\"job\":{},\"rank\":{},\"size\":{},\"pid\":{},\"host\":{},\n\"status\":\"{}\",\"message\":{},\n"
       "\"pending\":[\n{}],\n\"finished\":[\n{}]}}\n",
-      quoted(dump.job), dump.member.rank, dump.size, dump.member.pid, quoted(dump.member.host), name(dump.why.code),
-      quoted(dump.why.message), fmt::join(pending, ",\n"), fmt::join(records, ",\n"));
+      quoted(dump.job), dump.member.rank, dump.size, dump.member.pid, quoted(dump.member.host),
+      name(dump.why.code), quoted(dump.why.message), fmt::join(pending, ",\n"), fmt::join(records, ",\n"));
 }
 
 std::string write_dump(const Dump& dump, const std::string& directory) {

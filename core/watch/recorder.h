@@ -17,8 +17,8 @@ struct Record {
   DType dtype = DType::float32;
   std::vector<std::int64_t> shape;
   TimePoint submitted;
-  TimePoint decided;   ///< all ranks have asked for it
-  TimePoint started;   ///< its batch begins to move
+  TimePoint decided;  ///< all ranks have asked for it
+  TimePoint started;  ///< its batch begins to move
   TimePoint finished;
   Code code = Code::ok;
 };
@@ -45,15 +45,16 @@ struct Dump {
   int size = 1;
   Status why;
   std::vector<Record> records;  ///< finished operations, the oldest first
-  std::vector<Record> pending;  ///< submitted and not finished; only name, operation, dtype, shape, submitted count
+  std::vector<Record>
+      pending;  ///< submitted and not finished; only name, operation, dtype, shape, submitted count
   TimePoint now;
 };
 
 /// The dump as one JSON object; instants are seconds before the failure.
 [[nodiscard]] std::string to_json(const Dump& dump);
 
-/// Writes `<directory>/rank<k>.json`, making the directory if needed (mode 0700), and returns the path. Throws
-/// Error(unavailable) with the path and the system's reason.
+/// Writes `<directory>/rank<k>.json`, making the directory if needed (mode 0700), and returns the path.
+/// Throws Error(unavailable) with the path and the system's reason.
 std::string write_dump(const Dump& dump, const std::string& directory);
 
 }  // namespace hora

@@ -9,8 +9,8 @@
 
 namespace hora {
 
-/// Decides when a tensor that some ranks wait for is worth a warning: after `patience`, and again each time that
-/// passes. Told what waits; says what to print. *Engine only*, on rank 0.
+/// Decides when a tensor that some ranks wait for is worth a warning: after `patience`, and again each time
+/// that passes. Told what waits; says what to print. *Engine only*, on rank 0.
 class Stalls {
  public:
   /// `patience` of zero: never warns.

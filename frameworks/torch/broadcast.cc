@@ -8,7 +8,8 @@ namespace hora {
 void broadcast_parameters(Runtime& hora, const NamedTensors& tensors, int root) {
   const torch::NoGradGuard no_grad;
   std::vector<TensorHandle> handles;
-  std::vector<std::pair<torch::Tensor, torch::Tensor>> copies;  // of what is not contiguous: the tensor, its copy
+  std::vector<std::pair<torch::Tensor, torch::Tensor>>
+      copies;  // of what is not contiguous: the tensor, its copy
   for (const auto& item : tensors) {
     torch::Tensor tensor = item.value().detach();
     if (!tensor.is_contiguous()) {
@@ -39,7 +40,8 @@ void broadcast_optimizer_state(Runtime& hora, torch::optim::Optimizer& optimizer
   torch::Tensor length = torch::tensor(static_cast<std::int64_t>(bytes.size()));
   broadcast_(hora, length, root, "optimizer_state.length");
   bytes.resize(static_cast<std::size_t>(length.item<std::int64_t>()));
-  torch::Tensor content = torch::from_blob(bytes.data(), {static_cast<std::int64_t>(bytes.size())}, torch::kUInt8);
+  torch::Tensor content =
+      torch::from_blob(bytes.data(), {static_cast<std::int64_t>(bytes.size())}, torch::kUInt8);
   broadcast_(hora, content, root, "optimizer_state.bytes");
   if (hora.rank() == root) return;
   std::istringstream stream(bytes);

@@ -41,7 +41,8 @@ std::vector<Slot> make_slots(const torch::optim::Optimizer& optimizer, const Nam
   std::map<const void*, std::string> names;
   for (const auto& item : parameters) {
     const auto [place, fresh] = names.emplace(item.value().unsafeGetTensorImpl(), item.key());
-    if (!fresh) refuse(fmt::format("'{}' and '{}' are one parameter; name it once", place->second, item.key()));
+    if (!fresh)
+      refuse(fmt::format("'{}' and '{}' are one parameter; name it once", place->second, item.key()));
   }
   std::vector<Slot> slots;
   for (std::size_t group = 0; group < optimizer.param_groups().size(); ++group) {
@@ -50,7 +51,8 @@ std::vector<Slot> make_slots(const torch::optim::Optimizer& optimizer, const Nam
       if (!params[i].requires_grad()) continue;
       const auto name = names.find(params[i].unsafeGetTensorImpl());
       if (name == names.end()) {
-        refuse(fmt::format("parameter {} of group {} has no name; pass all of model->named_parameters()", i, group));
+        refuse(fmt::format("parameter {} of group {} has no name; pass all of model->named_parameters()", i,
+                           group));
       }
       check_lendable(params[i], name->second);
       slots.push_back({name->second, params[i], {}, {}, false, 0});
@@ -66,18 +68,23 @@ std::string default_name() {
 
 }  // namespace
 
-/// A round is what lies between two steps. In it every slot is settled once: hooks submit gradients as they come, and
-/// `synchronize` submits the rest and waits. A gradient that is settled and then added to again (accumulation without
-/// no_sync, or no zero_grad) holds what all ranks share plus what is this rank's own; reducing it again gives the right
-/// mean, and the right sum if the shared part is divided by the number of ranks before.
+/// A round is what lies between two steps. In it every slot is settled once: hooks submit gradients as they
+/// come, and `synchronize` submits the rest and waits. A gradient that is settled and then added to again
+/// (accumulation without no_sync, or no zero_grad) holds what all ranks share plus what is this rank's own;
+/// reducing it again gives the right mean, and the right sum if the shared part is divided by the number of
+/// ranks before.
 ///
-/// Locking: autograd's threads call `before` and `after`, the user's thread the rest; `mutex` guards the slots. Waiting
-/// for a reduction under it is safe: Hora's thread never takes it.
+/// Locking: autograd's threads call `before` and `after`, the user's thread the rest; `mutex` guards the
+/// slots. Waiting for a reduction under it is safe: Hora's thread never takes it.
 struct DistributedOptimizer::Parts {
   Parts(Runtime& runtime, std::unique_ptr<torch::optim::Optimizer> wrapped, const NamedTensors& parameters,
         DistributedOptions chosen)
-      : hora(runtime), optimizer(std::move(wrapped)), options(std::move(chosen)), slots(make_slots(*optimizer, parameters)) {
-    if (options.op != ReduceOp::average && options.op != ReduceOp::sum) refuse("gradients are averaged or summed");
+      : hora(runtime),
+        optimizer(std::move(wrapped)),
+        options(std::move(chosen)),
+        slots(make_slots(*optimizer, parameters)) {
+    if (options.op != ReduceOp::average && options.op != ReduceOp::sum)
+      refuse("gradients are averaged or summed");
     if (options.name.empty()) options.name = default_name();
     std::vector<torch::Tensor> tensors;
     for (const auto& slot : slots) tensors.push_back(slot.parameter);
@@ -98,9 +105,10 @@ struct DistributedOptimizer::Parts {
   Parts& operator=(const Parts&) = delete;
 
   void install_hooks(Slot& slot) {
-    slot.hook = slot.parameter.register_hook([this, &slot](const torch::Tensor& /*gradient*/) { before(slot); });
-    torch::autograd::impl::set_post_acc_grad_hooks(slot.parameter,
-                                                   std::make_unique<AfterGradient>([this, &slot] { after(slot); }));
+    slot.hook =
+        slot.parameter.register_hook([this, &slot](const torch::Tensor& /*gradient*/) { before(slot); });
+    torch::autograd::impl::set_post_acc_grad_hooks(
+        slot.parameter, std::make_unique<AfterGradient>([this, &slot] { after(slot); }));
   }
 
   /// backward() is about to add to this gradient.

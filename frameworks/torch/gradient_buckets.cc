@@ -23,10 +23,11 @@ std::vector<torch::Tensor> make_gradient_places(Runtime& hora, const std::vector
   for (const auto& parameter : parameters) {
     const auto& block = blocks[parameter.scalar_type()];
     std::size_t& begin = used[parameter.scalar_type()];
-    const auto strides = parameter.is_non_overlapping_and_dense() ? parameter.strides().vec()
-                                                                  : torch::empty_like(parameter.detach()).strides().vec();
-    places.push_back(torch::from_blob(block.get() + begin, parameter.sizes(), strides, [block](void*) {},
-                                      parameter.detach().options()));
+    const auto strides = parameter.is_non_overlapping_and_dense()
+                             ? parameter.strides().vec()
+                             : torch::empty_like(parameter.detach()).strides().vec();
+    places.push_back(torch::from_blob(
+        block.get() + begin, parameter.sizes(), strides, [block](void*) {}, parameter.detach().options()));
     begin += whole_lines(parameter.nbytes());
   }
   return places;

@@ -27,8 +27,10 @@ DType dtype_of(const torch::Tensor& tensor, const std::string& name) {
     case torch::kFloat64: return DType::float64;
     case torch::kBool: return DType::boolean;
     default:
-      refuse(name, fmt::format("elements of type {} cannot be sent; convert the tensor to float32, float64, float16, "
-                               "bfloat16, bool or an integer type", torch::toString(tensor.scalar_type())));
+      refuse(name, fmt::format(
+                       "elements of type {} cannot be sent; convert the tensor to float32, float64, float16, "
+                       "bfloat16, bool or an integer type",
+                       torch::toString(tensor.scalar_type())));
   }
 }
 
@@ -39,14 +41,17 @@ DType wire_of(Compression compression) {
 
 void check_lendable(const torch::Tensor& tensor, const std::string& name) {
   if (!tensor.defined()) refuse(name, "the tensor is undefined");
-  if (tensor.layout() != torch::kStrided) refuse(name, "sparse tensors cannot be sent; make it dense with .to_dense()");
+  if (tensor.layout() != torch::kStrided)
+    refuse(name, "sparse tensors cannot be sent; make it dense with .to_dense()");
   if (!tensor.device().is_cpu()) {
-    refuse(name, fmt::format("the tensor is on {}; this version takes tensors on the CPU: use .cpu()", tensor.device().str()));
+    refuse(name, fmt::format("the tensor is on {}; this version takes tensors on the CPU: use .cpu()",
+                             tensor.device().str()));
   }
   static_cast<void>(dtype_of(tensor, name));
 }
 
-Entry lend(const torch::Tensor& tensor, const torch::Tensor& output, Operation operation, const std::string& name) {
+Entry lend(const torch::Tensor& tensor, const torch::Tensor& output, Operation operation,
+           const std::string& name) {
   check_lendable(tensor, name);
   if (!tensor.is_contiguous()) refuse(name, "the tensor is not contiguous; use .contiguous()");
   Entry entry;
@@ -62,7 +67,8 @@ Entry lend(const torch::Tensor& tensor, const torch::Tensor& output, Operation o
 
 std::string name_or_number(const char* operation, const std::string& name) {
   static std::atomic<std::uint64_t> number = 0;
-  return name.empty() ? fmt::format("{}.noname.{}", operation, ++number) : fmt::format("{}.{}", operation, name);
+  return name.empty() ? fmt::format("{}.noname.{}", operation, ++number)
+                      : fmt::format("{}.{}", operation, name);
 }
 
 }  // namespace hora

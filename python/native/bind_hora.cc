@@ -19,11 +19,12 @@ struct Memory {
   std::size_t bytes = 0;
 };
 
-/// An operation under way, and the output that it allocated, if it is an allgather. Python never runs on Hora's thread:
-/// the engine only sets native state, and Python waits for it without the interpreter lock.
+/// An operation under way, and the output that it allocated, if it is an allgather. Python never runs on
+/// Hora's thread: the engine only sets native state, and Python waits for it without the interpreter lock.
 class Operating {
  public:
-  Operating(Handle handle, std::shared_ptr<Memory> output) : handle_(std::move(handle)), output_(std::move(output)) {}
+  Operating(Handle handle, std::shared_ptr<Memory> output)
+      : handle_(std::move(handle)), output_(std::move(output)) {}
 
   [[nodiscard]] bool poll() const { return handle_.poll(); }
 
@@ -53,8 +54,8 @@ Memory allocate(Runtime& hora, std::size_t bytes) {
 }
 
 Operating submit(Runtime& hora, Operation operation, const std::string& name, DType dtype,
-                 const std::vector<std::int64_t>& shape, std::uintptr_t input, std::uintptr_t output, ReduceOp op,
-                 double prescale, double postscale, DType wire, int root, bool absent) {
+                 const std::vector<std::int64_t>& shape, std::uintptr_t input, std::uintptr_t output,
+                 ReduceOp op, double prescale, double postscale, DType wire, int root, bool absent) {
   Entry entry;
   entry.operation = operation;
   entry.name = name;
@@ -103,17 +104,22 @@ void bind_hora(py::module_& module) {
   });
 
   py::enum_<Operation> operations(module, "Operation");
-  for (int i = 0; i < kOperations; ++i) operations.value(std::string(name(static_cast<Operation>(i))).c_str(), static_cast<Operation>(i));
+  for (int i = 0; i < kOperations; ++i)
+    operations.value(std::string(name(static_cast<Operation>(i))).c_str(), static_cast<Operation>(i));
   py::enum_<DType> dtypes(module, "DType");
-  for (int i = 0; i < kDTypes; ++i) dtypes.value(std::string(name(static_cast<DType>(i))).c_str(), static_cast<DType>(i));
+  for (int i = 0; i < kDTypes; ++i)
+    dtypes.value(std::string(name(static_cast<DType>(i))).c_str(), static_cast<DType>(i));
   py::enum_<ReduceOp> ops(module, "ReduceOp");
-  for (int i = 0; i < kReduceOps; ++i) ops.value(std::string(name(static_cast<ReduceOp>(i))).c_str(), static_cast<ReduceOp>(i));
+  for (int i = 0; i < kReduceOps; ++i)
+    ops.value(std::string(name(static_cast<ReduceOp>(i))).c_str(), static_cast<ReduceOp>(i));
 
   py::class_<Memory>(module, "Memory", py::buffer_protocol())
       .def_buffer([](Memory& memory) {
-        return py::buffer_info(memory.data.get(), 1, py::format_descriptor<unsigned char>::format(), 1, {memory.bytes}, {1});
+        return py::buffer_info(memory.data.get(), 1, py::format_descriptor<unsigned char>::format(), 1,
+                               {memory.bytes}, {1});
       })
-      .def_property_readonly("address", [](const Memory& memory) { return reinterpret_cast<std::uintptr_t>(memory.data.get()); })
+      .def_property_readonly(
+          "address", [](const Memory& memory) { return reinterpret_cast<std::uintptr_t>(memory.data.get()); })
       .def("__len__", [](const Memory& memory) { return memory.bytes; });
 
   py::class_<Operating>(module, "Handle").def("poll", &Operating::poll).def("wait", &Operating::wait);
@@ -131,8 +137,9 @@ void bind_hora(py::module_& module) {
       .def_property_readonly("cross_size", &Runtime::cross_size)
       .def("allocate", &allocate, py::arg("bytes"))
       .def("submit", &submit, py::arg("operation"), py::arg("name"), py::arg("dtype"), py::arg("shape"),
-           py::arg("input") = 0, py::arg("output") = 0, py::arg("op") = ReduceOp::sum, py::arg("prescale") = 1.0,
-           py::arg("postscale") = 1.0, py::arg("wire") = DType::float32, py::arg("root") = 0, py::arg("absent") = false)
+           py::arg("input") = 0, py::arg("output") = 0, py::arg("op") = ReduceOp::sum,
+           py::arg("prescale") = 1.0, py::arg("postscale") = 1.0, py::arg("wire") = DType::float32,
+           py::arg("root") = 0, py::arg("absent") = false)
       .def("shutdown", &Runtime::shutdown, py::arg("reason") = "", py::call_guard<py::gil_scoped_release>());
 
   module.attr("__version__") = version();

@@ -40,13 +40,17 @@ class PlaneContender final : public Contender {
   Reduction reduction_;
 };
 
-/// What the memory allows: every rank reduces its share into all buffers, as allreduce does, and nobody waits for
-/// anybody. The result is complete at the next barrier.
+/// What the memory allows: every rank reduces its share into all buffers, as allreduce does, and nobody waits
+/// for anybody. The result is complete at the next barrier.
 class LimitContender final : public Contender {
  public:
   LimitContender(Plane& plane, Buffer buffer, const Reduction& reduction)
-      : rank_(plane.world.control->rank()), buffer_(std::move(buffer)), all_(everybodys(plane, buffer_.get())),
-        inputs_(all_.size()), outputs_(all_.size()), reduction_(reduction) {}
+      : rank_(plane.world.control->rank()),
+        buffer_(std::move(buffer)),
+        all_(everybodys(plane, buffer_.get())),
+        inputs_(all_.size()),
+        outputs_(all_.size()),
+        reduction_(reduction) {}
 
   [[nodiscard]] std::string name() const override { return "limit"; }
   [[nodiscard]] void* data() const override { return buffer_.get(); }
@@ -120,8 +124,8 @@ Contenders plane_contenders(Plane& plane, const Options& options) {
     contenders.push_back(std::make_unique<LimitContender>(plane, buffer, reduction));
   }
   if (options.private_memory) {
-    contenders.push_back(
-        std::make_unique<PlaneContender>("private", *plane.collective, private_buffer(options.end), reduction));
+    contenders.push_back(std::make_unique<PlaneContender>("private", *plane.collective,
+                                                          private_buffer(options.end), reduction));
   }
   return contenders;
 }
@@ -133,7 +137,8 @@ Contenders runtime_contenders(Runtime& runtime, const Options& options) {
         std::make_unique<RuntimeContender>("arena", runtime, runtime.allocate(options.end), options));
   }
   if (options.private_memory) {
-    contenders.push_back(std::make_unique<RuntimeContender>("private", runtime, private_buffer(options.end), options));
+    contenders.push_back(
+        std::make_unique<RuntimeContender>("private", runtime, private_buffer(options.end), options));
   }
   return contenders;
 }

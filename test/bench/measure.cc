@@ -57,8 +57,10 @@ void add_block(Running& running, Contender& contender, const Meeting& meeting, c
   std::vector<double> slowest(static_cast<std::size_t>(iterations));
   for (std::size_t i = 0; i < all.size(); ++i) {
     const std::size_t at = i % mine.size();
-    if (at < slowest.size()) slowest[at] = std::max(slowest[at], all[i]);
-    else running.wrong += static_cast<std::size_t>(all[i]);
+    if (at < slowest.size())
+      slowest[at] = std::max(slowest[at], all[i]);
+    else
+      running.wrong += static_cast<std::size_t>(all[i]);
   }
   running.medians.push_back(median(slowest));
   running.seconds.insert(running.seconds.end(), slowest.begin(), slowest.end());

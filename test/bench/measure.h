@@ -21,8 +21,9 @@ struct Meeting {
 
 /// One contender at one size. A value.
 struct Figure {
-  double seconds = 0;     ///< median over the iterations of all blocks, each of which took as long as its slowest rank
-  double least = 0;       ///< smallest and largest median of a block
+  double seconds =
+      0;  ///< median over the iterations of all blocks, each of which took as long as its slowest rank
+  double least = 0;  ///< smallest and largest median of a block
   double most = 0;
   std::size_t wrong = 0;  ///< elements, over all iterations and ranks
 };
@@ -34,8 +35,9 @@ struct Row {
   std::vector<Figure> figures;  ///< by contender
 };
 
-/// The contenders take turns, block by block, so that each meets the same weather. Before each call every rank writes
-/// its whole input anew; after it the whole result is checked. All ranks call it; all get the same row.
+/// The contenders take turns, block by block, so that each meets the same weather. Before each call every
+/// rank writes its whole input anew; after it the whole result is checked. All ranks call it; all get the
+/// same row.
 [[nodiscard]] Row measure(const Contenders& contenders, const Meeting& meeting, const Options& options,
                           std::size_t bytes);
 

@@ -24,7 +24,8 @@ std::size_t size_from(std::string_view option, std::string_view text) {
   const std::string_view unit(end, static_cast<std::size_t>(text.data() + text.size() - end));
   const std::map<std::string_view, int> shifts{{"", 0}, {"K", 10}, {"M", 20}, {"G", 30}};
   const auto shift = shifts.find(unit);
-  if (error != std::errc() || shift == shifts.end() || value == 0 || value > (std::size_t{1} << 40 >> shift->second)) {
+  if (error != std::errc() || shift == shifts.end() || value == 0 ||
+      value > (std::size_t{1} << 40 >> shift->second)) {
     refuse(option, text, "a size such as 8, 64K or 256M");
   }
   return value << shift->second;
@@ -53,7 +54,8 @@ ReduceOp op_from(std::string_view text) {
 }
 
 void set_memory(Options& options, std::string_view text) {
-  if (text != "arena" && text != "private" && text != "both") refuse("--memory", text, "arena, private or both");
+  if (text != "arena" && text != "private" && text != "both")
+    refuse("--memory", text, "arena, private or both");
   options.arena = text != "private";
   options.private_memory = text != "arena";
 }
@@ -76,7 +78,8 @@ Options parse_options(int argc, const char* const* argv) {
   const std::map<std::string_view, std::function<void(std::string_view)>> known{
       {"-b", [&](std::string_view text) { options.begin = size_from("-b", text); }},
       {"-e", [&](std::string_view text) { options.end = size_from("-e", text); }},
-      {"-f", [&](std::string_view text) { options.factor = static_cast<std::size_t>(number_from("-f", text)); }},
+      {"-f",
+       [&](std::string_view text) { options.factor = static_cast<std::size_t>(number_from("-f", text)); }},
       {"-n", [&](std::string_view text) { options.iterations = number_from("-n", text); }},
       {"-w", [&](std::string_view text) { options.warmup = number_from("-w", text); }},
       {"--blocks", [&](std::string_view text) { options.blocks = number_from("--blocks", text); }},

@@ -9,8 +9,8 @@
 namespace hora::bench {
 namespace {
 
-// Element i is of kind (i ^ (i / kPage)) % kKinds, so that neither a shift by a page nor one by an element goes
-// unnoticed; there are only kKinds different pages.
+// Element i is of kind (i ^ (i / kPage)) % kKinds, so that neither a shift by a page nor one by an element
+// goes unnoticed; there are only kKinds different pages.
 constexpr std::size_t kKinds = 8;
 constexpr std::size_t kPage = 1024;
 
@@ -63,7 +63,8 @@ std::size_t Pattern::wrong(const void* data, std::size_t count, int iteration) {
     const std::byte* page = pages_.data() + begin / kPage % kKinds * kPage * each;
     const std::byte* found = from + begin * each;
     if (std::memcmp(found, page, length * each) == 0) continue;
-    for (std::size_t i = 0; i < length; ++i) wrong += element(found, dtype_, i) == element(page, dtype_, i) ? 0 : 1;
+    for (std::size_t i = 0; i < length; ++i)
+      wrong += element(found, dtype_, i) == element(page, dtype_, i) ? 0 : 1;
   }
   return wrong;
 }

@@ -8,8 +8,8 @@
 
 namespace hora::bench {
 
-/// What ranks bring and what must come out, made and compared at the speed of memcpy: small whole numbers that depend
-/// on rank, iteration and index, and whose sum every dtype holds exactly (up to 18 ranks).
+/// What ranks bring and what must come out, made and compared at the speed of memcpy: small whole numbers
+/// that depend on rank, iteration and index, and whose sum every dtype holds exactly (up to 18 ranks).
 class Pattern {
  public:
   Pattern(DType dtype, ReduceOp op, int ranks) : dtype_(dtype), op_(op), ranks_(ranks) {}

@@ -19,7 +19,8 @@ class Peer {
   virtual void allreduce(void* data, std::size_t count, DType dtype, ReduceOp op) = 0;
 };
 
-/// MPI. Throws Error(unavailable) if this program was built without it, or for a dtype that it does not reduce.
+/// MPI. Throws Error(unavailable) if this program was built without it, or for a dtype that it does not
+/// reduce.
 std::unique_ptr<Peer> make_mpi_peer();
 
 }  // namespace hora::bench

@@ -78,7 +78,8 @@ class MpiPeer final : public Peer {
     auto* any = reinterpret_cast<sockaddr*>(&address);
     if (::bind(listener_.fd(), any, length) != 0 || ::listen(listener_.fd(), SOMAXCONN) != 0 ||
         ::getsockname(listener_.fd(), any, &length) != 0 ||
-        ::getrandom(meeting.secret.data(), meeting.secret.size(), 0) != static_cast<ssize_t>(meeting.secret.size())) {
+        ::getrandom(meeting.secret.data(), meeting.secret.size(), 0) !=
+            static_cast<ssize_t>(meeting.secret.size())) {
       throw Error(Code::unavailable, "cannot listen at 127.0.0.1");
     }
     meeting.port = ntohs(address.sin_port);

@@ -6,7 +6,8 @@
 namespace hora::bench {
 
 std::unique_ptr<Peer> make_mpi_peer() {
-  throw Error(Code::unavailable, "hora_bench was built without MPI: install Open MPI (libopenmpi-dev) and build again");
+  throw Error(Code::unavailable,
+              "hora_bench was built without MPI: install Open MPI (libopenmpi-dev) and build again");
 }
 
 }  // namespace hora::bench

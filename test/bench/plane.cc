@@ -17,11 +17,13 @@ Plane connect_plane(const Config& config) {
   plane.world = config.size == 1 ? LocalGroup(1).join(0) : connect_tcp_control(config, deadline);
   auto host = share_host(*plane.world.control, config, deadline);
   if (!host) {
-    throw Error(Code::unavailable, "these ranks share no memory; hora_bench --level runtime measures them all the same");
+    throw Error(Code::unavailable,
+                "these ranks share no memory; hora_bench --level runtime measures them all the same");
   }
   plane.arena = host->arena;
   plane.collective = make_shm_collective(host->arena, config.rank, config.size, std::move(host->peers));
-  plane.world.control->on_loss([&collective = *plane.collective](const Status& why) { collective.abort(why); });
+  plane.world.control->on_loss(
+      [&collective = *plane.collective](const Status& why) { collective.abort(why); });
   return plane;
 }
 
@@ -32,7 +34,8 @@ std::vector<std::byte*> everybodys(Plane& plane, std::byte* mine) {
   std::vector<std::byte*> all;
   for (const auto& bytes : told) {
     std::int64_t theirs = 0;
-    if (bytes.size() != sizeof theirs) throw Error(Code::internal, "a rank did not tell where its buffer lies");
+    if (bytes.size() != sizeof theirs)
+      throw Error(Code::internal, "a rank did not tell where its buffer lies");
     std::memcpy(&theirs, bytes.data(), sizeof theirs);
     all.push_back(plane.arena->base() + theirs);
   }

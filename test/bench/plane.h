@@ -8,7 +8,8 @@
 
 namespace hora::bench {
 
-/// The ranks' data plane, with the arena under it in view, so that the limit can be measured in the very same memory.
+/// The ranks' data plane, with the arena under it in view, so that the limit can be measured in the very same
+/// memory.
 struct Plane {
   World world;  ///< its lane is empty
   std::shared_ptr<Arena> arena;
@@ -18,7 +19,8 @@ struct Plane {
 /// Throws Error(unavailable) if the ranks share no memory.
 [[nodiscard]] Plane connect_plane(const Config& config);
 
-/// Where the other ranks' buffers lie in this process, by rank. All ranks call it with memory from their arena.
+/// Where the other ranks' buffers lie in this process, by rank. All ranks call it with memory from their
+/// arena.
 [[nodiscard]] std::vector<std::byte*> everybodys(Plane& plane, std::byte* mine);
 
 }  // namespace hora::bench

@@ -29,7 +29,9 @@ const Figure* Table::figure(const Row& row, const std::string& name) const {
 
 /// Pairs (a, b) for which "how many times as fast as b is a" is worth a column.
 std::vector<std::pair<std::string, std::string>> Table::compared() const {
-  const auto has = [&](const char* name) { return std::find(names_.begin(), names_.end(), name) != names_.end(); };
+  const auto has = [&](const char* name) {
+    return std::find(names_.begin(), names_.end(), name) != names_.end();
+  };
   std::vector<std::pair<std::string, std::string>> pairs;
   if (has("arena") && has("limit")) pairs.emplace_back("arena", "limit");
   if (has("arena") && has("mpi")) pairs.emplace_back("arena", "mpi");
@@ -40,8 +42,10 @@ std::vector<std::pair<std::string, std::string>> Table::compared() const {
 void Table::print_header() const {
   fmt::print("# hora_bench allreduce: {} ranks, {} level, kernels for {}\n", ranks_,
              options_.level == Level::plane ? "plane" : "runtime", kernels::target());
-  fmt::print("# time: of the slowest rank, median over all iterations of {} blocks in which the columns take turns\n",
-             options_.blocks);
+  fmt::print(
+      "# time: of the slowest rank, median over all iterations of {} blocks in which the columns take "
+      "turns\n",
+      options_.blocks);
   if (figure(Row{0, 0, std::vector<Figure>(names_.size())}, "limit") != nullptr) {
     fmt::print("# limit: the same kernel over the same memory without any synchronisation\n");
   }
@@ -64,26 +68,30 @@ void Table::print(const Row& row) {
   rows_.push_back(row);
   fmt::print("{:>12}{:>12}{:>9}{:>7}", row.bytes, row.count, name(options_.dtype), name(options_.op));
   for (const auto& one : row.figures) {
-    fmt::print(" | {:>10.2f}{:>9.3f}{:>9.3f}{:>6}", one.seconds * 1e6, algbw(row, one), busbw(row, one), one.wrong);
+    fmt::print(" | {:>10.2f}{:>9.3f}{:>9.3f}{:>6}", one.seconds * 1e6, algbw(row, one), busbw(row, one),
+               one.wrong);
   }
-  for (const auto& [a, b] : compared()) fmt::print(" | {:>11.2f}", figure(row, b)->seconds / figure(row, a)->seconds);
+  for (const auto& [a, b] : compared())
+    fmt::print(" | {:>11.2f}", figure(row, b)->seconds / figure(row, a)->seconds);
   fmt::print("\n");
   std::fflush(stdout);
 }
 
 void Table::write_json(const std::string& file) const {
   std::ofstream out(file);
-  out << fmt::format("{{\"operation\": \"allreduce\", \"ranks\": {}, \"dtype\": \"{}\", \"op\": \"{}\", \"rows\": [",
-                     ranks_, name(options_.dtype), name(options_.op));
+  out << fmt::format(
+      "{{\"operation\": \"allreduce\", \"ranks\": {}, \"dtype\": \"{}\", \"op\": \"{}\", \"rows\": [", ranks_,
+      name(options_.dtype), name(options_.op));
   for (std::size_t i = 0; i < rows_.size(); ++i) {
     const Row& row = rows_[i];
     out << fmt::format("{}\n  {{\"bytes\": {}, \"count\": {}", i == 0 ? "" : ",", row.bytes, row.count);
     for (std::size_t k = 0; k < names_.size(); ++k) {
       const Figure& one = row.figures[k];
-      out << fmt::format(", \"{}\": {{\"us\": {:.3f}, \"least_us\": {:.3f}, \"most_us\": {:.3f}, \"algbw\": {:.4f}, "
-                         "\"busbw\": {:.4f}, \"wrong\": {}}}",
-                         names_[k], one.seconds * 1e6, one.least * 1e6, one.most * 1e6, algbw(row, one),
-                         busbw(row, one), one.wrong);
+      out << fmt::format(
+          ", \"{}\": {{\"us\": {:.3f}, \"least_us\": {:.3f}, \"most_us\": {:.3f}, \"algbw\": {:.4f}, "
+          "\"busbw\": {:.4f}, \"wrong\": {}}}",
+          names_[k], one.seconds * 1e6, one.least * 1e6, one.most * 1e6, algbw(row, one), busbw(row, one),
+          one.wrong);
     }
     out << "}";
   }

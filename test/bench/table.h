@@ -8,7 +8,8 @@
 
 namespace hora::bench {
 
-/// Writes rows as they come: nccl-tests' columns, once for each contender, and ratios of those that can be compared.
+/// Writes rows as they come: nccl-tests' columns, once for each contender, and ratios of those that can be
+/// compared.
 class Table {
  public:
   Table(const Options& options, std::vector<std::string> names, int ranks);

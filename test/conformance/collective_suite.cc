@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What every Collective keeps to. Inputs are small whole numbers, exact in every dtype, so results are compared by ==.
+// What every Collective keeps to. Inputs are small whole numbers, exact in every dtype, so results are
+// compared by ==.
 #include "test/conformance/collective_suite.h"
 
 #include "core/base/half.h"
@@ -64,7 +65,9 @@ class CollectiveSuite : public testing::TestWithParam<Setting> {
   }
 };
 
-int value(int rank, std::size_t index) { return static_cast<int>((index * 3 + static_cast<std::size_t>(rank)) % 4); }
+int value(int rank, std::size_t index) {
+  return static_cast<int>((index * 3 + static_cast<std::size_t>(rank)) % 4);
+}
 
 double expected(DType dtype, ReduceOp op, int ranks, std::size_t index) {
   double result = value(0, index);
@@ -89,7 +92,8 @@ TEST_P(CollectiveSuite, ReducesEveryDTypeByEveryOpAtEverySize) {
           for (std::size_t i = 0; i < count; ++i) tensor.set(i, value(rank, i));
           const Segment segment{tensor.data(), tensor.data(), count};
           collective.allreduce({&segment, 1}, {dtype, op, 1.0, 1.0, 1});
-          for (std::size_t i = 0; i < count; ++i) ASSERT_EQ(tensor.at(i), expected(dtype, op, ranks(), i)) << i;
+          for (std::size_t i = 0; i < count; ++i)
+            ASSERT_EQ(tensor.at(i), expected(dtype, op, ranks(), i)) << i;
         }
       }
     }
@@ -100,8 +104,8 @@ TEST_P(CollectiveSuite, ReducesManySegmentsOfAnyLengthAndPlaceAtOnce) {
   for (unsigned seed = 1; seed <= 8; ++seed) {
     SCOPED_TRACE(seed);
     run([seed](int rank, Collective& collective) {
-      std::mt19937 lengths(seed);                                         // the same on all ranks
-      std::mt19937 places(seed * 100 + static_cast<unsigned>(rank));      // different ones
+      std::mt19937 lengths(seed);                                     // the same on all ranks
+      std::mt19937 places(seed * 100 + static_cast<unsigned>(rank));  // different ones
       std::vector<Tensor> inputs;
       std::vector<Tensor> outputs;
       std::vector<Segment> segments;
@@ -114,7 +118,8 @@ TEST_P(CollectiveSuite, ReducesManySegmentsOfAnyLengthAndPlaceAtOnce) {
       }
       const bool in_place = places() % 2 == 0;
       for (std::size_t s = 0; s < segment_count; ++s) {
-        segments.push_back({inputs[s].data(), in_place ? inputs[s].data() : outputs[s].data(), inputs[s].count()});
+        segments.push_back(
+            {inputs[s].data(), in_place ? inputs[s].data() : outputs[s].data(), inputs[s].count()});
       }
       collective.allreduce(segments, {DType::float32, ReduceOp::sum, 1.0, 1.0, 1});
       for (std::size_t s = 0; s < segment_count; ++s) {
@@ -183,7 +188,8 @@ TEST_P(CollectiveSuite, BroadcastsFromEveryRoot) {
           Tensor tensor(collective, owned, DType::int32, count);
           for (std::size_t i = 0; i < count; ++i) tensor.set(i, rank * 1000 + static_cast<int>(i % 100));
           collective.broadcast(tensor.data(), count * 4, root);
-          for (std::size_t i = 0; i < count; ++i) ASSERT_EQ(tensor.at(i), root * 1000 + static_cast<int>(i % 100));
+          for (std::size_t i = 0; i < count; ++i)
+            ASSERT_EQ(tensor.at(i), root * 1000 + static_cast<int>(i % 100));
         }
       }
     }
@@ -199,7 +205,8 @@ TEST_P(CollectiveSuite, GathersDifferentLengthsInRankOrder) {
         bytes.push_back(unit * static_cast<std::size_t>((r + 1) % 3));  // some bring nothing
         total += bytes.back();
       }
-      const std::vector<unsigned char> input(bytes[static_cast<std::size_t>(rank)], static_cast<unsigned char>(rank + 1));
+      const std::vector<unsigned char> input(bytes[static_cast<std::size_t>(rank)],
+                                             static_cast<unsigned char>(rank + 1));
       std::vector<unsigned char> output(total, 0xFF);
       collective.allgather(input.data(), output.data(), bytes);
       std::size_t at = 0;
@@ -245,7 +252,8 @@ TEST_P(CollectiveSuite, AnyMixOfCallsKeepsInStep) {
             std::vector<std::int64_t> all(count * static_cast<std::size_t>(ranks()));
             const std::vector<std::size_t> bytes(static_cast<std::size_t>(ranks()), count * 8);
             collective.allgather(data.data(), all.data(), bytes);
-            for (std::size_t i = 0; i < all.size(); ++i) ASSERT_EQ(all[i], static_cast<std::int64_t>(i / count) + call);
+            for (std::size_t i = 0; i < all.size(); ++i)
+              ASSERT_EQ(all[i], static_cast<std::int64_t>(i / count) + call);
             break;
           }
           default: collective.barrier();

@@ -21,7 +21,9 @@ std::vector<CollectiveBackend>& collective_backends();
 
 /// `const RegisterCollective kRegistered{{"local", ...}};`
 struct RegisterCollective {
-  explicit RegisterCollective(CollectiveBackend backend) { collective_backends().push_back(std::move(backend)); }
+  explicit RegisterCollective(CollectiveBackend backend) {
+    collective_backends().push_back(std::move(backend));
+  }
 };
 
 }  // namespace hora

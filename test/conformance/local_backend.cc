@@ -8,18 +8,20 @@ namespace hora {
 namespace {
 
 const RegisterCollective kCollective{{"local", [](int ranks) {
-  const auto meeting = std::make_shared<Meeting>(ranks);
-  std::vector<std::unique_ptr<Collective>> all;
-  for (int rank = 0; rank < ranks; ++rank) all.push_back(make_local_collective(meeting, rank));
-  return all;
-}}};
+                                        const auto meeting = std::make_shared<Meeting>(ranks);
+                                        std::vector<std::unique_ptr<Collective>> all;
+                                        for (int rank = 0; rank < ranks; ++rank)
+                                          all.push_back(make_local_collective(meeting, rank));
+                                        return all;
+                                      }}};
 
 const RegisterControl kControl{{"local", [](int ranks) {
-  const auto office = std::make_shared<PostOffice>(ranks);
-  std::vector<std::unique_ptr<Control>> all;
-  for (int rank = 0; rank < ranks; ++rank) all.push_back(make_local_control(office, rank));
-  return all;
-}}};
+                                  const auto office = std::make_shared<PostOffice>(ranks);
+                                  std::vector<std::unique_ptr<Control>> all;
+                                  for (int rank = 0; rank < ranks; ++rank)
+                                    all.push_back(make_local_control(office, rank));
+                                  return all;
+                                }}};
 
 }  // namespace
 }  // namespace hora

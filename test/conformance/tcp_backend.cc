@@ -16,17 +16,18 @@ std::vector<std::unique_ptr<Control>> controls(int ranks) {
 
 const RegisterControl kControl{{"tcp", controls}};
 
-const RegisterCollective kCollective{{"tcp", [](int ranks) {
-  const auto configs = loopback_configs(ranks);
-  auto worlds = connect_tcp_ranks(configs);
-  std::vector<std::unique_ptr<Collective>> all(static_cast<std::size_t>(ranks));
-  run_ranks(ranks, [&](int rank) {
-    const auto at = static_cast<std::size_t>(rank);
-    all[at] = connect_tcp(*worlds[at].control, configs[at], Clock::now() + configs[at].start_timeout);
-  });
-  run_ranks(ranks, [&](int rank) { worlds[static_cast<std::size_t>(rank)].control.reset(); });
-  return all;
-}}};
+const RegisterCollective kCollective{
+    {"tcp", [](int ranks) {
+       const auto configs = loopback_configs(ranks);
+       auto worlds = connect_tcp_ranks(configs);
+       std::vector<std::unique_ptr<Collective>> all(static_cast<std::size_t>(ranks));
+       run_ranks(ranks, [&](int rank) {
+         const auto at = static_cast<std::size_t>(rank);
+         all[at] = connect_tcp(*worlds[at].control, configs[at], Clock::now() + configs[at].start_timeout);
+       });
+       run_ranks(ranks, [&](int rank) { worlds[static_cast<std::size_t>(rank)].control.reset(); });
+       return all;
+     }}};
 
 }  // namespace
 }  // namespace hora

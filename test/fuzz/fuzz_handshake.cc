@@ -15,7 +15,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   hora::ChallengeBytes challenge{};
   std::copy_n(bytes, std::min(size, hello.size()), hello.begin());
   std::copy_n(bytes, std::min(size, challenge.size()), challenge.begin());
-  if (size > hello.size()) std::copy_n(bytes + hello.size(), std::min(size - hello.size(), proof.size()), proof.begin());
+  if (size > hello.size())
+    std::copy_n(bytes + hello.size(), std::min(size - hello.size(), proof.size()), proof.begin());
   const hora::Secret secret{1, 2, 3};
   try {
     hora::Host host(secret);

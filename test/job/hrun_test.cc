@@ -25,7 +25,8 @@ std::size_t occurrences(const std::string& text, const std::string& part) {
 }
 
 TEST(Hrun, TellsEveryRankWhoItIs) {
-  const Outcome outcome = hrun({"-np", "3", "sh", "-c", "echo $HORA_RANK of $HORA_SIZE, $HORA_LOCAL_RANK of $HORA_LOCAL_SIZE"});
+  const Outcome outcome =
+      hrun({"-np", "3", "sh", "-c", "echo $HORA_RANK of $HORA_SIZE, $HORA_LOCAL_RANK of $HORA_LOCAL_SIZE"});
   EXPECT_EQ(outcome.exit_code, 0);
   for (const char* line : {"[0] 0 of 3, 0 of 3\n", "[1] 1 of 3, 1 of 3\n", "[2] 2 of 3, 2 of 3\n"}) {
     EXPECT_NE(outcome.output.find(line), std::string::npos) << outcome.output;
@@ -33,8 +34,9 @@ TEST(Hrun, TellsEveryRankWhoItIs) {
 }
 
 TEST(Hrun, ReturnsTheCodeOfTheRankThatFailedFirstAndShowsItsLastLines) {
-  const Outcome outcome = hrun({"-np", "4", "sh", "-c",
-                                "if [ $HORA_RANK = 2 ]; then echo because of this >&2; exit 7; fi; sleep 0.3; exit 3"});
+  const Outcome outcome =
+      hrun({"-np", "4", "sh", "-c",
+            "if [ $HORA_RANK = 2 ]; then echo because of this >&2; exit 7; fi; sleep 0.3; exit 3"});
   EXPECT_EQ(outcome.exit_code, 7);
   const auto at = outcome.errors.find("hrun: rank 2 (pid ");
   ASSERT_NE(at, std::string::npos) << outcome.errors;
@@ -43,20 +45,24 @@ TEST(Hrun, ReturnsTheCodeOfTheRankThatFailedFirstAndShowsItsLastLines) {
 }
 
 TEST(Hrun, ReturnsTheSignalOfARankThatWasKilled) {
-  const Outcome outcome = hrun({"-np", "2", "--grace", "0.2", "sh", "-c", "[ $HORA_RANK = 1 ] && kill -9 $$; sleep 100"});
+  const Outcome outcome =
+      hrun({"-np", "2", "--grace", "0.2", "sh", "-c", "[ $HORA_RANK = 1 ] && kill -9 $$; sleep 100"});
   EXPECT_EQ(outcome.exit_code, 137);
   EXPECT_NE(outcome.errors.find("rank 1 (pid"), std::string::npos);
   EXPECT_NE(outcome.errors.find("was killed by signal 9"), std::string::npos);
 }
 
 TEST(Hrun, EndsSurvivorsThatDoNotEndByThemselves) {
-  Launched launched({"-np", "3", "--grace", "0.2", "sh", "-c", "trap '' TERM; [ $HORA_RANK = 0 ] && exit 5; while :; do sleep 0.1; done"});
+  Launched launched({"-np", "3", "--grace", "0.2", "sh", "-c",
+                     "trap '' TERM; [ $HORA_RANK = 0 ] && exit 5; while :; do sleep 0.1; done"});
   EXPECT_EQ(launched.wait().exit_code, 5);
   EXPECT_TRUE(launched.all_gone());
 }
 
 TEST(Hrun, PassesEveryLineOnWhole) {
-  const Outcome outcome = hrun({"-np", "4", "sh", "-c", "i=0; while [ $i -lt 500 ]; do echo line $i of $HORA_RANK; i=$((i+1)); done; printf end"});
+  const Outcome outcome =
+      hrun({"-np", "4", "sh", "-c",
+            "i=0; while [ $i -lt 500 ]; do echo line $i of $HORA_RANK; i=$((i+1)); done; printf end"});
   EXPECT_EQ(occurrences(outcome.output, "\n"), 4u * 501u);
   for (int rank = 0; rank < 4; ++rank) {
     const auto prefix = "[" + std::to_string(rank) + "] ";
@@ -72,7 +78,8 @@ TEST(Hrun, PassesLinesOnBareAndKeepsErrorsApart) {
 }
 
 TEST(Hrun, WritesAFileForEachRankAndStream) {
-  const auto folder = std::filesystem::path(testing::TempDir()) / ("hora-output-" + std::to_string(::getpid()));
+  const auto folder =
+      std::filesystem::path(testing::TempDir()) / ("hora-output-" + std::to_string(::getpid()));
   hrun({"-np", "2", "--output-filename", folder, "sh", "-c", "echo out $HORA_RANK; echo err $HORA_RANK >&2"});
   EXPECT_EQ(contents(folder / "rank.0/stdout"), "out 0\n");
   EXPECT_EQ(contents(folder / "rank.1/stderr"), "err 1\n");
@@ -82,7 +89,8 @@ TEST(Hrun, WritesAFileForEachRankAndStream) {
 TEST(Hrun, EndsAllRanksOnCtrlC) {
   for (const int signal : {SIGINT, SIGTERM}) {
     Launched launched({"-np", "3", "sh", "-c", "echo up; sleep 1000"});
-    ASSERT_TRUE(launched.await_output("[2] up") && launched.await_output("[1] up") && launched.await_output("[0] up"));
+    ASSERT_TRUE(launched.await_output("[2] up") && launched.await_output("[1] up") &&
+                launched.await_output("[0] up"));
     launched.signal(signal);
     EXPECT_EQ(launched.wait().exit_code, 128 + signal);
     EXPECT_TRUE(launched.all_gone());
@@ -110,7 +118,8 @@ TEST(Hrun, EndsAJobThatTakesTooLong) {
 }
 
 TEST(Hrun, NeverShowsTheSecret) {
-  Launched launched({"-np", "2", "--verbose", "sh", "-c", "eval cat '<&'$HORA_SECRET_FD | od -An -tx1 | tr -d ' \\n'; echo; sleep 1000"});
+  Launched launched({"-np", "2", "--verbose", "sh", "-c",
+                     "eval cat '<&'$HORA_SECRET_FD | od -An -tx1 | tr -d ' \\n'; echo; sleep 1000"});
   ASSERT_TRUE(launched.await_output("[0] ") && launched.await_output("[1] "));
   ASSERT_TRUE(launched.await_output("\n"));
   for (const int pid : launched.processes()) {
@@ -128,8 +137,11 @@ TEST(Hrun, NeverShowsTheSecret) {
 }
 
 TEST(Hrun, RefusesBeforeItStartsAnything) {
-  for (const std::vector<std::string>& words : {std::vector<std::string>{"-np", "0", "true"}, {"-np", "2"}, {"--bogus"},
-                                                {"-np", "2", "no-such-program-anywhere"}, {"-H", "localhost:0", "true"}}) {
+  for (const std::vector<std::string>& words : {std::vector<std::string>{"-np", "0", "true"},
+                                                {"-np", "2"},
+                                                {"--bogus"},
+                                                {"-np", "2", "no-such-program-anywhere"},
+                                                {"-H", "localhost:0", "true"}}) {
     const Outcome outcome = hrun(words);
     EXPECT_EQ(outcome.exit_code, 2);
     EXPECT_EQ(outcome.output, "");

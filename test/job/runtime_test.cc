@@ -11,7 +11,8 @@
 namespace hora {
 namespace {
 
-std::vector<std::string> worker(int ranks, std::vector<std::string> words, std::vector<std::string> options = {}) {
+std::vector<std::string> worker(int ranks, std::vector<std::string> words,
+                                std::vector<std::string> options = {}) {
   std::vector<std::string> all{"-np", std::to_string(ranks)};
   all.insert(all.end(), options.begin(), options.end());
   all.emplace_back(HORA_WORKER);
@@ -46,13 +47,16 @@ TEST(Job, ADeathAtAnyTimeIsNamedByAllOthersWithinASecond) {
         const Outcome outcome = launched.wait();
         EXPECT_EQ(outcome.exit_code, 137) << outcome.output << outcome.errors;
         EXPECT_LT(outcome.seconds, 5.0 + after / 1000.0);
-        const std::regex heard("rank " + std::to_string(victim) + " \\(pid [0-9]+ on .*\\) is gone: .* after ([0-9.]+)");
+        const std::regex heard("rank " + std::to_string(victim) +
+                               " \\(pid [0-9]+ on .*\\) is gone: .* after ([0-9.]+)");
         int survivors = 0;
-        for (std::sregex_iterator at(outcome.output.begin(), outcome.output.end(), heard), end; at != end; ++at) {
+        for (std::sregex_iterator at(outcome.output.begin(), outcome.output.end(), heard), end; at != end;
+             ++at) {
           EXPECT_LT(std::stod((*at)[1]), 1.0);
           ++survivors;
         }
-        EXPECT_EQ(survivors, 2) << plane << " victim " << victim << " after " << after << "\n" << outcome.output << outcome.errors;
+        EXPECT_EQ(survivors, 2) << plane << " victim " << victim << " after " << after << "\n"
+                                << outcome.output << outcome.errors;
         EXPECT_TRUE(launched.all_gone());
         EXPECT_EQ(visible_in_dev_shm(), 0u);
       }

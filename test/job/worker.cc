@@ -71,7 +71,9 @@ void idle(hora::Runtime& hora) {
   const auto switches = [] {
     long total = 0;
     for (const char* name : {"voluntary_ctxt_switches"}) {
-      const std::string command = fmt::format("cat /proc/{}/task/*/status | grep {} | grep -v non | awk '{{s+=$2}} END {{print s}}'", ::getpid(), name);
+      const std::string command =
+          fmt::format("cat /proc/{}/task/*/status | grep {} | grep -v non | awk '{{s+=$2}} END {{print s}}'",
+                      ::getpid(), name);
       FILE* pipe = ::popen(command.c_str(), "r");
       long value = 0;
       if (std::fscanf(pipe, "%ld", &value) == 1) total += value;
@@ -82,7 +84,8 @@ void idle(hora::Runtime& hora) {
   const long before = switches();
   const std::clock_t cpu = std::clock();
   std::this_thread::sleep_for(std::chrono::seconds(3));
-  say(fmt::format("cpu {:.6f} wakeups {}", static_cast<double>(std::clock() - cpu) / CLOCKS_PER_SEC, switches() - before));
+  say(fmt::format("cpu {:.6f} wakeups {}", static_cast<double>(std::clock() - cpu) / CLOCKS_PER_SEC,
+                  switches() - before));
 }
 
 }  // namespace

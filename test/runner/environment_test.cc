@@ -20,16 +20,17 @@ TEST(RankEnvironment, TellsTheRankWhoItIs) {
   facts.secret_fd = 7;
   facts.threads = 2;
   const auto settings = rank_environment({"PATH=/bin"}, {}, facts);
-  for (const char* expected : {"PATH=/bin", "HORA_RANK=1", "HORA_SIZE=3", "HORA_LOCAL_RANK=1", "HORA_LOCAL_SIZE=3",
-                               "HORA_CROSS_RANK=0", "HORA_CROSS_SIZE=1", "HORA_COORDINATOR=127.0.0.1:4000",
-                               "HORA_SECRET_FD=7", "OMP_NUM_THREADS=2"}) {
+  for (const char* expected : {"PATH=/bin", "HORA_RANK=1", "HORA_SIZE=3", "HORA_LOCAL_RANK=1",
+                               "HORA_LOCAL_SIZE=3", "HORA_CROSS_RANK=0", "HORA_CROSS_SIZE=1",
+                               "HORA_COORDINATOR=127.0.0.1:4000", "HORA_SECRET_FD=7", "OMP_NUM_THREADS=2"}) {
     EXPECT_THAT(settings, Contains(expected));
   }
   EXPECT_THAT(settings, Each(Not(StartsWith("HORA_COORDINATOR_FD="))));
 }
 
 TEST(RankEnvironment, ForgetsAnOuterJob) {
-  const auto settings = rank_environment({"HORA_RANK=9", "HORA_COORDINATOR_FD=3", "HORA_FUSION_THRESHOLD=1"}, {}, {});
+  const auto settings =
+      rank_environment({"HORA_RANK=9", "HORA_COORDINATOR_FD=3", "HORA_FUSION_THRESHOLD=1"}, {}, {});
   EXPECT_THAT(settings, Not(Contains("HORA_RANK=9")));
   EXPECT_THAT(settings, Each(Not(StartsWith("HORA_COORDINATOR_FD="))));
   EXPECT_THAT(settings, Contains("HORA_FUSION_THRESHOLD=1"));

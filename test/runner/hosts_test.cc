@@ -26,11 +26,14 @@ TEST(ParseHosts, TakesNamesAddressesAndSlots) {
 }
 
 TEST(ParseHosts, SaysWhichPartIsWrong) {
-  EXPECT_EQ(refusal([] { return parse_hosts("a:0"); }), "'a:0': the number of slots must be from 1 to 65536, not '0'");
-  EXPECT_EQ(refusal([] { return parse_hosts("a:x"); }), "'a:x': the number of slots must be from 1 to 65536, not 'x'");
+  EXPECT_EQ(refusal([] { return parse_hosts("a:0"); }),
+            "'a:0': the number of slots must be from 1 to 65536, not '0'");
+  EXPECT_EQ(refusal([] { return parse_hosts("a:x"); }),
+            "'a:x': the number of slots must be from 1 to 65536, not 'x'");
   EXPECT_EQ(refusal([] { return parse_hosts("a:2,"); }), "'': there is no host name");
   EXPECT_EQ(refusal([] { return parse_hosts(":2"); }), "':2': there is no host name");
-  EXPECT_EQ(refusal([] { return parse_hosts("a:1,a:2"); }), "host 'a' is named twice; name it once with all its slots");
+  EXPECT_EQ(refusal([] { return parse_hosts("a:1,a:2"); }),
+            "host 'a' is named twice; name it once with all its slots");
   EXPECT_EQ(refusal([] { return parse_hosts("::1"); }), "'::1': there is no host name");
   EXPECT_EQ(refusal([] { return parse_hosts("fe80::1"); }),
             "'fe80::1': write an IPv6 address in brackets, as in [::1]:4");
@@ -45,7 +48,8 @@ TEST(ParseHostfile, TakesBothForms) {
 TEST(ParseHostfile, NamesTheFileAndTheLine) {
   EXPECT_EQ(refusal([] { return parse_hostfile("a slots=4\nb slots=none\n", "hosts"); }),
             "hosts:2: 'slots=none': the number of slots must be from 1 to 65536, not 'none'");
-  EXPECT_EQ(refusal([] { return parse_hostfile("a 4\n", "hosts"); }), "hosts:1: expected 'host slots=N', found '4'");
+  EXPECT_EQ(refusal([] { return parse_hostfile("a 4\n", "hosts"); }),
+            "hosts:1: expected 'host slots=N', found '4'");
   EXPECT_EQ(refusal([] { return parse_hostfile("a\na\n", "hosts"); }),
             "hosts:2: host 'a' is named twice; name it once with all its slots");
   EXPECT_EQ(refusal([] { return parse_hostfile("# nothing\n", "hosts"); }), "hosts: there is no host in it");

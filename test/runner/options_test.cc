@@ -2,6 +2,9 @@
 #include "runner/options.h"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <fstream>
 
 namespace hora {
 namespace {
@@ -39,9 +42,10 @@ TEST(ParseOptions, TakesHostsInEveryForm) {
 }
 
 TEST(ParseOptions, TakesVariablesTimesAndDirectories) {
-  const Options options = accepted({"-np", "1", "-x", "A=1", "-x", "B=x=y", "--grace", "0.5", "--timeout", "60",
-                                    "--output-filename", "out", "true"});
-  EXPECT_EQ(options.environment, (std::vector<std::pair<std::string, std::string>>{{"A", "1"}, {"B", "x=y"}}));
+  const Options options = accepted({"-np", "1", "-x", "A=1", "-x", "B=x=y", "--grace", "0.5", "--timeout",
+                                    "60", "--output-filename", "out", "true"});
+  EXPECT_EQ(options.environment,
+            (std::vector<std::pair<std::string, std::string>>{{"A", "1"}, {"B", "x=y"}}));
   EXPECT_EQ(options.grace.count(), 500);
   EXPECT_EQ(options.timeout->count(), 60'000);
   EXPECT_EQ(options.output_directory, "out");
@@ -56,14 +60,19 @@ TEST(ParseOptions, RefusesWhatMakesNoSense) {
   EXPECT_NE(refusal({"-np", "2", "--bogus", "true"}).find("--bogus"), std::string::npos);
   EXPECT_EQ(refusal({"-np", "5", "-H", "localhost:4", "true"}), "hrun: -np 5, but the hosts have 4 slots");
   EXPECT_EQ(refusal({"-np", "1", "-H", "elsewhere.example:4", "true"}),
-            "hrun: host 'elsewhere.example' is not this machine: this version of hrun starts ranks on one machine only");
+            "hrun: host 'elsewhere.example' is not this machine: this version of hrun starts ranks on one "
+            "machine only");
   EXPECT_EQ(refusal({"-np", "1", "/nonexistent/program"}),
             "hrun: cannot start '/nonexistent/program': there is no such file");
-  EXPECT_EQ(refusal({"-np", "1", "/etc/hostname"}),
-            "hrun: cannot start '/etc/hostname': it is not executable (chmod +x makes it so)");
+  const std::string text = testing::TempDir() + "hora-text-" + std::to_string(::getpid());
+  std::ofstream(text) << "no program\n";
+  EXPECT_EQ(refusal({"-np", "1", text}),
+            "hrun: cannot start '" + text + "': it is not executable (chmod +x makes it so)");
+  ::unlink(text.c_str());
   EXPECT_EQ(refusal({"-np", "1", "/tmp"}), "hrun: cannot start '/tmp': it is a directory");
   EXPECT_EQ(refusal({"-np", "1", "-x", "HORA_NO_SUCH_VARIABLE", "true"}),
-            "hrun: -x HORA_NO_SUCH_VARIABLE: this variable is not set here; give it a value: -x HORA_NO_SUCH_VARIABLE=VALUE");
+            "hrun: -x HORA_NO_SUCH_VARIABLE: this variable is not set here; give it a value: -x "
+            "HORA_NO_SUCH_VARIABLE=VALUE");
   EXPECT_EQ(refusal({"-np", "1", "--hostfile", "/nonexistent", "true"}),
             "hrun: /nonexistent: cannot read this hostfile");
 }

@@ -12,7 +12,9 @@ using testing::ElementsAre;
 std::vector<std::string> lines(const std::vector<std::string>& pieces) {
   LineSplitter splitter;
   std::vector<std::string> all;
-  const auto take = [&](const Line& line) { all.push_back(line.overwritten ? line.text + "\\r" : line.text); };
+  const auto take = [&](const Line& line) {
+    all.push_back(line.overwritten ? line.text + "\\r" : line.text);
+  };
   for (const auto& piece : pieces) splitter.feed(piece, take);
   splitter.finish(take);
   return all;

@@ -15,14 +15,16 @@ namespace {
 std::string read_all(const Descriptor& pipe) {
   std::string text;
   char buffer[256];
-  for (auto n = ::read(pipe.fd(), buffer, sizeof buffer); n > 0; n = ::read(pipe.fd(), buffer, sizeof buffer)) {
+  for (auto n = ::read(pipe.fd(), buffer, sizeof buffer); n > 0;
+       n = ::read(pipe.fd(), buffer, sizeof buffer)) {
     text.append(buffer, static_cast<std::size_t>(n));
   }
   return text;
 }
 
 TEST(Start, RunsAProgramWithItsEnvironmentAndKeepsOutputsApart) {
-  const Process process = start({{"/bin/sh", "-c", "echo $WORD; echo bad >&2; exit 3"}, {"WORD=hello"}, {}, true});
+  const Process process =
+      start({{"/bin/sh", "-c", "echo $WORD; echo bad >&2; exit 3"}, {"WORD=hello"}, {}, true});
   EXPECT_EQ(read_all(process.output), "hello\n");
   EXPECT_EQ(read_all(process.errors), "bad\n");
   int status = 0;

@@ -8,8 +8,8 @@
 
 namespace hora {
 
-/// Elements of any dtype, given and read as small whole numbers that every dtype (bool: 0 and 1) holds exactly, so
-/// that results can be compared with ==.
+/// Elements of any dtype, given and read as small whole numbers that every dtype (bool: 0 and 1) holds
+/// exactly, so that results can be compared with ==.
 class Elements {
  public:
   Elements(DType dtype, std::size_t count) : dtype_(dtype), count_(count), bytes_(count * size_of(dtype)) {}

@@ -10,7 +10,8 @@
 
 namespace hora {
 
-/// Runs `rank_main` on every rank of a job whose ranks are threads. A rank leaves the job when its function returns.
+/// Runs `rank_main` on every rank of a job whose ranks are threads. A rank leaves the job when its function
+/// returns.
 inline void run_local_job(int size, const std::function<void(Runtime&)>& rank_main, Config config = {}) {
   LocalGroup group(size);
   run_ranks(size, [&](int rank) {

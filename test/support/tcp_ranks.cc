@@ -12,7 +12,8 @@
 namespace hora {
 
 std::vector<Config> loopback_configs(int ranks) {
-  static std::vector<Descriptor> listeners;  // for as long as the test program runs, as a launcher would keep them
+  static std::vector<Descriptor>
+      listeners;  // for as long as the test program runs, as a launcher would keep them
   listeners.push_back(listen_at({"127.0.0.1", "0"}));
   const Address address = local_address(listeners.back().fd());
   std::random_device random;

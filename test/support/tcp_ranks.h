@@ -9,7 +9,8 @@
 
 namespace hora {
 
-/// What the launcher would give each rank of a job on this machine: a listening socket for rank 0, its address, a secret.
+/// What the launcher would give each rank of a job on this machine: a listening socket for rank 0, its
+/// address, a secret.
 std::vector<Config> loopback_configs(int ranks);
 
 /// Ranks that are threads, connected by TCP control over loopback.

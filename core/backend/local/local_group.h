@@ -8,8 +8,9 @@
 
 namespace hora {
 
-/// N ranks in one process, each a thread: the job of one rank that runs without a launcher, the reference that other
-/// backends are held to, and the bed in which everything above them is tested under ThreadSanitizer. Thread-safe.
+/// N ranks in one process, each a thread: the job of one rank that runs without a launcher, the reference
+/// that other backends are held to, and the bed in which everything above them is tested under
+/// ThreadSanitizer. Thread-safe.
 class LocalGroup {
  public:
   explicit LocalGroup(int size);

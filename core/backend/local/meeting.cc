@@ -87,7 +87,9 @@ class LocalCollective final : public Collective {
     });
   }
 
-  void barrier() override { meeting_->meet(rank_, {}, [](const std::vector<Meeting::Posting>&) {}); }
+  void barrier() override {
+    meeting_->meet(rank_, {}, [](const std::vector<Meeting::Posting>&) {});
+  }
 
   void abort(const Status& why) noexcept override { meeting_->abort(why); }
 

@@ -12,12 +12,12 @@
 
 namespace hora {
 
-/// Where ranks that are threads meet: each puts down where its buffers lie; the last to arrive does the work for all;
-/// then all go. The simplest collective that is right, and so the reference for the others.
+/// Where ranks that are threads meet: each puts down where its buffers lie; the last to arrive does the work
+/// for all; then all go. The simplest collective that is right, and so the reference for the others.
 ///
-/// Protocol: one mutex guards everything. `round_` counts meetings; a rank waits until the round it arrived in is
-/// over. The work runs under the mutex, while all others sleep, so nobody's buffers are in use. An abort sets
-/// `status_`, which every waiting and every later call throws. Thread-safe.
+/// Protocol: one mutex guards everything. `round_` counts meetings; a rank waits until the round it arrived
+/// in is over. The work runs under the mutex, while all others sleep, so nobody's buffers are in use. An
+/// abort sets `status_`, which every waiting and every later call throws. Thread-safe.
 class Meeting {
  public:
   explicit Meeting(int size) : postings_(static_cast<std::size_t>(size)) {}

@@ -79,7 +79,9 @@ class LocalControl final : public Control {
   void fail(const Status& why) override {
     office_->lose(rank_, {Code::aborted, fmt::format("rank {} failed: {}", rank_, why.message)});
   }
-  void on_loss(std::function<void(const Status&)> notice) override { office_->on_loss(rank_, std::move(notice)); }
+  void on_loss(std::function<void(const Status&)> notice) override {
+    office_->on_loss(rank_, std::move(notice));
+  }
 
  private:
   std::shared_ptr<PostOffice> office_;

@@ -13,8 +13,8 @@
 
 namespace hora {
 
-/// The letters between ranks that are threads: one box per rank, each with its own lock. No lock is taken while
-/// another is held, so there is no order to get wrong. Thread-safe.
+/// The letters between ranks that are threads: one box per rank, each with its own lock. No lock is taken
+/// while another is held, so there is no order to get wrong. Thread-safe.
 class PostOffice {
  public:
   explicit PostOffice(int size) : boxes_(static_cast<std::size_t>(size)) {}
@@ -35,7 +35,8 @@ class PostOffice {
     std::deque<Letter> letters;
     bool woken = false;
     std::optional<Status> loss;
-    std::function<void(const Status&)> notice;  // runs under the lock, so that clearing it waits for a running one
+    std::function<void(const Status&)>
+        notice;  // runs under the lock, so that clearing it waits for a running one
   };
   Box& box(int rank) { return boxes_[static_cast<std::size_t>(rank)]; }
 

@@ -18,7 +18,7 @@ namespace {
 constexpr std::size_t kAlignment = 64;
 constexpr std::size_t kPage = 4096;
 constexpr std::size_t kGiveBack = 1024 * 1024;  // smaller free pieces keep their memory
-constexpr int kPopulateWrite = 23;              // MADV_POPULATE_WRITE, Linux 5.14; older headers lack the name
+constexpr int kPopulateWrite = 23;  // MADV_POPULATE_WRITE, Linux 5.14; older headers lack the name
 
 std::size_t round_up(std::size_t bytes, std::size_t unit) { return (bytes + unit - 1) / unit * unit; }
 std::size_t head_bytes(int ranks) { return round_up(static_cast<std::size_t>(ranks) * sizeof(Seat), kPage); }
@@ -33,11 +33,13 @@ std::size_t head_bytes(int ranks) { return round_up(static_cast<std::size_t>(ran
 Mapping::Mapping(Descriptor file, std::size_t size) : file_(std::move(file)), size_(size), base_(nullptr) {
   struct stat found {};
   if (::fstat(file_.fd(), &found) != 0 || static_cast<std::size_t>(found.st_size) != size_) {
-    throw Error(Code::unavailable, fmt::format("an arena of {} bytes was expected, not {}", size_, found.st_size));
+    throw Error(Code::unavailable,
+                fmt::format("an arena of {} bytes was expected, not {}", size_, found.st_size));
   }
   void* mapped = ::mmap(nullptr, size_, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, file_.fd(), 0);
   if (mapped == MAP_FAILED) {
-    fail(fmt::format("cannot map an arena of {} bytes of address space (HORA_ARENA_SIZE makes it smaller)", size_));
+    fail(fmt::format("cannot map an arena of {} bytes of address space (HORA_ARENA_SIZE makes it smaller)",
+                     size_));
   }
   base_ = static_cast<std::byte*>(mapped);
 }
@@ -52,20 +54,26 @@ Descriptor Arena::create_file(int ranks, std::size_t region) {
   Descriptor file(::memfd_create("hora-arena", MFD_CLOEXEC | MFD_ALLOW_SEALING));
   if (!file) fail("cannot make shared memory (memfd_create)");
   const std::size_t size = file_bytes(ranks, region);
-  if (::ftruncate(file.fd(), static_cast<off_t>(size)) != 0) fail(fmt::format("cannot make an arena of {} bytes", size));
-  ::fcntl(file.fd(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW);  // nobody can cut memory off that another one uses
+  if (::ftruncate(file.fd(), static_cast<off_t>(size)) != 0)
+    fail(fmt::format("cannot make an arena of {} bytes", size));
+  ::fcntl(file.fd(), F_ADD_SEALS,
+          F_SEAL_SHRINK | F_SEAL_GROW);  // nobody can cut memory off that another one uses
   return file;
 }
 
-std::shared_ptr<Arena> Arena::make(std::shared_ptr<const Mapping> mapping, int rank, int ranks, std::size_t region) {
+std::shared_ptr<Arena> Arena::make(std::shared_ptr<const Mapping> mapping, int rank, int ranks,
+                                   std::size_t region) {
   return std::shared_ptr<Arena>(new Arena(std::move(mapping), rank, ranks, region));
 }
 
 Arena::Arena(std::shared_ptr<const Mapping> mapping, int rank, int ranks, std::size_t region)
-    : mapping_(std::move(mapping)), seats_(reinterpret_cast<Seat*>(mapping_->base())), rank_(rank),
+    : mapping_(std::move(mapping)),
+      seats_(reinterpret_cast<Seat*>(mapping_->base())),
+      rank_(rank),
       owner_(::getpid()) {
   holes_.emplace(head_bytes(ranks) + static_cast<std::size_t>(rank) * region, region);
   back_with_memory(static_cast<std::size_t>(rank) * sizeof(Seat), sizeof(Seat));
+  map_now(0, head_bytes(ranks));
 }
 
 bool Arena::contains(const void* data) const {
@@ -74,7 +82,8 @@ bool Arena::contains(const void* data) const {
 }
 
 std::shared_ptr<std::byte> Arena::allocate(std::size_t bytes) {
-  if (::getpid() != owner_) throw Error(Code::unavailable, "a forked child cannot allocate in the arena of its parent");
+  if (::getpid() != owner_)
+    throw Error(Code::unavailable, "a forked child cannot allocate in the arena of its parent");
   const std::size_t rounded = round_up(std::max<std::size_t>(bytes, 1), kAlignment);
   const std::size_t begin = take(rounded);
   try {
@@ -84,7 +93,8 @@ std::shared_ptr<std::byte> Arena::allocate(std::size_t bytes) {
     throw;
   }
   std::memset(base() + begin, 0, rounded);
-  return {base() + begin, [self = shared_from_this(), begin, rounded](std::byte*) { self->free(begin, rounded); }};
+  return {base() + begin,
+          [self = shared_from_this(), begin, rounded](std::byte*) { self->free(begin, rounded); }};
 }
 
 std::size_t Arena::take(std::size_t bytes) {
@@ -96,16 +106,20 @@ std::size_t Arena::take(std::size_t bytes) {
     if (length > bytes) holes_.emplace(begin + bytes, length - bytes);
     return begin;
   }
-  throw Error(Code::unavailable, fmt::format("no room for {} more bytes in this rank's part of the arena: HORA_ARENA_SIZE "
-                                             "sets how large it is", bytes));
+  throw Error(Code::unavailable,
+              fmt::format("no room for {} more bytes in this rank's part of the arena: HORA_ARENA_SIZE "
+                          "sets how large it is",
+                          bytes));
 }
 
 void Arena::back_with_memory(std::size_t begin, std::size_t bytes) const {
   const std::size_t first = begin / kPage * kPage;
   const std::size_t last = round_up(begin + bytes, kPage);
-  // Taken from the system now, so that a lack of memory is an error here and not a signal when it is first touched.
+  // Taken from the system now, so that a lack of memory is an error here and not a signal when it is first
+  // touched.
   while (::fallocate(mapping_->fd(), 0, static_cast<off_t>(first), static_cast<off_t>(last - first)) != 0) {
-    if (errno != EINTR) fail(fmt::format("no memory for {} bytes in the arena; use less, or more ranks per host", bytes));
+    if (errno != EINTR)
+      fail(fmt::format("no memory for {} bytes in the arena; use less, or more ranks per host", bytes));
   }
   map_now(begin, bytes);
 }

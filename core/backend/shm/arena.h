@@ -31,12 +31,14 @@ class Mapping {
   std::byte* base_;
 };
 
-/// Memory that all ranks of a host map: a seat for each rank, then a large region for each rank, from which it lends
-/// tensors. One anonymous file (memfd): no name anywhere, gone with the last process that maps it, not limited by the
-/// size of /dev/shm. The regions are address space; memory is taken when a rank allocates, and given back when it frees.
+/// Memory that all ranks of a host map: a seat for each rank, then a large region for each rank, from which
+/// it lends tensors. One anonymous file (memfd): no name anywhere, gone with the last process that maps it,
+/// not limited by the size of /dev/shm. The regions are address space; memory is taken when a rank allocates,
+/// and given back when it frees.
 ///
-/// Each rank maps the file where it likes, so ranks tell each other offsets. Whoever holds memory from `allocate` holds
-/// the mapping. A forked child may read and write what the parent had, but allocates and frees nothing. Thread-safe.
+/// Each rank maps the file where it likes, so ranks tell each other offsets. Whoever holds memory from
+/// `allocate` holds the mapping. A forked child may read and write what the parent had, but allocates and
+/// frees nothing. Thread-safe.
 class Arena : public std::enable_shared_from_this<Arena> {
  public:
   /// A new file for `ranks` ranks with `region` bytes of address space each. Throws Error(unavailable).
@@ -44,8 +46,8 @@ class Arena : public std::enable_shared_from_this<Arena> {
   /// The size of that file.
   [[nodiscard]] static std::size_t file_bytes(int ranks, std::size_t region);
   /// The arena as the given rank has it. Ranks that are threads may share a mapping.
-  [[nodiscard]] static std::shared_ptr<Arena> make(std::shared_ptr<const Mapping> mapping, int rank, int ranks,
-                                                   std::size_t region);
+  [[nodiscard]] static std::shared_ptr<Arena> make(std::shared_ptr<const Mapping> mapping, int rank,
+                                                   int ranks, std::size_t region);
   ~Arena() = default;
   Arena(const Arena&) = delete;
   Arena& operator=(const Arena&) = delete;
@@ -59,8 +61,8 @@ class Arena : public std::enable_shared_from_this<Arena> {
   /// Takes all page faults of this range, which lies in memory that is allocated, at once.
   void map_now(std::size_t begin, std::size_t bytes) const;
 
-  /// Zeroed, populated memory of this rank's region, aligned to 64 bytes. Throws Error(unavailable) that says how much
-  /// was asked for and what to do.
+  /// Zeroed, populated memory of this rank's region, aligned to 64 bytes. Throws Error(unavailable) that says
+  /// how much was asked for and what to do.
   std::shared_ptr<std::byte> allocate(std::size_t bytes);
 
  private:

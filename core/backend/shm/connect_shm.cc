@@ -17,6 +17,7 @@
 #include <functional>
 #include <optional>
 #include <set>
+#include <utility>
 
 namespace hora {
 namespace {
@@ -52,8 +53,10 @@ std::string random_name() {
 
 std::size_t region_bytes(const Config& config) {
   if (config.arena_size != 0) return (config.arena_size + kPage - 1) / kPage * kPage;
-  const auto memory = static_cast<std::size_t>(::sysconf(_SC_PHYS_PAGES)) * static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
-  return std::max(kLeastRegion, std::min(memory, kMostInAll / static_cast<std::size_t>(config.size) / kPage * kPage));
+  const auto memory =
+      static_cast<std::size_t>(::sysconf(_SC_PHYS_PAGES)) * static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
+  return std::max(kLeastRegion,
+                  std::min(memory, kMostInAll / static_cast<std::size_t>(config.size) / kPage * kPage));
 }
 
 /// What rank 0 tells the others about the arena that it has made. A value.
@@ -74,12 +77,15 @@ Invitation invite(Control& control, const Invitation& mine, TimePoint deadline) 
   return invitation;
 }
 
-/// Whom rank 0 has let in: another rank of this job, run by the same user. Throws Error if it is somebody else.
+/// Whom rank 0 has let in: another rank of this job, run by the same user. Throws Error if it is somebody
+/// else.
 int admit(const Descriptor& socket, const Config& config, TimePoint deadline) {
   if (user_of(socket) != ::geteuid()) throw Error(Code::invalid_argument, "it comes from another user");
   const Hello hello = welcome(socket.fd(), config.secret, std::min(deadline, Clock::now() + kHandshakeTime));
-  if (hello.role != Role::arena || hello.size != config.size || hello.rank <= 0 || hello.rank >= config.size) {
-    throw Error(Code::invalid_argument, fmt::format("rank {} of {} is none of this arena", hello.rank, hello.size));
+  if (hello.role != Role::arena || hello.size != config.size || hello.rank <= 0 ||
+      hello.rank >= config.size) {
+    throw Error(Code::invalid_argument,
+                fmt::format("rank {} of {} is none of this arena", hello.rank, hello.size));
   }
   return hello.rank;
 }
@@ -87,13 +93,16 @@ int admit(const Descriptor& socket, const Config& config, TimePoint deadline) {
 /// Rank 0: hands the file to every other rank; strangers are turned away.
 void hand_out(const Descriptor& listener, const Descriptor& file, const Config& config, TimePoint deadline) {
   std::set<int> served;
+  bool told = false;
   while (served.size() + 1 < static_cast<std::size_t>(config.size)) {
     const Descriptor socket = accept_local(listener, deadline);
     try {
       const int rank = admit(socket, config, deadline);
       if (served.insert(rank).second) send_descriptor(socket, file, deadline);
     } catch (const Error& error) {
-      log(LogLevel::warning, fmt::format("refused a connection to this job's local socket: {}", error.what()));
+      if (std::exchange(told, true)) continue;  // once is enough
+      log(LogLevel::warning,
+          fmt::format("refused a connection to this job's local socket: {}", error.what()));
     }
   }
 }
@@ -101,7 +110,8 @@ void hand_out(const Descriptor& listener, const Descriptor& file, const Config& 
 /// The private memory of all ranks, if it is in reach from everywhere.
 std::unique_ptr<PeerMemory> reach_out(Control& control, const Config& config, TimePoint deadline) {
   std::uint64_t probe = kProbe;
-  if (config.peer_memory) ::prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY);  // else Yama refuses it to other processes
+  if (config.peer_memory)
+    ::prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY);  // else Yama refuses it to other processes
   Writer out;
   out.u64(static_cast<std::uint64_t>(::getpid())).u64(reinterpret_cast<std::uint64_t>(&probe));
   std::vector<int> pids;
@@ -116,7 +126,8 @@ std::unique_ptr<PeerMemory> reach_out(Control& control, const Config& config, Ti
   const bool reached = all_can(control, deadline, "reaching private memory", [&] {
     if (!config.peer_memory) throw Error(Code::unavailable, "HORA_PEER_MEMORY=0");
     memory = make_process_memory(pids, probes);
-    if (!memory) throw Error(Code::unavailable, "process_vm_readv is not permitted; private buffers take one more copy");
+    if (!memory)
+      throw Error(Code::unavailable, "process_vm_readv is not permitted; private buffers take one more copy");
   });
   return reached ? std::move(memory) : nullptr;
 }
@@ -151,7 +162,8 @@ std::optional<SharedHost> share_host(Control& control, const Config& config, Tim
       file = receive_descriptor(socket, deadline);
     }
     const auto bytes = Arena::file_bytes(config.size, invitation.region);
-    arena = Arena::make(std::make_shared<const Mapping>(std::move(file), bytes), config.rank, config.size, invitation.region);
+    arena = Arena::make(std::make_shared<const Mapping>(std::move(file), bytes), config.rank, config.size,
+                        invitation.region);
   });
   if (!mapped) return std::nullopt;
   return SharedHost{std::move(arena), reach_out(control, config, deadline)};

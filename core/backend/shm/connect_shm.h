@@ -19,9 +19,10 @@ struct SharedHost {
   std::unique_ptr<PeerMemory> peers;  ///< nullptr: private memory is out of reach
 };
 
-/// Shares an arena with all other ranks, if that can be: nothing on all ranks alike if it cannot (another host, another
-/// container). That is tried, not guessed: rank 0 passes the file to the others over a local socket, on which both
-/// sides prove that they know the secret. Throws Error(aborted) when a rank is lost, Error(timeout) at the deadline.
+/// Shares an arena with all other ranks, if that can be: nothing on all ranks alike if it cannot (another
+/// host, another container). That is tried, not guessed: rank 0 passes the file to the others over a local
+/// socket, on which both sides prove that they know the secret. Throws Error(aborted) when a rank is lost,
+/// Error(timeout) at the deadline.
 std::optional<SharedHost> share_host(Control& control, const Config& config, TimePoint deadline);
 
 /// The collective of ranks that share a host, or nullptr on all ranks alike. Throws what `share_host` throws.

@@ -7,8 +7,9 @@
 
 namespace hora {
 
-/// Finds out which of two ways to do the same is the faster one on this machine: the first times they take turns and are
-/// timed, and then the faster way stays. Work that is too small to tell anything takes the way that leads. *Engine only.*
+/// Finds out which of two ways to do the same is the faster one on this machine: the first times they take
+/// turns and are timed, and then the faster way stays. Work that is too small to tell anything takes the way
+/// that leads. *Engine only.*
 class Contest {
  public:
   /// `least`: bytes that are worth timing.

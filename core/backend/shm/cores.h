@@ -14,8 +14,8 @@ using CoreSet = std::array<std::uint64_t, 16>;
 [[nodiscard]] CoreSet usable_cores();
 [[nodiscard]] int count_cores(const CoreSet& cores);
 
-/// How many cores' worth of time this process's control group may use, rounded down but at least 1; or a very large
-/// number if there is no limit.
+/// How many cores' worth of time this process's control group may use, rounded down but at least 1; or a very
+/// large number if there is no limit.
 [[nodiscard]] int core_quota();
 /// The same from the contents of a `cpu.max` file, such as "150000 100000" or "max 100000".
 [[nodiscard]] int core_quota_in(std::string_view cpu_max);

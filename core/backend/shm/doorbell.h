@@ -11,12 +11,12 @@
 
 namespace hora {
 
-/// One rank's way to wait for the others: phases. `arrive` says that this rank has reached its next phase; `await_all`
-/// returns when every rank has reached it, and what they wrote before is then visible here.
+/// One rank's way to wait for the others: phases. `arrive` says that this rank has reached its next phase;
+/// `await_all` returns when every rank has reached it, and what they wrote before is then visible here.
 ///
-/// Protocol. `Seat::arrived` counts the owner's phases; only the owner writes it. Waiting looks again and again for a while,
-/// about as long as going to sleep would cost (leaving the core to others in between when there are more ranks than
-/// cores), and then sleeps on the sleeper's own `doorbell`:
+/// Protocol. `Seat::arrived` counts the owner's phases; only the owner writes it. Waiting looks again and
+/// again for a while, about as long as going to sleep would cost (leaving the core to others in between when
+/// there are more ranks than cores), and then sleeps on the sleeper's own `doorbell`:
 ///
 ///   sleeper, rank s                                waker, rank w
 ///   1. bell = s.doorbell                           a. w.arrived = n                  (seq_cst)
@@ -24,14 +24,14 @@ namespace hora {
 ///   3. if all have arrived: done    (seq_cst)      c.   if all have arrived          (seq_cst)
 ///   4. futex_wait(s.doorbell, bell)                d.     s.doorbell += 1, futex_wake(s.doorbell)
 ///
-/// Nobody sleeps for ever. Take the rank w whose step a is the last one for phase n in the one order of all seq_cst
-/// accesses. Its c is true. Either 2 comes before its b: then it rings, and the futex refuses to sleep if that was
-/// after 1. Or its b, and so its a and all others' a, come before 2: then 3 is true. Only ranks that see c are wakers, so
-/// that many ranks on few cores are not woken again and again for nothing.
+/// Nobody sleeps for ever. Take the rank w whose step a is the last one for phase n in the one order of all
+/// seq_cst accesses. Its c is true. Either 2 comes before its b: then it rings, and the futex refuses to
+/// sleep if that was after 1. Or its b, and so its a and all others' a, come before 2: then 3 is true. Only
+/// ranks that see c are wakers, so that many ranks on few cores are not woken again and again for nothing.
 ///
-/// `abort` sets a flag that is looked at between 2 and 4, and then rings this rank's own bell, so it is not missed
-/// either. A rank that dies between a and d leaves a sleeper behind; its death is noticed by the control thread, which
-/// aborts.
+/// `abort` sets a flag that is looked at between 2 and 4, and then rings this rank's own bell, so it is not
+/// missed either. A rank that dies between a and d leaves a sleeper behind; its death is noticed by the
+/// control thread, which aborts.
 ///
 /// *Engine only*, except `abort`.
 class Doorbell {
@@ -43,7 +43,8 @@ class Doorbell {
   void await_all();
   void abort(const Status& why) noexcept;
   void throw_if_aborted();
-  /// Whether waiting is expensive, because there are more ranks than cores. The same on all ranks in each phase.
+  /// Whether waiting is expensive, because there are more ranks than cores. The same on all ranks in each
+  /// phase.
   [[nodiscard]] bool crowded() const { return crowded_; }
 
  private:

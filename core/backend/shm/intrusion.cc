@@ -16,7 +16,8 @@ void leave(const Arena& arena, int rank, int ranks) noexcept {
   if (arena.seat(rank).gone.exchange(1) != 0) return;
   const TimePoint until = Clock::now() + kPatience;
   for (int other = 0; other < ranks; ++other) {
-    while (other != rank && arena.seat(other).intruding.load() != 0 && Clock::now() < until) std::this_thread::yield();
+    while (other != rank && arena.seat(other).intruding.load() != 0 && Clock::now() < until)
+      std::this_thread::yield();
   }
 }
 

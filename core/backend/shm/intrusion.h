@@ -7,14 +7,14 @@
 
 namespace hora {
 
-/// Keeps ranks from writing into the buffers of one that has left: after an abort the user has them back, while
-/// another rank may not have heard of it and be in the middle of a call.
+/// Keeps ranks from writing into the buffers of one that has left: after an abort the user has them back,
+/// while another rank may not have heard of it and be in the middle of a call.
 ///
-/// Protocol, all accesses seq_cst. Who writes to others' buffers says so, looks whether anybody is gone, and writes
-/// only if nobody is; a little at a time. Who leaves says so, and then waits until nobody writes any more. In the one
-/// order of all accesses either the writer's word comes first, and the leaver sees it and waits; or the leaver's, and
-/// the writer sees it and does not write. A writer may be stopped or dead, and a dead one has no time to say that it
-/// has finished, so the leaver waits for a limited time only.
+/// Protocol, all accesses seq_cst. Who writes to others' buffers says so, looks whether anybody is gone, and
+/// writes only if nobody is; a little at a time. Who leaves says so, and then waits until nobody writes any
+/// more. In the one order of all accesses either the writer's word comes first, and the leaver sees it and
+/// waits; or the leaver's, and the writer sees it and does not write. A writer may be stopped or dead, and a
+/// dead one has no time to say that it has finished, so the leaver waits for a limited time only.
 ///
 /// *Engine only.* One at a time lives in a rank.
 class Intrusion {

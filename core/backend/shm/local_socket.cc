@@ -20,7 +20,8 @@ namespace {
 
 struct LocalAddress {
   explicit LocalAddress(const std::string& name) {
-    if (name.size() + 1 > sizeof address.sun_path) throw Error(Code::internal, "the name of a local socket is too long");
+    if (name.size() + 1 > sizeof address.sun_path)
+      throw Error(Code::internal, "the name of a local socket is too long");
     address.sun_family = AF_UNIX;
     std::memcpy(address.sun_path + 1, name.data(), name.size());  // the first byte stays zero: abstract
     length = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size());
@@ -78,7 +79,8 @@ Descriptor accept_local(const Descriptor& listener, TimePoint deadline) {
 unsigned user_of(const Descriptor& socket) {
   ucred credentials{};
   socklen_t length = sizeof credentials;
-  if (::getsockopt(socket.fd(), SOL_SOCKET, SO_PEERCRED, &credentials, &length) != 0) fail("cannot tell who connects");
+  if (::getsockopt(socket.fd(), SOL_SOCKET, SO_PEERCRED, &credentials, &length) != 0)
+    fail("cannot tell who connects");
   return credentials.uid;
 }
 
@@ -106,7 +108,8 @@ Descriptor receive_descriptor(const Descriptor& socket, TimePoint deadline) {
   const auto got = ::recvmsg(socket.fd(), &message, MSG_CMSG_CLOEXEC);
   if (got < 0) fail("cannot receive a file from another rank");
   const cmsghdr* header = CMSG_FIRSTHDR(&message);
-  if (got == 0 || header == nullptr || header->cmsg_type != SCM_RIGHTS || header->cmsg_len != CMSG_LEN(sizeof(int))) {
+  if (got == 0 || header == nullptr || header->cmsg_type != SCM_RIGHTS ||
+      header->cmsg_len != CMSG_LEN(sizeof(int))) {
     throw Error(Code::unavailable, "the other side of the local socket sent no file");
   }
   int fd = -1;

@@ -7,9 +7,9 @@
 
 namespace hora {
 
-// Sockets between processes of one host, in Linux's abstract namespace: a name that is no file, is gone with its
-// socket, and is seen only within the same network namespace. All throw Error(unavailable), and Error(timeout) at the
-// deadline.
+// Sockets between processes of one host, in Linux's abstract namespace: a name that is no file, is gone with
+// its socket, and is seen only within the same network namespace. All throw Error(unavailable), and
+// Error(timeout) at the deadline.
 [[nodiscard]] Descriptor listen_local(const std::string& name);
 [[nodiscard]] Descriptor connect_local(const std::string& name);
 [[nodiscard]] Descriptor accept_local(const Descriptor& listener, TimePoint deadline);

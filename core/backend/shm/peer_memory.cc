@@ -35,7 +35,8 @@ class ProcessMemory final : public PeerMemory {
       const auto moved = call(pids_[static_cast<std::size_t>(rank)], &here, 1, &there, 1, 0);
       if (moved < 0 && errno == EINTR) continue;
       if (moved <= 0) {
-        throw Error(Code::aborted, fmt::format("the memory of rank {} is out of reach: {}", rank, std::strerror(errno)));
+        throw Error(Code::aborted,
+                    fmt::format("the memory of rank {} is out of reach: {}", rank, std::strerror(errno)));
       }
       next += moved;
       address += static_cast<std::uint64_t>(moved);
@@ -58,7 +59,8 @@ class ThreadMemory final : public PeerMemory {
 
 }  // namespace
 
-std::unique_ptr<PeerMemory> make_process_memory(const std::vector<int>& pids, const std::vector<std::uint64_t>& probes) {
+std::unique_ptr<PeerMemory> make_process_memory(const std::vector<int>& pids,
+                                                const std::vector<std::uint64_t>& probes) {
   auto memory = std::make_unique<ProcessMemory>(pids);
   try {
     for (std::size_t rank = 0; rank < pids.size(); ++rank) {

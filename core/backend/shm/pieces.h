@@ -18,7 +18,8 @@ struct SegmentRange {
 
 /// All segments one after the other, as if they were one tensor: visits the parts of [begin, end) of it.
 template <typename Visit>
-void for_each_range(std::span<const Segment> segments, std::size_t begin, std::size_t end, const Visit& visit) {
+void for_each_range(std::span<const Segment> segments, std::size_t begin, std::size_t end,
+                    const Visit& visit) {
   std::size_t first = 0;  // of this segment, in the whole
   for (std::size_t i = 0; i < segments.size() && first < end; ++i) {
     const std::size_t last = first + segments[i].count;
@@ -35,9 +36,10 @@ void for_each_range(std::span<const Segment> segments, std::size_t begin, std::s
   return total;
 }
 
-/// Where rank `rank`'s share of `total` elements begins: shares are equal, but for the last ones, and begin at whole
-/// cache lines (counted from the start of the whole). Rank `ranks` begins at the end.
-[[nodiscard]] inline std::size_t share_begin(std::size_t total, std::size_t element_bytes, int rank, int ranks) {
+/// Where rank `rank`'s share of `total` elements begins: shares are equal, but for the last ones, and begin
+/// at whole cache lines (counted from the start of the whole). Rank `ranks` begins at the end.
+[[nodiscard]] inline std::size_t share_begin(std::size_t total, std::size_t element_bytes, int rank,
+                                             int ranks) {
   const std::size_t line = 64 / element_bytes;
   const std::size_t lines = (total + line - 1) / line;
   const auto shares = static_cast<std::size_t>(ranks);

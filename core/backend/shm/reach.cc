@@ -16,7 +16,10 @@ constexpr std::size_t kGranule = 256 * 1024;  // of what is mapped ahead at a ti
 }  // namespace
 
 Reach::Reach(std::shared_ptr<Arena> arena, int rank, int ranks, std::unique_ptr<PeerMemory> peers)
-    : arena_(std::move(arena)), rank_(rank), peers_(std::move(peers)), mapped_(static_cast<std::size_t>(ranks)) {}
+    : arena_(std::move(arena)),
+      rank_(rank),
+      peers_(std::move(peers)),
+      mapped_(static_cast<std::size_t>(ranks)) {}
 
 Place Reach::place(const void* data) const {
   if (!arena_->contains(data)) return {reinterpret_cast<std::uint64_t>(data), 0};
@@ -28,14 +31,15 @@ std::byte* Reach::local(int rank, const Place& place, std::size_t begin, std::si
   if (named.in_arena == 0) return rank == rank_ ? reinterpret_cast<std::byte*>(named.where) + begin : nullptr;
   if (named.where > arena_->size() || begin > arena_->size() - named.where ||
       bytes > arena_->size() - named.where - begin) {
-    throw Error(Code::internal, fmt::format("rank {} names {} bytes at offset {} of an arena of {} bytes", rank,
-                                            begin + bytes, named.where, arena_->size()));
+    throw Error(Code::internal, fmt::format("rank {} names {} bytes at offset {} of an arena of {} bytes",
+                                            rank, begin + bytes, named.where, arena_->size()));
   }
   if (rank != rank_) map_ahead(rank, named.where + begin, bytes);
   return arena_->base() + named.where + begin;
 }
 
-/// The first time that this process touches memory of another rank, in bulk rather than by a page fault for each 4 KiB.
+/// The first time that this process touches memory of another rank, in bulk rather than by a page fault for
+/// each 4 KiB.
 void Reach::map_ahead(int rank, std::size_t offset, std::size_t bytes) {
   Mapped& mapped = mapped_[static_cast<std::size_t>(rank)];
   const std::uint64_t given_back = arena_->seat(rank).given_back.load(std::memory_order_acquire);

@@ -11,8 +11,9 @@
 
 namespace hora {
 
-/// How one rank gets at the buffers of all: what lies in the arena it addresses itself, what is private to another
-/// process it reads and writes through PeerMemory. Places that others named are checked. *Engine only.*
+/// How one rank gets at the buffers of all: what lies in the arena it addresses itself, what is private to
+/// another process it reads and writes through PeerMemory. Places that others named are checked. *Engine
+/// only.*
 class Reach {
  public:
   /// `peers` may be nullptr: then private memory of others is out of reach.
@@ -22,8 +23,8 @@ class Reach {
   [[nodiscard]] Place place(const void* data) const;
   [[nodiscard]] bool everything() const { return peers_ != nullptr; }
 
-  /// The `bytes` at `begin` bytes after a place that `rank` named, or nullptr if they are private to another process.
-  /// Throws Error(internal) if they are not in the arena though the rank says so.
+  /// The `bytes` at `begin` bytes after a place that `rank` named, or nullptr if they are private to another
+  /// process. Throws Error(internal) if they are not in the arena though the rank says so.
   [[nodiscard]] std::byte* local(int rank, const Place& place, std::size_t begin, std::size_t bytes);
 
   // From and to any place. They throw what `local` throws and Error(aborted) if the rank cannot be reached.

@@ -11,18 +11,19 @@ namespace hora {
 
 enum class Call : std::uint8_t { allreduce = 1, broadcast, allgather, barrier };
 
-/// The frame of every collective call: write into the own mailbox what this rank brings (`open`); wait until all have,
-/// and look whether they mean the same (`meet`); and, where somebody reaches into the buffers of others, wait until all
-/// are done with that (`phase`). *Engine only*, except `abort`.
+/// The frame of every collective call: write into the own mailbox what this rank brings (`open`); wait until
+/// all have, and look whether they mean the same (`meet`); and, where somebody reaches into the buffers of
+/// others, wait until all are done with that (`phase`). *Engine only*, except `abort`.
 class Rounds {
  public:
   Rounds(std::shared_ptr<Arena> arena, int rank, int ranks)
       : arena_(std::move(arena)), rank_(rank), ranks_(ranks), bell_(arena_, rank, ranks) {}
 
-  /// Begins a call: until `meet` this rank's mailbox and slot are its own. All ranks give the same. Throws the abort.
+  /// Begins a call: until `meet` this rank's mailbox and slot are its own. All ranks give the same. Throws
+  /// the abort.
   Mailbox& open(Call call, std::uint64_t bytes, std::uint64_t detail);
-  /// All have opened the same call; their mailboxes and slots can be read. Throws Error(internal) that names the ranks
-  /// if they have not, and Error with the status of an abort.
+  /// All have opened the same call; their mailboxes and slots can be read. Throws Error(internal) that names
+  /// the ranks if they have not, and Error with the status of an abort.
   void meet();
   /// All ranks have got here. Throws Error with the status of an abort.
   void phase();

@@ -13,7 +13,8 @@ inline constexpr std::size_t kPlaces = 2048;
 inline constexpr std::size_t kSlotBytes = 16 * 1024;
 inline constexpr std::size_t kStageBytes = 1024 * 1024;
 
-/// Where a buffer lies: an offset in the arena, which all can reach, or an address in its owner's process. A value.
+/// Where a buffer lies: an offset in the arena, which all can reach, or an address in its owner's process. A
+/// value.
 struct Place {
   std::uint64_t where = 0;
   std::uint64_t in_arena = 0;
@@ -27,22 +28,23 @@ struct Mailbox {
   std::uint64_t bytes = 0;
   std::uint64_t detail = 0;   ///< dtype and operation, or root
   std::uint64_t in_slot = 0;  ///< the input is in the slot; else at the places
-  std::uint64_t staged = 0;   ///< rank 0's word counts: private memory travels through the stages
+  std::uint64_t direct = 0;   ///< rank 0's word counts: private memory does not travel through the stages
   std::array<Place, kPlaces> inputs;
   std::array<Place, kPlaces> outputs;
 };
 
-/// One rank's part of the arena's head. Only that rank writes it, except `doorbell`, and `stage` where said so. All
-/// zeros at first, and trivially so, as the memory is shared and never constructed.
+/// One rank's part of the arena's head. Only that rank writes it, except `doorbell`, and `stage` where said
+/// so. All zeros at first, and trivially so, as the memory is shared and never constructed.
 ///
-/// The mailboxes and the slots alternate from call to call: whoever is still reading those of the last call is not
-/// disturbed by the next one, and nobody can be two calls behind.
+/// The mailboxes and the slots alternate from call to call: whoever is still reading those of the last call
+/// is not disturbed by the next one, and nobody can be two calls behind.
 struct Seat {
-  alignas(kFlagLine) std::atomic<std::uint64_t> arrived;  ///< how many phases this rank has reached
+  alignas(kFlagLine) std::atomic<std::uint64_t> arrived;   ///< how many phases this rank has reached
   alignas(kFlagLine) std::atomic<std::uint32_t> doorbell;  ///< a futex; whoever wakes this rank adds one
-  std::atomic<std::uint32_t> sleeping;                     ///< this rank waits, or is about to wait, for its doorbell
-  alignas(kFlagLine) std::array<std::atomic<std::uint64_t>, 16> cores;  ///< that this rank may run on, as bits
-  std::atomic<std::uint32_t> core_quota;                                ///< how many of them at a time
+  std::atomic<std::uint32_t> sleeping;  ///< this rank waits, or is about to wait, for its doorbell
+  alignas(
+      kFlagLine) std::array<std::atomic<std::uint64_t>, 16> cores;  ///< that this rank may run on, as bits
+  std::atomic<std::uint32_t> core_quota;                            ///< how many of them at a time
   alignas(kFlagLine) std::atomic<std::uint64_t> given_back;  ///< how often this rank has given memory back
   std::atomic<std::uint32_t> gone;                           ///< this rank has left for good (intrusion.h)
   alignas(kFlagLine) std::atomic<std::uint32_t> intruding;   ///< this rank is writing to others' buffers
@@ -50,6 +52,7 @@ struct Seat {
   alignas(kFlagLine) std::array<std::array<std::byte, kSlotBytes>, 2> slots;
   alignas(4096) std::array<std::byte, kStageBytes> stage;
 };
-static_assert(std::atomic<std::uint64_t>::is_always_lock_free && std::atomic<std::uint32_t>::is_always_lock_free);
+static_assert(std::atomic<std::uint64_t>::is_always_lock_free &&
+              std::atomic<std::uint32_t>::is_always_lock_free);
 
 }  // namespace hora

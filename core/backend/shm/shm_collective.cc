@@ -17,24 +17,34 @@ namespace hora {
 namespace {
 
 constexpr std::size_t kPackBelow = 64 * 1024;
-// Up to here one synchronisation and a copy beat two synchronisations; when those cost most, up to a whole slot.
+// Up to where slots are worth it: with one synchronisation instead of two, but a copy into lines that others
+// have read. For buffers in the arena, for private ones, and up to a whole slot when synchronisations cost
+// most.
 constexpr std::size_t kOneShotBytes = 512;
+constexpr std::size_t kPrivateOneShotBytes = 2048;
 
 /// There are three ways to move bytes, chosen alike on all ranks because all see all mailboxes:
 ///
-///  - slots: a few bytes are copied into the own slot before the ranks meet, and read by all after it. There is no
+///  - slots: a few bytes are copied into the own slot before the ranks meet, and read by all after it. There
+///  is no
 ///    second phase, as slots and mailboxes alternate (seat.h).
-///  - direct: every rank reads and writes the buffers of all, in the arena by loads and stores, private ones through
+///  - direct: every rank reads and writes the buffers of all, in the arena by loads and stores, private ones
+///  through
 ///    PeerMemory. Allreduce by write-all (write_all.h).
-///  - staged: pieces of all travel through the stages. If somebody's buffer is private and out of reach; or where that is
+///  - staged: pieces of all travel through the stages. If somebody's buffer is private and out of reach; or
+///  where that is
 ///    faster than PeerMemory, which rank 0 finds out for allreduce.
 ///
 /// Operands are taken in rank order, element by element, so the result's bits do not depend on the way.
 class ShmCollective final : public Collective {
  public:
   ShmCollective(std::shared_ptr<Arena> arena, int rank, int ranks, std::unique_ptr<PeerMemory> peers)
-      : arena_(std::move(arena)), rank_(rank), ranks_(ranks), rounds_(arena_, rank, ranks),
-        reach_(arena_, rank, ranks, std::move(peers)), write_all_(*arena_, rounds_, reach_, rank, ranks) {}
+      : arena_(std::move(arena)),
+        rank_(rank),
+        ranks_(ranks),
+        rounds_(arena_, rank, ranks),
+        reach_(arena_, rank, ranks, std::move(peers)),
+        write_all_(*arena_, rounds_, reach_, rank, ranks) {}
 
   std::shared_ptr<std::byte> allocate(std::size_t bytes) override { return arena_->allocate(bytes); }
   [[nodiscard]] std::size_t pack_below() const override { return kPackBelow; }
@@ -145,9 +155,8 @@ class ShmCollective final : public Collective {
       own.outputs[i] = reach_.place(segments[i].output);
       in_arena = in_arena && own.inputs[i].in_arena != 0 && own.outputs[i].in_arena != 0;
     }
-    own.staged = private_way_.way(bytes);
-    const bool prefers_slot = bytes <= kOneShotBytes || rounds_.crowded() || !in_arena;
-    own.in_slot = prefers_slot && bytes <= kSlotBytes ? 1 : 0;
+    own.direct = private_way_.way(bytes);
+    own.in_slot = bytes <= most_in_slot(in_arena) ? 1 : 0;
     if (own.in_slot != 0) gather(rounds_.slot(rank_), segments, size_of(reduction.dtype));
     rounds_.meet();
     int in_slot = 0;
@@ -164,14 +173,19 @@ class ShmCollective final : public Collective {
   void allreduce_private(std::span<const Segment> segments, const Reduction& reduction, std::size_t bytes) {
     if (!reach_.everything()) return allreduce_staged(segments, reduction);
     const auto start = Clock::now();
-    const bool staged = rounds_.mailbox(0).staged != 0;
-    if (staged) {
-      allreduce_staged(segments, reduction);
-    } else {
+    const bool direct = rounds_.mailbox(0).direct != 0;
+    if (direct) {
       write_all_.run(segments, reduction);
       rounds_.phase();
+    } else {
+      allreduce_staged(segments, reduction);
     }
-    private_way_.note(staged ? 1 : 0, bytes, Clock::now() - start);
+    private_way_.note(direct ? 1 : 0, bytes, Clock::now() - start);
+  }
+
+  [[nodiscard]] std::size_t most_in_slot(bool in_arena) const {
+    if (rounds_.crowded()) return kSlotBytes;
+    return in_arena ? kOneShotBytes : kPrivateOneShotBytes;
   }
 
   /// One segment's input after the other.
@@ -186,14 +200,15 @@ class ShmCollective final : public Collective {
     inputs_.resize(static_cast<std::size_t>(ranks_));
     std::size_t begin = 0;
     for (const auto& segment : segments) {
-      for (int rank = 0; rank < ranks_; ++rank) inputs_[static_cast<std::size_t>(rank)] = rounds_.slot(rank) + begin;
+      for (int rank = 0; rank < ranks_; ++rank)
+        inputs_[static_cast<std::size_t>(rank)] = rounds_.slot(rank) + begin;
       kernels::reduce(inputs_, {&segment.output, 1}, segment.count, reduction);
       begin += segment.count * size_of(reduction.dtype);
     }
   }
 
-  /// Few bytes, on some ranks in the slot and on others in the arena: each rank reduces all of it for itself, but keeps
-  /// the result aside until nobody reads the inputs any more, as outputs may be inputs.
+  /// Few bytes, on some ranks in the slot and on others in the arena: each rank reduces all of it for itself,
+  /// but keeps the result aside until nobody reads the inputs any more, as outputs may be inputs.
   void allreduce_mixed(std::span<const Segment> segments, const Reduction& reduction) {
     const std::size_t each = size_of(reduction.dtype);
     alignas(64) std::array<std::byte, kSlotBytes> results;
@@ -218,8 +233,8 @@ class ShmCollective final : public Collective {
     }
   }
 
-  /// A stage full at a time: copy in; all reduce their share of it into all stages; copy out. After its second phase
-  /// nobody else touches this rank's stage, so one is enough.
+  /// A stage full at a time: copy in; all reduce their share of it into all stages; copy out. After its
+  /// second phase nobody else touches this rank's stage, so one is enough.
   void allreduce_staged(std::span<const Segment> segments, const Reduction& reduction) {
     const std::size_t each = size_of(reduction.dtype);
     const std::size_t total = total_count(segments);
@@ -269,7 +284,8 @@ class ShmCollective final : public Collective {
     }
   }
 
-  void allgather_staged(const void* input, std::byte* output, std::span<const std::size_t> bytes, std::size_t most) {
+  void allgather_staged(const void* input, std::byte* output, std::span<const std::size_t> bytes,
+                        std::size_t most) {
     for (std::size_t done = 0; done < most; done += kStageBytes) {
       const auto part = [&](int rank) {
         const std::size_t length = bytes[static_cast<std::size_t>(rank)];
@@ -294,7 +310,7 @@ class ShmCollective final : public Collective {
   Reach reach_;
   WriteAll write_all_;
   StageCopy stage_copy_;
-  Contest private_way_{64 * 1024};
+  Contest private_way_{32 * 1024};
   std::vector<const void*> inputs_;  // of the kernel call at hand
   std::vector<void*> outputs_;
 };

@@ -10,13 +10,15 @@
 
 namespace hora {
 
-/// A collective over an arena that `ranks` ranks map. `peers`: how to reach private memory; nullptr: not at all, then
-/// private buffers travel through the arena in pieces. The same on all ranks, but for `arena` and `rank`.
+/// A collective over an arena that `ranks` ranks map. `peers`: how to reach private memory; nullptr: not at
+/// all, then private buffers travel through the arena in pieces. The same on all ranks, but for `arena` and
+/// `rank`.
 std::unique_ptr<Collective> make_shm_collective(std::shared_ptr<Arena> arena, int rank, int ranks,
                                                 std::unique_ptr<PeerMemory> peers);
 
 /// Ranks that are threads over one mapping of an arena, by rank. `reach`: whether they reach each other's
 /// private buffers.
-std::vector<std::unique_ptr<Collective>> make_shm_group(int ranks, bool reach, std::size_t region = std::size_t{1} << 30);
+std::vector<std::unique_ptr<Collective>> make_shm_group(int ranks, bool reach,
+                                                        std::size_t region = std::size_t{1} << 30);
 
 }  // namespace hora

@@ -7,9 +7,9 @@
 
 namespace hora {
 
-/// Copies into memory that other cores have just read and will read again. Stores that bypass the caches are twice as
-/// fast for that on some CPUs and several times slower on others. Each rank finds out for itself: the bytes are the
-/// same. *Engine only.*
+/// Copies into memory that other cores have just read and will read again. Stores that bypass the caches are
+/// twice as fast for that on some CPUs and several times slower on others. Each rank finds out for itself:
+/// the bytes are the same. *Engine only.*
 class StageCopy {
  public:
   void copy(void* to, const void* from, std::size_t bytes);

@@ -4,20 +4,27 @@
 namespace hora {
 namespace {
 
-// How much is done at a time: what is copied should stay in the second-level cache, and who leaves should not wait long.
+// How much is done at a time: what is copied should stay in the second-level cache, and who leaves should not
+// wait long.
 constexpr std::size_t kFarBytes = 256 * 1024;
 constexpr std::size_t kNearBytes = 1024 * 1024;
 
 }  // namespace
 
 WriteAll::WriteAll(const Arena& arena, const Rounds& rounds, Reach& reach, int rank, int ranks)
-    : arena_(arena), rounds_(rounds), reach_(reach), rank_(rank), ranks_(ranks),
-      inputs_(static_cast<std::size_t>(ranks)), outputs_(static_cast<std::size_t>(ranks)) {}
+    : arena_(arena),
+      rounds_(rounds),
+      reach_(reach),
+      rank_(rank),
+      ranks_(ranks),
+      inputs_(static_cast<std::size_t>(ranks)),
+      outputs_(static_cast<std::size_t>(ranks)) {}
 
 void WriteAll::run(std::span<const Segment> segments, const Reduction& reduction) {
   const std::size_t each = size_of(reduction.dtype);
   const std::size_t total = total_count(segments);
-  for_each_range(segments, share_begin(total, each, rank_, ranks_), share_begin(total, each, rank_ + 1, ranks_),
+  for_each_range(segments, share_begin(total, each, rank_, ranks_),
+                 share_begin(total, each, rank_ + 1, ranks_),
                  [&](const SegmentRange& range) { reduce(range, reduction); });
 }
 
@@ -47,8 +54,8 @@ void WriteAll::reduce_part(const SegmentRange& range, const Reduction& reduction
   }
 }
 
-/// A range that fits the scratch, where some buffers are private to other processes: their inputs are copied here, and
-/// the result, which takes the place of one of the copies, is written over there.
+/// A range that fits the scratch, where some buffers are private to other processes: their inputs are copied
+/// here, and the result, which takes the place of one of the copies, is written over there.
 void WriteAll::reduce_far(const SegmentRange& range, const Reduction& reduction) {
   const std::size_t each = size_of(reduction.dtype);
   const std::size_t begin = range.begin * each;
@@ -71,10 +78,12 @@ void WriteAll::reduce_far(const SegmentRange& range, const Reduction& reduction)
       far.push_back(rank);
     }
   }
-  std::byte* result = far.empty() ? nullptr : scratch_.data() + static_cast<std::size_t>(far.front()) * kFarBytes;
+  std::byte* result =
+      far.empty() ? nullptr : scratch_.data() + static_cast<std::size_t>(far.front()) * kFarBytes;
   if (result != nullptr) outputs.push_back(result);
   kernels::reduce(inputs_, outputs, range.count, reduction);
-  for (const int rank : far) reach_.write(rank, rounds_.mailbox(rank).outputs[range.segment], begin, result, bytes);
+  for (const int rank : far)
+    reach_.write(rank, rounds_.mailbox(rank).outputs[range.segment], begin, result, bytes);
 }
 
 }  // namespace hora

@@ -56,7 +56,8 @@ Address parse_address(const std::string& text) {
   const auto end = bracketed ? text.find(']') : colon;
   if (colon == std::string::npos || colon + 1 == text.size() || end == std::string::npos || end == 0 ||
       (bracketed && end + 1 != colon)) {
-    throw Error(Code::invalid_argument, fmt::format("'{}' is no address: expected host:port or [IPv6]:port", text));
+    throw Error(Code::invalid_argument,
+                fmt::format("'{}' is no address: expected host:port or [IPv6]:port", text));
   }
   return {bracketed ? text.substr(1, end - 1) : text.substr(0, end), text.substr(colon + 1)};
 }
@@ -74,7 +75,8 @@ Descriptor listen_at(const Address& address) {
     Descriptor socket = open_socket(*at);
     const int on = 1;
     ::setsockopt(socket.fd(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
-    if (::bind(socket.fd(), at->ai_addr, at->ai_addrlen) == 0 && ::listen(socket.fd(), SOMAXCONN) == 0) return socket;
+    if (::bind(socket.fd(), at->ai_addr, at->ai_addrlen) == 0 && ::listen(socket.fd(), SOMAXCONN) == 0)
+      return socket;
     why = std::strerror(errno);
   }
   throw Error(Code::unavailable, fmt::format("cannot listen at {}:{}: {}", address.host, address.port, why));

@@ -25,9 +25,9 @@ struct Address {
 /// Error(unavailable).
 [[nodiscard]] std::string address_towards(const Address& address);
 
-/// A connected socket, without Nagle's delay, closed on exec. Tries every address that the name has, again and again
-/// until the deadline, as the other side may not listen yet. Throws Error(timeout) that names the address and the
-/// last failure.
+/// A connected socket, without Nagle's delay, closed on exec. Tries every address that the name has, again
+/// and again until the deadline, as the other side may not listen yet. Throws Error(timeout) that names the
+/// address and the last failure.
 [[nodiscard]] Descriptor connect_to(const Address& address, TimePoint deadline);
 
 /// One try; nothing when it was refused, with the reason in `why`.

@@ -33,9 +33,11 @@ std::vector<Address> tell_addresses(Control& control, const Address& mine, TimeP
 }
 
 /// Takes in one rank that is still missing; whoever else knocks is turned away.
-void take_in(const Descriptor& listener, const Config& config, std::vector<Descriptor>& sockets, TimePoint deadline) {
+void take_in(const Descriptor& listener, const Config& config, std::vector<Descriptor>& sockets,
+             TimePoint deadline) {
   if (!await_events(listener.fd(), POLLIN, deadline)) {
-    throw Error(Code::timeout, fmt::format("rank {} waited in vain for data connections of other ranks", config.rank));
+    throw Error(Code::timeout,
+                fmt::format("rank {} waited in vain for data connections of other ranks", config.rank));
   }
   Descriptor socket(::accept4(listener.fd(), nullptr, nullptr, SOCK_CLOEXEC));
   if (!socket) return;
@@ -43,7 +45,8 @@ void take_in(const Descriptor& listener, const Config& config, std::vector<Descr
   try {
     const Hello hello = welcome(socket.fd(), config.secret, std::min(deadline, Clock::now() + kPatience));
     auto& place = sockets[static_cast<std::size_t>(hello.rank)];
-    if (hello.role == Role::data && hello.size == config.size && hello.rank > config.rank) place = std::move(socket);
+    if (hello.role == Role::data && hello.size == config.size && hello.rank > config.rank)
+      place = std::move(socket);
   } catch (const Error& error) {
     log(LogLevel::warning, fmt::format("refused a connection to a data port: {}", error.what()));
   }
@@ -55,14 +58,16 @@ std::unique_ptr<Collective> connect_tcp(Control& control, const Config& config, 
   const Descriptor listener = listen_at({address_towards(parse_address(config.coordinator)), "0"});
   const auto addresses = tell_addresses(control, local_address(listener.fd()), deadline);
   std::vector<Descriptor> sockets(static_cast<std::size_t>(config.size));
-  // Everybody calls those before it, then waits for those after it: rank 0 waits for all, so nobody waits in a ring.
+  // Everybody calls those before it, then waits for those after it: rank 0 waits for all, so nobody waits in
+  // a ring.
   for (int rank = 0; rank < config.rank; ++rank) {
     auto& socket = sockets[static_cast<std::size_t>(rank)];
     socket = connect_to(addresses[static_cast<std::size_t>(rank)], deadline);
     greet(socket.fd(), config.secret, {Role::data, config.rank, config.size}, deadline);
   }
   const auto missing = [&] {
-    return std::count_if(sockets.begin() + config.rank + 1, sockets.end(), [](const Descriptor& s) { return !s; });
+    return std::count_if(sockets.begin() + config.rank + 1, sockets.end(),
+                         [](const Descriptor& s) { return !s; });
   };
   while (missing() > 0) take_in(listener, config, sockets, deadline);
   return make_tcp_collective(std::make_unique<Mesh>(config.rank, std::move(sockets)));

@@ -15,12 +15,13 @@ constexpr int kCodes = static_cast<int>(Code::internal) + 1;
 
 Bytes encode(FrameKind kind, std::span<const std::byte> contents) {
   if (contents.size() > kMostFrameBytes) {
-    throw Error(Code::internal, fmt::format("a control message of {} bytes is over the limit of {}", contents.size(),
-                                            kMostFrameBytes));
+    throw Error(Code::internal, fmt::format("a control message of {} bytes is over the limit of {}",
+                                            contents.size(), kMostFrameBytes));
   }
   Bytes frame;
   frame.reserve(kFrameHeadBytes + contents.size());
-  for (int shift = 0; shift < 32; shift += 8) frame.push_back(static_cast<std::byte>(contents.size() >> shift));
+  for (int shift = 0; shift < 32; shift += 8)
+    frame.push_back(static_cast<std::byte>(contents.size() >> shift));
   frame.push_back(static_cast<std::byte>(kind));
   frame.insert(frame.end(), contents.begin(), contents.end());
   return frame;

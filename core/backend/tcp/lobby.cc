@@ -64,7 +64,8 @@ bool Lobby::receive(Stranger& stranger) {
   Bytes& received = stranger.received;
   const std::size_t before = received.size();
   received.resize(stranger.wanted);
-  const auto got = ::recv(stranger.socket.fd(), received.data() + before, stranger.wanted - before, MSG_DONTWAIT);
+  const auto got =
+      ::recv(stranger.socket.fd(), received.data() + before, stranger.wanted - before, MSG_DONTWAIT);
   const int error = errno;
   received.resize(before + static_cast<std::size_t>(std::max<ssize_t>(got, 0)));
   if (got == 0) throw Error(Code::unavailable, "it closed the connection before it had introduced itself");
@@ -94,15 +95,18 @@ std::optional<Lobby::Arrival> Lobby::advance(Stranger& stranger) {
       }
       case Stage::head: {
         std::size_t length = 0;
-        for (std::size_t i = 0; i < 4; ++i) length |= static_cast<std::size_t>(stranger.received[i]) << (8 * i);
+        for (std::size_t i = 0; i < 4; ++i)
+          length |= static_cast<std::size_t>(stranger.received[i]) << (8 * i);
         const bool member = stranger.received[4] == static_cast<std::byte>(FrameKind::member);
-        if (!member || length == 0 || length > kMostMemberBytes) throw Error(Code::internal, "it did not say who it is");
+        if (!member || length == 0 || length > kMostMemberBytes)
+          throw Error(Code::internal, "it did not say who it is");
         stranger.stage = Stage::member;
         stranger.wanted = length;
         break;
       }
       case Stage::member:
-        return Arrival{std::move(stranger.socket), stranger.hello, decode_member(stranger.received, stranger.hello.rank)};
+        return Arrival{std::move(stranger.socket), stranger.hello,
+                       decode_member(stranger.received, stranger.hello.rank)};
     }
     stranger.received.clear();
   }
@@ -111,7 +115,8 @@ std::optional<Lobby::Arrival> Lobby::advance(Stranger& stranger) {
 
 void Lobby::refuse(const Error& error) {
   if (std::exchange(refused_, true)) return;
-  log(LogLevel::warning, fmt::format("refused a connection to this job (further ones are not reported): {}", error.what()));
+  log(LogLevel::warning,
+      fmt::format("refused a connection to this job (further ones are not reported): {}", error.what()));
 }
 
 }  // namespace hora

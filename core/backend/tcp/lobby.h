@@ -12,9 +12,9 @@
 
 namespace hora {
 
-/// The door of rank 0: everybody who connects waits here until it has proved that it knows the secret and has said who
-/// it is. Nothing blocks: a silent or slow stranger holds up nobody, is sent away after five seconds, and the oldest
-/// goes when there are too many. Refusals are logged once. Not thread-safe.
+/// The door of rank 0: everybody who connects waits here until it has proved that it knows the secret and has
+/// said who it is. Nothing blocks: a silent or slow stranger holds up nobody, is sent away after five
+/// seconds, and the oldest goes when there are too many. Refusals are logged once. Not thread-safe.
 class Lobby {
  public:
   Lobby(Descriptor listener, const Secret& secret) : listener_(std::move(listener)), secret_(secret) {}

@@ -119,9 +119,11 @@ void Mesh::exchange(std::vector<Parcel>& outgoing, std::vector<Parcel>& incoming
       if (!in[i].has_header()) {
         if (!in[i].receive_header()) lost(ranks[i]);
         if (in[i].has_header() && std::memcmp(&in[i].header(), &expected[i], sizeof(Header)) != 0) {
-          throw Error(Code::internal, fmt::format("ranks {} and {} make different calls: {} bytes as number {}, and {} "
-                                                  "bytes as number {}", rank_, ranks[i], expected[i].bytes,
-                                                  expected[i].sequence, in[i].header().bytes, in[i].header().sequence));
+          throw Error(Code::internal,
+                      fmt::format("ranks {} and {} make different calls: {} bytes as number {}, and {} "
+                                  "bytes as number {}",
+                                  rank_, ranks[i], expected[i].bytes, expected[i].sequence,
+                                  in[i].header().bytes, in[i].header().sequence));
         }
       }
       if (in[i].has_header() && !in[i].done() && !in[i].receive()) lost(ranks[i]);
@@ -137,7 +139,8 @@ void Mesh::exchange(std::vector<Parcel>& outgoing, std::vector<Parcel>& incoming
 }
 
 void Mesh::lost(int rank) {
-  // A survivor that has heard of a death before us closes its sockets, too. Whose death it was comes by way of control.
+  // A survivor that has heard of a death before us closes its sockets, too. Whose death it was comes by way
+  // of control.
   constexpr std::chrono::seconds kPatience{1};
   {
     std::unique_lock lock(mutex_);

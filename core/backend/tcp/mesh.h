@@ -26,18 +26,18 @@ struct Parcel {
 
 /// A socket between every two ranks, and exchanges over all of them at once.
 ///
-/// In an exchange every rank sends one parcel to each peer and receives one from each. One thread polls all sockets and
-/// does whatever can be done: it never waits to send while there is something to receive, so no ring of ranks can block
-/// one another. Each parcel has a header with its number and length, which must be what the receiver expects.
-/// *Engine only*, except `abort`.
+/// In an exchange every rank sends one parcel to each peer and receives one from each. One thread polls all
+/// sockets and does whatever can be done: it never waits to send while there is something to receive, so no
+/// ring of ranks can block one another. Each parcel has a header with its number and length, which must be
+/// what the receiver expects. *Engine only*, except `abort`.
 class Mesh {
  public:
   /// `sockets`: connected, by rank; none for the own one.
   Mesh(int rank, std::vector<Descriptor> sockets);
   ~Mesh();
 
-  /// By rank; the own one is ignored. Throws Error(aborted) when a peer closes its socket or after `abort`, and
-  /// Error(internal) when the ranks do not mean the same exchange.
+  /// By rank; the own one is ignored. Throws Error(aborted) when a peer closes its socket or after `abort`,
+  /// and Error(internal) when the ranks do not mean the same exchange.
   void exchange(std::vector<Parcel>& outgoing, std::vector<Parcel>& incoming);
 
   void abort(const Status& why) noexcept;

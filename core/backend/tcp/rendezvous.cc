@@ -23,8 +23,10 @@ Descriptor open_door(const Config& config) {
     int listens = 0;
     socklen_t length = sizeof listens;
     if (::getsockopt(door.fd(), SOL_SOCKET, SO_ACCEPTCONN, &listens, &length) != 0 || listens == 0) {
-      throw Error(Code::invalid_argument, fmt::format("HORA_COORDINATOR_FD={} is not a listening socket: start the ranks "
-                                                      "with hrun", *config.coordinator_fd));
+      throw Error(Code::invalid_argument,
+                  fmt::format("HORA_COORDINATOR_FD={} is not a listening socket: start the ranks "
+                              "with hrun",
+                              *config.coordinator_fd));
     }
     return door;
   }
@@ -64,16 +66,19 @@ void admit(Lobby::Arrival arrival, Meetup& meetup) {
   auto rank = static_cast<std::size_t>(arrival.hello.rank);
   if (arrival.hello.size != size) {
     meetup.peers.push_back(std::move(arrival.socket));  // it must hear, too
-    call_off(meetup.peers, {Code::invalid_argument, fmt::format("rank 0 was started as one of {}, rank {} as one of {}",
-                                                                size, rank, arrival.hello.size)});
+    call_off(meetup.peers,
+             {Code::invalid_argument, fmt::format("rank 0 was started as one of {}, rank {} as one of {}",
+                                                  size, rank, arrival.hello.size)});
   }
   if (arrival.hello.role != Role::control || rank == 0) return;
   if (meetup.peers[rank]) {
     const Member& former = meetup.roster.members[rank];
     meetup.peers.push_back(std::move(arrival.socket));
-    call_off(meetup.peers, {Code::invalid_argument, fmt::format("two processes were started as rank {}: pid {} on {} and "
-                                                                "pid {} on {}", rank, former.pid, former.host,
-                                                                arrival.member.pid, arrival.member.host)});
+    call_off(meetup.peers,
+             {Code::invalid_argument,
+              fmt::format("two processes were started as rank {}: pid {} on {} and "
+                          "pid {} on {}",
+                          rank, former.pid, former.host, arrival.member.pid, arrival.member.host)});
   }
   meetup.peers[rank] = std::move(arrival.socket);
   meetup.roster.members[rank] = arrival.member;
@@ -88,16 +93,19 @@ Meetup meet_as_first(const Config& config, TimePoint deadline) {
   meetup.lobby.emplace(open_door(config), config.secret);
   for (auto absent = missing(meetup.peers); !absent.empty(); absent = missing(meetup.peers)) {
     if (Clock::now() >= deadline) {
-      call_off(meetup.peers,
-               {Code::timeout, fmt::format("{} did not come within {} s: look whether they started; a longer wait is "
-                                           "HORA_START_TIMEOUT", describe_ranks(absent),
-                                           std::chrono::duration<double>(config.start_timeout).count())});
+      call_off(
+          meetup.peers,
+          {Code::timeout,
+           fmt::format("{} did not come within {} s: look whether they started; a longer wait is "
+                       "HORA_START_TIMEOUT",
+                       describe_ranks(absent), std::chrono::duration<double>(config.start_timeout).count())});
     }
     wait_for_events(*meetup.lobby, deadline);
     for (auto& arrival : meetup.lobby->serve(Clock::now())) admit(std::move(arrival), meetup);
   }
   const Bytes roster = encode(FrameKind::roster, encode(meetup.roster));
-  for (std::size_t rank = 1; rank < meetup.peers.size(); ++rank) write_all(meetup.peers[rank].fd(), roster, deadline);
+  for (std::size_t rank = 1; rank < meetup.peers.size(); ++rank)
+    write_all(meetup.peers[rank].fd(), roster, deadline);
   return meetup;
 }
 
@@ -115,8 +123,8 @@ Frame read_frame(int fd, TimePoint deadline) {
   return frame;
 }
 
-/// One try to join: the frame that rank 0 answers with. It may also still be busy with the ranks' former meeting, and
-/// close the connection: then Error(unavailable).
+/// One try to join: the frame that rank 0 answers with. It may also still be busy with the ranks' former
+/// meeting, and close the connection: then Error(unavailable).
 Frame knock(const Config& config, const Descriptor& socket, TimePoint deadline) {
   greet(socket.fd(), config.secret, {Role::control, config.rank, config.size}, deadline);
   write_all(socket.fd(), encode(FrameKind::member, encode(this_member(config.rank))), deadline);
@@ -153,8 +161,10 @@ Meetup meet_as_other(const Config& config, TimePoint deadline) {
 
 Meetup meet(const Config& config, TimePoint deadline) {
   if (config.coordinator.empty()) {
-    throw Error(Code::invalid_argument, fmt::format("rank {} of {} does not know where rank 0 is: start the ranks with "
-                                                    "hrun, or set HORA_COORDINATOR=host:port", config.rank, config.size));
+    throw Error(Code::invalid_argument,
+                fmt::format("rank {} of {} does not know where rank 0 is: start the ranks with "
+                            "hrun, or set HORA_COORDINATOR=host:port",
+                            config.rank, config.size));
   }
   return config.rank == 0 ? meet_as_first(config, deadline) : meet_as_other(config, deadline);
 }

@@ -17,8 +17,8 @@ struct Meetup {
   std::optional<Lobby> lobby;     ///< rank 0: the door, for strangers that come later
 };
 
-/// Rank 0 waits for all others, the others look for rank 0. Throws, on every rank, Error(timeout) that names the ranks
-/// that are missing, and Error(invalid_argument) if the ranks disagree about how many they are.
+/// Rank 0 waits for all others, the others look for rank 0. Throws, on every rank, Error(timeout) that names
+/// the ranks that are missing, and Error(invalid_argument) if the ranks disagree about how many they are.
 [[nodiscard]] Meetup meet(const Config& config, TimePoint deadline);
 
 }  // namespace hora

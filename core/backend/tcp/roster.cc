@@ -69,7 +69,8 @@ Roster decode_roster(std::span<const std::byte> bytes, int size) {
   Reader in(bytes);
   Roster roster;
   roster.job = in.string(kJobDigits);
-  if (roster.job.size() != kJobDigits || roster.job.find_first_not_of("0123456789abcdef") != std::string::npos) {
+  if (roster.job.size() != kJobDigits ||
+      roster.job.find_first_not_of("0123456789abcdef") != std::string::npos) {
     throw Error(Code::internal, "bad message: a job is eight hexadecimal digits");
   }
   if (in.count(3, "members") != static_cast<std::size_t>(size)) {

@@ -22,18 +22,21 @@ void add_range(Parcel& parcel, std::span<const Segment> segments, Pointer Segmen
   for (const auto& segment : segments) {
     const std::size_t from = std::max(begin, first);
     const std::size_t to = std::min(end, first + segment.count);
-    if (from < to) parcel.add(static_cast<const std::byte*>(segment.*which) + (from - first) * each, (to - from) * each);
+    if (from < to)
+      parcel.add(static_cast<const std::byte*>(segment.*which) + (from - first) * each, (to - from) * each);
     first += segment.count;
   }
 }
 
-/// An allreduce goes in two exchanges: every rank gets its share of all inputs and reduces it in rank order, with one
-/// rounding, then sends the result to all. That moves as few bytes per rank as a ring does, and unlike a ring's its
-/// result has the same bits as that of every other backend. What is small goes in one: all to all, and all reduce all.
+/// An allreduce goes in two exchanges: every rank gets its share of all inputs and reduces it in rank order,
+/// with one rounding, then sends the result to all. That moves as few bytes per rank as a ring does, and
+/// unlike a ring's its result has the same bits as that of every other backend. What is small goes in one:
+/// all to all, and all reduce all.
 class TcpCollective final : public Collective {
  public:
   explicit TcpCollective(std::unique_ptr<Mesh> mesh)
-      : mesh_(std::move(mesh)), rank_(static_cast<std::size_t>(mesh_->rank())),
+      : mesh_(std::move(mesh)),
+        rank_(static_cast<std::size_t>(mesh_->rank())),
         ranks_(static_cast<std::size_t>(mesh_->ranks())) {}
 
   std::shared_ptr<std::byte> allocate(std::size_t bytes) override {
@@ -107,13 +110,15 @@ class TcpCollective final : public Collective {
     std::vector<const void*> inputs(ranks_);
     std::size_t begin = 0;
     for (const auto& segment : segments) {
-      for (std::size_t rank = 0; rank < ranks_; ++rank) inputs[rank] = scratch_.data() + (rank * total + begin) * each;
+      for (std::size_t rank = 0; rank < ranks_; ++rank)
+        inputs[rank] = scratch_.data() + (rank * total + begin) * each;
       kernels::reduce(inputs, {&segment.output, 1}, segment.count, reduction);
       begin += segment.count;
     }
   }
 
-  void reduce_shares(std::span<const Segment> segments, std::size_t begin, std::size_t end, const Reduction& reduction) {
+  void reduce_shares(std::span<const Segment> segments, std::size_t begin, std::size_t end,
+                     const Reduction& reduction) {
     const std::size_t each = size_of(reduction.dtype);
     const std::size_t share = (end - begin + ranks_ - 1) / ranks_;
     const auto share_of = [&](std::size_t rank) { return std::min(begin + rank * share, end); };

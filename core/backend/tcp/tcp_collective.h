@@ -10,8 +10,9 @@
 
 namespace hora {
 
-/// A collective over sockets, for ranks that share no memory. Connects every two ranks; both sides prove that they know
-/// the secret. Throws Error(unavailable) that names the ranks that do not reach each other, Error(aborted), (timeout).
+/// A collective over sockets, for ranks that share no memory. Connects every two ranks; both sides prove that
+/// they know the secret. Throws Error(unavailable) that names the ranks that do not reach each other,
+/// Error(aborted), (timeout).
 std::unique_ptr<Collective> connect_tcp(Control& control, const Config& config, TimePoint deadline);
 
 /// The collective over a mesh that is connected.

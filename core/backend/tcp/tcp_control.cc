@@ -32,28 +32,31 @@ struct Peer {
   FrameReader frames;  // I/O thread only
   // Under the control's mutex:
   std::deque<Bytes> out;
-  std::size_t sent = 0;   // of out.front()
-  bool open = true;       // false: nothing is written any more
-  bool goodbye = false;   // it has ended in order
+  std::size_t sent = 0;  // of out.front()
+  bool open = true;      // false: nothing is written any more
+  bool goodbye = false;  // it has ended in order
 };
 
 /// Control over TCP: every rank has one connection, to rank 0; rank 0 has one to each.
 ///
-/// Threads. One I/O thread waits in poll() for sockets, for the processes of ranks on this machine, and for `kick_`
-/// (an eventfd); it alone reads sockets. The engine and user threads queue bytes and take letters under `mutex_`;
-/// `send` writes at once when nothing is queued, which saves a hand-over, else leaves it to the I/O thread. No
-/// deadline, no time-out: an idle job does not wake up. `mutex_` is never held while foreign code runs; the notice of a
-/// loss runs under `notice_mutex_`, which is taken alone.
+/// Threads. One I/O thread waits in poll() for sockets, for the processes of ranks on this machine, and for
+/// `kick_` (an eventfd); it alone reads sockets. The engine and user threads queue bytes and take letters
+/// under `mutex_`; `send` writes at once when nothing is queued, which saves a hand-over, else leaves it to
+/// the I/O thread. No deadline, no time-out: an idle job does not wake up. `mutex_` is never held while
+/// foreign code runs; the notice of a loss runs under `notice_mutex_`, which is taken alone.
 ///
-/// A rank is lost when its connection or its process ends without a goodbye, or when it says that it fails. Rank 0's
-/// I/O thread passes that on to all others, whatever its engine does. The first loss counts; it becomes one letter on
-/// each survivor. A goodbye is sent by the destructor, which runs after the engines have agreed that the job has ended,
-/// so a goodbye that arrives while somebody still waits for letters means that its sender gave up: it becomes a letter,
-/// too, but no notice: this rank may just be finishing its last collective.
+/// A rank is lost when its connection or its process ends without a goodbye, or when it says that it fails.
+/// Rank 0's I/O thread passes that on to all others, whatever its engine does. The first loss counts; it
+/// becomes one letter on each survivor. A goodbye is sent by the destructor, which runs after the engines
+/// have agreed that the job has ended, so a goodbye that arrives while somebody still waits for letters means
+/// that its sender gave up: it becomes a letter, too, but no notice: this rank may just be finishing its last
+/// collective.
 class TcpControl final : public Control {
  public:
   TcpControl(const Config& config, Meetup meetup)
-      : rank_(config.rank), size_(config.size), lobby_(std::move(meetup.lobby)),
+      : rank_(config.rank),
+        size_(config.size),
+        lobby_(std::move(meetup.lobby)),
         kick_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
     const Member& self = meetup.roster.members[static_cast<std::size_t>(rank_)];
     for (std::size_t rank = 0; rank < meetup.peers.size(); ++rank) {
@@ -215,7 +218,7 @@ class TcpControl final : public Control {
       }
       return;
     }
-    end(peer, how);
+    end(peer, std::move(how));
   }
 
   /// Reads and handles what has arrived; how the connection ended, if it did.
@@ -245,12 +248,19 @@ class TcpControl final : public Control {
       case FrameKind::loss: return lose(decode_loss(frame.bytes, size_));
       case FrameKind::goodbye:
         peer.goodbye = true;
-        return deliver({peer.member.rank, {}, {Code::aborted, fmt::format("{} has left the job", describe(peer.member))}});
+        return deliver({peer.member.rank,
+                        {},
+                        {Code::aborted, fmt::format("{} has left the job", describe(peer.member))}});
       default: throw Error(Code::internal, "a frame out of place");
     }
   }
 
-  void end(Peer& peer, const std::string& how) {
+  void end(Peer& peer, std::string how) {
+    // A process that dies closes its sockets a moment before it is dead. What follows from its death must not
+    // overtake it: whoever started the ranks would take a consequence for the cause.
+    constexpr std::chrono::milliseconds kDying{500};
+    if (peer.process && await_events(peer.process.fd(), POLLIN, Clock::now() + kDying))
+      how = "its process ended";
     {
       const std::lock_guard lock(mutex_);
       peer.open = false;
@@ -290,7 +300,8 @@ class TcpControl final : public Control {
     arrival_.notify_one();
   }
 
-  /// Somebody who knows the secret, but nobody is missing: a rank that is early for the next meeting, and tries again.
+  /// Somebody who knows the secret, but nobody is missing: a rank that is early for the next meeting, and
+  /// tries again.
   static void send_away(std::vector<Lobby::Arrival> arrivals) { arrivals.clear(); }
 
   [[nodiscard]] bool is_closing() {
@@ -300,7 +311,8 @@ class TcpControl final : public Control {
 
   [[nodiscard]] bool all_ended() {
     const std::lock_guard lock(mutex_);
-    return std::none_of(peers_.begin(), peers_.end(), [](const Peer& peer) { return static_cast<bool>(peer.socket); });
+    return std::none_of(peers_.begin(), peers_.end(),
+                        [](const Peer& peer) { return static_cast<bool>(peer.socket); });
   }
 
   const int rank_;

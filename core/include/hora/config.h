@@ -16,33 +16,37 @@ using Secret = std::array<unsigned char, 32>;
 /// A value. `from_environment()` is what `init()` uses; a program may fill one in by itself instead.
 struct Config {
   // Who this process is. Without a launcher: rank 0 of 1.
-  int rank = 0;         ///< HORA_RANK
-  int size = 1;         ///< HORA_SIZE
-  int local_rank = 0;   ///< HORA_LOCAL_RANK: among the ranks of this host
-  int local_size = 1;   ///< HORA_LOCAL_SIZE
-  int cross_rank = 0;   ///< HORA_CROSS_RANK: this host among those that have a process with this local rank
-  int cross_size = 1;   ///< HORA_CROSS_SIZE
+  int rank = 0;        ///< HORA_RANK
+  int size = 1;        ///< HORA_SIZE
+  int local_rank = 0;  ///< HORA_LOCAL_RANK: among the ranks of this host
+  int local_size = 1;  ///< HORA_LOCAL_SIZE
+  int cross_rank = 0;  ///< HORA_CROSS_RANK: this host among those that have a process with this local rank
+  int cross_size = 1;  ///< HORA_CROSS_SIZE
 
   // How the ranks find and recognise each other.
-  std::string coordinator;           ///< HORA_COORDINATOR: "address:port" on which rank 0 listens
-  std::optional<int> coordinator_fd; ///< HORA_COORDINATOR_FD: rank 0 only, a socket that listens there already
-  Secret secret{};                   ///< read once from the pipe named by HORA_SECRET_FD
+  std::string coordinator;  ///< HORA_COORDINATOR: "address:port" on which rank 0 listens
+  std::optional<int>
+      coordinator_fd;  ///< HORA_COORDINATOR_FD: rank 0 only, a socket that listens there already
+  Secret secret{};     ///< read once from the pipe named by HORA_SECRET_FD
   std::chrono::milliseconds start_timeout{30'000};  ///< HORA_START_TIMEOUT, seconds: for all ranks to meet
 
   // How tensors move.
-  std::string cpu_operations = "auto";      ///< HORA_CPU_OPERATIONS: auto, shm or tcp
-  std::size_t fusion_threshold = 4 << 20;   ///< HORA_FUSION_THRESHOLD, bytes: the most that travels together; rank 0's counts
-  std::size_t arena_size = 0;               ///< HORA_ARENA_SIZE, bytes per rank of address space; 0: the memory of the host
-  bool peer_memory = true;                  ///< HORA_PEER_MEMORY: read other ranks' private buffers (process_vm_readv) where permitted
+  std::string cpu_operations = "auto";  ///< HORA_CPU_OPERATIONS: auto, shm or tcp
+  std::size_t fusion_threshold =
+      4 << 20;  ///< HORA_FUSION_THRESHOLD, bytes: the most that travels together; rank 0's counts
+  std::size_t arena_size =
+      0;  ///< HORA_ARENA_SIZE, bytes per rank of address space; 0: the memory of the host
+  bool peer_memory =
+      true;  ///< HORA_PEER_MEMORY: read other ranks' private buffers (process_vm_readv) where permitted
 
   // What an operator wants to know.
   std::chrono::milliseconds stall_warning_time{60'000};  ///< HORA_STALL_WARNING_TIME, seconds; 0: never
-  std::string dump_directory;                            ///< HORA_DUMP_DIR; empty: "hora-<job>" in the temporary directory
-  std::string log_level = "warning";                     ///< HORA_LOG_LEVEL: error, warning, info or debug
+  std::string dump_directory;         ///< HORA_DUMP_DIR; empty: "hora-<job>" in the temporary directory
+  std::string log_level = "warning";  ///< HORA_LOG_LEVEL: error, warning, info or debug
 
-  /// What this process's environment says. The secret's pipe is read at the first call and the secret kept, so
-  /// that a program may initialise again. Throws Error(invalid_argument) that names the variable, the value and
-  /// what is accepted.
+  /// What this process's environment says. The secret's pipe is read at the first call and the secret kept,
+  /// so that a program may initialise again. Throws Error(invalid_argument) that names the variable, the
+  /// value and what is accepted.
   [[nodiscard]] static Config from_environment();
 };
 

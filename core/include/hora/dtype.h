@@ -9,7 +9,18 @@
 namespace hora {
 
 /// The element types that Hora moves and reduces. The numbers travel between ranks: append only.
-enum class DType : std::uint8_t { uint8, int8, int16, int32, int64, float16, bfloat16, float32, float64, boolean };
+enum class DType : std::uint8_t {
+  uint8,
+  int8,
+  int16,
+  int32,
+  int64,
+  float16,
+  bfloat16,
+  float32,
+  float64,
+  boolean
+};
 inline constexpr int kDTypes = 10;
 
 /// How elements of several ranks become one. float16 and bfloat16 are summed in float32 and rounded once.

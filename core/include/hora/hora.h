@@ -30,8 +30,8 @@ struct Result {
 
 /// A tensor on loan: what is to be done with it, where its elements lie, and whom to tell.
 ///
-/// From `Runtime::submit` until `done` has run (exactly once, always, also on failure) the memory belongs to the
-/// runtime. Elements are contiguous, in host memory, first dimension slowest. A value.
+/// From `Runtime::submit` until `done` has run (exactly once, always, also on failure) the memory belongs to
+/// the runtime. Elements are contiguous, in host memory, first dimension slowest. A value.
 struct Entry {
   Operation operation = Operation::allreduce;
   std::string name;  ///< equal on all ranks; may be used again once its operation is done
@@ -44,16 +44,18 @@ struct Entry {
   ReduceOp op = ReduceOp::average;
   double prescale = 1.0;
   double postscale = 1.0;
-  DType wire = DType::float32;  ///< float16 or bfloat16: float32 and float64 elements travel as that; else as they are
+  DType wire =
+      DType::float32;  ///< float16 or bfloat16: float32 and float64 elements travel as that; else as they are
   bool absent = false;  ///< this rank has nothing to add and counts as zeros; `input` is not read
 
   int root = 0;  ///< broadcast: the rank whose elements all receive
 
-  /// allgather: returns memory for an output of this shape. Called once, on Hora's thread, when all ranks have
-  /// said how much they bring.
+  /// allgather: returns memory for an output of this shape. Called once, on Hora's thread, when all ranks
+  /// have said how much they bring.
   std::function<void*(const std::vector<std::int64_t>& shape)> allocate;
 
-  /// Called exactly once, on Hora's thread or, for a Runtime that has ended, in `submit`. Must not throw or block.
+  /// Called exactly once, on Hora's thread or, for a Runtime that has ended, in `submit`. Must not throw or
+  /// block.
   std::function<void(const Result&)> done;
 };
 
@@ -78,7 +80,8 @@ struct World;
 
 /// This process's seat in a job: its rank, and the engine that carries out operations with the other ranks.
 ///
-/// Constructing one meets the other ranks; all ranks construct theirs. Destroying it waits until every rank does
+/// Constructing one meets the other ranks; all ranks construct theirs. Destroying it waits until every rank
+/// does
 /// (`shutdown`), unless the job has failed. In a forked child the copy is unusable: every call throws
 /// Error(unavailable), and destroying it releases nothing. Thread-safe.
 class Runtime {
@@ -98,18 +101,20 @@ class Runtime {
   [[nodiscard]] int cross_rank() const;
   [[nodiscard]] int cross_size() const;
 
-  /// Starts an operation and returns at once. Throws Error(invalid_argument) for what this rank can see is wrong
-  /// (a name that is under way already, an unknown root, ...) and Error(aborted) once the job has ended; then
-  /// `done` is not called. What only all ranks together can see (shapes that differ) comes with the Handle.
+  /// Starts an operation and returns at once. Throws Error(invalid_argument) for what this rank can see is
+  /// wrong (a name that is under way already, an unknown root, ...) and Error(aborted) once the job has
+  /// ended; then `done` is not called. What only all ranks together can see (shapes that differ) comes with
+  /// the Handle.
   Handle submit(Entry entry);
 
-  /// Memory that the ranks of this host exchange fastest: tensors in it are reduced where they lie. Zero-filled,
-  /// aligned to 64 bytes, valid for as long as the pointer lives, also after the Runtime. `bytes` may be 0.
+  /// Memory that the ranks of this host exchange fastest: tensors in it are reduced where they lie.
+  /// Zero-filled, aligned to 64 bytes, valid for as long as the pointer lives, also after the Runtime.
+  /// `bytes` may be 0.
   [[nodiscard]] std::shared_ptr<std::byte> allocate(std::size_t bytes);
 
-  /// Leaves the job: waits until every rank has called it, and ends what is still pending with Error(aborted).
-  /// Other ranks that wait for a tensor of this one get an error that says `reason`, e.g. the text of the exception
-  /// that ends this program; empty: the ordinary end. Idempotent.
+  /// Leaves the job: waits until every rank has called it, and ends what is still pending with
+  /// Error(aborted). Other ranks that wait for a tensor of this one get an error that says `reason`, e.g. the
+  /// text of the exception that ends this program; empty: the ordinary end. Idempotent.
   void shutdown(const std::string& reason = {});
 
  private:

@@ -10,16 +10,16 @@
 #include <string>
 #include <vector>
 
-/// Hora for LibTorch in C++. Every function takes the Runtime first: there is no hidden one. Tensors are dense,
-/// contiguous, on the CPU, of any dtype of hora/dtype.h; anything else throws Error(invalid_argument) that names the
-/// tensor and the remedy, and the job goes on.
+/// Hora for LibTorch in C++. Every function takes the Runtime first: there is no hidden one. Tensors are
+/// dense, contiguous, on the CPU, of any dtype of hora/dtype.h; anything else throws Error(invalid_argument)
+/// that names the tensor and the remedy, and the job goes on.
 namespace hora {
 
 /// What elements look like between the ranks. Sums are made in float32 all the same.
 enum class Compression { none, fp16, bf16 };
 
-/// How an allreduce is done. `name` must be the same on all ranks; without one, operations are matched by the order in
-/// which each rank issues them.
+/// How an allreduce is done. `name` must be the same on all ranks; without one, operations are matched by the
+/// order in which each rank issues them.
 struct AllreduceOptions {
   std::string name;
   ReduceOp op = ReduceOp::average;
@@ -47,7 +47,8 @@ class TensorHandle {
 torch::Tensor allreduce(Runtime& hora, const torch::Tensor& tensor, const AllreduceOptions& options = {});
 /// In place.
 torch::Tensor& allreduce_(Runtime& hora, torch::Tensor& tensor, const AllreduceOptions& options = {});
-TensorHandle allreduce_async(Runtime& hora, const torch::Tensor& tensor, const AllreduceOptions& options = {});
+TensorHandle allreduce_async(Runtime& hora, const torch::Tensor& tensor,
+                             const AllreduceOptions& options = {});
 TensorHandle allreduce_async_(Runtime& hora, torch::Tensor& tensor, const AllreduceOptions& options = {});
 
 /// What the rank `root` has: a new tensor, or in place.
@@ -55,8 +56,8 @@ torch::Tensor broadcast(Runtime& hora, const torch::Tensor& tensor, int root, co
 torch::Tensor& broadcast_(Runtime& hora, torch::Tensor& tensor, int root, const std::string& name = {});
 TensorHandle broadcast_async_(Runtime& hora, torch::Tensor& tensor, int root, const std::string& name = {});
 
-/// The tensors of all ranks, one after the other along the first dimension, which may differ from rank to rank; the
-/// other dimensions may not. Scalars are refused.
+/// The tensors of all ranks, one after the other along the first dimension, which may differ from rank to
+/// rank; the other dimensions may not. Scalars are refused.
 torch::Tensor allgather(Runtime& hora, const torch::Tensor& tensor, const std::string& name = {});
 TensorHandle allgather_async(Runtime& hora, const torch::Tensor& tensor, const std::string& name = {});
 
@@ -65,13 +66,15 @@ void barrier(Runtime& hora);
 
 using NamedTensors = torch::OrderedDict<std::string, torch::Tensor>;
 
-/// Gives every rank the values of rank `root`, in place: `model->named_parameters()`, `model->named_buffers()`.
+/// Gives every rank the values of rank `root`, in place: `model->named_parameters()`,
+/// `model->named_buffers()`.
 void broadcast_parameters(Runtime& hora, const NamedTensors& tensors, int root = 0);
 /// All parameters and buffers of a module.
 void broadcast_parameters(Runtime& hora, const torch::nn::Module& module, int root = 0);
 
-/// Gives every rank the state (momentum, step counts, ...) and the options (learning rate, ...) of rank `root`'s SGD,
-/// Adam, AdamW, RMSprop or Adagrad; other optimizers throw Error(invalid_argument). Ranks need not have any state yet.
+/// Gives every rank the state (momentum, step counts, ...) and the options (learning rate, ...) of rank
+/// `root`'s SGD, Adam, AdamW, RMSprop or Adagrad; other optimizers throw Error(invalid_argument). Ranks need
+/// not have any state yet.
 void broadcast_optimizer_state(Runtime& hora, torch::optim::Optimizer& optimizer, int root = 0);
 
 struct DistributedOptions {
@@ -82,34 +85,37 @@ struct DistributedOptions {
 
 /// Any optimizer, with gradients that are reduced over all ranks.
 ///
-/// Each gradient's reduction starts as soon as backward() has made it, while backward() goes on. `step` waits for all
-/// and then lets the optimizer step. Gradients live side by side in memory that the ranks of a host share, and are
-/// reduced where they lie.
+/// Each gradient's reduction starts as soon as backward() has made it, while backward() goes on. `step` waits
+/// for all and then lets the optimizer step. Gradients live side by side in memory that the ranks of a host
+/// share, and are reduced where they lie.
 ///
 ///  - Clipping: `synchronize()`, clip, `step()`. What is reduced is not reduced again.
-///  - Accumulation: under `no_sync()`, backward() only adds up; the backward() after it reduces the whole. A second
+///  - Accumulation: under `no_sync()`, backward() only adds up; the backward() after it reduces the whole. A
+///  second
 ///    backward() without it is right, too: it waits for the first reduction and reduces what was added.
-///  - A parameter that this rank did not use counts as zeros; one that no rank used keeps an undefined gradient.
+///  - A parameter that this rank did not use counts as zeros; one that no rank used keeps an undefined
+///  gradient.
 ///  - Sparse gradients are refused.
 ///
-/// Owns the optimizer, refers to the Runtime while that lives, and takes its hooks back when it is destroyed. One
-/// thread at a time, apart from backward(), whose threads call in.
+/// Owns the optimizer, refers to the Runtime while that lives, and takes its hooks back when it is destroyed.
+/// One thread at a time, apart from backward(), whose threads call in.
 class DistributedOptimizer {
  public:
-  /// Throws Error(invalid_argument) if a parameter of the optimizer that requires a gradient has no name, or two share
-  /// one.
-  DistributedOptimizer(Runtime& hora, std::unique_ptr<torch::optim::Optimizer> optimizer, const NamedTensors& parameters,
-                       DistributedOptions options = {});
+  /// Throws Error(invalid_argument) if a parameter of the optimizer that requires a gradient has no name, or
+  /// two share one.
+  DistributedOptimizer(Runtime& hora, std::unique_ptr<torch::optim::Optimizer> optimizer,
+                       const NamedTensors& parameters, DistributedOptions options = {});
   template <typename Optimizer>
-    requires std::is_base_of_v<torch::optim::Optimizer, Optimizer>
-  DistributedOptimizer(Runtime& hora, Optimizer optimizer, const NamedTensors& parameters, DistributedOptions options = {})
-      : DistributedOptimizer(hora, std::make_unique<Optimizer>(std::move(optimizer)), parameters, std::move(options)) {}
+  requires std::is_base_of_v<torch::optim::Optimizer, Optimizer> DistributedOptimizer(
+      Runtime& hora, Optimizer optimizer, const NamedTensors& parameters, DistributedOptions options = {})
+      : DistributedOptimizer(hora, std::make_unique<Optimizer>(std::move(optimizer)), parameters,
+                             std::move(options)) {}
   ~DistributedOptimizer();
   DistributedOptimizer(DistributedOptimizer&&) noexcept;
   DistributedOptimizer& operator=(DistributedOptimizer&&) noexcept;
 
-  /// Waits until every gradient is the reduced one. Idempotent until the next backward(). Throws Error that names the
-  /// parameter.
+  /// Waits until every gradient is the reduced one. Idempotent until the next backward(). Throws Error that
+  /// names the parameter.
   void synchronize();
   /// `synchronize()`, then the optimizer's step. With a closure, that is called first, once.
   torch::Tensor step(const std::function<torch::Tensor()>& closure = {});

@@ -12,7 +12,10 @@ namespace {
 TEST(Bytes, ComeBackAsTheyWereWritten) {
   Writer out;
   out.u8(200).u64(0).u64(127).u64(128).u64(std::numeric_limits<std::uint64_t>::max());
-  out.i64(0).i64(-1).i64(std::numeric_limits<std::int64_t>::min()).i64(std::numeric_limits<std::int64_t>::max());
+  out.i64(0)
+      .i64(-1)
+      .i64(std::numeric_limits<std::int64_t>::min())
+      .i64(std::numeric_limits<std::int64_t>::max());
   out.f64(-0.1).string("layer1.weight").string("");
   const auto bytes = out.take();
   Reader in(bytes);

@@ -15,14 +15,17 @@ constexpr float kInfinity = std::numeric_limits<float>::infinity();
 double value_of_float16(unsigned bits) {
   const int exponent = static_cast<int>(bits >> 10 & 31);
   const double fraction = bits & 1023;
-  const double magnitude = exponent == 0 ? std::ldexp(fraction, -24) : std::ldexp(1024 + fraction, exponent - 25);
+  const double magnitude =
+      exponent == 0 ? std::ldexp(fraction, -24) : std::ldexp(1024 + fraction, exponent - 25);
   return (bits & 0x8000) != 0 ? -magnitude : magnitude;
 }
 
 TEST(Float16, EveryFiniteValueIsThatOfItsDefinition) {
   for (unsigned bits = 0; bits < 0x10000; ++bits) {
     if ((bits & 0x7C00) == 0x7C00) continue;
-    ASSERT_EQ(static_cast<double>(float_from_float16(static_cast<std::uint16_t>(bits))), value_of_float16(bits)) << bits;
+    ASSERT_EQ(static_cast<double>(float_from_float16(static_cast<std::uint16_t>(bits))),
+              value_of_float16(bits))
+        << bits;
   }
 }
 

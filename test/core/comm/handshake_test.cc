@@ -36,8 +36,9 @@ TEST(Handshake, TheGuestNoticesAHostOfAnotherJob) {
   const Guest guest(kSecret, {});
   Host host(kOther);
   const auto challenge = host.challenge(guest.hello());
-  EXPECT_NE(refusal([&] { static_cast<void>(guest.prove(challenge)); }).find("does not know this job's secret"),
-            std::string::npos);
+  EXPECT_NE(
+      refusal([&] { static_cast<void>(guest.prove(challenge)); }).find("does not know this job's secret"),
+      std::string::npos);
 }
 
 TEST(Handshake, TheHostNoticesAGuestOfAnotherJob) {
@@ -78,7 +79,8 @@ TEST(Handshake, RunsOverASocket) {
   ASSERT_EQ(::socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
   const Descriptor guest(ends[0]);
   const Descriptor host(ends[1]);
-  auto welcomed = std::async(std::launch::async, [&] { return welcome(host.fd(), kSecret, TimePoint::max()); });
+  auto welcomed =
+      std::async(std::launch::async, [&] { return welcome(host.fd(), kSecret, TimePoint::max()); });
   greet(guest.fd(), kSecret, {Role::arena, 1, 2}, TimePoint::max());
   EXPECT_EQ(welcomed.get().rank, 1);
 }

@@ -6,7 +6,9 @@
 namespace hora {
 namespace {
 
-TEST(Describe, SaysWhoAMemberIs) { EXPECT_EQ(describe(Member{2, 4711, "node7", {}}), "rank 2 (pid 4711 on node7)"); }
+TEST(Describe, SaysWhoAMemberIs) {
+  EXPECT_EQ(describe(Member{2, 4711, "node7", {}}), "rank 2 (pid 4711 on node7)");
+}
 
 TEST(DescribeRanks, ShortensRuns) {
   EXPECT_EQ(describe_ranks({3}), "rank 3");

@@ -22,7 +22,8 @@
 namespace hora {
 namespace {
 
-/// What element `index` of each rank is: small, of both signs where the dtype has them; bool: 0, 1 and other truths.
+/// What element `index` of each rank is: small, of both signs where the dtype has them; bool: 0, 1 and other
+/// truths.
 int input(DType dtype, std::size_t rank, std::size_t index) {
   const int value = static_cast<int>((index * 7 + rank * 3) % 5);
   if (dtype == DType::boolean) return value == 0 ? 0 : (value == 1 ? 2 : value % 2);
@@ -79,7 +80,8 @@ TEST_P(Reduce, GivesEveryOutputTheExactResultAtAnyLengthAndAlignment) {
     }
     kernels::reduce(inputs, outputs, count, {dtype, op, 1.0, 1.0, 1});
     for (const auto& output : memory) {
-      for (std::size_t i = 0; i < count; ++i) ASSERT_EQ(output.at(i + shift), expected(dtype, op, ranks, i)) << i;
+      for (std::size_t i = 0; i < count; ++i)
+        ASSERT_EQ(output.at(i + shift), expected(dtype, op, ranks, i)) << i;
     }
   }
 }
@@ -196,8 +198,21 @@ void on_every_target(const std::function<void()>& check) {
 
 std::vector<float> awkward_floats() {
   std::mt19937 random(3);
-  std::vector<float> values{0.0F, -0.0F, 1.0F, 65504.0F, 65519.996F, 65520.0F, 1e-8F, 2.98e-8F, 2.980233e-8F, 6e-8F,
-                            6.1e-5F, 3e38F, -3e38F, 1e-40F, std::numeric_limits<float>::infinity(),
+  std::vector<float> values{0.0F,
+                            -0.0F,
+                            1.0F,
+                            65504.0F,
+                            65519.996F,
+                            65520.0F,
+                            1e-8F,
+                            2.98e-8F,
+                            2.980233e-8F,
+                            6e-8F,
+                            6.1e-5F,
+                            3e38F,
+                            -3e38F,
+                            1e-40F,
+                            std::numeric_limits<float>::infinity(),
                             -std::numeric_limits<float>::infinity()};
   while (values.size() < 20'001) {
     const auto value = std::bit_cast<float>(static_cast<std::uint32_t>(random()));
@@ -214,14 +229,18 @@ TEST(Cast, HasTheBitsOfTheScalarConversionOnEveryTarget) {
   std::iota(all.begin(), all.end(), std::uint16_t{0});
   on_every_target([&] {
     kernels::cast(narrow.data(), DType::float16, values.data(), DType::float32, values.size());
-    for (std::size_t i = 0; i < values.size(); ++i) ASSERT_EQ(narrow[i], float16_from(values[i])) << values[i];
+    for (std::size_t i = 0; i < values.size(); ++i)
+      ASSERT_EQ(narrow[i], float16_from(values[i])) << values[i];
     kernels::cast(narrow.data(), DType::bfloat16, values.data(), DType::float32, values.size());
-    for (std::size_t i = 0; i < values.size(); ++i) ASSERT_EQ(narrow[i], bfloat16_from(values[i])) << values[i];
+    for (std::size_t i = 0; i < values.size(); ++i)
+      ASSERT_EQ(narrow[i], bfloat16_from(values[i])) << values[i];
     kernels::cast(wide.data(), DType::float32, all.data(), DType::float16, all.size());
     for (std::size_t i = 0; i < all.size(); ++i) {
       const float expected = float_from_float16(all[i]);
-      if (std::isnan(expected)) ASSERT_TRUE(std::isnan(wide[i])) << i;
-      else ASSERT_EQ(std::bit_cast<std::uint32_t>(wide[i]), std::bit_cast<std::uint32_t>(expected)) << i;
+      if (std::isnan(expected))
+        ASSERT_TRUE(std::isnan(wide[i])) << i;
+      else
+        ASSERT_EQ(std::bit_cast<std::uint32_t>(wide[i]), std::bit_cast<std::uint32_t>(expected)) << i;
     }
   });
 }
@@ -277,26 +296,28 @@ void reduce_awkward(std::size_t ranks, std::size_t outputs, const Check& check) 
 TEST(Reduce, Float32HasTheBitsOfTheScalarLoopOnEveryTarget) {
   on_every_target([] {
     for (const auto& [ranks, outputs] : {std::pair{2, 2}, {2, 1}, {3, 3}, {5, 2}}) {
-      reduce_awkward(static_cast<std::size_t>(ranks), static_cast<std::size_t>(outputs), [](const auto& in, auto out) {
-        const std::vector<const void*> from = [&] {
-          std::vector<const void*> pointers;
-          for (const auto& one : in) pointers.push_back(one.data());
-          return pointers;
-        }();
-        std::vector<void*> to;
-        for (auto& one : out) to.push_back(one.data());
-        for (const auto& reduction : awkward_reductions(DType::float32)) {
-          kernels::reduce(from, to, in[0].size(), reduction);
-          std::vector<float> column(in.size());
-          for (std::size_t i = 0; i < in[0].size(); ++i) {
-            for (std::size_t rank = 0; rank < in.size(); ++rank) column[rank] = in[rank][i];
-            const float expected = reference(column, reduction);
-            for (const auto& one : out) {
-              ASSERT_TRUE(std::isnan(expected) ? std::isnan(one[i]) : one[i] == expected) << i << " " << expected;
-            }
-          }
-        }
-      });
+      reduce_awkward(static_cast<std::size_t>(ranks), static_cast<std::size_t>(outputs),
+                     [](const auto& in, auto out) {
+                       const std::vector<const void*> from = [&] {
+                         std::vector<const void*> pointers;
+                         for (const auto& one : in) pointers.push_back(one.data());
+                         return pointers;
+                       }();
+                       std::vector<void*> to;
+                       for (auto& one : out) to.push_back(one.data());
+                       for (const auto& reduction : awkward_reductions(DType::float32)) {
+                         kernels::reduce(from, to, in[0].size(), reduction);
+                         std::vector<float> column(in.size());
+                         for (std::size_t i = 0; i < in[0].size(); ++i) {
+                           for (std::size_t rank = 0; rank < in.size(); ++rank) column[rank] = in[rank][i];
+                           const float expected = reference(column, reduction);
+                           for (const auto& one : out) {
+                             ASSERT_TRUE(std::isnan(expected) ? std::isnan(one[i]) : one[i] == expected)
+                                 << i << " " << expected;
+                           }
+                         }
+                       }
+                     });
     }
   });
 }
@@ -319,7 +340,8 @@ TEST(Reduce, SixteenBitFloatsHaveTheBitsOfTheScalarLoopOnEveryTarget) {
             const float column[] = {widened(dtype, data[0][i]), widened(dtype, data[1][i])};
             const float result = reference(column, reduction);
             for (const auto& one : out) {
-              ASSERT_TRUE(std::isnan(result) ? std::isnan(widened(dtype, one[i])) : one[i] == narrowed(dtype, result));
+              ASSERT_TRUE(std::isnan(result) ? std::isnan(widened(dtype, one[i]))
+                                             : one[i] == narrowed(dtype, result));
             }
           }
         }

@@ -6,7 +6,8 @@
 namespace hora {
 namespace {
 
-Decision tensor(std::int64_t length, DType dtype = DType::float32, Operation operation = Operation::allreduce) {
+Decision tensor(std::int64_t length, DType dtype = DType::float32,
+                Operation operation = Operation::allreduce) {
   Decision decision;
   decision.request.operation = operation;
   decision.request.name = "t";
@@ -25,7 +26,8 @@ TEST(Plan, PutsTensorsOfOneKindTogetherUpToTheThreshold) {
 }
 
 TEST(Plan, LooksAheadOverOtherKinds) {
-  const std::vector<Decision> decisions{tensor(1), tensor(1, DType::int32), tensor(1), tensor(1, DType::int32)};
+  const std::vector<Decision> decisions{tensor(1), tensor(1, DType::int32), tensor(1),
+                                        tensor(1, DType::int32)};
   EXPECT_EQ(plan(decisions, 1000), (Batches{{{0, 2}}, {{1, 3}}}));
 }
 
@@ -51,7 +53,8 @@ TEST(Plan, LeavesOutWhatFailedAndKeepsWhatNobodyContributedAlone) {
 }
 
 TEST(Plan, ATensorOverTheThresholdTravelsAlone) {
-  EXPECT_EQ(plan(std::vector<Decision>{tensor(1), tensor(1000), tensor(1)}, 128), (Batches{{{0}}, {{1}}, {{2}}}));
+  EXPECT_EQ(plan(std::vector<Decision>{tensor(1), tensor(1000), tensor(1)}, 128),
+            (Batches{{{0}}, {{1}}, {{2}}}));
 }
 
 TEST(WireBytes, AreWholeCacheLinesInTheWireDtype) {

@@ -30,8 +30,9 @@ TEST(Agree, EqualRequestsMakeADecision) {
 TEST(Agree, NamesTensorRanksAndBothShapes) {
   const auto decision = agree_on({tensor({64, 3, 7, 7}), tensor({64, 3, 5, 5}), tensor({64, 3, 7, 7})});
   EXPECT_EQ(decision.status.code, Code::mismatch);
-  EXPECT_EQ(decision.status.message, "'layer1.weight': tensor differs between ranks: float32[64,3,7,7] on ranks 0 and "
-                                     "2, float32[64,3,5,5] on rank 1");
+  EXPECT_EQ(decision.status.message,
+            "'layer1.weight': tensor differs between ranks: float32[64,3,7,7] on ranks 0 and "
+            "2, float32[64,3,5,5] on rank 1");
 }
 
 TEST(Agree, NamesBothOperations) {
@@ -47,17 +48,20 @@ TEST(Agree, NamesDtypesReductionsRootsFactorsAndWires) {
             std::string::npos);
   other = tensor({3});
   other.op = ReduceOp::max;
-  EXPECT_NE(agree_on({tensor({3}), other}).status.message.find("reduction differs between ranks: sum"), std::string::npos);
+  EXPECT_NE(agree_on({tensor({3}), other}).status.message.find("reduction differs between ranks: sum"),
+            std::string::npos);
   other = tensor({3});
   other.root = 1;
-  EXPECT_NE(agree_on({tensor({3}), other}).status.message.find("root rank differs between ranks: 0 on rank 0, 1 on"),
+  EXPECT_NE(agree_on({tensor({3}), other})
+                .status.message.find("root rank differs between ranks: 0 on rank 0, 1 on"),
             std::string::npos);
   other = tensor({3});
   other.prescale = 0.5;
   EXPECT_NE(agree_on({tensor({3}), other}).status.message.find("prescale factor differs"), std::string::npos);
   other = tensor({3});
   other.postscale = 0.5;
-  EXPECT_NE(agree_on({tensor({3}), other}).status.message.find("postscale factor differs"), std::string::npos);
+  EXPECT_NE(agree_on({tensor({3}), other}).status.message.find("postscale factor differs"),
+            std::string::npos);
   other = tensor({3});
   other.wire = DType::bfloat16;
   EXPECT_NE(agree_on({tensor({3}), other}).status.message.find("wire dtype differs"), std::string::npos);
@@ -72,7 +76,8 @@ TEST(Agree, AllgatherTakesDifferentFirstDimensions) {
 }
 
 TEST(Agree, AllgatherWantsTheOtherDimensionsEqual) {
-  const auto decision = agree_on({tensor({3, 4}, Operation::allgather), tensor({3, 5}, Operation::allgather)});
+  const auto decision =
+      agree_on({tensor({3, 4}, Operation::allgather), tensor({3, 5}, Operation::allgather)});
   EXPECT_EQ(decision.status.code, Code::mismatch);
 }
 

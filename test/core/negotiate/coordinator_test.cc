@@ -18,9 +18,15 @@ Request tensor(const std::string& name, std::int64_t length = 4) {
   return request;
 }
 
-Ballot asks(std::vector<Request> requests, std::uint64_t heard = 0) { return {heard, {}, std::move(requests), false, ""}; }
-Ballot repeats(std::vector<DecisionId> ids, std::uint64_t heard) { return {heard, std::move(ids), {}, false, ""}; }
-Ballot leaves(const std::string& reason = "", std::uint64_t heard = 0) { return {heard, {}, {}, true, reason}; }
+Ballot asks(std::vector<Request> requests, std::uint64_t heard = 0) {
+  return {heard, {}, std::move(requests), false, ""};
+}
+Ballot repeats(std::vector<DecisionId> ids, std::uint64_t heard) {
+  return {heard, std::move(ids), {}, false, ""};
+}
+Ballot leaves(const std::string& reason = "", std::uint64_t heard = 0) {
+  return {heard, {}, {}, true, reason};
+}
 
 std::vector<std::string> names(const std::optional<Verdict>& verdict) {
   std::vector<std::string> all;
@@ -87,9 +93,9 @@ TEST(Coordinator, UnderstandsANumberThatTheSenderHasNotHeardIsForgotten) {
   coordinator.decide();
   coordinator.add(0, asks({tensor("b")}, 1), kNow);
   coordinator.add(1, asks({tensor("b")}, 1), kNow);
-  coordinator.decide();                               // b pushes a out
-  coordinator.add(1, repeats({1}, 1), kNow);          // rank 1 has not heard that yet
-  coordinator.add(0, asks({tensor("a")}, 2), kNow);   // rank 0 has
+  coordinator.decide();                              // b pushes a out
+  coordinator.add(1, repeats({1}, 1), kNow);         // rank 1 has not heard that yet
+  coordinator.add(0, asks({tensor("a")}, 2), kNow);  // rank 0 has
   const auto verdict = coordinator.decide();
   EXPECT_THAT(names(verdict), ElementsAre("a"));
   EXPECT_TRUE(verdict->items.front().decision.status.ok());
@@ -121,8 +127,9 @@ TEST(Coordinator, AbortsATensorThatALeavingRankNeverAskedFor) {
   coordinator.add(1, leaves("ValueError: no data"), kNow);
   const auto verdict = coordinator.decide();
   ASSERT_TRUE(verdict);
-  EXPECT_EQ(verdict->items.front().decision.status,
-            (Status{Code::aborted, "'w': rank 1 has left the job without asking for it: ValueError: no data"}));
+  EXPECT_EQ(
+      verdict->items.front().decision.status,
+      (Status{Code::aborted, "'w': rank 1 has left the job without asking for it: ValueError: no data"}));
   EXPECT_FALSE(verdict->end);
   coordinator.add(2, asks({tensor("w")}), kNow);
   EXPECT_EQ(coordinator.decide()->items.front().decision.status.code, Code::aborted);

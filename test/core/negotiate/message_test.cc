@@ -7,7 +7,16 @@ namespace hora {
 namespace {
 
 Request request(const std::string& name) {
-  return {Operation::allreduce, name, DType::float32, DType::float16, {64, 3, 7}, ReduceOp::average, 0.5, 2.0, 1, true};
+  return {Operation::allreduce,
+          name,
+          DType::float32,
+          DType::float16,
+          {64, 3, 7},
+          ReduceOp::average,
+          0.5,
+          2.0,
+          1,
+          true};
 }
 
 TEST(Ballot, ComesBackAsItWasSent) {
@@ -71,7 +80,8 @@ TEST(Elements, CountsAndRefusesWhatCannotBe) {
   EXPECT_EQ(elements({3, 0, 5}, DType::float32), 0);
   EXPECT_EQ(elements({64, 3, 7, 7}, DType::float32), 9408);
   EXPECT_THROW(static_cast<void>(elements({-1}, DType::float32)), Error);
-  EXPECT_THROW(static_cast<void>(elements({std::int64_t{1} << 40, std::int64_t{1} << 40}, DType::uint8)), Error);
+  EXPECT_THROW(static_cast<void>(elements({std::int64_t{1} << 40, std::int64_t{1} << 40}, DType::uint8)),
+               Error);
   EXPECT_THROW(static_cast<void>(elements({std::int64_t{1} << 61}, DType::float64)), Error);
 }
 

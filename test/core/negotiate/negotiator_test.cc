@@ -99,8 +99,8 @@ TEST(Negotiator, RepeatedStepsSendNoNames) {
   EXPECT_LE(first->receive(kAtOnce)->bytes.size(), 8u);
 }
 
-// Random submission order, shapes that change, names that come and go, and a schedule that is too small for all of
-// them: ranks always hear the same, whatever is forgotten in between.
+// Random submission order, shapes that change, names that come and go, and a schedule that is too small for
+// all of them: ranks always hear the same, whatever is forgotten in between.
 TEST(Negotiator, RanksAgreeWhateverIsForgotten) {
   for (unsigned seed = 0; seed < 50; ++seed) {
     SCOPED_TRACE(seed);
@@ -109,10 +109,12 @@ TEST(Negotiator, RanksAgreeWhateverIsForgotten) {
     for (int step = 0; step < 20; ++step) {
       std::vector<Request> wanted;
       for (int i = 0; i < 6; ++i) {
-        wanted.push_back(tensor("t" + std::to_string(random() % 9), static_cast<std::int64_t>(random() % 2 + 1)));
+        wanted.push_back(
+            tensor("t" + std::to_string(random() % 9), static_cast<std::int64_t>(random() % 2 + 1)));
       }
       std::sort(wanted.begin(), wanted.end(), [](const auto& a, const auto& b) { return a.name < b.name; });
-      wanted.erase(std::unique(wanted.begin(), wanted.end(), [](const auto& a, const auto& b) { return a.name == b.name; }),
+      wanted.erase(std::unique(wanted.begin(), wanted.end(),
+                               [](const auto& a, const auto& b) { return a.name == b.name; }),
                    wanted.end());
       for (int rank = 2; rank >= 0; --rank) {
         std::shuffle(wanted.begin(), wanted.end(), random);

@@ -72,7 +72,8 @@ TEST(Admit, NamesTheTensorAndTheRemedy) {
   entry = good();
   entry.operation = Operation::allgather;
   entry.shape = {};
-  EXPECT_EQ(refusal(entry), "'w': a scalar has no first dimension to gather along; make it a tensor of 1 element");
+  EXPECT_EQ(refusal(entry),
+            "'w': a scalar has no first dimension to gather along; make it a tensor of 1 element");
   entry = good();
   entry.name = std::string(5000, 'x');
   EXPECT_NE(refusal(entry).find("a name has at most 4096 bytes, not 5000"), std::string::npos);

@@ -17,7 +17,9 @@ TEST(CFace, RunsAJobOfOneRank) {
   float data[3] = {1, 2, 3};
   const int64_t shape[1] = {3};
   hora_handle* handle = nullptr;
-  ASSERT_EQ(hora_allreduce("x", data, data, shape, 1, HORA_FLOAT32, HORA_SUM, 2.0, 1.0, HORA_FLOAT32, &handle), HORA_OK);
+  ASSERT_EQ(
+      hora_allreduce("x", data, data, shape, 1, HORA_FLOAT32, HORA_SUM, 2.0, 1.0, HORA_FLOAT32, &handle),
+      HORA_OK);
   EXPECT_EQ(hora_wait(handle), HORA_OK);
   EXPECT_EQ(hora_poll(handle), 1);
   EXPECT_EQ(data[2], 6.0F);

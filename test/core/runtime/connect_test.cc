@@ -24,7 +24,9 @@ TEST(Connect, Rank0sKnobsCount) {
     configs[0].fusion_threshold = 12345;
     configs[0].cpu_operations = operations;
     std::vector<World> worlds(3);
-    run_ranks(3, [&](int rank) { worlds[static_cast<std::size_t>(rank)] = connect(configs[static_cast<std::size_t>(rank)]); });
+    run_ranks(3, [&](int rank) {
+      worlds[static_cast<std::size_t>(rank)] = connect(configs[static_cast<std::size_t>(rank)]);
+    });
     for (const auto& config : configs) EXPECT_EQ(config.fusion_threshold, 12345u);
     for (const auto& world : worlds) EXPECT_EQ(world.job, worlds.front().job);
     run_ranks(3, [&](int rank) { worlds[static_cast<std::size_t>(rank)] = {}; });
@@ -60,7 +62,8 @@ TEST(Connect, RanksOfAnotherJobAreRefused) {
     } catch (const Error& error) {
       const std::string text = error.what();
       EXPECT_NE(text.find(rank == 0 ? "rank 1 did not come within 0.3 s" : "does not know this job's secret"),
-                std::string::npos) << text;
+                std::string::npos)
+          << text;
     }
   });
   const std::string log = testing::internal::GetCapturedStderr();

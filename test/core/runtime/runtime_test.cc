@@ -87,13 +87,15 @@ TEST(Runtime, TakesAnySubmissionOrderOnAnyRank) {
     std::mt19937 random(static_cast<unsigned>(hora.rank()));
     for (int step = 0; step < 30; ++step) {
       std::vector<std::vector<float>> tensors;
-      for (std::size_t i = 0; i < 40; ++i) tensors.emplace_back(i * 13 % 97, static_cast<float>(hora.rank() + 1));
+      for (std::size_t i = 0; i < 40; ++i)
+        tensors.emplace_back(i * 13 % 97, static_cast<float>(hora.rank() + 1));
       std::vector<std::size_t> order(tensors.size());
       for (std::size_t i = 0; i < order.size(); ++i) order[i] = i;
       std::shuffle(order.begin(), order.end(), random);
       std::vector<Handle> handles;
       for (const auto i : order) {
-        handles.push_back(hora.submit(in_place(Operation::allreduce, "t" + std::to_string(i), DType::float32, tensors[i])));
+        handles.push_back(
+            hora.submit(in_place(Operation::allreduce, "t" + std::to_string(i), DType::float32, tensors[i])));
       }
       for (const auto& handle : handles) handle.wait();
       for (const auto& tensor : tensors) {
@@ -108,24 +110,28 @@ TEST(Runtime, ResultsDoNotDependOnFusion) {
   for (const std::size_t threshold : {1, 4096, 1 << 22}) {
     Config config;
     config.fusion_threshold = threshold;
-    run_local_job(3, [&](Runtime& hora) {
-      std::mt19937 random(static_cast<unsigned>(hora.rank()) + 5);
-      std::normal_distribution<float> normal;
-      std::vector<std::vector<float>> tensors(20, std::vector<float>(500));
-      for (auto& tensor : tensors) {
-        for (auto& x : tensor) x = normal(random);
-      }
-      std::vector<Handle> handles;
-      for (std::size_t i = 0; i < tensors.size(); ++i) {
-        Entry entry = in_place(Operation::allreduce, std::to_string(i), DType::float32, tensors[i]);
-        entry.wire = i % 2 == 0 ? DType::bfloat16 : DType::float32;
-        handles.push_back(hora.submit(entry));
-      }
-      for (const auto& handle : handles) handle.wait();
-      if (hora.rank() != 0) return;
-      results.emplace_back();
-      for (const auto& tensor : tensors) results.back().insert(results.back().end(), tensor.begin(), tensor.end());
-    }, config);
+    run_local_job(
+        3,
+        [&](Runtime& hora) {
+          std::mt19937 random(static_cast<unsigned>(hora.rank()) + 5);
+          std::normal_distribution<float> normal;
+          std::vector<std::vector<float>> tensors(20, std::vector<float>(500));
+          for (auto& tensor : tensors) {
+            for (auto& x : tensor) x = normal(random);
+          }
+          std::vector<Handle> handles;
+          for (std::size_t i = 0; i < tensors.size(); ++i) {
+            Entry entry = in_place(Operation::allreduce, std::to_string(i), DType::float32, tensors[i]);
+            entry.wire = i % 2 == 0 ? DType::bfloat16 : DType::float32;
+            handles.push_back(hora.submit(entry));
+          }
+          for (const auto& handle : handles) handle.wait();
+          if (hora.rank() != 0) return;
+          results.emplace_back();
+          for (const auto& tensor : tensors)
+            results.back().insert(results.back().end(), tensor.begin(), tensor.end());
+        },
+        config);
   }
   EXPECT_EQ(results[0], results[1]);
   EXPECT_EQ(results[0], results[2]);
@@ -181,7 +187,8 @@ TEST(Runtime, ANameThatIsUnderWayIsRefusedAndMayBeUsedAgainLater) {
     std::vector<float> y(2);
     if (hora.rank() == 0) {
       const Handle handle = hora.submit(in_place(Operation::allreduce, "x", DType::float32, x));
-      const auto text = failure_of([&] { hora.submit(in_place(Operation::allreduce, "x", DType::float32, y)); });
+      const auto text =
+          failure_of([&] { hora.submit(in_place(Operation::allreduce, "x", DType::float32, y)); });
       EXPECT_NE(text.find("'x' is under way already"), std::string::npos) << text;
       Entry go;
       go.operation = Operation::barrier;
@@ -203,7 +210,8 @@ TEST(Runtime, ARankThatLeavesFailsWhatOthersStillWantOfIt) {
   run_local_job(2, [](Runtime& hora) {
     if (hora.rank() == 1) return hora.shutdown("ValueError: no data");
     std::vector<float> x(2);
-    const auto text = failure_of([&] { hora.submit(in_place(Operation::allreduce, "x", DType::float32, x)).wait(); });
+    const auto text =
+        failure_of([&] { hora.submit(in_place(Operation::allreduce, "x", DType::float32, x)).wait(); });
     EXPECT_EQ(text, "'x': rank 1 has left the job without asking for it: ValueError: no data");
   });
 }
@@ -213,7 +221,8 @@ TEST(Runtime, AfterTheEndItRefusesInTheCallersThread) {
     hora.shutdown();
     hora.shutdown();
     std::vector<float> x(2);
-    const auto text = failure_of([&] { hora.submit(in_place(Operation::allreduce, "x", DType::float32, x)); });
+    const auto text =
+        failure_of([&] { hora.submit(in_place(Operation::allreduce, "x", DType::float32, x)); });
     EXPECT_NE(text.find("the job has ended"), std::string::npos);
   });
 }
@@ -237,7 +246,8 @@ TEST(Runtime, ALostRankFailsEverythingOnAllOthersAndIsNamed) {
     mine.rank = rank;
     Runtime hora(group.join(rank), mine);
     std::vector<float> x(2);
-    const auto text = failure_of([&] { hora.submit(in_place(Operation::allreduce, "x", DType::float32, x)).wait(); });
+    const auto text =
+        failure_of([&] { hora.submit(in_place(Operation::allreduce, "x", DType::float32, x)).wait(); });
     EXPECT_EQ(text, "rank 2 is gone: its process ended");
   });
   testing::internal::GetCapturedStderr();
@@ -252,7 +262,8 @@ TEST(Runtime, AForkedChildCannotUseItAndReleasesNothing) {
     const pid_t child = ::fork();
     if (child == 0) {
       std::vector<float> x(2);
-      const auto text = failure_of([&] { hora.submit(in_place(Operation::allreduce, "x", DType::float32, x)); });
+      const auto text =
+          failure_of([&] { hora.submit(in_place(Operation::allreduce, "x", DType::float32, x)); });
       ::_exit(text.find("was forked") != std::string::npos ? 0 : 1);
     }
     int status = 0;

@@ -29,7 +29,8 @@ TEST(Recorder, KeepsTheLastOperationsInOrder) {
 
 Dump dump() {
   const TimePoint now = TimePoint() + std::chrono::seconds(10);
-  Dump dump{"0123abcd", {1, 42, "node", {}}, 2, {Code::aborted, "rank 0 is \"gone\"\n"}, {record("w")}, {record("late")}, now};
+  Dump dump{"0123abcd",    {1, 42, "node", {}}, 2,  {Code::aborted, "rank 0 is \"gone\"\n"},
+            {record("w")}, {record("late")},    now};
   dump.records[0].finished = now - std::chrono::milliseconds(1500);
   return dump;
 }

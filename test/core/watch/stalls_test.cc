@@ -26,9 +26,10 @@ TEST(Stalls, WarnsOfATensorThatWaitsTooLongAndNamesWhoIsMissing) {
   coordinator.add(1, asks("grad"), start + seconds(1));
   EXPECT_EQ(stalls.next(coordinator), start + seconds(60));
   EXPECT_TRUE(stalls.check(coordinator, start + seconds(59)).empty());
-  EXPECT_EQ(stalls.check(coordinator, start + seconds(61)),
-            (std::vector<std::string>{
-                "'grad' has been waiting for 61 s: ranks 0 and 1 asked for it, missing: rank 2 (pid 12 on b)"}));
+  EXPECT_EQ(
+      stalls.check(coordinator, start + seconds(61)),
+      (std::vector<std::string>{
+          "'grad' has been waiting for 61 s: ranks 0 and 1 asked for it, missing: rank 2 (pid 12 on b)"}));
   EXPECT_TRUE(stalls.check(coordinator, start + seconds(62)).empty()) << "once each time the patience passes";
   EXPECT_EQ(stalls.next(coordinator), start + seconds(121));
   EXPECT_EQ(stalls.check(coordinator, start + seconds(121)).size(), 1u);

@@ -23,7 +23,8 @@ TEST(LocalGroup, LosesARank) {
   LocalGroup group(2);
   World world = group.join(0);
   group.lose(1, "it fell over");
-  EXPECT_EQ(world.control->receive(TimePoint::max())->loss, (Status{Code::aborted, "rank 1 is gone: it fell over"}));
+  EXPECT_EQ(world.control->receive(TimePoint::max())->loss,
+            (Status{Code::aborted, "rank 1 is gone: it fell over"}));
 }
 
 }  // namespace

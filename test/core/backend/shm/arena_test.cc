@@ -32,7 +32,8 @@ TEST(Arena, LendsAlignedZeroedMemory) {
     const auto memory = arena->allocate(bytes);
     EXPECT_EQ(reinterpret_cast<std::uintptr_t>(memory.get()) % 64, 0u);
     EXPECT_TRUE(arena->contains(memory.get()));
-    EXPECT_TRUE(std::all_of(memory.get(), memory.get() + bytes, [](std::byte byte) { return byte == std::byte{0}; }));
+    EXPECT_TRUE(
+        std::all_of(memory.get(), memory.get() + bytes, [](std::byte byte) { return byte == std::byte{0}; }));
   }
 }
 
@@ -83,8 +84,10 @@ TEST(Arena, AllRanksSeeTheSameBytes) {
   const auto mapping_bytes = Arena::file_bytes(2, kTestRegion);
   Descriptor file = Arena::create_file(2, kTestRegion);
   Descriptor second(::fcntl(file.fd(), F_DUPFD_CLOEXEC, 0));
-  const auto one = Arena::make(std::make_shared<const Mapping>(std::move(file), mapping_bytes), 0, 2, kTestRegion);
-  const auto two = Arena::make(std::make_shared<const Mapping>(std::move(second), mapping_bytes), 1, 2, kTestRegion);
+  const auto one =
+      Arena::make(std::make_shared<const Mapping>(std::move(file), mapping_bytes), 0, 2, kTestRegion);
+  const auto two =
+      Arena::make(std::make_shared<const Mapping>(std::move(second), mapping_bytes), 1, 2, kTestRegion);
   ASSERT_NE(one->base(), two->base());
   const auto memory = one->allocate(100);
   memory.get()[99] = std::byte{42};

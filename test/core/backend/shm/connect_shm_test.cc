@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/backend/shm/connect_shm.h"
 
+#include "core/backend/shm/local_socket.h"
 #include "core/backend/tcp/tcp_control.h"
+#include "core/comm/socket_io.h"
 #include "test/support/elements.h"
 #include "test/support/tcp_ranks.h"
 #include "test/support/threads.h"
@@ -11,10 +13,14 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <array>
+#include <atomic>
 #include <csignal>
 #include <cstdio>
 #include <filesystem>
+#include <fstream>
 #include <numeric>
+#include <thread>
 
 namespace hora {
 namespace {
@@ -75,7 +81,8 @@ void use_everything(Collective& collective, int rank, int ranks) {
     }
     std::iota(mine.begin(), mine.end(), static_cast<float>(rank));
     collective.broadcast(mine.data(), count * sizeof(float), ranks - 1);
-    for (std::size_t i = 0; i < count; ++i) ASSERT_EQ(mine[i], static_cast<float>(i) + static_cast<float>(ranks - 1));
+    for (std::size_t i = 0; i < count; ++i)
+      ASSERT_EQ(mine[i], static_cast<float>(i) + static_cast<float>(ranks - 1));
     std::vector<float> all(count * static_cast<std::size_t>(ranks));
     mine.assign(count, static_cast<float>(rank));
     collective.allgather(mine.data(), all.data(),
@@ -145,6 +152,45 @@ TEST(ConnectShm, WhenARankIsKilledTheOthersAreToldWhichAndNobodyWaitsForEver) {
       }
     });
     EXPECT_EQ(ends, (std::vector<int>{0, SIGKILL, 0}));
+  }
+}
+
+/// The names of abstract sockets that look like those of a job.
+std::vector<std::string> names_of_jobs() {
+  std::ifstream list("/proc/net/unix");
+  std::vector<std::string> names;
+  for (std::string line; std::getline(list, line);) {
+    const auto at = line.find("@hora-");
+    if (at != std::string::npos) names.push_back(line.substr(at + 1));
+  }
+  return names;
+}
+
+TEST(ConnectShm, StrangersAtTheLocalSocketAreTurnedAway) {
+  for (int round = 0; round < 5; ++round) {
+    const auto configs = loopback_configs(3);
+    std::atomic<bool> done = false;
+    std::thread stranger([&] {
+      while (!done) {
+        for (const auto& name : names_of_jobs()) {
+          try {
+            const Descriptor socket = connect_local(name);
+            const std::array<std::byte, 64> nonsense{};
+            write_all(socket.fd(), nonsense, deadline());
+          } catch (const Error&) {
+            continue;  // it is there for a moment only
+          }
+        }
+      }
+    });
+    run_ranks(3, [&](int rank) {
+      Connected connected(configs[static_cast<std::size_t>(rank)]);
+      ASSERT_NE(connected.collective, nullptr);
+      float x = 1;
+      reduce_and_check(*connected.collective, &x, 1, rank, 3);
+    });
+    done = true;
+    stranger.join();
   }
 }
 

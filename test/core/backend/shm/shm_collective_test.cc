@@ -26,7 +26,8 @@ struct Plan {
     dtype = static_cast<DType>(random() % kDTypes);
     op = std::array{ReduceOp::sum, ReduceOp::min, ReduceOp::max}[random() % 3];
     const std::size_t many = random() % 20 == 0 ? 3000 : 1 + random() % 6;
-    const std::size_t most = many > 100 ? 30 : std::array<std::size_t, 4>{20, 300, 6000, 400'000}[random() % 4];
+    const std::size_t most =
+        many > 100 ? 30 : std::array<std::size_t, 4>{20, 300, 6000, 400'000}[random() % 4];
     for (std::size_t i = 0; i < many; ++i) counts.push_back(random() % most);
   }
   std::mt19937 random;
@@ -109,7 +110,8 @@ TEST(ShmCollective, BitsDoNotDependOnThePathOrOnWhereItIsCut) {
       std::copy(inputs[who].begin(), inputs[who].end(), data);
       std::vector<Segment> segments;
       const std::size_t step = path == 3 ? 777 : kCount;
-      for (std::size_t i = 0; i < kCount; i += step) segments.push_back({data + i, data + i, std::min(step, kCount - i)});
+      for (std::size_t i = 0; i < kCount; i += step)
+        segments.push_back({data + i, data + i, std::min(step, kCount - i)});
       group[who]->allreduce(segments, {DType::float32, ReduceOp::sum, 1.0, 1.0, 3});
       std::copy_n(data, kCount, results[who].begin());
     });

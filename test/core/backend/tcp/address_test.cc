@@ -33,7 +33,8 @@ TEST(Connect, NamesTheAddressThatNobodyAnswersAt) {
     FAIL();
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), Code::timeout);
-    EXPECT_NE(std::string(error.what()).find("127.0.0.1:" + address.port + ": Connection refused"), std::string::npos)
+    EXPECT_NE(std::string(error.what()).find("127.0.0.1:" + address.port + ": Connection refused"),
+              std::string::npos)
         << error.what();
   }
 }

@@ -17,7 +17,9 @@ const Secret kSecret{5};
 class LobbyTest : public testing::Test {
  protected:
   LobbyTest() : listener_(listen_at({"127.0.0.1", "0"})), address_(local_address(listener_.fd())) {}
-  [[nodiscard]] Descriptor knock() const { return connect_to(address_, Clock::now() + std::chrono::seconds(5)); }
+  [[nodiscard]] Descriptor knock() const {
+    return connect_to(address_, Clock::now() + std::chrono::seconds(5));
+  }
 
   Descriptor listener_;
   Address address_;
@@ -32,7 +34,7 @@ TEST_F(LobbyTest, LetsInWhoKnowsTheSecretThoughSilentStrangersWaitBeforeIt) {
     greet(socket.fd(), kSecret, {Role::control, 1, 2}, TimePoint::max());
     write_all(socket.fd(), encode(FrameKind::member, encode(this_member(1))), TimePoint::max());
     std::byte end{};
-    EXPECT_EQ(::recv(socket.fd(), &end, 1, 0), 0);
+    EXPECT_LE(::recv(socket.fd(), &end, 1, 0), 0);
   });
   std::vector<Lobby::Arrival> arrivals;
   while (arrivals.empty()) {
@@ -54,7 +56,8 @@ TEST_F(LobbyTest, SendsStrangersAwayAndSaysSoOnce) {
     const Bytes nonsense(kHelloBytes, std::byte{'G'});
     write_all(socket.fd(), nonsense, TimePoint::max());
     std::byte answer{};
-    while (!await_events(socket.fd(), POLLIN, TimePoint::min())) EXPECT_TRUE(lobby.serve(Clock::now()).empty());
+    while (!await_events(socket.fd(), POLLIN, TimePoint::min()))
+      EXPECT_TRUE(lobby.serve(Clock::now()).empty());
     EXPECT_LE(::recv(socket.fd(), &answer, 1, 0), 0) << "no answer but the end";
   }
   const std::string log = testing::internal::GetCapturedStderr();

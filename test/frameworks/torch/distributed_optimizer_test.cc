@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <hora/torch.h>
+
+#include "test/support/local_job.h"
+
+#include <gtest/gtest.h>
+
+namespace hora {
+namespace {
+
+constexpr int kRanks = 2;
+
+torch::Tensor parameter(double value = 1.0) { return torch::full({3}, value, torch::requires_grad()); }
+
+NamedTensors named(const std::vector<std::pair<std::string, torch::Tensor>>& tensors) {
+  NamedTensors all;
+  for (const auto& [name, tensor] : tensors) all.insert(name, tensor);
+  return all;
+}
+
+DistributedOptimizer sgd(Runtime& hora, const NamedTensors& parameters, DistributedOptions options) {
+  std::vector<torch::Tensor> values;
+  for (const auto& item : parameters) values.push_back(item.value());
+  return {hora, torch::optim::SGD(values, 1.0), parameters, std::move(options)};
+}
+
+/// What rank r adds to the gradient in one pass.
+torch::Tensor loss(const Runtime& hora, const torch::Tensor& w) { return w.sum() * (hora.rank() + 1); }
+
+bool is(const torch::Tensor& tensor, double value) {
+  return tensor.defined() && torch::equal(tensor, torch::full_like(tensor, value));
+}
+
+TEST(DistributedOptimizer, AveragesGradientsAndSteps) {
+  run_local_job(kRanks, [](Runtime& hora) {
+    auto w = parameter();
+    auto optimizer = sgd(hora, named({{"w", w}}), {.name = "o"});
+    for (const bool set_to_none : {true, false, true}) {
+      optimizer.zero_grad(set_to_none);
+      loss(hora, w).backward();
+      optimizer.step();
+      EXPECT_TRUE(is(w.grad(), 1.5));
+    }
+    EXPECT_TRUE(is(w.detach(), 1.0 - 3 * 1.5));
+  });
+}
+
+TEST(DistributedOptimizer, ReducesOnceHoweverOftenItIsAsked) {
+  run_local_job(kRanks, [](Runtime& hora) {
+    auto w = parameter();
+    auto optimizer = sgd(hora, named({{"w", w}}), {.op = ReduceOp::sum, .name = "o"});
+    loss(hora, w).backward();
+    optimizer.synchronize();
+    optimizer.synchronize();
+    EXPECT_TRUE(is(w.grad(), 3.0));
+    w.mutable_grad().mul_(0.5);  // clipping
+    optimizer.step();
+    EXPECT_TRUE(is(w.detach(), 1.0 - 1.5));
+  });
+}
+
+TEST(DistributedOptimizer, AccumulatesWithAndWithoutNoSync) {
+  for (const ReduceOp op : {ReduceOp::average, ReduceOp::sum}) {
+    for (const bool guarded : {true, false}) {
+      run_local_job(kRanks, [&](Runtime& hora) {
+        auto w = parameter();
+        auto optimizer = sgd(hora, named({{"w", w}}), {.op = op, .name = "o"});
+        for (int step = 0; step < 2; ++step) {
+          optimizer.zero_grad();
+          if (guarded) {
+            const auto quiet = optimizer.no_sync();
+            loss(hora, w).backward();
+          } else {
+            loss(hora, w).backward();
+          }
+          loss(hora, w).backward();
+          optimizer.step();
+          EXPECT_TRUE(is(w.grad(), op == ReduceOp::sum ? 6.0 : 3.0)) << w.grad();
+        }
+      });
+    }
+  }
+}
+
+TEST(DistributedOptimizer, ReducesWhatWasOnlyAccumulated) {
+  run_local_job(kRanks, [](Runtime& hora) {
+    auto w = parameter();
+    auto optimizer = sgd(hora, named({{"w", w}}), {.name = "o"});
+    {
+      const auto quiet = optimizer.no_sync();
+      loss(hora, w).backward();
+    }
+    optimizer.step();
+    EXPECT_TRUE(is(w.grad(), 1.5));
+  });
+}
+
+TEST(DistributedOptimizer, UnusedParametersCountAsZerosOrStayWithoutGradient) {
+  run_local_job(kRanks, [](Runtime& hora) {
+    auto used = parameter();
+    auto by_one = parameter();
+    auto by_none = parameter();
+    auto optimizer = sgd(hora, named({{"a", used}, {"b", by_one}, {"c", by_none}}), {.name = "o"});
+    for (int step = 0; step < 3; ++step) {
+      optimizer.zero_grad();
+      (hora.rank() == 0 ? used.sum() + by_one.sum() * 4 : used.sum()).backward();
+      optimizer.step();
+      EXPECT_TRUE(is(used.grad(), 1.0));
+      EXPECT_TRUE(is(by_one.grad(), 2.0));
+      EXPECT_FALSE(by_none.grad().defined());
+    }
+  });
+}
+
+TEST(DistributedOptimizer, CompressesOnTheWire) {
+  run_local_job(kRanks, [](Runtime& hora) {
+    for (const Compression compression : {Compression::fp16, Compression::bf16}) {
+      auto w = parameter();
+      auto optimizer =
+          sgd(hora, named({{"w", w}}),
+              {.compression = compression, .name = std::to_string(static_cast<int>(compression))});
+      (w.sum() * (1.0 + 0x1p-20)).backward();
+      optimizer.step();
+      EXPECT_TRUE(is(w.grad(), 1.0));
+    }
+  });
+}
+
+TEST(DistributedOptimizer, TwoMayHaveParametersOfOneName) {
+  run_local_job(kRanks, [](Runtime& hora) {
+    auto a = parameter();
+    auto b = parameter();
+    auto first = sgd(hora, named({{"w", a}}), {.name = "generator"});
+    auto second = sgd(hora, named({{"w", b}}), {.name = "discriminator"});
+    (loss(hora, a) + loss(hora, b) * 2).backward();
+    second.step();
+    first.step();
+    EXPECT_TRUE(is(a.grad(), 1.5));
+    EXPECT_TRUE(is(b.grad(), 3.0));
+  });
+}
+
+TEST(DistributedOptimizer, NamesTheParameterThatDiffersAndTheJobGoesOn) {
+  run_local_job(kRanks, [](Runtime& hora) {
+    auto w = torch::ones({3 + hora.rank()}, torch::requires_grad());
+    auto optimizer = sgd(hora, named({{"layer.weight", w}}), {.name = "o"});
+    w.sum().backward();
+    try {
+      optimizer.step();
+      ADD_FAILURE();
+    } catch (const Error& error) {
+      EXPECT_STREQ(error.what(),
+                   "'gradient.o.layer.weight': tensor differs between ranks: float32[3] on rank 0, "
+                   "float32[4] on rank 1");
+    }
+    barrier(hora);
+  });
+}
+
+TEST(DistributedOptimizer, RefusesParametersWithoutAName) {
+  run_local_job(1, [](Runtime& hora) {
+    auto w = parameter();
+    EXPECT_THROW(DistributedOptimizer(hora, torch::optim::SGD({w}, 1.0), NamedTensors()), Error);
+    EXPECT_THROW(DistributedOptimizer(hora, torch::optim::SGD({w}, 1.0), named({{"a", w}, {"b", w}})), Error);
+  });
+}
+
+TEST(DistributedOptimizer, TakesItsHooksBack) {
+  run_local_job(1, [](Runtime& hora) {
+    auto w = parameter();
+    { auto optimizer = sgd(hora, named({{"w", w}}), {.name = "o"}); }
+    w.sum().backward();
+    EXPECT_TRUE(is(w.grad(), 1.0));
+  });
+}
+
+}  // namespace
+}  // namespace hora

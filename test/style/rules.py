@@ -1,0 +1,160 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the sources keep to: one table of rules. Each takes a path and its text, and yields what is wrong with it."""
+
+import dataclasses
+import re
+from collections.abc import Callable, Iterator
+
+Finding = tuple[int, str]  # the line, and what to do
+Check = Callable[[str, str], Iterator[Finding]]
+
+# Who may include whom: a folder, and the folders that it may include beside itself and <hora/...>.
+LAYERS = {
+    "core/base": [],
+    "core/device": ["core/base"],
+    "core/comm": ["core/base", "core/device"],
+    "core/negotiate": ["core/base", "core/device", "core/comm"],
+    "core/fuse": ["core/base", "core/device", "core/comm", "core/negotiate"],
+    "core/watch": ["core/base", "core/device", "core/comm", "core/negotiate", "core/fuse"],
+    "core/runtime": ["core/base", "core/device", "core/comm", "core/negotiate", "core/fuse", "core/watch"],
+    "core/backend/local": ["core/base", "core/device", "core/comm"],
+    "core/backend/shm": ["core/base", "core/device", "core/comm"],
+    "core/backend/tcp": ["core/base", "core/device", "core/comm"],
+    "core/include/hora": [],
+    "frameworks/torch": [],
+    "python/native": [],
+    "runner": ["core/base", "core/comm", "core/device"],
+    "examples": [],
+}
+ONLY_FILE_THAT_NAMES_BACKENDS = "core/runtime/connect.cc"
+
+# Foreign headers, and the only places that may include them. The torch face is LibTorch's by purpose.
+FOREIGN = {
+    r"mpi\.h": ["core/backend/mpi", "test/bench"],
+    r"nccl\.h": ["core/backend/nccl"],
+    r"cuda.*": ["core/backend/cuda"],
+    r"torch/.*": ["frameworks/torch", "core/include/hora/torch.h", "test/frameworks", "examples"],
+    r"pybind11/.*": ["python/native"],
+    r"sodium\.h": ["core/comm", "core/backend/shm"],
+    r"hwy/.*": ["core/device", "core/backend/shm", "test/core/device"],
+    r"CLI/.*": ["runner"],
+}
+
+# Where the preprocessor may decide something, and why.
+CONDITIONALS_ALLOWED = {
+    "core/device/kernels.cc": "Highway compiles the file once for each instruction set",
+    "core/include/hora/c.h": "C++ programs include it, too",
+}
+GETENV_ALLOWED = ["core/base/config.cc", "runner/environment.cc", "examples/", "test/"]
+FORBIDDEN_NAMES = ["common", "util", "utils", "helper", "helpers", "manager", "misc", "impl", "context", "global"]
+WITHOUT_A_TEST = {
+    "runner/main.cc": "hands its arguments on; test/job runs it",
+}
+LONGEST_LINE = 110
+
+
+def lines(text: str) -> Iterator[tuple[int, str]]:
+    yield from enumerate(text.splitlines(), 1)
+
+
+def folder_of(path: str, folders: dict[str, list[str]]) -> str | None:
+    fitting = [folder for folder in folders if path.startswith(folder + "/")]
+    return max(fitting, key=len) if fitting else None
+
+
+def has_licence(path: str, text: str) -> Iterator[Finding]:
+    if "SPDX-License-Identifier: Apache-2.0" not in "\n".join(text.splitlines()[:3]):
+        yield 1, "begin with: SPDX-License-Identifier: Apache-2.0"
+
+
+def keeps_to_the_line_length(path: str, text: str) -> Iterator[Finding]:
+    for number, line in lines(text):
+        if len(line) > LONGEST_LINE:
+            yield number, f"{len(line)} columns; break the line at {LONGEST_LINE}"
+
+
+def includes_only_what_lies_below(path: str, text: str) -> Iterator[Finding]:
+    own = folder_of(path, LAYERS)
+    if own is None:
+        return
+    for number, line in lines(text):
+        found = re.match(r'\s*#include "([^"]+)"', line)
+        if not found:
+            continue
+        target = folder_of(found[1], LAYERS)
+        if target == own or target in LAYERS[own]:
+            continue
+        if path == ONLY_FILE_THAT_NAMES_BACKENDS and found[1].startswith("core/backend/"):
+            continue
+        if own == "python/native" and found[1].startswith("python/native/"):
+            continue
+        yield number, f"{own} may not include {found[1]}: see LAYERS in test/style/rules.py"
+
+
+def keeps_foreign_headers_in_their_place(path: str, text: str) -> Iterator[Finding]:
+    for number, line in lines(text):
+        found = re.match(r'\s*#include [<"]([^>"]+)[>"]', line)
+        for pattern, places in FOREIGN.items():
+            if found and re.fullmatch(pattern, found[1]) and not path.startswith(tuple(places)):
+                yield number, f"<{found[1]}> belongs into {' or '.join(places)}"
+
+
+def has_no_conditionals(path: str, text: str) -> Iterator[Finding]:
+    if path in CONDITIONALS_ALLOWED:
+        return
+    for number, line in lines(text):
+        if re.match(r"\s*#\s*(if|ifdef|ifndef|elif|else|endif)\b", line):
+            yield number, "no #if in the sources: make it another file, chosen by CMake or at run time"
+
+
+def reads_the_environment_in_one_place(path: str, text: str) -> Iterator[Finding]:
+    if path.startswith(tuple(GETENV_ALLOWED)):
+        return
+    for number, line in lines(text):
+        if re.search(r"\bgetenv\b", line):
+            yield number, f"getenv belongs into {GETENV_ALLOWED[0]}"
+
+
+def has_no_loose_ends(path: str, text: str) -> Iterator[Finding]:
+    for number, line in lines(text):
+        if re.search(r"\b(TODO|FIXME|XXX|HACK)\b", line):
+            yield number, "do it, or leave it out"
+
+
+def names_say_something(path: str, text: str) -> Iterator[Finding]:
+    words = re.split(r"[/_.]", path)
+    for word in FORBIDDEN_NAMES:
+        if word in words:
+            yield 1, f"'{word}' says nothing: name the file after what it is"
+
+
+def headers_are_guarded(path: str, text: str) -> Iterator[Finding]:
+    if path.endswith(".h") and "#pragma once" not in text:
+        yield 1, "a header needs #pragma once"
+
+
+@dataclasses.dataclass
+class Rule:
+    check: Check
+    pattern: str  # of the paths that it is for
+
+
+CPP = r".*\.(cc|h)"
+OURS = r"(core|runner|frameworks|python/native|examples|test)/.*\.(cc|h)"
+RULES = [
+    Rule(has_licence, r"(?!.*\.(csv|md|txt)$)(core|runner|frameworks|python|examples|test|docker)/.*\.(cc|h|py|pyi|txt|cmake)"),
+    Rule(keeps_to_the_line_length, CPP),
+    Rule(includes_only_what_lies_below, CPP),
+    Rule(keeps_foreign_headers_in_their_place, CPP),
+    Rule(has_no_conditionals, OURS),
+    Rule(reads_the_environment_in_one_place, OURS),
+    Rule(has_no_loose_ends, r"(?!test/style/)(core|runner|frameworks|python|examples|test)/.*\.(cc|h|py)"),
+    Rule(names_say_something, r"(core|runner|frameworks|python|examples|test)/.*"),
+    Rule(headers_are_guarded, CPP),
+]
+
+
+def untested(paths: list[str]) -> list[str]:
+    """Source files of the core and of hrun that have no test file at the same path."""
+    sources = [path for path in paths if re.fullmatch(r"(core|runner)/.*\.cc", path) and path not in WITHOUT_A_TEST]
+    return [path for path in sources if f"test/{path.removesuffix('.cc')}_test.cc" not in paths]
