@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <exception>
 #include <thread>
 
@@ -50,6 +51,7 @@ struct Runtime::Parts {
   TensorTable table;
   Loop loop;
   std::mutex shutdown_mutex;
+  std::atomic<std::uint64_t> numbers = 0;
   pid_t owner = ::getpid();
   std::thread thread;
 };
@@ -95,6 +97,8 @@ Handle Runtime::submit(Entry entry) {
   parts_->world.control->wake();
   return handle;
 }
+
+std::uint64_t Runtime::next_number() { return ++parts_->numbers; }
 
 std::shared_ptr<std::byte> Runtime::allocate(std::size_t bytes) {
   parts_->check_process();

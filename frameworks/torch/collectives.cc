@@ -10,7 +10,7 @@ TensorHandle submit(Runtime& hora, Entry entry, const torch::Tensor& output) {
 
 TensorHandle reduce_into(Runtime& hora, const torch::Tensor& tensor, const torch::Tensor& output,
                          const AllreduceOptions& options) {
-  Entry entry = lend(tensor, output, Operation::allreduce, name_or_number("allreduce", options.name));
+  Entry entry = lend(tensor, output, Operation::allreduce, name_or_number(hora, "allreduce", options.name));
   entry.op = options.op;
   entry.prescale = options.prescale;
   entry.postscale = options.postscale;
@@ -20,7 +20,7 @@ TensorHandle reduce_into(Runtime& hora, const torch::Tensor& tensor, const torch
 
 TensorHandle broadcast_into(Runtime& hora, const torch::Tensor& tensor, const torch::Tensor& output, int root,
                             const std::string& name) {
-  Entry entry = lend(tensor, output, Operation::broadcast, name_or_number("broadcast", name));
+  Entry entry = lend(tensor, output, Operation::broadcast, name_or_number(hora, "broadcast", name));
   entry.root = root;
   return submit(hora, std::move(entry), output);
 }
@@ -65,7 +65,7 @@ torch::Tensor& broadcast_(Runtime& hora, torch::Tensor& tensor, int root, const 
 }
 
 TensorHandle allgather_async(Runtime& hora, const torch::Tensor& tensor, const std::string& name) {
-  Entry entry = lend(tensor, {}, Operation::allgather, name_or_number("allgather", name));
+  Entry entry = lend(tensor, {}, Operation::allgather, name_or_number(hora, "allgather", name));
   auto output = std::make_shared<torch::Tensor>();
   entry.allocate = [output, options = tensor.detach().options()](const std::vector<std::int64_t>& shape) {
     *output = torch::empty(shape, options);
@@ -81,7 +81,7 @@ torch::Tensor allgather(Runtime& hora, const torch::Tensor& tensor, const std::s
 void barrier(Runtime& hora) {
   Entry entry;
   entry.operation = Operation::barrier;
-  entry.name = name_or_number("barrier", "");
+  entry.name = name_or_number(hora, "barrier", "");
   hora.submit(std::move(entry)).wait();
 }
 

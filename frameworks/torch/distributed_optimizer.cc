@@ -6,7 +6,6 @@
 #include <torch/csrc/autograd/function_hook.h>
 #include <torch/csrc/autograd/variable.h>
 
-#include <atomic>
 #include <map>
 #include <mutex>
 #include <optional>
@@ -61,11 +60,6 @@ std::vector<Slot> make_slots(const torch::optim::Optimizer& optimizer, const Nam
   return slots;
 }
 
-std::string default_name() {
-  static std::atomic<int> number = 0;
-  return fmt::to_string(number++);
-}
-
 }  // namespace
 
 /// A round is what lies between two steps. In it every slot is settled once: hooks submit gradients as they
@@ -85,7 +79,7 @@ struct DistributedOptimizer::Parts {
         slots(make_slots(*optimizer, parameters)) {
     if (options.op != ReduceOp::average && options.op != ReduceOp::sum)
       refuse("gradients are averaged or summed");
-    if (options.name.empty()) options.name = default_name();
+    if (options.name.empty()) options.name = fmt::to_string(hora.next_number());
     std::vector<torch::Tensor> tensors;
     for (const auto& slot : slots) tensors.push_back(slot.parameter);
     auto places = make_gradient_places(hora, tensors);

@@ -3,8 +3,6 @@
 
 #include <fmt/format.h>
 
-#include <atomic>
-
 namespace hora {
 namespace {
 
@@ -65,9 +63,8 @@ Entry lend(const torch::Tensor& tensor, const torch::Tensor& output, Operation o
   return entry;
 }
 
-std::string name_or_number(const char* operation, const std::string& name) {
-  static std::atomic<std::uint64_t> number = 0;
-  return name.empty() ? fmt::format("{}.noname.{}", operation, ++number)
+std::string name_or_number(Runtime& hora, const char* operation, const std::string& name) {
+  return name.empty() ? fmt::format("{}.noname.{}", operation, hora.next_number())
                       : fmt::format("{}.{}", operation, name);
 }
 

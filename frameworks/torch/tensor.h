@@ -18,6 +18,6 @@ void check_lendable(const torch::Tensor& tensor, const std::string& name);
 
 /// `name`, or "allreduce.1", "allreduce.2", ... for operations without one: the same on all ranks that issue
 /// them in the same order.
-[[nodiscard]] std::string name_or_number(const char* operation, const std::string& name);
+[[nodiscard]] std::string name_or_number(Runtime& hora, const char* operation, const std::string& name);
 
 }  // namespace hora

@@ -107,6 +107,10 @@ class Runtime {
   /// the Handle.
   Handle submit(Entry entry);
 
+  /// 1, 2, 3, ...: for the names of operations that nobody gave a name. Ranks that issue them in the same
+  /// order get the same numbers.
+  [[nodiscard]] std::uint64_t next_number();
+
   /// Memory that the ranks of this host exchange fastest: tensors in it are reduced where they lie.
   /// Zero-filled, aligned to 64 bytes, valid for as long as the pointer lives, also after the Runtime.
   /// `bytes` may be 0.
