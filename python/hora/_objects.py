@@ -26,4 +26,4 @@ def broadcast_object(obj: Object, root_rank: int = 0, name: str | None = None) -
     length = int(_arrays.broadcast(np.array([len(content)]), root_rank, f"{label}.length")[0])
     buffer = np.frombuffer(content, np.uint8) if _job.rank() == root_rank else np.zeros(length, np.uint8)
     received = _arrays.broadcast(buffer, root_rank, f"{label}.bytes")
-    return obj if _job.rank() == root_rank else pickle.loads(received.tobytes())  # type: ignore[no-any-return]
+    return obj if _job.rank() == root_rank else pickle.loads(received.tobytes())

@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """hora on NumPy arrays, against NumPy."""
 
+import hora
 import pytest
 from ranks import run_python
-
-import hora
 
 
 @pytest.mark.parametrize("ranks", [1, 2, 3, 4])

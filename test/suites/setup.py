@@ -8,7 +8,7 @@ import shutil
 import subprocess
 import sys
 
-from .shell import LOGS, PYTHON, ROOT, VENV, Failed, run, run_quietly, tail
+from .shell import LOGS, PYTHON, ROOT, VENV, Failed, run_quietly, tail
 
 STAMPS = ROOT / "build/stamps"
 
@@ -33,7 +33,7 @@ def missing_packages() -> list[str]:
 
 def system_packages() -> None:
     if shutil.which("dpkg-query") is None:
-        raise Failed(f"this is neither Debian nor Ubuntu: install what docker/packages.txt lists, then build with cmake")
+        raise Failed("this is neither Debian nor Ubuntu: install what docker/packages.txt lists, then build with cmake")
     missing = missing_packages()
     if not missing:
         return

@@ -10,7 +10,7 @@ import xml.etree.ElementTree as xml
 from collections.abc import Callable, Sequence
 
 from . import setup
-from .shell import HRUN, LOGS, PYTHON, ROOT, Failed, run_quietly, tail
+from .shell import LOGS, PYTHON, ROOT, Failed, run_quietly, tail
 
 FUZZ_SECONDS = 20
 

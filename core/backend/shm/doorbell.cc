@@ -107,7 +107,19 @@ void Doorbell::abort(const Status& why) noexcept {
     why_ = why;
     aborted_.store(true, std::memory_order_seq_cst);
   }
+  abortion_.notify_all();
   ring(arena_->seat(rank_));
+}
+
+Status Doorbell::cause_of(const Status& own) {
+  constexpr std::chrono::seconds kPatience{1};
+  if (own.code == Code::aborted) {
+    std::unique_lock lock(mutex_);
+    abortion_.wait_for(lock, kPatience, [this] { return aborted_.load(std::memory_order_relaxed); });
+  }
+  abort(own);  // unless it is aborted already
+  const std::lock_guard lock(mutex_);
+  return why_;
 }
 
 void Doorbell::throw_if_aborted() {

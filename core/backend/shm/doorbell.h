@@ -6,6 +6,7 @@
 #include <hora/status.h>
 
 #include <atomic>
+#include <condition_variable>
 #include <memory>
 #include <mutex>
 
@@ -43,6 +44,10 @@ class Doorbell {
   void await_all();
   void abort(const Status& why) noexcept;
   void throw_if_aborted();
+  /// Why this rank's call really fails, when it failed with `own`: a rank that is out of reach has died, and
+  /// who that was and how comes by way of control, a moment later. Waits for that up to a second, and aborts
+  /// with what it returns.
+  Status cause_of(const Status& own);
   /// Whether waiting is expensive, because there are more ranks than cores. The same on all ranks in each
   /// phase.
   [[nodiscard]] bool crowded() const { return crowded_; }
@@ -61,6 +66,7 @@ class Doorbell {
   int next_ = 0;  // all ranks before this one are known to have arrived
   std::atomic<bool> aborted_ = false;
   std::mutex mutex_;
+  std::condition_variable abortion_;
   Status why_;  // under the mutex
 };
 

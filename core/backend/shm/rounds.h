@@ -28,6 +28,7 @@ class Rounds {
   /// All ranks have got here. Throws Error with the status of an abort.
   void phase();
   void abort(const Status& why) noexcept { bell_.abort(why); }
+  Status cause_of(const Status& own) { return bell_.cause_of(own); }
   /// Whether a phase is expensive, because there are more ranks than cores.
   [[nodiscard]] bool crowded() const { return bell_.crowded(); }
 

@@ -82,9 +82,9 @@ class ShmCollective final : public Collective {
     try {
       body();
     } catch (const Error& error) {
-      rounds_.abort(error.status());
+      const Status cause = rounds_.cause_of(error.status());
       leave(*arena_, rank_, ranks_);
-      throw;
+      throw Error(cause);
     }
   }
 

@@ -178,7 +178,7 @@ def allgather_async(tensor: torch.Tensor, name: str | None = None) -> int:
     def finish(shape: tuple[int, ...], contributed: bool, memory: _native.Memory | None) -> torch.Tensor:
         if memory is None or len(memory) == 0:
             return torch.empty(shape, dtype=dtype)
-        return torch.frombuffer(memory, dtype=dtype).reshape(shape)  # type: ignore[call-overload,no-any-return]
+        return torch.frombuffer(memory, dtype=dtype).reshape(shape)
 
     return _job.track(handle, finish, lent)
 

@@ -105,8 +105,8 @@ class _Reducer:
                     parameters.append(parameter)
         self.slots = [_Slot(names[id(parameter)], parameter, place) for parameter, place in zip(parameters, _places(parameters), strict=True)]
         for slot in self.slots:
-            slot.parameter.register_hook(self._before(slot))
-            slot.parameter.register_post_accumulate_grad_hook(self._after(slot))
+            slot.parameter.register_hook(self._before(slot))  # type: ignore[no-untyped-call]
+            slot.parameter.register_post_accumulate_grad_hook(self._after(slot))  # type: ignore[no-untyped-call]
 
     def _before(self, slot: _Slot) -> Callable[[torch.Tensor], None]:
         def hook(gradient: torch.Tensor) -> None:
