@@ -9,9 +9,8 @@ Expected output (the ranks' lines in any order):
     [0] the sum over all ranks is [3. 3. 3.]
 """
 
-import numpy as np
-
 import hora
+import numpy as np
 
 hora.init()  # without hrun: rank 0 of 1
 print(f"rank {hora.rank()} of {hora.size()} says hello", flush=True)

@@ -17,11 +17,10 @@ import sys
 import time
 from collections.abc import Iterator
 
+import hora.torch as hvd
 import numpy as np
 import torch
 from torch import nn
-
-import hora.torch as hvd
 
 HELD_OUT = 5  # every fifth image is for the exam, and never learned from
 
