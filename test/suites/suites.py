@@ -100,7 +100,7 @@ def sanitized(name: str, preset: str, environment: dict[str, str]) -> Tally:
 
 
 def thread_sanitizer() -> Tally:
-    return sanitized("tsan", "thread", {"TSAN_OPTIONS": "halt_on_error=1", "GTEST_REPEAT": "3"})
+    return sanitized("tsan", "thread", {"TSAN_OPTIONS": "halt_on_error=1"})
 
 
 def address_sanitizer() -> Tally:

@@ -64,7 +64,8 @@ class TcpControl final : public Control {
       Peer& peer = peers_.emplace_back();
       peer.member = meetup.roster.members[rank];
       peer.socket = std::move(meetup.peers[rank]);
-      if (!self.pid_space.empty() && self.pid_space == peer.member.pid_space) {
+      const bool in_sight = !self.pid_space.empty() && self.pid_space == peer.member.pid_space;
+      if (in_sight && peer.member.pid != self.pid) {
         peer.process = Descriptor(static_cast<int>(::syscall(SYS_pidfd_open, peer.member.pid, 0)));
       }
     }
@@ -259,7 +260,7 @@ class TcpControl final : public Control {
     // A process that dies closes its sockets a moment before it is dead. What follows from its death must not
     // overtake it: whoever started the ranks would take a consequence for the cause.
     constexpr std::chrono::milliseconds kDying{500};
-    if (peer.process && await_events(peer.process.fd(), POLLIN, Clock::now() + kDying))
+    if (!peer.goodbye && peer.process && await_events(peer.process.fd(), POLLIN, Clock::now() + kDying))
       how = "its process ended";
     {
       const std::lock_guard lock(mutex_);
