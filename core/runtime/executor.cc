@@ -23,7 +23,8 @@ void Executor::carry_out(std::span<const Decision> decisions, const Batch& batch
       throw Error(Code::internal,
                   fmt::format("'{}' was decided, but this rank does not have it", decision.request.name));
     }
-    items.push_back({&decision, *std::move(loan), {{}, decision.request.shape, decision.contributed}});
+    items.push_back(
+        {&decision, *std::move(loan), {{}, decision.request.shape, decision.contributed, decision.rows}});
   }
   try {
     move(items);
@@ -40,7 +41,7 @@ void Executor::carry_out(std::span<const Decision> decisions, const Batch& batch
 
 void Executor::refuse(const Decision& decision, TimePoint decided) {
   auto loan = table_.take(decision.request.name);
-  if (loan) give_back({&decision, *std::move(loan), {decision.status, {}, true}}, decided, decided);
+  if (loan) give_back({&decision, *std::move(loan), {decision.status, {}, true, {}}}, decided, decided);
 }
 
 void Executor::move(std::vector<Item>& items) {

@@ -40,6 +40,8 @@ def _view(array: Any, name: str) -> Array:
             raise HoraArgumentError(f"'{name}': {type(array).__name__} cannot be sent: {error}; give a NumPy array, or one on the CPU that speaks DLPack") from error
     if view.dtype.name not in _DTYPES:
         raise HoraArgumentError(f"'{name}': elements of type {view.dtype} cannot be sent; convert with .astype() to one of {', '.join(_DTYPES)}")
+    if not view.dtype.isnative:
+        raise HoraArgumentError(f"'{name}': the elements are in foreign byte order; use array.astype(array.dtype.newbyteorder('='))")
     if not view.flags.c_contiguous:
         raise HoraArgumentError(f"'{name}': the array is not contiguous; use numpy.ascontiguousarray()")
     return view
@@ -55,7 +57,7 @@ def allreduce_async(array: Any, name: str | None = None, op: int | None = None, 
     handle = _job.runtime().submit(
         _native.Operation.allreduce, full, _DTYPES[view.dtype.name], list(view.shape), input=view.ctypes.data, output=output.ctypes.data,
         op=ops.native(chosen), prescale=prescale_factor, postscale=postscale_factor, wire=compression.wire)
-    return _job.track(handle, lambda shape, contributed, memory: output, view)
+    return _job.track(handle, lambda outcome: output, view)
 
 
 def allreduce(array: Any, name: str | None = None, op: int | None = None, prescale_factor: float = 1.0, postscale_factor: float = 1.0,
@@ -88,7 +90,7 @@ def broadcast_async(array: Any, root_rank: int, name: str | None = None) -> int:
     output = np.empty_like(view)
     handle = _job.runtime().submit(_native.Operation.broadcast, full, _DTYPES[view.dtype.name], list(view.shape), input=view.ctypes.data,
                                    output=output.ctypes.data, root=root_rank)
-    return _job.track(handle, lambda shape, contributed, memory: output, view)
+    return _job.track(handle, lambda outcome: output, view)
 
 
 def broadcast(array: Any, root_rank: int, name: str | None = None) -> Array:
@@ -109,8 +111,8 @@ def allgather_async(array: Any, name: str | None = None) -> int:
     dtype = view.dtype
     handle = _job.runtime().submit(_native.Operation.allgather, full, _DTYPES[dtype.name], list(view.shape), input=view.ctypes.data)
 
-    def finish(shape: tuple[int, ...], contributed: bool, memory: _native.Memory | None) -> Array:
-        return np.frombuffer(memory, dtype=dtype, count=int(np.prod(shape))).reshape(shape)  # type: ignore[call-overload,no-any-return]
+    def finish(outcome: _native.Outcome) -> Array:
+        return np.frombuffer(outcome.memory, dtype, int(np.prod(outcome.shape))).reshape(outcome.shape)  # type: ignore[call-overload,no-any-return]
 
     return _job.track(handle, finish, view)
 

@@ -14,13 +14,13 @@ from types import TracebackType
 from typing import Any
 
 from hora import _native
-from hora._errors import HoraArgumentError, HoraInternalError
+from hora._errors import HoraArgumentError, HoraError, HoraInternalError
 
 
 @dataclasses.dataclass
 class _Pending:
     handle: _native.Handle
-    finish: Callable[[tuple[int, ...], bool, _native.Memory | None], Any]
+    finish: Callable[[_native.Outcome], Any]
     keep: tuple[Any, ...]
 
 
@@ -112,9 +112,8 @@ def name_or_number(operation: str, name: str | None) -> str:
         return f"{operation}.noname.{_numbers[operation]}"
 
 
-def track(handle: _native.Handle, finish: Callable[[tuple[int, ...], bool, _native.Memory | None], Any], *keep: Any) -> int:
-    """Gives an operation a number. `finish` makes its result of (shape, contributed, gathered memory); `keep` lives
-    until then."""
+def track(handle: _native.Handle, finish: Callable[[_native.Outcome], Any], *keep: Any) -> int:
+    """Gives an operation a number. `finish` makes its result of how it ended; `keep` lives until then."""
     with _lock:
         number = next(_handles)
         _pending[number] = _Pending(handle, finish, keep)
@@ -135,17 +134,28 @@ def poll(handle: int) -> bool:
 
 def synchronize(handle: int) -> Any:
     """Waits for an operation and returns its result: the output tensor, or None for a barrier. Returns None if the
-    handle is unknown or was synchronised before. Ctrl-C interrupts the wait.
+    handle is unknown or was synchronised before. Ctrl-C interrupts the wait, not the operation: its memory stays lent,
+    and the handle may be synchronised again.
 
     Raises:
         HoraInternalError: the ranks disagreed, or the job failed; the text names the tensor and the ranks.
     """
     with _lock:
-        pending = _pending.pop(handle, None)
+        pending = _pending.get(handle)
     if pending is None:
         return None
-    shape, contributed, memory = pending.handle.wait()
-    return pending.finish(tuple(shape), contributed, memory)
+    try:
+        outcome = pending.handle.wait()
+    except HoraError:
+        _forget(handle)
+        raise
+    _forget(handle)
+    return pending.finish(outcome)
+
+
+def _forget(handle: int) -> None:
+    with _lock:
+        _pending.pop(handle, None)
 
 
 def barrier() -> None:
@@ -156,7 +166,8 @@ def barrier() -> None:
 
 def _remember_failure(kind: type[BaseException], value: BaseException, trace: TracebackType | None) -> None:
     global _failure
-    _failure = f"{kind.__name__}: {value}"
+    if not hasattr(sys, "ps1"):  # an interactive session goes on
+        _failure = f"{kind.__name__}: {value}"
     _former_hook(kind, value, trace)
 
 

@@ -35,9 +35,24 @@ class Memory:
     def __len__(self) -> int: ...
     def __buffer__(self, flags: int, /) -> memoryview: ...
 
+class Outcome:
+    """How an operation ended."""
+
+    @property
+    def shape(self) -> list[int]: ...
+    @property
+    def rows(self) -> list[int]:
+        """allgather: the first dimension that each rank brought."""
+    @property
+    def contributed(self) -> bool:
+        """False: every rank was absent, and the output was not touched."""
+    @property
+    def memory(self) -> Memory | None:
+        """allgather: the output."""
+
 class Handle:
     def poll(self) -> bool: ...
-    def wait(self) -> tuple[list[int], bool, Memory | None]: ...
+    def wait(self) -> Outcome: ...
 
 class Runtime:
     def __init__(self) -> None: ...

@@ -9,6 +9,7 @@ from typing import TypeVar
 import numpy as np
 
 from hora import _arrays, _job
+from hora._errors import HoraArgumentError
 
 Object = TypeVar("Object")
 
@@ -18,12 +19,23 @@ def broadcast_object(obj: Object, root_rank: int = 0, name: str | None = None) -
     not matter. It travels over the job's own connections, between ranks that have proved that they belong to it.
 
     Raises:
-        HoraArgumentError: there is no such rank.
+        HoraArgumentError: there is no such rank, or (on every rank) the object cannot be pickled.
         HoraInternalError: the job has failed.
     """
     label = _job.name_or_number("broadcast_object", name)
-    content = pickle.dumps(obj) if _job.rank() == root_rank else b""
-    length = int(_arrays.broadcast(np.array([len(content)]), root_rank, f"{label}.length")[0])
-    buffer = np.frombuffer(content, np.uint8) if _job.rank() == root_rank else np.zeros(length, np.uint8)
-    received = _arrays.broadcast(buffer, root_rank, f"{label}.bytes")
-    return obj if _job.rank() == root_rank else pickle.loads(received.tobytes())
+    root = _job.rank() == root_rank
+    content, refusal = _pickled(obj) if root else (b"", None)
+    announced = np.array([len(content), refusal is not None])
+    length, refused = (int(number) for number in _arrays.broadcast(announced, root_rank, f"{label}.length"))
+    received = _arrays.broadcast(np.frombuffer(content, np.uint8) if root else np.zeros(length, np.uint8), root_rank, f"{label}.bytes")
+    if refused:
+        raise HoraArgumentError(f"'{label}': rank {root_rank} cannot pickle its object: {received.tobytes().decode()}") from refusal
+    return obj if root else pickle.loads(received.tobytes())
+
+
+def _pickled(obj: object) -> tuple[bytes, Exception | None]:
+    """The pickle; or the text of the exception, and that."""
+    try:
+        return pickle.dumps(obj), None
+    except Exception as error:  # noqa: BLE001 - objects raise what they like
+        return f"{type(error).__name__}: {error}".encode(), error

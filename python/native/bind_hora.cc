@@ -7,6 +7,7 @@
 
 #include <cstdlib>
 #include <cstring>
+#include <optional>
 
 namespace py = pybind11;
 
@@ -19,6 +20,14 @@ struct Memory {
   std::size_t bytes = 0;
 };
 
+/// How an operation ended.
+struct Outcome {
+  std::vector<std::int64_t> shape;
+  std::vector<std::int64_t> rows;
+  bool contributed;
+  std::optional<Memory> memory;
+};
+
 /// An operation under way, and the output that it allocated, if it is an allgather. Python never runs on
 /// Hora's thread: the engine only sets native state, and Python waits for it without the interpreter lock.
 class Operating {
@@ -29,18 +38,18 @@ class Operating {
   [[nodiscard]] bool poll() const { return handle_.poll(); }
 
   /// Waits in slices, so that Ctrl-C ends it.
-  py::tuple wait() const {
+  Outcome wait() const {
     while (true) {
       bool done = false;
       {
         const py::gil_scoped_release release;
-        done = handle_.wait_for(std::chrono::milliseconds(100));
+        done = handle_.wait_for(std::chrono::milliseconds(250));
       }
       if (PyErr_CheckSignals() != 0) throw py::error_already_set();
       if (done) break;
     }
     const Result& result = handle_.wait();
-    return py::make_tuple(result.shape, result.contributed, output_ ? py::cast(*output_) : py::none());
+    return {result.shape, result.rows, result.contributed, output_ ? std::optional(*output_) : std::nullopt};
   }
 
  private:
@@ -121,6 +130,12 @@ void bind_hora(py::module_& module) {
       .def_property_readonly(
           "address", [](const Memory& memory) { return reinterpret_cast<std::uintptr_t>(memory.data.get()); })
       .def("__len__", [](const Memory& memory) { return memory.bytes; });
+
+  py::class_<Outcome>(module, "Outcome")
+      .def_readonly("shape", &Outcome::shape)
+      .def_readonly("rows", &Outcome::rows)
+      .def_readonly("contributed", &Outcome::contributed)
+      .def_readonly("memory", &Outcome::memory);
 
   py::class_<Operating>(module, "Handle").def("poll", &Operating::poll).def("wait", &Operating::wait);
 

@@ -82,6 +82,106 @@ def test_objects_are_broadcast():
     assert lines == [["{'rank': 1, 'words': ['a', 'b']}"]] * 3
 
 
+def test_an_object_that_cannot_be_pickled_is_refused_on_every_rank():
+    lines = run_python(3, """
+        import hora
+        hora.init()
+        try:
+            hora.broadcast_object(lambda: 1, root_rank=1, name="function")
+        except ValueError as error:
+            print(error)
+        print(hora.broadcast_object([1], root_rank=1))
+    """)
+    assert lines[0] == lines[1] == lines[2]
+    assert "'broadcast_object.function': rank 1 cannot pickle its object: " in lines[0][0]
+    assert lines[0][1] == "[1]"
+
+
+def test_a_name_that_is_under_way_is_refused_and_the_first_goes_on():
+    lines = run_python(2, """
+        import numpy as np, hora
+        hora.init()
+        if hora.rank() == 0:
+            handle = hora.allreduce_async(np.ones(2), name="x", op=hora.Sum)
+            try:
+                hora.allreduce_async(np.ones(2), name="x")
+            except ValueError as error:
+                print(error)
+            hora.barrier()
+        else:
+            hora.barrier()
+            handle = hora.allreduce_async(np.ones(2), name="x", op=hora.Sum)
+        print(hora.synchronize(handle))
+    """)
+    assert "'allreduce.x'" in lines[0][0]
+    assert lines[0][1] == lines[1][0] == "[2. 2.]"
+
+
+def test_ops_and_roots_that_differ_are_named_with_both_values():
+    lines = run_python(2, """
+        import numpy as np, hora
+        hora.init()
+        for wrong in (lambda: hora.allreduce(np.ones(1), name="o", op=hora.Sum if hora.rank() else hora.Max),
+                      lambda: hora.broadcast(np.ones(1), hora.rank(), name="r")):
+            try:
+                wrong()
+            except RuntimeError as error:
+                print(error)
+        print(hora.allreduce(np.ones(1)))
+    """)
+    assert lines[0] == lines[1]
+    assert "max on rank 0, sum on rank 1" in lines[0][0]
+    assert "0 on rank 0, 1 on rank 1" in lines[0][1]
+
+
+def test_ctrl_c_interrupts_the_wait_and_the_memory_stays_lent():
+    lines = run_python(2, """
+        import numpy as np, hora, os, signal, threading
+        hora.init()
+        if hora.rank() == 0:
+            handle = hora.allreduce_async(np.ones(1 << 18), name="x", op=hora.Sum)
+            threading.Timer(0.3, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
+            try:
+                hora.synchronize(handle)
+            except KeyboardInterrupt:
+                print("interrupted")
+            hora.barrier()
+        else:
+            hora.barrier()  # rank 0 has been interrupted
+            handle = hora.allreduce_async(np.ones(1 << 18), name="x", op=hora.Sum)
+        assert (hora.synchronize(handle) == 2).all()
+    """)
+    assert lines == [["interrupted"], []]
+
+
+def test_whatever_is_submitted_in_whatever_order_is_reduced_as_numpy_does():
+    """Every rank draws the same examples, and submits the tensors of each in an order of its own."""
+    run_python(3, """
+        import numpy as np, hora, random
+        from hypothesis import given, settings, strategies as st
+        from hypothesis.extra import numpy as hnp
+        hora.init()
+        order = random.Random(hora.rank())
+        reducers = {hora.Sum: np.add, hora.Min: np.minimum, hora.Max: np.maximum, hora.Product: np.multiply}
+        dtypes = st.sampled_from(["uint8", "int8", "int16", "int32", "int64", "float32", "float64"])
+        tensors = st.lists(st.tuples(hnp.arrays(dtypes, hnp.array_shapes(min_dims=0, max_dims=3, min_side=0, max_side=20),
+                                                elements=st.integers(0, 3)), st.sampled_from(sorted(reducers))), max_size=8)
+        @settings(max_examples=60, derandomize=True, database=None, deadline=None)
+        @given(tensors)
+        def check(drawn):
+            numbers = list(range(len(drawn)))
+            order.shuffle(numbers)
+            handles = {n: hora.allreduce_async((drawn[n][0] + hora.rank()).astype(drawn[n][0].dtype), f"t{n}", drawn[n][1]) for n in numbers}
+            for n, (array, op) in enumerate(drawn):
+                each = [(array + rank).astype(array.dtype) for rank in range(3)]
+                expected = reducers[op](reducers[op](each[0], each[1]), each[2])
+                result = hora.synchronize(handles[n])
+                assert result.dtype == array.dtype and result.shape == array.shape
+                assert np.array_equal(result, expected), (array, op, result)
+        check()
+    """)
+
+
 def test_a_process_may_leave_and_join_again():
     run_python(2, """
         import numpy as np, hora
@@ -105,19 +205,20 @@ def test_arguments_are_refused_in_the_callers_thread():
         hora.init()
         for make in (lambda: hora.allreduce(np.zeros(3, complex), name="c"), lambda: hora.allreduce(np.zeros((4, 4)).T, name="t"),
                      lambda: hora.broadcast(np.zeros(1), 5, name="b"), lambda: hora.allgather(np.float32(1), name="g"),
-                     lambda: hora.allreduce(np.zeros(1), op=17)):
+                     lambda: hora.allreduce(np.zeros(1), op=17), lambda: hora.allreduce(np.zeros(1, ">f4"), name="e")):
             try:
                 make()
             except ValueError as error:
                 print(error)
         assert hora.allreduce(np.ones(1))[0] == 1
     """)
-    assert len(lines[0]) == 5
+    assert len(lines[0]) == 6
     assert "complex128 cannot be sent" in lines[0][0]
     assert "not contiguous" in lines[0][1]
     assert "no root rank 5" in lines[0][2]
     assert "scalar" in lines[0][3]
     assert "op=17" in lines[0][4]
+    assert "byte order" in lines[0][5]
 
 
 def test_an_uncaught_exception_reaches_the_other_ranks_and_nobody_hangs():

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -52,7 +53,7 @@ def _submit_allreduce(tensor: torch.Tensor, output: torch.Tensor, name: str, op:
     handle = _job.runtime().submit(
         _native.Operation.allreduce, name, _lend(tensor, name), list(tensor.shape), input=tensor.data_ptr(), output=output.data_ptr(),
         op=ops.native(op), prescale=prescale, postscale=postscale, wire=compression.wire)
-    return _job.track(handle, lambda shape, contributed, memory: output, tensor)
+    return _job.track(handle, lambda outcome: output, tensor)
 
 
 def allreduce_async(tensor: torch.Tensor, average: bool | None = None, name: str | None = None, op: int | None = None,
@@ -122,7 +123,7 @@ def allreduce(tensor: torch.Tensor, average: bool | None = None, name: str | Non
 def _submit_broadcast(tensor: torch.Tensor, output: torch.Tensor, root_rank: int, name: str) -> int:
     handle = _job.runtime().submit(_native.Operation.broadcast, name, _lend(tensor, name), list(tensor.shape), input=tensor.data_ptr(),
                                    output=output.data_ptr(), root=root_rank)
-    return _job.track(handle, lambda shape, contributed, memory: output, tensor)
+    return _job.track(handle, lambda outcome: output, tensor)
 
 
 def broadcast_async(tensor: torch.Tensor, root_rank: int, name: str | None = None) -> int:
@@ -168,28 +169,35 @@ def broadcast(tensor: torch.Tensor, root_rank: int, name: str | None = None) -> 
     return result
 
 
-def allgather_async(tensor: torch.Tensor, name: str | None = None) -> int:
-    """Starts `allgather`, without autograd; the handle is for `poll` and `synchronize`."""
+def _submit_allgather(tensor: torch.Tensor, name: str | None, finish: Callable[[torch.Tensor, list[int]], Any]) -> int:
+    """`finish` gets the gathered tensor and the rows of each rank."""
     full = _job.name_or_number("allgather", name)
     dtype = tensor.dtype if isinstance(tensor, torch.Tensor) else None
     lent = tensor.detach() if dtype is not None else tensor
     handle = _job.runtime().submit(_native.Operation.allgather, full, _lend(lent, full), list(lent.shape), input=lent.data_ptr())
 
-    def finish(shape: tuple[int, ...], contributed: bool, memory: _native.Memory | None) -> torch.Tensor:
+    def finish_memory(outcome: _native.Outcome) -> Any:
+        memory = outcome.memory
         if memory is None or len(memory) == 0:
-            return torch.empty(shape, dtype=dtype)
-        return torch.frombuffer(memory, dtype=dtype).reshape(shape)
+            return finish(torch.empty(outcome.shape, dtype=dtype), outcome.rows)
+        return finish(torch.frombuffer(memory, dtype=dtype).reshape(outcome.shape), outcome.rows)
 
-    return _job.track(handle, finish, lent)
+    return _job.track(handle, finish_memory, lent)
+
+
+def allgather_async(tensor: torch.Tensor, name: str | None = None) -> int:
+    """Starts `allgather`, without autograd; the handle is for `poll` and `synchronize`."""
+    return _submit_allgather(tensor, name, lambda result, rows: result)
 
 
 class _Allgather(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, tensor: torch.Tensor, name: str | None) -> torch.Tensor:
-        rows: torch.Tensor = _job.synchronize(allgather_async(torch.tensor([tensor.shape[0]]), None if name is None else f"{name}.rows"))
-        ctx.begin = int(rows[: _job.rank()].sum())
+        result: torch.Tensor
+        rows: list[int]
+        result, rows = _job.synchronize(_submit_allgather(tensor, name, lambda result, rows: (result, rows)))
+        ctx.begin = sum(rows[: _job.rank()])
         ctx.rows = tensor.shape[0]
-        result: torch.Tensor = _job.synchronize(allgather_async(tensor, name))
         return result
 
     @staticmethod

@@ -42,7 +42,7 @@ TEST(TensorTable, HandsOutEverythingWhenItCloses) {
   auto loans = table.close(why);
   ASSERT_EQ(loans.size(), 1u);
   EXPECT_EQ(loans.front().entry.name, "a");
-  table.finish(std::move(loans.front()), {why, {}, true});
+  table.finish(std::move(loans.front()), {why, {}, true, {}});
   table.finish(*std::move(taken), {});
   EXPECT_THROW(waiting.wait(), Error);
   EXPECT_NO_THROW(moving.wait());
