@@ -1,8 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """hora.torch, against PyTorch alone."""
 
+import pathlib
+import sys
+
 import pytest
-from ranks import run_python
+from ranks import hrun, run_python
 
 
 @pytest.mark.parametrize("ranks", [1, 2, 3])
@@ -136,6 +139,183 @@ def test_sum_and_several_optimizers_at_once():
     """)
 
 
+def test_passes_of_one_step_are_reduced_each_for_itself_whichever_parameters_a_rank_uses():
+    run_python(2, """
+        import torch, hora.torch as hvd
+        hvd.init()
+        for op, share in ((hvd.Average, 1.0), (hvd.Sum, 2.0)):
+            a, b, c = (torch.nn.Parameter(torch.zeros(3)) for _ in range(3))
+            optimizer = hvd.DistributedOptimizer(torch.optim.SGD([a, b, c], 1.0), [("a", a), ("b", b), ("c", c)], op=op)
+            for step in range(3):
+                optimizer.zero_grad()
+                (a.sum() + (2 * b.sum() if hvd.rank() == 0 else 0)).backward()
+                (4 * b.sum() + (6 * c.sum() if hvd.rank() == 1 else 0)).backward()
+                optimizer.step()
+                for gradient, expected in ((a.grad, 1), (b.grad, 5), (c.grad, 3)):
+                    assert torch.equal(gradient, torch.full((3,), share * expected)), (op, step, gradient)
+    """)
+
+
+def test_a_grad_scaler_sees_reduced_gradients_and_skips_the_same_steps_on_all_ranks():
+    run_python(2, """
+        import torch, hora.torch as hvd
+        hvd.init()
+        w = torch.nn.Parameter(torch.zeros(1 << 18))
+        optimizer = hvd.DistributedOptimizer(torch.optim.SGD([w], 1.0), [("w", w)])
+        scaler = torch.amp.GradScaler("cpu", init_scale=1024.0)
+        for step in range(6):
+            optimizer.zero_grad()
+            overflow = step % 2 == 1 and hvd.rank() == 1
+            scaler.scale((w * (float("inf") if overflow else hvd.rank() + 1)).sum()).backward()
+            if step >= 2:
+                scaler.unscale_(optimizer)
+                torch.nn.utils.clip_grad_norm_([w], 1e9)
+            scaler.step(optimizer)
+            scaler.update()
+        assert torch.equal(w.data, torch.full_like(w.data, -1.5 * 3)), w
+        assert scaler.get_scale() == 128.0
+    """)
+
+
+def test_checkpointed_segments_and_grad_do_not_disturb_reductions():
+    run_python(2, """
+        import torch, hora.torch as hvd
+        from torch.utils.checkpoint import checkpoint
+        hvd.init()
+        for reentrant in (False, True):
+            torch.manual_seed(0)
+            tied, last = torch.nn.Linear(3, 3).double(), torch.nn.Linear(3, 1).double()
+            parameters = [*tied.parameters(), *last.parameters()]
+            optimizer = hvd.DistributedOptimizer(torch.optim.SGD(parameters, 0.1))
+            data = torch.randn(4, 3, dtype=torch.float64)
+            mine = data[hvd.rank() :: 2].requires_grad_()
+            def forward(x):
+                return last(checkpoint(tied, checkpoint(tied, x, use_reentrant=reentrant), use_reentrant=reentrant)).mean()
+            for step in range(3):
+                optimizer.zero_grad()
+                forward(mine).backward()
+                expected = torch.autograd.grad(last(tied(tied(data))).mean(), parameters)
+                for parameter, gradient in zip(parameters, expected):
+                    assert torch.allclose(parameter.grad, gradient, rtol=1e-12), (reentrant, step)
+                optimizer.step()
+    """)
+
+
+def test_gradients_of_ones_own_are_reduced_at_the_step():
+    run_python(2, """
+        import torch, hora.torch as hvd
+        hvd.init()
+        w = torch.nn.Parameter(torch.zeros(3))
+        optimizer = hvd.DistributedOptimizer(torch.optim.SGD([w], 1.0), op=hvd.Sum)
+        for step in range(1, 5):
+            if step % 2:
+                w.grad = torch.full((3,), float(step * (hvd.rank() + 1)))
+            else:
+                w.grad.fill_(step * (hvd.rank() + 1))
+            optimizer.step()
+            assert torch.equal(w.grad, torch.full((3,), 3.0 * step)), (step, w.grad)
+        w.sum().backward()  # not cleared: added to what was reduced
+        assert torch.equal(w.grad, torch.full((3,), 14.0)), w.grad
+    """)
+
+
+def test_a_rank_whose_backward_fails_may_go_on_with_the_next_batch():
+    run_python(2, """
+        import torch, hora.torch as hvd
+        hvd.init()
+        a, b = (torch.nn.Parameter(torch.zeros(2)) for _ in range(2))
+        optimizer = hvd.DistributedOptimizer(torch.optim.SGD([a, b], 1.0))
+        late = b * 2  # its gradient comes after that of a
+        if hvd.rank() == 1:
+            def fail(gradient):
+                raise ArithmeticError("a bad batch")
+            late.register_hook(fail)
+        try:
+            (late.sum() + a.sum()).backward()
+        except ArithmeticError:
+            assert hvd.rank() == 1
+        else:
+            assert hvd.rank() == 0
+        optimizer.zero_grad()
+        (a.sum() + b.sum() * (hvd.rank() + 1)).backward()
+        optimizer.step()
+        assert torch.equal(a.grad, torch.ones(2)) and torch.equal(b.grad, torch.full((2,), 1.5))
+    """)
+
+
+def test_ctrl_c_in_a_step_lets_the_next_one_go_on():
+    lines = run_python(2, """
+        import os, signal, threading, torch, hora.torch as hvd
+        hvd.init()
+        w = torch.nn.Parameter(torch.zeros(3))
+        optimizer = hvd.DistributedOptimizer(torch.optim.SGD([w], 1.0), [("w", w)])
+        if hvd.rank() == 0:
+            threading.Timer(0.3, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
+            try:
+                w.sum().backward()
+            except KeyboardInterrupt:
+                print("interrupted")
+            hvd.barrier()
+        else:
+            hvd.barrier()  # rank 0 has been interrupted
+            w.sum().backward()
+        optimizer.step()
+        print(w.tolist())
+    """)
+    assert lines == [["interrupted", "[-1.0, -1.0, -1.0]"], ["[-1.0, -1.0, -1.0]"]]
+
+
+def test_a_newer_optimizer_takes_parameters_from_an_older_one():
+    lines = run_python(2, """
+        import gc, torch, weakref, hora.torch as hvd
+        hvd.init()
+        w = torch.nn.Parameter(torch.zeros(3))
+        old = hvd.DistributedOptimizer(torch.optim.SGD([w], 1.0), [("w", w)])
+        new = hvd.DistributedOptimizer(torch.optim.SGD([w], 1.0), [("w", w)])
+        w.sum().backward()
+        new.step()
+        assert torch.equal(w, torch.full((3,), -1.0))
+        try:
+            old.step()
+        except ValueError as error:
+            print(error)
+        gone = weakref.ref(new._reducer)
+        del old, new
+        gc.collect()
+        assert gone() is None
+        w.grad = None
+        (w.sum() * (hvd.rank() + 1)).backward()  # nobody reduces it any more
+        assert torch.equal(w.grad, torch.full((3,), hvd.rank() + 1.0))
+    """)
+    assert lines == [["'w' belongs to a DistributedOptimizer that was made later; use that one"]] * 2
+
+
+def test_a_model_that_is_converted_after_wrapping_is_refused():
+    lines = run_python(1, """
+        import torch, hora.torch as hvd
+        hvd.init()
+        net = torch.nn.Linear(2, 1)
+        optimizer = hvd.DistributedOptimizer(torch.optim.SGD(net.parameters(), 1.0), net.named_parameters())
+        net.double()
+        try:
+            net(torch.ones(1, 2, dtype=torch.float64)).sum().backward()
+        except ValueError as error:
+            print(error)
+    """)
+    assert "the gradient is torch.float64" in lines[0][0]
+    assert "make that after converting the model" in lines[0][0]
+
+
+def test_only_some_ranks_may_want_the_gradient_of_an_allgather():
+    run_python(2, """
+        import torch, hora.torch as hvd
+        hvd.init()
+        rows = torch.full((hvd.rank() + 1, 2), float(hvd.rank()), requires_grad=hvd.rank() == 0)
+        assert hvd.allgather(rows).shape == (3, 2)
+        assert hvd.allreduce(torch.ones(1)).item() == 1
+    """)
+
+
 def test_the_state_of_every_optimizer_reaches_ranks_that_have_none():
     run_python(2, """
         import torch, hora.torch as hvd
@@ -165,14 +345,13 @@ def test_the_state_of_every_optimizer_reaches_ranks_that_have_none():
 
 def test_a_shape_that_differs_names_the_parameter():
     lines = run_python(2, """
-        import torch, hora.torch as hvd
+        import hora, torch, hora.torch as hvd
         hvd.init()
         w = torch.nn.Parameter(torch.zeros(3 + hvd.rank()))
         optimizer = hvd.DistributedOptimizer(torch.optim.SGD([w], 1.0), [("layer.weight", w)])
-        w.sum().backward()
         try:
-            optimizer.step()
-        except RuntimeError as error:
+            w.sum().backward()
+        except hora.HoraInternalError as error:
             print(error)
         assert hvd.allreduce(torch.ones(1)).item() == 1
     """)
@@ -194,13 +373,18 @@ def test_names_are_checked():
     """)
 
 
-def test_data_loader_workers_just_work():
-    run_python(2, """
-        import torch, hora.torch as hvd
-        from torch.utils.data import DataLoader, TensorDataset
-        hvd.init()
-        loader = DataLoader(TensorDataset(torch.arange(32.0)), batch_size=4, num_workers=2, multiprocessing_context="fork")
-        for epoch in range(2):
-            for (batch,) in loader:
-                assert hvd.allreduce(batch, op=hvd.Sum)[0] == 2 * batch[0]
-    """)
+@pytest.mark.parametrize("context", ["fork", "spawn"])
+def test_data_loader_workers_just_work(context: str, tmp_path: pathlib.Path):
+    program = tmp_path / "load.py"  # spawn needs a file
+    program.write_text("""
+import sys, torch, hora.torch as hvd
+from torch.utils.data import DataLoader, TensorDataset
+if __name__ == "__main__":
+    hvd.init()
+    loader = DataLoader(TensorDataset(torch.arange(32.0)), batch_size=4, num_workers=2, multiprocessing_context=sys.argv[1])
+    for epoch in range(2):
+        for (batch,) in loader:
+            assert hvd.allreduce(batch, op=hvd.Sum)[0] == 2 * batch[0]
+""")
+    result = hrun("-np", "2", sys.executable, str(program), context)
+    assert result.returncode == 0, result.stdout + result.stderr

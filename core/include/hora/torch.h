@@ -85,24 +85,24 @@ struct DistributedOptions {
 
 /// Any optimizer, with gradients that are reduced over all ranks.
 ///
-/// Each gradient's reduction starts as soon as backward() has made it, while backward() goes on. `step` waits
-/// for all and then lets the optimizer step. Gradients live side by side in memory that the ranks of a host
-/// share, and are reduced where they lie.
+/// Each gradient's reduction starts as soon as backward() has made it, while backward() goes on; before it
+/// returns, all are done. Gradients live side by side in memory that the ranks of a host share, and are
+/// reduced where they lie.
 ///
-///  - Clipping: `synchronize()`, clip, `step()`. What is reduced is not reduced again.
-///  - Accumulation: under `no_sync()`, backward() only adds up; the backward() after it reduces the whole. A
-///  second
-///    backward() without it is right, too: it waits for the first reduction and reduces what was added.
+///  - When backward() returns, gradients are the reduced ones: clip them, look at them.
+///  - Accumulation: under `no_sync()`, backward() only adds up; the backward() after it reduces the whole.
+///    Without it, each backward() before a step reduces what it has added.
 ///  - A parameter that this rank did not use counts as zeros; one that no rank used keeps an undefined
 ///  gradient.
 ///  - Sparse gradients are refused.
 ///
 /// Owns the optimizer, refers to the Runtime while that lives, and takes its hooks back when it is destroyed.
-/// One thread at a time, apart from backward(), whose threads call in.
+/// A parameter may be in one DistributedOptimizer at a time. One thread at a time, apart from backward(),
+/// whose threads call in.
 class DistributedOptimizer {
  public:
-  /// Throws Error(invalid_argument) if a parameter of the optimizer that requires a gradient has no name, or
-  /// two share one.
+  /// Throws Error(invalid_argument) if a parameter of the optimizer that requires a gradient has no name, two
+  /// share one, or it is in another DistributedOptimizer.
   DistributedOptimizer(Runtime& hora, std::unique_ptr<torch::optim::Optimizer> optimizer,
                        const NamedTensors& parameters, DistributedOptions options = {});
   template <typename Optimizer>
@@ -114,8 +114,8 @@ class DistributedOptimizer {
   DistributedOptimizer(DistributedOptimizer&&) noexcept;
   DistributedOptimizer& operator=(DistributedOptimizer&&) noexcept;
 
-  /// Waits until every gradient is the reduced one. Idempotent until the next backward(). Throws Error that
-  /// names the parameter.
+  /// Makes every gradient the reduced one, if backward() has not done so already. Idempotent. Throws Error
+  /// that names the parameter; so does backward() itself.
   void synchronize();
   /// `synchronize()`, then the optimizer's step. With a closure, that is called first, once.
   torch::Tensor step(const std::function<torch::Tensor()>& closure = {});

@@ -6,21 +6,23 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import itertools
+import weakref
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import torch
 
 from hora import _job, _native, ops
-from hora._errors import HoraArgumentError
+from hora._errors import HoraArgumentError, HoraError
 from hora.compression import Compression, Compressor
 from hora.torch._ops import native_dtype
 
 _LINE = 64
+_MOST_NUMBERS = 8  # names of a gradient's rounds, which then repeat
 _numbers = itertools.count()
 
 
-@dataclasses.dataclass
+@dataclasses.dataclass(eq=False)
 class _Slot:
     """One parameter, and how far its gradient is."""
 
@@ -28,8 +30,23 @@ class _Slot:
     parameter: torch.Tensor
     place: torch.Tensor  # where its gradient lies while it is reduced
     pending: _native.Handle | None = None
-    settled: bool = False  # the gradient is the reduced one, or nobody has one
-    passes: int = 0  # backward passes since the last reduction
+    absent: bool = False  # what is pending has nothing from this rank
+    base: torch.Tensor | None = None  # what was reduced before and is to be added to
+    settled: bool = False  # the gradient, if there is one, is the same on all ranks
+    version: int = 0  # of a settled gradient, when the last step ended
+    rounds: int = 0  # since the last step or zero_grad
+    accumulate: Any = None  # autograd's node that adds to the gradient; alive, so that its hook is
+    hooks: list[Any] = dataclasses.field(default_factory=list)
+    released: bool = False  # to another DistributedOptimizer
+
+    def release(self) -> None:
+        for hook in self.hooks:
+            hook.remove()
+        self.released = True
+
+    def in_place(self) -> bool:
+        gradient = self.parameter.grad
+        return gradient is not None and gradient.data_ptr() == self.place.data_ptr()
 
 
 def _whole_lines(size: int) -> int:
@@ -81,10 +98,17 @@ def _places(parameters: list[torch.Tensor]) -> list[torch.Tensor]:
 class _Reducer:
     """The part of a DistributedOptimizer that is the same for every class of optimizer.
 
-    A round is what lies between two steps. In it every slot is settled once: hooks submit gradients as they come, and
-    `synchronize` submits the rest and waits. A gradient that is settled and then added to again holds what all ranks
-    share plus what is this rank's own; reducing it again gives the right mean, and the right sum if the shared part is
-    divided by the number of ranks before.
+    A round reduces what every rank has gathered in its gradients since the round before, each gradient once. A pass of
+    backward() that is to reduce is one round: hooks submit gradients as they come; when the pass ends, before backward()
+    returns, the rest is submitted, too, and all is waited for. So gradients are the reduced ones whenever the user can
+    see them, and all ranks make the same rounds, whichever parameters each of them uses. `synchronize` makes the round
+    that is owed after passes that only accumulate, or if this rank's backward() touched no parameter at all.
+
+    A gradient that is added to after it was reduced (another pass before `step`) is set aside as the slot's `base`,
+    and the reduced addition is added to it: only what is this rank's own is ever reduced.
+
+    Rounds since the last `step` or `zero_grad` are numbered in the tensors' names. Ranks that get out of step with each
+    other wait, and are named by the stall warning, instead of adding up gradients of different passes.
     """
 
     def __init__(self, optimizer: torch.optim.Optimizer, named_parameters: Iterable[tuple[str, torch.Tensor]] | None,
@@ -92,11 +116,15 @@ class _Reducer:
         names = _names(optimizer, named_parameters)
         self.number = next(_numbers)
         self.compression = compression
-        self.passes = passes
+        self.passes_per_round = passes
         self.op = op
         self.predivide = predivide
-        self.accumulating = False
-        self.synchronized = False
+        self.accumulating = False  # under no_sync
+        self.passes = 0  # since the last round
+        self.rounds = 0  # since the last step or zero_grad
+        self.task = -1  # autograd's number of the pass under way
+        self.reducing = False  # that pass ends with a round
+        self.owed = False  # a pass has only accumulated, on every rank
         parameters = []
         for options in optimizer.param_groups:
             for parameter in options["params"]:
@@ -105,60 +133,129 @@ class _Reducer:
                     parameters.append(parameter)
         self.slots = [_Slot(names[id(parameter)], parameter, place) for parameter, place in zip(parameters, _places(parameters), strict=True)]
         for slot in self.slots:
-            slot.parameter.register_hook(self._before(slot))  # type: ignore[no-untyped-call]
-            slot.parameter.register_post_accumulate_grad_hook(self._after(slot))  # type: ignore[no-untyped-call]
+            self._adopt(slot)
 
-    def _before(self, slot: _Slot) -> Callable[[torch.Tensor], None]:
-        def hook(gradient: torch.Tensor) -> None:
-            if slot.pending is not None:
-                self._settle(slot)
-            self.synchronized = False
-            self._unsettle(slot)
+    def _adopt(self, slot: _Slot) -> None:
+        """Takes over a parameter, from another reducer if that had it. The hooks do nothing once this one is gone."""
+        former = getattr(slot.parameter, "_hora_slot", None)
+        if former is not None:
+            former.release()
+        slot.parameter._hora_slot = slot  # type: ignore[attr-defined]
+        with torch.enable_grad():
+            slot.accumulate = slot.parameter.expand_as(slot.parameter).grad_fn.next_functions[0][0]  # type: ignore[union-attr]
+        this = weakref.ref(self)
 
-        return hook
+        def before(gradients: tuple[torch.Tensor, ...]) -> None:
+            reducer = this()
+            if reducer is not None:
+                reducer._before(slot)
 
-    def _after(self, slot: _Slot) -> Callable[[torch.Tensor], None]:
-        def hook(parameter: torch.Tensor) -> None:
-            slot.passes += 1
-            if not self.accumulating and slot.passes >= self.passes:
-                self._submit(slot)
+        def after(parameter: torch.Tensor) -> None:
+            reducer = this()
+            if reducer is not None:
+                reducer._after(slot)
 
-        return hook
+        slot.hooks = [
+            slot.accumulate.register_prehook(before),  # a hook of the tensor's would run in torch.autograd.grad, too
+            slot.parameter.register_post_accumulate_grad_hook(after),  # type: ignore[no-untyped-call]
+        ]
 
-    def _unsettle(self, slot: _Slot) -> None:
-        if slot.settled and self.op == ops.Sum and slot.parameter.grad is not None:
-            with torch.no_grad():
-                slot.parameter.grad.div_(_job.size())
-        slot.settled = False
+    # --- during backward() ---
+
+    def _before(self, slot: _Slot) -> None:
+        """backward() is about to add to this gradient."""
+        self._enter_pass()
+        self._settle(slot)  # twice in one pass, as under reentrant checkpointing; or the last pass was interrupted
+        if slot.settled:
+            if self._is_shared(slot):
+                slot.base = self._set_aside(slot)
+                slot.parameter.grad = None
+            slot.settled = False
+
+    def _after(self, slot: _Slot) -> None:
+        self._enter_pass()
+        if slot.settled:
+            raise HoraArgumentError(f"'{slot.name}' was converted or moved after its DistributedOptimizer was made; make that afterwards")
+        if self.reducing:
+            self._submit(slot)
+
+    def _enter_pass(self) -> None:
+        task: int = torch._C._current_graph_task_id()
+        if task == self.task:
+            return
+        self.task = task
+        self.reducing = not self.accumulating and self.passes + 1 >= self.passes_per_round
+        torch.autograd.Variable._execution_engine.queue_callback(lambda: self._leave_pass(task))
+
+    def _leave_pass(self, task: int) -> None:
+        if task != self.task:
+            return
+        self.task = -1
+        self.passes += 1
+        if self.reducing:
+            self._round()
+        else:
+            self.owed = True
+
+    # --- a round ---
+
+    def _is_shared(self, slot: _Slot) -> bool:
+        """Whether a settled gradient still is what it was: nobody has written to it after the step."""
+        gradient = slot.parameter.grad
+        return self.rounds > 0 or gradient is None or (slot.in_place() and gradient._version == slot.version)
+
+    @staticmethod
+    def _set_aside(slot: _Slot) -> torch.Tensor | None:
+        """The gradient, where a reduction does not overwrite it."""
+        gradient = slot.parameter.grad
+        return gradient.clone() if gradient is not None and slot.in_place() else gradient
 
     def _submit(self, slot: _Slot) -> None:
         gradient = slot.parameter.grad
-        if gradient is not None and gradient.data_ptr() != slot.place.data_ptr():
+        if slot.settled and self._is_shared(slot):
+            slot.base, gradient = self._set_aside(slot), None
+        elif gradient is not None and not slot.in_place():
             native_dtype(gradient, slot.name)
+            if gradient.dtype != slot.place.dtype or gradient.shape != slot.place.shape:
+                raise HoraArgumentError(f"'{slot.name}': the gradient is {gradient.dtype} {list(gradient.shape)}, the parameter was {slot.place.dtype} "
+                                        f"{list(slot.place.shape)} when its DistributedOptimizer was made; make that after converting the model")
             with torch.no_grad():
                 slot.place.copy_(gradient)
             slot.parameter.grad = slot.place
-        slot.passes = 0
+        name = f"gradient.{self.number}.{slot.name}" + (f" (pass {slot.rounds % _MOST_NUMBERS + 1})" if slot.rounds else "")
+        slot.absent = gradient is None
         slot.pending = _job.runtime().submit(
-            _native.Operation.allreduce, f"gradient.{self.number}.{slot.name}", native_dtype(slot.place, slot.name), list(slot.place.shape),
+            _native.Operation.allreduce, name, native_dtype(slot.place, slot.name), list(slot.place.shape),
             input=slot.place.data_ptr(), output=slot.place.data_ptr(), op=ops.native(self.op), prescale=1.0 / self.predivide,
-            postscale=self.predivide, wire=self.compression.wire, absent=gradient is None)
+            postscale=self.predivide, wire=self.compression.wire, absent=slot.absent)
+        slot.rounds += 1
 
     def _settle(self, slot: _Slot) -> None:
-        handle, slot.pending = slot.pending, None
-        if handle is None:
+        if slot.pending is None:
             return
-        _, contributed, _ = handle.wait()
+        try:
+            contributed = slot.pending.wait().contributed
+        except HoraError:
+            slot.pending = slot.base = None
+            raise
+        slot.pending = None  # not after Ctrl-C: the operation is under way still
         slot.settled = True
-        if contributed and slot.parameter.grad is None:
-            slot.parameter.grad = slot.place
-
-    def synchronize(self) -> None:
-        if self.synchronized:
+        base, slot.base = slot.base, None
+        cleared = not slot.absent and slot.parameter.grad is None  # by the user, after backward() was interrupted
+        if not contributed or cleared:
             return
+        slot.parameter.grad = slot.place
+        if base is not None:
+            with torch.no_grad():
+                slot.place.add_(base)
+
+    def _round(self) -> None:
+        """Reduces everything once, and waits for it."""
+        taken = [slot.name for slot in self.slots if slot.released]
+        if taken:
+            raise HoraArgumentError(f"'{taken[0]}' belongs to a DistributedOptimizer that was made later; use that one")
         for slot in self.slots:
             if slot.pending is None:
-                self._unsettle(slot)
                 self._submit(slot)
         first: Exception | None = None
         for slot in self.slots:
@@ -166,16 +263,37 @@ class _Reducer:
                 self._settle(slot)
             except Exception as error:  # noqa: BLE001 - all must be waited for; the first is raised below
                 first = first or error
+        self.passes = 0
+        self.owed = False
+        self.rounds += 1
         if first is not None:
             raise first
-        self.synchronized = True
+
+    # --- between passes ---
+
+    def synchronize(self) -> None:
+        own = any(slot.pending is not None or (not slot.settled and slot.parameter.grad is not None) for slot in self.slots)
+        if self.rounds == 0 or self.owed or own:
+            self._round()
+
+    def end_step(self) -> None:
+        """What comes now belongs to the next step."""
+        self.rounds = 0
+        for slot in self.slots:
+            slot.rounds = 0
+            gradient = slot.parameter.grad
+            slot.version = 0 if gradient is None else gradient._version
 
     def forget(self) -> None:
         """Nothing of what was reduced counts any more: gradients are about to be cleared."""
+        if any(slot.pending is not None for slot in self.slots):
+            self._round()  # backward() failed or was interrupted; the other ranks wait for the rest
+        self.task = -1
+        self.passes = 0
+        self.owed = False
         for slot in self.slots:
-            self._settle(slot)
             slot.settled = False
-            slot.passes = 0
+        self.end_step()
 
 
 class _DistributedOptimizer:
@@ -184,8 +302,9 @@ class _DistributedOptimizer:
     _reducer: _Reducer
 
     def synchronize(self) -> None:
-        """Waits until every gradient is the reduced one. Idempotent until the next backward(); `step` does not reduce
-        again. For clipping: `optimizer.synchronize(); clip_grad_norm_(...); optimizer.step()`."""
+        """Makes every gradient the reduced one, if backward() has not done so already. Idempotent; `step` does not reduce
+        again. For clipping in scripts written for Horovod: `optimizer.synchronize(); clip_grad_norm_(...);
+        optimizer.step()`."""
         self._reducer.synchronize()
 
     @contextlib.contextmanager
@@ -204,7 +323,7 @@ class _DistributedOptimizer:
 
     def set_backward_passes_per_step(self, passes: int) -> None:
         """How many backward passes add up before gradients are reduced."""
-        self._reducer.passes = passes
+        self._reducer.passes_per_round = passes
 
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
         """`synchronize()`, then the optimizer's own step. With a closure: gradients are reduced each time after it."""
@@ -220,7 +339,7 @@ class _DistributedOptimizer:
                 return loss
 
             result = super().step(reduced)  # type: ignore[misc]
-        self._reducer.synchronized = False
+        self._reducer.end_step()
         return result
 
     def zero_grad(self, set_to_none: bool = True) -> None:
@@ -247,9 +366,12 @@ def DistributedOptimizer(
     The result is the same object, whose class now derives from the former one: `isinstance` holds, and state, options
     and learning-rate schedulers stay. Gradients live side by side in memory that the ranks of a host share.
 
+    - When backward() returns, gradients are the reduced ones: clip them, look at them, give them to a GradScaler.
     - Accumulation: `no_sync()`, or `backward_passes_per_step=k` (gradients of k passes are summed, as in Horovod).
+      Without either, each backward() before a step reduces what it has added.
     - A parameter that this rank did not use counts as zeros; one that no rank used keeps `grad is None`.
-    - Several optimizers may be used at once.
+    - Several optimizers may be used at once, each with parameters of its own. Wrapping parameters again, in a new
+      optimizer, takes them from the old one.
 
     Args:
         optimizer: any of torch.optim's, or one like them; float16, bfloat16, float32 or float64 parameters on the CPU.

@@ -82,6 +82,114 @@ TEST(DistributedOptimizer, AccumulatesWithAndWithoutNoSync) {
   }
 }
 
+TEST(DistributedOptimizer, GradientsAreTheReducedOnesWhenBackwardReturns) {
+  run_local_job(kRanks, [](Runtime& hora) {
+    auto w = parameter();
+    auto optimizer = sgd(hora, named({{"w", w}}), {.name = "o"});
+    loss(hora, w).backward();
+    EXPECT_TRUE(is(w.grad(), 1.5));
+    w.mutable_grad().mul_(0.5);
+    optimizer.step();
+    EXPECT_TRUE(is(w.detach(), 1.0 - 0.75));
+  });
+}
+
+TEST(DistributedOptimizer, PassesOfOneStepAreReducedEachForItselfWhicheverParametersARankUses) {
+  for (const ReduceOp op : {ReduceOp::average, ReduceOp::sum}) {
+    run_local_job(kRanks, [&](Runtime& hora) {
+      const double share = op == ReduceOp::sum ? 2.0 : 1.0;
+      auto a = parameter();
+      auto b = parameter();
+      auto c = parameter();
+      auto optimizer = sgd(hora, named({{"a", a}, {"b", b}, {"c", c}}), {.op = op, .name = "o"});
+      for (int step = 0; step < 3; ++step) {
+        optimizer.zero_grad();
+        (hora.rank() == 0 ? a.sum() + b.sum() * 2 : a.sum()).backward();
+        (hora.rank() == 1 ? b.sum() * 4 + c.sum() * 6 : b.sum() * 4).backward();
+        optimizer.step();
+        EXPECT_TRUE(is(a.grad(), share)) << a.grad();
+        EXPECT_TRUE(is(b.grad(), share * 5)) << b.grad();
+        EXPECT_TRUE(is(c.grad(), share * 3)) << c.grad();
+      }
+    });
+  }
+}
+
+TEST(DistributedOptimizer, GradientsThatAreNotClearedAreAddedTo) {
+  run_local_job(kRanks, [](Runtime& hora) {
+    auto w = parameter();
+    auto optimizer = sgd(hora, named({{"w", w}}), {.op = ReduceOp::sum, .name = "o"});
+    for (int step = 1; step <= 3; ++step) {
+      loss(hora, w).backward();
+      optimizer.step();
+      EXPECT_TRUE(is(w.grad(), 3.0 * step)) << w.grad();
+    }
+  });
+}
+
+TEST(DistributedOptimizer, GradientsOfOnesOwnAreReducedAtTheStep) {
+  run_local_job(kRanks, [](Runtime& hora) {
+    auto w = parameter();
+    auto optimizer = sgd(hora, named({{"w", w}}), {.name = "o"});
+    for (int step = 1; step <= 3; ++step) {
+      if (step == 2) {
+        w.mutable_grad().fill_(step * (hora.rank() + 1));
+      } else {
+        w.mutable_grad() = torch::full({3}, step * (hora.rank() + 1.0));
+      }
+      optimizer.step();
+      EXPECT_TRUE(is(w.grad(), 1.5 * step)) << w.grad();
+    }
+  });
+}
+
+TEST(DistributedOptimizer, GradLeavesTheReducedGradientsAlone) {
+  run_local_job(kRanks, [](Runtime& hora) {
+    auto w = parameter();
+    auto optimizer = sgd(hora, named({{"w", w}}), {.name = "o"});
+    loss(hora, w).backward();
+    const auto own = torch::autograd::grad({loss(hora, w)}, {w});
+    EXPECT_TRUE(is(own[0], hora.rank() + 1));
+    EXPECT_TRUE(is(w.grad(), 1.5));
+    optimizer.step();
+    EXPECT_TRUE(is(w.grad(), 1.5));
+  });
+}
+
+TEST(DistributedOptimizer, ARankWhoseBackwardFailsMayGoOnWithTheNextBatch) {
+  run_local_job(kRanks, [](Runtime& hora) {
+    auto a = parameter();
+    auto b = parameter();
+    auto optimizer = sgd(hora, named({{"a", a}, {"b", b}}), {.name = "o"});
+    const auto late = b * 2;  // its gradient comes after that of a
+    if (hora.rank() == 1)
+      late.register_hook([](const torch::Tensor& /*gradient*/) { throw std::runtime_error("a bad batch"); });
+    const auto whole = late.sum() + a.sum();
+    if (hora.rank() == 1) {
+      EXPECT_THROW(whole.backward(), std::runtime_error);
+    } else {
+      whole.backward();
+    }
+    optimizer.zero_grad();
+    (a.sum() + b.sum() * (hora.rank() + 1)).backward();
+    optimizer.step();
+    EXPECT_TRUE(is(a.grad(), 1.0)) << a.grad();
+    EXPECT_TRUE(is(b.grad(), 1.5)) << b.grad();
+  });
+}
+
+TEST(DistributedOptimizer, RefusesAParameterThatIsInAnotherOne) {
+  run_local_job(1, [](Runtime& hora) {
+    auto w = parameter();
+    auto v = parameter();
+    auto first = std::make_unique<DistributedOptimizer>(sgd(hora, named({{"w", w}}), {.name = "o"}));
+    EXPECT_THROW(sgd(hora, named({{"v", v}, {"w", w}}), {.name = "p"}), Error);
+    v.sum().backward();  // the refused one has left nothing behind
+    first.reset();
+    auto second = sgd(hora, named({{"w", w}}), {.name = "p"});
+  });
+}
+
 TEST(DistributedOptimizer, ReducesWhatWasOnlyAccumulated) {
   run_local_job(kRanks, [](Runtime& hora) {
     auto w = parameter();
@@ -144,9 +252,8 @@ TEST(DistributedOptimizer, NamesTheParameterThatDiffersAndTheJobGoesOn) {
   run_local_job(kRanks, [](Runtime& hora) {
     auto w = torch::ones({3 + hora.rank()}, torch::requires_grad());
     auto optimizer = sgd(hora, named({{"layer.weight", w}}), {.name = "o"});
-    w.sum().backward();
     try {
-      optimizer.step();
+      w.sum().backward();
       ADD_FAILURE();
     } catch (const Error& error) {
       EXPECT_STREQ(error.what(),
