@@ -2,6 +2,8 @@
 #include <hora/c.h>
 #include <hora/hora.h>
 
+#include "core/base/memory.h"
+
 #include <cstdlib>
 #include <functional>
 #include <map>
@@ -146,7 +148,7 @@ int hora_allgather(const char* name, const void* input, const int64_t* shape, in
                       each = hora::size_of(entry.dtype)](const std::vector<std::int64_t>& whole) -> void* {
       std::size_t bytes = each;
       for (const auto extent : whole) bytes *= static_cast<std::size_t>(extent);
-      *output = {static_cast<std::byte*>(std::malloc(bytes + 1)), std::free};
+      *output = hora::allocate_aligned(bytes);
       return output->get();
     };
     submit(std::move(entry), handle);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/backend/local/meeting.h"
 
-#include <cstdlib>
+#include "core/base/memory.h"
+
 #include <cstring>
-#include <new>
 #include <numeric>
 
 namespace hora {
@@ -34,19 +34,11 @@ void Meeting::abort(const Status& why) {
 
 namespace {
 
-constexpr std::size_t kAlignment = 64;
-
 class LocalCollective final : public Collective {
  public:
   LocalCollective(std::shared_ptr<Meeting> meeting, int rank) : meeting_(std::move(meeting)), rank_(rank) {}
 
-  std::shared_ptr<std::byte> allocate(std::size_t bytes) override {
-    const std::size_t rounded = (bytes / kAlignment + 1) * kAlignment;
-    void* memory = std::aligned_alloc(kAlignment, rounded);
-    if (memory == nullptr) throw std::bad_alloc();
-    std::memset(memory, 0, rounded);
-    return {static_cast<std::byte*>(memory), std::free};
-  }
+  std::shared_ptr<std::byte> allocate(std::size_t bytes) override { return allocate_zeroed(bytes); }
 
   // All memory is shared between threads.
   [[nodiscard]] std::size_t pack_below() const override { return 0; }

@@ -1,15 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/backend/tcp/tcp_collective.h"
 
+#include "core/base/memory.h"
+
 #include <algorithm>
-#include <cstdlib>
 #include <cstring>
-#include <new>
 
 namespace hora {
 namespace {
 
-constexpr std::size_t kAlignment = 64;
 constexpr std::size_t kPackBelow = 64 * 1024;
 constexpr std::size_t kSmallBytes = 16 * 1024;
 constexpr std::size_t kStepBytes = 4 * 1024 * 1024;
@@ -39,13 +38,7 @@ class TcpCollective final : public Collective {
         rank_(static_cast<std::size_t>(mesh_->rank())),
         ranks_(static_cast<std::size_t>(mesh_->ranks())) {}
 
-  std::shared_ptr<std::byte> allocate(std::size_t bytes) override {
-    const std::size_t rounded = (bytes / kAlignment + 1) * kAlignment;
-    void* memory = std::aligned_alloc(kAlignment, rounded);
-    if (memory == nullptr) throw std::bad_alloc();
-    std::memset(memory, 0, rounded);
-    return {static_cast<std::byte*>(memory), std::free};
-  }
+  std::shared_ptr<std::byte> allocate(std::size_t bytes) override { return allocate_zeroed(bytes); }
   [[nodiscard]] std::size_t pack_below() const override { return kPackBelow; }
   [[nodiscard]] bool owns(const void* /*data*/) const override { return false; }
 

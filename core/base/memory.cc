@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/base/memory.h"
+
+#include <hora/status.h>
+
+#include <fmt/format.h>
+
+#include <cstdlib>
+#include <cstring>
+
+namespace hora {
+namespace {
+
+constexpr std::size_t kCacheLine = 64;
+
+struct Free {
+  void operator()(std::byte* memory) const { std::free(memory); }
+};
+
+}  // namespace
+
+std::shared_ptr<std::byte> allocate_aligned(std::size_t bytes) {
+  const std::size_t rounded = (bytes / kCacheLine + 1) * kCacheLine;
+  std::unique_ptr<std::byte, Free> memory(static_cast<std::byte*>(std::aligned_alloc(kCacheLine, rounded)));
+  if (!memory) throw Error(Code::unavailable, fmt::format("there is no memory for {} bytes", bytes));
+  return memory;
+}
+
+std::shared_ptr<std::byte> allocate_zeroed(std::size_t bytes) {
+  auto memory = allocate_aligned(bytes);
+  std::memset(memory.get(), 0, bytes);
+  return memory;
+}
+
+}  // namespace hora
