@@ -102,11 +102,11 @@ Secret read_secret(int fd) {
 
 /// The pipe can be read once, but a program may initialise many times.
 const Secret& secret_of_this_process() {
-  static const Secret kSecret = [] {
+  static const Secret secret = [] {
     const auto fd = whole("HORA_SECRET_FD", 0, 1 << 20);
     return fd ? read_secret(static_cast<int>(*fd)) : Secret{};
   }();
-  return kSecret;
+  return secret;
 }
 
 void check(const Config& config) {

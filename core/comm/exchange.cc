@@ -62,6 +62,7 @@ std::vector<Bytes> gather(Control& control, std::span<const std::byte> mine, Tim
     place = std::move(letter.bytes);
   }
   std::vector<Bytes> told;
+  told.reserve(all.size());
   for (auto& bytes : all) told.push_back(*std::move(bytes));
   return told;
 }

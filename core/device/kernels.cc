@@ -135,18 +135,27 @@ struct Product {
   }
 };
 
+template <typename T>
+bool is_nan(T a) {
+  if constexpr (std::is_floating_point_v<T>) {
+    return std::isnan(a);
+  } else {
+    return false;
+  }
+}
+
 // NaN wins, whichever rank has it.
 struct Min {
   template <typename T>
   static T of(T a, T b) {
-    return a <= b || a != a ? a : b;
+    return a <= b || is_nan(a) ? a : b;
   }
 };
 
 struct Max {
   template <typename T>
   static T of(T a, T b) {
-    return a >= b || a != a ? a : b;
+    return a >= b || is_nan(a) ? a : b;
   }
 };
 

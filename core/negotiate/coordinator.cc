@@ -124,6 +124,7 @@ Verdict::Item Coordinator::decide(const std::string& name) {
 
 Verdict::Item Coordinator::decide_anew(const Pending& pending) {
   std::vector<const Request*> requests;
+  requests.reserve(static_cast<std::size_t>(size_));
   for (int rank = 0; rank < size_; ++rank) requests.push_back(&asked_by(pending, rank));
   Verdict::Item item{0, agree(requests)};
   if (!item.decision.status.ok()) return item;

@@ -80,7 +80,11 @@ Runtime::~Runtime() {
         parts_.release());  // a forked child's copy: its thread does not exist, its sockets are not its own
     return;
   }
-  shutdown(std::uncaught_exceptions() > 0 ? "an exception ended it" : "");
+  try {
+    shutdown(std::uncaught_exceptions() > 0 ? "an exception ended it" : "");
+  } catch (const std::exception& error) {
+    log(LogLevel::warning, error.what());
+  }
 }
 
 int Runtime::rank() const { return parts_->world.control->rank(); }

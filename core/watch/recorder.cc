@@ -75,7 +75,7 @@ std::string to_json(const Dump& dump) {
 }
 
 std::string write_dump(const Dump& dump, const std::string& directory) {
-  const std::string path = fmt::format("{}/rank{}.json", directory, dump.member.rank);
+  std::string path = fmt::format("{}/rank{}.json", directory, dump.member.rank);
   const auto fail = [](const std::string& where) {
     throw Error(Code::unavailable, fmt::format("cannot write {}: {}", where, std::strerror(errno)));
   };

@@ -326,6 +326,7 @@ std::vector<std::unique_ptr<Collective>> make_shm_group(int ranks, bool reach, s
   const auto mapping =
       std::make_shared<const Mapping>(Arena::create_file(ranks, region), Arena::file_bytes(ranks, region));
   std::vector<std::unique_ptr<Collective>> group;
+  group.reserve(static_cast<std::size_t>(ranks));
   for (int rank = 0; rank < ranks; ++rank) {
     group.push_back(make_shm_collective(Arena::make(mapping, rank, ranks, region), rank, ranks,
                                         reach ? make_thread_memory() : nullptr));

@@ -109,6 +109,7 @@ void Mesh::exchange(std::vector<Parcel>& outgoing, std::vector<Parcel>& incoming
     ranks.push_back(static_cast<int>(rank));
   }
   std::vector<Header> expected;
+  expected.reserve(in.size());
   for (const auto& flow : in) expected.push_back(flow.header());
 
   std::vector<pollfd> events(ranks.size());

@@ -245,7 +245,7 @@ class TcpControl final : public Control {
       case FrameKind::letter:
         if (frame.bytes.empty()) throw Error(Code::internal, "an empty letter");
         return deliver({peer.member.rank, std::move(frame.bytes), {}});
-      case FrameKind::failure: return lose(decode_loss(frame.bytes, size_));
+      case FrameKind::failure:
       case FrameKind::loss: return lose(decode_loss(frame.bytes, size_));
       case FrameKind::goodbye:
         peer.goodbye = true;
