@@ -134,7 +134,7 @@ def core_only() -> Tally:
 
 def examples() -> Tally:
     reports = fresh(LOGS / "reports-examples")
-    good = run_quietly("examples", [PYTHON, "-m", "pytest", "-q", "test/examples", f"--junitxml={reports}/examples.xml"])
+    good = run_quietly("examples", [PYTHON, "-m", "pytest", "-q", "test/examples", "test/packaging", f"--junitxml={reports}/examples.xml"])
     tally = read_reports(reports)
     if not good and tally.failed == 0:
         tally.failed = 1
