@@ -84,7 +84,7 @@ def in_process() -> Tally:
 
 
 def jobs() -> Tally:
-    return ctest("jobs", "default", "-L", "^job$")
+    return ctest("jobs", "default", "-L", "^(job|processes)$")
 
 
 def torch() -> Tally:
