@@ -18,11 +18,11 @@ BUILD = pathlib.Path(os.environ.get("HORA_BUILD", ROOT / "build"))
 NOT_FOUND_HERE = [f"-DCMAKE_DISABLE_FIND_PACKAGE_{name}=ON" for name in ("fmt", "PkgConfig", "CLI11", "GTest", "MPI", "Python3")]
 
 
-def run(*words: str | pathlib.Path, seconds: float = 60) -> subprocess.CompletedProcess[str]:
+def run(*words: str | pathlib.Path, seconds: float = 120) -> subprocess.CompletedProcess[str]:
     return subprocess.run([str(word) for word in words], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=seconds, check=False)
 
 
-def succeed(*words: str | pathlib.Path, seconds: float = 60) -> str:
+def succeed(*words: str | pathlib.Path, seconds: float = 120) -> str:
     result = run(*words, seconds=seconds)
     assert result.returncode == 0, f"exit code {result.returncode}\n{result.stdout}\n{result.stderr}"
     return result.stdout
