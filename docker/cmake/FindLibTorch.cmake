@@ -1,10 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 # LibTorch without a CUDA toolkit: its own package file wants one, but linking needs only the headers and three
-# libraries. Looks in CMAKE_PREFIX_PATH (an unpacked libtorch), else asks Python's torch. Defines LibTorch::LibTorch.
-find_path(LibTorch_INCLUDE_DIR torch/script.h)
-if(NOT LibTorch_INCLUDE_DIR AND Python3_EXECUTABLE)
+# libraries. Looks in CMAKE_PREFIX_PATH (an unpacked libtorch, or what torch.utils.cmake_prefix_path says), beside
+# Torch_DIR and in LibTorch_HINTS, else asks Python's torch. Defines LibTorch::LibTorch.
+find_path(LibTorch_INCLUDE_DIR torch/script.h
+          HINTS ${CMAKE_PREFIX_PATH} ENV CMAKE_PREFIX_PATH ${Torch_DIR} ${LibTorch_HINTS}
+          PATH_SUFFIXES ../../include ../../../include)  # from share/cmake, and from share/cmake/Torch
+if(Python3_EXECUTABLE)
+  set(LibTorch_PYTHON ${Python3_EXECUTABLE})
+else()
+  find_program(LibTorch_PYTHON NAMES python3 python)
+endif()
+if(NOT LibTorch_INCLUDE_DIR AND LibTorch_PYTHON)
   execute_process(
-    COMMAND ${Python3_EXECUTABLE} -c
+    COMMAND ${LibTorch_PYTHON} -c
             "import importlib.util as u, os; print(os.path.dirname(u.find_spec('torch').origin))"
     OUTPUT_VARIABLE LibTorch_ROOT_DIR OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET)
   if(LibTorch_ROOT_DIR)
@@ -14,12 +22,13 @@ endif()
 foreach(library torch torch_cpu c10)
   find_library(LibTorch_${library}_LIBRARY ${library} HINTS ${LibTorch_INCLUDE_DIR}/../lib)
 endforeach()
-find_file(LibTorch_VERSION_HEADER torch/version.h torch/headeronly/version.h
-          PATHS ${LibTorch_INCLUDE_DIR} ${LibTorch_INCLUDE_DIR}/torch/csrc/api/include NO_DEFAULT_PATH)
-if(LibTorch_VERSION_HEADER)
-  file(STRINGS ${LibTorch_VERSION_HEADER} LibTorch_VERSION REGEX "define TORCH_VERSION ")
-  string(REGEX MATCH "[0-9]+\\.[0-9.]+[0-9]" LibTorch_VERSION "${LibTorch_VERSION}")
-endif()
+foreach(header torch/headeronly/version.h torch/csrc/api/include/torch/version.h)  # from 2.9 on, and before
+  if(NOT LibTorch_VERSION AND EXISTS ${LibTorch_INCLUDE_DIR}/${header})
+    file(STRINGS ${LibTorch_INCLUDE_DIR}/${header} LibTorch_VERSION REGEX "define TORCH_VERSION_(MAJOR|MINOR|PATCH) ")
+    string(REGEX REPLACE "[^;]* ([0-9]+)[^;]*" "\\1" LibTorch_VERSION "${LibTorch_VERSION}")
+    list(JOIN LibTorch_VERSION . LibTorch_VERSION)
+  endif()
+endforeach()
 
 include(FindPackageHandleStandardArgs)
 find_package_handle_standard_args(
@@ -32,5 +41,5 @@ if(LibTorch_FOUND AND NOT TARGET LibTorch::LibTorch)
   target_link_libraries(LibTorch::LibTorch INTERFACE ${LibTorch_torch_LIBRARY} ${LibTorch_torch_cpu_LIBRARY}
                                                      ${LibTorch_c10_LIBRARY})
 endif()
-mark_as_advanced(LibTorch_INCLUDE_DIR LibTorch_VERSION_HEADER LibTorch_torch_LIBRARY LibTorch_torch_cpu_LIBRARY
+mark_as_advanced(LibTorch_INCLUDE_DIR LibTorch_PYTHON LibTorch_torch_LIBRARY LibTorch_torch_cpu_LIBRARY
                  LibTorch_c10_LIBRARY)

@@ -83,20 +83,20 @@ def virtual_environment() -> None:
     leave(path, mark)
 
 
-def configure(folder: pathlib.Path, *settings: str, environment: dict[str, str] | None = None) -> None:
-    step(f"cmake-{folder.name}", ["cmake", "-S", ROOT, "-B", folder, "-G", "Ninja", f"-DPython3_EXECUTABLE={PYTHON}", *settings], environment)
+def configure(preset: str) -> None:
+    """What CMakePresets.json says, with the Python of .venv."""
+    step(f"cmake-{preset}", ["cmake", "--preset", preset, f"-DPython3_EXECUTABLE={PYTHON}"])
 
 
-def compile_all(folder: pathlib.Path) -> None:
-    step(f"build-{folder.name}", ["ninja", "-C", folder])
+def compile_all(preset: str) -> None:
+    step(f"build-{preset}", ["cmake", "--build", "--preset", preset])
 
 
 def build() -> None:
-    folder = ROOT / "build"
-    if not (folder / "build.ninja").exists():
-        configure(folder)
+    if not (ROOT / "build/build.ninja").exists():
+        configure("default")
     print("building into build/", flush=True)
-    compile_all(folder)
+    compile_all("default")
 
 
 def package_sources() -> str:

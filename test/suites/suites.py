@@ -56,11 +56,10 @@ def fresh(folder: pathlib.Path) -> pathlib.Path:
     return folder
 
 
-def ctest(name: str, build: pathlib.Path, label: str, environment: dict[str, str] | None = None) -> Tally:
-    """Runs the GoogleTest programs of a label. One that dies without a report counts as one failure."""
+def ctest(name: str, preset: str, *choice: str) -> Tally:
+    """Runs the GoogleTest programs of a preset. One that dies without a report counts as one failure."""
     reports = fresh(LOGS / f"reports-{name}")
-    command = ["ctest", "--test-dir", build, "-L", f"^{label}$", "--output-on-failure", "--no-tests=error"]
-    good = run_quietly(name, command, {"GTEST_OUTPUT": f"xml:{reports}/", **(environment or {})})
+    good = run_quietly(name, ["ctest", "--preset", preset, *choice], {"GTEST_OUTPUT": f"xml:{reports}/"})
     tally = read_reports(reports)
     if not good and tally.failed == 0:
         tally.failed = 1
@@ -81,51 +80,45 @@ def style() -> Tally:
 
 
 def in_process() -> Tally:
-    return ctest("in-process", ROOT / "build", "inprocess")
+    return ctest("in-process", "default", "-L", "^inprocess$")
 
 
 def jobs() -> Tally:
-    return ctest("jobs", ROOT / "build", "job")
+    return ctest("jobs", "default", "-L", "^(job|processes)$")
 
 
 def torch() -> Tally:
-    return ctest("torch", ROOT / "build", "torch")
+    return ctest("torch", "default", "-L", "^torch$")
 
 
-def sanitized(name: str, preset: str, environment: dict[str, str]) -> Tally:
-    folder = ROOT / "build" / name
-    setup.configure(folder, "-DHORA_BUILD_TORCH=OFF", "-DHORA_BUILD_PYTHON=OFF", "-DHORA_BUILD_RUNNER=OFF", f"-DHORA_SANITIZE={preset}")
-    setup.compile_all(folder)
-    return ctest(name, folder, "inprocess", environment)
+def configured(preset: str) -> Tally:
+    """Builds a preset into a folder of its own, and runs the tests that it chooses."""
+    setup.configure(preset)
+    setup.compile_all(preset)
+    return ctest(preset, preset)
 
 
 def thread_sanitizer() -> Tally:
-    return sanitized("tsan", "thread", {"TSAN_OPTIONS": "halt_on_error=1"})
+    return configured("tsan")
 
 
 def address_sanitizer() -> Tally:
-    return sanitized("asan", "address,undefined", {"UBSAN_OPTIONS": "print_stacktrace=1"})
+    return configured("asan")
 
 
 def fuzz() -> Tally:
-    folder = ROOT / "build" / "fuzz"
-    clang = {"CC": "clang-14", "CXX": "clang++-14"}
-    setup.configure(folder, "-DHORA_BUILD_TORCH=OFF", "-DHORA_BUILD_PYTHON=OFF", "-DHORA_FUZZ=ON", environment=clang)
-    setup.step("build-fuzz", ["ninja", "-C", folder, "fuzzers"])
+    setup.configure("fuzz")
+    setup.compile_all("fuzz")
     tally = Tally()
-    for target in sorted((folder / "fuzz").glob("fuzz_*")):
+    for target in sorted((ROOT / "build/fuzz/fuzz").glob("fuzz_*")):
         tally.add(one(target.name, [target, f"-max_total_time={FUZZ_SECONDS}", "-timeout=10"]))
     return tally
 
 
 def core_only() -> Tally:
     """With the core's own libraries and nothing else: builds, passes, and needs nothing foreign at run time."""
-    folder = ROOT / "build" / "core-only"
-    setup.configure(folder, "-DHORA_BUILD_TORCH=OFF", "-DHORA_BUILD_PYTHON=OFF", "-DCMAKE_DISABLE_FIND_PACKAGE_MPI=ON",
-                    "-DCMAKE_DISABLE_FIND_PACKAGE_Python3=ON")
-    setup.compile_all(folder)
-    tally = ctest("core-only", folder, "inprocess|job")
-    linked = subprocess.run(["ldd", folder / "lib/libhora.so"], capture_output=True, text=True, check=True).stdout
+    tally = configured("core-only")
+    linked = subprocess.run(["ldd", ROOT / "build/core-only/lib/libhora.so"], capture_output=True, text=True, check=True).stdout
     foreign = [word for word in ("torch", "mpi", "cuda", "python", "c10") if word in linked.lower()]
     print(f"    libhora links {len(linked.splitlines())} libraries; foreign: {foreign or 'none'}")
     tally.add(Tally(failed=1) if foreign else Tally(passed=1))
@@ -134,7 +127,7 @@ def core_only() -> Tally:
 
 def examples() -> Tally:
     reports = fresh(LOGS / "reports-examples")
-    good = run_quietly("examples", [PYTHON, "-m", "pytest", "-q", "test/examples", f"--junitxml={reports}/examples.xml"])
+    good = run_quietly("examples", [PYTHON, "-m", "pytest", "-q", "test/examples", "test/packaging", f"--junitxml={reports}/examples.xml"])
     tally = read_reports(reports)
     if not good and tally.failed == 0:
         tally.failed = 1

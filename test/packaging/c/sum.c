@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Adds up 1, 2, ... over the ranks, in C. */
+#include <hora/c.h>
+#include <stdio.h>
+
+int main(void) {
+  if (hora_init() != HORA_OK) {
+    fprintf(stderr, "%s\n", hora_last_error());
+    return 1;
+  }
+  float number = (float)(hora_rank() + 1);
+  const int64_t shape[] = {1};
+  hora_handle* handle = NULL;
+  if (hora_allreduce("number", &number, &number, shape, 1, HORA_FLOAT32, HORA_SUM, 1.0, 1.0, HORA_FLOAT32,
+                     &handle) != HORA_OK ||
+      hora_wait(handle) != HORA_OK) {
+    fprintf(stderr, "%s\n", hora_last_error());
+    return 1;
+  }
+  hora_release(handle);
+  printf("rank %d: %g\n", hora_rank(), (double)number);
+  return hora_shutdown(NULL);
+}

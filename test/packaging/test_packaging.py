@@ -1,0 +1,133 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What an installed Hora offers to projects outside this tree, and that the programs of README.md work as they stand there."""
+
+import importlib.metadata
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+
+import pytest
+
+HERE = pathlib.Path(__file__).resolve().parent
+ROOT = HERE.parents[1]
+BUILD = pathlib.Path(os.environ.get("HORA_BUILD", ROOT / "build"))
+# What libhora is made with is its own affair: no consumer looks for it.
+NOT_FOUND_HERE = [f"-DCMAKE_DISABLE_FIND_PACKAGE_{name}=ON" for name in ("fmt", "PkgConfig", "CLI11", "GTest", "MPI", "Python3")]
+
+
+def run(*words: str | pathlib.Path, seconds: float = 120) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([str(word) for word in words], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=seconds, check=False)
+
+
+def succeed(*words: str | pathlib.Path, seconds: float = 120) -> str:
+    result = run(*words, seconds=seconds)
+    assert result.returncode == 0, f"exit code {result.returncode}\n{result.stdout}\n{result.stderr}"
+    return result.stdout
+
+
+def readme_block(language: str) -> str:
+    """The one block of README.md in a language, verbatim."""
+    blocks = re.findall(rf"^```{language}\n(.*?)^```$", (ROOT / "README.md").read_text(), re.MULTILINE | re.DOTALL)
+    assert len(blocks) == 1, f"README.md should have one block in {language}, and has {len(blocks)}"
+    return blocks[0]
+
+
+def losses(output: str) -> list[float]:
+    """What rank 0 printed, a number a line."""
+    return [float(line.removeprefix("[0] ")) for line in output.splitlines()]
+
+
+def configure(source: pathlib.Path, *settings: str) -> subprocess.CompletedProcess[str]:
+    return run("cmake", "-S", source, "-B", source / "build", "-G", "Ninja", *NOT_FOUND_HERE, *settings)
+
+
+def build(source: pathlib.Path, prefix: pathlib.Path) -> None:
+    configured = configure(source, f"-DCMAKE_PREFIX_PATH={prefix}")
+    assert configured.returncode == 0, configured.stdout + configured.stderr
+    succeed("cmake", "--build", source / "build", seconds=300)
+
+
+@pytest.fixture(scope="session")
+def prefix(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
+    """An installed Hora, moved after the installation: nothing in it may remember where that was."""
+    installed = tmp_path_factory.mktemp("installed")
+    succeed("cmake", "--install", BUILD, "--prefix", installed / "first")
+    return (installed / "first").rename(installed / "hora")
+
+
+@pytest.mark.parametrize("language", ["c", "cpp"])
+def test_the_core_serves_a_project_outside(language: str, prefix: pathlib.Path, tmp_path: pathlib.Path):
+    source = tmp_path / "sum"
+    shutil.copytree(HERE / language, source)
+    build(source, prefix)
+    output = succeed(prefix / "bin/hrun", "-np", "2", source / "build/sum")
+    assert sorted(output.splitlines()) == ["[0] rank 0: 3", "[1] rank 1: 3"]
+
+
+def test_the_program_of_the_readme_learns_in_cpp(prefix: pathlib.Path, tmp_path: pathlib.Path):
+    (tmp_path / "CMakeLists.txt").write_text(readme_block("cmake"))
+    (tmp_path / "train.cc").write_text(readme_block("cpp"))
+    build(tmp_path, prefix)
+    found = losses(succeed(prefix / "bin/hrun", "-np", "2", tmp_path / "build/train"))
+    assert len(found) == 5
+    assert found[-1] < 0.01 * found[0]
+
+
+def test_the_program_of_the_readme_learns_in_python(prefix: pathlib.Path, tmp_path: pathlib.Path):
+    (tmp_path / "train.py").write_text(readme_block("python"))
+    found = losses(succeed(prefix / "bin/hrun", "-np", "2", sys.executable, tmp_path / "train.py"))
+    assert len(found) == 5
+    assert found[-1] < 0.01 * found[0]
+
+
+def refusal(tmp_path: pathlib.Path, find_package: str, *settings: str) -> str:
+    """Why a project with that line cannot be configured, in one line."""
+    (tmp_path / "CMakeLists.txt").write_text(f"cmake_minimum_required(VERSION 3.25)\nproject(train LANGUAGES CXX)\n{find_package}\n")
+    result = configure(tmp_path, *settings)
+    assert result.returncode != 0, result.stdout
+    return " ".join(result.stderr.split())
+
+
+def test_a_missing_libtorch_is_said(prefix: pathlib.Path, tmp_path: pathlib.Path):
+    nowhere = [f"-DLibTorch_INCLUDE_DIR={tmp_path}", "-DLibTorch_c10_LIBRARY=LibTorch_c10_LIBRARY-NOTFOUND", "-DCMAKE_FIND_USE_CMAKE_SYSTEM_PATH=OFF"]
+    text = refusal(tmp_path, "find_package(hora REQUIRED COMPONENTS torch)", f"-DCMAKE_PREFIX_PATH={prefix}", *nowhere)
+    assert "the component torch needs LibTorch" in text
+    assert "CMAKE_PREFIX_PATH" in text
+
+
+def test_a_libtorch_of_another_version_is_refused(prefix: pathlib.Path, tmp_path: pathlib.Path):
+    other = tmp_path / "libtorch"
+    header = other / "include/torch/csrc/api/include/torch/version.h"
+    for name in ("include/torch/script.h", "lib/libtorch.so", "lib/libtorch_cpu.so", "lib/libc10.so"):
+        (other / name).parent.mkdir(parents=True, exist_ok=True)
+        (other / name).touch()
+    header.parent.mkdir(parents=True)
+    header.write_text("#define TORCH_VERSION_MAJOR 1\n#define TORCH_VERSION_MINOR 13\n#define TORCH_VERSION_PATCH 1\n")
+    text = refusal(tmp_path, "find_package(hora REQUIRED COMPONENTS torch)", f"-DCMAKE_PREFIX_PATH={prefix};{other}")
+    assert re.search(r"was built with LibTorch \d+\.\d+\.\d+, and \S+ is LibTorch 1\.13\.1", text)
+
+
+def test_a_hora_without_the_adapter_says_so(prefix: pathlib.Path, tmp_path: pathlib.Path):
+    plain = tmp_path / "hora"
+    shutil.copytree(prefix, plain, symlinks=True)
+    for path in plain.glob("lib*/cmake/hora/hora-torch-targets*.cmake"):
+        path.unlink()
+    text = refusal(tmp_path, "find_package(hora REQUIRED COMPONENTS torch)", f"-DCMAKE_PREFIX_PATH={plain}")
+    assert "this Hora was built without LibTorch" in text
+
+
+def test_another_minor_version_is_refused(prefix: pathlib.Path, tmp_path: pathlib.Path):
+    text = refusal(tmp_path, "find_package(hora 0.0 REQUIRED)", f"-DCMAKE_PREFIX_PATH={prefix}")
+    assert "0.0" in text
+
+
+def test_the_wheel_holds_the_package_and_hrun_alone():
+    files = [str(path) for path in importlib.metadata.files("hora") or []]
+    strangers = [path for path in files if not re.match(r"hora/|hora-[^/]*\.dist-info/", path)]
+    assert [pathlib.PurePath(path).name for path in strangers] == ["hrun"]
+    libraries = {path.split(".so")[0] for path in files if ".so" in path}
+    assert {path.split(".cpython")[0] for path in libraries} == {"hora/libhora", "hora/_native"}
+    assert not [path for path in files if path.endswith((".h", ".cmake"))]
