@@ -141,7 +141,8 @@ TEST(Hrun, RefusesBeforeItStartsAnything) {
                                                 {"-np", "2"},
                                                 {"--bogus"},
                                                 {"-np", "2", "no-such-program-anywhere"},
-                                                {"-H", "localhost:0", "true"}}) {
+                                                {"-H", "localhost:0", "true"},
+                                                {"--hostfile", "/tmp", "true"}}) {
     const Outcome outcome = hrun(words);
     EXPECT_EQ(outcome.exit_code, 2);
     EXPECT_EQ(outcome.output, "");
