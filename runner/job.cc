@@ -113,6 +113,7 @@ class Job {
   static bool colour(int fd) { return terminal(fd) && !variable("NO_COLOR"); }
 
   void block_signals() {
+    ::signal(SIGCHLD, SIG_DFL);  // ignored, as some parents leave it, no end of a rank would be told
     sigset_t set;
     ::sigemptyset(&set);
     for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGCHLD}) ::sigaddset(&set, signal);

@@ -117,6 +117,10 @@ TEST(Hrun, EndsAJobThatTakesTooLong) {
   EXPECT_NE(outcome.errors.find("did not end within 0.3 s"), std::string::npos) << outcome.errors;
 }
 
+TEST(Hrun, NoticesTheEndOfRanksWhereItsParentIgnoredThatOfChildren) {
+  EXPECT_EQ(hrun({"-np", "2", "sh", "-c", "exit 3"}, {SIGCHLD}).exit_code, 3);
+}
+
 TEST(Hrun, NeverShowsTheSecret) {
   Launched launched({"-np", "2", "--verbose", "sh", "-c",
                      "eval cat '<&'$HORA_SECRET_FD | od -An -tx1 | tr -d ' \\n'; echo; sleep 1000"});

@@ -24,7 +24,8 @@ double now() {
 
 }  // namespace
 
-Launched::Launched(const std::vector<std::string>& arguments) : start_(now()) {
+Launched::Launched(const std::vector<std::string>& arguments, const std::vector<int>& ignored)
+    : start_(now()) {
   static int number = 0;
   mark_ = fmt::format("HORA_TEST_MARK={}.{}", ::getpid(), ++number);
   int output[2];
@@ -36,6 +37,7 @@ Launched::Launched(const std::vector<std::string>& arguments) : start_(now()) {
     ::dup2(errors[1], 2);
     for (const int fd : {output[0], output[1], errors[0], errors[1]}) ::close(fd);
     ::putenv(mark_.data());
+    for (const int signal : ignored) ::signal(signal, SIG_IGN);
     std::vector<char*> words{const_cast<char*>(HORA_HRUN)};
     for (const auto& word : arguments) words.push_back(const_cast<char*>(word.c_str()));
     words.push_back(nullptr);
@@ -115,6 +117,8 @@ bool Launched::all_gone() const {
   return false;
 }
 
-Outcome hrun(const std::vector<std::string>& arguments) { return Launched(arguments).wait(); }
+Outcome hrun(const std::vector<std::string>& arguments, const std::vector<int>& ignored) {
+  return Launched(arguments, ignored).wait();
+}
 
 }  // namespace hora

@@ -17,7 +17,8 @@ struct Outcome {
 /// hrun, started and not yet ended. Ends it (KILL) if nobody waited for it.
 class Launched {
  public:
-  explicit Launched(const std::vector<std::string>& arguments);
+  /// `ignored`: signals that hrun is started with as ignored.
+  explicit Launched(const std::vector<std::string>& arguments, const std::vector<int>& ignored = {});
   ~Launched();
   Launched(const Launched&) = delete;
   Launched& operator=(const Launched&) = delete;
@@ -43,6 +44,6 @@ class Launched {
   double start_ = 0;
 };
 
-Outcome hrun(const std::vector<std::string>& arguments);
+Outcome hrun(const std::vector<std::string>& arguments, const std::vector<int>& ignored = {});
 
 }  // namespace hora
