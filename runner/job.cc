@@ -112,11 +112,17 @@ class Job {
   static bool terminal(int fd) { return ::isatty(fd) == 1; }
   static bool colour(int fd) { return terminal(fd) && !variable("NO_COLOR"); }
 
+  static bool is_ignored(int signal) {
+    struct sigaction found {};
+    return ::sigaction(signal, nullptr, &found) == 0 && found.sa_handler == SIG_IGN;
+  }
+
   void block_signals() {
     ::signal(SIGCHLD, SIG_DFL);  // ignored, as some parents leave it, no end of a rank would be told
     sigset_t set;
     ::sigemptyset(&set);
-    for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGCHLD}) ::sigaddset(&set, signal);
+    for (const int signal : {SIGINT, SIGTERM, SIGCHLD}) ::sigaddset(&set, signal);
+    if (!is_ignored(SIGHUP)) ::sigaddset(&set, SIGHUP);  // nohup: whoever asked for that means it
     ::sigprocmask(SIG_BLOCK, &set, nullptr);
     ::signal(SIGPIPE, SIG_IGN);
     signals_ = Descriptor(::signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK));

@@ -121,6 +121,22 @@ TEST(Hrun, NoticesTheEndOfRanksWhereItsParentIgnoredThatOfChildren) {
   EXPECT_EQ(hrun({"-np", "2", "sh", "-c", "exit 3"}, {SIGCHLD}).exit_code, 3);
 }
 
+TEST(Hrun, OutlivesTheTerminalUnderNohup) {
+  Launched launched({"-np", "1", "sh", "-c", "kill -HUP $$; echo up; sleep 1000"}, {SIGHUP});
+  ASSERT_TRUE(launched.await_output("[0] up"));
+  launched.signal(SIGHUP);
+  launched.signal(SIGTERM);
+  EXPECT_EQ(launched.wait().exit_code, 128 + SIGTERM);
+}
+
+TEST(Hrun, EndsAllRanksWhenTheTerminalGoes) {
+  Launched launched({"-np", "1", "sh", "-c", "echo up; sleep 1000"});
+  ASSERT_TRUE(launched.await_output("[0] up"));
+  launched.signal(SIGHUP);
+  EXPECT_EQ(launched.wait().exit_code, 128 + SIGHUP);
+  EXPECT_TRUE(launched.all_gone());
+}
+
 TEST(Hrun, NeverShowsTheSecret) {
   Launched launched({"-np", "2", "--verbose", "sh", "-c",
                      "eval cat '<&'$HORA_SECRET_FD | od -An -tx1 | tr -d ' \\n'; echo; sleep 1000"});

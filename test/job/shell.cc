@@ -37,6 +37,7 @@ Launched::Launched(const std::vector<std::string>& arguments, const std::vector<
     ::dup2(errors[1], 2);
     for (const int fd : {output[0], output[1], errors[0], errors[1]}) ::close(fd);
     ::putenv(mark_.data());
+    ::signal(SIGHUP, SIG_DFL);  // also where the tests run under nohup
     for (const int signal : ignored) ::signal(signal, SIG_IGN);
     std::vector<char*> words{const_cast<char*>(HORA_HRUN)};
     for (const auto& word : arguments) words.push_back(const_cast<char*>(word.c_str()));
