@@ -209,13 +209,14 @@ class Job {
     if (Clock::now() >= deadline_) pass_deadline();
   }
 
-  /// What the ranks wrote before they ended lies in the pipes. That somebody who left the group may still
-  /// hold one open is no reason to wait.
+  /// What the ranks wrote before they ended lies in the pipes. That somebody may still hold one open is no
+  /// reason to wait: an empty pipe is at its end.
   void drain() {
     for (std::size_t i = 0; i < ranks_.size(); ++i) {
-      while (pass_on(static_cast<int>(i), ranks_[i]->output)) {
-      }
-      while (pass_on(static_cast<int>(i), ranks_[i]->errors)) {
+      for (Stream* stream : {&ranks_[i]->output, &ranks_[i]->errors}) {
+        while (pass_on(static_cast<int>(i), *stream)) {
+        }
+        finish(static_cast<int>(i), *stream);
       }
     }
   }
@@ -227,20 +228,26 @@ class Job {
     std::array<char, 64 * 1024> buffer;
     const auto got = ::read(stream.pipe.fd(), buffer.data(), buffer.size());
     if (got < 0 && (errno == EAGAIN || errno == EINTR)) return false;
-    std::string painted;
-    const auto take = [&](const Line& line) {
-      painted += painters_[stream.target == STDOUT_FILENO ? 0 : 1].paint(rank, line);
-      if (!line.overwritten) stream.tail.add(line.text);
-    };
-    if (got > 0) {
-      stream.lines.feed({buffer.data(), static_cast<std::size_t>(got)}, take);
-      if (stream.file) stream.file->write(buffer.data(), got).flush();
-    } else {
-      stream.lines.finish(take);
-      stream.pipe = Descriptor();
+    if (got <= 0) {
+      finish(rank, stream);
+      return false;
     }
+    std::string painted;
+    stream.lines.feed({buffer.data(), static_cast<std::size_t>(got)},
+                      [&](const Line& line) { painted += paint(rank, stream, line); });
+    if (stream.file) stream.file->write(buffer.data(), got).flush();
     write(stream.target, painted);
-    return got > 0;
+    return true;
+  }
+
+  void finish(int rank, Stream& stream) {
+    stream.lines.finish([&](const Line& line) { write(stream.target, paint(rank, stream, line)); });
+    stream.pipe = Descriptor();
+  }
+
+  std::string paint(int rank, Stream& stream, const Line& line) {
+    if (!line.overwritten) stream.tail.add(line.text);
+    return painters_[stream.target == STDOUT_FILENO ? 0 : 1].paint(rank, line);
   }
 
   void write(int target, std::string_view bytes) {

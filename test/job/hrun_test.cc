@@ -71,6 +71,22 @@ TEST(Hrun, PassesEveryLineOnWhole) {
   }
 }
 
+TEST(Hrun, PassesOnALastLineWithoutEndAlsoWhereSomebodyHoldsThePipe) {
+  for (const char* script : {"sleep 1000 & printf end", "setsid sleep 1000 & printf end"}) {
+    Launched launched({"-np", "2", "sh", "-c", script});
+    const Outcome outcome = launched.wait();
+    for (const int pid : launched.processes()) ::kill(pid, SIGKILL);
+    EXPECT_EQ(outcome.exit_code, 0);
+    EXPECT_EQ(occurrences(outcome.output, "[0] end\n"), 1u) << outcome.output;
+    EXPECT_EQ(occurrences(outcome.output, "[1] end\n"), 1u) << outcome.output;
+  }
+}
+
+TEST(Hrun, PassesOnTheLastStateOfAProgressBar) {
+  const Outcome outcome = hrun({"-np", "1", "sh", "-c", "printf '10%%\\r100%%\\r'; sleep 1000 & exit 0"});
+  EXPECT_EQ(outcome.output, "[0] 100%\n");
+}
+
 TEST(Hrun, PassesLinesOnBareAndKeepsErrorsApart) {
   const Outcome outcome = hrun({"-np", "2", "--no-prefix", "sh", "-c", "echo out; echo err >&2"});
   EXPECT_EQ(outcome.output, "out\nout\n");
