@@ -2,6 +2,7 @@
 #include "runner/job.h"
 
 #include "core/comm/control.h"
+#include "runner/culprit.h"
 #include "runner/environment.h"
 #include "runner/guard.h"
 #include "runner/output.h"
@@ -27,12 +28,12 @@
 #include <csignal>
 #include <cstring>
 #include <memory>
-#include <optional>
 
 namespace hora {
 namespace {
 
 constexpr int kTimedOut = 124;
+constexpr int kAny = -1;  // as waitpid() takes it
 
 [[noreturn]] void fail(const std::string& what) {
   throw Error(Code::unavailable, fmt::format("{}: {}", what, std::strerror(errno)));
@@ -267,20 +268,24 @@ class Job {
     signalfd_siginfo info{};
     while (::read(signals_.fd(), &info, sizeof info) == sizeof info) {
       if (info.ssi_signo == SIGCHLD) {
-        reap();
+        // One signal may stand for many ends, and names the first; wait() takes the others in any order.
+        reap(static_cast<int>(info.ssi_pid));
+        while (reap(kAny)) {
+        }
       } else {
         told_to_end(static_cast<int>(info.ssi_signo));
       }
     }
   }
 
-  void reap() {
+  /// Whether a child has ended.
+  bool reap(int child) {
     int status = 0;
-    for (pid_t pid = ::waitpid(-1, &status, WNOHANG); pid > 0; pid = ::waitpid(-1, &status, WNOHANG)) {
-      for (std::size_t i = 0; i < ranks_.size(); ++i) {
-        if (ranks_[i]->pid == pid) ended(static_cast<int>(i), describe_ending(status));
-      }
+    const pid_t pid = ::waitpid(child, &status, WNOHANG);
+    for (std::size_t i = 0; pid > 0 && i < ranks_.size(); ++i) {
+      if (ranks_[i]->running && ranks_[i]->pid == pid) ended(static_cast<int>(i), describe_ending(status));
     }
+    return pid > 0;
   }
 
   void ended(int rank, const Ending& ending) {
@@ -288,33 +293,18 @@ class Job {
     --running_;
     say(fmt::format("rank {} {}", rank, ending.how));
     ::kill(-ranks_[static_cast<std::size_t>(rank)]->pid, SIGKILL);  // what it left behind in its group
-    if (ending.exit_code == 0 || signal_ != 0 || timed_out_) return;
-    if (first_failed_ && !is_rather_the_cause(ending)) return;
-    if (!first_failed_) {
-      if (running_ > 0) say(fmt::format("the others have {} s to end by themselves", grace_seconds()));
-      first_failure_ = Clock::now();
-      deadline_ = first_failure_ + options_.grace;
-    }
-    first_failed_ = rank;
-    first_ending_ = ending;
-  }
-
-  /// Ranks that end almost at once are reaped in any order. One that was killed by a signal that it did not
-  /// raise itself did not fail because another one did.
-  [[nodiscard]] bool is_rather_the_cause(const Ending& ending) const {
-    constexpr std::chrono::seconds kAlmostAtOnce{1};
-    const auto struck = [](const Ending& one) {
-      return one.exit_code > 128 && one.exit_code != 128 + SIGABRT;
-    };
-    return struck(ending) && !struck(first_ending_) && !terminated_ &&
-           Clock::now() - first_failure_ < kAlmostAtOnce;
+    if (ending.exit_code == 0 || terminated_) return;
+    const TimePoint now = Clock::now();
+    if (!culprit_.accuse(rank, ending, now)) return;
+    if (running_ > 0) say(fmt::format("the others have {} s to end by themselves", grace_seconds()));
+    deadline_ = std::min(deadline_, now + options_.grace);
   }
 
   // --- ending ---
 
   /// The next step of ending the job: first TERM, then KILL.
   void pass_deadline() {
-    if (!first_failed_ && signal_ == 0 && !timed_out_) {
+    if (!culprit_.known() && signal_ == 0 && !timed_out_) {
       timed_out_ = true;
       print(fmt::format("hrun: the job did not end within {} s (--timeout)\n",
                         std::chrono::duration<double>(*options_.timeout).count()));
@@ -362,17 +352,17 @@ class Job {
   }
 
   void report() const {
-    if (!first_failed_) return;
-    const Rank& rank = *ranks_[static_cast<std::size_t>(*first_failed_)];
-    std::string text = fmt::format("\nhrun: rank {} (pid {}) failed first: it {}\n", *first_failed_, rank.pid,
-                                   first_ending_.how);
+    if (!culprit_.known()) return;
+    const Rank& rank = *ranks_[static_cast<std::size_t>(culprit_.rank())];
+    std::string text = fmt::format("\nhrun: rank {} (pid {}) failed first: it {}\n", culprit_.rank(),
+                                   rank.pid, culprit_.ending().how);
     if (!rank.errors.tail.lines().empty()) text += "hrun: the last it wrote to stderr:\n";
     for (const auto& line : rank.errors.tail.lines()) text += "  " + line + "\n";
     print(text);
   }
 
   [[nodiscard]] int exit_code() const {
-    if (first_failed_) return first_ending_.exit_code;
+    if (culprit_.known()) return culprit_.ending().exit_code;
     if (timed_out_) return kTimedOut;
     return signal_ != 0 ? 128 + signal_ : 0;
   }
@@ -388,9 +378,7 @@ class Job {
   bool terminated_ = false;
   bool timed_out_ = false;
   int signal_ = 0;  // that told hrun to end
-  std::optional<int> first_failed_;
-  TimePoint first_failure_;
-  Ending first_ending_;
+  Culprit culprit_;
 };
 
 }  // namespace

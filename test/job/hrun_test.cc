@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <thread>
 
 namespace hora {
 namespace {
@@ -50,6 +51,65 @@ TEST(Hrun, ReturnsTheSignalOfARankThatWasKilled) {
   EXPECT_EQ(outcome.exit_code, 137);
   EXPECT_NE(outcome.errors.find("rank 1 (pid"), std::string::npos);
   EXPECT_NE(outcome.errors.find("was killed by signal 9"), std::string::npos);
+}
+
+/// Waits until that rank runs its program.
+int process_of(const Launched& launched, int rank) {
+  const std::string setting = std::string("HORA_RANK=") + std::to_string(rank) + '\0';
+  for (;; std::this_thread::yield()) {
+    for (const int pid : launched.processes()) {
+      const auto environment = contents(std::filesystem::path("/proc") / std::to_string(pid) / "environ");
+      if (environment.find(setting) != std::string::npos) return pid;
+    }
+  }
+}
+
+/// Kills it, and waits until it is dead; its parent may not know yet.
+void kill_and_await(int pid, int signal) {
+  ::kill(pid, signal);
+  const auto stat = std::filesystem::path("/proc") / std::to_string(pid) / "stat";
+  while (contents(stat).find(") Z ") == std::string::npos) std::this_thread::yield();
+}
+
+TEST(Hrun, NamesTheFirstOfThoseThatEndedWhileItWasBusy) {
+  for (const int first : {0, 1, 2}) {
+    Launched launched({"-np", "3", "sleep", "1000"});
+    const std::vector<int> ranks{process_of(launched, 0), process_of(launched, 1), process_of(launched, 2)};
+    launched.stop();
+    kill_and_await(ranks[first], SIGUSR1);
+    for (const int other : {(first + 1) % 3, (first + 2) % 3}) kill_and_await(ranks[other], SIGUSR2);
+    launched.signal(SIGCONT);
+    const Outcome outcome = launched.wait();
+    EXPECT_EQ(outcome.exit_code, 128 + SIGUSR1);
+    EXPECT_NE(outcome.errors.find("rank " + std::to_string(first) + " (pid"), std::string::npos);
+  }
+}
+
+TEST(Hrun, NamesTheRankThatFailedAndNotThoseThatItEnded) {
+  const Outcome outcome = hrun({"-np", "4", "--grace", "0", "sh", "-c",
+                                "trap 'exit 9' TERM; [ $HORA_RANK = 2 ] && exit 7; sleep 1000 & wait"});
+  EXPECT_EQ(outcome.exit_code, 7);
+  EXPECT_NE(outcome.errors.find("rank 2 (pid"), std::string::npos) << outcome.errors;
+}
+
+TEST(Hrun, NamesTheTimeOutAndTheSignalAndNotTheRanksThatEndedBecauseOfThem) {
+  const char* script = "trap 'exit 9' TERM; echo up; sleep 1000 & wait";
+  EXPECT_EQ(hrun({"-np", "2", "--timeout", "0.3", "sh", "-c", script}).exit_code, 124);
+  for (const int signal : {SIGINT, SIGTERM}) {
+    Launched launched({"-np", "1", "sh", "-c", script});
+    ASSERT_TRUE(launched.await_output("[0] up"));
+    launched.signal(signal);
+    const Outcome outcome = launched.wait();
+    EXPECT_EQ(outcome.exit_code, 128 + signal);
+    EXPECT_EQ(outcome.errors, "");
+  }
+}
+
+TEST(Hrun, KeepsTheTimeOutAlsoAfterARankFailed) {
+  const Outcome outcome = hrun({"-np", "2", "--grace", "60", "--timeout", "0.5", "sh", "-c",
+                                "[ $HORA_RANK = 0 ] && exit 7; exec sleep 1000"});
+  EXPECT_EQ(outcome.exit_code, 7);
+  EXPECT_LT(outcome.seconds, 30.0);
 }
 
 TEST(Hrun, EndsSurvivorsThatDoNotEndByThemselves) {

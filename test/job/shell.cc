@@ -63,6 +63,11 @@ Launched::~Launched() {
 
 void Launched::signal(int number) const { ::kill(pid_, number); }
 
+void Launched::stop() const {
+  signal(SIGSTOP);
+  ::waitpid(pid_, nullptr, WUNTRACED);
+}
+
 bool Launched::read_some(int& fd, std::string& text) {
   char buffer[4096];
   const auto n = ::read(fd, buffer, sizeof buffer);

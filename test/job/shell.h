@@ -28,6 +28,8 @@ class Launched {
   /// Reads until the output has this text; false if it ends before.
   bool await_output(const std::string& text);
   Outcome wait();
+  /// Stops hrun, and waits until it stands still; SIGCONT lets it go on.
+  void stop() const;
   /// The process ids that carry this launch's mark in their environment, hrun left out.
   [[nodiscard]] std::vector<int> processes() const;
   /// Waits until there are none any more; false after ten seconds.
