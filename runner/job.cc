@@ -257,7 +257,7 @@ class Job {
       if (written >= 0) {
         bytes.remove_prefix(static_cast<std::size_t>(written));
       } else if (errno == EPIPE) {
-        return told_to_end(SIGPIPE);  // nobody reads any more, as after `| head`
+        return reader_gone();
       } else if (errno != EINTR && errno != EAGAIN) {
         return;
       }
@@ -327,7 +327,14 @@ class Job {
     terminate();
   }
 
+  /// Nobody reads hrun's output any more, as after `| head`. That is told at every write; and after a Ctrl-C
+  /// the reader ends, too. It never is a second Ctrl-C.
+  void reader_gone() {
+    if (signal_ == 0) told_to_end(SIGPIPE);
+  }
+
   void terminate() {
+    if (terminated_) return;
     terminated_ = true;
     kill_all(SIGTERM);
     deadline_ = Clock::now() + options_.grace;

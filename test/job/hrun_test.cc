@@ -173,6 +173,21 @@ TEST(Hrun, EndsAllRanksOnCtrlC) {
   }
 }
 
+TEST(Hrun, LeavesRanksTheirGraceWhenItsReaderGoes) {
+  const char* script =
+      "trap 'for i in 1 2 3; do echo more; sleep 0.1; done; echo saved >&2; exit 0' TERM;"
+      "echo up; while :; do echo more; sleep 0.05; done";
+  for (const bool told : {false, true}) {
+    Launched launched({"-np", "1", "sh", "-c", script});
+    ASSERT_TRUE(launched.await_output("[0] up"));
+    if (told) launched.signal(SIGINT);
+    launched.stop_reading();
+    const Outcome outcome = launched.wait();
+    EXPECT_EQ(outcome.exit_code, 128 + (told ? SIGINT : SIGPIPE));
+    EXPECT_NE(outcome.errors.find("[0] saved\n"), std::string::npos) << outcome.errors;
+  }
+}
+
 TEST(Hrun, KilledItLeavesNoProcessNotEvenThoseThatRanksStarted) {
   Launched launched({"-np", "2", "sh", "-c", "sleep 1000 & echo up; wait"});
   ASSERT_TRUE(launched.await_output("[0] up") && launched.await_output("[1] up"));

@@ -63,6 +63,11 @@ Launched::~Launched() {
 
 void Launched::signal(int number) const { ::kill(pid_, number); }
 
+void Launched::stop_reading() {
+  ::close(output_);
+  output_ = -1;
+}
+
 void Launched::stop() const {
   signal(SIGSTOP);
   ::waitpid(pid_, nullptr, WUNTRACED);
@@ -90,7 +95,7 @@ bool Launched::await_output(const std::string& text) {
 Outcome Launched::wait() {
   while (output_ >= 0 || errors_ >= 0) {
     pollfd events[] = {{output_, POLLIN, 0}, {errors_, POLLIN, 0}};
-    ::poll(events, 2, -1);
+    ::poll(events, 2, -1);  // it passes over what is closed
     if (events[0].revents != 0) read_some(output_, outcome_.output);
     if (events[1].revents != 0) read_some(errors_, outcome_.errors);
   }

@@ -27,6 +27,8 @@ class Launched {
   void signal(int number) const;
   /// Reads until the output has this text; false if it ends before.
   bool await_output(const std::string& text);
+  /// Reads no more: whoever writes to stdout finds nobody there.
+  void stop_reading();
   Outcome wait();
   /// Stops hrun, and waits until it stands still; SIGCONT lets it go on.
   void stop() const;
