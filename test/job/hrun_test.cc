@@ -53,15 +53,26 @@ TEST(Hrun, ReturnsTheSignalOfARankThatWasKilled) {
   EXPECT_NE(outcome.errors.find("was killed by signal 9"), std::string::npos);
 }
 
+/// The processes of ranks that have this in their environment.
+std::vector<int> ranks_with(const Launched& launched, const std::string& setting) {
+  std::vector<int> found;
+  for (const int pid : launched.processes()) {
+    const auto environment = contents(std::filesystem::path("/proc") / std::to_string(pid) / "environ");
+    if (environment.find(setting) != std::string::npos) found.push_back(pid);
+  }
+  return found;
+}
+
 /// Waits until that rank runs its program.
 int process_of(const Launched& launched, int rank) {
-  const std::string setting = std::string("HORA_RANK=") + std::to_string(rank) + '\0';
   for (;; std::this_thread::yield()) {
-    for (const int pid : launched.processes()) {
-      const auto environment = contents(std::filesystem::path("/proc") / std::to_string(pid) / "environ");
-      if (environment.find(setting) != std::string::npos) return pid;
-    }
+    const auto found = ranks_with(launched, std::string("HORA_RANK=") + std::to_string(rank) + '\0');
+    if (!found.empty()) return found.front();
   }
+}
+
+void await_end_of_ranks(const Launched& launched) {
+  while (!ranks_with(launched, "HORA_RANK=").empty()) std::this_thread::yield();
 }
 
 /// Kills it, and waits until it is dead; its parent may not know yet.
@@ -171,6 +182,50 @@ TEST(Hrun, EndsAllRanksOnCtrlC) {
     EXPECT_EQ(launched.wait().exit_code, 128 + signal);
     EXPECT_TRUE(launched.all_gone());
   }
+}
+
+TEST(Hrun, EndsAlsoWhileNobodyReadsItsOutput) {
+  for (const int signal : {SIGINT, SIGTERM}) {
+    Launched launched({"-np", "2", "--grace", "0.2", "yes"});
+    launched.await_full_output();
+    launched.signal(signal);
+    EXPECT_EQ(launched.wait_before_reading().exit_code, 128 + signal);
+    EXPECT_TRUE(launched.all_gone());
+  }
+  Launched launched({"-np", "2", "--grace", "0.2", "--timeout", "0.5", "yes"});
+  EXPECT_EQ(launched.wait_before_reading().exit_code, 124);
+  EXPECT_TRUE(launched.all_gone());
+}
+
+TEST(Hrun, EndsOnCtrlCAlsoWhenOnlyItsReaderIsMissing) {
+  Launched launched({"-np", "1", "--grace", "0.2", "sh", "-c", "yes | head -c 80000"});
+  launched.await_full_output();
+  await_end_of_ranks(launched);
+  launched.signal(SIGINT);
+  EXPECT_EQ(launched.wait_before_reading().exit_code, 128 + SIGINT);
+}
+
+TEST(Hrun, LosesNothingToASlowReaderEvenWhenARankFails) {
+  Launched launched({"-np", "2", "--grace", "0.1", "--no-prefix", "sh", "-c",
+                     "yes | head -c 80000; [ $HORA_RANK = 0 ] && exit 7; exec sleep 1000"});
+  launched.await_full_output();
+  await_end_of_ranks(launched);
+  const Outcome outcome = launched.wait();
+  EXPECT_EQ(outcome.exit_code, 7);
+  EXPECT_EQ(outcome.output.size(), 160000u);
+}
+
+TEST(Hrun, ReportsAFailureAlsoWhileNobodyReadsStdout) {
+  Launched launched({"-np", "1", "sh", "-c", "yes | head -c 80000; echo because of this >&2; exit 7"});
+  EXPECT_TRUE(launched.await_errors("  because of this\n"));
+  EXPECT_EQ(launched.wait().exit_code, 7);
+}
+
+TEST(Hrun, EndsThoughSomebodyWhoLeftGoesOnWriting) {
+  Launched launched({"-np", "1", "sh", "-c", "setsid yes & sleep 0.1"});
+  const Outcome outcome = launched.wait();
+  for (const int pid : launched.processes()) ::kill(pid, SIGKILL);
+  EXPECT_EQ(outcome.exit_code, 0);
 }
 
 TEST(Hrun, LeavesRanksTheirGraceWhenItsReaderGoes) {

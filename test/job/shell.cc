@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "test/job/shell.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <poll.h>
 #include <sys/wait.h>
@@ -90,6 +91,26 @@ bool Launched::await_output(const std::string& text) {
     if (output_ < 0 || !read_some(output_, outcome_.output)) return false;
   }
   return true;
+}
+
+bool Launched::await_errors(const std::string& text) {
+  while (outcome_.errors.find(text) == std::string::npos) {
+    if (errors_ < 0 || !read_some(errors_, outcome_.errors)) return false;
+  }
+  return true;
+}
+
+void Launched::await_full_output() const {
+  const int writer = ::open(fmt::format("/proc/self/fd/{}", output_).c_str(), O_WRONLY | O_CLOEXEC);
+  pollfd event{writer, POLLOUT, 0};
+  while (::poll(&event, 1, 0) == 1) std::this_thread::yield();
+  ::close(writer);
+}
+
+Outcome Launched::wait_before_reading() {
+  siginfo_t info;
+  ::waitid(P_PID, static_cast<id_t>(pid_), &info, WEXITED | WNOWAIT);
+  return wait();
 }
 
 Outcome Launched::wait() {

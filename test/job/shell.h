@@ -27,9 +27,14 @@ class Launched {
   void signal(int number) const;
   /// Reads until the output has this text; false if it ends before.
   bool await_output(const std::string& text);
+  bool await_errors(const std::string& text);
   /// Reads no more: whoever writes to stdout finds nobody there.
   void stop_reading();
+  /// Reads nothing until hrun has filled the pipe that is its stdout.
+  void await_full_output() const;
   Outcome wait();
+  /// Waits for the end without reading anything before.
+  Outcome wait_before_reading();
   /// Stops hrun, and waits until it stands still; SIGCONT lets it go on.
   void stop() const;
   /// The process ids that carry this launch's mark in their environment, hrun left out.
