@@ -15,6 +15,7 @@
 #include <fmt/format.h>
 #include <poll.h>
 #include <sched.h>
+#include <sys/prctl.h>
 #include <sys/random.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
@@ -72,9 +73,13 @@ int usable_cores() {
   return ::sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
 }
 
+/// A rank and its process group, which may outlive the process that leads it: a wrapper script's children,
+/// for one. The group's number cannot become another's as long as somebody is in it; then it must not be
+/// used.
 struct Rank {
   int pid = 0;
-  bool running = true;
+  bool running = true;  ///< the leader has not been reaped
+  bool left = true;     ///< the group may have somebody in it
 };
 
 /// One run. Everything happens in one thread, which waits in poll() for output to read and to write, for
@@ -85,9 +90,10 @@ class Job {
 
   int run() {
     block_signals();
+    adopt_orphans();
     if (options_.timeout) deadline_ = timeout_ = Clock::now() + *options_.timeout;
     start_all();
-    while (running_ > 0) turn();
+    while (left_ > 0) turn();
     finish();
     return exit_code();
   }
@@ -109,6 +115,9 @@ class Job {
     signals_ = Descriptor(::signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK));
     if (!signals_) fail("cannot watch signals");
   }
+
+  /// What a rank leaves behind is reaped here: elsewhere nobody may, and the group would never look empty.
+  static void adopt_orphans() { ::prctl(PR_SET_CHILD_SUBREAPER, 1); }
 
   // --- starting ---
 
@@ -147,8 +156,8 @@ class Job {
     plan.environment = rank_environment(own_environment(), options_, facts);
     Process process = hora::start(plan);
     guard_.watch(process.pid);
-    ++running_;
-    ranks_.push_back({process.pid, true});
+    ++left_;
+    ranks_.push_back({process.pid});
     relay_.add(process);
     say(fmt::format("rank {} is process {}", rank, process.pid));
   }
@@ -188,6 +197,7 @@ class Job {
         reap(static_cast<int>(info.ssi_pid));
         while (reap(kAny)) {
         }
+        look_for_empty_groups();
       } else {
         told_to_end(static_cast<int>(info.ssi_signo));
       }
@@ -204,16 +214,34 @@ class Job {
     return pid > 0;
   }
 
-  void ended(int rank, const Ending& ending) {
-    ranks_[static_cast<std::size_t>(rank)].running = false;
-    --running_;
-    say(fmt::format("rank {} {}", rank, ending.how));
-    ::kill(-ranks_[static_cast<std::size_t>(rank)].pid, SIGKILL);  // what it left behind in its group
+  void ended(int number, const Ending& ending) {
+    Rank& rank = ranks_[static_cast<std::size_t>(number)];
+    rank.running = false;
+    say(fmt::format("rank {} {}", number, ending.how));
+    // Who was told to end has time for it, also without a leader. Else it is what an ended rank left behind.
+    if (!terminated_ || killed_) kill_rest(rank);
     if (ending.exit_code == 0 || terminated_) return;
     const TimePoint now = Clock::now();
-    if (!culprit_.accuse(rank, ending, now)) return;
-    if (running_ > 0) say(fmt::format("the others have {} s to end by themselves", grace_seconds()));
+    if (!culprit_.accuse(number, ending, now)) return;
+    if (left_ > 0) say(fmt::format("the others have {} s to end by themselves", grace_seconds()));
     deadline_ = std::min(deadline_, now + options_.grace);
+  }
+
+  void look_for_empty_groups() {
+    for (auto& rank : ranks_) {
+      if (rank.left && !rank.running && ::kill(-rank.pid, 0) != 0 && errno == ESRCH) release(rank);
+    }
+  }
+
+  void kill_rest(Rank& rank) {
+    ::kill(-rank.pid, SIGKILL);
+    release(rank);
+  }
+
+  void release(Rank& rank) {
+    rank.left = false;
+    --left_;
+    guard_.forget(rank.pid);
   }
 
   // --- ending ---
@@ -225,7 +253,7 @@ class Job {
       print(fmt::format("hrun: the job did not end within {} s (--timeout)\n",
                         std::chrono::duration<double>(*options_.timeout).count()));
     }
-    if (running_ == 0 || killed_) {
+    if (left_ == 0 || killed_) {
       give_up();
     } else if (terminated_) {
       kill_now();
@@ -235,7 +263,7 @@ class Job {
   }
 
   void told_to_end(int signal) {
-    if (signal_ != 0 || running_ == 0) {  // a second Ctrl-C, or nobody left who could need time
+    if (signal_ != 0 || left_ == 0) {  // a second Ctrl-C, or nobody left who could need time
       kill_now();
       give_up();
     }
@@ -264,6 +292,9 @@ class Job {
   void kill_now() {
     killed_ = true;
     kill_all(SIGKILL);
+    for (auto& rank : ranks_) {
+      if (rank.left && !rank.running) release(rank);
+    }
     deadline_ = Clock::now() + kLastWords;
   }
 
@@ -275,7 +306,7 @@ class Job {
 
   void kill_all(int signal) {
     for (const auto& rank : ranks_) {
-      if (rank.running) ::kill(-rank.pid, signal);
+      if (rank.left) ::kill(-rank.pid, signal);
     }
   }
 
@@ -311,7 +342,7 @@ class Job {
   Descriptor signals_;
   Relay relay_;
   std::vector<Rank> ranks_;
-  int running_ = 0;
+  int left_ = 0;  // ranks whose group may have somebody in it
 
   TimePoint timeout_ = TimePoint::max();
   TimePoint deadline_ = TimePoint::max();  // of the next step: the time-out, TERM, KILL, giving up

@@ -243,6 +243,28 @@ TEST(Hrun, LeavesRanksTheirGraceWhenItsReaderGoes) {
   }
 }
 
+TEST(Hrun, GivesGraceAlsoToWhatAWrapperStarted) {
+  const char* script =
+      "sh -c 'trap \"sleep 0.3; echo saved; exit 0\" TERM; echo up; while :; do sleep 0.05; done' & wait";
+  Launched launched({"-np", "2", "--grace", "60", "sh", "-c", script});
+  ASSERT_TRUE(launched.await_output("[0] up") && launched.await_output("[1] up"));
+  launched.signal(SIGTERM);
+  const Outcome outcome = launched.wait();
+  EXPECT_EQ(outcome.exit_code, 128 + SIGTERM);
+  EXPECT_NE(outcome.output.find("[0] saved\n"), std::string::npos) << outcome.output;
+  EXPECT_NE(outcome.output.find("[1] saved\n"), std::string::npos) << outcome.output;
+  EXPECT_LT(outcome.seconds, 30.0) << "it waits no longer than they need";
+}
+
+TEST(Hrun, KillsWhatAWrapperStartedAfterTheGrace) {
+  Launched launched({"-np", "2", "--grace", "0.3", "sh", "-c",
+                     "sh -c 'trap \"\" TERM; echo up; while :; do sleep 0.05; done' & wait"});
+  ASSERT_TRUE(launched.await_output("[0] up") && launched.await_output("[1] up"));
+  launched.signal(SIGTERM);
+  EXPECT_EQ(launched.wait().exit_code, 128 + SIGTERM);
+  EXPECT_TRUE(launched.all_gone());
+}
+
 TEST(Hrun, KilledItLeavesNoProcessNotEvenThoseThatRanksStarted) {
   Launched launched({"-np", "2", "sh", "-c", "sleep 1000 & echo up; wait"});
   ASSERT_TRUE(launched.await_output("[0] up") && launched.await_output("[1] up"));
