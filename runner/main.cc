@@ -1,10 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runner/job.h"
 
+#include <fcntl.h>
+#include <unistd.h>
+
 #include <cstdio>
 #include <exception>
 
+namespace {
+
+/// Where a standard descriptor is closed, the next pipe would become it, and output would go there.
+void open_standard_descriptors() {
+  int fd = ::open("/dev/null", O_RDWR);
+  while (fd >= STDIN_FILENO && fd <= STDERR_FILENO) fd = ::open("/dev/null", O_RDWR);
+  if (fd >= 0) ::close(fd);
+}
+
+}  // namespace
+
 int main(int argc, char** argv) {
+  open_standard_descriptors();
   try {
     const auto parsed = hora::parse_options({argv + 1, argv + argc});
     if (parsed.answer) {

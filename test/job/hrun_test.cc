@@ -289,6 +289,13 @@ TEST(Hrun, NoticesTheEndOfRanksWhereItsParentIgnoredThatOfChildren) {
   EXPECT_EQ(hrun({"-np", "2", "sh", "-c", "exit 3"}, {SIGCHLD}).exit_code, 3);
 }
 
+TEST(Hrun, RunsAlsoWhereStandardDescriptorsAreClosed) {
+  for (const std::vector<int>& closed : {std::vector<int>{0}, {1}, {2}, {0, 1, 2}}) {
+    Launched launched({"-np", "2", "sh", "-c", "echo out; echo err >&2; exit 3"}, {}, closed);
+    EXPECT_EQ(launched.wait().exit_code, 3);
+  }
+}
+
 TEST(Hrun, OutlivesTheTerminalUnderNohup) {
   Launched launched({"-np", "1", "sh", "-c", "kill -HUP $$; echo up; sleep 1000"}, {SIGHUP});
   ASSERT_TRUE(launched.await_output("[0] up"));

@@ -25,7 +25,8 @@ double now() {
 
 }  // namespace
 
-Launched::Launched(const std::vector<std::string>& arguments, const std::vector<int>& ignored)
+Launched::Launched(const std::vector<std::string>& arguments, const std::vector<int>& ignored,
+                   const std::vector<int>& closed)
     : start_(now()) {
   static int number = 0;
   mark_ = fmt::format("HORA_TEST_MARK={}.{}", ::getpid(), ++number);
@@ -40,6 +41,7 @@ Launched::Launched(const std::vector<std::string>& arguments, const std::vector<
     ::putenv(mark_.data());
     ::signal(SIGHUP, SIG_DFL);  // also where the tests run under nohup
     for (const int signal : ignored) ::signal(signal, SIG_IGN);
+    for (const int fd : closed) ::close(fd);
     std::vector<char*> words{const_cast<char*>(HORA_HRUN)};
     for (const auto& word : arguments) words.push_back(const_cast<char*>(word.c_str()));
     words.push_back(nullptr);

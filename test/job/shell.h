@@ -17,8 +17,10 @@ struct Outcome {
 /// hrun, started and not yet ended. Ends it (KILL) if nobody waited for it.
 class Launched {
  public:
-  /// `ignored`: signals that hrun is started with as ignored.
-  explicit Launched(const std::vector<std::string>& arguments, const std::vector<int>& ignored = {});
+  /// `ignored`: signals that hrun is started with as ignored; `closed`: descriptors that it is started
+  /// without.
+  explicit Launched(const std::vector<std::string>& arguments, const std::vector<int>& ignored = {},
+                    const std::vector<int>& closed = {});
   ~Launched();
   Launched(const Launched&) = delete;
   Launched& operator=(const Launched&) = delete;
