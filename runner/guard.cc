@@ -17,7 +17,8 @@
 namespace hora {
 namespace {
 
-constexpr int kFarewell = -1;
+// The words on the pipe: a process group to watch, the negative of one to forget, or this.
+constexpr int kFarewell = 0;
 
 [[noreturn]] void stand_guard(int pipe) {
   ::setsid();  // a Ctrl-C on the terminal is not for the guard
@@ -31,7 +32,11 @@ constexpr int kFarewell = -1;
   int group = 0;
   while (::read(pipe, &group, sizeof group) == sizeof group) {
     if (group == kFarewell) ::_exit(0);
-    groups.push_back(group);
+    if (group > 0) {
+      groups.push_back(group);
+    } else {
+      std::erase(groups, -group);
+    }
   }
   for (const int one : groups) ::kill(-one, SIGKILL);
   ::_exit(0);
@@ -56,12 +61,14 @@ Guard::Guard() {
 }
 
 Guard::~Guard() {
-  watch(kFarewell);
+  tell(kFarewell);
   ::waitpid(pid_, nullptr, 0);
 }
 
-void Guard::watch(int process_group) {
-  [[maybe_unused]] const auto written = ::write(pipe_.fd(), &process_group, sizeof process_group);
-}
+void Guard::watch(int process_group) { tell(process_group); }
+
+void Guard::forget(int process_group) { tell(-process_group); }
+
+void Guard::tell(int word) { [[maybe_unused]] const auto written = ::write(pipe_.fd(), &word, sizeof word); }
 
 }  // namespace hora

@@ -20,8 +20,12 @@ class Guard {
 
   /// From now on this process group goes with hrun.
   void watch(int process_group);
+  /// The group is empty; others may get its number.
+  void forget(int process_group);
 
  private:
+  void tell(int word);
+
   Descriptor pipe_;
   int pid_ = 0;
 };

@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <sstream>
@@ -96,9 +97,18 @@ std::vector<HostSlots> parse_hostfile(const std::string& text, const std::string
 }
 
 std::vector<HostSlots> read_hostfile(const std::string& file) {
+  std::error_code ignored;
+  if (std::filesystem::is_directory(file, ignored))
+    refuse(fmt::format("{}: a hostfile is expected here, and this is a directory", file));
   std::ifstream stream(file);
   if (!stream) refuse(fmt::format("{}: cannot read this hostfile", file));
-  return parse_hostfile({std::istreambuf_iterator<char>(stream), {}}, file);
+  std::string text;
+  try {
+    text.assign(std::istreambuf_iterator<char>(stream), {});
+  } catch (const std::ios_base::failure& error) {
+    refuse(fmt::format("{}: cannot read this hostfile: {}", file, error.what()));
+  }
+  return parse_hostfile(text, file);
 }
 
 bool is_this_host(const std::string& host) {

@@ -2,10 +2,11 @@
 #include "runner/job.h"
 
 #include "core/comm/control.h"
+#include "runner/culprit.h"
 #include "runner/environment.h"
 #include "runner/guard.h"
-#include "runner/output.h"
 #include "runner/process.h"
+#include "runner/relay.h"
 
 #include <hora/config.h>
 
@@ -14,10 +15,10 @@
 #include <fmt/format.h>
 #include <poll.h>
 #include <sched.h>
+#include <sys/prctl.h>
 #include <sys/random.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -26,13 +27,13 @@
 #include <cerrno>
 #include <csignal>
 #include <cstring>
-#include <memory>
-#include <optional>
 
 namespace hora {
 namespace {
 
 constexpr int kTimedOut = 124;
+constexpr std::chrono::seconds kLastWords{1};  // for what ranks wrote before they were killed
+constexpr int kAny = -1;                       // as waitpid() takes it
 
 [[noreturn]] void fail(const std::string& what) {
   throw Error(Code::unavailable, fmt::format("{}: {}", what, std::strerror(errno)));
@@ -72,55 +73,51 @@ int usable_cores() {
   return ::sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
 }
 
-/// One output of one rank, on its way to hrun's own.
-struct Stream {
-  Descriptor pipe;
-  int target = STDOUT_FILENO;
-  LineSplitter lines;
-  std::unique_ptr<std::ofstream> file;
-  Tail tail;
-};
-
+/// A rank and its process group, which may outlive the process that leads it: a wrapper script's children,
+/// for one. The group's number cannot become another's as long as somebody is in it; then it must not be
+/// used.
 struct Rank {
   int pid = 0;
-  bool running = true;
-  Stream output;
-  Stream errors;
+  bool running = true;  ///< the leader has not been reaped
+  bool left = true;     ///< the group may have somebody in it
 };
 
-/// One run. Everything happens in one thread, which waits in poll() for output, for signals (children's ends
-/// among them) and for the next deadline. Writing to hrun's own output may block: then the ranks' pipes fill
-/// up, and they wait.
+/// One run. Everything happens in one thread, which waits in poll() for output to read and to write, for
+/// signals (children's ends among them) and for the next deadline, and nowhere else.
 class Job {
  public:
-  explicit Job(const Options& options)
-      : options_(options),
-        painters_{Painter(options.ranks, options.prefix, terminal(STDOUT_FILENO), colour(STDOUT_FILENO)),
-                  Painter(options.ranks, options.prefix, terminal(STDERR_FILENO), colour(STDERR_FILENO))} {}
+  explicit Job(const Options& options) : options_(options), relay_(options) {}
 
   int run() {
     block_signals();
-    if (options_.timeout) deadline_ = Clock::now() + *options_.timeout;
+    adopt_orphans();
+    if (options_.timeout) deadline_ = timeout_ = Clock::now() + *options_.timeout;
     start_all();
-    while (running_ > 0) turn();
-    drain();
-    report();
+    while (left_ > 0) turn();
+    finish();
     return exit_code();
   }
 
  private:
-  static bool terminal(int fd) { return ::isatty(fd) == 1; }
-  static bool colour(int fd) { return terminal(fd) && !variable("NO_COLOR"); }
+  static bool is_ignored(int signal) {
+    struct sigaction found {};
+    return ::sigaction(signal, nullptr, &found) == 0 && found.sa_handler == SIG_IGN;
+  }
 
   void block_signals() {
+    ::signal(SIGCHLD, SIG_DFL);  // ignored, as some parents leave it, no end of a rank would be told
     sigset_t set;
     ::sigemptyset(&set);
-    for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGCHLD}) ::sigaddset(&set, signal);
+    for (const int signal : {SIGINT, SIGTERM, SIGCHLD}) ::sigaddset(&set, signal);
+    if (!is_ignored(SIGHUP)) ::sigaddset(&set, SIGHUP);  // nohup: whoever asked for that means it
     ::sigprocmask(SIG_BLOCK, &set, nullptr);
     ::signal(SIGPIPE, SIG_IGN);
     signals_ = Descriptor(::signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK));
     if (!signals_) fail("cannot watch signals");
   }
+
+  /// What a rank leaves behind is reaped here: elsewhere nobody may, and the group would never look empty.
+  static void adopt_orphans() { ::prctl(PR_SET_CHILD_SUBREAPER, 1); }
 
   // --- starting ---
 
@@ -129,7 +126,6 @@ class Job {
     Secret secret;
     if (::getrandom(secret.data(), secret.size(), 0) != static_cast<ssize_t>(secret.size()))
       fail("no random numbers");
-    if (!options_.output_directory.empty()) make_directory(options_.output_directory);
     try {
       for (int rank = 0; rank < options_.ranks; ++rank) start_one(rank, door, secret);
     } catch (const Error&) {
@@ -146,13 +142,13 @@ class Job {
     facts.coordinator = door.address;
     facts.secret_fd = pipe.fd();
     facts.threads = std::max(1, usable_cores() / options_.ranks);
-    facts.terminal = terminal(STDOUT_FILENO);
+    facts.terminal = ::isatty(STDOUT_FILENO) == 1;
     ProcessPlan plan;
     plan.command = options_.command;
     plan.inherited = {pipe.fd()};
     // Only rank 0 reads hrun's input; not from a terminal, which stops groups in the background that read
     // from it.
-    plan.null_input = rank != 0 || terminal(STDIN_FILENO);
+    plan.null_input = rank != 0 || ::isatty(STDIN_FILENO) == 1;
     if (rank == 0) {
       facts.coordinator_fd = door.socket.fd();
       plan.inherited.push_back(door.socket.fd());
@@ -160,178 +156,157 @@ class Job {
     plan.environment = rank_environment(own_environment(), options_, facts);
     Process process = hora::start(plan);
     guard_.watch(process.pid);
-    ++running_;
-    Rank& added = *ranks_.emplace_back(std::make_unique<Rank>());
-    added.pid = process.pid;
-    open(added.output, std::move(process.output), STDOUT_FILENO, rank, "stdout");
-    open(added.errors, std::move(process.errors), STDERR_FILENO, rank, "stderr");
+    ++left_;
+    ranks_.push_back({process.pid});
+    relay_.add(process);
     say(fmt::format("rank {} is process {}", rank, process.pid));
-  }
-
-  void open(Stream& stream, Descriptor pipe, int target, int rank, const char* name) {
-    ::fcntl(pipe.fd(), F_SETFL, O_NONBLOCK);
-    stream.pipe = std::move(pipe);
-    stream.target = target;
-    if (options_.output_directory.empty()) return;
-    const std::string directory = fmt::format("{}/rank.{}", options_.output_directory, rank);
-    make_directory(directory);
-    stream.file = std::make_unique<std::ofstream>(directory + "/" + name, std::ios::binary);
-    if (!*stream.file) fail(fmt::format("cannot write {}/{}", directory, name));
-  }
-
-  static void make_directory(const std::string& path) {
-    if (::mkdir(path.c_str(), 0777) != 0 && errno != EEXIST)
-      fail(fmt::format("cannot make the directory {}", path));
   }
 
   // --- one turn ---
 
   void turn() {
     std::vector<pollfd> events{{signals_.fd(), POLLIN, 0}};
-    for (const auto& rank : ranks_) {
-      for (const Stream* stream : {&rank->output, &rank->errors}) {
-        if (stream->pipe) events.push_back({stream->pipe.fd(), POLLIN, 0});
-      }
-    }
+    relay_.watch(events);
     ::poll(events.data(), events.size(), milliseconds_until(deadline_));
-    for (std::size_t i = 0; i < ranks_.size(); ++i) {
-      pass_on(static_cast<int>(i), ranks_[i]->output);
-      pass_on(static_cast<int>(i), ranks_[i]->errors);
-    }
+    pass_output();
     take_signals();
     if (Clock::now() >= deadline_) pass_deadline();
   }
 
-  /// What the ranks wrote before they ended lies in the pipes. That somebody who left the group may still
-  /// hold one open is no reason to wait.
-  void drain() {
-    for (std::size_t i = 0; i < ranks_.size(); ++i) {
-      while (pass_on(static_cast<int>(i), ranks_[i]->output)) {
-      }
-      while (pass_on(static_cast<int>(i), ranks_[i]->errors)) {
-      }
-    }
+  void pass_output() {
+    if (!relay_.move()) reader_gone();
   }
 
-  /// Whether there was something. A bounded piece at a time, so that a rank that writes without end does not
-  /// keep the others waiting.
-  bool pass_on(int rank, Stream& stream) {
-    if (!stream.pipe) return false;
-    std::array<char, 64 * 1024> buffer;
-    const auto got = ::read(stream.pipe.fd(), buffer.data(), buffer.size());
-    if (got < 0 && (errno == EAGAIN || errno == EINTR)) return false;
-    std::string painted;
-    const auto take = [&](const Line& line) {
-      painted += painters_[stream.target == STDOUT_FILENO ? 0 : 1].paint(rank, line);
-      if (!line.overwritten) stream.tail.add(line.text);
-    };
-    if (got > 0) {
-      stream.lines.feed({buffer.data(), static_cast<std::size_t>(got)}, take);
-      if (stream.file) stream.file->write(buffer.data(), got).flush();
-    } else {
-      stream.lines.finish(take);
-      stream.pipe = Descriptor();
-    }
-    write(stream.target, painted);
-    return got > 0;
-  }
-
-  void write(int target, std::string_view bytes) {
-    while (!bytes.empty()) {
-      const auto written = ::write(target, bytes.data(), bytes.size());
-      if (written >= 0) {
-        bytes.remove_prefix(static_cast<std::size_t>(written));
-      } else if (errno == EPIPE) {
-        return told_to_end(SIGPIPE);  // nobody reads any more, as after `| head`
-      } else if (errno != EINTR && errno != EAGAIN) {
-        return;
-      }
-    }
+  /// The ranks are gone, and what they wrote is still to be read and written. However slow the reader is, it
+  /// gets everything, unless hrun is told to end or its time is over. The report does not wait for a reader
+  /// of stdout.
+  void finish() {
+    relay_.ranks_have_ended();
+    if (signal_ == 0 && !timed_out_) deadline_ = timeout_;
+    pass_output();
+    while (!given_up_ && !relay_.errors_read()) turn();
+    report();
+    while (!given_up_ && !relay_.done()) turn();
   }
 
   void take_signals() {
     signalfd_siginfo info{};
     while (::read(signals_.fd(), &info, sizeof info) == sizeof info) {
       if (info.ssi_signo == SIGCHLD) {
-        reap();
+        // One signal may stand for many ends, and names the first; wait() takes the others in any order.
+        reap(static_cast<int>(info.ssi_pid));
+        while (reap(kAny)) {
+        }
+        look_for_empty_groups();
       } else {
         told_to_end(static_cast<int>(info.ssi_signo));
       }
     }
   }
 
-  void reap() {
+  /// Whether a child has ended.
+  bool reap(int child) {
     int status = 0;
-    for (pid_t pid = ::waitpid(-1, &status, WNOHANG); pid > 0; pid = ::waitpid(-1, &status, WNOHANG)) {
-      for (std::size_t i = 0; i < ranks_.size(); ++i) {
-        if (ranks_[i]->pid == pid) ended(static_cast<int>(i), describe_ending(status));
-      }
+    const pid_t pid = ::waitpid(child, &status, WNOHANG);
+    for (std::size_t i = 0; pid > 0 && i < ranks_.size(); ++i) {
+      if (ranks_[i].running && ranks_[i].pid == pid) ended(static_cast<int>(i), describe_ending(status));
+    }
+    return pid > 0;
+  }
+
+  void ended(int number, const Ending& ending) {
+    Rank& rank = ranks_[static_cast<std::size_t>(number)];
+    rank.running = false;
+    say(fmt::format("rank {} {}", number, ending.how));
+    // Who was told to end has time for it, also without a leader. Else it is what an ended rank left behind.
+    if (!terminated_ || killed_) kill_rest(rank);
+    if (ending.exit_code == 0 || terminated_) return;
+    const TimePoint now = Clock::now();
+    if (!culprit_.accuse(number, ending, now)) return;
+    if (left_ > 0) say(fmt::format("the others have {} s to end by themselves", grace_seconds()));
+    deadline_ = std::min(deadline_, now + options_.grace);
+  }
+
+  void look_for_empty_groups() {
+    for (auto& rank : ranks_) {
+      if (rank.left && !rank.running && ::kill(-rank.pid, 0) != 0 && errno == ESRCH) release(rank);
     }
   }
 
-  void ended(int rank, const Ending& ending) {
-    ranks_[static_cast<std::size_t>(rank)]->running = false;
-    --running_;
-    say(fmt::format("rank {} {}", rank, ending.how));
-    ::kill(-ranks_[static_cast<std::size_t>(rank)]->pid, SIGKILL);  // what it left behind in its group
-    if (ending.exit_code == 0 || signal_ != 0 || timed_out_) return;
-    if (first_failed_ && !is_rather_the_cause(ending)) return;
-    if (!first_failed_) {
-      if (running_ > 0) say(fmt::format("the others have {} s to end by themselves", grace_seconds()));
-      first_failure_ = Clock::now();
-      deadline_ = first_failure_ + options_.grace;
-    }
-    first_failed_ = rank;
-    first_ending_ = ending;
+  void kill_rest(Rank& rank) {
+    ::kill(-rank.pid, SIGKILL);
+    release(rank);
   }
 
-  /// Ranks that end almost at once are reaped in any order. One that was killed by a signal that it did not
-  /// raise itself did not fail because another one did.
-  [[nodiscard]] bool is_rather_the_cause(const Ending& ending) const {
-    constexpr std::chrono::seconds kAlmostAtOnce{1};
-    const auto struck = [](const Ending& one) {
-      return one.exit_code > 128 && one.exit_code != 128 + SIGABRT;
-    };
-    return struck(ending) && !struck(first_ending_) && !terminated_ &&
-           Clock::now() - first_failure_ < kAlmostAtOnce;
+  void release(Rank& rank) {
+    rank.left = false;
+    --left_;
+    guard_.forget(rank.pid);
   }
 
   // --- ending ---
 
-  /// The next step of ending the job: first TERM, then KILL.
+  /// The next step of ending the job: first TERM, then KILL, then giving up what nobody reads.
   void pass_deadline() {
-    if (!first_failed_ && signal_ == 0 && !timed_out_) {
+    if (!culprit_.known() && signal_ == 0 && !timed_out_) {
       timed_out_ = true;
       print(fmt::format("hrun: the job did not end within {} s (--timeout)\n",
                         std::chrono::duration<double>(*options_.timeout).count()));
     }
-    if (!terminated_) {
-      terminate();
+    if (left_ == 0 || killed_) {
+      give_up();
+    } else if (terminated_) {
+      kill_now();
     } else {
-      kill_all(SIGKILL);
-      deadline_ = TimePoint::max();
+      terminate();
     }
   }
 
   void told_to_end(int signal) {
-    if (signal_ != 0) {  // a second Ctrl-C: at once
-      kill_all(SIGKILL);
-      return;
+    if (signal_ != 0 || left_ == 0) {  // a second Ctrl-C, or nobody left who could need time
+      kill_now();
+      give_up();
     }
+    if (signal_ != 0) return;
     signal_ = signal;
     say(fmt::format("{}: ending all ranks", ::strsignal(signal)));
     terminate();
   }
 
+  /// Nobody reads hrun's output any more, as after `| head`. That is told at every write; and after a Ctrl-C
+  /// the reader ends, too. It never is a second Ctrl-C.
+  void reader_gone() {
+    if (signal_ != 0) return;
+    signal_ = SIGPIPE;
+    say("nobody reads the output any more: ending all ranks");
+    terminate();
+  }
+
   void terminate() {
+    if (terminated_) return;
     terminated_ = true;
     kill_all(SIGTERM);
     deadline_ = Clock::now() + options_.grace;
   }
 
+  void kill_now() {
+    killed_ = true;
+    kill_all(SIGKILL);
+    for (auto& rank : ranks_) {
+      if (rank.left && !rank.running) release(rank);
+    }
+    deadline_ = Clock::now() + kLastWords;
+  }
+
+  /// What has not been written by now never will be.
+  void give_up() {
+    given_up_ = true;
+    deadline_ = TimePoint::max();
+  }
+
   void kill_all(int signal) {
     for (const auto& rank : ranks_) {
-      if (rank->running) ::kill(-rank->pid, signal);
+      if (rank.left) ::kill(-rank.pid, signal);
     }
   }
 
@@ -343,22 +318,21 @@ class Job {
     if (options_.verbose) print(fmt::format("hrun: {}\n", what));
   }
 
-  static void print(const std::string& text) {
-    [[maybe_unused]] const auto written = ::write(STDERR_FILENO, text.data(), text.size());
-  }
+  void print(const std::string& text) { relay_.print(text); }
 
-  void report() const {
-    if (!first_failed_) return;
-    const Rank& rank = *ranks_[static_cast<std::size_t>(*first_failed_)];
-    std::string text = fmt::format("\nhrun: rank {} (pid {}) failed first: it {}\n", *first_failed_, rank.pid,
-                                   first_ending_.how);
-    if (!rank.errors.tail.lines().empty()) text += "hrun: the last it wrote to stderr:\n";
-    for (const auto& line : rank.errors.tail.lines()) text += "  " + line + "\n";
+  void report() {
+    if (!culprit_.known()) return;
+    std::string text =
+        fmt::format("\nhrun: rank {} (pid {}) failed first: it {}\n", culprit_.rank(),
+                    ranks_[static_cast<std::size_t>(culprit_.rank())].pid, culprit_.ending().how);
+    const auto& last = relay_.last_errors(culprit_.rank());
+    if (!last.empty()) text += "hrun: the last it wrote to stderr:\n";
+    for (const auto& line : last) text += "  " + line + "\n";
     print(text);
   }
 
   [[nodiscard]] int exit_code() const {
-    if (first_failed_) return first_ending_.exit_code;
+    if (culprit_.known()) return culprit_.ending().exit_code;
     if (timed_out_) return kTimedOut;
     return signal_ != 0 ? 128 + signal_ : 0;
   }
@@ -366,17 +340,18 @@ class Job {
   const Options& options_;
   Guard guard_;
   Descriptor signals_;
-  std::array<Painter, 2> painters_;
-  std::vector<std::unique_ptr<Rank>> ranks_;
-  int running_ = 0;
+  Relay relay_;
+  std::vector<Rank> ranks_;
+  int left_ = 0;  // ranks whose group may have somebody in it
 
-  TimePoint deadline_ = TimePoint::max();  // of the next step: the time-out, TERM or KILL
+  TimePoint timeout_ = TimePoint::max();
+  TimePoint deadline_ = TimePoint::max();  // of the next step: the time-out, TERM, KILL, giving up
   bool terminated_ = false;
+  bool killed_ = false;
+  bool given_up_ = false;
   bool timed_out_ = false;
   int signal_ = 0;  // that told hrun to end
-  std::optional<int> first_failed_;
-  TimePoint first_failure_;
-  Ending first_ending_;
+  Culprit culprit_;
 };
 
 }  // namespace

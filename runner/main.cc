@@ -1,19 +1,33 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runner/job.h"
 
-#include <hora/status.h>
+#include <fcntl.h>
+#include <unistd.h>
 
 #include <cstdio>
+#include <exception>
+
+namespace {
+
+/// Where a standard descriptor is closed, the next pipe would become it, and output would go there.
+void open_standard_descriptors() {
+  int fd = ::open("/dev/null", O_RDWR);
+  while (fd >= STDIN_FILENO && fd <= STDERR_FILENO) fd = ::open("/dev/null", O_RDWR);
+  if (fd >= 0) ::close(fd);
+}
+
+}  // namespace
 
 int main(int argc, char** argv) {
-  const auto parsed = hora::parse_options({argv + 1, argv + argc});
-  if (parsed.answer) {
-    std::fputs(parsed.answer->text.c_str(), parsed.answer->exit_code == 0 ? stdout : stderr);
-    return parsed.answer->exit_code;
-  }
+  open_standard_descriptors();
   try {
+    const auto parsed = hora::parse_options({argv + 1, argv + argc});
+    if (parsed.answer) {
+      std::fputs(parsed.answer->text.c_str(), parsed.answer->exit_code == 0 ? stdout : stderr);
+      return parsed.answer->exit_code;
+    }
     return hora::run_job(*parsed.options);
-  } catch (const hora::Error& error) {
+  } catch (const std::exception& error) {
     std::fprintf(stderr, "hrun: %s\n", error.what());
     return 1;
   }

@@ -36,6 +36,7 @@ void LineSplitter::feed(std::string_view bytes, const std::function<void(Line)>&
 }
 
 void LineSplitter::finish(const std::function<void(Line)>& take) {
+  returned_ = false;
   if (!partial_.empty()) take({std::exchange(partial_, {}), false});
 }
 

@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <thread>
 
 namespace hora {
 namespace {
@@ -52,6 +53,76 @@ TEST(Hrun, ReturnsTheSignalOfARankThatWasKilled) {
   EXPECT_NE(outcome.errors.find("was killed by signal 9"), std::string::npos);
 }
 
+/// The processes of ranks that have this in their environment.
+std::vector<int> ranks_with(const Launched& launched, const std::string& setting) {
+  std::vector<int> found;
+  for (const int pid : launched.processes()) {
+    const auto environment = contents(std::filesystem::path("/proc") / std::to_string(pid) / "environ");
+    if (environment.find(setting) != std::string::npos) found.push_back(pid);
+  }
+  return found;
+}
+
+/// Waits until that rank runs its program.
+int process_of(const Launched& launched, int rank) {
+  for (;; std::this_thread::yield()) {
+    const auto found = ranks_with(launched, std::string("HORA_RANK=") + std::to_string(rank) + '\0');
+    if (!found.empty()) return found.front();
+  }
+}
+
+void await_end_of_ranks(const Launched& launched) {
+  while (!ranks_with(launched, "HORA_RANK=").empty()) std::this_thread::yield();
+}
+
+/// Kills it, and waits until it is dead; its parent may not know yet.
+void kill_and_await(int pid, int signal) {
+  ::kill(pid, signal);
+  const auto stat = std::filesystem::path("/proc") / std::to_string(pid) / "stat";
+  while (contents(stat).find(") Z ") == std::string::npos) std::this_thread::yield();
+}
+
+TEST(Hrun, NamesTheFirstOfThoseThatEndedWhileItWasBusy) {
+  for (const int first : {0, 1, 2}) {
+    Launched launched({"-np", "3", "sleep", "1000"});
+    const std::vector<int> ranks{process_of(launched, 0), process_of(launched, 1), process_of(launched, 2)};
+    launched.stop();
+    kill_and_await(ranks[first], SIGUSR1);
+    for (const int other : {(first + 1) % 3, (first + 2) % 3}) kill_and_await(ranks[other], SIGUSR2);
+    launched.signal(SIGCONT);
+    const Outcome outcome = launched.wait();
+    EXPECT_EQ(outcome.exit_code, 128 + SIGUSR1);
+    EXPECT_NE(outcome.errors.find("rank " + std::to_string(first) + " (pid"), std::string::npos);
+  }
+}
+
+TEST(Hrun, NamesTheRankThatFailedAndNotThoseThatItEnded) {
+  const Outcome outcome = hrun({"-np", "4", "--grace", "0", "sh", "-c",
+                                "trap 'exit 9' TERM; [ $HORA_RANK = 2 ] && exit 7; sleep 1000 & wait"});
+  EXPECT_EQ(outcome.exit_code, 7);
+  EXPECT_NE(outcome.errors.find("rank 2 (pid"), std::string::npos) << outcome.errors;
+}
+
+TEST(Hrun, NamesTheTimeOutAndTheSignalAndNotTheRanksThatEndedBecauseOfThem) {
+  const char* script = "trap 'exit 9' TERM; echo up; sleep 1000 & wait";
+  EXPECT_EQ(hrun({"-np", "2", "--timeout", "0.3", "sh", "-c", script}).exit_code, 124);
+  for (const int signal : {SIGINT, SIGTERM}) {
+    Launched launched({"-np", "1", "sh", "-c", script});
+    ASSERT_TRUE(launched.await_output("[0] up"));
+    launched.signal(signal);
+    const Outcome outcome = launched.wait();
+    EXPECT_EQ(outcome.exit_code, 128 + signal);
+    EXPECT_EQ(outcome.errors, "");
+  }
+}
+
+TEST(Hrun, KeepsTheTimeOutAlsoAfterARankFailed) {
+  const Outcome outcome = hrun({"-np", "2", "--grace", "60", "--timeout", "0.5", "sh", "-c",
+                                "[ $HORA_RANK = 0 ] && exit 7; exec sleep 1000"});
+  EXPECT_EQ(outcome.exit_code, 7);
+  EXPECT_LT(outcome.seconds, 30.0);
+}
+
 TEST(Hrun, EndsSurvivorsThatDoNotEndByThemselves) {
   Launched launched({"-np", "3", "--grace", "0.2", "sh", "-c",
                      "trap '' TERM; [ $HORA_RANK = 0 ] && exit 5; while :; do sleep 0.1; done"});
@@ -69,6 +140,22 @@ TEST(Hrun, PassesEveryLineOnWhole) {
     EXPECT_EQ(occurrences(outcome.output, prefix + "line "), 500u);
     EXPECT_EQ(occurrences(outcome.output, prefix + "end\n"), 1u);
   }
+}
+
+TEST(Hrun, PassesOnALastLineWithoutEndAlsoWhereSomebodyHoldsThePipe) {
+  for (const char* script : {"sleep 1000 & printf end", "setsid sleep 1000 & printf end"}) {
+    Launched launched({"-np", "2", "sh", "-c", script});
+    const Outcome outcome = launched.wait();
+    for (const int pid : launched.processes()) ::kill(pid, SIGKILL);
+    EXPECT_EQ(outcome.exit_code, 0);
+    EXPECT_EQ(occurrences(outcome.output, "[0] end\n"), 1u) << outcome.output;
+    EXPECT_EQ(occurrences(outcome.output, "[1] end\n"), 1u) << outcome.output;
+  }
+}
+
+TEST(Hrun, PassesOnTheLastStateOfAProgressBar) {
+  const Outcome outcome = hrun({"-np", "1", "sh", "-c", "printf '10%%\\r100%%\\r'; sleep 1000 & exit 0"});
+  EXPECT_EQ(outcome.output, "[0] 100%\n");
 }
 
 TEST(Hrun, PassesLinesOnBareAndKeepsErrorsApart) {
@@ -97,6 +184,87 @@ TEST(Hrun, EndsAllRanksOnCtrlC) {
   }
 }
 
+TEST(Hrun, EndsAlsoWhileNobodyReadsItsOutput) {
+  for (const int signal : {SIGINT, SIGTERM}) {
+    Launched launched({"-np", "2", "--grace", "0.2", "yes"});
+    launched.await_full_output();
+    launched.signal(signal);
+    EXPECT_EQ(launched.wait_before_reading().exit_code, 128 + signal);
+    EXPECT_TRUE(launched.all_gone());
+  }
+  Launched launched({"-np", "2", "--grace", "0.2", "--timeout", "0.5", "yes"});
+  EXPECT_EQ(launched.wait_before_reading().exit_code, 124);
+  EXPECT_TRUE(launched.all_gone());
+}
+
+TEST(Hrun, EndsOnCtrlCAlsoWhenOnlyItsReaderIsMissing) {
+  Launched launched({"-np", "1", "--grace", "0.2", "sh", "-c", "yes | head -c 80000"});
+  launched.await_full_output();
+  await_end_of_ranks(launched);
+  launched.signal(SIGINT);
+  EXPECT_EQ(launched.wait_before_reading().exit_code, 128 + SIGINT);
+}
+
+TEST(Hrun, LosesNothingToASlowReaderEvenWhenARankFails) {
+  Launched launched({"-np", "2", "--grace", "0.1", "--no-prefix", "sh", "-c",
+                     "yes | head -c 80000; [ $HORA_RANK = 0 ] && exit 7; exec sleep 1000"});
+  launched.await_full_output();
+  await_end_of_ranks(launched);
+  const Outcome outcome = launched.wait();
+  EXPECT_EQ(outcome.exit_code, 7);
+  EXPECT_EQ(outcome.output.size(), 160000u);
+}
+
+TEST(Hrun, ReportsAFailureAlsoWhileNobodyReadsStdout) {
+  Launched launched({"-np", "1", "sh", "-c", "yes | head -c 80000; echo because of this >&2; exit 7"});
+  EXPECT_TRUE(launched.await_errors("  because of this\n"));
+  EXPECT_EQ(launched.wait().exit_code, 7);
+}
+
+TEST(Hrun, EndsThoughSomebodyWhoLeftGoesOnWriting) {
+  Launched launched({"-np", "1", "sh", "-c", "setsid yes & sleep 0.1"});
+  const Outcome outcome = launched.wait();
+  for (const int pid : launched.processes()) ::kill(pid, SIGKILL);
+  EXPECT_EQ(outcome.exit_code, 0);
+}
+
+TEST(Hrun, LeavesRanksTheirGraceWhenItsReaderGoes) {
+  const char* script =
+      "trap 'for i in 1 2 3; do echo more; sleep 0.1; done; echo saved >&2; exit 0' TERM;"
+      "echo up; while :; do echo more; sleep 0.05; done";
+  for (const bool told : {false, true}) {
+    Launched launched({"-np", "1", "sh", "-c", script});
+    ASSERT_TRUE(launched.await_output("[0] up"));
+    if (told) launched.signal(SIGINT);
+    launched.stop_reading();
+    const Outcome outcome = launched.wait();
+    EXPECT_EQ(outcome.exit_code, 128 + (told ? SIGINT : SIGPIPE));
+    EXPECT_NE(outcome.errors.find("[0] saved\n"), std::string::npos) << outcome.errors;
+  }
+}
+
+TEST(Hrun, GivesGraceAlsoToWhatAWrapperStarted) {
+  const char* script =
+      "sh -c 'trap \"sleep 0.3; echo saved; exit 0\" TERM; echo up; while :; do sleep 0.05; done' & wait";
+  Launched launched({"-np", "2", "--grace", "60", "sh", "-c", script});
+  ASSERT_TRUE(launched.await_output("[0] up") && launched.await_output("[1] up"));
+  launched.signal(SIGTERM);
+  const Outcome outcome = launched.wait();
+  EXPECT_EQ(outcome.exit_code, 128 + SIGTERM);
+  EXPECT_NE(outcome.output.find("[0] saved\n"), std::string::npos) << outcome.output;
+  EXPECT_NE(outcome.output.find("[1] saved\n"), std::string::npos) << outcome.output;
+  EXPECT_LT(outcome.seconds, 30.0) << "it waits no longer than they need";
+}
+
+TEST(Hrun, KillsWhatAWrapperStartedAfterTheGrace) {
+  Launched launched({"-np", "2", "--grace", "0.3", "sh", "-c",
+                     "sh -c 'trap \"\" TERM; echo up; while :; do sleep 0.05; done' & wait"});
+  ASSERT_TRUE(launched.await_output("[0] up") && launched.await_output("[1] up"));
+  launched.signal(SIGTERM);
+  EXPECT_EQ(launched.wait().exit_code, 128 + SIGTERM);
+  EXPECT_TRUE(launched.all_gone());
+}
+
 TEST(Hrun, KilledItLeavesNoProcessNotEvenThoseThatRanksStarted) {
   Launched launched({"-np", "2", "sh", "-c", "sleep 1000 & echo up; wait"});
   ASSERT_TRUE(launched.await_output("[0] up") && launched.await_output("[1] up"));
@@ -115,6 +283,33 @@ TEST(Hrun, EndsAJobThatTakesTooLong) {
   const Outcome outcome = hrun({"-np", "2", "--timeout", "0.3", "--grace", "0.2", "sleep", "1000"});
   EXPECT_EQ(outcome.exit_code, 124);
   EXPECT_NE(outcome.errors.find("did not end within 0.3 s"), std::string::npos) << outcome.errors;
+}
+
+TEST(Hrun, NoticesTheEndOfRanksWhereItsParentIgnoredThatOfChildren) {
+  EXPECT_EQ(hrun({"-np", "2", "sh", "-c", "exit 3"}, {SIGCHLD}).exit_code, 3);
+}
+
+TEST(Hrun, RunsAlsoWhereStandardDescriptorsAreClosed) {
+  for (const std::vector<int>& closed : {std::vector<int>{0}, {1}, {2}, {0, 1, 2}}) {
+    Launched launched({"-np", "2", "sh", "-c", "echo out; echo err >&2; exit 3"}, {}, closed);
+    EXPECT_EQ(launched.wait().exit_code, 3);
+  }
+}
+
+TEST(Hrun, OutlivesTheTerminalUnderNohup) {
+  Launched launched({"-np", "1", "sh", "-c", "kill -HUP $$; echo up; sleep 1000"}, {SIGHUP});
+  ASSERT_TRUE(launched.await_output("[0] up"));
+  launched.signal(SIGHUP);
+  launched.signal(SIGTERM);
+  EXPECT_EQ(launched.wait().exit_code, 128 + SIGTERM);
+}
+
+TEST(Hrun, EndsAllRanksWhenTheTerminalGoes) {
+  Launched launched({"-np", "1", "sh", "-c", "echo up; sleep 1000"});
+  ASSERT_TRUE(launched.await_output("[0] up"));
+  launched.signal(SIGHUP);
+  EXPECT_EQ(launched.wait().exit_code, 128 + SIGHUP);
+  EXPECT_TRUE(launched.all_gone());
 }
 
 TEST(Hrun, NeverShowsTheSecret) {
@@ -141,7 +336,8 @@ TEST(Hrun, RefusesBeforeItStartsAnything) {
                                                 {"-np", "2"},
                                                 {"--bogus"},
                                                 {"-np", "2", "no-such-program-anywhere"},
-                                                {"-H", "localhost:0", "true"}}) {
+                                                {"-H", "localhost:0", "true"},
+                                                {"--hostfile", "/tmp", "true"}}) {
     const Outcome outcome = hrun(words);
     EXPECT_EQ(outcome.exit_code, 2);
     EXPECT_EQ(outcome.output, "");

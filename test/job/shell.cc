@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "test/job/shell.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <poll.h>
 #include <sys/wait.h>
@@ -24,7 +25,9 @@ double now() {
 
 }  // namespace
 
-Launched::Launched(const std::vector<std::string>& arguments) : start_(now()) {
+Launched::Launched(const std::vector<std::string>& arguments, const std::vector<int>& ignored,
+                   const std::vector<int>& closed)
+    : start_(now()) {
   static int number = 0;
   mark_ = fmt::format("HORA_TEST_MARK={}.{}", ::getpid(), ++number);
   int output[2];
@@ -36,6 +39,9 @@ Launched::Launched(const std::vector<std::string>& arguments) : start_(now()) {
     ::dup2(errors[1], 2);
     for (const int fd : {output[0], output[1], errors[0], errors[1]}) ::close(fd);
     ::putenv(mark_.data());
+    ::signal(SIGHUP, SIG_DFL);  // also where the tests run under nohup
+    for (const int signal : ignored) ::signal(signal, SIG_IGN);
+    for (const int fd : closed) ::close(fd);
     std::vector<char*> words{const_cast<char*>(HORA_HRUN)};
     for (const auto& word : arguments) words.push_back(const_cast<char*>(word.c_str()));
     words.push_back(nullptr);
@@ -60,6 +66,16 @@ Launched::~Launched() {
 
 void Launched::signal(int number) const { ::kill(pid_, number); }
 
+void Launched::stop_reading() {
+  ::close(output_);
+  output_ = -1;
+}
+
+void Launched::stop() const {
+  signal(SIGSTOP);
+  ::waitpid(pid_, nullptr, WUNTRACED);
+}
+
 bool Launched::read_some(int& fd, std::string& text) {
   char buffer[4096];
   const auto n = ::read(fd, buffer, sizeof buffer);
@@ -79,10 +95,30 @@ bool Launched::await_output(const std::string& text) {
   return true;
 }
 
+bool Launched::await_errors(const std::string& text) {
+  while (outcome_.errors.find(text) == std::string::npos) {
+    if (errors_ < 0 || !read_some(errors_, outcome_.errors)) return false;
+  }
+  return true;
+}
+
+void Launched::await_full_output() const {
+  const int writer = ::open(fmt::format("/proc/self/fd/{}", output_).c_str(), O_WRONLY | O_CLOEXEC);
+  pollfd event{writer, POLLOUT, 0};
+  while (::poll(&event, 1, 0) == 1) std::this_thread::yield();
+  ::close(writer);
+}
+
+Outcome Launched::wait_before_reading() {
+  siginfo_t info;
+  ::waitid(P_PID, static_cast<id_t>(pid_), &info, WEXITED | WNOWAIT);
+  return wait();
+}
+
 Outcome Launched::wait() {
   while (output_ >= 0 || errors_ >= 0) {
     pollfd events[] = {{output_, POLLIN, 0}, {errors_, POLLIN, 0}};
-    ::poll(events, 2, -1);
+    ::poll(events, 2, -1);  // it passes over what is closed
     if (events[0].revents != 0) read_some(output_, outcome_.output);
     if (events[1].revents != 0) read_some(errors_, outcome_.errors);
   }
@@ -115,6 +151,8 @@ bool Launched::all_gone() const {
   return false;
 }
 
-Outcome hrun(const std::vector<std::string>& arguments) { return Launched(arguments).wait(); }
+Outcome hrun(const std::vector<std::string>& arguments, const std::vector<int>& ignored) {
+  return Launched(arguments, ignored).wait();
+}
 
 }  // namespace hora

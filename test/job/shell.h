@@ -17,7 +17,10 @@ struct Outcome {
 /// hrun, started and not yet ended. Ends it (KILL) if nobody waited for it.
 class Launched {
  public:
-  explicit Launched(const std::vector<std::string>& arguments);
+  /// `ignored`: signals that hrun is started with as ignored; `closed`: descriptors that it is started
+  /// without.
+  explicit Launched(const std::vector<std::string>& arguments, const std::vector<int>& ignored = {},
+                    const std::vector<int>& closed = {});
   ~Launched();
   Launched(const Launched&) = delete;
   Launched& operator=(const Launched&) = delete;
@@ -26,7 +29,16 @@ class Launched {
   void signal(int number) const;
   /// Reads until the output has this text; false if it ends before.
   bool await_output(const std::string& text);
+  bool await_errors(const std::string& text);
+  /// Reads no more: whoever writes to stdout finds nobody there.
+  void stop_reading();
+  /// Reads nothing until hrun has filled the pipe that is its stdout.
+  void await_full_output() const;
   Outcome wait();
+  /// Waits for the end without reading anything before.
+  Outcome wait_before_reading();
+  /// Stops hrun, and waits until it stands still; SIGCONT lets it go on.
+  void stop() const;
   /// The process ids that carry this launch's mark in their environment, hrun left out.
   [[nodiscard]] std::vector<int> processes() const;
   /// Waits until there are none any more; false after ten seconds.
@@ -43,6 +55,6 @@ class Launched {
   double start_ = 0;
 };
 
-Outcome hrun(const std::vector<std::string>& arguments);
+Outcome hrun(const std::vector<std::string>& arguments, const std::vector<int>& ignored = {});
 
 }  // namespace hora

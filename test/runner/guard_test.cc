@@ -5,6 +5,7 @@
 
 #include <gtest/gtest.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 #include <csignal>
 
@@ -20,6 +21,31 @@ TEST(Guard, KillsNobodyAfterAFarewell) {
   EXPECT_EQ(::waitpid(process.pid, nullptr, WNOHANG), 0);
   ::kill(process.pid, SIGKILL);
   ::waitpid(process.pid, nullptr, 0);
+}
+
+/// A guard whose owner dies without a farewell.
+void die_on_guard(int forgotten, int watched) {
+  const int owner = ::fork();
+  if (owner == 0) {
+    Guard guard;
+    guard.watch(forgotten);
+    guard.watch(watched);
+    guard.forget(forgotten);
+    ::_exit(0);
+  }
+  ::waitpid(owner, nullptr, 0);
+}
+
+TEST(Guard, KillsThoseItWatchesWhenItsOwnerDiesAndNotThoseItForgot) {
+  const Process forgotten = start({{"/bin/sleep", "1000"}, {}, {}, true});
+  const Process watched = start({{"/bin/sleep", "1000"}, {}, {}, true});
+  die_on_guard(forgotten.pid, watched.pid);
+  int status = 0;
+  ::waitpid(watched.pid, &status, 0);
+  EXPECT_EQ(describe_ending(status).exit_code, 128 + SIGKILL);
+  EXPECT_EQ(::waitpid(forgotten.pid, nullptr, WNOHANG), 0);
+  ::kill(forgotten.pid, SIGKILL);
+  ::waitpid(forgotten.pid, nullptr, 0);
 }
 
 }  // namespace

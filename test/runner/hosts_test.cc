@@ -56,6 +56,13 @@ TEST(ParseHostfile, NamesTheFileAndTheLine) {
   EXPECT_EQ(refusal([] { return read_hostfile("/nonexistent"); }), "/nonexistent: cannot read this hostfile");
 }
 
+TEST(ReadHostfile, RefusesWhatIsNoFileOrCannotBeRead) {
+  EXPECT_EQ(refusal([] { return read_hostfile("/tmp"); }),
+            "/tmp: a hostfile is expected here, and this is a directory");
+  EXPECT_NE(refusal([] { return read_hostfile("/proc/self/mem"); }).find("/proc/self/mem: cannot read"),
+            std::string::npos);
+}
+
 TEST(IsThisHost, KnowsTheLoopbackNames) {
   EXPECT_TRUE(is_this_host("localhost"));
   EXPECT_TRUE(is_this_host("127.0.0.1"));

@@ -29,6 +29,11 @@ TEST(LineSplitter, TellsRedrawnLinesFromEnds) {
   EXPECT_THAT(lines({"dos\r", "\nline\r\n"}), ElementsAre("dos", "line"));
 }
 
+TEST(LineSplitter, KeepsTheLastStateOfALineThatWasRedrawn) {
+  EXPECT_THAT(lines({"10%\r", "100%\r"}), ElementsAre("10%\\r", "100%"));
+  EXPECT_THAT(lines({"done\n", "\r"}), ElementsAre("done"));
+}
+
 TEST(LineSplitter, CutsLinesWithoutEnd) {
   EXPECT_THAT(lines({std::string(64 * 1024 + 3, 'x')}), ElementsAre(std::string(64 * 1024, 'x'), "xxx"));
 }

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "core/comm/socket_io.h"
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+
+namespace hora {
+
+/// hrun's own stdout or stderr. Its reader may stand still for as long as it likes: bytes wait here until
+/// they can be written, and writing never blocks.
+///
+/// The description behind the descriptor belongs to other programs, too, so its flags stay as they are: a
+/// pipe or a terminal is opened once more, without blocking. Where that is not allowed, a piece that fits
+/// into any pipe that is ready (PIPE_BUF) is written only when poll() says so.
+class Outlet {
+ public:
+  /// Borrows the descriptor.
+  explicit Outlet(int fd);
+
+  void add(std::string_view bytes) { pending_ += bytes; }
+  /// Writes what can be written now. False if the reader is gone; then what waited is thrown away.
+  bool flush();
+
+  /// What poll() is to wait on.
+  [[nodiscard]] int fd() const { return own_ ? own_.fd() : fd_; }
+  [[nodiscard]] bool empty() const { return pending_.empty(); }
+  /// So much waits that whoever can wait before adding more should.
+  [[nodiscard]] bool full() const;
+
+ private:
+  int fd_;
+  Descriptor own_;
+  std::string pending_;
+};
+
+}  // namespace hora

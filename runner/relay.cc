@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runner/relay.h"
+
+#include "runner/environment.h"
+
+#include <hora/status.h>
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <poll.h>
+#include <sys/ioctl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <limits>
+
+namespace hora {
+namespace {
+
+constexpr std::size_t kUnknown = std::numeric_limits<std::size_t>::max();
+
+[[noreturn]] void fail(const std::string& what) {
+  throw Error(Code::unavailable, fmt::format("{}: {}", what, std::strerror(errno)));
+}
+
+void make_directory(const std::string& path) {
+  if (::mkdir(path.c_str(), 0777) != 0 && errno != EEXIST)
+    fail(fmt::format("cannot make the directory {}", path));
+}
+
+/// As after 2>&1.
+bool same_file(int one, int other) {
+  struct stat first {};
+  struct stat second {};
+  return ::fstat(one, &first) == 0 && ::fstat(other, &second) == 0 && first.st_dev == second.st_dev &&
+         first.st_ino == second.st_ino;
+}
+
+}  // namespace
+
+Relay::Relay(const Options& options) : options_(options) {
+  for (const int fd : {STDOUT_FILENO, STDERR_FILENO}) {
+    if (fd == STDERR_FILENO && same_file(STDOUT_FILENO, STDERR_FILENO)) break;
+    const bool terminal = ::isatty(fd) == 1;
+    const bool colour = terminal && !variable("NO_COLOR");
+    targets_.push_back(std::make_unique<Target>(
+        Target{Painter(options.ranks, options.prefix, terminal, colour), Outlet(fd)}));
+  }
+  if (!options.output_directory.empty()) make_directory(options.output_directory);
+}
+
+void Relay::add(Process& process) {
+  const auto rank = static_cast<int>(streams_.size() / 2);
+  open(rank, *targets_.front(), std::move(process.output), "stdout");
+  open(rank, *targets_.back(), std::move(process.errors), "stderr");
+}
+
+void Relay::open(int rank, Target& target, Descriptor pipe, const char* name) {
+  ::fcntl(pipe.fd(), F_SETFL, O_NONBLOCK);
+  Stream& stream = *streams_.emplace_back(std::make_unique<Stream>());
+  stream.rank = rank;
+  stream.target = &target;
+  stream.pipe = std::move(pipe);
+  stream.left = kUnknown;
+  if (options_.output_directory.empty()) return;
+  const std::string directory = fmt::format("{}/rank.{}", options_.output_directory, rank);
+  make_directory(directory);
+  stream.file.open(directory + "/" + name, std::ios::binary);
+  if (!stream.file) fail(fmt::format("cannot write {}/{}", directory, name));
+}
+
+void Relay::print(std::string_view text) {
+  targets_.back()->outlet.add(text);
+  targets_.back()->outlet.flush();
+}
+
+void Relay::watch(std::vector<pollfd>& events) const {
+  for (const auto& target : targets_) {
+    if (!target->outlet.empty()) events.push_back({target->outlet.fd(), POLLOUT, 0});
+  }
+  for (const auto& stream : streams_) {
+    if (stream->pipe && !stream->target->outlet.full()) events.push_back({stream->pipe.fd(), POLLIN, 0});
+  }
+}
+
+bool Relay::move() {
+  for (const auto& stream : streams_) {
+    if (stream->pipe && !stream->target->outlet.full()) read(*stream);
+  }
+  bool all_read = true;
+  for (const auto& target : targets_) all_read = target->outlet.flush() && all_read;
+  return all_read;
+}
+
+/// A bounded piece at a time, so that a rank that writes without end does not keep the others waiting.
+void Relay::read(Stream& stream) {
+  std::array<char, 64 * 1024> buffer;
+  const auto got = ::read(stream.pipe.fd(), buffer.data(), std::min(buffer.size(), stream.left));
+  if (got < 0 && (errno == EAGAIN || errno == EINTR)) return;
+  if (got <= 0) return finish(stream);
+  const std::string_view bytes(buffer.data(), static_cast<std::size_t>(got));
+  stream.lines.feed(bytes, [&](const Line& line) { take(stream, line); });
+  if (stream.file.is_open()) stream.file.write(bytes.data(), got).flush();
+  if (stream.left != kUnknown && (stream.left -= bytes.size()) == 0) finish(stream);
+}
+
+void Relay::finish(Stream& stream) {
+  stream.lines.finish([&](const Line& line) { take(stream, line); });
+  stream.pipe = Descriptor();
+}
+
+void Relay::ranks_have_ended() {
+  for (const auto& stream : streams_) {
+    int held = 0;
+    if (stream->pipe && ::ioctl(stream->pipe.fd(), FIONREAD, &held) == 0)
+      stream->left = static_cast<std::size_t>(held);
+    if (stream->left == 0) finish(*stream);
+  }
+}
+
+void Relay::take(Stream& stream, const Line& line) {
+  stream.target->outlet.add(stream.target->painter.paint(stream.rank, line));
+  if (!line.overwritten) stream.tail.add(line.text);
+}
+
+bool Relay::errors_read() const {
+  return std::none_of(streams_.begin(), streams_.end(), [&](const auto& stream) {
+    return stream->pipe && stream->target == targets_.back().get();
+  });
+}
+
+bool Relay::done() const {
+  return std::none_of(streams_.begin(), streams_.end(), [](const auto& stream) { return !!stream->pipe; }) &&
+         std::all_of(targets_.begin(), targets_.end(),
+                     [](const auto& target) { return target->outlet.empty(); });
+}
+
+const std::deque<std::string>& Relay::last_errors(int rank) const {
+  return streams_[static_cast<std::size_t>(rank) * 2 + 1]->tail.lines();
+}
+
+}  // namespace hora

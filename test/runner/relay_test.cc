@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+// hrun's own output is the test's here; test/job has the rest.
+#include "runner/relay.h"
+
+#include <hora/status.h>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <poll.h>
+#include <unistd.h>
+
+#include <array>
+
+namespace hora {
+namespace {
+
+using testing::ElementsAre;
+
+struct Ends {
+  Process process;
+  Descriptor output;
+  Descriptor errors;
+
+  Ends() {
+    std::array<int, 2> ends{};
+    if (::pipe(ends.data()) != 0) throw std::runtime_error("no pipe");
+    process.output = Descriptor(ends[0]);
+    output = Descriptor(ends[1]);
+    if (::pipe(ends.data()) != 0) throw std::runtime_error("no pipe");
+    process.errors = Descriptor(ends[0]);
+    errors = Descriptor(ends[1]);
+  }
+  static void write(const Descriptor& pipe, std::string_view text) {
+    EXPECT_EQ(::write(pipe.fd(), text.data(), text.size()), static_cast<ssize_t>(text.size()));
+  }
+};
+
+Options one_rank() {
+  Options options;
+  options.ranks = 1;
+  return options;
+}
+
+TEST(Relay, PassesLinesOnWithTheirRank) {
+  const Options options = one_rank();
+  Ends rank;
+  Ends::write(rank.output, "one\ntw");
+  testing::internal::CaptureStdout();
+  Relay relay(options);
+  relay.add(rank.process);
+  EXPECT_TRUE(relay.move());
+  Ends::write(rank.output, "o\n");
+  EXPECT_TRUE(relay.move());
+  EXPECT_EQ(testing::internal::GetCapturedStdout(), "[0] one\n[0] two\n");
+}
+
+TEST(Relay, IsDoneWithWhatThePipesHeldWhenTheRanksEndedThoughSomebodyHoldsThem) {
+  const Options options = one_rank();
+  Ends rank;
+  Ends::write(rank.errors, "last\nwords");
+  testing::internal::CaptureStderr();
+  Relay relay(options);
+  relay.add(rank.process);
+  relay.ranks_have_ended();
+  EXPECT_FALSE(relay.errors_read());
+  Ends::write(rank.errors, " of a stranger\n");
+  EXPECT_TRUE(relay.move());
+  EXPECT_TRUE(relay.errors_read());
+  EXPECT_TRUE(relay.done());
+  EXPECT_EQ(testing::internal::GetCapturedStderr(), "[0] last\n[0] words\n");
+  EXPECT_THAT(relay.last_errors(0), ElementsAre("last", "words"));
+}
+
+TEST(Relay, WatchesOpenPipesOnly) {
+  const Options options = one_rank();
+  Ends rank;
+  Relay relay(options);
+  relay.add(rank.process);
+  std::vector<pollfd> events;
+  relay.watch(events);
+  EXPECT_EQ(events.size(), 2u);
+  rank.output = Descriptor();
+  EXPECT_TRUE(relay.move());
+  events.clear();
+  relay.watch(events);
+  EXPECT_EQ(events.size(), 1u);
+  relay.ranks_have_ended();
+  EXPECT_TRUE(relay.done());
+}
+
+TEST(Relay, SaysWhereOutputCannotBeWritten) {
+  Options options = one_rank();
+  options.output_directory = "/proc/nonexistent";
+  EXPECT_THROW(Relay{options}, Error);
+}
+
+}  // namespace
+}  // namespace hora
