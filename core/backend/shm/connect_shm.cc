@@ -11,12 +11,14 @@
 #include <fmt/format.h>
 #include <sodium.h>
 #include <sys/prctl.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include <array>
 #include <functional>
 #include <optional>
 #include <set>
+#include <thread>
 #include <utility>
 
 namespace hora {
@@ -107,6 +109,31 @@ void hand_out(const Descriptor& listener, const Descriptor& file, const Config& 
   }
 }
 
+/// Rank 0's thread that hands the file out while the ranks come. Strangers fill the queue of a listener that
+/// nobody serves, and then a rank cannot even connect; so it is served from the start, until all have the
+/// file or it ends.
+class Doorman {
+ public:
+  Doorman(const Descriptor& listener, const Descriptor& file, const Config& config, TimePoint deadline)
+      : listener_(listener), thread_([&listener, &file, &config, deadline] {
+          try {
+            hand_out(listener, file, config, deadline);
+          } catch (const Error& error) {
+            log(LogLevel::info, fmt::format("no longer waiting at the local socket: {}", error.what()));
+          }
+        }) {}
+  Doorman(const Doorman&) = delete;
+  Doorman& operator=(const Doorman&) = delete;
+  ~Doorman() {
+    ::shutdown(listener_.fd(), SHUT_RDWR);  // wakes it, if it still waits for somebody
+    thread_.join();
+  }
+
+ private:
+  const Descriptor& listener_;
+  std::thread thread_;
+};
+
 /// The private memory of all ranks, if it is in reach from everywhere.
 std::unique_ptr<PeerMemory> reach_out(Control& control, const Config& config, TimePoint deadline) {
   std::uint64_t probe = kProbe;
@@ -147,20 +174,19 @@ std::optional<SharedHost> share_host(Control& control, const Config& config, Tim
   if (!made) return std::nullopt;
   invitation = invite(control, invitation, deadline);
 
-  Descriptor socket;
-  const bool reached = all_can(control, deadline, "reaching rank 0's local socket", [&] {
-    if (control.rank() != 0) socket = connect_local(invitation.socket);
+  std::optional<Doorman> doorman;
+  if (control.rank() == 0) doorman.emplace(listener, file, config, deadline);
+  const bool passed_on = all_can(control, deadline, "passing on the arena", [&] {
+    if (control.rank() == 0) return;
+    const Descriptor socket = connect_local(invitation.socket);
+    greet(socket.fd(), config.secret, {Role::arena, config.rank, config.size}, deadline);
+    file = receive_descriptor(socket, deadline);
   });
-  if (!reached) return std::nullopt;
+  doorman.reset();
+  if (!passed_on) return std::nullopt;
 
   std::shared_ptr<Arena> arena;
   const bool mapped = all_can(control, deadline, "mapping the arena", [&] {
-    if (control.rank() == 0) {
-      hand_out(listener, file, config, deadline);
-    } else {
-      greet(socket.fd(), config.secret, {Role::arena, config.rank, config.size}, deadline);
-      file = receive_descriptor(socket, deadline);
-    }
     const auto bytes = Arena::file_bytes(config.size, invitation.region);
     arena = Arena::make(std::make_shared<const Mapping>(std::move(file), bytes), config.rank, config.size,
                         invitation.region);

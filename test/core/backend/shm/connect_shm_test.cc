@@ -166,31 +166,46 @@ std::vector<std::string> names_of_jobs() {
   return names;
 }
 
+/// Somebody who sends nonsense to the sockets of all jobs on this machine, for as long as it lives.
+class Stranger {
+ public:
+  Stranger() : thread_([this] { disturb(); }) {}
+  Stranger(const Stranger&) = delete;
+  Stranger& operator=(const Stranger&) = delete;
+  ~Stranger() {
+    done_ = true;
+    thread_.join();
+  }
+
+ private:
+  void disturb() const {
+    while (!done_) {
+      for (const auto& name : names_of_jobs()) {
+        try {
+          const Descriptor socket = connect_local(name);
+          const std::array<std::byte, 64> nonsense{};
+          write_all(socket.fd(), nonsense, deadline());
+        } catch (const Error&) {
+          continue;  // it is there for a moment only
+        }
+      }
+    }
+  }
+
+  std::atomic<bool> done_ = false;
+  std::thread thread_;
+};
+
 TEST(ConnectShm, StrangersAtTheLocalSocketAreTurnedAway) {
   for (int round = 0; round < 5; ++round) {
     const auto configs = loopback_configs(3);
-    std::atomic<bool> done = false;
-    std::thread stranger([&] {
-      while (!done) {
-        for (const auto& name : names_of_jobs()) {
-          try {
-            const Descriptor socket = connect_local(name);
-            const std::array<std::byte, 64> nonsense{};
-            write_all(socket.fd(), nonsense, deadline());
-          } catch (const Error&) {
-            continue;  // it is there for a moment only
-          }
-        }
-      }
-    });
+    const Stranger stranger;
     run_ranks(3, [&](int rank) {
       Connected connected(configs[static_cast<std::size_t>(rank)]);
       ASSERT_NE(connected.collective, nullptr);
       float x = 1;
       reduce_and_check(*connected.collective, &x, 1, rank, 3);
     });
-    done = true;
-    stranger.join();
   }
 }
 
