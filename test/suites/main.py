@@ -19,10 +19,11 @@ def demo() -> int:
 
 
 def bench(arguments: list[str]) -> int:
-    """Measures allreduce against the machine's limit and against Open MPI."""
+    """Measures allreduce against the machine's limit and against Open MPI, and what init() costs."""
     setup.everything()
     run([HRUN, "-np", "2", ROOT / "build/bin/hora_bench", "allreduce", *arguments])
     run(["mpirun", "--allow-run-as-root", "-np", "2", ROOT / "build/bin/hora_bench", "allreduce", "--peer", "mpi", *arguments])
+    run([HRUN, "-np", "2", PYTHON, ROOT / "test/bench/init_cost.py"])
     return 0
 
 
@@ -41,7 +42,7 @@ def main(arguments: list[str]) -> int:
     commands.add_parser("demo", help="setup, then train the digits example on two ranks, in C++ and in Python")
     test = commands.add_parser("test", help="setup, then run every test; the last line is 'N passed, N failed'")
     test.add_argument("suite", nargs="*", help=f"only these: {', '.join(suites.names())}")
-    benchmark = commands.add_parser("bench", help="setup, then compare allreduce with the machine's limit and with Open MPI")
+    benchmark = commands.add_parser("bench", help="setup, then compare allreduce with the machine's limit and with Open MPI, and time init()")
     benchmark.add_argument("arguments", nargs=argparse.REMAINDER, help="passed on to hora_bench")
     commands.add_parser("format", help="format C++ and Python sources in place")
     parsed = parser.parse_args(arguments)
