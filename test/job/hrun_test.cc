@@ -143,7 +143,7 @@ TEST(Hrun, PassesEveryLineOnWhole) {
 }
 
 TEST(Hrun, PassesOnALastLineWithoutEndAlsoWhereSomebodyHoldsThePipe) {
-  for (const char* script : {"sleep 1000 & printf end", "setsid sleep 1000 & printf end"}) {
+  for (const char* script : {"sleep 1000 & printf end", "setsid sleep 5 & printf end"}) {
     Launched launched({"-np", "2", "sh", "-c", script});
     const Outcome outcome = launched.wait();
     for (const int pid : launched.processes()) ::kill(pid, SIGKILL);
