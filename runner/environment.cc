@@ -52,7 +52,7 @@ std::string find_program(const std::string& name) {
   }
   std::istringstream path(variable("PATH").value_or("/usr/local/bin:/usr/bin:/bin"));
   for (std::string directory; std::getline(path, directory, ':');) {
-    const std::string candidate = (directory.empty() ? "." : directory) + "/" + name;
+    std::string candidate = (directory.empty() ? "." : directory) + "/" + name;
     if (check(candidate)) return candidate;
   }
   const char* hint = ::access(name.c_str(), F_OK) == 0 ? "; it is in this directory: write ./" : "";
@@ -76,7 +76,7 @@ std::vector<std::string> rank_environment(const std::vector<std::string>& inheri
                                       [&](const auto& pair) { return pair.first == name; });
     if (!owned && !replaced) result.push_back(setting);
   }
-  for (const auto& [name, value] : options.environment) result.push_back(name + "=" + value);
+  for (const auto& [name, value] : options.environment) result.push_back(fmt::format("{}={}", name, value));
   if (!sets(result, "OMP_NUM_THREADS")) result.push_back(fmt::format("OMP_NUM_THREADS={}", facts.threads));
 
   result.push_back(fmt::format("HORA_RANK={}", facts.rank));

@@ -13,15 +13,12 @@ namespace {
 
 constexpr std::size_t kCacheLine = 64;
 
-struct Free {
-  void operator()(std::byte* memory) const { std::free(memory); }
-};
-
 }  // namespace
 
 std::shared_ptr<std::byte> allocate_aligned(std::size_t bytes) {
   const std::size_t rounded = (bytes / kCacheLine + 1) * kCacheLine;
-  std::unique_ptr<std::byte, Free> memory(static_cast<std::byte*>(std::aligned_alloc(kCacheLine, rounded)));
+  std::unique_ptr<std::byte, decltype(&std::free)> memory(
+      static_cast<std::byte*>(std::aligned_alloc(kCacheLine, rounded)), &std::free);
   if (!memory) throw Error(Code::unavailable, fmt::format("there is no memory for {} bytes", bytes));
   return memory;
 }
