@@ -69,8 +69,9 @@ void Relay::open(int rank, Target& target, Descriptor pipe, const char* name) {
   if (options_.output_directory.empty()) return;
   const std::string directory = fmt::format("{}/rank.{}", options_.output_directory, rank);
   make_directory(directory);
-  stream.file.open(directory + "/" + name, std::ios::binary);
-  if (!stream.file) fail(fmt::format("cannot write {}/{}", directory, name));
+  stream.path = fmt::format("{}/{}", directory, name);
+  stream.file.open(stream.path, std::ios::binary);
+  if (!stream.file) fail(fmt::format("cannot write {}", stream.path));
 }
 
 void Relay::print(std::string_view text) {
@@ -104,8 +105,15 @@ void Relay::read(Stream& stream) {
   if (got <= 0) return finish(stream);
   const std::string_view bytes(buffer.data(), static_cast<std::size_t>(got));
   stream.lines.feed(bytes, [&](const Line& line) { take(stream, line); });
-  if (stream.file.is_open()) stream.file.write(bytes.data(), got).flush();
+  keep(stream, bytes);
   if (stream.left != kUnknown && (stream.left -= bytes.size()) == 0) finish(stream);
+}
+
+void Relay::keep(Stream& stream, std::string_view bytes) {
+  if (!stream.file.is_open()) return;
+  if (stream.file.write(bytes.data(), static_cast<std::streamsize>(bytes.size())).flush()) return;
+  print(fmt::format("hrun: cannot write {} any further: {}\n", stream.path, std::strerror(errno)));
+  stream.file.close();
 }
 
 void Relay::finish(Stream& stream) {

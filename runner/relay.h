@@ -57,12 +57,14 @@ class Relay {
     Descriptor pipe;
     std::size_t left;  ///< bytes until its end, once that is known
     LineSplitter lines;
+    std::string path;  ///< of its file, if it has one
     std::ofstream file;
     Tail tail;
   };
 
   void open(int rank, Target& target, Descriptor pipe, const char* name);
   void read(Stream& stream);
+  void keep(Stream& stream, std::string_view bytes);
   void finish(Stream& stream);
   void take(Stream& stream, const Line& line);
 

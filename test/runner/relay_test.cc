@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include <array>
+#include <filesystem>
 
 namespace hora {
 namespace {
@@ -86,6 +87,27 @@ TEST(Relay, WatchesOpenPipesOnly) {
   EXPECT_EQ(events.size(), 1u);
   relay.ranks_have_ended();
   EXPECT_TRUE(relay.done());
+}
+
+TEST(Relay, SaysThatADiskIsFullAndPassesLinesOnAllTheSame) {
+  Options options = one_rank();
+  options.output_directory = testing::TempDir() + "full-" + std::to_string(::getpid());
+  std::filesystem::create_directories(options.output_directory + "/rank.0");
+  std::filesystem::create_symlink("/dev/full", options.output_directory + "/rank.0/stdout");
+  Ends rank;
+  Ends::write(rank.output, "one\n");
+  testing::internal::CaptureStdout();
+  testing::internal::CaptureStderr();
+  Relay relay(options);
+  relay.add(rank.process);
+  EXPECT_TRUE(relay.move());
+  Ends::write(rank.output, "two\n");
+  EXPECT_TRUE(relay.move());
+  EXPECT_EQ(testing::internal::GetCapturedStdout(), "[0] one\n[0] two\n");
+  EXPECT_EQ(testing::internal::GetCapturedStderr(),
+            "hrun: cannot write " + options.output_directory +
+                "/rank.0/stdout any further: No space left on device\n");
+  std::filesystem::remove_all(options.output_directory);
 }
 
 TEST(Relay, SaysWhereOutputCannotBeWritten) {
