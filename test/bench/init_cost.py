@@ -43,7 +43,7 @@ def main() -> None:
             if times is joined:
                 hvd.init()
                 rank = hvd.rank()
-            times += units(matrix)
+            times.extend(units(matrix))
             if times is joined:
                 hvd.shutdown()
     for name, of in (("median", statistics.median), ("mean", statistics.fmean)):
