@@ -81,9 +81,7 @@ def main() -> int:
         optimizer.load_state_dict(saved["optimizer"])
     hvd.broadcast_parameters(net.state_dict(), root_rank=0)
     hvd.broadcast_optimizer_state(optimizer, root_rank=0)
-    optimizer = hvd.DistributedOptimizer(
-        optimizer, named_parameters=net.named_parameters(), compression=getattr(hvd.Compression, flags.compression)
-    )
+    optimizer = hvd.DistributedOptimizer(optimizer, named_parameters=net.named_parameters(), compression=getattr(hvd.Compression, flags.compression))
 
     losses = []
     steps = len(labels) // (flags.batch * hvd.size())

@@ -47,21 +47,42 @@ def _view(array: Any, name: str) -> Array:
     return view
 
 
-def allreduce_async(array: Any, name: str | None = None, op: int | None = None, prescale_factor: float = 1.0, postscale_factor: float = 1.0,
-                    compression: type[Compressor] = Compression.none) -> int:
+def allreduce_async(
+    array: Any,
+    name: str | None = None,
+    op: int | None = None,
+    prescale_factor: float = 1.0,
+    postscale_factor: float = 1.0,
+    compression: type[Compressor] = Compression.none,
+) -> int:
     """Starts `allreduce`; the handle is for `poll` and `synchronize`."""
     full = _job.name_or_number("allreduce", name)
     view = _view(array, full)
     chosen = ops.chosen(None, op)
     output = np.empty_like(view)
     handle = _job.runtime().submit(
-        _native.Operation.allreduce, full, _DTYPES[view.dtype.name], list(view.shape), input=view.ctypes.data, output=output.ctypes.data,
-        op=ops.native(chosen), prescale=prescale_factor, postscale=postscale_factor, wire=compression.wire)
+        _native.Operation.allreduce,
+        full,
+        _DTYPES[view.dtype.name],
+        list(view.shape),
+        input=view.ctypes.data,
+        output=output.ctypes.data,
+        op=ops.native(chosen),
+        prescale=prescale_factor,
+        postscale=postscale_factor,
+        wire=compression.wire,
+    )
     return _job.track(handle, lambda outcome: output, view)
 
 
-def allreduce(array: Any, name: str | None = None, op: int | None = None, prescale_factor: float = 1.0, postscale_factor: float = 1.0,
-              compression: type[Compressor] = Compression.none) -> Array:
+def allreduce(
+    array: Any,
+    name: str | None = None,
+    op: int | None = None,
+    prescale_factor: float = 1.0,
+    postscale_factor: float = 1.0,
+    compression: type[Compressor] = Compression.none,
+) -> Array:
     """The array reduced over all ranks: postscale_factor * op(prescale_factor * array of every rank).
 
     Args:
@@ -88,8 +109,9 @@ def broadcast_async(array: Any, root_rank: int, name: str | None = None) -> int:
     full = _job.name_or_number("broadcast", name)
     view = _view(array, full)
     output = np.empty_like(view)
-    handle = _job.runtime().submit(_native.Operation.broadcast, full, _DTYPES[view.dtype.name], list(view.shape), input=view.ctypes.data,
-                                   output=output.ctypes.data, root=root_rank)
+    handle = _job.runtime().submit(
+        _native.Operation.broadcast, full, _DTYPES[view.dtype.name], list(view.shape), input=view.ctypes.data, output=output.ctypes.data, root=root_rank
+    )
     return _job.track(handle, lambda outcome: output, view)
 
 

@@ -104,7 +104,7 @@ def cross_size() -> int:
 
 
 def name_or_number(operation: str, name: str | None) -> str:
-    """"allreduce.x", or "allreduce.noname.3": unnamed operations are matched by the order in which ranks issue them."""
+    """ "allreduce.x", or "allreduce.noname.3": unnamed operations are matched by the order in which ranks issue them."""
     if name is not None:
         return f"{operation}.{name}"
     with _lock:

@@ -8,7 +8,9 @@ from ranks import run_python
 
 @pytest.mark.parametrize("ranks", [1, 2, 3, 4])
 def test_operations_agree_with_numpy(ranks: int):
-    lines = run_python(ranks, """
+    lines = run_python(
+        ranks,
+        """
         import numpy as np, hora
         hora.init()
         rank, size = hora.rank(), hora.size()
@@ -32,12 +34,15 @@ def test_operations_agree_with_numpy(ranks: int):
         flag = np.array([rank == 0, True, False])
         assert (hora.allreduce(flag, op=hora.Sum) == [True, True, False]).all()
         print("good")
-    """)
+    """,
+    )
     assert lines == [["good"]] * ranks
 
 
 def test_handles_can_be_polled_and_synchronised_once():
-    run_python(2, """
+    run_python(
+        2,
+        """
         import numpy as np, hora
         hora.init()
         handle = hora.allreduce_async(np.ones(3), op=hora.Sum)
@@ -49,11 +54,14 @@ def test_handles_can_be_polled_and_synchronised_once():
             pass
         else:
             raise AssertionError
-    """)
+    """,
+    )
 
 
 def test_a_mismatch_is_the_same_error_everywhere_and_the_job_goes_on():
-    lines = run_python(2, """
+    lines = run_python(
+        2,
+        """
         import numpy as np, hora
         hora.init()
         try:
@@ -65,25 +73,35 @@ def test_a_mismatch_is_the_same_error_everywhere_and_the_job_goes_on():
         except hora.HoraInternalError as error:
             print(error)
         print(hora.allreduce(np.ones(1), op=hora.Sum))
-    """)
-    assert lines[0] == lines[1] == [
-        "'allreduce.w': tensor differs between ranks: float64[3] on rank 0, float64[4] on rank 1",
-        "'allreduce.v': tensor differs between ranks: int32[3] on rank 0, float32[3] on rank 1",
-        "[2.]",
-    ]
+    """,
+    )
+    assert (
+        lines[0]
+        == lines[1]
+        == [
+            "'allreduce.w': tensor differs between ranks: float64[3] on rank 0, float64[4] on rank 1",
+            "'allreduce.v': tensor differs between ranks: int32[3] on rank 0, float32[3] on rank 1",
+            "[2.]",
+        ]
+    )
 
 
 def test_objects_are_broadcast():
-    lines = run_python(3, """
+    lines = run_python(
+        3,
+        """
         import hora
         hora.init()
         print(hora.broadcast_object({"rank": hora.rank(), "words": ["a", "b"]}, root_rank=1))
-    """)
+    """,
+    )
     assert lines == [["{'rank': 1, 'words': ['a', 'b']}"]] * 3
 
 
 def test_an_object_that_cannot_be_pickled_is_refused_on_every_rank():
-    lines = run_python(3, """
+    lines = run_python(
+        3,
+        """
         import hora
         hora.init()
         try:
@@ -91,14 +109,17 @@ def test_an_object_that_cannot_be_pickled_is_refused_on_every_rank():
         except ValueError as error:
             print(error)
         print(hora.broadcast_object([1], root_rank=1))
-    """)
+    """,
+    )
     assert lines[0] == lines[1] == lines[2]
     assert "'broadcast_object.function': rank 1 cannot pickle its object: " in lines[0][0]
     assert lines[0][1] == "[1]"
 
 
 def test_a_name_that_is_under_way_is_refused_and_the_first_goes_on():
-    lines = run_python(2, """
+    lines = run_python(
+        2,
+        """
         import numpy as np, hora
         hora.init()
         if hora.rank() == 0:
@@ -112,13 +133,16 @@ def test_a_name_that_is_under_way_is_refused_and_the_first_goes_on():
             hora.barrier()
             handle = hora.allreduce_async(np.ones(2), name="x", op=hora.Sum)
         print(hora.synchronize(handle))
-    """)
+    """,
+    )
     assert "'allreduce.x'" in lines[0][0]
     assert lines[0][1] == lines[1][0] == "[2. 2.]"
 
 
 def test_ops_and_roots_that_differ_are_named_with_both_values():
-    lines = run_python(2, """
+    lines = run_python(
+        2,
+        """
         import numpy as np, hora
         hora.init()
         for wrong in (lambda: hora.allreduce(np.ones(1), name="o", op=hora.Sum if hora.rank() else hora.Max),
@@ -128,14 +152,17 @@ def test_ops_and_roots_that_differ_are_named_with_both_values():
             except RuntimeError as error:
                 print(error)
         print(hora.allreduce(np.ones(1)))
-    """)
+    """,
+    )
     assert lines[0] == lines[1]
     assert "max on rank 0, sum on rank 1" in lines[0][0]
     assert "0 on rank 0, 1 on rank 1" in lines[0][1]
 
 
 def test_ctrl_c_interrupts_the_wait_and_the_memory_stays_lent():
-    lines = run_python(2, """
+    lines = run_python(
+        2,
+        """
         import numpy as np, hora, os, signal, threading
         hora.init()
         if hora.rank() == 0:
@@ -150,13 +177,16 @@ def test_ctrl_c_interrupts_the_wait_and_the_memory_stays_lent():
             hora.barrier()  # rank 0 has been interrupted
             handle = hora.allreduce_async(np.ones(1 << 18), name="x", op=hora.Sum)
         assert (hora.synchronize(handle) == 2).all()
-    """)
+    """,
+    )
     assert lines == [["interrupted"], []]
 
 
 def test_whatever_is_submitted_in_whatever_order_is_reduced_as_numpy_does():
     """Every rank draws the same examples, and submits the tensors of each in an order of its own."""
-    run_python(3, """
+    run_python(
+        3,
+        """
         import numpy as np, hora, random
         from hypothesis import given, settings, strategies as st
         from hypothesis.extra import numpy as hnp
@@ -179,11 +209,14 @@ def test_whatever_is_submitted_in_whatever_order_is_reduced_as_numpy_does():
                 assert result.dtype == array.dtype and result.shape == array.shape
                 assert np.array_equal(result, expected), (array, op, result)
         check()
-    """)
+    """,
+    )
 
 
 def test_a_process_may_leave_and_join_again():
-    run_python(2, """
+    run_python(
+        2,
+        """
         import numpy as np, hora
         for round in range(10):
             hora.init()
@@ -191,7 +224,8 @@ def test_a_process_may_leave_and_join_again():
             assert (hora.allreduce(np.ones(1000), op=hora.Sum) == 2).all()
             hora.shutdown()
             assert not hora.is_initialized()
-    """)
+    """,
+    )
 
 
 def test_before_init_it_says_so():
@@ -200,7 +234,9 @@ def test_before_init_it_says_so():
 
 
 def test_arguments_are_refused_in_the_callers_thread():
-    lines = run_python(1, """
+    lines = run_python(
+        1,
+        """
         import numpy as np, hora
         hora.init()
         for make in (lambda: hora.allreduce(np.zeros(3, complex), name="c"), lambda: hora.allreduce(np.zeros((4, 4)).T, name="t"),
@@ -211,7 +247,8 @@ def test_arguments_are_refused_in_the_callers_thread():
             except ValueError as error:
                 print(error)
         assert hora.allreduce(np.ones(1))[0] == 1
-    """)
+    """,
+    )
     assert len(lines[0]) == 6
     assert "complex128 cannot be sent" in lines[0][0]
     assert "not contiguous" in lines[0][1]
@@ -261,7 +298,9 @@ except RuntimeError as error:
 
 
 def test_forked_children_cannot_use_it_and_do_no_harm():
-    run_python(2, """
+    run_python(
+        2,
+        """
         import numpy as np, hora, os
         hora.init()
         child = os.fork()
@@ -273,4 +312,5 @@ def test_forked_children_cannot_use_it_and_do_no_harm():
             os._exit(1)
         assert os.waitpid(child, 0)[1] == 0
         assert hora.allreduce(np.ones(1), op=hora.Sum)[0] == 2
-    """)
+    """,
+    )

@@ -10,7 +10,9 @@ from ranks import hrun, run_python
 
 @pytest.mark.parametrize("ranks", [1, 2, 3])
 def test_operations_agree_with_torch(ranks: int):
-    run_python(ranks, """
+    run_python(
+        ranks,
+        """
         import torch, hora.torch as hvd
         hvd.init()
         rank, size = hvd.rank(), hvd.size()
@@ -25,11 +27,14 @@ def test_operations_agree_with_torch(ranks: int):
             assert hvd.allreduce_(y, op=hvd.Max) is y and torch.equal(y, torch.arange(20).reshape(4, 5).to(dtype) % 4 + size - 1)
         assert torch.equal(hvd.allreduce(torch.tensor([rank == 0, False]), op=hvd.Sum), torch.tensor([True, False]))
         assert hvd.allreduce(torch.tensor(float(rank))).item() == (size - 1) / 2
-    """)
+    """,
+    )
 
 
 def test_gradients_flow_through_operations():
-    run_python(2, """
+    run_python(
+        2,
+        """
         import torch, hora.torch as hvd
         hvd.init()
         x = torch.full((3,), float(hvd.rank()), requires_grad=True)
@@ -41,11 +46,14 @@ def test_gradients_flow_through_operations():
         y = torch.ones(hvd.rank() + 1, 2, requires_grad=True)
         (hvd.allgather(y) * torch.arange(3.0)[:, None]).sum().backward()
         assert torch.equal(y.grad, torch.arange(3.0)[:, None].expand(3, 2)[hvd.rank() : 2 * hvd.rank() + 1])
-    """)
+    """,
+    )
 
 
 def test_refusals_name_the_tensor_and_the_remedy():
-    lines = run_python(2, """
+    lines = run_python(
+        2,
+        """
         import torch, hora.torch as hvd
         hvd.init()
         for tensor in (torch.zeros(2, dtype=torch.complex64), torch.zeros(4, 4).t(), torch.eye(2).to_sparse(), torch.zeros(2, device="meta")):
@@ -54,7 +62,8 @@ def test_refusals_name_the_tensor_and_the_remedy():
             except ValueError as error:
                 print(error)
         assert hvd.allreduce(torch.ones(1)).item() == 1
-    """)
+    """,
+    )
     for rank in lines:
         assert [".to()" in rank[0], ".contiguous()" in rank[1], ".to_dense()" in rank[2], ".cpu()" in rank[3]] == [True] * 4
         assert all(line.startswith("'allreduce.x': ") for line in rank)
@@ -73,7 +82,10 @@ TRAIN = """
 
 
 def test_accumulation_clipping_and_set_to_none_equal_one_process():
-    run_python(2, TRAIN + """
+    run_python(
+        2,
+        TRAIN
+        + """
     import copy
     for mode in ("plain", "no_sync", "passes", "twice", "clip", "zeros"):
         own, reference = copy.deepcopy(net), copy.deepcopy(net)
@@ -104,11 +116,14 @@ def test_accumulation_clipping_and_set_to_none_equal_one_process():
             for a, b in zip(own.parameters(), reference.parameters()):
                 assert torch.allclose(a, b, rtol=1e-12, atol=1e-14), (mode, step)
         assert isinstance(optimizer, torch.optim.SGD)
-    """)
+    """,
+    )
 
 
 def test_unused_parameters_count_as_zeros_and_stay_without_gradient_if_nobody_used_them():
-    run_python(2, """
+    run_python(
+        2,
+        """
         import torch, hora.torch as hvd
         hvd.init()
         a, b, c = (torch.nn.Parameter(torch.ones(2)) for _ in range(3))
@@ -120,11 +135,14 @@ def test_unused_parameters_count_as_zeros_and_stay_without_gradient_if_nobody_us
             assert torch.equal(a.grad, torch.ones(2))
             assert torch.equal(b.grad, torch.full((2,), 2.0))
             assert c.grad is None
-    """)
+    """,
+    )
 
 
 def test_sum_and_several_optimizers_at_once():
-    run_python(2, """
+    run_python(
+        2,
+        """
         import torch, hora.torch as hvd
         hvd.init()
         a, b = (torch.nn.Parameter(torch.zeros(3)) for _ in range(2))
@@ -136,11 +154,14 @@ def test_sum_and_several_optimizers_at_once():
         second.step()
         assert torch.equal(a.grad, torch.full((3,), 4.0)), a.grad
         assert torch.equal(b.grad, torch.ones(3))
-    """)
+    """,
+    )
 
 
 def test_passes_of_one_step_are_reduced_each_for_itself_whichever_parameters_a_rank_uses():
-    run_python(2, """
+    run_python(
+        2,
+        """
         import torch, hora.torch as hvd
         hvd.init()
         for op, share in ((hvd.Average, 1.0), (hvd.Sum, 2.0)):
@@ -153,11 +174,14 @@ def test_passes_of_one_step_are_reduced_each_for_itself_whichever_parameters_a_r
                 optimizer.step()
                 for gradient, expected in ((a.grad, 1), (b.grad, 5), (c.grad, 3)):
                     assert torch.equal(gradient, torch.full((3,), share * expected)), (op, step, gradient)
-    """)
+    """,
+    )
 
 
 def test_a_grad_scaler_sees_reduced_gradients_and_skips_the_same_steps_on_all_ranks():
-    run_python(2, """
+    run_python(
+        2,
+        """
         import torch, hora.torch as hvd
         hvd.init()
         w = torch.nn.Parameter(torch.zeros(1 << 18))
@@ -174,11 +198,14 @@ def test_a_grad_scaler_sees_reduced_gradients_and_skips_the_same_steps_on_all_ra
             scaler.update()
         assert torch.equal(w.data, torch.full_like(w.data, -1.5 * 3)), w
         assert scaler.get_scale() == 128.0
-    """)
+    """,
+    )
 
 
 def test_checkpointed_segments_and_grad_do_not_disturb_reductions():
-    run_python(2, """
+    run_python(
+        2,
+        """
         import torch, hora.torch as hvd
         from torch.utils.checkpoint import checkpoint
         hvd.init()
@@ -198,11 +225,14 @@ def test_checkpointed_segments_and_grad_do_not_disturb_reductions():
                 for parameter, gradient in zip(parameters, expected):
                     assert torch.allclose(parameter.grad, gradient, rtol=1e-12), (reentrant, step)
                 optimizer.step()
-    """)
+    """,
+    )
 
 
 def test_gradients_of_ones_own_are_reduced_at_the_step():
-    run_python(2, """
+    run_python(
+        2,
+        """
         import torch, hora.torch as hvd
         hvd.init()
         w = torch.nn.Parameter(torch.zeros(3))
@@ -216,11 +246,14 @@ def test_gradients_of_ones_own_are_reduced_at_the_step():
             assert torch.equal(w.grad, torch.full((3,), 3.0 * step)), (step, w.grad)
         w.sum().backward()  # not cleared: added to what was reduced
         assert torch.equal(w.grad, torch.full((3,), 14.0)), w.grad
-    """)
+    """,
+    )
 
 
 def test_a_rank_whose_backward_fails_may_go_on_with_the_next_batch():
-    run_python(2, """
+    run_python(
+        2,
+        """
         import torch, hora.torch as hvd
         hvd.init()
         a, b = (torch.nn.Parameter(torch.zeros(2)) for _ in range(2))
@@ -240,11 +273,14 @@ def test_a_rank_whose_backward_fails_may_go_on_with_the_next_batch():
         (a.sum() + b.sum() * (hvd.rank() + 1)).backward()
         optimizer.step()
         assert torch.equal(a.grad, torch.ones(2)) and torch.equal(b.grad, torch.full((2,), 1.5))
-    """)
+    """,
+    )
 
 
 def test_ctrl_c_in_a_step_lets_the_next_one_go_on():
-    lines = run_python(2, """
+    lines = run_python(
+        2,
+        """
         import os, signal, threading, torch, hora.torch as hvd
         hvd.init()
         w = torch.nn.Parameter(torch.zeros(3))
@@ -261,12 +297,15 @@ def test_ctrl_c_in_a_step_lets_the_next_one_go_on():
             w.sum().backward()
         optimizer.step()
         print(w.tolist())
-    """)
+    """,
+    )
     assert lines == [["interrupted", "[-1.0, -1.0, -1.0]"], ["[-1.0, -1.0, -1.0]"]]
 
 
 def test_a_newer_optimizer_takes_parameters_from_an_older_one():
-    lines = run_python(2, """
+    lines = run_python(
+        2,
+        """
         import gc, torch, weakref, hora.torch as hvd
         hvd.init()
         w = torch.nn.Parameter(torch.zeros(3))
@@ -286,12 +325,15 @@ def test_a_newer_optimizer_takes_parameters_from_an_older_one():
         w.grad = None
         (w.sum() * (hvd.rank() + 1)).backward()  # nobody reduces it any more
         assert torch.equal(w.grad, torch.full((3,), hvd.rank() + 1.0))
-    """)
+    """,
+    )
     assert lines == [["'w' belongs to a DistributedOptimizer that was made later; use that one"]] * 2
 
 
 def test_a_model_that_is_converted_after_wrapping_is_refused():
-    lines = run_python(1, """
+    lines = run_python(
+        1,
+        """
         import torch, hora.torch as hvd
         hvd.init()
         net = torch.nn.Linear(2, 1)
@@ -301,23 +343,29 @@ def test_a_model_that_is_converted_after_wrapping_is_refused():
             net(torch.ones(1, 2, dtype=torch.float64)).sum().backward()
         except ValueError as error:
             print(error)
-    """)
+    """,
+    )
     assert "the gradient is torch.float64" in lines[0][0]
     assert "make that after converting the model" in lines[0][0]
 
 
 def test_only_some_ranks_may_want_the_gradient_of_an_allgather():
-    run_python(2, """
+    run_python(
+        2,
+        """
         import torch, hora.torch as hvd
         hvd.init()
         rows = torch.full((hvd.rank() + 1, 2), float(hvd.rank()), requires_grad=hvd.rank() == 0)
         assert hvd.allgather(rows).shape == (3, 2)
         assert hvd.allreduce(torch.ones(1)).item() == 1
-    """)
+    """,
+    )
 
 
 def test_the_state_of_every_optimizer_reaches_ranks_that_have_none():
-    run_python(2, """
+    run_python(
+        2,
+        """
         import torch, hora.torch as hvd
         hvd.init()
         makers = [torch.optim.SGD, torch.optim.Adam, torch.optim.AdamW, torch.optim.RMSprop, torch.optim.Adagrad, torch.optim.Adadelta,
@@ -340,11 +388,14 @@ def test_the_state_of_every_optimizer_reaches_ranks_that_have_none():
             optimizer.step()
             everybodys = hvd.allgather(parameter.detach().unsqueeze(0))
             assert torch.equal(everybodys[0], everybodys[1]), maker
-    """)
+    """,
+    )
 
 
 def test_a_shape_that_differs_names_the_parameter():
-    lines = run_python(2, """
+    lines = run_python(
+        2,
+        """
         import hora, torch, hora.torch as hvd
         hvd.init()
         w = torch.nn.Parameter(torch.zeros(3 + hvd.rank()))
@@ -354,13 +405,16 @@ def test_a_shape_that_differs_names_the_parameter():
         except hora.HoraInternalError as error:
             print(error)
         assert hvd.allreduce(torch.ones(1)).item() == 1
-    """)
+    """,
+    )
     assert lines[0] == lines[1]
     assert "layer.weight': tensor differs between ranks: float32[3] on rank 0, float32[4] on rank 1" in lines[0][0]
 
 
 def test_names_are_checked():
-    run_python(1, """
+    run_python(
+        1,
+        """
         import torch, hora.torch as hvd
         hvd.init()
         w, v = (torch.nn.Parameter(torch.zeros(3)) for _ in range(2))
@@ -370,7 +424,8 @@ def test_names_are_checked():
             except ValueError:
                 continue
             raise AssertionError(named)
-    """)
+    """,
+    )
 
 
 @pytest.mark.parametrize("context", ["fork", "spawn"])

@@ -53,8 +53,9 @@ def test_headers_stand_alone():
     headers = [path for path in tracked() if path.startswith(("core/", "runner/")) and path.endswith(".h") and "torch" not in path]
     failures = []
     for header in headers:
-        result = subprocess.run(["g++", "-std=c++20", "-fsyntax-only", "-Icore/include", "-I.", "-x", "c++", header],
-                                cwd=ROOT, capture_output=True, text=True, check=False)
+        result = subprocess.run(
+            ["g++", "-std=c++20", "-fsyntax-only", "-Icore/include", "-I.", "-x", "c++", header], cwd=ROOT, capture_output=True, text=True, check=False
+        )
         if result.returncode != 0:
             failures.append(f"{header}: {result.stderr.splitlines()[0] if result.stderr else 'does not compile'}")
     assert not failures, "\n".join(failures)

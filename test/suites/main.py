@@ -31,7 +31,7 @@ def format_sources() -> int:
     """Formats C++ and Python sources in place."""
     setup.everything()
     run(["clang-format-14", "-i", *suites.cpp_sources()])
-    run([ROOT / ".venv/bin/ruff", "format", "python", "test", "examples"])
+    run([ROOT / ".venv/bin/ruff", "format", "python", "test", "examples", "dev"])
     return 0
 
 
@@ -46,6 +46,9 @@ def main(arguments: list[str]) -> int:
     benchmark.add_argument("arguments", nargs=argparse.REMAINDER, help="passed on to hora_bench")
     commands.add_parser("format", help="format C++ and Python sources in place")
     parsed = parser.parse_args(arguments)
+    unknown = set(getattr(parsed, "suite", [])) - set(suites.names())
+    if unknown:
+        parser.error(f"there is no suite {', '.join(sorted(unknown))}; there are {', '.join(suites.names())}")
     try:
         if parsed.command == "setup":
             setup.everything()

@@ -116,6 +116,20 @@ def install_package() -> None:
     if done:
         return
     print("installing the package hora into .venv", flush=True)
-    step("package", [PYTHON, "-m", "pip", "install", "--quiet", "--no-build-isolation", "--no-deps", "--force-reinstall",
-                     "--config-settings=cmake.define.CMAKE_CXX_COMPILER_LAUNCHER=ccache", "."], {"CCACHE_BASEDIR": str(ROOT), "CCACHE_NOHASHDIR": "1"})
+    step(
+        "package",
+        [
+            PYTHON,
+            "-m",
+            "pip",
+            "install",
+            "--quiet",
+            "--no-build-isolation",
+            "--no-deps",
+            "--force-reinstall",
+            "--config-settings=cmake.define.CMAKE_CXX_COMPILER_LAUNCHER=ccache",
+            ".",
+        ],
+        {"CCACHE_BASEDIR": str(ROOT), "CCACHE_NOHASHDIR": "1"},
+    )
     leave(path, mark)

@@ -32,8 +32,16 @@ def run_quietly(name: str, command: Sequence[Word], environment: Mapping[str, st
     LOGS.mkdir(parents=True, exist_ok=True)
     with open(LOGS / f"{name}.log", "wb") as log:
         try:
-            result = subprocess.run([str(word) for word in command], cwd=ROOT, env={**os.environ, **(environment or {})}, stdin=subprocess.DEVNULL,
-                                    stdout=log, stderr=subprocess.STDOUT, timeout=seconds, check=False)
+            result = subprocess.run(
+                [str(word) for word in command],
+                cwd=ROOT,
+                env={**os.environ, **(environment or {})},
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                timeout=seconds,
+                check=False,
+            )
         except subprocess.TimeoutExpired:
             log.write(f"\nstopped after {seconds} s\n".encode())
             return False

@@ -13,8 +13,9 @@ HRUN = os.environ.get("HORA_HRUN", str(ROOT / "build/bin/hrun"))
 
 def hrun(*words: str, seconds: float = 120, environment: dict[str, str] | None = None) -> subprocess.CompletedProcess[str]:
     """Runs hrun to its end; output and exit code are the caller's to look at."""
-    return subprocess.run([HRUN, *words], cwd=ROOT, env={**os.environ, **(environment or {})}, stdin=subprocess.DEVNULL,
-                          capture_output=True, text=True, timeout=seconds, check=False)
+    return subprocess.run(
+        [HRUN, *words], cwd=ROOT, env={**os.environ, **(environment or {})}, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=seconds, check=False
+    )
 
 
 def run_python(ranks: int, program: str, *arguments: str, seconds: float = 120, environment: dict[str, str] | None = None) -> list[list[str]]:

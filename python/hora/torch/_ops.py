@@ -48,16 +48,31 @@ def _lend(tensor: torch.Tensor, name: str) -> _native.DType:
     return dtype
 
 
-def _submit_allreduce(tensor: torch.Tensor, output: torch.Tensor, name: str, op: int, prescale: float, postscale: float,
-                      compression: type[Compressor]) -> int:
+def _submit_allreduce(tensor: torch.Tensor, output: torch.Tensor, name: str, op: int, prescale: float, postscale: float, compression: type[Compressor]) -> int:
     handle = _job.runtime().submit(
-        _native.Operation.allreduce, name, _lend(tensor, name), list(tensor.shape), input=tensor.data_ptr(), output=output.data_ptr(),
-        op=ops.native(op), prescale=prescale, postscale=postscale, wire=compression.wire)
+        _native.Operation.allreduce,
+        name,
+        _lend(tensor, name),
+        list(tensor.shape),
+        input=tensor.data_ptr(),
+        output=output.data_ptr(),
+        op=ops.native(op),
+        prescale=prescale,
+        postscale=postscale,
+        wire=compression.wire,
+    )
     return _job.track(handle, lambda outcome: output, tensor)
 
 
-def allreduce_async(tensor: torch.Tensor, average: bool | None = None, name: str | None = None, op: int | None = None,
-                    prescale_factor: float = 1.0, postscale_factor: float = 1.0, compression: type[Compressor] = Compression.none) -> int:
+def allreduce_async(
+    tensor: torch.Tensor,
+    average: bool | None = None,
+    name: str | None = None,
+    op: int | None = None,
+    prescale_factor: float = 1.0,
+    postscale_factor: float = 1.0,
+    compression: type[Compressor] = Compression.none,
+) -> int:
     """Starts `allreduce`, without autograd; the handle is for `poll` and `synchronize`."""
     full = _job.name_or_number("allreduce", name)
     _lend(tensor, full)
@@ -65,15 +80,23 @@ def allreduce_async(tensor: torch.Tensor, average: bool | None = None, name: str
     return _submit_allreduce(tensor.detach(), output, full, ops.chosen(average, op), prescale_factor, postscale_factor, compression)
 
 
-def allreduce_async_(tensor: torch.Tensor, average: bool | None = None, name: str | None = None, op: int | None = None,
-                     prescale_factor: float = 1.0, postscale_factor: float = 1.0, compression: type[Compressor] = Compression.none) -> int:
+def allreduce_async_(
+    tensor: torch.Tensor,
+    average: bool | None = None,
+    name: str | None = None,
+    op: int | None = None,
+    prescale_factor: float = 1.0,
+    postscale_factor: float = 1.0,
+    compression: type[Compressor] = Compression.none,
+) -> int:
     """Starts `allreduce_`; the handle is for `poll` and `synchronize`."""
     full = _job.name_or_number("allreduce", name)
     return _submit_allreduce(tensor, tensor, full, ops.chosen(average, op), prescale_factor, postscale_factor, compression)
 
 
-def allreduce_(tensor: torch.Tensor, average: bool | None = None, name: str | None = None, op: int | None = None,
-               prescale_factor: float = 1.0, postscale_factor: float = 1.0) -> torch.Tensor:
+def allreduce_(
+    tensor: torch.Tensor, average: bool | None = None, name: str | None = None, op: int | None = None, prescale_factor: float = 1.0, postscale_factor: float = 1.0
+) -> torch.Tensor:
     """`allreduce` in place, without autograd; returns the tensor."""
     result: torch.Tensor = _job.synchronize(allreduce_async_(tensor, average, name, op, prescale_factor, postscale_factor))
     return result
@@ -81,8 +104,7 @@ def allreduce_(tensor: torch.Tensor, average: bool | None = None, name: str | No
 
 class _Allreduce(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, tensor: torch.Tensor, name: str | None, op: int, prescale: float, postscale: float,
-                compression: type[Compressor]) -> torch.Tensor:
+    def forward(ctx: Any, tensor: torch.Tensor, name: str | None, op: int, prescale: float, postscale: float, compression: type[Compressor]) -> torch.Tensor:
         ctx.arguments = (op, prescale, postscale)
         result: torch.Tensor = _job.synchronize(allreduce_async(tensor, None, name, op, prescale, postscale, compression))
         return result
@@ -93,9 +115,15 @@ class _Allreduce(torch.autograd.Function):
         return allreduce(gradients[0].contiguous(), op=op, prescale_factor=prescale, postscale_factor=postscale), None, None, None, None, None
 
 
-def allreduce(tensor: torch.Tensor, average: bool | None = None, name: str | None = None,
-              compression: type[Compressor] = Compression.none, op: int | None = None, prescale_factor: float = 1.0,
-              postscale_factor: float = 1.0) -> torch.Tensor:
+def allreduce(
+    tensor: torch.Tensor,
+    average: bool | None = None,
+    name: str | None = None,
+    compression: type[Compressor] = Compression.none,
+    op: int | None = None,
+    prescale_factor: float = 1.0,
+    postscale_factor: float = 1.0,
+) -> torch.Tensor:
     """The tensor reduced over all ranks: postscale_factor * op(prescale_factor * tensor of every rank). Differentiable:
     the gradient is the gradients of all ranks reduced in the same way.
 
@@ -121,8 +149,9 @@ def allreduce(tensor: torch.Tensor, average: bool | None = None, name: str | Non
 
 
 def _submit_broadcast(tensor: torch.Tensor, output: torch.Tensor, root_rank: int, name: str) -> int:
-    handle = _job.runtime().submit(_native.Operation.broadcast, name, _lend(tensor, name), list(tensor.shape), input=tensor.data_ptr(),
-                                   output=output.data_ptr(), root=root_rank)
+    handle = _job.runtime().submit(
+        _native.Operation.broadcast, name, _lend(tensor, name), list(tensor.shape), input=tensor.data_ptr(), output=output.data_ptr(), root=root_rank
+    )
     return _job.track(handle, lambda outcome: output, tensor)
 
 

@@ -56,11 +56,7 @@ def _whole_lines(size: int) -> int:
 def _names(optimizer: torch.optim.Optimizer, named_parameters: Iterable[tuple[str, torch.Tensor]] | None) -> dict[int, str]:
     """The name of every parameter of the optimizer, by id."""
     if named_parameters is None:
-        return {
-            id(parameter): f"{group}.{index}"
-            for group, options in enumerate(optimizer.param_groups)
-            for index, parameter in enumerate(options["params"])
-        }
+        return {id(parameter): f"{group}.{index}" for group, options in enumerate(optimizer.param_groups) for index, parameter in enumerate(options["params"])}
     named = list(named_parameters)
     if not all(isinstance(item, tuple) and len(item) == 2 for item in named):
         raise HoraArgumentError("named_parameters should be a sequence of tuples (name, parameter), usually model.named_parameters()")
@@ -111,8 +107,15 @@ class _Reducer:
     other wait, and are named by the stall warning, instead of adding up gradients of different passes.
     """
 
-    def __init__(self, optimizer: torch.optim.Optimizer, named_parameters: Iterable[tuple[str, torch.Tensor]] | None,
-                 compression: type[Compressor], passes: int, op: int, predivide: float) -> None:
+    def __init__(
+        self,
+        optimizer: torch.optim.Optimizer,
+        named_parameters: Iterable[tuple[str, torch.Tensor]] | None,
+        compression: type[Compressor],
+        passes: int,
+        op: int,
+        predivide: float,
+    ) -> None:
         names = _names(optimizer, named_parameters)
         self.number = next(_numbers)
         self.compression = compression
@@ -217,17 +220,28 @@ class _Reducer:
         elif gradient is not None and not slot.in_place():
             native_dtype(gradient, slot.name)
             if gradient.dtype != slot.place.dtype or gradient.shape != slot.place.shape:
-                raise HoraArgumentError(f"'{slot.name}': the gradient is {gradient.dtype} {list(gradient.shape)}, the parameter was {slot.place.dtype} "
-                                        f"{list(slot.place.shape)} when its DistributedOptimizer was made; make that after converting the model")
+                raise HoraArgumentError(
+                    f"'{slot.name}': the gradient is {gradient.dtype} {list(gradient.shape)}, the parameter was {slot.place.dtype} "
+                    f"{list(slot.place.shape)} when its DistributedOptimizer was made; make that after converting the model"
+                )
             with torch.no_grad():
                 slot.place.copy_(gradient)
             slot.parameter.grad = slot.place
         name = f"gradient.{self.number}.{slot.name}" + (f" (pass {slot.rounds % _MOST_NUMBERS + 1})" if slot.rounds else "")
         slot.absent = gradient is None
         slot.pending = _job.runtime().submit(
-            _native.Operation.allreduce, name, native_dtype(slot.place, slot.name), list(slot.place.shape),
-            input=slot.place.data_ptr(), output=slot.place.data_ptr(), op=ops.native(self.op), prescale=1.0 / self.predivide,
-            postscale=self.predivide, wire=self.compression.wire, absent=slot.absent)
+            _native.Operation.allreduce,
+            name,
+            native_dtype(slot.place, slot.name),
+            list(slot.place.shape),
+            input=slot.place.data_ptr(),
+            output=slot.place.data_ptr(),
+            op=ops.native(self.op),
+            prescale=1.0 / self.predivide,
+            postscale=self.predivide,
+            wire=self.compression.wire,
+            absent=slot.absent,
+        )
         slot.rounds += 1
 
     def _settle(self, slot: _Slot) -> None:
