@@ -349,6 +349,56 @@ def test_a_model_that_is_converted_after_wrapping_is_refused():
     assert "make that after converting the model" in lines[0][0]
 
 
+def test_parameters_that_are_unfrozen_or_added_later_are_reduced_too():
+    run_python(
+        2,
+        """
+        import torch, hora.torch as hvd
+        hvd.init()
+        a, b, c = (torch.nn.Parameter(torch.zeros(3), requires_grad=frozen) for frozen in (True, False, True))
+        optimizer = hvd.DistributedOptimizer(torch.optim.SGD([a, b], 1.0), [("a", a), ("b", b)])
+        for step in range(4):
+            optimizer.zero_grad()
+            if step == 1:
+                b.requires_grad_()
+            if step == 2:
+                optimizer.add_param_group({"params": [c]})
+            loss = (a + b + c).sum() * (hvd.rank() + 1)
+            loss.backward()
+            used = [a, *([b] if step >= 1 else []), *([c] if step >= 2 else [])]
+            for parameter in used:
+                assert torch.equal(parameter.grad, torch.full((3,), 1.5)), (step, parameter.grad)
+            c.grad = c.grad if step >= 2 else None
+            optimizer.step()
+    """,
+    )
+
+
+def test_models_and_optimizers_can_be_saved_and_copied():
+    run_python(
+        2,
+        """
+        import copy, io, torch, hora.torch as hvd
+        hvd.init()
+        net = torch.nn.Linear(2, 1)
+        optimizer = hvd.DistributedOptimizer(torch.optim.SGD(net.parameters(), 0.5, momentum=0.9), net.named_parameters())
+        scheduler = torch.optim.lr_scheduler.StepLR(optimizer, 1, 0.5)
+        net(torch.ones(1, 2)).sum().backward()
+        optimizer.step()
+        scheduler.step()
+        for thing in (net, optimizer, {"net": net.state_dict(), "optimizer": optimizer.state_dict(), "scheduler": scheduler.state_dict()}):
+            file = io.BytesIO()
+            torch.save(thing, file)
+            file.seek(0)
+            loaded = torch.load(file, weights_only=False)
+            copied = copy.deepcopy(thing)
+            assert type(loaded) is type(copied)
+        assert type(copy.deepcopy(optimizer)) is torch.optim.SGD
+        assert copy.deepcopy(optimizer).param_groups[0]["lr"] == 0.25
+    """,
+    )
+
+
 def test_only_some_ranks_may_want_the_gradient_of_an_allgather():
     run_python(
         2,

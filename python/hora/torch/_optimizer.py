@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import contextlib
+import copyreg
 import dataclasses
 import itertools
 import weakref
@@ -47,6 +48,10 @@ class _Slot:
     def in_place(self) -> bool:
         gradient = self.parameter.grad
         return gradient is not None and gradient.data_ptr() == self.place.data_ptr()
+
+
+# Of every parameter, by id: the last that took it. A slot keeps its parameter, so that no other gets that id.
+_slots: weakref.WeakValueDictionary[int, _Slot] = weakref.WeakValueDictionary()
 
 
 def _whole_lines(size: int) -> int:
@@ -116,7 +121,10 @@ class _Reducer:
         op: int,
         predivide: float,
     ) -> None:
-        names = _names(optimizer, named_parameters)
+        self.optimizer = weakref.ref(optimizer)
+        self.names = _names(optimizer, named_parameters)
+        self.slots: list[_Slot] = []
+        self.known: set[int] = set()
         self.number = next(_numbers)
         self.compression = compression
         self.passes_per_round = passes
@@ -128,22 +136,29 @@ class _Reducer:
         self.task = -1  # autograd's number of the pass under way
         self.reducing = False  # that pass ends with a round
         self.owed = False  # a pass has only accumulated, on every rank
+        self._adopt_new()
+
+    def _adopt_new(self) -> None:
+        """Takes in the parameters that get gradients, also those that were added or unfrozen since; on all ranks alike."""
+        optimizer = self.optimizer()
         parameters = []
-        for options in optimizer.param_groups:
-            for parameter in options["params"]:
-                if parameter.requires_grad:
-                    native_dtype(parameter, names[id(parameter)])
+        for group, options in enumerate(optimizer.param_groups if optimizer is not None else ()):
+            for index, parameter in enumerate(options["params"]):
+                if parameter.requires_grad and id(parameter) not in self.known:
+                    native_dtype(parameter, self.names.setdefault(id(parameter), f"{group}.{index}"))
                     parameters.append(parameter)
-        self.slots = [_Slot(names[id(parameter)], parameter, place) for parameter, place in zip(parameters, _places(parameters), strict=True)]
-        for slot in self.slots:
+        for parameter, place in zip(parameters, _places(parameters), strict=True):
+            slot = _Slot(self.names[id(parameter)], parameter, place)
+            self.slots.append(slot)
+            self.known.add(id(parameter))
             self._adopt(slot)
 
     def _adopt(self, slot: _Slot) -> None:
         """Takes over a parameter, from another reducer if that had it. The hooks do nothing once this one is gone."""
-        former = getattr(slot.parameter, "_hora_slot", None)
+        former = _slots.get(id(slot.parameter))
         if former is not None:
             former.release()
-        slot.parameter._hora_slot = slot  # type: ignore[attr-defined]
+        _slots[id(slot.parameter)] = slot
         with torch.enable_grad():
             slot.accumulate = slot.parameter.expand_as(slot.parameter).grad_fn.next_functions[0][0]  # type: ignore[union-attr]
         this = weakref.ref(self)
@@ -265,6 +280,7 @@ class _Reducer:
 
     def _round(self) -> None:
         """Reduces everything once, and waits for it."""
+        self._adopt_new()
         taken = [slot.name for slot in self.slots if slot.released]
         if taken:
             raise HoraArgumentError(f"'{taken[0]}' belongs to a DistributedOptimizer that was made later; use that one")
@@ -286,6 +302,7 @@ class _Reducer:
     # --- between passes ---
 
     def synchronize(self) -> None:
+        self._adopt_new()
         own = any(slot.pending is not None or (not slot.settled and slot.parameter.grad is not None) for slot in self.slots)
         if self.rounds == 0 or self.owed or own:
             self._round()
@@ -361,6 +378,10 @@ class _DistributedOptimizer:
         self._reducer.forget()
         super().zero_grad(set_to_none=set_to_none)  # type: ignore[misc]
 
+    def __reduce_ex__(self, protocol: Any) -> tuple[Any, ...]:
+        """Copies and pickles are plain optimizers, of the class that was wrapped."""
+        return copyreg._reconstructor, (type(self).__bases__[1], object, None), self.__getstate__()  # type: ignore[attr-defined]
+
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Loads options and state; gradients that are under way are finished first."""
         self._reducer.forget()
@@ -384,6 +405,7 @@ def DistributedOptimizer(
     - Accumulation: `no_sync()`, or `backward_passes_per_step=k` (gradients of k passes are summed, as in Horovod).
       Without either, each backward() before a step reduces what it has added.
     - A parameter that this rank did not use counts as zeros; one that no rank used keeps `grad is None`.
+    - Parameters that are unfrozen or added later are taken in; on all ranks alike.
     - Several optimizers may be used at once, each with parameters of its own. Wrapping parameters again, in a new
       optimizer, takes them from the old one.
 
