@@ -10,9 +10,11 @@
 
 #include <algorithm>
 #include <chrono>
+#include <deque>
 #include <map>
 #include <mutex>
 #include <optional>
+#include <set>
 
 namespace hora {
 namespace {
@@ -28,7 +30,7 @@ struct Slot {
   bool absent = false;                 // what is pending has nothing from this rank
   torch::Tensor base = {};             // what was reduced before and is to be added to
   bool settled = false;                // the gradient, if there is one, is the same on all ranks
-  std::uint32_t version = 0;           // of a settled gradient, when the last step ended
+  std::int64_t version = 0;            // of a settled gradient, when the last step ended
   unsigned rounds = 0;                 // since the last step or zero_grad
   std::shared_ptr<torch::autograd::Node> accumulate =
       {};  // what adds to the gradient; alive, so its hooks are
@@ -76,29 +78,15 @@ class AfterGradient final : public torch::autograd::FunctionPostHook {
 
 [[noreturn]] void refuse(const std::string& why) { throw Error(Code::invalid_argument, why); }
 
-/// The optimizer's parameters that get gradients, with their names.
-std::vector<Slot> make_slots(const torch::optim::Optimizer& optimizer, const NamedTensors& parameters) {
+/// Their names, by tensor.
+std::map<const void*, std::string> names_of(const NamedTensors& parameters) {
   std::map<const void*, std::string> names;
   for (const auto& item : parameters) {
     const auto [place, fresh] = names.emplace(item.value().unsafeGetTensorImpl(), item.key());
     if (!fresh)
       refuse(fmt::format("'{}' and '{}' are one parameter; name it once", place->second, item.key()));
   }
-  std::vector<Slot> slots;
-  for (std::size_t group = 0; group < optimizer.param_groups().size(); ++group) {
-    const auto& params = optimizer.param_groups()[group].params();
-    for (std::size_t i = 0; i < params.size(); ++i) {
-      if (!params[i].requires_grad()) continue;
-      const auto name = names.find(params[i].unsafeGetTensorImpl());
-      if (name == names.end()) {
-        refuse(fmt::format("parameter {} of group {} has no name; pass all of model->named_parameters()", i,
-                           group));
-      }
-      check_lendable(params[i], name->second);
-      slots.push_back({name->second, params[i]});
-    }
-  }
-  return slots;
+  return names;
 }
 
 }  // namespace
@@ -127,24 +115,46 @@ struct DistributedOptimizer::Parts {
       : hora(runtime),
         optimizer(std::move(wrapped)),
         options(std::move(chosen)),
-        slots(make_slots(*optimizer, parameters)) {
+        names(names_of(parameters)) {
     if (options.op != ReduceOp::average && options.op != ReduceOp::sum)
       refuse("gradients are averaged or summed");
     if (options.name.empty()) options.name = fmt::to_string(hora.next_number());
-    std::vector<torch::Tensor> tensors;
-    for (const auto& slot : slots) tensors.push_back(slot.parameter);
-    auto places = make_gradient_places(hora, tensors);
-    for (std::size_t i = 0; i < slots.size(); ++i) {
-      slots[i].place = std::move(places[i]);
-      slots[i].accumulate = torch::autograd::impl::grad_accumulator(slots[i].parameter);
-      refuse_if_taken(slots[i]);
-    }
-    for (auto& slot : slots) install_hooks(slot);
+    adopt_new();
   }
 
   ~Parts() { *alive = false; }
   Parts(const Parts&) = delete;
   Parts& operator=(const Parts&) = delete;
+
+  /// Takes in the parameters that get gradients, also those that were added or unfrozen since; on all ranks
+  /// alike.
+  void adopt_new() {
+    std::vector<Slot> found;
+    std::vector<torch::Tensor> tensors;
+    for (std::size_t group = 0; group < optimizer->param_groups().size(); ++group) {
+      const auto& params = optimizer->param_groups()[group].params();
+      for (std::size_t i = 0; i < params.size(); ++i) {
+        if (!params[i].requires_grad() || known.count(params[i].unsafeGetTensorImpl()) > 0) continue;
+        const auto name = names.find(params[i].unsafeGetTensorImpl());
+        if (name == names.end() && slots.empty()) {
+          refuse(fmt::format("parameter {} of group {} has no name; pass all of model->named_parameters()", i,
+                             group));
+        }
+        Slot slot{name == names.end() ? fmt::format("{}.{}", group, i) : name->second, params[i]};
+        check_lendable(slot.parameter, slot.name);
+        slot.accumulate = torch::autograd::impl::grad_accumulator(slot.parameter);
+        refuse_if_taken(slot);
+        found.push_back(std::move(slot));
+        tensors.push_back(params[i]);
+      }
+    }
+    auto places = make_gradient_places(hora, tensors);
+    for (std::size_t i = 0; i < found.size(); ++i) {
+      found[i].place = std::move(places[i]);
+      known.insert(tensors[i].unsafeGetTensorImpl());
+      install_hooks(slots.emplace_back(std::move(found[i])));
+    }
+  }
 
   /// One parameter belongs to one DistributedOptimizer at a time.
   static void refuse_if_taken(const Slot& slot) {
@@ -275,6 +285,7 @@ struct DistributedOptimizer::Parts {
 
   /// Reduces everything once, and waits for it.
   void round() {
+    adopt_new();
     for (auto& slot : slots) {
       if (!slot.pending) submit(slot);
     }
@@ -295,6 +306,7 @@ struct DistributedOptimizer::Parts {
 
   void synchronize() {
     const std::lock_guard lock(mutex);
+    adopt_new();
     const bool own = std::any_of(slots.begin(), slots.end(), [](const Slot& slot) {
       return slot.pending || (!slot.settled && slot.parameter.grad().defined());
     });
@@ -328,12 +340,14 @@ struct DistributedOptimizer::Parts {
   DistributedOptions options;
   Alive alive = std::make_shared<bool>(true);  // for hooks, which may live longer
   std::mutex mutex;
-  std::vector<Slot> slots;
-  unsigned rounds = 0;        // since the last step or zero_grad
-  int task = kNoTask;         // autograd's number of the pass under way
-  bool reducing = false;      // that pass ends with a round
-  bool owed = false;          // a pass has only accumulated, on every rank
-  bool accumulating = false;  // under no_sync
+  std::map<const void*, std::string> names;  // by tensor
+  std::set<const void*> known;               // the tensors of the slots
+  std::deque<Slot> slots;                    // hooks refer to them: they stay where they are
+  unsigned rounds = 0;                       // since the last step or zero_grad
+  int task = kNoTask;                        // autograd's number of the pass under way
+  bool reducing = false;                     // that pass ends with a round
+  bool owed = false;                         // a pass has only accumulated, on every rank
+  bool accumulating = false;                 // under no_sync
 };
 
 DistributedOptimizer::DistributedOptimizer(Runtime& hora, std::unique_ptr<torch::optim::Optimizer> optimizer,

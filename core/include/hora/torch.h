@@ -94,6 +94,7 @@ struct DistributedOptions {
 ///    Without it, each backward() before a step reduces what it has added.
 ///  - A parameter that this rank did not use counts as zeros; one that no rank used keeps an undefined
 ///  gradient.
+///  - Parameters that are unfrozen or added to the optimizer later are taken in; on all ranks alike.
 ///  - Sparse gradients are refused.
 ///
 /// Owns the optimizer, refers to the Runtime while that lives, and takes its hooks back when it is destroyed.

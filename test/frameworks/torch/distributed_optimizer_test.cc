@@ -190,6 +190,26 @@ TEST(DistributedOptimizer, RefusesAParameterThatIsInAnotherOne) {
   });
 }
 
+TEST(DistributedOptimizer, TakesInParametersThatAreUnfrozenOrAddedLater) {
+  run_local_job(kRanks, [](Runtime& hora) {
+    auto a = parameter();
+    auto b = torch::ones({3});
+    auto c = parameter();
+    auto optimizer = sgd(hora, named({{"a", a}, {"b", b}}), {.name = "o"});
+    for (int step = 0; step < 4; ++step) {
+      optimizer.zero_grad();
+      if (step == 1) b.requires_grad_();
+      if (step == 2) optimizer.optimizer().add_param_group(torch::optim::OptimizerParamGroup({c}));
+      c.mutable_grad().reset();
+      loss(hora, a + b + c).backward();
+      EXPECT_TRUE(is(a.grad(), 1.5));
+      EXPECT_TRUE(step < 1 || is(b.grad(), 1.5)) << b.grad();
+      EXPECT_TRUE(step < 2 || is(c.grad(), 1.5)) << c.grad();
+      optimizer.step();
+    }
+  });
+}
+
 TEST(DistributedOptimizer, ReducesWhatWasOnlyAccumulated) {
   run_local_job(kRanks, [](Runtime& hora) {
     auto w = parameter();
