@@ -52,7 +52,7 @@ std::string build_report() {
       "backends\n"
       "  [x] local    ranks as threads, and jobs of one rank\n"
       "  {} shm      shared memory between the ranks of a host (memfd_create)\n"
-      "  {} peers     private buffers of other ranks (process_vm_readv); whether ranks may is tried at "
+      "  {} peers    private buffers of other ranks (process_vm_readv); whether ranks may is tried at "
       "start\n"
       "  [x] tcp      control, and data where memory cannot be shared\n"
       "  [ ] mpi      not in this version\n"

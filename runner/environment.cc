@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdlib>
+#include <fstream>
 #include <sstream>
 
 namespace hora {
@@ -22,6 +23,20 @@ constexpr std::array<const char*, 10> kOwned{
 bool is_directory(const std::string& path) {
   struct stat found {};
   return ::stat(path.c_str(), &found) == 0 && S_ISDIR(found.st_mode);
+}
+
+/// Throws if a script cannot be started because of its first line.
+std::string with_interpreter(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  std::array<char, 256> start{};
+  file.read(start.data(), start.size() - 1);
+  std::istringstream line(std::string(start.data()));
+  std::string interpreter;
+  if (start[0] != '#' || start[1] != '!' || !(line.ignore(2) >> interpreter)) return path;
+  if (::access(interpreter.c_str(), X_OK) == 0) return path;
+  throw Error(Code::invalid_argument,
+              fmt::format("cannot start '{}': its first line is for '{}', and there is no such program", path,
+                          interpreter));
 }
 
 std::string name_of(const std::string& setting) { return setting.substr(0, setting.find('=')); }
@@ -39,12 +54,16 @@ std::optional<std::string> variable(const std::string& name) {
   return value;
 }
 
+bool is_given_to_ranks(const std::string& name) {
+  return std::find(kOwned.begin(), kOwned.end(), name) != kOwned.end();
+}
+
 std::string find_program(const std::string& name) {
   const auto check = [](const std::string& path) {
     return ::access(path.c_str(), X_OK) == 0 && !is_directory(path);
   };
   if (name.find('/') != std::string::npos) {
-    if (check(name)) return name;
+    if (check(name)) return with_interpreter(name);
     const char* why = ::access(name.c_str(), F_OK) != 0 ? "there is no such file"
                       : is_directory(name)              ? "it is a directory"
                                                         : "it is not executable (chmod +x makes it so)";
@@ -53,7 +72,7 @@ std::string find_program(const std::string& name) {
   std::istringstream path(variable("PATH").value_or("/usr/local/bin:/usr/bin:/bin"));
   for (std::string directory; std::getline(path, directory, ':');) {
     std::string candidate = (directory.empty() ? "." : directory) + "/" + name;
-    if (check(candidate)) return candidate;
+    if (check(candidate)) return with_interpreter(candidate);
   }
   const char* hint = ::access(name.c_str(), F_OK) == 0 ? "; it is in this directory: write ./" : "";
   throw Error(Code::invalid_argument, fmt::format("cannot start '{}': no program of this name is in PATH{}{}",
@@ -71,10 +90,9 @@ std::vector<std::string> rank_environment(const std::vector<std::string>& inheri
   std::vector<std::string> result;
   for (const auto& setting : inherited) {
     const std::string name = name_of(setting);
-    const bool owned = std::find(kOwned.begin(), kOwned.end(), name) != kOwned.end();
     const bool replaced = std::any_of(options.environment.begin(), options.environment.end(),
                                       [&](const auto& pair) { return pair.first == name; });
-    if (!owned && !replaced) result.push_back(setting);
+    if (!is_given_to_ranks(name) && !replaced) result.push_back(setting);
   }
   for (const auto& [name, value] : options.environment) result.push_back(fmt::format("{}={}", name, value));
   if (!sets(result, "OMP_NUM_THREADS")) result.push_back(fmt::format("OMP_NUM_THREADS={}", facts.threads));

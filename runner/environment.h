@@ -27,6 +27,9 @@ struct RankFacts {
   bool terminal = false;  ///< whether hrun prints to a terminal, where progress bars are welcome
 };
 
+/// Whether a variable is one of those that tell a rank who it is.
+[[nodiscard]] bool is_given_to_ranks(const std::string& name);
+
 /// "NAME=VALUE", ... : `inherited`, with the variables of -x, and those that tell the rank who it is. What an
 /// outer job may have said about itself is gone. A pure function.
 [[nodiscard]] std::vector<std::string> rank_environment(const std::vector<std::string>& inherited,

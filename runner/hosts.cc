@@ -19,7 +19,12 @@ namespace {
 
 constexpr int kMostSlots = 1 << 16;
 
-[[noreturn]] void refuse(const std::string& why) { throw Error(Code::invalid_argument, why); }
+/// What is quoted may be anything, also bytes that do things to a terminal.
+[[noreturn]] void refuse(std::string why) {
+  std::replace_if(
+      why.begin(), why.end(), [](unsigned char c) { return c < ' ' || c == 0x7f; }, '?');
+  throw Error(Code::invalid_argument, why);
+}
 
 int parse_slots(const std::string& text, const std::string& where) {
   int slots = 0;
@@ -88,6 +93,7 @@ std::vector<HostSlots> parse_hostfile(const std::string& text, const std::string
     if (words.empty()) continue;
     try {
       add(hosts, parse_line(words));
+      hosts.back().where = fmt::format("{}:{}: ", file, number);
     } catch (const Error& error) {
       refuse(fmt::format("{}:{}: {}", file, number, error.what()));
     }

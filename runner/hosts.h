@@ -10,6 +10,7 @@ namespace hora {
 struct HostSlots {
   std::string host;
   int slots = 1;
+  std::string where = {};  ///< in a hostfile, for messages: "file:line: "
   bool operator==(const HostSlots&) const = default;
 };
 

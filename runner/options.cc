@@ -11,12 +11,16 @@
 
 #include <algorithm>
 #include <array>
+#include <functional>
+#include <optional>
 
 namespace hora {
 namespace {
 
 constexpr const char* kUsage = R"(usage: hrun -np N [options] program [arguments]
+)";
 
+constexpr const char* kHelp = R"(
 Starts a program N times, as the ranks of one job, and ends them together.
   hrun -np 2 ./train --epochs 3
   hrun -np 4 python train.py
@@ -37,8 +41,8 @@ when to end
   --timeout SECONDS          end the whole job after this time (exit code 124)
 
 about
-  --check-build              what this build has, and what this machine offers
-  --version, --help
+  -cb, --check-build         what this build has, and what this machine offers
+  -v, --version              -h, --help
 
 The exit code is that of the first rank that failed (128 + signal if it was killed), 0 if none did.
 )";
@@ -49,24 +53,37 @@ constexpr std::array<const char*, 9> kTakeValues{
 
 [[noreturn]] void refuse(const std::string& why) { throw Error(Code::invalid_argument, why); }
 
-/// Cuts off the program and its arguments, and spells the flags that have one dash and several letters with
-/// two.
+/// Spells flags of one dash and several letters as CLI11 takes them: "-np 2", "-np2", "-np=2", "--np 2".
+std::vector<std::string> spell(const std::string& word) {
+  if (word == "-hostfile") return {"--hostfile"};
+  if (word == "-cb") return {"--check-build"};
+  const std::size_t dashes = word.starts_with("--np") ? 2 : 1;
+  if (word.compare(dashes, 2, "np") != 0) return {word};
+  std::string number = word.substr(dashes + 2);
+  if (number.starts_with('=')) number.erase(0, 1);
+  if (number.empty()) return {"--num-proc"};
+  const bool digits = number.find_first_not_of("0123456789") == std::string::npos;
+  return digits ? std::vector<std::string>{"--num-proc", number} : std::vector{word};
+}
+
+/// Cuts off the program and its arguments.
 std::pair<std::vector<std::string>, std::vector<std::string>> split(
     const std::vector<std::string>& arguments) {
   std::vector<std::string> flags;
   std::size_t i = 0;
   for (; i < arguments.size(); ++i) {
-    std::string word = arguments[i];
+    const std::string& word = arguments[i];
     if (word == "--") {
       ++i;
       break;
     }
     if (!word.starts_with('-')) break;
-    if (word == "-np") word = "--num-proc";
-    if (word == "-hostfile") word = "--hostfile";
-    const bool takes_value = std::find(kTakeValues.begin(), kTakeValues.end(), word) != kTakeValues.end();
-    flags.push_back(word);
-    if (takes_value && i + 1 < arguments.size()) flags.push_back(arguments[++i]);
+    for (auto& spelt : spell(word)) flags.push_back(std::move(spelt));
+    const bool takes_value =
+        std::find(kTakeValues.begin(), kTakeValues.end(), flags.back()) != kTakeValues.end();
+    if (!takes_value) continue;
+    if (i + 1 == arguments.size()) refuse(fmt::format("{} needs a value", word));
+    flags.push_back(arguments[++i]);
   }
   return {flags, {arguments.begin() + static_cast<std::ptrdiff_t>(i), arguments.end()}};
 }
@@ -78,8 +95,9 @@ std::chrono::milliseconds seconds(double value) {
 /// The words of the command line before their meaning is checked.
 struct Raw {
   int ranks = 0;
-  std::string hosts;
-  std::string hostfile;
+  std::optional<std::string> hosts;
+  std::optional<std::string> hostfile;
+  std::optional<std::string> output_directory;
   std::vector<std::string> variables;
   double grace = 5;
   double timeout = 0;
@@ -89,25 +107,38 @@ struct Raw {
   bool help = false;
 };
 
+/// What CLI11 asks of a value, with a text that says what it must be.
+template <typename Number>
+std::function<std::string(const std::string&)> number_from(Number least, Number most, const char* unit) {
+  return [=](const std::string& text) -> std::string {
+    Number value{};
+    if (CLI::detail::lexical_cast(text, value) && value >= least && value <= most) return {};
+    return fmt::format("must be a number of {} from {} to {}, not '{}'", unit, least, most, text);
+  };
+}
+
 void declare(CLI::App& app, Raw& raw, Options& options) {
   app.set_help_flag();
+  app.option_defaults()->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
   app.add_flag("-h,--help", raw.help);
-  app.add_option("-n,--num-proc", raw.ranks)->check(CLI::Range(1, 1 << 16));
+  app.add_option("-n,--num-proc", raw.ranks)->check(number_from(1, 1 << 16, "ranks"), "");
   auto* hosts = app.add_option("-H,--hosts", raw.hosts);
   app.add_option("--hostfile", raw.hostfile)->excludes(hosts);
-  app.add_option("-x", raw.variables)->allow_extra_args(false);
-  app.add_option("--output-filename", options.output_directory);
+  app.add_option("-x", raw.variables)
+      ->allow_extra_args(false)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  app.add_option("--output-filename", raw.output_directory);
   app.add_flag("--no-prefix", raw.no_prefix);
   app.add_flag("--verbose", options.verbose);
-  app.add_option("--grace", raw.grace)->check(CLI::Range(0.0, 1e6));
-  app.add_option("--timeout", raw.timeout)->check(CLI::Range(0.001, 1e7));
+  app.add_option("--grace", raw.grace)->check(number_from(0.0, 1e6, "seconds"), "");
+  app.add_option("--timeout", raw.timeout)->check(number_from(0.001, 1e7, "seconds"), "");
   app.add_flag("--check-build", raw.check_build);
-  app.add_flag("--version", raw.version);
+  app.add_flag("-v,--version", raw.version);
 }
 
 void choose_hosts(const Raw& raw, Options& options) {
-  if (!raw.hosts.empty()) options.hosts = parse_hosts(raw.hosts);
-  if (!raw.hostfile.empty()) options.hosts = read_hostfile(raw.hostfile);
+  if (raw.hosts) options.hosts = parse_hosts(*raw.hosts);
+  if (raw.hostfile) options.hosts = read_hostfile(*raw.hostfile);
   options.ranks = raw.ranks;
   if (options.hosts.empty()) {
     if (raw.ranks == 0) refuse("say how many ranks to start: -np N");
@@ -117,12 +148,17 @@ void choose_hosts(const Raw& raw, Options& options) {
   for (const auto& host : options.hosts) {
     if (!is_this_host(host.host)) {
       refuse(fmt::format(
-          "host '{}' is not this machine: this version of hrun starts ranks on one machine only", host.host));
+          "{}host '{}' is not this machine: this version of hrun starts ranks on one machine only",
+          host.where, host.host));
     }
     slots += host.slots;
   }
   if (options.ranks == 0) options.ranks = slots;
-  if (options.ranks > slots) refuse(fmt::format("-np {}, but the hosts have {} slots", options.ranks, slots));
+  if (options.ranks > slots) {
+    refuse(
+        fmt::format("-np {} is more than the slots of the hosts, which are {}; to start more, write -H {}:{}",
+                    options.ranks, slots, options.hosts.front().host, options.ranks));
+  }
 }
 
 void choose_variables(const Raw& raw, Options& options) {
@@ -132,6 +168,8 @@ void choose_variables(const Raw& raw, Options& options) {
     if (name.empty()) refuse(fmt::format("-x '{}': expected NAME or NAME=VALUE", word));
     if (name.starts_with("HORA_SECRET"))
       refuse(fmt::format("-x {}: the job's secret does not travel in variables", name));
+    if (is_given_to_ranks(name))
+      refuse(fmt::format("-x {}: hrun itself gives every rank this variable", name));
     const auto value = equals == std::string::npos ? variable(name) : word.substr(equals + 1);
     if (!value)
       refuse(fmt::format("-x {}: this variable is not set here; give it a value: -x {}=VALUE", name, name));
@@ -143,6 +181,10 @@ Options understand(const Raw& raw, Options options, const std::vector<std::strin
   choose_hosts(raw, options);
   choose_variables(raw, options);
   options.prefix = !raw.no_prefix;
+  if (raw.output_directory) {
+    if (raw.output_directory->empty()) refuse("--output-filename needs the name of a directory");
+    options.output_directory = *raw.output_directory;
+  }
   options.grace = seconds(raw.grace);
   if (raw.timeout > 0) options.timeout = seconds(raw.timeout);
   if (command.empty()) refuse("there is no program to start");
@@ -155,17 +197,17 @@ Options understand(const Raw& raw, Options options, const std::vector<std::strin
 
 Parsed parse_options(const std::vector<std::string>& arguments) {
   const auto wrong = [](const std::string& why) {
-    return Parsed{{}, Answer{fmt::format("hrun: {}\n\n{}", why, kUsage), 2}};
+    return Parsed{{}, Answer{fmt::format("{}hrun: {}; hrun --help says more\n", kUsage, why), 2}};
   };
-  auto [flags, command] = split(arguments);
   Raw raw;
   Options options;
   CLI::App app;
   declare(app, raw, options);
   try {
+    auto [flags, command] = split(arguments);
     std::reverse(flags.begin(), flags.end());  // as CLI11 takes them
     app.parse(flags);
-    if (raw.help) return {{}, Answer{kUsage, 0}};
+    if (raw.help) return {{}, Answer{fmt::format("{}{}", kUsage, kHelp), 0}};
     if (raw.version) return {{}, Answer{fmt::format("hrun {}\n", version()), 0}};
     if (raw.check_build) return {{}, Answer{build_report(), 0}};
     return {understand(raw, std::move(options), command), {}};

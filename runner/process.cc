@@ -87,7 +87,9 @@ Process start(const ProcessPlan& plan) {
   if (::read(trouble.read.fd(), &error, sizeof error) == sizeof error) {
     ::waitpid(pid, nullptr, 0);
     throw Error(Code::unavailable,
-                fmt::format("cannot start '{}': {}", plan.command.front(), std::strerror(error)));
+                fmt::format("cannot start '{}': {}", plan.command.front(),
+                            error == ENOEXEC ? "it is no binary, and no script that begins with #!"
+                                             : std::strerror(error)));
   }
   return {pid, std::move(output.read), std::move(errors.read)};
 }

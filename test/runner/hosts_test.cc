@@ -41,13 +41,16 @@ TEST(ParseHosts, SaysWhichPartIsWrong) {
 }
 
 TEST(ParseHostfile, TakesBothForms) {
-  EXPECT_EQ(parse_hostfile("# our machines\na slots=4\n\nb:2   # two\nc\nd slots=3 max_slots=8\n", "hosts"),
-            (Hosts{{"a", 4}, {"b", 2}, {"c", 1}, {"d", 3}}));
+  EXPECT_EQ(
+      parse_hostfile("# our machines\na slots=4\n\nb:2   # two\nc\nd slots=3 max_slots=8\n", "hosts"),
+      (Hosts{{"a", 4, "hosts:2: "}, {"b", 2, "hosts:4: "}, {"c", 1, "hosts:5: "}, {"d", 3, "hosts:6: "}}));
 }
 
 TEST(ParseHostfile, NamesTheFileAndTheLine) {
   EXPECT_EQ(refusal([] { return parse_hostfile("a slots=4\nb slots=none\n", "hosts"); }),
             "hosts:2: 'slots=none': the number of slots must be from 1 to 65536, not 'none'");
+  EXPECT_EQ(refusal([] { return parse_hostfile("a \x1b[2J\n", "hosts"); }),
+            "hosts:1: expected 'host slots=N', found '?[2J'");
   EXPECT_EQ(refusal([] { return parse_hostfile("a 4\n", "hosts"); }),
             "hosts:1: expected 'host slots=N', found '4'");
   EXPECT_EQ(refusal([] { return parse_hostfile("a\na\n", "hosts"); }),
