@@ -97,6 +97,21 @@ struct Bfloat16 {
   }
 };
 
+/// For averages of small integers, whose sums would not fit.
+template <typename T>
+struct Wide {
+  using Stored = T;
+  using Value = std::int64_t;
+  static constexpr bool kIsValue = false;
+  static constexpr bool kPairs = false;
+  static void load(Value* to, const Stored* from, std::size_t count) { std::copy_n(from, count, to); }
+  static void store(Stored* to, const Value* from, std::size_t count) {
+    constexpr Value kLeast = std::numeric_limits<T>::min();
+    constexpr Value kMost = std::numeric_limits<T>::max();
+    for (std::size_t i = 0; i < count; ++i) to[i] = static_cast<Stored>(std::clamp(from[i], kLeast, kMost));
+  }
+};
+
 /// What is not zero is true.
 struct Boolean {
   using Stored = std::uint8_t;
@@ -310,6 +325,13 @@ void reduce_as(Inputs inputs, Outputs outputs, std::size_t count, const Reductio
   }
 }
 
+template <typename T>
+void reduce_integers(Inputs inputs, Outputs outputs, std::size_t count, const Reduction& reduction) {
+  const bool average = reduction.op == ReduceOp::sum && reduction.divisor != 1;
+  if (average) return Loops<Wide<T>, Sum>(reduction).run(inputs, outputs, count);
+  reduce_as<Plain<T>>(inputs, outputs, count, reduction);
+}
+
 void reduce_bools(Inputs inputs, Outputs outputs, std::size_t count, const Reduction& reduction) {
   const bool any = reduction.op == ReduceOp::sum || reduction.op == ReduceOp::max;
   if (any) return Loops<Boolean, Max>(reduction).run(inputs, outputs, count);
@@ -318,10 +340,10 @@ void reduce_bools(Inputs inputs, Outputs outputs, std::size_t count, const Reduc
 
 void reduce(Inputs inputs, Outputs outputs, std::size_t count, const Reduction& reduction) {
   switch (reduction.dtype) {
-    case DType::uint8: return reduce_as<Plain<std::uint8_t>>(inputs, outputs, count, reduction);
-    case DType::int8: return reduce_as<Plain<std::int8_t>>(inputs, outputs, count, reduction);
-    case DType::int16: return reduce_as<Plain<std::int16_t>>(inputs, outputs, count, reduction);
-    case DType::int32: return reduce_as<Plain<std::int32_t>>(inputs, outputs, count, reduction);
+    case DType::uint8: return reduce_integers<std::uint8_t>(inputs, outputs, count, reduction);
+    case DType::int8: return reduce_integers<std::int8_t>(inputs, outputs, count, reduction);
+    case DType::int16: return reduce_integers<std::int16_t>(inputs, outputs, count, reduction);
+    case DType::int32: return reduce_integers<std::int32_t>(inputs, outputs, count, reduction);
     case DType::int64: return reduce_as<Plain<std::int64_t>>(inputs, outputs, count, reduction);
     case DType::float16: return reduce_as<Float16>(inputs, outputs, count, reduction);
     case DType::bfloat16: return reduce_as<Bfloat16>(inputs, outputs, count, reduction);

@@ -127,6 +127,12 @@ TEST(Reduce, IntegerAveragesAreTruncatedTowardZero) {
   EXPECT_EQ(scaled<std::uint8_t>(200, 50, DType::uint8, 1.0, 1.0, 200), 1);
 }
 
+TEST(Reduce, SumsOfAveragesDoNotOverflow) {
+  EXPECT_EQ(scaled<std::uint8_t>(200, 250, DType::uint8, 1.0, 1.0, 2), 225);
+  EXPECT_EQ(scaled<std::int8_t>(-128, -127, DType::int8, 1.0, 1.0, 2), -127);
+  EXPECT_EQ(scaled<std::int32_t>(2'000'000'000, 2'000'000'002, DType::int32, 1.0, 1.0, 2), 2'000'000'001);
+}
+
 TEST(Reduce, IntegersWrapAroundButScaledOnesKeepToTheirRange) {
   EXPECT_EQ(scaled<std::uint8_t>(200, 100, DType::uint8, 1.0, 1.0, 1), 44);
   EXPECT_EQ(scaled<std::int8_t>(100, 0, DType::int8, 1.0, 10.0, 1), 127);
