@@ -29,7 +29,7 @@ struct Flags {
   int epochs = 12;
   int batch = 32;  // on each rank
   double learning_rate = 0.1;
-  std::string data = HORA_EXAMPLE_DATA;
+  std::string data = DIGITS_DATA;
   std::string compression = "none";
   std::string checkpoint;
   std::string resume;

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <charconv>
 #include <cstdint>
@@ -14,11 +15,21 @@
 #include <cstring>
 #include <initializer_list>
 #include <limits>
+#include <string_view>
 
 namespace hora {
 namespace {
 
 constexpr std::size_t kMostRanks = 1 << 20;
+constexpr std::size_t kLeastArena = 16 << 20;
+
+constexpr std::array kVariables{
+    "HORA_RANK",       "HORA_SIZE",          "HORA_LOCAL_RANK",         "HORA_LOCAL_SIZE",
+    "HORA_CROSS_RANK", "HORA_CROSS_SIZE",    "HORA_COORDINATOR",        "HORA_COORDINATOR_FD",
+    "HORA_SECRET_FD",  "HORA_START_TIMEOUT", "HORA_CPU_OPERATIONS",     "HORA_FUSION_THRESHOLD",
+    "HORA_ARENA_SIZE", "HORA_PEER_MEMORY",   "HORA_STALL_WARNING_TIME", "HORA_DUMP_DIR",
+    "HORA_LOG_LEVEL",  "HORA_TERMINAL",  // the last is from hrun to programs
+};
 
 [[noreturn]] void refuse(const char* variable, const std::string& value, const std::string& accepted) {
   throw Error(Code::invalid_argument, fmt::format("{}='{}': {}", variable, value, accepted));
@@ -117,6 +128,9 @@ void check(const Config& config) {
   below("HORA_RANK", config.rank, "HORA_SIZE", config.size);
   below("HORA_LOCAL_RANK", config.local_rank, "HORA_LOCAL_SIZE", config.local_size);
   below("HORA_CROSS_RANK", config.cross_rank, "HORA_CROSS_SIZE", config.cross_size);
+  if (config.arena_size != 0 && config.arena_size < kLeastArena)
+    refuse("HORA_ARENA_SIZE", fmt::to_string(config.arena_size),
+           fmt::format("expected 0 or at least {} bytes", kLeastArena));
   if (config.size > 1 && !text("HORA_SECRET_FD")) {
     throw Error(
         Code::invalid_argument,
@@ -127,6 +141,18 @@ void check(const Config& config) {
 }
 
 }  // namespace
+
+std::vector<std::string> Config::unknown_variables() {
+  std::vector<std::string> unknown;
+  for (char** setting = environ; *setting != nullptr; ++setting) {
+    const std::string_view whole = *setting;
+    const auto name = whole.substr(0, whole.find('='));
+    if (name.starts_with("HORA_") &&
+        std::find(kVariables.begin(), kVariables.end(), name) == kVariables.end())
+      unknown.emplace_back(name);
+  }
+  return unknown;
+}
 
 Config Config::from_environment() {
   Config config;

@@ -68,7 +68,7 @@ bool Coordinator::fail_if_left(const std::string& name, const Pending& pending) 
     if (!reason || pending.has_asked(rank)) continue;
     Decision decision;
     decision.request.name = name;
-    decision.status = {Code::aborted, fmt::format("'{}': rank {} has left the job without asking for it{}{}",
+    decision.status = {Code::aborted, fmt::format("'{}': rank {} has left the job without submitting it{}{}",
                                                   name, rank, reason->empty() ? "" : ": ", *reason)};
     failed_.push_back(std::move(decision));
     return true;

@@ -59,6 +59,11 @@ struct Runtime::Parts {
 Runtime::Runtime(const Config& config) {
   Config agreed = config;
   set_log(level_named(config.log_level), config.rank);
+  if (config.rank == 0) {
+    for (const auto& name : Config::unknown_variables())
+      log(LogLevel::warning,
+          fmt::format("{} is set, but means nothing; hora/config.h has all variables", name));
+  }
   World world = connect(agreed);
   parts_ = std::make_unique<Parts>(std::move(world), agreed);
 }

@@ -48,7 +48,7 @@ TEST(ParseOptions, TakesTheNumberOfRanksInEveryForm) {
   for (const char* one : {"-np3", "-np=3", "--np=3", "--num-proc=3"})
     EXPECT_EQ(accepted({one, "true"}).ranks, 3);
   for (const char* two : {"-np", "--np", "-n", "--num-proc"})
-    EXPECT_EQ(accepted({two, "3", "true"}).ranks, 3);
+    EXPECT_EQ(accepted({"-np", "2", two, "3", "true"}).ranks, 3);
 }
 
 TEST(ParseOptions, TakesVariablesTimesAndDirectories) {
@@ -63,6 +63,7 @@ TEST(ParseOptions, TakesVariablesTimesAndDirectories) {
 
 TEST(ParseOptions, RefusesWhatMakesNoSense) {
   EXPECT_EQ(refusal({"true"}), "hrun: say how many ranks to start: -np N");
+  EXPECT_EQ(refusal({"-np"}), "hrun: -np needs a value");
   EXPECT_EQ(refusal({"-np", "2"}), "hrun: there is no program to start");
   EXPECT_EQ(refusal({}), "hrun: say how many ranks to start: -np N");
   EXPECT_EQ(refusal({"-np", "0", "true"}),

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <optional>
 #include <string>
+#include <vector>
 
 namespace hora {
 
@@ -24,20 +25,19 @@ struct Config {
   int cross_size = 1;  ///< HORA_CROSS_SIZE
 
   // How the ranks find and recognise each other.
-  std::string coordinator;  ///< HORA_COORDINATOR: "address:port" on which rank 0 listens
-  std::optional<int>
-      coordinator_fd;  ///< HORA_COORDINATOR_FD: rank 0 only, a socket that listens there already
-  Secret secret{};     ///< read once from the pipe named by HORA_SECRET_FD
+  std::string coordinator;            ///< HORA_COORDINATOR: "address:port" on which rank 0 listens
+  std::optional<int> coordinator_fd;  ///< HORA_COORDINATOR_FD: rank 0 only, a socket that listens there
+  Secret secret{};                    ///< read once from the pipe named by HORA_SECRET_FD
   std::chrono::milliseconds start_timeout{30'000};  ///< HORA_START_TIMEOUT, seconds: for all ranks to meet
 
   // How tensors move.
   std::string cpu_operations = "auto";  ///< HORA_CPU_OPERATIONS: auto, shm or tcp
-  std::size_t fusion_threshold =
-      4 << 20;  ///< HORA_FUSION_THRESHOLD, bytes: the most that travels together; rank 0's counts
-  std::size_t arena_size =
-      0;  ///< HORA_ARENA_SIZE, bytes per rank of address space; 0: the memory of the host
-  bool peer_memory =
-      true;  ///< HORA_PEER_MEMORY: read other ranks' private buffers (process_vm_readv) where permitted
+  /// HORA_FUSION_THRESHOLD, bytes: the most that travels together; rank 0's counts.
+  std::size_t fusion_threshold = 4 << 20;
+  /// HORA_ARENA_SIZE, bytes of address space per rank, from 16 MiB up; 0: the memory of the host.
+  std::size_t arena_size = 0;
+  /// HORA_PEER_MEMORY: read other ranks' private buffers (process_vm_readv) where permitted.
+  bool peer_memory = true;
 
   // What an operator wants to know.
   std::chrono::milliseconds stall_warning_time{60'000};  ///< HORA_STALL_WARNING_TIME, seconds; 0: never
@@ -48,6 +48,9 @@ struct Config {
   /// so that a program may initialise again. Throws Error(invalid_argument) that names the variable, the
   /// value and what is accepted.
   [[nodiscard]] static Config from_environment();
+
+  /// Variables of the environment that begin with HORA_ and mean nothing: misspelt ones, as a rule.
+  [[nodiscard]] static std::vector<std::string> unknown_variables();
 };
 
 }  // namespace hora

@@ -24,9 +24,9 @@ inline constexpr int kOperations = 4;
 /// How an operation ended.
 struct Result {
   Status status;
-  std::vector<std::int64_t> shape;  ///< of the output, elements per dimension
-  bool contributed = true;          ///< false: every rank was `absent`, and the output was not touched
-  std::vector<std::int64_t> rows;   ///< allgather: the first dimension that each rank brought
+  std::vector<std::int64_t> shape;      ///< of the output, elements per dimension
+  bool contributed = true;              ///< false: every rank was `absent`, and the output was not touched
+  std::vector<std::int64_t> rows = {};  ///< allgather: the first dimension that each rank brought
 };
 
 /// A tensor on loan: what is to be done with it, where its elements lie, and whom to tell.

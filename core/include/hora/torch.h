@@ -80,7 +80,7 @@ void broadcast_optimizer_state(Runtime& hora, torch::optim::Optimizer& optimizer
 struct DistributedOptions {
   Compression compression = Compression::none;
   ReduceOp op = ReduceOp::average;  ///< average or sum
-  std::string name;                 ///< of this optimizer, the same on all ranks; default: a number, by order
+  std::string name = {};            ///< of this optimizer, the same on all ranks; default: a number, by order
 };
 
 /// Any optimizer, with gradients that are reduced over all ranks.
@@ -118,7 +118,9 @@ class DistributedOptimizer {
   /// Makes every gradient the reduced one, if backward() has not done so already. Idempotent. Throws Error
   /// that names the parameter; so does backward() itself.
   void synchronize();
-  /// `synchronize()`, then the optimizer's step. With a closure, that is called first, once.
+  /// `synchronize()`, then the optimizer's step. With a closure: each time after it gradients are reduced,
+  /// and so is the loss that it returns, so that all ranks take the same decisions (LBFGS searches along a
+  /// line).
   torch::Tensor step(const std::function<torch::Tensor()>& closure = {});
   void zero_grad(bool set_to_none = true);
 

@@ -52,7 +52,7 @@ TEST(Config, ReadsEveryKnob) {
                                  {"HORA_PEER_MEMORY", "0"},
                                  {"HORA_STALL_WARNING_TIME", "0"},
                                  {"HORA_LOG_LEVEL", "debug"},
-                                 {"HORA_ARENA_SIZE", "4096"},
+                                 {"HORA_ARENA_SIZE", "33554432"},
                                  {"HORA_DUMP_DIR", "dumps"}});
   const Config config = Config::from_environment();
   EXPECT_EQ(config.fusion_threshold, 1000u);
@@ -61,7 +61,7 @@ TEST(Config, ReadsEveryKnob) {
   EXPECT_FALSE(config.peer_memory);
   EXPECT_EQ(config.stall_warning_time.count(), 0);
   EXPECT_EQ(config.log_level, "debug");
-  EXPECT_EQ(config.arena_size, 4096u);
+  EXPECT_EQ(config.arena_size, 33554432u);
   EXPECT_EQ(config.dump_directory, "dumps");
 }
 
@@ -73,6 +73,14 @@ TEST(Config, NamesTheVariableTheValueAndWhatIsAccepted) {
   EXPECT_EQ(refusal({{"HORA_START_TIMEOUT", "soon"}}),
             "HORA_START_TIMEOUT='soon': expected seconds from 0.001 to 10000000");
   EXPECT_EQ(refusal({{"HORA_SIZE", "-1"}}), "HORA_SIZE='-1': expected a whole number from 1 to 1048576");
+  EXPECT_EQ(refusal({{"HORA_ARENA_SIZE", "4096"}}),
+            "HORA_ARENA_SIZE='4096': expected 0 or at least 16777216 bytes");
+}
+
+TEST(Config, NamesVariablesThatMeanNothing) {
+  const Environment environment(
+      {{"HORA_FUSION_THRESOLD", "1"}, {"HORA_FUSION_THRESHOLD", "1"}, {"HORATIO", "1"}});
+  EXPECT_EQ(Config::unknown_variables(), std::vector<std::string>{"HORA_FUSION_THRESOLD"});
 }
 
 TEST(Config, WantsARankBelowTheSize) {

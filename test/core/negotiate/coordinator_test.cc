@@ -129,7 +129,7 @@ TEST(Coordinator, AbortsATensorThatALeavingRankNeverAskedFor) {
   ASSERT_TRUE(verdict);
   EXPECT_EQ(
       verdict->items.front().decision.status,
-      (Status{Code::aborted, "'w': rank 1 has left the job without asking for it: ValueError: no data"}));
+      (Status{Code::aborted, "'w': rank 1 has left the job without submitting it: ValueError: no data"}));
   EXPECT_FALSE(verdict->end);
   coordinator.add(2, asks({tensor("w")}), kNow);
   EXPECT_EQ(coordinator.decide()->items.front().decision.status.code, Code::aborted);

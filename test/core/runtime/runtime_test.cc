@@ -212,7 +212,7 @@ TEST(Runtime, ARankThatLeavesFailsWhatOthersStillWantOfIt) {
     std::vector<float> x(2);
     const auto text =
         failure_of([&] { hora.submit(in_place(Operation::allreduce, "x", DType::float32, x)).wait(); });
-    EXPECT_EQ(text, "'x': rank 1 has left the job without asking for it: ValueError: no data");
+    EXPECT_EQ(text, "'x': rank 1 has left the job without submitting it: ValueError: no data");
   });
 }
 
