@@ -3,6 +3,7 @@
 #include "frameworks/torch/tensor.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <torch/csrc/autograd/engine.h>
 #include <torch/csrc/autograd/function_hook.h>
 #include <torch/csrc/autograd/graph_task.h>
@@ -151,6 +152,9 @@ struct DistributedOptimizer::Parts {
     auto places = make_gradient_places(hora, tensors);
     for (std::size_t i = 0; i < found.size(); ++i) {
       found[i].place = std::move(places[i]);
+      // Elements are added up as they lie in memory. Ranks whose parameters lie differently must not meet.
+      if (!found[i].place.is_contiguous())
+        found[i].name += fmt::format(" (strides {})", fmt::join(found[i].place.strides().vec(), ", "));
       known.insert(tensors[i].unsafeGetTensorImpl());
       install_hooks(slots.emplace_back(std::move(found[i])));
     }
@@ -313,6 +317,13 @@ struct DistributedOptimizer::Parts {
     if (rounds == 0 || owed || own) round();
   }
 
+  /// What a closure returned, over all ranks.
+  torch::Tensor reduce_loss(const torch::Tensor& loss) const {
+    if (!loss.defined()) return loss;
+    return allreduce(hora, loss.detach().contiguous(),
+                     {.name = fmt::format("loss.{}", options.name), .op = options.op});
+  }
+
   /// What comes now belongs to the next step.
   void end_step() {
     rounds = 0;
@@ -365,7 +376,7 @@ torch::Tensor DistributedOptimizer::step(const std::function<torch::Tensor()>& c
     loss = parts_->optimizer->step([&] {
       const torch::Tensor value = closure();
       parts_->synchronize();
-      return value;
+      return parts_->reduce_loss(value);
     });
   } else {
     parts_->synchronize();

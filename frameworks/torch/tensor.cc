@@ -52,6 +52,7 @@ Entry lend(const torch::Tensor& tensor, const torch::Tensor& output, Operation o
            const std::string& name) {
   check_lendable(tensor, name);
   if (!tensor.is_contiguous()) refuse(name, "the tensor is not contiguous; use .contiguous()");
+  if (tensor.is_neg()) refuse(name, "the tensor is a negative view; use .resolve_neg()");
   Entry entry;
   entry.operation = operation;
   entry.name = name;

@@ -9,7 +9,7 @@ import numpy as np
 
 from hora import _job, _native, ops
 from hora._errors import HoraArgumentError
-from hora.compression import Compression, Compressor
+from hora.compression import Compression, Compressor, wire_of
 
 Array = np.ndarray[Any, Any]
 
@@ -29,6 +29,8 @@ _DTYPES = {
 
 def _view(array: Any, name: str) -> Array:
     """The array's memory as NumPy sees it. Raises HoraArgumentError for what cannot be sent."""
+    if isinstance(array, np.ma.MaskedArray):
+        raise HoraArgumentError(f"'{name}': masks cannot be sent; use array.filled(...)")
     if isinstance(array, np.ndarray):
         view = array
     elif isinstance(array, (bool, int, float, list, tuple, np.generic)):
@@ -37,7 +39,9 @@ def _view(array: Any, name: str) -> Array:
         try:
             view = np.from_dlpack(array) if hasattr(array, "__dlpack__") else np.asarray(memoryview(array))
         except (BufferError, RuntimeError, TypeError, ValueError) as error:
-            raise HoraArgumentError(f"'{name}': {type(array).__name__} cannot be sent: {error}; give a NumPy array, or one on the CPU that speaks DLPack") from error
+            raise HoraArgumentError(
+                f"'{name}': {type(array).__name__} cannot be sent: {error}; give a NumPy array, or one on the CPU that speaks DLPack; PyTorch tensors go with hora.torch"
+            ) from error
     if view.dtype.name not in _DTYPES:
         raise HoraArgumentError(f"'{name}': elements of type {view.dtype} cannot be sent; convert with .astype() to one of {', '.join(_DTYPES)}")
     if not view.dtype.isnative:
@@ -70,7 +74,7 @@ def allreduce_async(
         op=ops.native(chosen),
         prescale=prescale_factor,
         postscale=postscale_factor,
-        wire=compression.wire,
+        wire=wire_of(compression),
     )
     return _job.track(handle, lambda outcome: output, view)
 
@@ -110,7 +114,13 @@ def broadcast_async(array: Any, root_rank: int, name: str | None = None) -> int:
     view = _view(array, full)
     output = np.empty_like(view)
     handle = _job.runtime().submit(
-        _native.Operation.broadcast, full, _DTYPES[view.dtype.name], list(view.shape), input=view.ctypes.data, output=output.ctypes.data, root=root_rank
+        _native.Operation.broadcast,
+        full,
+        _DTYPES[view.dtype.name],
+        list(view.shape),
+        input=view.ctypes.data,
+        output=output.ctypes.data,
+        root=_job.checked_root(root_rank, full),
     )
     return _job.track(handle, lambda outcome: output, view)
 

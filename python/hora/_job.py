@@ -6,6 +6,7 @@ from __future__ import annotations
 import atexit
 import dataclasses
 import itertools
+import operator
 import os
 import sys
 import threading
@@ -101,6 +102,14 @@ def cross_rank() -> int:
 def cross_size() -> int:
     """How many hosts have a process with this local rank."""
     return runtime().cross_size
+
+
+def checked_root(root_rank: Any, name: str) -> int:
+    """A root rank as a number. Whether there is such a rank is checked when the operation is submitted."""
+    try:
+        return operator.index(root_rank)
+    except TypeError:
+        raise HoraArgumentError(f"'{name}': root_rank must be the number of a rank, not {root_rank!r}") from None
 
 
 def name_or_number(operation: str, name: str | None) -> str:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from hora import _native
+from hora._errors import HoraArgumentError
 
 
 class Compressor:
@@ -26,6 +27,13 @@ class BF16Compressor(Compressor):
     """As bfloat16: 8 bits of precision, the range of float32."""
 
     wire = _native.DType.bfloat16
+
+
+def wire_of(compression: type[Compressor]) -> _native.DType:
+    """The dtype on the wire. Raises HoraArgumentError if this is no compression."""
+    if isinstance(compression, type) and issubclass(compression, Compressor):
+        return compression.wire
+    raise HoraArgumentError(f"compression={compression!r} is none of Compression.none, Compression.fp16 and Compression.bf16")
 
 
 class Compression:

@@ -28,6 +28,8 @@ def chosen(average: bool | None, op: int | None) -> int:
     if average is not None:
         if op is not None:
             raise HoraArgumentError("give either op= or average=, not both; average= is deprecated")
+        if not isinstance(average, bool):
+            raise HoraArgumentError(f"average={average!r} is neither True nor False; the second argument is average=, write op=... or name=...")
         warnings.warn("average= is deprecated; use op=hvd.Average or op=hvd.Sum", DeprecationWarning, stacklevel=3)
         return Average if average else Sum
     if op is None:

@@ -241,7 +241,8 @@ def test_arguments_are_refused_in_the_callers_thread():
         hora.init()
         for make in (lambda: hora.allreduce(np.zeros(3, complex), name="c"), lambda: hora.allreduce(np.zeros((4, 4)).T, name="t"),
                      lambda: hora.broadcast(np.zeros(1), 5, name="b"), lambda: hora.allgather(np.float32(1), name="g"),
-                     lambda: hora.allreduce(np.zeros(1), op=17), lambda: hora.allreduce(np.zeros(1, ">f4"), name="e")):
+                     lambda: hora.allreduce(np.zeros(1), op=17), lambda: hora.allreduce(np.zeros(1, ">f4"), name="e"),
+                     lambda: hora.allreduce(np.ma.array([1.0], mask=[True]), name="m")):
             try:
                 make()
             except ValueError as error:
@@ -249,13 +250,14 @@ def test_arguments_are_refused_in_the_callers_thread():
         assert hora.allreduce(np.ones(1))[0] == 1
     """,
     )
-    assert len(lines[0]) == 6
+    assert len(lines[0]) == 7
     assert "complex128 cannot be sent" in lines[0][0]
     assert "not contiguous" in lines[0][1]
     assert "no root rank 5" in lines[0][2]
     assert "scalar" in lines[0][3]
     assert "op=17" in lines[0][4]
     assert "byte order" in lines[0][5]
+    assert "masks cannot be sent" in lines[0][6]
 
 
 def test_an_uncaught_exception_reaches_the_other_ranks_and_nobody_hangs():
@@ -272,7 +274,7 @@ except RuntimeError as error:
 """
     result = hrun("-np", "2", __import__("sys").executable, "-c", program, seconds=30)
     assert result.returncode == 1
-    assert "'allreduce.x': rank 1 has left the job without asking for it: ValueError: no data here" in result.stdout
+    assert "'allreduce.x': rank 1 has left the job without submitting it: ValueError: no data here" in result.stdout
     assert "rank 1 (pid" in result.stderr
 
 

@@ -330,6 +330,39 @@ def test_a_newer_optimizer_takes_parameters_from_an_older_one():
     assert lines == [["'w' belongs to a DistributedOptimizer that was made later; use that one"]] * 2
 
 
+def test_sparse_gradients_are_refused_by_name():
+    lines = run_python(
+        2,
+        """
+        import torch, hora.torch as hvd
+        hvd.init()
+        table = torch.nn.Embedding(4, 2, sparse=True)
+        optimizer = hvd.DistributedOptimizer(torch.optim.SGD(table.parameters(), 1.0), table.named_parameters())
+        try:
+            table(torch.tensor([1])).sum().backward()
+        except ValueError as error:
+            print(error)
+    """,
+    )
+    assert lines == [["'weight': sparse tensors cannot be sent in this version; make it dense with .to_dense()"]] * 2
+
+
+def test_ranks_whose_parameters_lie_differently_in_memory_do_not_mix_elements_up():
+    lines = run_python(
+        2,
+        """
+        import torch, hora.torch as hvd
+        hvd.init()
+        net = torch.nn.Conv2d(3, 2, 3)
+        if hvd.rank() == 1:
+            net = net.to(memory_format=torch.channels_last)
+        optimizer = hvd.DistributedOptimizer(torch.optim.SGD(net.parameters(), 1.0), net.named_parameters())
+        print([slot.name for slot in optimizer._reducer.slots])  # of unequal names, one waits for the other, and the stall warning tells
+    """,
+    )
+    assert lines == [["['weight', 'bias']"], ["['weight (strides 27, 1, 9, 3)', 'bias']"]]
+
+
 def test_a_model_that_is_converted_after_wrapping_is_refused():
     lines = run_python(
         1,
@@ -372,6 +405,93 @@ def test_parameters_that_are_unfrozen_or_added_later_are_reduced_too():
             optimizer.step()
     """,
     )
+
+
+def test_a_line_search_sees_the_loss_of_all_ranks():
+    run_python(
+        2,
+        """
+        import torch, hora.torch as hvd
+        hvd.init()
+        w = torch.nn.Parameter(torch.ones(3))
+        optimizer = hvd.DistributedOptimizer(torch.optim.LBFGS([w], max_iter=8, line_search_fn="strong_wolfe"))
+        target = torch.arange(3.0) * (1 + 10 * hvd.rank())
+        def closure():
+            optimizer.zero_grad()
+            loss = ((w - target) ** 4).sum() + (w.exp() * (hvd.rank() + 1)).sum()
+            loss.backward()
+            return loss
+        for _ in range(3):
+            optimizer.step(closure)
+        everybodys = hvd.allgather(w.detach().unsqueeze(0))
+        assert torch.equal(everybodys[0], everybodys[1]), everybodys
+    """,
+    )
+
+
+def test_schedulers_made_before_or_after_wrapping_do_not_complain():
+    run_python(
+        1,
+        """
+        import warnings, torch, hora.torch as hvd
+        warnings.simplefilter("error")
+        hvd.init()
+        for early in (True, False):
+            w = torch.nn.Parameter(torch.ones(3))
+            optimizer = torch.optim.SGD([w], 1.0)
+            scheduler = torch.optim.lr_scheduler.StepLR(optimizer, 1, 0.5) if early else None
+            optimizer = hvd.DistributedOptimizer(optimizer)
+            scheduler = scheduler or torch.optim.lr_scheduler.StepLR(optimizer, 1, 0.5)
+            for _ in range(3):
+                w.sum().backward()
+                optimizer.step()
+                scheduler.step()
+            assert scheduler.get_last_lr() == [0.125]
+    """,
+    )
+
+
+def test_mistakes_with_arguments_are_named():
+    lines = run_python(
+        1,
+        """
+        import numpy, torch, hora.torch as hvd
+        hvd.init()
+        t, net = torch.ones(2), torch.nn.Linear(2, 1)
+        sgd = lambda: torch.optim.SGD(net.parameters(), 1.0)
+        for wrong in (lambda: hvd.allreduce(t, hvd.Sum), lambda: hvd.broadcast(t, None, name="b"), lambda: hvd.broadcast(t, 1, name="b"),
+                      lambda: hvd.allreduce(t, compression="fp16"), lambda: hvd.allgather(numpy.ones(3), name="g"),
+                      lambda: hvd.allreduce(torch._neg_view(t), name="n"), lambda: hvd.DistributedOptimizer(net),
+                      lambda: hvd.DistributedOptimizer(sgd(), compression="fp16"), lambda: hvd.DistributedOptimizer(sgd(), backward_passes_per_step="2"),
+                      lambda: hvd.DistributedOptimizer(hvd.DistributedOptimizer(sgd())), lambda: hvd.DistributedOptimizer(sgd(), [("bias", net.bias)]),
+                      lambda: hvd.broadcast_parameters(sgd().state_dict(), 0), lambda: hvd.broadcast_parameters(None, 0),
+                      lambda: hvd.broadcast_optimizer_state(net, 0)):
+            try:
+                wrong()
+            except ValueError as error:
+                print(error)
+        assert torch.equal(hvd.allreduce(t), t)
+    """,
+    )
+    expected = [
+        "average=1 is neither True nor False",
+        "'broadcast.b': root_rank must be the number of a rank, not None",
+        "no root rank 1",
+        "compression='fp16' is none of",
+        "'allgather.g': expected a torch.Tensor, not ndarray",
+        "'allreduce.n': the tensor is a negative view",
+        "expected an optimizer, such as torch.optim.SGD(model.parameters(), 0.1), not Linear(",
+        "compression='fp16' is none of",
+        "backward_passes_per_step must be a number from 1 up, not '2'",
+        "this optimizer already is a DistributedOptimizer",
+        "1 parameters of the optimizer have no name, the first is parameter 0 of group 0 [1, 2]",
+        "for an optimizer use broadcast_optimizer_state",
+        "invalid params: expected a state_dict(), named_parameters(), or a list of tensors",
+        "for a model use broadcast_parameters",
+    ]
+    assert len(lines[0]) == len(expected)
+    for line, part in zip(lines[0], expected, strict=True):
+        assert part in line
 
 
 def test_models_and_optimizers_can_be_saved_and_copied():

@@ -10,7 +10,7 @@ import torch
 
 from hora import _job, _native, ops
 from hora._errors import HoraArgumentError
-from hora.compression import Compression, Compressor
+from hora.compression import Compression, Compressor, wire_of
 
 _DTYPES = {
     torch.uint8: _native.DType.uint8,
@@ -45,6 +45,8 @@ def _lend(tensor: torch.Tensor, name: str) -> _native.DType:
     dtype = native_dtype(tensor, name)
     if not tensor.is_contiguous():
         raise HoraArgumentError(f"'{name}': the tensor is required to be contiguous; use .contiguous()")
+    if tensor.is_neg():
+        raise HoraArgumentError(f"'{name}': the tensor is a negative view, whose elements are negated when they are read; use .resolve_neg()")
     return dtype
 
 
@@ -59,7 +61,7 @@ def _submit_allreduce(tensor: torch.Tensor, output: torch.Tensor, name: str, op:
         op=ops.native(op),
         prescale=prescale,
         postscale=postscale,
-        wire=compression.wire,
+        wire=wire_of(compression),
     )
     return _job.track(handle, lambda outcome: output, tensor)
 
@@ -150,7 +152,13 @@ def allreduce(
 
 def _submit_broadcast(tensor: torch.Tensor, output: torch.Tensor, root_rank: int, name: str) -> int:
     handle = _job.runtime().submit(
-        _native.Operation.broadcast, name, _lend(tensor, name), list(tensor.shape), input=tensor.data_ptr(), output=output.data_ptr(), root=root_rank
+        _native.Operation.broadcast,
+        name,
+        _lend(tensor, name),
+        list(tensor.shape),
+        input=tensor.data_ptr(),
+        output=output.data_ptr(),
+        root=_job.checked_root(root_rank, name),
     )
     return _job.track(handle, lambda outcome: output, tensor)
 
@@ -183,7 +191,7 @@ class _Broadcast(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *gradients: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
         mean = allreduce(gradients[0].contiguous(), op=ops.Average)
-        return mean if _job.rank() == ctx.root_rank else mean * 0, None, None
+        return mean if _job.rank() == ctx.root_rank else torch.zeros_like(mean), None, None
 
 
 def broadcast(tensor: torch.Tensor, root_rank: int, name: str | None = None) -> torch.Tensor:
@@ -244,7 +252,7 @@ def allgather(tensor: torch.Tensor, name: str | None = None) -> torch.Tensor:
         HoraArgumentError (a ValueError): the tensor cannot be sent, or is a scalar.
         HoraInternalError (a RuntimeError): the ranks disagree about dtype or the other dimensions.
     """
-    if tensor.requires_grad and torch.is_grad_enabled() and tensor.dim() > 0:
+    if isinstance(tensor, torch.Tensor) and tensor.requires_grad and torch.is_grad_enabled() and tensor.dim() > 0:
         result: torch.Tensor = _Allgather.apply(tensor, name)  # type: ignore[no-untyped-call]
     else:
         result = _job.synchronize(allgather_async(tensor, name))

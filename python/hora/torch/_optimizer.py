@@ -15,8 +15,8 @@ import torch
 
 from hora import _job, _native, ops
 from hora._errors import HoraArgumentError, HoraError
-from hora.compression import Compression, Compressor
-from hora.torch._ops import native_dtype
+from hora.compression import Compression, Compressor, wire_of
+from hora.torch._ops import allreduce, native_dtype
 
 _LINE = 64
 _MOST_NUMBERS = 8  # names of a gradient's rounds, which then repeat
@@ -47,7 +47,7 @@ class _Slot:
 
     def in_place(self) -> bool:
         gradient = self.parameter.grad
-        return gradient is not None and gradient.data_ptr() == self.place.data_ptr()
+        return gradient is not None and gradient.layout == torch.strided and gradient.data_ptr() == self.place.data_ptr()
 
 
 # Of every parameter, by id: the last that took it. A slot keeps its parameter, so that no other gets that id.
@@ -70,9 +70,14 @@ def _names(optimizer: torch.optim.Optimizer, named_parameters: Iterable[tuple[st
     if duplicates:
         raise HoraArgumentError(f"parameter names must be unique; these are not: {', '.join(duplicates)}")
     known = {id(parameter): name for name, parameter in named}
-    unnamed = sum(id(parameter) not in known for options in optimizer.param_groups for parameter in options["params"])
+    unnamed = [
+        f"parameter {index} of group {group} {list(parameter.shape)}"
+        for group, options in enumerate(optimizer.param_groups)
+        for index, parameter in enumerate(options["params"])
+        if id(parameter) not in known
+    ]
     if unnamed:
-        raise HoraArgumentError(f"{unnamed} parameters of the optimizer have no name; pass all of model.named_parameters()")
+        raise HoraArgumentError(f"{len(unnamed)} parameters of the optimizer have no name, the first is {unnamed[0]}; pass all of model.named_parameters()")
     return known
 
 
@@ -126,7 +131,7 @@ class _Reducer:
         self.slots: list[_Slot] = []
         self.known: set[int] = set()
         self.number = next(_numbers)
-        self.compression = compression
+        self.wire = wire_of(compression)
         self.passes_per_round = passes
         self.op = op
         self.predivide = predivide
@@ -148,7 +153,9 @@ class _Reducer:
                     native_dtype(parameter, self.names.setdefault(id(parameter), f"{group}.{index}"))
                     parameters.append(parameter)
         for parameter, place in zip(parameters, _places(parameters), strict=True):
-            slot = _Slot(self.names[id(parameter)], parameter, place)
+            # Elements are added up as they lie in memory. Ranks whose parameters lie differently must not meet.
+            layout = "" if place.is_contiguous() else f" (strides {', '.join(map(str, place.stride()))})"
+            slot = _Slot(self.names[id(parameter)] + layout, parameter, place)
             self.slots.append(slot)
             self.known.add(id(parameter))
             self._adopt(slot)
@@ -254,7 +261,7 @@ class _Reducer:
             op=ops.native(self.op),
             prescale=1.0 / self.predivide,
             postscale=self.predivide,
-            wire=self.compression.wire,
+            wire=self.wire,
             absent=slot.absent,
         )
         slot.rounds += 1
@@ -307,6 +314,14 @@ class _Reducer:
         if self.rounds == 0 or self.owed or own:
             self._round()
 
+    def reduce_loss(self, loss: Any) -> Any:
+        """What a closure returned, over all ranks."""
+        if isinstance(loss, torch.Tensor):
+            return allreduce(loss.detach().contiguous(), name=f"loss.{self.number}", op=self.op)
+        if isinstance(loss, float):
+            return allreduce(torch.tensor(loss, dtype=torch.float64), name=f"loss.{self.number}", op=self.op).item()
+        return loss
+
     def end_step(self) -> None:
         """What comes now belongs to the next step."""
         self.rounds = 0
@@ -357,7 +372,8 @@ class _DistributedOptimizer:
         self._reducer.passes_per_round = passes
 
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
-        """`synchronize()`, then the optimizer's own step. With a closure: gradients are reduced each time after it."""
+        """`synchronize()`, then the optimizer's own step. With a closure: each time after it gradients are reduced, and
+        so is the loss that it returns, so that all ranks take the same decisions (LBFGS searches along a line)."""
         if closure is None:
             self.synchronize()
             result = super().step()  # type: ignore[misc]
@@ -367,11 +383,14 @@ class _DistributedOptimizer:
             def reduced() -> Any:
                 loss = inner()
                 self.synchronize()
-                return loss
+                return self._reducer.reduce_loss(loss)
 
             result = super().step(reduced)  # type: ignore[misc]
         self._reducer.end_step()
+        self._opt_called = True
         return result
+
+    step._wrapped_by_lr_sched = True  # type: ignore[attr-defined]  # schedulers need not wrap it to see that it was called
 
     def zero_grad(self, set_to_none: bool = True) -> None:
         """Clears the gradients: None, or zeros."""
@@ -419,12 +438,16 @@ def DistributedOptimizer(
     Raises:
         HoraArgumentError (a ValueError): names are missing or not unique, or an argument is out of range.
     """
+    if isinstance(optimizer, _DistributedOptimizer):
+        raise HoraArgumentError("this optimizer already is a DistributedOptimizer")
+    if not isinstance(optimizer, torch.optim.Optimizer):
+        raise HoraArgumentError(f"expected an optimizer, such as torch.optim.SGD(model.parameters(), 0.1), not {optimizer!r:.100}")
     if op not in (ops.Average, ops.Sum):
         raise HoraArgumentError("gradients are reduced by op=Average or op=Sum")
     if gradient_predivide_factor != 1.0 and op != ops.Average:
         raise HoraArgumentError("gradient_predivide_factor needs op=Average")
-    if backward_passes_per_step < 1:
-        raise HoraArgumentError(f"backward_passes_per_step must be at least 1, not {backward_passes_per_step}")
+    if not isinstance(backward_passes_per_step, int) or backward_passes_per_step < 1:
+        raise HoraArgumentError(f"backward_passes_per_step must be a number from 1 up, not {backward_passes_per_step!r}")
     reducer = _Reducer(optimizer, named_parameters, compression, backward_passes_per_step, op, gradient_predivide_factor)
     former = optimizer.__class__
     optimizer.__class__ = type(former.__name__, (_DistributedOptimizer, former), {"__doc__": former.__doc__})

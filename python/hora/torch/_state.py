@@ -16,8 +16,11 @@ from hora.torch._ops import broadcast_async_
 
 def _named(params: Mapping[str, Any] | Iterable[Any]) -> list[tuple[str, torch.Tensor]]:
     if isinstance(params, Mapping):
-        return sorted(params.items())
-    items = list(params)
+        named = sorted(params.items())
+        if named and not any(isinstance(value, torch.Tensor) for _, value in named):
+            raise HoraArgumentError("invalid params: no value in it is a torch.Tensor; for an optimizer use broadcast_optimizer_state(optimizer, root_rank)")
+        return named
+    items: list[Any] = list(params) if isinstance(params, Iterable) else [params]
     if all(isinstance(item, tuple) and len(item) == 2 for item in items):
         return items
     if all(isinstance(item, torch.Tensor) for item in items):
@@ -103,6 +106,8 @@ def broadcast_optimizer_state(optimizer: torch.optim.Optimizer, root_rank: int) 
         HoraArgumentError (a ValueError): a tensor of the state cannot be sent.
         HoraInternalError (a RuntimeError): the job has failed.
     """
+    if not isinstance(optimizer, torch.optim.Optimizer):
+        raise HoraArgumentError(f"expected an optimizer, not {type(optimizer).__name__}; for a model use broadcast_parameters(model.state_dict(), root_rank)")
     own: list[torch.Tensor] = []
     structure = _without_tensors(optimizer.state_dict(), own) if _job.rank() == root_rank else None
     structure = broadcast_object(structure, root_rank, "optimizer_state")

@@ -190,6 +190,28 @@ TEST(DistributedOptimizer, RefusesAParameterThatIsInAnotherOne) {
   });
 }
 
+TEST(DistributedOptimizer, ALineSearchSeesTheLossOfAllRanks) {
+  run_local_job(kRanks, [](Runtime& hora) {
+    auto w = parameter();
+    const NamedTensors parameters = named({{"w", w}});
+    DistributedOptimizer optimizer(
+        hora,
+        torch::optim::LBFGS({w}, torch::optim::LBFGSOptions(1.0).max_iter(8).line_search_fn("strong_wolfe")),
+        parameters, {.name = "o"});
+    const auto target = torch::arange(3) * (1.0 + 10.0 * hora.rank());
+    for (int step = 0; step < 3; ++step) {
+      optimizer.step([&] {
+        optimizer.zero_grad();
+        auto loss = ((w - target).pow(4).sum() + (w.exp() * (hora.rank() + 1)).sum());
+        loss.backward();
+        return loss;
+      });
+    }
+    const auto all = allgather(hora, w.detach().unsqueeze(0), "w");
+    EXPECT_TRUE(torch::equal(all[0], all[1])) << all;
+  });
+}
+
 TEST(DistributedOptimizer, TakesInParametersThatAreUnfrozenOrAddedLater) {
   run_local_job(kRanks, [](Runtime& hora) {
     auto a = parameter();
