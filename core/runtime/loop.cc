@@ -106,14 +106,14 @@ void Loop::dump(const Status& why, const std::vector<Loan>& pending) {
     dump.pending.push_back(
         {entry.name, entry.operation, entry.dtype, entry.shape, loan.submitted, {}, {}, {}, {}});
   }
-  const auto directory =
-      config_.dump_directory.empty()
-          ? fmt::format("{}/hora-{}", std::filesystem::temp_directory_path().string(), world_.job)
-          : config_.dump_directory;
   try {
+    const auto directory =
+        config_.dump_directory.empty()
+            ? fmt::format("{}/hora-{}", std::filesystem::temp_directory_path().string(), world_.job)
+            : config_.dump_directory;
     const std::string path = write_dump(dump, directory);
     log(LogLevel::error, fmt::format("{}; the last operations of this rank are in {}", why.message, path));
-  } catch (const Error& error) {
+  } catch (const std::exception& error) {  // the job fails for `why`, whatever becomes of the dump
     log(LogLevel::error, fmt::format("{}; {}", why.message, error.what()));
   }
 }
