@@ -53,20 +53,20 @@ void Negotiator::cast(Ballot ballot, TimePoint now) {
   }
 }
 
-Negotiator::Heard Negotiator::hear(TimePoint now, TimePoint deadline) {
-  if (coordinator_) return hear_as_coordinator(now, deadline);
+Negotiator::Heard Negotiator::hear(TimePoint deadline) {
+  if (coordinator_) return hear_as_coordinator(deadline);
   auto letter = control_.receive(deadline);
   if (!letter) return {};
   return apply(decode_verdict(bytes_of(std::move(letter)), control_.size()));
 }
 
-Negotiator::Heard Negotiator::hear_as_coordinator(TimePoint now, TimePoint deadline) {
+Negotiator::Heard Negotiator::hear_as_coordinator(TimePoint deadline) {
   // Whatever has arrived goes into one verdict; waits only if there is nothing to say already.
   constexpr TimePoint kAtOnce = TimePoint::min();
   auto letter = control_.receive(undecided_ ? kAtOnce : deadline);
   while (letter) {
     const int from = letter->from;
-    coordinator_->add(from, decode_ballot(bytes_of(std::move(letter)), control_.size()), now);
+    coordinator_->add(from, decode_ballot(bytes_of(std::move(letter)), control_.size()), Clock::now());
     undecided_ = true;
     letter = control_.receive(kAtOnce);
   }

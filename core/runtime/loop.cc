@@ -50,7 +50,7 @@ bool Loop::turn() {
     negotiator_.ask(table_.take_requests(), now);
     leave_if_told(now);
   }
-  const auto heard = negotiator_.hear(now, watch_stalls(now));
+  const auto heard = negotiator_.hear(watch_stalls(now));
   carry_out(heard.decisions);
   return !heard.end;
 }
