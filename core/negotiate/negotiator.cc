@@ -91,9 +91,11 @@ Negotiator::Heard Negotiator::apply(const Verdict& verdict) {
       asked_.erase(decision->request.name);
       continue;
     }
-    heard.decisions.push_back(item.decision);
     const auto asked = asked_.extract(item.decision.request.name);
-    if (!item.decision.status.ok()) continue;
+    const bool ok = item.decision.status.ok();
+    if (!ok && asked.empty()) continue;  // others' failure; if this rank asks for it later, that fails, too
+    heard.decisions.push_back(item.decision);
+    if (!ok) continue;
     if (asked.empty()) {
       throw Error(Code::internal,
                   fmt::format("bad verdict: this rank has not asked for '{}'", item.decision.request.name));

@@ -142,5 +142,16 @@ TEST(Negotiator, CountsHowLongATensorWaitsFromWhenItWasAskedFor) {
   EXPECT_GE(root.coordinator()->oldest(), asked);
 }
 
+TEST(Negotiator, DoesNotHearThatFailedWhatItHasNotAskedFor) {
+  Seats seats(3);
+  seats[2].leave("", kNow);
+  seats[0].ask({tensor("a")}, kNow);
+  EXPECT_THAT(seats.hear(0), ElementsAre("a"));
+  EXPECT_THAT(seats.hear(1), ElementsAre());
+  seats[1].ask({tensor("a")}, kNow);
+  EXPECT_THAT(seats.hear(0), ElementsAre());
+  EXPECT_THAT(seats.hear(1), ElementsAre("a"));
+}
+
 }  // namespace
 }  // namespace hora
