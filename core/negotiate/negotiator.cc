@@ -39,7 +39,7 @@ void Negotiator::ask(const std::vector<Request>& requests, TimePoint now) {
 void Negotiator::leave(const std::string& reason, TimePoint now) {
   Ballot ballot;
   ballot.leaving = true;
-  ballot.reason = reason;
+  ballot.reason = shortened(reason, kMostReasonBytes);
   cast(std::move(ballot), now);
 }
 

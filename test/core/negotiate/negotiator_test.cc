@@ -153,5 +153,16 @@ TEST(Negotiator, DoesNotHearThatFailedWhatItHasNotAskedFor) {
   EXPECT_THAT(seats.hear(1), ElementsAre("a"));
 }
 
+TEST(Negotiator, ShortensReasonsThatWouldNotFitIntoAMessage) {
+  for (const int leaver : {0, 1}) {
+    Seats seats(2);
+    const int other = 1 - leaver;
+    seats[leaver].leave(std::string(100'000, 'x'), kNow);
+    seats[other].ask({tensor(std::string(kMostNameBytes, 'n'))}, kNow);
+    seats.hear(0);
+    EXPECT_THAT(seats.hear(other), testing::SizeIs(other == 0 ? 0 : 1));
+  }
+}
+
 }  // namespace
 }  // namespace hora
