@@ -57,8 +57,8 @@ Decision mismatch(const Aspect& aspect, std::span<const Request* const> requests
   Decision decision;
   decision.request.operation = requests.front()->operation;
   decision.request.name = requests.front()->name;
-  decision.status = {Code::mismatch, fmt::format("'{}': {} differs between ranks: {}", requests.front()->name,
-                                                 aspect.label, text)};
+  text = fmt::format("'{}': {} differs between ranks: {}", decision.request.name, aspect.label, text);
+  decision.status = {Code::mismatch, shortened(std::move(text), kMostMessageBytes)};
   return decision;
 }
 

@@ -95,5 +95,17 @@ TEST(Agree, ATensorThatIsAbsentEverywhereIsNotContributed) {
   EXPECT_FALSE(agree_on({absent, absent}).contributed);
 }
 
+TEST(Agree, ShortensMessagesThatWouldNotFit) {
+  std::vector<Request> requests(100);
+  for (std::size_t rank = 0; rank < requests.size(); ++rank) {
+    const auto extent = 1'000'000'000'000'000'000 + static_cast<std::int64_t>(rank);
+    requests[rank] = tensor(std::vector<std::int64_t>(kMostDimensions, extent));
+    requests[rank].shape.front() = 0;  // so large a tensor must be empty
+  }
+  Verdict verdict;
+  verdict.items.push_back({0, agree_on(requests)});
+  EXPECT_EQ(decode_verdict(encode(verdict), 100), verdict);
+}
+
 }  // namespace
 }  // namespace hora
