@@ -107,5 +107,17 @@ TEST(Agree, ShortensMessagesThatWouldNotFit) {
   EXPECT_EQ(decode_verdict(encode(verdict), 100), verdict);
 }
 
+TEST(Agree, RefusesMoreGatheredRowsThanThereCanBe) {
+  for (const std::size_t ranks : {2U, 3U, 4U}) {
+    auto request = tensor({std::int64_t{1} << 62, 0}, Operation::allgather);
+    request.dtype = DType::uint8;
+    const Decision decision = agree_on(std::vector<Request>(ranks, request));
+    EXPECT_EQ(decision.status.code, Code::mismatch) << ranks;
+    Verdict verdict;
+    verdict.items.push_back({0, decision});
+    EXPECT_EQ(decode_verdict(encode(verdict), static_cast<int>(ranks)), verdict);  // all can hear of it
+  }
+}
+
 }  // namespace
 }  // namespace hora
