@@ -16,9 +16,9 @@ constexpr std::size_t kCacheLine = 64;
 }  // namespace
 
 std::shared_ptr<std::byte> allocate_aligned(std::size_t bytes) {
-  const std::size_t rounded = (bytes / kCacheLine + 1) * kCacheLine;
+  const std::size_t rounded = (bytes / kCacheLine + 1) * kCacheLine;  // 0: more than there are numbers for
   std::unique_ptr<std::byte, decltype(&std::free)> memory(
-      static_cast<std::byte*>(std::aligned_alloc(kCacheLine, rounded)), &std::free);
+      rounded == 0 ? nullptr : static_cast<std::byte*>(std::aligned_alloc(kCacheLine, rounded)), &std::free);
   if (!memory) throw Error(Code::unavailable, fmt::format("there is no memory for {} bytes", bytes));
   return memory;
 }

@@ -7,6 +7,7 @@ namespace hora {
 namespace {
 
 constexpr std::size_t kCacheLine = 64;
+constexpr std::size_t kMostAhead = std::size_t{64} << 20;  // of memory that is taken before it is needed
 
 std::size_t whole_lines(std::size_t bytes) { return (bytes + kCacheLine - 1) / kCacheLine * kCacheLine; }
 
@@ -22,9 +23,12 @@ void Packer::allreduce(std::span<const Piece> pieces, DType dtype, const Reducti
 
 std::byte* Packer::buffer(std::size_t bytes) {
   if (bytes > buffer_bytes_) {
+    // All that may travel together, so that it is made once; but not if that is far more than is ever needed.
+    const std::size_t size = std::max(bytes, std::min(threshold_, kMostAhead));
+    buffer_bytes_ = 0;
     buffer_.reset();
-    buffer_ = lane_.collective->allocate(std::max(bytes, threshold_));
-    buffer_bytes_ = std::max(bytes, threshold_);
+    buffer_ = lane_.collective->allocate(size);
+    buffer_bytes_ = size;
   }
   return buffer_.get();
 }
@@ -59,7 +63,9 @@ void Packer::reduce_where_it_lies(std::span<const Piece> pieces, const Reduction
 
 void Packer::reduce_compressed(std::span<const Piece> pieces, DType dtype, const Reduction& reduction) {
   const std::size_t each = size_of(reduction.dtype);
-  const std::size_t capacity = std::max(threshold_ / each, kCacheLine);  // elements a round
+  std::size_t total = 1;  // for the sake of tensors without elements
+  for (const auto& piece : pieces) total += piece.count;
+  const std::size_t capacity = std::min(total, std::max(threshold_ / each, kCacheLine));  // elements a round
   std::byte* wire = buffer(capacity * each);
   std::size_t next = 0;  // the piece, and how much of it has been reduced
   std::size_t begin = 0;

@@ -42,6 +42,16 @@ const std::array<Aspect, 7> kAspects{{
      [](const Request& r) { return std::string(name(r.wire)); }},
 }};
 
+/// What fails on every rank: `text` says why.
+Decision failure(const Request& request, const std::string& text) {
+  Decision decision;
+  decision.request.operation = request.operation;
+  decision.request.name = request.name;
+  decision.status = {Code::mismatch,
+                     shortened(fmt::format("'{}': {}", request.name, text), kMostMessageBytes)};
+  return decision;
+}
+
 Decision mismatch(const Aspect& aspect, std::span<const Request* const> requests) {
   std::vector<std::pair<std::string, std::vector<int>>> values;
   for (std::size_t rank = 0; rank < requests.size(); ++rank) {
@@ -54,27 +64,23 @@ Decision mismatch(const Aspect& aspect, std::span<const Request* const> requests
   for (const auto& [value, ranks] : values) {
     text += fmt::format("{}{} on {}", text.empty() ? "" : ", ", value, describe_ranks(ranks));
   }
-  Decision decision;
-  decision.request.operation = requests.front()->operation;
-  decision.request.name = requests.front()->name;
-  decision.status = {Code::mismatch, fmt::format("'{}': {} differs between ranks: {}", requests.front()->name,
-                                                 aspect.label, text)};
-  return decision;
+  return failure(*requests.front(), fmt::format("{} differs between ranks: {}", aspect.label, text));
 }
 
 /// The output has the rows of all ranks, one after the other.
 void gather_rows(Decision& decision, std::span<const Request* const> requests) {
   std::int64_t total = 0;
-  for (const auto* request : requests) {
-    decision.rows.push_back(request->shape.front());
-    total += request->shape.front();
-  }
-  decision.request.shape.front() = total;
   try {
+    for (const auto* request : requests) {
+      decision.rows.push_back(request->shape.front());
+      if (__builtin_add_overflow(total, request->shape.front(), &total)) {
+        throw Error(Code::invalid_argument, "their number is over 2^63");
+      }
+    }
+    decision.request.shape.front() = total;
     static_cast<void>(elements(decision.request.shape, decision.request.dtype));
   } catch (const Error& error) {
-    decision.status = {Code::mismatch, fmt::format("'{}': the gathered rows are too many: {}",
-                                                   decision.request.name, error.what())};
+    decision = failure(*requests.front(), fmt::format("the gathered rows are too many: {}", error.what()));
   }
 }
 

@@ -10,7 +10,6 @@ namespace hora {
 namespace {
 
 constexpr std::int64_t kMostBytes = std::int64_t{1} << 62;
-constexpr std::size_t kMostMessageBytes = 1 << 16;
 constexpr int kCodes = static_cast<int>(Code::internal) + 1;
 
 void write(Writer& out, const std::vector<std::int64_t>& values) {
@@ -122,6 +121,14 @@ std::string describe(DType dtype, const std::vector<std::int64_t>& shape) {
   return fmt::format("{}[{}]", name(dtype), fmt::join(shape, ","));
 }
 
+std::string shortened(std::string text, std::size_t most) {
+  if (text.size() <= most) return text;
+  const auto continues = [](char byte) { return (static_cast<unsigned char>(byte) & 0xC0) == 0x80; };
+  while (most > 0 && continues(text[most])) --most;
+  text.resize(most);
+  return text;
+}
+
 Bytes encode(const Ballot& ballot) {
   Writer out;
   out.u64(ballot.heard);
@@ -141,7 +148,7 @@ Ballot decode_ballot(std::span<const std::byte> bytes, int size) {
   for (auto left = in.count(8, "requests"); left > 0; --left)
     ballot.requests.push_back(read_request(in, size));
   ballot.leaving = in.boolean();
-  if (ballot.leaving) ballot.reason = in.string(kMostMessageBytes);
+  if (ballot.leaving) ballot.reason = in.string(kMostReasonBytes);
   in.finish();
   return ballot;
 }

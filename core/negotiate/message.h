@@ -13,6 +13,8 @@ namespace hora {
 
 inline constexpr std::size_t kMostNameBytes = 4096;
 inline constexpr std::size_t kMostDimensions = 64;
+inline constexpr std::size_t kMostReasonBytes = 32 * 1024;
+inline constexpr std::size_t kMostMessageBytes = 64 * 1024;  // of a status; one may quote a name and a reason
 
 /// What one rank asks for: everything about an entry that the other ranks must agree with. A value.
 struct Request {
@@ -36,6 +38,9 @@ struct Request {
 
 /// "float32[64,3,7,7]"
 [[nodiscard]] std::string describe(DType dtype, const std::vector<std::int64_t>& shape);
+
+/// The text, or as many of its first characters (UTF-8) as fit into `most` bytes.
+[[nodiscard]] std::string shortened(std::string text, std::size_t most);
 
 /// What all ranks will do about one tensor, or why they will not. A value.
 struct Decision {

@@ -39,7 +39,7 @@ void Negotiator::ask(const std::vector<Request>& requests, TimePoint now) {
 void Negotiator::leave(const std::string& reason, TimePoint now) {
   Ballot ballot;
   ballot.leaving = true;
-  ballot.reason = reason;
+  ballot.reason = shortened(reason, kMostReasonBytes);
   cast(std::move(ballot), now);
 }
 
@@ -53,20 +53,20 @@ void Negotiator::cast(Ballot ballot, TimePoint now) {
   }
 }
 
-Negotiator::Heard Negotiator::hear(TimePoint now, TimePoint deadline) {
-  if (coordinator_) return hear_as_coordinator(now, deadline);
+Negotiator::Heard Negotiator::hear(TimePoint deadline) {
+  if (coordinator_) return hear_as_coordinator(deadline);
   auto letter = control_.receive(deadline);
   if (!letter) return {};
   return apply(decode_verdict(bytes_of(std::move(letter)), control_.size()));
 }
 
-Negotiator::Heard Negotiator::hear_as_coordinator(TimePoint now, TimePoint deadline) {
+Negotiator::Heard Negotiator::hear_as_coordinator(TimePoint deadline) {
   // Whatever has arrived goes into one verdict; waits only if there is nothing to say already.
   constexpr TimePoint kAtOnce = TimePoint::min();
   auto letter = control_.receive(undecided_ ? kAtOnce : deadline);
   while (letter) {
     const int from = letter->from;
-    coordinator_->add(from, decode_ballot(bytes_of(std::move(letter)), control_.size()), now);
+    coordinator_->add(from, decode_ballot(bytes_of(std::move(letter)), control_.size()), Clock::now());
     undecided_ = true;
     letter = control_.receive(kAtOnce);
   }
@@ -91,9 +91,11 @@ Negotiator::Heard Negotiator::apply(const Verdict& verdict) {
       asked_.erase(decision->request.name);
       continue;
     }
-    heard.decisions.push_back(item.decision);
     const auto asked = asked_.extract(item.decision.request.name);
-    if (!item.decision.status.ok()) continue;
+    const bool ok = item.decision.status.ok();
+    if (!ok && asked.empty()) continue;  // others' failure; if this rank asks for it later, that fails, too
+    heard.decisions.push_back(item.decision);
+    if (!ok) continue;
     if (asked.empty()) {
       throw Error(Code::internal,
                   fmt::format("bad verdict: this rank has not asked for '{}'", item.decision.request.name));

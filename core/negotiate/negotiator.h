@@ -27,16 +27,17 @@ class Negotiator {
     bool end = false;                 ///< every rank has left; nothing will be heard any more
   };
   /// Waits for news: nothing at the deadline or after Control::wake. Decisions of one verdict come together,
-  /// the same on every rank. Throws Error with the loss's status when a rank is lost, and Error(internal) for
-  /// letters that no rank would send.
-  Heard hear(TimePoint now, TimePoint deadline);
+  /// the same on every rank, but for failures of what this rank has not asked for: it does not hear of those.
+  /// Throws Error with the loss's status when a rank is lost, and Error(internal) for letters that no rank
+  /// would send.
+  Heard hear(TimePoint deadline);
 
   /// Rank 0's memory, for those who watch it; nullptr on the others.
   [[nodiscard]] const Coordinator* coordinator() const { return coordinator_ ? &*coordinator_ : nullptr; }
 
  private:
   void cast(Ballot ballot, TimePoint now);
-  Heard hear_as_coordinator(TimePoint now, TimePoint deadline);
+  Heard hear_as_coordinator(TimePoint deadline);
   Heard apply(const Verdict& verdict);
 
   Control& control_;

@@ -173,9 +173,13 @@ int hora_wait(hora_handle* handle) {
 
 const void* hora_output(const hora_handle* handle, int64_t* rows) {
   if (!handle->handle.poll() || !handle->output) return nullptr;
-  const auto& result = handle->handle.wait();
-  if (rows != nullptr) *rows = result.shape.front();
-  return handle->output->get();
+  const void* output = nullptr;
+  guarded([&] {
+    const auto& result = handle->handle.wait();
+    if (rows != nullptr) *rows = result.shape.front();
+    output = handle->output->get();
+  });
+  return output;
 }
 
 void hora_release(hora_handle* handle) {

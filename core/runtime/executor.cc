@@ -16,27 +16,29 @@ void Executor::carry_out(std::span<const Decision> decisions, const Batch& batch
   const TimePoint started = Clock::now();
   std::vector<Item> items;
   items.reserve(batch.decisions.size());
-  for (const std::size_t i : batch.decisions) {
-    const Decision& decision = decisions[i];
-    auto loan = table_.take(decision.request.name);
-    if (!loan) {
-      throw Error(Code::internal,
-                  fmt::format("'{}' was decided, but this rank does not have it", decision.request.name));
-    }
-    items.push_back(
-        {&decision, *std::move(loan), {{}, decision.request.shape, decision.contributed, decision.rows}});
-  }
   try {
+    for (const std::size_t i : batch.decisions) items.push_back(borrow(decisions[i]));
     move(items);
-  } catch (const Error& error) {
+  } catch (const std::exception& error) {  // also what `allocate` throws, which is not ours
+    const auto* ours = dynamic_cast<const Error*>(&error);
+    const Code code = ours != nullptr ? ours->code() : Code::internal;
     for (auto& item : items) {
       item.result.status = {
-          error.code(), fmt::format("{} ('{}' holds undefined values)", error.what(), item.loan.entry.name)};
+          code, fmt::format("{} ('{}' holds undefined values)", error.what(), item.loan.entry.name)};
       give_back(std::move(item), decided, started);
     }
-    throw;
+    throw Error(code, error.what());
   }
   for (auto& item : items) give_back(std::move(item), decided, started);
+}
+
+Executor::Item Executor::borrow(const Decision& decision) {
+  auto loan = table_.take(decision.request.name);
+  if (!loan) {
+    throw Error(Code::internal,
+                fmt::format("'{}' was decided, but this rank does not have it", decision.request.name));
+  }
+  return {&decision, *std::move(loan), {{}, decision.request.shape, decision.contributed, decision.rows}};
 }
 
 void Executor::refuse(const Decision& decision, TimePoint decided) {

@@ -36,6 +36,7 @@ class Executor {
     Loan loan;
     Result result;
   };
+  Item borrow(const Decision& decision);
   void move(std::vector<Item>& items);
   void allreduce(std::vector<Item>& items);
   void broadcast(Item& item);

@@ -47,19 +47,23 @@ void Loop::leave(const std::string& reason) {
 bool Loop::turn() {
   const TimePoint now = Clock::now();
   if (!left_) {
+    const auto reason = told_to_leave();  // first: what was submitted before that is still asked for
     negotiator_.ask(table_.take_requests(), now);
-    leave_if_told(now);
+    if (reason) leave(*reason, now);
   }
-  const auto heard = negotiator_.hear(now, watch_stalls(now));
+  const auto heard = negotiator_.hear(watch_stalls(now));
   carry_out(heard.decisions);
   return !heard.end;
 }
 
-void Loop::leave_if_told(TimePoint now) {
+std::optional<std::string> Loop::told_to_leave() {
   const std::lock_guard lock(leaving_mutex_);
-  if (!leaving_) return;
+  return leaving_;
+}
+
+void Loop::leave(const std::string& reason, TimePoint now) {
   left_ = true;  // tensors that are submitted from now on wait for the end, and get its status
-  negotiator_.leave(*leaving_, now);
+  negotiator_.leave(reason, now);
 }
 
 void Loop::carry_out(const std::vector<Decision>& decisions) {
@@ -106,14 +110,14 @@ void Loop::dump(const Status& why, const std::vector<Loan>& pending) {
     dump.pending.push_back(
         {entry.name, entry.operation, entry.dtype, entry.shape, loan.submitted, {}, {}, {}, {}});
   }
-  const auto directory =
-      config_.dump_directory.empty()
-          ? fmt::format("{}/hora-{}", std::filesystem::temp_directory_path().string(), world_.job)
-          : config_.dump_directory;
   try {
+    const auto directory =
+        config_.dump_directory.empty()
+            ? fmt::format("{}/hora-{}", std::filesystem::temp_directory_path().string(), world_.job)
+            : config_.dump_directory;
     const std::string path = write_dump(dump, directory);
     log(LogLevel::error, fmt::format("{}; the last operations of this rank are in {}", why.message, path));
-  } catch (const Error& error) {
+  } catch (const std::exception& error) {  // the job fails for `why`, whatever becomes of the dump
     log(LogLevel::error, fmt::format("{}; {}", why.message, error.what()));
   }
 }

@@ -31,7 +31,8 @@ class Loop {
  private:
   /// One round; false when the job has ended.
   bool turn();
-  void leave_if_told(TimePoint now);
+  std::optional<std::string> told_to_leave();
+  void leave(const std::string& reason, TimePoint now);
   void carry_out(const std::vector<Decision>& decisions);
   TimePoint watch_stalls(TimePoint now);
   void end();

@@ -69,7 +69,8 @@ int hora_barrier(const char* name);
 
 int hora_poll(const hora_handle* handle); /* 1 if hora_wait would return at once */
 int hora_wait(hora_handle* handle);       /* the operation's code; the handle stays valid */
-/* Of an allgather that has been waited for: where its result lies and how many rows it has. */
+/* Of an allgather that has been waited for: where its result lies and how many rows it has; NULL if it
+ * failed. */
 const void* hora_output(const hora_handle* handle, int64_t* rows);
 void hora_release(hora_handle* handle); /* waits if need be */
 

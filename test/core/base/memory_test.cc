@@ -35,5 +35,10 @@ TEST(AllocateZeroed, IsZero) {
   EXPECT_TRUE(std::all_of(memory.get(), memory.get() + 1000, [](std::byte b) { return b == std::byte{0}; }));
 }
 
+TEST(AllocateZeroed, RefusesSizesThatNoMemoryHas) {
+  EXPECT_THROW(allocate_zeroed(std::numeric_limits<std::size_t>::max()), Error);
+  EXPECT_THROW(allocate_zeroed(std::numeric_limits<std::size_t>::max() - 63), Error);
+}
+
 }  // namespace
 }  // namespace hora

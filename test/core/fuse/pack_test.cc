@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/fuse/pack.h"
 
+#include "core/base/memory.h"
 #include "core/device/host_stream.h"
 
 #include <gtest/gtest.h>
 
-#include <cstdlib>
 #include <vector>
 
 namespace hora {
@@ -15,7 +15,7 @@ namespace {
 class Witness final : public Collective {
  public:
   std::shared_ptr<std::byte> allocate(std::size_t bytes) override {
-    memory_ = {static_cast<std::byte*>(std::calloc(1, bytes)), std::free};
+    memory_ = allocate_zeroed(bytes);
     bytes_ = bytes;
     return memory_;
   }
@@ -78,6 +78,16 @@ TEST_F(PackerTest, CutsCompressedTensorsByCountsAlone) {
   ASSERT_EQ(witness_->calls.size(), 3u);
   EXPECT_EQ(witness_->calls[0][0].count, 100u);
   EXPECT_EQ(witness_->calls[2][0].count, 70u);
+}
+
+TEST_F(PackerTest, TakesNoMoreMemoryThanTheTensorsNeed) {
+  for (const DType wire : {DType::float32, DType::float16}) {
+    std::vector<float> x{1, 2, 3};
+    Packer packer(lane_, std::size_t{1} << 60);  // whatever there is, at once
+    const Piece piece{x.data(), x.data(), x.size()};
+    packer.allreduce({&piece, 1}, DType::float32, {wire, ReduceOp::sum, 2.0, 1.0, 1});
+    EXPECT_EQ(x, (std::vector<float>{2, 4, 6}));
+  }
 }
 
 }  // namespace

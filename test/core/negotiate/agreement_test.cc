@@ -95,5 +95,29 @@ TEST(Agree, ATensorThatIsAbsentEverywhereIsNotContributed) {
   EXPECT_FALSE(agree_on({absent, absent}).contributed);
 }
 
+TEST(Agree, ShortensMessagesThatWouldNotFit) {
+  std::vector<Request> requests(100);
+  for (std::size_t rank = 0; rank < requests.size(); ++rank) {
+    const auto extent = 1'000'000'000'000'000'000 + static_cast<std::int64_t>(rank);
+    requests[rank] = tensor(std::vector<std::int64_t>(kMostDimensions, extent));
+    requests[rank].shape.front() = 0;  // so large a tensor must be empty
+  }
+  Verdict verdict;
+  verdict.items.push_back({0, agree_on(requests)});
+  EXPECT_EQ(decode_verdict(encode(verdict), 100), verdict);
+}
+
+TEST(Agree, RefusesMoreGatheredRowsThanThereCanBe) {
+  for (const std::size_t ranks : {2U, 3U, 4U}) {
+    auto request = tensor({std::int64_t{1} << 62, 0}, Operation::allgather);
+    request.dtype = DType::uint8;
+    const Decision decision = agree_on(std::vector<Request>(ranks, request));
+    EXPECT_EQ(decision.status.code, Code::mismatch) << ranks;
+    Verdict verdict;
+    verdict.items.push_back({0, decision});
+    EXPECT_EQ(decode_verdict(encode(verdict), static_cast<int>(ranks)), verdict);  // all can hear of it
+  }
+}
+
 }  // namespace
 }  // namespace hora

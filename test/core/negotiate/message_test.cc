@@ -87,5 +87,12 @@ TEST(Elements, CountsAndRefusesWhatCannotBe) {
 
 TEST(Describe, IsDtypeAndShape) { EXPECT_EQ(describe(DType::bfloat16, {2, 3}), "bfloat16[2,3]"); }
 
+TEST(Shortened, CutsBetweenCharacters) {
+  EXPECT_EQ(shortened("abc", 3), "abc");
+  EXPECT_EQ(shortened("abc", 2), "ab");
+  EXPECT_EQ(shortened("a\u00E9\u00E9", 4), "a\u00E9");
+  EXPECT_EQ(shortened("\u20AC", 2), "");
+}
+
 }  // namespace
 }  // namespace hora

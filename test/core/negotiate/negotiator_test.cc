@@ -40,7 +40,7 @@ class Seats {
   std::vector<std::string> hear(int rank) {
     std::vector<std::string> all;
     for (;;) {
-      const auto heard = (*this)[rank].hear(kNow, kAtOnce);
+      const auto heard = (*this)[rank].hear(kAtOnce);
       if (heard.decisions.empty()) return all;
       for (const auto& decision : heard.decisions) all.push_back(decision.request.name);
     }
@@ -73,8 +73,8 @@ TEST(Negotiator, ReportsTheEndWhenAllHaveLeft) {
   Seats seats(2);
   seats[0].leave("", kNow);
   seats[1].leave("", kNow);
-  EXPECT_TRUE(seats[0].hear(kNow, kAtOnce).end);
-  EXPECT_TRUE(seats[1].hear(kNow, kAtOnce).end);
+  EXPECT_TRUE(seats[0].hear(kAtOnce).end);
+  EXPECT_TRUE(seats[1].hear(kAtOnce).end);
 }
 
 TEST(Negotiator, ThrowsTheLossOfARank) {
@@ -82,7 +82,7 @@ TEST(Negotiator, ThrowsTheLossOfARank) {
   const auto control = make_local_control(office, 0);
   Negotiator seat(*control);
   office->lose(1, {Code::aborted, "rank 1 is gone"});
-  EXPECT_THROW(seat.hear(kNow, kAtOnce), Error);
+  EXPECT_THROW(seat.hear(kAtOnce), Error);
 }
 
 TEST(Negotiator, RepeatedStepsSendNoNames) {
@@ -93,8 +93,8 @@ TEST(Negotiator, RepeatedStepsSendNoNames) {
   seat.ask({tensor("a rather long name of a parameter")}, kNow);
   Negotiator root(*first);
   root.ask({tensor("a rather long name of a parameter")}, kNow);
-  root.hear(kNow, kAtOnce);
-  EXPECT_EQ(seat.hear(kNow, kAtOnce).decisions.size(), 1u);
+  root.hear(kAtOnce);
+  EXPECT_EQ(seat.hear(kAtOnce).decisions.size(), 1u);
   seat.ask({tensor("a rather long name of a parameter")}, kNow);
   EXPECT_LE(first->receive(kAtOnce)->bytes.size(), 8u);
 }
@@ -126,6 +126,41 @@ TEST(Negotiator, RanksAgreeWhateverIsForgotten) {
       EXPECT_EQ(order.size(), wanted.size());
       for (int rank = 1; rank < 3; ++rank) EXPECT_EQ(seats.hear(rank), order);
     }
+  }
+}
+
+TEST(Negotiator, CountsHowLongATensorWaitsFromWhenItWasAskedFor) {
+  auto office = std::make_shared<PostOffice>(2);
+  const auto first = make_local_control(office, 0);
+  const auto second = make_local_control(office, 1);
+  Negotiator root(*first);
+  Negotiator seat(*second);
+  root.hear(kAtOnce);
+  const TimePoint asked = Clock::now();  // long after the root began to wait for it
+  seat.ask({tensor("a")}, asked);
+  root.hear(kAtOnce);
+  EXPECT_GE(root.coordinator()->oldest(), asked);
+}
+
+TEST(Negotiator, DoesNotHearThatFailedWhatItHasNotAskedFor) {
+  Seats seats(3);
+  seats[2].leave("", kNow);
+  seats[0].ask({tensor("a")}, kNow);
+  EXPECT_THAT(seats.hear(0), ElementsAre("a"));
+  EXPECT_THAT(seats.hear(1), ElementsAre());
+  seats[1].ask({tensor("a")}, kNow);
+  EXPECT_THAT(seats.hear(0), ElementsAre());
+  EXPECT_THAT(seats.hear(1), ElementsAre("a"));
+}
+
+TEST(Negotiator, ShortensReasonsThatWouldNotFitIntoAMessage) {
+  for (const int leaver : {0, 1}) {
+    Seats seats(2);
+    const int other = 1 - leaver;
+    seats[leaver].leave(std::string(100'000, 'x'), kNow);
+    seats[other].ask({tensor(std::string(kMostNameBytes, 'n'))}, kNow);
+    seats.hear(0);
+    EXPECT_THAT(seats.hear(other), testing::SizeIs(other == 0 ? 0 : 1));
   }
 }
 

@@ -46,4 +46,19 @@ TEST(CFace, RunsAJobOfOneRank) {
   EXPECT_EQ(hora_barrier("meet"), HORA_INVALID_ARGUMENT);
 }
 
+TEST(CFace, AGatherThatFailedHasNoOutput) {
+  ASSERT_EQ(hora_init(), HORA_OK);
+  const int64_t shape[1] = {int64_t{1} << 58};  // more than there is memory for
+  hora_handle* handle = nullptr;
+  const float data[1] = {1};
+  testing::internal::CaptureStderr();
+  ASSERT_EQ(hora_allgather("g", data, shape, 1, HORA_FLOAT32, &handle), HORA_OK);
+  EXPECT_EQ(hora_wait(handle), HORA_UNAVAILABLE);
+  int64_t rows = 7;
+  EXPECT_EQ(hora_output(handle, &rows), nullptr);
+  hora_release(handle);
+  EXPECT_EQ(hora_shutdown(nullptr), HORA_OK);
+  testing::internal::GetCapturedStderr();
+}
+
 }  // namespace

@@ -2,8 +2,11 @@
 #include "core/runtime/executor.h"
 
 #include "core/backend/local/local_group.h"
+#include "core/runtime/admission.h"
 
 #include <gtest/gtest.h>
+
+#include <stdexcept>
 
 namespace hora {
 namespace {
@@ -62,6 +65,31 @@ TEST_F(ExecutorTest, GivesTensorsBackWhenMovingThemFails) {
   } catch (const Error& error) {
     EXPECT_STREQ(error.what(), "rank 1 is gone ('a' holds undefined values)");
   }
+}
+
+TEST_F(ExecutorTest, GivesTheTensorBackWhenItsOutputCannotBeMade) {
+  const std::vector<float> a{1};
+  Entry entry;
+  entry.operation = Operation::allgather;
+  entry.name = "a";
+  entry.shape = {1};
+  entry.input = a.data();
+  entry.allocate = [](const auto& /*shape*/) -> void* { throw std::runtime_error("out of memory"); };
+  decisions_.push_back({{}, admit(entry, 1), {1}, true});
+  const Handle handle = table_.put(entry, decisions_.front().request, {});
+  EXPECT_THROW(executor_.carry_out(decisions_, {{0}}, {}), Error);
+  ASSERT_TRUE(handle.poll());
+  EXPECT_THROW(handle.wait(), Error);
+}
+
+TEST_F(ExecutorTest, GivesTheWholeBatchBackWhenThisRankLacksOneOfIt) {
+  std::vector<float> a{1};
+  const Handle handle = put("a", a);
+  Request stranger;
+  stranger.name = "b";
+  decisions_.push_back({{}, stranger, {}, true});
+  EXPECT_THROW(executor_.carry_out(decisions_, {{0, 1}}, {}), Error);
+  EXPECT_TRUE(handle.poll());
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdlib>
 #include <thread>
 
 namespace hora {
@@ -24,6 +25,33 @@ TEST(Loop, EndsWhenAllHaveLeftAndGivesBackWhatNobodyAskedFor) {
   loops[0].run();
   other.join();
   EXPECT_THROW(tables[0].put(entry, {}, {}), Error);
+}
+
+TEST(Loop, FailsInOrderWhenThereIsNoTemporaryDirectory) {
+  LocalGroup group(2);
+  World world = group.join(0);
+  const Config config;
+  TensorTable table;
+  Loop loop(world, config, table);
+  Entry entry;
+  entry.name = "x";
+  Request request;
+  request.name = entry.name;
+  const Handle handle = table.put(entry, request, {});
+  group.lose(1, "its process ended");
+  const char* former = std::getenv("TMPDIR");
+  const std::string kept = former == nullptr ? "" : former;
+  ::setenv("TMPDIR", "/there/is/no/such/directory", 1);
+  testing::internal::CaptureStderr();
+  loop.run();
+  const std::string text = testing::internal::GetCapturedStderr();
+  if (former == nullptr) {
+    ::unsetenv("TMPDIR");
+  } else {
+    ::setenv("TMPDIR", kept.c_str(), 1);
+  }
+  EXPECT_TRUE(handle.poll());
+  EXPECT_NE(text.find("rank 1 is gone: its process ended"), std::string::npos) << text;
 }
 
 }  // namespace

@@ -293,6 +293,18 @@ TEST(Runtime, DoneRunsExactlyOnceAlsoOnFailure) {
   EXPECT_EQ(done.load(), 2);
 }
 
+TEST(Runtime, WhatWasSubmittedBeforeTheShutdownIsStillDone) {
+  for (int round = 0; round < 200; ++round) {
+    run_local_job(2, [](Runtime& hora) {
+      std::vector<float> x(2, 1.0F);
+      const Handle handle = hora.submit(in_place(Operation::allreduce, "x", DType::float32, x));
+      hora.shutdown();
+      EXPECT_EQ(failure_of([&] { handle.wait(); }), "");
+      EXPECT_EQ(x, std::vector<float>(2, 2.0F));
+    });
+  }
+}
+
 TEST(Version, IsThreeNumbers) { EXPECT_NE(std::string(version()).find('.'), std::string::npos); }
 
 }  // namespace

@@ -160,5 +160,13 @@ TEST(Mapping, RefusesAFileOfAnotherSize) {
   EXPECT_THROW(Mapping(Arena::create_file(1, 1 << 20), Arena::file_bytes(1, 2 << 20)), Error);
 }
 
+TEST(Arena, RefusesSizesThatNoMemoryHas) {
+  const auto arena = make_arenas(1).front();
+  const auto some = arena->allocate(64);
+  EXPECT_THROW(arena->allocate(SIZE_MAX), Error);
+  EXPECT_THROW(arena->allocate(SIZE_MAX - 62), Error);
+  EXPECT_NE(arena->allocate(64), nullptr);
+}
+
 }  // namespace
 }  // namespace hora
