@@ -39,7 +39,7 @@ void Coordinator::add(int rank, const Ballot& ballot, TimePoint now) {
     asked.requests.emplace(rank, request);
     count(request.name, asked);
   }
-  if (ballot.leaving) leave(rank, ballot.reason);
+  if (ballot.leaving) leave(rank);
   forget_what_all_have_heard();
 }
 
@@ -64,20 +64,19 @@ void Coordinator::count(const std::string& name, Pending& pending) {
 
 bool Coordinator::fail_if_left(const std::string& name, const Pending& pending) {
   for (int rank = 0; rank < size_; ++rank) {
-    const auto& reason = left_[static_cast<std::size_t>(rank)];
-    if (!reason || pending.has_asked(rank)) continue;
+    if (!left_[static_cast<std::size_t>(rank)] || pending.has_asked(rank)) continue;
     Decision decision;
     decision.request.name = name;
-    decision.status = {Code::aborted, fmt::format("'{}': rank {} has left the job without submitting it{}{}",
-                                                  name, rank, reason->empty() ? "" : ": ", *reason)};
+    decision.status = {Code::aborted,
+                       fmt::format("'{}': rank {} has left the job without submitting it", name, rank)};
     failed_.push_back(std::move(decision));
     return true;
   }
   return false;
 }
 
-void Coordinator::leave(int rank, const std::string& reason) {
-  left_[static_cast<std::size_t>(rank)] = reason;
+void Coordinator::leave(int rank) {
+  left_[static_cast<std::size_t>(rank)] = true;
   ++leaving_;
   for (auto entry = pending_.begin(); entry != pending_.end();) {
     const bool complete = entry->second.asked == size_;

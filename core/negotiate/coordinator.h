@@ -60,7 +60,7 @@ class Coordinator {
 
   Pending& pending(const std::string& name, TimePoint now);
   void count(const std::string& name, Pending& pending);
-  void leave(int rank, const std::string& reason);
+  void leave(int rank);
   bool fail_if_left(const std::string& name, const Pending& pending);
   const Request& asked_by(const Pending& pending, int rank) const;
   Verdict::Item decide(const std::string& name);
@@ -81,7 +81,7 @@ class Coordinator {
   std::vector<std::string> ready_;
   std::vector<Decision> failed_;
 
-  std::vector<std::optional<std::string>> left_;  // by rank: the reason
+  std::vector<bool> left_;  // by rank
   int leaving_ = 0;
   bool ended_ = false;
 };

@@ -136,7 +136,6 @@ Bytes encode(const Ballot& ballot) {
   out.u64(ballot.requests.size());
   for (const auto& request : ballot.requests) write(out, request);
   out.u8(ballot.leaving ? 1 : 0);
-  if (ballot.leaving) out.string(ballot.reason);
   return out.take();
 }
 
@@ -148,7 +147,6 @@ Ballot decode_ballot(std::span<const std::byte> bytes, int size) {
   for (auto left = in.count(8, "requests"); left > 0; --left)
     ballot.requests.push_back(read_request(in, size));
   ballot.leaving = in.boolean();
-  if (ballot.leaving) ballot.reason = in.string(kMostReasonBytes);
   in.finish();
   return ballot;
 }

@@ -61,7 +61,6 @@ struct Ballot {
   std::vector<DecisionId> repeats;  ///< asks again for what led to these decisions; ascending
   std::vector<Request> requests;    ///< asks for the first time, or for something else than before
   bool leaving = false;             ///< asks for nothing more, ever
-  std::string reason;               ///< why it leaves, if it is not the ordinary end
 
   bool operator==(const Ballot&) const = default;
 };

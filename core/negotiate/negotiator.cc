@@ -36,10 +36,9 @@ void Negotiator::ask(const std::vector<Request>& requests, TimePoint now) {
   cast(std::move(ballot), now);
 }
 
-void Negotiator::leave(const std::string& reason, TimePoint now) {
+void Negotiator::leave(TimePoint now) {
   Ballot ballot;
   ballot.leaving = true;
-  ballot.reason = shortened(reason, kMostReasonBytes);
   cast(std::move(ballot), now);
 }
 

@@ -19,7 +19,7 @@ class Negotiator {
   /// Asks for tensors that are ready on this rank.
   void ask(const std::vector<Request>& requests, TimePoint now);
   /// Says that this rank will ask for nothing more. Call once.
-  void leave(const std::string& reason, TimePoint now);
+  void leave(TimePoint now);
 
   /// What one verdict says. A value.
   struct Heard {

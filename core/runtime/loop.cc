@@ -48,8 +48,9 @@ bool Loop::turn() {
   const TimePoint now = Clock::now();
   if (!left_) {
     const auto reason = told_to_leave();  // first: what was submitted before that is still asked for
+    if (reason && !reason->empty()) throw Error(Code::aborted, *reason);
     negotiator_.ask(table_.take_requests(), now);
-    if (reason) leave(*reason, now);
+    if (reason) leave(now);
   }
   const auto heard = negotiator_.hear(watch_stalls(now));
   carry_out(heard.decisions);
@@ -61,9 +62,9 @@ std::optional<std::string> Loop::told_to_leave() {
   return leaving_;
 }
 
-void Loop::leave(const std::string& reason, TimePoint now) {
+void Loop::leave(TimePoint now) {
   left_ = true;  // tensors that are submitted from now on wait for the end, and get its status
-  negotiator_.leave(reason, now);
+  negotiator_.leave(now);
 }
 
 void Loop::carry_out(const std::vector<Decision>& decisions) {
@@ -83,12 +84,18 @@ TimePoint Loop::watch_stalls(TimePoint now) {
 }
 
 void Loop::fail(const Status& status) {
-  world_.control->fail(status);  // tells nobody anything new if it was a loss that all have heard of
+  world_.control->fail(
+      {status.code,
+       shortened(status.message,
+                 kMostReasonBytes)});  // tells nobody anything new if it was a loss that all have heard of
   world_.lane.collective->abort(status);
   const Status ended{Code::aborted, status.message};
   auto pending = table_.close(ended);
   dump(ended, pending);
-  for (auto& loan : pending) table_.finish(std::move(loan), {ended, {}, true});
+  for (auto& loan : pending) {
+    const std::string name = loan.entry.name;
+    table_.finish(std::move(loan), {{ended.code, fmt::format("'{}': {}", name, ended.message)}, {}, true});
+  }
 }
 
 void Loop::end() {

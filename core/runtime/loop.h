@@ -32,7 +32,7 @@ class Loop {
   /// One round; false when the job has ended.
   bool turn();
   std::optional<std::string> told_to_leave();
-  void leave(const std::string& reason, TimePoint now);
+  void leave(TimePoint now);
   void carry_out(const std::vector<Decision>& decisions);
   TimePoint watch_stalls(TimePoint now);
   void end();

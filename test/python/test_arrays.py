@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """hora on NumPy arrays, against NumPy."""
 
+import sys
+
 import hora
 import pytest
-from ranks import run_python
+from ranks import hrun, run_python
 
 
 @pytest.mark.parametrize("ranks", [1, 2, 3, 4])
@@ -261,8 +263,6 @@ def test_arguments_are_refused_in_the_callers_thread():
 
 
 def test_an_uncaught_exception_reaches_the_other_ranks_and_nobody_hangs():
-    from ranks import hrun  # noqa: PLC0415
-
     program = """import numpy as np, hora, sys
 hora.init()
 if hora.rank() == 1:
@@ -272,15 +272,28 @@ try:
 except RuntimeError as error:
     print(error)
 """
-    result = hrun("-np", "2", __import__("sys").executable, "-c", program, seconds=30)
+    result = hrun("-np", "2", sys.executable, "-c", program, seconds=30)
     assert result.returncode == 1
-    assert "'allreduce.x': rank 1 has left the job without submitting it: ValueError: no data here" in result.stdout
+    assert "'allreduce.x': rank 1 failed: ValueError: no data here" in result.stdout
     assert "rank 1 (pid" in result.stderr
 
 
-def test_a_killed_rank_is_named():
-    from ranks import hrun  # noqa: PLC0415
+@pytest.mark.parametrize("origin", [0, 1, 2])
+def test_the_rank_that_raised_first_ends_first_and_its_last_words_come_last(origin: int):
+    program = f"""import numpy as np, hora
+hora.init()
+if hora.rank() == {origin}:
+    raise ValueError("no data here")
+hora.allreduce(np.ones(1), name="x")
+"""
+    result = hrun("-np", "3", sys.executable, "-c", program, seconds=30)
+    assert result.returncode == 1
+    summary = result.stderr[result.stderr.index("\nhrun: rank") :]
+    assert summary.startswith(f"\nhrun: rank {origin} (pid ")
+    assert "ValueError: no data here" in summary
 
+
+def test_a_killed_rank_is_named():
     program = """import numpy as np, hora, os, signal, time
 hora.init()
 hora.barrier()
@@ -292,7 +305,7 @@ try:
 except RuntimeError as error:
     print(error, time.monotonic() - start < 1.0)
 """
-    result = hrun("-np", "3", __import__("sys").executable, "-c", program, seconds=30)
+    result = hrun("-np", "3", sys.executable, "-c", program, seconds=30)
     assert result.returncode == 137
     survivors = [line for line in result.stdout.splitlines() if "rank 1 (pid" in line and "is gone" in line]
     assert len(survivors) == 2

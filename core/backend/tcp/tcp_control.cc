@@ -121,6 +121,7 @@ class TcpControl final : public Control {
   void fail(const Status& why) override {
     const std::lock_guard lock(mutex_);
     if (loss_) return;
+    failed_ = true;
     loss_ = why;  // whatever breaks from now on follows from this
     const Status told{Code::aborted, fmt::format("rank {} failed: {}", rank_, why.message)};
     const Bytes frame = encode(rank_ == 0 ? FrameKind::loss : FrameKind::failure, encode(Loss{rank_, told}));
@@ -182,7 +183,7 @@ class TcpControl final : public Control {
       for (auto& peer : peers_) serve(peer);
       if (lobby_) send_away(lobby_->serve(Clock::now()));
       if (farewell == TimePoint::max() && is_closing()) farewell = Clock::now() + kMostFarewell;
-      if (farewell != TimePoint::max() && (all_ended() || Clock::now() >= farewell)) return;
+      if (farewell != TimePoint::max() && (may_go() || Clock::now() >= farewell)) return;
     }
   }
 
@@ -246,7 +247,7 @@ class TcpControl final : public Control {
         if (frame.bytes.empty()) throw Error(Code::internal, "an empty letter");
         return deliver({peer.member.rank, std::move(frame.bytes), {}});
       case FrameKind::failure:
-      case FrameKind::loss: return lose(decode_loss(frame.bytes, size_));
+      case FrameKind::loss: return hear_of(decode_loss(frame.bytes, size_), peer);
       case FrameKind::goodbye:
         peer.goodbye = true;
         return deliver({peer.member.rank,
@@ -256,9 +257,19 @@ class TcpControl final : public Control {
     }
   }
 
+  // What follows from a rank's end must not overtake it: whoever started the ranks would take a consequence
+  // for the cause. So news of a failure waits for the end of the process that failed; but not for long, as a
+  // program may go on after its failure.
+
+  void hear_of(const Loss& loss, const Peer& teller) {
+    constexpr std::chrono::seconds kLastWords{2};
+    if (loss.rank == teller.member.rank && teller.process && !is_closing())
+      await_events(teller.process.fd(), POLLIN, Clock::now() + kLastWords);
+    lose(loss);
+  }
+
   void end(Peer& peer, std::string how) {
-    // A process that dies closes its sockets a moment before it is dead. What follows from its death must not
-    // overtake it: whoever started the ranks would take a consequence for the cause.
+    // A process that dies closes its sockets a moment before it is dead.
     constexpr std::chrono::milliseconds kDying{500};
     if (!peer.goodbye && peer.process && await_events(peer.process.fd(), POLLIN, Clock::now() + kDying))
       how = "its process ended";
@@ -310,10 +321,12 @@ class TcpControl final : public Control {
     return closing_;
   }
 
-  [[nodiscard]] bool all_ended() {
+  /// Whether all others have ended, too. Who has failed need not wait for that, only tell them.
+  [[nodiscard]] bool may_go() {
     const std::lock_guard lock(mutex_);
-    return std::none_of(peers_.begin(), peers_.end(),
-                        [](const Peer& peer) { return static_cast<bool>(peer.socket); });
+    return std::none_of(peers_.begin(), peers_.end(), [this](const Peer& peer) {
+      return failed_ ? peer.open && !peer.out.empty() : static_cast<bool>(peer.socket);
+    });
   }
 
   const int rank_;
@@ -327,6 +340,7 @@ class TcpControl final : public Control {
   std::deque<Letter> letters_;
   bool woken_ = false;
   bool closing_ = false;
+  bool failed_ = false;            // this rank has said so
   std::optional<Status> loss_;     // the first; nothing that follows from it is reported
   std::optional<Status> noticed_;  // the loss, if it is another rank's
 

@@ -118,8 +118,8 @@ class Runtime {
   [[nodiscard]] std::shared_ptr<std::byte> allocate(std::size_t bytes);
 
   /// Leaves the job: waits until every rank has called it, and ends what is still pending with
-  /// Error(aborted). Other ranks that wait for a tensor of this one get an error that says `reason`, e.g. the
-  /// text of the exception that ends this program; empty: the ordinary end. Idempotent.
+  /// Error(aborted). With a `reason`, such as the text of the exception that ends this program, the job
+  /// fails: it waits for nobody, and all other ranks get an Error(aborted) that says the reason. Idempotent.
   void shutdown(const std::string& reason = {});
 
  private:

@@ -19,14 +19,12 @@ Request tensor(const std::string& name, std::int64_t length = 4) {
 }
 
 Ballot asks(std::vector<Request> requests, std::uint64_t heard = 0) {
-  return {heard, {}, std::move(requests), false, ""};
+  return {heard, {}, std::move(requests), false};
 }
 Ballot repeats(std::vector<DecisionId> ids, std::uint64_t heard) {
-  return {heard, std::move(ids), {}, false, ""};
+  return {heard, std::move(ids), {}, false};
 }
-Ballot leaves(const std::string& reason = "", std::uint64_t heard = 0) {
-  return {heard, {}, {}, true, reason};
-}
+Ballot leaves(std::uint64_t heard = 0) { return {heard, {}, {}, true}; }
 
 std::vector<std::string> names(const std::optional<Verdict>& verdict) {
   std::vector<std::string> all;
@@ -124,12 +122,11 @@ TEST(Coordinator, RefusesBallotsThatNoRankWouldCast) {
 TEST(Coordinator, AbortsATensorThatALeavingRankNeverAskedFor) {
   Coordinator coordinator(3);
   coordinator.add(0, asks({tensor("w")}), kNow);
-  coordinator.add(1, leaves("ValueError: no data"), kNow);
+  coordinator.add(1, leaves(), kNow);
   const auto verdict = coordinator.decide();
   ASSERT_TRUE(verdict);
-  EXPECT_EQ(
-      verdict->items.front().decision.status,
-      (Status{Code::aborted, "'w': rank 1 has left the job without submitting it: ValueError: no data"}));
+  EXPECT_EQ(verdict->items.front().decision.status,
+            (Status{Code::aborted, "'w': rank 1 has left the job without submitting it"}));
   EXPECT_FALSE(verdict->end);
   coordinator.add(2, asks({tensor("w")}), kNow);
   EXPECT_EQ(coordinator.decide()->items.front().decision.status.code, Code::aborted);

@@ -71,8 +71,8 @@ TEST(Negotiator, AloneItDecidesAtOnce) {
 
 TEST(Negotiator, ReportsTheEndWhenAllHaveLeft) {
   Seats seats(2);
-  seats[0].leave("", kNow);
-  seats[1].leave("", kNow);
+  seats[0].leave(kNow);
+  seats[1].leave(kNow);
   EXPECT_TRUE(seats[0].hear(kAtOnce).end);
   EXPECT_TRUE(seats[1].hear(kAtOnce).end);
 }
@@ -144,24 +144,13 @@ TEST(Negotiator, CountsHowLongATensorWaitsFromWhenItWasAskedFor) {
 
 TEST(Negotiator, DoesNotHearThatFailedWhatItHasNotAskedFor) {
   Seats seats(3);
-  seats[2].leave("", kNow);
+  seats[2].leave(kNow);
   seats[0].ask({tensor("a")}, kNow);
   EXPECT_THAT(seats.hear(0), ElementsAre("a"));
   EXPECT_THAT(seats.hear(1), ElementsAre());
   seats[1].ask({tensor("a")}, kNow);
   EXPECT_THAT(seats.hear(0), ElementsAre());
   EXPECT_THAT(seats.hear(1), ElementsAre("a"));
-}
-
-TEST(Negotiator, ShortensReasonsThatWouldNotFitIntoAMessage) {
-  for (const int leaver : {0, 1}) {
-    Seats seats(2);
-    const int other = 1 - leaver;
-    seats[leaver].leave(std::string(100'000, 'x'), kNow);
-    seats[other].ask({tensor(std::string(kMostNameBytes, 'n'))}, kNow);
-    seats.hear(0);
-    EXPECT_THAT(seats.hear(other), testing::SizeIs(other == 0 ? 0 : 1));
-  }
 }
 
 }  // namespace

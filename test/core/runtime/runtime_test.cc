@@ -206,13 +206,23 @@ TEST(Runtime, ANameThatIsUnderWayIsRefusedAndMayBeUsedAgainLater) {
   });
 }
 
-TEST(Runtime, ARankThatLeavesFailsWhatOthersStillWantOfIt) {
+TEST(Runtime, ARankThatLeavesInOrderFailsWhatOthersStillWantOfIt) {
+  run_local_job(2, [](Runtime& hora) {
+    if (hora.rank() == 1) return hora.shutdown();
+    std::vector<float> x(2);
+    const auto text =
+        failure_of([&] { hora.submit(in_place(Operation::allreduce, "x", DType::float32, x)).wait(); });
+    EXPECT_EQ(text, "'x': rank 1 has left the job without submitting it");
+  });
+}
+
+TEST(Runtime, ARankThatLeavesForAReasonFailsTheJob) {
   run_local_job(2, [](Runtime& hora) {
     if (hora.rank() == 1) return hora.shutdown("ValueError: no data");
     std::vector<float> x(2);
     const auto text =
         failure_of([&] { hora.submit(in_place(Operation::allreduce, "x", DType::float32, x)).wait(); });
-    EXPECT_EQ(text, "'x': rank 1 has left the job without submitting it: ValueError: no data");
+    EXPECT_EQ(text, "'x': rank 1 failed: ValueError: no data");
   });
 }
 
@@ -247,7 +257,7 @@ TEST(Runtime, ALostRankFailsEverythingOnAllOthersAndIsNamed) {
     std::vector<float> x(2);
     const auto text =
         failure_of([&] { hora.submit(in_place(Operation::allreduce, "x", DType::float32, x)).wait(); });
-    EXPECT_EQ(text, "rank 2 is gone: its process ended");
+    EXPECT_EQ(text, "'x': rank 2 is gone: its process ended");
   });
   testing::internal::GetCapturedStderr();
   std::ifstream file(dumps / "rank0.json");
