@@ -224,6 +224,9 @@ int main(int argc, char** argv) {
   try {
     auto hora = hora::init();
     return train(hora, flags);
+  } catch (const c10::Error& error) {
+    std::fprintf(stderr, "digits: %s\n", error.what_without_backtrace());
+    return 1;
   } catch (const std::exception& error) {
     std::fprintf(stderr, "digits: %s\n", error.what());
     return 1;

@@ -37,7 +37,9 @@ struct Slot {
       {};  // what adds to the gradient; alive, so its hooks are
 
   [[nodiscard]] bool in_place() const {
-    return parameter.grad().defined() && parameter.grad().data_ptr() == place.data_ptr();
+    const torch::Tensor& gradient = parameter.grad();
+    return gradient.defined() && gradient.layout() == torch::kStrided &&
+           gradient.data_ptr() == place.data_ptr();
   }
 };
 
@@ -117,6 +119,7 @@ struct DistributedOptimizer::Parts {
         optimizer(std::move(wrapped)),
         options(std::move(chosen)),
         names(names_of(parameters)) {
+    if (!optimizer) refuse("there is no optimizer: the pointer is null");
     if (options.op != ReduceOp::average && options.op != ReduceOp::sum)
       refuse("gradients are averaged or summed");
     if (options.name.empty()) options.name = fmt::to_string(hora.next_number());

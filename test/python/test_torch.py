@@ -480,7 +480,7 @@ def test_mistakes_with_arguments_are_named():
         "compression='fp16' is none of",
         "'allgather.g': expected a torch.Tensor, not ndarray",
         "'allreduce.n': the tensor is a negative view",
-        "expected an optimizer, such as torch.optim.SGD(model.parameters(), 0.1), not Linear(",
+        "expected an optimizer, such as torch.optim.SGD(model.parameters(), 0.1), not Linear",
         "compression='fp16' is none of",
         "backward_passes_per_step must be a number from 1 up, not '2'",
         "this optimizer already is a DistributedOptimizer",

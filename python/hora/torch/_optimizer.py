@@ -7,6 +7,7 @@ import contextlib
 import copyreg
 import dataclasses
 import itertools
+import warnings
 import weakref
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
@@ -399,6 +400,7 @@ class _DistributedOptimizer:
 
     def __reduce_ex__(self, protocol: Any) -> tuple[Any, ...]:
         """Copies and pickles are plain optimizers, of the class that was wrapped."""
+        warnings.warn("a copy of a DistributedOptimizer is a plain optimizer: wrap it, too, before you train with it", stacklevel=2)
         return copyreg._reconstructor, (type(self).__bases__[1], object, None), self.__getstate__()  # type: ignore[attr-defined]
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
@@ -441,7 +443,7 @@ def DistributedOptimizer(
     if isinstance(optimizer, _DistributedOptimizer):
         raise HoraArgumentError("this optimizer already is a DistributedOptimizer")
     if not isinstance(optimizer, torch.optim.Optimizer):
-        raise HoraArgumentError(f"expected an optimizer, such as torch.optim.SGD(model.parameters(), 0.1), not {optimizer!r:.100}")
+        raise HoraArgumentError(f"expected an optimizer, such as torch.optim.SGD(model.parameters(), 0.1), not {type(optimizer).__name__}")
     if op not in (ops.Average, ops.Sum):
         raise HoraArgumentError("gradients are reduced by op=Average or op=Sum")
     if gradient_predivide_factor != 1.0 and op != ops.Average:

@@ -18,7 +18,8 @@ def _named(params: Mapping[str, Any] | Iterable[Any]) -> list[tuple[str, torch.T
     if isinstance(params, Mapping):
         named = sorted(params.items())
         if named and not any(isinstance(value, torch.Tensor) for _, value in named):
-            raise HoraArgumentError("invalid params: no value in it is a torch.Tensor; for an optimizer use broadcast_optimizer_state(optimizer, root_rank)")
+            kind = type(named[0][1]).__name__
+            raise HoraArgumentError(f"invalid params: no value is a torch.Tensor, but {kind}; for an optimizer use broadcast_optimizer_state(optimizer, root_rank)")
         return named
     items: list[Any] = list(params) if isinstance(params, Iterable) else [params]
     if all(isinstance(item, tuple) and len(item) == 2 for item in items):

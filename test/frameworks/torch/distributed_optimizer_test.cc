@@ -314,6 +314,23 @@ TEST(DistributedOptimizer, RefusesParametersWithoutAName) {
   });
 }
 
+TEST(DistributedOptimizer, RefusesSparseGradientsAndNoOptimizer) {
+  run_local_job(1, [](Runtime& hora) {
+    torch::nn::Embedding table(torch::nn::EmbeddingOptions(4, 2).sparse(true));
+    DistributedOptimizer optimizer(hora, torch::optim::SGD(table->parameters(), 1.0),
+                                   table->named_parameters());
+    const auto loss = table(torch::tensor({1})).sum();
+    try {
+      loss.backward();
+      ADD_FAILURE();
+    } catch (const Error& error) {
+      EXPECT_STREQ(error.what(), "'weight': sparse tensors cannot be sent; make it dense with .to_dense()");
+    }
+    EXPECT_THROW(DistributedOptimizer(hora, std::unique_ptr<torch::optim::Optimizer>(), NamedTensors()),
+                 Error);
+  });
+}
+
 TEST(DistributedOptimizer, TakesItsHooksBack) {
   run_local_job(1, [](Runtime& hora) {
     auto w = parameter();
