@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/runtime/handle.h"
 
+#include <algorithm>
+
 namespace hora {
 
 void Handle::State::set(Result value) {
@@ -17,8 +19,10 @@ bool Handle::poll() const {
 }
 
 bool Handle::wait_for(std::chrono::milliseconds time) const {
+  constexpr std::chrono::hours kForEver{24 * 365 * 100};  // what is much longer overflows the clock
+  const auto bounded = std::clamp<std::chrono::milliseconds>(time, std::chrono::milliseconds(0), kForEver);
   std::unique_lock lock(state_->mutex);
-  return state_->ready.wait_for(lock, time, [this] { return state_->result.has_value(); });
+  return state_->ready.wait_for(lock, bounded, [this] { return state_->result.has_value(); });
 }
 
 const Result& Handle::wait() const {

@@ -17,7 +17,8 @@ namespace {
 
 constexpr std::size_t kAlignment = 64;
 constexpr std::size_t kPage = 4096;
-constexpr std::size_t kGiveBack = 1024 * 1024;  // smaller free pieces keep their memory
+constexpr std::size_t kGiveBack = 1024 * 1024;        // smaller free pieces keep their memory
+constexpr std::size_t kBackAtOnce = 2 * 1024 * 1024;  // less than a millisecond
 constexpr int kPopulateWrite = 23;  // MADV_POPULATE_WRITE, Linux 5.14; older headers lack the name
 
 std::size_t round_up(std::size_t bytes, std::size_t unit) { return (bytes + unit - 1) / unit * unit; }
@@ -117,10 +118,15 @@ void Arena::back_with_memory(std::size_t begin, std::size_t bytes) const {
   const std::size_t first = begin / kPage * kPage;
   const std::size_t last = round_up(begin + bytes, kPage);
   // Taken from the system now, so that a lack of memory is an error here and not a signal when it is first
-  // touched.
-  while (::fallocate(mapping_->fd(), 0, static_cast<off_t>(first), static_cast<off_t>(last - first)) != 0) {
-    if (errno != EINTR)
+  // touched. A little at a time: a signal may interrupt the call, and then the kernel undoes all of it, so
+  // that a large one would never end where signals come often, as a profiler's do.
+  for (std::size_t next = first; next < last;) {
+    const std::size_t step = std::min(kBackAtOnce, last - next);
+    if (::fallocate(mapping_->fd(), 0, static_cast<off_t>(next), static_cast<off_t>(step)) == 0) {
+      next += step;
+    } else if (errno != EINTR) {
       fail(fmt::format("no memory for {} bytes in the arena; use less, or more ranks per host", bytes));
+    }
   }
   map_now(begin, bytes);
 }

@@ -26,5 +26,17 @@ TEST(Handle, ThrowsTheStatusEveryTime) {
   for (int i = 0; i < 2; ++i) EXPECT_THROW(Handle(state).wait(), Error);
 }
 
+TEST(Handle, WaitsAsLongAsThereAreNumbersFor) {
+  const auto state = std::make_shared<Handle::State>();
+  const Handle handle(state);
+  EXPECT_FALSE(handle.wait_for(std::chrono::milliseconds::min()));
+  std::thread engine([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    state->set({});
+  });
+  EXPECT_TRUE(handle.wait_for(std::chrono::milliseconds::max()));
+  engine.join();
+}
+
 }  // namespace
 }  // namespace hora

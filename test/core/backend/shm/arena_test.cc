@@ -10,10 +10,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
+#include <sys/time.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <csignal>
 #include <random>
 #include <set>
 
@@ -166,6 +168,23 @@ TEST(Arena, RefusesSizesThatNoMemoryHas) {
   EXPECT_THROW(arena->allocate(SIZE_MAX), Error);
   EXPECT_THROW(arena->allocate(SIZE_MAX - 62), Error);
   EXPECT_NE(arena->allocate(64), nullptr);
+}
+
+// As a profiler sends them. Kernels before 6.18 undo all of a call that takes memory when one interrupts it.
+TEST(Arena, AllocatesWhileSignalsArrive) {
+  const auto arena = make_arenas(1, std::size_t{1} << 30).front();
+  struct sigaction ignoring {};
+  ignoring.sa_handler = [](int) {};
+  ignoring.sa_flags = SA_RESTART;
+  struct sigaction former {};
+  ::sigaction(SIGALRM, &ignoring, &former);
+  const itimerval often{{0, 4000}, {0, 4000}};  // microseconds
+  const itimerval never{};
+  ::setitimer(ITIMER_REAL, &often, nullptr);
+  const auto memory = arena->allocate(std::size_t{256} << 20);
+  ::setitimer(ITIMER_REAL, &never, nullptr);
+  ::sigaction(SIGALRM, &former, nullptr);
+  EXPECT_NE(memory, nullptr);
 }
 
 }  // namespace
