@@ -27,6 +27,8 @@
 #include <cerrno>
 #include <csignal>
 #include <cstring>
+#include <utility>
+#include <vector>
 
 namespace hora {
 namespace {
@@ -218,6 +220,7 @@ class Job {
     Rank& rank = ranks_[static_cast<std::size_t>(number)];
     rank.running = false;
     say(fmt::format("rank {} {}", number, ending.how));
+    if (!terminated_) endings_.emplace_back(number, ending);
     // Who was told to end has time for it, also without a leader. Else it is what an ended rank left behind.
     if (!terminated_ || killed_) kill_rest(rank);
     if (ending.exit_code == 0 || terminated_) return;
@@ -325,10 +328,25 @@ class Job {
     std::string text =
         fmt::format("\nhrun: rank {} (pid {}) failed first: it {}\n", culprit_.rank(),
                     ranks_[static_cast<std::size_t>(culprit_.rank())].pid, culprit_.ending().how);
+    text += describe_other_endings();
     const auto& last = relay_.last_errors(culprit_.rank());
     if (!last.empty()) text += "hrun: the last it wrote to stderr:\n";
     for (const auto& line : last) text += "  " + line + "\n";
     print(text);
+  }
+
+  /// What else ended by itself: a rank that was done too early, and those that failed in turn.
+  [[nodiscard]] std::string describe_other_endings() const {
+    constexpr std::size_t kMost = 8;
+    std::string text;
+    std::size_t told = 0;
+    for (const auto& [rank, ending] : endings_) {
+      if (rank == culprit_.rank()) continue;
+      if (++told > kMost) continue;
+      text += fmt::format("hrun: rank {} {}\n", rank, ending.how);
+    }
+    if (told > kMost) text += fmt::format("hrun: and {} more ended by themselves\n", told - kMost);
+    return text;
   }
 
   [[nodiscard]] int exit_code() const {
@@ -352,6 +370,7 @@ class Job {
   bool timed_out_ = false;
   int signal_ = 0;  // that told hrun to end
   Culprit culprit_;
+  std::vector<std::pair<int, Ending>> endings_;  // of the ranks that were not told to end, in order
 };
 
 }  // namespace

@@ -164,6 +164,14 @@ TEST(Hrun, PassesLinesOnBareAndKeepsErrorsApart) {
   EXPECT_EQ(outcome.errors, "err\nerr\n");
 }
 
+TEST(Hrun, NamesTheOthersThatEndedByThemselves) {
+  const Outcome outcome = hrun({"-np", "2", "sh", "-c", "test $HORA_RANK = 0 || exit 3"});
+  EXPECT_EQ(outcome.exit_code, 3);
+  EXPECT_NE(outcome.errors.find("it exited with code 3\nhrun: rank 0 exited with code 0\n"),
+            std::string::npos)
+      << outcome.errors;
+}
+
 TEST(Hrun, WritesAFileForEachRankAndStream) {
   const auto folder =
       std::filesystem::path(testing::TempDir()) / ("hora-output-" + std::to_string(::getpid()));
