@@ -45,6 +45,10 @@ Flags parse(int argc, char** argv) {
   for (int i = 1; i < argc; i += 2) {
     const std::string flag = argv[i];
     const std::string value = i + 1 < argc ? argv[i + 1] : "";
+    if (flag == "--help") {
+      std::fputs(kUsage, stdout);
+      std::exit(0);
+    }
     const bool known = flag == "--epochs"          ? (flags.epochs = std::atoi(value.c_str())) > 0
                        : flag == "--batch"         ? (flags.batch = std::atoi(value.c_str())) > 0
                        : flag == "--learning-rate" ? (flags.learning_rate = std::atof(value.c_str())) > 0
@@ -156,6 +160,8 @@ int train(hora::Runtime& hora, const Flags& flags) {
   const auto numbers = torch::arange(all.labels.size(0));
   const Images images = select(all, numbers.masked_select(numbers % kHeldOut != 0));
   const Images held_out = select(all, numbers.masked_select(numbers % kHeldOut == 0));
+  if (images.labels.size(0) < static_cast<std::int64_t>(flags.batch) * hora.size())
+    throw std::runtime_error("--batch " + std::to_string(flags.batch) + " is more than there are images");
   torch::manual_seed(1);
   Net net;
   auto sgd =

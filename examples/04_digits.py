@@ -84,7 +84,9 @@ def main() -> int:
     optimizer = hvd.DistributedOptimizer(optimizer, named_parameters=net.named_parameters(), compression=getattr(hvd.Compression, flags.compression))
 
     losses = []
-    steps = len(labels) // (flags.batch * hvd.size())
+    steps = len(labels) // (flags.batch * hvd.size()) if flags.batch > 0 else 0
+    if steps == 0:
+        sys.exit(f"digits: --batch {flags.batch} on {hvd.size()} ranks makes no batch of the {len(labels)} images")
     for epoch in range(1, flags.epochs + 1):
         start = time.perf_counter()
         right = 0
