@@ -53,6 +53,13 @@ def batches(images: int, epoch: int, batch: int) -> Iterator[torch.Tensor]:
         yield order[begin : begin + together][hvd.rank() :: hvd.size()]
 
 
+def count_steps(images: int, batch: int) -> int:
+    """Batches in an epoch."""
+    if not 0 < batch <= images // hvd.size():
+        sys.exit(f"digits: --batch {batch} on {hvd.size()} ranks makes no batch of {images} images")
+    return images // (batch * hvd.size())
+
+
 def mean_over_ranks(value: float, name: str) -> float:
     return hvd.allreduce(torch.tensor(value, dtype=torch.float64), name=name).item()
 
@@ -84,9 +91,7 @@ def main() -> int:
     optimizer = hvd.DistributedOptimizer(optimizer, named_parameters=net.named_parameters(), compression=getattr(hvd.Compression, flags.compression))
 
     losses = []
-    steps = len(labels) // (flags.batch * hvd.size()) if flags.batch > 0 else 0
-    if steps == 0:
-        sys.exit(f"digits: --batch {flags.batch} on {hvd.size()} ranks makes no batch of the {len(labels)} images")
+    steps = count_steps(len(labels), flags.batch)
     for epoch in range(1, flags.epochs + 1):
         start = time.perf_counter()
         right = 0
