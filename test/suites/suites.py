@@ -70,13 +70,18 @@ def one(name: str, command: Sequence[object], environment: dict[str, str] | None
     return Tally(passed=1) if run_quietly(name, command, environment) else Tally(failed=1)  # type: ignore[arg-type]
 
 
-def style() -> Tally:
-    reports = fresh(LOGS / "reports-style")
-    good = run_quietly("style", [PYTHON, "-m", "pytest", "-q", "test/style", f"--junitxml={reports}/style.xml"])
+def pytest(name: str, *folders: str) -> Tally:
+    """Runs pytest. If it dies without a report, that counts as one failure."""
+    reports = fresh(LOGS / f"reports-{name}")
+    good = run_quietly(name, [PYTHON, "-m", "pytest", "-q", *folders, f"--junitxml={reports}/{name}.xml"])
     tally = read_reports(reports)
     if not good and tally.failed == 0:
         tally.failed = 1
     return tally
+
+
+def style() -> Tally:
+    return pytest("style", "test/style")
 
 
 def in_process() -> Tally:
@@ -126,20 +131,11 @@ def core_only() -> Tally:
 
 
 def examples() -> Tally:
-    reports = fresh(LOGS / "reports-examples")
-    good = run_quietly("examples", [PYTHON, "-m", "pytest", "-q", "test/examples", "test/packaging", f"--junitxml={reports}/examples.xml"])
-    tally = read_reports(reports)
-    if not good and tally.failed == 0:
-        tally.failed = 1
-    return tally
+    return pytest("examples", "test/examples", "test/packaging")
 
 
 def python() -> Tally:
-    reports = fresh(LOGS / "reports-python")
-    good = run_quietly("python", [PYTHON, "-m", "pytest", "-q", "test/python", f"--junitxml={reports}/python.xml"])
-    tally = read_reports(reports)
-    if not good and tally.failed == 0:
-        tally.failed = 1
+    tally = pytest("python", "test/python")
     tally.add(one("ruff", [ROOT / ".venv/bin/ruff", "check", "python", "test", "examples", "dev"]))
     tally.add(one("ruff-format", [ROOT / ".venv/bin/ruff", "format", "--check", "python", "test", "examples", "dev"]))
     tally.add(one("mypy", [PYTHON, "-m", "mypy", "--strict", "python/hora"]))
