@@ -36,6 +36,11 @@ class Intrusion {
   bool allowed_ = true;
 };
 
+/// Throws Error(aborted) if a rank has left. What a call has done is complete only if that is not so after
+/// its last phase: a leaver may have arrived there before it left, and then others read buffers that it had
+/// given back, or did not write their part, and all saw everybody arrive.
+void throw_if_left(const Arena& arena, int ranks);
+
 /// This rank has left: when this returns nobody writes into its buffers, now or later.
 void leave(const Arena& arena, int rank, int ranks) noexcept;
 

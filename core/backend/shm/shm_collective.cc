@@ -81,6 +81,7 @@ class ShmCollective final : public Collective {
   void call(const Body& body) {
     try {
       body();
+      throw_if_left(*arena_, ranks_);
     } catch (const Error& error) {
       const Status cause = rounds_.cause_of(error.status());
       leave(*arena_, rank_, ranks_);

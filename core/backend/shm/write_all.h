@@ -13,8 +13,8 @@ namespace hora {
 
 /// One rank's part of a "write-all" allreduce: it reduces its share of all ranks' inputs and stores it into
 /// all ranks' outputs. Together the ranks read every input once and write every output once, which is as
-/// little as can be. Between `Rounds::meet` and a phase. If a rank has left it does nothing: the next phase
-/// does not end either. *Engine only.*
+/// little as can be. Between `Rounds::meet` and a phase. If a rank has left it does nothing, and the call
+/// must fail after its last phase (`throw_if_left`). *Engine only.*
 class WriteAll {
  public:
   WriteAll(const Arena& arena, const Rounds& rounds, Reach& reach, int rank, int ranks);

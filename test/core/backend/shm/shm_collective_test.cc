@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/backend/shm/shm_collective.h"
 
+#include "test/core/backend/shm/arenas.h"
 #include "test/support/elements.h"
 #include "test/support/threads.h"
 
@@ -166,6 +167,24 @@ TEST(ShmCollective, OwnsOnlyTheArena) {
   int x = 0;
   EXPECT_FALSE(group[0]->owns(&x));
   EXPECT_TRUE(group[0]->owns(group[0]->allocate(1).get()));
+}
+
+// A rank that hears of the abort first may leave when it has arrived at the last phase and others have not.
+TEST(ShmCollective, ACallThatALeaverMadeIncompleteFails) {
+  const auto arenas = make_arenas(2);
+  arenas.front()->seat(1).gone.store(1);
+  run_ranks(2, [&](int rank) {
+    const auto collective =
+        make_shm_collective(arenas[static_cast<std::size_t>(rank)], rank, 2, make_thread_memory());
+    std::vector<float> data(100'000, 1.0F);
+    const Segment segment{data.data(), data.data(), data.size()};
+    try {
+      collective->allreduce({&segment, 1}, {});
+      ADD_FAILURE() << "it says that all is done";
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), Code::aborted);
+    }
+  });
 }
 
 }  // namespace
