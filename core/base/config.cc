@@ -111,12 +111,19 @@ Secret read_secret(int fd) {
   return secret;
 }
 
-/// The pipe can be read once, but a program may initialise many times.
+/// The pipe can be read once, but a program may initialise many times. A forked child has the secret, too,
+/// but not the rank's seat.
 const Secret& secret_of_this_process() {
+  static const pid_t owner = ::getpid();
   static const Secret secret = [] {
     const auto fd = whole("HORA_SECRET_FD", 0, 1 << 20);
     return fd ? read_secret(static_cast<int>(*fd)) : Secret{};
   }();
+  if (owner != ::getpid() && text("HORA_SECRET_FD")) {
+    throw Error(Code::unavailable, fmt::format("this process (pid {}) was forked from a rank (pid {}): only "
+                                               "the rank itself can join the job",
+                                               ::getpid(), owner));
+  }
   return secret;
 }
 

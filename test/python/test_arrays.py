@@ -262,6 +262,28 @@ def test_arguments_are_refused_in_the_callers_thread():
     assert "masks cannot be sent" in lines[0][6]
 
 
+def test_a_forked_child_still_knows_its_rank_but_cannot_join():
+    lines = run_python(
+        2,
+        """
+        import os, hora
+        hora.init()
+        if os.fork() == 0:
+            try:
+                print(hora.rank(), hora.is_initialized(), flush=True)
+                hora.init()
+            except hora.HoraInternalError as error:
+                print(error, flush=True)
+            os._exit(0)
+        os.wait()
+        hora.barrier()
+    """,
+    )
+    for rank, said in enumerate(lines):
+        assert said[0] == f"{rank} False"
+        assert "only the rank itself can join the job" in said[1]
+
+
 def test_an_uncaught_exception_reaches_the_other_ranks_and_nobody_hangs():
     program = """import numpy as np, hora, sys
 hora.init()

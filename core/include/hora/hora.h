@@ -82,9 +82,8 @@ struct World;
 /// This process's seat in a job: its rank, and the engine that carries out operations with the other ranks.
 ///
 /// Constructing one meets the other ranks; all ranks construct theirs. Destroying it waits until every rank
-/// does
-/// (`shutdown`), unless the job has failed. In a forked child the copy is unusable: every call throws
-/// Error(unavailable), and destroying it releases nothing. Thread-safe.
+/// does (`shutdown`), unless the job has failed. In a forked child rank and size still answer; all else
+/// throws Error(unavailable), and destroying the copy releases nothing. Thread-safe.
 class Runtime {
  public:
   /// Throws Error(timeout) if the ranks do not meet in time, Error(unavailable) if they may not talk.
