@@ -39,26 +39,28 @@ def test_sources_are_formatted():
     assert result.returncode == 0, f"run ./dev format; these are not formatted: {', '.join(wrong)}"
 
 
+def complaints(command: list[str], paths: list[str]) -> list[str]:
+    """What a command says of each file that it does not like; as many at a time as there are cores."""
+
+    def check(path: str) -> str:
+        result = subprocess.run([*command, path], cwd=ROOT, capture_output=True, text=True, check=False)
+        return "" if result.returncode == 0 else f"{path}:\n{result.stdout}{result.stderr}"
+
+    with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+        return [complaint for complaint in pool.map(check, paths) if complaint]
+
+
 def test_clang_tidy_finds_nothing():
     """As .clang-tidy says; needs build/compile_commands.json, which ./dev setup makes."""
     sources = [path for path in tracked() if path.startswith(("core/", "runner/")) and path.endswith(".cc")]
-    command = ["clang-tidy-14", "-p", "build", "--quiet"]
-    with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
-        results = pool.map(lambda path: subprocess.run([*command, path], cwd=ROOT, capture_output=True, text=True, check=False), sources)
-    findings = [result.stdout for result in results if result.returncode != 0]
+    findings = complaints(["clang-tidy-14", "-p", "build", "--quiet"], sources)
     assert not findings, "\n".join(findings)
 
 
 def test_headers_stand_alone():
     headers = [path for path in tracked() if path.startswith(("core/", "runner/")) and path.endswith(".h") and "torch" not in path]
-    failures = []
-    for header in headers:
-        result = subprocess.run(
-            ["g++", "-std=c++20", "-fsyntax-only", "-Icore/include", "-I.", "-x", "c++", header], cwd=ROOT, capture_output=True, text=True, check=False
-        )
-        if result.returncode != 0:
-            failures.append(f"{header}: {result.stderr.splitlines()[0] if result.stderr else 'does not compile'}")
-    assert not failures, "\n".join(failures)
+    findings = complaints(["g++", "-std=c++20", "-fsyntax-only", "-Icore/include", "-I.", "-x", "c++"], headers)
+    assert not findings, "\n".join(findings)
 
 
 @pytest.mark.parametrize(
