@@ -106,8 +106,8 @@ struct Wide {
   static constexpr bool kPairs = false;
   static void load(Value* to, const Stored* from, std::size_t count) { std::copy_n(from, count, to); }
   static void store(Stored* to, const Value* from, std::size_t count) {
-    constexpr Value kLeast = std::numeric_limits<T>::min();
-    constexpr Value kMost = std::numeric_limits<T>::max();
+    constexpr Value kMost = (Value{1} << std::numeric_limits<T>::digits) - 1;
+    constexpr Value kLeast = std::is_signed_v<T> ? -kMost - 1 : 0;
     for (std::size_t i = 0; i < count; ++i) to[i] = static_cast<Stored>(std::clamp(from[i], kLeast, kMost));
   }
 };
