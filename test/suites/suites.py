@@ -56,10 +56,15 @@ def fresh(folder: pathlib.Path) -> pathlib.Path:
     return folder
 
 
+def scratch() -> dict[str, str]:
+    """Where a suite's temporary files go, among them what failing jobs dump: an empty folder."""
+    return {"TMPDIR": str(fresh(ROOT / "build/tmp"))}
+
+
 def ctest(name: str, preset: str, *choice: str) -> Tally:
     """Runs the GoogleTest programs of a preset. One that dies without a report counts as one failure."""
     reports = fresh(LOGS / f"reports-{name}")
-    good = run_quietly(name, ["ctest", "--preset", preset, *choice], {"GTEST_OUTPUT": f"xml:{reports}/"})
+    good = run_quietly(name, ["ctest", "--preset", preset, *choice], {"GTEST_OUTPUT": f"xml:{reports}/", **scratch()})
     tally = read_reports(reports)
     if not good and tally.failed == 0:
         tally.failed = 1
@@ -73,7 +78,7 @@ def one(name: str, command: Sequence[object], environment: dict[str, str] | None
 def pytest(name: str, *folders: str) -> Tally:
     """Runs pytest. If it dies without a report, that counts as one failure."""
     reports = fresh(LOGS / f"reports-{name}")
-    good = run_quietly(name, [PYTHON, "-m", "pytest", "-q", *folders, f"--junitxml={reports}/{name}.xml"])
+    good = run_quietly(name, [PYTHON, "-m", "pytest", "-q", *folders, f"--junitxml={reports}/{name}.xml"], scratch())
     tally = read_reports(reports)
     if not good and tally.failed == 0:
         tally.failed = 1
