@@ -36,7 +36,7 @@ from hora._job import (
     synchronize,
 )
 from hora._native import __version__
-from hora._objects import broadcast_object
+from hora._objects import allgather_object, broadcast_object
 from hora.compression import Compression
 from hora.ops import Average, Max, Min, Product, Sum
 
@@ -54,6 +54,7 @@ __all__ = [
     "__version__",
     "allgather",
     "allgather_async",
+    "allgather_object",
     "allreduce",
     "allreduce_async",
     "barrier",

@@ -149,6 +149,14 @@ def allgather_async(array: Any, name: str | None = None) -> int:
     return _job.track(handle, finish, view)
 
 
+def gather_parts(array: Array, full: str) -> list[Array]:
+    """What each rank brought, in rank order."""
+    handle = _job.runtime().submit(_native.Operation.allgather, full, _DTYPES[array.dtype.name], list(array.shape), input=array.ctypes.data)
+    outcome = handle.wait()
+    whole = np.frombuffer(outcome.memory, array.dtype, int(np.prod(outcome.shape))).reshape(outcome.shape)  # type: ignore[call-overload]
+    return list(np.split(whole, np.cumsum(outcome.rows)[:-1]))
+
+
 def allgather(array: Any, name: str | None = None) -> Array:
     """The arrays of all ranks, one after the other along the first dimension, in rank order. The first dimension may
     differ from rank to rank (0 rows, too); the others and the dtype may not.

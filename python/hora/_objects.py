@@ -33,6 +33,24 @@ def broadcast_object(obj: Object, root_rank: int = 0, name: str | None = None) -
     return obj if root else pickle.loads(received.tobytes())
 
 
+def allgather_object(obj: Object, name: str | None = None) -> list[Object]:
+    """The objects of all ranks, in rank order, as copies (by pickle). They travel over the job's own connections, between
+    ranks that have proved that they belong to it.
+
+    Raises:
+        HoraArgumentError: on every rank, if the object of one of them cannot be pickled; the text names it.
+        HoraInternalError: the job has failed.
+    """
+    label = _job.name_or_number("allgather_object", name)
+    content, refusal = _pickled(obj)
+    refused = np.frombuffer(b"\1" if refusal is not None else b"\0", np.uint8)
+    parts = _arrays.gather_parts(np.concatenate([refused, np.frombuffer(content, np.uint8)]), label)
+    for rank, part in enumerate(parts):
+        if part[0]:
+            raise HoraArgumentError(f"'{label}': rank {rank} cannot pickle its object: {part[1:].tobytes().decode()}") from refusal
+    return [pickle.loads(part[1:].tobytes()) for part in parts]
+
+
 def _pickled(obj: object) -> tuple[bytes, Exception | None]:
     """The pickle; or the text of the exception, and that."""
     try:

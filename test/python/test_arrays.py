@@ -100,6 +100,26 @@ def test_objects_are_broadcast():
     assert lines == [["{'rank': 1, 'words': ['a', 'b']}"]] * 3
 
 
+def test_objects_are_gathered_in_rank_order():
+    lines = run_python(
+        3,
+        """
+        import hora
+        hora.init()
+        print(hora.allgather_object({"rank": hora.rank(), "text": "x" * hora.rank()}))
+        try:
+            hora.allgather_object(lambda: 1 if hora.rank() == 2 else 0, name="functions") if hora.rank() == 2 else hora.allgather_object(0, name="functions")
+        except ValueError as error:
+            print(error)
+        print(hora.allgather_object(hora.rank()))
+    """,
+    )
+    assert lines[0] == lines[1] == lines[2]
+    assert lines[0][0] == "[{'rank': 0, 'text': ''}, {'rank': 1, 'text': 'x'}, {'rank': 2, 'text': 'xx'}]"
+    assert "'allgather_object.functions': rank 2 cannot pickle its object: " in lines[0][1]
+    assert lines[0][2] == "[0, 1, 2]"
+
+
 def test_an_object_that_cannot_be_pickled_is_refused_on_every_rank():
     lines = run_python(
         3,

@@ -24,9 +24,10 @@ from hora._job import (
     size,
     synchronize,
 )
-from hora._objects import broadcast_object
+from hora._objects import allgather_object, broadcast_object
 from hora.compression import Compression
 from hora.ops import Average, Max, Min, Product, Sum
+from hora.torch._batch_norm import SyncBatchNorm
 from hora.torch._ops import (
     allgather,
     allgather_async,
@@ -54,8 +55,10 @@ __all__ = [
     "Min",
     "Product",
     "Sum",
+    "SyncBatchNorm",
     "allgather",
     "allgather_async",
+    "allgather_object",
     "allreduce",
     "allreduce_",
     "allreduce_async",
