@@ -186,6 +186,7 @@ def test_ctrl_c_interrupts_the_wait_and_the_memory_stays_lent():
         2,
         """
         import numpy as np, hora, os, signal, threading
+        signal.signal(signal.SIGINT, signal.default_int_handler)  # programs in the background are started without it
         hora.init()
         if hora.rank() == 0:
             handle = hora.allreduce_async(np.ones(1 << 18), name="x", op=hora.Sum)

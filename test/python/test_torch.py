@@ -282,6 +282,7 @@ def test_ctrl_c_in_a_step_lets_the_next_one_go_on():
         2,
         """
         import os, signal, threading, torch, hora.torch as hvd
+        signal.signal(signal.SIGINT, signal.default_int_handler)  # programs in the background are started without it
         hvd.init()
         w = torch.nn.Parameter(torch.zeros(3))
         optimizer = hvd.DistributedOptimizer(torch.optim.SGD([w], 1.0), [("w", w)])
