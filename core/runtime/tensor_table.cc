@@ -10,7 +10,7 @@ namespace hora {
 Handle TensorTable::put(Entry entry, Request request, TimePoint now) {
   auto state = std::make_shared<Handle::State>();
   const std::lock_guard lock(mutex_);
-  if (closed_) throw Error(*closed_);
+  if (closed_) throw Error(closed_->code, fmt::format("'{}': {}", request.name, closed_->message));
   const auto [place, fresh] = loans_.try_emplace(request.name);
   if (!fresh) {
     throw Error(
