@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -136,25 +137,28 @@ def broadcast(array: Any, root_rank: int, name: str | None = None) -> Array:
     return result
 
 
+def _submit_allgather(array: Array, full: str, finish: Callable[[Array, list[int]], Any]) -> int:
+    """`finish` gets the gathered array and the rows of each rank."""
+    dtype = array.dtype
+    handle = _job.runtime().submit(_native.Operation.allgather, full, _DTYPES[dtype.name], list(array.shape), input=array.ctypes.data)
+
+    def finish_memory(outcome: _native.Outcome) -> Any:
+        whole = np.frombuffer(outcome.memory, dtype, int(np.prod(outcome.shape))).reshape(outcome.shape)  # type: ignore[call-overload]
+        return finish(whole, outcome.rows)
+
+    return _job.track(handle, finish_memory, array)
+
+
 def allgather_async(array: Any, name: str | None = None) -> int:
     """Starts `allgather`; the handle is for `poll` and `synchronize`."""
     full = _job.name_or_number("allgather", name)
-    view = _view(array, full)
-    dtype = view.dtype
-    handle = _job.runtime().submit(_native.Operation.allgather, full, _DTYPES[dtype.name], list(view.shape), input=view.ctypes.data)
-
-    def finish(outcome: _native.Outcome) -> Array:
-        return np.frombuffer(outcome.memory, dtype, int(np.prod(outcome.shape))).reshape(outcome.shape)  # type: ignore[call-overload,no-any-return]
-
-    return _job.track(handle, finish, view)
+    return _submit_allgather(_view(array, full), full, lambda whole, rows: whole)
 
 
 def gather_parts(array: Array, full: str) -> list[Array]:
     """What each rank brought, in rank order."""
-    handle = _job.runtime().submit(_native.Operation.allgather, full, _DTYPES[array.dtype.name], list(array.shape), input=array.ctypes.data)
-    outcome = handle.wait()
-    whole = np.frombuffer(outcome.memory, array.dtype, int(np.prod(outcome.shape))).reshape(outcome.shape)  # type: ignore[call-overload]
-    return list(np.split(whole, np.cumsum(outcome.rows)[:-1]))
+    parts: list[Array] = _job.synchronize(_submit_allgather(array, full, lambda whole, rows: np.split(whole, np.cumsum(rows)[:-1])))
+    return parts
 
 
 def allgather(array: Any, name: str | None = None) -> Array:

@@ -10,7 +10,7 @@ import xml.etree.ElementTree as xml
 from collections.abc import Callable, Sequence
 
 from . import setup
-from .shell import LOGS, PYTHON, ROOT, Failed, run_quietly, tail
+from .shell import LOGS, PYTHON, ROOT, Failed, Word, run_quietly, tail
 
 FUZZ_SECONDS = 20
 
@@ -61,14 +61,19 @@ def scratch() -> dict[str, str]:
     return {"TMPDIR": str(fresh(ROOT / "build/tmp"))}
 
 
-def ctest(name: str, preset: str, *choice: str) -> Tally:
-    """Runs the GoogleTest programs of a preset. One that dies without a report counts as one failure."""
-    reports = fresh(LOGS / f"reports-{name}")
-    good = run_quietly(name, ["ctest", "--preset", preset, *choice], {"GTEST_OUTPUT": f"xml:{reports}/", **scratch()})
+def count(name: str, reports: pathlib.Path, command: list[Word], environment: dict[str, str]) -> Tally:
+    """Runs what leaves XML reports in a folder, and counts their cases. If it dies without one, that is one failure."""
+    good = run_quietly(name, command, {**environment, **scratch()})
     tally = read_reports(reports)
     if not good and tally.failed == 0:
         tally.failed = 1
     return tally
+
+
+def ctest(name: str, preset: str, *choice: str) -> Tally:
+    """Runs the GoogleTest programs of a preset."""
+    reports = fresh(LOGS / f"reports-{name}")
+    return count(name, reports, ["ctest", "--preset", preset, *choice], {"GTEST_OUTPUT": f"xml:{reports}/"})
 
 
 def one(name: str, command: Sequence[object], environment: dict[str, str] | None = None) -> Tally:
@@ -76,13 +81,8 @@ def one(name: str, command: Sequence[object], environment: dict[str, str] | None
 
 
 def pytest(name: str, *folders: str) -> Tally:
-    """Runs pytest. If it dies without a report, that counts as one failure."""
     reports = fresh(LOGS / f"reports-{name}")
-    good = run_quietly(name, [PYTHON, "-m", "pytest", "-q", *folders, f"--junitxml={reports}/{name}.xml"], scratch())
-    tally = read_reports(reports)
-    if not good and tally.failed == 0:
-        tally.failed = 1
-    return tally
+    return count(name, reports, [PYTHON, "-m", "pytest", "-q", *folders, f"--junitxml={reports}/{name}.xml"], {})
 
 
 def style() -> Tally:
