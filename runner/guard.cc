@@ -1,17 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runner/guard.h"
 
-#include <hora/status.h>
+#include "runner/process.h"
 
-#include <fcntl.h>
-#include <fmt/format.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <array>
-#include <cerrno>
 #include <csignal>
-#include <cstring>
+#include <utility>
 #include <vector>
 
 namespace hora {
@@ -45,18 +41,13 @@ constexpr int kFarewell = 0;
 }  // namespace
 
 Guard::Guard() {
-  std::array<int, 2> ends{};
-  if (::pipe2(ends.data(), O_CLOEXEC) != 0) {
-    throw Error(Code::unavailable, fmt::format("cannot make a pipe: {}", std::strerror(errno)));
-  }
-  const Descriptor read(ends[0]);
-  pipe_ = Descriptor(ends[1]);
+  Pipe pipe = make_pipe();
+  pipe_ = std::move(pipe.write);
   pid_ = ::fork();
-  if (pid_ < 0)
-    throw Error(Code::unavailable, fmt::format("cannot start a process: {}", std::strerror(errno)));
+  if (pid_ < 0) fail("cannot start a process");
   if (pid_ == 0) {
-    ::close(ends[1]);
-    stand_guard(ends[0]);
+    pipe_ = Descriptor();
+    stand_guard(pipe.read.fd());
   }
 }
 

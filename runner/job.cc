@@ -11,7 +11,6 @@
 #include <hora/config.h>
 
 #include <arpa/inet.h>
-#include <fcntl.h>
 #include <fmt/format.h>
 #include <poll.h>
 #include <sched.h>
@@ -23,7 +22,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
 #include <csignal>
 #include <cstring>
@@ -36,10 +34,6 @@ namespace {
 constexpr int kTimedOut = 124;
 constexpr std::chrono::seconds kLastWords{1};  // for what ranks wrote before they were killed
 constexpr int kAny = -1;                       // as waitpid() takes it
-
-[[noreturn]] void fail(const std::string& what) {
-  throw Error(Code::unavailable, fmt::format("{}: {}", what, std::strerror(errno)));
-}
 
 /// Rank 0's socket is made here, so that no other program can take its port between the choice and the use.
 struct Door {
@@ -61,13 +55,10 @@ struct Door {
 
 /// A pipe that holds the secret, to be read once.
 Descriptor secret_pipe(const Secret& secret) {
-  std::array<int, 2> ends{};
-  if (::pipe2(ends.data(), O_CLOEXEC) != 0) fail("cannot make a pipe");
-  Descriptor read(ends[0]);
-  const Descriptor write(ends[1]);
-  if (::write(write.fd(), secret.data(), secret.size()) != static_cast<ssize_t>(secret.size()))
+  Pipe pipe = make_pipe();
+  if (::write(pipe.write.fd(), secret.data(), secret.size()) != static_cast<ssize_t>(secret.size()))
     fail("cannot fill a pipe");
-  return read;
+  return std::move(pipe.read);
 }
 
 int usable_cores() {

@@ -17,19 +17,6 @@
 namespace hora {
 namespace {
 
-struct Pipe {
-  Descriptor read;
-  Descriptor write;
-};
-
-Pipe make_pipe() {
-  std::array<int, 2> ends{};
-  if (::pipe2(ends.data(), O_CLOEXEC) != 0) {
-    throw Error(Code::unavailable, fmt::format("cannot make a pipe: {}", std::strerror(errno)));
-  }
-  return {Descriptor(ends[0]), Descriptor(ends[1])};
-}
-
 std::vector<char*> pointers(const std::vector<std::string>& words) {
   std::vector<char*> all;
   all.reserve(words.size() + 1);
@@ -71,6 +58,16 @@ struct Prepared {
 
 }  // namespace
 
+void fail(const std::string& what) {
+  throw Error(Code::unavailable, fmt::format("{}: {}", what, std::strerror(errno)));
+}
+
+Pipe make_pipe() {
+  std::array<int, 2> ends{};
+  if (::pipe2(ends.data(), O_CLOEXEC) != 0) fail("cannot make a pipe");
+  return {Descriptor(ends[0]), Descriptor(ends[1])};
+}
+
 Process start(const ProcessPlan& plan) {
   Pipe output = make_pipe();
   Pipe errors = make_pipe();
@@ -79,8 +76,7 @@ Process start(const ProcessPlan& plan) {
                           errors.write.fd(),      trouble.write.fd(),         ::getpid()};
   const pid_t pid = ::fork();
   if (pid == 0) become(plan, prepared);
-  if (pid < 0)
-    throw Error(Code::unavailable, fmt::format("cannot start a process: {}", std::strerror(errno)));
+  if (pid < 0) fail("cannot start a process");
   ::setpgid(pid, pid);  // both sides do it, so that it is done whoever runs first
   trouble.write = Descriptor();
   int error = 0;

@@ -8,6 +8,17 @@
 
 namespace hora {
 
+/// Throws Error(unavailable): what was tried, and what the system says of it (errno).
+[[noreturn]] void fail(const std::string& what);
+
+/// The ends of a pipe, which no program inherits.
+struct Pipe {
+  Descriptor read;
+  Descriptor write;
+};
+/// Throws Error(unavailable).
+[[nodiscard]] Pipe make_pipe();
+
 /// One program to start. A value.
 struct ProcessPlan {
   std::vector<std::string> command;      ///< the first is a path

@@ -3,8 +3,6 @@
 
 #include "runner/environment.h"
 
-#include <hora/status.h>
-
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <poll.h>
@@ -22,10 +20,6 @@ namespace hora {
 namespace {
 
 constexpr std::size_t kUnknown = std::numeric_limits<std::size_t>::max();
-
-[[noreturn]] void fail(const std::string& what) {
-  throw Error(Code::unavailable, fmt::format("{}: {}", what, std::strerror(errno)));
-}
 
 void make_directory(const std::string& path) {
   if (::mkdir(path.c_str(), 0777) != 0 && errno != EEXIST)
