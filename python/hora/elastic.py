@@ -184,7 +184,7 @@ def rejoin(peers: Peers) -> None:
     hora.init()
 
 
-class NotificationManager:
+class Notifications:
     """Who is told when hosts come or go. In a job of fixed membership nobody ever is, except through `notify`."""
 
     def __init__(self) -> None:
@@ -205,7 +205,7 @@ class NotificationManager:
             listener.on_hosts_updated(timestamp, update_res)
 
 
-notification_manager = NotificationManager()
+notification_manager = Notifications()
 
 
 def run_fn(func: Callable[..., Any], reset: Callable[[], None]) -> Callable[..., Any]:

@@ -3,7 +3,7 @@
 
 from hora._job import _pending as _handle_map  # noqa: F401
 from hora.torch import *  # noqa: F403
-from hora.torch import __all__ as __all__
+from hora.torch import __all__  # noqa: F401
 
 from ..common.basics import HorovodBasics
 from ..common.util import get_average_backwards_compatibility_fun
