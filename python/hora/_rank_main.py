@@ -41,7 +41,9 @@ def _end_with(caller: int) -> None:
 
 
 def _failure(error: BaseException) -> Failure:
-    trace = error.__traceback__.tb_next if error.__traceback__ is not None else None  # without call() below
+    trace = error.__traceback__
+    while trace is not None and trace.tb_frame.f_code.co_filename == __file__:  # the user's own frames are of use
+        trace = trace.tb_next
     text = "".join(traceback.format_exception(type(error), error, trace))
     try:
         copy = cloudpickle.dumps(error)
