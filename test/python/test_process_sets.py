@@ -92,7 +92,8 @@ def test_sets_that_overlap_are_used_at_once_from_one_thread():
                     with pytest.raises(ValueError):
                         hvd.broadcast(torch.ones(1), outside[0], process_set=s)
             else:
-                for operation in (hvd.allreduce, hvd.allgather, hvd.alltoall, hvd.reducescatter, hvd.allreduce_, lambda x, process_set: hvd.broadcast(x, s.ranks[0], process_set=s),
+                for operation in (hvd.allreduce, hvd.allgather, hvd.alltoall, hvd.reducescatter, hvd.allreduce_,
+                                  lambda x, process_set: hvd.broadcast(x, s.ranks[0], process_set=s),
                                   lambda x, process_set: hvd.grouped_allreduce([x], process_set=s), lambda x, process_set: hvd.allgather_object(1, process_set=s),
                                   lambda x, process_set: hvd.barrier(s), lambda x, process_set: hvd.sparse_allreduce_async(x.to_sparse(), "x", hvd.Sum, s)):
                     with pytest.raises(ValueError, match="not a member"):

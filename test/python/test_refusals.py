@@ -10,7 +10,8 @@ def test_wrong_arguments_are_refused_in_the_callers_thread_and_the_job_goes_on()
         2,
         """
         import torch, hora.torch as hvd
-        for question in (hvd.rank, hvd.size, hvd.local_rank, hvd.cross_size, hvd.is_homogeneous, hvd.mpi_threads_supported, hvd.stop_timeline, hvd.global_process_set.size):
+        for question in (hvd.rank, hvd.size, hvd.local_rank, hvd.cross_size, hvd.is_homogeneous,
+                         hvd.mpi_threads_supported, hvd.stop_timeline, hvd.global_process_set.size):
             try:
                 question()
                 raise AssertionError(question)
