@@ -106,6 +106,34 @@ NAMES: list[tuple[str, str, str]] = [
 ]
 
 
+VARIABLES = """
+FUSION_THRESHOLD CYCLE_TIME CACHE_CAPACITY HIERARCHICAL_ALLREDUCE HIERARCHICAL_ALLGATHER TORUS_ALLREDUCE BATCH_D2D_MEMCOPIES NUM_NCCL_STREAMS
+DISABLE_GROUP_FUSION ENABLE_ASYNC_COMPLETION ENABLE_XLA_OPS DYNAMIC_PROCESS_SETS TIMELINE TIMELINE_MARK_CYCLES AUTOTUNE AUTOTUNE_LOG AUTOTUNE_WARMUP_SAMPLES
+AUTOTUNE_STEPS_PER_SAMPLE AUTOTUNE_BAYES_OPT_MAX_SAMPLES AUTOTUNE_GAUSSIAN_PROCESS_NOISE STALL_CHECK_DISABLE STALL_CHECK_TIME_SECONDS
+STALL_SHUTDOWN_TIME_SECONDS THREAD_AFFINITY LOG_LEVEL LOG_HIDE_TIME CONTROLLER CPU_OPERATIONS GLOO_IFACE GLOO_TIMEOUT_SECONDS GLOO_RENDEZVOUS_ADDR
+GLOO_RENDEZVOUS_PORT RANK SIZE LOCAL_RANK LOCAL_SIZE CROSS_RANK CROSS_SIZE HOSTNAME ELASTIC MPI_THREADS_DISABLE ADASUM_MPI_CHUNK_SIZE CCL_CACHE
+DISABLE_NVTX_RANGES START_TIMEOUT ELASTIC_TIMEOUT SPARK_START_TIMEOUT SPARK_USE_LOCAL_RANK_GPU_INDEX GPU ALLOW_MIXED_GPU_IMPL CUDA_HOME ROCM_HOME CMAKE DEBUG
+SKIP_COMPILE LOCAL_VERSION
+"""
+FLAGS = """
+-v --version -np --num-proc -cb --check-build --disable-cache --start-timeout --network-interfaces --network-interface --output-filename --verbose --config-file
+-p --ssh-port -i --ssh-identity-file --fusion-threshold-mb --cycle-time-ms --cache-capacity --hierarchical-allreduce --no-hierarchical-allreduce
+--hierarchical-allgather --no-hierarchical-allgather --torus-allreduce --no-torus-allreduce --autotune --no-autotune --autotune-log-file
+--autotune-warmup-samples --autotune-steps-per-sample --autotune-bayes-opt-max-samples --autotune-gaussian-process-noise --min-np --min-num-proc --max-np
+--max-num-proc --slots-per-host --elastic-timeout --reset-limit --blacklist-cooldown-range --timeline-filename --timeline-mark-cycles --no-timeline-mark-cycles
+--no-stall-check --stall-check --stall-check-warning-time-seconds --stall-check-shutdown-time-seconds --mpi-threads-disable --no-mpi-threads-disable --mpi-args
+--tcp --binding-args --num-nccl-streams --thread-affinity --gloo-timeout-seconds --log-level --log-with-timestamp --log-without-timestamp -prefix-timestamp
+--prefix-output-with-timestamp --log-hide-timestamp --no-log-hide-timestamp -H --hosts -hostfile --hostfile --host-discovery-script --gloo --mpi --jsrun
+"""
+
+
+def test_the_documentation_compares_every_name_variable_and_flag():
+    rows = [line.split("|")[1] for line in (HERE.parents[1] / "python/HOROVOD.md").read_text().splitlines() if line.startswith("| ")]
+    told = {word.split()[0] for row in rows for word in re.findall(r"`([^`]+)`", row)}
+    for words in ([name for name, _, _ in NAMES], [f"HOROVOD_{name}" for name in VARIABLES.split()], FLAGS.split()):
+        assert sorted(set(words) - told) == []
+
+
 @dataclasses.dataclass
 class Wanted:
     """The parameters that Horovod's signature says."""
