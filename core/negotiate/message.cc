@@ -82,7 +82,6 @@ Request read_request(Reader& in, int size) {
   request.splits = read_list(in, static_cast<std::uint64_t>(size), "splits");
   request.ranks = read_ranks(in, size, "the ranks of a process set");
   request.divide_by_initial_size = in.boolean();
-  check_rows(request);
   return request;
 }
 
@@ -143,6 +142,7 @@ Decision read_decision(Reader& in, int size) {
   decision.divisor = static_cast<int>(in.below(all + 1, "a divisor"));
   decision.joined = read_ranks(in, size, "the places that have joined");
   if (decision.request.name.empty()) throw Error(Code::internal, "bad message: a decision without a name");
+  if (decision.status.ok()) check_rows(decision.request);  // of what failed only the name is told
   return decision;
 }
 
@@ -190,8 +190,10 @@ Ballot decode_ballot(std::span<const std::byte> bytes, int size) {
   ballot.group = read_group(in);
   ballot.heard = in.u64();
   ballot.repeats = read_runs(in);
-  for (auto left = in.count(8, "requests"); left > 0; --left)
+  for (auto left = in.count(8, "requests"); left > 0; --left) {
     ballot.requests.push_back(read_request(in, size));
+    check_rows(ballot.requests.back());
+  }
   ballot.leaving = in.boolean();
   in.finish();
   return ballot;
