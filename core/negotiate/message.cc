@@ -54,7 +54,6 @@ std::vector<int> read_ranks(Reader& in, int size, const char* what) {
 
 /// What is cut or put together by rows has some, and sends no more than it has.
 void check_rows(const Request& request) {
-  static_cast<void>(elements(request.shape, request.dtype));
   const bool has_rows = request.operation == Operation::allgather ||
                         request.operation == Operation::alltoall ||
                         request.operation == Operation::reducescatter;
@@ -82,6 +81,7 @@ Request read_request(Reader& in, int size) {
   request.splits = read_list(in, static_cast<std::uint64_t>(size), "splits");
   request.ranks = read_ranks(in, size, "the ranks of a process set");
   request.divide_by_initial_size = in.boolean();
+  static_cast<void>(elements(request.shape, request.dtype));
   return request;
 }
 
@@ -136,13 +136,13 @@ Decision read_decision(Reader& in, int size) {
   decision.status.code = in.enumerator<Code>(kCodes, "a code");
   decision.status.message = in.string(kMostMessageBytes);
   decision.request = read_request(in, size);
+  if (decision.status.ok()) check_rows(decision.request);  // a failure only names the tensor
   const auto all = static_cast<std::uint64_t>(size);
   decision.rows = read_list(in, all * all, "numbers of rows");
   decision.contributed = in.boolean();
   decision.divisor = static_cast<int>(in.below(all + 1, "a divisor"));
   decision.joined = read_ranks(in, size, "the places that have joined");
   if (decision.request.name.empty()) throw Error(Code::internal, "bad message: a decision without a name");
-  if (decision.status.ok()) check_rows(decision.request);  // of what failed only the name is told
   return decision;
 }
 
