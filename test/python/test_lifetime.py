@@ -13,10 +13,12 @@ def test_a_process_that_joins_and_leaves_again_and_again_leaves_nothing_behind()
         torch.set_num_threads(1)
         before = None
         first = hvd.ProcessSet([0])
+        with pytest.raises(ValueError, match="process_sets"):
+            hvd.init(comm=[0])
         for round in range(25):
             assert not hvd.is_initialized()
             hvd.init(process_sets=[first] if round % 2 else "DYNAMIC")
-            hvd.init()
+            hvd.init(comm=[1, 0])
             rank = hvd.rank()
             other = hvd.add_process_set([1])
             assert other.process_set_id == (2 if round % 2 else 1)
@@ -30,8 +32,8 @@ def test_a_process_that_joins_and_leaves_again_and_again_leaves_nothing_behind()
             left = torch.ones(5)
             gone = weakref.ref(left)
             unmet = hvd.allreduce_async_(left, name=f"only on rank {rank}")
-            hvd.barrier()
             assert not hvd.poll(unmet)
+            hvd.barrier()
             hvd.shutdown()
             hvd.shutdown()
             assert hvd.synchronize(unmet) is None
