@@ -36,6 +36,10 @@ class HoraUnsupportedError(HoraInternalError, HoraArgumentError, NotImplementedE
     """Something that Hora does not do, such as a reduction that an operation lacks; nothing was sent."""
 
 
+class HoraUsageError(HoraArgumentError, AssertionError):
+    """A call that makes no sense here, such as a method that this kind of optimizer does not have."""
+
+
 def exception_for(code: str) -> type[HoraError]:
     """The exception for a native code such as "mismatch"."""
     if code == "invalid_argument":

@@ -128,7 +128,7 @@ class SparseTransfer:
         address = tensor.data_ptr()
         dtype = native_dtype(tensor, name)
         return _native.Entry(
-            _native.Operation.allreduce, name, dtype, list(tensor.shape), input=address, output=address, op=op, wire=_native.DType.float32, process_set=self._process_set
+            _native.Operation.allreduce, name, dtype, list(tensor.shape), input=address, output=address, op=op, process_set=self._process_set
         )
 
     def finish(self) -> torch.Tensor | None:
