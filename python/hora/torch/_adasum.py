@@ -75,9 +75,7 @@ class DeltaReducer(Rounds):
         name = self.numbered("overflow", self.rounds)
         address = self._overflow.data_ptr()
         number = number_of(self.reduction.process_set, name)
-        entry = _native.Entry(
-            _native.Operation.allreduce, name, _native.DType.uint8, [1], input=address, output=address, op=_native.ReduceOp.max, process_set=number
-        )
+        entry = _native.Entry(_native.Operation.allreduce, name, _native.DType.uint8, [1], input=address, output=address, op=_native.ReduceOp.max, process_set=number)
         self._asked = _job.runtime().submit(entry)
 
     def is_answered(self) -> bool:

@@ -36,9 +36,7 @@ class GradientReducer(Rounds):
     is reduced then, and from the next round on as soon as it comes.
     """
 
-    def __init__(
-        self, optimizer: torch.optim.Optimizer, names: dict[int, str], reduction: Reduction, passes: int, groups: Groups, sparse_as_dense: bool
-    ) -> None:
+    def __init__(self, optimizer: torch.optim.Optimizer, names: dict[int, str], reduction: Reduction, passes: int, groups: Groups, sparse_as_dense: bool) -> None:
         super().__init__(optimizer, passes, reduction.process_set)
         self.names = names
         self.reduction = reduction

@@ -127,9 +127,7 @@ class SparseTransfer:
     def _reduce(self, tensor: torch.Tensor, name: str, op: _native.ReduceOp) -> _native.Entry:
         address = tensor.data_ptr()
         dtype = native_dtype(tensor, name)
-        return _native.Entry(
-            _native.Operation.allreduce, name, dtype, list(tensor.shape), input=address, output=address, op=op, process_set=self._process_set
-        )
+        return _native.Entry(_native.Operation.allreduce, name, dtype, list(tensor.shape), input=address, output=address, op=op, process_set=self._process_set)
 
     def finish(self) -> torch.Tensor | None:
         """A new coalesced tensor, the same on all ranks."""
