@@ -9,6 +9,11 @@ from hora import _job
 from hora.process_sets import ProcessSet, number_of
 
 
+def label(operation: str, name: str | None) -> str:
+    """What messages call an operation that has no number yet."""
+    return operation if name is None else f"{operation}.{name}"
+
+
 class Naming:
     """An operation that is about to be submitted: `with Naming("allreduce", name, process_set) as named:`.
 
@@ -21,7 +26,7 @@ class Naming:
     def __init__(self, operation: str, name: str | None, process_set: ProcessSet) -> None:
         self.operation = operation
         self.unnamed = name is None
-        self.process_set = number_of(process_set, operation if name is None else f"{operation}.{name}")
+        self.process_set = number_of(process_set, label(operation, name))
         self.full = _job.name_or_number(operation, name, self.process_set)
 
     def __enter__(self) -> Naming:

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from hora import _job, _native, ops
-from hora._naming import Naming
+from hora._naming import Naming, label
 from hora._rows import check_rows
 from hora.process_sets import ProcessSet, global_process_set
 from hora.torch._allreduce import allreduce, grouped_allreduce
@@ -118,7 +118,7 @@ def grouped_allgather(tensors: Sequence[torch.Tensor], name: str | None = None, 
         HoraShapeError (a ValueError and an IndexError): there are no tensors, or one is a scalar.
         HoraArgumentError (a ValueError), HoraInternalError (a RuntimeError): as `allgather`.
     """
-    listed = members(tensors, f"grouped_allgather.{name}")
+    listed = members(tensors, label("grouped_allgather", name))
     if any(tracked(tensor) for tensor in listed):
         differentiable: tuple[torch.Tensor, ...] = _GroupedAllgather.apply(name, process_set, *listed)  # type: ignore[no-untyped-call]
         return differentiable

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from hora import _job, _native, ops
-from hora._naming import Naming
+from hora._naming import Naming, label
 from hora.compression import Compression, in_transfer
 from hora.process_sets import ProcessSet, global_process_set
 from hora.torch import _sparse
@@ -269,7 +269,7 @@ def grouped_allreduce(
         HoraArgumentError (a ValueError), HoraInternalError (a RuntimeError): as `allreduce`.
     """
     how = Reduction(ops.chosen(average, op), prescale_factor, postscale_factor, process_set, compression)
-    listed = members(tensors, f"grouped_allreduce.{name}")
+    listed = members(tensors, label("grouped_allreduce", name))
     if not any(tracked(tensor) for tensor in listed):
         return list(_job.synchronize(grouped_allreduce_async(listed, name=name, op=how.op, compression=compression, **how.keywords())))
     sent = [how.compressed(tensor) for tensor in listed]

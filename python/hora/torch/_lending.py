@@ -76,7 +76,7 @@ class Loan:
 def lent_in_place(tensor: torch.Tensor, name: str) -> Loan:
     """A loan whose result can be written back. Raises HoraArgumentError if several elements of the tensor are one."""
     loan = Loan(tensor, name)
-    if any(stride == 0 and extent > 1 for extent, stride in zip(tensor.shape, tensor.stride(), strict=True)):
+    if tensor.numel() > 0 and any(stride == 0 and extent > 1 for extent, stride in zip(tensor.shape, tensor.stride(), strict=True)):
         raise HoraArgumentError(f"'{name}': several elements of an expanded tensor share one place, so nothing can be done in place; use .clone()")
     return loan
 

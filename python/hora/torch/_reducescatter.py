@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from hora import _job, _native, ops
-from hora._naming import Naming
+from hora._naming import Naming, label
 from hora._rows import check_rows, share
 from hora.compression import Compression
 from hora.process_sets import ProcessSet, global_process_set
@@ -155,7 +155,7 @@ def grouped_reducescatter(
         HoraUnsupportedError, HoraArgumentError, HoraInternalError: as `reducescatter`.
     """
     how = Reduction(op, prescale_factor, postscale_factor, process_set, compression)
-    listed = members(tensors, f"grouped_reducescatter.{name}")
+    listed = members(tensors, label("grouped_reducescatter", name))
     if not any(tracked(tensor) for tensor in listed):
         return list(_job.synchronize(grouped_reducescatter_async(listed, name, op, compression=compression, **how.keywords())))
     sent = [how.compressed(tensor) for tensor in listed]

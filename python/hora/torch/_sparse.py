@@ -37,10 +37,11 @@ def _start(tensor: torch.Tensor, named: Naming, how: Reduction, make: Callable[[
     factor = how.prescale * how.postscale / (how.process_set.size() or 1 if how.op == ops.Average else 1)
 
     def finish(parts: tuple[torch.Tensor, torch.Tensor]) -> Any:
-        whole = torch.sparse_coo_tensor(parts[0].t(), parts[1], tensor.shape, dtype=tensor.dtype)
+        with torch.sparse.check_sparse_tensor_invariants():  # type: ignore[no-untyped-call]  # ranks may disagree about the shape
+            whole = torch.sparse_coo_tensor(parts[0].t(), parts[1], tensor.shape)
         if factor != 1:
             whole = whole if tensor.is_floating_point() else whole.coalesce()  # averages of integers are truncated once
-            whole = torch.sparse_coo_tensor(whole._indices(), (whole._values() * factor).to(tensor.dtype), tensor.shape, is_coalesced=whole.is_coalesced())
+            whole = (whole * factor).to(tensor.dtype)
         return make(whole)
 
     return start_group([_gathered(tensor._indices().t(), named, ".indices"), _gathered(tensor._values(), named, ".values")], finish)
