@@ -15,7 +15,8 @@ def test_any_division_into_groups_trains_as_one_process():
         net = nn.Sequential(nn.Linear(8, 16), nn.Tanh(), nn.Linear(16, 16), nn.Tanh(), nn.Linear(16, 3)).double()
         data, target = torch.randn(12, 8, dtype=torch.float64), torch.randint(0, 3, (12,))
         mine = slice(hvd.rank(), None, hvd.size())
-        kinds = [lambda m: 1, lambda m: 2, lambda m: 4, lambda m: 100, lambda m: [[m[4].weight, m[0].bias], [m[2].weight]], lambda m: [list(m.parameters())], lambda m: []]
+        kinds = [lambda m: 1, lambda m: 2, lambda m: 4, lambda m: 100, lambda m: [[m[4].weight, m[0].bias], [m[2].weight]],
+                 lambda m: [list(m.parameters())], lambda m: []]
         for number, kind in enumerate(kinds):
             for predivide, passes in ((1.0, 1), (2.0, 2)):
                 own, reference = copy.deepcopy(net), copy.deepcopy(net)

@@ -218,3 +218,66 @@ def test_one_rank_alone_is_the_plain_optimizer():
             assert not net.weight._backward_hooks and not net.weight._post_accumulate_grad_hooks
     """,
     )
+
+
+def test_windows_that_end_early_and_passes_that_are_recounted_reduce_what_there_is():
+    run_python(
+        2,
+        """
+        import torch, hora.torch as hvd
+        hvd.init()
+        w, v = torch.nn.Parameter(torch.zeros(2)), torch.nn.Parameter(torch.zeros(2))
+        optimizer = hvd.DistributedOptimizer(torch.optim.SGD([w, v], 1.0), [("w", w), ("v", v)], backward_passes_per_step=3)
+        scaler = torch.amp.GradScaler("cpu", init_scale=4.0)
+        mean = 1.5
+        for passes in (3, 1, 2, 3, 4, 6):
+            optimizer.zero_grad()
+            for number in range(passes):
+                (w.sum() * (hvd.rank() + 1) + (v.sum() if number == hvd.rank() else 0)).backward()
+                if passes == 3:
+                    reduced = number == 2
+                    assert torch.equal(w.grad, torch.full((2,), 3 * mean if reduced else (number + 1) * (hvd.rank() + 1.0)))
+            optimizer.step()
+            assert torch.equal(w.grad, torch.full((2,), passes * mean)), (passes, w.grad)
+            assert torch.equal(v.grad, torch.full((2,), 1.0 if passes > 1 else 0.5)), (passes, v.grad)
+        optimizer.zero_grad()
+        w.sum().backward()
+        optimizer.set_backward_passes_per_step(1)  # what has been accumulated is not lost
+        w.sum().backward()
+        assert torch.equal(w.grad, torch.full((2,), 2.0))
+        optimizer.step()
+        # overflow in a window that ends early: synchronize() makes it everybody's
+        optimizer.set_backward_passes_per_step(2)
+        before = w.detach().clone()
+        optimizer.zero_grad()
+        scaler.scale(w.sum() * (float("inf") if hvd.rank() == 0 else 1)).backward()
+        optimizer.synchronize()
+        scaler.step(optimizer)
+        scaler.update()
+        assert torch.equal(w, before) and scaler.get_scale() == 2.0
+    """,
+    )
+
+
+def test_training_goes_on_after_shutdown_and_init():
+    run_python(
+        2,
+        """
+        import torch, hora.torch as hvd
+        for _ in range(2):
+            hvd.init()
+            w, table = torch.nn.Parameter(torch.zeros(3)), torch.nn.Embedding(4, 2, sparse=True)
+            norm = hvd.SyncBatchNorm(2)
+            kept = hvd.DistributedOptimizer(torch.optim.SGD([w, *table.parameters()], 1.0), op=hvd.Sum)
+            for again in range(2):
+                for step in range(2):
+                    kept.zero_grad()
+                    (w.sum() + table(torch.tensor([hvd.rank()])).sum() + norm(torch.ones(2, 2) * hvd.rank()).sum()).backward()
+                    kept.step()
+                    assert torch.equal(w.grad, torch.full((3,), 2.0))
+                    assert table.weight.grad.to_dense()[:2].eq(1).all()
+                hvd.shutdown()
+                hvd.init()
+            hvd.shutdown()
+    """,
+    )

@@ -517,36 +517,6 @@ def test_only_some_ranks_may_want_the_gradient_of_an_allgather():
     )
 
 
-def test_the_state_of_every_optimizer_reaches_ranks_that_have_none():
-    run_python(
-        2,
-        """
-        import torch, hora.torch as hvd
-        hvd.init()
-        makers = [torch.optim.SGD, torch.optim.Adam, torch.optim.AdamW, torch.optim.RMSprop, torch.optim.Adagrad, torch.optim.Adadelta,
-                  torch.optim.Adamax, torch.optim.NAdam, torch.optim.RAdam, torch.optim.ASGD, torch.optim.Rprop]
-        for maker in makers:
-            torch.manual_seed(3)
-            parameter = torch.nn.Parameter(torch.randn(4))
-            options = {"momentum": 0.9} if maker is torch.optim.SGD else {}
-            optimizer = maker([parameter], lr=0.01 if hvd.rank() == 0 else 0.5, **options)
-            if hvd.rank() == 0:
-                for _ in range(3):
-                    optimizer.zero_grad()
-                    (parameter**2).sum().backward()
-                    optimizer.step()
-            hvd.broadcast_parameters([("p", parameter)], 0)
-            hvd.broadcast_optimizer_state(optimizer, 0)
-            assert optimizer.param_groups[0]["lr"] == 0.01
-            optimizer.zero_grad()
-            (parameter**2).sum().backward()
-            optimizer.step()
-            everybodys = hvd.allgather(parameter.detach().unsqueeze(0))
-            assert torch.equal(everybodys[0], everybodys[1]), maker
-    """,
-    )
-
-
 def test_a_shape_that_differs_names_the_parameter():
     lines = run_python(
         2,
