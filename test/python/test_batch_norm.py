@@ -87,7 +87,7 @@ def test_sets_normalise_their_own_batches_and_one_rank_alone_is_plain_batch_norm
     run_python(
         3,
         """
-        import copy, torch, hora.torch as hvd
+        import copy, io, torch, hora.torch as hvd
         hvd.init(process_sets=[pair := hvd.ProcessSet([0, 2]), alone := hvd.ProcessSet([1])])
         rank = hvd.rank()
         for step, momentum in enumerate((0.1, 0.5, None)):
@@ -95,6 +95,12 @@ def test_sets_normalise_their_own_batches_and_one_rank_alone_is_plain_batch_norm
             everyone, mine = hvd.SyncBatchNorm(3, momentum=momentum), hvd.SyncBatchNorm(3, momentum=momentum, process_set=alone if rank == 1 else pair)
             nested = hvd.SyncBatchNorm.convert(torch.nn.Sequential(torch.nn.BatchNorm1d(3, momentum=momentum)), alone if rank == 1 else pair)
             assert nested[0].process_set is mine.process_set
+            file = io.BytesIO()
+            torch.save([mine, everyone], file)
+            file.seek(0)
+            loaded = torch.load(file, weights_only=False)
+            assert copy.deepcopy(mine).process_set is loaded[0].process_set is mine.process_set
+            assert loaded[1].process_set is hvd.global_process_set
             data = torch.randn(3, 4, 3) * 2 + 1
             for layer, members in ((everyone, [0, 1, 2]), (mine, [1] if rank == 1 else [0, 2]), (nested, [1] if rank == 1 else [0, 2])):
                 plain = torch.nn.BatchNorm1d(3, momentum=momentum)

@@ -110,6 +110,18 @@ def test_each_process_set_trains_its_own_model_and_ranks_outside_do_not_reduce()
         gradients = [torch.autograd.grad(two_reference(data(9, who)).sum(), list(two_reference.parameters())) for who in members]
         for parameter, *everybodys in zip(two.parameters(), *gradients):
             assert torch.allclose(parameter.grad, sum(everybodys) / len(members), rtol=1e-11)
+        # sparse gradients
+        table = nn.Embedding(4, 2, sparse=True, dtype=torch.bfloat16)
+        wrapped = hvd.DistributedOptimizer(torch.optim.SGD(table.parameters(), 1.0), process_set=middle)
+        for step in range(2):
+            wrapped.zero_grad()
+            table(torch.tensor([rank, 3])).sum().backward()
+            wrapped.step()
+            want = torch.zeros(4, 2, dtype=torch.bfloat16)
+            for who in members:
+                want[[who, 3]] += 1 / len(members)
+            want[3] = 2 if rank == 3 else 1
+            assert table.weight.grad.dtype == torch.bfloat16 and torch.equal(table.weight.grad.to_dense(), want), table.weight.grad
         # members only
         values = {name: torch.full((2,), float(rank)) for name in "ab"}
         if middle.included():

@@ -209,11 +209,11 @@ def test_checkpointed_segments_and_grad_do_not_disturb_reductions():
         import torch, hora.torch as hvd
         from torch.utils.checkpoint import checkpoint
         hvd.init()
-        for reentrant in (False, True):
+        for reentrant, groups in ((False, None), (True, None), (False, 1), (True, 1)):
             torch.manual_seed(0)
             tied, last = torch.nn.Linear(3, 3).double(), torch.nn.Linear(3, 1).double()
             parameters = [*tied.parameters(), *last.parameters()]
-            optimizer = hvd.DistributedOptimizer(torch.optim.SGD(parameters, 0.1))
+            optimizer = hvd.DistributedOptimizer(torch.optim.SGD(parameters, 0.1), groups=groups)
             data = torch.randn(4, 3, dtype=torch.float64)
             mine = data[hvd.rank() :: 2].requires_grad_()
             def forward(x):
@@ -256,23 +256,26 @@ def test_a_rank_whose_backward_fails_may_go_on_with_the_next_batch():
         """
         import torch, hora.torch as hvd
         hvd.init()
-        a, b = (torch.nn.Parameter(torch.zeros(2)) for _ in range(2))
-        optimizer = hvd.DistributedOptimizer(torch.optim.SGD([a, b], 1.0))
-        late = b * 2  # its gradient comes after that of a
-        if hvd.rank() == 1:
-            def fail(gradient):
-                raise ArithmeticError("a bad batch")
-            late.register_hook(fail)
-        try:
-            (late.sum() + a.sum()).backward()
-        except ArithmeticError:
-            assert hvd.rank() == 1
-        else:
-            assert hvd.rank() == 0
-        optimizer.zero_grad()
-        (a.sum() + b.sum() * (hvd.rank() + 1)).backward()
-        optimizer.step()
-        assert torch.equal(a.grad, torch.ones(2)) and torch.equal(b.grad, torch.full((2,), 1.5))
+        for groups in (None, 1):
+            a, b = (torch.nn.Parameter(torch.zeros(2)) for _ in range(2))
+            optimizer = hvd.DistributedOptimizer(torch.optim.SGD([a, b], 1.0), groups=groups)
+            for attempt in range(3):
+                late = b * 2  # its gradient comes after that of a
+                if hvd.rank() == 1:
+                    def fail(gradient):
+                        raise ArithmeticError("a bad batch")
+                    late.register_hook(fail)
+                try:
+                    (late.sum() + a.sum()).backward()
+                except ArithmeticError:
+                    assert hvd.rank() == 1
+                else:
+                    assert hvd.rank() == 0
+                optimizer.zero_grad()
+                (a.sum() + b.sum() * (hvd.rank() + 1)).backward()
+                optimizer.step()
+                assert torch.equal(a.grad, torch.ones(2)) and torch.equal(b.grad, torch.full((2,), 1.5))
+                optimizer.zero_grad()
     """,
     )
 
