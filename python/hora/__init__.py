@@ -45,6 +45,7 @@ from hora._errors import (
     HoraShapeError,
     HoraTimeoutError,
     HoraUnsupportedError,
+    HoraUsageError,
 )
 from hora._job import (
     cross_rank,
@@ -78,6 +79,7 @@ __all__ = [
     "HoraShapeError",
     "HoraTimeoutError",
     "HoraUnsupportedError",
+    "HoraUsageError",
     "Max",
     "Min",
     "ProcessSet",
