@@ -24,11 +24,13 @@ constexpr std::size_t kMostRanks = 1 << 20;
 constexpr std::size_t kLeastArena = 16 << 20;
 
 constexpr std::array kVariables{
-    "HORA_RANK",       "HORA_SIZE",          "HORA_LOCAL_RANK",         "HORA_LOCAL_SIZE",
-    "HORA_CROSS_RANK", "HORA_CROSS_SIZE",    "HORA_COORDINATOR",        "HORA_COORDINATOR_FD",
-    "HORA_SECRET_FD",  "HORA_START_TIMEOUT", "HORA_CPU_OPERATIONS",     "HORA_FUSION_THRESHOLD",
-    "HORA_ARENA_SIZE", "HORA_PEER_MEMORY",   "HORA_STALL_WARNING_TIME", "HORA_DUMP_DIR",
-    "HORA_LOG_LEVEL",  "HORA_TERMINAL",  // the last is from hrun to programs
+    "HORA_RANK",          "HORA_SIZE",           "HORA_LOCAL_RANK",
+    "HORA_LOCAL_SIZE",    "HORA_CROSS_RANK",     "HORA_CROSS_SIZE",
+    "HORA_COORDINATOR",   "HORA_COORDINATOR_FD", "HORA_SECRET_FD",
+    "HORA_START_TIMEOUT", "HORA_CPU_OPERATIONS", "HORA_FUSION_THRESHOLD",
+    "HORA_ARENA_SIZE",    "HORA_PEER_MEMORY",    "HORA_STALL_WARNING_TIME",
+    "HORA_DUMP_DIR",      "HORA_TIMELINE",       "HORA_TIMELINE_MARK_CYCLES",
+    "HORA_LOG_LEVEL",     "HORA_TERMINAL",  // the last is from hrun to programs
 };
 
 [[noreturn]] void refuse(const char* variable, const std::string& value, const std::string& accepted) {
@@ -177,6 +179,8 @@ Config Config::from_environment() {
   read("HORA_ARENA_SIZE", config.arena_size, 0);
   read_switch("HORA_PEER_MEMORY", config.peer_memory);
   read_seconds("HORA_STALL_WARNING_TIME", config.stall_warning_time, 0);
+  read_text("HORA_TIMELINE", config.timeline);
+  read_switch("HORA_TIMELINE_MARK_CYCLES", config.timeline_mark_cycles);
   read_text("HORA_DUMP_DIR", config.dump_directory);
   read_choice("HORA_LOG_LEVEL", config.log_level, {"error", "warning", "info", "debug"});
   check(config);
