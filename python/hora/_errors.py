@@ -53,6 +53,10 @@ class HoraRankError(HoraInternalError):
         return type(self), (self.rank, self.traceback_text)
 
 
+class HoraUsageError(HoraArgumentError, AssertionError):
+    """A call that makes no sense here, such as a method that this kind of optimizer does not have."""
+
+
 def exception_for(code: str) -> type[HoraError]:
     """The exception for a native code such as "mismatch"."""
     if code == "invalid_argument":
