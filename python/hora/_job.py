@@ -14,7 +14,7 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Any
 
-from hora import _native
+from hora import _native, _torchrun
 from hora._errors import HoraArgumentError, HoraError, HoraInternalError
 
 
@@ -35,8 +35,8 @@ _failure = ""
 
 
 def init() -> None:
-    """Joins the job that the environment describes (`hrun` sets it), or a job of one rank. Does nothing if this process
-    has joined already. May be called again after `shutdown`.
+    """Joins the job that the environment describes (`hrun` sets it, or torchrun, on one host), or a job of one rank. Does
+    nothing if this process has joined already. May be called again after `shutdown`.
 
     Raises:
         HoraTimeoutError: the other ranks did not come within HORA_START_TIMEOUT seconds; it names them.
@@ -46,6 +46,7 @@ def init() -> None:
     with _lock:
         if _runtime is not None and _owner == os.getpid():
             return
+        _torchrun.adopt()
         _runtime = _native.Runtime()
         _owner = os.getpid()
         _numbers.clear()
