@@ -28,6 +28,7 @@ PAIRS = {  # how the script before is started
     "evaluation": TORCHRUN,
     "mpi4py": MPIRUN,
     "spawn": PYTHON,
+    "uneven": TORCHRUN,
 }
 
 
@@ -65,7 +66,7 @@ def test_every_pair_is_tested():
 
 
 # Half a sum and half another are added up on either side: two ranks round alike, so figures are equal to the last digit.
-@pytest.mark.parametrize("name", ["amp", "evaluation", pytest.param("mpi4py", marks=needs_mpi4py), "spawn"])
+@pytest.mark.parametrize("name", ["amp", "evaluation", pytest.param("mpi4py", marks=needs_mpi4py), "spawn", "uneven"])
 def test_the_script_after_prints_what_the_script_before_does(name: str):
     assert run_after(name) == run_before(name)
 
