@@ -20,6 +20,10 @@ constexpr std::array<const char*, 10> kOwned{
     "HORA_RANK",       "HORA_SIZE",        "HORA_LOCAL_RANK",     "HORA_LOCAL_SIZE", "HORA_CROSS_RANK",
     "HORA_CROSS_SIZE", "HORA_COORDINATOR", "HORA_COORDINATOR_FD", "HORA_SECRET_FD",  "HORA_TERMINAL"};
 
+constexpr std::array<const char*, 6> kHorovods{"HOROVOD_RANK",       "HOROVOD_SIZE",
+                                               "HOROVOD_LOCAL_RANK", "HOROVOD_LOCAL_SIZE",
+                                               "HOROVOD_CROSS_RANK", "HOROVOD_CROSS_SIZE"};
+
 /// As torchrun names them: torch.distributed and much else find their way by these.
 constexpr std::array<const char*, 5> kTorchrun{"RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE",
                                                "GROUP_RANK"};
@@ -71,6 +75,20 @@ void tell_as_torchrun_does(std::vector<std::string>& settings, const RankFacts& 
   if (!sets(settings, "MASTER_PORT")) settings.push_back(fmt::format("MASTER_PORT={}", facts.master_port));
 }
 
+/// Takes what is there of Horovod's names, and tells the rank with them who it is.
+void speak_horovod(std::vector<std::string>& settings, const std::string& folder, const RankFacts& facts) {
+  std::string path = folder;
+  std::erase_if(settings, [&](const auto& setting) {
+    const std::string name = name_of(setting);
+    if (name == "PYTHONPATH" && setting != "PYTHONPATH=") path += ":" + setting.substr(name.size() + 1);
+    return name == "PYTHONPATH" || is_given_for_horovod(name);
+  });
+  settings.push_back("PYTHONPATH=" + path);
+  const std::array<int, 6> values{facts.rank, facts.size, facts.rank, facts.size, 0, 1};
+  for (std::size_t i = 0; i < kHorovods.size(); ++i)
+    settings.push_back(fmt::format("{}={}", kHorovods.at(i), values.at(i)));
+}
+
 }  // namespace
 
 std::optional<std::string> variable(const std::string& name) {
@@ -82,6 +100,8 @@ std::optional<std::string> variable(const std::string& name) {
 bool is_given_to_ranks(const std::string& name) {
   return is_one_of(kOwned, name) || is_one_of(kTorchrun, name);
 }
+
+bool is_given_for_horovod(const std::string& name) { return is_one_of(kHorovods, name); }
 
 std::string find_program(const std::string& name) {
   const auto check = [](const std::string& path) {
@@ -134,6 +154,7 @@ std::vector<std::string> rank_environment(const std::vector<std::string>& inheri
   result.push_back(fmt::format("HORA_SECRET_FD={}", facts.secret_fd));
   if (facts.terminal) result.emplace_back("HORA_TERMINAL=1");
   tell_as_torchrun_does(result, facts);
+  if (!options.horovod_folder.empty()) speak_horovod(result, options.horovod_folder, facts);
   return result;
 }
 

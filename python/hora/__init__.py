@@ -12,6 +12,7 @@ of `horovod.torch` for PyTorch.
 Start it with `hrun -np 2 python program.py`.
 """
 
+from hora._aliases import install_as_horovod
 from hora._arrays import (
     allgather,
     allgather_async,
@@ -20,7 +21,7 @@ from hora._arrays import (
     broadcast,
     broadcast_async,
 )
-from hora._errors import HoraArgumentError, HoraError, HoraInternalError, HoraTimeoutError
+from hora._errors import HoraArgumentError, HoraError, HoraInternalError, HoraRankError, HoraTimeoutError
 from hora._job import (
     barrier,
     cross_rank,
@@ -35,6 +36,7 @@ from hora._job import (
     size,
     synchronize,
 )
+from hora._launch import run
 from hora._native import __version__
 from hora._objects import allgather_object, broadcast_object
 from hora.compression import Compression
@@ -46,6 +48,7 @@ __all__ = [
     "HoraArgumentError",
     "HoraError",
     "HoraInternalError",
+    "HoraRankError",
     "HoraTimeoutError",
     "Max",
     "Min",
@@ -64,11 +67,13 @@ __all__ = [
     "cross_rank",
     "cross_size",
     "init",
+    "install_as_horovod",
     "is_initialized",
     "local_rank",
     "local_size",
     "poll",
     "rank",
+    "run",
     "shutdown",
     "size",
     "synchronize",

@@ -27,6 +27,7 @@ from hora._job import (
 from hora._objects import allgather_object, broadcast_object
 from hora.compression import Compression
 from hora.ops import Average, Max, Min, Product, Sum
+from hora.torch import elastic
 from hora.torch._batch_norm import SyncBatchNorm
 from hora.torch._ops import (
     allgather,
@@ -73,6 +74,7 @@ __all__ = [
     "broadcast_parameters",
     "cross_rank",
     "cross_size",
+    "elastic",
     "init",
     "is_initialized",
     "local_rank",
