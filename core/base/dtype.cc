@@ -25,9 +25,11 @@ constexpr std::array<DTypeFacts, kDTypes> kFacts{{
     {"bool", 1},
 }};
 
-constexpr std::array<std::string_view, kReduceOps> kReduceOpNames{"average", "sum", "min", "max", "product"};
-constexpr std::array<std::string_view, kOperations> kOperationNames{"allreduce", "broadcast", "allgather",
-                                                                    "barrier"};
+constexpr std::array<std::string_view, kReduceOps> kReduceOpNames{"average", "sum",     "min",
+                                                                  "max",     "product", "adasum"};
+constexpr std::array<std::string_view, kOperations> kOperationNames{
+    "allreduce",     "broadcast", "allgather",       "barrier",           "alltoall",
+    "reducescatter", "join",      "add_process_set", "remove_process_set"};
 
 }  // namespace
 

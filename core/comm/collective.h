@@ -44,8 +44,20 @@ class Collective {
   virtual void broadcast(void* data, std::size_t bytes, int root) = 0;
   /// Rank r brings bytes[r] at its `input`; every `output` gets them all in rank order.
   virtual void allgather(const void* input, void* output, std::span<const std::size_t> bytes) = 0;
+  /// bytes[from * ranks + to]: how many bytes rank `from` has for rank `to`. An input has them for all ranks,
+  /// in rank order; an output gets them from all, in rank order.
+  virtual void alltoall(const void* input, void* output, std::span<const std::size_t> bytes) = 0;
+  /// Reduces the inputs, and leaves counts[r] elements of the result to rank r, one after the other in rank
+  /// order. The output must not overlap the input.
+  virtual void reducescatter(const void* input, void* output, std::span<const std::size_t> counts,
+                             const Reduction& reduction) = 0;
   /// Returns when every rank has called it.
   virtual void barrier() = 0;
+
+  /// A collective of some of these ranks, which are its ranks in this order; nothing on the others. All ranks
+  /// call it, with the same `members`. It may be destroyed when its members have ended their last call, or
+  /// all is over.
+  virtual std::unique_ptr<Collective> split(std::span<const int> members) = 0;
 
   /// Makes the current and all later calls throw Error with this status (the first one counts). Idempotent,
   /// does not block, from any thread.

@@ -21,6 +21,17 @@ void Packer::allreduce(std::span<const Piece> pieces, DType dtype, const Reducti
   }
 }
 
+void Packer::reducescatter(const Piece& piece, std::span<const std::size_t> counts, std::size_t own,
+                           DType dtype, const Reduction& reduction) {
+  if (dtype == reduction.dtype)
+    return lane_.collective->reducescatter(piece.input, piece.output, counts, reduction);
+  const std::size_t whole = whole_lines(piece.count * size_of(reduction.dtype));
+  std::byte* wire = buffer(whole + own * size_of(reduction.dtype));
+  lane_.stream->cast(wire, reduction.dtype, piece.input, dtype, piece.count);
+  lane_.collective->reducescatter(wire, wire + whole, counts, reduction);
+  lane_.stream->cast(piece.output, dtype, wire + whole, reduction.dtype, own);
+}
+
 std::byte* Packer::buffer(std::size_t bytes) {
   if (bytes > buffer_bytes_) {
     // All that may travel together, so that it is made once; but not if that is far more than is ever needed.

@@ -31,6 +31,9 @@ class Packer {
 
   /// The pieces have `dtype`; `reduction.dtype` is that of the wire.
   void allreduce(std::span<const Piece> pieces, DType dtype, const Reduction& reduction);
+  /// The same for one piece whose output has `own` elements, this rank's of counts; see Collective.
+  void reducescatter(const Piece& piece, std::span<const std::size_t> counts, std::size_t own, DType dtype,
+                     const Reduction& reduction);
 
  private:
   void reduce_where_it_lies(std::span<const Piece> pieces, const Reduction& reduction);

@@ -10,16 +10,18 @@ bool fusible(const Decision& decision) {
   return decision.status.ok() && decision.contributed && decision.request.operation == Operation::allreduce;
 }
 
-bool same_kind(const Request& a, const Request& b) {
+bool same_kind(const Decision& one, const Decision& other) {
+  const Request& a = one.request;
+  const Request& b = other.request;
   return a.dtype == b.dtype && a.wire == b.wire && a.op == b.op && a.prescale == b.prescale &&
-         a.postscale == b.postscale;
+         a.postscale == b.postscale && one.divisor == other.divisor && one.joined == other.joined;
 }
 
 /// A batch that may still grow.
 struct Open {
   std::size_t batch = 0;
   std::size_t bytes = 0;
-  const Request* kind = nullptr;
+  const Decision* kind = nullptr;
 };
 
 }  // namespace
@@ -41,11 +43,11 @@ std::vector<Batch> plan(std::span<const Decision> decisions, std::size_t thresho
     }
     const std::size_t bytes = wire_bytes(decision.request);
     auto mate = open.begin();
-    while (mate != open.end() && !same_kind(*mate->kind, decision.request)) ++mate;
+    while (mate != open.end() && !same_kind(*mate->kind, decision)) ++mate;
     const bool fresh = mate == open.end();
     if (fresh) mate = open.insert(open.end(), Open{});
     if (fresh || mate->bytes + bytes > threshold) {
-      *mate = {batches.size(), 0, &decision.request};
+      *mate = {batches.size(), 0, &decision};
       batches.emplace_back();
     }
     batches[mate->batch].decisions.push_back(i);

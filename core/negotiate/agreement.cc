@@ -4,6 +4,7 @@
 #include "core/comm/world.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <array>
@@ -20,13 +21,13 @@ struct Aspect {
 
 bool same_tensor(const Request& a, const Request& b) {
   if (a.dtype != b.dtype || a.shape.size() != b.shape.size()) return false;
-  const std::ptrdiff_t skipped =
-      a.operation == Operation::allgather ? 1 : 0;  // the first dimension may differ
+  const bool any_rows = a.operation == Operation::allgather || a.operation == Operation::alltoall;
+  const std::ptrdiff_t skipped = any_rows ? 1 : 0;  // the first dimension may differ
   return std::equal(a.shape.begin() + skipped, a.shape.end(), b.shape.begin() + skipped);
 }
 
 // In the order in which a reader would ask: what comes first explains the rest.
-const std::array<Aspect, 7> kAspects{{
+const std::array<Aspect, 10> kAspects{{
     {"operation", [](const Request& a, const Request& b) { return a.operation == b.operation; },
      [](const Request& r) { return std::string(name(r.operation)); }},
     {"tensor", same_tensor, [](const Request& r) { return describe(r.dtype, r.shape); }},
@@ -40,31 +41,32 @@ const std::array<Aspect, 7> kAspects{{
      [](const Request& r) { return fmt::to_string(r.postscale); }},
     {"wire dtype", [](const Request& a, const Request& b) { return a.wire == b.wire; },
      [](const Request& r) { return std::string(name(r.wire)); }},
+    {"group of operations", [](const Request& a, const Request& b) { return a.bundle == b.bundle; },
+     [](const Request& r) { return r.bundle.empty() ? "none" : fmt::format("that of '{}'", r.bundle); }},
+    {"process set", [](const Request& a, const Request& b) { return a.ranks == b.ranks; },
+     [](const Request& r) { return fmt::format("[{}]", fmt::join(r.ranks, ", ")); }},
+    {"divisor of averages",
+     [](const Request& a, const Request& b) { return a.divide_by_initial_size == b.divide_by_initial_size; },
+     [](const Request& r) {
+       return std::string(r.divide_by_initial_size ? "the initial size" : "the ranks left");
+     }},
 }};
 
-/// What fails on every rank: `text` says why.
-Decision failure(const Request& request, const std::string& text) {
-  Decision decision;
-  decision.request.operation = request.operation;
-  decision.request.name = request.name;
-  decision.status = {Code::mismatch,
-                     shortened(fmt::format("'{}': {}", request.name, text), kMostMessageBytes)};
-  return decision;
-}
-
-Decision mismatch(const Aspect& aspect, std::span<const Request* const> requests) {
+Decision mismatch(const Aspect& aspect, std::span<const Request* const> requests,
+                  const std::vector<int>& members) {
   std::vector<std::pair<std::string, std::vector<int>>> values;
-  for (std::size_t rank = 0; rank < requests.size(); ++rank) {
-    const std::string value = aspect.show(*requests[rank]);
+  for (std::size_t place = 0; place < requests.size(); ++place) {
+    const std::string value = aspect.show(*requests[place]);
     auto known = std::find_if(values.begin(), values.end(), [&](const auto& v) { return v.first == value; });
     if (known == values.end()) known = values.insert(values.end(), {value, {}});
-    known->second.push_back(static_cast<int>(rank));
+    known->second.push_back(members[place]);
   }
   std::string text;
   for (const auto& [value, ranks] : values) {
     text += fmt::format("{}{} on {}", text.empty() ? "" : ", ", value, describe_ranks(ranks));
   }
-  return failure(*requests.front(), fmt::format("{} differs between ranks: {}", aspect.label, text));
+  return failure(*requests.front(), Code::mismatch,
+                 fmt::format("{} differs between ranks: {}", aspect.label, text));
 }
 
 /// The output has the rows of all ranks, one after the other.
@@ -80,25 +82,65 @@ void gather_rows(Decision& decision, std::span<const Request* const> requests) {
     decision.request.shape.front() = total;
     static_cast<void>(elements(decision.request.shape, decision.request.dtype));
   } catch (const Error& error) {
-    decision = failure(*requests.front(), fmt::format("the gathered rows are too many: {}", error.what()));
+    decision = failure(*requests.front(), Code::mismatch,
+                       fmt::format("the gathered rows are too many: {}", error.what()));
   }
+}
+
+/// Who sends how many rows to whom.
+void exchange_rows(Decision& decision, std::span<const Request* const> requests) {
+  const auto places = static_cast<std::int64_t>(requests.size());
+  for (const auto* request : requests) {
+    for (std::int64_t place = 0; place < places; ++place) {
+      decision.rows.push_back(request->splits.empty() ? request->shape.front() / places
+                                                      : request->splits.at(static_cast<std::size_t>(place)));
+    }
+  }
+  decision.request.splits.clear();
 }
 
 }  // namespace
 
-Decision agree(std::span<const Request* const> requests) {
+Decision agree(std::span<const Request* const> requests, const std::vector<int>& members) {
   const Request& first = *requests.front();
   for (const auto& aspect : kAspects) {
     const bool equal = std::all_of(requests.begin(), requests.end(),
                                    [&](const Request* request) { return aspect.same(first, *request); });
-    if (!equal) return mismatch(aspect, requests);
+    if (!equal) return mismatch(aspect, requests, members);
   }
   Decision decision;
   decision.request = first;
   decision.request.absent = false;
   decision.contributed =
       std::any_of(requests.begin(), requests.end(), [](const Request* request) { return !request->absent; });
+  decision.divisor = static_cast<int>(requests.size());
   if (first.operation == Operation::allgather) gather_rows(decision, requests);
+  if (first.operation == Operation::alltoall) exchange_rows(decision, requests);
+  return decision;
+}
+
+std::optional<Request> stand_in(const Request& like) {
+  Request request = like;
+  if (like.operation == Operation::allreduce) {
+    const bool zeros =
+        like.op == ReduceOp::average || like.op == ReduceOp::sum || like.op == ReduceOp::adasum;
+    if (!zeros && like.prescale != 1.0) return std::nullopt;  // what is neutral would be scaled
+    request.absent = true;
+    return request;
+  }
+  if (like.operation == Operation::allgather) {
+    request.shape.front() = 0;
+    return request;
+  }
+  return std::nullopt;
+}
+
+Decision failure(const Request& request, Code code, const std::string& text) {
+  Decision decision;
+  decision.request.operation = request.operation;
+  decision.request.name = request.name;
+  decision.request.bundle = request.bundle;
+  decision.status = {code, shortened(fmt::format("'{}': {}", request.name, text), kMostMessageBytes)};
   return decision;
 }
 

@@ -1,45 +1,53 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/negotiate/coordinator.h"
 
+#include "core/comm/world.h"
 #include "core/negotiate/agreement.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
 namespace hora {
 
-Coordinator::Coordinator(int size, std::size_t capacity)
-    : size_(size),
+Coordinator::Coordinator(std::vector<int> members, std::size_t capacity)
+    : members_(std::move(members)),
+      size_(static_cast<int>(members_.size())),
       schedule_(capacity),
-      heard_(static_cast<std::size_t>(size)),
-      left_(static_cast<std::size_t>(size)) {}
+      heard_(members_.size()),
+      left_(members_.size()) {}
 
-void Coordinator::add(int rank, const Ballot& ballot, TimePoint now) {
-  const auto who = static_cast<std::size_t>(rank);
+void Coordinator::add(int place, const Ballot& ballot, TimePoint now) {
+  const auto who = static_cast<std::size_t>(place);
   const auto refuse = [&](const std::string& what) {
-    throw Error(Code::internal, fmt::format("bad ballot from rank {}: {}", rank, what));
+    throw Error(Code::internal, fmt::format("bad ballot from rank {}: {}", members_[who], what));
   };
   if (left_[who]) refuse("it has left already");
   if (ballot.heard < heard_[who] || ballot.heard > verdicts_) refuse("it has not heard that many verdicts");
   heard_[who] = ballot.heard;
+  const auto asks = [&](const std::string& name) -> Pending& {
+    Pending& asked = pending(name, now);
+    if (asked.has_asked(place)) refuse(fmt::format("it asks twice for '{}'", name));
+    ++asked.asked;
+    return asked;
+  };
   for (const auto id : ballot.repeats) {
     const auto known = remembered_.find(id);
     if (known == remembered_.end()) refuse(fmt::format("no decision has the number {}", id));
     const std::string& name = known->second.front().name;
-    Pending& asked = pending(name, now);
-    if (asked.has_asked(rank)) refuse(fmt::format("it asks twice for '{}'", name));
-    asked.repeats[who] = id;
-    count(name, asked);
+    asks(name).repeats[who] = id;
+    settle(name);
   }
   for (const auto& request : ballot.requests) {
     if (request.name.empty()) refuse("a request without a name");
-    Pending& asked = pending(request.name, now);
-    if (asked.has_asked(rank)) refuse(fmt::format("it asks twice for '{}'", request.name));
-    asked.requests.emplace(rank, request);
-    count(request.name, asked);
+    Pending& asked = asks(request.name);
+    asked.requests.emplace(place, request);
+    asked.joins = asked.joins || request.operation == Operation::join;
+    settle(request.name);
+    if (request.operation == Operation::join) join(place, request);
   }
-  if (ballot.leaving) leave(rank);
+  if (ballot.leaving) leave(place);
   forget_what_all_have_heard();
 }
 
@@ -53,46 +61,84 @@ Coordinator::Pending& Coordinator::pending(const std::string& name, TimePoint no
   return known->second;
 }
 
-void Coordinator::count(const std::string& name, Pending& pending) {
-  if (++pending.asked == size_) {
-    ready_.push_back(name);
-  } else if (leaving_ > 0 && fail_if_left(name, pending)) {
-    ages_.erase(pending.age);
-    pending_.erase(name);
-  }
+void Coordinator::join(int place, const Request& request) {
+  joined_.push_back(place);
+  divide_by_initial_size_ = request.divide_by_initial_size;
+  settle_all();
 }
 
-bool Coordinator::fail_if_left(const std::string& name, const Pending& pending) {
-  for (int rank = 0; rank < size_; ++rank) {
-    if (!left_[static_cast<std::size_t>(rank)] || pending.has_asked(rank)) continue;
-    Decision decision;
-    decision.request.name = name;
-    decision.status = {Code::aborted,
-                       fmt::format("'{}': rank {} has left the job without submitting it", name, rank)};
-    failed_.push_back(std::move(decision));
-    return true;
-  }
-  return false;
-}
-
-void Coordinator::leave(int rank) {
-  left_[static_cast<std::size_t>(rank)] = true;
+void Coordinator::leave(int place) {
+  left_[static_cast<std::size_t>(place)] = true;
   ++leaving_;
-  for (auto entry = pending_.begin(); entry != pending_.end();) {
-    const bool complete = entry->second.asked == size_;
-    if (!complete && fail_if_left(entry->first, entry->second)) {
-      ages_.erase(entry->second.age);
-      entry = pending_.erase(entry);
-    } else {
-      ++entry;
-    }
+  settle_all();
+}
+
+void Coordinator::settle_all() {
+  const std::vector<std::string> names(ages_.begin(), ages_.end());
+  for (const auto& name : names) settle(name);
+}
+
+void Coordinator::settle(const std::string& name) {
+  const auto entry = pending_.find(name);
+  Pending& pending = entry->second;
+  if (pending.ready) return;
+  if (complete(pending)) {
+    pending.ready = true;
+    ready_.push_back(name);
+  } else if (const auto gone = left_without(pending)) {
+    if (pending.joins) joined_.clear();
+    failed_.push_back(failure(any_asked(pending), Code::aborted,
+                              fmt::format("rank {} has left the job without submitting it",
+                                          members_[static_cast<std::size_t>(*gone)])));
+    erase(entry);
   }
+}
+
+bool Coordinator::complete(const Pending& pending) const {
+  if (pending.asked == size_) return true;
+  if (pending.joins || joined_.empty()) return false;
+  const auto standing_in =
+      std::count_if(joined_.begin(), joined_.end(), [&](int place) { return !pending.has_asked(place); });
+  return pending.asked + standing_in == size_;
+}
+
+std::optional<int> Coordinator::left_without(const Pending& pending) const {
+  if (leaving_ == 0) return std::nullopt;
+  for (int place = 0; place < size_; ++place) {
+    if (left_[static_cast<std::size_t>(place)] && !pending.has_asked(place)) return place;
+  }
+  return std::nullopt;
+}
+
+void Coordinator::erase(PendingByName::iterator entry) {
+  ages_.erase(entry->second.age);
+  pending_.erase(entry);
 }
 
 std::optional<Verdict> Coordinator::decide() {
   Verdict verdict;
-  for (const auto& name : ready_) verdict.items.push_back(decide(name));
-  ready_.clear();
+  const auto failing = failing_bundles();
+  auto ready = std::exchange(ready_, {});
+  // A join is over when all that its ranks have stood in for is.
+  std::stable_partition(ready.begin(), ready.end(),
+                        [&](const auto& name) { return !pending_.at(name).joins; });
+  for (const auto& name : ready) {
+    const auto entry = pending_.find(name);
+    const Request& request = any_asked(entry->second);
+    if (failing.contains(request.bundle)) {
+      Decision decision = decide_anew(entry->second);
+      if (decision.status.ok()) {
+        decision =
+            failure(request, Code::mismatch,
+                    fmt::format("it belongs to the group of '{}', of which another tensor failed; so all did",
+                                request.bundle));
+      }
+      verdict.items.push_back({0, std::move(decision)});
+    } else {
+      verdict.items.push_back(decide(entry->second));
+    }
+    erase(entry);
+  }
   for (auto& decision : failed_) verdict.items.push_back({0, std::move(decision)});
   failed_.clear();
   verdict.end = leaving_ == size_ && !ended_;
@@ -102,50 +148,99 @@ std::optional<Verdict> Coordinator::decide() {
   return verdict;
 }
 
-Verdict::Item Coordinator::decide(const std::string& name) {
-  const auto entry = pending_.find(name);
-  const Pending& pending = entry->second;
-  const DecisionId first = pending.repeats.front();
-  const bool repeated = first != 0 && schedule_.knows(first) &&
-                        std::all_of(pending.repeats.begin(), pending.repeats.end(),
-                                    [first](DecisionId id) { return id == first; });
-  Verdict::Item item;
-  if (repeated) {
-    schedule_.use(first);
-    item.repeat = first;
-  } else {
-    item = decide_anew(pending);
+std::set<std::string> Coordinator::failing_bundles() const {
+  std::set<std::string> failing;
+  for (const auto& name : ready_) {
+    const Pending& pending = pending_.at(name);
+    const std::string& bundle = any_asked(pending).bundle;
+    if (!bundle.empty() && !repeated(pending) && !decide_anew(pending).status.ok()) failing.insert(bundle);
   }
-  ages_.erase(pending.age);
-  pending_.erase(entry);
-  return item;
+  for (const auto& decision : failed_) {
+    if (!decision.request.bundle.empty()) failing.insert(decision.request.bundle);
+  }
+  return failing;
 }
 
-Verdict::Item Coordinator::decide_anew(const Pending& pending) {
-  std::vector<const Request*> requests;
-  requests.reserve(static_cast<std::size_t>(size_));
-  for (int rank = 0; rank < size_; ++rank) requests.push_back(&asked_by(pending, rank));
-  Verdict::Item item{0, agree(requests)};
-  if (!item.decision.status.ok()) return item;
+bool Coordinator::repeated(const Pending& pending) const {
+  const DecisionId first = pending.repeats.front();
+  return first != 0 && schedule_.knows(first) &&
+         std::all_of(pending.repeats.begin(), pending.repeats.end(),
+                     [first](DecisionId id) { return id == first; });
+}
 
-  const bool alike = std::all_of(requests.begin(), requests.end(),
-                                 [&](const Request* request) { return *request == *requests.front(); });
-  Remembered remembered;
-  for (const auto* request : requests) {
-    remembered.push_back(*request);
-    if (alike) break;
+Verdict::Item Coordinator::decide(const Pending& pending) {
+  if (repeated(pending)) {
+    const DecisionId id = pending.repeats.front();
+    schedule_.use(id);
+    return {id, {}};
   }
+  return number(decide_anew(pending), pending);
+}
+
+Decision Coordinator::decide_anew(const Pending& pending) const {
+  if (pending.asked < size_) return decide_with_stand_ins(pending);
+  std::vector<const Request*> requests;
+  requests.reserve(members_.size());
+  for (int place = 0; place < size_; ++place) requests.push_back(&asked_by(pending, place));
+  Decision decision = agree(requests, members_);
+  if (pending.joins && decision.status.ok() && !joined_.empty())
+    decision.request.root = members_[static_cast<std::size_t>(joined_.back())];
+  return decision;
+}
+
+Decision Coordinator::decide_with_stand_ins(const Pending& pending) const {
+  const Request& like = any_asked(pending);
+  const auto substitute = stand_in(like);
+  std::vector<int> places;
+  std::vector<int> ranks;
+  std::vector<const Request*> requests;
+  for (int place = 0; place < size_; ++place) {
+    const bool asked = pending.has_asked(place);
+    requests.push_back(asked ? &asked_by(pending, place) : substitute ? &*substitute : &like);
+    if (asked) continue;
+    places.push_back(place);
+    ranks.push_back(members_[static_cast<std::size_t>(place)]);
+  }
+  if (!substitute) {
+    return failure(
+        like, Code::mismatch,
+        fmt::format("{}{} is not supported with join, and {} joined already", name(like.operation),
+                    like.operation == Operation::allreduce ? " of this kind with a prescale factor" : "",
+                    describe_ranks(ranks)));
+  }
+  Decision decision = agree(requests, members_);
+  if (!decision.status.ok()) return decision;
+  decision.joined = std::move(places);
+  if (!divide_by_initial_size_) decision.divisor -= static_cast<int>(decision.joined.size());
+  return decision;
+}
+
+Verdict::Item Coordinator::number(Decision decision, const Pending& pending) {
+  Verdict::Item item{0, std::move(decision)};
+  if (pending.joins) joined_.clear();
+  if (!Schedule::keeps(item.decision)) return item;
+  Remembered remembered;
+  remembered.push_back(asked_by(pending, 0));
+  bool alike = true;
+  for (int place = 1; place < size_ && alike; ++place) alike = asked_by(pending, place) == remembered.front();
+  for (int place = 1; place < size_ && !alike; ++place) remembered.push_back(asked_by(pending, place));
   const auto [id, forgotten] = schedule_.learn(item.decision);
   remembered_.emplace(id, std::move(remembered));
   if (forgotten != 0) forgotten_.emplace_back(verdicts_ + 1, forgotten);
   return item;
 }
 
-const Request& Coordinator::asked_by(const Pending& pending, int rank) const {
-  const DecisionId id = pending.repeats[static_cast<std::size_t>(rank)];
-  if (id == 0) return pending.requests.at(rank);
+const Request& Coordinator::asked_by(const Pending& pending, int place) const {
+  const DecisionId id = pending.repeats[static_cast<std::size_t>(place)];
+  if (id == 0) return pending.requests.at(place);
   const Remembered& remembered = remembered_.at(id);
-  return remembered.size() == 1 ? remembered.front() : remembered[static_cast<std::size_t>(rank)];
+  return remembered.size() == 1 ? remembered.front() : remembered[static_cast<std::size_t>(place)];
+}
+
+const Request& Coordinator::any_asked(const Pending& pending) const {
+  int place = 0;
+  while (!pending.has_asked(place)) ++place;
+  return asked_by(pending, place);
 }
 
 void Coordinator::forget_what_all_have_heard() {
@@ -161,10 +256,10 @@ void Coordinator::forget_what_all_have_heard() {
 void Coordinator::spell_out(DecisionId id) {
   const auto entry = pending_.find(remembered_.at(id).front().name);
   if (entry == pending_.end()) return;
-  for (int rank = 0; rank < size_; ++rank) {
-    DecisionId& repeat = entry->second.repeats[static_cast<std::size_t>(rank)];
+  for (int place = 0; place < size_; ++place) {
+    DecisionId& repeat = entry->second.repeats[static_cast<std::size_t>(place)];
     if (repeat != id) continue;
-    entry->second.requests.emplace(rank, asked_by(entry->second, rank));
+    entry->second.requests.emplace(place, asked_by(entry->second, place));
     repeat = 0;
   }
 }
@@ -174,9 +269,10 @@ std::vector<Coordinator::Waiting> Coordinator::waiting(TimePoint since) const {
   for (const auto& name : ages_) {
     const Pending& pending = pending_.at(name);
     if (pending.since > since) break;
-    Waiting waiting{name, pending.since, {}, {}};
-    for (int rank = 0; rank < size_; ++rank) {
-      (pending.has_asked(rank) ? waiting.asked : waiting.missing).push_back(rank);
+    Waiting waiting{name, pending.since, {}, {}, {}};
+    for (int place = 0; place < size_; ++place) {
+      const int rank = members_[static_cast<std::size_t>(place)];
+      (pending.has_asked(place) ? waiting.asked : waiting.missing).push_back(rank);
     }
     all.push_back(std::move(waiting));
   }

@@ -7,27 +7,33 @@
 #include <deque>
 #include <list>
 #include <optional>
+#include <set>
 #include <string>
 #include <unordered_map>
 #include <vector>
 
 namespace hora {
 
-/// Rank 0's memory of who has asked for what. Ballots go in, verdicts come out; it does no I/O and reads no
-/// clock.
+/// Rank 0's memory of who has asked for what in one group. Ballots go in, verdicts come out; it does no I/O
+/// and reads no clock. Members are called by their places; messages name their ranks.
 ///
-/// A tensor is decided once every rank has asked for it, in the order in which that came true. A tensor that
-/// a leaving rank never asked for fails for those that did. When all have left, the verdict ends the job.
+/// A tensor is decided once every member has asked for it, in the order in which that came true. A tensor
+/// that a leaving member never asked for fails for those that did. When all have left, the verdict ends the
+/// group.
 ///
-/// A rank may repeat a decision by number. It may also do so when it has not heard yet that the number is
-/// forgotten; so what led to a decision is remembered until every rank has heard the verdict that forgot it.
-/// *Engine only.*
+/// A member that has joined need not ask: it takes part in what the others can do without it, and what they
+/// cannot fails. When all have joined, that is decided like a tensor, and nobody has joined any more.
+///
+/// A member may repeat a decision by number. It may also do so when it has not heard yet that the number is
+/// forgotten; so what led to a decision is remembered until every member has heard the verdict that forgot
+/// it. *Engine only.*
 class Coordinator {
  public:
-  explicit Coordinator(int size, std::size_t capacity = 8192);
+  /// `members`: ranks, by place.
+  explicit Coordinator(std::vector<int> members, std::size_t capacity = 8192);
 
-  /// Takes what a rank asks. Throws Error(internal) if no rank that follows the protocol would send it.
-  void add(int rank, const Ballot& ballot, TimePoint now);
+  /// Takes what a member asks. Throws Error(internal) if no rank that follows the protocol would send it.
+  void add(int place, const Ballot& ballot, TimePoint now);
   /// What has become decidable since the last call; nothing if there is nothing to say.
   std::optional<Verdict> decide();
 
@@ -35,55 +41,74 @@ class Coordinator {
   struct Waiting {
     std::string name;
     TimePoint since;
-    std::vector<int> asked;
-    std::vector<int> missing;
+    std::vector<int> asked;    ///< ranks
+    std::vector<int> missing;  ///< ranks
+    std::string ranks;         ///< of its process set, as messages name them; empty: all
   };
   /// Those asked for at or before `since`, the oldest first.
   [[nodiscard]] std::vector<Waiting> waiting(TimePoint since) const;
   /// When the one that has waited longest was first asked for; TimePoint::max() if none waits.
   [[nodiscard]] TimePoint oldest() const;
+  [[nodiscard]] const std::vector<int>& members() const { return members_; }
 
  private:
-  /// What the ranks have asked for under one name: by number or in full.
+  /// What the members have asked for under one name: by number or in full.
   struct Pending {
-    std::vector<DecisionId> repeats;            // by rank; 0: not by number
-    std::unordered_map<int, Request> requests;  // by rank
+    std::vector<DecisionId> repeats;            // by place; 0: not by number
+    std::unordered_map<int, Request> requests;  // by place
     int asked = 0;
+    bool joins = false;  // it is a join, in which nobody stands in for anybody
+    bool ready = false;
     TimePoint since;
     std::list<std::string>::iterator age;
-    [[nodiscard]] bool has_asked(int rank) const {
-      return repeats[static_cast<std::size_t>(rank)] != 0 || requests.contains(rank);
+    [[nodiscard]] bool has_asked(int place) const {
+      return repeats[static_cast<std::size_t>(place)] != 0 || requests.contains(place);
     }
   };
-  /// What led to a decision: one request if all ranks' were equal, else each rank's.
+  using PendingByName = std::unordered_map<std::string, Pending>;
+  /// What led to a decision: one request if all members' were equal, else each one's.
   using Remembered = std::vector<Request>;
 
   Pending& pending(const std::string& name, TimePoint now);
-  void count(const std::string& name, Pending& pending);
-  void leave(int rank);
-  bool fail_if_left(const std::string& name, const Pending& pending);
-  const Request& asked_by(const Pending& pending, int rank) const;
-  Verdict::Item decide(const std::string& name);
-  Verdict::Item decide_anew(const Pending& pending);
+  void join(int place, const Request& request);
+  void leave(int place);
+  /// Looks whether what is pending can be decided, or can never be.
+  void settle(const std::string& name);
+  void settle_all();
+  [[nodiscard]] bool complete(const Pending& pending) const;
+  [[nodiscard]] std::optional<int> left_without(const Pending& pending) const;
+  void erase(PendingByName::iterator entry);
+
+  [[nodiscard]] const Request& asked_by(const Pending& pending, int place) const;
+  [[nodiscard]] const Request& any_asked(const Pending& pending) const;
+  [[nodiscard]] bool repeated(const Pending& pending) const;
+  [[nodiscard]] std::set<std::string> failing_bundles() const;
+  Verdict::Item decide(const Pending& pending);
+  [[nodiscard]] Decision decide_anew(const Pending& pending) const;
+  [[nodiscard]] Decision decide_with_stand_ins(const Pending& pending) const;
+  Verdict::Item number(Decision decision, const Pending& pending);
   void forget_what_all_have_heard();
   /// Turns what pending tensors have asked for by this number into full requests: the number is about to go.
   void spell_out(DecisionId id);
 
+  std::vector<int> members_;
   int size_;
   Schedule schedule_;
   std::unordered_map<DecisionId, Remembered> remembered_;
   std::deque<std::pair<std::uint64_t, DecisionId>> forgotten_;  // by the verdict that forgot it
-  std::vector<std::uint64_t> heard_;                            // by rank
+  std::vector<std::uint64_t> heard_;                            // by place
   std::uint64_t verdicts_ = 0;
 
-  std::unordered_map<std::string, Pending> pending_;
+  PendingByName pending_;
   std::list<std::string> ages_;  // names in the order in which they were first asked for
   std::vector<std::string> ready_;
   std::vector<Decision> failed_;
 
-  std::vector<bool> left_;  // by rank
+  std::vector<bool> left_;  // by place
   int leaving_ = 0;
   bool ended_ = false;
+  std::vector<int> joined_;             // places, in the order in which they did
+  bool divide_by_initial_size_ = true;  // as they said
 };
 
 }  // namespace hora

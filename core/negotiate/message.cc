@@ -12,7 +12,8 @@ namespace {
 constexpr std::int64_t kMostBytes = std::int64_t{1} << 62;
 constexpr int kCodes = static_cast<int>(Code::internal) + 1;
 
-void write(Writer& out, const std::vector<std::int64_t>& values) {
+template <typename Integer>
+void write(Writer& out, const std::vector<Integer>& values) {
   out.u64(values.size());
   for (const auto value : values) out.i64(value);
 }
@@ -22,15 +23,47 @@ void write(Writer& out, const Request& request) {
   out.u8(static_cast<std::uint8_t>(request.dtype)).u8(static_cast<std::uint8_t>(request.wire));
   write(out, request.shape);
   out.u8(static_cast<std::uint8_t>(request.op)).f64(request.prescale).f64(request.postscale);
-  out.u64(static_cast<std::uint64_t>(request.root)).u8(request.absent ? 1 : 0);
+  out.u64(static_cast<std::uint64_t>(request.root)).u8(request.absent ? 1 : 0).string(request.bundle);
+  write(out, request.splits);
+  write(out, request.ranks);
+  out.u8(request.divide_by_initial_size ? 1 : 0);
 }
 
-std::vector<std::int64_t> read_shape(Reader& in) {
-  const auto count = in.below(kMostDimensions + 1, "the number of dimensions");
-  std::vector<std::int64_t> shape;
-  shape.reserve(count);
-  for (std::uint64_t i = 0; i < count; ++i) shape.push_back(in.i64());
-  return shape;
+/// At most `most` numbers, each of which takes a byte at least.
+std::vector<std::int64_t> read_list(Reader& in, std::uint64_t most, const char* what) {
+  const auto count = in.count(1, what);
+  if (count > most) throw Error(Code::internal, fmt::format("bad message: {} {}", count, what));
+  std::vector<std::int64_t> values;
+  values.reserve(count);
+  for (std::uint64_t i = 0; i < count; ++i) values.push_back(in.i64());
+  return values;
+}
+
+/// At most `size` numbers below it.
+std::vector<int> read_ranks(Reader& in, int size, const char* what) {
+  const auto all = static_cast<std::uint64_t>(size);
+  std::vector<int> ranks;
+  for (auto left = in.below(all + 1, what); left > 0; --left) {
+    const auto rank = in.i64();
+    if (rank < 0 || rank >= size)
+      throw Error(Code::internal, fmt::format("bad message: {} in {}", rank, what));
+    ranks.push_back(static_cast<int>(rank));
+  }
+  return ranks;
+}
+
+/// What is cut or put together by rows has some, and sends no more than it has.
+void check_rows(const Request& request) {
+  static_cast<void>(elements(request.shape, request.dtype));
+  const bool has_rows = request.operation == Operation::allgather ||
+                        request.operation == Operation::alltoall ||
+                        request.operation == Operation::reducescatter;
+  if (has_rows && request.shape.empty()) throw Error(Code::internal, "bad message: a scalar has no rows");
+  std::int64_t left = has_rows ? request.shape.front() : 0;
+  for (const auto rows : request.splits) {
+    if (rows < 0 || rows > left) throw Error(Code::internal, "bad message: splits that do not fit the rows");
+    left -= rows;
+  }
 }
 
 Request read_request(Reader& in, int size) {
@@ -39,13 +72,17 @@ Request read_request(Reader& in, int size) {
   request.name = in.string(kMostNameBytes);
   request.dtype = in.enumerator<DType>(kDTypes, "a dtype");
   request.wire = in.enumerator<DType>(kDTypes, "a wire dtype");
-  request.shape = read_shape(in);
+  request.shape = read_list(in, kMostDimensions, "dimensions");
   request.op = in.enumerator<ReduceOp>(kReduceOps, "a reduction");
   request.prescale = in.f64();
   request.postscale = in.f64();
   request.root = static_cast<int>(in.below(static_cast<std::uint64_t>(size), "a root"));
   request.absent = in.boolean();
-  static_cast<void>(elements(request.shape, request.dtype));
+  request.bundle = in.string(kMostNameBytes);
+  request.splits = read_list(in, static_cast<std::uint64_t>(size), "splits");
+  request.ranks = read_ranks(in, size, "the ranks of a process set");
+  request.divide_by_initial_size = in.boolean();
+  check_rows(request);
   return request;
 }
 
@@ -82,11 +119,17 @@ std::vector<DecisionId> read_runs(Reader& in) {
   return ids;
 }
 
+int read_group(Reader& in) {
+  constexpr std::uint64_t kMostGroups = std::uint64_t{1} << 31;
+  return static_cast<int>(in.below(kMostGroups, "the number of a group"));
+}
+
 void write(Writer& out, const Decision& decision) {
   out.u8(static_cast<std::uint8_t>(decision.status.code)).string(decision.status.message);
   write(out, decision.request);
   write(out, decision.rows);
-  out.u8(decision.contributed ? 1 : 0);
+  out.u8(decision.contributed ? 1 : 0).u64(static_cast<std::uint64_t>(decision.divisor));
+  write(out, decision.joined);
 }
 
 Decision read_decision(Reader& in, int size) {
@@ -94,9 +137,11 @@ Decision read_decision(Reader& in, int size) {
   decision.status.code = in.enumerator<Code>(kCodes, "a code");
   decision.status.message = in.string(kMostMessageBytes);
   decision.request = read_request(in, size);
-  const auto rows = in.below(static_cast<std::uint64_t>(size) + 1, "the number of ranks that bring rows");
-  for (std::uint64_t i = 0; i < rows; ++i) decision.rows.push_back(in.i64());
+  const auto all = static_cast<std::uint64_t>(size);
+  decision.rows = read_list(in, all * all, "numbers of rows");
   decision.contributed = in.boolean();
+  decision.divisor = static_cast<int>(in.below(all + 1, "a divisor"));
+  decision.joined = read_ranks(in, size, "the places that have joined");
   if (decision.request.name.empty()) throw Error(Code::internal, "bad message: a decision without a name");
   return decision;
 }
@@ -131,7 +176,7 @@ std::string shortened(std::string text, std::size_t most) {
 
 Bytes encode(const Ballot& ballot) {
   Writer out;
-  out.u64(ballot.heard);
+  out.u64(static_cast<std::uint64_t>(ballot.group)).u64(ballot.heard);
   write_runs(out, ballot.repeats);
   out.u64(ballot.requests.size());
   for (const auto& request : ballot.requests) write(out, request);
@@ -142,6 +187,7 @@ Bytes encode(const Ballot& ballot) {
 Ballot decode_ballot(std::span<const std::byte> bytes, int size) {
   Reader in(bytes);
   Ballot ballot;
+  ballot.group = read_group(in);
   ballot.heard = in.u64();
   ballot.repeats = read_runs(in);
   for (auto left = in.count(8, "requests"); left > 0; --left)
@@ -153,7 +199,7 @@ Ballot decode_ballot(std::span<const std::byte> bytes, int size) {
 
 Bytes encode(const Verdict& verdict) {
   Writer out;
-  out.u64(verdict.items.size());
+  out.u64(static_cast<std::uint64_t>(verdict.group)).u64(verdict.items.size());
   DecisionId expected = 0;
   for (const auto& item : verdict.items) {
     const bool full = !item.decision.request.name.empty();
@@ -173,6 +219,7 @@ Bytes encode(const Verdict& verdict) {
 Verdict decode_verdict(std::span<const std::byte> bytes, int size) {
   Reader in(bytes);
   Verdict verdict;
+  verdict.group = read_group(in);
   DecisionId expected = 0;
   for (auto left = in.count(2, "decisions"); left > 0; --left) {
     Verdict::Item item;

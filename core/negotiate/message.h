@@ -26,8 +26,12 @@ struct Request {
   ReduceOp op = ReduceOp::sum;
   double prescale = 1.0;
   double postscale = 1.0;
-  int root = 0;
+  int root = 0;  ///< of the world, also in other groups
   bool absent = false;
+  std::string bundle;                  ///< what belongs together fails together: the name of its first tensor
+  std::vector<std::int64_t> splits;    ///< alltoall: the rows for each place, or none: equal parts
+  std::vector<int> ranks;              ///< add_process_set, remove_process_set: its members, ascending
+  bool divide_by_initial_size = true;  ///< join
 
   bool operator==(const Request&) const = default;
 };
@@ -44,10 +48,14 @@ struct Request {
 
 /// What all ranks will do about one tensor, or why they will not. A value.
 struct Decision {
-  Status status;                   ///< not ok: the tensor fails on every rank, and `request` only names it
-  Request request;                 ///< as agreed; `shape` of an allgather is that of its output
-  std::vector<std::int64_t> rows;  ///< allgather: the first dimension that each rank brings
-  bool contributed = true;         ///< false: the tensor is absent on every rank
+  Status status;    ///< not ok: the tensor fails on every rank, and `request` only names it
+  Request request;  ///< as agreed; `shape` of an allgather is that of its output
+  /// allgather: the first dimension that each place brings. alltoall: how many rows go from each place to
+  /// each, those of the first place first.
+  std::vector<std::int64_t> rows;
+  bool contributed = true;  ///< false: the tensor is absent on every rank
+  int divisor = 1;          ///< of an average
+  std::vector<int> joined;  ///< the places that have joined: they take part, but have no such tensor
 
   bool operator==(const Decision&) const = default;
 };
@@ -55,8 +63,15 @@ struct Decision {
 /// A decision that has been made before is called by this number; see Schedule.
 using DecisionId = std::uint64_t;
 
-/// The requests that travel together to rank 0. A value.
+/// A group (a process set, to users) is called by its number; the world, all ranks, is group 0. Within a
+/// group a rank is called by its place, its index among the members.
+inline constexpr int kWorld = 0;
+/// The name that a join has, in every group.
+inline constexpr const char* kJoinName = "hora.join";
+
+/// The requests in one group that travel together to rank 0. A value.
 struct Ballot {
+  int group = kWorld;
   std::uint64_t heard = 0;          ///< how many verdicts the sender has applied
   std::vector<DecisionId> repeats;  ///< asks again for what led to these decisions; ascending
   std::vector<Request> requests;    ///< asks for the first time, or for something else than before
@@ -65,16 +80,17 @@ struct Ballot {
   bool operator==(const Ballot&) const = default;
 };
 
-/// The decisions that travel together from rank 0, in the order in which every rank carries them out. A
-/// value.
+/// The decisions in one group that travel together from rank 0, in the order in which every rank carries them
+/// out. A value.
 struct Verdict {
+  int group = kWorld;
   struct Item {
     DecisionId repeat = 0;  ///< when `decision` has no name: the decision of that number, once more
     Decision decision;
     bool operator==(const Item&) const = default;
   };
   std::vector<Item> items;
-  bool end = false;  ///< every rank has left
+  bool end = false;  ///< every member has left
 
   bool operator==(const Verdict&) const = default;
 };

@@ -1,109 +1,145 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/negotiate/negotiator.h"
 
+#include "core/comm/world.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <numeric>
 #include <utility>
 
 namespace hora {
 namespace {
+
+constexpr TimePoint kAtOnce = TimePoint::min();
 
 Bytes bytes_of(std::optional<Letter> letter) {
   if (letter->bytes.empty()) throw Error(std::move(letter->loss));
   return std::move(letter->bytes);
 }
 
-}  // namespace
-
-Negotiator::Negotiator(Control& control, std::size_t capacity) : control_(control), schedule_(capacity) {
-  if (control.rank() == 0) coordinator_.emplace(control.size(), capacity);
+std::vector<int> everybody(int size) {
+  std::vector<int> ranks(static_cast<std::size_t>(size));
+  std::iota(ranks.begin(), ranks.end(), 0);
+  return ranks;
 }
 
-void Negotiator::ask(const std::vector<Request>& requests, TimePoint now) {
-  if (requests.empty()) return;
-  Ballot ballot;
-  for (const auto& request : requests) {
-    const DecisionId* known = schedule_.find(request.name);
-    if (known != nullptr && asked_before_.at(*known) == request) {
-      ballot.repeats.push_back(*known);
-    } else {
-      ballot.requests.push_back(request);
-    }
-    asked_.insert_or_assign(request.name, request);
-  }
-  std::sort(ballot.repeats.begin(), ballot.repeats.end());
-  cast(std::move(ballot), now);
+}  // namespace
+
+Negotiator::Negotiator(Control& control, std::size_t capacity) : control_(control), capacity_(capacity) {
+  add_group(kWorld, everybody(control.size()));
+}
+
+void Negotiator::add_group(int group, const std::vector<int>& members) {
+  next_group_ = group + 1;
+  if (std::binary_search(members.begin(), members.end(), control_.rank()))
+    voters_.emplace(group, Voter(group, capacity_));
+  if (control_.rank() == 0) chairs_.emplace(group, Chair{Coordinator(members, capacity_)});
+}
+
+void Negotiator::remove_group(int group) {
+  voters_.erase(group);
+  chairs_.erase(group);
+}
+
+void Negotiator::ask(int group, const std::vector<Request>& requests, TimePoint now) {
+  const auto voter = voters_.find(group);
+  if (voter != voters_.end() && !requests.empty()) cast(voter->second.ask(requests), now);
 }
 
 void Negotiator::leave(TimePoint now) {
-  Ballot ballot;
-  ballot.leaving = true;
-  cast(std::move(ballot), now);
+  // The world's last: it ends the job.
+  for (auto voter = voters_.rbegin(); voter != voters_.rend(); ++voter) cast(voter->second.leave(), now);
 }
 
-void Negotiator::cast(Ballot ballot, TimePoint now) {
-  ballot.heard = heard_;
-  if (coordinator_) {
-    coordinator_->add(0, ballot, now);
-    undecided_ = true;
+void Negotiator::cast(const Ballot& ballot, TimePoint now) {
+  if (control_.rank() == 0) {
+    count(0, ballot, now);
   } else {
     control_.send(0, encode(ballot));
   }
 }
 
-Negotiator::Heard Negotiator::hear(TimePoint deadline) {
-  if (coordinator_) return hear_as_coordinator(deadline);
-  auto letter = control_.receive(deadline);
-  if (!letter) return {};
-  return apply(decode_verdict(bytes_of(std::move(letter)), control_.size()));
+void Negotiator::count(int rank, const Ballot& ballot, TimePoint now) {
+  const auto chair = chairs_.find(ballot.group);
+  if (chair == chairs_.end()) {
+    if (ballot.group < next_group_) return;  // it was removed while the ballot was on its way
+    throw Error(Code::internal,
+                fmt::format("bad ballot from rank {}: there is no group {}", rank, ballot.group));
+  }
+  const auto& members = chair->second.coordinator.members();
+  const auto place = std::lower_bound(members.begin(), members.end(), rank);
+  if (place == members.end() || *place != rank)
+    throw Error(Code::internal,
+                fmt::format("bad ballot from rank {}: it is not in group {}", rank, ballot.group));
+  chair->second.coordinator.add(static_cast<int>(place - members.begin()), ballot, now);
+  chair->second.undecided = true;
 }
 
-Negotiator::Heard Negotiator::hear_as_coordinator(TimePoint deadline) {
-  // Whatever has arrived goes into one verdict; waits only if there is nothing to say already.
-  constexpr TimePoint kAtOnce = TimePoint::min();
-  auto letter = control_.receive(undecided_ ? kAtOnce : deadline);
+std::vector<Negotiator::Heard> Negotiator::hear(TimePoint deadline) {
+  std::vector<Heard> heard;
+  if (control_.rank() != 0) {
+    auto letter = control_.receive(deadline);
+    if (letter) heard.push_back(apply(decode_verdict(bytes_of(std::move(letter)), control_.size())));
+    return heard;
+  }
+  if (!collect(deadline)) return heard;
+  for (auto& [group, chair] : chairs_) {
+    if (!std::exchange(chair.undecided, false)) continue;
+    auto verdict = chair.coordinator.decide();
+    if (!verdict) continue;
+    verdict->group = group;
+    announce(*verdict, chair.coordinator.members());
+    if (voters_.contains(group)) heard.push_back(apply(*verdict));
+  }
+  return heard;
+}
+
+/// Whatever has arrived goes into one verdict; waits only if there is nothing to say already.
+bool Negotiator::collect(TimePoint deadline) {
+  const auto undecided = [this] {
+    return std::any_of(chairs_.begin(), chairs_.end(),
+                       [](const auto& chair) { return chair.second.undecided; });
+  };
+  auto letter = control_.receive(undecided() ? kAtOnce : deadline);
   while (letter) {
     const int from = letter->from;
-    coordinator_->add(from, decode_ballot(bytes_of(std::move(letter)), control_.size()), Clock::now());
-    undecided_ = true;
+    count(from, decode_ballot(bytes_of(std::move(letter)), control_.size()), Clock::now());
     letter = control_.receive(kAtOnce);
   }
-  if (!std::exchange(undecided_, false)) return {};
-  const auto verdict = coordinator_->decide();
-  if (!verdict) return {};
-  const Bytes bytes = encode(*verdict);
-  for (int rank = 1; rank < control_.size(); ++rank) control_.send(rank, bytes);
-  return apply(*verdict);
+  return undecided();
+}
+
+void Negotiator::announce(const Verdict& verdict, const std::vector<int>& members) {
+  const Bytes bytes = encode(verdict);
+  for (const int rank : members) {
+    if (rank != 0) control_.send(rank, bytes);
+  }
 }
 
 Negotiator::Heard Negotiator::apply(const Verdict& verdict) {
-  ++heard_;
-  Heard heard{{}, verdict.end};
-  for (const auto& item : verdict.items) {
-    if (item.decision.request.name.empty()) {
-      const Decision* decision = schedule_.use(item.repeat);
-      if (decision == nullptr) {
-        throw Error(Code::internal, fmt::format("bad verdict: no decision has the number {}", item.repeat));
-      }
-      heard.decisions.push_back(*decision);
-      asked_.erase(decision->request.name);
-      continue;
+  const auto voter = voters_.find(verdict.group);
+  if (voter == voters_.end())
+    throw Error(Code::internal, fmt::format("bad verdict: this rank is not in group {}", verdict.group));
+  return {verdict.group, voter->second.apply(verdict), verdict.end && verdict.group == kWorld};
+}
+
+std::vector<Coordinator::Waiting> Negotiator::waiting(TimePoint since) const {
+  std::vector<Coordinator::Waiting> all;
+  for (const auto& [group, chair] : chairs_) {
+    for (auto& waiting : chair.coordinator.waiting(since)) {
+      all.push_back(std::move(waiting));
+      all.back().ranks = group == kWorld ? "" : describe_ranks(chair.coordinator.members());
     }
-    const auto asked = asked_.extract(item.decision.request.name);
-    const bool ok = item.decision.status.ok();
-    if (!ok && asked.empty()) continue;  // others' failure; if this rank asks for it later, that fails, too
-    heard.decisions.push_back(item.decision);
-    if (!ok) continue;
-    if (asked.empty()) {
-      throw Error(Code::internal,
-                  fmt::format("bad verdict: this rank has not asked for '{}'", item.decision.request.name));
-    }
-    const auto [id, forgotten] = schedule_.learn(item.decision);
-    asked_before_.erase(forgotten);
-    asked_before_.emplace(id, asked.mapped());
   }
-  return heard;
+  return all;
+}
+
+TimePoint Negotiator::oldest() const {
+  TimePoint oldest = TimePoint::max();
+  for (const auto& [group, chair] : chairs_) oldest = std::min(oldest, chair.coordinator.oldest());
+  return oldest;
 }
 
 }  // namespace hora

@@ -3,6 +3,10 @@
 
 namespace hora {
 
+bool Schedule::keeps(const Decision& decision) {
+  return decision.status.ok() && decision.joined.empty() && decision.request.operation < Operation::join;
+}
+
 Schedule::Learned Schedule::learn(const Decision& decision) {
   Learned learned{next_++, 0};
   if (const auto* former = find(decision.request.name)) {

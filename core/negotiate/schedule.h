@@ -19,6 +19,10 @@ class Schedule {
  public:
   explicit Schedule(std::size_t capacity = 8192) : capacity_(capacity) {}
 
+  /// Whether a decision may be asked for again by number: it is one about a tensor, and all members have
+  /// asked for it. Others are not learned, on no rank.
+  [[nodiscard]] static bool keeps(const Decision& decision);
+
   struct Learned {
     DecisionId id = 0;
     DecisionId forgotten = 0;  ///< 0: none

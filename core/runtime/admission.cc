@@ -1,40 +1,117 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/runtime/admission.h"
 
-#include <fmt/format.h>
+#include "core/comm/world.h"
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
 #include <cmath>
 
 namespace hora {
 namespace {
 
+/// An operation that concerns the whole job: it has a name of its own, whatever the user gave it.
+bool is_of_the_job(Operation operation) { return operation >= Operation::join; }
+
 class Admission {
  public:
-  Admission(const Entry& entry, int size) : entry_(entry), size_(size) {}
+  Admission(const Entry& entry, int rank, const ProcessSets& sets)
+      : entry_(entry), rank_(rank), sets_(sets) {}
 
-  Request request() const {
+  Asked asked() const {
+    if (is_of_the_job(entry_.operation)) return {kWorld, job_request()};
     name();
+    if (entry_.process_set != kWorld) static_cast<void>(members());
     shape();
     switch (entry_.operation) {
       case Operation::allreduce: allreduce(); break;
-      case Operation::broadcast: broadcast(); break;
+      case Operation::broadcast: broadcast(members()); break;
       case Operation::allgather: allgather(); break;
-      case Operation::barrier: break;
+      case Operation::alltoall: alltoall(members()); break;
+      case Operation::reducescatter: reducescatter(); break;
+      default: break;
     }
-    const bool reduces = entry_.operation == Operation::allreduce;
-    return {entry_.operation,
-            entry_.name,
-            entry_.dtype,
-            wire(),
-            entry_.shape,
-            reduces ? entry_.op : ReduceOp::sum,
-            reduces ? entry_.prescale : 1.0,
-            reduces ? entry_.postscale : 1.0,
-            entry_.operation == Operation::broadcast ? entry_.root : 0,
-            reduces && entry_.absent};
+    return {entry_.process_set, request()};
   }
 
  private:
+  [[nodiscard]] Request request() const {
+    Request request;
+    request.operation = entry_.operation;
+    request.name = entry_.name;
+    request.dtype = entry_.dtype;
+    request.wire = wire();
+    request.shape = entry_.shape;
+    if (reduces()) {
+      request.op = entry_.op;
+      request.prescale = entry_.prescale;
+      request.postscale = entry_.postscale;
+      request.absent = entry_.absent && entry_.operation == Operation::allreduce;
+    }
+    if (entry_.operation == Operation::broadcast) request.root = entry_.root;
+    if (entry_.operation == Operation::alltoall) request.splits = entry_.splits;
+    return request;
+  }
+
+  [[nodiscard]] Request job_request() const {
+    Request request;
+    request.operation = entry_.operation;
+    if (entry_.operation == Operation::join) {
+      request.name = kJoinName;
+      request.divide_by_initial_size = entry_.divide_by_initial_size;
+    } else {
+      request.ranks = entry_.operation == Operation::add_process_set ? new_set() : old_set();
+      request.name =
+          fmt::format("hora.{} [{}]", hora::name(entry_.operation), fmt::join(request.ranks, ", "));
+    }
+    return request;
+  }
+
+  [[nodiscard]] std::vector<int> new_set() const {
+    std::vector<int> ranks = entry_.ranks;
+    std::sort(ranks.begin(), ranks.end());
+    const std::string text = fmt::format("[{}]", fmt::join(ranks, ", "));
+    const auto wrong = [&](const std::string& why) {
+      throw Error(Code::invalid_argument, fmt::format("the process set {}: {}", text, why));
+    };
+    const int size = static_cast<int>(sets_.ranks_of(kWorld)->size());
+    if (ranks.empty()) wrong("it needs one rank at least");
+    if (std::adjacent_find(ranks.begin(), ranks.end()) != ranks.end()) wrong("a rank can be in it only once");
+    if (ranks.front() < 0 || ranks.back() >= size) wrong(fmt::format("ranks are 0 to {}", size - 1));
+    if (const auto known = sets_.number_of(ranks))
+      wrong(fmt::format("there is one of these ranks already, number {}", *known));
+    return ranks;
+  }
+
+  [[nodiscard]] std::vector<int> old_set() const {
+    if (entry_.process_set == kWorld)
+      throw Error(Code::invalid_argument, "the process set of all ranks cannot be removed");
+    const auto ranks = sets_.ranks_of(entry_.process_set);
+    if (!ranks) throw Error(Code::invalid_argument, no_such_set());
+    return *ranks;
+  }
+
+  [[nodiscard]] std::string no_such_set() const {
+    return fmt::format("process set {} does not exist, or has not been registered", entry_.process_set);
+  }
+
+  /// The ranks of the entry's process set, of which this is one.
+  [[nodiscard]] std::vector<int> members() const {
+    const auto ranks = sets_.ranks_of(entry_.process_set);
+    if (!ranks) refuse(no_such_set());
+    if (!std::binary_search(ranks->begin(), ranks->end(), rank_)) {
+      refuse(fmt::format("rank {} is not a member of the provided process set {}, which has {}", rank_,
+                         entry_.process_set, describe_ranks(*ranks)));
+    }
+    return *ranks;
+  }
+
+  [[nodiscard]] bool reduces() const {
+    return entry_.operation == Operation::allreduce || entry_.operation == Operation::reducescatter;
+  }
+
   [[noreturn]] void refuse(const std::string& why) const {
     throw Error(Code::invalid_argument, fmt::format("'{}': {}", entry_.name, why));
   }
@@ -69,6 +146,13 @@ class Admission {
   void allreduce() const {
     if (!entry_.absent) memory(entry_.input, "input");
     memory(entry_.output, "output");
+    if (entry_.op == ReduceOp::adasum && !is_float(entry_.dtype))
+      refuse(fmt::format("adasum takes float16, bfloat16, float32 and float64, not {}",
+                         hora::name(entry_.dtype)));
+    reduction();
+  }
+
+  void reduction() const {
     if (entry_.dtype == DType::boolean && entry_.op == ReduceOp::average) {
       refuse("bool has no average; use sum (or), product (and), min or max");
     }
@@ -83,9 +167,10 @@ class Admission {
     }
   }
 
-  void broadcast() const {
-    if (entry_.root < 0 || entry_.root >= size_) {
-      refuse(fmt::format("there is no root rank {}: ranks are 0 to {}", entry_.root, size_ - 1));
+  void broadcast(const std::vector<int>& members) const {
+    if (!std::binary_search(members.begin(), members.end(), entry_.root)) {
+      refuse(fmt::format("there is no root rank {}: the process set has {}", entry_.root,
+                         describe_ranks(members)));
     }
     memory(entry_.input, "input");
     memory(entry_.output, "output");
@@ -98,19 +183,69 @@ class Admission {
     memory(entry_.input, "input");
   }
 
+  void alltoall(const std::vector<int>& members) const {
+    if (entry_.shape.empty()) refuse("a scalar has no first dimension to split; make it a tensor");
+    if (!entry_.allocate) refuse("an alltoall needs `allocate`, which makes the output");
+    memory(entry_.input, "input");
+    const auto rows = entry_.shape.front();
+    const auto ranks = static_cast<std::int64_t>(members.size());
+    if (entry_.splits.empty()) {
+      if (rows % ranks != 0) {
+        refuse(fmt::format("a first dimension of {} cannot be split evenly between {} ranks; give splits",
+                           rows, ranks));
+      }
+      return;
+    }
+    if (entry_.splits.size() != members.size()) {
+      refuse(fmt::format("splits has {} numbers, but the process set has {} ranks", entry_.splits.size(),
+                         ranks));
+    }
+    std::int64_t left = rows;
+    for (const auto split : entry_.splits) {
+      if (split < 0 || split > left) {
+        refuse(fmt::format(
+            "the splits [{}] do not fit a first dimension of {}: none may be negative, and their sum "
+            "not more than that",
+            fmt::join(entry_.splits, ", "), rows));
+      }
+      left -= split;
+    }
+  }
+
+  void reducescatter() const {
+    if (entry_.shape.empty()) refuse("a scalar has no first dimension to scatter; make it a tensor");
+    if (entry_.op != ReduceOp::average && entry_.op != ReduceOp::sum) {
+      refuse(fmt::format("reducescatter reduces by average or sum, not by {}", hora::name(entry_.op)));
+    }
+    memory(entry_.input, "input");
+    if (entry_.shape.front() > 0) output_of_scatter();
+    reduction();
+  }
+
+  /// A rank that gets no rows needs no output.
+  void output_of_scatter() const {
+    const auto ranks = *sets_.ranks_of(entry_.process_set);
+    const auto place = std::lower_bound(ranks.begin(), ranks.end(), rank_) - ranks.begin();
+    const auto rows = scattered_rows(entry_.shape.front(), static_cast<int>(ranks.size()));
+    if (rows[static_cast<std::size_t>(place)] > 0) memory(entry_.output, "output");
+  }
+
   /// Only wide floats are narrowed; everything else travels as it is.
   [[nodiscard]] DType wire() const {
     const bool wide = entry_.dtype == DType::float32 || entry_.dtype == DType::float64;
     const bool narrow = entry_.wire == DType::float16 || entry_.wire == DType::bfloat16;
-    return entry_.operation == Operation::allreduce && wide && narrow ? entry_.wire : entry_.dtype;
+    return reduces() && wide && narrow ? entry_.wire : entry_.dtype;
   }
 
   const Entry& entry_;
-  int size_;
+  int rank_;
+  const ProcessSets& sets_;
 };
 
 }  // namespace
 
-Request admit(const Entry& entry, int size) { return Admission(entry, size).request(); }
+Asked admit(const Entry& entry, int rank, const ProcessSets& sets) {
+  return Admission(entry, rank, sets).asked();
+}
 
 }  // namespace hora

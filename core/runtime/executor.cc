@@ -1,13 +1,34 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/runtime/executor.h"
 
+#include "core/base/memory.h"
+#include "core/comm/adasum.h"
+#include "core/device/neutral.h"
+
 #include <fmt/format.h>
+
+#include <algorithm>
+#include <numeric>
 
 namespace hora {
 namespace {
 
 std::size_t count(const std::vector<std::int64_t>& shape, DType dtype) {
   return static_cast<std::size_t>(elements(shape, dtype));
+}
+
+/// The bytes of one row, an element of the first dimension.
+std::size_t row_bytes(const Request& request) {
+  std::vector<std::int64_t> row = request.shape;
+  row.front() = 1;
+  return count(row, request.dtype) * size_of(request.dtype);
+}
+
+Reduction reduction_of(const Decision& decision) {
+  const Request& request = decision.request;
+  const bool average = request.op == ReduceOp::average;
+  return {request.wire, average ? ReduceOp::sum : request.op, request.prescale, request.postscale,
+          average ? decision.divisor : 1};
 }
 
 }  // namespace
@@ -33,25 +54,48 @@ void Executor::carry_out(std::span<const Decision> decisions, const Batch& batch
 }
 
 Executor::Item Executor::borrow(const Decision& decision) {
-  auto loan = table_.take(decision.request.name);
-  if (!loan) {
-    throw Error(Code::internal,
-                fmt::format("'{}' was decided, but this rank does not have it", decision.request.name));
-  }
-  return {&decision, *std::move(loan), {{}, decision.request.shape, decision.contributed, decision.rows}};
+  const Result result{{}, decision.request.shape, decision.contributed, decision.rows};
+  auto loan = table_.take(members_.group, decision.request.name);
+  if (loan) return {&decision, *std::move(loan), result};
+  if (std::binary_search(decision.joined.begin(), decision.joined.end(), members_.place))
+    return stand_in(decision);
+  throw Error(Code::internal,
+              fmt::format("'{}' was decided, but this rank does not have it", decision.request.name));
 }
 
-void Executor::refuse(const Decision& decision, TimePoint decided) {
-  auto loan = table_.take(decision.request.name);
-  if (loan) give_back({&decision, *std::move(loan), {decision.status, {}, true, {}}}, decided, decided);
+/// What changes nothing for the others.
+Executor::Item Executor::stand_in(const Decision& decision) const {
+  const Request& request = decision.request;
+  const std::size_t length = count(request.shape, request.dtype);
+  Item item{&decision, {}, {}, allocate_aligned(length * size_of(request.dtype))};
+  Entry& entry = item.loan.entry;
+  entry.input = entry.output = item.stand_in.get();
+  if (request.operation == Operation::allreduce) {
+    fill_neutral(entry.output, request.dtype, request.op, length);
+  } else {
+    entry.allocate = [memory = entry.output](const std::vector<std::int64_t>&) { return memory; };
+  }
+  return item;
+}
+
+void Executor::conclude(const Decision& decision, Result result, TimePoint decided) {
+  auto loan = table_.take(members_.group, decision.request.name);
+  if (loan) give_back({&decision, *std::move(loan), std::move(result)}, decided, decided);
 }
 
 void Executor::move(std::vector<Item>& items) {
-  switch (items.front().decision->request.operation) {
+  Item& first = items.front();
+  switch (first.decision->request.operation) {
     case Operation::allreduce: return allreduce(items);
-    case Operation::broadcast: return broadcast(items.front());
-    case Operation::allgather: return allgather(items.front());
+    case Operation::broadcast: return broadcast(first);
+    case Operation::allgather: return allgather(first);
+    case Operation::alltoall: return alltoall(first);
+    case Operation::reducescatter: return reducescatter(first);
     case Operation::barrier: return;  // that all ranks have asked for it is all there is to it
+    case Operation::join: first.result.last_rank = first.decision->request.root; return;
+    case Operation::add_process_set:
+    case Operation::remove_process_set:
+      throw Error(Code::internal, "process sets are no matter of an executor");
   }
 }
 
@@ -59,7 +103,7 @@ void Executor::allreduce(std::vector<Item>& items) {
   const Decision& first = *items.front().decision;
   if (!first.contributed) return;
   std::vector<Piece> pieces;
-  for (auto& [decision, loan, result] : items) {
+  for (auto& [decision, loan, result, stand_in] : items) {
     const std::size_t length = count(decision->request.shape, decision->request.dtype);
     if (length == 0) continue;
     if (loan.entry.absent) {
@@ -68,11 +112,18 @@ void Executor::allreduce(std::vector<Item>& items) {
     }
     pieces.push_back({loan.entry.input, loan.entry.output, length});
   }
-  if (pieces.empty()) return;
-  const bool average = first.request.op == ReduceOp::average;
-  packer_.allreduce(pieces, first.request.dtype,
-                    {first.request.wire, average ? ReduceOp::sum : first.request.op, first.request.prescale,
-                     first.request.postscale, average ? size_ : 1});
+  if (!pieces.empty()) reduce(pieces, first);
+}
+
+void Executor::reduce(std::span<const Piece> pieces, const Decision& kind) {
+  const Request& request = kind.request;
+  if (request.op == ReduceOp::adasum) {
+    std::vector<Segment> segments;
+    for (const auto& piece : pieces) segments.push_back({piece.input, piece.output, piece.count});
+    return adasum(*lane_.collective, members_.place, size(), segments, request.dtype, request.wire,
+                  request.prescale, request.postscale);
+  }
+  packer_.allreduce(pieces, request.dtype, reduction_of(kind));
 }
 
 void Executor::broadcast(Item& item) {
@@ -80,23 +131,61 @@ void Executor::broadcast(Item& item) {
   const std::size_t bytes = count(request.shape, request.dtype) * size_of(request.dtype);
   if (bytes == 0) return;
   const Entry& entry = item.loan.entry;
-  if (rank_ == request.root && entry.output != entry.input)
+  const auto root = std::lower_bound(members_.ranks.begin(), members_.ranks.end(), request.root);
+  const int place = static_cast<int>(root - members_.ranks.begin());
+  if (members_.place == place && entry.output != entry.input)
     lane_.stream->copy(entry.output, entry.input, bytes);
-  lane_.collective->broadcast(entry.output, bytes, request.root);
+  lane_.collective->broadcast(entry.output, bytes, place);
 }
 
 void Executor::allgather(Item& item) {
   const Request& request = item.decision->request;
   void* output = item.loan.entry.allocate(request.shape);
-  const std::size_t total = count(request.shape, request.dtype) * size_of(request.dtype);
+  const std::size_t row = row_bytes(request);
+  std::vector<std::size_t> bytes;
+  std::size_t total = 0;
+  for (const auto rows : item.decision->rows) {
+    bytes.push_back(static_cast<std::size_t>(rows) * row);
+    total += bytes.back();
+  }
+  if (total > 0) lane_.collective->allgather(item.loan.entry.input, output, bytes);
+}
+
+void Executor::alltoall(Item& item) {
+  const auto& all = item.decision->rows;
+  const std::size_t row = row_bytes(item.decision->request);
+  auto& received = item.result.rows;
+  received.clear();
+  for (auto from = all.begin(); from != all.end(); from += size())
+    received.push_back(*(from + members_.place));
+  item.result.shape.front() = std::accumulate(received.begin(), received.end(), std::int64_t{0});
+  void* output = item.loan.entry.allocate(item.result.shape);
+  std::vector<std::size_t> bytes;
+  std::size_t total = 0;
+  for (const auto rows : all) {
+    bytes.push_back(static_cast<std::size_t>(rows) * row);
+    total += bytes.back();
+  }
+  if (total > 0) lane_.collective->alltoall(item.loan.entry.input, output, bytes);
+}
+
+void Executor::reducescatter(Item& item) {
+  const Request& request = item.decision->request;
+  const auto rows = scattered_rows(request.shape.front(), size());
+  item.result.shape.front() = rows[static_cast<std::size_t>(members_.place)];
+  const std::size_t total = count(request.shape, request.dtype);
   if (total == 0) return;
   const std::size_t row = total / static_cast<std::size_t>(request.shape.front());
-  std::vector<std::size_t> bytes;
-  for (const auto rows : item.decision->rows) bytes.push_back(static_cast<std::size_t>(rows) * row);
-  lane_.collective->allgather(item.loan.entry.input, output, bytes);
+  std::vector<std::size_t> counts;
+  for (const auto share : rows) counts.push_back(static_cast<std::size_t>(share) * row);
+  const Entry& entry = item.loan.entry;
+  packer_.reducescatter({entry.input, entry.output, total}, counts,
+                        counts[static_cast<std::size_t>(members_.place)], request.dtype,
+                        reduction_of(*item.decision));
 }
 
 void Executor::give_back(Item item, TimePoint decided, TimePoint started) {
+  if (!item.loan.handle) return;  // a stand-in
   const Entry& entry = item.loan.entry;
   recorder_.add({entry.name, entry.operation, entry.dtype, entry.shape, item.loan.submitted, decided, started,
                  Clock::now(), item.result.status.code});

@@ -6,48 +6,60 @@
 #include "core/runtime/tensor_table.h"
 #include "core/watch/recorder.h"
 
+#include <memory>
 #include <span>
 #include <vector>
 
 namespace hora {
 
-/// Carries out batches: takes their tensors from the table, moves them over the lane, and gives them back. If
-/// moving fails, the tensors get the error, and it is thrown on: the run is over. *Engine only.*
+/// The ranks whose tensors an executor moves, and which of them this one is. A value.
+struct Members {
+  int group = kWorld;
+  std::vector<int> ranks;  ///< by place
+  int place = 0;
+};
+
+/// Carries out a group's batches: takes their tensors from the table, moves them over the lane, and gives
+/// them back. If moving fails, the tensors get the error, and it is thrown on: the run is over. A rank that
+/// has joined has no tensors: it moves stand-ins. *Engine only.*
 class Executor {
  public:
-  Executor(Lane& lane, TensorTable& table, Recorder& recorder, int rank, int size,
-           std::size_t fusion_threshold)
+  Executor(Lane& lane, TensorTable& table, Recorder& recorder, Members members, std::size_t fusion_threshold)
       : lane_(lane),
         table_(table),
         recorder_(recorder),
-        rank_(rank),
-        size_(size),
+        members_(std::move(members)),
         packer_(lane, fusion_threshold) {}
 
   /// `decided`: when the decisions were heard.
   void carry_out(std::span<const Decision> decisions, const Batch& batch, TimePoint decided);
-  /// Gives the tensor of a decision that is not ok back, if this rank has it.
-  void refuse(const Decision& decision, TimePoint decided);
+  /// Gives the tensor of a decision back with this result, if this rank has it.
+  void conclude(const Decision& decision, Result result, TimePoint decided);
 
  private:
   /// A decision and this rank's tensor for it.
   struct Item {
     const Decision* decision = nullptr;
-    Loan loan;
+    Loan loan;  ///< without a handle: a stand-in
     Result result;
+    std::shared_ptr<std::byte> stand_in = {};  ///< its memory
   };
+  [[nodiscard]] int size() const { return static_cast<int>(members_.ranks.size()); }
   Item borrow(const Decision& decision);
+  [[nodiscard]] Item stand_in(const Decision& decision) const;
   void move(std::vector<Item>& items);
   void allreduce(std::vector<Item>& items);
+  void reduce(std::span<const Piece> pieces, const Decision& kind);
   void broadcast(Item& item);
   void allgather(Item& item);
+  void alltoall(Item& item);
+  void reducescatter(Item& item);
   void give_back(Item item, TimePoint decided, TimePoint started);
 
   Lane& lane_;
   TensorTable& table_;
   Recorder& recorder_;
-  int rank_;
-  int size_;
+  Members members_;
   Packer packer_;
 };
 

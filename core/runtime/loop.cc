@@ -2,24 +2,27 @@
 #include "core/runtime/loop.h"
 
 #include "core/base/log.h"
+#include "core/device/host_stream.h"
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <filesystem>
 
 namespace hora {
 
-Loop::Loop(World& world, const Config& config, TensorTable& table)
+Loop::Loop(World& world, const Config& config, TensorTable& table, ProcessSets& sets)
     : world_(world),
       config_(config),
       table_(table),
+      sets_(sets),
       negotiator_(*world.control),
-      executor_(world.lane, table, recorder_, world.control->rank(), world.control->size(),
+      executor_(world.lane, table, recorder_, {kWorld, *sets.ranks_of(kWorld), world.control->rank()},
                 config.fusion_threshold),
       stalls_(config.stall_warning_time, world.members) {
+  alarm_.watch(*world.lane.collective);
   // A rank may die while the engine waits for it inside a collective: only another thread can end that.
-  world.control->on_loss(
-      [collective = world.lane.collective.get()](const Status& why) { collective->abort(why); });
+  world.control->on_loss([this](const Status& why) { alarm_.ring(why); });
 }
 
 Loop::~Loop() { world_.control->on_loss({}); }
@@ -49,12 +52,15 @@ bool Loop::turn() {
   if (!left_) {
     const auto reason = told_to_leave();  // first: what was submitted before that is still asked for
     if (reason && !reason->empty()) throw Error(Code::aborted, *reason);
-    negotiator_.ask(table_.take_requests(), now);
+    for (const auto& [group, requests] : table_.take_requests()) negotiator_.ask(group, requests, now);
     if (reason) leave(now);
   }
-  const auto heard = negotiator_.hear(watch_stalls(now));
-  carry_out(heard.decisions);
-  return !heard.end;
+  bool end = false;
+  for (const auto& heard : negotiator_.hear(watch_stalls(now))) {
+    carry_out(heard);
+    end = end || heard.end;
+  }
+  return !end;
 }
 
 std::optional<std::string> Loop::told_to_leave() {
@@ -67,20 +73,74 @@ void Loop::leave(TimePoint now) {
   negotiator_.leave(now);
 }
 
-void Loop::carry_out(const std::vector<Decision>& decisions) {
+void Loop::carry_out(const Negotiator::Heard& heard) {
   const TimePoint decided = Clock::now();
-  for (const auto& decision : decisions) {
-    if (!decision.status.ok()) executor_.refuse(decision, decided);
+  const auto party = parties_.find(heard.group);
+  if (heard.group != kWorld && party == parties_.end()) return;  // it was removed a moment ago
+  Executor& executor = heard.group == kWorld ? executor_ : party->second.executor;
+  for (const auto& decision : heard.decisions) {
+    if (!decision.status.ok()) executor.conclude(decision, {decision.status, {}}, decided);
   }
-  for (const auto& batch : plan(decisions, config_.fusion_threshold))
-    executor_.carry_out(decisions, batch, decided);
+  for (const auto& batch : plan(heard.decisions, config_.fusion_threshold)) {
+    const Decision& first = heard.decisions[batch.decisions.front()];
+    switch (first.request.operation) {
+      case Operation::add_process_set: add_process_set(first, decided); break;
+      case Operation::remove_process_set: remove_process_set(first, decided); break;
+      default: executor.carry_out(heard.decisions, batch, decided);
+    }
+  }
+}
+
+void Loop::add_process_set(const Decision& decision, TimePoint decided) {
+  const auto& ranks = decision.request.ranks;
+  Result result{{}, {}};
+  if (const auto known = sets_.number_of(ranks)) {  // two threads of a rank have asked for it
+    result.status = {Code::mismatch,
+                     fmt::format("'{}': there is one already, number {}", decision.request.name, *known)};
+    return executor_.conclude(decision, std::move(result), decided);
+  }
+  auto collective = world_.lane.collective->split(ranks);
+  const int number = result.process_set = sets_.add(ranks);
+  negotiator_.add_group(number, ranks);
+  if (collective) {
+    alarm_.watch(*collective);
+    const auto place = std::lower_bound(ranks.begin(), ranks.end(), world_.control->rank()) - ranks.begin();
+    parties_.try_emplace(number, Lane{make_host_stream(), std::move(collective)}, table_, recorder_,
+                         Members{number, ranks, static_cast<int>(place)}, config_.fusion_threshold);
+  }
+  executor_.conclude(decision, std::move(result), decided);
+}
+
+void Loop::remove_process_set(const Decision& decision, TimePoint decided) {
+  const auto number = sets_.number_of(decision.request.ranks);
+  if (!number) {  // two threads of a rank have asked for it
+    const Status gone{Code::mismatch,
+                      fmt::format("'{}': it has been removed already", decision.request.name)};
+    return executor_.conclude(decision, {gone, {}}, decided);
+  }
+  world_.lane.collective->barrier();  // all members have ended what they did in it
+  sets_.remove(*number);
+  negotiator_.remove_group(*number);
+  const auto party = parties_.find(*number);
+  if (party != parties_.end()) {
+    alarm_.forget(*party->second.lane.collective);
+    parties_.erase(party);
+  }
+  const Status removed{Code::aborted, fmt::format("process set {} was removed", *number)};
+  give_back(table_.close(*number, removed), removed);
+  executor_.conclude(decision, {{}, {}}, decided);
 }
 
 TimePoint Loop::watch_stalls(TimePoint now) {
-  const Coordinator* coordinator = negotiator_.coordinator();
-  if (coordinator == nullptr) return TimePoint::max();
-  for (const auto& warning : stalls_.check(*coordinator, now)) log(LogLevel::warning, warning);
-  return stalls_.next(*coordinator);
+  for (const auto& warning : stalls_.check(negotiator_, now)) log(LogLevel::warning, warning);
+  return stalls_.next(negotiator_);
+}
+
+void Loop::give_back(std::vector<Loan> loans, const Status& status) {
+  for (auto& loan : loans) {
+    const std::string name = loan.entry.name;
+    table_.finish(std::move(loan), {{status.code, fmt::format("'{}': {}", name, status.message)}, {}, true});
+  }
 }
 
 void Loop::fail(const Status& status) {
@@ -88,19 +148,16 @@ void Loop::fail(const Status& status) {
       {status.code,
        shortened(status.message,
                  kMostReasonBytes)});  // tells nobody anything new if it was a loss that all have heard of
-  world_.lane.collective->abort(status);
+  alarm_.ring(status);
   const Status ended{Code::aborted, status.message};
   auto pending = table_.close(ended);
   dump(ended, pending);
-  for (auto& loan : pending) {
-    const std::string name = loan.entry.name;
-    table_.finish(std::move(loan), {{ended.code, fmt::format("'{}': {}", name, ended.message)}, {}, true});
-  }
+  give_back(std::move(pending), ended);
 }
 
 void Loop::end() {
   const Status ended{Code::aborted, "the job has ended: every rank has left it (shutdown)"};
-  for (auto& loan : table_.close(ended)) table_.finish(std::move(loan), {ended, {}, true});
+  give_back(table_.close(ended), ended);
 }
 
 void Loop::dump(const Status& why, const std::vector<Loan>& pending) {

@@ -3,20 +3,23 @@
 
 #include "core/comm/world.h"
 #include "core/negotiate/negotiator.h"
+#include "core/runtime/alarm.h"
 #include "core/runtime/executor.h"
+#include "core/runtime/process_sets.h"
 #include "core/watch/stalls.h"
 
+#include <map>
 #include <mutex>
 #include <optional>
 #include <string>
 
 namespace hora {
 
-/// The engine: one turn after another, each asks, hears, and carries out. Refers to the world, the config and
-/// the table, which must outlive it. *Engine only*, except `leave`.
+/// The engine: one turn after another, each asks, hears, and carries out. Refers to what it is made with,
+/// which must outlive it. *Engine only*, except `leave`.
 class Loop {
  public:
-  Loop(World& world, const Config& config, TensorTable& table);
+  Loop(World& world, const Config& config, TensorTable& table, ProcessSets& sets);
   ~Loop();
   Loop(const Loop&) = delete;
   Loop& operator=(const Loop&) = delete;
@@ -33,18 +36,32 @@ class Loop {
   bool turn();
   std::optional<std::string> told_to_leave();
   void leave(TimePoint now);
-  void carry_out(const std::vector<Decision>& decisions);
+  void carry_out(const Negotiator::Heard& heard);
+  void add_process_set(const Decision& decision, TimePoint decided);
+  void remove_process_set(const Decision& decision, TimePoint decided);
+  void give_back(std::vector<Loan> loans, const Status& status);
   TimePoint watch_stalls(TimePoint now);
   void end();
   void fail(const Status& status);
   void dump(const Status& why, const std::vector<Loan>& pending);
 
+  /// A process set that this rank is in.
+  struct Party {
+    Party(Lane own, TensorTable& table, Recorder& recorder, Members members, std::size_t fusion_threshold)
+        : lane(std::move(own)), executor(lane, table, recorder, std::move(members), fusion_threshold) {}
+    Lane lane;
+    Executor executor;
+  };
+
   World& world_;
   const Config& config_;
   TensorTable& table_;
+  ProcessSets& sets_;
   Negotiator negotiator_;
   Recorder recorder_;
-  Executor executor_;
+  Executor executor_;  // of the world
+  std::map<int, Party> parties_;
+  Alarm alarm_;
   Stalls stalls_;
 
   std::mutex leaving_mutex_;

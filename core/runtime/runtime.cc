@@ -30,7 +30,8 @@ struct Runtime::Parts {
   Parts(World connected, const Config& settings)
       : config(settings),
         world(std::move(connected)),
-        loop(world, config, table),
+        sets(world.control->size()),
+        loop(world, config, table, sets),
         thread([this] { loop.run(); }) {}
   Parts(const Parts&) = delete;
   Parts& operator=(const Parts&) = delete;
@@ -49,6 +50,7 @@ struct Runtime::Parts {
   Config config;
   World world;
   TensorTable table;
+  ProcessSets sets;
   Loop loop;
   std::mutex shutdown_mutex;
   std::atomic<std::uint64_t> numbers = 0;
@@ -105,10 +107,53 @@ int Runtime::cross_size() const { return parts_->config.cross_size; }
 
 Handle Runtime::submit(Entry entry) {
   parts_->check_process();
-  Request request = admit(entry, size());
-  Handle handle = parts_->table.put(std::move(entry), std::move(request), Clock::now());
+  Asked asked = admit(entry, rank(), parts_->sets);
+  entry.name = asked.request.name;
+  Handle handle = parts_->table.put(std::move(entry), std::move(asked), Clock::now());
   parts_->world.control->wake();
   return handle;
+}
+
+std::vector<Handle> Runtime::submit(std::vector<Entry> group) {
+  parts_->check_process();
+  std::vector<Asked> asked;
+  asked.reserve(group.size());
+  for (auto& entry : group) {
+    asked.push_back(admit(entry, rank(), parts_->sets));
+    entry.name = asked.back().request.name;
+    if (group.size() > 1) asked.back().request.bundle = asked.front().request.name;
+    if (asked.back().group == asked.front().group) continue;
+    throw Error(Code::invalid_argument,
+                fmt::format("'{}' and '{}' cannot be in one group of operations: they are of different "
+                            "process sets",
+                            asked.front().request.name, entry.name));
+  }
+  auto handles = parts_->table.put(std::move(group), std::move(asked), Clock::now());
+  parts_->world.control->wake();
+  return handles;
+}
+
+int Runtime::add_process_set(const std::vector<int>& ranks) {
+  Entry entry;
+  entry.operation = Operation::add_process_set;
+  entry.ranks = ranks;
+  return submit(std::move(entry)).wait().process_set;
+}
+
+void Runtime::remove_process_set(int number) {
+  Entry entry;
+  entry.operation = Operation::remove_process_set;
+  entry.process_set = number;
+  submit(std::move(entry)).wait();
+}
+
+std::map<int, std::vector<int>> Runtime::process_sets() const { return parts_->sets.all(); }
+
+int Runtime::join(bool divide_by_initial_size) {
+  Entry entry;
+  entry.operation = Operation::join;
+  entry.divide_by_initial_size = divide_by_initial_size;
+  return submit(std::move(entry)).wait().last_rank;
 }
 
 std::uint64_t Runtime::next_number() { return ++parts_->numbers; }
@@ -124,6 +169,12 @@ void Runtime::shutdown(const std::string& reason) {
   if (!parts_->thread.joinable()) return;
   parts_->loop.leave(reason);
   parts_->thread.join();
+}
+
+std::vector<std::int64_t> scattered_rows(std::int64_t rows, int ranks) {
+  std::vector<std::int64_t> shares(static_cast<std::size_t>(ranks), rows / ranks);
+  for (std::int64_t i = 0; i < rows % ranks; ++i) ++shares[static_cast<std::size_t>(i)];
+  return shares;
 }
 
 const char* version() { return HORA_VERSION; }

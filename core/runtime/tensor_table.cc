@@ -3,56 +3,103 @@
 
 #include <fmt/format.h>
 
+#include <set>
 #include <utility>
 
 namespace hora {
+namespace {
 
-Handle TensorTable::put(Entry entry, Request request, TimePoint now) {
-  auto state = std::make_shared<Handle::State>();
+[[noreturn]] void refuse_closed(const Status& status, const std::string& name) {
+  throw Error(status.code, fmt::format("'{}': {}", name, status.message));
+}
+
+[[noreturn]] void refuse_name(const std::string& name) {
+  throw Error(Code::invalid_argument,
+              fmt::format("'{}' is under way already: wait for it, or give this one another name", name));
+}
+
+}  // namespace
+
+Handle TensorTable::put(Entry entry, Asked asked, TimePoint now) {
   const std::lock_guard lock(mutex_);
-  if (closed_) throw Error(closed_->code, fmt::format("'{}': {}", request.name, closed_->message));
-  const auto [place, fresh] = loans_.try_emplace(request.name);
-  if (!fresh) {
-    throw Error(
-        Code::invalid_argument,
-        fmt::format("'{}' is under way already: wait for it, or give this one another name", request.name));
+  check(asked);
+  return insert(std::move(entry), std::move(asked), now);
+}
+
+std::vector<Handle> TensorTable::put(std::vector<Entry> entries, std::vector<Asked> asked, TimePoint now) {
+  const std::lock_guard lock(mutex_);
+  std::set<std::string> names;
+  for (const auto& one : asked) {
+    check(one);
+    if (!names.insert(one.request.name).second) refuse_name(one.request.name);
   }
-  place->second = {std::move(entry), state, now};
-  requests_.push_back(std::move(request));
+  std::vector<Handle> handles;
+  handles.reserve(entries.size());
+  for (std::size_t i = 0; i < entries.size(); ++i)
+    handles.push_back(insert(std::move(entries[i]), std::move(asked[i]), now));
+  return handles;
+}
+
+void TensorTable::check(const Asked& asked) {
+  const std::string& name = asked.request.name;
+  if (closed_) refuse_closed(*closed_, name);
+  const auto closed = closed_groups_.find(asked.group);
+  if (closed != closed_groups_.end()) refuse_closed(closed->second, name);
+  if (loans_[asked.group].contains(name)) refuse_name(name);
+}
+
+Handle TensorTable::insert(Entry entry, Asked asked, TimePoint now) {
+  auto state = std::make_shared<Handle::State>();
+  loans_[asked.group].try_emplace(asked.request.name, Loan{std::move(entry), asked.group, state, now});
+  requests_[asked.group].push_back(std::move(asked.request));
   return Handle(std::move(state));
 }
 
-std::vector<Request> TensorTable::take_requests() {
+std::map<int, std::vector<Request>> TensorTable::take_requests() {
   const std::lock_guard lock(mutex_);
   return std::exchange(requests_, {});
 }
 
-std::optional<Loan> TensorTable::take(const std::string& name) {
+std::optional<Loan> TensorTable::take(int group, const std::string& name) {
   const std::lock_guard lock(mutex_);
-  const auto place = loans_.find(name);
-  if (place == loans_.end() || !place->second.handle) return std::nullopt;
+  auto& loans = loans_[group];
+  const auto place = loans.find(name);
+  if (place == loans.end() || !place->second.handle) return std::nullopt;
   return std::exchange(place->second, {});
 }
 
 void TensorTable::finish(Loan loan, Result result) {
   {
     const std::lock_guard lock(mutex_);
-    loans_.erase(loan.entry.name);
+    loans_[loan.group].erase(loan.entry.name);
   }
   if (loan.entry.done) loan.entry.done(result);
   loan.entry = {};
   loan.handle->set(std::move(result));
 }
 
+void TensorTable::hand_out(LoansByName& loans, std::vector<Loan>& to) {
+  for (auto& [name, loan] : loans) {
+    if (loan.handle) to.push_back(std::exchange(loan, {}));
+  }
+}
+
 std::vector<Loan> TensorTable::close(const Status& status) {
-  std::vector<Loan> loans;
+  std::vector<Loan> all;
   const std::lock_guard lock(mutex_);
   if (!closed_) closed_ = status;
   requests_.clear();
-  for (auto& [name, loan] : loans_) {
-    if (loan.handle) loans.push_back(std::exchange(loan, {}));
-  }
-  return loans;
+  for (auto& [group, loans] : loans_) hand_out(loans, all);
+  return all;
+}
+
+std::vector<Loan> TensorTable::close(int group, const Status& status) {
+  std::vector<Loan> all;
+  const std::lock_guard lock(mutex_);
+  closed_groups_.emplace(group, status);
+  requests_.erase(group);
+  hand_out(loans_[group], all);
+  return all;
 }
 
 }  // namespace hora

@@ -4,6 +4,7 @@
 #include "core/negotiate/message.h"
 #include "core/runtime/handle.h"
 
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -12,37 +13,54 @@
 
 namespace hora {
 
+/// An entry as it is asked for: in which group, and what. A value.
+struct Asked {
+  int group = kWorld;
+  Request request;
+};
+
 /// An entry that is under way, and whom to tell. Moves; whoever holds it gives it back to the table, once.
 struct Loan {
   Entry entry;
+  int group = kWorld;
   std::shared_ptr<Handle::State> handle;
   TimePoint submitted;
 };
 
-/// The tensors that are under way on this rank, by name: the only object that user threads and the engine
-/// share. One mutex guards all of it; nothing foreign runs under it. Thread-safe.
+/// The tensors that are under way on this rank, by group and name: the only object that user threads and the
+/// engine share. One mutex guards all of it; nothing foreign runs under it. Thread-safe.
 class TensorTable {
  public:
-  /// Takes an entry. Throws Error(invalid_argument) if its name is under way, or Error with the status it was
-  /// closed with.
-  Handle put(Entry entry, Request request, TimePoint now);
+  /// Takes an entry. Throws Error(invalid_argument) if its name is under way, or Error with the status that
+  /// the table or the group was closed with.
+  Handle put(Entry entry, Asked asked, TimePoint now);
+  /// Takes all of them, or throws and takes none.
+  std::vector<Handle> put(std::vector<Entry> entries, std::vector<Asked> asked, TimePoint now);
 
-  /// What was put since the last call, in that order.
-  std::vector<Request> take_requests();
+  /// What was put since the last call, in that order, by group.
+  std::map<int, std::vector<Request>> take_requests();
   /// Hands out the tensor of this name, if it waits here. Its name stays taken until it is finished.
-  std::optional<Loan> take(const std::string& name);
+  std::optional<Loan> take(int group, const std::string& name);
   /// Gives the tensor back to its owner: frees the name, runs `done`, drops what the entry held, sets the
   /// handle.
   void finish(Loan loan, Result result);
   /// Hands out all that wait here, in no order; whoever puts from now on gets `status`. The first status
   /// counts.
   std::vector<Loan> close(const Status& status);
+  /// The same for one group.
+  std::vector<Loan> close(int group, const Status& status);
 
  private:
+  using LoansByName = std::unordered_map<std::string, Loan>;
+  void check(const Asked& asked);
+  Handle insert(Entry entry, Asked asked, TimePoint now);
+  static void hand_out(LoansByName& loans, std::vector<Loan>& to);
+
   std::mutex mutex_;
-  std::unordered_map<std::string, Loan> loans_;  // without a handle: handed out
-  std::vector<Request> requests_;
+  std::unordered_map<int, LoansByName> loans_;  // without a handle: handed out
+  std::map<int, std::vector<Request>> requests_;
   std::optional<Status> closed_;
+  std::unordered_map<int, Status> closed_groups_;
 };
 
 }  // namespace hora

@@ -8,17 +8,17 @@
 
 namespace hora {
 
-TimePoint Stalls::next(const Coordinator& coordinator) const {
-  const TimePoint oldest = coordinator.oldest();
+TimePoint Stalls::next(const Negotiator& negotiator) const {
+  const TimePoint oldest = negotiator.oldest();
   if (patience_.count() == 0 || oldest == TimePoint::max()) return TimePoint::max();
   return std::max(oldest, checked_) + patience_;
 }
 
-std::vector<std::string> Stalls::check(const Coordinator& coordinator, TimePoint now) {
+std::vector<std::string> Stalls::check(const Negotiator& negotiator, TimePoint now) {
   std::vector<std::string> warnings;
-  if (now < next(coordinator)) return warnings;
+  if (now < next(negotiator)) return warnings;
   checked_ = now;
-  for (const auto& waiting : coordinator.waiting(now - patience_)) warnings.push_back(describe(waiting, now));
+  for (const auto& waiting : negotiator.waiting(now - patience_)) warnings.push_back(describe(waiting, now));
   return warnings;
 }
 
@@ -28,8 +28,10 @@ std::string Stalls::describe(const Coordinator::Waiting& waiting, TimePoint now)
     missing.push_back(hora::describe(members_[static_cast<std::size_t>(rank)]));
   }
   const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(now - waiting.since).count();
-  return fmt::format("'{}' has been waiting for {} s: {} asked for it, missing: {}", waiting.name, seconds,
-                     describe_ranks(waiting.asked), fmt::join(missing, ", "));
+  const std::string set =
+      waiting.ranks.empty() ? "" : fmt::format(" in the process set of {}", waiting.ranks);
+  return fmt::format("'{}'{} has been waiting for {} s: {} asked for it, missing: {}", waiting.name, set,
+                     seconds, describe_ranks(waiting.asked), fmt::join(missing, ", "));
 }
 
 }  // namespace hora

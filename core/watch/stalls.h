@@ -2,7 +2,7 @@
 #pragma once
 
 #include "core/comm/world.h"
-#include "core/negotiate/coordinator.h"
+#include "core/negotiate/negotiator.h"
 
 #include <string>
 #include <vector>
@@ -18,9 +18,9 @@ class Stalls {
       : patience_(patience), members_(members) {}
 
   /// A text per tensor that has waited too long: its name, for how long, who has asked and who is missing.
-  std::vector<std::string> check(const Coordinator& coordinator, TimePoint now);
+  std::vector<std::string> check(const Negotiator& negotiator, TimePoint now);
   /// When to check next; TimePoint::max() while nothing waits.
-  [[nodiscard]] TimePoint next(const Coordinator& coordinator) const;
+  [[nodiscard]] TimePoint next(const Negotiator& negotiator) const;
 
  private:
   [[nodiscard]] std::string describe(const Coordinator::Waiting& waiting, TimePoint now) const;

@@ -66,16 +66,18 @@ def allreduce_async(
     chosen = ops.chosen(None, op)
     output = np.empty_like(view)
     handle = _job.runtime().submit(
-        _native.Operation.allreduce,
-        full,
-        _DTYPES[view.dtype.name],
-        list(view.shape),
-        input=view.ctypes.data,
-        output=output.ctypes.data,
-        op=ops.native(chosen),
-        prescale=prescale_factor,
-        postscale=postscale_factor,
-        wire=wire_of(compression),
+        _native.Entry(
+            _native.Operation.allreduce,
+            full,
+            _DTYPES[view.dtype.name],
+            list(view.shape),
+            input=view.ctypes.data,
+            output=output.ctypes.data,
+            op=ops.native(chosen),
+            prescale=prescale_factor,
+            postscale=postscale_factor,
+            wire=wire_of(compression),
+        )
     )
     return _job.track(handle, lambda outcome: output, view)
 
@@ -115,13 +117,15 @@ def broadcast_async(array: Any, root_rank: int, name: str | None = None) -> int:
     view = _view(array, full)
     output = np.empty_like(view)
     handle = _job.runtime().submit(
-        _native.Operation.broadcast,
-        full,
-        _DTYPES[view.dtype.name],
-        list(view.shape),
-        input=view.ctypes.data,
-        output=output.ctypes.data,
-        root=_job.checked_root(root_rank, full),
+        _native.Entry(
+            _native.Operation.broadcast,
+            full,
+            _DTYPES[view.dtype.name],
+            list(view.shape),
+            input=view.ctypes.data,
+            output=output.ctypes.data,
+            root=_job.checked_root(root_rank, full),
+        )
     )
     return _job.track(handle, lambda outcome: output, view)
 
@@ -140,7 +144,7 @@ def broadcast(array: Any, root_rank: int, name: str | None = None) -> Array:
 def _submit_allgather(array: Array, full: str, finish: Callable[[Array, list[int]], Any]) -> int:
     """`finish` gets the gathered array and the rows of each rank."""
     dtype = array.dtype
-    handle = _job.runtime().submit(_native.Operation.allgather, full, _DTYPES[dtype.name], list(array.shape), input=array.ctypes.data)
+    handle = _job.runtime().submit(_native.Entry(_native.Operation.allgather, full, _DTYPES[dtype.name], list(array.shape), input=array.ctypes.data))
 
     def finish_memory(outcome: _native.Outcome) -> Any:
         whole = np.frombuffer(outcome.memory, dtype, int(np.prod(outcome.shape))).reshape(outcome.shape)  # type: ignore[call-overload]

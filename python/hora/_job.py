@@ -170,7 +170,7 @@ def _forget(handle: int) -> None:
 
 def barrier() -> None:
     """Returns when every rank has called it."""
-    handle = runtime().submit(_native.Operation.barrier, name_or_number("barrier", None), _native.DType.uint8, [])
+    handle = runtime().submit(_native.Entry(_native.Operation.barrier, name_or_number("barrier", None), _native.DType.uint8, []))
     handle.wait()
 
 

@@ -9,6 +9,11 @@ class Operation(enum.Enum):
     broadcast = ...
     allgather = ...
     barrier = ...
+    alltoall = ...
+    reducescatter = ...
+    join = ...
+    add_process_set = ...
+    remove_process_set = ...
 
 class DType(enum.Enum):
     uint8 = ...
@@ -28,6 +33,7 @@ class ReduceOp(enum.Enum):
     min = ...
     max = ...
     product = ...
+    adasum = ...
 
 class Memory:
     @property
@@ -42,13 +48,43 @@ class Outcome:
     def shape(self) -> list[int]: ...
     @property
     def rows(self) -> list[int]:
-        """allgather: the first dimension that each rank brought."""
+        """allgather: the first dimension that each rank of the set brought; alltoall: the rows that each sent."""
     @property
     def contributed(self) -> bool:
         """False: every rank was absent, and the output was not touched."""
     @property
     def memory(self) -> Memory | None:
-        """allgather: the output."""
+        """allgather, alltoall: the output."""
+    @property
+    def last_rank(self) -> int:
+        """join: the rank that joined last."""
+    @property
+    def process_set(self) -> int:
+        """add_process_set: its number."""
+
+class Entry:
+    """A tensor on loan: what is to be done with it, and where its elements lie."""
+
+    def __init__(
+        self,
+        operation: Operation,
+        name: str,
+        dtype: DType,
+        shape: Sequence[int],
+        *,
+        input: int = 0,
+        output: int = 0,
+        op: ReduceOp = ...,
+        prescale: float = 1.0,
+        postscale: float = 1.0,
+        wire: DType = ...,
+        root: int = 0,
+        absent: bool = False,
+        process_set: int = 0,
+        splits: Sequence[int] = (),
+        ranks: Sequence[int] = (),
+        divide_by_initial_size: bool = True,
+    ) -> None: ...
 
 class Handle:
     def poll(self) -> bool: ...
@@ -69,19 +105,7 @@ class Runtime:
     @property
     def cross_size(self) -> int: ...
     def allocate(self, bytes: int) -> Memory: ...
-    def submit(
-        self,
-        operation: Operation,
-        name: str,
-        dtype: DType,
-        shape: Sequence[int],
-        input: int = 0,
-        output: int = 0,
-        op: ReduceOp = ...,
-        prescale: float = 1.0,
-        postscale: float = 1.0,
-        wire: DType = ...,
-        root: int = 0,
-        absent: bool = False,
-    ) -> Handle: ...
+    def submit(self, entry: Entry) -> Handle: ...
+    def submit_group(self, entries: Sequence[Entry]) -> list[Handle]: ...
+    def process_sets(self) -> dict[int, list[int]]: ...
     def shutdown(self, reason: str = "") -> None: ...

@@ -26,9 +26,11 @@ struct Outcome {
   std::vector<std::int64_t> rows;
   bool contributed;
   std::optional<Memory> memory;
+  int last_rank;
+  int process_set;
 };
 
-/// An operation under way, and the output that it allocated, if it is an allgather. Python never runs on
+/// An operation under way, and the output that it allocates, if it does. Python never runs on
 /// Hora's thread: the engine only sets native state, and Python waits for it without the interpreter lock.
 class Operating {
  public:
@@ -49,7 +51,12 @@ class Operating {
       if (done) break;
     }
     const Result& result = handle_.wait();
-    return {result.shape, result.rows, result.contributed, output_ ? std::optional(*output_) : std::nullopt};
+    return {result.shape,
+            result.rows,
+            result.contributed,
+            output_ ? std::optional(*output_) : std::nullopt,
+            result.last_rank,
+            result.process_set};
   }
 
  private:
@@ -62,12 +69,15 @@ Memory allocate(Runtime& hora, std::size_t bytes) {
   return {hora.allocate(bytes), bytes};
 }
 
-Operating submit(Runtime& hora, Operation operation, const std::string& name, DType dtype,
+Entry make_entry(Operation operation, const std::string& name, DType dtype,
                  const std::vector<std::int64_t>& shape, std::uintptr_t input, std::uintptr_t output,
-                 ReduceOp op, double prescale, double postscale, DType wire, int root, bool absent) {
+                 ReduceOp op, double prescale, double postscale, DType wire, int root, bool absent,
+                 int process_set, const std::vector<std::int64_t>& splits, const std::vector<int>& ranks,
+                 bool divide_by_initial_size) {
   Entry entry;
   entry.operation = operation;
   entry.name = name;
+  entry.process_set = process_set;
   entry.dtype = dtype;
   entry.shape = shape;
   entry.input = reinterpret_cast<const void*>(input);
@@ -78,20 +88,41 @@ Operating submit(Runtime& hora, Operation operation, const std::string& name, DT
   entry.wire = wire;
   entry.root = root;
   entry.absent = absent;
-  std::shared_ptr<Memory> gathered;
-  if (operation == Operation::allgather) {
-    gathered = std::make_shared<Memory>();
-    entry.allocate = [gathered, dtype](const std::vector<std::int64_t>& whole) {
-      std::size_t bytes = size_of(dtype);
-      for (const auto extent : whole) bytes *= static_cast<std::size_t>(extent);
-      void* memory = std::malloc(std::max<std::size_t>(bytes, 1));
-      if (memory == nullptr) throw Error(Code::unavailable, "no memory for the output of an allgather");
-      *gathered = {{static_cast<std::byte*>(memory), std::free}, bytes};
-      return memory;
-    };
-  }
+  entry.splits = splits;
+  entry.ranks = ranks;
+  entry.divide_by_initial_size = divide_by_initial_size;
+  return entry;
+}
+
+/// For operations whose output is as large as all ranks together make it: memory for that, when it is known.
+std::shared_ptr<Memory> allocate_later(Entry& entry) {
+  if (entry.operation != Operation::allgather && entry.operation != Operation::alltoall) return nullptr;
+  auto output = std::make_shared<Memory>();
+  entry.allocate = [output, dtype = entry.dtype](const std::vector<std::int64_t>& whole) {
+    std::size_t bytes = size_of(dtype);
+    for (const auto extent : whole) bytes *= static_cast<std::size_t>(extent);
+    void* memory = std::malloc(std::max<std::size_t>(bytes, 1));
+    if (memory == nullptr) throw Error(Code::unavailable, "no memory for the output");
+    *output = {{static_cast<std::byte*>(memory), std::free}, bytes};
+    return memory;
+  };
+  return output;
+}
+
+Operating submit(Runtime& hora, Entry entry) {
+  auto output = allocate_later(entry);
   const py::gil_scoped_release release;
-  return {hora.submit(std::move(entry)), std::move(gathered)};
+  return {hora.submit(std::move(entry)), std::move(output)};
+}
+
+std::vector<Operating> submit_group(Runtime& hora, std::vector<Entry> entries) {
+  std::vector<std::shared_ptr<Memory>> outputs;
+  for (auto& entry : entries) outputs.push_back(allocate_later(entry));
+  const py::gil_scoped_release release;
+  const auto handles = hora.submit(std::move(entries));
+  std::vector<Operating> operating;
+  for (std::size_t i = 0; i < handles.size(); ++i) operating.emplace_back(handles[i], std::move(outputs[i]));
+  return operating;
 }
 
 /// hora.Error and what derives from it are made in Python; here they are only looked up and raised.
@@ -135,7 +166,17 @@ void bind_hora(py::module_& module) {
       .def_readonly("shape", &Outcome::shape)
       .def_readonly("rows", &Outcome::rows)
       .def_readonly("contributed", &Outcome::contributed)
-      .def_readonly("memory", &Outcome::memory);
+      .def_readonly("memory", &Outcome::memory)
+      .def_readonly("last_rank", &Outcome::last_rank)
+      .def_readonly("process_set", &Outcome::process_set);
+
+  py::class_<Entry>(module, "Entry")
+      .def(py::init(&make_entry), py::arg("operation"), py::arg("name"), py::arg("dtype"), py::arg("shape"),
+           py::kw_only(), py::arg("input") = 0, py::arg("output") = 0, py::arg("op") = ReduceOp::sum,
+           py::arg("prescale") = 1.0, py::arg("postscale") = 1.0, py::arg("wire") = DType::float32,
+           py::arg("root") = 0, py::arg("absent") = false, py::arg("process_set") = 0,
+           py::arg("splits") = std::vector<std::int64_t>(), py::arg("ranks") = std::vector<int>(),
+           py::arg("divide_by_initial_size") = true);
 
   py::class_<Operating>(module, "Handle").def("poll", &Operating::poll).def("wait", &Operating::wait);
 
@@ -151,10 +192,9 @@ void bind_hora(py::module_& module) {
       .def_property_readonly("cross_rank", &Runtime::cross_rank)
       .def_property_readonly("cross_size", &Runtime::cross_size)
       .def("allocate", &allocate, py::arg("bytes"))
-      .def("submit", &submit, py::arg("operation"), py::arg("name"), py::arg("dtype"), py::arg("shape"),
-           py::arg("input") = 0, py::arg("output") = 0, py::arg("op") = ReduceOp::sum,
-           py::arg("prescale") = 1.0, py::arg("postscale") = 1.0, py::arg("wire") = DType::float32,
-           py::arg("root") = 0, py::arg("absent") = false)
+      .def("submit", &submit, py::arg("entry"))
+      .def("submit_group", &submit_group, py::arg("entries"))
+      .def("process_sets", &Runtime::process_sets)
       .def("shutdown", &Runtime::shutdown, py::arg("reason") = "", py::call_guard<py::gil_scoped_release>());
 
   module.attr("__version__") = version();

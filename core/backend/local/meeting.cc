@@ -3,6 +3,7 @@
 
 #include "core/base/memory.h"
 
+#include <algorithm>
 #include <cstring>
 #include <numeric>
 
@@ -77,6 +78,50 @@ class LocalCollective final : public Collective {
         }
       }
     });
+  }
+
+  void alltoall(const void* input, void* output, std::span<const std::size_t> bytes) override {
+    meeting_->meet(rank_, {{}, input, output}, [&](const std::vector<Meeting::Posting>& all) {
+      std::vector<std::byte*> next;
+      for (const auto& posting : all) next.push_back(static_cast<std::byte*>(posting.output));
+      for (std::size_t from = 0; from < all.size(); ++from) {
+        const auto* source = static_cast<const std::byte*>(all[from].input);
+        for (std::size_t to = 0; to < all.size(); ++to) {
+          const std::size_t length = bytes[from * all.size() + to];
+          if (length == 0) continue;
+          std::memcpy(next[to], source, length);
+          next[to] += length;
+          source += length;
+        }
+      }
+    });
+  }
+
+  void reducescatter(const void* input, void* output, std::span<const std::size_t> counts,
+                     const Reduction& reduction) override {
+    meeting_->meet(rank_, {{}, input, output}, [&](const std::vector<Meeting::Posting>& all) {
+      std::size_t begin = 0;
+      for (std::size_t rank = 0; rank < all.size(); ++rank) {
+        std::vector<const void*> inputs;
+        for (const auto& posting : all)
+          inputs.push_back(static_cast<const std::byte*>(posting.input) + begin * size_of(reduction.dtype));
+        if (counts[rank] > 0) kernels::reduce(inputs, {&all[rank].output, 1}, counts[rank], reduction);
+        begin += counts[rank];
+      }
+    });
+  }
+
+  std::unique_ptr<Collective> split(std::span<const int> members) override {
+    std::shared_ptr<Meeting> smaller;
+    meeting_->meet(rank_, {{}, nullptr, &smaller}, [&](const std::vector<Meeting::Posting>& all) {
+      const auto meeting = std::make_shared<Meeting>(static_cast<int>(members.size()));
+      for (const int member : members) {
+        *static_cast<std::shared_ptr<Meeting>*>(all[static_cast<std::size_t>(member)].output) = meeting;
+      }
+    });
+    if (!smaller) return nullptr;
+    const auto place = std::find(members.begin(), members.end(), rank_) - members.begin();
+    return make_local_collective(std::move(smaller), static_cast<int>(place));
   }
 
   void barrier() override {

@@ -99,6 +99,28 @@ std::shared_ptr<std::byte> Arena::allocate(std::size_t bytes) {
           [self = shared_from_this(), begin, rounded](std::byte*) { self->free(begin, rounded); }};
 }
 
+std::size_t Arena::take_seat() {
+  std::size_t offset = 0;
+  {
+    const std::lock_guard lock(mutex_);
+    if (!free_seats_.empty()) {
+      offset = free_seats_.back();
+      free_seats_.pop_back();
+    }
+  }
+  if (offset == 0) {
+    offset = round_up(take(sizeof(Seat) + alignof(Seat)), alignof(Seat));
+    back_with_memory(offset, sizeof(Seat));
+  }
+  std::memset(base() + offset, 0, sizeof(Seat));
+  return offset;
+}
+
+void Arena::give_back_seat(std::size_t offset) {
+  const std::lock_guard lock(mutex_);
+  free_seats_.push_back(offset);
+}
+
 std::size_t Arena::take(std::size_t bytes) {
   const std::lock_guard lock(mutex_);
   for (auto hole = holes_.begin(); hole != holes_.end(); ++hole) {

@@ -9,6 +9,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <vector>
 
 namespace hora {
 
@@ -61,6 +62,11 @@ class Arena : public std::enable_shared_from_this<Arena> {
   /// Takes all page faults of this range, which lies in memory that is allocated, at once.
   void map_now(std::size_t begin, std::size_t bytes) const;
 
+  /// A seat, all zeros, for a circle of fewer ranks than all: its offset in the arena. It stays until the
+  /// arena goes or it is given back, which may only be done when no rank looks at it any more.
+  [[nodiscard]] std::size_t take_seat();
+  void give_back_seat(std::size_t offset);
+
   /// Zeroed, populated memory of this rank's region, aligned to 64 bytes. Throws Error(unavailable) that says
   /// how much was asked for and what to do.
   std::shared_ptr<std::byte> allocate(std::size_t bytes);
@@ -77,6 +83,7 @@ class Arena : public std::enable_shared_from_this<Arena> {
   int owner_;  // the process that may allocate and free
 
   std::mutex mutex_;
+  std::vector<std::size_t> free_seats_;       // offsets
   std::map<std::size_t, std::size_t> holes_;  // free pieces of the own region: begin -> bytes, never adjacent
 };
 

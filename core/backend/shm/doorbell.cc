@@ -12,6 +12,7 @@
 
 #include <algorithm>
 #include <climits>
+#include <utility>
 
 namespace hora {
 namespace {
@@ -29,9 +30,8 @@ void futex_wake(std::atomic<std::uint32_t>& word) {
 
 }  // namespace
 
-Doorbell::Doorbell(std::shared_ptr<Arena> arena, int rank, int ranks)
-    : arena_(std::move(arena)), rank_(rank), ranks_(ranks) {
-  Seat& own = arena_->seat(rank_);
+Doorbell::Doorbell(Circle circle) : circle_(std::move(circle)) {
+  Seat& own = circle_.own_seat();
   const CoreSet cores = usable_cores();
   for (std::size_t i = 0; i < cores.size(); ++i) own.cores[i].store(cores[i], std::memory_order_relaxed);
   own.core_quota.store(static_cast<std::uint32_t>(core_quota()), std::memory_order_relaxed);
@@ -40,21 +40,21 @@ Doorbell::Doorbell(std::shared_ptr<Arena> arena, int rank, int ranks)
 /// Whether the ranks have fewer cores than they are.
 bool Doorbell::outnumber_cores() const {
   CoreSet all{};
-  auto quota = static_cast<std::uint32_t>(ranks_);
-  for (int rank = 0; rank < ranks_; ++rank) {
-    const Seat& seat = arena_->seat(rank);
+  auto quota = static_cast<std::uint32_t>(circle_.size());
+  for (int place = 0; place < circle_.size(); ++place) {
+    const Seat& seat = circle_.seat(place);
     for (std::size_t i = 0; i < all.size(); ++i) all[i] |= seat.cores[i].load(std::memory_order_relaxed);
     quota = std::min(quota, seat.core_quota.load(std::memory_order_relaxed));
   }
-  return count_cores(all) < ranks_ || quota < static_cast<std::uint32_t>(ranks_);
+  return count_cores(all) < circle_.size() || quota < static_cast<std::uint32_t>(circle_.size());
 }
 
 void Doorbell::arrive() {
   next_ = 0;
-  arena_->seat(rank_).arrived.store(++phase_, std::memory_order_seq_cst);
-  for (int rank = 0; rank < ranks_; ++rank) {
-    Seat& seat = arena_->seat(rank);
-    if (rank == rank_ || seat.sleeping.load(std::memory_order_seq_cst) == 0) continue;
+  circle_.own_seat().arrived.store(++phase_, std::memory_order_seq_cst);
+  for (int place = 0; place < circle_.size(); ++place) {
+    Seat& seat = circle_.seat(place);
+    if (place == circle_.place() || seat.sleeping.load(std::memory_order_seq_cst) == 0) continue;
     if (!all_arrived(std::memory_order_seq_cst)) return;  // the last one to arrive rings
     ring(seat);
   }
@@ -62,7 +62,7 @@ void Doorbell::arrive() {
 
 void Doorbell::await_all() {
   throw_if_aborted();
-  Seat& own = arena_->seat(rank_);
+  Seat& own = circle_.own_seat();
   bool arrived = spin_until_all_arrived();
   while (!arrived) {
     const std::uint32_t bell = own.doorbell.load(std::memory_order_acquire);
@@ -77,8 +77,8 @@ void Doorbell::await_all() {
 
 /// Remembers how far it got, as nobody un-arrives.
 bool Doorbell::all_arrived(std::memory_order order) {
-  while (next_ < ranks_ && arena_->seat(next_).arrived.load(order) >= phase_) ++next_;
-  return next_ == ranks_;
+  while (next_ < circle_.size() && circle_.seat(next_).arrived.load(order) >= phase_) ++next_;
+  return next_ == circle_.size();
 }
 
 bool Doorbell::spin_until_all_arrived() {
@@ -108,7 +108,7 @@ void Doorbell::abort(const Status& why) noexcept {
     aborted_.store(true, std::memory_order_seq_cst);
   }
   abortion_.notify_all();
-  ring(arena_->seat(rank_));
+  ring(circle_.own_seat());
 }
 
 Status Doorbell::cause_of(const Status& own) {

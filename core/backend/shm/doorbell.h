@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "core/backend/shm/arena.h"
+#include "core/backend/shm/circle.h"
 
 #include <hora/status.h>
 
@@ -37,7 +37,7 @@ namespace hora {
 /// *Engine only*, except `abort`.
 class Doorbell {
  public:
-  Doorbell(std::shared_ptr<Arena> arena, int rank, int ranks);
+  explicit Doorbell(Circle circle);
 
   void arrive();
   /// Throws Error with the abort's status.
@@ -58,9 +58,7 @@ class Doorbell {
   [[nodiscard]] bool outnumber_cores() const;
   void ring(Seat& seat) const;
 
-  std::shared_ptr<Arena> arena_;
-  int rank_;
-  int ranks_;
+  Circle circle_;
   bool crowded_ = true;  // known after the first phase
   std::uint64_t phase_ = 0;
   int next_ = 0;  // all ranks before this one are known to have arrived

@@ -16,18 +16,19 @@ constexpr std::chrono::milliseconds kPatience(200);  // a thousand times what a 
 
 }  // namespace
 
-void throw_if_left(const Arena& arena, int ranks) {
-  for (int rank = 0; rank < ranks; ++rank) {
-    if (arena.seat(rank).gone.load() != 0)
-      throw Error(Code::aborted, fmt::format("rank {} has left in the middle of a call", rank));
+void throw_if_left(const Circle& circle) {
+  for (int place = 0; place < circle.size(); ++place) {
+    if (circle.seat(place).gone.load() != 0)
+      throw Error(Code::aborted,
+                  fmt::format("rank {} has left in the middle of a call", circle.rank_at(place)));
   }
 }
 
-void leave(const Arena& arena, int rank, int ranks) noexcept {
-  if (arena.seat(rank).gone.exchange(1) != 0) return;
+void leave(const Circle& circle) noexcept {
+  if (circle.own_seat().gone.exchange(1) != 0) return;
   const TimePoint until = Clock::now() + kPatience;
-  for (int other = 0; other < ranks; ++other) {
-    while (other != rank && arena.seat(other).intruding.load() != 0 && Clock::now() < until)
+  for (int place = 0; place < circle.size(); ++place) {
+    while (place != circle.place() && circle.seat(place).intruding.load() != 0 && Clock::now() < until)
       std::this_thread::yield();
   }
 }

@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "core/backend/shm/arena.h"
-
-#include <memory>
+#include "core/backend/shm/circle.h"
 
 namespace hora {
 
@@ -19,11 +17,12 @@ namespace hora {
 /// *Engine only.* One at a time lives in a rank.
 class Intrusion {
  public:
-  Intrusion(const Arena& arena, int rank, int ranks) : arena_(arena), rank_(rank) {
-    arena_.seat(rank_).intruding.store(1);
-    for (int other = 0; other < ranks; ++other) allowed_ = allowed_ && arena_.seat(other).gone.load() == 0;
+  explicit Intrusion(const Circle& circle) : circle_(circle) {
+    circle_.own_seat().intruding.store(1);
+    for (int place = 0; place < circle_.size(); ++place)
+      allowed_ = allowed_ && circle_.seat(place).gone.load() == 0;
   }
-  ~Intrusion() { arena_.seat(rank_).intruding.store(0, std::memory_order_release); }
+  ~Intrusion() { circle_.own_seat().intruding.store(0, std::memory_order_release); }
   Intrusion(const Intrusion&) = delete;
   Intrusion& operator=(const Intrusion&) = delete;
 
@@ -31,17 +30,16 @@ class Intrusion {
   [[nodiscard]] bool allowed() const { return allowed_; }
 
  private:
-  const Arena& arena_;
-  int rank_;
+  const Circle& circle_;
   bool allowed_ = true;
 };
 
 /// Throws Error(aborted) if a rank has left. What a call has done is complete only if that is not so after
 /// its last phase: a leaver may have arrived there before it left, and then others read buffers that it had
 /// given back, or did not write their part, and all saw everybody arrive.
-void throw_if_left(const Arena& arena, int ranks);
+void throw_if_left(const Circle& circle);
 
 /// This rank has left: when this returns nobody writes into its buffers, now or later.
-void leave(const Arena& arena, int rank, int ranks) noexcept;
+void leave(const Circle& circle) noexcept;
 
 }  // namespace hora

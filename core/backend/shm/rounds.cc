@@ -6,7 +6,8 @@
 namespace hora {
 namespace {
 
-constexpr std::array<const char*, 5> kCalls{"nothing", "allreduce", "broadcast", "allgather", "barrier"};
+constexpr std::array<const char*, 7> kCalls{"nothing", "allreduce", "broadcast",    "allgather",
+                                            "barrier", "alltoall",  "reducescatter"};
 
 std::string describe(const Mailbox& mailbox) {
   const char* call = mailbox.call < kCalls.size() ? kCalls[mailbox.call] : "an unknown call";
@@ -18,7 +19,7 @@ std::string describe(const Mailbox& mailbox) {
 Mailbox& Rounds::open(Call call, std::uint64_t bytes, std::uint64_t detail) {
   bell_.throw_if_aborted();
   ++sequence_;
-  Mailbox& own = mailbox(rank_);
+  Mailbox& own = mailbox(circle_.place());
   own.sequence = sequence_;
   own.call = static_cast<std::uint64_t>(call);
   own.bytes = bytes;
@@ -28,15 +29,16 @@ Mailbox& Rounds::open(Call call, std::uint64_t bytes, std::uint64_t detail) {
 
 void Rounds::meet() {
   phase();
-  const Mailbox& own = mailbox(rank_);
-  for (int rank = 0; rank < ranks_; ++rank) {
-    const Mailbox& other = mailbox(rank);
+  const Mailbox& own = mailbox(circle_.place());
+  for (int place = 0; place < circle_.size(); ++place) {
+    const Mailbox& other = mailbox(place);
     if (other.sequence == own.sequence && other.call == own.call && other.bytes == own.bytes &&
         other.detail == own.detail) {
       continue;
     }
-    throw Error(Code::internal, fmt::format("ranks do not make the same call: rank {} {}, rank {} {}", rank_,
-                                            describe(own), rank, describe(other)));
+    throw Error(Code::internal, fmt::format("ranks do not make the same call: rank {} {}, rank {} {}",
+                                            circle_.rank_at(circle_.place()), describe(own),
+                                            circle_.rank_at(place), describe(other)));
   }
 }
 

@@ -1,23 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "core/backend/shm/arena.h"
+#include "core/backend/shm/circle.h"
 #include "core/backend/shm/doorbell.h"
 
 #include <cstdint>
-#include <memory>
 
 namespace hora {
 
-enum class Call : std::uint8_t { allreduce = 1, broadcast, allgather, barrier };
+enum class Call : std::uint8_t { allreduce = 1, broadcast, allgather, barrier, alltoall, reducescatter };
 
 /// The frame of every collective call: write into the own mailbox what this rank brings (`open`); wait until
 /// all have, and look whether they mean the same (`meet`); and, where somebody reaches into the buffers of
 /// others, wait until all are done with that (`phase`). *Engine only*, except `abort`.
 class Rounds {
  public:
-  Rounds(std::shared_ptr<Arena> arena, int rank, int ranks)
-      : arena_(std::move(arena)), rank_(rank), ranks_(ranks), bell_(arena_, rank, ranks) {}
+  explicit Rounds(const Circle& circle) : circle_(circle), bell_(circle) {}
 
   /// Begins a call: until `meet` this rank's mailbox and slot are its own. All ranks give the same. Throws
   /// the abort.
@@ -32,14 +30,12 @@ class Rounds {
   /// Whether a phase is expensive, because there are more ranks than cores.
   [[nodiscard]] bool crowded() const { return bell_.crowded(); }
 
-  [[nodiscard]] Mailbox& mailbox(int rank) const { return arena_->seat(rank).mailboxes[sequence_ % 2]; }
-  [[nodiscard]] std::byte* slot(int rank) const { return arena_->seat(rank).slots[sequence_ % 2].data(); }
-  [[nodiscard]] std::byte* stage(int rank) const { return arena_->seat(rank).stage.data(); }
+  [[nodiscard]] Mailbox& mailbox(int place) const { return circle_.seat(place).mailboxes[sequence_ % 2]; }
+  [[nodiscard]] std::byte* slot(int place) const { return circle_.seat(place).slots[sequence_ % 2].data(); }
+  [[nodiscard]] std::byte* stage(int place) const { return circle_.seat(place).stage.data(); }
 
  private:
-  std::shared_ptr<Arena> arena_;
-  int rank_;
-  int ranks_;
+  Circle circle_;
   Doorbell bell_;
   std::uint64_t sequence_ = 0;
 };

@@ -9,13 +9,13 @@
 namespace hora {
 
 inline constexpr std::size_t kFlagLine = 128;  // two cache lines: neighbours are fetched in pairs
-inline constexpr std::size_t kPlaces = 2048;
+inline constexpr std::size_t kLocations = 2048;
 inline constexpr std::size_t kSlotBytes = 16 * 1024;
 inline constexpr std::size_t kStageBytes = 1024 * 1024;
 
 /// Where a buffer lies: an offset in the arena, which all can reach, or an address in its owner's process. A
 /// value.
-struct Place {
+struct Location {
   std::uint64_t where = 0;
   std::uint64_t in_arena = 0;
 };
@@ -29,8 +29,8 @@ struct Mailbox {
   std::uint64_t detail = 0;   ///< dtype and operation, or root
   std::uint64_t in_slot = 0;  ///< the input is in the slot; else at the places
   std::uint64_t direct = 0;   ///< rank 0's word counts: private memory does not travel through the stages
-  std::array<Place, kPlaces> inputs;
-  std::array<Place, kPlaces> outputs;
+  std::array<Location, kLocations> inputs;
+  std::array<Location, kLocations> outputs;
 };
 
 /// One rank's part of the arena's head. Only that rank writes it, except `doorbell`, and `stage` where said

@@ -7,11 +7,15 @@
 #include "core/backend/shm/reach.h"
 #include "core/backend/shm/rounds.h"
 #include "core/backend/shm/stage_copy.h"
+#include "core/backend/shm/transfers.h"
 #include "core/backend/shm/write_all.h"
 
 #include <algorithm>
 #include <cstring>
 #include <initializer_list>
+#include <numeric>
+#include <optional>
+#include <utility>
 
 namespace hora {
 namespace {
@@ -22,6 +26,7 @@ constexpr std::size_t kPackBelow = 64 * 1024;
 // most.
 constexpr std::size_t kOneShotBytes = 512;
 constexpr std::size_t kPrivateOneShotBytes = 2048;
+constexpr std::size_t kScratchBytes = 256 * 1024;  // of each rank's private memory at a time
 
 /// There are three ways to move bytes, chosen alike on all ranks because all see all mailboxes:
 ///
@@ -38,17 +43,22 @@ constexpr std::size_t kPrivateOneShotBytes = 2048;
 /// Operands are taken in rank order, element by element, so the result's bits do not depend on the way.
 class ShmCollective final : public Collective {
  public:
-  ShmCollective(std::shared_ptr<Arena> arena, int rank, int ranks, std::unique_ptr<PeerMemory> peers)
-      : arena_(std::move(arena)),
-        rank_(rank),
-        ranks_(ranks),
-        rounds_(arena_, rank, ranks),
-        reach_(arena_, rank, ranks, std::move(peers)),
-        write_all_(*arena_, rounds_, reach_, rank, ranks) {}
+  ShmCollective(const Circle& circle, std::shared_ptr<PeerMemory> peers, std::optional<std::size_t> own_seat)
+      : circle_(circle),
+        own_seat_(own_seat),
+        rounds_(circle),
+        reach_(circle, std::move(peers)),
+        write_all_(circle, rounds_, reach_),
+        transfers_(circle, rounds_, reach_) {}
+  ~ShmCollective() override {
+    if (own_seat_) circle_.arena().give_back_seat(*own_seat_);
+  }
+  ShmCollective(const ShmCollective&) = delete;
+  ShmCollective& operator=(const ShmCollective&) = delete;
 
-  std::shared_ptr<std::byte> allocate(std::size_t bytes) override { return arena_->allocate(bytes); }
+  std::shared_ptr<std::byte> allocate(std::size_t bytes) override { return circle_.arena().allocate(bytes); }
   [[nodiscard]] std::size_t pack_below() const override { return kPackBelow; }
-  [[nodiscard]] bool owns(const void* data) const override { return arena_->contains(data); }
+  [[nodiscard]] bool owns(const void* data) const override { return circle_.arena().contains(data); }
   void abort(const Status& why) noexcept override { rounds_.abort(why); }
 
   void barrier() override {
@@ -60,83 +70,107 @@ class ShmCollective final : public Collective {
 
   void allreduce(std::span<const Segment> segments, const Reduction& reduction) override {
     call([&] {
-      for (; segments.size() > kPlaces; segments = segments.subspan(kPlaces)) {
-        allreduce_some(segments.first(kPlaces), reduction);
+      for (; segments.size() > kLocations; segments = segments.subspan(kLocations)) {
+        allreduce_some(segments.first(kLocations), reduction);
       }
       allreduce_some(segments, reduction);
     });
   }
 
   void broadcast(void* data, std::size_t bytes, int root) override {
-    call([&] { broadcast_any(data, bytes, root); });
+    const bool gives = circle_.place() == root;
+    const Take take{root, 0, gives ? 0 : bytes, static_cast<std::byte*>(data)};
+    call([&] {
+      transfers_.run({Call::broadcast, bytes, bytes, static_cast<std::uint64_t>(root)}, data,
+                     gives ? bytes : 0, {&take, 1});
+    });
   }
 
   void allgather(const void* input, void* output, std::span<const std::size_t> bytes) override {
-    call([&] { allgather_any(input, static_cast<std::byte*>(output), bytes); });
+    Transfers::Agreed agreed{Call::allgather, 0, 0, bytes.size()};
+    std::vector<Take> takes;
+    auto* next = static_cast<std::byte*>(output);
+    for (int place = 0; place < circle_.size(); ++place) {
+      const std::size_t length = bytes[static_cast<std::size_t>(place)];
+      takes.push_back({place, 0, length, next});
+      next += length;
+      agreed.total += length;
+      agreed.most = std::max(agreed.most, length);
+    }
+    call([&] { transfers_.run(agreed, input, bytes[own()], takes); });
+  }
+
+  void alltoall(const void* input, void* output, std::span<const std::size_t> bytes) override {
+    const auto ranks = static_cast<std::size_t>(circle_.size());
+    Transfers::Agreed agreed{Call::alltoall, 0, 0, 0};
+    std::vector<Take> takes;
+    std::size_t mine = 0;
+    auto* next = static_cast<std::byte*>(output);
+    for (std::size_t from = 0; from < ranks; ++from) {
+      const auto row = bytes.subspan(from * ranks, ranks);
+      const auto before = row.begin() + static_cast<std::ptrdiff_t>(own());
+      const std::size_t offer = std::accumulate(row.begin(), row.end(), std::size_t{0});
+      takes.push_back(
+          {static_cast<int>(from), std::accumulate(row.begin(), before, std::size_t{0}), *before, next});
+      next += *before;
+      agreed.total += offer;
+      agreed.most = std::max(agreed.most, offer);
+      if (from == own()) mine = offer;
+    }
+    call([&] { transfers_.run(agreed, input, mine, takes); });
+  }
+
+  void reducescatter(const void* input, void* output, std::span<const std::size_t> counts,
+                     const Reduction& reduction) override {
+    const auto before = counts.begin() + static_cast<std::ptrdiff_t>(own());
+    const std::size_t begin = std::accumulate(counts.begin(), before, std::size_t{0});
+    const std::size_t total = std::accumulate(before, counts.end(), begin);
+    call([&] { reducescatter_any({input, output, total}, begin, begin + counts[own()], reduction); });
+  }
+
+  std::unique_ptr<Collective> split(std::span<const int> members) override {
+    const auto place = std::find(members.begin(), members.end(), circle_.place()) - members.begin();
+    const bool member = place < static_cast<std::ptrdiff_t>(members.size());
+    const std::uint64_t seat = member ? circle_.arena().take_seat() : 0;
+    std::vector<std::uint64_t> seats(static_cast<std::size_t>(circle_.size()));
+    const std::vector<std::size_t> bytes(seats.size(), sizeof(seat));
+    allgather(&seat, seats.data(), bytes);
+    if (!member) return nullptr;
+    std::vector<int> ranks;
+    std::vector<std::uint64_t> offsets;
+    for (const int other : members) {
+      ranks.push_back(circle_.rank_at(other));
+      offsets.push_back(seats[static_cast<std::size_t>(other)]);
+    }
+    return std::make_unique<ShmCollective>(
+        Circle(circle_.shared_arena(), static_cast<int>(place), ranks, offsets), reach_.peers(), seat);
   }
 
  private:
+  [[nodiscard]] std::size_t own() const { return static_cast<std::size_t>(circle_.place()); }
+
   /// A call that fails is this rank's last one, and ends only when nobody reaches into its buffers any more.
   template <typename Body>
   void call(const Body& body) {
     try {
       body();
-      throw_if_left(*arena_, ranks_);
+      throw_if_left(circle_);
     } catch (const Error& error) {
       const Status cause = rounds_.cause_of(error.status());
-      leave(*arena_, rank_, ranks_);
+      leave(circle_);
       throw Error(cause);
     }
   }
 
-  void broadcast_any(void* data, std::size_t bytes, int root) {
-    rounds_.open(Call::broadcast, bytes, static_cast<std::uint64_t>(root)).inputs[0] = reach_.place(data);
-    const bool small = bytes <= kSlotBytes;
-    if (small && rank_ == root && bytes > 0) std::memcpy(rounds_.slot(rank_), data, bytes);
-    rounds_.meet();
-    if (small) {
-      if (rank_ != root && bytes > 0) std::memcpy(data, rounds_.slot(root), bytes);
-    } else if (reach_.everything() || all_in_arena(1, {&Mailbox::inputs})) {
-      if (rank_ != root) reach_.read(root, rounds_.mailbox(root).inputs[0], 0, data, bytes);
-      rounds_.phase();
-    } else {
-      broadcast_staged(static_cast<std::byte*>(data), bytes, root);
-    }
-  }
-
-  void allgather_any(const void* input, std::byte* output, std::span<const std::size_t> bytes) {
-    std::size_t total = 0;
-    std::size_t most = 0;
-    for (const std::size_t length : bytes) {
-      total += length;
-      most = std::max(most, length);
-    }
-    const std::size_t own = bytes[static_cast<std::size_t>(rank_)];
-    rounds_.open(Call::allgather, total, most).inputs[0] = reach_.place(input);
-    const bool small = most <= kSlotBytes;
-    if (small && own > 0) std::memcpy(rounds_.slot(rank_), input, own);
-    rounds_.meet();
-    if (!small && !reach_.everything() && !all_in_arena(1, {&Mailbox::inputs})) {
-      return allgather_staged(input, output, bytes, most);
-    }
-    std::byte* next = output;
-    for (int rank = 0; rank < ranks_; ++rank) {
-      const std::size_t length = bytes[static_cast<std::size_t>(rank)];
-      if (small && length > 0) std::memcpy(next, rounds_.slot(rank), length);
-      if (!small) reach_.read(rank, rounds_.mailbox(rank).inputs[0], 0, next, length);
-      next += length;
-    }
-    if (!small) rounds_.phase();
-  }
-
   /// Whether the buffers of all ranks that stand first in these lists of the mailboxes lie in the arena.
-  [[nodiscard]] bool all_in_arena(std::size_t count,
-                                  std::initializer_list<std::array<Place, kPlaces> Mailbox::*> lists) const {
-    for (int rank = 0; rank < ranks_; ++rank) {
+  [[nodiscard]] bool all_in_arena(
+      std::size_t count, std::initializer_list<std::array<Location, kLocations> Mailbox::*> lists) const {
+    for (int place = 0; place < circle_.size(); ++place) {
       for (const auto list : lists) {
-        const auto& places = rounds_.mailbox(rank).*list;
-        const bool all = std::all_of(places.begin(), places.begin() + static_cast<std::ptrdiff_t>(count),
-                                     [](const Place& place) { return place.in_arena != 0; });
+        const auto& locations = rounds_.mailbox(place).*list;
+        const bool all =
+            std::all_of(locations.begin(), locations.begin() + static_cast<std::ptrdiff_t>(count),
+                        [](const Location& location) { return location.in_arena != 0; });
         if (!all) return false;
       }
     }
@@ -152,17 +186,18 @@ class ShmCollective final : public Collective {
     Mailbox& own = rounds_.open(Call::allreduce, bytes, detail);
     bool in_arena = true;
     for (std::size_t i = 0; i < segments.size(); ++i) {
-      own.inputs[i] = reach_.place(segments[i].input);
-      own.outputs[i] = reach_.place(segments[i].output);
+      own.inputs[i] = reach_.locate(segments[i].input);
+      own.outputs[i] = reach_.locate(segments[i].output);
       in_arena = in_arena && own.inputs[i].in_arena != 0 && own.outputs[i].in_arena != 0;
     }
     own.direct = private_way_.way(bytes);
     own.in_slot = bytes <= most_in_slot(in_arena) ? 1 : 0;
-    if (own.in_slot != 0) gather(rounds_.slot(rank_), segments, size_of(reduction.dtype));
+    if (own.in_slot != 0) gather(rounds_.slot(circle_.place()), segments, size_of(reduction.dtype));
     rounds_.meet();
     int in_slot = 0;
-    for (int rank = 0; rank < ranks_; ++rank) in_slot += rounds_.mailbox(rank).in_slot != 0 ? 1 : 0;
-    if (in_slot == ranks_) return allreduce_in_slots(segments, reduction);
+    for (int place = 0; place < circle_.size(); ++place)
+      in_slot += rounds_.mailbox(place).in_slot != 0 ? 1 : 0;
+    if (in_slot == circle_.size()) return allreduce_in_slots(segments, reduction);
     if (in_slot > 0) return allreduce_mixed(segments, reduction);
     if (all_in_arena(segments.size(), {&Mailbox::inputs, &Mailbox::outputs})) {
       write_all_.run(segments, reduction);
@@ -198,11 +233,11 @@ class ShmCollective final : public Collective {
   }
 
   void allreduce_in_slots(std::span<const Segment> segments, const Reduction& reduction) {
-    inputs_.resize(static_cast<std::size_t>(ranks_));
+    inputs_.resize(static_cast<std::size_t>(circle_.size()));
     std::size_t begin = 0;
     for (const auto& segment : segments) {
-      for (int rank = 0; rank < ranks_; ++rank)
-        inputs_[static_cast<std::size_t>(rank)] = rounds_.slot(rank) + begin;
+      for (int place = 0; place < circle_.size(); ++place)
+        inputs_[static_cast<std::size_t>(place)] = rounds_.slot(place) + begin;
       kernels::reduce(inputs_, {&segment.output, 1}, segment.count, reduction);
       begin += segment.count * size_of(reduction.dtype);
     }
@@ -213,14 +248,14 @@ class ShmCollective final : public Collective {
   void allreduce_mixed(std::span<const Segment> segments, const Reduction& reduction) {
     const std::size_t each = size_of(reduction.dtype);
     alignas(64) std::array<std::byte, kSlotBytes> results;
-    inputs_.resize(static_cast<std::size_t>(ranks_));
+    inputs_.resize(static_cast<std::size_t>(circle_.size()));
     std::size_t begin = 0;
     for (std::size_t i = 0; i < segments.size(); ++i) {
       const std::size_t bytes = segments[i].count * each;
-      for (int rank = 0; rank < ranks_; ++rank) {
-        const Mailbox& box = rounds_.mailbox(rank);
-        inputs_[static_cast<std::size_t>(rank)] =
-            box.in_slot != 0 ? rounds_.slot(rank) + begin : reach_.local(rank, box.inputs[i], 0, bytes);
+      for (int place = 0; place < circle_.size(); ++place) {
+        const Mailbox& box = rounds_.mailbox(place);
+        inputs_[static_cast<std::size_t>(place)] =
+            box.in_slot != 0 ? rounds_.slot(place) + begin : reach_.local(place, box.inputs[i], 0, bytes);
       }
       void* result = results.data() + begin;
       kernels::reduce(inputs_, {&result, 1}, segments[i].count, reduction);
@@ -242,7 +277,7 @@ class ShmCollective final : public Collective {
     const std::size_t step = kStageBytes / each;
     for (std::size_t done = 0; done < total; done += step) {
       const std::size_t length = std::min(step, total - done);
-      std::byte* next = rounds_.stage(rank_);
+      std::byte* next = rounds_.stage(circle_.place());
       for_each_range(segments, done, done + length, [&](const SegmentRange& range) {
         const auto* from = static_cast<const std::byte*>(segments[range.segment].input) + range.begin * each;
         stage_copy_.copy(next, from, range.count * each);
@@ -251,7 +286,7 @@ class ShmCollective final : public Collective {
       rounds_.phase();
       reduce_stages(length, reduction);
       rounds_.phase();
-      const std::byte* from = rounds_.stage(rank_);
+      const std::byte* from = rounds_.stage(circle_.place());
       for_each_range(segments, done, done + length, [&](const SegmentRange& range) {
         auto* to = static_cast<std::byte*>(segments[range.segment].output) + range.begin * each;
         std::memcpy(to, from, range.count * each);
@@ -262,57 +297,92 @@ class ShmCollective final : public Collective {
 
   void reduce_stages(std::size_t length, const Reduction& reduction) {
     const std::size_t each = size_of(reduction.dtype);
-    const std::size_t begin = share_begin(length, each, rank_, ranks_);
-    const std::size_t end = share_begin(length, each, rank_ + 1, ranks_);
+    const std::size_t begin = share_begin(length, each, circle_.place(), circle_.size());
+    const std::size_t end = share_begin(length, each, circle_.place() + 1, circle_.size());
     inputs_.clear();
     outputs_.clear();
-    for (int rank = 0; rank < ranks_; ++rank) {
-      inputs_.push_back(rounds_.stage(rank) + begin * each);
-      outputs_.push_back(rounds_.stage(rank) + begin * each);
+    for (int place = 0; place < circle_.size(); ++place) {
+      inputs_.push_back(rounds_.stage(place) + begin * each);
+      outputs_.push_back(rounds_.stage(place) + begin * each);
     }
     kernels::reduce(inputs_, outputs_, end - begin, reduction);
   }
 
-  // --- the others, where private memory is out of reach ---
+  // --- reducescatter ---
 
-  void broadcast_staged(std::byte* data, std::size_t bytes, int root) {
-    for (std::size_t done = 0; done < bytes; done += kStageBytes) {
-      const std::size_t length = std::min(kStageBytes, bytes - done);
-      if (rank_ == root) stage_copy_.copy(rounds_.stage(rank_), data + done, length);
-      rounds_.phase();
-      if (rank_ != root) std::memcpy(data + done, rounds_.stage(root), length);
-      rounds_.phase();
+  /// Every rank reads its range of all inputs, and writes only its own output.
+  void reducescatter_any(const Segment& whole, std::size_t begin, std::size_t end,
+                         const Reduction& reduction) {
+    const std::size_t each = size_of(reduction.dtype);
+    const std::size_t bytes = whole.count * each;
+    const auto detail =
+        static_cast<std::uint64_t>(reduction.dtype) << 8 | static_cast<std::uint64_t>(reduction.op);
+    rounds_.open(Call::reducescatter, bytes, detail).inputs[0] = reach_.locate(whole.input);
+    const bool small = bytes <= kSlotBytes;
+    if (small && bytes > 0) std::memcpy(rounds_.slot(circle_.place()), whole.input, bytes);
+    rounds_.meet();
+    inputs_.resize(static_cast<std::size_t>(circle_.size()));
+    if (small) {
+      for (int place = 0; place < circle_.size(); ++place)
+        inputs_[static_cast<std::size_t>(place)] = rounds_.slot(place) + begin * each;
+      return kernels::reduce(inputs_, {&whole.output, 1}, end - begin, reduction);
+    }
+    if (!reach_.everything() && !all_in_arena(1, {&Mailbox::inputs}))
+      return reducescatter_staged(whole, begin, end, reduction);
+    const std::size_t step = kScratchBytes / each;
+    for (std::size_t done = begin; done < end; done += step) {
+      read_inputs(done * each, std::min(step, end - done) * each);
+      void* output = static_cast<std::byte*>(whole.output) + (done - begin) * each;
+      kernels::reduce(inputs_, {&output, 1}, std::min(step, end - done), reduction);
+    }
+    rounds_.phase();
+  }
+
+  /// Makes `inputs_` point to a range of all ranks' inputs: where they lie, or to copies of what is private.
+  void read_inputs(std::size_t begin, std::size_t bytes) {
+    scratch_.resize(inputs_.size() * kScratchBytes);
+    for (int place = 0; place < circle_.size(); ++place) {
+      const auto who = static_cast<std::size_t>(place);
+      const Location& location = rounds_.mailbox(place).inputs[0];
+      inputs_[who] = reach_.local(place, location, begin, bytes);
+      if (inputs_[who] != nullptr) continue;
+      std::byte* copy = scratch_.data() + who * kScratchBytes;
+      reach_.read(place, location, begin, copy, bytes);
+      inputs_[who] = copy;
     }
   }
 
-  void allgather_staged(const void* input, std::byte* output, std::span<const std::size_t> bytes,
-                        std::size_t most) {
-    for (std::size_t done = 0; done < most; done += kStageBytes) {
-      const auto part = [&](int rank) {
-        const std::size_t length = bytes[static_cast<std::size_t>(rank)];
-        return std::min(kStageBytes, length - std::min(length, done));
-      };
-      const auto* from = static_cast<const std::byte*>(input) + done;
-      if (part(rank_) > 0) stage_copy_.copy(rounds_.stage(rank_), from, part(rank_));
+  void reducescatter_staged(const Segment& whole, std::size_t begin, std::size_t end,
+                            const Reduction& reduction) {
+    const std::size_t each = size_of(reduction.dtype);
+    const std::size_t step = kStageBytes / each;
+    for (std::size_t done = 0; done < whole.count; done += step) {
+      const std::size_t last = std::min(done + step, whole.count);
+      stage_copy_.copy(rounds_.stage(circle_.place()),
+                       static_cast<const std::byte*>(whole.input) + done * each, (last - done) * each);
       rounds_.phase();
-      std::byte* next = output;
-      for (int rank = 0; rank < ranks_; ++rank) {
-        if (part(rank) > 0) std::memcpy(next + done, rounds_.stage(rank), part(rank));
-        next += bytes[static_cast<std::size_t>(rank)];
+      const std::size_t from = std::max(begin, done);
+      const std::size_t to = std::min(end, last);
+      if (from < to) {
+        for (int place = 0; place < circle_.size(); ++place)
+          inputs_[static_cast<std::size_t>(place)] = rounds_.stage(place) + (from - done) * each;
+        void* output = static_cast<std::byte*>(whole.output) + (from - begin) * each;
+        kernels::reduce(inputs_, {&output, 1}, to - from, reduction);
       }
       rounds_.phase();
     }
   }
 
-  std::shared_ptr<Arena> arena_;
-  int rank_;
-  int ranks_;
+  Circle circle_;
+  std::optional<std::size_t> own_seat_;  // taken for this collective, to be given back with it
   Rounds rounds_;
   Reach reach_;
   WriteAll write_all_;
+  Transfers transfers_;
   StageCopy stage_copy_;
   Contest private_way_{32 * 1024};
-  std::vector<const void*> inputs_;  // of the kernel call at hand
+  std::vector<std::byte> scratch_;   // copies of private memory
+  std::vector<const void*> inputs_;  // of the kernel call at hand, by place
   std::vector<void*> outputs_;
 };
 
@@ -320,7 +390,8 @@ class ShmCollective final : public Collective {
 
 std::unique_ptr<Collective> make_shm_collective(std::shared_ptr<Arena> arena, int rank, int ranks,
                                                 std::unique_ptr<PeerMemory> peers) {
-  return std::make_unique<ShmCollective>(std::move(arena), rank, ranks, std::move(peers));
+  return std::make_unique<ShmCollective>(Circle(std::move(arena), rank, ranks), std::move(peers),
+                                         std::nullopt);
 }
 
 std::vector<std::unique_ptr<Collective>> make_shm_group(int ranks, bool reach, std::size_t region) {

@@ -17,7 +17,7 @@ namespace hora {
 /// must fail after its last phase (`throw_if_left`). *Engine only.*
 class WriteAll {
  public:
-  WriteAll(const Arena& arena, const Rounds& rounds, Reach& reach, int rank, int ranks);
+  WriteAll(Circle circle, const Rounds& rounds, Reach& reach);
 
   /// Mailboxes say where each segment lies.
   void run(std::span<const Segment> segments, const Reduction& reduction);
@@ -27,12 +27,10 @@ class WriteAll {
   void reduce_part(const SegmentRange& range, const Reduction& reduction);
   void reduce_far(const SegmentRange& range, const Reduction& reduction);
 
-  const Arena& arena_;
+  Circle circle_;
   const Rounds& rounds_;
   Reach& reach_;
-  int rank_;
-  int ranks_;
-  std::vector<const void*> inputs_;  // by rank, of the range at hand
+  std::vector<const void*> inputs_;  // by place, of the range at hand
   std::vector<void*> outputs_;
   std::vector<std::byte> scratch_;  // copies of private memory
 };

@@ -70,7 +70,10 @@ std::unique_ptr<Collective> connect_tcp(Control& control, const Config& config, 
                          [](const Descriptor& s) { return !s; });
   };
   while (missing() > 0) take_in(listener, config, sockets, deadline);
-  return make_tcp_collective(std::make_unique<Mesh>(config.rank, std::move(sockets)));
+  Mesh::Sockets shared;
+  for (auto& socket : sockets)
+    shared.push_back(socket ? std::make_shared<const Descriptor>(std::move(socket)) : nullptr);
+  return make_tcp_collective(std::make_unique<Mesh>(config.rank, std::move(shared)));
 }
 
 }  // namespace hora

@@ -20,6 +20,7 @@ struct Header {
 };
 
 constexpr std::size_t kMostPieces = 64;  // per system call
+constexpr int kSequenceBits = 40;
 
 }  // namespace
 
@@ -91,8 +92,15 @@ class Mesh::Flow {
   std::size_t limit_ = SIZE_MAX;
 };
 
-Mesh::Mesh(int rank, std::vector<Descriptor> sockets) : rank_(rank), sockets_(std::move(sockets)) {}
+Mesh::Mesh(int rank, Sockets sockets, std::uint32_t number)
+    : rank_(rank), sockets_(std::move(sockets)), sequence_(std::uint64_t{number} << kSequenceBits) {}
 Mesh::~Mesh() = default;
+
+std::unique_ptr<Mesh> Mesh::split(int rank, std::span<const int> members, std::uint32_t number) const {
+  Sockets sockets;
+  for (const int member : members) sockets.push_back(sockets_[static_cast<std::size_t>(member)]);
+  return std::make_unique<Mesh>(rank, std::move(sockets), number);
+}
 
 void Mesh::exchange(std::vector<Parcel>& outgoing, std::vector<Parcel>& incoming) {
   throw_if_aborted();
@@ -104,8 +112,8 @@ void Mesh::exchange(std::vector<Parcel>& outgoing, std::vector<Parcel>& incoming
   in.reserve(sockets_.size());
   for (std::size_t rank = 0; rank < sockets_.size(); ++rank) {
     if (static_cast<int>(rank) == rank_) continue;
-    out.emplace_back(sockets_[rank].fd(), outgoing[rank], sequence_);
-    in.emplace_back(sockets_[rank].fd(), incoming[rank], sequence_);
+    out.emplace_back(sockets_[rank]->fd(), outgoing[rank], sequence_);
+    in.emplace_back(sockets_[rank]->fd(), incoming[rank], sequence_);
     ranks.push_back(static_cast<int>(rank));
   }
   std::vector<Header> expected;
@@ -130,7 +138,7 @@ void Mesh::exchange(std::vector<Parcel>& outgoing, std::vector<Parcel>& incoming
       if (in[i].has_header() && !in[i].done() && !in[i].receive()) lost(ranks[i]);
       const bool sends = !out[i].done();
       const bool receives = !in[i].done();
-      events[i] = {sends || receives ? sockets_[static_cast<std::size_t>(ranks[i])].fd() : -1,
+      events[i] = {sends || receives ? sockets_[static_cast<std::size_t>(ranks[i])]->fd() : -1,
                    static_cast<short>((sends ? POLLOUT : 0) | (receives ? POLLIN : 0)), 0};
       done = done && !sends && !receives;
     }
@@ -161,7 +169,7 @@ void Mesh::abort(const Status& why) noexcept {
   abortion_.notify_all();
   // Wakes the engine in poll(), there and here; the descriptors stay open until it has left.
   for (const auto& socket : sockets_) {
-    if (socket) ::shutdown(socket.fd(), SHUT_RDWR);
+    if (socket) ::shutdown(socket->fd(), SHUT_RDWR);
   }
 }
 

@@ -8,6 +8,7 @@
 
 #include <atomic>
 #include <condition_variable>
+#include <memory>
 #include <mutex>
 #include <span>
 #include <vector>
@@ -32,9 +33,17 @@ struct Parcel {
 /// what the receiver expects. *Engine only*, except `abort`.
 class Mesh {
  public:
-  /// `sockets`: connected, by rank; none for the own one.
-  Mesh(int rank, std::vector<Descriptor> sockets);
+  using Sockets = std::vector<std::shared_ptr<const Descriptor>>;
+
+  /// `sockets`: connected, by rank; none for the own one. Meshes may share sockets if all ranks use them in
+  /// the same order, one at a time; they have different numbers.
+  Mesh(int rank, Sockets sockets, std::uint32_t number = 0);
   ~Mesh();
+
+  /// A mesh of some of these ranks, over the same sockets: which are its ranks in this order. `rank` is this
+  /// one's in it. The same number as all members give, and no other mesh of these sockets.
+  [[nodiscard]] std::unique_ptr<Mesh> split(int rank, std::span<const int> members,
+                                            std::uint32_t number) const;
 
   /// By rank; the own one is ignored. Throws Error(aborted) when a peer closes its socket or after `abort`,
   /// and Error(internal) when the ranks do not mean the same exchange.
@@ -51,8 +60,8 @@ class Mesh {
   [[noreturn]] void lost(int rank);
 
   int rank_;
-  std::vector<Descriptor> sockets_;
-  std::uint64_t sequence_ = 0;
+  Sockets sockets_;
+  std::uint64_t sequence_;  // of exchanges; the mesh's number in its upper bits
   std::atomic<bool> aborted_ = false;
   std::mutex mutex_;
   std::condition_variable abortion_;

@@ -77,6 +77,56 @@ class TcpCollective final : public Collective {
     mesh_->exchange(out, in);
   }
 
+  void alltoall(const void* input, void* output, std::span<const std::size_t> bytes) override {
+    std::vector<Parcel> out(ranks_);
+    std::vector<Parcel> in(ranks_);
+    const auto* from = static_cast<const std::byte*>(input);
+    auto* to = static_cast<std::byte*>(output);
+    const std::byte* own_input = nullptr;
+    std::byte* own_output = nullptr;
+    for (std::size_t rank = 0; rank < ranks_; ++rank) {
+      const std::size_t sent = bytes[rank_ * ranks_ + rank];
+      const std::size_t received = bytes[rank * ranks_ + rank_];
+      out[rank].add(from, sent);
+      in[rank].add(to, received);
+      if (rank == rank_) {
+        own_input = from;
+        own_output = to;
+      }
+      if (sent > 0) from += sent;
+      if (received > 0) to += received;
+    }
+    const std::size_t kept = bytes[rank_ * ranks_ + rank_];
+    if (kept > 0) std::memmove(own_output, own_input, kept);
+    mesh_->exchange(out, in);
+  }
+
+  void reducescatter(const void* input, void* output, std::span<const std::size_t> counts,
+                     const Reduction& reduction) override {
+    const std::size_t each = size_of(reduction.dtype);
+    const std::size_t own = counts[rank_];
+    scratch_.resize(std::max(scratch_.size(), ranks_ * own * each));
+    std::vector<Parcel> out(ranks_);
+    std::vector<Parcel> in(ranks_);
+    std::vector<const void*> inputs(ranks_);
+    const auto* next = static_cast<const std::byte*>(input);
+    for (std::size_t rank = 0; rank < ranks_; ++rank) {
+      out[rank].add(next, counts[rank] * each);
+      in[rank].add(scratch_.data() + rank * own * each, own * each);
+      inputs[rank] = rank == rank_ ? next : scratch_.data() + rank * own * each;
+      if (counts[rank] > 0) next += counts[rank] * each;
+    }
+    mesh_->exchange(out, in);
+    kernels::reduce(inputs, {&output, 1}, own, reduction);
+  }
+
+  std::unique_ptr<Collective> split(std::span<const int> members) override {
+    ++splits_;  // on all ranks, so that the members give their mesh the same number
+    const auto place = std::find(members.begin(), members.end(), mesh_->rank()) - members.begin();
+    if (place == static_cast<std::ptrdiff_t>(members.size())) return nullptr;
+    return std::make_unique<TcpCollective>(mesh_->split(static_cast<int>(place), members, splits_));
+  }
+
   void barrier() override {
     std::vector<Parcel> nothing(ranks_);
     mesh_->exchange(nothing, nothing);
@@ -154,6 +204,7 @@ class TcpCollective final : public Collective {
   std::size_t rank_;
   std::size_t ranks_;
   std::vector<std::byte> scratch_;
+  std::uint32_t splits_ = 0;
 };
 
 }  // namespace

@@ -35,7 +35,7 @@ enum hora_dtype {
   HORA_BOOL
 };
 
-enum hora_reduce_op { HORA_AVERAGE, HORA_SUM, HORA_MIN, HORA_MAX, HORA_PRODUCT };
+enum hora_reduce_op { HORA_AVERAGE, HORA_SUM, HORA_MIN, HORA_MAX, HORA_PRODUCT, HORA_ADASUM };
 
 /* An operation under way; give it back with hora_wait or hora_release. */
 typedef struct hora_handle hora_handle;

@@ -26,8 +26,14 @@ inline constexpr int kDTypes = 10;
 /// How elements of several ranks become one. float16 and bfloat16 are summed in float32 and rounded once.
 /// boolean: `sum` and `max` mean *or*, `product` and `min` mean *and*; there is no average.
 /// Integer averages are truncated toward zero. The numbers travel between ranks: append only.
-enum class ReduceOp : std::uint8_t { average, sum, min, max, product };
-inline constexpr int kReduceOps = 5;
+///
+/// adasum (floats only) takes the ranks' tensors two at a time, neighbours first, then the results, until one
+/// is left; where their number is odd the last goes on as it is. Two become
+///   (1 - a.b / (2 a.a)) a + (1 - a.b / (2 b.b)) b,
+/// which is their sum if they are orthogonal and their mean if they are equal (Maleki et al., "Scaling
+/// Distributed Training with Adaptive Summation", 2020).
+enum class ReduceOp : std::uint8_t { average, sum, min, max, product, adasum };
+inline constexpr int kReduceOps = 6;
 
 /// The size of one element, in bytes.
 [[nodiscard]] std::size_t size_of(DType dtype);

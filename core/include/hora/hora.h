@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -17,16 +18,30 @@
 namespace hora {
 
 /// What the ranks do together. Spelled as in MPI. The numbers travel between ranks: append only.
-enum class Operation : std::uint8_t { allreduce, broadcast, allgather, barrier };
-inline constexpr int kOperations = 4;
+enum class Operation : std::uint8_t {
+  allreduce,
+  broadcast,
+  allgather,
+  barrier,
+  alltoall,
+  reducescatter,
+  join,
+  add_process_set,
+  remove_process_set
+};
+inline constexpr int kOperations = 9;
 [[nodiscard]] std::string_view name(Operation operation);
 
 /// How an operation ended.
 struct Result {
   Status status;
-  std::vector<std::int64_t> shape;      ///< of the output, elements per dimension
-  bool contributed = true;              ///< false: every rank was `absent`, and the output was not touched
-  std::vector<std::int64_t> rows = {};  ///< allgather: the first dimension that each rank brought
+  std::vector<std::int64_t> shape;  ///< of the output, elements per dimension
+  bool contributed = true;          ///< false: every rank was `absent`, and the output was not touched
+  /// allgather: the first dimension that each rank of the process set brought; alltoall: how many of the
+  /// output's rows each sent.
+  std::vector<std::int64_t> rows = {};
+  int last_rank = -1;   ///< join: the rank that joined last
+  int process_set = 0;  ///< add_process_set: its number
 };
 
 /// A tensor on loan: what is to be done with it, where its elements lie, and whom to tell.
@@ -35,13 +50,18 @@ struct Result {
 /// the runtime. Elements are contiguous, in host memory, first dimension slowest. A value.
 struct Entry {
   Operation operation = Operation::allreduce;
-  std::string name;  ///< equal on all ranks; may be used again once its operation is done
+  /// Equal on all ranks; may be used again once its operation is done. Each process set has names of its own.
+  /// join and what concerns process sets itself needs none.
+  std::string name;
+  int process_set = 0;  ///< which ranks take part; 0: all. remove_process_set: the one to remove
   DType dtype = DType::float32;
   std::vector<std::int64_t> shape;  ///< elements per dimension; empty: a scalar
   const void* input = nullptr;
-  void* output = nullptr;  ///< as large as the input; may be the input. Not for allgather.
+  /// As large as the input, and may be the input. Not for allgather and alltoall. reducescatter: this rank's
+  /// rows only, see `scattered_rows`.
+  void* output = nullptr;
 
-  // allreduce: output = postscale * op(prescale * input of every rank)
+  // allreduce, reducescatter: output = postscale * op(prescale * input of every rank)
   ReduceOp op = ReduceOp::average;
   double prescale = 1.0;
   double postscale = 1.0;
@@ -49,10 +69,20 @@ struct Entry {
       DType::float32;  ///< float16 or bfloat16: float32 and float64 elements travel as that; else as they are
   bool absent = false;  ///< this rank has nothing to add and counts as zeros; `input` is not read
 
-  int root = 0;  ///< broadcast: the rank whose elements all receive
+  int root = 0;  ///< broadcast: the rank (of the whole job) whose elements all receive
 
-  /// allgather: returns memory for an output of this shape. Called once, on Hora's thread, when all ranks
-  /// have said how much they bring.
+  /// alltoall: how many rows (of the first dimension) go to each rank of the process set, in its order; what
+  /// is left over stays. Empty: equal parts.
+  std::vector<std::int64_t> splits = {};
+
+  /// join: whether averages are divided by the size of the process set, as if the ranks that have joined had
+  /// brought zeros; else by the number of ranks that have not joined. The same on all ranks.
+  bool divide_by_initial_size = true;
+
+  std::vector<int> ranks = {};  ///< add_process_set: who is in it, in any order
+
+  /// allgather, alltoall: returns memory for an output of this shape. Called once, on Hora's thread, when all
+  /// ranks have said how much they bring.
   std::function<void*(const std::vector<std::int64_t>& shape)> allocate;
 
   /// Called exactly once, on Hora's thread or, for a Runtime that has ended, in `submit`. Must not throw or
@@ -107,6 +137,26 @@ class Runtime {
   /// the Handle.
   Handle submit(Entry entry);
 
+  /// Starts operations that belong together: either all of them are taken or none, and if the ranks disagree
+  /// about one, all fail. Throws as for one.
+  std::vector<Handle> submit(std::vector<Entry> group);
+
+  /// Makes a process set of these ranks of the job, and returns its number: 1, 2, 3, ..., never one twice.
+  /// All ranks of the job call it, also those that are not in it, with the same ranks. Throws
+  /// Error(invalid_argument) if there is no such rank, or a set of the same ranks already.
+  int add_process_set(const std::vector<int>& ranks);
+  /// Ends a process set; what is under way in it ends with Error(aborted). All ranks of the job call it.
+  /// Throws Error(invalid_argument) if there is no such set, or for 0.
+  void remove_process_set(int number);
+  /// The ranks of every process set, by number, ascending. 0: all.
+  [[nodiscard]] std::map<int, std::vector<int>> process_sets() const;
+
+  /// Says that this rank has nothing more to bring, and waits until every rank of the job says so; returns
+  /// the rank that did last. Meanwhile it takes part in what the others do: with zeros in sums and averages,
+  /// with what changes nothing in the other reductions, with no rows in allgather. What else the others try
+  /// fails. `divide_by_initial_size`: see Entry.
+  int join(bool divide_by_initial_size = true);
+
   /// 1, 2, 3, ...: for the names of operations that nobody gave a name. Ranks that issue them in the same
   /// order get the same numbers.
   [[nodiscard]] std::uint64_t next_number();
@@ -125,6 +175,10 @@ class Runtime {
   struct Parts;
   std::unique_ptr<Parts> parts_;
 };
+
+/// How many rows of a first dimension of `rows` reducescatter gives to each of `ranks` ranks: equal shares,
+/// of which the first have one more if it does not divide.
+[[nodiscard]] std::vector<std::int64_t> scattered_rows(std::int64_t rows, int ranks);
 
 /// Joins the job that the environment describes (hrun sets it), or a job of one rank.
 [[nodiscard]] inline Runtime init() { return Runtime(); }

@@ -52,16 +52,18 @@ def _lend(tensor: torch.Tensor, name: str) -> _native.DType:
 
 def _submit_allreduce(tensor: torch.Tensor, output: torch.Tensor, name: str, op: int, prescale: float, postscale: float, compression: type[Compressor]) -> int:
     handle = _job.runtime().submit(
-        _native.Operation.allreduce,
-        name,
-        _lend(tensor, name),
-        list(tensor.shape),
-        input=tensor.data_ptr(),
-        output=output.data_ptr(),
-        op=ops.native(op),
-        prescale=prescale,
-        postscale=postscale,
-        wire=wire_of(compression),
+        _native.Entry(
+            _native.Operation.allreduce,
+            name,
+            _lend(tensor, name),
+            list(tensor.shape),
+            input=tensor.data_ptr(),
+            output=output.data_ptr(),
+            op=ops.native(op),
+            prescale=prescale,
+            postscale=postscale,
+            wire=wire_of(compression),
+        )
     )
     return _job.track(handle, lambda outcome: output, tensor)
 
@@ -152,13 +154,15 @@ def allreduce(
 
 def _submit_broadcast(tensor: torch.Tensor, output: torch.Tensor, root_rank: int, name: str) -> int:
     handle = _job.runtime().submit(
-        _native.Operation.broadcast,
-        name,
-        _lend(tensor, name),
-        list(tensor.shape),
-        input=tensor.data_ptr(),
-        output=output.data_ptr(),
-        root=_job.checked_root(root_rank, name),
+        _native.Entry(
+            _native.Operation.broadcast,
+            name,
+            _lend(tensor, name),
+            list(tensor.shape),
+            input=tensor.data_ptr(),
+            output=output.data_ptr(),
+            root=_job.checked_root(root_rank, name),
+        )
     )
     return _job.track(handle, lambda outcome: output, tensor)
 
@@ -211,7 +215,7 @@ def _submit_allgather(tensor: torch.Tensor, name: str | None, finish: Callable[[
     full = _job.name_or_number("allgather", name)
     dtype = tensor.dtype if isinstance(tensor, torch.Tensor) else None
     lent = tensor.detach() if dtype is not None else tensor
-    handle = _job.runtime().submit(_native.Operation.allgather, full, _lend(lent, full), list(lent.shape), input=lent.data_ptr())
+    handle = _job.runtime().submit(_native.Entry(_native.Operation.allgather, full, _lend(lent, full), list(lent.shape), input=lent.data_ptr()))
 
     def finish_memory(outcome: _native.Outcome) -> Any:
         memory = outcome.memory

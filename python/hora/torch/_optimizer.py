@@ -253,17 +253,19 @@ class _Reducer:
         name = f"gradient.{self.number}.{slot.name}" + (f" (pass {slot.rounds % _MOST_NUMBERS + 1})" if slot.rounds else "")
         slot.absent = gradient is None
         slot.pending = _job.runtime().submit(
-            _native.Operation.allreduce,
-            name,
-            native_dtype(slot.place, slot.name),
-            list(slot.place.shape),
-            input=slot.place.data_ptr(),
-            output=slot.place.data_ptr(),
-            op=ops.native(self.op),
-            prescale=1.0 / self.predivide,
-            postscale=self.predivide,
-            wire=self.wire,
-            absent=slot.absent,
+            _native.Entry(
+                _native.Operation.allreduce,
+                name,
+                native_dtype(slot.place, slot.name),
+                list(slot.place.shape),
+                input=slot.place.data_ptr(),
+                output=slot.place.data_ptr(),
+                op=ops.native(self.op),
+                prescale=1.0 / self.predivide,
+                postscale=self.predivide,
+                wire=self.wire,
+                absent=slot.absent,
+            )
         )
         slot.rounds += 1
 

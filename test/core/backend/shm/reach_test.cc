@@ -18,11 +18,11 @@ TEST(Reach, TellsArenaFromPrivateMemory) {
   Reach reach(arenas[0], 0, 2, nullptr);
   const auto shared = arenas[0]->allocate(100);
   int mine = 0;
-  EXPECT_EQ(reach.place(shared.get()).in_arena, 1u);
-  EXPECT_EQ(reach.place(&mine).in_arena, 0u);
-  EXPECT_EQ(reach.local(1, reach.place(shared.get()), 10, 20), shared.get() + 10);
-  EXPECT_EQ(reach.local(0, reach.place(&mine), 0, 4), reinterpret_cast<std::byte*>(&mine));
-  EXPECT_EQ(reach.local(1, reach.place(&mine), 0, 4), nullptr);
+  EXPECT_EQ(reach.locate(shared.get()).in_arena, 1u);
+  EXPECT_EQ(reach.locate(&mine).in_arena, 0u);
+  EXPECT_EQ(reach.local(1, reach.locate(shared.get()), 10, 20), shared.get() + 10);
+  EXPECT_EQ(reach.local(0, reach.locate(&mine), 0, 4), reinterpret_cast<std::byte*>(&mine));
+  EXPECT_EQ(reach.local(1, reach.locate(&mine), 0, 4), nullptr);
 }
 
 TEST(Reach, RefusesPlacesOutsideOfTheArena) {
@@ -45,7 +45,7 @@ TEST(Reach, SeesWhatIsAllocatedAgainAfterItWasGivenBack) {
   for (int round = 1; round < 4; ++round) {
     const auto memory = arenas[1]->allocate(bytes);
     memory.get()[bytes - 1] = std::byte(round);
-    EXPECT_EQ(reach.local(1, reach.place(memory.get()), 0, bytes)[bytes - 1], std::byte(round));
+    EXPECT_EQ(reach.local(1, reach.locate(memory.get()), 0, bytes)[bytes - 1], std::byte(round));
   }
 }
 
@@ -56,9 +56,9 @@ TEST(Reach, ReadsAndWritesWhereverItIs) {
   std::uint64_t theirs = 0;
   for (const void* data : {static_cast<const void*>(shared.get()), static_cast<const void*>(&theirs)}) {
     std::uint64_t word = 77;
-    reach.write(1, reach.place(data), 0, &word, sizeof word);
+    reach.write(1, reach.locate(data), 0, &word, sizeof word);
     word = 0;
-    reach.read(1, reach.place(data), 0, &word, sizeof word);
+    reach.read(1, reach.locate(data), 0, &word, sizeof word);
     EXPECT_EQ(word, 77u);
   }
 }

@@ -23,7 +23,7 @@ TEST(WriteAll, DoesNothingOnceARankHasLeft) {
     WriteAll write_all(*arenas[who], rounds, reach, rank, 2);
     const Segment segment{memory[who].get(), memory[who].get(), 1024};
     Mailbox& own = rounds.open(Call::allreduce, 4096, 0);
-    own.inputs[0] = own.outputs[0] = reach.place(memory[who].get());
+    own.inputs[0] = own.outputs[0] = reach.locate(memory[who].get());
     rounds.meet();
     if (rank == 0) leave(*arenas[0], 0, 2);
     rounds.phase();

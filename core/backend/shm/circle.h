@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "core/backend/shm/arena.h"
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+namespace hora {
+
+/// The ranks that meet in one collective, and where in the arena each of them sits. Within a circle a rank is
+/// called by its place. A value.
+class Circle {
+ public:
+  /// All ranks of the arena, on the seats at its head; their places are their ranks.
+  Circle(std::shared_ptr<Arena> arena, int rank, int ranks);
+  /// The ranks `members`, in the order of their places, on seats at these offsets (Arena::take_seat); `place`
+  /// is this one's. Throws Error(internal) if no seat can be there.
+  Circle(std::shared_ptr<Arena> arena, int place, std::span<const int> members,
+         std::span<const std::uint64_t> offsets);
+
+  [[nodiscard]] Seat& seat(int place) const { return *seats_[static_cast<std::size_t>(place)]; }
+  [[nodiscard]] Seat& own_seat() const { return seat(place_); }
+  [[nodiscard]] int place() const { return place_; }
+  [[nodiscard]] int size() const { return static_cast<int>(seats_.size()); }
+  /// Which rank of the arena sits at a place.
+  [[nodiscard]] int rank_at(int place) const { return ranks_[static_cast<std::size_t>(place)]; }
+  [[nodiscard]] Arena& arena() const { return *arena_; }
+  [[nodiscard]] const std::shared_ptr<Arena>& shared_arena() const { return arena_; }
+
+ private:
+  std::shared_ptr<Arena> arena_;
+  int place_;
+  std::vector<Seat*> seats_;  // by place
+  std::vector<int> ranks_;    // by place
+};
+
+}  // namespace hora

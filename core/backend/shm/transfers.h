@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "core/backend/shm/reach.h"
+#include "core/backend/shm/rounds.h"
+#include "core/backend/shm/stage_copy.h"
+
+#include <cstddef>
+#include <span>
+
+namespace hora {
+
+/// Bytes that this rank takes from what another one, or itself, offers. A value.
+struct Take {
+  int from = 0;           ///< a place
+  std::size_t begin = 0;  ///< in what that rank offers
+  std::size_t bytes = 0;
+  std::byte* to = nullptr;
+};
+
+/// Moves bytes as they are: every rank offers a buffer, and takes what it wants of the others'. Small ones
+/// through the slots, what is in reach directly, the rest through the stages. *Engine only.*
+class Transfers {
+ public:
+  Transfers(Circle circle, Rounds& rounds, Reach& reach)
+      : circle_(std::move(circle)), rounds_(rounds), reach_(reach) {}
+
+  /// What the ranks agree on: which call it is, how many bytes are offered in all, the most that one offers.
+  struct Agreed {
+    Call call = Call::broadcast;
+    std::size_t total = 0;
+    std::size_t most = 0;
+    std::uint64_t detail = 0;
+  };
+  void run(const Agreed& agreed, const void* offer, std::size_t bytes, std::span<const Take> takes);
+
+ private:
+  void run_staged(std::size_t most, const void* offer, std::size_t bytes, std::span<const Take> takes);
+
+  Circle circle_;
+  Rounds& rounds_;
+  Reach& reach_;
+  StageCopy stage_copy_;
+};
+
+}  // namespace hora

@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/runtime/alarm.h"
+
+namespace hora {
+
+void Alarm::watch(Collective& collective) {
+  const std::lock_guard lock(mutex_);
+  watched_.push_back(&collective);
+  if (rung_) collective.abort(*rung_);
+}
+
+void Alarm::forget(const Collective& collective) {
+  const std::lock_guard lock(mutex_);
+  std::erase(watched_, &collective);
+}
+
+void Alarm::ring(const Status& why) {
+  const std::lock_guard lock(mutex_);
+  if (!rung_) rung_ = why;
+  for (auto* collective : watched_) collective->abort(why);
+}
+
+}  // namespace hora

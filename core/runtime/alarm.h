@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "core/comm/collective.h"
+
+#include <mutex>
+#include <optional>
+#include <vector>
+
+namespace hora {
+
+/// Ends the calls that the engine may be blocked in, when a rank is lost: one of the collectives that it has
+/// told of. What it tells of after the alarm has rung is aborted at once. Thread-safe.
+class Alarm {
+ public:
+  /// The collective must live until it is forgotten.
+  void watch(Collective& collective);
+  void forget(const Collective& collective);
+  void ring(const Status& why);
+
+ private:
+  std::mutex mutex_;
+  std::vector<Collective*> watched_;
+  std::optional<Status> rung_;
+};
+
+}  // namespace hora
