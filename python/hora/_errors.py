@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The exceptions of hora."""
+"""The exceptions of hora. Some are of two kinds, so that scripts written for Horovod catch what they caught there."""
 
 from __future__ import annotations
 
@@ -18,6 +18,22 @@ class HoraArgumentError(HoraError, ValueError):
 
 class HoraTimeoutError(HoraInternalError, TimeoutError):
     """The ranks did not meet in time."""
+
+
+class HoraNotInitializedError(HoraInternalError, HoraArgumentError):
+    """This process is in no job: `init` was not called, or `shutdown` was."""
+
+
+class HoraShapeError(HoraInternalError, HoraArgumentError, IndexError):
+    """A scalar where rows are needed, or a group without tensors; nothing was sent, and the job goes on."""
+
+
+class HoraProcessSetError(HoraArgumentError, IndexError):
+    """A process set that is not registered, or that this rank does not belong to; nothing was sent."""
+
+
+class HoraUnsupportedError(HoraInternalError, HoraArgumentError, NotImplementedError):
+    """Something that Hora does not do, such as a reduction that an operation lacks; nothing was sent."""
 
 
 class HoraRankError(HoraInternalError):

@@ -254,7 +254,7 @@ def _results(directory: pathlib.Path, ranks: int, exit_code: int, remarks: list[
         raise HoraRankError(first.rank, first.text) from _exception_of(first)
     missing = [rank for rank, result in enumerate(found) if result is None]
     if missing:
-        said = "".join(f"\n  {remark}" for remark in remarks)
+        said = "".join(f"\n  {remark}" for remark in remarks if not remark.endswith(":"))  # what follows those was passed on
         raise HoraInternalError(f"{'ranks' if len(missing) > 1 else 'rank'} {', '.join(map(str, missing))} ended without a result; hrun's exit code is {exit_code}{said}")
     if exit_code != 0:
         warnings.warn(f"all ranks returned, and then the job ended with exit code {exit_code}: {'; '.join(remarks)}", stacklevel=3)

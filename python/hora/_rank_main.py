@@ -22,7 +22,7 @@ from hora._launch import CALL, Failure, result_name
 def _leave(directory: pathlib.Path, result: bytes | Failure) -> None:
     """Leaves the rank's result for the caller, whole or not at all."""
     place = directory / result_name(int(os.environ["HORA_RANK"]))
-    unfinished = place.with_suffix(".part")
+    unfinished = place.with_name(f"{place.name}.part")
     unfinished.write_bytes(pickle.dumps(result))
     unfinished.rename(place)
 

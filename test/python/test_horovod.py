@@ -43,7 +43,7 @@ def test_every_module_of_horovod_resolves_to_hora_and_only_when_asked_for():
         2,
         MODULES
         + """
-import os, warnings, hora, hora.torch
+import os, hora, hora.torch, torch
 assert horovod.run is hora.run is run is run_too and horovod.__version__ == "0.28.1"
 assert all(getattr(hvd, name) is getattr(hora.torch, name) for name in hora.torch.__all__ if name != "elastic")
 assert hvd.elastic.run is hora.torch.elastic.run and TorchState is hora.torch.elastic.TorchState
@@ -63,7 +63,7 @@ names = ("RANK", "SIZE", "LOCAL_RANK", "LOCAL_SIZE", "CROSS_RANK", "CROSS_SIZE")
 assert [int(os.environ[f"HOROVOD_{name}"]) for name in names] == [getattr(hvd, name.lower())() for name in names]
 
 # What programs reach for behind the names.
-handle = hvd.allreduce_async(hora.torch._ops.torch.ones(1), name="x")
+handle = hvd.allreduce_async(torch.ones(1), name="x")
 assert handle in mpi_ops._handle_map
 hvd.synchronize(handle)
 assert handle not in mpi_ops._handle_map and mpi_ops._basics.rank() == hvd.rank() == HorovodBasics("path", "library").rank()
@@ -104,7 +104,9 @@ def test_spawned_and_child_interpreters_find_it_too(tmp_path: pathlib.Path):
     script.write_text(CHILDREN.format(install="pass"))
     result = hrun("-np", "1", "--horovod", sys.executable, str(script))
     assert result.returncode == 0, result.stderr
-    script.write_text(CHILDREN.format(install="import hora; hora.install_as_horovod(); hora.install_as_horovod(); assert os.environ['PYTHONPATH'].count('_horovod') == 1"))
+    script.write_text(
+        CHILDREN.format(install="import hora; hora.install_as_horovod(); hora.install_as_horovod(); assert os.environ['PYTHONPATH'].count('_horovod') == 1")
+    )
     own = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, check=False)
     assert own.returncode == 0, own.stderr
 
