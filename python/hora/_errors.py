@@ -36,6 +36,10 @@ class HoraUnsupportedError(HoraInternalError, HoraArgumentError, NotImplementedE
     """Something that Hora does not do, such as a reduction that an operation lacks; nothing was sent."""
 
 
+class HoraUsageError(HoraArgumentError, AssertionError):
+    """A call that makes no sense here, such as a method that this kind of optimizer does not have."""
+
+
 class HoraRankError(HoraInternalError):
     """A function that `hora.run` called raised an exception on a rank.
 
