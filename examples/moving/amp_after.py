@@ -44,4 +44,4 @@ for epoch in range(3):
         total += loss.detach()
     total = hvd.allreduce(total, op=hvd.Sum)
     if hvd.rank() == 0:
-        print(f"epoch {epoch}  loss {total.item() / hvd.size() / len(loader):.6f}  scale {scaler.get_scale():.0f}")
+        print(f"epoch {epoch}  loss {total.item() / hvd.size() / len(loader):.6f}  scale {scaler.get_scale():.0f}", flush=True)

@@ -43,6 +43,7 @@ for epoch in range(3):
         total += loss.detach()
     dist.all_reduce(total)
     if dist.get_rank() == 0:
-        print(f"epoch {epoch}  loss {total.item() / dist.get_world_size() / len(loader):.6f}  scale {scaler.get_scale():.0f}")
+        print(f"epoch {epoch}  loss {total.item() / dist.get_world_size() / len(loader):.6f}  scale {scaler.get_scale():.0f}", flush=True)
 
+dist.barrier()
 dist.destroy_process_group()

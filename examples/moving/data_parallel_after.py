@@ -40,4 +40,4 @@ for epoch in range(3):
         total += loss.detach()
     total = hvd.allreduce(total)
     if hvd.rank() == 0:
-        print(f"epoch {epoch}  loss {total.item() / len(loader):.6f}")
+        print(f"epoch {epoch}  loss {total.item() / len(loader):.6f}", flush=True)

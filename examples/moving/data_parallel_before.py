@@ -34,4 +34,4 @@ for epoch in range(3):
         loss.backward()
         optimizer.step()
         total += loss.detach()
-    print(f"epoch {epoch}  loss {total.item() / len(loader):.6f}")
+    print(f"epoch {epoch}  loss {total.item() / len(loader):.6f}", flush=True)

@@ -26,4 +26,4 @@ with torch.no_grad():
 sums = hvd.allreduce(sums, op=hvd.Sum)
 loss, right, images = sums.tolist()
 if hvd.rank() == 0:
-    print(f"{images:.0f} images  loss {loss / images:.6f}  accuracy {right / images:.6f}")
+    print(f"{images:.0f} images  loss {loss / images:.6f}  accuracy {right / images:.6f}", flush=True)

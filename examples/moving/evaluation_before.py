@@ -26,6 +26,7 @@ with torch.no_grad():
 dist.all_reduce(sums)
 loss, right, images = sums.tolist()
 if dist.get_rank() == 0:
-    print(f"{images:.0f} images  loss {loss / images:.6f}  accuracy {right / images:.6f}")
+    print(f"{images:.0f} images  loss {loss / images:.6f}  accuracy {right / images:.6f}", flush=True)
 
+dist.barrier()
 dist.destroy_process_group()

@@ -45,6 +45,7 @@ def train(rank: int, meeting_point: str) -> None:
         dist.all_reduce(mean)
         if rank == 0:
             print(f"epoch {epoch}  loss {mean.item() / RANKS:.6f}", flush=True)
+    dist.barrier()
     dist.destroy_process_group()
 
 

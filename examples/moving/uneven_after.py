@@ -41,4 +41,4 @@ for epoch in range(3):
     hvd.broadcast_parameters(net.state_dict(), root_rank=last)
     sums = hvd.allreduce(sums, op=hvd.Sum)
     if rank == 0:
-        print(f"epoch {epoch}  loss {sums[0].item() / sums[1].item():.6f}")
+        print(f"epoch {epoch}  loss {sums[0].item() / sums[1].item():.6f}", flush=True)

@@ -39,6 +39,7 @@ for epoch in range(3):
             sums += torch.tensor([loss.item(), 1.0])
     dist.all_reduce(sums)
     if rank == 0:
-        print(f"epoch {epoch}  loss {sums[0].item() / sums[1].item():.6f}")
+        print(f"epoch {epoch}  loss {sums[0].item() / sums[1].item():.6f}", flush=True)
 
+dist.barrier()
 dist.destroy_process_group()
