@@ -54,7 +54,6 @@ std::vector<int> read_ranks(Reader& in, int size, const char* what) {
 
 /// What is cut or put together by rows has some, and sends no more than it has.
 void check_rows(const Request& request) {
-  static_cast<void>(elements(request.shape, request.dtype));
   const bool has_rows = request.operation == Operation::allgather ||
                         request.operation == Operation::alltoall ||
                         request.operation == Operation::reducescatter;
@@ -82,7 +81,7 @@ Request read_request(Reader& in, int size) {
   request.splits = read_list(in, static_cast<std::uint64_t>(size), "splits");
   request.ranks = read_ranks(in, size, "the ranks of a process set");
   request.divide_by_initial_size = in.boolean();
-  check_rows(request);
+  static_cast<void>(elements(request.shape, request.dtype));
   return request;
 }
 
@@ -137,6 +136,7 @@ Decision read_decision(Reader& in, int size) {
   decision.status.code = in.enumerator<Code>(kCodes, "a code");
   decision.status.message = in.string(kMostMessageBytes);
   decision.request = read_request(in, size);
+  if (decision.status.ok()) check_rows(decision.request);  // a failure only names the tensor
   const auto all = static_cast<std::uint64_t>(size);
   decision.rows = read_list(in, all * all, "numbers of rows");
   decision.contributed = in.boolean();
@@ -190,8 +190,10 @@ Ballot decode_ballot(std::span<const std::byte> bytes, int size) {
   ballot.group = read_group(in);
   ballot.heard = in.u64();
   ballot.repeats = read_runs(in);
-  for (auto left = in.count(8, "requests"); left > 0; --left)
+  for (auto left = in.count(8, "requests"); left > 0; --left) {
     ballot.requests.push_back(read_request(in, size));
+    check_rows(ballot.requests.back());
+  }
   ballot.leaving = in.boolean();
   in.finish();
   return ballot;

@@ -169,8 +169,10 @@ class Admission {
 
   void broadcast(const std::vector<int>& members) const {
     if (!std::binary_search(members.begin(), members.end(), entry_.root)) {
-      refuse(fmt::format("there is no root rank {}: the process set has {}", entry_.root,
-                         describe_ranks(members)));
+      refuse(entry_.process_set == kWorld
+                 ? fmt::format("there is no root rank {}: ranks are 0 to {}", entry_.root, members.back())
+                 : fmt::format("there is no root rank {} in process set {}, which has {}", entry_.root,
+                               entry_.process_set, describe_ranks(members)));
     }
     memory(entry_.input, "input");
     memory(entry_.output, "output");

@@ -217,6 +217,93 @@ TEST_P(CollectiveSuite, GathersDifferentLengthsInRankOrder) {
   });
 }
 
+/// Rank `from` has this many units for rank `to`.
+std::size_t units(std::size_t from, std::size_t to) { return (from * 2 + to) % 4; }
+
+void exchange_all(int rank, int ranks, Collective& collective, std::size_t unit) {
+  const auto size = static_cast<std::size_t>(ranks);
+  const auto own = static_cast<std::size_t>(rank);
+  std::vector<std::size_t> bytes;
+  for (std::size_t from = 0; from < size; ++from) {
+    for (std::size_t to = 0; to < size; ++to) bytes.push_back(units(from, to) * unit);
+  }
+  std::vector<unsigned char> input;
+  std::vector<unsigned char> expected;
+  for (std::size_t other = 0; other < size; ++other) {
+    input.insert(input.end(), units(own, other) * unit, static_cast<unsigned char>(own * 16 + other));
+    expected.insert(expected.end(), units(other, own) * unit, static_cast<unsigned char>(other * 16 + own));
+  }
+  std::vector<unsigned char> output(expected.size(), 0xFF);
+  collective.alltoall(input.data(), output.data(), bytes);
+  ASSERT_TRUE(output == expected) << "rank " << rank << " of " << ranks << ", unit " << unit;
+}
+
+TEST_P(CollectiveSuite, ExchangesAnyLengthsBetweenAll) {
+  run([](int rank, Collective& collective) {
+    for (const std::size_t unit : {0, 1, 500, 7000, 600000}) exchange_all(rank, ranks(), collective, unit);
+  });
+}
+
+TEST_P(CollectiveSuite, ScattersWhatItReducesInAnyParts) {
+  run([](int rank, Collective& collective) {
+    const auto size = static_cast<std::size_t>(ranks());
+    for (const DType dtype : {DType::float32, DType::int64, DType::bfloat16}) {
+      for (const std::size_t unit : {0, 1, 900, 150000}) {
+        for (const bool owned : {false, true}) {
+          std::vector<std::size_t> counts;
+          std::size_t total = 0;
+          std::size_t begin = 0;
+          for (std::size_t r = 0; r < size; ++r) {
+            if (static_cast<int>(r) == rank) begin = total;
+            counts.push_back(unit * ((r + 1) % 3));  // some get nothing
+            total += counts.back();
+          }
+          Tensor input(collective, owned, dtype, total);
+          Tensor output(collective, !owned, dtype, counts[static_cast<std::size_t>(rank)]);
+          for (std::size_t i = 0; i < total; ++i) input.set(i, value(rank, i));
+          collective.reducescatter(input.data(), output.data(), counts, {dtype, ReduceOp::sum, 1.0, 1.0, 1});
+          for (std::size_t i = 0; i < output.count(); ++i)
+            ASSERT_EQ(output.at(i), expected(dtype, ReduceOp::sum, ranks(), begin + i)) << i;
+        }
+      }
+    }
+  });
+}
+
+// Overlapping ones, used in turns, in one order on all ranks; buffers come from whichever made them.
+TEST_P(CollectiveSuite, SplitsIntoSmallerOnesThatWorkSideBySide) {
+  run([](int rank, Collective& collective) {
+    std::vector<std::vector<int>> sets{{0}, {ranks() - 1}, {}, {}};
+    for (int r = 0; r < ranks(); ++r) {
+      if (r % 2 == 0) sets[2].push_back(r);
+      if (r > 0 || ranks() == 1) sets[3].push_back(r);
+    }
+    std::vector<std::unique_ptr<Collective>> smaller;
+    for (const auto& set : sets) smaller.push_back(collective.split(set));
+    for (int round = 0; round < 20; ++round) {
+      for (std::size_t s = 0; s < sets.size(); ++s) {
+        const auto place = std::find(sets[s].begin(), sets[s].end(), rank) - sets[s].begin();
+        const bool member = place < static_cast<std::ptrdiff_t>(sets[s].size());
+        ASSERT_EQ(smaller[s] != nullptr, member);
+        if (!member) continue;
+        const std::size_t count = round % 4 == 0 ? 40000 : 100;
+        Tensor tensor(round % 2 == 0 ? collective : *smaller[s], round % 3 != 0, DType::int32, count);
+        for (std::size_t i = 0; i < count; ++i) tensor.set(i, rank + round);
+        const Segment segment{tensor.data(), tensor.data(), count};
+        smaller[s]->allreduce({&segment, 1}, {DType::int32, ReduceOp::max, 1.0, 1.0, 1});
+        for (std::size_t i = 0; i < count; ++i) ASSERT_EQ(tensor.at(i), sets[s].back() + round);
+        exchange_all(static_cast<int>(place), static_cast<int>(sets[s].size()), *smaller[s], 300);
+      }
+      const Segment nothing;
+      collective.allreduce({&nothing, 1}, {DType::int32, ReduceOp::sum, 1.0, 1.0, 1});
+    }
+    collective.barrier();
+    smaller.clear();
+    const auto again = collective.split(sets[2]);
+    if (again) again->barrier();
+  });
+}
+
 TEST_P(CollectiveSuite, NobodyLeavesABarrierBeforeAllHaveCome) {
   std::atomic<int> come = 0;
   run([&](int /*rank*/, Collective& collective) {

@@ -45,6 +45,13 @@ TEST(Plan, KeepsReductionsFactorsAndWiresApart) {
   EXPECT_EQ(plan(decisions, 1000).size(), 4u);
 }
 
+TEST(Plan, KeepsDivisorsAndWhoHasJoinedApart) {
+  std::vector<Decision> decisions(3, tensor(1));
+  decisions[1].divisor = 2;
+  decisions[2].joined = {1};
+  EXPECT_EQ(plan(decisions, 1000).size(), 3u);
+}
+
 TEST(Plan, LeavesOutWhatFailedAndKeepsWhatNobodyContributedAlone) {
   std::vector<Decision> decisions(3, tensor(1));
   decisions[0].status = {Code::mismatch, "no"};

@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <numeric>
+
 namespace hora {
 namespace {
 
@@ -17,7 +19,9 @@ Request tensor(std::vector<std::int64_t> shape, Operation operation = Operation:
 Decision agree_on(const std::vector<Request>& requests) {
   std::vector<const Request*> pointers;
   for (const auto& request : requests) pointers.push_back(&request);
-  return agree(pointers);
+  std::vector<int> members(requests.size());
+  std::iota(members.begin(), members.end(), 0);
+  return agree(pointers, members);
 }
 
 TEST(Agree, EqualRequestsMakeADecision) {
@@ -117,6 +121,40 @@ TEST(Agree, RefusesMoreGatheredRowsThanThereCanBe) {
     verdict.items.push_back({0, decision});
     EXPECT_EQ(decode_verdict(encode(verdict), static_cast<int>(ranks)), verdict);  // all can hear of it
   }
+}
+
+TEST(Agree, NamesRanksAndNotPlaces) {
+  const auto one = tensor({3});
+  const auto other = tensor({4});
+  const std::vector<const Request*> requests{&one, &other};
+  EXPECT_EQ(agree(requests, {2, 7}).status.message,
+            "'layer1.weight': tensor differs between ranks: float32[3] on rank 2, float32[4] on rank 7");
+}
+
+TEST(Agree, AnAlltoallSaysWhoSendsHowManyRowsToWhom) {
+  auto even = tensor({4, 2}, Operation::alltoall);
+  auto uneven = tensor({5, 2}, Operation::alltoall);
+  uneven.splits = {0, 3};
+  EXPECT_EQ(agree_on({even, uneven}).rows, (std::vector<std::int64_t>{2, 2, 0, 3}));
+}
+
+TEST(Agree, NamesGroupsOfOperationsThatDiffer) {
+  auto other = tensor({3});
+  other.bundle = "a";
+  EXPECT_NE(agree_on({tensor({3}), other})
+                .status.message.find(
+                    "group of operations differs between ranks: none on rank 0, that of 'a' on rank 1"),
+            std::string::npos);
+}
+
+TEST(StandIn, IsAbsentFromReductionsAndBringsNoRows) {
+  EXPECT_TRUE(stand_in(tensor({3}))->absent);
+  EXPECT_EQ(stand_in(tensor({3, 2}, Operation::allgather))->shape, (std::vector<std::int64_t>{0, 2}));
+  EXPECT_EQ(stand_in(tensor({3}, Operation::alltoall)), std::nullopt);
+  auto scaled = tensor({3});
+  scaled.op = ReduceOp::product;
+  scaled.prescale = 0.5;
+  EXPECT_EQ(stand_in(scaled), std::nullopt) << "1 would not stay 1";
 }
 
 }  // namespace

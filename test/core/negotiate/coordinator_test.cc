@@ -4,12 +4,20 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <numeric>
+
 namespace hora {
 namespace {
 
 using testing::ElementsAre;
 
 constexpr TimePoint kNow{};
+
+std::vector<int> ranks(int size) {
+  std::vector<int> all(static_cast<std::size_t>(size));
+  std::iota(all.begin(), all.end(), 0);
+  return all;
+}
 
 Request tensor(const std::string& name, std::int64_t length = 4) {
   Request request;
@@ -19,12 +27,12 @@ Request tensor(const std::string& name, std::int64_t length = 4) {
 }
 
 Ballot asks(std::vector<Request> requests, std::uint64_t heard = 0) {
-  return {heard, {}, std::move(requests), false};
+  return {kWorld, heard, {}, std::move(requests), false};
 }
 Ballot repeats(std::vector<DecisionId> ids, std::uint64_t heard) {
-  return {heard, std::move(ids), {}, false};
+  return {kWorld, heard, std::move(ids), {}, false};
 }
-Ballot leaves(std::uint64_t heard = 0) { return {heard, {}, {}, true}; }
+Ballot leaves(std::uint64_t heard = 0) { return {kWorld, heard, {}, {}, true}; }
 
 std::vector<std::string> names(const std::optional<Verdict>& verdict) {
   std::vector<std::string> all;
@@ -34,7 +42,7 @@ std::vector<std::string> names(const std::optional<Verdict>& verdict) {
 }
 
 TEST(Coordinator, DecidesOnceEveryRankHasAsked) {
-  Coordinator coordinator(2);
+  Coordinator coordinator(ranks(2));
   coordinator.add(0, asks({tensor("w")}), kNow);
   EXPECT_EQ(coordinator.decide(), std::nullopt);
   coordinator.add(1, asks({tensor("w")}), kNow);
@@ -43,7 +51,7 @@ TEST(Coordinator, DecidesOnceEveryRankHasAsked) {
 }
 
 TEST(Coordinator, DecidesInTheOrderInWhichTensorsBecameComplete) {
-  Coordinator coordinator(2);
+  Coordinator coordinator(ranks(2));
   coordinator.add(0, asks({tensor("a"), tensor("b"), tensor("c")}), kNow);
   coordinator.add(1, asks({tensor("c"), tensor("a")}), kNow);
   coordinator.add(1, asks({tensor("b")}), kNow);
@@ -51,7 +59,7 @@ TEST(Coordinator, DecidesInTheOrderInWhichTensorsBecameComplete) {
 }
 
 TEST(Coordinator, AnswersRepeatsWithTheNumber) {
-  Coordinator coordinator(2);
+  Coordinator coordinator(ranks(2));
   for (int rank = 0; rank < 2; ++rank) coordinator.add(rank, asks({tensor("w")}), kNow);
   coordinator.decide();
   for (int rank = 0; rank < 2; ++rank) coordinator.add(rank, repeats({1}, 1), kNow);
@@ -61,7 +69,7 @@ TEST(Coordinator, AnswersRepeatsWithTheNumber) {
 }
 
 TEST(Coordinator, NoticesThatOneRankRepeatsAndAnotherChanged) {
-  Coordinator coordinator(2);
+  Coordinator coordinator(ranks(2));
   for (int rank = 0; rank < 2; ++rank) coordinator.add(rank, asks({tensor("w", 4)}), kNow);
   coordinator.decide();
   coordinator.add(0, repeats({1}, 1), kNow);
@@ -72,7 +80,7 @@ TEST(Coordinator, NoticesThatOneRankRepeatsAndAnotherChanged) {
 }
 
 TEST(Coordinator, RemembersWhatEachRankBroughtToAnAllgather) {
-  Coordinator coordinator(2);
+  Coordinator coordinator(ranks(2));
   auto gather = tensor("g", 3);
   gather.operation = Operation::allgather;
   coordinator.add(0, asks({gather}), kNow);
@@ -86,7 +94,7 @@ TEST(Coordinator, RemembersWhatEachRankBroughtToAnAllgather) {
 }
 
 TEST(Coordinator, UnderstandsANumberThatTheSenderHasNotHeardIsForgotten) {
-  Coordinator coordinator(2, 1);
+  Coordinator coordinator(ranks(2), 1);
   for (int rank = 0; rank < 2; ++rank) coordinator.add(rank, asks({tensor("a")}), kNow);
   coordinator.decide();
   coordinator.add(0, asks({tensor("b")}, 1), kNow);
@@ -100,7 +108,7 @@ TEST(Coordinator, UnderstandsANumberThatTheSenderHasNotHeardIsForgotten) {
 }
 
 TEST(Coordinator, KeepsAPendingRepeatWhoseNumberEveryRankHasHeardIsForgotten) {
-  Coordinator coordinator(2, 1);
+  Coordinator coordinator(ranks(2), 1);
   for (int rank = 0; rank < 2; ++rank) coordinator.add(rank, asks({tensor("a")}), kNow);
   coordinator.decide();
   coordinator.add(1, repeats({1}, 1), kNow);
@@ -112,7 +120,7 @@ TEST(Coordinator, KeepsAPendingRepeatWhoseNumberEveryRankHasHeardIsForgotten) {
 }
 
 TEST(Coordinator, RefusesBallotsThatNoRankWouldCast) {
-  Coordinator coordinator(2);
+  Coordinator coordinator(ranks(2));
   EXPECT_THROW(coordinator.add(1, repeats({1}, 0), kNow), Error);
   EXPECT_THROW(coordinator.add(1, asks({tensor("w")}, 3), kNow), Error);
   EXPECT_THROW(coordinator.add(1, asks({tensor("")}), kNow), Error);
@@ -120,7 +128,7 @@ TEST(Coordinator, RefusesBallotsThatNoRankWouldCast) {
 }
 
 TEST(Coordinator, AbortsATensorThatALeavingRankNeverAskedFor) {
-  Coordinator coordinator(3);
+  Coordinator coordinator(ranks(3));
   coordinator.add(0, asks({tensor("w")}), kNow);
   coordinator.add(1, leaves(), kNow);
   const auto verdict = coordinator.decide();
@@ -133,7 +141,7 @@ TEST(Coordinator, AbortsATensorThatALeavingRankNeverAskedFor) {
 }
 
 TEST(Coordinator, StillDecidesWhatALeavingRankAskedForBefore) {
-  Coordinator coordinator(2);
+  Coordinator coordinator(ranks(2));
   coordinator.add(1, asks({tensor("w")}), kNow);
   coordinator.add(1, leaves(), kNow);
   coordinator.add(0, asks({tensor("w")}), kNow);
@@ -142,7 +150,7 @@ TEST(Coordinator, StillDecidesWhatALeavingRankAskedForBefore) {
 }
 
 TEST(Coordinator, EndsTheJobWhenAllHaveLeft) {
-  Coordinator coordinator(2);
+  Coordinator coordinator(ranks(2));
   coordinator.add(0, leaves(), kNow);
   EXPECT_EQ(coordinator.decide(), std::nullopt);
   coordinator.add(1, leaves(), kNow);
@@ -154,7 +162,7 @@ TEST(Coordinator, EndsTheJobWhenAllHaveLeft) {
 
 TEST(Coordinator, KnowsWhoIsMissingAndSinceWhen) {
   using std::chrono::seconds;
-  Coordinator coordinator(3);
+  Coordinator coordinator(ranks(3));
   EXPECT_EQ(coordinator.oldest(), TimePoint::max());
   coordinator.add(0, asks({tensor("early")}), kNow + seconds(1));
   coordinator.add(2, asks({tensor("early"), tensor("late")}), kNow + seconds(5));
@@ -165,6 +173,109 @@ TEST(Coordinator, KnowsWhoIsMissingAndSinceWhen) {
   EXPECT_EQ(waiting.front().since, kNow + seconds(1));
   EXPECT_THAT(waiting.front().asked, ElementsAre(0, 2));
   EXPECT_THAT(waiting.front().missing, ElementsAre(1));
+}
+
+Request joins(bool divide_by_initial_size = true) {
+  Request request;
+  request.operation = Operation::join;
+  request.name = kJoinName;
+  request.divide_by_initial_size = divide_by_initial_size;
+  return request;
+}
+
+TEST(Coordinator, DecidesWithoutWhoHasJoined) {
+  Coordinator coordinator(ranks(3));
+  coordinator.add(2, asks({joins()}), kNow);
+  coordinator.add(0, asks({tensor("w")}), kNow);
+  EXPECT_EQ(coordinator.decide(), std::nullopt);
+  coordinator.add(1, asks({tensor("w")}), kNow);
+  const auto decision = coordinator.decide()->items.front().decision;
+  EXPECT_TRUE(decision.status.ok());
+  EXPECT_THAT(decision.joined, ElementsAre(2));
+  EXPECT_EQ(decision.divisor, 3);
+}
+
+TEST(Coordinator, DividesByWhoIsLeftIfThatIsWanted) {
+  Coordinator coordinator(ranks(3));
+  coordinator.add(2, asks({joins(false)}), kNow);
+  for (int rank = 0; rank < 2; ++rank) coordinator.add(rank, asks({tensor("w")}), kNow);
+  EXPECT_EQ(coordinator.decide()->items.front().decision.divisor, 2);
+}
+
+TEST(Coordinator, DecidesWhatWaitedOnlyForARankThatJoins) {
+  Coordinator coordinator(ranks(2));
+  coordinator.add(0, asks({tensor("w")}), kNow);
+  coordinator.add(1, asks({joins()}), kNow);
+  EXPECT_THAT(names(coordinator.decide()), ElementsAre("w"));
+}
+
+TEST(Coordinator, EndsAJoinLastAndNamesWhoJoinedLast) {
+  Coordinator coordinator(ranks(3));
+  coordinator.add(2, asks({joins()}), kNow);
+  coordinator.add(0, asks({tensor("w"), joins()}), kNow);
+  coordinator.add(1, asks({joins()}), kNow);
+  const auto verdict = coordinator.decide();
+  EXPECT_THAT(names(verdict), ElementsAre("w", kJoinName));
+  EXPECT_EQ(verdict->items.back().decision.request.root, 1);
+  for (int rank = 0; rank < 3; ++rank) coordinator.add(rank, asks({tensor("w")}, 1), kNow);
+  EXPECT_TRUE(coordinator.decide()->items.front().decision.joined.empty()) << "nobody has joined any more";
+}
+
+TEST(Coordinator, FailsWhatCannotBeDoneWithoutWhoHasJoined) {
+  Coordinator coordinator(ranks(2));
+  auto broadcast = tensor("b");
+  broadcast.operation = Operation::broadcast;
+  coordinator.add(1, asks({joins()}), kNow);
+  coordinator.add(0, asks({broadcast}), kNow);
+  EXPECT_EQ(coordinator.decide()->items.front().decision.status.message,
+            "'b': broadcast is not supported with join, and rank 1 joined already");
+}
+
+TEST(Coordinator, RepeatsStillMeanWhatTheyMeantAfterAJoin) {
+  Coordinator coordinator(ranks(2));
+  for (int rank = 0; rank < 2; ++rank) coordinator.add(rank, asks({tensor("w")}), kNow);
+  coordinator.decide();
+  coordinator.add(1, asks({joins()}, 1), kNow);
+  coordinator.add(0, repeats({1}, 1), kNow);
+  EXPECT_THAT(coordinator.decide()->items.front().decision.joined, ElementsAre(1));
+  coordinator.add(0, asks({joins()}, 2), kNow);
+  coordinator.decide();
+  for (int rank = 0; rank < 2; ++rank) coordinator.add(rank, repeats({1}, 3), kNow);
+  EXPECT_EQ(coordinator.decide()->items.front().repeat, 1u);
+}
+
+TEST(Coordinator, AJoinFailsIfARankLeavesWithoutIt) {
+  Coordinator coordinator(ranks(2));
+  coordinator.add(0, asks({joins()}), kNow);
+  coordinator.add(1, leaves(), kNow);
+  EXPECT_EQ(coordinator.decide()->items.front().decision.status.code, Code::aborted);
+}
+
+TEST(Coordinator, WhatBelongsTogetherFailsTogether) {
+  Coordinator coordinator(ranks(2));
+  const auto bundled = [](const std::string& name, std::int64_t length) {
+    auto request = tensor(name, length);
+    request.bundle = "a";
+    return request;
+  };
+  for (int round = 0; round < 2; ++round) {
+    const auto heard = static_cast<std::uint64_t>(round);
+    coordinator.add(0, asks({bundled("a", 4), bundled("b", 4), tensor("c")}, heard), kNow);
+    coordinator.add(1, asks({bundled("a", 4), bundled("b", round == 0 ? 4 : 5), tensor("c")}, heard), kNow);
+    const auto verdict = coordinator.decide();
+    std::vector<bool> ok;
+    for (const auto& item : verdict->items) ok.push_back(item.decision.status.ok());
+    EXPECT_THAT(ok, round == 0 ? ElementsAre(true, true, true) : ElementsAre(false, false, true));
+  }
+}
+
+TEST(Coordinator, CallsTheMembersOfASmallerGroupByTheirRanks) {
+  Coordinator coordinator({1, 3});
+  coordinator.add(0, asks({tensor("w", 4)}), kNow);
+  EXPECT_THAT(coordinator.waiting(kNow).front().missing, ElementsAre(3));
+  coordinator.add(1, asks({tensor("w", 5)}), kNow);
+  EXPECT_EQ(coordinator.decide()->items.front().decision.status.message,
+            "'w': tensor differs between ranks: float32[4] on rank 1, float32[5] on rank 3");
 }
 
 }  // namespace

@@ -7,7 +7,7 @@ namespace hora {
 namespace {
 
 Request request(const std::string& name) {
-  return {Operation::allreduce,
+  return {Operation::alltoall,
           name,
           DType::float32,
           DType::float16,
@@ -16,11 +16,15 @@ Request request(const std::string& name) {
           0.5,
           2.0,
           1,
-          true};
+          true,
+          "bundle",
+          {60, 3},
+          {0, 1},
+          false};
 }
 
 TEST(Ballot, ComesBackAsItWasSent) {
-  const Ballot ballot{7, {1, 2, 3, 9, 10, 200}, {request("a"), request("b")}, true};
+  const Ballot ballot{3, 7, {1, 2, 3, 9, 10, 200}, {request("a"), request("b")}, true};
   EXPECT_EQ(decode_ballot(encode(ballot), 2), ballot);
   EXPECT_EQ(decode_ballot(encode(Ballot{}), 1), Ballot{});
 }
@@ -35,8 +39,9 @@ TEST(Verdict, ComesBackAsItWasSent) {
   Verdict verdict;
   verdict.items.push_back({5, {}});
   verdict.items.push_back({4, {}});
-  verdict.items.push_back({0, {{}, request("w"), {3, 0, 2}, false}});
-  verdict.items.push_back({0, {{Code::mismatch, "'x': differs"}, request("x"), {}, true}});
+  verdict.group = 4;
+  verdict.items.push_back({0, {{}, request("w"), {3, 0, 2}, false, 2, {1, 2}}});
+  verdict.items.push_back({0, {{Code::mismatch, "'x': differs"}, request("x"), {}, true, 3, {}}});
   verdict.end = true;
   EXPECT_EQ(decode_verdict(encode(verdict), 3), verdict);
 }
@@ -48,7 +53,7 @@ TEST(Verdict, AWholeStepOfRepeatsTakesTwoBytesATensor) {
 }
 
 TEST(DecodeBallot, RefusesAnEnumeratorThatDoesNotExist) {
-  auto bytes = encode(Ballot{0, {}, {request("a")}, false});
+  auto bytes = encode(Ballot{kWorld, 0, {}, {request("a")}, false});
   for (std::size_t i = 0; i < bytes.size(); ++i) {
     if (bytes[i] == std::byte{static_cast<unsigned char>(DType::float16)}) bytes[i] = std::byte{99};
   }
@@ -56,19 +61,30 @@ TEST(DecodeBallot, RefusesAnEnumeratorThatDoesNotExist) {
 }
 
 TEST(DecodeBallot, RefusesARootThatIsNoRank) {
-  EXPECT_THROW(decode_ballot(encode(Ballot{0, {}, {request("a")}, false}), 1), Error);
+  EXPECT_THROW(decode_ballot(encode(Ballot{kWorld, 0, {}, {request("a")}, false}), 1), Error);
 }
 
 TEST(DecodeBallot, RefusesEveryTruncation) {
-  const auto bytes = encode(Ballot{7, {1, 5}, {request("a")}, true});
+  const auto bytes = encode(Ballot{kWorld, 7, {1, 5}, {request("a")}, true});
   for (std::size_t length = 0; length < bytes.size(); ++length) {
     EXPECT_THROW(decode_ballot(std::span(bytes).first(length), 2), Error) << length;
   }
 }
 
+TEST(DecodeBallot, RefusesSplitsThatDoNotFitTheRowsAndRowsOfScalars) {
+  Request wrong = request("a");
+  wrong.splits = {60, 5};
+  EXPECT_THROW(decode_ballot(encode(Ballot{kWorld, 0, {}, {wrong}, false}), 2), Error);
+  wrong.splits = {-1, 5};
+  EXPECT_THROW(decode_ballot(encode(Ballot{kWorld, 0, {}, {wrong}, false}), 2), Error);
+  wrong.splits = {};
+  wrong.shape = {};
+  EXPECT_THROW(decode_ballot(encode(Ballot{kWorld, 0, {}, {wrong}, false}), 2), Error);
+}
+
 TEST(DecodeVerdict, RefusesADecisionWithoutAName) {
   Verdict verdict;
-  verdict.items.push_back({0, {{}, request("w"), {}, true}});
+  verdict.items.push_back({0, {{}, request("w"), {}, true, 1, {}}});
   auto bytes = encode(verdict);
   ASSERT_NO_THROW(decode_verdict(bytes, 2));
   verdict.items.front().decision.request.name = "ww";

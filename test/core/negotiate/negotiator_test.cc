@@ -40,9 +40,13 @@ class Seats {
   std::vector<std::string> hear(int rank) {
     std::vector<std::string> all;
     for (;;) {
-      const auto heard = (*this)[rank].hear(kAtOnce);
-      if (heard.decisions.empty()) return all;
-      for (const auto& decision : heard.decisions) all.push_back(decision.request.name);
+      const auto news = (*this)[rank].hear(kAtOnce);
+      if (news.empty()) return all;
+      for (const auto& heard : news) {
+        for (const auto& decision : heard.decisions)
+          all.push_back((heard.group == kWorld ? "" : std::to_string(heard.group) + "/") +
+                        decision.request.name);
+      }
     }
   }
 
@@ -53,10 +57,10 @@ class Seats {
 
 TEST(Negotiator, EveryRankHearsTheSameDecisionsInTheSameOrder) {
   Seats seats(3);
-  seats[2].ask({tensor("b"), tensor("a")}, kNow);
-  seats[0].ask({tensor("a"), tensor("b")}, kNow);
+  seats[2].ask(kWorld, {tensor("b"), tensor("a")}, kNow);
+  seats[0].ask(kWorld, {tensor("a"), tensor("b")}, kNow);
   EXPECT_THAT(seats.hear(0), ElementsAre());
-  seats[1].ask({tensor("a"), tensor("b")}, kNow);
+  seats[1].ask(kWorld, {tensor("a"), tensor("b")}, kNow);
   const auto order = seats.hear(0);
   EXPECT_EQ(order.size(), 2u);
   EXPECT_EQ(seats.hear(1), order);
@@ -65,7 +69,7 @@ TEST(Negotiator, EveryRankHearsTheSameDecisionsInTheSameOrder) {
 
 TEST(Negotiator, AloneItDecidesAtOnce) {
   Seats seats(1);
-  seats[0].ask({tensor("a")}, kNow);
+  seats[0].ask(kWorld, {tensor("a")}, kNow);
   EXPECT_THAT(seats.hear(0), ElementsAre("a"));
 }
 
@@ -73,8 +77,8 @@ TEST(Negotiator, ReportsTheEndWhenAllHaveLeft) {
   Seats seats(2);
   seats[0].leave(kNow);
   seats[1].leave(kNow);
-  EXPECT_TRUE(seats[0].hear(kAtOnce).end);
-  EXPECT_TRUE(seats[1].hear(kAtOnce).end);
+  EXPECT_TRUE(seats[0].hear(kAtOnce).back().end);
+  EXPECT_TRUE(seats[1].hear(kAtOnce).back().end);
 }
 
 TEST(Negotiator, ThrowsTheLossOfARank) {
@@ -90,12 +94,12 @@ TEST(Negotiator, RepeatedStepsSendNoNames) {
   const auto first = make_local_control(office, 0);
   const auto second = make_local_control(office, 1);
   Negotiator seat(*second);
-  seat.ask({tensor("a rather long name of a parameter")}, kNow);
+  seat.ask(kWorld, {tensor("a rather long name of a parameter")}, kNow);
   Negotiator root(*first);
-  root.ask({tensor("a rather long name of a parameter")}, kNow);
+  root.ask(kWorld, {tensor("a rather long name of a parameter")}, kNow);
   root.hear(kAtOnce);
-  EXPECT_EQ(seat.hear(kAtOnce).decisions.size(), 1u);
-  seat.ask({tensor("a rather long name of a parameter")}, kNow);
+  EXPECT_EQ(seat.hear(kAtOnce).front().decisions.size(), 1u);
+  seat.ask(kWorld, {tensor("a rather long name of a parameter")}, kNow);
   EXPECT_LE(first->receive(kAtOnce)->bytes.size(), 8u);
 }
 
@@ -119,8 +123,8 @@ TEST(Negotiator, RanksAgreeWhateverIsForgotten) {
       for (int rank = 2; rank >= 0; --rank) {
         std::shuffle(wanted.begin(), wanted.end(), random);
         const auto half = wanted.begin() + static_cast<std::ptrdiff_t>(random() % (wanted.size() + 1));
-        seats[rank].ask({wanted.begin(), half}, kNow);
-        seats[rank].ask({half, wanted.end()}, kNow);
+        seats[rank].ask(kWorld, {wanted.begin(), half}, kNow);
+        seats[rank].ask(kWorld, {half, wanted.end()}, kNow);
       }
       const auto order = seats.hear(0);
       EXPECT_EQ(order.size(), wanted.size());
@@ -137,20 +141,93 @@ TEST(Negotiator, CountsHowLongATensorWaitsFromWhenItWasAskedFor) {
   Negotiator seat(*second);
   root.hear(kAtOnce);
   const TimePoint asked = Clock::now();  // long after the root began to wait for it
-  seat.ask({tensor("a")}, asked);
+  seat.ask(kWorld, {tensor("a")}, asked);
   root.hear(kAtOnce);
-  EXPECT_GE(root.coordinator()->oldest(), asked);
+  EXPECT_GE(root.oldest(), asked);
 }
 
 TEST(Negotiator, DoesNotHearThatFailedWhatItHasNotAskedFor) {
   Seats seats(3);
   seats[2].leave(kNow);
-  seats[0].ask({tensor("a")}, kNow);
+  seats[0].ask(kWorld, {tensor("a")}, kNow);
   EXPECT_THAT(seats.hear(0), ElementsAre("a"));
   EXPECT_THAT(seats.hear(1), ElementsAre());
-  seats[1].ask({tensor("a")}, kNow);
+  seats[1].ask(kWorld, {tensor("a")}, kNow);
   EXPECT_THAT(seats.hear(0), ElementsAre());
   EXPECT_THAT(seats.hear(1), ElementsAre("a"));
+}
+
+TEST(Negotiator, OnlyMembersHearWhatConcernsAGroup) {
+  Seats seats(3);
+  for (int rank = 0; rank < 3; ++rank) seats[rank].add_group(1, {1, 2});
+  seats[1].ask(1, {tensor("a")}, kNow);
+  seats[2].ask(1, {tensor("a")}, kNow);
+  EXPECT_THAT(seats.hear(0), ElementsAre()) << "rank 0 decides, but is no member";
+  EXPECT_THAT(seats.hear(1), ElementsAre("1/a"));
+  EXPECT_THAT(seats.hear(2), ElementsAre("1/a"));
+}
+
+TEST(Negotiator, GroupsHaveNamesOfTheirOwn) {
+  Seats seats(2);
+  for (int rank = 0; rank < 2; ++rank) seats[rank].add_group(1, {0, 1});
+  for (int rank = 0; rank < 2; ++rank) {
+    seats[rank].ask(kWorld, {tensor("a", 4)}, kNow);
+    seats[rank].ask(1, {tensor("a", 5)}, kNow);
+  }
+  EXPECT_THAT(seats.hear(0), testing::UnorderedElementsAre("a", "1/a"));
+  EXPECT_THAT(seats.hear(1), testing::UnorderedElementsAre("a", "1/a"));
+}
+
+// Whatever is asked for in groups that overlap, in any order: two ranks hear what concerns both in one order.
+TEST(Negotiator, RanksInSeveralGroupsHearOneOrder) {
+  const std::vector<std::vector<int>> groups{{0, 1, 2}, {0, 1}, {1, 2}, {0, 2}};
+  for (unsigned seed = 0; seed < 50; ++seed) {
+    SCOPED_TRACE(seed);
+    std::mt19937 random(seed);
+    Seats seats(3);
+    for (int rank = 0; rank < 3; ++rank) {
+      for (int group = 1; group < 4; ++group)
+        seats[rank].add_group(group, groups[static_cast<std::size_t>(group)]);
+    }
+    std::vector<std::vector<std::string>> heard(3);
+    for (int step = 0; step < 20; ++step) {
+      std::vector<std::pair<int, int>> asks;  // rank, group
+      for (int group = 0; group < 4; ++group) {
+        for (const int rank : groups[static_cast<std::size_t>(group)]) asks.emplace_back(rank, group);
+      }
+      std::shuffle(asks.begin(), asks.end(), random);
+      for (const auto& [rank, group] : asks) {
+        seats[rank].ask(group, {tensor(std::to_string(step % 3))}, kNow);
+        if (random() % 2 == 0) {
+          for (auto& name : seats.hear(0)) heard[0].push_back(std::move(name));
+        }
+      }
+      for (int rank = 0; rank < 3; ++rank) {
+        for (auto& name : seats.hear(rank)) heard[static_cast<std::size_t>(rank)].push_back(std::move(name));
+      }
+    }
+    const auto shared = [&](int rank, char other_group) {
+      std::vector<std::string> names;
+      for (const auto& name : heard[static_cast<std::size_t>(rank)]) {
+        if (name.find('/') == std::string::npos || name.front() == other_group) names.push_back(name);
+      }
+      return names;
+    };
+    EXPECT_EQ(shared(0, '1'), shared(1, '1'));
+    EXPECT_EQ(shared(1, '2'), shared(2, '2'));
+    EXPECT_EQ(shared(0, '3'), shared(2, '3'));
+    EXPECT_EQ(shared(0, '1').size(), 40u);
+  }
+}
+
+TEST(Negotiator, IgnoresBallotsForAGroupThatWasRemovedMeanwhile) {
+  Seats seats(2);
+  for (int rank = 0; rank < 2; ++rank) seats[rank].add_group(1, {0, 1});
+  seats[1].ask(1, {tensor("late")}, kNow);
+  seats[0].remove_group(1);
+  EXPECT_THAT(seats.hear(0), ElementsAre());
+  seats[1].ask(2, {tensor("never")}, kNow);  // this rank is in no such group
+  EXPECT_THAT(seats.hear(0), ElementsAre());
 }
 
 }  // namespace

@@ -43,6 +43,19 @@ TEST(Schedule, ForgetsTheOneNotUsedForLongestWhenFull) {
   EXPECT_EQ(schedule.find("b"), nullptr);
 }
 
+TEST(Schedule, KeepsOnlyWhatAllMembersAskFor) {
+  EXPECT_TRUE(Schedule::keeps(decision("w")));
+  Decision joined = decision("w");
+  joined.joined = {1};
+  EXPECT_FALSE(Schedule::keeps(joined));
+  Decision join = decision("w");
+  join.request.operation = Operation::join;
+  EXPECT_FALSE(Schedule::keeps(join));
+  Decision failed = decision("w");
+  failed.status.code = Code::mismatch;
+  EXPECT_FALSE(Schedule::keeps(failed));
+}
+
 TEST(Schedule, NeverGivesANumberTwice) {
   Schedule schedule(1);
   const auto a = schedule.learn(decision("a")).id;

@@ -9,6 +9,7 @@ namespace hora {
 namespace {
 
 float memory[8];
+const ProcessSets sets(2);
 
 Entry good() {
   Entry entry;
@@ -20,7 +21,7 @@ Entry good() {
 
 std::string refusal(const Entry& entry) {
   try {
-    static_cast<void>(admit(entry, 2));
+    static_cast<void>(admit(entry, 0, sets));
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), Code::invalid_argument);
     return error.what();
@@ -31,7 +32,7 @@ std::string refusal(const Entry& entry) {
 TEST(Admit, TurnsAnEntryIntoARequest) {
   Entry entry = good();
   entry.wire = DType::float16;
-  const Request request = admit(entry, 2);
+  const Request request = admit(entry, 0, sets).request;
   EXPECT_EQ(request.name, "w");
   EXPECT_EQ(request.wire, DType::float16);
   EXPECT_EQ(request.op, ReduceOp::average);
@@ -41,9 +42,9 @@ TEST(Admit, NarrowsOnlyWideFloats) {
   Entry entry = good();
   entry.wire = DType::bfloat16;
   entry.dtype = DType::int32;
-  EXPECT_EQ(admit(entry, 2).wire, DType::int32);
+  EXPECT_EQ(admit(entry, 0, sets).request.wire, DType::int32);
   entry.dtype = DType::float16;
-  EXPECT_EQ(admit(entry, 2).wire, DType::float16);
+  EXPECT_EQ(admit(entry, 0, sets).request.wire, DType::float16);
 }
 
 TEST(Admit, NamesTheTensorAndTheRemedy) {
@@ -83,11 +84,79 @@ TEST(Admit, AbsentAndEmptyTensorsNeedNoInput) {
   Entry entry = good();
   entry.input = nullptr;
   entry.absent = true;
-  EXPECT_TRUE(admit(entry, 2).absent);
+  EXPECT_TRUE(admit(entry, 0, sets).request.absent);
   entry = good();
   entry.shape = {0};
   entry.input = entry.output = nullptr;
   EXPECT_EQ(refusal(entry), "");
+}
+
+TEST(Admit, ChecksSplitsAgainstRowsAndRanks) {
+  Entry entry = good();
+  entry.operation = Operation::alltoall;
+  entry.allocate = [](const auto&) -> void* { return memory; };
+  EXPECT_EQ(refusal(entry), "");
+  entry.shape = {3, 2};
+  EXPECT_EQ(refusal(entry),
+            "'w': a first dimension of 3 cannot be split evenly between 2 ranks; give splits");
+  entry.splits = {1, 1};
+  EXPECT_EQ(refusal(entry), "") << "what is left over stays";
+  entry.splits = {1, 1, 1};
+  EXPECT_EQ(refusal(entry), "'w': splits has 3 numbers, but the process set has 2 ranks");
+  entry.splits = {2, 2};
+  EXPECT_EQ(refusal(entry),
+            "'w': the splits [2, 2] do not fit a first dimension of 3: none may be negative, and their sum "
+            "not more "
+            "than that");
+  entry.splits = {-1, 2};
+  EXPECT_NE(refusal(entry), "");
+}
+
+TEST(Admit, ChecksReductionsOfReducescatterAndAdasum) {
+  Entry entry = good();
+  entry.operation = Operation::reducescatter;
+  entry.op = ReduceOp::max;
+  EXPECT_EQ(refusal(entry), "'w': reducescatter reduces by average or sum, not by max");
+  entry.op = ReduceOp::sum;
+  entry.shape = {};
+  EXPECT_NE(refusal(entry).find("a scalar has no first dimension"), std::string::npos);
+  entry = good();
+  entry.op = ReduceOp::adasum;
+  entry.dtype = DType::int32;
+  EXPECT_EQ(refusal(entry), "'w': adasum takes float16, bfloat16, float32 and float64, not int32");
+}
+
+TEST(Admit, KnowsProcessSetsAndTheirRanks) {
+  ProcessSets more(4);
+  EXPECT_EQ(more.add({1, 3}), 1);
+  Entry entry = good();
+  entry.process_set = 1;
+  EXPECT_EQ(admit(entry, 3, more).group, 1);
+  const auto text = [&](const Entry& e) {
+    try {
+      static_cast<void>(admit(e, 0, more));
+    } catch (const Error& error) {
+      return std::string(error.what());
+    }
+    return std::string();
+  };
+  EXPECT_EQ(text(entry),
+            "'w': rank 0 is not a member of the provided process set 1, which has ranks 1 and 3");
+  entry.process_set = 2;
+  EXPECT_EQ(text(entry), "'w': process set 2 does not exist, or has not been registered");
+  Entry add;
+  add.operation = Operation::add_process_set;
+  add.ranks = {3, 1};
+  EXPECT_EQ(text(add), "the process set [1, 3]: there is one of these ranks already, number 1");
+  add.ranks = {4};
+  EXPECT_EQ(text(add), "the process set [4]: ranks are 0 to 3");
+  add.ranks = {2, 2};
+  EXPECT_EQ(text(add), "the process set [2, 2]: a rank can be in it only once");
+  add.ranks = {};
+  EXPECT_EQ(text(add), "the process set []: it needs one rank at least");
+  Entry remove;
+  remove.operation = Operation::remove_process_set;
+  EXPECT_EQ(text(remove), "the process set of all ranks cannot be removed");
 }
 
 }  // namespace

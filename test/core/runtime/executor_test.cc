@@ -21,15 +21,15 @@ class ExecutorTest : public testing::Test {
     Request request;
     request.name = name;
     request.shape = entry.shape;
-    decisions_.push_back({{}, request, {}, true});
-    return table_.put(std::move(entry), request, {});
+    decisions_.push_back({{}, request, {}, true, 1, {}});
+    return table_.put(std::move(entry), {kWorld, request}, {});
   }
 
   LocalGroup group_{1};
   World world_ = group_.join(0);
   TensorTable table_;
   Recorder recorder_;
-  Executor executor_{world_.lane, table_, recorder_, 0, 1, 1 << 20};
+  Executor executor_{world_.lane, table_, recorder_, {kWorld, {0}, 0}, 1 << 20};
   std::vector<Decision> decisions_;
 };
 
@@ -49,9 +49,10 @@ TEST_F(ExecutorTest, RefusesWithTheDecisionsStatus) {
   std::vector<float> a{1};
   const Handle handle = put("a", a);
   decisions_.front().status = {Code::mismatch, "'a': differs"};
-  executor_.refuse(decisions_.front(), {});
+  executor_.conclude(decisions_.front(), {decisions_.front().status, {}}, {});
   EXPECT_THROW(handle.wait(), Error);
-  executor_.refuse(decisions_.front(), {});  // this rank has not asked for it: nothing to do
+  executor_.conclude(decisions_.front(), {decisions_.front().status, {}},
+                     {});  // this rank has not asked for it: nothing to do
 }
 
 TEST_F(ExecutorTest, GivesTensorsBackWhenMovingThemFails) {
@@ -75,8 +76,8 @@ TEST_F(ExecutorTest, GivesTheTensorBackWhenItsOutputCannotBeMade) {
   entry.shape = {1};
   entry.input = a.data();
   entry.allocate = [](const auto& /*shape*/) -> void* { throw std::runtime_error("out of memory"); };
-  decisions_.push_back({{}, admit(entry, 1), {1}, true});
-  const Handle handle = table_.put(entry, decisions_.front().request, {});
+  decisions_.push_back({{}, admit(entry, 0, ProcessSets(1)).request, {1}, true, 1, {}});
+  const Handle handle = table_.put(entry, {kWorld, decisions_.front().request}, {});
   EXPECT_THROW(executor_.carry_out(decisions_, {{0}}, {}), Error);
   ASSERT_TRUE(handle.poll());
   EXPECT_THROW(handle.wait(), Error);
@@ -87,7 +88,7 @@ TEST_F(ExecutorTest, GivesTheWholeBatchBackWhenThisRankLacksOneOfIt) {
   const Handle handle = put("a", a);
   Request stranger;
   stranger.name = "b";
-  decisions_.push_back({{}, stranger, {}, true});
+  decisions_.push_back({{}, stranger, {}, true, 1, {}});
   EXPECT_THROW(executor_.carry_out(decisions_, {{0, 1}}, {}), Error);
   EXPECT_TRUE(handle.poll());
 }

@@ -16,7 +16,8 @@ TEST(Loop, EndsWhenAllHaveLeftAndGivesBackWhatNobodyAskedFor) {
   World worlds[] = {group.join(0), group.join(1)};
   const Config config;
   TensorTable tables[2];
-  Loop loops[] = {{worlds[0], config, tables[0]}, {worlds[1], config, tables[1]}};
+  ProcessSets sets[] = {ProcessSets(2), ProcessSets(2)};
+  Loop loops[] = {{worlds[0], config, tables[0], sets[0]}, {worlds[1], config, tables[1], sets[1]}};
   Entry entry;
   entry.name = "late";
   loops[0].leave("");
@@ -32,12 +33,13 @@ TEST(Loop, FailsInOrderWhenThereIsNoTemporaryDirectory) {
   World world = group.join(0);
   const Config config;
   TensorTable table;
-  Loop loop(world, config, table);
+  ProcessSets sets(2);
+  Loop loop(world, config, table, sets);
   Entry entry;
   entry.name = "x";
   Request request;
   request.name = entry.name;
-  const Handle handle = table.put(entry, request, {});
+  const Handle handle = table.put(entry, {kWorld, request}, {});
   group.lose(1, "its process ended");
   const char* former = std::getenv("TMPDIR");
   const std::string kept = former == nullptr ? "" : former;

@@ -5,6 +5,12 @@
 #include "test/support/local_job.h"
 
 #include <gtest/gtest.h>
+
+#include <map>
+
+#include <thread>
+
+#include <optional>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -313,6 +319,223 @@ TEST(Runtime, WhatWasSubmittedBeforeTheShutdownIsStillDone) {
       EXPECT_EQ(x, std::vector<float>(2, 2.0F));
     });
   }
+}
+
+Entry rows(Operation operation, const std::string& name, std::vector<float>& data,
+           std::vector<float>& output) {
+  Entry entry = in_place(operation, name, DType::float32, data);
+  entry.output = nullptr;
+  entry.allocate = [&output](const std::vector<std::int64_t>& shape) {
+    output.resize(static_cast<std::size_t>(shape.front()));
+    return output.data();
+  };
+  return entry;
+}
+
+TEST(Runtime, ExchangesRowsBySplits) {
+  run_local_job(3, [](Runtime& hora) {
+    const auto rank = static_cast<float>(hora.rank());
+    std::vector<float> data{rank, rank + 10, rank + 20, rank + 30};
+    std::vector<float> output;
+    Entry entry = rows(Operation::alltoall, "t", data, output);
+    entry.splits = {1, 0, 2};  // the last one stays
+    const Result result = hora.submit(std::move(entry)).wait();
+    const std::vector<std::vector<float>> expected{{0, 1, 2}, {}, {10, 20, 11, 21, 12, 22}};
+    EXPECT_EQ(output, expected[static_cast<std::size_t>(hora.rank())]);
+    const std::int64_t each = std::vector<std::int64_t>{1, 0, 2}[static_cast<std::size_t>(hora.rank())];
+    EXPECT_EQ(result.rows, (std::vector<std::int64_t>(3, each)));
+  });
+}
+
+TEST(Runtime, ScattersUnevenRowsAndCompresses) {
+  for (const DType wire : {DType::float32, DType::float16}) {
+    run_local_job(3, [wire](Runtime& hora) {
+      std::vector<float> data{1, 2, 3, 4, 5};
+      std::vector<float> output(2);
+      Entry entry = in_place(Operation::reducescatter, "r", DType::float32, data);
+      entry.op = ReduceOp::average;
+      entry.wire = wire;
+      entry.output = output.data();
+      const auto shape = hora.submit(std::move(entry)).wait().shape;
+      const std::vector<std::vector<float>> expected{{1, 2}, {3, 4}, {5}};
+      output.resize(static_cast<std::size_t>(shape.front()));
+      EXPECT_EQ(output, expected[static_cast<std::size_t>(hora.rank())]);
+    });
+  }
+}
+
+TEST(Runtime, ProcessSetsOverlapAndHaveNamesOfTheirOwn) {
+  run_local_job(4, [](Runtime& hora) {
+    const int even = hora.add_process_set({2, 0});
+    const int low = hora.add_process_set({0, 1, 2});
+    EXPECT_EQ(hora.process_sets(),
+              (std::map<int, std::vector<int>>{{0, {0, 1, 2, 3}}, {1, {0, 2}}, {2, {0, 1, 2}}}));
+    std::vector<Handle> handles;
+    std::vector<std::vector<float>> data(3, {static_cast<float>(hora.rank() + 1)});
+    const auto reduce = [&](std::size_t which, int set, const std::vector<int>& members) {
+      if (std::find(members.begin(), members.end(), hora.rank()) == members.end()) return;
+      Entry entry = in_place(Operation::allreduce, "same name", DType::float32, data[which]);
+      entry.process_set = set;
+      handles.push_back(hora.submit(std::move(entry)));
+    };
+    if (hora.rank() % 2 == 0) reduce(0, even, {0, 2});
+    reduce(1, low, {0, 1, 2});
+    reduce(2, 0, {0, 1, 2, 3});
+    for (const auto& handle : handles) handle.wait();
+    if (hora.rank() % 2 == 0) {
+      EXPECT_EQ(data[0].front(), 4);
+    }
+    if (hora.rank() < 3) {
+      EXPECT_EQ(data[1].front(), 6);
+    }
+    EXPECT_EQ(data[2].front(), 10);
+    hora.remove_process_set(even);
+    EXPECT_EQ(hora.process_sets().size(), 2u);
+    EXPECT_EQ(hora.add_process_set({0, 2}), 3) << "a number is never given twice";
+  });
+}
+
+TEST(Runtime, BroadcastsInAProcessSetFromARankOfTheJob) {
+  run_local_job(3, [](Runtime& hora) {
+    const int set = hora.add_process_set({1, 2});
+    if (hora.rank() == 0) return;
+    std::vector<float> data{static_cast<float>(hora.rank())};
+    Entry entry = in_place(Operation::broadcast, "b", DType::float32, data);
+    entry.process_set = set;
+    entry.root = 2;
+    hora.submit(std::move(entry)).wait();
+    EXPECT_EQ(data.front(), 2);
+    Entry wrong = in_place(Operation::broadcast, "b", DType::float32, data);
+    wrong.process_set = set;
+    EXPECT_THROW(hora.submit(std::move(wrong)), Error) << "rank 0 is not in it";
+  });
+}
+
+// Sets that overlap in a ring, each used by threads of its own, in no order: they never wait for each other
+// for ever.
+TEST(Runtime, ManyThreadsUseOverlappingProcessSets) {
+  run_local_job(3, [](Runtime& hora) {
+    const std::vector<std::vector<int>> members{{0, 1}, {1, 2}, {0, 2}};
+    std::vector<std::thread> threads;
+    for (const auto& ranks : members) {
+      const int set = hora.add_process_set(ranks);
+      if (std::find(ranks.begin(), ranks.end(), hora.rank()) == ranks.end()) continue;
+      threads.emplace_back([&hora, set, sum = ranks[0] + ranks[1]] {
+        for (int round = 0; round < 50; ++round) {
+          std::vector<float> data(200, static_cast<float>(hora.rank()));
+          Entry entry = in_place(Operation::allreduce, "w", DType::float32, data);
+          entry.process_set = set;
+          hora.submit(std::move(entry)).wait();
+          ASSERT_EQ(data.back(), static_cast<float>(sum));
+        }
+      });
+    }
+    for (auto& thread : threads) thread.join();
+  });
+}
+
+TEST(Runtime, WhatIsUnderWayInAProcessSetEndsWithIt) {
+  run_local_job(3, [](Runtime& hora) {
+    const int pair = hora.add_process_set({1, 0});
+    std::vector<float> data{1};
+    std::optional<Handle> waits;
+    if (hora.rank() == 0) {
+      Entry entry = in_place(Operation::allreduce, "never", DType::float32, data);
+      entry.process_set = pair;
+      waits = hora.submit(std::move(entry));
+    }
+    hora.remove_process_set(pair);
+    if (!waits) return;
+    try {
+      waits->wait();
+      FAIL();
+    } catch (const Error& error) {
+      EXPECT_STREQ(error.what(), "'never': process set 1 was removed");
+    }
+  });
+}
+
+TEST(Runtime, AGroupOfOperationsIsTakenWholeOrNotAtAll) {
+  run_local_job(2, [](Runtime& hora) {
+    std::vector<float> a{1};
+    std::vector<float> b{2};
+    const auto pair = [&](const std::string& second) {
+      return std::vector<Entry>{in_place(Operation::allreduce, "a", DType::float32, a),
+                                in_place(Operation::allreduce, second, DType::float32, b)};
+    };
+    EXPECT_THROW(hora.submit(pair("a")), Error);
+    for (const auto& handle : hora.submit(pair("b"))) handle.wait();
+    EXPECT_EQ(a.front() + b.front(), 6);
+    if (hora.rank() == 1) b.push_back(3);
+    for (const auto& handle : hora.submit(pair("b"))) {
+      EXPECT_THROW(handle.wait(), Error) << "b differs, so neither is done";
+    }
+    EXPECT_EQ(a.front(), 2);
+  });
+}
+
+TEST(Runtime, RanksThatHaveJoinedTakePartWithZerosUntilAllHave) {
+  for (const bool initial : {true, false}) {
+    run_local_job(3, [initial](Runtime& hora) {
+      for (int epoch = 0; epoch < 2; ++epoch) {
+        const int batches = 5 + hora.rank() * (epoch == 0 ? 1 : -1);
+        for (int batch = 0; batch < batches; ++batch) {
+          std::vector<float> mean{6};
+          std::vector<std::int32_t> least{hora.rank() + 4};
+          std::vector<float> narrow(3000, 12);
+          Entry first = in_place(Operation::allreduce, "mean", DType::float32, mean);
+          first.op = ReduceOp::average;
+          Entry second = in_place(Operation::allreduce, "min", DType::int32, least);
+          second.op = ReduceOp::min;
+          Entry third = in_place(Operation::allreduce, "narrow", DType::float32, narrow);
+          third.wire = DType::float16;
+          const std::vector<Handle> handles{hora.submit(std::move(first)), hora.submit(std::move(second)),
+                                            hora.submit(std::move(third))};
+          for (const auto& handle : handles) handle.wait();
+          int present = 0;
+          int smallest = 100;
+          for (int rank = 0; rank < 3; ++rank) {
+            if (batch >= 5 + rank * (epoch == 0 ? 1 : -1)) continue;
+            ++present;
+            smallest = std::min(smallest, rank + 4);
+          }
+          ASSERT_EQ(mean.front(), initial ? 6.0F * static_cast<float>(present) / 3.0F : 6.0F);
+          ASSERT_EQ(least.front(), smallest);
+          ASSERT_EQ(narrow.back(), 12.0F * static_cast<float>(present));
+        }
+        EXPECT_EQ(hora.join(initial), epoch == 0 ? 2 : 0);
+      }
+    });
+  }
+}
+
+TEST(Runtime, JoinedRanksGatherNoRowsAndCannotBroadcast) {
+  run_local_job(2, [](Runtime& hora) {
+    if (hora.rank() == 0) {
+      std::vector<float> data{1, 2};
+      std::vector<float> output;
+      EXPECT_EQ(hora.submit(rows(Operation::allgather, "g", data, output)).wait().rows,
+                (std::vector<std::int64_t>{2, 0}));
+      EXPECT_THROW(hora.submit(in_place(Operation::broadcast, "b", DType::float32, data)).wait(), Error);
+    }
+    EXPECT_EQ(hora.join(), 0);
+  });
+}
+
+TEST(Runtime, SumsAdaptively) {
+  run_local_job(3, [](Runtime& hora) {
+    std::vector<double> data(3, 0.0);
+    data[static_cast<std::size_t>(hora.rank())] = 2;  // orthogonal: the sum
+    Entry entry = in_place(Operation::allreduce, "a", DType::float64, data);
+    entry.op = ReduceOp::adasum;
+    hora.submit(std::move(entry)).wait();
+    EXPECT_EQ(data, (std::vector<double>{2, 2, 2}));
+  });
+}
+
+TEST(ScatteredRows, GiveTheFirstRanksOneMore) {
+  EXPECT_EQ(scattered_rows(7, 3), (std::vector<std::int64_t>{3, 2, 2}));
+  EXPECT_EQ(scattered_rows(1, 3), (std::vector<std::int64_t>{1, 0, 0}));
 }
 
 TEST(Version, IsThreeNumbers) { EXPECT_NE(std::string(version()).find('.'), std::string::npos); }

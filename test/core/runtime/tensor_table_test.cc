@@ -12,32 +12,33 @@ Entry entry(const std::string& name) {
   return entry;
 }
 
-Request request(const std::string& name) {
-  Request request;
-  request.name = name;
-  return request;
+Asked asked(const std::string& name, int group = kWorld) {
+  Asked asked;
+  asked.group = group;
+  asked.request.name = name;
+  return asked;
 }
 
 TEST(TensorTable, KeepsANameUntilItsTensorIsFinished) {
   TensorTable table;
-  const Handle handle = table.put(entry("a"), request("a"), {});
+  const Handle handle = table.put(entry("a"), asked("a"), {});
   EXPECT_EQ(table.take_requests().size(), 1u);
   EXPECT_TRUE(table.take_requests().empty());
-  auto loan = table.take("a");
+  auto loan = table.take(kWorld, "a");
   ASSERT_TRUE(loan);
-  EXPECT_FALSE(table.take("a"));
-  EXPECT_THROW(table.put(entry("a"), request("a"), {}), Error);
+  EXPECT_FALSE(table.take(kWorld, "a"));
+  EXPECT_THROW(table.put(entry("a"), asked("a"), {}), Error);
   EXPECT_FALSE(handle.poll());
   table.finish(*std::move(loan), {});
   EXPECT_TRUE(handle.poll());
-  EXPECT_NO_THROW(table.put(entry("a"), request("a"), {}));
+  EXPECT_NO_THROW(table.put(entry("a"), asked("a"), {}));
 }
 
 TEST(TensorTable, HandsOutEverythingWhenItCloses) {
   TensorTable table;
-  const Handle waiting = table.put(entry("a"), request("a"), {});
-  const Handle moving = table.put(entry("b"), request("b"), {});
-  auto taken = table.take("b");
+  const Handle waiting = table.put(entry("a"), asked("a"), {});
+  const Handle moving = table.put(entry("b"), asked("b"), {});
+  auto taken = table.take(kWorld, "b");
   const Status why{Code::aborted, "rank 1 is gone"};
   auto loans = table.close(why);
   ASSERT_EQ(loans.size(), 1u);
@@ -47,11 +48,35 @@ TEST(TensorTable, HandsOutEverythingWhenItCloses) {
   EXPECT_THROW(waiting.wait(), Error);
   EXPECT_NO_THROW(moving.wait());
   try {
-    table.put(entry("c"), request("c"), {});
+    table.put(entry("c"), asked("c"), {});
     FAIL();
   } catch (const Error& error) {
     EXPECT_EQ(error.status(), (Status{why.code, "'c': rank 1 is gone"}));
   }
+}
+
+TEST(TensorTable, TakesAllOfAGroupOfOperationsOrNone) {
+  TensorTable table;
+  const Handle first = table.put(entry("b"), asked("b"), {});
+  EXPECT_THROW(table.put({entry("a"), entry("b")}, {asked("a"), asked("b")}, {}), Error);
+  EXPECT_THROW(table.put({entry("a"), entry("a")}, {asked("a"), asked("a")}, {}), Error);
+  EXPECT_FALSE(table.take(kWorld, "a"));
+  EXPECT_EQ(table.put({entry("a"), entry("c")}, {asked("a"), asked("c")}, {}).size(), 2u);
+  EXPECT_EQ(table.take_requests().at(kWorld).size(), 3u);
+}
+
+TEST(TensorTable, EachProcessSetHasNamesOfItsOwn) {
+  TensorTable table;
+  const Handle all = table.put(entry("a"), asked("a"), {});
+  const Handle some = table.put(entry("a"), asked("a", 1), {});
+  const Status removed{Code::aborted, "process set 1 was removed"};
+  auto loans = table.close(1, removed);
+  ASSERT_EQ(loans.size(), 1u);
+  table.finish(std::move(loans.front()), {removed, {}});
+  EXPECT_THROW(some.wait(), Error);
+  EXPECT_FALSE(all.poll());
+  EXPECT_THROW(table.put(entry("b"), asked("b", 1), {}), Error);
+  EXPECT_NO_THROW(table.put(entry("b"), asked("b"), {}));
 }
 
 }  // namespace

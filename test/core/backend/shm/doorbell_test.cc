@@ -16,7 +16,7 @@ TEST(Doorbell, NobodyIsAheadByMoreThanAPhaseAndAllSeeWhatWasWritten) {
     const auto arenas = make_arenas(ranks);
     std::vector<int> words(static_cast<std::size_t>(ranks));  // each written by its rank, read by all
     run_ranks(ranks, [&](int rank) {
-      Doorbell bell(arenas[static_cast<std::size_t>(rank)], rank, ranks);
+      Doorbell bell(Circle(arenas[static_cast<std::size_t>(rank)], rank, ranks));
       for (int phase = 0; phase < 500; ++phase) {
         words[static_cast<std::size_t>(rank)] = phase;
         bell.arrive();
@@ -31,7 +31,7 @@ TEST(Doorbell, NobodyIsAheadByMoreThanAPhaseAndAllSeeWhatWasWritten) {
 
 TEST(Doorbell, AbortWakesASleeperAndStays) {
   const auto arenas = make_arenas(2);
-  Doorbell bell(arenas[0], 0, 2);
+  Doorbell bell(Circle(arenas[0], 0, 2));
   std::thread other([&] { bell.abort({Code::aborted, "rank 1 is gone"}); });
   bell.arrive();
   for (int i = 0; i < 2; ++i) {
@@ -47,7 +47,7 @@ TEST(Doorbell, AbortWakesASleeperAndStays) {
 
 TEST(Doorbell, TheFirstAbortCounts) {
   const auto arenas = make_arenas(2);
-  Doorbell bell(arenas[0], 0, 2);
+  Doorbell bell(Circle(arenas[0], 0, 2));
   bell.abort({Code::aborted, "first"});
   bell.abort({Code::aborted, "second"});
   try {

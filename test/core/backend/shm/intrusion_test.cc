@@ -12,23 +12,25 @@ namespace {
 
 TEST(Intrusion, IsAllowedUntilSomebodyLeaves) {
   const auto arenas = make_arenas(3);
-  EXPECT_TRUE(Intrusion(*arenas[0], 0, 3).allowed());
-  leave(*arenas[2], 2, 3);
-  EXPECT_FALSE(Intrusion(*arenas[0], 0, 3).allowed());
+  const Circle circle(arenas[0], 0, 3);
+  EXPECT_TRUE(Intrusion(circle).allowed());
+  leave(Circle(arenas[2], 2, 3));
+  EXPECT_FALSE(Intrusion(circle).allowed());
 }
 
 TEST(Intrusion, NobodyWritesOnceARankHasLeft) {
   for (int round = 0; round < 200; ++round) {
     const auto arenas = make_arenas(2, 1 << 20);
     int buffer = 0;  // of rank 1, not atomic: ThreadSanitizer sees when both use it
+    const Circle circle(arenas[0], 0, 2);
     std::thread writer([&] {
       while (true) {
-        const Intrusion intrusion(*arenas[0], 0, 2);
+        const Intrusion intrusion(circle);
         if (!intrusion.allowed()) return;
         ++buffer;
       }
     });
-    leave(*arenas[1], 1, 2);
+    leave(Circle(arenas[1], 1, 2));
     buffer = -1;
     writer.join();
     ASSERT_EQ(buffer, -1);
@@ -37,8 +39,9 @@ TEST(Intrusion, NobodyWritesOnceARankHasLeft) {
 
 TEST(Leave, DoesNotWaitForeverForAWriterThatIsDead) {
   const auto arenas = make_arenas(2);
-  const Intrusion dead(*arenas[0], 0, 2);
-  leave(*arenas[1], 1, 2);
+  const Circle circle(arenas[0], 0, 2);
+  const Intrusion dead(circle);
+  leave(Circle(arenas[1], 1, 2));
   SUCCEED();
 }
 

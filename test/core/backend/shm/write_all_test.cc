@@ -18,14 +18,15 @@ TEST(WriteAll, DoesNothingOnceARankHasLeft) {
   }
   run_ranks(2, [&](int rank) {
     const auto who = static_cast<std::size_t>(rank);
-    Rounds rounds(arenas[who], rank, 2);
-    Reach reach(arenas[who], rank, 2, nullptr);
-    WriteAll write_all(*arenas[who], rounds, reach, rank, 2);
+    const Circle circle(arenas[who], rank, 2);
+    Rounds rounds(circle);
+    Reach reach(circle, nullptr);
+    WriteAll write_all(circle, rounds, reach);
     const Segment segment{memory[who].get(), memory[who].get(), 1024};
     Mailbox& own = rounds.open(Call::allreduce, 4096, 0);
     own.inputs[0] = own.outputs[0] = reach.locate(memory[who].get());
     rounds.meet();
-    if (rank == 0) leave(*arenas[0], 0, 2);
+    if (rank == 0) leave(Circle(arenas[0], 0, 2));
     rounds.phase();
     if (rank == 1) write_all.run({&segment, 1}, {});
   });

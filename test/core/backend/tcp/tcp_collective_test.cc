@@ -10,8 +10,8 @@ namespace {
 TEST(TcpCollective, APeerWhoseSocketClosesIsNamed) {
   int ends[2];
   ASSERT_EQ(::socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
-  std::vector<Descriptor> sockets(2);
-  sockets[1] = Descriptor(ends[0]);
+  Mesh::Sockets sockets(2);
+  sockets[1] = std::make_shared<const Descriptor>(ends[0]);
   const auto collective = make_tcp_collective(std::make_unique<Mesh>(0, std::move(sockets)));
   const Descriptor other(ends[1]);
   ::shutdown(other.fd(), SHUT_RDWR);

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/device/neutral.h"
+
+#include "core/device/kernels.h"
+#include "test/support/elements.h"
+
+#include <gtest/gtest.h>
+
+#include <array>
+
+namespace hora {
+namespace {
+
+TEST(FillNeutral, ChangesNothingInAnyReductionOfAnyDtype) {
+  for (int d = 0; d < kDTypes; ++d) {
+    const auto dtype = static_cast<DType>(d);
+    for (const ReduceOp op : {ReduceOp::sum, ReduceOp::min, ReduceOp::max, ReduceOp::product}) {
+      std::array<std::byte, 64> neutral{};
+      std::array<std::byte, 64> values{};
+      const bool has_sign = dtype != DType::uint8 && dtype != DType::boolean;
+      for (std::size_t i = 0; i < 3; ++i)
+        set_element(
+            values.data(), dtype, i,
+            dtype == DType::boolean ? static_cast<int>(i % 2) : static_cast<int>(i) - (has_sign ? 1 : 0));
+      fill_neutral(neutral.data(), dtype, op, 3);
+      std::array<std::byte, 64> result{};
+      const std::array<const void*, 2> inputs{values.data(), neutral.data()};
+      void* output = result.data();
+      kernels::reduce(inputs, {&output, 1}, 3, {dtype, op, 1.0, 1.0, 1});
+      for (std::size_t i = 0; i < 3; ++i)
+        EXPECT_EQ(element(result.data(), dtype, i), element(values.data(), dtype, i))
+            << name(dtype) << " " << name(op);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace hora
