@@ -7,7 +7,6 @@
 #include <deque>
 #include <list>
 #include <optional>
-#include <set>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -82,7 +81,8 @@ class Coordinator {
   [[nodiscard]] const Request& asked_by(const Pending& pending, int place) const;
   [[nodiscard]] const Request& any_asked(const Pending& pending) const;
   [[nodiscard]] bool repeated(const Pending& pending) const;
-  [[nodiscard]] std::set<std::string> failing_bundles() const;
+  /// By bundle: what is wrong with one of its tensors.
+  [[nodiscard]] std::unordered_map<std::string, std::string> failing_bundles() const;
   Verdict::Item decide(const Pending& pending);
   [[nodiscard]] Decision decide_anew(const Pending& pending) const;
   [[nodiscard]] Decision decide_with_stand_ins(const Pending& pending) const;

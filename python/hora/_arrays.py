@@ -3,8 +3,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, overload
 
 import numpy as np
 
@@ -174,7 +174,7 @@ def allgather(array: Any, name: str | None = None, process_set: ProcessSet = glo
     return result
 
 
-def alltoall_async(array: Any, splits: Any = None, name: str | None = None, process_set: ProcessSet = global_process_set) -> int:
+def alltoall_async(array: Any, splits: Sequence[int] | Array | None = None, name: str | None = None, process_set: ProcessSet = global_process_set) -> int:
     """Starts `alltoall`; the handle is for `poll` and `synchronize`, which returns (output, received splits)."""
     with Naming("alltoall", name, process_set) as named:
         view = _view(array, named.full)
@@ -185,7 +185,17 @@ def alltoall_async(array: Any, splits: Any = None, name: str | None = None, proc
         return _job.start(entry, lambda outcome: (_received(outcome, view.dtype), np.array(outcome.rows, np.int32)), view)
 
 
-def alltoall(array: Any, splits: Any = None, name: str | None = None, process_set: ProcessSet = global_process_set) -> Array | tuple[Array, Array]:
+@overload
+def alltoall(array: Any, splits: None = None, name: str | None = None, process_set: ProcessSet = global_process_set) -> Array: ...
+
+
+@overload
+def alltoall(array: Any, splits: Sequence[int] | Array, name: str | None = None, process_set: ProcessSet = global_process_set) -> tuple[Array, Array]: ...
+
+
+def alltoall(
+    array: Any, splits: Sequence[int] | Array | None = None, name: str | None = None, process_set: ProcessSet = global_process_set
+) -> Array | tuple[Array, Array]:
     """Sends rows to each rank of the set, and receives rows from each: in rank order, both.
 
     Args:

@@ -124,9 +124,17 @@ def name_or_number(operation: str, name: str | None, process_set: int = 0) -> st
 def return_number(operation: str, process_set: int, name: str) -> None:
     """Makes the number of an operation that was not submitted the next one again."""
     with _lock:
-        number = _numbers[operation, process_set]
-        if name == f"{operation}.noname.{number}":  # else another thread has gone on
+        number = _numbers.get((operation, process_set))
+        if number is not None and name == f"{operation}.noname.{number}":  # else another thread has gone on
             _numbers[operation, process_set] = number - 1
+
+
+def restart_numbers() -> None:
+    """Makes operations of all ranks that have no name count from 1 again, for ranks that are out of step."""
+    with _lock:
+        for operation, process_set in list(_numbers):
+            if process_set == 0:
+                del _numbers[operation, process_set]
 
 
 def start(entry: _native.Entry, finish: Callable[[_native.Outcome], Any], *keep: Any) -> int:

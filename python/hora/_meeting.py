@@ -25,8 +25,9 @@ def join(device: int = -1, *, divide_by_initial_world_size: bool = True) -> int:
 
     Until then it takes part in the operations of the others by itself. It counts as zeros in sums, averages and Adasum, as
     the neutral element in Min, Max and Product (where Horovod counts zeros, too), and brings no rows to allgather and
-    sparse allreduce. The other operations fail with HoraInternalError on the ranks that are still there. May be used
-    again and again, once every epoch.
+    sparse allreduce. The other operations fail with HoraInternalError on the ranks that are still there, and
+    operations of process sets other than `global_process_set` wait for their members. May be used again and again, once
+    every epoch.
 
     Args:
         device: not used; there for scripts written for Horovod.
@@ -41,4 +42,6 @@ def join(device: int = -1, *, divide_by_initial_world_size: bool = True) -> int:
         HoraInternalError (a RuntimeError): the job has failed.
     """
     entry = _native.Entry(_native.Operation.join, "join.noname", _native.DType.uint8, [], divide_by_initial_size=divide_by_initial_world_size)
-    return _job.runtime().submit(entry).wait().last_rank
+    last_rank = _job.runtime().submit(entry).wait().last_rank
+    _job.restart_numbers()  # ranks with more batches have issued more operations
+    return last_rank

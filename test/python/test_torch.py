@@ -56,7 +56,7 @@ def test_refusals_name_the_tensor_and_the_remedy():
         """
         import torch, hora.torch as hvd
         hvd.init()
-        for tensor in (torch.zeros(2, dtype=torch.complex64), torch.zeros(4, 4).t(), torch.eye(2).to_sparse(), torch.zeros(2, device="meta")):
+        for tensor in (torch.zeros(2, dtype=torch.complex64), torch.eye(2).to_sparse_csr(), torch.zeros(2, device="meta")):
             try:
                 hvd.allreduce(tensor, name="x")
             except ValueError as error:
@@ -65,7 +65,7 @@ def test_refusals_name_the_tensor_and_the_remedy():
     """,
     )
     for rank in lines:
-        assert [".to()" in rank[0], ".contiguous()" in rank[1], ".to_dense()" in rank[2], ".cpu()" in rank[3]] == [True] * 4
+        assert [".to()" in rank[0], ".to_sparse_coo()" in rank[1], ".cpu()" in rank[2]] == [True] * 3
         assert all(line.startswith("'allreduce.x': ") for line in rank)
 
 
@@ -462,7 +462,7 @@ def test_mistakes_with_arguments_are_named():
         sgd = lambda: torch.optim.SGD(net.parameters(), 1.0)
         for wrong in (lambda: hvd.allreduce(t, hvd.Sum), lambda: hvd.broadcast(t, None, name="b"), lambda: hvd.broadcast(t, 1, name="b"),
                       lambda: hvd.allreduce(t, compression="fp16"), lambda: hvd.allgather(numpy.ones(3), name="g"),
-                      lambda: hvd.allreduce(torch._neg_view(t), name="n"), lambda: hvd.DistributedOptimizer(net),
+                      lambda: hvd.DistributedOptimizer(net),
                       lambda: hvd.DistributedOptimizer(sgd(), compression="fp16"), lambda: hvd.DistributedOptimizer(sgd(), backward_passes_per_step="2"),
                       lambda: hvd.DistributedOptimizer(hvd.DistributedOptimizer(sgd())), lambda: hvd.DistributedOptimizer(sgd(), [("bias", net.bias)]),
                       lambda: hvd.broadcast_parameters(sgd().state_dict(), 0), lambda: hvd.broadcast_parameters(None, 0),
@@ -480,7 +480,6 @@ def test_mistakes_with_arguments_are_named():
         "no root rank 1",
         "compression='fp16' is none of",
         "'allgather.g': expected a torch.Tensor, not ndarray",
-        "'allreduce.n': the tensor is a negative view",
         "expected an optimizer, such as torch.optim.SGD(model.parameters(), 0.1), not Linear",
         "compression='fp16' is none of",
         "backward_passes_per_step must be a number from 1 up, not '2'",

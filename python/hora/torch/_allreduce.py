@@ -10,7 +10,7 @@ import torch
 
 from hora import _job, _native, ops
 from hora._naming import Naming, label
-from hora.compression import Compression, in_transfer
+from hora.compression import Compression, Compressor, in_transfer
 from hora.process_sets import ProcessSet, global_process_set
 from hora.torch import _sparse
 from hora.torch._lending import Loan, Submission, check_tensor, entry, lent_in_place, members, start, start_group, suffixed, tracked
@@ -46,7 +46,7 @@ def allreduce_async(
     prescale_factor: float = 1.0,
     postscale_factor: float = 1.0,
     process_set: ProcessSet = global_process_set,
-    compression: Any = Compression.none,
+    compression: type[Compressor] = Compression.none,
 ) -> int:
     """Starts `allreduce`, without autograd; the handle is for `poll` and `synchronize`, which returns the new tensor."""
     how = Reduction(ops.chosen(average, op), prescale_factor, postscale_factor, process_set, compression)
@@ -64,7 +64,7 @@ def allreduce_async_(
     prescale_factor: float = 1.0,
     postscale_factor: float = 1.0,
     process_set: ProcessSet = global_process_set,
-    compression: Any = Compression.none,
+    compression: type[Compressor] = Compression.none,
 ) -> int:
     """Starts `allreduce_`; the handle is for `poll` and `synchronize`, which returns the tensor. A tensor whose elements do
     not lie side by side has its new values once `synchronize` has returned."""
@@ -132,7 +132,7 @@ def allreduce(
     tensor: torch.Tensor,
     average: bool | None = None,
     name: str | None = None,
-    compression: Any = Compression.none,
+    compression: type[Compressor] = Compression.none,
     op: int | None = None,
     prescale_factor: float = 1.0,
     postscale_factor: float = 1.0,
@@ -182,7 +182,7 @@ def grouped_allreduce_async(
     prescale_factor: float = 1.0,
     postscale_factor: float = 1.0,
     process_set: ProcessSet = global_process_set,
-    compression: Any = Compression.none,
+    compression: type[Compressor] = Compression.none,
 ) -> int:
     """Starts `grouped_allreduce`, without autograd; the handle is for `poll` and `synchronize`, which returns a tuple of new
     tensors."""
@@ -199,7 +199,7 @@ def grouped_allreduce_async_(
     prescale_factor: float = 1.0,
     postscale_factor: float = 1.0,
     process_set: ProcessSet = global_process_set,
-    compression: Any = Compression.none,
+    compression: type[Compressor] = Compression.none,
 ) -> int:
     """Starts `grouped_allreduce_`; the handle is for `poll` and `synchronize`, which returns the tuple of the tensors."""
     how = Reduction(ops.chosen(average, op), prescale_factor, postscale_factor, process_set, compression)
@@ -247,7 +247,7 @@ def grouped_allreduce(
     tensors: Sequence[torch.Tensor],
     average: bool | None = None,
     name: str | None = None,
-    compression: Any = Compression.none,
+    compression: type[Compressor] = Compression.none,
     op: int | None = None,
     prescale_factor: float = 1.0,
     postscale_factor: float = 1.0,

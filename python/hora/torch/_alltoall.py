@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, overload
 
 import torch
 
@@ -61,6 +61,16 @@ class _Alltoall(torch.autograd.Function):
         back, _ = alltoall(gradients[0], ctx.received, process_set=ctx.process_set)
         unsent = back.new_zeros(ctx.rows - back.shape[0], *back.shape[1:])
         return torch.cat([back, unsent]), None, None, None
+
+
+@overload
+def alltoall(tensor: torch.Tensor, splits: None = None, name: str | None = None, process_set: ProcessSet = global_process_set) -> torch.Tensor: ...
+
+
+@overload
+def alltoall(
+    tensor: torch.Tensor, splits: Sequence[int] | torch.Tensor, name: str | None = None, process_set: ProcessSet = global_process_set
+) -> tuple[torch.Tensor, torch.Tensor]: ...
 
 
 def alltoall(

@@ -37,13 +37,13 @@ def native_dtype(tensor: torch.Tensor, name: str) -> _native.DType:
     """The dtype of a tensor that can be sent. Raises HoraArgumentError that says why it cannot."""
     check_tensor(tensor, name)
     if tensor.layout != torch.strided:
-        raise HoraArgumentError(f"'{name}': a sparse tensor is not supported here; make it dense with .to_dense()")
+        raise HoraArgumentError(f"'{name}': sparse tensors cannot be sent in this version; make it dense with .to_dense()")
     if tensor.device.type != "cpu":
         raise HoraArgumentError(f"'{name}': the tensor is on {tensor.device}; this version takes tensors on the CPU: use .cpu()")
     dtype = _DTYPES.get(tensor.dtype)
     if dtype is None:
         accepted = ", ".join(str(known).removeprefix("torch.") for known in _DTYPES)
-        raise HoraArgumentError(f"'{name}': elements of type {tensor.dtype} are not supported; convert with .to() to one of {accepted}")
+        raise HoraArgumentError(f"'{name}': elements of type {tensor.dtype} cannot be sent; convert with .to() to one of {accepted}")
     return dtype
 
 

@@ -11,7 +11,7 @@ import torch
 from hora import _job, _native, ops
 from hora._naming import Naming, label
 from hora._rows import check_rows, share
-from hora.compression import Compression
+from hora.compression import Compression, Compressor
 from hora.process_sets import ProcessSet, global_process_set
 from hora.torch._allgather import allgather, grouped_allgather
 from hora.torch._lending import Loan, Submission, check_tensor, entry, members, start, start_group, suffixed, tracked
@@ -37,7 +37,7 @@ def reducescatter_async(
     process_set: ProcessSet = global_process_set,
     prescale_factor: float = 1.0,
     postscale_factor: float = 1.0,
-    compression: Any = Compression.none,
+    compression: type[Compressor] = Compression.none,
 ) -> int:
     """Starts `reducescatter`, without autograd; the handle is for `poll` and `synchronize`."""
     how = Reduction(op, prescale_factor, postscale_factor, process_set, compression)
@@ -52,7 +52,7 @@ def grouped_reducescatter_async(
     process_set: ProcessSet = global_process_set,
     prescale_factor: float = 1.0,
     postscale_factor: float = 1.0,
-    compression: Any = Compression.none,
+    compression: type[Compressor] = Compression.none,
 ) -> int:
     """Starts `grouped_reducescatter`, without autograd; the handle is for `poll` and `synchronize`, which returns a tuple."""
     how = Reduction(op, prescale_factor, postscale_factor, process_set, compression)
@@ -80,7 +80,7 @@ class _Reducescatter(torch.autograd.Function):
 def reducescatter(
     tensor: torch.Tensor,
     name: str | None = None,
-    compression: Any = Compression.none,
+    compression: type[Compressor] = Compression.none,
     op: int = ops.Average,
     process_set: ProcessSet = global_process_set,
     prescale_factor: float = 1.0,
@@ -138,7 +138,7 @@ class _GroupedReducescatter(torch.autograd.Function):
 def grouped_reducescatter(
     tensors: Sequence[torch.Tensor],
     name: str | None = None,
-    compression: Any = Compression.none,
+    compression: type[Compressor] = Compression.none,
     op: int = ops.Average,
     process_set: ProcessSet = global_process_set,
     prescale_factor: float = 1.0,

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from hora import ops
-from hora.compression import Compression, in_transfer, wire_of
+from hora.compression import Compression, Compressor, in_transfer, wire_of
 from hora.process_sets import ProcessSet
 
 
@@ -22,7 +22,7 @@ class Reduction:
     prescale: float
     postscale: float
     process_set: ProcessSet
-    compression: Any = Compression.none
+    compression: type[Compressor] = Compression.none
 
     def arguments(self) -> dict[str, Any]:
         """As an Entry takes them."""
