@@ -68,6 +68,14 @@ class ProcessSet:
     def _invalidate(self) -> None:
         self.process_set_id = None
 
+    def __deepcopy__(self, memo: dict[int, Any]) -> ProcessSet:
+        """Itself: copies of a model communicate within the same set."""
+        return self
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """What is loaded is the registered set with these ranks, if there is one."""
+        return _with_ranks, (None if self is global_process_set else self.ranks,)
+
     def __str__(self) -> str:
         return f"ProcessSet(process_set_id={self.process_set_id}, ranks={self.ranks}, mpi_comm={self.mpi_comm})"
 
@@ -85,6 +93,13 @@ def _make_global() -> ProcessSet:
 global_process_set = _make_global()
 
 _registered: list[ProcessSet] = []
+
+
+def _with_ranks(ranks: list[int] | None) -> ProcessSet:
+    """The set with these ranks, None: all."""
+    if ranks is None:
+        return global_process_set
+    return next((known for known in _registered if known.ranks == ranks), None) or ProcessSet(ranks)
 
 
 def number_of(process_set: ProcessSet, name: str) -> int:

@@ -117,6 +117,12 @@ class DeltaReducer(Rounds):
         self._adopt_new()
         return [slot.parameter.detach().clone() for slot in self.slots]
 
+    def end_step(self) -> None:
+        """Passes of a closure, which ranks may have called unequally often, do not count in the next step."""
+        super().end_step()
+        self.passes = 0
+        self.owed = False
+
     def restore(self, values: list[torch.Tensor]) -> None:
         """Undoes a step."""
         with torch.no_grad():

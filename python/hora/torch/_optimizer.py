@@ -41,10 +41,9 @@ class _DistributedOptimizer:
         there also before `GradScaler.unscale_` and `GradScaler.step`, so that all ranks skip the same steps."""
         self._reducer.synchronize()
 
-    @contextlib.contextmanager
-    def skip_synchronize(self) -> Iterator[None]:
+    def skip_synchronize(self) -> contextlib.AbstractContextManager[None]:
         """For scripts written for Horovod: `step` never reduces twice here, with or without it."""
-        yield
+        return contextlib.nullcontext()
 
     @contextlib.contextmanager
     def no_sync(self) -> Iterator[None]:

@@ -11,6 +11,7 @@ import torch
 
 from hora import _job
 from hora._errors import HoraArgumentError, HoraError, HoraProcessSetError, HoraUsageError
+from hora.compression import in_transfer
 from hora.process_sets import ProcessSet
 from hora.torch._allreduce import allreduce
 from hora.torch._kinds import KindExchange
@@ -44,6 +45,7 @@ class GradientReducer(Rounds):
         self.group_numbers = group_numbers(optimizer, groups)
         self.slots: list[Slot] = []
         self.units: list[Unit] = []
+        self._reusable = in_transfer(reduction.compression)
         self._grouped: dict[int, Unit] = {}
         self._known: set[int] = set()
         self._exchange: KindExchange | None = None
@@ -222,10 +224,20 @@ class GradientReducer(Rounds):
                     slot.place.copy_(gradient if gradient.layout == torch.strided else gradient.to_dense())
                 if slot.kind == DENSE:
                     slot.parameter.grad = slot.place
-            return DenseTransfer(slot.place, name, self.reduction, slot.absent)
+            return self._dense(slot, slot.place, name)
         if gradient is not None and gradient.layout != torch.sparse_coo:
             gradient = gradient.to_sparse(slot.kind)
         return SparseTransfer(gradient, slot.parameter, slot.kind, name, self.reduction)
+
+    def _dense(self, slot: Slot, place: torch.Tensor, name: str) -> Transfer:
+        """A transfer of the slot's place; the same object for the same name, since that takes a while to make."""
+        if not self._reusable:
+            return DenseTransfer(place, name, self.reduction, slot.absent)
+        key = (name, slot.absent, self.reduction.process_set.process_set_id)
+        made = slot.made.get(key)
+        if made is None:
+            made = slot.made[key] = DenseTransfer(place, name, self.reduction, slot.absent)
+        return made
 
     @staticmethod
     def _check(slot: Slot, gradient: torch.Tensor) -> None:

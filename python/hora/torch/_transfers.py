@@ -136,6 +136,7 @@ class SparseTransfer:
         if brought == 0:
             return None
         divisor = round(present / self._share.item())  # 1 for a sum: of ones, that is how many ranks are present
-        rows = received(values, self._values.dtype).to(self._dtype)
+        wide = torch.float32 if self._dtype.itemsize == 2 else self._dtype  # as dense 16-bit floats are summed
+        rows = received(values, self._values.dtype).to(wide)
         whole = torch.sparse_coo_tensor(received(indices, torch.int64).t(), rows * (self._reduction.postscale / divisor), self._shape)
-        return whole.coalesce()
+        return whole.coalesce().to(self._dtype)
