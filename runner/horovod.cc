@@ -70,7 +70,7 @@ std::string ask(const std::string& python, const Options& options) {
 
 std::string find_horovod_folder(const Options& options) {
   const std::string python = python_for(options.command.front());
-  const std::string folder = ask(python, options);
+  std::string folder = ask(python, options);
   if (folder.empty()) {
     throw Error(Code::invalid_argument,
                 fmt::format("--horovod: '{}' does not find the package hora; install it there, or say with "

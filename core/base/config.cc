@@ -46,23 +46,24 @@ std::optional<std::string> text(const char* variable) {
 
 // --- Horovod's variables ---
 
-using Translation = std::optional<std::string> (*)(std::string value);
+using Translation = std::optional<std::string> (*)(const std::string& value);
 
-std::optional<std::string> same(std::string value) { return value; }
+std::optional<std::string> same(const std::string& value) { return value; }
 
 /// No fusion: what travels together has one byte at most, so that every tensor travels alone.
-std::optional<std::string> threshold(std::string value) { return value == "0" ? "1" : std::move(value); }
+std::optional<std::string> threshold(const std::string& value) { return value == "0" ? "1" : value; }
 
 /// trace to fatal in any case; what Horovod does not know it takes for warning.
-std::optional<std::string> level(std::string value) {
-  std::transform(value.begin(), value.end(), value.begin(), [](unsigned char c) { return std::tolower(c); });
-  if (value == "trace") return "debug";
-  if (value == "fatal") return "error";
-  return value == "debug" || value == "info" || value == "error" ? std::move(value) : "warning";
+std::optional<std::string> level(const std::string& value) {
+  std::string name = value;
+  std::transform(name.begin(), name.end(), name.begin(), [](unsigned char c) { return std::tolower(c); });
+  if (name == "trace") return "debug";
+  if (name == "fatal") return "error";
+  return name == "debug" || name == "info" || name == "error" ? name : "warning";
 }
 
 /// A flag that turns the warnings off.
-std::optional<std::string> never(std::string value) {
+std::optional<std::string> never(const std::string& value) {
   if (std::strtol(value.c_str(), nullptr, 10) <= 0) return std::nullopt;
   return "0";
 }
@@ -98,7 +99,7 @@ std::optional<Setting> setting(const char* variable) {
   for (const auto& counterpart : kCounterparts) {
     if (std::string_view(counterpart.ours) != variable) continue;
     auto value = text(counterpart.theirs);
-    if (value) value = counterpart.translate(*std::move(value));
+    if (value) value = counterpart.translate(*value);
     if (value) return Setting{counterpart.theirs, *std::move(value)};
   }
   return std::nullopt;

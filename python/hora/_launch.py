@@ -214,18 +214,19 @@ def _hrun(arguments: list[str], environment: dict[str, str]) -> tuple[int, list[
     with process, selectors.DefaultSelector() as selector:
         assert process.stdout is not None and process.stderr is not None
         echoes = {process.stdout.fileno(): _Echo(sys.stdout), process.stderr.fileno(): _Echo(sys.stderr)}
+        remarks = echoes[process.stderr.fileno()].remarks
         for descriptor in echoes:
             selector.register(descriptor, selectors.EVENT_READ)
-        remarks = echoes[process.stderr.fileno()].remarks
-        while selector.get_map():
-            try:
-                _pass_on(selector, echoes)
-            except KeyboardInterrupt:
-                interrupted = True
-                process.send_signal(signal.SIGINT)
-            except BaseException:
-                process.terminate()
-                raise
+        try:
+            while selector.get_map():
+                try:
+                    _pass_on(selector, echoes)
+                except KeyboardInterrupt:
+                    interrupted = True
+                    process.send_signal(signal.SIGINT)
+        except BaseException:
+            process.terminate()
+            raise
     if interrupted:
         raise KeyboardInterrupt
     return process.returncode, remarks

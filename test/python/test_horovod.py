@@ -46,6 +46,7 @@ def test_every_module_of_horovod_resolves_to_hora_and_only_when_asked_for():
 import os, hora, hora.torch, torch
 assert horovod.run is hora.run is run is run_too and horovod.__version__ == "0.28.1"
 assert all(getattr(hvd, name) is getattr(hora.torch, name) for name in hora.torch.__all__ if name != "elastic")
+assert hvd._check_has_gpu() is torch.cuda.is_available()
 assert hvd.elastic.run is hora.torch.elastic.run and TorchState is hora.torch.elastic.TorchState
 assert HorovodInternalError is hora.HoraInternalError is hvd.HorovodInternalError
 assert not [name for name in dir(hora.torch) if not name.startswith("_") and not hasattr(hvd, name)]
