@@ -67,6 +67,10 @@ Runtime::Runtime(const Config& config) {
     for (const auto& name : Config::unknown_variables())
       log(LogLevel::warning,
           fmt::format("{} is set, but means nothing; hora/config.h has all variables", name));
+    static std::once_flag told;
+    std::call_once(told, [] {
+      for (const auto& note : Config::horovod_notes()) log(LogLevel::warning, note);
+    });
   }
   World world = connect(agreed);
   parts_ = std::make_unique<Parts>(std::move(world), agreed);

@@ -12,6 +12,7 @@ of `horovod.torch` for PyTorch.
 Start it with `hrun -np 2 python program.py`.
 """
 
+from hora._aliases import install_as_horovod
 from hora._arrays import (
     allgather,
     allgather_async,
@@ -42,6 +43,7 @@ from hora._errors import (
     HoraInternalError,
     HoraNotInitializedError,
     HoraProcessSetError,
+    HoraRankError,
     HoraShapeError,
     HoraTimeoutError,
     HoraUnsupportedError,
@@ -58,6 +60,7 @@ from hora._job import (
     size,
     synchronize,
 )
+from hora._launch import run
 from hora._meeting import barrier, join
 from hora._membership import init, is_homogeneous, shutdown
 from hora._native import __version__
@@ -76,6 +79,7 @@ __all__ = [
     "HoraInternalError",
     "HoraNotInitializedError",
     "HoraProcessSetError",
+    "HoraRankError",
     "HoraShapeError",
     "HoraTimeoutError",
     "HoraUnsupportedError",
@@ -107,6 +111,7 @@ __all__ = [
     "gloo_built",
     "gloo_enabled",
     "init",
+    "install_as_horovod",
     "is_homogeneous",
     "is_initialized",
     "join",
@@ -122,6 +127,7 @@ __all__ = [
     "reducescatter_async",
     "remove_process_set",
     "rocm_built",
+    "run",
     "shutdown",
     "size",
     "start_timeline",

@@ -36,6 +36,23 @@ class HoraUnsupportedError(HoraInternalError, HoraArgumentError, NotImplementedE
     """Something that Hora does not do, such as a reduction that an operation lacks; nothing was sent."""
 
 
+class HoraRankError(HoraInternalError):
+    """A function that `hora.run` called raised an exception on a rank.
+
+    Attributes:
+        rank: which one.
+        traceback_text: its traceback there, and the exception.
+    """
+
+    def __init__(self, rank: int, traceback_text: str) -> None:
+        super().__init__(f"rank {rank} raised an exception:\n{traceback_text.rstrip()}")
+        self.rank = rank
+        self.traceback_text = traceback_text
+
+    def __reduce__(self) -> tuple[type[HoraRankError], tuple[int, str]]:
+        return type(self), (self.rank, self.traceback_text)
+
+
 class HoraUsageError(HoraArgumentError, AssertionError):
     """A call that makes no sense here, such as a method that this kind of optimizer does not have."""
 

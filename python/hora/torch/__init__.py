@@ -51,6 +51,7 @@ from hora._timeline import start_timeline, stop_timeline
 from hora.compression import Compression
 from hora.ops import Adasum, Average, Max, Min, Product, Sum
 from hora.process_sets import ProcessSet, add_process_set, global_process_set, remove_process_set
+from hora.torch import elastic
 from hora.torch._batch_norm import SyncBatchNorm
 from hora.torch._ops import (
     allgather,
@@ -124,6 +125,7 @@ __all__ = [
     "cross_size",
     "cuda_built",
     "ddl_built",
+    "elastic",
     "global_process_set",
     "gloo_built",
     "gloo_enabled",
