@@ -270,7 +270,8 @@ class GradientReducer(Rounds):
                     reduced.add_(base)
             return
         whole = reduced if reduced.layout == torch.sparse_coo else reduced.to_sparse(slot.kind)
-        slot.gathered = slot.parameter.grad = whole if base is None else (base + whole).coalesce()
+        total = whole if base is None else base + whole  # dense, if only the base is: one from a pass whose kind was forgotten
+        slot.gathered = slot.parameter.grad = total if total.layout == torch.strided else total.coalesce()
 
     def close_round(self) -> None:
         """Waits for everything."""
