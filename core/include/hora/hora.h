@@ -157,9 +157,9 @@ class Runtime {
   /// fails. `divide_by_initial_size`: see Entry.
   int join(bool divide_by_initial_size = true);
 
-  /// 1, 2, 3, ...: for the names of operations that nobody gave a name. Ranks that issue them in the same
-  /// order get the same numbers.
-  [[nodiscard]] std::uint64_t next_number();
+  /// 1, 2, 3, ..., for each process set by itself: for the names of operations that nobody gave a name. Ranks
+  /// of the set that issue them in the same order get the same numbers.
+  [[nodiscard]] std::uint64_t next_number(int process_set = 0);
 
   /// Memory that the ranks of this host exchange fastest: tensors in it are reduced where they lie.
   /// Zero-filled, aligned to 64 bytes, valid for as long as the pointer lives, also after the Runtime.
