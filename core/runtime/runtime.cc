@@ -158,6 +158,12 @@ std::uint64_t Runtime::next_number(int process_set) {
   return ++parts_->numbers[process_set];
 }
 
+void Runtime::return_number(std::uint64_t number, int process_set) {
+  const std::lock_guard lock(parts_->numbers_mutex);
+  std::uint64_t& last = parts_->numbers[process_set];
+  if (last == number && last > 0) --last;
+}
+
 std::shared_ptr<std::byte> Runtime::allocate(std::size_t bytes) {
   parts_->check_process();
   return parts_->world.lane.collective->allocate(bytes);

@@ -31,8 +31,9 @@ Reduced in_place(const torch::Tensor& tensor, const std::string& name) {
 
 template <typename Finish>
 TensorHandle start(Runtime& hora, const Reduced& reduced, const ReduceOptions& options, Finish finish) {
-  const auto name = name_or_number(hora, "allreduce", options.name, options.process_set);
-  return {{hora.submit(reduced.entry(name, options))},
+  auto handle = submit_named(hora, "allreduce", options.name, options.process_set,
+                             [&](const std::string& name) { return reduced.entry(name, options); });
+  return {{std::move(handle)},
           [reduced, finish](const std::vector<Result>& /*results*/) { return finish(reduced); }};
 }
 
@@ -44,11 +45,14 @@ TensorsHandle start_group(Runtime& hora, torch::TensorList tensors, const Reduce
   std::vector<Reduced> group;
   for (std::size_t i = 0; i < tensors.size(); ++i)
     group.push_back(lend(tensors[i], member_name(group_label, i, tensors.size())));
-  const auto name = name_or_number(hora, "grouped_allreduce", options.name, options.process_set);
-  std::vector<Entry> entries;
-  for (std::size_t i = 0; i < group.size(); ++i)
-    entries.push_back(group[i].entry(member_name(name, i, group.size()), options));
-  return {hora.submit(std::move(entries)), [group, finish](const std::vector<Result>& /*results*/) {
+  auto handles = submit_named(
+      hora, "grouped_allreduce", options.name, options.process_set, [&](const std::string& name) {
+        std::vector<Entry> entries;
+        for (std::size_t i = 0; i < group.size(); ++i)
+          entries.push_back(group[i].entry(member_name(name, i, group.size()), options));
+        return entries;
+      });
+  return {std::move(handles), [group, finish](const std::vector<Result>& /*results*/) {
             std::vector<torch::Tensor> outputs;
             for (const auto& reduced : group) outputs.push_back(finish(reduced));
             return outputs;

@@ -23,10 +23,13 @@ std::shared_ptr<torch::Tensor> allocate_output(Entry& entry, const torch::Tensor
 TensorHandle broadcast_into(Runtime& hora, const torch::Tensor& input, const torch::Tensor& output, int root,
                             const OperationOptions& options,
                             const std::function<torch::Tensor(const torch::Tensor&)>& finish) {
-  const auto name = name_or_number(hora, "broadcast", options.name, options.process_set);
-  Entry entry = lend(input, output, Operation::broadcast, name, options.process_set);
-  entry.root = root;
-  return {{hora.submit(std::move(entry))},
+  auto handle =
+      submit_named(hora, "broadcast", options.name, options.process_set, [&](const std::string& name) {
+        Entry entry = lend(input, output, Operation::broadcast, name, options.process_set);
+        entry.root = root;
+        return entry;
+      });
+  return {{std::move(handle)},
           [output, finish](const std::vector<Result>& /*results*/) { return finish(output); }};
 }
 
@@ -38,38 +41,10 @@ struct Gathered {
   std::vector<std::int64_t> rows;
 };
 
-Pending<std::vector<Gathered>> gather(Runtime& hora, torch::TensorList tensors,
-                                      const std::vector<std::string>& names, int process_set) {
-  std::vector<Entry> entries;
-  std::vector<std::shared_ptr<torch::Tensor>> outputs;
-  for (std::size_t i = 0; i < tensors.size(); ++i) {
-    entries.push_back(lend(tensors[i], {}, Operation::allgather, names[i], process_set));
-    outputs.push_back(allocate_output(entries.back(), tensors[i]));
-  }
-  return {hora.submit(std::move(entries)), [outputs](const std::vector<Result>& results) {
-            std::vector<Gathered> all;
-            for (std::size_t i = 0; i < outputs.size(); ++i) all.push_back({*outputs[i], results[i].rows});
-            return all;
-          }};
-}
-
 torch::Tensor checked_rows(const torch::Tensor& tensor, const std::string& name) {
   const torch::Tensor memory = lendable(tensor, name);
   check_rows(memory, name);
   return memory;
-}
-
-Pending<std::vector<Gathered>> gather_one(Runtime& hora, const torch::Tensor& tensor,
-                                          const OperationOptions& options) {
-  const torch::Tensor memory = checked_rows(tensor, label("allgather", options.name));
-  const auto name = name_or_number(hora, "allgather", options.name, options.process_set);
-  return gather(hora, memory, {name}, options.process_set);
-}
-
-std::vector<std::string> member_names(const std::string& group, std::size_t count) {
-  std::vector<std::string> names;
-  for (std::size_t i = 0; i < count; ++i) names.push_back(member_name(group, i, count));
-  return names;
 }
 
 /// Contiguous tensors with rows.
@@ -81,11 +56,38 @@ Tensors checked_group(torch::TensorList tensors, const std::string& group_label)
   return memory;
 }
 
+enum class Name { own, of_group };
+
+Pending<std::vector<Gathered>> gather(Runtime& hora, const Tensors& memory, const char* operation, Name kind,
+                                      const OperationOptions& options) {
+  std::vector<std::shared_ptr<torch::Tensor>> outputs;
+  const auto make = [&](const std::string& name) {
+    std::vector<Entry> entries;
+    for (std::size_t i = 0; i < memory.size(); ++i) {
+      const auto own_name = kind == Name::own ? name : member_name(name, i, memory.size());
+      entries.push_back(lend(memory[i], {}, Operation::allgather, own_name, options.process_set));
+      outputs.push_back(allocate_output(entries.back(), memory[i]));
+    }
+    return entries;
+  };
+  auto handles = submit_named(hora, operation, options.name, options.process_set, make);
+  return {std::move(handles), [outputs](const std::vector<Result>& results) {
+            std::vector<Gathered> all;
+            for (std::size_t i = 0; i < outputs.size(); ++i) all.push_back({*outputs[i], results[i].rows});
+            return all;
+          }};
+}
+
+Pending<std::vector<Gathered>> gather_one(Runtime& hora, const torch::Tensor& tensor,
+                                          const OperationOptions& options) {
+  const torch::Tensor memory = checked_rows(tensor, label("allgather", options.name));
+  return gather(hora, {memory}, "allgather", Name::own, options);
+}
+
 Pending<std::vector<Gathered>> gather_group(Runtime& hora, torch::TensorList tensors,
                                             const OperationOptions& options) {
   const Tensors memory = checked_group(tensors, label("grouped_allgather", options.name));
-  const auto name = name_or_number(hora, "grouped_allgather", options.name, options.process_set);
-  return gather(hora, memory, member_names(name, memory.size()), options.process_set);
+  return gather(hora, memory, "grouped_allgather", Name::of_group, options);
 }
 
 Tensors wholes(const std::vector<Gathered>& all) {
@@ -203,11 +205,15 @@ std::vector<torch::Tensor> grouped_allgather(Runtime& hora, torch::TensorList te
 Pending<Alltoall> alltoall_async(Runtime& hora, const torch::Tensor& tensor,
                                  const std::vector<std::int64_t>& splits, const OperationOptions& options) {
   const torch::Tensor input = checked_rows(tensor, label("alltoall", options.name));
-  const auto name = name_or_number(hora, "alltoall", options.name, options.process_set);
-  Entry entry = lend(input, {}, Operation::alltoall, name, options.process_set);
-  entry.splits = splits;
-  const auto output = allocate_output(entry, input);
-  return {{hora.submit(std::move(entry))}, [output](const std::vector<Result>& results) {
+  std::shared_ptr<torch::Tensor> output;
+  auto handle =
+      submit_named(hora, "alltoall", options.name, options.process_set, [&](const std::string& name) {
+        Entry entry = lend(input, {}, Operation::alltoall, name, options.process_set);
+        entry.splits = splits;
+        output = allocate_output(entry, input);
+        return entry;
+      });
+  return {{std::move(handle)}, [output](const std::vector<Result>& results) {
             return Alltoall{*output, results[0].rows};
           }};
 }
@@ -230,8 +236,10 @@ Alltoall alltoall(Runtime& hora, const torch::Tensor& tensor, const std::vector<
 TensorHandle reducescatter_async(Runtime& hora, const torch::Tensor& tensor, const ReduceOptions& options) {
   const auto label_of_it = label("reducescatter", options.name);
   const auto scattered = scatter(tensor, label_of_it, membership(hora, options.process_set, label_of_it));
-  const auto name = name_or_number(hora, "reducescatter", options.name, options.process_set);
-  return {{hora.submit(scatter_entry(scattered, name, options))},
+  auto handle =
+      submit_named(hora, "reducescatter", options.name, options.process_set,
+                   [&](const std::string& name) { return scatter_entry(scattered, name, options); });
+  return {{std::move(handle)},
           [output = scattered.output](const std::vector<Result>& /*results*/) { return output; }};
 }
 
@@ -254,14 +262,15 @@ TensorsHandle grouped_reducescatter_async(Runtime& hora, torch::TensorList tenso
   std::vector<Scattered> group;
   for (std::size_t i = 0; i < tensors.size(); ++i)
     group.push_back(scatter(tensors[i], member_name(group_label, i, tensors.size()), own));
-  const auto name = name_or_number(hora, "grouped_reducescatter", options.name, options.process_set);
-  std::vector<Entry> entries;
+  const auto make = [&](const std::string& name) {
+    std::vector<Entry> entries;
+    for (std::size_t i = 0; i < group.size(); ++i)
+      entries.push_back(scatter_entry(group[i], member_name(name, i, group.size()), options));
+    return entries;
+  };
   Tensors outputs;
-  for (std::size_t i = 0; i < group.size(); ++i) {
-    entries.push_back(scatter_entry(group[i], member_name(name, i, group.size()), options));
-    outputs.push_back(group[i].output);
-  }
-  return {hora.submit(std::move(entries)),
+  for (const auto& scattered : group) outputs.push_back(scattered.output);
+  return {submit_named(hora, "grouped_reducescatter", options.name, options.process_set, make),
           [outputs](const std::vector<Result>& /*results*/) { return outputs; }};
 }
 
@@ -282,11 +291,14 @@ std::vector<torch::Tensor> grouped_reducescatter(Runtime& hora, torch::TensorLis
 }
 
 void barrier(Runtime& hora, int process_set) {
-  Entry entry;
-  entry.operation = Operation::barrier;
-  entry.process_set = process_set;
-  entry.name = name_or_number(hora, "barrier", "", process_set);
-  hora.submit(std::move(entry)).wait();
+  const auto make = [process_set](const std::string& name) {
+    Entry entry;
+    entry.operation = Operation::barrier;
+    entry.name = name;
+    entry.process_set = process_set;
+    return entry;
+  };
+  submit_named(hora, "barrier", "", process_set, make).wait();
 }
 
 }  // namespace hora

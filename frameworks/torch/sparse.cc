@@ -81,23 +81,25 @@ bool is_sparse(const torch::Tensor& tensor) { return tensor.defined() && tensor.
 
 TensorHandle sparse_allreduce_async(Runtime& hora, const torch::Tensor& tensor,
                                     const ReduceOptions& options) {
-  check(tensor, options, label("sparse_allreduce", options.name));
+  const auto own_label = label("sparse_allreduce", options.name);
+  check(tensor, options, own_label);
   const torch::Tensor own = tensor.detach();
-  const auto name = name_or_number(hora, "sparse_allreduce", options.name, options.process_set);
   const auto indices = std::make_shared<torch::Tensor>();
   const auto values = std::make_shared<torch::Tensor>();
   const auto sent = own._values().to(dtype_on_wire(own, options.compression));
   const auto sizes = torch::tensor(own.sizes().vec(), torch::kInt64);
   Parts parts;
   parts.shape = torch::stack({sizes, -sizes});
-  std::vector<Entry> entries;
-  entries.push_back(gather(own._indices().t(), name + ".indices", options.process_set, indices));
-  entries.push_back(gather(sent, name + ".values", options.process_set, values));
-  entries.push_back(reduce(parts.present, ReduceOp::sum, name + ".present", options.process_set));
-  entries.push_back(reduce(parts.share, options.op, name + ".share", options.process_set));
-  entries.push_back(reduce(parts.shape, ReduceOp::max, name + ".shape", options.process_set));
+  const auto make = [&](const std::string& name) {
+    const int set = options.process_set;
+    return std::vector<Entry>{gather(own._indices().t(), name + ".indices", set, indices),
+                              gather(sent, name + ".values", set, values),
+                              reduce(parts.present, ReduceOp::sum, name + ".present", set),
+                              reduce(parts.share, options.op, name + ".share", set),
+                              reduce(parts.shape, ReduceOp::max, name + ".shape", set)};
+  };
   const auto finish = [=, scale = options.prescale * options.postscale](const std::vector<Result>& /*all*/) {
-    check_shape(parts.shape, name);
+    check_shape(parts.shape, own_label);
     Parts received = parts;
     received.indices = *indices;
     received.values = *values;
@@ -106,7 +108,7 @@ TensorHandle sparse_allreduce_async(Runtime& hora, const torch::Tensor& tensor,
     const torch::NoGradGuard no_grad;
     return put_together(received, own, scale, divisor);
   };
-  return {hora.submit(std::move(entries)), finish};
+  return {submit_named(hora, "sparse_allreduce", options.name, options.process_set, make), finish};
 }
 
 }  // namespace hora

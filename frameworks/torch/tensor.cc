@@ -118,11 +118,6 @@ std::string label(const char* operation, const std::string& name) {
   return name.empty() ? operation : fmt::format("{}.{}", operation, name);
 }
 
-std::string name_or_number(Runtime& hora, const char* operation, const std::string& name, int process_set) {
-  if (!name.empty()) return label(operation, name);
-  return fmt::format("{}.noname.{}", operation, hora.next_number(process_set));
-}
-
 std::string member_name(const std::string& group, std::size_t index, std::size_t count) {
   return fmt::format("{}_{}of{}", group, index + 1, count);
 }

@@ -32,10 +32,20 @@ void set_reduction(Entry& entry, const ReduceOptions& options);
 
 /// What messages call an operation before it has a number: "allreduce.x", or "allreduce".
 [[nodiscard]] std::string label(const char* operation, const std::string& name);
-/// "allreduce.x", or "allreduce.noname.1", "allreduce.noname.2", ... for operations without a name: the same
-/// on all ranks that issue them in the same order.
-[[nodiscard]] std::string name_or_number(Runtime& hora, const char* operation, const std::string& name,
-                                         int process_set);
+/// Submits what `make` makes of the operation's full name, an Entry or several: "allreduce.x", or
+/// "allreduce.noname.1", "allreduce.noname.2", ... for operations without a name: the same on all ranks that
+/// issue them in the same order. One that is refused gives its number back.
+template <typename Make>
+auto submit_named(Runtime& hora, const char* operation, const std::string& name, int process_set, Make make) {
+  if (!name.empty()) return hora.submit(make(label(operation, name)));
+  const std::uint64_t number = hora.next_number(process_set);
+  try {
+    return hora.submit(make(label(operation, "noname." + std::to_string(number))));
+  } catch (const Error& error) {
+    if (error.code() == Code::invalid_argument) hora.return_number(number, process_set);
+    throw;
+  }
+}
 /// The name of one of `count` tensors that go together.
 [[nodiscard]] std::string member_name(const std::string& group, std::size_t index, std::size_t count);
 

@@ -160,6 +160,9 @@ class Runtime {
   /// 1, 2, 3, ..., for each process set by itself: for the names of operations that nobody gave a name. Ranks
   /// of the set that issue them in the same order get the same numbers.
   [[nodiscard]] std::uint64_t next_number(int process_set = 0);
+  /// Takes back the number that was given last, of an operation that `submit` refused; so ranks of which only
+  /// some made the mistake are still in step. No other number.
+  void return_number(std::uint64_t number, int process_set = 0);
 
   /// Memory that the ranks of this host exchange fastest: tensors in it are reduced where they lie.
   /// Zero-filled, aligned to 64 bytes, valid for as long as the pointer lives, also after the Runtime.

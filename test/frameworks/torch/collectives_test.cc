@@ -5,6 +5,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <numeric>
 
 namespace hora {
@@ -125,6 +126,29 @@ TEST(Collectives, RefuseWhatTheyCannotSendAndSayWhatToDo) {
       EXPECT_EQ(thrown(call).code, Code::invalid_argument);
     }
     EXPECT_TRUE(torch::equal(allreduce(hora, torch::ones({2})), torch::ones({2})));
+  });
+}
+
+TEST(Collectives, WithoutANameAreStillInStepWhenOneRankWasRefused) {
+  run_local_job(2, [](Runtime& hora) {
+    const auto x = rows_of(hora.rank(), 4);
+    if (hora.rank() == 1) {
+      for (const auto& call : std::vector<std::function<void()>>{
+               [&] {
+                 alltoall(hora, x, {9, 9});
+               },
+               [&] { broadcast(hora, x, 9); }, [&] { reducescatter(hora, x, {.op = ReduceOp::max}); },
+               [&] { allreduce(hora, x.to(torch::kBool)); }, [&] { allreduce(hora, x, {.prescale = NAN}); },
+               [&] {
+                 grouped_allreduce(hora, {x, x.to(torch::kBool)});
+               },
+               [&] { grouped_reducescatter(hora, {x}, {.op = ReduceOp::min}); },
+               [&] { allgather(hora, torch::tensor(1)); }}) {
+        EXPECT_EQ(thrown(call).code, Code::invalid_argument);
+      }
+    }
+    EXPECT_TRUE(torch::equal(allreduce(hora, x), (rows_of(0, 4) + rows_of(1, 4)) / 2));
+    barrier(hora);
   });
 }
 
