@@ -20,6 +20,10 @@ constexpr std::array<const char*, 10> kOwned{
     "HORA_RANK",       "HORA_SIZE",        "HORA_LOCAL_RANK",     "HORA_LOCAL_SIZE", "HORA_CROSS_RANK",
     "HORA_CROSS_SIZE", "HORA_COORDINATOR", "HORA_COORDINATOR_FD", "HORA_SECRET_FD",  "HORA_TERMINAL"};
 
+constexpr std::array<const char*, 6> kHorovods{"HOROVOD_RANK",       "HOROVOD_SIZE",
+                                               "HOROVOD_LOCAL_RANK", "HOROVOD_LOCAL_SIZE",
+                                               "HOROVOD_CROSS_RANK", "HOROVOD_CROSS_SIZE"};
+
 bool is_directory(const std::string& path) {
   struct stat found {};
   return ::stat(path.c_str(), &found) == 0 && S_ISDIR(found.st_mode);
@@ -46,6 +50,20 @@ bool sets(const std::vector<std::string>& settings, const std::string& name) {
                      [&](const auto& setting) { return name_of(setting) == name; });
 }
 
+/// Takes what is there of Horovod's names, and tells the rank with them who it is.
+void speak_horovod(std::vector<std::string>& settings, const std::string& folder, const RankFacts& facts) {
+  std::string path = folder;
+  std::erase_if(settings, [&](const auto& setting) {
+    const std::string name = name_of(setting);
+    if (name == "PYTHONPATH" && setting != "PYTHONPATH=") path += ":" + setting.substr(name.size() + 1);
+    return name == "PYTHONPATH" || is_given_for_horovod(name);
+  });
+  settings.push_back("PYTHONPATH=" + path);
+  const std::array<int, 6> values{facts.rank, facts.size, facts.rank, facts.size, 0, 1};
+  for (std::size_t i = 0; i < kHorovods.size(); ++i)
+    settings.push_back(fmt::format("{}={}", kHorovods.at(i), values.at(i)));
+}
+
 }  // namespace
 
 std::optional<std::string> variable(const std::string& name) {
@@ -56,6 +74,10 @@ std::optional<std::string> variable(const std::string& name) {
 
 bool is_given_to_ranks(const std::string& name) {
   return std::find(kOwned.begin(), kOwned.end(), name) != kOwned.end();
+}
+
+bool is_given_for_horovod(const std::string& name) {
+  return std::find(kHorovods.begin(), kHorovods.end(), name) != kHorovods.end();
 }
 
 std::string find_program(const std::string& name) {
@@ -108,6 +130,7 @@ std::vector<std::string> rank_environment(const std::vector<std::string>& inheri
     result.push_back(fmt::format("HORA_COORDINATOR_FD={}", facts.coordinator_fd));
   result.push_back(fmt::format("HORA_SECRET_FD={}", facts.secret_fd));
   if (facts.terminal) result.emplace_back("HORA_TERMINAL=1");
+  if (!options.horovod_folder.empty()) speak_horovod(result, options.horovod_folder, facts);
   return result;
 }
 

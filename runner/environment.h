@@ -29,9 +29,12 @@ struct RankFacts {
 
 /// Whether a variable is one of those that tell a rank who it is.
 [[nodiscard]] bool is_given_to_ranks(const std::string& name);
+/// Whether a variable is one of those with which --horovod tells the same under Horovod's names.
+[[nodiscard]] bool is_given_for_horovod(const std::string& name);
 
 /// "NAME=VALUE", ... : `inherited`, with the variables of -x, and those that tell the rank who it is. What an
-/// outer job may have said about itself is gone. A pure function.
+/// outer job may have said about itself is gone. With --horovod its folder comes first in PYTHONPATH, and the
+/// rank is told by Horovod's names, too. A pure function.
 [[nodiscard]] std::vector<std::string> rank_environment(const std::vector<std::string>& inherited,
                                                         const Options& options, const RankFacts& facts);
 /// hrun's own variables.

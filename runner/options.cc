@@ -3,6 +3,7 @@
 
 #include "runner/build_report.h"
 #include "runner/environment.h"
+#include "runner/horovod.h"
 
 #include <hora/hora.h>
 
@@ -30,6 +31,8 @@ ranks
   -H, --hosts HOST[:SLOTS]   where; only this machine in this version (default: localhost:N)
   --hostfile FILE            the same from a file, a line each: "HOST slots=N" or "HOST:N"; # begins a comment
   -x NAME[=VALUE]            set a variable for every rank, or pass on your own; repeatable
+  --horovod                  for Python scripts written for Horovod: "import horovod" means Hora, and ranks
+                             also get HOROVOD_RANK, HOROVOD_SIZE and their kin
 
 output
   --output-filename DIR      also write DIR/rank.K/stdout and stderr
@@ -101,6 +104,7 @@ struct Raw {
   std::vector<std::string> variables;
   double grace = 5;
   double timeout = 0;
+  bool horovod = false;
   bool no_prefix = false;
   bool check_build = false;
   bool version = false;
@@ -128,6 +132,7 @@ void declare(CLI::App& app, Raw& raw, Options& options) {
       ->allow_extra_args(false)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
   app.add_option("--output-filename", raw.output_directory);
+  app.add_flag("--horovod", raw.horovod);
   app.add_flag("--no-prefix", raw.no_prefix);
   app.add_flag("--verbose", options.verbose);
   app.add_option("--grace", raw.grace)->check(number_from(0.0, 1e6, "seconds"), "");
@@ -168,7 +173,7 @@ void choose_variables(const Raw& raw, Options& options) {
     if (name.empty()) refuse(fmt::format("-x '{}': expected NAME or NAME=VALUE", word));
     if (name.starts_with("HORA_SECRET"))
       refuse(fmt::format("-x {}: the job's secret does not travel in variables", name));
-    if (is_given_to_ranks(name))
+    if (is_given_to_ranks(name) || (raw.horovod && is_given_for_horovod(name)))
       refuse(fmt::format("-x {}: hrun itself gives every rank this variable", name));
     const auto value = equals == std::string::npos ? variable(name) : word.substr(equals + 1);
     if (!value)
@@ -190,6 +195,7 @@ Options understand(const Raw& raw, Options options, const std::vector<std::strin
   if (command.empty()) refuse("there is no program to start");
   options.command = command;
   options.command.front() = find_program(command.front());
+  if (raw.horovod) options.horovod_folder = find_horovod_folder(options);
   return options;
 }
 

@@ -17,6 +17,7 @@ struct Options {
   std::vector<HostSlots> hosts;                                  ///< -H or --hostfile, else this machine
   std::vector<std::pair<std::string, std::string>> environment;  ///< -x
   std::string output_directory;                                  ///< --output-filename
+  std::string horovod_folder;                                    ///< --horovod: see runner/horovod.h
   bool prefix = true;
   bool verbose = false;
   std::chrono::milliseconds grace{5000};

@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cctype>
 #include <cerrno>
 #include <charconv>
 #include <cstdint>
@@ -24,11 +25,15 @@ constexpr std::size_t kMostRanks = 1 << 20;
 constexpr std::size_t kLeastArena = 16 << 20;
 
 constexpr std::array kVariables{
-    "HORA_RANK",       "HORA_SIZE",          "HORA_LOCAL_RANK",         "HORA_LOCAL_SIZE",
-    "HORA_CROSS_RANK", "HORA_CROSS_SIZE",    "HORA_COORDINATOR",        "HORA_COORDINATOR_FD",
-    "HORA_SECRET_FD",  "HORA_START_TIMEOUT", "HORA_CPU_OPERATIONS",     "HORA_FUSION_THRESHOLD",
-    "HORA_ARENA_SIZE", "HORA_PEER_MEMORY",   "HORA_STALL_WARNING_TIME", "HORA_DUMP_DIR",
-    "HORA_LOG_LEVEL",  "HORA_TERMINAL",  // the last is from hrun to programs
+    "HORA_RANK",          "HORA_SIZE",           "HORA_LOCAL_RANK",
+    "HORA_LOCAL_SIZE",    "HORA_CROSS_RANK",     "HORA_CROSS_SIZE",
+    "HORA_COORDINATOR",   "HORA_COORDINATOR_FD", "HORA_SECRET_FD",
+    "HORA_START_TIMEOUT", "HORA_CPU_OPERATIONS", "HORA_FUSION_THRESHOLD",
+    "HORA_ARENA_SIZE",    "HORA_PEER_MEMORY",    "HORA_STALL_WARNING_TIME",
+    "HORA_DUMP_DIR",      "HORA_TIMELINE",       "HORA_TIMELINE_MARK_CYCLES",
+    "HORA_LOG_LEVEL",
+    "HORA_TERMINAL",  // from hrun to programs
+    "HORA_HRUN",      // for hora.run in Python
 };
 
 [[noreturn]] void refuse(const char* variable, const std::string& value, const std::string& accepted) {
@@ -41,14 +46,107 @@ std::optional<std::string> text(const char* variable) {
   return value;
 }
 
+// --- Horovod's variables ---
+
+using Translation = std::optional<std::string> (*)(const std::string& value);
+
+std::optional<std::string> same(const std::string& value) { return value; }
+
+/// No fusion: what travels together has one byte at most, so that every tensor travels alone.
+std::optional<std::string> threshold(const std::string& value) { return value == "0" ? "1" : value; }
+
+/// trace to fatal in any case; what Horovod does not know it takes for warning.
+std::optional<std::string> level(const std::string& value) {
+  std::string name = value;
+  std::transform(name.begin(), name.end(), name.begin(), [](unsigned char c) { return std::tolower(c); });
+  if (name == "trace") return "debug";
+  if (name == "fatal") return "error";
+  return name == "debug" || name == "info" || name == "error" ? name : "warning";
+}
+
+/// A path, or DYNAMIC, which only permits what is always permitted here.
+std::optional<std::string> path(const std::string& value) {
+  return value == "DYNAMIC" ? std::nullopt : std::optional(value);
+}
+
+/// A flag that turns something on.
+std::optional<std::string> flag(const std::string& value) {
+  return std::strtol(value.c_str(), nullptr, 10) > 0 ? "1" : "0";
+}
+
+/// A flag that turns the warnings off.
+std::optional<std::string> never(const std::string& value) {
+  if (std::strtol(value.c_str(), nullptr, 10) <= 0) return std::nullopt;
+  return "0";
+}
+
+/// A variable of Horovod's that stands for one of ours where that is not set, and its value in our terms, if
+/// it says anything. The first that says something counts.
+struct Counterpart {
+  const char* theirs;
+  const char* ours;
+  Translation translate;
+};
+constexpr std::array kCounterparts{
+    Counterpart{"HOROVOD_FUSION_THRESHOLD", "HORA_FUSION_THRESHOLD", threshold},
+    Counterpart{"HOROVOD_START_TIMEOUT", "HORA_START_TIMEOUT", same},
+    Counterpart{"HOROVOD_GLOO_TIMEOUT_SECONDS", "HORA_START_TIMEOUT", same},
+    Counterpart{"HOROVOD_STALL_CHECK_DISABLE", "HORA_STALL_WARNING_TIME", never},
+    Counterpart{"HOROVOD_STALL_CHECK_TIME_SECONDS", "HORA_STALL_WARNING_TIME", same},
+    Counterpart{"HOROVOD_TIMELINE", "HORA_TIMELINE", path},
+    Counterpart{"HOROVOD_TIMELINE_MARK_CYCLES", "HORA_TIMELINE_MARK_CYCLES", flag},
+    Counterpart{"HOROVOD_LOG_LEVEL", "HORA_LOG_LEVEL", level},
+};
+
+/// What `hrun --horovod` tells ranks for programs that read it.
+constexpr std::array kForPrograms{"HOROVOD_RANK",       "HOROVOD_SIZE",       "HOROVOD_LOCAL_RANK",
+                                  "HOROVOD_LOCAL_SIZE", "HOROVOD_CROSS_RANK", "HOROVOD_CROSS_SIZE"};
+
+/// The variable that sets a knob, ours or Horovod's, and the knob's value in our terms.
+struct Setting {
+  const char* variable;
+  std::string value;
+};
+
+std::optional<Setting> setting(const char* variable) {
+  if (auto value = text(variable)) return Setting{variable, *std::move(value)};
+  for (const auto& counterpart : kCounterparts) {
+    if (std::string_view(counterpart.ours) != variable) continue;
+    auto value = text(counterpart.theirs);
+    if (value) value = counterpart.translate(*value);
+    if (value) return Setting{counterpart.theirs, *std::move(value)};
+  }
+  return std::nullopt;
+}
+
+template <std::size_t Count>
+bool contains(const std::array<const char*, Count>& names, std::string_view name) {
+  return std::find(names.begin(), names.end(), name) != names.end();
+}
+
+/// The names of this process's variables that begin so.
+std::vector<std::string> variables_with(std::string_view prefix) {
+  std::vector<std::string> names;
+  for (char** line = environ; *line != nullptr; ++line) {
+    const std::string_view whole_line = *line;
+    const auto name = whole_line.substr(0, whole_line.find('='));
+    if (name.starts_with(prefix)) names.emplace_back(name);
+  }
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+// --- reading ---
+
 std::optional<std::uint64_t> whole(const char* variable, std::uint64_t least, std::uint64_t most) {
-  const auto value = text(variable);
-  if (!value) return std::nullopt;
+  const auto found = setting(variable);
+  if (!found) return std::nullopt;
+  const std::string& value = found->value;
   std::uint64_t number = 0;
-  const char* end = value->data() + value->size();
-  const auto [stop, error] = std::from_chars(value->data(), end, number);
+  const char* end = value.data() + value.size();
+  const auto [stop, error] = std::from_chars(value.data(), end, number);
   if (error != std::errc() || stop != end || number < least || number > most) {
-    refuse(variable, *value, fmt::format("expected a whole number from {} to {}", least, most));
+    refuse(found->variable, value, fmt::format("expected a whole number from {} to {}", least, most));
   }
   return number;
 }
@@ -62,23 +160,23 @@ void read(const char* variable, std::size_t& knob, std::uint64_t least) {
 }
 
 void read_seconds(const char* variable, std::chrono::milliseconds& knob, double least) {
-  const auto value = text(variable);
-  if (!value) return;
+  const auto found = setting(variable);
+  if (!found) return;
   char* end = nullptr;
-  const double seconds = std::strtod(value->c_str(), &end);
+  const double seconds = std::strtod(found->value.c_str(), &end);
   if (*end != '\0' || !(seconds >= least) || seconds > 1e7) {
-    refuse(variable, *value, fmt::format("expected seconds from {} to 10000000", least));
+    refuse(found->variable, found->value, fmt::format("expected seconds from {} to 10000000", least));
   }
   knob = std::chrono::milliseconds(static_cast<std::int64_t>(seconds * 1000));
 }
 
 void read_choice(const char* variable, std::string& knob, std::initializer_list<const char*> choices) {
-  const auto value = text(variable);
-  if (!value) return;
-  if (std::find(choices.begin(), choices.end(), *value) == choices.end()) {
-    refuse(variable, *value, fmt::format("expected one of {}", fmt::join(choices, ", ")));
+  const auto found = setting(variable);
+  if (!found) return;
+  if (std::find(choices.begin(), choices.end(), found->value) == choices.end()) {
+    refuse(found->variable, found->value, fmt::format("expected one of {}", fmt::join(choices, ", ")));
   }
-  knob = *value;
+  knob = found->value;
 }
 
 void read_text(const char* variable, std::string& knob) {
@@ -150,15 +248,29 @@ void check(const Config& config) {
 }  // namespace
 
 std::vector<std::string> Config::unknown_variables() {
-  std::vector<std::string> unknown;
-  for (char** setting = environ; *setting != nullptr; ++setting) {
-    const std::string_view whole = *setting;
-    const auto name = whole.substr(0, whole.find('='));
-    if (name.starts_with("HORA_") &&
-        std::find(kVariables.begin(), kVariables.end(), name) == kVariables.end())
-      unknown.emplace_back(name);
+  auto names = variables_with("HORA_");
+  std::erase_if(names, [](const auto& name) { return contains(kVariables, name); });
+  return names;
+}
+
+std::vector<std::string> Config::horovod_notes() {
+  std::vector<std::string> honoured;
+  auto meaningless = variables_with("HOROVOD_");
+  std::erase_if(meaningless, [](const auto& name) { return contains(kForPrograms, name); });
+  for (const auto& counterpart : kCounterparts) {
+    if (std::erase(meaningless, counterpart.theirs) == 0) continue;
+    const auto counts = setting(counterpart.ours);
+    if (counts && std::string_view(counts->variable) == counterpart.theirs)
+      honoured.push_back(fmt::format("{}={} as {}={}", counterpart.theirs, *text(counterpart.theirs),
+                                     counterpart.ours, counts->value));
   }
-  return unknown;
+  std::vector<std::string> notes;
+  if (!honoured.empty())
+    notes.push_back(fmt::format("taken from Horovod's variables: {}", fmt::join(honoured, ", ")));
+  if (!meaningless.empty())
+    notes.push_back(
+        fmt::format("variables of Horovod's that mean nothing here: {}", fmt::join(meaningless, ", ")));
+  return notes;
 }
 
 Config Config::from_environment() {
@@ -177,6 +289,8 @@ Config Config::from_environment() {
   read("HORA_ARENA_SIZE", config.arena_size, 0);
   read_switch("HORA_PEER_MEMORY", config.peer_memory);
   read_seconds("HORA_STALL_WARNING_TIME", config.stall_warning_time, 0);
+  read_text("HORA_TIMELINE", config.timeline);
+  read_switch("HORA_TIMELINE_MARK_CYCLES", config.timeline_mark_cycles);
   read_text("HORA_DUMP_DIR", config.dump_directory);
   read_choice("HORA_LOG_LEVEL", config.log_level, {"error", "warning", "info", "debug"});
   check(config);

@@ -125,14 +125,10 @@ std::optional<Verdict> Coordinator::decide() {
   for (const auto& name : ready) {
     const auto entry = pending_.find(name);
     const Request& request = any_asked(entry->second);
-    if (failing.contains(request.bundle)) {
+    if (const auto why = failing.find(request.bundle); why != failing.end()) {
       Decision decision = decide_anew(entry->second);
-      if (decision.status.ok()) {
-        decision =
-            failure(request, Code::mismatch,
-                    fmt::format("it belongs to the group of '{}', of which another tensor failed; so all did",
-                                request.bundle));
-      }
+      if (decision.status.ok())
+        decision = failure(request, Code::mismatch, fmt::format("its group failed: {}", why->second));
       verdict.items.push_back({0, std::move(decision)});
     } else {
       verdict.items.push_back(decide(entry->second));
@@ -143,20 +139,23 @@ std::optional<Verdict> Coordinator::decide() {
   failed_.clear();
   verdict.end = leaving_ == size_ && !ended_;
   ended_ = ended_ || verdict.end;
-  if (verdict.items.empty() && !verdict.end) return std::nullopt;
+  verdict.trace = std::exchange(command_, TraceCommand::none);
+  if (verdict.items.empty() && !verdict.end && verdict.trace == TraceCommand::none) return std::nullopt;
   ++verdicts_;
   return verdict;
 }
 
-std::set<std::string> Coordinator::failing_bundles() const {
-  std::set<std::string> failing;
+std::unordered_map<std::string, std::string> Coordinator::failing_bundles() const {
+  std::unordered_map<std::string, std::string> failing;
   for (const auto& name : ready_) {
     const Pending& pending = pending_.at(name);
     const std::string& bundle = any_asked(pending).bundle;
-    if (!bundle.empty() && !repeated(pending) && !decide_anew(pending).status.ok()) failing.insert(bundle);
+    if (bundle.empty() || repeated(pending)) continue;
+    const Status status = decide_anew(pending).status;
+    if (!status.ok()) failing.emplace(bundle, status.message);
   }
   for (const auto& decision : failed_) {
-    if (!decision.request.bundle.empty()) failing.insert(decision.request.bundle);
+    if (!decision.request.bundle.empty()) failing.emplace(decision.request.bundle, decision.status.message);
   }
   return failing;
 }

@@ -7,7 +7,6 @@
 #include <deque>
 #include <list>
 #include <optional>
-#include <set>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -36,6 +35,9 @@ class Coordinator {
   void add(int place, const Ballot& ballot, TimePoint now);
   /// What has become decidable since the last call; nothing if there is nothing to say.
   std::optional<Verdict> decide();
+
+  /// Goes to all members with the next verdict.
+  void command(TraceCommand command) { command_ = command; }
 
   /// A tensor that some ranks have asked for and others have not. A value.
   struct Waiting {
@@ -82,7 +84,8 @@ class Coordinator {
   [[nodiscard]] const Request& asked_by(const Pending& pending, int place) const;
   [[nodiscard]] const Request& any_asked(const Pending& pending) const;
   [[nodiscard]] bool repeated(const Pending& pending) const;
-  [[nodiscard]] std::set<std::string> failing_bundles() const;
+  /// By bundle: what is wrong with one of its tensors.
+  [[nodiscard]] std::unordered_map<std::string, std::string> failing_bundles() const;
   Verdict::Item decide(const Pending& pending);
   [[nodiscard]] Decision decide_anew(const Pending& pending) const;
   [[nodiscard]] Decision decide_with_stand_ins(const Pending& pending) const;
@@ -107,6 +110,7 @@ class Coordinator {
   std::vector<bool> left_;  // by place
   int leaving_ = 0;
   bool ended_ = false;
+  TraceCommand command_ = TraceCommand::none;
   std::vector<int> joined_;             // places, in the order in which they did
   bool divide_by_initial_size_ = true;  // as they said
 };

@@ -12,64 +12,125 @@ of `horovod.torch` for PyTorch.
 Start it with `hrun -np 2 python program.py`.
 """
 
+from hora._aliases import install_as_horovod
 from hora._arrays import (
     allgather,
     allgather_async,
     allreduce,
     allreduce_async,
+    alltoall,
+    alltoall_async,
     broadcast,
     broadcast_async,
+    reducescatter,
+    reducescatter_async,
 )
-from hora._errors import HoraArgumentError, HoraError, HoraInternalError, HoraTimeoutError
+from hora._capabilities import (
+    ccl_built,
+    cuda_built,
+    ddl_built,
+    gloo_built,
+    gloo_enabled,
+    mpi_built,
+    mpi_enabled,
+    mpi_threads_supported,
+    nccl_built,
+    rocm_built,
+)
+from hora._errors import (
+    HoraArgumentError,
+    HoraError,
+    HoraInternalError,
+    HoraNotInitializedError,
+    HoraProcessSetError,
+    HoraRankError,
+    HoraShapeError,
+    HoraTimeoutError,
+    HoraUnsupportedError,
+    HoraUsageError,
+)
 from hora._job import (
-    barrier,
     cross_rank,
     cross_size,
-    init,
     is_initialized,
     local_rank,
     local_size,
     poll,
     rank,
-    shutdown,
     size,
     synchronize,
 )
+from hora._launch import run
+from hora._meeting import barrier, join
+from hora._membership import init, is_homogeneous, shutdown
 from hora._native import __version__
 from hora._objects import allgather_object, broadcast_object
+from hora._timeline import start_timeline, stop_timeline
 from hora.compression import Compression
-from hora.ops import Average, Max, Min, Product, Sum
+from hora.ops import Adasum, Average, Max, Min, Product, Sum
+from hora.process_sets import ProcessSet, add_process_set, global_process_set, remove_process_set
 
 __all__ = [
+    "Adasum",
     "Average",
     "Compression",
     "HoraArgumentError",
     "HoraError",
     "HoraInternalError",
+    "HoraNotInitializedError",
+    "HoraProcessSetError",
+    "HoraRankError",
+    "HoraShapeError",
     "HoraTimeoutError",
+    "HoraUnsupportedError",
+    "HoraUsageError",
     "Max",
     "Min",
+    "ProcessSet",
     "Product",
     "Sum",
     "__version__",
+    "add_process_set",
     "allgather",
     "allgather_async",
     "allgather_object",
     "allreduce",
     "allreduce_async",
+    "alltoall",
+    "alltoall_async",
     "barrier",
     "broadcast",
     "broadcast_async",
     "broadcast_object",
+    "ccl_built",
     "cross_rank",
     "cross_size",
+    "cuda_built",
+    "ddl_built",
+    "global_process_set",
+    "gloo_built",
+    "gloo_enabled",
     "init",
+    "install_as_horovod",
+    "is_homogeneous",
     "is_initialized",
+    "join",
     "local_rank",
     "local_size",
+    "mpi_built",
+    "mpi_enabled",
+    "mpi_threads_supported",
+    "nccl_built",
     "poll",
     "rank",
+    "reducescatter",
+    "reducescatter_async",
+    "remove_process_set",
+    "rocm_built",
+    "run",
     "shutdown",
     "size",
+    "start_timeline",
+    "stop_timeline",
     "synchronize",
 ]

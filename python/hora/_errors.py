@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The exceptions of hora."""
+"""The exceptions of hora. Some are of two kinds, so that scripts written for Horovod catch what they caught there."""
 
 from __future__ import annotations
 
@@ -18,6 +18,43 @@ class HoraArgumentError(HoraError, ValueError):
 
 class HoraTimeoutError(HoraInternalError, TimeoutError):
     """The ranks did not meet in time."""
+
+
+class HoraNotInitializedError(HoraInternalError, HoraArgumentError):
+    """This process is in no job: `init` was not called, or `shutdown` was."""
+
+
+class HoraShapeError(HoraInternalError, HoraArgumentError, IndexError):
+    """A scalar where rows are needed, or a group without tensors; nothing was sent, and the job goes on."""
+
+
+class HoraProcessSetError(HoraArgumentError, IndexError):
+    """A process set that is not registered, or that this rank does not belong to; nothing was sent."""
+
+
+class HoraUnsupportedError(HoraInternalError, HoraArgumentError, NotImplementedError):
+    """Something that Hora does not do, such as a reduction that an operation lacks; nothing was sent."""
+
+
+class HoraRankError(HoraInternalError):
+    """A function that `hora.run` called raised an exception on a rank.
+
+    Attributes:
+        rank: which one.
+        traceback_text: its traceback there, and the exception.
+    """
+
+    def __init__(self, rank: int, traceback_text: str) -> None:
+        super().__init__(f"rank {rank} raised an exception:\n{traceback_text.rstrip()}")
+        self.rank = rank
+        self.traceback_text = traceback_text
+
+    def __reduce__(self) -> tuple[type[HoraRankError], tuple[int, str]]:
+        return type(self), (self.rank, self.traceback_text)
+
+
+class HoraUsageError(HoraArgumentError, AssertionError):
+    """A call that makes no sense here, such as a method that this kind of optimizer does not have."""
 
 
 def exception_for(code: str) -> type[HoraError]:

@@ -3,25 +3,24 @@
 
 from __future__ import annotations
 
-import atexit
 import dataclasses
 import itertools
 import operator
 import os
-import sys
 import threading
-from collections.abc import Callable
-from types import TracebackType
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from hora import _native
-from hora._errors import HoraArgumentError, HoraError, HoraInternalError
+from hora._errors import HoraArgumentError, HoraError, HoraNotInitializedError
 
 
 @dataclasses.dataclass
 class _Pending:
-    handle: _native.Handle
-    finish: Callable[[_native.Outcome], Any]
+    """One operation, or a group of them, that the user knows by one number."""
+
+    handles: Sequence[_native.Handle]
+    finish: Callable[[list[_native.Outcome]], Any]
     keep: tuple[Any, ...]
 
 
@@ -30,35 +29,33 @@ _runtime: _native.Runtime | None = None
 _owner = 0
 _pending: dict[int, _Pending] = {}
 _handles = itertools.count(1)
-_numbers: dict[str, int] = {}
-_failure = ""
+_numbers: dict[tuple[str, int], int] = {}
 
 
-def init() -> None:
-    """Joins the job that the environment describes (`hrun` sets it), or a job of one rank. Does nothing if this process
-    has joined already. May be called again after `shutdown`.
-
-    Raises:
-        HoraTimeoutError: the other ranks did not come within HORA_START_TIMEOUT seconds; it names them.
-        HoraArgumentError: a variable of the environment makes no sense; it names it.
-    """
+def enter() -> bool:
+    """Joins the job; False if this process has joined already."""
     global _runtime, _owner
     with _lock:
         if _runtime is not None and _owner == os.getpid():
-            return
+            return False
         _runtime = _native.Runtime()
         _owner = os.getpid()
         _numbers.clear()
+        return True
 
 
-def shutdown() -> None:
-    """Leaves the job: waits until every rank does. Operations that are still under way end with HoraInternalError.
-    Does nothing if this process is in no job."""
-    global _runtime
+def leave(failure: str) -> bool:
+    """Leaves the job, and forgets every handle; False if this process is in none. With a `failure` the job fails."""
+    global _runtime, _handles
     with _lock:
         runtime, _runtime = _runtime, None
-    if runtime is not None and _owner == os.getpid():
-        runtime.shutdown(_failure)
+    if runtime is None or _owner != os.getpid():
+        return False
+    runtime.shutdown(failure)
+    with _lock:
+        _pending.clear()  # only now: until the runtime has ended, memory is lent to it
+        _handles = itertools.count(1)
+    return True
 
 
 def is_initialized() -> bool:
@@ -67,40 +64,41 @@ def is_initialized() -> bool:
 
 
 def runtime() -> _native.Runtime:
-    """The current Runtime. Raises HoraInternalError if there is none."""
+    """The current Runtime. Raises HoraNotInitializedError if there is none."""
     current = _runtime
     if current is None:
-        raise HoraInternalError("Hora is not initialised: call init() first")
+        raise HoraNotInitializedError("Hora is not initialised: call init() first")
     return current
 
 
 def rank() -> int:
-    """This process's number, from 0 to size() - 1."""
+    """This process's number, from 0 to size() - 1. Raises HoraNotInitializedError (a ValueError) before `init`."""
     return runtime().rank
 
 
 def size() -> int:
-    """How many ranks the job has."""
+    """How many ranks the job has. Raises HoraNotInitializedError (a ValueError) before `init`."""
     return runtime().size
 
 
 def local_rank() -> int:
-    """This process's number among those on its host."""
+    """This process's number among those on its host. Raises HoraNotInitializedError (a ValueError) before `init`."""
     return runtime().local_rank
 
 
 def local_size() -> int:
-    """How many ranks are on this host."""
+    """How many ranks are on this host. Raises HoraNotInitializedError (a ValueError) before `init`."""
     return runtime().local_size
 
 
 def cross_rank() -> int:
-    """This host's number among those that have a process with this local rank."""
+    """This host's number among those that have a process with this local rank. Raises HoraNotInitializedError (a
+    ValueError) before `init`."""
     return runtime().cross_rank
 
 
 def cross_size() -> int:
-    """How many hosts have a process with this local rank."""
+    """How many hosts have a process with this local rank. Raises HoraNotInitializedError (a ValueError) before `init`."""
     return runtime().cross_size
 
 
@@ -112,20 +110,52 @@ def checked_root(root_rank: Any, name: str) -> int:
         raise HoraArgumentError(f"'{name}': root_rank must be the number of a rank, not {root_rank!r}") from None
 
 
-def name_or_number(operation: str, name: str | None) -> str:
-    """ "allreduce.x", or "allreduce.noname.3": unnamed operations are matched by the order in which ranks issue them."""
+def name_or_number(operation: str, name: str | None, process_set: int = 0) -> str:
+    """ "allreduce.x", or "allreduce.noname.3": unnamed operations are matched by the order in which ranks issue them. Each
+    process set counts for itself, so that its members stay in step with each other whatever they do in other sets."""
     if name is not None:
         return f"{operation}.{name}"
     with _lock:
-        _numbers[operation] = _numbers.get(operation, 0) + 1
-        return f"{operation}.noname.{_numbers[operation]}"
+        number = _numbers[operation, process_set] = _numbers.get((operation, process_set), 0) + 1
+    return f"{operation}.noname.{number}"
+
+
+def return_number(operation: str, process_set: int, name: str) -> None:
+    """Makes the number of an operation that was not submitted the next one again."""
+    with _lock:
+        number = _numbers.get((operation, process_set))
+        if number is not None and name == f"{operation}.noname.{number}":  # else another thread has gone on
+            _numbers[operation, process_set] = number - 1
+
+
+def restart_numbers() -> None:
+    """Makes operations of all ranks that have no name count from 1 again, for ranks that are out of step."""
+    with _lock:
+        for operation, process_set in list(_numbers):
+            if process_set == 0:
+                del _numbers[operation, process_set]
+
+
+def start(entry: _native.Entry, finish: Callable[[_native.Outcome], Any], *keep: Any) -> int:
+    """Submits an operation, and gives it a number. `finish` makes its result of how it ended; `keep` lives until then."""
+    return track(runtime().submit(entry), finish, *keep)
+
+
+def start_group(entries: list[_native.Entry], finish: Callable[[list[_native.Outcome]], Any], *keep: Any) -> int:
+    """Submits operations, all or none, and gives them one number together."""
+    return track_group(runtime().submit_group(entries), finish, *keep)
 
 
 def track(handle: _native.Handle, finish: Callable[[_native.Outcome], Any], *keep: Any) -> int:
     """Gives an operation a number. `finish` makes its result of how it ended; `keep` lives until then."""
+    return track_group([handle], lambda outcomes: finish(outcomes[0]), *keep)
+
+
+def track_group(handles: Sequence[_native.Handle], finish: Callable[[list[_native.Outcome]], Any], *keep: Any) -> int:
+    """Gives operations one number together. `finish` makes their result of how they ended; `keep` lives until then."""
     with _lock:
         number = next(_handles)
-        _pending[number] = _Pending(handle, finish, keep)
+        _pending[number] = _Pending(handles, finish, keep)
         return number
 
 
@@ -138,13 +168,13 @@ def poll(handle: int) -> bool:
     pending = _pending.get(handle)
     if pending is None:
         raise HoraArgumentError(f"there is no operation under way with handle {handle}")
-    return pending.handle.poll()
+    return all(each.poll() for each in pending.handles)
 
 
 def synchronize(handle: int) -> Any:
-    """Waits for an operation and returns its result: the output tensor, or None for a barrier. Returns None if the
-    handle is unknown or was synchronised before. Ctrl-C interrupts the wait, not the operation: its memory stays lent,
-    and the handle may be synchronised again.
+    """Waits for an operation and returns its result: the output tensor, a tuple of them for a group, (output, received
+    splits) for alltoall. Returns None if the handle is unknown or was synchronised before. Ctrl-C interrupts the wait, not
+    the operation: its memory stays lent, and the handle may be synchronised again.
 
     Raises:
         HoraInternalError: the ranks disagreed, or the job failed; the text names the tensor and the ranks.
@@ -153,34 +183,15 @@ def synchronize(handle: int) -> Any:
         pending = _pending.get(handle)
     if pending is None:
         return None
-    try:
-        outcome = pending.handle.wait()
-    except HoraError:
-        _forget(handle)
-        raise
-    _forget(handle)
-    return pending.finish(outcome)
-
-
-def _forget(handle: int) -> None:
+    outcomes: list[_native.Outcome] = []
+    error: HoraError | None = None
+    for each in pending.handles:  # all, also after an error: until they have ended, their memory is lent
+        try:
+            outcomes.append(each.wait())
+        except HoraError as raised:
+            error = error or raised
     with _lock:
         _pending.pop(handle, None)
-
-
-def barrier() -> None:
-    """Returns when every rank has called it."""
-    handle = runtime().submit(_native.Entry(_native.Operation.barrier, name_or_number("barrier", None), _native.DType.uint8, []))
-    handle.wait()
-
-
-def _remember_failure(kind: type[BaseException], value: BaseException, trace: TracebackType | None) -> None:
-    global _failure
-    if not hasattr(sys, "ps1"):  # an interactive session goes on
-        _failure = f"{kind.__name__}: {value}"
-    _former_hook(kind, value, trace)
-
-
-# The other ranks are told why this one leaves, if it is an exception that nobody caught.
-_former_hook = sys.excepthook
-sys.excepthook = _remember_failure
-atexit.register(shutdown)
+    if error is not None:
+        raise error
+    return pending.finish(outcomes)

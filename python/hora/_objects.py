@@ -10,45 +10,64 @@ import numpy as np
 
 from hora import _arrays, _job
 from hora._errors import HoraArgumentError
+from hora._naming import Naming
+from hora.process_sets import ProcessSet, global_process_set
 
 Object = TypeVar("Object")
 
 
-def broadcast_object(obj: Object, root_rank: int = 0, name: str | None = None) -> Object:
+def broadcast_object(obj: Object, root_rank: int = 0, name: str | None = None, process_set: ProcessSet = global_process_set) -> Object:
     """What rank `root_rank` passed: the object itself there, a copy (by pickle) on the others, whose own argument does
     not matter. It travels over the job's own connections, between ranks that have proved that they belong to it.
 
+    Args:
+        obj: anything that can be pickled.
+        root_rank: whose object; its number in the job, also within a process set.
+        name: the same on all ranks; without one, operations are matched by the order in which ranks issue them.
+        process_set: whose members take part.
+
     Raises:
-        HoraArgumentError: there is no such rank, or (on every rank) the object cannot be pickled.
-        HoraInternalError: the job has failed.
+        HoraArgumentError (a ValueError): there is no such rank, this rank is no member of the process set, or (on every
+            rank) the object cannot be pickled.
+        HoraInternalError (a RuntimeError): the job has failed.
     """
-    label = _job.name_or_number("broadcast_object", name)
     root = _job.rank() == root_rank
     content, refusal = _pickled(obj) if root else (b"", None)
     announced = np.array([len(content), refusal is not None])
-    length, refused = (int(number) for number in _arrays.broadcast(announced, root_rank, f"{label}.length"))
-    received = _arrays.broadcast(np.frombuffer(content, np.uint8) if root else np.zeros(length, np.uint8), root_rank, f"{label}.bytes")
+    with Naming("broadcast_object", name, process_set) as named:
+        label = named.full
+        length, refused = (int(number) for number in _arrays.broadcast(announced, root_rank, f"{label}.length", process_set))
+    received = _arrays.broadcast(np.frombuffer(content, np.uint8) if root else np.zeros(length, np.uint8), root_rank, f"{label}.bytes", process_set)
     if refused:
         raise HoraArgumentError(f"'{label}': rank {root_rank} cannot pickle its object: {received.tobytes().decode()}") from refusal
     return obj if root else pickle.loads(received.tobytes())
 
 
-def allgather_object(obj: Object, name: str | None = None) -> list[Object]:
-    """The objects of all ranks, in rank order, as copies (by pickle). They travel over the job's own connections, between
-    ranks that have proved that they belong to it.
+def allgather_object(obj: Object, name: str | None = None, process_set: ProcessSet = global_process_set) -> list[Object]:
+    """The objects of all ranks of the process set, in rank order, as copies (by pickle); those of ranks that have joined are
+    missing. They travel over the job's own connections, between ranks that have proved that they belong to it.
+
+    Args:
+        obj: anything that can be pickled.
+        name: the same on all ranks; without one, operations are matched by the order in which ranks issue them.
+        process_set: whose members take part.
 
     Raises:
-        HoraArgumentError: on every rank, if the object of one of them cannot be pickled; the text names it.
-        HoraInternalError: the job has failed.
+        HoraArgumentError (a ValueError): this rank is no member of the process set; or, on every rank, the object of one
+            of them cannot be pickled, and the text names it.
+        HoraInternalError (a RuntimeError): the job has failed.
     """
-    label = _job.name_or_number("allgather_object", name)
     content, refusal = _pickled(obj)
     refused = np.frombuffer(b"\1" if refusal is not None else b"\0", np.uint8)
-    parts = _arrays.gather_parts(np.concatenate([refused, np.frombuffer(content, np.uint8)]), label)
-    for rank, part in enumerate(parts):
-        if part[0]:
-            raise HoraArgumentError(f"'{label}': rank {rank} cannot pickle its object: {part[1:].tobytes().decode()}") from refusal
-    return [pickle.loads(part[1:].tobytes()) for part in parts]
+    with Naming("allgather_object", name, process_set) as named:
+        parts = _arrays.gather_parts(np.concatenate([refused, np.frombuffer(content, np.uint8)]), named.full, process_set)
+    objects = []
+    for rank, part in zip(process_set.ranks or (), parts, strict=True):
+        if len(part) > 0:
+            if part[0]:
+                raise HoraArgumentError(f"'{named.full}': rank {rank} cannot pickle its object: {part[1:].tobytes().decode()}") from refusal
+            objects.append(pickle.loads(part[1:].tobytes()))
+    return objects
 
 
 def _pickled(obj: object) -> tuple[bytes, Exception | None]:

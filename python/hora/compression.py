@@ -1,39 +1,83 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What tensors look like between the ranks."""
+"""What tensors look like between the ranks.
+
+Compression.none, fp16 and bf16 are part of the transfer: elements are converted on the way, and sums made in float32.
+Whoever wants another form derives from Compressor, or writes a class with the same two functions:
+
+    class Half(hora.compression.Compressor):
+        @staticmethod
+        def compress(tensor):
+            return tensor / 2, None
+
+        @staticmethod
+        def decompress(tensor, ctx):
+            return tensor * 2
+"""
 
 from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
 
 from hora import _native
 from hora._errors import HoraArgumentError
 
 
 class Compressor:
-    """How float32 and float64 elements travel. The conversion is part of the transfer; sums are made in float32."""
+    """A form for tensors between the ranks. What `compress` returns is reduced, and given to `decompress`."""
 
-    wire = _native.DType.float32
+    @staticmethod
+    def compress(tensor: Any) -> tuple[Any, Any]:
+        """The tensor to be sent, and whatever `decompress` needs to know; must not change the one that it is given."""
+        raise NotImplementedError
+
+    @staticmethod
+    def decompress(tensor: Any, ctx: Any) -> Any:
+        """The tensor to be returned, of the reduced one and what `compress` returned with it."""
+        raise NotImplementedError
 
 
 class NoneCompressor(Compressor):
     """As they are."""
 
+    @staticmethod
+    def compress(tensor: Any) -> tuple[Any, Any]:
+        """The tensor itself."""
+        return tensor, None
+
+    @staticmethod
+    def decompress(tensor: Any, ctx: Any) -> Any:
+        """The tensor itself."""
+        return tensor
+
 
 class FP16Compressor(Compressor):
     """As float16: 11 bits of precision, magnitudes up to 65504."""
 
-    wire = _native.DType.float16
+    @staticmethod
+    def compress(tensor: Any) -> tuple[Any, Any]:
+        """Floating-point tensors as float16, and their own dtype; others as they are."""
+        return _narrowed(tensor, "float16")
+
+    @staticmethod
+    def decompress(tensor: Any, ctx: Any) -> Any:
+        """The tensor with its own dtype."""
+        return _widened(tensor, ctx)
 
 
 class BF16Compressor(Compressor):
     """As bfloat16: 8 bits of precision, the range of float32."""
 
-    wire = _native.DType.bfloat16
+    @staticmethod
+    def compress(tensor: Any) -> tuple[Any, Any]:
+        """Floating-point tensors as bfloat16, and their own dtype; others as they are."""
+        return _narrowed(tensor, "bfloat16")
 
-
-def wire_of(compression: type[Compressor]) -> _native.DType:
-    """The dtype on the wire. Raises HoraArgumentError if this is no compression."""
-    if isinstance(compression, type) and issubclass(compression, Compressor):
-        return compression.wire
-    raise HoraArgumentError(f"compression={compression!r} is none of Compression.none, Compression.fp16 and Compression.bf16")
+    @staticmethod
+    def decompress(tensor: Any, ctx: Any) -> Any:
+        """The tensor with its own dtype."""
+        return _widened(tensor, ctx)
 
 
 class Compression:
@@ -42,3 +86,47 @@ class Compression:
     none = NoneCompressor
     fp16 = FP16Compressor
     bf16 = BF16Compressor
+
+
+_WIRES: dict[Any, _native.DType] = {
+    NoneCompressor: _native.DType.float32,
+    FP16Compressor: _native.DType.float16,
+    BF16Compressor: _native.DType.bfloat16,
+}
+
+
+def in_transfer(compression: Any) -> bool:
+    """Whether this compression is part of the transfer (see `wire_of`); else its own functions are to be called. Raises
+    HoraArgumentError if this is no compression."""
+    try:
+        if compression in _WIRES:
+            return True
+    except TypeError:  # not hashable
+        pass
+    if callable(getattr(compression, "compress", None)) and callable(getattr(compression, "decompress", None)):
+        return False
+    raise HoraArgumentError(f"compression={compression!r} is none of Compression.none, Compression.fp16, Compression.bf16, and has no compress() and decompress()")
+
+
+def wire_of(compression: Any) -> _native.DType:
+    """What float32 and float64 elements travel as. Raises HoraArgumentError if this is no compression, or one that is not
+    part of the transfer."""
+    if in_transfer(compression):
+        return _WIRES[compression]
+    raise HoraArgumentError(f"compression={compression!r} cannot be used here: choose Compression.none, Compression.fp16 or Compression.bf16")
+
+
+def _narrowed(tensor: Any, dtype: str) -> tuple[Any, Any]:
+    if isinstance(tensor, np.ndarray):
+        return (tensor.astype(dtype), tensor.dtype) if np.issubdtype(tensor.dtype, np.floating) else (tensor, None)
+    if not tensor.is_floating_point():
+        return tensor, None
+    import torch  # whoever has a tensor has it
+
+    return tensor.to(getattr(torch, dtype)), tensor.dtype
+
+
+def _widened(tensor: Any, dtype: Any) -> Any:
+    if dtype is None:
+        return tensor
+    return tensor.astype(dtype) if isinstance(tensor, np.ndarray) else tensor.to(dtype)

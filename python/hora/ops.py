@@ -6,10 +6,11 @@ from __future__ import annotations
 import warnings
 
 from hora import _native
-from hora._errors import HoraArgumentError
+from hora._errors import HoraArgumentError, HoraUnsupportedError
 
 Average = 0
 Sum = 1
+Adasum = 2
 Min = 3
 Max = 4
 Product = 5
@@ -17,6 +18,7 @@ Product = 5
 _NATIVE = {
     Average: _native.ReduceOp.average,
     Sum: _native.ReduceOp.sum,
+    Adasum: _native.ReduceOp.adasum,
     Min: _native.ReduceOp.min,
     Max: _native.ReduceOp.max,
     Product: _native.ReduceOp.product,
@@ -32,13 +34,22 @@ def chosen(average: bool | None, op: int | None) -> int:
             raise HoraArgumentError(f"average={average!r} is neither True nor False; the second argument is average=, write op=... or name=...")
         warnings.warn("average= is deprecated; use op=hvd.Average or op=hvd.Sum", DeprecationWarning, stacklevel=3)
         return Average if average else Sum
-    if op is None:
-        return Average
-    if op not in _NATIVE:
-        raise HoraArgumentError(f"op={op!r} is no reduction: use Average, Sum, Min, Max or Product")
+    return Average if op is None else checked(op)
+
+
+def checked(op: int) -> int:
+    """The reduction. Raises HoraArgumentError if it is none."""
+    if not isinstance(op, int) or op not in _NATIVE:
+        raise HoraArgumentError(f"op={op!r} is no reduction: use Average, Sum, Adasum, Min, Max or Product")
     return op
 
 
 def native(op: int) -> _native.ReduceOp:
     """The reduction as the native module names it."""
     return _NATIVE[op]
+
+
+def check_scattered(op: int, name: str) -> None:
+    """Raises HoraUnsupportedError for a reduction that reducescatter lacks."""
+    if checked(op) not in (Average, Sum):
+        raise HoraUnsupportedError(f"'{name}': reducescatter takes op=Average or op=Sum; for the others use allreduce, and take this rank's rows of the result")

@@ -131,3 +131,4 @@ def test_the_wheel_holds_the_package_and_hrun_alone():
     libraries = {path.split(".so")[0] for path in files if ".so" in path}
     assert {path.split(".cpython")[0] for path in libraries} == {"hora/libhora", "hora/_native"}
     assert not [path for path in files if path.endswith((".h", ".cmake"))]
+    assert "hora/_horovod/horovod/torch/__init__.py" in files

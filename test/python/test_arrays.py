@@ -262,8 +262,8 @@ def test_arguments_are_refused_in_the_callers_thread():
         """
         import numpy as np, hora
         hora.init()
-        for make in (lambda: hora.allreduce(np.zeros(3, complex), name="c"), lambda: hora.allreduce(np.zeros((4, 4)).T, name="t"),
-                     lambda: hora.broadcast(np.zeros(1), 5, name="b"), lambda: hora.allgather(np.float32(1), name="g"),
+        for make in (lambda: hora.allreduce(np.zeros(3, complex), name="c"), lambda: hora.broadcast(np.zeros(1), 5, name="b"),
+                     lambda: hora.allgather(np.float32(1), name="g"),
                      lambda: hora.allreduce(np.zeros(1), op=17), lambda: hora.allreduce(np.zeros(1, ">f4"), name="e"),
                      lambda: hora.allreduce(np.ma.array([1.0], mask=[True]), name="m")):
             try:
@@ -273,14 +273,9 @@ def test_arguments_are_refused_in_the_callers_thread():
         assert hora.allreduce(np.ones(1))[0] == 1
     """,
     )
-    assert len(lines[0]) == 7
-    assert "complex128 cannot be sent" in lines[0][0]
-    assert "not contiguous" in lines[0][1]
-    assert "no root rank 5" in lines[0][2]
-    assert "scalar" in lines[0][3]
-    assert "op=17" in lines[0][4]
-    assert "byte order" in lines[0][5]
-    assert "masks cannot be sent" in lines[0][6]
+    expected = ("complex128 cannot be sent", "no root rank 5", "scalar", "op=17", "byte order", "masks cannot be sent")
+    for line, text in zip(lines[0], expected, strict=True):
+        assert text in line
 
 
 def test_a_forked_child_still_knows_its_rank_but_cannot_join():

@@ -81,3 +81,44 @@ def test_wrong_inputs_are_named():
         assert "expected floating-point [N, C, ...], not torch.float32 [3]" in rank[0]
         assert "not torch.int64 [2, 4]" in rank[1]
         assert "expected more than 1 value per channel when training, on 2 ranks together" in rank[2]
+
+
+def test_sets_normalise_their_own_batches_and_one_rank_alone_is_plain_batch_norm():
+    run_python(
+        3,
+        """
+        import copy, io, torch, hora.torch as hvd
+        hvd.init(process_sets=[pair := hvd.ProcessSet([0, 2]), alone := hvd.ProcessSet([1])])
+        rank = hvd.rank()
+        for step, momentum in enumerate((0.1, 0.5, None)):
+            torch.manual_seed(step)
+            everyone, mine = hvd.SyncBatchNorm(3, momentum=momentum), hvd.SyncBatchNorm(3, momentum=momentum, process_set=alone if rank == 1 else pair)
+            nested = hvd.SyncBatchNorm.convert(torch.nn.Sequential(torch.nn.BatchNorm1d(3, momentum=momentum)), alone if rank == 1 else pair)
+            assert nested[0].process_set is mine.process_set
+            file = io.BytesIO()
+            torch.save([mine, everyone], file)
+            file.seek(0)
+            loaded = torch.load(file, weights_only=False)
+            assert copy.deepcopy(mine).process_set is loaded[0].process_set is mine.process_set
+            assert loaded[1].process_set is hvd.global_process_set
+            data = torch.randn(3, 4, 3) * 2 + 1
+            for layer, members in ((everyone, [0, 1, 2]), (mine, [1] if rank == 1 else [0, 2]), (nested, [1] if rank == 1 else [0, 2])):
+                plain = torch.nn.BatchNorm1d(3, momentum=momentum)
+                for batch in (data, data.flip(1) * 3):
+                    x, whole = batch[rank].clone().requires_grad_(), batch[members].flatten(0, 1).requires_grad_()
+                    y, expected = layer(x), plain(whole)
+                    y.square().sum().backward()
+                    expected.square().sum().backward()
+                    begin = 4 * members.index(rank)
+                    assert torch.allclose(y, expected[begin : begin + 4], atol=1e-5)
+                    assert torch.allclose(x.grad, whole.grad[begin : begin + 4], atol=1e-4)
+                (layer[0] if layer is nested else layer).load_state_dict(copy.deepcopy((layer[0] if layer is nested else layer).state_dict()))
+                buffers = dict(layer.named_buffers())
+                for name, value in plain.named_buffers():
+                    assert torch.allclose(buffers["0." + name if layer is nested else name], value, rtol=1e-5), (name, momentum)
+                layer.eval()
+                plain.eval()
+                if rank != 2:  # nothing is sent
+                    assert torch.allclose(layer(data[rank]), plain(data[rank]), atol=1e-5)
+    """,
+    )

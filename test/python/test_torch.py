@@ -56,7 +56,7 @@ def test_refusals_name_the_tensor_and_the_remedy():
         """
         import torch, hora.torch as hvd
         hvd.init()
-        for tensor in (torch.zeros(2, dtype=torch.complex64), torch.zeros(4, 4).t(), torch.eye(2).to_sparse(), torch.zeros(2, device="meta")):
+        for tensor in (torch.zeros(2, dtype=torch.complex64), torch.eye(2).to_sparse_csr(), torch.zeros(2, device="meta")):
             try:
                 hvd.allreduce(tensor, name="x")
             except ValueError as error:
@@ -65,7 +65,7 @@ def test_refusals_name_the_tensor_and_the_remedy():
     """,
     )
     for rank in lines:
-        assert [".to()" in rank[0], ".contiguous()" in rank[1], ".to_dense()" in rank[2], ".cpu()" in rank[3]] == [True] * 4
+        assert [".to()" in rank[0], ".to_sparse_coo()" in rank[1], ".cpu()" in rank[2]] == [True] * 3
         assert all(line.startswith("'allreduce.x': ") for line in rank)
 
 
@@ -209,11 +209,11 @@ def test_checkpointed_segments_and_grad_do_not_disturb_reductions():
         import torch, hora.torch as hvd
         from torch.utils.checkpoint import checkpoint
         hvd.init()
-        for reentrant in (False, True):
+        for reentrant, groups in ((False, None), (True, None), (False, 1), (True, 1)):
             torch.manual_seed(0)
             tied, last = torch.nn.Linear(3, 3).double(), torch.nn.Linear(3, 1).double()
             parameters = [*tied.parameters(), *last.parameters()]
-            optimizer = hvd.DistributedOptimizer(torch.optim.SGD(parameters, 0.1))
+            optimizer = hvd.DistributedOptimizer(torch.optim.SGD(parameters, 0.1), groups=groups)
             data = torch.randn(4, 3, dtype=torch.float64)
             mine = data[hvd.rank() :: 2].requires_grad_()
             def forward(x):
@@ -256,23 +256,26 @@ def test_a_rank_whose_backward_fails_may_go_on_with_the_next_batch():
         """
         import torch, hora.torch as hvd
         hvd.init()
-        a, b = (torch.nn.Parameter(torch.zeros(2)) for _ in range(2))
-        optimizer = hvd.DistributedOptimizer(torch.optim.SGD([a, b], 1.0))
-        late = b * 2  # its gradient comes after that of a
-        if hvd.rank() == 1:
-            def fail(gradient):
-                raise ArithmeticError("a bad batch")
-            late.register_hook(fail)
-        try:
-            (late.sum() + a.sum()).backward()
-        except ArithmeticError:
-            assert hvd.rank() == 1
-        else:
-            assert hvd.rank() == 0
-        optimizer.zero_grad()
-        (a.sum() + b.sum() * (hvd.rank() + 1)).backward()
-        optimizer.step()
-        assert torch.equal(a.grad, torch.ones(2)) and torch.equal(b.grad, torch.full((2,), 1.5))
+        for groups in (None, 1):
+            a, b = (torch.nn.Parameter(torch.zeros(2)) for _ in range(2))
+            optimizer = hvd.DistributedOptimizer(torch.optim.SGD([a, b], 1.0), groups=groups)
+            for attempt in range(3):
+                late = b * 2  # its gradient comes after that of a
+                if hvd.rank() == 1:
+                    def fail(gradient):
+                        raise ArithmeticError("a bad batch")
+                    late.register_hook(fail)
+                try:
+                    (late.sum() + a.sum()).backward()
+                except ArithmeticError:
+                    assert hvd.rank() == 1
+                else:
+                    assert hvd.rank() == 0
+                optimizer.zero_grad()
+                (a.sum() + b.sum() * (hvd.rank() + 1)).backward()
+                optimizer.step()
+                assert torch.equal(a.grad, torch.ones(2)) and torch.equal(b.grad, torch.full((2,), 1.5))
+                optimizer.zero_grad()
     """,
     )
 
@@ -331,23 +334,6 @@ def test_a_newer_optimizer_takes_parameters_from_an_older_one():
     assert lines == [["'w' belongs to a DistributedOptimizer that was made later; use that one"]] * 2
 
 
-def test_sparse_gradients_are_refused_by_name():
-    lines = run_python(
-        2,
-        """
-        import torch, hora.torch as hvd
-        hvd.init()
-        table = torch.nn.Embedding(4, 2, sparse=True)
-        optimizer = hvd.DistributedOptimizer(torch.optim.SGD(table.parameters(), 1.0), table.named_parameters())
-        try:
-            table(torch.tensor([1])).sum().backward()
-        except ValueError as error:
-            print(error)
-    """,
-    )
-    assert lines == [["'weight': sparse tensors cannot be sent in this version; make it dense with .to_dense()"]] * 2
-
-
 def test_ranks_whose_parameters_lie_differently_in_memory_do_not_mix_elements_up():
     lines = run_python(
         2,
@@ -366,7 +352,7 @@ def test_ranks_whose_parameters_lie_differently_in_memory_do_not_mix_elements_up
 
 def test_a_model_that_is_converted_after_wrapping_is_refused():
     lines = run_python(
-        1,
+        2,
         """
         import torch, hora.torch as hvd
         hvd.init()
@@ -379,8 +365,9 @@ def test_a_model_that_is_converted_after_wrapping_is_refused():
             print(error)
     """,
     )
-    assert "the gradient is torch.float64" in lines[0][0]
-    assert "make that after converting the model" in lines[0][0]
+    for rank in lines:
+        assert "the gradient is torch.float64" in rank[0]
+        assert "make that after converting the model" in rank[0]
 
 
 def test_parameters_that_are_unfrozen_or_added_later_are_reduced_too():
@@ -462,7 +449,7 @@ def test_mistakes_with_arguments_are_named():
         sgd = lambda: torch.optim.SGD(net.parameters(), 1.0)
         for wrong in (lambda: hvd.allreduce(t, hvd.Sum), lambda: hvd.broadcast(t, None, name="b"), lambda: hvd.broadcast(t, 1, name="b"),
                       lambda: hvd.allreduce(t, compression="fp16"), lambda: hvd.allgather(numpy.ones(3), name="g"),
-                      lambda: hvd.allreduce(torch._neg_view(t), name="n"), lambda: hvd.DistributedOptimizer(net),
+                      lambda: hvd.DistributedOptimizer(net),
                       lambda: hvd.DistributedOptimizer(sgd(), compression="fp16"), lambda: hvd.DistributedOptimizer(sgd(), backward_passes_per_step="2"),
                       lambda: hvd.DistributedOptimizer(hvd.DistributedOptimizer(sgd())), lambda: hvd.DistributedOptimizer(sgd(), [("bias", net.bias)]),
                       lambda: hvd.broadcast_parameters(sgd().state_dict(), 0), lambda: hvd.broadcast_parameters(None, 0),
@@ -480,7 +467,6 @@ def test_mistakes_with_arguments_are_named():
         "no root rank 1",
         "compression='fp16' is none of",
         "'allgather.g': expected a torch.Tensor, not ndarray",
-        "'allreduce.n': the tensor is a negative view",
         "expected an optimizer, such as torch.optim.SGD(model.parameters(), 0.1), not Linear",
         "compression='fp16' is none of",
         "backward_passes_per_step must be a number from 1 up, not '2'",
@@ -529,36 +515,6 @@ def test_only_some_ranks_may_want_the_gradient_of_an_allgather():
         rows = torch.full((hvd.rank() + 1, 2), float(hvd.rank()), requires_grad=hvd.rank() == 0)
         assert hvd.allgather(rows).shape == (3, 2)
         assert hvd.allreduce(torch.ones(1)).item() == 1
-    """,
-    )
-
-
-def test_the_state_of_every_optimizer_reaches_ranks_that_have_none():
-    run_python(
-        2,
-        """
-        import torch, hora.torch as hvd
-        hvd.init()
-        makers = [torch.optim.SGD, torch.optim.Adam, torch.optim.AdamW, torch.optim.RMSprop, torch.optim.Adagrad, torch.optim.Adadelta,
-                  torch.optim.Adamax, torch.optim.NAdam, torch.optim.RAdam, torch.optim.ASGD, torch.optim.Rprop]
-        for maker in makers:
-            torch.manual_seed(3)
-            parameter = torch.nn.Parameter(torch.randn(4))
-            options = {"momentum": 0.9} if maker is torch.optim.SGD else {}
-            optimizer = maker([parameter], lr=0.01 if hvd.rank() == 0 else 0.5, **options)
-            if hvd.rank() == 0:
-                for _ in range(3):
-                    optimizer.zero_grad()
-                    (parameter**2).sum().backward()
-                    optimizer.step()
-            hvd.broadcast_parameters([("p", parameter)], 0)
-            hvd.broadcast_optimizer_state(optimizer, 0)
-            assert optimizer.param_groups[0]["lr"] == 0.01
-            optimizer.zero_grad()
-            (parameter**2).sum().backward()
-            optimizer.step()
-            everybodys = hvd.allgather(parameter.detach().unsqueeze(0))
-            assert torch.equal(everybodys[0], everybodys[1]), maker
     """,
     )
 

@@ -46,6 +46,26 @@ TEST(RankEnvironment, TheUsersChoicesCount) {
   EXPECT_THAT(settings, Not(Contains("OMP_NUM_THREADS=1")));
 }
 
+TEST(RankEnvironment, SpeaksHorovodWhereThatIsWanted) {
+  Options options;
+  RankFacts facts;
+  facts.rank = 1;
+  facts.size = 3;
+  const std::vector<std::string> inherited{"HOROVOD_RANK=9", "PYTHONPATH=/mine", "HOROVOD_LOG_LEVEL=info"};
+  EXPECT_THAT(rank_environment(inherited, options, facts), Contains("HOROVOD_RANK=9"));
+
+  options.horovod_folder = "/hora/_horovod";
+  const auto settings = rank_environment(inherited, options, facts);
+  for (const char* expected : {"HOROVOD_RANK=1", "HOROVOD_SIZE=3", "HOROVOD_LOCAL_RANK=1",
+                               "HOROVOD_LOCAL_SIZE=3", "HOROVOD_CROSS_RANK=0", "HOROVOD_CROSS_SIZE=1",
+                               "PYTHONPATH=/hora/_horovod:/mine", "HOROVOD_LOG_LEVEL=info"}) {
+    EXPECT_THAT(settings, Contains(expected));
+  }
+  EXPECT_THAT(settings, Not(Contains("HOROVOD_RANK=9")));
+  EXPECT_THAT(settings, Not(Contains("PYTHONPATH=/mine")));
+  EXPECT_THAT(rank_environment({}, options, facts), Contains("PYTHONPATH=/hora/_horovod"));
+}
+
 TEST(FindProgram, LooksInThePath) { EXPECT_THAT(find_program("sh"), StartsWith("/")); }
 
 }  // namespace

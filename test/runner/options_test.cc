@@ -51,6 +51,12 @@ TEST(ParseOptions, TakesTheNumberOfRanksInEveryForm) {
     EXPECT_EQ(accepted({"-np", "2", two, "3", "true"}).ranks, 3);
 }
 
+TEST(ParseOptions, LeavesHorovodsVariablesToHorovodsUsers) {
+  EXPECT_EQ(accepted({"-np", "1", "-x", "HOROVOD_RANK=3", "true"}).environment.size(), 1u);
+  EXPECT_EQ(refusal({"-np", "1", "--horovod", "-x", "HOROVOD_RANK=3", "true"}),
+            "hrun: -x HOROVOD_RANK: hrun itself gives every rank this variable");
+}
+
 TEST(ParseOptions, TakesVariablesTimesAndDirectories) {
   const Options options = accepted({"-np", "1", "-x", "A=1", "-x", "B=x=y", "--grace", "0.5", "--timeout",
                                     "60", "--output-filename", "out", "true"});

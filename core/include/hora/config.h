@@ -15,6 +15,10 @@ using Secret = std::array<unsigned char, 32>;
 
 /// Every knob of the runtime: its default, meaning, unit, and the environment variable that sets it.
 /// A value. `from_environment()` is what `init()` uses; a program may fill one in by itself instead.
+/// Where a variable is not set, one of Horovod's counts that means the same: HOROVOD_FUSION_THRESHOLD (bytes;
+/// 0: nothing travels together), HOROVOD_START_TIMEOUT and HOROVOD_GLOO_TIMEOUT_SECONDS (HORA_START_TIMEOUT),
+/// HOROVOD_STALL_CHECK_DISABLE and HOROVOD_STALL_CHECK_TIME_SECONDS (HORA_STALL_WARNING_TIME),
+/// HOROVOD_LOG_LEVEL (trace is debug, fatal is error).
 struct Config {
   // Who this process is. Without a launcher: rank 0 of 1.
   int rank = 0;        ///< HORA_RANK
@@ -41,6 +45,8 @@ struct Config {
 
   // What an operator wants to know.
   std::chrono::milliseconds stall_warning_time{60'000};  ///< HORA_STALL_WARNING_TIME, seconds; 0: never
+  std::string timeline;               ///< HORA_TIMELINE: rank 0 writes a trace there; see start_timeline
+  bool timeline_mark_cycles = false;  ///< HORA_TIMELINE_MARK_CYCLES
   std::string dump_directory;         ///< HORA_DUMP_DIR; empty: "hora-<job>" in the temporary directory
   std::string log_level = "warning";  ///< HORA_LOG_LEVEL: error, warning, info or debug
 
@@ -48,6 +54,11 @@ struct Config {
   /// so that a program may initialise again. Throws Error(invalid_argument) that names the variable, the
   /// value and what is accepted.
   [[nodiscard]] static Config from_environment();
+
+  /// What an operator should know about the variables of the environment that begin with HOROVOD_: a sentence
+  /// about those that count, because ours is not set, and one about those that mean nothing. Either is left
+  /// out where there are none.
+  [[nodiscard]] static std::vector<std::string> horovod_notes();
 
   /// Variables of the environment that begin with HORA_ and mean nothing: misspelt ones, as a rule.
   [[nodiscard]] static std::vector<std::string> unknown_variables();

@@ -9,24 +9,49 @@
 Start it with `hrun -np 2 python train.py`.
 """
 
-from hora._errors import HoraArgumentError, HoraError, HoraInternalError, HoraTimeoutError
+from hora._capabilities import (
+    ccl_built,
+    cuda_built,
+    ddl_built,
+    gloo_built,
+    gloo_enabled,
+    mpi_built,
+    mpi_enabled,
+    mpi_threads_supported,
+    nccl_built,
+    rocm_built,
+)
+from hora._errors import (
+    HoraArgumentError,
+    HoraError,
+    HoraInternalError,
+    HoraNotInitializedError,
+    HoraProcessSetError,
+    HoraShapeError,
+    HoraTimeoutError,
+    HoraUnsupportedError,
+    HoraUsageError,
+)
+from hora._errors import HoraInternalError as HorovodInternalError
 from hora._job import (
-    barrier,
     cross_rank,
     cross_size,
-    init,
     is_initialized,
     local_rank,
     local_size,
     poll,
     rank,
-    shutdown,
     size,
     synchronize,
 )
+from hora._meeting import barrier, join
+from hora._membership import init, is_homogeneous, shutdown
 from hora._objects import allgather_object, broadcast_object
+from hora._timeline import start_timeline, stop_timeline
 from hora.compression import Compression
-from hora.ops import Average, Max, Min, Product, Sum
+from hora.ops import Adasum, Average, Max, Min, Product, Sum
+from hora.process_sets import ProcessSet, add_process_set, global_process_set, remove_process_set
+from hora.torch import elastic
 from hora.torch._batch_norm import SyncBatchNorm
 from hora.torch._ops import (
     allgather,
@@ -35,27 +60,49 @@ from hora.torch._ops import (
     allreduce_,
     allreduce_async,
     allreduce_async_,
+    alltoall,
+    alltoall_async,
     broadcast,
     broadcast_,
     broadcast_async,
     broadcast_async_,
+    grouped_allgather,
+    grouped_allgather_async,
+    grouped_allreduce,
+    grouped_allreduce_,
+    grouped_allreduce_async,
+    grouped_allreduce_async_,
+    grouped_reducescatter,
+    grouped_reducescatter_async,
+    reducescatter,
+    reducescatter_async,
+    sparse_allreduce_async,
 )
 from hora.torch._optimizer import DistributedOptimizer
 from hora.torch._state import broadcast_optimizer_state, broadcast_parameters
 
 __all__ = [
+    "Adasum",
     "Average",
     "Compression",
     "DistributedOptimizer",
     "HoraArgumentError",
     "HoraError",
     "HoraInternalError",
+    "HoraNotInitializedError",
+    "HoraProcessSetError",
+    "HoraShapeError",
     "HoraTimeoutError",
+    "HoraUnsupportedError",
+    "HoraUsageError",
+    "HorovodInternalError",
     "Max",
     "Min",
+    "ProcessSet",
     "Product",
     "Sum",
     "SyncBatchNorm",
+    "add_process_set",
     "allgather",
     "allgather_async",
     "allgather_object",
@@ -63,6 +110,8 @@ __all__ = [
     "allreduce_",
     "allreduce_async",
     "allreduce_async_",
+    "alltoall",
+    "alltoall_async",
     "barrier",
     "broadcast",
     "broadcast_",
@@ -71,15 +120,43 @@ __all__ = [
     "broadcast_object",
     "broadcast_optimizer_state",
     "broadcast_parameters",
+    "ccl_built",
     "cross_rank",
     "cross_size",
+    "cuda_built",
+    "ddl_built",
+    "elastic",
+    "global_process_set",
+    "gloo_built",
+    "gloo_enabled",
+    "grouped_allgather",
+    "grouped_allgather_async",
+    "grouped_allreduce",
+    "grouped_allreduce_",
+    "grouped_allreduce_async",
+    "grouped_allreduce_async_",
+    "grouped_reducescatter",
+    "grouped_reducescatter_async",
     "init",
+    "is_homogeneous",
     "is_initialized",
+    "join",
     "local_rank",
     "local_size",
+    "mpi_built",
+    "mpi_enabled",
+    "mpi_threads_supported",
+    "nccl_built",
     "poll",
     "rank",
+    "reducescatter",
+    "reducescatter_async",
+    "remove_process_set",
+    "rocm_built",
     "shutdown",
     "size",
+    "sparse_allreduce_async",
+    "start_timeline",
+    "stop_timeline",
     "synchronize",
 ]

@@ -4,16 +4,20 @@
 from __future__ import annotations
 
 import itertools
+from collections import defaultdict
+from collections.abc import Iterator
 from typing import Any
 
 import torch
 from torch.nn import functional
 
-from hora import _job, ops
+from hora import ops
 from hora._errors import HoraArgumentError
-from hora.torch._ops import allgather, allreduce
+from hora.process_sets import ProcessSet, global_process_set
+from hora.torch._allgather import allgather
+from hora.torch._allreduce import allreduce
 
-_numbers = itertools.count()
+_numbers: defaultdict[int | None, Iterator[int]] = defaultdict(itertools.count)
 
 
 def _by_channel(tensor: torch.Tensor, like: torch.Tensor) -> torch.Tensor:
@@ -30,14 +34,16 @@ class _Normalize(torch.autograd.Function):
     """
 
     @staticmethod
-    def forward(ctx: Any, x: torch.Tensor, weight: torch.Tensor | None, bias: torch.Tensor | None, eps: float, name: str) -> tuple[torch.Tensor, ...]:
+    def forward(
+        ctx: Any, x: torch.Tensor, weight: torch.Tensor | None, bias: torch.Tensor | None, eps: float, name: str, process_set: ProcessSet
+    ) -> tuple[torch.Tensor, ...]:
         wide = x.double() if x.dtype == torch.float64 else x.float()
         over = [d for d in range(x.dim()) if d != 1]
         count = x.numel() // x.shape[1]
         mean = wide.mean(over) if count else wide.new_zeros(x.shape[1])
         squares = (wide - _by_channel(mean, wide)).square().sum(over)
         own = torch.cat([torch.tensor([count], dtype=torch.float64), mean.double(), squares.double()])
-        counts, means, deviations = torch.split(allgather(own.unsqueeze(0), name=f"{name}.forward"), [1, x.shape[1], x.shape[1]], 1)
+        counts, means, deviations = torch.split(allgather(own.unsqueeze(0), name=f"{name}.forward", process_set=process_set), [1, x.shape[1], x.shape[1]], 1)
         total = counts.sum()
         whole_mean = (counts * means).sum(0) / total
         variance = (deviations + counts * (means - whole_mean).square()).sum(0) / total
@@ -50,6 +56,7 @@ class _Normalize(torch.autograd.Function):
             y = y + _by_channel(bias, wide)
         ctx.save_for_backward(normalized, weight, inverse, total)
         ctx.name = name
+        ctx.process_set = process_set
         ctx.has_bias = bias is not None
         ctx.mark_non_differentiable(whole_mean, variance, total)
         return y.to(x.dtype), whole_mean, variance, total
@@ -65,42 +72,62 @@ class _Normalize(torch.autograd.Function):
         dx = None
         if ctx.needs_input_grad[0]:
             sums = torch.stack([sum_dy, sum_dy_normalized]).double()
-            mean_dy, mean_dy_normalized = allreduce(sums, name=f"{ctx.name}.backward", op=ops.Sum) / total
+            mean_dy, mean_dy_normalized = allreduce(sums, name=f"{ctx.name}.backward", op=ops.Sum, process_set=ctx.process_set) / total
             scale = inverse if weight is None else inverse * weight.double()
             dx = (dy - _by_channel(mean_dy, dy) - normalized * _by_channel(mean_dy_normalized, dy)) * _by_channel(scale, dy)
             dx = dx.to(gradients[0].dtype)
         dweight = sum_dy_normalized.to(weight.dtype) if weight is not None and ctx.needs_input_grad[1] else None
         dbias = sum_dy.to(gradients[0].dtype) if ctx.has_bias and ctx.needs_input_grad[2] else None
-        return dx, dweight, dbias, None, None
+        return dx, dweight, dbias, None, None, None
 
 
 class SyncBatchNorm(torch.nn.modules.batchnorm._BatchNorm):
     """Batch normalisation whose mean and variance are those of all ranks' batches together; values and gradients are
-    those of one process with the whole batch. Arguments and state are those of torch.nn.BatchNorm*d.
+    those of one process with the whole batch.
 
     Inputs are [N, C, ...], floating-point, on the CPU; N and the dimensions after C may differ from rank to rank, and N
-    may be 0 on some. In evaluation mode with running statistics nothing is sent. All ranks call it alike.
+    may be 0 on some. In evaluation mode with running statistics nothing is sent. All ranks of the process set call it alike;
+    one that has joined counts as an empty batch.
+
+    Args:
+        num_features: C.
+        eps, affine, track_running_stats: as for torch.nn.BatchNorm*d.
+        momentum: as there; None: running statistics are the plain mean of those of all batches.
+        process_set: whose batches are normalised together.
 
     Raises:
-        HoraArgumentError (a ValueError): the input has fewer than 2 dimensions, or is not floating-point.
+        HoraArgumentError (a ValueError): the input has fewer than 2 dimensions, or is not floating-point; or this rank is no
+            member of the process set.
         ValueError: there is no more than one value for each channel on all ranks together.
     """
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        self._name = f"sync_batch_norm.{next(_numbers)}"
+    def __init__(
+        self,
+        num_features: int,
+        eps: float = 1e-5,
+        momentum: float | None = 0.1,
+        affine: bool = True,
+        track_running_stats: bool = True,
+        device: Any = None,
+        dtype: Any = None,
+        process_set: ProcessSet = global_process_set,
+    ) -> None:
+        super().__init__(num_features, eps, momentum, affine, track_running_stats, device, dtype)
+        self.process_set = process_set
+        number = process_set.process_set_id  # every set counts for itself: a rank need not be in all of them
+        self._name = f"sync_batch_norm.{next(_numbers[number])}" if not number else f"sync_batch_norm.set{number}.{next(_numbers[number])}"
 
     @classmethod
-    def convert(cls, module: torch.nn.Module) -> torch.nn.Module:
+    def convert(cls, module: torch.nn.Module, process_set: ProcessSet = global_process_set) -> torch.nn.Module:
         """The module, with every BatchNorm*d in it replaced by a SyncBatchNorm that has its parameters and state."""
         if isinstance(module, torch.nn.modules.batchnorm._BatchNorm) and not isinstance(module, cls):
-            synced = cls(module.num_features, module.eps, module.momentum, module.affine, module.track_running_stats)
+            synced = cls(module.num_features, module.eps, module.momentum, module.affine, module.track_running_stats, process_set=process_set)
             synced.train(module.training)
             for name, tensor in [*module.named_parameters(recurse=False), *module.named_buffers(recurse=False)]:
                 setattr(synced, name, tensor)
             return synced
         for name, child in module.named_children():
-            setattr(module, name, cls.convert(child))
+            setattr(module, name, cls.convert(child, process_set))
         return module
 
     def _check_input_dim(self, input: torch.Tensor) -> None:
@@ -109,14 +136,16 @@ class SyncBatchNorm(torch.nn.modules.batchnorm._BatchNorm):
 
     def forward(self, input: torch.Tensor) -> torch.Tensor:
         self._check_input_dim(input)
+        if self.process_set.size() == 1:
+            return super().forward(input)
         tracking = self.training and self.track_running_stats
         if tracking and self.num_batches_tracked is not None:
             self.num_batches_tracked.add_(1)
         if not self.training and self.running_mean is not None:
             return functional.batch_norm(input, self.running_mean, self.running_var, self.weight, self.bias, False, 0.0, self.eps)
-        y, mean, variance, total = _Normalize.apply(input, self.weight, self.bias, self.eps, self._name)  # type: ignore[no-untyped-call]
+        y, mean, variance, total = _Normalize.apply(input, self.weight, self.bias, self.eps, self._name, self.process_set)  # type: ignore[no-untyped-call]
         if total <= 1 and self.training:
-            raise ValueError(f"'{self._name}': expected more than 1 value per channel when training, on {_job.size()} ranks together")
+            raise ValueError(f"'{self._name}': expected more than 1 value per channel when training, on {self.process_set.size()} ranks together")
         if tracking and self.running_mean is not None and self.running_var is not None:
             factor = 1.0 / float(self.num_batches_tracked) if self.momentum is None and self.num_batches_tracked is not None else self.momentum or 0.0
             with torch.no_grad():

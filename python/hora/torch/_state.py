@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -11,12 +12,15 @@ import torch
 from hora import _job
 from hora._errors import HoraArgumentError
 from hora._objects import broadcast_object
-from hora.torch._ops import broadcast_async_
+from hora.process_sets import ProcessSet, global_process_set
+from hora.torch._broadcast import broadcast_async_
+from hora.torch._lending import native_dtype
+from hora.torch._rounds import wait_for_all
 
 
 def _named(params: Mapping[str, Any] | Iterable[Any]) -> list[tuple[str, torch.Tensor]]:
     if isinstance(params, Mapping):
-        named = sorted(params.items())
+        named = sorted(params.items(), key=lambda item: str(item[0]))
         if named and not any(isinstance(value, torch.Tensor) for _, value in named):
             kind = type(named[0][1]).__name__
             raise HoraArgumentError(f"invalid params: no value is a torch.Tensor, but {kind}; for an optimizer use broadcast_optimizer_state(optimizer, root_rank)")
@@ -29,33 +33,25 @@ def _named(params: Mapping[str, Any] | Iterable[Any]) -> list[tuple[str, torch.T
     raise HoraArgumentError("invalid params: expected a state_dict(), named_parameters(), or a list of tensors")
 
 
-def broadcast_parameters(params: Mapping[str, Any] | Iterable[Any], root_rank: int) -> None:
+def broadcast_parameters(params: Mapping[str, Any] | Iterable[Any], root_rank: int, process_set: ProcessSet = global_process_set) -> None:
     """Gives every rank the values of rank `root_rank`, in place.
 
     Args:
-        params: `model.state_dict()`, `model.named_parameters()`, or a list of tensors; the same names and shapes on all
-            ranks. Entries of a state_dict that are no tensors are left alone.
-        root_rank: whose values.
+        params: `model.state_dict()`, `model.named_parameters()`, or a list of tensors; the same names, shapes and dtypes on
+            all ranks, in any layout. Entries of a state_dict that are no tensors are left alone.
+        root_rank: whose values; its number in the job, also within a process set.
+        process_set: whose members take part.
 
     Raises:
-        HoraArgumentError (a ValueError): `params` is something else, or a tensor cannot be sent.
+        HoraArgumentError (a ValueError): `params` is something else, a tensor cannot be sent, there is no such rank, or this
+            rank is no member of the process set.
         HoraInternalError (a RuntimeError): the ranks' tensors differ in shape or dtype; the text names the tensor.
     """
-    handles = []
-    copies = []
-    with torch.no_grad():
-        for name, tensor in _named(params):
-            if not isinstance(tensor, torch.Tensor):
-                continue
-            target = tensor.detach()
-            if not target.is_contiguous():
-                copies.append((target, target.contiguous()))
-                target = copies[-1][1]
-            handles.append(broadcast_async_(target, root_rank, f"parameters.{name}"))
-        for handle in handles:
-            _job.synchronize(handle)
-        for target, copy in copies:
-            target.copy_(copy)
+    tensors = [(name, tensor) for name, tensor in _named(params) if isinstance(tensor, torch.Tensor)]
+    for name, tensor in tensors:
+        native_dtype(tensor, f"parameters.{name}")
+    handles = [broadcast_async_(tensor.detach(), root_rank, f"parameters.{name}", process_set) for name, tensor in tensors]
+    wait_for_all([functools.partial(_job.synchronize, handle) for handle in handles])
 
 
 def _without_tensors(value: Any, tensors: list[torch.Tensor]) -> Any:
@@ -99,23 +95,46 @@ def _places(value: Any) -> list[_Place]:
     return []
 
 
-def broadcast_optimizer_state(optimizer: torch.optim.Optimizer, root_rank: int) -> None:
+def broadcast_optimizer_state(
+    optimizer: torch.optim.Optimizer, root_rank: int, model: torch.nn.Module | None = None, process_set: ProcessSet = global_process_set
+) -> None:
     """Gives every rank the state (momentum, step counts, ...) and the options (learning rate, ...) of rank `root_rank`'s
-    optimizer. The other ranks need not have any state yet, and no step is made. Every optimizer of torch.optim.
+    optimizer. The other ranks need not have any state yet, and no step is made: parameters and their gradients stay as they
+    are. Every optimizer of torch.optim, LBFGS too; a DistributedOptimizer as well.
+
+    Args:
+        optimizer: with as many parameters on all ranks, in the same groups.
+        root_rank: whose state; its number in the job, also within a process set.
+        model: not needed; there for scripts written for Horovod.
+        process_set: whose members take part.
 
     Raises:
-        HoraArgumentError (a ValueError): a tensor of the state cannot be sent.
+        HoraArgumentError (a ValueError): it is no optimizer, there is no such rank, this rank is no member of the process
+            set, or (on every rank) something in the state cannot be sent.
         HoraInternalError (a RuntimeError): the job has failed.
     """
     if not isinstance(optimizer, torch.optim.Optimizer):
         raise HoraArgumentError(f"expected an optimizer, not {type(optimizer).__name__}; for a model use broadcast_parameters(model.state_dict(), root_rank)")
+    root = _job.rank() == root_rank
     own: list[torch.Tensor] = []
-    structure = _without_tensors(optimizer.state_dict(), own) if _job.rank() == root_rank else None
-    structure = broadcast_object(structure, root_rank, "optimizer_state")
-    if _job.rank() == root_rank:
+    structure = _checked(_without_tensors(optimizer.state_dict(), own), own) if root else None
+    structure = broadcast_object(structure, root_rank, "optimizer_state", process_set)
+    if isinstance(structure, str):
+        raise HoraArgumentError(structure)
+    if root:
         tensors = [tensor.detach().contiguous() for tensor in own]
     else:
-        tensors = [torch.empty(place.shape, dtype=place.dtype) for place in sorted(_places(structure), key=lambda p: p.number)]
-    broadcast_parameters([(f"optimizer_state.{number}", tensor) for number, tensor in enumerate(tensors)], root_rank)
-    if _job.rank() != root_rank:
+        tensors = [torch.empty(place.shape, dtype=place.dtype) for place in sorted(_places(structure), key=lambda place: place.number)]
+    broadcast_parameters([(f"optimizer_state.{number}", tensor) for number, tensor in enumerate(tensors)], root_rank, process_set)
+    if not root:
         optimizer.load_state_dict(_with_tensors(structure, tensors))
+
+
+def _checked(structure: Any, tensors: list[torch.Tensor]) -> Any:
+    """The structure; or why one of its tensors cannot be sent, for the other ranks to hear of it, too."""
+    try:
+        for number, tensor in enumerate(tensors):
+            native_dtype(tensor, f"optimizer_state.{number}")
+    except HoraArgumentError as error:
+        return str(error)
+    return structure

@@ -83,6 +83,57 @@ TEST(Config, NamesVariablesThatMeanNothing) {
   EXPECT_EQ(Config::unknown_variables(), std::vector<std::string>{"HORA_FUSION_THRESOLD"});
 }
 
+TEST(Config, TakesHorovodsVariablesWhereOursAreNotSet) {
+  const Environment environment({{"HOROVOD_FUSION_THRESHOLD", "1000"},
+                                 {"HOROVOD_START_TIMEOUT", "7"},
+                                 {"HOROVOD_GLOO_TIMEOUT_SECONDS", "9"},
+                                 {"HOROVOD_STALL_CHECK_TIME_SECONDS", "20"},
+                                 {"HOROVOD_STALL_CHECK_DISABLE", "0"},
+                                 {"HOROVOD_LOG_LEVEL", "TRACE"}});
+  Config config = Config::from_environment();
+  EXPECT_EQ(config.fusion_threshold, 1000u);
+  EXPECT_EQ(config.start_timeout.count(), 7000);
+  EXPECT_EQ(config.stall_warning_time.count(), 20'000);
+  EXPECT_EQ(config.log_level, "debug");
+
+  const Environment ours({{"HORA_FUSION_THRESHOLD", "2000"}, {"HORA_START_TIMEOUT", "3"}});
+  config = Config::from_environment();
+  EXPECT_EQ(config.fusion_threshold, 2000u);
+  EXPECT_EQ(config.start_timeout.count(), 3000);
+}
+
+TEST(Config, TranslatesTheValuesOfHorovodsVariables) {
+  const Environment environment({{"HOROVOD_FUSION_THRESHOLD", "0"},
+                                 {"HOROVOD_STALL_CHECK_DISABLE", "1"},
+                                 {"HOROVOD_STALL_CHECK_TIME_SECONDS", "20"},
+                                 {"HOROVOD_LOG_LEVEL", "loud"}});
+  const Config config = Config::from_environment();
+  EXPECT_EQ(config.fusion_threshold, 1u);
+  EXPECT_EQ(config.stall_warning_time.count(), 0);
+  EXPECT_EQ(config.log_level, "warning");
+}
+
+TEST(Config, NamesHorovodsVariableWhenItsValueIsRefused) {
+  EXPECT_EQ(refusal({{"HOROVOD_FUSION_THRESHOLD", "64MB"}}),
+            "HOROVOD_FUSION_THRESHOLD='64MB': expected a whole number from 1 to 9223372036854775807");
+  EXPECT_EQ(refusal({{"HOROVOD_START_TIMEOUT", "soon"}}),
+            "HOROVOD_START_TIMEOUT='soon': expected seconds from 0.001 to 10000000");
+}
+
+TEST(Config, NotesWhichOfHorovodsVariablesCountAndWhichMeanNothing) {
+  EXPECT_TRUE(Config::horovod_notes().empty());
+  const Environment environment({{"HOROVOD_FUSION_THRESHOLD", "0"},
+                                 {"HOROVOD_LOG_LEVEL", "INFO"},
+                                 {"HORA_LOG_LEVEL", "error"},
+                                 {"HOROVOD_CYCLE_TIME", "5"},
+                                 {"HOROVOD_AUTOTUNE", "1"},
+                                 {"HOROVOD_RANK", "0"}});
+  EXPECT_EQ(Config::horovod_notes(),
+            (std::vector<std::string>{
+                "taken from Horovod's variables: HOROVOD_FUSION_THRESHOLD=0 as HORA_FUSION_THRESHOLD=1",
+                "variables of Horovod's that mean nothing here: HOROVOD_AUTOTUNE, HOROVOD_CYCLE_TIME"}));
+}
+
 TEST(Config, WantsARankBelowTheSize) {
   EXPECT_EQ(refusal({{"HORA_RANK", "2"}, {"HORA_SIZE", "2"}, {"HORA_SECRET_FD", "9"}}),
             "HORA_RANK='2': must be less than HORA_SIZE=2");

@@ -1,0 +1,64 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What scripts written for Horovod ask about the libraries below it. The answers speak of those libraries: Hora's own
+connections and shared memory need neither MPI nor Gloo nor NCCL, and every operation works without them."""
+
+from __future__ import annotations
+
+from hora import _job
+from hora._errors import HoraUnsupportedError
+
+
+def mpi_built() -> bool:
+    """False: Hora does not use MPI."""
+    return False
+
+
+def mpi_enabled() -> bool:
+    """False: Hora does not use MPI."""
+    return False
+
+
+def mpi_threads_supported() -> bool:
+    """Whether MPI may be called from several threads. There is no MPI, so this raises, as Horovod does then.
+
+    Raises:
+        HoraNotInitializedError (a ValueError): Hora is not initialised.
+        HoraUnsupportedError (a ValueError): Hora does not use MPI.
+    """
+    _job.runtime()
+    raise HoraUnsupportedError("Hora does not use MPI, so there is no answer; ask mpi_enabled() first")
+
+
+def gloo_built() -> bool:
+    """False: Hora does not use Gloo. Scripts ask in order to work around what Gloo lacks, such as Adasum, and Hora has."""
+    return False
+
+
+def gloo_enabled() -> bool:
+    """False: Hora does not use Gloo. Scripts ask in order to work around what Gloo lacks, such as Adasum, and Hora has."""
+    return False
+
+
+def nccl_built() -> int:
+    """0: Hora does not use NCCL. Else it would be NCCL's version code."""
+    return 0
+
+
+def ddl_built() -> bool:
+    """False: Hora does not use IBM's DDL."""
+    return False
+
+
+def ccl_built() -> bool:
+    """False: Hora does not use Intel's oneCCL."""
+    return False
+
+
+def cuda_built() -> bool:
+    """False: Hora does not use CUDA."""
+    return False
+
+
+def rocm_built() -> bool:
+    """False: Hora does not use ROCm."""
+    return False

@@ -1,0 +1,272 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Calling a function on every rank of a job, from a program that is no rank itself."""
+
+from __future__ import annotations
+
+import codecs
+import dataclasses
+import operator
+import os
+import pathlib
+import pickle
+import selectors
+import shutil
+import signal
+import subprocess
+import sys
+import sysconfig
+import tempfile
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from typing import IO, Any, TypeVar
+
+import cloudpickle
+
+from hora import _aliases
+from hora._errors import HoraArgumentError, HoraInternalError, HoraRankError
+
+Result = TypeVar("Result")
+
+CALL = "call"
+_USAGE = "usage: hrun"
+
+
+def result_name(rank: int) -> str:
+    """The file in which a rank leaves its result: a pickled value as bytes, or a Failure; pickled."""
+    return f"result.{rank}"
+
+
+@dataclasses.dataclass
+class Failure:
+    """The exception that ended a rank."""
+
+    rank: int
+    when: float  #: by this machine's monotonic clock
+    text: str  #: with its traceback
+    exception: bytes | None  #: pickled, if it can be
+
+
+def run(
+    func: Callable[..., Result],
+    args: Sequence[Any] = (),
+    kwargs: Mapping[str, Any] | None = None,
+    num_proc: int = 1,
+    min_num_proc: int | None = None,
+    max_num_proc: int | None = None,
+    slots: int | None = None,
+    reset_limit: int | None = None,
+    cooldown_range: Sequence[int] | None = None,
+    hosts: str | None = None,
+    hostfile: str | None = None,
+    host_discovery_script: str | None = None,
+    start_timeout: float | None = None,
+    ssh_port: int | None = None,
+    ssh_identity_file: str | None = None,
+    disable_cache: bool | None = None,
+    output_filename: str | None = None,
+    verbose: bool | int | None = None,
+    use_gloo: bool | None = None,
+    use_mpi: bool | None = None,
+    mpi_args: str | None = None,
+    network_interface: str | None = None,
+    network_interfaces: str | Sequence[str] | None = None,
+    executable: str | None = None,
+    np: int | None = None,
+    min_np: int | None = None,
+    max_np: int | None = None,
+) -> list[Result]:
+    """Calls `func(*args, **kwargs)` on every rank of a new job, which `hrun` starts on this machine, and waits for all.
+    `func` calls `init()` itself. What ranks print appears on this program's stdout and stderr, with the rank before it.
+    Ctrl-C ends the ranks, and so does the end of this process.
+
+        def train(lr):
+            hvd.init()
+            ...
+            return loss
+
+        losses = hora.run(train, args=(0.1,), np=4)
+
+    Args:
+        func: also one that is defined in a notebook or an interactive session, and closures (cloudpickle carries it).
+        args, kwargs: for `func`; they and its results are pickled.
+        num_proc, np: how many ranks; both are the same.
+        hosts: "localhost:4", or this machine's name, and how many ranks it takes. Other machines are not supported yet.
+        hostfile: the same from a file; see `hrun --help`.
+        start_timeout: seconds for all ranks to meet.
+        output_filename: a directory; what rank K prints is also written to `rank.K/stdout` and `stderr` there.
+        verbose: say what is done.
+        executable: the Python to run the ranks, with this version of Hora; else that of this process.
+        ssh_port, ssh_identity_file, disable_cache, use_gloo, network_interface, network_interfaces: accepted, and of no
+            consequence on one machine.
+        min_num_proc, max_num_proc, slots, reset_limit, cooldown_range, host_discovery_script, min_np, max_np: for jobs
+            whose ranks come and go, which are not supported yet.
+        use_mpi, mpi_args: there is no mpirun beneath; leave them out.
+
+    Returns:
+        The results by rank.
+
+    Raises:
+        HoraRankError (a RuntimeError): `func` raised an exception on a rank; it has the rank and the traceback, and the
+            exception itself as its cause. If it did so on several ranks, the first one.
+        HoraInternalError (a RuntimeError): a rank ended without a result.
+        HoraArgumentError (a ValueError): an argument makes no sense or is not supported, or cannot be pickled.
+    """
+    _refuse_elastic(
+        min_num_proc=min_num_proc,
+        max_num_proc=max_num_proc,
+        slots=slots,
+        reset_limit=reset_limit,
+        cooldown_range=cooldown_range,
+        host_discovery_script=host_discovery_script,
+        min_np=min_np,
+        max_np=max_np,
+    )
+    if use_mpi or mpi_args is not None:
+        raise HoraArgumentError("use_mpi= and mpi_args= have no meaning: hrun starts the ranks, without MPI; leave them out")
+    if hosts is not None and hostfile is not None:
+        raise HoraArgumentError("give either hosts= or hostfile=, not both")
+    ranks = _number_of_ranks(num_proc, np)
+    options = ["-np", str(ranks)]
+    for flag, value in (("-H", hosts), ("--hostfile", hostfile), ("--output-filename", output_filename)):
+        options += [] if value is None else [flag, str(value)]
+    options += ["--verbose"] if verbose else []
+    options += ["--horovod"] if _aliases.installed() else []
+    settings = {} if start_timeout is None else {"HORA_START_TIMEOUT": str(start_timeout)}
+    content = _pickled_call(func, args, dict(kwargs or {}))
+    with tempfile.TemporaryDirectory(prefix="hora-run-") as name:  # for this user's eyes only
+        directory = pathlib.Path(name)
+        (directory / CALL).write_bytes(pickle.dumps((sys.path, content)))
+        program = [executable or sys.executable, "-m", "hora._rank_main", name, str(os.getpid())]
+        exit_code, remarks = _hrun([*options, *program], {**os.environ, **settings})
+        return _results(directory, ranks, exit_code, remarks)
+
+
+def _refuse_elastic(**arguments: object) -> None:
+    for name, value in arguments.items():
+        if value is not None:
+            raise HoraArgumentError(f"{name}={value!r}: the ranks of a job stay the same in this version; leave it out")
+
+
+def _number_of_ranks(num_proc: int, np: int | None) -> int:
+    if np is not None and num_proc not in (1, np):
+        raise HoraArgumentError(f"num_proc={num_proc} and np={np} are the same argument: give one of them")
+    wanted = num_proc if np is None else np
+    try:
+        ranks = operator.index(wanted)
+    except TypeError:
+        ranks = 0
+    if ranks < 1 or isinstance(wanted, bool):
+        raise HoraArgumentError(f"np={wanted!r}: expected a number of ranks from 1 up")
+    return ranks
+
+
+def _pickled_call(func: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]) -> bytes:
+    if not callable(func):
+        raise HoraArgumentError(f"func={func!r} cannot be called; for a program use hrun")
+    try:
+        content: bytes = cloudpickle.dumps((func, tuple(args), kwargs))
+    except Exception as error:  # noqa: BLE001 - objects raise what they like
+        raise HoraArgumentError(f"the function or its arguments cannot be pickled: {type(error).__name__}: {error}") from error
+    return content
+
+
+def _find_hrun() -> str:
+    """HORA_HRUN, or beside the package's other scripts, or beside this Python, or in PATH."""
+    named = os.environ.get("HORA_HRUN")
+    places = [named] if named else [os.path.join(sysconfig.get_path("scripts"), "hrun"), os.path.join(os.path.dirname(sys.executable), "hrun"), shutil.which("hrun")]
+    for place in places:
+        if place is not None and os.access(place, os.X_OK):
+            return place
+    raise HoraInternalError(f"cannot find hrun: looked in {', '.join(str(place) for place in places if place)}, and PATH; HORA_HRUN can name it")
+
+
+class _Echo:
+    """Passes on what hrun writes, line by line, to this program's own stream, which in a notebook is no descriptor."""
+
+    def __init__(self, target: IO[str]) -> None:
+        self._target = target
+        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
+        self._rest = ""
+        self.remarks: list[str] = []  #: what hrun itself says
+
+    def feed(self, data: bytes) -> None:
+        *lines, self._rest = (self._rest + self._decoder.decode(data)).split("\n")
+        for line in lines:
+            self._pass(line + "\n")
+        self._target.flush()
+
+    def end(self) -> None:
+        if self._rest:
+            self._pass(self._rest)
+
+    def _pass(self, line: str) -> None:
+        if line.startswith(("hrun: ", _USAGE)):
+            self.remarks.append(line.rstrip("\n"))
+        if not self.remarks or not self.remarks[0].startswith(_USAGE):  # a refusal becomes an exception
+            self._target.write(line)
+
+
+def _hrun(arguments: list[str], environment: dict[str, str]) -> tuple[int, list[str]]:
+    """Runs hrun to its end; its exit code, and what it said itself. A process group of its own keeps the terminal's Ctrl-C
+    from coming twice, which would mean more."""
+    process = subprocess.Popen([_find_hrun(), *arguments], env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, process_group=0)
+    interrupted = False
+    with process, selectors.DefaultSelector() as selector:
+        assert process.stdout is not None and process.stderr is not None
+        echoes = {process.stdout.fileno(): _Echo(sys.stdout), process.stderr.fileno(): _Echo(sys.stderr)}
+        remarks = echoes[process.stderr.fileno()].remarks
+        for descriptor in echoes:
+            selector.register(descriptor, selectors.EVENT_READ)
+        try:
+            while selector.get_map():
+                try:
+                    _pass_on(selector, echoes)
+                except KeyboardInterrupt:
+                    interrupted = True
+                    process.send_signal(signal.SIGINT)
+        except BaseException:
+            process.terminate()
+            raise
+    if interrupted:
+        raise KeyboardInterrupt
+    return process.returncode, remarks
+
+
+def _pass_on(selector: selectors.BaseSelector, echoes: Mapping[int, _Echo]) -> None:
+    for key, _ in selector.select():
+        data = os.read(key.fd, 1 << 16)
+        if data:
+            echoes[key.fd].feed(data)
+        else:
+            echoes[key.fd].end()
+            selector.unregister(key.fd)
+
+
+def _results(directory: pathlib.Path, ranks: int, exit_code: int, remarks: list[str]) -> list[Any]:
+    if remarks and remarks[0].startswith(_USAGE):
+        raise HoraArgumentError(remarks[-1].removeprefix("hrun: ").removesuffix("; hrun --help says more"))
+    found: list[bytes | Failure | None] = []
+    for rank in range(ranks):
+        place = directory / result_name(rank)
+        found.append(pickle.loads(place.read_bytes()) if place.exists() else None)
+    failures = [result for result in found if isinstance(result, Failure)]
+    if failures:
+        first = min(failures, key=lambda failure: failure.when)
+        raise HoraRankError(first.rank, first.text) from _exception_of(first)
+    missing = [rank for rank, result in enumerate(found) if result is None]
+    if missing:
+        said = "".join(f"\n  {remark}" for remark in remarks if not remark.endswith(":"))  # what follows those was passed on
+        raise HoraInternalError(f"{'ranks' if len(missing) > 1 else 'rank'} {', '.join(map(str, missing))} ended without a result; hrun's exit code is {exit_code}{said}")
+    if exit_code != 0:
+        warnings.warn(f"all ranks returned, and then the job ended with exit code {exit_code}: {'; '.join(remarks)}", stacklevel=3)
+    return [pickle.loads(result) for result in found if isinstance(result, bytes)]
+
+
+def _exception_of(failure: Failure) -> BaseException | None:
+    if failure.exception is None:
+        return None
+    try:
+        exception = pickle.loads(failure.exception)
+    except Exception:  # noqa: BLE001 - what it needs may not be importable here; the text is there
+        return None
+    return exception if isinstance(exception, BaseException) else None

@@ -1,0 +1,37 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The names of operations."""
+
+from __future__ import annotations
+
+from types import TracebackType
+
+from hora import _job
+from hora.process_sets import ProcessSet, number_of
+
+
+def label(operation: str, name: str | None) -> str:
+    """What messages call an operation that has no number yet."""
+    return operation if name is None else f"{operation}.{name}"
+
+
+class Naming:
+    """An operation that is about to be submitted: `with Naming("allreduce", name, process_set) as named:`.
+
+    If its arguments turn out to be wrong, an operation without a name gives its number back. So ranks of which only some
+    made the mistake are still in step, and the job goes on.
+    """
+
+    __slots__ = ("full", "operation", "process_set", "unnamed")
+
+    def __init__(self, operation: str, name: str | None, process_set: ProcessSet) -> None:
+        self.operation = operation
+        self.unnamed = name is None
+        self.process_set = number_of(process_set, label(operation, name))
+        self.full = _job.name_or_number(operation, name, self.process_set)
+
+    def __enter__(self) -> Naming:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None) -> None:
+        if self.unnamed and isinstance(value, (ValueError, TypeError)):
+            _job.return_number(self.operation, self.process_set, self.full)

@@ -1,0 +1,275 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Training that survives failures: state that can be taken back, and a loop that starts again from it.
+
+In this version the ranks of a job stay the same: after an error that all ranks have met they leave the job, join it
+again and go on from what was last committed. A rank that has died is not replaced.
+"""
+
+from __future__ import annotations
+
+import abc
+import enum
+import functools
+import os
+import queue
+import select
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import hora
+from hora import _job
+from hora._errors import HoraError, HoraInternalError
+from hora._objects import allgather_object
+
+_DEATH_SECONDS = 1.0  # for a process that has left a job to end
+
+
+class HostsUpdatedInterrupt(RuntimeError):
+    """Hosts have come or gone: the job is to be joined again. With `skip_sync` the state is the same on all ranks."""
+
+    def __init__(self, skip_sync: bool = False) -> None:
+        super().__init__("hosts have come or gone")
+        self.skip_sync = skip_sync
+
+
+class HostUpdateResult(enum.IntFlag):
+    """How the hosts have changed."""
+
+    no_update = 0
+    removed = 1
+    added = 2
+    mixed = removed | added
+
+
+class State(abc.ABC):
+    """What training would have to begin again without. `bcast_object(object)` returns rank 0's object on every rank;
+    `get_rank()` is this process's rank."""
+
+    def __init__(self, bcast_object: Callable[..., Any], get_rank: Callable[[], int]) -> None:
+        self._bcast_object = bcast_object
+        self._rank = get_rank
+        self._updates: queue.Queue[tuple[float, int]] = queue.Queue()
+        self._last_update: float = 0
+        self._reset_callbacks: list[Callable[[], None]] = []
+
+    def register_reset_callbacks(self, callbacks: Iterable[Callable[[], None]]) -> None:
+        """Functions that are called, in this order, each time the job has been joined again, before `sync`."""
+        self._reset_callbacks.extend(callbacks)
+
+    def on_reset(self) -> None:
+        """The job has been joined again: forgets news of hosts, and calls `reset` and the callbacks."""
+        self._updates = queue.Queue()
+        self.reset()
+        for callback in self._reset_callbacks:
+            callback()
+
+    def on_hosts_updated(self, timestamp: float, update_res: int) -> None:
+        """Hosts have changed, as a HostUpdateResult says. `check_host_updates` looks at it. From any thread."""
+        self._updates.put((timestamp, update_res))
+
+    def commit(self) -> None:
+        """`save`, then `check_host_updates`. All ranks call it alike."""
+        self.save()
+        self.check_host_updates()
+
+    def check_host_updates(self) -> None:
+        """Raises HostsUpdatedInterrupt on every rank if rank 0 has heard of a change. All ranks call it alike."""
+        newest, kinds = self._last_update, int(HostUpdateResult.no_update)
+        while not self._updates.empty():
+            timestamp, kind = self._updates.get()
+            if timestamp > newest:
+                newest = timestamp
+                kinds |= kind
+        former, self._last_update, kinds = self._bcast_object((self._last_update, newest, kinds))
+        if self._last_update > former:
+            raise HostsUpdatedInterrupt(skip_sync=kinds == HostUpdateResult.removed)
+
+    @abc.abstractmethod
+    def save(self) -> None:
+        """Remembers how things are."""
+
+    @abc.abstractmethod
+    def restore(self) -> None:
+        """Makes things as they were when they were last saved."""
+
+    @abc.abstractmethod
+    def sync(self) -> None:
+        """Makes things on every rank as they are on rank 0. All ranks call it alike."""
+
+    def reset(self) -> None:  # noqa: B027 - may be overridden, need not
+        """For what depends on the job's ranks."""
+
+
+def _snapshot(value: Any) -> Any:
+    """Lists, dicts and sets as copies, all through; anything else as it is."""
+    if type(value) is dict:
+        return {key: _snapshot(item) for key, item in value.items()}
+    if type(value) in (list, tuple):
+        return type(value)(_snapshot(item) for item in value)
+    return set(value) if type(value) is set else value
+
+
+class ObjectState(State):
+    """State of Python objects: every further keyword is an attribute, to be read and assigned.
+
+    `save` copies lists, dicts and sets, and keeps other objects as they are: assign new ones instead of changing them.
+    `sync` pickles: the other ranks get copies of what rank 0 has now.
+    """
+
+    def __init__(self, bcast_object: Callable[..., Any], get_rank: Callable[[], int], **kwargs: Any) -> None:
+        super().__init__(bcast_object, get_rank)
+        self._saved_state: dict[str, Any] = {}
+        self._names = list(kwargs)
+        for name, value in kwargs.items():
+            setattr(self, name, value)
+        ObjectState.save(self)
+
+    def save(self) -> None:
+        self._saved_state = {name: _snapshot(getattr(self, name)) for name in self._names}
+
+    def restore(self) -> None:
+        for name, value in self._saved_state.items():
+            setattr(self, name, _snapshot(value))
+
+    def sync(self) -> None:
+        ObjectState.save(self)
+        if self._saved_state:
+            self._saved_state = self._bcast_object(self._saved_state)
+            ObjectState.restore(self)
+
+
+class Peers:
+    """The processes that are this job's other ranks, watched for their end. One host, and Linux."""
+
+    def __init__(self) -> None:
+        self._watched: dict[int, tuple[int, int]] = {}
+
+    def meet(self) -> None:
+        """Learns who they are. All ranks call it alike."""
+        processes = allgather_object(os.getpid(), "elastic.processes")
+        self.forget()
+        for rank, pid in enumerate(processes):
+            if rank != _job.rank():
+                try:
+                    self._watched[os.pidfd_open(pid)] = (rank, pid)
+                except OSError:
+                    continue  # it is not to be seen from here; joining again tells if it is gone
+
+    def forget(self) -> None:
+        for descriptor in self._watched:
+            os.close(descriptor)
+        self._watched = {}
+
+    def ended(self, seconds: float) -> tuple[int, int] | None:
+        """The rank and the process of one that has ended, or ends within that time."""
+        poll = select.poll()
+        for descriptor in self._watched:
+            poll.register(descriptor, select.POLLIN)
+        found = poll.poll(seconds * 1000) if self._watched else []
+        return min((self._watched[descriptor] for descriptor, _ in found), default=None)
+
+
+def rejoin(peers: Peers) -> None:
+    """Leaves the job and joins it again, with the ranks that it had.
+
+    Raises:
+        HoraInternalError: a rank has ended, and membership is fixed; or they did not come in time. It names them.
+    """
+    hora.shutdown()
+    gone = peers.ended(_DEATH_SECONDS)
+    if gone is not None:
+        raise HoraInternalError(
+            f"the job cannot be joined again: rank {gone[0]} (process {gone[1]}) has ended, and this version does not replace ranks; start the job again"
+        )
+    hora.init()
+
+
+class Notifications:
+    """Who is told when hosts come or go. In a job of fixed membership nobody ever is, except through `notify`."""
+
+    def __init__(self) -> None:
+        self._listeners: list[State] = []
+
+    def init(self) -> None:
+        """Nothing is to be started."""
+
+    def register_listener(self, listener: State) -> None:
+        self._listeners.append(listener)
+
+    def remove_listener(self, listener: State) -> None:
+        self._listeners.remove(listener)
+
+    def notify(self, timestamp: float, update_res: int) -> None:
+        """Tells the listeners of this process. What rank 0's have heard counts."""
+        for listener in self._listeners:
+            listener.on_hosts_updated(timestamp, update_res)
+
+
+notification_manager = Notifications()
+
+
+def run_fn(func: Callable[..., Any], reset: Callable[[], None]) -> Callable[..., Any]:
+    """Wraps `func(state, ...)`: synchronises the state and calls it; after a HoraInternalError takes the state back to
+    what was last committed, and after that or a HostsUpdatedInterrupt calls `reset()`, which joins the job again, and
+    `state.on_reset()`, and begins anew. Other exceptions, and those of `reset`, pass through."""
+
+    @functools.wraps(func)
+    def wrapper(state: State, *args: Any, **kwargs: Any) -> Any:
+        notification_manager.init()
+        notification_manager.register_listener(state)
+        skip_sync = False
+        reason: BaseException
+        try:
+            while True:
+                try:
+                    if not skip_sync:
+                        state.sync()
+                    return func(state, *args, **kwargs)
+                except HoraInternalError as error:
+                    state.restore()
+                    skip_sync = False
+                    reason = error
+                except HostsUpdatedInterrupt as interrupt:
+                    skip_sync = interrupt.skip_sync
+                    reason = interrupt
+                try:
+                    reset()
+                except HoraError as error:
+                    raise error from reason
+                state.on_reset()
+        finally:
+            notification_manager.remove_listener(state)
+
+    return wrapper
+
+
+def run(func: Callable[..., Any]) -> Callable[..., Any]:
+    """Decorates `func(state, ...)`, which trains, so that it survives errors that all ranks meet:
+
+        @hvd.elastic.run
+        def train(state):
+            for state.epoch in range(state.epoch, epochs):
+                ...
+                state.commit()
+
+    First the state of rank 0 is given to all. After a HoraInternalError the ranks take back what they have done since the
+    last `commit`, leave the job, join it again, call the state's reset callbacks, and call `func` again.
+
+    Raises:
+        HoraInternalError: a rank has ended, so that the job cannot be joined again; the text names it.
+    """
+    peers = Peers()
+
+    @functools.wraps(func)
+    def meeting(state: State, *args: Any, **kwargs: Any) -> Any:
+        peers.meet()
+        return func(state, *args, **kwargs)
+
+    @functools.wraps(func)
+    def wrapper(state: State, *args: Any, **kwargs: Any) -> Any:
+        try:
+            return run_fn(meeting, functools.partial(rejoin, peers))(state, *args, **kwargs)
+        finally:
+            peers.forget()
+
+    return wrapper

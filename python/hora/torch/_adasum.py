@@ -1,0 +1,160 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Adasum of what an optimizer's step changes."""
+
+from __future__ import annotations
+
+import functools
+import weakref
+
+import torch
+
+from hora import _job, _native
+from hora._errors import HoraArgumentError, HoraError
+from hora.process_sets import number_of
+from hora.torch._lending import native_dtype
+from hora.torch._reduction import Reduction
+from hora.torch._rounds import Rounds, wait_for_all
+from hora.torch._slots import Slot, Unit, layout_suffix, places, take
+from hora.torch._transfers import DenseTransfer, submit
+
+
+class DeltaReducer(Rounds):
+    """The part of an Adasum optimizer that is the same for every class of optimizer.
+
+    Each rank steps for itself, with the gradients of its own batch; the changes of each parameter (deltas) are combined,
+    and become the change on every rank. A round only finds out whether any rank has gradients that are inf or nan; then
+    those of all ranks become so, and every rank's GradScaler skips the step.
+    """
+
+    def __init__(self, optimizer: torch.optim.Optimizer, names: dict[int, str], reduction: Reduction, passes: int) -> None:
+        super().__init__(optimizer, passes, reduction.process_set)
+        self.names = names
+        self.reduction = reduction
+        self.slots: list[Slot] = []
+        self._known: set[int] = set()
+        self._overflow = torch.zeros(1, dtype=torch.uint8)
+        self._asked: _native.Handle | None = None
+        self._adopt_new()
+
+    def _adopt_new(self) -> None:
+        """Takes in the parameters that get gradients, also those that were added or unfrozen since; on all ranks alike."""
+        optimizer = self.optimizer()
+        fresh = []
+        for group, options in enumerate(optimizer.param_groups if optimizer is not None else ()):
+            for index, parameter in enumerate(options["params"]):
+                if parameter.requires_grad and id(parameter) not in self._known:
+                    name = self.names.setdefault(id(parameter), f"{group}.{index}")
+                    native_dtype(parameter, name)
+                    self._known.add(id(parameter))
+                    fresh.append(Slot(name + layout_suffix(parameter), parameter, Unit()))
+        this = weakref.ref(self)
+
+        def after(parameter: torch.Tensor) -> None:
+            reducer = this()
+            if reducer is not None:
+                reducer.enter_pass()
+
+        for slot, place in zip(fresh, places([slot.parameter for slot in fresh]), strict=True):
+            slot.place = place
+            take(slot)
+            slot.hooks = [slot.parameter.register_post_accumulate_grad_hook(after)]  # type: ignore[no-untyped-call]
+        self.slots += fresh
+
+    # --- a round ---
+
+    def open_round(self) -> None:
+        """Tells the other ranks whether this rank's gradients are finite."""
+        self._adopt_new()
+        taken = [slot.name for slot in self.slots if slot.released]
+        if taken:
+            raise HoraArgumentError(f"'{taken[0]}' belongs to a DistributedOptimizer that was made later; use that one")
+        self.open = True
+        if self._asked is not None:
+            return
+        self._overflow.fill_(not all(_is_finite(slot.parameter.grad) for slot in self.slots if slot.parameter.grad is not None))
+        name = self.numbered("overflow", self.rounds)
+        address = self._overflow.data_ptr()
+        number = number_of(self.reduction.process_set, name)
+        entry = _native.Entry(_native.Operation.allreduce, name, _native.DType.uint8, [1], input=address, output=address, op=_native.ReduceOp.max, process_set=number)
+        self._asked = _job.runtime().submit(entry)
+
+    def is_answered(self) -> bool:
+        """There is nothing to be filled in."""
+        return True
+
+    def fill_round(self) -> None:
+        """Nothing more to submit."""
+
+    def close_round(self) -> None:
+        """Hears whether all gradients are finite."""
+        asked = self._asked
+        if asked is None:
+            return
+        try:
+            asked.wait()
+        except HoraError:
+            self._asked = None
+            self.end_round()
+            raise
+        if self._overflow.item():
+            self._spoil()
+        self._asked = None  # not after Ctrl-C: the operation is under way still
+        self.end_round()
+
+    def _spoil(self) -> None:
+        """Makes a gradient inf, for whoever looks at all of them."""
+        having = next((slot for slot in self.slots if slot.parameter.grad is not None), None)
+        with torch.no_grad():
+            if having is None:
+                self.slots[0].parameter.grad = torch.full_like(self.slots[0].parameter, float("inf"))
+                return
+            gradient = having.parameter.grad
+            assert gradient is not None
+            (gradient if gradient.layout == torch.strided else gradient._values()).fill_(float("inf"))
+
+    # --- a step ---
+
+    def values(self) -> list[torch.Tensor]:
+        """The parameters as they are."""
+        self._adopt_new()
+        return [slot.parameter.detach().clone() for slot in self.slots]
+
+    def end_step(self) -> None:
+        """Passes of a closure, which ranks may have called unequally often, do not count in the next step."""
+        super().end_step()
+        self.passes = 0
+        self.owed = False
+
+    def restore(self, values: list[torch.Tensor]) -> None:
+        """Undoes a step."""
+        with torch.no_grad():
+            for slot, value in zip(self.slots, values, strict=True):
+                slot.parameter.copy_(value)
+
+    def combine(self, before: list[torch.Tensor]) -> None:
+        """Makes the change of every parameter since `before` the combined one of all ranks. The parameters are what they
+        were before if the ranks disagree."""
+        with torch.no_grad():
+            for slot, value in zip(self.slots, before, strict=True):
+                assert slot.place is not None
+                torch.sub(slot.parameter, value, out=slot.place)
+            self.restore(before)
+            wait_for_all([functools.partial(self._start, slot) for slot in self.slots])
+            wait_for_all([functools.partial(self._add, slot) for slot in self.slots])
+
+    def _start(self, slot: Slot) -> None:
+        assert slot.place is not None
+        slot.pending = DenseTransfer(slot.place, f"delta.{self.label.removeprefix('gradient.')}.{slot.name}", self.reduction)
+        submit([slot.pending])
+
+    @staticmethod
+    def _add(slot: Slot) -> None:
+        pending, slot.pending = slot.pending, None
+        delta = pending.finish() if pending is not None else None
+        if delta is not None:
+            slot.parameter.add_(delta)
+
+
+def _is_finite(gradient: torch.Tensor) -> bool:
+    values = gradient if gradient.layout == torch.strided else gradient._values()
+    return bool(torch.isfinite(values).all())

@@ -1,0 +1,126 @@
+# SPDX-License-Identifier: Apache-2.0
+"""allgather, of one tensor and of groups."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+from hora import _job, _native, ops
+from hora._naming import Naming, label
+from hora._rows import check_rows
+from hora.process_sets import ProcessSet, global_process_set
+from hora.torch._allreduce import allreduce, grouped_allreduce
+from hora.torch._lending import Loan, Submission, entry, members, received, start, start_group, suffixed, tracked
+
+_Gathered = tuple[torch.Tensor, list[int]]  # the whole, and the rows of each rank
+
+
+def _gathered(tensor: torch.Tensor, named: Naming, suffix: str = "") -> Submission:
+    loan = Loan(tensor, named.full + suffix)
+    check_rows(tensor.shape, named.full + suffix)
+    return Submission(entry(_native.Operation.allgather, named, loan, suffix=suffix), lambda outcome: (received(outcome, tensor.dtype), outcome.rows), loan)
+
+
+def _whole(submission: Submission) -> Submission:
+    """The same, but its result is the gathered tensor alone."""
+    return Submission(submission.entry, lambda outcome: submission.finish(outcome)[0], submission.loan)
+
+
+def allgather_async(tensor: torch.Tensor, name: str | None = None, process_set: ProcessSet = global_process_set) -> int:
+    """Starts `allgather`, without autograd; the handle is for `poll` and `synchronize`."""
+    with Naming("allgather", name, process_set) as named:
+        return start(_whole(_gathered(tensor, named)))
+
+
+def grouped_allgather_async(tensors: Sequence[torch.Tensor], name: str | None = None, process_set: ProcessSet = global_process_set) -> int:
+    """Starts `grouped_allgather`, without autograd; the handle is for `poll` and `synchronize`, which returns a tuple."""
+    with Naming("grouped_allgather", name, process_set) as named:
+        return start_group([_whole(_gathered(tensor, named, suffix)) for tensor, suffix in suffixed(members(tensors, named.full))])
+
+
+def _own_part(rows: list[int], process_set: ProcessSet) -> slice:
+    """Where this rank's rows are in the whole."""
+    rank = process_set.rank() or 0
+    begin = sum(rows[:rank])
+    return slice(begin, begin + rows[rank])
+
+
+class _Allgather(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, tensor: torch.Tensor, name: str | None, process_set: ProcessSet) -> torch.Tensor:
+        with Naming("allgather", name, process_set) as named:
+            handle = start(_gathered(tensor, named))
+        result: _Gathered = _job.synchronize(handle)
+        ctx.process_set = process_set
+        ctx.part = _own_part(result[1], process_set)
+        return result[0]
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
+        return allreduce(gradients[0], op=ops.Average, process_set=ctx.process_set)[ctx.part], None, None
+
+
+def allgather(tensor: torch.Tensor, name: str | None = None, process_set: ProcessSet = global_process_set) -> torch.Tensor:
+    """The tensors of all ranks of the set, one after the other along the first dimension, in rank order. Differentiable:
+    each rank gets its rows of the average of all ranks' gradients, as in Horovod.
+
+    Args:
+        tensor: at least 1-dimensional; dtype uint8, int8, int16, int32, int64, float16, bfloat16, float32, float64 or bool;
+            dense, on the CPU. The first dimension may differ from rank to rank (0 rows, too); the others and the dtype are
+            the same on all.
+        name: the same on all ranks; without one, operations are matched by the order in which ranks issue them.
+        process_set: whose members take part.
+
+    Returns:
+        A new tensor, equal on all ranks.
+
+    Raises:
+        HoraShapeError (a ValueError, a RuntimeError and an IndexError): the tensor is a scalar.
+        HoraArgumentError (a ValueError): the tensor cannot be sent, its name is under way already, or this rank is no
+            member of the process set.
+        HoraInternalError (a RuntimeError): the ranks disagree about dtype or the other dimensions.
+    """
+    if tracked(tensor):
+        differentiable: torch.Tensor = _Allgather.apply(tensor, name, process_set)  # type: ignore[no-untyped-call]
+        return differentiable
+    result: torch.Tensor = _job.synchronize(allgather_async(tensor, name, process_set))
+    return result
+
+
+class _GroupedAllgather(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, name: str | None, process_set: ProcessSet, *tensors: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        with Naming("grouped_allgather", name, process_set) as named:
+            handle = start_group([_gathered(tensor, named, suffix) for tensor, suffix in suffixed(list(tensors))])
+        results: tuple[_Gathered, ...] = _job.synchronize(handle)
+        ctx.process_set = process_set
+        ctx.parts = [_own_part(rows, process_set) if whole.is_floating_point() else None for whole, rows in results]
+        return tuple(whole for whole, _ in results)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
+        floating = [gradient for gradient, part in zip(gradients, ctx.parts, strict=True) if part is not None]
+        means = iter(grouped_allreduce(floating, op=ops.Average, process_set=ctx.process_set))
+        return None, None, *[None if part is None else next(means)[part] for part in ctx.parts]
+
+
+def grouped_allgather(tensors: Sequence[torch.Tensor], name: str | None = None, process_set: ProcessSet = global_process_set) -> tuple[torch.Tensor, ...]:
+    """`allgather` of several tensors at once: all are gathered, or, if the ranks disagree about one, none. Differentiable as
+    `allgather` is; the gradient of a tensor that was not used counts as zeros.
+
+    Returns:
+        A tuple of new tensors.
+
+    Raises:
+        HoraShapeError (a ValueError and an IndexError): there are no tensors, or one is a scalar.
+        HoraArgumentError (a ValueError), HoraInternalError (a RuntimeError): as `allgather`.
+    """
+    listed = members(tensors, label("grouped_allgather", name))
+    if any(tracked(tensor) for tensor in listed):
+        differentiable: tuple[torch.Tensor, ...] = _GroupedAllgather.apply(name, process_set, *listed)  # type: ignore[no-untyped-call]
+        return differentiable
+    results: tuple[torch.Tensor, ...] = _job.synchronize(grouped_allgather_async(listed, name, process_set))
+    return results

@@ -1,0 +1,277 @@
+# SPDX-License-Identifier: Apache-2.0
+"""allreduce, in all its forms."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+from hora import _job, _native, ops
+from hora._naming import Naming, label
+from hora.compression import Compression, Compressor, in_transfer
+from hora.process_sets import ProcessSet, global_process_set
+from hora.torch import _sparse
+from hora.torch._lending import Loan, Submission, check_tensor, entry, lent_in_place, members, start, start_group, suffixed, tracked
+from hora.torch._reduction import Reduction
+
+
+def _into_new(tensor: torch.Tensor, named: Naming, how: Reduction, suffix: str = "") -> Submission:
+    check_tensor(tensor, named.full + suffix)
+    sent, decompressed = how.compressed(tensor.detach())
+    loan = Loan(sent, named.full + suffix)
+    output = loan.output()
+    return Submission(entry(_native.Operation.allreduce, named, loan, output, suffix, **how.arguments()), lambda outcome: decompressed(output), loan)
+
+
+def _in_place(tensor: torch.Tensor, named: Naming, how: Reduction, suffix: str = "") -> Submission:
+    loan = lent_in_place(tensor, named.full + suffix)
+    if in_transfer(how.compression):
+        return Submission(entry(_native.Operation.allreduce, named, loan, loan.memory, suffix, **how.arguments()), lambda outcome: loan.written_back(), loan)
+    apart = _into_new(tensor, named, how, suffix)
+
+    def write(outcome: _native.Outcome) -> torch.Tensor:
+        with torch.no_grad():
+            return tensor.copy_(apart.finish(outcome))
+
+    return Submission(apart.entry, write, apart.loan)
+
+
+def allreduce_async(
+    tensor: torch.Tensor,
+    average: bool | None = None,
+    name: str | None = None,
+    op: int | None = None,
+    prescale_factor: float = 1.0,
+    postscale_factor: float = 1.0,
+    process_set: ProcessSet = global_process_set,
+    compression: type[Compressor] = Compression.none,
+) -> int:
+    """Starts `allreduce`, without autograd; the handle is for `poll` and `synchronize`, which returns the new tensor."""
+    how = Reduction(ops.chosen(average, op), prescale_factor, postscale_factor, process_set, compression)
+    with Naming("allreduce", name, process_set) as named:
+        if _sparse.is_sparse(tensor):
+            return _sparse.start_allreduce(tensor, named, how)
+        return start(_into_new(tensor, named, how))
+
+
+def allreduce_async_(
+    tensor: torch.Tensor,
+    average: bool | None = None,
+    name: str | None = None,
+    op: int | None = None,
+    prescale_factor: float = 1.0,
+    postscale_factor: float = 1.0,
+    process_set: ProcessSet = global_process_set,
+    compression: type[Compressor] = Compression.none,
+) -> int:
+    """Starts `allreduce_`; the handle is for `poll` and `synchronize`, which returns the tensor. A tensor whose elements do
+    not lie side by side has its new values once `synchronize` has returned."""
+    how = Reduction(ops.chosen(average, op), prescale_factor, postscale_factor, process_set, compression)
+    with Naming("allreduce", name, process_set) as named:
+        if _sparse.is_sparse(tensor):
+            return _sparse.start_allreduce_in_place(tensor, named, how)
+        return start(_in_place(tensor, named, how))
+
+
+def allreduce_(
+    tensor: torch.Tensor,
+    average: bool | None = None,
+    name: str | None = None,
+    op: int | None = None,
+    prescale_factor: float = 1.0,
+    postscale_factor: float = 1.0,
+    process_set: ProcessSet = global_process_set,
+) -> torch.Tensor:
+    """`allreduce` in place, without autograd and compression; returns the tensor itself.
+
+    Raises:
+        HoraArgumentError (a ValueError): as `allreduce`; or the tensor is an expanded one.
+        HoraInternalError (a RuntimeError): as `allreduce`.
+    """
+    result: torch.Tensor = _job.synchronize(allreduce_async_(tensor, average, name, op, prescale_factor, postscale_factor, process_set))
+    return result
+
+
+def _selected_gradient(tensor: torch.Tensor, gradient: torch.Tensor, how: Reduction) -> torch.Tensor:
+    """The gradient of Min, Max or Product in what this rank brought, for the sum of what all ranks make of the result."""
+    scaled = tensor.detach() * how.prescale
+    whole = allreduce(gradient, op=ops.Sum, process_set=how.process_set)
+    if how.op == ops.Product:
+        zero = scaled == 0
+        zeros = allreduce(zero.to(torch.int32), op=ops.Sum, process_set=how.process_set)
+        others = allreduce(torch.where(zero, 1, scaled), op=ops.Product, process_set=how.process_set) / torch.where(zero, 1, scaled)
+        share = torch.where(zeros == zero.to(torch.int32), others, 0)  # another rank's zero makes it zero
+    else:
+        chosen = scaled == allreduce(scaled, op=how.op, process_set=how.process_set)
+        share = chosen / allreduce(chosen.to(torch.int32), op=ops.Sum, process_set=how.process_set)
+    return whole * share.to(gradient.dtype) * (how.prescale * how.postscale)
+
+
+_SELECTING = (ops.Min, ops.Max, ops.Product)
+
+
+class _Allreduce(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, tensor: torch.Tensor, name: str | None, how: Reduction) -> torch.Tensor:
+        ctx.how = how
+        ctx.save_for_backward(*[tensor] if how.op in _SELECTING else [])
+        result: torch.Tensor = _job.synchronize(allreduce_async(tensor, name=name, op=how.op, compression=how.compression, **how.keywords()))
+        return result
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
+        how: Reduction = ctx.how
+        if how.op in _SELECTING:
+            return _selected_gradient(ctx.saved_tensors[0], gradients[0], how), None, None
+        return allreduce(gradients[0], op=how.op, compression=how.compression, **how.keywords()), None, None
+
+
+def allreduce(
+    tensor: torch.Tensor,
+    average: bool | None = None,
+    name: str | None = None,
+    compression: type[Compressor] = Compression.none,
+    op: int | None = None,
+    prescale_factor: float = 1.0,
+    postscale_factor: float = 1.0,
+    process_set: ProcessSet = global_process_set,
+) -> torch.Tensor:
+    """The tensor reduced over all ranks: postscale_factor * op(prescale_factor * tensor of every rank).
+
+    Differentiable. With Average, Sum and Adasum the gradient is the gradients of all ranks reduced in the same way. With
+    Min, Max and Product it is that of the sum over all ranks (equal extremes share it), where Horovod's means nothing.
+
+    Args:
+        tensor: any shape, the same on all ranks; dtype uint8, int8, int16, int32, int64, float16, bfloat16, float32,
+            float64 or bool; on the CPU. A sparse COO tensor is reduced by way of its indices and values, with Average or
+            Sum, and the result is sparse and coalesced.
+        average: deprecated; True means op=Average, False op=Sum.
+        name: the same on all ranks; without one, operations are matched by the order in which ranks issue them.
+        compression: Compression.none, fp16 or bf16: what float32 and float64 elements look like on the wire; or a class
+            with compress() and decompress().
+        op: Average (default), Sum, Adasum, Min, Max or Product. 16-bit floats are summed in float32; averages of integers
+            are truncated toward zero, and divide by the size of the set; bool has no average; Adasum is for
+            floating-point elements.
+        process_set: whose members take part.
+
+    Returns:
+        A new tensor of the same shape and dtype, the same bits on every rank.
+
+    Raises:
+        HoraArgumentError (a ValueError): the tensor cannot be sent, both average= and op= are given, the name is under way
+            already, or this rank is no member of the process set.
+        HoraInternalError (a RuntimeError): the ranks disagree about shape, dtype, op or factors; the text is the same on
+            all.
+    """
+    how = Reduction(ops.chosen(average, op), prescale_factor, postscale_factor, process_set, compression)
+    if not tracked(tensor) or _sparse.is_sparse(tensor):
+        plain: torch.Tensor = _job.synchronize(allreduce_async(tensor, name=name, op=how.op, compression=compression, **how.keywords()))
+        return plain
+    sent, decompressed = how.compressed(tensor)
+    result: torch.Tensor = decompressed(_Allreduce.apply(sent, name, how.without_calls()))  # type: ignore[no-untyped-call]
+    return result
+
+
+def grouped_allreduce_async(
+    tensors: Sequence[torch.Tensor],
+    average: bool | None = None,
+    name: str | None = None,
+    op: int | None = None,
+    prescale_factor: float = 1.0,
+    postscale_factor: float = 1.0,
+    process_set: ProcessSet = global_process_set,
+    compression: type[Compressor] = Compression.none,
+) -> int:
+    """Starts `grouped_allreduce`, without autograd; the handle is for `poll` and `synchronize`, which returns a tuple of new
+    tensors."""
+    how = Reduction(ops.chosen(average, op), prescale_factor, postscale_factor, process_set, compression)
+    with Naming("grouped_allreduce", name, process_set) as named:
+        return start_group([_into_new(tensor, named, how, suffix) for tensor, suffix in suffixed(members(tensors, named.full))])
+
+
+def grouped_allreduce_async_(
+    tensors: Sequence[torch.Tensor],
+    average: bool | None = None,
+    name: str | None = None,
+    op: int | None = None,
+    prescale_factor: float = 1.0,
+    postscale_factor: float = 1.0,
+    process_set: ProcessSet = global_process_set,
+    compression: type[Compressor] = Compression.none,
+) -> int:
+    """Starts `grouped_allreduce_`; the handle is for `poll` and `synchronize`, which returns the tuple of the tensors."""
+    how = Reduction(ops.chosen(average, op), prescale_factor, postscale_factor, process_set, compression)
+    with Naming("grouped_allreduce", name, process_set) as named:
+        return start_group([_in_place(tensor, named, how, suffix) for tensor, suffix in suffixed(members(tensors, named.full))])
+
+
+def grouped_allreduce_(
+    tensors: Sequence[torch.Tensor],
+    average: bool | None = None,
+    name: str | None = None,
+    op: int | None = None,
+    prescale_factor: float = 1.0,
+    postscale_factor: float = 1.0,
+    process_set: ProcessSet = global_process_set,
+) -> tuple[torch.Tensor, ...]:
+    """`grouped_allreduce` in place, without autograd and compression; returns the tuple of the tensors themselves."""
+    result: tuple[torch.Tensor, ...] = _job.synchronize(grouped_allreduce_async_(tensors, average, name, op, prescale_factor, postscale_factor, process_set))
+    return result
+
+
+class _GroupedAllreduce(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, name: str | None, how: Reduction, *tensors: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        ctx.how = how
+        ctx.floating = [tensor.is_floating_point() for tensor in tensors]
+        ctx.save_for_backward(*tensors if how.op in _SELECTING else [])
+        results: tuple[torch.Tensor, ...] = _job.synchronize(grouped_allreduce_async(tensors, name=name, op=how.op, compression=how.compression, **how.keywords()))
+        return results
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
+        how: Reduction = ctx.how
+        own = [gradient for gradient, floating in zip(gradients, ctx.floating, strict=True) if floating]
+        if how.op in _SELECTING:
+            inputs = [tensor for tensor in ctx.saved_tensors if tensor.is_floating_point()]
+            reduced = [_selected_gradient(tensor, gradient, how) for tensor, gradient in zip(inputs, own, strict=True)]
+        else:
+            reduced = grouped_allreduce(own, op=how.op, compression=how.compression, **how.keywords())
+        each = iter(reduced)
+        return None, None, *[next(each) if floating else None for floating in ctx.floating]
+
+
+def grouped_allreduce(
+    tensors: Sequence[torch.Tensor],
+    average: bool | None = None,
+    name: str | None = None,
+    compression: type[Compressor] = Compression.none,
+    op: int | None = None,
+    prescale_factor: float = 1.0,
+    postscale_factor: float = 1.0,
+    process_set: ProcessSet = global_process_set,
+) -> list[torch.Tensor]:
+    """`allreduce` of several tensors at once: all are reduced together, or, if the ranks disagree about one, none.
+
+    Differentiable: the gradients are reduced together too, those of tensors that were not used as zeros.
+
+    Args:
+        tensors: one tensor or more, of any shapes and dtypes, as many on all ranks; dense.
+        others: as for `allreduce`.
+
+    Returns:
+        A list of new tensors.
+
+    Raises:
+        HoraShapeError (a ValueError and an IndexError): there are no tensors.
+        HoraArgumentError (a ValueError), HoraInternalError (a RuntimeError): as `allreduce`.
+    """
+    how = Reduction(ops.chosen(average, op), prescale_factor, postscale_factor, process_set, compression)
+    listed = members(tensors, label("grouped_allreduce", name))
+    if not any(tracked(tensor) for tensor in listed):
+        return list(_job.synchronize(grouped_allreduce_async(listed, name=name, op=how.op, compression=compression, **how.keywords())))
+    sent = [how.compressed(tensor) for tensor in listed]
+    results = _GroupedAllreduce.apply(name, how.without_calls(), *(tensor for tensor, _ in sent))  # type: ignore[no-untyped-call]
+    return [decompressed(result) for (_, decompressed), result in zip(sent, results, strict=True)]

@@ -1,0 +1,83 @@
+# SPDX-License-Identifier: Apache-2.0
+"""broadcast."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from hora import _job, _native, ops
+from hora._naming import Naming
+from hora.process_sets import ProcessSet, global_process_set
+from hora.torch._allreduce import allreduce
+from hora.torch._lending import Loan, Submission, entry, lent_in_place, start, tracked
+
+
+def broadcast_async(tensor: torch.Tensor, root_rank: int, name: str | None = None, process_set: ProcessSet = global_process_set) -> int:
+    """Starts `broadcast`, without autograd; the handle is for `poll` and `synchronize`, which returns the new tensor."""
+    with Naming("broadcast", name, process_set) as named:
+        loan = Loan(tensor, named.full)
+        output = loan.output()
+        root = _job.checked_root(root_rank, named.full)
+        return start(Submission(entry(_native.Operation.broadcast, named, loan, output, root=root), lambda outcome: output, loan))
+
+
+def broadcast_async_(tensor: torch.Tensor, root_rank: int, name: str | None = None, process_set: ProcessSet = global_process_set) -> int:
+    """Starts `broadcast_`; the handle is for `poll` and `synchronize`, which returns the tensor. A tensor whose elements do
+    not lie side by side has its new values once `synchronize` has returned."""
+    with Naming("broadcast", name, process_set) as named:
+        loan = lent_in_place(tensor, named.full)
+        root = _job.checked_root(root_rank, named.full)
+        return start(Submission(entry(_native.Operation.broadcast, named, loan, loan.memory, root=root), lambda outcome: loan.written_back(), loan))
+
+
+def broadcast_(tensor: torch.Tensor, root_rank: int, name: str | None = None, process_set: ProcessSet = global_process_set) -> torch.Tensor:
+    """`broadcast` in place, without autograd; returns the tensor itself.
+
+    Raises:
+        HoraArgumentError (a ValueError): as `broadcast`; or the tensor is an expanded one.
+        HoraInternalError (a RuntimeError): as `broadcast`.
+    """
+    result: torch.Tensor = _job.synchronize(broadcast_async_(tensor, root_rank, name, process_set))
+    return result
+
+
+class _Broadcast(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, tensor: torch.Tensor, root_rank: int, name: str | None, process_set: ProcessSet) -> torch.Tensor:
+        ctx.root_rank = root_rank
+        ctx.process_set = process_set
+        result: torch.Tensor = _job.synchronize(broadcast_async(tensor, root_rank, name, process_set))
+        return result
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
+        mean = allreduce(gradients[0], op=ops.Average, process_set=ctx.process_set)
+        return mean if _job.rank() == ctx.root_rank else torch.zeros_like(mean), None, None, None
+
+
+def broadcast(tensor: torch.Tensor, root_rank: int, name: str | None = None, process_set: ProcessSet = global_process_set) -> torch.Tensor:
+    """What rank `root_rank` has. Differentiable: the root gets the average of all ranks' gradients, as in Horovod, the
+    others zeros.
+
+    Args:
+        tensor: any shape, the same on all ranks; dtype uint8, int8, int16, int32, int64, float16, bfloat16, float32,
+            float64 or bool; dense, on the CPU.
+        root_rank: whose tensor; its number in the job, also within a process set.
+        name: the same on all ranks; without one, operations are matched by the order in which ranks issue them.
+        process_set: whose members take part.
+
+    Returns:
+        A new tensor on every rank, also on the root.
+
+    Raises:
+        HoraArgumentError (a ValueError): the tensor cannot be sent, its name is under way already, the root is no rank of
+            the process set, or this rank is none.
+        HoraInternalError (a RuntimeError): the ranks disagree about shape, dtype or root, or one has joined.
+    """
+    if tracked(tensor):
+        differentiable: torch.Tensor = _Broadcast.apply(tensor, root_rank, name, process_set)  # type: ignore[no-untyped-call]
+        return differentiable
+    result: torch.Tensor = _job.synchronize(broadcast_async(tensor, root_rank, name, process_set))
+    return result

@@ -1,0 +1,146 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tensors lent to the runtime, by address: Hora links no Torch, so one build serves every version."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+import torch
+
+from hora import _job, _native
+from hora._errors import HoraArgumentError, HoraShapeError
+from hora._naming import Naming
+
+_DTYPES = {
+    torch.uint8: _native.DType.uint8,
+    torch.int8: _native.DType.int8,
+    torch.int16: _native.DType.int16,
+    torch.int32: _native.DType.int32,
+    torch.int64: _native.DType.int64,
+    torch.float16: _native.DType.float16,
+    torch.bfloat16: _native.DType.bfloat16,
+    torch.float32: _native.DType.float32,
+    torch.float64: _native.DType.float64,
+    torch.bool: _native.DType.bool,
+}
+
+
+def check_tensor(tensor: Any, name: str) -> None:
+    """Raises HoraArgumentError for what is no tensor."""
+    if not isinstance(tensor, torch.Tensor):
+        raise HoraArgumentError(f"'{name}': expected a torch.Tensor, not {type(tensor).__name__}")
+
+
+def native_dtype(tensor: torch.Tensor, name: str) -> _native.DType:
+    """The dtype of a tensor that can be sent. Raises HoraArgumentError that says why it cannot."""
+    check_tensor(tensor, name)
+    if tensor.layout != torch.strided:
+        raise HoraArgumentError(f"'{name}': sparse tensors cannot be sent in this version; make it dense with .to_dense()")
+    if tensor.device.type != "cpu":
+        raise HoraArgumentError(f"'{name}': the tensor is on {tensor.device}; this version takes tensors on the CPU: use .cpu()")
+    dtype = _DTYPES.get(tensor.dtype)
+    if dtype is None:
+        accepted = ", ".join(str(known).removeprefix("torch.") for known in _DTYPES)
+        raise HoraArgumentError(f"'{name}': elements of type {tensor.dtype} cannot be sent; convert with .to() to one of {accepted}")
+    return dtype
+
+
+class Loan:
+    """A tensor's elements as the runtime takes them: where the tensor has them, or in a copy if they are not contiguous
+    there, or are negated when they are read."""
+
+    __slots__ = ("memory", "native", "tensor")
+
+    def __init__(self, tensor: torch.Tensor, name: str) -> None:
+        self.native = native_dtype(tensor, name)
+        self.tensor = tensor
+        self.memory = tensor.detach().resolve_neg().contiguous()
+
+    def output(self) -> torch.Tensor:
+        """Memory for a result of the same shape that is no result in place."""
+        return self.memory if self._copied() else torch.empty_like(self.memory)
+
+    def written_back(self) -> torch.Tensor:
+        """The tensor itself, once its memory has the result."""
+        if self._copied():
+            with torch.no_grad():
+                self.tensor.copy_(self.memory)
+        return self.tensor
+
+    def _copied(self) -> bool:
+        return self.memory.data_ptr() != self.tensor.data_ptr()
+
+
+def lent_in_place(tensor: torch.Tensor, name: str) -> Loan:
+    """A loan whose result can be written back. Raises HoraArgumentError if several elements of the tensor are one."""
+    loan = Loan(tensor, name)
+    if tensor.numel() > 0 and any(stride == 0 and extent > 1 for extent, stride in zip(tensor.shape, tensor.stride(), strict=True)):
+        raise HoraArgumentError(f"'{name}': several elements of an expanded tensor share one place, so nothing can be done in place; use .clone()")
+    return loan
+
+
+def entry(operation: _native.Operation, named: Naming, loan: Loan, output: torch.Tensor | None = None, suffix: str = "", **arguments: Any) -> _native.Entry:
+    """What is to be done with a loan. `suffix` tells the members of a group apart."""
+    return _native.Entry(
+        operation,
+        named.full + suffix,
+        loan.native,
+        list(loan.memory.shape),
+        input=loan.memory.data_ptr(),
+        output=0 if output is None else output.data_ptr(),
+        process_set=named.process_set,
+        **arguments,
+    )
+
+
+def received(outcome: _native.Outcome, dtype: torch.dtype) -> torch.Tensor:
+    """The output that the runtime allocated."""
+    memory = outcome.memory
+    if memory is None or len(memory) == 0:
+        return torch.empty(outcome.shape, dtype=dtype)
+    return torch.frombuffer(memory, dtype=dtype).reshape(outcome.shape)
+
+
+@dataclasses.dataclass(frozen=True)
+class Submission:
+    """One tensor's part in an operation that is to be submitted."""
+
+    entry: _native.Entry
+    finish: Callable[[_native.Outcome], Any]  # makes the result
+    loan: Loan
+
+
+def start(submission: Submission) -> int:
+    """Submits an operation; the handle gives its result."""
+    return _job.start(submission.entry, submission.finish, submission.loan)
+
+
+def start_group(submissions: list[Submission], make: Callable[[tuple[Any, ...]], Any] = tuple) -> int:
+    """Submits operations, all or none; the handle gives what `make` makes of their results."""
+
+    def finish(outcomes: list[_native.Outcome]) -> Any:
+        return make(tuple(each.finish(outcome) for each, outcome in zip(submissions, outcomes, strict=True)))
+
+    return _job.start_group([each.entry for each in submissions], finish)
+
+
+def members(tensors: Any, name: str) -> list[torch.Tensor]:
+    """The tensors of a group. Raises HoraShapeError if there are none, HoraArgumentError if it is no group."""
+    if isinstance(tensors, torch.Tensor) or not isinstance(tensors, Iterable):
+        raise HoraArgumentError(f"'{name}': expected a list of tensors, not {type(tensors).__name__}")
+    listed = list(tensors)
+    if not listed:
+        raise HoraShapeError(f"'{name}': a group needs one tensor or more")
+    return listed
+
+
+def suffixed(tensors: list[torch.Tensor]) -> Iterator[tuple[torch.Tensor, str]]:
+    """The tensors of a group, each with what its name ends with."""
+    return ((tensor, f"_{number}of{len(tensors)}") for number, tensor in enumerate(tensors, 1))
+
+
+def tracked(tensor: Any) -> bool:
+    """Whether autograd is to know about an operation on this tensor."""
+    return isinstance(tensor, torch.Tensor) and tensor.requires_grad and torch.is_grad_enabled()

@@ -1,0 +1,365 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The reduction of an optimizer's gradients."""
+
+from __future__ import annotations
+
+import functools
+import weakref
+from typing import Any
+
+import torch
+
+from hora import _job
+from hora._errors import HoraArgumentError, HoraError, HoraProcessSetError, HoraUsageError
+from hora.compression import in_transfer
+from hora.process_sets import ProcessSet
+from hora.torch._allreduce import allreduce
+from hora.torch._kinds import KindExchange
+from hora.torch._lending import native_dtype
+from hora.torch._parameters import Groups, group_numbers
+from hora.torch._reduction import Reduction
+from hora.torch._rounds import Rounds, wait_for_all
+from hora.torch._slots import DENSE, UNKNOWN, Slot, Unit, layout_suffix, places, take
+from hora.torch._transfers import DenseTransfer, SparseTransfer, Transfer, submit
+
+
+class GradientReducer(Rounds):
+    """The part of a DistributedOptimizer that is the same for every class of optimizer.
+
+    A round reduces what every rank has gathered in its gradients since the round before, each gradient once. Hooks submit
+    gradients as they come; when the pass ends, before backward() returns, the rest is submitted, too, and all is waited
+    for. So gradients are the reduced ones whenever the user can see them.
+
+    A gradient that is added to after it was reduced (another pass before `step`) is set aside as the slot's `base`,
+    and the reduced addition is added to it: only what is this rank's own is ever reduced.
+
+    Whether a gradient is sparse the ranks tell each other at the end of the first round in which any of them has it; it
+    is reduced then, and from the next round on as soon as it comes.
+    """
+
+    def __init__(self, optimizer: torch.optim.Optimizer, names: dict[int, str], reduction: Reduction, passes: int, groups: Groups, sparse_as_dense: bool) -> None:
+        super().__init__(optimizer, passes, reduction.process_set)
+        self.names = names
+        self.reduction = reduction
+        self.sparse_as_dense = sparse_as_dense
+        self.group_numbers = group_numbers(optimizer, groups)
+        self.slots: list[Slot] = []
+        self.units: list[Unit] = []
+        self._reusable = in_transfer(reduction.compression)
+        self._grouped: dict[int, Unit] = {}
+        self._known: set[int] = set()
+        self._exchange: KindExchange | None = None
+        self._learned: list[Slot] = []  # in this round, and not submitted yet
+        self._passing: list[Slot] = []  # whose kind is known for this round only
+        self._adopt_new()
+
+    # --- parameters ---
+
+    def _adopt_new(self) -> None:
+        """Takes in the parameters that get gradients, also those that were added or unfrozen since; on all ranks alike."""
+        optimizer = self.optimizer()
+        for group, options in enumerate(optimizer.param_groups if optimizer is not None else ()):
+            for index, parameter in enumerate(options["params"]):
+                if parameter.requires_grad and id(parameter) not in self._known:
+                    name = self.names.setdefault(id(parameter), f"{group}.{index}")
+                    native_dtype(parameter, name)
+                    slot = Slot(name + layout_suffix(parameter), parameter, self._unit_of(parameter))
+                    self.slots.append(slot)
+                    self._known.add(id(parameter))
+                    self._adopt(slot)
+
+    def _unit_of(self, parameter: torch.Tensor) -> Unit:
+        number = self.group_numbers.get(id(parameter))
+        if number is not None and number in self._grouped:
+            return self._grouped[number]
+        unit = Unit()
+        self.units.append(unit)
+        if number is not None:
+            self._grouped[number] = unit
+        return unit
+
+    def _adopt(self, slot: Slot) -> None:
+        """Takes over a parameter. The hooks do nothing once this reducer is gone."""
+        take(slot)
+        with torch.enable_grad():
+            slot.accumulate = slot.parameter.expand_as(slot.parameter).grad_fn.next_functions[0][0]  # type: ignore[union-attr]
+        this = weakref.ref(self)
+
+        def before(gradients: tuple[torch.Tensor, ...]) -> None:
+            reducer = this()
+            if reducer is not None:
+                reducer._before(slot)
+
+        def after(parameter: torch.Tensor) -> None:
+            reducer = this()
+            if reducer is not None:
+                reducer._after(slot)
+
+        slot.hooks = [
+            slot.accumulate.register_prehook(before),  # a hook of the tensor's would run in torch.autograd.grad, too
+            slot.parameter.register_post_accumulate_grad_hook(after),  # type: ignore[no-untyped-call]
+        ]
+
+    # --- during backward() ---
+
+    def enter_pass(self) -> bool:
+        """Members of groups that a failed pass has left ready are not ready in this one."""
+        first = super().enter_pass()
+        if first and self._grouped:
+            for unit in self.units:
+                unit.ready.clear()
+        return first
+
+    def _before(self, slot: Slot) -> None:
+        """backward() is about to add to this gradient."""
+        self.enter_pass()
+        if slot.pending is not None:  # twice in one pass, as under reentrant checkpointing; or the last pass was interrupted
+            self._settle(slot)
+            slot.unit.sent = False
+        if slot.settled:
+            if self._is_shared(slot):
+                slot.base = self._set_aside(slot)
+                slot.parameter.grad = None
+            slot.settled = False
+
+    def _after(self, slot: Slot) -> None:
+        self.enter_pass()
+        gradient = slot.parameter.grad
+        if gradient is not None and gradient.requires_grad:
+            raise HoraUsageError(f"'{slot.name}': backward(create_graph=True) cannot be reduced; use torch.autograd.grad(..., create_graph=True) for the inner gradient")
+        if slot.settled:
+            raise HoraArgumentError(f"'{slot.name}' was converted or moved after its DistributedOptimizer was made; make that afterwards")
+        if self.reducing and slot.kind != UNKNOWN:
+            slot.unit.ready.add(slot)
+            if len(slot.unit.ready) == len(slot.unit.members):
+                self._send(slot.unit)
+
+    # --- a round ---
+
+    def open_round(self) -> None:
+        """Submits every gradient whose kind is known, and asks for the kinds of the others."""
+        self._adopt_new()
+        taken = [slot.name for slot in self.slots if slot.released]
+        if taken:
+            raise HoraArgumentError(f"'{taken[0]}' belongs to a DistributedOptimizer that was made later; use that one")
+        self.open = True
+        if self._learned:  # interrupted after that
+            return
+        wait_for_all([functools.partial(self._send, unit) for unit in self.units if unit.members and not unit.sent])
+        unknown = [slot for slot in self.slots if slot.kind == UNKNOWN]
+        if unknown and self._exchange is None:
+            self._exchange = KindExchange(unknown, self.numbered("kinds", self.rounds), self.reduction.process_set)
+
+    def is_answered(self) -> bool:
+        """Whether the kinds are known."""
+        return self._exchange is None or self._exchange.handle.poll()
+
+    def fill_round(self) -> None:
+        """Submits the gradients whose kind has become known."""
+        if self._exchange is not None:
+            self._learn(self._exchange)
+        batches: dict[int, list[Slot]] = {}
+        for slot in self._learned:
+            batches.setdefault(id(slot.unit if self._travels_dense(slot) else slot), []).append(slot)
+        wait_for_all([functools.partial(self._submit, batch) for batch in batches.values()])
+
+    def _learn(self, exchange: KindExchange) -> None:
+        try:
+            kinds, lasting = exchange.finish()
+        except HoraError:
+            self._exchange = None
+            raise
+        for slot, kind in zip(exchange.slots, kinds, strict=True):
+            slot.kind = kind
+        learned = [slot for slot in exchange.slots if slot.kind != UNKNOWN]
+        dense = [slot for slot in learned if self._travels_dense(slot) and slot.place is None]
+        for slot, place in zip(dense, places([slot.parameter for slot in dense]), strict=True):
+            slot.place = place
+        if lasting:
+            self._make_members(learned)
+        else:
+            self._passing = learned
+        self._learned = learned
+        self._exchange = None  # not after Ctrl-C: the others have learned or will
+
+    def _make_members(self, learned: list[Slot]) -> None:
+        """From the next round on these are submitted as they come: with their group, or alone if they are sparse."""
+        for slot in learned:
+            if not self._travels_dense(slot):
+                slot.unit = Unit()
+                self.units.append(slot.unit)
+            slot.unit.members.append(slot)
+            slot.unit.sent = True
+
+    def _travels_dense(self, slot: Slot) -> bool:
+        return slot.kind == DENSE or self.sparse_as_dense
+
+    def _send(self, unit: Unit) -> None:
+        for slot in unit.members:
+            self._settle(slot)
+        unit.ready.clear()
+        self._submit(unit.members)
+        unit.sent = True
+
+    def _submit(self, slots: list[Slot]) -> None:
+        transfers: list[Transfer] = [self._transfer(slot) for slot in slots]
+        submit(transfers)
+        for slot, transfer in zip(slots, transfers, strict=True):
+            slot.pending = transfer
+            slot.rounds += 1
+        if self._learned:
+            self._learned = [slot for slot in self._learned if slot not in slots]
+
+    def _transfer(self, slot: Slot) -> Transfer:
+        gradient = slot.parameter.grad
+        if slot.settled and self._is_shared(slot):
+            slot.base, gradient = self._set_aside(slot), None
+        slot.absent = gradient is None
+        name = self.numbered(slot.name, slot.rounds)
+        if gradient is not None:
+            self._check(slot, gradient)
+        if self._travels_dense(slot):
+            assert slot.place is not None
+            if gradient is not None and not slot.in_place():
+                with torch.no_grad():
+                    slot.place.copy_(gradient if gradient.layout == torch.strided else gradient.to_dense())
+                if slot.kind == DENSE:
+                    slot.parameter.grad = slot.place
+            return self._dense(slot, slot.place, name)
+        if gradient is not None and gradient.layout != torch.sparse_coo:
+            gradient = gradient.to_sparse(slot.kind)
+        return SparseTransfer(gradient, slot.parameter, slot.kind, name, self.reduction)
+
+    def _dense(self, slot: Slot, place: torch.Tensor, name: str) -> Transfer:
+        """A transfer of the slot's place; the same object for the same name, since that takes a while to make."""
+        if not self._reusable:
+            return DenseTransfer(place, name, self.reduction, slot.absent)
+        key = (name, slot.absent, self.reduction.process_set.process_set_id)
+        made = slot.made.get(key)
+        if made is None:
+            made = slot.made[key] = DenseTransfer(place, name, self.reduction, slot.absent)
+        return made
+
+    @staticmethod
+    def _check(slot: Slot, gradient: torch.Tensor) -> None:
+        like = slot.parameter if slot.place is None else slot.place
+        if gradient.device != like.device or gradient.dtype != like.dtype or gradient.shape != like.shape:
+            raise HoraArgumentError(
+                f"'{slot.name}': the gradient is {gradient.dtype} {list(gradient.shape)} on {gradient.device}, the parameter was {like.dtype} "
+                f"{list(like.shape)} on {like.device} when its DistributedOptimizer was made; make that after converting the model"
+            )
+
+    def _is_shared(self, slot: Slot) -> bool:
+        """Whether a settled gradient still is what it was: nobody has written to it after the step."""
+        gradient = slot.parameter.grad
+        return self.rounds > 0 or gradient is None or (slot.holds_reduced() and gradient._version == slot.version)
+
+    @staticmethod
+    def _set_aside(slot: Slot) -> torch.Tensor | None:
+        """The gradient, where a reduction does not overwrite it."""
+        gradient = slot.parameter.grad
+        return gradient.clone() if gradient is not None and slot.in_place() else gradient
+
+    def _settle(self, slot: Slot) -> None:
+        if slot.pending is None:
+            return
+        try:
+            reduced = slot.pending.finish()
+        except HoraError:
+            slot.pending = slot.base = None
+            raise
+        slot.pending = None  # not after Ctrl-C: the operation is under way still
+        slot.settled = True
+        base, slot.base = slot.base, None
+        cleared = not slot.absent and slot.parameter.grad is None  # by the user, after backward() was interrupted
+        if reduced is None or cleared:
+            return
+        if slot.kind == DENSE:
+            slot.parameter.grad = reduced
+            if base is not None:
+                with torch.no_grad():
+                    reduced.add_(base)
+            return
+        whole = reduced if reduced.layout == torch.sparse_coo else reduced.to_sparse(slot.kind)
+        slot.gathered = slot.parameter.grad = whole if base is None else (base + whole).coalesce()
+
+    def close_round(self) -> None:
+        """Waits for everything."""
+        try:
+            wait_for_all([functools.partial(self._settle, slot) for slot in self.slots])
+        finally:
+            if not any(slot.pending is not None for slot in self.slots):
+                self._close()
+
+    def _close(self) -> None:
+        for slot in self._passing:
+            slot.kind = UNKNOWN
+        self._passing = []
+        self._learned = []
+        for unit in self.units:
+            unit.sent = False
+        self.end_round()
+
+    # --- between passes ---
+
+    def has_own(self) -> bool:
+        """Whether a gradient is this rank's own."""
+        self._adopt_new()
+        return any(slot.pending is not None or (not slot.settled and slot.parameter.grad is not None) for slot in self.slots)
+
+    def reduce_loss(self, loss: Any) -> Any:
+        """What a closure returned, over all ranks."""
+        arguments: dict[str, Any] = {"name": f"loss.{self.label}", "op": self.reduction.op, "process_set": self.reduction.process_set}
+        if isinstance(loss, torch.Tensor):
+            return allreduce(loss.detach(), **arguments)
+        if isinstance(loss, float):
+            return allreduce(torch.tensor(loss, dtype=torch.float64), **arguments).item()
+        return loss
+
+    def end_step(self) -> None:
+        """Gradients that nobody writes to from now on have been reduced."""
+        super().end_step()
+        for slot in self.slots:
+            slot.rounds = 0
+            gradient = slot.parameter.grad
+            slot.version = 0 if gradient is None else gradient._version
+
+    def finish(self) -> None:
+        """Ends a pass that has failed or was interrupted; the other ranks wait for the rest of it."""
+        self.open = self.open or any(slot.pending is not None for slot in self.slots)
+        super().finish()
+
+    def forget(self) -> None:
+        """No gradient is a reduced one any more."""
+        super().forget()
+        for slot in self.slots:
+            slot.settled = False
+
+
+class Alone(Rounds):
+    """In place of a reducer where there is nobody to reduce with: a job or process set of one rank, or a rank that does not
+    belong to the process set."""
+
+    def open_round(self) -> None:
+        """Nothing to do."""
+
+    def is_answered(self) -> bool:
+        """Nobody is asked."""
+        return True
+
+    def fill_round(self) -> None:
+        """Nothing to do."""
+
+    def close_round(self) -> None:
+        """Nothing to do but counting."""
+        self.end_round()
+
+
+def is_alone(process_set: ProcessSet) -> bool:
+    """Whether there is nobody to reduce with. Raises HoraArgumentError if it is no registered process set."""
+    size = _job.size()
+    if not isinstance(process_set, ProcessSet):
+        raise HoraArgumentError(f"process_set must be a ProcessSet, such as add_process_set([0, 2]) returns, not {process_set!r}")
+    if process_set.size() is None:
+        raise HoraProcessSetError(f"{process_set} does not exist, or has not been registered; call add_process_set first, on all ranks")
+    return size == 1 or not process_set.included() or process_set.size() == 1

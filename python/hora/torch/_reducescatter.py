@@ -1,0 +1,163 @@
+# SPDX-License-Identifier: Apache-2.0
+"""reducescatter, of one tensor and of groups."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+from hora import _job, _native, ops
+from hora._naming import Naming, label
+from hora._rows import check_rows, share
+from hora.compression import Compression, Compressor
+from hora.process_sets import ProcessSet, global_process_set
+from hora.torch._allgather import allgather, grouped_allgather
+from hora.torch._lending import Loan, Submission, check_tensor, entry, members, start, start_group, suffixed, tracked
+from hora.torch._reduction import Reduction
+
+
+def _scattered(tensor: torch.Tensor, named: Naming, how: Reduction, suffix: str = "") -> Submission:
+    name = named.full + suffix
+    check_tensor(tensor, name)
+    check_rows(tensor.shape, name)
+    ops.check_scattered(how.op, name)
+    sent, decompressed = how.compressed(tensor.detach())
+    loan = Loan(sent, name)
+    rows = share(loan.memory.shape[0], how.process_set.rank() or 0, how.process_set.size() or 1)
+    output = loan.memory.new_empty(rows, *loan.memory.shape[1:])
+    return Submission(entry(_native.Operation.reducescatter, named, loan, output, suffix, **how.arguments()), lambda outcome: decompressed(output), loan)
+
+
+def reducescatter_async(
+    tensor: torch.Tensor,
+    name: str | None = None,
+    op: int = ops.Average,
+    process_set: ProcessSet = global_process_set,
+    prescale_factor: float = 1.0,
+    postscale_factor: float = 1.0,
+    compression: type[Compressor] = Compression.none,
+) -> int:
+    """Starts `reducescatter`, without autograd; the handle is for `poll` and `synchronize`."""
+    how = Reduction(op, prescale_factor, postscale_factor, process_set, compression)
+    with Naming("reducescatter", name, process_set) as named:
+        return start(_scattered(tensor, named, how))
+
+
+def grouped_reducescatter_async(
+    tensors: Sequence[torch.Tensor],
+    name: str | None = None,
+    op: int = ops.Average,
+    process_set: ProcessSet = global_process_set,
+    prescale_factor: float = 1.0,
+    postscale_factor: float = 1.0,
+    compression: type[Compressor] = Compression.none,
+) -> int:
+    """Starts `grouped_reducescatter`, without autograd; the handle is for `poll` and `synchronize`, which returns a tuple."""
+    how = Reduction(op, prescale_factor, postscale_factor, process_set, compression)
+    with Naming("grouped_reducescatter", name, process_set) as named:
+        return start_group([_scattered(tensor, named, how, suffix) for tensor, suffix in suffixed(members(tensors, named.full))])
+
+
+def _gradient_factor(how: Reduction) -> float:
+    """Horovod's: a sum's gradient is that of an average times the size of the set."""
+    return how.prescale * how.postscale * (how.process_set.size() or 1 if how.op == ops.Sum else 1)
+
+
+class _Reducescatter(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, tensor: torch.Tensor, name: str | None, how: Reduction) -> torch.Tensor:
+        ctx.how = how
+        result: torch.Tensor = _job.synchronize(reducescatter_async(tensor, name, how.op, compression=how.compression, **how.keywords()))
+        return result
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
+        return allgather(gradients[0] * _gradient_factor(ctx.how), process_set=ctx.how.process_set), None, None
+
+
+def reducescatter(
+    tensor: torch.Tensor,
+    name: str | None = None,
+    compression: type[Compressor] = Compression.none,
+    op: int = ops.Average,
+    process_set: ProcessSet = global_process_set,
+    prescale_factor: float = 1.0,
+    postscale_factor: float = 1.0,
+) -> torch.Tensor:
+    """This rank's rows of the tensor reduced over all ranks. Of r rows each of the n ranks of the set gets r // n, the first
+    r % n ranks one more; so the last ranks get none if there are few.
+
+    Differentiable: the gradients of all ranks, one after the other, times the factors; for Sum also times the size of the
+    set, as in Horovod.
+
+    Args:
+        tensor: at least 1-dimensional, the same shape on all ranks; dtypes as for `allreduce`; dense, on the CPU.
+        name: the same on all ranks; without one, operations are matched by the order in which ranks issue them.
+        compression: as for `allreduce`.
+        op: Average (default) or Sum.
+        process_set: whose members take part.
+        prescale_factor, postscale_factor: what to multiply with before and after.
+
+    Returns:
+        A new tensor.
+
+    Raises:
+        HoraShapeError (a ValueError): the tensor is a scalar.
+        HoraUnsupportedError (a RuntimeError and a ValueError): another op.
+        HoraArgumentError (a ValueError): the tensor cannot be sent, its name is under way already, or this rank is no
+            member of the process set.
+        HoraInternalError (a RuntimeError): the ranks disagree about shape, dtype, op or factors, or one has joined.
+    """
+    how = Reduction(op, prescale_factor, postscale_factor, process_set, compression)
+    if not tracked(tensor):
+        plain: torch.Tensor = _job.synchronize(reducescatter_async(tensor, name, op, compression=compression, **how.keywords()))
+        return plain
+    sent, decompressed = how.compressed(tensor)
+    result: torch.Tensor = decompressed(_Reducescatter.apply(sent, name, how.without_calls()))  # type: ignore[no-untyped-call]
+    return result
+
+
+class _GroupedReducescatter(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, name: str | None, how: Reduction, *tensors: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        ctx.how = how
+        ctx.floating = [tensor.is_floating_point() for tensor in tensors]
+        results: tuple[torch.Tensor, ...] = _job.synchronize(grouped_reducescatter_async(tensors, name, how.op, compression=how.compression, **how.keywords()))
+        return results
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
+        factor = _gradient_factor(ctx.how)
+        own = [gradient * factor for gradient, floating in zip(gradients, ctx.floating, strict=True) if floating]
+        each = iter(grouped_allgather(own, process_set=ctx.how.process_set))
+        return None, None, *[next(each) if floating else None for floating in ctx.floating]
+
+
+def grouped_reducescatter(
+    tensors: Sequence[torch.Tensor],
+    name: str | None = None,
+    compression: type[Compressor] = Compression.none,
+    op: int = ops.Average,
+    process_set: ProcessSet = global_process_set,
+    prescale_factor: float = 1.0,
+    postscale_factor: float = 1.0,
+) -> list[torch.Tensor]:
+    """`reducescatter` of several tensors at once: all are reduced together, or, if the ranks disagree about one, none.
+    Differentiable as `reducescatter` is; the gradient of a result that was not used counts as zeros.
+
+    Returns:
+        A list of new tensors.
+
+    Raises:
+        HoraShapeError (a ValueError and an IndexError): there are no tensors, or one is a scalar.
+        HoraUnsupportedError, HoraArgumentError, HoraInternalError: as `reducescatter`.
+    """
+    how = Reduction(op, prescale_factor, postscale_factor, process_set, compression)
+    listed = members(tensors, label("grouped_reducescatter", name))
+    if not any(tracked(tensor) for tensor in listed):
+        return list(_job.synchronize(grouped_reducescatter_async(listed, name, op, compression=compression, **how.keywords())))
+    sent = [how.compressed(tensor) for tensor in listed]
+    results = _GroupedReducescatter.apply(name, how.without_calls(), *(tensor for tensor, _ in sent))  # type: ignore[no-untyped-call]
+    return [decompressed(result) for (_, decompressed), result in zip(sent, results, strict=True)]

@@ -1,0 +1,202 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Passes of backward(), and the rounds of communication that they end with."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import time
+import weakref
+from abc import ABC, abstractmethod
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+
+from hora.process_sets import ProcessSet
+
+_MOST_NUMBERS = 8  # names of an optimizer's rounds, which then repeat
+_MOMENT = 1e-4  # seconds between two looks at several rounds that cannot be waited for one after the other
+
+_numbers: defaultdict[int | None, Iterator[int]] = defaultdict(itertools.count)
+
+
+class Rounds(ABC):
+    """What makes all ranks communicate equally often, whichever parameters each of them uses.
+
+    A pass of backward() that is to communicate is one round; all ranks have come to its end when backward() returns.
+    `synchronize` makes the round that is owed after passes that only accumulate, or if this rank's backward() touched no
+    parameter at all.
+
+    Rounds since the last `step` or `zero_grad` are numbered in the tensors' names. Ranks that get out of step with each
+    other wait, and are named by the stall warning, instead of adding up gradients of different passes.
+    """
+
+    def __init__(self, optimizer: torch.optim.Optimizer, passes: int, process_set: ProcessSet) -> None:
+        self.optimizer = weakref.ref(optimizer)
+        number = process_set.process_set_id  # every set counts for itself: a rank need not be in all of them
+        self.number = next(_numbers[number])
+        self.label = f"gradient.{self.number}" if not number else f"gradient.set{number}.{self.number}"
+        self.passes_per_round = passes
+        self.accumulating = False  # under no_sync
+        self.passes = 0  # since the last round
+        self.rounds = 0  # since the last step or zero_grad
+        self.task = -1  # autograd's number of the pass under way
+        self.reducing = False  # that pass ends with a round
+        self.owed = False  # a pass has only accumulated, on every rank
+        self.open = False  # a round has begun and not ended
+
+    def set_passes_per_round(self, passes: int) -> None:
+        """The count of passes begins anew; what they have accumulated is still owed."""
+        self.passes_per_round = passes
+        self.passes = 0
+
+    # --- a round: opened, filled when `is_answered`, closed; each again after Ctrl-C ---
+
+    @abstractmethod
+    def open_round(self) -> None:
+        """Submits what can be submitted without a word from the other ranks."""
+
+    @abstractmethod
+    def is_answered(self) -> bool:
+        """Whether `fill_round` would not wait."""
+
+    @abstractmethod
+    def fill_round(self) -> None:
+        """Submits the rest."""
+
+    @abstractmethod
+    def close_round(self) -> None:
+        """Waits for all that was submitted. Raises the first error, once all have ended."""
+
+    def has_own(self) -> bool:
+        """Whether this rank has something that the others do not know of yet."""
+        return False
+
+    # --- during backward() ---
+
+    def enter_pass(self) -> bool:
+        """A hook has run. True: the first one of this pass."""
+        task: int = torch._C._current_graph_task_id()
+        if task == self.task:
+            return False
+        self.task = task
+        self.reducing = not self.accumulating and self.passes + 1 >= self.passes_per_round
+        _Pass.of(task).entered.append(self)
+        return True
+
+    def leave_pass(self, task: int) -> bool:
+        """backward() has come to its end. True: with a round."""
+        if task != self.task:
+            return False
+        self.task = -1
+        self.passes += 1
+        self.owed = self.owed or not self.reducing
+        return self.reducing
+
+    # --- between passes ---
+
+    def synchronize(self) -> None:
+        """Makes the round that is owed, if there is one."""
+        if self.open or self.rounds == 0 or self.owed or self.has_own():
+            make_rounds([self])
+
+    def end_round(self) -> None:
+        """What comes now belongs to the next round."""
+        self.passes = 0
+        self.owed = False
+        self.open = False
+        self.rounds += 1
+
+    def end_step(self) -> None:
+        """What comes now belongs to the next step."""
+        self.rounds = 0
+
+    def finish(self) -> None:
+        """Ends a pass that has failed or was interrupted; the other ranks wait for the rest of it."""
+        if self.open or (self.task != -1 and self.reducing):
+            self.task = -1
+            make_rounds([self])
+
+    def forget(self) -> None:
+        """Nothing of what was reduced counts any more: gradients are about to be cleared."""
+        self.finish()
+        self.task = -1
+        self.passes = 0
+        self.owed = False
+        self.end_step()
+
+    def numbered(self, name: str, rounds: int) -> str:
+        """The name of a tensor in this round of the step."""
+        suffix = f" (pass {rounds % _MOST_NUMBERS + 1})" if rounds else ""
+        return f"{self.label}.{name}{suffix}"
+
+    def reduce_loss(self, loss: Any) -> Any:
+        """What a closure returned, over all ranks that have the same parameters."""
+        return loss
+
+
+class _Pass:
+    """One pass of backward(), and the optimizers whose parameters it reaches. Autograd keeps it until the pass ends."""
+
+    def __init__(self) -> None:
+        self.entered: list[Rounds] = []
+
+    @staticmethod
+    def of(task: int) -> _Pass:
+        known = _passes.get(task)
+        if known is None:
+            known = _passes[task] = _Pass()
+            torch.autograd.Variable._execution_engine.queue_callback(functools.partial(known.leave, task))
+        return known
+
+    def leave(self, task: int) -> None:
+        _passes.pop(task, None)
+        make_rounds([each for each in self.entered if each.leave_pass(task)])
+
+
+_passes: weakref.WeakValueDictionary[int, _Pass] = weakref.WeakValueDictionary()
+
+
+class _Attempts:
+    """Steps of several rounds, of which one may fail without the others' being left undone."""
+
+    def __init__(self) -> None:
+        self.first: Exception | None = None
+
+    def __call__(self, step: Callable[[], None]) -> bool:
+        try:
+            step()
+        except Exception as error:  # noqa: BLE001 - the other ranks wait for the other rounds; the first is raised at the end
+            self.first = self.first or error
+            return False
+        return True
+
+
+def make_rounds(several: list[Rounds]) -> None:
+    """Makes a round of each, at the same time. Other ranks may reach only some of them in their pass, and come to the rest
+    later, so none is waited for while another could go on. Raises the first error, once all have ended."""
+    attempt = _Attempts()
+    opened = [each for each in sorted(several, key=lambda each: each.label) if attempt(each.open_round)]
+    waiting = list(opened)
+    while waiting:
+        answered = waiting[0] if len(waiting) == 1 else next((each for each in waiting if each.is_answered()), None)
+        if answered is None:
+            time.sleep(_MOMENT)
+            continue
+        waiting.remove(answered)
+        attempt(answered.fill_round)
+    for each in opened:
+        attempt(each.close_round)
+    if attempt.first is not None:
+        raise attempt.first
+
+
+def wait_for_all(steps: list[Callable[[], None]]) -> None:
+    """Takes all steps, also after one has failed. Raises the first error."""
+    attempt = _Attempts()
+    for step in steps:
+        attempt(step)
+    if attempt.first is not None:
+        raise attempt.first

@@ -1,0 +1,118 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a DistributedOptimizer knows of each parameter, and where gradients lie while they are reduced."""
+
+from __future__ import annotations
+
+import dataclasses
+import weakref
+from typing import Any
+
+import torch
+
+from hora import _job
+from hora.torch._transfers import Transfer
+
+_LINE = 64
+
+UNKNOWN = 0  # a gradient that no rank has had yet; a sparse one has the number of its sparse dimensions
+DENSE = 255
+
+
+def kind_of(gradient: torch.Tensor | None) -> int:
+    """UNKNOWN, DENSE, or how many dimensions are sparse."""
+    if gradient is None:
+        return UNKNOWN
+    return gradient.sparse_dim() if gradient.layout == torch.sparse_coo else DENSE
+
+
+@dataclasses.dataclass(eq=False)
+class Slot:
+    """One parameter, and how far its gradient is."""
+
+    name: str
+    parameter: torch.Tensor
+    unit: Unit
+    kind: int = UNKNOWN  # of its gradient, the same on all ranks
+    place: torch.Tensor | None = None  # where its gradient lies while it is reduced, if that is dense
+    gathered: torch.Tensor | None = None  # the last reduced gradient, if that is sparse
+    pending: Transfer | None = None
+    absent: bool = False  # what is pending has nothing from this rank
+    base: torch.Tensor | None = None  # what was reduced before and is to be added to
+    settled: bool = False  # the gradient, if there is one, is the same on all ranks
+    version: int = 0  # of a settled gradient, when the last step ended
+    rounds: int = 0  # since the last step or zero_grad
+    accumulate: Any = None  # autograd's node that adds to the gradient; alive, so that its hook is
+    made: dict[Any, Transfer] = dataclasses.field(default_factory=dict)  # transfers of the place, to be used again
+    hooks: list[Any] = dataclasses.field(default_factory=list)
+    released: bool = False  # to another DistributedOptimizer
+
+    def release(self) -> None:
+        """Another one has taken the parameter."""
+        for hook in self.hooks:
+            hook.remove()
+        self.released = True
+
+    def in_place(self) -> bool:
+        """Whether the gradient lies where it is reduced."""
+        gradient = self.parameter.grad
+        return gradient is not None and self.place is not None and gradient.layout == torch.strided and gradient.data_ptr() == self.place.data_ptr()
+
+    def holds_reduced(self) -> bool:
+        """Whether the gradient is what was reduced last, unless it has been written to since."""
+        return self.in_place() or (self.gathered is not None and self.parameter.grad is self.gathered)
+
+
+@dataclasses.dataclass(eq=False)
+class Unit:
+    """Gradients that are reduced together; usually it is one."""
+
+    members: list[Slot] = dataclasses.field(default_factory=list)  # those whose kind is known
+    ready: set[Slot] = dataclasses.field(default_factory=set)  # members that have their gradient in this pass
+    sent: bool = False  # in this round
+
+
+# Of every parameter, by id: the last slot that took it. A slot keeps its parameter, so that no other gets that id.
+_slots: weakref.WeakValueDictionary[int, Slot] = weakref.WeakValueDictionary()
+
+
+def take(slot: Slot) -> None:
+    """Makes this the slot of its parameter, instead of another optimizer's."""
+    former = _slots.get(id(slot.parameter))
+    if former is not None:
+        former.release()
+    _slots[id(slot.parameter)] = slot
+
+
+def dense_strides(parameter: torch.Tensor) -> tuple[int, ...]:
+    """The parameter's strides, if those leave no gaps."""
+    return torch.empty_like(parameter, device="meta").stride()
+
+
+def layout_suffix(parameter: torch.Tensor) -> str:
+    """What a name needs to tell layouts apart: elements are added up as they lie in memory, so ranks whose parameters lie
+    differently must not meet."""
+    meta = torch.empty_like(parameter, device="meta")
+    return "" if meta.is_contiguous() else f" (strides {', '.join(map(str, meta.stride()))})"
+
+
+def _whole_lines(size: int) -> int:
+    return (size + _LINE - 1) // _LINE * _LINE
+
+
+def places(parameters: list[torch.Tensor]) -> list[torch.Tensor]:
+    """Places for gradients, side by side in memory that the ranks of a host share; each keeps its block alive."""
+    sizes: dict[torch.dtype, int] = {}
+    for parameter in parameters:
+        sizes[parameter.dtype] = sizes.get(parameter.dtype, 0) + _whole_lines(parameter.nbytes)
+    blocks = {dtype: _job.runtime().allocate(max(size, 1)) for dtype, size in sizes.items()}
+    used = dict.fromkeys(sizes, 0)
+    found = []
+    for parameter in parameters:
+        begin = used[parameter.dtype]
+        used[parameter.dtype] += _whole_lines(parameter.nbytes)
+        if parameter.numel() == 0:
+            found.append(torch.empty_like(parameter, requires_grad=False))
+            continue
+        flat = torch.frombuffer(blocks[parameter.dtype], dtype=parameter.dtype, count=parameter.numel(), offset=begin)
+        found.append(flat.as_strided(parameter.shape, dense_strides(parameter)))
+    return found

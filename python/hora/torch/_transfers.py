@@ -1,0 +1,142 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One tensor of an optimizer on its way through the ranks: what is submitted, and what becomes of it."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import torch
+
+from hora import _job, _native, ops
+from hora._errors import HoraError
+from hora.compression import in_transfer
+from hora.process_sets import number_of
+from hora.torch._lending import native_dtype, received
+from hora.torch._reduction import Reduction
+
+
+class Transfer(Protocol):
+    """`entries` are to be submitted, and their handles put into `handles`."""
+
+    entries: list[_native.Entry]
+    handles: list[_native.Handle]
+
+    def finish(self) -> torch.Tensor | None:
+        """Waits; the reduced tensor, or None if no rank had one. After Ctrl-C it may be called again."""
+
+
+def submit(transfers: list[Transfer]) -> None:
+    """Submits transfers; several of them as a group, which is reduced as a whole or not at all."""
+    if len(transfers) == 1:
+        transfers[0].handles = [_job.runtime().submit(entry) for entry in transfers[0].entries]
+        return
+    handles = iter(_job.runtime().submit_group([entry for transfer in transfers for entry in transfer.entries]))
+    for transfer in transfers:
+        transfer.handles = [next(handles) for _ in transfer.entries]
+
+
+def _wait(handles: list[_native.Handle]) -> list[_native.Outcome]:
+    """How all have ended. Raises what the first failed with, once all have ended: until then, memory is lent."""
+    outcomes = []
+    first: HoraError | None = None
+    for handle in handles:
+        try:
+            outcomes.append(handle.wait())
+        except HoraError as error:
+            first = first or error
+    if first is not None:
+        raise first
+    return outcomes
+
+
+class DenseTransfer:
+    """A dense tensor, reduced where it lies; `absent` if this rank brings nothing."""
+
+    def __init__(self, place: torch.Tensor, name: str, reduction: Reduction, absent: bool = False) -> None:
+        self._place = place
+        self._written_by_runtime = in_transfer(reduction.compression)
+        if self._written_by_runtime:
+            self._sent = place
+        else:
+            sent, self._decompressed = reduction.compressed(torch.zeros_like(place) if absent else place)
+            self._sent = sent.contiguous()
+        self.handles: list[_native.Handle] = []
+        self.entries = [
+            _native.Entry(
+                _native.Operation.allreduce,
+                name,
+                native_dtype(self._sent, name),
+                list(self._sent.shape),
+                input=self._sent.data_ptr(),
+                output=self._sent.data_ptr(),
+                absent=absent,
+                process_set=number_of(reduction.process_set, name),
+                **reduction.arguments(),
+            )
+        ]
+
+    def finish(self) -> torch.Tensor | None:
+        """The tensor itself, with the reduced values."""
+        (outcome,) = _wait(self.handles)
+        if not outcome.contributed:
+            return None
+        if not self._written_by_runtime:
+            with torch.no_grad():
+                self._place.copy_(self._decompressed(self._sent))
+        return self._place
+
+
+class SparseTransfer:
+    """A sparse tensor (None: this rank brings nothing), by gathering the indices and values of all ranks.
+
+    What the sum is divided by in a mean is found out, too: ranks that have joined may count or not. And so is whether any
+    rank brings a tensor; that may have no values.
+    """
+
+    def __init__(self, tensor: torch.Tensor | None, like: torch.Tensor, sparse_dims: int, name: str, reduction: Reduction) -> None:
+        self._shape = like.shape
+        self._reduction = reduction
+        self._dtype = like.dtype
+        if tensor is None:
+            self._indices = torch.empty((0, sparse_dims), dtype=torch.int64)
+            values = torch.empty((0, *like.shape[sparse_dims:]), dtype=like.dtype)
+        else:
+            whole = tensor.detach().coalesce()
+            self._indices = whole.indices().t().contiguous()
+            values = whole.values()
+        if reduction.prescale != 1.0:
+            values = values * reduction.prescale
+        if in_transfer(reduction.compression):  # what users write need not work on rows that others have added
+            values, _ = reduction.compression.compress(values)
+        self._values = values.contiguous()
+        self._counts = torch.tensor([1.0, tensor is not None], dtype=torch.float64)
+        self._share = torch.ones(1, dtype=torch.float64)
+        self._process_set = number_of(reduction.process_set, name)
+        self.handles: list[_native.Handle] = []
+        self.entries = [
+            self._gather(self._indices, f"{name}.indices"),
+            self._gather(self._values, f"{name}.values"),
+            self._reduce(self._counts, f"{name}.counts", _native.ReduceOp.sum),
+            self._reduce(self._share, f"{name}.share", ops.native(reduction.op)),
+        ]
+
+    def _gather(self, tensor: torch.Tensor, name: str) -> _native.Entry:
+        dtype = native_dtype(tensor, name)
+        return _native.Entry(_native.Operation.allgather, name, dtype, list(tensor.shape), input=tensor.data_ptr(), process_set=self._process_set)
+
+    def _reduce(self, tensor: torch.Tensor, name: str, op: _native.ReduceOp) -> _native.Entry:
+        address = tensor.data_ptr()
+        dtype = native_dtype(tensor, name)
+        return _native.Entry(_native.Operation.allreduce, name, dtype, list(tensor.shape), input=address, output=address, op=op, process_set=self._process_set)
+
+    def finish(self) -> torch.Tensor | None:
+        """A new coalesced tensor, the same on all ranks."""
+        indices, values, _, _ = _wait(self.handles)
+        present, brought = self._counts.tolist()
+        if brought == 0:
+            return None
+        divisor = round(present / self._share.item())  # 1 for a sum: of ones, that is how many ranks are present
+        wide = torch.float32 if self._dtype.itemsize == 2 else self._dtype  # as dense 16-bit floats are summed
+        rows = received(values, self._values.dtype).to(wide)
+        whole = torch.sparse_coo_tensor(received(indices, torch.int64).t(), rows * (self._reduction.postscale / divisor), self._shape)
+        return whole.coalesce().to(self._dtype)

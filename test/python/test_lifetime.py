@@ -1,0 +1,84 @@
+# SPDX-License-Identifier: Apache-2.0
+"""init and shutdown, again and again."""
+
+from ranks import run_python
+
+
+def test_a_process_that_joins_and_leaves_again_and_again_leaves_nothing_behind():
+    run_python(
+        2,
+        """
+        import gc, os, pytest, torch, weakref, hora.torch as hvd
+        from hora import _job
+        torch.set_num_threads(1)
+        before = None
+        first = hvd.ProcessSet([0])
+        with pytest.raises(ValueError, match="process_sets"):
+            hvd.init(comm=[0])
+        for round in range(25):
+            assert not hvd.is_initialized()
+            hvd.init(process_sets=[first] if round % 2 else "DYNAMIC")
+            hvd.init(comm=[1, 0])
+            rank = hvd.rank()
+            other = hvd.add_process_set([1])
+            assert other.process_set_id == (2 if round % 2 else 1)
+            handle = hvd.allreduce_async(torch.ones(1000), op=hvd.Sum)
+            assert handle == 1
+            assert hvd.synchronize(handle)[999] == 2
+            assert hvd.grouped_allgather([torch.ones(rank, 2), torch.zeros(2)])[0].shape == (1, 2)
+            if other.included():
+                assert hvd.allreduce(torch.ones(3), op=hvd.Sum, process_set=other)[0] == 1
+            assert hvd.alltoall(torch.arange(2))[0] == rank
+            left = torch.ones(5)
+            gone = weakref.ref(left)
+            unmet = hvd.allreduce_async_(left, name=f"only on rank {rank}")
+            assert not hvd.poll(unmet)
+            hvd.barrier()
+            hvd.shutdown()
+            hvd.shutdown()
+            assert hvd.synchronize(unmet) is None
+            with pytest.raises(ValueError):
+                hvd.poll(unmet)
+            assert other.process_set_id is None and first.process_set_id is None and hvd.global_process_set.ranks is None
+            with pytest.raises(hvd.HorovodInternalError, match="not initialised"):
+                hvd.allreduce(torch.ones(1))
+            with pytest.raises(ValueError, match="not initialised"):
+                hvd.allreduce(torch.ones(1), process_set=other)
+            del left
+            gc.collect()
+            assert gone() is None and not _job._pending
+            descriptors, threads = sorted(os.listdir("/proc/self/fd")), len(os.listdir("/proc/self/task"))
+            mapped = sum("hora" in line for line in open("/proc/self/maps"))
+            if round >= 2:
+                assert (len(descriptors), threads, mapped) == before, (round, before, descriptors, threads, mapped)
+            before = (len(descriptors), threads, mapped)
+    """,
+    )
+
+
+def test_what_is_under_way_ends_with_an_error_when_another_thread_leaves():
+    run_python(
+        2,
+        """
+        import threading, torch, hora.torch as hvd
+        hvd.init()
+        said = []
+        handle = hvd.allreduce_async(torch.ones(2), name=f"only on rank {hvd.rank()}")
+        started = threading.Event()
+        def wait():
+            started.set()
+            try:
+                hvd.synchronize(handle)
+                said.append("nothing")  # it left before this thread came to wait
+            except hvd.HorovodInternalError as error:
+                said.append(str(error))
+        waiter = threading.Thread(target=wait)
+        waiter.start()
+        started.wait()
+        hvd.shutdown()
+        waiter.join()
+        assert len(said) == 1
+        hvd.init()
+        assert hvd.allreduce(torch.ones(1), op=hvd.Sum).item() == 2
+    """,
+    )

@@ -1,0 +1,149 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What hora.torch refuses, with which exceptions, and that the job then goes on."""
+
+from ranks import run_python
+
+
+def test_wrong_arguments_are_refused_in_the_callers_thread_and_the_job_goes_on():
+    """Only rank 1 makes the mistakes: what it sends afterwards, without names, still meets what the others send."""
+    lines = run_python(
+        2,
+        """
+        import torch, hora.torch as hvd
+        for question in (hvd.rank, hvd.size, hvd.local_rank, hvd.cross_size, hvd.is_homogeneous,
+                         hvd.mpi_threads_supported, hvd.stop_timeline, hvd.global_process_set.size):
+            try:
+                question()
+                raise AssertionError(question)
+            except ValueError as error:
+                assert isinstance(error, hvd.HorovodInternalError) and "not initialised" in str(error)
+        for operation in (lambda: hvd.allreduce(torch.ones(1)), lambda: hvd.join(), lambda: hvd.barrier()):
+            try:
+                operation()
+                raise AssertionError(operation)
+            except hvd.HorovodInternalError as error:
+                assert "not initialised" in str(error)
+        hvd.init()
+        x, scalar = torch.ones(4, 2), torch.tensor(1.0)
+        class Nothing: pass
+        refused = [
+            (ValueError, "complex64", lambda: hvd.allreduce(x.to(torch.complex64), name="t")),
+            (ValueError, "torch.Tensor", lambda: hvd.allreduce([1.0], name="t")),
+            (ValueError, ".cpu()", lambda: hvd.allreduce(x.to("meta"), name="t")),
+            (ValueError, ".to_sparse_coo()", lambda: hvd.allreduce(x.to_sparse_csr(), name="t")),
+            (ValueError, "op=Sum", lambda: hvd.allreduce(x.to_sparse(), op=hvd.Max, name="t")),
+            (ValueError, ".to_dense()", lambda: hvd.broadcast(x.to_sparse(), 0, name="t")),
+            (ValueError, "not both", lambda: hvd.allreduce(x, average=True, op=hvd.Sum)),
+            (ValueError, "op=17", lambda: hvd.allreduce(x, op=17)),
+            (ValueError, "op='sum'", lambda: hvd.grouped_allreduce([x], op="sum")),
+            (ValueError, "compression", lambda: hvd.allreduce(x, compression=Nothing)),
+            (ValueError, "bool", lambda: hvd.allreduce(x > 0, name="t")),
+            (ValueError, "", lambda: hvd.allreduce(torch.ones(2, dtype=torch.int32), op=hvd.Adasum, name="t")),
+            (ValueError, ".clone()", lambda: hvd.allreduce_(scalar.expand(3), name="t")),
+            (ValueError, ".clone()", lambda: hvd.broadcast_(scalar.expand(3), 0, name="t")),
+            (IndexError, "one tensor or more", lambda: hvd.grouped_allreduce([], name="t")),
+            (IndexError, "one tensor or more", lambda: hvd.grouped_allreduce_async_([], name="t")),
+            (IndexError, "one tensor or more", lambda: hvd.grouped_allgather([], name="t")),
+            (IndexError, "one tensor or more", lambda: hvd.grouped_reducescatter([], name="t")),
+            (ValueError, "list of tensors", lambda: hvd.grouped_allreduce(x, name="t")),
+            (ValueError, "complex64", lambda: hvd.grouped_allreduce([x, x.to(torch.complex64)], name="t")),
+            (IndexError, "rank-zero tensor", lambda: hvd.allgather(scalar, name="t")),
+            (hvd.HorovodInternalError, "rank-zero tensor", lambda: hvd.allgather_async(scalar, name="t")),
+            (IndexError, "rank-zero tensor", lambda: hvd.allgather(scalar.clone().requires_grad_(), name="t")),
+            (IndexError, "rank-zero tensor", lambda: hvd.grouped_allgather([x, scalar], name="t")),
+            (hvd.HorovodInternalError, "rank-zero tensor", lambda: hvd.alltoall(scalar, name="t")),
+            (ValueError, "rank-zero tensor", lambda: hvd.reducescatter(scalar, name="t")),
+            (hvd.HorovodInternalError, "op=Average or op=Sum", lambda: hvd.reducescatter(x, op=hvd.Max, name="t")),
+            (ValueError, "op=Average or op=Sum", lambda: hvd.grouped_reducescatter([x], op=hvd.Adasum, name="t")),
+            (ValueError, "2", lambda: hvd.broadcast(x, 2, name="t")),
+            (ValueError, "-1", lambda: hvd.broadcast(x, -1, name="t")),
+            (ValueError, "root_rank must be", lambda: hvd.broadcast_(x, "0", name="t")),
+            (ValueError, "evenly", lambda: hvd.alltoall(torch.ones(3), name="t")),
+            (ValueError, "1 dimension", lambda: hvd.alltoall(x, torch.ones(2, 1, dtype=torch.int32), name="t")),
+            (ValueError, "32-bit integer elements", lambda: hvd.alltoall(x, torch.tensor([2, 2]), name="t")),
+            (ValueError, "has 3 numbers", lambda: hvd.alltoall(x, [1, 1, 1], name="t")),
+            (ValueError, "are 5 rows", lambda: hvd.alltoall(x, [2, 3], name="t")),
+            (ValueError, "negative", lambda: hvd.alltoall(x, [-1, 3], name="t")),
+            (ValueError, "sequence", lambda: hvd.alltoall(x, [[1], [1]], name="t")),
+            (ValueError, "handle 999", lambda: hvd.poll(999)),
+            (ValueError, "sparse COO", lambda: hvd.sparse_allreduce_async(x, "t", hvd.Sum)),
+            (ValueError, "op=Sum", lambda: hvd.sparse_allreduce_async(x.to_sparse(), "t", hvd.Adasum)),
+            (ValueError, "mpi_enabled()", hvd.mpi_threads_supported),
+            (ValueError, "comm must be", lambda: hvd.init(comm="all")),
+        ]
+        hvd.init(comm=[1, 0])
+        for kind, text, wrong in refused:
+            if hvd.rank() == 1:
+                try:
+                    wrong()
+                except kind as error:
+                    assert isinstance(error, hvd.HoraError) and text in str(error), (text, error)
+                else:
+                    raise AssertionError(text)
+            assert hvd.allreduce(x, op=hvd.Sum)[0, 0] == 2
+            assert hvd.allgather(x).shape == (8, 2) and len(hvd.grouped_allreduce([x, x])) == 2
+            assert hvd.alltoall(x).shape == (4, 2) and hvd.reducescatter(x).shape == (2, 2)
+        assert hvd.synchronize(999) is None
+        handle = hvd.allreduce_async(x)
+        hvd.synchronize(handle)
+        assert hvd.synchronize(handle) is None
+        try:
+            hvd.poll(handle)
+        except ValueError:
+            print("good")
+    """,
+    )
+    assert lines == [["good"]] * 2
+
+
+def test_ranks_that_disagree_get_the_same_error_and_the_job_goes_on():
+    lines = run_python(
+        2,
+        """
+        import torch, hora.torch as hvd
+        hvd.init()
+        rank = hvd.rank()
+        x = torch.ones(4, 2)
+        disagreements = [
+            lambda: hvd.allreduce(torch.ones(3 + rank), name="shape"),
+            lambda: hvd.allreduce(x.to(torch.float64 if rank else torch.int32), name="dtype"),
+            lambda: hvd.allreduce(x, op=hvd.Max if rank else hvd.Min, name="op"),
+            lambda: hvd.allreduce(x, prescale_factor=1.0 + rank, name="prescale"),
+            lambda: hvd.allreduce(x, postscale_factor=1.0 + rank, name="postscale"),
+            lambda: hvd.grouped_allreduce([x, torch.ones(3 + rank), x], name="group"),
+            lambda: hvd.broadcast(x, rank, name="root"),
+            lambda: hvd.broadcast(torch.ones(2 + rank), 0, name="shape"),
+            lambda: hvd.allgather(torch.ones(2, 2 + rank), name="rest"),
+            lambda: hvd.allgather(torch.ones(2, *[1] * rank), name="dimensions"),
+            lambda: hvd.grouped_allgather([x, torch.ones(2, 2 + rank)], name="group"),
+            lambda: hvd.alltoall(torch.ones(2, 2 + rank), name="rest"),
+            lambda: hvd.alltoall(torch.ones(2, dtype=torch.int8 if rank else torch.uint8), name="dtype"),
+            lambda: hvd.reducescatter(torch.ones(3 + rank), name="shape"),
+            lambda: hvd.reducescatter(x, op=hvd.Sum if rank else hvd.Average, name="op"),
+            lambda: hvd.grouped_reducescatter([torch.ones(3 + rank), x], name="group"),
+            lambda: hvd.allreduce(torch.eye(3 + rank).to_sparse(), name="sparse"),
+            lambda: hvd.sparse_allreduce_async(torch.eye(3, dtype=torch.float64 if rank else torch.float32).to_sparse(), "sparse", hvd.Sum)(),
+        ]
+        for number, disagree in enumerate(disagreements):
+            try:
+                disagree()
+            except hvd.HorovodInternalError as error:
+                assert not isinstance(error, ValueError)
+                print(number, error)
+            else:
+                raise AssertionError(number)
+            assert hvd.allreduce(x, op=hvd.Sum)[0, 0] == 2
+            assert hvd.alltoall(x).shape == (4, 2)
+    """,
+    )
+    names = (
+        *("allreduce.shape", "allreduce.dtype", "allreduce.op", "allreduce.prescale", "allreduce.postscale", "grouped_allreduce.group_2of3"),
+        *("broadcast.root", "broadcast.shape", "allgather.rest", "allgather.dimensions", "grouped_allgather.group_2of2"),
+        *("alltoall.rest", "alltoall.dtype", "reducescatter.shape", "reducescatter.op", "grouped_reducescatter.group_1of2"),
+        *("allreduce.sparse.shape", "sparse_allreduce.sparse.shape"),
+    )
+    assert lines[0] == lines[1]
+    for name, line in zip(names, lines[0], strict=True):
+        assert f"'{name}'" in line
+        assert "rank 0" in line
+        assert "rank 1" in line
