@@ -25,10 +25,12 @@ constexpr std::size_t kMostRanks = 1 << 20;
 constexpr std::size_t kLeastArena = 16 << 20;
 
 constexpr std::array kVariables{
-    "HORA_RANK",       "HORA_SIZE",          "HORA_LOCAL_RANK",         "HORA_LOCAL_SIZE",
-    "HORA_CROSS_RANK", "HORA_CROSS_SIZE",    "HORA_COORDINATOR",        "HORA_COORDINATOR_FD",
-    "HORA_SECRET_FD",  "HORA_START_TIMEOUT", "HORA_CPU_OPERATIONS",     "HORA_FUSION_THRESHOLD",
-    "HORA_ARENA_SIZE", "HORA_PEER_MEMORY",   "HORA_STALL_WARNING_TIME", "HORA_DUMP_DIR",
+    "HORA_RANK",          "HORA_SIZE",           "HORA_LOCAL_RANK",
+    "HORA_LOCAL_SIZE",    "HORA_CROSS_RANK",     "HORA_CROSS_SIZE",
+    "HORA_COORDINATOR",   "HORA_COORDINATOR_FD", "HORA_SECRET_FD",
+    "HORA_START_TIMEOUT", "HORA_CPU_OPERATIONS", "HORA_FUSION_THRESHOLD",
+    "HORA_ARENA_SIZE",    "HORA_PEER_MEMORY",    "HORA_STALL_WARNING_TIME",
+    "HORA_DUMP_DIR",      "HORA_TIMELINE",       "HORA_TIMELINE_MARK_CYCLES",
     "HORA_LOG_LEVEL",
     "HORA_TERMINAL",  // from hrun to programs
     "HORA_HRUN",      // for hora.run in Python
@@ -62,6 +64,16 @@ std::optional<std::string> level(const std::string& value) {
   return name == "debug" || name == "info" || name == "error" ? name : "warning";
 }
 
+/// A path, or DYNAMIC, which only permits what is always permitted here.
+std::optional<std::string> path(const std::string& value) {
+  return value == "DYNAMIC" ? std::nullopt : std::optional(value);
+}
+
+/// A flag that turns something on.
+std::optional<std::string> flag(const std::string& value) {
+  return std::strtol(value.c_str(), nullptr, 10) > 0 ? "1" : "0";
+}
+
 /// A flag that turns the warnings off.
 std::optional<std::string> never(const std::string& value) {
   if (std::strtol(value.c_str(), nullptr, 10) <= 0) return std::nullopt;
@@ -81,6 +93,8 @@ constexpr std::array kCounterparts{
     Counterpart{"HOROVOD_GLOO_TIMEOUT_SECONDS", "HORA_START_TIMEOUT", same},
     Counterpart{"HOROVOD_STALL_CHECK_DISABLE", "HORA_STALL_WARNING_TIME", never},
     Counterpart{"HOROVOD_STALL_CHECK_TIME_SECONDS", "HORA_STALL_WARNING_TIME", same},
+    Counterpart{"HOROVOD_TIMELINE", "HORA_TIMELINE", path},
+    Counterpart{"HOROVOD_TIMELINE_MARK_CYCLES", "HORA_TIMELINE_MARK_CYCLES", flag},
     Counterpart{"HOROVOD_LOG_LEVEL", "HORA_LOG_LEVEL", level},
 };
 
@@ -275,6 +289,8 @@ Config Config::from_environment() {
   read("HORA_ARENA_SIZE", config.arena_size, 0);
   read_switch("HORA_PEER_MEMORY", config.peer_memory);
   read_seconds("HORA_STALL_WARNING_TIME", config.stall_warning_time, 0);
+  read_text("HORA_TIMELINE", config.timeline);
+  read_switch("HORA_TIMELINE_MARK_CYCLES", config.timeline_mark_cycles);
   read_text("HORA_DUMP_DIR", config.dump_directory);
   read_choice("HORA_LOG_LEVEL", config.log_level, {"error", "warning", "info", "debug"});
   check(config);

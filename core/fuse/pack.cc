@@ -13,7 +13,19 @@ std::size_t whole_lines(std::size_t bytes) { return (bytes + kCacheLine - 1) / k
 
 }  // namespace
 
+void Packer::begin() {
+  spans_.clear();
+  stage_began_ = Clock::now();
+}
+
+void Packer::end(Stage stage) {
+  const TimePoint now = Clock::now();
+  spans_.push_back({stage, stage_began_, now});
+  stage_began_ = now;
+}
+
 void Packer::allreduce(std::span<const Piece> pieces, DType dtype, const Reduction& reduction) {
+  begin();
   if (dtype == reduction.dtype) {
     reduce_where_it_lies(pieces, reduction);
   } else {
@@ -23,13 +35,19 @@ void Packer::allreduce(std::span<const Piece> pieces, DType dtype, const Reducti
 
 void Packer::reducescatter(const Piece& piece, std::span<const std::size_t> counts, std::size_t own,
                            DType dtype, const Reduction& reduction) {
-  if (dtype == reduction.dtype)
-    return lane_.collective->reducescatter(piece.input, piece.output, counts, reduction);
+  begin();
+  if (dtype == reduction.dtype) {
+    lane_.collective->reducescatter(piece.input, piece.output, counts, reduction);
+    return end(Stage::transfer);
+  }
   const std::size_t whole = whole_lines(piece.count * size_of(reduction.dtype));
   std::byte* wire = buffer(whole + own * size_of(reduction.dtype));
   lane_.stream->cast(wire, reduction.dtype, piece.input, dtype, piece.count);
+  end(Stage::pack);
   lane_.collective->reducescatter(wire, wire + whole, counts, reduction);
+  end(Stage::transfer);
   lane_.stream->cast(piece.output, dtype, wire + whole, reduction.dtype, own);
+  end(Stage::unpack);
 }
 
 std::byte* Packer::buffer(std::size_t bytes) {
@@ -66,10 +84,13 @@ void Packer::reduce_where_it_lies(std::span<const Piece> pieces, const Reduction
       segments.push_back({piece.input, piece.output, piece.count});
     }
   }
+  if (packed > 0) end(Stage::pack);
   lane_.collective->allreduce(segments, reduction);
+  end(Stage::transfer);
   for (std::size_t i = 0; i < pieces.size(); ++i) {
     if (strays(pieces[i])) lane_.stream->copy(pieces[i].output, segments[i].output, pieces[i].count * each);
   }
+  if (packed > 0) end(Stage::unpack);
 }
 
 void Packer::reduce_compressed(std::span<const Piece> pieces, DType dtype, const Reduction& reduction) {
@@ -98,7 +119,9 @@ void Packer::reduce_compressed(std::span<const Piece> pieces, DType dtype, const
       }
     }
     const Segment segment{wire, wire, used};
+    end(Stage::pack);
     lane_.collective->allreduce({&segment, 1}, reduction);
+    end(Stage::transfer);
     used = 0;
     for (std::size_t i = 0; i < lengths.size(); ++i) {
       auto* to =
@@ -106,6 +129,7 @@ void Packer::reduce_compressed(std::span<const Piece> pieces, DType dtype, const
       lane_.stream->cast(to, dtype, wire + used * each, reduction.dtype, lengths[i]);
       used += lengths[i];
     }
+    end(Stage::unpack);
   }
 }
 

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "core/comm/control.h"
 #include "core/comm/lane.h"
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <span>
 #include <vector>
@@ -16,6 +18,15 @@ struct Piece {
   const void* input = nullptr;
   void* output = nullptr;
   std::size_t count = 0;
+};
+
+/// What a call of a Packer did, and when. A value.
+enum class Stage : std::uint8_t { pack, transfer, unpack };
+inline constexpr int kStages = 3;
+struct Span {
+  Stage stage = Stage::transfer;
+  TimePoint begin;
+  TimePoint end;
 };
 
 /// Reduces pieces over a lane, and converts and gathers them on the way as far as that is needed. Owns one
@@ -35,7 +46,13 @@ class Packer {
   void reducescatter(const Piece& piece, std::span<const std::size_t> counts, std::size_t own, DType dtype,
                      const Reduction& reduction);
 
+  /// What the last call did.
+  [[nodiscard]] const std::vector<Span>& spans() const { return spans_; }
+
  private:
+  void begin();
+  /// Ends a stage, which began when the one before it ended.
+  void end(Stage stage);
   void reduce_where_it_lies(std::span<const Piece> pieces, const Reduction& reduction);
   void reduce_compressed(std::span<const Piece> pieces, DType dtype, const Reduction& reduction);
   std::byte* buffer(std::size_t bytes);
@@ -44,6 +61,8 @@ class Packer {
   std::size_t threshold_;
   std::shared_ptr<std::byte> buffer_;
   std::size_t buffer_bytes_ = 0;
+  std::vector<Span> spans_;
+  TimePoint stage_began_;
 };
 
 }  // namespace hora

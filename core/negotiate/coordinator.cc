@@ -139,7 +139,8 @@ std::optional<Verdict> Coordinator::decide() {
   failed_.clear();
   verdict.end = leaving_ == size_ && !ended_;
   ended_ = ended_ || verdict.end;
-  if (verdict.items.empty() && !verdict.end) return std::nullopt;
+  verdict.trace = std::exchange(command_, TraceCommand::none);
+  if (verdict.items.empty() && !verdict.end && verdict.trace == TraceCommand::none) return std::nullopt;
   ++verdicts_;
   return verdict;
 }

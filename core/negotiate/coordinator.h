@@ -36,6 +36,9 @@ class Coordinator {
   /// What has become decidable since the last call; nothing if there is nothing to say.
   std::optional<Verdict> decide();
 
+  /// Goes to all members with the next verdict.
+  void command(TraceCommand command) { command_ = command; }
+
   /// A tensor that some ranks have asked for and others have not. A value.
   struct Waiting {
     std::string name;
@@ -107,6 +110,7 @@ class Coordinator {
   std::vector<bool> left_;  // by place
   int leaving_ = 0;
   bool ended_ = false;
+  TraceCommand command_ = TraceCommand::none;
   std::vector<int> joined_;             // places, in the order in which they did
   bool divide_by_initial_size_ = true;  // as they said
 };

@@ -180,7 +180,7 @@ Bytes encode(const Ballot& ballot) {
   write_runs(out, ballot.repeats);
   out.u64(ballot.requests.size());
   for (const auto& request : ballot.requests) write(out, request);
-  out.u8(ballot.leaving ? 1 : 0);
+  out.u8(ballot.leaving ? 1 : 0).u64(ballot.trace.size()).raw(ballot.trace);
   return out.take();
 }
 
@@ -195,6 +195,8 @@ Ballot decode_ballot(std::span<const std::byte> bytes, int size) {
     check_rows(ballot.requests.back());
   }
   ballot.leaving = in.boolean();
+  const auto trace = in.raw(in.count(1, "bytes of a trace"));
+  ballot.trace.assign(trace.begin(), trace.end());
   in.finish();
   return ballot;
 }
@@ -214,7 +216,7 @@ Bytes encode(const Verdict& verdict) {
       expected = item.repeat + 1;
     }
   }
-  out.u8(verdict.end ? 1 : 0);
+  out.u8(verdict.end ? 1 : 0).u8(static_cast<std::uint8_t>(verdict.trace));
   return out.take();
 }
 
@@ -234,6 +236,7 @@ Verdict decode_verdict(std::span<const std::byte> bytes, int size) {
     verdict.items.push_back(std::move(item));
   }
   verdict.end = in.boolean();
+  verdict.trace = in.enumerator<TraceCommand>(kTraceCommands, "a command to trace");
   in.finish();
   return verdict;
 }

@@ -76,9 +76,14 @@ struct Ballot {
   std::vector<DecisionId> repeats;  ///< asks again for what led to these decisions; ascending
   std::vector<Request> requests;    ///< asks for the first time, or for something else than before
   bool leaving = false;             ///< asks for nothing more, ever
+  Bytes trace = {};                 ///< a part of the timeline; not the coordinator's business
 
   bool operator==(const Ballot&) const = default;
 };
+
+/// What rank 0 tells all about the timeline.
+enum class TraceCommand : std::uint8_t { none, start, start_with_cycles, stop };
+inline constexpr int kTraceCommands = 4;
 
 /// The decisions in one group that travel together from rank 0, in the order in which every rank carries them
 /// out. A value.
@@ -91,6 +96,7 @@ struct Verdict {
   };
   std::vector<Item> items;
   bool end = false;  ///< every member has left
+  TraceCommand trace = TraceCommand::none;
 
   bool operator==(const Verdict&) const = default;
 };

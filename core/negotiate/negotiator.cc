@@ -53,6 +53,18 @@ void Negotiator::leave(TimePoint now) {
   for (auto voter = voters_.rbegin(); voter != voters_.rend(); ++voter) cast(voter->second.leave(), now);
 }
 
+void Negotiator::command(TraceCommand command) {
+  Chair& world = chairs_.at(kWorld);
+  world.coordinator.command(command);
+  world.undecided = true;
+}
+
+void Negotiator::send_trace(Bytes part) {
+  Ballot ballot;
+  ballot.trace = std::move(part);
+  cast(ballot, {});
+}
+
 void Negotiator::cast(const Ballot& ballot, TimePoint now) {
   if (control_.rank() == 0) {
     count(0, ballot, now);
@@ -62,6 +74,10 @@ void Negotiator::cast(const Ballot& ballot, TimePoint now) {
 }
 
 void Negotiator::count(int rank, const Ballot& ballot, TimePoint now) {
+  if (!ballot.trace.empty()) {
+    traces_.emplace_back(rank, ballot.trace);
+    return;  // it travels alone, also after its sender has left
+  }
   const auto chair = chairs_.find(ballot.group);
   if (chair == chairs_.end()) {
     if (ballot.group < next_group_) return;  // it was removed while the ballot was on its way
@@ -122,7 +138,7 @@ Negotiator::Heard Negotiator::apply(const Verdict& verdict) {
   const auto voter = voters_.find(verdict.group);
   if (voter == voters_.end())
     throw Error(Code::internal, fmt::format("bad verdict: this rank is not in group {}", verdict.group));
-  return {verdict.group, voter->second.apply(verdict), verdict.end && verdict.group == kWorld};
+  return {verdict.group, voter->second.apply(verdict), verdict.end && verdict.group == kWorld, verdict.trace};
 }
 
 std::vector<Coordinator::Waiting> Negotiator::waiting(TimePoint since) const {

@@ -6,6 +6,7 @@
 
 #include <functional>
 #include <map>
+#include <utility>
 #include <vector>
 
 namespace hora {
@@ -30,11 +31,19 @@ class Negotiator {
   /// Says that this rank will ask for nothing more, in any group. Call once.
   void leave(TimePoint now);
 
+  /// Rank 0: tells all ranks, this one too, in one of the next verdicts.
+  void command(TraceCommand command);
+  /// Sends a part of this rank's timeline to rank 0.
+  void send_trace(Bytes part);
+  /// Rank 0: the parts that have come since the last call, and from whom.
+  std::vector<std::pair<int, Bytes>> take_traces() { return std::exchange(traces_, {}); }
+
   /// What one verdict says. A value.
   struct Heard {
     int group = kWorld;
     std::vector<Decision> decisions;  ///< to be carried out in this order
     bool end = false;                 ///< every rank has left; nothing will be heard any more
+    TraceCommand trace = TraceCommand::none;
   };
   /// Waits for news: nothing at the deadline or after Control::wake. Decisions of one verdict come together.
   /// Throws Error with the loss's status when a rank is lost, and Error(internal) for letters that no rank
@@ -62,7 +71,8 @@ class Negotiator {
   std::size_t capacity_;
   std::map<int, Voter> voters_;                  // of the groups that this rank is in
   std::map<int, Chair, std::greater<>> chairs_;  // rank 0: of all groups; the world comes last, as it ends
-  int next_group_ = kWorld;                      // all numbers below it have been given
+  std::vector<std::pair<int, Bytes>> traces_;
+  int next_group_ = kWorld;  // all numbers below it have been given
 };
 
 }  // namespace hora

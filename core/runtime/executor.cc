@@ -34,7 +34,7 @@ Reduction reduction_of(const Decision& decision) {
 }  // namespace
 
 void Executor::carry_out(std::span<const Decision> decisions, const Batch& batch, TimePoint decided) {
-  const TimePoint started = Clock::now();
+  Course course{decided, Clock::now(), {}, static_cast<int>(batch.decisions.size())};
   std::vector<Item> items;
   items.reserve(batch.decisions.size());
   try {
@@ -46,11 +46,22 @@ void Executor::carry_out(std::span<const Decision> decisions, const Batch& batch
     for (auto& item : items) {
       item.result.status = {
           code, fmt::format("{} ('{}' holds undefined values)", error.what(), item.loan.entry.name)};
-      give_back(std::move(item), decided, started);
+      give_back(std::move(item), course);
     }
     throw Error(code, error.what());
   }
-  for (auto& item : items) give_back(std::move(item), decided, started);
+  if (tracer_.on()) course.spans = spans_of(*items.front().decision, course.started);
+  for (auto& item : items) give_back(std::move(item), course);
+}
+
+/// What moving a batch of this kind consisted of.
+std::vector<Span> Executor::spans_of(const Decision& decision, TimePoint started) const {
+  const Request& request = decision.request;
+  const bool packs =
+      request.operation == Operation::allreduce || request.operation == Operation::reducescatter;
+  if (packs && request.op != ReduceOp::adasum)
+    return decision.contributed ? packer_.spans() : std::vector<Span>();
+  return {{Stage::transfer, started, Clock::now()}};
 }
 
 Executor::Item Executor::borrow(const Decision& decision) {
@@ -80,7 +91,7 @@ Executor::Item Executor::stand_in(const Decision& decision) const {
 
 void Executor::conclude(const Decision& decision, Result result, TimePoint decided) {
   auto loan = table_.take(members_.group, decision.request.name);
-  if (loan) give_back({&decision, *std::move(loan), std::move(result)}, decided, decided);
+  if (loan) give_back({&decision, *std::move(loan), std::move(result)}, {decided, decided});
 }
 
 void Executor::move(std::vector<Item>& items) {
@@ -184,11 +195,14 @@ void Executor::reducescatter(Item& item) {
                         reduction_of(*item.decision));
 }
 
-void Executor::give_back(Item item, TimePoint decided, TimePoint started) {
+void Executor::give_back(Item item, const Course& course) {
   if (!item.loan.handle) return;  // a stand-in
   const Entry& entry = item.loan.entry;
-  recorder_.add({entry.name, entry.operation, entry.dtype, entry.shape, item.loan.submitted, decided, started,
-                 Clock::now(), item.result.status.code});
+  Record record{entry.name,     entry.operation,     entry.dtype,
+                entry.shape,    item.loan.submitted, course.decided,
+                course.started, Clock::now(),        item.result.status.code};
+  if (tracer_.on()) tracer_.add({record, members_.group, course.together, course.spans});
+  recorder_.add(std::move(record));
   table_.finish(std::move(item.loan), std::move(item.result));
 }
 

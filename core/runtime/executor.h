@@ -5,6 +5,7 @@
 #include "core/fuse/plan.h"
 #include "core/runtime/tensor_table.h"
 #include "core/watch/recorder.h"
+#include "core/watch/tracer.h"
 
 #include <memory>
 #include <span>
@@ -24,10 +25,12 @@ struct Members {
 /// has joined has no tensors: it moves stand-ins. *Engine only.*
 class Executor {
  public:
-  Executor(Lane& lane, TensorTable& table, Recorder& recorder, Members members, std::size_t fusion_threshold)
+  Executor(Lane& lane, TensorTable& table, Recorder& recorder, Tracer& tracer, Members members,
+           std::size_t fusion_threshold)
       : lane_(lane),
         table_(table),
         recorder_(recorder),
+        tracer_(tracer),
         members_(std::move(members)),
         packer_(lane, fusion_threshold) {}
 
@@ -45,6 +48,7 @@ class Executor {
     std::shared_ptr<std::byte> stand_in = {};  ///< its memory
   };
   [[nodiscard]] int size() const { return static_cast<int>(members_.ranks.size()); }
+  [[nodiscard]] std::vector<Span> spans_of(const Decision& decision, TimePoint started) const;
   Item borrow(const Decision& decision);
   [[nodiscard]] Item stand_in(const Decision& decision) const;
   void move(std::vector<Item>& items);
@@ -54,11 +58,19 @@ class Executor {
   void allgather(Item& item);
   void alltoall(Item& item);
   void reducescatter(Item& item);
-  void give_back(Item item, TimePoint decided, TimePoint started);
+  /// The instants of a batch, and how many tensors it has.
+  struct Course {
+    TimePoint decided;
+    TimePoint started;
+    std::vector<Span> spans = {};
+    int together = 1;
+  };
+  void give_back(Item item, const Course& course);
 
   Lane& lane_;
   TensorTable& table_;
   Recorder& recorder_;
+  Tracer& tracer_;
   Members members_;
   Packer packer_;
 };

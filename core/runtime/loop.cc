@@ -11,14 +11,15 @@
 
 namespace hora {
 
-Loop::Loop(World& world, const Config& config, TensorTable& table, ProcessSets& sets)
+Loop::Loop(World& world, const Config& config, TensorTable& table, ProcessSets& sets, Timeline& timeline)
     : world_(world),
       config_(config),
       table_(table),
       sets_(sets),
+      timeline_(timeline),
       negotiator_(*world.control),
-      executor_(world.lane, table, recorder_, {kWorld, *sets.ranks_of(kWorld), world.control->rank()},
-                config.fusion_threshold),
+      executor_(world.lane, table, recorder_, tracer_,
+                {kWorld, *sets.ranks_of(kWorld), world.control->rank()}, config.fusion_threshold),
       stalls_(config.stall_warning_time, world.members) {
   alarm_.watch(*world.lane.collective);
   // A rank may die while the engine waits for it inside a collective: only another thread can end that.
@@ -55,11 +56,16 @@ bool Loop::turn() {
     for (const auto& [group, requests] : table_.take_requests()) negotiator_.ask(group, requests, now);
     if (reason) leave(now);
   }
+  const auto command = timeline_.take_command();
+  if (command != TraceCommand::none) negotiator_.command(command);
   bool end = false;
   for (const auto& heard : negotiator_.hear(watch_stalls(now))) {
     carry_out(heard);
+    follow(heard.trace);
     end = end || heard.end;
   }
+  if (auto part = tracer_.take(Clock::now())) send(*std::move(part));
+  collect_traces();
   return !end;
 }
 
@@ -69,12 +75,32 @@ std::optional<std::string> Loop::told_to_leave() {
 }
 
 void Loop::leave(TimePoint now) {
+  if (tracer_.on()) send(tracer_.stop(now));
   left_ = true;  // tensors that are submitted from now on wait for the end, and get its status
   negotiator_.leave(now);
 }
 
+void Loop::follow(TraceCommand command) {
+  if (command == TraceCommand::none) return;
+  if (command == TraceCommand::stop) return send(tracer_.stop(Clock::now()));
+  tracer_.start(command == TraceCommand::start_with_cycles);
+}
+
+void Loop::send(TracePart part) {
+  if (world_.control->rank() == 0) {
+    timeline_.add(0, std::move(part));
+  } else {
+    negotiator_.send_trace(encode(part));
+  }
+}
+
+void Loop::collect_traces() {
+  for (const auto& [rank, bytes] : negotiator_.take_traces()) timeline_.add(rank, decode_trace(bytes));
+}
+
 void Loop::carry_out(const Negotiator::Heard& heard) {
   const TimePoint decided = Clock::now();
+  if (!heard.decisions.empty()) tracer_.mark_cycle(decided);
   const auto party = parties_.find(heard.group);
   if (heard.group != kWorld && party == parties_.end()) return;  // it was removed a moment ago
   Executor& executor = heard.group == kWorld ? executor_ : party->second.executor;
@@ -105,7 +131,7 @@ void Loop::add_process_set(const Decision& decision, TimePoint decided) {
   if (collective) {
     alarm_.watch(*collective);
     const auto place = std::lower_bound(ranks.begin(), ranks.end(), world_.control->rank()) - ranks.begin();
-    parties_.try_emplace(number, Lane{make_host_stream(), std::move(collective)}, table_, recorder_,
+    parties_.try_emplace(number, Lane{make_host_stream(), std::move(collective)}, table_, recorder_, tracer_,
                          Members{number, ranks, static_cast<int>(place)}, config_.fusion_threshold);
   }
   executor_.conclude(decision, std::move(result), decided);
@@ -153,11 +179,14 @@ void Loop::fail(const Status& status) {
   auto pending = table_.close(ended);
   dump(ended, pending);
   give_back(std::move(pending), ended);
+  if (world_.control->rank() == 0 && tracer_.on()) send(tracer_.stop(Clock::now()));
+  timeline_.finish();
 }
 
 void Loop::end() {
   const Status ended{Code::aborted, "the job has ended: every rank has left it (shutdown)"};
   give_back(table_.close(ended), ended);
+  timeline_.finish();
 }
 
 void Loop::dump(const Status& why, const std::vector<Loan>& pending) {

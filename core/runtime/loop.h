@@ -6,6 +6,7 @@
 #include "core/runtime/alarm.h"
 #include "core/runtime/executor.h"
 #include "core/runtime/process_sets.h"
+#include "core/runtime/timeline.h"
 #include "core/watch/stalls.h"
 
 #include <map>
@@ -19,7 +20,7 @@ namespace hora {
 /// which must outlive it. *Engine only*, except `leave`.
 class Loop {
  public:
-  Loop(World& world, const Config& config, TensorTable& table, ProcessSets& sets);
+  Loop(World& world, const Config& config, TensorTable& table, ProcessSets& sets, Timeline& timeline);
   ~Loop();
   Loop(const Loop&) = delete;
   Loop& operator=(const Loop&) = delete;
@@ -37,6 +38,9 @@ class Loop {
   std::optional<std::string> told_to_leave();
   void leave(TimePoint now);
   void carry_out(const Negotiator::Heard& heard);
+  void follow(TraceCommand command);
+  void send(TracePart part);
+  void collect_traces();
   void add_process_set(const Decision& decision, TimePoint decided);
   void remove_process_set(const Decision& decision, TimePoint decided);
   void give_back(std::vector<Loan> loans, const Status& status);
@@ -47,8 +51,10 @@ class Loop {
 
   /// A process set that this rank is in.
   struct Party {
-    Party(Lane own, TensorTable& table, Recorder& recorder, Members members, std::size_t fusion_threshold)
-        : lane(std::move(own)), executor(lane, table, recorder, std::move(members), fusion_threshold) {}
+    Party(Lane own, TensorTable& table, Recorder& recorder, Tracer& tracer, Members members,
+          std::size_t fusion_threshold)
+        : lane(std::move(own)),
+          executor(lane, table, recorder, tracer, std::move(members), fusion_threshold) {}
     Lane lane;
     Executor executor;
   };
@@ -57,8 +63,10 @@ class Loop {
   const Config& config_;
   TensorTable& table_;
   ProcessSets& sets_;
+  Timeline& timeline_;
   Negotiator negotiator_;
   Recorder recorder_;
+  Tracer tracer_;
   Executor executor_;  // of the world
   std::map<int, Party> parties_;
   Alarm alarm_;

@@ -31,7 +31,8 @@ struct Runtime::Parts {
       : config(settings),
         world(std::move(connected)),
         sets(world.control->size()),
-        loop(world, config, table, sets),
+        timeline(world.control->size()),
+        loop(world, config, table, sets, timeline),
         thread([this] { loop.run(); }) {}
   Parts(const Parts&) = delete;
   Parts& operator=(const Parts&) = delete;
@@ -51,6 +52,7 @@ struct Runtime::Parts {
   World world;
   TensorTable table;
   ProcessSets sets;
+  Timeline timeline;
   Loop loop;
   std::mutex shutdown_mutex;
   std::atomic<std::uint64_t> numbers = 0;
@@ -72,6 +74,13 @@ Runtime::Runtime(const Config& config) {
   }
   World world = connect(agreed);
   parts_ = std::make_unique<Parts>(std::move(world), agreed);
+  if (agreed.timeline.empty()) return;
+  try {
+    start_timeline(agreed.timeline, agreed.timeline_mark_cycles);
+  } catch (const Error& error) {
+    shutdown(error.what());
+    throw;
+  }
 }
 
 Runtime::Runtime(World world, const Config& config)
@@ -161,6 +170,20 @@ std::uint64_t Runtime::next_number() { return ++parts_->numbers; }
 std::shared_ptr<std::byte> Runtime::allocate(std::size_t bytes) {
   parts_->check_process();
   return parts_->world.lane.collective->allocate(bytes);
+}
+
+void Runtime::start_timeline(const std::string& path, bool mark_cycles) {
+  parts_->check_process();
+  if (rank() != 0) return;
+  parts_->timeline.start(path, mark_cycles, parts_->world.members, rank());
+  parts_->world.control->wake();
+}
+
+void Runtime::stop_timeline() {
+  parts_->check_process();
+  if (!parts_->timeline.stop()) return;
+  parts_->world.control->wake();
+  parts_->timeline.await_end();
 }
 
 void Runtime::shutdown(const std::string& reason) {

@@ -47,6 +47,7 @@ from hora._errors import (
     HoraShapeError,
     HoraTimeoutError,
     HoraUnsupportedError,
+    HoraUsageError,
 )
 from hora._job import (
     cross_rank,
@@ -82,6 +83,7 @@ __all__ = [
     "HoraShapeError",
     "HoraTimeoutError",
     "HoraUnsupportedError",
+    "HoraUsageError",
     "Max",
     "Min",
     "ProcessSet",

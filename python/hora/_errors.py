@@ -36,10 +36,6 @@ class HoraUnsupportedError(HoraInternalError, HoraArgumentError, NotImplementedE
     """Something that Hora does not do, such as a reduction that an operation lacks; nothing was sent."""
 
 
-class HoraUsageError(HoraArgumentError, AssertionError):
-    """A call that makes no sense here, such as a method that this kind of optimizer does not have."""
-
-
 class HoraRankError(HoraInternalError):
     """A function that `hora.run` called raised an exception on a rank.
 
@@ -55,6 +51,10 @@ class HoraRankError(HoraInternalError):
 
     def __reduce__(self) -> tuple[type[HoraRankError], tuple[int, str]]:
         return type(self), (self.rank, self.traceback_text)
+
+
+class HoraUsageError(HoraArgumentError, AssertionError):
+    """A call that makes no sense here, such as a method that this kind of optimizer does not have."""
 
 
 def exception_for(code: str) -> type[HoraError]:

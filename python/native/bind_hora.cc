@@ -51,12 +51,9 @@ class Operating {
       if (done) break;
     }
     const Result& result = handle_.wait();
-    return {result.shape,
-            result.rows,
-            result.contributed,
-            output_ ? std::optional(*output_) : std::nullopt,
-            result.last_rank,
-            result.process_set};
+    return {result.shape,       result.rows,
+            result.contributed, output_ ? std::optional(*output_) : std::nullopt,
+            result.last_rank,   result.process_set};
   }
 
  private:
@@ -195,6 +192,9 @@ void bind_hora(py::module_& module) {
       .def("submit", &submit, py::arg("entry"))
       .def("submit_group", &submit_group, py::arg("entries"))
       .def("process_sets", &Runtime::process_sets)
+      .def("start_timeline", &Runtime::start_timeline, py::arg("path"), py::arg("mark_cycles") = false,
+           py::call_guard<py::gil_scoped_release>())
+      .def("stop_timeline", &Runtime::stop_timeline, py::call_guard<py::gil_scoped_release>())
       .def("shutdown", &Runtime::shutdown, py::arg("reason") = "", py::call_guard<py::gil_scoped_release>());
 
   module.attr("__version__") = version();

@@ -73,14 +73,14 @@ def test_a_member_that_differs_fails_its_whole_group_and_names_itself():
         try:
             (a.sum() + b.sum() + c.sum()).backward()
         except hora.HoraInternalError as error:
-            print(error, *error.__notes__)
+            print(error)
         assert torch.equal(c.grad, torch.full((4,), 2.0))
         assert torch.equal(a.grad, torch.ones(2))
         assert hvd.allreduce(torch.ones(1)).item() == 1
     """,
     )
     assert lines[0] == lines[1]
-    assert "'gradient.0.a'" in lines[0][0]
+    assert lines[0][0].startswith("'gradient.0.a': ")
     assert "'gradient.0.odd': tensor differs between ranks: float32[3] on rank 0, float32[4] on rank 1" in lines[0][0]
 
 

@@ -41,6 +41,7 @@ def test_ranks_with_5_3_and_7_batches_join_and_the_means_divide_as_asked():
                 gathered = hvd.allgather(torch.full((rank + 1, 2), rank), name="rows")
                 assert gathered[:, 0].tolist() == [r for r in here for _ in range(r + 1)], gathered
                 assert hvd.allreduce(torch.ones(2), op=hvd.Sum)[0] == len(here)  # without a name
+                assert hvd.allgather_object(rank) == here
                 vectors = torch.sparse_coo_tensor([[rank, 2]], [1.0, 1.0], (3,), check_invariants=True)
                 assert hvd.allreduce(vectors, op=hvd.Sum, name="sparse").to_dense().tolist() == [float(r in here) + (len(here) if r == 2 else 0) for r in range(3)]
             if batches[rank] == max(batches):

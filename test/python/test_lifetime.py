@@ -13,10 +13,12 @@ def test_a_process_that_joins_and_leaves_again_and_again_leaves_nothing_behind()
         torch.set_num_threads(1)
         before = None
         first = hvd.ProcessSet([0])
+        with pytest.raises(ValueError, match="process_sets"):
+            hvd.init(comm=[0])
         for round in range(25):
             assert not hvd.is_initialized()
             hvd.init(process_sets=[first] if round % 2 else "DYNAMIC")
-            hvd.init()
+            hvd.init(comm=[1, 0])
             rank = hvd.rank()
             other = hvd.add_process_set([1])
             assert other.process_set_id == (2 if round % 2 else 1)

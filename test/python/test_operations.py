@@ -127,3 +127,49 @@ def test_compressors_of_ones_own_are_called_and_the_built_in_ones_may_be():
         assert hvd.allreduce(fine) == fine and hvd.allreduce(fine, compression=hvd.Compression.fp16) == 1
     """,
     )
+
+
+def test_adasum_is_the_tree_of_pairs_over_the_ranks_of_the_set():
+    run_python(
+        4,
+        """
+        import torch, hora.torch as hvd
+        hvd.init()
+        sets = [hvd.global_process_set, hvd.add_process_set([0, 2, 3]), hvd.add_process_set([1, 3]), hvd.add_process_set([2])]
+
+        def combined(a, b):
+            weight = lambda x: 1 - (a * b).sum() / (2 * x.square().sum()) if x.any() else 1.0
+            return weight(a) * a + weight(b) * b
+
+        def tree(vectors):
+            while len(vectors) > 1:
+                pairs = [combined(*vectors[i : i + 2]) for i in range(0, len(vectors) - 1, 2)]
+                vectors = pairs + vectors[2 * len(pairs) :]
+            return vectors[0]
+
+        generator = torch.Generator().manual_seed(1)
+        for shape in ((), (7,), (300, 40), (0,), (3,)):
+            inputs = [torch.randn(shape, generator=generator, dtype=torch.float64) for _ in range(4)]
+            if shape == (3,):
+                inputs[1].zero_()  # the other of its pair stays as it is
+            for s in sets:
+                if not s.included():
+                    continue
+                for dtype in (torch.float16, torch.bfloat16, torch.float32, torch.float64):
+                    brought = [x.to(dtype) for x in inputs]
+                    expected = tree([brought[r].double() for r in s.ranks])
+                    mine = brought[hvd.rank()]
+                    precision = 16 * torch.finfo(dtype).eps
+                    results = [hvd.allreduce(mine, op=hvd.Adasum, process_set=s), hvd.allreduce_(mine.clone(), op=hvd.Adasum, process_set=s),
+                               *hvd.grouped_allreduce([mine, mine], op=hvd.Adasum, process_set=s)]
+                    for result in results:
+                        assert result.dtype == dtype
+                        assert torch.allclose(result.double(), expected, rtol=precision, atol=precision), (shape, s, dtype, result, expected)
+                    everybody = hvd.allgather(results[0].reshape(1, -1), process_set=s)
+                    assert torch.equal(everybody, everybody[:1].expand_as(everybody)), "not the same bits on every rank"
+        same = torch.tensor([3.0, 4.0])
+        assert torch.equal(hvd.allreduce(same, op=hvd.Adasum), same)
+        orthogonal = torch.nn.functional.one_hot(torch.tensor(hvd.rank()), 4).float()
+        assert torch.equal(hvd.allreduce(orthogonal, op=hvd.Adasum), torch.ones(4))
+    """,
+    )

@@ -52,6 +52,13 @@ def test_sets_are_registered_at_init_and_later_and_tell_what_they_are():
         assert not hvd.remove_process_set(last) and not hvd.remove_process_set(hvd.global_process_set)
         with pytest.raises(ValueError, match="has not been registered"):
             hvd.allreduce(torch.ones(1), process_set=last)
+        pair = hvd.add_process_set([0, 3])
+        if rank == 0:
+            unmet = hvd.allreduce_async(torch.ones(2), name="unmet", process_set=pair)
+        assert hvd.remove_process_set(pair)
+        if rank == 0:
+            with pytest.raises(hvd.HorovodInternalError, match="allreduce.unmet.*was removed"):
+                hvd.synchronize(unmet)
         assert hvd.add_process_set(last) is last and last.process_set_id is not None
         if last.included():
             assert hvd.allreduce(torch.ones(1), process_set=last).item() == 1

@@ -121,6 +121,8 @@ def test_ranks_that_disagree_get_the_same_error_and_the_job_goes_on():
             lambda: hvd.reducescatter(torch.ones(3 + rank), name="shape"),
             lambda: hvd.reducescatter(x, op=hvd.Sum if rank else hvd.Average, name="op"),
             lambda: hvd.grouped_reducescatter([torch.ones(3 + rank), x], name="group"),
+            lambda: hvd.allreduce(torch.eye(3 + rank).to_sparse(), name="sparse"),
+            lambda: hvd.sparse_allreduce_async(torch.eye(3, dtype=torch.float64 if rank else torch.float32).to_sparse(), "sparse", hvd.Sum)(),
         ]
         for number, disagree in enumerate(disagreements):
             try:
@@ -138,6 +140,7 @@ def test_ranks_that_disagree_get_the_same_error_and_the_job_goes_on():
         *("allreduce.shape", "allreduce.dtype", "allreduce.op", "allreduce.prescale", "allreduce.postscale", "grouped_allreduce.group_2of3"),
         *("broadcast.root", "broadcast.shape", "allgather.rest", "allgather.dimensions", "grouped_allgather.group_2of2"),
         *("alltoall.rest", "alltoall.dtype", "reducescatter.shape", "reducescatter.op", "grouped_reducescatter.group_1of2"),
+        *("allreduce.sparse.shape", "sparse_allreduce.sparse.shape"),
     )
     assert lines[0] == lines[1]
     for name, line in zip(names, lines[0], strict=True):

@@ -34,7 +34,7 @@ def test_rows_of_all_ranks_are_added_up_whichever_rows_each_rank_has():
                                              gradient_predivide_factor=predivide, compression=compression, groups=groups)
         single = torch.optim.SGD([reference], 0.25)
         for step, everybodys in enumerate(steps):
-            optimizer.zero_grad()
+            optimizer.zero_grad(set_to_none=step % 2 == 0)
             single.zero_grad()
             words = everybodys[rank]
             if words is not None:

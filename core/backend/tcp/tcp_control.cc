@@ -269,10 +269,10 @@ class TcpControl final : public Control {
   }
 
   void end(Peer& peer, std::string how) {
-    // A process that dies closes its sockets a moment before it is dead.
+    // A process that dies closes its sockets a moment before it is dead. Whoever is leaving need not know.
     constexpr std::chrono::milliseconds kDying{500};
-    if (!peer.goodbye && peer.process && await_events(peer.process.fd(), POLLIN, Clock::now() + kDying))
-      how = "its process ended";
+    const bool matters = !peer.goodbye && peer.process && !is_closing();
+    if (matters && await_events(peer.process.fd(), POLLIN, Clock::now() + kDying)) how = "its process ended";
     {
       const std::lock_guard lock(mutex_);
       peer.open = false;

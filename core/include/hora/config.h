@@ -45,6 +45,8 @@ struct Config {
 
   // What an operator wants to know.
   std::chrono::milliseconds stall_warning_time{60'000};  ///< HORA_STALL_WARNING_TIME, seconds; 0: never
+  std::string timeline;               ///< HORA_TIMELINE: rank 0 writes a trace there; see start_timeline
+  bool timeline_mark_cycles = false;  ///< HORA_TIMELINE_MARK_CYCLES
   std::string dump_directory;         ///< HORA_DUMP_DIR; empty: "hora-<job>" in the temporary directory
   std::string log_level = "warning";  ///< HORA_LOG_LEVEL: error, warning, info or debug
 

@@ -161,6 +161,15 @@ class Runtime {
   /// order get the same numbers.
   [[nodiscard]] std::uint64_t next_number();
 
+  /// Begins to write what all ranks do, and when, to a file: a JSON trace that Perfetto (ui.perfetto.dev) and
+  /// chrome://tracing open, with a row for each tensor on each rank. `mark_cycles` also marks when each rank
+  /// heard of decisions. Rank 0 writes it, at its call; on the other ranks this does nothing. Throws
+  /// Error(invalid_argument) if the file cannot be written, or there is a timeline already.
+  void start_timeline(const std::string& path, bool mark_cycles = false);
+  /// Ends it; on rank 0 the file is whole when this returns. Does nothing if there is none. The end of the
+  /// job ends it, too.
+  void stop_timeline();
+
   /// Memory that the ranks of this host exchange fastest: tensors in it are reduced where they lie.
   /// Zero-filled, aligned to 64 bytes, valid for as long as the pointer lives, also after the Runtime.
   /// `bytes` may be 0.

@@ -30,6 +30,7 @@ from hora._errors import (
     HoraShapeError,
     HoraTimeoutError,
     HoraUnsupportedError,
+    HoraUsageError,
 )
 from hora._errors import HoraInternalError as HorovodInternalError
 from hora._job import (
@@ -93,6 +94,7 @@ __all__ = [
     "HoraShapeError",
     "HoraTimeoutError",
     "HoraUnsupportedError",
+    "HoraUsageError",
     "HorovodInternalError",
     "Max",
     "Min",

@@ -9,7 +9,7 @@ import weakref
 import torch
 
 from hora import _job, _native
-from hora._errors import HoraArgumentError
+from hora._errors import HoraArgumentError, HoraError
 from hora.process_sets import number_of
 from hora.torch._lending import native_dtype
 from hora.torch._reduction import Reduction
@@ -92,12 +92,14 @@ class DeltaReducer(Rounds):
             return
         try:
             asked.wait()
-        finally:
-            if asked.poll():  # else interrupted
-                self._asked = None
-                self.end_round()
+        except HoraError:
+            self._asked = None
+            self.end_round()
+            raise
         if self._overflow.item():
             self._spoil()
+        self._asked = None  # not after Ctrl-C: the operation is under way still
+        self.end_round()
 
     def _spoil(self) -> None:
         """Makes a gradient inf, for whoever looks at all of them."""

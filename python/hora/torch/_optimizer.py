@@ -224,13 +224,22 @@ def DistributedOptimizer(
       passes reduces what there is.
     - A parameter that this rank did not use counts as zeros; one that no rank used keeps `grad is None`.
     - Parameters that are unfrozen or added later are taken in; on all ranks alike.
-    - Several optimizers may be used at once, each with parameters of its own. Wrapping parameters again, in a new
-      optimizer, takes them from the old one.
+    - Several optimizers may be used at once, each with parameters of its own. A pass of backward() that reaches several of
+      them on one rank does so on all, whichever parameters of each. Wrapping parameters again, in a new optimizer, takes
+      them from the old one.
     - Sparse gradients (`nn.Embedding(sparse=True)`) are reduced as they are: the rows of all ranks are gathered, and added
       up. A gradient that is sparse on some ranks and dense on others is dense on all, if that is so the first time.
     - A rank that has called `join` counts as zeros. Its parameters are no longer those of the others; give them to it, after
       join, by `broadcast_parameters(model.state_dict(), root_rank=hvd.join())`.
     - On one rank, and on ranks outside the process set, it is the plain optimizer, and nothing is sent.
+
+    Clipping, and a GradScaler, as with any optimizer:
+
+        scaler.scale(loss).backward()
+        scaler.unscale_(optimizer)
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        scaler.step(optimizer)
+        scaler.update()
 
     With op=Adasum each rank makes the optimizer's step for itself, on the gradients of its own batch, and what that changes
     in a parameter (a delta) is combined over the ranks: parameter = old + Adasum(delta of every rank). Adasum(a, b) is

@@ -166,9 +166,9 @@ class GradientReducer(Rounds):
     def _learn(self, exchange: KindExchange) -> None:
         try:
             kinds, lasting = exchange.finish()
-        finally:
-            if exchange.handle.poll():  # else interrupted
-                self._exchange = None
+        except HoraError:
+            self._exchange = None
+            raise
         for slot, kind in zip(exchange.slots, kinds, strict=True):
             slot.kind = kind
         learned = [slot for slot in exchange.slots if slot.kind != UNKNOWN]
@@ -180,6 +180,7 @@ class GradientReducer(Rounds):
         else:
             self._passing = learned
         self._learned = learned
+        self._exchange = None  # not after Ctrl-C: the others have learned or will
 
     def _make_members(self, learned: list[Slot]) -> None:
         """From the next round on these are submitted as they come: with their group, or alone if they are sparse."""

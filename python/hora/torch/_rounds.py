@@ -17,7 +17,6 @@ import torch
 from hora.process_sets import ProcessSet
 
 _MOST_NUMBERS = 8  # names of an optimizer's rounds, which then repeat
-_MOST_NOTES = 3  # of further errors, at the first
 _MOMENT = 1e-4  # seconds between two looks at several rounds that cannot be waited for one after the other
 
 _numbers: defaultdict[int | None, Iterator[int]] = defaultdict(itertools.count)
@@ -170,10 +169,7 @@ class _Attempts:
         try:
             step()
         except Exception as error:  # noqa: BLE001 - the other ranks wait for the other rounds; the first is raised at the end
-            if self.first is None:
-                self.first = error
-            elif len(getattr(self.first, "__notes__", ())) < _MOST_NOTES:  # of a group, only one member says what was wrong
-                self.first.add_note(str(error))
+            self.first = self.first or error
             return False
         return True
 

@@ -26,6 +26,12 @@ def _gathered(tensor: torch.Tensor, named: Naming, suffix: str) -> Submission:
     return Submission(entry(_native.Operation.allgather, named, loan, suffix=suffix), lambda outcome: received(outcome, tensor.dtype), loan)
 
 
+def _shape_compared(tensor: torch.Tensor, named: Naming) -> Submission:
+    """No elements, but a shape that the ranks must agree about; of what is gathered the number of rows may differ."""
+    loan = Loan(torch.empty(*tensor.shape, 0, dtype=tensor.dtype), f"{named.full}.shape")
+    return Submission(entry(_native.Operation.allreduce, named, loan, loan.memory, ".shape"), lambda outcome: None, loan)
+
+
 def _start(tensor: torch.Tensor, named: Naming, how: Reduction, make: Callable[[torch.Tensor], Any]) -> int:
     """`make` gets the reduced tensor: all ranks' elements, several with the same indices if it is so."""
     check_tensor(tensor, named.full)
@@ -36,15 +42,16 @@ def _start(tensor: torch.Tensor, named: Naming, how: Reduction, make: Callable[[
     tensor = tensor.detach()
     factor = how.prescale * how.postscale / (how.process_set.size() or 1 if how.op == ops.Average else 1)
 
-    def finish(parts: tuple[torch.Tensor, torch.Tensor]) -> Any:
-        with torch.sparse.check_sparse_tensor_invariants():  # type: ignore[no-untyped-call]  # ranks may disagree about the shape
-            whole = torch.sparse_coo_tensor(parts[0].t(), parts[1], tensor.shape)
+    def finish(parts: tuple[Any, ...]) -> Any:
+        with torch.sparse.check_sparse_tensor_invariants():  # type: ignore[no-untyped-call]  # others have sent them
+            whole = torch.sparse_coo_tensor(parts[1].t(), parts[2], tensor.shape)
         if factor != 1:
             whole = whole if tensor.is_floating_point() else whole.coalesce()  # averages of integers are truncated once
             whole = (whole * factor).to(tensor.dtype)
         return make(whole)
 
-    return start_group([_gathered(tensor._indices().t(), named, ".indices"), _gathered(tensor._values(), named, ".values")], finish)
+    gathered = [_gathered(tensor._indices().t(), named, ".indices"), _gathered(tensor._values(), named, ".values")]
+    return start_group([_shape_compared(tensor, named), *gathered], finish)
 
 
 def start_allreduce(tensor: torch.Tensor, named: Naming, how: Reduction) -> int:
@@ -79,7 +86,7 @@ def sparse_allreduce_async(tensor: torch.Tensor, name: str | None, op: int, proc
         HoraArgumentError (a ValueError): the tensor is not sparse or cannot be sent, its name is under way already, or this
             rank is no member of the process set.
         HoraUnsupportedError (a ValueError): another op.
-        HoraInternalError (a RuntimeError), by the function: the ranks disagree about the number of dimensions or the dtype.
+        HoraInternalError (a RuntimeError), by the function: the ranks disagree about shape or dtype.
     """
     with Naming("sparse_allreduce", name, process_set) as named:
         handle = _start(tensor, named, Reduction(ops.checked(op), 1.0, 1.0, process_set), lambda whole: whole)

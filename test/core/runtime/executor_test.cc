@@ -29,7 +29,8 @@ class ExecutorTest : public testing::Test {
   World world_ = group_.join(0);
   TensorTable table_;
   Recorder recorder_;
-  Executor executor_{world_.lane, table_, recorder_, {kWorld, {0}, 0}, 1 << 20};
+  Tracer tracer_;
+  Executor executor_{world_.lane, table_, recorder_, tracer_, {kWorld, {0}, 0}, 1 << 20};
   std::vector<Decision> decisions_;
 };
 

@@ -17,7 +17,9 @@ TEST(Loop, EndsWhenAllHaveLeftAndGivesBackWhatNobodyAskedFor) {
   const Config config;
   TensorTable tables[2];
   ProcessSets sets[] = {ProcessSets(2), ProcessSets(2)};
-  Loop loops[] = {{worlds[0], config, tables[0], sets[0]}, {worlds[1], config, tables[1], sets[1]}};
+  Timeline timelines[] = {Timeline(2), Timeline(2)};
+  Loop loops[] = {{worlds[0], config, tables[0], sets[0], timelines[0]},
+                  {worlds[1], config, tables[1], sets[1], timelines[1]}};
   Entry entry;
   entry.name = "late";
   loops[0].leave("");
@@ -34,7 +36,8 @@ TEST(Loop, FailsInOrderWhenThereIsNoTemporaryDirectory) {
   const Config config;
   TensorTable table;
   ProcessSets sets(2);
-  Loop loop(world, config, table, sets);
+  Timeline timeline(2);
+  Loop loop(world, config, table, sets, timeline);
   Entry entry;
   entry.name = "x";
   Request request;

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "core/watch/trace.h"
+
+#include <optional>
+
+namespace hora {
+
+/// Collects what this rank does while a timeline is wanted, until it is worth sending. *Engine only.*
+class Tracer {
+ public:
+  void start(bool mark_cycles);
+  [[nodiscard]] bool on() const { return on_; }
+
+  // They do nothing while it is off.
+  void add(Traced traced);
+  void mark_cycle(TimePoint now);
+
+  /// What there is, if it is much or old.
+  std::optional<TracePart> take(TimePoint now);
+  /// What is left; from now on it is off.
+  TracePart stop(TimePoint now);
+
+ private:
+  TracePart take_all(TimePoint now);
+
+  bool on_ = false;
+  bool mark_cycles_ = false;
+  TracePart part_;
+  TimePoint taken_;
+};
+
+}  // namespace hora
