@@ -32,8 +32,8 @@ PAIRS = {  # how the script before is started
 }
 
 
-# The exit codes of scripts with PyTorch's Gloo are not looked at, only what they printed: its threads now and then abort a
-# process that ends ("terminate called without an active exception"), when all is done and printed.
+# The exit codes of scripts with PyTorch's Gloo are not looked at, only what they printed. A thread of Gloo's that is slow to
+# let go of a tensor, and does so when the interpreter has ended, aborts the process; by then all is done and printed.
 
 
 def run_before(name: str) -> str:

@@ -32,6 +32,7 @@ def test_a_program_for_torchrun_runs_under_hrun_also_inside_a_torchrun():
         dist.all_reduce(total)
         names = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "GROUP_RANK")
         print(dist.get_rank(), dist.get_world_size(), total.tolist(), *(os.environ[name] for name in names))
+        dist.barrier()
         dist.destroy_process_group()
     """,
         environment={"RANK": "7", "WORLD_SIZE": "8", "MASTER_PORT": "1", "TORCHELASTIC_RUN_ID": "outer", "TORCHELASTIC_USE_AGENT_STORE": "True"},
@@ -53,6 +54,7 @@ def test_ranks_of_a_torchrun_join_and_leave_and_join_again(tmp_path: pathlib.Pat
             seat = (hvd.rank(), hvd.size(), hvd.local_rank(), hvd.local_size(), hvd.cross_rank(), hvd.cross_size())
             sys.stdout.write(f"{seat}\\n")
             hvd.shutdown()
+        dist.barrier()
         dist.destroy_process_group()
     """,
         tmp_path,
