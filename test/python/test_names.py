@@ -30,7 +30,11 @@ NAMES: list[tuple[str, str, str]] = [
     ("Compression", "object", "test_operations.py::test_compressors_of_ones_own_are_called_and_the_built_in_ones_may_be"),
     ("allgather_object", "(obj, name=None)", "test_arrays.py::test_objects_are_gathered_in_rank_order"),
     ("broadcast_object", f"(obj, root_rank=0, name=None, {SET})", "test_arrays.py::test_objects_are_broadcast"),
-    ("broadcast_optimizer_state", "(optimizer, root_rank, model=None)", "test_torch.py::test_the_state_of_every_optimizer_reaches_ranks_that_have_none"),
+    (
+        "broadcast_optimizer_state",
+        "(optimizer, root_rank, model=None)",
+        "test_starting_alike.py::test_the_state_of_every_optimizer_of_torch_reaches_ranks_that_have_none",
+    ),
     ("broadcast_parameters", "(params, root_rank)", FORMS),
     ("allreduce", f"(tensor, average=None, name=None, compression=Compression.none, op=None, {REDUCE}, {SET})", FORMS),
     ("allreduce_async", f"(tensor, average=None, name=None, op=None, {REDUCE}, {SET})", FORMS),

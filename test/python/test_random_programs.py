@@ -44,8 +44,19 @@ def test_whatever_parameters_ranks_use_in_whichever_pass_gradients_are_those_of_
                     groups = rng.choice([None, 1, 2, [shuffled[: len(part) // 2], shuffled[len(part) // 2 :]]])
                     optimizers.append(hvd.DistributedOptimizer(torch.optim.SGD(part, 0.0), op=op, groups=groups, backward_passes_per_step=passes,
                                                                gradient_predivide_factor=predivide, sparse_as_dense=rng.random() < 0.3))
-            share = size if op == hvd.Average else 1
-            for step in range(4):
+            joining = rng.random() < 0.4
+            keep_size = rng.random() < 0.5  # averages divide by the number of all ranks
+            for epoch in range(2 if joining else 1):
+                batches = [rng.randint(0, 4) for _ in range(size)] if joining else [4] * size
+                run_epoch(random.Random(rng.random()), batches, parameters, usual, fickle, optimizers, op, passes, keep_size)
+                if joining:
+                    assert batches[hvd.join(divide_by_initial_world_size=keep_size)] == max(batches)
+
+        def run_epoch(rng, batches, parameters, usual, fickle, optimizers, op, passes, keep_size):
+            count = len(parameters)
+            for step in range(batches[rank]):
+                present = [who for who in range(size) if step < batches[who]]
+                share = 1 if op == hvd.Sum else size if keep_size else len(present)
                 for each in optimizers:
                     each.zero_grad(set_to_none=rng.random() < 0.7)
                 expected = [torch.zeros(ROWS, 2) for _ in parameters]
@@ -53,7 +64,7 @@ def test_whatever_parameters_ranks_use_in_whichever_pass_gradients_are_those_of_
                 several = rng.choice([passes, passes, 1, passes + 1, 2 * passes])
                 for _ in range(several):
                     loss = torch.zeros((), requires_grad=True) * 1
-                    for who in range(size):
+                    for who in present:
                         used = [rng.random() < 0.5 for _ in range(count)]
                         if len(optimizers) > 1 or several > passes:  # then all ranks use something of each
                             used[0] = used[-1] = True

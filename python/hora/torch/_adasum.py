@@ -9,12 +9,12 @@ import weakref
 import torch
 
 from hora import _job, _native
-from hora._errors import HoraArgumentError, HoraError
+from hora._errors import HoraError
 from hora.process_sets import number_of
-from hora.torch._lending import native_dtype
+from hora.torch._parameters import fresh_parameters
 from hora.torch._reduction import Reduction
 from hora.torch._rounds import Rounds, wait_for_all
-from hora.torch._slots import Slot, Unit, layout_suffix, places, take
+from hora.torch._slots import Slot, Unit, check_not_taken, layout_suffix, places, take
 from hora.torch._transfers import DenseTransfer, submit
 
 
@@ -38,15 +38,7 @@ class DeltaReducer(Rounds):
 
     def _adopt_new(self) -> None:
         """Takes in the parameters that get gradients, also those that were added or unfrozen since; on all ranks alike."""
-        optimizer = self.optimizer()
-        fresh = []
-        for group, options in enumerate(optimizer.param_groups if optimizer is not None else ()):
-            for index, parameter in enumerate(options["params"]):
-                if parameter.requires_grad and id(parameter) not in self._known:
-                    name = self.names.setdefault(id(parameter), f"{group}.{index}")
-                    native_dtype(parameter, name)
-                    self._known.add(id(parameter))
-                    fresh.append(Slot(name + layout_suffix(parameter), parameter, Unit()))
+        fresh = [Slot(name + layout_suffix(parameter), parameter, Unit()) for parameter, name in fresh_parameters(self.optimizer(), self.names, self._known)]
         this = weakref.ref(self)
 
         def after(parameter: torch.Tensor) -> None:
@@ -65,9 +57,7 @@ class DeltaReducer(Rounds):
     def open_round(self) -> None:
         """Tells the other ranks whether this rank's gradients are finite."""
         self._adopt_new()
-        taken = [slot.name for slot in self.slots if slot.released]
-        if taken:
-            raise HoraArgumentError(f"'{taken[0]}' belongs to a DistributedOptimizer that was made later; use that one")
+        check_not_taken(self.slots)
         self.open = True
         if self._asked is not None:
             return

@@ -16,8 +16,9 @@ from hora._errors import HoraArgumentError, HoraUsageError
 from hora.compression import Compression, in_transfer
 from hora.process_sets import ProcessSet, global_process_set
 from hora.torch._adasum import DeltaReducer
+from hora.torch._alone import Alone, is_alone
 from hora.torch._parameters import Groups, check_groups, names_of
-from hora.torch._reducer import Alone, GradientReducer, is_alone
+from hora.torch._reducer import GradientReducer
 from hora.torch._reduction import Reduction
 from hora.torch._rounds import Rounds
 
@@ -221,7 +222,7 @@ def DistributedOptimizer(
       nan on one rank is one on all, so that all skip the same steps.
     - Accumulation: `no_sync()`, or `backward_passes_per_step=k` (gradients of k passes are summed, as in Horovod; not
       divided by k). Without either, each backward() before a step reduces what it has added. `step` after fewer than k
-      passes reduces what there is.
+      passes reduces what there is. In a step of more than k passes, each of them reaches some parameter on every rank.
     - A parameter that this rank did not use counts as zeros; one that no rank used keeps `grad is None`.
     - Parameters that are unfrozen or added later are taken in; on all ranks alike.
     - Several optimizers may be used at once, each with parameters of its own. A pass of backward() that reaches several of

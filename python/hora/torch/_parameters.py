@@ -9,6 +9,7 @@ from typing import Any
 import torch
 
 from hora._errors import HoraArgumentError
+from hora.torch._lending import native_dtype
 
 Groups = int | Sequence[Sequence[torch.Tensor]] | None
 
@@ -66,3 +67,17 @@ def group_numbers(optimizer: torch.optim.Optimizer, groups: Groups) -> dict[int,
         count = min(groups, len(parameters))
         return {id(parameter): index * count // len(parameters) for index, parameter in enumerate(parameters)}
     return {id(parameter): number for number, group in enumerate(groups) for parameter in group}
+
+
+def fresh_parameters(optimizer: torch.optim.Optimizer | None, names: dict[int, str], known: set[int]) -> list[tuple[torch.Tensor, str]]:
+    """The parameters that get gradients and are not `known` yet, and their names; they are known from now on. Raises
+    HoraArgumentError for one whose gradient cannot be sent."""
+    fresh = []
+    for group, options in enumerate(optimizer.param_groups if optimizer is not None else ()):
+        for index, parameter in enumerate(options["params"]):
+            if parameter.requires_grad and id(parameter) not in known:
+                name = names.setdefault(id(parameter), f"{group}.{index}")
+                native_dtype(parameter, name)
+                fresh.append((parameter, name))
+    known.update(id(parameter) for parameter, _ in fresh)
+    return fresh

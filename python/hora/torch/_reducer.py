@@ -9,17 +9,14 @@ from typing import Any
 
 import torch
 
-from hora import _job
-from hora._errors import HoraArgumentError, HoraError, HoraProcessSetError, HoraUsageError
+from hora._errors import HoraArgumentError, HoraError, HoraUsageError
 from hora.compression import in_transfer
-from hora.process_sets import ProcessSet
 from hora.torch._allreduce import allreduce
 from hora.torch._kinds import KindExchange
-from hora.torch._lending import native_dtype
-from hora.torch._parameters import Groups, group_numbers
+from hora.torch._parameters import Groups, fresh_parameters, group_numbers
 from hora.torch._reduction import Reduction
 from hora.torch._rounds import Rounds, wait_for_all
-from hora.torch._slots import DENSE, UNKNOWN, Slot, Unit, layout_suffix, places, take
+from hora.torch._slots import DENSE, UNKNOWN, Slot, Unit, check_not_taken, layout_suffix, places, take
 from hora.torch._transfers import DenseTransfer, SparseTransfer, Transfer, submit
 
 
@@ -57,16 +54,10 @@ class GradientReducer(Rounds):
 
     def _adopt_new(self) -> None:
         """Takes in the parameters that get gradients, also those that were added or unfrozen since; on all ranks alike."""
-        optimizer = self.optimizer()
-        for group, options in enumerate(optimizer.param_groups if optimizer is not None else ()):
-            for index, parameter in enumerate(options["params"]):
-                if parameter.requires_grad and id(parameter) not in self._known:
-                    name = self.names.setdefault(id(parameter), f"{group}.{index}")
-                    native_dtype(parameter, name)
-                    slot = Slot(name + layout_suffix(parameter), parameter, self._unit_of(parameter))
-                    self.slots.append(slot)
-                    self._known.add(id(parameter))
-                    self._adopt(slot)
+        for parameter, name in fresh_parameters(self.optimizer(), self.names, self._known):
+            slot = Slot(name + layout_suffix(parameter), parameter, self._unit_of(parameter))
+            self.slots.append(slot)
+            self._adopt(slot)
 
     def _unit_of(self, parameter: torch.Tensor) -> Unit:
         number = self.group_numbers.get(id(parameter))
@@ -139,9 +130,7 @@ class GradientReducer(Rounds):
     def open_round(self) -> None:
         """Submits every gradient whose kind is known, and asks for the kinds of the others."""
         self._adopt_new()
-        taken = [slot.name for slot in self.slots if slot.released]
-        if taken:
-            raise HoraArgumentError(f"'{taken[0]}' belongs to a DistributedOptimizer that was made later; use that one")
+        check_not_taken(self.slots)
         self.open = True
         if self._learned:  # interrupted after that
             return
@@ -281,7 +270,8 @@ class GradientReducer(Rounds):
                     reduced.add_(base)
             return
         whole = reduced if reduced.layout == torch.sparse_coo else reduced.to_sparse(slot.kind)
-        slot.gathered = slot.parameter.grad = whole if base is None else (base + whole).coalesce()
+        total = whole if base is None else base + whole  # dense, if only the base is: one from a pass whose kind was forgotten
+        slot.gathered = slot.parameter.grad = total if total.layout == torch.strided else total.coalesce()
 
     def close_round(self) -> None:
         """Waits for everything."""
@@ -334,32 +324,3 @@ class GradientReducer(Rounds):
         super().forget()
         for slot in self.slots:
             slot.settled = False
-
-
-class Alone(Rounds):
-    """In place of a reducer where there is nobody to reduce with: a job or process set of one rank, or a rank that does not
-    belong to the process set."""
-
-    def open_round(self) -> None:
-        """Nothing to do."""
-
-    def is_answered(self) -> bool:
-        """Nobody is asked."""
-        return True
-
-    def fill_round(self) -> None:
-        """Nothing to do."""
-
-    def close_round(self) -> None:
-        """Nothing to do but counting."""
-        self.end_round()
-
-
-def is_alone(process_set: ProcessSet) -> bool:
-    """Whether there is nobody to reduce with. Raises HoraArgumentError if it is no registered process set."""
-    size = _job.size()
-    if not isinstance(process_set, ProcessSet):
-        raise HoraArgumentError(f"process_set must be a ProcessSet, such as add_process_set([0, 2]) returns, not {process_set!r}")
-    if process_set.size() is None:
-        raise HoraProcessSetError(f"{process_set} does not exist, or has not been registered; call add_process_set first, on all ranks")
-    return size == 1 or not process_set.included() or process_set.size() == 1

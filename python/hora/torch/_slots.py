@@ -10,6 +10,7 @@ from typing import Any
 import torch
 
 from hora import _job
+from hora._errors import HoraArgumentError
 from hora.torch._transfers import Transfer
 
 _LINE = 64
@@ -81,6 +82,13 @@ def take(slot: Slot) -> None:
     if former is not None:
         former.release()
     _slots[id(slot.parameter)] = slot
+
+
+def check_not_taken(slots: list[Slot]) -> None:
+    """Raises HoraArgumentError if another optimizer has taken one of these parameters."""
+    taken = next((slot.name for slot in slots if slot.released), None)
+    if taken is not None:
+        raise HoraArgumentError(f"'{taken}' belongs to a DistributedOptimizer that was made later; use that one")
 
 
 def dense_strides(parameter: torch.Tensor) -> tuple[int, ...]:
