@@ -11,10 +11,20 @@ RANDOM_OPERATIONS = str(pathlib.Path(__file__).with_name("random_operations.py")
 RUN = "import runpy, sys; runpy.run_path(sys.argv.pop(1), run_name='__main__')"
 
 
-@pytest.mark.parametrize(("ranks", "rounds"), [(1, 150), (2, 250), (3, 250), (4, 200)])
-def test_random_operations_in_random_sets_and_orders_agree_with_numpy(ranks: int, rounds: int):
+@pytest.mark.parametrize(
+    ("ranks", "rounds", "environment"),
+    [
+        (1, 100, {}),
+        (2, 200, {}),
+        (2, 100, {"HORA_CPU_OPERATIONS": "tcp"}),
+        (3, 200, {}),
+        (3, 100, {"HORA_FUSION_THRESHOLD": "1"}),  # nothing travels together
+        (4, 150, {}),
+    ],
+)
+def test_random_operations_in_random_sets_and_orders_agree_with_numpy(ranks: int, rounds: int, environment: dict[str, str]):
     seed = os.environ.get("HORA_TEST_SEED", str(ranks))  # a failure prints its seed
-    assert run_python(ranks, RUN, RANDOM_OPERATIONS, seed, str(rounds)) == [["good"]] * ranks
+    assert run_python(ranks, RUN, RANDOM_OPERATIONS, seed, str(rounds), environment=environment) == [["good"]] * ranks
 
 
 def test_gradients_are_those_of_one_process_times_what_horovod_makes_of_them():
