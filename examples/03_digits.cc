@@ -143,7 +143,7 @@ double exam(hora::Runtime& hora, Net& net, const Images& images) {
 bool parameters_are_equal(hora::Runtime& hora, Net& net) {
   std::vector<torch::Tensor> flat;
   for (const auto& parameter : net->parameters()) flat.push_back(parameter.detach().flatten());
-  const auto all = hora::allgather(hora, torch::cat(flat).unsqueeze(0), "parameters");
+  const auto all = hora::allgather(hora, torch::cat(flat).unsqueeze(0), {.name = "parameters"});
   return torch::equal(all, all[0].expand_as(all));
 }
 

@@ -24,6 +24,21 @@ constexpr std::array<const char*, 6> kHorovods{"HOROVOD_RANK",       "HOROVOD_SI
                                                "HOROVOD_LOCAL_RANK", "HOROVOD_LOCAL_SIZE",
                                                "HOROVOD_CROSS_RANK", "HOROVOD_CROSS_SIZE"};
 
+/// As torchrun names them: torch.distributed and much else find their way by these.
+constexpr std::array<const char*, 5> kTorchrun{"RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE",
+                                               "GROUP_RANK"};
+
+bool is_one_of(const auto& names, const std::string& name) {
+  return std::find(names.begin(), names.end(), name) != names.end();
+}
+
+/// Whether a variable tells of an outer torchrun, whose store the ranks of this job must not look for.
+bool is_of_outer_torchrun(const std::string& name) {
+  constexpr std::array<const char*, 6> kMore{"MASTER_ADDR", "MASTER_PORT", "GROUP_WORLD_SIZE",
+                                             "ROLE_NAME",   "ROLE_RANK",   "ROLE_WORLD_SIZE"};
+  return is_one_of(kTorchrun, name) || is_one_of(kMore, name) || name.starts_with("TORCHELASTIC_");
+}
+
 bool is_directory(const std::string& path) {
   struct stat found {};
   return ::stat(path.c_str(), &found) == 0 && S_ISDIR(found.st_mode);
@@ -50,6 +65,16 @@ bool sets(const std::vector<std::string>& settings, const std::string& name) {
                      [&](const auto& setting) { return name_of(setting) == name; });
 }
 
+void tell_as_torchrun_does(std::vector<std::string>& settings, const RankFacts& facts) {
+  settings.push_back(fmt::format("RANK={}", facts.rank));
+  settings.push_back(fmt::format("WORLD_SIZE={}", facts.size));
+  settings.push_back(fmt::format("LOCAL_RANK={}", facts.rank));
+  settings.push_back(fmt::format("LOCAL_WORLD_SIZE={}", facts.size));
+  settings.emplace_back("GROUP_RANK=0");
+  if (!sets(settings, "MASTER_ADDR")) settings.emplace_back("MASTER_ADDR=127.0.0.1");
+  if (!sets(settings, "MASTER_PORT")) settings.push_back(fmt::format("MASTER_PORT={}", facts.master_port));
+}
+
 /// Takes what is there of Horovod's names, and tells the rank with them who it is.
 void speak_horovod(std::vector<std::string>& settings, const std::string& folder, const RankFacts& facts) {
   std::string path = folder;
@@ -73,12 +98,10 @@ std::optional<std::string> variable(const std::string& name) {
 }
 
 bool is_given_to_ranks(const std::string& name) {
-  return std::find(kOwned.begin(), kOwned.end(), name) != kOwned.end();
+  return is_one_of(kOwned, name) || is_one_of(kTorchrun, name);
 }
 
-bool is_given_for_horovod(const std::string& name) {
-  return std::find(kHorovods.begin(), kHorovods.end(), name) != kHorovods.end();
-}
+bool is_given_for_horovod(const std::string& name) { return is_one_of(kHorovods, name); }
 
 std::string find_program(const std::string& name) {
   const auto check = [](const std::string& path) {
@@ -114,7 +137,7 @@ std::vector<std::string> rank_environment(const std::vector<std::string>& inheri
     const std::string name = name_of(setting);
     const bool replaced = std::any_of(options.environment.begin(), options.environment.end(),
                                       [&](const auto& pair) { return pair.first == name; });
-    if (!is_given_to_ranks(name) && !replaced) result.push_back(setting);
+    if (!is_given_to_ranks(name) && !is_of_outer_torchrun(name) && !replaced) result.push_back(setting);
   }
   for (const auto& [name, value] : options.environment) result.push_back(fmt::format("{}={}", name, value));
   if (!sets(result, "OMP_NUM_THREADS")) result.push_back(fmt::format("OMP_NUM_THREADS={}", facts.threads));
@@ -130,6 +153,7 @@ std::vector<std::string> rank_environment(const std::vector<std::string>& inheri
     result.push_back(fmt::format("HORA_COORDINATOR_FD={}", facts.coordinator_fd));
   result.push_back(fmt::format("HORA_SECRET_FD={}", facts.secret_fd));
   if (facts.terminal) result.emplace_back("HORA_TERMINAL=1");
+  tell_as_torchrun_does(result, facts);
   if (!options.horovod_folder.empty()) speak_horovod(result, options.horovod_folder, facts);
   return result;
 }

@@ -7,6 +7,7 @@
 #include "runner/guard.h"
 #include "runner/process.h"
 #include "runner/relay.h"
+#include "runner/reserved_port.h"
 
 #include <hora/config.h>
 
@@ -134,6 +135,7 @@ class Job {
     facts.size = options_.ranks;
     facts.coordinator = door.address;
     facts.secret_fd = pipe.fd();
+    facts.master_port = master_port_.number();
     facts.threads = std::max(1, usable_cores() / options_.ranks);
     facts.terminal = ::isatty(STDOUT_FILENO) == 1;
     ProcessPlan plan;
@@ -347,6 +349,7 @@ class Job {
   }
 
   const Options& options_;
+  const ReservedPort master_port_;
   Guard guard_;
   Descriptor signals_;
   Relay relay_;

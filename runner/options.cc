@@ -36,6 +36,8 @@ ranks
 
 output
   --output-filename DIR      also write DIR/rank.K/stdout and stderr
+  --timeline-filename FILE   write a trace of what all ranks do, for ui.perfetto.dev or chrome://tracing
+  --timeline-mark-cycles     also mark in it when ranks heard of decisions
   --no-prefix                print lines as they are, without [rank] before them
   --verbose                  say what is done
 
@@ -51,8 +53,9 @@ The exit code is that of the first rank that failed (128 + signal if it was kill
 )";
 
 /// hrun's own flags as CLI11 reads them; those that take a value.
-constexpr std::array<const char*, 9> kTakeValues{
-    "-n", "--num-proc", "-H", "--hosts", "--hostfile", "-x", "--output-filename", "--grace", "--timeout"};
+constexpr std::array<const char*, 10> kTakeValues{
+    "-n",      "--num-proc", "-H", "--hosts", "--hostfile", "-x", "--output-filename", "--timeline-filename",
+    "--grace", "--timeout"};
 
 [[noreturn]] void refuse(const std::string& why) { throw Error(Code::invalid_argument, why); }
 
@@ -101,7 +104,9 @@ struct Raw {
   std::optional<std::string> hosts;
   std::optional<std::string> hostfile;
   std::optional<std::string> output_directory;
+  std::optional<std::string> timeline;
   std::vector<std::string> variables;
+  bool mark_cycles = false;
   double grace = 5;
   double timeout = 0;
   bool horovod = false;
@@ -133,6 +138,8 @@ void declare(CLI::App& app, Raw& raw, Options& options) {
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
   app.add_option("--output-filename", raw.output_directory);
   app.add_flag("--horovod", raw.horovod);
+  app.add_option("--timeline-filename", raw.timeline);
+  app.add_flag("--timeline-mark-cycles,!--no-timeline-mark-cycles", raw.mark_cycles);
   app.add_flag("--no-prefix", raw.no_prefix);
   app.add_flag("--verbose", options.verbose);
   app.add_option("--grace", raw.grace)->check(number_from(0.0, 1e6, "seconds"), "");
@@ -182,9 +189,20 @@ void choose_variables(const Raw& raw, Options& options) {
   }
 }
 
+void choose_timeline(const Raw& raw, Options& options) {
+  if (!raw.timeline) {
+    if (raw.mark_cycles) refuse("--timeline-mark-cycles needs --timeline-filename FILE");
+    return;
+  }
+  if (raw.timeline->empty()) refuse("--timeline-filename needs the name of a file");
+  options.environment.emplace_back("HORA_TIMELINE", *raw.timeline);
+  options.environment.emplace_back("HORA_TIMELINE_MARK_CYCLES", raw.mark_cycles ? "1" : "0");
+}
+
 Options understand(const Raw& raw, Options options, const std::vector<std::string>& command) {
   choose_hosts(raw, options);
   choose_variables(raw, options);
+  choose_timeline(raw, options);
   options.prefix = !raw.no_prefix;
   if (raw.output_directory) {
     if (raw.output_directory->empty()) refuse("--output-filename needs the name of a directory");

@@ -9,8 +9,8 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include <atomic>
 #include <exception>
+#include <mutex>
 #include <thread>
 
 namespace hora {
@@ -55,7 +55,8 @@ struct Runtime::Parts {
   Timeline timeline;
   Loop loop;
   std::mutex shutdown_mutex;
-  std::atomic<std::uint64_t> numbers = 0;
+  std::mutex numbers_mutex;
+  std::map<int, std::uint64_t> numbers;  // by process set
   pid_t owner = ::getpid();
   std::thread thread;
 };
@@ -165,7 +166,16 @@ int Runtime::join(bool divide_by_initial_size) {
   return submit(std::move(entry)).wait().last_rank;
 }
 
-std::uint64_t Runtime::next_number() { return ++parts_->numbers; }
+std::uint64_t Runtime::next_number(int process_set) {
+  const std::lock_guard lock(parts_->numbers_mutex);
+  return ++parts_->numbers[process_set];
+}
+
+void Runtime::return_number(std::uint64_t number, int process_set) {
+  const std::lock_guard lock(parts_->numbers_mutex);
+  std::uint64_t& last = parts_->numbers[process_set];
+  if (last == number && last > 0) --last;
+}
 
 std::shared_ptr<std::byte> Runtime::allocate(std::size_t bytes) {
   parts_->check_process();

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "frameworks/torch/tensor.h"
 
+#include <ATen/MemoryOverlap.h>
 #include <fmt/format.h>
+
+#include <algorithm>
 
 namespace hora {
 namespace {
@@ -11,6 +14,20 @@ namespace {
 }
 
 }  // namespace
+
+std::vector<Result> wait_for_all(const std::vector<Handle>& operations) {
+  std::vector<Result> results;
+  std::optional<Error> first;
+  for (const auto& operation : operations) {
+    try {
+      results.push_back(operation.wait());
+    } catch (const Error& error) {
+      if (!first) first = error;
+    }
+  }
+  if (first) throw Error(*first);
+  return results;
+}
 
 DType dtype_of(const torch::Tensor& tensor, const std::string& name) {
   switch (tensor.scalar_type()) {
@@ -37,6 +54,13 @@ DType wire_of(Compression compression) {
   return compression == Compression::bf16 ? DType::bfloat16 : DType::float32;
 }
 
+void set_reduction(Entry& entry, const ReduceOptions& options) {
+  entry.op = options.op;
+  entry.prescale = options.prescale;
+  entry.postscale = options.postscale;
+  entry.wire = wire_of(options.compression);
+}
+
 void check_lendable(const torch::Tensor& tensor, const std::string& name) {
   if (!tensor.defined()) refuse(name, "the tensor is undefined");
   if (tensor.layout() != torch::kStrided)
@@ -48,14 +72,40 @@ void check_lendable(const torch::Tensor& tensor, const std::string& name) {
   static_cast<void>(dtype_of(tensor, name));
 }
 
-Entry lend(const torch::Tensor& tensor, const torch::Tensor& output, Operation operation,
-           const std::string& name) {
+void check_rows(const torch::Tensor& tensor, const std::string& name) {
+  if (tensor.dim() == 0) refuse(name, "a scalar has no first dimension; use .unsqueeze(0)");
+}
+
+void check_group(torch::TensorList tensors, const std::string& name) {
+  if (tensors.empty()) refuse(name, "there are no tensors; a group has one at least");
+}
+
+torch::Tensor lendable(const torch::Tensor& tensor, const std::string& name) {
   check_lendable(tensor, name);
-  if (!tensor.is_contiguous()) refuse(name, "the tensor is not contiguous; use .contiguous()");
-  if (tensor.is_neg()) refuse(name, "the tensor is a negative view; use .resolve_neg()");
+  return tensor.detach().contiguous().resolve_neg();
+}
+
+torch::Tensor lendable_in_place(const torch::Tensor& tensor, const std::string& name) {
+  check_lendable(tensor, name);
+  if (at::has_internal_overlap(tensor) == at::MemOverlap::Yes) {
+    refuse(name,
+           "several elements of the tensor are one in memory, so it cannot be written to; use .contiguous()");
+  }
+  return tensor.detach().contiguous().resolve_neg();
+}
+
+torch::Tensor write_back(torch::Tensor tensor, const torch::Tensor& memory) {
+  const torch::NoGradGuard no_grad;
+  if (tensor.layout() != torch::kStrided || !tensor.is_alias_of(memory)) tensor.copy_(memory);
+  return tensor;
+}
+
+Entry lend(const torch::Tensor& tensor, const torch::Tensor& output, Operation operation,
+           const std::string& name, int process_set) {
   Entry entry;
   entry.operation = operation;
   entry.name = name;
+  entry.process_set = process_set;
   entry.dtype = dtype_of(tensor, name);
   entry.shape = tensor.sizes().vec();
   entry.input = tensor.data_ptr();
@@ -64,9 +114,24 @@ Entry lend(const torch::Tensor& tensor, const torch::Tensor& output, Operation o
   return entry;
 }
 
-std::string name_or_number(Runtime& hora, const char* operation, const std::string& name) {
-  return name.empty() ? fmt::format("{}.noname.{}", operation, hora.next_number())
-                      : fmt::format("{}.{}", operation, name);
+std::string label(const char* operation, const std::string& name) {
+  return name.empty() ? operation : fmt::format("{}.{}", operation, name);
+}
+
+std::string member_name(const std::string& group, std::size_t index, std::size_t count) {
+  return fmt::format("{}_{}of{}", group, index + 1, count);
+}
+
+Membership membership(Runtime& hora, int process_set, const std::string& name) {
+  const auto sets = hora.process_sets();
+  const auto set = sets.find(process_set);
+  if (set == sets.end())
+    refuse(name, fmt::format("process set {} does not exist, or has not been registered", process_set));
+  const auto& ranks = set->second;
+  const auto own = std::find(ranks.begin(), ranks.end(), hora.rank());
+  if (own == ranks.end())
+    refuse(name, fmt::format("rank {} is not a member of process set {}", hora.rank(), process_set));
+  return {static_cast<std::size_t>(own - ranks.begin()), static_cast<int>(ranks.size())};
 }
 
 }  // namespace hora

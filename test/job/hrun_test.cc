@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <csignal>
+#include <cstdio>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -32,6 +33,18 @@ TEST(Hrun, TellsEveryRankWhoItIs) {
   for (const char* line : {"[0] 0 of 3, 0 of 3\n", "[1] 1 of 3, 1 of 3\n", "[2] 2 of 3, 2 of 3\n"}) {
     EXPECT_NE(outcome.output.find(line), std::string::npos) << outcome.output;
   }
+}
+
+TEST(Hrun, TellsEveryRankWhereTorchMeets) {
+  const char* script = "echo ${HORA_COORDINATOR#*:} $MASTER_ADDR $MASTER_PORT";
+  const Outcome outcome = hrun({"-np", "2", "--no-prefix", "sh", "-c", script});
+  int own = 0;
+  int port = 0;
+  ASSERT_EQ(std::sscanf(outcome.output.c_str(), "%d 127.0.0.1 %d", &own, &port), 2) << outcome.output;
+  EXPECT_NE(own, port);
+  EXPECT_EQ(occurrences(outcome.output, "127.0.0.1 " + std::to_string(port) + "\n"), 2u);
+  EXPECT_EQ(occurrences(hrun({"-np", "2", "-x", "MASTER_PORT=29511", "sh", "-c", script}).output, " 29511\n"),
+            2u);
 }
 
 TEST(Hrun, ReturnsTheCodeOfTheRankThatFailedFirstAndShowsItsLastLines) {

@@ -36,6 +36,42 @@ TEST(RankEnvironment, ForgetsAnOuterJob) {
   EXPECT_THAT(settings, Contains("HORA_FUSION_THRESHOLD=1"));
 }
 
+TEST(RankEnvironment, TellsTheRankWhoItIsAsTorchrunDoes) {
+  RankFacts facts;
+  facts.rank = 1;
+  facts.size = 3;
+  facts.master_port = 4001;
+  const auto settings = rank_environment({}, {}, facts);
+  for (const char* expected : {"RANK=1", "WORLD_SIZE=3", "LOCAL_RANK=1", "LOCAL_WORLD_SIZE=3", "GROUP_RANK=0",
+                               "MASTER_ADDR=127.0.0.1", "MASTER_PORT=4001"}) {
+    EXPECT_THAT(settings, Contains(expected));
+  }
+}
+
+TEST(RankEnvironment, ForgetsAnOuterTorchrun) {
+  const auto settings =
+      rank_environment({"RANK=9", "WORLD_SIZE=10", "MASTER_PORT=29500", "GROUP_WORLD_SIZE=2", "ROLE_RANK=9",
+                        "TORCHELASTIC_USE_AGENT_STORE=True", "RANKS=5"},
+                       {}, {});
+  for (const char* foreign : {"RANK=9", "WORLD_SIZE=10", "MASTER_PORT=29500"})
+    EXPECT_THAT(settings, Not(Contains(foreign)));
+  for (const char* foreign : {"GROUP_WORLD_SIZE=", "ROLE_RANK=", "TORCHELASTIC_"})
+    EXPECT_THAT(settings, Each(Not(StartsWith(foreign))));
+  EXPECT_THAT(settings, Contains("RANKS=5"));
+}
+
+TEST(RankEnvironment, TheUserChoosesWhereTorchMeets) {
+  Options options;
+  options.environment = {{"MASTER_ADDR", "localhost"}, {"MASTER_PORT", "29500"}};
+  RankFacts facts;
+  facts.master_port = 4001;
+  const auto settings = rank_environment({"MASTER_PORT=1"}, options, facts);
+  EXPECT_THAT(settings, Contains("MASTER_ADDR=localhost"));
+  EXPECT_THAT(settings, Contains("MASTER_PORT=29500"));
+  EXPECT_THAT(settings, Not(Contains("MASTER_ADDR=127.0.0.1")));
+  EXPECT_THAT(settings, Not(Contains("MASTER_PORT=4001")));
+}
+
 TEST(RankEnvironment, TheUsersChoicesCount) {
   Options options;
   options.environment = {{"A", "new"}, {"OMP_NUM_THREADS", "5"}};

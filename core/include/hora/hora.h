@@ -157,9 +157,12 @@ class Runtime {
   /// fails. `divide_by_initial_size`: see Entry.
   int join(bool divide_by_initial_size = true);
 
-  /// 1, 2, 3, ...: for the names of operations that nobody gave a name. Ranks that issue them in the same
-  /// order get the same numbers.
-  [[nodiscard]] std::uint64_t next_number();
+  /// 1, 2, 3, ..., for each process set by itself: for the names of operations that nobody gave a name. Ranks
+  /// of the set that issue them in the same order get the same numbers.
+  [[nodiscard]] std::uint64_t next_number(int process_set = 0);
+  /// Takes back the number that was given last, of an operation that `submit` refused; so ranks of which only
+  /// some made the mistake are still in step. No other number.
+  void return_number(std::uint64_t number, int process_set = 0);
 
   /// Begins to write what all ranks do, and when, to a file: a JSON trace that Perfetto (ui.perfetto.dev) and
   /// chrome://tracing open, with a row for each tensor on each rank. `mark_cycles` also marks when each rank

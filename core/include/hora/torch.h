@@ -5,82 +5,218 @@
 
 #include <torch/torch.h>
 
+#include <cstdint>
 #include <functional>
 #include <memory>
+#include <mutex>
+#include <optional>
 #include <string>
+#include <type_traits>
 #include <vector>
 
-/// Hora for LibTorch in C++. Every function takes the Runtime first: there is no hidden one. Tensors are
-/// dense, contiguous, on the CPU, of any dtype of hora/dtype.h; anything else throws Error(invalid_argument)
-/// that names the tensor and the remedy, and the job goes on.
+/// Hora for LibTorch in C++. Every function takes the Runtime first: there is no hidden one.
+///
+/// Tensors are dense, on the CPU, of any dtype of hora/dtype.h and any shape, also of 0 rows; they need not
+/// be contiguous (then they are copied). Anything else throws Error(invalid_argument) that names the tensor
+/// and the remedy, and so does a process set that does not exist or does not have this rank; what only all
+/// ranks together can see (shapes that differ) throws Error(mismatch) on all of them, in `wait`. The job goes
+/// on after both.
+///
+/// `allreduce`, `allgather`, `broadcast`, `alltoall`, `reducescatter` and their groups are differentiable;
+/// what ends in `_async` or `_` is not. backward() is then an operation of all ranks of the set, too, and
+/// refers to the Runtime. Gradients are those of Horovod, which means that those of allgather and broadcast
+/// are averaged over the ranks, not summed.
 namespace hora {
 
 /// What elements look like between the ranks. Sums are made in float32 all the same.
 enum class Compression { none, fp16, bf16 };
 
-/// How an allreduce is done. `name` must be the same on all ranks; without one, operations are matched by the
-/// order in which each rank issues them.
-struct AllreduceOptions {
-  std::string name;
+/// Which tensor it is, and who takes part.
+struct OperationOptions {
+  /// The same on all ranks; without one, operations are matched by the order in which each rank issues them.
+  std::string name = {};
+  int process_set = 0;  ///< as Runtime::add_process_set returned it; 0: all ranks
+};
+
+/// How allreduce and reducescatter are done: postscale * op(prescale * tensor of every rank).
+struct ReduceOptions {
+  std::string name = {};  ///< as in OperationOptions
   ReduceOp op = ReduceOp::average;
   double prescale = 1.0;
   double postscale = 1.0;
   Compression compression = Compression::none;
+  int process_set = 0;  ///< as in OperationOptions
 };
 
-/// A tensor under way.
-class TensorHandle {
- public:
-  TensorHandle(Handle handle, std::shared_ptr<torch::Tensor> output)
-      : handle_(std::move(handle)), output_(std::move(output)) {}
+/// Waits until all have ended, and returns how. Throws the first Error among them, once all have ended.
+std::vector<Result> wait_for_all(const std::vector<Handle>& operations);
 
-  [[nodiscard]] bool poll() const { return handle_.poll(); }
-  /// Blocks until the operation has ended, and returns the result. Throws Error.
-  torch::Tensor wait() const;
+/// Operations under way that were issued together, and what will come of them. Copies refer to the same ones.
+/// Thread-safe.
+template <typename T>
+class Pending {
+ public:
+  /// `finish` makes the result, once, when all have ended well.
+  Pending(std::vector<Handle> operations, std::function<T(const std::vector<Result>&)> finish)
+      : state_(std::make_shared<State>()) {
+    state_->operations = std::move(operations);
+    state_->finish = std::move(finish);
+  }
+
+  /// Whether `wait` would return at once.
+  [[nodiscard]] bool poll() const {
+    for (const auto& operation : state_->operations) {
+      if (!operation.poll()) return false;
+    }
+    return true;
+  }
+  /// Blocks until all have ended, and returns the result. Throws Error.
+  T wait() const {
+    const auto results = wait_for_all(state_->operations);
+    const std::lock_guard lock(state_->mutex);
+    if (!state_->result) {
+      state_->result = state_->finish(results);
+      state_->finish = nullptr;  // with the tensors that it holds
+    }
+    return *state_->result;
+  }
+  /// The same operations; `change` makes another result of theirs.
+  template <typename Change>
+  [[nodiscard]] auto then(Change change) const {
+    using Other = std::invoke_result_t<Change, T>;
+    return Pending<Other>(state_->operations, [before = *this, change](const std::vector<Result>& /*all*/) {
+      return change(before.wait());
+    });
+  }
 
  private:
-  Handle handle_;
-  std::shared_ptr<torch::Tensor> output_;
+  struct State {
+    std::vector<Handle> operations;
+    std::mutex mutex;
+    std::function<T(const std::vector<Result>&)> finish;
+    std::optional<T> result;
+  };
+  std::shared_ptr<State> state_;
 };
 
-/// The tensor reduced over all ranks: the same on each. The input is left as it is.
-torch::Tensor allreduce(Runtime& hora, const torch::Tensor& tensor, const AllreduceOptions& options = {});
-/// In place.
-torch::Tensor& allreduce_(Runtime& hora, torch::Tensor& tensor, const AllreduceOptions& options = {});
-TensorHandle allreduce_async(Runtime& hora, const torch::Tensor& tensor,
-                             const AllreduceOptions& options = {});
-TensorHandle allreduce_async_(Runtime& hora, torch::Tensor& tensor, const AllreduceOptions& options = {});
+using TensorHandle = Pending<torch::Tensor>;
+using TensorsHandle = Pending<std::vector<torch::Tensor>>;
 
-/// What the rank `root` has: a new tensor, or in place.
-torch::Tensor broadcast(Runtime& hora, const torch::Tensor& tensor, int root, const std::string& name = {});
-torch::Tensor& broadcast_(Runtime& hora, torch::Tensor& tensor, int root, const std::string& name = {});
-TensorHandle broadcast_async_(Runtime& hora, torch::Tensor& tensor, int root, const std::string& name = {});
+/// The tensor reduced over all ranks: the same on each, and of the same shape. The input is left as it is.
+///
+/// Its gradient is the gradients of all ranks, reduced in the same way; with min, max and product that of the
+/// sum of what all ranks make of the result (ranks with equal extremes share it). The name of that reduction
+/// is `name` + ".gradient".
+///
+/// Sparse COO tensors are reduced, without a gradient, by gathering the indices and values of all ranks; the
+/// shape is the same on all, the number of values need not be. Only average and sum; the result is coalesced.
+torch::Tensor allreduce(Runtime& hora, const torch::Tensor& tensor, const ReduceOptions& options = {});
+/// In place. Throws Error(invalid_argument) for a tensor of which several elements are one, such as an
+/// expanded one.
+torch::Tensor& allreduce_(Runtime& hora, torch::Tensor& tensor, const ReduceOptions& options = {});
+TensorHandle allreduce_async(Runtime& hora, const torch::Tensor& tensor, const ReduceOptions& options = {});
+/// A tensor that is not contiguous has its new values when `wait` has returned.
+TensorHandle allreduce_async_(Runtime& hora, torch::Tensor& tensor, const ReduceOptions& options = {});
+
+/// Several tensors (one at least) of any dtypes and shapes, which are all reduced, or none is.
+std::vector<torch::Tensor> grouped_allreduce(Runtime& hora, torch::TensorList tensors,
+                                             const ReduceOptions& options = {});
+void grouped_allreduce_(Runtime& hora, torch::TensorList tensors, const ReduceOptions& options = {});
+TensorsHandle grouped_allreduce_async(Runtime& hora, torch::TensorList tensors,
+                                      const ReduceOptions& options = {});
+TensorsHandle grouped_allreduce_async_(Runtime& hora, torch::TensorList tensors,
+                                       const ReduceOptions& options = {});
+
+/// What the rank `root` has (its number in the whole job, also in process sets): a new tensor, or in place.
+/// Shape and dtype are the same on all ranks. The root's gradient is the average of all ranks' gradients, the
+/// others' is zeros.
+torch::Tensor broadcast(Runtime& hora, const torch::Tensor& tensor, int root,
+                        const OperationOptions& options = {});
+torch::Tensor& broadcast_(Runtime& hora, torch::Tensor& tensor, int root,
+                          const OperationOptions& options = {});
+TensorHandle broadcast_async(Runtime& hora, const torch::Tensor& tensor, int root,
+                             const OperationOptions& options = {});
+TensorHandle broadcast_async_(Runtime& hora, torch::Tensor& tensor, int root,
+                              const OperationOptions& options = {});
 
 /// The tensors of all ranks, one after the other along the first dimension, which may differ from rank to
-/// rank; the other dimensions may not. Scalars are refused.
-torch::Tensor allgather(Runtime& hora, const torch::Tensor& tensor, const std::string& name = {});
-TensorHandle allgather_async(Runtime& hora, const torch::Tensor& tensor, const std::string& name = {});
+/// rank; the other dimensions may not. Scalars are refused. Each rank's gradient is its rows of the average
+/// of all ranks' gradients.
+torch::Tensor allgather(Runtime& hora, const torch::Tensor& tensor, const OperationOptions& options = {});
+TensorHandle allgather_async(Runtime& hora, const torch::Tensor& tensor,
+                             const OperationOptions& options = {});
+/// Several tensors (one at least), which are all gathered, or none is.
+std::vector<torch::Tensor> grouped_allgather(Runtime& hora, torch::TensorList tensors,
+                                             const OperationOptions& options = {});
+TensorsHandle grouped_allgather_async(Runtime& hora, torch::TensorList tensors,
+                                      const OperationOptions& options = {});
 
-/// Returns when every rank has called it.
-void barrier(Runtime& hora);
+struct Alltoall {
+  torch::Tensor output;                       ///< the received rows, in the order of the ranks that sent them
+  std::vector<std::int64_t> received_splits;  ///< how many rows came from each rank of the process set
+};
+
+/// Sends rows to each rank of the process set, and receives rows from each. `splits` says how many go to
+/// each, in the order of the ranks; rows beyond their sum are not sent; empty: equal parts. The first
+/// dimension may differ from rank to rank, the other dimensions may not. Gradients travel back to where the
+/// rows came from; rows that were not sent get zeros. Throws Error(invalid_argument) for a scalar, for splits
+/// that are not as many as ranks, negative or more than there are rows, and for rows that cannot be divided
+/// evenly.
+Alltoall alltoall(Runtime& hora, const torch::Tensor& tensor, const std::vector<std::int64_t>& splits = {},
+                  const OperationOptions& options = {});
+Pending<Alltoall> alltoall_async(Runtime& hora, const torch::Tensor& tensor,
+                                 const std::vector<std::int64_t>& splits = {},
+                                 const OperationOptions& options = {});
+
+/// This rank's rows of the tensor reduced over all ranks, by average or sum: `scattered_rows` says how many
+/// each has; few rows leave none for the last ranks. The shape is the same on all ranks; scalars are refused.
+/// The gradient is the gradients of all ranks, one after the other, times prescale and postscale; with sum
+/// also times the number of ranks.
+torch::Tensor reducescatter(Runtime& hora, const torch::Tensor& tensor, const ReduceOptions& options = {});
+TensorHandle reducescatter_async(Runtime& hora, const torch::Tensor& tensor,
+                                 const ReduceOptions& options = {});
+/// Several tensors (one at least), which are all reduced, or none is.
+std::vector<torch::Tensor> grouped_reducescatter(Runtime& hora, torch::TensorList tensors,
+                                                 const ReduceOptions& options = {});
+TensorsHandle grouped_reducescatter_async(Runtime& hora, torch::TensorList tensors,
+                                          const ReduceOptions& options = {});
+
+/// Returns when every rank of the process set has called it.
+void barrier(Runtime& hora, int process_set = 0);
+
+/// Runtime::join: this rank has no more batches; it counts as zeros until all ranks have joined. Returns the
+/// rank that did last, whose parameters are the ones to be broadcast.
+inline int join(Runtime& hora, bool divide_by_initial_size = true) {
+  return hora.join(divide_by_initial_size);
+}
 
 using NamedTensors = torch::OrderedDict<std::string, torch::Tensor>;
 
 /// Gives every rank the values of rank `root`, in place: `model->named_parameters()`,
 /// `model->named_buffers()`.
-void broadcast_parameters(Runtime& hora, const NamedTensors& tensors, int root = 0);
+void broadcast_parameters(Runtime& hora, const NamedTensors& tensors, int root = 0, int process_set = 0);
 /// All parameters and buffers of a module.
-void broadcast_parameters(Runtime& hora, const torch::nn::Module& module, int root = 0);
+void broadcast_parameters(Runtime& hora, const torch::nn::Module& module, int root = 0, int process_set = 0);
 
 /// Gives every rank the state (momentum, step counts, ...) and the options (learning rate, ...) of rank
 /// `root`'s SGD, Adam, AdamW, RMSprop or Adagrad; other optimizers throw Error(invalid_argument). Ranks need
 /// not have any state yet.
-void broadcast_optimizer_state(Runtime& hora, torch::optim::Optimizer& optimizer, int root = 0);
+void broadcast_optimizer_state(Runtime& hora, torch::optim::Optimizer& optimizer, int root = 0,
+                               int process_set = 0);
 
 struct DistributedOptions {
   Compression compression = Compression::none;
-  ReduceOp op = ReduceOp::average;  ///< average or sum
+  ReduceOp op = ReduceOp::average;  ///< average, sum or adasum
   std::string name = {};            ///< of this optimizer, the same on all ranks; default: a number, by order
+  int process_set = 0;  ///< whose gradients are reduced; on ranks outside it this is the plain optimizer
+  /// How many passes of backward() add up before gradients are reduced. They are not divided by it.
+  int backward_passes_per_step = 1;
+  /// Gradients are divided by it before the sum and multiplied after it. Positive; needs op = average.
+  double gradient_predivide_factor = 1.0;
+  /// Into how many parts of nearly equal length the parameters are divided; the gradients of a part are
+  /// reduced together, or not at all. 0: each for itself. No effect with adasum.
+  int groups = 0;
+  bool sparse_as_dense = false;  ///< sparse gradients are made dense, and stay so; else they are refused
 };
 
 /// Any optimizer, with gradients that are reduced over all ranks.
@@ -91,11 +227,18 @@ struct DistributedOptions {
 ///
 ///  - When backward() returns, gradients are the reduced ones: clip them, look at them.
 ///  - Accumulation: under `no_sync()`, backward() only adds up; the backward() after it reduces the whole.
-///    Without it, each backward() before a step reduces what it has added.
+///    Without it, each backward() before a step reduces what it has added. With `backward_passes_per_step`,
+///    every so many passes end with a reduction, and `step` after fewer reduces what there is.
 ///  - A parameter that this rank did not use counts as zeros; one that no rank used keeps an undefined
 ///  gradient.
 ///  - Parameters that are unfrozen or added to the optimizer later are taken in; on all ranks alike.
-///  - Sparse gradients are refused.
+///  - Sparse gradients are refused, or made dense (`sparse_as_dense`).
+///
+/// With op = adasum each rank makes the optimizer's step for itself, on the gradients of its own batch, and
+/// what that changes in a parameter is combined over the ranks: parameter = old + Adasum(change on every
+/// rank), see ReduceOp. Gradients and the optimizer's state stay those of each rank, and `step` returns this
+/// rank's own loss; gradients may be sparse, if the optimizer takes them. The learning rate need not grow
+/// with the number of ranks.
 ///
 /// Owns the optimizer, refers to the Runtime while that lives, and takes its hooks back when it is destroyed.
 /// A parameter may be in one DistributedOptimizer at a time. One thread at a time, apart from backward(),
@@ -103,7 +246,7 @@ struct DistributedOptions {
 class DistributedOptimizer {
  public:
   /// Throws Error(invalid_argument) if a parameter of the optimizer that requires a gradient has no name, two
-  /// share one, or it is in another DistributedOptimizer.
+  /// share one, or it is in another DistributedOptimizer; or if an option is out of its range.
   DistributedOptimizer(Runtime& hora, std::unique_ptr<torch::optim::Optimizer> optimizer,
                        const NamedTensors& parameters, DistributedOptions options = {});
   template <typename Optimizer>
@@ -144,5 +287,34 @@ class DistributedOptimizer {
   struct Parts;
   std::unique_ptr<Parts> parts_;
 };
+
+/// Batch normalisation whose mean and variance are those of all ranks' batches together: values and gradients
+/// are those of one process with the whole batch. See torch::nn::BatchNorm1d for the options; without a
+/// momentum, running statistics are the plain mean of those of all batches.
+///
+/// Inputs are floating-point [N, C, ...] on the CPU, of 2 dimensions or more; N and the dimensions after C
+/// may differ from rank to rank, and N may be 0 on some. The gradients of weight and bias are those of this
+/// rank's batch: a DistributedOptimizer reduces them. In evaluation mode with running statistics nothing is
+/// sent.
+///
+/// All ranks of the process set construct their layers in the same order, and call them alike; a rank that
+/// has joined counts as an empty batch. Refers to the Runtime.
+class SyncBatchNormImpl : public torch::nn::NormImplBase<1, SyncBatchNormImpl, torch::nn::BatchNormOptions> {
+ public:
+  SyncBatchNormImpl(Runtime& hora, const torch::nn::BatchNormOptions& options, int process_set = 0);
+
+  /// Throws Error(invalid_argument) for an input of another shape or dtype, and, in training, if there is not
+  /// more than one value for each channel on all ranks together.
+  torch::Tensor forward(const torch::Tensor& input);
+  void pretty_print(std::ostream& stream) const override;
+
+ protected:
+  void _check_input_dim(const torch::Tensor& input) override;
+
+ private:
+  Runtime* hora_;
+  OperationOptions operation_;
+};
+TORCH_MODULE(SyncBatchNorm);
 
 }  // namespace hora

@@ -540,5 +540,18 @@ TEST(ScatteredRows, GiveTheFirstRanksOneMore) {
 
 TEST(Version, IsThreeNumbers) { EXPECT_NE(std::string(version()).find('.'), std::string::npos); }
 
+TEST(Runtime, NumbersOperationsOfEachProcessSetByThemselvesAndTakesTheLastNumberBack) {
+  run_local_job(1, [](Runtime& hora) {
+    EXPECT_EQ(hora.next_number(), 1u);
+    EXPECT_EQ(hora.next_number(), 2u);
+    EXPECT_EQ(hora.next_number(1), 1u);
+    hora.return_number(1);  // another one has been given since
+    EXPECT_EQ(hora.next_number(), 3u);
+    hora.return_number(3);
+    EXPECT_EQ(hora.next_number(), 3u);
+    EXPECT_EQ(hora.next_number(1), 2u);
+  });
+}
+
 }  // namespace
 }  // namespace hora

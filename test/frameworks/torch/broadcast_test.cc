@@ -54,7 +54,7 @@ void round_trip(const Options& options) {
       parameter.fill_(1);
     }
     step();
-    const auto all = allgather(hora, parameter.detach().unsqueeze(0), "parameter");
+    const auto all = allgather(hora, parameter.detach().unsqueeze(0), {.name = "parameter"});
     EXPECT_TRUE(torch::equal(all[0], all[1])) << typeid(Optimizer).name();
   });
 }

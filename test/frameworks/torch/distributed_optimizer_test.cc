@@ -207,7 +207,7 @@ TEST(DistributedOptimizer, ALineSearchSeesTheLossOfAllRanks) {
         return loss;
       });
     }
-    const auto all = allgather(hora, w.detach().unsqueeze(0), "w");
+    const auto all = allgather(hora, w.detach().unsqueeze(0), {.name = "w"});
     EXPECT_TRUE(torch::equal(all[0], all[1])) << all;
   });
 }
@@ -324,10 +324,143 @@ TEST(DistributedOptimizer, RefusesSparseGradientsAndNoOptimizer) {
       loss.backward();
       ADD_FAILURE();
     } catch (const Error& error) {
-      EXPECT_STREQ(error.what(), "'weight': sparse tensors cannot be sent; make it dense with .to_dense()");
+      EXPECT_STREQ(error.what(),
+                   "'weight': its gradient is sparse; set sparse_as_dense in the DistributedOptions");
     }
     EXPECT_THROW(DistributedOptimizer(hora, std::unique_ptr<torch::optim::Optimizer>(), NamedTensors()),
                  Error);
+  });
+}
+
+TEST(DistributedOptimizer, ReducesSparseGradientsAsDenseOnes) {
+  run_local_job(kRanks, [](Runtime& hora) {
+    torch::nn::Embedding table(torch::nn::EmbeddingOptions(4, 2).sparse(true));
+    {
+      const torch::NoGradGuard no_grad;
+      table->weight.zero_();
+    }
+    DistributedOptimizer optimizer(hora, torch::optim::SGD(table->parameters(), 1.0),
+                                   table->named_parameters(), {.op = ReduceOp::sum, .sparse_as_dense = true});
+    for (int step = 1; step <= 3; ++step) {
+      optimizer.zero_grad();
+      if (step != 2 || hora.rank() == 0) (table(torch::tensor({0, hora.rank() + 1})).sum()).backward();
+      optimizer.step();
+    }
+    const auto expected = torch::tensor({-5.0F, -3.0F, -2.0F, 0.0F}).unsqueeze(1).expand({4, 2});
+    EXPECT_TRUE(torch::equal(table->weight.detach(), expected)) << table->weight;
+  });
+}
+
+TEST(DistributedOptimizer, ReducesAfterAsManyPassesAsItIsTold) {
+  run_local_job(kRanks, [](Runtime& hora) {
+    auto w = parameter();
+    auto optimizer = sgd(hora, named({{"w", w}}), {.name = "o", .backward_passes_per_step = 2});
+    for (int step = 0; step < 2; ++step) {
+      optimizer.zero_grad();
+      loss(hora, w).backward();
+      EXPECT_TRUE(is(w.grad(), hora.rank() + 1));
+      loss(hora, w).backward();
+      EXPECT_TRUE(is(w.grad(), 3.0));
+      optimizer.step();
+    }
+    optimizer.zero_grad();
+    loss(hora, w).backward();  // a window that ends early
+    optimizer.step();
+    EXPECT_TRUE(is(w.grad(), 1.5));
+    EXPECT_TRUE(is(w.detach(), 1.0 - 3.0 - 3.0 - 1.5));
+    optimizer.zero_grad();
+    loss(hora, w).backward();
+    EXPECT_TRUE(is(w.grad(), hora.rank() + 1));  // the next one begins anew
+    optimizer.synchronize();
+  });
+}
+
+TEST(DistributedOptimizer, PartsOfTheParametersAreReducedTogether) {
+  for (const int groups : {1, 2, 7}) {
+    run_local_job(kRanks, [groups](Runtime& hora) {
+      auto a = parameter();
+      auto b = torch::ones({2}, torch::dtype(torch::kFloat64).requires_grad(true));
+      auto c = parameter();
+      auto late = parameter();
+      auto optimizer = sgd(hora, named({{"a", a}, {"b", b}, {"c", c}}), {.name = "o", .groups = groups});
+      for (int step = 0; step < 4; ++step) {
+        optimizer.zero_grad();
+        if (step == 2) optimizer.optimizer().add_param_group(torch::optim::OptimizerParamGroup({late}));
+        late.mutable_grad().reset();
+        (hora.rank() == 0 ? a.sum() * 2 + b.sum() * 4 : b.sum() * 2 + late.sum() * 2).backward();
+        if (step % 2 == 1) (a.sum() * (hora.rank() + 1)).backward();
+        optimizer.step();
+        EXPECT_TRUE(is(a.grad(), step % 2 == 1 ? 2.5 : 1.0)) << a.grad();
+        EXPECT_TRUE(is(b.grad(), 3.0)) << b.grad();
+        EXPECT_FALSE(c.grad().defined());
+        EXPECT_TRUE(step < 2 || is(late.grad(), 1.0)) << late.grad();
+      }
+    });
+  }
+}
+
+TEST(DistributedOptimizer, OfPartsThatDifferNoGradientIsReduced) {
+  run_local_job(kRanks, [](Runtime& hora) {
+    auto same = parameter();
+    auto other = torch::ones({3 + hora.rank()}, torch::requires_grad());
+    auto optimizer = sgd(hora, named({{"same", same}, {"other", other}}), {.name = "o", .groups = 1});
+    EXPECT_THROW((loss(hora, same) + other.sum()).backward(), Error);
+    EXPECT_TRUE(is(same.grad(), hora.rank() + 1));
+    barrier(hora);
+  });
+}
+
+TEST(DistributedOptimizer, ReducesOverAProcessSetAndIsThePlainOptimizerOutsideIt) {
+  run_local_job(3, [](Runtime& hora) {
+    const int set = hora.add_process_set({0, 2});
+    auto w = parameter();
+    auto optimizer = sgd(hora, named({{"w", w}}), {.process_set = set});
+    auto everywhere = parameter();
+    auto second = sgd(hora, named({{"w", everywhere}}), {});
+    for (int step = 0; step < 2; ++step) {
+      optimizer.zero_grad();
+      second.zero_grad();
+      (loss(hora, w) + loss(hora, everywhere)).backward();
+      optimizer.step();
+      second.step();
+      EXPECT_TRUE(is(w.grad(), 2.0)) << w.grad();  // (1 + 3) / 2, and rank 1's own
+      EXPECT_TRUE(is(everywhere.grad(), 2.0));
+    }
+    EXPECT_TRUE(is(w.detach(), 1.0 - 2 * 2.0));
+  });
+}
+
+TEST(DistributedOptimizer, DividesByAFactorBeforeTheSumAndMultipliesAfterIt) {
+  run_local_job(kRanks, [](Runtime& hora) {
+    auto w = parameter();
+    auto optimizer = sgd(hora, named({{"w", w}}), {.name = "o", .gradient_predivide_factor = 0x1p127});
+    (w.sum() * 0x1p-126F).backward();
+    EXPECT_TRUE(is(w.grad(), 0.0));  // less than the smallest float, before the sum
+    auto v = parameter();
+    auto other = sgd(hora, named({{"w", v}}), {.name = "p", .gradient_predivide_factor = 4});
+    loss(hora, v).backward();
+    EXPECT_TRUE(is(v.grad(), 1.5));
+  });
+}
+
+TEST(DistributedOptimizer, RefusesOptionsThatMeanNothing) {
+  run_local_job(1, [](Runtime& hora) {
+    auto w = parameter();
+    for (const DistributedOptions& options :
+         std::vector<DistributedOptions>{{.op = ReduceOp::max},
+                                         {.process_set = 3},
+                                         {.backward_passes_per_step = 0},
+                                         {.op = ReduceOp::sum, .gradient_predivide_factor = 2},
+                                         {.gradient_predivide_factor = 0},
+                                         {.groups = -1}}) {
+      try {
+        sgd(hora, named({{"w", w}}), options);
+        ADD_FAILURE();
+      } catch (const Error& error) {
+        EXPECT_EQ(error.code(), Code::invalid_argument);
+      }
+    }
+    auto optimizer = sgd(hora, named({{"w", w}}), {});
   });
 }
 

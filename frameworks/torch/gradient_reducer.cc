@@ -1,0 +1,378 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "frameworks/torch/gradient_hooks.h"
+#include "frameworks/torch/reducer.h"
+#include "frameworks/torch/tensor.h"
+
+#include <fmt/format.h>
+#include <torch/csrc/autograd/engine.h>
+#include <torch/csrc/autograd/graph_task.h>
+#include <torch/csrc/autograd/variable.h>
+
+#include <algorithm>
+#include <chrono>
+#include <deque>
+#include <mutex>
+#include <optional>
+
+namespace hora {
+namespace {
+
+constexpr unsigned kMostNumbers = 8;  // names of a gradient's rounds, which then repeat
+
+struct Slot;
+
+/// Gradients that are submitted together.
+struct Unit {
+  std::vector<Slot*> slots;
+};
+
+/// One parameter, and how far its gradient is.
+struct Slot {
+  std::string name;
+  torch::Tensor parameter;
+  torch::Tensor place;  // where its gradient lies while it is reduced
+  std::shared_ptr<torch::autograd::Node> accumulate;
+  Unit* unit = nullptr;
+  bool ready = false;                  // its gradient may be submitted, once those of the whole unit may
+  std::optional<Handle> pending = {};  // the reduction under way
+  bool absent = false;                 // what is pending has nothing from this rank
+  torch::Tensor base = {};             // what was reduced before and is to be added to
+  bool settled = false;                // the gradient, if there is one, is the same on all ranks
+  std::int64_t version = 0;            // of a settled gradient, when the last step ended
+  unsigned rounds = 0;                 // since the last step or zero_grad
+
+  explicit Slot(Parameter given)
+      : name(std::move(given.name)),
+        parameter(std::move(given.tensor)),
+        place(std::move(given.place)),
+        accumulate(std::move(given.accumulate)) {}
+
+  [[nodiscard]] bool in_place() const {
+    const torch::Tensor& gradient = parameter.grad();
+    return gradient.defined() && gradient.layout() == torch::kStrided &&
+           gradient.data_ptr() == place.data_ptr();
+  }
+  /// The gradient, where a reduction does not overwrite it.
+  [[nodiscard]] torch::Tensor set_aside() const {
+    return in_place() ? parameter.grad().clone() : parameter.grad();
+  }
+};
+
+[[noreturn]] void refuse(const std::string& why) { throw Error(Code::invalid_argument, why); }
+
+/// A round reduces what every rank has gathered in its gradients since the round before, each gradient once.
+/// A pass of backward() that is to reduce is one round: hooks submit gradients as they come; when the pass
+/// ends, before backward() returns, the rest is submitted, too, and all is waited for. So gradients are the
+/// reduced ones whenever the user can see them, and all ranks make the same rounds, whichever parameters each
+/// of them uses. `synchronize` makes the round that is owed after passes that only accumulate, or if this
+/// rank's backward() touched no parameter at all.
+///
+/// A gradient that is added to after it was reduced (another pass before `step`) is set aside as the slot's
+/// `base`, and the reduced addition is added to it: only what is this rank's own is ever reduced.
+///
+/// Rounds since the last `step` or `zero_grad` are numbered in the tensors' names. Ranks that get out of step
+/// with each other wait, and are named by the stall warning, instead of adding up gradients of different
+/// passes.
+///
+/// Locking: autograd's threads call `before`, `after` and `leave_pass`, the user's thread the rest; `mutex_`
+/// guards everything. It is not held while `before` waits for a reduction: other ranks' threads may need this
+/// rank's other threads for theirs. The end of a pass, and the user's thread, are alone and may wait under
+/// it.
+class GradientReducer final : public Reducer {
+ public:
+  GradientReducer(Runtime& hora, torch::optim::Optimizer& optimizer, Parameters parameters,
+                  DistributedOptions options)
+      : hora_(hora), optimizer_(optimizer), parameters_(std::move(parameters)), options_(std::move(options)) {
+    adopt_new();
+  }
+  GradientReducer(const GradientReducer&) = delete;
+  GradientReducer& operator=(const GradientReducer&) = delete;
+  ~GradientReducer() override { *alive_ = false; }
+
+  void synchronize() override {
+    const std::lock_guard lock(mutex_);
+    adopt_new();
+    const bool own = std::any_of(slots_.begin(), slots_.end(), [](const Slot& slot) {
+      return slot.pending || (!slot.settled && slot.parameter.grad().defined());
+    });
+    if (rounds_ == 0 || owed_ || own) round();
+  }
+
+  torch::Tensor step(const Closure& closure) override {
+    torch::Tensor loss;
+    if (closure) {
+      loss = optimizer_.step([&] {
+        const torch::Tensor value = closure();
+        synchronize();
+        return reduce_loss(value);
+      });
+    } else {
+      synchronize();
+      loss = optimizer_.step();
+    }
+    const std::lock_guard lock(mutex_);
+    end_step();
+    return loss;
+  }
+
+  void zero_grad(bool set_to_none) override {
+    const std::lock_guard lock(mutex_);
+    forget();
+    optimizer_.zero_grad(set_to_none);
+  }
+
+  void set_accumulating(bool accumulating) override {
+    const std::lock_guard lock(mutex_);
+    accumulating_ = accumulating;
+  }
+
+ private:
+  void adopt_new() {
+    std::vector<Slot*> fresh;
+    for (auto& parameter : parameters_.adopt(hora_, optimizer_)) {
+      Slot& slot = slots_.emplace_back(std::move(parameter));
+      hora::install_hooks(
+          *slot.accumulate, alive_, [this, &slot] { before(slot); }, [this, &slot] { after(slot); });
+      fresh.push_back(&slot);
+    }
+    make_units(fresh);
+  }
+
+  /// In order, the first with one more if the parts cannot be equal.
+  void make_units(const std::vector<Slot*>& fresh) {
+    const auto count = static_cast<std::int64_t>(fresh.size());
+    const int parts = options_.groups > 0 ? options_.groups : static_cast<int>(count);
+    auto next = fresh.begin();
+    for (const auto length : scattered_rows(count, std::max(parts, 1))) {
+      if (length == 0) break;
+      units_.push_back({{next, next + length}});
+      for (Slot* slot : units_.back().slots) slot->unit = &units_.back();
+      next += length;
+    }
+  }
+
+  // --- during backward() ---
+
+  /// backward() is about to add to this gradient.
+  void before(Slot& slot) {
+    std::unique_lock lock(mutex_);
+    enter_pass();
+    if (slot.pending) {  // twice in one pass, or the last pass was interrupted
+      wait_for(*slot.unit, lock);
+      settle_all(slot.unit->slots);
+    }
+    if (!slot.settled) return;
+    if (is_shared(slot)) {
+      slot.base = slot.set_aside();
+      slot.parameter.mutable_grad().reset();
+    }
+    slot.settled = false;
+  }
+
+  /// Waits without the lock. `settle` tells how the reductions ended.
+  static void wait_for(const Unit& unit, std::unique_lock<std::mutex>& lock) {
+    std::vector<Handle> handles;
+    for (const Slot* slot : unit.slots) {
+      if (slot->pending) handles.push_back(*slot->pending);
+    }
+    lock.unlock();
+    for (const auto& handle : handles) static_cast<void>(handle.wait_for(std::chrono::milliseconds::max()));
+    lock.lock();
+  }
+
+  void after(Slot& slot) {
+    const std::lock_guard lock(mutex_);
+    enter_pass();
+    if (!reducing_) return;
+    slot.ready = true;
+    const auto& members = slot.unit->slots;
+    if (std::all_of(members.begin(), members.end(), [](const Slot* member) { return member->ready; }))
+      submit(*slot.unit);
+  }
+
+  void enter_pass() {
+    const int current = torch::autograd::get_current_graph_task_id();
+    if (current == task_) return;
+    task_ = current;
+    reducing_ = !accumulating_ && passes_ + 1 >= options_.backward_passes_per_step;
+    torch::autograd::Engine::get_default_engine().queue_callback([this, alive = alive_, current] {
+      if (*alive) leave_pass(current);
+    });
+  }
+
+  void leave_pass(int ended) {
+    const std::lock_guard lock(mutex_);
+    if (ended != task_) return;
+    task_ = kNoTask;
+    ++passes_;
+    if (reducing_) {
+      round();
+    } else {
+      owed_ = true;
+    }
+  }
+
+  // --- a round ---
+
+  /// Whether a settled gradient still is what it was: nobody has written to it after the step.
+  [[nodiscard]] bool is_shared(const Slot& slot) const {
+    const torch::Tensor& gradient = slot.parameter.grad();
+    return rounds_ > 0 || !gradient.defined() || (slot.in_place() && gradient._version() == slot.version);
+  }
+
+  void submit(Unit& unit) {
+    const torch::NoGradGuard no_grad;
+    std::vector<Entry> entries;
+    for (Slot* slot : unit.slots) {
+      slot->ready = false;
+      prepare(*slot);
+    }
+    for (Slot* slot : unit.slots) entries.push_back(entry_of(*slot));
+    const auto handles = hora_.submit(std::move(entries));
+    for (std::size_t i = 0; i < handles.size(); ++i) {
+      unit.slots[i]->pending = handles[i];
+      ++unit.slots[i]->rounds;
+    }
+  }
+
+  /// Brings what is this rank's own to its place.
+  void prepare(Slot& slot) const {
+    slot.absent = !slot.parameter.grad().defined();
+    if (slot.settled && is_shared(slot)) {
+      slot.base = slot.set_aside();
+      slot.absent = true;
+    } else if (!slot.absent && !slot.in_place()) {
+      put_in_place(slot);
+    }
+  }
+
+  [[nodiscard]] Entry entry_of(const Slot& slot) const {
+    std::string name = fmt::format("gradient.{}.{}", options_.name, slot.name);
+    if (slot.rounds > 0) name += fmt::format(" (pass {})", slot.rounds % kMostNumbers + 1);
+    Entry entry = lend(slot.place, slot.place, Operation::allreduce, name, options_.process_set);
+    entry.op = options_.op;
+    entry.prescale = 1.0 / options_.gradient_predivide_factor;
+    entry.postscale = options_.gradient_predivide_factor;
+    entry.wire = wire_of(options_.compression);
+    entry.absent = slot.absent;
+    return entry;
+  }
+
+  void put_in_place(Slot& slot) const {
+    torch::Tensor& gradient = slot.parameter.mutable_grad();
+    if (gradient.layout() != torch::kStrided) {
+      if (!options_.sparse_as_dense) {
+        refuse(fmt::format("'{}': its gradient is sparse; set sparse_as_dense in the DistributedOptions",
+                           slot.name));
+      }
+      gradient = gradient.to_dense();
+    }
+    check_lendable(gradient, slot.name);
+    if (gradient.scalar_type() != slot.place.scalar_type() || gradient.sizes() != slot.place.sizes()) {
+      refuse(
+          fmt::format("'{}': its gradient has another dtype or shape than the parameter had when its "
+                      "DistributedOptimizer was made; make that after converting the model",
+                      slot.name));
+    }
+    slot.place.copy_(gradient);
+    gradient = slot.place;
+  }
+
+  static void settle(Slot& slot) {
+    const Handle handle = *std::exchange(slot.pending, std::nullopt);
+    const torch::Tensor base = std::exchange(slot.base, {});
+    const Result& result = handle.wait();
+    slot.settled = true;
+    torch::Tensor& gradient = slot.parameter.mutable_grad();
+    const bool cleared = !slot.absent && !gradient.defined();  // by the user, after backward() failed
+    if (!result.contributed || cleared) return;
+    gradient = slot.place;
+    const torch::NoGradGuard no_grad;
+    if (base.defined()) gradient.add_(base);
+  }
+
+  /// Waits for what is under way. Throws the first error, once all have ended.
+  static void settle_all(const std::vector<Slot*>& slots) {
+    std::optional<Error> first;
+    for (Slot* slot : slots) {
+      try {
+        if (slot->pending) settle(*slot);
+      } catch (const Error& error) {
+        if (!first) first = error;
+      }
+    }
+    if (first) throw Error(*first);
+  }
+
+  /// Reduces everything once, and waits for it.
+  void round() {
+    adopt_new();
+    for (auto& unit : units_) {
+      if (!unit.slots.front()->pending) submit(unit);
+    }
+    owed_ = false;
+    passes_ = 0;
+    ++rounds_;
+    std::vector<Slot*> all;
+    for (auto& slot : slots_) all.push_back(&slot);
+    settle_all(all);
+  }
+
+  // --- between passes ---
+
+  /// What a closure returned, over all ranks.
+  torch::Tensor reduce_loss(const torch::Tensor& loss) const {
+    if (!loss.defined()) return loss;
+    return allreduce(hora_, loss.detach(),
+                     {.name = fmt::format("loss.{}", options_.name),
+                      .op = options_.op,
+                      .process_set = options_.process_set});
+  }
+
+  /// What comes now belongs to the next step.
+  void end_step() {
+    rounds_ = 0;
+    for (auto& slot : slots_) {
+      slot.rounds = 0;
+      const torch::Tensor& gradient = slot.parameter.grad();
+      slot.version = gradient.defined() ? gradient._version() : 0;
+    }
+  }
+
+  /// Nothing of what was reduced counts any more: gradients are about to be cleared.
+  void forget() {
+    if (std::any_of(slots_.begin(), slots_.end(), [](const Slot& slot) { return slot.pending.has_value(); }))
+      round();  // backward() failed; the other ranks wait for the rest
+    task_ = kNoTask;
+    owed_ = false;
+    passes_ = 0;
+    for (auto& slot : slots_) slot.settled = slot.ready = false;
+    end_step();
+  }
+
+  static constexpr int kNoTask = -1;
+
+  Runtime& hora_;
+  torch::optim::Optimizer& optimizer_;
+  Parameters parameters_;
+  DistributedOptions options_;
+  Alive alive_ = std::make_shared<bool>(true);
+  std::mutex mutex_;
+  std::deque<Slot> slots_;     // hooks and units refer to them: they stay where they are
+  std::deque<Unit> units_;     // slots refer to them
+  unsigned rounds_ = 0;        // since the last step or zero_grad
+  int passes_ = 0;             // since the last round
+  int task_ = kNoTask;         // autograd's number of the pass under way
+  bool reducing_ = false;      // that pass ends with a round
+  bool owed_ = false;          // a pass has only accumulated, on every rank
+  bool accumulating_ = false;  // under no_sync
+};
+
+}  // namespace
+
+std::unique_ptr<Reducer> make_gradient_reducer(Runtime& hora, torch::optim::Optimizer& optimizer,
+                                               Parameters parameters, const DistributedOptions& options) {
+  return std::make_unique<GradientReducer>(hora, optimizer, std::move(parameters), options);
+}
+
+}  // namespace hora

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "frameworks/torch/parameters.h"
+
+#include "frameworks/torch/gradient_buckets.h"
+#include "frameworks/torch/gradient_hooks.h"
+#include "frameworks/torch/tensor.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <torch/csrc/autograd/variable.h>
+
+namespace hora {
+namespace {
+
+[[noreturn]] void refuse(const std::string& why) { throw Error(Code::invalid_argument, why); }
+
+}  // namespace
+
+Parameters::Parameters(const NamedTensors& names) {
+  for (const auto& item : names) {
+    const auto [place, fresh] = names_.emplace(item.value().unsafeGetTensorImpl(), item.key());
+    if (!fresh)
+      refuse(fmt::format("'{}' and '{}' are one parameter; name it once", place->second, item.key()));
+  }
+}
+
+std::string Parameters::name_of(const torch::Tensor& tensor, std::size_t group, std::size_t index) const {
+  const auto name = names_.find(tensor.unsafeGetTensorImpl());
+  if (name != names_.end()) return name->second;
+  if (known_.empty()) {
+    refuse(fmt::format("parameter {} of group {} has no name; pass all of model->named_parameters()", index,
+                       group));
+  }
+  return fmt::format("{}.{}", group, index);
+}
+
+std::vector<Parameter> Parameters::adopt(Runtime& hora, torch::optim::Optimizer& optimizer) {
+  std::vector<Parameter> found;
+  std::vector<torch::Tensor> tensors;
+  for (std::size_t group = 0; group < optimizer.param_groups().size(); ++group) {
+    const auto& params = optimizer.param_groups()[group].params();
+    for (std::size_t i = 0; i < params.size(); ++i) {
+      if (!params[i].requires_grad() || known_.count(params[i].unsafeGetTensorImpl()) > 0) continue;
+      const auto name = name_of(params[i], group, i);
+      check_lendable(params[i], name);
+      auto accumulate = torch::autograd::impl::grad_accumulator(params[i]);
+      refuse_if_taken(*accumulate, name);
+      found.push_back({name, params[i], {}, std::move(accumulate)});
+      tensors.push_back(params[i]);
+    }
+  }
+  auto places = make_gradient_places(hora, tensors);
+  for (std::size_t i = 0; i < found.size(); ++i) {
+    found[i].place = std::move(places[i]);
+    // Elements are added up as they lie in memory. Ranks whose parameters lie differently must not meet.
+    if (!found[i].place.is_contiguous())
+      found[i].name += fmt::format(" (strides {})", fmt::join(found[i].place.strides().vec(), ", "));
+    known_.insert(tensors[i].unsafeGetTensorImpl());
+  }
+  return found;
+}
+
+}  // namespace hora

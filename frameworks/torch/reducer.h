@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "frameworks/torch/parameters.h"
+
+namespace hora {
+
+/// What a DistributedOptimizer does; one for each way to bring the ranks together. Refers to the optimizer.
+class Reducer {
+ public:
+  using Closure = std::function<torch::Tensor()>;
+
+  Reducer() = default;
+  Reducer(const Reducer&) = delete;
+  Reducer& operator=(const Reducer&) = delete;
+  virtual ~Reducer() = default;
+
+  virtual void synchronize() = 0;
+  virtual torch::Tensor step(const Closure& closure) = 0;
+  virtual void zero_grad(bool set_to_none) = 0;
+  /// From now on, whether backward() only adds up gradients on this rank.
+  virtual void set_accumulating(bool accumulating) = 0;
+};
+
+/// Gradients are reduced while backward() makes them. `options` have a name.
+std::unique_ptr<Reducer> make_gradient_reducer(Runtime& hora, torch::optim::Optimizer& optimizer,
+                                               Parameters parameters, const DistributedOptions& options);
+
+/// What the optimizer's step changes is combined, by `options.op`. `options` have a name.
+std::unique_ptr<Reducer> make_delta_reducer(Runtime& hora, torch::optim::Optimizer& optimizer,
+                                            Parameters parameters, const DistributedOptions& options);
+
+}  // namespace hora

@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "frameworks/torch/sparse.h"
+
+#include "frameworks/torch/tensor.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <cmath>
+
+namespace hora {
+namespace {
+
+/// What the ranks tell each other, and where the answers go.
+struct Parts {
+  torch::Tensor indices;  // one row for each value
+  torch::Tensor values;
+  torch::Tensor present = torch::ones({}, torch::kFloat64);  // becomes the number of ranks that take part
+  torch::Tensor share = torch::ones({}, torch::kFloat64);    // becomes the mean of their ones
+  torch::Tensor shape;  // [2, dimensions], becomes the largest, - smallest
+};
+
+void check(const torch::Tensor& tensor, const ReduceOptions& options, const std::string& name) {
+  const auto refuse = [&](const std::string& why) {
+    throw Error(Code::invalid_argument, fmt::format("'{}': {}", name, why));
+  };
+  if (tensor.layout() != torch::kSparse)
+    refuse("expected a sparse COO tensor, not another sparse layout; use .to_sparse()");
+  if (options.op != ReduceOp::average && options.op != ReduceOp::sum)
+    refuse("sparse tensors are reduced by average or sum; for the others make it dense with .to_dense()");
+  static_cast<void>(dtype_of(tensor, name));
+}
+
+torch::ScalarType dtype_on_wire(const torch::Tensor& tensor, Compression compression) {
+  const bool wide = tensor.scalar_type() == torch::kFloat32 || tensor.scalar_type() == torch::kFloat64;
+  if (!wide || compression == Compression::none) return tensor.scalar_type();
+  return compression == Compression::fp16 ? torch::kFloat16 : torch::kBFloat16;
+}
+
+Entry gather(const torch::Tensor& tensor, const std::string& name, int process_set,
+             const std::shared_ptr<torch::Tensor>& output) {
+  const torch::Tensor memory = lendable(tensor, name);
+  Entry entry = lend(memory, {}, Operation::allgather, name, process_set);
+  entry.allocate = [output, options = memory.options()](const std::vector<std::int64_t>& shape) {
+    *output = torch::empty(shape, options);
+    return output->data_ptr();
+  };
+  return entry;
+}
+
+Entry reduce(const torch::Tensor& number, ReduceOp op, const std::string& name, int process_set) {
+  Entry entry = lend(number, number, Operation::allreduce, name, process_set);
+  entry.op = op;
+  return entry;
+}
+
+void check_shape(const torch::Tensor& extremes, const std::string& name) {
+  if (torch::equal(extremes[0], -extremes[1])) return;
+  const auto text = [](const torch::Tensor& sizes) {
+    const auto numbers = sizes.contiguous();
+    const auto* begin = numbers.data_ptr<std::int64_t>();
+    return fmt::format("[{}]", fmt::join(begin, begin + numbers.numel(), ", "));
+  };
+  throw Error(Code::mismatch,
+              fmt::format("'{}': the shape of the sparse tensor differs between ranks: from {} to {}", name,
+                          text(-extremes[1]), text(extremes[0])));
+}
+
+/// The values of all ranks, times `scale`, divided by `divisor`.
+torch::Tensor put_together(const Parts& parts, const torch::Tensor& like, double scale, double divisor) {
+  const auto values = parts.values.to(like.scalar_type());
+  const auto whole = torch::sparse_coo_tensor(parts.indices.t(), values, like.sizes()).coalesce();
+  if (scale == 1.0 && divisor == 1.0) return whole;
+  if (whole.is_floating_point()) return whole * scale / divisor;
+  return (whole.to(torch::kFloat64) * scale / divisor).to(like.scalar_type());  // truncated once
+}
+
+}  // namespace
+
+bool is_sparse(const torch::Tensor& tensor) { return tensor.defined() && tensor.layout() != torch::kStrided; }
+
+TensorHandle sparse_allreduce_async(Runtime& hora, const torch::Tensor& tensor,
+                                    const ReduceOptions& options) {
+  const auto own_label = label("sparse_allreduce", options.name);
+  check(tensor, options, own_label);
+  const torch::Tensor own = tensor.detach();
+  const auto indices = std::make_shared<torch::Tensor>();
+  const auto values = std::make_shared<torch::Tensor>();
+  const auto sent = own._values().to(dtype_on_wire(own, options.compression));
+  const auto sizes = torch::tensor(own.sizes().vec(), torch::kInt64);
+  Parts parts;
+  parts.shape = torch::stack({sizes, -sizes});
+  const auto make = [&](const std::string& name) {
+    const int set = options.process_set;
+    return std::vector<Entry>{gather(own._indices().t(), name + ".indices", set, indices),
+                              gather(sent, name + ".values", set, values),
+                              reduce(parts.present, ReduceOp::sum, name + ".present", set),
+                              reduce(parts.share, options.op, name + ".share", set),
+                              reduce(parts.shape, ReduceOp::max, name + ".shape", set)};
+  };
+  const auto finish = [=, scale = options.prescale * options.postscale](const std::vector<Result>& /*all*/) {
+    check_shape(parts.shape, own_label);
+    Parts received = parts;
+    received.indices = *indices;
+    received.values = *values;
+    // Ranks that have joined may count or not: the sum of ones over their mean is what means divide by.
+    const double divisor = std::round(parts.present.item<double>() / parts.share.item<double>());
+    const torch::NoGradGuard no_grad;
+    return put_together(received, own, scale, divisor);
+  };
+  return {submit_named(hora, "sparse_allreduce", options.name, options.process_set, make), finish};
+}
+
+}  // namespace hora
