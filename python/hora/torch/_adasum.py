@@ -14,7 +14,7 @@ from hora.process_sets import number_of
 from hora.torch._parameters import fresh_parameters
 from hora.torch._reduction import Reduction
 from hora.torch._rounds import Rounds, wait_for_all
-from hora.torch._slots import Slot, Unit, check_not_taken, layout_suffix, places, take
+from hora.torch._slots import Slot, Unit, check_not_taken, new_slot, places, take
 from hora.torch._transfers import DenseTransfer, submit
 
 
@@ -38,7 +38,7 @@ class DeltaReducer(Rounds):
 
     def _adopt_new(self) -> None:
         """Takes in the parameters that get gradients, also those that were added or unfrozen since; on all ranks alike."""
-        fresh = [Slot(name + layout_suffix(parameter), parameter, Unit()) for parameter, name in fresh_parameters(self.optimizer(), self.names, self._known)]
+        fresh = [new_slot(name, parameter, Unit()) for parameter, name in fresh_parameters(self.optimizer(), self.names, self._known)]
         this = weakref.ref(self)
 
         def after(parameter: torch.Tensor) -> None:
@@ -46,7 +46,7 @@ class DeltaReducer(Rounds):
             if reducer is not None:
                 reducer.enter_pass()
 
-        for slot, place in zip(fresh, places([slot.parameter for slot in fresh]), strict=True):
+        for slot, place in zip(fresh, places([slot.like for slot in fresh]), strict=True):
             slot.place = place
             take(slot)
             slot.hooks = [slot.parameter.register_post_accumulate_grad_hook(after)]  # type: ignore[no-untyped-call]

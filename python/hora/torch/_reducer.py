@@ -16,7 +16,7 @@ from hora.torch._kinds import KindExchange
 from hora.torch._parameters import Groups, fresh_parameters, group_numbers
 from hora.torch._reduction import Reduction
 from hora.torch._rounds import Rounds, wait_for_all
-from hora.torch._slots import DENSE, UNKNOWN, Slot, Unit, check_not_taken, layout_suffix, places, take
+from hora.torch._slots import DENSE, UNKNOWN, Slot, Unit, check_not_taken, new_slot, places, take
 from hora.torch._transfers import DenseTransfer, SparseTransfer, Transfer, submit
 
 
@@ -55,7 +55,7 @@ class GradientReducer(Rounds):
     def _adopt_new(self) -> None:
         """Takes in the parameters that get gradients, also those that were added or unfrozen since; on all ranks alike."""
         for parameter, name in fresh_parameters(self.optimizer(), self.names, self._known):
-            slot = Slot(name + layout_suffix(parameter), parameter, self._unit_of(parameter))
+            slot = new_slot(name, parameter, self._unit_of(parameter))
             self.slots.append(slot)
             self._adopt(slot)
 
@@ -162,7 +162,7 @@ class GradientReducer(Rounds):
             slot.kind = kind
         learned = [slot for slot in exchange.slots if slot.kind != UNKNOWN]
         dense = [slot for slot in learned if self._travels_dense(slot) and slot.place is None]
-        for slot, place in zip(dense, places([slot.parameter for slot in dense]), strict=True):
+        for slot, place in zip(dense, places([slot.like for slot in dense]), strict=True):
             slot.place = place
         if lasting:
             self._make_members(learned)
@@ -231,11 +231,10 @@ class GradientReducer(Rounds):
 
     @staticmethod
     def _check(slot: Slot, gradient: torch.Tensor) -> None:
-        like = slot.parameter if slot.place is None else slot.place
-        if gradient.device != like.device or gradient.dtype != like.dtype or gradient.shape != like.shape:
+        if gradient.device.type != "cpu" or gradient.dtype != slot.like.dtype or gradient.shape != slot.like.shape:
             raise HoraArgumentError(
-                f"'{slot.name}': the gradient is {gradient.dtype} {list(gradient.shape)} on {gradient.device}, the parameter was {like.dtype} "
-                f"{list(like.shape)} on {like.device} when its DistributedOptimizer was made; make that after converting the model"
+                f"'{slot.name}': the gradient is {gradient.dtype} {list(gradient.shape)} on {gradient.device}, the parameter was {slot.like.dtype} "
+                f"{list(slot.like.shape)} on cpu when its DistributedOptimizer was made; make that after converting the model"
             )
 
     def _is_shared(self, slot: Slot) -> bool:

@@ -33,6 +33,7 @@ class Slot:
     name: str
     parameter: torch.Tensor
     unit: Unit
+    like: torch.Tensor  # on the meta device: the parameter as it was when it was taken
     kind: int = UNKNOWN  # of its gradient, the same on all ranks
     place: torch.Tensor | None = None  # where its gradient lies while it is reduced, if that is dense
     gathered: torch.Tensor | None = None  # the last reduced gradient, if that is sparse
@@ -91,36 +92,33 @@ def check_not_taken(slots: list[Slot]) -> None:
         raise HoraArgumentError(f"'{taken}' belongs to a DistributedOptimizer that was made later; use that one")
 
 
-def dense_strides(parameter: torch.Tensor) -> tuple[int, ...]:
-    """The parameter's strides, if those leave no gaps."""
-    return torch.empty_like(parameter, device="meta").stride()
-
-
-def layout_suffix(parameter: torch.Tensor) -> str:
-    """What a name needs to tell layouts apart: elements are added up as they lie in memory, so ranks whose parameters lie
+def new_slot(name: str, parameter: torch.Tensor, unit: Unit) -> Slot:
+    """A slot whose name tells layouts apart: elements are added up as they lie in memory, so ranks whose parameters lie
     differently must not meet."""
-    meta = torch.empty_like(parameter, device="meta")
-    return "" if meta.is_contiguous() else f" (strides {', '.join(map(str, meta.stride()))})"
+    like = torch.empty_like(parameter, device="meta", requires_grad=False)  # has the parameter's strides, if those leave no gaps
+    suffix = "" if like.is_contiguous() else f" (strides {', '.join(map(str, like.stride()))})"
+    return Slot(name + suffix, parameter, unit, like)
 
 
 def _whole_lines(size: int) -> int:
     return (size + _LINE - 1) // _LINE * _LINE
 
 
-def places(parameters: list[torch.Tensor]) -> list[torch.Tensor]:
-    """Places for gradients, side by side in memory that the ranks of a host share; each keeps its block alive."""
+def places(likes: list[torch.Tensor]) -> list[torch.Tensor]:
+    """Places for gradients with these shapes, dtypes and strides, side by side in memory that the ranks of a host share; each
+    keeps its block alive."""
     sizes: dict[torch.dtype, int] = {}
-    for parameter in parameters:
-        sizes[parameter.dtype] = sizes.get(parameter.dtype, 0) + _whole_lines(parameter.nbytes)
+    for like in likes:
+        sizes[like.dtype] = sizes.get(like.dtype, 0) + _whole_lines(like.nbytes)
     blocks = {dtype: _job.runtime().allocate(max(size, 1)) for dtype, size in sizes.items()}
     used = dict.fromkeys(sizes, 0)
     found = []
-    for parameter in parameters:
-        begin = used[parameter.dtype]
-        used[parameter.dtype] += _whole_lines(parameter.nbytes)
-        if parameter.numel() == 0:
-            found.append(torch.empty_like(parameter, requires_grad=False))
+    for like in likes:
+        begin = used[like.dtype]
+        used[like.dtype] += _whole_lines(like.nbytes)
+        if like.numel() == 0:
+            found.append(torch.empty_like(like, device="cpu"))
             continue
-        flat = torch.frombuffer(blocks[parameter.dtype], dtype=parameter.dtype, count=parameter.numel(), offset=begin)
-        found.append(flat.as_strided(parameter.shape, dense_strides(parameter)))
+        flat = torch.frombuffer(blocks[like.dtype], dtype=like.dtype, count=like.numel(), offset=begin)
+        found.append(flat.as_strided(like.shape, like.stride()))
     return found
