@@ -10,6 +10,8 @@ namespace hora {
 namespace {
 
 constexpr std::int64_t kMostBytes = std::int64_t{1} << 62;
+constexpr std::uint8_t kLeaving = 1;  // flags of a ballot
+constexpr std::uint8_t kTraced = 2;
 constexpr int kCodes = static_cast<int>(Code::internal) + 1;
 
 template <typename Integer>
@@ -180,7 +182,8 @@ Bytes encode(const Ballot& ballot) {
   write_runs(out, ballot.repeats);
   out.u64(ballot.requests.size());
   for (const auto& request : ballot.requests) write(out, request);
-  out.u8(ballot.leaving ? 1 : 0).u64(ballot.trace.size()).raw(ballot.trace);
+  out.u8((ballot.leaving ? kLeaving : 0) | (ballot.trace.empty() ? 0 : kTraced));
+  if (!ballot.trace.empty()) out.u64(ballot.trace.size()).raw(ballot.trace);
   return out.take();
 }
 
@@ -194,9 +197,12 @@ Ballot decode_ballot(std::span<const std::byte> bytes, int size) {
     ballot.requests.push_back(read_request(in, size));
     check_rows(ballot.requests.back());
   }
-  ballot.leaving = in.boolean();
-  const auto trace = in.raw(in.count(1, "bytes of a trace"));
-  ballot.trace.assign(trace.begin(), trace.end());
+  const auto flags = in.below(2 * kTraced, "the flags of a ballot");
+  ballot.leaving = (flags & kLeaving) != 0;
+  if ((flags & kTraced) != 0) {
+    const auto trace = in.raw(in.count(1, "bytes of a trace"));
+    ballot.trace.assign(trace.begin(), trace.end());
+  }
   in.finish();
   return ballot;
 }
