@@ -60,8 +60,11 @@ bool Loop::turn() {
   if (command != TraceCommand::none) negotiator_.command(command);
   bool end = false;
   for (const auto& heard : negotiator_.hear(watch_stalls(now))) {
+    // A timeline has what was decided together with its beginning, and with its end.
+    const bool ends = heard.trace == TraceCommand::stop;
+    if (!ends) follow(heard.trace);
     carry_out(heard);
-    follow(heard.trace);
+    if (ends) follow(heard.trace);
     end = end || heard.end;
   }
   if (auto part = tracer_.take(Clock::now())) send(*std::move(part));

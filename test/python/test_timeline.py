@@ -3,8 +3,9 @@
 
 import json
 import pathlib
+import sys
 
-from ranks import run_python
+from ranks import hrun, run_python
 
 
 def events_by_row(path: pathlib.Path) -> dict[tuple[int, str], list[str]]:
@@ -65,3 +66,20 @@ def test_a_timeline_has_every_operation_of_all_ranks_between_its_start_and_its_e
             assert ((rank, "allreduce.alone (process set 1)") in rows) == (rank == 1)
             for name in (f"allreduce.{other}", "allreduce.before", "allreduce.after"):
                 assert (rank, name) not in rows
+
+
+def test_hrun_writes_a_timeline_of_the_whole_job(tmp_path: pathlib.Path):
+    path = tmp_path / "job.json"
+    program = "import numpy, hora; hora.init(); [hora.allreduce(numpy.ones(3), name='x') for _ in range(5)]"
+    result = hrun("-np", "2", "--timeline-filename", str(path), "--timeline-mark-cycles", sys.executable, "-c", program)
+    assert result.returncode == 0, result.stderr
+    rows = events_by_row(path)
+    assert rows[0, "allreduce.x"].count("ALLREDUCE") == rows[1, "allreduce.x"].count("ALLREDUCE") == 5
+    assert any(event["name"] == "CYCLE_START" for event in json.loads(path.read_text()))
+
+
+def test_a_timeline_that_cannot_be_written_ends_the_job_with_the_reason(tmp_path: pathlib.Path):
+    path = tmp_path / "missing" / "job.json"
+    result = hrun("-np", "2", "--timeline-filename", str(path), sys.executable, "-c", "import hora; hora.init()")
+    assert result.returncode == 1
+    assert f"cannot write the timeline {path}: No such file or directory" in result.stderr

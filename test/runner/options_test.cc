@@ -67,6 +67,19 @@ TEST(ParseOptions, TakesVariablesTimesAndDirectories) {
   EXPECT_EQ(options.output_directory, "out");
 }
 
+TEST(ParseOptions, TellsRanksOfTheTimeline) {
+  using Variables = std::vector<std::pair<std::string, std::string>>;
+  EXPECT_EQ(accepted({"-np", "1", "--timeline-filename", "t.json", "true"}).environment,
+            (Variables{{"HORA_TIMELINE", "t.json"}, {"HORA_TIMELINE_MARK_CYCLES", "0"}}));
+  EXPECT_EQ(
+      accepted({"-np", "1", "--timeline-filename", "t.json", "--timeline-mark-cycles", "true"}).environment,
+      (Variables{{"HORA_TIMELINE", "t.json"}, {"HORA_TIMELINE_MARK_CYCLES", "1"}}));
+  EXPECT_EQ(refusal({"-np", "1", "--timeline-filename", "", "true"}),
+            "hrun: --timeline-filename needs the name of a file");
+  EXPECT_EQ(refusal({"-np", "1", "--timeline-mark-cycles", "true"}),
+            "hrun: --timeline-mark-cycles needs --timeline-filename FILE");
+}
+
 TEST(ParseOptions, RefusesWhatMakesNoSense) {
   EXPECT_EQ(refusal({"true"}), "hrun: say how many ranks to start: -np N");
   EXPECT_EQ(refusal({"-np"}), "hrun: -np needs a value");
