@@ -20,8 +20,8 @@ struct Products {
 
 /// The factor of a vector: 1 if it is too short to tell its direction.
 double factor(double squared, double product) {
-  static const double kShortest = std::sqrt(std::numeric_limits<double>::min());
-  return squared < kShortest ? 1.0 : 1.0 - product / (2.0 * squared);
+  static const double shortest = std::sqrt(std::numeric_limits<double>::min());
+  return squared < shortest ? 1.0 : 1.0 - product / (2.0 * squared);
 }
 
 /// A segment's elements within this rank's share.
@@ -149,9 +149,11 @@ void run(Collective& collective, int rank, int ranks, std::span<const Segment> s
     next += segment.count * each;
   }
   const auto count = static_cast<std::size_t>(ranks);
-  std::vector<std::size_t> shares;
-  for (int other = 0; other < ranks; ++other)
-    shares.push_back((share_begin(total, other + 1, ranks) - share_begin(total, other, ranks)) * each);
+  std::vector<std::size_t> shares(count);
+  for (int other = 0; other < ranks; ++other) {
+    shares[static_cast<std::size_t>(other)] =
+        (share_begin(total, other + 1, ranks) - share_begin(total, other, ranks)) * each;
+  }
   std::vector<std::size_t> bytes;
   for (std::size_t from = 0; from < count; ++from) bytes.insert(bytes.end(), shares.begin(), shares.end());
   const auto received = collective.allocate(count * share * each);

@@ -187,8 +187,9 @@ void Executor::reducescatter(Item& item) {
   const std::size_t total = count(request.shape, request.dtype);
   if (total == 0) return;
   const std::size_t row = total / static_cast<std::size_t>(request.shape.front());
-  std::vector<std::size_t> counts;
-  for (const auto share : rows) counts.push_back(static_cast<std::size_t>(share) * row);
+  std::vector<std::size_t> counts(rows.size());
+  std::transform(rows.begin(), rows.end(), counts.begin(),
+                 [row](std::int64_t share) { return static_cast<std::size_t>(share) * row; });
   const Entry& entry = item.loan.entry;
   packer_.reducescatter({entry.input, entry.output, total}, counts,
                         counts[static_cast<std::size_t>(members_.place)], request.dtype,

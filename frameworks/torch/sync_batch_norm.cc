@@ -124,9 +124,9 @@ void track(SyncBatchNormImpl& norm, const Statistics& all) {
 
 }  // namespace
 
-SyncBatchNormImpl::SyncBatchNormImpl(Runtime& hora, const torch::nn::BatchNormOptions& options,
+SyncBatchNormImpl::SyncBatchNormImpl(Runtime& hora, const torch::nn::BatchNormOptions& wanted,
                                      int process_set)
-    : NormImplBase(options),
+    : NormImplBase(wanted),
       hora_(&hora),
       operation_{fmt::format("sync_batch_norm.{}", hora.next_number(process_set)), process_set} {}
 

@@ -78,7 +78,7 @@ def main() -> None:
     hvd.stop_timeline()
     try:
         hvd.shutdown()
-    except (hvd.HoraTimeoutError, hvd.HoraNotInitializedError, hvd.HoraProcessSetError, hvd.HoraShapeError, hvd.HoraUnsupportedError) as error:
+    except (hvd.HoraTimeoutError, hvd.HoraNotInitializedError, hvd.HoraProcessSetError, hvd.HoraShapeError, hvd.HoraUnsupportedError, hvd.HoraUsageError) as error:
         print(error)
     except hvd.HoraArgumentError as error:
         print(error)

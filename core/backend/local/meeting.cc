@@ -82,8 +82,8 @@ class LocalCollective final : public Collective {
 
   void alltoall(const void* input, void* output, std::span<const std::size_t> bytes) override {
     meeting_->meet(rank_, {{}, input, output}, [&](const std::vector<Meeting::Posting>& all) {
-      std::vector<std::byte*> next;
-      for (const auto& posting : all) next.push_back(static_cast<std::byte*>(posting.output));
+      std::vector<std::byte*> next(all.size());
+      for (std::size_t to = 0; to < all.size(); ++to) next[to] = static_cast<std::byte*>(all[to].output);
       for (std::size_t from = 0; from < all.size(); ++from) {
         const auto* source = static_cast<const std::byte*>(all[from].input);
         for (std::size_t to = 0; to < all.size(); ++to) {
@@ -102,9 +102,9 @@ class LocalCollective final : public Collective {
     meeting_->meet(rank_, {{}, input, output}, [&](const std::vector<Meeting::Posting>& all) {
       std::size_t begin = 0;
       for (std::size_t rank = 0; rank < all.size(); ++rank) {
-        std::vector<const void*> inputs;
-        for (const auto& posting : all)
-          inputs.push_back(static_cast<const std::byte*>(posting.input) + begin * size_of(reduction.dtype));
+        std::vector<const void*> inputs(all.size());
+        for (std::size_t from = 0; from < all.size(); ++from)
+          inputs[from] = static_cast<const std::byte*>(all[from].input) + begin * size_of(reduction.dtype);
         if (counts[rank] > 0) kernels::reduce(inputs, {&all[rank].output, 1}, counts[rank], reduction);
         begin += counts[rank];
       }

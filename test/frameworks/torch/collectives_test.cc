@@ -296,12 +296,12 @@ TEST(Join, RanksThatHaveJoinedCountAsZerosAndBringNoRows) {
         const int left = kRanks - batch;
         const auto one = torch::ones({2});
         const std::string name = "batch";
-        EXPECT_TRUE(
-            torch::allclose(allreduce(hora, one, {.name = name}), one * (initial ? left / 3.0F : 1.0F)));
+        EXPECT_TRUE(torch::allclose(allreduce(hora, one, {.name = name}),
+                                    one * (initial ? static_cast<float>(left) / 3.0F : 1.0F)));
         EXPECT_EQ(allgather(hora, one, {.name = name}).size(0), 2 * left);
         const auto sparse = torch::eye(2).to_sparse();
         EXPECT_TRUE(torch::allclose(allreduce(hora, sparse, {.name = name}).to_dense(),
-                                    torch::eye(2) * (initial ? left / 3.0F : 1.0F)));
+                                    torch::eye(2) * (initial ? static_cast<float>(left) / 3.0F : 1.0F)));
       }
       EXPECT_EQ(join(hora, initial), kRanks - 1);
     }

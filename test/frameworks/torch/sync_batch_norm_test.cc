@@ -106,8 +106,8 @@ TEST(SyncBatchNorm, IsThatOfAProcessSet) {
     const int set = hora.add_process_set({0, 2});
     if (hora.rank() == 1) return;
     SyncBatchNorm norm(hora, Options(2), set);
-    const auto y = norm(torch::full({1, 2}, hora.rank() + 1.0F));
-    EXPECT_TRUE(torch::allclose(y, torch::full({1, 2}, hora.rank() - 1.0F), 1e-4)) << y;
+    const auto y = norm(torch::full({1, 2}, static_cast<float>(hora.rank()) + 1.0F));
+    EXPECT_TRUE(torch::allclose(y, torch::full({1, 2}, static_cast<float>(hora.rank()) - 1.0F), 1e-4)) << y;
     EXPECT_TRUE(torch::allclose(norm->running_mean, torch::full({2}, 0.2)));
   });
 }
