@@ -63,8 +63,8 @@ class Admission {
       request.divide_by_initial_size = entry_.divide_by_initial_size;
     } else {
       request.ranks = entry_.operation == Operation::add_process_set ? new_set() : old_set();
-      request.name =
-          fmt::format("hora.{} [{}]", hora::name(entry_.operation), fmt::join(request.ranks, ", "));
+      // One name for all: ranks that mean different sets are told so, instead of waiting for each other.
+      request.name = fmt::format("hora.{}", hora::name(entry_.operation));
     }
     return request;
   }

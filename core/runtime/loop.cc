@@ -124,8 +124,8 @@ void Loop::add_process_set(const Decision& decision, TimePoint decided) {
   const auto& ranks = decision.request.ranks;
   Result result{{}, {}};
   if (const auto known = sets_.number_of(ranks)) {  // two threads of a rank have asked for it
-    result.status = {Code::mismatch,
-                     fmt::format("'{}': there is one already, number {}", decision.request.name, *known)};
+    result.status = {Code::mismatch, fmt::format("'{}': there is one of these ranks already, number {}",
+                                                 decision.request.name, *known)};
     return executor_.conclude(decision, std::move(result), decided);
   }
   auto collective = world_.lane.collective->split(ranks);

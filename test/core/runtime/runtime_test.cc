@@ -455,6 +455,22 @@ TEST(Runtime, WhatIsUnderWayInAProcessSetEndsWithIt) {
   });
 }
 
+TEST(Runtime, RanksThatMeanDifferentProcessSetsAreToldSoAndGoOn) {
+  run_local_job(3, [](Runtime& hora) {
+    try {
+      static_cast<void>(
+          hora.add_process_set(hora.rank() == 2 ? std::vector<int>{0, 2} : std::vector<int>{0, 1}));
+      FAIL();
+    } catch (const Error& error) {
+      EXPECT_STREQ(
+          error.what(),
+          "'hora.add_process_set': process set differs between ranks: [0, 1] on ranks 0 and 1, [0, 2] on "
+          "rank 2");
+    }
+    EXPECT_EQ(hora.add_process_set({0, 1}), 1);
+  });
+}
+
 TEST(Runtime, AGroupOfOperationsIsTakenWholeOrNotAtAll) {
   run_local_job(2, [](Runtime& hora) {
     std::vector<float> a{1};
