@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """All test suites: one function each, one table."""
 
+import concurrent.futures
 import dataclasses
+import os
 import pathlib
 import shutil
 import subprocess
@@ -119,9 +121,14 @@ def address_sanitizer() -> Tally:
 def fuzz() -> Tally:
     setup.configure("fuzz")
     setup.compile_all("fuzz")
+
+    def run_one(target: pathlib.Path) -> Tally:
+        return one(target.name, [target, f"-max_total_time={FUZZ_SECONDS}", "-timeout=10"])
+
     tally = Tally()
-    for target in sorted((ROOT / "build/fuzz/fuzz").glob("fuzz_*")):
-        tally.add(one(target.name, [target, f"-max_total_time={FUZZ_SECONDS}", "-timeout=10"]))
+    with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as cores:
+        for each in cores.map(run_one, sorted((ROOT / "build/fuzz/fuzz").glob("fuzz_*"))):
+            tally.add(each)
     return tally
 
 
