@@ -334,7 +334,8 @@ TEST(Hrun, EndsAllRanksWhenTheTerminalGoes) {
 }
 
 TEST(Hrun, NeverShowsTheSecret) {
-  Launched launched({"-np", "2", "--verbose", "sh", "-c",
+  // bash, as other shells redirect no descriptor above 9.
+  Launched launched({"-np", "2", "--verbose", "bash", "-c",
                      "eval cat '<&'$HORA_SECRET_FD | od -An -tx1 | tr -d ' \\n'; echo; sleep 1000"});
   ASSERT_TRUE(launched.await_output("[0] ") && launched.await_output("[1] "));
   ASSERT_TRUE(launched.await_output("\n"));
