@@ -180,7 +180,7 @@ void read_choice(const char* variable, std::string& knob, std::initializer_list<
 }
 
 void read_text(const char* variable, std::string& knob) {
-  if (auto value = text(variable)) knob = *std::move(value);
+  if (auto found = setting(variable)) knob = std::move(found->value);
 }
 
 void read_switch(const char* variable, bool& knob) {

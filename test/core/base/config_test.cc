@@ -89,11 +89,15 @@ TEST(Config, TakesHorovodsVariablesWhereOursAreNotSet) {
                                  {"HOROVOD_GLOO_TIMEOUT_SECONDS", "9"},
                                  {"HOROVOD_STALL_CHECK_TIME_SECONDS", "20"},
                                  {"HOROVOD_STALL_CHECK_DISABLE", "0"},
+                                 {"HOROVOD_TIMELINE", "trace.json"},
+                                 {"HOROVOD_TIMELINE_MARK_CYCLES", "1"},
                                  {"HOROVOD_LOG_LEVEL", "TRACE"}});
   Config config = Config::from_environment();
   EXPECT_EQ(config.fusion_threshold, 1000u);
   EXPECT_EQ(config.start_timeout.count(), 7000);
   EXPECT_EQ(config.stall_warning_time.count(), 20'000);
+  EXPECT_EQ(config.timeline, "trace.json");
+  EXPECT_TRUE(config.timeline_mark_cycles);
   EXPECT_EQ(config.log_level, "debug");
 
   const Environment ours({{"HORA_FUSION_THRESHOLD", "2000"}, {"HORA_START_TIMEOUT", "3"}});
@@ -106,10 +110,12 @@ TEST(Config, TranslatesTheValuesOfHorovodsVariables) {
   const Environment environment({{"HOROVOD_FUSION_THRESHOLD", "0"},
                                  {"HOROVOD_STALL_CHECK_DISABLE", "1"},
                                  {"HOROVOD_STALL_CHECK_TIME_SECONDS", "20"},
+                                 {"HOROVOD_TIMELINE", "DYNAMIC"},
                                  {"HOROVOD_LOG_LEVEL", "loud"}});
   const Config config = Config::from_environment();
   EXPECT_EQ(config.fusion_threshold, 1u);
   EXPECT_EQ(config.stall_warning_time.count(), 0);
+  EXPECT_EQ(config.timeline, "");
   EXPECT_EQ(config.log_level, "warning");
 }
 
