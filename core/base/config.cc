@@ -22,6 +22,7 @@ namespace hora {
 namespace {
 
 constexpr std::size_t kMostRanks = 1 << 20;
+constexpr std::size_t kMostStreams = 16;
 constexpr std::size_t kLeastArena = 16 << 20;
 
 constexpr std::array kVariables{
@@ -31,7 +32,8 @@ constexpr std::array kVariables{
     "HORA_START_TIMEOUT", "HORA_CPU_OPERATIONS", "HORA_FUSION_THRESHOLD",
     "HORA_ARENA_SIZE",    "HORA_PEER_MEMORY",    "HORA_STALL_WARNING_TIME",
     "HORA_DUMP_DIR",      "HORA_TIMELINE",       "HORA_TIMELINE_MARK_CYCLES",
-    "HORA_LOG_LEVEL",
+    "HORA_LOG_LEVEL",     "HORA_NETWORK",        "HORA_DETERMINISTIC",
+    "HORA_TCP_STREAMS",
     "HORA_TERMINAL",  // from hrun to programs
     "HORA_HRUN",      // for hora.run in Python
 };
@@ -284,7 +286,10 @@ Config Config::from_environment() {
   read_text("HORA_COORDINATOR", config.coordinator);
   if (const auto fd = whole("HORA_COORDINATOR_FD", 0, 1 << 20)) config.coordinator_fd = static_cast<int>(*fd);
   read_seconds("HORA_START_TIMEOUT", config.start_timeout, 0.001);
+  read_text("HORA_NETWORK", config.network);
   read_choice("HORA_CPU_OPERATIONS", config.cpu_operations, {"auto", "shm", "tcp"});
+  read_switch("HORA_DETERMINISTIC", config.deterministic);
+  read("HORA_TCP_STREAMS", config.tcp_streams, 0, kMostStreams);
   read("HORA_FUSION_THRESHOLD", config.fusion_threshold, 1);
   read("HORA_ARENA_SIZE", config.arena_size, 0);
   read_switch("HORA_PEER_MEMORY", config.peer_memory);

@@ -15,15 +15,20 @@
 namespace hora {
 namespace {
 
+constexpr std::uint64_t kMostStreams = 16;
+
 /// What rank 0 says counts: ranks that cut tensors differently would mix them up.
 void agree_on_knobs(Config& config, Control& control, TimePoint deadline) {
   Writer mine;
   mine.u64(config.fusion_threshold).u8(config.peer_memory ? 1 : 0).string(config.cpu_operations);
+  mine.u8(config.deterministic ? 1 : 0).u64(static_cast<std::uint64_t>(config.tcp_streams));
   const auto all = exchange(control, mine.take(), deadline);
   Reader in(all.front());
   config.fusion_threshold = in.u64();
   config.peer_memory = in.boolean();
   config.cpu_operations = in.string(16);
+  config.deterministic = in.boolean();
+  config.tcp_streams = static_cast<int>(in.below(kMostStreams + 1, "a number of sockets"));
   in.finish();
 }
 

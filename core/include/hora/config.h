@@ -29,13 +29,24 @@ struct Config {
   int cross_size = 1;  ///< HORA_CROSS_SIZE
 
   // How the ranks find and recognise each other.
-  std::string coordinator;            ///< HORA_COORDINATOR: "address:port" on which rank 0 listens
+  /// HORA_COORDINATOR: "address:port" on which rank 0 listens; several, separated by commas, are all tried.
+  std::string coordinator;
   std::optional<int> coordinator_fd;  ///< HORA_COORDINATOR_FD: rank 0 only, a socket that listens there
   Secret secret{};                    ///< read once from the pipe named by HORA_SECRET_FD
   std::chrono::milliseconds start_timeout{30'000};  ///< HORA_START_TIMEOUT, seconds: for all ranks to meet
 
+  /// HORA_NETWORK: which of a host's addresses ranks use for each other: networks ("10.1.0.0/16",
+  /// "fd00::/8") and names of interfaces ("eth0"), separated by commas; empty: any, the best first.
+  std::string network;
+
   // How tensors move.
   std::string cpu_operations = "auto";  ///< HORA_CPU_OPERATIONS: auto, shm or tcp
+  /// HORA_DETERMINISTIC: sums across hosts do not depend on what travels together with what; on one host they
+  /// never do. Rank 0's counts.
+  bool deterministic = false;
+  /// HORA_TCP_STREAMS: sockets between two ranks of different hosts; 0: as many as fill the link. Rank 0's
+  /// counts.
+  int tcp_streams = 0;
   /// HORA_FUSION_THRESHOLD, bytes: the most that travels together; rank 0's counts.
   std::size_t fusion_threshold = 4 << 20;
   /// HORA_ARENA_SIZE, bytes of address space per rank, from 16 MiB up; 0: the memory of the host.
