@@ -2,8 +2,8 @@
 #include "core/comm/scan.h"
 
 #include "core/base/memory.h"
+#include "core/comm/pieces.h"
 
-#include <algorithm>
 #include <vector>
 
 namespace hora {
@@ -14,9 +14,10 @@ void scan(Collective& collective, int rank, int ranks, const void* input, void* 
   const auto all = static_cast<std::size_t>(ranks);
   const auto place = static_cast<std::size_t>(rank);
   const std::size_t each = size_of(reduction.dtype);
-  const std::size_t share = (count + all - 1) / all;
-  const auto begin_of = [&](std::size_t i) { return std::min(i * share, count); };
-  const auto bytes_of = [&](std::size_t i) { return (begin_of(i + 1) - begin_of(i)) * each; };
+  const auto begin_of = [&](int i) { return share_begin(count, each, i, ranks); };
+  const auto bytes_of = [&](std::size_t i) {
+    return (begin_of(static_cast<int>(i) + 1) - begin_of(static_cast<int>(i))) * each;
+  };
   std::vector<std::size_t> to_owners(all * all);
   std::vector<std::size_t> from_owners(all * all);
   for (std::size_t from = 0; from < all; ++from) {

@@ -15,7 +15,6 @@ namespace {
 constexpr std::int64_t kMostBytes = std::int64_t{1} << 62;
 constexpr std::uint8_t kLeaving = 1;  // flags of a ballot
 constexpr std::uint8_t kTraced = 2;
-constexpr int kCodes = static_cast<int>(Code::internal) + 1;
 
 template <typename Integer>
 void write(Writer& out, const std::vector<Integer>& values) {

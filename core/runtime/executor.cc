@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
 #include <numeric>
 
 namespace hora {
@@ -25,6 +26,15 @@ std::size_t row_bytes(const Request& request) {
   return count(row, request.dtype) * size_of(request.dtype);
 }
 
+/// The bytes of so many rows each; none if there are no bytes at all, and nothing to move.
+std::vector<std::size_t> bytes_of(const std::vector<std::int64_t>& rows, std::size_t row) {
+  std::vector<std::size_t> bytes;
+  std::transform(rows.begin(), rows.end(), std::back_inserter(bytes),
+                 [row](std::int64_t count) { return static_cast<std::size_t>(count) * row; });
+  const bool nothing = std::all_of(bytes.begin(), bytes.end(), [](std::size_t count) { return count == 0; });
+  return nothing ? std::vector<std::size_t>() : bytes;
+}
+
 Reduction reduction_of(const Decision& decision) {
   const Request& request = decision.request;
   const bool average = request.op == ReduceOp::average;
@@ -36,6 +46,7 @@ Reduction reduction_of(const Decision& decision) {
 
 void Executor::carry_out(std::span<const Decision> decisions, const Batch& batch, TimePoint decided) {
   Course course{decided, Clock::now(), {}, static_cast<int>(batch.decisions.size())};
+  packer_.note_spans(tracer_.on());
   std::vector<Item> items;
   items.reserve(batch.decisions.size());
   try {
@@ -156,32 +167,20 @@ void Executor::broadcast(Item& item) {
 void Executor::allgather(Item& item) {
   const Request& request = item.decision->request;
   void* output = item.loan.entry.allocate(request.shape);
-  const std::size_t row = row_bytes(request);
-  std::vector<std::size_t> bytes;
-  std::size_t total = 0;
-  for (const auto rows : item.decision->rows) {
-    bytes.push_back(static_cast<std::size_t>(rows) * row);
-    total += bytes.back();
-  }
-  if (total > 0) lane_.collective->allgather(item.loan.entry.input, output, bytes);
+  const auto bytes = bytes_of(item.decision->rows, row_bytes(request));
+  if (!bytes.empty()) lane_.collective->allgather(item.loan.entry.input, output, bytes);
 }
 
 void Executor::alltoall(Item& item) {
   const auto& all = item.decision->rows;
-  const std::size_t row = row_bytes(item.decision->request);
   auto& received = item.result.rows;
   received.clear();
   for (auto from = all.begin(); from != all.end(); from += size())
     received.push_back(*(from + members_.place));
   item.result.shape.front() = std::accumulate(received.begin(), received.end(), std::int64_t{0});
   void* output = item.loan.entry.allocate(item.result.shape);
-  std::vector<std::size_t> bytes;
-  std::size_t total = 0;
-  for (const auto rows : all) {
-    bytes.push_back(static_cast<std::size_t>(rows) * row);
-    total += bytes.back();
-  }
-  if (total > 0) lane_.collective->alltoall(item.loan.entry.input, output, bytes);
+  const auto bytes = bytes_of(all, row_bytes(item.decision->request));
+  if (!bytes.empty()) lane_.collective->alltoall(item.loan.entry.input, output, bytes);
 }
 
 void Executor::reducescatter(Item& item) {

@@ -81,10 +81,7 @@ def allreduce_async(
             named,
             view,
             output=output.ctypes.data,
-            op=ops.native(ops.chosen(None, op)),
-            prescale=prescale_factor,
-            postscale=postscale_factor,
-            wire=wire_of(compression),
+            **ops.arguments(ops.chosen(None, op), prescale_factor, postscale_factor, wire_of(compression)),
         )
         return _job.start(submitted, lambda outcome: output, view)
 
@@ -237,10 +234,7 @@ def reducescatter_async(
             named,
             view,
             output=output.ctypes.data,
-            op=ops.native(op),
-            prescale=prescale_factor,
-            postscale=postscale_factor,
-            wire=wire_of(compression),
+            **ops.arguments(op, prescale_factor, postscale_factor, wire_of(compression)),
         )
         return _job.start(submitted, lambda outcome: output, view)
 

@@ -99,10 +99,7 @@ def reduce_async(
             view,
             output=0 if output is None else output.ctypes.data,
             root=root,
-            op=ops.native(op),
-            prescale=prescale_factor,
-            postscale=postscale_factor,
-            wire=wire_of(compression),
+            **ops.arguments(op, prescale_factor, postscale_factor, wire_of(compression)),
         )
         return _job.start(submitted, lambda outcome: output, view)
 
