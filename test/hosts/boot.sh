@@ -23,9 +23,10 @@ read -r _
 ip -batch "$folder/addresses"
 
 exec 3< <(exec /usr/sbin/sshd -D -e -f "$folder/sshd_config" 2>&1)
-while read -r line <&3; do
+listening=0
+while [ $listening -lt 4 ] && read -r line <&3; do # at two ports, by IPv4 and by IPv6
   echo "$line" >>"$folder/sshd.log"
-  case $line in *"Server listening"*) break ;; esac
+  case $line in *"Server listening"*) listening=$((listening + 1)) ;; esac
 done
 cat <&3 >>"$folder/sshd.log" &
 echo up

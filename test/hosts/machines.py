@@ -10,6 +10,9 @@ What the hosts have in common with real ones that trouble a launcher:
 - docker0 is up, with the same address on every host;
 - a host's own name is 127.0.1.1 in its /etc/hosts, as Debian installs it;
 - there are two networks; names stand for addresses of the first.
+
+ssh leads from each to each, by name and by address, except by the last: whose key nobody knows. A second sshd port takes
+another key, `Cluster.other_key`, and that alone.
 """
 
 import contextlib
@@ -22,12 +25,13 @@ import signal
 import subprocess
 import time
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 BOOT = pathlib.Path(__file__).with_name("boot.sh")
 NETWORKS = ("10.20.0", "192.168.20")  # their first three numbers
 NETWORKS6 = ("fd00:20", "fd00:21")  # their first two groups
 INTERFACES = [("enp3s0", "enp4s0"), ("eth1", "eth0"), ("bond7", "ib0")]  # of the first hosts, by network
+OTHER_PORT = 2222  # of sshd
 FIRST = 11  # the last number of the first host's addresses
 DOCKER = [  # its bridge, with a container's end in it, so that it is up
     "link add docker0 up type bridge",
@@ -256,6 +260,15 @@ class Host:
         """Delays what the host sends on the first network; raises if the kernel has no netem."""
         self.do("tc", "qdisc", "replace", "dev", self.interfaces[0], "root", "netem", "delay", time)
 
+    @contextlib.contextmanager
+    def instead_of(self, directory: Word, other: Word | None = None) -> Iterator[None]:
+        """Shows another directory in the place of one, or an empty one."""
+        self.do("mount", *(["-t", "tmpfs", "none"] if other is None else ["--bind", str(other)]), directory)
+        try:
+            yield
+        finally:
+            self.do("umount", "--lazy", directory)
+
     def crash(self) -> None:
         """As a power failure: nothing leaves the host any more, and everything on it is gone."""
         self.cut()
@@ -293,8 +306,9 @@ class Host:
 
     def _files(self) -> dict[str, str]:
         """What makes it this host."""
-        others = [f"{host.address} {host.name}" for host in self._cluster.hosts if host is not self]
-        known = [f"{', '.join([host.name, *host.addresses, *host.addresses6]).replace(' ', '')} {host.public_key()}" for host in self._cluster.hosts]
+        hosts = self._cluster.hosts
+        others = [f"{host.address} {host.name}" for host in hosts if host is not self]
+        known = [f"{name},[{name}]:{OTHER_PORT} {host.public_key()}" for host in hosts for name in [host.name, *host.addresses, host.addresses6[0]]]
         addresses = ["link set lo up", *DOCKER]
         for at, interface in enumerate(self.interfaces):
             addresses += [f"address add {self.addresses[at]}/24 dev {interface}", f"address add {self.addresses6[at]}/64 dev {interface} nodad"]
@@ -304,7 +318,7 @@ class Host:
             "nsswitch.conf": "passwd: files\ngroup: files\nshadow: files\nhosts: files\n",
             "known_hosts": "\n".join([*known, ""]),
             "ssh_config": SSH_CONFIG.format(key=self._cluster.key, known=self.folder / "known_hosts"),
-            "sshd_config": SSHD_CONFIG.format(key=self.folder / "host_key", authorized=f"{self._cluster.key}.pub"),
+            "sshd_config": SSHD_CONFIG.format(key=self.folder / "host_key", authorized=f"{self._cluster.key}.pub", other=f"{self._cluster.other_key}.pub"),
             "boot_id": f"{uuid.uuid4()}\n",
             "addresses": "\n".join([*addresses, ""]),
         }
@@ -320,15 +334,20 @@ SSH_CONFIG = """Host *
   GlobalKnownHostsFile none
   StrictHostKeyChecking yes
 """
-SSHD_CONFIG = """HostKey {key}
-AuthorizedKeysFile {authorized}
+SSHD_CONFIG = f"""Port 22
+Port {OTHER_PORT}
+HostKey {{key}}
+AuthorizedKeysFile {{authorized}}
 StrictModes no
 UsePAM no
 UseDNS no
 PermitRootLogin prohibit-password
 PasswordAuthentication no
+KbdInteractiveAuthentication no
 MaxStartups 300
 PidFile none
+Match LocalPort {OTHER_PORT}
+  AuthorizedKeysFile {{other}}
 """
 
 
@@ -338,6 +357,7 @@ class Cluster:
     def __init__(self, folder: pathlib.Path, *names: str) -> None:
         self.folder = folder
         self.key = folder / "key"
+        self.other_key = folder / "other_key"
         self.bridges = [f"network{at}" for at in range(len(NETWORKS))]
         self.hosts = [Host(self, index, name) for index, name in enumerate(names)]
         self._switch: Namespaces | None = None
@@ -369,7 +389,7 @@ class Cluster:
             self._switch.end()
 
     def _make_keys(self) -> None:
-        keys = [self.key, *(host.folder / "host_key" for host in self.hosts)]
+        keys = [self.key, self.other_key, *(host.folder / "host_key" for host in self.hosts)]
         for key in keys:
             key.parent.mkdir(exist_ok=True)
         made = [subprocess.Popen(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", "", "-f", str(key)]) for key in keys]

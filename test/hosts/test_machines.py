@@ -27,9 +27,16 @@ def test_a_host_is_one_of_its_own(hosts: Cluster):
         assert "172.17.0.1/16" in host.do("ip", "-brief", "address", "show", "up", "docker0")
 
 
-@pytest.mark.parametrize("target", ["b", "10.20.0.12", "192.168.20.12", "fd00:20::12", "fd00:21::12"])
+@pytest.mark.parametrize("target", ["b", "10.20.0.12", "192.168.20.12", "fd00:20::12"])
 def test_ssh_leads_to_another_host_by_name_and_by_address(hosts: Cluster, target: str):
     assert hosts["a"].do("ssh", target, "hostname") == "b\n"
+
+
+def test_another_port_takes_another_key(hosts: Cluster):
+    other = ["ssh", "-o", "BatchMode=yes", "-p", "2222"]
+    assert "Permission denied (publickey)" in hosts["a"].run(*other, "b", "true").stderr
+    assert hosts["a"].do(*other, "-i", hosts.other_key, "b", "hostname") == "b\n"
+    assert "Host key verification failed" in hosts["a"].run("ssh", hosts["b"].addresses6[1], "true").stderr
 
 
 def test_a_name_that_nobody_has_is_not_known(hosts: Cluster):
@@ -81,7 +88,7 @@ def test_a_firewall_lets_only_ssh_in(hosts: Cluster, how: str, said: str):
         assert a.run(*QUICK, "b", "true").returncode == 0
     finally:
         b.open_firewall()
-    assert "Connection refused" in a.run(*QUICK, "-p", "2222", "b", "true").stderr
+    assert "Permission denied" in a.run(*QUICK, "-p", "2222", "b", "true").stderr
 
 
 def test_a_link_is_as_fast_as_it_is_told_to_be(hosts: Cluster):

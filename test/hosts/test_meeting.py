@@ -1,16 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """Ranks on several hosts find each other, whatever their networks are like, and reduce. No launcher is involved."""
 
-import pathlib
 import sys
 import textwrap
 
 import pytest
 from by_hand import PORTS, Job
+from launch import BUILD
 from machines import Cluster
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
-HELLO = ROOT / "build/bin/hello"
+HELLO = BUILD / "bin/hello"
 
 REDUCE = textwrap.dedent("""
     import hora, numpy as np
