@@ -27,6 +27,7 @@ def hosts(cluster: Cluster) -> Iterator[Cluster]:
     """The same, and nothing may be left running on them."""
     yield cluster
     left = cluster.becomes_quiet(QUIET)
+    cluster.sweep()
     assert not left, "left running:\n" + "\n".join(left)
 
 

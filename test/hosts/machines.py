@@ -411,6 +411,13 @@ class Cluster:
         os.kill(program(started), signal.SIGKILL)
         started.communicate()
 
+    def sweep(self) -> None:
+        """Kills what runs on the hosts."""
+        for host in self.hosts:
+            for each in host.processes():
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(each.pid, signal.SIGKILL)
+
     def becomes_quiet(self, seconds: float) -> list[str]:
         """Waits until nothing runs on any host, for so long at most; what is left."""
         deadline = time.monotonic() + seconds
