@@ -7,7 +7,7 @@ import textwrap
 import pytest
 from by_hand import PORTS, Job
 from launch import BUILD
-from machines import Cluster
+from machines import DELAY, RATE, Cluster, can_delay
 
 HELLO = BUILD / "bin/hello"
 
@@ -80,11 +80,14 @@ def test_a_network_that_is_down_is_gone_around(hosts: Cluster, network: int):
 
 
 def test_a_slow_link_only_takes_longer(hosts: Cluster):
-    hosts["b"].limit("100mbit")
-    try:
+    with hosts["b"].link(*RATE, "100mbit"):
         assert Job([(hosts["a"], 1), (hosts["b"], 1)], sys.executable, "-c", REDUCE).output() == said_by(2)
-    finally:
-        hosts["b"].unlimit()
+
+
+@pytest.mark.skipif(not can_delay(), reason="this kernel has no netem, or this is not root")
+def test_a_distant_host_only_takes_longer(hosts: Cluster):
+    with hosts["b"].link(*DELAY, "20ms"):
+        assert Job([(hosts["a"], 1), (hosts["b"], 1)], sys.executable, "-c", REDUCE).output() == said_by(2)
 
 
 def sent(cluster: Cluster, name: str, network: int) -> int:
