@@ -41,7 +41,8 @@ DOCKER = [  # its bridge, with a container's end in it, so that it is up
 ]
 RATE = ("tbf", "burst", "256kb", "latency", "20ms", "rate")  # ... "1gbit"
 DELAY = ("netem", "delay")  # ... "10ms", in each direction; not every kernel can: see can_delay()
-NEEDED = ("unshare", "nsenter", "setpriv", "ip", "bridge", "tc", "iptables", "ssh", "ssh-keygen", "/usr/sbin/sshd")
+FIREWALLS = ("iptables", "ip6tables")
+NEEDED = ("unshare", "nsenter", "setpriv", "ip", "bridge", "tc", *FIREWALLS, "ssh", "ssh-keygen", "/usr/sbin/sshd")
 
 Word = str | os.PathLike[str]
 
@@ -252,11 +253,13 @@ class Host:
         refused ("REJECT")."""
         refusal = "-j REJECT --reject-with tcp-reset" if how == "REJECT" else "-j DROP"
         rules = ["-i lo -j ACCEPT", "-m conntrack --ctstate ESTABLISHED -j ACCEPT", "-p tcp --dport 22 -j ACCEPT", f"-p tcp {refusal}"]
-        for rule in rules:
-            self.do("iptables", "-A", "INPUT", *rule.split())
+        for tool in FIREWALLS:
+            for rule in rules:
+                self.do(tool, "-A", "INPUT", *rule.split())
 
     def open_firewall(self) -> None:
-        self.do("iptables", "-F", "INPUT")
+        for tool in FIREWALLS:
+            self.do(tool, "-F", "INPUT")
 
     @contextlib.contextmanager
     def link(self, *discipline: str) -> Iterator[None]:
