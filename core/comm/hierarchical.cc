@@ -3,6 +3,7 @@
 
 #include "core/comm/blocks.h"
 #include "core/comm/courier.h"
+#include "core/comm/cut.h"
 #include "core/comm/hosts.h"
 #include "core/comm/phases.h"
 #include "core/comm/pieces.h"
@@ -16,45 +17,11 @@
 namespace hora {
 namespace {
 
-constexpr std::size_t kSmallBytes = 64 * 1024;
-constexpr std::size_t kChunkBytes = 1024 * 1024;
-
-/// How a call is cut: into chunks, one after the other, and each chunk into slices, one for each of the first
-/// ranks of every host. A value.
-struct Cut {
-  std::size_t total = 0;  // elements
-  std::size_t each = 1;   // bytes of one
-  std::size_t chunk = 1;  // elements
-  std::size_t slices = 1;
-
-  [[nodiscard]] std::size_t chunks() const { return (total + chunk - 1) / chunk; }
-  [[nodiscard]] std::size_t begin(std::size_t k) const { return std::min(k * chunk, total); }
-  /// Of slice `i` of `length` elements; all are in the first `slices`, the others are empty.
-  [[nodiscard]] std::size_t slice_begin(std::size_t length, std::size_t i) const {
-    return share_begin(length, each, static_cast<int>(std::min(i, slices)), static_cast<int>(slices));
-  }
-  [[nodiscard]] std::size_t slice(std::size_t length, std::size_t i) const {
-    return slice_begin(length, i + 1) - slice_begin(length, i);
-  }
-};
-
-/// Elements [begin, begin + count) of segments seen as one tensor, if they lie in one piece; else nullptr.
-template <typename Pointer>
-std::byte* in_one_piece(std::span<const Segment> segments, Pointer Segment::*which, std::size_t each,
-                        std::size_t begin, std::size_t count) {
-  std::byte* first = nullptr;
-  std::byte* next = nullptr;
-  bool whole = true;
-  for_each_range(segments, begin, begin + count, [&](const SegmentRange& range) {
-    auto* const at =
-        static_cast<std::byte*>(const_cast<void*>(static_cast<const void*>(segments[range.segment].*which))) +
-        range.begin * each;
-    if (first == nullptr) first = next = at;
-    whole = whole && at == next;
-    next = at + range.count * each;
-  });
-  return whole ? first : nullptr;
-}
+constexpr std::size_t kSmallBytes = 64 * 1024;  // below, messages cost more than bytes
+// A chunk, for each host that has a share of it: long enough that a message is not felt, short enough that
+// the first and the last chunk, which nothing overlaps, are not either.
+constexpr std::size_t kChunkBytes = 512 * 1024;
+constexpr std::size_t kMostChunkBytes = 16 * 1024 * 1024;
 
 /// Three steps: within the host, across hosts, within the host.
 ///
@@ -193,7 +160,15 @@ class Hierarchical final : public Collective {
     }
   }
 
-  [[nodiscard]] Cut cut(std::size_t total, std::size_t each, std::size_t chunk_bytes = kChunkBytes) const {
+  /// Of what is one for all hosts.
+  [[nodiscard]] Cut cut(std::size_t total, std::size_t each) const {
+    return cut(total, each, std::min(kChunkBytes * hosts_.ranks.size(), kMostChunkBytes));
+  }
+  /// Of what each host has its own of.
+  [[nodiscard]] Cut cut_blocks(std::size_t longest, std::size_t each) const {
+    return cut(longest, each, std::min(kChunkBytes, kMostChunkBytes / hosts_.ranks.size()));
+  }
+  [[nodiscard]] Cut cut(std::size_t total, std::size_t each, std::size_t chunk_bytes) const {
     const bool small = total * each <= kSmallBytes;
     return {total, each, std::max<std::size_t>(small ? total : chunk_bytes / each, 1), small ? 1 : most_};
   }
@@ -287,7 +262,7 @@ class Hierarchical final : public Collective {
   void allgather_blocks(const std::byte* input, std::byte* output, std::span<const std::size_t> bytes) {
     const Blocks blocks(hosts_, bytes);
     const std::size_t hosts = hosts_.ranks.size();
-    const Cut cut = this->cut(blocks.longest(), 1, std::max(kChunkBytes / hosts, kSmallBytes));
+    const Cut cut = cut_blocks(blocks.longest(), 1);
     if (cut.total == 0) return;
     const std::size_t most = std::min(cut.chunk, cut.total);
     const std::array<std::byte*, 2> own{room(0, most), room(1, most)};
@@ -338,7 +313,7 @@ class Hierarchical final : public Collective {
     const std::size_t each = size_of(phases.within.dtype);
     const Blocks blocks(hosts_, counts);
     const std::size_t hosts = hosts_.ranks.size();
-    const Cut cut = this->cut(blocks.longest(), each, std::max(kChunkBytes / hosts, kSmallBytes));
+    const Cut cut = cut_blocks(blocks.longest(), each);
     if (cut.total == 0) return;
     const std::size_t most = std::min(cut.chunk, cut.total) * each;
     const std::array<std::byte*, 2> sums{room(0, most * hosts), room(1, most * hosts)};

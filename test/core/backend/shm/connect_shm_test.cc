@@ -148,7 +148,8 @@ TEST(ConnectShm, WhoCannotMapTheArenaIsAHostByItself) {
 
 TEST(ConnectShm, TheOthersShareWithoutARankThatCannot) {
   for (const int cannot : {0, 1, 3}) {
-    const auto configs = loopback_configs(4);
+    auto configs = loopback_configs(4);
+    for (auto& config : configs) config.arena_size = std::size_t{16} << 30;
     Ranks expected{{cannot}, {}};
     for (int rank = 0; rank < 4; ++rank) {
       if (rank != cannot) expected.back().push_back(rank);
@@ -181,7 +182,9 @@ TEST(ConnectShm, NetworkNamespacesAreHosts) {
     const Config& config = configs[static_cast<std::size_t>(rank)];
     World world = connect_tcp_control(config, deadline());
     const auto wait_for_all = [&] { exchange(*world.control, {}, deadline()); };
-    if (rank == 1) ASSERT_EQ(::unshare(CLONE_NEWNET), 0);
+    if (rank == 1) {
+      ASSERT_EQ(::unshare(CLONE_NEWNET), 0);
+    }
     wait_for_all();
     if (rank == 2 || rank == 4) join_network_of(world.members[1].pid);
     wait_for_all();
