@@ -122,13 +122,18 @@ class Hierarchical final : public Collective {
   }
 
  private:
+  static Status status_of(const std::exception& error) {
+    const auto* ours = dynamic_cast<const Error*>(&error);
+    return ours != nullptr ? ours->status() : Status{Code::internal, error.what()};
+  }
+
   /// A call that fails is the last one.
   template <typename Body>
   void call(const Body& body) {
     try {
       body();
-    } catch (const Error& error) {
-      abort(error.status());
+    } catch (const std::exception& error) {
+      abort(status_of(error));
       throw;
     }
   }
@@ -153,8 +158,8 @@ class Hierarchical final : public Collective {
         courier_.await(before);
         third(k - 1);
       }
-    } catch (const Error& error) {
-      abort(error.status());
+    } catch (const std::exception& error) {
+      abort(status_of(error));
       courier_.drain();
       throw;
     }

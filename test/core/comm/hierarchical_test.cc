@@ -93,7 +93,7 @@ void run(const Ranks& hosts, Traffic& traffic,
 }
 
 const Ranks kThreeHosts{{0, 1}, {2, 3, 4}, {5, 6}};
-constexpr std::size_t kLarge = 5'000'003;  // elements: several chunks, the last one odd
+constexpr std::size_t kLarge = 2'000'003;  // elements: several chunks, the last one odd
 
 std::vector<float> counted_up(int rank, std::size_t count) {
   std::vector<float> data(count);

@@ -8,6 +8,7 @@
 #include "core/comm/hosts.h"
 #include "core/comm/socket_io.h"
 #include "test/support/elements.h"
+#include "test/support/processes.h"
 #include "test/support/tcp_ranks.h"
 #include "test/support/threads.h"
 
@@ -15,7 +16,6 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <sched.h>
-#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -33,25 +33,6 @@ namespace hora {
 namespace {
 
 TimePoint deadline() { return Clock::now() + std::chrono::seconds(30); }
-
-/// Runs each rank in a process of its own; how each ended, as waitpid says.
-std::vector<int> run_processes(int ranks, const std::function<void(int rank)>& rank_main) {
-  std::vector<pid_t> children;
-  for (int rank = 0; rank < ranks; ++rank) {
-    children.push_back(::fork());
-    if (children.back() != 0) continue;
-    try {
-      rank_main(rank);
-    } catch (const std::exception& error) {
-      fmt::print(stderr, "rank {}: {}\n", rank, error.what());
-      ::_exit(1);
-    }
-    ::_exit(testing::Test::HasFailure() ? 1 : 0);
-  }
-  std::vector<int> ends(children.size(), -1);
-  for (std::size_t rank = 0; rank < children.size(); ++rank) ::waitpid(children[rank], &ends[rank], 0);
-  return ends;
-}
 
 /// One rank of a job, and what it shares with others of its host, if there are any.
 struct Connected {
@@ -149,17 +130,14 @@ TEST(ConnectShm, WhoCannotMapTheArenaIsAHostByItself) {
 TEST(ConnectShm, TheOthersShareWithoutARankThatCannot) {
   for (const int cannot : {0, 1, 3}) {
     auto configs = loopback_configs(4);
-    for (auto& config : configs) config.arena_size = std::size_t{16} << 30;
+    for (auto& config : configs) config.arena_size = kRegionWithoutRoom;
     Ranks expected{{cannot}, {}};
     for (int rank = 0; rank < 4; ++rank) {
       if (rank != cannot) expected.back().push_back(rank);
     }
     std::sort(expected.begin(), expected.end());
     const auto ends = run_processes(4, [&](int rank) {
-      if (rank == cannot) {  // no room for an arena, but for everything else
-        const rlimit limit{std::size_t{8} << 30, std::size_t{8} << 30};
-        ASSERT_EQ(::setrlimit(RLIMIT_AS, &limit), 0);
-      }
+      if (rank == cannot) leave_no_room_for_an_arena();
       Connected connected(configs[static_cast<std::size_t>(rank)]);
       EXPECT_EQ(connected.hosts.ranks, expected);
       ASSERT_EQ(connected.collective == nullptr, rank == cannot);
