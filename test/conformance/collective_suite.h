@@ -14,6 +14,7 @@ namespace hora {
 struct CollectiveBackend {
   std::string name;
   std::function<std::vector<std::unique_ptr<Collective>>(int ranks)> connect;
+  std::vector<int> ranks{1, 2, 3, 5};  // numbers of them to try
 };
 
 /// Every backend registers itself here, before main.

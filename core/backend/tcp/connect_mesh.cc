@@ -52,6 +52,30 @@ void take_in(const Descriptor& listener, const Config& config, std::vector<Descr
   }
 }
 
+/// Links that exist from the beginning.
+class ConnectedLinks final : public Links {
+ public:
+  ConnectedLinks(int rank, std::vector<Descriptor> sockets) : rank_(rank), sockets_(std::move(sockets)) {
+    for (const auto& socket : sockets_) descriptors_.push_back(socket.fd());
+  }
+  [[nodiscard]] int rank() const override { return rank_; }
+  [[nodiscard]] int ranks() const override { return static_cast<int>(sockets_.size()); }
+  void require(std::span<const int> /*peers*/) override {}
+  [[nodiscard]] std::span<const int> sockets(int peer) const override {
+    return {&descriptors_[static_cast<std::size_t>(peer)], 1};
+  }
+  void abort(const Status& /*why*/) noexcept override {
+    for (const auto& socket : sockets_) {
+      if (socket) ::shutdown(socket.fd(), SHUT_RDWR);
+    }
+  }
+
+ private:
+  int rank_;
+  std::vector<Descriptor> sockets_;
+  std::vector<int> descriptors_;
+};
+
 }  // namespace
 
 std::unique_ptr<Collective> connect_tcp(Control& control, const Config& config, TimePoint deadline) {
@@ -70,10 +94,8 @@ std::unique_ptr<Collective> connect_tcp(Control& control, const Config& config, 
                          [](const Descriptor& s) { return !s; });
   };
   while (missing() > 0) take_in(listener, config, sockets, deadline);
-  Mesh::Sockets shared;
-  for (auto& socket : sockets)
-    shared.push_back(socket ? std::make_shared<const Descriptor>(std::move(socket)) : nullptr);
-  return make_tcp_collective(std::make_unique<Mesh>(config.rank, std::move(shared)));
+  return make_tcp_collective(std::make_shared<ConnectedLinks>(config.rank, std::move(sockets)),
+                             knobs_from(config));
 }
 
 }  // namespace hora
