@@ -145,7 +145,7 @@ class Rounds {
   /// What a player still holds after the round of this distance: the shares of all players that differ from
   /// it by less.
   [[nodiscard]] std::pair<std::size_t, std::size_t> held(int player, int distance) const {
-    const auto first = static_cast<std::size_t>(player / distance * distance);
+    const auto first = static_cast<std::size_t>(player & -distance);
     return {shares_[first], shares_[first + static_cast<std::size_t>(distance)]};
   }
 
