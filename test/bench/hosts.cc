@@ -75,7 +75,7 @@ Descriptor connect_across(Control& control) {
   if (listens) {
     listener = listen_at({own_addresses("").front(), "0"});
     const Address address = local_address(listener.fd());
-    told = "[" + address.host + "]:" + address.port;
+    told = format(address);
   }
   const auto all = exchange(control, std::as_bytes(std::span(told)), Clock::now() + kPatience);
   if (listens) {
@@ -86,8 +86,12 @@ Descriptor connect_across(Control& control) {
     return socket;
   }
   const auto& theirs = all[static_cast<std::size_t>(control.rank() - half)];
-  return connect_to(parse_address({reinterpret_cast<const char*>(theirs.data()), theirs.size()}),
-                    Clock::now() + kPatience);
+  Descriptor socket =
+      begin_connect(parse_address({reinterpret_cast<const char*>(theirs.data()), theirs.size()}));
+  if (!socket || !await_events(socket.fd(), POLLOUT, Clock::now() + kPatience))
+    throw Error(Code::unavailable, "cannot connect to measure the link");
+  prepare_socket(socket.fd());
+  return socket;
 }
 
 class RawContender final : public Contender {
@@ -142,7 +146,7 @@ Hosts connect_hosts(const Config& config) {
     throw Error(Code::invalid_argument, "--level hosts: expected two hosts of as many ranks");
   Hosts hosts;
   hosts.world = connect_tcp_control(config, deadline);
-  hosts.collective = connect_tcp(*hosts.world.control, config, deadline);
+  hosts.collective = connect_tcp(*hosts.world.control, hosts.world.members, config, deadline);
   hosts.world.control->on_loss(
       [&collective = *hosts.collective](const Status& why) { collective.abort(why); });
   return hosts;

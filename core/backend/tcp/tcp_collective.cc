@@ -97,7 +97,7 @@ class TcpCollective final : public Collective {
 
   /// Whether it is right that every rank talks to every other one.
   [[nodiscard]] bool all_to_all() const {
-    return knobs_.algorithm ? *knobs_.algorithm == Algorithm::shares : ranks() <= kSharesUpTo;
+    return knobs_.algorithm ? *knobs_.algorithm == Algorithm::shares : talks_to_all(ranks());
   }
 
   /// Where sums must not depend on what travels together, length must not count, nor the place in the call.
@@ -120,6 +120,8 @@ class TcpCollective final : public Collective {
 };
 
 }  // namespace
+
+bool talks_to_all(int ranks) { return ranks <= kSharesUpTo; }
 
 TcpKnobs knobs_from(const Config& config) {
   TcpKnobs knobs;

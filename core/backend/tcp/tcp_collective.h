@@ -3,11 +3,14 @@
 
 #include "core/backend/tcp/links.h"
 #include "core/comm/collective.h"
-#include "core/comm/control.h"
+#include "core/comm/world.h"
 
 #include <hora/config.h>
 
+#include <cstdint>
 #include <memory>
+#include <optional>
+#include <vector>
 
 namespace hora {
 
@@ -27,9 +30,14 @@ struct TcpKnobs {
 /// Knobs as the configuration has them.
 [[nodiscard]] TcpKnobs knobs_from(const Config& config);
 
-/// A collective over sockets, for ranks that share no memory. Throws Error(unavailable) that names the ranks
-/// that do not reach each other, Error(aborted), (timeout).
-std::unique_ptr<Collective> connect_tcp(Control& control, const Config& config, TimePoint deadline);
+/// Whether it is right that every one of so many ranks has connections to every other one.
+[[nodiscard]] bool talks_to_all(int ranks);
+
+/// A collective over sockets, for ranks that share no memory: few ranks are all connected when it returns, of
+/// many each to those that it needs when it needs them. Throws Error(unavailable) that names the ranks that do
+/// not reach each other, Error(aborted), (timeout).
+std::unique_ptr<Collective> connect_tcp(Control& control, const std::vector<Member>& members,
+                                        const Config& config, TimePoint deadline);
 
 /// The collective of all ranks of these links.
 std::unique_ptr<Collective> make_tcp_collective(std::shared_ptr<Links> links, const TcpKnobs& knobs);
