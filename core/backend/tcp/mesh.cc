@@ -36,6 +36,19 @@ std::uint64_t Mesh::begin_call(std::span<const int> peers) {
   return (std::uint64_t{number_} << kCallBits) + ++calls_;
 }
 
+bool Mesh::may_spin() {
+  if (!spins_) return false;
+  if (passed_up_ >= to_pass_up_) return true;
+  ++passed_up_;
+  return false;
+}
+
+void Mesh::has_spun(bool in_vain) {
+  constexpr int kMostPassedUp = 255;
+  passed_up_ = 0;
+  to_pass_up_ = in_vain ? std::min(2 * to_pass_up_ + 1, kMostPassedUp) : 0;
+}
+
 void Mesh::lost(int rank) {
   // A survivor that has heard of a death before us closes its sockets, too. Whose death it was comes by way
   // of control.

@@ -30,7 +30,12 @@ class Mesh {
   [[nodiscard]] int rank() const { return rank_; }
   [[nodiscard]] int ranks() const { return static_cast<int>(members_.size()); }
   [[nodiscard]] int in_world(int rank) const { return members_[static_cast<std::size_t>(rank)]; }
-  [[nodiscard]] bool spins() const { return spins_; }
+
+  /// Whether to look for what comes again and again for a while before sleeping. Each look-out that was in
+  /// vain makes us pass up more of the next ones: when cores are taken by others, or two ranks share one,
+  /// what we wait for cannot come while we look.
+  [[nodiscard]] bool may_spin();
+  void has_spun(bool in_vain);
 
   /// Connects these ranks, who all do the same, and numbers the call that begins: no two calls over the same
   /// links have the same number. Throws what Links::require throws, and what `abort` was given.
@@ -51,6 +56,8 @@ class Mesh {
   std::uint32_t number_;
   std::uint64_t calls_ = 0;
   bool spins_;
+  int passed_up_ = 0;   // look-outs after the last one that was in vain
+  int to_pass_up_ = 0;  // after it, all together
 
   std::atomic<bool> aborted_ = false;
   std::mutex mutex_;

@@ -235,9 +235,10 @@ void Traffic::wait() {
     }
   }
   int ready = 0;
-  if (mesh_.spins() && bytes_expected_ <= kSpinUpTo) {
+  if (bytes_expected_ <= kSpinUpTo && mesh_.may_spin()) {
     const TimePoint until = Clock::now() + kSpin;
     while (ready == 0 && Clock::now() < until) ready = ::poll(events.data(), events.size(), 0);
+    mesh_.has_spun(ready == 0);
   }
   if (ready == 0) ::poll(events.data(), events.size(), -1);
   for (std::size_t i = 0; i < events.size(); ++i) {

@@ -48,6 +48,24 @@ TEST(Mesh, RequiresNobodyButThePeersOfACall) {
   EXPECT_THROW(static_cast<void>(mesh.sockets(2)), Error);
 }
 
+TEST(Mesh, SpinsTheLessTheMoreOftenItWasInVain) {
+  const auto links = paired_links(2);
+  Mesh mesh(links[0], {0, 1}, 0, true);
+  const auto passed_up = [&mesh] {
+    int count = 0;
+    while (!mesh.may_spin()) ++count;
+    return count;
+  };
+  for (const int expected : {0, 1, 3, 7, 15, 31, 63, 127, 255, 255}) {
+    EXPECT_EQ(passed_up(), expected);
+    mesh.has_spun(true);
+  }
+  EXPECT_EQ(passed_up(), 255);
+  mesh.has_spun(false);
+  EXPECT_EQ(passed_up(), 0);
+  EXPECT_FALSE(Mesh(links[1], {0, 1}, 0, false).may_spin());
+}
+
 TEST(Mesh, EveryCallAfterAnAbortThrowsItsCause) {
   const auto links = paired_links(2);
   Mesh mesh(links[0], {0, 1}, 0, false);
