@@ -14,16 +14,16 @@ int unequal(int rank) { return rank < 3 ? 0 : rank < 7 ? 1 : 2; }
 
 const RegisterCollective kPairs{{"hierarchical_pairs",
                                  [](int ranks) { return connect_hierarchical_ranks(ranks, in_pairs, true); },
-                                 in_pairs,
-                                 {1, 2, 3, 4, 5}}};
+                                 {1, 2, 3, 4, 5},
+                                 in_pairs}};
 const RegisterCollective kTurns{{"hierarchical_turns",
                                  [](int ranks) { return connect_hierarchical_ranks(ranks, in_turns, false); },
-                                 in_turns,
-                                 {2, 3, 5, 8}}};
+                                 {2, 3, 5, 8},
+                                 in_turns}};
 const RegisterCollective kUnequal{{"hierarchical_unequal",
                                    [](int ranks) { return connect_hierarchical_ranks(ranks, unequal, true); },
-                                   unequal,
-                                   {4, 6, 8}}};
+                                   {4, 6, 8},
+                                   unequal}};
 
 }  // namespace
 }  // namespace hora

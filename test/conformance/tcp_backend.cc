@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "test/conformance/collective_suite.h"
 #include "test/conformance/control_suite.h"
+#include "test/support/paired_links.h"
 #include "test/support/tcp_ranks.h"
 
 namespace hora {
@@ -15,6 +16,22 @@ std::vector<std::unique_ptr<Control>> controls(int ranks) {
 const RegisterControl kControl{{"tcp", controls}};
 
 const RegisterCollective kCollective{{"tcp", connect_tcp_collectives}};
+
+/// One algorithm over as many sockets between two ranks.
+std::vector<std::unique_ptr<Collective>> forced(Algorithm algorithm, int ranks, int streams) {
+  TcpKnobs knobs;
+  knobs.algorithm = algorithm;
+  std::vector<std::unique_ptr<Collective>> all;
+  for (auto& links : paired_links(ranks, streams)) all.push_back(make_tcp_collective(links, knobs));
+  return all;
+}
+
+const RegisterCollective kShares{
+    {"tcp_shares", [](int ranks) { return forced(Algorithm::shares, ranks, 3); }, {2, 3, 8}}};
+const RegisterCollective kRing{
+    {"tcp_ring", [](int ranks) { return forced(Algorithm::ring, ranks, 2); }, {2, 3, 8, 9}}};
+const RegisterCollective kHalving{
+    {"tcp_halving", [](int ranks) { return forced(Algorithm::halving, ranks, 1); }, {2, 3, 5, 8, 9, 11}}};
 
 }  // namespace
 }  // namespace hora
