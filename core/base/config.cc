@@ -238,7 +238,7 @@ void check(const Config& config) {
   if (config.arena_size != 0 && config.arena_size < kLeastArena)
     refuse("HORA_ARENA_SIZE", fmt::to_string(config.arena_size),
            fmt::format("expected 0 or at least {} bytes", kLeastArena));
-  if (config.size > 1 && !text("HORA_SECRET_FD")) {
+  if (config.size > 1 && !config.mpi_meeting && !text("HORA_SECRET_FD")) {
     throw Error(
         Code::invalid_argument,
         fmt::format("HORA_SIZE={} but there is no job secret (HORA_SECRET_FD): start the ranks with hrun, "
@@ -283,11 +283,18 @@ Config Config::from_environment() {
   read("HORA_LOCAL_RANK", config.local_rank, 0, kMostRanks);
   read("HORA_CROSS_SIZE", config.cross_size, 1, kMostRanks);
   read("HORA_CROSS_RANK", config.cross_rank, 0, kMostRanks);
+  if (!text("HORA_SIZE") && text("OMPI_COMM_WORLD_SIZE")) {
+    config.mpi_meeting = true;
+    read("OMPI_COMM_WORLD_SIZE", config.size, 1, kMostRanks);
+    read("OMPI_COMM_WORLD_RANK", config.rank, 0, kMostRanks);
+    config.local_size = config.size;  // until MPI says more
+    config.local_rank = config.rank;
+  }
   read_text("HORA_COORDINATOR", config.coordinator);
   if (const auto fd = whole("HORA_COORDINATOR_FD", 0, 1 << 20)) config.coordinator_fd = static_cast<int>(*fd);
   read_seconds("HORA_START_TIMEOUT", config.start_timeout, 0.001);
   read_text("HORA_NETWORK", config.network);
-  read_choice("HORA_CPU_OPERATIONS", config.cpu_operations, {"auto", "shm", "tcp"});
+  read_choice("HORA_CPU_OPERATIONS", config.cpu_operations, {"auto", "shm", "tcp", "mpi"});
   read_switch("HORA_DETERMINISTIC", config.deterministic);
   read("HORA_TCP_STREAMS", config.tcp_streams, 0, kMostStreams);
   read("HORA_FUSION_THRESHOLD", config.fusion_threshold, 1);

@@ -8,6 +8,7 @@
 #include "core/base/bytes.h"
 #include "core/base/log.h"
 #include "core/comm/exchange.h"
+#include "core/comm/mpi_module.h"
 #include "core/device/host_stream.h"
 
 #include <fmt/format.h>
@@ -33,6 +34,7 @@ void agree_on_knobs(Config& config, Control& control, TimePoint deadline) {
 }
 
 std::unique_ptr<Collective> connect_collective(const Config& config, Control& control, TimePoint deadline) {
+  if (config.cpu_operations == "mpi") return load_mpi().connect(control, config, deadline);
   if (config.cpu_operations != "tcp") {
     auto collective = connect_shm(control, config, deadline);
     if (collective) return collective;
@@ -45,11 +47,28 @@ std::unique_ptr<Collective> connect_collective(const Config& config, Control& co
   return connect_tcp(control, config, deadline);
 }
 
+/// Asks MPI who this process is and where rank 0 listens. The socket that listens there, on rank 0.
+Descriptor meet_through_mpi(Config& config, TimePoint deadline) {
+  auto meeting = load_mpi().meet(config, deadline);
+  config.rank = meeting.rank;
+  config.size = meeting.size;
+  config.local_rank = meeting.local_rank;
+  config.local_size = meeting.local_size;
+  config.cross_rank = meeting.cross_rank;
+  config.cross_size = meeting.cross_size;
+  config.coordinator = std::move(meeting.coordinator);
+  config.coordinator_fd = meeting.listener ? std::optional(meeting.listener.fd()) : std::nullopt;
+  config.secret = meeting.secret;
+  return std::move(meeting.listener);
+}
+
 }  // namespace
 
 World connect(Config& config) {
-  if (config.size == 1) return LocalGroup(1).join(0);
   const TimePoint deadline = Clock::now() + config.start_timeout;
+  Descriptor listener;
+  if (config.mpi_meeting || config.mpi_communicator) listener = meet_through_mpi(config, deadline);
+  if (config.size == 1) return LocalGroup(1).join(0);
   World world = connect_tcp_control(config, deadline);
   try {
     agree_on_knobs(config, *world.control, deadline);

@@ -32,14 +32,16 @@ _handles = itertools.count(1)
 _numbers: dict[tuple[str, int], int] = {}
 
 
-def enter() -> bool:
-    """Joins the job; False if this process has joined already."""
+def enter(mpi_communicator: int | None = None) -> bool:
+    """Joins the job, whose ranks are the processes of the communicator if one is given (its number in Fortran); False if
+    this process has joined already."""
     global _runtime, _owner
     with _lock:
         if _runtime is not None and _owner == os.getpid():
             return False
-        _torchrun.adopt()
-        _runtime = _native.Runtime()
+        if mpi_communicator is None:
+            _torchrun.adopt()
+        _runtime = _native.Runtime(mpi_communicator)
         _owner = os.getpid()
         _numbers.clear()
         return True

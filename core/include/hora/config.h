@@ -33,6 +33,13 @@ struct Config {
   std::string coordinator;
   std::optional<int> coordinator_fd;  ///< HORA_COORDINATOR_FD: rank 0 only, a socket that listens there
   Secret secret{};                    ///< read once from the pipe named by HORA_SECRET_FD
+  /// The ranks find each other through MPI, which says who they are: `rank` and the like, `coordinator` and,
+  /// where rank 0 has none, `secret` come from there. True under mpirun, if nothing else says who this
+  /// process is.
+  bool mpi_meeting = false;
+  /// The ranks are the processes of this communicator (MPI_Comm_c2f gives its number), in its order; MPI runs
+  /// until the Runtime has ended. Nothing: of MPI_COMM_WORLD.
+  std::optional<int> mpi_communicator;
   std::chrono::milliseconds start_timeout{30'000};  ///< HORA_START_TIMEOUT, seconds: for all ranks to meet
 
   /// HORA_NETWORK: which of a host's addresses ranks use for each other: networks ("10.1.0.0/16",
@@ -40,7 +47,7 @@ struct Config {
   std::string network;
 
   // How tensors move.
-  std::string cpu_operations = "auto";  ///< HORA_CPU_OPERATIONS: auto, shm or tcp
+  std::string cpu_operations = "auto";  ///< HORA_CPU_OPERATIONS: auto, shm, tcp or mpi
   /// HORA_DETERMINISTIC: sums across hosts do not depend on what travels together with what; on one host they
   /// never do. Rank 0's counts.
   bool deterministic = false;
