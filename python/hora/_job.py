@@ -11,7 +11,7 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from hora import _native, _torchrun
+from hora import _native
 from hora._errors import HoraArgumentError, HoraError, HoraNotInitializedError
 
 
@@ -38,7 +38,6 @@ def enter() -> bool:
     with _lock:
         if _runtime is not None and _owner == os.getpid():
             return False
-        _torchrun.adopt()
         _runtime = _native.Runtime()
         _owner = os.getpid()
         _numbers.clear()
