@@ -36,9 +36,9 @@ void agree_on_knobs(Config& config, Control& control, TimePoint deadline) {
   in.finish();
 }
 
-std::unique_ptr<Collective> connect_collective(const Config& config, Control& control, TimePoint deadline) {
+std::unique_ptr<Collective> connect_collective(const Config& config, World& world, TimePoint deadline) {
   if (config.cpu_operations != "tcp") {
-    auto collective = connect_shm(control, config, deadline);
+    auto collective = connect_shm(*world.control, config, deadline);
     if (collective) return collective;
     if (config.cpu_operations == "shm") {
       throw Error(Code::unavailable,
@@ -46,7 +46,7 @@ std::unique_ptr<Collective> connect_collective(const Config& config, Control& co
                   "hosts or in several containers; use auto or tcp");
     }
   }
-  return connect_tcp(control, config, deadline);
+  return connect_tcp(*world.control, world.members, config, deadline);
 }
 
 /// What hrun gives its ranks and other launchers do not: a secret, and where rank 0 is. Rank 0 holds what it
@@ -88,7 +88,7 @@ World connect(Config& config) {
   settle_places(config, world.members);
   try {
     agree_on_knobs(config, *world.control, deadline);
-    world.lane = {make_host_stream(), connect_collective(config, *world.control, deadline)};
+    world.lane = {make_host_stream(), connect_collective(config, world, deadline)};
   } catch (const Error& error) {
     world.control->fail(error.status());  // the others wait for this rank
     throw;
