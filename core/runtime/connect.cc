@@ -3,12 +3,16 @@
 
 #include "core/backend/local/local_group.h"
 #include "core/backend/shm/connect_shm.h"
+#include "core/backend/shm/gathering.h"
+#include "core/backend/tcp/door.h"
 #include "core/backend/tcp/tcp_collective.h"
 #include "core/backend/tcp/tcp_control.h"
 #include "core/base/bytes.h"
 #include "core/base/log.h"
 #include "core/comm/exchange.h"
 #include "core/comm/mpi_module.h"
+#include "core/comm/places.h"
+#include "core/comm/secret_file.h"
 #include "core/device/host_stream.h"
 
 #include <fmt/format.h>
@@ -33,10 +37,10 @@ void agree_on_knobs(Config& config, Control& control, TimePoint deadline) {
   in.finish();
 }
 
-std::unique_ptr<Collective> connect_collective(const Config& config, Control& control, TimePoint deadline) {
-  if (config.cpu_operations == "mpi") return load_mpi().connect(control, config, deadline);
+std::unique_ptr<Collective> connect_collective(const Config& config, World& world, TimePoint deadline) {
+  if (config.cpu_operations == "mpi") return load_mpi().connect(*world.control, config, deadline);
   if (config.cpu_operations != "tcp") {
-    auto collective = connect_shm(control, config, deadline);
+    auto collective = connect_shm(*world.control, config, deadline);
     if (collective) return collective;
     if (config.cpu_operations == "shm") {
       throw Error(Code::unavailable,
@@ -44,10 +48,10 @@ std::unique_ptr<Collective> connect_collective(const Config& config, Control& co
                   "hosts or in several containers; use auto or tcp");
     }
   }
-  return connect_tcp(control, config, deadline);
+  return connect_tcp(*world.control, world.members, config, deadline);
 }
 
-/// Asks MPI who this process is and where rank 0 listens. The socket that listens there, on rank 0.
+/// Asks MPI who this process is and where rank 0 is. The socket that listens there, on rank 0.
 Descriptor meet_through_mpi(Config& config, TimePoint deadline) {
   auto meeting = load_mpi().meet(config, deadline);
   config.rank = meeting.rank;
@@ -62,17 +66,49 @@ Descriptor meet_through_mpi(Config& config, TimePoint deadline) {
   return std::move(meeting.listener);
 }
 
+/// What hrun gives its ranks and other launchers do not: a secret, and where rank 0 is. Rank 0 holds what it
+/// returns until all have met.
+Descriptor make_up_for_hrun(Config& config, TimePoint deadline) {
+  if (config.mpi_communicator) return meet_through_mpi(config, deadline);
+  if (!config.meeting_place.empty()) return gather(config, deadline);
+  if (!config.secret_file.empty()) config.secret = secret_from_file(config.secret_file, config.job);
+  if (config.launcher.empty()) return {};
+  if (config.coordinator.empty() && config.launcher == "Open MPI") return meet_through_mpi(config, deadline);
+  if (config.coordinator.empty()) {
+    throw Error(
+        Code::invalid_argument,
+        fmt::format("{} started {} ranks on several hosts, and does not tell them where rank 0 is: set "
+                    "HORA_COORDINATOR=host:port for all of them, with the host of rank 0, and "
+                    "HORA_SECRET_FILE",
+                    config.launcher, config.size));
+  }
+  if (config.secret == Secret{}) {
+    throw Error(
+        Code::invalid_argument,
+        fmt::format("{} started {} ranks on several hosts, and they share no secret: make a file that only "
+                    "you can read and all hosts see, and start again: {}",
+                    config.launcher, config.size, how_to_make_a_secret()));
+  }
+  Descriptor door;
+  if (config.rank == 0 && !config.coordinator_fd) {
+    door = listen_at_first_free(config.coordinator);
+    config.coordinator_fd = door.fd();
+  }
+  return door;
+}
+
 }  // namespace
 
 World connect(Config& config) {
+  if (config.size == 1 && !config.mpi_communicator) return LocalGroup(1).join(0);
   const TimePoint deadline = Clock::now() + config.start_timeout;
-  Descriptor listener;
-  if (config.mpi_meeting || config.mpi_communicator) listener = meet_through_mpi(config, deadline);
-  if (config.size == 1) return LocalGroup(1).join(0);
+  const Descriptor door = make_up_for_hrun(config, deadline);
+  if (config.size == 1) return LocalGroup(1).join(0);  // one process in the communicator
   World world = connect_tcp_control(config, deadline);
+  settle_places(config, world.members);
   try {
     agree_on_knobs(config, *world.control, deadline);
-    world.lane = {make_host_stream(), connect_collective(config, *world.control, deadline)};
+    world.lane = {make_host_stream(), connect_collective(config, world, deadline)};
   } catch (const Error& error) {
     world.control->fail(error.status());  // the others wait for this rank
     throw;

@@ -118,7 +118,7 @@ int Runtime::cross_rank() const { return parts_->config.cross_rank; }
 int Runtime::cross_size() const { return parts_->config.cross_size; }
 bool Runtime::uses_mpi() const {
   const Config& config = parts_->config;
-  return config.mpi_meeting || config.mpi_communicator || config.cpu_operations == "mpi";
+  return config.mpi_communicator || config.cpu_operations == "mpi";
 }
 
 Handle Runtime::submit(Entry entry) {

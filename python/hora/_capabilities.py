@@ -14,7 +14,7 @@ def mpi_built() -> bool:
 
 
 def mpi_enabled() -> bool:
-    """Whether this job uses MPI: its ranks met through MPI (mpirun, init(comm=...)), or HORA_CPU_OPERATIONS=mpi."""
+    """Whether this job uses MPI: HORA_CPU_OPERATIONS=mpi, or init(comm=...) with a communicator."""
     return _job.is_initialized() and _job.runtime().uses_mpi
 
 

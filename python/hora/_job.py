@@ -11,7 +11,7 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from hora import _native, _torchrun
+from hora import _native
 from hora._errors import HoraArgumentError, HoraError, HoraNotInitializedError
 
 
@@ -39,8 +39,6 @@ def enter(mpi_communicator: int | None = None) -> bool:
     with _lock:
         if _runtime is not None and _owner == os.getpid():
             return False
-        if mpi_communicator is None:
-            _torchrun.adopt()
         _runtime = _native.Runtime(mpi_communicator)
         _owner = os.getpid()
         _numbers.clear()

@@ -20,25 +20,32 @@ using Secret = std::array<unsigned char, 32>;
 /// HOROVOD_STALL_CHECK_DISABLE and HOROVOD_STALL_CHECK_TIME_SECONDS (HORA_STALL_WARNING_TIME),
 /// HOROVOD_LOG_LEVEL (trace is debug, fatal is error).
 struct Config {
-  // Who this process is. Without a launcher: rank 0 of 1.
+  // Who this process is. Where HORA_RANK is not set: what torchrun, mpirun, mpiexec, srun, flux or Kubernetes
+  // say of it (core/base/seat.h); without a launcher rank 0 of 1.
   int rank = 0;        ///< HORA_RANK
   int size = 1;        ///< HORA_SIZE
   int local_rank = 0;  ///< HORA_LOCAL_RANK: among the ranks of this host
-  int local_size = 1;  ///< HORA_LOCAL_SIZE
+  int local_size = 1;  ///< HORA_LOCAL_SIZE; 0: this and the local rank are found out when the ranks meet
   int cross_rank = 0;  ///< HORA_CROSS_RANK: this host among those that have a process with this local rank
-  int cross_size = 1;  ///< HORA_CROSS_SIZE
+  int cross_size = 1;  ///< HORA_CROSS_SIZE; 0: this and the cross rank are found out when the ranks meet
+
+  // Where another launcher than hrun started the ranks: what it is called, for messages, and what tells this
+  // job from its others.
+  std::string launcher;
+  std::string job;
+  std::string
+      meeting_place;  ///< all ranks are on this host: the local socket at which they agree on the rest
 
   // How the ranks find and recognise each other.
   /// HORA_COORDINATOR: "address:port" on which rank 0 listens; several, separated by commas, are all tried.
   std::string coordinator;
   std::optional<int> coordinator_fd;  ///< HORA_COORDINATOR_FD: rank 0 only, a socket that listens there
   Secret secret{};                    ///< read once from the pipe named by HORA_SECRET_FD
-  /// The ranks find each other through MPI, which says who they are: `rank` and the like, `coordinator` and,
-  /// where rank 0 has none, `secret` come from there. True under mpirun, if nothing else says who this
-  /// process is.
-  bool mpi_meeting = false;
-  /// The ranks are the processes of this communicator (MPI_Comm_c2f gives its number), in its order; MPI runs
-  /// until the Runtime has ended. Nothing: of MPI_COMM_WORLD.
+  /// HORA_SECRET_FILE: where hrun gives no secret, a file of at least 32 random bytes, for its owner alone,
+  /// that all hosts can read; the secrets of different jobs are derived from it.
+  std::string secret_file;
+  /// The ranks are the processes of this communicator (MPI_Comm_c2f gives its number), in its order: who this
+  /// process is and how the ranks find each other comes from there. MPI runs until the Runtime has ended.
   std::optional<int> mpi_communicator;
   std::chrono::milliseconds start_timeout{30'000};  ///< HORA_START_TIMEOUT, seconds: for all ranks to meet
 

@@ -131,7 +131,7 @@ class Runtime {
   [[nodiscard]] int cross_rank() const;
   [[nodiscard]] int cross_size() const;
 
-  /// Whether the ranks met through MPI, or their tensors move over it.
+  /// Whether tensors move over MPI, or the ranks are those of an MPI communicator.
   [[nodiscard]] bool uses_mpi() const;
 
   /// Starts an operation and returns at once. Throws Error(invalid_argument) for what this rank can see is

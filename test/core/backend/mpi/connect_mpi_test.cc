@@ -9,9 +9,8 @@ namespace hora {
 namespace {
 
 Config config_of(const std::string& cpu_operations) {
-  static_cast<void>(mpi_rank());  // MPI runs: the ranks meet as those of a program that started it
   Config config;
-  config.mpi_meeting = true;
+  config.mpi_communicator = MPI_Comm_c2f(MPI_COMM_WORLD);
   config.cpu_operations = cpu_operations;
   config.log_level = "error";
   return config;
@@ -56,7 +55,6 @@ TEST(ConnectMpi, RunsSeveralJobsSideBySideInCommunicatorsOfTheProgram) {
   MPI_Comm_split(MPI_COMM_WORLD, mpi_rank() % 2, -mpi_rank(), &half);
   {
     Config config = config_of("mpi");
-    config.mpi_meeting = false;
     config.mpi_communicator = MPI_Comm_c2f(half);
     Runtime runtime(config);
     EXPECT_EQ(sum_over_ranks(runtime, 0, 1), static_cast<float>(runtime.size()));
