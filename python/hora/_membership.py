@@ -31,8 +31,9 @@ def init(comm: Any = None, process_sets: Iterable[sets.ProcessSet] | str | None 
     Raises:
         HoraTimeoutError: the other ranks did not come within HORA_START_TIMEOUT seconds; it names them.
         HoraArgumentError (a ValueError): a variable of the environment makes no sense, and it names it; or `comm` is not
-            all ranks, and this process has not joined; or it is COMM_NULL, or of another MPI library than Hora's; or a process set has ranks that do not exist or are those of
-            another, and this process has joined without any of the sets.
+            all ranks, and this process has not joined; or it is COMM_NULL, or of another MPI library than Hora's; or a
+            process set has ranks that do not exist or are those of another, and this process has joined without any of
+            the sets.
     """
     global _homogeneous
     communicator = _checked_communicator(comm) if hasattr(comm, "py2f") else None

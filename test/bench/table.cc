@@ -35,6 +35,7 @@ std::vector<std::pair<std::string, std::string>> Table::compared() const {
   std::vector<std::pair<std::string, std::string>> pairs;
   if (has("arena") && has("limit")) pairs.emplace_back("arena", "limit");
   if (has("arena") && has("mpi")) pairs.emplace_back("arena", "mpi");
+  if (has("hora/mpi") && has("mpi")) pairs.emplace_back("hora/mpi", "mpi");
   if (has("private") && has("mpi")) pairs.emplace_back("private", "mpi");
   return pairs;
 }

@@ -8,12 +8,17 @@
 #include <unistd.h>
 
 #include <array>
+#include <chrono>
 #include <cstdlib>
+#include <future>
 #include <mutex>
+#include <thread>
 #include <utility>
 
 namespace hora {
 namespace {
+
+constexpr std::chrono::seconds kPatience{3};  // with ranks that may be dead
 
 /// What keeps MPI, if Hora started it, until the process exits.
 struct Keeper {
@@ -45,8 +50,18 @@ bool finalized() {
 int Session::own_process() { return ::getpid(); }
 
 Session::~Session() {
-  if (started_here_ && process_ == ::getpid() && !spoilt_.load(std::memory_order_relaxed) && !finalized())
+  if (!started_here_ || process_ != ::getpid() || finalized()) return;
+  if (!spoilt_.load(std::memory_order_relaxed)) {
     MPI_Finalize();
+    return;
+  }
+  const auto ended = std::make_shared<std::promise<void>>();  // outlives us, if nobody waits for it any more
+  auto end = ended->get_future();
+  std::thread([ended] {
+    MPI_Finalize();
+    ended->set_value();
+  }).detach();
+  end.wait_for(kPatience);
 }
 
 bool mpi_runs() {

@@ -14,9 +14,11 @@ namespace hora {
 // Hora starts MPI when a Runtime first wants it, and keeps it for later ones. It is ended when the process is
 // at its exit *and* the last collective is gone, whichever comes later: a Runtime that is a static object may
 // be destroyed before or after the handler of atexit() runs, depending on which was there first, and its
-// engine may be in MPI until then. After a failure it is not ended at all, because MPI_Finalize waits for all
-// ranks and one of them may be dead; mpirun then sees a process that ends without it, and ends the others. A
-// forked child never ends it.
+// engine may be in MPI until then. A forked child never ends it.
+//
+// MPI_Finalize waits for all ranks. After a failure one of them may be dead: mpirun then ends the others by
+// itself, but other launchers may not. So it runs on a thread of its own then, which is given up after a few
+// seconds; without it at all mpirun would take a rank that ends with an error for one that crashed.
 
 /// This process's use of MPI; shared by all who need it running. Thread-safe.
 class Session {
@@ -26,7 +28,7 @@ class Session {
   Session& operator=(const Session&) = delete;
   ~Session();
 
-  /// Not to be ended in order: another rank may be dead.
+  /// Another rank may be dead: the end does not wait for all for long.
   void spoil() noexcept { spoilt_.store(true, std::memory_order_relaxed); }
 
  private:
