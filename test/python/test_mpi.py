@@ -47,9 +47,9 @@ OPERATIONS = """
     received, splits = hvd.alltoall(torch.full((size,), rank), torch.ones(size, dtype=torch.int32))
     assert received.tolist() == list(range(size)) and splits.tolist() == [1] * size
     assert hvd.reducescatter(torch.arange(size * 3.0), op=hvd.Sum).tolist() == [size * x for x in range(rank * 3, rank * 3 + 3)]
-    outer = hvd.add_process_set([0, size - 1])
-    if outer.included():
-        assert hvd.allreduce(torch.ones(5), op=hvd.Sum, process_set=outer).tolist() == [outer.size()] * 5
+    upper = hvd.add_process_set(range(1, size))
+    if upper.included():
+        assert hvd.allreduce(torch.ones(5), op=hvd.Sum, process_set=upper).tolist() == [size - 1] * 5
     assert hvd.allgather_object({rank}) == [{r} for r in range(size)]
     assert hvd.join() >= 0
     hvd.shutdown()
@@ -59,9 +59,9 @@ OPERATIONS = """
 """
 
 
-@pytest.mark.parametrize("ranks", [1, 2, 3])
+@pytest.mark.parametrize("ranks", [2, 3])
 def test_all_operations_work_over_mpi(ranks: int):
-    assert good(ranks, OPERATIONS.replace("hvd.mpi_threads_supported()", "(size == 1 or hvd.mpi_threads_supported())")).count("is through") == ranks
+    assert good(ranks, OPERATIONS).count("is through") == ranks
 
 
 @needs_mpi4py
@@ -147,10 +147,11 @@ def test_a_rank_that_is_killed_ends_the_others_at_once(options: tuple[str, ...])
     """
     start = time.monotonic()
     result = mpirun(3, script, *options)
-    assert result.returncode != 0
     assert time.monotonic() - start < 30
-    if options:
+    if options:  # then mpirun takes no notice of exit codes
         assert result.stderr.count("told: ") == 2 and "rank 1" in result.stderr, result.stderr
+    else:
+        assert result.returncode != 0
 
 
 def test_an_exception_of_one_rank_is_what_the_others_hear():

@@ -46,8 +46,12 @@ TEST(ConnectMpi, MakesProcessSets) {
   Runtime runtime(config_of("mpi"));
   const int outer = runtime.add_process_set({0, 2});
   const int inner = runtime.add_process_set({1, 2});
-  if (mpi_rank() == 0 || mpi_rank() == 2) EXPECT_EQ(sum_over_ranks(runtime, outer, mpi_rank() + 1), 4.0F);
-  if (mpi_rank() == 1 || mpi_rank() == 2) EXPECT_EQ(sum_over_ranks(runtime, inner, mpi_rank() + 1), 5.0F);
+  if (mpi_rank() == 0 || mpi_rank() == 2) {
+    EXPECT_EQ(sum_over_ranks(runtime, outer, mpi_rank() + 1), 4.0F);
+  }
+  if (mpi_rank() == 1 || mpi_rank() == 2) {
+    EXPECT_EQ(sum_over_ranks(runtime, inner, mpi_rank() + 1), 5.0F);
+  }
 }
 
 TEST(ConnectMpi, RunsSeveralJobsSideBySideInCommunicatorsOfTheProgram) {
