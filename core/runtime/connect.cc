@@ -52,7 +52,7 @@ std::unique_ptr<Collective> connect_collective(const Config& config, World& worl
 /// What hrun gives its ranks and other launchers do not: a secret, and where rank 0 is. Rank 0 holds what it
 /// returns until all have met.
 Descriptor make_up_for_hrun(Config& config, TimePoint deadline) {
-  if (!config.meeting_place.empty()) return gather(config, deadline);
+  if (!config.meeting_place.empty()) return gather_on_host(config, deadline);
   if (!config.secret_file.empty()) config.secret = secret_from_file(config.secret_file, config.job);
   if (config.launcher.empty()) return {};
   if (config.coordinator.empty()) {
