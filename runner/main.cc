@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runner/agent.h"
 #include "runner/job.h"
+#include "runner/mpirun.h"
 
 #include <fcntl.h>
 #include <unistd.h>
@@ -30,7 +31,9 @@ int main(int argc, char** argv) {
       std::fputs(parsed.answer->text.c_str(), parsed.answer->exit_code == 0 ? stdout : stderr);
       return parsed.answer->exit_code;
     }
-    return hora::run_job(*parsed.options);
+    const auto& options = *parsed.options;
+    if (!options.hand_over.empty()) hora::become(options.hand_over, options.hand_over_environment);
+    return hora::run_job(options);
   } catch (const std::exception& error) {
     std::fprintf(stderr, "hrun: %s\n", error.what());
     return 1;

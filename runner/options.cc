@@ -4,6 +4,8 @@
 #include "runner/build_report.h"
 #include "runner/environment.h"
 #include "runner/horovod.h"
+#include "runner/mpirun.h"
+#include "runner/slurm.h"
 #include "runner/ssh.h"
 #include "runner/this_host.h"
 
@@ -11,11 +13,13 @@
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <cmath>
 #include <cstring>
 #include <filesystem>
 #include <functional>
@@ -44,8 +48,12 @@ ranks
 
 other hosts
   hrun reaches them by ssh, which must need no password, and runs hrun there, from the same path as here or from
-  PATH. The ranks get the working directory, the program's path and the environment from here; what tells of a
-  machine or a session (HOME, SSH_*, DISPLAY, CUDA_VISIBLE_DEVICES, ...) is the other host's own, unless -x sets it.
+  PATH. In an allocation of Slurm's it takes the nodes and their tasks from there, and reaches them by srun. The
+  ranks get the working directory, the program's path and the environment from here; what tells of a machine or a
+  session (HOME, SSH_*, DISPLAY, CUDA_VISIBLE_DEVICES, ...) is the other host's own, unless -x sets it.
+  --launcher ssh|slurm|mpi   by ssh, by srun, or not at all: mpirun takes hrun's place and starts the ranks
+                             (default: slurm in an allocation, unless -H or --hostfile is given; else ssh)
+  --mpi-args "ARGUMENTS"     further arguments for mpirun
   -p, --ssh-port PORT        of all hosts; ssh's own configuration can name one for each
   -i, --ssh-identity-file FILE
                              the key
@@ -87,6 +95,8 @@ constexpr std::array kTakeValues{"-n",
                                  "--network-interface",
                                  "--network-interfaces",
                                  "--start-timeout",
+                                 "--launcher",
+                                 "--mpi-args",
                                  "--output-filename",
                                  "--timeline-filename",
                                  "--grace",
@@ -146,6 +156,8 @@ struct Raw {
   std::vector<std::string> networks;
   std::optional<int> ssh_port;
   std::optional<std::string> identity_file;
+  std::optional<std::string> launcher;
+  std::optional<std::string> mpi_arguments;
   std::optional<double> start_timeout;
   bool oversubscribe = false;
   bool mark_cycles = false;
@@ -168,6 +180,13 @@ std::function<std::string(const std::string&)> number_from(Number least, Number 
   };
 }
 
+std::function<std::string(const std::string&)> one_of(const std::vector<std::string>& words) {
+  return [=](const std::string& text) -> std::string {
+    if (std::find(words.begin(), words.end(), text) != words.end()) return {};
+    return fmt::format("must be one of {}, not '{}'", fmt::join(words, ", "), text);
+  };
+}
+
 void declare(CLI::App& app, Raw& raw, Options& options) {
   app.set_help_flag();
   app.option_defaults()->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
@@ -181,6 +200,8 @@ void declare(CLI::App& app, Raw& raw, Options& options) {
   app.add_flag("--oversubscribe", raw.oversubscribe);
   app.add_option("-p,--ssh-port", raw.ssh_port)->check(number_from(1, 65535, "a port"), "");
   app.add_option("-i,--ssh-identity-file", raw.identity_file);
+  app.add_option("--launcher", raw.launcher)->check(one_of({"ssh", "slurm", "mpi"}), "");
+  app.add_option("--mpi-args", raw.mpi_arguments);
   app.add_option("--network,--network-interface,--network-interfaces", raw.networks)
       ->allow_extra_args(false)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
@@ -201,6 +222,7 @@ void choose_hosts(const Raw& raw, Options& options) {
   if (raw.hosts) options.hosts = parse_hosts(*raw.hosts);
   if (raw.hostfile) options.hosts = read_hostfile(*raw.hostfile);
   options.ranks = raw.ranks;
+  if (options.hosts.empty()) options.hosts = slurm_hosts(variable);
   if (options.hosts.empty()) {
     if (raw.ranks == 0) refuse("say how many ranks to start: -np N");
     options.hosts = {{"localhost", raw.ranks}};
@@ -231,6 +253,23 @@ std::vector<std::string> other_hosts(const std::vector<HostSlots>& hosts) {
   return others;
 }
 
+std::string launcher_of(const Raw& raw) {
+  if (raw.launcher == "slurm" && !variable("SLURM_JOB_ID"))
+    refuse(
+        "--launcher slurm: this is no allocation of Slurm's: start hrun in salloc's shell or a script of "
+        "sbatch's");
+  const bool allocated = !raw.hosts && !raw.hostfile && !slurm_hosts(variable).empty();
+  return raw.launcher.value_or(allocated ? "slurm" : "ssh");
+}
+
+/// By srun, within an allocation.
+Road step_on(const std::string& host, const std::string& own_path) {
+  return {host, srun_command(find_program("srun"), host, own_path),
+          [host, own_path](const std::string& words, int exit_code) {
+            return explain_srun(words, exit_code, host, own_path);
+          }};
+}
+
 void choose_roads(const Raw& raw, Options& options) {
   constexpr double kMostPatience = 10;  // for a host that does not answer at all
   SshOptions ssh;
@@ -242,10 +281,15 @@ void choose_roads(const Raw& raw, Options& options) {
       refuse(fmt::format("--ssh-identity-file {}: {}", ssh.identity_file, std::strerror(errno)));
   }
   const std::string own_path = std::filesystem::read_symlink("/proc/self/exe").string();
+  const bool by_slurm = launcher_of(raw) == "slurm";
   for (const auto& host : other_hosts(options.hosts)) {
     const bool has_ranks = std::any_of(options.shares.begin(), options.shares.end(),
                                        [&](const HostShare& share) { return share.host == host; });
     if (!has_ranks) continue;
+    if (by_slurm) {
+      options.roads.push_back(step_on(host, own_path));
+      continue;
+    }
     options.roads.push_back({host, ssh_command(find_program("ssh"), host, ssh, own_path),
                              [host, own_path](const std::string& words, int exit_code) {
                                return explain_ssh(words, exit_code, host, own_path);
@@ -300,13 +344,56 @@ void choose_timeline(const Raw& raw, Options& options) {
   options.environment.emplace_back("HORA_TIMELINE_MARK_CYCLES", raw.mark_cycles ? "1" : "0");
 }
 
+/// The names of what ranks that mpirun starts get from here, as those get it that hrun starts.
+std::vector<std::string> names_for_mpi(const std::vector<std::string>& settings) {
+  constexpr const char* kLetters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_";
+  std::vector<std::string> names;
+  for (const auto& setting : settings) {
+    std::string name = setting.substr(0, setting.find('='));
+    if (name != "PWD" && name.find_first_not_of(kLetters) == std::string::npos)
+      names.push_back(std::move(name));
+  }
+  return names;
+}
+
+/// hrun's own flags that have no meaning once mpirun starts the ranks are refused.
+void choose_hand_over(const Raw& raw, Options& options) {
+  if (raw.launcher != "mpi") {
+    if (raw.mpi_arguments) refuse("--mpi-args needs --launcher mpi");
+    return;
+  }
+  if (raw.horovod) refuse("--horovod needs ranks that hrun itself starts: --launcher ssh or slurm");
+  if (raw.output_directory)
+    refuse(
+        "--output-filename needs ranks that hrun itself starts; mpirun has it, too: --mpi-args "
+        "\"--output-filename DIR\"");
+  MpiJob job;
+  job.ranks = options.ranks;
+  job.hosts = options.hosts;
+  job.oversubscribe = raw.oversubscribe;
+  job.as_root = ::geteuid() == 0;
+  job.directory = std::filesystem::current_path().string();
+  job.network = options.network;
+  job.ssh_port = raw.ssh_port;
+  job.identity_file = raw.identity_file.value_or("");
+  const auto settings = job_environment(own_environment(), options.environment);
+  job.variables = names_for_mpi(without_session(settings, options.environment));
+  if (raw.timeout > 0)
+    job.arguments = {"--timeout", fmt::to_string(static_cast<int>(std::ceil(raw.timeout)))};
+  for (auto& word : CLI::detail::split_up(raw.mpi_arguments.value_or("")))
+    job.arguments.push_back(std::move(word));
+  job.command = options.command;
+  options.hand_over = mpirun_command(find_program("mpirun"), job);
+  options.hand_over_environment = settings;
+}
+
 Options understand(const Raw& raw, Options options, const std::vector<std::string>& command) {
   choose_hosts(raw, options);
   choose_variables(raw, options);
   choose_timeline(raw, options);
   choose_start_timeout(raw, options);
   choose_network(raw, options);
-  choose_roads(raw, options);
+  if (raw.launcher != "mpi") choose_roads(raw, options);
   options.prefix = !raw.no_prefix;
   if (raw.output_directory) {
     if (raw.output_directory->empty()) refuse("--output-filename needs the name of a directory");
@@ -317,6 +404,7 @@ Options understand(const Raw& raw, Options options, const std::vector<std::strin
   if (command.empty()) refuse("there is no program to start");
   options.command = command;
   options.command.front() = find_program(command.front());
+  choose_hand_over(raw, options);
   if (raw.horovod) options.horovod_folder = find_horovod_folder(options);
   return options;
 }

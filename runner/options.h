@@ -28,7 +28,9 @@ struct Options {
   bool verbose = false;
   std::chrono::milliseconds grace{5000};
   std::optional<std::chrono::milliseconds> timeout;
-  std::vector<std::string> command;  ///< the program and its arguments
+  std::vector<std::string> command;    ///< the program and its arguments
+  std::vector<std::string> hand_over;  ///< --launcher mpi: the command that starts the ranks instead of hrun
+  std::vector<std::string> hand_over_environment;  ///< of that command: "NAME=VALUE"
 };
 
 /// What to do instead of starting ranks: print this, and exit so.
