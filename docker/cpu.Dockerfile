@@ -24,7 +24,7 @@ COPY . .
 RUN /opt/hora/bin/pip install --no-cache-dir . && cp -r examples /opt/hora/ && rm -rf build
 # The packages with the libraries that hrun and the module link, for the image below.
 RUN ldd /opt/hora/bin/hrun $(find /opt/hora/lib/python3*/site-packages/hora -name '*.so*') \
-    | awk '$2 == "=>" && $3 ~ /^\// {print $3}' | grep -v '^/opt/' | sort -u | sed 's|.*/|*/|' \
+    | awk '$2 == "=>" && $3 ~ /^\// {print $3}' | grep -v '^/opt/' | sort -u | sed -E 's|.*/([^/]+/[^/]+)$|*/\1|' \
     | xargs dpkg -S | cut -d: -f1 | sort -u > /opt/hora/packages.txt
 
 FROM debian:bookworm-slim

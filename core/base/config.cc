@@ -3,7 +3,7 @@
 #include <hora/status.h>
 
 #include "core/base/ancestry.h"
-#include "core/base/seat.h"
+#include "core/base/job_seat.h"
 
 #include <fmt/format.h>
 #include <fcntl.h>
@@ -234,7 +234,7 @@ const Secret& secret_of_this_process() {
 
 /// What another launcher than hrun says. Where only rank and size are known, the rest is found out later.
 void take_seat(Config& config) {
-  const auto seat = text("HORA_RANK") ? std::nullopt : find_seat(text);
+  const auto seat = text("HORA_RANK") ? std::nullopt : find_job_seat(text);
   if (!seat) {
     if (text("HORA_SIZE").value_or("1") != "1") config.local_size = config.cross_size = 0;
     return;
@@ -249,7 +249,7 @@ void take_seat(Config& config) {
   config.launcher = seat->launcher;
   config.job =
       seat->job.empty() && seat->launcher == "PMI" ? ancestor_without("PMI_RANK", ::getpid()) : seat->job;
-  const bool on_one_host = seat->local_size == seat->size || is_loopback(seat->first_host);
+  const bool on_one_host = seat->local_size == seat->size || means_this_host(seat->first_host);
   if (on_one_host && !config.job.empty())
     config.meeting_place = meeting_place(config.job, ::geteuid());
   else if (!seat->first_host.empty())

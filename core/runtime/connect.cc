@@ -70,7 +70,7 @@ Descriptor meet_through_mpi(Config& config, TimePoint deadline) {
 /// returns until all have met.
 Descriptor make_up_for_hrun(Config& config, TimePoint deadline) {
   if (config.mpi_communicator) return meet_through_mpi(config, deadline);
-  if (!config.meeting_place.empty()) return gather(config, deadline);
+  if (!config.meeting_place.empty()) return gather_on_host(config, deadline);
   if (!config.secret_file.empty()) config.secret = secret_from_file(config.secret_file, config.job);
   if (config.launcher.empty()) return {};
   if (config.coordinator.empty() && config.launcher == "Open MPI") return meet_through_mpi(config, deadline);

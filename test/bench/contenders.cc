@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "test/bench/contenders.h"
 
-#include "core/backend/shm/pieces.h"
 #include "core/comm/mpi_module.h"
+#include "core/comm/pieces.h"
 #include "core/device/kernels.h"
 
 #include <cstdlib>

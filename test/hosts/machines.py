@@ -39,7 +39,10 @@ DOCKER = [  # its bridge, with a container's end in it, so that it is up
     "link add veth0 up master docker0 type veth peer name container0",
     "link set container0 up",
 ]
-NEEDED = ("unshare", "nsenter", "setpriv", "ip", "bridge", "tc", "iptables", "ssh", "ssh-keygen", "/usr/sbin/sshd")
+RATE = ("tbf", "burst", "256kb", "latency", "20ms", "rate")  # ... "1gbit"
+DELAY = ("netem", "delay")  # ... "10ms", in each direction; not every kernel can: see can_delay()
+FIREWALLS = ("iptables", "ip6tables")
+NEEDED = ("unshare", "nsenter", "setpriv", "ip", "bridge", "tc", *FIREWALLS, "ssh", "ssh-keygen", "/usr/sbin/sshd")
 
 Word = str | os.PathLike[str]
 
@@ -53,6 +56,12 @@ def missing() -> str | None:
         return f"hosts for tests need {', '.join(absent)}: docker/packages.txt lists the packages"
     allowed = subprocess.run(["unshare", "--net", "--mount", "--pid", "--fork", "true"], capture_output=True, text=True, check=False)
     return None if allowed.returncode == 0 else f"namespaces cannot be made here: {allowed.stderr.strip()}"
+
+
+def can_delay() -> bool:
+    """Whether this kernel has netem."""
+    add = ["unshare", "--net", "tc", "qdisc", "add", "dev", "lo", "root", *DELAY, "1ms"]
+    return missing() is None and subprocess.run(add, capture_output=True, check=False).returncode == 0
 
 
 @dataclasses.dataclass(frozen=True)
@@ -162,6 +171,10 @@ class Host:
         return self.addresses[0]
 
     @property
+    def up(self) -> bool:
+        return self._namespaces is not None
+
+    @property
     def pid(self) -> int:
         """Of the host's first process, as this machine numbers it."""
         assert self._namespaces is not None, f"{self.name} is down"
@@ -240,25 +253,25 @@ class Host:
         refused ("REJECT")."""
         refusal = "-j REJECT --reject-with tcp-reset" if how == "REJECT" else "-j DROP"
         rules = ["-i lo -j ACCEPT", "-m conntrack --ctstate ESTABLISHED -j ACCEPT", "-p tcp --dport 22 -j ACCEPT", f"-p tcp {refusal}"]
-        for rule in rules:
-            self.do("iptables", "-A", "INPUT", *rule.split())
+        for tool in FIREWALLS:
+            for rule in rules:
+                self.do(tool, "-A", "INPUT", *rule.split())
 
     def open_firewall(self) -> None:
-        self.do("iptables", "-F", "INPUT")
+        for tool in FIREWALLS:
+            self.do(tool, "-F", "INPUT")
 
-    def limit(self, rate: str) -> None:
-        """Makes its link to the first network this fast, e.g. "1gbit", in both directions."""
-        shape = ["root", "tbf", "rate", rate, "burst", "256kb", "latency", "20ms"]
-        self.do("tc", "qdisc", "replace", "dev", self.interfaces[0], *shape)
-        self._cluster.switch("tc", [f"qdisc replace dev {self.ports[0]} {' '.join(shape)}"])
-
-    def unlimit(self) -> None:
-        self.do("tc", "qdisc", "del", "dev", self.interfaces[0], "root")
-        self._cluster.switch("tc", [f"qdisc del dev {self.ports[0]} root"])
-
-    def delay(self, time: str) -> None:
-        """Delays what the host sends on the first network; raises if the kernel has no netem."""
-        self.do("tc", "qdisc", "replace", "dev", self.interfaces[0], "root", "netem", "delay", time)
+    @contextlib.contextmanager
+    def link(self, *discipline: str) -> Iterator[None]:
+        """Queues what goes to and from the first network in this way of tc's: RATE or DELAY below, with a value."""
+        own, port = self.interfaces[0], self.ports[0]
+        self.do("tc", "qdisc", "replace", "dev", own, "root", *discipline)
+        self._cluster.switch("tc", [f"qdisc replace dev {port} root {' '.join(discipline)}"])
+        try:
+            yield
+        finally:
+            self.do("tc", "qdisc", "del", "dev", own, "root")
+            self._cluster.switch("tc", [f"qdisc del dev {port} root"])
 
     @contextlib.contextmanager
     def instead_of(self, directory: Word, other: Word | None = None) -> Iterator[None]:
@@ -402,10 +415,6 @@ class Cluster:
         result = subprocess.run(command, input="\n".join([*lines, ""]), capture_output=True, text=True, check=False)
         assert result.returncode == 0, f"{tool}: {result.stderr}\n{lines}"
 
-    def left_running(self) -> list[str]:
-        """What runs on the hosts, said for a person."""
-        return [f"{host.name}: {each.pid} {each.command}" for host in self.hosts for each in host.processes()]
-
     def stop(self, started: "subprocess.Popen[str]") -> None:
         """Kills a program that Host.start started."""
         os.kill(program(started), signal.SIGKILL)
@@ -414,17 +423,20 @@ class Cluster:
     def sweep(self) -> None:
         """Kills what runs on the hosts."""
         for host in self.hosts:
-            for each in host.processes():
+            for each in host.processes() if host.up else []:
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(each.pid, signal.SIGKILL)
 
-    def becomes_quiet(self, seconds: float) -> list[str]:
-        """Waits until nothing runs on any host, for so long at most; what is left."""
+    def becomes_quiet(self, seconds: float, but: str | None = None) -> list[str]:
+        """Waits until nothing runs on any host that is up, for so long at most; what is left, said for a person. What begins
+        as `but` does not count."""
         deadline = time.monotonic() + seconds
-        for host in self.hosts:
-            for each in host.processes():
-                ended(each.pid, max(0.0, deadline - time.monotonic()))
-        return self.left_running()
+        while True:
+            left = [(host, each) for host in self.hosts if host.up for each in host.processes() if not (but and each.command.startswith(but))]
+            patience = deadline - time.monotonic()
+            if not left or patience <= 0:
+                return [f"{host.name}: {each.pid} {each.command}" for host, each in left]
+            ended(left[0][1].pid, patience)
 
 
 def program(started: "subprocess.Popen[str]") -> int:

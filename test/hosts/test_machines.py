@@ -9,7 +9,7 @@ import sys
 import textwrap
 
 import pytest
-from machines import Cluster, ended, program
+from machines import RATE, Cluster, ended, program
 
 QUICK = ["ssh", "-o", "ConnectTimeout=1"]
 
@@ -95,15 +95,12 @@ def test_a_link_is_as_fast_as_it_is_told_to_be(hosts: Cluster):
     a, b = hosts["a"], hosts["b"]
     receive = "import socket, time; s = socket.create_server(('', 5000)); print('ready', flush=True); c = s.accept()[0]; c.recv(1, socket.MSG_WAITALL)"
     receive += "; t = time.time(); c.recv(5_000_000, socket.MSG_WAITALL); print(time.time() - t)"
-    b.limit("200mbit")
-    try:
+    with b.link(*RATE, "200mbit"):
         receiver = b.start(sys.executable, "-c", receive)
         assert receiver.stdout is not None
         assert receiver.stdout.readline() == "ready\n"
         a.do(sys.executable, "-c", "import socket; socket.create_connection(('b', 5000)).sendall(bytes(5_000_001))")
         assert float(receiver.communicate(timeout=30)[0]) > 0.8 * 5_000_000 * 8 / 200e6
-    finally:
-        b.unlimit()
 
 
 def test_a_program_on_a_host_can_be_told_apart_from_what_waits_for_it(hosts: Cluster):

@@ -245,3 +245,41 @@ def test_the_job_script(nodes: Slurm, tmp_path: pathlib.Path):
     assert result.returncode == 0, result.stderr + said
     assert sorted(said.splitlines()) == ON_TWO_HOSTS
     assert (tmp_path / "made").stat().st_mode & 0o777 == 0o600
+
+
+# ---- hrun
+
+
+def test_hrun_takes_the_hosts_of_an_allocation(nodes: Slurm):
+    job = [HRUN, "--no-prefix", sys.executable, "-c", PLACE]
+    assert lines(on_nodes(nodes, "salloc", "-Q", "-N2", "--ntasks-per-node=2", *job)) == ON_TWO_HOSTS
+    few = on_nodes(nodes, "salloc", "-Q", "-N2", "--ntasks-per-node=2", HRUN, "-np", "2", *job[1:])
+    assert lines(few) == places((0, 2, 0, 1), (1, 2, 0, 1))
+    many = on_nodes(nodes, "salloc", "-Q", "-N2", "--ntasks-per-node=2", HRUN, "-np", "5", *job[1:])
+    assert "--oversubscribe" in many.stderr
+
+
+def test_hrun_ends_what_srun_started_for_it(nodes: Slurm):
+    program = 'if [ "$HORA_RANK" = 3 ]; then exit 7; else exec sleep 100; fi'
+    result = on_nodes(nodes, "salloc", "-Q", "-N2", "--ntasks-per-node=2", HRUN, "--grace", "0.1", "sh", "-c", program)
+    assert result.returncode == 7
+    assert "rank 3" in result.stderr
+    assert [each.command for host in nodes.cluster.hosts for each in host.processes() if "sleep 100" in each.command] == []
+
+
+def test_hrun_hands_over_to_mpirun(tmp_path: pathlib.Path):
+    if shutil.which("mpirun") is None:
+        pytest.skip("needs Open MPI's mpirun")
+    job = [HRUN, "--launcher", "mpi", "-np", "4", "--mpi-args", "--report-bindings --output-filename " + str(tmp_path / "out")]
+    result = run(*job, "-x", "GREETING=good day", sys.executable, "-c", PLACE + 'import os; assert os.environ["GREETING"] == "good day"')
+    assert lines(result) == ON_ONE_HOST
+    assert (tmp_path / "out").exists()
+
+
+def test_hrun_refuses_a_launcher_that_is_not_there():
+    outside = run(HRUN, "--launcher", "slurm", "-np", "2", HELLO)
+    assert (outside.returncode, "this is no allocation of Slurm's" in outside.stderr) == (2, True)
+    unknown = run(HRUN, "--launcher", "pbs", "-np", "2", HELLO)
+    assert (unknown.returncode, "must be one of ssh, slurm, mpi, not 'pbs'" in unknown.stderr) == (2, True)
+    alone = run(HRUN, "--mpi-args", "-v", "-np", "2", HELLO)
+    assert (alone.returncode, "--mpi-args needs --launcher mpi" in alone.stderr) == (2, True)

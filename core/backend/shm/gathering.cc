@@ -267,7 +267,7 @@ void gather_as_other(Config& config, TimePoint deadline) {
 
 }  // namespace
 
-Descriptor gather(Config& config, TimePoint deadline) {
+Descriptor gather_on_host(Config& config, TimePoint deadline) {
   if (config.rank == 0) return gather_as_first(config, deadline);
   gather_as_other(config, deadline);
   return {};

@@ -20,6 +20,6 @@ namespace hora {
 /// returns and must stay open until all have connected. Throws on every rank Error(timeout) that names those
 /// who did not come, Error(invalid_argument) if two came as the same rank or with another size, and
 /// Error(unavailable) if somebody else has the name.
-[[nodiscard]] Descriptor gather(Config& config, TimePoint deadline);
+[[nodiscard]] Descriptor gather_on_host(Config& config, TimePoint deadline);
 
 }  // namespace hora

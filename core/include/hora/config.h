@@ -21,7 +21,7 @@ using Secret = std::array<unsigned char, 32>;
 /// HOROVOD_LOG_LEVEL (trace is debug, fatal is error).
 struct Config {
   // Who this process is. Where HORA_RANK is not set: what torchrun, mpirun, mpiexec, srun, flux or Kubernetes
-  // say of it (core/base/seat.h); without a launcher rank 0 of 1.
+  // say of it (core/base/job_seat.h); without a launcher rank 0 of 1.
   int rank = 0;        ///< HORA_RANK
   int size = 1;        ///< HORA_SIZE
   int local_rank = 0;  ///< HORA_LOCAL_RANK: among the ranks of this host
@@ -85,7 +85,7 @@ struct Config {
   /// out where there are none.
   [[nodiscard]] static std::vector<std::string> horovod_notes();
 
-  /// Variables of the environment that begin with HORA_ and mean nothing: misspelt ones, as a rule.
+  /// LookUp of the environment that begin with HORA_ and mean nothing: misspelt ones, as a rule.
   [[nodiscard]] static std::vector<std::string> unknown_variables();
 };
 

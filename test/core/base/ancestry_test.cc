@@ -16,8 +16,7 @@ namespace {
 /// A wrapper's child that waits, started with a variable; ends with this.
 class Descendant {
  public:
-  Descendant()
-      : pipe_(::popen("HORA_TEST_VARIABLE=1 sh -c 'sh -c \"echo \\$\\$; read line\"; true' ", "r")) {
+  Descendant() : pipe_(::popen("HORA_TEST_VARIABLE=1 sh -c 'sh -c \"echo \\$\\$; read line\"; true' ", "r")) {
     std::array<char, 32> line{};
     if (::fgets(line.data(), line.size(), pipe_) != nullptr) pid_ = std::stoi(line.data());
   }

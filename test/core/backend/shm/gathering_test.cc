@@ -39,7 +39,7 @@ struct Outcome {
 Outcome attend(Config config) {
   Outcome outcome;
   try {
-    const Descriptor door = gather(config, Clock::now() + config.start_timeout);
+    const Descriptor door = gather_on_host(config, Clock::now() + config.start_timeout);
     int listens = 0;
     socklen_t length = sizeof listens;
     outcome.has_door =

@@ -8,7 +8,7 @@
 namespace hora {
 
 /// A process's place in its job, as a launcher other than hrun tells it in the environment. A value.
-struct Seat {
+struct JobSeat {
   std::string launcher;  ///< for messages: "torchrun", "Open MPI", ...
   int rank = 0;
   int size = 1;
@@ -21,7 +21,7 @@ struct Seat {
 };
 
 /// The value of a variable of the environment, if it is set and not empty.
-using Variables = std::function<std::optional<std::string>(const char* name)>;
+using LookUp = std::function<std::optional<std::string>(const char* name)>;
 
 // Which launcher counts where several left their variables: the innermost, because the outer ones' are those
 // of the processes that they started, not of the ranks. Hence this order:
@@ -39,10 +39,10 @@ using Variables = std::function<std::optional<std::string>(const char* name)>;
 
 /// This process's seat; none if no launcher has left its variables. Throws Error(invalid_argument) that names
 /// a variable that is missing or makes no sense, and its launcher.
-[[nodiscard]] std::optional<Seat> find_seat(const Variables& variables);
+[[nodiscard]] std::optional<JobSeat> find_job_seat(const LookUp& variables);
 
 /// Whether an address or name means the host itself: 127.0.0.0/8, ::1, localhost.
-[[nodiscard]] bool is_loopback(const std::string& host);
+[[nodiscard]] bool means_this_host(const std::string& host);
 
 /// Where the ranks of a job look for rank 0, which takes the first port that is free: the host with a handful
 /// of ports that follow from the job's name, in HORA_COORDINATOR's form. The ports lie below those that

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The environments below were recorded: Slurm 22.05 (also with its pmi2 plugin), Open MPI 4.1, MPICH 4.0,
 // torchrun of PyTorch 2.11; those of Flux and PALS are written after their documentation.
-#include "core/base/seat.h"
+#include "core/base/job_seat.h"
 
 #include <hora/status.h>
 
@@ -20,8 +20,8 @@ Environment operator+(Environment some, const Environment& more) {
   return some;
 }
 
-std::optional<Seat> seat_in(const Environment& environment) {
-  return find_seat([&](const char* name) -> std::optional<std::string> {
+std::optional<JobSeat> seat_in(const Environment& environment) {
+  return find_job_seat([&](const char* name) -> std::optional<std::string> {
     const auto found = environment.find(name);
     if (found == environment.end() || found->second.empty()) return std::nullopt;
     return found->second;
@@ -114,12 +114,12 @@ const Environment kFlux{
     {"FLUX_JOB_ID", "f2xyz"}, {"FLUX_JOB_NNODES", "1"}, {"FLUX_JOB_SIZE", "4"}, {"FLUX_TASK_LOCAL_ID", "3"},
     {"FLUX_TASK_RANK", "3"},  {"PMI_RANK", "3"},        {"PMI_SIZE", "4"}};
 
-TEST(Seat, IsNoneWithoutALauncher) {
+TEST(JobSeat, IsNoneWithoutALauncher) {
   EXPECT_FALSE(seat_in({}));
   EXPECT_FALSE(seat_in({{"RANK", "1"}, {"WORLD_SIZE", "2"}}));
 }
 
-TEST(Seat, IsWhatTorchrunSays) {
+TEST(JobSeat, IsWhatTorchrunSays) {
   EXPECT_EQ(numbers_in(kTorchrun), (std::vector{1, 2, 1, 2, 0, 1}));
   const auto seat = seat_in(kTorchrun).value();
   EXPECT_EQ(seat.launcher, "torchrun");
@@ -130,14 +130,14 @@ TEST(Seat, IsWhatTorchrunSays) {
   EXPECT_EQ(numbers_in(kTorchrun + second), (std::vector{6, 8, 2, 4, 1, 2}));
 }
 
-TEST(Seat, IsTheSameJobForAllRanksAndAttemptsOfATorchrun) {
+TEST(JobSeat, IsTheSameJobForAllRanksAndAttemptsOfATorchrun) {
   const auto job = [](const Environment& more) { return seat_in(kTorchrun + more).value().job; };
   EXPECT_EQ(job({}), job({{"RANK", "0"}, {"LOCAL_RANK", "0"}, {"TORCHELASTIC_RESTART_COUNT", "2"}}));
   EXPECT_NE(job({}), job({{"TORCHELASTIC_RUN_ID", "other"}}));
   EXPECT_NE(job({}), job({{"MASTER_PORT", "29501"}}));
 }
 
-TEST(Seat, IsWhatSlurmSaysOfATask) {
+TEST(JobSeat, IsWhatSlurmSaysOfATask) {
   EXPECT_EQ(numbers_in(kSlurm), (std::vector{2, 3, 0, 1, 1, 2}));
   const auto seat = seat_in(kSlurm).value();
   EXPECT_EQ(seat.launcher, "Slurm");
@@ -145,7 +145,7 @@ TEST(Seat, IsWhatSlurmSaysOfATask) {
   EXPECT_EQ(seat.job, "SLURM_CLUSTER_NAME=test SLURM_JOB_ID=7 SLURM_STEP_ID=0 ");
 }
 
-TEST(Seat, CountsOnlyNodesThatHaveSuchALocalRank) {
+TEST(JobSeat, CountsOnlyNodesThatHaveSuchALocalRank) {
   const Environment second_local{{"SLURM_PROCID", "1"}, {"SLURM_NODEID", "0"}, {"SLURM_LOCALID", "1"}};
   EXPECT_EQ(numbers_in(kSlurm + second_local), (std::vector{1, 3, 1, 2, 0, 1}));
   const Environment uneven{{"SLURM_STEP_NUM_TASKS", "7"}, {"SLURM_STEP_TASKS_PER_NODE", "1,3(x2)"},
@@ -154,18 +154,18 @@ TEST(Seat, CountsOnlyNodesThatHaveSuchALocalRank) {
   EXPECT_EQ(numbers_in(kSlurm + uneven), (std::vector{5, 7, 1, 3, 1, 2}));
 }
 
-TEST(Seat, IsTheNumbersOfACyclicDistribution) {
+TEST(JobSeat, IsTheNumbersOfACyclicDistribution) {
   const Environment cyclic{{"SLURM_PROCID", "1"}, {"SLURM_NODEID", "1"}, {"SLURM_LOCALID", "0"}};
   EXPECT_EQ(numbers_in(kSlurm + cyclic), (std::vector{1, 3, 0, 1, 1, 2}));
 }
 
-TEST(Seat, IsNoneInABatchScriptOrAnInteractiveStep) {
+TEST(JobSeat, IsNoneInABatchScriptOrAnInteractiveStep) {
   EXPECT_FALSE(seat_in(kBatch));
   EXPECT_FALSE(seat_in(kSlurm + Environment{{"SLURM_STEP_ID", "4294967290"}}));
   EXPECT_FALSE(seat_in(kSlurm + Environment{{"SLURM_STEP_ID", "batch"}}));
 }
 
-TEST(Seat, IsOpenMpisInsideItsDaemonsOfSlurm) {
+TEST(JobSeat, IsOpenMpisInsideItsDaemonsOfSlurm) {
   EXPECT_EQ(numbers_in(kOpenMpi + kDaemon), (std::vector{2, 4, 0, 2, 0, 0}));
   EXPECT_EQ(launcher_in(kOpenMpi + kDaemon), "Open MPI");
   EXPECT_EQ(seat_in(kOpenMpi)->first_host, "");
@@ -175,35 +175,35 @@ TEST(Seat, IsOpenMpisInsideItsDaemonsOfSlurm) {
   EXPECT_EQ(numbers_in(kOpenMpi + one_each), (std::vector{2, 4, 0, 1, 2, 4}));
 }
 
-TEST(Seat, IsHydrasInsideItsProxiesOfSlurm) {
+TEST(JobSeat, IsHydrasInsideItsProxiesOfSlurm) {
   EXPECT_EQ(numbers_in(kHydra + kDaemon), (std::vector{3, 4, 1, 2, 0, 0}));
   EXPECT_EQ(launcher_in(kHydra + kDaemon), "PMI");
 }
 
-TEST(Seat, IsSlurmsWhereItSpeaksPmiItself) {
+TEST(JobSeat, IsSlurmsWhereItSpeaksPmiItself) {
   const Environment pmi2{{"PMI_FD", "13"}, {"PMI_JOBID", "3.0"}, {"PMI_RANK", "2"}, {"PMI_SIZE", "3"}};
   EXPECT_EQ(launcher_in(kSlurm + pmi2), "Slurm");
 }
 
-TEST(Seat, IsPalsThroughPmi) {
+TEST(JobSeat, IsPalsThroughPmi) {
   const Environment pals{{"PALS_APID", "a1"}, {"PALS_RANKID", "5"},    {"PMI_RANK", "5"},
                          {"PMI_SIZE", "8"},   {"PMI_LOCAL_RANK", "1"}, {"PMI_LOCAL_SIZE", "4"}};
   EXPECT_EQ(numbers_in(pals), (std::vector{5, 8, 1, 4, 0, 0}));
   EXPECT_EQ(seat_in(pals)->job, "PALS_APID=a1 ");
 }
 
-TEST(Seat, IsFluxs) {
+TEST(JobSeat, IsFluxs) {
   EXPECT_EQ(numbers_in(kFlux), (std::vector{3, 4, 3, 4, 0, 1}));
   EXPECT_EQ(launcher_in(kFlux + kDaemon), "Flux");
   EXPECT_EQ(numbers_in(kFlux + Environment{{"FLUX_JOB_NNODES", "2"}}), (std::vector{3, 4, 0, 0, 0, 0}));
 }
 
-TEST(Seat, IsTorchrunsUnderAnyOther) {
+TEST(JobSeat, IsTorchrunsUnderAnyOther) {
   for (const auto& outer : {kSlurm, kDaemon, kOpenMpi, kHydra, kFlux})
     EXPECT_EQ(launcher_in(outer + kTorchrun), "torchrun");
 }
 
-TEST(Seat, NeedsASizeWithPmix) {
+TEST(JobSeat, NeedsASizeWithPmix) {
   const Environment pmix{{"PMIX_RANK", "3"}, {"PMIX_NAMESPACE", "prterun-h-1@1"}};
   EXPECT_EQ(refusal(pmix),
             "PMIX_RANK='3': PMIx tells a process its rank, but not how many there are: set HORA_SIZE as "
@@ -213,14 +213,14 @@ TEST(Seat, NeedsASizeWithPmix) {
   EXPECT_FALSE(seat_in({{"PMIX_RANK", "0"}, {"PMIX_NAMESPACE", "singleton"}}));
 }
 
-TEST(Seat, IsTheCompletionIndexOfAnIndexedJob) {
+TEST(JobSeat, IsTheCompletionIndexOfAnIndexedJob) {
   const Environment pod{{"JOB_COMPLETION_INDEX", "2"}};
   EXPECT_FALSE(seat_in(pod));
   EXPECT_EQ(numbers_in(pod + Environment{{"HORA_SIZE", "4"}, {"HORA_COORDINATOR", "train-0.train:29400"}}),
             (std::vector{2, 4, 0, 0, 0, 0}));
 }
 
-TEST(Seat, IsPyTorchsWhereNobodyElseSaysMore) {
+TEST(JobSeat, IsPyTorchsWhereNobodyElseSaysMore) {
   const Environment pytorch{
       {"RANK", "1"}, {"WORLD_SIZE", "2"}, {"MASTER_ADDR", "master-0"}, {"MASTER_PORT", "23456"}};
   EXPECT_EQ(numbers_in(pytorch), (std::vector{1, 2, 0, 0, 0, 0}));
@@ -228,7 +228,7 @@ TEST(Seat, IsPyTorchsWhereNobodyElseSaysMore) {
   EXPECT_EQ(launcher_in(pytorch + kSlurm), "Slurm");
 }
 
-TEST(Seat, NamesTheVariableThatMakesNoSense) {
+TEST(JobSeat, NamesTheVariableThatMakesNoSense) {
   EXPECT_EQ(
       refusal(kTorchrun + Environment{{"WORLD_SIZE", "many"}}),
       "WORLD_SIZE='many': torchrun gives each of its processes a whole number from 1 to 1048576; to say it "
@@ -271,8 +271,8 @@ TEST(MeetingPlace, IsOfOneJobAndOneUser) {
 
 TEST(Loopback, IsTheHostItself) {
   for (const char* host : {"localhost", "127.0.0.1", "127.0.1.1", "::1"})
-    EXPECT_TRUE(is_loopback(host)) << host;
-  for (const char* host : {"", "n1", "10.0.0.1", "localhost2"}) EXPECT_FALSE(is_loopback(host)) << host;
+    EXPECT_TRUE(means_this_host(host)) << host;
+  for (const char* host : {"", "n1", "10.0.0.1", "localhost2"}) EXPECT_FALSE(means_this_host(host)) << host;
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "core/base/seat.h"
+#include "core/base/job_seat.h"
 
 #include "core/base/node_list.h"
 
@@ -26,7 +26,7 @@ constexpr std::int64_t kFirstSpecialStep = 0xffff'fff0;  // a batch script, an i
 /// Reads one launcher's variables.
 class Launcher {
  public:
-  Launcher(const Variables& variables, const char* launcher) : variables_(variables), name_(launcher) {}
+  Launcher(const LookUp& variables, const char* launcher) : variables_(variables), name_(launcher) {}
 
   [[nodiscard]] std::string text(const char* name) const { return variables_(name).value_or(""); }
   [[nodiscard]] bool has(const char* name) const { return variables_(name).has_value(); }
@@ -51,8 +51,8 @@ class Launcher {
   }
 
   /// A seat with the world's rank and size.
-  [[nodiscard]] Seat seat(const char* rank, const char* size) const {
-    Seat result;
+  [[nodiscard]] JobSeat seat(const char* rank, const char* size) const {
+    JobSeat result;
     result.launcher = name_;
     result.size = number(size, 1, kMostRanks);
     result.rank = number(rank, 0, result.size - 1);
@@ -60,7 +60,7 @@ class Launcher {
   }
 
   /// Adds the place among the ranks of this host, and what follows from it.
-  void set_local(Seat& seat, const char* rank, const char* size) const {
+  void set_local(JobSeat& seat, const char* rank, const char* size) const {
     seat.local_size = number(size, 1, seat.size);
     seat.local_rank = number(rank, 0, seat.local_size - 1);
     settle_cross(seat);
@@ -68,7 +68,7 @@ class Launcher {
 
   /// One host, or one rank on each: then it is clear which host this is. Otherwise ranks may lie in any
   /// order.
-  static void settle_cross(Seat& seat) {
+  static void settle_cross(JobSeat& seat) {
     if (seat.local_size == seat.size) seat.cross_size = 1;
     if (seat.local_size == 1) {
       seat.cross_rank = seat.rank;
@@ -86,15 +86,15 @@ class Launcher {
   }
 
  private:
-  const Variables& variables_;
+  const LookUp& variables_;
   const char* name_;
 };
 
 /// No attempt's number is in the job's name: agents of several hosts count attempts for themselves, and the
 /// ranks of the former one are dead when the next one starts.
-Seat torchrun(const Variables& variables) {
+JobSeat torchrun(const LookUp& variables) {
   const Launcher in(variables, "torchrun");
-  Seat seat = in.seat("RANK", "WORLD_SIZE");
+  JobSeat seat = in.seat("RANK", "WORLD_SIZE");
   in.set_local(seat, "LOCAL_RANK", "LOCAL_WORLD_SIZE");
   if (seat.cross_size == 0 && in.has("GROUP_WORLD_SIZE")) {
     seat.cross_size = in.number("GROUP_WORLD_SIZE", 1, seat.size);
@@ -105,27 +105,27 @@ Seat torchrun(const Variables& variables) {
   return seat;
 }
 
-Seat open_mpi(const Variables& variables) {
+JobSeat open_mpi(const LookUp& variables) {
   const Launcher in(variables, "Open MPI");
-  Seat seat = in.seat("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE");
+  JobSeat seat = in.seat("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE");
   in.set_local(seat, "OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE");
   seat.job = in.name({"PMIX_NAMESPACE", "OMPI_MCA_ess_base_jobid", "OMPI_MCA_orte_precondition_transports"});
   return seat;
 }
 
 /// MPICH and Intel MPI, or Cray's PALS.
-Seat pmi(const Variables& variables) {
+JobSeat pmi(const LookUp& variables) {
   const Launcher in(variables, "PMI");
-  Seat seat = in.seat("PMI_RANK", "PMI_SIZE");
+  JobSeat seat = in.seat("PMI_RANK", "PMI_SIZE");
   if (in.has("MPI_LOCALNRANKS")) in.set_local(seat, "MPI_LOCALRANKID", "MPI_LOCALNRANKS");
   if (in.has("PMI_LOCAL_SIZE")) in.set_local(seat, "PMI_LOCAL_RANK", "PMI_LOCAL_SIZE");
   seat.job = in.name({"PMI_JOBID", "PALS_APID"});
   return seat;
 }
 
-Seat flux(const Variables& variables) {
+JobSeat flux(const LookUp& variables) {
   const Launcher in(variables, "Flux");
-  Seat seat = in.seat("FLUX_TASK_RANK", "FLUX_JOB_SIZE");
+  JobSeat seat = in.seat("FLUX_TASK_RANK", "FLUX_JOB_SIZE");
   const int hosts = in.number("FLUX_JOB_NNODES", 1, seat.size);
   if (hosts == 1) seat.local_size = seat.size;
   if (hosts == seat.size) seat.local_size = 1;
@@ -136,9 +136,9 @@ Seat flux(const Variables& variables) {
 }
 
 /// The shares of a step's hosts: tasks may be spread unevenly, and in any order.
-Seat slurm(const Variables& variables) {
+JobSeat slurm(const LookUp& variables) {
   const Launcher in(variables, "Slurm");
-  Seat seat = in.seat("SLURM_PROCID", "SLURM_STEP_NUM_TASKS");
+  JobSeat seat = in.seat("SLURM_PROCID", "SLURM_STEP_NUM_TASKS");
   const auto counts = expand_task_counts(in.text("SLURM_STEP_TASKS_PER_NODE"));
   const int node = in.number("SLURM_NODEID", 0, static_cast<int>(counts.size()) - 1);
   seat.local_size = counts[static_cast<std::size_t>(node)];
@@ -151,30 +151,30 @@ Seat slurm(const Variables& variables) {
   return seat;
 }
 
-Seat pmix(const Variables& variables) {
+JobSeat pmix(const LookUp& variables) {
   const Launcher in(variables, "PMIx");
   if (!in.has("HORA_SIZE"))
     in.refuse("PMIX_RANK", in.text("PMIX_RANK"),
               "tells a process its rank, but not how many there are: set HORA_SIZE as well");
-  Seat seat = in.seat("PMIX_RANK", "HORA_SIZE");
+  JobSeat seat = in.seat("PMIX_RANK", "HORA_SIZE");
   seat.job = in.name({"PMIX_NAMESPACE"});
   return seat;
 }
 
-Seat kubernetes(const Variables& variables) {
+JobSeat kubernetes(const LookUp& variables) {
   return Launcher(variables, "Kubernetes").seat("JOB_COMPLETION_INDEX", "HORA_SIZE");
 }
 
-Seat pytorch(const Variables& variables) {
+JobSeat pytorch(const LookUp& variables) {
   const Launcher in(variables, "PyTorch's environment");
-  Seat seat = in.seat("RANK", "WORLD_SIZE");
+  JobSeat seat = in.seat("RANK", "WORLD_SIZE");
   seat.job = in.name({"MASTER_ADDR", "MASTER_PORT"});
   seat.first_host = in.text("MASTER_ADDR");
   if (in.has("LOCAL_WORLD_SIZE")) in.set_local(seat, "LOCAL_RANK", "LOCAL_WORLD_SIZE");
   return seat;
 }
 
-bool is_task_of_slurm(const Variables& variables) {
+bool is_task_of_slurm(const LookUp& variables) {
   const auto step = variables("SLURM_STEP_ID");
   if (!step || !variables("SLURM_STEP_NUM_TASKS")) return false;
   std::int64_t number = 0;
@@ -183,7 +183,7 @@ bool is_task_of_slurm(const Variables& variables) {
 }
 
 /// PMI's numbers, if nobody who tells more says the same.
-bool is_pmi(const Variables& variables) {
+bool is_pmi(const LookUp& variables) {
   if (!variables("PMI_RANK") || !variables("PMI_SIZE")) return false;
   const auto says_the_same = [&](const char* rank, const char* size) {
     return variables(rank) == variables("PMI_RANK") && variables(size) == variables("PMI_SIZE");
@@ -193,12 +193,12 @@ bool is_pmi(const Variables& variables) {
 }
 
 /// Rank 0 of an unknown number may be alone, as a program that calls MPI_Init by itself is.
-bool is_pmix(const Variables& variables) {
+bool is_pmix(const LookUp& variables) {
   const auto rank = variables("PMIX_RANK");
   return rank && (*rank != "0" || variables("HORA_SIZE"));
 }
 
-bool have_all(const Variables& variables, std::initializer_list<const char*> names) {
+bool have_all(const LookUp& variables, std::initializer_list<const char*> names) {
   return std::all_of(names.begin(), names.end(),
                      [&](const char* name) { return variables(name).has_value(); });
 }
@@ -213,7 +213,7 @@ std::uint64_t hash(std::string_view text) {
 
 }  // namespace
 
-std::optional<Seat> find_seat(const Variables& variables) {
+std::optional<JobSeat> find_job_seat(const LookUp& variables) {
   if (variables("TORCHELASTIC_RUN_ID")) return torchrun(variables);
   if (variables("OMPI_COMM_WORLD_RANK")) return open_mpi(variables);
   if (is_pmi(variables)) return pmi(variables);
@@ -226,7 +226,7 @@ std::optional<Seat> find_seat(const Variables& variables) {
   return std::nullopt;
 }
 
-bool is_loopback(const std::string& host) {
+bool means_this_host(const std::string& host) {
   return host == "localhost" || host == "::1" || host.starts_with("127.");
 }
 
