@@ -27,8 +27,8 @@ struct Keeper {
 };
 
 Keeper& keeper() {
-  static auto* const the_keeper = new Keeper;  // never destroyed: needed while the process exits
-  return *the_keeper;
+  static Keeper the_keeper;  // made before atexit() hears of let_go, and so destroyed after that has run
+  return the_keeper;
 }
 
 void let_go() {
