@@ -2,6 +2,8 @@
 #pragma once
 
 #include "runner/hosts.h"
+#include "runner/placement.h"
+#include "runner/remote_ranks.h"
 
 #include <chrono>
 #include <optional>
@@ -15,14 +17,20 @@ namespace hora {
 struct Options {
   int ranks = 0;                                                 ///< -np, else all slots
   std::vector<HostSlots> hosts;                                  ///< -H or --hostfile, else this machine
+  std::vector<HostShare> shares;                                 ///< which ranks are on which host
+  std::vector<Road> roads;                                       ///< to those hosts that are not this machine
   std::vector<std::pair<std::string, std::string>> environment;  ///< -x
   std::string output_directory;                                  ///< --output-filename
   std::string horovod_folder;                                    ///< --horovod: see runner/horovod.h
+  std::string network;                                           ///< --network, else HORA_NETWORK
+  std::chrono::milliseconds start_timeout{30'000};               ///< to get all hosts ready
   bool prefix = true;
   bool verbose = false;
   std::chrono::milliseconds grace{5000};
   std::optional<std::chrono::milliseconds> timeout;
-  std::vector<std::string> command;  ///< the program and its arguments
+  std::vector<std::string> command;    ///< the program and its arguments
+  std::vector<std::string> hand_over;  ///< --launcher mpi: the command that starts the ranks instead of hrun
+  std::vector<std::string> hand_over_environment;  ///< of that command: "NAME=VALUE"
 };
 
 /// What to do instead of starting ranks: print this, and exit so.

@@ -79,7 +79,10 @@ std::size_t run(const Options& options) {
   }
   Plane plane = connect_plane(config);
   auto contenders = plane_contenders(plane, options);
-  if (peer) contenders.push_back(peer_contender(*peer, options));
+  if (peer) {
+    contenders.push_back(mpi_plane_contender(plane, config, options));
+    contenders.push_back(peer_contender(*peer, options));
+  }
   const std::size_t wrong = run(contenders, meeting_over(*plane.collective, *plane.world.control), options);
   plane.collective->barrier();
   plane.world.control->on_loss({});

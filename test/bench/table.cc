@@ -46,6 +46,7 @@ std::vector<std::pair<std::string, std::string>> Table::compared() const {
   std::vector<std::pair<std::string, std::string>> pairs;
   if (has("arena") && has("limit")) pairs.emplace_back("arena", "limit");
   if (has("arena") && has("mpi")) pairs.emplace_back("arena", "mpi");
+  if (has("hora/mpi") && has("mpi")) pairs.emplace_back("hora/mpi", "mpi");
   if (has("private") && has("mpi")) pairs.emplace_back("private", "mpi");
   for (const char* other : {"raw", "mpi"}) {
     if (has("tcp") && has(other)) pairs.emplace_back("tcp", other);

@@ -12,6 +12,7 @@
 #include <cstring>
 #include <map>
 #include <random>
+#include <thread>
 
 namespace hora {
 
@@ -62,7 +63,10 @@ class CollectiveSuite : public testing::TestWithParam<Setting> {
   static int ranks() { return GetParam().ranks; }
   static void run(const RankMain& rank_main) {
     const Collectives collectives = GetParam().backend.connect(ranks());
-    run_ranks(ranks(), [&](int rank) { rank_main(rank, *collectives[static_cast<std::size_t>(rank)]); });
+    run_ranks(ranks(), [&](int rank) {
+      const auto& collective = collectives[static_cast<std::size_t>(rank)];
+      if (collective) rank_main(rank, *collective);
+    });
   }
 };
 
@@ -372,12 +376,12 @@ TEST_P(CollectiveSuite, SplitsIntoSmallerOnesThatWorkSideBySide) {
 }
 
 TEST_P(CollectiveSuite, NobodyLeavesABarrierBeforeAllHaveCome) {
-  std::atomic<int> come = 0;
+  const auto come = GetParam().backend.make_counter();
   run([&](int /*rank*/, Collective& collective) {
     for (int round = 1; round <= 50; ++round) {
-      come.fetch_add(1);
+      come->fetch_add(1);
       collective.barrier();
-      ASSERT_GE(come.load(), round * ranks());
+      ASSERT_GE(come->load(), round * ranks());
     }
   });
 }
@@ -429,7 +433,10 @@ TEST_P(CollectiveSuite, MemoryIsZeroedAlignedAndOutlivesTheCollective) {
     }
     ASSERT_NE(collective.allocate(0), nullptr);
   });
-  for (const auto& memory : kept) EXPECT_EQ(memory.get()[1000], std::byte{1});
+  for (const auto& memory : kept) {
+    if (!memory) continue;  // another process's
+    EXPECT_EQ(memory.get()[1000], std::byte{1});
+  }
 }
 
 TEST_P(CollectiveSuite, AbortEndsACallThatWaits) {
@@ -437,14 +444,13 @@ TEST_P(CollectiveSuite, AbortEndsACallThatWaits) {
   const Collectives collectives = GetParam().backend.connect(ranks());
   const Status why{Code::aborted, "rank 0 is gone"};
   run_ranks(ranks(), [&](int rank) {
-    Collective& collective = *collectives[static_cast<std::size_t>(rank)];
-    if (rank == 0) {  // never comes; what the control threads of the others do when they learn of it:
-      for (std::size_t other = 1; other < collectives.size(); ++other) collectives[other]->abort(why);
-      return;
-    }
+    const auto& collective = collectives[static_cast<std::size_t>(rank)];
+    if (rank == 0 || !collective) return;  // rank 0 never comes;
+    const std::jthread control(
+        [&] { collective->abort(why); });  // what this one's control does when it learns of it
     for (int attempt = 0; attempt < 2; ++attempt) {
       try {
-        collective.barrier();
+        collective->barrier();
         ADD_FAILURE() << "the barrier ended without rank 0";
       } catch (const Error& error) {
         EXPECT_EQ(error.status(), why);
@@ -456,7 +462,7 @@ TEST_P(CollectiveSuite, AbortEndsACallThatWaits) {
 std::vector<Setting> settings() {
   std::vector<Setting> all;
   for (const auto& backend : collective_backends()) {
-    for (const int ranks : backend.ranks) all.push_back({backend, ranks});
+    for (const int ranks : backend.ranks()) all.push_back({backend, ranks});
   }
   return all;
 }

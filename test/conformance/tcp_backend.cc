@@ -27,11 +27,12 @@ std::vector<std::unique_ptr<Collective>> forced(Algorithm algorithm, int ranks, 
 }
 
 const RegisterCollective kShares{
-    {"tcp_shares", [](int ranks) { return forced(Algorithm::shares, ranks, 3); }, {2, 3, 8}}};
+    {"tcp_shares", [](int ranks) { return forced(Algorithm::shares, ranks, 3); }, exactly({2, 3, 8})}};
 const RegisterCollective kRing{
-    {"tcp_ring", [](int ranks) { return forced(Algorithm::ring, ranks, 2); }, {2, 3, 8, 9}}};
-const RegisterCollective kHalving{
-    {"tcp_halving", [](int ranks) { return forced(Algorithm::halving, ranks, 1); }, {2, 3, 5, 8, 9, 11}}};
+    {"tcp_ring", [](int ranks) { return forced(Algorithm::ring, ranks, 2); }, exactly({2, 3, 8, 9})}};
+const RegisterCollective kHalving{{"tcp_halving",
+                                   [](int ranks) { return forced(Algorithm::halving, ranks, 1); },
+                                   exactly({2, 3, 5, 8, 9, 11})}};
 
 }  // namespace
 }  // namespace hora
