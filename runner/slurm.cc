@@ -53,6 +53,7 @@ std::vector<std::string> srun_command(const std::string& srun, const std::string
           "--overlap",        // beside what else runs in the allocation, a shell for example
           "--mem=0",          // all of it: without --exact the step has all processors, too
           "--cpu-bind=none",  // ranks are bound by hrun, if at all
+          "--unbuffered",     // what the agent says are no lines, and must not wait for the end of one
           "--mpi=none",
           "--export=ALL",
           "--chdir=/",

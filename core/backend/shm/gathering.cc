@@ -23,7 +23,6 @@ namespace {
 constexpr std::size_t kIntroductionBytes = 12;  // rank, size, pid; each four bytes, low ones first
 constexpr std::size_t kAnswerBytes = 1024;  // a code, a text, and if that is ok a port and a secret; zeros
 constexpr std::size_t kMostText = 900;
-constexpr int kCodes = static_cast<int>(Code::internal) + 1;
 constexpr std::chrono::milliseconds kPause{10};  // between tries to reach a rank 0 that is not there yet
 constexpr std::chrono::seconds kPatience{5};     // with one who has connected and says nothing
 constexpr std::chrono::seconds kLastWords{2};    // that rank 0 has to say whom it missed
