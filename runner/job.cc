@@ -2,6 +2,7 @@
 #include "runner/job.h"
 
 #include "core/comm/control.h"
+#include "runner/binding.h"
 #include "runner/culprit.h"
 #include "runner/environment.h"
 #include "runner/guard.h"
@@ -86,6 +87,7 @@ class Job {
     block_signals();
     adopt_orphans();
     if (options_.timeout) deadline_ = timeout_ = Clock::now() + *options_.timeout;
+    choose_bindings();
     start_all();
     while (left_ > 0) turn();
     finish();
@@ -114,6 +116,12 @@ class Job {
   static void adopt_orphans() { ::prctl(PR_SET_CHILD_SUBREAPER, 1); }
 
   // --- starting ---
+
+  void choose_bindings() {
+    bindings_ = bind_ranks_here(options_.bind_to, options_.ranks);
+    if (options_.bind_to != BindTo::none && bindings_.empty())
+      print(fmt::format("hrun: {}\n", nothing_bound(options_.bind_to, options_.ranks)));
+  }
 
   void start_all() {
     const Door door;
@@ -148,6 +156,13 @@ class Job {
       facts.coordinator_fd = door.socket.fd();
       plan.inherited.push_back(door.socket.fd());
     }
+    std::string where = "not bound";
+    if (!bindings_.empty()) {
+      const Binding& binding = bindings_[static_cast<std::size_t>(rank)];
+      plan.cpus = binding.cpus;
+      facts.threads = binding.cores;
+      where = "bound to " + describe(binding);
+    }
     plan.environment = rank_environment(own_environment(), options_, facts);
     Process process = hora::start(plan);
     guard_.watch(process.pid);
@@ -155,6 +170,8 @@ class Job {
     ranks_.push_back({process.pid});
     relay_.add(process);
     say(fmt::format("rank {} is process {}", rank, process.pid));
+    if (options_.report_bindings || options_.verbose)
+      print(fmt::format("hrun: rank {} is {}\n", rank, where));
   }
 
   // --- one turn ---
@@ -350,6 +367,7 @@ class Job {
 
   const Options& options_;
   const ReservedPort master_port_;
+  std::vector<Binding> bindings_;  // of the ranks; empty: none is bound
   Guard guard_;
   Descriptor signals_;
   Relay relay_;

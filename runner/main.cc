@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runner/job.h"
+#include "runner/probe.h"
 
 #include <fcntl.h>
 #include <unistd.h>
 
 #include <cstdio>
 #include <exception>
+#include <string>
+#include <vector>
 
 namespace {
 
@@ -21,11 +24,14 @@ void open_standard_descriptors() {
 int main(int argc, char** argv) {
   open_standard_descriptors();
   try {
-    const auto parsed = hora::parse_options({argv + 1, argv + argc});
+    const std::vector<std::string> arguments(argv + 1, argv + argc);
+    if (const auto exit_code = hora::run_probe(arguments)) return *exit_code;
+    const auto parsed = hora::parse_options(arguments);
     if (parsed.answer) {
       std::fputs(parsed.answer->text.c_str(), parsed.answer->exit_code == 0 ? stdout : stderr);
       return parsed.answer->exit_code;
     }
+    for (const auto& note : parsed.options->notes) std::fprintf(stderr, "hrun: %s\n", note.c_str());
     return hora::run_job(*parsed.options);
   } catch (const std::exception& error) {
     std::fprintf(stderr, "hrun: %s\n", error.what());

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "runner/binding.h"
 #include "runner/hosts.h"
 
 #include <chrono>
@@ -18,6 +19,9 @@ struct Options {
   std::vector<std::pair<std::string, std::string>> environment;  ///< -x
   std::string output_directory;                                  ///< --output-filename
   std::string horovod_folder;                                    ///< --horovod: see runner/horovod.h
+  BindTo bind_to = BindTo::none;                                 ///< --bind-to
+  bool report_bindings = false;                                  ///< --report-bindings
+  std::vector<std::string> notes;  ///< what the user should know of the flags, each a sentence
   bool prefix = true;
   bool verbose = false;
   std::chrono::milliseconds grace{5000};
