@@ -10,6 +10,7 @@ namespace hora {
 
 /// What the ranks of a host are bound to: nothing; cores of their own; or the NUMA node on which these lie.
 enum class BindTo { none, core, numa };
+inline constexpr int kBindTos = 3;
 
 /// Where a rank may run. A value.
 struct Binding {

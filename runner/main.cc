@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "runner/agent.h"
 #include "runner/job.h"
 #include "runner/probe.h"
 
@@ -8,6 +9,7 @@
 #include <cstdio>
 #include <exception>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace {
@@ -24,6 +26,8 @@ void open_standard_descriptors() {
 int main(int argc, char** argv) {
   open_standard_descriptors();
   try {
+    if (argc == 2 && std::string_view(argv[1]) == "--agent")
+      return hora::run_agent(STDIN_FILENO, STDOUT_FILENO);
     const std::vector<std::string> arguments(argv + 1, argv + argc);
     if (const auto exit_code = hora::run_probe(arguments)) return *exit_code;
     const auto parsed = hora::parse_options(arguments);

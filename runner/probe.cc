@@ -225,7 +225,7 @@ std::vector<std::string> probe_command(const std::vector<HostSlots>& hosts) {
     const bool six = host.host.find(':') != std::string::npos;
     names.push_back(fmt::format("{}{}{}:{}", six ? "[" : "", host.host, six ? "]" : "", host.slots));
   }
-  return {own_program(), kProbe, fmt::format("{}", fmt::join(names, ","))};
+  return {"/proc/self/exe", kProbe, fmt::format("{}", fmt::join(names, ","))};
 }
 
 std::optional<int> run_probe(const std::vector<std::string>& arguments) {

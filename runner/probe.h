@@ -9,7 +9,8 @@
 
 namespace hora {
 
-/// The command for hrun's --preflight, for one rank on each of these hosts: hrun itself, as a probe.
+/// The command for hrun's --preflight, for one rank on each of these hosts: whatever starts it there, hrun or
+/// its agent, as a probe.
 [[nodiscard]] std::vector<std::string> probe_command(const std::vector<HostSlots>& hosts);
 
 /// If these arguments of hrun make it a probe, it is one, and this is its exit code. Probes are ranks that

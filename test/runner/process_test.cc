@@ -24,8 +24,7 @@ std::string read_all(const Descriptor& pipe) {
 }
 
 TEST(Start, RunsAProgramWithItsEnvironmentAndKeepsOutputsApart) {
-  const Process process =
-      start({{"/bin/sh", "-c", "echo $WORD; echo bad >&2; exit 3"}, {"WORD=hello"}, {}, true});
+  const Process process = start({{"/bin/sh", "-c", "echo $WORD; echo bad >&2; exit 3"}, {"WORD=hello"}, {}});
   EXPECT_EQ(read_all(process.output), "hello\n");
   EXPECT_EQ(read_all(process.errors), "bad\n");
   int status = 0;
@@ -43,8 +42,7 @@ TEST(Start, BindsAProgramToCpus) {
       {"/bin/sh", "-c",
        "while read key list; do [ $key != Cpus_allowed_list: ] || echo $list; done < /proc/self/status"},
       {},
-      {},
-      true};
+      {}};
   plan.cpus = {last};
   const Process process = start(plan);
   EXPECT_EQ(read_all(process.output), std::to_string(last) + "\n");
@@ -52,11 +50,11 @@ TEST(Start, BindsAProgramToCpus) {
 }
 
 TEST(Start, TellsWhyAProgramCannotRun) {
-  EXPECT_THROW(static_cast<void>(start({{"/etc/hostname"}, {}, {}, true})), Error);
+  EXPECT_THROW(static_cast<void>(start({{"/etc/hostname"}, {}, {}})), Error);
 }
 
 TEST(DescribeEnding, NamesTheSignal) {
-  const Process process = start({{"/bin/sh", "-c", "kill -9 $$"}, {}, {}, true});
+  const Process process = start({{"/bin/sh", "-c", "kill -9 $$"}, {}, {}});
   int status = 0;
   ::waitpid(process.pid, &status, 0);
   EXPECT_EQ(describe_ending(status).exit_code, 128 + SIGKILL);
