@@ -18,7 +18,9 @@ class LobbyTest : public testing::Test {
  protected:
   LobbyTest() : listener_(listen_at({"127.0.0.1", "0"})), address_(local_address(listener_.fd())) {}
   [[nodiscard]] Descriptor knock() const {
-    return connect_to(address_, Clock::now() + std::chrono::seconds(5));
+    Descriptor socket = begin_connect(address_);
+    EXPECT_TRUE(await_events(socket.fd(), POLLOUT, Clock::now() + std::chrono::seconds(5)));
+    return socket;
   }
 
   Descriptor listener_;
@@ -34,6 +36,7 @@ TEST_F(LobbyTest, LetsInWhoKnowsTheSecretThoughSilentStrangersWaitBeforeIt) {
     greet(socket.fd(), kSecret, {Role::control, 1, 2}, TimePoint::max());
     write_all(socket.fd(), encode(FrameKind::member, encode(this_member(1))), TimePoint::max());
     std::byte end{};
+    await_events(socket.fd(), POLLIN, TimePoint::max());
     EXPECT_LE(::recv(socket.fd(), &end, 1, 0), 0);
   });
   std::vector<Lobby::Arrival> arrivals;
@@ -75,6 +78,7 @@ TEST_F(LobbyTest, SendsSilentStrangersAwayAfterFiveSeconds) {
   lobby.serve(now + std::chrono::seconds(5));
   EXPECT_NE(testing::internal::GetCapturedStderr().find("within 5 s"), std::string::npos);
   std::byte end{};
+  await_events(socket.fd(), POLLIN, TimePoint::max());
   EXPECT_EQ(::recv(socket.fd(), &end, 1, 0), 0);
 }
 
