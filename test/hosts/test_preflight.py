@@ -30,3 +30,15 @@ def test_ranks_are_bound_on_every_host(hosts: Cluster):
     assert sorted(bound) == ["0", "1", "2", "3"]
     assert bound["0"] == bound["2"] != bound["1"] == bound["3"]
     assert sorted(result.stdout.splitlines()) == [f"[{rank}] Cpus_allowed_list:\t{cpus}" for rank, cpus in sorted(bound.items())]
+
+
+def test_hosts_that_do_not_reach_each_other_are_named(hosts: Cluster):
+    for name in "bc":
+        hosts[name].firewall("REJECT")
+    try:
+        result = hrun(hosts["a"], "--preflight", "--start-timeout", "6", "-H", "a:1,b:1,c:1")
+    finally:
+        for name in "bc":
+            hosts[name].open_firewall()
+    assert result.returncode == 1
+    assert re.search(rf"rank 2 on c -> rank 1 on b: {re.escape(hosts['b'].address)}:\d+ refused", result.stderr), result.stderr
