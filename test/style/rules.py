@@ -39,6 +39,8 @@ FOREIGN = {
     r"sodium\.h": ["core/comm", "core/backend/shm"],
     r"hwy/.*": ["core/device", "core/backend/shm", "test/core/device"],
     r"CLI/.*": ["runner"],
+    r"yaml-cpp/.*": ["runner"],
+    r"hwloc.*": ["runner"],
 }
 
 # Where the preprocessor may decide something, and why.
