@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 #include <sodium.h>
 
+#include <algorithm>
 #include <cstring>
 #include <string_view>
 
@@ -15,6 +16,7 @@ namespace {
 constexpr std::uint8_t kVersion = 1;
 constexpr std::array<char, 4> kMagic{'H', 'O', 'R', 'A'};
 constexpr std::size_t kNonceBytes = 32;
+constexpr std::uint32_t kMostConnections = 256;  // between two ranks
 constexpr std::size_t kNonceAt = kHelloBytes - kNonceBytes;
 // In a challenge: the magic, the version, three zeros, the nonce, the MAC.
 constexpr std::size_t kChallengeNonceAt = 8;
@@ -72,7 +74,7 @@ constexpr const char* kOtherSecret =
 
 }  // namespace
 
-// Bytes of a hello: 0 magic, 4 version, 5 role, 8 rank, 12 size, 16 zeros, 32 nonce.
+// Bytes of a hello: 0 magic, 4 version, 5 role, 8 rank, 12 size, 16 to, 20 stream, 24 zeros, 32 nonce.
 Guest::Guest(const Secret& secret, const Hello& hello) : secret_(secret), hello_{} {
   start_sodium();
   std::memcpy(hello_.data(), kMagic.data(), kMagic.size());
@@ -80,6 +82,8 @@ Guest::Guest(const Secret& secret, const Hello& hello) : secret_(secret), hello_
   hello_[5] = static_cast<std::byte>(hello.role);
   put_u32(&hello_[8], static_cast<std::uint32_t>(hello.rank));
   put_u32(&hello_[12], static_cast<std::uint32_t>(hello.size));
+  put_u32(&hello_[16], static_cast<std::uint32_t>(hello.to));
+  put_u32(&hello_[20], static_cast<std::uint32_t>(hello.stream));
   randombytes_buf(&hello_[kNonceAt], kNonceBytes);
 }
 
@@ -92,9 +96,15 @@ ProofBytes Guest::prove(const ChallengeBytes& challenge) const {
   return mac(secret_, "guest", hello_, challenge);
 }
 
+bool may_be_challenge(std::span<const std::byte> received) {
+  return std::memcmp(received.data(), kMagic.data(), std::min(received.size(), kMagic.size())) == 0;
+}
+
 ChallengeBytes Host::challenge(const HelloBytes& hello) {
   start_sodium();
   check_preamble(hello.data());
+  if (const auto to = take_u32(&hello[16]); to != static_cast<std::uint32_t>(rank_))
+    throw Error(Code::unavailable, fmt::format("it looks for rank {}, this is rank {}", to, rank_));
   hello_ = hello;
   challenge_ = {};
   std::memcpy(challenge_.data(), kMagic.data(), kMagic.size());
@@ -112,11 +122,13 @@ Hello Host::check(const ProofBytes& proof) const {
   const auto role = static_cast<int>(hello_[5]);
   const std::uint32_t rank = take_u32(&hello_[8]);
   const std::uint32_t size = take_u32(&hello_[12]);
-  if (role >= kRoles || size == 0 || size > (1U << 20) || rank >= size) {
+  const std::uint32_t stream = take_u32(&hello_[20]);
+  if (role >= kRoles || size == 0 || size > (1U << 20) || rank >= size || stream >= kMostConnections) {
     throw Error(Code::unavailable,
                 fmt::format("a rank introduces itself as rank {} of {} with role {}", rank, size, role));
   }
-  return {static_cast<Role>(role), static_cast<int>(rank), static_cast<int>(size)};
+  return {static_cast<Role>(role), static_cast<int>(rank), static_cast<int>(size), rank_,
+          static_cast<int>(stream)};
 }
 
 void greet(int fd, const Secret& secret, const Hello& hello, TimePoint deadline) {

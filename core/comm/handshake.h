@@ -7,6 +7,7 @@
 
 #include <array>
 #include <cstdint>
+#include <span>
 
 namespace hora {
 
@@ -19,6 +20,8 @@ struct Hello {
   Role role = Role::control;
   int rank = 0;
   int size = 1;
+  int to = 0;      ///< the rank that is called: what answers at an address may be another one of this job
+  int stream = 0;  ///< which of several connections between the same two
 };
 
 // Two ranks that have just connected prove to each other that they know the job's secret, without showing it:
@@ -53,19 +56,25 @@ class Guest {
   HelloBytes hello_;
 };
 
+/// Whether what has been received so far may become a challenge. False: another service answers.
+[[nodiscard]] bool may_be_challenge(std::span<const std::byte> received);
+
 /// The accepting side. One connection's worth; does no I/O.
 class Host {
  public:
-  explicit Host(const Secret& secret) : secret_(secret) {}
+  /// `rank`: who this is. Only whoever looks for it is answered, so a challenge says that the right one
+  /// answers.
+  explicit Host(const Secret& secret, int rank = 0) : secret_(secret), rank_(rank) {}
 
-  /// Throws Error(unavailable) if the bytes are no hello, Error(invalid_argument) if they are of another
-  /// version.
+  /// Throws Error(unavailable) if the bytes are no hello or for another rank, Error(invalid_argument) if they
+  /// are of another version.
   ChallengeBytes challenge(const HelloBytes& hello);
   /// Who has connected. Throws Error(invalid_argument) if the guest does not know the secret.
   [[nodiscard]] Hello check(const ProofBytes& proof) const;
 
  private:
   Secret secret_;
+  int rank_;
   HelloBytes hello_{};
   ChallengeBytes challenge_{};
 };

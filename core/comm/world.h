@@ -16,6 +16,8 @@ struct Member {
   int pid = 0;
   std::string host;
   std::string pid_space;  ///< equal to ours: `pid` means that process here, too
+  /// Numeric ones, at which the ranks that have met over a network have seen it; empty for other ranks.
+  std::vector<std::string> addresses{};
 
   bool operator==(const Member&) const = default;
 };

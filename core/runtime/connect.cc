@@ -32,9 +32,9 @@ void agree_on_knobs(Config& config, Control& control, TimePoint deadline) {
   in.finish();
 }
 
-std::unique_ptr<Collective> connect_collective(const Config& config, Control& control, TimePoint deadline) {
+std::unique_ptr<Collective> connect_collective(const Config& config, World& world, TimePoint deadline) {
   if (config.cpu_operations != "tcp") {
-    auto collective = connect_shm(control, config, deadline);
+    auto collective = connect_shm(*world.control, config, deadline);
     if (collective) return collective;
     if (config.cpu_operations == "shm") {
       throw Error(Code::unavailable,
@@ -42,7 +42,7 @@ std::unique_ptr<Collective> connect_collective(const Config& config, Control& co
                   "hosts or in several containers; use auto or tcp");
     }
   }
-  return connect_tcp(control, config, deadline);
+  return connect_tcp(*world.control, world.members, config, deadline);
 }
 
 }  // namespace
@@ -53,7 +53,7 @@ World connect(Config& config) {
   World world = connect_tcp_control(config, deadline);
   try {
     agree_on_knobs(config, *world.control, deadline);
-    world.lane = {make_host_stream(), connect_collective(config, *world.control, deadline)};
+    world.lane = {make_host_stream(), connect_collective(config, world, deadline)};
   } catch (const Error& error) {
     world.control->fail(error.status());  // the others wait for this rank
     throw;

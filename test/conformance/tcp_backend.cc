@@ -23,7 +23,8 @@ const RegisterCollective kCollective{
        std::vector<std::unique_ptr<Collective>> all(static_cast<std::size_t>(ranks));
        run_ranks(ranks, [&](int rank) {
          const auto at = static_cast<std::size_t>(rank);
-         all[at] = connect_tcp(*worlds[at].control, configs[at], Clock::now() + configs[at].start_timeout);
+         all[at] = connect_tcp(*worlds[at].control, worlds[at].members, configs[at],
+                               Clock::now() + configs[at].start_timeout);
        });
        run_ranks(ranks, [&](int rank) { worlds[static_cast<std::size_t>(rank)].control.reset(); });
        return all;

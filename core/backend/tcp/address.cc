@@ -6,14 +6,14 @@
 #include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
-#include <poll.h>
 #include <sys/socket.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstring>
 #include <memory>
-#include <thread>
+#include <string_view>
 
 namespace hora {
 namespace {
@@ -35,17 +35,21 @@ Descriptor open_socket(const addrinfo& to) {
   return Descriptor(::socket(to.ai_family, to.ai_socktype | SOCK_CLOEXEC, to.ai_protocol));
 }
 
-/// Whether the connection came about before the deadline; else errno says why not.
-bool finish_connect(int fd, TimePoint deadline) {
-  if (!await_events(fd, POLLOUT, deadline)) {
-    errno = ETIMEDOUT;
-    return false;
+using Call = int (*)(int, sockaddr*, socklen_t*);
+
+Address address_by(Call call, int fd) {
+  sockaddr_storage storage{};
+  socklen_t length = sizeof storage;
+  std::array<char, NI_MAXHOST> host{};
+  std::array<char, NI_MAXSERV> port{};
+  auto* address = reinterpret_cast<sockaddr*>(&storage);
+  if (call(fd, address, &length) != 0 || ::getnameinfo(address, length, host.data(), host.size(), port.data(),
+                                                       port.size(), NI_NUMERICHOST | NI_NUMERICSERV) != 0) {
+    throw Error(Code::unavailable, "a socket has no address");
   }
-  int error = 0;
-  socklen_t length = sizeof error;
-  ::getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &length);
-  errno = error;
-  return error == 0;
+  const std::string_view text = host.data();
+  constexpr std::string_view kMapped = "::ffff:";  // IPv4 over a socket for both
+  return {std::string(text.substr(text.starts_with(kMapped) ? kMapped.size() : 0)), port.data()};
 }
 
 }  // namespace
@@ -62,9 +66,30 @@ Address parse_address(const std::string& text) {
   return {bracketed ? text.substr(1, end - 1) : text.substr(0, end), text.substr(colon + 1)};
 }
 
+std::vector<Address> parse_addresses(const std::string& text) {
+  std::vector<Address> addresses;
+  for (std::size_t begin = 0; begin <= text.size();) {
+    const std::size_t end = std::min(text.find(',', begin), text.size());
+    addresses.push_back(parse_address(text.substr(begin, end - begin)));
+    begin = end + 1;
+  }
+  return addresses;
+}
+
+std::string format(const Address& address) {
+  const bool bracketed = address.host.find(':') != std::string::npos;
+  return bracketed ? fmt::format("[{}]:{}", address.host, address.port) : address.host + ":" + address.port;
+}
+
 void prepare_socket(int fd) {
-  const int on = 1;
-  ::setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+  const auto set = [fd](int level, int option, int value) {
+    ::setsockopt(fd, level, option, &value, sizeof value);
+  };
+  set(IPPROTO_TCP, TCP_NODELAY, 1);
+  set(SOL_SOCKET, SO_KEEPALIVE, 1);
+  set(IPPROTO_TCP, TCP_KEEPIDLE, 60);
+  set(IPPROTO_TCP, TCP_KEEPINTVL, 10);
+  set(IPPROTO_TCP, TCP_KEEPCNT, 12);
   ::fcntl(fd, F_SETFD, FD_CLOEXEC);
 }
 
@@ -79,61 +104,50 @@ Descriptor listen_at(const Address& address) {
       return socket;
     why = std::strerror(errno);
   }
-  throw Error(Code::unavailable, fmt::format("cannot listen at {}:{}: {}", address.host, address.port, why));
+  throw Error(Code::unavailable, fmt::format("cannot listen at {}: {}", format(address), why));
 }
 
-Address local_address(int fd) {
-  sockaddr_storage storage{};
-  socklen_t length = sizeof storage;
-  std::array<char, NI_MAXHOST> host{};
-  std::array<char, NI_MAXSERV> port{};
-  auto* address = reinterpret_cast<sockaddr*>(&storage);
-  if (::getsockname(fd, address, &length) != 0 ||
-      ::getnameinfo(address, length, host.data(), host.size(), port.data(), port.size(),
-                    NI_NUMERICHOST | NI_NUMERICSERV) != 0) {
-    throw Error(Code::unavailable, "a socket has no address");
+Descriptor listen_everywhere() {
+  Descriptor both(::socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  const int off = 0;
+  sockaddr_in6 any{};
+  any.sin6_family = AF_INET6;
+  if (both && ::setsockopt(both.fd(), IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof off) == 0 &&
+      ::bind(both.fd(), reinterpret_cast<const sockaddr*>(&any), sizeof any) == 0 &&
+      ::listen(both.fd(), SOMAXCONN) == 0)
+    return both;
+  return listen_at({"0.0.0.0", "0"});  // a kernel without IPv6
+}
+
+Address local_address(int fd) { return address_by(::getsockname, fd); }
+Address remote_address(int fd) { return address_by(::getpeername, fd); }
+
+bool is_loopback(const std::string& host) { return host.starts_with("127.") || host == "::1"; }
+
+std::vector<Address> resolve_name(const Address& address, std::string& why) {
+  const auto list = resolve(address, 0, why);
+  std::vector<Address> numeric;
+  for (const addrinfo* at = list.get(); at != nullptr; at = at->ai_next) {
+    std::array<char, NI_MAXHOST> host{};
+    if (::getnameinfo(at->ai_addr, at->ai_addrlen, host.data(), host.size(), nullptr, 0, NI_NUMERICHOST) == 0)
+      numeric.push_back({host.data(), address.port});
   }
-  return {host.data(), port.data()};
+  return numeric;
 }
 
-std::string address_towards(const Address& address) {
+Descriptor begin_connect(const Address& address) {
   std::string why;
-  const auto list = resolve(address, 0, why);
-  for (const addrinfo* to = list.get(); to != nullptr; to = to->ai_next) {
-    // Connecting a datagram socket sends nothing: it only looks up the route.
-    const Descriptor socket(::socket(to->ai_family, SOCK_DGRAM | SOCK_CLOEXEC, 0));
-    if (::connect(socket.fd(), to->ai_addr, to->ai_addrlen) == 0) return local_address(socket.fd()).host;
-    why = std::strerror(errno);
+  const auto list = resolve(address, AI_NUMERICHOST, why);
+  if (!list) {
+    errno = EINVAL;
+    return {};
   }
-  throw Error(Code::unavailable, fmt::format("there is no way to {}: {}", address.host, why));
-}
-
-Descriptor try_connect(const Address& address, TimePoint deadline, std::string& why) {
-  const auto list = resolve(address, 0, why);
-  for (const addrinfo* to = list.get(); to != nullptr; to = to->ai_next) {
-    Descriptor socket = open_socket(*to);
-    ::fcntl(socket.fd(), F_SETFL, O_NONBLOCK);
-    const bool connected = ::connect(socket.fd(), to->ai_addr, to->ai_addrlen) == 0 ||
-                           (errno == EINPROGRESS && finish_connect(socket.fd(), deadline));
-    if (connected) {
-      prepare_socket(socket.fd());
-      return socket;
-    }
-    why = std::strerror(errno);
-  }
+  Descriptor socket = open_socket(*list);
+  if (!socket) return {};
+  ::fcntl(socket.fd(), F_SETFL, O_NONBLOCK);
+  prepare_socket(socket.fd());
+  if (::connect(socket.fd(), list->ai_addr, list->ai_addrlen) == 0 || errno == EINPROGRESS) return socket;
   return {};
-}
-
-Descriptor connect_to(const Address& address, TimePoint deadline) {
-  constexpr std::chrono::milliseconds kPause{20};  // between tries: the other side may not have started yet
-  std::string why;
-  for (;;) {
-    Descriptor socket = try_connect(address, deadline, why);
-    if (socket) return socket;
-    if (Clock::now() + kPause >= deadline) break;
-    std::this_thread::sleep_for(kPause);
-  }
-  throw Error(Code::timeout, fmt::format("nobody answers at {}:{}: {}", address.host, address.port, why));
 }
 
 }  // namespace hora

@@ -4,6 +4,7 @@
 #include "core/comm/socket_io.h"
 
 #include <string>
+#include <vector>
 
 namespace hora {
 
@@ -11,29 +12,36 @@ namespace hora {
 struct Address {
   std::string host;  ///< a name or an IPv4 or IPv6 address
   std::string port;
+  bool operator==(const Address&) const = default;
 };
 
 /// "host:port" or "[IPv6]:port". Throws Error(invalid_argument).
 [[nodiscard]] Address parse_address(const std::string& text);
+/// Several, separated by commas. Throws Error(invalid_argument).
+[[nodiscard]] std::vector<Address> parse_addresses(const std::string& text);
+/// As parse_address reads it.
+[[nodiscard]] std::string format(const Address& address);
 
 /// A socket that listens at the address; port "0": any. Throws Error(unavailable) that names the address.
 [[nodiscard]] Descriptor listen_at(const Address& address);
-/// The address and port that a socket has on this side.
-[[nodiscard]] Address local_address(int fd);
-
-/// The address of this machine from which it reaches the other one: where the other one can reach it. Throws
+/// A socket that listens at any free port, on all addresses of this machine. Throws Error(unavailable).
+[[nodiscard]] Descriptor listen_everywhere();
+/// The address and port that a socket has on this side, or on the other; one of IPv4 always as such. Throw
 /// Error(unavailable).
-[[nodiscard]] std::string address_towards(const Address& address);
+[[nodiscard]] Address local_address(int fd);
+[[nodiscard]] Address remote_address(int fd);
+[[nodiscard]] bool is_loopback(const std::string& host);
 
-/// A connected socket, without Nagle's delay, closed on exec. Tries every address that the name has, again
-/// and again until the deadline, as the other side may not listen yet. Throws Error(timeout) that names the
-/// address and the last failure.
-[[nodiscard]] Descriptor connect_to(const Address& address, TimePoint deadline);
+/// The numeric addresses that a name has; none, with the reason in `why`, if it has none (yet). Blocks while
+/// it asks.
+[[nodiscard]] std::vector<Address> resolve_name(const Address& address, std::string& why);
 
-/// One try; nothing when it was refused, with the reason in `why`.
-[[nodiscard]] Descriptor try_connect(const Address& address, TimePoint deadline, std::string& why);
+/// A non-blocking socket that begins to connect to a numeric address; nothing when that failed at once, with
+/// the reason in errno.
+[[nodiscard]] Descriptor begin_connect(const Address& address);
 
-/// What all sockets of ours have: no Nagle delay, closed on exec.
+/// What all sockets of ours have: no Nagle delay; closed on exec; and a probe once a minute where nothing
+/// else is sent, so that what stands between the hosts does not forget a connection that is idle.
 void prepare_socket(int fd);
 
 }  // namespace hora

@@ -12,17 +12,22 @@
 
 namespace hora {
 
-/// The door of rank 0: everybody who connects waits here until it has proved that it knows the secret and has
-/// said who it is. Nothing blocks: a silent or slow stranger holds up nobody, is sent away after five
-/// seconds, and the oldest goes when there are too many. Refusals are logged once. Not thread-safe.
+/// A rank's door: everybody who connects waits here until it has proved that it knows the secret, and, if it
+/// comes for control, has said who it is. Nothing blocks: a silent or slow stranger holds up nobody and is
+/// sent away after five seconds. Ranks speak first; so when there are too many strangers, those that have
+/// been silent for a second go, and who comes later waits in the listener's queue until there is room. Nobody
+/// who speaks is sent away for another. Refusals are logged once; who leaves by itself is none: ranks try
+/// several ways at once. Not thread-safe.
 class Lobby {
  public:
-  Lobby(Descriptor listener, const Secret& secret) : listener_(std::move(listener)), secret_(secret) {}
+  /// `rank`: whose door it is.
+  Lobby(Descriptor listener, const Secret& secret, int rank = 0)
+      : listener_(std::move(listener)), secret_(secret), rank_(rank) {}
 
   struct Arrival {
     Descriptor socket;
     Hello hello;
-    Member member;
+    Member member;  ///< of who comes for control
   };
   /// Does what can be done without waiting; those who have passed.
   std::vector<Arrival> serve(TimePoint now);
@@ -33,17 +38,21 @@ class Lobby {
 
  private:
   struct Stranger {
-    Stranger(Descriptor connection, const Secret& secret, TimePoint until)
-        : socket(std::move(connection)), host(secret), deadline(until) {}
+    Stranger(Descriptor connection, const Secret& secret, int rank, TimePoint now)
+        : socket(std::move(connection)), host(secret, rank), came(now) {}
     Descriptor socket;
     Host host;
-    TimePoint deadline;
+    TimePoint came;
     enum class Stage { hello, proof, head, member } stage = Stage::hello;
     Bytes received;
     std::size_t wanted = kHelloBytes;
     Hello hello;
   };
   void accept_strangers(TimePoint now);
+  /// Whether there is, or can be made, room for one more.
+  bool make_room(TimePoint now);
+  void pause(int error, TimePoint now);
+  [[nodiscard]] bool full() const;
   /// Takes one message of a stranger if it is there; the arrival that it completes. Throws Error.
   static std::optional<Arrival> advance(Stranger& stranger);
   static bool receive(Stranger& stranger);
@@ -51,8 +60,11 @@ class Lobby {
 
   Descriptor listener_;
   Secret secret_;
-  std::vector<Stranger> strangers_;
+  int rank_;
+  std::vector<Stranger> strangers_;            // by when they came
+  TimePoint closed_until_ = TimePoint::min();  // this process has no descriptors left
   bool refused_ = false;
+  bool short_ = false;  // of descriptors, and has said so
 };
 
 }  // namespace hora

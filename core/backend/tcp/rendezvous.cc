@@ -1,20 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/backend/tcp/rendezvous.h"
 
-#include "core/backend/tcp/address.h"
+#include "core/backend/tcp/approach.h"
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <sys/socket.h>
 
 #include <algorithm>
+#include <iterator>
 #include <random>
 #include <thread>
 
 namespace hora {
 namespace {
 
-constexpr std::chrono::milliseconds kPause{20};  // between tries to reach a rank 0 that is not there yet
+constexpr std::chrono::milliseconds kPause{
+    20};  // between tries to join a rank 0 that is still busy with a former meeting
 
 Descriptor open_door(const Config& config) {
   if (config.coordinator_fd) {
@@ -30,7 +33,16 @@ Descriptor open_door(const Config& config) {
     }
     return door;
   }
-  return listen_at(parse_address(config.coordinator));
+  std::vector<std::string> failures;
+  for (const auto& candidate : parse_addresses(config.coordinator)) {
+    try {
+      return listen_at(candidate);
+    } catch (const Error& error) {
+      failures.emplace_back(error.what());
+    }
+  }
+  throw Error(Code::unavailable,
+              fmt::format("rank 0 can listen at none of its addresses: {}", fmt::join(failures, "; ")));
 }
 
 /// Sends every rank that has come home with a reason, and throws it.
@@ -55,10 +67,30 @@ std::vector<int> missing(const std::vector<Descriptor>& peers) {
   return ranks;
 }
 
-void wait_for_events(const Lobby& lobby, TimePoint deadline) {
+void wait_for_events(const Meetup& meetup, TimePoint deadline) {
   std::vector<pollfd> events;
-  lobby.append_to(events);
-  ::poll(events.data(), events.size(), milliseconds_until(std::min(deadline, lobby.next())));
+  meetup.lobby->append_to(events);
+  for (const auto& peer : meetup.peers) {
+    if (peer) events.push_back({peer.fd(), POLLIN, 0});
+  }
+  ::poll(events.data(), events.size(), milliseconds_until(std::min(deadline, meetup.lobby->next())));
+}
+
+/// Ranks that have come say nothing until they have the roster: one that can be read from has ended.
+void look_after(Meetup& meetup) {
+  for (std::size_t rank = 1; rank < meetup.peers.size(); ++rank) {
+    if (!meetup.peers[rank] || !await_events(meetup.peers[rank].fd(), POLLIN, TimePoint::min())) continue;
+    meetup.peers[rank] = Descriptor();
+    call_off(meetup.peers, {Code::aborted, fmt::format("{} has ended before all ranks had come",
+                                                       describe(meetup.roster.members[rank]))});
+  }
+}
+
+void add_address(Member& member, const std::string& address) {
+  constexpr std::size_t kMostAddresses = 8;
+  auto& all = member.addresses;
+  if (all.size() < kMostAddresses && std::find(all.begin(), all.end(), address) == all.end())
+    all.push_back(address);
 }
 
 void admit(Lobby::Arrival arrival, Meetup& meetup) {
@@ -80,8 +112,24 @@ void admit(Lobby::Arrival arrival, Meetup& meetup) {
                           "pid {} on {}",
                           rank, former.pid, former.host, arrival.member.pid, arrival.member.host)});
   }
+  add_address(arrival.member, remote_address(arrival.socket.fd()).host);
+  add_address(meetup.roster.members.front(), local_address(arrival.socket.fd()).host);
   meetup.peers[rank] = std::move(arrival.socket);
   meetup.roster.members[rank] = arrival.member;
+}
+
+void send_roster(Meetup& meetup, TimePoint deadline) {
+  const Bytes roster = encode(FrameKind::roster, encode(meetup.roster));
+  for (std::size_t rank = 1; rank < meetup.peers.size(); ++rank) {
+    try {
+      write_all(meetup.peers[rank].fd(), roster, deadline);
+    } catch (const Error& error) {
+      meetup.peers[rank] = Descriptor();
+      call_off(meetup.peers,
+               {Code::aborted, fmt::format("{} has ended before all ranks had come: {}",
+                                           describe(meetup.roster.members[rank]), error.what())});
+    }
+  }
 }
 
 Meetup meet_as_first(const Config& config, TimePoint deadline) {
@@ -100,12 +148,11 @@ Meetup meet_as_first(const Config& config, TimePoint deadline) {
                        "HORA_START_TIMEOUT",
                        describe_ranks(absent), std::chrono::duration<double>(config.start_timeout).count())});
     }
-    wait_for_events(*meetup.lobby, deadline);
+    wait_for_events(meetup, deadline);
+    look_after(meetup);
     for (auto& arrival : meetup.lobby->serve(Clock::now())) admit(std::move(arrival), meetup);
   }
-  const Bytes roster = encode(FrameKind::roster, encode(meetup.roster));
-  for (std::size_t rank = 1; rank < meetup.peers.size(); ++rank)
-    write_all(meetup.peers[rank].fd(), roster, deadline);
+  send_roster(meetup, deadline);
   return meetup;
 }
 
@@ -123,30 +170,83 @@ Frame read_frame(int fd, TimePoint deadline) {
   return frame;
 }
 
+/// The candidates for rank 0's address. Names may get their addresses only while the job starts, as those of
+/// Kubernetes do, so they are asked again. A value.
+class Candidates {
+ public:
+  explicit Candidates(const std::string& list)
+      : candidates_(parse_addresses(list)), why_(candidates_.size()) {}
+
+  /// Adds the addresses of all that have one.
+  void resolve(Approach& approach) {
+    for (std::size_t i = 0; i < candidates_.size(); ++i) {
+      why_[i].clear();
+      for (const auto& place : resolve_name(candidates_[i], why_[i])) approach.add(place);
+    }
+  }
+  [[nodiscard]] bool resolved() const {
+    return std::all_of(why_.begin(), why_.end(), [](const auto& why) { return why.empty(); });
+  }
+  /// How each has failed.
+  [[nodiscard]] std::string failures(const Approach& approach) const {
+    auto all = approach.failures();
+    std::copy_if(why_.begin(), why_.end(), std::back_inserter(all), [](auto& why) { return !why.empty(); });
+    return fmt::to_string(fmt::join(all, "; "));
+  }
+
+ private:
+  std::vector<Address> candidates_;
+  std::vector<std::string> why_;  // none of its addresses is known
+};
+
+/// A connection to rank 0. Throws Error(timeout) that names all candidates and how each failed.
+Descriptor find_first(const Config& config, TimePoint deadline) {
+  constexpr std::chrono::milliseconds kAskAgain{500};
+  TimePoint now = Clock::now();
+  Approach approach(config.secret, {Role::control, config.rank, config.size}, {}, now);
+  Candidates candidates(config.coordinator);
+  TimePoint ask = now;
+  while (true) {
+    if (now >= ask) {
+      candidates.resolve(approach);
+      now = Clock::now();
+      ask = candidates.resolved() ? TimePoint::max() : now + kAskAgain;
+    }
+    if (auto socket = approach.serve(now)) return *std::move(socket);
+    if (const auto refusal = approach.refusal(); refusal && candidates.resolved()) throw Error(*refusal);
+    if (now >= deadline) break;
+    std::vector<pollfd> events;
+    approach.append_to(events);
+    ::poll(events.data(), events.size(), milliseconds_until(std::min({deadline, ask, approach.next()})));
+    now = Clock::now();
+  }
+  throw Error(Code::timeout, fmt::format("rank {} did not get through to rank 0 within {} s: {}", config.rank,
+                                         std::chrono::duration<double>(config.start_timeout).count(),
+                                         candidates.failures(approach)));
+}
+
 /// One try to join: the frame that rank 0 answers with. It may also still be busy with the ranks' former
 /// meeting, and close the connection: then Error(unavailable).
 Frame knock(const Config& config, const Descriptor& socket, TimePoint deadline) {
-  greet(socket.fd(), config.secret, {Role::control, config.rank, config.size}, deadline);
-  write_all(socket.fd(), encode(FrameKind::member, encode(this_member(config.rank))), deadline);
+  Member self = this_member(config.rank);
+  add_address(self, local_address(socket.fd()).host);
+  write_all(socket.fd(), encode(FrameKind::member, encode(self)), deadline);
   // Rank 0 says when the time is over, and who is missing; a little later is late enough to give up on that.
   return read_frame(socket.fd(), deadline + std::chrono::seconds(2));
 }
 
 Meetup meet_as_other(const Config& config, TimePoint deadline) {
-  const Address address = parse_address(config.coordinator);
   std::string why = "no answer";
   while (Clock::now() < deadline) {
-    Descriptor socket = try_connect(address, deadline, why);
+    Descriptor socket = find_first(config, deadline);
     try {
-      if (socket) {
-        const Frame frame = knock(config, socket, deadline);
-        if (frame.kind == FrameKind::refusal) throw Error(decode_loss(frame.bytes, config.size).status);
-        Meetup meetup;
-        meetup.roster = decode_roster(frame.bytes, config.size);
-        meetup.peers.resize(static_cast<std::size_t>(config.size));
-        meetup.peers.front() = std::move(socket);
-        return meetup;
-      }
+      const Frame frame = knock(config, socket, deadline);
+      if (frame.kind == FrameKind::refusal) throw Error(decode_loss(frame.bytes, config.size).status);
+      Meetup meetup;
+      meetup.roster = decode_roster(frame.bytes, config.size);
+      meetup.peers.resize(static_cast<std::size_t>(config.size));
+      meetup.peers.front() = std::move(socket);
+      return meetup;
     } catch (const Error& error) {
       if (error.code() != Code::unavailable) throw;
       why = error.what();

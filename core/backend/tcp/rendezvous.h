@@ -17,8 +17,11 @@ struct Meetup {
   std::optional<Lobby> lobby;     ///< rank 0: the door, for strangers that come later
 };
 
-/// Rank 0 waits for all others, the others look for rank 0. Throws, on every rank, Error(timeout) that names
-/// the ranks that are missing, and Error(invalid_argument) if the ranks disagree about how many they are.
+/// Rank 0 waits for all others, the others look for rank 0 at all candidates of HORA_COORDINATOR at once.
+/// Each learns where the others were seen. Throws, on every rank, Error(timeout) that names the ranks that
+/// are missing, Error(invalid_argument) if the ranks disagree about how many they are, and Error(aborted) if
+/// one ends before all have come. Who does not find rank 0 throws Error(timeout) that says how each candidate
+/// failed.
 [[nodiscard]] Meetup meet(const Config& config, TimePoint deadline);
 
 }  // namespace hora

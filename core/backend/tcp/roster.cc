@@ -13,10 +13,13 @@ namespace hora {
 namespace {
 
 constexpr std::size_t kMostText = 256;
+constexpr std::size_t kMostAddress = 64;
 constexpr std::size_t kJobDigits = 8;
 
 void write(Writer& out, const Member& member) {
   out.u64(static_cast<std::uint64_t>(member.pid)).string(member.host).string(member.pid_space);
+  out.u64(member.addresses.size());
+  for (const auto& address : member.addresses) out.string(address);
 }
 
 Member read(Reader& in, int rank) {
@@ -25,6 +28,8 @@ Member read(Reader& in, int rank) {
   member.pid = static_cast<int>(in.below(std::uint64_t{1} << 31, "a process id"));
   member.host = in.string(kMostText);
   member.pid_space = in.string(kMostText);
+  const std::size_t addresses = in.count(1, "addresses");
+  for (std::size_t i = 0; i < addresses; ++i) member.addresses.push_back(in.string(kMostAddress));
   return member;
 }
 
@@ -42,7 +47,7 @@ std::string pid_space() {
 Member this_member(int rank) {
   std::array<char, kMostText> host{};
   ::gethostname(host.data(), host.size() - 1);
-  return {rank, ::getpid(), host.data(), pid_space()};
+  return {rank, ::getpid(), host.data(), pid_space(), {}};
 }
 
 Bytes encode(const Member& member) {
@@ -73,7 +78,7 @@ Roster decode_roster(std::span<const std::byte> bytes, int size) {
       roster.job.find_first_not_of("0123456789abcdef") != std::string::npos) {
     throw Error(Code::internal, "bad message: a job is eight hexadecimal digits");
   }
-  if (in.count(3, "members") != static_cast<std::size_t>(size)) {
+  if (in.count(4, "members") != static_cast<std::size_t>(size)) {
     throw Error(Code::internal, "bad message: a roster that is not of all ranks");
   }
   for (int rank = 0; rank < size; ++rank) roster.members.push_back(read(in, rank));

@@ -24,12 +24,29 @@ std::string refusal(const std::function<void()>& action) {
 }
 
 TEST(Handshake, RanksOfOneJobRecogniseEachOther) {
-  const Guest guest(kSecret, {Role::data, 3, 8});
-  Host host(kSecret);
+  const Guest guest(kSecret, {Role::data, 3, 8, 2, 5});
+  Host host(kSecret, 2);
   const Hello hello = host.check(guest.prove(host.challenge(guest.hello())));
   EXPECT_EQ(hello.role, Role::data);
   EXPECT_EQ(hello.rank, 3);
   EXPECT_EQ(hello.size, 8);
+  EXPECT_EQ(hello.to, 2);
+  EXPECT_EQ(hello.stream, 5);
+}
+
+TEST(Handshake, OnlyTheRankThatIsCalledAnswers) {
+  const Guest guest(kSecret, {Role::data, 3, 8, 2});
+  Host host(kSecret, 1);
+  EXPECT_EQ(refusal([&] { static_cast<void>(host.challenge(guest.hello())); }),
+            "it looks for rank 2, this is rank 1");
+}
+
+TEST(Handshake, AnotherServiceIsSeenByItsFirstBytes) {
+  const std::string banner = "SSH-2.0";
+  EXPECT_FALSE(may_be_challenge(std::as_bytes(std::span(banner))));
+  const std::string ours = "HO";
+  EXPECT_TRUE(may_be_challenge(std::as_bytes(std::span(ours))));
+  EXPECT_TRUE(may_be_challenge({}));
 }
 
 TEST(Handshake, TheGuestNoticesAHostOfAnotherJob) {

@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/backend/tcp/approach.h"
+
+#include <fmt/format.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+namespace hora {
+namespace {
+
+using std::chrono::milliseconds;
+
+constexpr milliseconds kStagger{250};
+constexpr milliseconds kFirstPause{20};
+constexpr milliseconds kMostPauseRefused{250};  // it may be about to listen
+constexpr milliseconds kMostPause{1000};
+constexpr int kLeastTries = 4;
+constexpr std::chrono::seconds kLeastTime{2};
+
+std::string describe(int error) {
+  switch (error) {
+    case ECONNREFUSED: return "refused";
+    case ETIMEDOUT: return "timed out";
+    default: return std::strerror(error);
+  }
+}
+
+}  // namespace
+
+Approach::Approach(const Secret& secret, const Hello& hello, const std::vector<Address>& places,
+                   TimePoint now)
+    : secret_(secret), hello_(hello), since_(now), next_begin_(now) {
+  for (const auto& place : places) add(place);
+}
+
+void Approach::add(const Address& place) {
+  const bool known =
+      std::any_of(tries_.begin(), tries_.end(), [&](const Try& other) { return other.place == place; });
+  if (!known) tries_.push_back({.place = place});
+}
+
+std::optional<Descriptor> Approach::serve(TimePoint now) {
+  begin(now);
+  for (std::size_t at = 0; at < begun_; ++at) {
+    Try& attempt = tries_[at];
+    if (!attempt.socket && now >= attempt.again) open(attempt, now);
+    if (attempt.socket && advance(attempt, now)) {
+      found_ = at;
+      Descriptor socket = std::move(attempt.socket);
+      for (auto& other : tries_) other.socket = Descriptor();
+      return socket;
+    }
+  }
+  begin(now);
+  return std::nullopt;
+}
+
+void Approach::begin(TimePoint now) {
+  const auto pending = [this] {
+    return std::any_of(tries_.begin(), tries_.end(), [](const Try& one) { return bool(one.socket); });
+  };
+  while (begun_ < tries_.size() && (now >= next_begin_ || !pending())) {
+    open(tries_[begun_++], now);
+    next_begin_ = now + kStagger;
+  }
+}
+
+void Approach::open(Try& attempt, TimePoint now) {
+  attempt.again = TimePoint::max();
+  attempt.connected = false;
+  attempt.received.clear();
+  attempt.guest.emplace(secret_, hello_);
+  attempt.socket = begin_connect(attempt.place);
+  if (!attempt.socket) fail(attempt, describe(errno), now, kMostPauseRefused);
+}
+
+bool Approach::advance(Try& attempt, TimePoint now) {
+  if (attempt.connected) return answered(attempt, now);
+  if (!await_events(attempt.socket.fd(), POLLOUT, TimePoint::min())) return false;
+  int error = 0;
+  socklen_t length = sizeof error;
+  ::getsockopt(attempt.socket.fd(), SOL_SOCKET, SO_ERROR, &error, &length);
+  if (error != 0) {
+    fail(attempt, describe(error), now, error == ECONNREFUSED ? kMostPauseRefused : kMostPause);
+    return false;
+  }
+  attempt.connected = true;
+  const auto& hello = attempt.guest->hello();
+  const auto sent = ::send(attempt.socket.fd(), hello.data(), hello.size(), MSG_NOSIGNAL);
+  if (sent != static_cast<ssize_t>(hello.size())) fail(attempt, "closed the connection", now, kMostPause);
+  return false;
+}
+
+bool Approach::answered(Try& attempt, TimePoint now) {
+  Bytes& received = attempt.received;
+  const std::size_t before = received.size();
+  received.resize(kChallengeBytes);
+  const auto got =
+      ::recv(attempt.socket.fd(), received.data() + before, received.size() - before, MSG_DONTWAIT);
+  const int error = errno;
+  received.resize(before + static_cast<std::size_t>(std::max<ssize_t>(got, 0)));
+  if (got < 0 && (error == EAGAIN || error == EINTR)) return false;
+  if (got < 0 || (got == 0 && before == 0)) {
+    fail(attempt, "closed the connection", now, kMostPause);
+  } else if (got == 0 || !may_be_challenge(received)) {
+    fail(attempt, "another service answered", now, kMostPause);
+  } else if (received.size() == kChallengeBytes) {
+    try {
+      ChallengeBytes challenge;
+      std::copy_n(received.begin(), challenge.size(), challenge.begin());
+      const ProofBytes proof = attempt.guest->prove(challenge);
+      const auto sent = ::send(attempt.socket.fd(), proof.data(), proof.size(), MSG_NOSIGNAL);
+      if (sent == static_cast<ssize_t>(proof.size())) return true;
+      fail(attempt, "closed the connection", now, kMostPause);
+    } catch (const Error& refusal) {
+      fail(attempt, refusal.what(), now, kMostPause);
+      attempt.refusal = refusal;
+    }
+  }
+  return false;
+}
+
+void Approach::fail(Try& attempt, std::string how, TimePoint now, milliseconds most) {
+  attempt.socket = Descriptor();
+  attempt.how = std::move(how);
+  attempt.refusal.reset();
+  attempt.again = now + std::min(most, kFirstPause * (1 << std::min(attempt.failed, 8)));
+  ++attempt.failed;
+}
+
+void Approach::append_to(std::vector<pollfd>& events) const {
+  for (const auto& attempt : tries_) {
+    if (attempt.socket)
+      events.push_back({attempt.socket.fd(), static_cast<short>(attempt.connected ? POLLIN : POLLOUT), 0});
+  }
+}
+
+TimePoint Approach::next() const {
+  TimePoint soonest = begun_ < tries_.size() ? next_begin_ : TimePoint::max();
+  for (std::size_t at = 0; at < begun_; ++at) soonest = std::min(soonest, tries_[at].again);
+  return soonest;
+}
+
+bool Approach::hopeless(TimePoint now) const {
+  return now >= since_ + kLeastTime && std::all_of(tries_.begin(), tries_.end(), [](const Try& attempt) {
+           return !attempt.socket && attempt.failed >= kLeastTries;
+         });
+}
+
+std::optional<Error> Approach::refusal() const {
+  const auto refused = [](const Try& attempt) { return attempt.refusal && !attempt.socket; };
+  if (tries_.empty() || !std::all_of(tries_.begin(), tries_.end(), refused)) return std::nullopt;
+  return tries_.front().refusal;
+}
+
+std::vector<std::string> Approach::failures() const {
+  std::vector<std::string> all;
+  for (const auto& attempt : tries_) {
+    std::string how = attempt.how;
+    if (attempt.socket && attempt.connected) how = "connected, but does not answer";
+    if (attempt.socket && !attempt.connected && how.empty()) how = "timed out";
+    if (!attempt.socket && how.empty()) how = "not tried";
+    all.push_back(fmt::format("{} {}", format(attempt.place), how));
+  }
+  return all;
+}
+
+}  // namespace hora

@@ -1,0 +1,308 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/backend/tcp/links.h"
+
+#include "core/backend/tcp/approach.h"
+#include "core/backend/tcp/gaps.h"
+#include "core/backend/tcp/lobby.h"
+#include "core/base/bytes.h"
+#include "core/comm/exchange.h"
+#include "core/comm/network.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <deque>
+#include <mutex>
+#include <thread>
+
+namespace hora {
+namespace {
+
+constexpr std::size_t kMostAddresses = 32;
+constexpr std::size_t kMostText = 64;
+constexpr std::uint64_t kPorts = 1 << 16;
+constexpr int kStreams = 1;  // where HORA_TCP_STREAMS leaves it to us
+constexpr std::chrono::seconds kOthers{
+    1};  // after the first rank that is out of reach: to name all in one go
+
+/// An eventfd: makes a thread's poll() return. Thread-safe.
+class Bell {
+ public:
+  Bell() : fd_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {}
+  void ring() const {
+    const std::uint64_t one = 1;
+    [[maybe_unused]] const auto written = ::write(fd_.fd(), &one, sizeof one);
+  }
+  void silence() const {
+    std::uint64_t rings = 0;
+    [[maybe_unused]] const auto drained = ::read(fd_.fd(), &rings, sizeof rings);
+  }
+  [[nodiscard]] pollfd event() const { return {fd_.fd(), POLLIN, 0}; }
+
+ private:
+  Descriptor fd_;
+};
+
+/// The connections to one rank.
+struct Link {
+  explicit Link(std::size_t streams) : sockets(streams), fds(streams, -1) {}
+  std::vector<Descriptor> sockets;  // by stream
+  std::vector<int> fds;
+  [[nodiscard]] bool complete() const { return std::find(fds.begin(), fds.end(), -1) == fds.end(); }
+};
+
+/// Higher ranks call lower ones. The lower rank's side is a thread of its own, the door, which answers
+/// whenever somebody calls, whatever the engine does; so a rank that is reached answers at once, and only one
+/// that is not reached lets a deadline pass. The higher rank's side is its engine, inside `require`, which
+/// follows all its calls at once.
+///
+/// Threads. `mutex_` guards `links_`, where the door and the engine put connections, and `why_`; abort()
+/// takes it to shut them down, so that no connection escapes: one that is put there later is shut down by
+/// whoever puts it. A link that is complete does not change, and the engine reads it without the mutex; it
+/// has seen it complete under the mutex before (`ready_`). `wake_` ends the engine's wait: the door rings it
+/// when a connection has come, abort() when all is over.
+///
+/// No ring of waits. A call waits for nothing but the other rank's door, which waits for nobody. A rank that
+/// is called waits for the caller's engine to come to the same call of the same collective; engines go
+/// through their collectives in one order, so of all that are not done yet, the first is under way on all its
+/// members. A caller that fails says so through control, which aborts whoever waits for it; so does its
+/// death. Being called therefore needs no deadline.
+class LazyLinks final : public Links {
+ public:
+  struct Place {
+    std::vector<Address> addresses;  // of one rank
+  };
+
+  LazyLinks(const Config& config, const std::vector<Member>& members, Descriptor listener,
+            std::vector<Place> places)
+      : config_(config),
+        members_(members),
+        places_(std::move(places)),
+        streams_(static_cast<std::size_t>(config.tcp_streams > 0 ? config.tcp_streams : kStreams)),
+        ready_(members.size(), false),
+        lobby_(std::move(listener), config.secret, config.rank) {
+    for (std::size_t peer = 0; peer < members.size(); ++peer) links_.emplace_back(streams_);
+    door_ = std::thread([this] { answer(); });
+  }
+
+  ~LazyLinks() override {
+    closing_.store(true, std::memory_order_release);
+    knock_.ring();
+    door_.join();
+  }
+  LazyLinks(const LazyLinks&) = delete;
+  LazyLinks& operator=(const LazyLinks&) = delete;
+
+  [[nodiscard]] int rank() const override { return config_.rank; }
+  [[nodiscard]] int ranks() const override { return static_cast<int>(links_.size()); }
+
+  [[nodiscard]] std::span<const int> sockets(int peer) const override {
+    return links_[static_cast<std::size_t>(peer)].fds;
+  }
+
+  void require(std::span<const int> peers) override {
+    std::vector<int> missing;
+    for (const int peer : peers) {
+      if (peer != rank() && !ready_[static_cast<std::size_t>(peer)]) missing.push_back(peer);
+    }
+    std::deque<Call> calls;
+    for (const int peer : missing) {
+      if (peer < rank()) call(calls, peer, 0, places_[static_cast<std::size_t>(peer)].addresses);
+    }
+    TimePoint end = Clock::now() + config_.start_timeout;
+    while (true) {
+      const TimePoint now = Clock::now();
+      follow(calls, now);
+      if (all_ready(missing)) return;
+      const auto failing = std::count_if(calls.begin(), calls.end(),
+                                         [now](const Call& one) { return one.approach.hopeless(now); });
+      const bool all = failing == static_cast<std::ptrdiff_t>(calls.size());
+      if (failing > 0) end = std::min(end, all ? now : now + kOthers);
+      if (!calls.empty() && now >= end) give_up(calls);
+      wait(calls, end);
+    }
+  }
+
+  void abort(const Status& why) noexcept override {
+    {
+      const std::lock_guard lock(mutex_);
+      if (aborted_) return;
+      aborted_ = true;
+      why_ = why;
+      for (const auto& link : links_) {
+        for (const int fd : link.fds) {
+          if (fd >= 0) ::shutdown(fd, SHUT_RDWR);
+        }
+      }
+    }
+    wake_.ring();
+  }
+
+ private:
+  struct Call {
+    int peer;
+    int stream;
+    Approach approach;
+  };
+
+  // --- the engine ---
+
+  void call(std::deque<Call>& calls, int peer, int stream, const std::vector<Address>& places) {
+    const Hello hello{Role::data, rank(), ranks(), peer, stream};
+    calls.push_back({peer, stream, Approach(config_.secret, hello, places, Clock::now())});
+  }
+
+  /// Goes on with all calls.
+  void follow(std::deque<Call>& calls, TimePoint now) {
+    for (std::size_t i = 0; i < calls.size();) {
+      auto socket = calls[i].approach.serve(now);
+      if (!socket) {
+        ++i;
+        continue;
+      }
+      const Call done = std::move(calls[i]);
+      calls.erase(calls.begin() + static_cast<std::ptrdiff_t>(i));
+      put(done.peer, done.stream, *std::move(socket));
+      if (done.stream > 0) continue;
+      for (int stream = 1; stream < static_cast<int>(streams_); ++stream)
+        call(calls, done.peer, stream, {done.approach.found()});
+    }
+  }
+
+  bool all_ready(std::vector<int>& missing) {
+    const std::lock_guard lock(mutex_);
+    if (aborted_) throw Error(why_);
+    std::erase_if(missing, [this](int peer) {
+      const auto at = static_cast<std::size_t>(peer);
+      ready_[at] = links_[at].complete();
+      return static_cast<bool>(ready_[at]);
+    });
+    return missing.empty();
+  }
+
+  void wait(const std::deque<Call>& calls, TimePoint end) const {
+    std::vector<pollfd> events{wake_.event()};
+    TimePoint until = calls.empty() ? TimePoint::max() : end;
+    for (const auto& call : calls) {
+      call.approach.append_to(events);
+      until = std::min(until, call.approach.next());
+    }
+    ::poll(events.data(), events.size(), milliseconds_until(until));
+    wake_.silence();
+  }
+
+  [[noreturn]] void give_up(const std::deque<Call>& calls) const {
+    std::vector<Gap> gaps;
+    for (const auto& call : calls) {
+      gaps.push_back({members_[static_cast<std::size_t>(rank())],
+                      members_[static_cast<std::size_t>(call.peer)], call.approach.failures()});
+    }
+    throw Error(describe_gaps(gaps));
+  }
+
+  // --- the engine and the door ---
+
+  void put(int peer, int stream, Descriptor socket) {
+    const std::lock_guard lock(mutex_);
+    auto& link = links_[static_cast<std::size_t>(peer)];
+    const auto at = static_cast<std::size_t>(stream);
+    if (link.sockets[at]) return;  // nobody of ours calls twice
+    ::fcntl(socket.fd(), F_SETFL, O_NONBLOCK);
+    if (aborted_) ::shutdown(socket.fd(), SHUT_RDWR);
+    link.fds[at] = socket.fd();
+    link.sockets[at] = std::move(socket);
+  }
+
+  // --- the door ---
+
+  void answer() {
+    while (!closing_.load(std::memory_order_acquire)) {
+      std::vector<pollfd> events{knock_.event()};
+      lobby_.append_to(events);
+      ::poll(events.data(), events.size(), milliseconds_until(lobby_.next()));
+      for (auto& [socket, hello, member] : lobby_.serve(Clock::now())) {
+        const bool ours = hello.role == Role::data && hello.size == ranks() && hello.rank > rank() &&
+                          hello.stream < static_cast<int>(streams_);
+        if (ours) put(hello.rank, hello.stream, std::move(socket));
+      }
+      wake_.ring();
+    }
+  }
+
+  const Config config_;
+  const std::vector<Member> members_;
+  const std::vector<Place> places_;
+  const std::size_t streams_;
+
+  std::mutex mutex_;
+  std::vector<Link> links_;  // by rank; the own one stays empty
+  bool aborted_ = false;
+  Status why_;
+
+  std::vector<bool> ready_;  // engine only
+  Bell wake_;
+  Bell knock_;
+  std::atomic<bool> closing_ = false;
+  Lobby lobby_;  // door only
+  std::thread door_;
+};
+
+/// Whether all ranks have met over the loopback: then nobody else need be able to knock.
+bool all_here(const std::vector<Member>& members) {
+  return std::all_of(members.begin(), members.end(), [](const Member& member) {
+    return !member.addresses.empty() &&
+           std::all_of(member.addresses.begin(), member.addresses.end(), is_loopback);
+  });
+}
+
+/// Where this rank can be reached, the likeliest first: as it was seen when the ranks met, then all others.
+std::vector<std::string> published(const Member& self, const std::string& network) {
+  auto own = own_addresses(network);
+  if (!network.empty()) return own;
+  std::vector<std::string> all;
+  std::copy_if(self.addresses.begin(), self.addresses.end(), std::back_inserter(all),
+               [](const auto& address) { return !is_loopback(address); });
+  std::copy_if(own.begin(), own.end(), std::back_inserter(all), [&](const auto& address) {
+    return std::find(self.addresses.begin(), self.addresses.end(), address) == self.addresses.end();
+  });
+  all.resize(std::min(all.size(), kMostAddresses));
+  return all;
+}
+
+Bytes encode(const std::vector<std::string>& addresses, const std::string& port) {
+  Writer out;
+  out.u64(std::stoul(port)).u64(addresses.size());
+  for (const auto& address : addresses) out.string(address);
+  return out.take();
+}
+
+LazyLinks::Place decode_place(std::span<const std::byte> bytes) {
+  Reader in(bytes);
+  const std::string port = fmt::to_string(in.below(kPorts, "a port"));
+  LazyLinks::Place place;
+  const std::size_t count = in.count(1, "addresses");
+  for (std::size_t i = 0; i < count; ++i) place.addresses.push_back({in.string(kMostText), port});
+  in.finish();
+  return place;
+}
+
+}  // namespace
+
+std::shared_ptr<Links> make_links(Control& control, const std::vector<Member>& members, const Config& config,
+                                  TimePoint deadline) {
+  const Member& self = members[static_cast<std::size_t>(config.rank)];
+  const bool here = config.network.empty() && all_here(members);
+  Descriptor listener = here ? listen_at({self.addresses.front(), "0"}) : listen_everywhere();
+  const auto addresses = here ? self.addresses : published(self, config.network);
+  std::vector<LazyLinks::Place> places;
+  for (const auto& told : exchange(control, encode(addresses, local_address(listener.fd()).port), deadline))
+    places.push_back(decode_place(told));
+  return std::make_shared<LazyLinks>(config, members, std::move(listener), std::move(places));
+}
+
+}  // namespace hora
