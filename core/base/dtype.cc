@@ -28,8 +28,8 @@ constexpr std::array<DTypeFacts, kDTypes> kFacts{{
 constexpr std::array<std::string_view, kReduceOps> kReduceOpNames{"average", "sum",     "min",
                                                                   "max",     "product", "adasum"};
 constexpr std::array<std::string_view, kOperations> kOperationNames{
-    "allreduce",     "broadcast", "allgather",       "barrier",           "alltoall",
-    "reducescatter", "join",      "add_process_set", "remove_process_set"};
+    "allreduce",       "broadcast",          "allgather", "barrier", "alltoall", "reducescatter", "join",
+    "add_process_set", "remove_process_set", "gather",    "scatter", "reduce",   "scan"};
 
 }  // namespace
 

@@ -2,6 +2,7 @@
 #include "core/comm/adasum.h"
 
 #include "core/base/memory.h"
+#include "core/comm/pieces.h"
 
 #include <algorithm>
 #include <cmath>
@@ -24,18 +25,12 @@ double factor(double squared, double product) {
   return squared < shortest ? 1.0 : 1.0 - product / (2.0 * squared);
 }
 
-/// A segment's elements within this rank's share.
-struct Range {
-  std::size_t segment = 0;
-  std::size_t begin = 0;
-  std::size_t end = 0;
-};
-
-/// One rank's share of every rank's vectors, as `Work` elements.
+/// One rank's share of every rank's vectors, as `Work` elements. `ranges`: what of it belongs to which
+/// segment, counted from the start of the share.
 template <typename Work>
 class Tree {
  public:
-  Tree(std::size_t vectors, std::size_t share, std::vector<Range> ranges, std::size_t segments)
+  Tree(std::size_t vectors, std::size_t share, std::vector<SegmentRange> ranges, std::size_t segments)
       : share_(share), ranges_(std::move(ranges)), segments_(segments), elements_(vectors * share) {
     for (std::size_t i = 0; i < vectors; ++i) active_.push_back(i);
   }
@@ -62,7 +57,7 @@ class Tree {
       const Work* b = vector(active_[2 * pair + 1]);
       for (const auto& range : ranges_) {
         Products& p = products[pair * segments_ + range.segment];
-        for (std::size_t i = range.begin; i < range.end; ++i) {
+        for (std::size_t i = range.begin; i < range.begin + range.count; ++i) {
           const auto x = static_cast<double>(a[i]);
           const auto y = static_cast<double>(b[i]);
           p.aa += x * x;
@@ -84,33 +79,29 @@ class Tree {
         const Products& p = products[pair * segments_ + range.segment];
         const auto of_a = static_cast<Work>(factor(p.aa, p.ab));
         const auto of_b = static_cast<Work>(factor(p.bb, p.ab));
-        for (std::size_t i = range.begin; i < range.end; ++i) a[i] = of_a * a[i] + of_b * b[i];
+        for (std::size_t i = range.begin; i < range.begin + range.count; ++i)
+          a[i] = of_a * a[i] + of_b * b[i];
       }
     }
     active_ = std::move(next);
   }
 
   std::size_t share_;
-  std::vector<Range> ranges_;
+  std::vector<SegmentRange> ranges_;
   std::size_t segments_;
   std::vector<Work> elements_;
   std::vector<std::size_t> active_;  // vectors that are not combined yet
 };
 
-/// Where rank `rank`'s share of `total` elements begins.
-std::size_t share_begin(std::size_t total, int rank, int ranks) {
-  return total * static_cast<std::size_t>(rank) / static_cast<std::size_t>(ranks);
-}
-
-std::vector<Range> ranges_within(std::span<const Segment> segments, std::size_t begin, std::size_t end) {
-  std::vector<Range> ranges;
-  std::size_t first = 0;
-  for (std::size_t i = 0; i < segments.size(); ++i) {
-    const std::size_t from = std::max(begin, first);
-    const std::size_t to = std::min(end, first + segments[i].count);
-    if (from < to) ranges.push_back({i, from - begin, to - begin});
-    first += segments[i].count;
-  }
+/// The parts of the segments in [begin, end) of the whole, counted from there.
+std::vector<SegmentRange> ranges_within(std::span<const Segment> segments, std::size_t begin,
+                                        std::size_t end) {
+  std::vector<SegmentRange> ranges;
+  std::size_t done = 0;
+  for_each_range(segments, begin, end, [&](const SegmentRange& range) {
+    ranges.push_back({range.segment, done, range.count});
+    done += range.count;
+  });
   return ranges;
 }
 
@@ -137,10 +128,10 @@ void run(Collective& collective, int rank, int ranks, std::span<const Segment> s
          DType wire, double prescale, double postscale) {
   constexpr DType kWork = sizeof(Work) == 8 ? DType::float64 : DType::float32;
   const std::size_t each = size_of(wire);
-  std::size_t total = 0;
-  for (const auto& segment : segments) total += segment.count;
-  const std::size_t begin = share_begin(total, rank, ranks);
-  const std::size_t share = share_begin(total, rank + 1, ranks) - begin;
+  const std::size_t total = total_count(segments);
+  const auto begin_of = [&](int place) { return share_begin(total, each, place, ranks); };
+  const std::size_t begin = begin_of(rank);
+  const std::size_t share = begin_of(rank + 1) - begin;
 
   const auto whole = collective.allocate(total * each);  // all segments, one after the other
   std::byte* next = whole.get();
@@ -150,10 +141,8 @@ void run(Collective& collective, int rank, int ranks, std::span<const Segment> s
   }
   const auto count = static_cast<std::size_t>(ranks);
   std::vector<std::size_t> shares(count);
-  for (int other = 0; other < ranks; ++other) {
-    shares[static_cast<std::size_t>(other)] =
-        (share_begin(total, other + 1, ranks) - share_begin(total, other, ranks)) * each;
-  }
+  for (int other = 0; other < ranks; ++other)
+    shares[static_cast<std::size_t>(other)] = (begin_of(other + 1) - begin_of(other)) * each;
   std::vector<std::size_t> bytes;
   for (std::size_t from = 0; from < count; ++from) bytes.insert(bytes.end(), shares.begin(), shares.end());
   const auto received = collective.allocate(count * share * each);

@@ -15,10 +15,11 @@ std::size_t whole_lines(std::size_t bytes) { return (bytes + kCacheLine - 1) / k
 
 void Packer::begin() {
   spans_.clear();
-  stage_began_ = Clock::now();
+  if (notes_spans_) stage_began_ = Clock::now();
 }
 
 void Packer::end(Stage stage) {
+  if (!notes_spans_) return;
   const TimePoint now = Clock::now();
   spans_.push_back({stage, stage_began_, now});
   stage_began_ = now;

@@ -46,7 +46,9 @@ class Packer {
   void reducescatter(const Piece& piece, std::span<const std::size_t> counts, std::size_t own, DType dtype,
                      const Reduction& reduction);
 
-  /// What the last call did.
+  /// Whether calls note what they do, which takes looks at the clock; not at first.
+  void note_spans(bool on) { notes_spans_ = on; }
+  /// What the last call did; empty if it did not note it.
   [[nodiscard]] const std::vector<Span>& spans() const { return spans_; }
 
  private:
@@ -61,6 +63,7 @@ class Packer {
   std::size_t threshold_;
   std::shared_ptr<std::byte> buffer_;
   std::size_t buffer_bytes_ = 0;
+  bool notes_spans_ = false;
   std::vector<Span> spans_;
   TimePoint stage_began_;
 };

@@ -21,7 +21,9 @@ struct Aspect {
 
 bool same_tensor(const Request& a, const Request& b) {
   if (a.dtype != b.dtype || a.shape.size() != b.shape.size()) return false;
-  const bool any_rows = a.operation == Operation::allgather || a.operation == Operation::alltoall;
+  constexpr std::array kAnyRows{Operation::allgather, Operation::alltoall, Operation::gather,
+                                Operation::scatter};
+  const bool any_rows = std::find(kAnyRows.begin(), kAnyRows.end(), a.operation) != kAnyRows.end();
   const std::ptrdiff_t skipped = any_rows ? 1 : 0;  // the first dimension may differ
   return std::equal(a.shape.begin() + skipped, a.shape.end(), b.shape.begin() + skipped);
 }
@@ -99,6 +101,19 @@ void exchange_rows(Decision& decision, std::span<const Request* const> requests)
   decision.request.splits.clear();
 }
 
+/// How many of the root's rows each place gets.
+void scatter_rows(Decision& decision, std::span<const Request* const> requests,
+                  const std::vector<int>& members) {
+  const auto place = std::lower_bound(members.begin(), members.end(), decision.request.root);
+  decision.request = *requests[static_cast<std::size_t>(place - members.begin())];
+  auto& root = decision.request;
+  if (!root.splits.empty() && root.splits.size() != requests.size())
+    throw Error(Code::internal, "bad message: splits that are not as many as ranks");
+  decision.rows = root.splits.empty() ? scattered_rows(root.shape.front(), static_cast<int>(requests.size()))
+                                      : root.splits;
+  root.splits.clear();
+}
+
 }  // namespace
 
 Decision agree(std::span<const Request* const> requests, const std::vector<int>& members) {
@@ -114,7 +129,9 @@ Decision agree(std::span<const Request* const> requests, const std::vector<int>&
   decision.contributed =
       std::any_of(requests.begin(), requests.end(), [](const Request* request) { return !request->absent; });
   decision.divisor = static_cast<int>(requests.size());
-  if (first.operation == Operation::allgather) gather_rows(decision, requests);
+  if (first.operation == Operation::allgather || first.operation == Operation::gather)
+    gather_rows(decision, requests);
+  if (first.operation == Operation::scatter) scatter_rows(decision, requests, members);
   if (first.operation == Operation::alltoall) exchange_rows(decision, requests);
   return decision;
 }

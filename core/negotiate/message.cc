@@ -6,13 +6,15 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
+#include <array>
+
 namespace hora {
 namespace {
 
 constexpr std::int64_t kMostBytes = std::int64_t{1} << 62;
 constexpr std::uint8_t kLeaving = 1;  // flags of a ballot
 constexpr std::uint8_t kTraced = 2;
-constexpr int kCodes = static_cast<int>(Code::internal) + 1;
 
 template <typename Integer>
 void write(Writer& out, const std::vector<Integer>& values) {
@@ -56,9 +58,9 @@ std::vector<int> read_ranks(Reader& in, int size, const char* what) {
 
 /// What is cut or put together by rows has some, and sends no more than it has.
 void check_rows(const Request& request) {
-  const bool has_rows = request.operation == Operation::allgather ||
-                        request.operation == Operation::alltoall ||
-                        request.operation == Operation::reducescatter;
+  constexpr std::array kByRows{Operation::allgather, Operation::alltoall, Operation::reducescatter,
+                               Operation::gather, Operation::scatter};
+  const bool has_rows = std::find(kByRows.begin(), kByRows.end(), request.operation) != kByRows.end();
   if (has_rows && request.shape.empty()) throw Error(Code::internal, "bad message: a scalar has no rows");
   std::int64_t left = has_rows ? request.shape.front() : 0;
   for (const auto rows : request.splits) {

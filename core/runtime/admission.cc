@@ -13,7 +13,10 @@ namespace hora {
 namespace {
 
 /// An operation that concerns the whole job: it has a name of its own, whatever the user gave it.
-bool is_of_the_job(Operation operation) { return operation >= Operation::join; }
+bool is_of_the_job(Operation operation) {
+  return operation == Operation::join || operation == Operation::add_process_set ||
+         operation == Operation::remove_process_set;
+}
 
 class Admission {
  public:
@@ -27,10 +30,14 @@ class Admission {
     shape();
     switch (entry_.operation) {
       case Operation::allreduce: allreduce(); break;
-      case Operation::broadcast: broadcast(members()); break;
+      case Operation::broadcast: broadcast(); break;
       case Operation::allgather: allgather(); break;
       case Operation::alltoall: alltoall(members()); break;
       case Operation::reducescatter: reducescatter(); break;
+      case Operation::gather: gather(); break;
+      case Operation::scatter: scatter(); break;
+      case Operation::reduce: reduce(); break;
+      case Operation::scan: scan(); break;
       default: break;
     }
     return {entry_.process_set, request()};
@@ -50,8 +57,15 @@ class Admission {
       request.postscale = entry_.postscale;
       request.absent = entry_.absent && entry_.operation == Operation::allreduce;
     }
-    if (entry_.operation == Operation::broadcast) request.root = entry_.root;
+    if (has_root()) request.root = entry_.root;
     if (entry_.operation == Operation::alltoall) request.splits = entry_.splits;
+    if (entry_.operation == Operation::scatter) {
+      if (is_root()) {
+        request.splits = entry_.splits;
+      } else {
+        request.shape.front() = 0;  // only the root's rows are sent
+      }
+    }
     return request;
   }
 
@@ -109,8 +123,15 @@ class Admission {
   }
 
   [[nodiscard]] bool reduces() const {
-    return entry_.operation == Operation::allreduce || entry_.operation == Operation::reducescatter;
+    return entry_.operation == Operation::allreduce || entry_.operation == Operation::reducescatter ||
+           entry_.operation == Operation::reduce || entry_.operation == Operation::scan;
   }
+
+  [[nodiscard]] bool has_root() const {
+    return entry_.operation == Operation::broadcast || entry_.operation == Operation::gather ||
+           entry_.operation == Operation::scatter || entry_.operation == Operation::reduce;
+  }
+  [[nodiscard]] bool is_root() const { return entry_.root == rank_; }
 
   [[noreturn]] void refuse(const std::string& why) const {
     throw Error(Code::invalid_argument, fmt::format("'{}': {}", entry_.name, why));
@@ -167,13 +188,17 @@ class Admission {
     }
   }
 
-  void broadcast(const std::vector<int>& members) const {
+  void root(const std::vector<int>& members) const {
     if (!std::binary_search(members.begin(), members.end(), entry_.root)) {
       refuse(entry_.process_set == kWorld
                  ? fmt::format("there is no root rank {}: ranks are 0 to {}", entry_.root, members.back())
                  : fmt::format("there is no root rank {} in process set {}, which has {}", entry_.root,
                                entry_.process_set, describe_ranks(members)));
     }
+  }
+
+  void broadcast() const {
+    root(members());
     memory(entry_.input, "input");
     memory(entry_.output, "output");
   }
@@ -181,26 +206,64 @@ class Admission {
   void allgather() const {
     if (entry_.shape.empty())
       refuse("a scalar has no first dimension to gather along; make it a tensor of 1 element");
-    if (!entry_.allocate) refuse("an allgather needs `allocate`, which makes the output");
+    allocator();
     memory(entry_.input, "input");
+  }
+
+  void gather() const {
+    root(members());
+    allgather();
+  }
+
+  void scatter() const {
+    const auto ranks = members();
+    root(ranks);
+    if (entry_.shape.empty()) refuse("a scalar has no first dimension to split; make it a tensor");
+    allocator();
+    if (!is_root()) return;
+    memory(entry_.input, "input");
+    if (!entry_.splits.empty()) splits(ranks);
+  }
+
+  void reduce() const {
+    root(members());
+    memory(entry_.input, "input");
+    if (is_root()) memory(entry_.output, "output");
+    if (entry_.op == ReduceOp::adasum) refuse("reduce does not know adasum; use allreduce");
+    reduction();
+  }
+
+  void scan() const {
+    if (entry_.op == ReduceOp::average || entry_.op == ReduceOp::adasum)
+      refuse(fmt::format("scan reduces by sum, min, max or product, not by {}", hora::name(entry_.op)));
+    memory(entry_.input, "input");
+    memory(entry_.output, "output");
+    reduction();
+  }
+
+  void allocator() const {
+    if (!entry_.allocate)
+      refuse(fmt::format("{} needs `allocate`, which makes the output", hora::name(entry_.operation)));
   }
 
   void alltoall(const std::vector<int>& members) const {
     if (entry_.shape.empty()) refuse("a scalar has no first dimension to split; make it a tensor");
-    if (!entry_.allocate) refuse("an alltoall needs `allocate`, which makes the output");
+    allocator();
     memory(entry_.input, "input");
     const auto rows = entry_.shape.front();
     const auto ranks = static_cast<std::int64_t>(members.size());
-    if (entry_.splits.empty()) {
-      if (rows % ranks != 0) {
-        refuse(fmt::format("a first dimension of {} cannot be split evenly between {} ranks; give splits",
-                           rows, ranks));
-      }
-      return;
+    if (!entry_.splits.empty()) return splits(members);
+    if (rows % ranks != 0) {
+      refuse(fmt::format("a first dimension of {} cannot be split evenly between {} ranks; give splits", rows,
+                         ranks));
     }
+  }
+
+  void splits(const std::vector<int>& members) const {
+    const auto rows = entry_.shape.front();
     if (entry_.splits.size() != members.size()) {
       refuse(fmt::format("splits has {} numbers, but the process set has {} ranks", entry_.splits.size(),
-                         ranks));
+                         members.size()));
     }
     std::int64_t left = rows;
     for (const auto split : entry_.splits) {
@@ -236,7 +299,8 @@ class Admission {
   [[nodiscard]] DType wire() const {
     const bool wide = entry_.dtype == DType::float32 || entry_.dtype == DType::float64;
     const bool narrow = entry_.wire == DType::float16 || entry_.wire == DType::bfloat16;
-    return reduces() && wide && narrow ? entry_.wire : entry_.dtype;
+    const bool travels_so = reduces() && entry_.operation != Operation::scan;
+    return travels_so && wide && narrow ? entry_.wire : entry_.dtype;
   }
 
   const Entry& entry_;

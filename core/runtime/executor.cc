@@ -3,11 +3,13 @@
 
 #include "core/base/memory.h"
 #include "core/comm/adasum.h"
+#include "core/comm/scan.h"
 #include "core/device/neutral.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
 #include <numeric>
 
 namespace hora {
@@ -24,6 +26,15 @@ std::size_t row_bytes(const Request& request) {
   return count(row, request.dtype) * size_of(request.dtype);
 }
 
+/// The bytes of so many rows each; none if there are no bytes at all, and nothing to move.
+std::vector<std::size_t> bytes_of(const std::vector<std::int64_t>& rows, std::size_t row) {
+  std::vector<std::size_t> bytes;
+  std::transform(rows.begin(), rows.end(), std::back_inserter(bytes),
+                 [row](std::int64_t count) { return static_cast<std::size_t>(count) * row; });
+  const bool nothing = std::all_of(bytes.begin(), bytes.end(), [](std::size_t count) { return count == 0; });
+  return nothing ? std::vector<std::size_t>() : bytes;
+}
+
 Reduction reduction_of(const Decision& decision) {
   const Request& request = decision.request;
   const bool average = request.op == ReduceOp::average;
@@ -35,6 +46,7 @@ Reduction reduction_of(const Decision& decision) {
 
 void Executor::carry_out(std::span<const Decision> decisions, const Batch& batch, TimePoint decided) {
   Course course{decided, Clock::now(), {}, static_cast<int>(batch.decisions.size())};
+  packer_.note_spans(tracer_.on());
   std::vector<Item> items;
   items.reserve(batch.decisions.size());
   try {
@@ -57,8 +69,8 @@ void Executor::carry_out(std::span<const Decision> decisions, const Batch& batch
 /// What moving a batch of this kind consisted of.
 std::vector<Span> Executor::spans_of(const Decision& decision, TimePoint started) const {
   const Request& request = decision.request;
-  const bool packs =
-      request.operation == Operation::allreduce || request.operation == Operation::reducescatter;
+  const bool packs = request.operation == Operation::allreduce ||
+                     request.operation == Operation::reducescatter || request.operation == Operation::reduce;
   if (packs && request.op != ReduceOp::adasum)
     return decision.contributed ? packer_.spans() : std::vector<Span>();
   return {{Stage::transfer, started, Clock::now()}};
@@ -102,6 +114,10 @@ void Executor::move(std::vector<Item>& items) {
     case Operation::allgather: return allgather(first);
     case Operation::alltoall: return alltoall(first);
     case Operation::reducescatter: return reducescatter(first);
+    case Operation::gather: return gather(first);
+    case Operation::scatter: return scatter(first);
+    case Operation::reduce: return reduce_to_root(first);
+    case Operation::scan: return scan(first);
     case Operation::barrier: return;  // that all ranks have asked for it is all there is to it
     case Operation::join: first.result.last_rank = first.decision->request.root; return;
     case Operation::add_process_set:
@@ -142,8 +158,7 @@ void Executor::broadcast(Item& item) {
   const std::size_t bytes = count(request.shape, request.dtype) * size_of(request.dtype);
   if (bytes == 0) return;
   const Entry& entry = item.loan.entry;
-  const auto root = std::lower_bound(members_.ranks.begin(), members_.ranks.end(), request.root);
-  const int place = static_cast<int>(root - members_.ranks.begin());
+  const auto place = static_cast<int>(root_of(*item.decision));
   if (members_.place == place && entry.output != entry.input)
     lane_.stream->copy(entry.output, entry.input, bytes);
   lane_.collective->broadcast(entry.output, bytes, place);
@@ -152,32 +167,20 @@ void Executor::broadcast(Item& item) {
 void Executor::allgather(Item& item) {
   const Request& request = item.decision->request;
   void* output = item.loan.entry.allocate(request.shape);
-  const std::size_t row = row_bytes(request);
-  std::vector<std::size_t> bytes;
-  std::size_t total = 0;
-  for (const auto rows : item.decision->rows) {
-    bytes.push_back(static_cast<std::size_t>(rows) * row);
-    total += bytes.back();
-  }
-  if (total > 0) lane_.collective->allgather(item.loan.entry.input, output, bytes);
+  const auto bytes = bytes_of(item.decision->rows, row_bytes(request));
+  if (!bytes.empty()) lane_.collective->allgather(item.loan.entry.input, output, bytes);
 }
 
 void Executor::alltoall(Item& item) {
   const auto& all = item.decision->rows;
-  const std::size_t row = row_bytes(item.decision->request);
   auto& received = item.result.rows;
   received.clear();
   for (auto from = all.begin(); from != all.end(); from += size())
     received.push_back(*(from + members_.place));
   item.result.shape.front() = std::accumulate(received.begin(), received.end(), std::int64_t{0});
   void* output = item.loan.entry.allocate(item.result.shape);
-  std::vector<std::size_t> bytes;
-  std::size_t total = 0;
-  for (const auto rows : all) {
-    bytes.push_back(static_cast<std::size_t>(rows) * row);
-    total += bytes.back();
-  }
-  if (total > 0) lane_.collective->alltoall(item.loan.entry.input, output, bytes);
+  const auto bytes = bytes_of(all, row_bytes(item.decision->request));
+  if (!bytes.empty()) lane_.collective->alltoall(item.loan.entry.input, output, bytes);
 }
 
 void Executor::reducescatter(Item& item) {
@@ -194,6 +197,54 @@ void Executor::reducescatter(Item& item) {
   packer_.reducescatter({entry.input, entry.output, total}, counts,
                         counts[static_cast<std::size_t>(members_.place)], request.dtype,
                         reduction_of(*item.decision));
+}
+
+void Executor::gather(Item& item) {
+  const std::size_t root = root_of(*item.decision);
+  const std::size_t row = row_bytes(item.decision->request);
+  if (members_.place != static_cast<int>(root)) item.result.shape.front() = 0;
+  void* output = item.loan.entry.allocate(item.result.shape);
+  const auto& rows = item.decision->rows;
+  std::vector<std::size_t> bytes(rows.size() * rows.size());  // an alltoall in which all send to one
+  for (std::size_t place = 0; place < rows.size(); ++place)
+    bytes[place * rows.size() + root] = static_cast<std::size_t>(rows[place]) * row;
+  lane_.collective->alltoall(item.loan.entry.input, output, bytes);
+}
+
+void Executor::scatter(Item& item) {
+  const std::size_t root = root_of(*item.decision);
+  const std::size_t row = row_bytes(item.decision->request);
+  const auto& rows = item.decision->rows;
+  item.result.shape.front() = rows[static_cast<std::size_t>(members_.place)];
+  void* output = item.loan.entry.allocate(item.result.shape);
+  std::vector<std::size_t> bytes(rows.size() * rows.size());  // an alltoall in which one sends to all
+  for (std::size_t place = 0; place < rows.size(); ++place)
+    bytes[root * rows.size() + place] = static_cast<std::size_t>(rows[place]) * row;
+  lane_.collective->alltoall(item.loan.entry.input, output, bytes);
+}
+
+void Executor::reduce_to_root(Item& item) {
+  const Request& request = item.decision->request;
+  const std::size_t total = count(request.shape, request.dtype);
+  if (total == 0) return;
+  std::vector<std::size_t> counts(members_.ranks.size());  // a reducescatter in which one gets all
+  counts[root_of(*item.decision)] = total;
+  const Entry& entry = item.loan.entry;
+  packer_.reducescatter({entry.input, entry.output, total}, counts,
+                        counts[static_cast<std::size_t>(members_.place)], request.dtype,
+                        reduction_of(*item.decision));
+}
+
+void Executor::scan(Item& item) {
+  const Request& request = item.decision->request;
+  const Entry& entry = item.loan.entry;
+  hora::scan(*lane_.collective, members_.place, size(), entry.input, entry.output,
+             count(request.shape, request.dtype), reduction_of(*item.decision));
+}
+
+std::size_t Executor::root_of(const Decision& decision) const {
+  const auto root = std::lower_bound(members_.ranks.begin(), members_.ranks.end(), decision.request.root);
+  return static_cast<std::size_t>(root - members_.ranks.begin());
 }
 
 void Executor::give_back(Item item, const Course& course) {

@@ -58,6 +58,12 @@ class Executor {
   void allgather(Item& item);
   void alltoall(Item& item);
   void reducescatter(Item& item);
+  void gather(Item& item);
+  void scatter(Item& item);
+  void reduce_to_root(Item& item);
+  void scan(Item& item);
+  /// The place of the root that a decision speaks of.
+  [[nodiscard]] std::size_t root_of(const Decision& decision) const;
   /// The instants of a batch, and how many tensors it has.
   struct Course {
     TimePoint decided;

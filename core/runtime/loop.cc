@@ -67,7 +67,9 @@ bool Loop::turn() {
     if (ends) follow(heard.trace);
     end = end || heard.end;
   }
-  if (auto part = tracer_.take(Clock::now())) send(*std::move(part));
+  if (tracer_.on()) {
+    if (auto part = tracer_.take(Clock::now())) send(*std::move(part));
+  }
   collect_traces();
   return !end;
 }

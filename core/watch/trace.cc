@@ -47,7 +47,6 @@ void write(Writer& out, const Traced& traced, const Instants& instants) {
 }
 
 Traced read_traced(Reader& in, const Instants& instants) {
-  constexpr int kCodes = static_cast<int>(Code::internal) + 1;
   Traced traced;
   Record& record = traced.record;
   record.name = in.string(kMostNameBytes);

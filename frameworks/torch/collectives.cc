@@ -10,16 +10,6 @@ namespace {
 
 using Tensors = std::vector<torch::Tensor>;
 
-/// Lets the runtime make the output of an allgather or alltoall.
-std::shared_ptr<torch::Tensor> allocate_output(Entry& entry, const torch::Tensor& like) {
-  auto output = std::make_shared<torch::Tensor>();
-  entry.allocate = [output, options = like.options()](const std::vector<std::int64_t>& shape) {
-    *output = torch::empty(shape, options);
-    return output->data_ptr();
-  };
-  return output;
-}
-
 TensorHandle broadcast_into(Runtime& hora, const torch::Tensor& input, const torch::Tensor& output, int root,
                             const OperationOptions& options,
                             const std::function<torch::Tensor(const torch::Tensor&)>& finish) {

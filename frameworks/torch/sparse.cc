@@ -38,13 +38,10 @@ torch::ScalarType dtype_on_wire(const torch::Tensor& tensor, Compression compres
 }
 
 Entry gather(const torch::Tensor& tensor, const std::string& name, int process_set,
-             const std::shared_ptr<torch::Tensor>& output) {
+             std::shared_ptr<torch::Tensor>& output) {
   const torch::Tensor memory = lendable(tensor, name);
   Entry entry = lend(memory, {}, Operation::allgather, name, process_set);
-  entry.allocate = [output, options = memory.options()](const std::vector<std::int64_t>& shape) {
-    *output = torch::empty(shape, options);
-    return output->data_ptr();
-  };
+  output = allocate_output(entry, memory);
   return entry;
 }
 
@@ -84,8 +81,8 @@ TensorHandle sparse_allreduce_async(Runtime& hora, const torch::Tensor& tensor,
   const auto own_label = label("sparse_allreduce", options.name);
   check(tensor, options, own_label);
   const torch::Tensor own = tensor.detach();
-  const auto indices = std::make_shared<torch::Tensor>();
-  const auto values = std::make_shared<torch::Tensor>();
+  std::shared_ptr<torch::Tensor> indices;
+  std::shared_ptr<torch::Tensor> values;
   const auto sent = own._values().to(dtype_on_wire(own, options.compression));
   const auto sizes = torch::tensor(own.sizes().vec(), torch::kInt64);
   Parts parts;
@@ -98,17 +95,19 @@ TensorHandle sparse_allreduce_async(Runtime& hora, const torch::Tensor& tensor,
                               reduce(parts.share, options.op, name + ".share", set),
                               reduce(parts.shape, ReduceOp::max, name + ".shape", set)};
   };
-  const auto finish = [=, scale = options.prescale * options.postscale](const std::vector<Result>& /*all*/) {
-    check_shape(parts.shape, own_label);
-    Parts received = parts;
-    received.indices = *indices;
-    received.values = *values;
-    // Ranks that have joined may count or not: the sum of ones over their mean is what means divide by.
-    const double divisor = std::round(parts.present.item<double>() / parts.share.item<double>());
-    const torch::NoGradGuard no_grad;
-    return put_together(received, own, scale, divisor);
-  };
-  return {submit_named(hora, "sparse_allreduce", options.name, options.process_set, make), finish};
+  auto handles = submit_named(hora, "sparse_allreduce", options.name, options.process_set, make);
+  return {std::move(handles),
+          [=, scale = options.prescale * options.postscale](const std::vector<Result>& /*all*/) {
+            check_shape(parts.shape, own_label);
+            Parts received = parts;
+            received.indices = *indices;
+            received.values = *values;
+            // Ranks that have joined may count or not: the sum of ones over their mean is what means divide
+            // by.
+            const double divisor = std::round(parts.present.item<double>() / parts.share.item<double>());
+            const torch::NoGradGuard no_grad;
+            return put_together(received, own, scale, divisor);
+          }};
 }
 
 }  // namespace hora

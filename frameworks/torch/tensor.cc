@@ -61,6 +61,15 @@ void set_reduction(Entry& entry, const ReduceOptions& options) {
   entry.wire = wire_of(options.compression);
 }
 
+std::shared_ptr<torch::Tensor> allocate_output(Entry& entry, const torch::Tensor& like) {
+  auto output = std::make_shared<torch::Tensor>();
+  entry.allocate = [output, options = like.options()](const std::vector<std::int64_t>& shape) {
+    *output = torch::empty(shape, options);
+    return output->data_ptr();
+  };
+  return output;
+}
+
 void check_lendable(const torch::Tensor& tensor, const std::string& name) {
   if (!tensor.defined()) refuse(name, "the tensor is undefined");
   if (tensor.layout() != torch::kStrided)

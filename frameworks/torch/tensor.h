@@ -18,6 +18,10 @@ torch::Tensor lendable_in_place(const torch::Tensor& tensor, const std::string& 
 /// Gives the tensor the values of what `lendable_in_place` made of it.
 torch::Tensor write_back(torch::Tensor tensor, const torch::Tensor& memory);
 
+/// Lets the runtime make the output of an allgather or alltoall, of the kind of `like`; it is there when the
+/// entry is done.
+std::shared_ptr<torch::Tensor> allocate_output(Entry& entry, const torch::Tensor& like);
+
 /// Throws as `lendable` does, for a tensor of which only the kind matters.
 void check_lendable(const torch::Tensor& tensor, const std::string& name);
 /// Throws unless the tensor has a first dimension.

@@ -64,7 +64,8 @@ from hora._launch import run
 from hora._meeting import barrier, join
 from hora._membership import init, is_homogeneous, shutdown
 from hora._native import __version__
-from hora._objects import allgather_object, broadcast_object
+from hora._objects import allgather_object, broadcast_object, gather_object, scatter_object
+from hora._rooted import gather, gather_async, reduce, reduce_async, scan, scan_async, scatter, scatter_async
 from hora._timeline import start_timeline, stop_timeline
 from hora.compression import Compression
 from hora.ops import Adasum, Average, Max, Min, Product, Sum
@@ -107,6 +108,9 @@ __all__ = [
     "cross_size",
     "cuda_built",
     "ddl_built",
+    "gather",
+    "gather_async",
+    "gather_object",
     "global_process_set",
     "gloo_built",
     "gloo_enabled",
@@ -123,11 +127,18 @@ __all__ = [
     "nccl_built",
     "poll",
     "rank",
+    "reduce",
+    "reduce_async",
     "reducescatter",
     "reducescatter_async",
     "remove_process_set",
     "rocm_built",
     "run",
+    "scan",
+    "scan_async",
+    "scatter",
+    "scatter_async",
+    "scatter_object",
     "shutdown",
     "size",
     "start_timeline",

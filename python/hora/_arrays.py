@@ -31,7 +31,7 @@ _DTYPES = {
 }
 
 
-def _view(array: Any, name: str) -> Array:
+def view_of(array: Any, name: str) -> Array:
     """The array as NumPy sees it, contiguous: a copy if it is not. Raises HoraArgumentError for what cannot be sent."""
     if isinstance(array, np.ma.MaskedArray):
         raise HoraArgumentError(f"'{name}': masks cannot be sent; use array.filled(...)")
@@ -53,11 +53,11 @@ def _view(array: Any, name: str) -> Array:
     return view if view.flags.c_contiguous else view.copy(order="C")
 
 
-def _entry(operation: _native.Operation, named: Naming, view: Array, **arguments: Any) -> _native.Entry:
+def entry(operation: _native.Operation, named: Naming, view: Array, **arguments: Any) -> _native.Entry:
     return _native.Entry(operation, named.full, _DTYPES[view.dtype.name], list(view.shape), input=view.ctypes.data, process_set=named.process_set, **arguments)
 
 
-def _received(outcome: _native.Outcome, dtype: np.dtype[Any]) -> Array:
+def received(outcome: _native.Outcome, dtype: np.dtype[Any]) -> Array:
     """The output that the runtime allocated."""
     array: Array = np.frombuffer(outcome.memory, dtype, int(np.prod(outcome.shape))).reshape(outcome.shape)  # type: ignore[call-overload]
     return array
@@ -74,19 +74,16 @@ def allreduce_async(
 ) -> int:
     """Starts `allreduce`; the handle is for `poll` and `synchronize`."""
     with Naming("allreduce", name, process_set) as named:
-        view = _view(array, named.full)
+        view = view_of(array, named.full)
         output = np.empty_like(view)
-        entry = _entry(
+        submitted = entry(
             _native.Operation.allreduce,
             named,
             view,
             output=output.ctypes.data,
-            op=ops.native(ops.chosen(None, op)),
-            prescale=prescale_factor,
-            postscale=postscale_factor,
-            wire=wire_of(compression),
+            **ops.arguments(ops.chosen(None, op), prescale_factor, postscale_factor, wire_of(compression)),
         )
-        return _job.start(entry, lambda outcome: output, view)
+        return _job.start(submitted, lambda outcome: output, view)
 
 
 def allreduce(
@@ -123,10 +120,10 @@ def allreduce(
 def broadcast_async(array: Any, root_rank: int, name: str | None = None, process_set: ProcessSet = global_process_set) -> int:
     """Starts `broadcast`; the handle is for `poll` and `synchronize`."""
     with Naming("broadcast", name, process_set) as named:
-        view = _view(array, named.full)
+        view = view_of(array, named.full)
         output = np.empty_like(view)
         root = _job.checked_root(root_rank, named.full)
-        return _job.start(_entry(_native.Operation.broadcast, named, view, output=output.ctypes.data, root=root), lambda outcome: output, view)
+        return _job.start(entry(_native.Operation.broadcast, named, view, output=output.ctypes.data, root=root), lambda outcome: output, view)
 
 
 def broadcast(array: Any, root_rank: int, name: str | None = None, process_set: ProcessSet = global_process_set) -> Array:
@@ -143,9 +140,9 @@ def broadcast(array: Any, root_rank: int, name: str | None = None, process_set: 
 
 def _start_allgather(array: Any, named: Naming, finish: Callable[[Array, list[int]], Any]) -> int:
     """`finish` gets the gathered array and the rows of each rank."""
-    view = _view(array, named.full)
+    view = view_of(array, named.full)
     check_rows(view.shape, named.full)
-    return _job.start(_entry(_native.Operation.allgather, named, view), lambda outcome: finish(_received(outcome, view.dtype), outcome.rows), view)
+    return _job.start(entry(_native.Operation.allgather, named, view), lambda outcome: finish(received(outcome, view.dtype), outcome.rows), view)
 
 
 def allgather_async(array: Any, name: str | None = None, process_set: ProcessSet = global_process_set) -> int:
@@ -177,12 +174,12 @@ def allgather(array: Any, name: str | None = None, process_set: ProcessSet = glo
 def alltoall_async(array: Any, splits: Sequence[int] | Array | None = None, name: str | None = None, process_set: ProcessSet = global_process_set) -> int:
     """Starts `alltoall`; the handle is for `poll` and `synchronize`, which returns (output, received splits)."""
     with Naming("alltoall", name, process_set) as named:
-        view = _view(array, named.full)
+        view = view_of(array, named.full)
         check_rows(view.shape, named.full)
         counts = checked_splits(splits, view.shape[0], process_set.size() or 1, named.full)
         sent = view[: sum(counts)]
-        entry = _entry(_native.Operation.alltoall, named, sent, splits=counts)
-        return _job.start(entry, lambda outcome: (_received(outcome, view.dtype), np.array(outcome.rows, np.int32)), view)
+        submitted = entry(_native.Operation.alltoall, named, sent, splits=counts)
+        return _job.start(submitted, lambda outcome: (received(outcome, view.dtype), np.array(outcome.rows, np.int32)), view)
 
 
 @overload
@@ -227,22 +224,19 @@ def reducescatter_async(
 ) -> int:
     """Starts `reducescatter`; the handle is for `poll` and `synchronize`."""
     with Naming("reducescatter", name, process_set) as named:
-        view = _view(array, named.full)
+        view = view_of(array, named.full)
         check_rows(view.shape, named.full)
         ops.check_scattered(op, named.full)
         rows = share(view.shape[0], process_set.rank() or 0, process_set.size() or 1)
         output = np.empty((rows, *view.shape[1:]), view.dtype)
-        entry = _entry(
+        submitted = entry(
             _native.Operation.reducescatter,
             named,
             view,
             output=output.ctypes.data,
-            op=ops.native(op),
-            prescale=prescale_factor,
-            postscale=postscale_factor,
-            wire=wire_of(compression),
+            **ops.arguments(op, prescale_factor, postscale_factor, wire_of(compression)),
         )
-        return _job.start(entry, lambda outcome: output, view)
+        return _job.start(submitted, lambda outcome: output, view)
 
 
 def reducescatter(

@@ -139,21 +139,15 @@ def restart_numbers() -> None:
 
 def start(entry: _native.Entry, finish: Callable[[_native.Outcome], Any], *keep: Any) -> int:
     """Submits an operation, and gives it a number. `finish` makes its result of how it ended; `keep` lives until then."""
-    return track(runtime().submit(entry), finish, *keep)
+    return _numbered([runtime().submit(entry)], lambda outcomes: finish(outcomes[0]), keep)
 
 
-def start_group(entries: list[_native.Entry], finish: Callable[[list[_native.Outcome]], Any], *keep: Any) -> int:
-    """Submits operations, all or none, and gives them one number together."""
-    return track_group(runtime().submit_group(entries), finish, *keep)
+def start_group(entries: list[_native.Entry], finish: Callable[[list[_native.Outcome]], Any]) -> int:
+    """Submits operations, all or none, and gives them one number together. `finish` makes their result."""
+    return _numbered(runtime().submit_group(entries), finish, ())
 
 
-def track(handle: _native.Handle, finish: Callable[[_native.Outcome], Any], *keep: Any) -> int:
-    """Gives an operation a number. `finish` makes its result of how it ended; `keep` lives until then."""
-    return track_group([handle], lambda outcomes: finish(outcomes[0]), *keep)
-
-
-def track_group(handles: Sequence[_native.Handle], finish: Callable[[list[_native.Outcome]], Any], *keep: Any) -> int:
-    """Gives operations one number together. `finish` makes their result of how they ended; `keep` lives until then."""
+def _numbered(handles: Sequence[_native.Handle], finish: Callable[[list[_native.Outcome]], Any], keep: tuple[Any, ...]) -> int:
     with _lock:
         number = next(_handles)
         _pending[number] = _Pending(handles, finish, keep)

@@ -4,11 +4,12 @@
 from __future__ import annotations
 
 import pickle
+from collections.abc import Sequence
 from typing import TypeVar
 
 import numpy as np
 
-from hora import _arrays, _job
+from hora import _arrays, _job, _rooted
 from hora._errors import HoraArgumentError
 from hora._naming import Naming
 from hora.process_sets import ProcessSet, global_process_set
@@ -68,6 +69,80 @@ def allgather_object(obj: Object, name: str | None = None, process_set: ProcessS
                 raise HoraArgumentError(f"'{named.full}': rank {rank} cannot pickle its object: {part[1:].tobytes().decode()}") from refusal
             objects.append(pickle.loads(part[1:].tobytes()))
     return objects
+
+
+def gather_object(obj: Object, root_rank: int = 0, name: str | None = None, process_set: ProcessSet = global_process_set) -> list[Object] | None:
+    """The objects of all ranks of the process set, in rank order, as copies (by pickle), on rank `root_rank`; None on the
+    others.
+
+    Args:
+        obj: anything that can be pickled.
+        root_rank: who gets them; its number in the job, also within a process set.
+        name: the same on all ranks; without one, operations are matched by the order in which ranks issue them.
+        process_set: whose members take part.
+
+    Raises:
+        HoraArgumentError (a ValueError): there is no such rank, or this one is no member of the process set; on the root
+            and on the rank itself: its object cannot be pickled.
+        HoraInternalError (a RuntimeError): the job has failed, or a rank has joined.
+    """
+    content, refusal = _pickled(obj)
+    with Naming("gather_object", name, process_set) as named:
+        label = named.full
+        lengths = _rooted.gather(np.array([[len(content), refusal is not None]]), root_rank, f"{label}.length", process_set)
+        whole = _rooted.gather(np.frombuffer(content, np.uint8), root_rank, f"{label}.bytes", process_set)
+    if refusal is not None:
+        raise HoraArgumentError(f"'{label}': rank {_job.rank()} cannot pickle its object: {content.decode()}") from refusal
+    if lengths is None or whole is None:
+        return None
+    objects = []
+    for rank, part, refused in zip(process_set.ranks or (), np.split(whole, np.cumsum(lengths[:, 0])[:-1]), lengths[:, 1], strict=True):
+        if refused:
+            raise HoraArgumentError(f"'{label}': rank {rank} cannot pickle its object: {part.tobytes().decode()}")
+        objects.append(pickle.loads(part.tobytes()))
+    return objects
+
+
+def scatter_object(objects: Sequence[Object] | None, root_rank: int = 0, name: str | None = None, process_set: ProcessSet = global_process_set) -> Object:
+    """This rank's of the objects that rank `root_rank` passes, one for each rank of the process set: a copy (by pickle).
+
+    Args:
+        objects: on the root as many objects as the set has ranks, which can be pickled; on the others it does not matter.
+        root_rank: whose objects; its number in the job, also within a process set.
+        name: the same on all ranks; without one, operations are matched by the order in which ranks issue them.
+        process_set: whose members take part.
+
+    Raises:
+        HoraArgumentError (a ValueError): there is no such rank, this rank is no member of the process set, or (on every
+            rank) the root's objects are not as many as ranks or cannot be pickled.
+        HoraInternalError (a RuntimeError): the job has failed, or a rank has joined.
+    """
+    size = process_set.size() or 1
+    parts, refusal = _pickled_parts(objects, size) if _job.rank() == root_rank else ([b""] * size, None)
+    with Naming("scatter_object", name, process_set) as named:
+        label = named.full
+        splits = [1 + len(part) for part in parts]
+        mark = b"\0" if refusal is None else b"\1"
+        whole = np.frombuffer(b"".join(mark + part for part in parts), np.uint8)
+        own = _rooted.scatter(whole, root_rank, splits, label, process_set).tobytes()
+    if own[0]:
+        raise HoraArgumentError(f"'{label}': rank {root_rank} cannot scatter its objects: {own[1:].decode()}") from refusal
+    received: Object = pickle.loads(own[1:])
+    return received
+
+
+def _pickled_parts(objects: Sequence[object] | None, size: int) -> tuple[list[bytes], Exception | None]:
+    """A pickle for each rank; or for each the text of what is wrong, and an exception."""
+    if objects is None or len(objects) != size:
+        wrong = HoraArgumentError(f"expected {size} objects, one for each rank, not {'None' if objects is None else len(objects)}")
+        return [str(wrong).encode()] * size, wrong
+    parts = []
+    for obj in objects:
+        part, refusal = _pickled(obj)
+        if refusal is not None:
+            return [part] * size, refusal
+        parts.append(part)
+    return parts, None
 
 
 def _pickled(obj: object) -> tuple[bytes, Exception | None]:

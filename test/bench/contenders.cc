@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "test/bench/contenders.h"
 
-#include "core/backend/shm/pieces.h"
+#include "core/comm/pieces.h"
 #include "core/device/kernels.h"
 
 #include <cstdlib>

@@ -55,6 +55,10 @@ def main() -> None:
         hvd.alltoall_async(x, torch.ones(4, dtype=torch.int32)),
         hvd.reducescatter_async(x),
         hvd.grouped_reducescatter_async([x]),
+        hvd.gather_async(x, 0),
+        hvd.scatter_async(x, 0),
+        hvd.reduce_async(x, 0),
+        hvd.scan_async(x),
     ]
     print([hvd.synchronize(handle) for handle in handles if hvd.poll(handle)])
     several: list[torch.Tensor] = [*hvd.grouped_allreduce([x]), *hvd.grouped_allreduce_([x]), *hvd.grouped_allgather([x]), *hvd.grouped_reducescatter([x])]
@@ -63,6 +67,10 @@ def main() -> None:
     last: int = hvd.join()
     word: str = hvd.broadcast_object("word", root_rank=0)
     words: list[str] = hvd.allgather_object(word)
+    tensor = hvd.scan(hvd.scatter(x, 0, splits=[2, 2]), op=hvd.Max)
+    at_root: list[torch.Tensor | None] = [hvd.gather(tensor, 0), hvd.reduce(tensor, root_rank=0, op=hvd.Sum)]
+    words_at_root: list[str] | None = hvd.gather_object(word, root_rank=0)
+    print(at_root, words_at_root, hvd.scatter_object(words, root_rank=0).upper())
     print(several, last, words)
 
     model = torch.nn.Sequential(torch.nn.Linear(2, 2), hvd.SyncBatchNorm(2))

@@ -146,6 +146,11 @@ def examples() -> Tally:
     return pytest("examples", "test/examples", "test/packaging")
 
 
+def hosts() -> Tally:
+    """Across hosts, which are namespaces of this machine: with root alone."""
+    return pytest("hosts", "test/hosts", "test/docker")
+
+
 def python() -> Tally:
     tally = pytest("python", "test/python")
     tally.add(one("ruff", [ROOT / ".venv/bin/ruff", "check", "python", "test", "examples", "dev"]))
@@ -166,6 +171,7 @@ SUITES: list[tuple[str, Callable[[], Tally], list[str]]] = [
     ("torch", torch, ["torch"]),
     ("python", python, ["python", "ruff", "ruff-format", "mypy"]),
     ("examples", examples, ["examples"]),
+    ("hosts", hosts, ["hosts"]),
 ]
 
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/backend/shm/doorbell.h"
 
-#include "core/backend/shm/cores.h"
+#include "core/base/cores.h"
 #include "core/comm/control.h"
 
 #include <hwy/cache_control.h>

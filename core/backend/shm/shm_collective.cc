@@ -3,7 +3,7 @@
 
 #include "core/backend/shm/contest.h"
 #include "core/backend/shm/intrusion.h"
-#include "core/backend/shm/pieces.h"
+#include "core/comm/pieces.h"
 #include "core/backend/shm/reach.h"
 #include "core/backend/shm/rounds.h"
 #include "core/backend/shm/stage_copy.h"

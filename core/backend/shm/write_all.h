@@ -2,7 +2,7 @@
 #pragma once
 
 #include "core/backend/shm/intrusion.h"
-#include "core/backend/shm/pieces.h"
+#include "core/comm/pieces.h"
 #include "core/backend/shm/reach.h"
 #include "core/backend/shm/rounds.h"
 #include "core/device/kernels.h"

@@ -9,7 +9,6 @@ namespace hora {
 namespace {
 
 constexpr std::size_t kMostMessageBytes = 1 << 16;
-constexpr int kCodes = static_cast<int>(Code::internal) + 1;
 
 }  // namespace
 

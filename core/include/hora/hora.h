@@ -27,9 +27,13 @@ enum class Operation : std::uint8_t {
   reducescatter,
   join,
   add_process_set,
-  remove_process_set
+  remove_process_set,
+  gather,
+  scatter,
+  reduce,
+  scan
 };
-inline constexpr int kOperations = 9;
+inline constexpr int kOperations = 13;
 [[nodiscard]] std::string_view name(Operation operation);
 
 /// How an operation ended.
@@ -37,8 +41,8 @@ struct Result {
   Status status;
   std::vector<std::int64_t> shape;  ///< of the output, elements per dimension
   bool contributed = true;          ///< false: every rank was `absent`, and the output was not touched
-  /// allgather: the first dimension that each rank of the process set brought; alltoall: how many of the
-  /// output's rows each sent.
+  /// allgather, gather: the first dimension that each rank of the process set brought; alltoall: how many of
+  /// the output's rows each sent; scatter: how many rows each got.
   std::vector<std::int64_t> rows = {};
   int last_rank = -1;   ///< join: the rank that joined last
   int process_set = 0;  ///< add_process_set: its number
@@ -57,11 +61,12 @@ struct Entry {
   DType dtype = DType::float32;
   std::vector<std::int64_t> shape;  ///< elements per dimension; empty: a scalar
   const void* input = nullptr;
-  /// As large as the input, and may be the input. Not for allgather and alltoall. reducescatter: this rank's
-  /// rows only, see `scattered_rows`.
+  /// As large as the input, and may be the input. Not for allgather, alltoall, gather and scatter.
+  /// reducescatter: this rank's rows only, see `scattered_rows`. reduce: only the root needs one.
   void* output = nullptr;
 
-  // allreduce, reducescatter: output = postscale * op(prescale * input of every rank)
+  // allreduce, reducescatter, reduce: output = postscale * op(prescale * input of every rank)
+  // scan: the same of the inputs of this rank and those before it in the process set
   ReduceOp op = ReduceOp::average;
   double prescale = 1.0;
   double postscale = 1.0;
@@ -69,10 +74,12 @@ struct Entry {
       DType::float32;  ///< float16 or bfloat16: float32 and float64 elements travel as that; else as they are
   bool absent = false;  ///< this rank has nothing to add and counts as zeros; `input` is not read
 
-  int root = 0;  ///< broadcast: the rank (of the whole job) whose elements all receive
+  /// broadcast, scatter: the rank (of the whole job) whose elements the others receive; gather, reduce: the
+  /// one that receives.
+  int root = 0;
 
-  /// alltoall: how many rows (of the first dimension) go to each rank of the process set, in its order; what
-  /// is left over stays. Empty: equal parts.
+  /// alltoall, and the root of a scatter: how many rows (of the first dimension) go to each rank of the
+  /// process set, in its order; what is left over stays. Empty: equal parts, for scatter by `scattered_rows`.
   std::vector<std::int64_t> splits = {};
 
   /// join: whether averages are divided by the size of the process set, as if the ranks that have joined had
@@ -81,8 +88,8 @@ struct Entry {
 
   std::vector<int> ranks = {};  ///< add_process_set: who is in it, in any order
 
-  /// allgather, alltoall: returns memory for an output of this shape. Called once, on Hora's thread, when all
-  /// ranks have said how much they bring.
+  /// allgather, alltoall, gather, scatter: returns memory for an output of this shape. Called once, on Hora's
+  /// thread, when all ranks have said how much they bring. gather: of no rows, except on the root.
   std::function<void*(const std::vector<std::int64_t>& shape)> allocate;
 
   /// Called exactly once, on Hora's thread or, for a Runtime that has ended, in `submit`. Must not throw or
@@ -188,8 +195,8 @@ class Runtime {
   std::unique_ptr<Parts> parts_;
 };
 
-/// How many rows of a first dimension of `rows` reducescatter gives to each of `ranks` ranks: equal shares,
-/// of which the first have one more if it does not divide.
+/// How many rows of a first dimension of `rows` reducescatter gives to each of `ranks` ranks, and scatter
+/// without splits: equal shares, of which the first have one more if it does not divide.
 [[nodiscard]] std::vector<std::int64_t> scattered_rows(std::int64_t rows, int ranks);
 
 /// Joins the job that the environment describes (hrun sets it), or a job of one rank.

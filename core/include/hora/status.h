@@ -17,6 +17,7 @@ enum class Code : std::uint8_t {
   unavailable,       ///< not built, not found, or not permitted on this machine
   internal,          ///< a bug in Hora
 };
+inline constexpr int kCodes = 7;
 
 /// What became of an operation. A value: compared, stored, and sent to other ranks.
 struct Status {

@@ -46,39 +46,30 @@ from hora._job import (
 )
 from hora._meeting import barrier, join
 from hora._membership import init, is_homogeneous, shutdown
-from hora._objects import allgather_object, broadcast_object
+from hora._objects import allgather_object, broadcast_object, gather_object, scatter_object
 from hora._timeline import start_timeline, stop_timeline
 from hora.compression import Compression
 from hora.ops import Adasum, Average, Max, Min, Product, Sum
 from hora.process_sets import ProcessSet, add_process_set, global_process_set, remove_process_set
 from hora.torch import elastic
-from hora.torch._batch_norm import SyncBatchNorm
-from hora.torch._ops import (
-    allgather,
-    allgather_async,
+from hora.torch._allgather import allgather, allgather_async, grouped_allgather, grouped_allgather_async
+from hora.torch._allreduce import (
     allreduce,
     allreduce_,
     allreduce_async,
     allreduce_async_,
-    alltoall,
-    alltoall_async,
-    broadcast,
-    broadcast_,
-    broadcast_async,
-    broadcast_async_,
-    grouped_allgather,
-    grouped_allgather_async,
     grouped_allreduce,
     grouped_allreduce_,
     grouped_allreduce_async,
     grouped_allreduce_async_,
-    grouped_reducescatter,
-    grouped_reducescatter_async,
-    reducescatter,
-    reducescatter_async,
-    sparse_allreduce_async,
 )
+from hora.torch._alltoall import alltoall, alltoall_async
+from hora.torch._batch_norm import SyncBatchNorm
+from hora.torch._broadcast import broadcast, broadcast_, broadcast_async, broadcast_async_
 from hora.torch._optimizer import DistributedOptimizer
+from hora.torch._reducescatter import grouped_reducescatter, grouped_reducescatter_async, reducescatter, reducescatter_async
+from hora.torch._rooted import gather, gather_async, reduce, reduce_async, scan, scan_async, scatter, scatter_async
+from hora.torch._sparse import sparse_allreduce_async
 from hora.torch._state import broadcast_optimizer_state, broadcast_parameters
 
 __all__ = [
@@ -126,6 +117,9 @@ __all__ = [
     "cuda_built",
     "ddl_built",
     "elastic",
+    "gather",
+    "gather_async",
+    "gather_object",
     "global_process_set",
     "gloo_built",
     "gloo_enabled",
@@ -149,10 +143,17 @@ __all__ = [
     "nccl_built",
     "poll",
     "rank",
+    "reduce",
+    "reduce_async",
     "reducescatter",
     "reducescatter_async",
     "remove_process_set",
     "rocm_built",
+    "scan",
+    "scan_async",
+    "scatter",
+    "scatter_async",
+    "scatter_object",
     "shutdown",
     "size",
     "sparse_allreduce_async",

@@ -13,7 +13,7 @@ from hora._naming import Naming, label
 from hora._rows import check_rows
 from hora.process_sets import ProcessSet, global_process_set
 from hora.torch._allreduce import allreduce, grouped_allreduce
-from hora.torch._lending import Loan, Submission, entry, members, received, start, start_group, suffixed, tracked
+from hora.torch._lending import Loan, Submission, entry, floating, members, picked, received, spread, start, start_group, suffixed, tracked
 
 _Gathered = tuple[torch.Tensor, list[int]]  # the whole, and the rows of each rank
 
@@ -97,14 +97,15 @@ class _GroupedAllgather(torch.autograd.Function):
             handle = start_group([_gathered(tensor, named, suffix) for tensor, suffix in suffixed(list(tensors))])
         results: tuple[_Gathered, ...] = _job.synchronize(handle)
         ctx.process_set = process_set
-        ctx.parts = [_own_part(rows, process_set) if whole.is_floating_point() else None for whole, rows in results]
+        ctx.floating = floating(tensors)
+        ctx.parts = picked([_own_part(rows, process_set) for _, rows in results], ctx.floating)
         return tuple(whole for whole, _ in results)
 
     @staticmethod
     def backward(ctx: Any, *gradients: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
-        floating = [gradient for gradient, part in zip(gradients, ctx.parts, strict=True) if part is not None]
-        means = iter(grouped_allreduce(floating, op=ops.Average, process_set=ctx.process_set))
-        return None, None, *[None if part is None else next(means)[part] for part in ctx.parts]
+        means = grouped_allreduce(picked(gradients, ctx.floating), op=ops.Average, process_set=ctx.process_set)
+        own = [mean[part] for mean, part in zip(means, ctx.parts, strict=True)]
+        return None, None, *spread(own, ctx.floating)
 
 
 def grouped_allgather(tensors: Sequence[torch.Tensor], name: str | None = None, process_set: ProcessSet = global_process_set) -> tuple[torch.Tensor, ...]:

@@ -13,7 +13,7 @@ from hora._naming import Naming, label
 from hora.compression import Compression, Compressor, in_transfer
 from hora.process_sets import ProcessSet, global_process_set
 from hora.torch import _sparse
-from hora.torch._lending import Loan, Submission, check_tensor, entry, lent_in_place, members, start, start_group, suffixed, tracked
+from hora.torch._lending import Loan, Submission, check_tensor, entry, floating, lent_in_place, members, picked, spread, start, start_group, suffixed, tracked
 from hora.torch._reduction import Reduction
 
 
@@ -225,7 +225,7 @@ class _GroupedAllreduce(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, name: str | None, how: Reduction, *tensors: torch.Tensor) -> tuple[torch.Tensor, ...]:
         ctx.how = how
-        ctx.floating = [tensor.is_floating_point() for tensor in tensors]
+        ctx.floating = floating(tensors)
         ctx.save_for_backward(*tensors if how.op in _SELECTING else [])
         results: tuple[torch.Tensor, ...] = _job.synchronize(grouped_allreduce_async(tensors, name=name, op=how.op, compression=how.compression, **how.keywords()))
         return results
@@ -233,14 +233,13 @@ class _GroupedAllreduce(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *gradients: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
         how: Reduction = ctx.how
-        own = [gradient for gradient, floating in zip(gradients, ctx.floating, strict=True) if floating]
+        own = picked(gradients, ctx.floating)
         if how.op in _SELECTING:
             inputs = [tensor for tensor in ctx.saved_tensors if tensor.is_floating_point()]
             reduced = [_selected_gradient(tensor, gradient, how) for tensor, gradient in zip(inputs, own, strict=True)]
         else:
             reduced = grouped_allreduce(own, op=how.op, compression=how.compression, **how.keywords())
-        each = iter(reduced)
-        return None, None, *[next(each) if floating else None for floating in ctx.floating]
+        return None, None, *spread(reduced, ctx.floating)
 
 
 def grouped_allreduce(

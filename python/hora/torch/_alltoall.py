@@ -18,7 +18,8 @@ from hora.torch._lending import Loan, Submission, entry, received, start, tracke
 Splits = Sequence[int] | torch.Tensor | None
 
 
-def _counts(splits: Splits, rows: int, size: int, name: str) -> list[int]:
+def split_counts(splits: Splits, rows: int, size: int, name: str) -> list[int]:
+    """How many rows go to each rank of the set. Raises HoraArgumentError."""
     if isinstance(splits, torch.Tensor):
         if splits.dim() != 1:
             raise HoraArgumentError(f"'{name}': splits must have 1 dimension, not {splits.dim()}")
@@ -34,7 +35,7 @@ def alltoall_async(tensor: torch.Tensor, splits: Splits = None, name: str | None
     with Naming("alltoall", name, process_set) as named:
         whole = Loan(tensor, named.full)
         check_rows(tensor.shape, named.full)
-        counts = _counts(splits, tensor.shape[0], process_set.size() or 1, named.full)
+        counts = split_counts(splits, tensor.shape[0], process_set.size() or 1, named.full)
         sent = Loan(whole.memory[: sum(counts)], named.full)
         device = splits.device if isinstance(splits, torch.Tensor) else torch.device("cpu")
 

@@ -144,3 +144,19 @@ def suffixed(tensors: list[torch.Tensor]) -> Iterator[tuple[torch.Tensor, str]]:
 def tracked(tensor: Any) -> bool:
     """Whether autograd is to know about an operation on this tensor."""
     return isinstance(tensor, torch.Tensor) and tensor.requires_grad and torch.is_grad_enabled()
+
+
+def floating(tensors: Iterable[torch.Tensor]) -> list[bool]:
+    """Which of a group's tensors have gradients: those of floating-point elements."""
+    return [tensor.is_floating_point() for tensor in tensors]
+
+
+def picked(gradients: Iterable[Any], which: list[bool]) -> list[Any]:
+    """The gradients that `floating` says there are."""
+    return [gradient for gradient, there in zip(gradients, which, strict=True) if there]
+
+
+def spread(gradients: Iterable[Any], which: list[bool]) -> list[Any]:
+    """The reverse of `picked`: None for tensors that have none."""
+    each = iter(gradients)
+    return [next(each) if there else None for there in which]

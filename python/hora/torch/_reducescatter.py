@@ -14,7 +14,7 @@ from hora._rows import check_rows, share
 from hora.compression import Compression, Compressor
 from hora.process_sets import ProcessSet, global_process_set
 from hora.torch._allgather import allgather, grouped_allgather
-from hora.torch._lending import Loan, Submission, check_tensor, entry, members, start, start_group, suffixed, tracked
+from hora.torch._lending import Loan, Submission, check_tensor, entry, floating, members, picked, spread, start, start_group, suffixed, tracked
 from hora.torch._reduction import Reduction
 
 
@@ -123,16 +123,15 @@ class _GroupedReducescatter(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, name: str | None, how: Reduction, *tensors: torch.Tensor) -> tuple[torch.Tensor, ...]:
         ctx.how = how
-        ctx.floating = [tensor.is_floating_point() for tensor in tensors]
+        ctx.floating = floating(tensors)
         results: tuple[torch.Tensor, ...] = _job.synchronize(grouped_reducescatter_async(tensors, name, how.op, compression=how.compression, **how.keywords()))
         return results
 
     @staticmethod
     def backward(ctx: Any, *gradients: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
         factor = _gradient_factor(ctx.how)
-        own = [gradient * factor for gradient, floating in zip(gradients, ctx.floating, strict=True) if floating]
-        each = iter(grouped_allgather(own, process_set=ctx.how.process_set))
-        return None, None, *[next(each) if floating else None for floating in ctx.floating]
+        own = [gradient * factor for gradient in picked(gradients, ctx.floating)]
+        return None, None, *spread(grouped_allgather(own, process_set=ctx.how.process_set), ctx.floating)
 
 
 def grouped_reducescatter(

@@ -27,7 +27,7 @@ class Reduction:
     def arguments(self) -> dict[str, Any]:
         """As an Entry takes them."""
         wire = wire_of(self.compression if in_transfer(self.compression) else Compression.none)
-        return {"op": ops.native(self.op), "prescale": self.prescale, "postscale": self.postscale, "wire": wire}
+        return ops.arguments(self.op, self.prescale, self.postscale, wire)
 
     def keywords(self) -> dict[str, Any]:
         """As the operations of hora.torch take them, `op` and compression aside."""

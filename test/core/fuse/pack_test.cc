@@ -86,6 +86,17 @@ TEST_F(PackerTest, CutsCompressedTensorsByCountsAlone) {
   EXPECT_EQ(witness_->calls[2][0].count, 70u);
 }
 
+TEST_F(PackerTest, NotesWhatItDoesOnlyForWhoWantsToKnow) {
+  std::vector<float> small{1, 2};
+  const Piece piece{small.data(), small.data(), 2};
+  Packer packer(lane_, 1000);
+  for (const bool wanted : {false, true, false}) {
+    packer.note_spans(wanted);
+    packer.allreduce({&piece, 1}, DType::float32, {DType::float32, ReduceOp::sum, 1.0, 1.0, 1});
+    EXPECT_EQ(packer.spans().size(), wanted ? 3u : 0u);
+  }
+}
+
 TEST_F(PackerTest, TakesNoMoreMemoryThanTheTensorsNeed) {
   for (const DType wire : {DType::float32, DType::float16}) {
     std::vector<float> x{1, 2, 3};

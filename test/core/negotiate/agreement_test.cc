@@ -138,6 +138,23 @@ TEST(Agree, AnAlltoallSaysWhoSendsHowManyRowsToWhom) {
   EXPECT_EQ(agree_on({even, uneven}).rows, (std::vector<std::int64_t>{2, 2, 0, 3}));
 }
 
+TEST(Agree, AScatterGoesByTheRootsRowsAndSplits) {
+  auto root = tensor({5, 2}, Operation::scatter);
+  auto other = tensor({0, 2}, Operation::scatter);
+  root.root = other.root = 1;
+  EXPECT_EQ(agree_on({other, root, other}).rows, (std::vector<std::int64_t>{2, 2, 1}));
+  EXPECT_EQ(agree_on({other, root, other}).request.shape, (std::vector<std::int64_t>{5, 2}));
+  root.splits = {0, 4, 1};
+  EXPECT_EQ(agree_on({other, root, other}).rows, root.splits);
+  root.splits = {5};
+  EXPECT_THROW(agree_on({other, root, other}), Error) << "no rank would send that";
+}
+
+TEST(Agree, AGatherHasTheRowsOfAll) {
+  EXPECT_EQ(agree_on({tensor({4, 2}, Operation::gather), tensor({0, 2}, Operation::gather)}).rows,
+            (std::vector<std::int64_t>{4, 0}));
+}
+
 TEST(Agree, NamesGroupsOfOperationsThatDiffer) {
   auto other = tensor({3});
   other.bundle = "a";

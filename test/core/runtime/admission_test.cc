@@ -126,6 +126,39 @@ TEST(Admit, ChecksReductionsOfReducescatterAndAdasum) {
   EXPECT_EQ(refusal(entry), "'w': adasum takes float16, bfloat16, float32 and float64, not int32");
 }
 
+TEST(Admit, OnlyTheRootOfAScatterOrReduceNeedsItsSide) {
+  Entry entry = good();
+  entry.operation = Operation::reduce;
+  entry.root = 1;
+  entry.output = nullptr;
+  EXPECT_EQ(refusal(entry), "");
+  entry.root = 0;
+  EXPECT_EQ(refusal(entry), "'w': its output is a null pointer");
+  entry.op = ReduceOp::adasum;
+  EXPECT_NE(refusal(entry), "");
+
+  entry = good();
+  entry.operation = Operation::scatter;
+  EXPECT_EQ(refusal(entry), "'w': scatter needs `allocate`, which makes the output");
+  entry.allocate = [](const auto&) -> void* { return memory; };
+  entry.splits = {9, 9};
+  EXPECT_NE(refusal(entry).find("do not fit a first dimension"), std::string::npos);
+  entry.root = 1;
+  entry.input = nullptr;
+  EXPECT_EQ(refusal(entry), "") << "splits and rows are the root's business";
+  EXPECT_EQ(admit(entry, 0, sets).request.shape.front(), 0);
+  entry.root = 2;
+  EXPECT_EQ(refusal(entry), "'w': there is no root rank 2: ranks are 0 to 1");
+}
+
+TEST(Admit, AScanHasNoAverage) {
+  Entry entry = good();
+  entry.operation = Operation::scan;
+  EXPECT_EQ(refusal(entry), "'w': scan reduces by sum, min, max or product, not by average");
+  entry.op = ReduceOp::min;
+  EXPECT_EQ(refusal(entry), "");
+}
+
 TEST(Admit, KnowsProcessSetsAndTheirRanks) {
   ProcessSets more(4);
   EXPECT_EQ(more.add({1, 3}), 1);

@@ -364,6 +364,71 @@ TEST(Runtime, ScattersUnevenRowsAndCompresses) {
   }
 }
 
+TEST(Runtime, GathersRowsToTheRoot) {
+  run_local_job(3, [](Runtime& hora) {
+    std::vector<float> data(static_cast<std::size_t>(hora.rank()), static_cast<float>(hora.rank()));
+    std::vector<float> output{-1};
+    Entry entry = rows(Operation::gather, "g", data, output);
+    entry.root = 1;
+    const Result result = hora.submit(std::move(entry)).wait();
+    EXPECT_EQ(result.rows, (std::vector<std::int64_t>{0, 1, 2}));
+    EXPECT_EQ(result.shape, (std::vector<std::int64_t>{hora.rank() == 1 ? 3 : 0}));
+    EXPECT_EQ(output, hora.rank() == 1 ? (std::vector<float>{1, 2, 2}) : std::vector<float>());
+  });
+}
+
+TEST(Runtime, ScattersTheRootsRowsEvenlyOrBySplits) {
+  run_local_job(3, [](Runtime& hora) {
+    std::vector<float> data{1, 2, 3, 4};
+    std::vector<float> output;
+    Entry entry = rows(Operation::scatter, "s", data, output);
+    entry.root = 2;
+    if (hora.rank() != 2) entry.input = nullptr;
+    EXPECT_EQ(hora.submit(entry).wait().rows, (std::vector<std::int64_t>{2, 1, 1}));
+    const auto rank = static_cast<std::size_t>(hora.rank());
+    EXPECT_EQ(output, (std::vector<std::vector<float>>{{1, 2}, {3}, {4}}[rank]));
+    entry.splits = {0, 3, 0};  // the root's count
+    EXPECT_EQ(hora.submit(entry).wait().rows, (std::vector<std::int64_t>{0, 3, 0}));
+    EXPECT_EQ(output, (std::vector<std::vector<float>>{{}, {1, 2, 3}, {}}[rank]));
+  });
+}
+
+TEST(Runtime, ReducesToTheRootByEveryOperation) {
+  run_local_job(3, [](Runtime& hora) {
+    const auto reduced = [&](ReduceOp op, DType wire) {
+      std::vector<float> data{static_cast<float>(hora.rank() + 1), 3};
+      std::vector<float> output{-1, -1};
+      Entry entry = in_place(Operation::reduce, "r", DType::float32, data);
+      entry.op = op;
+      entry.wire = wire;
+      entry.root = 2;
+      entry.output = hora.rank() == 2 ? output.data() : nullptr;
+      hora.submit(std::move(entry)).wait();
+      return output;
+    };
+    const auto at_root = [&](std::vector<float> values) {
+      return hora.rank() == 2 ? values : std::vector<float>{-1, -1};
+    };
+    EXPECT_EQ(reduced(ReduceOp::sum, DType::float32), at_root({6, 9}));
+    EXPECT_EQ(reduced(ReduceOp::average, DType::float16), at_root({2, 3}));
+    EXPECT_EQ(reduced(ReduceOp::max, DType::float32), at_root({3, 3}));
+    EXPECT_EQ(reduced(ReduceOp::product, DType::float32), at_root({6, 27}));
+  });
+}
+
+TEST(Runtime, ScansInAProcessSetInItsOrder) {
+  run_local_job(4, [](Runtime& hora) {
+    const int set = hora.add_process_set({1, 2, 3});
+    if (hora.rank() == 0) return;
+    std::vector<std::int32_t> data{hora.rank(), 1};
+    Entry entry = in_place(Operation::scan, "s", DType::int32, data);
+    entry.process_set = set;
+    hora.submit(std::move(entry)).wait();
+    const std::vector<std::vector<std::int32_t>> expected{{}, {1, 1}, {3, 2}, {6, 3}};
+    EXPECT_EQ(data, expected[static_cast<std::size_t>(hora.rank())]);
+  });
+}
+
 TEST(Runtime, ProcessSetsOverlapAndHaveNamesOfTheirOwn) {
   run_local_job(4, [](Runtime& hora) {
     const int even = hora.add_process_set({2, 0});

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "core/backend/shm/cores.h"
+#include "core/base/cores.h"
 
 #include <sched.h>
 

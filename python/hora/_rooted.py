@@ -1,0 +1,153 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What MPI has beyond Horovod's operations, for arrays: gather, scatter, reduce, scan."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from hora import _job, _native, ops
+from hora._arrays import Array, entry, received, view_of
+from hora._naming import Naming
+from hora._rows import check_rows, checked_splits
+from hora.compression import Compression, Compressor, wire_of
+from hora.process_sets import ProcessSet, global_process_set
+
+
+def gather_async(array: Any, root_rank: int, name: str | None = None, process_set: ProcessSet = global_process_set) -> int:
+    """Starts `gather`; the handle is for `poll` and `synchronize`."""
+    with Naming("gather", name, process_set) as named:
+        view = view_of(array, named.full)
+        check_rows(view.shape, named.full)
+        root = _job.checked_root(root_rank, named.full)
+        is_root = root == _job.rank()
+        return _job.start(
+            entry(_native.Operation.gather, named, view, root=root),
+            lambda outcome: received(outcome, view.dtype) if is_root else None,
+            view,
+        )
+
+
+def gather(array: Any, root_rank: int, name: str | None = None, process_set: ProcessSet = global_process_set) -> Array | None:
+    """The arrays of all ranks of the set, one after the other along the first dimension, in rank order, on rank `root_rank`
+    (its number in the job, also within a process set); None on the others. The first dimension may differ from rank to rank
+    (0 rows, too); the others and the dtype may not. As MPI_Gatherv.
+
+    Raises:
+        HoraArgumentError: the array cannot be sent, is a scalar, there is no such rank, or this one is no member of the set.
+        HoraInternalError: the ranks disagree about dtype, root or the other dimensions, or one has joined.
+    """
+    result: Array | None = _job.synchronize(gather_async(array, root_rank, name, process_set))
+    return result
+
+
+def scatter_async(array: Any, root_rank: int, splits: Sequence[int] | Array | None = None, name: str | None = None, process_set: ProcessSet = global_process_set) -> int:
+    """Starts `scatter`; the handle is for `poll` and `synchronize`."""
+    with Naming("scatter", name, process_set) as named:
+        view = view_of(array, named.full)
+        check_rows(view.shape, named.full)
+        root = _job.checked_root(root_rank, named.full)
+        counts = []
+        if root == _job.rank() and splits is not None:
+            counts = checked_splits(splits, view.shape[0], process_set.size() or 1, named.full)
+        return _job.start(
+            entry(_native.Operation.scatter, named, view, root=root, splits=counts),
+            lambda outcome: received(outcome, view.dtype),
+            view,
+        )
+
+
+def scatter(array: Any, root_rank: int, splits: Sequence[int] | Array | None = None, name: str | None = None, process_set: ProcessSet = global_process_set) -> Array:
+    """This rank's rows of the array that rank `root_rank` (its number in the job, also within a process set) passes. As
+    MPI_Scatterv.
+
+    Args:
+        array: at least 1-dimensional. Of what the other ranks pass only the dtype and all dimensions but the first count,
+            which must be the root's: `np.empty((0, 5), np.float32)` will do.
+        splits: on the root, how many rows go to each rank of the set; rows beyond their sum are not sent. Without it, of r
+            rows each of the n ranks gets r // n, the first r % n ranks one more.
+
+    Raises:
+        HoraArgumentError: the array cannot be sent, is a scalar, or cannot be divided in that way; there is no such rank, or
+            this one is no member of the set.
+        HoraInternalError: the ranks disagree about dtype, root or the other dimensions, or one has joined.
+    """
+    result: Array = _job.synchronize(scatter_async(array, root_rank, splits, name, process_set))
+    return result
+
+
+def reduce_async(
+    array: Any,
+    root_rank: int,
+    op: int = ops.Average,
+    name: str | None = None,
+    process_set: ProcessSet = global_process_set,
+    prescale_factor: float = 1.0,
+    postscale_factor: float = 1.0,
+    compression: type[Compressor] = Compression.none,
+) -> int:
+    """Starts `reduce`; the handle is for `poll` and `synchronize`."""
+    with Naming("reduce", name, process_set) as named:
+        view = view_of(array, named.full)
+        root = _job.checked_root(root_rank, named.full)
+        output = np.empty_like(view) if root == _job.rank() else None
+        submitted = entry(
+            _native.Operation.reduce,
+            named,
+            view,
+            output=0 if output is None else output.ctypes.data,
+            root=root,
+            **ops.arguments(op, prescale_factor, postscale_factor, wire_of(compression)),
+        )
+        return _job.start(submitted, lambda outcome: output, view)
+
+
+def reduce(
+    array: Any,
+    root_rank: int,
+    op: int = ops.Average,
+    name: str | None = None,
+    process_set: ProcessSet = global_process_set,
+    prescale_factor: float = 1.0,
+    postscale_factor: float = 1.0,
+    compression: type[Compressor] = Compression.none,
+) -> Array | None:
+    """The array reduced over all ranks, as by `allreduce`, on rank `root_rank` (its number in the job, also within a process
+    set); None on the others. As MPI_Reduce.
+
+    Args:
+        array: any shape, the same on all ranks.
+        op: Average (default), Sum, Min, Max or Product.
+
+    Raises:
+        HoraArgumentError: the array cannot be sent, there is no such rank or op, or this rank is no member of the set.
+        HoraInternalError: the ranks disagree about shape, dtype, root or op, or one has joined.
+    """
+    result: Array | None = _job.synchronize(reduce_async(array, root_rank, op, name, process_set, prescale_factor, postscale_factor, compression))
+    return result
+
+
+def scan_async(array: Any, op: int = ops.Sum, name: str | None = None, process_set: ProcessSet = global_process_set) -> int:
+    """Starts `scan`; the handle is for `poll` and `synchronize`."""
+    with Naming("scan", name, process_set) as named:
+        view = view_of(array, named.full)
+        output = np.empty_like(view)
+        submitted = entry(_native.Operation.scan, named, view, output=output.ctypes.data, op=ops.native(op))
+        return _job.start(submitted, lambda outcome: output, view)
+
+
+def scan(array: Any, op: int = ops.Sum, name: str | None = None, process_set: ProcessSet = global_process_set) -> Array:
+    """The array reduced over this rank and those before it in the process set: a new array. As MPI_Scan.
+
+    Args:
+        array: any shape, the same on all ranks.
+        op: Sum (default), Min, Max or Product. 16-bit floats are summed in float32 and rounded once.
+
+    Raises:
+        HoraArgumentError: the array cannot be sent, there is no such op, or this rank is no member of the set.
+        HoraInternalError: the ranks disagree about shape, dtype or op, or one has joined.
+    """
+    result: Array = _job.synchronize(scan_async(array, op, name, process_set))
+    return result

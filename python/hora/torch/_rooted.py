@@ -1,0 +1,145 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What MPI has beyond Horovod's operations: gather, scatter, reduce, scan. Without autograd."""
+
+from __future__ import annotations
+
+import torch
+
+from hora import _job, _native, ops
+from hora._naming import Naming
+from hora._rows import check_rows
+from hora.compression import Compression, Compressor
+from hora.process_sets import ProcessSet, global_process_set
+from hora.torch._alltoall import Splits, split_counts
+from hora.torch._lending import Loan, Submission, entry, received, start
+from hora.torch._reduction import Reduction
+
+
+def gather_async(tensor: torch.Tensor, root_rank: int, name: str | None = None, process_set: ProcessSet = global_process_set) -> int:
+    """Starts `gather`; the handle is for `poll` and `synchronize`."""
+    with Naming("gather", name, process_set) as named:
+        loan = Loan(tensor, named.full)
+        check_rows(tensor.shape, named.full)
+        root = _job.checked_root(root_rank, named.full)
+        is_root = root == _job.rank()
+        submitted = entry(_native.Operation.gather, named, loan, root=root)
+        return start(Submission(submitted, lambda outcome: received(outcome, tensor.dtype) if is_root else None, loan))
+
+
+def gather(tensor: torch.Tensor, root_rank: int, name: str | None = None, process_set: ProcessSet = global_process_set) -> torch.Tensor | None:
+    """The tensors of all ranks of the set, one after the other along the first dimension, in rank order, on rank `root_rank`
+    (its number in the job, also within a process set): a new tensor without a gradient; None on the other ranks. The first
+    dimension may differ from rank to rank (0 rows, too); the others and the dtype may not. As MPI_Gatherv.
+
+    Raises:
+        HoraShapeError (a ValueError and a RuntimeError): the tensor is a scalar.
+        HoraArgumentError (a ValueError): the tensor cannot be sent, its name is under way already, the root is no rank of
+            the process set, or this rank is none.
+        HoraInternalError (a RuntimeError): the ranks disagree about dtype, root or the other dimensions, or one has joined.
+    """
+    result: torch.Tensor | None = _job.synchronize(gather_async(tensor, root_rank, name, process_set))
+    return result
+
+
+def scatter_async(tensor: torch.Tensor, root_rank: int, splits: Splits = None, name: str | None = None, process_set: ProcessSet = global_process_set) -> int:
+    """Starts `scatter`; the handle is for `poll` and `synchronize`."""
+    with Naming("scatter", name, process_set) as named:
+        loan = Loan(tensor, named.full)
+        check_rows(tensor.shape, named.full)
+        root = _job.checked_root(root_rank, named.full)
+        counts: list[int] = []
+        if root == _job.rank() and splits is not None:
+            counts = split_counts(splits, tensor.shape[0], process_set.size() or 1, named.full)
+        submitted = entry(_native.Operation.scatter, named, loan, root=root, splits=counts)
+        return start(Submission(submitted, lambda outcome: received(outcome, tensor.dtype), loan))
+
+
+def scatter(tensor: torch.Tensor, root_rank: int, splits: Splits = None, name: str | None = None, process_set: ProcessSet = global_process_set) -> torch.Tensor:
+    """This rank's rows of the tensor that rank `root_rank` (its number in the job, also within a process set) passes: a new
+    tensor without a gradient. As MPI_Scatterv.
+
+    Args:
+        tensor: at least 1-dimensional. Of what the other ranks pass only the dtype and all dimensions but the first count,
+            which must be the root's: `torch.empty(0, 5)` will do.
+        splits: on the root, how many rows go to each rank of the set; rows beyond their sum are not sent. Without it, of r
+            rows each of the n ranks gets r // n, the first r % n ranks one more.
+
+    Raises:
+        HoraShapeError (a ValueError and a RuntimeError): the tensor is a scalar.
+        HoraArgumentError (a ValueError): the tensor cannot be sent or divided in that way, its name is under way already,
+            the root is no rank of the process set, or this rank is none.
+        HoraInternalError (a RuntimeError): the ranks disagree about dtype, root or the other dimensions, or one has joined.
+    """
+    result: torch.Tensor = _job.synchronize(scatter_async(tensor, root_rank, splits, name, process_set))
+    return result
+
+
+def reduce_async(
+    tensor: torch.Tensor,
+    root_rank: int,
+    op: int = ops.Average,
+    name: str | None = None,
+    process_set: ProcessSet = global_process_set,
+    prescale_factor: float = 1.0,
+    postscale_factor: float = 1.0,
+    compression: type[Compressor] = Compression.none,
+) -> int:
+    """Starts `reduce`; the handle is for `poll` and `synchronize`."""
+    how = Reduction(op, prescale_factor, postscale_factor, process_set, compression)
+    with Naming("reduce", name, process_set) as named:
+        root = _job.checked_root(root_rank, named.full)
+        sent, decompressed = how.compressed(tensor)
+        loan = Loan(sent, named.full)
+        output = loan.output() if root == _job.rank() else None
+        submitted = entry(_native.Operation.reduce, named, loan, output, root=root, **how.arguments())
+        return start(Submission(submitted, lambda outcome: None if output is None else decompressed(output), loan))
+
+
+def reduce(
+    tensor: torch.Tensor,
+    root_rank: int,
+    op: int = ops.Average,
+    name: str | None = None,
+    process_set: ProcessSet = global_process_set,
+    prescale_factor: float = 1.0,
+    postscale_factor: float = 1.0,
+    compression: type[Compressor] = Compression.none,
+) -> torch.Tensor | None:
+    """The tensor reduced over all ranks, as by `allreduce`, on rank `root_rank` (its number in the job, also within a process
+    set): a new tensor without a gradient; None on the other ranks. As MPI_Reduce.
+
+    Args:
+        tensor: any shape, the same on all ranks.
+        op: Average (default), Sum, Min, Max or Product.
+
+    Raises:
+        HoraArgumentError (a ValueError): the tensor cannot be sent, its name is under way already, there is no such op, the
+            root is no rank of the process set, or this rank is none.
+        HoraInternalError (a RuntimeError): the ranks disagree about shape, dtype, root or op, or one has joined.
+    """
+    result: torch.Tensor | None = _job.synchronize(reduce_async(tensor, root_rank, op, name, process_set, prescale_factor, postscale_factor, compression))
+    return result
+
+
+def scan_async(tensor: torch.Tensor, op: int = ops.Sum, name: str | None = None, process_set: ProcessSet = global_process_set) -> int:
+    """Starts `scan`; the handle is for `poll` and `synchronize`."""
+    with Naming("scan", name, process_set) as named:
+        loan = Loan(tensor, named.full)
+        output = loan.output()
+        return start(Submission(entry(_native.Operation.scan, named, loan, output, op=ops.native(op)), lambda outcome: output, loan))
+
+
+def scan(tensor: torch.Tensor, op: int = ops.Sum, name: str | None = None, process_set: ProcessSet = global_process_set) -> torch.Tensor:
+    """The tensor reduced over this rank and those before it in the process set: a new tensor without a gradient. As MPI_Scan.
+
+    Args:
+        tensor: any shape, the same on all ranks.
+        op: Sum (default), Min, Max or Product. 16-bit floats are summed in float32 and rounded once.
+
+    Raises:
+        HoraArgumentError (a ValueError): the tensor cannot be sent, its name is under way already, there is no such op, or
+            this rank is no member of the process set.
+        HoraInternalError (a RuntimeError): the ranks disagree about shape, dtype or op, or one has joined.
+    """
+    result: torch.Tensor = _job.synchronize(scan_async(tensor, op, name, process_set))
+    return result
