@@ -214,8 +214,8 @@ void choose_hosts(const Raw& raw, Options& options) {
 
 /// The hosts that are not this machine. It may have many names, and is one host all the same.
 std::vector<std::string> other_hosts(const std::vector<HostSlots>& hosts) {
-  std::vector<std::string> names;
-  for (const auto& host : hosts) names.push_back(host.host);
+  std::vector<std::string> names(hosts.size());
+  std::transform(hosts.begin(), hosts.end(), names.begin(), [](const HostSlots& host) { return host.host; });
   const std::vector<bool> here = are_this_host(names);
   std::vector<std::string> others;
   std::optional<std::string> own;
