@@ -151,6 +151,7 @@ class LocalRanks final : public HostRanks {
       plan.cpus = binding.cpus;
       facts.threads = binding.cores;
     }
+    plan.announce = guard_.fd();
     if (seat.rank == 0) {
       plan.input = input_;
       facts.coordinator_fd = front_->door->fd();
@@ -158,7 +159,6 @@ class LocalRanks final : public HostRanks {
     }
     plan.environment = rank_environment(plan_.environment, plan_.horovod_folder, facts);
     Process process = hora::start(plan);
-    guard_.watch(process.pid);
     ++left_;
     ranks_.emplace_back(process.pid, std::move(process.output), std::move(process.errors));
     RankEvent event;

@@ -90,7 +90,7 @@ about
   -v, --version              -h, --help
 
 The exit code is that of the first rank that failed (128 + signal if it was killed), 0 if none did; 255 if a
-host was lost, 1 if the ranks could not be started, 2 if the command line is wrong.
+host was lost, 124 after --timeout, 1 if ranks could not be started, 2 if the command line is wrong.
 )";
 
 /// hrun's own flags as CLI11 reads them; those that take a value.
@@ -332,8 +332,8 @@ void choose_hosts(const Raw& raw, Options& options) {
 
 /// The hosts that are not this machine. It may have many names, and is one host all the same.
 std::vector<std::string> other_hosts(const std::vector<HostSlots>& hosts) {
-  std::vector<std::string> names;
-  for (const auto& host : hosts) names.push_back(host.host);
+  std::vector<std::string> names(hosts.size());
+  std::transform(hosts.begin(), hosts.end(), names.begin(), [](const HostSlots& host) { return host.host; });
   const std::vector<bool> here = are_this_host(names);
   std::vector<std::string> others;
   std::optional<std::string> own;

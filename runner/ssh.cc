@@ -43,7 +43,8 @@ std::vector<std::string> ssh_command(const std::string& ssh, const std::string& 
 
 std::string explain_ssh(const std::string& words, int exit_code, const std::string& host,
                         const std::string& hrun) {
-  if (exit_code == kNoProgram) {
+  const bool found = words.find("shared librar") != std::string::npos;  // the loader's complaint about hrun
+  if (exit_code == kNoProgram && !found) {
     return fmt::format(
         "there is no hrun: neither {} nor one in PATH (of a shell without login); install Hora "
         "there at the same place as here{}",
