@@ -59,7 +59,8 @@ std::string build_report() {
       "  [ ] nccl     not in this version\n\n"
       "launchers\n"
       "  [x] this machine\n"
-      "  [ ] ssh, slurm, mpi: not in this version\n",
+      "  [x] ssh: other hosts (-H, --hostfile)\n"
+      "  [ ] slurm, mpi: not in this version\n",
       version(), library_path(), kernels::target(), cores(), mark(can_share_memory()),
       mark(can_read_own_memory()));
 }

@@ -14,24 +14,27 @@ constexpr std::chrono::seconds kAlmostAtOnce{1};
 /// who is gone, or has waited too long.
 constexpr std::array<int, 3> kOfGrief{SIGABRT, SIGPIPE, SIGALRM};
 
-/// Whether it was killed for a reason of its own, or by somebody outside. A shell that a rank is wrapped in
-/// says so with 128 + signal; codes above those of all signals, as of exit(-1), are mere errors.
-bool was_struck(const Ending& ending) {
-  const int signal = ending.exit_code - 128;
-  return signal > 0 && signal <= SIGRTMAX &&
-         std::find(kOfGrief.begin(), kOfGrief.end(), signal) == kOfGrief.end();
+/// Whether it was killed for a reason of its own, or by somebody outside, as a host is that is lost. A shell
+/// that a rank is wrapped in says so with 128 + signal; codes above those of all signals, as of exit(-1), are
+/// mere errors.
+bool was_struck(const Failure& failure) {
+  const int signal = failure.ending.exit_code - 128;
+  return failure.rank < 0 || (signal > 0 && signal <= SIGRTMAX &&
+                              std::find(kOfGrief.begin(), kOfGrief.end(), signal) == kOfGrief.end());
+}
+
+/// Whether `one` is rather to blame than `other`, who was accused before.
+bool rather(const Failure& one, const Failure& other) {
+  if (was_struck(one) == was_struck(other)) return one.when < other.when;
+  if (was_struck(one)) return one.when - other.when < kAlmostAtOnce;
+  return other.when - one.when >= kAlmostAtOnce;
 }
 
 }  // namespace
 
-bool Culprit::accuse(int rank, const Ending& ending, TimePoint when) {
-  const bool first = !rank_;
-  if (first) first_ = when;
-  const bool rather = was_struck(ending) && !was_struck(ending_) && when - first_ < kAlmostAtOnce;
-  if (first || rather) {
-    rank_ = rank;
-    ending_ = ending;
-  }
+bool Culprit::accuse(const Failure& failure) {
+  const bool first = !failure_;
+  if (first || rather(failure, *failure_)) failure_ = failure;
   return first;
 }
 

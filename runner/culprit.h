@@ -8,23 +8,29 @@
 
 namespace hora {
 
-/// Which rank is the reason that a job failed. When one fails the others do, too, because they miss it; hrun
-/// may hear of ends that are almost at once in any order. A value.
+/// Who failed, and how. A value.
+struct Failure {
+  int rank = 0;  ///< -1: it is a whole host that was lost
+  int host = 0;
+  Ending ending;
+  TimePoint when{};  ///< when its end was noticed there, by this machine's clock
+};
+
+/// Which rank, or which host, is the reason that a job failed. When one fails the others do, too, because
+/// they miss it; hrun may hear of ends that are almost at once, and of those of other machines, in any order.
+/// A value.
 class Culprit {
  public:
-  /// A rank ended badly, without having been told to end; tell them in the order in which they are known to
-  /// have ended. True if it is the first.
-  bool accuse(int rank, const Ending& ending, TimePoint when);
+  /// Somebody ended badly, without having been told to end; of those who did so at one time, tell first who
+  /// is known to have been the first. True if nobody was accused before.
+  bool accuse(const Failure& failure);
 
-  [[nodiscard]] bool known() const { return rank_.has_value(); }
-  /// These hold once it is known.
-  [[nodiscard]] int rank() const { return *rank_; }
-  [[nodiscard]] const Ending& ending() const { return ending_; }
+  [[nodiscard]] bool known() const { return failure_.has_value(); }
+  /// Once it is known.
+  [[nodiscard]] const Failure& failure() const { return *failure_; }
 
  private:
-  std::optional<int> rank_;
-  Ending ending_;
-  TimePoint first_;
+  std::optional<Failure> failure_;
 };
 
 }  // namespace hora

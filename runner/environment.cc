@@ -11,6 +11,7 @@
 #include <array>
 #include <cstdlib>
 #include <fstream>
+#include <iterator>
 #include <sstream>
 
 namespace hora {
@@ -60,18 +61,22 @@ std::string with_interpreter(const std::string& path) {
 
 std::string name_of(const std::string& setting) { return setting.substr(0, setting.find('=')); }
 
+bool is_chosen(const Variables& chosen, const std::string& name) {
+  return std::any_of(chosen.begin(), chosen.end(), [&](const auto& pair) { return pair.first == name; });
+}
+
 bool sets(const std::vector<std::string>& settings, const std::string& name) {
   return std::any_of(settings.begin(), settings.end(),
                      [&](const auto& setting) { return name_of(setting) == name; });
 }
 
 void tell_as_torchrun_does(std::vector<std::string>& settings, const RankFacts& facts) {
-  settings.push_back(fmt::format("RANK={}", facts.rank));
-  settings.push_back(fmt::format("WORLD_SIZE={}", facts.size));
-  settings.push_back(fmt::format("LOCAL_RANK={}", facts.rank));
-  settings.push_back(fmt::format("LOCAL_WORLD_SIZE={}", facts.size));
-  settings.emplace_back("GROUP_RANK=0");
-  if (!sets(settings, "MASTER_ADDR")) settings.emplace_back("MASTER_ADDR=127.0.0.1");
+  settings.push_back(fmt::format("RANK={}", facts.seat.rank));
+  settings.push_back(fmt::format("WORLD_SIZE={}", facts.seat.size));
+  settings.push_back(fmt::format("LOCAL_RANK={}", facts.seat.local_rank));
+  settings.push_back(fmt::format("LOCAL_WORLD_SIZE={}", facts.seat.local_size));
+  settings.push_back(fmt::format("GROUP_RANK={}", facts.seat.host));
+  if (!sets(settings, "MASTER_ADDR")) settings.push_back("MASTER_ADDR=" + facts.master_address);
   if (!sets(settings, "MASTER_PORT")) settings.push_back(fmt::format("MASTER_PORT={}", facts.master_port));
 }
 
@@ -84,7 +89,9 @@ void speak_horovod(std::vector<std::string>& settings, const std::string& folder
     return name == "PYTHONPATH" || is_given_for_horovod(name);
   });
   settings.push_back("PYTHONPATH=" + path);
-  const std::array<int, 6> values{facts.rank, facts.size, facts.rank, facts.size, 0, 1};
+  const Seat& seat = facts.seat;
+  const std::array<int, 6> values{seat.rank,       seat.size,       seat.local_rank,
+                                  seat.local_size, seat.cross_rank, seat.cross_size};
   for (std::size_t i = 0; i < kHorovods.size(); ++i)
     settings.push_back(fmt::format("{}={}", kHorovods.at(i), values.at(i)));
 }
@@ -130,31 +137,81 @@ std::vector<std::string> own_environment() {
   return all;
 }
 
-std::vector<std::string> rank_environment(const std::vector<std::string>& inherited, const Options& options,
-                                          const RankFacts& facts) {
-  std::vector<std::string> result;
-  for (const auto& setting : inherited) {
-    const std::string name = name_of(setting);
-    const bool replaced = std::any_of(options.environment.begin(), options.environment.end(),
-                                      [&](const auto& pair) { return pair.first == name; });
-    if (!is_given_to_ranks(name) && !is_of_outer_torchrun(name) && !replaced) result.push_back(setting);
-  }
-  for (const auto& [name, value] : options.environment) result.push_back(fmt::format("{}={}", name, value));
-  if (!sets(result, "OMP_NUM_THREADS")) result.push_back(fmt::format("OMP_NUM_THREADS={}", facts.threads));
+bool is_of_session(const std::string& name) {
+  constexpr std::array<const char*, 8> kPrefixes{"SSH_",   "XDG_",  "DBUS_", "TMUX",
+                                                 "VSCODE", "SLURM", "PMI",   "OMPI_"};
+  constexpr std::array<const char*, 22> kNames{"HOME",
+                                               "USER",
+                                               "LOGNAME",
+                                               "SHELL",
+                                               "MAIL",
+                                               "HOSTNAME",
+                                               "HOST",
+                                               "DISPLAY",
+                                               "XAUTHORITY",
+                                               "WAYLAND_DISPLAY",
+                                               "STY",
+                                               "WINDOW",
+                                               "WINDOWID",
+                                               "TTY",
+                                               "SHLVL",
+                                               "OLDPWD",
+                                               "_",
+                                               "TERM_SESSION_ID",
+                                               "GPG_AGENT_INFO",
+                                               "KRB5CCNAME",
+                                               "CUDA_VISIBLE_DEVICES",
+                                               "ROCR_VISIBLE_DEVICES"};
+  return is_one_of(kNames, name) || std::any_of(kPrefixes.begin(), kPrefixes.end(),
+                                                [&](const char* prefix) { return name.starts_with(prefix); });
+}
 
-  result.push_back(fmt::format("HORA_RANK={}", facts.rank));
-  result.push_back(fmt::format("HORA_SIZE={}", facts.size));
-  result.push_back(fmt::format("HORA_LOCAL_RANK={}", facts.rank));
-  result.push_back(fmt::format("HORA_LOCAL_SIZE={}", facts.size));
-  result.emplace_back("HORA_CROSS_RANK=0");
-  result.emplace_back("HORA_CROSS_SIZE=1");
+std::vector<std::string> job_environment(const std::vector<std::string>& own, const Variables& chosen) {
+  std::vector<std::string> result;
+  for (const auto& setting : own) {
+    const std::string name = name_of(setting);
+    if (!is_given_to_ranks(name) && !is_of_outer_torchrun(name) && !is_chosen(chosen, name))
+      result.push_back(setting);
+  }
+  for (const auto& [name, value] : chosen) result.push_back(fmt::format("{}={}", name, value));
+  return result;
+}
+
+std::vector<std::string> without_session(const std::vector<std::string>& job, const Variables& chosen) {
+  std::vector<std::string> result;
+  std::copy_if(job.begin(), job.end(), std::back_inserter(result), [&](const auto& setting) {
+    return is_chosen(chosen, name_of(setting)) || !is_of_session(name_of(setting));
+  });
+  return result;
+}
+
+std::vector<std::string> with_session(std::vector<std::string> job, const std::vector<std::string>& here) {
+  std::vector<std::string> own;
+  std::copy_if(here.begin(), here.end(), std::back_inserter(own), [&](const auto& setting) {
+    return is_of_session(name_of(setting)) && !sets(job, name_of(setting));
+  });
+  job.insert(job.end(), own.begin(), own.end());
+  return job;
+}
+
+std::vector<std::string> rank_environment(const std::vector<std::string>& job,
+                                          const std::string& horovod_folder, const RankFacts& facts) {
+  const Seat& seat = facts.seat;
+  std::vector<std::string> result = job;
+  if (!sets(result, "OMP_NUM_THREADS")) result.push_back(fmt::format("OMP_NUM_THREADS={}", facts.threads));
+  result.push_back(fmt::format("HORA_RANK={}", seat.rank));
+  result.push_back(fmt::format("HORA_SIZE={}", seat.size));
+  result.push_back(fmt::format("HORA_LOCAL_RANK={}", seat.local_rank));
+  result.push_back(fmt::format("HORA_LOCAL_SIZE={}", seat.local_size));
+  result.push_back(fmt::format("HORA_CROSS_RANK={}", seat.cross_rank));
+  result.push_back(fmt::format("HORA_CROSS_SIZE={}", seat.cross_size));
   result.push_back("HORA_COORDINATOR=" + facts.coordinator);
   if (facts.coordinator_fd >= 0)
     result.push_back(fmt::format("HORA_COORDINATOR_FD={}", facts.coordinator_fd));
   result.push_back(fmt::format("HORA_SECRET_FD={}", facts.secret_fd));
   if (facts.terminal) result.emplace_back("HORA_TERMINAL=1");
   tell_as_torchrun_does(result, facts);
-  if (!options.horovod_folder.empty()) speak_horovod(result, options.horovod_folder, facts);
+  if (!horovod_folder.empty()) speak_horovod(result, horovod_folder, facts);
   return result;
 }
 

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "runner/options.h"
+#include "runner/placement.h"
 
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace hora {
@@ -16,14 +17,14 @@ namespace hora {
 /// it.
 [[nodiscard]] std::string find_program(const std::string& name);
 
-/// What a rank is told by its environment, beside what hrun itself was given. A value.
+/// What a rank is told by its environment, beside what all ranks are given. A value.
 struct RankFacts {
-  int rank = 0;
-  int size = 1;
-  std::string coordinator;  ///< "127.0.0.1:port"
+  Seat seat;
+  std::string coordinator;  ///< HORA_COORDINATOR
   int coordinator_fd = -1;  ///< rank 0: the socket that listens there; else -1
   int secret_fd = -1;
-  int master_port = 0;    ///< for torch.distributed, where the user set none
+  std::string master_address = "127.0.0.1";  ///< for torch.distributed, where the user set none
+  int master_port = 0;
   int threads = 1;        ///< for OMP_NUM_THREADS, where the user set none
   bool terminal = false;  ///< whether hrun prints to a terminal, where progress bars are welcome
 };
@@ -33,11 +34,30 @@ struct RankFacts {
 /// Whether a variable is one of those with which --horovod tells the same under Horovod's names.
 [[nodiscard]] bool is_given_for_horovod(const std::string& name);
 
-/// "NAME=VALUE", ... : `inherited`, with the variables of -x, and those that tell the rank who it is. What an
-/// outer job, of hrun or torchrun, may have said about itself is gone. With --horovod its folder comes first
+/// Whether a variable tells of the machine, or of the session there, in which it was set: where a terminal, a
+/// display or an agent for keys is, whose home this is, which devices or tasks a scheduler gave. On another
+/// machine its own counts.
+[[nodiscard]] bool is_of_session(const std::string& name);
+
+using Variables = std::vector<std::pair<std::string, std::string>>;
+
+/// "NAME=VALUE", ... : what all ranks are given: `own`, with the user's `chosen` ones (-x). What an outer
+/// job, of hrun or torchrun, may have said about itself is gone. A pure function.
+[[nodiscard]] std::vector<std::string> job_environment(const std::vector<std::string>& own,
+                                                       const Variables& chosen);
+
+/// The same on another machine: without what tells of the machine and the session that it comes from, unless
+/// the user chose it, and with what tells of this one, as `here` has it. A pure function.
+[[nodiscard]] std::vector<std::string> without_session(const std::vector<std::string>& job,
+                                                       const Variables& chosen);
+[[nodiscard]] std::vector<std::string> with_session(std::vector<std::string> job,
+                                                    const std::vector<std::string>& here);
+
+/// What one rank gets: `job`, and what tells it who it is. With `horovod_folder` (--horovod) that comes first
 /// in PYTHONPATH, and the rank is told by Horovod's names, too. A pure function.
-[[nodiscard]] std::vector<std::string> rank_environment(const std::vector<std::string>& inherited,
-                                                        const Options& options, const RankFacts& facts);
+[[nodiscard]] std::vector<std::string> rank_environment(const std::vector<std::string>& job,
+                                                        const std::string& horovod_folder,
+                                                        const RankFacts& facts);
 /// hrun's own variables.
 [[nodiscard]] std::vector<std::string> own_environment();
 

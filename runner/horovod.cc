@@ -55,7 +55,7 @@ std::string python_for(const std::string& program) {
 std::string ask(const std::string& python, const Options& options) {
   ProcessPlan plan;
   plan.command = {python, "-c", kQuestion};
-  plan.environment = rank_environment(own_environment(), options, {});
+  plan.environment = job_environment(own_environment(), options.environment);
   Process process = start(plan);
   process.errors = Descriptor();
   std::string answer;

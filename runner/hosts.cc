@@ -4,15 +4,15 @@
 #include <hora/status.h>
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <array>
+#include <cctype>
 #include <charconv>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <sstream>
+#include <string_view>
 
 namespace hora {
 namespace {
@@ -35,14 +35,30 @@ int parse_slots(const std::string& text, const std::string& where) {
   return slots;
 }
 
-/// "host", "host:4", "[::1]", "[::1]:4"
-HostSlots parse_host(const std::string& text) {
-  const bool bracketed = text.starts_with('[');
-  const auto end = bracketed ? text.find(']') : text.find(':');
-  if (bracketed && end == std::string::npos) refuse(fmt::format("'{}': the bracket is not closed", text));
-  const std::string host = bracketed ? text.substr(1, end - 1) : text.substr(0, end);
-  const std::string rest = end == std::string::npos ? "" : text.substr(bracketed ? end + 1 : end);
+/// What could be mistaken for an option of ssh, or do things in a shell, is no host.
+void check_name(const std::string& host, const std::string& text) {
   if (host.empty()) refuse(fmt::format("'{}': there is no host name", text));
+  const bool sound = std::all_of(host.begin(), host.end(), [](unsigned char c) {
+    return std::isalnum(c) != 0 ||
+           std::string_view("._-:%@+").find(static_cast<char>(c)) != std::string_view::npos;
+  });
+  if (!sound || host.front() == '-')
+    refuse(fmt::format("'{}': '{}' cannot be the name of a host", text, host));
+}
+
+/// "host", "host:4", "[::1]", "[::1]:4", "user@[::1]:4"
+HostSlots parse_host(const std::string& text) {
+  const auto at = text.find('@');
+  const std::string user = at == std::string::npos ? "" : text.substr(0, at + 1);
+  const std::string place = text.substr(user.size());
+  const bool bracketed = place.starts_with('[');
+  const auto end = bracketed ? place.find(']') : place.find(':');
+  if (bracketed && end == std::string::npos) refuse(fmt::format("'{}': the bracket is not closed", text));
+  const std::string name = bracketed ? place.substr(1, end - 1) : place.substr(0, end);
+  const std::string rest = end == std::string::npos ? "" : place.substr(bracketed ? end + 1 : end);
+  check_name(name, text);
+  const std::string host = user + name;
+  check_name(host, text);
   if (rest.empty()) return {host, 1};
   if (rest.front() != ':') refuse(fmt::format("'{}': expected ':' and a number after the host", text));
   if (!bracketed && rest.find(':', 1) != std::string::npos) {
@@ -57,10 +73,14 @@ HostSlots parse_line(const std::vector<std::string>& words) {
     const std::string& word = words[i];
     if (word.starts_with("slots=")) {
       host.slots = parse_slots(word.substr(6), word);
-    } else if (!word.starts_with("max_slots=") && !word.starts_with("max-slots=")) {
+    } else if (word.starts_with("max_slots=") || word.starts_with("max-slots=")) {
+      host.most = parse_slots(word.substr(10), word);
+    } else {
       refuse(fmt::format("expected 'host slots=N', found '{}'", word));
     }
   }
+  if (host.most != 0 && host.most < host.slots)
+    refuse(fmt::format("max_slots={} is less than slots={}", host.most, host.slots));
   return host;
 }
 
@@ -115,12 +135,6 @@ std::vector<HostSlots> read_hostfile(const std::string& file) {
     refuse(fmt::format("{}: cannot read this hostfile: {}", file, error.what()));
   }
   return parse_hostfile(text, file);
-}
-
-bool is_this_host(const std::string& host) {
-  std::array<char, 256> name{};
-  ::gethostname(name.data(), name.size() - 1);
-  return host == "localhost" || host == "127.0.0.1" || host == "::1" || host == name.data();
 }
 
 }  // namespace hora

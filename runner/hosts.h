@@ -11,19 +11,18 @@ struct HostSlots {
   std::string host;
   int slots = 1;
   std::string where = {};  ///< in a hostfile, for messages: "file:line: "
+  int most = 0;            ///< max_slots of a hostfile, which --oversubscribe keeps to; 0: no limit
   bool operator==(const HostSlots&) const = default;
 };
 
-/// "a:4,b:4"; a host without a number has one slot. IPv6 addresses stand in brackets. Throws
+/// "a:4,b:4"; a host without a number has one slot. A host is whatever ssh takes for one: a name, an address,
+/// an alias of its configuration, or "user@name". IPv6 addresses stand in brackets. Throws
 /// Error(invalid_argument) that says which part is wrong.
 [[nodiscard]] std::vector<HostSlots> parse_hosts(const std::string& text);
 
-/// One host per line: "a slots=4" (Horovod, Open MPI), "a:4" or "a"; "#" begins a comment. Throws
+/// One host per line: "a slots=4 max_slots=8" (Horovod, Open MPI), "a:4" or "a"; "#" begins a comment. Throws
 /// Error(invalid_argument) that names the file and the line.
 [[nodiscard]] std::vector<HostSlots> parse_hostfile(const std::string& text, const std::string& file);
 [[nodiscard]] std::vector<HostSlots> read_hostfile(const std::string& file);
-
-/// Whether a name means this machine.
-[[nodiscard]] bool is_this_host(const std::string& host);
 
 }  // namespace hora

@@ -1,31 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runner/job.h"
 
-#include "core/comm/control.h"
 #include "runner/culprit.h"
 #include "runner/environment.h"
-#include "runner/guard.h"
-#include "runner/process.h"
+#include "runner/local_ranks.h"
 #include "runner/relay.h"
-#include "runner/reserved_port.h"
+#include "runner/remote_ranks.h"
+#include "runner/signals.h"
+#include "runner/this_host.h"
 
-#include <hora/config.h>
-
-#include <arpa/inet.h>
 #include <fmt/format.h>
 #include <poll.h>
-#include <sched.h>
-#include <sys/prctl.h>
 #include <sys/random.h>
-#include <sys/signalfd.h>
-#include <sys/socket.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <csignal>
 #include <cstring>
+#include <filesystem>
+#include <memory>
 #include <utility>
 #include <vector>
 
@@ -34,127 +27,120 @@ namespace {
 
 constexpr int kTimedOut = 124;
 constexpr std::chrono::seconds kLastWords{1};  // for what ranks wrote before they were killed
-constexpr int kAny = -1;                       // as waitpid() takes it
 
-/// Rank 0's socket is made here, so that no other program can take its port between the choice and the use.
-struct Door {
-  Door() : socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
-    sockaddr_in where{};
-    where.sin_family = AF_INET;
-    where.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    socklen_t length = sizeof where;
-    auto* any = reinterpret_cast<sockaddr*>(&where);
-    if (::bind(socket.fd(), any, length) != 0 || ::listen(socket.fd(), SOMAXCONN) != 0 ||
-        ::getsockname(socket.fd(), any, &length) != 0) {
-      fail("cannot listen on 127.0.0.1");
-    }
-    address = fmt::format("127.0.0.1:{}", ntohs(where.sin_port));
-  }
-  Descriptor socket;
-  std::string address;
-};
-
-/// A pipe that holds the secret, to be read once.
-Descriptor secret_pipe(const Secret& secret) {
-  Pipe pipe = make_pipe();
-  if (::write(pipe.write.fd(), secret.data(), secret.size()) != static_cast<ssize_t>(secret.size()))
-    fail("cannot fill a pipe");
-  return std::move(pipe.read);
+Secret make_secret() {
+  Secret secret;
+  if (::getrandom(secret.data(), secret.size(), 0) != static_cast<ssize_t>(secret.size()))
+    fail("no random numbers");
+  return secret;
 }
-
-int usable_cores() {
-  cpu_set_t set;
-  return ::sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
-}
-
-/// A rank and its process group, which may outlive the process that leads it: a wrapper script's children,
-/// for one. The group's number cannot become another's as long as somebody is in it; then it must not be
-/// used.
-struct Rank {
-  int pid = 0;
-  bool running = true;  ///< the leader has not been reaped
-  bool left = true;     ///< the group may have somebody in it
-};
 
 /// One run. Everything happens in one thread, which waits in poll() for output to read and to write, for
-/// signals (children's ends among them) and for the next deadline, and nowhere else.
+/// signals (children's ends among them), for other hosts and for the next deadline, and nowhere else.
 class Job {
  public:
-  explicit Job(const Options& options) : options_(options), relay_(options) {}
+  explicit Job(const Options& options)
+      : options_(options), signals_(signals_to_watch(options)), relay_(options) {}
 
   int run() {
-    block_signals();
-    adopt_orphans();
     if (options_.timeout) deadline_ = timeout_ = Clock::now() + *options_.timeout;
-    start_all();
-    while (left_ > 0) turn();
+    prepare_hosts();
+    while (!all_ready() && !ending()) turn();
+    if (!ending()) {
+      start_all();
+      while (anybody_left()) turn();
+    }
     finish();
     return exit_code();
   }
 
  private:
-  static bool is_ignored(int signal) {
-    struct sigaction found {};
-    return ::sigaction(signal, nullptr, &found) == 0 && found.sa_handler == SIG_IGN;
-  }
+  /// A host and its ranks.
+  struct Host {
+    std::string name;
+    int first = 0;  ///< of its ranks
+    int count = 0;
+    std::unique_ptr<HostRanks> ranks;
+  };
 
-  void block_signals() {
-    ::signal(SIGCHLD, SIG_DFL);  // ignored, as some parents leave it, no end of a rank would be told
-    sigset_t set;
-    ::sigemptyset(&set);
-    for (const int signal : {SIGINT, SIGTERM, SIGCHLD}) ::sigaddset(&set, signal);
-    if (!is_ignored(SIGHUP)) ::sigaddset(&set, SIGHUP);  // nohup: whoever asked for that means it
-    ::sigprocmask(SIG_BLOCK, &set, nullptr);
-    ::signal(SIGPIPE, SIG_IGN);
-    signals_ = Descriptor(::signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK));
-    if (!signals_) fail("cannot watch signals");
+  static std::vector<int> signals_to_watch(const Options& options) {
+    if (options.roads.empty()) return {};
+    return {SIGTSTP};  // stopped, hrun would fall silent, and other hosts would take it for lost
   }
-
-  /// What a rank leaves behind is reaped here: elsewhere nobody may, and the group would never look empty.
-  static void adopt_orphans() { ::prctl(PR_SET_CHILD_SUBREAPER, 1); }
 
   // --- starting ---
 
-  void start_all() {
-    const Door door;
-    Secret secret;
-    if (::getrandom(secret.data(), secret.size(), 0) != static_cast<ssize_t>(secret.size()))
-      fail("no random numbers");
-    try {
-      for (int rank = 0; rank < options_.ranks; ++rank) start_one(rank, door, secret);
-    } catch (const Error&) {
-      kill_all(SIGKILL);
-      throw;
+  void prepare_hosts() {
+    pids_.resize(static_cast<std::size_t>(options_.ranks));
+    HostPlan plan = common_plan();
+    for (const auto& share : options_.shares) {
+      plan.seats = share.seats;
+      hosts_.push_back({share.host, share.seats.front().rank, static_cast<int>(share.seats.size()), {}});
+      hosts_.back().ranks = prepare(plan, share);
     }
   }
 
-  void start_one(int rank, const Door& door, const Secret& secret) {
-    const Descriptor pipe = secret_pipe(secret);
-    RankFacts facts;
-    facts.rank = rank;
-    facts.size = options_.ranks;
-    facts.coordinator = door.address;
-    facts.secret_fd = pipe.fd();
-    facts.master_port = master_port_.number();
-    facts.threads = std::max(1, usable_cores() / options_.ranks);
-    facts.terminal = ::isatty(STDOUT_FILENO) == 1;
-    ProcessPlan plan;
+  [[nodiscard]] HostPlan common_plan() const {
+    HostPlan plan;
     plan.command = options_.command;
-    plan.inherited = {pipe.fd()};
+    plan.environment = job_environment(own_environment(), options_.environment);
+    plan.horovod_folder = options_.horovod_folder;
+    plan.network = options_.network;
+    plan.secret = make_secret();
+    plan.alone = options_.shares.size() == 1;
+    plan.terminal = ::isatty(STDOUT_FILENO) == 1;
+    return plan;
+  }
+
+  std::unique_ptr<HostRanks> prepare(HostPlan plan, const HostShare& share) const {
     // Only rank 0 reads hrun's input; not from a terminal, which stops groups in the background that read
     // from it.
-    plan.null_input = rank != 0 || ::isatty(STDIN_FILENO) == 1;
-    if (rank == 0) {
-      facts.coordinator_fd = door.socket.fd();
-      plan.inherited.push_back(door.socket.fd());
+    plan.input = share.seats.front().rank == 0 && ::isatty(STDIN_FILENO) == 0;
+    const int input = plan.input ? STDIN_FILENO : -1;
+    const Road* road = road_to(share.host);
+    if (road == nullptr) return make_local_ranks(plan, input);
+    plan.environment = without_session(plan.environment, options_.environment);
+    plan.directory = std::filesystem::current_path().string();
+    return make_remote_ranks(*road, plan, input, options_.start_timeout, Clock::now());
+  }
+
+  /// Whether all hosts are. Throws Error(unavailable) that names all that cannot be, once that is known.
+  [[nodiscard]] bool all_ready() const {
+    using State = HostRanks::State;
+    const auto count = [&](State state) {
+      return std::count_if(hosts_.begin(), hosts_.end(),
+                           [&](const Host& host) { return host.ranks->state() == state; });
+    };
+    if (count(State::making_ready) > 0) return false;
+    if (count(State::failed) == 0) return true;
+    std::string text = fmt::format(
+        "cannot start ranks on {} of {} hosts, and has started none:", count(State::failed), hosts_.size());
+    for (const auto& host : hosts_) {
+      if (host.ranks->state() == State::failed)
+        text += fmt::format("\n  {}: {}", host.name, host.ranks->trouble());
     }
-    plan.environment = rank_environment(own_environment(), options_, facts);
-    Process process = hora::start(plan);
-    guard_.watch(process.pid);
-    ++left_;
-    ranks_.push_back({process.pid});
-    relay_.add(process);
-    say(fmt::format("rank {} is process {}", rank, process.pid));
+    throw Error(Code::unavailable, text);
+  }
+
+  void start_all() {
+    const Host& first = hosts_.front();
+    const Meeting meeting = meeting_at(first.ranks->ready(), name_for_others(first));
+    for (const auto& host : hosts_) host.ranks->start(meeting);
+    for (const auto& host : hosts_) {
+      for (int i = 0; i < host.count; ++i) relay_.add(host.ranks->output(i), host.ranks->errors(i));
+    }
+  }
+
+  /// The name by which other hosts may know the one of rank 0; none where nobody else has to.
+  [[nodiscard]] std::string name_for_others(const Host& host) const {
+    if (hosts_.size() == 1) return "";
+    return road_to(host.name) == nullptr ? own_name() : host.name;
+  }
+
+  [[nodiscard]] const Road* road_to(const std::string& host) const {
+    const auto road = std::find_if(options_.roads.begin(), options_.roads.end(),
+                                   [&](const Road& one) { return one.host == host; });
+    return road == options_.roads.end() ? nullptr : &*road;
   }
 
   // --- one turn ---
@@ -162,9 +148,15 @@ class Job {
   void turn() {
     std::vector<pollfd> events{{signals_.fd(), POLLIN, 0}};
     relay_.watch(events);
-    ::poll(events.data(), events.size(), milliseconds_until(deadline_));
+    TimePoint next = relay_.ready() ? TimePoint::min() : deadline_;
+    for (const auto& host : hosts_) {
+      host.ranks->watch(events);
+      next = std::min(next, host.ranks->next());
+    }
+    ::poll(events.data(), events.size(), milliseconds_until(next));
     pass_output();
     take_signals();
+    take_events();
     if (Clock::now() >= deadline_) pass_deadline();
   }
 
@@ -185,62 +177,57 @@ class Job {
   }
 
   void take_signals() {
-    signalfd_siginfo info{};
-    while (::read(signals_.fd(), &info, sizeof info) == sizeof info) {
-      if (info.ssi_signo == SIGCHLD) {
-        // One signal may stand for many ends, and names the first; wait() takes the others in any order.
-        reap(static_cast<int>(info.ssi_pid));
-        while (reap(kAny)) {
-        }
-        look_for_empty_groups();
-      } else {
-        told_to_end(static_cast<int>(info.ssi_signo));
-      }
-    }
+    signals_.take(
+        [&](const Signals::Child& child) {
+          for (const auto& host : hosts_) host.ranks->reaped(child.pid, child.wait_status, Clock::now());
+        },
+        [&](int signal) { told(signal); });
   }
 
-  /// Whether a child has ended.
-  bool reap(int child) {
-    int status = 0;
-    const pid_t pid = ::waitpid(child, &status, WNOHANG);
-    for (std::size_t i = 0; pid > 0 && i < ranks_.size(); ++i) {
-      if (ranks_[i].running && ranks_[i].pid == pid) ended(static_cast<int>(i), describe_ending(status));
-    }
-    return pid > 0;
-  }
-
-  void ended(int number, const Ending& ending) {
-    Rank& rank = ranks_[static_cast<std::size_t>(number)];
-    rank.running = false;
-    say(fmt::format("rank {} {}", number, ending.how));
-    if (!terminated_) endings_.emplace_back(number, ending);
-    // Who was told to end has time for it, also without a leader. Else it is what an ended rank left behind.
-    if (!terminated_ || killed_) kill_rest(rank);
-    if (ending.exit_code == 0 || terminated_) return;
+  void take_events() {
     const TimePoint now = Clock::now();
-    if (!culprit_.accuse(number, ending, now)) return;
-    if (left_ > 0) say(fmt::format("the others have {} s to end by themselves", grace_seconds()));
-    deadline_ = std::min(deadline_, now + options_.grace);
-  }
-
-  void look_for_empty_groups() {
-    for (auto& rank : ranks_) {
-      if (rank.left && !rank.running && ::kill(-rank.pid, 0) != 0 && errno == ESRCH) release(rank);
+    for (std::size_t i = 0; i < hosts_.size(); ++i) {
+      for (const auto& event : hosts_[i].ranks->turn(now)) take(static_cast<int>(i), event);
     }
   }
 
-  void kill_rest(Rank& rank) {
-    ::kill(-rank.pid, SIGKILL);
-    release(rank);
+  void take(int host, const RankEvent& event) {
+    const Host& its_host = hosts_[static_cast<std::size_t>(host)];
+    const int rank = its_host.first + event.index;
+    switch (event.kind) {
+      case RankEvent::Kind::started:
+        pids_[static_cast<std::size_t>(rank)] = event.pid;
+        say(fmt::format("rank {} is process {}{}", rank, event.pid, on(host)));
+        return;
+      case RankEvent::Kind::ended:
+        say(fmt::format("rank {}{} {}", rank, on(host), event.ending.how));
+        ended({rank, host, event.ending, event.when});
+        return;
+      case RankEvent::Kind::host_lost:
+        if (terminated_) print(fmt::format("hrun: {}\n", describe_loss(host, event.ending)));
+        ended({-1, host, event.ending, event.when});
+        return;
+    }
   }
 
-  void release(Rank& rank) {
-    rank.left = false;
-    --left_;
-    guard_.forget(rank.pid);
+  void ended(const Failure& failure) {
+    if (terminated_) return;
+    endings_.push_back(failure);
+    if (failure.ending.exit_code == 0) return;
+    if (!culprit_.accuse(failure)) return;
+    if (anybody_left()) say(fmt::format("the others have {} s to end by themselves", grace_seconds()));
+    deadline_ = std::min(deadline_, Clock::now() + options_.grace);
+  }
+
+  [[nodiscard]] bool anybody_left() const {
+    return std::any_of(hosts_.begin(), hosts_.end(),
+                       [](const Host& host) { return host.ranks->state() == HostRanks::State::running; });
   }
 
   // --- ending ---
+
+  /// Whether hrun was told to end, or its time is over.
+  [[nodiscard]] bool ending() const { return signal_ != 0 || timed_out_; }
 
   /// The next step of ending the job: first TERM, then KILL, then giving up what nobody reads.
   void pass_deadline() {
@@ -249,7 +236,7 @@ class Job {
       print(fmt::format("hrun: the job did not end within {} s (--timeout)\n",
                         std::chrono::duration<double>(*options_.timeout).count()));
     }
-    if (left_ == 0 || killed_) {
+    if (!anybody_left() || killed_) {
       give_up();
     } else if (terminated_) {
       kill_now();
@@ -258,8 +245,16 @@ class Job {
     }
   }
 
+  void told(int signal) {
+    if (signal == SIGTSTP) {
+      print("hrun: not stopped, as the ranks on other hosts would be ended without it\n");
+    } else {
+      told_to_end(signal);
+    }
+  }
+
   void told_to_end(int signal) {
-    if (signal_ != 0 || left_ == 0) {  // a second Ctrl-C, or nobody left who could need time
+    if (signal_ != 0 || !anybody_left()) {  // a second Ctrl-C, or nobody left who could need time
       kill_now();
       give_up();
     }
@@ -281,16 +276,13 @@ class Job {
   void terminate() {
     if (terminated_) return;
     terminated_ = true;
-    kill_all(SIGTERM);
+    for (const auto& host : hosts_) host.ranks->terminate();
     deadline_ = Clock::now() + options_.grace;
   }
 
   void kill_now() {
     killed_ = true;
-    kill_all(SIGKILL);
-    for (auto& rank : ranks_) {
-      if (rank.left && !rank.running) release(rank);
-    }
+    for (const auto& host : hosts_) host.ranks->kill();
     deadline_ = Clock::now() + kLastWords;
   }
 
@@ -298,12 +290,6 @@ class Job {
   void give_up() {
     given_up_ = true;
     deadline_ = TimePoint::max();
-  }
-
-  void kill_all(int signal) {
-    for (const auto& rank : ranks_) {
-      if (rank.left) ::kill(-rank.pid, signal);
-    }
   }
 
   // --- talking ---
@@ -316,13 +302,30 @@ class Job {
 
   void print(const std::string& text) { relay_.print(text); }
 
+  /// " on b", where there is more than one host.
+  [[nodiscard]] std::string on(int host) const {
+    return hosts_.size() == 1 ? "" : " on " + hosts_[static_cast<std::size_t>(host)].name;
+  }
+
+  [[nodiscard]] std::string describe_loss(int host, const Ending& why) const {
+    const Host& lost = hosts_[static_cast<std::size_t>(host)];
+    return fmt::format("host {} is lost, and with it rank{} {}{}: {}", lost.name, lost.count > 1 ? "s" : "",
+                       lost.first, lost.count > 1 ? fmt::format(" to {}", lost.first + lost.count - 1) : "",
+                       why.how);
+  }
+
   void report() {
     if (!culprit_.known()) return;
+    const Failure& first = culprit_.failure();
+    if (first.rank < 0) {
+      print(fmt::format("\nhrun: {}\n{}", describe_loss(first.host, first.ending), describe_other_endings()));
+      return;
+    }
     std::string text =
-        fmt::format("\nhrun: rank {} (pid {}) failed first: it {}\n", culprit_.rank(),
-                    ranks_[static_cast<std::size_t>(culprit_.rank())].pid, culprit_.ending().how);
+        fmt::format("\nhrun: rank {} (pid {}{}) failed first: it {}\n", first.rank,
+                    pids_[static_cast<std::size_t>(first.rank)], on(first.host), first.ending.how);
     text += describe_other_endings();
-    const auto& last = relay_.last_errors(culprit_.rank());
+    const auto& last = relay_.last_errors(first.rank);
     if (!last.empty()) text += "hrun: the last it wrote to stderr:\n";
     for (const auto& line : last) text += "  " + line + "\n";
     print(text);
@@ -331,30 +334,31 @@ class Job {
   /// What else ended by itself: a rank that was done too early, and those that failed in turn.
   [[nodiscard]] std::string describe_other_endings() const {
     constexpr std::size_t kMost = 8;
+    const Failure& first = culprit_.failure();
     std::string text;
     std::size_t told = 0;
-    for (const auto& [rank, ending] : endings_) {
-      if (rank == culprit_.rank()) continue;
+    for (const auto& other : endings_) {
+      if (other.rank == first.rank && other.host == first.host) continue;
       if (++told > kMost) continue;
-      text += fmt::format("hrun: rank {} {}\n", rank, ending.how);
+      text += other.rank < 0
+                  ? fmt::format("hrun: {}\n", describe_loss(other.host, other.ending))
+                  : fmt::format("hrun: rank {}{} {}\n", other.rank, on(other.host), other.ending.how);
     }
     if (told > kMost) text += fmt::format("hrun: and {} more ended by themselves\n", told - kMost);
     return text;
   }
 
   [[nodiscard]] int exit_code() const {
-    if (culprit_.known()) return culprit_.ending().exit_code;
+    if (culprit_.known()) return culprit_.failure().ending.exit_code;
     if (timed_out_) return kTimedOut;
     return signal_ != 0 ? 128 + signal_ : 0;
   }
 
   const Options& options_;
-  const ReservedPort master_port_;
-  Guard guard_;
-  Descriptor signals_;
+  Signals signals_;
+  std::vector<Host> hosts_;
   Relay relay_;
-  std::vector<Rank> ranks_;
-  int left_ = 0;  // ranks whose group may have somebody in it
+  std::vector<int> pids_;  // by rank
 
   TimePoint timeout_ = TimePoint::max();
   TimePoint deadline_ = TimePoint::max();  // of the next step: the time-out, TERM, KILL, giving up
@@ -364,7 +368,7 @@ class Job {
   bool timed_out_ = false;
   int signal_ = 0;  // that told hrun to end
   Culprit culprit_;
-  std::vector<std::pair<int, Ending>> endings_;  // of the ranks that were not told to end, in order
+  std::vector<Failure> endings_;  // of those that were not told to end, good ones too, in order
 };
 
 }  // namespace

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "runner/agent.h"
 #include "runner/job.h"
 
 #include <fcntl.h>
@@ -6,6 +7,7 @@
 
 #include <cstdio>
 #include <exception>
+#include <string_view>
 
 namespace {
 
@@ -21,6 +23,8 @@ void open_standard_descriptors() {
 int main(int argc, char** argv) {
   open_standard_descriptors();
   try {
+    if (argc == 2 && std::string_view(argv[1]) == "--agent")
+      return hora::run_agent(STDIN_FILENO, STDOUT_FILENO);
     const auto parsed = hora::parse_options({argv + 1, argv + argc});
     if (parsed.answer) {
       std::fputs(parsed.answer->text.c_str(), parsed.answer->exit_code == 0 ? stdout : stderr);

@@ -4,14 +4,20 @@
 #include "runner/build_report.h"
 #include "runner/environment.h"
 #include "runner/horovod.h"
+#include "runner/ssh.h"
+#include "runner/this_host.h"
 
 #include <hora/hora.h>
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
 #include <functional>
 #include <optional>
 
@@ -28,11 +34,24 @@ Starts a program N times, as the ranks of one job, and ends them together.
 
 ranks
   -np, --num-proc N          how many ranks to start (default: all slots of -H or --hostfile)
-  -H, --hosts HOST[:SLOTS]   where; only this machine in this version (default: localhost:N)
+  -H, --hosts HOST[:SLOTS],...
+                             where, and how many ranks each host takes (default: localhost:N); [IPv6]:SLOTS
   --hostfile FILE            the same from a file, a line each: "HOST slots=N" or "HOST:N"; # begins a comment
+  --oversubscribe            start more ranks than there are slots, up to the max_slots of a hostfile
   -x NAME[=VALUE]            set a variable for every rank, or pass on your own; repeatable
   --horovod                  for Python scripts written for Horovod: "import horovod" means Hora, and ranks
                              also get HOROVOD_RANK, HOROVOD_SIZE and their kin
+
+other hosts
+  hrun reaches them by ssh, which must need no password, and runs hrun there, from the same path as here or from
+  PATH. The ranks get the working directory, the program's path and the environment from here; what tells of a
+  machine or a session (HOME, SSH_*, DISPLAY, CUDA_VISIBLE_DEVICES, ...) is the other host's own, unless -x sets it.
+  -p, --ssh-port PORT        of all hosts; ssh's own configuration can name one for each
+  -i, --ssh-identity-file FILE
+                             the key
+  --network NETS             which addresses ranks use for each other: networks (10.1.0.0/16) and interfaces
+                             (eth0), separated by commas; also --network-interfaces
+  --start-timeout SECONDS    how long hosts have to answer, and then ranks to meet (default: 30)
 
 output
   --output-filename DIR      also write DIR/rank.K/stdout and stderr
@@ -49,13 +68,29 @@ about
   -cb, --check-build         what this build has, and what this machine offers
   -v, --version              -h, --help
 
-The exit code is that of the first rank that failed (128 + signal if it was killed), 0 if none did.
+The exit code is that of the first rank that failed (128 + signal if it was killed), 0 if none did; 255 if a host
+was lost, 1 if the ranks could not be started, 2 if the command line is wrong.
 )";
 
 /// hrun's own flags as CLI11 reads them; those that take a value.
-constexpr std::array<const char*, 10> kTakeValues{
-    "-n",      "--num-proc", "-H", "--hosts", "--hostfile", "-x", "--output-filename", "--timeline-filename",
-    "--grace", "--timeout"};
+constexpr std::array kTakeValues{"-n",
+                                 "--num-proc",
+                                 "-H",
+                                 "--hosts",
+                                 "--hostfile",
+                                 "-x",
+                                 "-p",
+                                 "--ssh-port",
+                                 "-i",
+                                 "--ssh-identity-file",
+                                 "--network",
+                                 "--network-interface",
+                                 "--network-interfaces",
+                                 "--start-timeout",
+                                 "--output-filename",
+                                 "--timeline-filename",
+                                 "--grace",
+                                 "--timeout"};
 
 [[noreturn]] void refuse(const std::string& why) { throw Error(Code::invalid_argument, why); }
 
@@ -98,6 +133,8 @@ std::chrono::milliseconds seconds(double value) {
   return std::chrono::milliseconds(static_cast<std::int64_t>(value * 1000));
 }
 
+double seconds_of(std::chrono::milliseconds time) { return std::chrono::duration<double>(time).count(); }
+
 /// The words of the command line before their meaning is checked.
 struct Raw {
   int ranks = 0;
@@ -106,6 +143,11 @@ struct Raw {
   std::optional<std::string> output_directory;
   std::optional<std::string> timeline;
   std::vector<std::string> variables;
+  std::vector<std::string> networks;
+  std::optional<int> ssh_port;
+  std::optional<std::string> identity_file;
+  std::optional<double> start_timeout;
+  bool oversubscribe = false;
   bool mark_cycles = false;
   double grace = 5;
   double timeout = 0;
@@ -136,6 +178,13 @@ void declare(CLI::App& app, Raw& raw, Options& options) {
   app.add_option("-x", raw.variables)
       ->allow_extra_args(false)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  app.add_flag("--oversubscribe", raw.oversubscribe);
+  app.add_option("-p,--ssh-port", raw.ssh_port)->check(number_from(1, 65535, "a port"), "");
+  app.add_option("-i,--ssh-identity-file", raw.identity_file);
+  app.add_option("--network,--network-interface,--network-interfaces", raw.networks)
+      ->allow_extra_args(false)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  app.add_option("--start-timeout", raw.start_timeout)->check(number_from(0.001, 1e7, "seconds"), "");
   app.add_option("--output-filename", raw.output_directory);
   app.add_flag("--horovod", raw.horovod);
   app.add_option("--timeline-filename", raw.timeline);
@@ -157,20 +206,72 @@ void choose_hosts(const Raw& raw, Options& options) {
     options.hosts = {{"localhost", raw.ranks}};
   }
   int slots = 0;
-  for (const auto& host : options.hosts) {
-    if (!is_this_host(host.host)) {
-      refuse(fmt::format(
-          "{}host '{}' is not this machine: this version of hrun starts ranks on one machine only",
-          host.where, host.host));
-    }
-    slots += host.slots;
-  }
+  for (const auto& host : options.hosts) slots += host.slots;
   if (options.ranks == 0) options.ranks = slots;
-  if (options.ranks > slots) {
-    refuse(
-        fmt::format("-np {} is more than the slots of the hosts, which are {}; to start more, write -H {}:{}",
-                    options.ranks, slots, options.hosts.front().host, options.ranks));
+  options.shares = place(options.hosts, options.ranks, raw.oversubscribe);
+}
+
+/// The hosts that are not this machine. It may have many names, and is one host all the same.
+std::vector<std::string> other_hosts(const std::vector<HostSlots>& hosts) {
+  std::vector<std::string> names;
+  for (const auto& host : hosts) names.push_back(host.host);
+  const std::vector<bool> here = are_this_host(names);
+  std::vector<std::string> others;
+  std::optional<std::string> own;
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    if (!here[i]) {
+      others.push_back(names[i]);
+    } else if (own) {
+      refuse(fmt::format("{}hosts '{}' and '{}' are both this machine; name it once with all its slots",
+                         hosts[i].where, *own, names[i]));
+    } else {
+      own = names[i];
+    }
   }
+  return others;
+}
+
+void choose_roads(const Raw& raw, Options& options) {
+  constexpr double kMostPatience = 10;  // for a host that does not answer at all
+  SshOptions ssh;
+  ssh.port = raw.ssh_port;
+  ssh.connect_timeout = static_cast<int>(std::clamp(seconds_of(options.start_timeout), 1.0, kMostPatience));
+  if (raw.identity_file) {
+    ssh.identity_file = *raw.identity_file;
+    if (::access(ssh.identity_file.c_str(), R_OK) != 0)
+      refuse(fmt::format("--ssh-identity-file {}: {}", ssh.identity_file, std::strerror(errno)));
+  }
+  const std::string own_path = std::filesystem::read_symlink("/proc/self/exe").string();
+  for (const auto& host : other_hosts(options.hosts)) {
+    const bool has_ranks = std::any_of(options.shares.begin(), options.shares.end(),
+                                       [&](const HostShare& share) { return share.host == host; });
+    if (!has_ranks) continue;
+    options.roads.push_back({host, ssh_command(find_program("ssh"), host, ssh, own_path),
+                             [host, own_path](const std::string& words, int exit_code) {
+                               return explain_ssh(words, exit_code, host, own_path);
+                             }});
+  }
+}
+
+/// Also for the ranks themselves, who have as long to meet.
+void choose_start_timeout(const Raw& raw, Options& options) {
+  std::optional<double> wanted = raw.start_timeout;
+  if (wanted) options.environment.emplace_back("HORA_START_TIMEOUT", fmt::to_string(*wanted));
+  if (const auto set = variable("HORA_START_TIMEOUT"); !wanted && set) {
+    double value = 0;
+    if (CLI::detail::lexical_cast(*set, value) && value > 0 && value <= 1e7) wanted = value;
+  }
+  if (wanted) options.start_timeout = seconds(*wanted);
+}
+
+void choose_network(const Raw& raw, Options& options) {
+  if (raw.networks.empty()) {
+    options.network = variable("HORA_NETWORK").value_or("");
+    return;
+  }
+  for (const auto& network : raw.networks) options.network += (options.network.empty() ? "" : ",") + network;
+  if (options.network.empty()) refuse("--network needs networks or names of interfaces");
+  options.environment.emplace_back("HORA_NETWORK", options.network);
 }
 
 void choose_variables(const Raw& raw, Options& options) {
@@ -203,6 +304,9 @@ Options understand(const Raw& raw, Options options, const std::vector<std::strin
   choose_hosts(raw, options);
   choose_variables(raw, options);
   choose_timeline(raw, options);
+  choose_start_timeout(raw, options);
+  choose_network(raw, options);
+  choose_roads(raw, options);
   options.prefix = !raw.no_prefix;
   if (raw.output_directory) {
     if (raw.output_directory->empty()) refuse("--output-filename needs the name of a directory");

@@ -2,6 +2,8 @@
 #pragma once
 
 #include "runner/hosts.h"
+#include "runner/placement.h"
+#include "runner/remote_ranks.h"
 
 #include <chrono>
 #include <optional>
@@ -15,9 +17,13 @@ namespace hora {
 struct Options {
   int ranks = 0;                                                 ///< -np, else all slots
   std::vector<HostSlots> hosts;                                  ///< -H or --hostfile, else this machine
+  std::vector<HostShare> shares;                                 ///< which ranks are on which host
+  std::vector<Road> roads;                                       ///< to those hosts that are not this machine
   std::vector<std::pair<std::string, std::string>> environment;  ///< -x
   std::string output_directory;                                  ///< --output-filename
   std::string horovod_folder;                                    ///< --horovod: see runner/horovod.h
+  std::string network;                                           ///< --network, else HORA_NETWORK
+  std::chrono::milliseconds start_timeout{30'000};               ///< to get all hosts ready
   bool prefix = true;
   bool verbose = false;
   std::chrono::milliseconds grace{5000};

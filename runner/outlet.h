@@ -9,8 +9,8 @@
 
 namespace hora {
 
-/// hrun's own stdout or stderr. Its reader may stand still for as long as it likes: bytes wait here until
-/// they can be written, and writing never blocks.
+/// hrun's own stdout or stderr, or another descriptor to write to. Its reader may stand still for as long as
+/// it likes: bytes wait here until they can be written, and writing never blocks.
 ///
 /// The description behind the descriptor belongs to other programs, too, so its flags stay as they are: a
 /// pipe or a terminal is opened once more, without blocking. Where that is not allowed, a piece that fits
@@ -27,6 +27,7 @@ class Outlet {
   /// What poll() is to wait on.
   [[nodiscard]] int fd() const { return own_ ? own_.fd() : fd_; }
   [[nodiscard]] bool empty() const { return pending_.empty(); }
+  [[nodiscard]] std::size_t size() const { return pending_.size(); }
   /// So much waits that whoever can wait before adding more should.
   [[nodiscard]] bool full() const;
 

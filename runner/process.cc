@@ -43,10 +43,8 @@ struct Prepared {
   ::sigemptyset(&none);
   ::sigprocmask(SIG_SETMASK, &none, nullptr);
   ::signal(SIGPIPE, SIG_DFL);
-  if (plan.null_input) {
-    const int null = ::open("/dev/null", O_RDONLY);
-    ::dup2(null, STDIN_FILENO);
-  }
+  const int input = plan.input >= 0 ? plan.input : ::open("/dev/null", O_RDONLY);
+  if (input != STDIN_FILENO) ::dup2(input, STDIN_FILENO);
   ::dup2(prepared.output, STDOUT_FILENO);
   ::dup2(prepared.errors, STDERR_FILENO);
   for (const int fd : plan.inherited) ::fcntl(fd, F_SETFD, 0);

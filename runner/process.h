@@ -24,7 +24,7 @@ struct ProcessPlan {
   std::vector<std::string> command;      ///< the first is a path
   std::vector<std::string> environment;  ///< "NAME=VALUE"
   std::vector<int> inherited;            ///< descriptors that it keeps, beside 0 to 2
-  bool null_input = true;                ///< standard input is /dev/null, else hrun's
+  int input = -1;                        ///< standard input; -1: /dev/null
 };
 
 /// A program that runs: its process group, and the read ends of its output. Moves.

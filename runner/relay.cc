@@ -2,11 +2,10 @@
 #include "runner/relay.h"
 
 #include "runner/environment.h"
+#include "runner/process.h"
 
-#include <fcntl.h>
 #include <fmt/format.h>
 #include <poll.h>
-#include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -14,12 +13,9 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
-#include <limits>
 
 namespace hora {
 namespace {
-
-constexpr std::size_t kUnknown = std::numeric_limits<std::size_t>::max();
 
 void make_directory(const std::string& path) {
   if (::mkdir(path.c_str(), 0777) != 0 && errno != EEXIST)
@@ -47,19 +43,17 @@ Relay::Relay(const Options& options) : options_(options) {
   if (!options.output_directory.empty()) make_directory(options.output_directory);
 }
 
-void Relay::add(Process& process) {
+void Relay::add(OutputSource& output, OutputSource& errors) {
   const auto rank = static_cast<int>(streams_.size() / 2);
-  open(rank, *targets_.front(), std::move(process.output), "stdout");
-  open(rank, *targets_.back(), std::move(process.errors), "stderr");
+  open(rank, *targets_.front(), output, "stdout");
+  open(rank, *targets_.back(), errors, "stderr");
 }
 
-void Relay::open(int rank, Target& target, Descriptor pipe, const char* name) {
-  ::fcntl(pipe.fd(), F_SETFL, O_NONBLOCK);
+void Relay::open(int rank, Target& target, OutputSource& source, const char* name) {
   Stream& stream = *streams_.emplace_back(std::make_unique<Stream>());
   stream.rank = rank;
   stream.target = &target;
-  stream.pipe = std::move(pipe);
-  stream.left = kUnknown;
+  stream.source = &source;
   if (options_.output_directory.empty()) return;
   const std::string directory = fmt::format("{}/rank.{}", options_.output_directory, rank);
   make_directory(directory);
@@ -78,13 +72,20 @@ void Relay::watch(std::vector<pollfd>& events) const {
     if (!target->outlet.empty()) events.push_back({target->outlet.fd(), POLLOUT, 0});
   }
   for (const auto& stream : streams_) {
-    if (stream->pipe && !stream->target->outlet.full()) events.push_back({stream->pipe.fd(), POLLIN, 0});
+    const int fd = stream->source->fd();
+    if (fd >= 0 && !stream->done && !stream->target->outlet.full()) events.push_back({fd, POLLIN, 0});
   }
+}
+
+bool Relay::ready() const {
+  return std::any_of(streams_.begin(), streams_.end(), [](const auto& stream) {
+    return stream->source->ready() && !stream->target->outlet.full();
+  });
 }
 
 bool Relay::move() {
   for (const auto& stream : streams_) {
-    if (stream->pipe && !stream->target->outlet.full()) read(*stream);
+    if (!stream->done && !stream->target->outlet.full()) read(*stream);
   }
   bool all_read = true;
   for (const auto& target : targets_) all_read = target->outlet.flush() && all_read;
@@ -94,13 +95,13 @@ bool Relay::move() {
 /// A bounded piece at a time, so that a rank that writes without end does not keep the others waiting.
 void Relay::read(Stream& stream) {
   std::array<char, 64 * 1024> buffer;
-  const auto got = ::read(stream.pipe.fd(), buffer.data(), std::min(buffer.size(), stream.left));
-  if (got < 0 && (errno == EAGAIN || errno == EINTR)) return;
-  if (got <= 0) return finish(stream);
-  const std::string_view bytes(buffer.data(), static_cast<std::size_t>(got));
-  stream.lines.feed(bytes, [&](const Line& line) { take(stream, line); });
-  keep(stream, bytes);
-  if (stream.left != kUnknown && (stream.left -= bytes.size()) == 0) finish(stream);
+  const std::size_t count = stream.source->ended() ? 0 : stream.source->read(buffer);
+  if (count > 0) {
+    const std::string_view bytes(buffer.data(), count);
+    stream.lines.feed(bytes, [&](const Line& line) { take(stream, line); });
+    keep(stream, bytes);
+  }
+  if (stream.source->ended()) finish(stream);
 }
 
 void Relay::keep(Stream& stream, std::string_view bytes) {
@@ -112,15 +113,14 @@ void Relay::keep(Stream& stream, std::string_view bytes) {
 
 void Relay::finish(Stream& stream) {
   stream.lines.finish([&](const Line& line) { take(stream, line); });
-  stream.pipe = Descriptor();
+  stream.done = true;
 }
 
 void Relay::ranks_have_ended() {
   for (const auto& stream : streams_) {
-    int held = 0;
-    if (stream->pipe && ::ioctl(stream->pipe.fd(), FIONREAD, &held) == 0)
-      stream->left = static_cast<std::size_t>(held);
-    if (stream->left == 0) finish(*stream);
+    if (stream->done) continue;
+    stream->source->expect_no_more();
+    if (stream->source->ended()) finish(*stream);
   }
 }
 
@@ -131,12 +131,12 @@ void Relay::take(Stream& stream, const Line& line) {
 
 bool Relay::errors_read() const {
   return std::none_of(streams_.begin(), streams_.end(), [&](const auto& stream) {
-    return stream->pipe && stream->target == targets_.back().get();
+    return !stream->done && stream->target == targets_.back().get();
   });
 }
 
 bool Relay::done() const {
-  return std::none_of(streams_.begin(), streams_.end(), [](const auto& stream) { return !!stream->pipe; }) &&
+  return std::none_of(streams_.begin(), streams_.end(), [](const auto& stream) { return !stream->done; }) &&
          std::all_of(targets_.begin(), targets_.end(),
                      [](const auto& target) { return target->outlet.empty(); });
 }

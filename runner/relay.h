@@ -4,7 +4,7 @@
 #include "runner/options.h"
 #include "runner/outlet.h"
 #include "runner/output.h"
-#include "runner/process.h"
+#include "runner/source.h"
 
 #include <array>
 #include <deque>
@@ -24,18 +24,20 @@ class Relay {
  public:
   explicit Relay(const Options& options);
 
-  /// Takes over the output of the next rank. Throws Error(unavailable) if its files cannot be written.
-  void add(Process& process);
+  /// Passes on the output of the next rank from here on; borrows the sources. Throws Error(unavailable) if
+  /// its files cannot be written.
+  void add(OutputSource& output, OutputSource& errors);
   /// A word of hrun's own, on stderr.
   void print(std::string_view text);
 
   /// Adds what poll() has to wait for.
   void watch(std::vector<pollfd>& events) const;
+  /// Whether something can be moved at once, without waiting.
+  [[nodiscard]] bool ready() const;
   /// Moves what is there. False if a reader of hrun's output is gone.
   bool move();
 
-  /// The ranks have ended: what their pipes hold now is all that is still to come. Somebody who left his
-  /// group may hold one open, and even go on writing; that is no reason to wait.
+  /// The ranks have ended: what their pipes hold is all that is still to come.
   void ranks_have_ended();
   /// Whether everything that belongs on stderr has been read.
   [[nodiscard]] bool errors_read() const;
@@ -54,15 +56,15 @@ class Relay {
   struct Stream {
     int rank;
     Target* target;
-    Descriptor pipe;
-    std::size_t left;  ///< bytes until its end, once that is known
+    OutputSource* source;
+    bool done = false;  ///< its end has been passed on
     LineSplitter lines;
     std::string path;  ///< of its file, if it has one
     std::ofstream file;
     Tail tail;
   };
 
-  void open(int rank, Target& target, Descriptor pipe, const char* name);
+  void open(int rank, Target& target, OutputSource& source, const char* name);
   void read(Stream& stream);
   void keep(Stream& stream, std::string_view bytes);
   void finish(Stream& stream);

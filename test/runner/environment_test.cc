@@ -9,17 +9,17 @@ namespace {
 
 using testing::Contains;
 using testing::Each;
+using testing::ElementsAre;
 using testing::Not;
 using testing::StartsWith;
 
 TEST(RankEnvironment, TellsTheRankWhoItIs) {
   RankFacts facts;
-  facts.rank = 1;
-  facts.size = 3;
+  facts.seat = {1, 3, 1, 3, 0, 1, 0};
   facts.coordinator = "127.0.0.1:4000";
   facts.secret_fd = 7;
   facts.threads = 2;
-  const auto settings = rank_environment({"PATH=/bin"}, {}, facts);
+  const auto settings = rank_environment({"PATH=/bin"}, "", facts);
   for (const char* expected : {"PATH=/bin", "HORA_RANK=1", "HORA_SIZE=3", "HORA_LOCAL_RANK=1",
                                "HORA_LOCAL_SIZE=3", "HORA_CROSS_RANK=0", "HORA_CROSS_SIZE=1",
                                "HORA_COORDINATOR=127.0.0.1:4000", "HORA_SECRET_FD=7", "OMP_NUM_THREADS=2"}) {
@@ -30,7 +30,7 @@ TEST(RankEnvironment, TellsTheRankWhoItIs) {
 
 TEST(RankEnvironment, ForgetsAnOuterJob) {
   const auto settings =
-      rank_environment({"HORA_RANK=9", "HORA_COORDINATOR_FD=3", "HORA_FUSION_THRESHOLD=1"}, {}, {});
+      job_environment({"HORA_RANK=9", "HORA_COORDINATOR_FD=3", "HORA_FUSION_THRESHOLD=1"}, {});
   EXPECT_THAT(settings, Not(Contains("HORA_RANK=9")));
   EXPECT_THAT(settings, Each(Not(StartsWith("HORA_COORDINATOR_FD="))));
   EXPECT_THAT(settings, Contains("HORA_FUSION_THRESHOLD=1"));
@@ -38,10 +38,9 @@ TEST(RankEnvironment, ForgetsAnOuterJob) {
 
 TEST(RankEnvironment, TellsTheRankWhoItIsAsTorchrunDoes) {
   RankFacts facts;
-  facts.rank = 1;
-  facts.size = 3;
+  facts.seat = {1, 3, 1, 3, 0, 1, 0};
   facts.master_port = 4001;
-  const auto settings = rank_environment({}, {}, facts);
+  const auto settings = rank_environment({}, "", facts);
   for (const char* expected : {"RANK=1", "WORLD_SIZE=3", "LOCAL_RANK=1", "LOCAL_WORLD_SIZE=3", "GROUP_RANK=0",
                                "MASTER_ADDR=127.0.0.1", "MASTER_PORT=4001"}) {
     EXPECT_THAT(settings, Contains(expected));
@@ -49,10 +48,9 @@ TEST(RankEnvironment, TellsTheRankWhoItIsAsTorchrunDoes) {
 }
 
 TEST(RankEnvironment, ForgetsAnOuterTorchrun) {
-  const auto settings =
-      rank_environment({"RANK=9", "WORLD_SIZE=10", "MASTER_PORT=29500", "GROUP_WORLD_SIZE=2", "ROLE_RANK=9",
-                        "TORCHELASTIC_USE_AGENT_STORE=True", "RANKS=5"},
-                       {}, {});
+  const auto settings = job_environment({"RANK=9", "WORLD_SIZE=10", "MASTER_PORT=29500", "GROUP_WORLD_SIZE=2",
+                                         "ROLE_RANK=9", "TORCHELASTIC_USE_AGENT_STORE=True", "RANKS=5"},
+                                        {});
   for (const char* foreign : {"RANK=9", "WORLD_SIZE=10", "MASTER_PORT=29500"})
     EXPECT_THAT(settings, Not(Contains(foreign)));
   for (const char* foreign : {"GROUP_WORLD_SIZE=", "ROLE_RANK=", "TORCHELASTIC_"})
@@ -61,11 +59,10 @@ TEST(RankEnvironment, ForgetsAnOuterTorchrun) {
 }
 
 TEST(RankEnvironment, TheUserChoosesWhereTorchMeets) {
-  Options options;
-  options.environment = {{"MASTER_ADDR", "localhost"}, {"MASTER_PORT", "29500"}};
+  const Variables chosen{{"MASTER_ADDR", "localhost"}, {"MASTER_PORT", "29500"}};
   RankFacts facts;
   facts.master_port = 4001;
-  const auto settings = rank_environment({"MASTER_PORT=1"}, options, facts);
+  const auto settings = rank_environment(job_environment({"MASTER_PORT=1"}, chosen), "", facts);
   EXPECT_THAT(settings, Contains("MASTER_ADDR=localhost"));
   EXPECT_THAT(settings, Contains("MASTER_PORT=29500"));
   EXPECT_THAT(settings, Not(Contains("MASTER_ADDR=127.0.0.1")));
@@ -73,9 +70,8 @@ TEST(RankEnvironment, TheUserChoosesWhereTorchMeets) {
 }
 
 TEST(RankEnvironment, TheUsersChoicesCount) {
-  Options options;
-  options.environment = {{"A", "new"}, {"OMP_NUM_THREADS", "5"}};
-  const auto settings = rank_environment({"A=old"}, options, {});
+  const Variables chosen{{"A", "new"}, {"OMP_NUM_THREADS", "5"}};
+  const auto settings = rank_environment(job_environment({"A=old"}, chosen), "", {});
   EXPECT_THAT(settings, Contains("A=new"));
   EXPECT_THAT(settings, Not(Contains("A=old")));
   EXPECT_THAT(settings, Contains("OMP_NUM_THREADS=5"));
@@ -83,15 +79,12 @@ TEST(RankEnvironment, TheUsersChoicesCount) {
 }
 
 TEST(RankEnvironment, SpeaksHorovodWhereThatIsWanted) {
-  Options options;
   RankFacts facts;
-  facts.rank = 1;
-  facts.size = 3;
+  facts.seat = {1, 3, 1, 3, 0, 1, 0};
   const std::vector<std::string> inherited{"HOROVOD_RANK=9", "PYTHONPATH=/mine", "HOROVOD_LOG_LEVEL=info"};
-  EXPECT_THAT(rank_environment(inherited, options, facts), Contains("HOROVOD_RANK=9"));
+  EXPECT_THAT(rank_environment(inherited, "", facts), Contains("HOROVOD_RANK=9"));
 
-  options.horovod_folder = "/hora/_horovod";
-  const auto settings = rank_environment(inherited, options, facts);
+  const auto settings = rank_environment(inherited, "/hora/_horovod", facts);
   for (const char* expected : {"HOROVOD_RANK=1", "HOROVOD_SIZE=3", "HOROVOD_LOCAL_RANK=1",
                                "HOROVOD_LOCAL_SIZE=3", "HOROVOD_CROSS_RANK=0", "HOROVOD_CROSS_SIZE=1",
                                "PYTHONPATH=/hora/_horovod:/mine", "HOROVOD_LOG_LEVEL=info"}) {
@@ -99,7 +92,37 @@ TEST(RankEnvironment, SpeaksHorovodWhereThatIsWanted) {
   }
   EXPECT_THAT(settings, Not(Contains("HOROVOD_RANK=9")));
   EXPECT_THAT(settings, Not(Contains("PYTHONPATH=/mine")));
-  EXPECT_THAT(rank_environment({}, options, facts), Contains("PYTHONPATH=/hora/_horovod"));
+  EXPECT_THAT(rank_environment({}, "/hora/_horovod", facts), Contains("PYTHONPATH=/hora/_horovod"));
+}
+
+TEST(RankEnvironment, TellsTheRankWhereItStandsAmongHosts) {
+  RankFacts facts;
+  facts.seat = {4, 5, 1, 2, 0, 1, 2};
+  facts.coordinator = "10.0.0.1:4000,[fd00::1]:4000,a:4000";
+  facts.master_address = "10.0.0.1";
+  facts.master_port = 4001;
+  const auto settings = rank_environment({}, "/hora", facts);
+  for (const char* expected :
+       {"HORA_RANK=4", "HORA_SIZE=5", "HORA_LOCAL_RANK=1", "HORA_LOCAL_SIZE=2", "HORA_CROSS_RANK=0",
+        "HORA_CROSS_SIZE=1", "HORA_COORDINATOR=10.0.0.1:4000,[fd00::1]:4000,a:4000", "RANK=4", "WORLD_SIZE=5",
+        "LOCAL_RANK=1", "LOCAL_WORLD_SIZE=2", "GROUP_RANK=2", "MASTER_ADDR=10.0.0.1", "MASTER_PORT=4001",
+        "HOROVOD_LOCAL_RANK=1", "HOROVOD_LOCAL_SIZE=2", "HOROVOD_CROSS_RANK=0", "HOROVOD_CROSS_SIZE=1"}) {
+    EXPECT_THAT(settings, Contains(expected));
+  }
+}
+
+TEST(Session, StaysOnItsMachineUnlessItIsChosen) {
+  const std::vector<std::string> job{"PATH=/venv/bin", "SSH_AUTH_SOCK=/tmp/here", "HOSTNAME=here",
+                                     "CUDA_VISIBLE_DEVICES=3", "VIRTUAL_ENV=/venv"};
+  EXPECT_THAT(without_session(job, {}), ElementsAre("PATH=/venv/bin", "VIRTUAL_ENV=/venv"));
+  EXPECT_THAT(without_session(job, {{"CUDA_VISIBLE_DEVICES", "3"}}),
+              ElementsAre("PATH=/venv/bin", "CUDA_VISIBLE_DEVICES=3", "VIRTUAL_ENV=/venv"));
+}
+
+TEST(Session, IsThatOfTheMachineWhereRanksRun) {
+  EXPECT_THAT(
+      with_session({"PATH=/venv/bin", "DISPLAY=:7"}, {"PATH=/bin", "HOSTNAME=there", "DISPLAY=:0", "LANG=C"}),
+      ElementsAre("PATH=/venv/bin", "DISPLAY=:7", "HOSTNAME=there"));
 }
 
 TEST(FindProgram, LooksInThePath) { EXPECT_THAT(find_program("sh"), StartsWith("/")); }

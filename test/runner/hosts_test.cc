@@ -43,7 +43,7 @@ TEST(ParseHosts, SaysWhichPartIsWrong) {
 TEST(ParseHostfile, TakesBothForms) {
   EXPECT_EQ(
       parse_hostfile("# our machines\na slots=4\n\nb:2   # two\nc\nd slots=3 max_slots=8\n", "hosts"),
-      (Hosts{{"a", 4, "hosts:2: "}, {"b", 2, "hosts:4: "}, {"c", 1, "hosts:5: "}, {"d", 3, "hosts:6: "}}));
+      (Hosts{{"a", 4, "hosts:2: "}, {"b", 2, "hosts:4: "}, {"c", 1, "hosts:5: "}, {"d", 3, "hosts:6: ", 8}}));
 }
 
 TEST(ParseHostfile, NamesTheFileAndTheLine) {
@@ -53,6 +53,10 @@ TEST(ParseHostfile, NamesTheFileAndTheLine) {
             "hosts:1: expected 'host slots=N', found '?[2J'");
   EXPECT_EQ(refusal([] { return parse_hostfile("a 4\n", "hosts"); }),
             "hosts:1: expected 'host slots=N', found '4'");
+  EXPECT_EQ(refusal([] { return parse_hostfile("a slots=4 max_slots=2\n", "hosts"); }),
+            "hosts:1: max_slots=2 is less than slots=4");
+  EXPECT_EQ(refusal([] { return parse_hostfile("a max_slots=no\n", "hosts"); }),
+            "hosts:1: 'max_slots=no': the number of slots must be from 1 to 65536, not 'no'");
   EXPECT_EQ(refusal([] { return parse_hostfile("a\na\n", "hosts"); }),
             "hosts:2: host 'a' is named twice; name it once with all its slots");
   EXPECT_EQ(refusal([] { return parse_hostfile("# nothing\n", "hosts"); }), "hosts: there is no host in it");
@@ -66,10 +70,17 @@ TEST(ReadHostfile, RefusesWhatIsNoFileOrCannotBeRead) {
             std::string::npos);
 }
 
-TEST(IsThisHost, KnowsTheLoopbackNames) {
-  EXPECT_TRUE(is_this_host("localhost"));
-  EXPECT_TRUE(is_this_host("127.0.0.1"));
-  EXPECT_FALSE(is_this_host("no-such-host.example"));
+TEST(ParseHosts, TakesWhateverSshDoes) {
+  EXPECT_EQ(parse_hosts("me@gpu-1.example:8,you@[fe80::1%eth0]:2"),
+            (Hosts{{"me@gpu-1.example", 8}, {"you@fe80::1%eth0", 2}}));
+}
+
+TEST(ParseHosts, RefusesWhatSshOrAShellCouldTakeForSomethingElse) {
+  EXPECT_EQ(refusal([] { return parse_hosts("-oProxyCommand=x"); }),
+            "'-oProxyCommand=x': '-oProxyCommand=x' cannot be the name of a host");
+  EXPECT_EQ(refusal([] { return parse_hosts("a;b"); }), "'a;b': 'a;b' cannot be the name of a host");
+  EXPECT_EQ(refusal([] { return parse_hosts("a b:2"); }), "'a b:2': 'a b' cannot be the name of a host");
+  EXPECT_EQ(refusal([] { return parse_hosts("-me@a"); }), "'-me@a': '-me@a' cannot be the name of a host");
 }
 
 }  // namespace

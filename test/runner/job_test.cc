@@ -12,6 +12,7 @@ namespace {
 TEST(RunJob, SaysWhereOutputCannotBeWritten) {
   Options options;
   options.ranks = 1;
+  options.shares = place({{"localhost", 1}}, 1, false);
   options.command = {"/bin/true"};
   options.output_directory = "/proc/nonexistent";
   EXPECT_EXIT(

@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <fstream>
 
 namespace hora {
@@ -42,6 +43,33 @@ TEST(ParseOptions, TakesHostsInEveryForm) {
   EXPECT_EQ(accepted({"-H", "localhost:3", "true"}).ranks, 3);
   EXPECT_EQ(accepted({"-H", "localhost:3", "-np", "2", "true"}).ranks, 2);
   EXPECT_EQ(accepted({"--num-proc", "4", "true"}).hosts, (std::vector<HostSlots>{{"localhost", 4}}));
+}
+
+TEST(ParseOptions, ReachesOtherHostsBySsh) {
+  const Options options =
+      accepted({"-H", "localhost:1,one.invalid:2,me@two.invalid:2", "-np", "3", "-p", "2222", "true"});
+  ASSERT_EQ(options.shares.size(), 2u);
+  ASSERT_EQ(options.roads.size(), 1u) << "the last host has no ranks";
+  EXPECT_EQ(options.roads.front().host, "one.invalid");
+  const auto& command = options.roads.front().command;
+  EXPECT_TRUE(command.front().ends_with("/ssh"));
+  EXPECT_NE(std::find(command.begin(), command.end(), "2222"), command.end());
+  EXPECT_TRUE(accepted({"-H", "127.0.0.2:2", "true"}).roads.empty()) << "that is this machine";
+}
+
+TEST(ParseOptions, StartsMoreRanksThanSlotsWhereThatIsWanted) {
+  EXPECT_EQ(
+      accepted({"-H", "localhost:2", "-np", "5", "--oversubscribe", "true"}).shares.front().seats.size(), 5u);
+}
+
+TEST(ParseOptions, TellsRanksOfNetworksAndTimes) {
+  using Variables = std::vector<std::pair<std::string, std::string>>;
+  const Options options = accepted({"-np", "1", "--start-timeout", "7.5", "--network", "10.1.0.0/16",
+                                    "--network-interface", "eth0", "true"});
+  EXPECT_EQ(options.environment,
+            (Variables{{"HORA_START_TIMEOUT", "7.5"}, {"HORA_NETWORK", "10.1.0.0/16,eth0"}}));
+  EXPECT_EQ(options.network, "10.1.0.0/16,eth0");
+  EXPECT_EQ(options.start_timeout.count(), 7'500);
 }
 
 TEST(ParseOptions, TakesTheNumberOfRanksInEveryForm) {
@@ -94,10 +122,18 @@ TEST(ParseOptions, RefusesWhatMakesNoSense) {
   EXPECT_NE(refusal({"-np", "2", "--bogus", "true"}).find("--bogus"), std::string::npos);
   EXPECT_EQ(
       refusal({"-np", "5", "-H", "localhost:4", "true"}),
-      "hrun: -np 5 is more than the slots of the hosts, which are 4; to start more, write -H localhost:5");
-  EXPECT_EQ(refusal({"-np", "1", "-H", "elsewhere.example:4", "true"}),
-            "hrun: host 'elsewhere.example' is not this machine: this version of hrun starts ranks on one "
-            "machine only");
+      "hrun: -np 5 is more than the slots of the hosts, which are 4; --oversubscribe starts as many all "
+      "the same");
+  EXPECT_EQ(refusal({"-H", "localhost:2,127.0.0.1:2", "true"}),
+            "hrun: hosts 'localhost' and '127.0.0.1' are both this machine; name it once with all its slots");
+  EXPECT_EQ(refusal({"-np", "1", "--ssh-port", "ssh", "true"}),
+            "hrun: --ssh-port: must be a number of a port from 1 to 65535, not 'ssh'");
+  EXPECT_EQ(refusal({"-np", "1", "-i", "/nonexistent", "true"}),
+            "hrun: --ssh-identity-file /nonexistent: No such file or directory");
+  EXPECT_EQ(refusal({"-np", "1", "--network", "", "true"}),
+            "hrun: --network needs networks or names of interfaces");
+  EXPECT_EQ(refusal({"-np", "1", "--start-timeout", "0", "true"}),
+            "hrun: --start-timeout: must be a number of seconds from 0.001 to 10000000, not '0'");
   EXPECT_EQ(refusal({"-np", "1", "/nonexistent/program"}),
             "hrun: cannot start '/nonexistent/program': there is no such file");
   const std::string text = testing::TempDir() + "hora-text-" + std::to_string(::getpid());

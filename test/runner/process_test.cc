@@ -23,8 +23,7 @@ std::string read_all(const Descriptor& pipe) {
 }
 
 TEST(Start, RunsAProgramWithItsEnvironmentAndKeepsOutputsApart) {
-  const Process process =
-      start({{"/bin/sh", "-c", "echo $WORD; echo bad >&2; exit 3"}, {"WORD=hello"}, {}, true});
+  const Process process = start({{"/bin/sh", "-c", "echo $WORD; echo bad >&2; exit 3"}, {"WORD=hello"}, {}});
   EXPECT_EQ(read_all(process.output), "hello\n");
   EXPECT_EQ(read_all(process.errors), "bad\n");
   int status = 0;
@@ -34,11 +33,11 @@ TEST(Start, RunsAProgramWithItsEnvironmentAndKeepsOutputsApart) {
 }
 
 TEST(Start, TellsWhyAProgramCannotRun) {
-  EXPECT_THROW(static_cast<void>(start({{"/etc/hostname"}, {}, {}, true})), Error);
+  EXPECT_THROW(static_cast<void>(start({{"/etc/hostname"}, {}, {}})), Error);
 }
 
 TEST(DescribeEnding, NamesTheSignal) {
-  const Process process = start({{"/bin/sh", "-c", "kill -9 $$"}, {}, {}, true});
+  const Process process = start({{"/bin/sh", "-c", "kill -9 $$"}, {}, {}});
   int status = 0;
   ::waitpid(process.pid, &status, 0);
   EXPECT_EQ(describe_ending(status).exit_code, 128 + SIGKILL);

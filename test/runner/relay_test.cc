@@ -11,6 +11,7 @@
 
 #include <array>
 #include <filesystem>
+#include <memory>
 
 namespace hora {
 namespace {
@@ -18,17 +19,18 @@ namespace {
 using testing::ElementsAre;
 
 struct Ends {
-  Process process;
+  std::unique_ptr<PipeSource> output_source;
+  std::unique_ptr<PipeSource> errors_source;
   Descriptor output;
   Descriptor errors;
 
   Ends() {
     std::array<int, 2> ends{};
     if (::pipe(ends.data()) != 0) throw std::runtime_error("no pipe");
-    process.output = Descriptor(ends[0]);
+    output_source = std::make_unique<PipeSource>(Descriptor(ends[0]));
     output = Descriptor(ends[1]);
     if (::pipe(ends.data()) != 0) throw std::runtime_error("no pipe");
-    process.errors = Descriptor(ends[0]);
+    errors_source = std::make_unique<PipeSource>(Descriptor(ends[0]));
     errors = Descriptor(ends[1]);
   }
   static void write(const Descriptor& pipe, std::string_view text) {
@@ -48,7 +50,7 @@ TEST(Relay, PassesLinesOnWithTheirRank) {
   Ends::write(rank.output, "one\ntw");
   testing::internal::CaptureStdout();
   Relay relay(options);
-  relay.add(rank.process);
+  relay.add(*rank.output_source, *rank.errors_source);
   EXPECT_TRUE(relay.move());
   Ends::write(rank.output, "o\n");
   EXPECT_TRUE(relay.move());
@@ -61,7 +63,7 @@ TEST(Relay, IsDoneWithWhatThePipesHeldWhenTheRanksEndedThoughSomebodyHoldsThem) 
   Ends::write(rank.errors, "last\nwords");
   testing::internal::CaptureStderr();
   Relay relay(options);
-  relay.add(rank.process);
+  relay.add(*rank.output_source, *rank.errors_source);
   relay.ranks_have_ended();
   EXPECT_FALSE(relay.errors_read());
   Ends::write(rank.errors, " of a stranger\n");
@@ -76,7 +78,7 @@ TEST(Relay, WatchesOpenPipesOnly) {
   const Options options = one_rank();
   Ends rank;
   Relay relay(options);
-  relay.add(rank.process);
+  relay.add(*rank.output_source, *rank.errors_source);
   std::vector<pollfd> events;
   relay.watch(events);
   EXPECT_EQ(events.size(), 2u);
@@ -99,7 +101,7 @@ TEST(Relay, SaysThatADiskIsFullAndPassesLinesOnAllTheSame) {
   testing::internal::CaptureStdout();
   testing::internal::CaptureStderr();
   Relay relay(options);
-  relay.add(rank.process);
+  relay.add(*rank.output_source, *rank.errors_source);
   EXPECT_TRUE(relay.move());
   Ends::write(rank.output, "two\n");
   EXPECT_TRUE(relay.move());
@@ -114,6 +116,27 @@ TEST(Relay, SaysWhereOutputCannotBeWritten) {
   Options options = one_rank();
   options.output_directory = "/proc/nonexistent";
   EXPECT_THROW(Relay{options}, Error);
+}
+
+TEST(Relay, TakesWhatHasComeFromAnotherMachineAndNoMoreThanItCanPassOn) {
+  const Options options = one_rank();
+  Inbox output;
+  Inbox errors;
+  output.put(std::string(200'000, 'x') + "\n");
+  testing::internal::CaptureStdout();
+  Relay relay(options);
+  relay.add(output, errors);
+  EXPECT_TRUE(relay.ready());
+  EXPECT_TRUE(relay.move());
+  EXPECT_GT(output.size(), 0u) << "a piece at a time";
+  while (relay.ready()) EXPECT_TRUE(relay.move());
+  EXPECT_EQ(output.take_credit(), 200'001u);
+  EXPECT_FALSE(relay.done());
+  output.end();
+  errors.end();
+  EXPECT_TRUE(relay.move());
+  EXPECT_TRUE(relay.done());
+  EXPECT_EQ(testing::internal::GetCapturedStdout().size(), 200'001u + 4 * 4 + 3);
 }
 
 }  // namespace

@@ -1,0 +1,279 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runner/agent.h"
+
+#include "runner/environment.h"
+#include "runner/link.h"
+#include "runner/local_ranks.h"
+#include "runner/signals.h"
+
+#include <hora/hora.h>
+
+#include <fmt/format.h>
+#include <poll.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <csignal>
+#include <cstring>
+#include <filesystem>
+#include <optional>
+#include <utility>
+
+namespace hora {
+namespace {
+
+constexpr std::chrono::seconds kLastWords{1};
+
+/// What rank 0 reads, on its way from hrun.
+class RankInput {
+ public:
+  RankInput() : pipe_(make_pipe()), outlet_(Outlet(pipe_.write.fd())) {}
+
+  /// For the rank; it is closed here once the rank has it.
+  [[nodiscard]] int fd() const { return pipe_.read.fd(); }
+  void rank_has_it() { pipe_.read = Descriptor(); }
+
+  void add(std::string_view bytes) {
+    ending_ = ending_ || bytes.empty();
+    if (!outlet_) return;
+    outlet_->add(bytes);
+    waiting_ += bytes.size();
+  }
+  void watch(std::vector<pollfd>& events) const {
+    if (outlet_ && !outlet_->empty()) events.push_back({outlet_->fd(), POLLOUT, 0});
+  }
+  /// Passes on what can be; how much that was. A rank that reads no more gets no more, and nobody waits for
+  /// it.
+  std::size_t move() {
+    if (!outlet_) return 0;
+    const bool read = outlet_->flush();
+    const std::size_t count = waiting_ - outlet_->size();
+    waiting_ = outlet_->size();
+    if (!read || (ending_ && outlet_->empty())) {
+      outlet_.reset();
+      pipe_.write = Descriptor();
+    }
+    return count;
+  }
+
+ private:
+  Pipe pipe_;
+  std::optional<Outlet> outlet_;
+  std::size_t waiting_ = 0;
+  bool ending_ = false;
+};
+
+/// An output of a rank on its way to hrun.
+struct Stream {
+  OutputSource* source;
+  std::size_t window = kWindow;  ///< how much more hrun takes
+  bool ended = false;            ///< and hrun was told
+};
+
+std::string own_path() {
+  std::error_code ignored;
+  return std::filesystem::read_symlink("/proc/self/exe", ignored).string();
+}
+
+/// One agent. Everything happens in one thread, which waits in poll() and nowhere else.
+class Agent {
+ public:
+  Agent(int in, int out) : link_(in, out, Clock::now()) {}
+
+  int run() {
+    link_.send_line("");  // whatever a login shell printed before has ended then
+    link_.send_line(fmt::format("{} {} {}", kGreeting, version(), own_path()));
+    link_.flush();
+    while (!done_) turn();
+    say_last_words();
+    return exit_code_;
+  }
+
+ private:
+  void turn() {
+    std::vector<pollfd> events{{signals_.fd(), POLLIN, 0}};
+    watch(events);
+    const TimePoint next = std::min(link_.heard() + kSilence, ranks_ ? ranks_->next() : TimePoint::max());
+    ::poll(events.data(), events.size(), milliseconds_until(next));
+    const TimePoint now = Clock::now();
+    signals_.take(
+        [&](const Signals::Child& child) {
+          if (ranks_) ranks_->reaped(child.pid, child.wait_status, now);
+        },
+        [&](int signal) { told_to_end(signal); });
+    link_.read(now);
+    while (!done_) {
+      const auto note = link_.next();
+      if (!note) break;
+      take(*note, now);
+    }
+    if (ranks_) pass_on(now);
+    link_.flush();
+    if (link_.closed() || now - link_.heard() >= kSilence) give_up();
+  }
+
+  void watch(std::vector<pollfd>& events) const {
+    link_.watch(events);
+    for (const auto& stream : streams_) {
+      if (may_read(stream)) events.push_back({stream.source->fd(), POLLIN, 0});
+    }
+    if (input_) input_->watch(events);
+  }
+
+  [[nodiscard]] bool may_read(const Stream& stream) const {
+    return !stream.source->ended() && stream.window > 0 && !link_.full();
+  }
+
+  // --- hrun's words ---
+
+  void take(const Note& note, TimePoint now) {
+    const int count = ranks_ ? static_cast<int>(streams_.size() / 2) : 0;
+    switch (note.word) {
+      case Word::plan: make_ready(decode_plan(note.body)); return;
+      case Word::start: start(decode_meeting(note.body)); return;
+      case Word::terminate:
+        if (ranks_) ranks_->terminate();
+        return;
+      case Word::kill:
+        if (ranks_) ranks_->kill();
+        return;
+      case Word::taken: {
+        const Taken taken = decode_taken(note.body, count);
+        std::size_t& window = streams_.at(static_cast<std::size_t>(taken.stream)).window;
+        window = std::min(kWindow, window + taken.count);
+        return;
+      }
+      case Word::input:
+        if (input_) input_->add(text_of(note.body));
+        return;
+      case Word::ping:
+        link_.send(Word::pong, encode(Pong{decode_number(note.body), microseconds(now)}));
+        return;
+      default: throw Error(Code::internal, fmt::format("hrun never says {}", static_cast<int>(note.word)));
+    }
+  }
+
+  void make_ready(HostPlan plan) {
+    try {
+      enter(plan.directory);
+      plan.command.front() = find_program(plan.command.front());
+      if (!plan.horovod_folder.empty() && !std::filesystem::is_directory(plan.horovod_folder)) {
+        throw Error(Code::invalid_argument,
+                    fmt::format("--horovod: there is no folder {}; install the package "
+                                "hora there as it is here",
+                                plan.horovod_folder));
+      }
+      plan.environment = with_session(plan.environment, own_environment());
+      if (plan.input) input_.emplace();
+      ranks_ = make_local_ranks(plan, input_ ? input_->fd() : -1);
+      count_ = static_cast<int>(plan.seats.size());
+      link_.send(Word::ready, encode(ranks_->ready()));
+    } catch (const Error& error) {
+      refuse(error.what());
+    }
+  }
+
+  static void enter(const std::string& directory) {
+    if (directory.empty() || ::chdir(directory.c_str()) == 0) return;
+    throw Error(Code::invalid_argument, fmt::format("the working directory {} cannot be entered: {}",
+                                                    directory, std::strerror(errno)));
+  }
+
+  void start(const Meeting& meeting) {
+    if (!ranks_ || !streams_.empty()) throw Error(Code::internal, "a start without a plan, or a second one");
+    try {
+      ranks_->start(meeting);
+    } catch (const Error& error) {
+      return refuse(error.what());
+    }
+    if (input_) input_->rank_has_it();
+    for (int i = 0; i < count_; ++i) {
+      streams_.push_back({&ranks_->output(i)});
+      streams_.push_back({&ranks_->errors(i)});
+    }
+  }
+
+  void refuse(const std::string& why) {
+    link_.send(Word::refused, bytes_of(why));
+    if (ranks_) ranks_->kill();
+    done_ = true;
+    exit_code_ = 1;
+  }
+
+  // --- the ranks' words ---
+
+  void pass_on(TimePoint now) {
+    for (const auto& event : ranks_->turn(now)) tell(event);
+    if (ranks_->state() == HostRanks::State::over && !over_) {
+      over_ = true;
+      link_.send(Word::over);
+      for (auto& stream : streams_) stream.source->expect_no_more();
+    }
+    for (std::size_t i = 0; i < streams_.size(); ++i) pass_output(static_cast<int>(i));
+    const std::size_t passed = input_ ? input_->move() : 0;
+    if (passed > 0) link_.send(Word::input_taken, encode_number(passed));
+  }
+
+  void tell(const RankEvent& event) {
+    if (event.kind == RankEvent::Kind::started) {
+      link_.send(Word::started, encode(Started{event.index, event.pid}));
+    } else if (event.kind == RankEvent::Kind::ended) {
+      link_.send(Word::ended, encode(Ended{event.index, event.ending.exit_code, event.ending.how,
+                                           microseconds(event.when)}));
+    }
+  }
+
+  void pass_output(int number) {
+    Stream& stream = streams_[static_cast<std::size_t>(number)];
+    std::array<char, 16 * 1024> buffer{};
+    if (may_read(stream)) {
+      const std::size_t count =
+          stream.source->read(std::span(buffer).first(std::min(buffer.size(), stream.window)));
+      stream.window -= count;
+      if (count > 0) link_.send(Word::output, encode(Piece{number, {buffer.data(), count}}));
+    }
+    if (stream.source->ended() && !std::exchange(stream.ended, true))
+      link_.send(Word::output, encode(Piece{number, {}}));
+  }
+
+  // --- ending ---
+
+  void told_to_end(int signal) {
+    refuse(fmt::format("the agent of this host was told to end ({})", ::strsignal(signal)));
+  }
+
+  void say_last_words() {
+    const TimePoint until = Clock::now() + kLastWords;
+    while (!link_.all_sent() && Clock::now() < until) {
+      std::vector<pollfd> events;
+      link_.watch(events);
+      ::poll(events.data(), events.size(), milliseconds_until(until));
+      link_.flush();
+    }
+  }
+
+  /// hrun has ended, or is out of reach. Once all is over and told that is as it should be.
+  void give_up() {
+    if (ranks_) ranks_->kill();
+    done_ = true;
+    exit_code_ = over_ ? 0 : 1;
+  }
+
+  Link link_;
+  Signals signals_;
+  std::optional<RankInput> input_;
+  std::unique_ptr<HostRanks> ranks_;
+  int count_ = 0;
+  std::vector<Stream> streams_;
+  bool over_ = false;
+  bool done_ = false;
+  int exit_code_ = 0;
+};
+
+}  // namespace
+
+int run_agent(int in, int out) { return Agent(in, out).run(); }
+
+}  // namespace hora

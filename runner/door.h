@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "core/comm/socket_io.h"
+
+namespace hora {
+
+/// Rank 0's socket. It is made before rank 0 is, so that no other program can take its port between the
+/// choice and the use.
+class Door {
+ public:
+  /// Listens on the loopback if the job is on this machine alone, else on all addresses, of IPv6, too, where
+  /// there is any. Throws Error(unavailable).
+  explicit Door(bool alone);
+
+  [[nodiscard]] int fd() const { return socket_.fd(); }
+  [[nodiscard]] int port() const { return port_; }
+
+ private:
+  Descriptor socket_;
+  int port_ = 0;
+};
+
+}  // namespace hora

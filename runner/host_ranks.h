@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "core/comm/control.h"
+#include "runner/plan.h"
+#include "runner/process.h"
+#include "runner/source.h"
+
+#include <string>
+#include <vector>
+
+struct pollfd;
+
+namespace hora {
+
+/// What became of a rank, or of its whole host. A value.
+struct RankEvent {
+  enum class Kind { started, ended, host_lost };
+  Kind kind = Kind::started;
+  int index = 0;     ///< of the rank on its host
+  int pid = 0;       ///< started
+  Ending ending;     ///< ended: how; host_lost: why
+  TimePoint when{};  ///< ended: when its end was noticed on its host; host_lost: when it last was well
+};
+
+/// The ranks of one host: of this machine, or of another one by way of an agent. They make ready, start when
+/// all hosts are ready, and end. Nothing blocks. Not thread-safe. Its end is the end of its ranks.
+class HostRanks {
+ public:
+  virtual ~HostRanks() = default;
+
+  enum class State {
+    making_ready,
+    ready,
+    failed,   ///< it cannot make ready, and `trouble` says why; nothing was started
+    running,  ///< somebody may be there
+    over,     ///< nobody is there any more
+  };
+  [[nodiscard]] virtual State state() const = 0;
+  [[nodiscard]] virtual const std::string& trouble() const = 0;
+  /// What it has told about itself; once it is ready.
+  [[nodiscard]] virtual const Ready& ready() const = 0;
+
+  /// Starts the ranks. Throws Error(unavailable) if that is known at once to be impossible; else it is an
+  /// event.
+  virtual void start(const Meeting& meeting) = 0;
+  /// What all ranks and what they have started are told: TERM, and later KILL.
+  virtual void terminate() = 0;
+  virtual void kill() = 0;
+
+  /// Adds what poll() has to wait for; and the time until when it may wait.
+  virtual void watch(std::vector<pollfd>& events) const = 0;
+  [[nodiscard]] virtual TimePoint next() const = 0;
+  /// A child of this process has ended.
+  virtual void reaped(int pid, int wait_status, TimePoint now) = 0;
+  /// Does what can be done without waiting. What has happened since the last call, in order.
+  virtual std::vector<RankEvent> turn(TimePoint now) = 0;
+
+  /// The outputs of a rank, once it has been started.
+  [[nodiscard]] virtual OutputSource& output(int index) = 0;
+  [[nodiscard]] virtual OutputSource& errors(int index) = 0;
+};
+
+}  // namespace hora

@@ -1,0 +1,201 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runner/local_ranks.h"
+
+#include "core/comm/network.h"
+#include "runner/door.h"
+#include "runner/environment.h"
+#include "runner/guard.h"
+#include "runner/reserved_port.h"
+
+#include <sched.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <csignal>
+#include <deque>
+#include <optional>
+#include <utility>
+
+namespace hora {
+namespace {
+
+/// A pipe that holds the secret, to be read once.
+Descriptor secret_pipe(const Secret& secret) {
+  Pipe pipe = make_pipe();
+  if (::write(pipe.write.fd(), secret.data(), secret.size()) != static_cast<ssize_t>(secret.size()))
+    fail("cannot fill a pipe");
+  return std::move(pipe.read);
+}
+
+int usable_cores() {
+  cpu_set_t set;
+  return ::sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
+}
+
+/// A rank and its process group, which may outlive the process that leads it: a wrapper script's children,
+/// for one. The group's number cannot become another's as long as somebody is in it; then it must not be
+/// used.
+struct Rank {
+  Rank(int process, Descriptor output_pipe, Descriptor errors_pipe)
+      : pid(process), output(std::move(output_pipe)), errors(std::move(errors_pipe)) {}
+  int pid;
+  bool running = true;  ///< the leader has not been reaped
+  bool left = true;     ///< the group may have somebody in it
+  PipeSource output;
+  PipeSource errors;
+};
+
+/// What the host of rank 0 keeps until its ranks run, or for as long as they do.
+struct Front {
+  explicit Front(bool alone) : door(std::in_place, alone) {}
+  std::optional<Door> door;
+  ReservedPort master_port;
+};
+
+class LocalRanks final : public HostRanks {
+ public:
+  LocalRanks(const HostPlan& plan, int input) : plan_(plan), input_(input) {
+    if (plan.seats.front().rank != 0) return;
+    front_.emplace(plan.alone);
+    ready_.addresses = plan.alone ? std::vector<std::string>{"127.0.0.1"} : own_addresses(plan.network);
+    ready_.port = front_->door->port();
+    ready_.master_port = front_->master_port.number();
+  }
+
+  ~LocalRanks() override { signal_all(SIGKILL); }
+  LocalRanks(const LocalRanks&) = delete;
+  LocalRanks& operator=(const LocalRanks&) = delete;
+
+  [[nodiscard]] State state() const override {
+    if (!started_) return State::ready;
+    return left_ > 0 ? State::running : State::over;
+  }
+  [[nodiscard]] const std::string& trouble() const override { return trouble_; }
+  [[nodiscard]] const Ready& ready() const override { return ready_; }
+
+  void start(const Meeting& meeting) override {
+    started_ = true;
+    for (const auto& seat : plan_.seats) start_one(seat, meeting);
+    if (front_) front_->door.reset();
+  }
+
+  void terminate() override {
+    terminated_ = true;
+    signal_all(SIGTERM);
+  }
+
+  void kill() override {
+    killed_ = true;
+    signal_all(SIGKILL);
+    for (auto& rank : ranks_) {
+      if (rank.left && !rank.running) release(rank);
+    }
+  }
+
+  void watch(std::vector<pollfd>& /*events*/) const override {}
+  [[nodiscard]] TimePoint next() const override {
+    return events_.empty() ? TimePoint::max() : TimePoint::min();
+  }
+
+  void reaped(int pid, int wait_status, TimePoint now) override {
+    look_for_empty_groups_ = true;
+    const auto found = std::find_if(ranks_.begin(), ranks_.end(),
+                                    [&](const Rank& rank) { return rank.running && rank.pid == pid; });
+    if (found == ranks_.end()) return;
+    found->running = false;
+    // Who was told to end has time for it, also without a leader. Else it is what an ended rank left behind.
+    if (!terminated_ || killed_) kill_rest(*found);
+    RankEvent event;
+    event.kind = RankEvent::Kind::ended;
+    event.index = static_cast<int>(found - ranks_.begin());
+    event.ending = describe_ending(wait_status);
+    event.when = now;
+    events_.push_back(event);
+  }
+
+  std::vector<RankEvent> turn(TimePoint /*now*/) override {
+    if (std::exchange(look_for_empty_groups_, false)) {
+      for (auto& rank : ranks_) {
+        if (rank.left && !rank.running && ::kill(-rank.pid, 0) != 0 && errno == ESRCH) release(rank);
+      }
+    }
+    return std::exchange(events_, {});
+  }
+
+  [[nodiscard]] OutputSource& output(int index) override {
+    return ranks_.at(static_cast<std::size_t>(index)).output;
+  }
+  [[nodiscard]] OutputSource& errors(int index) override {
+    return ranks_.at(static_cast<std::size_t>(index)).errors;
+  }
+
+ private:
+  void start_one(const Seat& seat, const Meeting& meeting) {
+    const Descriptor pipe = secret_pipe(plan_.secret);
+    RankFacts facts;
+    facts.seat = seat;
+    facts.coordinator = meeting.coordinator;
+    facts.secret_fd = pipe.fd();
+    facts.master_address = meeting.master_address;
+    facts.master_port = meeting.master_port;
+    facts.threads = std::max(1, usable_cores() / seat.local_size);
+    facts.terminal = plan_.terminal;
+    ProcessPlan plan;
+    plan.command = plan_.command;
+    plan.inherited = {pipe.fd()};
+    if (seat.rank == 0) {
+      plan.input = input_;
+      facts.coordinator_fd = front_->door->fd();
+      plan.inherited.push_back(front_->door->fd());
+    }
+    plan.environment = rank_environment(plan_.environment, plan_.horovod_folder, facts);
+    Process process = hora::start(plan);
+    guard_.watch(process.pid);
+    ++left_;
+    ranks_.emplace_back(process.pid, std::move(process.output), std::move(process.errors));
+    RankEvent event;
+    event.index = static_cast<int>(ranks_.size()) - 1;
+    event.pid = process.pid;
+    events_.push_back(event);
+  }
+
+  void kill_rest(Rank& rank) {
+    ::kill(-rank.pid, SIGKILL);
+    release(rank);
+  }
+
+  void release(Rank& rank) {
+    rank.left = false;
+    --left_;
+    guard_.forget(rank.pid);
+  }
+
+  void signal_all(int signal) {
+    for (const auto& rank : ranks_) {
+      if (rank.left) ::kill(-rank.pid, signal);
+    }
+  }
+
+  const HostPlan plan_;
+  const int input_;
+  Guard guard_;
+  std::optional<Front> front_;
+  Ready ready_;
+  std::string trouble_;
+  std::deque<Rank> ranks_;
+  int left_ = 0;  // ranks whose group may have somebody in it
+  std::vector<RankEvent> events_;
+  bool started_ = false;
+  bool terminated_ = false;
+  bool killed_ = false;
+  bool look_for_empty_groups_ = false;
+};
+
+}  // namespace
+
+std::unique_ptr<HostRanks> make_local_ranks(const HostPlan& plan, int input) {
+  return std::make_unique<LocalRanks>(plan, input);
+}
+
+}  // namespace hora

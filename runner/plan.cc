@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runner/plan.h"
+
+#include "core/base/bytes.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace hora {
+namespace {
+
+constexpr std::size_t kMostText = 4 << 20;  // beyond what the system takes for a variable or an argument
+constexpr std::uint64_t kMostRanks = 1 << 20;
+constexpr std::uint64_t kMostPort = 1 << 16;
+
+void put(Writer& out, const std::vector<std::string>& words) {
+  out.u64(words.size());
+  for (const auto& word : words) out.string(word);
+}
+
+std::vector<std::string> take_words(Reader& in) {
+  std::vector<std::string> words(in.count(1, "texts"));
+  for (auto& word : words) word = in.string(kMostText);
+  return words;
+}
+
+void put(Writer& out, int number) { out.u64(static_cast<std::uint64_t>(number)); }
+
+int take_number(Reader& in, std::uint64_t bound, const char* what) {
+  return static_cast<int>(in.below(bound, what));
+}
+
+void put(Writer& out, const Seat& seat) {
+  for (const int number :
+       {seat.size, seat.rank, seat.local_size, seat.local_rank, seat.cross_size, seat.cross_rank, seat.host})
+    put(out, number);
+}
+
+Seat take_seat(Reader& in) {
+  const auto below = [&](int bound, const char* what) {
+    return take_number(in, static_cast<std::uint64_t>(bound), what);
+  };
+  Seat seat;
+  seat.size = take_number(in, kMostRanks, "a number of ranks");
+  seat.rank = below(seat.size, "a rank");
+  seat.local_size = below(seat.size + 1, "a number of ranks of a host");
+  seat.local_rank = below(seat.local_size, "a rank of a host");
+  seat.cross_size = below(seat.size + 1, "a number of hosts");
+  seat.cross_rank = below(seat.cross_size, "a host");
+  seat.host = below(seat.size, "a host");
+  return seat;
+}
+
+std::string join(const std::string& address, int port) {
+  const bool six = address.find(':') != std::string::npos;
+  return six ? fmt::format("[{}]:{}", address, port) : fmt::format("{}:{}", address, port);
+}
+
+}  // namespace
+
+Meeting meeting_at(const Ready& first, const std::string& host) {
+  std::vector<std::string> all = first.addresses;
+  const std::string name = host.substr(host.find('@') + 1);
+  if (!name.empty() && std::find(all.begin(), all.end(), name) == all.end()) all.push_back(name);
+  Meeting meeting;
+  for (const auto& address : all)
+    meeting.coordinator += (meeting.coordinator.empty() ? "" : ",") + join(address, first.port);
+  meeting.master_address = all.empty() ? "" : all.front();
+  meeting.master_port = first.master_port;
+  return meeting;
+}
+
+Bytes encode(const HostPlan& plan) {
+  Writer out;
+  put(out, plan.command);
+  put(out, plan.environment);
+  out.string(plan.directory).string(plan.horovod_folder).string(plan.network);
+  out.raw(std::as_bytes(std::span(plan.secret)));
+  put(out, static_cast<int>(plan.seats.size()));
+  for (const auto& seat : plan.seats) put(out, seat);
+  for (const bool yes : {plan.alone, plan.terminal, plan.input}) out.u8(yes ? 1 : 0);
+  return out.take();
+}
+
+HostPlan decode_plan(std::span<const std::byte> bytes) {
+  constexpr std::size_t kSeatNumbers = 7;
+  Reader in(bytes);
+  HostPlan plan;
+  plan.command = take_words(in);
+  plan.environment = take_words(in);
+  plan.directory = in.string(kMostText);
+  plan.horovod_folder = in.string(kMostText);
+  plan.network = in.string(kMostText);
+  const auto secret = in.raw(plan.secret.size());
+  std::transform(secret.begin(), secret.end(), plan.secret.begin(),
+                 [](std::byte byte) { return static_cast<unsigned char>(byte); });
+  plan.seats.resize(in.count(kSeatNumbers, "ranks"));
+  for (auto& seat : plan.seats) seat = take_seat(in);
+  plan.alone = in.boolean();
+  plan.terminal = in.boolean();
+  plan.input = in.boolean();
+  in.finish();
+  if (plan.command.empty() || plan.seats.empty())
+    throw Error(Code::internal, "a plan without a program or without ranks");
+  return plan;
+}
+
+Bytes encode(const Ready& ready) {
+  Writer out;
+  put(out, ready.addresses);
+  put(out, ready.port);
+  put(out, ready.master_port);
+  return out.take();
+}
+
+Ready decode_ready(std::span<const std::byte> bytes) {
+  Reader in(bytes);
+  Ready ready;
+  ready.addresses = take_words(in);
+  ready.port = take_number(in, kMostPort, "a port");
+  ready.master_port = take_number(in, kMostPort, "a port");
+  in.finish();
+  return ready;
+}
+
+Bytes encode(const Meeting& meeting) {
+  Writer out;
+  out.string(meeting.coordinator).string(meeting.master_address);
+  put(out, meeting.master_port);
+  return out.take();
+}
+
+Meeting decode_meeting(std::span<const std::byte> bytes) {
+  Reader in(bytes);
+  Meeting meeting;
+  meeting.coordinator = in.string(kMostText);
+  meeting.master_address = in.string(kMostText);
+  meeting.master_port = take_number(in, kMostPort, "a port");
+  in.finish();
+  return meeting;
+}
+
+}  // namespace hora

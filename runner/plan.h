@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "core/comm/control.h"
+#include "runner/placement.h"
+
+#include <hora/config.h>
+
+#include <span>
+#include <string>
+#include <vector>
+
+namespace hora {
+
+/// What has to be done on one host: all that an agent there needs to know. A value.
+struct HostPlan {
+  std::vector<std::string> command;      ///< the program and its arguments; the program is a path
+  std::vector<std::string> environment;  ///< "NAME=VALUE": what all ranks get, beside what each is told
+  std::string directory;                 ///< where they work; empty: where hrun does
+  std::string horovod_folder;            ///< --horovod: see runner/horovod.h
+  std::string network;                   ///< --network: see core/comm/network.h
+  Secret secret{};
+  std::vector<Seat> seats;  ///< of this host's ranks, in order
+  bool alone = true;        ///< no other host takes part
+  bool terminal = false;    ///< hrun prints to a terminal
+  bool input = false;       ///< rank 0 is here, and reads what hrun reads
+};
+
+/// What a host says when it could start its ranks. A value.
+struct Ready {
+  std::vector<std::string> addresses;  ///< of rank 0's host: where others may reach it, the best first
+  int port = 0;                        ///< of rank 0's host: where rank 0 will listen
+  int master_port = 0;                 ///< of rank 0's host: kept free for torch.distributed
+};
+
+/// Where the ranks find rank 0. A value.
+struct Meeting {
+  std::string coordinator;  ///< HORA_COORDINATOR: "address:port,[address]:port"
+  std::string master_address;
+  int master_port = 0;
+};
+
+/// Where rank 0 is: at its host's addresses, and last of all under the name by which hrun reached that host.
+[[nodiscard]] Meeting meeting_at(const Ready& first, const std::string& host);
+
+/// The bytes of each, and back. What does not fit throws Error(internal).
+[[nodiscard]] Bytes encode(const HostPlan& plan);
+[[nodiscard]] HostPlan decode_plan(std::span<const std::byte> bytes);
+[[nodiscard]] Bytes encode(const Ready& ready);
+[[nodiscard]] Ready decode_ready(std::span<const std::byte> bytes);
+[[nodiscard]] Bytes encode(const Meeting& meeting);
+[[nodiscard]] Meeting decode_meeting(std::span<const std::byte> bytes);
+
+}  // namespace hora

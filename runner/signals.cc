@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runner/signals.h"
+
+#include "runner/process.h"
+
+#include <sys/prctl.h>
+#include <sys/signalfd.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <csignal>
+
+namespace hora {
+namespace {
+
+constexpr int kAny = -1;  // as waitpid() takes it
+
+bool is_ignored(int signal) {
+  struct sigaction found {};
+  return ::sigaction(signal, nullptr, &found) == 0 && found.sa_handler == SIG_IGN;
+}
+
+/// Whether a child has ended.
+bool reap(int which, const std::function<void(const Signals::Child&)>& ended) {
+  Signals::Child child;
+  child.pid = ::waitpid(which, &child.wait_status, WNOHANG);
+  if (child.pid > 0) ended(child);
+  return child.pid > 0;
+}
+
+}  // namespace
+
+Signals::Signals(const std::vector<int>& others) {
+  ::signal(SIGCHLD, SIG_DFL);  // ignored, as some parents leave it, no end of a child would be told
+  sigset_t set;
+  ::sigemptyset(&set);
+  for (const int signal : {SIGINT, SIGTERM, SIGCHLD}) ::sigaddset(&set, signal);
+  for (const int signal : others) ::sigaddset(&set, signal);
+  if (!is_ignored(SIGHUP)) ::sigaddset(&set, SIGHUP);  // nohup: whoever asked for that means it
+  ::sigprocmask(SIG_BLOCK, &set, nullptr);
+  ::signal(SIGPIPE, SIG_IGN);
+  fd_ = Descriptor(::signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK));
+  if (!fd_) fail("cannot watch signals");
+  // What a rank leaves behind is reaped here: elsewhere nobody may, and its group would never look empty.
+  ::prctl(PR_SET_CHILD_SUBREAPER, 1);
+}
+
+void Signals::take(const std::function<void(const Child&)>& ended, const std::function<void(int)>& told) {
+  signalfd_siginfo info{};
+  while (::read(fd_.fd(), &info, sizeof info) == sizeof info) {
+    if (info.ssi_signo != SIGCHLD) {
+      told(static_cast<int>(info.ssi_signo));
+      continue;
+    }
+    // One signal may stand for many ends, and names the first; wait() takes the others in any order.
+    reap(static_cast<int>(info.ssi_pid), ended);
+    while (reap(kAny, ended)) {
+    }
+  }
+}
+
+}  // namespace hora

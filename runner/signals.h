@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "core/comm/socket_io.h"
+
+#include <functional>
+#include <vector>
+
+namespace hora {
+
+/// The signals of a program that starts others and waits in poll(): what tells it to end, and its children's
+/// ends. They are blocked, and come as values. What its children leave behind becomes its own.
+class Signals {
+ public:
+  /// `others`: beside INT, TERM and CHLD, and HUP if it is not ignored. Throws Error(unavailable).
+  explicit Signals(const std::vector<int>& others = {});
+
+  [[nodiscard]] int fd() const { return fd_.fd(); }
+
+  struct Child {
+    int pid = 0;
+    int wait_status = 0;
+  };
+  /// What has come since the last call: calls `ended` for children, in the order in which they are known to
+  /// have ended, and `told` for other signals.
+  void take(const std::function<void(const Child&)>& ended, const std::function<void(int)>& told);
+
+ private:
+  Descriptor fd_;
+};
+
+}  // namespace hora

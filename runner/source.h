@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "core/comm/socket_io.h"
+
+#include <cstddef>
+#include <limits>
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace hora {
+
+/// One output of a rank, as it comes.
+class OutputSource {
+ public:
+  virtual ~OutputSource() = default;
+
+  /// What poll() waits on until there is something to read; -1 where nothing can be waited for, and
+  /// `ready` says whether there is something.
+  [[nodiscard]] virtual int fd() const = 0;
+  [[nodiscard]] virtual bool ready() const = 0;
+  /// The bytes that are there, as many as fit; nothing where there are none for now, or will be none.
+  virtual std::size_t read(std::span<char> into) = 0;
+  [[nodiscard]] virtual bool ended() const = 0;
+  /// All who should write have ended. Somebody else may hold the output open, and even go on writing: what it
+  /// holds now is all that is still to come.
+  virtual void expect_no_more() = 0;
+};
+
+/// The pipe of a rank of this machine.
+class PipeSource final : public OutputSource {
+ public:
+  explicit PipeSource(Descriptor pipe);
+
+  [[nodiscard]] int fd() const override { return pipe_.fd(); }
+  [[nodiscard]] bool ready() const override { return false; }
+  std::size_t read(std::span<char> into) override;
+  [[nodiscard]] bool ended() const override { return !pipe_; }
+  void expect_no_more() override;
+
+ private:
+  Descriptor pipe_;
+  std::size_t left_ = std::numeric_limits<std::size_t>::max();  // bytes until its end, once that is known
+};
+
+/// What has come from another machine, and was not read yet.
+class Inbox final : public OutputSource {
+ public:
+  void put(std::string_view bytes) { bytes_ += bytes; }
+  /// Nothing more will come.
+  void end() { closed_ = true; }
+  /// How much was read since the last call: as much may be sent anew.
+  std::size_t take_credit() { return std::exchange(credit_, 0); }
+  [[nodiscard]] std::size_t size() const { return bytes_.size(); }
+  [[nodiscard]] bool closed() const { return closed_; }
+
+  [[nodiscard]] int fd() const override { return -1; }
+  [[nodiscard]] bool ready() const override { return !bytes_.empty(); }
+  std::size_t read(std::span<char> into) override;
+  [[nodiscard]] bool ended() const override { return closed_ && bytes_.empty(); }
+  void expect_no_more() override {}  // the other machine says so
+
+ private:
+  std::string bytes_;
+  std::size_t credit_ = 0;
+  bool closed_ = false;
+};
+
+}  // namespace hora

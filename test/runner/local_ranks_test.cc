@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runner/local_ranks.h"
+
+#include "test/runner/drive.h"
+#include "test/runner/own_process.h"
+
+#include <hora/status.h>
+
+#include <gmock/gmock.h>
+
+namespace hora {
+namespace {
+
+using testing::HasSubstr;
+using Kind = RankEvent::Kind;
+
+HostPlan shell(int ranks, const std::string& script) {
+  HostPlan plan;
+  plan.command = {"/bin/sh", "-c", script};
+  plan.environment = {"PATH=/usr/bin:/bin", "COLOUR=red"};
+  plan.seats = place({{"here", ranks}}, ranks, false).front().seats;
+  return plan;
+}
+
+TEST(LocalRanks, RunToTheirEndAndTellEverything) {
+  EXPECT_TRUE(in_own_process([] {
+    Drive drive([&] {
+      return make_local_ranks(shell(2, "echo $COLOUR $HORA_RANK; echo bad >&2; exit $HORA_RANK"), -1);
+    });
+    HostRanks& ranks = drive.ranks();
+    ASSERT_EQ(ranks.state(), HostRanks::State::ready);
+    EXPECT_EQ(ranks.ready().addresses, std::vector<std::string>{"127.0.0.1"});
+    ranks.start(meeting_at(ranks.ready(), ""));
+    drive.until(HostRanks::State::over);
+    EXPECT_EQ(drive.all_of(ranks.output(1)), "red 1\n");
+    EXPECT_EQ(drive.all_of(ranks.errors(0)), "bad\n");
+    ASSERT_EQ(drive.events.size(), 4u);
+    EXPECT_GT(drive.events[0].pid, 0);
+    for (const auto& event : {drive.events[2], drive.events[3]}) {
+      EXPECT_EQ(event.kind, Kind::ended);
+      EXPECT_EQ(event.ending.exit_code, event.index);
+    }
+  }));
+}
+
+TEST(LocalRanks, EndWhenTheyAreToldTo) {
+  EXPECT_TRUE(in_own_process([] {
+    Drive drive([&] {
+      return make_local_ranks(shell(2, "trap 'exit 3' TERM; echo up; while :; do sleep 0.02; done"), -1);
+    });
+    HostRanks& ranks = drive.ranks();
+    ranks.start({});
+    for (int i = 0; i < 2; ++i) {
+      std::array<char, 16> buffer{};
+      drive.until([&] { return ranks.output(i).read(buffer) > 0; });
+    }
+    ranks.terminate();
+    drive.until(HostRanks::State::over);
+    EXPECT_EQ(drive.events.back().ending.exit_code, 3);
+  }));
+}
+
+TEST(LocalRanks, AreKilledWithTheirGroups) {
+  EXPECT_TRUE(in_own_process([] {
+    Drive drive(
+        [&] { return make_local_ranks(shell(1, "trap '' TERM; echo up; sleep 1000 & wait; wait"), -1); });
+    HostRanks& ranks = drive.ranks();
+    ranks.start({});
+    std::array<char, 16> buffer{};
+    drive.until([&] { return ranks.output(0).read(buffer) > 0; });
+    ranks.terminate();
+    ranks.kill();
+    drive.until(HostRanks::State::over);
+    EXPECT_EQ(drive.events.back().ending.exit_code, 137);
+  }));
+}
+
+TEST(LocalRanks, LetTheFirstReadTheInput) {
+  EXPECT_TRUE(in_own_process([] {
+    Pipe input = make_pipe();
+    ASSERT_EQ(::write(input.write.fd(), "words", 5), 5);
+    input.write = Descriptor();
+    Drive drive([&] { return make_local_ranks(shell(2, "cat"), input.read.fd()); });
+    HostRanks& ranks = drive.ranks();
+    ranks.start({});
+    drive.until(HostRanks::State::over);
+    EXPECT_EQ(drive.all_of(ranks.output(0)), "words");
+    EXPECT_EQ(drive.all_of(ranks.output(1)), "");
+  }));
+}
+
+TEST(LocalRanks, SayWhyTheyCannotStart) {
+  HostPlan plan = shell(1, "");
+  plan.command = {"/etc/hostname"};
+  const auto ranks = make_local_ranks(plan, -1);
+  EXPECT_THROW(ranks->start({}), Error);
+}
+
+TEST(LocalRanks, OfTheFirstHostOfSeveralTellItsAddresses) {
+  HostPlan plan = shell(1, "");
+  plan.alone = false;
+  const auto ranks = make_local_ranks(plan, -1);
+  EXPECT_FALSE(ranks->ready().addresses.empty());
+  EXPECT_GT(ranks->ready().port, 0);
+  EXPECT_GT(ranks->ready().master_port, 0);
+  plan.network = "no-such-interface";
+  EXPECT_THROW(make_local_ranks(plan, -1), Error);
+}
+
+}  // namespace
+}  // namespace hora

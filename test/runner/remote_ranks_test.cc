@@ -1,0 +1,201 @@
+// SPDX-License-Identifier: Apache-2.0
+// With a real agent at the other end of a pipe; test/job has the rest.
+#include "runner/remote_ranks.h"
+
+#include "test/runner/drive.h"
+#include "test/runner/own_process.h"
+
+#include <hora/hora.h>
+#include <hora/status.h>
+
+#include <gmock/gmock.h>
+
+namespace hora {
+namespace {
+
+using namespace std::chrono_literals;
+using testing::HasSubstr;
+using testing::StartsWith;
+using Kind = RankEvent::Kind;
+using State = HostRanks::State;
+
+Road road(const std::vector<std::string>& command) {
+  return {"b", command,
+          [](const std::string& words, int code) { return words + " with " + std::to_string(code); }};
+}
+
+Road shell_road(const std::string& script) { return road({"/bin/sh", "-c", script}); }
+
+HostPlan shell(int ranks, const std::string& script) {
+  HostPlan plan;
+  plan.command = {"/bin/sh", "-c", script};
+  plan.environment = {"PATH=/usr/bin:/bin", "COLOUR=red"};
+  plan.directory = "/usr";
+  plan.seats = place({{"here", ranks}}, ranks, false).front().seats;
+  plan.alone = false;
+  return plan;
+}
+
+std::unique_ptr<HostRanks> agent(const HostPlan& plan, int input = -1) {
+  return make_remote_ranks(road({HORA_HRUN, "--agent"}), plan, input, 30s, Clock::now());
+}
+
+TEST(RemoteRanks, RunToTheirEndAndTellEverything) {
+  EXPECT_TRUE(in_own_process([] {
+    Drive drive(
+        [&] { return agent(shell(2, "echo $COLOUR $HORA_RANK in $PWD; echo bad >&2; exit $HORA_RANK")); });
+    HostRanks& ranks = drive.ranks();
+    drive.until(State::ready);
+    EXPECT_FALSE(ranks.ready().addresses.empty());
+    ranks.start(meeting_at(ranks.ready(), "b"));
+    EXPECT_EQ(drive.all_of(ranks.output(1)), "red 1 in /usr\n");
+    EXPECT_EQ(drive.all_of(ranks.errors(0)), "bad\n");
+    drive.until(State::over);
+    ASSERT_EQ(drive.events.size(), 4u);
+    EXPECT_GT(drive.events[0].pid, 0);
+    for (const auto& event : {drive.events[2], drive.events[3]}) {
+      EXPECT_EQ(event.kind, Kind::ended);
+      EXPECT_EQ(event.ending.exit_code, event.index);
+    }
+  }));
+}
+
+TEST(RemoteRanks, SkipWhatALoginShellPrints) {
+  EXPECT_TRUE(in_own_process([] {
+    Drive drive([] {
+      return make_remote_ranks(shell_road("printf 'Welcome\\nto b'; exec " HORA_HRUN " --agent"),
+                               shell(1, "true"), -1, 30s, Clock::now());
+    });
+    drive.until(State::ready);
+  }));
+}
+
+TEST(RemoteRanks, ReadMoreThanAWindowAndHoldUpNobodyWhenTheyDoNot) {
+  EXPECT_TRUE(in_own_process([] {
+    Pipe input = make_pipe();
+    if (::fork() == 0) {
+      const std::string line(999, 'x');
+      for (int i = 0; i < 2000; ++i) {
+        [[maybe_unused]] const auto written = ::write(input.write.fd(), (line + "\n").data(), 1000);
+      }
+      ::_exit(0);
+    }
+    input.write = Descriptor();
+    HostPlan plan = shell(2, "cat; echo done >&2");
+    plan.input = true;
+    Drive drive([&] { return agent(plan, input.read.fd()); });
+    HostRanks& ranks = drive.ranks();
+    drive.until(State::ready);
+    ranks.start({});
+    EXPECT_EQ(drive.all_of(ranks.errors(1)), "done\n") << "though nobody reads rank 0's output";
+    EXPECT_EQ(drive.all_of(ranks.output(0)).size(), 2'000'000u);
+    drive.until(State::over);
+  }));
+}
+
+TEST(RemoteRanks, EndWhenTheyAreToldTo) {
+  for (const bool kill : {false, true}) {
+    EXPECT_TRUE(in_own_process([&] {
+      Drive drive(
+          [&] { return agent(shell(1, "trap 'exit 3' TERM; echo up; while :; do sleep 0.02; done")); });
+      HostRanks& ranks = drive.ranks();
+      drive.until(State::ready);
+      ranks.start({});
+      std::array<char, 16> buffer{};
+      drive.until([&] { return ranks.output(0).read(buffer) > 0; });
+      if (kill) {
+        ranks.kill();
+      } else {
+        ranks.terminate();
+      }
+      drive.until(State::over);
+      EXPECT_EQ(drive.events.back().ending.exit_code, kill ? 137 : 3);
+    }));
+  }
+}
+
+/// What comes of a plan or a road that is no good.
+std::string trouble(const std::function<std::unique_ptr<HostRanks>()>& make) {
+  Drive drive(make);
+  drive.until(State::failed);
+  return drive.ranks().trouble();
+}
+
+TEST(RemoteRanks, SayWhyTheyCannotBeReached) {
+  EXPECT_TRUE(in_own_process([] {
+    EXPECT_EQ(trouble([] {
+                return make_remote_ranks(shell_road("echo not; echo today >&2; exit 7"), shell(1, ""), -1,
+                                         30s, Clock::now());
+              }),
+              "today with 7");
+    EXPECT_EQ(trouble([] {
+                return make_remote_ranks(shell_road("echo wait >&2; exec sleep 1000"), shell(1, ""), -1,
+                                         200ms, Clock::now());
+              }),
+              "no answer within 0.2 s (--start-timeout): wait");
+    EXPECT_THAT(trouble([] {
+                  return make_remote_ranks(shell_road("echo hora-agent 0.0.7 /old/hrun; exec sleep 1000"),
+                                           shell(1, ""), -1, 30s, Clock::now());
+                }),
+                StartsWith("its hrun (/old/hrun) is of version 0.0.7, and this one of "));
+    EXPECT_THAT(trouble([] {
+                  return make_remote_ranks(shell_road(std::string("echo hora-agent ") + version() +
+                                                      "; echo garbage; exec sleep 1000"),
+                                           shell(1, ""), -1, 30s, Clock::now());
+                }),
+                StartsWith("it speaks another language: "));
+  }));
+}
+
+TEST(RemoteRanks, SayWhyTheyCannotStart) {
+  EXPECT_TRUE(in_own_process([] {
+    HostPlan plan = shell(1, "");
+    plan.directory = "/no/such/directory";
+    EXPECT_EQ(trouble([&] { return agent(plan); }),
+              "the working directory /no/such/directory cannot be entered: No such file or directory");
+    plan = shell(1, "");
+    plan.command = {"/no/such/program"};
+    EXPECT_EQ(trouble([&] { return agent(plan); }), "cannot start '/no/such/program': there is no such file");
+    plan = shell(1, "");
+    plan.horovod_folder = "/no/such/folder";
+    EXPECT_THAT(trouble([&] { return agent(plan); }), HasSubstr("there is no folder /no/such/folder"));
+    plan = shell(1, "");
+    plan.network = "nothing0";
+    EXPECT_THAT(trouble([&] { return agent(plan); }), HasSubstr("nothing0"));
+  }));
+}
+
+TEST(RemoteRanks, AreLostWhenTheConnectionEnds) {
+  EXPECT_TRUE(in_own_process([] {
+    Drive drive([&] {
+      return make_remote_ranks(shell_road(HORA_HRUN " --agent; echo torn >&2; exit 9"),
+                               shell(2, "kill -9 $PPID; exec sleep 1000"), -1, 30s, Clock::now());
+    });
+    HostRanks& ranks = drive.ranks();
+    drive.until(State::ready);
+    ranks.start({});
+    drive.until(State::over);
+    EXPECT_EQ(drive.events.back().kind, Kind::host_lost);
+    EXPECT_THAT(drive.events.back().ending.how, HasSubstr("torn"));
+    EXPECT_EQ(drive.events.back().ending.exit_code, 255);
+    EXPECT_TRUE(ranks.output(0).ended());
+  }));
+}
+
+TEST(RemoteRanks, AreLostWhenNothingIsHeardOfThem) {
+  EXPECT_TRUE(in_own_process([] {
+    Drive drive([&] { return agent(shell(1, "exec sleep 1000")); });
+    HostRanks& ranks = drive.ranks();
+    drive.until(State::ready);
+    ranks.start({});
+    drive.until([&] { return !drive.events.empty(); });
+    const auto events = ranks.turn(Clock::now() + 1h);
+    ASSERT_EQ(events.size(), 1u);
+    EXPECT_EQ(events.front().kind, Kind::host_lost);
+    EXPECT_EQ(events.front().ending.how, "no word from it for 8 s");
+    EXPECT_EQ(ranks.state(), State::over);
+  }));
+}
+
+}  // namespace
+}  // namespace hora

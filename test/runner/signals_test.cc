@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runner/signals.h"
+
+#include "test/runner/own_process.h"
+
+#include <poll.h>
+
+#include <csignal>
+
+namespace hora {
+namespace {
+
+TEST(Signals, ComeAsValues) {
+  EXPECT_TRUE(in_own_process([] {
+    Signals signals({SIGTSTP});
+    for (const int signal : {SIGINT, SIGTERM, SIGTSTP}) ::kill(::getpid(), signal);
+    std::vector<int> told;
+    signals.take([](const Signals::Child&) {}, [&](int signal) { told.push_back(signal); });
+    EXPECT_EQ(told, (std::vector<int>{SIGINT, SIGTERM, SIGTSTP}));
+  }));
+}
+
+TEST(Signals, TellOfEveryChildOnce) {
+  EXPECT_TRUE(in_own_process([] {
+    Signals signals;
+    std::vector<int> children;
+    for (int code = 0; code < 3; ++code) {
+      children.push_back(::fork());
+      if (children.back() == 0) ::_exit(code);
+    }
+    const auto take = [&](const Signals::Child& child) {
+      const auto code = static_cast<std::size_t>(WEXITSTATUS(child.wait_status));
+      EXPECT_EQ(child.pid, children.at(code));
+      children.at(code) = 0;
+    };
+    while (children != std::vector<int>{0, 0, 0}) {
+      await_events(signals.fd(), POLLIN, TimePoint::max());
+      signals.take(take, [](int) { ADD_FAILURE(); });
+    }
+  }));
+}
+
+TEST(Signals, LeaveHangUpToWhomeverIgnoresIt) {
+  EXPECT_TRUE(in_own_process([] {
+    ::signal(SIGHUP, SIG_IGN);
+    Signals signals;
+    ::kill(::getpid(), SIGHUP);
+    signals.take([](const Signals::Child&) {}, [](int) { ADD_FAILURE(); });
+  }));
+}
+
+}  // namespace
+}  // namespace hora
