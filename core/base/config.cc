@@ -26,13 +26,28 @@ constexpr std::size_t kMostStreams = 16;
 constexpr std::size_t kLeastArena = 16 << 20;
 
 constexpr std::array kVariables{
-    "HORA_RANK",          "HORA_SIZE",           "HORA_LOCAL_RANK",
-    "HORA_LOCAL_SIZE",    "HORA_CROSS_RANK",     "HORA_CROSS_SIZE",
-    "HORA_COORDINATOR",   "HORA_COORDINATOR_FD", "HORA_SECRET_FD",
-    "HORA_START_TIMEOUT", "HORA_CPU_OPERATIONS", "HORA_FUSION_THRESHOLD",
-    "HORA_ARENA_SIZE",    "HORA_PEER_MEMORY",    "HORA_STALL_WARNING_TIME",
-    "HORA_DUMP_DIR",      "HORA_TIMELINE",       "HORA_TIMELINE_MARK_CYCLES",
-    "HORA_LOG_LEVEL",     "HORA_NETWORK",        "HORA_DETERMINISTIC",
+    "HORA_RANK",
+    "HORA_SIZE",
+    "HORA_LOCAL_RANK",
+    "HORA_LOCAL_SIZE",
+    "HORA_CROSS_RANK",
+    "HORA_CROSS_SIZE",
+    "HORA_COORDINATOR",
+    "HORA_COORDINATOR_FD",
+    "HORA_SECRET_FD",
+    "HORA_HEARTBEAT_TIMEOUT",
+    "HORA_START_TIMEOUT",
+    "HORA_CPU_OPERATIONS",
+    "HORA_FUSION_THRESHOLD",
+    "HORA_ARENA_SIZE",
+    "HORA_PEER_MEMORY",
+    "HORA_STALL_WARNING_TIME",
+    "HORA_DUMP_DIR",
+    "HORA_TIMELINE",
+    "HORA_TIMELINE_MARK_CYCLES",
+    "HORA_LOG_LEVEL",
+    "HORA_NETWORK",
+    "HORA_DETERMINISTIC",
     "HORA_TCP_STREAMS",
     "HORA_TERMINAL",  // from hrun to programs
     "HORA_HRUN",      // for hora.run in Python
@@ -286,6 +301,7 @@ Config Config::from_environment() {
   read_text("HORA_COORDINATOR", config.coordinator);
   if (const auto fd = whole("HORA_COORDINATOR_FD", 0, 1 << 20)) config.coordinator_fd = static_cast<int>(*fd);
   read_seconds("HORA_START_TIMEOUT", config.start_timeout, 0.001);
+  read_seconds("HORA_HEARTBEAT_TIMEOUT", config.heartbeat_timeout, 0);
   read_text("HORA_NETWORK", config.network);
   read_choice("HORA_CPU_OPERATIONS", config.cpu_operations, {"auto", "shm", "tcp"});
   read_switch("HORA_DETERMINISTIC", config.deterministic);

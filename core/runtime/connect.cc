@@ -3,11 +3,13 @@
 
 #include "core/backend/local/local_group.h"
 #include "core/backend/shm/connect_shm.h"
+#include "core/backend/shm/shm_collective.h"
 #include "core/backend/tcp/tcp_collective.h"
 #include "core/backend/tcp/tcp_control.h"
 #include "core/base/bytes.h"
-#include "core/base/log.h"
 #include "core/comm/exchange.h"
+#include "core/comm/hierarchical.h"
+#include "core/comm/hosts.h"
 #include "core/device/host_stream.h"
 
 #include <fmt/format.h>
@@ -32,17 +34,28 @@ void agree_on_knobs(Config& config, Control& control, TimePoint deadline) {
   in.finish();
 }
 
+/// The ranks of this rank's host, which may be this one alone.
+std::unique_ptr<Collective> within_host(SharedHosts& hosts, const Config& config) {
+  if (!hosts.own) return LocalGroup(1).join(0).lane.collective;
+  const Hosts host = hosts_of(hosts.ranks, config.rank);
+  return make_shm_collective(std::move(hosts.own->arena), static_cast<int>(host.place),
+                             static_cast<int>(host.here().size()), std::move(hosts.own->peers));
+}
+
+/// Ranks of one host share memory; hosts of one rank each have sockets; else both.
 std::unique_ptr<Collective> connect_collective(const Config& config, World& world, TimePoint deadline) {
-  if (config.cpu_operations != "tcp") {
-    auto collective = connect_shm(*world.control, config, deadline);
-    if (collective) return collective;
-    if (config.cpu_operations == "shm") {
-      throw Error(Code::unavailable,
-                  "HORA_CPU_OPERATIONS=shm, but not all ranks can share memory: they run on several "
-                  "hosts or in several containers; use auto or tcp");
-    }
+  if (config.cpu_operations == "tcp") return connect_tcp(*world.control, world.members, config, deadline);
+  SharedHosts hosts = share_hosts(*world.control, config, deadline);
+  if (hosts.ranks.size() == 1) return within_host(hosts, config);
+  if (config.cpu_operations == "shm") {
+    throw Error(Code::unavailable,
+                "HORA_CPU_OPERATIONS=shm, but not all ranks can share memory: they run on several "
+                "hosts or in several containers; use auto or tcp");
   }
-  return connect_tcp(*world.control, world.members, config, deadline);
+  auto all = connect_tcp(*world.control, world.members, config, deadline);
+  if (hosts.ranks.size() == static_cast<std::size_t>(config.size)) return all;
+  auto local = within_host(hosts, config);
+  return make_hierarchical(std::move(all), std::move(local), std::move(hosts.ranks), config.rank);
 }
 
 }  // namespace

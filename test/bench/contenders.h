@@ -21,6 +21,8 @@ class Contender {
   /// Room for the largest size.
   [[nodiscard]] virtual void* data() const = 0;
   virtual void run(std::size_t count) = 0;
+  /// Whether the result is that of the reduction, to the bit.
+  [[nodiscard]] virtual bool is_exact() const { return true; }
 };
 
 using Contenders = std::vector<std::unique_ptr<Contender>>;

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "core/comm/network.h"
 #include "core/comm/socket_io.h"
 #include "test/bench/peer.h"
 
@@ -35,6 +36,7 @@ MPI_Op op_of(ReduceOp op) {
 
 /// What rank 0 tells the others. A value.
 struct Meeting {
+  std::array<char, 64> host{};  // an address of rank 0's machine that others reach
   std::uint16_t port = 0;
   Secret secret{};
 };
@@ -56,7 +58,7 @@ class MpiPeer final : public Peer {
     Config config = Config::from_environment();
     config.rank = config.local_rank = rank_;
     config.size = config.local_size = size_;
-    config.coordinator = fmt::format("127.0.0.1:{}", meeting.port);
+    config.coordinator = fmt::format("[{}]:{}", meeting.host.data(), meeting.port);
     config.secret = meeting.secret;
     if (rank_ == 0) config.coordinator_fd = listener_.fd();
     return config;
@@ -72,7 +74,7 @@ class MpiPeer final : public Peer {
     Meeting meeting;
     sockaddr_in address{};
     address.sin_family = AF_INET;
-    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    address.sin_addr.s_addr = htonl(INADDR_ANY);
     socklen_t length = sizeof address;
     listener_ = Descriptor(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
     auto* any = reinterpret_cast<sockaddr*>(&address);
@@ -80,8 +82,10 @@ class MpiPeer final : public Peer {
         ::getsockname(listener_.fd(), any, &length) != 0 ||
         ::getrandom(meeting.secret.data(), meeting.secret.size(), 0) !=
             static_cast<ssize_t>(meeting.secret.size())) {
-      throw Error(Code::unavailable, "cannot listen at 127.0.0.1");
+      throw Error(Code::unavailable, "cannot listen");
     }
+    const std::string host = own_addresses("").front();
+    host.copy(meeting.host.data(), meeting.host.size() - 1);
     meeting.port = ntohs(address.sin_port);
     return meeting;
   }

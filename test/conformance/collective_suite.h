@@ -14,6 +14,9 @@ namespace hora {
 struct CollectiveBackend {
   std::string name;
   std::function<std::vector<std::unique_ptr<Collective>>(int ranks)> connect;
+  std::vector<int> ranks = {1, 2, 3, 5};  ///< numbers of them to try
+  /// On which host a rank is: 16-bit sums are rounded for each host, in the order of hosts.
+  std::function<int(int rank)> host = [](int /*rank*/) { return 0; };
 };
 
 /// Every backend registers itself here, before main.

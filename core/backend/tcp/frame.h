@@ -16,8 +16,9 @@ enum class FrameKind : std::uint8_t {
   loss,     ///< rank 0: a rank is lost, which and why
   failure,  ///< to rank 0: this rank fails, and why
   goodbye,  ///< this rank ends in order; what follows is the end of the stream
+  beat,     ///< this rank is alive
 };
-inline constexpr int kFrameKinds = 7;
+inline constexpr int kFrameKinds = 8;
 inline constexpr std::size_t kFrameHeadBytes = 5;
 inline constexpr std::size_t kMostFrameBytes = std::size_t{64} << 20;
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/backend/tcp/tcp_control.h"
 
+#include "core/backend/tcp/gaps.h"
 #include "core/backend/tcp/rendezvous.h"
 #include "core/base/log.h"
 
@@ -23,6 +24,11 @@ namespace hora {
 namespace {
 
 constexpr std::chrono::seconds kMostFarewell{1};
+constexpr std::chrono::seconds kBeat{1};
+constexpr std::chrono::seconds kPause{3};  // between two turns of a thread: it was stopped itself
+constexpr std::chrono::milliseconds kOthersWords{500};  // for all who cannot reach others to say so
+constexpr std::chrono::seconds kLastWords{2};           // of a process that has said that it fails
+constexpr std::chrono::milliseconds kDying{500};        // of a process whose socket has closed
 
 /// The other end of one connection.
 struct Peer {
@@ -30,6 +36,7 @@ struct Peer {
   Descriptor socket;   // read by the I/O thread only
   Descriptor process;  // a pidfd where the rank's process can be seen from here
   FrameReader frames;  // I/O thread only
+  TimePoint heard;     // I/O thread only: when something came last
   // Under the control's mutex:
   std::deque<Bytes> out;
   std::size_t sent = 0;  // of out.front()
@@ -42,28 +49,40 @@ struct Peer {
 /// Threads. One I/O thread waits in poll() for sockets, for the processes of ranks on this machine, and for
 /// `kick_` (an eventfd); it alone reads sockets. The engine and user threads queue bytes and take letters
 /// under `mutex_`; `send` writes at once when nothing is queued, which saves a hand-over, else leaves it to
-/// the I/O thread. No deadline, no time-out: an idle job does not wake up. `mutex_` is never held while
-/// foreign code runs; the notice of a loss runs under `notice_mutex_`, which is taken alone.
+/// the I/O thread. `mutex_` is never held while foreign code runs; the notice of a loss runs under
+/// `notice_mutex_`, which is taken alone. The I/O thread waits nowhere else than in poll(), so it beats
+/// whatever the engine and the user do.
 ///
-/// A rank is lost when its connection or its process ends without a goodbye, or when it says that it fails.
-/// Rank 0's I/O thread passes that on to all others, whatever its engine does. The first loss counts; it
-/// becomes one letter on each survivor. A goodbye is sent by the destructor, which runs after the engines
-/// have agreed that the job has ended, so a goodbye that arrives while somebody still waits for letters means
-/// that its sender gave up: it becomes a letter, too, but no notice: this rank may just be finishing its last
-/// collective.
+/// Once a second both ends of a connection beat. Who has heard nothing for the heartbeat's time-out takes the
+/// other for lost: it is stopped, or its host or the network is down. A thread that notices that it has not
+/// run for three seconds was stopped itself; it blames nobody, and starts to wait anew.
+///
+/// A rank is lost when its connection or its process ends without a goodbye, when it is silent, or when it
+/// says that it fails. Rank 0's I/O thread passes that on to all others, whatever its engine does. The first
+/// loss counts; it becomes one letter on each survivor. What follows from a rank's end must not overtake it:
+/// whoever started the ranks would take a consequence for the cause. So a loss is held back (`pending_`)
+/// until the process it is about has ended, where that can be seen, but not for long, as a program may go on
+/// after its failure; and news that ranks cannot reach others until all of them have said so. A goodbye is
+/// sent by the destructor, which runs after the engines have agreed that the job has ended, so a goodbye that
+/// arrives while somebody still waits for letters means that its sender gave up: it becomes a letter, too,
+/// but no notice: this rank may just be finishing its last collective.
 class TcpControl final : public Control {
  public:
   TcpControl(const Config& config, Meetup meetup)
       : rank_(config.rank),
         size_(config.size),
+        silence_(config.heartbeat_timeout),
         lobby_(std::move(meetup.lobby)),
         kick_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
+    turn_ = Clock::now();
+    next_beat_ = turn_ + kBeat;
     const Member& self = meetup.roster.members[static_cast<std::size_t>(rank_)];
     for (std::size_t rank = 0; rank < meetup.peers.size(); ++rank) {
       if (!meetup.peers[rank]) continue;
       Peer& peer = peers_.emplace_back();
       peer.member = meetup.roster.members[rank];
       peer.socket = std::move(meetup.peers[rank]);
+      peer.heard = turn_;
       const bool in_sight = !self.pid_space.empty() && self.pid_space == peer.member.pid_space;
       if (in_sight && peer.member.pid != self.pid) {
         peer.process = Descriptor(static_cast<int>(::syscall(SYS_pidfd_open, peer.member.pid, 0)));
@@ -123,7 +142,9 @@ class TcpControl final : public Control {
     if (loss_) return;
     failed_ = true;
     loss_ = why;  // whatever breaks from now on follows from this
-    const Status told{Code::aborted, fmt::format("rank {} failed: {}", rank_, why.message)};
+    const Status told = tells_of_gaps(why)
+                            ? why
+                            : Status{Code::aborted, fmt::format("rank {} failed: {}", rank_, why.message)};
     const Bytes frame = encode(rank_ == 0 ? FrameKind::loss : FrameKind::failure, encode(Loss{rank_, told}));
     for (auto& peer : peers_) write(peer, frame);
   }
@@ -181,6 +202,8 @@ class TcpControl final : public Control {
       std::uint64_t kicks = 0;
       [[maybe_unused]] const auto drained = ::read(kick_.fd(), &kicks, sizeof kicks);
       for (auto& peer : peers_) serve(peer);
+      beat(Clock::now());
+      announce(Clock::now());
       if (lobby_) send_away(lobby_->serve(Clock::now()));
       if (farewell == TimePoint::max() && is_closing()) farewell = Clock::now() + kMostFarewell;
       if (farewell != TimePoint::max() && (may_go() || Clock::now() >= farewell)) return;
@@ -198,7 +221,9 @@ class TcpControl final : public Control {
         if (peer.process) events.push_back({peer.process.fd(), POLLIN, 0});
       }
     }
-    TimePoint until = farewell;
+    if (pending_ && pending_->process >= 0) events.push_back({pending_->process, POLLIN, 0});
+    TimePoint until = std::min(farewell, next_beat_);
+    if (pending_) until = std::min(until, pending_->until);
     if (lobby_) {
       lobby_->append_to(events);
       until = std::min(until, lobby_->next());
@@ -232,6 +257,7 @@ class TcpControl final : public Control {
       if (got < 0 && errno == EAGAIN) return {};
       if (got < 0) return fmt::format("its connection broke: {}", std::strerror(errno));
       if (got == 0) return "its connection closed without a goodbye";
+      peer.heard = Clock::now();
       try {
         peer.frames.feed(std::span(buffer).first(static_cast<std::size_t>(got)));
         while (auto frame = peer.frames.next()) take(peer, *std::move(frame));
@@ -253,35 +279,84 @@ class TcpControl final : public Control {
         return deliver({peer.member.rank,
                         {},
                         {Code::aborted, fmt::format("{} has left the job", describe(peer.member))}});
+      case FrameKind::beat: return;
       default: throw Error(Code::internal, "a frame out of place");
     }
   }
 
-  // What follows from a rank's end must not overtake it: whoever started the ranks would take a consequence
-  // for the cause. So news of a failure waits for the end of the process that failed; but not for long, as a
-  // program may go on after its failure.
-
   void hear_of(const Loss& loss, const Peer& teller) {
-    constexpr std::chrono::seconds kLastWords{2};
-    if (loss.rank == teller.member.rank && teller.process && !is_closing())
-      await_events(teller.process.fd(), POLLIN, Clock::now() + kLastWords);
-    lose(loss);
+    const bool gaps = rank_ == 0 && tells_of_gaps(loss.status);
+    if (pending_) {  // the first counts, but all who cannot reach others are one failure
+      if (gaps && tells_of_gaps(pending_->loss.status))
+        pending_->loss.status = merge_gaps(pending_->loss.status, loss.status);
+      return;
+    }
+    const bool in_sight = loss.rank == teller.member.rank && teller.process && !is_closing();
+    const TimePoint now = Clock::now();
+    if (gaps) {
+      pending_ = Pending{loss, now + kOthersWords, {}, -1};
+    } else if (in_sight) {
+      pending_ = Pending{loss, now + kLastWords, {}, teller.process.fd()};
+    } else {
+      lose(loss);
+    }
   }
 
   void end(Peer& peer, std::string how) {
-    // A process that dies closes its sockets a moment before it is dead. Whoever is leaving need not know.
-    constexpr std::chrono::milliseconds kDying{500};
-    const bool matters = !peer.goodbye && peer.process && !is_closing();
-    if (matters && await_events(peer.process.fd(), POLLIN, Clock::now() + kDying)) how = "its process ended";
+    Descriptor process;
     {
       const std::lock_guard lock(mutex_);
       peer.open = false;
       peer.out.clear();
       peer.socket = Descriptor();
-      peer.process = Descriptor();
+      process = std::move(peer.process);
     }
-    if (!peer.goodbye) {
-      lose({peer.member.rank, {Code::aborted, fmt::format("{} is gone: {}", describe(peer.member), how)}});
+    if (pending_) {
+      if (pending_->process == process.fd()) pending_->owned = std::move(process);
+      return;  // a consequence, or it would not come second
+    }
+    if (peer.goodbye) return;
+    const auto told = [&](const std::string& what) {
+      return fmt::format("{} is gone: {}", describe(peer.member), what);
+    };
+    const Loss loss{peer.member.rank, {Code::aborted, told(how)}};
+    // A process that dies closes its sockets a moment before it is dead. Whoever is leaving need not know.
+    if (!process || is_closing()) return lose(loss);
+    const int fd = process.fd();
+    pending_ = Pending{loss, Clock::now() + kDying, std::move(process), fd, told("its process ended")};
+  }
+
+  /// Makes the loss that is held back known when it is time.
+  void announce(TimePoint now) {
+    if (!pending_) return;
+    const bool ended = pending_->process >= 0 && await_events(pending_->process, POLLIN, TimePoint::min());
+    if (!ended && now < pending_->until && !is_closing()) return;
+    Pending pending = std::move(*pending_);
+    pending_.reset();
+    if (ended && !pending.ended.empty()) pending.loss.status.message = std::move(pending.ended);
+    lose(pending.loss);
+  }
+
+  void beat(TimePoint now) {
+    const bool stopped = now - turn_ > kPause;
+    turn_ = now;
+    for (auto& peer : peers_) {
+      if (stopped) peer.heard = now;
+    }
+    if (now < next_beat_) return;
+    next_beat_ = now + kBeat;
+    for (auto& peer : peers_) {
+      if (!peer.socket) continue;
+      {
+        const std::lock_guard lock(mutex_);
+        if (peer.open && peer.out.empty()) write(peer, encode(FrameKind::beat, {}));
+      }
+      if (silence_.count() > 0 && now - peer.heard > silence_) {
+        end(peer,
+            fmt::format("no sign of life for {} s: it is stopped, or its host or the network between is "
+                        "down; a longer wait is HORA_HEARTBEAT_TIMEOUT",
+                        std::chrono::duration<double>(silence_).count()));
+      }
     }
   }
 
@@ -329,9 +404,22 @@ class TcpControl final : public Control {
     });
   }
 
+  /// A loss that waits for what it may follow from.
+  struct Pending {
+    Loss loss;
+    TimePoint until;
+    Descriptor owned;     ///< the process of a rank whose connection has ended
+    int process = -1;     ///< the loss is announced as soon as this has ended; -1: not before `until`
+    std::string ended{};  ///< what to say of it then instead, if not empty
+  };
+
   const int rank_;
   const int size_;
-  std::optional<Lobby> lobby_;  // I/O thread only
+  const std::chrono::milliseconds silence_;
+  TimePoint turn_;                  // I/O thread only: when it last came out of poll()
+  TimePoint next_beat_;             // I/O thread only
+  std::optional<Pending> pending_;  // I/O thread only
+  std::optional<Lobby> lobby_;      // I/O thread only
   Descriptor kick_;
   std::deque<Peer> peers_;
 

@@ -34,6 +34,10 @@ struct Config {
   std::optional<int> coordinator_fd;  ///< HORA_COORDINATOR_FD: rank 0 only, a socket that listens there
   Secret secret{};                    ///< read once from the pipe named by HORA_SECRET_FD
   std::chrono::milliseconds start_timeout{30'000};  ///< HORA_START_TIMEOUT, seconds: for all ranks to meet
+  /// HORA_HEARTBEAT_TIMEOUT, seconds; 0: never. A rank that gives no sign of life for so long is lost: its
+  /// process is stopped, or its host or the network is down. Ranks beat once a second whatever their user
+  /// does.
+  std::chrono::milliseconds heartbeat_timeout{10'000};
 
   /// HORA_NETWORK: which of a host's addresses ranks use for each other: networks ("10.1.0.0/16",
   /// "fd00::/8") and names of interfaces ("eth0"), separated by commas; empty: any, the best first.

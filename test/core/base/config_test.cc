@@ -47,6 +47,7 @@ TEST(Config, IsOneRankWithoutALauncher) {
 
 TEST(Config, ReadsEveryKnob) {
   const Environment environment({{"HORA_FUSION_THRESHOLD", "1000"},
+                                 {"HORA_HEARTBEAT_TIMEOUT", "0"},
                                  {"HORA_START_TIMEOUT", "1.5"},
                                  {"HORA_CPU_OPERATIONS", "tcp"},
                                  {"HORA_PEER_MEMORY", "0"},
@@ -56,6 +57,7 @@ TEST(Config, ReadsEveryKnob) {
                                  {"HORA_DUMP_DIR", "dumps"}});
   const Config config = Config::from_environment();
   EXPECT_EQ(config.fusion_threshold, 1000u);
+  EXPECT_EQ(config.heartbeat_timeout.count(), 0);
   EXPECT_EQ(config.start_timeout.count(), 1500);
   EXPECT_EQ(config.cpu_operations, "tcp");
   EXPECT_FALSE(config.peer_memory);

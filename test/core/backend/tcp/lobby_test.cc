@@ -5,6 +5,7 @@
 #include "core/backend/tcp/roster.h"
 
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 
 #include <thread>
@@ -80,6 +81,62 @@ TEST_F(LobbyTest, SendsSilentStrangersAwayAfterFiveSeconds) {
   std::byte end{};
   await_events(socket.fd(), POLLIN, TimePoint::max());
   EXPECT_EQ(::recv(socket.fd(), &end, 1, 0), 0);
+}
+
+/// A stranger that has said hello, and says nothing more.
+Descriptor half_way(Descriptor socket) {
+  write_all(socket.fd(), Guest(kSecret, {Role::control, 1, 2}).hello(), TimePoint::max());
+  return socket;
+}
+
+TEST_F(LobbyTest, WhenItIsFullSilentOnesGoAndThoseWhoSpeakStay) {
+  constexpr std::size_t kMost = 256;
+  Lobby lobby(std::move(listener_), kSecret);
+  const TimePoint now = Clock::now();
+  std::vector<pollfd> events;
+  const auto inside = [&] {
+    events.clear();
+    lobby.append_to(events);
+    return events.size() - 1;
+  };
+  const Descriptor silent = knock();
+  while (inside() < 1) lobby.serve(now);
+  std::vector<Descriptor> speaking;
+  for (std::size_t i = 0; i < kMost; ++i) speaking.push_back(half_way(knock()));
+  while (inside() < kMost) lobby.serve(now);
+  EXPECT_EQ(events.front().fd, -1) << "there is no room";
+  EXPECT_EQ(lobby.next(), now + std::chrono::seconds(1));
+  lobby.serve(now + std::chrono::milliseconds(900));
+  EXPECT_EQ(inside(), kMost);
+  EXPECT_FALSE(await_events(silent.fd(), POLLIN, TimePoint::min()));
+  lobby.serve(now + std::chrono::seconds(1));
+  EXPECT_TRUE(await_events(silent.fd(), POLLIN, Clock::now() + std::chrono::seconds(5)));
+  for (const auto& socket : speaking)
+    EXPECT_TRUE(await_events(socket.fd(), POLLIN, Clock::now() + std::chrono::seconds(5)))
+        << "each is answered";
+}
+
+TEST_F(LobbyTest, WaitsForDescriptorsWithoutSpinningAndSaysSo) {
+  Lobby lobby(std::move(listener_), kSecret);
+  const Descriptor guest = knock();
+  rlimit before{};
+  ::getrlimit(RLIMIT_NOFILE, &before);
+  const rlimit none{0, before.rlim_max};
+  testing::internal::CaptureStderr();
+  ::setrlimit(RLIMIT_NOFILE, &none);
+  const TimePoint now = Clock::now();
+  lobby.serve(now);
+  ::setrlimit(RLIMIT_NOFILE, &before);
+  EXPECT_NE(testing::internal::GetCapturedStderr().find("ulimit -n"), std::string::npos);
+  std::vector<pollfd> events;
+  lobby.append_to(events);
+  EXPECT_EQ(events.front().fd, -1);
+  EXPECT_GT(lobby.next(), now);
+  EXPECT_LT(lobby.next(), now + std::chrono::seconds(1));
+  lobby.serve(lobby.next());
+  events.clear();
+  lobby.append_to(events);
+  EXPECT_EQ(events.size(), 2U) << "let in";
 }
 
 }  // namespace

@@ -1,10 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/backend/tcp/rendezvous.h"
 
+#include "core/backend/tcp/approach.h"
 #include "test/support/tcp_ranks.h"
 #include "test/support/threads.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
+
+#include <thread>
 
 namespace hora {
 namespace {
@@ -45,6 +49,69 @@ TEST(Meet, RefusesADescriptorThatDoesNotListen) {
   configs[0].coordinator_fd = 0;
   configs.resize(1);
   EXPECT_NE(failures(configs)[0].find("HORA_COORDINATOR_FD=0 is not a listening socket"), std::string::npos);
+}
+
+TEST(Meet, FindsRankZeroBehindOneOfSeveralCandidates) {
+  const Descriptor silent = listen_at({"127.0.0.2", "0"});  // takes connections, and never answers
+  auto configs = loopback_configs(3);
+  configs[1].coordinator = fmt::format("127.0.0.3:1,no-such-host.invalid:7,{},{}",
+                                       format(local_address(silent.fd())), configs[1].coordinator);
+  configs[2].coordinator = configs[1].coordinator;
+  run_ranks(3, [&](int rank) {
+    const Meetup meetup =
+        meet(configs[static_cast<std::size_t>(rank)], Clock::now() + std::chrono::seconds(20));
+    for (const auto& member : meetup.roster.members)
+      EXPECT_EQ(member.addresses, std::vector<std::string>{"127.0.0.1"}) << member.rank;
+  });
+}
+
+TEST(Meet, WithoutASocketRankZeroListensAtTheFirstCandidateThatIsItsOwn) {
+  auto configs = loopback_configs(2);
+  Address free;
+  {
+    const Descriptor listener = listen_at({"127.0.0.1", "0"});
+    free = local_address(listener.fd());
+  }
+  for (auto& config : configs) {
+    config.coordinator = "240.0.0.1:7," + format(free);
+    config.coordinator_fd.reset();
+  }
+  EXPECT_EQ(failures(configs), std::vector<std::string>(2));
+}
+
+TEST(Meet, SaysHowEachCandidateFailed) {
+  auto configs = loopback_configs(2);
+  configs[1].coordinator = "127.0.0.3:1,no-such-host.invalid:7";
+  configs[1].start_timeout = std::chrono::milliseconds(500);
+  configs.erase(configs.begin());
+  const std::string text = failures(configs)[0];
+  EXPECT_EQ(text.rfind("rank 1 did not get through to rank 0 within 0.5 s: 127.0.0.3:1 refused; "
+                       "no-such-host.invalid: ",
+                       0),
+            0U)
+      << text;
+}
+
+TEST(Meet, TellsAllWhenARankEndsBeforeTheOthersHaveCome) {
+  auto configs = loopback_configs(4);
+  configs.resize(2);
+  std::thread ends([&] {
+    // Rank 2 introduces itself, and ends.
+    const Address door = parse_address(configs[0].coordinator);
+    Approach approach(configs[0].secret, {Role::control, 2, 4}, {door}, Clock::now());
+    std::optional<Descriptor> socket;
+    while (!(socket = approach.serve(Clock::now()))) std::this_thread::yield();
+    write_all(socket->fd(), encode(FrameKind::member, encode(this_member(2))), TimePoint::max());
+  });
+  const auto texts = failures(configs);
+  ends.join();
+  EXPECT_NE(texts[0].find("rank 2 (pid "), std::string::npos) << texts[0];
+  EXPECT_NE(texts[0].find("has ended before all ranks had come"), std::string::npos) << texts[0];
+}
+
+TEST(Meet, ManyRanksMeetAtOnce) {
+  auto configs = loopback_configs(256);
+  EXPECT_EQ(failures(configs), std::vector<std::string>(256));
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/backend/tcp/tcp_control.h"
 
+#include "core/backend/tcp/gaps.h"
 #include "test/support/tcp_ranks.h"
 #include "test/support/threads.h"
 
@@ -9,6 +10,7 @@
 #include <unistd.h>
 
 #include <csignal>
+#include <functional>
 
 namespace hora {
 namespace {
@@ -50,6 +52,70 @@ TEST(TcpControl, AProcessThatIsKilledIsNamedThoughItsChildHoldsItsSockets) {
   EXPECT_NE(letter->loss.message.find("its process ended"), std::string::npos);
   ::waitpid(rank, nullptr, 0);
   ::kill(-rank, SIGKILL);
+}
+
+/// The world of rank 0 of two, whose other rank is a process of its own that has joined and then does
+/// `other`.
+World beside(const std::vector<Config>& configs, pid_t& rank, const std::function<void(World&)>& other) {
+  rank = ::fork();
+  if (rank == 0) {
+    World world = connect_tcp_control(configs[1], Clock::now() + std::chrono::seconds(20));
+    other(world);
+    ::_exit(0);
+  }
+  return connect_tcp_control(configs[0], Clock::now() + std::chrono::seconds(20));
+}
+
+TEST(TcpControl, AProcessThatIsStoppedIsLostWhenItHasBeenSilentForTooLong) {
+  auto configs = loopback_configs(2);
+  for (auto& config : configs) config.heartbeat_timeout = std::chrono::milliseconds(1500);
+  pid_t rank = 0;
+  const World world = beside(configs, rank, [](World&) { ::pause(); });
+  EXPECT_FALSE(world.control->receive(Clock::now() + std::chrono::seconds(3))) << "it sleeps, but it beats";
+  ::kill(rank, SIGSTOP);
+  const auto letter = world.control->receive(Clock::now() + std::chrono::seconds(6));
+  ASSERT_TRUE(letter);
+  EXPECT_EQ(letter->from, 1);
+  EXPECT_NE(letter->loss.message.find("no sign of life for 1.5 s"), std::string::npos)
+      << letter->loss.message;
+  ::kill(rank, SIGKILL);
+  ::waitpid(rank, nullptr, 0);
+}
+
+TEST(TcpControl, ARankThatWasStoppedItselfBlamesNobody) {
+  auto configs = loopback_configs(2);
+  configs[1].heartbeat_timeout = std::chrono::milliseconds(2000);  // and rank 0's is longer
+  pid_t rank = 0;
+  const World world = beside(configs, rank, [](World& other) {
+    const auto letter = other.control->receive(TimePoint::max());
+    ::_exit(letter && !letter->bytes.empty() ? 0 : 1);
+  });
+  ::kill(rank, SIGSTOP);
+  EXPECT_FALSE(world.control->receive(Clock::now() + std::chrono::milliseconds(4500)));
+  ::kill(rank, SIGCONT);
+  EXPECT_FALSE(world.control->receive(Clock::now() + std::chrono::milliseconds(500)));
+  world.control->send(1, Bytes(1));
+  int status = -1;
+  ::waitpid(rank, &status, 0);
+  EXPECT_EQ(status, 0);
+}
+
+TEST(TcpControl, RanksThatCannotReachOthersAreNamedInOneReport) {
+  auto worlds = connect_tcp_ranks(loopback_configs(4));
+  const auto gap = [&](int from, int to) {
+    return describe_gaps(std::vector{Gap{worlds[0].members[static_cast<std::size_t>(from)],
+                                         worlds[0].members[static_cast<std::size_t>(to)],
+                                         {"10.1.0.1:7 refused"}}});
+  };
+  worlds[3].control->fail(gap(3, 1));
+  worlds[2].control->fail(gap(2, 1));
+  for (const std::size_t rank : {0, 1}) {
+    const auto letter = worlds[rank].control->receive(TimePoint::max());
+    ASSERT_TRUE(letter && letter->bytes.empty());
+    EXPECT_NE(letter->loss.message.find("rank 3 on"), std::string::npos) << letter->loss.message;
+    EXPECT_NE(letter->loss.message.find("rank 2 on"), std::string::npos) << letter->loss.message;
+  }
+  run_ranks(4, [&](int rank) { worlds[static_cast<std::size_t>(rank)].control.reset(); });
 }
 
 }  // namespace
