@@ -56,8 +56,6 @@ Guard::~Guard() {
   ::waitpid(pid_, nullptr, 0);
 }
 
-void Guard::watch(int process_group) { tell(process_group); }
-
 void Guard::forget(int process_group) { tell(-process_group); }
 
 void Guard::tell(int word) { [[maybe_unused]] const auto written = ::write(pipe_.fd(), &word, sizeof word); }

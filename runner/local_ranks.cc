@@ -144,6 +144,7 @@ class LocalRanks final : public HostRanks {
     ProcessPlan plan;
     plan.command = plan_.command;
     plan.inherited = {pipe.fd()};
+    plan.announce = guard_.fd();
     if (seat.rank == 0) {
       plan.input = input_;
       facts.coordinator_fd = front_->door->fd();
@@ -151,7 +152,6 @@ class LocalRanks final : public HostRanks {
     }
     plan.environment = rank_environment(plan_.environment, plan_.horovod_folder, facts);
     Process process = hora::start(plan);
-    guard_.watch(process.pid);
     ++left_;
     ranks_.emplace_back(process.pid, std::move(process.output), std::move(process.errors));
     RankEvent event;

@@ -43,9 +43,10 @@ ranks
                              also get HOROVOD_RANK, HOROVOD_SIZE and their kin
 
 other hosts
-  hrun reaches them by ssh, which must need no password, and runs hrun there, from the same path as here or from
-  PATH. The ranks get the working directory, the program's path and the environment from here; what tells of a
-  machine or a session (HOME, SSH_*, DISPLAY, CUDA_VISIBLE_DEVICES, ...) is the other host's own, unless -x sets it.
+  hrun reaches them by ssh, which must need no password, and runs hrun there, from the same path as here or
+  from PATH. The ranks get the working directory, the program's path and the environment from here; what tells of a
+  machine or a session (HOME, SSH_*, DISPLAY, CUDA_VISIBLE_DEVICES, ...) is the other host's own, unless -x
+  sets it.
   -p, --ssh-port PORT        of all hosts; ssh's own configuration can name one for each
   -i, --ssh-identity-file FILE
                              the key
@@ -68,8 +69,8 @@ about
   -cb, --check-build         what this build has, and what this machine offers
   -v, --version              -h, --help
 
-The exit code is that of the first rank that failed (128 + signal if it was killed), 0 if none did; 255 if a host
-was lost, 1 if the ranks could not be started, 2 if the command line is wrong.
+The exit code is that of the first rank that failed (128 + signal if it was killed), 0 if none did; 255 if a
+host was lost, 124 after --timeout, 1 if ranks could not be started, 2 if the command line is wrong.
 )";
 
 /// hrun's own flags as CLI11 reads them; those that take a value.

@@ -39,6 +39,8 @@ struct Prepared {
   ::setpgid(0, 0);
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (::getppid() != prepared.parent) ::_exit(1);  // hrun died in between
+  const int group = ::getpid();
+  if (plan.announce >= 0 && ::write(plan.announce, &group, sizeof group) != sizeof group) ::_exit(1);
   sigset_t none;
   ::sigemptyset(&none);
   ::sigprocmask(SIG_SETMASK, &none, nullptr);

@@ -75,7 +75,7 @@ def run(
     min_np: int | None = None,
     max_np: int | None = None,
 ) -> list[Result]:
-    """Calls `func(*args, **kwargs)` on every rank of a new job, which `hrun` starts on this machine, and waits for all.
+    """Calls `func(*args, **kwargs)` on every rank of a new job, which `hrun` starts, and waits for all.
     `func` calls `init()` itself. What ranks print appears on this program's stdout and stderr, with the rank before it.
     Ctrl-C ends the ranks, and so does the end of this process.
 
@@ -90,14 +90,17 @@ def run(
         func: also one that is defined in a notebook or an interactive session, and closures (cloudpickle carries it).
         args, kwargs: for `func`; they and its results are pickled.
         num_proc, np: how many ranks; both are the same.
-        hosts: "localhost:4", or this machine's name, and how many ranks it takes. Other machines are not supported yet.
+        hosts: "a:4,b:4": where, and how many ranks each host takes; else this machine. The function and its results go
+            through a temporary directory, which all hosts must share: TMPDIR names one that they do.
         hostfile: the same from a file; see `hrun --help`.
-        start_timeout: seconds for all ranks to meet.
+        start_timeout: seconds for hosts to answer, and then for all ranks to meet.
+        ssh_port, ssh_identity_file: how other hosts are reached.
+        network_interface, network_interfaces: which addresses ranks use for each other: networks ("10.1.0.0/16") and
+            names of interfaces, separated by commas or in a sequence.
         output_filename: a directory; what rank K prints is also written to `rank.K/stdout` and `stderr` there.
         verbose: say what is done.
         executable: the Python to run the ranks, with this version of Hora; else that of this process.
-        ssh_port, ssh_identity_file, disable_cache, use_gloo, network_interface, network_interfaces: accepted, and of no
-            consequence on one machine.
+        disable_cache, use_gloo: accepted, and of no consequence.
         min_num_proc, max_num_proc, slots, reset_limit, cooldown_range, host_discovery_script, min_np, max_np: for jobs
             whose ranks come and go, which are not supported yet.
         use_mpi, mpi_args: there is no mpirun beneath; leave them out.
@@ -127,17 +130,26 @@ def run(
         raise HoraArgumentError("give either hosts= or hostfile=, not both")
     ranks = _number_of_ranks(num_proc, np)
     options = ["-np", str(ranks)]
-    for flag, value in (("-H", hosts), ("--hostfile", hostfile), ("--output-filename", output_filename)):
+    networks = [network_interface, network_interfaces] if isinstance(network_interfaces, str) else [network_interface, *(network_interfaces or ())]
+    flags: list[tuple[str, object]] = [
+        ("-H", hosts),
+        ("--hostfile", hostfile),
+        ("--start-timeout", start_timeout),
+        ("--ssh-port", ssh_port),
+        ("--ssh-identity-file", ssh_identity_file),
+        *(("--network", network) for network in networks),
+        ("--output-filename", output_filename),
+    ]
+    for flag, value in flags:
         options += [] if value is None else [flag, str(value)]
     options += ["--verbose"] if verbose else []
     options += ["--horovod"] if _aliases.installed() else []
-    settings = {} if start_timeout is None else {"HORA_START_TIMEOUT": str(start_timeout)}
     content = _pickled_call(func, args, dict(kwargs or {}))
     with tempfile.TemporaryDirectory(prefix="hora-run-") as name:  # for this user's eyes only
         directory = pathlib.Path(name)
         (directory / CALL).write_bytes(pickle.dumps((sys.path, content)))
-        program = [executable or sys.executable, "-m", "hora._rank_main", name, str(os.getpid())]
-        exit_code, remarks = _hrun([*options, *program], {**os.environ, **settings})
+        program = [executable or sys.executable, "-m", "hora._rank_main", name]
+        exit_code, remarks = _hrun([*options, *program])
         return _results(directory, ranks, exit_code, remarks)
 
 
@@ -206,10 +218,10 @@ class _Echo:
             self._target.write(line)
 
 
-def _hrun(arguments: list[str], environment: dict[str, str]) -> tuple[int, list[str]]:
+def _hrun(arguments: list[str]) -> tuple[int, list[str]]:
     """Runs hrun to its end; its exit code, and what it said itself. A process group of its own keeps the terminal's Ctrl-C
-    from coming twice, which would mean more."""
-    process = subprocess.Popen([_find_hrun(), *arguments], env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, process_group=0)
+    from coming twice, which would mean more. Nothing is written to its input: its end tells rank 0 of ours."""
+    process = subprocess.Popen([_find_hrun(), *arguments], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, process_group=0)
     interrupted = False
     with process, selectors.DefaultSelector() as selector:
         assert process.stdout is not None and process.stderr is not None

@@ -1,12 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a rank of `hora.run` runs: `python -m hora._rank_main DIRECTORY CALLER`."""
+"""What a rank of `hora.run` runs: `python -m hora._rank_main DIRECTORY`."""
 
 from __future__ import annotations
 
 import os
 import pathlib
 import pickle
-import select
 import signal
 import sys
 import threading
@@ -27,17 +26,19 @@ def _leave(directory: pathlib.Path, result: bytes | Failure) -> None:
     unfinished.rename(place)
 
 
-def _end_with(caller: int) -> None:
-    """Ends the job when the process that called `hora.run` ends, however that may be."""
-    try:
-        descriptor = os.pidfd_open(caller)
-    except ProcessLookupError:
-        pass
-    else:
-        poll = select.poll()
-        poll.register(descriptor, select.POLLIN)
-        poll.poll()
-    os.kill(os.getppid(), signal.SIGTERM)  # hrun
+def _end_with_the_caller() -> None:
+    """Ends the job when the process that called `hora.run` ends, however that may be: it holds the other end of what
+    this rank reads, wherever the rank runs."""
+    caller = os.dup(0)
+    with open(os.devnull, "rb") as nothing:  # the function has no input
+        os.dup2(nothing.fileno(), 0)
+
+    def watch() -> None:
+        while os.read(caller, 1):
+            pass
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    threading.Thread(target=watch, daemon=True).start()
 
 
 def _failure(error: BaseException) -> Failure:
@@ -61,9 +62,11 @@ def call(content: bytes) -> bytes:
     return pickled
 
 
-def main(directory: pathlib.Path, caller: int) -> None:
+def main(directory: pathlib.Path) -> None:
     if os.environ["HORA_RANK"] == "0":
-        threading.Thread(target=_end_with, args=(caller,), daemon=True).start()
+        _end_with_the_caller()
+    if not directory.is_dir():
+        sys.exit(f"hora.run: {directory} is not on this host: set TMPDIR to a directory that all hosts share, for the function and its results")
     path, content = pickle.loads((directory / CALL).read_bytes())
     sys.path.extend(folder for folder in path if folder not in sys.path)
     try:
@@ -75,4 +78,4 @@ def main(directory: pathlib.Path, caller: int) -> None:
 
 
 if __name__ == "__main__":
-    main(pathlib.Path(sys.argv[1]), int(sys.argv[2]))
+    main(pathlib.Path(sys.argv[1]))

@@ -40,6 +40,17 @@ def test_functions_without_a_name_and_what_they_enclose_are_carried():
     assert hora.run(lambda: os.environ["HORA_START_TIMEOUT"], start_timeout=7) == ["7"]
 
 
+def test_other_hosts_are_reached_by_ssh(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch):
+    """Here ssh only says how it was called, and leads to this machine."""
+    ssh = tmp_path / "ssh"
+    ssh.write_text(f'#!/bin/sh\necho "$@" >> {tmp_path}/calls\nwhile [ "$1" != -- ]; do shift; done\nshift 2\nexec /bin/sh -c "$*"\n')
+    ssh.chmod(0o700)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    found = hora.run(lambda: (os.environ["HORA_RANK"], os.environ["HORA_CROSS_RANK"], sys.stdin.read()), np=2, hosts="one.invalid,two.invalid", ssh_port=2222)
+    assert found == [("0", "0", ""), ("1", "1", "")]
+    assert [f"-p 2222 -- {host} exec" in (tmp_path / "calls").read_text() for host in ("one.invalid", "two.invalid")] == [True, True]
+
+
 def test_output_is_passed_on_with_its_rank(capsys: pytest.CaptureFixture[str], tmp_path: pathlib.Path):
     def speak() -> None:
         print("wörds of", os.environ["HORA_RANK"])
@@ -100,7 +111,8 @@ def test_a_rank_that_ends_without_a_result_is_named():
     [
         ({"np": 0}, "np=0: expected a number of ranks from 1 up"),
         ({"num_proc": 2, "np": 3}, "num_proc=2 and np=3 are the same argument"),
-        ({"np": 2, "hosts": "localhost:2,elsewhere:2"}, "host 'elsewhere' is not this machine: this version of hrun starts ranks on one machine only"),
+        ({"np": 2, "hosts": "localhost:1,127.0.0.1:1"}, "hosts 'localhost' and '127.0.0.1' are both this machine; name it once with all its slots"),
+        ({"np": 2, "ssh_identity_file": "/nowhere"}, "--ssh-identity-file /nowhere: No such file or directory"),
         ({"np": 4, "hosts": "localhost:2"}, "-np 4 is more than the slots of the hosts, which are 2"),
         ({"hostfile": "/nowhere"}, "/nowhere"),
         ({"hosts": "localhost:1", "hostfile": "file"}, "either hosts= or hostfile=, not both"),

@@ -12,11 +12,15 @@
 namespace hora {
 namespace {
 
+void watch(const Guard& guard, int group) {
+  EXPECT_EQ(::write(guard.fd(), &group, sizeof group), static_cast<ssize_t>(sizeof group));
+}
+
 TEST(Guard, KillsNobodyAfterAFarewell) {
-  const Process process = start({{"/bin/sleep", "1000"}, {}, {}, true});
+  const Process process = start({{"/bin/sleep", "1000"}, {}, {}});
   {
     Guard guard;
-    guard.watch(process.pid);
+    watch(guard, process.pid);
   }
   EXPECT_EQ(::waitpid(process.pid, nullptr, WNOHANG), 0);
   ::kill(process.pid, SIGKILL);
@@ -28,8 +32,8 @@ void die_on_guard(int forgotten, int watched) {
   const int owner = ::fork();
   if (owner == 0) {
     Guard guard;
-    guard.watch(forgotten);
-    guard.watch(watched);
+    watch(guard, forgotten);
+    watch(guard, watched);
     guard.forget(forgotten);
     ::_exit(0);
   }
@@ -37,8 +41,8 @@ void die_on_guard(int forgotten, int watched) {
 }
 
 TEST(Guard, KillsThoseItWatchesWhenItsOwnerDiesAndNotThoseItForgot) {
-  const Process forgotten = start({{"/bin/sleep", "1000"}, {}, {}, true});
-  const Process watched = start({{"/bin/sleep", "1000"}, {}, {}, true});
+  const Process forgotten = start({{"/bin/sleep", "1000"}, {}, {}});
+  const Process watched = start({{"/bin/sleep", "1000"}, {}, {}});
   die_on_guard(forgotten.pid, watched.pid);
   int status = 0;
   ::waitpid(watched.pid, &status, 0);

@@ -36,6 +36,18 @@ TEST(Start, TellsWhyAProgramCannotRun) {
   EXPECT_THROW(static_cast<void>(start({{"/etc/hostname"}, {}, {}})), Error);
 }
 
+TEST(Start, LetsTheProcessAnnounceItsGroupBeforeItIsTheProgram) {
+  const Pipe pipe = make_pipe();
+  ProcessPlan plan;
+  plan.command = {"/bin/true"};
+  plan.announce = pipe.write.fd();
+  const Process process = start(plan);
+  int group = 0;
+  EXPECT_EQ(::read(pipe.read.fd(), &group, sizeof group), static_cast<ssize_t>(sizeof group));
+  EXPECT_EQ(group, process.pid);
+  ::waitpid(process.pid, nullptr, 0);
+}
+
 TEST(DescribeEnding, NamesTheSignal) {
   const Process process = start({{"/bin/sh", "-c", "kill -9 $$"}, {}, {}});
   int status = 0;

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+// Notes between hrun and an agent: a stream is cut into the same notes however it arrives, and each is
+// understood or refused by an Error.
+#include "runner/note.h"
+#include "runner/plan.h"
+
+#include <hora/status.h>
+
+#include <algorithm>
+#include <vector>
+
+namespace {
+
+constexpr int kRanks = 3;
+
+std::vector<hora::Note> notes(std::span<const std::byte> bytes, std::size_t step) {
+  std::vector<hora::Note> all;
+  hora::NoteReader reader;
+  for (std::size_t at = 0; at < bytes.size(); at += step) {
+    reader.feed(bytes.subspan(at, std::min(step, bytes.size() - at)));
+    while (auto note = reader.next()) all.push_back(*std::move(note));
+  }
+  return all;
+}
+
+template <typename Decode>
+void attempt(Decode decode) {
+  try {
+    static_cast<void>(decode());
+  } catch (const hora::Error&) {
+    return;
+  }
+}
+
+}  // namespace
+
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  const std::span bytes(reinterpret_cast<const std::byte*>(data), size);
+  attempt([&] { return hora::decode_plan(bytes); });
+  attempt([&] { return hora::decode_ready(bytes); });
+  attempt([&] { return hora::decode_meeting(bytes); });
+  attempt([&] { return hora::decode_started(bytes, kRanks); });
+  attempt([&] { return hora::decode_ended(bytes, kRanks); });
+  attempt([&] { return hora::decode_piece(bytes, kRanks).stream; });
+  attempt([&] { return hora::decode_taken(bytes, kRanks); });
+  attempt([&] { return hora::decode_window(bytes, 1); });
+  attempt([&] { return hora::decode_pong(bytes); });
+  attempt([&] {
+    hora::NoteReader reader;
+    reader.feed(bytes);
+    while (reader.next_line()) {
+    }
+    return 0;
+  });
+  attempt([&] {
+    const auto whole = notes(bytes, size + 1);
+    if (notes(bytes, 3) != whole) std::abort();
+    return 0;
+  });
+  return 0;
+}
