@@ -14,7 +14,7 @@ constexpr std::size_t kHead = 5;
 constexpr std::size_t kMostBody = 16 << 20;
 constexpr std::size_t kMostText = 64 << 10;
 constexpr std::uint64_t kMostPid = 1ULL << 31;
-constexpr std::uint64_t kCodes = 256;
+constexpr std::uint64_t kExitCodes = 256;
 constexpr std::uint64_t kMostTime = 1ULL << 50;  // 35 years
 constexpr std::uint64_t kStreams = 2;            // of each rank
 
@@ -95,7 +95,7 @@ Ended decode_ended(std::span<const std::byte> bytes, int ranks) {
   Reader in(bytes);
   Ended ended;
   ended.index = take_index(in, ranks);
-  ended.exit_code = static_cast<int>(in.below(kCodes, "an exit code"));
+  ended.exit_code = static_cast<int>(in.below(kExitCodes, "an exit code"));
   ended.how = in.string(kMostText);
   ended.when = in.below(kMostTime, "a time");
   in.finish();
