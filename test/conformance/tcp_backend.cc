@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "core/backend/tcp/tcp_collective.h"
 #include "test/conformance/collective_suite.h"
 #include "test/conformance/control_suite.h"
 #include "test/support/paired_links.h"

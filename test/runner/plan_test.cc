@@ -72,7 +72,7 @@ TEST(Meeting, NamesAllAddressesAndTheHostLast) {
   EXPECT_EQ(meeting.master_address, "10.0.0.1");
   EXPECT_EQ(meeting.master_port, 4001);
   EXPECT_EQ(meeting_at(first, "fd00::1").coordinator, "10.0.0.1:4000,[fd00::1]:4000");
-  EXPECT_EQ(meeting_at({{"127.0.0.1"}, 4000, 0}, "").coordinator, "127.0.0.1:4000");
+  EXPECT_EQ(meeting_at({{"127.0.0.1"}, 4000, 0, {}, {}}, "").coordinator, "127.0.0.1:4000");
 }
 
 }  // namespace
