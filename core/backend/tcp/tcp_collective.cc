@@ -18,13 +18,19 @@ namespace {
 
 constexpr std::size_t kPackBelow = 64 * 1024;
 
-// Up to so many ranks everybody talks to everybody: as few hops as there can be, sums in the order of ranks.
-constexpr int kSharesUpTo = 16;
-// What a rank sends at most to have it in one hop instead of two: as much as goes over 10 Gb/s in the time of
-// a hop.
-constexpr std::size_t kAtOnceUpTo = 64 * 1024;
-// With more ranks: from here on the 2(p-1) hops of a ring do not count.
-constexpr std::size_t kRingFrom = std::size_t{16} << 20;
+// Where one algorithm overtakes another. Measured with all ranks on two cores, where messages cost most; us
+// for shares, halving, ring:
+//    4 ranks   16 KiB    90    72    326    32 MiB    75,788  149,233   70,052
+//    8 ranks  256 KiB   869   834  2,638     4 MiB    62,925   31,337   21,054
+//   16 ranks  256 KiB 4,696 2,076  8,406     4 MiB    74,846   64,259   43,772
+// Up to eight ranks shares lose little even there; on cores of their own they have the fewest hops, and sums
+// in the order of ranks.
+constexpr int kSharesUpTo = 8;
+// What a rank sends at most to have it in one hop instead of two: about as much as goes over 10 Gb/s in the
+// time of a hop.
+constexpr std::size_t kAtOnceUpTo = 128 * 1024;
+// With more ranks: from here on the 2(p-1) hops of a ring do not count. Bytes for each rank.
+constexpr std::size_t kRingFrom = 256 * 1024;
 
 class TcpCollective final : public Collective {
  public:
@@ -104,7 +110,8 @@ class TcpCollective final : public Collective {
   [[nodiscard]] Algorithm algorithm_for(std::size_t bytes, const Reduction& reduction) const {
     if (all_to_all() || !PartialSum::travels(reduction)) return Algorithm::shares;
     if (knobs_.algorithm) return *knobs_.algorithm;
-    return bytes >= kRingFrom && !knobs_.deterministic ? Algorithm::ring : Algorithm::halving;
+    const bool is_long = bytes >= kRingFrom * static_cast<std::size_t>(ranks());
+    return is_long && !knobs_.deterministic ? Algorithm::ring : Algorithm::halving;
   }
 
   void reduce_alone(std::span<const Segment> segments, const Reduction& reduction) {

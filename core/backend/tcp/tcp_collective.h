@@ -34,8 +34,8 @@ struct TcpKnobs {
 [[nodiscard]] bool talks_to_all(int ranks);
 
 /// A collective over sockets, for ranks that share no memory: few ranks are all connected when it returns, of
-/// many each to those that it needs when it needs them. Throws Error(unavailable) that names the ranks that do
-/// not reach each other, Error(aborted), (timeout).
+/// many each to those that it needs when it needs them. Throws Error(unavailable) that names the ranks that
+/// do not reach each other, Error(aborted), (timeout).
 std::unique_ptr<Collective> connect_tcp(Control& control, const std::vector<Member>& members,
                                         const Config& config, TimePoint deadline);
 
