@@ -199,6 +199,7 @@ class LazyLinks final : public Links {
 
   [[noreturn]] void give_up(const std::deque<Call>& calls) const {
     std::vector<Gap> gaps;
+    gaps.reserve(calls.size());
     for (const auto& call : calls) {
       gaps.push_back({members_[static_cast<std::size_t>(rank())],
                       members_[static_cast<std::size_t>(call.peer)], call.approach.failures()});
