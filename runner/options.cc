@@ -44,9 +44,9 @@ ranks
 
 other hosts
   hrun reaches them by ssh, which must need no password, and runs hrun there, from the same path as here or
-  from PATH. The ranks get the working directory, the program's path and the environment from here; what tells of a
-  machine or a session (HOME, SSH_*, DISPLAY, CUDA_VISIBLE_DEVICES, ...) is the other host's own, unless -x
-  sets it.
+  from PATH. The ranks get the working directory, the program's path and the environment from here; what
+  tells of a machine or a session (HOME, SSH_*, DISPLAY, CUDA_VISIBLE_DEVICES, ...) is the other host's own,
+  unless -x sets it.
   -p, --ssh-port PORT        of all hosts; ssh's own configuration can name one for each
   -i, --ssh-identity-file FILE
                              the key
