@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runner/build_report.h"
 
+#include "core/comm/mpi_module.h"
 #include "core/device/kernels.h"
 
 #include <hora/hora.h>
@@ -35,6 +36,14 @@ bool can_read_own_memory() {
   return ::process_vm_readv(::getpid(), &local, 1, &remote, 1, 0) == sizeof to;
 }
 
+std::string mpi_line() {
+  try {
+    return fmt::format("[x] mpi      {}, by {}", load_mpi().library(), mpi_module_path());
+  } catch (const Error& error) {
+    return fmt::format("[ ] mpi      {}", error.what());
+  }
+}
+
 int cores() {
   cpu_set_t set;
   return ::sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
@@ -55,14 +64,14 @@ std::string build_report() {
       "  {} peers    private buffers of other ranks (process_vm_readv); whether ranks may is tried at "
       "start\n"
       "  [x] tcp      control, and data where memory cannot be shared\n"
-      "  [ ] mpi      not in this version\n"
+      "  {}\n"
       "  [ ] nccl     not in this version\n\n"
       "launchers\n"
       "  [x] this machine\n"
       "  [x] ssh: other hosts (-H, --hostfile)\n"
       "  [ ] slurm, mpi: not in this version\n",
       version(), library_path(), kernels::target(), cores(), mark(can_share_memory()),
-      mark(can_read_own_memory()));
+      mark(can_read_own_memory()), mpi_line());
 }
 
 }  // namespace hora

@@ -86,6 +86,7 @@ class Job {
     plan.environment = job_environment(own_environment(), options_.environment);
     plan.horovod_folder = options_.horovod_folder;
     plan.network = options_.network;
+    plan.bind_to = options_.bind_to;
     plan.secret = make_secret();
     plan.alone = options_.shares.size() == 1;
     plan.terminal = ::isatty(STDOUT_FILENO) == 1;
@@ -126,8 +127,21 @@ class Job {
     const Host& first = hosts_.front();
     const Meeting meeting = meeting_at(first.ranks->ready(), name_for_others(first));
     for (const auto& host : hosts_) host.ranks->start(meeting);
+    for (const auto& host : hosts_) report_bindings(host);
     for (const auto& host : hosts_) {
       for (int i = 0; i < host.count; ++i) relay_.add(host.ranks->output(i), host.ranks->errors(i));
+    }
+  }
+
+  void report_bindings(const Host& host) {
+    const Ready& ready = host.ranks->ready();
+    const std::string on_it = hosts_.size() == 1 ? "" : " on " + host.name;
+    if (!ready.unbound.empty()) print(fmt::format("hrun: {}{}\n", ready.unbound, on_it));
+    if (!options_.report_bindings && !options_.verbose) return;
+    for (int i = 0; i < host.count; ++i) {
+      const auto index = static_cast<std::size_t>(i);
+      print(fmt::format("hrun: rank {}{} is {}\n", host.first + i, on_it,
+                        index < ready.bindings.size() ? "bound to " + ready.bindings[index] : "not bound"));
     }
   }
 

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runner/local_ranks.h"
 
+#include "core/base/cores.h"
 #include "core/comm/network.h"
+#include "runner/binding.h"
 #include "runner/door.h"
 #include "runner/environment.h"
 #include "runner/guard.h"
 #include "runner/reserved_port.h"
 
-#include <sched.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -26,11 +27,6 @@ Descriptor secret_pipe(const Secret& secret) {
   if (::write(pipe.write.fd(), secret.data(), secret.size()) != static_cast<ssize_t>(secret.size()))
     fail("cannot fill a pipe");
   return std::move(pipe.read);
-}
-
-int usable_cores() {
-  cpu_set_t set;
-  return ::sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
 }
 
 /// A rank and its process group, which may outlive the process that leads it: a wrapper script's children,
@@ -55,7 +51,11 @@ struct Front {
 
 class LocalRanks final : public HostRanks {
  public:
-  LocalRanks(const HostPlan& plan, int input) : plan_(plan), input_(input) {
+  LocalRanks(const HostPlan& plan, int input)
+      : plan_(plan), input_(input), bindings_(bind_ranks_here(plan.bind_to, ranks_of(plan))) {
+    for (const auto& binding : bindings_) ready_.bindings.push_back(describe(binding));
+    if (plan.bind_to != BindTo::none && bindings_.empty())
+      ready_.unbound = nothing_bound(plan.bind_to, ranks_of(plan));
     if (plan.seats.front().rank != 0) return;
     front_.emplace(plan.alone);
     ready_.addresses = plan.alone ? std::vector<std::string>{"127.0.0.1"} : own_addresses(plan.network);
@@ -131,6 +131,8 @@ class LocalRanks final : public HostRanks {
   }
 
  private:
+  static int ranks_of(const HostPlan& plan) { return static_cast<int>(plan.seats.size()); }
+
   void start_one(const Seat& seat, const Meeting& meeting) {
     const Descriptor pipe = secret_pipe(plan_.secret);
     RankFacts facts;
@@ -139,12 +141,17 @@ class LocalRanks final : public HostRanks {
     facts.secret_fd = pipe.fd();
     facts.master_address = meeting.master_address;
     facts.master_port = meeting.master_port;
-    facts.threads = std::max(1, usable_cores() / seat.local_size);
+    facts.threads = std::max(1, std::min(count_cores(usable_cores()), core_quota()) / seat.local_size);
     facts.terminal = plan_.terminal;
     ProcessPlan plan;
     plan.command = plan_.command;
     plan.inherited = {pipe.fd()};
     plan.announce = guard_.fd();
+    if (!bindings_.empty()) {
+      const Binding& binding = bindings_.at(ranks_.size());
+      plan.cpus = binding.cpus;
+      facts.threads = binding.cores;
+    }
     if (seat.rank == 0) {
       plan.input = input_;
       facts.coordinator_fd = front_->door->fd();
@@ -179,6 +186,7 @@ class LocalRanks final : public HostRanks {
 
   const HostPlan plan_;
   const int input_;
+  const std::vector<Binding> bindings_;  // of the ranks, in order; empty: none is bound
   Guard guard_;
   std::optional<Front> front_;
   Ready ready_;

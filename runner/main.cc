@@ -1,13 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runner/agent.h"
 #include "runner/job.h"
+#include "runner/mpirun.h"
+#include "runner/probe.h"
 
 #include <fcntl.h>
 #include <unistd.h>
 
 #include <cstdio>
 #include <exception>
+#include <string>
 #include <string_view>
+#include <vector>
 
 namespace {
 
@@ -25,12 +29,17 @@ int main(int argc, char** argv) {
   try {
     if (argc == 2 && std::string_view(argv[1]) == "--agent")
       return hora::run_agent(STDIN_FILENO, STDOUT_FILENO);
-    const auto parsed = hora::parse_options({argv + 1, argv + argc});
+    const std::vector<std::string> arguments(argv + 1, argv + argc);
+    if (const auto exit_code = hora::run_probe(arguments)) return *exit_code;
+    const auto parsed = hora::parse_options(arguments);
     if (parsed.answer) {
       std::fputs(parsed.answer->text.c_str(), parsed.answer->exit_code == 0 ? stdout : stderr);
       return parsed.answer->exit_code;
     }
-    return hora::run_job(*parsed.options);
+    const auto& options = *parsed.options;
+    for (const auto& note : options.notes) std::fprintf(stderr, "hrun: %s\n", note.c_str());
+    if (!options.hand_over.empty()) hora::become(options.hand_over, options.hand_over_environment);
+    return hora::run_job(options);
   } catch (const std::exception& error) {
     std::fprintf(stderr, "hrun: %s\n", error.what());
     return 1;

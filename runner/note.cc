@@ -14,9 +14,9 @@ constexpr std::size_t kHead = 5;
 constexpr std::size_t kMostBody = 16 << 20;
 constexpr std::size_t kMostText = 64 << 10;
 constexpr std::uint64_t kMostPid = 1ULL << 31;
-constexpr std::uint64_t kExitCodes = 256;
 constexpr std::uint64_t kMostTime = 1ULL << 50;  // 35 years
-constexpr std::uint64_t kStreams = 2;            // of each rank
+constexpr std::uint64_t kExitCodes = 256;
+constexpr std::uint64_t kStreams = 2;  // of each rank
 
 int take_index(Reader& in, int ranks) {
   return static_cast<int>(in.below(static_cast<std::uint64_t>(ranks), "a rank of this host"));

@@ -2,8 +2,13 @@
 #include "runner/options.h"
 
 #include "runner/build_report.h"
+#include "runner/config_file.h"
 #include "runner/environment.h"
 #include "runner/horovod.h"
+#include "runner/horovod_flags.h"
+#include "runner/mpirun.h"
+#include "runner/probe.h"
+#include "runner/slurm.h"
 #include "runner/ssh.h"
 #include "runner/this_host.h"
 
@@ -11,11 +16,13 @@
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <cmath>
 #include <cstring>
 #include <filesystem>
 #include <functional>
@@ -40,13 +47,23 @@ ranks
   --oversubscribe            start more ranks than there are slots, up to the max_slots of a hostfile
   -x NAME[=VALUE]            set a variable for every rank, or pass on your own; repeatable
   --horovod                  for Python scripts written for Horovod: "import horovod" means Hora, and ranks
-                             also get HOROVOD_RANK, HOROVOD_SIZE and their kin
+                             also get HOROVOD_RANK, HOROVOD_SIZE and their kin; flags of horovodrun's that
+                             mean nothing here are named, and else ignored
+  --bind-to none|core|numa   bind each rank to its share of the host's cores, or to the NUMA node where that
+                             lies; nothing is bound where there are more ranks than cores (default: none)
+  --report-bindings          say which rank is bound to what
+  --config-file FILE         flags from a YAML file: "num-proc: 4", "environment: {NAME: VALUE}", or as
+                             horovodrun has it; those of the command line count more
 
 other hosts
   hrun reaches them by ssh, which must need no password, and runs hrun there, from the same path as here or
-  from PATH. The ranks get the working directory, the program's path and the environment from here; what
-  tells of a machine or a session (HOME, SSH_*, DISPLAY, CUDA_VISIBLE_DEVICES, ...) is the other host's own,
-  unless -x sets it.
+  from PATH. In an allocation of Slurm's it takes the nodes and their tasks from there, and reaches them by
+  srun. The ranks get the working directory, the program's path and the environment from here; what tells of a
+  machine or a session (HOME, SSH_*, DISPLAY, CUDA_VISIBLE_DEVICES, ...) is the other host's own, unless -x
+  sets it.
+  --launcher ssh|slurm|mpi   by ssh, by srun, or not at all: mpirun takes hrun's place and starts the ranks
+                             (default: slurm in an allocation, unless -H or --hostfile is given; else ssh)
+  --mpi-args "ARGUMENTS"     further arguments for mpirun
   -p, --ssh-port PORT        of all hosts; ssh's own configuration can name one for each
   -i, --ssh-identity-file FILE
                              the key
@@ -66,6 +83,9 @@ when to end
   --timeout SECONDS          end the whole job after this time (exit code 124)
 
 about
+  --preflight                start no program, but measure latency and MB/s between each pair of hosts, and
+                             what ranks of a host can do with shared memory; exit code 1 if two hosts do not
+                             reach each other
   -cb, --check-build         what this build has, and what this machine offers
   -v, --version              -h, --help
 
@@ -88,10 +108,14 @@ constexpr std::array kTakeValues{"-n",
                                  "--network-interface",
                                  "--network-interfaces",
                                  "--start-timeout",
+                                 "--launcher",
+                                 "--mpi-args",
                                  "--output-filename",
                                  "--timeline-filename",
                                  "--grace",
-                                 "--timeout"};
+                                 "--timeout",
+                                 "--bind-to",
+                                 "--config-file"};
 
 [[noreturn]] void refuse(const std::string& why) { throw Error(Code::invalid_argument, why); }
 
@@ -108,10 +132,34 @@ std::vector<std::string> spell(const std::string& word) {
   return digits ? std::vector<std::string>{"--num-proc", number} : std::vector{word};
 }
 
-/// Cuts off the program and its arguments.
-std::pair<std::vector<std::string>, std::vector<std::string>> split(
-    const std::vector<std::string>& arguments) {
-  std::vector<std::string> flags;
+/// The words of a command line, by whom they are for.
+struct Words {
+  std::vector<std::string> flags;    // hrun's own
+  HorovodSettings horovods;          // see runner/horovod_flags.h
+  std::vector<std::string> command;  // the program and its arguments
+};
+
+/// Takes a flag of Horovod's, if there is one at `i`, which is moved to its last word.
+bool take_horovod_flag(const std::vector<std::string>& arguments, std::size_t& i, HorovodSettings& settings) {
+  const std::string& word = arguments[i];
+  const auto equals = word.find('=');
+  const auto flag = find_horovod_flag(word.substr(0, equals));
+  if (!flag || (equals != std::string::npos && !flag->takes_value())) return false;
+  std::string& value = settings[flag->setting];
+  if (!flag->takes_value()) {
+    value = flag->value;
+  } else if (equals != std::string::npos) {
+    value = word.substr(equals + 1);
+  } else {
+    if (i + 1 == arguments.size()) refuse(fmt::format("{} needs a value", word));
+    value = arguments[++i];
+  }
+  return true;
+}
+
+Words split(const std::vector<std::string>& arguments) {
+  Words words;
+  auto& flags = words.flags;
   std::size_t i = 0;
   for (; i < arguments.size(); ++i) {
     const std::string& word = arguments[i];
@@ -120,6 +168,7 @@ std::pair<std::vector<std::string>, std::vector<std::string>> split(
       break;
     }
     if (!word.starts_with('-')) break;
+    if (take_horovod_flag(arguments, i, words.horovods)) continue;
     for (auto& spelt : spell(word)) flags.push_back(std::move(spelt));
     const bool takes_value =
         std::find(kTakeValues.begin(), kTakeValues.end(), flags.back()) != kTakeValues.end();
@@ -127,7 +176,8 @@ std::pair<std::vector<std::string>, std::vector<std::string>> split(
     if (i + 1 == arguments.size()) refuse(fmt::format("{} needs a value", word));
     flags.push_back(arguments[++i]);
   }
-  return {flags, {arguments.begin() + static_cast<std::ptrdiff_t>(i), arguments.end()}};
+  words.command = {arguments.begin() + static_cast<std::ptrdiff_t>(i), arguments.end()};
+  return words;
 }
 
 std::chrono::milliseconds seconds(double value) {
@@ -144,16 +194,23 @@ struct Raw {
   std::optional<std::string> output_directory;
   std::optional<std::string> timeline;
   std::vector<std::string> variables;
+  std::optional<std::string> config_file;
+  std::string bind_to = "none";
+  bool report_bindings = false;
   std::vector<std::string> networks;
   std::optional<int> ssh_port;
   std::optional<std::string> identity_file;
+  std::optional<std::string> launcher;
+  std::optional<std::string> mpi_arguments;
   std::optional<double> start_timeout;
   bool oversubscribe = false;
   bool mark_cycles = false;
+  bool verbose = false;
   double grace = 5;
   double timeout = 0;
   bool horovod = false;
   bool no_prefix = false;
+  bool preflight = false;
   bool check_build = false;
   bool version = false;
   bool help = false;
@@ -169,7 +226,14 @@ std::function<std::string(const std::string&)> number_from(Number least, Number 
   };
 }
 
-void declare(CLI::App& app, Raw& raw, Options& options) {
+std::function<std::string(const std::string&)> one_of(const std::vector<std::string>& words) {
+  return [=](const std::string& text) -> std::string {
+    if (std::find(words.begin(), words.end(), text) != words.end()) return {};
+    return fmt::format("must be one of {}, not '{}'", fmt::join(words, ", "), text);
+  };
+}
+
+void declare(CLI::App& app, Raw& raw) {
   app.set_help_flag();
   app.option_defaults()->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
   app.add_flag("-h,--help", raw.help);
@@ -179,9 +243,14 @@ void declare(CLI::App& app, Raw& raw, Options& options) {
   app.add_option("-x", raw.variables)
       ->allow_extra_args(false)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  app.add_option("--config-file", raw.config_file);
+  app.add_option("--bind-to", raw.bind_to);
+  app.add_flag("--report-bindings", raw.report_bindings);
   app.add_flag("--oversubscribe", raw.oversubscribe);
   app.add_option("-p,--ssh-port", raw.ssh_port)->check(number_from(1, 65535, "a port"), "");
   app.add_option("-i,--ssh-identity-file", raw.identity_file);
+  app.add_option("--launcher", raw.launcher)->check(one_of({"ssh", "slurm", "mpi"}), "");
+  app.add_option("--mpi-args", raw.mpi_arguments);
   app.add_option("--network,--network-interface,--network-interfaces", raw.networks)
       ->allow_extra_args(false)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
@@ -191,17 +260,66 @@ void declare(CLI::App& app, Raw& raw, Options& options) {
   app.add_option("--timeline-filename", raw.timeline);
   app.add_flag("--timeline-mark-cycles,!--no-timeline-mark-cycles", raw.mark_cycles);
   app.add_flag("--no-prefix", raw.no_prefix);
-  app.add_flag("--verbose", options.verbose);
+  app.add_flag("--verbose", raw.verbose);
   app.add_option("--grace", raw.grace)->check(number_from(0.0, 1e6, "seconds"), "");
   app.add_option("--timeout", raw.timeout)->check(number_from(0.001, 1e7, "seconds"), "");
+  app.add_flag("--preflight", raw.preflight);
   app.add_flag("--check-build", raw.check_build);
   app.add_flag("-v,--version", raw.version);
+}
+
+/// What flags say, last ones first, as CLI11 takes them. Throws CLI::ParseError.
+Raw read(std::vector<std::string> flags) {
+  Raw raw;
+  CLI::App app;
+  declare(app, raw);
+  std::reverse(flags.begin(), flags.end());
+  app.parse(flags);
+  return raw;
+}
+
+/// See TakesValue. What is asked for once, or where to read, is no matter of a file.
+std::optional<bool> takes_value_in_file(const std::string& flag) {
+  for (const char* other : {"--help", "--version", "--check-build", "--config-file", "--preflight"}) {
+    if (flag == other) return std::nullopt;
+  }
+  Raw raw;
+  CLI::App app;
+  declare(app, raw);
+  const auto* option = app.get_option_no_throw(flag);
+  return option == nullptr ? std::nullopt : std::optional(option->get_items_expected_max() > 0);
+}
+
+/// Whether the command line says where ranks run, or by which networks, so that what a file says of it does
+/// not count. Of most flags the last one counts; these go together with others of their kind.
+bool is_overruled(const FileWord& word, const Raw& raw) {
+  if (word.flag.starts_with("--network")) return !raw.networks.empty();
+  return (word.flag == "--hosts" || word.flag == "--hostfile") && (raw.hosts || raw.hostfile);
+}
+
+/// What a file and the command line say together. Throws CLI::ParseError; the text of one that is about a
+/// word of the file names the line.
+Raw read_with_file(const FileSettings& file, const std::vector<std::string>& flags, const Raw& raw) {
+  std::vector<std::string> all;
+  for (const auto& word : file.words) {
+    if (!is_overruled(word, raw)) all.push_back(word.word);
+  }
+  all.insert(all.end(), flags.begin(), flags.end());
+  try {
+    return read(all);
+  } catch (const CLI::ParseError& error) {
+    for (const auto& word : file.words) {
+      if (std::string(error.what()).starts_with(word.flag + ":")) refuse(word.where + error.what());
+    }
+    throw;
+  }
 }
 
 void choose_hosts(const Raw& raw, Options& options) {
   if (raw.hosts) options.hosts = parse_hosts(*raw.hosts);
   if (raw.hostfile) options.hosts = read_hostfile(*raw.hostfile);
   options.ranks = raw.ranks;
+  if (options.hosts.empty()) options.hosts = slurm_hosts(variable);
   if (options.hosts.empty()) {
     if (raw.ranks == 0) refuse("say how many ranks to start: -np N");
     options.hosts = {{"localhost", raw.ranks}};
@@ -232,6 +350,23 @@ std::vector<std::string> other_hosts(const std::vector<HostSlots>& hosts) {
   return others;
 }
 
+std::string launcher_of(const Raw& raw) {
+  if (raw.launcher == "slurm" && !variable("SLURM_JOB_ID"))
+    refuse(
+        "--launcher slurm: this is no allocation of Slurm's: start hrun in salloc's shell or a script of "
+        "sbatch's");
+  const bool allocated = !raw.hosts && !raw.hostfile && !slurm_hosts(variable).empty();
+  return raw.launcher.value_or(allocated ? "slurm" : "ssh");
+}
+
+/// By srun, within an allocation.
+Road step_on(const std::string& host, const std::string& own_path) {
+  return {host, srun_command(find_program("srun"), host, own_path),
+          [host, own_path](const std::string& words, int exit_code) {
+            return explain_srun(words, exit_code, host, own_path);
+          }};
+}
+
 void choose_roads(const Raw& raw, Options& options) {
   constexpr double kMostPatience = 10;  // for a host that does not answer at all
   SshOptions ssh;
@@ -243,10 +378,15 @@ void choose_roads(const Raw& raw, Options& options) {
       refuse(fmt::format("--ssh-identity-file {}: {}", ssh.identity_file, std::strerror(errno)));
   }
   const std::string own_path = std::filesystem::read_symlink("/proc/self/exe").string();
+  const bool by_slurm = launcher_of(raw) == "slurm";
   for (const auto& host : other_hosts(options.hosts)) {
     const bool has_ranks = std::any_of(options.shares.begin(), options.shares.end(),
                                        [&](const HostShare& share) { return share.host == host; });
     if (!has_ranks) continue;
+    if (by_slurm) {
+      options.roads.push_back(step_on(host, own_path));
+      continue;
+    }
     options.roads.push_back({host, ssh_command(find_program("ssh"), host, ssh, own_path),
                              [host, own_path](const std::string& words, int exit_code) {
                                return explain_ssh(words, exit_code, host, own_path);
@@ -287,8 +427,34 @@ void choose_variables(const Raw& raw, Options& options) {
     const auto value = equals == std::string::npos ? variable(name) : word.substr(equals + 1);
     if (!value)
       refuse(fmt::format("-x {}: this variable is not set here; give it a value: -x {}=VALUE", name, name));
+    std::erase_if(options.environment, [&](const auto& pair) { return pair.first == name; });
     options.environment.emplace_back(name, *value);
   }
+}
+
+/// A variable that a flag stands for, unless -x says something else of it.
+void add_variable(Options& options, const std::string& name, const std::string& value) {
+  const bool chosen = std::any_of(options.environment.begin(), options.environment.end(),
+                                  [&](const auto& pair) { return pair.first == name; });
+  if (!chosen) options.environment.emplace_back(name, value);
+}
+
+/// What the file and the command line say in Horovod's words. What means nothing may stand in a file, and,
+/// for scripts that start horovodrun, on the command line of --horovod.
+void choose_as_horovod_does(const HorovodSettings& file, const HorovodSettings& given, bool horovod,
+                            Options& options) {
+  auto meaningless = meaningless_among(given);
+  if (!meaningless.empty() && !horovod) {
+    refuse(fmt::format("{}: this flag of Horovod's means nothing here; leave it out, or add --horovod",
+                       meaningless.front()));
+  }
+  HorovodSettings all = given;
+  all.insert(file.begin(), file.end());
+  for (const auto& [name, value] : variables_of(all)) add_variable(options, name, value);
+  meaningless = meaningless_among(all);
+  if (!meaningless.empty())
+    options.notes.push_back(
+        fmt::format("of what Horovod knows, this means nothing here: {}", fmt::join(meaningless, ", ")));
 }
 
 void choose_timeline(const Raw& raw, Options& options) {
@@ -297,17 +463,85 @@ void choose_timeline(const Raw& raw, Options& options) {
     return;
   }
   if (raw.timeline->empty()) refuse("--timeline-filename needs the name of a file");
-  options.environment.emplace_back("HORA_TIMELINE", *raw.timeline);
-  options.environment.emplace_back("HORA_TIMELINE_MARK_CYCLES", raw.mark_cycles ? "1" : "0");
+  add_variable(options, "HORA_TIMELINE", *raw.timeline);
+  add_variable(options, "HORA_TIMELINE_MARK_CYCLES", raw.mark_cycles ? "1" : "0");
 }
 
-Options understand(const Raw& raw, Options options, const std::vector<std::string>& command) {
+/// Makes a job of it that measures: one rank on each host.
+void measure_instead(Options& options, const std::vector<std::string>& command) {
+  if (!command.empty()) refuse(fmt::format("--preflight starts no program; leave out '{}'", command.front()));
+  options.command = probe_command(options.hosts);
+  options.ranks = static_cast<int>(options.hosts.size());
+  for (auto& host : options.hosts) host.slots = 1;
+  options.shares = place(options.hosts, options.ranks, false);
+  options.prefix = false;
+}
+
+void choose_program(const Raw& raw, const std::vector<std::string>& command, Options& options) {
+  if (raw.preflight) return measure_instead(options, command);
+  if (command.empty()) refuse("there is no program to start");
+  options.command = command;
+  options.command.front() = find_program(command.front());
+}
+
+/// The names of what ranks that mpirun starts get from here, as those get it that hrun starts.
+std::vector<std::string> names_for_mpi(const std::vector<std::string>& settings) {
+  constexpr const char* kLetters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_";
+  std::vector<std::string> names;
+  for (const auto& setting : settings) {
+    std::string name = setting.substr(0, setting.find('='));
+    if (name != "PWD" && name.find_first_not_of(kLetters) == std::string::npos)
+      names.push_back(std::move(name));
+  }
+  return names;
+}
+
+/// hrun's own flags that have no meaning once mpirun starts the ranks are refused.
+void choose_hand_over(const Raw& raw, Options& options) {
+  if (raw.launcher != "mpi") {
+    if (raw.mpi_arguments) refuse("--mpi-args needs --launcher mpi");
+    return;
+  }
+  if (raw.horovod) refuse("--horovod needs ranks that hrun itself starts: --launcher ssh or slurm");
+  if (raw.output_directory)
+    refuse(
+        "--output-filename needs ranks that hrun itself starts; mpirun has it, too: --mpi-args "
+        "\"--output-filename DIR\"");
+  if (raw.preflight) refuse("--preflight needs ranks that hrun itself starts: --launcher ssh or slurm");
+  if (raw.bind_to != "none")
+    refuse(
+        "--bind-to needs ranks that hrun itself starts; mpirun has it, too: --mpi-args \"--bind-to core\"");
+  MpiJob job;
+  job.ranks = options.ranks;
+  job.hosts = options.hosts;
+  job.oversubscribe = raw.oversubscribe;
+  job.as_root = ::geteuid() == 0;
+  job.directory = std::filesystem::current_path().string();
+  job.network = options.network;
+  job.ssh_port = raw.ssh_port;
+  job.identity_file = raw.identity_file.value_or("");
+  const auto settings = job_environment(own_environment(), options.environment);
+  job.variables = names_for_mpi(without_session(settings, options.environment));
+  if (raw.timeout > 0)
+    job.arguments = {"--timeout", fmt::to_string(static_cast<int>(std::ceil(raw.timeout)))};
+  for (auto& word : CLI::detail::split_up(raw.mpi_arguments.value_or("")))
+    job.arguments.push_back(std::move(word));
+  job.command = options.command;
+  options.hand_over = mpirun_command(find_program("mpirun"), job);
+  options.hand_over_environment = settings;
+}
+
+Options understand(const Raw& raw, const HorovodSettings& file, const Words& words) {
+  Options options;
+  options.verbose = raw.verbose;
   choose_hosts(raw, options);
   choose_variables(raw, options);
   choose_timeline(raw, options);
   choose_start_timeout(raw, options);
   choose_network(raw, options);
-  choose_roads(raw, options);
+  choose_as_horovod_does(file, words.horovods, raw.horovod, options);
+  options.bind_to = parse_bind_to(raw.bind_to);
+  options.report_bindings = raw.report_bindings;
   options.prefix = !raw.no_prefix;
   if (raw.output_directory) {
     if (raw.output_directory->empty()) refuse("--output-filename needs the name of a directory");
@@ -315,9 +549,9 @@ Options understand(const Raw& raw, Options options, const std::vector<std::strin
   }
   options.grace = seconds(raw.grace);
   if (raw.timeout > 0) options.timeout = seconds(raw.timeout);
-  if (command.empty()) refuse("there is no program to start");
-  options.command = command;
-  options.command.front() = find_program(command.front());
+  choose_program(raw, words.command, options);
+  if (raw.launcher != "mpi") choose_roads(raw, options);
+  choose_hand_over(raw, options);
   if (raw.horovod) options.horovod_folder = find_horovod_folder(options);
   return options;
 }
@@ -328,18 +562,18 @@ Parsed parse_options(const std::vector<std::string>& arguments) {
   const auto wrong = [](const std::string& why) {
     return Parsed{{}, Answer{fmt::format("{}hrun: {}; hrun --help says more\n", kUsage, why), 2}};
   };
-  Raw raw;
-  Options options;
-  CLI::App app;
-  declare(app, raw, options);
   try {
-    auto [flags, command] = split(arguments);
-    std::reverse(flags.begin(), flags.end());  // as CLI11 takes them
-    app.parse(flags);
+    const Words words = split(arguments);
+    Raw raw = read(words.flags);
     if (raw.help) return {{}, Answer{fmt::format("{}{}", kUsage, kHelp), 0}};
     if (raw.version) return {{}, Answer{fmt::format("hrun {}\n", version()), 0}};
     if (raw.check_build) return {{}, Answer{build_report(), 0}};
-    return {understand(raw, std::move(options), command), {}};
+    FileSettings file;
+    if (raw.config_file) {
+      file = read_config_file(*raw.config_file, takes_value_in_file);
+      raw = read_with_file(file, words.flags, raw);
+    }
+    return {understand(raw, file.horovods, words), {}};
   } catch (const CLI::ParseError& error) {
     return wrong(error.what());
   } catch (const Error& error) {

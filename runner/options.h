@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "runner/binding.h"
 #include "runner/hosts.h"
 #include "runner/placement.h"
 #include "runner/remote_ranks.h"
@@ -22,13 +23,18 @@ struct Options {
   std::vector<std::pair<std::string, std::string>> environment;  ///< -x
   std::string output_directory;                                  ///< --output-filename
   std::string horovod_folder;                                    ///< --horovod: see runner/horovod.h
-  std::string network;                                           ///< --network, else HORA_NETWORK
-  std::chrono::milliseconds start_timeout{30'000};               ///< to get all hosts ready
+  BindTo bind_to = BindTo::none;                                 ///< --bind-to
+  bool report_bindings = false;                                  ///< --report-bindings
+  std::vector<std::string> notes;  ///< what the user should know of the flags, each a sentence
+  std::string network;             ///< --network, else HORA_NETWORK
+  std::chrono::milliseconds start_timeout{30'000};  ///< to get all hosts ready
   bool prefix = true;
   bool verbose = false;
   std::chrono::milliseconds grace{5000};
   std::optional<std::chrono::milliseconds> timeout;
-  std::vector<std::string> command;  ///< the program and its arguments
+  std::vector<std::string> command;    ///< the program and its arguments
+  std::vector<std::string> hand_over;  ///< --launcher mpi: the command that starts the ranks instead of hrun
+  std::vector<std::string> hand_over_environment;  ///< of that command: "NAME=VALUE"
 };
 
 /// What to do instead of starting ranks: print this, and exit so.

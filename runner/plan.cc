@@ -79,6 +79,7 @@ Bytes encode(const HostPlan& plan) {
   out.raw(std::as_bytes(std::span(plan.secret)));
   put(out, static_cast<int>(plan.seats.size()));
   for (const auto& seat : plan.seats) put(out, seat);
+  out.u8(static_cast<std::uint8_t>(plan.bind_to));
   for (const bool yes : {plan.alone, plan.terminal, plan.input}) out.u8(yes ? 1 : 0);
   return out.take();
 }
@@ -97,6 +98,7 @@ HostPlan decode_plan(std::span<const std::byte> bytes) {
                  [](std::byte byte) { return static_cast<unsigned char>(byte); });
   plan.seats.resize(in.count(kSeatNumbers, "ranks"));
   for (auto& seat : plan.seats) seat = take_seat(in);
+  plan.bind_to = in.enumerator<BindTo>(kBindTos, "what ranks are bound to");
   plan.alone = in.boolean();
   plan.terminal = in.boolean();
   plan.input = in.boolean();
@@ -111,6 +113,8 @@ Bytes encode(const Ready& ready) {
   put(out, ready.addresses);
   put(out, ready.port);
   put(out, ready.master_port);
+  put(out, ready.bindings);
+  out.string(ready.unbound);
   return out.take();
 }
 
@@ -120,6 +124,8 @@ Ready decode_ready(std::span<const std::byte> bytes) {
   ready.addresses = take_words(in);
   ready.port = take_number(in, kMostPort, "a port");
   ready.master_port = take_number(in, kMostPort, "a port");
+  ready.bindings = take_words(in);
+  ready.unbound = in.string(kMostText);
   in.finish();
   return ready;
 }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "core/comm/control.h"
+#include "runner/binding.h"
 #include "runner/placement.h"
 
 #include <hora/config.h>
@@ -21,9 +22,10 @@ struct HostPlan {
   std::string network;                   ///< --network: see core/comm/network.h
   Secret secret{};
   std::vector<Seat> seats;  ///< of this host's ranks, in order
-  bool alone = true;        ///< no other host takes part
-  bool terminal = false;    ///< hrun prints to a terminal
-  bool input = false;       ///< rank 0 is here, and reads what hrun reads
+  BindTo bind_to = BindTo::none;
+  bool alone = true;      ///< no other host takes part
+  bool terminal = false;  ///< hrun prints to a terminal
+  bool input = false;     ///< rank 0 is here, and reads what hrun reads
 };
 
 /// What a host says when it could start its ranks. A value.
@@ -31,6 +33,9 @@ struct Ready {
   std::vector<std::string> addresses;  ///< of rank 0's host: where others may reach it, the best first
   int port = 0;                        ///< of rank 0's host: where rank 0 will listen
   int master_port = 0;                 ///< of rank 0's host: kept free for torch.distributed
+  std::vector<std::string>
+      bindings;         ///< of its ranks, in order, as `describe` has them; empty: none is bound
+  std::string unbound;  ///< why none is, though they were to be
 };
 
 /// Where the ranks find rank 0. A value.

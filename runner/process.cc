@@ -5,6 +5,7 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <sched.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -25,10 +26,23 @@ std::vector<char*> pointers(const std::vector<std::string>& words) {
   return all;
 }
 
+/// The bits of CPUs as the system takes them; empty for no CPUs.
+std::vector<unsigned long> mask_of(const std::vector<int>& cpus) {
+  constexpr std::size_t kBits = sizeof(unsigned long) * 8;
+  std::vector<unsigned long> mask;
+  for (const int cpu : cpus) {
+    const std::size_t word = static_cast<std::size_t>(cpu) / kBits;
+    if (mask.size() <= word) mask.resize(word + 1);
+    mask[word] |= 1UL << static_cast<std::size_t>(cpu) % kBits;
+  }
+  return mask;
+}
+
 /// What the child needs, made before the fork: after it only system calls are safe.
 struct Prepared {
   std::vector<char*> command;
   std::vector<char*> environment;
+  std::vector<unsigned long> cpus;
   int output;
   int errors;
   int trouble;  // where the child reports that it cannot start; closed by a successful exec
@@ -50,6 +64,11 @@ struct Prepared {
   ::dup2(prepared.output, STDOUT_FILENO);
   ::dup2(prepared.errors, STDERR_FILENO);
   for (const int fd : plan.inherited) ::fcntl(fd, F_SETFD, 0);
+  // As far as it goes: where a CPU has left since hrun looked, the rank runs all the same.
+  if (!prepared.cpus.empty()) {
+    ::sched_setaffinity(0, prepared.cpus.size() * sizeof(unsigned long),
+                        reinterpret_cast<const cpu_set_t*>(prepared.cpus.data()));
+  }
   ::execve(prepared.command[0], prepared.command.data(), prepared.environment.data());
   const int error = errno;
   [[maybe_unused]] const auto written = ::write(prepared.trouble, &error, sizeof error);
@@ -72,8 +91,9 @@ Process start(const ProcessPlan& plan) {
   Pipe output = make_pipe();
   Pipe errors = make_pipe();
   Pipe trouble = make_pipe();
-  const Prepared prepared{pointers(plan.command), pointers(plan.environment), output.write.fd(),
-                          errors.write.fd(),      trouble.write.fd(),         ::getpid()};
+  const Prepared prepared{
+      pointers(plan.command), pointers(plan.environment), mask_of(plan.cpus), output.write.fd(),
+      errors.write.fd(),      trouble.write.fd(),         ::getpid()};
   const pid_t pid = ::fork();
   if (pid == 0) become(plan, prepared);
   if (pid < 0) fail("cannot start a process");

@@ -2,6 +2,9 @@
 #include <hora/config.h>
 #include <hora/status.h>
 
+#include "core/base/ancestry.h"
+#include "core/base/job_seat.h"
+
 #include <fmt/format.h>
 #include <fcntl.h>
 #include <unistd.h>
@@ -35,6 +38,7 @@ constexpr std::array kVariables{
     "HORA_COORDINATOR",
     "HORA_COORDINATOR_FD",
     "HORA_SECRET_FD",
+    "HORA_SECRET_FILE",
     "HORA_HEARTBEAT_TIMEOUT",
     "HORA_START_TIMEOUT",
     "HORA_CPU_OPERATIONS",
@@ -242,9 +246,48 @@ const Secret& secret_of_this_process() {
   return secret;
 }
 
+// --- the place in the job ---
+
+/// What another launcher than hrun says. Where only rank and size are known, the rest is found out later.
+void take_seat(Config& config) {
+  const auto seat = text("HORA_RANK") ? std::nullopt : find_job_seat(text);
+  if (!seat) {
+    if (text("HORA_SIZE").value_or("1") != "1") config.local_size = config.cross_size = 0;
+    return;
+  }
+  config.rank = seat->rank;
+  config.size = seat->size;
+  config.local_rank = seat->local_rank;
+  config.local_size = seat->local_size;
+  config.cross_rank = seat->cross_rank;
+  config.cross_size = seat->cross_size;
+  if (seat->size == 1) return;
+  config.launcher = seat->launcher;
+  config.job =
+      seat->job.empty() && seat->launcher == "PMI" ? ancestor_without("PMI_RANK", ::getpid()) : seat->job;
+  const bool on_one_host = seat->local_size == seat->size || means_this_host(seat->first_host);
+  if (on_one_host && !config.job.empty())
+    config.meeting_place = meeting_place(config.job, ::geteuid());
+  else if (!seat->first_host.empty())
+    config.coordinator = rendezvous_points(seat->first_host, config.job);
+}
+
+void read_place(Config& config) {
+  take_seat(config);
+  read("HORA_SIZE", config.size, 1, kMostRanks);
+  read("HORA_RANK", config.rank, 0, kMostRanks);
+  read("HORA_LOCAL_SIZE", config.local_size, 1, kMostRanks);
+  read("HORA_LOCAL_RANK", config.local_rank, 0, kMostRanks);
+  read("HORA_CROSS_SIZE", config.cross_size, 1, kMostRanks);
+  read("HORA_CROSS_RANK", config.cross_rank, 0, kMostRanks);
+  if (text("HORA_COORDINATOR")) config.meeting_place.clear();  // who says where rank 0 is has a reason
+  read_text("HORA_COORDINATOR", config.coordinator);
+  if (const auto fd = whole("HORA_COORDINATOR_FD", 0, 1 << 20)) config.coordinator_fd = static_cast<int>(*fd);
+}
+
 void check(const Config& config) {
   const auto below = [](const char* variable, int value, const char* bound_name, int bound) {
-    if (value >= bound)
+    if (value >= bound && bound > 0)  // 0: not known yet
       refuse(variable, fmt::to_string(value), fmt::format("must be less than {}={}", bound_name, bound));
   };
   below("HORA_RANK", config.rank, "HORA_SIZE", config.size);
@@ -253,11 +296,11 @@ void check(const Config& config) {
   if (config.arena_size != 0 && config.arena_size < kLeastArena)
     refuse("HORA_ARENA_SIZE", fmt::to_string(config.arena_size),
            fmt::format("expected 0 or at least {} bytes", kLeastArena));
-  if (config.size > 1 && !text("HORA_SECRET_FD")) {
+  if (config.size > 1 && config.launcher.empty() && !text("HORA_SECRET_FD") && config.secret_file.empty()) {
     throw Error(
         Code::invalid_argument,
-        fmt::format("HORA_SIZE={} but there is no job secret (HORA_SECRET_FD): start the ranks with hrun, "
-                    "e.g. `hrun -np {} ./train`",
+        fmt::format("HORA_SIZE={} but there is no job secret (HORA_SECRET_FD or HORA_SECRET_FILE): start "
+                    "the ranks with hrun, e.g. `hrun -np {} ./train`",
                     config.size, config.size));
   }
 }
@@ -292,18 +335,12 @@ std::vector<std::string> Config::horovod_notes() {
 
 Config Config::from_environment() {
   Config config;
-  read("HORA_SIZE", config.size, 1, kMostRanks);
-  read("HORA_RANK", config.rank, 0, kMostRanks);
-  read("HORA_LOCAL_SIZE", config.local_size, 1, kMostRanks);
-  read("HORA_LOCAL_RANK", config.local_rank, 0, kMostRanks);
-  read("HORA_CROSS_SIZE", config.cross_size, 1, kMostRanks);
-  read("HORA_CROSS_RANK", config.cross_rank, 0, kMostRanks);
-  read_text("HORA_COORDINATOR", config.coordinator);
-  if (const auto fd = whole("HORA_COORDINATOR_FD", 0, 1 << 20)) config.coordinator_fd = static_cast<int>(*fd);
+  read_place(config);
+  if (!text("HORA_SECRET_FD")) read_text("HORA_SECRET_FILE", config.secret_file);
   read_seconds("HORA_START_TIMEOUT", config.start_timeout, 0.001);
   read_seconds("HORA_HEARTBEAT_TIMEOUT", config.heartbeat_timeout, 0);
   read_text("HORA_NETWORK", config.network);
-  read_choice("HORA_CPU_OPERATIONS", config.cpu_operations, {"auto", "shm", "tcp"});
+  read_choice("HORA_CPU_OPERATIONS", config.cpu_operations, {"auto", "shm", "tcp", "mpi"});
   read_switch("HORA_DETERMINISTIC", config.deterministic);
   read("HORA_TCP_STREAMS", config.tcp_streams, 0, kMostStreams);
   read("HORA_FUSION_THRESHOLD", config.fusion_threshold, 1);

@@ -30,6 +30,24 @@ void for_each_range(std::span<const Segment> segments, std::size_t begin, std::s
   }
 }
 
+/// Elements [begin, begin + count) of segments seen as one tensor, if they lie in one piece; else nullptr.
+template <typename Pointer>
+std::byte* in_one_piece(std::span<const Segment> segments, Pointer Segment::*which, std::size_t each,
+                        std::size_t begin, std::size_t count) {
+  std::byte* first = nullptr;
+  std::byte* next = nullptr;
+  bool whole = true;
+  for_each_range(segments, begin, begin + count, [&](const SegmentRange& range) {
+    auto* const at =
+        static_cast<std::byte*>(const_cast<void*>(static_cast<const void*>(segments[range.segment].*which))) +
+        range.begin * each;
+    if (first == nullptr) first = next = at;
+    whole = whole && at == next;
+    next = at + range.count * each;
+  });
+  return whole ? first : nullptr;
+}
+
 [[nodiscard]] inline std::size_t total_count(std::span<const Segment> segments) {
   std::size_t total = 0;
   for (const auto& segment : segments) total += segment.count;

@@ -3,11 +3,18 @@
 
 #include "core/backend/local/local_group.h"
 #include "core/backend/shm/connect_shm.h"
+#include "core/backend/shm/shm_collective.h"
+#include "core/backend/shm/gathering.h"
+#include "core/backend/tcp/door.h"
 #include "core/backend/tcp/tcp_collective.h"
 #include "core/backend/tcp/tcp_control.h"
 #include "core/base/bytes.h"
-#include "core/base/log.h"
 #include "core/comm/exchange.h"
+#include "core/comm/hierarchical.h"
+#include "core/comm/hosts.h"
+#include "core/comm/mpi_module.h"
+#include "core/comm/places.h"
+#include "core/comm/secret_file.h"
 #include "core/device/host_stream.h"
 
 #include <fmt/format.h>
@@ -32,25 +39,86 @@ void agree_on_knobs(Config& config, Control& control, TimePoint deadline) {
   in.finish();
 }
 
+/// The ranks of this rank's host, which may be this one alone.
+std::unique_ptr<Collective> within_host(SharedHosts& hosts, const Config& config) {
+  if (!hosts.own) return LocalGroup(1).join(0).lane.collective;
+  const Hosts host = hosts_of(hosts.ranks, config.rank);
+  return make_shm_collective(std::move(hosts.own->arena), static_cast<int>(host.place),
+                             static_cast<int>(host.here().size()), std::move(hosts.own->peers));
+}
+
+/// Ranks of one host share memory; hosts of one rank each have sockets; else both.
 std::unique_ptr<Collective> connect_collective(const Config& config, World& world, TimePoint deadline) {
-  if (config.cpu_operations != "tcp") {
-    auto collective = connect_shm(*world.control, config, deadline);
-    if (collective) return collective;
-    if (config.cpu_operations == "shm") {
-      throw Error(Code::unavailable,
-                  "HORA_CPU_OPERATIONS=shm, but not all ranks can share memory: they run on several "
-                  "hosts or in several containers; use auto or tcp");
-    }
+  if (config.cpu_operations == "mpi") return load_mpi().connect(*world.control, config, deadline);
+  if (config.cpu_operations == "tcp") return connect_tcp(*world.control, world.members, config, deadline);
+  SharedHosts hosts = share_hosts(*world.control, config, deadline);
+  if (hosts.ranks.size() == 1) return within_host(hosts, config);
+  if (config.cpu_operations == "shm") {
+    throw Error(Code::unavailable,
+                "HORA_CPU_OPERATIONS=shm, but not all ranks can share memory: they run on several "
+                "hosts or in several containers; use auto or tcp");
   }
-  return connect_tcp(*world.control, world.members, config, deadline);
+  auto all = connect_tcp(*world.control, world.members, config, deadline);
+  if (hosts.ranks.size() == static_cast<std::size_t>(config.size)) return all;
+  auto local = within_host(hosts, config);
+  return make_hierarchical(std::move(all), std::move(local), std::move(hosts.ranks), config.rank);
+}
+
+/// Asks MPI who this process is and where rank 0 is. The socket that listens there, on rank 0.
+Descriptor meet_through_mpi(Config& config, TimePoint deadline) {
+  auto meeting = load_mpi().meet(config, deadline);
+  config.rank = meeting.rank;
+  config.size = meeting.size;
+  config.local_rank = meeting.local_rank;
+  config.local_size = meeting.local_size;
+  config.cross_rank = meeting.cross_rank;
+  config.cross_size = meeting.cross_size;
+  config.coordinator = std::move(meeting.coordinator);
+  config.coordinator_fd = meeting.listener ? std::optional(meeting.listener.fd()) : std::nullopt;
+  config.secret = meeting.secret;
+  return std::move(meeting.listener);
+}
+
+/// What hrun gives its ranks and other launchers do not: a secret, and where rank 0 is. Rank 0 holds what it
+/// returns until all have met.
+Descriptor make_up_for_hrun(Config& config, TimePoint deadline) {
+  if (config.mpi_communicator) return meet_through_mpi(config, deadline);
+  if (!config.meeting_place.empty()) return gather_on_host(config, deadline);
+  if (!config.secret_file.empty()) config.secret = secret_from_file(config.secret_file, config.job);
+  if (config.launcher.empty()) return {};
+  if (config.coordinator.empty() && config.launcher == "Open MPI") return meet_through_mpi(config, deadline);
+  if (config.coordinator.empty()) {
+    throw Error(
+        Code::invalid_argument,
+        fmt::format("{} started {} ranks on several hosts, and does not tell them where rank 0 is: set "
+                    "HORA_COORDINATOR=host:port for all of them, with the host of rank 0, and "
+                    "HORA_SECRET_FILE",
+                    config.launcher, config.size));
+  }
+  if (config.secret == Secret{}) {
+    throw Error(
+        Code::invalid_argument,
+        fmt::format("{} started {} ranks on several hosts, and they share no secret: make a file that only "
+                    "you can read and all hosts see, and start again: {}",
+                    config.launcher, config.size, how_to_make_a_secret()));
+  }
+  Descriptor door;
+  if (config.rank == 0 && !config.coordinator_fd) {
+    door = listen_at_first_free(config.coordinator);
+    config.coordinator_fd = door.fd();
+  }
+  return door;
 }
 
 }  // namespace
 
 World connect(Config& config) {
-  if (config.size == 1) return LocalGroup(1).join(0);
+  if (config.size == 1 && !config.mpi_communicator) return LocalGroup(1).join(0);
   const TimePoint deadline = Clock::now() + config.start_timeout;
+  const Descriptor door = make_up_for_hrun(config, deadline);
+  if (config.size == 1) return LocalGroup(1).join(0);  // one process in the communicator
   World world = connect_tcp_control(config, deadline);
+  settle_places(config, world.members);
   try {
     agree_on_knobs(config, *world.control, deadline);
     world.lane = {make_host_stream(), connect_collective(config, world, deadline)};

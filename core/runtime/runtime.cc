@@ -2,6 +2,7 @@
 #include <hora/hora.h>
 
 #include "core/base/log.h"
+#include "core/comm/mpi_module.h"
 #include "core/runtime/admission.h"
 #include "core/runtime/connect.h"
 #include "core/runtime/loop.h"
@@ -74,6 +75,7 @@ Runtime::Runtime(const Config& config) {
     });
   }
   World world = connect(agreed);
+  set_log(level_named(agreed.log_level), agreed.rank);  // MPI may know another one
   parts_ = std::make_unique<Parts>(std::move(world), agreed);
   if (agreed.timeline.empty()) return;
   try {
@@ -114,6 +116,10 @@ int Runtime::local_rank() const { return parts_->config.local_rank; }
 int Runtime::local_size() const { return parts_->config.local_size; }
 int Runtime::cross_rank() const { return parts_->config.cross_rank; }
 int Runtime::cross_size() const { return parts_->config.cross_size; }
+bool Runtime::uses_mpi() const {
+  const Config& config = parts_->config;
+  return config.mpi_communicator || config.cpu_operations == "mpi";
+}
 
 Handle Runtime::submit(Entry entry) {
   parts_->check_process();
@@ -208,6 +214,22 @@ std::vector<std::int64_t> scattered_rows(std::int64_t rows, int ranks) {
   std::vector<std::int64_t> shares(static_cast<std::size_t>(ranks), rows / ranks);
   for (std::int64_t i = 0; i < rows % ranks; ++i) ++shares[static_cast<std::size_t>(i)];
   return shares;
+}
+
+std::string mpi_library() {
+  try {
+    return load_mpi().library();
+  } catch (const Error&) {  // who wants to use it is told why not
+    return {};
+  }
+}
+
+bool mpi_threads() {
+  try {
+    return load_mpi().any_thread();
+  } catch (const Error&) {
+    return false;
+  }
 }
 
 const char* version() { return HORA_VERSION; }

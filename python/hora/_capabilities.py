@@ -4,29 +4,30 @@ connections and shared memory need neither MPI nor Gloo nor NCCL, and every oper
 
 from __future__ import annotations
 
-from hora import _job
+from hora import _job, _native
 from hora._errors import HoraUnsupportedError
 
 
 def mpi_built() -> bool:
-    """False: Hora does not use MPI."""
-    return False
+    """Whether libhora_mpi.so is there, and the MPI that it was built with. Does not start MPI."""
+    return _native.mpi_library() != ""
 
 
 def mpi_enabled() -> bool:
-    """False: Hora does not use MPI."""
-    return False
+    """Whether this job uses MPI: HORA_CPU_OPERATIONS=mpi, or init(comm=...) with a communicator."""
+    return _job.is_initialized() and _job.runtime().uses_mpi
 
 
 def mpi_threads_supported() -> bool:
-    """Whether MPI may be called from several threads. There is no MPI, so this raises, as Horovod does then.
+    """Whether several threads may call MPI at a time (MPI_THREAD_MULTIPLE), in a job that uses MPI.
 
     Raises:
         HoraNotInitializedError (a ValueError): Hora is not initialised.
-        HoraUnsupportedError (a ValueError): Hora does not use MPI.
+        HoraUnsupportedError (a ValueError): this job does not use MPI.
     """
-    _job.runtime()
-    raise HoraUnsupportedError("Hora does not use MPI, so there is no answer; ask mpi_enabled() first")
+    if not _job.runtime().uses_mpi:
+        raise HoraUnsupportedError("this job does not use MPI, so there is no answer; ask mpi_enabled() first")
+    return _native.mpi_threads()
 
 
 def gloo_built() -> bool:

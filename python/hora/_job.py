@@ -11,7 +11,7 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from hora import _native, _torchrun
+from hora import _native
 from hora._errors import HoraArgumentError, HoraError, HoraNotInitializedError
 
 
@@ -32,14 +32,14 @@ _handles = itertools.count(1)
 _numbers: dict[tuple[str, int], int] = {}
 
 
-def enter() -> bool:
-    """Joins the job; False if this process has joined already."""
+def enter(mpi_communicator: int | None = None) -> bool:
+    """Joins the job, whose ranks are the processes of the communicator if one is given (its number in Fortran); False if
+    this process has joined already."""
     global _runtime, _owner
     with _lock:
         if _runtime is not None and _owner == os.getpid():
             return False
-        _torchrun.adopt()
-        _runtime = _native.Runtime()
+        _runtime = _native.Runtime(mpi_communicator)
         _owner = os.getpid()
         _numbers.clear()
         return True

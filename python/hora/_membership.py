@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from types import TracebackType
 from typing import Any
 
-from hora import _arrays, _job
+from hora import _arrays, _job, _native
 from hora import process_sets as sets
 from hora._errors import HoraArgumentError, HoraUnsupportedError
 
@@ -17,25 +17,29 @@ _homogeneous = True
 _failure = ""
 
 
-def init(comm: Iterable[int] | None = None, process_sets: Iterable[sets.ProcessSet] | str | None = None) -> None:
+def init(comm: Any = None, process_sets: Iterable[sets.ProcessSet] | str | None = None) -> None:
     """Joins the job that the environment describes (`hrun` sets it, or torchrun, on one host), or a job of one rank. May be
     called again after `shutdown`, and any number of times in between: then it only registers process sets.
 
     Args:
-        comm: None, or a list of all ranks. For some of the ranks there are process sets.
+        comm: None, or a list of all ranks; for some of the ranks there are process sets. Or a communicator of mpi4py: its
+            processes are the ranks of the job, in its order; each process passes the one that it is in, so that several
+            communicators make several jobs. It must live until `shutdown`.
         process_sets: the sets to register, the same list on all ranks; None or "dynamic": none. Others may be added at any
             time with `add_process_set`.
 
     Raises:
         HoraTimeoutError: the other ranks did not come within HORA_START_TIMEOUT seconds; it names them.
         HoraArgumentError (a ValueError): a variable of the environment makes no sense, and it names it; or `comm` is not
-            all ranks, and this process has not joined; or a process set has ranks that do not exist or are those of
-            another, and this process has joined without any of the sets.
+            all ranks, and this process has not joined; or it is COMM_NULL, or of another MPI library than Hora's; or a
+            process set has ranks that do not exist or are those of another, and this process has joined without any of
+            the sets.
     """
     global _homogeneous
-    everyone = _checked_comm(comm)
+    communicator = _checked_communicator(comm) if hasattr(comm, "py2f") else None
+    everyone = _checked_comm(comm) if communicator is None else None
     listed = sets.checked_list(process_sets)
-    if _job.enter():
+    if _job.enter(communicator):
         if everyone is not None and everyone != list(range(_job.size())):
             size = _job.size()
             shutdown()
@@ -60,13 +64,26 @@ def is_homogeneous() -> bool:
 def _checked_comm(comm: Any) -> list[int] | None:
     if comm is None:
         return None
-    if hasattr(comm, "Get_rank"):
-        raise HoraUnsupportedError("Hora has no MPI communicators: leave comm out, and use process sets for some of the ranks")
     if isinstance(comm, Iterable) and not isinstance(comm, str):
         ranks = list(comm)
         if all(isinstance(rank, int) for rank in ranks):
             return sorted(ranks)
-    raise HoraArgumentError(f"comm must be None or a list of all ranks, not {comm!r}")
+    raise HoraArgumentError(f"comm must be None, a list of all ranks, or a communicator of mpi4py, not {comm!r}")
+
+
+def _checked_communicator(comm: Any) -> int:
+    """The number that a communicator of mpi4py has in MPI's Fortran interface, which every C library understands."""
+    from mpi4py import MPI
+
+    if not comm:
+        raise HoraArgumentError("comm is COMM_NULL: this process is in no communicator; only those that are call init(comm=...)")
+    ours = _native.mpi_library()
+    if not ours:
+        raise HoraUnsupportedError("init(comm=...) needs libhora_mpi.so: build Hora where CMake finds MPI (apt-get install libopenmpi-dev)")
+    theirs = MPI.Get_library_version()
+    if not theirs.startswith(ours):
+        raise HoraArgumentError(f"comm belongs to another MPI library: mpi4py uses {theirs.splitlines()[0]}, and Hora {ours}; build both with the same")
+    return int(comm.py2f())
 
 
 def _gather_homogeneous() -> bool:

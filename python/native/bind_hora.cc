@@ -182,16 +182,20 @@ void bind_hora(py::module_& module) {
   py::class_<Operating>(module, "Handle").def("poll", &Operating::poll).def("wait", &Operating::wait);
 
   py::class_<Runtime>(module, "Runtime")
-      .def(py::init([] {
-        const py::gil_scoped_release release;
-        return std::make_unique<Runtime>();
-      }))
+      .def(py::init([](std::optional<int> mpi_communicator) {
+             const py::gil_scoped_release release;
+             Config config = Config::from_environment();
+             config.mpi_communicator = mpi_communicator;
+             return std::make_unique<Runtime>(config);
+           }),
+           py::arg("mpi_communicator") = py::none())
       .def_property_readonly("rank", &Runtime::rank)
       .def_property_readonly("size", &Runtime::size)
       .def_property_readonly("local_rank", &Runtime::local_rank)
       .def_property_readonly("local_size", &Runtime::local_size)
       .def_property_readonly("cross_rank", &Runtime::cross_rank)
       .def_property_readonly("cross_size", &Runtime::cross_size)
+      .def_property_readonly("uses_mpi", &Runtime::uses_mpi)
       .def("allocate", &allocate, py::arg("bytes"))
       .def("submit", &submit, py::arg("entry"))
       .def("submit_group", &submit_group, py::arg("entries"))
@@ -201,6 +205,8 @@ void bind_hora(py::module_& module) {
       .def("stop_timeline", &Runtime::stop_timeline, py::call_guard<py::gil_scoped_release>())
       .def("shutdown", &Runtime::shutdown, py::arg("reason") = "", py::call_guard<py::gil_scoped_release>());
 
+  module.def("mpi_library", &mpi_library);
+  module.def("mpi_threads", &mpi_threads);
   module.attr("__version__") = version();
 }
 

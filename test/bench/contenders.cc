@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "test/bench/contenders.h"
 
+#include "core/comm/mpi_module.h"
 #include "core/comm/pieces.h"
 #include "core/device/kernels.h"
 
@@ -141,6 +142,12 @@ Contenders runtime_contenders(Runtime& runtime, const Options& options) {
         std::make_unique<RuntimeContender>("private", runtime, private_buffer(options.end), options));
   }
   return contenders;
+}
+
+std::unique_ptr<Contender> mpi_plane_contender(Plane& plane, const Config& config, const Options& options) {
+  plane.mpi = load_mpi().connect(*plane.world.control, config, Clock::now() + config.start_timeout);
+  return std::make_unique<PlaneContender>("hora/mpi", *plane.mpi, private_buffer(options.end),
+                                          Reduction{options.dtype, options.op, 1.0, 1.0, 1});
 }
 
 std::unique_ptr<Contender> peer_contender(Peer& peer, const Options& options) {

@@ -21,6 +21,8 @@ class Contender {
   /// Room for the largest size.
   [[nodiscard]] virtual void* data() const = 0;
   virtual void run(std::size_t count) = 0;
+  /// Whether the result is that of the reduction, to the bit.
+  [[nodiscard]] virtual bool is_exact() const { return true; }
 };
 
 using Contenders = std::vector<std::unique_ptr<Contender>>;
@@ -29,6 +31,9 @@ using Contenders = std::vector<std::unique_ptr<Contender>>;
 [[nodiscard]] Contenders plane_contenders(Plane& plane, const Options& options);
 /// "arena" and "private", by submit and wait. The runtime outlives them.
 [[nodiscard]] Contenders runtime_contenders(Runtime& runtime, const Options& options);
+/// "hora/mpi": Hora's collective over MPI. The plane outlives it. Throws Error(unavailable).
+[[nodiscard]] std::unique_ptr<Contender> mpi_plane_contender(Plane& plane, const Config& config,
+                                                             const Options& options);
 /// "mpi". The peer outlives it.
 [[nodiscard]] std::unique_ptr<Contender> peer_contender(Peer& peer, const Options& options);
 

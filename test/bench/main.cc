@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Times allreduce as nccl-tests does, against what the memory allows and, if asked to, against MPI.
+#include "test/bench/hosts.h"
 #include "test/bench/measure.h"
 #include "test/bench/table.h"
 
@@ -67,9 +68,21 @@ std::size_t run(const Options& options) {
     if (peer) contenders.push_back(peer_contender(*peer, options));
     return run(contenders, meeting_over(runtime), options);
   }
+  if (options.level == Level::hosts) {
+    Hosts hosts = connect_hosts(config);
+    auto contenders = hosts_contenders(hosts, options);
+    if (peer) contenders.push_back(peer_contender(*peer, options));
+    const std::size_t wrong = run(contenders, meeting_over(*hosts.collective, *hosts.world.control), options);
+    hosts.collective->barrier();
+    hosts.world.control->on_loss({});
+    return wrong;
+  }
   Plane plane = connect_plane(config);
   auto contenders = plane_contenders(plane, options);
-  if (peer) contenders.push_back(peer_contender(*peer, options));
+  if (peer) {
+    contenders.push_back(mpi_plane_contender(plane, config, options));
+    contenders.push_back(peer_contender(*peer, options));
+  }
   const std::size_t wrong = run(contenders, meeting_over(*plane.collective, *plane.world.control), options);
   plane.collective->barrier();
   plane.world.control->on_loss({});

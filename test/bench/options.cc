@@ -62,8 +62,9 @@ void set_memory(Options& options, std::string_view text) {
 
 Level level_from(std::string_view text) {
   if (text == "plane") return Level::plane;
+  if (text == "hosts") return Level::hosts;
   if (text == "runtime") return Level::runtime;
-  refuse("--level", text, "plane or runtime");
+  refuse("--level", text, "plane, hosts or runtime");
 }
 
 bool is_mpi(std::string_view text) {
@@ -114,7 +115,9 @@ const char* usage() {
          "  --blocks COUNT                blocks in which the contenders take turns (5)\n"
          "  --dtype NAME --op NAME        element type (float32); sum, min or max (sum)\n"
          "  --memory arena|private|both   where the buffers lie (both)\n"
-         "  --level plane|runtime         the collective alone, or submit and wait (plane)\n"
+         "  --level plane|hosts|runtime   the collective in shared memory alone, or that over sockets, or "
+         "submit\n"
+         "                                and wait (plane)\n"
          "  --peer mpi                    also MPI_Allreduce in the same processes\n"
          "  --json FILE                   the same figures for programs\n";
 }

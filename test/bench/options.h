@@ -8,7 +8,7 @@
 
 namespace hora::bench {
 
-enum class Level { plane, runtime };
+enum class Level { plane, hosts, runtime };
 
 /// What to measure. A value.
 struct Options {

@@ -15,13 +15,13 @@ Plane connect_plane(const Config& config) {
   const TimePoint deadline = Clock::now() + config.start_timeout;
   Plane plane;
   plane.world = config.size == 1 ? LocalGroup(1).join(0) : connect_tcp_control(config, deadline);
-  auto host = share_host(*plane.world.control, config, deadline);
-  if (!host) {
+  auto hosts = share_hosts(*plane.world.control, config, deadline);
+  if (!hosts.own || hosts.ranks.size() > 1) {
     throw Error(Code::unavailable,
                 "these ranks share no memory; hora_bench --level runtime measures them all the same");
   }
-  plane.arena = host->arena;
-  plane.collective = make_shm_collective(host->arena, config.rank, config.size, std::move(host->peers));
+  plane.arena = hosts.own->arena;
+  plane.collective = make_shm_collective(plane.arena, config.rank, config.size, std::move(hosts.own->peers));
   plane.world.control->on_loss(
       [&collective = *plane.collective](const Status& why) { collective.abort(why); });
   return plane;

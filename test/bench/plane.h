@@ -14,6 +14,7 @@ struct Plane {
   World world;  ///< its lane is empty
   std::shared_ptr<Arena> arena;
   std::unique_ptr<Collective> collective;
+  std::unique_ptr<Collective> mpi;  ///< the same ranks over MPI, if that is measured
 };
 
 /// Throws Error(unavailable) if the ranks share no memory.

@@ -10,6 +10,17 @@
 #include <fstream>
 
 namespace hora::bench {
+namespace {
+
+const char* name_of(Level level) {
+  switch (level) {
+    case Level::plane: return "plane";
+    case Level::hosts: return "hosts";
+    default: return "runtime";
+  }
+}
+
+}  // namespace
 
 Table::Table(const Options& options, std::vector<std::string> names, int ranks)
     : options_(options), names_(std::move(names)), ranks_(ranks) {}
@@ -35,13 +46,18 @@ std::vector<std::pair<std::string, std::string>> Table::compared() const {
   std::vector<std::pair<std::string, std::string>> pairs;
   if (has("arena") && has("limit")) pairs.emplace_back("arena", "limit");
   if (has("arena") && has("mpi")) pairs.emplace_back("arena", "mpi");
+  if (has("hora/mpi") && has("mpi")) pairs.emplace_back("hora/mpi", "mpi");
   if (has("private") && has("mpi")) pairs.emplace_back("private", "mpi");
+  for (const char* other : {"raw", "mpi"}) {
+    if (has("tcp") && has(other)) pairs.emplace_back("tcp", other);
+  }
+  if (has("half") && has("tcp")) pairs.emplace_back("half", "tcp");
   return pairs;
 }
 
 void Table::print_header() const {
-  fmt::print("# hora_bench allreduce: {} ranks, {} level, kernels for {}\n", ranks_,
-             options_.level == Level::plane ? "plane" : "runtime", kernels::target());
+  fmt::print("# hora_bench allreduce: {} ranks, {} level, kernels for {}\n", ranks_, name_of(options_.level),
+             kernels::target());
   fmt::print(
       "# time: of the slowest rank, median over all iterations of {} blocks in which the columns take "
       "turns\n",

@@ -3,6 +3,7 @@
 
 #include "core/comm/collective.h"
 
+#include <atomic>
 #include <functional>
 #include <memory>
 #include <string>
@@ -10,10 +11,26 @@
 
 namespace hora {
 
-/// How a backend connects ranks that are threads: one collective per rank. `name` names it in test output.
+/// For `CollectiveBackend::ranks`.
+inline std::function<std::vector<int>()> exactly(std::vector<int> numbers) {
+  return [numbers = std::move(numbers)] { return numbers; };
+}
+
+/// How a backend connects ranks. `name` names it in test output.
+///
+/// Ranks are threads, as a rule: then `connect` gives one collective per rank. Where they must be processes,
+/// every process runs the same tests in step, and `connect` gives nothing for the ranks that others are.
 struct CollectiveBackend {
   std::string name;
   std::function<std::vector<std::unique_ptr<Collective>>(int ranks)> connect;
+  /// How many there may be; asked when the program has started.
+  std::function<std::vector<int>()> ranks = exactly({1, 2, 3, 5});
+  /// A number, 0 at first, that all ranks see. All processes call it.
+  std::function<std::shared_ptr<std::atomic<int>>()> make_counter = [] {
+    return std::make_shared<std::atomic<int>>(0);
+  };
+  /// On which host a rank is: 16-bit sums are rounded for each host, in the order of hosts.
+  std::function<int(int rank)> host = [](int /*rank*/) { return 0; };
 };
 
 /// Every backend registers itself here, before main.

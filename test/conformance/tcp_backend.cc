@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "core/backend/tcp/tcp_collective.h"
 #include "test/conformance/collective_suite.h"
 #include "test/conformance/control_suite.h"
+#include "test/support/paired_links.h"
 #include "test/support/tcp_ranks.h"
-#include "test/support/threads.h"
 
 namespace hora {
 namespace {
@@ -16,19 +15,24 @@ std::vector<std::unique_ptr<Control>> controls(int ranks) {
 
 const RegisterControl kControl{{"tcp", controls}};
 
-const RegisterCollective kCollective{
-    {"tcp", [](int ranks) {
-       const auto configs = loopback_configs(ranks);
-       auto worlds = connect_tcp_ranks(configs);
-       std::vector<std::unique_ptr<Collective>> all(static_cast<std::size_t>(ranks));
-       run_ranks(ranks, [&](int rank) {
-         const auto at = static_cast<std::size_t>(rank);
-         all[at] = connect_tcp(*worlds[at].control, worlds[at].members, configs[at],
-                               Clock::now() + configs[at].start_timeout);
-       });
-       run_ranks(ranks, [&](int rank) { worlds[static_cast<std::size_t>(rank)].control.reset(); });
-       return all;
-     }}};
+const RegisterCollective kCollective{{"tcp", connect_tcp_collectives}};
+
+/// One algorithm over as many sockets between two ranks.
+std::vector<std::unique_ptr<Collective>> forced(Algorithm algorithm, int ranks, int streams) {
+  TcpKnobs knobs;
+  knobs.algorithm = algorithm;
+  std::vector<std::unique_ptr<Collective>> all;
+  for (auto& links : paired_links(ranks, streams)) all.push_back(make_tcp_collective(links, knobs));
+  return all;
+}
+
+const RegisterCollective kShares{
+    {"tcp_shares", [](int ranks) { return forced(Algorithm::shares, ranks, 3); }, exactly({2, 3, 8})}};
+const RegisterCollective kRing{
+    {"tcp_ring", [](int ranks) { return forced(Algorithm::ring, ranks, 2); }, exactly({2, 3, 8, 9})}};
+const RegisterCollective kHalving{{"tcp_halving",
+                                   [](int ranks) { return forced(Algorithm::halving, ranks, 1); },
+                                   exactly({2, 3, 5, 8, 9, 11})}};
 
 }  // namespace
 }  // namespace hora

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // hrun with programs that know nothing of Hora.
+#include "core/base/cores.h"
+#include "runner/binding.h"
 #include "test/job/shell.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -45,6 +48,48 @@ TEST(Hrun, TellsEveryRankWhereTorchMeets) {
   EXPECT_EQ(occurrences(outcome.output, "127.0.0.1 " + std::to_string(port) + "\n"), 2u);
   EXPECT_EQ(occurrences(hrun({"-np", "2", "-x", "MASTER_PORT=29511", "sh", "-c", script}).output, " 29511\n"),
             2u);
+}
+
+TEST(Hrun, MeasuresInsteadOfStartingAProgram) {
+  const Outcome outcome = hrun({"--preflight", "-np", "2"});
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.errors;
+  EXPECT_EQ(outcome.output.find("hosts\n  localhost: "), 0U) << outcome.output;
+  EXPECT_NE(outcome.output.find("    2 ranks share memory: an allreduce of 8 bytes takes "),
+            std::string::npos)
+      << outcome.output;
+}
+
+TEST(Hrun, MeasuresEveryPairOfProbes) {
+  const Outcome outcome = hrun({"-np", "3", "--no-prefix", HORA_HRUN, "--probe", "a:1,b:1,c:1"});
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.errors;
+  for (const char* pair : {"\n  b - a: ", "\n  c - a: ", "\n  c - b: "})
+    EXPECT_EQ(occurrences(outcome.output, pair), 1u) << outcome.output;
+  EXPECT_NE(outcome.output.find("\nevery host reaches every other\n"), std::string::npos) << outcome.output;
+}
+
+TEST(Hrun, BindsEachRankToCoresOfItsOwn) {
+  const auto cores = cores_here();
+  if (cores.size() < 2 || core_quota() < 2) GTEST_SKIP() << "this machine lends us one core";
+  const Outcome outcome = hrun({"-np", "2", "--bind-to", "core", "--report-bindings", "sh", "-c",
+                                "echo $(grep Cpus_allowed_list /proc/self/status) $OMP_NUM_THREADS"});
+  const auto bindings = bind_ranks_here(BindTo::core, 2);
+  for (const int rank : {0, 1}) {
+    const auto& binding = bindings[static_cast<std::size_t>(rank)];
+    const std::string where = describe(binding);
+    EXPECT_NE(outcome.errors.find(fmt::format("hrun: rank {} is bound to {}\n", rank, where)),
+              std::string::npos)
+        << outcome.errors;
+    const std::string cpus = where.substr(5, where.find(" (") - 5);
+    EXPECT_NE(outcome.output.find(fmt::format("[{}] Cpus_allowed_list: {} {}\n", rank, cpus, binding.cores)),
+              std::string::npos)
+        << outcome.output;
+  }
+}
+
+TEST(Hrun, SaysOnceThatNoRankIsBound) {
+  const Outcome outcome = hrun({"-np", "200", "--bind-to", "core", "true"});
+  EXPECT_EQ(outcome.exit_code, 0);
+  EXPECT_EQ(occurrences(outcome.errors, "so no rank is bound\n"), 1u) << outcome.errors;
 }
 
 TEST(Hrun, ReturnsTheCodeOfTheRankThatFailedFirstAndShowsItsLastLines) {

@@ -332,7 +332,7 @@ import os
 from horovod.torch.mpi_ops import is_homogeneous
 built = {query: query() for query in (hvd.mpi_built, hvd.mpi_enabled, hvd.gloo_built, hvd.gloo_enabled, hvd.ddl_built, hvd.ccl_built, hvd.cuda_built, hvd.rocm_built)}
 assert all(type(answer) is bool for answer in built.values()) and type(hvd.nccl_built()) is int
-assert not hvd.mpi_built() and not hvd.ddl_built() and not hvd.ccl_built() and not hvd.rocm_built()
+assert not hvd.mpi_enabled() and not hvd.ddl_built() and not hvd.ccl_built() and not hvd.rocm_built()
 for query in (hvd.rank, hvd.size, hvd.local_rank, hvd.local_size, hvd.cross_rank, hvd.cross_size, is_homogeneous):
     try:
         query()

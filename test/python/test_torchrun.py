@@ -62,17 +62,11 @@ def test_ranks_of_a_torchrun_join_and_leave_and_join_again(tmp_path: pathlib.Pat
     assert lines == [str((rank, 2, rank, 2, 0, 1)) for rank in (0, 0, 1, 1)]
 
 
-def test_ranks_of_a_torchrun_name_the_one_that_does_not_come_and_a_second_host(tmp_path: pathlib.Path):
+def test_ranks_of_a_torchrun_name_the_one_that_does_not_come(tmp_path: pathlib.Path):
     lines = torchrun(
         3,
         """
         import os, sys, hora
-        os.environ["LOCAL_WORLD_SIZE"] = "2"
-        try:
-            hora.init()
-        except hora.HoraArgumentError as error:
-            sys.stdout.write(f"{error}\\n")
-        os.environ["LOCAL_WORLD_SIZE"] = "3"
         try:
             if os.environ["RANK"] != "1":
                 hora.init()
@@ -82,5 +76,26 @@ def test_ranks_of_a_torchrun_name_the_one_that_does_not_come_and_a_second_host(t
         tmp_path,
         {"HORA_START_TIMEOUT": "4"},
     )
-    late = "rank 1 of this torchrun did not come within 4 s: look whether it called init(); a longer wait is HORA_START_TIMEOUT"
-    assert lines == [late] * 2 + ["torchrun started 3 ranks, 2 of them on this host: this version joins ranks on one host"] * 3
+    late = "rank 1 of this job of torchrun did not come within 4 s: look whether it called init(); a longer wait is HORA_START_TIMEOUT"
+    assert lines == [late] * 2
+
+
+def test_ranks_of_a_torchrun_on_several_hosts_want_a_secret(tmp_path: pathlib.Path):
+    lines = torchrun(
+        3,
+        """
+        import os, sys, hora
+        os.environ.update(LOCAL_WORLD_SIZE="2", LOCAL_RANK="0", MASTER_ADDR="n1")
+        try:
+            hora.init()
+        except hora.HoraArgumentError as error:
+            sys.stdout.write(f"{error}\\n")
+    """,
+        tmp_path,
+        {"HORA_START_TIMEOUT": "4"},
+    )
+    refusal = (
+        "torchrun started 3 ranks on several hosts, and they share no secret: make a file that only you can read and all hosts see, and start again: "
+        "(umask 077; head -c 32 /dev/urandom > ~/.hora-secret); export HORA_SECRET_FILE=~/.hora-secret"
+    )
+    assert lines == [refusal] * 3

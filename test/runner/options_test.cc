@@ -95,8 +95,9 @@ TEST(ParseOptions, TakesVariablesTimesAndDirectories) {
   EXPECT_EQ(options.output_directory, "out");
 }
 
+using Variables = std::vector<std::pair<std::string, std::string>>;
+
 TEST(ParseOptions, TellsRanksOfTheTimeline) {
-  using Variables = std::vector<std::pair<std::string, std::string>>;
   EXPECT_EQ(accepted({"-np", "1", "--timeline-filename", "t.json", "true"}).environment,
             (Variables{{"HORA_TIMELINE", "t.json"}, {"HORA_TIMELINE_MARK_CYCLES", "0"}}));
   EXPECT_EQ(
@@ -106,6 +107,84 @@ TEST(ParseOptions, TellsRanksOfTheTimeline) {
             "hrun: --timeline-filename needs the name of a file");
   EXPECT_EQ(refusal({"-np", "1", "--timeline-mark-cycles", "true"}),
             "hrun: --timeline-mark-cycles needs --timeline-filename FILE");
+}
+
+/// A file of --config-file, for as long as this lives.
+class ConfigFile {
+ public:
+  explicit ConfigFile(const std::string& text) { std::ofstream(name_) << text; }
+  ~ConfigFile() { ::unlink(name_.c_str()); }
+  ConfigFile(const ConfigFile&) = delete;
+  ConfigFile& operator=(const ConfigFile&) = delete;
+  [[nodiscard]] const std::string& name() const { return name_; }
+
+ private:
+  std::string name_ = testing::TempDir() + "hora-config-" + std::to_string(::getpid()) + ".yaml";
+};
+
+TEST(ParseOptions, TakesFlagsFromAFileThatTheCommandLineOverrules) {
+  const ConfigFile file(
+      "num-proc: 3\ngrace: 2\nno-prefix: true\nenvironment: {A: 1, B: 2}\nparams: {fusion_threshold_mb: "
+      "1}\n");
+  const Options plain = accepted({"--config-file", file.name(), "true"});
+  EXPECT_EQ(plain.ranks, 3);
+  EXPECT_FALSE(plain.prefix);
+  EXPECT_EQ(plain.environment, (Variables{{"A", "1"}, {"B", "2"}, {"HORA_FUSION_THRESHOLD", "1048576"}}));
+  const Options overruled = accepted({"-np", "2", "-x", "A=5", "--fusion-threshold-mb", "2", "--config-file",
+                                      file.name(), "--grace", "1", "true"});
+  EXPECT_EQ(overruled.ranks, 2);
+  EXPECT_EQ(overruled.grace.count(), 1000);
+  EXPECT_EQ(overruled.environment, (Variables{{"B", "2"}, {"A", "5"}, {"HORA_FUSION_THRESHOLD", "2097152"}}));
+}
+
+TEST(ParseOptions, NamesTheLineOfAFileThatIsWrong) {
+  const ConfigFile file("\nnum-proc: many\n");
+  EXPECT_EQ(refusal({"--config-file", file.name(), "true"}),
+            "hrun: " + file.name() + ":2: --num-proc: must be a number of ranks from 1 to 65536, not 'many'");
+  EXPECT_EQ(refusal({"--config-file", "/nonexistent", "true"}),
+            "hrun: /nonexistent: cannot read this file (--config-file)");
+}
+
+TEST(ParseOptions, LetsAFileSayWhereOnlyIfTheCommandLineDoesNot) {
+  const ConfigFile file("hosts: localhost:3\n");
+  EXPECT_EQ(accepted({"--config-file", file.name(), "true"}).ranks, 3);
+  EXPECT_EQ(accepted({"--config-file", file.name(), "-H", "localhost:2", "true"}).ranks, 2);
+  const ConfigFile hostfile("localhost slots=4\n");
+  EXPECT_EQ(accepted({"--hostfile", hostfile.name(), "true"}).ranks, 4);
+}
+
+TEST(ParseOptions, TranslatesHorovodsFlags) {
+  EXPECT_EQ(accepted({"-np", "1", "--no-stall-check", "--log-level=INFO", "true"}).environment,
+            (Variables{{"HORA_STALL_WARNING_TIME", "0"}, {"HORA_LOG_LEVEL", "info"}}));
+  EXPECT_EQ(accepted({"-np", "1", "-x", "HORA_LOG_LEVEL=error", "--log-level", "INFO", "true"}).environment,
+            (Variables{{"HORA_LOG_LEVEL", "error"}}));
+  EXPECT_EQ(
+      refusal({"-np", "1", "--cycle-time-ms", "3", "true"}),
+      "hrun: --cycle-time-ms (there is no cycle to wait for): this flag of Horovod's means nothing here; "
+      "leave it out, or add --horovod");
+  EXPECT_EQ(refusal({"-np", "1", "--log-level"}), "hrun: --log-level needs a value");
+  const ConfigFile file("params: {cycle_time_ms: 3}\n");
+  EXPECT_EQ(
+      accepted({"-np", "1", "--config-file", file.name(), "true"}).notes,
+      std::vector<std::string>{"of what Horovod knows, this means nothing here: --cycle-time-ms (there is "
+                               "no cycle to wait for)"});
+}
+
+TEST(ParseOptions, MakesAJobOfAPreflight) {
+  const Options options = accepted({"--preflight", "-H", "localhost:3"});
+  EXPECT_EQ(options.ranks, 1);
+  ASSERT_EQ(options.command.size(), 3u);
+  EXPECT_EQ(options.command[2], "localhost:3");
+  EXPECT_FALSE(options.prefix);
+  EXPECT_EQ(refusal({"--preflight", "-np", "2", "true"}),
+            "hrun: --preflight starts no program; leave out 'true'");
+}
+
+TEST(ParseOptions, BindsRanksOnlyWhereThatIsWanted) {
+  EXPECT_EQ(accepted({"-np", "1", "true"}).bind_to, BindTo::none);
+  EXPECT_EQ(accepted({"-np", "1", "--bind-to", "numa", "true"}).bind_to, BindTo::numa);
+  EXPECT_EQ(refusal({"-np", "1", "--bind-to", "hwthread", "true"}),
+            "hrun: --bind-to: must be none, core or numa, not 'hwthread'");
 }
 
 TEST(ParseOptions, RefusesWhatMakesNoSense) {

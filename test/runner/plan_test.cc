@@ -15,6 +15,7 @@ HostPlan some_plan() {
   plan.network = "eth0";
   plan.secret.fill(7);
   plan.seats = place({{"a", 1}, {"b", 2}}, 3, false)[1].seats;
+  plan.bind_to = BindTo::numa;
   plan.alone = false;
   plan.input = true;
   return plan;
@@ -30,6 +31,7 @@ TEST(HostPlan, TravelsAsBytes) {
   EXPECT_EQ(read.network, plan.network);
   EXPECT_EQ(read.secret, plan.secret);
   EXPECT_EQ(read.seats, plan.seats);
+  EXPECT_EQ(read.bind_to, BindTo::numa);
   EXPECT_FALSE(read.alone);
   EXPECT_FALSE(read.terminal);
   EXPECT_TRUE(read.input);
@@ -54,14 +56,17 @@ TEST(HostPlan, IsRefusedWithoutAProgramOrRanks) {
 }
 
 TEST(Ready, TravelsAsBytes) {
-  const Ready read = decode_ready(encode(Ready{{"10.0.0.1", "fd00::1"}, 4000, 4001}));
+  const Ready read =
+      decode_ready(encode(Ready{{"10.0.0.1", "fd00::1"}, 4000, 4001, {"cpus 0 (1 core)"}, "few cores"}));
+  EXPECT_EQ(read.bindings, std::vector<std::string>{"cpus 0 (1 core)"});
+  EXPECT_EQ(read.unbound, "few cores");
   EXPECT_EQ(read.addresses, (std::vector<std::string>{"10.0.0.1", "fd00::1"}));
   EXPECT_EQ(read.port, 4000);
   EXPECT_EQ(read.master_port, 4001);
 }
 
 TEST(Meeting, NamesAllAddressesAndTheHostLast) {
-  const Ready first{{"10.0.0.1", "fd00::1"}, 4000, 4001};
+  const Ready first{{"10.0.0.1", "fd00::1"}, 4000, 4001, {}, {}};
   const Meeting meeting = decode_meeting(encode(meeting_at(first, "me@a")));
   EXPECT_EQ(meeting.coordinator, "10.0.0.1:4000,[fd00::1]:4000,a:4000");
   EXPECT_EQ(meeting.master_address, "10.0.0.1");

@@ -4,6 +4,7 @@
 #include <hora/status.h>
 
 #include <gtest/gtest.h>
+#include <sched.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -30,6 +31,22 @@ TEST(Start, RunsAProgramWithItsEnvironmentAndKeepsOutputsApart) {
   ::waitpid(process.pid, &status, 0);
   EXPECT_EQ(describe_ending(status).exit_code, 3);
   EXPECT_EQ(describe_ending(status).how, "exited with code 3");
+}
+
+TEST(Start, BindsAProgramToCpus) {
+  cpu_set_t set;
+  ASSERT_EQ(::sched_getaffinity(0, sizeof set, &set), 0);
+  int last = CPU_SETSIZE - 1;
+  while (!CPU_ISSET(last, &set)) --last;
+  ProcessPlan plan{
+      {"/bin/sh", "-c",
+       "while read key list; do [ $key != Cpus_allowed_list: ] || echo $list; done < /proc/self/status"},
+      {},
+      {}};
+  plan.cpus = {last};
+  const Process process = start(plan);
+  EXPECT_EQ(read_all(process.output), std::to_string(last) + "\n");
+  ::waitpid(process.pid, nullptr, 0);
 }
 
 TEST(Start, TellsWhyAProgramCannotRun) {

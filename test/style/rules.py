@@ -20,6 +20,7 @@ LAYERS = {
     "core/backend/local": ["core/base", "core/device", "core/comm"],
     "core/backend/shm": ["core/base", "core/device", "core/comm"],
     "core/backend/tcp": ["core/base", "core/device", "core/comm"],
+    "core/backend/mpi": ["core/base", "core/device", "core/comm"],
     "core/include/hora": [],
     "frameworks/torch": [],
     "python/native": [],
@@ -30,7 +31,7 @@ ONLY_FILE_THAT_NAMES_BACKENDS = "core/runtime/connect.cc"
 
 # Foreign headers, and the only places that may include them. The torch face is LibTorch's by purpose.
 FOREIGN = {
-    r"mpi\.h": ["core/backend/mpi", "test/bench"],
+    r"mpi\.h": ["core/backend/mpi", "test/core/backend/mpi", "test/conformance", "test/support", "test/bench"],
     r"nccl\.h": ["core/backend/nccl"],
     r"cuda.*": ["core/backend/cuda"],
     r"torch/.*": ["frameworks/torch", "core/include/hora/torch.h", "test/frameworks", "examples"],
@@ -38,6 +39,8 @@ FOREIGN = {
     r"sodium\.h": ["core/comm", "core/backend/shm"],
     r"hwy/.*": ["core/device", "core/backend/shm", "test/core/device"],
     r"CLI/.*": ["runner"],
+    r"yaml-cpp/.*": ["runner"],
+    r"hwloc.*": ["runner"],
 }
 
 # Where the preprocessor may decide something, and why.

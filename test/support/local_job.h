@@ -2,23 +2,39 @@
 #pragma once
 
 #include "core/backend/local/local_group.h"
+#include "test/support/hierarchical_ranks.h"
 #include "test/support/threads.h"
 
 #include <hora/hora.h>
 
+#include <cstdlib>
 #include <functional>
+#include <string_view>
 
 namespace hora {
+
+/// How ranks that are threads move tensors: by meeting, or, with TEST_PLANE=hierarchical in the environment,
+/// as if there were two of them on each host. By rank; empty: by meeting.
+inline std::vector<std::unique_ptr<Collective>> collectives_of_local_job(int size) {
+  const char* plane = std::getenv("TEST_PLANE");
+  if (plane == nullptr) return {};
+  if (std::string_view(plane) != "hierarchical") throw Error(Code::invalid_argument, "TEST_PLANE");
+  return connect_hierarchical_ranks(
+      size, [](int rank) { return rank / 2; }, true);
+}
 
 /// Runs `rank_main` on every rank of a job whose ranks are threads. A rank leaves the job when its function
 /// returns.
 inline void run_local_job(int size, const std::function<void(Runtime&)>& rank_main, Config config = {}) {
   LocalGroup group(size);
+  auto collectives = collectives_of_local_job(size);
   run_ranks(size, [&](int rank) {
     Config mine = config;
     mine.rank = mine.local_rank = rank;
     mine.size = mine.local_size = size;
-    Runtime runtime(group.join(rank), mine);
+    World world = group.join(rank);
+    if (!collectives.empty()) world.lane.collective = std::move(collectives[static_cast<std::size_t>(rank)]);
+    Runtime runtime(std::move(world), mine);
     rank_main(runtime);
   });
 }

@@ -2,6 +2,7 @@
 #include "test/support/tcp_ranks.h"
 
 #include "core/backend/tcp/address.h"
+#include "core/backend/tcp/tcp_collective.h"
 #include "core/backend/tcp/tcp_control.h"
 #include "test/support/threads.h"
 
@@ -36,6 +37,19 @@ std::vector<World> connect_tcp_ranks(const std::vector<Config>& configs) {
     worlds[static_cast<std::size_t>(rank)] = connect_tcp_control(config, Clock::now() + config.start_timeout);
   });
   return worlds;
+}
+
+std::vector<std::unique_ptr<Collective>> connect_tcp_collectives(int ranks) {
+  const auto configs = loopback_configs(ranks);
+  auto worlds = connect_tcp_ranks(configs);
+  std::vector<std::unique_ptr<Collective>> all(static_cast<std::size_t>(ranks));
+  run_ranks(ranks, [&](int rank) {
+    const auto at = static_cast<std::size_t>(rank);
+    all[at] = connect_tcp(*worlds[at].control, worlds[at].members, configs[at],
+                          Clock::now() + configs[at].start_timeout);
+  });
+  run_ranks(ranks, [&](int rank) { worlds[static_cast<std::size_t>(rank)].control.reset(); });
+  return all;
 }
 
 }  // namespace hora

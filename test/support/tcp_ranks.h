@@ -16,4 +16,7 @@ std::vector<Config> loopback_configs(int ranks);
 /// Ranks that are threads, connected by TCP control over loopback.
 std::vector<World> connect_tcp_ranks(const std::vector<Config>& configs);
 
+/// The same ranks' collectives over sockets, by rank; nobody watches over them.
+std::vector<std::unique_ptr<Collective>> connect_tcp_collectives(int ranks);
+
 }  // namespace hora

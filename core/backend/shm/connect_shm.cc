@@ -2,22 +2,27 @@
 #include "core/backend/shm/connect_shm.h"
 
 #include "core/backend/shm/local_socket.h"
-#include "core/backend/shm/shm_collective.h"
 #include "core/base/bytes.h"
 #include "core/base/log.h"
 #include "core/comm/exchange.h"
 #include "core/comm/handshake.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <sodium.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
+#include <fstream>
 #include <functional>
+#include <map>
 #include <optional>
 #include <set>
+#include <span>
 #include <thread>
 #include <utility>
 
@@ -30,19 +35,88 @@ constexpr std::size_t kLeastRegion = std::size_t{1} << 30;
 constexpr std::size_t kMostInAll = std::size_t{1} << 45;  // of 2^47 bytes of address space
 constexpr std::chrono::seconds kHandshakeTime(5);         // what a stranger who says nothing can hold up
 
-/// Whether something holds on every rank. What a rank fails to do is logged there, and means no.
-bool all_can(Control& control, TimePoint deadline, const char* what, const std::function<void()>& attempt) {
+/// What this rank's attempt came to, by rank, for all. What a rank fails to do is logged there.
+std::vector<bool> who_can(Control& control, TimePoint deadline, const char* what,
+                          const std::function<void()>& attempt) {
   bool mine = true;
   try {
     attempt();
   } catch (const Error& error) {
-    log(LogLevel::info, fmt::format("no shared memory between all ranks: {}: {}", what, error.what()));
+    log(LogLevel::info, fmt::format("no shared memory with other ranks: {}: {}", what, error.what()));
     mine = false;
   }
   const std::byte mark{mine ? std::uint8_t{1} : std::uint8_t{0}};
-  bool all = true;
-  for (const auto& told : exchange(control, {&mark, 1}, deadline)) all = all && told == Bytes{std::byte{1}};
-  return all;
+  std::vector<bool> can;
+  for (const auto& told : exchange(control, {&mark, 1}, deadline)) can.push_back(told == Bytes{std::byte{1}});
+  return can;
+}
+
+std::string first_line(const char* path) {
+  std::ifstream file(path);
+  std::string line;
+  std::getline(file, line);
+  return line;
+}
+
+/// What is equal on ranks that may share a host: the running system, the network namespace, in which local
+/// sockets have their names, and the user. Equal hints prove nothing.
+std::string hint() {
+  struct stat network {};
+  if (::stat("/proc/self/ns/net", &network) != 0) network = {};
+  return fmt::format("{} {}:{} {}", first_line("/proc/sys/kernel/random/boot_id"), network.st_dev,
+                     network.st_ino, ::geteuid());
+}
+
+using Groups = std::vector<std::vector<int>>;
+
+/// Ranks by what they tell, each group ascending, groups by their lowest rank.
+Groups group_by(const std::vector<Bytes>& told) {
+  std::map<Bytes, std::size_t> group_of;
+  Groups groups;
+  for (std::size_t rank = 0; rank < told.size(); ++rank) {
+    const auto [at, is_new] = group_of.try_emplace(told[rank], groups.size());
+    if (is_new) groups.emplace_back();
+    groups[at->second].push_back(static_cast<int>(rank));
+  }
+  return groups;
+}
+
+/// The groups without the ranks that cannot; each of those is one of its own.
+Groups set_apart(const Groups& groups, const std::vector<bool>& can) {
+  Groups smaller;
+  for (const auto& group : groups) {
+    std::vector<int> rest;
+    for (const int rank : group) {
+      if (can[static_cast<std::size_t>(rank)]) {
+        rest.push_back(rank);
+      } else {
+        smaller.push_back({rank});
+      }
+    }
+    if (!rest.empty()) smaller.push_back(std::move(rest));
+  }
+  std::sort(smaller.begin(), smaller.end());  // by their lowest ranks
+  return smaller;
+}
+
+/// The same, where one rank that cannot spoils it for its group.
+Groups dissolve(const Groups& groups, std::vector<bool> can) {
+  for (const auto& group : groups) {
+    const bool all = std::all_of(group.begin(), group.end(),
+                                 [&](int rank) { return can[static_cast<std::size_t>(rank)]; });
+    for (const int rank : group) can[static_cast<std::size_t>(rank)] = all;
+  }
+  return set_apart(groups, can);
+}
+
+const std::vector<int>& group_with(const Groups& groups, int rank) {
+  return *std::find_if(groups.begin(), groups.end(), [rank](const auto& group) {
+    return std::find(group.begin(), group.end(), rank) != group.end();
+  });
+}
+
+bool all_alone(const Groups& groups) {
+  return std::all_of(groups.begin(), groups.end(), [](const auto& group) { return group.size() == 1; });
 }
 
 std::string random_name() {
@@ -53,25 +127,24 @@ std::string random_name() {
   return name;
 }
 
-std::size_t region_bytes(const Config& config) {
+std::size_t region_bytes(const Config& config, std::size_t ranks) {
   if (config.arena_size != 0) return (config.arena_size + kPage - 1) / kPage * kPage;
   const auto memory =
       static_cast<std::size_t>(::sysconf(_SC_PHYS_PAGES)) * static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
-  return std::max(kLeastRegion,
-                  std::min(memory, kMostInAll / static_cast<std::size_t>(config.size) / kPage * kPage));
+  return std::max(kLeastRegion, std::min(memory, kMostInAll / ranks / kPage * kPage));
 }
 
-/// What rank 0 tells the others about the arena that it has made. A value.
+/// What a group's lowest rank tells the others about the arena that it has made; without a name if it has
+/// made none. A value.
 struct Invitation {
   std::string socket;
   std::size_t region = 0;
 };
 
-Invitation invite(Control& control, const Invitation& mine, TimePoint deadline) {
-  Writer out;
-  if (control.rank() == 0) out.string(mine.socket).u64(mine.region);
-  const auto told = exchange(control, out.take(), deadline);
-  Reader in(told.front());
+/// What the lowest rank of this rank's group says.
+Invitation invite(Control& control, const Invitation& mine, int host, TimePoint deadline) {
+  const auto told = exchange(control, Writer().string(mine.socket).u64(mine.region).take(), deadline);
+  Reader in(told[static_cast<std::size_t>(host)]);
   Invitation invitation;
   invitation.socket = in.string(kMostName);
   invitation.region = in.below(std::uint64_t{1} << 46, "the size of an arena");
@@ -79,27 +152,28 @@ Invitation invite(Control& control, const Invitation& mine, TimePoint deadline) 
   return invitation;
 }
 
-/// Whom rank 0 has let in: another rank of this job, run by the same user. Throws Error if it is somebody
-/// else.
-int admit(const Descriptor& socket, const Config& config, TimePoint deadline) {
+/// Whom a group's lowest rank has let in: another rank of the group, run by the same user. Throws Error if it
+/// is somebody else.
+int admit(const Descriptor& socket, const Config& config, const std::vector<int>& group, TimePoint deadline) {
   if (user_of(socket) != ::geteuid()) throw Error(Code::invalid_argument, "it comes from another user");
   const Hello hello = welcome(socket.fd(), config.secret, std::min(deadline, Clock::now() + kHandshakeTime));
-  if (hello.role != Role::arena || hello.size != config.size || hello.rank <= 0 ||
-      hello.rank >= config.size) {
+  if (hello.role != Role::arena || hello.size != config.size || hello.rank == config.rank ||
+      std::find(group.begin(), group.end(), hello.rank) == group.end()) {
     throw Error(Code::invalid_argument,
                 fmt::format("rank {} of {} is none of this arena", hello.rank, hello.size));
   }
   return hello.rank;
 }
 
-/// Rank 0: hands the file to every other rank; strangers are turned away.
-void hand_out(const Descriptor& listener, const Descriptor& file, const Config& config, TimePoint deadline) {
+/// Hands the file to every other rank of the group; strangers are turned away.
+void hand_out(const Descriptor& listener, const Descriptor& file, const Config& config,
+              const std::vector<int>& group, TimePoint deadline) {
   std::set<int> served;
   bool told = false;
-  while (served.size() + 1 < static_cast<std::size_t>(config.size)) {
+  while (served.size() + 1 < group.size()) {
     const Descriptor socket = accept_local(listener, deadline);
     try {
-      const int rank = admit(socket, config, deadline);
+      const int rank = admit(socket, config, group, deadline);
       if (served.insert(rank).second) send_descriptor(socket, file, deadline);
     } catch (const Error& error) {
       if (std::exchange(told, true)) continue;  // once is enough
@@ -109,15 +183,16 @@ void hand_out(const Descriptor& listener, const Descriptor& file, const Config& 
   }
 }
 
-/// Rank 0's thread that hands the file out while the ranks come. Strangers fill the queue of a listener that
-/// nobody serves, and then a rank cannot even connect; so it is served from the start, until all have the
-/// file or it ends.
+/// The lowest rank's thread that hands the file out while the ranks come. Strangers fill the queue of a
+/// listener that nobody serves, and then a rank cannot even connect; so it is served from the start, until
+/// all have the file or it ends.
 class Doorman {
  public:
-  Doorman(const Descriptor& listener, const Descriptor& file, const Config& config, TimePoint deadline)
-      : listener_(listener), thread_([&listener, &file, &config, deadline] {
+  Doorman(const Descriptor& listener, const Descriptor& file, const Config& config,
+          const std::vector<int>& group, TimePoint deadline)
+      : listener_(listener), thread_([&listener, &file, &config, &group, deadline] {
           try {
-            hand_out(listener, file, config, deadline);
+            hand_out(listener, file, config, group, deadline);
           } catch (const Error& error) {
             log(LogLevel::info, fmt::format("no longer waiting at the local socket: {}", error.what()));
           }
@@ -134,71 +209,104 @@ class Doorman {
   std::thread thread_;
 };
 
-/// The private memory of all ranks, if it is in reach from everywhere.
-std::unique_ptr<PeerMemory> reach_out(Control& control, const Config& config, TimePoint deadline) {
+/// The private memory of this host's ranks, if it is in reach from everywhere on it.
+std::unique_ptr<PeerMemory> reach_out(Control& control, const Config& config, const std::vector<int>& host,
+                                      TimePoint deadline) {
   std::uint64_t probe = kProbe;
   if (config.peer_memory)
     ::prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY);  // else Yama refuses it to other processes
   Writer out;
   out.u64(static_cast<std::uint64_t>(::getpid())).u64(reinterpret_cast<std::uint64_t>(&probe));
+  const auto told = exchange(control, out.take(), deadline);
   std::vector<int> pids;
   std::vector<std::uint64_t> probes;
-  for (const auto& told : exchange(control, out.take(), deadline)) {
-    Reader in(told);
+  for (const int rank : host) {
+    Reader in(told[static_cast<std::size_t>(rank)]);
     pids.push_back(static_cast<int>(in.below(std::uint64_t{1} << 31, "a process id")));
     probes.push_back(in.u64());
     in.finish();
   }
   std::unique_ptr<PeerMemory> memory;
-  const bool reached = all_can(control, deadline, "reaching private memory", [&] {
+  const auto reached = who_can(control, deadline, "reaching private memory", [&] {
     if (!config.peer_memory) throw Error(Code::unavailable, "HORA_PEER_MEMORY=0");
     memory = make_process_memory(pids, probes);
     if (!memory)
       throw Error(Code::unavailable, "process_vm_readv is not permitted; private buffers take one more copy");
   });
-  return reached ? std::move(memory) : nullptr;
+  const bool all = std::all_of(host.begin(), host.end(),
+                               [&](int rank) { return reached[static_cast<std::size_t>(rank)]; });
+  return all ? std::move(memory) : nullptr;
+}
+
+/// The arena's file, mapped, and how it is divided.
+struct Passed {
+  std::shared_ptr<const Mapping> mapping;
+  std::size_t region = 0;
+};
+
+/// The lowest rank of each group makes a file and passes it to the others; the groups become those ranks that
+/// have it. What this rank got, if it got one.
+std::optional<Passed> pass_on(Control& control, const Config& config, Groups& groups, TimePoint deadline) {
+  const std::vector<int> group = group_with(groups, config.rank);
+  const bool makes = group.size() > 1 && group.front() == config.rank;
+  Invitation invitation;
+  Descriptor listener;
+  Descriptor file;
+  try {
+    if (makes) {
+      const std::size_t region = region_bytes(config, group.size());
+      file = Arena::create_file(static_cast<int>(group.size()), region);
+      const std::string name = random_name();
+      listener = listen_local(name);
+      invitation = {name, region};
+    }
+  } catch (const Error& error) {
+    log(LogLevel::info, fmt::format("no shared memory: making the arena: {}", error.what()));
+  }
+  invitation = invite(control, invitation, group.front(), deadline);
+
+  std::optional<Passed> passed;
+  std::optional<Doorman> doorman;
+  if (makes && !invitation.socket.empty()) doorman.emplace(listener, file, config, group, deadline);
+  const auto can = who_can(control, deadline, "passing on the arena", [&] {
+    if (group.size() == 1) return;
+    if (invitation.socket.empty()) throw Error(Code::unavailable, "there is none");
+    Descriptor mine;
+    if (!makes) {
+      const Descriptor socket = connect_local(invitation.socket);
+      greet(socket.fd(), config.secret, {Role::arena, config.rank, config.size}, deadline);
+      mine = receive_descriptor(socket, deadline);
+    } else {
+      mine = Descriptor(::fcntl(file.fd(), F_DUPFD_CLOEXEC, 0));
+    }
+    const auto bytes = Arena::file_bytes(static_cast<int>(group.size()), invitation.region);
+    passed = Passed{std::make_shared<const Mapping>(std::move(mine), bytes), invitation.region};
+  });
+  groups = set_apart(groups, can);
+  return passed;
 }
 
 }  // namespace
 
-std::optional<SharedHost> share_host(Control& control, const Config& config, TimePoint deadline) {
-  Invitation invitation;
-  Descriptor listener;
-  Descriptor file;
-  const bool made = all_can(control, deadline, "making the arena", [&] {
-    if (control.rank() != 0) return;
-    invitation = {random_name(), region_bytes(config)};
-    file = Arena::create_file(config.size, invitation.region);
-    listener = listen_local(invitation.socket);
-  });
-  if (!made) return std::nullopt;
-  invitation = invite(control, invitation, deadline);
-
-  std::optional<Doorman> doorman;
-  if (control.rank() == 0) doorman.emplace(listener, file, config, deadline);
-  const bool passed_on = all_can(control, deadline, "passing on the arena", [&] {
-    if (control.rank() == 0) return;
-    const Descriptor socket = connect_local(invitation.socket);
-    greet(socket.fd(), config.secret, {Role::arena, config.rank, config.size}, deadline);
-    file = receive_descriptor(socket, deadline);
-  });
-  doorman.reset();
-  if (!passed_on) return std::nullopt;
+SharedHosts share_hosts(Control& control, const Config& config, TimePoint deadline) {
+  const std::string mine = hint();
+  Groups groups = group_by(exchange(control, std::as_bytes(std::span(mine)), deadline));
+  if (all_alone(groups)) return {std::move(groups), {}};
+  const auto passed = pass_on(control, config, groups, deadline);
+  if (all_alone(groups)) return {std::move(groups), {}};
 
   std::shared_ptr<Arena> arena;
-  const bool mapped = all_can(control, deadline, "mapping the arena", [&] {
-    const auto bytes = Arena::file_bytes(config.size, invitation.region);
-    arena = Arena::make(std::make_shared<const Mapping>(std::move(file), bytes), config.rank, config.size,
-                        invitation.region);
+  const auto can = who_can(control, deadline, "taking a seat in the arena", [&] {
+    const auto& group = group_with(groups, config.rank);
+    if (group.size() == 1) return;
+    const auto place = std::find(group.begin(), group.end(), config.rank) - group.begin();
+    arena =
+        Arena::make(passed->mapping, static_cast<int>(place), static_cast<int>(group.size()), passed->region);
   });
-  if (!mapped) return std::nullopt;
-  return SharedHost{std::move(arena), reach_out(control, config, deadline)};
-}
-
-std::unique_ptr<Collective> connect_shm(Control& control, const Config& config, TimePoint deadline) {
-  auto host = share_host(control, config, deadline);
-  if (!host) return nullptr;
-  return make_shm_collective(std::move(host->arena), config.rank, config.size, std::move(host->peers));
+  groups = dissolve(groups, can);
+  auto peers = reach_out(control, config, group_with(groups, config.rank), deadline);
+  if (group_with(groups, config.rank).size() == 1) return {std::move(groups), {}};
+  return {std::move(groups), SharedHost{std::move(arena), std::move(peers)}};
 }
 
 }  // namespace hora

@@ -3,13 +3,13 @@
 
 #include "core/backend/shm/arena.h"
 #include "core/backend/shm/peer_memory.h"
-#include "core/comm/collective.h"
 #include "core/comm/control.h"
 
 #include <hora/config.h>
 
 #include <memory>
 #include <optional>
+#include <vector>
 
 namespace hora {
 
@@ -19,13 +19,17 @@ struct SharedHost {
   std::unique_ptr<PeerMemory> peers;  ///< nullptr: private memory is out of reach
 };
 
-/// Shares an arena with all other ranks, if that can be: nothing on all ranks alike if it cannot (another
-/// host, another container). That is tried, not guessed: rank 0 passes the file to the others over a local
-/// socket, on which both sides prove that they know the secret. Throws Error(aborted) when a rank is lost,
-/// Error(timeout) at the deadline.
-std::optional<SharedHost> share_host(Control& control, const Config& config, TimePoint deadline);
+/// Which ranks share memory, and what this one shares.
+struct SharedHosts {
+  std::vector<std::vector<int>> ranks;  ///< by host, each ascending, hosts by their lowest ranks
+  std::optional<SharedHost> own;  ///< none if this rank is alone; in the arena a rank is its place there
+};
 
-/// The collective of ranks that share a host, or nullptr on all ranks alike. Throws what `share_host` throws.
-std::unique_ptr<Collective> connect_shm(Control& control, const Config& config, TimePoint deadline);
+/// Finds out which ranks share a host, all hosts at once, and lets them share an arena. All ranks call it and
+/// know of all. Who shares one is tried, not guessed: of the ranks that may (the same running system, network
+/// namespace and user) the lowest passes the arena's file to the others over a local socket, on which both
+/// sides prove that they know the secret; those that could map it are a host, and any other is one by itself.
+/// Throws Error(aborted) when a rank is lost, Error(timeout) at the deadline.
+SharedHosts share_hosts(Control& control, const Config& config, TimePoint deadline);
 
 }  // namespace hora

@@ -2,32 +2,34 @@
 #include "core/backend/tcp/links.h"
 #include "core/backend/tcp/tcp_collective.h"
 
-#include <fcntl.h>
-
 #include <numeric>
 
 namespace hora {
+namespace {
 
-std::unique_ptr<Collective> connect_tcp(Control& control, const std::vector<Member>& members,
-                                        const Config& config, TimePoint deadline) {
-  const auto links = make_links(control, members, config, deadline);
-  std::vector<int> all(members.size());
+/// Connects all ranks to all.
+void require_all(Links& links, Control& control) {
+  std::vector<int> all(static_cast<std::size_t>(links.ranks()));
   std::iota(all.begin(), all.end(), 0);
-  control.on_loss([&links](const Status& why) { links->abort(why); });
+  control.on_loss([&links](const Status& why) { links.abort(why); });
   try {
-    links->require(all);
+    links.require(all);
   } catch (...) {
     control.on_loss({});
     throw;
   }
   control.on_loss({});
-  Mesh::Sockets sockets(members.size());
-  for (const int rank : all) {
-    if (rank == config.rank) continue;
-    sockets[static_cast<std::size_t>(rank)] =
-        std::make_shared<const Descriptor>(::fcntl(links->sockets(rank).front(), F_DUPFD_CLOEXEC, 0));
-  }
-  return make_tcp_collective(std::make_unique<Mesh>(config.rank, std::move(sockets)));
+}
+
+}  // namespace
+
+std::unique_ptr<Collective> connect_tcp(Control& control, const std::vector<Member>& members,
+                                        const Config& config, TimePoint deadline) {
+  auto links = make_links(control, members, config, deadline);
+  // Who cannot reach whom is better known before the first step than in it. Many ranks would pay for that
+  // with connections that they do not need.
+  if (talks_to_all(config.size)) require_all(*links, control);
+  return make_tcp_collective(std::move(links), knobs_from(config));
 }
 
 }  // namespace hora

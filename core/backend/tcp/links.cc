@@ -108,7 +108,8 @@ class LazyLinks final : public Links {
   void require(std::span<const int> peers) override {
     std::vector<int> missing;
     for (const int peer : peers) {
-      if (peer != rank() && !ready_[static_cast<std::size_t>(peer)]) missing.push_back(peer);
+      const bool known = std::find(missing.begin(), missing.end(), peer) != missing.end();
+      if (peer != rank() && !ready_[static_cast<std::size_t>(peer)] && !known) missing.push_back(peer);
     }
     std::deque<Call> calls;
     for (const int peer : missing) {

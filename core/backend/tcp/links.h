@@ -20,9 +20,9 @@ class Links {
   [[nodiscard]] virtual int ranks() const = 0;
 
   /// Connections to these ranks of the world; every one of them calls this with us in its list, in the same
-  /// call of the same collective. Our own rank in the list is ignored. Returns at once when they exist.
-  /// Blocks; throws Error(unavailable) that names who cannot reach whom, at which address and port, and how
-  /// it failed; what `abort` said after that.
+  /// call of the same collective. Our own rank in the list and one that is there twice do no harm. Returns at
+  /// once when they exist. Blocks; throws Error(unavailable) that names who cannot reach whom, at which
+  /// address and port, and how it failed; what `abort` said after that.
   virtual void require(std::span<const int> peers) = 0;
   /// The sockets to a peer that was required, non-blocking; as many, in the same order, at both ends.
   [[nodiscard]] virtual std::span<const int> sockets(int peer) const = 0;

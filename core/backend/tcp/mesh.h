@@ -1,13 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "core/comm/control.h"
-#include "core/comm/socket_io.h"
-
-#include <hora/config.h>
+#include "core/backend/tcp/links.h"
 
 #include <atomic>
 #include <condition_variable>
+#include <cstdint>
 #include <memory>
 #include <mutex>
 #include <span>
@@ -15,53 +13,52 @@
 
 namespace hora {
 
-/// What goes to, or comes from, one peer in one exchange: pieces of memory, one after the other. A value.
-struct Parcel {
-  std::vector<std::span<std::byte>> pieces;
-
-  void add(const void* data, std::size_t bytes) {
-    if (bytes > 0) pieces.emplace_back(static_cast<std::byte*>(const_cast<void*>(data)), bytes);
-  }
-  [[nodiscard]] std::size_t bytes() const;
-};
-
-/// A socket between every two ranks, and exchanges over all of them at once.
-///
-/// In an exchange every rank sends one parcel to each peer and receives one from each. One thread polls all
-/// sockets and does whatever can be done: it never waits to send while there is something to receive, so no
-/// ring of ranks can block one another. Each parcel has a header with its number and length, which must be
-/// what the receiver expects. *Engine only*, except `abort`.
+/// Some ranks of a job that make calls together: which they are, how they reach each other, and the number of
+/// the call they are at. Ranks are counted within the mesh unless it says "of the world". *Engine only*,
+/// except `abort`.
 class Mesh {
  public:
-  using Sockets = std::vector<std::shared_ptr<const Descriptor>>;
+  /// Meshes may share links if all ranks use them in the same order, one at a time; they have different
+  /// `number`s. `members`: ranks of the world, of which we are one. `spins`: whether it is worth a core's
+  /// time to wait for what comes soon without sleeping.
+  Mesh(std::shared_ptr<Links> links, std::vector<int> members, std::uint32_t number, bool spins);
 
-  /// `sockets`: connected, by rank; none for the own one. Meshes may share sockets if all ranks use them in
-  /// the same order, one at a time; they have different numbers.
-  Mesh(int rank, Sockets sockets, std::uint32_t number = 0);
-  ~Mesh();
+  /// A mesh of some of these ranks, over the same links: `members` are its ranks in this order. The same
+  /// number as all members give, and no other mesh split off this one.
+  [[nodiscard]] std::unique_ptr<Mesh> split(std::span<const int> members, std::uint32_t number) const;
 
-  /// A mesh of some of these ranks, over the same sockets: which are its ranks in this order. `rank` is this
-  /// one's in it. The same number as all members give, and no other mesh of these sockets.
-  [[nodiscard]] std::unique_ptr<Mesh> split(int rank, std::span<const int> members,
-                                            std::uint32_t number) const;
+  [[nodiscard]] int rank() const { return rank_; }
+  [[nodiscard]] int ranks() const { return static_cast<int>(members_.size()); }
+  [[nodiscard]] int in_world(int rank) const { return members_[static_cast<std::size_t>(rank)]; }
 
-  /// By rank; the own one is ignored. Throws Error(aborted) when a peer closes its socket or after `abort`,
-  /// and Error(internal) when the ranks do not mean the same exchange.
-  void exchange(std::vector<Parcel>& outgoing, std::vector<Parcel>& incoming);
+  /// Whether to look for what comes again and again for a while before sleeping. Each look-out that was in
+  /// vain makes us pass up more of the next ones: when cores are taken by others, or two ranks share one,
+  /// what we wait for cannot come while we look.
+  [[nodiscard]] bool may_spin();
+  void has_spun(bool in_vain);
+
+  /// Connects these ranks, who all do the same, and numbers the call that begins: no two calls over the same
+  /// links have the same number. Throws what Links::require throws, and what `abort` was given.
+  std::uint64_t begin_call(std::span<const int> peers);
+  /// The sockets to a rank that was given to `begin_call`.
+  [[nodiscard]] std::span<const int> sockets(int rank) const { return links_->sockets(in_world(rank)); }
+
+  /// Throws Error(aborted): a socket to that rank has closed.
+  [[noreturn]] void lost(int rank);
 
   void abort(const Status& why) noexcept;
   void throw_if_aborted();
 
-  [[nodiscard]] int rank() const { return rank_; }
-  [[nodiscard]] int ranks() const { return static_cast<int>(sockets_.size()); }
-
  private:
-  class Flow;
-  [[noreturn]] void lost(int rank);
-
+  std::shared_ptr<Links> links_;
+  std::vector<int> members_;
   int rank_;
-  Sockets sockets_;
-  std::uint64_t sequence_;  // of exchanges; the mesh's number in its upper bits
+  std::uint32_t number_;
+  std::uint64_t calls_ = 0;
+  bool spins_;
+  int passed_up_ = 0;   // look-outs after the last one that was in vain
+  int to_pass_up_ = 0;  // after it, all together
+
   std::atomic<bool> aborted_ = false;
   std::mutex mutex_;
   std::condition_variable abortion_;

@@ -1,23 +1,45 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "core/backend/tcp/mesh.h"
+#include "core/backend/tcp/links.h"
 #include "core/comm/collective.h"
 #include "core/comm/world.h"
 
 #include <hora/config.h>
 
+#include <cstdint>
 #include <memory>
+#include <optional>
+#include <vector>
 
 namespace hora {
 
-/// A collective over sockets, for ranks that share no memory. Connects every two ranks; both sides prove that
-/// they know the secret. Throws Error(unavailable) that names the ranks that do not reach each other,
-/// Error(aborted), (timeout).
+/// How the ranks add up: see allreduce_shares.h, allreduce_ring.h and allreduce_halving.h.
+enum class Algorithm : std::uint8_t { shares, ring, halving };
+
+/// What a collective over sockets keeps to. A value, the same on all ranks, but for `spins`.
+struct TcpKnobs {
+  /// Sums do not depend on where in a call an element lies, nor on how long the call is.
+  bool deterministic = false;
+  /// Always this one (where sums can travel: see PartialSum); else the one that is fastest.
+  std::optional<Algorithm> algorithm;
+  /// Whether there is a core to spare for waiting.
+  bool spins = false;
+};
+
+/// Knobs as the configuration has them.
+[[nodiscard]] TcpKnobs knobs_from(const Config& config);
+
+/// Whether it is right that every one of so many ranks has connections to every other one.
+[[nodiscard]] bool talks_to_all(int ranks);
+
+/// A collective over sockets, for ranks that share no memory: few ranks are all connected when it returns, of
+/// many each to those that it needs when it needs them. Throws Error(unavailable) that names the ranks that do
+/// not reach each other, Error(aborted), (timeout).
 std::unique_ptr<Collective> connect_tcp(Control& control, const std::vector<Member>& members,
                                         const Config& config, TimePoint deadline);
 
-/// The collective over a mesh that is connected.
-std::unique_ptr<Collective> make_tcp_collective(std::unique_ptr<Mesh> mesh);
+/// The collective of all ranks of these links.
+std::unique_ptr<Collective> make_tcp_collective(std::shared_ptr<Links> links, const TcpKnobs& knobs);
 
 }  // namespace hora

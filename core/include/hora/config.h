@@ -20,19 +20,33 @@ using Secret = std::array<unsigned char, 32>;
 /// HOROVOD_STALL_CHECK_DISABLE and HOROVOD_STALL_CHECK_TIME_SECONDS (HORA_STALL_WARNING_TIME),
 /// HOROVOD_LOG_LEVEL (trace is debug, fatal is error).
 struct Config {
-  // Who this process is. Without a launcher: rank 0 of 1.
+  // Who this process is. Where HORA_RANK is not set: what torchrun, mpirun, mpiexec, srun, flux or Kubernetes
+  // say of it (core/base/job_seat.h); without a launcher rank 0 of 1.
   int rank = 0;        ///< HORA_RANK
   int size = 1;        ///< HORA_SIZE
   int local_rank = 0;  ///< HORA_LOCAL_RANK: among the ranks of this host
-  int local_size = 1;  ///< HORA_LOCAL_SIZE
+  int local_size = 1;  ///< HORA_LOCAL_SIZE; 0: this and the local rank are found out when the ranks meet
   int cross_rank = 0;  ///< HORA_CROSS_RANK: this host among those that have a process with this local rank
-  int cross_size = 1;  ///< HORA_CROSS_SIZE
+  int cross_size = 1;  ///< HORA_CROSS_SIZE; 0: this and the cross rank are found out when the ranks meet
+
+  // Where another launcher than hrun started the ranks: what it is called, for messages, and what tells this
+  // job from its others.
+  std::string launcher;
+  std::string job;
+  std::string
+      meeting_place;  ///< all ranks are on this host: the local socket at which they agree on the rest
 
   // How the ranks find and recognise each other.
   /// HORA_COORDINATOR: "address:port" on which rank 0 listens; several, separated by commas, are all tried.
   std::string coordinator;
   std::optional<int> coordinator_fd;  ///< HORA_COORDINATOR_FD: rank 0 only, a socket that listens there
   Secret secret{};                    ///< read once from the pipe named by HORA_SECRET_FD
+  /// HORA_SECRET_FILE: where hrun gives no secret, a file of at least 32 random bytes, for its owner alone,
+  /// that all hosts can read; the secrets of different jobs are derived from it.
+  std::string secret_file;
+  /// The ranks are the processes of this communicator (MPI_Comm_c2f gives its number), in its order: who this
+  /// process is and how the ranks find each other comes from there. MPI runs until the Runtime has ended.
+  std::optional<int> mpi_communicator;
   std::chrono::milliseconds start_timeout{30'000};  ///< HORA_START_TIMEOUT, seconds: for all ranks to meet
   /// HORA_HEARTBEAT_TIMEOUT, seconds; 0: never. A rank that gives no sign of life for so long is lost: its
   /// process is stopped, or its host or the network is down. Ranks beat once a second whatever their user
@@ -44,7 +58,7 @@ struct Config {
   std::string network;
 
   // How tensors move.
-  std::string cpu_operations = "auto";  ///< HORA_CPU_OPERATIONS: auto, shm or tcp
+  std::string cpu_operations = "auto";  ///< HORA_CPU_OPERATIONS: auto, shm, tcp or mpi
   /// HORA_DETERMINISTIC: sums across hosts do not depend on what travels together with what; on one host they
   /// never do. Rank 0's counts.
   bool deterministic = false;
@@ -75,7 +89,7 @@ struct Config {
   /// out where there are none.
   [[nodiscard]] static std::vector<std::string> horovod_notes();
 
-  /// Variables of the environment that begin with HORA_ and mean nothing: misspelt ones, as a rule.
+  /// LookUp of the environment that begin with HORA_ and mean nothing: misspelt ones, as a rule.
   [[nodiscard]] static std::vector<std::string> unknown_variables();
 };
 

@@ -138,6 +138,9 @@ class Runtime {
   [[nodiscard]] int cross_rank() const;
   [[nodiscard]] int cross_size() const;
 
+  /// Whether tensors move over MPI, or the ranks are those of an MPI communicator.
+  [[nodiscard]] bool uses_mpi() const;
+
   /// Starts an operation and returns at once. Throws Error(invalid_argument) for what this rank can see is
   /// wrong (a name that is under way already, an unknown root, ...) and Error(aborted) once the job has
   /// ended; then `done` is not called. What only all ranks together can see (shapes that differ) comes with
@@ -201,6 +204,12 @@ class Runtime {
 
 /// Joins the job that the environment describes (hrun sets it), or a job of one rank.
 [[nodiscard]] inline Runtime init() { return Runtime(); }
+
+/// The MPI that libhora_mpi.so uses: "Open MPI v4.1.4". Empty: there is no libhora_mpi.so here. Does not
+/// start MPI.
+[[nodiscard]] std::string mpi_library();
+/// Whether MPI runs in this process, and may be called by several threads at a time (MPI_THREAD_MULTIPLE).
+[[nodiscard]] bool mpi_threads();
 
 /// "0.1.0"
 [[nodiscard]] const char* version();

@@ -181,6 +181,37 @@ std::vector<torch::Tensor> grouped_reducescatter(Runtime& hora, torch::TensorLis
 TensorsHandle grouped_reducescatter_async(Runtime& hora, torch::TensorList tensors,
                                           const ReduceOptions& options = {});
 
+/// The tensors of all ranks, one after the other along the first dimension, which may differ from rank to
+/// rank, on rank `root` (its number in the job); an undefined tensor on the others. The other dimensions and
+/// the dtype are the same on all ranks; scalars are refused. No gradient. As MPI_Gatherv.
+torch::Tensor gather(Runtime& hora, const torch::Tensor& tensor, int root,
+                     const OperationOptions& options = {});
+TensorHandle gather_async(Runtime& hora, const torch::Tensor& tensor, int root,
+                          const OperationOptions& options = {});
+
+/// This rank's rows of the tensor that rank `root` passes. Of what the others pass only the dtype and all
+/// dimensions but the first count, which must be the root's: `torch::empty({0, 5})` will do. `splits`, of the
+/// root: how many rows go to each rank of the process set; empty: as `scattered_rows` says. No gradient. As
+/// MPI_Scatterv.
+torch::Tensor scatter(Runtime& hora, const torch::Tensor& tensor, int root,
+                      const std::vector<std::int64_t>& splits = {}, const OperationOptions& options = {});
+TensorHandle scatter_async(Runtime& hora, const torch::Tensor& tensor, int root,
+                           const std::vector<std::int64_t>& splits = {},
+                           const OperationOptions& options = {});
+
+/// What `allreduce` would give, on rank `root` only; an undefined tensor on the others. Adasum is refused. No
+/// gradient. As MPI_Reduce.
+torch::Tensor reduce(Runtime& hora, const torch::Tensor& tensor, int root, const ReduceOptions& options = {});
+TensorHandle reduce_async(Runtime& hora, const torch::Tensor& tensor, int root,
+                          const ReduceOptions& options = {});
+
+/// The tensor reduced, by sum, min, max or product, over this rank and those before it in the process set.
+/// The shape is the same on all ranks. No gradient. As MPI_Scan.
+torch::Tensor scan(Runtime& hora, const torch::Tensor& tensor, ReduceOp op = ReduceOp::sum,
+                   const OperationOptions& options = {});
+TensorHandle scan_async(Runtime& hora, const torch::Tensor& tensor, ReduceOp op = ReduceOp::sum,
+                        const OperationOptions& options = {});
+
 /// Returns when every rank of the process set has called it.
 void barrier(Runtime& hora, int process_set = 0);
 

@@ -152,5 +152,65 @@ TEST(Config, TellsWhoStartedRanksWithoutASecretToUseHrun) {
   EXPECT_NE(text.find("start the ranks with hrun"), std::string::npos) << text;
 }
 
+TEST(Config, IsASeatOfAnotherLauncherThatMeetsOnOneHost) {
+  const Environment environment({{"OMPI_COMM_WORLD_RANK", "1"},
+                                 {"OMPI_COMM_WORLD_SIZE", "2"},
+                                 {"OMPI_COMM_WORLD_LOCAL_RANK", "1"},
+                                 {"OMPI_COMM_WORLD_LOCAL_SIZE", "2"},
+                                 {"PMIX_NAMESPACE", "1"}});
+  const Config config = Config::from_environment();
+  EXPECT_EQ(config.rank, 1);
+  EXPECT_EQ(config.size, 2);
+  EXPECT_EQ(config.local_rank, 1);
+  EXPECT_EQ(config.launcher, "Open MPI");
+  EXPECT_NE(config.meeting_place, "");
+  EXPECT_EQ(config.coordinator, "");
+
+  const Environment more({{"HORA_COORDINATOR", "n1:29400"}, {"HORA_SECRET_FILE", "secret"}});
+  const Config told = Config::from_environment();
+  EXPECT_EQ(told.meeting_place, "");
+  EXPECT_EQ(told.coordinator, "n1:29400");
+  EXPECT_EQ(told.secret_file, "secret");
+}
+
+TEST(Config, LooksForRank0OnTheFirstHost) {
+  const Environment environment({{"SLURM_STEP_ID", "0"},
+                                 {"SLURM_JOB_ID", "7"},
+                                 {"SLURM_PROCID", "1"},
+                                 {"SLURM_STEP_NUM_TASKS", "2"},
+                                 {"SLURM_NODEID", "1"},
+                                 {"SLURM_LOCALID", "0"},
+                                 {"SLURM_STEP_TASKS_PER_NODE", "1(x2)"},
+                                 {"SLURM_STEP_NODELIST", "n[4,7]"}});
+  const Config config = Config::from_environment();
+  EXPECT_EQ(config.cross_rank, 1);
+  EXPECT_EQ(config.cross_size, 2);
+  EXPECT_EQ(config.meeting_place, "");
+  EXPECT_EQ(config.coordinator.substr(0, 3), "n4:");
+
+  const Environment hrun({{"HORA_RANK", "0"}, {"HORA_SIZE", "1"}});
+  EXPECT_EQ(Config::from_environment().size, 1);
+  EXPECT_EQ(Config::from_environment().launcher, "");
+}
+
+TEST(Config, NeedsNothingFromALauncherThatStartedOneRank) {
+  const Environment environment({{"RANK", "0"},
+                                 {"WORLD_SIZE", "1"},
+                                 {"LOCAL_RANK", "0"},
+                                 {"LOCAL_WORLD_SIZE", "1"},
+                                 {"TORCHELASTIC_RUN_ID", "none"}});
+  const Config config = Config::from_environment();
+  EXPECT_EQ(config.size, 1);
+  EXPECT_EQ(config.meeting_place, "");
+}
+
+TEST(Config, LeavesTheHostsToTheMeetingOfRanksThatWereStartedByHand) {
+  const Environment environment(
+      {{"HORA_RANK", "3"}, {"HORA_SIZE", "4"}, {"HORA_COORDINATOR", "a:1"}, {"HORA_SECRET_FILE", "secret"}});
+  const Config config = Config::from_environment();
+  EXPECT_EQ(config.local_size, 0);
+  EXPECT_EQ(config.cross_size, 0);
+}
+
 }  // namespace
 }  // namespace hora

@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <barrier>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -82,9 +83,11 @@ TEST_F(TimelineTest, CanBeStoppedWhenOtherRanksHaveLeft) {
 
 TEST_F(TimelineTest, EndsWithAJobThatFails) {
   testing::internal::CaptureStderr();
-  run_local_job(2, [this](Runtime& hora) {
+  std::barrier both(2);
+  run_local_job(2, [&](Runtime& hora) {
     hora.start_timeline(path_);
     reduce(hora, "w");
+    both.arrive_and_wait();  // a failure may end what another rank has not finished
     hora.shutdown(hora.rank() == 1 ? "no data" : "");
     if (hora.rank() == 0) {
       EXPECT_THROW(hora.start_timeline(path_), Error) << "the job has ended";

@@ -244,6 +244,46 @@ TEST(Reducescatter, GivesEachRankItsShareOfTheRows) {
   });
 }
 
+TEST(Gather, GivesTheRootAllRows) {
+  run_local_job(kRanks, [](Runtime& hora) {
+    const auto whole = gather(hora, rows_of(hora.rank(), hora.rank()), 2, {.name = "g"});
+    EXPECT_EQ(whole.defined(), hora.rank() == 2);
+    if (whole.defined()) {
+      EXPECT_TRUE(torch::equal(whole, torch::cat({rows_of(1, 1), rows_of(2, 2)})));
+    }
+  });
+}
+
+TEST(Scatter, GivesEachRankItsRowsOfTheRoots) {
+  run_local_job(kRanks, [](Runtime& hora) {
+    const auto whole = rows_of(1, 7);
+    const auto place = static_cast<std::size_t>(hora.rank());
+    const auto mine = hora.rank() == 1 ? whole : rows_of(hora.rank(), 0);
+    EXPECT_TRUE(torch::equal(scatter(hora, mine, 1), whole.split_with_sizes({3, 2, 2})[place]));
+    EXPECT_TRUE(torch::equal(scatter(hora, mine, 1, {0, 1, 6}), whole.split_with_sizes({0, 1, 6})[place]));
+  });
+}
+
+TEST(Reduce, GivesTheRootWhatAnAllreduceGivesAll) {
+  run_local_job(kRanks, [](Runtime& hora) {
+    const auto x = rows_of(hora.rank(), 4);
+    const auto mean = allreduce(hora, x);
+    const auto reduced = reduce(hora, x, 0);
+    EXPECT_EQ(reduced.defined(), hora.rank() == 0);
+    if (reduced.defined()) {
+      EXPECT_TRUE(torch::equal(reduced, mean));
+    }
+  });
+}
+
+TEST(Scan, ReducesTheRanksUpToThisOne) {
+  run_local_job(kRanks, [](Runtime& hora) {
+    auto expected = torch::zeros_like(rows_of(0, 2));
+    for (int rank = 0; rank <= hora.rank(); ++rank) expected += rows_of(rank, 2);
+    EXPECT_TRUE(torch::equal(scan(hora, rows_of(hora.rank(), 2)), expected));
+  });
+}
+
 TEST(Groups, TakeTensorsOfAnyKind) {
   run_local_job(kRanks, [](Runtime& hora) {
     const double r = hora.rank();

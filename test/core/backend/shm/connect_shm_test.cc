@@ -2,17 +2,24 @@
 #include "core/backend/shm/connect_shm.h"
 
 #include "core/backend/shm/local_socket.h"
+#include "core/backend/shm/shm_collective.h"
 #include "core/backend/tcp/tcp_control.h"
+#include "core/comm/exchange.h"
+#include "core/comm/hosts.h"
 #include "core/comm/socket_io.h"
 #include "test/support/elements.h"
+#include "test/support/processes.h"
 #include "test/support/tcp_ranks.h"
 #include "test/support/threads.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <gtest/gtest.h>
+#include <sched.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <csignal>
@@ -27,38 +34,26 @@ namespace {
 
 TimePoint deadline() { return Clock::now() + std::chrono::seconds(30); }
 
-/// Runs each rank in a process of its own; how each ended, as waitpid says.
-std::vector<int> run_processes(int ranks, const std::function<void(int rank)>& rank_main) {
-  std::vector<pid_t> children;
-  for (int rank = 0; rank < ranks; ++rank) {
-    children.push_back(::fork());
-    if (children.back() != 0) continue;
-    try {
-      rank_main(rank);
-    } catch (const std::exception& error) {
-      fmt::print(stderr, "rank {}: {}\n", rank, error.what());
-      ::_exit(1);
-    }
-    ::_exit(testing::Test::HasFailure() ? 1 : 0);
-  }
-  std::vector<int> ends(children.size(), -1);
-  for (std::size_t rank = 0; rank < children.size(); ++rank) ::waitpid(children[rank], &ends[rank], 0);
-  return ends;
-}
-
-/// One rank of a job on this host.
+/// One rank of a job, and what it shares with others of its host, if there are any.
 struct Connected {
   explicit Connected(const Config& config) : world(connect_tcp_control(config, deadline())) {
-    collective = connect_shm(*world.control, config, deadline());
-    if (collective) world.control->on_loss([this](const Status& why) { collective->abort(why); });
+    auto shared = share_hosts(*world.control, config, deadline());
+    hosts = hosts_of(std::move(shared.ranks), config.rank);
+    if (!shared.own) return;
+    collective = make_shm_collective(std::move(shared.own->arena), static_cast<int>(hosts.place),
+                                     static_cast<int>(hosts.here().size()), std::move(shared.own->peers));
+    world.control->on_loss([this](const Status& why) { collective->abort(why); });
   }
   Connected(const Connected&) = delete;
   Connected& operator=(const Connected&) = delete;
   ~Connected() { world.control->on_loss({}); }
 
   World world;
+  Hosts hosts;
   std::unique_ptr<Collective> collective;
 };
+
+using Ranks = std::vector<std::vector<int>>;
 
 void reduce_and_check(Collective& collective, float* data, std::size_t count, int rank, int ranks) {
   for (std::size_t i = 0; i < count; ++i) data[i] = static_cast<float>(static_cast<int>(i % 100) + rank);
@@ -121,14 +116,67 @@ TEST(ConnectShm, NothingIsVisibleInDevShm) {
   EXPECT_EQ(ends, std::vector<int>(2));
 }
 
-TEST(ConnectShm, AllRanksGiveUpTogetherWhenTheyCannotShare) {
-  auto configs = loopback_configs(2);
-  configs[0].arena_size = (std::size_t{1} << 46) - 4096;  // twice that is more than there are addresses
-  const auto ends = run_processes(2, [&](int rank) {
+TEST(ConnectShm, WhoCannotMapTheArenaIsAHostByItself) {
+  auto configs = loopback_configs(3);
+  configs[0].arena_size = (std::size_t{1} << 46) - 4096;  // three times that is more than there are addresses
+  const auto ends = run_processes(3, [&](int rank) {
     const Connected connected(configs[static_cast<std::size_t>(rank)]);
     EXPECT_EQ(connected.collective, nullptr);
+    EXPECT_EQ(connected.hosts.ranks, (Ranks{{0}, {1}, {2}}));
   });
-  EXPECT_EQ(ends, std::vector<int>(2));
+  EXPECT_EQ(ends, std::vector<int>(3));
+}
+
+TEST(ConnectShm, TheOthersShareWithoutARankThatCannot) {
+  for (const int cannot : {0, 1, 3}) {
+    auto configs = loopback_configs(4);
+    for (auto& config : configs) config.arena_size = kRegionWithoutRoom;
+    Ranks expected{{cannot}, {}};
+    for (int rank = 0; rank < 4; ++rank) {
+      if (rank != cannot) expected.back().push_back(rank);
+    }
+    std::sort(expected.begin(), expected.end());
+    const auto ends = run_processes(4, [&](int rank) {
+      if (rank == cannot) leave_no_room_for_an_arena();
+      Connected connected(configs[static_cast<std::size_t>(rank)]);
+      EXPECT_EQ(connected.hosts.ranks, expected);
+      ASSERT_EQ(connected.collective == nullptr, rank == cannot);
+      if (rank != cannot) use_everything(*connected.collective, static_cast<int>(connected.hosts.place), 3);
+    });
+    EXPECT_EQ(ends, std::vector<int>(4)) << cannot;
+  }
+}
+
+/// Enters the network namespace of another process. What is connected stays connected.
+void join_network_of(int pid) {
+  const Descriptor network(::open(fmt::format("/proc/{}/ns/net", pid).c_str(), O_RDONLY | O_CLOEXEC));
+  ASSERT_EQ(::setns(network.fd(), CLONE_NEWNET), 0);
+}
+
+TEST(ConnectShm, NetworkNamespacesAreHosts) {
+  if (::geteuid() != 0) GTEST_SKIP() << "only root makes network namespaces";
+  const auto configs = loopback_configs(5);
+  const auto ends = run_processes(5, [&](int rank) {
+    const Config& config = configs[static_cast<std::size_t>(rank)];
+    World world = connect_tcp_control(config, deadline());
+    const auto wait_for_all = [&] { exchange(*world.control, {}, deadline()); };
+    if (rank == 1) {
+      ASSERT_EQ(::unshare(CLONE_NEWNET), 0);
+    }
+    wait_for_all();
+    if (rank == 2 || rank == 4) join_network_of(world.members[1].pid);
+    wait_for_all();
+    auto shared = share_hosts(*world.control, config, deadline());
+    EXPECT_EQ(shared.ranks, (Ranks{{0, 3}, {1, 2, 4}}));
+    ASSERT_TRUE(shared.own);
+    const Hosts hosts = hosts_of(shared.ranks, rank);
+    const auto collective =
+        make_shm_collective(std::move(shared.own->arena), static_cast<int>(hosts.place),
+                            static_cast<int>(hosts.here().size()), std::move(shared.own->peers));
+    use_everything(*collective, static_cast<int>(hosts.place), static_cast<int>(hosts.here().size()));
+    wait_for_all();
+  });
+  EXPECT_EQ(ends, std::vector<int>(5));
 }
 
 TEST(ConnectShm, WhenARankIsKilledTheOthersAreToldWhichAndNobodyWaitsForEver) {

@@ -83,7 +83,7 @@ TEST(Links, ConnectThoseThatNeedEachOtherAndNobodyElse) {
     EXPECT_EQ(links.rank(), rank);
     EXPECT_EQ(links.ranks(), 8);
     for (int bit = 1; bit < 8; bit *= 2) {
-      const std::vector<int> peers{rank, rank ^ bit};
+      const std::vector<int> peers{rank ^ bit, rank, rank ^ bit};
       links.require(peers);
       links.require(peers);
       talk(job, rank, {rank ^ bit});

@@ -1,55 +1,85 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/backend/tcp/mesh.h"
 
-#include <gtest/gtest.h>
-#include <sys/socket.h>
+#include "test/support/paired_links.h"
 
-#include <future>
+#include <gtest/gtest.h>
+
+#include <array>
 
 namespace hora {
 namespace {
 
-std::pair<std::unique_ptr<Mesh>, std::unique_ptr<Mesh>> pair_of_meshes() {
-  int ends[2];
-  EXPECT_EQ(::socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
-  Mesh::Sockets left(2);
-  Mesh::Sockets right(2);
-  left[1] = std::make_shared<const Descriptor>(ends[0]);
-  right[0] = std::make_shared<const Descriptor>(ends[1]);
-  return {std::make_unique<Mesh>(0, std::move(left)), std::make_unique<Mesh>(1, std::move(right))};
+TEST(Mesh, CountsItsMembersAndKnowsWhoTheyAreInTheWorld) {
+  const auto links = paired_links(5);
+  const Mesh mesh(links[3], {4, 3, 1}, 0, false);
+  EXPECT_EQ(mesh.ranks(), 3);
+  EXPECT_EQ(mesh.rank(), 1);
+  EXPECT_EQ(mesh.in_world(0), 4);
+  const std::array<int, 2> members{2, 1};
+  const auto smaller = mesh.split(members, 1);
+  EXPECT_EQ(smaller->in_world(0), 1);
+  EXPECT_EQ(smaller->rank(), 1);
 }
 
-TEST(Mesh, RanksThatMeanDifferentExchangesNoticeIt) {
-  const auto [left, right] = pair_of_meshes();
-  auto other = std::async(std::launch::async, [&right = *right] {
-    std::byte four[4]{};
-    std::vector<Parcel> out(2);
-    std::vector<Parcel> in(2);
-    out[0].add(four, 4);
-    in[0].add(four, 4);
-    EXPECT_THROW(right.exchange(out, in), Error);
-  });
-  std::byte eight[8]{};
-  std::vector<Parcel> out(2);
-  std::vector<Parcel> in(2);
-  out[1].add(eight, 8);
-  in[1].add(eight, 8);
-  EXPECT_THROW(left->exchange(out, in), Error);
-  other.get();
+TEST(Mesh, NoTwoCallsHaveTheSameNumber) {
+  const auto links = paired_links(2);
+  Mesh mesh(links[0], {0, 1}, 0, false);
+  const std::array<int, 2> all{0, 1};
+  const auto first = mesh.split(all, 1);
+  const auto second = mesh.split(all, 2);
+  const auto nested = first->split(all, 1);
+  std::vector<std::uint64_t> numbers;
+  for (Mesh* one : {&mesh, first.get(), second.get(), nested.get()}) {
+    numbers.push_back(one->begin_call({}));
+    numbers.push_back(one->begin_call({}));
+  }
+  std::sort(numbers.begin(), numbers.end());
+  EXPECT_EQ(std::unique(numbers.begin(), numbers.end()), numbers.end());
 }
 
-TEST(Mesh, RanksThatMeanDifferentMeshesOfTheSameSocketsNoticeIt) {
-  const auto [left, right] = pair_of_meshes();
-  const int both[] = {0, 1};
-  auto other = std::async(std::launch::async, [&right = *right, &both] {
-    std::vector<Parcel> out(2);
-    std::vector<Parcel> in(2);
-    EXPECT_THROW(right.split(1, both, 1)->exchange(out, in), Error);
-  });
-  std::vector<Parcel> out(2);
-  std::vector<Parcel> in(2);
-  EXPECT_THROW(left->split(0, both, 2)->exchange(out, in), Error);
-  other.get();
+TEST(Mesh, RequiresNobodyButThePeersOfACall) {
+  const auto links = paired_links(6);
+  Mesh mesh(links[0], {0, 2, 4, 5}, 0, false);
+  const std::array<int, 2> peers{1, 3};
+  mesh.begin_call(peers);
+  EXPECT_EQ(count_required(*links[0]), 2);
+  EXPECT_EQ(mesh.sockets(3).size(), 1u);
+  EXPECT_THROW(static_cast<void>(mesh.sockets(2)), Error);
+}
+
+TEST(Mesh, SpinsTheLessTheMoreOftenItWasInVain) {
+  const auto links = paired_links(2);
+  Mesh mesh(links[0], {0, 1}, 0, true);
+  const auto passed_up = [&mesh] {
+    int count = 0;
+    while (!mesh.may_spin()) ++count;
+    return count;
+  };
+  for (const int expected : {0, 1, 3, 7, 15, 31, 63, 127, 255, 255}) {
+    EXPECT_EQ(passed_up(), expected);
+    mesh.has_spun(true);
+  }
+  EXPECT_EQ(passed_up(), 255);
+  mesh.has_spun(false);
+  EXPECT_EQ(passed_up(), 0);
+  EXPECT_FALSE(Mesh(links[1], {0, 1}, 0, false).may_spin());
+}
+
+TEST(Mesh, EveryCallAfterAnAbortThrowsItsCause) {
+  const auto links = paired_links(2);
+  Mesh mesh(links[0], {0, 1}, 0, false);
+  const Status why{Code::aborted, "rank 1 is gone"};
+  mesh.abort(why);
+  mesh.abort({Code::aborted, "a consequence"});
+  for (int attempt = 0; attempt < 2; ++attempt) {
+    try {
+      mesh.begin_call({});
+      FAIL();
+    } catch (const Error& error) {
+      EXPECT_EQ(error.status(), why);
+    }
+  }
 }
 
 }  // namespace

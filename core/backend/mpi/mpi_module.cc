@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0
+// What libhora_mpi.so shows of itself.
+#include "core/comm/mpi_module.h"
+
+#include "core/backend/mpi/mpi_collective.h"
+#include "core/backend/mpi/rendezvous.h"
+#include "core/backend/mpi/session.h"
+#include "core/comm/module.h"
+
+extern "C" __attribute__((visibility("default"))) const hora::ModuleFace* hora_module() {
+  static constexpr hora::MpiModule kFunctions{
+      hora::library_name, [] { return hora::mpi_runs() && hora::thread_level() == MPI_THREAD_MULTIPLE; },
+      hora::meet_by_mpi, hora::connect_mpi};
+  static constexpr hora::ModuleFace kFace{HORA_VERSION, &kFunctions};
+  return &kFace;
+}

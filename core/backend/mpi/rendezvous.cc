@@ -1,0 +1,209 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/backend/mpi/rendezvous.h"
+
+#include "core/backend/mpi/session.h"
+#include "core/base/bytes.h"
+#include "core/comm/network.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <netinet/in.h>
+#include <sys/random.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <thread>
+
+namespace hora {
+namespace {
+
+constexpr std::size_t kMostText = 4096;
+constexpr std::chrono::milliseconds kPause{1};
+
+/// Waits for a request, as long as there is time.
+void await(MPI_Request request, TimePoint deadline, int size) {
+  int done = 0;
+  for (;;) {
+    check_mpi(MPI_Test(&request, &done, MPI_STATUS_IGNORE), "MPI_Test");
+    if (done != 0) return;
+    if (Clock::now() >= deadline) {
+      throw Error(Code::timeout,
+                  fmt::format("not all {} processes that MPI started have called init in time: look whether "
+                              "each does; a longer wait is HORA_START_TIMEOUT",
+                              size));
+    }
+    std::this_thread::sleep_for(kPause);
+  }
+}
+
+/// A communicator of our own, while ranks meet.
+class OwnCommunicator {
+ public:
+  OwnCommunicator(MPI_Comm original, TimePoint deadline) {
+    int size = 0;
+    MPI_Comm_size(original, &size);
+    MPI_Request request = MPI_REQUEST_NULL;
+    check_mpi(MPI_Comm_idup(original, &communicator_, &request), "MPI_Comm_idup");
+    await(request, deadline, size);
+  }
+  explicit OwnCommunicator(MPI_Comm communicator) : communicator_(communicator) {}
+  OwnCommunicator(const OwnCommunicator&) = delete;
+  OwnCommunicator& operator=(const OwnCommunicator&) = delete;
+  ~OwnCommunicator() { MPI_Comm_free(&communicator_); }
+
+  [[nodiscard]] MPI_Comm get() const { return communicator_; }
+  [[nodiscard]] int rank() const {
+    int rank = 0;
+    MPI_Comm_rank(communicator_, &rank);
+    return rank;
+  }
+  [[nodiscard]] int size() const {
+    int size = 0;
+    MPI_Comm_size(communicator_, &size);
+    return size;
+  }
+
+ private:
+  MPI_Comm communicator_ = MPI_COMM_NULL;
+};
+
+/// The ranks of this host, and, if there is a difference, the hosts' ranks with this number.
+void find_place(const OwnCommunicator& all, MpiMeeting& meeting) {
+  MPI_Comm part = MPI_COMM_NULL;
+  check_mpi(MPI_Comm_split_type(all.get(), MPI_COMM_TYPE_SHARED, meeting.rank, MPI_INFO_NULL, &part),
+            "MPI_Comm_split_type");
+  const OwnCommunicator local(part);
+  meeting.local_rank = local.rank();
+  meeting.local_size = local.size();
+  check_mpi(MPI_Comm_split(all.get(), meeting.local_rank, meeting.rank, &part), "MPI_Comm_split");
+  const OwnCommunicator cross(part);
+  meeting.cross_rank = cross.rank();
+  meeting.cross_size = cross.size();
+}
+
+/// A socket that listens at all addresses of this machine, of both families if it has IPv6.
+Descriptor listen_everywhere() {
+  Descriptor socket(::socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  const int no = 0;
+  sockaddr_in6 any6{};
+  any6.sin6_family = AF_INET6;
+  if (socket && ::setsockopt(socket.fd(), IPPROTO_IPV6, IPV6_V6ONLY, &no, sizeof no) == 0 &&
+      ::bind(socket.fd(), reinterpret_cast<const sockaddr*>(&any6), sizeof any6) == 0 &&
+      ::listen(socket.fd(), SOMAXCONN) == 0) {
+    return socket;
+  }
+  socket = Descriptor(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  sockaddr_in any4{};
+  any4.sin_family = AF_INET;
+  if (!socket || ::bind(socket.fd(), reinterpret_cast<const sockaddr*>(&any4), sizeof any4) != 0 ||
+      ::listen(socket.fd(), SOMAXCONN) != 0) {
+    throw Error(Code::unavailable, "rank 0 cannot listen for the other ranks on any TCP port");
+  }
+  return socket;
+}
+
+int port_of(const Descriptor& socket) {
+  sockaddr_in6 address{};  // as large as both; the port lies at the same place
+  socklen_t length = sizeof address;
+  ::getsockname(socket.fd(), reinterpret_cast<sockaddr*>(&address), &length);
+  return ntohs(address.sin6_port);
+}
+
+/// Where rank 0 listens, and its secret: into `meeting`.
+void open(const Config& config, MpiMeeting& meeting) {
+  meeting.listener = listen_everywhere();
+  std::vector<std::string> candidates;
+  for (const auto& address : own_addresses(config.network)) {
+    const bool six = address.find(':') != std::string::npos;
+    candidates.push_back(
+        fmt::format("{}{}{}:{}", six ? "[" : "", address, six ? "]" : "", port_of(meeting.listener)));
+  }
+  meeting.coordinator = fmt::format("{}", fmt::join(candidates, ","));
+  meeting.secret = config.secret;
+  if (meeting.secret != Secret{}) return;
+  if (::getrandom(meeting.secret.data(), meeting.secret.size(), 0) !=
+      static_cast<ssize_t>(meeting.secret.size()))
+    throw Error(Code::unavailable, "the system gives no random bytes for the job's secret");
+}
+
+/// What rank 0 says: what went wrong, or where it listens and the secret. In kMostText bytes.
+std::vector<std::byte> announce(const Config& config, MpiMeeting& meeting) {
+  Writer out;
+  try {
+    open(config, meeting);
+    out.u8(0).string(meeting.coordinator).raw(std::as_bytes(std::span(meeting.secret)));
+    if (out.size() > kMostText)
+      throw Error(Code::invalid_argument, "rank 0 has too many addresses: choose one with HORA_NETWORK");
+  } catch (const Error& error) {
+    out = Writer();
+    out.u8(static_cast<std::uint8_t>(error.code()))
+        .string(fmt::format("rank 0: {}", std::string(error.what()).substr(0, kMostText - 64)));
+  }
+  auto bytes = out.take();
+  bytes.resize(kMostText);
+  return bytes;
+}
+
+void follow(std::span<const std::byte> announced, MpiMeeting& meeting) {
+  Reader in(announced);
+  const auto code = in.below(static_cast<std::uint64_t>(Code::internal) + 1, "a code");
+  std::string text = in.string(kMostText);
+  if (code != 0) throw Error(static_cast<Code>(code), std::move(text));
+  meeting.coordinator = std::move(text);
+  const auto secret = in.raw(meeting.secret.size());
+  std::transform(secret.begin(), secret.end(), meeting.secret.begin(),
+                 [](std::byte byte) { return static_cast<unsigned char>(byte); });
+}
+
+void check_thread() {
+  int is_main = 0;
+  MPI_Is_thread_main(&is_main);
+  if (thread_level() >= MPI_THREAD_SERIALIZED || is_main != 0) return;
+  throw Error(
+      Code::unavailable,
+      "MPI was started for one thread only, and this is another: call Hora's init in the thread that called "
+      "MPI_Init, or start MPI with MPI_Init_thread and MPI_THREAD_MULTIPLE");
+}
+
+}  // namespace
+
+MPI_Comm communicator_of(const Config& config) {
+  if (!config.mpi_communicator) return MPI_COMM_WORLD;
+  MPI_Comm communicator = MPI_Comm_f2c(*config.mpi_communicator);
+  int between_groups = 0;
+  if (communicator == MPI_COMM_NULL || communicator == MPI_Comm{} ||
+      MPI_Comm_test_inter(communicator, &between_groups) != MPI_SUCCESS || between_groups != 0) {
+    throw Error(
+        Code::invalid_argument,
+        fmt::format("{} is no communicator of {} that this process is in (MPI_Comm_c2f gives its number)",
+                    *config.mpi_communicator, library_name()));
+  }
+  return communicator;
+}
+
+MpiMeeting meet_by_mpi(const Config& config, TimePoint deadline) {
+  if (config.mpi_communicator && !mpi_runs()) {
+    throw Error(
+        Code::invalid_argument,
+        fmt::format(
+            "a communicator was given, but {}, which libhora_mpi.so uses, has not been started: the "
+            "communicator comes from another MPI library. Build that which made it (mpi4py, as a rule) "
+            "and Hora with the same MPI",
+            library_name()));
+  }
+  const auto session = enter_mpi();
+  check_thread();
+  const OwnCommunicator all(communicator_of(config), deadline);
+  MpiMeeting meeting;
+  meeting.rank = all.rank();
+  meeting.size = all.size();
+  find_place(all, meeting);
+  std::vector<std::byte> announced(kMostText);
+  if (meeting.rank == 0) announced = announce(config, meeting);
+  check_mpi(MPI_Bcast(announced.data(), static_cast<int>(announced.size()), MPI_BYTE, 0, all.get()),
+            "MPI_Bcast");
+  follow(announced, meeting);
+  return meeting;
+}
+
+}  // namespace hora

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "core/backend/tcp/mesh.h"
+#include "core/backend/tcp/scratch.h"
+#include "core/backend/tcp/whole.h"
+#include "core/device/kernels.h"
+
+#include <span>
+
+namespace hora {
+
+/// Each rank reduces a share of the elements, for all: it gets that share of all inputs, reduces it in rank
+/// order with one rounding, and sends the result to all. Every rank talks to every other one.
+///
+/// It moves as few bytes per rank as any algorithm, 2n(p-1)/p in each direction, in two hops, and 16-bit
+/// floats travel as such. The result has the same bits as that of every other backend, wherever an element
+/// lies in the tensor. What it costs is p-1 connections and messages per rank.
+///
+/// Shares are cut into segments. In step j a rank sends to each peer the input of the j-th segment of the
+/// peer's share, then the result of segment j-kAhead of its own. It begins step j as soon as it has reduced
+/// its own segment j-kAhead: so kAhead segments are on their way while one is reduced, straight from where
+/// they were received, and the slot of a segment that is reduced takes in the one kAhead later. Messages that
+/// are queued in step j are the same at both ends, in the same order, and wait for nothing but messages of
+/// steps before j: the first message of all that is not through is always queued at both ends.
+///
+/// In place is right: an input of a peer's share has left before its result can come, as the result needs it.
+void allreduce_shares(Mesh& mesh, const Whole& whole, const Reduction& reduction, Scratch& scratch);
+
+/// What is small goes in one hop: all send all to all, and all reduce all.
+void allreduce_at_once(Mesh& mesh, const Whole& whole, const Reduction& reduction, Scratch& scratch);
+
+/// As allreduce_shares, but shares are what `bounds` says (rank r's begins at element bounds[r]), each goes
+/// to the rank whose it is alone, and `output` gets it.
+void reducescatter_shares(Mesh& mesh, const void* input, void* output, std::span<const std::size_t> bounds,
+                          const Reduction& reduction, Scratch& scratch);
+
+}  // namespace hora

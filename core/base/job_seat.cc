@@ -1,0 +1,250 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/base/job_seat.h"
+
+#include "core/base/node_list.h"
+
+#include <hora/status.h>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+namespace hora {
+namespace {
+
+constexpr int kMostRanks = 1 << 20;
+constexpr int kPorts = 8;
+constexpr std::uint64_t kFirstPort = 20'000;
+constexpr std::uint64_t kPortsToChooseFrom = 12'000;     // below 32768, where Linux's own choice begins
+constexpr std::int64_t kFirstSpecialStep = 0xffff'fff0;  // a batch script, an interactive shell: no tasks
+
+/// Reads one launcher's variables.
+class Launcher {
+ public:
+  Launcher(const LookUp& variables, const char* launcher) : variables_(variables), name_(launcher) {}
+
+  [[nodiscard]] std::string text(const char* name) const { return variables_(name).value_or(""); }
+  [[nodiscard]] bool has(const char* name) const { return variables_(name).has_value(); }
+
+  /// A whole number from `least` to `most`.
+  [[nodiscard]] int number(const char* name, int least, int most) const {
+    const std::string value = text(name);
+    int result = 0;
+    const auto [stop, error] = std::from_chars(value.data(), value.data() + value.size(), result);
+    if (value.empty() || error != std::errc() || stop != value.data() + value.size() || result < least ||
+        result > most) {
+      refuse(name, value,
+             fmt::format("gives each of its processes a whole number from {} to {}", least, most));
+    }
+    return result;
+  }
+
+  [[noreturn]] void refuse(const char* name, const std::string& value, const std::string& why) const {
+    throw Error(Code::invalid_argument,
+                fmt::format("{}='{}': {} {}; to say it yourself, set HORA_RANK and HORA_SIZE", name, value,
+                            name_, why));
+  }
+
+  /// A seat with the world's rank and size.
+  [[nodiscard]] JobSeat seat(const char* rank, const char* size) const {
+    JobSeat result;
+    result.launcher = name_;
+    result.size = number(size, 1, kMostRanks);
+    result.rank = number(rank, 0, result.size - 1);
+    return result;
+  }
+
+  /// Adds the place among the ranks of this host, and what follows from it.
+  void set_local(JobSeat& seat, const char* rank, const char* size) const {
+    seat.local_size = number(size, 1, seat.size);
+    seat.local_rank = number(rank, 0, seat.local_size - 1);
+    settle_cross(seat);
+  }
+
+  /// One host, or one rank on each: then it is clear which host this is. Otherwise ranks may lie in any
+  /// order.
+  static void settle_cross(JobSeat& seat) {
+    if (seat.local_size == seat.size) seat.cross_size = 1;
+    if (seat.local_size == 1) {
+      seat.cross_rank = seat.rank;
+      seat.cross_size = seat.size;
+    }
+  }
+
+  /// The values of variables, those that are set, as one name.
+  [[nodiscard]] std::string name(std::initializer_list<const char*> names) const {
+    std::string result;
+    for (const char* each : names) {
+      if (has(each)) result += fmt::format("{}={} ", each, text(each));
+    }
+    return result;
+  }
+
+ private:
+  const LookUp& variables_;
+  const char* name_;
+};
+
+/// No attempt's number is in the job's name: agents of several hosts count attempts for themselves, and the
+/// ranks of the former one are dead when the next one starts.
+JobSeat torchrun(const LookUp& variables) {
+  const Launcher in(variables, "torchrun");
+  JobSeat seat = in.seat("RANK", "WORLD_SIZE");
+  in.set_local(seat, "LOCAL_RANK", "LOCAL_WORLD_SIZE");
+  if (seat.cross_size == 0 && in.has("GROUP_WORLD_SIZE")) {
+    seat.cross_size = in.number("GROUP_WORLD_SIZE", 1, seat.size);
+    seat.cross_rank = in.number("GROUP_RANK", 0, seat.cross_size - 1);
+  }
+  seat.job = in.name({"TORCHELASTIC_RUN_ID", "MASTER_ADDR", "MASTER_PORT"});
+  seat.first_host = in.text("MASTER_ADDR");
+  return seat;
+}
+
+JobSeat open_mpi(const LookUp& variables) {
+  const Launcher in(variables, "Open MPI");
+  JobSeat seat = in.seat("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE");
+  in.set_local(seat, "OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE");
+  seat.job = in.name({"PMIX_NAMESPACE", "OMPI_MCA_ess_base_jobid", "OMPI_MCA_orte_precondition_transports"});
+  return seat;
+}
+
+/// MPICH and Intel MPI, or Cray's PALS.
+JobSeat pmi(const LookUp& variables) {
+  const Launcher in(variables, "PMI");
+  JobSeat seat = in.seat("PMI_RANK", "PMI_SIZE");
+  if (in.has("MPI_LOCALNRANKS")) in.set_local(seat, "MPI_LOCALRANKID", "MPI_LOCALNRANKS");
+  if (in.has("PMI_LOCAL_SIZE")) in.set_local(seat, "PMI_LOCAL_RANK", "PMI_LOCAL_SIZE");
+  seat.job = in.name({"PMI_JOBID", "PALS_APID"});
+  return seat;
+}
+
+JobSeat flux(const LookUp& variables) {
+  const Launcher in(variables, "Flux");
+  JobSeat seat = in.seat("FLUX_TASK_RANK", "FLUX_JOB_SIZE");
+  const int hosts = in.number("FLUX_JOB_NNODES", 1, seat.size);
+  if (hosts == 1) seat.local_size = seat.size;
+  if (hosts == seat.size) seat.local_size = 1;
+  if (seat.local_size != 0) seat.local_rank = in.number("FLUX_TASK_LOCAL_ID", 0, seat.local_size - 1);
+  Launcher::settle_cross(seat);
+  seat.job = in.name({"FLUX_JOB_ID", "FLUX_URI"});
+  return seat;
+}
+
+/// The shares of a step's hosts: tasks may be spread unevenly, and in any order.
+JobSeat slurm(const LookUp& variables) {
+  const Launcher in(variables, "Slurm");
+  JobSeat seat = in.seat("SLURM_PROCID", "SLURM_STEP_NUM_TASKS");
+  const auto counts = expand_task_counts(in.text("SLURM_STEP_TASKS_PER_NODE"));
+  const int node = in.number("SLURM_NODEID", 0, static_cast<int>(counts.size()) - 1);
+  seat.local_size = counts[static_cast<std::size_t>(node)];
+  seat.local_rank = in.number("SLURM_LOCALID", 0, seat.local_size - 1);
+  const auto has_one = [&](int tasks) { return tasks > seat.local_rank; };
+  seat.cross_size = static_cast<int>(std::count_if(counts.begin(), counts.end(), has_one));
+  seat.cross_rank = static_cast<int>(std::count_if(counts.begin(), counts.begin() + node, has_one));
+  seat.job = in.name({"SLURM_CLUSTER_NAME", "SLURM_JOB_ID", "SLURM_STEP_ID", "SLURM_RESTART_COUNT"});
+  seat.first_host = expand_node_list(in.text("SLURM_STEP_NODELIST")).front();
+  return seat;
+}
+
+JobSeat pmix(const LookUp& variables) {
+  const Launcher in(variables, "PMIx");
+  if (!in.has("HORA_SIZE"))
+    in.refuse("PMIX_RANK", in.text("PMIX_RANK"),
+              "tells a process its rank, but not how many there are: set HORA_SIZE as well");
+  JobSeat seat = in.seat("PMIX_RANK", "HORA_SIZE");
+  seat.job = in.name({"PMIX_NAMESPACE"});
+  return seat;
+}
+
+JobSeat kubernetes(const LookUp& variables) {
+  return Launcher(variables, "Kubernetes").seat("JOB_COMPLETION_INDEX", "HORA_SIZE");
+}
+
+JobSeat pytorch(const LookUp& variables) {
+  const Launcher in(variables, "PyTorch's environment");
+  JobSeat seat = in.seat("RANK", "WORLD_SIZE");
+  seat.job = in.name({"MASTER_ADDR", "MASTER_PORT"});
+  seat.first_host = in.text("MASTER_ADDR");
+  if (in.has("LOCAL_WORLD_SIZE")) in.set_local(seat, "LOCAL_RANK", "LOCAL_WORLD_SIZE");
+  return seat;
+}
+
+bool is_task_of_slurm(const LookUp& variables) {
+  const auto step = variables("SLURM_STEP_ID");
+  if (!step || !variables("SLURM_STEP_NUM_TASKS")) return false;
+  std::int64_t number = 0;
+  const auto [stop, error] = std::from_chars(step->data(), step->data() + step->size(), number);
+  return error == std::errc() && number >= 0 && number < kFirstSpecialStep;
+}
+
+/// PMI's numbers, if nobody who tells more says the same.
+bool is_pmi(const LookUp& variables) {
+  if (!variables("PMI_RANK") || !variables("PMI_SIZE")) return false;
+  const auto says_the_same = [&](const char* rank, const char* size) {
+    return variables(rank) == variables("PMI_RANK") && variables(size) == variables("PMI_SIZE");
+  };
+  return !says_the_same("FLUX_TASK_RANK", "FLUX_JOB_SIZE") &&
+         !(is_task_of_slurm(variables) && says_the_same("SLURM_PROCID", "SLURM_STEP_NUM_TASKS"));
+}
+
+/// Rank 0 of an unknown number may be alone, as a program that calls MPI_Init by itself is.
+bool is_pmix(const LookUp& variables) {
+  const auto rank = variables("PMIX_RANK");
+  return rank && (*rank != "0" || variables("HORA_SIZE"));
+}
+
+bool have_all(const LookUp& variables, std::initializer_list<const char*> names) {
+  return std::all_of(names.begin(), names.end(),
+                     [&](const char* name) { return variables(name).has_value(); });
+}
+
+/// FNV-1a, then mixed: names and ports only have to differ; who may join is decided by the secret.
+std::uint64_t hash(std::string_view text) {
+  std::uint64_t value = 0xcbf2'9ce4'8422'2325;
+  for (const char c : text) value = (value ^ static_cast<unsigned char>(c)) * 0x100'0000'01b3;
+  value = (value ^ (value >> 33)) * 0xff51'afd7'ed55'8ccd;
+  return value ^ (value >> 33);
+}
+
+}  // namespace
+
+std::optional<JobSeat> find_job_seat(const LookUp& variables) {
+  if (variables("TORCHELASTIC_RUN_ID")) return torchrun(variables);
+  if (variables("OMPI_COMM_WORLD_RANK")) return open_mpi(variables);
+  if (is_pmi(variables)) return pmi(variables);
+  if (variables("FLUX_TASK_RANK")) return flux(variables);
+  if (is_task_of_slurm(variables)) return slurm(variables);
+  if (is_pmix(variables)) return pmix(variables);
+  if (have_all(variables, {"JOB_COMPLETION_INDEX", "HORA_SIZE", "HORA_COORDINATOR"}))
+    return kubernetes(variables);
+  if (have_all(variables, {"RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"})) return pytorch(variables);
+  return std::nullopt;
+}
+
+bool means_this_host(const std::string& host) {
+  return host == "localhost" || host == "::1" || host.starts_with("127.");
+}
+
+std::string rendezvous_points(const std::string& host, const std::string& job) {
+  const bool bare_ipv6 = host.find(':') != std::string::npos && !host.starts_with('[');
+  const std::string name = bare_ipv6 ? fmt::format("[{}]", host) : host;
+  std::vector<std::uint64_t> ports;
+  for (int attempt = 0; static_cast<int>(ports.size()) < kPorts; ++attempt) {
+    const auto port = kFirstPort + hash(fmt::format("{}#{}", job, attempt)) % kPortsToChooseFrom;
+    if (std::find(ports.begin(), ports.end(), port) == ports.end()) ports.push_back(port);
+  }
+  std::string points;
+  for (const auto port : ports) points += fmt::format("{}{}:{}", points.empty() ? "" : ",", name, port);
+  return points;
+}
+
+std::string meeting_place(const std::string& job, unsigned user) {
+  return fmt::format("hora.{}.{:016x}{:016x}", user, hash(job), hash("again " + job));
+}
+
+}  // namespace hora

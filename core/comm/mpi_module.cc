@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/comm/mpi_module.h"
+
+#include "core/comm/module.h"
+
+namespace hora {
+namespace {
+
+Module load() {
+  return load_module(
+      "mpi",
+      "build Hora where CMake finds MPI (Debian and Ubuntu: apt-get install libopenmpi-dev), and "
+      "install the library beside libhora");
+}
+
+}  // namespace
+
+const MpiModule& load_mpi() { return *static_cast<const MpiModule*>(load().functions); }
+
+std::string mpi_module_path() { return load().path; }
+
+}  // namespace hora

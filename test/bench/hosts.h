@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "core/comm/collective.h"
+#include "core/comm/world.h"
+#include "test/bench/contenders.h"
+#include "test/bench/options.h"
+
+#include <hora/config.h>
+
+#include <memory>
+
+namespace hora::bench {
+
+/// Ranks of several hosts, or what passes for them, connected by sockets alone.
+struct Hosts {
+  World world;  ///< its lane is empty
+  std::unique_ptr<Collective> collective;
+};
+
+[[nodiscard]] Hosts connect_hosts(const Config& config);
+
+/// "tcp"; "half", the same elements with float16 on the wire and the conversions; and "raw", the most that
+/// the link allows: each rank of one half of the job and one of the other send each other, at the same time
+/// and without anything else, as many bytes as an allreduce must move between the halves. The hosts outlive
+/// them.
+[[nodiscard]] Contenders hosts_contenders(Hosts& hosts, const Options& options);
+
+}  // namespace hora::bench

@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+// Run by mpirun: every process is a rank, and all run the same tests in step.
+#include "core/backend/mpi/mpi_collective.h"
+#include "test/conformance/collective_suite.h"
+#include "test/support/mpi_ranks.h"
+
+namespace hora {
+namespace {
+
+/// A collective over a communicator of its own, with messages of at most so many bytes.
+std::function<std::vector<std::unique_ptr<Collective>>(int)> connect_with(std::size_t most_bytes) {
+  return [most_bytes](int ranks) {
+    std::vector<std::unique_ptr<Collective>> all(static_cast<std::size_t>(ranks));
+    all[static_cast<std::size_t>(mpi_rank())] =
+        make_mpi_collective(std::make_shared<Channel>(enter_mpi(), duplicate_world(), most_bytes));
+    return all;
+  };
+}
+
+std::vector<int> these_ranks() { return {mpi_ranks()}; }
+
+const RegisterCollective kMpi{{"mpi", connect_with(Channel::kMostBytes), these_ranks, make_shared_counter}};
+// As if int had 12 bits: what is longer goes as several messages.
+const RegisterCollective kChunked{{"mpi_chunked", connect_with(4093), these_ranks, make_shared_counter}};
+
+}  // namespace
+}  // namespace hora

@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/backend/mpi/rendezvous.h"
+
+#include "core/backend/mpi/session.h"
+#include "test/support/mpi_ranks.h"
+
+#include <gmock/gmock.h>
+
+namespace hora {
+namespace {
+
+TimePoint soon() { return Clock::now() + std::chrono::seconds(20); }
+
+TEST(MpiRendezvous, TellsEverybodyHisPlaceAndHowToReachRankZero) {
+  const MpiMeeting meeting = meet_by_mpi({}, soon());
+  EXPECT_EQ(meeting.rank, mpi_rank());
+  EXPECT_EQ(meeting.size, mpi_ranks());
+  EXPECT_EQ(meeting.local_rank, mpi_rank());
+  EXPECT_EQ(meeting.local_size, mpi_ranks());
+  EXPECT_EQ(meeting.cross_rank, 0);
+  EXPECT_EQ(meeting.cross_size, 1);
+  EXPECT_EQ(static_cast<bool>(meeting.listener), mpi_rank() == 0);
+  EXPECT_THAT(meeting.coordinator, testing::HasSubstr(":"));
+  std::vector<unsigned char> secrets(meeting.secret.size() * static_cast<std::size_t>(mpi_ranks()));
+  MPI_Allgather(meeting.secret.data(), sizeof meeting.secret, MPI_BYTE, secrets.data(), sizeof meeting.secret,
+                MPI_BYTE, MPI_COMM_WORLD);
+  for (std::size_t i = 0; i < secrets.size(); ++i)
+    EXPECT_EQ(secrets[i], meeting.secret[i % meeting.secret.size()]);
+  EXPECT_NE(meeting.secret, Secret{});
+}
+
+TEST(MpiRendezvous, KeepsTheSecretOfRankZero) {
+  Config config;
+  config.secret.fill(static_cast<unsigned char>(mpi_rank() + 1));
+  Secret expected;
+  expected.fill(1);
+  EXPECT_EQ(meet_by_mpi(config, soon()).secret, expected);
+}
+
+TEST(MpiRendezvous, NumbersRanksAsTheCommunicatorDoes) {
+  MPI_Comm reversed = MPI_COMM_NULL;
+  MPI_Comm_split(MPI_COMM_WORLD, mpi_rank() % 2, -mpi_rank(), &reversed);
+  Config config;
+  config.mpi_communicator = MPI_Comm_c2f(reversed);
+  const MpiMeeting meeting = meet_by_mpi(config, soon());
+  const int others = (mpi_ranks() - mpi_rank() + 1) / 2;  // from this one on
+  EXPECT_EQ(meeting.rank, others - 1);
+  EXPECT_EQ(meeting.size, (mpi_ranks() + 1 - mpi_rank() % 2) / 2);
+  MPI_Comm_free(&reversed);
+}
+
+TEST(MpiRendezvous, RefusesWhatIsNoCommunicator) {
+  for (const int number : {MPI_Comm_c2f(MPI_COMM_NULL), 12345, -7}) {
+    Config config;
+    config.mpi_communicator = number;
+    try {
+      static_cast<void>(meet_by_mpi(config, soon()));
+      FAIL() << number;
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), Code::invalid_argument);
+      EXPECT_THAT(error.what(), testing::HasSubstr("is no communicator of "));
+    }
+  }
+}
+
+TEST(MpiRendezvous, WhatRankZeroCannotDoFailsEverywhere) {
+  Config config;
+  config.network = "no-such-interface";
+  try {
+    static_cast<void>(meet_by_mpi(config, soon()));
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), Code::invalid_argument);
+    EXPECT_THAT(error.what(), testing::HasSubstr("no-such-interface"));
+    EXPECT_THAT(error.what(), testing::StartsWith("rank 0: "));
+  }
+}
+
+}  // namespace
+}  // namespace hora

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/comm/module.h"
+
+#include <hora/hora.h>
+
+#include <gmock/gmock.h>
+
+namespace hora {
+namespace {
+
+std::string refusal(const std::string& name) {
+  try {
+    static_cast<void>(load_module(name, "paint it green"));
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), Code::unavailable);
+    return error.what();
+  }
+  return "";
+}
+
+TEST(Module, IsFoundBesideTheLibrary) {
+  const Module module = load_module("test_module", "build it");
+  EXPECT_TRUE(module.path.ends_with("/libhora_test_module.so"));
+  EXPECT_STREQ(static_cast<const char*>(module.functions), "at your service");
+}
+
+TEST(Module, ThatIsNowhereIsMissedWithTheRemedy) {
+  EXPECT_THAT(refusal("nowhere"),
+              testing::AllOf(testing::StartsWith("cannot load libhora_nowhere.so: not in "),
+                             testing::HasSubstr("cannot open shared object file"),
+                             testing::EndsWith("paint it green")));
+}
+
+TEST(Module, OfAnotherVersionIsRefused) {
+  EXPECT_THAT(
+      refusal("test_stale"),
+      testing::AllOf(testing::HasSubstr("libhora_test_stale.so belongs to Hora 0.0.1, and this is Hora"),
+                     testing::HasSubstr(version()), testing::EndsWith("install both from one build")));
+}
+
+TEST(Module, WithoutTheEntryFunctionIsNone) {
+  EXPECT_THAT(refusal("test_empty"), testing::StartsWith("libhora_test_empty.so is no module of Hora"));
+}
+
+}  // namespace
+}  // namespace hora

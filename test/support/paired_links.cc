@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "test/support/paired_links.h"
+
+#include "core/comm/socket_io.h"
+
+#include <sys/socket.h>
+
+#include <array>
+#include <set>
+
+namespace hora {
+namespace {
+
+class PairedLinks final : public Links {
+ public:
+  PairedLinks(int rank, int ranks) : rank_(rank), sockets_(static_cast<std::size_t>(ranks)) {}
+
+  void add(int peer, int fd) {
+    owned_.emplace_back(fd);
+    sockets_[static_cast<std::size_t>(peer)].push_back(fd);
+  }
+
+  [[nodiscard]] int rank() const override { return rank_; }
+  [[nodiscard]] int ranks() const override { return static_cast<int>(sockets_.size()); }
+  void require(std::span<const int> peers) override { required_.insert(peers.begin(), peers.end()); }
+  [[nodiscard]] std::span<const int> sockets(int peer) const override {
+    if (!required_.contains(peer)) throw Error(Code::internal, "a peer that was not required");
+    return sockets_[static_cast<std::size_t>(peer)];
+  }
+  void abort(const Status& /*why*/) noexcept override {
+    for (const auto& socket : owned_) ::shutdown(socket.fd(), SHUT_RDWR);
+  }
+
+  [[nodiscard]] int count_required() const { return static_cast<int>(required_.size()); }
+
+ private:
+  int rank_;
+  std::vector<std::vector<int>> sockets_;
+  std::vector<Descriptor> owned_;
+  std::set<int> required_;
+};
+
+}  // namespace
+
+std::vector<std::shared_ptr<Links>> paired_links(int ranks, int streams) {
+  std::vector<std::shared_ptr<PairedLinks>> all;
+  for (int rank = 0; rank < ranks; ++rank) all.push_back(std::make_shared<PairedLinks>(rank, ranks));
+  for (int a = 0; a < ranks; ++a) {
+    for (int b = a + 1; b < ranks; ++b) {
+      for (int stream = 0; stream < streams; ++stream) {
+        std::array<int, 2> ends{};
+        if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, ends.data()) != 0)
+          throw Error(Code::unavailable, "no pair of sockets");
+        all[static_cast<std::size_t>(a)]->add(b, ends[0]);
+        all[static_cast<std::size_t>(b)]->add(a, ends[1]);
+      }
+    }
+  }
+  return {all.begin(), all.end()};
+}
+
+int count_required(const Links& links) { return dynamic_cast<const PairedLinks&>(links).count_required(); }
+
+}  // namespace hora
