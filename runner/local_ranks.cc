@@ -146,12 +146,12 @@ class LocalRanks final : public HostRanks {
     ProcessPlan plan;
     plan.command = plan_.command;
     plan.inherited = {pipe.fd()};
-    plan.announce = guard_.fd();
     if (!bindings_.empty()) {
       const Binding& binding = bindings_.at(ranks_.size());
       plan.cpus = binding.cpus;
       facts.threads = binding.cores;
     }
+    plan.announce = guard_.fd();
     if (seat.rank == 0) {
       plan.input = input_;
       facts.coordinator_fd = front_->door->fd();

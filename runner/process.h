@@ -25,8 +25,8 @@ struct ProcessPlan {
   std::vector<std::string> environment;  ///< "NAME=VALUE"
   std::vector<int> inherited;            ///< descriptors that it keeps, beside 0 to 2
   int input = -1;                        ///< standard input; -1: /dev/null
-  int announce = -1;           ///< where it writes its process group (an int) before it becomes the program
-  std::vector<int> cpus = {};  ///< on which it may run; empty: on all on which hrun may
+  std::vector<int> cpus = {};            ///< on which it may run; empty: on all on which hrun may
+  int announce = -1;  ///< where it writes its process group (an int) before it becomes the program
 };
 
 /// A program that runs: its process group, and the read ends of its output. Moves.

@@ -151,7 +151,7 @@ def test_ranks_that_cannot_reach_each_other_make_a_matrix(hosts: Cluster, how: s
         for host in (b, c):
             host.open_firewall()
     assert result.returncode == 1, result.stderr
-    assert re.search(rf"\n  rank 2 on c -> rank 1 on b: {re.escape(b.address)}:\d+ {said}", result.stderr), result.stderr
+    assert re.search(rf"\n\[\d\]   rank 2 on c -> rank 1 on b: {re.escape(b.address)}:\d+ {said}", result.stderr), result.stderr
 
 
 # ---- what is wrong already on the command line
