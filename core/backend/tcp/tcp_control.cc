@@ -29,12 +29,14 @@ constexpr std::chrono::seconds kPause{3};  // between two turns of a thread: it 
 constexpr std::chrono::milliseconds kOthersWords{500};  // for all who cannot reach others to say so
 constexpr std::chrono::seconds kLastWords{2};           // of a process that has said that it fails
 constexpr std::chrono::milliseconds kDying{500};        // of a process whose socket has closed
+constexpr std::chrono::milliseconds kFarAway{250};      // the same of one that cannot be seen from here
 
 /// The other end of one connection.
 struct Peer {
   Member member;
   Descriptor socket;   // read by the I/O thread only
   Descriptor process;  // a pidfd where the rank's process can be seen from here
+  bool far = false;    // another host's, or another container's: its process cannot be seen from here
   FrameReader frames;  // I/O thread only
   TimePoint heard;     // I/O thread only: when something came last
   // Under the control's mutex:
@@ -61,11 +63,12 @@ struct Peer {
 /// says that it fails. Rank 0's I/O thread passes that on to all others, whatever its engine does. The first
 /// loss counts; it becomes one letter on each survivor. What follows from a rank's end must not overtake it:
 /// whoever started the ranks would take a consequence for the cause. So a loss is held back (`pending_`)
-/// until the process it is about has ended, where that can be seen, but not for long, as a program may go on
-/// after its failure; and news that ranks cannot reach others until all of them have said so. A goodbye is
-/// sent by the destructor, which runs after the engines have agreed that the job has ended, so a goodbye that
-/// arrives while somebody still waits for letters means that its sender gave up: it becomes a letter, too,
-/// but no notice: this rank may just be finishing its last collective.
+/// until the process it is about has ended, where that can be seen, else for a moment, in which its launcher
+/// hears of it; but not for long, as a program may go on after its failure; and news that ranks cannot reach
+/// others until all of them have said so. A goodbye is sent by the destructor, which runs after the engines
+/// have agreed that the job has ended, so a goodbye that arrives while somebody still waits for letters means
+/// that its sender gave up: it becomes a letter, too, but no notice: this rank may just be finishing its last
+/// collective.
 class TcpControl final : public Control {
  public:
   TcpControl(const Config& config, Meetup meetup)
@@ -84,6 +87,7 @@ class TcpControl final : public Control {
       peer.socket = std::move(meetup.peers[rank]);
       peer.heard = turn_;
       const bool in_sight = !self.pid_space.empty() && self.pid_space == peer.member.pid_space;
+      peer.far = !in_sight;
       if (in_sight && peer.member.pid != self.pid) {
         peer.process = Descriptor(static_cast<int>(::syscall(SYS_pidfd_open, peer.member.pid, 0)));
       }
@@ -95,7 +99,10 @@ class TcpControl final : public Control {
     {
       const std::lock_guard lock(mutex_);
       closing_ = true;
-      for (auto& peer : peers_) queue(peer, encode(FrameKind::goodbye, {}));
+      // Who has failed has said so; a goodbye would contradict it.
+      for (auto& peer : peers_) {
+        if (!failed_) queue(peer, encode(FrameKind::goodbye, {}));
+      }
     }
     kick();
     io_.join();
@@ -291,11 +298,11 @@ class TcpControl final : public Control {
         pending_->loss.status = merge_gaps(pending_->loss.status, loss.status);
       return;
     }
-    const bool in_sight = loss.rank == teller.member.rank && teller.process && !is_closing();
+    const bool own = loss.rank == teller.member.rank && !is_closing();
     const TimePoint now = Clock::now();
     if (gaps) {
       pending_ = Pending{loss, now + kOthersWords, {}, -1};
-    } else if (in_sight) {
+    } else if (own && (teller.process || teller.far)) {
       pending_ = Pending{loss, now + kLastWords, {}, teller.process.fd()};
     } else {
       lose(loss);
@@ -311,8 +318,11 @@ class TcpControl final : public Control {
       peer.socket = Descriptor();
       process = std::move(peer.process);
     }
+    const TimePoint now = Clock::now();
     if (pending_) {
-      if (pending_->process == process.fd()) pending_->owned = std::move(process);
+      if (process && pending_->process == process.fd()) pending_->owned = std::move(process);
+      if (peer.far && pending_->loss.rank == peer.member.rank)
+        pending_->until = std::min(pending_->until, now + kFarAway);
       return;  // a consequence, or it would not come second
     }
     if (peer.goodbye) return;
@@ -321,9 +331,13 @@ class TcpControl final : public Control {
     };
     const Loss loss{peer.member.rank, {Code::aborted, told(how)}};
     // A process that dies closes its sockets a moment before it is dead. Whoever is leaving need not know.
-    if (!process || is_closing()) return lose(loss);
+    if ((!process && !peer.far) || is_closing()) return lose(loss);
+    if (peer.far) {
+      pending_ = Pending{loss, now + kFarAway, {}, -1};
+      return;
+    }
     const int fd = process.fd();
-    pending_ = Pending{loss, Clock::now() + kDying, std::move(process), fd, told("its process ended")};
+    pending_ = Pending{loss, now + kDying, std::move(process), fd, told("its process ended")};
   }
 
   /// Makes the loss that is held back known when it is time.
