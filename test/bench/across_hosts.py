@@ -12,8 +12,8 @@ import json
 import os
 import pathlib
 import re
-import statistics
 import stat
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -54,7 +54,7 @@ def two_hosts(prefix: str, rate: str, delay: str) -> Iterator[bool]:
 def shape(name: str, rate: str, delay: str) -> bool:
     """Limits what leaves a host. The bucket is a millisecond's worth."""
     device = [*inside(name), "tc", "qdisc", "add", "dev", "eth0"]
-    delayed = subprocess.run([*device, "root", "handle", "1:", "netem", "delay", delay], capture_output=True).returncode == 0
+    delayed = subprocess.run([*device, "root", "handle", "1:", "netem", "delay", delay], capture_output=True, check=False).returncode == 0
     parent = ["parent", "1:"] if delayed else ["root"]
     number, unit = re.fullmatch(r"(\d+)([mg])bit", rate).groups()  # type: ignore[union-attr]
     burst = int(number) * (10**9 if unit == "g" else 10**6) // 8 // 1000
@@ -66,9 +66,7 @@ def ssh_stand_in(folder: str, prefix: str) -> str:
     """What mpirun calls as `ssh HOST COMMAND`: enters the namespace that has that address, under a name of its own."""
     script = pathlib.Path(folder, "enter")
     script.write_text(
-        "#!/bin/sh\nhost=$1; shift\n"
-        f'case $host in *.1) name={prefix}-a;; *) name={prefix}-b;; esac\n'
-        'exec ip netns exec $name unshare --uts sh -c "hostname $name; $*"\n'
+        f'#!/bin/sh\nhost=$1; shift\ncase $host in *.1) name={prefix}-a;; *) name={prefix}-b;; esac\nexec ip netns exec $name unshare --uts sh -c "hostname $name; $*"\n'
     )
     script.chmod(script.stat().st_mode | stat.S_IXUSR)
     return str(script)
@@ -76,17 +74,31 @@ def ssh_stand_in(folder: str, prefix: str) -> str:
 
 def run_bench(bench: str, folder: str, prefix: str, per_host: int, options: list[str]) -> list[dict[str, object]]:
     result = pathlib.Path(folder, "bench.json")
-    mpirun = ["mpirun", "--allow-run-as-root", "--oversubscribe", "--map-by", "slot", "--bind-to", "none",
-              "--host", ",".join(f"{SUBNET}.{number}:{per_host}" for number in (1, 2)), "-np", str(2 * per_host)]
-    settings = {"plm_rsh_agent": ssh_stand_in(folder, prefix), "btl": "tcp,self", "pml": "ob1",
-                "btl_tcp_if_include": f"{SUBNET}.0/24", "oob_tcp_if_include": f"{SUBNET}.0/24"}
+    mpirun = [
+        "mpirun",
+        "--allow-run-as-root",
+        "--oversubscribe",
+        "--map-by",
+        "slot",
+        "--bind-to",
+        "none",
+        "--host",
+        ",".join(f"{SUBNET}.{number}:{per_host}" for number in (1, 2)),
+        "-np",
+        str(2 * per_host),
+    ]
+    settings = {
+        "plm_rsh_agent": ssh_stand_in(folder, prefix),
+        "btl": "tcp,self",
+        "pml": "ob1",
+        "btl_tcp_if_include": f"{SUBNET}.0/24",
+        "oob_tcp_if_include": f"{SUBNET}.0/24",
+    }
     for name, value in settings.items():
         mpirun += ["--mca", name, value]
-    command = [bench, "allreduce", "--level", "hosts", "--peer", "mpi",
-               "--json", str(result), *options]
-    start = f"hostname {prefix}-a; exec \"$@\""
-    subprocess.run([*inside(f"{prefix}-a"), "unshare", "--uts", "sh", "-c", start, "sh", *mpirun, *command],
-                   check=True, stdout=subprocess.DEVNULL, timeout=1200)
+    command = [bench, "allreduce", "--level", "hosts", "--peer", "mpi", "--json", str(result), *options]
+    start = f'hostname {prefix}-a; exec "$@"'
+    subprocess.run([*inside(f"{prefix}-a"), "unshare", "--uts", "sh", "-c", start, "sh", *mpirun, *command], check=True, stdout=subprocess.DEVNULL, timeout=1200)
     rows: list[dict[str, object]] = json.loads(result.read_text())["rows"]
     return rows
 
@@ -96,8 +108,16 @@ def run_gloo(prefix: str, per_host: int, port: int, iterations: int, sizes: list
     environment = {**os.environ, "GLOO_SOCKET_IFNAME": "eth0", "OMP_NUM_THREADS": "1"}
     processes = []
     for rank in range(ranks):
-        command = [*inside(f"{prefix}-{HOSTS[rank // per_host]}"), sys.executable, str(HERE / "gloo_times.py"), str(rank),
-                   str(ranks), f"{SUBNET}.1:{port}", str(iterations), *map(str, sizes)]
+        command = [
+            *inside(f"{prefix}-{HOSTS[rank // per_host]}"),
+            sys.executable,
+            str(HERE / "gloo_times.py"),
+            str(rank),
+            str(ranks),
+            f"{SUBNET}.1:{port}",
+            str(iterations),
+            *map(str, sizes),
+        ]
         processes.append(subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True))
     outputs = [process.communicate(timeout=1200)[0] for process in processes]
     if any(process.returncode != 0 for process in processes):
@@ -135,8 +155,7 @@ def show(rate: str, per_host: int, delay: str, collected: dict[int, dict[str, li
         }
         if "gloo" in times:
             ratios["x Gloo"] = times["gloo"] / times["tcp"]
-        print(f"{size:>11} B  " + "  ".join(f"{name} {times[name]:.0f} [{min(values):.0f}-{max(values):.0f}]"
-                                            for name, values in columns.items()))
+        print(f"{size:>11} B  " + "  ".join(f"{name} {times[name]:.0f} [{min(values):.0f}-{max(values):.0f}]" for name, values in columns.items()))
         print(" " * 15 + "  ".join(f"{value:.2f} {name}" for name, value in ratios.items()), flush=True)
 
 

@@ -252,7 +252,7 @@ class TcpControl final : public Control {
       }
       return;
     }
-    end(peer, std::move(how));
+    end(peer, how);
   }
 
   /// Reads and handles what has arrived; how the connection ended, if it did.
@@ -309,7 +309,7 @@ class TcpControl final : public Control {
     }
   }
 
-  void end(Peer& peer, std::string how) {
+  void end(Peer& peer, const std::string& how) {
     Descriptor process;
     {
       const std::lock_guard lock(mutex_);
