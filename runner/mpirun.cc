@@ -31,6 +31,7 @@ std::string ssh_arguments(const MpiJob& job) {
 
 std::vector<char*> pointers(const std::vector<std::string>& words) {
   std::vector<char*> all;
+  all.reserve(words.size() + 1);
   for (const auto& word : words) all.push_back(const_cast<char*>(word.c_str()));
   all.push_back(nullptr);
   return all;

@@ -63,6 +63,7 @@ other hosts
   sets it.
   --launcher ssh|slurm|mpi   by ssh, by srun, or not at all: mpirun takes hrun's place and starts the ranks
                              (default: slurm in an allocation, unless -H or --hostfile is given; else ssh)
+  --mpi                      --launcher mpi, and tensors move over MPI, too (HORA_CPU_OPERATIONS=mpi)
   --mpi-args "ARGUMENTS"     further arguments for mpirun
   -p, --ssh-port PORT        of all hosts; ssh's own configuration can name one for each
   -i, --ssh-identity-file FILE
@@ -202,6 +203,7 @@ struct Raw {
   std::optional<std::string> identity_file;
   std::optional<std::string> launcher;
   std::optional<std::string> mpi_arguments;
+  bool mpi = false;
   std::optional<double> start_timeout;
   bool oversubscribe = false;
   bool mark_cycles = false;
@@ -250,6 +252,7 @@ void declare(CLI::App& app, Raw& raw) {
   app.add_option("-p,--ssh-port", raw.ssh_port)->check(number_from(1, 65535, "a port"), "");
   app.add_option("-i,--ssh-identity-file", raw.identity_file);
   app.add_option("--launcher", raw.launcher)->check(one_of({"ssh", "slurm", "mpi"}), "");
+  app.add_flag("--mpi", raw.mpi);
   app.add_option("--mpi-args", raw.mpi_arguments);
   app.add_option("--network,--network-interface,--network-interfaces", raw.networks)
       ->allow_extra_args(false)
@@ -496,10 +499,20 @@ std::vector<std::string> names_for_mpi(const std::vector<std::string>& settings)
   return names;
 }
 
+/// --mpi says in a word what takes two; this is the first.
+void choose_mpi(Raw& raw) {
+  if (!raw.mpi) return;
+  if (raw.launcher.value_or("mpi") != "mpi")
+    refuse(fmt::format(
+        "--mpi and --launcher {} contradict each other: tensors move over MPI where mpirun starts the ranks",
+        *raw.launcher));
+  raw.launcher = "mpi";
+}
+
 /// hrun's own flags that have no meaning once mpirun starts the ranks are refused.
 void choose_hand_over(const Raw& raw, Options& options) {
   if (raw.launcher != "mpi") {
-    if (raw.mpi_arguments) refuse("--mpi-args needs --launcher mpi");
+    if (raw.mpi_arguments) refuse("--mpi-args needs --mpi or --launcher mpi");
     return;
   }
   if (raw.horovod) refuse("--horovod needs ranks that hrun itself starts: --launcher ssh or slurm");
@@ -531,11 +544,13 @@ void choose_hand_over(const Raw& raw, Options& options) {
   options.hand_over_environment = settings;
 }
 
-Options understand(const Raw& raw, const HorovodSettings& file, const Words& words) {
+Options understand(Raw raw, const HorovodSettings& file, const Words& words) {
   Options options;
   options.verbose = raw.verbose;
+  choose_mpi(raw);
   choose_hosts(raw, options);
   choose_variables(raw, options);
+  if (raw.mpi) add_variable(options, "HORA_CPU_OPERATIONS", "mpi");
   choose_timeline(raw, options);
   choose_start_timeout(raw, options);
   choose_network(raw, options);

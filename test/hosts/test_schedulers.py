@@ -273,6 +273,10 @@ def test_hrun_hands_over_to_mpirun(tmp_path: pathlib.Path):
     result = run(*job, "-x", "GREETING=good day", sys.executable, "-c", PLACE + 'import os; assert os.environ["GREETING"] == "good day"')
     assert lines(result) == ON_ONE_HOST
     assert (tmp_path / "out").exists()
+    over_mpi = run(HRUN, "--mpi", "-np", "2", sys.executable, "-c", "import hora; hora.init(); print(hora.rank(), hora.mpi_enabled())")
+    assert lines(over_mpi) == ["0 True", "1 True"]
+    torn = run(HRUN, "--mpi", "--launcher", "ssh", "-np", "2", HELLO)
+    assert (torn.returncode, "--mpi and --launcher ssh contradict each other" in torn.stderr) == (2, True)
 
 
 def test_hrun_refuses_a_launcher_that_is_not_there():
@@ -281,4 +285,4 @@ def test_hrun_refuses_a_launcher_that_is_not_there():
     unknown = run(HRUN, "--launcher", "pbs", "-np", "2", HELLO)
     assert (unknown.returncode, "must be one of ssh, slurm, mpi, not 'pbs'" in unknown.stderr) == (2, True)
     alone = run(HRUN, "--mpi-args", "-v", "-np", "2", HELLO)
-    assert (alone.returncode, "--mpi-args needs --launcher mpi" in alone.stderr) == (2, True)
+    assert (alone.returncode, "--mpi-args needs --mpi or --launcher mpi" in alone.stderr) == (2, True)
