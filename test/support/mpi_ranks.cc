@@ -61,8 +61,8 @@ int main(int argc, char** argv) {
   MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &level);
   testing::InitGoogleMock(&argc, argv);
   if (hora::mpi_rank() != 0) {
-    testing::GTEST_FLAG(output) = "";
     auto& listeners = testing::UnitTest::GetInstance()->listeners();
+    delete listeners.Release(listeners.default_xml_generator());  // one report for all
     delete listeners.Release(listeners.default_result_printer());
     listeners.Append(new hora::FailurePrinter);
   }
