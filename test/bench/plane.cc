@@ -10,12 +10,24 @@
 #include <cstring>
 
 namespace hora::bench {
+namespace {
+
+/// An arena for one rank, which has nobody to share it with.
+SharedHost alone() {
+  constexpr std::size_t kRegion = std::size_t{4} << 30;
+  auto mapping =
+      std::make_shared<const Mapping>(Arena::create_file(1, kRegion), Arena::file_bytes(1, kRegion));
+  return {Arena::make(std::move(mapping), 0, 1, kRegion), nullptr};
+}
+
+}  // namespace
 
 Plane connect_plane(const Config& config) {
   const TimePoint deadline = Clock::now() + config.start_timeout;
   Plane plane;
   plane.world = config.size == 1 ? LocalGroup(1).join(0) : connect_tcp_control(config, deadline);
-  auto hosts = share_hosts(*plane.world.control, config, deadline);
+  auto hosts =
+      config.size == 1 ? SharedHosts{{{0}}, alone()} : share_hosts(*plane.world.control, config, deadline);
   if (!hosts.own || hosts.ranks.size() > 1) {
     throw Error(Code::unavailable,
                 "these ranks share no memory; hora_bench --level runtime measures them all the same");
