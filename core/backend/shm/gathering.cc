@@ -125,10 +125,12 @@ class Hostess {
     int pid = 0;
   };
 
+  /// Who has come and gone is missing, too: it would not hear the answer.
   [[nodiscard]] std::vector<int> missing() const {
     std::vector<int> ranks;
     for (std::size_t rank = 1; rank < guests_.size(); ++rank) {
-      if (!guests_[rank].socket) ranks.push_back(static_cast<int>(rank));
+      const Descriptor& socket = guests_[rank].socket;
+      if (!socket || has_left(socket)) ranks.push_back(static_cast<int>(rank));
     }
     return ranks;
   }
