@@ -16,7 +16,7 @@ std::vector<std::unique_ptr<Control>> controls(int ranks) {
 
 const RegisterControl kControl{{"tcp", controls}};
 
-const RegisterCollective kCollective{{"tcp", connect_tcp_collectives, exactly({1, 2, 3, 5, 9})}};
+const RegisterCollective kCollective{{"tcp", connect_tcp_collectives, exactly({1, 2, 3, 9})}};
 
 /// One algorithm over as many sockets between two ranks.
 std::vector<std::unique_ptr<Collective>> forced(Algorithm algorithm, int ranks, int streams) {
@@ -28,12 +28,11 @@ std::vector<std::unique_ptr<Collective>> forced(Algorithm algorithm, int ranks, 
 }
 
 const RegisterCollective kShares{
-    {"tcp_shares", [](int ranks) { return forced(Algorithm::shares, ranks, 3); }, exactly({2, 3, 8})}};
+    {"tcp_shares", [](int ranks) { return forced(Algorithm::shares, ranks, 3); }, exactly({3, 8})}};
 const RegisterCollective kRing{
-    {"tcp_ring", [](int ranks) { return forced(Algorithm::ring, ranks, 2); }, exactly({2, 3, 8, 9})}};
-const RegisterCollective kHalving{{"tcp_halving",
-                                   [](int ranks) { return forced(Algorithm::halving, ranks, 1); },
-                                   exactly({2, 3, 5, 8, 9, 11})}};
+    {"tcp_ring", [](int ranks) { return forced(Algorithm::ring, ranks, 2); }, exactly({2, 9})}};
+const RegisterCollective kHalving{
+    {"tcp_halving", [](int ranks) { return forced(Algorithm::halving, ranks, 1); }, exactly({2, 8, 11})}};
 
 }  // namespace
 }  // namespace hora
