@@ -55,10 +55,6 @@ struct Block {
 
 Block block(const char* first, std::size_t bits) { return {*bytes_of(first), bits}; }
 
-bool is_loopback(const std::string& address) {
-  return block("127.0.0.0", 8).contains(address) || block("::1", 128).contains(address);
-}
-
 /// An IPv6 address of this kind is of no use without the name of an interface, which differs between hosts.
 bool is_link_local_6(const std::string& address) { return block("fe80::", 10).contains(address); }
 bool is_link_local(const std::string& address) {
@@ -150,6 +146,10 @@ std::vector<std::string> defaults(std::span<const InterfaceAddress> ordered) {
 }
 
 }  // namespace
+
+bool is_loopback(const std::string& address) {
+  return block("127.0.0.0", 8).contains(address) || block("::1", 128).contains(address);
+}
 
 std::vector<std::string> choose_addresses(std::span<const InterfaceAddress> all, const std::string& network) {
   std::vector<InterfaceAddress> ordered(all.begin(), all.end());

@@ -26,6 +26,9 @@ struct InterfaceAddress {
 [[nodiscard]] std::vector<std::string> choose_addresses(std::span<const InterfaceAddress> all,
                                                         const std::string& network);
 
+/// Whether a numeric address is of the loopback: 127.0.0.0/8 or ::1.
+[[nodiscard]] bool is_loopback(const std::string& address);
+
 /// All addresses of interfaces that are up, in the kernel's order. Throws Error(unavailable).
 [[nodiscard]] std::vector<InterfaceAddress> interface_addresses();
 

@@ -3,13 +3,12 @@
 
 #include "core/backend/mpi/session.h"
 #include "core/base/bytes.h"
+#include "core/comm/listener.h"
 #include "core/comm/network.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <netinet/in.h>
 #include <sys/random.h>
-#include <sys/socket.h>
 
 #include <algorithm>
 #include <thread>
@@ -81,37 +80,11 @@ void find_place(const OwnCommunicator& all, MpiMeeting& meeting) {
   meeting.cross_size = cross.size();
 }
 
-/// A socket that listens at all addresses of this machine, of both families if it has IPv6.
-Descriptor listen_everywhere() {
-  Descriptor socket(::socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  const int no = 0;
-  sockaddr_in6 any6{};
-  any6.sin6_family = AF_INET6;
-  if (socket && ::setsockopt(socket.fd(), IPPROTO_IPV6, IPV6_V6ONLY, &no, sizeof no) == 0 &&
-      ::bind(socket.fd(), reinterpret_cast<const sockaddr*>(&any6), sizeof any6) == 0 &&
-      ::listen(socket.fd(), SOMAXCONN) == 0) {
-    return socket;
-  }
-  socket = Descriptor(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  sockaddr_in any4{};
-  any4.sin_family = AF_INET;
-  if (!socket || ::bind(socket.fd(), reinterpret_cast<const sockaddr*>(&any4), sizeof any4) != 0 ||
-      ::listen(socket.fd(), SOMAXCONN) != 0) {
-    throw Error(Code::unavailable, "rank 0 cannot listen for the other ranks on any TCP port");
-  }
-  return socket;
-}
-
-int port_of(const Descriptor& socket) {
-  sockaddr_in6 address{};  // as large as both; the port lies at the same place
-  socklen_t length = sizeof address;
-  ::getsockname(socket.fd(), reinterpret_cast<sockaddr*>(&address), &length);
-  return ntohs(address.sin6_port);
-}
-
 /// Where rank 0 listens, and its secret: into `meeting`.
 void open(const Config& config, MpiMeeting& meeting) {
   meeting.listener = listen_everywhere();
+  if (!meeting.listener)
+    throw Error(Code::unavailable, "rank 0 cannot listen for the other ranks on any TCP port");
   std::vector<std::string> candidates;
   for (const auto& address : own_addresses(config.network)) {
     const bool six = address.find(':') != std::string::npos;

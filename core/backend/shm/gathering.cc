@@ -3,10 +3,10 @@
 
 #include "core/backend/shm/local_socket.h"
 #include "core/base/bytes.h"
+#include "core/comm/listener.h"
 #include "core/comm/world.h"
 
 #include <fmt/format.h>
-#include <netinet/in.h>
 #include <poll.h>
 #include <sodium.h>
 #include <sys/socket.h>
@@ -178,26 +178,6 @@ class Hostess {
   Descriptor odd_one_out_;     // who made the meeting fail
 };
 
-Descriptor listen_on_loopback() {
-  Descriptor socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  if (::bind(socket.fd(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0 ||
-      ::listen(socket.fd(), SOMAXCONN) != 0) {
-    throw Error(Code::unavailable, fmt::format("rank 0 cannot listen on this host's loopback address: {}",
-                                               std::strerror(errno)));
-  }
-  return socket;
-}
-
-std::uint16_t port_of(const Descriptor& socket) {
-  sockaddr_in address{};
-  socklen_t length = sizeof address;
-  ::getsockname(socket.fd(), reinterpret_cast<sockaddr*>(&address), &length);
-  return ntohs(address.sin_port);
-}
-
 void adopt(Config& config, const Answer& answer) {
   config.coordinator = fmt::format("127.0.0.1:{}", answer.port);
   config.secret = answer.secret;
@@ -222,6 +202,10 @@ Descriptor gather_as_first(Config& config, TimePoint deadline) {
   try {
     hostess.await_all(listener);
     Descriptor door = listen_on_loopback();
+    if (!door) {
+      throw Error(Code::unavailable, fmt::format("rank 0 cannot listen on this host's loopback address: {}",
+                                                 std::strerror(errno)));
+    }
     Answer answer{{}, port_of(door), {}};
     randombytes_buf(answer.secret.data(), answer.secret.size());
     hostess.tell_all(answer);

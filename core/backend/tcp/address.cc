@@ -107,22 +107,8 @@ Descriptor listen_at(const Address& address) {
   throw Error(Code::unavailable, fmt::format("cannot listen at {}: {}", format(address), why));
 }
 
-Descriptor listen_everywhere() {
-  Descriptor both(::socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  const int off = 0;
-  sockaddr_in6 any{};
-  any.sin6_family = AF_INET6;
-  if (both && ::setsockopt(both.fd(), IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof off) == 0 &&
-      ::bind(both.fd(), reinterpret_cast<const sockaddr*>(&any), sizeof any) == 0 &&
-      ::listen(both.fd(), SOMAXCONN) == 0)
-    return both;
-  return listen_at({"0.0.0.0", "0"});  // a kernel without IPv6
-}
-
 Address local_address(int fd) { return address_by(::getsockname, fd); }
 Address remote_address(int fd) { return address_by(::getpeername, fd); }
-
-bool is_loopback(const std::string& host) { return host.starts_with("127.") || host == "::1"; }
 
 std::vector<Address> resolve_name(const Address& address, std::string& why) {
   const auto list = resolve(address, 0, why);

@@ -24,13 +24,10 @@ struct Address {
 
 /// A socket that listens at the address; port "0": any. Throws Error(unavailable) that names the address.
 [[nodiscard]] Descriptor listen_at(const Address& address);
-/// A socket that listens at any free port, on all addresses of this machine. Throws Error(unavailable).
-[[nodiscard]] Descriptor listen_everywhere();
 /// The address and port that a socket has on this side, or on the other; one of IPv4 always as such. Throw
 /// Error(unavailable).
 [[nodiscard]] Address local_address(int fd);
 [[nodiscard]] Address remote_address(int fd);
-[[nodiscard]] bool is_loopback(const std::string& host);
 
 /// The numeric addresses that a name has; none, with the reason in `why`, if it has none (yet). Blocks while
 /// it asks.

@@ -6,6 +6,7 @@
 #include "core/backend/tcp/lobby.h"
 #include "core/base/bytes.h"
 #include "core/comm/exchange.h"
+#include "core/comm/listener.h"
 #include "core/comm/network.h"
 
 #include <fcntl.h>
@@ -16,6 +17,8 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cerrno>
+#include <cstring>
 #include <deque>
 #include <mutex>
 #include <thread>
@@ -300,6 +303,10 @@ std::shared_ptr<Links> make_links(Control& control, const std::vector<Member>& m
   const Member& self = members[static_cast<std::size_t>(config.rank)];
   const bool here = config.network.empty() && all_here(members);
   Descriptor listener = here ? listen_at({self.addresses.front(), "0"}) : listen_everywhere();
+  if (!listener) {
+    throw Error(Code::unavailable,
+                fmt::format("cannot listen at this machine's addresses: {}", std::strerror(errno)));
+  }
   const auto addresses = here ? self.addresses : published(self, config.network);
   std::vector<LazyLinks::Place> places;
   for (const auto& told : exchange(control, encode(addresses, local_address(listener.fd()).port), deadline))

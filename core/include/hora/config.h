@@ -89,7 +89,7 @@ struct Config {
   /// out where there are none.
   [[nodiscard]] static std::vector<std::string> horovod_notes();
 
-  /// LookUp of the environment that begin with HORA_ and mean nothing: misspelt ones, as a rule.
+  /// Variables of the environment that begin with HORA_ and mean nothing: misspelt ones, as a rule.
   [[nodiscard]] static std::vector<std::string> unknown_variables();
 };
 

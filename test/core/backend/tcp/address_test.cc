@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/backend/tcp/address.h"
 
+#include "core/comm/listener.h"
+#include "core/comm/network.h"
+
 #include <gtest/gtest.h>
 #include <poll.h>
 #include <sys/socket.h>

@@ -2,6 +2,7 @@
 #include "core/backend/tcp/approach.h"
 
 #include "core/backend/tcp/lobby.h"
+#include "core/comm/listener.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

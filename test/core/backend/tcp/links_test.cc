@@ -2,6 +2,7 @@
 #include "core/backend/tcp/links.h"
 
 #include "core/backend/tcp/address.h"
+#include "core/comm/network.h"
 #include "test/support/own_network.h"
 #include "test/support/tcp_ranks.h"
 #include "test/support/threads.h"

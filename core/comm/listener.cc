@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/comm/listener.h"
+
+#include <netinet/in.h>
+#include <sys/socket.h>
+
+#include <cerrno>
+
+namespace hora {
+namespace {
+
+template <typename Address>
+bool listens(const Descriptor& socket, const Address& address) {
+  return ::bind(socket.fd(), reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0 &&
+         ::listen(socket.fd(), SOMAXCONN) == 0;
+}
+
+Descriptor open_socket(int family) {
+  Descriptor socket(::socket(family, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  const int on = 1;
+  if (socket) ::setsockopt(socket.fd(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+  return socket;
+}
+
+Descriptor listen_at_4(in_addr_t where, std::uint16_t port) {
+  Descriptor socket = open_socket(AF_INET);
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(where);
+  address.sin_port = htons(port);
+  return socket && listens(socket, address) ? std::move(socket) : Descriptor();
+}
+
+}  // namespace
+
+Descriptor listen_everywhere(std::uint16_t port) {
+  Descriptor both = open_socket(AF_INET6);
+  const int off = 0;
+  sockaddr_in6 address{};
+  address.sin6_family = AF_INET6;
+  address.sin6_port = htons(port);
+  if (both && ::setsockopt(both.fd(), IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof off) == 0) {
+    if (listens(both, address)) return both;
+    if (errno == EADDRINUSE) return {};
+  }
+  return listen_at_4(INADDR_ANY, port);
+}
+
+Descriptor listen_on_loopback() { return listen_at_4(INADDR_LOOPBACK, 0); }
+
+std::uint16_t port_of(const Descriptor& socket) {
+  sockaddr_in6 address{};  // as large as both; the port lies at the same place
+  socklen_t length = sizeof address;
+  ::getsockname(socket.fd(), reinterpret_cast<sockaddr*>(&address), &length);
+  return ntohs(address.sin6_port);
+}
+
+}  // namespace hora
