@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runner/mpirun.h"
 
+#include "runner/process.h"
+
 #include <hora/status.h>
 
 #include <fmt/format.h>
@@ -27,14 +29,6 @@ std::string ssh_arguments(const MpiJob& job) {
   if (!job.identity_file.empty()) text += fmt::format("-i {} ", job.identity_file);
   if (!text.empty()) text.pop_back();
   return text;
-}
-
-std::vector<char*> pointers(const std::vector<std::string>& words) {
-  std::vector<char*> all;
-  all.reserve(words.size() + 1);
-  for (const auto& word : words) all.push_back(const_cast<char*>(word.c_str()));
-  all.push_back(nullptr);
-  return all;
 }
 
 }  // namespace

@@ -18,14 +18,6 @@
 namespace hora {
 namespace {
 
-std::vector<char*> pointers(const std::vector<std::string>& words) {
-  std::vector<char*> all;
-  all.reserve(words.size() + 1);
-  for (const auto& word : words) all.push_back(const_cast<char*>(word.c_str()));
-  all.push_back(nullptr);
-  return all;
-}
-
 /// The bits of CPUs as the system takes them; empty for no CPUs.
 std::vector<unsigned long> mask_of(const std::vector<int>& cpus) {
   constexpr std::size_t kBits = sizeof(unsigned long) * 8;
@@ -76,6 +68,14 @@ struct Prepared {
 }
 
 }  // namespace
+
+std::vector<char*> pointers(const std::vector<std::string>& words) {
+  std::vector<char*> all;
+  all.reserve(words.size() + 1);
+  for (const auto& word : words) all.push_back(const_cast<char*>(word.c_str()));
+  all.push_back(nullptr);
+  return all;
+}
 
 void fail(const std::string& what) {
   throw Error(Code::unavailable, fmt::format("{}: {}", what, std::strerror(errno)));

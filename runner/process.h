@@ -11,6 +11,9 @@ namespace hora {
 /// Throws Error(unavailable): what was tried, and what the system says of it (errno).
 [[noreturn]] void fail(const std::string& what);
 
+/// Words as exec takes them. They point into `words`.
+[[nodiscard]] std::vector<char*> pointers(const std::vector<std::string>& words);
+
 /// The ends of a pipe, which no program inherits.
 struct Pipe {
   Descriptor read;

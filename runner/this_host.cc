@@ -92,6 +92,7 @@ std::vector<bool> are_this_host(const std::vector<std::string>& names) {
   answers.reserve(names.size());
   for (const auto& name : names) answers.push_back(std::async(std::launch::async, is_this_host, name));
   std::vector<bool> all;
+  all.reserve(names.size());
   for (auto& answer : answers) all.push_back(answer.get());
   return all;
 }

@@ -97,7 +97,8 @@ ProofBytes Guest::prove(const ChallengeBytes& challenge) const {
 }
 
 bool may_be_challenge(std::span<const std::byte> received) {
-  return std::memcmp(received.data(), kMagic.data(), std::min(received.size(), kMagic.size())) == 0;
+  const auto shared = received.first(std::min(received.size(), kMagic.size()));
+  return std::equal(shared.begin(), shared.end(), std::as_bytes(std::span(kMagic)).begin());
 }
 
 ChallengeBytes Host::challenge(const HelloBytes& hello) {

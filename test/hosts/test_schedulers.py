@@ -273,7 +273,9 @@ def test_hrun_hands_over_to_mpirun(tmp_path: pathlib.Path):
     result = run(*job, "-x", "GREETING=good day", sys.executable, "-c", PLACE + 'import os; assert os.environ["GREETING"] == "good day"')
     assert lines(result) == ON_ONE_HOST
     assert (tmp_path / "out").exists()
-    over_mpi = run(HRUN, "--mpi", "-np", "2", sys.executable, "-c", "import hora; hora.init(); print(hora.rank(), hora.mpi_enabled())")
+    # One write for each line: mpirun passes on what is written as it comes, also half lines of several ranks.
+    over = 'import sys, hora; hora.init(); sys.stdout.write(f"{hora.rank()} {hora.mpi_enabled()}\\n")'
+    over_mpi = run(HRUN, "--mpi", "-np", "2", sys.executable, "-c", over)
     assert lines(over_mpi) == ["0 True", "1 True"]
     torn = run(HRUN, "--mpi", "--launcher", "ssh", "-np", "2", HELLO)
     assert (torn.returncode, "--mpi and --launcher ssh contradict each other" in torn.stderr) == (2, True)

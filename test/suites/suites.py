@@ -133,7 +133,7 @@ def fuzz() -> Tally:
 
 
 def core_only() -> Tally:
-    """With the core's own libraries and nothing else: builds, passes, and needs nothing foreign at run time."""
+    """With the core's own libraries and nothing else: builds, runs jobs, and needs nothing foreign at run time."""
     tally = configured("core-only")
     linked = subprocess.run(["ldd", ROOT / "build/core-only/lib/libhora.so"], capture_output=True, text=True, check=True).stdout
     foreign = [word for word in ("torch", "mpi", "cuda", "python", "c10") if word in linked.lower()]
