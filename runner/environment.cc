@@ -89,7 +89,7 @@ void speak_horovod(std::vector<std::string>& settings, const std::string& folder
     return name == "PYTHONPATH" || is_given_for_horovod(name);
   });
   settings.push_back("PYTHONPATH=" + path);
-  const Seat& seat = facts.seat;
+  const RankPlace& seat = facts.seat;
   const std::array<int, 6> values{seat.rank,       seat.size,       seat.local_rank,
                                   seat.local_size, seat.cross_rank, seat.cross_size};
   for (std::size_t i = 0; i < kHorovods.size(); ++i)
@@ -196,7 +196,7 @@ std::vector<std::string> with_session(std::vector<std::string> job, const std::v
 
 std::vector<std::string> rank_environment(const std::vector<std::string>& job,
                                           const std::string& horovod_folder, const RankFacts& facts) {
-  const Seat& seat = facts.seat;
+  const RankPlace& seat = facts.seat;
   std::vector<std::string> result = job;
   if (!sets(result, "OMP_NUM_THREADS")) result.push_back(fmt::format("OMP_NUM_THREADS={}", facts.threads));
   result.push_back(fmt::format("HORA_RANK={}", seat.rank));

@@ -19,7 +19,7 @@ namespace hora {
 
 /// What a rank is told by its environment, beside what all ranks are given. A value.
 struct RankFacts {
-  Seat seat;
+  RankPlace seat;
   std::string coordinator;  ///< HORA_COORDINATOR
   int coordinator_fd = -1;  ///< rank 0: the socket that listens there; else -1
   int secret_fd = -1;

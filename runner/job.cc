@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runner/job.h"
 
+#include "core/base/machine.h"
 #include "runner/culprit.h"
 #include "runner/environment.h"
 #include "runner/local_ranks.h"
@@ -148,7 +149,7 @@ class Job {
   /// The name by which other hosts may know the one of rank 0; none where nobody else has to.
   [[nodiscard]] std::string name_for_others(const Host& host) const {
     if (hosts_.size() == 1) return "";
-    return road_to(host.name) == nullptr ? own_name() : host.name;
+    return road_to(host.name) == nullptr ? host_name() : host.name;
   }
 
   [[nodiscard]] const Road* road_to(const std::string& host) const {

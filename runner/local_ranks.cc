@@ -133,7 +133,7 @@ class LocalRanks final : public HostRanks {
  private:
   static int ranks_of(const HostPlan& plan) { return static_cast<int>(plan.seats.size()); }
 
-  void start_one(const Seat& seat, const Meeting& meeting) {
+  void start_one(const RankPlace& seat, const Meeting& meeting) {
     const Descriptor pipe = secret_pipe(plan_.secret);
     RankFacts facts;
     facts.seat = seat;

@@ -39,10 +39,10 @@ void fill_beyond_slots(const std::vector<HostSlots>& hosts, std::vector<int>& co
   }
 }
 
-Seat seat_of(const std::vector<int>& counts, std::size_t host, int local_rank, int first, int size) {
+RankPlace seat_of(const std::vector<int>& counts, std::size_t host, int local_rank, int first, int size) {
   const auto has_one = [&](int count) { return count > local_rank; };
   const auto here = counts.begin() + static_cast<std::ptrdiff_t>(host);
-  Seat seat;
+  RankPlace seat;
   seat.rank = first + local_rank;
   seat.size = size;
   seat.local_rank = local_rank;

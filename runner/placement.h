@@ -9,7 +9,7 @@
 namespace hora {
 
 /// Where a rank stands among all ranks. A value.
-struct Seat {
+struct RankPlace {
   int rank = 0;
   int size = 1;
   int local_rank = 0;  ///< among the ranks of its host
@@ -17,13 +17,13 @@ struct Seat {
   int cross_rank = 0;  ///< of its host, among the hosts that have a rank with this local rank
   int cross_size = 1;
   int host = 0;  ///< its host, among those that have ranks
-  bool operator==(const Seat&) const = default;
+  bool operator==(const RankPlace&) const = default;
 };
 
 /// The ranks of one host; they follow each other. A value.
 struct HostShare {
   std::string host;
-  std::vector<Seat> seats;
+  std::vector<RankPlace> seats;
 };
 
 /// Gives every rank a place, host by host; a host that gets none is left out. With more ranks than slots each

@@ -31,17 +31,17 @@ int take_number(Reader& in, std::uint64_t bound, const char* what) {
   return static_cast<int>(in.below(bound, what));
 }
 
-void put(Writer& out, const Seat& seat) {
+void put(Writer& out, const RankPlace& seat) {
   for (const int number :
        {seat.size, seat.rank, seat.local_size, seat.local_rank, seat.cross_size, seat.cross_rank, seat.host})
     put(out, number);
 }
 
-Seat take_seat(Reader& in) {
+RankPlace take_seat(Reader& in) {
   const auto below = [&](int bound, const char* what) {
     return take_number(in, static_cast<std::uint64_t>(bound), what);
   };
-  Seat seat;
+  RankPlace seat;
   seat.size = take_number(in, kMostRanks, "a number of ranks");
   seat.rank = below(seat.size, "a rank");
   seat.local_size = below(seat.size + 1, "a number of ranks of a host");

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runner/this_host.h"
 
+#include "core/base/machine.h"
+
 #include <arpa/inet.h>
 #include <ifaddrs.h>
 #include <netdb.h>
@@ -71,14 +73,8 @@ std::vector<Raw> resolve(const std::string& name) {
 
 }  // namespace
 
-std::string own_name() {
-  std::array<char, 256> name{};
-  ::gethostname(name.data(), name.size() - 1);
-  return name.data();
-}
-
 bool is_this_host(const std::string& name) {
-  if (name == "localhost" || name == own_name()) return true;
+  if (name == "localhost" || name == host_name()) return true;
   if (name.find('@') != std::string::npos) return false;  // somebody else's account, which ssh leads to
   const std::vector<Raw> own = addresses_of_interfaces();
   const std::vector<Raw> found = resolve(name);

@@ -13,7 +13,4 @@ namespace hora {
 /// The same of many names at once, which the resolver is asked for in parallel.
 [[nodiscard]] std::vector<bool> are_this_host(const std::vector<std::string>& names);
 
-/// This machine's name.
-[[nodiscard]] std::string own_name();
-
 }  // namespace hora

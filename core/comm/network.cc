@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/comm/network.h"
 
+#include "core/base/machine.h"
+
 #include <hora/status.h>
 
 #include <arpa/inet.h>
@@ -10,7 +12,6 @@
 #include <net/if.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -139,10 +140,8 @@ std::vector<std::string> defaults(std::span<const InterfaceAddress> ordered) {
                          std::span<const InterfaceAddress> all) {
   std::vector<std::string> there;
   for (const auto& at : all) there.push_back(fmt::format("{} {}", at.interface, at.address));
-  std::array<char, 256> host{};
-  ::gethostname(host.data(), host.size() - 1);
   throw Error(Code::invalid_argument, fmt::format("HORA_NETWORK='{}': {}; {} has {}", network, why,
-                                                  host.data(), fmt::join(there, ", ")));
+                                                  host_name(), fmt::join(there, ", ")));
 }
 
 }  // namespace

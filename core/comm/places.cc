@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/comm/places.h"
 
+#include "core/base/machine.h"
+
 #include <algorithm>
 #include <map>
 #include <string>
@@ -13,9 +15,7 @@ namespace {
 /// their own have different names.
 using Machine = std::pair<std::string, std::string>;
 
-constexpr std::size_t kBootId = 36;  // its length, at the front of pid_space
-
-Machine machine_of(const Member& member) { return {member.host, member.pid_space.substr(0, kBootId)}; }
+Machine machine_of(const Member& member) { return {member.host, member.pid_space.substr(0, kBootIdLength)}; }
 
 }  // namespace
 

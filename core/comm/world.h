@@ -15,7 +15,8 @@ struct Member {
   int rank = 0;
   int pid = 0;
   std::string host;
-  std::string pid_space;  ///< equal to ours: `pid` means that process here, too
+  /// Begins with its machine's boot_id(). Equal to ours: `pid` means that process here, too.
+  std::string pid_space;
   /// Numeric ones, at which the ranks that have met over a network have seen it; empty for other ranks.
   std::vector<std::string> addresses{};
 

@@ -204,11 +204,12 @@ void Executor::gather(Item& item) {
   const std::size_t row = row_bytes(item.decision->request);
   if (members_.place != static_cast<int>(root)) item.result.shape.front() = 0;
   void* output = item.loan.entry.allocate(item.result.shape);
-  const auto& rows = item.decision->rows;
-  std::vector<std::size_t> bytes(rows.size() * rows.size());  // an alltoall in which all send to one
-  for (std::size_t place = 0; place < rows.size(); ++place)
-    bytes[place * rows.size() + root] = static_cast<std::size_t>(rows[place]) * row;
-  lane_.collective->alltoall(item.loan.entry.input, output, bytes);
+  const auto bytes = bytes_of(item.decision->rows, row);
+  if (bytes.empty()) return;
+  const std::size_t places = bytes.size();
+  std::vector<std::size_t> sent(places * places);  // an alltoall in which all send to one
+  for (std::size_t place = 0; place < places; ++place) sent[place * places + root] = bytes[place];
+  lane_.collective->alltoall(item.loan.entry.input, output, sent);
 }
 
 void Executor::scatter(Item& item) {
@@ -217,10 +218,12 @@ void Executor::scatter(Item& item) {
   const auto& rows = item.decision->rows;
   item.result.shape.front() = rows[static_cast<std::size_t>(members_.place)];
   void* output = item.loan.entry.allocate(item.result.shape);
-  std::vector<std::size_t> bytes(rows.size() * rows.size());  // an alltoall in which one sends to all
-  for (std::size_t place = 0; place < rows.size(); ++place)
-    bytes[root * rows.size() + place] = static_cast<std::size_t>(rows[place]) * row;
-  lane_.collective->alltoall(item.loan.entry.input, output, bytes);
+  const auto bytes = bytes_of(rows, row);
+  if (bytes.empty()) return;
+  const std::size_t places = bytes.size();
+  std::vector<std::size_t> sent(places * places);  // an alltoall in which one sends to all
+  std::copy(bytes.begin(), bytes.end(), sent.begin() + static_cast<std::ptrdiff_t>(root * places));
+  lane_.collective->alltoall(item.loan.entry.input, output, sent);
 }
 
 void Executor::reduce_to_root(Item& item) {

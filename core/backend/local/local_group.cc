@@ -3,12 +3,12 @@
 
 #include "core/backend/local/meeting.h"
 #include "core/backend/local/post_office.h"
+#include "core/base/machine.h"
 #include "core/device/host_stream.h"
 
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include <array>
 #include <random>
 
 namespace hora {
@@ -21,16 +21,6 @@ struct LocalGroup::Parts {
   std::shared_ptr<PostOffice> office;
   std::shared_ptr<Meeting> meeting;
 };
-
-namespace {
-
-std::string host_name() {
-  std::array<char, 256> name{};
-  ::gethostname(name.data(), name.size() - 1);
-  return name.data();
-}
-
-}  // namespace
 
 LocalGroup::LocalGroup(int size) : parts_(std::make_shared<Parts>(size)) {}
 LocalGroup::~LocalGroup() = default;

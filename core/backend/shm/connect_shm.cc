@@ -4,6 +4,7 @@
 #include "core/backend/shm/local_socket.h"
 #include "core/base/bytes.h"
 #include "core/base/log.h"
+#include "core/base/machine.h"
 #include "core/comm/exchange.h"
 #include "core/comm/handshake.h"
 
@@ -17,7 +18,6 @@
 
 #include <algorithm>
 #include <array>
-#include <fstream>
 #include <functional>
 #include <map>
 #include <optional>
@@ -51,20 +51,12 @@ std::vector<bool> who_can(Control& control, TimePoint deadline, const char* what
   return can;
 }
 
-std::string first_line(const char* path) {
-  std::ifstream file(path);
-  std::string line;
-  std::getline(file, line);
-  return line;
-}
-
 /// What is equal on ranks that may share a host: the running system, the network namespace, in which local
 /// sockets have their names, and the user. Equal hints prove nothing.
 std::string hint() {
   struct stat network {};
   if (::stat("/proc/self/ns/net", &network) != 0) network = {};
-  return fmt::format("{} {}:{} {}", first_line("/proc/sys/kernel/random/boot_id"), network.st_dev,
-                     network.st_ino, ::geteuid());
+  return fmt::format("{} {}:{} {}", boot_id(), network.st_dev, network.st_ino, ::geteuid());
 }
 
 using Groups = std::vector<std::vector<int>>;

@@ -2,12 +2,11 @@
 #include "core/backend/tcp/roster.h"
 
 #include "core/base/bytes.h"
+#include "core/base/machine.h"
 
 #include <unistd.h>
 
-#include <array>
 #include <filesystem>
-#include <fstream>
 
 namespace hora {
 namespace {
@@ -35,8 +34,7 @@ Member read(Reader& in, int rank) {
 
 /// Names the set of process ids that a process shares with others: this boot of this kernel, this namespace.
 std::string pid_space() {
-  std::string boot;
-  std::ifstream("/proc/sys/kernel/random/boot_id") >> boot;
+  const std::string boot = boot_id();
   std::error_code error;
   const auto space = std::filesystem::read_symlink("/proc/self/ns/pid", error).string();
   return boot.empty() || space.empty() ? std::string() : boot + space;
@@ -44,11 +42,7 @@ std::string pid_space() {
 
 }  // namespace
 
-Member this_member(int rank) {
-  std::array<char, kMostText> host{};
-  ::gethostname(host.data(), host.size() - 1);
-  return {rank, ::getpid(), host.data(), pid_space(), {}};
-}
+Member this_member(int rank) { return {rank, ::getpid(), host_name(), pid_space(), {}}; }
 
 Bytes encode(const Member& member) {
   Writer out;
