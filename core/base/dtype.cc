@@ -41,6 +41,11 @@ std::string_view name(ReduceOp op) { return kReduceOpNames.at(static_cast<std::s
 
 std::string_view name(Operation operation) { return kOperationNames.at(static_cast<std::size_t>(operation)); }
 
+bool sizes_its_output(Operation operation) {
+  return operation == Operation::allgather || operation == Operation::alltoall ||
+         operation == Operation::gather || operation == Operation::scatter;
+}
+
 std::optional<DType> dtype_named(std::string_view name) {
   for (int i = 0; i < kDTypes; ++i) {
     if (kFacts[static_cast<std::size_t>(i)].name == name) return static_cast<DType>(i);

@@ -21,10 +21,7 @@ struct Aspect {
 
 bool same_tensor(const Request& a, const Request& b) {
   if (a.dtype != b.dtype || a.shape.size() != b.shape.size()) return false;
-  constexpr std::array kAnyRows{Operation::allgather, Operation::alltoall, Operation::gather,
-                                Operation::scatter};
-  const bool any_rows = std::find(kAnyRows.begin(), kAnyRows.end(), a.operation) != kAnyRows.end();
-  const std::ptrdiff_t skipped = any_rows ? 1 : 0;  // the first dimension may differ
+  const std::ptrdiff_t skipped = sizes_its_output(a.operation) ? 1 : 0;  // the first dimension may differ
   return std::equal(a.shape.begin() + skipped, a.shape.end(), b.shape.begin() + skipped);
 }
 

@@ -6,9 +6,6 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <algorithm>
-#include <array>
-
 namespace hora {
 namespace {
 
@@ -58,9 +55,7 @@ std::vector<int> read_ranks(Reader& in, int size, const char* what) {
 
 /// What is cut or put together by rows has some, and sends no more than it has.
 void check_rows(const Request& request) {
-  constexpr std::array kByRows{Operation::allgather, Operation::alltoall, Operation::reducescatter,
-                               Operation::gather, Operation::scatter};
-  const bool has_rows = std::find(kByRows.begin(), kByRows.end(), request.operation) != kByRows.end();
+  const bool has_rows = sizes_its_output(request.operation) || request.operation == Operation::reducescatter;
   if (has_rows && request.shape.empty()) throw Error(Code::internal, "bad message: a scalar has no rows");
   std::int64_t left = has_rows ? request.shape.front() : 0;
   for (const auto rows : request.splits) {

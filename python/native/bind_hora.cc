@@ -6,7 +6,6 @@
 #include <pybind11/stl.h>
 
 #include <algorithm>
-#include <array>
 #include <cstdlib>
 #include <cstring>
 #include <optional>
@@ -95,9 +94,7 @@ Entry make_entry(Operation operation, const std::string& name, DType dtype,
 
 /// For operations whose output is as large as all ranks together make it: memory for that, when it is known.
 std::shared_ptr<Memory> allocate_later(Entry& entry) {
-  constexpr std::array kAllocate{Operation::allgather, Operation::alltoall, Operation::gather,
-                                 Operation::scatter};
-  if (std::find(kAllocate.begin(), kAllocate.end(), entry.operation) == kAllocate.end()) return nullptr;
+  if (!sizes_its_output(entry.operation)) return nullptr;
   auto output = std::make_shared<Memory>();
   entry.allocate = [output, dtype = entry.dtype](const std::vector<std::int64_t>& whole) {
     std::size_t bytes = size_of(dtype);

@@ -35,6 +35,9 @@ enum class Operation : std::uint8_t {
 };
 inline constexpr int kOperations = 13;
 [[nodiscard]] std::string_view name(Operation operation);
+/// Whether ranks may bring different numbers of rows, so that the size of its output is known, and
+/// Entry::allocate called, only when all have.
+[[nodiscard]] bool sizes_its_output(Operation operation);
 
 /// How an operation ended.
 struct Result {

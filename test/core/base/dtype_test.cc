@@ -32,5 +32,10 @@ TEST(Names, AreSpelledAsInMpi) {
   EXPECT_EQ(name(ReduceOp::product), "product");
 }
 
+TEST(Operations, HaveAnOutputOfTheirOwnSizeIfRanksBringRows) {
+  EXPECT_TRUE(sizes_its_output(Operation::alltoall));
+  EXPECT_FALSE(sizes_its_output(Operation::reducescatter)) << "all bring as much, and so all get a known share";
+}
+
 }  // namespace
 }  // namespace hora
