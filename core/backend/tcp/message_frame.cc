@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/backend/tcp/message_frame.h"
+
+#include "core/base/bytes.h"
+
+#include <fmt/format.h>
+
+#include <limits>
+
+namespace hora {
+namespace {
+
+constexpr std::uint64_t kMostDimensions = 64;
+constexpr std::uint64_t kMostTag = std::numeric_limits<int>::max();
+
+bool has_envelope(MessageFrameKind kind) {
+  return kind == MessageFrameKind::whole || kind == MessageFrameKind::announcement;
+}
+
+Envelope read_envelope(Reader& in, int from) {
+  Envelope envelope;
+  envelope.from = from;
+  envelope.tag = static_cast<int>(in.below(kMostTag + 1, "a tag"));
+  envelope.dtype = in.enumerator<DType>(kDTypes, "a dtype");
+  for (auto left = in.below(kMostDimensions + 1, "dimensions"); left > 0; --left)
+    envelope.shape.push_back(in.i64());
+  return envelope;
+}
+
+}  // namespace
+
+std::size_t content_bytes(const Envelope& envelope) {
+  auto bytes = static_cast<std::int64_t>(size_of(envelope.dtype));
+  for (const auto extent : envelope.shape) {
+    if (extent < 0 || __builtin_mul_overflow(bytes, extent, &bytes))
+      throw Error(Code::invalid_argument, "no message can have this shape");
+  }
+  return static_cast<std::size_t>(bytes);
+}
+
+Bytes encode(const MessageFrame& frame) {
+  Writer out;
+  out.u8(static_cast<std::uint8_t>(frame.kind)).u64(frame.number);
+  if (has_envelope(frame.kind)) {
+    const Envelope& envelope = frame.envelope;
+    out.u64(static_cast<std::uint64_t>(envelope.tag)).u8(static_cast<std::uint8_t>(envelope.dtype));
+    out.u64(envelope.shape.size());
+    for (const auto extent : envelope.shape) out.i64(extent);
+  }
+  const Bytes contents = out.take();
+  Bytes bytes{static_cast<std::byte>(contents.size()), static_cast<std::byte>(contents.size() >> 8)};
+  bytes.insert(bytes.end(), contents.begin(), contents.end());
+  return bytes;
+}
+
+MessageFrame decode_message_frame(std::span<const std::byte> bytes, int from) {
+  Reader in(bytes);
+  MessageFrame frame;
+  frame.kind = in.enumerator<MessageFrameKind>(kMessageFrameKinds, "a kind of message");
+  frame.number = in.u64();
+  if (has_envelope(frame.kind)) {
+    frame.envelope = read_envelope(in, from);
+    try {
+      static_cast<void>(content_bytes(frame.envelope));
+    } catch (const Error& error) {
+      throw Error(Code::internal, fmt::format("bad message: {}", error.what()));
+    }
+  }
+  in.finish();
+  return frame;
+}
+
+}  // namespace hora
