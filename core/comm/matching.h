@@ -66,7 +66,7 @@ class Matching {
 
  private:
   static bool takes(int from, int tag, const Envelope& envelope) {
-    return (from == kAnySource || from == envelope.from) && (tag == kAnyTag || tag == envelope.tag);
+    return (from == kAnySource || from == envelope.source) && (tag == kAnyTag || tag == envelope.tag);
   }
 
   std::list<Incoming> waiting_;

@@ -1,25 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <hora/dtype.h>
+#include <hora/message.h>
 #include <hora/status.h>
 
-#include <cstddef>
-#include <cstdint>
 #include <functional>
 #include <optional>
-#include <vector>
 
 namespace hora {
-
-/// What is written on a message between two ranks. A value.
-struct Envelope {
-  int from = 0;  ///< the rank that sent it
-  int tag = 0;   ///< chosen by the sender, from 0
-  DType dtype = DType::uint8;
-  std::vector<std::int64_t> shape;
-  bool operator==(const Envelope&) const = default;
-};
 
 /// A message to be sent.
 struct Outgoing {
@@ -29,9 +17,6 @@ struct Outgoing {
   /// Called once, from any thread; must not block or throw.
   std::function<void(const Status&)> done;
 };
-
-inline constexpr int kAnySource = -1;
-inline constexpr int kAnyTag = -1;
 
 /// A message that is waited for.
 struct Incoming {

@@ -149,6 +149,21 @@ std::vector<Handle> Runtime::submit(std::vector<Entry> group) {
   return handles;
 }
 
+Handle Runtime::send(Message /*message*/) {
+  parts_->check_process();
+  throw Error(Code::unavailable, "the ranks of this job cannot send messages to each other");
+}
+
+Handle Runtime::receive(Message /*wanted*/) {
+  parts_->check_process();
+  throw Error(Code::unavailable, "the ranks of this job cannot send messages to each other");
+}
+
+std::optional<Envelope> Runtime::probe(int /*source*/, int /*tag*/) {
+  parts_->check_process();
+  throw Error(Code::unavailable, "the ranks of this job cannot send messages to each other");
+}
+
 int Runtime::add_process_set(const std::vector<int>& ranks) {
   Entry entry;
   entry.operation = Operation::add_process_set;

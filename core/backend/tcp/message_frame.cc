@@ -19,7 +19,7 @@ bool has_envelope(MessageFrameKind kind) {
 
 Envelope read_envelope(Reader& in, int from) {
   Envelope envelope;
-  envelope.from = from;
+  envelope.source = from;
   envelope.tag = static_cast<int>(in.below(kMostTag + 1, "a tag"));
   envelope.dtype = in.enumerator<DType>(kDTypes, "a dtype");
   for (auto left = in.below(kMostDimensions + 1, "dimensions"); left > 0; --left)

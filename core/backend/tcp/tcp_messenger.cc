@@ -248,9 +248,9 @@ class TcpMessenger final : public Messenger {
   void hand_over(const Envelope& envelope, Incoming wanted, const KeptPtr& kept) {
     if (kept->announced != 0) return request(envelope, kept->announced, std::move(wanted));
     deliver(envelope, wanted, kept->bytes.get(), content_bytes(envelope));
-    if (envelope.from == rank_) return;
+    if (envelope.source == rank_) return;
     const std::lock_guard lock(mutex_);
-    if (Wire* wire = wire_from(envelope.from)) give_credit(*wire, content_bytes(envelope));
+    if (Wire* wire = wire_from(envelope.source)) give_credit(*wire, content_bytes(envelope));
   }
 
   /// Asks for the elements of an announced message, once there is memory for them.
@@ -265,11 +265,11 @@ class TcpMessenger final : public Messenger {
     Status failed;
     {
       const std::lock_guard lock(mutex_);
-      Wire* wire = wire_from(envelope.from);
+      Wire* wire = wire_from(envelope.source);
       if (aborted_) {
         failed = *aborted_;
       } else if (wire == nullptr || wire->closed) {
-        failed = {Code::aborted, gone(envelope.from)};
+        failed = {Code::aborted, gone(envelope.source)};
       } else if (!refused.ok()) {
         failed = refused;
         write(*wire, {encode({MessageFrameKind::refusal, number}), {}, {}});
