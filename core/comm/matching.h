@@ -3,8 +3,10 @@
 
 #include "core/comm/messenger.h"
 
+#include <algorithm>
 #include <list>
 #include <optional>
+#include <utility>
 
 namespace hora {
 
@@ -14,63 +16,73 @@ namespace hora {
 template <typename Arrival>
 class Matching {
  public:
+  struct Kept {
+    Envelope envelope;
+    Arrival arrival;
+  };
+
   /// The receive that has waited for such a message longest, if there is one; it waits no more.
   std::optional<Incoming> claim(const Envelope& envelope) {
-    for (auto wanted = waiting_.begin(); wanted != waiting_.end(); ++wanted) {
-      if (!takes(wanted->from, wanted->tag, envelope)) continue;
-      Incoming first = std::move(*wanted);
-      waiting_.erase(wanted);
-      return first;
-    }
-    return std::nullopt;
+    return take_first(waiting_,
+                      [&](const Incoming& wanted) { return takes(wanted.source, wanted.tag, envelope); });
   }
   /// Keeps a message that nobody has claimed.
   void keep(Envelope envelope, Arrival arrival) {
     kept_.push_back({std::move(envelope), std::move(arrival)});
   }
 
-  struct Kept {
-    Envelope envelope;
-    Arrival arrival;
-  };
   /// The oldest message that such a receive would take, if there is one; it is kept no more.
-  std::optional<Kept> take(int from, int tag) {
-    for (auto kept = kept_.begin(); kept != kept_.end(); ++kept) {
-      if (!takes(from, tag, kept->envelope)) continue;
-      Kept first = std::move(*kept);
-      kept_.erase(kept);
-      return first;
-    }
-    return std::nullopt;
+  std::optional<Kept> take(int source, int tag) {
+    return take_first(kept_, [&](const Kept& kept) { return takes(source, tag, kept.envelope); });
   }
   /// Lets a receive wait for which there is no message.
   void wait(Incoming wanted) { waiting_.push_back(std::move(wanted)); }
 
-  [[nodiscard]] const Envelope* probe(int from, int tag) const {
-    for (const auto& kept : kept_) {
-      if (takes(from, tag, kept.envelope)) return &kept.envelope;
-    }
-    return nullptr;
+  [[nodiscard]] const Envelope* probe(int source, int tag) const {
+    const auto found = std::find_if(kept_.begin(), kept_.end(),
+                                    [&](const Kept& kept) { return takes(source, tag, kept.envelope); });
+    return found != kept_.end() ? &found->envelope : nullptr;
   }
 
-  /// All receives that wait for nobody but this rank; for kAnySource, all that wait.
-  std::list<Incoming> give_up(int from) {
-    std::list<Incoming> given;
-    for (auto wanted = waiting_.begin(); wanted != waiting_.end();) {
-      const auto next = std::next(wanted);
-      if (from == kAnySource || wanted->from == from) given.splice(given.end(), waiting_, wanted);
-      wanted = next;
-    }
-    return given;
+  /// All receives that wait for nobody but this rank; for kAnySource, all that wait. They wait no more.
+  std::list<Incoming> give_up(int source) {
+    return take_all(waiting_, [source](const Incoming& wanted) {
+      return source == kAnySource || wanted.source == source;
+    });
+  }
+  /// All messages that are kept for which `is_lost(kept)`; they are kept no more.
+  template <typename Predicate>
+  std::list<Kept> give_back(const Predicate& is_lost) {
+    return take_all(kept_, is_lost);
   }
 
  private:
-  static bool takes(int from, int tag, const Envelope& envelope) {
-    return (from == kAnySource || from == envelope.source) && (tag == kAnyTag || tag == envelope.tag);
+  static bool takes(int source, int tag, const Envelope& envelope) {
+    return (source == kAnySource || source == envelope.source) && (tag == kAnyTag || tag == envelope.tag);
   }
 
-  std::list<Incoming> waiting_;
-  std::list<Kept> kept_;
+  template <typename T, typename Predicate>
+  static std::optional<T> take_first(std::list<T>& from, const Predicate& fits) {
+    const auto found = std::find_if(from.begin(), from.end(), fits);
+    if (found == from.end()) return std::nullopt;
+    std::optional<T> first = std::move(*found);
+    from.erase(found);
+    return first;
+  }
+
+  template <typename T, typename Predicate>
+  static std::list<T> take_all(std::list<T>& from, const Predicate& fits) {
+    std::list<T> taken;
+    for (auto one = from.begin(); one != from.end();) {
+      const auto next = std::next(one);
+      if (fits(*one)) taken.splice(taken.end(), from, one);
+      one = next;
+    }
+    return taken;
+  }
+
+  std::list<Incoming> waiting_;  // by when they came
+  std::list<Kept> kept_;         // by when they came
 };
 
 }  // namespace hora

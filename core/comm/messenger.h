@@ -4,6 +4,7 @@
 #include <hora/message.h>
 #include <hora/status.h>
 
+#include <cstddef>
 #include <functional>
 #include <optional>
 
@@ -14,37 +15,42 @@ struct Outgoing {
   int to = 0;
   Envelope envelope;
   const void* data = nullptr;  ///< lent until `done`
-  /// Called once, from any thread; must not block or throw.
+  /// Called once, from any thread, without any lock held; must not block or throw.
   std::function<void(const Status&)> done;
 };
 
 /// A message that is waited for.
 struct Incoming {
-  int from = kAnySource;
+  int source = kAnySource;
   int tag = kAnyTag;
   /// Where its elements are to be written. Throws Error if it is not the message that was expected: it is
-  /// lost then. Called once, from any thread, when it has been found.
-  std::function<void*(const Envelope&)> place;
-  /// Called once, from any thread; must not block or throw. The envelope is of what came, if something did.
-  std::function<void(const Status&, const Envelope&)> done;
+  /// lost then. Called once, from any thread, without any lock held, when it has been found.
+  std::function<void*(const Envelope& found)> place;
+  /// Called once, as `done` of Outgoing. `found`: what came, also if it was not expected; nullptr: nothing.
+  std::function<void(const Status&, const Envelope* found)> done;
 };
+
+/// Bytes of a message that its sender need not keep until it is asked for.
+inline constexpr std::size_t kMostUnasked = 64 * 1024;
 
 /// Messages from one rank to another, at any time, without the others: point to point, as in MPI. Messages of
 /// one sender that a receiver could both take are taken in the order in which they were sent.
 ///
-/// Small messages are complete for their sender when they have been copied; large ones when the receiver has
-/// asked for them and they have been sent. Thread-safe.
+/// Small messages, and those to the own rank, are done for their sender without the receiver; large ones when
+/// the receiver has taken them. Thread-safe.
 class Messenger {
  public:
   virtual ~Messenger() = default;
 
-  /// Throws Error(unavailable) if the rank cannot be reached, and what `abort` said.
+  /// Starts to send. Throws what `abort` said; everything else is told to `done`, such as Error(unavailable)
+  /// if there is no way to the rank.
   virtual void send(Outgoing message) = 0;
-  /// Throws what `abort` said.
+  /// Starts to receive. Throws what `abort` said.
   virtual void receive(Incoming wanted) = 0;
-  /// The message that a `receive` of these would take at once, if there is one.
-  [[nodiscard]] virtual std::optional<Envelope> probe(int from, int tag) = 0;
-  /// Ends everything that is under way, and all that follows, with this status. Idempotent.
+  /// The message that a `receive` of these would take at once, if there is one. Throws what `abort` said.
+  [[nodiscard]] virtual std::optional<Envelope> probe(int source, int tag) = 0;
+  /// Ends everything that is under way, here or soon on another thread, and all that follows, with this
+  /// status: whoever hears that a rank has left says so here. Idempotent: the first status counts.
   virtual void abort(const Status& why) noexcept = 0;
 };
 

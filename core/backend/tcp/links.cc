@@ -5,11 +5,10 @@
 #include "core/backend/tcp/directory.h"
 #include "core/backend/tcp/gaps.h"
 #include "core/backend/tcp/lobby.h"
+#include "core/comm/bell.h"
 
 #include <fcntl.h>
-#include <sys/eventfd.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
@@ -23,24 +22,6 @@ namespace {
 constexpr int kStreams = 1;  // where HORA_TCP_STREAMS leaves it to us
 constexpr std::chrono::seconds kOthers{
     1};  // after the first rank that is out of reach: to name all in one go
-
-/// An eventfd: makes a thread's poll() return. Thread-safe.
-class Bell {
- public:
-  Bell() : fd_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {}
-  void ring() const {
-    const std::uint64_t one = 1;
-    [[maybe_unused]] const auto written = ::write(fd_.fd(), &one, sizeof one);
-  }
-  void silence() const {
-    std::uint64_t rings = 0;
-    [[maybe_unused]] const auto drained = ::read(fd_.fd(), &rings, sizeof rings);
-  }
-  [[nodiscard]] pollfd event() const { return {fd_.fd(), POLLIN, 0}; }
-
- private:
-  Descriptor fd_;
-};
 
 /// The connections to one rank.
 struct Link {

@@ -2,6 +2,7 @@
 #include "core/backend/tcp/message_frame.h"
 
 #include "core/base/bytes.h"
+#include "core/comm/delivery.h"
 
 #include <fmt/format.h>
 
@@ -29,15 +30,6 @@ Envelope read_envelope(Reader& in, int from) {
 
 }  // namespace
 
-std::size_t content_bytes(const Envelope& envelope) {
-  auto bytes = static_cast<std::int64_t>(size_of(envelope.dtype));
-  for (const auto extent : envelope.shape) {
-    if (extent < 0 || __builtin_mul_overflow(bytes, extent, &bytes))
-      throw Error(Code::invalid_argument, "no message can have this shape");
-  }
-  return static_cast<std::size_t>(bytes);
-}
-
 Bytes encode(const MessageFrame& frame) {
   Writer out;
   out.u8(static_cast<std::uint8_t>(frame.kind)).u64(frame.number);
@@ -48,9 +40,9 @@ Bytes encode(const MessageFrame& frame) {
     for (const auto extent : envelope.shape) out.i64(extent);
   }
   const Bytes contents = out.take();
-  Bytes bytes{static_cast<std::byte>(contents.size()), static_cast<std::byte>(contents.size() >> 8)};
-  bytes.insert(bytes.end(), contents.begin(), contents.end());
-  return bytes;
+  Writer bytes;
+  bytes.u8(static_cast<std::uint8_t>(contents.size())).u8(static_cast<std::uint8_t>(contents.size() >> 8));
+  return bytes.raw(contents).take();
 }
 
 MessageFrame decode_message_frame(std::span<const std::byte> bytes, int from) {
@@ -61,7 +53,9 @@ MessageFrame decode_message_frame(std::span<const std::byte> bytes, int from) {
   if (has_envelope(frame.kind)) {
     frame.envelope = read_envelope(in, from);
     try {
-      static_cast<void>(content_bytes(frame.envelope));
+      const std::size_t elements = content_bytes(frame.envelope);
+      if (frame.kind == MessageFrameKind::whole && elements > kMostUnasked)
+        throw Error(Code::internal, "it is too large to come without having been asked for");
     } catch (const Error& error) {
       throw Error(Code::internal, fmt::format("bad message: {}", error.what()));
     }

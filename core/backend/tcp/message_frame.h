@@ -6,21 +6,23 @@
 
 namespace hora {
 
-/// What is said on the socket that one rank, the sender, has opened to another, the receiver.
-enum class MessageFrameKind : std::uint8_t {
-  whole,         ///< from the sender: a message; its elements follow
-  announcement,  ///< from the sender: a message that the receiver has to ask for
-  content,       ///< from the sender: the elements of an announced message follow
-  request,       ///< from the receiver: send the elements of an announced message
-  refusal,       ///< from the receiver: an announced message is not wanted
-  credit         ///< from the receiver: so many bytes of whole messages have been taken
-};
+// What is said on the socket that one rank, the sender, has opened to another, the receiver:
+//
+//   sender    whole n                            elements follow; no more than the credit that is left
+//             announce k                         message k waits to be asked for
+//   receiver                 request k / refuse k
+//   sender    content k                          elements follow
+//   receiver                 credit b            so much of whole messages has been taken
+//
+// Whole messages and announcements are in the order in which they were sent.
+
+enum class MessageFrameKind : std::uint8_t { whole, announcement, content, request, refusal, credit };
 inline constexpr int kMessageFrameKinds = 6;
 
 /// The head of a frame. A value.
 struct MessageFrame {
   MessageFrameKind kind = MessageFrameKind::whole;
-  std::uint64_t number = 0;  ///< of an announced message, counted by the sender; credit: bytes
+  std::uint64_t number = 0;  ///< of an announced message, counted by the sender; credit: see `cost`
   Envelope envelope = {};    ///< of whole and announcement
   bool operator==(const MessageFrame&) const = default;
 };
@@ -28,8 +30,10 @@ struct MessageFrame {
 inline constexpr std::size_t kFrameLengthBytes = 2;
 inline constexpr std::size_t kMostMessageFrame = 1024;
 
-/// The bytes of a message's elements. Throws Error(invalid_argument) if no tensor has that many.
-[[nodiscard]] std::size_t content_bytes(const Envelope& envelope);
+/// What a whole message takes of the credit: its bytes, and what it costs to keep one.
+[[nodiscard]] constexpr std::size_t cost(std::size_t bytes) { return bytes + 512; }
+/// How much may be on its way, or kept by the receiver, without having been asked for.
+inline constexpr std::size_t kCredit = 4 << 20;
 
 /// The length of what follows (2 bytes, little-endian), and that.
 [[nodiscard]] Bytes encode(const MessageFrame& frame);

@@ -1,25 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/backend/tcp/tcp_messenger.h"
 
-#include "core/backend/tcp/approach.h"
+#include "core/backend/tcp/calling.h"
 #include "core/backend/tcp/directory.h"
-#include "core/backend/tcp/gaps.h"
-#include "core/backend/tcp/message_frame.h"
+#include "core/backend/tcp/lobby.h"
+#include "core/backend/tcp/message_inlet.h"
+#include "core/backend/tcp/message_outlet.h"
+#include "core/comm/bell.h"
+#include "core/comm/delivery.h"
 #include "core/comm/matching.h"
 
-#include <fcntl.h>
 #include <fmt/format.h>
-#include <poll.h>
-#include <sys/eventfd.h>
-#include <sys/socket.h>
-#include <sys/uio.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <array>
-#include <cerrno>
-#include <cstring>
-#include <deque>
 #include <map>
 #include <mutex>
 #include <thread>
@@ -27,83 +20,48 @@
 namespace hora {
 namespace {
 
-constexpr std::size_t kMostWhole = 64 * 1024;  // bytes of a message that is sent before it is asked for
-constexpr std::size_t kMostAhead = 4 << 20;    // of all such that a receiver has not taken
-constexpr std::size_t kCreditStep = 256 * 1024;
-constexpr std::chrono::seconds kPatience{1};  // until control says whose end it is that closed a socket
+/// Until control has said whose end it is that broke a connection: it takes two seconds to find out.
+constexpr std::chrono::seconds kPatience{3};
+constexpr int kMostFrames = 256;  // of one rank at a time
 
-/// A message that came before it was asked for.
-struct Kept {
-  std::uint64_t announced = 0;       ///< its number; 0: it has come as a whole
-  std::shared_ptr<std::byte> bytes;  ///< of a whole one
-  bool complete = true;
-  std::optional<Incoming> claim;  ///< who takes it as soon as it is complete
-};
-using KeptPtr = std::shared_ptr<Kept>;
-
-/// Bytes to be written: the head of a frame, and elements.
-struct Chunk {
-  Bytes head;
-  std::span<const std::byte> elements;
-  std::shared_ptr<std::byte> copy;               ///< owns the elements, unless they are lent
-  std::function<void(const Status&)> done = {};  ///< of the message, when its elements are written
+/// A message that nobody has asked for yet.
+struct Arrival {
+  std::uint64_t announced = 0;  // its number; 0: it is here
+  std::shared_ptr<std::byte> elements;
 };
 
-/// A message on its way into the memory of who waits for it.
-struct Reception {
-  Envelope envelope;
-  std::byte* memory = nullptr;  ///< nullptr: nobody wants it any more
-  std::optional<Incoming> wanted;
-  KeptPtr kept;        ///< or it is kept here
-  bool whole = false;  ///< it came without having been asked for
+/// How a connection ended.
+struct Break {
+  TimePoint when;
+  Status why;
+  bool told = false;  // to all that depended on it
 };
 
-/// One socket between two ranks. Messages travel one way on it, from the rank that has opened it.
-struct Wire {
-  int peer = 0;
-  bool opened_here = false;
-  Descriptor socket;
-  // Of the I/O thread:
-  Bytes head;
-  std::size_t head_wanted = kFrameLengthBytes;
-  bool length_known = false;
-  std::optional<Reception> reception;  // whose elements are being read
-  std::size_t read = 0;                // of them
-  // Under the mutex:
-  std::deque<Chunk> out;
-  std::size_t written = 0;                      // of out.front()
-  std::size_t ahead = 0;                        // bytes of whole messages that the receiver has not taken
-  std::size_t credit = 0;                       // bytes that have been taken, and the sender does not know it
-  std::map<std::uint64_t, Outgoing> announced;  // opened here: messages that wait for a request
-  std::map<std::uint64_t, Reception> requested;  // opened there: messages whose elements will come
-  std::optional<TimePoint> closed;
-};
-
-/// What has to be told to users, outside of the mutex.
-using News = std::vector<std::function<void()>>;
-
-/// Threads. One I/O thread reads all sockets, lets ranks in at the lobby, and writes what senders could not
-/// write at once; it alone writes into the memory of a receive. Threads that send or receive put their wish
-/// into the matching or into the queue of a socket under `mutex_`, and write to the socket as far as it takes
-/// bytes at once. `place` and `done` of users run without `mutex_`. A message is out of the matching before
-/// `place` is called, so it belongs to one thread from then on.
+/// Messages from this rank to another go over the socket that is opened here, those from there over the one
+/// that is opened there; message_frame.h has what is said on them.
 ///
-/// Nothing waits for anything but sockets: no thread holds `mutex_` while it blocks, and `dialling_`, under
-/// which a socket is opened, is taken before it. The bytes that a sender may have under way without having
-/// been asked for are bounded by what receivers have taken, so a rank that never receives holds up nobody.
+/// Threads. One I/O thread opens sockets, lets other ranks in, reads all sockets and writes what could not be
+/// written at once; it alone writes into the memory of a receive whose elements come by themselves. Threads
+/// that send or receive put their wish into the matching or an outlet under `mutex_`, and write as much as
+/// the socket takes at once. What is done is told, and `place` called, after `mutex_` has been given back. A
+/// message or a receive belongs to the container that it is in, and to the thread that has taken it out; so
+/// each ends once. The bell rings after something was put there that the I/O thread has to see, which looks
+/// at everything after it has silenced it.
 ///
-/// A socket that closes may be the end of its rank, of which control will tell; so what depends on it fails
-/// only after a second, if by then nobody has called `abort`.
+/// Nothing waits but the I/O thread, in poll(). It reads whatever comes, because what comes without having
+/// been asked for is bounded by credit, and everything else has its memory; so no rank is ever held up by one
+/// that does not receive, and no ring of full sockets can form.
+///
+/// A connection that breaks may be the end of its rank, of which control will tell in its own words (abort);
+/// so what depends on the connection fails only when it has had time to.
 class TcpMessenger final : public Messenger {
  public:
-  TcpMessenger(int rank, int ranks, Lobby lobby, Dial dial)
-      : rank_(rank),
-        ranks_(ranks),
-        lobby_(std::move(lobby)),
-        dial_(std::move(dial)),
-        dialling_(static_cast<std::size_t>(ranks)),
-        kick_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
-        io_([this] { run(); }) {}
+  TcpMessenger(const Config& config, const std::vector<Member>& members, Directory directory)
+      : rank_(config.rank),
+        ranks_(config.size),
+        calling_(config, members, std::move(directory.places)),
+        lobby_(std::move(directory.listener), config.secret, config.rank),
+        io_([this] { run_io(); }) {}
   ~TcpMessenger() override {
     abort({Code::aborted, "the job has ended"});
     io_.join();
@@ -112,56 +70,49 @@ class TcpMessenger final : public Messenger {
   TcpMessenger& operator=(const TcpMessenger&) = delete;
 
   void send(Outgoing message) override {
-    if (message.to == rank_) return send_to_self(std::move(message));
-    Wire& wire = wire_to(message.to);
-    const std::size_t bytes = content_bytes(message.envelope);
-    const bool whole = bytes <= kMostWhole;
-    Chunk chunk;
-    if (whole) chunk = copied(message, bytes);
-    bool sent_whole = false;
+    message.envelope.source = rank_;
+    if (message.to == rank_) return send_to_self(message);
+    Calls calls;
     {
       const std::lock_guard lock(mutex_);
       throw_if_aborted();
-      if (wire.closed) throw Error(Code::aborted, gone(message.to));
-      sent_whole = whole && wire.ahead + bytes <= kMostAhead;
-      if (sent_whole) {
-        wire.ahead += bytes;
+      Out& out = outs_.try_emplace(message.to, message.to).first->second;
+      if (out.broken && out.broken->told) {
+        calls.emplace_back([done = std::move(message.done), why = out.broken->why] { done(why); });
       } else {
-        chunk = {};
-        chunk.head = encode({MessageFrameKind::announcement, ++number_, message.envelope});
-        wire.announced.emplace(number_, message);
+        out.outlet.send(std::move(message), calls);
+        if (out.outlet.has_more()) bell_.ring();
       }
-      write(wire, std::move(chunk));
     }
-    if (sent_whole) message.done({});
+    run(calls);
   }
 
   void receive(Incoming wanted) override {
-    News news;
+    std::optional<Matching<Arrival>::Kept> found;
+    Calls calls;
     {
       const std::lock_guard lock(mutex_);
       throw_if_aborted();
-      auto found = matching_.take(wanted.from, wanted.tag);
+      found = matching_.take(wanted.source, wanted.tag);
       if (!found) {
-        if (wanted.from != kAnySource && has_left(wanted.from)) throw Error(Code::aborted, gone(wanted.from));
-        return matching_.wait(std::move(wanted));
+        const auto in = ins_.find(wanted.source);
+        if (in == ins_.end() || !in->second.broken || !in->second.broken->told)
+          return matching_.wait(std::move(wanted));
+        calls.emplace_back([&, why = in->second.broken->why] { wanted.done(why, nullptr); });
+      } else if (found->arrival.announced == 0) {
+        give_credit(found->envelope, calls);
+        calls.emplace_back([&] { deliver(wanted, found->envelope, found->arrival.elements.get()); });
+      } else {
+        calls.emplace_back([&] { request(found->envelope, found->arrival.announced, std::move(wanted)); });
       }
-      KeptPtr kept = found->arrival;
-      if (kept->announced == 0 && !kept->complete) {
-        kept->claim = std::move(wanted);
-        return;
-      }
-      news.push_back([this, kept, envelope = found->envelope, wanted = std::move(wanted)]() mutable {
-        hand_over(envelope, std::move(wanted), kept);
-      });
     }
-    tell(news);
+    run(calls);
   }
 
-  std::optional<Envelope> probe(int from, int tag) override {
+  std::optional<Envelope> probe(int source, int tag) override {
     const std::lock_guard lock(mutex_);
     throw_if_aborted();
-    const Envelope* found = matching_.probe(from, tag);
+    const Envelope* found = matching_.probe(source, tag);
     return found != nullptr ? std::optional(*found) : std::nullopt;
   }
 
@@ -170,115 +121,71 @@ class TcpMessenger final : public Messenger {
       const std::lock_guard lock(mutex_);
       if (!aborted_) aborted_ = why;
     }
-    kick();
+    bell_.ring();
   }
 
  private:
+  struct Out {
+    explicit Out(int to) : outlet(to) {}
+    MessageOutlet outlet;
+    std::optional<Break> broken;
+  };
+  struct In {
+    In(int from, Descriptor socket, MessageReader::Destination destination)
+        : inlet(std::move(socket)), reader(from, std::move(destination)) {}
+    MessageInlet inlet;
+    std::optional<Break> broken;
+    MessageReader reader;   // I/O thread only, without the mutex
+    bool has_more = false;  // as the reader
+  };
+
   // --- any thread ---
 
-  static void tell(News& news) {
-    for (auto& word : news) word();
-  }
-
-  void kick() const {
-    const std::uint64_t one = 1;
-    [[maybe_unused]] const auto written = ::write(kick_.fd(), &one, sizeof one);
-  }
-
-  static std::string gone(int rank) { return fmt::format("rank {} has left the job", rank); }
-
-  static Chunk copied(const Outgoing& message, std::size_t bytes) {
-    Chunk chunk;
-    chunk.copy = std::shared_ptr<std::byte>(new std::byte[bytes + 1], std::default_delete<std::byte[]>());
-    if (bytes > 0) std::memcpy(chunk.copy.get(), message.data, bytes);
-    chunk.elements = {chunk.copy.get(), bytes};
-    chunk.head = encode({MessageFrameKind::whole, 0, message.envelope});
-    return chunk;
-  }
-
-  Wire& wire_to(int peer) {
-    const std::lock_guard dialling(dialling_[static_cast<std::size_t>(peer)]);
-    {
+  void send_to_self(const Outgoing& message) {
+    const Envelope& envelope = message.envelope;
+    auto wanted = claim(envelope);
+    if (!wanted) {
+      auto copy = copy_of(message.data, content_bytes(envelope));
       const std::lock_guard lock(mutex_);
       throw_if_aborted();
-      for (auto& wire : wires_) {
-        if (wire->opened_here && wire->peer == peer) return *wire;
-      }
+      wanted = matching_.claim(envelope);
+      if (!wanted) matching_.keep(envelope, {0, std::move(copy)});
     }
-    auto wire = std::make_unique<Wire>();
-    wire->peer = peer;
-    wire->opened_here = true;
-    wire->socket = dial_(peer);
-    const std::lock_guard lock(mutex_);
-    wires_.push_back(std::move(wire));
-    kick();
-    return *wires_.back();
-  }
-
-  void send_to_self(Outgoing message) {
-    const std::size_t bytes = content_bytes(message.envelope);
-    std::optional<Incoming> wanted;
-    {
-      const std::lock_guard lock(mutex_);
-      throw_if_aborted();
-      wanted = matching_.claim(message.envelope);
-      if (!wanted) {
-        auto kept = std::make_shared<Kept>();
-        kept->bytes = copied(message, bytes).copy;
-        matching_.keep(message.envelope, std::move(kept));
-      }
-    }
-    if (wanted) deliver(message.envelope, *wanted, static_cast<const std::byte*>(message.data), bytes);
+    if (wanted) deliver(*wanted, envelope, message.data);
     message.done({});
   }
 
-  /// A whole message goes to who waits for it.
-  static void deliver(const Envelope& envelope, const Incoming& wanted, const std::byte* elements,
-                      std::size_t bytes) {
-    try {
-      void* memory = wanted.place(envelope);
-      if (bytes > 0) std::memcpy(memory, elements, bytes);
-    } catch (const Error& error) {
-      return wanted.done(error.status(), envelope);
-    }
-    wanted.done({}, envelope);
-  }
-
-  /// A message that was kept goes to who has asked for it: at once, or by asking for its elements.
-  void hand_over(const Envelope& envelope, Incoming wanted, const KeptPtr& kept) {
-    if (kept->announced != 0) return request(envelope, kept->announced, std::move(wanted));
-    deliver(envelope, wanted, kept->bytes.get(), content_bytes(envelope));
-    if (envelope.source == rank_) return;
+  std::optional<Incoming> claim(const Envelope& envelope) {
     const std::lock_guard lock(mutex_);
-    if (Wire* wire = wire_from(envelope.source)) give_credit(*wire, content_bytes(envelope));
+    throw_if_aborted();
+    return matching_.claim(envelope);
   }
 
   /// Asks for the elements of an announced message, once there is memory for them.
   void request(const Envelope& envelope, std::uint64_t number, Incoming wanted) {
-    std::byte* memory = nullptr;
-    Status refused;
-    try {
-      memory = static_cast<std::byte*>(wanted.place(envelope));
-    } catch (const Error& error) {
-      refused = error.status();
-    }
+    Reception reception{envelope, nullptr, {}};
     Status failed;
+    try {
+      reception.memory = static_cast<std::byte*>(wanted.place(envelope));
+    } catch (const Error& error) {
+      failed = error.status();
+    }
+    reception.wanted = std::move(wanted);
+    Calls calls;
     {
       const std::lock_guard lock(mutex_);
-      Wire* wire = wire_from(envelope.source);
-      if (aborted_) {
-        failed = *aborted_;
-      } else if (wire == nullptr || wire->closed) {
-        failed = {Code::aborted, gone(envelope.source)};
-      } else if (!refused.ok()) {
-        failed = refused;
-        write(*wire, {encode({MessageFrameKind::refusal, number}), {}, {}});
+      In& in = ins_.at(envelope.source);
+      if (aborted_ || (in.broken && in.broken->told)) {
+        if (failed.ok()) failed = aborted_ ? *aborted_ : in.broken->why;
+      } else if (failed.ok()) {
+        in.inlet.request(number, std::move(reception), calls);
       } else {
-        wire->requested.emplace(number, Reception{envelope, memory, wanted, nullptr, false});
-        write(*wire, {encode({MessageFrameKind::request, number}), {}, {}});
+        in.inlet.refuse(number, calls);
       }
+      if (in.inlet.has_more()) bell_.ring();
     }
-    if (!failed.ok()) wanted.done(failed, envelope);
+    run(calls);
+    if (!failed.ok()) reception.wanted.done(failed, &envelope);
   }
 
   // --- any thread, under mutex_ ---
@@ -287,406 +194,246 @@ class TcpMessenger final : public Messenger {
     if (aborted_) throw Error(*aborted_);
   }
 
-  [[nodiscard]] Wire* wire_from(int peer) {
-    for (auto& wire : wires_) {
-      if (!wire->opened_here && wire->peer == peer) return wire.get();
-    }
-    return nullptr;
-  }
-
-  [[nodiscard]] bool has_left(int peer) {
-    const Wire* wire = wire_from(peer);
-    return wire != nullptr && wire->closed;
-  }
-
-  void give_credit(Wire& wire, std::size_t bytes) {
-    wire.credit += bytes;
-    if (wire.credit < kCreditStep) return;
-    write(wire, {encode({MessageFrameKind::credit, std::exchange(wire.credit, 0)}), {}, {}});
-  }
-
-  /// At once as far as that goes; the I/O thread writes the rest.
-  void write(Wire& wire, Chunk chunk) {
-    if (wire.closed) return;
-    wire.out.push_back(std::move(chunk));
-    if (wire.out.size() > 1) return;
-    flush(wire);
-    if (!wire.out.empty()) kick();
-  }
-
-  /// Writes what goes without waiting. What is done is told by the I/O thread.
-  void flush(Wire& wire) {
-    while (!wire.out.empty()) {
-      Chunk& chunk = wire.out.front();
-      const std::size_t head_left = chunk.head.size() - std::min(wire.written, chunk.head.size());
-      const std::size_t elements_at = wire.written - (chunk.head.size() - head_left);
-      std::array<iovec, 2> pieces{{{chunk.head.data() + (chunk.head.size() - head_left), head_left},
-                                   {const_cast<std::byte*>(chunk.elements.data()) + elements_at,
-                                    chunk.elements.size() - elements_at}}};
-      msghdr message{};
-      message.msg_iov = pieces.data();
-      message.msg_iovlen = pieces.size();
-      const auto sent = ::sendmsg(wire.socket.fd(), &message, MSG_DONTWAIT | MSG_NOSIGNAL);
-      if (sent < 0 && errno == EINTR) continue;
-      if (sent < 0) {
-        if (errno != EAGAIN) wire.closed = wire.closed.value_or(Clock::now());
-        return;
-      }
-      wire.written += static_cast<std::size_t>(sent);
-      if (wire.written < chunk.head.size() + chunk.elements.size()) continue;
-      if (chunk.done) {
-        written_.push_back(std::move(chunk.done));
-        kick();
-      }
-      wire.out.pop_front();
-      wire.written = 0;
-    }
+  void give_credit(const Envelope& envelope, Calls& calls) {
+    if (envelope.source == rank_) return;
+    MessageInlet& inlet = ins_.at(envelope.source).inlet;
+    inlet.give_credit(content_bytes(envelope), calls);
+    if (inlet.has_more()) bell_.ring();
   }
 
   // --- the I/O thread ---
 
-  void run() {
-    for (bool going = true; going;) {
+  void run_io() {
+    while (true) {
       wait();
-      News news;
-      {
-        const std::lock_guard lock(mutex_);
-        for (auto& wire : wires_) {
-          if (!wire->closed) flush(*wire);
-        }
-        for (auto& done : std::exchange(written_, {})) news.push_back([done = std::move(done)] { done({}); });
-        fail_what_closed(news);
-        if (aborted_) {
-          fail_all(*aborted_, news);
-          going = false;
-        }
-      }
-      tell(news);
+      Calls calls;
+      const bool going = go_on(calls);
+      run(calls);
       if (!going) return;
-      for (Wire* wire : all_wires()) read(*wire);
+      for (In* in : ready_) listen(*in);
+      call();
       let_in();
     }
   }
 
-  std::vector<Wire*> all_wires() {
-    const std::lock_guard lock(mutex_);
-    std::vector<Wire*> all;
-    for (auto& wire : wires_) all.push_back(wire.get());
-    return all;
-  }
-
+  /// Waits for something to do, and for readers that have something.
   void wait() {
-    std::vector<pollfd> events{{kick_.fd(), POLLIN, 0}};
-    TimePoint next = lobby_.next();
+    std::vector<pollfd> events{bell_.event()};
+    std::vector<In*> ins;
+    TimePoint until = std::min(lobby_.next(), calling_.next());
     {
       const std::lock_guard lock(mutex_);
-      if (aborted_ || !written_.empty()) return;
-      for (const auto& wire : wires_) {
-        if (wire->closed) {
-          if (!is_settled(*wire)) next = std::min(next, *wire->closed + kPatience);
-          continue;
-        }
-        events.push_back(
-            {wire->socket.fd(), static_cast<short>(POLLIN | (wire->out.empty() ? 0 : POLLOUT)), 0});
+      for (auto& [peer, in] : ins_) {
+        if (in.has_more) until = TimePoint::min();
+        ins.push_back(&in);
+        events.push_back(in.broken ? pollfd{-1, 0, 0} : in.inlet.event());
+      }
+      for (auto& [peer, out] : outs_) {
+        if (out.outlet.is_open() && !out.broken) events.push_back(out.outlet.event());
+      }
+      until = std::min(until, next_break());
+    }
+    calling_.append_to(events);
+    lobby_.append_to(events);
+    ::poll(events.data(), events.size(), milliseconds_until(until));
+    bell_.silence();
+    ready_.clear();
+    for (std::size_t i = 0; i < ins.size(); ++i) {
+      if (events[i + 1].revents != 0 || ins[i]->has_more) ready_.push_back(ins[i]);
+    }
+  }
+
+  TimePoint next_break() const {
+    TimePoint next = TimePoint::max();
+    const auto look = [&next](const auto& peers) {
+      for (const auto& [peer, one] : peers) {
+        if (one.broken && !one.broken->told) next = std::min(next, one.broken->when + kPatience);
+      }
+    };
+    look(outs_);
+    look(ins_);
+    return next;
+  }
+
+  /// Everything that is done under the mutex. Whether there is more to come.
+  bool go_on(Calls& calls) {
+    const std::lock_guard lock(mutex_);
+    if (aborted_) {
+      end(*aborted_, calls);
+      return false;
+    }
+    const TimePoint now = Clock::now();
+    for (auto& [peer, out] : outs_) {
+      if (!out.outlet.is_open() || out.broken) continue;
+      try {
+        out.outlet.turn(calls);
+      } catch (const Error& error) {
+        out.broken = broken(peer, error);
+        out.outlet.shut_down();
       }
     }
-    lobby_.append_to(events);
-    ::poll(events.data(), events.size(), milliseconds_until(next));
-    std::uint64_t kicks = 0;
-    [[maybe_unused]] const auto drained = ::read(kick_.fd(), &kicks, sizeof kicks);
+    for (auto& [peer, in] : ins_) {
+      if (!in.broken) in.inlet.flush(calls);
+    }
+    tell_what_broke(now, calls);
+    return true;
+  }
+
+  void tell_what_broke(TimePoint now, Calls& calls) {
+    const auto is_due = [now](const std::optional<Break>& broken) {
+      return broken && !broken->told && now >= broken->when + kPatience;
+    };
+    for (auto& [peer, out] : outs_) {
+      if (!is_due(out.broken)) continue;
+      out.broken->told = true;
+      out.outlet.fail(out.broken->why, calls);
+    }
+    for (auto& [peer, in] : ins_) {
+      if (!is_due(in.broken)) continue;
+      in.broken->told = true;
+      in.inlet.fail(in.broken->why, calls);
+      fail(matching_.give_up(peer), in.broken->why, calls);
+    }
+  }
+
+  static Break broken(int peer, const Error& error) {
+    return {Clock::now(),
+            {Code::aborted,
+             fmt::format("the connection for messages with rank {} broke: {}", peer, error.what())}};
+  }
+
+  void end(const Status& why, Calls& calls) {
+    for (auto& [peer, out] : outs_) {
+      out.outlet.fail(why, calls);
+      out.outlet.shut_down();
+    }
+    for (auto& [peer, in] : ins_) {
+      in.inlet.fail(why, calls);
+      in.inlet.shut_down();
+    }
+    fail(matching_.give_up(kAnySource), why, calls);
+  }
+
+  /// Opens the sockets that outlets want.
+  void call() {
+    {
+      const std::lock_guard lock(mutex_);
+      for (auto& [peer, out] : outs_) {
+        if (!out.outlet.is_open() && out.outlet.has_more()) calling_.want(peer);
+      }
+    }
+    Calls calls;
+    for (auto& [peer, socket, failed] : calling_.serve(Clock::now())) {
+      const std::lock_guard lock(mutex_);
+      MessageOutlet& outlet = outs_.at(peer).outlet;
+      if (socket) {
+        outlet.open(std::move(socket), calls);
+      } else {
+        outlet.fail(failed, calls);
+      }
+    }
+    run(calls);
   }
 
   void let_in() {
-    for (auto& arrival : lobby_.serve(Clock::now())) {
-      if (arrival.hello.role != Role::message || arrival.hello.size != ranks_) continue;
-      auto wire = std::make_unique<Wire>();
-      wire->peer = arrival.hello.rank;
-      wire->socket = std::move(arrival.socket);
+    for (auto& [socket, hello, member] : lobby_.serve(Clock::now())) {
+      const int from = hello.rank;
+      if (hello.role != Role::message || hello.size != ranks_ || from == rank_) continue;
       const std::lock_guard lock(mutex_);
-      if (wire_from(wire->peer) == nullptr) wires_.push_back(std::move(wire));
+      ins_.try_emplace(from, from, std::move(socket), [this, from](std::uint64_t number) {
+        const std::lock_guard guard(mutex_);
+        return ins_.at(from).inlet.destination(number);
+      });
     }
   }
 
-  /// Reads what is there, a bounded number of pieces at a time, so that no sender keeps the others waiting.
-  void read(Wire& wire) {
-    constexpr int kPieces = 16;
+  /// Reads what is there, a bounded number of frames at a time, so that no sender keeps the others waiting.
+  void listen(In& in) {
+    if (in.broken) return;
     try {
-      for (int piece = 0; piece < kPieces && !wire.closed; ++piece) {
-        if (!(wire.reception ? read_elements(wire) : read_head(wire))) return;
+      in.has_more = false;
+      for (int frames = 0; frames < kMostFrames; ++frames) {
+        const auto received = in.reader.next(in.inlet.socket());
+        if (!received) return;
+        hear(in, *received);
       }
-    } catch (const Error&) {
-      close(wire);  // it sends what no rank sends
+      in.has_more = true;
+    } catch (const Error& error) {
+      const std::lock_guard lock(mutex_);
+      in.broken = broken(in.reader.from(), error);
+      in.inlet.shut_down();
     }
   }
 
-  /// Whether there may be more to read.
-  bool read_into(Wire& wire, std::span<std::byte> memory, std::size_t& got) {
-    const auto bytes = ::recv(wire.socket.fd(), memory.data(), memory.size(), MSG_DONTWAIT);
-    if (bytes < 0 && (errno == EAGAIN || errno == EINTR)) return false;
-    if (bytes <= 0) {
-      close(wire);
-      return false;
-    }
-    got += static_cast<std::size_t>(bytes);
-    return true;
-  }
-
-  void close(Wire& wire) {
-    const std::lock_guard lock(mutex_);
-    wire.closed = wire.closed.value_or(Clock::now());
-  }
-
-  bool read_head(Wire& wire) {
-    std::size_t have = wire.head.size();
-    wire.head.resize(wire.head_wanted);
-    const bool more = read_into(wire, std::span(wire.head).subspan(have), have);
-    wire.head.resize(have);
-    if (!more || have < wire.head_wanted) return more;
-    if (!wire.length_known) {
-      const auto length = static_cast<std::size_t>(wire.head[0]) | static_cast<std::size_t>(wire.head[1])
-                                                                       << 8;
-      if (length == 0 || length > kMostMessageFrame) throw Error(Code::internal, "bad frame");
-      wire.head_wanted += length;
-      wire.length_known = true;
-      return true;
-    }
-    const auto frame = decode_message_frame(std::span(wire.head).subspan(kFrameLengthBytes), wire.peer);
-    wire.head.clear();
-    wire.head_wanted = kFrameLengthBytes;
-    wire.length_known = false;
-    heed(wire, frame);
-    return true;
-  }
-
-  void heed(Wire& wire, const MessageFrame& frame) {
-    const bool from_sender = frame.kind == MessageFrameKind::whole ||
-                             frame.kind == MessageFrameKind::announcement ||
-                             frame.kind == MessageFrameKind::content;
-    if (from_sender == wire.opened_here) throw Error(Code::internal, "bad frame: from the wrong side");
-    switch (frame.kind) {
-      case MessageFrameKind::whole: return begin_whole(wire, frame.envelope);
-      case MessageFrameKind::announcement: return hear_announcement(frame);
-      case MessageFrameKind::content: return begin_content(wire, frame.number);
-      case MessageFrameKind::request: return send_content(wire, frame.number);
-      case MessageFrameKind::refusal: return drop(wire, frame.number);
-      case MessageFrameKind::credit: {
-        const std::lock_guard lock(mutex_);
-        wire.ahead -= std::min<std::size_t>(wire.ahead, frame.number);
-      }
+  void hear(In& in, const MessageReader::Received& received) {
+    switch (received.frame.kind) {
+      case MessageFrameKind::whole: return hear_whole(in, received.frame.envelope, received.elements);
+      case MessageFrameKind::announcement:
+        return hear_announcement(in, received.frame.envelope, received.frame.number);
+      default: return finish(in, received.frame.number);
     }
   }
 
-  void begin_whole(Wire& wire, const Envelope& envelope) {
-    if (content_bytes(envelope) > kMostWhole) throw Error(Code::internal, "bad frame: too large");
-    Reception reception{envelope, nullptr, {}, {}, true};
+  void hear_whole(In& in, const Envelope& envelope, std::span<const std::byte> elements) {
+    std::optional<Incoming> wanted;
+    Calls calls;
     {
       const std::lock_guard lock(mutex_);
-      reception.wanted = matching_.claim(envelope);
-      if (!reception.wanted) {
-        reception.kept = std::make_shared<Kept>();
-        reception.kept->bytes = std::shared_ptr<std::byte>(new std::byte[content_bytes(envelope) + 1],
-                                                           std::default_delete<std::byte[]>());
-        reception.kept->complete = false;
-        reception.memory = reception.kept->bytes.get();
-        matching_.keep(envelope, reception.kept);
+      in.inlet.hear_whole(elements.size());
+      wanted = matching_.claim(envelope);
+      if (wanted) {
+        in.inlet.give_credit(elements.size(), calls);
+      } else {
+        matching_.keep(envelope, {0, copy_of(elements.data(), elements.size())});
       }
     }
-    if (reception.wanted) {
-      try {
-        reception.memory = static_cast<std::byte*>(reception.wanted->place(envelope));
-      } catch (const Error& error) {
-        reception.wanted->done(error.status(), envelope);
-        reception.wanted.reset();
-      }
-    }
-    begin(wire, std::move(reception));
+    run(calls);
+    if (wanted) deliver(*wanted, envelope, elements.data());
   }
 
-  void hear_announcement(const MessageFrame& frame) {
+  void hear_announcement(In& in, const Envelope& envelope, std::uint64_t number) {
     std::optional<Incoming> wanted;
     {
       const std::lock_guard lock(mutex_);
-      wanted = matching_.claim(frame.envelope);
-      if (!wanted) {
-        auto kept = std::make_shared<Kept>();
-        kept->announced = frame.number;
-        matching_.keep(frame.envelope, std::move(kept));
-      }
+      in.inlet.hear_announcement(number);
+      wanted = matching_.claim(envelope);
+      if (!wanted) matching_.keep(envelope, {number, {}});
     }
-    if (wanted) request(frame.envelope, frame.number, *std::move(wanted));
+    if (wanted) request(envelope, number, *std::move(wanted));
   }
 
-  void begin_content(Wire& wire, std::uint64_t number) {
+  void finish(In& in, std::uint64_t number) {
     Reception reception;
     {
       const std::lock_guard lock(mutex_);
-      auto found = wire.requested.extract(number);
-      if (found.empty()) throw Error(Code::internal, "bad frame: nobody has asked for it");
-      reception = std::move(found.mapped());
+      reception = in.inlet.finish(number);
     }
-    begin(wire, std::move(reception));
+    reception.wanted.done({}, &reception.envelope);
   }
-
-  void begin(Wire& wire, Reception reception) {
-    wire.read = 0;
-    {
-      const std::lock_guard lock(mutex_);
-      wire.reception = std::move(reception);
-    }
-    if (content_bytes(wire.reception->envelope) == 0) end(wire);
-  }
-
-  bool read_elements(Wire& wire) {
-    const std::size_t all = content_bytes(wire.reception->envelope);
-    std::array<std::byte, 64 * 1024> waste;
-    const std::span<std::byte> rest = wire.reception->memory != nullptr
-                                          ? std::span(wire.reception->memory + wire.read, all - wire.read)
-                                          : std::span(waste).first(std::min(waste.size(), all - wire.read));
-    const bool more = read_into(wire, rest, wire.read);
-    if (wire.read == all) end(wire);
-    return more;
-  }
-
-  void end(Wire& wire) {
-    Reception reception;
-    std::optional<Incoming> claim;
-    {
-      const std::lock_guard lock(mutex_);
-      reception = *std::exchange(wire.reception, std::nullopt);
-      if (reception.kept) {
-        reception.kept->complete = true;
-        claim = std::exchange(reception.kept->claim, std::nullopt);
-      } else if (reception.whole) {
-        give_credit(wire, content_bytes(reception.envelope));
-      }
-    }
-    if (claim) hand_over(reception.envelope, *std::move(claim), reception.kept);
-    if (reception.wanted) reception.wanted->done({}, reception.envelope);
-  }
-
-  /// The receiver has asked for an announced message.
-  void send_content(Wire& wire, std::uint64_t number) {
-    const std::lock_guard lock(mutex_);
-    auto found = wire.announced.extract(number);
-    if (found.empty()) throw Error(Code::internal, "bad frame: nothing of this number was announced");
-    Outgoing& message = found.mapped();
-    Chunk chunk;
-    chunk.head = encode({MessageFrameKind::content, number});
-    chunk.elements = {static_cast<const std::byte*>(message.data), content_bytes(message.envelope)};
-    chunk.done = std::move(message.done);
-    write(wire, std::move(chunk));
-  }
-
-  void drop(Wire& wire, std::uint64_t number) {
-    std::function<void(const Status&)> done;
-    {
-      const std::lock_guard lock(mutex_);
-      auto found = wire.announced.extract(number);
-      if (found.empty()) throw Error(Code::internal, "bad frame: nothing of this number was announced");
-      done = std::move(found.mapped().done);
-    }
-    done({});
-  }
-
-  // --- the I/O thread, under mutex_ ---
-
-  /// Whether nothing depends on a closed socket any more.
-  static bool is_settled(const Wire& wire) {
-    return wire.out.empty() && wire.announced.empty() && wire.requested.empty() && !wire.reception &&
-           wire.credit == kSettled;
-  }
-
-  void fail_what_closed(News& news) {
-    for (auto& wire : wires_) {
-      if (!wire->closed || is_settled(*wire) || Clock::now() < *wire->closed + kPatience) continue;
-      const Status why{Code::aborted, gone(wire->peer)};
-      fail(*wire, why, news);
-      if (!wire->opened_here) fail_waiting(matching_.give_up(wire->peer), why, news);
-      wire->credit = kSettled;
-    }
-  }
-
-  void fail(Wire& wire, const Status& why, News& news) {
-    for (auto& chunk : std::exchange(wire.out, {})) {
-      if (chunk.done) news.push_back([done = std::move(chunk.done), why] { done(why); });
-    }
-    for (auto& [number, message] : std::exchange(wire.announced, {}))
-      news.push_back([done = message.done, why] { done(why); });
-    for (auto& [number, reception] : std::exchange(wire.requested, {}))
-      news.push_back([reception = reception, why] { reception.wanted->done(why, reception.envelope); });
-    auto half = std::exchange(wire.reception, std::nullopt);
-    if (!half) return;
-    auto& wanted = half->kept ? half->kept->claim : half->wanted;
-    if (wanted) news.push_back([wanted = *wanted, half = *half, why] { wanted.done(why, half.envelope); });
-  }
-
-  static void fail_waiting(std::list<Incoming> waiting, const Status& why, News& news) {
-    for (auto& wanted : waiting) news.push_back([wanted = std::move(wanted), why] { wanted.done(why, {}); });
-  }
-
-  void fail_all(const Status& why, News& news) {
-    for (auto& wire : wires_) {
-      wire->closed = wire->closed.value_or(Clock::now());
-      fail(*wire, why, news);
-      ::shutdown(wire->socket.fd(), SHUT_RDWR);
-    }
-    fail_waiting(matching_.give_up(kAnySource), why, news);
-  }
-
-  static constexpr std::size_t kSettled = SIZE_MAX;  // in place of a credit: all has been told
 
   const int rank_;
   const int ranks_;
-  Lobby lobby_;  // I/O thread only
-  const Dial dial_;
-  std::deque<std::mutex> dialling_;  // by rank
-  Descriptor kick_;
+
+  // I/O thread only
+  Calling calling_;
+  Lobby lobby_;
+  std::vector<In*> ready_;
 
   std::mutex mutex_;
-  std::vector<std::unique_ptr<Wire>> wires_;  // only grows
-  Matching<KeptPtr> matching_;
-  std::uint64_t number_ = 0;  // of the last announced message
-  std::vector<std::function<void(const Status&)>> written_;
+  std::map<int, Out> outs_;  // by rank; only grow
+  std::map<int, In> ins_;
+  Matching<Arrival> matching_;
   std::optional<Status> aborted_;
 
+  Bell bell_;
   std::thread io_;
 };
-
-/// Looks for a rank at all its addresses.
-Descriptor find_rank(const Config& config, const std::vector<Member>& members, int rank,
-                     const std::vector<Address>& places) {
-  const TimePoint deadline = Clock::now() + config.start_timeout;
-  Approach approach(config.secret, {Role::message, config.rank, config.size, rank}, places, Clock::now());
-  while (true) {
-    const TimePoint now = Clock::now();
-    if (auto socket = approach.serve(now)) {
-      ::fcntl(socket->fd(), F_SETFL, O_NONBLOCK);
-      return *std::move(socket);
-    }
-    if (approach.hopeless(now) || now >= deadline) break;
-    std::vector<pollfd> events;
-    approach.append_to(events);
-    ::poll(events.data(), events.size(), milliseconds_until(std::min(deadline, approach.next())));
-  }
-  const Gap gap{members[static_cast<std::size_t>(config.rank)], members[static_cast<std::size_t>(rank)],
-                approach.failures()};
-  throw Error(describe_gaps({&gap, 1}));
-}
 
 }  // namespace
 
 std::unique_ptr<Messenger> connect_tcp_messenger(Control& control, const std::vector<Member>& members,
                                                  const Config& config, TimePoint deadline) {
-  Directory directory = tell_where(control, members, config, deadline);
-  return make_tcp_messenger(config.rank, config.size,
-                            Lobby(std::move(directory.listener), config.secret, config.rank),
-                            [config, members, places = std::move(directory.places)](int rank) {
-                              return find_rank(config, members, rank, places[static_cast<std::size_t>(rank)]);
-                            });
-}
-
-std::unique_ptr<Messenger> make_tcp_messenger(int rank, int ranks, Lobby lobby, Dial dial) {
-  return std::make_unique<TcpMessenger>(rank, ranks, std::move(lobby), std::move(dial));
+  return std::make_unique<TcpMessenger>(config, members, tell_where(control, members, config, deadline));
 }
 
 }  // namespace hora

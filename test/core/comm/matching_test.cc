@@ -16,8 +16,8 @@ TEST(Matching, GivesAMessageToWhoHasWaitedLongest) {
   Box box;
   box.wait({0, 7, {}, {}});
   box.wait({kAnySource, kAnyTag, {}, {}});
-  EXPECT_EQ(box.claim(from(1, 7))->from, kAnySource);
-  EXPECT_EQ(box.claim(from(0, 7))->from, 0);
+  EXPECT_EQ(box.claim(from(1, 7))->source, kAnySource);
+  EXPECT_EQ(box.claim(from(0, 7))->source, 0);
   EXPECT_FALSE(box.claim(from(0, 7)));
 }
 
@@ -39,8 +39,20 @@ TEST(Matching, GivesUpThoseWhoWaitForOneRank) {
   box.wait({1, 0, {}, {}});
   box.wait({kAnySource, 0, {}, {}});
   box.wait({1, 3, {}, {}});
-  EXPECT_EQ(box.give_up(1).size(), 2u);
-  EXPECT_EQ(box.give_up(kAnySource).size(), 1u);
+  EXPECT_EQ(box.give_up(1).size(), 2U);
+  EXPECT_EQ(box.give_up(kAnySource).size(), 1U);
+  EXPECT_FALSE(box.claim(from(1, 0)));
+}
+
+TEST(Matching, GivesBackMessagesInTheirOrder) {
+  Box box;
+  for (const auto* text : {"a", "b", "c", "d"}) box.keep(from(text[0] == 'c' ? 2 : 1, 0), text);
+  const auto lost = box.give_back([](const Box::Kept& kept) { return kept.envelope.source == 1; });
+  std::string all;
+  for (const auto& kept : lost) all += kept.arrival;
+  EXPECT_EQ(all, "abd");
+  EXPECT_EQ(box.take(kAnySource, kAnyTag)->arrival, "c");
+  EXPECT_FALSE(box.take(kAnySource, kAnyTag));
 }
 
 }  // namespace
