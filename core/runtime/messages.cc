@@ -8,11 +8,20 @@
 namespace hora {
 namespace {
 
-/// "a message to rank 3 with tag 7", "a message from any rank with any tag"
-std::string title(const char* direction, int peer, int tag) {
-  return fmt::format("a message {} {} with {}", direction,
-                     peer == kAnySource ? "any rank" : fmt::format("rank {}", peer),
+std::string title_of_sent(int to, int tag) {
+  return fmt::format("a message to rank {} with tag {}", to, tag);
+}
+
+std::string title_of_received(int source, int tag) {
+  return fmt::format("a message from {} with {}",
+                     source == kAnySource ? "any rank" : fmt::format("rank {}", source),
                      tag == kAnyTag ? "any tag" : fmt::format("tag {}", tag));
+}
+
+/// "a message from rank 3 with tag 7 is float32[2,3]"
+std::string describe(const Envelope& found) {
+  return fmt::format("{} is {}", title_of_received(found.source, found.tag),
+                     describe(found.dtype, found.shape));
 }
 
 [[noreturn]] void refuse(const std::string& what, const std::string& why) {
@@ -24,33 +33,31 @@ void check_tag(const std::string& what, int tag, bool any) {
   refuse(what, fmt::format("tags are 0 or more, not {}", tag));
 }
 
-void check_tensor(const std::string& what, const Message& message, const void* memory) {
+/// `remedy`: what to do about a null pointer.
+void check_tensor(const std::string& what, const Message& message, const void* memory, const char* remedy) {
   if (message.shape.size() > kMostDimensions) {
     refuse(what,
            fmt::format("a tensor has at most {} dimensions, not {}", kMostDimensions, message.shape.size()));
   }
   try {
     if (elements(message.shape, message.dtype) > 0 && memory == nullptr)
-      throw Error(Code::invalid_argument, "its elements are at a null pointer");
+      throw Error(Code::invalid_argument, fmt::format("its elements are at a null pointer{}", remedy));
   } catch (const Error& error) {
     refuse(what, error.what());
   }
 }
 
-/// Where a message goes. Throws Error.
+/// Where a message goes.
 void* place(const Message& wanted, const Envelope& found) {
-  const auto came = [&] {
-    return fmt::format("{} is {}", title("from", found.source, found.tag),
-                       describe(found.dtype, found.shape));
-  };
   if (!wanted.allocate) {
     if (found.dtype == wanted.dtype && found.shape == wanted.shape) return wanted.output;
-    throw Error(Code::mismatch, fmt::format("{}, but the receive that takes it wants {}", came(),
+    throw Error(Code::mismatch, fmt::format("{}, but the receive that takes it wants {}", describe(found),
                                             describe(wanted.dtype, wanted.shape)));
   }
   void* memory = wanted.allocate(found.dtype, found.shape);
   if (memory == nullptr && elements(found.shape, found.dtype) > 0)
-    throw Error(Code::invalid_argument, fmt::format("{}: `allocate` has returned no memory for it", came()));
+    throw Error(Code::invalid_argument,
+                fmt::format("{}: `allocate` has returned no memory", describe(found)));
   return memory;
 }
 
@@ -80,8 +87,8 @@ class Messages::Transit {
     } catch (const Error&) {
       throw;
     } catch (const std::exception& error) {
-      throw Error(Code::internal, fmt::format("{}: `allocate` has failed: {}",
-                                              title("from", found.source, found.tag), error.what()));
+      throw Error(Code::internal,
+                  fmt::format("{}: `allocate` has failed: {}", describe(found), error.what()));
     }
   }
 
@@ -106,10 +113,10 @@ void Messages::check_peer(const std::string& what, int peer, bool any) const {
 }
 
 Handle Messages::send(Message message) {
-  const std::string what = title("to", message.peer, message.tag);
+  const std::string what = title_of_sent(message.peer, message.tag);
   check_peer(what, message.peer, false);
   check_tag(what, message.tag, false);
-  check_tensor(what, message, message.input);
+  check_tensor(what, message, message.input, "");
   Outgoing outgoing{message.peer, {rank_, message.tag, message.dtype, message.shape}, message.input, {}};
   const auto transit = std::make_shared<Transit>(std::move(message), under_way_);
   outgoing.done = [transit, what](const Status& status) {
@@ -123,12 +130,13 @@ Handle Messages::send(Message message) {
 }
 
 Handle Messages::receive(Message wanted) {
-  const std::string what = title("from", wanted.peer, wanted.tag);
+  const std::string what = title_of_received(wanted.peer, wanted.tag);
   check_peer(what, wanted.peer, true);
   check_tag(what, wanted.tag, true);
   if (wanted.allocate && wanted.output != nullptr)
     refuse(what, "it is to go to `output` or to what `allocate` returns, not to both");
-  if (!wanted.allocate) check_tensor(what, wanted, wanted.output);
+  if (!wanted.allocate)
+    check_tensor(what, wanted, wanted.output, "; `output` or `allocate` says where they go");
   Incoming incoming{wanted.peer, wanted.tag, {}, {}};
   const auto transit = std::make_shared<Transit>(std::move(wanted), under_way_);
   incoming.place = [transit](const Envelope& found) { return transit->place(found); };
@@ -149,7 +157,7 @@ Handle Messages::receive(Message wanted) {
 }
 
 std::optional<Envelope> Messages::probe(int source, int tag) {
-  const std::string what = title("from", source, tag);
+  const std::string what = title_of_received(source, tag);
   check_peer(what, source, true);
   check_tag(what, tag, true);
   return messenger_.probe(source, tag);

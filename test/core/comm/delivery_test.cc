@@ -15,9 +15,9 @@ TEST(Delivery, KnowsHowManyBytesAMessageHas) {
   EXPECT_EQ(content_bytes({0, 0, DType::uint8, {std::int64_t{1} << 62}}), std::size_t{1} << 62);
   EXPECT_THROW(static_cast<void>(content_bytes({0, 0, DType::uint8, {(std::int64_t{1} << 62) + 1}})), Error);
   EXPECT_THROW(static_cast<void>(content_bytes({0, 0, DType::uint8, {0, -1}})), Error);
-  EXPECT_THROW(static_cast<void>(
-                   content_bytes({0, 0, DType::int64, {std::int64_t{1} << 40, std::int64_t{1} << 40}})),
-               Error);
+  EXPECT_THROW(
+      static_cast<void>(content_bytes({0, 0, DType::int64, {std::int64_t{1} << 40, std::int64_t{1} << 40}})),
+      Error);
 }
 
 TEST(Delivery, CopiesWhatThereIs) {

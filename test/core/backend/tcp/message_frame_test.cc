@@ -39,6 +39,7 @@ TEST(MessageFrame, RefusesWhatNoRankSends) {
   refused({0, 0, DType::uint8, {-1}});
   refused({0, 0, DType::uint8, {std::int64_t{1} << 40, std::int64_t{1} << 40}});
   refused({0, 0, DType::uint8, std::vector<std::int64_t>(65, 0)});
+  refused({0, 0, DType::uint8, {static_cast<std::int64_t>(kMostUnasked) + 1}});
   const Bytes bytes = encode({MessageFrameKind::credit, 1});
   EXPECT_THROW(static_cast<void>(decode_message_frame(contents(bytes).first(1), 0)), Error);
 }
