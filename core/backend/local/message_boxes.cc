@@ -19,7 +19,7 @@ MessageBoxes::Put MessageBoxes::put(int to, const Envelope& envelope, Parcel& pa
   return {Where::kept, {}};
 }
 
-void MessageBoxes::send(Outgoing message) {
+void MessageBoxes::send(const Outgoing& message) {
   const Envelope& envelope = message.envelope;
   const std::size_t bytes = content_bytes(envelope);
   const bool copied = bytes <= kMostUnasked || message.to == envelope.source;
@@ -87,7 +87,7 @@ class LocalMessenger final : public Messenger {
 
   void send(Outgoing message) override {
     message.envelope.source = rank_;
-    boxes_->send(std::move(message));
+    boxes_->send(message);
   }
   void receive(Incoming wanted) override { boxes_->receive(rank_, std::move(wanted)); }
   std::optional<Envelope> probe(int source, int tag) override { return boxes_->probe(rank_, source, tag); }

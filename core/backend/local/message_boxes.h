@@ -22,7 +22,7 @@ class MessageBoxes {
  public:
   explicit MessageBoxes(int ranks) : boxes_(static_cast<std::size_t>(ranks)) {}
 
-  void send(Outgoing message);
+  void send(const Outgoing& message);
   void receive(int rank, Incoming wanted);
   std::optional<Envelope> probe(int rank, int source, int tag);
   /// Ends what this rank has under way; the others end what they have under way with it.

@@ -163,35 +163,40 @@ class TcpMessenger final : public Messenger {
 
   /// Asks for the elements of an announced message, once there is memory for them.
   void request(const Envelope& envelope, std::uint64_t number, Incoming wanted) {
-    Reception reception{envelope, nullptr, {}};
+    std::byte* memory = nullptr;
     Status failed;
     try {
-      reception.memory = static_cast<std::byte*>(wanted.place(envelope));
+      memory = static_cast<std::byte*>(wanted.place(envelope));
     } catch (const Error& error) {
       failed = error.status();
     }
-    reception.wanted = std::move(wanted);
     Calls calls;
     {
       const std::lock_guard lock(mutex_);
       In& in = ins_.at(envelope.source);
-      if (aborted_ || (in.broken && in.broken->told)) {
-        if (failed.ok()) failed = aborted_ ? *aborted_ : in.broken->why;
-      } else if (failed.ok()) {
-        in.inlet.request(number, std::move(reception), calls);
+      const Status over = end_of(in);
+      if (!failed.ok() && over.ok()) in.inlet.refuse(number, calls);
+      if (failed.ok()) failed = over;
+      if (failed.ok()) {
+        in.inlet.request(number, {envelope, memory, std::move(wanted)}, calls);
       } else {
-        in.inlet.refuse(number, calls);
+        calls.emplace_back([&, failed] { wanted.done(failed, &envelope); });
       }
       if (in.inlet.has_more()) bell_.ring();
     }
     run(calls);
-    if (!failed.ok()) reception.wanted.done(failed, &envelope);
   }
 
   // --- any thread, under mutex_ ---
 
   void throw_if_aborted() const {
     if (aborted_) throw Error(*aborted_);
+  }
+
+  /// Why nothing more can be asked for there; ok: something can.
+  [[nodiscard]] Status end_of(const In& in) const {
+    if (aborted_) return *aborted_;
+    return in.broken && in.broken->told ? in.broken->why : Status{};
   }
 
   void give_credit(const Envelope& envelope, Calls& calls) {

@@ -261,13 +261,15 @@ TEST_P(MessagesTest, ALostRankEndsWhatWaitsForItAndForOthers) {
   run_job(
       3,
       [&](Runtime& hora) {
-        Numbers values(100'000);
+        Numbers values(10);
         if (hora.rank() == 2) {
+          for (int peer = 0; peer < 2; ++peer) hora.receive(into(peer, 7, values)).wait();
           group.lose(2, "its process ended");
           return hora.shutdown("it is lost");
         }
         const Handle first = hora.receive(into(2, 0, values));
         const Handle second = hora.receive(into(kAnySource, 1, values));
+        hora.send(of(2, 7, values)).wait();
         for (const auto& handle : {first, second}) {
           const Error error = failure_of([&] { handle.wait(); });
           EXPECT_EQ(error.code(), Code::aborted);
@@ -283,8 +285,13 @@ TEST_P(MessagesTest, AFailedJobSaysWhy) {
   testing::internal::CaptureStderr();
   run_job(2, [&](Runtime& hora) {
     Numbers values(10);
-    if (hora.rank() == 1) return hora.shutdown("out of luck");
-    const Error error = failure_of([&] { hora.receive(into(1, 0, values)).wait(); });
+    if (hora.rank() == 1) {
+      hora.receive(into(0, 7, values)).wait();
+      return hora.shutdown("out of luck");
+    }
+    const Handle received = hora.receive(into(1, 0, values));
+    hora.send(of(1, 7, values)).wait();
+    const Error error = failure_of([&] { received.wait(); });
     EXPECT_STREQ(error.what(), "a message from rank 1 with tag 0: rank 1 failed: out of luck");
   });
   testing::internal::GetCapturedStderr();
