@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/runtime/messages.h"
 
+#include "core/comm/delivery.h"
 #include "core/negotiate/message.h"
 
 #include <fmt/format.h>
@@ -18,10 +19,17 @@ std::string title_of_received(int source, int tag) {
                      tag == kAnyTag ? "any tag" : fmt::format("tag {}", tag));
 }
 
-/// "a message from rank 3 with tag 7 is float32[2,3]"
+/// "a message from rank 3 with tag 7 is float32[2,3]", "... is an object of 120 bytes"
 std::string describe(const Envelope& found) {
   return fmt::format("{} is {}", title_of_received(found.source, found.tag),
-                     describe(found.dtype, found.shape));
+                     found.object ? fmt::format("an object of {} bytes", content_bytes(found))
+                                  : describe(found.dtype, found.shape));
+}
+
+/// What a receive takes, where it says so.
+std::string describe(const Message& wanted) {
+  if (wanted.object) return "an object";
+  return wanted.allocate ? "a tensor" : describe(wanted.dtype, wanted.shape);
 }
 
 [[noreturn]] void refuse(const std::string& what, const std::string& why) {
@@ -49,11 +57,13 @@ void check_tensor(const std::string& what, const Message& message, const void* m
 
 /// Where a message goes.
 void* place(const Message& wanted, const Envelope& found) {
-  if (!wanted.allocate) {
-    if (found.dtype == wanted.dtype && found.shape == wanted.shape) return wanted.output;
-    throw Error(Code::mismatch, fmt::format("{}, but the receive that takes it wants {}", describe(found),
-                                            describe(wanted.dtype, wanted.shape)));
+  const bool any = static_cast<bool>(wanted.allocate);
+  const bool equal = found.dtype == wanted.dtype && found.shape == wanted.shape;
+  if (found.object != wanted.object || (!any && !equal)) {
+    throw Error(Code::mismatch,
+                fmt::format("{}, but the receive that takes it wants {}", describe(found), describe(wanted)));
   }
+  if (!any) return wanted.output;
   void* memory = wanted.allocate(found.dtype, found.shape);
   if (memory == nullptr && elements(found.shape, found.dtype) > 0)
     throw Error(Code::invalid_argument,
@@ -117,7 +127,8 @@ Handle Messages::send(Message message) {
   check_peer(what, message.peer, false);
   check_tag(what, message.tag, false);
   check_tensor(what, message, message.input, "");
-  Outgoing outgoing{message.peer, {rank_, message.tag, message.dtype, message.shape}, message.input, {}};
+  Outgoing outgoing{
+      message.peer, {rank_, message.tag, message.dtype, message.shape, message.object}, message.input, {}};
   const auto transit = std::make_shared<Transit>(std::move(message), under_way_);
   outgoing.done = [transit, what](const Status& status) {
     Result result;

@@ -25,6 +25,7 @@ Envelope read_envelope(Reader& in, int from) {
   envelope.dtype = in.enumerator<DType>(kDTypes, "a dtype");
   for (auto left = in.below(kMostDimensions + 1, "dimensions"); left > 0; --left)
     envelope.shape.push_back(in.i64());
+  envelope.object = in.boolean();
   return envelope;
 }
 
@@ -38,6 +39,7 @@ Bytes encode(const MessageFrame& frame) {
     out.u64(static_cast<std::uint64_t>(envelope.tag)).u8(static_cast<std::uint8_t>(envelope.dtype));
     out.u64(envelope.shape.size());
     for (const auto extent : envelope.shape) out.i64(extent);
+    out.u8(envelope.object ? 1 : 0);
   }
   const Bytes contents = out.take();
   Writer bytes;

@@ -118,6 +118,9 @@ struct Message {
   /// above are not read. Called once at most, on any thread; must not block or call this Runtime. What it
   /// throws ends the receive; the message is lost.
   std::function<void*(DType dtype, const std::vector<std::int64_t>& shape)> allocate;
+  /// The elements are bytes that spell an object, such as a pickle of Python's, not a tensor. Neither is
+  /// received as the other: that ends the receive with Error(mismatch), as another dtype would.
+  bool object = false;
 
   /// Called exactly once, on any thread: Hora's, or the one in `send` or `receive`, before that returns. Must
   /// not throw or block.

@@ -18,6 +18,7 @@ struct Envelope {
   int tag = 0;     ///< chosen by the sender, from 0
   DType dtype = DType::uint8;
   std::vector<std::int64_t> shape;  ///< elements per dimension; empty: a scalar
+  bool object = false;              ///< see Message
   bool operator==(const Envelope&) const = default;
 };
 

@@ -148,6 +148,39 @@ TEST_P(MessagesTest, AnotherDtypeOrShapeIsAMismatchThatSaysBothAndTheSenderIsFin
   });
 }
 
+TEST_P(MessagesTest, AnObjectIsNoTensorAndSaysSo) {
+  const std::string object =
+      "a message from rank 0 with tag 3 is an object of 24 bytes, but the receive that takes it wants ";
+  const std::string tensor =
+      "a message from rank 0 with tag 3 is int64[3], but the receive that takes it wants an object";
+  run_job(2, [&](Runtime& hora) {
+    Numbers values(3, hora.rank() == 0 ? 7 : 0);
+    if (hora.rank() == 0) {
+      for (const bool is_object : {true, true, false, true}) {
+        Message message = of(1, 3, values);
+        message.object = is_object;
+        hora.send(message).wait();
+      }
+      return;
+    }
+    while (!hora.probe(0, 3)) std::this_thread::yield();
+    EXPECT_EQ(hora.probe(0, 3), (Envelope{0, 3, DType::int64, {3}, true}));
+    const Error filled = failure_of([&] { hora.receive(into(0, 3, values)).wait(); });
+    EXPECT_EQ(filled.what(), object + "int64[3]");
+    Message wanted;
+    wanted.tag = 3;
+    wanted.allocate = [&](DType /*dtype*/, const Numbers& /*shape*/) { return values.data(); };
+    EXPECT_EQ(failure_of([&] { hora.receive(wanted).wait(); }).what(), object + "a tensor");
+    wanted.object = true;
+    const Error refused = failure_of([&] { hora.receive(wanted).wait(); });
+    EXPECT_EQ(refused.what(), tensor);
+    EXPECT_EQ(refused.code(), Code::mismatch);
+    EXPECT_EQ(values, Numbers(3, 0));
+    EXPECT_TRUE(hora.receive(wanted).wait().status.ok());
+    EXPECT_EQ(values, Numbers(3, 7));
+  });
+}
+
 TEST_P(MessagesTest, WhatAllocateDoesWrongEndsTheReceiveAlone) {
   run_job(1, [](Runtime& hora) {
     const Numbers values{1};

@@ -13,7 +13,7 @@ std::span<const std::byte> contents(const Bytes& bytes) {
 }
 
 TEST(MessageFrame, ComesBackAsItWasSent) {
-  const Envelope envelope{3, std::numeric_limits<int>::max(), DType::bfloat16, {4, 0, 7}};
+  const Envelope envelope{3, std::numeric_limits<int>::max(), DType::bfloat16, {4, 0, 7}, true};
   for (int kind = 0; kind < kMessageFrameKinds; ++kind) {
     MessageFrame frame{static_cast<MessageFrameKind>(kind), 12};
     if (kind < 2) frame.envelope = envelope;
