@@ -12,8 +12,8 @@
 namespace hora {
 
 /// What a connection between two ranks is for.
-enum class Role : std::uint8_t { control, data, arena };
-inline constexpr int kRoles = 3;
+enum class Role : std::uint8_t { control, data, arena, message };
+inline constexpr int kRoles = 4;
 
 /// Who connects, and what for. A value.
 struct Hello {

@@ -3,6 +3,7 @@
 
 #include "core/comm/control.h"
 #include "core/comm/lane.h"
+#include "core/comm/messenger.h"
 
 #include <memory>
 #include <string>
@@ -34,6 +35,7 @@ struct World {
   std::vector<Member> members;  ///< by rank
   std::unique_ptr<Control> control;
   Lane lane;
+  std::unique_ptr<Messenger> messenger;
 };
 
 }  // namespace hora

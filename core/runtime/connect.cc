@@ -8,6 +8,7 @@
 #include "core/backend/tcp/door.h"
 #include "core/backend/tcp/tcp_collective.h"
 #include "core/backend/tcp/tcp_control.h"
+#include "core/backend/tcp/tcp_messenger.h"
 #include "core/base/bytes.h"
 #include "core/comm/exchange.h"
 #include "core/comm/hierarchical.h"
@@ -122,6 +123,7 @@ World connect(Config& config) {
   try {
     agree_on_knobs(config, *world.control, deadline);
     world.lane = {make_host_stream(), connect_collective(config, world, deadline)};
+    world.messenger = connect_tcp_messenger(*world.control, world.members, config, deadline);
   } catch (const Error& error) {
     world.control->fail(error.status());  // the others wait for this rank
     throw;

@@ -181,6 +181,7 @@ void Loop::fail(const Status& status) {
                  kMostReasonBytes)});  // tells nobody anything new if it was a loss that all have heard of
   alarm_.ring(status);
   const Status ended{Code::aborted, status.message};
+  world_.messenger->abort(ended);
   auto pending = table_.close(ended);
   dump(ended, pending);
   give_back(std::move(pending), ended);
@@ -190,6 +191,7 @@ void Loop::fail(const Status& status) {
 
 void Loop::end() {
   const Status ended{Code::aborted, "the job has ended: every rank has left it (shutdown)"};
+  world_.messenger->abort(ended);
   give_back(table_.close(ended), ended);
   timeline_.finish();
 }

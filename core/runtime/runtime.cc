@@ -6,6 +6,7 @@
 #include "core/runtime/admission.h"
 #include "core/runtime/connect.h"
 #include "core/runtime/loop.h"
+#include "core/runtime/messages.h"
 
 #include <fmt/format.h>
 #include <unistd.h>
@@ -33,6 +34,7 @@ struct Runtime::Parts {
         world(std::move(connected)),
         sets(world.control->size()),
         timeline(world.control->size()),
+        messages(*world.messenger, world.control->rank(), world.control->size()),
         loop(world, config, table, sets, timeline),
         thread([this] { loop.run(); }) {}
   Parts(const Parts&) = delete;
@@ -54,6 +56,7 @@ struct Runtime::Parts {
   TensorTable table;
   ProcessSets sets;
   Timeline timeline;
+  Messages messages;
   Loop loop;
   std::mutex shutdown_mutex;
   std::mutex numbers_mutex;
@@ -149,6 +152,21 @@ std::vector<Handle> Runtime::submit(std::vector<Entry> group) {
   return handles;
 }
 
+Handle Runtime::send(Message message) {
+  parts_->check_process();
+  return parts_->messages.send(std::move(message));
+}
+
+Handle Runtime::receive(Message wanted) {
+  parts_->check_process();
+  return parts_->messages.receive(std::move(wanted));
+}
+
+std::optional<Envelope> Runtime::probe(int source, int tag) {
+  parts_->check_process();
+  return parts_->messages.probe(source, tag);
+}
+
 int Runtime::add_process_set(const std::vector<int>& ranks) {
   Entry entry;
   entry.operation = Operation::add_process_set;
@@ -208,6 +226,7 @@ void Runtime::shutdown(const std::string& reason) {
   if (!parts_->thread.joinable()) return;
   parts_->loop.leave(reason);
   parts_->thread.join();
+  parts_->messages.await_end();
 }
 
 std::vector<std::int64_t> scattered_rows(std::int64_t rows, int ranks) {

@@ -49,6 +49,22 @@ DType dtype_of(const torch::Tensor& tensor, const std::string& name) {
   }
 }
 
+torch::ScalarType scalar_type_of(DType dtype) {
+  switch (dtype) {
+    case DType::uint8: return torch::kUInt8;
+    case DType::int8: return torch::kInt8;
+    case DType::int16: return torch::kInt16;
+    case DType::int32: return torch::kInt32;
+    case DType::int64: return torch::kInt64;
+    case DType::float16: return torch::kFloat16;
+    case DType::bfloat16: return torch::kBFloat16;
+    case DType::float32: return torch::kFloat32;
+    case DType::float64: return torch::kFloat64;
+    case DType::boolean: return torch::kBool;
+  }
+  throw Error(Code::internal, "a dtype that Torch does not have");
+}
+
 DType wire_of(Compression compression) {
   if (compression == Compression::fp16) return DType::float16;
   return compression == Compression::bf16 ? DType::bfloat16 : DType::float32;

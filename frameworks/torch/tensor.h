@@ -30,6 +30,7 @@ void check_rows(const torch::Tensor& tensor, const std::string& name);
 void check_group(torch::TensorList tensors, const std::string& name);
 
 [[nodiscard]] DType dtype_of(const torch::Tensor& tensor, const std::string& name);
+[[nodiscard]] torch::ScalarType scalar_type_of(DType dtype);
 [[nodiscard]] DType wire_of(Compression compression);
 /// Makes an entry reduce as the options say.
 void set_reduction(Entry& entry, const ReduceOptions& options);

@@ -63,8 +63,9 @@ from hora._job import (
 from hora._launch import run
 from hora._meeting import barrier, join
 from hora._membership import init, is_homogeneous, shutdown
+from hora._messages import ANY_SOURCE, ANY_TAG, Envelope, Received, irecv, isend, probe, recv, send
 from hora._native import __version__
-from hora._objects import allgather_object, broadcast_object, gather_object, scatter_object
+from hora._objects import allgather_object, broadcast_object, gather_object, recv_object, scatter_object, send_object
 from hora._rooted import gather, gather_async, reduce, reduce_async, scan, scan_async, scatter, scatter_async
 from hora._timeline import start_timeline, stop_timeline
 from hora.compression import Compression
@@ -72,9 +73,12 @@ from hora.ops import Adasum, Average, Max, Min, Product, Sum
 from hora.process_sets import ProcessSet, add_process_set, global_process_set, remove_process_set
 
 __all__ = [
+    "ANY_SOURCE",
+    "ANY_TAG",
     "Adasum",
     "Average",
     "Compression",
+    "Envelope",
     "HoraArgumentError",
     "HoraError",
     "HoraInternalError",
@@ -89,6 +93,7 @@ __all__ = [
     "Min",
     "ProcessSet",
     "Product",
+    "Received",
     "Sum",
     "__version__",
     "add_process_set",
@@ -116,8 +121,10 @@ __all__ = [
     "gloo_enabled",
     "init",
     "install_as_horovod",
+    "irecv",
     "is_homogeneous",
     "is_initialized",
+    "isend",
     "join",
     "local_rank",
     "local_size",
@@ -126,7 +133,10 @@ __all__ = [
     "mpi_threads_supported",
     "nccl_built",
     "poll",
+    "probe",
     "rank",
+    "recv",
+    "recv_object",
     "reduce",
     "reduce_async",
     "reducescatter",
@@ -139,6 +149,8 @@ __all__ = [
     "scatter",
     "scatter_async",
     "scatter_object",
+    "send",
+    "send_object",
     "shutdown",
     "size",
     "start_timeline",

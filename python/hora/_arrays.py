@@ -31,8 +31,8 @@ _DTYPES = {
 }
 
 
-def view_of(array: Any, name: str) -> Array:
-    """The array as NumPy sees it, contiguous: a copy if it is not. Raises HoraArgumentError for what cannot be sent."""
+def viewed(array: Any, name: str) -> Array:
+    """The array as NumPy sees it. Raises HoraArgumentError for what cannot be sent."""
     if isinstance(array, np.ma.MaskedArray):
         raise HoraArgumentError(f"'{name}': masks cannot be sent; use array.filled(...)")
     if isinstance(array, np.ndarray):
@@ -50,11 +50,22 @@ def view_of(array: Any, name: str) -> Array:
         raise HoraArgumentError(f"'{name}': elements of type {view.dtype} cannot be sent; convert with .astype() to one of {', '.join(_DTYPES)}")
     if not view.dtype.isnative:
         raise HoraArgumentError(f"'{name}': the elements are in foreign byte order; use array.astype(array.dtype.newbyteorder('='))")
+    return view
+
+
+def view_of(array: Any, name: str) -> Array:
+    """The same, contiguous: a copy if it is not."""
+    view = viewed(array, name)
     return view if view.flags.c_contiguous else view.copy(order="C")
 
 
+def native_dtype(view: Array) -> _native.DType:
+    """The dtype of what `viewed` returned."""
+    return _DTYPES[view.dtype.name]
+
+
 def entry(operation: _native.Operation, named: Naming, view: Array, **arguments: Any) -> _native.Entry:
-    return _native.Entry(operation, named.full, _DTYPES[view.dtype.name], list(view.shape), input=view.ctypes.data, process_set=named.process_set, **arguments)
+    return _native.Entry(operation, named.full, native_dtype(view), list(view.shape), input=view.ctypes.data, process_set=named.process_set, **arguments)
 
 
 def received(outcome: _native.Outcome, dtype: np.dtype[Any]) -> Array:

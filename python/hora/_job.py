@@ -139,7 +139,12 @@ def restart_numbers() -> None:
 
 def start(entry: _native.Entry, finish: Callable[[_native.Outcome], Any], *keep: Any) -> int:
     """Submits an operation, and gives it a number. `finish` makes its result of how it ended; `keep` lives until then."""
-    return _numbered([runtime().submit(entry)], lambda outcomes: finish(outcomes[0]), keep)
+    return under_way(runtime().submit(entry), finish, *keep)
+
+
+def under_way(handle: _native.Handle, finish: Callable[[_native.Outcome], Any], *keep: Any) -> int:
+    """Gives what has been started a number. `finish` makes its result of how it ended; `keep` lives until then."""
+    return _numbered([handle], lambda outcomes: finish(outcomes[0]), keep)
 
 
 def start_group(entries: list[_native.Entry], finish: Callable[[list[_native.Outcome]], Any]) -> int:

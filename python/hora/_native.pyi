@@ -62,13 +62,36 @@ class Outcome:
         """False: every rank was absent, and the output was not touched."""
     @property
     def memory(self) -> Memory | None:
-        """allgather, alltoall, gather, scatter: the output."""
+        """allgather, alltoall, gather, scatter, and a message received without an output: the output."""
     @property
     def last_rank(self) -> int:
         """join: the rank that joined last."""
     @property
     def process_set(self) -> int:
         """add_process_set: its number."""
+    @property
+    def source(self) -> int:
+        """A message that was received: the rank that sent it."""
+    @property
+    def tag(self) -> int: ...
+    @property
+    def dtype(self) -> DType:
+        """A message that was received: of its elements."""
+
+class Envelope:
+    """What is written on a message."""
+
+    @property
+    def source(self) -> int: ...
+    @property
+    def tag(self) -> int: ...
+    @property
+    def dtype(self) -> DType: ...
+    @property
+    def shape(self) -> list[int]: ...
+    @property
+    def object(self) -> bool:
+        """Its elements are the bytes of an object."""
 
 class Entry:
     """A tensor on loan: what is to be done with it, and where its elements lie."""
@@ -117,6 +140,10 @@ class Runtime:
     def allocate(self, bytes: int) -> Memory: ...
     def submit(self, entry: Entry) -> Handle: ...
     def submit_group(self, entries: Sequence[Entry]) -> list[Handle]: ...
+    def send(self, dest: int, tag: int, dtype: DType, shape: Sequence[int], input: int, object: bool = False) -> Handle: ...
+    def receive(self, source: int, tag: int, dtype: DType | None = None, shape: Sequence[int] = (), output: int = 0, object: bool = False) -> Handle:
+        """Into an output of this dtype and shape; without a dtype, into memory that comes with the Outcome."""
+    def probe(self, source: int, tag: int) -> Envelope | None: ...
     def process_sets(self) -> dict[int, list[int]]: ...
     def start_timeline(self, path: str, mark_cycles: bool = False) -> None: ...
     def stop_timeline(self) -> None: ...

@@ -5,12 +5,13 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Sequence
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
-from hora import _arrays, _job, _rooted
+from hora import _arrays, _job, _native, _rooted
 from hora._errors import HoraArgumentError
+from hora._messages import ANY_SOURCE, ANY_TAG, Received, checked_address, checked_choice, result
 from hora._naming import Naming
 from hora.process_sets import ProcessSet, global_process_set
 
@@ -129,6 +130,50 @@ def scatter_object(objects: Sequence[Object] | None, root_rank: int = 0, name: s
         raise HoraArgumentError(f"'{label}': rank {root_rank} cannot scatter its objects: {own[1:].decode()}") from refusal
     received: Object = pickle.loads(own[1:])
     return received
+
+
+def send_object(obj: object, dest: int, tag: int = 0) -> None:
+    """Sends a copy of an object (by pickle) to one rank, which calls `recv_object`. It is a message as those of `send` are: in
+    one order with them, and a large one has been received when this returns.
+
+    Args:
+        obj: anything that can be pickled.
+        dest: the rank that receives it, by its number in the job; may be this one.
+        tag: 0 or more, for the receiver to choose by.
+
+    Raises:
+        HoraArgumentError (a ValueError): the object cannot be pickled, there is no such rank, or the tag is negative; nothing
+            was sent.
+        HoraInternalError (a RuntimeError): the rank has left the job or cannot be reached, or the job has failed.
+    """
+    rank, checked_tag = checked_address(dest, tag, "send_object")
+    content, refusal = _pickled(obj)
+    if refusal is not None:
+        raise HoraArgumentError(f"'send_object': rank {_job.rank()} cannot pickle its object: {content.decode()}") from refusal
+    view = np.frombuffer(content, np.uint8)
+    handle = _job.runtime().send(rank, checked_tag, _native.DType.uint8, list(view.shape), view.ctypes.data, object=True)
+    _job.synchronize(_job.under_way(handle, lambda outcome: None, view))
+
+
+def recv_object(source: int = ANY_SOURCE, tag: int = ANY_TAG) -> Received[Any]:
+    """Receives an object that another rank has sent to this one with `send_object`, or will. It travels over the job's own
+    connections, between ranks that have proved that they belong to it.
+
+    Args:
+        source: the rank that sends it; ANY_SOURCE: whichever does.
+        tag: the tag that it is sent with; ANY_TAG: whichever it is.
+
+    Returns:
+        `Received(value, source, tag)`: the object, who sent it, and with which tag.
+
+    Raises:
+        HoraArgumentError (a ValueError): there is no such rank.
+        HoraInternalError (a RuntimeError): the message is no object but an array or a tensor; it is lost then, and the job
+            goes on. Or the rank has left the job, or the job has failed.
+    """
+    handle = _job.runtime().receive(*checked_choice(source, tag, "recv_object"), object=True)
+    got: Received[Any] = _job.synchronize(_job.under_way(handle, lambda outcome: result(pickle.loads(outcome.memory or b""), outcome)))
+    return got
 
 
 def _pickled_parts(objects: Sequence[object] | None, size: int) -> tuple[list[bytes], Exception | None]:

@@ -29,6 +29,9 @@ struct Outcome {
   std::optional<Memory> memory;
   int last_rank;
   int process_set;
+  int source;
+  int tag;
+  DType dtype;
 };
 
 /// An operation under way, and the output that it allocates, if it does. Python never runs on
@@ -54,7 +57,9 @@ class Operating {
     const Result& result = handle_.wait();
     return {result.shape,       result.rows,
             result.contributed, output_ ? std::optional(*output_) : std::nullopt,
-            result.last_rank,   result.process_set};
+            result.last_rank,   result.process_set,
+            result.source,      result.tag,
+            result.dtype};
   }
 
  private:
@@ -92,17 +97,22 @@ Entry make_entry(Operation operation, const std::string& name, DType dtype,
   return entry;
 }
 
+/// Memory of one's own for an output of which Python learns with the Outcome.
+void* make(Memory& output, DType dtype, const std::vector<std::int64_t>& shape) {
+  std::size_t bytes = size_of(dtype);
+  for (const auto extent : shape) bytes *= static_cast<std::size_t>(extent);
+  void* memory = std::malloc(std::max<std::size_t>(bytes, 1));
+  if (memory == nullptr) throw Error(Code::unavailable, "no memory for the output");
+  output = {{static_cast<std::byte*>(memory), std::free}, bytes};
+  return memory;
+}
+
 /// For operations whose output is as large as all ranks together make it: memory for that, when it is known.
 std::shared_ptr<Memory> allocate_later(Entry& entry) {
   if (!sizes_its_output(entry.operation)) return nullptr;
   auto output = std::make_shared<Memory>();
   entry.allocate = [output, dtype = entry.dtype](const std::vector<std::int64_t>& whole) {
-    std::size_t bytes = size_of(dtype);
-    for (const auto extent : whole) bytes *= static_cast<std::size_t>(extent);
-    void* memory = std::malloc(std::max<std::size_t>(bytes, 1));
-    if (memory == nullptr) throw Error(Code::unavailable, "no memory for the output");
-    *output = {{static_cast<std::byte*>(memory), std::free}, bytes};
-    return memory;
+    return make(*output, dtype, whole);
   };
   return output;
 }
@@ -121,6 +131,40 @@ std::vector<Operating> submit_group(Runtime& hora, std::vector<Entry> entries) {
   std::vector<Operating> operating;
   for (std::size_t i = 0; i < handles.size(); ++i) operating.emplace_back(handles[i], std::move(outputs[i]));
   return operating;
+}
+
+Operating send(Runtime& hora, int dest, int tag, DType dtype, const std::vector<std::int64_t>& shape,
+               std::uintptr_t input, bool object) {
+  Message message;
+  message.peer = dest;
+  message.tag = tag;
+  message.dtype = dtype;
+  message.shape = shape;
+  message.input = reinterpret_cast<const void*>(input);
+  message.object = object;
+  const py::gil_scoped_release release;
+  return {hora.send(std::move(message)), nullptr};
+}
+
+Operating receive(Runtime& hora, int source, int tag, std::optional<DType> dtype,
+                  const std::vector<std::int64_t>& shape, std::uintptr_t output, bool object) {
+  Message wanted;
+  wanted.peer = source;
+  wanted.tag = tag;
+  wanted.object = object;
+  std::shared_ptr<Memory> memory;
+  if (dtype) {
+    wanted.dtype = *dtype;
+    wanted.shape = shape;
+    wanted.output = reinterpret_cast<void*>(output);
+  } else {
+    memory = std::make_shared<Memory>();
+    wanted.allocate = [memory](DType of, const std::vector<std::int64_t>& whole) {
+      return make(*memory, of, whole);
+    };
+  }
+  const py::gil_scoped_release release;
+  return {hora.receive(std::move(wanted)), std::move(memory)};
 }
 
 /// hora.Error and what derives from it are made in Python; here they are only looked up and raised.
@@ -166,7 +210,17 @@ void bind_hora(py::module_& module) {
       .def_readonly("contributed", &Outcome::contributed)
       .def_readonly("memory", &Outcome::memory)
       .def_readonly("last_rank", &Outcome::last_rank)
-      .def_readonly("process_set", &Outcome::process_set);
+      .def_readonly("process_set", &Outcome::process_set)
+      .def_readonly("source", &Outcome::source)
+      .def_readonly("tag", &Outcome::tag)
+      .def_readonly("dtype", &Outcome::dtype);
+
+  py::class_<Envelope>(module, "Envelope")
+      .def_readonly("source", &Envelope::source)
+      .def_readonly("tag", &Envelope::tag)
+      .def_readonly("dtype", &Envelope::dtype)
+      .def_readonly("shape", &Envelope::shape)
+      .def_readonly("object", &Envelope::object);
 
   py::class_<Entry>(module, "Entry")
       .def(py::init(&make_entry), py::arg("operation"), py::arg("name"), py::arg("dtype"), py::arg("shape"),
@@ -196,6 +250,12 @@ void bind_hora(py::module_& module) {
       .def("allocate", &allocate, py::arg("bytes"))
       .def("submit", &submit, py::arg("entry"))
       .def("submit_group", &submit_group, py::arg("entries"))
+      .def("send", &send, py::arg("dest"), py::arg("tag"), py::arg("dtype"), py::arg("shape"),
+           py::arg("input"), py::arg("object") = false)
+      .def("receive", &receive, py::arg("source"), py::arg("tag"), py::arg("dtype") = py::none(),
+           py::arg("shape") = std::vector<std::int64_t>(), py::arg("output") = 0, py::arg("object") = false)
+      .def("probe", &Runtime::probe, py::arg("source"), py::arg("tag"),
+           py::call_guard<py::gil_scoped_release>())
       .def("process_sets", &Runtime::process_sets)
       .def("start_timeline", &Runtime::start_timeline, py::arg("path"), py::arg("mark_cycles") = false,
            py::call_guard<py::gil_scoped_release>())

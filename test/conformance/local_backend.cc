@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/backend/local/meeting.h"
+#include "core/backend/local/message_boxes.h"
 #include "core/backend/local/post_office.h"
 #include "test/conformance/collective_suite.h"
 #include "test/conformance/control_suite.h"
+#include "test/conformance/messenger_suite.h"
 
 namespace hora {
 namespace {
@@ -22,6 +24,14 @@ const RegisterControl kControl{{"local", [](int ranks) {
                                     all.push_back(make_local_control(office, rank));
                                   return all;
                                 }}};
+
+const RegisterMessenger kMessenger{{"local", [](int ranks) {
+                                      const auto boxes = std::make_shared<MessageBoxes>(ranks);
+                                      std::vector<std::unique_ptr<Messenger>> all;
+                                      for (int rank = 0; rank < ranks; ++rank)
+                                        all.push_back(make_local_messenger(boxes, rank));
+                                      return all;
+                                    }}};
 
 }  // namespace
 }  // namespace hora

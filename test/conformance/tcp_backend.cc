@@ -2,6 +2,7 @@
 #include "core/backend/tcp/tcp_collective.h"
 #include "test/conformance/collective_suite.h"
 #include "test/conformance/control_suite.h"
+#include "test/conformance/messenger_suite.h"
 #include "test/support/paired_links.h"
 #include "test/support/tcp_ranks.h"
 
@@ -15,6 +16,8 @@ std::vector<std::unique_ptr<Control>> controls(int ranks) {
 }
 
 const RegisterControl kControl{{"tcp", controls}};
+
+const RegisterMessenger kMessenger{{"tcp", connect_tcp_messengers}};
 
 const RegisterCollective kCollective{{"tcp", connect_tcp_collectives, exactly({1, 2, 3, 9})}};
 

@@ -64,6 +64,34 @@ TEST(Job, ADeathAtAnyTimeIsNamedByAllOthersWithinASecond) {
   }
 }
 
+TEST(Job, RanksWriteToEachOtherOnEveryPlane) {
+  for (const char* setting : {"HORA_CPU_OPERATIONS=auto", "HORA_CPU_OPERATIONS=tcp"}) {
+    for (const int ranks : {1, 2, 4}) {
+      const Outcome outcome = hrun(worker(ranks, {"write"}, {"-x", setting}));
+      EXPECT_EQ(outcome.exit_code, 0) << setting << outcome.output << outcome.errors;
+      EXPECT_EQ(outcome.output, "[0] done\n");
+    }
+  }
+}
+
+TEST(Job, ADeathEndsMessagesThatAreUnderWayAndIsNamed) {
+  for (const char* plane : {"HORA_CPU_OPERATIONS=auto", "HORA_CPU_OPERATIONS=tcp"}) {
+    for (const int victim : {0, 2}) {
+      const Outcome outcome = hrun(worker(3, {"orphan", std::to_string(victim)}, {"-x", plane}));
+      EXPECT_EQ(outcome.exit_code, 137) << outcome.output << outcome.errors;
+      const std::regex heard("a message (from|to) rank " + std::to_string(victim) + " with tag 0: rank " +
+                             std::to_string(victim) + " \\(pid [0-9]+ on .*\\) is gone: .* after ([0-9.]+)");
+      int ended = 0;
+      for (std::sregex_iterator at(outcome.output.begin(), outcome.output.end(), heard), end; at != end;
+           ++at) {
+        EXPECT_LT(std::stod((*at)[2]), 1.0);
+        ++ended;
+      }
+      EXPECT_EQ(ended, 4) << plane << " victim " << victim << "\n" << outcome.output << outcome.errors;
+    }
+  }
+}
+
 TEST(Job, ARankThatExitsWithoutLeavingIsNamed) {
   const Outcome outcome = hrun(worker(3, {"exit", "1"}));
   EXPECT_EQ(outcome.exit_code, 1);

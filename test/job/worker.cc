@@ -88,6 +88,63 @@ void idle(hora::Runtime& hora) {
                   switches() - before));
 }
 
+hora::Message numbers(int peer, int tag, std::vector<float>& data) {
+  hora::Message message;
+  message.peer = peer;
+  message.tag = tag;
+  message.shape = {static_cast<std::int64_t>(data.size())};
+  message.input = message.output = data.data();
+  return message;
+}
+
+/// All ranks write to all, also to themselves, while they reduce: messages of many sizes.
+void write(hora::Runtime& hora) {
+  for (int step = 0; step < 5; ++step) {
+    std::vector<std::vector<float>> data;
+    data.reserve(1000);
+    std::vector<hora::Handle> handles;
+    const auto value = [step](int from, int to) { return static_cast<float>(100 * step + 10 * from + to); };
+    int tag = 0;
+    for (const std::size_t count : {0, 1, 1000, 100'000, 1'000'000}) {
+      ++tag;
+      for (int peer = 0; peer < hora.size(); ++peer) {
+        handles.push_back(hora.receive(numbers(peer, tag, data.emplace_back(count, -1.0F))));
+        handles.push_back(hora.send(numbers(peer, tag, data.emplace_back(count, value(hora.rank(), peer)))));
+      }
+    }
+    reduce(hora, 1);
+    for (const auto& handle : handles) handle.wait();
+    for (std::size_t i = 0; i < data.size(); i += 2) {
+      const int peer = static_cast<int>(i / 2) % hora.size();
+      if (data[i] != std::vector<float>(data[i].size(), value(peer, hora.rank()))) std::abort();
+    }
+  }
+}
+
+/// A rank kills itself, from which the others wait to receive, or to which they send; they say what they
+/// heard, and how soon.
+void orphan(hora::Runtime& hora, int who) {
+  std::vector<float> small(1);
+  std::vector<float> large(1'000'000);
+  if (hora.rank() == who) {
+    for (int peer = 0; peer + 1 < hora.size(); ++peer)
+      hora.receive(numbers(hora::kAnySource, 1, small)).wait();  // all have begun
+    ::kill(::getpid(), SIGKILL);
+  }
+  const hora::Handle received = hora.receive(numbers(who, 0, small));
+  const hora::Handle sent = hora.send(numbers(who, 0, large));
+  hora.send(numbers(who, 1, small)).wait();
+  const double begin = seconds();
+  for (const auto& handle : {received, sent}) {
+    try {
+      handle.wait();
+    } catch (const hora::Error& error) {
+      say(fmt::format("{} after {:.3f}", error.what(), seconds() - begin));
+    }
+  }
+  std::exit(1);
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -97,6 +154,8 @@ int main(int argc, char** argv) {
     auto hora = hora::init();
     if (task == "reduce") reduce(hora, 10);
     if (task == "die") die(hora, number(2), number(3));
+    if (task == "write") write(hora);
+    if (task == "orphan") orphan(hora, number(2));
     if (task == "idle") idle(hora);
     if (task == "exit" && hora.rank() == number(2)) std::_Exit(0);
     if (task == "exit") reduce(hora, 1);

@@ -198,6 +198,7 @@ def test_a_name_has_a_test_that_uses_it(name: str, test: str):
 OURS = {
     *("gather", "gather_async", "gather_object", "scatter", "scatter_async", "scatter_object"),
     *("reduce", "reduce_async", "scan", "scan_async"),
+    *("send", "isend", "recv", "irecv", "probe", "send_object", "recv_object", "ANY_SOURCE", "ANY_TAG", "Received", "Envelope"),
 }
 
 
@@ -384,7 +385,7 @@ hvd.barrier()
 
 
 def test_help_says_shapes_dtypes_and_errors():
-    for name in ("allreduce", "grouped_allreduce", "allgather", "broadcast", "alltoall", "reducescatter", "gather", "scatter", "reduce", "scan"):
+    for name in ("allreduce", "grouped_allreduce", "allgather", "broadcast", "alltoall", "reducescatter", "gather", "scatter", "reduce", "scan", "send", "recv"):
         text = inspect.getdoc(getattr(hvd, name)) or ""
         assert re.search(r"shape|rows|dimension", text), f"{name}: no shapes"
         assert re.search(r"Raises:(.|\n)*Error", text), f"{name}: no errors"

@@ -10,6 +10,18 @@ def learn(state: hvd.elastic.TorchState, steps: int) -> float:
     return float(steps)
 
 
+def exchange(x: torch.Tensor, words: list[str]) -> None:
+    hvd.send(x, 1, tag=5)
+    hvd.send_object(words, dest=1)
+    started: list[int] = [hvd.isend(x, 1), hvd.irecv(x, source=1), hvd.irecv(tag=5)]
+    seen: hvd.Envelope[torch.dtype] | None = hvd.probe(hvd.ANY_SOURCE, hvd.ANY_TAG)
+    if seen is not None and seen.dtype is not None:
+        x = torch.empty(seen.shape, dtype=seen.dtype)
+    got: hvd.Received[torch.Tensor] = hvd.recv(x, source=1)
+    tensor, rank, tag = hvd.recv()
+    print(started, got.value + tensor, got.source + rank, got.tag + tag, hvd.recv_object(1).value)
+
+
 def main() -> None:
     evens = hvd.ProcessSet(range(0, 4, 2))
     hvd.init(comm=None, process_sets=[evens])
@@ -104,3 +116,4 @@ if __name__ == "__main__":
     losses: list[float] = hora.run(on_two_ranks, (0.1,), np=2)
     hora.install_as_horovod()
     main()
+    exchange(torch.ones(4, 2), ["word"])

@@ -4,6 +4,7 @@
 #include "core/backend/tcp/address.h"
 #include "core/backend/tcp/tcp_collective.h"
 #include "core/backend/tcp/tcp_control.h"
+#include "core/backend/tcp/tcp_messenger.h"
 #include "test/support/threads.h"
 
 #include <unistd.h>
@@ -47,6 +48,19 @@ std::vector<std::unique_ptr<Collective>> connect_tcp_collectives(int ranks) {
     const auto at = static_cast<std::size_t>(rank);
     all[at] = connect_tcp(*worlds[at].control, worlds[at].members, configs[at],
                           Clock::now() + configs[at].start_timeout);
+  });
+  run_ranks(ranks, [&](int rank) { worlds[static_cast<std::size_t>(rank)].control.reset(); });
+  return all;
+}
+
+std::vector<std::unique_ptr<Messenger>> connect_tcp_messengers(int ranks) {
+  const auto configs = loopback_configs(ranks);
+  auto worlds = connect_tcp_ranks(configs);
+  std::vector<std::unique_ptr<Messenger>> all(static_cast<std::size_t>(ranks));
+  run_ranks(ranks, [&](int rank) {
+    const auto at = static_cast<std::size_t>(rank);
+    all[at] = connect_tcp_messenger(*worlds[at].control, worlds[at].members, configs[at],
+                                    Clock::now() + configs[at].start_timeout);
   });
   run_ranks(ranks, [&](int rank) { worlds[static_cast<std::size_t>(rank)].control.reset(); });
   return all;

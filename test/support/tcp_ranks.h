@@ -19,4 +19,7 @@ std::vector<World> connect_tcp_ranks(const std::vector<Config>& configs);
 /// The same ranks' collectives over sockets, by rank; nobody watches over them.
 std::vector<std::unique_ptr<Collective>> connect_tcp_collectives(int ranks);
 
+/// Messengers over sockets, by rank; nobody watches over them.
+std::vector<std::unique_ptr<Messenger>> connect_tcp_messengers(int ranks);
+
 }  // namespace hora

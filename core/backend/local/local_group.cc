@@ -2,6 +2,7 @@
 #include "core/backend/local/local_group.h"
 
 #include "core/backend/local/meeting.h"
+#include "core/backend/local/message_boxes.h"
 #include "core/backend/local/post_office.h"
 #include "core/base/machine.h"
 #include "core/device/host_stream.h"
@@ -15,11 +16,14 @@ namespace hora {
 
 struct LocalGroup::Parts {
   explicit Parts(int size)
-      : office(std::make_shared<PostOffice>(size)), meeting(std::make_shared<Meeting>(size)) {}
+      : office(std::make_shared<PostOffice>(size)),
+        meeting(std::make_shared<Meeting>(size)),
+        messages(std::make_shared<MessageBoxes>(size)) {}
 
   std::string job = fmt::format("{:08x}", std::random_device{}());
   std::shared_ptr<PostOffice> office;
   std::shared_ptr<Meeting> meeting;
+  std::shared_ptr<MessageBoxes> messages;
 };
 
 LocalGroup::LocalGroup(int size) : parts_(std::make_shared<Parts>(size)) {}
@@ -33,6 +37,7 @@ World LocalGroup::join(int rank) {
   }
   world.control = make_local_control(parts_->office, rank);
   world.lane = {make_host_stream(), make_local_collective(parts_->meeting, rank)};
+  world.messenger = make_local_messenger(parts_->messages, rank);
   return world;
 }
 

@@ -2,23 +2,16 @@
 #include "core/backend/tcp/links.h"
 
 #include "core/backend/tcp/approach.h"
+#include "core/backend/tcp/directory.h"
 #include "core/backend/tcp/gaps.h"
 #include "core/backend/tcp/lobby.h"
-#include "core/base/bytes.h"
-#include "core/comm/exchange.h"
-#include "core/comm/listener.h"
-#include "core/comm/network.h"
+#include "core/comm/bell.h"
 
 #include <fcntl.h>
-#include <fmt/format.h>
-#include <sys/eventfd.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
-#include <cerrno>
-#include <cstring>
 #include <deque>
 #include <mutex>
 #include <thread>
@@ -26,30 +19,9 @@
 namespace hora {
 namespace {
 
-constexpr std::size_t kMostAddresses = 32;
-constexpr std::size_t kMostText = 64;
-constexpr std::uint64_t kPorts = 1 << 16;
 constexpr int kStreams = 1;  // where HORA_TCP_STREAMS leaves it to us
 constexpr std::chrono::seconds kOthers{
     1};  // after the first rank that is out of reach: to name all in one go
-
-/// An eventfd: makes a thread's poll() return. Thread-safe.
-class Bell {
- public:
-  Bell() : fd_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {}
-  void ring() const {
-    const std::uint64_t one = 1;
-    [[maybe_unused]] const auto written = ::write(fd_.fd(), &one, sizeof one);
-  }
-  void silence() const {
-    std::uint64_t rings = 0;
-    [[maybe_unused]] const auto drained = ::read(fd_.fd(), &rings, sizeof rings);
-  }
-  [[nodiscard]] pollfd event() const { return {fd_.fd(), POLLIN, 0}; }
-
- private:
-  Descriptor fd_;
-};
 
 /// The connections to one rank.
 struct Link {
@@ -77,18 +49,13 @@ struct Link {
 /// death. Being called therefore needs no deadline.
 class LazyLinks final : public Links {
  public:
-  struct Place {
-    std::vector<Address> addresses;  // of one rank
-  };
-
-  LazyLinks(const Config& config, const std::vector<Member>& members, Descriptor listener,
-            std::vector<Place> places)
+  LazyLinks(const Config& config, const std::vector<Member>& members, Directory directory)
       : config_(config),
         members_(members),
-        places_(std::move(places)),
+        places_(std::move(directory.places)),
         streams_(static_cast<std::size_t>(config.tcp_streams > 0 ? config.tcp_streams : kStreams)),
         ready_(members.size(), false),
-        lobby_(std::move(listener), config.secret, config.rank) {
+        lobby_(std::move(directory.listener), config.secret, config.rank) {
     for (std::size_t peer = 0; peer < members.size(); ++peer) links_.emplace_back(streams_);
     door_ = std::thread([this] { answer(); });
   }
@@ -116,7 +83,7 @@ class LazyLinks final : public Links {
     }
     std::deque<Call> calls;
     for (const int peer : missing) {
-      if (peer < rank()) call(calls, peer, 0, places_[static_cast<std::size_t>(peer)].addresses);
+      if (peer < rank()) call(calls, peer, 0, places_[static_cast<std::size_t>(peer)]);
     }
     TimePoint end = Clock::now() + config_.start_timeout;
     while (true) {
@@ -241,7 +208,7 @@ class LazyLinks final : public Links {
 
   const Config config_;
   const std::vector<Member> members_;
-  const std::vector<Place> places_;
+  const std::vector<std::vector<Address>> places_;  // by rank
   const std::size_t streams_;
 
   std::mutex mutex_;
@@ -257,61 +224,12 @@ class LazyLinks final : public Links {
   std::thread door_;
 };
 
-/// Whether all ranks have met over the loopback: then nobody else need be able to knock.
-bool all_here(const std::vector<Member>& members) {
-  return std::all_of(members.begin(), members.end(), [](const Member& member) {
-    return !member.addresses.empty() &&
-           std::all_of(member.addresses.begin(), member.addresses.end(), is_loopback);
-  });
-}
-
-/// Where this rank can be reached, the likeliest first: as it was seen when the ranks met, then all others.
-std::vector<std::string> published(const Member& self, const std::string& network) {
-  auto own = own_addresses(network);
-  if (!network.empty()) return own;
-  std::vector<std::string> all;
-  std::copy_if(self.addresses.begin(), self.addresses.end(), std::back_inserter(all),
-               [](const auto& address) { return !is_loopback(address); });
-  std::copy_if(own.begin(), own.end(), std::back_inserter(all), [&](const auto& address) {
-    return std::find(self.addresses.begin(), self.addresses.end(), address) == self.addresses.end();
-  });
-  all.resize(std::min(all.size(), kMostAddresses));
-  return all;
-}
-
-Bytes encode(const std::vector<std::string>& addresses, const std::string& port) {
-  Writer out;
-  out.u64(std::stoul(port)).u64(addresses.size());
-  for (const auto& address : addresses) out.string(address);
-  return out.take();
-}
-
-LazyLinks::Place decode_place(std::span<const std::byte> bytes) {
-  Reader in(bytes);
-  const std::string port = fmt::to_string(in.below(kPorts, "a port"));
-  LazyLinks::Place place;
-  const std::size_t count = in.count(1, "addresses");
-  for (std::size_t i = 0; i < count; ++i) place.addresses.push_back({in.string(kMostText), port});
-  in.finish();
-  return place;
-}
-
 }  // namespace
 
 std::shared_ptr<Links> make_links(Control& control, const std::vector<Member>& members, const Config& config,
                                   TimePoint deadline) {
-  const Member& self = members[static_cast<std::size_t>(config.rank)];
-  const bool here = config.network.empty() && all_here(members);
-  Descriptor listener = here ? listen_at({self.addresses.front(), "0"}) : listen_everywhere();
-  if (!listener) {
-    throw Error(Code::unavailable,
-                fmt::format("cannot listen at this machine's addresses: {}", std::strerror(errno)));
-  }
-  const auto addresses = here ? self.addresses : published(self, config.network);
-  std::vector<LazyLinks::Place> places;
-  for (const auto& told : exchange(control, encode(addresses, local_address(listener.fd()).port), deadline))
-    places.push_back(decode_place(told));
-  return std::make_shared<LazyLinks>(config, members, std::move(listener), std::move(places));
+  Directory directory = tell_where(control, members, config, deadline);
+  return std::make_shared<LazyLinks>(config, members, std::move(directory));
 }
 
 }  // namespace hora

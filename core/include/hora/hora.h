@@ -3,6 +3,7 @@
 
 #include <hora/config.h>
 #include <hora/dtype.h>
+#include <hora/message.h>
 #include <hora/status.h>
 
 #include <chrono>
@@ -11,6 +12,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -49,6 +51,10 @@ struct Result {
   std::vector<std::int64_t> rows = {};
   int last_rank = -1;   ///< join: the rank that joined last
   int process_set = 0;  ///< add_process_set: its number
+  // Of a message that `receive` got, and of one that it got and did not want; `shape` is its shape, too.
+  int source = -1;  ///< the rank that sent it
+  int tag = -1;
+  DType dtype = DType::float32;
 };
 
 /// A tensor on loan: what is to be done with it, where its elements lie, and whom to tell.
@@ -97,6 +103,30 @@ struct Entry {
 
   /// Called exactly once, on Hora's thread or, for a Runtime that has ended, in `submit`. Must not throw or
   /// block.
+  std::function<void(const Result&)> done;
+};
+
+/// A message from one rank to another: what `Runtime::send` is to send, or what `Runtime::receive` wants.
+///
+/// Until `done` has run (exactly once, always, also on failure) the memory belongs to the runtime. Elements
+/// are contiguous, in host memory, first dimension slowest. A value.
+struct Message {
+  int peer = 0;  ///< send: the rank that receives it; receive: the one that sends it, or kAnySource
+  int tag = 0;   ///< 0 or more; receive: or kAnyTag
+  DType dtype = DType::float32;
+  std::vector<std::int64_t> shape;  ///< elements per dimension; empty: a scalar
+  const void* input = nullptr;      ///< send: the elements
+  void* output = nullptr;           ///< receive: where elements of exactly this dtype and shape go, ...
+  /// receive: ... or, in its place, what returns memory for a message of whatever dtype and shape; then those
+  /// above are not read. Called once at most, on any thread; must not block or call this Runtime. What it
+  /// throws ends the receive; the message is lost.
+  std::function<void*(DType dtype, const std::vector<std::int64_t>& shape)> allocate;
+  /// The elements are bytes that spell an object, such as a pickle of Python's, not a tensor. Neither is
+  /// received as the other: that ends the receive with Error(mismatch), as another dtype would.
+  bool object = false;
+
+  /// Called exactly once, on any thread: Hora's, or the one in `send` or `receive`, before that returns. Must
+  /// not throw or block.
   std::function<void(const Result&)> done;
 };
 
@@ -154,6 +184,22 @@ class Runtime {
   /// about one, all fail. Throws as for one.
   std::vector<Handle> submit(std::vector<Entry> group);
 
+  /// Starts to send a message to a rank of the job, which may be this one, and returns at once; the other
+  /// ranks take no part. Of the messages of one rank that a `receive` could take it takes the one that was
+  /// sent first, as in MPI. Small ones have ended for their sender when they have been copied, large ones
+  /// when the receiver has taken them; so ranks that send each other large ones start to receive before they
+  /// wait. Throws Error(invalid_argument) for what this rank can see is wrong (no such rank, a negative tag),
+  /// and Error(aborted) once the job has ended; then `done` is not called. Error(unavailable), if there is no
+  /// way to the rank, and Error(aborted), if it has left, come with the Handle.
+  Handle send(Message message);
+  /// Starts to receive a message, and returns at once. A message of another dtype or shape than the wanted
+  /// one ends it with Error(mismatch), which says both, and is lost; its sender does not notice. Throws as
+  /// `send`.
+  Handle receive(Message wanted);
+  /// The message that a `receive` of these would take; nothing if none has come yet. It stays where it is.
+  /// Throws as `send`.
+  [[nodiscard]] std::optional<Envelope> probe(int source = kAnySource, int tag = kAnyTag);
+
   /// Makes a process set of these ranks of the job, and returns its number: 1, 2, 3, ..., never one twice.
   /// All ranks of the job call it, also those that are not in it, with the same ranks. Throws
   /// Error(invalid_argument) if there is no such rank, or a set of the same ranks already.
@@ -191,7 +237,7 @@ class Runtime {
   /// `bytes` may be 0.
   [[nodiscard]] std::shared_ptr<std::byte> allocate(std::size_t bytes);
 
-  /// Leaves the job: waits until every rank has called it, and ends what is still pending with
+  /// Leaves the job: waits until every rank has called it, and ends what is still pending, messages too, with
   /// Error(aborted). With a `reason`, such as the text of the exception that ends this program, the job
   /// fails: it waits for nobody, and all other ranks get an Error(aborted) that says the reason. Idempotent.
   void shutdown(const std::string& reason = {});

@@ -212,6 +212,27 @@ torch::Tensor scan(Runtime& hora, const torch::Tensor& tensor, ReduceOp op = Red
 TensorHandle scan_async(Runtime& hora, const torch::Tensor& tensor, ReduceOp op = ReduceOp::sum,
                         const OperationOptions& options = {});
 
+/// Sends a tensor to rank `to` of the job: see Runtime::send. A large one is kept as it is until the handle
+/// is done, when the receiver has taken it; do not write to it before. No gradient. As MPI_Send, MPI_Isend.
+void send(Runtime& hora, const torch::Tensor& tensor, int to, int tag = 0);
+Handle send_async(Runtime& hora, const torch::Tensor& tensor, int to, int tag = 0);
+
+struct Received {
+  torch::Tensor tensor;
+  int source;  ///< the rank that sent it
+  int tag;
+};
+
+/// Receives the tensor that rank `source` (kAnySource: any) sends next with this tag (kAnyTag: any): a new
+/// one, or in place, where dtype and shape have to be those of what is sent, else Error(mismatch) says both.
+/// No gradient. As MPI_Recv, MPI_Irecv.
+Received receive(Runtime& hora, int source = kAnySource, int tag = kAnyTag);
+Pending<Received> receive_async(Runtime& hora, int source = kAnySource, int tag = kAnyTag);
+Received receive_(Runtime& hora, torch::Tensor& tensor, int source = kAnySource, int tag = kAnyTag);
+/// A tensor that is not contiguous has its new values when `wait` has returned.
+Pending<Received> receive_async_(Runtime& hora, torch::Tensor& tensor, int source = kAnySource,
+                                 int tag = kAnyTag);
+
 /// Returns when every rank of the process set has called it.
 void barrier(Runtime& hora, int process_set = 0);
 

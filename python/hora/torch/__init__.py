@@ -46,7 +46,8 @@ from hora._job import (
 )
 from hora._meeting import barrier, join
 from hora._membership import init, is_homogeneous, shutdown
-from hora._objects import allgather_object, broadcast_object, gather_object, scatter_object
+from hora._messages import ANY_SOURCE, ANY_TAG, Envelope, Received
+from hora._objects import allgather_object, broadcast_object, gather_object, recv_object, scatter_object, send_object
 from hora._timeline import start_timeline, stop_timeline
 from hora.compression import Compression
 from hora.ops import Adasum, Average, Max, Min, Product, Sum
@@ -66,6 +67,7 @@ from hora.torch._allreduce import (
 from hora.torch._alltoall import alltoall, alltoall_async
 from hora.torch._batch_norm import SyncBatchNorm
 from hora.torch._broadcast import broadcast, broadcast_, broadcast_async, broadcast_async_
+from hora.torch._messages import irecv, isend, probe, recv, send
 from hora.torch._optimizer import DistributedOptimizer
 from hora.torch._reducescatter import grouped_reducescatter, grouped_reducescatter_async, reducescatter, reducescatter_async
 from hora.torch._rooted import gather, gather_async, reduce, reduce_async, scan, scan_async, scatter, scatter_async
@@ -73,10 +75,13 @@ from hora.torch._sparse import sparse_allreduce_async
 from hora.torch._state import broadcast_optimizer_state, broadcast_parameters
 
 __all__ = [
+    "ANY_SOURCE",
+    "ANY_TAG",
     "Adasum",
     "Average",
     "Compression",
     "DistributedOptimizer",
+    "Envelope",
     "HoraArgumentError",
     "HoraError",
     "HoraInternalError",
@@ -91,6 +96,7 @@ __all__ = [
     "Min",
     "ProcessSet",
     "Product",
+    "Received",
     "Sum",
     "SyncBatchNorm",
     "add_process_set",
@@ -132,8 +138,10 @@ __all__ = [
     "grouped_reducescatter",
     "grouped_reducescatter_async",
     "init",
+    "irecv",
     "is_homogeneous",
     "is_initialized",
+    "isend",
     "join",
     "local_rank",
     "local_size",
@@ -142,7 +150,10 @@ __all__ = [
     "mpi_threads_supported",
     "nccl_built",
     "poll",
+    "probe",
     "rank",
+    "recv",
+    "recv_object",
     "reduce",
     "reduce_async",
     "reducescatter",
@@ -154,6 +165,8 @@ __all__ = [
     "scatter",
     "scatter_async",
     "scatter_object",
+    "send",
+    "send_object",
     "shutdown",
     "size",
     "sparse_allreduce_async",

@@ -25,6 +25,7 @@ _DTYPES = {
     torch.float64: _native.DType.float64,
     torch.bool: _native.DType.bool,
 }
+_OF_NATIVE = {native: dtype for dtype, native in _DTYPES.items()}
 
 
 def check_tensor(tensor: Any, name: str) -> None:
@@ -45,6 +46,11 @@ def native_dtype(tensor: torch.Tensor, name: str) -> _native.DType:
         accepted = ", ".join(str(known).removeprefix("torch.") for known in _DTYPES)
         raise HoraArgumentError(f"'{name}': elements of type {tensor.dtype} cannot be sent; convert with .to() to one of {accepted}")
     return dtype
+
+
+def torch_dtype(native: _native.DType) -> torch.dtype:
+    """The dtype as PyTorch names it."""
+    return _OF_NATIVE[native]
 
 
 class Loan:

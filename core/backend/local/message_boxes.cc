@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/backend/local/message_boxes.h"
+
+namespace hora {
+
+void MessageBoxes::throw_if_closed(int rank) {
+  Box& own = box(rank);
+  const std::lock_guard lock(own.mutex);
+  if (own.why) throw Error(*own.why);
+}
+
+MessageBoxes::Put MessageBoxes::put(int to, const Envelope& envelope, Parcel& parcel, bool keep) {
+  Box& there = box(to);
+  const std::lock_guard lock(there.mutex);
+  if (box(envelope.source).closed.load(std::memory_order_acquire)) return {Where::closed, {}};
+  if (auto wanted = there.matching.claim(envelope)) return {Where::claimed, std::move(wanted)};
+  if (!keep) return {Where::not_kept, {}};
+  there.matching.keep(envelope, std::move(parcel));
+  return {Where::kept, {}};
+}
+
+void MessageBoxes::send(const Outgoing& message) {
+  const Envelope& envelope = message.envelope;
+  const std::size_t bytes = content_bytes(envelope);
+  const bool copied = bytes <= kMostUnasked || message.to == envelope.source;
+  Parcel parcel{message.data, {}, message.done};
+  Put result = put(message.to, envelope, parcel, !copied);
+  if (result.where == Where::not_kept) {
+    parcel.copy = copy_of(message.data, bytes);
+    parcel.elements = parcel.copy.get();
+    parcel.sent = {};
+    result = put(message.to, envelope, parcel, true);
+  }
+  if (result.where == Where::closed) throw_if_closed(envelope.source);
+  if (result.where == Where::claimed) deliver(*result.wanted, envelope, message.data);
+  if (copied || result.where == Where::claimed) message.done({});
+}
+
+void MessageBoxes::receive(int rank, Incoming wanted) {
+  std::optional<Matching<Parcel>::Kept> found;
+  {
+    Box& own = box(rank);
+    const std::lock_guard lock(own.mutex);
+    if (own.why) throw Error(*own.why);
+    found = own.matching.take(wanted.source, wanted.tag);
+    if (!found) return own.matching.wait(std::move(wanted));
+  }
+  deliver(wanted, found->envelope, found->arrival.elements);
+  if (found->arrival.sent) found->arrival.sent({});
+}
+
+std::optional<Envelope> MessageBoxes::probe(int rank, int source, int tag) {
+  Box& own = box(rank);
+  const std::lock_guard lock(own.mutex);
+  if (own.why) throw Error(*own.why);
+  const Envelope* found = own.matching.probe(source, tag);
+  return found != nullptr ? std::optional(*found) : std::nullopt;
+}
+
+void MessageBoxes::close(int rank, const Status& why) {
+  Calls calls;
+  {
+    Box& own = box(rank);
+    const std::lock_guard lock(own.mutex);
+    if (own.why) return;
+    own.why = why;
+    own.closed.store(true, std::memory_order_release);
+    fail(own.matching.give_up(kAnySource), why, calls);
+  }
+  const auto is_lent = [rank](const auto& kept) { return kept.envelope.source == rank && kept.arrival.sent; };
+  for (auto& other : boxes_) {
+    const std::lock_guard lock(other.mutex);
+    for (auto& kept : other.matching.give_back(is_lent))
+      calls.emplace_back([sent = std::move(kept.arrival.sent), why] { sent(why); });
+  }
+  run(calls);
+}
+
+namespace {
+
+class LocalMessenger final : public Messenger {
+ public:
+  LocalMessenger(std::shared_ptr<MessageBoxes> boxes, int rank) : boxes_(std::move(boxes)), rank_(rank) {}
+  ~LocalMessenger() override { boxes_->close(rank_, {Code::aborted, "the job has ended"}); }
+  LocalMessenger(const LocalMessenger&) = delete;
+  LocalMessenger& operator=(const LocalMessenger&) = delete;
+
+  void send(Outgoing message) override {
+    message.envelope.source = rank_;
+    boxes_->send(message);
+  }
+  void receive(Incoming wanted) override { boxes_->receive(rank_, std::move(wanted)); }
+  std::optional<Envelope> probe(int source, int tag) override { return boxes_->probe(rank_, source, tag); }
+  void abort(const Status& why) noexcept override { boxes_->close(rank_, why); }
+
+ private:
+  std::shared_ptr<MessageBoxes> boxes_;
+  int rank_;
+};
+
+}  // namespace
+
+std::unique_ptr<Messenger> make_local_messenger(std::shared_ptr<MessageBoxes> boxes, int rank) {
+  return std::make_unique<LocalMessenger>(std::move(boxes), rank);
+}
+
+}  // namespace hora

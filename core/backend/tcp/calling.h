@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "core/backend/tcp/approach.h"
+#include "core/comm/world.h"
+
+#include <map>
+
+namespace hora {
+
+/// Calls other ranks for messages: side by side, each at all addresses that it may have. Nothing blocks. Not
+/// thread-safe.
+class Calling {
+ public:
+  /// `places`: by rank, see Directory.
+  Calling(const Config& config, std::vector<Member> members, std::vector<std::vector<Address>> places)
+      : config_(config), members_(std::move(members)), places_(std::move(places)) {}
+
+  /// Begins to call a rank, unless that is under way.
+  void want(int rank);
+
+  struct Answer {
+    int rank;
+    Descriptor socket;  ///< none:
+    Status failed;      ///< why the rank is out of reach
+  };
+  /// Does what can be done without waiting; those that have been reached, or given up: nobody calls them any
+  /// more.
+  std::vector<Answer> serve(TimePoint now);
+  /// What to wait for before the next `serve`: events on these sockets, or this time.
+  void append_to(std::vector<pollfd>& events) const;
+  [[nodiscard]] TimePoint next() const;
+
+ private:
+  struct Call {
+    Approach approach;
+    TimePoint deadline;
+  };
+
+  Config config_;
+  std::vector<Member> members_;
+  std::vector<std::vector<Address>> places_;
+  std::map<int, Call> calls_;  // by rank
+};
+
+}  // namespace hora

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/backend/tcp/message_frame.h"
+
+#include "core/base/bytes.h"
+#include "core/comm/delivery.h"
+
+#include <fmt/format.h>
+
+#include <limits>
+
+namespace hora {
+namespace {
+
+constexpr std::uint64_t kMostDimensions = 64;
+constexpr std::uint64_t kMostTag = std::numeric_limits<int>::max();
+
+bool has_envelope(MessageFrameKind kind) {
+  return kind == MessageFrameKind::whole || kind == MessageFrameKind::announcement;
+}
+
+Envelope read_envelope(Reader& in, int from) {
+  Envelope envelope;
+  envelope.source = from;
+  envelope.tag = static_cast<int>(in.below(kMostTag + 1, "a tag"));
+  envelope.dtype = in.enumerator<DType>(kDTypes, "a dtype");
+  for (auto left = in.below(kMostDimensions + 1, "dimensions"); left > 0; --left)
+    envelope.shape.push_back(in.i64());
+  envelope.object = in.boolean();
+  return envelope;
+}
+
+}  // namespace
+
+Bytes encode(const MessageFrame& frame) {
+  Writer out;
+  out.u8(static_cast<std::uint8_t>(frame.kind)).u64(frame.number);
+  if (has_envelope(frame.kind)) {
+    const Envelope& envelope = frame.envelope;
+    out.u64(static_cast<std::uint64_t>(envelope.tag)).u8(static_cast<std::uint8_t>(envelope.dtype));
+    out.u64(envelope.shape.size());
+    for (const auto extent : envelope.shape) out.i64(extent);
+    out.u8(envelope.object ? 1 : 0);
+  }
+  const Bytes contents = out.take();
+  Writer bytes;
+  bytes.u8(static_cast<std::uint8_t>(contents.size())).u8(static_cast<std::uint8_t>(contents.size() >> 8));
+  return bytes.raw(contents).take();
+}
+
+MessageFrame decode_message_frame(std::span<const std::byte> bytes, int from) {
+  Reader in(bytes);
+  MessageFrame frame;
+  frame.kind = in.enumerator<MessageFrameKind>(kMessageFrameKinds, "a kind of message");
+  frame.number = in.u64();
+  if (has_envelope(frame.kind)) {
+    frame.envelope = read_envelope(in, from);
+    try {
+      const std::size_t elements = content_bytes(frame.envelope);
+      if (frame.kind == MessageFrameKind::whole && elements > kMostUnasked)
+        throw Error(Code::internal, "it is too large to come without having been asked for");
+    } catch (const Error& error) {
+      throw Error(Code::internal, fmt::format("bad message: {}", error.what()));
+    }
+  }
+  in.finish();
+  return frame;
+}
+
+}  // namespace hora

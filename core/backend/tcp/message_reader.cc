@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/backend/tcp/message_reader.h"
+
+#include "core/comm/delivery.h"
+
+#include <fmt/format.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+namespace hora {
+namespace {
+
+constexpr std::size_t kMostAtOnce = 1 << 20;  // so that others get their turn
+
+/// What has come; nothing if there is none for the moment.
+std::size_t receive(int socket, std::span<std::byte> memory) {
+  const auto got = ::recv(socket, memory.data(), std::min(memory.size(), kMostAtOnce), MSG_DONTWAIT);
+  if (got > 0) return static_cast<std::size_t>(got);
+  if (got < 0 && (errno == EAGAIN || errno == EINTR)) return 0;
+  throw Error(Code::unavailable, got == 0 ? "it was closed at the other end" : std::strerror(errno));
+}
+
+bool comes_from_sender(MessageFrameKind kind) {
+  return kind == MessageFrameKind::whole || kind == MessageFrameKind::announcement ||
+         kind == MessageFrameKind::content;
+}
+
+}  // namespace
+
+std::optional<MessageReader::Received> MessageReader::next(int socket) {
+  while (true) {
+    if (content_) {
+      if (!fill_content(socket)) return std::nullopt;
+      return Received{{MessageFrameKind::content, std::exchange(content_, std::nullopt)->number, {}}, {}};
+    }
+    if (auto received = parse()) return received;
+    if (!content_ && !fill(socket)) return std::nullopt;
+  }
+}
+
+std::optional<MessageReader::Received> MessageReader::parse() {
+  const auto bytes = unread();
+  if (bytes.size() < kFrameLengthBytes) return std::nullopt;
+  const auto length = static_cast<std::size_t>(bytes[0]) | static_cast<std::size_t>(bytes[1]) << 8;
+  if (length > kMostMessageFrame)
+    throw Error(Code::internal, fmt::format("bad message: a head of {} bytes", length));
+  const std::size_t head = kFrameLengthBytes + length;
+  if (bytes.size() < head) return std::nullopt;
+  Received received{decode_message_frame(bytes.first(head).subspan(kFrameLengthBytes), from_), {}};
+  if (comes_from_sender(received.frame.kind) != static_cast<bool>(destination_))
+    throw Error(Code::internal, "bad message: it comes from the wrong side");
+  if (received.frame.kind == MessageFrameKind::whole) {
+    const std::size_t elements = content_bytes(received.frame.envelope);
+    if (bytes.size() < head + elements) return std::nullopt;
+    received.elements = bytes.subspan(head, elements);
+  }
+  begin_ += head + received.elements.size();
+  if (received.frame.kind != MessageFrameKind::content) return received;
+  begin_content(received.frame.number);
+  return std::nullopt;
+}
+
+void MessageReader::begin_content(std::uint64_t number) {
+  const auto memory = destination_(number);
+  const auto here = unread().first(std::min(unread().size(), memory.size()));
+  std::copy(here.begin(), here.end(), memory.begin());
+  begin_ += here.size();
+  content_ = Content{number, memory.subspan(here.size())};
+}
+
+bool MessageReader::fill(int socket) {
+  if (begin_ == end_) begin_ = end_ = 0;
+  if (begin_ > 0 && buffer_.size() - begin_ < longest_) {
+    std::copy(buffer_.begin() + static_cast<std::ptrdiff_t>(begin_),
+              buffer_.begin() + static_cast<std::ptrdiff_t>(end_), buffer_.begin());
+    end_ -= begin_;
+    begin_ = 0;
+  }
+  const std::size_t got = receive(socket, std::span(buffer_).subspan(end_));
+  end_ += got;
+  return got > 0;
+}
+
+bool MessageReader::fill_content(int socket) {
+  auto& left = content_->left;
+  for (std::size_t all = 0; !left.empty() && all < kMostAtOnce;) {
+    const std::size_t got = receive(socket, left);
+    if (got == 0) break;
+    left = left.subspan(got);
+    all += got;
+  }
+  return left.empty();
+}
+
+}  // namespace hora

@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "core/comm/messenger.h"
+
+#include <list>
+#include <memory>
+#include <vector>
+
+namespace hora {
+
+// What messengers have in common: how a message gets to who waits for it.
+
+/// What is to be called when no lock is held, in this order.
+using Calls = std::vector<std::function<void()>>;
+inline void run(const Calls& calls) {
+  for (const auto& call : calls) call();
+}
+
+/// The bytes of a message's elements. Throws Error(invalid_argument) if no tensor has that many.
+[[nodiscard]] std::size_t content_bytes(const Envelope& envelope);
+
+/// A copy of a message's elements.
+[[nodiscard]] std::shared_ptr<std::byte> copy_of(const void* elements, std::size_t bytes);
+
+/// Gives a message whose elements are here to who waits for it.
+void deliver(const Incoming& wanted, const Envelope& envelope, const void* elements);
+
+/// Tells all of these that nothing will come.
+void fail(std::list<Incoming> waiting, const Status& why, Calls& calls);
+
+}  // namespace hora

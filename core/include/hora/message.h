@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <hora/dtype.h>
+
+#include <cstdint>
+#include <vector>
+
+namespace hora {
+
+/// `receive` and `probe`: from whichever rank, with whichever tag.
+inline constexpr int kAnySource = -1;
+inline constexpr int kAnyTag = -1;
+
+/// What is written on a message from one rank to another. A value.
+struct Envelope {
+  int source = 0;  ///< the rank that sent it
+  int tag = 0;     ///< chosen by the sender, from 0
+  DType dtype = DType::uint8;
+  std::vector<std::int64_t> shape;  ///< elements per dimension; empty: a scalar
+  bool object = false;              ///< see Message
+  bool operator==(const Envelope&) const = default;
+};
+
+}  // namespace hora

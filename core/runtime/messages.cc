@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/runtime/messages.h"
+
+#include "core/comm/delivery.h"
+#include "core/negotiate/message.h"
+
+#include <fmt/format.h>
+
+namespace hora {
+namespace {
+
+std::string title_of_sent(int to, int tag) {
+  return fmt::format("a message to rank {} with tag {}", to, tag);
+}
+
+std::string title_of_received(int source, int tag) {
+  return fmt::format("a message from {} with {}",
+                     source == kAnySource ? "any rank" : fmt::format("rank {}", source),
+                     tag == kAnyTag ? "any tag" : fmt::format("tag {}", tag));
+}
+
+/// "a message from rank 3 with tag 7 is float32[2,3]", "... is an object of 120 bytes"
+std::string describe(const Envelope& found) {
+  return fmt::format("{} is {}", title_of_received(found.source, found.tag),
+                     found.object ? fmt::format("an object of {} bytes", content_bytes(found))
+                                  : describe(found.dtype, found.shape));
+}
+
+/// What a receive takes, where it says so.
+std::string describe(const Message& wanted) {
+  if (wanted.object) return "an object";
+  return wanted.allocate ? "a tensor" : describe(wanted.dtype, wanted.shape);
+}
+
+[[noreturn]] void refuse(const std::string& what, const std::string& why) {
+  throw Error(Code::invalid_argument, fmt::format("{}: {}", what, why));
+}
+
+void check_tag(const std::string& what, int tag, bool any) {
+  if (tag >= 0 || (any && tag == kAnyTag)) return;
+  refuse(what, fmt::format("tags are 0 or more, not {}", tag));
+}
+
+/// `remedy`: what to do about a null pointer.
+void check_tensor(const std::string& what, const Message& message, const void* memory, const char* remedy) {
+  if (message.shape.size() > kMostDimensions) {
+    refuse(what,
+           fmt::format("a tensor has at most {} dimensions, not {}", kMostDimensions, message.shape.size()));
+  }
+  try {
+    if (elements(message.shape, message.dtype) > 0 && memory == nullptr)
+      throw Error(Code::invalid_argument, fmt::format("its elements are at a null pointer{}", remedy));
+  } catch (const Error& error) {
+    refuse(what, error.what());
+  }
+}
+
+/// Where a message goes.
+void* place(const Message& wanted, const Envelope& found) {
+  const bool any = static_cast<bool>(wanted.allocate);
+  const bool equal = found.dtype == wanted.dtype && found.shape == wanted.shape;
+  if (found.object != wanted.object || (!any && !equal)) {
+    throw Error(Code::mismatch,
+                fmt::format("{}, but the receive that takes it wants {}", describe(found), describe(wanted)));
+  }
+  if (!any) return wanted.output;
+  void* memory = wanted.allocate(found.dtype, found.shape);
+  if (memory == nullptr && elements(found.shape, found.dtype) > 0)
+    throw Error(Code::invalid_argument,
+                fmt::format("{}: `allocate` has returned no memory", describe(found)));
+  return memory;
+}
+
+}  // namespace
+
+/// A message under way: whom to tell. Ended once.
+class Messages::Transit {
+ public:
+  Transit(Message message, std::shared_ptr<Count> count)
+      : message_(std::move(message)), count_(std::move(count)) {
+    const std::lock_guard lock(count_->mutex);
+    ++count_->value;
+  }
+  ~Transit() {
+    const std::lock_guard lock(count_->mutex);
+    if (--count_->value == 0) count_->zero.notify_all();
+  }
+  Transit(const Transit&) = delete;
+  Transit& operator=(const Transit&) = delete;
+
+  [[nodiscard]] const Message& message() const { return message_; }
+  [[nodiscard]] Handle handle() const { return Handle(handle_); }
+
+  void* place(const Envelope& found) const {
+    try {
+      return hora::place(message_, found);
+    } catch (const Error&) {
+      throw;
+    } catch (const std::exception& error) {
+      throw Error(Code::internal,
+                  fmt::format("{}: `allocate` has failed: {}", describe(found), error.what()));
+    }
+  }
+
+  void end(Result result) {
+    if (message_.done) message_.done(result);
+    message_ = {};  // drops what the user's functions hold, before `wait` returns
+    handle_->set(std::move(result));
+  }
+
+ private:
+  Message message_;
+  std::shared_ptr<Handle::State> handle_ = std::make_shared<Handle::State>();
+  std::shared_ptr<Count> count_;
+};
+
+Messages::Messages(Messenger& messenger, int rank, int ranks)
+    : messenger_(messenger), rank_(rank), ranks_(ranks) {}
+
+void Messages::check_peer(const std::string& what, int peer, bool any) const {
+  if ((peer >= 0 && peer < ranks_) || (any && peer == kAnySource)) return;
+  refuse(what, fmt::format("there is no such rank: ranks are 0 to {}", ranks_ - 1));
+}
+
+Handle Messages::send(Message message) {
+  const std::string what = title_of_sent(message.peer, message.tag);
+  check_peer(what, message.peer, false);
+  check_tag(what, message.tag, false);
+  check_tensor(what, message, message.input, "");
+  Outgoing outgoing{
+      message.peer, {rank_, message.tag, message.dtype, message.shape, message.object}, message.input, {}};
+  const auto transit = std::make_shared<Transit>(std::move(message), under_way_);
+  outgoing.done = [transit, what](const Status& status) {
+    Result result;
+    result.status = status.ok() ? status : Status{status.code, fmt::format("{}: {}", what, status.message)};
+    result.shape = transit->message().shape;
+    transit->end(std::move(result));
+  };
+  messenger_.send(std::move(outgoing));
+  return transit->handle();
+}
+
+Handle Messages::receive(Message wanted) {
+  const std::string what = title_of_received(wanted.peer, wanted.tag);
+  check_peer(what, wanted.peer, true);
+  check_tag(what, wanted.tag, true);
+  if (wanted.allocate && wanted.output != nullptr)
+    refuse(what, "it is to go to `output` or to what `allocate` returns, not to both");
+  if (!wanted.allocate)
+    check_tensor(what, wanted, wanted.output, "; `output` or `allocate` says where they go");
+  Incoming incoming{wanted.peer, wanted.tag, {}, {}};
+  const auto transit = std::make_shared<Transit>(std::move(wanted), under_way_);
+  incoming.place = [transit](const Envelope& found) { return transit->place(found); };
+  incoming.done = [transit, what](const Status& status, const Envelope* found) {
+    Result result;
+    result.status = status;
+    if (!status.ok() && found == nullptr) result.status.message = fmt::format("{}: {}", what, status.message);
+    if (found != nullptr) {
+      result.source = found->source;
+      result.tag = found->tag;
+      result.dtype = found->dtype;
+      result.shape = found->shape;
+    }
+    transit->end(std::move(result));
+  };
+  messenger_.receive(std::move(incoming));
+  return transit->handle();
+}
+
+std::optional<Envelope> Messages::probe(int source, int tag) {
+  const std::string what = title_of_received(source, tag);
+  check_peer(what, source, true);
+  check_tag(what, tag, true);
+  return messenger_.probe(source, tag);
+}
+
+void Messages::await_end() {
+  std::unique_lock lock(under_way_->mutex);
+  under_way_->zero.wait(lock, [this] { return under_way_->value == 0; });
+}
+
+}  // namespace hora

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "frameworks/torch/tensor.h"
+
+namespace hora {
+namespace {
+
+Message message(int peer, int tag) {
+  Message message;
+  message.peer = peer;
+  message.tag = tag;
+  return message;
+}
+
+/// A message with the dtype and shape of a contiguous tensor, which is kept alive.
+Message lend(const torch::Tensor& memory, int peer, int tag) {
+  Message lent = message(peer, tag);
+  lent.dtype = dtype_of(memory, "message");
+  lent.shape = memory.sizes().vec();
+  lent.done = [memory](const Result& /*result*/) {};  // holds it until then
+  return lent;
+}
+
+Pending<Received> receiving(Handle handle, std::function<torch::Tensor()> tensor) {
+  return {{std::move(handle)}, [tensor = std::move(tensor)](const std::vector<Result>& results) {
+            return Received{tensor(), results.front().source, results.front().tag};
+          }};
+}
+
+}  // namespace
+
+Handle send_async(Runtime& hora, const torch::Tensor& tensor, int to, int tag) {
+  const torch::Tensor memory = lendable(tensor, "send");
+  Message message = lend(memory, to, tag);
+  message.input = memory.data_ptr();
+  return hora.send(std::move(message));
+}
+
+void send(Runtime& hora, const torch::Tensor& tensor, int to, int tag) {
+  send_async(hora, tensor, to, tag).wait();
+}
+
+Pending<Received> receive_async(Runtime& hora, int source, int tag) {
+  const auto output = std::make_shared<torch::Tensor>();
+  Message wanted = message(source, tag);
+  wanted.allocate = [output](DType dtype, const std::vector<std::int64_t>& shape) {
+    *output = torch::empty(shape, scalar_type_of(dtype));
+    return output->data_ptr();
+  };
+  return receiving(hora.receive(std::move(wanted)), [output] { return *output; });
+}
+
+Received receive(Runtime& hora, int source, int tag) { return receive_async(hora, source, tag).wait(); }
+
+Pending<Received> receive_async_(Runtime& hora, torch::Tensor& tensor, int source, int tag) {
+  const torch::Tensor memory = lendable_in_place(tensor, "receive_");
+  Message wanted = lend(memory, source, tag);
+  wanted.output = memory.data_ptr();
+  return receiving(hora.receive(std::move(wanted)), [tensor, memory] { return write_back(tensor, memory); });
+}
+
+Received receive_(Runtime& hora, torch::Tensor& tensor, int source, int tag) {
+  return receive_async_(hora, tensor, source, tag).wait();
+}
+
+}  // namespace hora

@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/backend/tcp/message_reader.h"
+
+#include "test/support/socket_pair.h"
+
+#include <gtest/gtest.h>
+
+namespace hora {
+namespace {
+
+using Kind = MessageFrameKind;
+
+Bytes bytes_of(std::size_t count, int first) {
+  Bytes bytes(count);
+  for (auto& byte : bytes) byte = static_cast<std::byte>(first++);
+  return bytes;
+}
+
+Envelope of_bytes(std::size_t count) { return {4, 0, DType::uint8, {static_cast<std::int64_t>(count)}}; }
+
+void append(Bytes& to, const Bytes& more) { to.insert(to.end(), more.begin(), more.end()); }
+
+TEST(MessageReader, ReadsTheSameFramesHoweverTheyArrive) {
+  const Bytes content = bytes_of(200'000, 1);
+  Bytes stream;
+  for (const std::size_t count : {std::size_t{0}, std::size_t{1}, kMostUnasked}) {
+    append(stream, encode({Kind::whole, 0, of_bytes(count)}));
+    append(stream, bytes_of(count, 9));
+    append(stream, encode({Kind::announcement, count, of_bytes(content.size())}));
+    append(stream, encode({Kind::content, 3, {}}));
+    append(stream, content);
+    append(stream, encode({Kind::content, 4, {}}));  // of no elements
+  }
+  for (const std::size_t step : {std::size_t{1} << 20, std::size_t{60'000}, std::size_t{997}}) {
+    const auto [here, there] = socket_pair(1 << 20);
+    Bytes output(content.size());
+    MessageReader reader(4, [&](std::uint64_t number) {
+      return number == 3 ? std::span(output) : std::span(output).first(0);
+    });
+    std::vector<Kind> kinds;
+    for (std::size_t at = 0; at < stream.size();) {
+      const auto sent = ::send(there.fd(), stream.data() + at, std::min(step, stream.size() - at), 0);
+      at += static_cast<std::size_t>(std::max<ssize_t>(sent, 0));
+      while (const auto received = reader.next(here.fd())) {
+        kinds.push_back(received->frame.kind);
+        if (received->frame.kind == Kind::whole) {
+          EXPECT_EQ(Bytes(received->elements.begin(), received->elements.end()),
+                    bytes_of(static_cast<std::size_t>(received->frame.envelope.shape.front()), 9));
+        } else if (received->frame.kind == Kind::content && received->frame.number == 3) {
+          EXPECT_EQ(output, content);
+          output.assign(output.size(), std::byte{0});
+        }
+      }
+    }
+    std::vector<Kind> expected;
+    for (int i = 0; i < 3; ++i)
+      expected.insert(expected.end(), {Kind::whole, Kind::announcement, Kind::content, Kind::content});
+    EXPECT_EQ(kinds, expected);
+  }
+}
+
+std::string failure(MessageReader reader, const Bytes& bytes) {
+  auto [here, there] = socket_pair();
+  EXPECT_EQ(::send(there.fd(), bytes.data(), bytes.size(), 0), static_cast<ssize_t>(bytes.size()));
+  there = Descriptor();
+  try {
+    while (reader.next(here.fd())) {
+    }
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "";
+}
+
+TEST(MessageReader, RefusesWhatNoRankSends) {
+  const MessageReader of_receiver(1);
+  const MessageReader of_sender(
+      1, [](std::uint64_t) -> std::span<std::byte> { throw Error(Code::internal, "nobody has asked"); });
+  EXPECT_EQ(failure(of_receiver, encode({Kind::content, 1, {}})),
+            "bad message: it comes from the wrong side");
+  EXPECT_EQ(failure(of_sender, encode({Kind::credit, 1, {}})), "bad message: it comes from the wrong side");
+  EXPECT_EQ(failure(of_sender, encode({Kind::content, 1, {}})), "nobody has asked");
+  EXPECT_EQ(failure(of_sender, Bytes(2, std::byte{255})), "bad message: a head of 65535 bytes");
+  EXPECT_EQ(failure(of_sender, encode({Kind::announcement, 1, of_bytes(3)})),
+            "it was closed at the other end");
+}
+
+}  // namespace
+}  // namespace hora

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+// What is said on a socket for messages: a stream is cut into the same frames however it arrives, or refused
+// by an Error; and a head that is taken is written again as it was meant.
+#include "core/backend/tcp/message_reader.h"
+
+#include <sys/socket.h>
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <vector>
+
+namespace {
+
+constexpr std::size_t kContent = 1000;  // bytes of every message that was asked for
+
+/// The frames, one after the other; the last one is empty if they end in an Error.
+std::vector<hora::Bytes> frames(std::span<const std::byte> bytes, std::size_t step) {
+  std::array<int, 2> fds{};
+  if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, fds.data()) != 0) std::abort();
+  const hora::Descriptor here(fds[0]);
+  const hora::Descriptor there(fds[1]);
+  hora::Bytes content(kContent);
+  hora::MessageReader reader(1, [&](std::uint64_t) { return std::span(content); });
+  std::vector<hora::Bytes> all;
+  try {
+    for (std::size_t at = 0; at < bytes.size(); at += step) {
+      const auto piece = bytes.subspan(at, std::min(step, bytes.size() - at));
+      if (::send(there.fd(), piece.data(), piece.size(), 0) != static_cast<ssize_t>(piece.size()))
+        std::abort();
+      while (const auto received = reader.next(here.fd())) {
+        all.push_back(hora::encode(received->frame));
+        const bool whole = received->frame.kind == hora::MessageFrameKind::whole;
+        const auto elements = whole ? received->elements : std::span<const std::byte>(content);
+        if (received->frame.kind != hora::MessageFrameKind::announcement)
+          all.back().insert(all.back().end(), elements.begin(), elements.end());
+      }
+    }
+  } catch (const hora::Error&) {
+    all.emplace_back();
+  }
+  return all;
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  const std::span bytes(reinterpret_cast<const std::byte*>(data), std::min<std::size_t>(size, 4096));
+  if (frames(bytes, bytes.size() + 1) != frames(bytes, 7)) std::abort();
+  try {
+    const auto frame = hora::decode_message_frame(bytes, 1);
+    const auto again = hora::encode(frame);
+    if (hora::decode_message_frame(std::span(again).subspan(hora::kFrameLengthBytes), 1) != frame)
+      std::abort();
+  } catch (const hora::Error&) {
+    return 0;
+  }
+  return 0;
+}
