@@ -5,6 +5,7 @@
 #include "core/backend/tcp/directory.h"
 #include "core/backend/tcp/gaps.h"
 #include "core/backend/tcp/lobby.h"
+#include "core/backend/tcp/streams.h"
 #include "core/comm/bell.h"
 
 #include <fcntl.h>
@@ -19,7 +20,6 @@
 namespace hora {
 namespace {
 
-constexpr int kStreams = 1;  // where HORA_TCP_STREAMS leaves it to us
 constexpr std::chrono::seconds kOthers{
     1};  // after the first rank that is out of reach: to name all in one go
 
@@ -53,7 +53,7 @@ class LazyLinks final : public Links {
       : config_(config),
         members_(members),
         places_(std::move(directory.places)),
-        streams_(static_cast<std::size_t>(config.tcp_streams > 0 ? config.tcp_streams : kStreams)),
+        streams_(streams_between(config, members)),
         ready_(members.size(), false),
         lobby_(std::move(directory.listener), config.secret, config.rank) {
     for (std::size_t peer = 0; peer < members.size(); ++peer) links_.emplace_back(streams_);
