@@ -122,8 +122,9 @@ World connect(Config& config) {
   settle_places(config, world.members);
   try {
     agree_on_knobs(config, *world.control, deadline);
-    world.lane = {make_host_stream(), connect_collective(config, world, deadline)};
+    // Before what may take until the deadline on some ranks: nobody waits here for one that is there.
     world.messenger = connect_tcp_messenger(*world.control, world.members, config, deadline);
+    world.lane = {make_host_stream(), connect_collective(config, world, deadline)};
   } catch (const Error& error) {
     world.control->fail(error.status());  // the others wait for this rank
     throw;
