@@ -52,6 +52,7 @@ class Job {
       while (anybody_left()) turn();
     }
     finish();
+    for (const auto& host : hosts_) host.ranks->part();
     return exit_code();
   }
 

@@ -36,6 +36,8 @@ class Link {
   void send_line(std::string_view line);
   void send(Word word, std::span<const std::byte> body = {});
   void flush() { outlet_.flush(); }
+  /// Nothing more will be sent: the other side sees the end, once the borrowed descriptor is closed, too.
+  void hang_up() { outlet_ = Outlet(-1); }
   [[nodiscard]] bool all_sent() const { return outlet_.empty(); }
   /// So much waits to be sent that what can wait should.
   [[nodiscard]] bool full() const { return outlet_.full(); }

@@ -85,6 +85,7 @@ class LocalRanks final : public HostRanks {
     signal_all(SIGTERM);
   }
 
+  void part() override {}  // they are children of this process
   void kill() override {
     killed_ = true;
     signal_all(SIGKILL);

@@ -13,6 +13,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <csignal>
 #include <deque>
 #include <limits>
@@ -120,6 +121,7 @@ class RemoteRanks final : public HostRanks {
 
   ~RemoteRanks() override {
     if (exit_) return;
+    if (parted_at_) await_agent();
     ::kill(-connection_.process.pid, SIGKILL);
     ::waitpid(connection_.process.pid, nullptr, 0);
   }
@@ -137,6 +139,12 @@ class RemoteRanks final : public HostRanks {
   }
   void terminate() override { tell(Word::terminate); }
   void kill() override { tell(Word::kill); }
+  void part() override {
+    if (gone()) return;
+    parted_at_ = Clock::now();
+    link_.hang_up();
+    connection_.input.write = Descriptor();  // by which the agent knows
+  }
 
   void watch(std::vector<pollfd>& events) const override {
     if (gone()) return;
@@ -298,6 +306,16 @@ class RemoteRanks final : public HostRanks {
 
   // --- ending ---
 
+  /// The connection ends when the agent has.
+  void await_agent() {
+    std::array<std::byte, 4096> rest;
+    const int output = connection_.process.output.fd();
+    while (await_events(output, POLLIN, *parted_at_ + kLastBreath)) {
+      const auto got = ::read(output, rest.data(), rest.size());
+      if (got == 0 || (got < 0 && errno != EINTR && errno != EAGAIN)) return;
+    }
+  }
+
   void look_at_the_end(TimePoint now) {
     if (gone()) return;
     if (link_.closed() && !closed_at_) closed_at_ = now;
@@ -366,6 +384,7 @@ class RemoteRanks final : public HostRanks {
   std::size_t input_window_ = kWindow;
   TimePoint next_ping_ = TimePoint::max();
   std::optional<TimePoint> closed_at_;
+  std::optional<TimePoint> parted_at_;
   std::optional<int> exit_;  // of the program that leads there, once it was reaped
   bool greeted_ = false;
   bool given_up_ = false;

@@ -9,6 +9,9 @@
 #include <hora/status.h>
 
 #include <gmock/gmock.h>
+#include <unistd.h>
+
+#include <filesystem>
 
 namespace hora {
 namespace {
@@ -57,6 +60,25 @@ TEST(RemoteRanks, RunToTheirEndAndTellEverything) {
       EXPECT_EQ(event.kind, Kind::ended);
       EXPECT_EQ(event.ending.exit_code, event.index);
     }
+  }));
+}
+
+TEST(RemoteRanks, AreGoneWhenTheyHaveBeenPartedFrom) {
+  EXPECT_TRUE(in_own_process([] {
+    const auto mark =
+        std::filesystem::temp_directory_path() / ("agent_has_ended_" + std::to_string(::getpid()));
+    {
+      Drive drive([&] {
+        return make_remote_ranks(shell_road(HORA_HRUN " --agent; : > " + mark.string()), shell(1, "true"), -1,
+                                 30s, Clock::now());
+      });
+      drive.until(State::ready);
+      drive.ranks().start({});
+      drive.until(State::over);
+      EXPECT_FALSE(std::filesystem::exists(mark)) << "an agent stays for as long as it is wanted";
+      drive.ranks().part();
+    }
+    EXPECT_TRUE(std::filesystem::remove(mark));
   }));
 }
 
