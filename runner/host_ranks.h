@@ -48,8 +48,8 @@ class HostRanks {
   virtual void terminate() = 0;
   virtual void kill() = 0;
 
-  /// Lets go of the host; nothing but the destructor may follow, which waits a moment until nothing of the job
-  /// is left there. Without this it does not wait.
+  /// Lets go of the host; nothing but the destructor may follow, which waits a moment until nothing of the
+  /// job is left there. Without this it does not wait.
   virtual void part() = 0;
 
   /// Adds what poll() has to wait for; and the time until when it may wait.

@@ -149,12 +149,12 @@ def show(rate: str, per_host: int, delay: str, collected: dict[int, dict[str, li
     for size, columns in collected.items():
         times = {name: statistics.median(values) for name, values in columns.items()}
         ratios = {
-            "of the raw link": times["raw"] / times["tcp"],
-            "fp16 wire": times["tcp"] / times["half"],
-            "x Open MPI": times["mpi"] / times["tcp"],
+            "of the raw link": times["raw"] / times["hora"],
+            "fp16 wire": times["hora"] / times["half"],
+            "x Open MPI": times["mpi"] / times["hora"],
         }
         if "gloo" in times:
-            ratios["x Gloo"] = times["gloo"] / times["tcp"]
+            ratios["x Gloo"] = times["gloo"] / times["hora"]
         print(f"{size:>11} B  " + "  ".join(f"{name} {times[name]:.0f} [{min(values):.0f}-{max(values):.0f}]" for name, values in columns.items()))
         print(" " * 15 + "  ".join(f"{value:.2f} {name}" for name, value in ratios.items()), flush=True)
 

@@ -2,12 +2,11 @@
 #include "test/bench/hosts.h"
 
 #include "core/backend/tcp/address.h"
-#include "core/backend/tcp/tcp_collective.h"
-#include "core/backend/tcp/tcp_control.h"
 #include "core/base/memory.h"
 #include "core/comm/exchange.h"
 #include "core/comm/network.h"
 #include "core/device/kernels.h"
+#include "core/runtime/connect.h"
 
 #include <poll.h>
 #include <sys/socket.h>
@@ -21,14 +20,14 @@ namespace {
 
 constexpr std::chrono::seconds kPatience(30);
 
-class TcpContender final : public Contender {
+class PlaneContender final : public Contender {
  public:
-  TcpContender(Collective& collective, const Options& options)
+  PlaneContender(Collective& collective, const Options& options)
       : collective_(collective),
         buffer_(allocate_zeroed(options.end)),
         reduction_{options.dtype, options.op, 1.0, 1.0, 1} {}
 
-  [[nodiscard]] std::string name() const override { return "tcp"; }
+  [[nodiscard]] std::string name() const override { return "hora"; }
   [[nodiscard]] void* data() const override { return buffer_.get(); }
   void run(std::size_t count) override {
     const Segment segment{buffer_.get(), buffer_.get(), count};
@@ -140,24 +139,21 @@ class RawContender final : public Contender {
 
 }  // namespace
 
-Hosts connect_hosts(const Config& config) {
-  const TimePoint deadline = Clock::now() + config.start_timeout;
+World connect_hosts(Config config) {
   if (config.size < 2 || config.size % 2 != 0)
     throw Error(Code::invalid_argument, "--level hosts: expected two hosts of as many ranks");
-  Hosts hosts;
-  hosts.world = connect_tcp_control(config, deadline);
-  hosts.collective = connect_tcp(*hosts.world.control, hosts.world.members, config, deadline);
-  hosts.world.control->on_loss(
-      [&collective = *hosts.collective](const Status& why) { collective.abort(why); });
-  return hosts;
+  World world = connect(config);
+  world.control->on_loss(
+      [collective = world.lane.collective.get()](const Status& why) { collective->abort(why); });
+  return world;
 }
 
-Contenders hosts_contenders(Hosts& hosts, const Options& options) {
+Contenders hosts_contenders(World& hosts, const Options& options) {
   Contenders contenders;
-  contenders.push_back(std::make_unique<TcpContender>(*hosts.collective, options));
-  contenders.push_back(std::make_unique<RawContender>(*hosts.world.control, options));
+  contenders.push_back(std::make_unique<PlaneContender>(*hosts.lane.collective, options));
+  contenders.push_back(std::make_unique<RawContender>(*hosts.control, options));
   if (options.dtype == DType::float32)
-    contenders.push_back(std::make_unique<HalfContender>(*hosts.collective, options));
+    contenders.push_back(std::make_unique<HalfContender>(*hosts.lane.collective, options));
   return contenders;
 }
 

@@ -12,18 +12,13 @@
 
 namespace hora::bench {
 
-/// Ranks of several hosts, or what passes for them, connected by sockets alone.
-struct Hosts {
-  World world;  ///< its lane is empty
-  std::unique_ptr<Collective> collective;
-};
+/// Ranks of two hosts, or what passes for them, as a Runtime connects them.
+[[nodiscard]] World connect_hosts(Config config);
 
-[[nodiscard]] Hosts connect_hosts(const Config& config);
-
-/// "tcp"; "half", the same elements with float16 on the wire and the conversions; and "raw", the most that
-/// the link allows: each rank of one half of the job and one of the other send each other, at the same time
-/// and without anything else, as many bytes as an allreduce must move between the halves. The hosts outlive
-/// them.
-[[nodiscard]] Contenders hosts_contenders(Hosts& hosts, const Options& options);
+/// "hora", the plane that was chosen; "half", the same elements with float16 on the wire and the conversions;
+/// and "raw", the most that the link allows: each rank of one half of the job and one of the other send each
+/// other, at the same time and without anything else, as many bytes as an allreduce must move between the
+/// halves. The hosts outlive them.
+[[nodiscard]] Contenders hosts_contenders(World& hosts, const Options& options);
 
 }  // namespace hora::bench

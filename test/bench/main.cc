@@ -69,12 +69,12 @@ std::size_t run(const Options& options) {
     return run(contenders, meeting_over(runtime), options);
   }
   if (options.level == Level::hosts) {
-    Hosts hosts = connect_hosts(config);
+    World hosts = connect_hosts(config);
     auto contenders = hosts_contenders(hosts, options);
     if (peer) contenders.push_back(peer_contender(*peer, options));
-    const std::size_t wrong = run(contenders, meeting_over(*hosts.collective, *hosts.world.control), options);
-    hosts.collective->barrier();
-    hosts.world.control->on_loss({});
+    const std::size_t wrong = run(contenders, meeting_over(*hosts.lane.collective, *hosts.control), options);
+    hosts.lane.collective->barrier();
+    hosts.control->on_loss({});
     return wrong;
   }
   Plane plane = connect_plane(config);

@@ -74,6 +74,8 @@ class MpiPeer final : public Peer {
     config.size = config.local_size = size_;
     config.coordinator = fmt::format("[{}]:{}", meeting.host.data(), meeting.port);
     config.secret = meeting.secret;
+    config.launcher.clear();  // all that it tells has been asked for already
+    config.meeting_place.clear();
     if (rank_ == 0) config.coordinator_fd = listener_.fd();
     return config;
   }

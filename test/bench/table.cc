@@ -49,9 +49,9 @@ std::vector<std::pair<std::string, std::string>> Table::compared() const {
   if (has("hora/mpi") && has("mpi")) pairs.emplace_back("hora/mpi", "mpi");
   if (has("private") && has("mpi")) pairs.emplace_back("private", "mpi");
   for (const char* other : {"raw", "mpi"}) {
-    if (has("tcp") && has(other)) pairs.emplace_back("tcp", other);
+    if (has("hora") && has(other)) pairs.emplace_back("hora", other);
   }
-  if (has("half") && has("tcp")) pairs.emplace_back("half", "tcp");
+  if (has("half") && has("hora")) pairs.emplace_back("half", "hora");
   return pairs;
 }
 

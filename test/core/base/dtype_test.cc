@@ -34,7 +34,8 @@ TEST(Names, AreSpelledAsInMpi) {
 
 TEST(Operations, HaveAnOutputOfTheirOwnSizeIfRanksBringRows) {
   EXPECT_TRUE(sizes_its_output(Operation::alltoall));
-  EXPECT_FALSE(sizes_its_output(Operation::reducescatter)) << "all bring as much, and so all get a known share";
+  EXPECT_FALSE(sizes_its_output(Operation::reducescatter))
+      << "all bring as much, and so all get a known share";
 }
 
 }  // namespace
