@@ -62,8 +62,8 @@ struct Config {
   /// HORA_DETERMINISTIC: sums across hosts do not depend on what travels together with what; on one host they
   /// never do. Rank 0's counts.
   bool deterministic = false;
-  /// HORA_TCP_STREAMS: sockets between two ranks of different hosts; 0: as many as fill the link. Rank 0's
-  /// counts.
+  /// HORA_TCP_STREAMS: sockets between two ranks, for data; 0: four between two hosts, shared among their
+  /// ranks, and one within a host. Rank 0's counts.
   int tcp_streams = 0;
   /// HORA_FUSION_THRESHOLD, bytes: the most that travels together; rank 0's counts.
   std::size_t fusion_threshold = 4 << 20;
