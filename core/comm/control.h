@@ -23,6 +23,10 @@ struct Letter {
   Status loss;
 };
 
+/// For how long whoever sees a connection of its own break waits for control to say whose end that is:
+/// control holds the news of a failure back for up to two seconds, until the process has ended.
+inline constexpr std::chrono::seconds kUntilControlTells{3};
+
 /// Small messages between ranks: how they agree, and how they learn that one is gone. Letters of one sender
 /// arrive in order; any rank may write to rank 0 and rank 0 to any rank (a star: every rank hears rank 0,
 /// rank 0 hears all). A death is a letter: each survivor gets exactly one for the first rank that is lost.

@@ -27,8 +27,8 @@ struct Hello {
 // Two ranks that have just connected prove to each other that they know the job's secret, without showing it:
 //
 //   guest -> host   hello      who, what for, and 32 random bytes
-//   host -> guest   challenge  32 random bytes, and a MAC under the secret of everything so far, marked
-//   "host" guest -> host   proof      a MAC under the secret of everything so far, marked "guest"
+//   host -> guest   challenge  32 random bytes, and a MAC under the secret of everything so far and "host"
+//   guest -> host   proof      a MAC under the secret of everything so far and "guest"
 //
 // Messages have a fixed size; nothing is allocated and no length is believed before the proof. A wrong
 // message gets no answer: the connection is closed. MACs are keyed BLAKE2b (libsodium), compared in constant

@@ -128,6 +128,9 @@ World connect(Config& config) {
   } catch (const Error& error) {
     world.control->fail(error.status());  // the others wait for this rank
     throw;
+  } catch (const std::exception& error) {  // no more threads, no more memory
+    world.control->fail({Code::unavailable, error.what()});
+    throw;
   }
   return world;
 }

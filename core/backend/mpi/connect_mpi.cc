@@ -45,10 +45,16 @@ std::unique_ptr<Collective> connect_mpi(Control& control, const Config& config, 
   check_threads();
   const MPI_Comm all = communicator_of(config);
   check_size(all, config);
-  // What follows waits for all ranks, and nothing can end it; so first all say that they come.
-  exchange(control, {}, deadline);
   MPI_Comm own = MPI_COMM_NULL;
-  check_mpi(MPI_Comm_split(all, 0, config.rank, &own), "MPI_Comm_split");  // in the order of the job's ranks
+  try {
+    // What follows waits for all ranks, and nothing can end it; so first all say that they come.
+    exchange(control, {}, deadline);
+    check_mpi(MPI_Comm_split(all, 0, config.rank, &own),
+              "MPI_Comm_split");  // in the order of the job's ranks
+  } catch (...) {
+    session->spoil();
+    throw;
+  }
   return make_mpi_collective(std::make_shared<Channel>(std::move(session), own));
 }
 

@@ -3,6 +3,7 @@
 
 #include "core/backend/mpi/shares.h"
 #include "core/base/memory.h"
+#include "core/comm/pieces.h"
 
 #include <algorithm>
 #include <array>
@@ -32,8 +33,8 @@ std::vector<Share> steps_of(std::size_t count, std::size_t step) {
 struct Step {
   Step(Channel& channel, std::vector<std::byte>& room) : inputs(room), scatter(channel), gather(channel) {}
   std::vector<std::byte>& inputs;  // of the others, in rank order, for this rank's share
-  Messages scatter;
-  Messages gather;
+  MpiTransfers scatter;
+  MpiTransfers gather;
   Share whole;
 };
 using Steps = std::array<Step, 2>;
@@ -89,7 +90,7 @@ class MpiCollective final : public Collective {
 
   void allgather(const void* input, void* output, std::span<const std::size_t> bytes) override {
     channel_->check();
-    Messages messages(*channel_);
+    MpiTransfers messages(*channel_);
     auto* next = static_cast<std::byte*>(output);
     for (std::size_t rank = 0; rank < ranks_; ++rank) {
       if (rank != rank_) messages.receive(members_[rank], next, bytes[rank]);
@@ -102,7 +103,7 @@ class MpiCollective final : public Collective {
 
   void alltoall(const void* input, void* output, std::span<const std::size_t> bytes) override {
     channel_->check();
-    Messages messages(*channel_);
+    MpiTransfers messages(*channel_);
     std::vector<const std::byte*> outgoing(ranks_);
     const auto* from = static_cast<const std::byte*>(input);
     auto* to = static_cast<std::byte*>(output);
@@ -153,7 +154,7 @@ class MpiCollective final : public Collective {
 
   void barrier() override {
     channel_->check();
-    Messages messages(*channel_);
+    MpiTransfers messages(*channel_);
     for (std::size_t distance = 1; distance < ranks_; distance *= 2) {
       messages.receive_signal(members_[(rank_ + distance) % ranks_]);
       messages.send_signal(members_[(rank_ + ranks_ - distance) % ranks_]);
@@ -207,7 +208,7 @@ class MpiCollective final : public Collective {
       if (segment.count > 0) std::memcpy(blocks.data() + at, segment.input, segment.count * each);
       at += segment.count * each;
     }
-    Messages messages(*channel_);
+    MpiTransfers messages(*channel_);
     for (std::size_t distance = 1; distance < ranks_; distance *= 2) {
       const std::size_t length = std::min(distance, ranks_ - distance) * bytes;
       messages.receive(members_[(rank_ + distance) % ranks_], blocks.data() + distance * bytes, length);
@@ -308,7 +309,7 @@ class MpiCollective final : public Collective {
     const std::size_t first = static_cast<std::size_t>(root);
     const std::size_t place = (rank_ + ranks_ - first) % ranks_;  // in the tree; the root's is 0
     const auto at = [&](std::size_t other) { return members_[(other + first) % ranks_]; };
-    Messages messages(*channel_);
+    MpiTransfers messages(*channel_);
     std::size_t distance = 1;
     while (distance < ranks_ && (place & distance) == 0) distance *= 2;
     if (place != 0) {
@@ -329,8 +330,8 @@ class MpiCollective final : public Collective {
     const std::size_t index = (rank_ + ranks_ - first) % ranks_;  // 0: the root, else receiver index - 1
     auto* const bytes_at = static_cast<std::byte*>(data);
     const auto who = [&](std::size_t receiver) { return members_[(first + 1 + receiver) % ranks_]; };
-    std::array<Messages, 2> own{Messages(*channel_), Messages(*channel_)};
-    std::array<Messages, 2> passed_on{Messages(*channel_), Messages(*channel_)};
+    std::array<MpiTransfers, 2> own{MpiTransfers(*channel_), MpiTransfers(*channel_)};
+    std::array<MpiTransfers, 2> passed_on{MpiTransfers(*channel_), MpiTransfers(*channel_)};
     const auto steps = steps_of(bytes, step_bytes());
     const auto start = [&](std::size_t k) {
       for (std::size_t receiver = 0; receiver < receivers; ++receiver) {

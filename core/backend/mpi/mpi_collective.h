@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "core/backend/mpi/messages.h"
+#include "core/backend/mpi/mpi_transfers.h"
 #include "core/comm/mpi_module.h"
 
 namespace hora {

@@ -27,10 +27,4 @@ std::vector<Segment> cut(std::span<const Segment> segments, Share share, std::si
   return parts;
 }
 
-std::size_t total_count(std::span<const Segment> segments) {
-  std::size_t total = 0;
-  for (const auto& segment : segments) total += segment.count;
-  return total;
-}
-
 }  // namespace hora

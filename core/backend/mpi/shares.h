@@ -25,7 +25,4 @@ struct Share {
 /// the size of an element.
 [[nodiscard]] std::vector<Segment> cut(std::span<const Segment> segments, Share share, std::size_t each);
 
-/// The number of elements of all of them.
-[[nodiscard]] std::size_t total_count(std::span<const Segment> segments);
-
 }  // namespace hora

@@ -112,10 +112,9 @@ void Doorbell::abort(const Status& why) noexcept {
 }
 
 Status Doorbell::cause_of(const Status& own) {
-  constexpr std::chrono::seconds kPatience{1};
   if (own.code == Code::aborted) {
     std::unique_lock lock(mutex_);
-    abortion_.wait_for(lock, kPatience, [this] { return aborted_.load(std::memory_order_relaxed); });
+    abortion_.wait_for(lock, kUntilControlTells, [this] { return aborted_.load(std::memory_order_relaxed); });
   }
   abort(own);  // unless it is aborted already
   const std::lock_guard lock(mutex_);

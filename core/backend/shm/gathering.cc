@@ -14,6 +14,7 @@
 
 #include <cerrno>
 #include <cstring>
+#include <optional>
 #include <thread>
 #include <vector>
 
@@ -109,6 +110,10 @@ class Hostess {
       if (Clock::now() >= deadline_) throw Error(late(config_, describe_ranks(missing())));
       if (!await_events(listener.fd(), POLLIN, deadline_)) continue;
       Descriptor socket(::accept4(listener.fd(), nullptr, nullptr, SOCK_CLOEXEC));
+      if (!socket && (errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS)) {
+        throw Error(Code::unavailable,
+                    fmt::format("rank 0 cannot let the other ranks in: {}", std::strerror(errno)));
+      }
       if (socket && is_ours(socket)) admit(std::move(socket));
     }
   }
@@ -218,7 +223,7 @@ Descriptor gather_as_first(Config& config, TimePoint deadline) {
   }
 }
 
-/// One try: rank 0's answer. Throws Error(unavailable) if it is not there, or breaks off.
+/// Rank 0's answer. Throws Error(unavailable) if it is not there, or breaks off.
 Answer ask(const Config& config, TimePoint deadline) {
   const Descriptor socket = connect_local(config.meeting_place);
   if (!is_ours(socket))
@@ -236,14 +241,21 @@ Answer ask(const Config& config, TimePoint deadline) {
   return decode_answer(bytes);
 }
 
+/// One try: nothing if rank 0 is not there, or breaks off.
+std::optional<Answer> try_to_ask(const Config& config, TimePoint deadline) {
+  try {
+    return ask(config, deadline);
+  } catch (const Error& error) {
+    if (error.code() != Code::unavailable) throw;
+    return std::nullopt;
+  }
+}
+
 void gather_as_other(Config& config, TimePoint deadline) {
   while (Clock::now() < deadline) {
-    try {
-      const Answer answer = ask(config, deadline);
-      if (!answer.status.ok()) throw Error(answer.status);
-      return adopt(config, answer);
-    } catch (const Error& error) {
-      if (error.code() != Code::unavailable) throw;
+    if (const auto answer = try_to_ask(config, deadline)) {
+      if (!answer->status.ok()) throw Error(answer->status);
+      return adopt(config, *answer);
     }
     std::this_thread::sleep_for(kPause);
   }

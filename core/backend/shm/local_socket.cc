@@ -51,10 +51,16 @@ void await_or_throw(const Descriptor& socket, short events, TimePoint deadline) 
   }
 }
 
+Descriptor open_socket() {
+  Descriptor socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  if (!socket) fail("cannot open a local socket");
+  return socket;
+}
+
 }  // namespace
 
 Descriptor listen_local(const std::string& name) {
-  Descriptor socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  Descriptor socket = open_socket();
   const LocalAddress address(name);
   if (::bind(socket.fd(), address.get(), address.length) != 0 || ::listen(socket.fd(), SOMAXCONN) != 0) {
     fail("cannot listen at a local socket");
@@ -63,7 +69,7 @@ Descriptor listen_local(const std::string& name) {
 }
 
 Descriptor connect_local(const std::string& name) {
-  Descriptor socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  Descriptor socket = open_socket();
   const LocalAddress address(name);
   if (::connect(socket.fd(), address.get(), address.length) != 0) fail("cannot connect to a local socket");
   return socket;

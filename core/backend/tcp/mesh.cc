@@ -52,10 +52,9 @@ void Mesh::has_spun(bool in_vain) {
 void Mesh::lost(int rank) {
   // A survivor that has heard of a death before us closes its sockets, too. Whose death it was comes by way
   // of control.
-  constexpr std::chrono::seconds kPatience{1};
   {
     std::unique_lock lock(mutex_);
-    abortion_.wait_for(lock, kPatience, [this] { return aborted_.load(std::memory_order_relaxed); });
+    abortion_.wait_for(lock, kUntilControlTells, [this] { return aborted_.load(std::memory_order_relaxed); });
   }
   throw_if_aborted();
   throw Error(Code::aborted, fmt::format("rank {} is gone: its data connection closed", in_world(rank)));

@@ -37,8 +37,9 @@ class Mesh {
   [[nodiscard]] bool may_spin();
   void has_spun(bool in_vain);
 
-  /// Connects these ranks, who all do the same, and numbers the call that begins: no two calls over the same
-  /// links have the same number. Throws what Links::require throws, and what `abort` was given.
+  /// Connects these ranks, who all do the same, and numbers the call that begins: calls that may be under
+  /// way over the same links at the same time have different numbers. Throws what Links::require throws, and
+  /// what `abort` was given.
   std::uint64_t begin_call(std::span<const int> peers);
   /// The sockets to a rank that was given to `begin_call`.
   [[nodiscard]] std::span<const int> sockets(int rank) const { return links_->sockets(in_world(rank)); }

@@ -67,6 +67,7 @@ void MessageOutlet::fail(const Status& why, Calls& calls) {
   for (auto& [number, message] : std::exchange(announced_, {}))
     calls.emplace_back([done = std::move(message.done), why] { done(why); });
   ahead_ = 0;
+  number_ = 0;  // the other side has heard of none, or never will again
 }
 
 void MessageOutlet::shut_down() const {

@@ -49,6 +49,7 @@ void MessageWriter::flush(int socket, Calls& calls) {
     const auto sent = write_some(socket);
     if (sent < 0) {
       broken_ = errno != EAGAIN;
+      if (broken_) ::shutdown(socket, SHUT_RDWR);  // whoever reads it notices
       return;
     }
     all += static_cast<std::size_t>(sent);

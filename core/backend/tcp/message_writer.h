@@ -20,9 +20,10 @@ struct Chunk {
 class MessageWriter {
  public:
   void put(Chunk chunk) { chunks_.push_back(std::move(chunk)); }
-  /// Writes what the socket takes, up to a megabyte; tells who waits for what is written.
+  /// Writes what the socket takes, up to a megabyte; tells who waits for what is written. Shuts the socket
+  /// down if nothing can be written to it any more.
   void flush(int socket, Calls& calls);
-  /// Whether `flush` has nothing to do: all is written, or the other side has gone.
+  /// Whether `flush` has nothing to do: all is written, or nothing more can be.
   [[nodiscard]] bool idle() const { return broken_ || chunks_.empty(); }
   /// Drops what is left, and says why.
   void fail(const Status& why, Calls& calls);

@@ -112,8 +112,12 @@ void admit(Lobby::Arrival arrival, Meetup& meetup) {
                           "pid {} on {}",
                           rank, former.pid, former.host, arrival.member.pid, arrival.member.host)});
   }
-  add_address(arrival.member, remote_address(arrival.socket.fd()).host);
-  add_address(meetup.roster.members.front(), local_address(arrival.socket.fd()).host);
+  try {
+    add_address(arrival.member, remote_address(arrival.socket.fd()).host);
+    add_address(meetup.roster.members.front(), local_address(arrival.socket.fd()).host);
+  } catch (const Error&) {
+    return;  // it has gone again; if it does not come once more it will be missing
+  }
   meetup.peers[rank] = std::move(arrival.socket);
   meetup.roster.members[rank] = arrival.member;
 }

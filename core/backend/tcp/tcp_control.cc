@@ -4,9 +4,9 @@
 #include "core/backend/tcp/gaps.h"
 #include "core/backend/tcp/rendezvous.h"
 #include "core/base/log.h"
+#include "core/comm/bell.h"
 
 #include <fmt/format.h>
-#include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -34,25 +34,25 @@ constexpr std::chrono::milliseconds kFarAway{250};      // the same of one that 
 /// The other end of one connection.
 struct Peer {
   Member member;
-  Descriptor socket;   // read by the I/O thread only
-  Descriptor process;  // a pidfd where the rank's process can be seen from here
-  bool far = false;    // another host's, or another container's: its process cannot be seen from here
-  FrameReader frames;  // I/O thread only
-  TimePoint heard;     // I/O thread only: when something came last
+  Descriptor socket;     // read by the I/O thread only
+  Descriptor process;    // a pidfd where the rank's process can be seen from here
+  bool far = false;      // another host's, or another container's: its process cannot be seen from here
+  FrameReader frames;    // I/O thread only
+  TimePoint heard;       // I/O thread only: when something came last
+  bool goodbye = false;  // I/O thread only: it has ended in order
   // Under the control's mutex:
   std::deque<Bytes> out;
   std::size_t sent = 0;  // of out.front()
   bool open = true;      // false: nothing is written any more
-  bool goodbye = false;  // it has ended in order
 };
 
 /// Control over TCP: every rank has one connection, to rank 0; rank 0 has one to each.
 ///
 /// Threads. One I/O thread waits in poll() for sockets, for the processes of ranks on this machine, and for
-/// `kick_` (an eventfd); it alone reads sockets. The engine and user threads queue bytes and take letters
+/// `bell_`; it alone reads sockets. The engine and user threads queue bytes and take letters
 /// under `mutex_`; `send` writes at once when nothing is queued, which saves a hand-over, else leaves it to
 /// the I/O thread. `mutex_` is never held while foreign code runs; the notice of a loss runs under
-/// `notice_mutex_`, which is taken alone. The I/O thread waits nowhere else than in poll(), so it beats
+/// `notice_mutex_`, which is taken before it. The I/O thread waits nowhere else than in poll(), so it beats
 /// whatever the engine and the user do.
 ///
 /// Once a second both ends of a connection beat. Who has heard nothing for the heartbeat's time-out takes the
@@ -75,8 +75,7 @@ class TcpControl final : public Control {
       : rank_(config.rank),
         size_(config.size),
         silence_(config.heartbeat_timeout),
-        lobby_(std::move(meetup.lobby)),
-        kick_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
+        lobby_(std::move(meetup.lobby)) {
     turn_ = Clock::now();
     next_beat_ = turn_ + kBeat;
     const Member& self = meetup.roster.members[static_cast<std::size_t>(rank_)];
@@ -104,7 +103,7 @@ class TcpControl final : public Control {
         if (!failed_) queue(peer, encode(FrameKind::goodbye, {}));
       }
     }
-    kick();
+    bell_.ring();
     io_.join();
   }
   TcpControl(const TcpControl&) = delete;
@@ -159,8 +158,12 @@ class TcpControl final : public Control {
   void on_loss(std::function<void(const Status&)> notice) override {
     const std::lock_guard notice_lock(notice_mutex_);
     notice_ = std::move(notice);
-    const std::lock_guard lock(mutex_);
-    if (notice_ && noticed_) notice_(*noticed_);
+    std::optional<Status> noticed;
+    {
+      const std::lock_guard lock(mutex_);
+      noticed = noticed_;
+    }
+    if (notice_ && noticed) notice_(*noticed);
   }
 
  private:
@@ -174,7 +177,7 @@ class TcpControl final : public Control {
     const bool idle = peer.out.empty();
     queue(peer, std::move(frame));
     if (idle) flush(peer);
-    if (!peer.out.empty()) kick();
+    if (!peer.out.empty()) bell_.ring();
   }
 
   /// Writes what the socket takes without waiting. What fails is noticed by the I/O thread when it reads.
@@ -186,6 +189,9 @@ class TcpControl final : public Control {
       if (sent < 0 && (errno == EAGAIN || errno == EINTR)) return;
       if (sent < 0) {
         peer.out.clear();
+        peer.sent = 0;
+        peer.open = false;
+        ::shutdown(peer.socket.fd(), SHUT_WR);  // half a frame may have gone: nothing can follow it
         return;
       }
       peer.sent += static_cast<std::size_t>(sent);
@@ -195,19 +201,13 @@ class TcpControl final : public Control {
     }
   }
 
-  void kick() const {
-    const std::uint64_t one = 1;
-    [[maybe_unused]] const auto written = ::write(kick_.fd(), &one, sizeof one);
-  }
-
   // --- the I/O thread ---
 
   void run() {
     TimePoint farewell = TimePoint::max();
     while (true) {
       wait(farewell);
-      std::uint64_t kicks = 0;
-      [[maybe_unused]] const auto drained = ::read(kick_.fd(), &kicks, sizeof kicks);
+      bell_.silence();
       for (auto& peer : peers_) serve(peer);
       beat(Clock::now());
       announce(Clock::now());
@@ -218,7 +218,7 @@ class TcpControl final : public Control {
   }
 
   void wait(TimePoint farewell) {
-    std::vector<pollfd> events{{kick_.fd(), POLLIN, 0}};
+    std::vector<pollfd> events{bell_.event()};
     {
       const std::lock_guard lock(mutex_);
       for (const auto& peer : peers_) {
@@ -434,7 +434,7 @@ class TcpControl final : public Control {
   TimePoint next_beat_;             // I/O thread only
   std::optional<Pending> pending_;  // I/O thread only
   std::optional<Lobby> lobby_;      // I/O thread only
-  Descriptor kick_;
+  Bell bell_;
   std::deque<Peer> peers_;
 
   std::mutex mutex_;

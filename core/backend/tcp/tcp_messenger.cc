@@ -7,6 +7,7 @@
 #include "core/backend/tcp/message_inlet.h"
 #include "core/backend/tcp/message_outlet.h"
 #include "core/comm/bell.h"
+#include "core/comm/control.h"
 #include "core/comm/delivery.h"
 #include "core/comm/matching.h"
 
@@ -20,8 +21,6 @@
 namespace hora {
 namespace {
 
-/// Until control has said whose end it is that broke a connection: it takes two seconds to find out.
-constexpr std::chrono::seconds kPatience{3};
 constexpr int kMostFrames = 256;  // of one rank at a time
 
 /// A message that nobody has asked for yet.
@@ -48,9 +47,9 @@ struct Break {
 /// each ends once. The bell rings after something was put there that the I/O thread has to see, which looks
 /// at everything after it has silenced it.
 ///
-/// Nothing waits but the I/O thread, in poll(). It reads whatever comes, because what comes without having
-/// been asked for is bounded by credit, and everything else has its memory; so no rank is ever held up by one
-/// that does not receive, and no ring of full sockets can form.
+/// Nothing waits but the I/O thread, in poll(). It reads whatever comes, because elements that come without
+/// having been asked for are bounded by credit, and all others have their memory; so no rank is ever held up
+/// by one that does not receive, and no ring of full sockets can form.
 ///
 /// A connection that breaks may be the end of its rank, of which control will tell in its own words (abort);
 /// so what depends on the connection fails only when it has had time to.
@@ -252,7 +251,7 @@ class TcpMessenger final : public Messenger {
     TimePoint next = TimePoint::max();
     const auto look = [&next](const auto& peers) {
       for (const auto& [peer, one] : peers) {
-        if (one.broken && !one.broken->told) next = std::min(next, one.broken->when + kPatience);
+        if (one.broken && !one.broken->told) next = std::min(next, one.broken->when + kUntilControlTells);
       }
     };
     look(outs_);
@@ -286,7 +285,7 @@ class TcpMessenger final : public Messenger {
 
   void tell_what_broke(TimePoint now, Calls& calls) {
     const auto is_due = [now](const std::optional<Break>& broken) {
-      return broken && !broken->told && now >= broken->when + kPatience;
+      return broken && !broken->told && now >= broken->when + kUntilControlTells;
     };
     for (auto& [peer, out] : outs_) {
       if (!is_due(out.broken)) continue;

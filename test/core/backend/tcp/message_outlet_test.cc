@@ -119,5 +119,15 @@ TEST_F(Sending, FailsWhatHasNotBeenSent) {
   EXPECT_FALSE(outlet_.has_more());
 }
 
+TEST_F(Sending, StartsAnewWhenTheWayWasFoundAfterAFailure) {
+  send(50'000);
+  Calls calls;
+  outlet_.fail({Code::unavailable, "out of reach"}, calls);
+  run(calls);
+  open();
+  send(60'000);
+  EXPECT_EQ(next(), (MessageFrame{Kind::announcement, 1, numbers(0, 2, 60'000)}));
+}
+
 }  // namespace
 }  // namespace hora

@@ -22,8 +22,8 @@ namespace hora {
 /// the mutex and then sets the flag (release); the loop reads the flag (acquire), then the reason under the
 /// mutex. So an abort ends a wait within one turn, though MPI itself cannot be interrupted. After an abort
 /// the communicator is not used again and not freed: that would wait for the others, and one may be dead.
-/// Messages that were under way then are given up (Messages::wait). What remains if a process still hangs,
-/// because another library's MPI call waits for the dead rank, is to end it, as mpirun does by itself.
+/// Transfers that were under way then are given up (MpiTransfers::wait). What remains if a process still
+/// hangs, because another library's MPI call waits for the dead rank, is to end it, as mpirun does by itself.
 ///
 /// *Engine only*, except `abort`.
 class Channel {
@@ -56,16 +56,16 @@ class Channel {
   Status why_;  // under the mutex
 };
 
-/// Messages that are under way together. Those between two ranks arrive in the order in which they were
-/// started, on both sides, whatever set of messages they are in: nothing else says which is which. The memory
-/// belongs to MPI until `wait` returns or throws, or this is destroyed. The channel outlives it. *Engine
-/// only*.
-class Messages {
+/// Messages of MPI that are under way together. Those between two ranks arrive in the order in which they
+/// were started, on both sides, whatever set of messages they are in: nothing else says which is which. The
+/// memory belongs to MPI until `wait` returns or throws, or this is destroyed. The channel outlives it.
+/// *Engine only*.
+class MpiTransfers {
  public:
-  explicit Messages(Channel& channel) : channel_(channel) {}
-  Messages(const Messages&) = delete;
-  Messages& operator=(const Messages&) = delete;
-  ~Messages() { give_up(); }
+  explicit MpiTransfers(Channel& channel) : channel_(channel) {}
+  MpiTransfers(const MpiTransfers&) = delete;
+  MpiTransfers& operator=(const MpiTransfers&) = delete;
+  ~MpiTransfers() { give_up(); }
 
   /// No message at all if there are no bytes; the receiver knows that.
   void send(int to, const void* data, std::size_t bytes);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "core/backend/mpi/messages.h"
+#include "core/backend/mpi/mpi_transfers.h"
 
 #include "test/support/mpi_ranks.h"
 
@@ -13,7 +13,7 @@ namespace hora {
 namespace {
 
 // Ranks 0 and 1 do something; what others there are look on.
-class MessagesTest : public testing::Test {
+class MpiTransfersTest : public testing::Test {
  protected:
   void SetUp() override {
     if (mpi_ranks() < 2) GTEST_SKIP() << "one rank sends no messages";
@@ -21,13 +21,13 @@ class MessagesTest : public testing::Test {
   Channel channel_{enter_mpi(), duplicate_world(), 1000};
 };
 
-TEST_F(MessagesTest, LongOnesGoInPiecesAndArriveInOrder) {
+TEST_F(MpiTransfersTest, LongOnesGoInPiecesAndArriveInOrder) {
   if (mpi_rank() > 1) return;
   for (const std::size_t bytes : {0, 1, 1000, 1001, 123456}) {
     std::vector<std::uint8_t> out(bytes);
     std::iota(out.begin(), out.end(), static_cast<std::uint8_t>(mpi_rank()));
     std::vector<std::uint8_t> in(bytes);
-    Messages messages(channel_);
+    MpiTransfers messages(channel_);
     messages.receive(1 - mpi_rank(), in.data(), bytes);
     messages.send(1 - mpi_rank(), out.data(), bytes);
     messages.wait();
@@ -36,11 +36,11 @@ TEST_F(MessagesTest, LongOnesGoInPiecesAndArriveInOrder) {
   }
 }
 
-TEST_F(MessagesTest, OneOfAnotherLengthIsAnError) {
+TEST_F(MpiTransfersTest, OneOfAnotherLengthIsAnError) {
   std::vector<std::byte> data(500);
   for (const std::size_t sent : {300, 500}) {
     if (mpi_rank() > 1) return;
-    Messages messages(channel_);
+    MpiTransfers messages(channel_);
     if (mpi_rank() == 0) {
       messages.send(1, data.data(), sent);
       messages.wait();
@@ -57,10 +57,10 @@ TEST_F(MessagesTest, OneOfAnotherLengthIsAnError) {
   }
 }
 
-TEST_F(MessagesTest, AnAbortEndsAWaitAndAllThatFollow) {
+TEST_F(MpiTransfersTest, AnAbortEndsAWaitAndAllThatFollow) {
   const Status why{Code::aborted, "rank 7 is gone"};
   int never = 0;
-  Messages messages(channel_);
+  MpiTransfers messages(channel_);
   messages.receive((mpi_rank() + 1) % mpi_ranks(), &never, sizeof never);
   const std::jthread control([&] { channel_.abort(why); });
   for (int attempt = 0; attempt < 2; ++attempt) {

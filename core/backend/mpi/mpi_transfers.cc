@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "core/backend/mpi/messages.h"
+#include "core/backend/mpi/mpi_transfers.h"
 
 #include <fmt/format.h>
 #include <sched.h>
@@ -53,19 +53,19 @@ void Channel::check() {
   }
 }
 
-void Messages::send(int to, const void* data, std::size_t bytes) {
+void MpiTransfers::send(int to, const void* data, std::size_t bytes) {
   const auto* next = static_cast<const std::byte*>(data);
   for (std::size_t sent = 0; sent < bytes; sent += channel_.most_bytes())
     start_send(to, next + sent, std::min(channel_.most_bytes(), bytes - sent));
 }
 
-void Messages::receive(int from, void* data, std::size_t bytes) {
+void MpiTransfers::receive(int from, void* data, std::size_t bytes) {
   auto* next = static_cast<std::byte*>(data);
   for (std::size_t received = 0; received < bytes; received += channel_.most_bytes())
     start_receive(from, next + received, std::min(channel_.most_bytes(), bytes - received));
 }
 
-void Messages::start_send(int to, const void* data, std::size_t bytes) {
+void MpiTransfers::start_send(int to, const void* data, std::size_t bytes) {
   MPI_Request request = MPI_REQUEST_NULL;
   check_mpi(MPI_Isend(data, static_cast<int>(bytes), MPI_BYTE, to, kTag, channel_.communicator(), &request),
             "MPI_Isend");
@@ -73,7 +73,7 @@ void Messages::start_send(int to, const void* data, std::size_t bytes) {
   expected_.push_back({-1, bytes});
 }
 
-void Messages::start_receive(int from, void* data, std::size_t bytes) {
+void MpiTransfers::start_receive(int from, void* data, std::size_t bytes) {
   MPI_Request request = MPI_REQUEST_NULL;
   check_mpi(MPI_Irecv(data, static_cast<int>(bytes), MPI_BYTE, from, kTag, channel_.communicator(), &request),
             "MPI_Irecv");
@@ -81,7 +81,7 @@ void Messages::start_receive(int from, void* data, std::size_t bytes) {
   expected_.push_back({from, bytes});
 }
 
-void Messages::wait() {
+void MpiTransfers::wait() {
   try {
     channel_.check();
     while (!test()) {
@@ -97,7 +97,7 @@ void Messages::wait() {
   expected_.clear();
 }
 
-bool Messages::test() {
+bool MpiTransfers::test() {
   statuses_.resize(requests_.size());
   int done = 0;
   const int code = MPI_Testall(static_cast<int>(requests_.size()), requests_.data(), &done, statuses_.data());
@@ -117,7 +117,7 @@ bool Messages::test() {
   return false;
 }
 
-void Messages::check_lengths() {
+void MpiTransfers::check_lengths() {
   for (std::size_t i = 0; i < statuses_.size(); ++i) {
     int bytes = 0;
     if (expected_[i].from < 0) continue;
@@ -131,7 +131,7 @@ void Messages::check_lengths() {
 
 /// Takes back what nobody has answered yet, so that nothing is written to the memory when its owner has it
 /// again; only what MPI is just moving may still come.
-void Messages::give_up() noexcept {
+void MpiTransfers::give_up() noexcept {
   for (std::size_t i = 0; i < requests_.size(); ++i) {
     if (requests_[i] == MPI_REQUEST_NULL || !mpi_runs()) continue;
     if (expected_[i].from >= 0) MPI_Cancel(&requests_[i]);
