@@ -231,7 +231,8 @@ class Job {
     endings_.push_back(failure);
     if (failure.ending.exit_code == 0) return;
     if (!culprit_.accuse(failure)) return;
-    if (anybody_left()) say(fmt::format("the others have {} s to end by themselves", grace_seconds()));
+    if (!anybody_left()) return;  // nobody who needs a deadline; output has as long as it takes
+    say(fmt::format("the others have {} s to end by themselves", grace_seconds()));
     deadline_ = std::min(deadline_, Clock::now() + options_.grace);
   }
 

@@ -79,7 +79,8 @@ void Relay::watch(std::vector<pollfd>& events) const {
 
 bool Relay::ready() const {
   return std::any_of(streams_.begin(), streams_.end(), [](const auto& stream) {
-    return stream->source->ready() && !stream->target->outlet.full();
+    return !stream->done && !stream->target->outlet.full() &&
+           (stream->source->ready() || stream->source->ended());
   });
 }
 

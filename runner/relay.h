@@ -32,7 +32,7 @@ class Relay {
 
   /// Adds what poll() has to wait for.
   void watch(std::vector<pollfd>& events) const;
-  /// Whether something can be moved at once, without waiting.
+  /// Whether something can be moved at once, without waiting; the end of an output, too.
   [[nodiscard]] bool ready() const;
   /// Moves what is there. False if a reader of hrun's output is gone.
   bool move();

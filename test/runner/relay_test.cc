@@ -139,5 +139,22 @@ TEST(Relay, TakesWhatHasComeFromAnotherMachineAndNoMoreThanItCanPassOn) {
   EXPECT_EQ(testing::internal::GetCapturedStdout().size(), 200'001u + 4 * 4 + 3);
 }
 
+TEST(Relay, IsReadyToPassOnAnEndForWhichNobodyWaits) {
+  const Options options = one_rank();
+  Inbox output;
+  Inbox errors;
+  Relay relay(options);
+  relay.add(output, errors);
+  EXPECT_FALSE(relay.ready());
+  output.end();
+  EXPECT_TRUE(relay.ready());
+  EXPECT_TRUE(relay.move());
+  EXPECT_FALSE(relay.ready()) << "it has been passed on";
+  errors.end();
+  EXPECT_TRUE(relay.ready());
+  EXPECT_TRUE(relay.move());
+  EXPECT_TRUE(relay.done());
+}
+
 }  // namespace
 }  // namespace hora
