@@ -65,6 +65,11 @@ class LastWords {
       if (text_.size() > kMostWords) text_.erase(0, text_.size() - kMostWords);
     }
   }
+  /// What was said up to here is of no use to anybody.
+  void forget() {
+    read();
+    text_.clear();
+  }
   /// Lines that say something, in one.
   [[nodiscard]] std::string quoted() const {
     std::istringstream lines(text_);
@@ -223,6 +228,7 @@ class RemoteRanks final : public HostRanks {
       return;
     }
     greeted_ = true;
+    connection_.words.forget();  // of login: banners, new host keys
     next_ping_ = TimePoint::min();
     ping(Clock::now());
     link_.send(Word::plan, encode(plan_));
@@ -336,12 +342,10 @@ class RemoteRanks final : public HostRanks {
     connection_.words.read();
     const std::string words = connection_.words.quoted();
     const int code = exit_.value_or(kLost);
-    if (greeted_) {
-      give_up(words.empty() ? fmt::format("the connection to its agent ended (code {})", code) : words, kLost,
-              now);
-    } else {
-      give_up(road_.explain(words, code), kLost, now);
-    }
+    if (!greeted_) return give_up(road_.explain(words, code), kLost, now);
+    give_up(fmt::format("the connection to its agent ended (code {}){}{}", code, words.empty() ? "" : ": ",
+                        words),
+            kLost, now);
   }
 
   [[nodiscard]] bool all_output_came() const {

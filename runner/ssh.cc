@@ -6,7 +6,8 @@
 namespace hora {
 namespace {
 
-constexpr int kNoProgram = 127;  // as shells say that a program is missing
+constexpr int kNoProgram = 127;   // as shells say that a program is missing
+constexpr int kOwnTrouble = 255;  // as ssh says that it has told why
 
 /// For sh: one word, whatever it contains.
 std::string quoted(const std::string& word) {
@@ -50,7 +51,12 @@ std::string explain_ssh(const std::string& words, int exit_code, const std::stri
         "there at the same place as here{}",
         hrun, words.empty() ? "" : ": " + words);
   }
-  std::string why = words.empty() ? fmt::format("ssh ended with code {} and said nothing", exit_code) : words;
+  std::string why = words;
+  if (words.empty()) {
+    why = fmt::format("ssh ended with code {} and said nothing", exit_code);
+  } else if (exit_code != kOwnTrouble) {  // the words may be no more than a banner
+    why = fmt::format("ssh ended with code {}: {}", exit_code, words);
+  }
   if (words.find("Host key verification failed") != std::string::npos) {
     why += fmt::format("; look at the host's key and accept it: `ssh {}` asks for that once", host);
   } else if (words.find("Permission denied") != std::string::npos) {
