@@ -220,14 +220,14 @@ class Job {
         ended({rank, host, event.ending, event.when});
         return;
       case RankEvent::Kind::host_lost:
-        if (terminated_) print(fmt::format("hrun: {}\n", describe_loss(host, event.ending)));
+        if (terminated_ || reported_) print(fmt::format("hrun: {}\n", describe_loss(host, event.ending)));
         ended({-1, host, event.ending, event.when});
         return;
     }
   }
 
   void ended(const Failure& failure) {
-    if (terminated_) return;
+    if (terminated_ || (reported_ && culprit_.known())) return;  // what was reported stands
     endings_.push_back(failure);
     if (failure.ending.exit_code == 0) return;
     if (!culprit_.accuse(failure)) return;
@@ -332,6 +332,7 @@ class Job {
   }
 
   void report() {
+    reported_ = true;
     if (!culprit_.known()) return;
     const Failure& first = culprit_.failure();
     if (first.rank < 0) {
@@ -383,7 +384,8 @@ class Job {
   bool killed_ = false;
   bool given_up_ = false;
   bool timed_out_ = false;
-  int signal_ = 0;  // that told hrun to end
+  bool reported_ = false;  // who failed first, if anybody did
+  int signal_ = 0;         // that told hrun to end
   Culprit culprit_;
   std::vector<Failure> endings_;  // of those that were not told to end, good ones too, in order
 };

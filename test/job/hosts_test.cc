@@ -156,7 +156,7 @@ std::string spoken(Word word, std::span<const std::byte> body = {}) {
   return std::string(text_of(encode(word, body)));
 }
 
-TEST_F(Hosts, ThatAreLostAfterTheirRanksEndedHoldUpNobody) {
+TEST_F(Hosts, ThatAreLostAfterTheirRanksEndedHoldUpNobodyAndChangeNoVerdict) {
   // In the place of an agent of one rank: it says that the rank is over, and nothing of the rank's stdout.
   std::ofstream(folder_ / "ready") << kGreeting << " " << version() << " /bin/hrun\n"
                                    << spoken(Word::ready, encode(Ready{}));
@@ -174,7 +174,9 @@ TEST_F(Hosts, ThatAreLostAfterTheirRanksEndedHoldUpNobody) {
       {"-H", "localhost:1,two.invalid:1", "sh", "-c", fmt::format(": > {}; exit 7", step("failed"))});
   EXPECT_TRUE(launched.await_errors("failed first: it exited with code 7\n"));
   std::ofstream(step("reported")).flush();
-  EXPECT_EQ(launched.wait().exit_code, 7);
+  const Outcome outcome = launched.wait();
+  EXPECT_EQ(outcome.exit_code, 7);
+  EXPECT_THAT(outcome.errors, HasSubstr("hrun: host two.invalid is lost, and with it rank 1: "));
 }
 
 TEST_F(Hosts, EndWhenTheirTimeIsOver) {
