@@ -25,6 +25,7 @@ namespace hora {
 namespace {
 
 constexpr int kLost = 255;  // the exit code of a job whose host is lost, as of ssh itself
+constexpr int kNotStarted = 1;
 constexpr std::size_t kMostWords = 4096;
 constexpr std::chrono::seconds kLastBreath{1};  // for ssh to end after its connection
 
@@ -240,7 +241,9 @@ class RemoteRanks final : public HostRanks {
         ready_ = decode_ready(note.body);
         if (state_ == State::making_ready) state_ = State::ready;
         return;
-      case Word::refused: give_up(std::string(text_of(note.body)), 1, now); return;
+      case Word::refused:
+        give_up(std::string(text_of(note.body)), any_started_ ? kLost : kNotStarted, now);
+        return;
       case Word::started: take_started(decode_started(note.body, ranks())); return;
       case Word::ended: take_ended(decode_ended(note.body, ranks()), now); return;
       case Word::over: state_ = State::over; return;
@@ -253,6 +256,7 @@ class RemoteRanks final : public HostRanks {
   }
 
   void take_started(const Started& started) {
+    any_started_ = true;
     RankEvent event;
     event.index = started.index;
     event.pid = started.pid;
@@ -391,6 +395,7 @@ class RemoteRanks final : public HostRanks {
   std::optional<TimePoint> parted_at_;
   std::optional<int> exit_;  // of the program that leads there, once it was reaped
   bool greeted_ = false;
+  bool any_started_ = false;  // of the ranks
   bool given_up_ = false;
 };
 

@@ -222,6 +222,18 @@ TEST(RemoteRanks, AreNotLostBecauseOfWhatWasSaidAtLogin) {
   }));
 }
 
+TEST(RemoteRanks, AreLostWhenTheirAgentIsToldToEnd) {
+  EXPECT_TRUE(in_own_process([] {
+    Drive drive([&] { return agent(shell(1, "kill -TERM $PPID; exec sleep 1000")); });
+    drive.until(State::ready);
+    drive.ranks().start({});
+    drive.until(State::over);
+    EXPECT_EQ(drive.events.back().kind, Kind::host_lost);
+    EXPECT_EQ(drive.events.back().ending.how, "the agent of this host was told to end (Terminated)");
+    EXPECT_EQ(drive.events.back().ending.exit_code, 255);
+  }));
+}
+
 TEST(RemoteRanks, AreLostWhenNothingIsHeardOfThem) {
   EXPECT_TRUE(in_own_process([] {
     Drive drive([&] { return agent(shell(1, "exec sleep 1000")); });
