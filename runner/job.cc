@@ -43,6 +43,15 @@ class Job {
   explicit Job(const Options& options)
       : options_(options), signals_(signals_to_watch(options)), relay_(options) {}
 
+  /// Whatever the end was: no host keeps an agent. All are told before the wait for any of them.
+  ~Job() {
+    for (const auto& host : hosts_) {
+      if (host.ranks) host.ranks->part();
+    }
+  }
+  Job(const Job&) = delete;
+  Job& operator=(const Job&) = delete;
+
   int run() {
     if (options_.timeout) deadline_ = timeout_ = Clock::now() + *options_.timeout;
     prepare_hosts();
@@ -52,7 +61,6 @@ class Job {
       while (anybody_left()) turn();
     }
     finish();
-    for (const auto& host : hosts_) host.ranks->part();
     return exit_code();
   }
 

@@ -2,9 +2,14 @@
 // What needs no hrun of its own; test/job has the rest.
 #include "runner/job.h"
 
+#include "test/runner/own_process.h"
+
 #include <hora/status.h>
 
 #include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <filesystem>
 
 namespace hora {
 namespace {
@@ -26,6 +31,22 @@ TEST(RunJob, SaysWhereOutputCannotBeWritten) {
         std::_Exit(0);
       },
       testing::ExitedWithCode(1), "cannot make the directory /proc/nonexistent");
+}
+
+TEST(RunJob, LeavesNoAgentBehindWhenAnotherHostCannotBeReached) {
+  EXPECT_TRUE(in_own_process([] {
+    const auto mark =
+        std::filesystem::temp_directory_path() / ("other_agent_has_ended_" + std::to_string(::getpid()));
+    Options options;
+    options.ranks = 2;
+    options.shares = place({{"b", 1}, {"c", 1}}, 2, false);
+    options.command = {"/bin/true"};
+    const auto explain = [](const std::string& words, int) { return words; };
+    options.roads = {{"b", {"/bin/sh", "-c", HORA_HRUN " --agent; : > " + mark.string()}, explain},
+                     {"c", {"/bin/sh", "-c", "echo no way in >&2; exit 1"}, explain}};
+    EXPECT_THROW(run_job(options), Error);
+    EXPECT_TRUE(std::filesystem::remove(mark));
+  }));
 }
 
 }  // namespace
