@@ -27,6 +27,7 @@ namespace hora {
 namespace {
 
 constexpr int kTimedOut = 124;
+constexpr int kOutputLost = 1;
 constexpr std::chrono::seconds kLastWords{1};  // for what ranks wrote before they were killed
 
 Secret make_secret() {
@@ -377,7 +378,8 @@ class Job {
   [[nodiscard]] int exit_code() const {
     if (culprit_.known()) return culprit_.failure().ending.exit_code;
     if (timed_out_) return kTimedOut;
-    return signal_ != 0 ? 128 + signal_ : 0;
+    if (signal_ != 0) return 128 + signal_;
+    return relay_.incomplete() ? kOutputLost : 0;
   }
 
   const Options& options_;

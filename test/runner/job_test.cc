@@ -6,6 +6,7 @@
 
 #include <hora/status.h>
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -46,6 +47,21 @@ TEST(RunJob, LeavesNoAgentBehindWhenAnotherHostCannotBeReached) {
                      {"c", {"/bin/sh", "-c", "echo no way in >&2; exit 1"}, explain}};
     EXPECT_THROW(run_job(options), Error);
     EXPECT_TRUE(std::filesystem::remove(mark));
+  }));
+}
+
+TEST(RunJob, FailsWhenItsOutputCannotBeWritten) {
+  EXPECT_TRUE(in_own_process([] {
+    const Descriptor full(::open("/dev/full", O_WRONLY | O_CLOEXEC));
+    ASSERT_EQ(::dup2(full.fd(), STDOUT_FILENO), STDOUT_FILENO);
+    Options options;
+    options.ranks = 1;
+    options.shares = place({{"localhost", 1}}, 1, false);
+    options.command = {"/bin/echo", "words"};
+    testing::internal::CaptureStderr();
+    EXPECT_EQ(run_job(options), 1);
+    EXPECT_EQ(testing::internal::GetCapturedStderr(),
+              "hrun: cannot write its output any further: No space left on device\n");
   }));
 }
 
