@@ -221,10 +221,7 @@ int probe_arena() {
 
 std::vector<std::string> probe_command(const std::vector<HostSlots>& hosts) {
   std::vector<std::string> names;
-  for (const auto& host : hosts) {
-    const bool six = host.host.find(':') != std::string::npos;
-    names.push_back(fmt::format("{}{}{}:{}", six ? "[" : "", host.host, six ? "]" : "", host.slots));
-  }
+  for (const auto& host : hosts) names.push_back(to_text(host));
   return {"/proc/self/exe", kProbe, fmt::format("{}", fmt::join(names, ","))};
 }
 
