@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runner/ssh.h"
 
+#include "runner/process.h"
+
 #include <fmt/format.h>
 
 namespace hora {
@@ -8,13 +10,6 @@ namespace {
 
 constexpr int kNoProgram = 127;   // as shells say that a program is missing
 constexpr int kOwnTrouble = 255;  // as ssh says that it has told why
-
-/// For sh: one word, whatever it contains.
-std::string quoted(const std::string& word) {
-  std::string out = "'";
-  for (const char c : word) out += c == '\'' ? std::string(R"('\'')") : std::string(1, c);
-  return out + "'";
-}
 
 }  // namespace
 
