@@ -48,7 +48,7 @@ class RankInput {
   /// it.
   std::size_t move() {
     if (!outlet_) return 0;
-    const bool read = outlet_->flush();
+    const bool read = outlet_->flush() == 0;
     const std::size_t count = waiting_ - outlet_->size();
     waiting_ = outlet_->size();
     if (!read || (ending_ && outlet_->empty())) {

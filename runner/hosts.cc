@@ -103,6 +103,16 @@ std::vector<HostSlots> parse_hosts(const std::string& text) {
   return hosts;
 }
 
+std::string to_text(const HostSlots& host) {
+  const auto name = host.host.find('@') + 1;  // 0 without a user
+  return host.host.substr(0, name) + with_number(host.host.substr(name), host.slots);
+}
+
+std::string with_number(const std::string& host, int number) {
+  const bool six = host.find(':') != std::string::npos;
+  return six ? fmt::format("[{}]:{}", host, number) : fmt::format("{}:{}", host, number);
+}
+
 std::vector<HostSlots> parse_hostfile(const std::string& text, const std::string& file) {
   std::vector<HostSlots> hosts;
   std::istringstream lines(text);

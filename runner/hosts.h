@@ -20,6 +20,11 @@ struct HostSlots {
 /// Error(invalid_argument) that says which part is wrong.
 [[nodiscard]] std::vector<HostSlots> parse_hosts(const std::string& text);
 
+/// The same of one host, as parse_hosts reads it.
+[[nodiscard]] std::string to_text(const HostSlots& host);
+/// "host:number", as of a port; an IPv6 address in brackets.
+[[nodiscard]] std::string with_number(const std::string& host, int number);
+
 /// One host per line: "a slots=4 max_slots=8" (Horovod, Open MPI), "a:4" or "a"; "#" begins a comment. Throws
 /// Error(invalid_argument) that names the file and the line.
 [[nodiscard]] std::vector<HostSlots> parse_hostfile(const std::string& text, const std::string& file);

@@ -27,6 +27,7 @@ namespace hora {
 namespace {
 
 constexpr int kTimedOut = 124;
+constexpr int kOutputLost = 1;
 constexpr std::chrono::seconds kLastWords{1};  // for what ranks wrote before they were killed
 
 Secret make_secret() {
@@ -43,6 +44,15 @@ class Job {
   explicit Job(const Options& options)
       : options_(options), signals_(signals_to_watch(options)), relay_(options) {}
 
+  /// Whatever the end was: no host keeps an agent. All are told before the wait for any of them.
+  ~Job() {
+    for (const auto& host : hosts_) {
+      if (host.ranks) host.ranks->part();
+    }
+  }
+  Job(const Job&) = delete;
+  Job& operator=(const Job&) = delete;
+
   int run() {
     if (options_.timeout) deadline_ = timeout_ = Clock::now() + *options_.timeout;
     prepare_hosts();
@@ -52,7 +62,6 @@ class Job {
       while (anybody_left()) turn();
     }
     finish();
-    for (const auto& host : hosts_) host.ranks->part();
     return exit_code();
   }
 
@@ -220,18 +229,19 @@ class Job {
         ended({rank, host, event.ending, event.when});
         return;
       case RankEvent::Kind::host_lost:
-        if (terminated_) print(fmt::format("hrun: {}\n", describe_loss(host, event.ending)));
+        if (terminated_ || reported_) print(fmt::format("hrun: {}\n", describe_loss(host, event.ending)));
         ended({-1, host, event.ending, event.when});
         return;
     }
   }
 
   void ended(const Failure& failure) {
-    if (terminated_) return;
+    if (terminated_ || (reported_ && culprit_.known())) return;  // what was reported stands
     endings_.push_back(failure);
     if (failure.ending.exit_code == 0) return;
     if (!culprit_.accuse(failure)) return;
-    if (anybody_left()) say(fmt::format("the others have {} s to end by themselves", grace_seconds()));
+    if (!anybody_left()) return;  // nobody who needs a deadline; output has as long as it takes
+    say(fmt::format("the others have {} s to end by themselves", grace_seconds()));
     deadline_ = std::min(deadline_, Clock::now() + options_.grace);
   }
 
@@ -331,6 +341,7 @@ class Job {
   }
 
   void report() {
+    reported_ = true;
     if (!culprit_.known()) return;
     const Failure& first = culprit_.failure();
     if (first.rank < 0) {
@@ -367,7 +378,8 @@ class Job {
   [[nodiscard]] int exit_code() const {
     if (culprit_.known()) return culprit_.failure().ending.exit_code;
     if (timed_out_) return kTimedOut;
-    return signal_ != 0 ? 128 + signal_ : 0;
+    if (signal_ != 0) return 128 + signal_;
+    return relay_.incomplete() ? kOutputLost : 0;
   }
 
   const Options& options_;
@@ -382,7 +394,8 @@ class Job {
   bool killed_ = false;
   bool given_up_ = false;
   bool timed_out_ = false;
-  int signal_ = 0;  // that told hrun to end
+  bool reported_ = false;  // who failed first, if anybody did
+  int signal_ = 0;         // that told hrun to end
   Culprit culprit_;
   std::vector<Failure> endings_;  // of those that were not told to end, good ones too, in order
 };

@@ -17,8 +17,7 @@ namespace {
 
 std::string host_list(const std::vector<HostSlots>& hosts) {
   std::string list;
-  for (const auto& host : hosts)
-    list += fmt::format("{}{}:{}", list.empty() ? "" : ",", host.host, host.slots);
+  for (const auto& host : hosts) list += (list.empty() ? "" : ",") + to_text(host);
   return list;
 }
 

@@ -91,7 +91,8 @@ about
   -v, --version              -h, --help
 
 The exit code is that of the first rank that failed (128 + signal if it was killed), 0 if none did; 255 if a
-host was lost, 124 after --timeout, 1 if ranks could not be started, 2 if the command line is wrong.
+host was lost, 124 after --timeout, 1 if ranks could not be started or what they wrote could not be written,
+2 if the command line is wrong.
 )";
 
 /// hrun's own flags as CLI11 reads them; those that take a value.

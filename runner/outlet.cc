@@ -37,20 +37,18 @@ Outlet::Outlet(int fd) : fd_(fd), own_(open_again(fd)) {}
 
 bool Outlet::full() const { return pending_.size() >= kFull; }
 
-bool Outlet::flush() {
+int Outlet::flush() {
   std::string_view left = pending_;
-  bool lost = false;
-  bool gone = false;
-  while (!left.empty() && !lost && await_events(fd(), POLLOUT, TimePoint::min())) {
+  int trouble = 0;
+  while (!left.empty() && trouble == 0 && await_events(fd(), POLLOUT, TimePoint::min())) {
     const std::string_view piece = next_piece(left);
     const auto written = ::write(fd(), piece.data(), piece.size());
     if (written > 0) left.remove_prefix(static_cast<std::size_t>(written));
     if (written == 0 || (written < 0 && errno == EAGAIN)) break;  // another program was faster
-    lost = written < 0 && errno != EINTR;
-    gone = lost && errno == EPIPE;
+    if (written < 0 && errno != EINTR) trouble = errno;
   }
-  pending_.erase(0, lost ? std::string::npos : pending_.size() - left.size());
-  return !gone;
+  pending_.erase(0, trouble != 0 ? std::string::npos : pending_.size() - left.size());
+  return trouble;
 }
 
 }  // namespace hora

@@ -21,8 +21,9 @@ class Outlet {
   explicit Outlet(int fd);
 
   void add(std::string_view bytes) { pending_ += bytes; }
-  /// Writes what can be written now. False if the reader is gone; then what waited is thrown away.
-  bool flush();
+  /// Writes what can be written now. 0, or why nothing can be written any more (errno; EPIPE: the reader is
+  /// gone); then what waited is thrown away.
+  int flush();
 
   /// What poll() is to wait on.
   [[nodiscard]] int fd() const { return own_ ? own_.fd() : fd_; }

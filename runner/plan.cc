@@ -2,6 +2,7 @@
 #include "runner/plan.h"
 
 #include "core/base/bytes.h"
+#include "runner/hosts.h"
 
 #include <fmt/format.h>
 
@@ -52,11 +53,6 @@ RankPlace take_seat(Reader& in) {
   return seat;
 }
 
-std::string join(const std::string& address, int port) {
-  const bool six = address.find(':') != std::string::npos;
-  return six ? fmt::format("[{}]:{}", address, port) : fmt::format("{}:{}", address, port);
-}
-
 }  // namespace
 
 Meeting meeting_at(const Ready& first, const std::string& host) {
@@ -65,7 +61,7 @@ Meeting meeting_at(const Ready& first, const std::string& host) {
   if (!name.empty() && std::find(all.begin(), all.end(), name) == all.end()) all.push_back(name);
   Meeting meeting;
   for (const auto& address : all)
-    meeting.coordinator += (meeting.coordinator.empty() ? "" : ",") + join(address, first.port);
+    meeting.coordinator += (meeting.coordinator.empty() ? "" : ",") + with_number(address, first.port);
   meeting.master_address = all.empty() ? "" : all.front();
   meeting.master_port = first.master_port;
   return meeting;

@@ -5,6 +5,7 @@
 #include "core/comm/network.h"
 #include "runner/preflight_report.h"
 #include "runner/probe_socket.h"
+#include "runner/process.h"
 #include "runner/tournament.h"
 
 #include <hora/hora.h>
@@ -88,14 +89,15 @@ std::string first_line_of(const std::string& command) {
   return text.substr(0, text.find('\n'));
 }
 
-/// Asks a job of this host's own. Its control connections are of the loopback, whatever --network says.
+/// Asks a job of this host's own, also where an allocation of Slurm's has other hosts. Its control
+/// connections are of the loopback, whatever --network says.
 std::string arena_of(int ranks) {
   if (ranks < 2) return "";
-  const std::string program = own_program();
-  const std::string said =
-      first_line_of(fmt::format("exec '{}' -np {} --no-prefix -x HORA_CPU_OPERATIONS=shm -x HORA_NETWORK= "
-                                "'{}' {} 2>/dev/null </dev/null",
-                                program, ranks, program, kArenaProbe));
+  const std::string program = quoted(own_program());
+  const std::string said = first_line_of(
+      fmt::format("exec {} -H localhost:{} --no-prefix -x HORA_CPU_OPERATIONS=shm -x HORA_NETWORK= "
+                  "{} {} 2>/dev/null </dev/null",
+                  program, ranks, program, kArenaProbe));
   return said.empty() ? fmt::format("{} ranks cannot be started here", ranks) : said;
 }
 
@@ -221,10 +223,7 @@ int probe_arena() {
 
 std::vector<std::string> probe_command(const std::vector<HostSlots>& hosts) {
   std::vector<std::string> names;
-  for (const auto& host : hosts) {
-    const bool six = host.host.find(':') != std::string::npos;
-    names.push_back(fmt::format("{}{}{}:{}", six ? "[" : "", host.host, six ? "]" : "", host.slots));
-  }
+  for (const auto& host : hosts) names.push_back(to_text(host));
   return {"/proc/self/exe", kProbe, fmt::format("{}", fmt::join(names, ","))};
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runner/probe_socket.h"
 
+#include "runner/hosts.h"
 #include "runner/process.h"
 
 #include <hora/status.h>
@@ -134,9 +135,8 @@ Descriptor reach_probe(const std::vector<std::string>& addresses, int port, cons
       write_all(connection.fd(), std::as_bytes(std::span(shown)), deadline);
       return connection;
     }
-    const bool six = addresses[i].find(':') != std::string::npos;
-    troubles += fmt::format("{}{}{}{}:{}: {}", troubles.empty() ? "" : ", ", six ? "[" : "", addresses[i],
-                            six ? "]" : "", port, trouble);
+    troubles +=
+        fmt::format("{}{}: {}", troubles.empty() ? "" : ", ", with_number(addresses[i], port), trouble);
   }
   throw Error(Code::unavailable, troubles.empty() ? "it has no address" : troubles);
 }

@@ -81,6 +81,12 @@ void fail(const std::string& what) {
   throw Error(Code::unavailable, fmt::format("{}: {}", what, std::strerror(errno)));
 }
 
+std::string quoted(const std::string& word) {
+  std::string out = "'";
+  for (const char c : word) out += c == '\'' ? std::string(R"('\'')") : std::string(1, c);
+  return out + "'";
+}
+
 Pipe make_pipe() {
   std::array<int, 2> ends{};
   if (::pipe2(ends.data(), O_CLOEXEC) != 0) fail("cannot make a pipe");

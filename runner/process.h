@@ -14,6 +14,9 @@ namespace hora {
 /// Words as exec takes them. They point into `words`.
 [[nodiscard]] std::vector<char*> pointers(const std::vector<std::string>& words);
 
+/// For sh: one word, whatever it contains.
+[[nodiscard]] std::string quoted(const std::string& word);
+
 /// The ends of a pipe, which no program inherits.
 struct Pipe {
   Descriptor read;

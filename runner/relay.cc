@@ -13,6 +13,7 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <utility>
 
 namespace hora {
 namespace {
@@ -38,7 +39,7 @@ Relay::Relay(const Options& options) : options_(options) {
     const bool terminal = ::isatty(fd) == 1;
     const bool colour = terminal && !variable("NO_COLOR");
     targets_.push_back(std::make_unique<Target>(
-        Target{Painter(options.ranks, options.prefix, terminal, colour), Outlet(fd)}));
+        Target{Painter(options.ranks, options.prefix, terminal, colour), Outlet(fd), false}));
   }
   if (!options.output_directory.empty()) make_directory(options.output_directory);
 }
@@ -64,7 +65,15 @@ void Relay::open(int rank, Target& target, OutputSource& source, const char* nam
 
 void Relay::print(std::string_view text) {
   targets_.back()->outlet.add(text);
-  targets_.back()->outlet.flush();
+  flush(*targets_.back());
+}
+
+/// False if its reader is gone. Anything else that is wrong with it is said once; ranks go on.
+bool Relay::flush(Target& target) {
+  const int trouble = target.outlet.flush();
+  if (trouble != 0 && trouble != EPIPE && !std::exchange(target.failed, true))
+    print(fmt::format("hrun: cannot write its output any further: {}\n", std::strerror(trouble)));
+  return trouble != EPIPE;
 }
 
 void Relay::watch(std::vector<pollfd>& events) const {
@@ -79,7 +88,8 @@ void Relay::watch(std::vector<pollfd>& events) const {
 
 bool Relay::ready() const {
   return std::any_of(streams_.begin(), streams_.end(), [](const auto& stream) {
-    return stream->source->ready() && !stream->target->outlet.full();
+    return !stream->done && !stream->target->outlet.full() &&
+           (stream->source->ready() || stream->source->ended());
   });
 }
 
@@ -88,7 +98,7 @@ bool Relay::move() {
     if (!stream->done && !stream->target->outlet.full()) read(*stream);
   }
   bool all_read = true;
-  for (const auto& target : targets_) all_read = target->outlet.flush() && all_read;
+  for (const auto& target : targets_) all_read = flush(*target) && all_read;
   return all_read;
 }
 
@@ -125,7 +135,7 @@ void Relay::ranks_have_ended() {
 }
 
 void Relay::take(Stream& stream, const Line& line) {
-  stream.target->outlet.add(stream.target->painter.paint(stream.rank, line));
+  if (!stream.target->failed) stream.target->outlet.add(stream.target->painter.paint(stream.rank, line));
   if (!line.overwritten) stream.tail.add(line.text);
 }
 
@@ -139,6 +149,10 @@ bool Relay::done() const {
   return std::none_of(streams_.begin(), streams_.end(), [](const auto& stream) { return !stream->done; }) &&
          std::all_of(targets_.begin(), targets_.end(),
                      [](const auto& target) { return target->outlet.empty(); });
+}
+
+bool Relay::incomplete() const {
+  return std::any_of(targets_.begin(), targets_.end(), [](const auto& target) { return target->failed; });
 }
 
 const std::deque<std::string>& Relay::last_errors(int rank) const {

@@ -32,7 +32,7 @@ class Relay {
 
   /// Adds what poll() has to wait for.
   void watch(std::vector<pollfd>& events) const;
-  /// Whether something can be moved at once, without waiting.
+  /// Whether something can be moved at once, without waiting; the end of an output, too.
   [[nodiscard]] bool ready() const;
   /// Moves what is there. False if a reader of hrun's output is gone.
   bool move();
@@ -43,6 +43,8 @@ class Relay {
   [[nodiscard]] bool errors_read() const;
   /// Whether everything has been read and written.
   [[nodiscard]] bool done() const;
+  /// Whether some of it could not be written, as on a full disk, and was thrown away.
+  [[nodiscard]] bool incomplete() const;
   /// The last lines that a rank wrote to stderr.
   [[nodiscard]] const std::deque<std::string>& last_errors(int rank) const;
 
@@ -51,6 +53,7 @@ class Relay {
   struct Target {
     Painter painter;
     Outlet outlet;
+    bool failed = false;  ///< it cannot be written, and gets no more of what ranks write
   };
   /// One output of one rank.
   struct Stream {
@@ -69,6 +72,7 @@ class Relay {
   void keep(Stream& stream, std::string_view bytes);
   void finish(Stream& stream);
   void take(Stream& stream, const Line& line);
+  bool flush(Target& target);
 
   const Options& options_;
   std::vector<std::unique_ptr<Target>> targets_;  // one, where stdout and stderr are the same

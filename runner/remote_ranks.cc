@@ -25,6 +25,7 @@ namespace hora {
 namespace {
 
 constexpr int kLost = 255;  // the exit code of a job whose host is lost, as of ssh itself
+constexpr int kNotStarted = 1;
 constexpr std::size_t kMostWords = 4096;
 constexpr std::chrono::seconds kLastBreath{1};  // for ssh to end after its connection
 
@@ -64,6 +65,11 @@ class LastWords {
       text_.append(buffer.data(), count);
       if (text_.size() > kMostWords) text_.erase(0, text_.size() - kMostWords);
     }
+  }
+  /// What was said up to here is of no use to anybody.
+  void forget() {
+    read();
+    text_.clear();
   }
   /// Lines that say something, in one.
   [[nodiscard]] std::string quoted() const {
@@ -223,6 +229,7 @@ class RemoteRanks final : public HostRanks {
       return;
     }
     greeted_ = true;
+    connection_.words.forget();  // of login: banners, new host keys
     next_ping_ = TimePoint::min();
     ping(Clock::now());
     link_.send(Word::plan, encode(plan_));
@@ -234,7 +241,9 @@ class RemoteRanks final : public HostRanks {
         ready_ = decode_ready(note.body);
         if (state_ == State::making_ready) state_ = State::ready;
         return;
-      case Word::refused: give_up(std::string(text_of(note.body)), 1, now); return;
+      case Word::refused:
+        give_up(std::string(text_of(note.body)), any_started_ ? kLost : kNotStarted, now);
+        return;
       case Word::started: take_started(decode_started(note.body, ranks())); return;
       case Word::ended: take_ended(decode_ended(note.body, ranks()), now); return;
       case Word::over: state_ = State::over; return;
@@ -247,6 +256,7 @@ class RemoteRanks final : public HostRanks {
   }
 
   void take_started(const Started& started) {
+    any_started_ = true;
     RankEvent event;
     event.index = started.index;
     event.pid = started.pid;
@@ -336,12 +346,10 @@ class RemoteRanks final : public HostRanks {
     connection_.words.read();
     const std::string words = connection_.words.quoted();
     const int code = exit_.value_or(kLost);
-    if (greeted_) {
-      give_up(words.empty() ? fmt::format("the connection to its agent ended (code {})", code) : words, kLost,
-              now);
-    } else {
-      give_up(road_.explain(words, code), kLost, now);
-    }
+    if (!greeted_) return give_up(road_.explain(words, code), kLost, now);
+    give_up(fmt::format("the connection to its agent ended (code {}){}{}", code, words.empty() ? "" : ": ",
+                        words),
+            kLost, now);
   }
 
   [[nodiscard]] bool all_output_came() const {
@@ -387,6 +395,7 @@ class RemoteRanks final : public HostRanks {
   std::optional<TimePoint> parted_at_;
   std::optional<int> exit_;  // of the program that leads there, once it was reaped
   bool greeted_ = false;
+  bool any_started_ = false;  // of the ranks
   bool given_up_ = false;
 };
 

@@ -1,19 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runner/ssh.h"
 
+#include "runner/process.h"
+
 #include <fmt/format.h>
 
 namespace hora {
 namespace {
 
-constexpr int kNoProgram = 127;  // as shells say that a program is missing
-
-/// For sh: one word, whatever it contains.
-std::string quoted(const std::string& word) {
-  std::string out = "'";
-  for (const char c : word) out += c == '\'' ? std::string(R"('\'')") : std::string(1, c);
-  return out + "'";
-}
+constexpr int kNoProgram = 127;   // as shells say that a program is missing
+constexpr int kOwnTrouble = 255;  // as ssh says that it has told why
 
 }  // namespace
 
@@ -50,7 +46,12 @@ std::string explain_ssh(const std::string& words, int exit_code, const std::stri
         "there at the same place as here{}",
         hrun, words.empty() ? "" : ": " + words);
   }
-  std::string why = words.empty() ? fmt::format("ssh ended with code {} and said nothing", exit_code) : words;
+  std::string why = words;
+  if (words.empty()) {
+    why = fmt::format("ssh ended with code {} and said nothing", exit_code);
+  } else if (exit_code != kOwnTrouble) {  // the words may be no more than a banner
+    why = fmt::format("ssh ended with code {}: {}", exit_code, words);
+  }
   if (words.find("Host key verification failed") != std::string::npos) {
     why += fmt::format("; look at the host's key and accept it: `ssh {}` asks for that once", host);
   } else if (words.find("Permission denied") != std::string::npos) {

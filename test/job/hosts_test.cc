@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // hrun with hosts that are this machine under other names: a program named ssh, in PATH, leads back here.
+#include "runner/note.h"
+#include "runner/plan.h"
 #include "test/job/shell.h"
+
+#include <hora/hora.h>
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>
@@ -146,6 +150,33 @@ TEST_F(Hosts, EndWhenHrunIsKilled) {
               launched.await_output("[0] up"));
   launched.signal(SIGKILL);
   EXPECT_TRUE(launched.all_gone());
+}
+
+std::string spoken(Word word, std::span<const std::byte> body = {}) {
+  return std::string(text_of(encode(word, body)));
+}
+
+TEST_F(Hosts, ThatAreLostAfterTheirRanksEndedHoldUpNobodyAndChangeNoVerdict) {
+  // In the place of an agent of one rank: it says that the rank is over, and nothing of the rank's stdout.
+  std::ofstream(folder_ / "ready") << kGreeting << " " << version() << " /bin/hrun\n"
+                                   << spoken(Word::ready, encode(Ready{}));
+  std::ofstream(folder_ / "over") << spoken(Word::started, encode(Started{0, 1}))
+                                  << spoken(Word::ended, encode(Ended{0, 0, "exited with code 0", 0}))
+                                  << spoken(Word::over) << spoken(Word::output, encode(Piece{1, ""}));
+  const auto step = [&](const char* name) { return (folder_ / name).string(); };
+  const auto await = [&](const char* name) {
+    return fmt::format("while [ ! -e {} ]; do sleep 0.02; done\n", step(name));
+  };
+  std::ofstream(folder_ / "ssh") << "#!/bin/sh\ncat " << step("ready") << "\n"
+                                 << await("failed") << "cat " << step("over") << "\n"
+                                 << await("reported");
+  Launched launched(
+      {"-H", "localhost:1,two.invalid:1", "sh", "-c", fmt::format(": > {}; exit 7", step("failed"))});
+  EXPECT_TRUE(launched.await_errors("failed first: it exited with code 7\n"));
+  std::ofstream(step("reported")).flush();
+  const Outcome outcome = launched.wait();
+  EXPECT_EQ(outcome.exit_code, 7);
+  EXPECT_THAT(outcome.errors, HasSubstr("hrun: host two.invalid is lost, and with it rank 1: "));
 }
 
 TEST_F(Hosts, EndWhenTheirTimeIsOver) {

@@ -10,6 +10,7 @@
 
 #include <csignal>
 #include <cstdio>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -57,6 +58,16 @@ TEST(Hrun, MeasuresInsteadOfStartingAProgram) {
   EXPECT_NE(outcome.output.find("    2 ranks share memory: an allreduce of 8 bytes takes "),
             std::string::npos)
       << outcome.output;
+}
+
+TEST(Hrun, MeasuresSharedMemoryOnItsOwnHostAlsoInAnAllocation) {
+  ::setenv("SLURM_JOB_NODELIST", "node[1-2].invalid", 1);
+  ::setenv("SLURM_TASKS_PER_NODE", "2(x2)", 1);
+  const Outcome outcome = hrun({"--preflight", "-H", "localhost:2"});
+  ::unsetenv("SLURM_JOB_NODELIST");
+  ::unsetenv("SLURM_TASKS_PER_NODE");
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.errors;
+  EXPECT_NE(outcome.output.find("    2 ranks share memory: "), std::string::npos) << outcome.output;
 }
 
 TEST(Hrun, MeasuresEveryPairOfProbes) {

@@ -75,6 +75,13 @@ TEST(ParseHosts, TakesWhateverSshDoes) {
             (Hosts{{"me@gpu-1.example", 8}, {"you@fe80::1%eth0", 2}}));
 }
 
+TEST(HostSlots, AreWrittenAsTheyAreRead) {
+  for (const char* text :
+       {"a:1", "me@gpu-1.example:8", "[::1]:2", "you@[fe80::1%eth0]:2", "user@[fd00::1]:2", "10.0.0.1:4"})
+    EXPECT_EQ(to_text(parse_hosts(text).front()), text);
+  EXPECT_EQ(with_number("fd00::1", 4000), "[fd00::1]:4000");
+}
+
 TEST(ParseHosts, RefusesWhatSshOrAShellCouldTakeForSomethingElse) {
   EXPECT_EQ(refusal([] { return parse_hosts("-oProxyCommand=x"); }),
             "'-oProxyCommand=x': '-oProxyCommand=x' cannot be the name of a host");

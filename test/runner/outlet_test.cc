@@ -6,8 +6,10 @@
 #include <unistd.h>
 
 #include <array>
+#include <cerrno>
 #include <climits>
 #include <csignal>
+#include <utility>
 
 namespace hora {
 namespace {
@@ -42,7 +44,7 @@ TEST_F(OutletTest, WritesAtOnceWhereSomebodyReads) {
   Outlet outlet(write_.fd());
   outlet.add("text\n");
   EXPECT_FALSE(outlet.empty());
-  EXPECT_TRUE(outlet.flush());
+  EXPECT_EQ(outlet.flush(), 0);
   EXPECT_TRUE(outlet.empty());
   EXPECT_EQ(read_all(), "text\n");
 }
@@ -52,12 +54,12 @@ TEST_F(OutletTest, KeepsWhatAFullPipeDoesNotTakeAndLosesNothing) {
   std::string expected;
   for (int i = 0; i < 50'000; ++i) expected += std::to_string(i) + "\n";
   outlet.add(expected);
-  EXPECT_TRUE(outlet.flush());
+  EXPECT_EQ(outlet.flush(), 0);
   EXPECT_TRUE(outlet.full());
   std::string text;
   while (!outlet.empty()) {
     text += read_all();
-    EXPECT_TRUE(outlet.flush());
+    EXPECT_EQ(outlet.flush(), 0);
   }
   EXPECT_FALSE(outlet.full());
   EXPECT_EQ(text + read_all(), expected);
@@ -76,7 +78,7 @@ TEST_F(OutletTest, WritesLinesLongerThanAPipeTakesAtOnce) {
   Outlet outlet(write_.fd());
   const std::string line(3 * PIPE_BUF + 1, 'x');
   outlet.add(line + "\n");
-  EXPECT_TRUE(outlet.flush());
+  EXPECT_EQ(outlet.flush(), 0);
   EXPECT_EQ(read_all(), line + "\n");
 }
 
@@ -91,17 +93,20 @@ TEST_F(OutletTest, TellsThatTheReaderIsGoneAndWaitsForNobodyThen) {
   Outlet outlet(write_.fd());
   read_ = Descriptor();
   outlet.add("text\n");
-  EXPECT_FALSE(outlet.flush());
+  EXPECT_EQ(outlet.flush(), EPIPE);
   EXPECT_TRUE(outlet.empty());
 }
 
-TEST_F(OutletTest, ThrowsAwayWhatCannotBeWritten) {
+TEST_F(OutletTest, ThrowsAwayWhatCannotBeWrittenAndTellsWhy) {
+  const Descriptor full(::open("/dev/full", O_WRONLY | O_CLOEXEC));
   const int closed = ::dup(write_.fd());
   ::close(closed);
-  Outlet outlet(closed);
-  outlet.add("text\n");
-  EXPECT_TRUE(outlet.flush());
-  EXPECT_TRUE(outlet.empty());
+  for (const auto& [fd, why] : {std::pair(closed, EBADF), {full.fd(), ENOSPC}}) {
+    Outlet outlet(fd);
+    outlet.add("text\n");
+    EXPECT_EQ(outlet.flush(), why);
+    EXPECT_TRUE(outlet.empty());
+  }
 }
 
 }  // namespace

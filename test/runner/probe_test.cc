@@ -7,11 +7,11 @@ namespace hora {
 namespace {
 
 TEST(Probe, IsTheCommandThatStartsIt) {
-  const auto command = probe_command({{"a", 4}, {"::1", 2}});
+  const auto command = probe_command({{"a", 4}, {"::1", 2}, {"me@fd00::1", 1}});
   ASSERT_EQ(command.size(), 3u);
   EXPECT_EQ(command[0], "/proc/self/exe");
   EXPECT_EQ(command[1], "--probe");
-  EXPECT_EQ(command[2], "a:4,[::1]:2");
+  EXPECT_EQ(command[2], "a:4,[::1]:2,me@[fd00::1]:1");
 }
 
 TEST(Probe, IsNotWhatElseHrunIsAskedFor) {

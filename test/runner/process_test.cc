@@ -73,5 +73,10 @@ TEST(DescribeEnding, NamesTheSignal) {
   EXPECT_EQ(describe_ending(status).how, "was killed by signal 9 (Killed)");
 }
 
+TEST(Quoted, IsOneWordForAShell) {
+  EXPECT_EQ(quoted("/opt/hora/bin/hrun"), "'/opt/hora/bin/hrun'");
+  EXPECT_EQ(quoted("it's $HOME"), R"('it'\''s $HOME')");
+}
+
 }  // namespace
 }  // namespace hora

@@ -2,8 +2,11 @@
 // hrun's own output is the test's here; test/job has the rest.
 #include "runner/relay.h"
 
+#include "test/runner/own_process.h"
+
 #include <hora/status.h>
 
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <poll.h>
@@ -112,6 +115,28 @@ TEST(Relay, SaysThatADiskIsFullAndPassesLinesOnAllTheSame) {
   std::filesystem::remove_all(options.output_directory);
 }
 
+TEST(Relay, SaysOnceThatItsOwnOutputCannotBeWritten) {
+  EXPECT_TRUE(in_own_process([] {
+    const Descriptor full(::open("/dev/full", O_WRONLY | O_CLOEXEC));
+    ASSERT_EQ(::dup2(full.fd(), STDOUT_FILENO), STDOUT_FILENO);
+    const Options options = one_rank();
+    Ends rank;
+    testing::internal::CaptureStderr();
+    Relay relay(options);
+    relay.add(*rank.output_source, *rank.errors_source);
+    EXPECT_FALSE(relay.incomplete());
+    for (const char* line : {"one\n", "two\n"}) {
+      Ends::write(rank.output, line);
+      EXPECT_TRUE(relay.move());
+    }
+    EXPECT_TRUE(relay.incomplete());
+    relay.ranks_have_ended();
+    EXPECT_TRUE(relay.done()) << "nobody waits for room on a disk";
+    EXPECT_EQ(testing::internal::GetCapturedStderr(),
+              "hrun: cannot write its output any further: No space left on device\n");
+  }));
+}
+
 TEST(Relay, SaysWhereOutputCannotBeWritten) {
   Options options = one_rank();
   options.output_directory = "/proc/nonexistent";
@@ -137,6 +162,23 @@ TEST(Relay, TakesWhatHasComeFromAnotherMachineAndNoMoreThanItCanPassOn) {
   EXPECT_TRUE(relay.move());
   EXPECT_TRUE(relay.done());
   EXPECT_EQ(testing::internal::GetCapturedStdout().size(), 200'001u + 4 * 4 + 3);
+}
+
+TEST(Relay, IsReadyToPassOnAnEndForWhichNobodyWaits) {
+  const Options options = one_rank();
+  Inbox output;
+  Inbox errors;
+  Relay relay(options);
+  relay.add(output, errors);
+  EXPECT_FALSE(relay.ready());
+  output.end();
+  EXPECT_TRUE(relay.ready());
+  EXPECT_TRUE(relay.move());
+  EXPECT_FALSE(relay.ready()) << "it has been passed on";
+  errors.end();
+  EXPECT_TRUE(relay.ready());
+  EXPECT_TRUE(relay.move());
+  EXPECT_TRUE(relay.done());
 }
 
 }  // namespace

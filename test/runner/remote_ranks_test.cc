@@ -17,7 +17,9 @@ namespace hora {
 namespace {
 
 using namespace std::chrono_literals;
+using testing::AllOf;
 using testing::HasSubstr;
+using testing::Not;
 using testing::StartsWith;
 using Kind = RankEvent::Kind;
 using State = HostRanks::State;
@@ -198,9 +200,37 @@ TEST(RemoteRanks, AreLostWhenTheConnectionEnds) {
     ranks.start({});
     drive.until(State::over);
     EXPECT_EQ(drive.events.back().kind, Kind::host_lost);
-    EXPECT_THAT(drive.events.back().ending.how, HasSubstr("torn"));
+    EXPECT_THAT(drive.events.back().ending.how,
+                AllOf(StartsWith("the connection to its agent ended (code 9): "), HasSubstr("torn")));
     EXPECT_EQ(drive.events.back().ending.exit_code, 255);
     EXPECT_TRUE(ranks.output(0).ended());
+  }));
+}
+
+TEST(RemoteRanks, AreNotLostBecauseOfWhatWasSaidAtLogin) {
+  EXPECT_TRUE(in_own_process([] {
+    Drive drive([&] {
+      return make_remote_ranks(shell_road("echo authorized users only >&2; " HORA_HRUN " --agent; exit 9"),
+                               shell(1, "kill -9 $PPID; exec sleep 1000"), -1, 30s, Clock::now());
+    });
+    drive.until(State::ready);
+    drive.ranks().start({});
+    drive.until(State::over);
+    EXPECT_THAT(
+        drive.events.back().ending.how,
+        AllOf(StartsWith("the connection to its agent ended (code 9)"), Not(HasSubstr("authorized"))));
+  }));
+}
+
+TEST(RemoteRanks, AreLostWhenTheirAgentIsToldToEnd) {
+  EXPECT_TRUE(in_own_process([] {
+    Drive drive([&] { return agent(shell(1, "kill -TERM $PPID; exec sleep 1000")); });
+    drive.until(State::ready);
+    drive.ranks().start({});
+    drive.until(State::over);
+    EXPECT_EQ(drive.events.back().kind, Kind::host_lost);
+    EXPECT_EQ(drive.events.back().ending.how, "the agent of this host was told to end (Terminated)");
+    EXPECT_EQ(drive.events.back().ending.exit_code, 255);
   }));
 }
 

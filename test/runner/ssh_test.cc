@@ -37,6 +37,7 @@ TEST(ExplainSsh, QuotesSshAndKnowsRemedies) {
       "a: Permission denied (publickey).; hrun can type no password: `ssh-copy-id a` gives the host a key "
       "of yours, -i chooses one");
   EXPECT_EQ(explain_ssh("", 255, "a", "/bin/hrun"), "ssh ended with code 255 and said nothing");
+  EXPECT_EQ(explain_ssh("Welcome to a", 1, "a", "/bin/hrun"), "ssh ended with code 1: Welcome to a");
   EXPECT_EQ(
       explain_ssh("sh: 1: exec: hrun: not found", 127, "a", "/bin/hrun"),
       "there is no hrun: neither /bin/hrun nor one in PATH (of a shell without login); install Hora there "
