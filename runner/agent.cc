@@ -181,7 +181,7 @@ class Agent {
                                                     directory, std::strerror(errno)));
   }
 
-  void start(const Meeting& meeting) {
+  void start(const MeetingPoint& meeting) {
     if (!ranks_ || !streams_.empty()) throw Error(Code::internal, "a start without a plan, or a second one");
     try {
       ranks_->start(meeting);
@@ -232,10 +232,10 @@ class Agent {
       const std::size_t count =
           stream.source->read(std::span(buffer).first(std::min(buffer.size(), stream.window)));
       stream.window -= count;
-      if (count > 0) link_.send(Word::output, encode(Piece{number, {buffer.data(), count}}));
+      if (count > 0) link_.send(Word::output, encode(OutputPiece{number, {buffer.data(), count}}));
     }
     if (stream.source->ended() && !std::exchange(stream.ended, true))
-      link_.send(Word::output, encode(Piece{number, {}}));
+      link_.send(Word::output, encode(OutputPiece{number, {}}));
   }
 
   // --- ending ---

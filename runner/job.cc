@@ -136,7 +136,7 @@ class Job {
 
   void start_all() {
     const Host& first = hosts_.front();
-    const Meeting meeting = meeting_at(first.ranks->ready(), name_for_others(first));
+    const MeetingPoint meeting = meeting_at(first.ranks->ready(), name_for_others(first));
     for (const auto& host : hosts_) host.ranks->start(meeting);
     for (const auto& host : hosts_) report_bindings(host);
     for (const auto& host : hosts_) {

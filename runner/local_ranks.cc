@@ -74,7 +74,7 @@ class LocalRanks final : public HostRanks {
   [[nodiscard]] const std::string& trouble() const override { return trouble_; }
   [[nodiscard]] const Ready& ready() const override { return ready_; }
 
-  void start(const Meeting& meeting) override {
+  void start(const MeetingPoint& meeting) override {
     started_ = true;
     for (const auto& seat : plan_.seats) start_one(seat, meeting);
     if (front_) front_->door.reset();
@@ -134,7 +134,7 @@ class LocalRanks final : public HostRanks {
  private:
   static int ranks_of(const HostPlan& plan) { return static_cast<int>(plan.seats.size()); }
 
-  void start_one(const RankPlace& seat, const Meeting& meeting) {
+  void start_one(const RankPlace& seat, const MeetingPoint& meeting) {
     const Descriptor pipe = secret_pipe(plan_.secret);
     RankFacts facts;
     facts.seat = seat;

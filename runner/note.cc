@@ -102,13 +102,13 @@ Ended decode_ended(std::span<const std::byte> bytes, int ranks) {
   return ended;
 }
 
-Bytes encode(const Piece& piece) {
+Bytes encode(const OutputPiece& piece) {
   Writer out;
   out.u64(static_cast<std::uint64_t>(piece.stream)).raw(bytes_of(piece.bytes));
   return out.take();
 }
 
-Piece decode_piece(std::span<const std::byte> bytes, int ranks) {
+OutputPiece decode_piece(std::span<const std::byte> bytes, int ranks) {
   Reader in(bytes);
   const int stream = take_stream(in, ranks);
   return {stream, text_of(in.raw(in.left()))};

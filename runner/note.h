@@ -87,7 +87,7 @@ struct Ended {
   std::uint64_t when = 0;  ///< microseconds of the agent's clock
 };
 /// A piece of one of the outputs of a host: its ranks' stdout have even numbers, their stderr odd ones.
-struct Piece {
+struct OutputPiece {
   int stream = 0;
   std::string_view bytes;  ///< refers to the note; empty: the end
 };
@@ -106,8 +106,8 @@ struct Pong {
 [[nodiscard]] Started decode_started(std::span<const std::byte> bytes, int ranks);
 [[nodiscard]] Bytes encode(const Ended& ended);
 [[nodiscard]] Ended decode_ended(std::span<const std::byte> bytes, int ranks);
-[[nodiscard]] Bytes encode(const Piece& piece);
-[[nodiscard]] Piece decode_piece(std::span<const std::byte> bytes, int ranks);
+[[nodiscard]] Bytes encode(const OutputPiece& piece);
+[[nodiscard]] OutputPiece decode_piece(std::span<const std::byte> bytes, int ranks);
 [[nodiscard]] Bytes encode(const Taken& taken);
 [[nodiscard]] Taken decode_taken(std::span<const std::byte> bytes, int ranks);
 /// What a window grows by; it grows to kWindow at most.

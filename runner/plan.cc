@@ -55,11 +55,11 @@ RankPlace take_seat(Reader& in) {
 
 }  // namespace
 
-Meeting meeting_at(const Ready& first, const std::string& host) {
+MeetingPoint meeting_at(const Ready& first, const std::string& host) {
   std::vector<std::string> all = first.addresses;
   const std::string name = host.substr(host.find('@') + 1);
   if (!name.empty() && std::find(all.begin(), all.end(), name) == all.end()) all.push_back(name);
-  Meeting meeting;
+  MeetingPoint meeting;
   for (const auto& address : all)
     meeting.coordinator += (meeting.coordinator.empty() ? "" : ",") + with_number(address, first.port);
   meeting.master_address = all.empty() ? "" : all.front();
@@ -126,16 +126,16 @@ Ready decode_ready(std::span<const std::byte> bytes) {
   return ready;
 }
 
-Bytes encode(const Meeting& meeting) {
+Bytes encode(const MeetingPoint& meeting) {
   Writer out;
   out.string(meeting.coordinator).string(meeting.master_address);
   put(out, meeting.master_port);
   return out.take();
 }
 
-Meeting decode_meeting(std::span<const std::byte> bytes) {
+MeetingPoint decode_meeting(std::span<const std::byte> bytes) {
   Reader in(bytes);
-  Meeting meeting;
+  MeetingPoint meeting;
   meeting.coordinator = in.string(kMostText);
   meeting.master_address = in.string(kMostText);
   meeting.master_port = take_number(in, kMostPort, "a port");

@@ -39,21 +39,21 @@ struct Ready {
 };
 
 /// Where the ranks find rank 0. A value.
-struct Meeting {
+struct MeetingPoint {
   std::string coordinator;  ///< HORA_COORDINATOR: "address:port,[address]:port"
   std::string master_address;
   int master_port = 0;
 };
 
 /// Where rank 0 is: at its host's addresses, and last of all under the name by which hrun reached that host.
-[[nodiscard]] Meeting meeting_at(const Ready& first, const std::string& host);
+[[nodiscard]] MeetingPoint meeting_at(const Ready& first, const std::string& host);
 
 /// The bytes of each, and back. What does not fit throws Error(internal).
 [[nodiscard]] Bytes encode(const HostPlan& plan);
 [[nodiscard]] HostPlan decode_plan(std::span<const std::byte> bytes);
 [[nodiscard]] Bytes encode(const Ready& ready);
 [[nodiscard]] Ready decode_ready(std::span<const std::byte> bytes);
-[[nodiscard]] Bytes encode(const Meeting& meeting);
-[[nodiscard]] Meeting decode_meeting(std::span<const std::byte> bytes);
+[[nodiscard]] Bytes encode(const MeetingPoint& meeting);
+[[nodiscard]] MeetingPoint decode_meeting(std::span<const std::byte> bytes);
 
 }  // namespace hora

@@ -138,7 +138,7 @@ class RemoteRanks final : public HostRanks {
   [[nodiscard]] const std::string& trouble() const override { return trouble_; }
   [[nodiscard]] const Ready& ready() const override { return ready_; }
 
-  void start(const Meeting& meeting) override {
+  void start(const MeetingPoint& meeting) override {
     state_ = State::running;
     link_.send(Word::start, encode(meeting));
     link_.flush();
@@ -272,7 +272,7 @@ class RemoteRanks final : public HostRanks {
     events_.push_back(event);
   }
 
-  void take_output(const Piece& piece) {
+  void take_output(const OutputPiece& piece) {
     Inbox& box = boxes_.at(static_cast<std::size_t>(piece.stream));
     if (piece.bytes.empty()) return box.end();
     if (box.closed() || box.size() + piece.bytes.size() > kWindow)

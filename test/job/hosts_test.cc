@@ -162,7 +162,7 @@ TEST_F(Hosts, ThatAreLostAfterTheirRanksEndedHoldUpNobodyAndChangeNoVerdict) {
                                    << spoken(Word::ready, encode(Ready{}));
   std::ofstream(folder_ / "over") << spoken(Word::started, encode(Started{0, 1}))
                                   << spoken(Word::ended, encode(Ended{0, 0, "exited with code 0", 0}))
-                                  << spoken(Word::over) << spoken(Word::output, encode(Piece{1, ""}));
+                                  << spoken(Word::over) << spoken(Word::output, encode(OutputPiece{1, ""}));
   const auto step = [&](const char* name) { return (folder_ / name).string(); };
   const auto await = [&](const char* name) {
     return fmt::format("while [ ! -e {} ]; do sleep 0.02; done\n", step(name));

@@ -72,7 +72,7 @@ class Agent : public testing::Test {
     plan.seats = place({{"here", 1}}, 1, false).front().seats;
     link_->send(Word::plan, encode(plan));
     await(Word::ready);
-    link_->send(Word::start, encode(Meeting{}));
+    link_->send(Word::start, encode(MeetingPoint{}));
   }
 
   int end() {

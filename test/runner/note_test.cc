@@ -60,7 +60,7 @@ TEST(Notes, CarryWhatTheySayAndNothingOutOfRange) {
   EXPECT_THROW(static_cast<void>(decode_ended(encode(Ended{0, 256, "", 5}), 1)), Error);
   EXPECT_THROW(static_cast<void>(decode_ended(encode(Ended{0, 1, "", ~0ULL}), 1)), Error);
 
-  const Bytes piece = encode(Piece{3, "text"});
+  const Bytes piece = encode(OutputPiece{3, "text"});
   EXPECT_EQ(decode_piece(piece, 2).stream, 3);
   EXPECT_EQ(decode_piece(piece, 2).bytes, "text");
   EXPECT_THROW(static_cast<void>(decode_piece(piece, 1)), Error);

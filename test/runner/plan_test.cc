@@ -65,9 +65,9 @@ TEST(Ready, TravelsAsBytes) {
   EXPECT_EQ(read.master_port, 4001);
 }
 
-TEST(Meeting, NamesAllAddressesAndTheHostLast) {
+TEST(MeetingPoint, NamesAllAddressesAndTheHostLast) {
   const Ready first{{"10.0.0.1", "fd00::1"}, 4000, 4001, {}, {}};
-  const Meeting meeting = decode_meeting(encode(meeting_at(first, "me@a")));
+  const MeetingPoint meeting = decode_meeting(encode(meeting_at(first, "me@a")));
   EXPECT_EQ(meeting.coordinator, "10.0.0.1:4000,[fd00::1]:4000,a:4000");
   EXPECT_EQ(meeting.master_address, "10.0.0.1");
   EXPECT_EQ(meeting.master_port, 4001);

@@ -157,6 +157,16 @@ RULES = [
 ]
 
 
+def types_of_headers(texts: dict[str, str]) -> dict[str, list[str]]:
+    """The types that headers define in the namespace, each with its headers. All of ours is in one namespace, so two of
+    a name are one to the linker: hrun and the modules share a process with libhora."""
+    found: dict[str, list[str]] = {}
+    for path, text in texts.items():
+        for name in re.findall(r"^(?:class|struct|enum class) (\w+)(?: final)?(?: : [\w: ]+)? \{", text, re.MULTILINE):
+            found.setdefault(name, []).append(path)
+    return found
+
+
 def untested(paths: list[str]) -> list[str]:
     """Source files of the core and of hrun that have no test file at the same path."""
     sources = [path for path in paths if re.fullmatch(r"(core|runner)/.*\.cc", path) and path not in WITHOUT_A_TEST]

@@ -8,7 +8,7 @@ import re
 import subprocess
 
 import pytest
-from rules import RULES, Rule, untested
+from rules import RULES, Rule, types_of_headers, untested
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 
@@ -30,6 +30,13 @@ def test_rule_holds(rule: Rule):
 
 def test_every_source_file_has_a_test_file():
     assert not untested(tracked()), "add test/<path>_test.cc for these"
+
+
+def test_no_two_headers_define_types_of_one_name():
+    headers = {path: (ROOT / path).read_text() for path in tracked() if re.fullmatch(r"(core|runner|frameworks)/.*\.h", path)}
+    twins = {name: paths for name, paths in types_of_headers(headers).items() if len(paths) > 1}
+    assert not twins
+    assert len(types_of_headers({"a.h": "struct A {\n", "b.h": "class A final : public B {\n"})["A"]) == 2
 
 
 def test_sources_are_formatted():
