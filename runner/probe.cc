@@ -223,6 +223,7 @@ int probe_arena() {
 
 std::vector<std::string> probe_command(const std::vector<HostSlots>& hosts) {
   std::vector<std::string> names;
+  names.reserve(hosts.size());
   for (const auto& host : hosts) names.push_back(to_text(host));
   return {"/proc/self/exe", kProbe, fmt::format("{}", fmt::join(names, ","))};
 }
