@@ -3,6 +3,7 @@
 
 #include "core/comm/mpi_module.h"
 #include "core/device/kernels.h"
+#include "runner/environment.h"
 
 #include <hora/hora.h>
 
@@ -44,6 +45,14 @@ std::string mpi_line() {
   }
 }
 
+bool is_in_path(const char* program) {
+  try {
+    return !find_program(program).empty();
+  } catch (const Error&) {
+    return false;
+  }
+}
+
 int cores() {
   cpu_set_t set;
   return ::sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
@@ -68,10 +77,12 @@ std::string build_report() {
       "  [ ] nccl     not in this version\n\n"
       "launchers\n"
       "  [x] this machine\n"
-      "  [x] ssh: other hosts (-H, --hostfile)\n"
-      "  [ ] slurm, mpi: not in this version\n",
+      "  {} ssh: other hosts (-H, --hostfile)\n"
+      "  {} slurm: srun, in an allocation\n"
+      "  {} mpi: mpirun (--mpi, --launcher mpi)\n",
       version(), library_path(), kernels::target(), cores(), mark(can_share_memory()),
-      mark(can_read_own_memory()), mpi_line());
+      mark(can_read_own_memory()), mpi_line(), mark(is_in_path("ssh")), mark(is_in_path("srun")),
+      mark(is_in_path("mpirun")));
 }
 
 }  // namespace hora

@@ -510,6 +510,17 @@ void choose_mpi(Raw& raw) {
   raw.launcher = "mpi";
 }
 
+/// Open MPI takes what comes before the first colon for the name of a host, brackets or not.
+void refuse_what_mpirun_misreads(const std::vector<HostSlots>& hosts) {
+  for (const auto& host : hosts) {
+    if (host.host.find(':') != std::string::npos)
+      refuse(
+          fmt::format("{}{}: mpirun takes no IPv6 addresses; give the host a name, in /etc/hosts or "
+                      "~/.ssh/config",
+                      host.where, host.host));
+  }
+}
+
 /// hrun's own flags that have no meaning once mpirun starts the ranks are refused.
 void choose_hand_over(const Raw& raw, Options& options) {
   if (raw.launcher != "mpi") {
@@ -522,6 +533,7 @@ void choose_hand_over(const Raw& raw, Options& options) {
         "--output-filename needs ranks that hrun itself starts; mpirun has it, too: --mpi-args "
         "\"--output-filename DIR\"");
   if (raw.preflight) refuse("--preflight needs ranks that hrun itself starts: --launcher ssh or slurm");
+  refuse_what_mpirun_misreads(options.hosts);
   if (raw.bind_to != "none")
     refuse(
         "--bind-to needs ranks that hrun itself starts; mpirun has it, too: --mpi-args \"--bind-to core\"");

@@ -222,9 +222,8 @@ int probe_arena() {
 }  // namespace
 
 std::vector<std::string> probe_command(const std::vector<HostSlots>& hosts) {
-  std::vector<std::string> names;
-  names.reserve(hosts.size());
-  for (const auto& host : hosts) names.push_back(to_text(host));
+  std::vector<std::string> names(hosts.size());
+  std::transform(hosts.begin(), hosts.end(), names.begin(), to_text);
   return {"/proc/self/exe", kProbe, fmt::format("{}", fmt::join(names, ","))};
 }
 

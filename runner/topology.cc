@@ -1,14 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runner/topology.h"
 
-#include <hora/status.h>
+#include "runner/process.h"
 
 #include <fmt/format.h>
 #include <hwloc.h>
 
 #include <algorithm>
-#include <cerrno>
-#include <cstring>
 #include <memory>
 #include <type_traits>
 
@@ -21,10 +19,6 @@ struct Destroy {
 };
 using Topology = std::unique_ptr<std::remove_pointer_t<hwloc_topology_t>, Destroy>;
 using CpuSet = std::unique_ptr<std::remove_pointer_t<hwloc_bitmap_t>, Destroy>;
-
-[[noreturn]] void fail(const std::string& what) {
-  throw Error(Code::unavailable, fmt::format("{}: {}", what, std::strerror(errno)));
-}
 
 Topology make_topology() {
   hwloc_topology_t topology = nullptr;

@@ -49,8 +49,7 @@ def test_a_host_that_dies_is_named(own_hosts: Cluster):
     result = job.end(20)
     assert result.returncode == 255
     assert "hrun: host b is lost, and with it ranks 2 to 3: " in result.stderr
-    for name in ("a", "c"):
-        assert own_hosts[name].processes() == []
+    quiet(own_hosts)
 
 
 def test_a_network_that_is_cut_for_too_long_ends_the_job_on_both_sides(hosts: Cluster):

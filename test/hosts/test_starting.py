@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """hrun starts ranks on other hosts; and what it says when it cannot."""
 
+import ast
 import os
 import pathlib
 import re
+import secrets
 import shutil
 import sys
 
@@ -50,11 +52,28 @@ def test_arguments_environment_and_directory_are_the_callers(hosts: Cluster, tmp
     assert good(hosts["a"], "-H", "a,b", "-x", "GIVEN=x=y", sys.executable, "-c", show, *words) == [f"[0] {expected}", f"[1] {expected}"]
 
 
-def test_the_secret_is_on_no_command_line(hosts: Cluster):
-    """What anybody on a host can see: no word of it is as long as a secret, and none is a variable of the job."""
-    show = "import pathlib; [print(each.read_text().replace('\\0', ' ')) for each in pathlib.Path('/proc').glob('[0-9]*/cmdline')]"
-    for line in good(hosts["a"], "-H", "a,b", sys.executable, "-c", show):
-        assert "SECRET" not in line or "-c import pathlib" in line
+SHOW_COMMANDS = """
+import contextlib, os, pathlib
+assert "OF_THE_CALLER" in os.environ
+for each in pathlib.Path("/proc").glob("[0-9]*/cmdline"):
+    with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+        print(each.read_text().split("\\0"))
+"""
+
+
+def test_no_secret_and_no_variable_is_on_a_command_line(hosts: Cluster, monkeypatch: pytest.MonkeyPatch):
+    """What anybody on a host can see: the value of a variable of the caller's is not in it, and no word of it is what 32
+    bytes look like in hexadecimal digits or in base64."""
+    value = secrets.token_hex(8)
+    monkeypatch.setenv("OF_THE_CALLER", value)
+    seen = good(hosts["a"], "-H", "a,b", "-x", "OF_THE_CALLER", sys.executable, "-c", SHOW_COMMANDS)
+    commands = [ast.literal_eval(line.partition(" ")[2]) for line in seen]
+    assert any("--agent" in words for words in commands)
+    for words in commands:
+        shown = " ".join(word for word in words if word != SHOW_COMMANDS)
+        assert value not in shown
+        for word in shown.split():
+            assert not re.fullmatch(r"[0-9a-f]{64}|[A-Za-z0-9+/]{43}=?", word) or pathlib.Path(word).exists(), shown
 
 
 def test_input_goes_to_rank_0_alone(hosts: Cluster):

@@ -27,12 +27,6 @@ TEST(MpirunCommand, HasRanksHostsAndTheProgram) {
                    "--wdir", "/home/me", "/bin/train", "--epochs", "3"}));
 }
 
-TEST(MpirunCommand, WritesAnIpv6AddressInBrackets) {
-  MpiJob job = small_job();
-  job.hosts = {{"me@fd00::1", 2}, {"fd00::2", 1}};
-  EXPECT_EQ(mpirun_command("mpirun", job)[4], "me@[fd00::1]:2,[fd00::2]:1");
-}
-
 TEST(MpirunCommand, PassesOnWhatWasAskedFor) {
   MpiJob job = small_job();
   job.oversubscribe = job.as_root = true;

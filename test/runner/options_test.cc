@@ -57,6 +57,12 @@ TEST(ParseOptions, ReachesOtherHostsBySsh) {
   EXPECT_TRUE(accepted({"-H", "127.0.0.2:2", "true"}).roads.empty()) << "that is this machine";
 }
 
+TEST(ParseOptions, HandsMpirunNoAddressThatItWouldTakeForAName) {
+  EXPECT_EQ(refusal({"--launcher", "mpi", "-H", "me@[fd00::1]:2", "true"}),
+            "hrun: me@fd00::1: mpirun takes no IPv6 addresses; give the host a name, in /etc/hosts or "
+            "~/.ssh/config");
+}
+
 TEST(ParseOptions, StartsMoreRanksThanSlotsWhereThatIsWanted) {
   EXPECT_EQ(
       accepted({"-H", "localhost:2", "-np", "5", "--oversubscribe", "true"}).shares.front().seats.size(), 5u);
