@@ -2,6 +2,7 @@
 #include <hora/torch.h>
 
 #include "test/support/local_job.h"
+#include "test/support/thrown.h"
 
 #include <gtest/gtest.h>
 
@@ -12,16 +13,6 @@ namespace hora {
 namespace {
 
 constexpr int kRanks = 3;
-
-/// What a call throws: its code and text, or nothing.
-Status thrown(const std::function<void()>& call) {
-  try {
-    call();
-  } catch (const Error& error) {
-    return error.status();
-  }
-  return {};
-}
 
 /// float32 rows whose every element says who brought it, and in which row: 100 * rank + row.
 torch::Tensor rows_of(int rank, std::int64_t rows, std::int64_t columns = 2) {

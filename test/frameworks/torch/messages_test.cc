@@ -2,20 +2,12 @@
 #include <hora/torch.h>
 
 #include "test/support/local_job.h"
+#include "test/support/thrown.h"
 
 #include <gtest/gtest.h>
 
 namespace hora {
 namespace {
-
-Status thrown(const std::function<void()>& call) {
-  try {
-    call();
-  } catch (const Error& error) {
-    return error.status();
-  }
-  return {};
-}
 
 TEST(TorchMessages, BringTensorsOfEveryDTypeAndShape) {
   run_local_job(2, [](Runtime& hora) {

@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <hora/status.h>
+
+#include <functional>
+
+namespace hora {
+
+/// What a call throws: its code and text, or nothing.
+inline Status thrown(const std::function<void()>& call) {
+  try {
+    call();
+  } catch (const Error& error) {
+    return error.status();
+  }
+  return {};
+}
+
+}  // namespace hora
