@@ -42,6 +42,11 @@ constexpr std::array kVariables{
     "HORA_HEARTBEAT_TIMEOUT",
     "HORA_START_TIMEOUT",
     "HORA_CPU_OPERATIONS",
+    "HORA_GPU_OPERATIONS",
+    "HORA_GPU_FUSION_THRESHOLD",
+    "HORA_NCCL_LIBRARY",
+    "HORA_FLOAT32_SUMS",
+    "HORA_OPERATION_TIMEOUT",
     "HORA_FUSION_THRESHOLD",
     "HORA_ARENA_SIZE",
     "HORA_PEER_MEMORY",
@@ -341,6 +346,11 @@ Config Config::from_environment() {
   read_seconds("HORA_HEARTBEAT_TIMEOUT", config.heartbeat_timeout, 0);
   read_text("HORA_NETWORK", config.network);
   read_choice("HORA_CPU_OPERATIONS", config.cpu_operations, {"auto", "shm", "tcp", "mpi"});
+  read_choice("HORA_GPU_OPERATIONS", config.gpu_operations, {"auto", "nccl", "hierarchical", "staged"});
+  read_text("HORA_NCCL_LIBRARY", config.nccl_library);
+  read_switch("HORA_FLOAT32_SUMS", config.float32_sums);
+  read_seconds("HORA_OPERATION_TIMEOUT", config.operation_timeout, 0);
+  read("HORA_GPU_FUSION_THRESHOLD", config.gpu_fusion_threshold, 1);
   read_switch("HORA_DETERMINISTIC", config.deterministic);
   read("HORA_TCP_STREAMS", config.tcp_streams, 0, kMostStreams);
   read("HORA_FUSION_THRESHOLD", config.fusion_threshold, 1);

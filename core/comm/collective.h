@@ -20,8 +20,9 @@ struct Segment {
 };
 
 /// Large buffers between the ranks of a group, in the order of the calls, which is the same on all ranks.
-/// Calls block until this rank's output is complete and its input is no longer read by anybody. Lengths and
-/// dtypes agree (negotiation saw to that); where memory lies may differ from rank to rank.
+/// Calls block until this rank's output is complete and its input is no longer read by anybody; those on a
+/// GPU may return before, and that is so when an Event is reached that their Stream marks after them. Lengths
+/// and dtypes agree (negotiation saw to that); where memory lies may differ from rank to rank.
 ///
 /// *Engine only*, except `allocate` and `abort`. A failed or aborted call throws Error(aborted) and leaves
 /// outputs undefined; every later call throws the same.

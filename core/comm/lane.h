@@ -12,6 +12,10 @@ namespace hora {
 struct Lane {
   std::unique_ptr<Stream> stream;
   std::unique_ptr<Collective> collective;
+  /// What is packed travels as one piece and is multiplied with its factor on the way in, as a GPU's calls
+  /// and passes cost much. So all ranks pack the same. Else each piece goes from where it lies, or was packed
+  /// to.
+  bool fuses = false;
 };
 
 }  // namespace hora

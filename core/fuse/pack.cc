@@ -11,6 +11,43 @@ constexpr std::size_t kMostAhead = std::size_t{64} << 20;  // of memory that is 
 
 std::size_t whole_lines(std::size_t bytes) { return (bytes + kCacheLine - 1) / kCacheLine * kCacheLine; }
 
+/// Takes what a sum of floats is multiplied with out of a reduction: what each rank may as well multiply
+/// before.
+double take_factor(Reduction& reduction) {
+  if (!is_float(reduction.dtype) || reduction.op != ReduceOp::sum) return 1.0;
+  const double factor = reduction.prescale * reduction.postscale / reduction.divisor;
+  reduction.prescale = reduction.postscale = 1.0;
+  reduction.divisor = 1;
+  return factor;
+}
+
+/// The moves that brought elements to the wire buffer, back to the pieces' outputs.
+void turn_back(std::span<Move> moves, std::span<const Piece> pieces) {
+  for (std::size_t i = 0; i < moves.size(); ++i) {
+    moves[i].from = moves[i].to;
+    moves[i].to = pieces[i].output;
+  }
+}
+
+/// What to reduce, so that neighbours among the slots are one.
+std::vector<Segment> joined(std::vector<Piece> pieces, std::size_t each) {
+  std::sort(pieces.begin(), pieces.end(), [](const Piece& a, const Piece& b) { return a.slot < b.slot; });
+  std::vector<Segment> segments;
+  std::uint64_t next = 0;  // the slot that would go on where the last segment ends
+  for (const auto& piece : pieces) {
+    if (piece.slot != 0 && piece.slot == next) {
+      Segment& last = segments.back();
+      const auto* begin = static_cast<const std::byte*>(last.input);
+      last.count =
+          static_cast<std::size_t>(static_cast<const std::byte*>(piece.input) - begin) / each + piece.count;
+    } else {
+      segments.push_back({piece.input, piece.output, piece.count});
+    }
+    next = piece.slot == 0 ? 0 : piece.slot + whole_lines(piece.count * each);
+  }
+  return segments;
+}
+
 }  // namespace
 
 void Packer::begin() {
@@ -25,13 +62,12 @@ void Packer::end(Stage stage) {
   stage_began_ = now;
 }
 
-void Packer::allreduce(std::span<const Piece> pieces, DType dtype, const Reduction& reduction) {
+void Packer::allreduce(std::span<const Piece> pieces, DType dtype, const Reduction& reduction,
+                       std::uint32_t* flag) {
   begin();
-  if (dtype == reduction.dtype) {
-    reduce_where_it_lies(pieces, reduction);
-  } else {
-    reduce_compressed(pieces, dtype, reduction);
-  }
+  if (dtype != reduction.dtype) return reduce_compressed(pieces, dtype, reduction, flag);
+  if (lane_.fuses) return reduce_fused(pieces, reduction, flag);
+  reduce_where_it_lies(pieces, reduction, flag);
 }
 
 void Packer::reducescatter(const Piece& piece, std::span<const std::size_t> counts, std::size_t own,
@@ -43,11 +79,15 @@ void Packer::reducescatter(const Piece& piece, std::span<const std::size_t> coun
   }
   const std::size_t whole = whole_lines(piece.count * size_of(reduction.dtype));
   std::byte* wire = buffer(whole + own * size_of(reduction.dtype));
-  lane_.stream->cast(wire, reduction.dtype, piece.input, dtype, piece.count);
+  Reduction rest = reduction;
+  const double factor = lane_.fuses ? take_factor(rest) : 1.0;
+  const Move there{wire, piece.input, piece.count};
+  lane_.stream->move({&there, 1}, {reduction.dtype, dtype, factor});
   end(Stage::pack);
-  lane_.collective->reducescatter(wire, wire + whole, counts, reduction);
+  lane_.collective->reducescatter(wire, wire + whole, counts, rest);
   end(Stage::transfer);
-  lane_.stream->cast(piece.output, dtype, wire + whole, reduction.dtype, own);
+  const Move back{piece.output, wire + whole, own};
+  lane_.stream->move({&back, 1}, {dtype, reduction.dtype});
   end(Stage::unpack);
 }
 
@@ -56,14 +96,15 @@ std::byte* Packer::buffer(std::size_t bytes) {
     // All that may travel together, so that it is made once; but not if that is far more than is ever needed.
     const std::size_t size = std::max(bytes, std::min(threshold_, kMostAhead));
     buffer_bytes_ = 0;
-    buffer_.reset();
+    if (buffer_) outgrown_.push_back(std::move(buffer_));
     buffer_ = lane_.collective->allocate(size);
     buffer_bytes_ = size;
   }
   return buffer_.get();
 }
 
-void Packer::reduce_where_it_lies(std::span<const Piece> pieces, const Reduction& reduction) {
+void Packer::reduce_where_it_lies(std::span<const Piece> pieces, const Reduction& reduction,
+                                  std::uint32_t* flag) {
   const std::size_t each = size_of(reduction.dtype);
   const auto strays = [&](const Piece& piece) {
     return piece.count * each < lane_.collective->pack_below() &&
@@ -75,63 +116,96 @@ void Packer::reduce_where_it_lies(std::span<const Piece> pieces, const Reduction
   }
   std::byte* place = packed > 0 ? buffer(packed) : nullptr;
   std::vector<Segment> segments;
-  segments.reserve(pieces.size());
+  std::vector<Move> there;
+  std::vector<Move> back;
   for (const auto& piece : pieces) {
-    if (strays(piece)) {
-      lane_.stream->copy(place, piece.input, piece.count * each);
-      segments.push_back({place, place, piece.count});
-      place += whole_lines(piece.count * each);
-    } else {
+    if (!strays(piece)) {
       segments.push_back({piece.input, piece.output, piece.count});
+      continue;
     }
+    there.push_back({place, piece.input, piece.count});
+    back.push_back({piece.output, place, piece.count});
+    segments.push_back({place, place, piece.count});
+    place += whole_lines(piece.count * each);
   }
+  lane_.stream->move(there, {reduction.dtype, reduction.dtype});
   if (packed > 0) end(Stage::pack);
   lane_.collective->allreduce(segments, reduction);
   end(Stage::transfer);
-  for (std::size_t i = 0; i < pieces.size(); ++i) {
-    if (strays(pieces[i])) lane_.stream->copy(pieces[i].output, segments[i].output, pieces[i].count * each);
-  }
+  lane_.stream->move(back, {reduction.dtype, reduction.dtype});
   if (packed > 0) end(Stage::unpack);
+  look_at(pieces, reduction.dtype, flag);
 }
 
-void Packer::reduce_compressed(std::span<const Piece> pieces, DType dtype, const Reduction& reduction) {
+void Packer::reduce_fused(std::span<const Piece> pieces, const Reduction& reduction, std::uint32_t* flag) {
   const std::size_t each = size_of(reduction.dtype);
-  std::size_t total = 1;  // for the sake of tensors without elements
-  for (const auto& piece : pieces) total += piece.count;
-  const std::size_t capacity = std::min(total, std::max(threshold_ / each, kCacheLine));  // elements a round
-  std::byte* wire = buffer(capacity * each);
-  std::size_t next = 0;  // the piece, and how much of it has been reduced
-  std::size_t begin = 0;
-  while (next < pieces.size()) {
-    const std::size_t first = next;
-    const std::size_t first_begin = begin;
-    std::vector<std::size_t> lengths;
-    std::size_t used = 0;
-    while (next < pieces.size() && used < capacity) {
-      const auto* from = static_cast<const std::byte*>(pieces[next].input) + begin * size_of(dtype);
-      const std::size_t length = std::min(pieces[next].count - begin, capacity - used);
-      lane_.stream->cast(wire + used * each, reduction.dtype, from, dtype, length);
-      lengths.push_back(length);
-      used += length;
-      begin += length;
-      if (begin == pieces[next].count) {
-        ++next;
-        begin = 0;
-      }
-    }
-    const Segment segment{wire, wire, used};
-    end(Stage::pack);
-    lane_.collective->allreduce({&segment, 1}, reduction);
-    end(Stage::transfer);
-    used = 0;
-    for (std::size_t i = 0; i < lengths.size(); ++i) {
-      auto* to =
-          static_cast<std::byte*>(pieces[first + i].output) + (i == 0 ? first_begin : 0) * size_of(dtype);
-      lane_.stream->cast(to, dtype, wire + used * each, reduction.dtype, lengths[i]);
-      used += lengths[i];
-    }
-    end(Stage::unpack);
+  std::vector<Piece> small;
+  std::vector<Piece> others;
+  for (const auto& piece : pieces) {
+    const bool packed = piece.slot == 0 && piece.count * each < lane_.collective->pack_below();
+    (packed ? small : others).push_back(piece);
   }
+  if (!small.empty()) reduce_compressed(small, reduction.dtype, reduction, flag);
+  if (others.empty()) return;
+  lane_.collective->allreduce(joined(others, each), reduction);
+  end(Stage::transfer);
+  look_at(others, reduction.dtype, flag);
+}
+
+void Packer::look_at(std::span<const Piece> pieces, DType dtype, std::uint32_t* flag) {
+  if (flag == nullptr) return;
+  std::vector<Move> looks;
+  for (const auto& piece : pieces) looks.push_back({nullptr, piece.output, piece.count});
+  lane_.stream->move(looks, {dtype, dtype, 1.0, flag});
+}
+
+void Packer::reduce_compressed(std::span<const Piece> pieces, DType dtype, Reduction reduction,
+                               std::uint32_t* flag) {
+  const std::size_t each = size_of(reduction.dtype);
+  std::size_t total = kCacheLine;  // for the sake of tensors without elements
+  for (const auto& piece : pieces) total += whole_lines(piece.count * each);
+  const std::size_t capacity =
+      std::min(total, std::max(whole_lines(threshold_), kCacheLine));  // bytes a round
+  std::byte* wire = buffer(capacity);
+  const double factor = lane_.fuses ? take_factor(reduction) : 1.0;
+  std::vector<Piece> round;
+  std::size_t used = 0;
+  const auto carry_out = [&] {
+    reduce_round(round, wire, dtype, reduction, factor, flag);
+    round.clear();
+    used = 0;
+  };
+  for (Piece rest : pieces) {
+    while (rest.count > 0) {
+      if (used == capacity) carry_out();
+      const std::size_t length = std::min(rest.count, (capacity - used) / each);
+      round.push_back({rest.input, rest.output, length});
+      used += whole_lines(length * each);
+      rest.input = static_cast<const std::byte*>(rest.input) + length * size_of(dtype);
+      rest.output = static_cast<std::byte*>(rest.output) + length * size_of(dtype);
+      rest.count -= length;
+    }
+  }
+  if (!round.empty()) carry_out();
+}
+
+void Packer::reduce_round(std::span<const Piece> round, std::byte* wire, DType dtype,
+                          const Reduction& reduction, double factor, std::uint32_t* flag) {
+  const std::size_t each = size_of(reduction.dtype);
+  std::vector<Move> moves;
+  std::size_t used = 0;
+  for (const auto& piece : round) {
+    moves.push_back({wire + used, piece.input, piece.count});
+    used += whole_lines(piece.count * each);
+  }
+  lane_.stream->move(moves, {reduction.dtype, dtype, factor});
+  end(Stage::pack);
+  const Segment segment{wire, wire, used / each};
+  lane_.collective->allreduce({&segment, 1}, reduction);
+  end(Stage::transfer);
+  turn_back(moves, round);
+  lane_.stream->move(moves, {dtype, reduction.dtype, 1.0, flag});
+  end(Stage::unpack);
 }
 
 }  // namespace hora

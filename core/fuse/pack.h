@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <utility>
 #include <vector>
 
 namespace hora {
@@ -18,6 +19,9 @@ struct Piece {
   const void* input = nullptr;
   void* output = nullptr;
   std::size_t count = 0;
+  /// Not 0: it is reduced in place, and its offset in memory that the lane exchanges fastest is this on all
+  /// ranks.
+  std::uint64_t slot = 0;
 };
 
 /// What a call of a Packer did, and when. A value.
@@ -33,18 +37,28 @@ struct Span {
 /// wire buffer, in the lane's fastest memory, that is made at first use.
 ///
 /// Without compression a piece is reduced where it lies, unless it is small and outside that memory: then it
-/// visits the wire buffer. With compression every piece does, cast in the same pass, one buffer full at a
-/// time; how much that is depends on nothing but counts, so all ranks cut alike. *Engine only.*
+/// visits the wire buffer. On lanes that fuse, where it lies counts if it is the same on all ranks (its
+/// slot), and pieces that are neighbours there travel as one. With compression every piece visits the buffer,
+/// cast in the same pass, one buffer full at a time; how much that is depends on nothing but counts, so all
+/// ranks cut alike. In the buffer, and among slots, every piece begins with a cache line; what lies between
+/// them is reduced, too, and means nothing. *Engine only.*
 class Packer {
  public:
   /// `threshold`: bytes that travel together at the most, equal on all ranks.
   Packer(Lane& lane, std::size_t threshold) : lane_(lane), threshold_(threshold) {}
 
-  /// The pieces have `dtype`; `reduction.dtype` is that of the wire.
-  void allreduce(std::span<const Piece> pieces, DType dtype, const Reduction& reduction);
+  /// The pieces have `dtype`; `reduction.dtype` is that of the wire. `flag`: null, or one of the lane's
+  /// stream, which is set if any element of the outputs is infinite or not a number.
+  void allreduce(std::span<const Piece> pieces, DType dtype, const Reduction& reduction,
+                 std::uint32_t* flag = nullptr);
   /// The same for one piece whose output has `own` elements, this rank's of counts; see Collective.
   void reducescatter(const Piece& piece, std::span<const std::size_t> counts, std::size_t own, DType dtype,
                      const Reduction& reduction);
+
+  /// Buffers that were too small, and that what is under way on the lane may still use.
+  [[nodiscard]] std::vector<std::shared_ptr<std::byte>> take_outgrown() {
+    return std::exchange(outgrown_, {});
+  }
 
   /// Whether calls note what they do, which takes looks at the clock; not at first.
   void note_spans(bool on) { notes_spans_ = on; }
@@ -55,13 +69,21 @@ class Packer {
   void begin();
   /// Ends a stage, which began when the one before it ended.
   void end(Stage stage);
-  void reduce_where_it_lies(std::span<const Piece> pieces, const Reduction& reduction);
-  void reduce_compressed(std::span<const Piece> pieces, DType dtype, const Reduction& reduction);
+  void reduce_where_it_lies(std::span<const Piece> pieces, const Reduction& reduction, std::uint32_t* flag);
+  void reduce_fused(std::span<const Piece> pieces, const Reduction& reduction, std::uint32_t* flag);
+  /// Of elements that are what they should be already.
+  void look_at(std::span<const Piece> pieces, DType dtype, std::uint32_t* flag);
+  void reduce_compressed(std::span<const Piece> pieces, DType dtype, Reduction reduction,
+                         std::uint32_t* flag);
+  /// What fits into the buffer `wire` at once.
+  void reduce_round(std::span<const Piece> round, std::byte* wire, DType dtype, const Reduction& reduction,
+                    double factor, std::uint32_t* flag);
   std::byte* buffer(std::size_t bytes);
 
   Lane& lane_;
   std::size_t threshold_;
   std::shared_ptr<std::byte> buffer_;
+  std::vector<std::shared_ptr<std::byte>> outgrown_;
   std::size_t buffer_bytes_ = 0;
   bool notes_spans_ = false;
   std::vector<Span> spans_;

@@ -14,7 +14,8 @@ bool same_kind(const Decision& one, const Decision& other) {
   const Request& a = one.request;
   const Request& b = other.request;
   return a.dtype == b.dtype && a.wire == b.wire && a.op == b.op && a.prescale == b.prescale &&
-         a.postscale == b.postscale && one.divisor == other.divisor && one.joined == other.joined;
+         a.postscale == b.postscale && a.device == b.device && a.check_finite == b.check_finite &&
+         one.divisor == other.divisor && one.joined == other.joined;
 }
 
 /// A batch that may still grow.
@@ -31,7 +32,7 @@ std::size_t wire_bytes(const Request& request) {
   return (bytes + kCacheLine - 1) / kCacheLine * kCacheLine;
 }
 
-std::vector<Batch> plan(std::span<const Decision> decisions, std::size_t threshold) {
+std::vector<Batch> plan(std::span<const Decision> decisions, const FusionThresholds& thresholds) {
   std::vector<Batch> batches;
   std::vector<Open> open;  // at most one a kind
   for (std::size_t i = 0; i < decisions.size(); ++i) {
@@ -41,6 +42,8 @@ std::vector<Batch> plan(std::span<const Decision> decisions, std::size_t thresho
       batches.push_back({{i}});
       continue;
     }
+    const bool on_host = decision.request.device == DeviceKind::host;
+    const std::size_t threshold = on_host ? thresholds.host : thresholds.cuda;
     const std::size_t bytes = wire_bytes(decision.request);
     auto mate = open.begin();
     while (mate != open.end() && !same_kind(*mate->kind, decision)) ++mate;

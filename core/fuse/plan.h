@@ -20,9 +20,16 @@ struct Batch {
 /// lines.
 [[nodiscard]] std::size_t wire_bytes(const Request& request);
 
+/// The most bytes that travel together, by where tensors lie. A value.
+struct FusionThresholds {
+  std::size_t host = 0;
+  std::size_t cuda = 0;
+};
+
 /// Puts decisions that are ok into batches, the same on every rank. Allreduces of one kind (dtype, wire,
-/// reduction, factors) travel together up to `threshold` bytes, also when others stand between them;
+/// reduction, factors, device) travel together up to their threshold, also when others stand between them;
 /// everything else alone. A batch is carried out when its first decision is due. A pure function.
-[[nodiscard]] std::vector<Batch> plan(std::span<const Decision> decisions, std::size_t threshold);
+[[nodiscard]] std::vector<Batch> plan(std::span<const Decision> decisions,
+                                      const FusionThresholds& thresholds);
 
 }  // namespace hora

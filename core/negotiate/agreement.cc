@@ -26,10 +26,12 @@ bool same_tensor(const Request& a, const Request& b) {
 }
 
 // In the order in which a reader would ask: what comes first explains the rest.
-const std::array<Aspect, 10> kAspects{{
+const std::array<Aspect, 12> kAspects{{
     {"operation", [](const Request& a, const Request& b) { return a.operation == b.operation; },
      [](const Request& r) { return std::string(name(r.operation)); }},
     {"tensor", same_tensor, [](const Request& r) { return describe(r.dtype, r.shape); }},
+    {"device", [](const Request& a, const Request& b) { return a.device == b.device; },
+     [](const Request& r) { return std::string(r.device == DeviceKind::host ? "CPU" : "GPU"); }},
     {"reduction", [](const Request& a, const Request& b) { return a.op == b.op; },
      [](const Request& r) { return std::string(name(r.op)); }},
     {"root rank", [](const Request& a, const Request& b) { return a.root == b.root; },
@@ -40,6 +42,9 @@ const std::array<Aspect, 10> kAspects{{
      [](const Request& r) { return fmt::to_string(r.postscale); }},
     {"wire dtype", [](const Request& a, const Request& b) { return a.wire == b.wire; },
      [](const Request& r) { return std::string(name(r.wire)); }},
+    {"check for finite values",
+     [](const Request& a, const Request& b) { return a.check_finite == b.check_finite; },
+     [](const Request& r) { return std::string(r.check_finite ? "wanted" : "not wanted"); }},
     {"group of operations", [](const Request& a, const Request& b) { return a.bundle == b.bundle; },
      [](const Request& r) { return r.bundle.empty() ? "none" : fmt::format("that of '{}'", r.bundle); }},
     {"process set", [](const Request& a, const Request& b) { return a.ranks == b.ranks; },
@@ -126,6 +131,9 @@ Decision agree(std::span<const Request* const> requests, const std::vector<int>&
   decision.contributed =
       std::any_of(requests.begin(), requests.end(), [](const Request* request) { return !request->absent; });
   decision.divisor = static_cast<int>(requests.size());
+  const bool same_slot = std::all_of(requests.begin(), requests.end(),
+                                     [&](const Request* request) { return request->slot == first.slot; });
+  if (!same_slot) decision.request.slot = 0;
   if (first.operation == Operation::allgather || first.operation == Operation::gather)
     gather_rows(decision, requests);
   if (first.operation == Operation::scatter) scatter_rows(decision, requests, members);

@@ -27,7 +27,8 @@ void write(Writer& out, const Request& request) {
   out.u64(static_cast<std::uint64_t>(request.root)).u8(request.absent ? 1 : 0).string(request.bundle);
   write(out, request.splits);
   write(out, request.ranks);
-  out.u8(request.divide_by_initial_size ? 1 : 0);
+  out.u8(request.divide_by_initial_size ? 1 : 0).u8(request.check_finite ? 1 : 0);
+  out.u8(static_cast<std::uint8_t>(request.device)).u64(request.slot);
 }
 
 /// At most `most` numbers, each of which takes a byte at least.
@@ -80,6 +81,9 @@ Request read_request(Reader& in, int size) {
   request.splits = read_list(in, static_cast<std::uint64_t>(size), "splits");
   request.ranks = read_ranks(in, size, "the ranks of a process set");
   request.divide_by_initial_size = in.boolean();
+  request.check_finite = in.boolean();
+  request.device = in.enumerator<DeviceKind>(kDeviceKinds, "a device");
+  request.slot = in.u64();
   static_cast<void>(elements(request.shape, request.dtype));
   return request;
 }

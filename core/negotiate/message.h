@@ -32,6 +32,11 @@ struct Request {
   std::vector<std::int64_t> splits;    ///< alltoall: the rows for each place, or none: equal parts
   std::vector<int> ranks;              ///< add_process_set, remove_process_set: its members, ascending
   bool divide_by_initial_size = true;  ///< join
+  DeviceKind device = DeviceKind::host;
+  /// Where it lies in memory from Runtime::allocate for a GPU, if it is reduced in place there; 0: elsewhere.
+  /// Need not be equal: a decision has it if it is.
+  std::uint64_t slot = 0;
+  bool check_finite = false;  ///< allreduce
 
   bool operator==(const Request&) const = default;
 };

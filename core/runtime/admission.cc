@@ -51,6 +51,8 @@ class Admission {
     request.dtype = entry_.dtype;
     request.wire = wire();
     request.shape = entry_.shape;
+    if (entry_.operation != Operation::barrier) request.device = entry_.device.kind;
+    request.check_finite = entry_.check_finite && entry_.operation == Operation::allreduce;
     if (reduces()) {
       request.op = entry_.op;
       request.prescale = entry_.prescale;

@@ -30,6 +30,7 @@ void agree_on_knobs(Config& config, Control& control, TimePoint deadline) {
   Writer mine;
   mine.u64(config.fusion_threshold).u8(config.peer_memory ? 1 : 0).string(config.cpu_operations);
   mine.u8(config.deterministic ? 1 : 0).u64(static_cast<std::uint64_t>(config.tcp_streams));
+  mine.u64(config.gpu_fusion_threshold).string(config.gpu_operations).u8(config.float32_sums ? 1 : 0);
   const auto all = exchange(control, mine.take(), deadline);
   Reader in(all.front());
   config.fusion_threshold = in.u64();
@@ -37,6 +38,9 @@ void agree_on_knobs(Config& config, Control& control, TimePoint deadline) {
   config.cpu_operations = in.string(16);
   config.deterministic = in.boolean();
   config.tcp_streams = static_cast<int>(in.below(kMostStreams + 1, "a number of sockets"));
+  config.gpu_fusion_threshold = in.u64();
+  config.gpu_operations = in.string(16);
+  config.float32_sums = in.boolean();
   in.finish();
 }
 

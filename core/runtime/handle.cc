@@ -5,6 +5,15 @@
 
 namespace hora {
 
+void Handle::State::launch(Result value, std::shared_ptr<Event> end) {
+  {
+    const std::lock_guard lock(mutex);
+    launched = std::move(value);
+    event = std::move(end);
+  }
+  ready.notify_all();
+}
+
 void Handle::State::set(Result value) {
   {
     const std::lock_guard lock(mutex);
@@ -31,6 +40,14 @@ const Result& Handle::wait() const {
   const Result& result = *state_->result;
   if (!result.status.ok()) throw Error(result.status);
   return result;
+}
+
+const Result& Handle::wait_on(void* stream) const {
+  std::unique_lock lock(state_->mutex);
+  state_->ready.wait(lock, [this] { return state_->launched || state_->result; });
+  if (state_->result && !state_->result->status.ok()) throw Error(state_->result->status);
+  if (state_->event) state_->event->hold_up(stream);
+  return state_->result ? *state_->result : *state_->launched;
 }
 
 }  // namespace hora

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "core/device/stream.h"
+
 #include <hora/hora.h>
 
 #include <condition_variable>
@@ -11,11 +13,16 @@ namespace hora {
 
 /// Where the engine leaves an operation's result and users wait for it. Thread-safe.
 struct Handle::State {
-  /// Once.
+  /// The operation's work has been given to a GPU, and its output is there when that reaches the event. Once,
+  /// at most.
+  void launch(Result value, std::shared_ptr<Event> end);
+  /// The operation has ended. Once.
   void set(Result value);
 
   std::mutex mutex;
   std::condition_variable ready;
+  std::optional<Result> launched;  // this, too, and `event`
+  std::shared_ptr<Event> event;
   std::optional<Result> result;  // under the mutex until it is set; constant from then on
 };
 

@@ -112,7 +112,7 @@ void Loop::carry_out(const Negotiator::Heard& heard) {
   for (const auto& decision : heard.decisions) {
     if (!decision.status.ok()) executor.conclude(decision, {decision.status, {}}, decided);
   }
-  for (const auto& batch : plan(heard.decisions, config_.fusion_threshold)) {
+  for (const auto& batch : plan(heard.decisions, {config_.fusion_threshold, config_.gpu_fusion_threshold})) {
     const Decision& first = heard.decisions[batch.decisions.front()];
     switch (first.request.operation) {
       case Operation::add_process_set: add_process_set(first, decided); break;

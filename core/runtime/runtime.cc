@@ -3,10 +3,12 @@
 
 #include "core/base/log.h"
 #include "core/comm/mpi_module.h"
+#include "core/comm/nccl_module.h"
 #include "core/runtime/admission.h"
 #include "core/runtime/connect.h"
 #include "core/runtime/loop.h"
 #include "core/runtime/messages.h"
+#include "core/runtime/own_gpu.h"
 
 #include <fmt/format.h>
 #include <unistd.h>
@@ -24,6 +26,17 @@ LogLevel level_named(const std::string& name) {
   return name == "debug" ? LogLevel::debug : LogLevel::warning;
 }
 
+double in_mebibytes(std::size_t bytes) { return static_cast<double>(bytes) / (1 << 20); }
+
+/// Nothing if it cannot be used: who wants to use it is told why not.
+NcclLibrary find_nccl(const std::string& path) {
+  try {
+    return load_nccl().library(path);
+  } catch (const Error&) {
+    return {};
+  }
+}
+
 }  // namespace
 
 /// In the order in which each needs those above it; the thread is last, so that everything it uses outlives
@@ -34,6 +47,7 @@ struct Runtime::Parts {
         world(std::move(connected)),
         sets(world.control->size()),
         timeline(world.control->size()),
+        gpu(settings.local_rank),
         messages(*world.messenger, world.control->rank(), world.control->size()),
         loop(world, config, table, sets, timeline),
         thread([this] { loop.run(); }) {}
@@ -51,11 +65,27 @@ struct Runtime::Parts {
                             ::getpid(), owner));
   }
 
+  /// As `admit`; tensors on a GPU have a point before which they are not touched.
+  Asked ask(const Entry& entry) {
+    Asked asked = admit(entry, world.control->rank(), sets);
+    if (entry.device.kind == DeviceKind::host) return asked;
+    try {
+      const auto opened = gpu.open(entry.device.index);
+      if (entry.input != nullptr) opened->check(entry.input, "its input");
+      if (entry.output != nullptr && entry.output != entry.input) opened->check(entry.output, "its output");
+      asked.ready = opened->mark(entry.stream);
+    } catch (const Error& error) {
+      throw Error(error.code(), fmt::format("'{}' on {}: {}", entry.name, name(entry.device), error.what()));
+    }
+    return asked;
+  }
+
   Config config;
   World world;
   TensorTable table;
   ProcessSets sets;
   Timeline timeline;
+  OwnGpu gpu;
   Messages messages;
   Loop loop;
   std::mutex shutdown_mutex;
@@ -126,7 +156,7 @@ bool Runtime::uses_mpi() const {
 
 Handle Runtime::submit(Entry entry) {
   parts_->check_process();
-  Asked asked = admit(entry, rank(), parts_->sets);
+  Asked asked = parts_->ask(entry);
   entry.name = asked.request.name;
   Handle handle = parts_->table.put(std::move(entry), std::move(asked), Clock::now());
   parts_->world.control->wake();
@@ -138,7 +168,7 @@ std::vector<Handle> Runtime::submit(std::vector<Entry> group) {
   std::vector<Asked> asked;
   asked.reserve(group.size());
   for (auto& entry : group) {
-    asked.push_back(admit(entry, rank(), parts_->sets));
+    asked.push_back(parts_->ask(entry));
     entry.name = asked.back().request.name;
     if (group.size() > 1) asked.back().request.bundle = asked.front().request.name;
     if (asked.back().group == asked.front().group) continue;
@@ -201,9 +231,17 @@ void Runtime::return_number(std::uint64_t number, int process_set) {
   if (last == number && last > 0) --last;
 }
 
-std::shared_ptr<std::byte> Runtime::allocate(std::size_t bytes) {
+std::shared_ptr<std::byte> Runtime::allocate(std::size_t bytes, Device device) {
   parts_->check_process();
-  return parts_->world.lane.collective->allocate(bytes);
+  if (device.kind == DeviceKind::host) return parts_->world.lane.collective->allocate(bytes);
+  const auto gpu = parts_->gpu.open(device.index);
+  const auto nccl = find_nccl(parts_->config.nccl_library);
+  return nccl.path.empty() ? gpu->allocate(bytes) : load_nccl().allocate(gpu, bytes);
+}
+
+std::shared_ptr<std::byte> Runtime::allocate_on(void* stream, std::size_t bytes, Device device) {
+  parts_->check_process();
+  return parts_->gpu.open(device.index)->allocate_on(stream, bytes);
 }
 
 void Runtime::start_timeline(const std::string& path, bool mark_cycles) {
@@ -229,6 +267,17 @@ void Runtime::shutdown(const std::string& reason) {
   parts_->messages.await_end();
 }
 
+std::string Runtime::memory_report() const {
+  const auto gpu = parts_->gpu.opened();
+  if (!gpu) return "no GPU has been used";
+  const GpuMemory memory = gpu->memory();
+  return fmt::format(
+      "{} ({}): {:.1f} MiB by Hora (fusion buffers, gradients that live there), {:.1f} MiB by NCCL\n"
+      "host: {:.1f} MiB pinned for copies to and from {}",
+      name({DeviceKind::cuda, gpu->index()}), gpu->name(), in_mebibytes(memory.taken),
+      in_mebibytes(memory.nccl), in_mebibytes(memory.pinned), name({DeviceKind::cuda, gpu->index()}));
+}
+
 std::vector<std::int64_t> scattered_rows(std::int64_t rows, int ranks) {
   std::vector<std::int64_t> shares(static_cast<std::size_t>(ranks), rows / ranks);
   for (std::int64_t i = 0; i < rows % ranks; ++i) ++shares[static_cast<std::size_t>(i)];
@@ -248,6 +297,19 @@ bool mpi_threads() {
     return load_mpi().any_thread();
   } catch (const Error&) {
     return false;
+  }
+}
+
+NcclFound nccl_library() {
+  const NcclLibrary found = find_nccl({});
+  return {found.path, found.path.empty() ? "" : nccl_version(found.version)};
+}
+
+int gpus() {
+  try {
+    return load_nccl().gpus();
+  } catch (const Error&) {
+    return 0;
   }
 }
 

@@ -50,7 +50,8 @@ void TensorTable::check(const Asked& asked) {
 
 Handle TensorTable::insert(Entry entry, Asked asked, TimePoint now) {
   auto state = std::make_shared<Handle::State>();
-  loans_[asked.group].try_emplace(asked.request.name, Loan{std::move(entry), asked.group, state, now});
+  loans_[asked.group].try_emplace(asked.request.name,
+                                  Loan{std::move(entry), asked.group, state, now, std::move(asked.ready)});
   requests_[asked.group].push_back(std::move(asked.request));
   return Handle(std::move(state));
 }
@@ -66,6 +67,10 @@ std::optional<Loan> TensorTable::take(int group, const std::string& name) {
   const auto place = loans.find(name);
   if (place == loans.end() || !place->second.handle) return std::nullopt;
   return std::exchange(place->second, {});
+}
+
+void TensorTable::launched(const Loan& loan, Result result, std::shared_ptr<Event> event) {
+  loan.handle->launch(std::move(result), std::move(event));
 }
 
 void TensorTable::finish(Loan loan, Result result) {

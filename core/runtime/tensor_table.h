@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "core/device/stream.h"
 #include "core/negotiate/message.h"
 #include "core/runtime/handle.h"
 
@@ -17,6 +18,7 @@ namespace hora {
 struct Asked {
   int group = kWorld;
   Request request;
+  std::shared_ptr<Event> ready = nullptr;  ///< see Loan
 };
 
 /// An entry that is under way, and whom to tell. Moves; whoever holds it gives it back to the table, once.
@@ -25,6 +27,7 @@ struct Loan {
   int group = kWorld;
   std::shared_ptr<Handle::State> handle;
   TimePoint submitted;
+  std::shared_ptr<Event> ready = nullptr;  ///< on a GPU: before it the memory is not touched
 };
 
 /// The tensors that are under way on this rank, by group and name: the only object that user threads and the
@@ -41,6 +44,9 @@ class TensorTable {
   std::map<int, std::vector<Request>> take_requests();
   /// Hands out the tensor of this name, if it waits here. Its name stays taken until it is finished.
   std::optional<Loan> take(int group, const std::string& name);
+  /// Tells who waits that the operation's work has been given to the GPU, and is done when it reaches
+  /// `event`.
+  static void launched(const Loan& loan, Result result, std::shared_ptr<Event> event);
   /// Gives the tensor back to its owner: frees the name, runs `done`, drops what the entry held, sets the
   /// handle.
   void finish(Loan loan, Result result);

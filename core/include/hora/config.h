@@ -59,13 +59,29 @@ struct Config {
 
   // How tensors move.
   std::string cpu_operations = "auto";  ///< HORA_CPU_OPERATIONS: auto, shm, tcp or mpi
+  /// HORA_GPU_OPERATIONS: how tensors on GPUs move. nccl: with NCCL, or not at all; hierarchical: with NCCL
+  /// within a host, and by way of the host's memory across; staged: by way of the host's memory, as
+  /// HORA_CPU_OPERATIONS has it; auto: nccl where every rank has it and a GPU of its own, else staged. Rank
+  /// 0's counts.
+  std::string gpu_operations = "auto";
+  /// HORA_NCCL_LIBRARY: the file of NCCL; empty: the one that the process has loaded, else the first that is
+  /// found.
+  std::string nccl_library;
+  /// HORA_FLOAT32_SUMS: GPUs send 16-bit floats as such, but add them in float32 and round once. Else NCCL
+  /// rounds at every addition. Rank 0's counts. (On CPUs sums are always so.)
+  bool float32_sums = false;
+  /// HORA_GPU_FUSION_THRESHOLD, bytes: the most that travels together between GPUs; rank 0's counts.
+  std::size_t gpu_fusion_threshold = 32 << 20;
+  /// HORA_OPERATION_TIMEOUT, seconds; 0: never. What is under way on a GPU for so long, its input being
+  /// ready, has failed.
+  std::chrono::milliseconds operation_timeout{120'000};
   /// HORA_DETERMINISTIC: sums across hosts do not depend on what travels together with what; on one host they
   /// never do. Rank 0's counts.
   bool deterministic = false;
   /// HORA_TCP_STREAMS: sockets between two ranks, for data; 0: four between two hosts, shared among their
   /// ranks, and one within a host. Rank 0's counts.
   int tcp_streams = 0;
-  /// HORA_FUSION_THRESHOLD, bytes: the most that travels together; rank 0's counts.
+  /// HORA_FUSION_THRESHOLD, bytes: the most that travels together on the host; rank 0's counts.
   std::size_t fusion_threshold = 4 << 20;
   /// HORA_ARENA_SIZE, bytes of address space per rank, from 16 MiB up; 0: the memory of the host.
   std::size_t arena_size = 0;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <hora/config.h>
+#include <hora/device.h>
 #include <hora/dtype.h>
 #include <hora/message.h>
 #include <hora/status.h>
@@ -51,6 +52,8 @@ struct Result {
   std::vector<std::int64_t> rows = {};
   int last_rank = -1;   ///< join: the rank that joined last
   int process_set = 0;  ///< add_process_set: its number
+  /// Entry::check_finite: whether all elements of what travelled together are finite; the same on all ranks.
+  bool finite = true;
   // Of a message that `receive` got, and of one that it got and did not want; `shape` is its shape, too.
   int source = -1;  ///< the rank that sent it
   int tag = -1;
@@ -60,7 +63,8 @@ struct Result {
 /// A tensor on loan: what is to be done with it, where its elements lie, and whom to tell.
 ///
 /// From `Runtime::submit` until `done` has run (exactly once, always, also on failure) the memory belongs to
-/// the runtime. Elements are contiguous, in host memory, first dimension slowest. A value.
+/// the runtime. Elements are contiguous, first dimension slowest, in host memory or in that of one GPU. A
+/// value.
 struct Entry {
   Operation operation = Operation::allreduce;
   /// Equal on all ranks; may be used again once its operation is done. Each process set has names of its own.
@@ -69,6 +73,12 @@ struct Entry {
   int process_set = 0;  ///< which ranks take part; 0: all. remove_process_set: the one to remove
   DType dtype = DType::float32;
   std::vector<std::int64_t> shape;  ///< elements per dimension; empty: a scalar
+  Device device =
+      {};  ///< where input and output lie, and what `allocate` returns; its kind is equal on all ranks
+  /// On a GPU: the stream (a cudaStream_t) on which the input is made. What has been put on it when this is
+  /// submitted is done before the input is read, and the output is written; who uses the output asks
+  /// `Handle::wait_on`. Null: CUDA's default stream.
+  void* stream = nullptr;
   const void* input = nullptr;
   /// As large as the input, and may be the input. Not for allgather, alltoall, gather and scatter.
   /// reducescatter: this rank's rows only, see `scattered_rows`. reduce: only the root needs one.
@@ -81,7 +91,8 @@ struct Entry {
   double postscale = 1.0;
   DType wire =
       DType::float32;  ///< float16 or bfloat16: float32 and float64 elements travel as that; else as they are
-  bool absent = false;  ///< this rank has nothing to add and counts as zeros; `input` is not read
+  bool absent = false;        ///< this rank has nothing to add and counts as zeros; `input` is not read
+  bool check_finite = false;  ///< allreduce: whether Result::finite is wanted; equal on all ranks
 
   /// broadcast, scatter: the rank (of the whole job) whose elements the others receive; gather, reduce: the
   /// one that receives.
@@ -101,7 +112,7 @@ struct Entry {
   /// thread, when all ranks have said how much they bring. gather: of no rows, except on the root.
   std::function<void*(const std::vector<std::int64_t>& shape)> allocate;
 
-  /// Called exactly once, on Hora's thread or, for a Runtime that has ended, in `submit`. Must not throw or
+  /// Called exactly once, on one of Hora's threads, when the GPU, too, has done its work. Must not throw or
   /// block.
   std::function<void(const Result&)> done;
 };
@@ -142,6 +153,11 @@ class Handle {
   [[nodiscard]] bool wait_for(std::chrono::milliseconds time) const;
   /// Blocks until the operation has ended. Throws Error with its status unless that is ok.
   const Result& wait() const;
+  /// On a GPU: blocks only until the operation's work has been given to the GPU, and makes what is put on
+  /// `stream` (a cudaStream_t of the same GPU) from now on wait for that work. Should it fail later, the
+  /// output holds undefined values, and whatever is asked of this Runtime next throws. Elsewhere the same as
+  /// `wait`. What only the finished work can tell (`finite`) is not in the Result yet. Throws as `wait` does.
+  const Result& wait_on(void* stream) const;
 
  private:
   std::shared_ptr<State> state_;
@@ -234,8 +250,16 @@ class Runtime {
 
   /// Memory that the ranks of this host exchange fastest: tensors in it are reduced where they lie.
   /// Zero-filled, aligned to 64 bytes, valid for as long as the pointer lives, also after the Runtime.
-  /// `bytes` may be 0.
-  [[nodiscard]] std::shared_ptr<std::byte> allocate(std::size_t bytes);
+  /// `bytes` may be 0. Of a GPU: memory that NCCL has been told of. Throws Error(unavailable) if there is not
+  /// that much.
+  [[nodiscard]] std::shared_ptr<std::byte> allocate(std::size_t bytes, Device device = {});
+  /// Memory of a GPU for what is put on `stream` (a cudaStream_t) from now on, not filled; what is on that
+  /// stream when the last owner releases it may still use it. For `Entry::allocate`, which knows its size
+  /// late. Throws Error(unavailable) if there is not that much.
+  [[nodiscard]] std::shared_ptr<std::byte> allocate_on(void* stream, std::size_t bytes, Device device);
+
+  /// What memory this rank has taken for itself, a line each: of the host, and of its GPU if it has used one.
+  [[nodiscard]] std::string memory_report() const;
 
   /// Leaves the job: waits until every rank has called it, and ends what is still pending, messages too, with
   /// Error(aborted). With a `reason`, such as the text of the exception that ends this program, the job
@@ -259,6 +283,16 @@ class Runtime {
 [[nodiscard]] std::string mpi_library();
 /// Whether MPI runs in this process, and may be called by several threads at a time (MPI_THREAD_MULTIPLE).
 [[nodiscard]] bool mpi_threads();
+
+/// The NCCL that tensors on GPUs would move with here: its path and version, "2.28.9". Empty: there is none,
+/// or no libhora_nccl.so. Opens it.
+struct NcclFound {
+  std::string path;
+  std::string version;
+};
+[[nodiscard]] NcclFound nccl_library();
+/// How many GPUs this process may use; 0 also if there is no libhora_nccl.so, or no driver.
+[[nodiscard]] int gpus();
 
 /// "0.1.0"
 [[nodiscard]] const char* version();

@@ -51,6 +51,11 @@ TEST(Config, ReadsEveryKnob) {
                                  {"HORA_START_TIMEOUT", "1.5"},
                                  {"HORA_CPU_OPERATIONS", "tcp"},
                                  {"HORA_PEER_MEMORY", "0"},
+                                 {"HORA_GPU_OPERATIONS", "staged"},
+                                 {"HORA_GPU_FUSION_THRESHOLD", "2000"},
+                                 {"HORA_NCCL_LIBRARY", "/opt/libnccl.so.2"},
+                                 {"HORA_FLOAT32_SUMS", "1"},
+                                 {"HORA_OPERATION_TIMEOUT", "2.5"},
                                  {"HORA_STALL_WARNING_TIME", "0"},
                                  {"HORA_LOG_LEVEL", "debug"},
                                  {"HORA_ARENA_SIZE", "33554432"},
@@ -61,6 +66,11 @@ TEST(Config, ReadsEveryKnob) {
   EXPECT_EQ(config.start_timeout.count(), 1500);
   EXPECT_EQ(config.cpu_operations, "tcp");
   EXPECT_FALSE(config.peer_memory);
+  EXPECT_EQ(config.gpu_operations, "staged");
+  EXPECT_EQ(config.gpu_fusion_threshold, 2000u);
+  EXPECT_EQ(config.nccl_library, "/opt/libnccl.so.2");
+  EXPECT_TRUE(config.float32_sums);
+  EXPECT_EQ(config.operation_timeout.count(), 2500);
   EXPECT_EQ(config.stall_warning_time.count(), 0);
   EXPECT_EQ(config.log_level, "debug");
   EXPECT_EQ(config.arena_size, 33554432u);

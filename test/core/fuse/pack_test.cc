@@ -76,14 +76,70 @@ TEST_F(PackerTest, PacksSmallStraysAndLeavesLargeOnesWhereTheyLie) {
 TEST_F(PackerTest, CutsCompressedTensorsByCountsAlone) {
   std::vector<float> a(70, 1.5F);
   std::vector<float> b(200, 2.5F);
-  Packer packer(lane_, 200);  // bytes: 100 elements of 16 bits a round
+  Packer packer(lane_, 200);  // bytes: four lines of 32 elements a round
   const std::vector<Piece> pieces{{a.data(), a.data(), 70}, {b.data(), b.data(), 200}};
   packer.allreduce(pieces, DType::float32, {DType::float16, ReduceOp::sum, 1.0, 1.0, 1});
   EXPECT_EQ(a, std::vector<float>(70, 1.5F));
   EXPECT_EQ(b, std::vector<float>(200, 2.5F));
   ASSERT_EQ(witness_->calls.size(), 3u);
-  EXPECT_EQ(witness_->calls[0][0].count, 100u);
-  EXPECT_EQ(witness_->calls[2][0].count, 70u);
+  EXPECT_EQ(witness_->calls[0][0].count, 128u) << "70, which take 96, and the first 32 of b";
+  EXPECT_EQ(witness_->calls[2][0].count, 64u) << "the last 40 of b";
+}
+
+TEST_F(PackerTest, MultipliesWhilePackingWhereThatIsFree) {
+  lane_.fuses = true;
+  std::vector<float> small{1, 2};
+  std::vector<float> large(100, 3);
+  Packer packer(lane_, 1000);
+  const std::vector<Piece> pieces{{small.data(), small.data(), 2}, {large.data(), large.data(), 100}};
+  packer.allreduce(pieces, DType::float32, {DType::float32, ReduceOp::sum, 2.0, 1.0, 4});
+  EXPECT_EQ(small, (std::vector<float>{0.5, 1}));
+  EXPECT_EQ(large, std::vector<float>(100, 1.5));
+  EXPECT_EQ(witness_->calls.size(), 2u) << "what is packed needs no factor then, what is not does";
+  packer.allreduce(pieces, DType::float32, {DType::float16, ReduceOp::sum, 1.0, 1.0, 2});
+  EXPECT_EQ(small, (std::vector<float>{0.25, 0.5}));
+}
+
+TEST_F(PackerTest, SendsNeighboursAmongTheSlotsAsOneWhereItFuses) {
+  lane_.fuses = true;
+  std::vector<float> memory(64, 3);
+  Packer packer(lane_, 1000);
+  const auto piece = [&](std::size_t line, std::size_t count) {
+    float* at = memory.data() + 16 * line;
+    return Piece{at, at, count, 64 * (line + 1)};
+  };
+  const std::vector<Piece> pieces{piece(3, 2), piece(1, 16), piece(0, 5)};  // whatever order they come in
+  packer.allreduce(pieces, DType::float32, {DType::float32, ReduceOp::sum, 2.0, 1.0, 1});
+  ASSERT_EQ(witness_->calls.size(), 1u);
+  ASSERT_EQ(witness_->calls[0].size(), 2u) << "line 2 is nobody's";
+  EXPECT_EQ(witness_->calls[0][0].count, 32u);
+  EXPECT_EQ(witness_->calls[0][1].count, 2u);
+  EXPECT_EQ(memory[0], 6);
+  EXPECT_EQ(memory[16 + 15], 6);
+  EXPECT_EQ(memory[32], 3);
+  EXPECT_EQ(memory[48 + 1], 6);
+}
+
+TEST_F(PackerTest, FlagsOutputsThatAreNotFinite) {
+  const auto flag = lane_.stream->make_flag();
+  std::vector<float> small{1, 70000};
+  std::vector<float> large(100, 3);
+  Packer packer(lane_, 1000);
+  const std::vector<Piece> pieces{{small.data(), small.data(), 2}, {large.data(), large.data(), 100}};
+  packer.allreduce(pieces, DType::float32, {DType::float32, ReduceOp::sum, 1.0, 1.0, 1}, flag.get());
+  EXPECT_EQ(*flag, 0u);
+  packer.allreduce(pieces, DType::float32, {DType::float16, ReduceOp::sum, 1.0, 1.0, 1}, flag.get());
+  EXPECT_EQ(*flag, 1u) << "70000 is too large for float16";
+}
+
+TEST_F(PackerTest, KeepsBuffersThatItOutgrewUntilTheyAreTaken) {
+  std::vector<float> x(1000, 1);
+  Packer packer(lane_, 64);
+  for (const std::size_t count : {std::size_t{10}, x.size()})
+    packer.reducescatter({x.data(), x.data(), count}, std::vector<std::size_t>{count}, count, DType::float32,
+                         {DType::float16, ReduceOp::sum, 1.0, 1.0, 1});
+  EXPECT_EQ(packer.take_outgrown().size(), 1u);
+  EXPECT_TRUE(packer.take_outgrown().empty());
 }
 
 TEST_F(PackerTest, NotesWhatItDoesOnlyForWhoWantsToKnow) {

@@ -20,21 +20,21 @@ using Batches = std::vector<Batch>;
 
 TEST(Plan, PutsTensorsOfOneKindTogetherUpToTheThreshold) {
   const std::vector<Decision> decisions{tensor(16), tensor(16), tensor(16), tensor(16)};
-  EXPECT_EQ(plan(decisions, 1000), (Batches{{{0, 1, 2, 3}}}));
-  EXPECT_EQ(plan(decisions, 128), (Batches{{{0, 1}}, {{2, 3}}}));
-  EXPECT_EQ(plan(decisions, 1), (Batches{{{0}}, {{1}}, {{2}}, {{3}}}));
+  EXPECT_EQ(plan(decisions, {1000, 0}), (Batches{{{0, 1, 2, 3}}}));
+  EXPECT_EQ(plan(decisions, {128, 0}), (Batches{{{0, 1}}, {{2, 3}}}));
+  EXPECT_EQ(plan(decisions, {1, 0}), (Batches{{{0}}, {{1}}, {{2}}, {{3}}}));
 }
 
 TEST(Plan, LooksAheadOverOtherKinds) {
   const std::vector<Decision> decisions{tensor(1), tensor(1, DType::int32), tensor(1),
                                         tensor(1, DType::int32)};
-  EXPECT_EQ(plan(decisions, 1000), (Batches{{{0, 2}}, {{1, 3}}}));
+  EXPECT_EQ(plan(decisions, {1000, 0}), (Batches{{{0, 2}}, {{1, 3}}}));
 }
 
 TEST(Plan, KeepsOtherOperationsAlone) {
   const std::vector<Decision> decisions{tensor(1), tensor(1, DType::float32, Operation::broadcast),
                                         tensor(1, DType::float32, Operation::broadcast), tensor(1)};
-  EXPECT_EQ(plan(decisions, 1000), (Batches{{{0, 3}}, {{1}}, {{2}}}));
+  EXPECT_EQ(plan(decisions, {1000, 0}), (Batches{{{0, 3}}, {{1}}, {{2}}}));
 }
 
 TEST(Plan, KeepsReductionsFactorsAndWiresApart) {
@@ -42,25 +42,25 @@ TEST(Plan, KeepsReductionsFactorsAndWiresApart) {
   decisions[1].request.op = ReduceOp::max;
   decisions[2].request.prescale = 2;
   decisions[3].request.wire = DType::float16;
-  EXPECT_EQ(plan(decisions, 1000).size(), 4u);
+  EXPECT_EQ(plan(decisions, {1000, 0}).size(), 4u);
 }
 
 TEST(Plan, KeepsDivisorsAndWhoHasJoinedApart) {
   std::vector<Decision> decisions(3, tensor(1));
   decisions[1].divisor = 2;
   decisions[2].joined = {1};
-  EXPECT_EQ(plan(decisions, 1000).size(), 3u);
+  EXPECT_EQ(plan(decisions, {1000, 0}).size(), 3u);
 }
 
 TEST(Plan, LeavesOutWhatFailedAndKeepsWhatNobodyContributedAlone) {
   std::vector<Decision> decisions(3, tensor(1));
   decisions[0].status = {Code::mismatch, "no"};
   decisions[1].contributed = false;
-  EXPECT_EQ(plan(decisions, 1000), (Batches{{{1}}, {{2}}}));
+  EXPECT_EQ(plan(decisions, {1000, 0}), (Batches{{{1}}, {{2}}}));
 }
 
 TEST(Plan, ATensorOverTheThresholdTravelsAlone) {
-  EXPECT_EQ(plan(std::vector<Decision>{tensor(1), tensor(1000), tensor(1)}, 128),
+  EXPECT_EQ(plan(std::vector<Decision>{tensor(1), tensor(1000), tensor(1)}, {128, 0}),
             (Batches{{{0}}, {{1}}, {{2}}}));
 }
 
@@ -69,6 +69,12 @@ TEST(WireBytes, AreWholeCacheLinesInTheWireDtype) {
   EXPECT_EQ(wire_bytes(request), 128u);
   request.wire = DType::float16;
   EXPECT_EQ(wire_bytes(request), 64u);
+}
+
+TEST(Plan, KeepsTensorsOnGpusApartAndLetsMoreOfThemTravelTogether) {
+  std::vector<Decision> decisions{tensor(1), tensor(1), tensor(1), tensor(1)};
+  for (const std::size_t i : {std::size_t{1}, std::size_t{3}}) decisions[i].request.device = DeviceKind::cuda;
+  EXPECT_EQ(plan(decisions, {1, 1000}), (Batches{{{0}}, {{1, 3}}, {{2}}}));
 }
 
 }  // namespace

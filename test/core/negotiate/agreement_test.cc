@@ -67,6 +67,15 @@ TEST(Agree, NamesDtypesReductionsRootsFactorsAndWires) {
   EXPECT_NE(agree_on({tensor({3}), other}).status.message.find("postscale factor differs"),
             std::string::npos);
   other = tensor({3});
+  other.device = DeviceKind::cuda;
+  EXPECT_NE(
+      agree_on({tensor({3}), other}).status.message.find("device differs between ranks: CPU on rank 0, GPU"),
+      std::string::npos);
+  other = tensor({3});
+  other.slot = 128;
+  EXPECT_EQ(agree_on({other, other}).request.slot, 128u);
+  EXPECT_EQ(agree_on({tensor({3}), other}).request.slot, 0u) << "where it lies is no reason to fail";
+  other = tensor({3});
   other.wire = DType::bfloat16;
   EXPECT_NE(agree_on({tensor({3}), other}).status.message.find("wire dtype differs"), std::string::npos);
 }

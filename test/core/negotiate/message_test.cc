@@ -20,7 +20,10 @@ Request request(const std::string& name) {
           "bundle",
           {60, 3},
           {0, 1},
-          false};
+          false,
+          DeviceKind::cuda,
+          4096,
+          true};
 }
 
 TEST(Ballot, ComesBackAsItWasSent) {

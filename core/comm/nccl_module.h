@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "core/comm/collective.h"
+#include "core/comm/control.h"
+#include "core/device/gpu.h"
+
+#include <array>
+#include <chrono>
+#include <cstddef>
+#include <memory>
+#include <string>
+
+namespace hora {
+
+/// The NCCL that this process uses. A value.
+struct NcclLibrary {
+  std::string path;
+  int version = 0;  ///< as ncclGetVersion has it: 22809 is 2.28.9
+};
+
+/// Whether NCCL's collectives can carry it out: it has no 16-bit integers, and multiplies and divides floats
+/// alone.
+[[nodiscard]] bool nccl_reduces(const Reduction& reduction);
+
+/// "2.28.9"
+[[nodiscard]] std::string nccl_version(int version);
+
+/// What tells the ranks of one communicator from all others (ncclUniqueId).
+using NcclId = std::array<std::byte, 128>;
+
+/// How this rank takes part in NCCL's communicators. A value.
+struct NcclOptions {
+  /// Until when each call into NCCL must have been carried out; then Error(timeout) that names the call.
+  std::chrono::milliseconds call_timeout{30'000};
+  /// How long aborting may take; then the communicators are left as they are (leaked).
+  std::chrono::milliseconds abort_timeout{5'000};
+  /// 16-bit floats are summed in float32 and rounded once, instead of once for each rank that adds.
+  bool float32_sums = false;
+};
+
+/// All NCCL communicators of this rank on one GPU, and the thread that may call NCCL: the engine. Its
+/// collectives put their work on `stream` and return at once: the engine marks an Event and waits for that,
+/// where it must. *Engine only*, but `Collective::abort` of its collectives, which stops the engine's waiting
+/// for NCCL and nothing else.
+class NcclLane {
+ public:
+  /// All that is under way must have ended, or been aborted.
+  virtual ~NcclLane() = default;
+
+  /// Rank `place` of `places`, which all call it with the id that one of them has made. They use different
+  /// GPUs. It may be split, and destroyed as Collective says. Throws Error(timeout), Error(aborted),
+  /// Error(unavailable).
+  virtual std::unique_ptr<Collective> connect(const NcclId& id, int place, int places) = 0;
+  /// Throws Error(aborted) if one of the communicators has failed: what NCCL says, of which call.
+  virtual void check() = 0;
+  /// Ends what the communicators are doing on the GPU, all as one group, whatever the other ranks do.
+  /// Idempotent. False: NCCL did not return in time, and has been left to itself; nothing here may be used
+  /// any more, and memory that was lent to it never be freed.
+  virtual bool abort() noexcept = 0;
+};
+
+/// What libhora_nccl.so does for libhora. It links neither the CUDA driver nor NCCL, but opens them when it
+/// is asked to. Functions throw Error.
+struct NcclModule {
+  /// How many GPUs this process may use; 0 where the driver finds none. Throws Error(unavailable) without a
+  /// driver.
+  int (*gpus)() = nullptr;
+  /// Throws Error(unavailable) without a driver, or with one that is too old; Error(invalid_argument) if
+  /// there is no GPU of this number. The same object as long as somebody has it.
+  std::shared_ptr<Gpu> (*open_gpu)(int index) = nullptr;
+  /// The NCCL that is in this process already (PyTorch brings one), else the file `path`, else what is found;
+  /// the first call counts. Throws Error(unavailable): where it looked; that it is too old.
+  NcclLibrary (*library)(const std::string& path) = nullptr;
+  /// As above `library` must have been called.
+  NcclId (*make_id)() = nullptr;
+  /// Memory as from Gpu::allocate, which the lanes of this GPU tell NCCL of when they first meet it. As
+  /// above.
+  std::shared_ptr<std::byte> (*allocate)(const std::shared_ptr<Gpu>& gpu, std::size_t bytes) = nullptr;
+  std::unique_ptr<NcclLane> (*make_lane)(std::shared_ptr<Gpu> gpu, Stream& stream,
+                                         const NcclOptions& options) = nullptr;
+};
+
+/// Throws Error(unavailable) if there is none here. Thread-safe.
+[[nodiscard]] const NcclModule& load_nccl();
+/// The file that it lies in. Throws as `load_nccl` does.
+[[nodiscard]] std::string nccl_module_path();
+
+}  // namespace hora

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "core/device/gpu.h"
+
+#include <hora/config.h>
+#include <hora/device.h>
+
+#include <memory>
+#include <mutex>
+
+namespace hora {
+
+/// The GPU that this rank uses, opened when it is first asked for: one, whichever tensors name first. Where
+/// none has, the local rank's. Thread-safe.
+class OwnGpu {
+ public:
+  explicit OwnGpu(int local_rank) : local_rank_(local_rank) {}
+
+  /// The GPU of this number. Throws Error(invalid_argument) if there is no such one, or if this rank uses
+  /// another; Error(unavailable) if GPUs cannot be used here.
+  std::shared_ptr<Gpu> open(int index);
+  /// The one that this rank uses; opens the local rank's if there is none yet. Throws as `open` does.
+  std::shared_ptr<Gpu> open();
+  /// The one that this rank uses; null if there is none yet.
+  [[nodiscard]] std::shared_ptr<Gpu> opened() const;
+
+ private:
+  int local_rank_;
+  mutable std::mutex mutex_;
+  std::shared_ptr<Gpu> gpu_;  // under the mutex; once set, constant
+};
+
+}  // namespace hora
