@@ -67,6 +67,7 @@ void Executor::carry_out(std::span<const Decision> decisions, const Batch& batch
 void Executor::run(std::vector<Item>& items) {
   if (gpu_) {
     std::vector<Readiness> inputs;
+    inputs.reserve(items.size());
     for (const auto& item : items) inputs.push_back(item.loan.ready);
     inputs_ = latest(inputs);
     for (const auto& input : inputs_) lane_.stream->wait(*input);

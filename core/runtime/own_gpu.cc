@@ -20,6 +20,7 @@ std::vector<std::shared_ptr<Event>> latest(const std::vector<Readiness>& all) {
     }
   }
   std::vector<std::shared_ptr<Event>> events;
+  events.reserve(last.size());
   for (const auto* each : last) events.push_back(each->event);
   return events;
 }
