@@ -3,6 +3,8 @@
 
 #include "core/backend/cuda/driver.h"
 
+#include <hora/status.h>
+
 namespace hora {
 
 /// A GPU's primary context: the one that a framework uses, too. Kept for as long as this exists. Thread-safe.
@@ -42,5 +44,17 @@ class CurrentContext {
   const CudaDriver& driver_;
   CUstreamCaptureMode mode_ = CU_STREAM_CAPTURE_MODE_RELAXED;  ///< the thread's before, from then on
 };
+
+/// For what is given back: calls `release` with the context as the current one. If the driver does not give
+/// it, as at the end of a process, there is nothing left to give back.
+template <typename Release>
+void in_context(const PrimaryContext& context, Release release) noexcept {
+  try {
+    const CurrentContext current(context);
+    release();
+  } catch (const Error&) {
+    return;
+  }
+}
 
 }  // namespace hora
