@@ -35,6 +35,8 @@ struct CudaDriver {
   decltype(&::cuMemFreeAsync) mem_free_async = nullptr;
   decltype(&::cuMemHostAlloc) mem_host_alloc = nullptr;
   decltype(&::cuMemFreeHost) mem_free_host = nullptr;
+  decltype(&::cuMemHostRegister) mem_host_register = nullptr;
+  decltype(&::cuMemHostUnregister) mem_host_unregister = nullptr;
   decltype(&::cuMemGetInfo) mem_get_info = nullptr;
   decltype(&::cuMemcpyAsync) memcpy_async = nullptr;
   decltype(&::cuMemsetD8Async) memset_d8_async = nullptr;
@@ -87,6 +89,8 @@ void for_each_function(CudaDriver& driver, Visit visit) {
   visit(driver.mem_free_async, "cuMemFreeAsync");
   visit(driver.mem_host_alloc, "cuMemHostAlloc");
   visit(driver.mem_free_host, "cuMemFreeHost");
+  visit(driver.mem_host_register, "cuMemHostRegister_v2");
+  visit(driver.mem_host_unregister, "cuMemHostUnregister");
   visit(driver.mem_get_info, "cuMemGetInfo_v2");
   visit(driver.memcpy_async, "cuMemcpyAsync");
   visit(driver.memset_d8_async, "cuMemsetD8Async");

@@ -136,6 +136,20 @@ class DriversGpu final : public CudaGpu {
             }};
   }
 
+  [[nodiscard]] std::shared_ptr<std::byte> pin(std::shared_ptr<std::byte> memory,
+                                               std::size_t bytes) override {
+    const CurrentContext current(*context_);
+    if (driver().mem_host_register(memory.get(), bytes, CU_MEMHOSTREGISTER_PORTABLE) != CUDA_SUCCESS)
+      return memory;
+    counters_->pinned += static_cast<std::ptrdiff_t>(bytes);
+    std::byte* data = memory.get();
+    return {data,
+            [context = context_, counters = counters_, kept = std::move(memory), bytes](std::byte* each) {
+              in_context(*context, [&] { context->driver().mem_host_unregister(each); });
+              counters->pinned -= static_cast<std::ptrdiff_t>(bytes);
+            }};
+  }
+
   [[nodiscard]] GpuMemory memory() const override {
     const auto whole = [](const std::atomic<std::ptrdiff_t>& bytes) {
       return static_cast<std::size_t>(std::max<std::ptrdiff_t>(bytes, 0));

@@ -108,6 +108,22 @@ CUresult cuMemFreeHost(void* data) {
   });
 }
 
+CUresult cuMemHostRegister(void* data, std::size_t bytes, unsigned /*flags*/) {
+  return fake_call("cuMemHostRegister", FakeCall::unsafe, [&](FakeMachine& machine, FakeLock&) {
+    return on_fake_gpu(machine, [&](int gpu) { return machine.pin(gpu, data, bytes); });
+  });
+}
+
+CUresult cuMemHostUnregister(void* data) {
+  return fake_call("cuMemHostUnregister", FakeCall::returns, [&](FakeMachine& machine, FakeLock& lock) {
+    return on_fake_gpu(machine, [&](int) {
+      const hora::FakeBlock* block = machine.block_of(data);
+      if (block == nullptr || block->data) return CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED;
+      return free_now(machine, lock, data, true);
+    });
+  });
+}
+
 CUresult cuMemGetInfo(std::size_t* free, std::size_t* total) {
   return fake_call("cuMemGetInfo", FakeCall::plain, [&](FakeMachine& machine, FakeLock&) {
     return on_fake_gpu(machine, [&](int gpu) {

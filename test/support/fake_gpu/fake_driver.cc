@@ -33,6 +33,8 @@ CudaDriver FakeDriver::table() const {
           &::cuMemFreeAsync,
           &::cuMemHostAlloc,
           &::cuMemFreeHost,
+          &::cuMemHostRegister,
+          &::cuMemHostUnregister,
           &::cuMemGetInfo,
           &::cuMemcpyAsync,
           &::cuMemsetD8Async,

@@ -140,6 +140,13 @@ CUresult FakeMachine::allocate(int gpu, std::size_t bytes, bool pinned, std::byt
   return CUDA_SUCCESS;
 }
 
+CUresult FakeMachine::pin(int gpu, void* data, std::size_t bytes) {
+  if (block_of(data) != nullptr) return CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED;
+  blocks_[reinterpret_cast<std::uintptr_t>(data)] = {nullptr, bytes, gpu, true};
+  ++this->gpu(gpu).usage.pinned_blocks;
+  return CUDA_SUCCESS;
+}
+
 bool FakeMachine::free(const void* data, bool pinned) {
   const auto found = blocks_.find(reinterpret_cast<std::uintptr_t>(data));
   if (found == blocks_.end() || found->second.pinned != pinned) return false;

@@ -64,7 +64,7 @@ struct FreeMemory {
 
 /// A piece of memory: of a GPU, or pinned.
 struct FakeBlock {
-  std::unique_ptr<std::byte, FreeMemory> data;
+  std::unique_ptr<std::byte, FreeMemory> data;  ///< null: somebody else's, which was pinned
   std::size_t bytes = 0;
   int gpu = 0;
   bool pinned = false;
@@ -101,6 +101,7 @@ class FakeMachine {
   void finish(CUstream_st* stream, std::unique_lock<std::mutex>& lock);
 
   CUresult allocate(int gpu, std::size_t bytes, bool pinned, std::byte** data);
+  CUresult pin(int gpu, void* data, std::size_t bytes);
   bool free(const void* data, bool pinned);
   const FakeBlock* block_of(const void* data) const;
   bool reaches(int gpu, const void* data, std::size_t bytes) const;
