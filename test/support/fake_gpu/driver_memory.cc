@@ -60,7 +60,7 @@ CUresult cuMemAlloc(CUdeviceptr* data, std::size_t bytes) {
 }
 
 CUresult cuMemFree(CUdeviceptr data) {
-  return fake_call("cuMemFree", FakeCall::returns, [&](FakeMachine& machine, FakeLock& lock) {
+  return fake_call("cuMemFree", FakeCall::frees, [&](FakeMachine& machine, FakeLock& lock) {
     return on_fake_gpu(machine, [&](int) { return free_now(machine, lock, pointer(data), false); });
   });
 }
@@ -103,7 +103,7 @@ CUresult cuMemHostAlloc(void** data, std::size_t bytes, unsigned /*flags*/) {
 }
 
 CUresult cuMemFreeHost(void* data) {
-  return fake_call("cuMemFreeHost", FakeCall::returns, [&](FakeMachine& machine, FakeLock& lock) {
+  return fake_call("cuMemFreeHost", FakeCall::frees, [&](FakeMachine& machine, FakeLock& lock) {
     return on_fake_gpu(machine, [&](int) { return free_now(machine, lock, data, true); });
   });
 }

@@ -186,7 +186,7 @@ CUresult cuModuleLoadData(CUmodule* module, const void* image) {
 }
 
 CUresult cuModuleUnload(CUmodule module) {
-  return fake_call("cuModuleUnload", FakeCall::returns, [&](FakeMachine& machine, FakeLock& lock) {
+  return fake_call("cuModuleUnload", FakeCall::frees, [&](FakeMachine& machine, FakeLock& lock) {
     const auto found = machine.modules.find(module);
     if (found == machine.modules.end()) return CUDA_ERROR_INVALID_HANDLE;
     machine.finish(found->second->gpu, lock);

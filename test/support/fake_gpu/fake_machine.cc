@@ -196,10 +196,10 @@ CUresult fake_call(const char* function, FakeCall kind,
   if (failure != machine->failures.end() && --failure->second.first == 0) {
     const CUresult error = failure->second.second;
     machine->failures.erase(failure);
-    if (kind == FakeCall::returns) body(*machine, lock);
+    if (kind == FakeCall::returns || kind == FakeCall::frees) body(*machine, lock);
     return error;
   }
-  const bool unsafe = kind == FakeCall::unsafe || kind == FakeCall::returns;
+  const bool unsafe = kind == FakeCall::unsafe || kind == FakeCall::frees;
   if (unsafe && machine->captures() && fake_capture_mode() == CU_STREAM_CAPTURE_MODE_GLOBAL) {
     machine->spoilt = true;
     return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;

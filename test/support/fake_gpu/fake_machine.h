@@ -142,6 +142,7 @@ enum class FakeCall {
   plain,
   unsafe,   ///< spoils captures that other threads make
   returns,  ///< gives something back, also when it fails
+  frees,    ///< both
   always,   ///< also before cuInit
 };
 
