@@ -2,6 +2,7 @@
 // Tensors on GPUs, in jobs whose ranks are threads and whose GPUs are queues.
 #include "core/runtime/gpu_lanes.h"
 
+#include "core/base/memory.h"
 #include "test/support/local_job.h"
 #include "test/support/queued_gpu.h"
 
@@ -263,6 +264,21 @@ TEST(GpuLanes, FailTheTensorsAndNotTheJobWhereTwoRanksShareAGpuAndNcclIsWanted) 
   });
 }
 
+/// A gate for GPUs that are left behind.
+Gate& lasting_gate() {
+  const auto gate = std::make_shared<Gate>();
+  keep_for_ever(gate);
+  return *gate;
+}
+
+/// An allreduce that keeps its tensor, in case that the GPU never ends it.
+Entry owning(const Runtime& hora, const std::string& name) {
+  const auto x = std::make_shared<std::vector<float>>(10, 1.0F);
+  Entry entry = on_gpu(hora, Operation::allreduce, name, DType::float32, *x);
+  entry.done = [x](const Result&) {};
+  return entry;
+}
+
 /// Three ranks have given "stuck" to their GPUs, where it waits for rank 2's input. Rank 2 dies for the
 /// others; then `rank_main` is called with its handle, and `gate` opens for who has not opened it.
 void lose_a_rank_in_mid_flight(Gate& gate, const std::function<void(Runtime&, const Handle&)>& rank_main) {
@@ -276,8 +292,7 @@ void lose_a_rank_in_mid_flight(Gate& gate, const std::function<void(Runtime&, co
     World world = group.join(rank);
     world.gpu_module = &queued_nccl();
     Runtime hora(std::move(world), config);
-    std::vector<float> x(10, 1);
-    Entry entry = on_gpu(hora, Operation::allreduce, "stuck", DType::float32, x);
+    Entry entry = owning(hora, "stuck");
     if (rank == 2) entry.stream = &gate;
     const Handle handle = hora.submit(entry);
     handle.wait_on(nullptr);
@@ -310,7 +325,7 @@ TEST(GpuLanes, EndsWhatIsInFlightWhenARankDies) {
 }
 
 TEST(GpuLanes, GivesTensorsBackEvenIfTheGpuNeverEnds) {
-  Gate gate;  // rank 2's GPU waits for it until all have been told
+  Gate& gate = lasting_gate();  // rank 2's GPU waits for it until all have been told
   lose_a_rank_in_mid_flight(gate, [&](Runtime& /*hora*/, const Handle& handle) {
     EXPECT_THAT(failure_of([&] { handle.wait(); }), testing::HasSubstr("('stuck' holds undefined values)"));
   });
@@ -318,7 +333,7 @@ TEST(GpuLanes, GivesTensorsBackEvenIfTheGpuNeverEnds) {
 
 TEST(GpuLanes, SayWhatHasBeenUnderWayForTooLong) {
   LocalGroup group(2);
-  Gate gate;
+  Gate& gate = lasting_gate();
   std::atomic<int> done = 0;
   run_ranks(2, [&](int rank) {
     Config config;
@@ -328,8 +343,7 @@ TEST(GpuLanes, SayWhatHasBeenUnderWayForTooLong) {
     World world = group.join(rank);
     world.gpu_module = &queued_nccl();
     Runtime hora(std::move(world), config);
-    std::vector<float> x(10, 1);
-    Entry entry = on_gpu(hora, Operation::allreduce, "slow", DType::float32, x);
+    Entry entry = owning(hora, "slow");
     if (rank == 1) entry.stream = &gate;
     const Handle handle = hora.submit(entry);
     const std::string why = failure_of([&] { handle.wait(); });
