@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/backend/cuda/gpu.h"
 
+#include "core/base/memory.h"
+
 #include "test/support/fake_gpu/fake_driver.h"
 #include "test/support/fake_gpu/waiting.h"
 #include "test/support/thrown.h"
@@ -226,6 +228,20 @@ TEST(CudaGpu, ServesManyThreads) {
   EXPECT_EQ(fake.usage(0), (FakeUsage{.peak_bytes = fake.usage(0).peak_bytes}));
 }
 
+TEST(CudaGpu, PinsMemoryOfTheHostsForAsLongAsItIsUsed) {
+  FakeDriver fake;
+  const auto gpu = open_cuda_gpu(fake.table(), 0);
+  auto memory = allocate_zeroed(4096);
+  const std::weak_ptr<std::byte> owned = memory;
+  auto pinned = gpu->pin(std::move(memory), 4096);
+  EXPECT_EQ(gpu->memory().pinned, 4096U);
+  gpu->check(pinned.get(), "its input");
+  EXPECT_EQ(gpu->pin(pinned, 4096), pinned) << "the driver refuses what is pinned already";
+  pinned = nullptr;
+  EXPECT_EQ(gpu->memory().pinned, 0U);
+  EXPECT_TRUE(owned.expired());
+}
+
 /// Everything that a rank does with a GPU.
 void use(FakeDriver& fake, CUstream theirs) {
   const auto gpu = open_cuda_gpu(fake.table(), 0);
@@ -235,6 +251,7 @@ void use(FakeDriver& fake, CUstream theirs) {
   const auto memory = gpu->allocate(64);
   const auto result = gpu->allocate_on(theirs, 64);
   const auto pinned = gpu->allocate_pinned(64);
+  const auto registered = gpu->pin(allocate_zeroed(64), 64);
   gpu->check(memory.get(), "its input");
   (void)gpu->free_memory();
   stream->wait(*gpu->mark(theirs));
@@ -250,8 +267,8 @@ void use(FakeDriver& fake, CUstream theirs) {
 
 bool gives_back(const std::string& function) {
   static const std::set<std::string> all{
-      "cuDevicePrimaryCtxRelease", "cuCtxPopCurrent", "cuMemFree",     "cuMemFreeAsync", "cuMemFreeHost",
-      "cuStreamDestroy",           "cuEventDestroy",  "cuModuleUnload"};
+      "cuDevicePrimaryCtxRelease", "cuCtxPopCurrent", "cuMemFree",      "cuMemFreeAsync", "cuMemFreeHost",
+      "cuMemHostUnregister",       "cuStreamDestroy", "cuEventDestroy", "cuModuleUnload"};
   return all.contains(function);
 }
 
@@ -276,7 +293,8 @@ bool fail_once(const std::string& function, int nth) {
   if (fake.calls(function) < nth) return false;
   fake.finish(0);
   if (status.ok()) {
-    EXPECT_TRUE(gives_back(function) || enters(function) || function == "cuStreamIsCapturing")
+    EXPECT_TRUE(gives_back(function) || enters(function) || function == "cuStreamIsCapturing" ||
+                function == "cuMemHostRegister")
         << function << nth;
   } else {
     EXPECT_THAT(status.message, HasSubstr(function)) << nth;
