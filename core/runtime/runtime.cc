@@ -305,6 +305,15 @@ NcclFound nccl_library() {
   return {found.path, found.path.empty() ? "" : nccl_version(found.version)};
 }
 
+bool gpu_support() {
+  try {
+    load_nccl();
+    return true;
+  } catch (const Error&) {
+    return false;
+  }
+}
+
 int gpus() {
   try {
     return load_nccl().gpus();
