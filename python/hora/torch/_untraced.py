@@ -3,9 +3,9 @@
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import sys
+import types
 from collections.abc import Callable
 from typing import ParamSpec, TypeVar
 
@@ -13,6 +13,13 @@ import torch
 
 Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
+
+
+def _disabled(function: Callable[Arguments, Result], wrapper: types.CodeType) -> Callable[Arguments, Result]:
+    """As the compiler leaves it alone, and the frames of the wrapper, too: one code for all functions."""
+    torch._dynamo.eval_frame.skip_code(wrapper)
+    left_alone: Callable[Arguments, Result] = torch.compiler.disable(function)  # type: ignore[no-untyped-call]
+    return left_alone
 
 
 def untraced(function: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
@@ -28,13 +35,8 @@ def untraced(function: Callable[Arguments, Result]) -> Callable[Arguments, Resul
         if "torch._dynamo" not in sys.modules:
             return function(*args, **kwargs)
         if disabled is None:
-            disabled = torch.compiler.disable(function)  # type: ignore[no-untyped-call]
-            assert disabled is not None
+            disabled = _disabled(function, call.__code__)  # type: ignore[attr-defined]
         return disabled(*args, **kwargs)
 
     call._torchdynamo_disable = True  # type: ignore[attr-defined]  # the mark by which the compiler knows such functions
     return call
-
-
-with contextlib.suppress(AttributeError):  # an older PyTorch compiles the wrapper's own frames, a few lines, and finds the mark
-    torch._C._dynamo.eval_frame.skip_code(untraced(lambda: None).__code__)  # type: ignore[attr-defined]  # one code for all
