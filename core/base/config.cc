@@ -348,6 +348,7 @@ Config Config::from_environment() {
   read_choice("HORA_CPU_OPERATIONS", config.cpu_operations, {"auto", "shm", "tcp", "mpi"});
   read_choice("HORA_GPU_OPERATIONS", config.gpu_operations, {"auto", "nccl", "hierarchical", "staged"});
   read_text("HORA_NCCL_LIBRARY", config.nccl_library);
+  read_text("NCCL_HOSTID", config.nccl_host_id);
   read_switch("HORA_FLOAT32_SUMS", config.float32_sums);
   read_seconds("HORA_OPERATION_TIMEOUT", config.operation_timeout, 0);
   read("HORA_GPU_FUSION_THRESHOLD", config.gpu_fusion_threshold, 1);

@@ -7,6 +7,9 @@
 
 #include <cstdlib>
 #include <cstring>
+#include <mutex>
+#include <utility>
+#include <vector>
 
 namespace hora {
 namespace {
@@ -27,6 +30,13 @@ std::shared_ptr<std::byte> allocate_zeroed(std::size_t bytes) {
   auto memory = allocate_aligned(bytes);
   std::memset(memory.get(), 0, bytes);
   return memory;
+}
+
+void keep_for_ever(std::shared_ptr<void> owned) {
+  static std::mutex mutex;
+  static auto* kept = new std::vector<std::shared_ptr<void>>;  // outlives every static object
+  const std::lock_guard lock(mutex);
+  kept->push_back(std::move(owned));
 }
 
 }  // namespace hora

@@ -12,4 +12,7 @@ namespace hora {
 /// The same, zero-filled.
 [[nodiscard]] std::shared_ptr<std::byte> allocate_zeroed(std::size_t bytes);
 
+/// Never frees what it owns, as somebody may still use it who cannot be asked. Thread-safe.
+void keep_for_ever(std::shared_ptr<void> owned);
+
 }  // namespace hora

@@ -10,7 +10,7 @@ namespace hora {
 
 /// One device's way to the other ranks: where its work is ordered, and how its buffers move.
 struct Lane {
-  std::unique_ptr<Stream> stream;
+  std::shared_ptr<Stream> stream;  ///< of a GPU: the one of all lanes there
   std::unique_ptr<Collective> collective;
   /// What is packed travels as one piece and is multiplied with its factor on the way in, as a GPU's calls
   /// and passes cost much. So all ranks pack the same. Else each piece goes from where it lies, or was packed

@@ -4,6 +4,7 @@
 #include "core/comm/control.h"
 #include "core/comm/lane.h"
 #include "core/comm/messenger.h"
+#include "core/comm/nccl_module.h"
 
 #include <memory>
 #include <string>
@@ -36,6 +37,7 @@ struct World {
   std::unique_ptr<Control> control;
   Lane lane;
   std::unique_ptr<Messenger> messenger;
+  const NcclModule* gpu_module = nullptr;  ///< what GPUs are used with; null: libhora_nccl.so
 };
 
 }  // namespace hora

@@ -46,6 +46,10 @@ class Gpu {
   [[nodiscard]] virtual std::shared_ptr<std::byte> allocate_on(void* stream, std::size_t bytes) = 0;
   /// The host's memory, which the GPU reads and writes at full speed (pinned).
   [[nodiscard]] virtual std::shared_ptr<std::byte> allocate_pinned(std::size_t bytes) = 0;
+  /// Pins memory of the host's that exists already, for as long as what is returned lives, which keeps the
+  /// memory, too. Where the driver refuses it is as slow as it was.
+  [[nodiscard]] virtual std::shared_ptr<std::byte> pin(std::shared_ptr<std::byte> memory,
+                                                       std::size_t bytes) = 0;
 
   [[nodiscard]] virtual GpuMemory memory() const = 0;
 };

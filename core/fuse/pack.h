@@ -55,6 +55,9 @@ class Packer {
   void reducescatter(const Piece& piece, std::span<const std::size_t> counts, std::size_t own, DType dtype,
                      const Reduction& reduction);
 
+  /// Sets the flag, unless that is null, if any element of the outputs is infinite or not a number.
+  void look_at(std::span<const Piece> pieces, DType dtype, std::uint32_t* flag);
+
   /// Buffers that were too small, and that what is under way on the lane may still use.
   [[nodiscard]] std::vector<std::shared_ptr<std::byte>> take_outgrown() {
     return std::exchange(outgrown_, {});
@@ -71,8 +74,6 @@ class Packer {
   void end(Stage stage);
   void reduce_where_it_lies(std::span<const Piece> pieces, const Reduction& reduction, std::uint32_t* flag);
   void reduce_fused(std::span<const Piece> pieces, const Reduction& reduction, std::uint32_t* flag);
-  /// Of elements that are what they should be already.
-  void look_at(std::span<const Piece> pieces, DType dtype, std::uint32_t* flag);
   void reduce_compressed(std::span<const Piece> pieces, DType dtype, Reduction reduction,
                          std::uint32_t* flag);
   /// What fits into the buffer `wire` at once.

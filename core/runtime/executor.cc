@@ -45,25 +45,81 @@ Reduction reduction_of(const Decision& decision) {
 }  // namespace
 
 void Executor::carry_out(std::span<const Decision> decisions, const Batch& batch, TimePoint decided) {
+  if (gpu_) gpu_->completer->make_room();
   Course course{decided, Clock::now(), {}, static_cast<int>(batch.decisions.size())};
   packer_.note_spans(tracer_.on());
   std::vector<Item> items;
   items.reserve(batch.decisions.size());
   try {
     for (const std::size_t i : batch.decisions) items.push_back(borrow(decisions[i]));
-    move(items);
+    run(items);
   } catch (const std::exception& error) {  // also what `allocate` throws, which is not ours
     const auto* ours = dynamic_cast<const Error*>(&error);
-    const Code code = ours != nullptr ? ours->code() : Code::internal;
-    for (auto& item : items) {
-      item.result.status = {
-          code, fmt::format("{} ('{}' holds undefined values)", error.what(), item.loan.entry.name)};
-      give_back(std::move(item), course);
-    }
-    throw Error(code, error.what());
+    const Status why{ours != nullptr ? ours->code() : Code::internal, error.what()};
+    fail(std::move(items), why, course);
+    throw Error(why);
   }
+  if (gpu_) return launch(std::move(items), course, false);
   if (tracer_.on()) course.spans = spans_of(*items.front().decision, course.started);
-  for (auto& item : items) give_back(std::move(item), course);
+  land(items, course, {}, true, flag_.get());
+}
+
+void Executor::run(std::vector<Item>& items) {
+  for (const auto& item : items) {
+    if (item.loan.ready) lane_.stream->wait(*item.loan.ready);
+  }
+  flag_ = items.front().decision->request.check_finite ? lane_.stream->make_flag() : nullptr;
+  move(items);
+}
+
+void Executor::fail(std::vector<Item> items, const Status& why, const Course& course) {
+  if (gpu_) {
+    try {  // what has been put on the stream still uses them
+      return launch(std::move(items), course, true);
+    } catch (const Error&) {  // then nothing on it goes on
+    }
+  }
+  land(items, course, why, true, nullptr);
+}
+
+/// Leaves the tensors to the completer. `failed`: it will be told why by the failure of the job.
+void Executor::launch(std::vector<Item> items, const Course& course, bool failed) {
+  auto end = lane_.stream->mark();
+  Flight flight;
+  flight.what = fmt::format("{} of '{}'", name(items.front().decision->request.operation),
+                            items.front().decision->request.name);
+  if (items.size() > 1) flight.what += fmt::format(" and {} more tensors", items.size() - 1);
+  for (auto& item : items) {
+    item.decision = nullptr;  // it goes before the flight ends
+    if (item.loan.ready) flight.inputs.push_back(item.loan.ready);
+    if (item.loan.handle && !failed) table_.launch(item.loan, item.result, end);
+  }
+  flight.end = std::move(end);
+  const auto shared = std::make_shared<std::vector<Item>>(std::move(items));
+  flight.finish = [this, shared, course, failed, flag = flag_, outgrown = packer_.take_outgrown()](
+                      const Status& status, bool ended) {
+    const Status unknown{Code::aborted, "the job failed"};
+    land(*shared, course, failed && status.ok() ? unknown : status, ended, flag.get());
+    if (!ended) keep_for_ever(std::make_shared<std::vector<std::shared_ptr<std::byte>>>(outgrown));
+  };
+  gpu_->completer->add(std::move(flight));
+}
+
+/// Gives the tensors of a batch back.
+void Executor::land(std::vector<Item>& items, const Course& course, const Status& status, bool ended,
+                    const std::uint32_t* flag) {
+  Course whole = course;
+  if (gpu_) whole.spans = {{Stage::transfer, course.started, Clock::now()}};
+  for (auto& item : items) {
+    if (!status.ok()) {
+      item.result.status = {
+          status.code, fmt::format("{} ('{}' holds undefined values)", status.message, item.loan.entry.name)};
+    }
+    if (flag != nullptr) item.result.finite = *flag == 0;
+    if (!ended && item.stand_in) keep_for_ever(item.stand_in);
+    give_back(std::move(item), whole, !ended);
+  }
+  items.clear();
 }
 
 /// What moving a batch of this kind consisted of.
@@ -90,13 +146,20 @@ Executor::Item Executor::borrow(const Decision& decision) {
 Executor::Item Executor::stand_in(const Decision& decision) const {
   const Request& request = decision.request;
   const std::size_t length = count(request.shape, request.dtype);
-  Item item{&decision, {}, {}, allocate_aligned(length * size_of(request.dtype))};
+  const std::size_t bytes = length * size_of(request.dtype);
+  Item item{&decision, {}, {}, gpu_ ? gpu_->gpu->allocate(bytes) : allocate_aligned(bytes)};
   Entry& entry = item.loan.entry;
   entry.input = entry.output = item.stand_in.get();
-  if (request.operation == Operation::allreduce) {
-    fill_neutral(entry.output, request.dtype, request.op, length);
-  } else {
+  if (request.operation != Operation::allreduce) {
     entry.allocate = [memory = entry.output](const std::vector<std::int64_t>&) { return memory; };
+  } else if (gpu_) {
+    const auto neutral = gpu_->gpu->allocate_pinned(bytes);
+    fill_neutral(neutral.get(), request.dtype, request.op, length);
+    lane_.stream->copy(entry.output, neutral.get(), bytes);
+    item.stand_in = std::shared_ptr<std::byte>(  // the copy reads it until the flight ends
+        item.stand_in.get(), [both = std::pair(item.stand_in, neutral)](std::byte*) {});
+  } else {
+    fill_neutral(entry.output, request.dtype, request.op, length);
   }
   return item;
 }
@@ -137,7 +200,7 @@ void Executor::allreduce(std::vector<Item>& items) {
       lane_.stream->zero(loan.entry.output, length * size_of(decision->request.dtype));
       loan.entry.input = loan.entry.output;
     }
-    pieces.push_back({loan.entry.input, loan.entry.output, length});
+    pieces.push_back({loan.entry.input, loan.entry.output, length, decision->request.slot});
   }
   if (!pieces.empty()) reduce(pieces, first);
 }
@@ -145,12 +208,30 @@ void Executor::allreduce(std::vector<Item>& items) {
 void Executor::reduce(std::span<const Piece> pieces, const Decision& kind) {
   const Request& request = kind.request;
   if (request.op == ReduceOp::adasum) {
-    std::vector<Segment> segments;
-    for (const auto& piece : pieces) segments.push_back({piece.input, piece.output, piece.count});
-    return adasum(*lane_.collective, members_.place, size(), segments, request.dtype, request.wire,
-                  request.prescale, request.postscale);
+    return reduce_by_adasum(pieces, request);
   }
-  packer_.allreduce(pieces, request.dtype, reduction_of(kind));
+  packer_.allreduce(pieces, request.dtype, reduction_of(kind), flag_.get());
+}
+
+void Executor::reduce_by_adasum(std::span<const Piece> pieces, const Request& request) {
+  const auto combine = [&](Collective& collective, const std::vector<Segment>& segments) {
+    adasum(collective, members_.place, size(), segments, request.dtype, request.wire, request.prescale,
+           request.postscale);
+  };
+  std::vector<Segment> segments;
+  for (const auto& piece : pieces) segments.push_back({piece.input, piece.output, piece.count});
+  if (!gpu_) {
+    combine(*lane_.collective, segments);
+  } else {
+    for (const auto& segment : segments) {
+      const std::size_t bytes = segment.count * size_of(request.dtype);
+      gpu_->staged->visit({segment.input, bytes, segment.output, bytes},
+                          [&](Collective& host, std::byte* memory) {
+                            combine(host, {{memory, memory, segment.count}});
+                          });
+    }
+  }
+  packer_.look_at(pieces, request.dtype, flag_.get());
 }
 
 void Executor::broadcast(Item& item) {
@@ -166,7 +247,7 @@ void Executor::broadcast(Item& item) {
 
 void Executor::allgather(Item& item) {
   const Request& request = item.decision->request;
-  void* output = item.loan.entry.allocate(request.shape);
+  void* output = allocate(item, request.shape);
   const auto bytes = bytes_of(item.decision->rows, row_bytes(request));
   if (!bytes.empty()) lane_.collective->allgather(item.loan.entry.input, output, bytes);
 }
@@ -178,7 +259,7 @@ void Executor::alltoall(Item& item) {
   for (auto from = all.begin(); from != all.end(); from += size())
     received.push_back(*(from + members_.place));
   item.result.shape.front() = std::accumulate(received.begin(), received.end(), std::int64_t{0});
-  void* output = item.loan.entry.allocate(item.result.shape);
+  void* output = allocate(item, item.result.shape);
   const auto bytes = bytes_of(all, row_bytes(item.decision->request));
   if (!bytes.empty()) lane_.collective->alltoall(item.loan.entry.input, output, bytes);
 }
@@ -203,7 +284,7 @@ void Executor::gather(Item& item) {
   const std::size_t root = root_of(*item.decision);
   const std::size_t row = row_bytes(item.decision->request);
   if (members_.place != static_cast<int>(root)) item.result.shape.front() = 0;
-  void* output = item.loan.entry.allocate(item.result.shape);
+  void* output = allocate(item, item.result.shape);
   const auto bytes = bytes_of(item.decision->rows, row);
   if (bytes.empty()) return;
   const std::size_t places = bytes.size();
@@ -217,7 +298,7 @@ void Executor::scatter(Item& item) {
   const std::size_t row = row_bytes(item.decision->request);
   const auto& rows = item.decision->rows;
   item.result.shape.front() = rows[static_cast<std::size_t>(members_.place)];
-  void* output = item.loan.entry.allocate(item.result.shape);
+  void* output = allocate(item, item.result.shape);
   const auto bytes = bytes_of(rows, row);
   if (bytes.empty()) return;
   const std::size_t places = bytes.size();
@@ -241,8 +322,15 @@ void Executor::reduce_to_root(Item& item) {
 void Executor::scan(Item& item) {
   const Request& request = item.decision->request;
   const Entry& entry = item.loan.entry;
-  hora::scan(*lane_.collective, members_.place, size(), entry.input, entry.output,
-             count(request.shape, request.dtype), reduction_of(*item.decision));
+  const std::size_t length = count(request.shape, request.dtype);
+  const Reduction reduction = reduction_of(*item.decision);
+  if (!gpu_)
+    return hora::scan(*lane_.collective, members_.place, size(), entry.input, entry.output, length,
+                      reduction);
+  const std::size_t bytes = length * size_of(request.dtype);
+  gpu_->staged->visit({entry.input, bytes, entry.output, bytes}, [&](Collective& host, std::byte* memory) {
+    hora::scan(host, members_.place, size(), memory, memory, length, reduction);
+  });
 }
 
 std::size_t Executor::root_of(const Decision& decision) const {
@@ -250,7 +338,15 @@ std::size_t Executor::root_of(const Decision& decision) const {
   return static_cast<std::size_t>(root - members_.ranks.begin());
 }
 
-void Executor::give_back(Item item, const Course& course) {
+/// Memory for the output, which the lane's stream may use.
+void* Executor::allocate(const Item& item, const std::vector<std::int64_t>& shape) {
+  const Entry& entry = item.loan.entry;
+  void* output = entry.allocate(shape);
+  if (gpu_ && item.loan.handle) lane_.stream->wait(*gpu_->gpu->mark(entry.stream));
+  return output;
+}
+
+void Executor::give_back(Item item, const Course& course, bool keeps) {
   if (!item.loan.handle) return;  // a stand-in
   const Entry& entry = item.loan.entry;
   Record record{entry.name,     entry.operation,     entry.dtype,
@@ -258,7 +354,7 @@ void Executor::give_back(Item item, const Course& course) {
                 course.started, Clock::now(),        item.result.status.code};
   if (tracer_.on()) tracer_.add({record, members_.group, course.together, course.spans});
   recorder_.add(std::move(record));
-  table_.finish(std::move(item.loan), std::move(item.result));
+  table_.finish(std::move(item.loan), std::move(item.result), keeps);
 }
 
 }  // namespace hora

@@ -1,13 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "core/comm/staged.h"
+#include "core/device/gpu.h"
 #include "core/fuse/pack.h"
 #include "core/fuse/plan.h"
+#include "core/runtime/completer.h"
 #include "core/runtime/tensor_table.h"
 #include "core/watch/recorder.h"
 #include "core/watch/tracer.h"
 
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -20,19 +24,34 @@ struct Members {
   int place = 0;
 };
 
+/// What an executor for tensors on a GPU needs beside its lane. Refers to what outlives it.
+struct GpuSide {
+  std::shared_ptr<Gpu> gpu;
+  Completer* completer = nullptr;
+  Staged* staged =
+      nullptr;  ///< the lane's collective, if it is that; else NCCL's, which has no scan or Adasum
+};
+
 /// Carries out a group's batches: takes their tensors from the table, moves them over the lane, and gives
 /// them back. If moving fails, the tensors get the error, and it is thrown on: the run is over. A rank that
-/// has joined has no tensors: it moves stand-ins. *Engine only.*
+/// has joined has no tensors: it moves stand-ins.
+///
+/// On a GPU the work is put on the lane's stream, behind what makes the inputs, and the completer gives the
+/// tensors back; users' streams can wait for it at once. *Engine only.*
 class Executor {
  public:
   Executor(Lane& lane, TensorTable& table, Recorder& recorder, Tracer& tracer, Members members,
-           std::size_t fusion_threshold)
+           std::size_t fusion_threshold, std::optional<GpuSide> gpu = {})
       : lane_(lane),
         table_(table),
         recorder_(recorder),
         tracer_(tracer),
         members_(std::move(members)),
-        packer_(lane, fusion_threshold) {}
+        packer_(lane, fusion_threshold),
+        gpu_(std::move(gpu)) {}
+
+  [[nodiscard]] const Members& members() const { return members_; }
+  [[nodiscard]] Lane& lane() { return lane_; }
 
   /// `decided`: when the decisions were heard.
   void carry_out(std::span<const Decision> decisions, const Batch& batch, TimePoint decided);
@@ -40,6 +59,13 @@ class Executor {
   void conclude(const Decision& decision, Result result, TimePoint decided);
 
  private:
+  /// The instants of a batch, and how many tensors it has.
+  struct Course {
+    TimePoint decided;
+    TimePoint started;
+    std::vector<Span> spans = {};
+    int together = 1;
+  };
   /// A decision and this rank's tensor for it.
   struct Item {
     const Decision* decision = nullptr;
@@ -49,11 +75,17 @@ class Executor {
   };
   [[nodiscard]] int size() const { return static_cast<int>(members_.ranks.size()); }
   [[nodiscard]] std::vector<Span> spans_of(const Decision& decision, TimePoint started) const;
+  void run(std::vector<Item>& items);
+  void fail(std::vector<Item> items, const Status& why, const Course& course);
+  void launch(std::vector<Item> items, const Course& course, bool failed);
+  void land(std::vector<Item>& items, const Course& course, const Status& status, bool ended,
+            const std::uint32_t* flag);
   Item borrow(const Decision& decision);
   [[nodiscard]] Item stand_in(const Decision& decision) const;
   void move(std::vector<Item>& items);
   void allreduce(std::vector<Item>& items);
   void reduce(std::span<const Piece> pieces, const Decision& kind);
+  void reduce_by_adasum(std::span<const Piece> pieces, const Request& request);
   void broadcast(Item& item);
   void allgather(Item& item);
   void alltoall(Item& item);
@@ -64,14 +96,8 @@ class Executor {
   void scan(Item& item);
   /// The place of the root that a decision speaks of.
   [[nodiscard]] std::size_t root_of(const Decision& decision) const;
-  /// The instants of a batch, and how many tensors it has.
-  struct Course {
-    TimePoint decided;
-    TimePoint started;
-    std::vector<Span> spans = {};
-    int together = 1;
-  };
-  void give_back(Item item, const Course& course);
+  void give_back(Item item, const Course& course, bool keeps = false);
+  void* allocate(const Item& item, const std::vector<std::int64_t>& shape);
 
   Lane& lane_;
   TensorTable& table_;
@@ -79,6 +105,8 @@ class Executor {
   Tracer& tracer_;
   Members members_;
   Packer packer_;
+  std::optional<GpuSide> gpu_;
+  std::shared_ptr<std::uint32_t> flag_;  // of the batch that is under way, if it wants one
 };
 
 }  // namespace hora

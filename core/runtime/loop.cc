@@ -10,8 +10,14 @@
 #include <filesystem>
 
 namespace hora {
+namespace {
 
-Loop::Loop(World& world, const Config& config, TensorTable& table, ProcessSets& sets, Timeline& timeline)
+constexpr std::chrono::milliseconds kLookAtNccl{100};  // whether it has failed, while it has something to do
+
+}  // namespace
+
+Loop::Loop(World& world, const Config& config, TensorTable& table, ProcessSets& sets, Timeline& timeline,
+           OwnGpu& gpu)
     : world_(world),
       config_(config),
       table_(table),
@@ -20,10 +26,18 @@ Loop::Loop(World& world, const Config& config, TensorTable& table, ProcessSets& 
       negotiator_(*world.control),
       executor_(world.lane, table, recorder_, tracer_,
                 {kWorld, *sets.ranks_of(kWorld), world.control->rank()}, config.fusion_threshold),
+      gpu_(gpu, config, table, recorder_, tracer_, alarm_,
+           [this](const Status& why) {
+             alarm_.ring(why);
+             world_.control->wake();
+           }),
       stalls_(config.stall_warning_time, world.members) {
   alarm_.watch(*world.lane.collective);
   // A rank may die while the engine waits for it inside a collective: only another thread can end that.
-  world.control->on_loss([this](const Status& why) { alarm_.ring(why); });
+  world.control->on_loss([this](const Status& why) {
+    alarm_.ring(why);
+    gpu_.interrupt(why);
+  });
 }
 
 Loop::~Loop() { world_.control->on_loss({}); }
@@ -58,8 +72,11 @@ bool Loop::turn() {
   }
   const auto command = timeline_.take_command();
   if (command != TraceCommand::none) negotiator_.command(command);
+  gpu_.check();
+  TimePoint wake = watch_stalls(now);
+  if (gpu_.busy()) wake = std::min(wake, now + kLookAtNccl);
   bool end = false;
-  for (const auto& heard : negotiator_.hear(watch_stalls(now))) {
+  for (const auto& heard : negotiator_.hear(wake)) {
     // A timeline has what was decided together with its beginning, and with its end.
     const bool ends = heard.trace == TraceCommand::stop;
     if (!ends) follow(heard.trace);
@@ -117,8 +134,22 @@ void Loop::carry_out(const Negotiator::Heard& heard) {
     switch (first.request.operation) {
       case Operation::add_process_set: add_process_set(first, decided); break;
       case Operation::remove_process_set: remove_process_set(first, decided); break;
-      default: executor.carry_out(heard.decisions, batch, decided);
+      default: carry_out(executor, heard.decisions, batch, decided);
     }
+  }
+}
+
+/// A batch of a group whose executor on the host is `host`.
+void Loop::carry_out(Executor& host, std::span<const Decision> decisions, const Batch& batch,
+                     TimePoint decided) {
+  const Request& first = decisions[batch.decisions.front()].request;
+  if (first.device == DeviceKind::host) return host.carry_out(decisions, batch, decided);
+  if (Executor* gpu = gpu_.executor(host.members(), host.lane(), first))
+    return gpu->carry_out(decisions, batch, decided);
+  for (const std::size_t i : batch.decisions) {
+    Status refused = gpu_.refusal(host.members().group);
+    refused.message = fmt::format("'{}': {}", decisions[i].request.name, refused.message);
+    host.conclude(decisions[i], {std::move(refused), {}}, decided);
   }
 }
 
@@ -133,6 +164,7 @@ void Loop::add_process_set(const Decision& decision, TimePoint decided) {
   auto collective = world_.lane.collective->split(ranks);
   const int number = result.process_set = sets_.add(ranks);
   negotiator_.add_group(number, ranks);
+  gpu_.add_group(number, ranks);
   if (collective) {
     alarm_.watch(*collective);
     const auto place = std::lower_bound(ranks.begin(), ranks.end(), world_.control->rank()) - ranks.begin();
@@ -150,6 +182,7 @@ void Loop::remove_process_set(const Decision& decision, TimePoint decided) {
     return executor_.conclude(decision, {gone, {}}, decided);
   }
   world_.lane.collective->barrier();  // all members have ended what they did in it
+  gpu_.remove_group(*number);
   sets_.remove(*number);
   negotiator_.remove_group(*number);
   const auto party = parties_.find(*number);
@@ -185,11 +218,13 @@ void Loop::fail(const Status& status) {
   auto pending = table_.close(ended);
   dump(ended, pending);
   give_back(std::move(pending), ended);
+  gpu_.fail(ended);
   if (world_.control->rank() == 0 && tracer_.on()) send(tracer_.stop(Clock::now()));
   timeline_.finish();
 }
 
 void Loop::end() {
+  gpu_.drain();
   const Status ended{Code::aborted, "the job has ended: every rank has left it (shutdown)"};
   world_.messenger->abort(ended);
   give_back(table_.close(ended), ended);

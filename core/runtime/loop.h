@@ -5,6 +5,7 @@
 #include "core/negotiate/negotiator.h"
 #include "core/runtime/alarm.h"
 #include "core/runtime/executor.h"
+#include "core/runtime/gpu_lanes.h"
 #include "core/runtime/process_sets.h"
 #include "core/runtime/timeline.h"
 #include "core/watch/stalls.h"
@@ -20,7 +21,8 @@ namespace hora {
 /// which must outlive it. *Engine only*, except `leave`.
 class Loop {
  public:
-  Loop(World& world, const Config& config, TensorTable& table, ProcessSets& sets, Timeline& timeline);
+  Loop(World& world, const Config& config, TensorTable& table, ProcessSets& sets, Timeline& timeline,
+       OwnGpu& gpu);
   ~Loop();
   Loop(const Loop&) = delete;
   Loop& operator=(const Loop&) = delete;
@@ -38,6 +40,7 @@ class Loop {
   std::optional<std::string> told_to_leave();
   void leave(TimePoint now);
   void carry_out(const Negotiator::Heard& heard);
+  void carry_out(Executor& host, std::span<const Decision> decisions, const Batch& batch, TimePoint decided);
   void follow(TraceCommand command);
   void send(TracePart part);
   void collect_traces();
@@ -70,6 +73,7 @@ class Loop {
   Executor executor_;  // of the world
   std::map<int, Party> parties_;
   Alarm alarm_;
+  GpuLanes gpu_;
   Stalls stalls_;
 
   std::mutex leaving_mutex_;

@@ -1,15 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/runtime/own_gpu.h"
 
-#include "core/comm/nccl_module.h"
-
 #include <fmt/format.h>
 
 namespace hora {
 
 std::shared_ptr<Gpu> OwnGpu::open(int index) {
   const std::lock_guard lock(mutex_);
-  if (!gpu_) gpu_ = load_nccl().open_gpu(index);
+  if (!gpu_) gpu_ = module().open_gpu(index);
   if (gpu_->index() == index) return gpu_;
   throw Error(
       Code::invalid_argument,
@@ -20,7 +18,7 @@ std::shared_ptr<Gpu> OwnGpu::open(int index) {
 
 std::shared_ptr<Gpu> OwnGpu::open() {
   if (auto gpu = opened()) return gpu;
-  const int gpus = load_nccl().gpus();
+  const int gpus = module().gpus();
   if (gpus == 0) throw Error(Code::unavailable, "there is no GPU that this process may use");
   return open(local_rank_ % gpus);
 }

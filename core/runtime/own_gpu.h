@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "core/device/gpu.h"
+#include "core/comm/nccl_module.h"
 
 #include <hora/config.h>
 #include <hora/device.h>
@@ -15,7 +15,12 @@ namespace hora {
 /// none has, the local rank's. Thread-safe.
 class OwnGpu {
  public:
-  explicit OwnGpu(int local_rank) : local_rank_(local_rank) {}
+  /// `module`: null for libhora_nccl.so.
+  explicit OwnGpu(int local_rank, const NcclModule* module = nullptr)
+      : local_rank_(local_rank), module_(module) {}
+
+  /// Throws Error(unavailable) if there is none here.
+  [[nodiscard]] const NcclModule& module() const { return module_ != nullptr ? *module_ : load_nccl(); }
 
   /// The GPU of this number. Throws Error(invalid_argument) if there is no such one, or if this rank uses
   /// another; Error(unavailable) if GPUs cannot be used here.
@@ -27,6 +32,7 @@ class OwnGpu {
 
  private:
   int local_rank_;
+  const NcclModule* module_;
   mutable std::mutex mutex_;
   std::shared_ptr<Gpu> gpu_;  // under the mutex; once set, constant
 };

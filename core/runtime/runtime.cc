@@ -29,9 +29,9 @@ LogLevel level_named(const std::string& name) {
 double in_mebibytes(std::size_t bytes) { return static_cast<double>(bytes) / (1 << 20); }
 
 /// Nothing if it cannot be used: who wants to use it is told why not.
-NcclLibrary find_nccl(const std::string& path) {
+NcclLibrary find_nccl(const NcclModule& module, const std::string& path) {
   try {
-    return load_nccl().library(path);
+    return module.library(path);
   } catch (const Error&) {
     return {};
   }
@@ -47,9 +47,9 @@ struct Runtime::Parts {
         world(std::move(connected)),
         sets(world.control->size()),
         timeline(world.control->size()),
-        gpu(settings.local_rank),
+        gpu(settings.local_rank, world.gpu_module),
         messages(*world.messenger, world.control->rank(), world.control->size()),
-        loop(world, config, table, sets, timeline),
+        loop(world, config, table, sets, timeline, gpu),
         thread([this] { loop.run(); }) {}
   Parts(const Parts&) = delete;
   Parts& operator=(const Parts&) = delete;
@@ -235,8 +235,9 @@ std::shared_ptr<std::byte> Runtime::allocate(std::size_t bytes, Device device) {
   parts_->check_process();
   if (device.kind == DeviceKind::host) return parts_->world.lane.collective->allocate(bytes);
   const auto gpu = parts_->gpu.open(device.index);
-  const auto nccl = find_nccl(parts_->config.nccl_library);
-  return nccl.path.empty() ? gpu->allocate(bytes) : load_nccl().allocate(gpu, bytes);
+  const NcclModule& module = parts_->gpu.module();
+  const auto nccl = find_nccl(module, parts_->config.nccl_library);
+  return nccl.path.empty() ? gpu->allocate(bytes) : module.allocate(gpu, bytes);
 }
 
 std::shared_ptr<std::byte> Runtime::allocate_on(void* stream, std::size_t bytes, Device device) {
@@ -301,8 +302,12 @@ bool mpi_threads() {
 }
 
 NcclFound nccl_library() {
-  const NcclLibrary found = find_nccl({});
-  return {found.path, found.path.empty() ? "" : nccl_version(found.version)};
+  try {
+    const NcclLibrary found = load_nccl().library({});
+    return {found.path, nccl_version(found.version)};
+  } catch (const Error&) {
+    return {};
+  }
 }
 
 bool gpu_support() {

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/runtime/tensor_table.h"
 
+#include "core/base/memory.h"
+
 #include <fmt/format.h>
 
 #include <set>
@@ -69,17 +71,24 @@ std::optional<Loan> TensorTable::take(int group, const std::string& name) {
   return std::exchange(place->second, {});
 }
 
-void TensorTable::launched(const Loan& loan, Result result, std::shared_ptr<Event> event) {
+void TensorTable::launch(Loan& loan, Result result, std::shared_ptr<Event> event) {
+  release(loan);
   loan.handle->launch(std::move(result), std::move(event));
 }
 
-void TensorTable::finish(Loan loan, Result result) {
-  {
-    const std::lock_guard lock(mutex_);
-    loans_[loan.group].erase(loan.entry.name);
-  }
+void TensorTable::release(Loan& loan) {
+  const std::lock_guard lock(mutex_);
+  if (std::exchange(loan.named, false)) loans_[loan.group].erase(loan.entry.name);
+}
+
+void TensorTable::finish(Loan loan, Result result, bool keeps) {
+  release(loan);
   if (loan.entry.done) loan.entry.done(result);
-  loan.entry = {};
+  if (keeps) {
+    keep_for_ever(std::make_shared<Entry>(std::move(loan.entry)));
+  } else {
+    loan.entry = {};
+  }
   loan.handle->set(std::move(result));
 }
 

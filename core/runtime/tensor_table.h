@@ -28,6 +28,7 @@ struct Loan {
   std::shared_ptr<Handle::State> handle;
   TimePoint submitted;
   std::shared_ptr<Event> ready = nullptr;  ///< on a GPU: before it the memory is not touched
+  bool named = true;                       ///< its name is taken
 };
 
 /// The tensors that are under way on this rank, by group and name: the only object that user threads and the
@@ -44,12 +45,12 @@ class TensorTable {
   std::map<int, std::vector<Request>> take_requests();
   /// Hands out the tensor of this name, if it waits here. Its name stays taken until it is finished.
   std::optional<Loan> take(int group, const std::string& name);
-  /// Tells who waits that the operation's work has been given to the GPU, and is done when it reaches
-  /// `event`.
-  static void launched(const Loan& loan, Result result, std::shared_ptr<Event> event);
-  /// Gives the tensor back to its owner: frees the name, runs `done`, drops what the entry held, sets the
-  /// handle.
-  void finish(Loan loan, Result result);
+  /// Frees the name, and tells who waits that the operation's work has been given to the GPU, and is done
+  /// when that reaches `event`.
+  void launch(Loan& loan, Result result, std::shared_ptr<Event> event);
+  /// Gives the tensor back to its owner: frees the name, runs `done`, drops what the entry held (or, with
+  /// `keeps`, never does), sets the handle.
+  void finish(Loan loan, Result result, bool keeps = false);
   /// Hands out all that wait here, in no order; whoever puts from now on gets `status`. The first status
   /// counts.
   std::vector<Loan> close(const Status& status);
@@ -60,6 +61,7 @@ class TensorTable {
   using LoansByName = std::unordered_map<std::string, Loan>;
   void check(const Asked& asked);
   Handle insert(Entry entry, Asked asked, TimePoint now);
+  void release(Loan& loan);
   static void hand_out(LoansByName& loans, std::vector<Loan>& to);
 
   std::mutex mutex_;

@@ -35,6 +35,7 @@ std::string finished(const Record& record, TimePoint now) {
 }  // namespace
 
 void Recorder::add(Record record) {
+  const std::lock_guard lock(mutex_);
   if (ring_.size() < capacity_) {
     ring_.push_back(std::move(record));
     return;
@@ -44,6 +45,7 @@ void Recorder::add(Record record) {
 }
 
 std::vector<Record> Recorder::records() const {
+  const std::lock_guard lock(mutex_);
   std::vector<Record> all = ring_;
   std::rotate(all.begin(), all.begin() + static_cast<std::ptrdiff_t>(next_), all.end());
   return all;

@@ -5,6 +5,7 @@
 
 #include <hora/hora.h>
 
+#include <mutex>
 #include <string>
 #include <vector>
 
@@ -23,7 +24,7 @@ struct Record {
   Code code = Code::ok;
 };
 
-/// The last operations of this rank, kept in a ring, to be written down when the run fails. *Engine only.*
+/// The last operations of this rank, kept in a ring, to be written down when the run fails. Thread-safe.
 class Recorder {
  public:
   explicit Recorder(std::size_t capacity = 2000) : capacity_(capacity) {}
@@ -34,7 +35,8 @@ class Recorder {
 
  private:
   std::size_t capacity_;
-  std::vector<Record> ring_;
+  mutable std::mutex mutex_;
+  std::vector<Record> ring_;  // under the mutex, as `next_`
   std::size_t next_ = 0;
 };
 

@@ -12,26 +12,31 @@ constexpr std::chrono::milliseconds kOld{500};
 }  // namespace
 
 void Tracer::start(bool mark_cycles) {
+  const std::lock_guard lock(mutex_);
   on_ = true;
   mark_cycles_ = mark_cycles;
   part_ = {};
 }
 
 void Tracer::add(Traced traced) {
+  const std::lock_guard lock(mutex_);
   if (on_) part_.operations.push_back(std::move(traced));
 }
 
 void Tracer::mark_cycle(TimePoint now) {
+  const std::lock_guard lock(mutex_);
   if (on_ && mark_cycles_) part_.cycles.push_back(now);
 }
 
 std::optional<TracePart> Tracer::take(TimePoint now) {
+  const std::lock_guard lock(mutex_);
   const std::size_t count = part_.operations.size() + part_.cycles.size();
   if (!on_ || count == 0 || (count < kMany && now - taken_ < kOld)) return std::nullopt;
   return take_all(now);
 }
 
 TracePart Tracer::stop(TimePoint now) {
+  const std::lock_guard lock(mutex_);
   on_ = false;
   TracePart part = take_all(now);
   part.last = true;

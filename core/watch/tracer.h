@@ -3,15 +3,17 @@
 
 #include "core/watch/trace.h"
 
+#include <atomic>
+#include <mutex>
 #include <optional>
 
 namespace hora {
 
-/// Collects what this rank does while a timeline is wanted, until it is worth sending. *Engine only.*
+/// Collects what this rank does while a timeline is wanted, until it is worth sending. Thread-safe.
 class Tracer {
  public:
   void start(bool mark_cycles);
-  [[nodiscard]] bool on() const { return on_; }
+  [[nodiscard]] bool on() const { return on_.load(std::memory_order_relaxed); }
 
   // They do nothing while it is off.
   void add(Traced traced);
@@ -25,7 +27,10 @@ class Tracer {
  private:
   TracePart take_all(TimePoint now);
 
-  bool on_ = false;
+  // Changed under the mutex; who reads it without only asks whether it is worth the trouble.
+  std::atomic<bool> on_ = false;
+  std::mutex mutex_;
+  // Under the mutex:
   bool mark_cycles_ = false;
   TracePart part_;
   TimePoint taken_;

@@ -67,6 +67,8 @@ struct Config {
   /// HORA_NCCL_LIBRARY: the file of NCCL; empty: the one that the process has loaded, else the first that is
   /// found.
   std::string nccl_library;
+  /// NCCL_HOSTID, which is NCCL's: ranks that have different ones are on different hosts for it.
+  std::string nccl_host_id;
   /// HORA_FLOAT32_SUMS: GPUs send 16-bit floats as such, but add them in float32 and round once. Else NCCL
   /// rounds at every addition. Rank 0's counts. (On CPUs sums are always so.)
   bool float32_sums = false;

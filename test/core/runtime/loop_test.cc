@@ -18,8 +18,9 @@ TEST(Loop, EndsWhenAllHaveLeftAndGivesBackWhatNobodyAskedFor) {
   TensorTable tables[2];
   ProcessSets sets[] = {ProcessSets(2), ProcessSets(2)};
   Timeline timelines[] = {Timeline(2), Timeline(2)};
-  Loop loops[] = {{worlds[0], config, tables[0], sets[0], timelines[0]},
-                  {worlds[1], config, tables[1], sets[1], timelines[1]}};
+  OwnGpu gpus[] = {OwnGpu(0), OwnGpu(1)};
+  Loop loops[] = {{worlds[0], config, tables[0], sets[0], timelines[0], gpus[0]},
+                  {worlds[1], config, tables[1], sets[1], timelines[1], gpus[1]}};
   Entry entry;
   entry.name = "late";
   loops[0].leave("");
@@ -37,7 +38,8 @@ TEST(Loop, FailsInOrderWhenThereIsNoTemporaryDirectory) {
   TensorTable table;
   ProcessSets sets(2);
   Timeline timeline(2);
-  Loop loop(world, config, table, sets, timeline);
+  OwnGpu gpu(0);
+  Loop loop(world, config, table, sets, timeline, gpu);
   Entry entry;
   entry.name = "x";
   Request request;

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "core/comm/nccl_module.h"
+
+#include <span>
+#include <string>
+#include <vector>
+
+namespace hora {
+
+/// What a rank tells the others of its group before their first operation on GPUs. A value.
+struct GpuSeat {
+  std::string machine;              ///< equal on two ranks if they may use the same GPU
+  std::array<std::byte, 16> gpu{};  ///< Gpu::identity
+  int index = 0;                    ///< as this rank counts; -1: it has none
+  int nccl = 0;                     ///< its NCCL's version; 0: it has none
+  std::string why;                  ///< why it has no NCCL, or no GPU
+  NcclId id{};                      ///< the first place's: of the communicator that they may make
+
+  bool operator==(const GpuSeat&) const = default;
+};
+
+/// Every member's seat, in the order of places. All members call it; moves as many bytes on every plane.
+std::vector<GpuSeat> exchange_seats(Collective& host, int place, int places, const GpuSeat& mine);
+
+/// The places on each machine, by the first of them.
+[[nodiscard]] std::vector<std::vector<int>> machines_of(std::span<const GpuSeat> seats);
+
+/// How tensors on GPUs move between the members of a group.
+enum class GpuPlane { nccl, hierarchical, staged };
+
+/// What was chosen, and what an operator should know about it: empty, or a sentence. A value.
+struct GpuChoice {
+  GpuPlane plane = GpuPlane::nccl;
+  std::string note;
+};
+
+/// What all members choose, each by itself, who know the same. `wish`: HORA_GPU_OPERATIONS; `ranks`: of the
+/// seats, for messages. Throws Error(unavailable) if what is wished for cannot be had: why, and what to do.
+[[nodiscard]] GpuChoice choose_gpu_plane(const std::string& wish, std::span<const GpuSeat> seats,
+                                         const std::vector<int>& ranks);
+
+}  // namespace hora

@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "core/comm/gpu_plane.h"
+#include "core/comm/staged.h"
+#include "core/runtime/alarm.h"
+#include "core/runtime/executor.h"
+#include "core/runtime/own_gpu.h"
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+
+namespace hora {
+
+/// The lanes of this rank's GPU, and the executors of its groups on them. They are made when a group's first
+/// decision about tensors on GPUs is carried out, by all its members together: so a job that has none pays
+/// nothing, and groups of which only some ranks have a GPU can be. *Engine only.*
+class GpuLanes {
+ public:
+  /// What is under way on the GPU, and fails there, is told to `on_failure`, on another thread; it must not
+  /// block.
+  GpuLanes(OwnGpu& own, const Config& config, TensorTable& table, Recorder& recorder, Tracer& tracer,
+           Alarm& alarm, std::function<void(const Status&)> on_failure);
+  /// Nothing may be under way, unless `fail` has been called.
+  ~GpuLanes();
+
+  /// Who carries out such requests of a group: with NCCL where that can, else by way of the host. `host` is
+  /// the group's lane there. Null on all members if it cannot be done as HORA_GPU_OPERATIONS wishes, and
+  /// `refusal` says why: these tensors fail, and the job goes on. What it throws ends the job.
+  Executor* executor(const Members& members, Lane& host, const Request& request);
+  [[nodiscard]] const Status& refusal(int group) const;
+  /// All ranks of the job: a group of these is made.
+  void add_group(int group, const std::vector<int>& ranks);
+  /// Waits until nothing is under way, and lets go of what a group has here.
+  void remove_group(int group);
+
+  /// Ends all waiting for the GPU with this status; thread-safe.
+  void interrupt(const Status& why) { completer_.interrupt(why); }
+  /// Whether anything is under way on the GPU: then `check` wants to be called from time to time.
+  [[nodiscard]] bool busy() const;
+  /// Throws Error if NCCL has failed, or what is under way has.
+  void check();
+  /// Waits until nothing is under way. Throws Error if that fails.
+  void drain();
+  /// Ends everything with this status, whatever the GPU and the other ranks do.
+  void fail(const Status& why) noexcept;
+
+ private:
+  struct Party;  // a group's lanes and executors
+  /// The GPU as this rank uses it, from the first use on.
+  struct Machine {
+    std::shared_ptr<Gpu> gpu;
+    std::shared_ptr<Stream> stream;
+    std::unique_ptr<NcclLane> nccl;  // null: none is used
+  };
+  Party& party(const Members& members, Lane& host);
+  void open();
+  [[nodiscard]] GpuSeat own_seat(int place);
+  void connect(Party& party, const Members& members, Lane& host, const std::vector<GpuSeat>& seats);
+  void let_go(int group);
+
+  OwnGpu& own_;
+  const Config& config_;
+  TensorTable& table_;
+  Recorder& recorder_;
+  Tracer& tracer_;
+  Alarm& alarm_;
+  bool left_behind_ = false;  // the GPU or NCCL did not let go: what they may still use is never destroyed
+  std::unique_ptr<Machine> machine_;
+  std::map<int, std::unique_ptr<Collective>> splits_;  // of the world's, for groups that have not used theirs
+  std::map<int, std::unique_ptr<Party>> parties_;
+  std::mutex mutex_;
+  Status failure_;       // under the mutex; of what was under way
+  Completer completer_;  // last: its thread uses all this
+};
+
+}  // namespace hora

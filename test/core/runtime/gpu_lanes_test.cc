@@ -1,0 +1,345 @@
+// SPDX-License-Identifier: Apache-2.0
+// Tensors on GPUs, in jobs whose ranks are threads and whose GPUs are queues.
+#include "core/runtime/gpu_lanes.h"
+
+#include "test/support/local_job.h"
+#include "test/support/queued_gpu.h"
+
+#include <gmock/gmock.h>
+
+#include <atomic>
+#include <limits>
+
+namespace hora {
+namespace {
+
+/// How tensors move: HORA_GPU_OPERATIONS.
+class GpuJob : public testing::TestWithParam<const char*> {
+ protected:
+  /// `shared`: all ranks use one GPU.
+  static void run(int size, const std::string& operations, const std::function<void(Runtime&)>& rank_main,
+                  Config config = {}) {
+    LocalGroup group(size);
+    config.gpu_operations = operations;
+    config.fusion_threshold = config.gpu_fusion_threshold = 4096;
+    run_ranks(size, [&](int rank) {
+      Config mine = config;
+      mine.rank = mine.local_rank = rank;
+      mine.size = mine.local_size = size;
+      World world = group.join(rank);
+      world.gpu_module = &queued_nccl();
+      Runtime runtime(std::move(world), mine);
+      rank_main(runtime);
+    });
+  }
+  static void run(int size, const std::function<void(Runtime&)>& rank_main) {
+    run(size, GetParam(), rank_main);
+  }
+};
+
+Entry on_gpu(const Runtime& hora, Entry entry) {
+  entry.device = {DeviceKind::cuda, hora.rank()};
+  return entry;
+}
+
+template <typename T>
+Entry on_gpu(const Runtime& hora, Operation operation, const std::string& name, DType dtype,
+             std::vector<T>& data) {
+  return on_gpu(hora, in_place(operation, name, dtype, data));
+}
+
+std::string failure_of(const std::function<void()>& action) {
+  try {
+    action();
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "";
+}
+
+TEST_P(GpuJob, ReducesSmallAndLargeTensorsTogetherAndScalesThem) {
+  run(3, [](Runtime& hora) {
+    for (int turn = 0; turn < 3; ++turn) {
+      std::vector<std::vector<float>> tensors;
+      std::vector<Entry> entries;
+      for (const std::size_t size : {1, 7, 300, 5000})
+        tensors.emplace_back(size, static_cast<float>(hora.rank() + 1));
+      for (auto& tensor : tensors) {
+        entries.push_back(
+            on_gpu(hora, Operation::allreduce, std::to_string(tensor.size()), DType::float32, tensor));
+        entries.back().op = ReduceOp::average;
+        entries.back().prescale = 2;
+      }
+      for (const auto& handle : hora.submit(entries)) handle.wait();
+      for (const auto& tensor : tensors) EXPECT_EQ(tensor, std::vector<float>(tensor.size(), 4.0F));
+    }
+  });
+}
+
+TEST_P(GpuJob, NarrowsOnTheWireAndSaysWhetherAllIsFinite) {
+  run(2, [](Runtime& hora) {
+    for (const float value : {1.5F, 70000.0F}) {
+      std::vector<float> x(5000, value);
+      Entry entry = on_gpu(hora, Operation::allreduce, "x", DType::float32, x);
+      entry.wire = DType::float16;
+      entry.check_finite = true;
+      EXPECT_EQ(hora.submit(entry).wait().finite, value < 60000) << value;
+    }
+    std::vector<double> y(3, hora.rank() == 1 ? std::numeric_limits<double>::quiet_NaN() : 1.0);
+    Entry entry = on_gpu(hora, Operation::allreduce, "y", DType::float64, y);
+    EXPECT_TRUE(hora.submit(entry).wait().finite) << "nobody has asked";
+    entry.check_finite = true;
+    EXPECT_FALSE(hora.submit(entry).wait().finite);
+  });
+}
+
+TEST_P(GpuJob, DoesWhatNcclCannotByWayOfTheHost) {
+  run(3, [](Runtime& hora) {
+    std::vector<std::int16_t> shorts(5, static_cast<std::int16_t>(hora.rank() + 1));
+    hora.submit(on_gpu(hora, Operation::allreduce, "int16", DType::int16, shorts)).wait();
+    EXPECT_EQ(shorts, std::vector<std::int16_t>(5, 6));
+    std::vector<std::int64_t> mean(5, 10 * hora.rank() + 1);
+    Entry average = on_gpu(hora, Operation::allreduce, "mean", DType::int64, mean);
+    average.op = ReduceOp::average;
+    hora.submit(average).wait();
+    EXPECT_EQ(mean, std::vector<std::int64_t>(5, 11));
+    std::vector<float> prefix(4, 1);
+    hora.submit(on_gpu(hora, Operation::scan, "prefix", DType::float32, prefix)).wait();
+    EXPECT_EQ(prefix, std::vector<float>(4, static_cast<float>(hora.rank() + 1)));
+    std::vector<float> equal(4, 3);
+    Entry adasum = on_gpu(hora, Operation::allreduce, "adasum", DType::float32, equal);
+    adasum.op = ReduceOp::adasum;
+    adasum.check_finite = true;
+    EXPECT_TRUE(hora.submit(adasum).wait().finite);
+    EXPECT_EQ(equal, std::vector<float>(4, 3));
+  });
+}
+
+TEST_P(GpuJob, BroadcastsGathersExchangesAndScatters) {
+  run(3, [](Runtime& hora) {
+    const auto rank = static_cast<std::size_t>(hora.rank());
+    std::vector<std::int32_t> x(2000, hora.rank());
+    Entry broadcast = on_gpu(hora, Operation::broadcast, "b", DType::int32, x);
+    broadcast.root = 2;
+    hora.submit(broadcast).wait();
+    EXPECT_EQ(x, std::vector<std::int32_t>(2000, 2));
+
+    std::vector<std::int32_t> out;
+    const auto fill = [&](const std::vector<std::int64_t>& shape) {
+      out.assign(static_cast<std::size_t>(shape.front()), -1);
+      return out.data();
+    };
+    std::vector<std::int32_t> mine(rank, hora.rank());
+    Entry gather = on_gpu(hora, Operation::allgather, "g", DType::int32, mine);
+    gather.output = nullptr;
+    gather.allocate = fill;
+    hora.submit(gather).wait();
+    EXPECT_EQ(out, (std::vector<std::int32_t>{1, 2, 2}));
+
+    std::vector<std::int32_t> sent{10 * hora.rank(), 10 * hora.rank() + 1, 10 * hora.rank() + 2};
+    Entry exchange = on_gpu(hora, Operation::alltoall, "a", DType::int32, sent);
+    exchange.output = nullptr;
+    exchange.allocate = fill;
+    hora.submit(exchange).wait();
+    EXPECT_EQ(out, (std::vector<std::int32_t>{hora.rank(), 10 + hora.rank(), 20 + hora.rank()}));
+
+    std::vector<float> parts{1, 2, 3, 4};
+    std::vector<float> part(2);
+    Entry scatter = on_gpu(hora, Operation::reducescatter, "s", DType::float32, parts);
+    scatter.output = part.data();
+    hora.submit(scatter).wait();
+    EXPECT_EQ(part.front(), (std::vector<float>{3, 9, 12})[rank]);
+    std::vector<float> sum(4);
+    Entry reduce = on_gpu(hora, Operation::reduce, "r", DType::float32, parts);
+    reduce.root = 1;
+    reduce.output = sum.data();
+    hora.submit(reduce).wait();
+    EXPECT_EQ(sum, rank == 1 ? (std::vector<float>{3, 6, 9, 12}) : std::vector<float>(4));
+  });
+}
+
+TEST_P(GpuJob, KeepsTensorsOfTheHostAndOfGpusApart) {
+  run(2, [](Runtime& hora) {
+    std::vector<float> host(10, 1);
+    std::vector<float> gpu(10, 2);
+    const Handle first = hora.submit(in_place(Operation::allreduce, "host", DType::float32, host));
+    const Handle second = hora.submit(on_gpu(hora, Operation::allreduce, "gpu", DType::float32, gpu));
+    first.wait();
+    second.wait();
+    EXPECT_EQ(host, std::vector<float>(10, 2));
+    EXPECT_EQ(gpu, std::vector<float>(10, 4));
+    std::vector<float> x(3);
+    Entry mixed = in_place(Operation::allreduce, "mixed", DType::float32, x);
+    if (hora.rank() == 1) mixed = on_gpu(hora, mixed);
+    EXPECT_EQ(failure_of([&] { hora.submit(mixed).wait(); }),
+              "'mixed': device differs between ranks: CPU on rank 0, GPU on rank 1");
+  });
+}
+
+TEST_P(GpuJob, HasProcessSetsBeforeAndAfterItsFirstUse) {
+  run(3, [](Runtime& hora) {
+    const int early = hora.add_process_set({0, 2});
+    const auto reduce = [&](int set, float expected) {
+      std::vector<float> x(10, static_cast<float>(hora.rank() + 1));
+      Entry entry = on_gpu(hora, Operation::allreduce, "x", DType::float32, x);
+      entry.process_set = set;
+      hora.submit(entry).wait();
+      EXPECT_EQ(x, std::vector<float>(10, expected));
+    };
+    if (hora.rank() != 1) reduce(early, 4);
+    reduce(0, 6);
+    const int late = hora.add_process_set({0, 1});
+    if (hora.rank() != 2) reduce(late, 3);
+    hora.remove_process_set(early);
+    reduce(0, 6);
+  });
+}
+
+TEST_P(GpuJob, GoesOnWithoutRanksThatHaveJoined) {
+  run(3, [](Runtime& hora) {
+    if (hora.rank() != 2) {  // rank 2 has never used a GPU, and uses that of its local rank
+      std::vector<float> x(10, 1);
+      hora.submit(on_gpu(hora, Operation::allreduce, "x", DType::float32, x)).wait();
+      EXPECT_EQ(x, std::vector<float>(10, 2));
+      std::vector<float> least(10, 5);
+      Entry min = on_gpu(hora, Operation::allreduce, "min", DType::float32, least);
+      min.op = ReduceOp::min;
+      hora.submit(min).wait();
+      EXPECT_EQ(least, std::vector<float>(10, 5));
+    }
+    hora.join();
+  });
+}
+
+TEST_P(GpuJob, LetsANameBeUsedAgainAsSoonAsItsWorkIsInTheQueue) {
+  run(2, [](Runtime& hora) {
+    std::vector<float> x(10, 1);
+    for (int turn = 0; turn < 50; ++turn)
+      hora.submit(on_gpu(hora, Operation::allreduce, "x", DType::float32, x)).wait_on(nullptr);
+    std::vector<float> y(10, 1);
+    hora.submit(on_gpu(hora, Operation::allreduce, "y", DType::float32, y)).wait();
+    EXPECT_EQ(x, std::vector<float>(10, static_cast<float>(std::uint64_t{1} << 50))) << "y came behind it";
+  });
+}
+
+TEST_P(GpuJob, RefusesASecondGpuAndOneThatIsNotThere) {
+  run(1, [](Runtime& hora) {
+    std::vector<float> x(10, 1);
+    Entry entry = in_place(Operation::allreduce, "x", DType::float32, x);
+    entry.device = {DeviceKind::cuda, 4};
+    EXPECT_EQ(failure_of([&] { hora.submit(entry); }),
+              "'x' on cuda:4: there are 4 GPUs here, cuda:0 to cuda:3");
+    entry.device.index = 2;
+    hora.submit(entry).wait();
+    entry.device.index = 0;
+    EXPECT_THAT(failure_of([&] { hora.submit(entry); }),
+                testing::StartsWith("'x' on cuda:0: this rank uses cuda:2, and a rank uses one GPU"));
+    EXPECT_THAT(hora.memory_report(), testing::StartsWith("cuda:2 (a queue)"));
+  });
+}
+
+INSTANTIATE_TEST_SUITE_P(All, GpuJob, testing::Values("auto", "nccl", "staged"),
+                         [](const auto& made) { return std::string(made.param); });
+
+TEST(GpuLanes, FailTheTensorsAndNotTheJobWhereTwoRanksShareAGpuAndNcclIsWanted) {
+  LocalGroup group(2);
+  run_ranks(2, [&](int rank) {
+    Config config;
+    config.rank = rank;
+    config.size = 2;
+    config.gpu_operations = "nccl";
+    World world = group.join(rank);
+    world.gpu_module = &queued_nccl();
+    Runtime hora(std::move(world), config);
+    std::vector<float> x(10, 1);
+    Entry entry = in_place(Operation::allreduce, "x", DType::float32, x);
+    for (int turn = 0; turn < 2; ++turn) {
+      entry.device = {DeviceKind::cuda, 0};
+      EXPECT_THAT(failure_of([&] { hora.submit(entry).wait(); }),
+                  testing::StartsWith("'x': HORA_GPU_OPERATIONS=nccl, but ranks 0 and 1 share one GPU"));
+      entry.device = {};
+      hora.submit(entry).wait();
+    }
+  });
+}
+
+/// Three ranks have given "stuck" to their GPUs, where it waits for rank 2's input. Rank 2 dies for the
+/// others; then `rank_main` is called with its handle, and `gate` opens for who has not opened it.
+void lose_a_rank_in_mid_flight(Gate& gate, const std::function<void(Runtime&, const Handle&)>& rank_main) {
+  LocalGroup group(3);
+  std::atomic<int> launched = 0;
+  std::atomic<int> done = 0;
+  run_ranks(3, [&](int rank) {
+    Config config;
+    config.rank = config.local_rank = rank;
+    config.size = config.local_size = 3;
+    World world = group.join(rank);
+    world.gpu_module = &queued_nccl();
+    Runtime hora(std::move(world), config);
+    std::vector<float> x(10, 1);
+    Entry entry = on_gpu(hora, Operation::allreduce, "stuck", DType::float32, x);
+    if (rank == 2) entry.stream = &gate;
+    const Handle handle = hora.submit(entry);
+    handle.wait_on(nullptr);
+    ++launched;
+    while (launched < 3) std::this_thread::yield();
+    if (rank == 2) group.lose(2, "its process ended");
+    rank_main(hora, handle);
+    ++done;
+    while (done < 3) std::this_thread::yield();
+    gate.open();
+  });
+}
+
+TEST(GpuLanes, EndsWhatIsInFlightWhenARankDies) {
+  Gate gate;
+  std::atomic<int> told = 0;
+  lose_a_rank_in_mid_flight(gate, [&](Runtime& hora, const Handle& handle) {
+    if (hora.rank() == 2) {
+      while (told < 2) std::this_thread::yield();
+      return gate.open();
+    }
+    const std::string why = failure_of([&] { handle.wait(); });
+    EXPECT_THAT(why, testing::HasSubstr("rank 2 is gone: its process ended"));
+    EXPECT_THAT(why, testing::HasSubstr("('stuck' holds undefined values)"));
+    std::vector<float> x(10, 1);
+    EXPECT_THAT(failure_of([&] { hora.submit(on_gpu(hora, Operation::allreduce, "x", DType::float32, x)); }),
+                testing::HasSubstr("rank 2 is gone"));
+    ++told;
+  });
+}
+
+TEST(GpuLanes, GivesTensorsBackEvenIfTheGpuNeverEnds) {
+  Gate gate;  // rank 2's GPU waits for it until all have been told
+  lose_a_rank_in_mid_flight(gate, [&](Runtime& /*hora*/, const Handle& handle) {
+    EXPECT_THAT(failure_of([&] { handle.wait(); }), testing::HasSubstr("('stuck' holds undefined values)"));
+  });
+}
+
+TEST(GpuLanes, SayWhatHasBeenUnderWayForTooLong) {
+  LocalGroup group(2);
+  Gate gate;
+  std::atomic<int> done = 0;
+  run_ranks(2, [&](int rank) {
+    Config config;
+    config.rank = config.local_rank = rank;
+    config.size = config.local_size = 2;
+    if (rank == 0) config.operation_timeout = std::chrono::milliseconds(50);
+    World world = group.join(rank);
+    world.gpu_module = &queued_nccl();
+    Runtime hora(std::move(world), config);
+    std::vector<float> x(10, 1);
+    Entry entry = on_gpu(hora, Operation::allreduce, "slow", DType::float32, x);
+    if (rank == 1) entry.stream = &gate;
+    const Handle handle = hora.submit(entry);
+    const std::string why = failure_of([&] { handle.wait(); });
+    EXPECT_THAT(why, testing::HasSubstr("allreduce of 'slow' has been under way on the GPU for 0.05 s"));
+    EXPECT_THAT(why, testing::HasSubstr(rank == 0 ? "HORA_OPERATION_TIMEOUT" : "rank 0 failed"));
+    ++done;
+    while (done < 2) std::this_thread::yield();
+    gate.open();
+  });
+}
+
+}  // namespace
+}  // namespace hora

@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "test/support/queued_gpu.h"
+
+#include "core/base/memory.h"
+#include "core/device/host_stream.h"
+
+#include <condition_variable>
+#include <deque>
+#include <functional>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+namespace hora {
+namespace {
+
+/// A point in a queue's work, or a user's.
+class QueuedEvent final : public Event {
+ public:
+  explicit QueuedEvent(std::shared_ptr<Gate> gate) : gate_(std::move(gate)) {}
+  [[nodiscard]] bool reached() const override { return gate_->is_open(); }
+  void hold_up(void* /*stream*/) const override {}
+  void wait() const { gate_->wait(); }
+
+ private:
+  std::shared_ptr<Gate> gate_;
+};
+
+class QueuedStream final : public Stream {
+ public:
+  QueuedStream() : thread_([this] { run(); }) {}
+  ~QueuedStream() override {
+    put({});
+    thread_.join();
+  }
+
+  void copy(void* to, const void* from, std::size_t bytes) override {
+    put([this, to, from, bytes] { host_->copy(to, from, bytes); });
+  }
+  void zero(void* to, std::size_t bytes) override {
+    put([this, to, bytes] { host_->zero(to, bytes); });
+  }
+  void move(std::span<const Move> moves, const Conversion& conversion) override {
+    put([this, all = std::vector(moves.begin(), moves.end()), conversion] { host_->move(all, conversion); });
+  }
+  void sum(void* to, std::span<const void* const> sources, std::size_t count, DType dtype,
+           double factor) override {
+    put([this, to, all = std::vector(sources.begin(), sources.end()), count, dtype, factor] {
+      host_->sum(to, all, count, dtype, factor);
+    });
+  }
+  [[nodiscard]] std::shared_ptr<std::uint32_t> make_flag() override { return host_->make_flag(); }
+  [[nodiscard]] std::shared_ptr<Event> mark() override {
+    auto gate = std::make_shared<Gate>();
+    put([gate] { gate->open(); });
+    return std::make_shared<QueuedEvent>(std::move(gate));
+  }
+  void wait(const Event& event) override {
+    if (event.reached()) return;
+    put([&event = dynamic_cast<const QueuedEvent&>(event)] { event.wait(); });
+  }
+
+  void put(std::function<void()> work) {
+    {
+      const std::lock_guard lock(mutex_);
+      queue_.push_back(std::move(work));
+    }
+    filled_.notify_one();
+  }
+
+ private:
+  void run() {
+    std::unique_lock lock(mutex_);
+    while (true) {
+      filled_.wait(lock, [this] { return !queue_.empty(); });
+      const auto work = std::move(queue_.front());
+      queue_.pop_front();
+      if (!work) return;
+      lock.unlock();
+      work();
+      lock.lock();
+    }
+  }
+
+  std::unique_ptr<Stream> host_ = make_host_stream();
+  std::mutex mutex_;
+  std::condition_variable filled_;
+  std::deque<std::function<void()>> queue_;  // under the mutex; nothing: the end
+  std::thread thread_;
+};
+
+class QueuedGpu final : public Gpu {
+ public:
+  explicit QueuedGpu(int index) : index_(index) {}
+  [[nodiscard]] int index() const override { return index_; }
+  [[nodiscard]] std::string name() const override { return "a queue"; }
+  [[nodiscard]] std::array<std::byte, 16> identity() const override { return {std::byte(index_)}; }
+  void check(const void* /*data*/, const std::string& /*which*/) const override {}
+  [[nodiscard]] std::shared_ptr<Event> mark(void* stream) override {
+    if (stream != nullptr)  // the test owns it
+      return std::make_shared<QueuedEvent>(std::shared_ptr<Gate>(static_cast<Gate*>(stream), [](Gate*) {}));
+    auto done = std::make_shared<Gate>();
+    done->open();
+    return std::make_shared<QueuedEvent>(std::move(done));
+  }
+  [[nodiscard]] std::unique_ptr<Stream> make_stream() override { return std::make_unique<QueuedStream>(); }
+  [[nodiscard]] std::shared_ptr<std::byte> allocate(std::size_t bytes) override {
+    return allocate_zeroed(bytes);
+  }
+  [[nodiscard]] std::shared_ptr<std::byte> allocate_on(void* /*stream*/, std::size_t bytes) override {
+    return allocate_zeroed(bytes);
+  }
+  [[nodiscard]] std::shared_ptr<std::byte> allocate_pinned(std::size_t bytes) override {
+    return allocate_zeroed(bytes);
+  }
+  [[nodiscard]] std::shared_ptr<std::byte> pin(std::shared_ptr<std::byte> memory,
+                                               std::size_t /*bytes*/) override {
+    return memory;
+  }
+  [[nodiscard]] GpuMemory memory() const override { return {}; }
+
+ private:
+  int index_;
+};
+
+}  // namespace
+
+void Gate::open() {
+  {
+    const std::lock_guard lock(mutex_);
+    open_ = true;
+  }
+  changed_.notify_all();
+}
+
+void Gate::wait() const {
+  std::unique_lock lock(mutex_);
+  changed_.wait(lock, [this] { return open_; });
+}
+
+bool Gate::is_open() const {
+  const std::lock_guard lock(mutex_);
+  return open_;
+}
+
+void put_on_queue(Stream& stream, std::function<void()> work) {
+  dynamic_cast<QueuedStream&>(stream).put(std::move(work));
+}
+
+std::shared_ptr<Gpu> make_queued_gpu(int index) { return std::make_shared<QueuedGpu>(index); }
+
+}  // namespace hora

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "core/comm/nccl_module.h"
+
+#include <condition_variable>
+#include <functional>
+#include <memory>
+#include <mutex>
+
+namespace hora {
+
+/// A stream of the user's, for Entry::stream: what has been put on it so far is done when the gate is open.
+/// Outlives whoever waits for it.
+class Gate {
+ public:
+  void open();
+  void wait() const;
+  [[nodiscard]] bool is_open() const;
+
+ private:
+  mutable std::mutex mutex_;
+  mutable std::condition_variable changed_;
+  bool open_ = false;
+};
+
+/// A GPU for tests of what is made for any: its memory is the host's, and each of its streams a thread that
+/// does what it was given, in order, when it comes to it. So what does not wait for it reads too early, and
+/// shows. A user's stream is null, on which all is done, or a Gate.
+std::shared_ptr<Gpu> make_queued_gpu(int index = 0);
+/// Work of any kind, in its turn, on a stream of such a GPU.
+void put_on_queue(Stream& stream, std::function<void()> work);
+
+/// A module whose GPUs, four, are such ones, and whose NCCL moves tensors between ranks that are threads: its
+/// collectives are work on the stream, and nothing but NcclLane::abort ends them. There are no splits.
+const NcclModule& queued_nccl();
+
+}  // namespace hora
