@@ -312,7 +312,7 @@ NcclFound nccl_library() {
 
 bool gpu_support() {
   try {
-    load_nccl();
+    static_cast<void>(load_nccl());
     return true;
   } catch (const Error&) {
     return false;
