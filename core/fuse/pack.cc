@@ -31,7 +31,8 @@ void turn_back(std::span<Move> moves, std::span<const Piece> pieces) {
 
 /// What to reduce, so that neighbours among the slots are one.
 std::vector<Segment> joined(std::vector<Piece> pieces, std::size_t each) {
-  std::sort(pieces.begin(), pieces.end(), [](const Piece& a, const Piece& b) { return a.slot < b.slot; });
+  std::stable_sort(pieces.begin(), pieces.end(),
+                   [](const Piece& a, const Piece& b) { return a.slot < b.slot; });
   std::vector<Segment> segments;
   std::uint64_t next = 0;  // the slot that would go on where the last segment ends
   for (const auto& piece : pieces) {

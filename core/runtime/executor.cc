@@ -65,8 +65,12 @@ void Executor::carry_out(std::span<const Decision> decisions, const Batch& batch
 }
 
 void Executor::run(std::vector<Item>& items) {
-  for (const auto& item : items) {
-    if (item.loan.ready) lane_.stream->wait(*item.loan.ready);
+  if (gpu_) {
+    std::vector<Readiness> inputs;
+    inputs.reserve(items.size());
+    for (const auto& item : items) inputs.push_back(item.loan.ready);
+    inputs_ = latest(inputs);
+    for (const auto& input : inputs_) lane_.stream->wait(*input);
   }
   flag_ = items.front().decision->request.check_finite ? lane_.stream->make_flag() : nullptr;
   move(items);
@@ -91,9 +95,9 @@ void Executor::launch(std::vector<Item> items, const Course& course, bool failed
   if (items.size() > 1) flight.what += fmt::format(" and {} more tensors", items.size() - 1);
   for (auto& item : items) {
     item.decision = nullptr;  // it goes before the flight ends
-    if (item.loan.ready) flight.inputs.push_back(item.loan.ready);
     if (item.loan.handle && !failed) table_.launch(item.loan, item.result, end);
   }
+  flight.inputs = std::exchange(inputs_, {});
   flight.end = std::move(end);
   const auto shared = std::make_shared<std::vector<Item>>(std::move(items));
   flight.finish = [this, shared, course, failed, flag = flag_, outgrown = packer_.take_outgrown()](

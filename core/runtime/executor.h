@@ -106,7 +106,8 @@ class Executor {
   Members members_;
   Packer packer_;
   std::optional<GpuSide> gpu_;
-  std::shared_ptr<std::uint32_t> flag_;  // of the batch that is under way, if it wants one
+  std::vector<std::shared_ptr<Event>> inputs_;  // of the batch that is under way: before them it cannot begin
+  std::shared_ptr<std::uint32_t> flag_;         // of the batch that is under way, if it wants one
 };
 
 }  // namespace hora

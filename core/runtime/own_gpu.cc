@@ -3,7 +3,27 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 namespace hora {
+
+std::vector<std::shared_ptr<Event>> latest(const std::vector<Readiness>& all) {
+  std::vector<const Readiness*> last;  // few: users have few streams
+  for (const auto& each : all) {
+    if (!each.event) continue;
+    const auto known = std::find_if(last.begin(), last.end(),
+                                    [&](const Readiness* other) { return other->stream == each.stream; });
+    if (known == last.end()) {
+      last.push_back(&each);
+    } else if ((*known)->turn < each.turn) {
+      *known = &each;
+    }
+  }
+  std::vector<std::shared_ptr<Event>> events;
+  events.reserve(last.size());
+  for (const auto* each : last) events.push_back(each->event);
+  return events;
+}
 
 std::shared_ptr<Gpu> OwnGpu::open(int index) {
   const std::lock_guard lock(mutex_);
@@ -21,6 +41,11 @@ std::shared_ptr<Gpu> OwnGpu::open() {
   const int gpus = module().gpus();
   if (gpus == 0) throw Error(Code::unavailable, "there is no GPU that this process may use");
   return open(local_rank_ % gpus);
+}
+
+Readiness OwnGpu::mark(Gpu& gpu, void* stream) {
+  const std::lock_guard lock(marking_);
+  return {gpu.mark(stream), stream, ++turn_};
 }
 
 std::shared_ptr<Gpu> OwnGpu::opened() const {

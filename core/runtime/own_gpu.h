@@ -6,10 +6,22 @@
 #include <hora/config.h>
 #include <hora/device.h>
 
+#include <cstdint>
 #include <memory>
 #include <mutex>
+#include <vector>
 
 namespace hora {
+
+/// The point of a user's stream before which what was made there is not touched; none on the host. A value.
+struct Readiness {
+  std::shared_ptr<Event> event;
+  void* stream = nullptr;
+  std::uint64_t turn = 0;  ///< of two on one stream the later one has the higher; it is reached last
+};
+
+/// The latest of each stream: what waits for these waits for all.
+[[nodiscard]] std::vector<std::shared_ptr<Event>> latest(const std::vector<Readiness>& all);
 
 /// The GPU that this rank uses, opened when it is first asked for: one, whichever tensors name first. Where
 /// none has, the local rank's. Thread-safe.
@@ -27,6 +39,8 @@ class OwnGpu {
   std::shared_ptr<Gpu> open(int index);
   /// The one that this rank uses; opens the local rank's if there is none yet. Throws as `open` does.
   std::shared_ptr<Gpu> open();
+  /// The point that a user's stream of that GPU is at. Throws as Gpu::mark does.
+  [[nodiscard]] Readiness mark(Gpu& gpu, void* stream);
   /// The one that this rank uses; null if there is none yet.
   [[nodiscard]] std::shared_ptr<Gpu> opened() const;
 
@@ -35,6 +49,8 @@ class OwnGpu {
   const NcclModule* module_;
   mutable std::mutex mutex_;
   std::shared_ptr<Gpu> gpu_;  // under the mutex; once set, constant
+  std::mutex marking_;        // so that turns and points of a stream are in the same order
+  std::uint64_t turn_ = 0;    // under it
 };
 
 }  // namespace hora

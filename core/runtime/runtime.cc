@@ -73,7 +73,7 @@ struct Runtime::Parts {
       const auto opened = gpu.open(entry.device.index);
       if (entry.input != nullptr) opened->check(entry.input, "its input");
       if (entry.output != nullptr && entry.output != entry.input) opened->check(entry.output, "its output");
-      asked.ready = opened->mark(entry.stream);
+      asked.ready = gpu.mark(*opened, entry.stream);
     } catch (const Error& error) {
       throw Error(error.code(), fmt::format("'{}' on {}: {}", entry.name, name(entry.device), error.what()));
     }

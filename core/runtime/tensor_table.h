@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "core/device/stream.h"
 #include "core/negotiate/message.h"
 #include "core/runtime/handle.h"
+#include "core/runtime/own_gpu.h"
 
 #include <map>
 #include <memory>
@@ -18,7 +18,7 @@ namespace hora {
 struct Asked {
   int group = kWorld;
   Request request;
-  std::shared_ptr<Event> ready = nullptr;  ///< see Loan
+  Readiness ready = {};  ///< see Loan
 };
 
 /// An entry that is under way, and whom to tell. Moves; whoever holds it gives it back to the table, once.
@@ -27,8 +27,8 @@ struct Loan {
   int group = kWorld;
   std::shared_ptr<Handle::State> handle;
   TimePoint submitted;
-  std::shared_ptr<Event> ready = nullptr;  ///< on a GPU: before it the memory is not touched
-  bool named = true;                       ///< its name is taken
+  Readiness ready = {};  ///< of what is on a GPU
+  bool named = true;     ///< its name is taken
 };
 
 /// The tensors that are under way on this rank, by group and name: the only object that user threads and the

@@ -21,6 +21,8 @@ LAYERS = {
     "core/backend/shm": ["core/base", "core/device", "core/comm"],
     "core/backend/tcp": ["core/base", "core/device", "core/comm"],
     "core/backend/mpi": ["core/base", "core/device", "core/comm"],
+    "core/backend/cuda": ["core/base", "core/device", "core/comm"],
+    "core/backend/nccl": ["core/base", "core/device", "core/comm", "core/backend/cuda"],
     "core/include/hora": [],
     "frameworks/torch": [],
     "python/native": [],
@@ -32,8 +34,8 @@ ONLY_FILE_THAT_NAMES_BACKENDS = "core/runtime/connect.cc"
 # Foreign headers, and the only places that may include them. The torch face is LibTorch's by purpose.
 FOREIGN = {
     r"mpi\.h": ["core/backend/mpi", "test/core/backend/mpi", "test/conformance", "test/support", "test/bench"],
-    r"nccl\.h": ["core/backend/nccl"],
-    r"cuda.*": ["core/backend/cuda"],
+    r"nccl\.h": ["core/backend/nccl", "test/core/backend/nccl", "test/support/fake_gpu"],
+    r"cuda.*": ["core/backend/cuda", "test/core/backend/cuda", "test/support/fake_gpu"],
     r"torch/.*": ["frameworks/torch", "core/include/hora/torch.h", "test/frameworks", "examples"],
     r"pybind11/.*": ["python/native"],
     r"sodium\.h": ["core/comm", "core/backend/shm"],

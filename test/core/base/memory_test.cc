@@ -40,5 +40,11 @@ TEST(AllocateZeroed, RefusesSizesThatNoMemoryHas) {
   EXPECT_THROW(allocate_zeroed(std::numeric_limits<std::size_t>::max() - 63), Error);
 }
 
+TEST(KeepForEver, DoesSo) {
+  const auto owned = std::make_shared<int>(7);
+  keep_for_ever(owned);
+  EXPECT_EQ(owned.use_count(), 2);
+}
+
 }  // namespace
 }  // namespace hora

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/runtime/own_gpu.h"
 
+#include "test/support/queued_gpu.h"
+
 #include <hora/hora.h>
 
 #include <gmock/gmock.h>
@@ -20,6 +22,21 @@ TEST(OwnGpu, SaysWhyThereIsNone) {
     EXPECT_EQ(error.code(), Code::unavailable);
   }
   EXPECT_EQ(gpu.opened(), nullptr);
+}
+
+TEST(OwnGpu, KnowsTheLatestPointOfEachStream) {
+  OwnGpu own(1, &queued_nccl());
+  const auto gpu = own.open();
+  EXPECT_EQ(gpu->index(), 1) << "the local rank's";
+  Gate gates[2];
+  std::vector<Readiness> all{Readiness{}};
+  for (const int gate : {0, 1, 0}) all.push_back(own.mark(*gpu, &gates[gate]));
+  std::swap(all[1], all[3]);  // whatever their order
+  const auto events = latest(all);
+  ASSERT_EQ(events.size(), 2u);
+  EXPECT_EQ(events[0], all[1].event);
+  EXPECT_EQ(events[1], all[2].event);
+  EXPECT_TRUE(latest({Readiness{}}).empty());
 }
 
 }  // namespace

@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/backend/cuda/cuda_stream.h"
+
+#include "core/backend/cuda/flag_pool.h"
+#include "core/backend/cuda/kernels.h"
+#include "core/backend/cuda/move_table.h"
+#include "core/backend/cuda/stream_handle.h"
+
+#include <hora/status.h>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+namespace hora {
+namespace {
+
+CUdeviceptr address(const void* place) { return reinterpret_cast<CUdeviceptr>(place); }
+
+class DriversStream final : public CudaStream {
+ public:
+  DriversStream(std::shared_ptr<const PrimaryContext> context, std::shared_ptr<const KernelModule> kernels,
+                std::shared_ptr<EventPool> events)
+      : context_(std::move(context)),
+        kernels_(std::move(kernels)),
+        events_(std::move(events)),
+        flags_(std::make_shared<FlagPool>(context_, events_)),
+        handle_(context_),
+        about_(fmt::format("cuda:{}", context_->index())) {}
+
+  [[nodiscard]] CUstream handle() const override { return handle_.get(); }
+
+  void copy(void* to, const void* from, std::size_t bytes) override {
+    if (bytes == 0 || to == from) return;
+    const CurrentContext current(*context_);
+    driver().check(driver().memcpy_async(address(to), address(from), bytes, handle()), "cuMemcpyAsync",
+                   about_);
+  }
+
+  void zero(void* to, std::size_t bytes) override {
+    if (bytes == 0) return;
+    const CurrentContext current(*context_);
+    driver().check(driver().memset_d8_async(address(to), 0, bytes, handle()), "cuMemsetD8Async", about_);
+  }
+
+  void move(std::span<const Move> moves, const Conversion& conversion) override {
+    const bool floats = is_float(conversion.from);
+    const bool looks = conversion.flag != nullptr && floats;
+    const bool as_they_are = conversion.to == conversion.from && conversion.factor == 1.0;
+    if (as_they_are && !looks) return copy_all(moves, size_of(conversion.from));
+    if (!floats || !is_float(conversion.to))
+      throw Error(Code::internal, "only floats are cast and multiplied");
+    list_.clear();
+    for (const auto& each : moves) {
+      if (each.to != nullptr && each.count > 0 && !(as_they_are && each.to == each.from))
+        list_.push_back(each);
+    }
+    launch_all(conversion);
+    if (!looks) return;
+    list_.clear();
+    for (const auto& each : moves) {
+      const bool only = each.to == nullptr || (as_they_are && each.to == each.from);
+      if (only && each.count > 0) list_.push_back({nullptr, each.from, each.count});
+    }
+    launch_all({conversion.from, conversion.from, 1.0, conversion.flag});
+  }
+
+  void sum(void* to, std::span<const void* const> sources, std::size_t count, DType dtype,
+           double factor) override {
+    if (count == 0) return;
+    if (!is_float(dtype) || dtype == DType::float64)
+      throw Error(Code::internal, "only floats of 16 and 32 bits are summed");
+    const bool large = sources.size() > SmallSum::kMost;
+    if (sources.empty() || sources.size() > (kernels_->has_large() ? LargeSum::kMost : SmallSum::kMost)) {
+      throw Error(Code::unavailable,
+                  fmt::format("cannot sum {} arrays on {}: from 1 to {} with this driver", sources.size(),
+                              about_, kernels_->has_large() ? LargeSum::kMost : SmallSum::kMost));
+    }
+    if (large) return sum_with(large_sum_, to, sources, count, dtype, factor, true);
+    sum_with(small_sum_, to, sources, count, dtype, factor, false);
+  }
+
+  [[nodiscard]] std::shared_ptr<std::uint32_t> make_flag() override { return flags_->take(handle()); }
+  [[nodiscard]] std::shared_ptr<Event> mark() override { return events_->mark(handle()); }
+  void wait(const Event& event) override { event.hold_up(handle()); }
+
+ private:
+  [[nodiscard]] const CudaDriver& driver() const { return context_->driver(); }
+
+  void copy_all(std::span<const Move> moves, std::size_t size) {
+    list_.clear();
+    for (const auto& each : moves) {
+      if (each.to != nullptr && each.to != each.from && each.count > 0)
+        list_.push_back({each.to, each.from, each.count * size});
+    }
+    launch_all({DType::uint8, DType::uint8});
+  }
+
+  /// One launch, or as many as the list needs.
+  void launch_all(const Conversion& conversion) {
+    std::span<const Move> left(list_);
+    while (!left.empty()) {
+      const bool large = kernels_->has_large() && left.size() > SmallMoves::kMost;
+      left = left.subspan(large ? launch_some(large_moves_, left, conversion, true)
+                                : launch_some(small_moves_, left, conversion, false));
+    }
+  }
+
+  template <typename Table>
+  std::size_t launch_some(std::unique_ptr<Table>& table, std::span<const Move> moves,
+                          const Conversion& conversion, bool large) {
+    if (!table) table = std::make_unique<Table>();
+    table->flag = conversion.flag;
+    table->factor = conversion.factor;
+    const bool bytes = !is_float(conversion.from);
+    const auto filled =
+        fill(*table, moves, static_cast<std::uint32_t>(size_of(conversion.to)),
+             static_cast<std::uint32_t>(size_of(conversion.from)), kernels_->multiprocessors());
+    launch(bytes ? kernels_->copy(large) : kernels_->move(conversion.to, conversion.from, large),
+           filled.tiles, table.get());
+    return filled.moves;
+  }
+
+  template <typename Table>
+  void sum_with(std::unique_ptr<Table>& table, void* to, std::span<const void* const> sources,
+                std::size_t count, DType dtype, double factor, bool large) {
+    if (!table) table = std::make_unique<Table>();
+    table->to = address(to);
+    table->count = count;
+    table->factor = factor;
+    table->sources = static_cast<std::uint32_t>(sources.size());
+    std::transform(sources.begin(), sources.end(), table->from, address);
+    std::uint64_t places = table->to;
+    for (const void* source : sources) places |= address(source);
+    const auto unit = static_cast<std::uint32_t>(kUnitBytes / size_of(dtype));
+    table->unit = places % kUnitBytes == 0 ? unit : 1;
+    const std::uint64_t threads = count / table->unit + count % table->unit;
+    launch(kernels_->sum(dtype, large), static_cast<std::uint32_t>((threads - 1) / kThreads + 1),
+           table.get());
+  }
+
+  void launch(CUfunction kernel, std::uint32_t blocks, void* table) {
+    const CurrentContext current(*context_);
+    driver().check(driver().launch_kernel(kernel, blocks, 1, 1, kThreads, 1, 1, 0, handle(), &table, nullptr),
+                   "cuLaunchKernel", about_);
+  }
+
+  const std::shared_ptr<const PrimaryContext> context_;
+  const std::shared_ptr<const KernelModule> kernels_;
+  const std::shared_ptr<EventPool> events_;
+  const std::shared_ptr<FlagPool> flags_;
+  const StreamHandle handle_;
+  const std::string about_;
+  std::vector<Move> list_;
+  // What the driver copies at a launch.
+  std::unique_ptr<SmallMoves> small_moves_;
+  std::unique_ptr<LargeMoves> large_moves_;
+  std::unique_ptr<SmallSum> small_sum_;
+  std::unique_ptr<LargeSum> large_sum_;
+};
+
+}  // namespace
+
+std::unique_ptr<CudaStream> make_cuda_stream(std::shared_ptr<const PrimaryContext> context,
+                                             std::shared_ptr<const KernelModule> kernels,
+                                             std::shared_ptr<EventPool> events) {
+  return std::make_unique<DriversStream>(std::move(context), std::move(kernels), std::move(events));
+}
+
+}  // namespace hora

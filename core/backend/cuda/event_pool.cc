@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/backend/cuda/event_pool.h"
+
+#include <hora/status.h>
+
+#include <fmt/format.h>
+
+#include <utility>
+
+namespace hora {
+
+/// An event of the pool while somebody has it.
+class EventPool::Point final : public Event {
+ public:
+  Point(std::shared_ptr<EventPool> pool, CUevent event) : pool_(std::move(pool)), event_(event) {}
+  ~Point() override { pool_->give_back(event_); }
+  Point(const Point&) = delete;
+  Point& operator=(const Point&) = delete;
+
+  [[nodiscard]] bool reached() const override {
+    const CurrentContext current(*pool_->context_);
+    const CudaDriver& driver = pool_->context_->driver();
+    const CUresult result = driver.event_query(event_);
+    if (result == CUDA_ERROR_NOT_READY) return false;
+    driver.check(result, "cuEventQuery", about());
+    return true;
+  }
+
+  void hold_up(void* stream) const override {
+    const CurrentContext current(*pool_->context_);
+    const CudaDriver& driver = pool_->context_->driver();
+    const auto handle = static_cast<CUstream>(stream);
+    refuse_capture(driver, handle, "wait for it outside of the capture");
+    driver.check(driver.stream_wait_event(handle, event_, CU_EVENT_WAIT_DEFAULT), "cuStreamWaitEvent",
+                 about());
+  }
+
+ private:
+  [[nodiscard]] std::string about() const { return fmt::format("cuda:{}", pool_->context_->index()); }
+
+  const std::shared_ptr<EventPool> pool_;
+  const CUevent event_;
+};
+
+EventPool::EventPool(std::shared_ptr<const PrimaryContext> context) : context_(std::move(context)) {}
+
+// What the driver says to a release is not looked at: at the end of a process it may be gone.
+EventPool::~EventPool() {
+  in_context(*context_, [&] {
+    for (CUevent event : free_) context_->driver().event_destroy(event);
+  });
+}
+
+std::shared_ptr<Event> EventPool::mark(CUstream stream) {
+  const CurrentContext current(*context_);
+  const CudaDriver& driver = context_->driver();
+  const CUevent event = take();
+  const auto point = std::make_shared<Point>(shared_from_this(), event);
+  driver.check(driver.event_record(event, stream), "cuEventRecord",
+               fmt::format("cuda:{}", context_->index()));
+  return point;
+}
+
+CUevent EventPool::take() {
+  const std::lock_guard lock(mutex_);
+  if (!free_.empty()) {
+    const CUevent event = free_.back();
+    free_.pop_back();
+    return event;
+  }
+  free_.reserve(made_ + 1);  // so that giving it back needs no memory
+  CUevent event = nullptr;
+  const CudaDriver& driver = context_->driver();
+  driver.check(driver.event_create(&event, CU_EVENT_DISABLE_TIMING), "cuEventCreate",
+               fmt::format("cuda:{}", context_->index()));
+  ++made_;
+  return event;
+}
+
+void EventPool::give_back(CUevent event) noexcept {
+  const std::lock_guard lock(mutex_);
+  free_.push_back(event);
+}
+
+void refuse_capture(const CudaDriver& driver, CUstream stream, const char* remedy) {
+  CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
+  const CUresult result = driver.stream_is_capturing(stream, &status);
+  // The second: the legacy default stream would have to wait for one that is being captured.
+  const bool implied = result == CUDA_ERROR_STREAM_CAPTURE_IMPLICIT;
+  if (!implied) driver.check(result, "cuStreamIsCapturing");
+  if (!implied && status == CU_STREAM_CAPTURE_STATUS_NONE) return;
+  throw Error(
+      Code::invalid_argument,
+      fmt::format("the stream is being captured into a CUDA graph; an operation of Hora cannot be part of "
+                  "one: {}",
+                  remedy));
+}
+
+}  // namespace hora

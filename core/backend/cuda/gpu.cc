@@ -1,0 +1,250 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/backend/cuda/gpu.h"
+
+#include "core/backend/cuda/cuda_stream.h"
+#include "core/backend/cuda/event_pool.h"
+#include "core/backend/cuda/kernel_module.h"
+#include "core/backend/cuda/stream_handle.h"
+
+#include <hora/status.h>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cstring>
+#include <mutex>
+#include <utility>
+
+// Who keeps what: memory, events, streams and kernels each keep the primary context, none of them the Gpu. So
+// a tensor of a framework's may live in memory from here when Gpu and Runtime are gone, and is freed then.
+
+namespace hora {
+namespace {
+
+/// What a Gpu's memory report counts, in bytes. Thread-safe.
+struct Counters {
+  std::atomic<std::ptrdiff_t> taken{0};
+  std::atomic<std::ptrdiff_t> pinned{0};
+  std::atomic<std::ptrdiff_t> nccl{0};
+};
+
+std::string mebibytes(std::size_t bytes) {
+  return fmt::format("{:.1f} MiB", static_cast<double>(bytes) / (1 << 20));
+}
+
+/// A pointer's memory, as the driver knows it. A value.
+struct Whereabouts {
+  unsigned type = 0;  ///< a CUmemorytype; 0: nothing of CUDA's
+  int gpu = 0;
+  unsigned managed = 0;
+};
+
+class DriversGpu final : public CudaGpu {
+ public:
+  explicit DriversGpu(std::shared_ptr<const PrimaryContext> context)
+      : context_(std::move(context)),
+        events_(std::make_shared<EventPool>(context_)),
+        counters_(std::make_shared<Counters>()),
+        about_(fmt::format("cuda:{}", context_->index())),
+        pools_(attribute(CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED) != 0) {}
+
+  [[nodiscard]] int index() const override { return context_->index(); }
+
+  [[nodiscard]] std::string name() const override {
+    std::array<char, 256> text{};
+    driver().check(driver().device_get_name(text.data(), text.size(), context_->device()), "cuDeviceGetName",
+                   about_);
+    return text.data();
+  }
+
+  [[nodiscard]] std::array<std::byte, 16> identity() const override {
+    CUuuid uuid{};
+    driver().check(driver().device_get_uuid(&uuid, context_->device()), "cuDeviceGetUuid", about_);
+    std::array<std::byte, 16> bytes{};
+    static_assert(sizeof(uuid.bytes) == sizeof(bytes));
+    std::memcpy(bytes.data(), uuid.bytes, sizeof(bytes));
+    return bytes;
+  }
+
+  void check(const void* data, const std::string& which) const override {
+    const Whereabouts found = whereabouts(data);
+    const bool own = found.type == CU_MEMORYTYPE_DEVICE && found.gpu == index();
+    if (own || found.type == CU_MEMORYTYPE_HOST || found.managed != 0) return;
+    const std::string where = found.type == CU_MEMORYTYPE_DEVICE ? fmt::format("that of cuda:{}", found.gpu)
+                                                                 : "memory of the host's that no GPU reaches";
+    throw Error(Code::invalid_argument,
+                fmt::format("{} is said to lie in the memory of {}, but lies in {}", which, about_, where));
+  }
+
+  [[nodiscard]] std::shared_ptr<Event> mark(void* stream) override {
+    const CurrentContext current(*context_);
+    refuse_capture(driver(), static_cast<CUstream>(stream), "submit it outside of the capture");
+    return events_->mark(static_cast<CUstream>(stream));
+  }
+
+  [[nodiscard]] std::unique_ptr<Stream> make_stream() override {
+    return make_cuda_stream(context_, kernels(), events_);
+  }
+
+  [[nodiscard]] std::shared_ptr<std::byte> allocate(std::size_t bytes) override {
+    const CurrentContext current(*context_);
+    const std::size_t whole = bytes == 0 ? 1 : bytes;
+    CUdeviceptr data = 0;
+    check_allocation(driver().mem_alloc(&data, whole), "cuMemAlloc", whole);
+    auto memory =
+        owned(data, whole, [](const CudaDriver& driver, CUdeviceptr each) { driver.mem_free(each); });
+    clear(data, whole);
+    return memory;
+  }
+
+  [[nodiscard]] std::shared_ptr<std::byte> allocate_on(void* stream, std::size_t bytes) override {
+    const CurrentContext current(*context_);
+    const auto handle = static_cast<CUstream>(stream);
+    const std::size_t whole = bytes == 0 ? 1 : bytes;
+    refuse_capture(driver(), handle, "allocate outside of the capture");
+    CUdeviceptr data = 0;
+    if (!pools_) {
+      check_allocation(driver().mem_alloc(&data, whole), "cuMemAlloc", whole);
+      return owned(data, whole, [](const CudaDriver& driver, CUdeviceptr each) { driver.mem_free(each); });
+    }
+    check_allocation(driver().mem_alloc_async(&data, whole, handle), "cuMemAllocAsync", whole);
+    return owned(data, whole,
+                 [handle](const CudaDriver& driver, CUdeviceptr each) { free_on(driver, handle, each); });
+  }
+
+  [[nodiscard]] std::shared_ptr<std::byte> allocate_pinned(std::size_t bytes) override {
+    const CurrentContext current(*context_);
+    const std::size_t whole = bytes == 0 ? 1 : bytes;
+    void* data = nullptr;
+    const CUresult result =
+        driver().mem_host_alloc(&data, whole, CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP);
+    if (result == CUDA_ERROR_OUT_OF_MEMORY) {
+      throw Error(
+          Code::unavailable,
+          fmt::format("cannot pin {} of the host's memory for copies to and from {}: {}; use less of it, or "
+                      "raise the job's limit of memory",
+                      mebibytes(whole), about_, driver().text(result)));
+    }
+    driver().check(result, "cuMemHostAlloc", about_);
+    counters_->pinned += static_cast<std::ptrdiff_t>(whole);
+    return {static_cast<std::byte*>(data),
+            [context = context_, counters = counters_, whole](std::byte* each) {
+              in_context(*context, [&] { context->driver().mem_free_host(each); });
+              counters->pinned -= static_cast<std::ptrdiff_t>(whole);
+            }};
+  }
+
+  [[nodiscard]] GpuMemory memory() const override {
+    const auto whole = [](const std::atomic<std::ptrdiff_t>& bytes) {
+      return static_cast<std::size_t>(std::max<std::ptrdiff_t>(bytes, 0));
+    };
+    return {whole(counters_->taken), whole(counters_->pinned), whole(counters_->nccl)};
+  }
+
+  [[nodiscard]] const std::shared_ptr<const PrimaryContext>& context() const override { return context_; }
+
+  [[nodiscard]] std::size_t free_memory() const override {
+    const CurrentContext current(*context_);
+    return free_and_total().first;
+  }
+
+  void count_taken(std::ptrdiff_t bytes) override { counters_->taken += bytes; }
+  void count_nccl(std::ptrdiff_t bytes) override { counters_->nccl += bytes; }
+
+ private:
+  [[nodiscard]] const CudaDriver& driver() const { return context_->driver(); }
+
+  [[nodiscard]] int attribute(CUdevice_attribute which) const {
+    int value = 0;
+    driver().check(driver().device_get_attribute(&value, which, context_->device()), "cuDeviceGetAttribute",
+                   about_);
+    return value;
+  }
+
+  [[nodiscard]] Whereabouts whereabouts(const void* data) const {
+    const CurrentContext current(*context_);
+    Whereabouts found;
+    std::array which{CU_POINTER_ATTRIBUTE_MEMORY_TYPE, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL,
+                     CU_POINTER_ATTRIBUTE_IS_MANAGED};
+    std::array<void*, 3> to{&found.type, &found.gpu, &found.managed};
+    driver().check(driver().pointer_get_attributes(which.size(), which.data(), to.data(),
+                                                   reinterpret_cast<CUdeviceptr>(data)),
+                   "cuPointerGetAttributes", about_);
+    return found;
+  }
+
+  [[nodiscard]] std::pair<std::size_t, std::size_t> free_and_total() const {
+    std::size_t free = 0;
+    std::size_t total = 0;
+    driver().check(driver().mem_get_info(&free, &total), "cuMemGetInfo", about_);
+    return {free, total};
+  }
+
+  void check_allocation(CUresult result, const char* call, std::size_t bytes) const {
+    if (result != CUDA_ERROR_OUT_OF_MEMORY) return driver().check(result, call, about_);
+    const auto [free, total] = free_and_total();
+    throw Error(
+        Code::unavailable,
+        fmt::format("cannot take {} of the memory of {}: {} of {} are free; use less of it, make the fusion "
+                    "buffers smaller with HORA_GPU_FUSION_THRESHOLD, or let the framework give back what it "
+                    "keeps, as with torch.cuda.empty_cache()",
+                    mebibytes(bytes), about_, mebibytes(free), mebibytes(total)));
+  }
+
+  /// Memory that is given back by `release`, which the context is the current one for.
+  template <typename Release>
+  std::shared_ptr<std::byte> owned(CUdeviceptr data, std::size_t bytes, Release release) {
+    counters_->taken += static_cast<std::ptrdiff_t>(bytes);
+    return {reinterpret_cast<std::byte*>(data),
+            [context = context_, counters = counters_, bytes, release](auto* each) {
+              in_context(*context, [&] { release(context->driver(), reinterpret_cast<CUdeviceptr>(each)); });
+              counters->taken -= static_cast<std::ptrdiff_t>(bytes);
+            }};
+  }
+
+  /// Behind what is on the stream; or, if that is gone or is being captured, behind everything on the GPU.
+  static void free_on(const CudaDriver& driver, CUstream stream, CUdeviceptr data) {
+    CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
+    const bool usable = driver.stream_is_capturing(stream, &status) == CUDA_SUCCESS &&
+                        status == CU_STREAM_CAPTURE_STATUS_NONE;
+    if (usable && driver.mem_free_async(data, stream) == CUDA_SUCCESS) return;
+    driver.mem_free(data);
+  }
+
+  void clear(CUdeviceptr data, std::size_t bytes) {
+    const StreamHandle stream(context_);
+    driver().check(driver().memset_d8_async(data, 0, bytes, stream.get()), "cuMemsetD8Async", about_);
+    driver().check(driver().stream_synchronize(stream.get()), "cuStreamSynchronize", about_);
+  }
+
+  std::shared_ptr<const KernelModule> kernels() {
+    const std::lock_guard lock(mutex_);
+    if (!kernels_) kernels_ = std::make_shared<const KernelModule>(context_);
+    return kernels_;
+  }
+
+  const std::shared_ptr<const PrimaryContext> context_;
+  const std::shared_ptr<EventPool> events_;
+  const std::shared_ptr<Counters> counters_;
+  const std::string about_;
+  const bool pools_;
+  std::mutex mutex_;
+  std::shared_ptr<const KernelModule> kernels_;  ///< with the mutex; null until a stream is made
+};
+
+}  // namespace
+
+std::shared_ptr<CudaGpu> open_cuda_gpu(const CudaDriver& driver, int index) {
+  const int count = count_gpus(driver);
+  if (index < 0 || index >= count) {
+    throw Error(
+        Code::invalid_argument,
+        fmt::format("there is no cuda:{}: this process may use {} {}; see what CUDA_VISIBLE_DEVICES says",
+                    index, count, count == 1 ? "GPU" : "GPUs"));
+  }
+  return std::make_shared<DriversGpu>(std::make_shared<const PrimaryContext>(driver, index));
+}
+
+}  // namespace hora

@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/backend/cuda/kernel_module.h"
+
+#include "core/backend/cuda/kernels.h"
+
+#include <hora/status.h>
+
+#include <fmt/format.h>
+
+#include <string>
+#include <utility>
+
+// What nvcc made of kernels.cu, as it is. CMake says where the file lies.
+asm(R"(
+.section .rodata
+.balign 16
+.globl hora_cuda_kernels
+.hidden hora_cuda_kernels
+hora_cuda_kernels:
+.incbin ")" HORA_CUDA_KERNELS R"("
+.byte 0
+.previous
+)");
+extern "C" const unsigned char hora_cuda_kernels[];  // NOLINT: as the assembler has it
+
+namespace hora {
+namespace {
+
+constexpr std::array kNames{"f16", "bf16", "f32", "f64"};
+
+std::size_t place_of(DType dtype) {
+  return static_cast<std::size_t>(dtype) - static_cast<std::size_t>(DType::float16);
+}
+
+int attribute(const PrimaryContext& context, CUdevice_attribute which) {
+  int value = 0;
+  context.driver().check(context.driver().device_get_attribute(&value, which, context.device()),
+                         "cuDeviceGetAttribute", fmt::format("cuda:{}", context.index()));
+  return value;
+}
+
+}  // namespace
+
+KernelModule::KernelModule(std::shared_ptr<const PrimaryContext> context) : context_(std::move(context)) {
+  const CurrentContext current(*context_);
+  const CudaDriver& driver = context_->driver();
+  int version = 0;
+  driver.check(driver.driver_get_version(&version), "cuDriverGetVersion");
+  large_ = version >= kLargeParametersSince;
+  multiprocessors_ =
+      static_cast<std::uint32_t>(attribute(*context_, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT));
+  load();
+  try {
+    find_all();
+  } catch (...) {
+    driver.module_unload(module_);
+    throw;
+  }
+}
+
+// What the driver says to a release is not looked at: at the end of a process it may be gone.
+KernelModule::~KernelModule() {
+  in_context(*context_, [&] { context_->driver().module_unload(module_); });
+}
+
+void KernelModule::load() {
+  const CudaDriver& driver = context_->driver();
+  const CUresult result = driver.module_load_data(&module_, hora_cuda_kernels);
+  if (result == CUDA_ERROR_NO_BINARY_FOR_GPU || result == CUDA_ERROR_UNSUPPORTED_PTX_VERSION) {
+    throw Error(
+        Code::unavailable,
+        fmt::format(
+            "Hora's kernels were not built for cuda:{}, which has compute capability {}.{}: {}; it must be "
+            "at "
+            "least 7.5, and for a newer one than Hora was built for update the driver, or build Hora with a "
+            "newer CUDA than {}.{}",
+            context_->index(), attribute(*context_, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR),
+            attribute(*context_, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR), driver.text(result),
+            CUDA_VERSION / 1000, CUDA_VERSION % 1000 / 10));
+  }
+  driver.check(result, "cuModuleLoadData", fmt::format("cuda:{}", context_->index()));
+}
+
+void KernelModule::find_all() {
+  copy_ = find("hora_copy");
+  for (std::size_t to = 0; to < kFloats; ++to) {
+    for (std::size_t from = 0; from < kFloats; ++from)
+      move_[to][from] = find(fmt::format("hora_move_{}_{}", kNames[to], kNames[from]));
+    if (to != place_of(DType::float64)) sum_[to] = find(fmt::format("hora_sum_{}", kNames[to]));
+  }
+}
+
+KernelModule::Pair KernelModule::find(const std::string& name) const {
+  const CudaDriver& driver = context_->driver();
+  Pair found{};
+  driver.check(driver.module_get_function(&found[0], module_, name.c_str()), "cuModuleGetFunction", name);
+  if (!large_) return found;
+  const std::string large = name + "_large";
+  driver.check(driver.module_get_function(&found[1], module_, large.c_str()), "cuModuleGetFunction", large);
+  return found;
+}
+
+CUfunction KernelModule::copy(bool large) const { return copy_[large ? 1 : 0]; }
+
+CUfunction KernelModule::move(DType to, DType from, bool large) const {
+  return move_.at(place_of(to)).at(place_of(from))[large ? 1 : 0];
+}
+
+CUfunction KernelModule::sum(DType dtype, bool large) const {
+  return sum_.at(place_of(dtype))[large ? 1 : 0];
+}
+
+}  // namespace hora

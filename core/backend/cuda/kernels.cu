@@ -1,0 +1,574 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/backend/cuda/kernels.h"
+
+// Compiled without contraction and without flushing subnormals, so that results have the bits that they have
+// on a CPU (core/device/kernels.cc). NaN: the hardware's conversions make one of their own of every NaN, but
+// sign and payload shall be those of the source. So what has a NaN in it is done again, element by element.
+
+namespace hora {
+namespace {
+
+// Blocks of a multiprocessor: with four of them a thread has 64 registers, and 64 KiB of loads are under way.
+constexpr int kBlocks = 4;
+constexpr int kFewerBlocks = 3;  // where 64 registers are not enough
+
+// Element types: how they are stored, and the way to and from float32 or float64. `fast` is right for all but
+// NaN, `exact` for all.
+
+struct Float32 {
+  using Stored = std::uint32_t;
+  static __device__ float widen(Stored bits) { return __uint_as_float(bits); }
+  static __device__ Stored fast(float value) { return __float_as_uint(value); }
+  static __device__ Stored exact(float value) { return __float_as_uint(value); }
+  static __device__ bool finite(std::uint32_t word) { return (word & 0x7F800000U) != 0x7F800000U; }
+};
+
+struct Float16 {
+  using Stored = std::uint16_t;
+  static __device__ float widen(Stored bits) {
+    float value;
+    asm("cvt.f32.f16 %0, %1;" : "=f"(value) : "h"(bits));
+    return value;
+  }
+  static __device__ float widen_nan(Stored bits) {
+    return __uint_as_float((bits & 0x8000U) << 16 | 0x7FC00000U | (bits & 0x3FFU) << 13);
+  }
+  static __device__ Stored fast(float value) {
+    Stored bits;
+    asm("cvt.rn.f16.f32 %0, %1;" : "=h"(bits) : "f"(value));
+    return bits;
+  }
+  static __device__ std::uint32_t pair(float low, float high) {
+#if __CUDA_ARCH__ >= 800
+    std::uint32_t both;
+    asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(both) : "f"(high), "f"(low));
+    return both;
+#else
+    return fast(low) | static_cast<std::uint32_t>(fast(high)) << 16;
+#endif
+  }
+  static __device__ Stored exact(float value) {
+    if (value == value) return fast(value);
+    return static_cast<Stored>((__float_as_uint(value) >> 16 & 0x8000U) | 0x7E00U);
+  }
+  static __device__ bool finite(std::uint32_t word) {
+    return (word & 0x7C00U) != 0x7C00U && (word & 0x7C000000U) != 0x7C000000U;
+  }
+  static __device__ bool finite_one(Stored bits) { return (bits & 0x7C00U) != 0x7C00U; }
+};
+
+struct Bfloat16 {
+  using Stored = std::uint16_t;
+  static __device__ float widen(Stored bits) {
+    return __uint_as_float(static_cast<std::uint32_t>(bits) << 16);
+  }
+  static __device__ float widen_nan(Stored bits) { return widen(bits); }
+  static __device__ Stored fast(float value) {
+#if __CUDA_ARCH__ >= 800
+    Stored bits;
+    asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(bits) : "f"(value));
+    return bits;
+#else
+    const std::uint32_t bits = __float_as_uint(value);
+    return static_cast<Stored>((bits + 0x7FFFU + (bits >> 16 & 1U)) >> 16);
+#endif
+  }
+  static __device__ std::uint32_t pair(float low, float high) {
+#if __CUDA_ARCH__ >= 800
+    std::uint32_t both;
+    asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(both) : "f"(high), "f"(low));
+    return both;
+#else
+    return fast(low) | static_cast<std::uint32_t>(fast(high)) << 16;
+#endif
+  }
+  static __device__ Stored exact(float value) {
+    if (value == value) return fast(value);
+    return static_cast<Stored>(__float_as_uint(value) >> 16 | 0x40U);
+  }
+  static __device__ bool finite(std::uint32_t word) {
+    return (word & 0x7F80U) != 0x7F80U && (word & 0x7F800000U) != 0x7F800000U;
+  }
+  static __device__ bool finite_one(Stored bits) { return (bits & 0x7F80U) != 0x7F80U; }
+};
+
+struct Float64 {
+  using Stored = std::uint64_t;
+};
+
+template <typename T, typename U>
+constexpr bool kSame = false;
+template <typename T>
+constexpr bool kSame<T, T> = true;
+
+template <typename T>
+constexpr bool kIsHalf = sizeof(typename T::Stored) == 2;
+
+/// What a pair of types is computed in.
+template <typename To, typename From>
+struct WideOf {
+  using Value = float;
+};
+template <typename From>
+struct WideOf<Float64, From> {
+  using Value = double;
+};
+template <typename To>
+struct WideOf<To, Float64> {
+  using Value = double;
+};
+template <>
+struct WideOf<Float64, Float64> {
+  using Value = double;
+};
+
+// float32 and float64 to each other, with the sign and the payload of a NaN, which is made quiet.
+
+__device__ double exact_double(float value) {
+  if (value == value) return value;
+  const std::uint32_t bits = __float_as_uint(value);
+  const std::uint32_t high = (bits & 0x80000000U) | 0x7FF80000U | (bits & 0x7FFFFFU) >> 3;
+  return __hiloint2double(static_cast<int>(high), static_cast<int>(bits << 29));
+}
+
+__device__ float exact_float(double value) {
+  if (value == value) return __double2float_rn(value);
+  const auto bits = static_cast<std::uint64_t>(__double_as_longlong(value));
+  const auto sign = static_cast<std::uint32_t>(bits >> 32) & 0x80000000U;
+  return __uint_as_float(sign | 0x7FC00000U | (static_cast<std::uint32_t>(bits >> 29) & 0x7FFFFFU));
+}
+
+__device__ float quiet(float value) { return __uint_as_float(__float_as_uint(value) | 0x400000U); }
+__device__ double quiet(double value) {
+  return __longlong_as_double(__double_as_longlong(value) | 0x8000000000000LL);
+}
+
+// One element, exactly.
+
+template <typename From, typename Wide>
+__device__ Wide widen_exactly(typename From::Stored bits) {
+  if constexpr (kSame<From, Float64>) {
+    return __longlong_as_double(static_cast<long long>(bits));
+  } else {
+    float value = From::widen(bits);
+    if constexpr (kIsHalf<From>) {
+      if (value != value) value = From::widen_nan(bits);
+    }
+    if constexpr (kSame<Wide, double>) {
+      return exact_double(value);
+    } else {
+      return value;
+    }
+  }
+}
+
+template <typename To, typename Wide>
+__device__ typename To::Stored narrow_exactly(Wide value) {
+  if constexpr (kSame<To, Float64>) {
+    return static_cast<std::uint64_t>(__double_as_longlong(value));
+  } else if constexpr (kSame<Wide, double>) {
+    return To::exact(exact_float(value));
+  } else {
+    return To::exact(value);
+  }
+}
+
+__device__ float times(float value, double factor) { return __fmul_rn(value, static_cast<float>(factor)); }
+__device__ double times(double value, double factor) { return __dmul_rn(value, factor); }
+
+template <typename To, typename From>
+__device__ typename To::Stored convert_exactly(typename From::Stored bits, double factor) {
+  using Wide = typename WideOf<To, From>::Value;
+  if constexpr (kSame<To, From>) {
+    if (factor == 1.0) return bits;
+  }
+  Wide value = widen_exactly<From, Wide>(bits);
+  if (factor != 1.0) value = value == value ? times(value, factor) : quiet(value);
+  return narrow_exactly<To, Wide>(value);
+}
+
+template <typename T>
+__device__ bool finite_element(typename T::Stored bits) {
+  if constexpr (kSame<T, Float64>) {
+    return (static_cast<std::uint32_t>(bits >> 32) & 0x7FF00000U) != 0x7FF00000U;
+  } else if constexpr (kIsHalf<T>) {
+    return T::finite_one(bits);
+  } else {
+    return T::finite(bits);
+  }
+}
+
+template <typename T, int kWords>
+__device__ bool finite_words(const std::uint32_t* words) {
+  bool all = true;
+  if constexpr (kSame<T, Float64>) {
+#pragma unroll
+    for (int i = 1; i < kWords; i += 2) all &= (words[i] & 0x7FF00000U) != 0x7FF00000U;
+  } else {
+#pragma unroll
+    for (int i = 0; i < kWords; ++i) all &= T::finite(words[i]);
+  }
+  return all;
+}
+
+// A unit's side: 1, 2 or 4 words.
+
+// Said to be global memory, which spares the hardware a look at every address, and in
+// this order: all loads of a thread are under way before it stores.
+
+template <int kWords>
+__device__ void load(std::uint32_t* words, std::uint64_t address) {
+  if constexpr (kWords == 4) {
+    asm volatile("ld.global.v4.u32 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(words[0]), "=r"(words[1]), "=r"(words[2]), "=r"(words[3])
+                 : "l"(address));
+  } else if constexpr (kWords == 2) {
+    asm volatile("ld.global.v2.u32 {%0, %1}, [%2];" : "=r"(words[0]), "=r"(words[1]) : "l"(address));
+  } else {
+    asm volatile("ld.global.u32 %0, [%1];" : "=r"(words[0]) : "l"(address));
+  }
+}
+
+template <int kWords>
+__device__ void store(std::uint64_t address, const std::uint32_t* words) {
+  if constexpr (kWords == 4) {
+    asm volatile("st.global.v4.u32 [%0], {%1, %2, %3, %4};" ::"l"(address), "r"(words[0]), "r"(words[1]),
+                 "r"(words[2]), "r"(words[3])
+                 : "memory");
+  } else if constexpr (kWords == 2) {
+    asm volatile("st.global.v2.u32 [%0], {%1, %2};" ::"l"(address), "r"(words[0]), "r"(words[1]) : "memory");
+  } else {
+    asm volatile("st.global.u32 [%0], %1;" ::"l"(address), "r"(words[0]) : "memory");
+  }
+}
+
+/// Loads if `there`, else zeroes.
+template <int kWords>
+__device__ void load_if(bool there, std::uint32_t* words, std::uint64_t address) {
+#pragma unroll
+  for (int i = 0; i < kWords; ++i) words[i] = 0;
+  if (there) load<kWords>(words, address);
+}
+
+// An element, wherever it lies.
+
+template <typename Stored>
+__device__ Stored load_element(std::uint64_t address) {
+  if ((address & (sizeof(Stored) - 1)) == 0) return *reinterpret_cast<const Stored*>(address);
+  std::uint64_t bits = 0;
+#pragma unroll 1
+  for (unsigned i = 0; i < sizeof(Stored); ++i)
+    bits |= static_cast<std::uint64_t>(*reinterpret_cast<const std::uint8_t*>(address + i)) << 8 * i;
+  return static_cast<Stored>(bits);
+}
+
+template <typename Stored>
+__device__ void store_element(std::uint64_t address, Stored value) {
+  if ((address & (sizeof(Stored) - 1)) == 0) {
+    *reinterpret_cast<Stored*>(address) = value;
+    return;
+  }
+#pragma unroll 1
+  for (unsigned i = 0; i < sizeof(Stored); ++i)
+    *reinterpret_cast<std::uint8_t*>(address + i) =
+        static_cast<std::uint8_t>(static_cast<std::uint64_t>(value) >> 8 * i);
+}
+
+/// The values of a unit; true if one of them is NaN.
+template <typename From, typename Wide, int kUnit>
+__device__ bool widen_unit(Wide* values, const std::uint32_t* words) {
+  bool nan = false;
+#pragma unroll
+  for (int i = 0; i < kUnit; ++i) {
+    if constexpr (kSame<From, Float64>) {
+      values[i] = __hiloint2double(static_cast<int>(words[2 * i + 1]), static_cast<int>(words[2 * i]));
+    } else if constexpr (kIsHalf<From>) {
+      values[i] = From::widen(static_cast<std::uint16_t>(words[i / 2] >> 16 * (i % 2)));
+    } else {
+      values[i] = From::widen(words[i]);
+    }
+    nan |= values[i] != values[i];
+  }
+  return nan;
+}
+
+template <typename To, typename Wide, int kUnit>
+__device__ void narrow_unit(std::uint32_t* words, const Wide* values) {
+  if constexpr (kSame<To, Float64>) {
+#pragma unroll
+    for (int i = 0; i < kUnit; ++i) {
+      words[2 * i] = static_cast<std::uint32_t>(__double2loint(values[i]));
+      words[2 * i + 1] = static_cast<std::uint32_t>(__double2hiint(values[i]));
+    }
+  } else if constexpr (kIsHalf<To>) {
+#pragma unroll
+    for (int i = 0; i < kUnit; i += 2)
+      words[i / 2] = To::pair(static_cast<float>(values[i]), static_cast<float>(values[i + 1]));
+  } else {
+#pragma unroll
+    for (int i = 0; i < kUnit; ++i) words[i] = To::fast(static_cast<float>(values[i]));
+  }
+}
+
+/// What one thread does of a move of floats (walk.h).
+template <typename To, typename From>
+struct Mover {
+  using Wide = typename WideOf<To, From>::Value;
+  static constexpr int kUnit = unit_of(sizeof(typename To::Stored), sizeof(typename From::Stored));
+  static constexpr int kToWords = kUnit * sizeof(typename To::Stored) / 4;
+  static constexpr int kFromWords = kUnit * sizeof(typename From::Stored) / 4;
+
+  Walk walk;
+  std::uint64_t to;
+  std::uint64_t from;
+  double factor;
+  bool looks;        ///< at the results, for a flag
+  bool odd = false;  ///< something was infinite or NaN
+
+  __device__ void element(std::uint64_t i) {
+    const auto bits = load_element<typename From::Stored>(from + i * sizeof(typename From::Stored));
+    const auto result = convert_exactly<To, From>(bits, factor);
+    if (looks) odd |= !finite_element<To>(result);
+    if (to != 0) store_element(to + i * sizeof(typename To::Stored), result);
+  }
+
+  /// True if there is a NaN, and something to be done to it; then `result` is nothing.
+  __device__ bool convert(std::uint32_t* result, const std::uint32_t* words) const {
+    if constexpr (kSame<To, From>) {
+      if (factor == 1.0) {
+#pragma unroll
+        for (int i = 0; i < kToWords; ++i) result[i] = words[i];
+        return false;
+      }
+    }
+    Wide values[kUnit];
+    const bool nan = widen_unit<From, Wide, kUnit>(values, words);
+    if (factor != 1.0) {
+#pragma unroll
+      for (int i = 0; i < kUnit; ++i) values[i] = times(values[i], factor);
+    }
+    narrow_unit<To, Wide, kUnit>(result, values);
+    return nan;
+  }
+
+  __device__ void units(std::uint64_t u, std::uint64_t end) {
+    unsigned done = 0;
+    if (walk.access == Access::aligned) {
+      done = aligned_units(u, end);
+    } else if (walk.access == Access::shifted) {
+      done = shifted_units(u, end);
+    }
+    // What is left has a NaN, or is not aligned at all: element by element.
+#pragma unroll 1
+    for (u += done * kThreads; done < kDepth && u < end; ++done, u += kThreads) {
+#pragma unroll 1
+      for (unsigned i = 0; i < walk.unit; ++i) element(walk.head + u * walk.unit + i);
+    }
+  }
+
+  __device__ unsigned aligned_units(std::uint64_t u, std::uint64_t end) {
+    std::uint32_t words[kDepth][kFromWords];
+    const std::uint64_t base = from + walk.head * sizeof(typename From::Stored) + u * (4 * kFromWords);
+#pragma unroll
+    for (unsigned k = 0; k < kDepth; ++k)
+      load_if<kFromWords>(u + k * kThreads < end, words[k], base + k * (kThreads * 4 * kFromWords));
+    return finish<kDepth>(u, end, words) ? kDepth : 0;
+  }
+
+  __device__ unsigned shifted_units(std::uint64_t u, std::uint64_t end) {
+    const std::uint64_t base = from + walk.head * sizeof(typename From::Stored) - walk.shift;
+#pragma unroll 1
+    for (unsigned k = 0; k < kDepth; ++k, u += kThreads) {
+      if (u >= end) return kDepth;
+      std::uint32_t words[1][kFromWords];
+      std::uint32_t next[kFromWords];
+      load<kFromWords>(words[0], base + u * (4 * kFromWords));
+      load<kFromWords>(next, base + (u + 1) * (4 * kFromWords));
+      cut_out<kFromWords>(words[0], words[0], next, walk.shift);
+      if (!finish<1>(u, end, words)) return k;
+    }
+    return kDepth;
+  }
+
+  /// False if there is a NaN: then nothing has been stored, and the source is what it was.
+  template <unsigned kUnits>
+  __device__ bool finish(std::uint64_t u, std::uint64_t end,
+                         const std::uint32_t (&words)[kUnits][kFromWords]) {
+    std::uint32_t results[kUnits][kToWords];
+    bool nan = false;
+#pragma unroll
+    for (unsigned k = 0; k < kUnits; ++k) nan |= convert(results[k], words[k]);
+    if (nan) return false;
+    const std::uint64_t base = to + walk.head * sizeof(typename To::Stored) + u * (4 * kToWords);
+#pragma unroll
+    for (unsigned k = 0; k < kUnits; ++k) {
+      const bool there = u + k * kThreads < end;
+      if (looks) odd |= there && !finite_words<To, kToWords>(results[k]);
+      if (there && to != 0) store<kToWords>(base + k * (kThreads * 4 * kToWords), results[k]);
+    }
+    return true;
+  }
+};
+
+template <typename To, typename From, typename Table>
+__device__ void move_tile(const Table& table) {
+  const std::uint32_t entry = entry_of(table.first_tile, table.moves, blockIdx.x);
+  Mover<To, From> mover;
+  mover.to = table.to[entry];
+  mover.from = table.from[entry];
+  mover.walk = walk_of(mover.to, mover.from, table.count[entry], sizeof(typename To::Stored),
+                       sizeof(typename From::Stored));
+  mover.factor = table.factor;
+  mover.looks = table.flag != nullptr;
+  visit_tile(mover.walk, blockIdx.x - table.first_tile[entry], table.tile_units, threadIdx.x, mover);
+  if (table.flag == nullptr) return;
+  // One store for a block: the word lies in the host's memory.
+  if (__syncthreads_or(mover.odd) != 0 && threadIdx.x == 0) *table.flag = 1;
+}
+
+/// What one thread does of a move of bytes.
+struct Copier {
+  static constexpr int kWords = 4;
+  Walk walk;
+  std::uint64_t to;
+  std::uint64_t from;
+
+  __device__ void element(std::uint64_t i) const {
+    *reinterpret_cast<std::uint8_t*>(to + i) = *reinterpret_cast<const std::uint8_t*>(from + i);
+  }
+
+  __device__ void units(std::uint64_t u, std::uint64_t end) const {
+    const std::uint64_t base = from + walk.head - walk.shift;
+    const std::uint64_t target = to + walk.head;
+    if (walk.access == Access::aligned) {
+      std::uint32_t words[kDepth][kWords];
+#pragma unroll
+      for (unsigned k = 0; k < kDepth; ++k) {
+        if (u + k * kThreads < end) load<kWords>(words[k], base + (u + k * kThreads) * kUnitBytes);
+      }
+#pragma unroll
+      for (unsigned k = 0; k < kDepth; ++k) {
+        if (u + k * kThreads < end) store<kWords>(target + (u + k * kThreads) * kUnitBytes, words[k]);
+      }
+      return;
+    }
+#pragma unroll 2
+    for (unsigned k = 0; k < kDepth; ++k) {
+      if (u + k * kThreads >= end) break;
+      std::uint32_t words[kWords];
+      std::uint32_t next[kWords];
+      load<kWords>(words, base + (u + k * kThreads) * kUnitBytes);
+      load<kWords>(next, base + (u + k * kThreads + 1) * kUnitBytes);
+      cut_out<kWords>(words, words, next, walk.shift);
+      store<kWords>(target + (u + k * kThreads) * kUnitBytes, words);
+    }
+  }
+};
+
+template <typename Table>
+__device__ void copy_tile(const Table& table) {
+  const std::uint32_t entry = entry_of(table.first_tile, table.moves, blockIdx.x);
+  Copier copier;
+  copier.to = table.to[entry];
+  copier.from = table.from[entry];
+  copier.walk = walk_of(copier.to, copier.from, table.count[entry], 1, 1);
+  visit_tile(copier.walk, blockIdx.x - table.first_tile[entry], table.tile_units, threadIdx.x, copier);
+}
+
+/// The sum of one element.
+template <typename T, typename Table>
+__device__ void sum_element(const Table& table, std::uint64_t i) {
+  using Stored = typename T::Stored;
+  float sum = 0;
+#pragma unroll 4
+  for (std::uint32_t s = 0; s < table.sources; ++s) {
+    const float value = widen_exactly<T, float>(load_element<Stored>(table.from[s] + i * sizeof(Stored)));
+    sum = s == 0 ? value : __fadd_rn(sum, value);
+  }
+  if (table.factor != 1.0) sum = times(sum, table.factor);
+  store_element<Stored>(table.to + i * sizeof(Stored), T::exact(sum));
+}
+
+/// The sums of 16 bytes.
+template <typename T, typename Table>
+__device__ void sum_unit(const Table& table, std::uint64_t u) {
+  constexpr int kUnit = kUnitBytes / sizeof(typename T::Stored);
+  float sums[kUnit];
+  std::uint32_t words[kDepth][4];
+  for (std::uint32_t s = 0; s < table.sources; s += kDepth) {
+#pragma unroll
+    for (unsigned k = 0; k < kDepth; ++k) {
+      if (s + k < table.sources) load<4>(words[k], table.from[s + k] + u * kUnitBytes);
+    }
+#pragma unroll
+    for (unsigned k = 0; k < kDepth; ++k) {
+      if (s + k >= table.sources) break;
+      float values[kUnit];
+      widen_unit<T, float, kUnit>(values, words[k]);
+#pragma unroll
+      for (int i = 0; i < kUnit; ++i) sums[i] = s + k == 0 ? values[i] : __fadd_rn(sums[i], values[i]);
+    }
+  }
+  if (table.factor != 1.0) {
+#pragma unroll
+    for (int i = 0; i < kUnit; ++i) sums[i] = times(sums[i], table.factor);
+  }
+  if constexpr (kIsHalf<T>) {
+#pragma unroll
+    for (int i = 0; i < kUnit; i += 2)
+      words[0][i / 2] = T::exact(sums[i]) | static_cast<std::uint32_t>(T::exact(sums[i + 1])) << 16;
+  } else {
+#pragma unroll
+    for (int i = 0; i < kUnit; ++i) words[0][i] = T::exact(sums[i]);
+  }
+  store<4>(table.to + u * kUnitBytes, words[0]);
+}
+
+template <typename T, typename Table>
+__device__ void sum_tile(const Table& table) {
+  const std::uint64_t u = static_cast<std::uint64_t>(blockIdx.x) * kThreads + threadIdx.x;
+  if (table.unit == 1) {
+    if (u < table.count) sum_element<T>(table, u);
+    return;
+  }
+  constexpr std::uint32_t kUnit = kUnitBytes / sizeof(typename T::Stored);
+  const std::uint64_t units = table.count / kUnit;
+  if (u < units) return sum_unit<T>(table, u);
+  const std::uint64_t after = units * kUnit + (u - units);  // as many threads as elements are left
+  if (after < table.count) sum_element<T>(table, after);
+}
+
+}  // namespace
+
+#define HORA_KERNELS(name, tile, blocks, ...)                    \
+  extern "C" __global__ void __launch_bounds__(kThreads, blocks) \
+      name(const __grid_constant__ Small##tile table) {          \
+    __VA_ARGS__(table);                                          \
+  }                                                              \
+  extern "C" __global__ void __launch_bounds__(kThreads, blocks) \
+      name##_large(const __grid_constant__ Large##tile table) {  \
+    __VA_ARGS__(table);                                          \
+  }
+
+HORA_KERNELS(hora_copy, Moves, kBlocks, copy_tile)
+HORA_KERNELS(hora_move_f16_f16, Moves, kBlocks, move_tile<Float16, Float16>)
+HORA_KERNELS(hora_move_f16_bf16, Moves, kFewerBlocks, move_tile<Float16, Bfloat16>)
+HORA_KERNELS(hora_move_f16_f32, Moves, kBlocks, move_tile<Float16, Float32>)
+HORA_KERNELS(hora_move_f16_f64, Moves, kBlocks, move_tile<Float16, Float64>)
+HORA_KERNELS(hora_move_bf16_f16, Moves, kFewerBlocks, move_tile<Bfloat16, Float16>)
+HORA_KERNELS(hora_move_bf16_bf16, Moves, kBlocks, move_tile<Bfloat16, Bfloat16>)
+HORA_KERNELS(hora_move_bf16_f32, Moves, kBlocks, move_tile<Bfloat16, Float32>)
+HORA_KERNELS(hora_move_bf16_f64, Moves, kBlocks, move_tile<Bfloat16, Float64>)
+HORA_KERNELS(hora_move_f32_f16, Moves, kBlocks, move_tile<Float32, Float16>)
+HORA_KERNELS(hora_move_f32_bf16, Moves, kBlocks, move_tile<Float32, Bfloat16>)
+HORA_KERNELS(hora_move_f32_f32, Moves, kBlocks, move_tile<Float32, Float32>)
+HORA_KERNELS(hora_move_f32_f64, Moves, kBlocks, move_tile<Float32, Float64>)
+HORA_KERNELS(hora_move_f64_f16, Moves, kBlocks, move_tile<Float64, Float16>)
+HORA_KERNELS(hora_move_f64_bf16, Moves, kBlocks, move_tile<Float64, Bfloat16>)
+HORA_KERNELS(hora_move_f64_f32, Moves, kBlocks, move_tile<Float64, Float32>)
+HORA_KERNELS(hora_move_f64_f64, Moves, kBlocks, move_tile<Float64, Float64>)
+HORA_KERNELS(hora_sum_f16, Sum, kBlocks, sum_tile<Float16>)
+HORA_KERNELS(hora_sum_bf16, Sum, kBlocks, sum_tile<Bfloat16>)
+HORA_KERNELS(hora_sum_f32, Sum, kBlocks, sum_tile<Float32>)
+
+}  // namespace hora

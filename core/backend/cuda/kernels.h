@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "core/backend/cuda/walk.h"
+
+#include <cstddef>
+#include <cstdint>
+
+// What the kernels are given, by value. kernels.cu has the kernels:
+//   hora_copy, hora_copy_large                         MoveTable: bytes as they are
+//   hora_move_<to>_<from>, hora_move_<to>_<from>_large MoveTable: floats f16, bf16, f32, f64
+//   hora_sum_<dtype>, hora_sum_<dtype>_large           SumTable: f16, bf16, f32
+// "large" ones take as many parameters as newer drivers allow. A block has kThreads threads, and takes the
+// tile of its number.
+
+namespace hora {
+
+inline constexpr std::size_t kParameterBytes = 4096;
+inline constexpr std::size_t kLargeParameterBytes = 32764;
+inline constexpr int kLargeParametersSince = 12010;  ///< of the driver
+
+/// Moves, each with its tiles; in bytes at most kBytes.
+template <std::size_t kBytes>
+struct MoveTable {
+  static constexpr std::uint32_t kMost = (kBytes - 24) / 28;
+
+  std::uint32_t* flag;  ///< null: results are not looked at
+  double factor;        ///< 1: not multiplied
+  std::uint32_t moves;
+  std::uint32_t tile_units;  ///< units of a tile; a multiple of kThreads
+  std::uint64_t to[kMost];   ///< 0: only looked at
+  std::uint64_t from[kMost];
+  std::uint64_t count[kMost];
+  std::uint32_t first_tile[kMost];
+};
+
+/// Arrays that are added up; in bytes at most kBytes.
+template <std::size_t kBytes>
+struct SumTable {
+  static constexpr std::uint32_t kMost = (kBytes - 32) / 8;
+
+  std::uint64_t to;
+  std::uint64_t count;
+  double factor;
+  std::uint32_t sources;
+  /// Elements of a unit: 16 bytes if all arrays are aligned to that, else one.
+  std::uint32_t unit;
+  std::uint64_t from[kMost];
+};
+
+using SmallMoves = MoveTable<kParameterBytes>;
+using LargeMoves = MoveTable<kLargeParameterBytes>;
+using SmallSum = SumTable<kParameterBytes>;
+using LargeSum = SumTable<kLargeParameterBytes>;
+static_assert(sizeof(SmallMoves) <= kParameterBytes && sizeof(LargeMoves) <= kLargeParameterBytes);
+static_assert(sizeof(SmallSum) <= kParameterBytes && sizeof(LargeSum) <= kLargeParameterBytes);
+
+/// Units of a tile, for a table of moves with so many units in all on a GPU of so many multiprocessors: large
+/// ones keep more loads under way, small ones give all multiprocessors something to do.
+constexpr std::uint32_t tile_units_for(std::uint64_t units, std::uint32_t multiprocessors) {
+  const std::uint64_t large = kThreads * kDepth;
+  return units / large >= 4ULL * multiprocessors ? kThreads * kDepth : kThreads;
+}
+
+}  // namespace hora

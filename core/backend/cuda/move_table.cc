@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/backend/cuda/move_table.h"
+
+#include <algorithm>
+#include <limits>
+
+namespace hora {
+namespace {
+
+constexpr std::uint64_t kMostTiles = std::numeric_limits<std::int32_t>::max();  // blocks of a launch
+
+std::uint64_t address(const void* place) { return reinterpret_cast<std::uintptr_t>(place); }
+
+Walk walk_of_move(const Move& move, std::uint32_t to_size, std::uint32_t from_size) {
+  return walk_of(address(move.to), address(move.from), move.count, to_size, from_size);
+}
+
+}  // namespace
+
+template <std::size_t kBytes>
+Filled fill(MoveTable<kBytes>& table, std::span<const Move> moves, std::uint32_t to_size,
+            std::uint32_t from_size, std::uint32_t multiprocessors) {
+  moves = moves.first(std::min<std::size_t>(moves.size(), MoveTable<kBytes>::kMost));
+  std::uint64_t units = 0;
+  for (const auto& move : moves) units += walk_of_move(move, to_size, from_size).units;
+  table.tile_units = tile_units_for(units, multiprocessors);
+  std::uint64_t tiles = 0;
+  std::uint32_t taken = 0;
+  for (const auto& move : moves) {
+    const std::uint64_t more = tiles_of(walk_of_move(move, to_size, from_size), table.tile_units);
+    if (tiles + more > kMostTiles) break;
+    table.to[taken] = address(move.to);
+    table.from[taken] = address(move.from);
+    table.count[taken] = move.count;
+    table.first_tile[taken] = static_cast<std::uint32_t>(tiles);
+    tiles += more;
+    ++taken;
+  }
+  table.moves = taken;
+  return {taken, static_cast<std::uint32_t>(tiles)};
+}
+
+template Filled fill(SmallMoves&, std::span<const Move>, std::uint32_t, std::uint32_t, std::uint32_t);
+template Filled fill(LargeMoves&, std::span<const Move>, std::uint32_t, std::uint32_t, std::uint32_t);
+
+}  // namespace hora

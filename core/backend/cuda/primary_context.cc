@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/backend/cuda/primary_context.h"
+
+#include <fmt/format.h>
+
+namespace hora {
+
+PrimaryContext::PrimaryContext(const CudaDriver& driver, int index) : driver_(driver), index_(index) {
+  const std::string about = fmt::format("cuda:{}", index);
+  driver_.check(driver_.device_get(&device_, index), "cuDeviceGet", about);
+  driver_.check(driver_.device_primary_ctx_retain(&handle_, device_), "cuDevicePrimaryCtxRetain", about);
+}
+
+// Whatever the release returns there is nothing left to do: at the end of a process the driver may be gone.
+PrimaryContext::~PrimaryContext() { driver_.device_primary_ctx_release(device_); }
+
+CurrentContext::CurrentContext(const PrimaryContext& context) : driver_(context.driver()) {
+  driver_.check(driver_.ctx_push_current(context.handle()), "cuCtxPushCurrent");
+  const CUresult result = driver_.thread_exchange_stream_capture_mode(&mode_);
+  if (result == CUDA_SUCCESS) return;
+  CUcontext popped = nullptr;
+  driver_.ctx_pop_current(&popped);
+  driver_.check(result, "cuThreadExchangeStreamCaptureMode");
+}
+
+CurrentContext::~CurrentContext() {
+  driver_.thread_exchange_stream_capture_mode(&mode_);
+  CUcontext popped = nullptr;
+  driver_.ctx_pop_current(&popped);
+}
+
+}  // namespace hora

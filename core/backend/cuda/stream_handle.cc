@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/backend/cuda/stream_handle.h"
+
+#include <fmt/format.h>
+
+#include <utility>
+
+namespace hora {
+
+StreamHandle::StreamHandle(std::shared_ptr<const PrimaryContext> context) : context_(std::move(context)) {
+  const CurrentContext current(*context_);
+  const CudaDriver& driver = context_->driver();
+  const std::string about = fmt::format("cuda:{}", context_->index());
+  int least = 0;
+  int greatest = 0;
+  driver.check(driver.ctx_get_stream_priority_range(&least, &greatest), "cuCtxGetStreamPriorityRange", about);
+  driver.check(driver.stream_create_with_priority(&handle_, CU_STREAM_NON_BLOCKING, greatest),
+               "cuStreamCreateWithPriority", about);
+}
+
+// What the driver says to a release is not looked at: at the end of a process it may be gone.
+StreamHandle::~StreamHandle() {
+  in_context(*context_, [&] { context_->driver().stream_destroy(handle_); });
+}
+
+}  // namespace hora

@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "core/backend/cuda/primary_context.h"
+
+#include <memory>
+
+namespace hora {
+
+/// A stream of the driver's: of the highest priority, and not waiting for the legacy default stream.
+class StreamHandle {
+ public:
+  /// Throws Error(internal).
+  explicit StreamHandle(std::shared_ptr<const PrimaryContext> context);
+  /// What is on the stream is still done.
+  ~StreamHandle();
+  StreamHandle(const StreamHandle&) = delete;
+  StreamHandle& operator=(const StreamHandle&) = delete;
+
+  [[nodiscard]] CUstream get() const { return handle_; }
+
+ private:
+  const std::shared_ptr<const PrimaryContext> context_;
+  CUstream handle_ = nullptr;
+};
+
+}  // namespace hora

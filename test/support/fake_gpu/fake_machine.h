@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "test/support/fake_gpu/fake_driver.h"
+#include "test/support/fake_gpu/fake_kernels.h"
+
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <set>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+// What the driver's handles point to.
+
+struct CUctx_st {
+  int gpu = 0;
+};
+
+struct CUevent_st {
+  int gpu = 0;
+  std::uint64_t recorded = 0;  ///< how often
+  std::uint64_t reached = 0;   ///< of these
+};
+
+/// Something to do on a stream.
+struct FakeTask {
+  std::function<void()> run;    ///< without the machine's lock
+  std::function<bool()> ready;  ///< with it; empty: at once
+};
+
+struct CUstream_st {
+  int gpu = 0;
+  bool frameworks = false;  ///< made by FakeDriver::make_stream, or the default stream
+  bool capturing = false;
+  bool closing = false;  ///< its thread ends when nothing is left
+  bool busy = false;
+  std::deque<FakeTask> tasks;
+  std::thread thread;
+};
+
+struct CUmod_st {
+  int gpu = 0;
+  std::map<std::string, std::unique_ptr<CUfunc_st>> functions;
+};
+
+struct CUfunc_st {
+  int gpu = 0;
+  const hora::FakeKernel* kernel = nullptr;
+};
+
+namespace hora {
+
+struct FreeMemory {
+  void operator()(std::byte* data) const { std::free(data); }  // NOLINT: from posix_memalign
+};
+
+/// A piece of memory: of a GPU, or pinned.
+struct FakeBlock {
+  std::unique_ptr<std::byte, FreeMemory> data;
+  std::size_t bytes = 0;
+  int gpu = 0;
+  bool pinned = false;
+};
+
+/// The state of all fake GPUs. One lock for everything; `changed` is told whenever a task is added or done,
+/// or a GPU is held, released or broken. Each stream's thread takes the first of its tasks when that is
+/// ready, runs it without the lock, and takes the lock to say that it is done.
+class FakeMachine {
+ public:
+  struct GpuState {
+    FakeGpu kind;
+    CUctx_st context;
+    FakeUsage usage;
+    CUresult error = CUDA_SUCCESS;
+    bool held = false;
+    CUstream_st* defaults[2] = {};  ///< the legacy one, and the one per thread (here one for all)
+  };
+
+  explicit FakeMachine(std::vector<FakeGpu> gpus);
+  ~FakeMachine();
+
+  // All that follows with the lock.
+
+  GpuState& gpu(int index) { return *gpus_.at(static_cast<std::size_t>(index)); }
+  [[nodiscard]] int gpus() const { return static_cast<int>(gpus_.size()); }
+  bool owns(CUcontext context) const;
+
+  CUstream_st* add_stream(int gpu, bool frameworks);
+  void close(CUstream_st* stream);
+  void put(CUstream_st* stream, FakeTask task);
+  /// Waits; without the lock meanwhile.
+  void finish(int gpu, std::unique_lock<std::mutex>& lock);
+  void finish(CUstream_st* stream, std::unique_lock<std::mutex>& lock);
+
+  CUresult allocate(int gpu, std::size_t bytes, bool pinned, std::byte** data);
+  bool free(const void* data, bool pinned);
+  const FakeBlock* block_of(const void* data) const;
+  bool reaches(int gpu, const void* data, std::size_t bytes) const;
+  void fail(int gpu, CUresult error);
+  bool captures() const;
+
+  mutable std::mutex mutex;
+  std::condition_variable changed;
+  bool initialised = false;
+  bool spoilt = false;
+  int version = CUDA_VERSION;
+  std::map<std::string, int> calls;
+  std::map<std::string, std::pair<int, CUresult>> failures;  ///< how many calls until then
+  std::set<CUstream_st*> streams;                            ///< those that may be used
+  std::map<CUevent, std::shared_ptr<CUevent_st>> events;
+  std::map<CUmodule, std::unique_ptr<CUmod_st>> modules;
+
+ private:
+  void work(CUstream_st& stream);
+
+  std::vector<std::unique_ptr<GpuState>> gpus_;
+  std::map<std::uintptr_t, FakeBlock> blocks_;
+  std::vector<std::unique_ptr<CUstream_st>> all_streams_;  ///< also those that were closed
+  bool ending_ = false;
+};
+
+/// The machine that there is, or nothing.
+std::shared_ptr<FakeMachine> fake_machine();
+void set_fake_machine(std::shared_ptr<FakeMachine> machine);
+
+/// Contexts that the calling thread has pushed.
+std::vector<CUcontext>& fake_contexts();
+/// The calling thread's.
+CUstreamCaptureMode& fake_capture_mode();
+
+/// What a call is to the machine. A value.
+enum class FakeCall {
+  plain,
+  unsafe,   ///< spoils captures that other threads make
+  returns,  ///< gives something back, also when it fails
+  always,   ///< also before cuInit
+};
+
+using FakeLock = std::unique_lock<std::mutex>;
+
+/// The frame of every function: counts, fails if it shall, and else does `body` with the lock.
+CUresult fake_call(const char* function, FakeCall kind,
+                   const std::function<CUresult(FakeMachine&, FakeLock&)>& body);
+
+/// With the GPU of the current context, if that is all right.
+CUresult on_fake_gpu(FakeMachine& machine, const std::function<CUresult(int gpu)>& body);
+/// With a stream of the current context's GPU.
+CUresult on_fake_stream(FakeMachine& machine, CUstream stream,
+                        const std::function<CUresult(CUstream_st& stream)>& body);
+
+}  // namespace hora
