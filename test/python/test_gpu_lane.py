@@ -10,7 +10,7 @@ import hora
 import pytest
 from ranks import ROOT, hrun, run_python
 
-FAKES = pathlib.Path(os.environ.get("HORA_FAKE_GPU", ROOT / "build/test/fake_gpu"))
+FAKES = pathlib.Path(os.environ.get("FAKE_GPU_FOLDER", ROOT / "build/test/fake_gpu"))
 
 
 def _missing() -> str | None:
@@ -155,7 +155,7 @@ def test_training_gives_what_it_gives_on_the_cpu_bit_for_bit(operations: str):
         2,
         TRAIN
         + """
-for options in ({}, {"compression": hvd.Compression.fp16}, {"groups": 2}, {"op": hvd.Adasum}, {"check_finite": True}):
+for options in ({}, {"compression": hvd.Compression.fp16, "op": hvd.Sum}, {"groups": 2}, {"op": hvd.Adasum}, {"check_finite": True}):
     waits.clear()
     _, on_gpu = train(torch.float32, **options)
     assert waits, options
