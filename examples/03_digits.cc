@@ -2,6 +2,7 @@
 // Digits: a small network learns to read handwritten digits, on any number of ranks.
 //
 //   hrun -np 2 build/bin/digits
+//   hrun -np 2 build/bin/digits --device cuda      one GPU for each rank
 //
 // Expected output (figures differ a little from machine to machine; ... is any text):
 //   [0] epoch  1/12  loss ...  accuracy ...  ... images/s
@@ -31,6 +32,7 @@ struct Flags {
   double learning_rate = 0.1;
   std::string data = DIGITS_DATA;
   std::string compression = "none";
+  std::string device = "cpu";
   std::string checkpoint;
   std::string resume;
   std::string losses;
@@ -38,7 +40,7 @@ struct Flags {
 
 constexpr const char* kUsage =
     "usage: digits [--epochs N] [--batch N] [--learning-rate X] [--compression none|fp16|bf16]\n"
-    "              [--data FILE] [--checkpoint FILE] [--resume FILE] [--losses FILE]\n";
+    "              [--device cpu|cuda] [--data FILE] [--checkpoint FILE] [--resume FILE] [--losses FILE]\n";
 
 Flags parse(int argc, char** argv) {
   Flags flags;
@@ -54,6 +56,7 @@ Flags parse(int argc, char** argv) {
                        : flag == "--learning-rate" ? (flags.learning_rate = std::atof(value.c_str())) > 0
                        : flag == "--compression"   ? (flags.compression = value,
                                                     value == "none" || value == "fp16" || value == "bf16")
+                       : flag == "--device"        ? (flags.device = value, value == "cpu" || value == "cuda")
                        : flag == "--data"          ? !(flags.data = value).empty()
                        : flag == "--checkpoint"    ? !(flags.checkpoint = value).empty()
                        : flag == "--resume"        ? !(flags.resume = value).empty()
@@ -71,6 +74,18 @@ struct Images {
   torch::Tensor pixels;  // float32[images, 64], 0 to 1
   torch::Tensor labels;  // int64[images]
 };
+
+/// The CPU, or this rank's GPU: the one of its number among the ranks of its host.
+torch::Device choose_device(const hora::Runtime& hora, const std::string& kind) {
+  if (kind == "cpu") return torch::kCPU;
+  const auto gpus = static_cast<int>(torch::cuda::device_count());
+  if (gpus <= hora.local_rank()) {
+    throw std::runtime_error("--device cuda: this host has " + std::to_string(gpus) + " GPUs, and rank " +
+                             std::to_string(hora.rank()) + " wants number " +
+                             std::to_string(hora.local_rank()));
+  }
+  return {torch::kCUDA, static_cast<torch::DeviceIndex>(hora.local_rank())};
+}
 
 /// Reads a line for each image: 64 pixels from 0 to 16, and the digit.
 Images read_images(const std::string& path) {
@@ -134,7 +149,7 @@ double mean_over_ranks(hora::Runtime& hora, double value, const std::string& nam
 double exam(hora::Runtime& hora, Net& net, const Images& images) {
   const torch::NoGradGuard no_grad;
   const auto all = images.labels.size(0);
-  const Images mine = select(images, torch::arange(hora.rank(), all, hora.size()));
+  const Images mine = select(images, torch::arange(hora.rank(), all, hora.size(), images.labels.device()));
   const auto right = (net(mine.pixels).argmax(1) == mine.labels).sum().to(torch::kFloat64);
   return hora::allreduce(hora, right, {.name = "right", .op = hora::ReduceOp::sum}).item<double>() /
          static_cast<double>(all);
@@ -156,19 +171,22 @@ void draw_bar(const hora::Runtime& hora, std::size_t done, std::size_t all) {
 }
 
 int train(hora::Runtime& hora, const Flags& flags) {
-  const Images all = read_images(flags.data);
-  const auto numbers = torch::arange(all.labels.size(0));
+  const torch::Device device = choose_device(hora, flags.device);
+  Images all = read_images(flags.data);
+  all = {all.pixels.to(device), all.labels.to(device)};
+  const auto numbers = torch::arange(all.labels.size(0), device);
   const Images images = select(all, numbers.masked_select(numbers % kHeldOut != 0));
   const Images held_out = select(all, numbers.masked_select(numbers % kHeldOut == 0));
   if (images.labels.size(0) < static_cast<std::int64_t>(flags.batch) * hora.size())
     throw std::runtime_error("--batch " + std::to_string(flags.batch) + " is more than there are images");
   torch::manual_seed(1);
   Net net;
+  net->to(device);
   auto sgd =
       torch::optim::SGD(net->parameters(), torch::optim::SGDOptions(flags.learning_rate).momentum(0.9));
   if (!flags.resume.empty() && hora.rank() == 0) {
-    torch::load(net, flags.resume);
-    torch::load(sgd, flags.resume + ".optimizer");
+    torch::load(net, flags.resume, device);
+    torch::load(sgd, flags.resume + ".optimizer", device);
   }
   const auto compression = flags.compression == "fp16"   ? hora::Compression::fp16
                            : flags.compression == "bf16" ? hora::Compression::bf16
@@ -187,7 +205,7 @@ int train(hora::Runtime& hora, const Flags& flags) {
     double epoch_loss = 0;
     double right = 0;
     for (std::size_t i = 0; i < mine.size(); ++i) {
-      const Images batch = select(images, torch::tensor(mine[i]));
+      const Images batch = select(images, torch::tensor(mine[i]).to(device));
       optimizer.zero_grad();
       const auto scores = net(batch.pixels);
       const auto loss = torch::nn::functional::cross_entropy(scores, batch.labels);

@@ -2,6 +2,7 @@
 """Digits: a small network learns to read handwritten digits, on any number of ranks. The twin of 03_digits.cc.
 
     hrun -np 2 python examples/04_digits.py
+    hrun -np 2 python examples/04_digits.py --device cuda      # one GPU for each rank
 
 Expected output (figures differ a little from machine to machine; ... is any text):
     [0] epoch  1/12  loss ...  accuracy ...  ... images/s
@@ -31,6 +32,7 @@ def parse_flags() -> argparse.Namespace:
     parser.add_argument("--batch", type=int, default=32, help="on each rank")
     parser.add_argument("--learning-rate", type=float, default=0.1)
     parser.add_argument("--compression", choices=["none", "fp16", "bf16"], default="none")
+    parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu", help="cuda: the GPU of this rank's number on its host")
     parser.add_argument("--data", default=pathlib.Path(__file__).parent / "data/digits.csv")
     parser.add_argument("--checkpoint", help="where rank 0 saves what was learned")
     parser.add_argument("--resume", help="a checkpoint to go on from")
@@ -38,10 +40,20 @@ def parse_flags() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def read_images(path: str) -> tuple[torch.Tensor, torch.Tensor]:
+def choose_device(kind: str) -> torch.device:
+    """The CPU, or this rank's GPU: the one of its number among the ranks of its host."""
+    if kind == "cpu":
+        return torch.device("cpu")
+    if torch.cuda.device_count() <= hvd.local_rank():
+        sys.exit(f"digits: --device cuda: this host has {torch.cuda.device_count()} GPUs, and rank {hvd.rank()} wants number {hvd.local_rank()}")
+    torch.cuda.set_device(hvd.local_rank())
+    return torch.device("cuda", hvd.local_rank())
+
+
+def read_images(path: str, device: torch.device) -> tuple[torch.Tensor, torch.Tensor]:
     """Pixels, float32[images, 64] from 0 to 1, and labels, int64[images]."""
     table = np.loadtxt(path, delimiter=",", dtype=np.int64)
-    return torch.tensor(table[:, :64], dtype=torch.float32) / 16, torch.tensor(table[:, 64])
+    return torch.tensor(table[:, :64], dtype=torch.float32, device=device) / 16, torch.tensor(table[:, 64], device=device)
 
 
 def batches(images: int, epoch: int, batch: int) -> Iterator[torch.Tensor]:
@@ -75,15 +87,15 @@ def main() -> int:
     torch.manual_seed(1)
     hvd.init()
 
-    pixels, labels = read_images(flags.data)
+    pixels, labels = read_images(flags.data, choose_device(flags.device))
     exam = torch.arange(len(labels)) % HELD_OUT == 0
     exam_pixels, exam_labels = pixels[exam], labels[exam]
     pixels, labels = pixels[~exam], labels[~exam]
 
-    net = nn.Sequential(nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 10))
+    net = nn.Sequential(nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 10)).to(pixels.device)
     optimizer = torch.optim.SGD(net.parameters(), lr=flags.learning_rate, momentum=0.9)
     if flags.resume and hvd.rank() == 0:
-        saved = torch.load(flags.resume)
+        saved = torch.load(flags.resume, map_location=pixels.device)
         net.load_state_dict(saved["net"])
         optimizer.load_state_dict(saved["optimizer"])
     hvd.broadcast_parameters(net.state_dict(), root_rank=0)

@@ -4,6 +4,15 @@
 #include <algorithm>
 
 namespace hora {
+namespace {
+
+/// What is much longer overflows the clock.
+std::chrono::milliseconds bounded(std::chrono::milliseconds time) {
+  constexpr std::chrono::hours kForEver{24 * 365 * 100};
+  return std::clamp<std::chrono::milliseconds>(time, std::chrono::milliseconds(0), kForEver);
+}
+
+}  // namespace
 
 void Handle::State::launch(Result value, std::shared_ptr<Event> end) {
   {
@@ -28,10 +37,14 @@ bool Handle::poll() const {
 }
 
 bool Handle::wait_for(std::chrono::milliseconds time) const {
-  constexpr std::chrono::hours kForEver{24 * 365 * 100};  // what is much longer overflows the clock
-  const auto bounded = std::clamp<std::chrono::milliseconds>(time, std::chrono::milliseconds(0), kForEver);
   std::unique_lock lock(state_->mutex);
-  return state_->ready.wait_for(lock, bounded, [this] { return state_->result.has_value(); });
+  return state_->ready.wait_for(lock, bounded(time), [this] { return state_->result.has_value(); });
+}
+
+bool Handle::wait_launched_for(std::chrono::milliseconds time) const {
+  std::unique_lock lock(state_->mutex);
+  return state_->ready.wait_for(
+      lock, bounded(time), [this] { return state_->launched.has_value() || state_->result.has_value(); });
 }
 
 const Result& Handle::wait() const {

@@ -310,6 +310,15 @@ NcclFound nccl_library() {
   }
 }
 
+bool gpu_support() {
+  try {
+    static_cast<void>(load_nccl());
+    return true;
+  } catch (const Error&) {
+    return false;
+  }
+}
+
 int gpus() {
   try {
     return load_nccl().gpus();

@@ -34,7 +34,8 @@ TensorHandle start(Runtime& hora, const Reduced& reduced, const ReduceOptions& o
   auto handle = submit_named(hora, "allreduce", options.name, options.process_set,
                              [&](const std::string& name) { return reduced.entry(name, options); });
   return {{std::move(handle)},
-          [reduced, finish](const std::vector<Result>& /*results*/) { return finish(reduced); }};
+          [reduced, finish](const std::vector<Result>& /*results*/) { return finish(reduced); },
+          lies_on(reduced.input)};
 }
 
 template <typename Lend, typename Finish>
@@ -52,11 +53,13 @@ TensorsHandle start_group(Runtime& hora, torch::TensorList tensors, const Reduce
           entries.push_back(group[i].entry(member_name(name, i, group.size()), options));
         return entries;
       });
-  return {std::move(handles), [group, finish](const std::vector<Result>& /*results*/) {
+  return {std::move(handles),
+          [group, finish](const std::vector<Result>& /*results*/) {
             std::vector<torch::Tensor> outputs;
             for (const auto& reduced : group) outputs.push_back(finish(reduced));
             return outputs;
-          }};
+          },
+          device_among(tensors)};
 }
 
 torch::Tensor output_of(const Reduced& reduced) { return reduced.output; }

@@ -39,7 +39,8 @@ void broadcast_optimizer_state(Runtime& hora, torch::optim::Optimizer& optimizer
   if (hora.rank() == root) return;
   std::istringstream stream(bytes);
   torch::serialize::InputArchive archive;
-  archive.load_from(stream);
+  const auto parameters = optimizer.parameters();
+  archive.load_from(stream, parameters.empty() ? torch::Device(torch::kCPU) : parameters.front().device());
   optimizer.load(archive);
 }
 

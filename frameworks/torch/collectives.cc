@@ -20,7 +20,8 @@ TensorHandle broadcast_into(Runtime& hora, const torch::Tensor& input, const tor
         return entry;
       });
   return {{std::move(handle)},
-          [output, finish](const std::vector<Result>& /*results*/) { return finish(output); }};
+          [output, finish](const std::vector<Result>& /*results*/) { return finish(output); },
+          lies_on(input)};
 }
 
 // --- allgather ---
@@ -61,11 +62,13 @@ Pending<std::vector<Gathered>> gather(Runtime& hora, const Tensors& memory, cons
     return entries;
   };
   auto handles = submit_named(hora, operation, options.name, options.process_set, make);
-  return {std::move(handles), [outputs](const std::vector<Result>& results) {
+  return {std::move(handles),
+          [outputs](const std::vector<Result>& results) {
             std::vector<Gathered> all;
             for (std::size_t i = 0; i < outputs.size(); ++i) all.push_back({*outputs[i], results[i].rows});
             return all;
-          }};
+          },
+          device_among(memory)};
 }
 
 Pending<std::vector<Gathered>> gather_one(Runtime& hora, const torch::Tensor& tensor,
@@ -203,9 +206,11 @@ Pending<Alltoall> alltoall_async(Runtime& hora, const torch::Tensor& tensor,
         output = allocate_output(entry, input);
         return entry;
       });
-  return {{std::move(handle)}, [output](const std::vector<Result>& results) {
+  return {{std::move(handle)},
+          [output](const std::vector<Result>& results) {
             return Alltoall{*output, results[0].rows};
-          }};
+          },
+          lies_on(input)};
 }
 
 Alltoall alltoall(Runtime& hora, const torch::Tensor& tensor, const std::vector<std::int64_t>& splits,
@@ -230,7 +235,8 @@ TensorHandle reducescatter_async(Runtime& hora, const torch::Tensor& tensor, con
       submit_named(hora, "reducescatter", options.name, options.process_set,
                    [&](const std::string& name) { return scatter_entry(scattered, name, options); });
   return {{std::move(handle)},
-          [output = scattered.output](const std::vector<Result>& /*results*/) { return output; }};
+          [output = scattered.output](const std::vector<Result>& /*results*/) { return output; },
+          lies_on(scattered.input)};
 }
 
 torch::Tensor reducescatter(Runtime& hora, const torch::Tensor& tensor, const ReduceOptions& options) {
@@ -261,7 +267,7 @@ TensorsHandle grouped_reducescatter_async(Runtime& hora, torch::TensorList tenso
   Tensors outputs;
   for (const auto& scattered : group) outputs.push_back(scattered.output);
   return {submit_named(hora, "grouped_reducescatter", options.name, options.process_set, make),
-          [outputs](const std::vector<Result>& /*results*/) { return outputs; }};
+          [outputs](const std::vector<Result>& /*results*/) { return outputs; }, device_among(tensors)};
 }
 
 std::vector<torch::Tensor> grouped_reducescatter(Runtime& hora, torch::TensorList tensors,

@@ -25,6 +25,16 @@ class DeltaReducer final : public Reducer {
   void set_accumulating(bool /*accumulating*/) override {}
   void zero_grad(bool set_to_none) override { optimizer_.zero_grad(set_to_none); }
 
+  bool gradients_finite() override {
+    // Gradients stay each rank's own here: one rank's infinite ones count for all.
+    auto found = torch::tensor(all_finite(optimizer_) ? 1 : 0, torch::kUInt8);
+    return allreduce_(hora_, found,
+                      {.name = fmt::format("finite.{}", options_.name),
+                       .op = ReduceOp::min,
+                       .process_set = options_.process_set})
+               .item<std::uint8_t>() != 0;
+  }
+
   torch::Tensor step(const Closure& closure) override {
     adopt_new();
     std::vector<torch::Tensor> before;
@@ -61,8 +71,12 @@ class DeltaReducer final : public Reducer {
     for (std::size_t i = 0; i < all_.size(); ++i) all_[i].place.copy_(all_[i].tensor).sub_(before[i]);
     restore(before);
     std::vector<Handle> handles;
-    for (const auto& parameter : all_) handles.push_back(hora_.submit(entry_of(parameter)));
-    wait_for_all(handles);
+    std::vector<torch::Tensor> places;
+    for (const auto& parameter : all_) {
+      handles.push_back(hora_.submit(entry_of(parameter)));
+      places.push_back(parameter.place);
+    }
+    wait_for_all(handles, device_among(places));
     for (auto& parameter : all_) parameter.tensor.add_(parameter.place);
   }
 

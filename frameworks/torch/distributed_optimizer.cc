@@ -20,6 +20,7 @@ class NoReducer final : public Reducer {
   torch::Tensor step(const Closure& closure) override { return optimizer_.step(closure); }
   void zero_grad(bool set_to_none) override { optimizer_.zero_grad(set_to_none); }
   void set_accumulating(bool /*accumulating*/) override {}
+  bool gradients_finite() override { return all_finite(optimizer_); }
 
  private:
   torch::optim::Optimizer& optimizer_;
@@ -59,8 +60,24 @@ std::unique_ptr<Reducer> make_reducer(Runtime& hora, torch::optim::Optimizer& op
 
 }  // namespace
 
+bool all_finite(torch::optim::Optimizer& optimizer) {
+  const torch::NoGradGuard no_grad;
+  std::vector<torch::Tensor> answers;
+  for (const auto& group : optimizer.param_groups()) {
+    for (const auto& parameter : group.params()) {
+      const torch::Tensor& gradient = parameter.grad();
+      if (!gradient.defined()) continue;
+      const auto values = gradient.layout() == torch::kStrided ? gradient : gradient._values();
+      answers.push_back(torch::isfinite(values).all());
+    }
+  }
+  return std::all_of(answers.begin(), answers.end(),
+                     [](const auto& answer) { return answer.template item<bool>(); });
+}
+
 /// In the order in which each needs those above it.
 struct DistributedOptimizer::Parts {
+  bool check_finite;
   std::unique_ptr<torch::optim::Optimizer> optimizer;
   std::unique_ptr<Reducer> reducer;
 };
@@ -69,6 +86,7 @@ DistributedOptimizer::DistributedOptimizer(Runtime& hora, std::unique_ptr<torch:
                                            const NamedTensors& parameters, DistributedOptions options)
     : parts_(std::make_unique<Parts>()) {
   if (!optimizer) refuse("there is no optimizer: the pointer is null");
+  parts_->check_finite = options.check_finite;
   parts_->optimizer = std::move(optimizer);
   parts_->reducer = make_reducer(hora, *parts_->optimizer, parameters, std::move(options));
 }
@@ -83,6 +101,12 @@ torch::Tensor DistributedOptimizer::step(const std::function<torch::Tensor()>& c
 }
 
 void DistributedOptimizer::zero_grad(bool set_to_none) { parts_->reducer->zero_grad(set_to_none); }
+
+bool DistributedOptimizer::gradients_finite() {
+  if (!parts_->check_finite) refuse("gradients_finite() needs check_finite in the DistributedOptions");
+  synchronize();
+  return parts_->reducer->gradients_finite();
+}
 
 DistributedOptimizer::NoSync::NoSync(DistributedOptimizer& optimizer) : optimizer_(optimizer) {
   optimizer_.parts_->reducer->set_accumulating(true);

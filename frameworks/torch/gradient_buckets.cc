@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "frameworks/torch/gradient_buckets.h"
 
+#include "frameworks/torch/devices.h"
+
 #include <map>
+#include <string>
+#include <utility>
 
 namespace hora {
 namespace {
@@ -13,22 +17,34 @@ std::size_t whole_lines(std::size_t bytes) { return (bytes + kCacheLine - 1) / k
 }  // namespace
 
 std::vector<torch::Tensor> make_gradient_places(Runtime& hora, const std::vector<torch::Tensor>& parameters) {
-  std::map<torch::ScalarType, std::size_t> sizes;
-  for (const auto& parameter : parameters) sizes[parameter.scalar_type()] += whole_lines(parameter.nbytes());
-  std::map<torch::ScalarType, std::shared_ptr<std::byte>> blocks;
-  for (const auto& [dtype, bytes] : sizes) blocks[dtype] = hora.allocate(bytes);
+  const auto block_of = [](const torch::Tensor& parameter) {
+    return std::pair(parameter.scalar_type(), parameter.device().str());
+  };
+  struct Block {
+    Device device;
+    std::size_t bytes = 0;
+    std::shared_ptr<std::byte> memory = {};
+    std::size_t used = 0;
+  };
+  std::map<std::pair<torch::ScalarType, std::string>, Block> blocks;
+  for (const auto& parameter : parameters) {
+    Block& block = blocks[block_of(parameter)];
+    block.device = lies_on(parameter);
+    block.bytes += whole_lines(parameter.nbytes());
+  }
+  for (auto& [kind, block] : blocks) block.memory = hora.allocate(block.bytes, block.device);
 
-  std::map<torch::ScalarType, std::size_t> used;
   std::vector<torch::Tensor> places;
   for (const auto& parameter : parameters) {
-    const auto& block = blocks[parameter.scalar_type()];
-    std::size_t& begin = used[parameter.scalar_type()];
+    Block& block = blocks[block_of(parameter)];
     const auto strides = parameter.is_non_overlapping_and_dense()
                              ? parameter.strides().vec()
                              : torch::empty_like(parameter.detach()).strides().vec();
-    places.push_back(torch::from_blob(
-        block.get() + begin, parameter.sizes(), strides, [block](void*) {}, parameter.detach().options()));
-    begin += whole_lines(parameter.nbytes());
+    const auto options = parameter.detach().options();
+    places.push_back(at::from_blob(
+        block.memory.get() + block.used, parameter.sizes(), strides, [memory = block.memory](void*) {},
+        options, options.device()));
+    block.used += whole_lines(parameter.nbytes());
   }
   return places;
 }

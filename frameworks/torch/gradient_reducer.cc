@@ -126,6 +126,12 @@ class GradientReducer final : public Reducer {
     accumulating_ = accumulating;
   }
 
+  bool gradients_finite() override {
+    const std::lock_guard lock(mutex_);
+    return std::all_of(checked_.begin(), checked_.end(),
+                       [](const Handle& handle) { return handle.wait().finite; });
+  }
+
  private:
   void adopt_new() {
     std::vector<Slot*> fresh;
@@ -176,7 +182,8 @@ class GradientReducer final : public Reducer {
       if (slot->pending) handles.push_back(*slot->pending);
     }
     lock.unlock();
-    for (const auto& handle : handles) static_cast<void>(handle.wait_for(std::chrono::milliseconds::max()));
+    for (const auto& handle : handles)
+      static_cast<void>(handle.wait_launched_for(std::chrono::milliseconds::max()));
     lock.lock();
   }
 
@@ -231,6 +238,7 @@ class GradientReducer final : public Reducer {
     const auto handles = hora_.submit(std::move(entries));
     for (std::size_t i = 0; i < handles.size(); ++i) {
       unit.slots[i]->pending = handles[i];
+      if (options_.check_finite) checked_.push_back(handles[i]);
       ++unit.slots[i]->rounds;
     }
   }
@@ -255,6 +263,7 @@ class GradientReducer final : public Reducer {
     entry.postscale = options_.gradient_predivide_factor;
     entry.wire = wire_of(options_.compression);
     entry.absent = slot.absent;
+    entry.check_finite = options_.check_finite;
     return entry;
   }
 
@@ -268,9 +277,10 @@ class GradientReducer final : public Reducer {
       gradient = gradient.to_dense();
     }
     check_lendable(gradient, slot.name);
-    if (gradient.scalar_type() != slot.place.scalar_type() || gradient.sizes() != slot.place.sizes()) {
+    if (gradient.scalar_type() != slot.place.scalar_type() || gradient.sizes() != slot.place.sizes() ||
+        gradient.device() != slot.place.device()) {
       refuse(
-          fmt::format("'{}': its gradient has another dtype or shape than the parameter had when its "
+          fmt::format("'{}': its gradient has another dtype, shape or device than the parameter had when its "
                       "DistributedOptimizer was made; make that after converting the model",
                       slot.name));
     }
@@ -281,7 +291,9 @@ class GradientReducer final : public Reducer {
   static void settle(Slot& slot) {
     const Handle handle = *std::exchange(slot.pending, std::nullopt);
     const torch::Tensor base = std::exchange(slot.base, {});
-    const Result& result = handle.wait();
+    const Device device = lies_on(slot.place);
+    const Result& result =
+        device.kind == DeviceKind::host ? handle.wait() : handle.wait_on(current_stream(device));
     slot.settled = true;
     torch::Tensor& gradient = slot.parameter.mutable_grad();
     const bool cleared = !slot.absent && !gradient.defined();  // by the user, after backward() failed
@@ -332,6 +344,7 @@ class GradientReducer final : public Reducer {
   /// What comes now belongs to the next step.
   void end_step() {
     rounds_ = 0;
+    checked_.clear();
     for (auto& slot : slots_) {
       slot.rounds = 0;
       const torch::Tensor& gradient = slot.parameter.grad();
@@ -358,14 +371,15 @@ class GradientReducer final : public Reducer {
   DistributedOptions options_;
   Alive alive_ = std::make_shared<bool>(true);
   std::mutex mutex_;
-  std::deque<Slot> slots_;     // hooks and units refer to them: they stay where they are
-  std::deque<Unit> units_;     // slots refer to them
-  unsigned rounds_ = 0;        // since the last step or zero_grad
-  int passes_ = 0;             // since the last round
-  int task_ = kNoTask;         // autograd's number of the pass under way
-  bool reducing_ = false;      // that pass ends with a round
-  bool owed_ = false;          // a pass has only accumulated, on every rank
-  bool accumulating_ = false;  // under no_sync
+  std::deque<Slot> slots_;       // hooks and units refer to them: they stay where they are
+  std::deque<Unit> units_;       // slots refer to them
+  std::vector<Handle> checked_;  // what was reduced since the last step or zero_grad, if it is looked at
+  unsigned rounds_ = 0;          // since the last step or zero_grad
+  int passes_ = 0;               // since the last round
+  int task_ = kNoTask;           // autograd's number of the pass under way
+  bool reducing_ = false;        // that pass ends with a round
+  bool owed_ = false;            // a pass has only accumulated, on every rank
+  bool accumulating_ = false;    // under no_sync
 };
 
 }  // namespace

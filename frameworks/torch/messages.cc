@@ -20,6 +20,10 @@ Message lend(const torch::Tensor& memory, int peer, int tag) {
   return lent;
 }
 
+/// The elements in the host's memory, in which messages travel: a copy of a GPU's, made when that has come so
+/// far.
+torch::Tensor on_host(const torch::Tensor& memory) { return memory.cpu(); }
+
 Pending<Received> receiving(Handle handle, std::function<torch::Tensor()> tensor) {
   return {{std::move(handle)}, [tensor = std::move(tensor)](const std::vector<Result>& results) {
             return Received{tensor(), results.front().source, results.front().tag};
@@ -29,7 +33,7 @@ Pending<Received> receiving(Handle handle, std::function<torch::Tensor()> tensor
 }  // namespace
 
 Handle send_async(Runtime& hora, const torch::Tensor& tensor, int to, int tag) {
-  const torch::Tensor memory = lendable(tensor, "send");
+  const torch::Tensor memory = on_host(lendable(tensor, "send"));
   Message message = lend(memory, to, tag);
   message.input = memory.data_ptr();
   return hora.send(std::move(message));
@@ -52,7 +56,7 @@ Pending<Received> receive_async(Runtime& hora, int source, int tag) {
 Received receive(Runtime& hora, int source, int tag) { return receive_async(hora, source, tag).wait(); }
 
 Pending<Received> receive_async_(Runtime& hora, torch::Tensor& tensor, int source, int tag) {
-  const torch::Tensor memory = lendable_in_place(tensor, "receive_");
+  const torch::Tensor memory = on_host(lendable_in_place(tensor, "receive_"));
   Message wanted = lend(memory, source, tag);
   wanted.output = memory.data_ptr();
   return receiving(hora.receive(std::move(wanted)), [tensor, memory] { return write_back(tensor, memory); });

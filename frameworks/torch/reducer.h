@@ -18,9 +18,14 @@ class Reducer {
   virtual void synchronize() = 0;
   virtual torch::Tensor step(const Closure& closure) = 0;
   virtual void zero_grad(bool set_to_none) = 0;
+  /// Whether all reduced gradients are finite; all ranks call it, and get the same answer.
+  virtual bool gradients_finite() = 0;
   /// From now on, whether backward() only adds up gradients on this rank.
   virtual void set_accumulating(bool accumulating) = 0;
 };
+
+/// Whether this rank's gradients are.
+[[nodiscard]] bool all_finite(torch::optim::Optimizer& optimizer);
 
 /// Gradients are reduced while backward() makes them. `options` have a name.
 std::unique_ptr<Reducer> make_gradient_reducer(Runtime& hora, torch::optim::Optimizer& optimizer,

@@ -26,7 +26,8 @@ TensorHandle gather_async(Runtime& hora, const torch::Tensor& tensor, int root,
   return {{std::move(handle)},
           [output, is_root = hora.rank() == root](const std::vector<Result>& /*results*/) {
             return is_root ? *output : torch::Tensor();
-          }};
+          },
+          lies_on(input)};
 }
 
 torch::Tensor gather(Runtime& hora, const torch::Tensor& tensor, int root, const OperationOptions& options) {
@@ -45,7 +46,9 @@ TensorHandle scatter_async(Runtime& hora, const torch::Tensor& tensor, int root,
         output = allocate_output(entry, input);
         return entry;
       });
-  return {{std::move(handle)}, [output](const std::vector<Result>& /*results*/) { return *output; }};
+  return {{std::move(handle)},
+          [output](const std::vector<Result>& /*results*/) { return *output; },
+          lies_on(input)};
 }
 
 torch::Tensor scatter(Runtime& hora, const torch::Tensor& tensor, int root,
@@ -63,7 +66,9 @@ TensorHandle reduce_async(Runtime& hora, const torch::Tensor& tensor, int root,
     set_reduction(entry, options);
     return entry;
   });
-  return {{std::move(handle)}, [output](const std::vector<Result>& /*results*/) { return output; }};
+  return {{std::move(handle)},
+          [output](const std::vector<Result>& /*results*/) { return output; },
+          lies_on(input)};
 }
 
 torch::Tensor reduce(Runtime& hora, const torch::Tensor& tensor, int root, const ReduceOptions& options) {
@@ -79,7 +84,9 @@ TensorHandle scan_async(Runtime& hora, const torch::Tensor& tensor, ReduceOp op,
     entry.op = op;
     return entry;
   });
-  return {{std::move(handle)}, [output](const std::vector<Result>& /*results*/) { return output; }};
+  return {{std::move(handle)},
+          [output](const std::vector<Result>& /*results*/) { return output; },
+          lies_on(input)};
 }
 
 torch::Tensor scan(Runtime& hora, const torch::Tensor& tensor, ReduceOp op, const OperationOptions& options) {

@@ -107,7 +107,8 @@ TensorHandle sparse_allreduce_async(Runtime& hora, const torch::Tensor& tensor,
             const double divisor = std::round(parts.present.item<double>() / parts.share.item<double>());
             const torch::NoGradGuard no_grad;
             return put_together(received, own, scale, divisor);
-          }};
+          },
+          lies_on(own._values())};
 }
 
 }  // namespace hora

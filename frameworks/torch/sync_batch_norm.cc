@@ -42,8 +42,8 @@ Statistics statistics_of_all(Runtime& hora, const torch::Tensor& x, const Operat
   const std::int64_t count = x.numel() / channels;
   const auto mean = count > 0 ? x.mean(over) : torch::zeros({channels}, x.options());
   const auto squares = (x - by_channel(mean, x)).square().sum(over);
-  const auto own = torch::cat(
-      {torch::full({1}, count, torch::kFloat64), mean.to(torch::kFloat64), squares.to(torch::kFloat64)});
+  const auto own = torch::cat({torch::full({1}, count, mean.options().dtype(torch::kFloat64)),
+                               mean.to(torch::kFloat64), squares.to(torch::kFloat64)});
   const auto all = allgather(hora, own.unsqueeze(0),
                              {.name = operation.name + ".forward", .process_set = operation.process_set});
   const auto parts = all.split_with_sizes({1, channels, channels}, 1);
@@ -105,7 +105,8 @@ Tensors once_differentiable(const Tensors& inputs, Tensors outputs, const std::s
   return outputs;
 }
 
-void refuse_single_values(const Statistics& all, const std::string& name) {
+void refuse_single_values(const Statistics& all, const torch::Tensor& x, const std::string& name) {
+  if (x.numel() > x.size(1)) return;  // own values are enough: nobody needs to wait for the GPU
   if (all.total.item<double>() > 1) return;
   throw Error(
       Code::invalid_argument,
@@ -147,7 +148,7 @@ torch::Tensor SyncBatchNormImpl::forward(const torch::Tensor& input) {
       input.detach().to(input.scalar_type() == torch::kFloat64 ? torch::kFloat64 : torch::kFloat32);
   const auto all = statistics_of_all(*hora_, x, operation_);
   if (is_training()) {
-    refuse_single_values(all, operation_.name);
+    refuse_single_values(all, x, operation_.name);
     if (options.track_running_stats()) track(*this, all);
   }
   const auto inverse = (all.variance + options.eps()).rsqrt();

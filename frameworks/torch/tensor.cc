@@ -15,12 +15,13 @@ namespace {
 
 }  // namespace
 
-std::vector<Result> wait_for_all(const std::vector<Handle>& operations) {
+std::vector<Result> wait_for_all(const std::vector<Handle>& operations, Device device) {
+  void* const stream = current_stream(device);
   std::vector<Result> results;
   std::optional<Error> first;
   for (const auto& operation : operations) {
     try {
-      results.push_back(operation.wait());
+      results.push_back(device.kind == DeviceKind::host ? operation.wait() : operation.wait_on(stream));
     } catch (const Error& error) {
       if (!first) first = error;
     }
@@ -79,8 +80,8 @@ void set_reduction(Entry& entry, const ReduceOptions& options) {
 
 std::shared_ptr<torch::Tensor> allocate_output(Entry& entry, const torch::Tensor& like) {
   auto output = std::make_shared<torch::Tensor>();
-  entry.allocate = [output, options = like.options()](const std::vector<std::int64_t>& shape) {
-    *output = torch::empty(shape, options);
+  entry.allocate = [output, make = maker_like(like)](const std::vector<std::int64_t>& shape) {
+    *output = make(shape);
     return output->data_ptr();
   };
   return output;
@@ -90,8 +91,10 @@ void check_lendable(const torch::Tensor& tensor, const std::string& name) {
   if (!tensor.defined()) refuse(name, "the tensor is undefined");
   if (tensor.layout() != torch::kStrided)
     refuse(name, "sparse tensors cannot be sent; make it dense with .to_dense()");
-  if (!tensor.device().is_cpu()) {
-    refuse(name, fmt::format("the tensor is on {}; this version takes tensors on the CPU: use .cpu()",
+  if (tensor.is_meta())
+    refuse(name, "the tensor is on meta, so it has no elements; give one on the CPU or on a GPU");
+  if (!tensor.is_cpu() && !tensor.is_cuda()) {
+    refuse(name, fmt::format("the tensor is on {}; Hora reaches the CPU and NVIDIA's GPUs (cuda): use .cpu()",
                              tensor.device().str()));
   }
   static_cast<void>(dtype_of(tensor, name));
@@ -133,6 +136,8 @@ Entry lend(const torch::Tensor& tensor, const torch::Tensor& output, Operation o
   entry.process_set = process_set;
   entry.dtype = dtype_of(tensor, name);
   entry.shape = tensor.sizes().vec();
+  entry.device = lies_on(tensor);
+  entry.stream = current_stream(entry.device);
   entry.input = tensor.data_ptr();
   entry.output = output.defined() ? output.data_ptr() : nullptr;
   entry.done = [tensor, output](const Result& /*result*/) {};  // holds both until then

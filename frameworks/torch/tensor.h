@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "frameworks/torch/devices.h"
+
 #include <hora/torch.h>
 
 namespace hora {
@@ -47,7 +49,8 @@ auto submit_named(Runtime& hora, const char* operation, const std::string& name,
   try {
     return hora.submit(make(label(operation, "noname." + std::to_string(number))));
   } catch (const Error& error) {
-    if (error.code() == Code::invalid_argument) hora.return_number(number, process_set);
+    if (error.code() == Code::invalid_argument || error.code() == Code::unavailable)
+      hora.return_number(number, process_set);
     throw;
   }
 }

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Hora: allreduce and its kin for the processes of a job.
 
-This module takes NumPy arrays and whatever speaks DLPack or the buffer protocol, on the CPU. `hora.torch` has the names
+This module takes NumPy arrays and whatever speaks DLPack or the buffer protocol; on a GPU, what speaks DLPack. `hora.torch` has the names
 of `horovod.torch` for PyTorch.
 
     import hora, numpy as np
@@ -31,12 +31,14 @@ from hora._capabilities import (
     ddl_built,
     gloo_built,
     gloo_enabled,
+    memory_report,
     mpi_built,
     mpi_enabled,
     mpi_threads_supported,
     nccl_built,
     rocm_built,
 )
+from hora._device_array import DeviceArray
 from hora._errors import (
     HoraArgumentError,
     HoraError,
@@ -46,6 +48,7 @@ from hora._errors import (
     HoraRankError,
     HoraShapeError,
     HoraTimeoutError,
+    HoraUnavailableError,
     HoraUnsupportedError,
     HoraUsageError,
 )
@@ -78,6 +81,7 @@ __all__ = [
     "Adasum",
     "Average",
     "Compression",
+    "DeviceArray",
     "Envelope",
     "HoraArgumentError",
     "HoraError",
@@ -87,6 +91,7 @@ __all__ = [
     "HoraRankError",
     "HoraShapeError",
     "HoraTimeoutError",
+    "HoraUnavailableError",
     "HoraUnsupportedError",
     "HoraUsageError",
     "Max",
@@ -128,6 +133,7 @@ __all__ = [
     "join",
     "local_rank",
     "local_size",
+    "memory_report",
     "mpi_built",
     "mpi_enabled",
     "mpi_threads_supported",

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What scripts written for Horovod ask about the libraries below it. The answers speak of those libraries: Hora's own
-connections and shared memory need neither MPI nor Gloo nor NCCL, and every operation works without them."""
+connections and shared memory need neither MPI nor Gloo nor NCCL, and every operation works without them. And what of a GPU's
+memory Hora takes."""
 
 from __future__ import annotations
 
@@ -41,8 +42,13 @@ def gloo_enabled() -> bool:
 
 
 def nccl_built() -> int:
-    """0: Hora does not use NCCL. Else it would be NCCL's version code."""
-    return 0
+    """The version code of the NCCL that tensors on GPUs move with here, 22809 for 2.28.9; 0: there is none, or no
+    libhora_nccl.so; they move by way of the host's memory then, or not at all."""
+    _, version = _native.nccl_library()
+    if not version:
+        return 0
+    major, minor, patch = (int(part) for part in version.split("."))
+    return 10000 * major + 100 * minor + patch
 
 
 def ddl_built() -> bool:
@@ -56,10 +62,20 @@ def ccl_built() -> bool:
 
 
 def cuda_built() -> bool:
-    """False: Hora does not use CUDA."""
-    return False
+    """Whether libhora_nccl.so is there, which tensors on NVIDIA's GPUs need. It is there also where no GPU is."""
+    return _native.gpu_support()
 
 
 def rocm_built() -> bool:
     """False: Hora does not use ROCm."""
     return False
+
+
+def memory_report() -> str:
+    """What memory this rank has taken for itself on its GPU and for it, a line each: fusion buffers and gradients that live in
+    Hora's memory, NCCL's communicators, the host's memory for copies.
+
+    Raises:
+        HoraNotInitializedError (a ValueError): Hora is not initialised.
+    """
+    return _job.runtime().memory_report()

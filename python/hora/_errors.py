@@ -20,6 +20,10 @@ class HoraTimeoutError(HoraInternalError, TimeoutError):
     """The ranks did not meet in time."""
 
 
+class HoraUnavailableError(HoraInternalError):
+    """Something that is not here: memory, a library such as libhora_nccl.so, a driver, a way to another rank."""
+
+
 class HoraNotInitializedError(HoraInternalError, HoraArgumentError):
     """This process is in no job: `init` was not called, or `shutdown` was."""
 
@@ -61,4 +65,6 @@ def exception_for(code: str) -> type[HoraError]:
     """The exception for a native code such as "mismatch"."""
     if code == "invalid_argument":
         return HoraArgumentError
+    if code == "unavailable":
+        return HoraUnavailableError
     return HoraTimeoutError if code == "timeout" else HoraInternalError

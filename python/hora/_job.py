@@ -9,17 +9,27 @@ import operator
 import os
 import threading
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 from hora import _native
 from hora._errors import HoraArgumentError, HoraError, HoraNotInitializedError
+
+
+class Handle(Protocol):
+    """An operation under way."""
+
+    def poll(self) -> bool:
+        """Whether it has ended."""
+
+    def wait(self) -> _native.Outcome:
+        """Returns how it has ended when its output may be used. Raises HoraError."""
 
 
 @dataclasses.dataclass
 class _Pending:
     """One operation, or a group of them, that the user knows by one number."""
 
-    handles: Sequence[_native.Handle]
+    handles: Sequence[Handle]
     finish: Callable[[list[_native.Outcome]], Any]
     keep: tuple[Any, ...]
 
@@ -142,17 +152,17 @@ def start(entry: _native.Entry, finish: Callable[[_native.Outcome], Any], *keep:
     return under_way(runtime().submit(entry), finish, *keep)
 
 
-def under_way(handle: _native.Handle, finish: Callable[[_native.Outcome], Any], *keep: Any) -> int:
+def under_way(handle: Handle, finish: Callable[[_native.Outcome], Any], *keep: Any) -> int:
     """Gives what has been started a number. `finish` makes its result of how it ended; `keep` lives until then."""
     return _numbered([handle], lambda outcomes: finish(outcomes[0]), keep)
 
 
-def start_group(entries: list[_native.Entry], finish: Callable[[list[_native.Outcome]], Any]) -> int:
-    """Submits operations, all or none, and gives them one number together. `finish` makes their result."""
-    return _numbered(runtime().submit_group(entries), finish, ())
+def group_under_way(handles: Sequence[Handle], finish: Callable[[list[_native.Outcome]], Any]) -> int:
+    """Gives what has been started as a group one number together. `finish` makes the result, and lives until then."""
+    return _numbered(handles, finish, ())
 
 
-def _numbered(handles: Sequence[_native.Handle], finish: Callable[[list[_native.Outcome]], Any], keep: tuple[Any, ...]) -> int:
+def _numbered(handles: Sequence[Handle], finish: Callable[[list[_native.Outcome]], Any], keep: tuple[Any, ...]) -> int:
     with _lock:
         number = next(_handles)
         _pending[number] = _Pending(handles, finish, keep)
@@ -160,7 +170,7 @@ def _numbered(handles: Sequence[_native.Handle], finish: Callable[[list[_native.
 
 
 def poll(handle: int) -> bool:
-    """Whether `synchronize(handle)` would return at once.
+    """Whether an operation has ended, on the GPU, too: `synchronize(handle)` would return at once.
 
     Raises:
         HoraArgumentError: there is no such operation, or it has been synchronised already.
@@ -175,6 +185,9 @@ def synchronize(handle: int) -> Any:
     """Waits for an operation and returns its result: the output tensor, a tuple of them for a group, (output, received
     splits) for alltoall. Returns None if the handle is unknown or was synchronised before. Ctrl-C interrupts the wait, not
     the operation: its memory stays lent, and the handle may be synchronised again.
+
+    Of an operation on a GPU it waits only until all ranks have submitted it: what is put on the current stream from now on
+    waits for its end, as for that of any work on the GPU.
 
     Raises:
         HoraInternalError: the ranks disagreed, or the job failed; the text names the tensor and the ranks.

@@ -10,8 +10,8 @@ from typing import Any, Generic, NamedTuple, TypeVar
 import numpy as np
 
 from hora import _job, _native
-from hora._arrays import Array, native_dtype, received, view_of, viewed
 from hora._errors import HoraArgumentError, HoraUnsupportedError
+from hora._loans import Array, check_on_host, lend_on_host, native_dtype, received, viewed
 
 Value = TypeVar("Value")
 Dtype = TypeVar("Dtype")
@@ -86,6 +86,7 @@ def _target(array: Any, operation: str) -> tuple[Array, Array]:
     if isinstance(array, (bool, int, float, list, tuple, np.generic)):
         hint = "; write source= and tag= by name" if isinstance(array, int) else ""
         raise HoraArgumentError(f"'{operation}': {type(array).__name__} has no memory to receive into; give a NumPy array, or none{hint}")
+    check_on_host(array, operation)
     view = viewed(array, operation)
     if not view.flags.writeable:
         raise HoraArgumentError(f"'{operation}': the array is read-only, so nothing can be received into it; give one that can be written, or none")
@@ -98,7 +99,7 @@ def isend(array: Any, dest: int, tag: int = 0) -> int:
     """Starts `send`; the handle is for `poll` and `synchronize`, which returns None. Until then the array must not be
     changed."""
     rank, checked_tag = checked_address(dest, tag, "send")
-    view = view_of(array, "send")
+    view = lend_on_host(array, "send")
     handle = _job.runtime().send(rank, checked_tag, native_dtype(view), list(view.shape), view.ctypes.data)
     return _job.under_way(handle, lambda outcome: None, view)
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 from types import TracebackType
 
 from hora import _job
+from hora._errors import HoraUnavailableError
 from hora.process_sets import ProcessSet, number_of
 
 
@@ -33,5 +34,5 @@ class Naming:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None) -> None:
-        if self.unnamed and isinstance(value, (ValueError, TypeError)):
+        if self.unnamed and isinstance(value, (ValueError, TypeError, HoraUnavailableError)):
             _job.return_number(self.operation, self.process_set, self.full)

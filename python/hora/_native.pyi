@@ -2,10 +2,19 @@
 import enum
 from collections.abc import Sequence
 
+from typing_extensions import CapsuleType
+
 __version__: str
 
 def mpi_library() -> str: ...
 def mpi_threads() -> bool: ...
+def nccl_library() -> tuple[str, str]:
+    """Path and version ("2.28.9"); two empty strings: there is none."""
+
+def gpu_support() -> bool:
+    """Whether there is a libhora_nccl.so."""
+
+def gpus() -> int: ...
 
 class Operation(enum.Enum):
     allreduce = ...
@@ -45,8 +54,30 @@ class ReduceOp(enum.Enum):
 class Memory:
     @property
     def address(self) -> int: ...
+    @property
+    def device(self) -> int | None:
+        """The number of the GPU whose memory it is; None: the host's."""
+
+    def dlpack(self, dtype: DType, shape: Sequence[int], offset: int = 0) -> CapsuleType:
+        """Contiguous elements, from that byte on; the capsule keeps the memory."""
     def __len__(self) -> int: ...
     def __buffer__(self, flags: int, /) -> memoryview: ...
+
+class LentArray:
+    """Another library's array, as DLPack gives it; keeps it alive."""
+
+    def __init__(self, capsule: CapsuleType) -> None: ...
+    @property
+    def address(self) -> int: ...
+    @property
+    def dtype(self) -> DType: ...
+    @property
+    def shape(self) -> list[int]: ...
+    @property
+    def contiguous(self) -> bool: ...
+    @property
+    def device(self) -> int | None:
+        """The number of the GPU that it is on; None: it is in the host's memory."""
 
 class Outcome:
     """How an operation ended."""
@@ -77,6 +108,9 @@ class Outcome:
     @property
     def dtype(self) -> DType:
         """A message that was received: of its elements."""
+    @property
+    def finite(self) -> bool:
+        """check_finite: whether all that travelled together is finite, once the operation has ended."""
 
 class Envelope:
     """What is written on a message."""
@@ -115,11 +149,16 @@ class Entry:
         splits: Sequence[int] = (),
         ranks: Sequence[int] = (),
         divide_by_initial_size: bool = True,
+        device: int | None = None,
+        stream: int = 0,
+        check_finite: bool = False,
     ) -> None: ...
 
 class Handle:
     def poll(self) -> bool: ...
     def wait(self) -> Outcome: ...
+    def wait_on(self, stream: int) -> Outcome:
+        """On a GPU: makes that stream (a cudaStream_t) wait for the end, and returns once the GPU has the work."""
 
 class Runtime:
     def __init__(self, mpi_communicator: int | None = None) -> None: ...
@@ -137,7 +176,13 @@ class Runtime:
     def cross_size(self) -> int: ...
     @property
     def uses_mpi(self) -> bool: ...
-    def allocate(self, bytes: int) -> Memory: ...
+    def allocate(self, bytes: int, device: int | None = None) -> Memory:
+        """Zero-filled memory, which the ranks of this host exchange fastest; of a GPU: which NCCL has been told of."""
+
+    def allocate_on(self, stream: int, bytes: int, device: int) -> Memory:
+        """A GPU's memory, in the order of that stream."""
+
+    def memory_report(self) -> str: ...
     def submit(self, entry: Entry) -> Handle: ...
     def submit_group(self, entries: Sequence[Entry]) -> list[Handle]: ...
     def send(self, dest: int, tag: int, dtype: DType, shape: Sequence[int], input: int, object: bool = False) -> Handle: ...

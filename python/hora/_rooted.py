@@ -6,10 +6,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-
 from hora import _job, _native, ops
-from hora._arrays import Array, entry, received, view_of
+from hora._loans import Array, entry, lend, start
 from hora._naming import Naming
 from hora._rows import check_rows, checked_splits
 from hora.compression import Compression, Compressor, wire_of
@@ -19,18 +17,14 @@ from hora.process_sets import ProcessSet, global_process_set
 def gather_async(array: Any, root_rank: int, name: str | None = None, process_set: ProcessSet = global_process_set) -> int:
     """Starts `gather`; the handle is for `poll` and `synchronize`."""
     with Naming("gather", name, process_set) as named:
-        view = view_of(array, named.full)
-        check_rows(view.shape, named.full)
+        loan = lend(array, named.full)
+        check_rows(loan.shape, named.full)
         root = _job.checked_root(root_rank, named.full)
         is_root = root == _job.rank()
-        return _job.start(
-            entry(_native.Operation.gather, named, view, root=root),
-            lambda outcome: received(outcome, view.dtype) if is_root else None,
-            view,
-        )
+        return start(entry(_native.Operation.gather, named, loan, root=root), lambda outcome: loan.received(outcome) if is_root else None, loan)
 
 
-def gather(array: Any, root_rank: int, name: str | None = None, process_set: ProcessSet = global_process_set) -> Array | None:
+def gather(array: Any, root_rank: int, name: str | None = None, process_set: ProcessSet = global_process_set) -> Any:
     """The arrays of all ranks of the set, one after the other along the first dimension, in rank order, on rank `root_rank`
     (its number in the job, also within a process set); None on the others. The first dimension may differ from rank to rank
     (0 rows, too); the others and the dtype may not. As MPI_Gatherv.
@@ -39,27 +33,22 @@ def gather(array: Any, root_rank: int, name: str | None = None, process_set: Pro
         HoraArgumentError: the array cannot be sent, is a scalar, there is no such rank, or this one is no member of the set.
         HoraInternalError: the ranks disagree about dtype, root or the other dimensions, or one has joined.
     """
-    result: Array | None = _job.synchronize(gather_async(array, root_rank, name, process_set))
-    return result
+    return _job.synchronize(gather_async(array, root_rank, name, process_set))
 
 
 def scatter_async(array: Any, root_rank: int, splits: Sequence[int] | Array | None = None, name: str | None = None, process_set: ProcessSet = global_process_set) -> int:
     """Starts `scatter`; the handle is for `poll` and `synchronize`."""
     with Naming("scatter", name, process_set) as named:
-        view = view_of(array, named.full)
-        check_rows(view.shape, named.full)
+        loan = lend(array, named.full)
+        check_rows(loan.shape, named.full)
         root = _job.checked_root(root_rank, named.full)
         counts = []
         if root == _job.rank() and splits is not None:
-            counts = checked_splits(splits, view.shape[0], process_set.size() or 1, named.full)
-        return _job.start(
-            entry(_native.Operation.scatter, named, view, root=root, splits=counts),
-            lambda outcome: received(outcome, view.dtype),
-            view,
-        )
+            counts = checked_splits(splits, loan.shape[0], process_set.size() or 1, named.full)
+        return start(entry(_native.Operation.scatter, named, loan, root=root, splits=counts), loan.received, loan)
 
 
-def scatter(array: Any, root_rank: int, splits: Sequence[int] | Array | None = None, name: str | None = None, process_set: ProcessSet = global_process_set) -> Array:
+def scatter(array: Any, root_rank: int, splits: Sequence[int] | Array | None = None, name: str | None = None, process_set: ProcessSet = global_process_set) -> Any:
     """This rank's rows of the array that rank `root_rank` (its number in the job, also within a process set) passes. As
     MPI_Scatterv.
 
@@ -74,8 +63,7 @@ def scatter(array: Any, root_rank: int, splits: Sequence[int] | Array | None = N
             this one is no member of the set.
         HoraInternalError: the ranks disagree about dtype, root or the other dimensions, or one has joined.
     """
-    result: Array = _job.synchronize(scatter_async(array, root_rank, splits, name, process_set))
-    return result
+    return _job.synchronize(scatter_async(array, root_rank, splits, name, process_set))
 
 
 def reduce_async(
@@ -90,18 +78,18 @@ def reduce_async(
 ) -> int:
     """Starts `reduce`; the handle is for `poll` and `synchronize`."""
     with Naming("reduce", name, process_set) as named:
-        view = view_of(array, named.full)
+        loan = lend(array, named.full)
         root = _job.checked_root(root_rank, named.full)
-        output = np.empty_like(view) if root == _job.rank() else None
+        output = loan.empty_like() if root == _job.rank() else None
         submitted = entry(
             _native.Operation.reduce,
             named,
-            view,
-            output=0 if output is None else output.ctypes.data,
+            loan,
+            output,
             root=root,
             **ops.arguments(op, prescale_factor, postscale_factor, wire_of(compression)),
         )
-        return _job.start(submitted, lambda outcome: output, view)
+        return start(submitted, lambda outcome: output, loan, output)
 
 
 def reduce(
@@ -113,7 +101,7 @@ def reduce(
     prescale_factor: float = 1.0,
     postscale_factor: float = 1.0,
     compression: type[Compressor] = Compression.none,
-) -> Array | None:
+) -> Any:
     """The array reduced over all ranks, as by `allreduce`, on rank `root_rank` (its number in the job, also within a process
     set); None on the others. As MPI_Reduce.
 
@@ -125,20 +113,19 @@ def reduce(
         HoraArgumentError: the array cannot be sent, there is no such rank or op, or this rank is no member of the set.
         HoraInternalError: the ranks disagree about shape, dtype, root or op, or one has joined.
     """
-    result: Array | None = _job.synchronize(reduce_async(array, root_rank, op, name, process_set, prescale_factor, postscale_factor, compression))
-    return result
+    return _job.synchronize(reduce_async(array, root_rank, op, name, process_set, prescale_factor, postscale_factor, compression))
 
 
 def scan_async(array: Any, op: int = ops.Sum, name: str | None = None, process_set: ProcessSet = global_process_set) -> int:
     """Starts `scan`; the handle is for `poll` and `synchronize`."""
     with Naming("scan", name, process_set) as named:
-        view = view_of(array, named.full)
-        output = np.empty_like(view)
-        submitted = entry(_native.Operation.scan, named, view, output=output.ctypes.data, op=ops.native(op))
-        return _job.start(submitted, lambda outcome: output, view)
+        loan = lend(array, named.full)
+        output = loan.empty_like()
+        submitted = entry(_native.Operation.scan, named, loan, output, op=ops.native(op))
+        return start(submitted, lambda outcome: output, loan, output)
 
 
-def scan(array: Any, op: int = ops.Sum, name: str | None = None, process_set: ProcessSet = global_process_set) -> Array:
+def scan(array: Any, op: int = ops.Sum, name: str | None = None, process_set: ProcessSet = global_process_set) -> Any:
     """The array reduced over this rank and those before it in the process set: a new array. As MPI_Scan.
 
     Args:
@@ -149,5 +136,4 @@ def scan(array: Any, op: int = ops.Sum, name: str | None = None, process_set: Pr
         HoraArgumentError: the array cannot be sent, there is no such op, or this rank is no member of the set.
         HoraInternalError: the ranks disagree about shape, dtype or op, or one has joined.
     """
-    result: Array = _job.synchronize(scan_async(array, op, name, process_set))
-    return result
+    return _job.synchronize(scan_async(array, op, name, process_set))

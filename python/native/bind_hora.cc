@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "python/native/bind_hora.h"
 
+#include "python/native/dlpack.h"
+
 #include <hora/hora.h>
 
 #include <pybind11/stl.h>
@@ -15,10 +17,12 @@ namespace py = pybind11;
 namespace hora {
 namespace {
 
-/// Memory with the buffer protocol, so that NumPy and PyTorch can look at it without a copy. Keeps it alive.
+/// Memory with DLPack, and on the host with the buffer protocol, so that NumPy, PyTorch, CuPy and others can
+/// look at it without a copy. Keeps it alive.
 struct Memory {
   std::shared_ptr<std::byte> data;
   std::size_t bytes = 0;
+  Device device = {};
 };
 
 /// How an operation ended.
@@ -32,7 +36,17 @@ struct Outcome {
   int source;
   int tag;
   DType dtype;
+  bool finite;
 };
+
+/// What Hora's `stream` arguments are in Python: a cudaStream_t as a number.
+void* stream_of(std::uintptr_t number) { return reinterpret_cast<void*>(number); }
+
+/// A GPU's number, or none for the host.
+Device device_of(std::optional<int> gpu) { return gpu ? Device{DeviceKind::cuda, *gpu} : Device{}; }
+std::optional<int> gpu_of(Device device) {
+  return device.kind == DeviceKind::cuda ? std::optional(device.index) : std::nullopt;
+}
 
 /// An operation under way, and the output that it allocates, if it does. Python never runs on
 /// Hora's thread: the engine only sets native state, and Python waits for it without the interpreter lock.
@@ -43,40 +57,62 @@ class Operating {
 
   [[nodiscard]] bool poll() const { return handle_.poll(); }
 
-  /// Waits in slices, so that Ctrl-C ends it.
+  /// Until it has ended.
   Outcome wait() const {
+    wait_in_slices([this](auto slice) { return handle_.wait_for(slice); });
+    return outcome(handle_.wait());
+  }
+
+  /// Until its work has been given to the GPU.
+  Outcome wait_on(std::uintptr_t stream) const {
+    wait_in_slices([this](auto slice) { return handle_.wait_launched_for(slice); });
+    return outcome(handle_.wait_on(stream_of(stream)));
+  }
+
+ private:
+  /// So that Ctrl-C ends it.
+  template <typename Wait>
+  static void wait_in_slices(Wait wait) {
     while (true) {
       bool done = false;
       {
         const py::gil_scoped_release release;
-        done = handle_.wait_for(std::chrono::milliseconds(250));
+        done = wait(std::chrono::milliseconds(250));
       }
       if (PyErr_CheckSignals() != 0) throw py::error_already_set();
-      if (done) break;
+      if (done) return;
     }
-    const Result& result = handle_.wait();
+  }
+
+  [[nodiscard]] Outcome outcome(const Result& result) const {
     return {result.shape,       result.rows,
             result.contributed, output_ ? std::optional(*output_) : std::nullopt,
             result.last_rank,   result.process_set,
             result.source,      result.tag,
-            result.dtype};
+            result.dtype,       result.finite};
   }
 
- private:
   Handle handle_;
   std::shared_ptr<Memory> output_;
 };
 
-Memory allocate(Runtime& hora, std::size_t bytes) {
+Memory allocate(Runtime& hora, std::size_t bytes, std::optional<int> gpu) {
   const py::gil_scoped_release release;
-  return {hora.allocate(bytes), bytes};
+  return {hora.allocate(bytes, device_of(gpu)), bytes, device_of(gpu)};
+}
+
+Memory allocate_on(Runtime& hora, std::uintptr_t stream, std::size_t bytes, int gpu) {
+  const py::gil_scoped_release release;
+  const Device device{DeviceKind::cuda, gpu};
+  return {hora.allocate_on(stream_of(stream), bytes, device), bytes, device};
 }
 
 Entry make_entry(Operation operation, const std::string& name, DType dtype,
                  const std::vector<std::int64_t>& shape, std::uintptr_t input, std::uintptr_t output,
                  ReduceOp op, double prescale, double postscale, DType wire, int root, bool absent,
                  int process_set, const std::vector<std::int64_t>& splits, const std::vector<int>& ranks,
-                 bool divide_by_initial_size) {
+                 bool divide_by_initial_size, std::optional<int> device, std::uintptr_t stream,
+                 bool check_finite) {
   Entry entry;
   entry.operation = operation;
   entry.name = name;
@@ -94,38 +130,51 @@ Entry make_entry(Operation operation, const std::string& name, DType dtype,
   entry.splits = splits;
   entry.ranks = ranks;
   entry.divide_by_initial_size = divide_by_initial_size;
+  entry.device = device_of(device);
+  entry.stream = stream_of(stream);
+  entry.check_finite = check_finite;
   return entry;
+}
+
+std::size_t bytes_of(DType dtype, const std::vector<std::int64_t>& shape) {
+  std::size_t bytes = size_of(dtype);
+  for (const auto extent : shape) bytes *= static_cast<std::size_t>(extent);
+  return bytes;
 }
 
 /// Memory of one's own for an output of which Python learns with the Outcome.
 void* make(Memory& output, DType dtype, const std::vector<std::int64_t>& shape) {
-  std::size_t bytes = size_of(dtype);
-  for (const auto extent : shape) bytes *= static_cast<std::size_t>(extent);
+  const std::size_t bytes = bytes_of(dtype, shape);
   void* memory = std::malloc(std::max<std::size_t>(bytes, 1));
   if (memory == nullptr) throw Error(Code::unavailable, "no memory for the output");
   output = {{static_cast<std::byte*>(memory), std::free}, bytes};
   return memory;
 }
 
-/// For operations whose output is as large as all ranks together make it: memory for that, when it is known.
-std::shared_ptr<Memory> allocate_later(Entry& entry) {
+/// For operations whose output is as large as all ranks together make it: memory for that, when it is known,
+/// where the input lies.
+std::shared_ptr<Memory> allocate_later(Runtime& hora, Entry& entry) {
   if (!sizes_its_output(entry.operation)) return nullptr;
   auto output = std::make_shared<Memory>();
-  entry.allocate = [output, dtype = entry.dtype](const std::vector<std::int64_t>& whole) {
-    return make(*output, dtype, whole);
+  entry.allocate = [output, &hora, dtype = entry.dtype, device = entry.device,
+                    stream = entry.stream](const std::vector<std::int64_t>& whole) -> void* {
+    if (device.kind == DeviceKind::host) return make(*output, dtype, whole);
+    const std::size_t bytes = bytes_of(dtype, whole);
+    *output = {hora.allocate_on(stream, std::max<std::size_t>(bytes, 1), device), bytes, device};
+    return output->data.get();
   };
   return output;
 }
 
 Operating submit(Runtime& hora, Entry entry) {
-  auto output = allocate_later(entry);
+  auto output = allocate_later(hora, entry);
   const py::gil_scoped_release release;
   return {hora.submit(std::move(entry)), std::move(output)};
 }
 
 std::vector<Operating> submit_group(Runtime& hora, std::vector<Entry> entries) {
   std::vector<std::shared_ptr<Memory>> outputs;
-  for (auto& entry : entries) outputs.push_back(allocate_later(entry));
+  for (auto& entry : entries) outputs.push_back(allocate_later(hora, entry));
   const py::gil_scoped_release release;
   const auto handles = hora.submit(std::move(entries));
   std::vector<Operating> operating;
@@ -197,12 +246,31 @@ void bind_hora(py::module_& module) {
 
   py::class_<Memory>(module, "Memory", py::buffer_protocol())
       .def_buffer([](Memory& memory) {
+        if (memory.device.kind != DeviceKind::host)
+          throw py::buffer_error("this memory is " + name(memory.device) + "'s; the CPU cannot look at it");
         return py::buffer_info(memory.data.get(), 1, py::format_descriptor<unsigned char>::format(), 1,
                                {memory.bytes}, {1});
       })
       .def_property_readonly(
           "address", [](const Memory& memory) { return reinterpret_cast<std::uintptr_t>(memory.data.get()); })
+      .def_property_readonly("device", [](const Memory& memory) { return gpu_of(memory.device); })
+      .def(
+          "dlpack",
+          [](const Memory& memory, DType dtype, const std::vector<std::int64_t>& shape, std::size_t offset) {
+            if (offset > memory.bytes || bytes_of(dtype, shape) > memory.bytes - offset)
+              throw Error(Code::invalid_argument, "the memory does not have so many elements");
+            return give_dlpack({memory.data, memory.data.get() + offset}, memory.device, dtype, shape);
+          },
+          py::arg("dtype"), py::arg("shape"), py::arg("offset") = 0)
       .def("__len__", [](const Memory& memory) { return memory.bytes; });
+
+  py::class_<LentArray>(module, "LentArray")
+      .def(py::init(&take_dlpack), py::arg("capsule"))
+      .def_readonly("address", &LentArray::address)
+      .def_readonly("dtype", &LentArray::dtype)
+      .def_readonly("shape", &LentArray::shape)
+      .def_readonly("contiguous", &LentArray::contiguous)
+      .def_property_readonly("device", [](const LentArray& array) { return gpu_of(array.device); });
 
   py::class_<Outcome>(module, "Outcome")
       .def_readonly("shape", &Outcome::shape)
@@ -213,7 +281,8 @@ void bind_hora(py::module_& module) {
       .def_readonly("process_set", &Outcome::process_set)
       .def_readonly("source", &Outcome::source)
       .def_readonly("tag", &Outcome::tag)
-      .def_readonly("dtype", &Outcome::dtype);
+      .def_readonly("dtype", &Outcome::dtype)
+      .def_readonly("finite", &Outcome::finite);
 
   py::class_<Envelope>(module, "Envelope")
       .def_readonly("source", &Envelope::source)
@@ -228,9 +297,13 @@ void bind_hora(py::module_& module) {
            py::arg("prescale") = 1.0, py::arg("postscale") = 1.0, py::arg("wire") = DType::float32,
            py::arg("root") = 0, py::arg("absent") = false, py::arg("process_set") = 0,
            py::arg("splits") = std::vector<std::int64_t>(), py::arg("ranks") = std::vector<int>(),
-           py::arg("divide_by_initial_size") = true);
+           py::arg("divide_by_initial_size") = true, py::arg("device") = py::none(), py::arg("stream") = 0,
+           py::arg("check_finite") = false);
 
-  py::class_<Operating>(module, "Handle").def("poll", &Operating::poll).def("wait", &Operating::wait);
+  py::class_<Operating>(module, "Handle")
+      .def("poll", &Operating::poll)
+      .def("wait", &Operating::wait)
+      .def("wait_on", &Operating::wait_on, py::arg("stream"));
 
   py::class_<Runtime>(module, "Runtime")
       .def(py::init([](std::optional<int> mpi_communicator) {
@@ -247,7 +320,9 @@ void bind_hora(py::module_& module) {
       .def_property_readonly("cross_rank", &Runtime::cross_rank)
       .def_property_readonly("cross_size", &Runtime::cross_size)
       .def_property_readonly("uses_mpi", &Runtime::uses_mpi)
-      .def("allocate", &allocate, py::arg("bytes"))
+      .def("allocate", &allocate, py::arg("bytes"), py::arg("device") = py::none())
+      .def("allocate_on", &allocate_on, py::arg("stream"), py::arg("bytes"), py::arg("device"))
+      .def("memory_report", &Runtime::memory_report, py::call_guard<py::gil_scoped_release>())
       .def("submit", &submit, py::arg("entry"))
       .def("submit_group", &submit_group, py::arg("entries"))
       .def("send", &send, py::arg("dest"), py::arg("tag"), py::arg("dtype"), py::arg("shape"),
@@ -264,6 +339,15 @@ void bind_hora(py::module_& module) {
 
   module.def("mpi_library", &mpi_library);
   module.def("mpi_threads", &mpi_threads);
+  module.def(
+      "nccl_library",
+      [] {
+        const NcclFound found = nccl_library();
+        return std::pair(found.path, found.version);
+      },
+      py::call_guard<py::gil_scoped_release>());
+  module.def("gpu_support", &gpu_support);
+  module.def("gpus", &gpus, py::call_guard<py::gil_scoped_release>());
   module.attr("__version__") = version();
 }
 

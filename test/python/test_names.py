@@ -198,6 +198,7 @@ def test_a_name_has_a_test_that_uses_it(name: str, test: str):
 OURS = {
     *("gather", "gather_async", "gather_object", "scatter", "scatter_async", "scatter_object"),
     *("reduce", "reduce_async", "scan", "scan_async"),
+    "memory_report",
     *("send", "isend", "recv", "irecv", "probe", "send_object", "recv_object", "ANY_SOURCE", "ANY_TAG", "Received", "Envelope"),
 }
 

@@ -29,7 +29,7 @@ def test_wrong_arguments_are_refused_in_the_callers_thread_and_the_job_goes_on()
         refused = [
             (ValueError, "complex64", lambda: hvd.allreduce(x.to(torch.complex64), name="t")),
             (ValueError, "torch.Tensor", lambda: hvd.allreduce([1.0], name="t")),
-            (ValueError, ".cpu()", lambda: hvd.allreduce(x.to("meta"), name="t")),
+            (ValueError, "no elements", lambda: hvd.allreduce(x.to("meta"), name="t")),
             (ValueError, ".to_sparse_coo()", lambda: hvd.allreduce(x.to_sparse_csr(), name="t")),
             (ValueError, "op=Sum", lambda: hvd.allreduce(x.to_sparse(), op=hvd.Max, name="t")),
             (ValueError, ".to_dense()", lambda: hvd.broadcast(x.to_sparse(), 0, name="t")),

@@ -65,7 +65,7 @@ def test_refusals_name_the_tensor_and_the_remedy():
     """,
     )
     for rank in lines:
-        assert [".to()" in rank[0], ".to_sparse_coo()" in rank[1], ".cpu()" in rank[2]] == [True] * 3
+        assert [".to()" in rank[0], ".to_sparse_coo()" in rank[1], "no elements" in rank[2]] == [True] * 3
         assert all(line.startswith("'allreduce.x': ") for line in rank)
 
 

@@ -45,7 +45,7 @@ def main() -> None:
     ]
     nccl: int = hvd.nccl_built()
     ops: list[int] = [hvd.Average, hvd.Sum, hvd.Adasum, hvd.Min, hvd.Max, hvd.Product]
-    print(where, truths, nccl, ops)
+    print(where, truths, nccl, ops, hvd.memory_report().splitlines())
 
     x = torch.ones(4, 2)
     tensor: torch.Tensor = hvd.allreduce(x, name="x", compression=hvd.Compression.fp16, op=hvd.Sum, prescale_factor=0.5, postscale_factor=2.0, process_set=everyone)
@@ -87,7 +87,7 @@ def main() -> None:
 
     model = torch.nn.Sequential(torch.nn.Linear(2, 2), hvd.SyncBatchNorm(2))
     optimizer = hvd.DistributedOptimizer(
-        torch.optim.SGD(model.parameters(), lr=0.1), named_parameters=model.named_parameters(), backward_passes_per_step=2, op=hvd.Average
+        torch.optim.SGD(model.parameters(), lr=0.1), named_parameters=model.named_parameters(), backward_passes_per_step=2, op=hvd.Average, check_finite=True
     )
     hvd.broadcast_parameters(model.state_dict(), root_rank=0)
     hvd.broadcast_optimizer_state(optimizer, root_rank=0)
@@ -98,7 +98,15 @@ def main() -> None:
     hvd.stop_timeline()
     try:
         hvd.shutdown()
-    except (hvd.HoraTimeoutError, hvd.HoraNotInitializedError, hvd.HoraProcessSetError, hvd.HoraShapeError, hvd.HoraUnsupportedError, hvd.HoraUsageError) as error:
+    except (
+        hvd.HoraTimeoutError,
+        hvd.HoraNotInitializedError,
+        hvd.HoraProcessSetError,
+        hvd.HoraShapeError,
+        hvd.HoraUnavailableError,
+        hvd.HoraUnsupportedError,
+        hvd.HoraUsageError,
+    ) as error:
         print(error)
     except hvd.HoraArgumentError as error:
         print(error)

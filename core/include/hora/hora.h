@@ -153,6 +153,8 @@ class Handle {
   [[nodiscard]] bool wait_for(std::chrono::milliseconds time) const;
   /// Blocks until the operation has ended. Throws Error with its status unless that is ok.
   const Result& wait() const;
+  /// Blocks until `wait_on` would return at once, or the time is over; whether it would.
+  [[nodiscard]] bool wait_launched_for(std::chrono::milliseconds time) const;
   /// On a GPU: blocks only until the operation's work has been given to the GPU, and makes what is put on
   /// `stream` (a cudaStream_t of the same GPU) from now on wait for that work. Should it fail later, the
   /// output holds undefined values, and whatever is asked of this Runtime next throws. Elsewhere the same as
@@ -291,6 +293,8 @@ struct NcclFound {
   std::string version;
 };
 [[nodiscard]] NcclFound nccl_library();
+/// Whether there is a libhora_nccl.so, which tensors on GPUs need. It needs no GPU to be there.
+[[nodiscard]] bool gpu_support();
 /// How many GPUs this process may use; 0 also if there is no libhora_nccl.so, or no driver.
 [[nodiscard]] int gpus();
 

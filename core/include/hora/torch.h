@@ -16,11 +16,16 @@
 
 /// Hora for LibTorch in C++. Every function takes the Runtime first: there is no hidden one.
 ///
-/// Tensors are dense, on the CPU, of any dtype of hora/dtype.h and any shape, also of 0 rows; they need not
-/// be contiguous (then they are copied). Anything else throws Error(invalid_argument) that names the tensor
-/// and the remedy, and so does a process set that does not exist or does not have this rank; what only all
-/// ranks together can see (shapes that differ) throws Error(mismatch) on all of them, in `wait`. The job goes
-/// on after both.
+/// Tensors are dense, on the CPU or on this rank's GPU, of any dtype of hora/dtype.h and any shape, also of 0
+/// rows; they need not be contiguous (then they are copied). Anything else throws Error(invalid_argument)
+/// that names the tensor and the remedy, and so does a process set that does not exist or does not have this
+/// rank; what only all ranks together can see (shapes that differ) throws Error(mismatch) on all of them, in
+/// `wait`. The job goes on after both.
+///
+/// On a GPU an operation begins when LibTorch's current stream has come so far, and waiting for it makes the
+/// stream that is current then wait, not the host; results belong to the first of the two. A rank has one
+/// GPU, which is cuda:<local rank> only by default: the one of its first tensor there. Tensors on the CPU and
+/// on the GPU go side by side.
 ///
 /// `allreduce`, `allgather`, `broadcast`, `alltoall`, `reducescatter` and their groups are differentiable;
 /// what ends in `_async` or `_` is not. backward() is then an operation of all ranks of the set, too, and
@@ -48,31 +53,35 @@ struct ReduceOptions {
   int process_set = 0;  ///< as in OperationOptions
 };
 
-/// Waits until all have ended, and returns how. Throws the first Error among them, once all have ended.
-std::vector<Result> wait_for_all(const std::vector<Handle>& operations);
+/// Waits until all have ended, and returns how. Throws the first Error among them, once all have ended. With
+/// a GPU, for operations on it: until they have been given to it; LibTorch's current stream there waits for
+/// the rest.
+std::vector<Result> wait_for_all(const std::vector<Handle>& operations, Device device = {});
 
 /// Operations under way that were issued together, and what will come of them. Copies refer to the same ones.
 /// Thread-safe.
 template <typename T>
 class Pending {
  public:
-  /// `finish` makes the result, once, when all have ended well.
-  Pending(std::vector<Handle> operations, std::function<T(const std::vector<Result>&)> finish)
+  /// `finish` makes the result, once, when all have ended well. `device`: the GPU that any of them is on.
+  Pending(std::vector<Handle> operations, std::function<T(const std::vector<Result>&)> finish,
+          Device device = {})
       : state_(std::make_shared<State>()) {
     state_->operations = std::move(operations);
     state_->finish = std::move(finish);
+    state_->device = device;
   }
 
-  /// Whether `wait` would return at once.
+  /// Whether all have ended, on the GPU, too: `wait` would return at once.
   [[nodiscard]] bool poll() const {
     for (const auto& operation : state_->operations) {
       if (!operation.poll()) return false;
     }
     return true;
   }
-  /// Blocks until all have ended, and returns the result. Throws Error.
+  /// Blocks until all have ended, and returns the result. Throws Error. On a GPU: see `wait_for_all`.
   T wait() const {
-    const auto results = wait_for_all(state_->operations);
+    const auto results = wait_for_all(state_->operations, state_->device);
     const std::lock_guard lock(state_->mutex);
     if (!state_->result) {
       state_->result = state_->finish(results);
@@ -84,14 +93,16 @@ class Pending {
   template <typename Change>
   [[nodiscard]] auto then(Change change) const {
     using Other = std::invoke_result_t<Change, T>;
-    return Pending<Other>(state_->operations, [before = *this, change](const std::vector<Result>& /*all*/) {
-      return change(before.wait());
-    });
+    return Pending<Other>(
+        state_->operations,
+        [before = *this, change](const std::vector<Result>& /*all*/) { return change(before.wait()); },
+        state_->device);
   }
 
  private:
   struct State {
     std::vector<Handle> operations;
+    Device device;
     std::mutex mutex;
     std::function<T(const std::vector<Result>&)> finish;
     std::optional<T> result;
@@ -213,7 +224,8 @@ TensorHandle scan_async(Runtime& hora, const torch::Tensor& tensor, ReduceOp op 
                         const OperationOptions& options = {});
 
 /// Sends a tensor to rank `to` of the job: see Runtime::send. A large one is kept as it is until the handle
-/// is done, when the receiver has taken it; do not write to it before. No gradient. As MPI_Send, MPI_Isend.
+/// is done, when the receiver has taken it; do not write to it before. Messages travel between CPUs: of a
+/// tensor on a GPU a copy in the host's memory is sent. No gradient. As MPI_Send, MPI_Isend.
 void send(Runtime& hora, const torch::Tensor& tensor, int to, int tag = 0);
 Handle send_async(Runtime& hora, const torch::Tensor& tensor, int to, int tag = 0);
 
@@ -224,7 +236,8 @@ struct Received {
 };
 
 /// Receives the tensor that rank `source` (kAnySource: any) sends next with this tag (kAnyTag: any): a new
-/// one, or in place, where dtype and shape have to be those of what is sent, else Error(mismatch) says both.
+/// one on the CPU, or in place, on the CPU or a GPU, where dtype and shape have to be those of what is sent,
+/// else Error(mismatch) says both.
 /// No gradient. As MPI_Recv, MPI_Irecv.
 Received receive(Runtime& hora, int source = kAnySource, int tag = kAnyTag);
 Pending<Received> receive_async(Runtime& hora, int source = kAnySource, int tag = kAnyTag);
@@ -269,13 +282,15 @@ struct DistributedOptions {
   /// reduced together, or not at all. 0: each for itself. No effect with adasum.
   int groups = 0;
   bool sparse_as_dense = false;  ///< sparse gradients are made dense, and stay so; else they are refused
+  bool check_finite = false;     ///< whether DistributedOptimizer::gradients_finite is wanted
 };
 
 /// Any optimizer, with gradients that are reduced over all ranks.
 ///
 /// Each gradient's reduction starts as soon as backward() has made it, while backward() goes on; before it
-/// returns, all are done. Gradients live side by side in memory that the ranks of a host share, and are
-/// reduced where they lie.
+/// returns, all are done; on a GPU the stream on which it was called waits for them, and the host does not.
+/// Gradients live side by side in memory that the ranks of a host share, or that NCCL knows, and are reduced
+/// where they lie.
 ///
 ///  - When backward() returns, gradients are the reduced ones: clip them, look at them.
 ///  - Accumulation: under `no_sync()`, backward() only adds up; the backward() after it reduces the whole.
@@ -318,6 +333,10 @@ class DistributedOptimizer {
   /// line).
   torch::Tensor step(const std::function<torch::Tensor()>& closure = {});
   void zero_grad(bool set_to_none = true);
+  /// Whether the reduced gradients have no element that is infinite or not a number; the same on all ranks,
+  /// so that a step may be left out on all alike. Calls `synchronize`; waits for the GPU. Throws
+  /// Error(invalid_argument) without DistributedOptions::check_finite.
+  [[nodiscard]] bool gradients_finite();
 
   /// While it lives, backward() accumulates gradients on this rank only.
   class [[nodiscard]] NoSync {
@@ -344,10 +363,10 @@ class DistributedOptimizer {
 /// are those of one process with the whole batch. See torch::nn::BatchNorm1d for the options; without a
 /// momentum, running statistics are the plain mean of those of all batches.
 ///
-/// Inputs are floating-point [N, C, ...] on the CPU, of 2 dimensions or more; N and the dimensions after C
-/// may differ from rank to rank, and N may be 0 on some. The gradients of weight and bias are those of this
-/// rank's batch: a DistributedOptimizer reduces them. In evaluation mode with running statistics nothing is
-/// sent.
+/// Inputs are floating-point [N, C, ...] on the CPU or a GPU, of 2 dimensions or more; N and the dimensions
+/// after C may differ from rank to rank, and N may be 0 on some. The gradients of weight and bias are those
+/// of this rank's batch: a DistributedOptimizer reduces them. In evaluation mode with running statistics
+/// nothing is sent.
 ///
 /// All ranks of the process set construct their layers in the same order, and call them alike; a rank that
 /// has joined counts as an empty batch. Refers to the Runtime.

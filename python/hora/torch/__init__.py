@@ -9,12 +9,15 @@
 Start it with `hrun -np 2 python train.py`.
 """
 
+import inspect
+
 from hora._capabilities import (
     ccl_built,
     cuda_built,
     ddl_built,
     gloo_built,
     gloo_enabled,
+    memory_report,
     mpi_built,
     mpi_enabled,
     mpi_threads_supported,
@@ -29,6 +32,7 @@ from hora._errors import (
     HoraProcessSetError,
     HoraShapeError,
     HoraTimeoutError,
+    HoraUnavailableError,
     HoraUnsupportedError,
     HoraUsageError,
 )
@@ -73,6 +77,7 @@ from hora.torch._reducescatter import grouped_reducescatter, grouped_reducescatt
 from hora.torch._rooted import gather, gather_async, reduce, reduce_async, scan, scan_async, scatter, scatter_async
 from hora.torch._sparse import sparse_allreduce_async
 from hora.torch._state import broadcast_optimizer_state, broadcast_parameters
+from hora.torch._untraced import untraced
 
 __all__ = [
     "ANY_SOURCE",
@@ -89,6 +94,7 @@ __all__ = [
     "HoraProcessSetError",
     "HoraShapeError",
     "HoraTimeoutError",
+    "HoraUnavailableError",
     "HoraUnsupportedError",
     "HoraUsageError",
     "HorovodInternalError",
@@ -145,6 +151,7 @@ __all__ = [
     "join",
     "local_rank",
     "local_size",
+    "memory_report",
     "mpi_built",
     "mpi_enabled",
     "mpi_threads_supported",
@@ -174,3 +181,7 @@ __all__ = [
     "stop_timeline",
     "synchronize",
 ]
+
+for _name in __all__:  # within the package they call each other as they are
+    if inspect.isfunction(globals()[_name]):
+        globals()[_name] = untraced(globals()[_name])

@@ -11,11 +11,13 @@ import torch
 from hora import _job, _native
 from hora._errors import HoraError
 from hora.process_sets import number_of
+from hora.torch._finite import all_finite
 from hora.torch._parameters import fresh_parameters
 from hora.torch._reduction import Reduction
 from hora.torch._rounds import Rounds, wait_for_all
 from hora.torch._slots import Slot, Unit, check_not_taken, new_slot, places, take
 from hora.torch._transfers import DenseTransfer, submit
+from hora.torch._untraced import untraced
 
 
 class DeltaReducer(Rounds):
@@ -41,12 +43,13 @@ class DeltaReducer(Rounds):
         fresh = [new_slot(name, parameter, Unit()) for parameter, name in fresh_parameters(self.optimizer(), self.names, self._known)]
         this = weakref.ref(self)
 
+        @untraced
         def after(parameter: torch.Tensor) -> None:
             reducer = this()
             if reducer is not None:
                 reducer.enter_pass()
 
-        for slot, place in zip(fresh, places([slot.like for slot in fresh]), strict=True):
+        for slot, place in zip(fresh, places(fresh), strict=True):
             slot.place = place
             take(slot)
             slot.hooks = [slot.parameter.register_post_accumulate_grad_hook(after)]  # type: ignore[no-untyped-call]
@@ -61,7 +64,7 @@ class DeltaReducer(Rounds):
         self.open = True
         if self._asked is not None:
             return
-        self._overflow.fill_(not all(_is_finite(slot.parameter.grad) for slot in self.slots if slot.parameter.grad is not None))
+        self._overflow.fill_(not all_finite(slot.parameter.grad for slot in self.slots))
         name = self.numbered("overflow", self.rounds)
         address = self._overflow.data_ptr()
         number = number_of(self.reduction.process_set, name)
@@ -143,8 +146,3 @@ class DeltaReducer(Rounds):
         delta = pending.finish() if pending is not None else None
         if delta is not None:
             slot.parameter.add_(delta)
-
-
-def _is_finite(gradient: torch.Tensor) -> bool:
-    values = gradient if gradient.layout == torch.strided else gradient._values()
-    return bool(torch.isfinite(values).all())

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
@@ -26,7 +27,7 @@ def _gathered(tensor: torch.Tensor, named: Naming, suffix: str = "") -> Submissi
 
 def _whole(submission: Submission) -> Submission:
     """The same, but its result is the gathered tensor alone."""
-    return Submission(submission.entry, lambda outcome: submission.finish(outcome)[0], submission.loan)
+    return dataclasses.replace(submission, finish=lambda outcome: submission.finish(outcome)[0])
 
 
 def allgather_async(tensor: torch.Tensor, name: str | None = None, process_set: ProcessSet = global_process_set) -> int:
@@ -69,7 +70,7 @@ def allgather(tensor: torch.Tensor, name: str | None = None, process_set: Proces
 
     Args:
         tensor: at least 1-dimensional; dtype uint8, int8, int16, int32, int64, float16, bfloat16, float32, float64 or bool;
-            dense, on the CPU. The first dimension may differ from rank to rank (0 rows, too); the others and the dtype are
+            dense, on the CPU or a GPU. The first dimension may differ from rank to rank (0 rows, too); the others and the dtype are
             the same on all.
         name: the same on all ranks; without one, operations are matched by the order in which ranks issue them.
         process_set: whose members take part.

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
@@ -22,7 +23,7 @@ def _into_new(tensor: torch.Tensor, named: Naming, how: Reduction, suffix: str =
     sent, decompressed = how.compressed(tensor.detach())
     loan = Loan(sent, named.full + suffix)
     output = loan.output()
-    return Submission(entry(_native.Operation.allreduce, named, loan, output, suffix, **how.arguments()), lambda outcome: decompressed(output), loan)
+    return Submission(entry(_native.Operation.allreduce, named, loan, output, suffix, **how.arguments()), lambda outcome: decompressed(output), loan, output)
 
 
 def _in_place(tensor: torch.Tensor, named: Naming, how: Reduction, suffix: str = "") -> Submission:
@@ -35,7 +36,7 @@ def _in_place(tensor: torch.Tensor, named: Naming, how: Reduction, suffix: str =
         with torch.no_grad():
             return tensor.copy_(apart.finish(outcome))
 
-    return Submission(apart.entry, write, apart.loan)
+    return dataclasses.replace(apart, finish=write)
 
 
 def allreduce_async(
@@ -145,7 +146,7 @@ def allreduce(
 
     Args:
         tensor: any shape, the same on all ranks; dtype uint8, int8, int16, int32, int64, float16, bfloat16, float32,
-            float64 or bool; on the CPU. A sparse COO tensor is reduced by way of its indices and values, with Average or
+            float64 or bool; on the CPU or a GPU. A sparse COO tensor is reduced by way of its indices and values, with Average or
             Sum, and the result is sparse and coalesced.
         average: deprecated; True means op=Average, False op=Sum.
         name: the same on all ranks; without one, operations are matched by the order in which ranks issue them.

@@ -16,6 +16,7 @@ from hora._errors import HoraArgumentError
 from hora.process_sets import ProcessSet, global_process_set
 from hora.torch._allgather import allgather
 from hora.torch._allreduce import allreduce
+from hora.torch._untraced import untraced
 
 _numbers: defaultdict[int | None, Iterator[int]] = defaultdict(itertools.count)
 
@@ -42,7 +43,7 @@ class _Normalize(torch.autograd.Function):
         count = x.numel() // x.shape[1]
         mean = wide.mean(over) if count else wide.new_zeros(x.shape[1])
         squares = (wide - _by_channel(mean, wide)).square().sum(over)
-        own = torch.cat([torch.tensor([count], dtype=torch.float64), mean.double(), squares.double()])
+        own = torch.cat([torch.full([1], count, dtype=torch.float64, device=x.device), mean.double(), squares.double()])
         counts, means, deviations = torch.split(allgather(own.unsqueeze(0), name=f"{name}.forward", process_set=process_set), [1, x.shape[1], x.shape[1]], 1)
         total = counts.sum()
         whole_mean = (counts * means).sum(0) / total
@@ -85,7 +86,7 @@ class SyncBatchNorm(torch.nn.modules.batchnorm._BatchNorm):
     """Batch normalisation whose mean and variance are those of all ranks' batches together; values and gradients are
     those of one process with the whole batch.
 
-    Inputs are [N, C, ...], floating-point, on the CPU; N and the dimensions after C may differ from rank to rank, and N
+    Inputs are [N, C, ...], floating-point, on the CPU or a GPU; N and the dimensions after C may differ from rank to rank, and N
     may be 0 on some. In evaluation mode with running statistics nothing is sent. All ranks of the process set call it alike;
     one that has joined counts as an empty batch.
 
@@ -134,6 +135,7 @@ class SyncBatchNorm(torch.nn.modules.batchnorm._BatchNorm):
         if input.dim() < 2 or not input.is_floating_point():
             raise HoraArgumentError(f"'{self._name}': expected floating-point [N, C, ...], not {input.dtype} {list(input.shape)}")
 
+    @untraced
     def forward(self, input: torch.Tensor) -> torch.Tensor:
         self._check_input_dim(input)
         if self.process_set.size() == 1:
@@ -144,7 +146,7 @@ class SyncBatchNorm(torch.nn.modules.batchnorm._BatchNorm):
         if not self.training and self.running_mean is not None:
             return functional.batch_norm(input, self.running_mean, self.running_var, self.weight, self.bias, False, 0.0, self.eps)
         y, mean, variance, total = _Normalize.apply(input, self.weight, self.bias, self.eps, self._name, self.process_set)  # type: ignore[no-untyped-call]
-        if total <= 1 and self.training:
+        if self.training and input.numel() <= input.shape[1] and total <= 1:  # of its own count the rank knows without the GPU
             raise ValueError(f"'{self._name}': expected more than 1 value per channel when training, on {self.process_set.size()} ranks together")
         if tracking and self.running_mean is not None and self.running_var is not None:
             factor = 1.0 / float(self.num_batches_tracked) if self.momentum is None and self.num_batches_tracked is not None else self.momentum or 0.0

@@ -20,7 +20,7 @@ def broadcast_async(tensor: torch.Tensor, root_rank: int, name: str | None = Non
         loan = Loan(tensor, named.full)
         output = loan.output()
         root = _job.checked_root(root_rank, named.full)
-        return start(Submission(entry(_native.Operation.broadcast, named, loan, output, root=root), lambda outcome: output, loan))
+        return start(Submission(entry(_native.Operation.broadcast, named, loan, output, root=root), lambda outcome: output, loan, output))
 
 
 def broadcast_async_(tensor: torch.Tensor, root_rank: int, name: str | None = None, process_set: ProcessSet = global_process_set) -> int:
@@ -63,7 +63,7 @@ def broadcast(tensor: torch.Tensor, root_rank: int, name: str | None = None, pro
 
     Args:
         tensor: any shape, the same on all ranks; dtype uint8, int8, int16, int32, int64, float16, bfloat16, float32,
-            float64 or bool; dense, on the CPU.
+            float64 or bool; dense, on the CPU or a GPU.
         root_rank: whose tensor; its number in the job, also within a process set.
         name: the same on all ranks; without one, operations are matched by the order in which ranks issue them.
         process_set: whose members take part.

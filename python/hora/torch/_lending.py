@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
@@ -12,6 +13,7 @@ import torch
 from hora import _job, _native
 from hora._errors import HoraArgumentError, HoraShapeError
 from hora._naming import Naming
+from hora.torch import _devices
 
 _DTYPES = {
     torch.uint8: _native.DType.uint8,
@@ -39,8 +41,7 @@ def native_dtype(tensor: torch.Tensor, name: str) -> _native.DType:
     check_tensor(tensor, name)
     if tensor.layout != torch.strided:
         raise HoraArgumentError(f"'{name}': sparse tensors cannot be sent in this version; make it dense with .to_dense()")
-    if tensor.device.type != "cpu":
-        raise HoraArgumentError(f"'{name}': the tensor is on {tensor.device}; this version takes tensors on the CPU: use .cpu()")
+    _devices.check_device(tensor, name)
     dtype = _DTYPES.get(tensor.dtype)
     if dtype is None:
         accepted = ", ".join(str(known).removeprefix("torch.") for known in _DTYPES)
@@ -57,12 +58,13 @@ class Loan:
     """A tensor's elements as the runtime takes them: where the tensor has them, or in a copy if they are not contiguous
     there, or are negated when they are read."""
 
-    __slots__ = ("memory", "native", "tensor")
+    __slots__ = ("memory", "native", "place", "tensor")
 
     def __init__(self, tensor: torch.Tensor, name: str) -> None:
         self.native = native_dtype(tensor, name)
         self.tensor = tensor
         self.memory = tensor.detach().resolve_neg().contiguous()
+        self.place = _devices.place_of(self.memory)
 
     def output(self) -> torch.Tensor:
         """Memory for a result of the same shape that is no result in place."""
@@ -94,19 +96,18 @@ def entry(operation: _native.Operation, named: Naming, loan: Loan, output: torch
         named.full + suffix,
         loan.native,
         list(loan.memory.shape),
-        input=loan.memory.data_ptr(),
+        input=loan.place.address,
         output=0 if output is None else output.data_ptr(),
         process_set=named.process_set,
+        **_devices.arguments(loan.place),
         **arguments,
     )
 
 
 def received(outcome: _native.Outcome, dtype: torch.dtype) -> torch.Tensor:
     """The output that the runtime allocated."""
-    memory = outcome.memory
-    if memory is None or len(memory) == 0:
-        return torch.empty(outcome.shape, dtype=dtype)
-    return torch.frombuffer(memory, dtype=dtype).reshape(outcome.shape)
+    assert outcome.memory is not None
+    return _devices.tensor_in(outcome.memory, dtype, math.prod(outcome.shape)).reshape(outcome.shape)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -116,11 +117,17 @@ class Submission:
     entry: _native.Entry
     finish: Callable[[_native.Outcome], Any]  # makes the result
     loan: Loan
+    output: torch.Tensor | None = None  # if that is not the loan's own memory, nor allocated by the runtime
+
+    def under_way(self, handle: _native.Handle) -> _job.Handle:
+        """What is to be waited for."""
+        lent = (self.loan.memory,) if self.output is None else (self.loan.memory, self.output)
+        return _devices.under_way(handle, self.loan.place, *lent)
 
 
 def start(submission: Submission) -> int:
     """Submits an operation; the handle gives its result."""
-    return _job.start(submission.entry, submission.finish, submission.loan)
+    return _job.under_way(submission.under_way(_job.runtime().submit(submission.entry)), submission.finish, submission)
 
 
 def start_group(submissions: list[Submission], make: Callable[[tuple[Any, ...]], Any] = tuple) -> int:
@@ -129,7 +136,8 @@ def start_group(submissions: list[Submission], make: Callable[[tuple[Any, ...]],
     def finish(outcomes: list[_native.Outcome]) -> Any:
         return make(tuple(each.finish(outcome) for each, outcome in zip(submissions, outcomes, strict=True)))
 
-    return _job.start_group([each.entry for each in submissions], finish)
+    handles = _job.runtime().submit_group([each.entry for each in submissions])
+    return _job.group_under_way([each.under_way(handle) for each, handle in zip(submissions, handles, strict=True)], finish)
 
 
 def members(tensors: Any, name: str) -> list[torch.Tensor]:

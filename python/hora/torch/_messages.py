@@ -5,18 +5,23 @@ from __future__ import annotations
 
 import torch
 
-from hora import _job
+from hora import _job, _native
 from hora._errors import HoraArgumentError
 from hora._messages import ANY_SOURCE, ANY_TAG, Envelope, Received, checked_address, checked_choice, result, seen
 from hora.torch._lending import Loan, lent_in_place, received, torch_dtype
+
+
+def _on_host(loan: Loan) -> Loan:
+    """The same in the host's memory, in which messages travel: a copy, made when the GPU has come so far."""
+    return loan if loan.place.gpu is None else Loan(loan.memory.cpu(), "message")
 
 
 def isend(tensor: torch.Tensor, dest: int, tag: int = 0) -> int:
     """Starts `send`; the handle is for `poll` and `synchronize`, which returns None. Until then the tensor must not be
     changed."""
     rank, checked_tag = checked_address(dest, tag, "send")
-    loan = Loan(tensor, "send")
-    handle = _job.runtime().send(rank, checked_tag, loan.native, list(loan.memory.shape), loan.memory.data_ptr())
+    loan = _on_host(Loan(tensor, "send"))
+    handle = _job.runtime().send(rank, checked_tag, loan.native, list(loan.memory.shape), loan.place.address)
     return _job.under_way(handle, lambda outcome: None, loan)
 
 
@@ -29,7 +34,7 @@ def send(tensor: torch.Tensor, dest: int, tag: int = 0) -> None:
 
     Args:
         tensor: any shape; dtype uint8, int8, int16, int32, int64, float16, bfloat16, float32, float64 or bool; dense, on the
-            CPU.
+            CPU or a GPU. Messages travel between CPUs: of a tensor on a GPU a copy in the host's memory is sent.
         dest: the rank that receives it, by its number in the job; may be this one.
         tag: 0 or more, for the receiver to choose by. Messages of one rank with one tag arrive in the order sent.
 
@@ -51,16 +56,23 @@ def irecv(tensor: torch.Tensor | None = None, source: int = ANY_SOURCE, tag: int
     if isinstance(tensor, int):
         raise HoraArgumentError(f"'recv': {type(tensor).__name__} has no memory to receive into; give a torch.Tensor, or none; write source= and tag= by name")
     loan = lent_in_place(tensor, "recv")
-    handle = _job.runtime().receive(rank, checked_tag, loan.native, list(loan.memory.shape), loan.memory.data_ptr())
-    return _job.under_way(handle, lambda outcome: result(loan.written_back(), outcome), loan)
+    memory = _on_host(loan)
+
+    def finish(outcome: _native.Outcome) -> Received[torch.Tensor]:
+        if memory is not loan:
+            loan.memory.copy_(memory.memory)
+        return result(loan.written_back(), outcome)
+
+    handle = _job.runtime().receive(rank, checked_tag, memory.native, list(memory.memory.shape), memory.place.address)
+    return _job.under_way(handle, finish, memory)
 
 
 def recv(tensor: torch.Tensor | None = None, source: int = ANY_SOURCE, tag: int = ANY_TAG) -> Received[torch.Tensor]:
     """Receives a tensor that another rank has sent to this one, or will. As MPI_Recv.
 
     Args:
-        tensor: where to receive it; the message must be of its shape and dtype. Without one, a new tensor of whatever shape
-            and dtype the message has.
+        tensor: where to receive it, on the CPU or a GPU, whichever the message came from; it must be of the message's shape
+            and dtype. Without one, a new tensor on the CPU, of whatever shape and dtype the message has.
         source: the rank that sends it; ANY_SOURCE: whichever does.
         tag: the tag that it is sent with; ANY_TAG: whichever it is.
 

@@ -21,6 +21,7 @@ from hora.torch._parameters import Groups, check_groups, names_of
 from hora.torch._reducer import GradientReducer
 from hora.torch._reduction import Reduction
 from hora.torch._rounds import Rounds
+from hora.torch._untraced import untraced
 
 
 class _DistributedOptimizer:
@@ -31,8 +32,10 @@ class _DistributedOptimizer:
     _parameter_names: dict[torch.Tensor, str]
     _groups: Groups
     _should_synchronize = True
+    _check_finite = False
     sparse_as_dense: bool  #: whether sparse gradients are made dense to be reduced
 
+    @untraced
     def synchronize(self) -> None:
         """Makes every gradient the reduced one, if backward() has not done so already. Idempotent; `step` does not reduce
         again, and does not warn of it. For clipping in scripts written for Horovod: `optimizer.synchronize();
@@ -45,6 +48,22 @@ class _DistributedOptimizer:
     def skip_synchronize(self) -> contextlib.AbstractContextManager[None]:
         """For scripts written for Horovod: `step` never reduces twice here, with or without it."""
         return contextlib.nullcontext()
+
+    @untraced
+    def gradients_finite(self) -> bool:
+        """Whether the reduced gradients have no element that is infinite or not a number; the same on all ranks. Needs
+        `check_finite=True`. Reduces gradients that backward() has left unreduced, as `synchronize` does; waits for the GPU.
+
+        Looked at where gradients are reduced, it costs next to nothing. So a step whose loss was scaled too much can be left out
+        on all ranks alike: `if optimizer.gradients_finite(): optimizer.step()`.
+
+        Raises:
+            HoraUsageError (a ValueError): the optimizer was made without `check_finite=True`.
+        """
+        if not self._check_finite:
+            raise HoraUsageError("gradients_finite() needs DistributedOptimizer(..., check_finite=True)")
+        self.synchronize()
+        return self._reducer.gradients_finite()
 
     @contextlib.contextmanager
     def no_sync(self) -> Iterator[None]:
@@ -104,6 +123,7 @@ class _DistributedOptimizer:
     def _synchronized(self) -> bool:
         return self._reducer.rounds > 0 and not self._reducer.owed
 
+    @untraced
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
         """`synchronize()`, then the optimizer's own step. With a closure: each time after it gradients are reduced, and
         so is the loss that it returns, so that all ranks take the same decisions (LBFGS searches along a line)."""
@@ -126,6 +146,7 @@ class _DistributedOptimizer:
     step._wrapped_by_lr_sched = True  # type: ignore[attr-defined]  # schedulers need not wrap it to see that it was called
     step.hooked = True  # type: ignore[attr-defined]  # the former class's step, which it calls, runs the hooks of a step
 
+    @untraced
     def zero_grad(self, set_to_none: bool = True) -> None:
         """Clears the gradients: None, or zeros."""
         self._reducer.forget()
@@ -147,6 +168,7 @@ class _AdasumOptimizer(_DistributedOptimizer):
 
     _reducer: DeltaReducer
 
+    @untraced
     def synchronize(self) -> None:
         """Gradients stay this rank's own. Only makes inf and nan known to all ranks, if backward() has not done so already."""
         super().synchronize()
@@ -155,6 +177,7 @@ class _AdasumOptimizer(_DistributedOptimizer):
         """Does not exist here. Raises HoraUsageError (an AssertionError)."""
         raise HoraUsageError("skip_synchronize() is not supported with op=Adasum: what a step changes is reduced in step(); leave it out")
 
+    @untraced
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
         """The optimizer's own step, on this rank's gradients; then every parameter is what it was before plus the Adasum of
         what the step has changed on each rank. Returns what the closure returned: this rank's own loss. However often the
@@ -212,14 +235,17 @@ def DistributedOptimizer(
     groups: Groups = None,
     sparse_as_dense: bool = False,
     process_set: ProcessSet = global_process_set,
+    *,
+    check_finite: bool = False,
 ) -> Any:
     """Wraps an optimizer so that gradients are reduced over all ranks, while backward() still runs.
 
     The result is the same object, whose class now derives from the former one: `isinstance` holds, and state, options
-    and learning-rate schedulers stay. Gradients live side by side in memory that the ranks of a host share.
+    and learning-rate schedulers stay. Gradients live side by side in memory that the ranks of a host share, or that NCCL knows.
 
     - When backward() returns, gradients are the reduced ones: clip them, look at them, give them to a GradScaler. An inf or
       nan on one rank is one on all, so that all skip the same steps.
+    - On a GPU the host does not wait for them: the stream on which backward() was called does.
     - Accumulation: `no_sync()`, or `backward_passes_per_step=k` (gradients of k passes are summed, as in Horovod; not
       divided by k). Without either, each backward() before a step reduces what it has added. `step` after fewer than k
       passes reduces what there is. In a step of more than k passes, each of them reaches some parameter on every rank.
@@ -250,7 +276,8 @@ def DistributedOptimizer(
     learning rate need not grow with the number of ranks. `groups` and `sparse_as_dense` have no effect there.
 
     Args:
-        optimizer: any of torch.optim's, or one like them; float16, bfloat16, float32 or float64 parameters on the CPU.
+        optimizer: any of torch.optim's, or one like them; float16, bfloat16, float32 or float64 parameters, on the CPU
+            or a GPU (one for each rank), or some here and some there.
         named_parameters: `model.named_parameters()`; errors then name parameters. The same on all ranks.
         compression: Compression.none, fp16 or bf16: what gradients look like on the wire; or a class with `compress(tensor)`,
             which returns (tensor to be reduced, context), and `decompress(tensor, context)`. A class that users wrote is not
@@ -263,6 +290,7 @@ def DistributedOptimizer(
             nearly equal length all parameters are to be divided. Those in no list go alone; so do sparse ones.
         sparse_as_dense: sparse gradients are made dense to be reduced, and sparse again: faster if most rows are used.
         process_set: the ranks over which gradients are reduced.
+        check_finite: whether `gradients_finite()` is wanted.
 
     Raises:
         HoraArgumentError (a ValueError): an argument is out of range; names are missing or not unique; a parameter is in two
@@ -288,7 +316,7 @@ def DistributedOptimizer(
     elif adasum:
         reducer = DeltaReducer(optimizer, names, reduction, passes)
     else:
-        reducer = GradientReducer(optimizer, names, reduction, passes, groups, sparse_as_dense)
+        reducer = GradientReducer(optimizer, names, reduction, passes, groups, sparse_as_dense, check_finite)
     former = optimizer.__class__
     optimizer.__class__ = type(former.__name__, (_AdasumOptimizer if adasum else _DistributedOptimizer, former), {"__doc__": former.__doc__})
     optimizer.__dict__.pop("step", None)  # a scheduler's wrapper around the former class's step would hide the new one
@@ -296,6 +324,7 @@ def DistributedOptimizer(
     wrapped._reducer = reducer
     wrapped._reduction = reduction
     wrapped._groups = groups
+    wrapped._check_finite = check_finite
     wrapped._parameter_names = {parameter: names[id(parameter)] for options in optimizer.param_groups for parameter in options["params"]}
     wrapped.sparse_as_dense = sparse_as_dense
     return wrapped

@@ -9,15 +9,19 @@ from typing import Any
 
 import torch
 
+from hora import _job
 from hora._errors import HoraArgumentError, HoraError, HoraUsageError
 from hora.compression import in_transfer
+from hora.torch import _devices
 from hora.torch._allreduce import allreduce
+from hora.torch._finite import all_finite
 from hora.torch._kinds import KindExchange
 from hora.torch._parameters import Groups, fresh_parameters, group_numbers
 from hora.torch._reduction import Reduction
 from hora.torch._rounds import Rounds, wait_for_all
 from hora.torch._slots import DENSE, UNKNOWN, Slot, Unit, check_not_taken, new_slot, places, take
 from hora.torch._transfers import DenseTransfer, SparseTransfer, Transfer, submit
+from hora.torch._untraced import untraced
 
 
 class GradientReducer(Rounds):
@@ -34,11 +38,14 @@ class GradientReducer(Rounds):
     is reduced then, and from the next round on as soon as it comes.
     """
 
-    def __init__(self, optimizer: torch.optim.Optimizer, names: dict[int, str], reduction: Reduction, passes: int, groups: Groups, sparse_as_dense: bool) -> None:
+    def __init__(
+        self, optimizer: torch.optim.Optimizer, names: dict[int, str], reduction: Reduction, passes: int, groups: Groups, sparse_as_dense: bool, check_finite: bool
+    ) -> None:
         super().__init__(optimizer, passes, reduction.process_set)
         self.names = names
         self.reduction = reduction
         self.sparse_as_dense = sparse_as_dense
+        self.check_finite = check_finite
         self.group_numbers = group_numbers(optimizer, groups)
         self.slots: list[Slot] = []
         self.units: list[Unit] = []
@@ -48,6 +55,7 @@ class GradientReducer(Rounds):
         self._exchange: KindExchange | None = None
         self._learned: list[Slot] = []  # in this round, and not submitted yet
         self._passing: list[Slot] = []  # whose kind is known for this round only
+        self._checked: list[_job.Handle] = []  # of what was reduced since the last step or zero_grad
         self._adopt_new()
 
     # --- parameters ---
@@ -76,11 +84,13 @@ class GradientReducer(Rounds):
             slot.accumulate = slot.parameter.expand_as(slot.parameter).grad_fn.next_functions[0][0]  # type: ignore[union-attr]
         this = weakref.ref(self)
 
+        @untraced
         def before(gradients: tuple[torch.Tensor, ...]) -> None:
             reducer = this()
             if reducer is not None:
                 reducer._before(slot)
 
+        @untraced
         def after(parameter: torch.Tensor) -> None:
             reducer = this()
             if reducer is not None:
@@ -162,7 +172,7 @@ class GradientReducer(Rounds):
             slot.kind = kind
         learned = [slot for slot in exchange.slots if slot.kind != UNKNOWN]
         dense = [slot for slot in learned if self._travels_dense(slot) and slot.place is None]
-        for slot, place in zip(dense, places([slot.like for slot in dense]), strict=True):
+        for slot, place in zip(dense, places(dense), strict=True):
             slot.place = place
         if lasting:
             self._make_members(learned)
@@ -196,6 +206,8 @@ class GradientReducer(Rounds):
         for slot, transfer in zip(slots, transfers, strict=True):
             slot.pending = transfer
             slot.rounds += 1
+            if self.check_finite:
+                self._checked += transfer.handles
         if self._learned:
             self._learned = [slot for slot in self._learned if slot not in slots]
 
@@ -222,19 +234,19 @@ class GradientReducer(Rounds):
     def _dense(self, slot: Slot, place: torch.Tensor, name: str) -> Transfer:
         """A transfer of the slot's place; the same object for the same name, since that takes a while to make."""
         if not self._reusable:
-            return DenseTransfer(place, name, self.reduction, slot.absent)
-        key = (name, slot.absent, self.reduction.process_set.process_set_id)
+            return DenseTransfer(place, name, self.reduction, slot.absent, self.check_finite)
+        key = (name, slot.absent, self.reduction.process_set.process_set_id, _devices.place_of(place).stream)
         made = slot.made.get(key)
         if made is None:
-            made = slot.made[key] = DenseTransfer(place, name, self.reduction, slot.absent)
+            made = slot.made[key] = DenseTransfer(place, name, self.reduction, slot.absent, self.check_finite)
         return made
 
     @staticmethod
     def _check(slot: Slot, gradient: torch.Tensor) -> None:
-        if gradient.device.type != "cpu" or gradient.dtype != slot.like.dtype or gradient.shape != slot.like.shape:
+        if gradient.device != slot.device or gradient.dtype != slot.like.dtype or gradient.shape != slot.like.shape:
             raise HoraArgumentError(
                 f"'{slot.name}': the gradient is {gradient.dtype} {list(gradient.shape)} on {gradient.device}, the parameter was {slot.like.dtype} "
-                f"{list(slot.like.shape)} on cpu when its DistributedOptimizer was made; make that after converting the model"
+                f"{list(slot.like.shape)} on {slot.device} when its DistributedOptimizer was made; make that after converting the model"
             )
 
     def _is_shared(self, slot: Slot) -> bool:
@@ -305,9 +317,15 @@ class GradientReducer(Rounds):
             return allreduce(torch.tensor(loss, dtype=torch.float64), **arguments).item()
         return loss
 
+    def gradients_finite(self) -> bool:
+        """Whether all reduced gradients are finite; the same on all ranks."""
+        dense = [handle.wait_for_end() if isinstance(handle, _devices.Handle) else handle.wait() for handle in self._checked]
+        return all(outcome.finite for outcome in dense) and all_finite(slot.gathered for slot in self.slots)
+
     def end_step(self) -> None:
         """Gradients that nobody writes to from now on have been reduced."""
         super().end_step()
+        self._checked = []
         for slot in self.slots:
             slot.rounds = 0
             gradient = slot.parameter.grad

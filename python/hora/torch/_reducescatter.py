@@ -27,7 +27,8 @@ def _scattered(tensor: torch.Tensor, named: Naming, how: Reduction, suffix: str 
     loan = Loan(sent, name)
     rows = share(loan.memory.shape[0], how.process_set.rank() or 0, how.process_set.size() or 1)
     output = loan.memory.new_empty(rows, *loan.memory.shape[1:])
-    return Submission(entry(_native.Operation.reducescatter, named, loan, output, suffix, **how.arguments()), lambda outcome: decompressed(output), loan)
+    submitted = entry(_native.Operation.reducescatter, named, loan, output, suffix, **how.arguments())
+    return Submission(submitted, lambda outcome: decompressed(output), loan, output)
 
 
 def reducescatter_async(
@@ -93,7 +94,7 @@ def reducescatter(
     set, as in Horovod.
 
     Args:
-        tensor: at least 1-dimensional, the same shape on all ranks; dtypes as for `allreduce`; dense, on the CPU.
+        tensor: at least 1-dimensional, the same shape on all ranks; dtypes as for `allreduce`; dense, on the CPU or a GPU.
         name: the same on all ranks; without one, operations are matched by the order in which ranks issue them.
         compression: as for `allreduce`.
         op: Average (default) or Sum.

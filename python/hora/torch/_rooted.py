@@ -92,7 +92,7 @@ def reduce_async(
         loan = Loan(sent, named.full)
         output = loan.output() if root == _job.rank() else None
         submitted = entry(_native.Operation.reduce, named, loan, output, root=root, **how.arguments())
-        return start(Submission(submitted, lambda outcome: None if output is None else decompressed(output), loan))
+        return start(Submission(submitted, lambda outcome: None if output is None else decompressed(output), loan, output))
 
 
 def reduce(
@@ -126,7 +126,7 @@ def scan_async(tensor: torch.Tensor, op: int = ops.Sum, name: str | None = None,
     with Naming("scan", name, process_set) as named:
         loan = Loan(tensor, named.full)
         output = loan.output()
-        return start(Submission(entry(_native.Operation.scan, named, loan, output, op=ops.native(op)), lambda outcome: output, loan))
+        return start(Submission(entry(_native.Operation.scan, named, loan, output, op=ops.native(op)), lambda outcome: output, loan, output))
 
 
 def scan(tensor: torch.Tensor, op: int = ops.Sum, name: str | None = None, process_set: ProcessSet = global_process_set) -> torch.Tensor:

@@ -15,6 +15,8 @@ from typing import Any
 import torch
 
 from hora.process_sets import ProcessSet
+from hora.torch._finite import all_finite
+from hora.torch._untraced import untraced
 
 _MOST_NUMBERS = 8  # names of an optimizer's rounds, which then repeat
 _MOMENT = 1e-4  # seconds between two looks at several rounds that cannot be waited for one after the other
@@ -132,6 +134,11 @@ class Rounds(ABC):
         suffix = f" (pass {rounds % _MOST_NUMBERS + 1})" if rounds else ""
         return f"{self.label}.{name}{suffix}"
 
+    def gradients_finite(self) -> bool:
+        """Whether no gradient has an element that is infinite or not a number."""
+        optimizer = self.optimizer()
+        return optimizer is None or all_finite(parameter.grad for options in optimizer.param_groups for parameter in options["params"])
+
     def reduce_loss(self, loss: Any) -> Any:
         """What a closure returned, over all ranks that have the same parameters."""
         return loss
@@ -151,6 +158,7 @@ class _Pass:
             torch.autograd.Variable._execution_engine.queue_callback(functools.partial(known.leave, task))
         return known
 
+    @untraced
     def leave(self, task: int) -> None:
         _passes.pop(task, None)
         make_rounds([each for each in self.entered if each.leave_pass(task)])

@@ -11,6 +11,7 @@ import torch
 
 from hora import _job
 from hora._errors import HoraArgumentError
+from hora.torch import _devices
 from hora.torch._transfers import Transfer
 
 _LINE = 64
@@ -34,6 +35,7 @@ class Slot:
     parameter: torch.Tensor
     unit: Unit
     like: torch.Tensor  # on the meta device: the parameter as it was when it was taken
+    device: torch.device  # on which it was then
     kind: int = UNKNOWN  # of its gradient, the same on all ranks
     place: torch.Tensor | None = None  # where its gradient lies while it is reduced, if that is dense
     gathered: torch.Tensor | None = None  # the last reduced gradient, if that is sparse
@@ -97,28 +99,26 @@ def new_slot(name: str, parameter: torch.Tensor, unit: Unit) -> Slot:
     differently must not meet."""
     like = torch.empty_like(parameter, device="meta", requires_grad=False)  # has the parameter's strides, if those leave no gaps
     suffix = "" if like.is_contiguous() else f" (strides {', '.join(map(str, like.stride()))})"
-    return Slot(name + suffix, parameter, unit, like)
+    return Slot(name + suffix, parameter, unit, like, parameter.device)
 
 
 def _whole_lines(size: int) -> int:
     return (size + _LINE - 1) // _LINE * _LINE
 
 
-def places(likes: list[torch.Tensor]) -> list[torch.Tensor]:
-    """Places for gradients with these shapes, dtypes and strides, side by side in memory that the ranks of a host share; each
-    keeps its block alive."""
-    sizes: dict[torch.dtype, int] = {}
-    for like in likes:
-        sizes[like.dtype] = sizes.get(like.dtype, 0) + _whole_lines(like.nbytes)
-    blocks = {dtype: _job.runtime().allocate(max(size, 1)) for dtype, size in sizes.items()}
-    used = dict.fromkeys(sizes, 0)
-    found = []
-    for like in likes:
-        begin = used[like.dtype]
-        used[like.dtype] += _whole_lines(like.nbytes)
-        if like.numel() == 0:
-            found.append(torch.empty_like(like, device="cpu"))
-            continue
-        flat = torch.frombuffer(blocks[like.dtype], dtype=like.dtype, count=like.numel(), offset=begin)
-        found.append(flat.as_strided(like.shape, like.stride()))
-    return found
+def places(slots: list[Slot]) -> list[torch.Tensor]:
+    """Places for the gradients of these, side by side in memory that ranks exchange fastest: which those of a host share, or of a
+    GPU, which NCCL knows. One block for each dtype and device; each place keeps its block alive.
+
+    Neighbours begin one behind the other's last cache line, so what is reduced together is one piece for the core."""
+    sizes: dict[tuple[torch.dtype, int | None], int] = {}
+    begins = []
+    for slot in slots:
+        block = slot.like.dtype, _devices.gpu_of(slot.parameter)
+        begins.append((block, sizes.get(block, 0)))
+        sizes[block] = begins[-1][1] + _whole_lines(slot.like.nbytes)
+    blocks = {block: _job.runtime().allocate(max(size, 1), block[1]) for block, size in sizes.items()}
+    return [
+        _devices.tensor_in(blocks[block], slot.like.dtype, slot.like.numel(), begin).as_strided(slot.like.shape, slot.like.stride())
+        for slot, (block, begin) in zip(slots, begins, strict=True)
+    ]

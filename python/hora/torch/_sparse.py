@@ -28,7 +28,7 @@ def _gathered(tensor: torch.Tensor, named: Naming, suffix: str) -> Submission:
 
 def _shape_compared(tensor: torch.Tensor, named: Naming) -> Submission:
     """No elements, but a shape that the ranks must agree about; of what is gathered the number of rows may differ."""
-    loan = Loan(torch.empty(*tensor.shape, 0, dtype=tensor.dtype), f"{named.full}.shape")
+    loan = Loan(torch.empty(*tensor.shape, 0, dtype=tensor.dtype, device=tensor.device), f"{named.full}.shape")
     return Submission(entry(_native.Operation.allreduce, named, loan, loan.memory, ".shape"), lambda outcome: None, loan)
 
 

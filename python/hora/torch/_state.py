@@ -58,7 +58,7 @@ def _without_tensors(value: Any, tensors: list[torch.Tensor]) -> Any:
     """The structure with tensors replaced by their place in the list, their shape and dtype."""
     if isinstance(value, torch.Tensor):
         tensors.append(value)
-        return _Place(len(tensors) - 1, tuple(value.shape), value.dtype)
+        return _Place(len(tensors) - 1, tuple(value.shape), value.dtype, value.device.type)
     if isinstance(value, dict):
         return {key: _without_tensors(item, tensors) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
@@ -79,10 +79,15 @@ def _with_tensors(value: Any, tensors: list[torch.Tensor]) -> Any:
 class _Place:
     """Where a tensor stood in an optimizer's state."""
 
-    def __init__(self, number: int, shape: tuple[int, ...], dtype: torch.dtype) -> None:
+    def __init__(self, number: int, shape: tuple[int, ...], dtype: torch.dtype, kind: str) -> None:
         self.number = number
         self.shape = shape
         self.dtype = dtype
+        self.kind = kind  # of device
+
+    def empty(self, devices: dict[str, torch.device]) -> torch.Tensor:
+        """Such a tensor, on this rank's device of that kind."""
+        return torch.empty(self.shape, dtype=self.dtype, device=devices.get(self.kind, self.kind))
 
 
 def _places(value: Any) -> list[_Place]:
@@ -124,7 +129,8 @@ def broadcast_optimizer_state(
     if root:
         tensors = [tensor.detach().contiguous() for tensor in own]
     else:
-        tensors = [torch.empty(place.shape, dtype=place.dtype) for place in sorted(_places(structure), key=lambda place: place.number)]
+        devices = {parameter.device.type: parameter.device for group in optimizer.param_groups for parameter in group["params"]}
+        tensors = [place.empty(devices) for place in sorted(_places(structure), key=lambda place: place.number)]
     broadcast_parameters([(f"optimizer_state.{number}", tensor) for number, tensor in enumerate(tensors)], root_rank, process_set)
     if not root:
         optimizer.load_state_dict(_with_tensors(structure, tensors))

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Protocol
 
 import torch
@@ -11,15 +12,19 @@ from hora import _job, _native, ops
 from hora._errors import HoraError
 from hora.compression import in_transfer
 from hora.process_sets import number_of
+from hora.torch import _devices
 from hora.torch._lending import native_dtype, received
 from hora.torch._reduction import Reduction
 
 
 class Transfer(Protocol):
-    """`entries` are to be submitted, and their handles put into `handles`."""
+    """`entries` are to be submitted, and their handles given to `start`."""
 
     entries: list[_native.Entry]
-    handles: list[_native.Handle]
+    handles: list[_job.Handle]
+
+    def start(self, handles: Iterator[_native.Handle]) -> None:
+        """Takes those of its entries."""
 
     def finish(self) -> torch.Tensor | None:
         """Waits; the reduced tensor, or None if no rank had one. After Ctrl-C it may be called again."""
@@ -28,14 +33,14 @@ class Transfer(Protocol):
 def submit(transfers: list[Transfer]) -> None:
     """Submits transfers; several of them as a group, which is reduced as a whole or not at all."""
     if len(transfers) == 1:
-        transfers[0].handles = [_job.runtime().submit(entry) for entry in transfers[0].entries]
+        transfers[0].start(_job.runtime().submit(entry) for entry in transfers[0].entries)
         return
     handles = iter(_job.runtime().submit_group([entry for transfer in transfers for entry in transfer.entries]))
     for transfer in transfers:
-        transfer.handles = [next(handles) for _ in transfer.entries]
+        transfer.start(handles)
 
 
-def _wait(handles: list[_native.Handle]) -> list[_native.Outcome]:
+def _wait(handles: list[_job.Handle]) -> list[_native.Outcome]:
     """How all have ended. Raises what the first failed with, once all have ended: until then, memory is lent."""
     outcomes = []
     first: HoraError | None = None
@@ -52,7 +57,7 @@ def _wait(handles: list[_native.Handle]) -> list[_native.Outcome]:
 class DenseTransfer:
     """A dense tensor, reduced where it lies; `absent` if this rank brings nothing."""
 
-    def __init__(self, place: torch.Tensor, name: str, reduction: Reduction, absent: bool = False) -> None:
+    def __init__(self, place: torch.Tensor, name: str, reduction: Reduction, absent: bool = False, check_finite: bool = False) -> None:
         self._place = place
         self._written_by_runtime = in_transfer(reduction.compression)
         if self._written_by_runtime:
@@ -60,20 +65,27 @@ class DenseTransfer:
         else:
             sent, self._decompressed = reduction.compressed(torch.zeros_like(place) if absent else place)
             self._sent = sent.contiguous()
-        self.handles: list[_native.Handle] = []
+        self._where = _devices.place_of(self._sent)
+        self.handles: list[_job.Handle] = []
         self.entries = [
             _native.Entry(
                 _native.Operation.allreduce,
                 name,
                 native_dtype(self._sent, name),
                 list(self._sent.shape),
-                input=self._sent.data_ptr(),
-                output=self._sent.data_ptr(),
+                input=self._where.address,
+                output=self._where.address,
                 absent=absent,
                 process_set=number_of(reduction.process_set, name),
+                check_finite=check_finite,
+                **_devices.arguments(self._where),
                 **reduction.arguments(),
             )
         ]
+
+    def start(self, handles: Iterator[_native.Handle]) -> None:
+        """Takes that of its entry."""
+        self.handles = [_devices.under_way(next(handles), self._where, self._sent)]
 
     def finish(self) -> torch.Tensor | None:
         """The tensor itself, with the reduced values."""
@@ -89,6 +101,8 @@ class DenseTransfer:
 class SparseTransfer:
     """A sparse tensor (None: this rank brings nothing), by gathering the indices and values of all ranks.
 
+    On a GPU they stay there; the two numbers for which the host waits are its own.
+
     What the sum is divided by in a mean is found out, too: ranks that have joined may count or not. And so is whether any
     rank brings a tensor; that may have no values.
     """
@@ -98,8 +112,8 @@ class SparseTransfer:
         self._reduction = reduction
         self._dtype = like.dtype
         if tensor is None:
-            self._indices = torch.empty((0, sparse_dims), dtype=torch.int64)
-            values = torch.empty((0, *like.shape[sparse_dims:]), dtype=like.dtype)
+            self._indices = torch.empty((0, sparse_dims), dtype=torch.int64, device=like.device)
+            values = torch.empty((0, *like.shape[sparse_dims:]), dtype=like.dtype, device=like.device)
         else:
             whole = tensor.detach().coalesce()
             self._indices = whole.indices().t().contiguous()
@@ -112,22 +126,29 @@ class SparseTransfer:
         self._counts = torch.tensor([1.0, tensor is not None], dtype=torch.float64)
         self._share = torch.ones(1, dtype=torch.float64)
         self._process_set = number_of(reduction.process_set, name)
-        self.handles: list[_native.Handle] = []
+        self._places: list[_devices.Place] = []
+        self.handles: list[_job.Handle] = []
         self.entries = [
-            self._gather(self._indices, f"{name}.indices"),
-            self._gather(self._values, f"{name}.values"),
-            self._reduce(self._counts, f"{name}.counts", _native.ReduceOp.sum),
-            self._reduce(self._share, f"{name}.share", ops.native(reduction.op)),
+            self._entry(_native.Operation.allgather, self._indices, f"{name}.indices"),
+            self._entry(_native.Operation.allgather, self._values, f"{name}.values"),
+            self._entry(_native.Operation.allreduce, self._counts, f"{name}.counts", _native.ReduceOp.sum),
+            self._entry(_native.Operation.allreduce, self._share, f"{name}.share", ops.native(reduction.op)),
         ]
 
-    def _gather(self, tensor: torch.Tensor, name: str) -> _native.Entry:
+    def _entry(self, operation: _native.Operation, tensor: torch.Tensor, name: str, op: _native.ReduceOp = _native.ReduceOp.sum) -> _native.Entry:
+        """What is reduced is so in place."""
+        place = _devices.place_of(tensor)
+        self._places.append(place)
+        output = place.address if operation == _native.Operation.allreduce else 0
         dtype = native_dtype(tensor, name)
-        return _native.Entry(_native.Operation.allgather, name, dtype, list(tensor.shape), input=tensor.data_ptr(), process_set=self._process_set)
+        return _native.Entry(
+            operation, name, dtype, list(tensor.shape), input=place.address, output=output, op=op, process_set=self._process_set, **_devices.arguments(place)
+        )
 
-    def _reduce(self, tensor: torch.Tensor, name: str, op: _native.ReduceOp) -> _native.Entry:
-        address = tensor.data_ptr()
-        dtype = native_dtype(tensor, name)
-        return _native.Entry(_native.Operation.allreduce, name, dtype, list(tensor.shape), input=address, output=address, op=op, process_set=self._process_set)
+    def start(self, handles: Iterator[_native.Handle]) -> None:
+        """Takes those of its entries."""
+        lent = (self._indices, self._values, self._counts, self._share)
+        self.handles = [_devices.under_way(next(handles), place, tensor) for place, tensor in zip(self._places, lent, strict=True)]
 
     def finish(self) -> torch.Tensor | None:
         """A new coalesced tensor, the same on all ranks."""

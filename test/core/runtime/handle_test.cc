@@ -38,5 +38,21 @@ TEST(Handle, WaitsAsLongAsThereAreNumbersFor) {
   engine.join();
 }
 
+TEST(Handle, IsWaitedForUntilTheWorkHasBeenGivenToTheGpuOrHasEnded) {
+  const auto state = std::make_shared<Handle::State>();
+  const Handle handle(state);
+  EXPECT_FALSE(handle.wait_launched_for(std::chrono::milliseconds(0)));
+  std::thread engine([&] { state->launch({{}, {2, 3}, true}, nullptr); });
+  EXPECT_TRUE(handle.wait_launched_for(std::chrono::milliseconds::max()));
+  EXPECT_EQ(handle.wait_on(nullptr).shape, (std::vector<std::int64_t>{2, 3}));
+  engine.join();
+  EXPECT_FALSE(handle.poll());
+
+  const auto failed = std::make_shared<Handle::State>();
+  failed->set({{Code::mismatch, "'w': differs"}, {}, true});
+  EXPECT_TRUE(Handle(failed).wait_launched_for(std::chrono::milliseconds(0)));
+  EXPECT_THROW(Handle(failed).wait_on(nullptr), Error);
+}
+
 }  // namespace
 }  // namespace hora

@@ -101,7 +101,7 @@ TEST(Collectives, RefuseWhatTheyCannotSendAndSayWhatToDo) {
       return status.message;
     };
     EXPECT_NE(refusal(torch::zeros({2}, torch::kComplexFloat)).find("convert"), std::string::npos);
-    EXPECT_NE(refusal(torch::empty({2}, torch::kMeta)).find(".cpu()"), std::string::npos);
+    EXPECT_NE(refusal(torch::empty({2}, torch::kMeta)).find("no elements"), std::string::npos);
     EXPECT_NE(refusal({}).find("undefined"), std::string::npos);
     const auto sparse = torch::eye(2).to_sparse();
     EXPECT_NE(thrown([&] { allgather(hora, sparse); }).message.find(".to_dense()"), std::string::npos);

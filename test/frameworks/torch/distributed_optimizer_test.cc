@@ -5,6 +5,9 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
+#include <limits>
+
 namespace hora {
 namespace {
 
@@ -42,6 +45,29 @@ TEST(DistributedOptimizer, AveragesGradientsAndSteps) {
       EXPECT_TRUE(is(w.grad(), 1.5));
     }
     EXPECT_TRUE(is(w.detach(), 1.0 - 3 * 1.5));
+  });
+}
+
+TEST(DistributedOptimizer, TellsAllRanksWhetherGradientsAreFinite) {
+  for (const auto op : {ReduceOp::average, ReduceOp::adasum}) {
+    run_local_job(kRanks, [op](Runtime& hora) {
+      auto w = parameter();
+      auto v = parameter();
+      auto optimizer = sgd(hora, named({{"w", w}, {"v", v}}), {.op = op, .name = "o", .check_finite = true});
+      for (const double factor : {1.0, std::numeric_limits<double>::infinity(), 2.0, std::nan("")}) {
+        optimizer.zero_grad();
+        (loss(hora, w) * (hora.rank() == 1 ? factor : 1.0) + loss(hora, v)).backward();
+        EXPECT_EQ(optimizer.gradients_finite(), std::isfinite(factor));
+      }
+    });
+  }
+}
+
+TEST(DistributedOptimizer, TellsOfFiniteGradientsOnlyIfItWasAskedToLook) {
+  run_local_job(1, [](Runtime& hora) {
+    auto w = parameter();
+    auto optimizer = sgd(hora, named({{"w", w}}), {.name = "o"});
+    EXPECT_THROW(static_cast<void>(optimizer.gradients_finite()), Error);
   });
 }
 

@@ -1,0 +1,236 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Arrays lent to the runtime, wherever they lie: on the host as NumPy sees them, on a GPU as DLPack gives them."""
+
+from __future__ import annotations
+
+import collections
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from hora import _job, _native
+from hora._device_array import DEFAULT_STREAM, DeviceArray, bytes_of, gpu_of
+from hora._errors import HoraArgumentError
+from hora._naming import Naming
+
+Array = np.ndarray[Any, Any]
+
+_DTYPES = {
+    "uint8": _native.DType.uint8,
+    "int8": _native.DType.int8,
+    "int16": _native.DType.int16,
+    "int32": _native.DType.int32,
+    "int64": _native.DType.int64,
+    "float16": _native.DType.float16,
+    "bfloat16": _native.DType.bfloat16,
+    "float32": _native.DType.float32,
+    "float64": _native.DType.float64,
+    "bool": _native.DType.bool,
+}
+
+
+def viewed(array: Any, name: str) -> Array:
+    """An array on the host as NumPy sees it. Raises HoraArgumentError for what cannot be sent."""
+    if isinstance(array, np.ma.MaskedArray):
+        raise HoraArgumentError(f"'{name}': masks cannot be sent; use array.filled(...)")
+    if isinstance(array, np.ndarray):
+        view = array
+    elif isinstance(array, (bool, int, float, list, tuple, np.generic)):
+        view = np.asarray(array)
+    else:
+        try:
+            view = np.from_dlpack(array) if hasattr(array, "__dlpack__") else np.asarray(memoryview(array))
+        except (BufferError, RuntimeError, TypeError, ValueError) as error:
+            raise HoraArgumentError(
+                f"'{name}': {type(array).__name__} cannot be sent: {error}; give a NumPy array, or one on the CPU or on a GPU of NVIDIA's that speaks DLPack; "
+                "PyTorch tensors go with hora.torch"
+            ) from error
+    if view.dtype.name not in _DTYPES:
+        raise HoraArgumentError(f"'{name}': elements of type {view.dtype} cannot be sent; convert with .astype() to one of {', '.join(_DTYPES)}")
+    if not view.dtype.isnative:
+        raise HoraArgumentError(f"'{name}': the elements are in foreign byte order; use array.astype(array.dtype.newbyteorder('='))")
+    return view
+
+
+def view_of(array: Any, name: str) -> Array:
+    """The same, contiguous: a copy if it is not."""
+    view = viewed(array, name)
+    return view if view.flags.c_contiguous else view.copy(order="C")
+
+
+def native_dtype(view: Array) -> _native.DType:
+    """The dtype of what `viewed` returned."""
+    return _DTYPES[view.dtype.name]
+
+
+def received(outcome: _native.Outcome, dtype: np.dtype[Any]) -> Array:
+    """The output on the host that the runtime allocated."""
+    array: Array = np.frombuffer(outcome.memory, dtype, int(np.prod(outcome.shape))).reshape(outcome.shape)  # type: ignore[call-overload]
+    return array
+
+
+class HostLoan:
+    """An array on the host."""
+
+    gpu = None
+
+    def __init__(self, view: Array) -> None:
+        self.array = view
+        self.native = native_dtype(view)
+        self.shape = view.shape
+        self.address = view.ctypes.data
+
+    def first(self, rows: int) -> HostLoan:
+        """The first rows of it."""
+        return HostLoan(self.array[:rows])
+
+    def empty_like(self) -> Array:
+        """An array for an output of the same shape."""
+        return np.empty_like(self.array)
+
+    def empty(self, rows: int) -> Array:
+        """An array for an output of as many rows."""
+        return np.empty((rows, *self.shape[1:]), self.array.dtype)
+
+    @staticmethod
+    def address_of(output: Array) -> int:
+        """Where its elements are."""
+        return output.ctypes.data
+
+    def received(self, outcome: _native.Outcome) -> Array:
+        """The output that the runtime allocated."""
+        return received(outcome, self.array.dtype)
+
+    def under_way(self, handle: _native.Handle, output: Any) -> _job.Handle:
+        """What is to be waited for."""
+        return handle
+
+
+class GpuLoan:
+    """Another library's array on a GPU. The library makes CUDA's default stream wait for what makes the array, and Hora's work
+    comes after that."""
+
+    def __init__(self, array: _native.LentArray, gpu: int, shape: tuple[int, ...]) -> None:
+        self.array = array
+        self.gpu = gpu
+        self.native = array.dtype
+        self.shape = shape
+        self.address = array.address
+        self._handle: _native.Handle | None = None
+
+    def first(self, rows: int) -> GpuLoan:
+        """The first rows of it."""
+        return GpuLoan(self.array, self.gpu, (rows, *self.shape[1:]))
+
+    def empty_like(self) -> DeviceArray:
+        """An array for an output of the same shape."""
+        return self._empty(self.shape)
+
+    def empty(self, rows: int) -> DeviceArray:
+        """An array for an output of as many rows."""
+        return self._empty((rows, *self.shape[1:]))
+
+    def _empty(self, shape: tuple[int, ...]) -> DeviceArray:
+        memory = _job.runtime().allocate_on(DEFAULT_STREAM, max(bytes_of(self.native, shape), 1), self.gpu)
+        return DeviceArray(memory, self.native, shape)
+
+    @staticmethod
+    def address_of(output: DeviceArray) -> int:
+        """Where its elements are."""
+        return output.address
+
+    def received(self, outcome: _native.Outcome) -> DeviceArray:
+        """The output that the runtime allocated."""
+        assert outcome.memory is not None
+        return DeviceArray(outcome.memory, self.native, tuple(outcome.shape), self._handle)
+
+    def under_way(self, handle: _native.Handle, output: Any) -> _job.Handle:
+        """What is to be waited for."""
+        self._handle = handle
+        if isinstance(output, DeviceArray):
+            output.made_by = handle
+        return _OnGpu(handle, (self.array, output))
+
+
+Loan = HostLoan | GpuLoan
+
+
+class _OnGpu:
+    """An operation on a GPU. Waiting for it is up to CUDA's default stream, not to the host.
+
+    What it uses is kept until it has ended on the GPU, also after `wait`: the library that has lent an array knows nothing of
+    Hora's own stream, and would use memory that it gets back at once."""
+
+    _used: collections.deque[tuple[_native.Handle, Any]] = collections.deque()
+    _lock = threading.Lock()
+
+    def __init__(self, handle: _native.Handle, lent: Any) -> None:
+        self._handle = handle
+        self._lent = lent
+
+    def poll(self) -> bool:
+        """Whether it has ended, on the GPU, too."""
+        return self._handle.poll()
+
+    def wait(self) -> _native.Outcome:
+        """Returns when the operation has been given to the GPU; the default stream waits for its end."""
+        outcome = self._handle.wait_on(DEFAULT_STREAM)
+        with self._lock:
+            while self._used and self._used[0][0].poll():
+                self._used.popleft()
+            if not self._handle.poll():
+                self._used.append((self._handle, self._lent))
+        return outcome
+
+
+def lend(array: Any, name: str) -> Loan:
+    """The array's elements, side by side. Raises HoraArgumentError for what cannot be sent."""
+    gpu = gpu_of(array)
+    if gpu is None:
+        return HostLoan(view_of(array, name))
+    try:
+        lent = _native.LentArray(array.__dlpack__(stream=1))  # 1: CUDA's default stream
+    except (BufferError, RuntimeError, TypeError, ValueError) as error:
+        raise HoraArgumentError(f"'{name}': {type(array).__name__} on cuda:{gpu} cannot be sent: {error}") from error
+    if not lent.contiguous:
+        raise HoraArgumentError(f"'{name}': the elements on cuda:{gpu} do not lie side by side; make it so: cupy.ascontiguousarray(array), tensor.contiguous()")
+    return GpuLoan(lent, gpu, tuple(lent.shape))
+
+
+def lend_on_host(array: Any, name: str) -> Array:
+    """A contiguous array on the host, for a message. Raises HoraArgumentError for what cannot be sent."""
+    check_on_host(array, name)
+    return view_of(array, name)
+
+
+def check_on_host(array: Any, name: str) -> None:
+    """Raises HoraArgumentError for an array on a GPU."""
+    gpu = gpu_of(array)
+    if gpu is not None:
+        raise HoraArgumentError(
+            f"'{name}': the array is on cuda:{gpu}, and messages travel between CPUs: give a copy there (cupy.asnumpy(array)); hora.torch makes one by itself"
+        )
+
+
+def entry(operation: _native.Operation, named: Naming, loan: Loan, output: Any = None, **arguments: Any) -> _native.Entry:
+    """What is to be done with a loan."""
+    return _native.Entry(
+        operation,
+        named.full,
+        loan.native,
+        list(loan.shape),
+        input=loan.address,
+        output=0 if output is None else loan.address_of(output),
+        process_set=named.process_set,
+        device=loan.gpu,
+        stream=DEFAULT_STREAM,
+        **arguments,
+    )
+
+
+def start(submitted: _native.Entry, finish: Callable[[_native.Outcome], Any], loan: Loan, output: Any = None) -> int:
+    """Submits an operation, and gives it a number. `finish` makes its result of how it ended."""
+    handle = _job.runtime().submit(submitted)
+    return _job.under_way(loan.under_way(handle, output), finish, loan, output)

@@ -1,0 +1,128 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Where tensors lie, and what keeps the order of work on a GPU. All that hora.torch knows of CUDA is here.
+
+Orders. An operation begins when the stream that is current when it is submitted (the one on which its input was made) has come
+so far, and `synchronize` makes the stream that is current then wait for its end; the host waits for neither. Gradients are
+submitted by hooks, in which the stream is current that the gradient was made on; and when backward() ends, the stream is
+current that was so when it was called, so that this is the one that waits for them.
+
+Lifetimes. PyTorch's caching allocator gives memory that is freed to whoever wants some next on the stream that it was allocated
+on, without waiting for the GPU: what is put on that stream later comes later. Hora's own stream is not in that order.
+
+- Until `synchronize`, the handle keeps the tensors. Who never synchronises keeps them until the job ends.
+- After it, if the stream that waits is the one of the submission, memory that is freed is used again on a stream that comes after
+  Hora's work: nothing is to be done.
+- If it is another stream, the allocator is told of that (`record_stream`): it uses the memory again when what has been put on
+  that stream, which waits for Hora's work, is done.
+- Outputs that PyTorch allocates belong to the stream of the submission, as those of any operation on it. Those that Hora
+  allocates, when it hears how large they are, are freed behind the work of that stream, too.
+- Gradients live in memory of Hora's, which is freed when no work uses it any more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import torch
+
+from hora import _native
+from hora._errors import HoraArgumentError
+
+
+class Place(NamedTuple):
+    """Where a tensor's elements are, as an Entry takes it."""
+
+    address: int
+    gpu: int | None  # None: in the host's memory
+    stream: int  # a cudaStream_t: what makes the elements is on it
+
+
+def check_device(tensor: torch.Tensor, name: str) -> None:
+    """Raises HoraArgumentError for a tensor that lies where Hora does not reach."""
+    kind = tensor.device.type
+    if kind == "meta":
+        raise HoraArgumentError(f"'{name}': the tensor is on meta, so it has no elements; give one on the CPU or on a GPU")
+    if kind == "cuda" and torch.version.hip is not None:
+        raise HoraArgumentError(f"'{name}': the tensor is on {tensor.device} of ROCm; Hora reaches the CPU and NVIDIA's GPUs: use .cpu()")
+    if kind not in ("cpu", "cuda"):
+        raise HoraArgumentError(f"'{name}': the tensor is on {tensor.device}; Hora reaches the CPU and NVIDIA's GPUs (cuda): use .cpu()")
+
+
+def gpu_of(tensor: torch.Tensor) -> int | None:
+    """The number of the GPU that a tensor is on; None: it is in the host's memory."""
+    return tensor.device.index if tensor.device.type == "cuda" else None
+
+
+def current_stream(gpu: int) -> int:
+    """The cudaStream_t to which PyTorch gives what this thread does on that GPU."""
+    stream: int = torch._C._cuda_getCurrentRawStream(gpu)  # torch.cuda.current_stream(gpu).cuda_stream without making an object
+    return stream
+
+
+def place_of(tensor: torch.Tensor) -> Place:
+    """Where a tensor's elements are, and the stream that this thread makes them on."""
+    gpu = gpu_of(tensor)
+    return Place(tensor.data_ptr(), gpu, 0 if gpu is None else current_stream(gpu))
+
+
+def tensor_in(memory: _native.Memory, dtype: torch.dtype, count: int, offset: int = 0) -> torch.Tensor:
+    """Elements in memory of Hora's, from that byte on; keeps the memory."""
+    if count == 0:
+        return torch.empty(0, dtype=dtype, device="cpu" if memory.device is None else f"cuda:{memory.device}")
+    if memory.device is None:
+        return torch.frombuffer(memory, dtype=dtype, count=count, offset=offset)
+    capsule = memory.dlpack(_native.DType.uint8, [count * dtype.itemsize], offset)
+    whole: torch.Tensor = torch.utils.dlpack.from_dlpack(capsule)
+    return whole.view(dtype)
+
+
+def wait_on(handle: _native.Handle, stream: int) -> _native.Outcome:
+    """Makes that stream wait for an operation on its GPU."""
+    return handle.wait_on(stream)
+
+
+def note_use(tensor: torch.Tensor, gpu: int) -> None:
+    """Tells the allocator that the current stream, too, uses a tensor's memory."""
+    tensor.record_stream(torch.cuda.current_stream(gpu))
+
+
+class Handle:
+    """An operation on a GPU. Waiting for it is up to the current stream, not to the host.
+
+    Keeps `lent`, which are the tensors that the operation uses."""
+
+    __slots__ = ("_gpu", "_handle", "_lent", "_stream")
+
+    def __init__(self, handle: _native.Handle, gpu: int, stream: int, lent: Sequence[torch.Tensor]) -> None:
+        self._handle = handle
+        self._gpu = gpu
+        self._stream = stream
+        self._lent = lent
+
+    def poll(self) -> bool:
+        """Whether the operation has ended, on the GPU, too."""
+        return self._handle.poll()
+
+    def wait(self) -> _native.Outcome:
+        """Returns when the operation has been given to the GPU; the current stream waits for its end."""
+        stream = current_stream(self._gpu)
+        outcome = wait_on(self._handle, stream)
+        if stream != self._stream:
+            for tensor in self._lent:
+                note_use(tensor, self._gpu)
+        return outcome
+
+    def wait_for_end(self) -> _native.Outcome:
+        """Returns when the operation has ended, on the GPU, too."""
+        return self._handle.wait()
+
+
+def under_way(handle: _native.Handle, place: Place, *lent: torch.Tensor) -> _native.Handle | Handle:
+    """What is to be waited for when an operation on elements there has been submitted."""
+    return handle if place.gpu is None else Handle(handle, place.gpu, place.stream, lent)
+
+
+def arguments(place: Place) -> dict[str, Any]:
+    """A place as an Entry takes it."""
+    return {"device": place.gpu, "stream": place.stream}

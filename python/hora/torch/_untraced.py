@@ -1,0 +1,42 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Hora under torch.compile: what ranks do together stays outside of graphs."""
+
+from __future__ import annotations
+
+import functools
+import sys
+import types
+from collections.abc import Callable
+from typing import ParamSpec, TypeVar
+
+import torch
+
+Arguments = ParamSpec("Arguments")
+Result = TypeVar("Result")
+
+
+def _disabled(function: Callable[Arguments, Result], wrapper: types.CodeType) -> Callable[Arguments, Result]:
+    """As the compiler leaves it alone, and the frames of the wrapper, too: one code for all functions."""
+    torch._dynamo.eval_frame.skip_code(wrapper)
+    left_alone: Callable[Arguments, Result] = torch.compiler.disable(function)  # type: ignore[no-untyped-call]
+    return left_alone
+
+
+def untraced(function: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
+    """The function, at which a graph of torch.compile's ends; another one begins after it.
+
+    What torch.compiler.disable does, without importing the compiler for those who do not use it: that takes seconds.
+    """
+    disabled: Callable[Arguments, Result] | None = None
+
+    @functools.wraps(function)
+    def call(*args: Arguments.args, **kwargs: Arguments.kwargs) -> Result:
+        nonlocal disabled
+        if "torch._dynamo" not in sys.modules:
+            return function(*args, **kwargs)
+        if disabled is None:
+            disabled = _disabled(function, call.__code__)  # type: ignore[attr-defined]
+        return disabled(*args, **kwargs)
+
+    call._torchdynamo_disable = True  # type: ignore[attr-defined]  # the mark by which the compiler knows such functions
+    return call

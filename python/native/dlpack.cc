@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "python/native/dlpack.h"
+
+#include <hora/status.h>
+
+#include <cstring>
+#include <string>
+#include <utility>
+
+namespace py = pybind11;
+
+namespace hora {
+namespace {
+
+// The binary interface of DLPack: struct by struct as its specification has them.
+
+enum DeviceType : std::int32_t { kCpu = 1, kCuda = 2, kCudaHost = 3, kCudaManaged = 13 };
+enum ElementKind : std::uint8_t { kInt = 0, kUnsigned = 1, kFloat = 2, kBfloat = 4, kBool = 6 };
+
+struct DLDevice {
+  std::int32_t type;
+  std::int32_t index;
+};
+struct DLDataType {
+  std::uint8_t kind;
+  std::uint8_t bits;
+  std::uint16_t lanes;
+};
+struct DLTensor {
+  void* data;
+  DLDevice device;
+  std::int32_t dimensions;
+  DLDataType dtype;
+  std::int64_t* shape;
+  std::int64_t* strides;  // in elements; null: contiguous
+  std::uint64_t byte_offset;
+};
+struct DLManagedTensor {
+  DLTensor tensor;
+  void* context;
+  void (*deleter)(DLManagedTensor*);
+};
+struct DLManagedTensorVersioned {
+  std::uint32_t major;
+  std::uint32_t minor;
+  void* context;
+  void (*deleter)(DLManagedTensorVersioned*);
+  std::uint64_t flags;
+  DLTensor tensor;
+};
+
+constexpr std::uint32_t kMajor = 1;  // of versioned tensors
+
+[[noreturn]] void refuse(const std::string& why) { throw Error(Code::invalid_argument, why); }
+
+DType dtype_of(DLDataType type) {
+  for (int i = 0; i < kDTypes && type.lanes == 1; ++i) {
+    const auto dtype = static_cast<DType>(i);
+    if (type.bits != 8 * size_of(dtype)) continue;
+    const bool is_unsigned = dtype == DType::uint8;
+    const ElementKind kind = dtype == DType::boolean    ? kBool
+                             : dtype == DType::bfloat16 ? kBfloat
+                             : is_float(dtype)          ? kFloat
+                             : is_unsigned              ? kUnsigned
+                                                        : kInt;
+    if (type.kind == kind) return dtype;
+  }
+  refuse("its elements (DLPack's type " + std::to_string(type.kind) + ", " + std::to_string(type.bits) +
+         " bits) cannot be sent; convert them to bool, an integer or a float of 8 to 64 bits");
+}
+
+DLDataType type_of(DType dtype) {
+  const auto bits = static_cast<std::uint8_t>(8 * size_of(dtype));
+  if (dtype == DType::boolean) return {kBool, bits, 1};
+  if (dtype == DType::bfloat16) return {kBfloat, bits, 1};
+  if (is_float(dtype)) return {kFloat, bits, 1};
+  return {dtype == DType::uint8 ? kUnsigned : kInt, bits, 1};
+}
+
+Device device_of(DLDevice device) {
+  if (device.type == kCpu || device.type == kCudaHost) return {};
+  if (device.type == kCuda || device.type == kCudaManaged) return {DeviceKind::cuda, device.index};
+  refuse("it lies on a device (DLPack's type " + std::to_string(device.type) +
+         ") that Hora does not reach; copy it to the CPU, or to a GPU of NVIDIA's");
+}
+
+bool is_contiguous(const DLTensor& tensor) {
+  if (tensor.strides == nullptr) return true;
+  std::int64_t next = 1;
+  for (std::int32_t d = tensor.dimensions - 1; d >= 0; --d) {
+    if (tensor.shape[d] == 0) return true;
+    if (tensor.shape[d] != 1 && tensor.strides[d] != next) return false;
+    next *= tensor.shape[d];
+  }
+  return true;
+}
+
+LentArray view(const DLTensor& tensor, std::shared_ptr<void> keep) {
+  return {std::move(keep),
+          reinterpret_cast<std::uintptr_t>(tensor.data) + static_cast<std::uintptr_t>(tensor.byte_offset),
+          dtype_of(tensor.dtype),
+          {tensor.shape, tensor.shape + tensor.dimensions},
+          device_of(tensor.device),
+          is_contiguous(tensor)};
+}
+
+/// Makes the tensor ours, as the protocol has it: by the capsule's new name.
+template <typename Managed>
+std::shared_ptr<Managed> claim(const py::capsule& capsule, const char* name, const char* used) {
+  auto* managed = static_cast<Managed*>(PyCapsule_GetPointer(capsule.ptr(), name));
+  if (managed == nullptr || PyCapsule_SetName(capsule.ptr(), used) != 0) throw py::error_already_set();
+  return {managed, [](Managed* lent) {
+            if (lent->deleter != nullptr) lent->deleter(lent);
+          }};
+}
+
+/// What a capsule that we give holds.
+struct Given {
+  DLManagedTensor managed;
+  std::shared_ptr<std::byte> memory;
+  std::vector<std::int64_t> shape;
+  std::vector<std::int64_t> strides;
+};
+
+/// Of a capsule that nobody has taken over.
+void drop(PyObject* capsule) {
+  if (PyCapsule_IsValid(capsule, "dltensor") == 0) return;
+  auto* managed = static_cast<DLManagedTensor*>(PyCapsule_GetPointer(capsule, "dltensor"));
+  managed->deleter(managed);
+}
+
+}  // namespace
+
+LentArray take_dlpack(const py::capsule& capsule) {
+  const char* name = PyCapsule_GetName(capsule.ptr());
+  if (name != nullptr && std::strcmp(name, "dltensor_versioned") == 0) {
+    const auto* seen = static_cast<DLManagedTensorVersioned*>(PyCapsule_GetPointer(capsule.ptr(), name));
+    if (seen->major != kMajor) refuse("it speaks DLPack " + std::to_string(seen->major) + ", Hora 1");
+    const auto owner =
+        claim<DLManagedTensorVersioned>(capsule, "dltensor_versioned", "used_dltensor_versioned");
+    return view(owner->tensor, owner);
+  }
+  if (name == nullptr || std::strcmp(name, "dltensor") != 0)
+    refuse("its __dlpack__ has returned something else than a capsule of DLPack that nobody has used");
+  const auto owner = claim<DLManagedTensor>(capsule, "dltensor", "used_dltensor");
+  return view(owner->tensor, owner);
+}
+
+py::capsule give_dlpack(std::shared_ptr<std::byte> memory, Device device, DType dtype,
+                        std::vector<std::int64_t> shape) {
+  auto given = std::make_unique<Given>();
+  given->memory = std::move(memory);
+  given->shape = std::move(shape);
+  given->strides.resize(given->shape.size());
+  std::int64_t next = 1;
+  for (std::size_t d = given->shape.size(); d-- > 0; next *= given->shape[d]) given->strides[d] = next;
+  given->managed.tensor = {given->memory.get(),
+                           {device.kind == DeviceKind::cuda ? kCuda : kCpu, device.index},
+                           static_cast<std::int32_t>(given->shape.size()),
+                           type_of(dtype),
+                           given->shape.data(),
+                           given->strides.data(),
+                           0};
+  given->managed.context = given.get();
+  given->managed.deleter = [](DLManagedTensor* managed) { delete static_cast<Given*>(managed->context); };
+  py::capsule capsule(&given->managed, "dltensor", drop);
+  static_cast<void>(given.release());  // the capsule's, or who takes it over
+  return capsule;
+}
+
+}  // namespace hora

@@ -1,0 +1,361 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tensors on GPUs, without one: the fake driver and the fake NCCL take the place of the real ones, and PyTorch's CPU tensors that
+of its CUDA tensors, by way of the one module of hora.torch that knows of CUDA. What is float32 lies on the GPU, all else on the
+CPU. Processes, hrun, libhora and libhora_nccl.so are the real ones."""
+
+import os
+import pathlib
+
+import hora
+import pytest
+from ranks import ROOT, hrun, run_python
+
+FAKES = pathlib.Path(os.environ.get("FAKE_GPU_FOLDER", ROOT / "build/test/fake_gpu"))
+
+
+def _missing() -> str | None:
+    for library in ("libcuda.so.1", "libnccl.so.2"):
+        if not (FAKES / library).exists():
+            return f"there is no {FAKES / library}: build it with CUDA's and NCCL's headers"
+    return None if hora.cuda_built() else "there is no libhora_nccl.so beside libhora: build it with CUDA's and NCCL's headers"
+
+
+pytestmark = pytest.mark.skipif(_missing() is not None, reason=str(_missing()))
+
+PRETEND = """
+import ctypes, os, torch
+import hora, hora.torch as hvd
+from hora.torch import _devices
+hvd.init()
+rank, size, gpu = hvd.rank(), hvd.size(), hvd.local_rank()
+waits = []
+
+def gpu_of(tensor):
+    return gpu if tensor.dtype == torch.float32 and tensor.device.type == "cpu" else None
+
+def tensor_in(memory, dtype, count, offset=0):
+    if count == 0:
+        return torch.empty(0, dtype=dtype)
+    if memory.device is None:
+        return torch.frombuffer(memory, dtype=dtype, count=count, offset=offset)
+    room = (ctypes.c_ubyte * len(memory)).from_address(memory.address)
+    room.owner = memory
+    return torch.frombuffer(room, dtype=dtype, count=count, offset=offset)
+
+def wait_on(handle, stream):
+    waits.append(stream)
+    handle.wait_on(stream)  # the fake stream waits, but what PyTorch does to CPU tensors is not put on it
+    return handle.wait()
+
+_devices.gpu_of, _devices.tensor_in, _devices.wait_on = gpu_of, tensor_in, wait_on
+_devices.current_stream = lambda gpu: 0
+os.environ["FAKE_CUDA_OWNS"] = str(gpu)  # all memory that the fake driver did not give
+"""
+
+
+def run_on_gpus(ranks: int, program: str, **environment: str) -> list[list[str]]:
+    import textwrap
+
+    path = f"{FAKES}:{os.environ.get('LD_LIBRARY_PATH', '')}"
+    return run_python(ranks, PRETEND + textwrap.dedent(program), environment={"LD_LIBRARY_PATH": path, "FAKE_GPUS": str(ranks), **environment})
+
+
+@pytest.mark.parametrize("operations", ["nccl", "staged"])
+def test_every_operation_gives_what_it_gives_on_the_cpu(operations: str):
+    run_on_gpus(
+        2,
+        """
+        def check(operation, *arguments, **keywords):
+            there = operation(*[a.float() if isinstance(a, torch.Tensor) else a for a in arguments], **keywords)
+            here = operation(*[a.double() if isinstance(a, torch.Tensor) else a for a in arguments], **keywords)
+            there, here = ([x] if isinstance(x, torch.Tensor) or x is None else list(x) for x in (there, here))
+            assert len(there) == len(here)
+            for a, b in zip(there, here):
+                assert (a is None) == (b is None), operation
+                if a is not None and a.dtype == torch.float32:
+                    assert torch.equal(a.double(), b), (operation, a, b)
+            assert waits, operation
+            waits.clear()
+        x = torch.arange(12.0).reshape(6, 2) * (rank + 1)
+        for op in (hvd.Sum, hvd.Average, hvd.Min, hvd.Max, hvd.Product):
+            check(hvd.allreduce, x, op=op)
+        check(hvd.allreduce, x.t(), op=hvd.Sum)
+        check(hvd.allreduce, x, op=hvd.Sum, prescale_factor=0.5, postscale_factor=4.0)
+        check(hvd.allreduce, x, op=hvd.Sum, compression=hvd.Compression.fp16)
+        check(hvd.broadcast, x, 1)
+        check(hvd.allgather, x[: 2 + rank])
+        check(hvd.allgather, x[:0])
+        check(hvd.alltoall, x)
+        check(hvd.alltoall, x, [1 + rank, 3])
+        check(hvd.reducescatter, x[:5], op=hvd.Sum)
+        check(hvd.gather, x[: 1 + rank], 1)
+        check(hvd.scatter, x, 0)
+        check(hvd.reduce, x, 1, hvd.Sum)
+        check(hvd.scan, x)
+        check(hvd.allreduce, x.reshape(-1)[:0], op=hvd.Sum)
+        check(hvd.allreduce, torch.tensor(3.0 + rank), op=hvd.Sum)
+        y = x.t().float()
+        assert hvd.allreduce_(y, op=hvd.Sum) is y and torch.equal(y, torch.arange(12.0).reshape(6, 2).t() * 3)
+    """,
+        HORA_GPU_OPERATIONS=operations,
+    )
+
+
+def test_groups_and_tensors_on_cpu_and_gpu_go_side_by_side():
+    run_on_gpus(
+        2,
+        """
+        handles = [hvd.allreduce_async(torch.full((100 + i,), i + rank, dtype=(torch.float32, torch.float64, torch.int64)[i % 3]), op=hvd.Sum) for i in range(30)]
+        for i, handle in enumerate(handles):
+            result = hvd.synchronize(handle)
+            assert torch.equal(result, torch.full_like(result, 2 * i + 1)), i
+        group = hvd.grouped_allreduce([torch.full((3,), 1.0 + rank), torch.full((5, 2), 2.0)], op=hvd.Sum)
+        assert torch.equal(group[0], torch.full((3,), 3.0)) and torch.equal(group[1], torch.full((5, 2), 4.0))
+        gathered = hvd.grouped_allgather([torch.full((1 + rank,), 1.0), torch.full((2,), 1.0 * rank)])
+        assert [tuple(part.shape) for part in gathered] == [(3,), (4,)]
+        assert hvd.broadcast_object({"a": 1} if rank == 0 else None, 0) == {"a": 1}
+    """,
+    )
+
+
+def test_gradients_of_operations_travel_on_the_gpu_too():
+    run_on_gpus(
+        2,
+        """
+        x = torch.full((3,), 1.0 + rank, requires_grad=True)
+        (hvd.allreduce(x, op=hvd.Sum) * (rank + 1)).sum().backward()
+        assert torch.equal(x.grad, torch.full((3,), 3.0))
+        y = torch.ones(rank + 1, 2, requires_grad=True)
+        (hvd.allgather(y) * torch.arange(3.0)[:, None]).sum().backward()
+        assert torch.equal(y.grad, torch.arange(3.0)[:, None].expand(3, 2)[rank : 2 * rank + 1])
+    """,
+    )
+
+
+TRAIN = """
+from torch import nn
+def train(dtype, **options):
+    torch.manual_seed(0)
+    net = nn.Sequential(nn.Linear(8, 64), nn.Tanh(), nn.Linear(64, 64), nn.Tanh(), nn.Linear(64, 3))
+    data, target = torch.randn(4 * size, 8), torch.randint(0, 3, (4 * size,))
+    mine = slice(rank, None, size)
+    optimizer = hvd.DistributedOptimizer(torch.optim.SGD(net.parameters(), 0.1, momentum=0.9), net.named_parameters(), **options)
+    for step in range(5):
+        optimizer.zero_grad()
+        nn.functional.cross_entropy(net(data[mine]), target[mine]).backward()
+        torch.nn.utils.clip_grad_norm_(net.parameters(), 1.0)
+        optimizer.step()
+    return optimizer, [parameter.detach().clone() for parameter in net.parameters()]
+"""
+
+
+@pytest.mark.parametrize("operations", ["nccl", "staged"])
+def test_training_gives_what_it_gives_on_the_cpu_bit_for_bit(operations: str):
+    run_on_gpus(
+        2,
+        TRAIN
+        + """
+for options in ({}, {"compression": hvd.Compression.fp16, "op": hvd.Sum}, {"groups": 2}, {"op": hvd.Adasum}, {"check_finite": True}):
+    waits.clear()
+    _, on_gpu = train(torch.float32, **options)
+    assert waits, options
+    _devices.gpu_of = lambda tensor: None
+    _, on_cpu = train(torch.float32, **options)
+    _devices.gpu_of = gpu_of
+    for a, b in zip(on_gpu, on_cpu):
+        assert torch.equal(a, b), options
+""",
+        HORA_GPU_OPERATIONS=operations,
+    )
+
+
+def test_gradients_lie_side_by_side_in_memory_of_horas():
+    run_on_gpus(
+        2,
+        TRAIN
+        + """
+optimizer, _ = train(torch.float32)
+places = [slot.place for slot in optimizer._reducer.slots]
+assert all(place.data_ptr() % 64 == 0 for place in places)
+for place, following in zip(places, places[1:]):
+    assert following.data_ptr() == place.data_ptr() + (place.nbytes + 63) // 64 * 64
+assert all(slot.parameter.grad is None or slot.in_place() for slot in optimizer._reducer.slots)
+""",
+    )
+
+
+def test_gradients_that_are_not_finite_on_one_rank_are_told_on_all():
+    run_on_gpus(
+        2,
+        """
+        for dtype in (torch.float32, torch.float64):
+            a, b = (torch.nn.Parameter(torch.ones(4, dtype=dtype)) for _ in range(2))
+            optimizer = hvd.DistributedOptimizer(torch.optim.SGD([a, b], 0.1), [("a", a), ("b", b)], check_finite=True)
+            for step, factor in enumerate((1.0, float("inf"), 2.0, float("nan"))):
+                optimizer.zero_grad()
+                ((a * (factor if rank == step % 2 else 1.0)).sum() + b.sum()).backward()
+                assert optimizer.gradients_finite() == (step % 2 == 0), (dtype, step)
+                if optimizer.gradients_finite():
+                    optimizer.step()
+            assert torch.isfinite(a).all()
+    """,
+    )
+
+
+def test_sparse_gradients_and_batch_norm_work_on_the_gpu():
+    run_on_gpus(
+        2,
+        """
+        torch.manual_seed(0)
+        table = torch.nn.Embedding(10, 4, sparse=True)
+        optimizer = hvd.DistributedOptimizer(torch.optim.SGD(table.parameters(), 1.0), table.named_parameters(), op=hvd.Sum)
+        before = table.weight.detach().clone()
+        for _ in range(2):
+            optimizer.zero_grad()
+            table(torch.tensor([rank, 5])).sum().backward()
+            optimizer.step()
+        change = (before - table.weight.detach()).round()
+        assert torch.equal(change[:, 0], torch.tensor([2.0, 2, 0, 0, 0, 4, 0, 0, 0, 0]))
+        norm = hvd.SyncBatchNorm(3)
+        x = torch.randn(6, 3, generator=torch.Generator().manual_seed(1))
+        expected = torch.nn.BatchNorm1d(3)(x)
+        assert torch.allclose(norm(x[rank::2]), expected[rank::2], atol=1e-5)
+    """,
+    )
+
+
+def test_all_ranks_start_alike_with_state_on_the_gpu():
+    run_on_gpus(
+        2,
+        """
+        torch.manual_seed(rank)
+        net = torch.nn.Linear(3, 2)
+        optimizer = torch.optim.Adam(net.parameters(), 0.1 * (rank + 1))
+        if rank == 0:
+            net(torch.ones(3)).sum().backward()
+            optimizer.step()
+        hvd.broadcast_parameters(net.state_dict(), 0)
+        hvd.broadcast_optimizer_state(optimizer, 0)
+        everybodys = hvd.allgather(torch.cat([p.detach().reshape(1, -1) for p in net.parameters()], 1))
+        assert torch.equal(everybodys[0], everybodys[1])
+        moments = hvd.allgather(optimizer.state_dict()["state"][0]["exp_avg"].reshape(1, -1))
+        assert torch.equal(moments[0], moments[1]) and optimizer.param_groups[0]["lr"] == 0.1
+    """,
+    )
+
+
+def test_messages_go_by_way_of_the_cpu():
+    run_on_gpus(
+        2,
+        """
+        x = torch.arange(6.0).reshape(2, 3)
+        if rank == 0:
+            hvd.send(x.t(), 1, tag=3)
+        else:
+            y = torch.zeros(3, 2)
+            assert hvd.recv(y, 0, 3).value is y
+            assert torch.equal(y, x.t())
+    """,
+    )
+
+
+def test_arrays_on_a_gpu_go_by_dlpack_and_come_back_so():
+    run_on_gpus(
+        2,
+        """
+        from hora import _job, _native
+        class Array:  # as CuPy's
+            def __init__(self, values, shape):
+                room = (ctypes.c_float * len(values))(*values)
+                self.shape = shape
+                self.memory = _job.runtime().allocate_on(0, 4 * max(len(values), 1), gpu)
+                ctypes.memmove(self.memory.address, room, 4 * len(values))
+            def __dlpack_device__(self):
+                return 2, gpu
+            def __dlpack__(self, stream):
+                assert stream == 1
+                return self.memory.dlpack(_native.DType.float32, self.shape)
+        def values(array):
+            assert array.__dlpack_device__() == (2, gpu) and array.dtype == "float32"
+            lent = _native.LentArray(array.__dlpack__(stream=2))
+            assert lent.device == gpu and tuple(lent.shape) == array.shape
+            array.made_by.wait()
+            count = 1
+            for extent in array.shape:
+                count *= extent
+            interface = array.__cuda_array_interface__
+            assert interface["typestr"] == "<f4" and interface["shape"] == array.shape and interface["stream"] == 1
+            return list((ctypes.c_float * count).from_address(lent.address))
+        x = Array([1.0 + rank, 2, 3, 4], (4, 1))
+        assert values(hora.allreduce(x, op=hora.Sum)) == [3, 4, 6, 8]
+        assert values(hora.broadcast(x, 1)) == [2, 2, 3, 4]
+        assert values(hora.allgather(x)) == [1, 2, 3, 4, 2, 2, 3, 4]
+        out, splits = hora.alltoall(x, [1, 3])
+        assert values(out) == ([1, 2] if rank == 0 else [2, 3, 4, 2, 3, 4]) and splits.tolist() == [[1, 1], [3, 3]][rank]
+        assert values(hora.reducescatter(x, op=hora.Sum)) == ([3, 4] if rank == 0 else [6, 8])
+        assert values(hora.scan(x)) == ([1, 2, 3, 4] if rank == 0 else [3, 4, 6, 8])
+        gathered = hora.gather(x, 0)
+        assert gathered is None if rank else values(gathered) == [1, 2, 3, 4, 2, 2, 3, 4]
+        try:
+            hora.send(x, 0)
+        except hora.HoraArgumentError as error:
+            assert f"cuda:{gpu}" in str(error) and "messages travel between CPUs" in str(error)
+        try:
+            hora.allreduce(x).__dlpack__(stream=0)
+        except ValueError as error:
+            assert "stream=0" in str(error)
+    """,
+    )
+
+
+def test_a_rank_may_have_no_more_batches_on_its_gpu():
+    run_on_gpus(
+        2,
+        """
+        for step in range(2 + rank):
+            result = hvd.allreduce(torch.ones(3), op=hvd.Sum, name=f"x{step}")
+            assert torch.equal(result, torch.full((3,), 2.0 if step < 2 else 1.0))
+        assert hvd.join() in (0, 1)
+    """,
+    )
+
+
+def test_a_second_gpu_in_one_process_is_refused():
+    run_on_gpus(
+        2,
+        """
+        hvd.allreduce(torch.ones(2))
+        gpu_before, gpu = gpu, 1 - gpu
+        try:
+            hvd.allreduce(torch.ones(2), name="x")
+            assert False
+        except hvd.HoraArgumentError as error:
+            assert f"cuda:{gpu_before}" in str(error) and "one GPU" in str(error), error
+        gpu = gpu_before
+        assert torch.equal(hvd.allreduce(torch.ones(2), op=hvd.Sum), torch.full((2,), 2.0))
+    """,
+    )
+
+
+def test_reports_say_which_memory_and_library_it_is():
+    lines = run_on_gpus(
+        2,
+        """
+        hvd.allreduce(torch.ones(2))
+        report = hvd.memory_report()
+        assert f"cuda:{gpu}" in report and "MiB" in report, report
+        assert hvd.cuda_built() and hvd.nccl_built() >= 20000
+        print(hvd.nccl_built())
+    """,
+    )
+    assert lines[0] == lines[1]
+
+
+def test_without_a_driver_one_sentence_says_what_to_do():
+    result = hrun(
+        "-np", "2", os.sys.executable, "-c",
+        PRETEND + "try:\n    hvd.allreduce(torch.ones(2), name='x')\nexcept hvd.HoraUnavailableError as error:\n    print(error)\n"
+        "print(hvd.allreduce(torch.ones(2, dtype=torch.float64)).sum().item())",
+    )  # fmt: skip
+    assert result.returncode == 0, result.stderr
+    assert result.stdout.count("'allreduce.x' on cuda:") == 2 and result.stdout.count("2.0") == 2, result.stdout
