@@ -3,7 +3,7 @@
 
 #include "core/backend/cuda/event_pool.h"
 #include "core/backend/cuda/kernel_module.h"
-#include "core/backend/cuda/primary_context.h"
+#include "core/backend/cuda/primary_ctx.h"
 #include "core/device/stream.h"
 
 #include <memory>

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "core/backend/cuda/event_pool.h"
-#include "core/backend/cuda/primary_context.h"
+#include "core/backend/cuda/primary_ctx.h"
 
 #include <cstdint>
 #include <memory>

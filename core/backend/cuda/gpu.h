@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "core/backend/cuda/primary_context.h"
+#include "core/backend/cuda/primary_ctx.h"
 #include "core/device/gpu.h"
 
 #include <cstddef>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "core/backend/cuda/primary_context.h"
+#include "core/backend/cuda/primary_ctx.h"
 
 #include "test/support/fake_gpu/fake_driver.h"
 #include "test/support/thrown.h"
