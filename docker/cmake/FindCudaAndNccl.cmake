@@ -16,7 +16,8 @@ if(CudaAndNccl_NVCC)
   file(REAL_PATH ${CudaAndNccl_NVCC} CudaAndNccl_BIN)
   cmake_path(GET CudaAndNccl_BIN PARENT_PATH CudaAndNccl_BIN)
   cmake_path(GET CudaAndNccl_BIN PARENT_PATH CudaAndNccl_ROOT)
-  find_path(CudaAndNccl_CUDA_INCLUDE_DIR cuda.h HINTS ${CudaAndNccl_ROOT} PATH_SUFFIXES include)
+  find_path(CudaAndNccl_CUDA_INCLUDE_DIR cuda.h HINTS ${CudaAndNccl_ROOT} ENV CUDA_HOME PATHS /usr/local/cuda
+            PATH_SUFFIXES include)
 endif()
 find_path(CudaAndNccl_NCCL_INCLUDE_DIR nccl.h HINTS ENV NCCL_HOME ${CudaAndNccl_ROOT} PATHS ${CudaAndNccl_WHEELS}/nccl
           PATH_SUFFIXES include)
