@@ -3,8 +3,12 @@
 of its CUDA tensors, by way of the one module of hora.torch that knows of CUDA. What is float32 lies on the GPU, all else on the
 CPU. Processes, hrun, libhora and libhora_nccl.so are the real ones."""
 
+import contextlib
+import ctypes
 import os
 import pathlib
+import sys
+import textwrap
 
 import hora
 import pytest
@@ -23,7 +27,9 @@ def _missing() -> str | None:
 pytestmark = pytest.mark.skipif(_missing() is not None, reason=str(_missing()))
 
 PRETEND = """
-import ctypes, os, torch
+import ctypes, os
+os.environ["FAKE_CUDA_OWNS"] = os.environ["HORA_LOCAL_RANK"]  # of all memory that the fake driver has not given
+import torch
 import hora, hora.torch as hvd
 from hora.torch import _devices
 hvd.init()
@@ -49,15 +55,17 @@ def wait_on(handle, stream):
 
 _devices.gpu_of, _devices.tensor_in, _devices.wait_on = gpu_of, tensor_in, wait_on
 _devices.current_stream = lambda gpu: 0
-os.environ["FAKE_CUDA_OWNS"] = str(gpu)  # all memory that the fake driver did not give
 """
 
 
 def run_on_gpus(ranks: int, program: str, **environment: str) -> list[list[str]]:
-    import textwrap
-
-    path = f"{FAKES}:{os.environ.get('LD_LIBRARY_PATH', '')}"
-    return run_python(ranks, PRETEND + textwrap.dedent(program), environment={"LD_LIBRARY_PATH": path, "FAKE_GPUS": str(ranks), **environment})
+    """The program on as many ranks and GPUs. NCCL is named, as PyTorch has brought the real one into the process."""
+    fakes = {
+        "LD_LIBRARY_PATH": f"{FAKES}:{os.environ.get('LD_LIBRARY_PATH', '')}",
+        "HORA_NCCL_LIBRARY": str(FAKES / "libnccl.so.2"),
+        "FAKE_GPUS": str(ranks),
+    }
+    return run_python(ranks, PRETEND + textwrap.dedent(program), environment=fakes | environment)
 
 
 @pytest.mark.parametrize("operations", ["nccl", "staged"])
@@ -352,8 +360,11 @@ def test_reports_say_which_memory_and_library_it_is():
 
 
 def test_without_a_driver_one_sentence_says_what_to_do():
+    with contextlib.suppress(OSError):
+        ctypes.CDLL("libcuda.so.1")
+        pytest.skip("there is a driver here")
     result = hrun(
-        "-np", "2", os.sys.executable, "-c",
+        "-np", "2", sys.executable, "-c",
         PRETEND + "try:\n    hvd.allreduce(torch.ones(2), name='x')\nexcept hvd.HoraUnavailableError as error:\n    print(error)\n"
         "print(hvd.allreduce(torch.ones(2, dtype=torch.float64)).sum().item())",
     )  # fmt: skip

@@ -47,7 +47,8 @@ class DeltaReducer(Rounds):
         def after(parameter: torch.Tensor) -> None:
             reducer = this()
             if reducer is not None:
-                reducer.enter_pass()
+                with reducer.lock:
+                    reducer.enter_pass()
 
         for slot, place in zip(fresh, places(fresh), strict=True):
             slot.place = place

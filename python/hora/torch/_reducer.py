@@ -36,6 +36,9 @@ class GradientReducer(Rounds):
 
     Whether a gradient is sparse the ranks tell each other at the end of the first round in which any of them has it; it
     is reduced then, and from the next round on as soon as it comes.
+
+    Hooks run on autograd's threads, of which there is one for each device, at a time. What they share (how far the pass and the
+    units are) is under the lock, which nobody keeps while waiting; a slot is one hook's, and a unit that of its last slot.
     """
 
     def __init__(
@@ -113,7 +116,8 @@ class GradientReducer(Rounds):
 
     def _before(self, slot: Slot) -> None:
         """backward() is about to add to this gradient."""
-        self.enter_pass()
+        with self.lock:
+            self.enter_pass()
         if slot.pending is not None:  # twice in one pass, as under reentrant checkpointing; or the last pass was interrupted
             self._settle(slot)
             slot.unit.sent = False
@@ -124,16 +128,22 @@ class GradientReducer(Rounds):
             slot.settled = False
 
     def _after(self, slot: Slot) -> None:
-        self.enter_pass()
         gradient = slot.parameter.grad
         if gradient is not None and gradient.requires_grad:
             raise HoraUsageError(f"'{slot.name}': backward(create_graph=True) cannot be reduced; use torch.autograd.grad(..., create_graph=True) for the inner gradient")
         if slot.settled:
             raise HoraArgumentError(f"'{slot.name}' was converted or moved after its DistributedOptimizer was made; make that afterwards")
-        if self.reducing and slot.kind != UNKNOWN:
+        if self._completes_unit(slot):
+            self._send(slot.unit)
+
+    def _completes_unit(self, slot: Slot) -> bool:
+        """Notes that a gradient has come. Whether it is the last one of those that are to be submitted now."""
+        with self.lock:
+            self.enter_pass()
+            if not self.reducing or slot.kind == UNKNOWN:
+                return False
             slot.unit.ready.add(slot)
-            if len(slot.unit.ready) == len(slot.unit.members):
-                self._send(slot.unit)
+            return len(slot.unit.ready) == len(slot.unit.members)
 
     # --- a round ---
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import functools
 import itertools
+import threading
 import time
 import weakref
 from abc import ABC, abstractmethod
@@ -47,6 +48,7 @@ class Rounds(ABC):
         self.task = -1  # autograd's number of the pass under way
         self.reducing = False  # that pass ends with a round
         self.owed = False  # a pass has only accumulated, on every rank
+        self.lock = threading.Lock()  # hooks take it: autograd has a thread for each device, and may run several at a time
         self.open = False  # a round has begun and not ended
 
     def set_passes_per_round(self, passes: int) -> None:
@@ -79,7 +81,7 @@ class Rounds(ABC):
     # --- during backward() ---
 
     def enter_pass(self) -> bool:
-        """A hook has run. True: the first one of this pass."""
+        """A hook has run, and has the lock. True: the first one of this pass."""
         task: int = torch._C._current_graph_task_id()
         if task == self.task:
             return False
@@ -152,11 +154,12 @@ class _Pass:
 
     @staticmethod
     def of(task: int) -> _Pass:
-        known = _passes.get(task)
-        if known is None:
-            known = _passes[task] = _Pass()
-            torch.autograd.Variable._execution_engine.queue_callback(functools.partial(known.leave, task))
-        return known
+        with _passes_lock:
+            known = _passes.get(task)
+            if known is None:
+                known = _passes[task] = _Pass()
+                torch.autograd.Variable._execution_engine.queue_callback(functools.partial(known.leave, task))
+            return known
 
     @untraced
     def leave(self, task: int) -> None:
@@ -164,6 +167,7 @@ class _Pass:
         make_rounds([each for each in self.entered if each.leave_pass(task)])
 
 
+_passes_lock = threading.Lock()
 _passes: weakref.WeakValueDictionary[int, _Pass] = weakref.WeakValueDictionary()
 
 

@@ -155,7 +155,7 @@ CUresult cuMemsetD8Async(CUdeviceptr to, unsigned char value, std::size_t bytes,
 // Memory that is not of CUDA is no error: its attributes are nothing.
 CUresult cuPointerGetAttributes(unsigned count, CUpointer_attribute* which, void** to, CUdeviceptr data) {
   return fake_call("cuPointerGetAttributes", FakeCall::plain, [&](FakeMachine& machine, FakeLock&) {
-    const hora::FakeBlock* block = machine.block_of(pointer(data));
+    const hora::FakeBlock* block = machine.owner_of(pointer(data));
     for (unsigned i = 0; i < count; ++i) set_attribute(block, which[i], to[i]);
     return CUDA_SUCCESS;
   });

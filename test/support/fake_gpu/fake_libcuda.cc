@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What makes the fake driver a library of its own, libcuda.so.1: a machine that is there from the beginning,
-// with as many GPUs as FAKE_GPUS says (1). FAKE_CUDA_VERSION is what cuDriverGetVersion says.
+// with as many GPUs as FAKE_GPUS says (1). FAKE_CUDA_VERSION is what cuDriverGetVersion says. FAKE_CUDA_OWNS
+// is the number of the GPU whose memory all is that the driver has not given itself.
 #include "test/support/fake_gpu/fake_machine.h"
 
 #include <cstdlib>
@@ -13,7 +14,10 @@ std::vector<hora::FakeGpu> gpus() {
 }
 
 [[maybe_unused]] const bool made = [] {
-  hora::set_fake_machine(std::make_shared<hora::FakeMachine>(gpus()));
+  auto machine = std::make_shared<hora::FakeMachine>(gpus());
+  if (const char* owner = std::getenv("FAKE_CUDA_OWNS"); owner != nullptr)
+    machine->rest = hora::FakeBlock{nullptr, 0, std::atoi(owner), false};
+  hora::set_fake_machine(std::move(machine));
   return true;
 }();
 

@@ -169,9 +169,15 @@ const FakeBlock* FakeMachine::block_of(const void* data) const {
   return address < found->first + found->second.bytes ? &found->second : nullptr;
 }
 
+const FakeBlock* FakeMachine::owner_of(const void* data) const {
+  const FakeBlock* block = block_of(data);
+  return block == nullptr && rest ? &*rest : block;
+}
+
 bool FakeMachine::reaches(int gpu, const void* data, std::size_t bytes) const {
   if (bytes == 0) return true;
   const FakeBlock* block = block_of(data);
+  if (block == nullptr && rest) return rest->gpu == gpu;
   if (block == nullptr || (!block->pinned && block->gpu != gpu)) return false;
   return static_cast<const std::byte*>(data) + bytes <= block->data.get() + block->bytes;
 }

@@ -104,6 +104,8 @@ class FakeMachine {
   CUresult pin(int gpu, void* data, std::size_t bytes);
   bool free(const void* data, bool pinned);
   const FakeBlock* block_of(const void* data) const;
+  /// The same, or what `rest` makes of other memory.
+  const FakeBlock* owner_of(const void* data) const;
   bool reaches(int gpu, const void* data, std::size_t bytes) const;
   void fail(int gpu, CUresult error);
   bool captures() const;
@@ -113,6 +115,7 @@ class FakeMachine {
   bool initialised = false;
   bool spoilt = false;
   int version = CUDA_VERSION;
+  std::optional<FakeBlock> rest;  ///< what memory counts as that is no block, such as a framework's for CPUs
   std::map<std::string, int> calls;
   std::map<std::string, std::pair<int, CUresult>> failures;  ///< how many calls until then
   std::set<CUstream_st*> streams;                            ///< those that may be used
