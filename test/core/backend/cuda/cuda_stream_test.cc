@@ -287,8 +287,8 @@ TEST_F(CudaStreamTest, BreaksTheGpuWithMemoryThatIsNotItsOwn) {
   const auto memory = gpu->allocate(16);
   const Move move{memory.get(), hosts.data(), 4};
   stream->move({&move, 1}, {DType::float16, DType::float32});
-  const auto event = stream->mark();
-  EXPECT_THAT(thrown([&] { wait_for(event.get()); }).message, HasSubstr("CUDA_ERROR_ILLEGAL_ADDRESS"));
+  EXPECT_THAT(thrown([&] { wait_for(stream->mark().get()); }).message,
+              HasSubstr("CUDA_ERROR_ILLEGAL_ADDRESS"));
 }
 
 TEST_F(CudaStreamTest, TakesNoConversionOfWhatIsNoFloat) {
