@@ -50,11 +50,15 @@ GpuLanes::GpuLanes(OwnGpu& own, const Config& config, TensorTable& table, Record
           const std::lock_guard lock(mutex_);
           if (failure_.ok()) failure_ = why;
         }
-        completer_.interrupt(why);
+        interrupt(why);
         on_failure(why);
       }) {}
 
 GpuLanes::~GpuLanes() {
+  {
+    const std::lock_guard lock(mutex_);
+    nccl_ = nullptr;
+  }
   if (!left_behind_) {
     while (!parties_.empty()) let_go(parties_.begin()->first);
     while (!splits_.empty()) let_go(splits_.begin()->first);
@@ -147,6 +151,9 @@ void GpuLanes::connect(Party& party, const Members& members, Lane& host, const s
     options.call_timeout = config_.start_timeout;
     options.float32_sums = config_.float32_sums;
     machine.nccl = own_.module().make_lane(machine.gpu, *machine.stream, options);
+    const std::lock_guard lock(mutex_);
+    nccl_ = machine.nccl.get();
+    if (interrupted_) nccl_->stop(*interrupted_);
   }
   std::unique_ptr<Collective> fast;
   if (const auto split = splits_.find(members.group); split != splits_.end()) {
@@ -193,6 +200,13 @@ void GpuLanes::let_go(int group) {
     if (*lane) alarm_.forget(*(*lane)->collective);
   }
   parties_.erase(party);
+}
+
+void GpuLanes::interrupt(const Status& why) {
+  completer_.interrupt(why);
+  const std::lock_guard lock(mutex_);
+  if (!interrupted_) interrupted_ = why;
+  if (nccl_ != nullptr) nccl_->stop(why);
 }
 
 bool GpuLanes::busy() const { return !completer_.idle(); }

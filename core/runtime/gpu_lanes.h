@@ -38,7 +38,7 @@ class GpuLanes {
   void remove_group(int group);
 
   /// Ends all waiting for the GPU with this status; thread-safe.
-  void interrupt(const Status& why) { completer_.interrupt(why); }
+  void interrupt(const Status& why);
   /// Whether anything is under way on the GPU: then `check` wants to be called from time to time.
   [[nodiscard]] bool busy() const;
   /// Throws Error if NCCL has failed, or what is under way has.
@@ -73,8 +73,10 @@ class GpuLanes {
   std::map<int, std::unique_ptr<Collective>> splits_;  // of the world's, for groups that have not used theirs
   std::map<int, std::unique_ptr<Party>> parties_;
   std::mutex mutex_;
-  Status failure_;       // under the mutex; of what was under way
-  Completer completer_;  // last: its thread uses all this
+  Status failure_;                     // under the mutex; of what was under way
+  std::optional<Status> interrupted_;  // under the mutex
+  NcclLane* nccl_ = nullptr;           // under the mutex: machine_'s, once it is there
+  Completer completer_;                // last: its thread uses all this
 };
 
 }  // namespace hora

@@ -74,6 +74,7 @@ struct Runtime::Parts {
       if (entry.input != nullptr) opened->check(entry.input, "its input");
       if (entry.output != nullptr && entry.output != entry.input) opened->check(entry.output, "its output");
       asked.ready = gpu.mark(*opened, entry.stream);
+      if (entry.input == entry.output) asked.request.slot = gpu.module().slot(opened, entry.input);
     } catch (const Error& error) {
       throw Error(error.code(), fmt::format("'{}' on {}: {}", entry.name, name(entry.device), error.what()));
     }
