@@ -315,6 +315,7 @@ TEST(CudaGpu, SaysWhichCallFailedAndLeavesNothingBehind) {
   for_each_function(driver, [&](auto&, const char* name) { functions.push_back(plain(name)); });
   for (const auto& function : functions) {
     if (function == "cuGetErrorName" || function == "cuGetErrorString") continue;
+    if (function == "cuCtxSynchronize") continue;  // for who frees NCCL's memory
     int nth = 1;
     while (std::async(std::launch::async, fail_once, function, nth).get()) ++nth;
     EXPECT_GT(nth, 1) << function << " is not used";
