@@ -27,8 +27,11 @@ def _missing() -> str | None:
 pytestmark = pytest.mark.skipif(_missing() is not None, reason=str(_missing()))
 
 PRETEND = """
-import ctypes, os
-os.environ["FAKE_CUDA_OWNS"] = os.environ["HORA_LOCAL_RANK"]  # of all memory that the fake driver has not given
+import ctypes, os, sys
+if "FAKE_NCCL" in os.environ and "LD_PRELOAD" not in os.environ:
+    os.environ["FAKE_CUDA_OWNS"] = os.environ["HORA_LOCAL_RANK"]  # of all memory that the fake driver has not given
+    os.environ["LD_PRELOAD"] = os.environ["FAKE_NCCL"]  # else PyTorch brings the real one into the process
+    os.execv(sys.executable, sys.orig_argv)
 import torch
 import hora, hora.torch as hvd
 from hora.torch import _devices
@@ -59,10 +62,10 @@ _devices.current_stream = lambda gpu: 0
 
 
 def run_on_gpus(ranks: int, program: str, **environment: str) -> list[list[str]]:
-    """The program on as many ranks and GPUs. NCCL is named, as PyTorch has brought the real one into the process."""
+    """The program on as many ranks and GPUs."""
     fakes = {
         "LD_LIBRARY_PATH": f"{FAKES}:{os.environ.get('LD_LIBRARY_PATH', '')}",
-        "HORA_NCCL_LIBRARY": str(FAKES / "libnccl.so.2"),
+        "FAKE_NCCL": str(FAKES / "libnccl.so.2"),
         "FAKE_GPUS": str(ranks),
     }
     return run_python(ranks, PRETEND + textwrap.dedent(program), environment=fakes | environment)
