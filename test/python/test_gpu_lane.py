@@ -279,7 +279,7 @@ def test_arrays_on_a_gpu_go_by_dlpack_and_come_back_so():
             def __init__(self, values, shape):
                 room = (ctypes.c_float * len(values))(*values)
                 self.shape = shape
-                self.memory = _job.runtime().allocate_on(0, 4 * max(len(values), 1), gpu)
+                self.memory = _job.runtime().allocate(4 * max(len(values), 1), gpu)
                 ctypes.memmove(self.memory.address, room, 4 * len(values))
             def __dlpack_device__(self):
                 return 2, gpu
@@ -298,7 +298,8 @@ def test_arrays_on_a_gpu_go_by_dlpack_and_come_back_so():
             assert interface["typestr"] == "<f4" and interface["shape"] == array.shape and interface["stream"] == 1
             return list((ctypes.c_float * count).from_address(lent.address))
         x = Array([1.0 + rank, 2, 3, 4], (4, 1))
-        assert values(hora.allreduce(x, op=hora.Sum)) == [3, 4, 6, 8]
+        result = values(hora.allreduce(x, op=hora.Sum))
+        assert result == [3, 4, 6, 8], result
         assert values(hora.broadcast(x, 1)) == [2, 2, 3, 4]
         assert values(hora.allgather(x)) == [1, 2, 3, 4, 2, 2, 3, 4]
         out, splits = hora.alltoall(x, [1, 3])
