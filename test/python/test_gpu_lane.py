@@ -27,8 +27,11 @@ def _missing() -> str | None:
 pytestmark = pytest.mark.skipif(_missing() is not None, reason=str(_missing()))
 
 PRETEND = """
-import ctypes, os
-os.environ["FAKE_CUDA_OWNS"] = os.environ["HORA_LOCAL_RANK"]  # of all memory that the fake driver has not given
+import ctypes, os, sys
+if "FAKE_NCCL" in os.environ and "LD_PRELOAD" not in os.environ:
+    os.environ["FAKE_CUDA_OWNS"] = os.environ["HORA_LOCAL_RANK"]  # of all memory that the fake driver has not given
+    os.environ["LD_PRELOAD"] = os.environ["FAKE_NCCL"]  # else PyTorch brings the real one into the process
+    os.execv(sys.executable, sys.orig_argv)
 import torch
 import hora, hora.torch as hvd
 from hora.torch import _devices
@@ -59,10 +62,10 @@ _devices.current_stream = lambda gpu: 0
 
 
 def run_on_gpus(ranks: int, program: str, **environment: str) -> list[list[str]]:
-    """The program on as many ranks and GPUs. NCCL is named, as PyTorch has brought the real one into the process."""
+    """The program on as many ranks and GPUs."""
     fakes = {
         "LD_LIBRARY_PATH": f"{FAKES}:{os.environ.get('LD_LIBRARY_PATH', '')}",
-        "HORA_NCCL_LIBRARY": str(FAKES / "libnccl.so.2"),
+        "FAKE_NCCL": str(FAKES / "libnccl.so.2"),
         "FAKE_GPUS": str(ranks),
     }
     return run_python(ranks, PRETEND + textwrap.dedent(program), environment=fakes | environment)
@@ -276,7 +279,7 @@ def test_arrays_on_a_gpu_go_by_dlpack_and_come_back_so():
             def __init__(self, values, shape):
                 room = (ctypes.c_float * len(values))(*values)
                 self.shape = shape
-                self.memory = _job.runtime().allocate_on(0, 4 * max(len(values), 1), gpu)
+                self.memory = _job.runtime().allocate(4 * max(len(values), 1), gpu)
                 ctypes.memmove(self.memory.address, room, 4 * len(values))
             def __dlpack_device__(self):
                 return 2, gpu
@@ -295,7 +298,8 @@ def test_arrays_on_a_gpu_go_by_dlpack_and_come_back_so():
             assert interface["typestr"] == "<f4" and interface["shape"] == array.shape and interface["stream"] == 1
             return list((ctypes.c_float * count).from_address(lent.address))
         x = Array([1.0 + rank, 2, 3, 4], (4, 1))
-        assert values(hora.allreduce(x, op=hora.Sum)) == [3, 4, 6, 8]
+        result = values(hora.allreduce(x, op=hora.Sum))
+        assert result == [3, 4, 6, 8], result
         assert values(hora.broadcast(x, 1)) == [2, 2, 3, 4]
         assert values(hora.allgather(x)) == [1, 2, 3, 4, 2, 2, 3, 4]
         out, splits = hora.alltoall(x, [1, 3])
