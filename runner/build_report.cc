@@ -2,6 +2,7 @@
 #include "runner/build_report.h"
 
 #include "core/comm/mpi_module.h"
+#include "core/comm/nccl_module.h"
 #include "core/device/kernels.h"
 #include "runner/environment.h"
 
@@ -45,6 +46,26 @@ std::string mpi_line() {
   }
 }
 
+/// The NCCL that a process without a framework finds; one that imports PyTorch uses that one's.
+std::string found_nccl() {
+  const NcclFound found = nccl_library();
+  if (!found.path.empty()) return fmt::format("NCCL {}, {}", found.version, found.path);
+  try {
+    static_cast<void>(load_nccl().library({}));
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "no NCCL";
+}
+
+std::string nccl_line() {
+  try {
+    return fmt::format("[x] nccl     GPUs: {}; {}; by {}", gpus(), found_nccl(), nccl_module_path());
+  } catch (const Error& error) {
+    return fmt::format("[ ] nccl     {}", error.what());
+  }
+}
+
 bool is_in_path(const char* program) {
   try {
     return !find_program(program).empty();
@@ -74,14 +95,14 @@ std::string build_report() {
       "start\n"
       "  [x] tcp      control, and data where memory cannot be shared\n"
       "  {}\n"
-      "  [ ] nccl     not in this version\n\n"
+      "  {}\n\n"
       "launchers\n"
       "  [x] this machine\n"
       "  {} ssh: other hosts (-H, --hostfile)\n"
       "  {} slurm: srun, in an allocation\n"
       "  {} mpi: mpirun (--mpi, --launcher mpi)\n",
       version(), library_path(), kernels::target(), cores(), mark(can_share_memory()),
-      mark(can_read_own_memory()), mpi_line(), mark(is_in_path("ssh")), mark(is_in_path("srun")),
+      mark(can_read_own_memory()), mpi_line(), nccl_line(), mark(is_in_path("ssh")), mark(is_in_path("srun")),
       mark(is_in_path("mpirun")));
 }
 

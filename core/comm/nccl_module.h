@@ -8,6 +8,7 @@
 #include <array>
 #include <chrono>
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <string>
 
@@ -20,7 +21,7 @@ struct NcclLibrary {
 };
 
 /// Whether NCCL's collectives can carry it out: it has no 16-bit integers, and multiplies and divides floats
-/// alone.
+/// alone. It takes bools as bytes of 0 and 1, which they are in every framework.
 [[nodiscard]] bool nccl_reduces(const Reduction& reduction);
 
 /// "2.28.9"
@@ -41,8 +42,7 @@ struct NcclOptions {
 
 /// All NCCL communicators of this rank on one GPU, and the thread that may call NCCL: the engine. Its
 /// collectives put their work on `stream` and return at once: the engine marks an Event and waits for that,
-/// where it must. *Engine only*, but `Collective::abort` of its collectives, which stops the engine's waiting
-/// for NCCL and nothing else.
+/// where it must. *Engine only*, but `stop`, and `Collective::abort` of its collectives, which is the same.
 class NcclLane {
  public:
   /// All that is under way must have ended, or been aborted.
@@ -54,6 +54,10 @@ class NcclLane {
   virtual std::unique_ptr<Collective> connect(const NcclId& id, int place, int places) = 0;
   /// Throws Error(aborted) if one of the communicators has failed: what NCCL says, of which call.
   virtual void check() = 0;
+  /// Ends the engine's waiting for NCCL, and nothing else: the current call, here or of one of the
+  /// collectives, and all later ones throw Error with this status (the first one counts). Does not block,
+  /// from any thread.
+  virtual void stop(const Status& why) noexcept = 0;
   /// Ends what the communicators are doing on the GPU, all as one group, whatever the other ranks do.
   /// Idempotent. False: NCCL did not return in time, and has been left to itself; nothing here may be used
   /// any more, and memory that was lent to it never be freed.
@@ -77,6 +81,11 @@ struct NcclModule {
   /// Memory as from Gpu::allocate, which the lanes of this GPU tell NCCL of when they first meet it. As
   /// above.
   std::shared_ptr<std::byte> (*allocate)(const std::shared_ptr<Gpu>& gpu, std::size_t bytes) = nullptr;
+  /// What tells ranks that `data` lies at the same place of such memory on all of them: it is equal if they
+  /// made the same calls of `allocate` for this GPU, and `data` is as far from the beginning. What lies 64
+  /// bytes further in the same memory has the number that is 64 larger, and nothing that lies elsewhere has
+  /// it. 0: not in such memory, or at no multiple of 64 bytes.
+  std::uint64_t (*slot)(const std::shared_ptr<Gpu>& gpu, const void* data) = nullptr;
   std::unique_ptr<NcclLane> (*make_lane)(std::shared_ptr<Gpu> gpu, Stream& stream,
                                          const NcclOptions& options) = nullptr;
 };

@@ -31,6 +31,12 @@ struct CollectiveBackend {
   };
   /// On which host a rank is: 16-bit sums are rounded for each host, in the order of hosts.
   std::function<int(int rank)> host = [](int /*rank*/) { return 0; };
+  /// What it can reduce, as the negotiation asks for nothing else.
+  std::function<bool(const Reduction&)> reduces = [](const Reduction& /*reduction*/) { return true; };
+  /// 16-bit sums are rounded after each addition, in the order of ranks.
+  bool rounds_additions = false;
+  /// Whether bytes other than 0 and 1 are true, too.
+  bool knows_any_truth = true;
 };
 
 /// Every backend registers itself here, before main.

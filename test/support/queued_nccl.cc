@@ -109,6 +109,7 @@ class QueuedNccl final : public NcclLane {
     return std::make_unique<QueuedCollective>(std::move(inner), stream_, aborted_);
   }
   void check() override {}
+  void stop(const Status& /*why*/) noexcept override {}
   bool abort() noexcept override {
     for (const auto& collective : made_) collective->abort({Code::aborted, "NCCL was aborted"});
     aborted_->open();
@@ -144,6 +145,7 @@ const NcclModule& queued_nccl() {
       },
       make_id,
       [](const std::shared_ptr<Gpu>& gpu, std::size_t bytes) { return gpu->allocate(bytes); },
+      [](const std::shared_ptr<Gpu>& /*gpu*/, const void* /*data*/) { return std::uint64_t{0}; },
       [](std::shared_ptr<Gpu> /*gpu*/, Stream& stream, const NcclOptions& /*options*/) {
         return std::unique_ptr<NcclLane>(std::make_unique<QueuedNccl>(stream));
       }};

@@ -26,6 +26,7 @@ struct CudaDriver {
   decltype(&::cuDevicePrimaryCtxRelease) device_primary_ctx_release = nullptr;
   decltype(&::cuCtxPushCurrent) ctx_push_current = nullptr;
   decltype(&::cuCtxPopCurrent) ctx_pop_current = nullptr;
+  decltype(&::cuCtxSynchronize) ctx_synchronize = nullptr;
   decltype(&::cuCtxGetStreamPriorityRange) ctx_get_stream_priority_range = nullptr;
   decltype(&::cuThreadExchangeStreamCaptureMode) thread_exchange_stream_capture_mode = nullptr;
 
@@ -81,6 +82,7 @@ void for_each_function(CudaDriver& driver, Visit visit) {
   visit(driver.device_primary_ctx_release, "cuDevicePrimaryCtxRelease_v2");
   visit(driver.ctx_push_current, "cuCtxPushCurrent_v2");
   visit(driver.ctx_pop_current, "cuCtxPopCurrent_v2");
+  visit(driver.ctx_synchronize, "cuCtxSynchronize");
   visit(driver.ctx_get_stream_priority_range, "cuCtxGetStreamPriorityRange");
   visit(driver.thread_exchange_stream_capture_mode, "cuThreadExchangeStreamCaptureMode");
   visit(driver.mem_alloc, "cuMemAlloc_v2");

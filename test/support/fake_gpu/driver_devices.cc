@@ -182,6 +182,15 @@ CUresult cuCtxPopCurrent(CUcontext* context) {
   });
 }
 
+CUresult cuCtxSynchronize() {
+  return fake_call("cuCtxSynchronize", FakeCall::unsafe, [&](FakeMachine& machine, FakeLock& lock) {
+    return on_fake_gpu(machine, [&](int gpu) {
+      machine.finish(gpu, lock);
+      return machine.gpu(gpu).error;
+    });
+  });
+}
+
 CUresult cuCtxGetCurrent(CUcontext* context) {
   return fake_call("cuCtxGetCurrent", FakeCall::plain, [&](FakeMachine&, FakeLock&) {
     *context = fake_contexts().empty() ? nullptr : fake_contexts().back();

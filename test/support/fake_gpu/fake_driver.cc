@@ -25,6 +25,7 @@ CudaDriver FakeDriver::table() const {
           &::cuDevicePrimaryCtxRelease,
           &::cuCtxPushCurrent,
           &::cuCtxPopCurrent,
+          &::cuCtxSynchronize,
           &::cuCtxGetStreamPriorityRange,
           &::cuThreadExchangeStreamCaptureMode,
           &::cuMemAlloc,

@@ -1,0 +1,230 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/backend/nccl/communicator.h"
+
+#include "core/backend/nccl/patience.h"
+#include "core/base/half.h"
+#include "core/base/log.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+
+namespace hora {
+namespace {
+
+constexpr std::size_t kMostOps = 16;
+
+ncclConfig_t configuration() {
+  ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+  config.blocking = 0;
+  config.splitShare = 1;  // smaller communicators use this one's channels and buffers
+  return config;
+}
+
+bool taken(ncclResult_t result) { return result == ncclSuccess || result == ncclInProgress; }
+
+/// A factor as an element of this type.
+std::array<std::byte, sizeof(double)> scalar(ncclDataType_t type, double factor) {
+  std::array<std::byte, sizeof(double)> bytes{};
+  const auto single = static_cast<float>(factor);
+  const std::uint16_t half = type == ncclFloat16 ? float16_from(single) : bfloat16_from(single);
+  if (type == ncclFloat64) std::memcpy(bytes.data(), &factor, sizeof factor);
+  if (type == ncclFloat32) std::memcpy(bytes.data(), &single, sizeof single);
+  if (type == ncclFloat16 || type == ncclBfloat16) std::memcpy(bytes.data(), &half, sizeof half);
+  return bytes;
+}
+
+}  // namespace
+
+void Communicator::init(const NcclId& id, int place, int places) {
+  seat_.halt->check();
+  place_ = place;
+  places_ = places;
+  const CurrentContext current(context());
+  ncclUniqueId unique{};
+  static_assert(sizeof unique == sizeof id);
+  std::memcpy(&unique, id.data(), sizeof unique);
+  ncclConfig_t config = configuration();
+  note_memory([&] {
+    settle("ncclCommInitRankConfig", nccl().init_rank_config(&native_, places, unique, place, &config));
+  });
+}
+
+void Communicator::split_from(Communicator& parent, int place, int places) {
+  seat_.halt->check();
+  place_ = place;
+  places_ = places;
+  const bool member = place >= 0;
+  const CurrentContext current(context());
+  ncclConfig_t config = configuration();
+  note_memory([&] {
+    parent.settle("ncclCommSplit", nccl().split(parent.native_, member ? 0 : NCCL_SPLIT_NOCOLOR,
+                                                member ? place : 0, &native_, &config));
+    if (member) settle("ncclCommSplit", ncclInProgress);
+  });
+}
+
+void Communicator::note_memory(const std::function<void()>& call) {
+  const auto before = static_cast<std::ptrdiff_t>(seat_.gpu->free_memory());
+  call();
+  const std::ptrdiff_t taken = before - static_cast<std::ptrdiff_t>(seat_.gpu->free_memory());
+  if (taken <= 0) return;  // others have given back more
+  taken_ += taken;
+  seat_.gpu->count_nccl(taken);
+}
+
+// NCCL must know of no memory any more, and of no operation, when it is told to end. After ncclCommFinalize
+// nothing is left that could take long, and after ncclCommDestroy there is nobody who could be asked whether
+// that has been carried out.
+bool Communicator::close() noexcept {
+  if (native_ == nullptr) return true;
+  try {
+    seat_.halt->check();
+    const CurrentContext current(context());
+    for (const auto& [data, known] : known_) {
+      if (known.handle != nullptr)
+        settle("ncclCommDeregister", nccl().deregister_memory(native_, known.handle));
+    }
+    known_.clear();
+    while (!ops_.empty()) {
+      settle("ncclRedOpDestroy", nccl().destroy_op(ops_.front().op, native_));
+      ops_.pop_front();
+    }
+    settle("ncclCommFinalize", nccl().finalize(native_));
+    const ncclResult_t result = nccl().destroy(native_);
+    if (!taken(result)) finish("ncclCommDestroy", result);
+    native_ = nullptr;
+    seat_.gpu->count_nccl(-taken_);
+    return true;
+  } catch (const Error& error) {
+    log(LogLevel::warning, fmt::format("a communicator could not be ended: {}", error.what()));
+    return false;
+  }
+}
+
+void Communicator::forget() {
+  native_ = nullptr;
+  seat_.gpu->count_nccl(-taken_);
+  ops_.clear();
+  known_.clear();
+}
+
+void Communicator::check() {
+  if (native_ == nullptr) return;
+  ncclResult_t result = ncclSuccess;
+  const ncclResult_t asked = nccl().get_async_error(native_, &result);
+  if (!taken(asked)) result = asked;
+  if (!taken(result)) finish(last_, result);
+}
+
+void Communicator::run(const char* name, const std::function<ncclResult_t(ncclComm_t)>& call) {
+  seat_.halt->check();
+  const CurrentContext current(context());
+  settle(name, call(native_));
+}
+
+void Communicator::run_group(const char* name, const std::function<void(ncclComm_t, const Take&)>& calls) {
+  seat_.halt->check();
+  const CurrentContext current(context());
+  const ncclResult_t started = nccl().group_start();
+  if (started != ncclSuccess) finish("ncclGroupStart", started);
+  ncclResult_t first = ncclSuccess;
+  calls(native_, [&](ncclResult_t result) {
+    if (taken(first) && !taken(result)) first = result;
+  });
+  const ncclResult_t ended = nccl().group_end();  // also if a call failed: the group must not stay open
+  if (!taken(first)) finish(name, first);
+  if (!taken(ended)) finish("ncclGroupEnd", ended);
+  settle(name, ended);
+}
+
+ncclRedOp_t Communicator::multiplied_sum(ncclDataType_t type, double factor) {
+  const auto same = [&](const Multiplied& one) { return one.type == type && one.factor == factor; };
+  const auto found = std::find_if(ops_.begin(), ops_.end(), same);
+  if (found != ops_.end()) {
+    ops_.splice(ops_.begin(), ops_, found);
+    return ops_.front().op;
+  }
+  if (ops_.size() == kMostOps) {  // NCCL needs it no longer than until the call that uses it has been taken
+    const ncclRedOp_t oldest = ops_.back().op;
+    ops_.pop_back();
+    run("ncclRedOpDestroy", [&](ncclComm_t native) { return nccl().destroy_op(oldest, native); });
+  }
+  auto element = scalar(type, factor);
+  ncclRedOp_t op = ncclSum;
+  run("ncclRedOpCreatePreMulSum", [&](ncclComm_t native) {
+    return nccl().create_pre_mul_sum(&op, element.data(), type, ncclScalarHostImmediate, native);
+  });
+  ops_.push_front({type, factor, op});
+  return op;
+}
+
+void Communicator::meet(const void* data) {
+  if (nccl().register_memory == nullptr) return;
+  const auto block = seat_.memory->find(data);
+  if (!block || known_.count(block->data()) != 0) return;
+  const CurrentContext current(context());
+  Known known{block, nullptr};
+  const ncclResult_t result = nccl().register_memory(native_, block->data(), block->bytes(), &known.handle);
+  if (!taken(result)) {
+    known.handle = nullptr;
+    log(LogLevel::warning,
+        fmt::format("NCCL copies what lies in {} bytes of memory, because {} failed with {}", block->bytes(),
+                    about("ncclCommRegister"), nccl().get_error_string(result)));
+  }
+  known_[block->data()] = known;
+  if (result == ncclInProgress) settle("ncclCommRegister", result);
+}
+
+void Communicator::part(std::vector<std::shared_ptr<NcclBlock>>& parted) {
+  const std::uint64_t releases = seat_.memory->releases();
+  if (releases == releases_) return;
+  releases_ = releases;
+  for (auto next = known_.begin(); next != known_.end();) {
+    const auto current = next++;
+    if (!current->second.block->released()) continue;
+    const Known known = current->second;
+    if (known.handle != nullptr) {
+      run("ncclCommDeregister",
+          [&](ncclComm_t native) { return nccl().deregister_memory(native, known.handle); });
+    }
+    parted.push_back(known.block);
+    known_.erase(current);
+  }
+}
+
+void Communicator::settle(const char* name, ncclResult_t result) {
+  last_ = name;
+  if (result == ncclSuccess) return;
+  if (result != ncclInProgress) finish(name, result);
+  Patience patience(*seat_.halt, seat_.options.call_timeout, about(name));
+  try {
+    while (true) {
+      const ncclResult_t asked = nccl().get_async_error(native_, &result);
+      if (!taken(asked)) result = asked;
+      if (result != ncclInProgress) break;
+      patience.pause();
+    }
+  } catch (const Error& error) {
+    seat_.halt->set(error.status());
+    throw;
+  }
+  if (result != ncclSuccess) finish(name, result);
+}
+
+void Communicator::finish(const char* name, ncclResult_t result) {
+  const char* last = nccl().get_last_error(native_);
+  const std::string more = last != nullptr && *last != '\0' ? fmt::format(" ({})", last) : "";
+  const Error error(Code::aborted, fmt::format("{} failed: {}{}; NCCL_DEBUG=WARN makes NCCL say more",
+                                               about(name), nccl().get_error_string(result), more));
+  seat_.halt->set(error.status());
+  throw Error(error);
+}
+
+std::string Communicator::about(const char* name) const {
+  return fmt::format("{} (rank {} of {}, on cuda:{})", name, place_, places_, seat_.gpu->index());
+}
+
+}  // namespace hora

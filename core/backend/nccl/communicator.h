@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "core/backend/nccl/halt.h"
+#include "core/backend/nccl/memory.h"
+#include "core/comm/nccl_module.h"
+
+#include <functional>
+#include <list>
+#include <map>
+#include <memory>
+#include <string>
+
+namespace hora {
+
+/// What the communicators of one lane have in common. A value, of shares.
+struct NcclSeat {
+  std::shared_ptr<const OpenNccl> nccl;
+  std::shared_ptr<CudaGpu> gpu;
+  std::shared_ptr<NcclMemory> memory;
+  NcclOptions options;
+  std::shared_ptr<Halt> halt;  ///< set by whoever fails, or is told that a rank is gone
+};
+
+/// One of NCCL's communicators. It does not block: each call is put to NCCL, and then NCCL is asked until it
+/// has carried it out. What ends that, the halt's reason, the time, or a failure, is thrown, and is the
+/// reason of the halt from then on; what the communicator was doing is ended by an abort of the whole lane
+/// only, and so the destructor leaves NCCL alone. *Engine only.*
+class Communicator {
+ public:
+  /// Nothing yet.
+  explicit Communicator(const NcclSeat& seat) : seat_(seat) {}
+  Communicator(const Communicator&) = delete;
+  Communicator& operator=(const Communicator&) = delete;
+
+  /// Becomes rank `place` of `places`.
+  void init(const NcclId& id, int place, int places);
+  /// Becomes rank `place` of the `places` ranks of `parent` that are members. All ranks of the parent call
+  /// it; of those that are no members `place` is negative, and this stays nothing.
+  void split_from(Communicator& parent, int place, int places);
+  /// Ends it as is usual: all that was put on streams has been done. False: it failed, or has not ended.
+  [[nodiscard]] bool close() noexcept;
+  /// It has been aborted, and is nothing any more.
+  void forget();
+
+  /// Null: nothing.
+  [[nodiscard]] ncclComm_t native() const { return native_; }
+  /// Throws Error(aborted) if NCCL has found a failure meanwhile.
+  void check();
+
+  /// `call` takes the communicator to NCCL's function of this name.
+  void run(const char* name, const std::function<ncclResult_t(ncclComm_t)>& call);
+  /// Puts several calls to NCCL at once: `calls` hands the result of each to what it gets.
+  using Take = std::function<void(ncclResult_t)>;
+  void run_group(const char* name, const std::function<void(ncclComm_t, const Take&)>& calls);
+
+  /// The sum of elements multiplied by `factor`, in the dtype of `type`; of a few factors it is kept.
+  [[nodiscard]] ncclRedOp_t multiplied_sum(ncclDataType_t type, double factor);
+  /// Tells NCCL of the block that `data` lies in, if it does in one and NCCL does not know it. That makes it
+  /// faster; where it fails, NCCL does without.
+  void meet(const void* data);
+  /// Makes NCCL forget the blocks whose users have gone. They go to `parted`: what is on streams may use
+  /// them.
+  void part(std::vector<std::shared_ptr<NcclBlock>>& parted);
+
+ private:
+  struct Multiplied {
+    ncclDataType_t type;
+    double factor;
+    ncclRedOp_t op;
+  };
+  struct Known {
+    std::shared_ptr<NcclBlock> block;
+    void* handle = nullptr;  ///< null: NCCL does without
+  };
+
+  [[nodiscard]] const NcclFunctions& nccl() const { return seat_.nccl->functions; }
+  [[nodiscard]] const PrimaryContext& context() const { return *seat_.gpu->context(); }
+  /// How much of the GPU's memory NCCL takes meanwhile.
+  void note_memory(const std::function<void()>& call);
+  /// Until NCCL has carried out what returned `result`.
+  void settle(const char* name, ncclResult_t result);
+  void finish(const char* name, ncclResult_t result);
+  [[nodiscard]] std::string about(const char* name) const;
+  void forget_ops();
+
+  NcclSeat seat_;
+  ncclComm_t native_ = nullptr;
+  int place_ = 0;
+  int places_ = 1;
+  std::ptrdiff_t taken_ = 0;          ///< of the GPU's memory, by NCCL
+  const char* last_ = "nothing yet";  ///< the last call
+  std::list<Multiplied> ops_;         ///< the latest first
+  std::map<const std::byte*, Known> known_;
+  std::uint64_t releases_ = 0;  ///< of the memory, when it was last looked for what to forget
+};
+
+}  // namespace hora

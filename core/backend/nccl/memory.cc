@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/backend/nccl/memory.h"
+
+#include "core/backend/cuda/stream_handle.h"
+
+#include <hora/status.h>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace hora {
+namespace {
+
+constexpr std::size_t kAlignment = 256;
+constexpr std::size_t kSlotBytes = 64;  // what lies elsewhere in memory has no slot
+constexpr int kSlotBits = 40;           // of a place in a piece of memory; above them is the piece's ordinal
+constexpr std::size_t kMostSlots = (std::size_t{1} << kSlotBits) - 2 * kSlotBytes;
+
+std::byte* allocate_with_nccl(const OpenNccl& nccl, const CudaGpu& gpu, std::size_t bytes) {
+  void* data = nullptr;
+  const ncclResult_t result = nccl.functions.mem_alloc(&data, bytes);
+  if (result != ncclSuccess) {
+    throw Error(
+        Code::unavailable,
+        fmt::format("cannot take {} bytes of the memory of cuda:{}, of which {} are free: ncclMemAlloc "
+                    "failed with {}; use less of it, or let the framework give back what it keeps",
+                    bytes, gpu.index(), gpu.free_memory(), nccl.functions.get_error_string(result)));
+  }
+  return static_cast<std::byte*>(data);
+}
+
+void clear(const CudaGpu& gpu, std::byte* data, std::size_t bytes) {
+  const CudaDriver& driver = gpu.context()->driver();
+  const std::string about = fmt::format("{} bytes on cuda:{}", bytes, gpu.index());
+  const StreamHandle stream(gpu.context());
+  driver.check(driver.memset_d8_async(reinterpret_cast<CUdeviceptr>(data), 0, bytes, stream.get()),
+               "cuMemsetD8Async", about);
+  driver.check(driver.stream_synchronize(stream.get()), "cuStreamSynchronize", about);
+}
+
+}  // namespace
+
+NcclBlock::NcclBlock(std::shared_ptr<const OpenNccl> nccl, std::shared_ptr<CudaGpu> gpu, std::size_t bytes)
+    : nccl_(std::move(nccl)), gpu_(std::move(gpu)), bytes_(bytes) {
+  if (nccl_->functions.mem_alloc == nullptr) {
+    plain_ = gpu_->allocate(bytes_);
+    data_ = plain_.get();
+    return;
+  }
+  const CurrentContext current(*gpu_->context());
+  data_ = allocate_with_nccl(*nccl_, *gpu_, bytes_);
+  try {
+    clear(*gpu_, data_, bytes_);
+  } catch (...) {
+    nccl_->functions.mem_free(data_);
+    throw;
+  }
+  gpu_->count_taken(static_cast<std::ptrdiff_t>(bytes_));
+}
+
+NcclBlock::~NcclBlock() {
+  if (plain_) return;
+  in_context(*gpu_->context(), [this] { nccl_->functions.mem_free(data_); });
+  gpu_->count_taken(-static_cast<std::ptrdiff_t>(bytes_));
+}
+
+std::shared_ptr<std::byte> NcclMemory::allocate(std::size_t bytes, bool slots) {
+  const std::size_t taken = (std::max<std::size_t>(bytes, 1) + kAlignment - 1) / kAlignment * kAlignment;
+  const auto block = std::make_shared<NcclBlock>(nccl_, gpu_, taken);
+  const std::lock_guard lock(mutex_);
+  places_[block->data()] = {block, block->bytes(), slots ? ++ordinal_ : 0};
+  return {block->data(),
+          [block, slots, own = shared_from_this()](const std::byte*) { own->give_up(block, slots); }};
+}
+
+// Before the memory is unmapped, which is at once; only users' streams may still use it.
+void NcclMemory::wait_for_all() const {
+  const PrimaryContext& context = *gpu_->context();
+  in_context(context, [&] { context.driver().ctx_synchronize(); });
+}
+
+// The place goes before the memory: what is allocated next may lie there.
+void NcclMemory::give_up(const std::shared_ptr<NcclBlock>& block, bool slots) {
+  {
+    const std::lock_guard lock(mutex_);
+    places_.erase(block->data());
+  }
+  if (abandoned_.load(std::memory_order_acquire)) return keep(block);
+  if (slots) wait_for_all();
+  block->release();
+  releases_.fetch_add(1, std::memory_order_acq_rel);
+}
+
+void NcclMemory::keep(std::shared_ptr<const void> memory) {
+  const std::lock_guard lock(mutex_);
+  kept_.push_back(std::move(memory));
+}
+
+std::map<const std::byte*, NcclMemory::Place>::const_iterator NcclMemory::place_of(const void* data) const {
+  const auto* byte = static_cast<const std::byte*>(data);
+  auto next = places_.upper_bound(byte);
+  if (next == places_.begin()) return places_.end();
+  --next;
+  return byte < next->first + next->second.bytes ? next : places_.end();
+}
+
+std::shared_ptr<NcclBlock> NcclMemory::find(const void* data) const {
+  const std::lock_guard lock(mutex_);
+  const auto place = place_of(data);
+  return place == places_.end() ? nullptr : place->second.block.lock();
+}
+
+std::uint64_t NcclMemory::slot(const void* data) const {
+  const std::lock_guard lock(mutex_);
+  const auto place = place_of(data);
+  if (place == places_.end() || place->second.ordinal == 0) return 0;
+  const auto offset = static_cast<std::size_t>(static_cast<const std::byte*>(data) - place->first);
+  if (offset % kSlotBytes != 0 || place->second.bytes > kMostSlots) return 0;
+  return (place->second.ordinal << kSlotBits) + kSlotBytes + offset;
+}
+
+}  // namespace hora

@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+// What libhora_nccl.so shows of itself.
+#include "core/comm/nccl_module.h"
+
+#include "core/backend/cuda/gpu.h"
+#include "core/backend/nccl/nccl_lane.h"
+#include "core/comm/module.h"
+
+#include <hora/status.h>
+
+#include <cstring>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+
+namespace hora {
+namespace {
+
+/// What this process has opened: one driver, one NCCL, and its GPUs as long as somebody has them.
+struct Opened {
+  std::mutex mutex;
+  std::optional<CudaDriver> driver;
+  std::shared_ptr<const OpenNccl> nccl;
+  std::map<int, std::weak_ptr<CudaGpu>> gpus;
+  std::map<int, std::weak_ptr<NcclMemory>> memories;  ///< of the GPUs
+};
+
+// Never destroyed: memory may be freed until the very end of a process.
+Opened& opened() {
+  static auto* const opened = new Opened;  // NOLINT(cppcoreguidelines-owning-memory)
+  return *opened;
+}
+
+/// With the mutex.
+const CudaDriver& driver() {
+  auto& driver = opened().driver;
+  if (!driver) driver = load_driver();
+  return *driver;
+}
+
+int gpus() {
+  const std::lock_guard lock(opened().mutex);
+  return count_gpus(driver());
+}
+
+std::shared_ptr<Gpu> open_gpu(int index) {
+  const std::lock_guard lock(opened().mutex);
+  auto& known = opened().gpus[index];
+  std::shared_ptr<CudaGpu> gpu = known.lock();
+  if (!gpu) known = gpu = open_cuda_gpu(driver(), index);
+  return gpu;
+}
+
+NcclLibrary library(const std::string& path) {
+  const std::lock_guard lock(opened().mutex);
+  auto& nccl = opened().nccl;
+  if (!nccl) nccl = std::make_shared<const OpenNccl>(open_nccl(path));
+  return nccl->library;
+}
+
+/// With the mutex.
+const std::shared_ptr<const OpenNccl>& opened_nccl() {
+  if (!opened().nccl) throw Error(Code::internal, "NCCL is used before it has been opened");
+  return opened().nccl;
+}
+
+NcclId make_id() {
+  const std::lock_guard lock(opened().mutex);
+  const NcclFunctions& nccl = opened_nccl()->functions;
+  ncclUniqueId unique{};
+  const ncclResult_t result = nccl.get_unique_id(&unique);
+  if (result != ncclSuccess) {
+    throw Error(
+        Code::unavailable,
+        std::string("ncclGetUniqueId failed: ") + nccl.get_error_string(result) +
+            ": NCCL needs a network interface that other ranks reach; NCCL_SOCKET_IFNAME names it, and "
+            "NCCL_DEBUG=INFO makes NCCL say what it finds");
+  }
+  NcclId id{};
+  std::memcpy(id.data(), &unique, id.size());
+  return id;
+}
+
+/// With the mutex. `gpu` is one that open_gpu gave.
+std::shared_ptr<NcclMemory> memory_of(const std::shared_ptr<Gpu>& gpu) {
+  auto& known = opened().memories[gpu->index()];
+  std::shared_ptr<NcclMemory> memory = known.lock();
+  if (!memory)
+    known = memory = std::make_shared<NcclMemory>(opened_nccl(), std::dynamic_pointer_cast<CudaGpu>(gpu));
+  return memory;
+}
+
+std::shared_ptr<std::byte> allocate(const std::shared_ptr<Gpu>& gpu, std::size_t bytes) {
+  std::unique_lock lock(opened().mutex);
+  const auto memory = memory_of(gpu);
+  lock.unlock();
+  return memory->allocate(bytes, true);
+}
+
+std::uint64_t slot(const std::shared_ptr<Gpu>& gpu, const void* data) {
+  std::unique_lock lock(opened().mutex);
+  const auto memory = opened().memories[gpu->index()].lock();
+  lock.unlock();
+  return memory ? memory->slot(data) : 0;
+}
+
+std::unique_ptr<NcclLane> make_lane(std::shared_ptr<Gpu> gpu, Stream& stream, const NcclOptions& options) {
+  const std::lock_guard lock(opened().mutex);
+  return make_nccl_lane({opened_nccl(), std::dynamic_pointer_cast<CudaGpu>(gpu), memory_of(gpu), options,
+                         std::make_shared<Halt>()},
+                        dynamic_cast<CudaStream&>(stream));
+}
+
+}  // namespace
+}  // namespace hora
+
+extern "C" __attribute__((visibility("default"))) const hora::ModuleFace* hora_module() {
+  static constexpr hora::NcclModule kFunctions{hora::gpus,     hora::open_gpu, hora::library,  hora::make_id,
+                                               hora::allocate, hora::slot,     hora::make_lane};
+  static constexpr hora::ModuleFace kFace{HORA_VERSION, &kFunctions};
+  return &kFace;
+}

@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "core/backend/nccl/halt.h"
+#include "core/comm/control.h"
+
+#include <chrono>
+#include <string>
+
+namespace hora {
+
+/// Waiting for what is only seen by looking: `while (!done()) patience.pause();`. At first there is no pause,
+/// then there are ever longer ones, of a millisecond at most. One thread's; `halt` lives longer.
+class Patience {
+ public:
+  /// `what` says in an error what did not come to an end: "ncclCommSplit (rank 0 of 2)".
+  Patience(const Halt& halt, std::chrono::milliseconds most, std::string what);
+
+  /// Throws Error with the halt's reason; Error(timeout) when it has been too long.
+  void pause();
+
+ private:
+  const Halt& halt_;
+  std::chrono::milliseconds most_;
+  std::string what_;
+  TimePoint began_ = Clock::now();
+  std::chrono::microseconds next_{0};
+};
+
+}  // namespace hora

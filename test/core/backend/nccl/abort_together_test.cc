@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/backend/nccl/abort_together.h"
+
+#include "test/support/fake_gpu/nccl_ranks.h"
+#include "test/support/threads.h"
+
+#include <gtest/gtest.h>
+
+#include <thread>
+
+namespace hora {
+namespace {
+
+using std::chrono::milliseconds;
+
+/// Rank 0 of two, whose other rank takes part in two communicators, but never in a collective.
+struct Stuck {
+  explicit Stuck(milliseconds patience) : ranks(2, with(patience)) {
+    const NcclId ids[] = {ranks.make_id(), ranks.make_id()};
+    run_ranks(2, [&](int rank) {
+      for (const NcclId& id : ids) {
+        auto made = std::make_shared<Communicator>(ranks.at(rank).seat);
+        made->init(id, rank, 2);
+        (rank == 0 ? communicators : others).push_back(std::move(made));
+      }
+    });
+    data = ranks.at(0).gpu->allocate(4);
+    for (auto& each : communicators) {
+      each->run("ncclAllReduce", [&](ncclComm_t native) {
+        return ::ncclAllReduce(data.get(), data.get(), 1, ncclInt32, ncclSum, native,
+                               ranks.at(0).cuda_stream().handle());
+      });
+    }
+  }
+  static NcclOptions with(milliseconds patience) {
+    NcclOptions options;
+    options.abort_timeout = patience;
+    return options;
+  }
+
+  NcclRanks ranks;
+  std::shared_ptr<std::byte> data;
+  std::vector<std::shared_ptr<Communicator>> communicators;
+  std::vector<std::shared_ptr<Communicator>> others;
+};
+
+TEST(AbortTogether, EndsWhatWaitsForAnotherRank) {
+  Stuck job(milliseconds(60'000));
+  EXPECT_EQ(job.ranks.nccl.under_way(), 2);
+  EXPECT_TRUE(abort_together(job.ranks.at(0).seat, job.communicators));
+  job.ranks.at(0).finish();
+  EXPECT_EQ(job.communicators[0]->native(), nullptr);
+  EXPECT_EQ(job.ranks.nccl.usage().communicators, 2);  // the other rank's
+  EXPECT_EQ(job.ranks.nccl.misuses(), std::vector<std::string>{});
+}
+
+TEST(AbortTogether, GoesOnWithoutAGroup) {
+  Stuck job(milliseconds(60'000));
+  job.ranks.nccl.fail_call("ncclGroupStart", 1, ncclInternalError);
+  EXPECT_TRUE(abort_together(job.ranks.at(0).seat, job.communicators));
+  job.ranks.at(0).finish();
+}
+
+TEST(AbortTogether, LeavesNcclToItselfWhenItDoesNotReturn) {
+  Stuck job(milliseconds(30));
+  auto memory = job.ranks.at(0).seat.memory->allocate(100, false);
+  job.communicators[0]->meet(memory.get());
+  job.ranks.nccl.hold_aborts(true);
+  EXPECT_FALSE(abort_together(job.ranks.at(0).seat, job.communicators));
+  EXPECT_EQ(job.ranks.nccl.held_aborts(), 1);
+  job.communicators.clear();
+  memory.reset();
+  EXPECT_EQ(job.ranks.nccl.usage().blocks, 1);
+  job.ranks.nccl.hold_aborts(false);
+  while (job.ranks.nccl.usage().blocks == 1) std::this_thread::yield();  // when it returns after all
+}
+
+TEST(AbortTogether, HasNothingToDoForNobody) {
+  NcclRanks ranks(1);
+  EXPECT_TRUE(abort_together(ranks.at(0).seat, {}));
+  EXPECT_EQ(ranks.nccl.calls("ncclGroupStart"), 0);
+}
+
+}  // namespace
+}  // namespace hora

@@ -1,0 +1,220 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/backend/nccl/communicator.h"
+
+#include "test/support/fake_gpu/nccl_ranks.h"
+#include "test/support/threads.h"
+#include "test/support/thrown.h"
+
+#include <gtest/gtest.h>
+
+#include <thread>
+
+namespace hora {
+namespace {
+
+using std::chrono::milliseconds;
+
+/// A communicator of all ranks, one for each.
+struct Connected {
+  explicit Connected(int count, const NcclOptions& options = {}) : ranks(count, options) {
+    for (auto& rank : ranks.ranks) all.push_back(std::make_unique<Communicator>(rank.seat));
+    const NcclId id = ranks.make_id();
+    run_ranks(count, [&](int rank) { at(rank).init(id, rank, count); });
+  }
+  Communicator& at(int rank) { return *all.at(static_cast<std::size_t>(rank)); }
+  ncclResult_t sum(int rank, ncclComm_t native, std::byte* data) {
+    return ::ncclAllReduce(data, data, 1, ncclInt32, ncclSum, native, ranks.at(rank).cuda_stream().handle());
+  }
+
+  NcclRanks ranks;
+  std::vector<std::unique_ptr<Communicator>> all;
+};
+
+TEST(Communicator, CarriesOutAndEnds) {
+  Connected job(2);
+  job.ranks.nccl.set_polls(5);
+  run_ranks(2, [&](int rank) {
+    const auto data = job.ranks.at(rank).gpu->allocate(4);
+    *reinterpret_cast<int*>(data.get()) = rank + 1;
+    job.at(rank).run("ncclAllReduce", [&](ncclComm_t native) { return job.sum(rank, native, data.get()); });
+    job.ranks.at(rank).finish();
+    EXPECT_EQ(*reinterpret_cast<int*>(data.get()), 3);
+    EXPECT_TRUE(job.at(rank).close());
+  });
+  EXPECT_EQ(job.ranks.nccl.usage(), FakeNcclUsage{});
+  EXPECT_EQ(job.ranks.nccl.misuses(), std::vector<std::string>{});
+}
+
+TEST(Communicator, GivesUpWhereARankNeverComes) {
+  NcclOptions options;
+  options.call_timeout = milliseconds(20);
+  NcclRanks ranks(2, options);
+  Communicator alone(ranks.at(0).seat);
+  const Status status = thrown([&] { alone.init(ranks.make_id(), 0, 2); });
+  EXPECT_EQ(status.code, Code::timeout);
+  EXPECT_EQ(
+      status.message.find("ncclCommInitRankConfig (rank 0 of 2, on cuda:0) has not come to an end after"), 0U)
+      << status.message;
+  EXPECT_EQ(thrown([&] { alone.run("ncclAllReduce", {}); }), status);
+  EXPECT_EQ(ranks.nccl.usage().communicators, 1);  // until it is aborted
+}
+
+TEST(Communicator, StopsWaitingWhenARankIsGone) {
+  NcclRanks ranks(2);
+  Communicator alone(ranks.at(0).seat);
+  const Status why{Code::aborted, "rank 1 is gone"};
+  std::jthread control([&] {
+    while (ranks.nccl.calls("ncclCommGetAsyncError") == 0) std::this_thread::yield();
+    ranks.at(0).seat.halt->set(why);
+  });
+  EXPECT_EQ(thrown([&] { alone.init(ranks.make_id(), 0, 2); }), why);
+}
+
+TEST(Communicator, SaysThatTwoRanksShareAGpu) {
+  NcclRanks ranks(1);
+  NcclSeat other = ranks.at(0).seat;
+  other.halt = std::make_shared<Halt>();
+  Communicator first(ranks.at(0).seat);
+  Communicator second(other);
+  const NcclId id = ranks.make_id();
+  run_ranks(2, [&](int rank) {
+    const Status status = thrown([&] { (rank == 0 ? first : second).init(id, rank, 2); });
+    EXPECT_EQ(status.code, Code::aborted);
+    EXPECT_NE(status.message.find("Duplicate GPU detected : rank 0 and rank 1 both on CUDA device 0"),
+              std::string::npos)
+        << status.message;
+  });
+}
+
+TEST(Communicator, SplitsInTheOrderOfPlaces) {
+  Connected job(3);
+  run_ranks(3, [&](int rank) {
+    // Members 2 and 0, in this order; 1 is none.
+    const int place = rank == 2 ? 0 : rank == 0 ? 1 : -1;
+    Communicator part(job.ranks.at(rank).seat);
+    part.split_from(job.at(rank), place, 2);
+    EXPECT_EQ(part.native() != nullptr, place >= 0);
+    if (place >= 0) {
+      const auto data = job.ranks.at(rank).gpu->allocate(4);
+      *reinterpret_cast<int*>(data.get()) = 10 + rank;
+      part.run("ncclBroadcast", [&](ncclComm_t native) {
+        return ::ncclBroadcast(data.get(), data.get(), 4, ncclUint8, 0, native,
+                               job.ranks.at(rank).cuda_stream().handle());
+      });
+      job.ranks.at(rank).finish();
+      EXPECT_EQ(*reinterpret_cast<int*>(data.get()), 12);
+    }
+    EXPECT_TRUE(part.close());
+    EXPECT_TRUE(job.at(rank).close());
+  });
+  EXPECT_EQ(job.ranks.nccl.misuses(), std::vector<std::string>{});
+}
+
+TEST(Communicator, NamesTheCallThatFails) {
+  for (const char* call : {"ncclCommInitRankConfig", "ncclCommGetAsyncError"}) {
+    NcclRanks ranks(1);
+    ranks.nccl.fail_call(call, 1, ncclSystemError);
+    Communicator alone(ranks.at(0).seat);
+    const Status status = thrown([&] { alone.init(ranks.make_id(), 0, 1); });
+    EXPECT_EQ(status.code, Code::aborted);
+    EXPECT_EQ(status.message,
+              "ncclCommInitRankConfig (rank 0 of 1, on cuda:0) failed: unhandled system error (" +
+                  std::string(call) + " was told to fail); NCCL_DEBUG=WARN makes NCCL say more");
+    EXPECT_EQ(thrown([&] { ranks.at(0).seat.halt->check(); }), status);
+  }
+}
+
+TEST(Communicator, FailsWithWhicheverCallOfAGroupFails) {
+  for (const char* call : {"ncclGroupStart", "ncclGroupEnd", "ncclAllReduce"}) {
+    Connected job(1);
+    job.ranks.nccl.fail_call(call, 1, ncclInternalError);
+    const auto data = job.ranks.at(0).gpu->allocate(4);
+    const Status status = thrown([&] {
+      job.at(0).run_group("ncclAllReduce", [&](ncclComm_t native, const Communicator::Take& take) {
+        take(job.sum(0, native, data.get()));
+      });
+    });
+    EXPECT_EQ(status.message.find(std::string(call) + " (rank 0 of 1, on cuda:0) failed: internal error"), 0U)
+        << status.message;
+    EXPECT_EQ(job.ranks.nccl.under_way(), 0);
+  }
+}
+
+TEST(Communicator, IsNotEndedByACallThatFails) {
+  for (const char* call : {"ncclCommFinalize", "ncclCommDestroy", "ncclRedOpDestroy", "ncclCommDeregister"}) {
+    Connected job(1);
+    const auto data = job.ranks.at(0).seat.memory->allocate(4, false);
+    job.at(0).meet(data.get());
+    static_cast<void>(job.at(0).multiplied_sum(ncclFloat32, 0.5));
+    job.ranks.nccl.fail_call(call, 1, ncclInternalError);
+    EXPECT_FALSE(job.at(0).close()) << call;
+    EXPECT_TRUE(job.ranks.at(0).seat.halt->is_set());
+    EXPECT_EQ(job.ranks.nccl.usage().communicators, 1);
+  }
+}
+
+TEST(Communicator, FindsOutWhatFailsMeanwhile) {
+  Connected job(1);
+  job.at(0).check();
+  job.ranks.nccl.fail_communicators(0, ncclRemoteError);
+  const Status status = thrown([&] { job.at(0).check(); });
+  EXPECT_EQ(status.code, Code::aborted);
+  EXPECT_NE(status.message.find("remote process exited or there was a network error"), std::string::npos);
+}
+
+TEST(Communicator, FailsWhereRanksDoNotAgree) {
+  Connected job(2);
+  run_ranks(2, [&](int rank) {
+    const auto data = job.ranks.at(rank).gpu->allocate(100);
+    job.at(rank).run("ncclAllReduce", [&](ncclComm_t native) {
+      return ::ncclAllReduce(data.get(), data.get(), rank == 0 ? 10 : 20, ncclInt32, ncclSum, native,
+                             job.ranks.at(rank).cuda_stream().handle());
+    });
+    job.ranks.at(rank).finish();
+    EXPECT_EQ(thrown([&] { job.at(rank).check(); }).code, Code::aborted);
+  });
+}
+
+TEST(Communicator, KeepsAFewOperations) {
+  Connected job(1);
+  const ncclRedOp_t first = job.at(0).multiplied_sum(ncclFloat32, 1.0);
+  EXPECT_EQ(job.at(0).multiplied_sum(ncclFloat32, 1.0), first);
+  for (int i = 2; i <= 40; ++i) static_cast<void>(job.at(0).multiplied_sum(ncclFloat32, i));
+  EXPECT_EQ(job.ranks.nccl.usage().operations, 16);
+  EXPECT_TRUE(job.at(0).close());
+  EXPECT_EQ(job.ranks.nccl.misuses(), std::vector<std::string>{});
+}
+
+TEST(Communicator, TellsNcclOfMemoryOnceAndForgetsWhatNobodyHas) {
+  Connected job(1);
+  const auto& memory = job.ranks.at(0).seat.memory;
+  auto one = memory->allocate(1000, false);
+  const auto other = memory->allocate(1000, false);
+  for (const auto* data : {one.get(), one.get() + 512, other.get()}) job.at(0).meet(data);
+  const int unknown = 0;
+  job.at(0).meet(&unknown);
+  EXPECT_EQ(job.ranks.nccl.usage().registrations, 2);
+  one.reset();
+  EXPECT_EQ(job.ranks.nccl.usage().blocks, 2);  // NCCL knows of it
+  std::vector<std::shared_ptr<NcclBlock>> parted;
+  job.at(0).part(parted);
+  EXPECT_EQ(parted.size(), 1U);
+  EXPECT_EQ(job.ranks.nccl.usage().registrations, 1);
+  parted.clear();
+  EXPECT_EQ(job.ranks.nccl.usage().blocks, 1);
+  EXPECT_TRUE(job.at(0).close());
+  EXPECT_EQ(job.ranks.nccl.misuses(), std::vector<std::string>{});
+}
+
+TEST(Communicator, DoesWithoutRegistration) {
+  Connected job(1);
+  job.ranks.nccl.fail_call("ncclCommRegister", 1, ncclInvalidUsage);
+  const auto data = job.ranks.at(0).seat.memory->allocate(1000, false);
+  job.at(0).meet(data.get());
+  job.at(0).meet(data.get());
+  EXPECT_EQ(job.ranks.nccl.calls("ncclCommRegister"), 1);
+  EXPECT_TRUE(job.at(0).close());
+}
+
+}  // namespace
+}  // namespace hora

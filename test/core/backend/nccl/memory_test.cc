@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/backend/nccl/memory.h"
+
+#include "test/support/fake_gpu/nccl_ranks.h"
+#include "test/support/thrown.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <thread>
+
+namespace hora {
+namespace {
+
+TEST(NcclMemory, IsZeroedAlignedAndFreed) {
+  NcclRanks ranks(1);
+  const auto& memory = ranks.at(0).seat.memory;
+  auto data = memory->allocate(1000, true);
+  EXPECT_EQ(reinterpret_cast<std::uintptr_t>(data.get()) % 256, 0U);
+  EXPECT_TRUE(
+      std::all_of(data.get(), data.get() + 1000, [](std::byte each) { return each == std::byte{0}; }));
+  EXPECT_EQ(ranks.at(0).gpu->memory().taken, 1024U);
+  EXPECT_EQ(ranks.nccl.usage().blocks, 1);
+  EXPECT_NE(memory->allocate(0, true), nullptr);
+  data.reset();
+  EXPECT_EQ(ranks.nccl.usage().blocks, 0);
+  EXPECT_EQ(ranks.at(0).gpu->memory().taken, 0U);
+}
+
+TEST(NcclMemory, IsTheGpusOwnWhereNcclHasNone) {
+  NcclRanks ranks(1, {}, kOldestNccl);
+  const auto& memory = ranks.at(0).seat.memory;
+  const auto data = memory->allocate(1000, true);
+  EXPECT_EQ(ranks.nccl.usage().blocks, 0);
+  EXPECT_EQ(ranks.at(0).gpu->memory().taken, 1024U);
+  EXPECT_NE(memory->find(data.get()), nullptr);
+}
+
+TEST(NcclMemory, KnowsWhatLiesInIt) {
+  NcclRanks ranks(1);
+  const auto& memory = ranks.at(0).seat.memory;
+  auto data = memory->allocate(512, false);
+  const auto other = memory->allocate(512, false);
+  std::byte* const begin = data.get();
+  EXPECT_EQ(memory->find(begin), memory->find(begin + 511));
+  EXPECT_NE(memory->find(begin), memory->find(other.get()));
+  EXPECT_EQ(memory->find(nullptr), nullptr);
+  data.reset();
+  EXPECT_EQ(memory->find(begin), nullptr);
+}
+
+TEST(NcclMemory, HasSlotsThatAreTheSameOnRanksThatAllocateAlike) {
+  NcclRanks ranks(2);
+  std::vector<std::vector<std::shared_ptr<std::byte>>> data;
+  for (int rank = 0; rank < 2; ++rank) {
+    const auto& memory = ranks.at(rank).seat.memory;
+    data.push_back({memory->allocate(1000, true), memory->allocate(1000, true)});
+    if (rank == 0) data.back().push_back(memory->allocate(1000, false));  // what only one rank has
+    data.back().push_back(memory->allocate(1000, true));
+  }
+  const auto slot = [&](int rank, const std::byte* at) { return ranks.at(rank).seat.memory->slot(at); };
+  EXPECT_NE(slot(0, data[0][0].get()), 0U);
+  EXPECT_EQ(slot(0, data[0][0].get() + 128), slot(1, data[1][0].get() + 128));
+  EXPECT_EQ(slot(0, data[0].back().get()), slot(1, data[1].back().get()));
+  EXPECT_EQ(slot(0, data[0][2].get()), 0U);
+}
+
+TEST(NcclMemory, HasNeighbouringSlotsWithinOnePieceOnly) {
+  NcclRanks ranks(1);
+  const auto& memory = ranks.at(0).seat.memory;
+  const auto one = memory->allocate(256, true);
+  const auto other = memory->allocate(256, true);
+  const std::uint64_t first = memory->slot(one.get());
+  EXPECT_EQ(memory->slot(one.get() + 192), first + 192);
+  EXPECT_EQ(memory->slot(one.get() + 32), 0U);
+  EXPECT_GT(memory->slot(other.get()), first + 256 + 64);
+}
+
+TEST(NcclMemory, SaysHowMuchThereIsWhereItIsNotEnough) {
+  NcclRanks ranks(1);
+  const Status status =
+      thrown([&] { static_cast<void>(ranks.at(0).seat.memory->allocate(std::size_t{2} << 30, true)); });
+  EXPECT_EQ(status.code, Code::unavailable);
+  EXPECT_NE(status.message.find(
+                "cannot take 2147483648 bytes of the memory of cuda:0, of which 1073741824 are free"),
+            std::string::npos)
+      << status.message;
+}
+
+TEST(NcclMemory, IsGivenBackIfItCannotBeCleared) {
+  NcclRanks ranks(1);
+  ranks.driver.fail_call("cuMemsetD8Async", 1, CUDA_ERROR_INVALID_VALUE);
+  EXPECT_EQ(thrown([&] { static_cast<void>(ranks.at(0).seat.memory->allocate(100, true)); }).code,
+            Code::internal);
+  EXPECT_EQ(ranks.nccl.usage().blocks, 0);
+  EXPECT_EQ(ranks.at(0).gpu->memory().taken, 0U);
+}
+
+TEST(NcclMemory, WaitsForUsersStreamsBeforeItIsFreed) {
+  NcclRanks ranks(1);
+  auto data = ranks.at(0).seat.memory->allocate(100, true);
+  ranks.driver.hold(0);
+  ranks.at(0).stream->zero(data.get(), 100);
+  std::thread user([&] { data.reset(); });
+  while (ranks.driver.calls("cuCtxSynchronize") == 0) std::this_thread::yield();
+  EXPECT_EQ(ranks.nccl.usage().blocks, 1);
+  ranks.driver.release(0);
+  user.join();
+  EXPECT_EQ(ranks.nccl.usage().blocks, 0);
+}
+
+TEST(NcclMemory, IsKeptAndNobodyWaitsWhenNcclDoesNotLetGo) {
+  NcclRanks ranks(1);
+  auto& memory = ranks.at(0).seat.memory;
+  auto data = memory->allocate(100, true);
+  memory->abandon();
+  ranks.driver.hold(0);
+  ranks.at(0).stream->zero(data.get(), 100);
+  data.reset();
+  EXPECT_EQ(ranks.nccl.usage().blocks, 1);
+  ranks.driver.release(0);
+  ranks.at(0).finish();
+}
+
+}  // namespace
+}  // namespace hora

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "core/backend/nccl/library.h"
+
+#include <string>
+#include <vector>
+
+namespace hora {
+
+/// What of the fake NCCL is in use. A value.
+struct FakeNcclUsage {
+  int communicators = 0;  ///< that have neither been destroyed nor aborted
+  int operations = 0;     ///< sums of multiplied elements
+  int registrations = 0;
+  int blocks = 0;  ///< of ncclMemAlloc
+
+  bool operator==(const FakeNcclUsage&) const = default;
+};
+
+/// NCCL on the fake GPUs (FakeDriver): collectives are work on their streams, which moves and reduces the
+/// elements. Ranks are threads or processes of a machine, and meet in its shared memory. Communicators do not
+/// block: what a call asks for is done when ncclCommGetAsyncError has been asked often enough, and until then
+/// it is in progress. Sums are taken in the order of ranks, and those of 16-bit floats rounded after each
+/// addition. Ranks that do not agree about a call get ncclInvalidUsage. One in a process at a time; its
+/// functions are declared by <nccl.h>. Thread-safe.
+class FakeNccl {
+ public:
+  explicit FakeNccl(int version = NCCL_VERSION_CODE);
+  /// Ends all work that waits for other ranks, and all aborts.
+  ~FakeNccl();
+  FakeNccl(const FakeNccl&) = delete;
+  FakeNccl& operator=(const FakeNccl&) = delete;
+
+  /// As open_nccl gives them; those that this version lacks are null.
+  [[nodiscard]] NcclFunctions table() const;
+
+  /// How often ncclCommGetAsyncError says that a call is in progress, at least (1 at first).
+  void set_polls(int polls);
+  /// The `nth` call from here on of a function (1: the next) does nothing and returns `error`, once.
+  void fail_call(const std::string& function, int nth, ncclResult_t error);
+  /// How often it has been called.
+  [[nodiscard]] int calls(const std::string& function) const;
+  /// All communicators in which this process has that rank fail meanwhile.
+  void fail_communicators(int rank, ncclResult_t error);
+  /// Aborts do not return from now on; or all do.
+  void hold_aborts(bool hold);
+  /// How many do not.
+  [[nodiscard]] int held_aborts() const;
+  /// How many pieces of work are running on streams, or wait there.
+  [[nodiscard]] int under_way() const;
+
+  /// What NCCL must not be asked: of two threads at a time; of a communicator that is no more, or has not
+  /// carried out the call before; to end one with work under way, or with memory or operations that it knows
+  /// of; to abort one after the other; to free memory that a communicator knows of.
+  [[nodiscard]] std::vector<std::string> misuses() const;
+  [[nodiscard]] FakeNcclUsage usage() const;
+};
+
+}  // namespace hora
