@@ -1,9 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """test/gpu/run itself, without a GPU."""
 
+import json
 import os
 import pathlib
+import subprocess
 import sys
+
+import pytest
 
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE), str(HERE / "programs")]
@@ -64,6 +68,21 @@ def test_parts_that_fail_hang_or_say_too_little_are_failures(tmp_path: pathlib.P
     assert not outcome("sleep 100", limit=0.3).ok
     assert not outcome("true", checks=1).ok
     assert not outcome("/there/is/no/such/program").ok
+
+
+BUILD = HERE.parents[1] / "build"
+
+
+@pytest.mark.skipif(not (BUILD / "test/gpu_launch_times").exists(), reason="build/ has no gpu_launch_times: build it with CUDA's and NCCL's headers")
+def test_parts_go_well_on_gpus_that_are_none(tmp_path: pathlib.Path):
+    wanted = "operations on 2|killed rank of 2|shared|G1|G3|G4"
+    command = [sys.executable, str(HERE / "run"), "--fake", "--only", wanted, "--results", str(tmp_path)]
+    ended = subprocess.run(command, env={**os.environ, "TEST_GPU_BUILD": str(BUILD)}, capture_output=True, text=True, timeout=400, check=False)
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    found = json.loads((tmp_path / "figures.json").read_text())
+    assert found["machine"]["driver"] == "fake" and len(found["checks"]) > 40
+    assert {figure["name"].split()[0] for figure in found["figures"]} >= {"G1", "G2", "G3", "G4", "exception"}
+    assert "ok" in (tmp_path / "report.md").read_text()
 
 
 def test_models_are_those_that_everybody_knows():

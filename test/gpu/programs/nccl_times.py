@@ -34,7 +34,7 @@ def main() -> None:
     there = all_ranks(bool(there))
     for name, elements in SIZES.items():
         count = elements if not gpu.FAKE else min(elements, 1 << 12)
-        tensors = [torch.ones(count, device=DEVICE) for _ in range(IN_A_ROW)]
+        tensors = [torch.randn(count, device=DEVICE) for _ in range(IN_A_ROW)]
 
         def one(tensor: torch.Tensor = tensors[0], name: str = name) -> None:
             hvd.allreduce_(tensor, op=hvd.Max, name=f"one.{name}")

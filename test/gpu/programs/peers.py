@@ -9,7 +9,7 @@ import torch
 import torch.distributed as dist
 from gpu import hvd
 
-FLOAT32, SUM = 7, 0  # as nccl.h numbers them
+FLOAT32, MAX = 7, 2  # as nccl.h numbers them
 
 
 class _Id(ctypes.Structure):
@@ -33,10 +33,10 @@ class BareNccl:
         self._all_reduce.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p]
 
     def all_reduce(self, tensor: torch.Tensor) -> None:
-        """In place, on the current stream."""
+        """The largest of all ranks, in place, on the current stream."""
         address = tensor.data_ptr()
         stream = torch.cuda.current_stream().cuda_stream
-        self._check(self._all_reduce(address, address, tensor.numel(), FLOAT32, SUM, self._communicator, stream))
+        self._check(self._all_reduce(address, address, tensor.numel(), FLOAT32, MAX, self._communicator, stream))
 
     @staticmethod
     def _check(result: int) -> None:

@@ -17,7 +17,7 @@ def main() -> None:
     there = all_ranks(bool(there))
     for name, elements in SIZES.items():
         count = elements if not gpu.FAKE else min(elements, 1 << 14)
-        x, y = torch.ones(count, device=DEVICE), torch.ones(count, device=DEVICE)
+        x, y = torch.randn(count, device=DEVICE), torch.randn(count, device=DEVICE)
         pinned = torch.empty(count, pin_memory=not gpu.FAKE)
 
         def copies(x: torch.Tensor = x, pinned: torch.Tensor = pinned) -> None:

@@ -20,7 +20,7 @@ DATA = pathlib.Path(__file__).resolve().parents[3] / "examples/data/digits.csv"
 TOGETHER = 64
 STEPS = 60 if not gpu.FAKE else 10
 CLOSE = {torch.float64: 1e-9, torch.float32: 1e-3}  # of sums over batches that are cut in another way
-ALLOWANCE = 48 << 20  # bytes beside the fusion buffer: the gradients themselves, and alignment
+ALLOWANCE = 16 << 20  # bytes beside the fusion buffer: the gradients themselves, and alignment
 
 
 def images(dtype: torch.dtype) -> tuple[torch.Tensor, torch.Tensor]:
