@@ -152,7 +152,7 @@ def hosts() -> Tally:
 
 
 def python() -> Tally:
-    tally = pytest("python", "test/python")
+    tally = pytest("python", "test/python", "test/gpu")
     tally.add(one("ruff", [ROOT / ".venv/bin/ruff", "check", "python", "test", "examples", "dev"]))
     tally.add(one("ruff-format", [ROOT / ".venv/bin/ruff", "format", "--check", "python", "test", "examples", "dev"]))
     tally.add(one("mypy", [PYTHON, "-m", "mypy", "--strict", "python/hora"]))
