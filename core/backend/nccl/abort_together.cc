@@ -51,7 +51,7 @@ void run(const NcclSeat& seat, const Communicators& communicators,
 
 }  // namespace
 
-bool abort_together(const NcclSeat& seat, Communicators communicators) noexcept {
+bool abort_together(const NcclSeat& seat, const Communicators& communicators) noexcept {
   if (communicators.empty()) return true;
   try {
     const auto progress = std::make_shared<Progress>();

@@ -14,6 +14,6 @@ namespace hora {
 /// NCCL has not returned in time, so the thread in which it is goes on with them; they, and all that they
 /// know of, belong to that thread, and nobody may touch them any more. Else they have been forgotten.
 [[nodiscard]] bool abort_together(const NcclSeat& seat,
-                                  std::vector<std::shared_ptr<Communicator>> communicators) noexcept;
+                                  const std::vector<std::shared_ptr<Communicator>>& communicators) noexcept;
 
 }  // namespace hora

@@ -20,7 +20,7 @@ std::shared_ptr<Communicator> LaneCommunicators::connect(const NcclId& id, int p
   begin();
   // Kept from before NCCL hears of it: whatever fails, it is there to be aborted.
   communicators_.push_back(std::make_shared<Communicator>(seat_));
-  const auto made = communicators_.back();
+  auto made = communicators_.back();
   made->init(id, place, places);
   return made;
 }
@@ -30,7 +30,7 @@ std::shared_ptr<Communicator> LaneCommunicators::split(Communicator& parent, int
   begin();
   drain("ncclCommSplit");
   communicators_.push_back(std::make_shared<Communicator>(seat_));
-  const auto made = communicators_.back();
+  auto made = communicators_.back();
   made->split_from(parent, place, places);
   if (place >= 0) return made;
   communicators_.pop_back();
@@ -59,7 +59,7 @@ bool LaneCommunicators::abort() noexcept {
   seat_.halt->set({Code::aborted, "NCCL's communicators have been aborted"});
   if (aborted_) return abort_returned_;
   aborted_ = true;
-  abort_returned_ = abort_together(seat_, std::move(communicators_));
+  abort_returned_ = abort_together(seat_, communicators_);
   communicators_.clear();
   if (!abort_returned_) abandon_memory();
   return abort_returned_;

@@ -107,8 +107,9 @@ std::uint64_t slot(const std::shared_ptr<Gpu>& gpu, const void* data) {
 
 std::unique_ptr<NcclLane> make_lane(std::shared_ptr<Gpu> gpu, Stream& stream, const NcclOptions& options) {
   const std::lock_guard lock(opened().mutex);
-  return make_nccl_lane({opened_nccl(), std::dynamic_pointer_cast<CudaGpu>(gpu), memory_of(gpu), options,
-                         std::make_shared<Halt>()},
+  auto memory = memory_of(gpu);
+  return make_nccl_lane({opened_nccl(), std::dynamic_pointer_cast<CudaGpu>(std::move(gpu)), std::move(memory),
+                         options, std::make_shared<Halt>()},
                         dynamic_cast<CudaStream&>(stream));
 }
 

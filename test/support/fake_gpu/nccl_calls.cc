@@ -115,7 +115,7 @@ ncclResult_t ncclGetUniqueId(ncclUniqueId* id) {
   if (const auto failure = enter_call("ncclGetUniqueId")) return *failure;
   static std::atomic<int> made{0};
   const auto now = std::chrono::system_clock::now().time_since_epoch().count();
-  const std::string name = fmt::format("/hora-fake-nccl-{}-{}-{}", ::getpid(), made.fetch_add(1), now);
+  const std::string name = fmt::format("/fake-nccl-{}-{}-{}", ::getpid(), made.fetch_add(1), now);
   std::memset(id, 0, sizeof *id);
   std::memcpy(id->internal, name.data(), std::min(name.size(), sizeof id->internal - 1));
   return ncclSuccess;
