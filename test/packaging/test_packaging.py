@@ -128,8 +128,8 @@ def test_the_wheel_holds_the_package_and_hrun_alone():
     files = [str(path) for path in importlib.metadata.files("hora") or []]
     strangers = [path for path in files if not re.match(r"hora/|hora-[^/]*\.dist-info/", path)]
     assert [pathlib.PurePath(path).name for path in strangers] == ["hrun"]
-    libraries = {path.split(".so")[0] for path in files if ".so" in path}
-    # The module for MPI is there where the wheel was built with MPI.
-    assert {path.split(".cpython")[0] for path in libraries} - {"hora/libhora_mpi"} == {"hora/libhora", "hora/_native"}
+    libraries = {re.sub(r"(\.cpython.*)?\.so.*", "", path) for path in files if ".so" in path}
+    modules = {"hora/libhora_mpi", "hora/libhora_nccl"}  # where the wheel was built with MPI, with CUDA and NCCL
+    assert libraries - modules == {"hora/libhora", "hora/_native"}
     assert not [path for path in files if path.endswith((".h", ".cmake"))]
     assert "hora/_horovod/horovod/torch/__init__.py" in files
