@@ -116,7 +116,7 @@ void warn_of(const NcclLibrary& library) {
 }  // namespace
 
 std::vector<std::string> nccl_places() {
-  const std::filesystem::path own = path_of(reinterpret_cast<const void*>(&open_nccl));
+  const auto own = std::filesystem::absolute(path_of(reinterpret_cast<const void*>(&open_nccl)));
   return {(own.parent_path() / "../nvidia/nccl/lib" / kFile).lexically_normal().string(), kFile,
           std::string("/usr/local/cuda/lib64/") + kFile};
 }
