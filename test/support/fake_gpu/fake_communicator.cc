@@ -36,9 +36,9 @@ void ncclComm::go() {
   life = Life::gone;
   pending = {};
   meeting.reset();
-  multiplied.clear();
   {
     const std::lock_guard lock(hora::fake_nccl_state().mutex);
+    multiplied.clear();
     registrations.clear();
   }
   const auto machine = hora::fake_machine();

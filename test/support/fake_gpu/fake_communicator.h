@@ -50,9 +50,9 @@ struct ncclComm {
   std::function<std::optional<ncclResult_t>()> pending;
   int polls = 0;  ///< until that is looked at
   std::uint32_t splits = 0;
-  std::map<int, Multiplied> multiplied;  ///< by ncclRedOp_t
+  std::map<int, Multiplied> multiplied;  ///< by ncclRedOp_t; changed with the lock of what all calls share
   int next_op = ncclNumOps;
-  std::map<void*, Registration> registrations;  ///< with the lock of what all calls share
+  std::map<void*, Registration> registrations;  ///< with that lock
   std::uintptr_t next_registration = 1;
 
   const void* memory = nullptr;  ///< of the GPU's, as long as it is there; smaller ones share the first one's

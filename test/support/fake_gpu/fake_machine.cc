@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
+#include <thread>
 
 namespace hora {
 namespace {
@@ -50,12 +51,10 @@ FakeMachine::FakeMachine(std::vector<FakeGpu> gpus) {
 }
 
 FakeMachine::~FakeMachine() {
-  {
-    const std::lock_guard lock(mutex);
-    ending_ = true;
-  }
+  std::unique_lock lock(mutex);
+  ending_ = true;
   changed.notify_all();
-  for (auto& stream : all_streams_) stream->thread.join();
+  changed.wait(lock, [&] { return threads_ == 0; });
 }
 
 bool FakeMachine::owns(CUcontext context) const {
@@ -67,7 +66,13 @@ CUstream_st* FakeMachine::add_stream(int gpu, bool frameworks) {
   CUstream_st& stream = *all_streams_.back();
   stream.gpu = gpu;
   stream.frameworks = frameworks;
-  stream.thread = std::thread([this, &stream] { work(stream); });
+  ++threads_;
+  std::thread([this, &stream] {
+    std::unique_lock lock(mutex);
+    work(stream, lock);
+    --threads_;
+    changed.notify_all();
+  }).detach();
   streams.insert(&stream);
   if (!frameworks) ++this->gpu(gpu).usage.streams;
   return &stream;
@@ -85,8 +90,7 @@ void FakeMachine::put(CUstream_st* stream, FakeTask task) {
   changed.notify_all();
 }
 
-void FakeMachine::work(CUstream_st& stream) {
-  std::unique_lock lock(mutex);
+void FakeMachine::work(CUstream_st& stream, FakeLock& lock) {
   while (true) {
     const GpuState& own = gpu(stream.gpu);
     const auto begins = [&] {

@@ -14,7 +14,6 @@
 #include <optional>
 #include <set>
 #include <string>
-#include <thread>
 #include <utility>
 #include <vector>
 
@@ -43,7 +42,6 @@ struct CUstream_st {
   bool closing = false;  ///< its thread ends when nothing is left
   bool busy = false;
   std::deque<FakeTask> tasks;
-  std::thread thread;
 };
 
 struct CUmod_st {
@@ -123,11 +121,12 @@ class FakeMachine {
   std::map<CUmodule, std::unique_ptr<CUmod_st>> modules;
 
  private:
-  void work(CUstream_st& stream);
+  void work(CUstream_st& stream, std::unique_lock<std::mutex>& lock);
 
   std::vector<std::unique_ptr<GpuState>> gpus_;
   std::map<std::uintptr_t, FakeBlock> blocks_;
   std::vector<std::unique_ptr<CUstream_st>> all_streams_;  ///< also those that were closed
+  int threads_ = 0;                                        ///< of streams; each ends by itself
   bool ending_ = false;
 };
 

@@ -134,8 +134,8 @@ FakeNcclUsage FakeNccl::usage() const {
   for (auto* each : all_communicators()) {
     if (each->life == ncclComm::Life::gone) continue;
     ++usage.communicators;
-    usage.operations += static_cast<int>(each->multiplied.size());
     const std::lock_guard lock(fake_nccl_state().mutex);
+    usage.operations += static_cast<int>(each->multiplied.size());
     usage.registrations += static_cast<int>(each->registrations.size());
   }
   auto& state = fake_nccl_state();

@@ -223,6 +223,7 @@ ncclResult_t ncclRedOpCreatePreMulSum(ncclRedOp_t* op, void* scalar, ncclDataTyp
     if (residence != ncclScalarHostImmediate) return ncclInvalidArgument;
     ncclComm::Multiplied made{type, {}};
     std::memcpy(made.scalar.data(), scalar, hora::fake_size_of(type));
+    const std::lock_guard lock(fake_nccl_state().mutex);
     own.multiplied[own.next_op] = made;
     *op = static_cast<ncclRedOp_t>(own.next_op++);
     return ncclSuccess;
@@ -232,6 +233,7 @@ ncclResult_t ncclRedOpCreatePreMulSum(ncclRedOp_t* op, void* scalar, ncclDataTyp
 ncclResult_t ncclRedOpDestroy(ncclRedOp_t op, ncclComm_t communicator) {
   if (const auto failure = enter_call("ncclRedOpDestroy")) return *failure;
   return of_communicator("ncclRedOpDestroy", communicator, When::ready, [&](ncclComm& own) {
+    const std::lock_guard lock(fake_nccl_state().mutex);
     return own.multiplied.erase(op) == 1 ? ncclSuccess : ncclInvalidArgument;
   });
 }
