@@ -25,9 +25,20 @@ std::vector<std::shared_ptr<Event>> latest(const std::vector<Readiness>& all) {
   return events;
 }
 
+const NcclModule& OwnGpu::module() {
+  const std::lock_guard lock(mutex_);
+  return loaded();
+}
+
+/// With the mutex.
+const NcclModule& OwnGpu::loaded() {
+  if (module_ == nullptr) module_ = &load_nccl();
+  return *module_;
+}
+
 std::shared_ptr<Gpu> OwnGpu::open(int index) {
   const std::lock_guard lock(mutex_);
-  if (!gpu_) gpu_ = module().open_gpu(index);
+  if (!gpu_) gpu_ = loaded().open_gpu(index);
   if (gpu_->index() == index) return gpu_;
   throw Error(
       Code::invalid_argument,

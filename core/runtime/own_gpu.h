@@ -32,7 +32,7 @@ class OwnGpu {
       : local_rank_(local_rank), module_(module) {}
 
   /// Throws Error(unavailable) if there is none here.
-  [[nodiscard]] const NcclModule& module() const { return module_ != nullptr ? *module_ : load_nccl(); }
+  [[nodiscard]] const NcclModule& module();
 
   /// The GPU of this number. Throws Error(invalid_argument) if there is no such one, or if this rank uses
   /// another; Error(unavailable) if GPUs cannot be used here.
@@ -45,10 +45,13 @@ class OwnGpu {
   [[nodiscard]] std::shared_ptr<Gpu> opened() const;
 
  private:
+  const NcclModule& loaded();
+
   int local_rank_;
-  const NcclModule* module_;
   mutable std::mutex mutex_;
-  std::shared_ptr<Gpu> gpu_;  // under the mutex; once set, constant
+  // Under the mutex; once set, constant. Every submission asks, and looking for the module's file takes long.
+  const NcclModule* module_;
+  std::shared_ptr<Gpu> gpu_;
   std::mutex marking_;        // so that turns and points of a stream are in the same order
   std::uint64_t turn_ = 0;    // under it
 };
