@@ -16,15 +16,6 @@ namespace {
 
 constexpr std::size_t kCacheLine = 64;
 
-/// What outlives every static object: the end of a program destroys none of it.
-union Kept {
-  Kept() : all() {}
-  ~Kept() {}  // NOLINT(modernize-use-equals-default): that would not be one
-  Kept(const Kept&) = delete;
-  Kept& operator=(const Kept&) = delete;
-  std::vector<std::shared_ptr<void>> all;
-};
-
 }  // namespace
 
 std::shared_ptr<std::byte> allocate_aligned(std::size_t bytes) {
@@ -43,9 +34,9 @@ std::shared_ptr<std::byte> allocate_zeroed(std::size_t bytes) {
 
 void keep_for_ever(std::shared_ptr<void> owned) {
   static std::mutex mutex;
-  static Kept kept;
+  static auto* const kept = new std::vector<std::shared_ptr<void>>;  // NOLINT(cppcoreguidelines-owning-memory)
   const std::lock_guard lock(mutex);
-  kept.all.push_back(std::move(owned));
+  kept->push_back(std::move(owned));
 }
 
 }  // namespace hora

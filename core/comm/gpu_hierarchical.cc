@@ -1,36 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/comm/gpu_hierarchical.h"
 
+#include "core/comm/phases.h"
 #include "core/comm/staged.h"
 
 #include <algorithm>
-#include <utility>
 #include <vector>
 
 namespace hora {
 namespace {
 
-constexpr std::size_t kChunk = std::size_t{64}
-                               << 20;  // bytes of a tensor that go at once; slices take memory
-
-/// What each of the two levels does, so that nothing is lost that the other could keep: a sum is multiplied
-/// before it is rounded for the first time.
-std::pair<Reduction, Reduction> by_level(const Reduction& reduction) {
-  Reduction within{reduction.dtype, reduction.op, reduction.prescale, 1.0, 1};
-  Reduction across{reduction.dtype, reduction.op, 1.0, reduction.postscale, reduction.divisor};
-  if (reduction.op == ReduceOp::sum && is_float(reduction.dtype)) {
-    within.prescale = reduction.prescale * reduction.postscale / reduction.divisor;
-    across.postscale = 1.0;
-    across.divisor = 1;
-  }
-  return {within, across};
-}
+// Bytes of a tensor that go at once; slices take memory.
+constexpr std::size_t kChunk = std::size_t{64} << 20;
 
 class GpuHierarchical final : public Collective {
  public:
   GpuHierarchical(std::unique_ptr<Collective> world, std::shared_ptr<Gpu> gpu, Stream& stream,
                   Collective& host, const Hosts& hosts)
-      : world_(std::move(world)), gpu_(std::move(gpu)), ranks_(hosts.here().size()) {
+      : world_(std::move(world)), ranks_(hosts.here().size()) {
     for (const auto& ranks : hosts.ranks) {
       if (auto mine = world_->split(ranks)) within_ = std::move(mine);
     }
@@ -39,7 +26,7 @@ class GpuHierarchical final : public Collective {
       for (const auto& ranks : hosts.ranks) column.push_back(ranks[place]);
       if (auto mine = host.split(column)) columns_ = std::move(mine);
     }
-    across_ = std::make_unique<Staged>(gpu_, stream, *columns_, static_cast<int>(hosts.own),
+    across_ = std::make_unique<Staged>(std::move(gpu), stream, *columns_, static_cast<int>(hosts.own),
                                        static_cast<int>(hosts.ranks.size()));
   }
 
@@ -48,13 +35,13 @@ class GpuHierarchical final : public Collective {
   [[nodiscard]] bool owns(const void* data) const override { return world_->owns(data); }
 
   void allreduce(std::span<const Segment> segments, const Reduction& reduction) override {
-    const auto [within, across] = by_level(reduction);
+    const Phases phases = phases_of(reduction);
     const std::size_t each = size_of(reduction.dtype);
     for (const auto& segment : segments) {
       for (std::size_t begin = 0; begin < segment.count; begin += kChunk / each) {
         const std::size_t count = std::min(kChunk / each, segment.count - begin);
         const auto* input = static_cast<const std::byte*>(segment.input) + begin * each;
-        reduce(input, static_cast<std::byte*>(segment.output) + begin * each, count, within, across);
+        reduce(input, static_cast<std::byte*>(segment.output) + begin * each, count, phases);
       }
     }
   }
@@ -81,29 +68,27 @@ class GpuHierarchical final : public Collective {
   }
 
  private:
-  void reduce(const std::byte* input, std::byte* output, std::size_t count, const Reduction& within,
-              const Reduction& across) {
-    const std::size_t each = size_of(within.dtype);
+  void reduce(const std::byte* input, std::byte* output, std::size_t count, const Phases& phases) {
+    const std::size_t each = size_of(phases.within.dtype);
     const std::size_t share = count / ranks_;
     if (share > 0) {
       const std::vector<std::size_t> counts(ranks_, share);
       const std::vector<std::size_t> bytes(ranks_, share * each);
       if (!slice_) slice_ = world_->allocate((kChunk + ranks_ - 1) / ranks_);
-      within_->reducescatter(input, slice_.get(), counts, within);
+      within_->reducescatter(input, slice_.get(), counts, phases.within);
       const Segment slice{slice_.get(), slice_.get(), share};
-      across_->allreduce({&slice, 1}, across);
+      across_->allreduce({&slice, 1}, phases.across);
       within_->allgather(slice_.get(), output, bytes);
     }
     const std::size_t done = share * ranks_;
     if (done == count) return;
     const Segment rest{input + done * each, output + done * each, count - done};
-    within_->allreduce({&rest, 1}, within);
+    within_->allreduce({&rest, 1}, phases.within);
     const Segment reduced{rest.output, rest.output, rest.count};
-    across_->allreduce({&reduced, 1}, across);
+    across_->allreduce({&reduced, 1}, phases.across);
   }
 
   std::unique_ptr<Collective> world_;
-  std::shared_ptr<Gpu> gpu_;
   std::size_t ranks_;                    // on each host
   std::unique_ptr<Collective> within_;   // NCCL's, of this host's ranks
   std::unique_ptr<Collective> columns_;  // the host's, of the ranks with this one's place on every host

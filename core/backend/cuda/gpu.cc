@@ -48,7 +48,7 @@ class DriversGpu final : public CudaGpu {
         events_(std::make_shared<EventPool>(context_)),
         counters_(std::make_shared<Counters>()),
         about_(fmt::format("cuda:{}", context_->index())),
-        pools_(attribute(CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED) != 0) {}
+        pools_(context_->attribute(CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED) != 0) {}
 
   [[nodiscard]] int index() const override { return context_->index(); }
 
@@ -95,7 +95,7 @@ class DriversGpu final : public CudaGpu {
     check_allocation(driver().mem_alloc(&data, whole), "cuMemAlloc", whole);
     auto memory =
         owned(data, whole, [](const CudaDriver& driver, CUdeviceptr each) { driver.mem_free(each); });
-    clear(data, whole);
+    clear(context_, data, whole);
     return memory;
   }
 
@@ -170,13 +170,6 @@ class DriversGpu final : public CudaGpu {
  private:
   [[nodiscard]] const CudaDriver& driver() const { return context_->driver(); }
 
-  [[nodiscard]] int attribute(CUdevice_attribute which) const {
-    int value = 0;
-    driver().check(driver().device_get_attribute(&value, which, context_->device()), "cuDeviceGetAttribute",
-                   about_);
-    return value;
-  }
-
   [[nodiscard]] Whereabouts whereabouts(const void* data) const {
     const CurrentContext current(*context_);
     Whereabouts found;
@@ -225,12 +218,6 @@ class DriversGpu final : public CudaGpu {
                         status == CU_STREAM_CAPTURE_STATUS_NONE;
     if (usable && driver.mem_free_async(data, stream) == CUDA_SUCCESS) return;
     driver.mem_free(data);
-  }
-
-  void clear(CUdeviceptr data, std::size_t bytes) {
-    const StreamHandle stream(context_);
-    driver().check(driver().memset_d8_async(data, 0, bytes, stream.get()), "cuMemsetD8Async", about_);
-    driver().check(driver().stream_synchronize(stream.get()), "cuStreamSynchronize", about_);
   }
 
   std::shared_ptr<const KernelModule> kernels() {

@@ -32,13 +32,6 @@ std::size_t place_of(DType dtype) {
   return static_cast<std::size_t>(dtype) - static_cast<std::size_t>(DType::float16);
 }
 
-int attribute(const PrimaryContext& context, CUdevice_attribute which) {
-  int value = 0;
-  context.driver().check(context.driver().device_get_attribute(&value, which, context.device()),
-                         "cuDeviceGetAttribute", fmt::format("cuda:{}", context.index()));
-  return value;
-}
-
 }  // namespace
 
 KernelModule::KernelModule(std::shared_ptr<const PrimaryContext> context) : context_(std::move(context)) {
@@ -48,7 +41,7 @@ KernelModule::KernelModule(std::shared_ptr<const PrimaryContext> context) : cont
   driver.check(driver.driver_get_version(&version), "cuDriverGetVersion");
   large_ = version >= kLargeParametersSince;
   multiprocessors_ =
-      static_cast<std::uint32_t>(attribute(*context_, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT));
+      static_cast<std::uint32_t>(context_->attribute(CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT));
   load();
   try {
     find_all();
@@ -74,8 +67,8 @@ void KernelModule::load() {
             "at "
             "least 7.5, and for a newer one than Hora was built for update the driver, or build Hora with a "
             "newer CUDA than {}.{}",
-            context_->index(), attribute(*context_, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR),
-            attribute(*context_, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR), driver.text(result),
+            context_->index(), context_->attribute(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR),
+            context_->attribute(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR), driver.text(result),
             CUDA_VERSION / 1000, CUDA_VERSION % 1000 / 10));
   }
   driver.check(result, "cuModuleLoadData", fmt::format("cuda:{}", context_->index()));

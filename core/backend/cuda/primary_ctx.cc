@@ -14,6 +14,13 @@ PrimaryContext::PrimaryContext(const CudaDriver& driver, int index) : driver_(dr
 // Whatever the release returns there is nothing left to do: at the end of a process the driver may be gone.
 PrimaryContext::~PrimaryContext() { driver_.device_primary_ctx_release(device_); }
 
+int PrimaryContext::attribute(CUdevice_attribute which) const {
+  int value = 0;
+  driver_.check(driver_.device_get_attribute(&value, which, device_), "cuDeviceGetAttribute",
+                fmt::format("cuda:{}", index_));
+  return value;
+}
+
 CurrentContext::CurrentContext(const PrimaryContext& context) : driver_(context.driver()) {
   driver_.check(driver_.ctx_push_current(context.handle()), "cuCtxPushCurrent");
   const CUresult result = driver_.thread_exchange_stream_capture_mode(&mode_);

@@ -20,6 +20,8 @@ class PrimaryContext {
   [[nodiscard]] int index() const { return index_; }
   [[nodiscard]] CUdevice device() const { return device_; }
   [[nodiscard]] CUcontext handle() const { return handle_; }
+  /// Of the GPU. Throws Error(internal).
+  [[nodiscard]] int attribute(CUdevice_attribute which) const;
 
  private:
   CudaDriver driver_;

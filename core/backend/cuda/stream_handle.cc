@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <string>
 #include <utility>
 
 namespace hora {
@@ -21,6 +22,14 @@ StreamHandle::StreamHandle(std::shared_ptr<const PrimaryContext> context) : cont
 // What the driver says to a release is not looked at: at the end of a process it may be gone.
 StreamHandle::~StreamHandle() {
   in_context(*context_, [&] { context_->driver().stream_destroy(handle_); });
+}
+
+void clear(const std::shared_ptr<const PrimaryContext>& context, CUdeviceptr data, std::size_t bytes) {
+  const CudaDriver& driver = context->driver();
+  const std::string about = fmt::format("{} bytes on cuda:{}", bytes, context->index());
+  const StreamHandle stream(context);
+  driver.check(driver.memset_d8_async(data, 0, bytes, stream.get()), "cuMemsetD8Async", about);
+  driver.check(driver.stream_synchronize(stream.get()), "cuStreamSynchronize", about);
 }
 
 }  // namespace hora

@@ -3,6 +3,7 @@
 
 #include "core/backend/cuda/primary_ctx.h"
 
+#include <cstddef>
 #include <memory>
 
 namespace hora {
@@ -23,5 +24,9 @@ class StreamHandle {
   const std::shared_ptr<const PrimaryContext> context_;
   CUstream handle_ = nullptr;
 };
+
+/// Fills memory of the GPU with zeros, and returns when that has been done. The context is the current one.
+/// Throws Error(internal).
+void clear(const std::shared_ptr<const PrimaryContext>& context, CUdeviceptr data, std::size_t bytes);
 
 }  // namespace hora

@@ -30,15 +30,6 @@ std::byte* allocate_with_nccl(const OpenNccl& nccl, const CudaGpu& gpu, std::siz
   return static_cast<std::byte*>(data);
 }
 
-void clear(const CudaGpu& gpu, std::byte* data, std::size_t bytes) {
-  const CudaDriver& driver = gpu.context()->driver();
-  const std::string about = fmt::format("{} bytes on cuda:{}", bytes, gpu.index());
-  const StreamHandle stream(gpu.context());
-  driver.check(driver.memset_d8_async(reinterpret_cast<CUdeviceptr>(data), 0, bytes, stream.get()),
-               "cuMemsetD8Async", about);
-  driver.check(driver.stream_synchronize(stream.get()), "cuStreamSynchronize", about);
-}
-
 }  // namespace
 
 NcclBlock::NcclBlock(std::shared_ptr<const OpenNccl> nccl, std::shared_ptr<CudaGpu> gpu, std::size_t bytes)
@@ -51,7 +42,7 @@ NcclBlock::NcclBlock(std::shared_ptr<const OpenNccl> nccl, std::shared_ptr<CudaG
   const CurrentContext current(*gpu_->context());
   data_ = allocate_with_nccl(*nccl_, *gpu_, bytes_);
   try {
-    clear(*gpu_, data_, bytes_);
+    clear(gpu_->context(), reinterpret_cast<CUdeviceptr>(data_), bytes_);
   } catch (...) {
     nccl_->functions.mem_free(data_);
     throw;
