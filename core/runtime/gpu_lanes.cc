@@ -29,7 +29,6 @@ bool nccl_takes(const Request& request) {
 }  // namespace
 
 struct GpuLanes::Party {
-  GpuPlane plane = GpuPlane::staged;
   Status refused;  // not ok: no plane could be had
   std::optional<Lane> staged;
   std::optional<Lane> fast;  // NCCL's, or hierarchical
@@ -59,20 +58,9 @@ GpuLanes::~GpuLanes() {
     const std::lock_guard lock(mutex_);
     nccl_ = nullptr;
   }
-  if (!left_behind_) {
-    while (!parties_.empty()) let_go(parties_.begin()->first);
-    while (!splits_.empty()) let_go(splits_.begin()->first);
-    return;
-  }
-  for (auto& [group, party] : parties_) {
-    if (party->staged) alarm_.forget(*party->staged->collective);
-    if (party->fast) alarm_.forget(*party->fast->collective);
-    keep_for_ever(std::shared_ptr<Party>(std::move(party)));
-  }
-  for (auto& [group, collective] : splits_) {
-    alarm_.forget(*collective);
-    keep_for_ever(std::shared_ptr<Collective>(std::move(collective)));
-  }
+  while (!parties_.empty()) let_go(parties_.begin()->first);
+  if (!left_behind_) return;
+  for (auto& [group, collective] : splits_) keep_for_ever(std::shared_ptr<Collective>(std::move(collective)));
   keep_for_ever(std::shared_ptr<Machine>(std::move(machine_)));
 }
 
@@ -90,15 +78,16 @@ GpuLanes::Party& GpuLanes::party(const Members& members, Lane& host) {
   Party& party = *parties_.emplace(members.group, std::make_unique<Party>()).first->second;
   const auto seats = exchange_seats(*host.collective, members.place, static_cast<int>(members.ranks.size()),
                                     own_seat(members.place));
+  GpuChoice choice;
   try {
-    const GpuChoice choice = choose_gpu_plane(config_.gpu_operations, seats, members.ranks);
-    party.plane = choice.plane;
-    if (!choice.note.empty() && members.place == 0) log(LogLevel::warning, choice.note);
+    choice = choose_gpu_plane(config_.gpu_operations, seats, members.ranks);
   } catch (const Error& error) {
     party.refused = error.status();
     return party;
   }
-  connect(party, members, host, seats);
+  if (!choice.note.empty() && members.place == 0) log(LogLevel::warning, choice.note);
+  make_staged(party, members, host);
+  if (choice.plane != GpuPlane::staged) make_fast(party, members, host, seats, choice.plane);
   return party;
 }
 
@@ -134,53 +123,53 @@ void GpuLanes::open() {
   machine_ = std::move(machine);
 }
 
-void GpuLanes::connect(Party& party, const Members& members, Lane& host, const std::vector<GpuSeat>& seats) {
+void GpuLanes::make_staged(Party& party, const Members& members, Lane& host) {
   Machine& machine = *machine_;
-  const auto places = static_cast<int>(members.ranks.size());
-  auto staged =
-      std::make_unique<Staged>(machine.gpu, *machine.stream, *host.collective, members.place, places);
+  auto staged = std::make_unique<Staged>(machine.gpu, *machine.stream, *host.collective, members.place,
+                                         static_cast<int>(members.ranks.size()));
   alarm_.watch(*staged);
-  GpuSide side{machine.gpu, &completer_, staged.get()};
+  const GpuSide side{machine.gpu, &completer_, staged.get()};
   party.staged = Lane{machine.stream, std::move(staged), true};
   party.by_host.emplace(*party.staged, table_, recorder_, tracer_, members, config_.gpu_fusion_threshold,
                         side);
-  if (party.plane == GpuPlane::staged) return;
+}
 
-  if (!machine.nccl) {
-    NcclOptions options;
-    options.call_timeout = config_.start_timeout;
-    options.float32_sums = config_.float32_sums;
-    machine.nccl = own_.module().make_lane(machine.gpu, *machine.stream, options);
-    const std::lock_guard lock(mutex_);
-    nccl_ = machine.nccl.get();
-    if (interrupted_) nccl_->stop(*interrupted_);
-  }
+/// NCCL's waiting ends by `interrupt`, so the alarm need not know of communicators that are still being made.
+void GpuLanes::make_fast(Party& party, const Members& members, Lane& host, const std::vector<GpuSeat>& seats,
+                         GpuPlane plane) {
+  Machine& machine = *machine_;
+  if (!machine.nccl) open_nccl();
   std::unique_ptr<Collective> fast;
-  if (const auto split = splits_.find(members.group); split != splits_.end()) {
-    fast = std::move(split->second);
-    splits_.erase(split);
+  if (auto split = splits_.extract(members.group)) {
+    fast = std::move(split.mapped());
   } else {
-    fast = machine.nccl->connect(seats.front().id, members.place, places);
-    alarm_.watch(*fast);
+    fast = machine.nccl->connect(seats.front().id, members.place, static_cast<int>(members.ranks.size()));
   }
-  if (party.plane == GpuPlane::hierarchical) {
-    alarm_.forget(*fast);
+  if (plane == GpuPlane::hierarchical) {
     fast = make_gpu_hierarchical(std::move(fast), machine.gpu, *machine.stream, *host.collective,
                                  hosts_of(machines_of(seats), members.place));
-    alarm_.watch(*fast);
   }
-  side.staged = nullptr;
+  alarm_.watch(*fast);
   party.fast = Lane{machine.stream, std::move(fast), true};
-  party.by_nccl.emplace(*party.fast, table_, recorder_, tracer_, members, config_.gpu_fusion_threshold, side);
+  party.by_nccl.emplace(*party.fast, table_, recorder_, tracer_, members, config_.gpu_fusion_threshold,
+                        GpuSide{machine.gpu, &completer_, nullptr});
+}
+
+void GpuLanes::open_nccl() {
+  NcclOptions options;
+  options.call_timeout = config_.start_timeout;
+  options.float32_sums = config_.float32_sums;
+  machine_->nccl = own_.module().make_lane(machine_->gpu, *machine_->stream, options);
+  const std::lock_guard lock(mutex_);
+  nccl_ = machine_->nccl.get();
+  if (interrupted_) nccl_->stop(*interrupted_);
 }
 
 void GpuLanes::add_group(int group, const std::vector<int>& ranks) {
   const auto world = parties_.find(kWorld);
   if (world == parties_.end() || !world->second->fast) return;
   auto split = world->second->fast->collective->split(ranks);
-  if (!split) return;
-  alarm_.watch(*split);
-  splits_.emplace(group, std::move(split));
+  if (split) splits_.emplace(group, std::move(split));
 }
 
 void GpuLanes::remove_group(int group) {
@@ -188,18 +177,15 @@ void GpuLanes::remove_group(int group) {
   let_go(group);
 }
 
-/// Of a group that nothing is under way in.
+/// Of what a group has, in which nothing is under way.
 void GpuLanes::let_go(int group) {
-  if (const auto split = splits_.find(group); split != splits_.end()) {
-    alarm_.forget(*split->second);
-    splits_.erase(split);
-  }
-  const auto party = parties_.find(group);
-  if (party == parties_.end()) return;
-  for (const auto* lane : {&party->second->fast, &party->second->staged}) {
+  splits_.erase(group);
+  auto party = parties_.extract(group);
+  if (!party) return;
+  for (const auto* lane : {&party.mapped()->fast, &party.mapped()->staged}) {
     if (*lane) alarm_.forget(*(*lane)->collective);
   }
-  parties_.erase(party);
+  if (left_behind_) keep_for_ever(std::shared_ptr<Party>(std::move(party.mapped())));
 }
 
 void GpuLanes::interrupt(const Status& why) {

@@ -59,7 +59,10 @@ class GpuLanes {
   Party& party(const Members& members, Lane& host);
   void open();
   [[nodiscard]] GpuSeat own_seat(int place);
-  void connect(Party& party, const Members& members, Lane& host, const std::vector<GpuSeat>& seats);
+  void make_staged(Party& party, const Members& members, Lane& host);
+  void make_fast(Party& party, const Members& members, Lane& host, const std::vector<GpuSeat>& seats,
+                 GpuPlane plane);
+  void open_nccl();
   void let_go(int group);
 
   OwnGpu& own_;

@@ -28,12 +28,13 @@ LogLevel level_named(const std::string& name) {
 
 double in_mebibytes(std::size_t bytes) { return static_cast<double>(bytes) / (1 << 20); }
 
-/// Nothing if it cannot be used: who wants to use it is told why not.
-NcclLibrary find_nccl(const NcclModule& module, const std::string& path) {
+/// What a module says; `otherwise` where there is none that can: who wants to use it is told why not.
+template <typename Answer, typename Ask>
+Answer answer_or(Answer otherwise, const Ask& ask) {
   try {
-    return module.library(path);
+    return ask();
   } catch (const Error&) {
-    return {};
+    return otherwise;
   }
 }
 
@@ -237,7 +238,7 @@ std::shared_ptr<std::byte> Runtime::allocate(std::size_t bytes, Device device) {
   if (device.kind == DeviceKind::host) return parts_->world.lane.collective->allocate(bytes);
   const auto gpu = parts_->gpu.open(device.index);
   const NcclModule& module = parts_->gpu.module();
-  const auto nccl = find_nccl(module, parts_->config.nccl_library);
+  const auto nccl = answer_or(NcclLibrary{}, [&] { return module.library(parts_->config.nccl_library); });
   return nccl.path.empty() ? gpu->allocate(bytes) : module.allocate(gpu, bytes);
 }
 
@@ -287,45 +288,27 @@ std::vector<std::int64_t> scattered_rows(std::int64_t rows, int ranks) {
 }
 
 std::string mpi_library() {
-  try {
-    return load_mpi().library();
-  } catch (const Error&) {  // who wants to use it is told why not
-    return {};
-  }
+  return answer_or(std::string(), [] { return load_mpi().library(); });
 }
 
 bool mpi_threads() {
-  try {
-    return load_mpi().any_thread();
-  } catch (const Error&) {
-    return false;
-  }
+  return answer_or(false, [] { return load_mpi().any_thread(); });
 }
 
 NcclFound nccl_library() {
-  try {
-    const NcclLibrary found = load_nccl().library({});
-    return {found.path, nccl_version(found.version)};
-  } catch (const Error&) {
-    return {};
-  }
+  const NcclLibrary found = answer_or(NcclLibrary{}, [] { return load_nccl().library({}); });
+  return {found.path, found.path.empty() ? "" : nccl_version(found.version)};
 }
 
 bool gpu_support() {
-  try {
+  return answer_or(false, [] {
     static_cast<void>(load_nccl());
     return true;
-  } catch (const Error&) {
-    return false;
-  }
+  });
 }
 
 int gpus() {
-  try {
-    return load_nccl().gpus();
-  } catch (const Error&) {
-    return 0;
-  }
+  return answer_or(0, [] { return load_nccl().gpus(); });
 }
 
 const char* version() { return HORA_VERSION; }

@@ -64,7 +64,7 @@ struct Config {
   /// HORA_CPU_OPERATIONS has it; auto: nccl where every rank has it and a GPU of its own, else staged. Rank
   /// 0's counts.
   std::string gpu_operations = "auto";
-  /// HORA_NCCL_LIBRARY: the file of NCCL; empty: the one that the process has loaded, else the first that is
+  /// HORA_NCCL_LIBRARY: the file of NCCL, where the process has loaded none; empty: then the first that is
   /// found.
   std::string nccl_library;
   /// NCCL_HOSTID, which is NCCL's: ranks that have different ones are on different hosts for it.
