@@ -5,6 +5,7 @@
 #include "core/base/memory.h"
 #include "test/support/local_job.h"
 #include "test/support/queued_gpu.h"
+#include "test/support/thrown.h"
 
 #include <gmock/gmock.h>
 
@@ -47,15 +48,6 @@ template <typename T>
 Entry on_gpu(const Runtime& hora, Operation operation, const std::string& name, DType dtype,
              std::vector<T>& data) {
   return on_gpu(hora, in_place(operation, name, dtype, data));
-}
-
-std::string failure_of(const std::function<void()>& action) {
-  try {
-    action();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "";
 }
 
 TEST_P(GpuJob, ReducesSmallAndLargeTensorsTogetherAndScalesThem) {
@@ -172,7 +164,7 @@ TEST_P(GpuJob, KeepsTensorsOfTheHostAndOfGpusApart) {
     std::vector<float> x(3);
     Entry mixed = in_place(Operation::allreduce, "mixed", DType::float32, x);
     if (hora.rank() == 1) mixed = on_gpu(hora, mixed);
-    EXPECT_EQ(failure_of([&] { hora.submit(mixed).wait(); }),
+    EXPECT_EQ(thrown([&] { hora.submit(mixed).wait(); }).message,
               "'mixed': device differs between ranks: CPU on rank 0, GPU on rank 1");
   });
 }
@@ -228,12 +220,12 @@ TEST_P(GpuJob, RefusesASecondGpuAndOneThatIsNotThere) {
     std::vector<float> x(10, 1);
     Entry entry = in_place(Operation::allreduce, "x", DType::float32, x);
     entry.device = {DeviceKind::cuda, 4};
-    EXPECT_EQ(failure_of([&] { hora.submit(entry); }),
+    EXPECT_EQ(thrown([&] { hora.submit(entry); }).message,
               "'x' on cuda:4: there are 4 GPUs here, cuda:0 to cuda:3");
     entry.device.index = 2;
     hora.submit(entry).wait();
     entry.device.index = 0;
-    EXPECT_THAT(failure_of([&] { hora.submit(entry); }),
+    EXPECT_THAT(thrown([&] { hora.submit(entry); }).message,
                 testing::StartsWith("'x' on cuda:0: this rank uses cuda:2, and a rank uses one GPU"));
     EXPECT_THAT(hora.memory_report(), testing::StartsWith("cuda:2 (a queue)"));
   });
@@ -256,7 +248,7 @@ TEST(GpuLanes, FailTheTensorsAndNotTheJobWhereTwoRanksShareAGpuAndNcclIsWanted) 
     Entry entry = in_place(Operation::allreduce, "x", DType::float32, x);
     for (int turn = 0; turn < 2; ++turn) {
       entry.device = {DeviceKind::cuda, 0};
-      EXPECT_THAT(failure_of([&] { hora.submit(entry).wait(); }),
+      EXPECT_THAT(thrown([&] { hora.submit(entry).wait(); }).message,
                   testing::StartsWith("'x': HORA_GPU_OPERATIONS=nccl, but ranks 0 and 1 share one GPU"));
       entry.device = {};
       hora.submit(entry).wait();
@@ -314,12 +306,13 @@ TEST(GpuLanes, EndsWhatIsInFlightWhenARankDies) {
       while (told < 2) std::this_thread::yield();
       return gate.open();
     }
-    const std::string why = failure_of([&] { handle.wait(); });
+    const std::string why = thrown([&] { handle.wait(); }).message;
     EXPECT_THAT(why, testing::HasSubstr("rank 2 is gone: its process ended"));
     EXPECT_THAT(why, testing::HasSubstr("('stuck' holds undefined values)"));
     std::vector<float> x(10, 1);
-    EXPECT_THAT(failure_of([&] { hora.submit(on_gpu(hora, Operation::allreduce, "x", DType::float32, x)); }),
-                testing::HasSubstr("rank 2 is gone"));
+    EXPECT_THAT(
+        thrown([&] { hora.submit(on_gpu(hora, Operation::allreduce, "x", DType::float32, x)); }).message,
+        testing::HasSubstr("rank 2 is gone"));
     ++told;
   });
 }
@@ -327,7 +320,8 @@ TEST(GpuLanes, EndsWhatIsInFlightWhenARankDies) {
 TEST(GpuLanes, GivesTensorsBackEvenIfTheGpuNeverEnds) {
   Gate& gate = lasting_gate();  // rank 2's GPU waits for it until all have been told
   lose_a_rank_in_mid_flight(gate, [&](Runtime& /*hora*/, const Handle& handle) {
-    EXPECT_THAT(failure_of([&] { handle.wait(); }), testing::HasSubstr("('stuck' holds undefined values)"));
+    EXPECT_THAT(thrown([&] { handle.wait(); }).message,
+                testing::HasSubstr("('stuck' holds undefined values)"));
   });
 }
 
@@ -346,7 +340,7 @@ TEST(GpuLanes, SayWhatHasBeenUnderWayForTooLong) {
     Entry entry = owning(hora, "slow");
     if (rank == 1) entry.stream = &gate;
     const Handle handle = hora.submit(entry);
-    const std::string why = failure_of([&] { handle.wait(); });
+    const std::string why = thrown([&] { handle.wait(); }).message;
     EXPECT_THAT(why, testing::HasSubstr("allreduce of 'slow' has been under way on the GPU for 0.05 s"));
     EXPECT_THAT(why, testing::HasSubstr(rank == 0 ? "HORA_OPERATION_TIMEOUT" : "rank 0 failed"));
     ++done;

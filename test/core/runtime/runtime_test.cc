@@ -3,33 +3,23 @@
 #include <hora/hora.h>
 
 #include "test/support/local_job.h"
+#include "test/support/thrown.h"
 
 #include <gtest/gtest.h>
 
-#include <map>
-
-#include <thread>
-
-#include <optional>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
+#include <map>
+#include <optional>
 #include <random>
+#include <thread>
 
 namespace hora {
 namespace {
-
-std::string failure_of(const std::function<void()>& action) {
-  try {
-    action();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "";
-}
 
 TEST(Runtime, ReducesInPlaceAndOutOfPlace) {
   run_local_job(3, [](Runtime& hora) {
@@ -177,7 +167,7 @@ TEST(Runtime, RanksThatDisagreeGetTheSameErrorAndGoOn) {
   run_local_job(3, [&](Runtime& hora) {
     std::vector<float> x(hora.rank() == 1 ? 5 : 4);
     texts[static_cast<std::size_t>(hora.rank())] =
-        failure_of([&] { hora.submit(in_place(Operation::allreduce, "w", DType::float32, x)).wait(); });
+        thrown([&] { hora.submit(in_place(Operation::allreduce, "w", DType::float32, x)).wait(); }).message;
     std::vector<float> y(2, 1.0F);
     hora.submit(in_place(Operation::allreduce, "next", DType::float32, y)).wait();
     EXPECT_EQ(y, std::vector<float>(2, 3.0F));
@@ -194,7 +184,7 @@ TEST(Runtime, ANameThatIsUnderWayIsRefusedAndMayBeUsedAgainLater) {
     if (hora.rank() == 0) {
       const Handle handle = hora.submit(in_place(Operation::allreduce, "x", DType::float32, x));
       const auto text =
-          failure_of([&] { hora.submit(in_place(Operation::allreduce, "x", DType::float32, y)); });
+          thrown([&] { hora.submit(in_place(Operation::allreduce, "x", DType::float32, y)); }).message;
       EXPECT_NE(text.find("'x' is under way already"), std::string::npos) << text;
       Entry go;
       go.operation = Operation::barrier;
@@ -217,7 +207,7 @@ TEST(Runtime, ARankThatLeavesInOrderFailsWhatOthersStillWantOfIt) {
     if (hora.rank() == 1) return hora.shutdown();
     std::vector<float> x(2);
     const auto text =
-        failure_of([&] { hora.submit(in_place(Operation::allreduce, "x", DType::float32, x)).wait(); });
+        thrown([&] { hora.submit(in_place(Operation::allreduce, "x", DType::float32, x)).wait(); }).message;
     EXPECT_EQ(text, "'x': rank 1 has left the job without submitting it");
   });
 }
@@ -227,7 +217,7 @@ TEST(Runtime, ARankThatLeavesForAReasonFailsTheJob) {
     if (hora.rank() == 1) return hora.shutdown("ValueError: no data");
     std::vector<float> x(2);
     const auto text =
-        failure_of([&] { hora.submit(in_place(Operation::allreduce, "x", DType::float32, x)).wait(); });
+        thrown([&] { hora.submit(in_place(Operation::allreduce, "x", DType::float32, x)).wait(); }).message;
     EXPECT_EQ(text, "'x': rank 1 failed: ValueError: no data");
   });
 }
@@ -238,7 +228,7 @@ TEST(Runtime, AfterTheEndItRefusesInTheCallersThread) {
     hora.shutdown();
     std::vector<float> x(2);
     const auto text =
-        failure_of([&] { hora.submit(in_place(Operation::allreduce, "x", DType::float32, x)); });
+        thrown([&] { hora.submit(in_place(Operation::allreduce, "x", DType::float32, x)); }).message;
     EXPECT_NE(text.find("the job has ended"), std::string::npos);
   });
 }
@@ -262,7 +252,7 @@ TEST(Runtime, ALostRankFailsEverythingOnAllOthersAndIsNamed) {
     Runtime hora(group.join(rank), mine);
     std::vector<float> x(2);
     const auto text =
-        failure_of([&] { hora.submit(in_place(Operation::allreduce, "x", DType::float32, x)).wait(); });
+        thrown([&] { hora.submit(in_place(Operation::allreduce, "x", DType::float32, x)).wait(); }).message;
     EXPECT_EQ(text, "'x': rank 2 is gone: its process ended");
   });
   testing::internal::GetCapturedStderr();
@@ -278,7 +268,7 @@ TEST(Runtime, AForkedChildCannotUseItAndReleasesNothing) {
     if (child == 0) {
       std::vector<float> x(2);
       const auto text =
-          failure_of([&] { hora.submit(in_place(Operation::allreduce, "x", DType::float32, x)); });
+          thrown([&] { hora.submit(in_place(Operation::allreduce, "x", DType::float32, x)); }).message;
       ::_exit(text.find("was forked") != std::string::npos ? 0 : 1);
     }
     int status = 0;
@@ -304,7 +294,7 @@ TEST(Runtime, DoneRunsExactlyOnceAlsoOnFailure) {
       EXPECT_EQ(result.status.code, Code::mismatch);
       done.fetch_add(1);
     };
-    failure_of([&] { hora.submit(entry).wait(); });
+    EXPECT_EQ(thrown([&] { hora.submit(entry).wait(); }).code, Code::mismatch);
   });
   EXPECT_EQ(done.load(), 2);
 }
@@ -315,7 +305,7 @@ TEST(Runtime, WhatWasSubmittedBeforeTheShutdownIsStillDone) {
       std::vector<float> x(2, 1.0F);
       const Handle handle = hora.submit(in_place(Operation::allreduce, "x", DType::float32, x));
       hora.shutdown();
-      EXPECT_EQ(failure_of([&] { handle.wait(); }), "");
+      EXPECT_EQ(thrown([&] { handle.wait(); }).message, "");
       EXPECT_EQ(x, std::vector<float>(2, 2.0F));
     });
   }

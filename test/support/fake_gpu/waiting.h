@@ -16,22 +16,22 @@ inline void wait_for(const Event* event) {
 }
 
 /// Work on a fake GPU's stream that is not done until `open` is called; its end opens it, too.
-class Gate {
+class HeldStream {
  public:
   /// The context of the stream is the current one.
-  explicit Gate(CUstream stream) { ::cuLaunchHostFunc(stream, &Gate::wait, this); }
-  ~Gate() {
+  explicit HeldStream(CUstream stream) { ::cuLaunchHostFunc(stream, &HeldStream::wait, this); }
+  ~HeldStream() {
     open();
     while (!passed_) std::this_thread::yield();
   }
-  Gate(const Gate&) = delete;
-  Gate& operator=(const Gate&) = delete;
+  HeldStream(const HeldStream&) = delete;
+  HeldStream& operator=(const HeldStream&) = delete;
 
   void open() { open_ = true; }
 
  private:
   static void wait(void* gate) {
-    auto& self = *static_cast<Gate*>(gate);
+    auto& self = *static_cast<HeldStream*>(gate);
     while (!self.open_) std::this_thread::yield();
     self.passed_ = true;
   }

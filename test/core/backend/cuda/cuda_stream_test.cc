@@ -254,7 +254,7 @@ TEST_F(CudaStreamTest, WaitsForTheProducerAndHoldsTheConsumerUp) {
   const CUstream consumer = fake.make_stream(0);
   const auto seen = gpu->allocate_pinned(4);
   const CurrentContext current(*gpu->context());
-  Gate gate(producer);
+  HeldStream gate(producer);
   const CudaDriver driver = fake.table();
   driver.memset_d8_async(reinterpret_cast<CUdeviceptr>(produced.get()), 3, 4, producer);
   stream->wait(*gpu->mark(producer));

@@ -33,7 +33,7 @@ class EventPoolTest : public testing::Test {
 
 TEST_F(EventPoolTest, KnowsWhenAPointIsReached) {
   const CurrentContext current(*context);
-  Gate gate(first);
+  HeldStream gate(first);
   const auto event = pool->mark(first);
   EXPECT_FALSE(event->reached());
   EXPECT_TRUE((wait_for(pool->mark(second).get()), true)) << "another stream does not wait";
@@ -43,7 +43,7 @@ TEST_F(EventPoolTest, KnowsWhenAPointIsReached) {
 
 TEST_F(EventPoolTest, HoldsAnotherStreamUp) {
   const CurrentContext current(*context);
-  Gate gate(first);
+  HeldStream gate(first);
   const auto before = pool->mark(first);
   before->hold_up(second);
   const auto after = pool->mark(second);
@@ -55,7 +55,7 @@ TEST_F(EventPoolTest, HoldsAnotherStreamUp) {
 
 TEST_F(EventPoolTest, TakesTheLegacyDefaultStreamForAStreamToo) {
   const CurrentContext current(*context);
-  Gate gate(nullptr);
+  HeldStream gate(nullptr);
   const auto before = pool->mark(nullptr);
   EXPECT_FALSE(before->reached());
   before->hold_up(first);
@@ -78,7 +78,7 @@ TEST_F(EventPoolTest, UsesEventsAgain) {
 
 TEST_F(EventPoolTest, KeepsAWaitWhenTheEventIsUsedAgain) {
   const CurrentContext current(*context);
-  Gate gate(first);
+  HeldStream gate(first);
   pool->mark(first)->hold_up(second);  // and the event goes back
   const auto behind = pool->mark(second);
   EXPECT_FALSE(behind->reached());

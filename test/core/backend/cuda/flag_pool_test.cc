@@ -54,7 +54,7 @@ TEST_F(FlagPoolTest, UsesNoWordAgainThatAKernelMayStillWriteTo) {
   const auto pool = make();
   const CurrentContext current(*context);
   std::set<std::uint32_t*> words;
-  Gate gate(stream);
+  HeldStream gate(stream);
   for (int i = 0; i < 3000; ++i) words.insert(pool->take(stream).get());
   EXPECT_EQ(words.size(), 3000U) << "all of which have come back, but the stream has not gone on";
   gate.open();

@@ -112,7 +112,7 @@ TEST(CudaGpu, FreesMemoryBehindTheStreamThatUsesIt) {
   const auto gpu = open_cuda_gpu(fake.table(), 0);
   const CUstream stream = fake.make_stream(0);
   const CurrentContext current(*gpu->context());
-  Gate gate(stream);
+  HeldStream gate(stream);
   auto memory = gpu->allocate_on(stream, 64);
   fake.table().memset_d8_async(reinterpret_cast<CUdeviceptr>(memory.get()), 1, 64, stream);
   memory = nullptr;
