@@ -88,8 +88,8 @@ def configure(preset: str) -> None:
     step(f"cmake-{preset}", ["cmake", "--preset", preset, f"-DPython3_EXECUTABLE={PYTHON}"])
 
 
-def compile_all(preset: str) -> None:
-    step(f"build-{preset}", ["cmake", "--build", "--preset", preset])
+def compile_all(preset: str, niceness: int = 0) -> None:
+    step(f"build-{preset}", ["nice", "-n", str(niceness), "cmake", "--build", "--preset", preset])
 
 
 def build() -> None:

@@ -103,25 +103,15 @@ def torch() -> Tally:
     return ctest("torch", "default", "-L", "^torch$")
 
 
-def configured(preset: str) -> Tally:
-    """Builds a preset into a folder of its own, and runs the tests that it chooses."""
-    setup.configure(preset)
-    setup.compile_all(preset)
-    return ctest(preset, preset)
-
-
 def thread_sanitizer() -> Tally:
-    return configured("tsan")
+    return ctest("tsan", "tsan")
 
 
 def address_sanitizer() -> Tally:
-    return configured("asan")
+    return ctest("asan", "asan")
 
 
 def fuzz() -> Tally:
-    setup.configure("fuzz")
-    setup.compile_all("fuzz")
-
     def run_one(target: pathlib.Path) -> Tally:
         return one(target.name, [target, f"-max_total_time={FUZZ_SECONDS}", "-timeout=10"])
 
@@ -134,7 +124,7 @@ def fuzz() -> Tally:
 
 def core_only() -> Tally:
     """With the core's own libraries and nothing else: builds, runs jobs, and needs nothing foreign at run time."""
-    tally = configured("core-only")
+    tally = ctest("core-only", "core-only")
     linked = subprocess.run(["ldd", ROOT / "build/core-only/lib/libhora.so"], capture_output=True, text=True, check=True).stdout
     foreign = [word for word in ("torch", "mpi", "cuda", "python", "c10") if word in linked.lower()]
     print(f"    libhora links {len(linked.splitlines())} libraries; foreign: {foreign or 'none'}")
@@ -159,40 +149,62 @@ def python() -> Tally:
     return tally
 
 
-SUITES: list[tuple[str, Callable[[], Tally], list[str]]] = [
-    # name, what runs it, the logs to show when it fails
-    ("style", style, ["style"]),
-    ("in-process", in_process, ["in-process"]),
-    ("tsan", thread_sanitizer, ["tsan"]),
-    ("asan", address_sanitizer, ["asan"]),
-    ("fuzz", fuzz, []),
-    ("core-only", core_only, ["core-only"]),
-    ("jobs", jobs, ["jobs"]),
-    ("torch", torch, ["torch"]),
-    ("python", python, ["python", "ruff", "ruff-format", "mypy"]),
-    ("examples", examples, ["examples"]),
-    ("hosts", hosts, ["hosts"]),
+def build_ahead(preset: str) -> None:
+    """Builds a preset into a folder of its own, with what suites that run meanwhile leave of the machine."""
+    setup.configure(preset)
+    setup.compile_all(preset, niceness=19)
+
+
+@dataclasses.dataclass
+class Suite:
+    name: str
+    run: Callable[[], Tally]
+    logs: list[str]  # to show when it fails
+    preset: str | None = None  # that it needs beside the default one
+
+
+# Those that mostly wait come first, while presets for the others are built.
+SUITES = [
+    Suite("in-process", in_process, ["in-process"]),
+    Suite("jobs", jobs, ["jobs"]),
+    Suite("torch", torch, ["torch"]),
+    Suite("hosts", hosts, ["hosts"]),
+    Suite("examples", examples, ["examples"]),
+    Suite("python", python, ["python", "ruff", "ruff-format", "mypy"]),
+    Suite("tsan", thread_sanitizer, ["tsan"], "tsan"),
+    Suite("asan", address_sanitizer, ["asan"], "asan"),
+    Suite("fuzz", fuzz, [], "fuzz"),
+    Suite("core-only", core_only, ["core-only"], "core-only"),
+    Suite("style", style, ["style"]),
 ]
 
 
 def names() -> list[str]:
-    return [name for name, _, _ in SUITES]
+    return [suite.name for suite in SUITES]
 
 
 def run_suites(wanted: list[str]) -> int:
+    chosen = [suite for suite in SUITES if not wanted or suite.name in wanted]
+    with concurrent.futures.ThreadPoolExecutor(1) as builder:
+        builds = {suite.name: builder.submit(build_ahead, suite.preset) for suite in chosen if suite.preset}
+        return run_all(chosen, builds)
+
+
+def run_all(suites: list[Suite], builds: dict[str, concurrent.futures.Future[None]]) -> int:
     total = Tally()
-    for name, suite, logs in SUITES:
-        if wanted and name not in wanted:
-            continue
+    for suite in suites:
+        name = suite.name
         start = time.monotonic()
         try:
-            tally = suite()
+            if name in builds:
+                builds[name].result()
+            tally = suite.run()
         except Failed as failure:
             print(f"    {failure}")
             tally = Tally(failed=1)
         print(f"{name:12} {tally.passed:5} passed {tally.failed:3} failed {len(tally.skipped):3} skipped {time.monotonic() - start:7.0f} s", flush=True)
         if tally.failed:
-            for log in logs:
+            for log in suite.logs:
                 if (LOGS / f"{log}.log").exists():
                     print(f"  the end of {LOGS / (log + '.log')}:\n{tail(log)}", flush=True)
         total.add(tally)
