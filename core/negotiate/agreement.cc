@@ -143,6 +143,7 @@ Decision agree(std::span<const Request* const> requests, const std::vector<int>&
 
 std::optional<Request> stand_in(const Request& like) {
   Request request = like;
+  request.slot = 0;  // memory of its own, away from the others'
   if (like.operation == Operation::allreduce) {
     const bool zeros =
         like.op == ReduceOp::average || like.op == ReduceOp::sum || like.op == ReduceOp::adasum;

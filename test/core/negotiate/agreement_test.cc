@@ -173,6 +173,13 @@ TEST(Agree, NamesGroupsOfOperationsThatDiffer) {
             std::string::npos);
 }
 
+TEST(StandIn, LiesElsewhere) {
+  auto like = tensor({3});
+  like.slot = 128;
+  EXPECT_EQ(stand_in(like)->slot, 0u);
+  EXPECT_EQ(agree_on({like, *stand_in(like)}).request.slot, 0u) << "so all pack";
+}
+
 TEST(StandIn, IsAbsentFromReductionsAndBringsNoRows) {
   EXPECT_TRUE(stand_in(tensor({3}))->absent);
   EXPECT_EQ(stand_in(tensor({3, 2}, Operation::allgather))->shape, (std::vector<std::int64_t>{0, 2}));
