@@ -53,13 +53,13 @@ void Executor::carry_out(std::span<const Decision> decisions, const Batch& batch
   try {
     for (const std::size_t i : batch.decisions) items.push_back(borrow(decisions[i]));
     run(items);
+    if (gpu_) return launch(std::move(items), course, {});
   } catch (const std::exception& error) {  // also what `allocate` throws, which is not ours
     const auto* ours = dynamic_cast<const Error*>(&error);
     const Status why{ours != nullptr ? ours->code() : Code::internal, error.what()};
     fail(std::move(items), why, course);
     throw Error(why);
   }
-  if (gpu_) return launch(std::move(items), course, false);
   if (tracer_.on()) course.spans = spans_of(*items.front().decision, course.started);
   land(items, course, {}, true, flag_.get());
 }
@@ -76,34 +76,38 @@ void Executor::run(std::vector<Item>& items) {
   move(items);
 }
 
-void Executor::fail(std::vector<Item> items, const Status& why, const Course& course) {
-  if (gpu_) {
-    try {  // what has been put on the stream still uses them
-      return launch(std::move(items), course, true);
-    } catch (const Error&) {  // then nothing on it goes on
-    }
-  }
-  land(items, course, why, true, nullptr);
+/// "allreduce of 'layer1.weight' and 3 more tensors"
+std::string Executor::describe(const std::vector<Item>& items) {
+  const Request& first = items.front().decision->request;
+  const std::string text = fmt::format("{} of '{}'", name(first.operation), first.name);
+  return items.size() == 1 ? text : fmt::format("{} and {} more tensors", text, items.size() - 1);
 }
 
-/// Leaves the tensors to the completer. `failed`: it will be told why by the failure of the job.
-void Executor::launch(std::vector<Item> items, const Course& course, bool failed) {
+void Executor::fail(std::vector<Item> items, const Status& why, const Course& course) {
+  if (!gpu_ || items.empty()) return land(items, course, why, true, nullptr);
+  try {  // what has been put on the stream still uses them
+    launch(std::move(items), course, why);
+  } catch (const Error&) {  // the GPU is broken, and nobody can say whether it does
+    land(items, course, why, false, nullptr);
+  }
+}
+
+/// Leaves the tensors to the completer; if it throws, they are still in `items`. `failure`: what moving them
+/// failed with, if it did.
+void Executor::launch(std::vector<Item>&& items, const Course& course, const Status& failure) {
   auto end = lane_.stream->mark();
   Flight flight;
-  flight.what = fmt::format("{} of '{}'", name(items.front().decision->request.operation),
-                            items.front().decision->request.name);
-  if (items.size() > 1) flight.what += fmt::format(" and {} more tensors", items.size() - 1);
+  flight.what = describe(items);
   for (auto& item : items) {
-    item.decision = nullptr;  // it goes before the flight ends
-    if (item.loan.handle && !failed) table_.launch(item.loan, item.result, end);
+    if (item.loan.handle && failure.ok()) table_.launch(item.loan, item.result, end);
   }
   flight.inputs = std::exchange(inputs_, {});
   flight.end = std::move(end);
   const auto shared = std::make_shared<std::vector<Item>>(std::move(items));
-  flight.finish = [this, shared, course, failed, flag = flag_, outgrown = packer_.take_outgrown()](
+  for (auto& item : *shared) item.decision = nullptr;  // it goes before the flight ends
+  flight.finish = [this, shared, course, failure, flag = flag_, outgrown = packer_.take_outgrown()](
                       const Status& status, bool ended) {
-    const Status unknown{Code::aborted, "the job failed"};
-    land(*shared, course, failed && status.ok() ? unknown : status, ended, flag.get());
+    land(*shared, course, status.ok() ? failure : status, ended, flag.get());
     if (!ended) keep_for_ever(std::make_shared<std::vector<std::shared_ptr<std::byte>>>(outgrown));
   };
   gpu_->completer->add(std::move(flight));

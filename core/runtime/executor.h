@@ -13,6 +13,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <string>
 #include <vector>
 
 namespace hora {
@@ -28,8 +29,8 @@ struct Members {
 struct GpuSide {
   std::shared_ptr<Gpu> gpu;
   Completer* completer = nullptr;
-  Staged* staged =
-      nullptr;  ///< the lane's collective, if it is that; else NCCL's, which has no scan or Adasum
+  /// The lane's collective, if it is that; else NCCL's, which has no scan or Adasum.
+  Staged* staged = nullptr;
 };
 
 /// Carries out a group's batches: takes their tensors from the table, moves them over the lane, and gives
@@ -75,9 +76,10 @@ class Executor {
   };
   [[nodiscard]] int size() const { return static_cast<int>(members_.ranks.size()); }
   [[nodiscard]] std::vector<Span> spans_of(const Decision& decision, TimePoint started) const;
+  [[nodiscard]] static std::string describe(const std::vector<Item>& items);
   void run(std::vector<Item>& items);
   void fail(std::vector<Item> items, const Status& why, const Course& course);
-  void launch(std::vector<Item> items, const Course& course, bool failed);
+  void launch(std::vector<Item>&& items, const Course& course, const Status& failure);
   void land(std::vector<Item>& items, const Course& course, const Status& status, bool ended,
             const std::uint32_t* flag);
   Item borrow(const Decision& decision);

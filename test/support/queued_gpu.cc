@@ -14,11 +14,17 @@
 namespace hora {
 namespace {
 
+[[noreturn]] void refuse() { throw Error(Code::internal, "an illegal address"); }
+
 /// A point in a queue's work, or a user's.
 class QueuedEvent final : public Event {
  public:
   explicit QueuedEvent(std::shared_ptr<Gate> gate) : gate_(std::move(gate)) {}
-  [[nodiscard]] bool reached() const override { return gate_->is_open(); }
+  [[nodiscard]] bool reached() const override {
+    if (broken()) refuse();
+    return gate_->is_open();
+  }
+  [[nodiscard]] bool broken() const { return gate_->is_broken(); }
   void hold_up(void* /*stream*/) const override {}
   void wait() const { gate_->wait(); }
 
@@ -51,11 +57,13 @@ class QueuedStream final : public Stream {
   }
   [[nodiscard]] std::shared_ptr<std::uint32_t> make_flag() override { return host_->make_flag(); }
   [[nodiscard]] std::shared_ptr<Event> mark() override {
+    if (broken_) refuse();
     auto gate = std::make_shared<Gate>();
     put([gate] { gate->open(); });
     return std::make_shared<QueuedEvent>(std::move(gate));
   }
   void wait(const Event& event) override {
+    broken_ = broken_ || dynamic_cast<const QueuedEvent&>(event).broken();
     if (event.reached()) return;
     put([&event = dynamic_cast<const QueuedEvent&>(event)] { event.wait(); });
   }
@@ -86,6 +94,7 @@ class QueuedStream final : public Stream {
   std::mutex mutex_;
   std::condition_variable filled_;
   std::deque<std::function<void()>> queue_;  // under the mutex; nothing: the end
+  bool broken_ = false;
   std::thread thread_;
 };
 
@@ -131,6 +140,16 @@ void Gate::open() {
     open_ = true;
   }
   changed_.notify_all();
+}
+
+void Gate::break_gpu() {
+  const std::lock_guard lock(mutex_);
+  broken_ = true;
+}
+
+bool Gate::is_broken() const {
+  const std::lock_guard lock(mutex_);
+  return broken_;
 }
 
 void Gate::wait() const {

@@ -325,6 +325,31 @@ TEST(GpuLanes, GivesTensorsBackEvenIfTheGpuNeverEnds) {
   });
 }
 
+TEST(GpuLanes, EndEveryTensorWithTheErrorOfAGpuThatIsBroken) {
+  LocalGroup group(2);
+  Gate gate;
+  gate.break_gpu();
+  std::atomic<int> done = 0;
+  run_ranks(2, [&](int rank) {
+    Config config;
+    config.rank = config.local_rank = rank;
+    config.size = config.local_size = 2;
+    World world = group.join(rank);
+    world.gpu_module = &queued_nccl();
+    Runtime hora(std::move(world), config);
+    std::vector<Entry> entries{owning(hora, "a"), owning(hora, "b")};
+    if (rank == 0) entries.back().stream = &gate;
+    const auto handles = hora.submit(entries);
+    for (std::size_t i = 0; i < 2; ++i) {
+      EXPECT_THAT(thrown([&] { handles[i].wait(); }).message,
+                  testing::AllOf(testing::HasSubstr("an illegal address"),
+                                 testing::HasSubstr(i == 0 ? "'a'" : "'b'")));
+    }
+    ++done;
+    while (done < 2) std::this_thread::yield();
+  });
+}
+
 TEST(GpuLanes, SayWhatHasBeenUnderWayForTooLong) {
   LocalGroup group(2);
   Gate& gate = lasting_gate();
