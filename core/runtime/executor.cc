@@ -71,6 +71,10 @@ void Executor::run(std::vector<Item>& items) {
     for (const auto& item : items) inputs.push_back(item.loan.ready);
     inputs_ = latest(inputs);
     for (const auto& input : inputs_) lane_.stream->wait(*input);
+    if (gpu_->errand != nullptr) {
+      gpu_->errand->what = describe(items);
+      gpu_->errand->start = lane_.stream->mark();
+    }
   }
   flag_ = items.front().decision->request.check_finite ? lane_.stream->make_flag() : nullptr;
   move(items);

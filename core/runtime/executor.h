@@ -31,6 +31,7 @@ struct GpuSide {
   Completer* completer = nullptr;
   /// The lane's collective, if it is that; else NCCL's, which has no scan or Adasum.
   Staged* staged = nullptr;
+  Errand* errand = nullptr;  ///< what the lane waits for the GPU for; null: it never does
 };
 
 /// Carries out a group's batches: takes their tensors from the table, moves them over the lane, and gives

@@ -147,6 +147,11 @@ void Gate::break_gpu() {
   broken_ = true;
 }
 
+bool Gate::is_awaited() const {
+  const std::lock_guard lock(mutex_);
+  return awaited_;
+}
+
 bool Gate::is_broken() const {
   const std::lock_guard lock(mutex_);
   return broken_;
@@ -154,6 +159,7 @@ bool Gate::is_broken() const {
 
 void Gate::wait() const {
   std::unique_lock lock(mutex_);
+  awaited_ = true;
   changed_.wait(lock, [this] { return open_; });
 }
 

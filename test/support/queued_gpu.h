@@ -19,12 +19,15 @@ class Gate {
   /// it, gets an error, the stream at each call.
   void break_gpu();
   void wait() const;
+  /// Whether anybody has begun to wait.
+  [[nodiscard]] bool is_awaited() const;
   [[nodiscard]] bool is_open() const;
   [[nodiscard]] bool is_broken() const;
 
  private:
   mutable std::mutex mutex_;
   mutable std::condition_variable changed_;
+  mutable bool awaited_ = false;
   bool open_ = false;
   bool broken_ = false;
 };

@@ -134,8 +134,10 @@ class FragileExecutor {
   Handle put(const Decision& decision, Entry entry) {
     return table_.put(std::move(entry), {kWorld, decision.request, {gpu_->mark(nullptr), nullptr, 1}}, {});
   }
+  [[nodiscard]] const Errand& errand() const { return errand_; }
 
  private:
+  Errand errand_;
   std::shared_ptr<Gpu> gpu_ = make_queued_gpu();
   LocalGroup group_{1};
   Lane lane_;
@@ -143,12 +145,17 @@ class FragileExecutor {
   Recorder recorder_;
   Tracer tracer_;
   Completer completer_{std::chrono::milliseconds(0), [](const Status&) {}};
-  Executor executor_{
-      lane_, table_, recorder_, tracer_, {kWorld, {0}, 0}, 1 << 20, GpuSide{gpu_, &completer_, nullptr}};
+  Executor executor_{lane_,
+                     table_,
+                     recorder_,
+                     tracer_,
+                     {kWorld, {0}, 0},
+                     1 << 20,
+                     GpuSide{gpu_, &completer_, nullptr, &errand_}};
 };
 
 TEST(ExecutorOnAGpu, EndsEveryTensorOnceWhicheverCallTheGpuBreaksIn) {
-  constexpr int kCalls = 2;  // to wait for the input, and to mark the end
+  constexpr int kCalls = 3;  // to wait for the input, and to mark the beginning and the end
   for (int calls = 0; calls <= kCalls; ++calls) {
     std::vector<float> x{1, 2};
     int done = 0;
@@ -174,6 +181,8 @@ TEST(ExecutorOnAGpu, EndsEveryTensorOnceWhicheverCallTheGpuBreaksIn) {
     }
     EXPECT_EQ(why, calls < kCalls ? "an illegal address ('x' holds undefined values)" : "");
     EXPECT_EQ(done, 1);
+    EXPECT_EQ(executor.errand().what, calls > 0 ? "allreduce of 'x'" : "");
+    EXPECT_EQ(executor.errand().start != nullptr, calls > 1);
   }
 }
 

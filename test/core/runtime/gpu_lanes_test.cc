@@ -350,6 +350,30 @@ TEST(GpuLanes, EndEveryTensorWithTheErrorOfAGpuThatIsBroken) {
   });
 }
 
+TEST(GpuLanes, LetARankLeaveForAReasonThatWaitsForItsGpu) {
+  LocalGroup group(2);
+  Gate& gate = lasting_gate();
+  run_ranks(2, [&](int rank) {
+    Config config;
+    config.rank = config.local_rank = rank;
+    config.size = config.local_size = 2;
+    config.gpu_operations = "staged";
+    World world = group.join(rank);
+    world.gpu_module = &queued_nccl();
+    Runtime hora(std::move(world), config);
+    Entry entry = owning(hora, "stuck");
+    if (rank == 1) entry.stream = &gate;
+    const Handle handle = hora.submit(entry);
+    if (rank == 1) {  // whose engine waits for its GPU, and rank 0's for that
+      while (!gate.is_awaited()) std::this_thread::yield();
+      hora.shutdown("KeyboardInterrupt");
+    }
+    EXPECT_THAT(thrown([&] { handle.wait(); }).message,
+                testing::HasSubstr(rank == 1 ? "KeyboardInterrupt" : "rank 1 failed: KeyboardInterrupt"));
+    if (rank == 0) gate.open();
+  });
+}
+
 TEST(GpuLanes, SayWhatHasBeenUnderWayForTooLong) {
   LocalGroup group(2);
   Gate& gate = lasting_gate();
