@@ -244,7 +244,7 @@ class Admission {
   }
 
   void allocator() const {
-    if (!entry_.allocate)
+    if (!entry_.allocate && (!entry_.accept || entry_.device.kind == DeviceKind::host))
       refuse(fmt::format("{} needs `allocate`, which makes the output", hora::name(entry_.operation)));
   }
 

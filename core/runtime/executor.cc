@@ -128,7 +128,7 @@ void Executor::land(std::vector<Item>& items, const Course& course, const Status
           status.code, fmt::format("{} ('{}' holds undefined values)", status.message, item.loan.entry.name)};
     }
     if (flag != nullptr) item.result.finite = *flag == 0;
-    if (!ended && item.stand_in) keep_for_ever(item.stand_in);
+    if (!ended && item.memory) keep_for_ever(item.memory);
     give_back(std::move(item), whole, !ended);
   }
   items.clear();
@@ -161,15 +161,15 @@ Executor::Item Executor::stand_in(const Decision& decision) const {
   const std::size_t bytes = length * size_of(request.dtype);
   Item item{&decision, {}, {}, gpu_ ? gpu_->gpu->allocate(bytes) : allocate_aligned(bytes)};
   Entry& entry = item.loan.entry;
-  entry.input = entry.output = item.stand_in.get();
+  entry.input = entry.output = item.memory.get();
   if (request.operation != Operation::allreduce) {
     entry.allocate = [memory = entry.output](const std::vector<std::int64_t>&) { return memory; };
   } else if (gpu_) {
     const auto neutral = gpu_->gpu->allocate_pinned(bytes);
     fill_neutral(neutral.get(), request.dtype, request.op, length);
     lane_.stream->copy(entry.output, neutral.get(), bytes);
-    item.stand_in = std::shared_ptr<std::byte>(  // the copy reads it until the flight ends
-        item.stand_in.get(), [both = std::pair(item.stand_in, neutral)](std::byte*) {});
+    item.memory = std::shared_ptr<std::byte>(  // the copy reads it until the flight ends
+        item.memory.get(), [both = std::pair(item.memory, neutral)](std::byte*) {});
   } else {
     fill_neutral(entry.output, request.dtype, request.op, length);
   }
@@ -205,7 +205,7 @@ void Executor::allreduce(std::vector<Item>& items) {
   const Decision& first = *items.front().decision;
   if (!first.contributed) return;
   std::vector<Piece> pieces;
-  for (auto& [decision, loan, result, stand_in] : items) {
+  for (auto& [decision, loan, result, memory] : items) {
     const std::size_t length = count(decision->request.shape, decision->request.dtype);
     if (length == 0) continue;
     if (loan.entry.absent) {
@@ -351,10 +351,26 @@ std::size_t Executor::root_of(const Decision& decision) const {
 }
 
 /// Memory for the output, which the lane's stream may use.
-void* Executor::allocate(const Item& item, const std::vector<std::int64_t>& shape) {
+void* Executor::allocate(Item& item, const std::vector<std::int64_t>& shape) {
   const Entry& entry = item.loan.entry;
+  if (!gpu_ || !item.loan.handle) return entry.allocate(shape);
+  if (entry.accept) {
+    const std::size_t bytes = count(shape, entry.dtype) * size_of(entry.dtype);
+    item.memory = gpu_->gpu->allocate_between(*lane_.stream, entry.stream, bytes);
+    entry.accept(item.memory, shape);
+    return item.memory.get();
+  }
   void* output = entry.allocate(shape);
-  if (gpu_ && item.loan.handle) lane_.stream->wait(*gpu_->gpu->mark(entry.stream));
+  try {  // the user's memory is ordered by the user's stream
+    lane_.stream->wait(*inputs_.emplace_back(gpu_->gpu->mark(entry.stream)));
+  } catch (const Error& error) {
+    throw Error(
+        error.code(),
+        fmt::format("'{}': its output is allocated on the stream that it was submitted with, when all "
+                    "ranks have said how much they bring: {}",
+                    entry.name, error.what()));
+  }
+  if (gpu_->errand != nullptr) gpu_->errand->start = lane_.stream->mark();
   return output;
 }
 

@@ -73,7 +73,8 @@ class Executor {
     const Decision* decision = nullptr;
     Loan loan;  ///< without a handle: a stand-in
     Result result;
-    std::shared_ptr<std::byte> stand_in = {};  ///< its memory
+    /// A stand-in's memory, or that of an output, until the work is done.
+    std::shared_ptr<std::byte> memory = {};
   };
   [[nodiscard]] int size() const { return static_cast<int>(members_.ranks.size()); }
   [[nodiscard]] std::vector<Span> spans_of(const Decision& decision, TimePoint started) const;
@@ -100,7 +101,7 @@ class Executor {
   /// The place of the root that a decision speaks of.
   [[nodiscard]] std::size_t root_of(const Decision& decision) const;
   void give_back(Item item, const Course& course, bool keeps = false);
-  void* allocate(const Item& item, const std::vector<std::int64_t>& shape);
+  void* allocate(Item& item, const std::vector<std::int64_t>& shape);
 
   Lane& lane_;
   TensorTable& table_;

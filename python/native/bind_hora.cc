@@ -153,28 +153,31 @@ void* make(Memory& output, DType dtype, const std::vector<std::int64_t>& shape) 
 
 /// For operations whose output is as large as all ranks together make it: memory for that, when it is known,
 /// where the input lies.
-std::shared_ptr<Memory> allocate_later(Runtime& hora, Entry& entry) {
+std::shared_ptr<Memory> allocate_later(Entry& entry) {
   if (!sizes_its_output(entry.operation)) return nullptr;
   auto output = std::make_shared<Memory>();
-  entry.allocate = [output, &hora, dtype = entry.dtype, device = entry.device,
-                    stream = entry.stream](const std::vector<std::int64_t>& whole) -> void* {
-    if (device.kind == DeviceKind::host) return make(*output, dtype, whole);
-    const std::size_t bytes = bytes_of(dtype, whole);
-    *output = {hora.allocate_on(stream, std::max<std::size_t>(bytes, 1), device), bytes, device};
-    return output->data.get();
-  };
+  if (entry.device.kind == DeviceKind::host) {
+    entry.allocate = [output, dtype = entry.dtype](const std::vector<std::int64_t>& whole) {
+      return make(*output, dtype, whole);
+    };
+  } else {
+    entry.accept = [output, dtype = entry.dtype, device = entry.device](
+                       std::shared_ptr<std::byte> memory, const std::vector<std::int64_t>& whole) {
+      *output = {std::move(memory), bytes_of(dtype, whole), device};
+    };
+  }
   return output;
 }
 
 Operating submit(Runtime& hora, Entry entry) {
-  auto output = allocate_later(hora, entry);
+  auto output = allocate_later(entry);
   const py::gil_scoped_release release;
   return {hora.submit(std::move(entry)), std::move(output)};
 }
 
 std::vector<Operating> submit_group(Runtime& hora, std::vector<Entry> entries) {
   std::vector<std::shared_ptr<Memory>> outputs;
-  for (auto& entry : entries) outputs.push_back(allocate_later(hora, entry));
+  for (auto& entry : entries) outputs.push_back(allocate_later(entry));
   const py::gil_scoped_release release;
   const auto handles = hora.submit(std::move(entries));
   std::vector<Operating> operating;

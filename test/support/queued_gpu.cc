@@ -106,7 +106,8 @@ class QueuedGpu final : public Gpu {
   [[nodiscard]] std::array<std::byte, 16> identity() const override { return {std::byte(index_)}; }
   void check(const void* /*data*/, const std::string& /*which*/) const override {}
   [[nodiscard]] std::shared_ptr<Event> mark(void* stream) override {
-    if (stream != nullptr)  // the test owns it
+    const auto* gate = static_cast<const Gate*>(stream);
+    if (gate != nullptr && (!gate->is_open() || gate->is_broken()))  // the test owns it
       return std::make_shared<QueuedEvent>(std::shared_ptr<Gate>(static_cast<Gate*>(stream), [](Gate*) {}));
     auto done = std::make_shared<Gate>();
     done->open();
@@ -117,6 +118,10 @@ class QueuedGpu final : public Gpu {
     return allocate_zeroed(bytes);
   }
   [[nodiscard]] std::shared_ptr<std::byte> allocate_on(void* /*stream*/, std::size_t bytes) override {
+    return allocate_zeroed(bytes);
+  }
+  [[nodiscard]] std::shared_ptr<std::byte> allocate_between(Stream& /*own*/, void* /*stream*/,
+                                                            std::size_t bytes) override {
     return allocate_zeroed(bytes);
   }
   [[nodiscard]] std::shared_ptr<std::byte> allocate_pinned(std::size_t bytes) override {
@@ -140,6 +145,11 @@ void Gate::open() {
     open_ = true;
   }
   changed_.notify_all();
+}
+
+void Gate::close() {
+  const std::lock_guard lock(mutex_);
+  open_ = false;
 }
 
 void Gate::break_gpu() {

@@ -15,6 +15,8 @@ namespace hora {
 class Gate {
  public:
   void open();
+  /// More has been put on it, which is done when it is open again.
+  void close();
   /// What has been put on it has broken the GPU: whoever looks at it then, and a stream that is to wait for
   /// it, gets an error, the stream at each call.
   void break_gpu();

@@ -110,7 +110,11 @@ struct Entry {
 
   /// allgather, alltoall, gather, scatter: returns memory for an output of this shape. Called once, on Hora's
   /// thread, when all ranks have said how much they bring. gather: of no rows, except on the root.
+  /// On a GPU the output is written behind what has been put on `stream` by then, too.
   std::function<void*(const std::vector<std::int64_t>& shape)> allocate;
+  /// In place of `allocate`, on a GPU: gets memory for the output that Hora has taken, which waits for
+  /// nothing. What is on `stream` when the last owner releases it may still use it. Called as `allocate` is.
+  std::function<void(std::shared_ptr<std::byte> memory, const std::vector<std::int64_t>& shape)> accept = {};
 
   /// Called exactly once, on one of Hora's threads, when the GPU, too, has done its work. Must not throw or
   /// block.
@@ -256,8 +260,8 @@ class Runtime {
   /// that much.
   [[nodiscard]] std::shared_ptr<std::byte> allocate(std::size_t bytes, Device device = {});
   /// Memory of a GPU for what is put on `stream` (a cudaStream_t) from now on, not filled; what is on that
-  /// stream when the last owner releases it may still use it. For `Entry::allocate`, which knows its size
-  /// late. Throws Error(unavailable) if there is not that much.
+  /// stream when the last owner releases it may still use it. Throws Error(unavailable) if there is not that
+  /// much.
   [[nodiscard]] std::shared_ptr<std::byte> allocate_on(void* stream, std::size_t bytes, Device device);
 
   /// What memory this rank has taken for itself, a line each: of the host, and of its GPU if it has used one.

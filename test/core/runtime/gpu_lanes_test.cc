@@ -151,6 +151,33 @@ TEST_P(GpuJob, BroadcastsGathersExchangesAndScatters) {
   });
 }
 
+TEST_P(GpuJob, TakesMemoryForAnOutputThatWaitsForNothing) {
+  Gate gate;
+  gate.open();
+  std::atomic<bool> submitted = false;
+  run(2, [&](Runtime& hora) {
+    std::shared_ptr<std::byte> output;
+    std::vector<std::int64_t> rows;
+    std::vector<std::int32_t> mine(3, hora.rank());
+    Entry gather = on_gpu(hora, Operation::allgather, "g", DType::int32, mine);
+    gather.output = nullptr;
+    gather.accept = [&](std::shared_ptr<std::byte> memory, const std::vector<std::int64_t>& shape) {
+      output = std::move(memory);
+      rows = shape;
+    };
+    if (hora.rank() == 0) gather.stream = &gate;
+    while (hora.rank() == 1 && !submitted) std::this_thread::yield();
+    const Handle handle = hora.submit(gather);
+    if (hora.rank() == 0)
+      gate.close();  // what the user puts there after the submission is not Hora's business
+    submitted = true;
+    handle.wait();
+    ASSERT_EQ(rows, std::vector<std::int64_t>{6});
+    const auto* at = reinterpret_cast<const std::int32_t*>(output.get());
+    EXPECT_EQ(std::vector<std::int32_t>(at, at + 6), (std::vector<std::int32_t>{0, 0, 0, 1, 1, 1}));
+  });
+}
+
 TEST_P(GpuJob, KeepsTensorsOfTheHostAndOfGpusApart) {
   run(2, [](Runtime& hora) {
     std::vector<float> host(10, 1);
