@@ -112,7 +112,7 @@ Entry make_entry(Operation operation, const std::string& name, DType dtype,
                  ReduceOp op, double prescale, double postscale, DType wire, int root, bool absent,
                  int process_set, const std::vector<std::int64_t>& splits, const std::vector<int>& ranks,
                  bool divide_by_initial_size, std::optional<int> device, std::uintptr_t stream,
-                 bool check_finite) {
+                 bool check_finite, bool padded) {
   Entry entry;
   entry.operation = operation;
   entry.name = name;
@@ -133,6 +133,7 @@ Entry make_entry(Operation operation, const std::string& name, DType dtype,
   entry.device = device_of(device);
   entry.stream = stream_of(stream);
   entry.check_finite = check_finite;
+  entry.padded = padded;
   return entry;
 }
 
@@ -301,7 +302,7 @@ void bind_hora(py::module_& module) {
            py::arg("root") = 0, py::arg("absent") = false, py::arg("process_set") = 0,
            py::arg("splits") = std::vector<std::int64_t>(), py::arg("ranks") = std::vector<int>(),
            py::arg("divide_by_initial_size") = true, py::arg("device") = py::none(), py::arg("stream") = 0,
-           py::arg("check_finite") = false);
+           py::arg("check_finite") = false, py::arg("padded") = false);
 
   py::class_<Operating>(module, "Handle")
       .def("poll", &Operating::poll)

@@ -93,6 +93,9 @@ struct Entry {
       DType::float32;  ///< float16 or bfloat16: float32 and float64 elements travel as that; else as they are
   bool absent = false;        ///< this rank has nothing to add and counts as zeros; `input` is not read
   bool check_finite = false;  ///< allreduce: whether Result::finite is wanted; equal on all ranks
+  /// allreduce, in place in memory from Runtime::allocate of a GPU: what lies between its end and the next
+  /// multiple of 64 bytes is padding, and may be overwritten. Then what lies side by side travels as one.
+  bool padded = false;
 
   /// broadcast, scatter: the rank (of the whole job) whose elements the others receive; gather, reduce: the
   /// one that receives.
