@@ -77,7 +77,8 @@ struct Entry {
       {};  ///< where input and output lie, and what `allocate` returns; its kind is equal on all ranks
   /// On a GPU: the stream (a cudaStream_t) on which the input is made. What has been put on it when this is
   /// submitted is done before the input is read, and the output is written; who uses the output asks
-  /// `Handle::wait_on`. Null: CUDA's default stream.
+  /// `Handle::wait_on`. Null: CUDA's default stream. cudaStreamPerThread is that of the thread which submits,
+  /// and not for operations that size their output.
   void* stream = nullptr;
   const void* input = nullptr;
   /// As large as the input, and may be the input. Not for allgather, alltoall, gather and scatter.
