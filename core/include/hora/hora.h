@@ -63,12 +63,13 @@ struct Result {
 /// A tensor on loan: what is to be done with it, where its elements lie, and whom to tell.
 ///
 /// From `Runtime::submit` until `done` has run (exactly once, always, also on failure) the memory belongs to
-/// the runtime. Elements are contiguous, first dimension slowest, in host memory or in that of one GPU. A
-/// value.
+/// the runtime. Elements are contiguous, first dimension slowest, in host memory or in that of one GPU. A GPU
+/// that does not end what it was given when the job fails may use them for ever: then the entry is kept, with
+/// `done` and what that owns, such as the memory. A value.
 struct Entry {
   Operation operation = Operation::allreduce;
-  /// Equal on all ranks; may be used again once its operation is done. Each process set has names of its own.
-  /// join and what concerns process sets itself needs none.
+  /// Equal on all ranks; may be used again once its operation is done, on a GPU once the work has been given to
+  /// that. Each process set has names of its own. join and what concerns process sets itself needs none.
   std::string name;
   int process_set = 0;  ///< which ranks take part; 0: all. remove_process_set: the one to remove
   DType dtype = DType::float32;
