@@ -68,8 +68,8 @@ struct Result {
 /// `done` and what that owns, such as the memory. A value.
 struct Entry {
   Operation operation = Operation::allreduce;
-  /// Equal on all ranks; may be used again once its operation is done, on a GPU once the work has been given to
-  /// that. Each process set has names of its own. join and what concerns process sets itself needs none.
+  /// Equal on all ranks; may be used again once its operation is done, on a GPU once the work has been given
+  /// to that. Each process set has names of its own. join and what concerns process sets itself needs none.
   std::string name;
   int process_set = 0;  ///< which ranks take part; 0: all. remove_process_set: the one to remove
   DType dtype = DType::float32;
