@@ -2,7 +2,6 @@
 #include "core/comm/gpu_hierarchical.h"
 
 #include "core/comm/phases.h"
-#include "core/comm/staged.h"
 
 #include <algorithm>
 #include <vector>
@@ -16,7 +15,7 @@ constexpr std::size_t kPart = std::size_t{64} << 20;
 class GpuHierarchical final : public Collective {
  public:
   GpuHierarchical(std::unique_ptr<Collective> world, std::shared_ptr<Gpu> gpu, Stream& stream,
-                  Collective& host, const Hosts& hosts)
+                  Collective& host, const Hosts& hosts, const Errand* errand)
       : world_(std::move(world)), ranks_(hosts.here().size()) {
     for (const auto& ranks : hosts.ranks) {
       if (auto mine = world_->split(ranks)) within_ = std::move(mine);
@@ -27,7 +26,7 @@ class GpuHierarchical final : public Collective {
       if (auto mine = host.split(column)) columns_ = std::move(mine);
     }
     across_ = std::make_unique<Staged>(std::move(gpu), stream, *columns_, static_cast<int>(hosts.own),
-                                       static_cast<int>(hosts.ranks.size()));
+                                       static_cast<int>(hosts.ranks.size()), errand);
   }
 
   std::shared_ptr<std::byte> allocate(std::size_t bytes) override { return world_->allocate(bytes); }
@@ -99,8 +98,9 @@ class GpuHierarchical final : public Collective {
 }  // namespace
 
 std::unique_ptr<Collective> make_gpu_hierarchical(std::unique_ptr<Collective> world, std::shared_ptr<Gpu> gpu,
-                                                  Stream& stream, Collective& host, const Hosts& hosts) {
-  return std::make_unique<GpuHierarchical>(std::move(world), std::move(gpu), stream, host, hosts);
+                                                  Stream& stream, Collective& host, const Hosts& hosts,
+                                                  const Errand* errand) {
+  return std::make_unique<GpuHierarchical>(std::move(world), std::move(gpu), stream, host, hosts, errand);
 }
 
 }  // namespace hora

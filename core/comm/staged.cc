@@ -3,12 +3,16 @@
 
 #include "core/device/await.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <numeric>
 #include <vector>
 
 namespace hora {
 namespace {
+
+using std::chrono::steady_clock;
 
 constexpr std::size_t kChunk = std::size_t{4} << 20;  // bytes: a copy of 0.1 ms, which calls do not slow down
 constexpr std::size_t kPackBelow = std::size_t{1} << 20;  // bytes: smaller tensors share a copy
@@ -20,8 +24,9 @@ std::size_t sum(std::span<const std::size_t> values) {
 
 }  // namespace
 
-Staged::Staged(std::shared_ptr<Gpu> gpu, Stream& stream, Collective& host, int place, int places)
-    : gpu_(std::move(gpu)), stream_(stream), host_(host), place_(place), places_(places) {}
+Staged::Staged(std::shared_ptr<Gpu> gpu, Stream& stream, Collective& host, int place, int places,
+               const Errand* errand)
+    : gpu_(std::move(gpu)), stream_(stream), host_(host), place_(place), places_(places), errand_(errand) {}
 
 std::shared_ptr<std::byte> Staged::allocate(std::size_t bytes) { return gpu_->allocate(bytes); }
 std::size_t Staged::pack_below() const { return kPackBelow; }
@@ -140,9 +145,20 @@ void Staged::carry(std::span<const Chunk> chunks, const std::function<void(std::
 }
 
 void Staged::await(const Event* event) {
-  hora::await(event, [this] {
-    const std::lock_guard lock(mutex_);
-    if (aborted_) throw Error(*aborted_);
+  std::optional<steady_clock::time_point> began;
+  hora::await(event, [&] {
+    {
+      const std::lock_guard lock(mutex_);
+      if (aborted_) throw Error(*aborted_);
+    }
+    if (errand_ == nullptr || errand_->limit.count() == 0) return;
+    if (!began && (!errand_->start || errand_->start->reached())) began = steady_clock::now();
+    if (!began || steady_clock::now() - *began <= errand_->limit) return;
+    throw Error(
+        Code::timeout,
+        fmt::format("{} has waited for the GPU for {} s, all inputs being there: it, or another GPU of "
+                    "this host, stands still (HORA_OPERATION_TIMEOUT)",
+                    errand_->what, std::chrono::duration<double>(errand_->limit).count()));
   });
 }
 

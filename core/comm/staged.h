@@ -5,12 +5,23 @@
 #include "core/device/gpu.h"
 
 #include <array>
+#include <chrono>
 #include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <string>
 
 namespace hora {
+
+/// What the engine waits for the GPU for. A value.
+struct Errand {
+  std::chrono::milliseconds limit{0};  ///< of each wait; 0: none
+  std::string what = {};               ///< "allreduce of 'layer1.weight'"
+  /// Before this is reached the GPU does what it was given earlier, such as the user's work, and no time
+  /// counts. Null: it is.
+  std::shared_ptr<Event> start = {};
+};
 
 /// A collective for a GPU's memory made of one for the host's, by way of pinned memory: where NCCL is
 /// missing, or ranks share a GPU. Refers to the stream and the collective, which must outlive it.
@@ -20,12 +31,16 @@ namespace hora {
 /// only after it was emptied, because both stand in the stream in this order. The other operations go as a
 /// whole.
 ///
-/// Calls block until the host has done its part; outputs are complete in the order of the stream. *Engine
-/// only*, except `allocate`, `owns` and `abort`; `abort` ends waiting for the GPU, and the host's collective
-/// has one of its own.
+/// Calls block until the host has done its part; outputs are complete in the order of the stream. Waiting for
+/// the GPU throws Error(timeout) when it takes longer than the errand allows. *Engine only*, except
+/// `allocate`, `owns` and `abort`; `abort` ends waiting for the GPU, and the host's collective has one of its
+/// own.
 class Staged final : public Collective {
  public:
-  Staged(std::shared_ptr<Gpu> gpu, Stream& stream, Collective& host, int place, int places);
+  /// `errand`: what calls are part of, the engine's, which outlives this; null: they wait as long as it
+  /// takes.
+  Staged(std::shared_ptr<Gpu> gpu, Stream& stream, Collective& host, int place, int places,
+         const Errand* errand = nullptr);
 
   std::shared_ptr<std::byte> allocate(std::size_t bytes) override;
   [[nodiscard]] std::size_t pack_below() const override;
@@ -67,6 +82,7 @@ class Staged final : public Collective {
   Collective& host_;
   int place_;
   int places_;
+  const Errand* errand_;
   struct Buffer {
     std::shared_ptr<std::byte> memory;
     std::shared_ptr<Event> emptied = nullptr;  // reached: what was brought from it is where it should be

@@ -44,6 +44,11 @@ class Gpu {
   /// The same, not filled, ordered: usable by what is put on `stream` (a framework's) after this, and by all
   /// that waits for that; the last owner's release frees it behind what is on `stream` then.
   [[nodiscard]] virtual std::shared_ptr<std::byte> allocate_on(void* stream, std::size_t bytes) = 0;
+  /// The same, but usable by what is put on `own`, which is from `make_stream`, after this, and by all that
+  /// waits for that; who releases it has seen to it that what is on `stream` then waits for what is on `own`,
+  /// or that this has been done.
+  [[nodiscard]] virtual std::shared_ptr<std::byte> allocate_between(Stream& own, void* stream,
+                                                                    std::size_t bytes) = 0;
   /// The host's memory, which the GPU reads and writes at full speed (pinned).
   [[nodiscard]] virtual std::shared_ptr<std::byte> allocate_pinned(std::size_t bytes) = 0;
   /// Pins memory of the host's that exists already, for as long as what is returned lives, which keeps the

@@ -44,7 +44,9 @@ std::vector<Segment> joined(std::vector<Piece> pieces, std::size_t each) {
     } else {
       segments.push_back({piece.input, piece.output, piece.count});
     }
-    next = piece.slot == 0 ? 0 : piece.slot + whole_lines(piece.count * each);
+    const std::size_t bytes = piece.count * each;
+    const bool ends_line = piece.padded || bytes % kCacheLine == 0;  // else what follows is another's
+    next = piece.slot != 0 && ends_line ? piece.slot + whole_lines(bytes) : 0;
   }
   return segments;
 }

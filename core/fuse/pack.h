@@ -22,6 +22,7 @@ struct Piece {
   /// Not 0: it is reduced in place, and its offset in memory that the lane exchanges fastest is this on all
   /// ranks.
   std::uint64_t slot = 0;
+  bool padded = false;  ///< with a slot: what lies behind it, up to the next cache line, is nobody's
 };
 
 /// What a call of a Packer did, and when. A value.
@@ -38,10 +39,10 @@ struct Span {
 ///
 /// Without compression a piece is reduced where it lies, unless it is small and outside that memory: then it
 /// visits the wire buffer. On lanes that fuse, where it lies counts if it is the same on all ranks (its
-/// slot), and pieces that are neighbours there travel as one. With compression every piece visits the buffer,
-/// cast in the same pass, one buffer full at a time; how much that is depends on nothing but counts, so all
-/// ranks cut alike. In the buffer, and among slots, every piece begins with a cache line; what lies between
-/// them is reduced, too, and means nothing. *Engine only.*
+/// slot), and pieces that are neighbours there, with nothing or padding in between, travel as one. With
+/// compression every piece visits the buffer, cast in the same pass, one buffer full at a time; how much that
+/// is depends on nothing but counts, so all ranks cut alike. In the buffer every piece begins with a cache
+/// line; what lies between them, as padding does, is reduced, too, and means nothing. *Engine only.*
 class Packer {
  public:
   /// `threshold`: bytes that travel together at the most, equal on all ranks.

@@ -134,6 +134,8 @@ Decision agree(std::span<const Request* const> requests, const std::vector<int>&
   const bool same_slot = std::all_of(requests.begin(), requests.end(),
                                      [&](const Request* request) { return request->slot == first.slot; });
   if (!same_slot) decision.request.slot = 0;
+  decision.request.padded = same_slot && std::all_of(requests.begin(), requests.end(),
+                                                     [](const Request* request) { return request->padded; });
   if (first.operation == Operation::allgather || first.operation == Operation::gather)
     gather_rows(decision, requests);
   if (first.operation == Operation::scatter) scatter_rows(decision, requests, members);
@@ -143,6 +145,7 @@ Decision agree(std::span<const Request* const> requests, const std::vector<int>&
 
 std::optional<Request> stand_in(const Request& like) {
   Request request = like;
+  request.slot = 0;  // memory of its own, away from the others'
   if (like.operation == Operation::allreduce) {
     const bool zeros =
         like.op == ReduceOp::average || like.op == ReduceOp::sum || like.op == ReduceOp::adasum;

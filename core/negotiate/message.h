@@ -36,6 +36,7 @@ struct Request {
   /// Where it lies in memory from Runtime::allocate for a GPU, if it is reduced in place there; 0: elsewhere.
   /// Need not be equal: a decision has it if it is.
   std::uint64_t slot = 0;
+  bool padded = false;        ///< with a slot: Entry::padded; a decision is, if it is on all ranks
   bool check_finite = false;  ///< allreduce
 
   bool operator==(const Request&) const = default;

@@ -244,7 +244,13 @@ class Admission {
   }
 
   void allocator() const {
-    if (!entry_.allocate)
+    if (entry_.device.kind != DeviceKind::host && is_each_threads_own(entry_.stream)) {
+      refuse(fmt::format(
+          "{} cannot be submitted with cudaStreamPerThread: its output is made on another thread, "
+          "where that is another stream; use one that cudaStreamCreate has made",
+          hora::name(entry_.operation)));
+    }
+    if (!entry_.allocate && (!entry_.accept || entry_.device.kind == DeviceKind::host))
       refuse(fmt::format("{} needs `allocate`, which makes the output", hora::name(entry_.operation)));
   }
 

@@ -39,18 +39,24 @@ Completer::~Completer() {
   if (thread_.joinable()) thread_.join();
 }
 
+/// Unless it has been.
+void Completer::start() {
+  if (!thread_.joinable()) thread_ = std::thread([this] { run(); });
+}
+
 void Completer::make_room() {
+  start();
   std::unique_lock lock(mutex_);
   changed_.wait(lock, [this] { return flights_.size() < kMostFlights || interrupted_; });
   if (interrupted_) throw Error(*interrupted_);
 }
 
 void Completer::add(Flight flight) {
+  start();
   {
     const std::lock_guard lock(mutex_);
     flights_.push_back(std::make_shared<Course>(Course{std::move(flight), Clock::now()}));
   }
-  if (!thread_.joinable()) thread_ = std::thread([this] { run(); });
   changed_.notify_all();
 }
 

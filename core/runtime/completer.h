@@ -49,7 +49,8 @@ class Completer {
   Completer(const Completer&) = delete;
   Completer& operator=(const Completer&) = delete;
 
-  /// Blocks while too much is under way. Throws Error with the status of `interrupt` or `fail`.
+  /// Blocks while too much is under way; then `add` does not throw. Throws Error with the status of
+  /// `interrupt` or `fail`.
   void make_room();
   void add(Flight flight);
   [[nodiscard]] bool idle() const;
@@ -67,6 +68,7 @@ class Completer {
 
  private:
   struct Course;  // a flight, and how it goes
+  void start();
   void run();
   void see_to_first(std::unique_lock<std::mutex>& lock);
   void give_up(std::unique_lock<std::mutex>& lock);

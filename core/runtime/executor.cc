@@ -53,13 +53,13 @@ void Executor::carry_out(std::span<const Decision> decisions, const Batch& batch
   try {
     for (const std::size_t i : batch.decisions) items.push_back(borrow(decisions[i]));
     run(items);
+    if (gpu_) return launch(std::move(items), course, {});
   } catch (const std::exception& error) {  // also what `allocate` throws, which is not ours
     const auto* ours = dynamic_cast<const Error*>(&error);
     const Status why{ours != nullptr ? ours->code() : Code::internal, error.what()};
     fail(std::move(items), why, course);
     throw Error(why);
   }
-  if (gpu_) return launch(std::move(items), course, false);
   if (tracer_.on()) course.spans = spans_of(*items.front().decision, course.started);
   land(items, course, {}, true, flag_.get());
 }
@@ -71,39 +71,47 @@ void Executor::run(std::vector<Item>& items) {
     for (const auto& item : items) inputs.push_back(item.loan.ready);
     inputs_ = latest(inputs);
     for (const auto& input : inputs_) lane_.stream->wait(*input);
+    if (gpu_->errand != nullptr) {
+      gpu_->errand->what = describe(items);
+      gpu_->errand->start = lane_.stream->mark();
+    }
   }
   flag_ = items.front().decision->request.check_finite ? lane_.stream->make_flag() : nullptr;
   move(items);
 }
 
-void Executor::fail(std::vector<Item> items, const Status& why, const Course& course) {
-  if (gpu_) {
-    try {  // what has been put on the stream still uses them
-      return launch(std::move(items), course, true);
-    } catch (const Error&) {  // then nothing on it goes on
-    }
-  }
-  land(items, course, why, true, nullptr);
+/// "allreduce of 'layer1.weight' and 3 more tensors"
+std::string Executor::describe(const std::vector<Item>& items) {
+  const Request& first = items.front().decision->request;
+  const std::string text = fmt::format("{} of '{}'", name(first.operation), first.name);
+  return items.size() == 1 ? text : fmt::format("{} and {} more tensors", text, items.size() - 1);
 }
 
-/// Leaves the tensors to the completer. `failed`: it will be told why by the failure of the job.
-void Executor::launch(std::vector<Item> items, const Course& course, bool failed) {
+void Executor::fail(std::vector<Item> items, const Status& why, const Course& course) {
+  if (!gpu_ || items.empty()) return land(items, course, why, true, nullptr);
+  try {  // what has been put on the stream still uses them
+    launch(std::move(items), course, why);
+  } catch (const Error&) {  // the GPU is broken, and nobody can say whether it does
+    land(items, course, why, false, nullptr);
+  }
+}
+
+/// Leaves the tensors to the completer; if it throws, they are still in `items`. `failure`: what moving them
+/// failed with, if it did.
+void Executor::launch(std::vector<Item>&& items, const Course& course, const Status& failure) {
   auto end = lane_.stream->mark();
   Flight flight;
-  flight.what = fmt::format("{} of '{}'", name(items.front().decision->request.operation),
-                            items.front().decision->request.name);
-  if (items.size() > 1) flight.what += fmt::format(" and {} more tensors", items.size() - 1);
+  flight.what = describe(items);
   for (auto& item : items) {
-    item.decision = nullptr;  // it goes before the flight ends
-    if (item.loan.handle && !failed) table_.launch(item.loan, item.result, end);
+    if (item.loan.handle && failure.ok()) table_.launch(item.loan, item.result, end);
   }
   flight.inputs = std::exchange(inputs_, {});
   flight.end = std::move(end);
   const auto shared = std::make_shared<std::vector<Item>>(std::move(items));
-  flight.finish = [this, shared, course, failed, flag = flag_, outgrown = packer_.take_outgrown()](
+  for (auto& item : *shared) item.decision = nullptr;  // it goes before the flight ends
+  flight.finish = [this, shared, course, failure, flag = flag_, outgrown = packer_.take_outgrown()](
                       const Status& status, bool ended) {
-    const Status unknown{Code::aborted, "the job failed"};
-    land(*shared, course, failed && status.ok() ? unknown : status, ended, flag.get());
+    land(*shared, course, status.ok() ? failure : status, ended, flag.get());
     if (!ended) keep_for_ever(std::make_shared<std::vector<std::shared_ptr<std::byte>>>(outgrown));
   };
   gpu_->completer->add(std::move(flight));
@@ -120,7 +128,7 @@ void Executor::land(std::vector<Item>& items, const Course& course, const Status
           status.code, fmt::format("{} ('{}' holds undefined values)", status.message, item.loan.entry.name)};
     }
     if (flag != nullptr) item.result.finite = *flag == 0;
-    if (!ended && item.stand_in) keep_for_ever(item.stand_in);
+    if (!ended && item.memory) keep_for_ever(item.memory);
     give_back(std::move(item), whole, !ended);
   }
   items.clear();
@@ -153,15 +161,15 @@ Executor::Item Executor::stand_in(const Decision& decision) const {
   const std::size_t bytes = length * size_of(request.dtype);
   Item item{&decision, {}, {}, gpu_ ? gpu_->gpu->allocate(bytes) : allocate_aligned(bytes)};
   Entry& entry = item.loan.entry;
-  entry.input = entry.output = item.stand_in.get();
+  entry.input = entry.output = item.memory.get();
   if (request.operation != Operation::allreduce) {
     entry.allocate = [memory = entry.output](const std::vector<std::int64_t>&) { return memory; };
   } else if (gpu_) {
     const auto neutral = gpu_->gpu->allocate_pinned(bytes);
     fill_neutral(neutral.get(), request.dtype, request.op, length);
     lane_.stream->copy(entry.output, neutral.get(), bytes);
-    item.stand_in = std::shared_ptr<std::byte>(  // the copy reads it until the flight ends
-        item.stand_in.get(), [both = std::pair(item.stand_in, neutral)](std::byte*) {});
+    item.memory = std::shared_ptr<std::byte>(  // the copy reads it until the flight ends
+        item.memory.get(), [both = std::pair(item.memory, neutral)](std::byte*) {});
   } else {
     fill_neutral(entry.output, request.dtype, request.op, length);
   }
@@ -197,14 +205,15 @@ void Executor::allreduce(std::vector<Item>& items) {
   const Decision& first = *items.front().decision;
   if (!first.contributed) return;
   std::vector<Piece> pieces;
-  for (auto& [decision, loan, result, stand_in] : items) {
+  for (auto& [decision, loan, result, memory] : items) {
     const std::size_t length = count(decision->request.shape, decision->request.dtype);
     if (length == 0) continue;
     if (loan.entry.absent) {
       lane_.stream->zero(loan.entry.output, length * size_of(decision->request.dtype));
       loan.entry.input = loan.entry.output;
     }
-    pieces.push_back({loan.entry.input, loan.entry.output, length, decision->request.slot});
+    pieces.push_back(
+        {loan.entry.input, loan.entry.output, length, decision->request.slot, decision->request.padded});
   }
   if (!pieces.empty()) reduce(pieces, first);
 }
@@ -343,10 +352,26 @@ std::size_t Executor::root_of(const Decision& decision) const {
 }
 
 /// Memory for the output, which the lane's stream may use.
-void* Executor::allocate(const Item& item, const std::vector<std::int64_t>& shape) {
+void* Executor::allocate(Item& item, const std::vector<std::int64_t>& shape) {
   const Entry& entry = item.loan.entry;
+  if (!gpu_ || !item.loan.handle) return entry.allocate(shape);
+  if (entry.accept) {
+    const std::size_t bytes = count(shape, entry.dtype) * size_of(entry.dtype);
+    item.memory = gpu_->gpu->allocate_between(*lane_.stream, entry.stream, bytes);
+    entry.accept(item.memory, shape);
+    return item.memory.get();
+  }
   void* output = entry.allocate(shape);
-  if (gpu_ && item.loan.handle) lane_.stream->wait(*gpu_->gpu->mark(entry.stream));
+  try {  // the user's memory is ordered by the user's stream
+    lane_.stream->wait(*inputs_.emplace_back(gpu_->gpu->mark(entry.stream)));
+  } catch (const Error& error) {
+    throw Error(
+        error.code(),
+        fmt::format("'{}': its output is allocated on the stream that it was submitted with, when all "
+                    "ranks have said how much they bring: {}",
+                    entry.name, error.what()));
+  }
+  if (gpu_->errand != nullptr) gpu_->errand->start = lane_.stream->mark();
   return output;
 }
 

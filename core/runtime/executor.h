@@ -13,6 +13,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <string>
 #include <vector>
 
 namespace hora {
@@ -28,8 +29,9 @@ struct Members {
 struct GpuSide {
   std::shared_ptr<Gpu> gpu;
   Completer* completer = nullptr;
-  Staged* staged =
-      nullptr;  ///< the lane's collective, if it is that; else NCCL's, which has no scan or Adasum
+  /// The lane's collective, if it is that; else NCCL's, which has no scan or Adasum.
+  Staged* staged = nullptr;
+  Errand* errand = nullptr;  ///< what the lane waits for the GPU for; null: it never does
 };
 
 /// Carries out a group's batches: takes their tensors from the table, moves them over the lane, and gives
@@ -71,13 +73,15 @@ class Executor {
     const Decision* decision = nullptr;
     Loan loan;  ///< without a handle: a stand-in
     Result result;
-    std::shared_ptr<std::byte> stand_in = {};  ///< its memory
+    /// A stand-in's memory, or that of an output, until the work is done.
+    std::shared_ptr<std::byte> memory = {};
   };
   [[nodiscard]] int size() const { return static_cast<int>(members_.ranks.size()); }
   [[nodiscard]] std::vector<Span> spans_of(const Decision& decision, TimePoint started) const;
+  [[nodiscard]] static std::string describe(const std::vector<Item>& items);
   void run(std::vector<Item>& items);
   void fail(std::vector<Item> items, const Status& why, const Course& course);
-  void launch(std::vector<Item> items, const Course& course, bool failed);
+  void launch(std::vector<Item>&& items, const Course& course, const Status& failure);
   void land(std::vector<Item>& items, const Course& course, const Status& status, bool ended,
             const std::uint32_t* flag);
   Item borrow(const Decision& decision);
@@ -97,7 +101,7 @@ class Executor {
   /// The place of the root that a decision speaks of.
   [[nodiscard]] std::size_t root_of(const Decision& decision) const;
   void give_back(Item item, const Course& course, bool keeps = false);
-  void* allocate(const Item& item, const std::vector<std::int64_t>& shape);
+  void* allocate(Item& item, const std::vector<std::int64_t>& shape);
 
   Lane& lane_;
   TensorTable& table_;

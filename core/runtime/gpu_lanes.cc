@@ -44,6 +44,7 @@ GpuLanes::GpuLanes(OwnGpu& own, const Config& config, TensorTable& table, Record
       recorder_(recorder),
       tracer_(tracer),
       alarm_(alarm),
+      errand_{config.operation_timeout},
       completer_(config.operation_timeout, [this, on_failure = std::move(on_failure)](const Status& why) {
         {
           const std::lock_guard lock(mutex_);
@@ -126,9 +127,9 @@ void GpuLanes::open() {
 void GpuLanes::make_staged(Party& party, const Members& members, Lane& host) {
   Machine& machine = *machine_;
   auto staged = std::make_unique<Staged>(machine.gpu, *machine.stream, *host.collective, members.place,
-                                         static_cast<int>(members.ranks.size()));
+                                         static_cast<int>(members.ranks.size()), &errand_);
   alarm_.watch(*staged);
-  const GpuSide side{machine.gpu, &completer_, staged.get()};
+  const GpuSide side{machine.gpu, &completer_, staged.get(), &errand_};
   party.staged = Lane{machine.stream, std::move(staged), true};
   party.by_host.emplace(*party.staged, table_, recorder_, tracer_, members, config_.gpu_fusion_threshold,
                         side);
@@ -147,12 +148,13 @@ void GpuLanes::make_fast(Party& party, const Members& members, Lane& host, const
   }
   if (plane == GpuPlane::hierarchical) {
     fast = make_gpu_hierarchical(std::move(fast), machine.gpu, *machine.stream, *host.collective,
-                                 hosts_of(machines_of(seats), members.place));
+                                 hosts_of(machines_of(seats), members.place), &errand_);
   }
   alarm_.watch(*fast);
   party.fast = Lane{machine.stream, std::move(fast), true};
-  party.by_nccl.emplace(*party.fast, table_, recorder_, tracer_, members, config_.gpu_fusion_threshold,
-                        GpuSide{machine.gpu, &completer_, nullptr});
+  party.by_nccl.emplace(
+      *party.fast, table_, recorder_, tracer_, members, config_.gpu_fusion_threshold,
+      GpuSide{machine.gpu, &completer_, nullptr, plane == GpuPlane::hierarchical ? &errand_ : nullptr});
 }
 
 void GpuLanes::open_nccl() {

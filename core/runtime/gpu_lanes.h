@@ -73,6 +73,7 @@ class GpuLanes {
   Alarm& alarm_;
   bool left_behind_ = false;  // the GPU or NCCL did not let go: what they may still use is never destroyed
   std::unique_ptr<Machine> machine_;
+  Errand errand_;                                      // of what the engine has given to the GPU
   std::map<int, std::unique_ptr<Collective>> splits_;  // of the world's, for groups that have not used theirs
   std::map<int, std::unique_ptr<Party>> parties_;
   std::mutex mutex_;

@@ -57,16 +57,23 @@ void Loop::run() noexcept {
 void Loop::leave(const std::string& reason) {
   {
     const std::lock_guard lock(leaving_mutex_);
-    if (!leaving_) leaving_ = reason;
+    if (leaving_) return;
+    leaving_ = reason;
   }
   world_.control->wake();
+  if (reason.empty()) return;
+  // The engine may be waiting for other ranks, or for a GPU. First the reason: what breaks follows from it.
+  const Status why{Code::aborted, shortened(reason, kMostReasonBytes)};
+  world_.control->fail(why);
+  alarm_.ring(why);
+  gpu_.interrupt(why);
 }
 
 bool Loop::turn() {
   const TimePoint now = Clock::now();
   if (!left_) {
     const auto reason = told_to_leave();  // first: what was submitted before that is still asked for
-    if (reason && !reason->empty()) throw Error(Code::aborted, *reason);
+    if (reason && !reason->empty()) throw Error(Code::aborted, *reason);  // which `leave` has told the others
     for (const auto& [group, requests] : table_.take_requests()) negotiator_.ask(group, requests, now);
     if (reason) leave(now);
   }

@@ -11,8 +11,9 @@ std::vector<std::shared_ptr<Event>> latest(const std::vector<Readiness>& all) {
   std::vector<const Readiness*> last;  // few: users have few streams
   for (const auto& each : all) {
     if (!each.event) continue;
-    const auto known = std::find_if(last.begin(), last.end(),
-                                    [&](const Readiness* other) { return other->stream == each.stream; });
+    const auto known = std::find_if(last.begin(), last.end(), [&](const Readiness* other) {
+      return other->stream == each.stream && !is_each_threads_own(each.stream);
+    });
     if (known == last.end()) {
       last.push_back(&each);
     } else if ((*known)->turn < each.turn) {

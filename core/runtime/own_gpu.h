@@ -20,7 +20,13 @@ struct Readiness {
   std::uint64_t turn = 0;  ///< of two on one stream the later one has the higher; it is reached last
 };
 
-/// The latest of each stream: what waits for these waits for all.
+/// Whether it is cudaStreamPerThread: on each thread a stream of its own.
+[[nodiscard]] inline bool is_each_threads_own(const void* stream) {
+  return reinterpret_cast<std::uintptr_t>(stream) == 2;
+}
+
+/// The latest of each stream: what waits for these waits for all. Of cudaStreamPerThread all, as nobody knows
+/// which are of one thread.
 [[nodiscard]] std::vector<std::shared_ptr<Event>> latest(const std::vector<Readiness>& all);
 
 /// The GPU that this rank uses, opened when it is first asked for: one, whichever tensors name first. Where

@@ -264,6 +264,7 @@ class GradientReducer final : public Reducer {
     entry.wire = wire_of(options_.compression);
     entry.absent = slot.absent;
     entry.check_finite = options_.check_finite;
+    entry.padded = true;  // places begin with cache lines
     return entry;
   }
 

@@ -152,6 +152,7 @@ class Entry:
         device: int | None = None,
         stream: int = 0,
         check_finite: bool = False,
+        padded: bool = False,
     ) -> None: ...
 
 class Handle:

@@ -112,7 +112,7 @@ Entry make_entry(Operation operation, const std::string& name, DType dtype,
                  ReduceOp op, double prescale, double postscale, DType wire, int root, bool absent,
                  int process_set, const std::vector<std::int64_t>& splits, const std::vector<int>& ranks,
                  bool divide_by_initial_size, std::optional<int> device, std::uintptr_t stream,
-                 bool check_finite) {
+                 bool check_finite, bool padded) {
   Entry entry;
   entry.operation = operation;
   entry.name = name;
@@ -133,6 +133,7 @@ Entry make_entry(Operation operation, const std::string& name, DType dtype,
   entry.device = device_of(device);
   entry.stream = stream_of(stream);
   entry.check_finite = check_finite;
+  entry.padded = padded;
   return entry;
 }
 
@@ -153,28 +154,31 @@ void* make(Memory& output, DType dtype, const std::vector<std::int64_t>& shape) 
 
 /// For operations whose output is as large as all ranks together make it: memory for that, when it is known,
 /// where the input lies.
-std::shared_ptr<Memory> allocate_later(Runtime& hora, Entry& entry) {
+std::shared_ptr<Memory> allocate_later(Entry& entry) {
   if (!sizes_its_output(entry.operation)) return nullptr;
   auto output = std::make_shared<Memory>();
-  entry.allocate = [output, &hora, dtype = entry.dtype, device = entry.device,
-                    stream = entry.stream](const std::vector<std::int64_t>& whole) -> void* {
-    if (device.kind == DeviceKind::host) return make(*output, dtype, whole);
-    const std::size_t bytes = bytes_of(dtype, whole);
-    *output = {hora.allocate_on(stream, std::max<std::size_t>(bytes, 1), device), bytes, device};
-    return output->data.get();
-  };
+  if (entry.device.kind == DeviceKind::host) {
+    entry.allocate = [output, dtype = entry.dtype](const std::vector<std::int64_t>& whole) {
+      return make(*output, dtype, whole);
+    };
+  } else {
+    entry.accept = [output, dtype = entry.dtype, device = entry.device](
+                       std::shared_ptr<std::byte> memory, const std::vector<std::int64_t>& whole) {
+      *output = {std::move(memory), bytes_of(dtype, whole), device};
+    };
+  }
   return output;
 }
 
 Operating submit(Runtime& hora, Entry entry) {
-  auto output = allocate_later(hora, entry);
+  auto output = allocate_later(entry);
   const py::gil_scoped_release release;
   return {hora.submit(std::move(entry)), std::move(output)};
 }
 
 std::vector<Operating> submit_group(Runtime& hora, std::vector<Entry> entries) {
   std::vector<std::shared_ptr<Memory>> outputs;
-  for (auto& entry : entries) outputs.push_back(allocate_later(hora, entry));
+  for (auto& entry : entries) outputs.push_back(allocate_later(entry));
   const py::gil_scoped_release release;
   const auto handles = hora.submit(std::move(entries));
   std::vector<Operating> operating;
@@ -298,7 +302,7 @@ void bind_hora(py::module_& module) {
            py::arg("root") = 0, py::arg("absent") = false, py::arg("process_set") = 0,
            py::arg("splits") = std::vector<std::int64_t>(), py::arg("ranks") = std::vector<int>(),
            py::arg("divide_by_initial_size") = true, py::arg("device") = py::none(), py::arg("stream") = 0,
-           py::arg("check_finite") = false);
+           py::arg("check_finite") = false, py::arg("padded") = false);
 
   py::class_<Operating>(module, "Handle")
       .def("poll", &Operating::poll)

@@ -14,11 +14,17 @@
 namespace hora {
 namespace {
 
+[[noreturn]] void refuse() { throw Error(Code::internal, "an illegal address"); }
+
 /// A point in a queue's work, or a user's.
 class QueuedEvent final : public Event {
  public:
   explicit QueuedEvent(std::shared_ptr<Gate> gate) : gate_(std::move(gate)) {}
-  [[nodiscard]] bool reached() const override { return gate_->is_open(); }
+  [[nodiscard]] bool reached() const override {
+    if (broken()) refuse();
+    return gate_->is_open();
+  }
+  [[nodiscard]] bool broken() const { return gate_->is_broken(); }
   void hold_up(void* /*stream*/) const override {}
   void wait() const { gate_->wait(); }
 
@@ -51,11 +57,13 @@ class QueuedStream final : public Stream {
   }
   [[nodiscard]] std::shared_ptr<std::uint32_t> make_flag() override { return host_->make_flag(); }
   [[nodiscard]] std::shared_ptr<Event> mark() override {
+    if (broken_) refuse();
     auto gate = std::make_shared<Gate>();
     put([gate] { gate->open(); });
     return std::make_shared<QueuedEvent>(std::move(gate));
   }
   void wait(const Event& event) override {
+    broken_ = broken_ || dynamic_cast<const QueuedEvent&>(event).broken();
     if (event.reached()) return;
     put([&event = dynamic_cast<const QueuedEvent&>(event)] { event.wait(); });
   }
@@ -86,6 +94,7 @@ class QueuedStream final : public Stream {
   std::mutex mutex_;
   std::condition_variable filled_;
   std::deque<std::function<void()>> queue_;  // under the mutex; nothing: the end
+  bool broken_ = false;
   std::thread thread_;
 };
 
@@ -97,7 +106,8 @@ class QueuedGpu final : public Gpu {
   [[nodiscard]] std::array<std::byte, 16> identity() const override { return {std::byte(index_)}; }
   void check(const void* /*data*/, const std::string& /*which*/) const override {}
   [[nodiscard]] std::shared_ptr<Event> mark(void* stream) override {
-    if (stream != nullptr)  // the test owns it
+    const auto* gate = static_cast<const Gate*>(stream);
+    if (gate != nullptr && (!gate->is_open() || gate->is_broken()))  // the test owns it
       return std::make_shared<QueuedEvent>(std::shared_ptr<Gate>(static_cast<Gate*>(stream), [](Gate*) {}));
     auto done = std::make_shared<Gate>();
     done->open();
@@ -108,6 +118,10 @@ class QueuedGpu final : public Gpu {
     return allocate_zeroed(bytes);
   }
   [[nodiscard]] std::shared_ptr<std::byte> allocate_on(void* /*stream*/, std::size_t bytes) override {
+    return allocate_zeroed(bytes);
+  }
+  [[nodiscard]] std::shared_ptr<std::byte> allocate_between(Stream& /*own*/, void* /*stream*/,
+                                                            std::size_t bytes) override {
     return allocate_zeroed(bytes);
   }
   [[nodiscard]] std::shared_ptr<std::byte> allocate_pinned(std::size_t bytes) override {
@@ -133,8 +147,29 @@ void Gate::open() {
   changed_.notify_all();
 }
 
+void Gate::close() {
+  const std::lock_guard lock(mutex_);
+  open_ = false;
+}
+
+void Gate::break_gpu() {
+  const std::lock_guard lock(mutex_);
+  broken_ = true;
+}
+
+bool Gate::is_awaited() const {
+  const std::lock_guard lock(mutex_);
+  return awaited_;
+}
+
+bool Gate::is_broken() const {
+  const std::lock_guard lock(mutex_);
+  return broken_;
+}
+
 void Gate::wait() const {
   std::unique_lock lock(mutex_);
+  awaited_ = true;
   changed_.wait(lock, [this] { return open_; });
 }
 

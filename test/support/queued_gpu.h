@@ -15,13 +15,23 @@ namespace hora {
 class Gate {
  public:
   void open();
+  /// More has been put on it, which is done when it is open again.
+  void close();
+  /// What has been put on it has broken the GPU: whoever looks at it then, and a stream that is to wait for
+  /// it, gets an error, the stream at each call.
+  void break_gpu();
   void wait() const;
+  /// Whether anybody has begun to wait.
+  [[nodiscard]] bool is_awaited() const;
   [[nodiscard]] bool is_open() const;
+  [[nodiscard]] bool is_broken() const;
 
  private:
   mutable std::mutex mutex_;
   mutable std::condition_variable changed_;
+  mutable bool awaited_ = false;
   bool open_ = false;
+  bool broken_ = false;
 };
 
 /// A GPU for tests of what is made for any: its memory is the host's, and each of its streams a thread that

@@ -102,16 +102,14 @@ class DriversGpu final : public CudaGpu {
   [[nodiscard]] std::shared_ptr<std::byte> allocate_on(void* stream, std::size_t bytes) override {
     const CurrentContext current(*context_);
     const auto handle = static_cast<CUstream>(stream);
-    const std::size_t whole = bytes == 0 ? 1 : bytes;
     refuse_capture(driver(), handle, "allocate outside of the capture");
-    CUdeviceptr data = 0;
-    if (!pools_) {
-      check_allocation(driver().mem_alloc(&data, whole), "cuMemAlloc", whole);
-      return owned(data, whole, [](const CudaDriver& driver, CUdeviceptr each) { driver.mem_free(each); });
-    }
-    check_allocation(driver().mem_alloc_async(&data, whole, handle), "cuMemAllocAsync", whole);
-    return owned(data, whole,
-                 [handle](const CudaDriver& driver, CUdeviceptr each) { free_on(driver, handle, each); });
+    return allocate_in_order(handle, handle, bytes);
+  }
+
+  [[nodiscard]] std::shared_ptr<std::byte> allocate_between(Stream& own, void* stream,
+                                                            std::size_t bytes) override {
+    const CurrentContext current(*context_);
+    return allocate_in_order(dynamic_cast<CudaStream&>(own).handle(), static_cast<CUstream>(stream), bytes);
   }
 
   [[nodiscard]] std::shared_ptr<std::byte> allocate_pinned(std::size_t bytes) override {
@@ -198,6 +196,19 @@ class DriversGpu final : public CudaGpu {
                     "buffers smaller with HORA_GPU_FUSION_THRESHOLD, or let the framework give back what it "
                     "keeps, as with torch.cuda.empty_cache()",
                     mebibytes(bytes), about_, mebibytes(free), mebibytes(total)));
+  }
+
+  /// For what is on the one stream from now on, until what will be on the other is done.
+  std::shared_ptr<std::byte> allocate_in_order(CUstream from, CUstream until, std::size_t bytes) {
+    const std::size_t whole = bytes == 0 ? 1 : bytes;
+    CUdeviceptr data = 0;
+    if (!pools_) {
+      check_allocation(driver().mem_alloc(&data, whole), "cuMemAlloc", whole);
+      return owned(data, whole, [](const CudaDriver& driver, CUdeviceptr each) { driver.mem_free(each); });
+    }
+    check_allocation(driver().mem_alloc_async(&data, whole, from), "cuMemAllocAsync", whole);
+    return owned(data, whole,
+                 [until](const CudaDriver& driver, CUdeviceptr each) { free_on(driver, until, each); });
   }
 
   /// Memory that is given back by `release`, which the context is the current one for.

@@ -75,7 +75,8 @@ struct Config {
   /// HORA_GPU_FUSION_THRESHOLD, bytes: the most that travels together between GPUs; rank 0's counts.
   std::size_t gpu_fusion_threshold = 32 << 20;
   /// HORA_OPERATION_TIMEOUT, seconds; 0: never. What is under way on a GPU for so long, its input being
-  /// ready, has failed.
+  /// ready, has failed. By way of the host's memory that is a copy to or from there; the host's part waits
+  /// for the other ranks as it does for tensors of the host.
   std::chrono::milliseconds operation_timeout{120'000};
   /// HORA_DETERMINISTIC: sums across hosts do not depend on what travels together with what; on one host they
   /// never do. Rank 0's counts.

@@ -63,12 +63,13 @@ struct Result {
 /// A tensor on loan: what is to be done with it, where its elements lie, and whom to tell.
 ///
 /// From `Runtime::submit` until `done` has run (exactly once, always, also on failure) the memory belongs to
-/// the runtime. Elements are contiguous, first dimension slowest, in host memory or in that of one GPU. A
-/// value.
+/// the runtime. Elements are contiguous, first dimension slowest, in host memory or in that of one GPU. A GPU
+/// that does not end what it was given when the job fails may use them for ever: then the entry is kept, with
+/// `done` and what that owns, such as the memory. A value.
 struct Entry {
   Operation operation = Operation::allreduce;
-  /// Equal on all ranks; may be used again once its operation is done. Each process set has names of its own.
-  /// join and what concerns process sets itself needs none.
+  /// Equal on all ranks; may be used again once its operation is done, on a GPU once the work has been given
+  /// to that. Each process set has names of its own. join and what concerns process sets itself needs none.
   std::string name;
   int process_set = 0;  ///< which ranks take part; 0: all. remove_process_set: the one to remove
   DType dtype = DType::float32;
@@ -77,7 +78,8 @@ struct Entry {
       {};  ///< where input and output lie, and what `allocate` returns; its kind is equal on all ranks
   /// On a GPU: the stream (a cudaStream_t) on which the input is made. What has been put on it when this is
   /// submitted is done before the input is read, and the output is written; who uses the output asks
-  /// `Handle::wait_on`. Null: CUDA's default stream.
+  /// `Handle::wait_on`. Null: CUDA's default stream. cudaStreamPerThread is that of the thread which submits,
+  /// and not for operations that size their output.
   void* stream = nullptr;
   const void* input = nullptr;
   /// As large as the input, and may be the input. Not for allgather, alltoall, gather and scatter.
@@ -93,6 +95,9 @@ struct Entry {
       DType::float32;  ///< float16 or bfloat16: float32 and float64 elements travel as that; else as they are
   bool absent = false;        ///< this rank has nothing to add and counts as zeros; `input` is not read
   bool check_finite = false;  ///< allreduce: whether Result::finite is wanted; equal on all ranks
+  /// allreduce, in place in memory from Runtime::allocate of a GPU: what lies between its end and the next
+  /// multiple of 64 bytes is padding, and may be overwritten. Then what lies side by side travels as one.
+  bool padded = false;
 
   /// broadcast, scatter: the rank (of the whole job) whose elements the others receive; gather, reduce: the
   /// one that receives.
@@ -110,7 +115,11 @@ struct Entry {
 
   /// allgather, alltoall, gather, scatter: returns memory for an output of this shape. Called once, on Hora's
   /// thread, when all ranks have said how much they bring. gather: of no rows, except on the root.
+  /// On a GPU the output is written behind what has been put on `stream` by then, too.
   std::function<void*(const std::vector<std::int64_t>& shape)> allocate;
+  /// In place of `allocate`, on a GPU: gets memory for the output that Hora has taken, which waits for
+  /// nothing. What is on `stream` when the last owner releases it may still use it. Called as `allocate` is.
+  std::function<void(std::shared_ptr<std::byte> memory, const std::vector<std::int64_t>& shape)> accept = {};
 
   /// Called exactly once, on one of Hora's threads, when the GPU, too, has done its work. Must not throw or
   /// block.
@@ -256,8 +265,8 @@ class Runtime {
   /// that much.
   [[nodiscard]] std::shared_ptr<std::byte> allocate(std::size_t bytes, Device device = {});
   /// Memory of a GPU for what is put on `stream` (a cudaStream_t) from now on, not filled; what is on that
-  /// stream when the last owner releases it may still use it. For `Entry::allocate`, which knows its size
-  /// late. Throws Error(unavailable) if there is not that much.
+  /// stream when the last owner releases it may still use it. Throws Error(unavailable) if there is not that
+  /// much.
   [[nodiscard]] std::shared_ptr<std::byte> allocate_on(void* stream, std::size_t bytes, Device device);
 
   /// What memory this rank has taken for itself, a line each: of the host, and of its GPU if it has used one.

@@ -78,6 +78,7 @@ class DenseTransfer:
                 absent=absent,
                 process_set=number_of(reduction.process_set, name),
                 check_finite=check_finite,
+                padded=self._written_by_runtime,  # places begin with cache lines
                 **_devices.arguments(self._where),
                 **reduction.arguments(),
             )

@@ -4,6 +4,7 @@
 #include "core/backend/local/local_group.h"
 #include "core/device/await.h"
 #include "test/support/queued_gpu.h"
+#include "test/support/thrown.h"
 
 #include <gtest/gtest.h>
 
@@ -100,6 +101,43 @@ TEST(Staged, StopsWaitingForTheGpuWhenItIsAborted) {
   float x = 1;
   const Segment segment{&x, &x, 1};
   EXPECT_THROW(staged.allreduce({&segment, 1}, {DType::float32, ReduceOp::sum, 1.0, 1.0, 1}), Error);
+  await(stream->mark().get(), [] {});
+}
+
+/// The start of an errand, which is reached when it has been looked at so many times.
+class Looked final : public Event {
+ public:
+  explicit Looked(int times) : left_(times) {}
+  [[nodiscard]] bool reached() const override { return --left_ < 0; }
+  void hold_up(void* /*stream*/) const override {}
+  [[nodiscard]] int left() const { return left_; }
+
+ private:
+  mutable int left_;
+};
+
+TEST(Staged, WaitsForItsOwnCopiesOnlyAndForThoseOnlySoLong) {
+  LocalGroup group(1);
+  const World world = group.join(0);
+  const auto gpu = make_queued_gpu();
+  const auto stream = gpu->make_stream();
+  const auto earlier = std::make_shared<Looked>(1000);  // the user's work, which takes longer than the limit
+  const Errand errand{std::chrono::milliseconds(2), "allreduce of 'x'", earlier};
+  Staged staged(gpu, *stream, *world.lane.collective, 0, 1, &errand);
+  Gate gate;
+  put_on_queue(*stream, [&gate] { gate.wait(); });
+  float x = 1;
+  const Segment segment{&x, &x, 1};
+  const Status why = thrown([&] {
+    staged.allreduce({&segment, 1}, {DType::float32, ReduceOp::sum, 1.0, 1.0, 1});
+  });
+  EXPECT_EQ(why.code, Code::timeout);
+  EXPECT_EQ(
+      why.message,
+      "allreduce of 'x' has waited for the GPU for 0.002 s, all inputs being there: it, or another GPU of "
+      "this host, stands still (HORA_OPERATION_TIMEOUT)");
+  EXPECT_LT(earlier->left(), 0);
+  gate.open();
   await(stream->mark().get(), [] {});
 }
 

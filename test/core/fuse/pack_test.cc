@@ -106,7 +106,7 @@ TEST_F(PackerTest, SendsNeighboursAmongTheSlotsAsOneWhereItFuses) {
   Packer packer(lane_, 1000);
   const auto piece = [&](std::size_t line, std::size_t count) {
     float* at = memory.data() + 16 * line;
-    return Piece{at, at, count, 64 * (line + 1)};
+    return Piece{at, at, count, 64 * (line + 1), true};
   };
   const std::vector<Piece> pieces{piece(3, 2), piece(1, 16), piece(0, 5)};  // whatever order they come in
   packer.allreduce(pieces, DType::float32, {DType::float32, ReduceOp::sum, 2.0, 1.0, 1});
@@ -118,6 +118,23 @@ TEST_F(PackerTest, SendsNeighboursAmongTheSlotsAsOneWhereItFuses) {
   EXPECT_EQ(memory[16 + 15], 6);
   EXPECT_EQ(memory[32], 3);
   EXPECT_EQ(memory[48 + 1], 6);
+}
+
+TEST_F(PackerTest, LeavesAloneWhatLiesBetweenSlotsUnlessItIsPadding) {
+  lane_.fuses = true;
+  std::vector<float> memory(64, 3);
+  Packer packer(lane_, 1000);
+  const auto piece = [&](std::size_t line, std::size_t count) {
+    float* at = memory.data() + 16 * line;
+    return Piece{at, at, count, 64 * (line + 1)};
+  };
+  const std::vector<Piece> pieces{piece(0, 16), piece(1, 15), piece(2, 16)};
+  packer.allreduce(pieces, DType::float32, {DType::float32, ReduceOp::sum, 2.0, 1.0, 1});
+  ASSERT_EQ(witness_->calls[0].size(), 2u);
+  EXPECT_EQ(witness_->calls[0][0].count, 31u) << "nothing lies between these two";
+  EXPECT_EQ(memory[30], 6);
+  EXPECT_EQ(memory[31], 3) << "another row of the user's tensor";
+  EXPECT_EQ(memory[32], 6);
 }
 
 TEST_F(PackerTest, FlagsOutputsThatAreNotFinite) {

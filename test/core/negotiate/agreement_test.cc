@@ -75,6 +75,11 @@ TEST(Agree, NamesDtypesReductionsRootsFactorsAndWires) {
   other.slot = 128;
   EXPECT_EQ(agree_on({other, other}).request.slot, 128u);
   EXPECT_EQ(agree_on({tensor({3}), other}).request.slot, 0u) << "where it lies is no reason to fail";
+  auto padded = other;
+  padded.padded = true;
+  EXPECT_TRUE(agree_on({padded, padded}).request.padded);
+  EXPECT_FALSE(agree_on({padded, other}).request.padded) << "nor is what lies behind it";
+  EXPECT_EQ(agree_on({padded, other}).request.slot, 128u);
   other = tensor({3});
   other.wire = DType::bfloat16;
   EXPECT_NE(agree_on({tensor({3}), other}).status.message.find("wire dtype differs"), std::string::npos);
@@ -171,6 +176,13 @@ TEST(Agree, NamesGroupsOfOperationsThatDiffer) {
                 .status.message.find(
                     "group of operations differs between ranks: none on rank 0, that of 'a' on rank 1"),
             std::string::npos);
+}
+
+TEST(StandIn, LiesElsewhere) {
+  auto like = tensor({3});
+  like.slot = 128;
+  EXPECT_EQ(stand_in(like)->slot, 0u);
+  EXPECT_EQ(agree_on({like, *stand_in(like)}).request.slot, 0u) << "so all pack";
 }
 
 TEST(StandIn, IsAbsentFromReductionsAndBringsNoRows) {

@@ -23,6 +23,7 @@ Request request(const std::string& name) {
           false,
           DeviceKind::cuda,
           4096,
+          true,
           true};
 }
 

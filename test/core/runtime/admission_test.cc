@@ -140,6 +140,17 @@ TEST(Admit, OnlyTheRootOfAScatterOrReduceNeedsItsSide) {
   entry = good();
   entry.operation = Operation::scatter;
   EXPECT_EQ(refusal(entry), "'w': scatter needs `allocate`, which makes the output");
+  entry.accept = [](const auto&, const auto&) {};
+  EXPECT_NE(refusal(entry), "") << "that is for GPUs";
+  entry.device = {DeviceKind::cuda, 0};
+  EXPECT_EQ(refusal(entry), "");
+  entry.stream = reinterpret_cast<void*>(std::uintptr_t{2});  // cudaStreamPerThread
+  EXPECT_EQ(
+      refusal(entry),
+      "'w': scatter cannot be submitted with cudaStreamPerThread: its output is made on another thread, "
+      "where that is another stream; use one that cudaStreamCreate has made");
+  entry.stream = nullptr;
+  entry.device = {};
   entry.allocate = [](const auto&) -> void* { return memory; };
   entry.splits = {9, 9};
   EXPECT_NE(refusal(entry).find("do not fit a first dimension"), std::string::npos);

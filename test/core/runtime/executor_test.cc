@@ -3,6 +3,8 @@
 
 #include "core/backend/local/local_group.h"
 #include "core/runtime/admission.h"
+#include "test/support/queued_gpu.h"
+#include "test/support/thrown.h"
 
 #include <gtest/gtest.h>
 
@@ -92,6 +94,105 @@ TEST_F(ExecutorTest, GivesTheWholeBatchBackWhenThisRankLacksOneOfIt) {
   decisions_.push_back({{}, stranger, {}, true, 1, {}});
   EXPECT_THROW(executor_.carry_out(decisions_, {{0, 1}}, {}), Error);
   EXPECT_TRUE(handle.poll());
+}
+
+/// A GPU's stream that takes so many calls, and breaks.
+class Fragile final : public Stream {
+ public:
+  Fragile(std::unique_ptr<Stream> inner, int calls) : inner_(std::move(inner)), calls_(calls) {}
+  void copy(void* to, const void* from, std::size_t bytes) override { next().copy(to, from, bytes); }
+  void zero(void* to, std::size_t bytes) override { next().zero(to, bytes); }
+  void move(std::span<const Move> moves, const Conversion& conversion) override {
+    next().move(moves, conversion);
+  }
+  void sum(void* to, std::span<const void* const> sources, std::size_t count, DType dtype,
+           double factor) override {
+    next().sum(to, sources, count, dtype, factor);
+  }
+  [[nodiscard]] std::shared_ptr<std::uint32_t> make_flag() override { return next().make_flag(); }
+  [[nodiscard]] std::shared_ptr<Event> mark() override { return next().mark(); }
+  void wait(const Event& event) override { next().wait(event); }
+
+ private:
+  Stream& next() {
+    if (--calls_ < 0) throw Error(Code::internal, "an illegal address");
+    return *inner_;
+  }
+  std::unique_ptr<Stream> inner_;
+  int calls_;
+};
+
+/// An executor for tensors on a GPU that breaks after so many calls.
+class FragileExecutor {
+ public:
+  explicit FragileExecutor(int calls)
+      : lane_{std::make_shared<Fragile>(gpu_->make_stream(), calls), group_.join(0).lane.collective, true} {}
+
+  void carry_out(const std::vector<Decision>& decisions, const Batch& batch) {
+    executor_.carry_out(decisions, batch, {});
+  }
+  Handle put(const Decision& decision, Entry entry) {
+    return table_.put(std::move(entry), {kWorld, decision.request, {gpu_->mark(nullptr), nullptr, 1}}, {});
+  }
+  [[nodiscard]] const Errand& errand() const { return errand_; }
+
+ private:
+  Errand errand_;
+  std::shared_ptr<Gpu> gpu_ = make_queued_gpu();
+  LocalGroup group_{1};
+  Lane lane_;
+  TensorTable table_;
+  Recorder recorder_;
+  Tracer tracer_;
+  Completer completer_{std::chrono::milliseconds(0), [](const Status&) {}};
+  Executor executor_{lane_,
+                     table_,
+                     recorder_,
+                     tracer_,
+                     {kWorld, {0}, 0},
+                     1 << 20,
+                     GpuSide{gpu_, &completer_, nullptr, &errand_}};
+};
+
+TEST(ExecutorOnAGpu, EndsEveryTensorOnceWhicheverCallTheGpuBreaksIn) {
+  constexpr int kCalls = 3;  // to wait for the input, and to mark the beginning and the end
+  for (int calls = 0; calls <= kCalls; ++calls) {
+    std::vector<float> x{1, 2};
+    int done = 0;
+    Entry entry = {};
+    entry.name = "x";
+    entry.shape = {2};
+    entry.input = entry.output = x.data();
+    entry.done = [&](const Result& /*result*/) { ++done; };
+    Request request;
+    request.name = "x";
+    request.shape = {2};
+    const std::vector<Decision> decisions{{{}, request, {}, true, 1, {}}};
+    FragileExecutor executor(calls);
+    const Handle handle = executor.put(decisions.front(), entry);
+    std::string why;
+    try {
+      executor.carry_out(decisions, {{0}});
+      handle.wait();
+    } catch (const Error& error) {
+      EXPECT_STREQ(error.what(), "an illegal address");
+      ASSERT_TRUE(handle.poll()) << calls;
+      why = thrown([&] { handle.wait(); }).message;
+    }
+    EXPECT_EQ(why, calls < kCalls ? "an illegal address ('x' holds undefined values)" : "");
+    EXPECT_EQ(done, 1);
+    EXPECT_EQ(executor.errand().what, calls > 0 ? "allreduce of 'x'" : "");
+    EXPECT_EQ(executor.errand().start != nullptr, calls > 1);
+  }
+}
+
+TEST(ExecutorOnAGpu, SaysWhichTensorThisRankLacks) {
+  Request stranger;
+  stranger.name = "x";
+  const std::vector<Decision> decisions{{{}, stranger, {}, true, 1, {}}};
+  FragileExecutor executor(0);
+  EXPECT_EQ(thrown([&] { executor.carry_out(decisions, {{0}}); }).message,
+            "'x' was decided, but this rank does not have it");
 }
 
 }  // namespace

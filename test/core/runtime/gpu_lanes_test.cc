@@ -151,6 +151,33 @@ TEST_P(GpuJob, BroadcastsGathersExchangesAndScatters) {
   });
 }
 
+TEST_P(GpuJob, TakesMemoryForAnOutputThatWaitsForNothing) {
+  Gate gate;
+  gate.open();
+  std::atomic<bool> submitted = false;
+  run(2, [&](Runtime& hora) {
+    std::shared_ptr<std::byte> output;
+    std::vector<std::int64_t> rows;
+    std::vector<std::int32_t> mine(3, hora.rank());
+    Entry gather = on_gpu(hora, Operation::allgather, "g", DType::int32, mine);
+    gather.output = nullptr;
+    gather.accept = [&](std::shared_ptr<std::byte> memory, const std::vector<std::int64_t>& shape) {
+      output = std::move(memory);
+      rows = shape;
+    };
+    if (hora.rank() == 0) gather.stream = &gate;
+    while (hora.rank() == 1 && !submitted) std::this_thread::yield();
+    const Handle handle = hora.submit(gather);
+    if (hora.rank() == 0)
+      gate.close();  // what the user puts there after the submission is not Hora's business
+    submitted = true;
+    handle.wait();
+    ASSERT_EQ(rows, std::vector<std::int64_t>{6});
+    const auto* at = reinterpret_cast<const std::int32_t*>(output.get());
+    EXPECT_EQ(std::vector<std::int32_t>(at, at + 6), (std::vector<std::int32_t>{0, 0, 0, 1, 1, 1}));
+  });
+}
+
 TEST_P(GpuJob, KeepsTensorsOfTheHostAndOfGpusApart) {
   run(2, [](Runtime& hora) {
     std::vector<float> host(10, 1);
@@ -322,6 +349,55 @@ TEST(GpuLanes, GivesTensorsBackEvenIfTheGpuNeverEnds) {
   lose_a_rank_in_mid_flight(gate, [&](Runtime& /*hora*/, const Handle& handle) {
     EXPECT_THAT(thrown([&] { handle.wait(); }).message,
                 testing::HasSubstr("('stuck' holds undefined values)"));
+  });
+}
+
+TEST(GpuLanes, EndEveryTensorWithTheErrorOfAGpuThatIsBroken) {
+  LocalGroup group(2);
+  Gate gate;
+  gate.break_gpu();
+  std::atomic<int> done = 0;
+  run_ranks(2, [&](int rank) {
+    Config config;
+    config.rank = config.local_rank = rank;
+    config.size = config.local_size = 2;
+    World world = group.join(rank);
+    world.gpu_module = &queued_nccl();
+    Runtime hora(std::move(world), config);
+    std::vector<Entry> entries{owning(hora, "a"), owning(hora, "b")};
+    if (rank == 0) entries.back().stream = &gate;
+    const auto handles = hora.submit(entries);
+    for (std::size_t i = 0; i < 2; ++i) {
+      EXPECT_THAT(thrown([&] { handles[i].wait(); }).message,
+                  testing::AllOf(testing::HasSubstr("an illegal address"),
+                                 testing::HasSubstr(i == 0 ? "'a'" : "'b'")));
+    }
+    ++done;
+    while (done < 2) std::this_thread::yield();
+  });
+}
+
+TEST(GpuLanes, LetARankLeaveForAReasonThatWaitsForItsGpu) {
+  LocalGroup group(2);
+  Gate& gate = lasting_gate();
+  run_ranks(2, [&](int rank) {
+    Config config;
+    config.rank = config.local_rank = rank;
+    config.size = config.local_size = 2;
+    config.gpu_operations = "staged";
+    World world = group.join(rank);
+    world.gpu_module = &queued_nccl();
+    Runtime hora(std::move(world), config);
+    Entry entry = owning(hora, "stuck");
+    if (rank == 1) entry.stream = &gate;
+    const Handle handle = hora.submit(entry);
+    if (rank == 1) {  // whose engine waits for its GPU, and rank 0's for that
+      while (!gate.is_awaited()) std::this_thread::yield();
+      hora.shutdown("KeyboardInterrupt");
+    }
+    EXPECT_THAT(thrown([&] { handle.wait(); }).message,
+                testing::HasSubstr(rank == 1 ? "KeyboardInterrupt" : "rank 1 failed: KeyboardInterrupt"));
+    if (rank == 0) gate.open();
   });
 }
 

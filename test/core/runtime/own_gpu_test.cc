@@ -39,5 +39,13 @@ TEST(OwnGpu, KnowsTheLatestPointOfEachStream) {
   EXPECT_TRUE(latest({Readiness{}}).empty());
 }
 
+TEST(OwnGpu, TakesNoTwoPointsForOneStreamWhereEachThreadHasItsOwn) {
+  auto* const per_thread = reinterpret_cast<void*>(std::uintptr_t{2});  // cudaStreamPerThread
+  const auto gpu = make_queued_gpu();
+  const Readiness first{gpu->mark(nullptr), per_thread, 1};
+  const Readiness second{gpu->mark(nullptr), per_thread, 2};
+  EXPECT_EQ(latest({first, second}), (std::vector{first.event, second.event}));
+}
+
 }  // namespace
 }  // namespace hora

@@ -122,6 +122,25 @@ TEST(CudaGpu, FreesMemoryBehindTheStreamThatUsesIt) {
   EXPECT_EQ(fake.usage(0).blocks, 0U);
 }
 
+TEST(CudaGpu, TakesMemoryForAStreamOfItsOwnAndFreesItBehindTheUsers) {
+  FakeDriver fake;
+  const auto gpu = open_cuda_gpu(fake.table(), 0);
+  const auto own = gpu->make_stream();
+  const CUstream users = fake.make_stream(0);
+  const auto before = fake.usage(0).blocks;
+  const CurrentContext current(*gpu->context());
+  HeldStream gate(users);
+  auto memory = gpu->allocate_between(*own, users, 64);
+  own->zero(memory.get(), 64);
+  wait_for(own->mark().get());
+  EXPECT_EQ(memory.get()[63], std::byte{0}) << "it waits for nothing that is on the user's";
+  memory = nullptr;
+  EXPECT_EQ(fake.usage(0).blocks, before + 1);
+  gate.open();
+  fake.finish(0);
+  EXPECT_EQ(fake.usage(0).blocks, before);
+}
+
 TEST(CudaGpu, AllocatesForAStreamWithoutMemoryPools) {
   FakeGpu kind;
   kind.memory_pools = false;
