@@ -213,6 +213,34 @@ def test_gradients_that_are_not_finite_on_one_rank_are_told_on_all():
     )
 
 
+def test_a_gradient_that_is_added_to_after_it_was_reduced_counts_as_a_whole():
+    run_on_gpus(
+        2,
+        """
+        for dtype in (torch.float32, torch.float64):
+            w = torch.nn.Parameter(torch.ones(4, dtype=dtype))
+            optimizer = hvd.DistributedOptimizer(torch.optim.SGD([w], 0.1), [("w", w)], op=hvd.Sum, check_finite=True)
+            def add(much):
+                (w * (much if rank == 1 else 0.0)).sum().backward()
+            for clear in (optimizer.zero_grad, lambda: setattr(w, "grad", None)):
+                clear()
+                add(0.75 * torch.finfo(dtype).max)
+                assert optimizer.gradients_finite() and torch.isfinite(w.grad).all()
+                add(0.75 * torch.finfo(dtype).max)
+                assert not optimizer.gradients_finite() and w.grad.isinf().all()
+        table = torch.nn.Embedding(4, 2, sparse=True)
+        w = torch.nn.Parameter(torch.ones(2))
+        named = [("table", table.weight), ("w", w)]
+        optimizer = hvd.DistributedOptimizer(torch.optim.SGD([p for _, p in named], 0.1), named, check_finite=True)
+        for used, factor in ((True, 1.0), (True, float("inf")), (False, 1.0)):
+            optimizer.zero_grad()
+            loss = w.sum() + (table(torch.tensor([rank])).sum() * factor if used else 0.0)
+            loss.backward()
+            assert optimizer.gradients_finite() == (factor == 1.0), (used, factor)
+    """,
+    )
+
+
 def test_sparse_gradients_and_batch_norm_work_on_the_gpu():
     run_on_gpus(
         2,
