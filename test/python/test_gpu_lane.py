@@ -377,6 +377,49 @@ def test_a_second_gpu_in_one_process_is_refused():
     )
 
 
+STAND_STILL = """
+import gc, threading, time, weakref
+import numpy as np
+hvd.allreduce(torch.ones(1))
+cuda, context, go_on = ctypes.CDLL("libcuda.so.1"), ctypes.c_void_p(), threading.Event()
+assert cuda.cuDevicePrimaryCtxRetain(ctypes.byref(context), gpu) == 0 and cuda.cuCtxPushCurrent_v2(context) == 0
+wait = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(lambda data: go_on.wait())
+def stand_still():
+    assert cuda.cuLaunchHostFunc(None, wait, None) == 0
+def refused(what, *arguments):
+    try:
+        what(*arguments)
+    except hvd.HoraInternalError as error:
+        return str(error)
+    raise AssertionError("it was not refused")
+"""
+
+
+def test_tensors_that_the_gpu_may_still_use_are_kept_when_the_job_fails():
+    run_on_gpus(
+        2,
+        STAND_STILL
+        + """
+def reduced(count, name):
+    memory = np.ones(count, np.float32)
+    handle = hvd.allreduce_async_(torch.from_numpy(memory), name=name)
+    while not hvd.poll(handle):
+        time.sleep(0.001)
+    return weakref.ref(memory), refused(hvd.synchronize, handle)
+there, error = reduced(3 + rank, "x")
+gc.collect()
+assert there() is None, error  # the ranks disagreed, and nothing was done with it
+if rank == 1:
+    stand_still()  # and does so for longer than the runtime has patience
+there, error = reduced(1000, "y")
+gc.collect()
+assert there() is not None, error
+go_on.set()
+""",
+        HORA_OPERATION_TIMEOUT="1",
+    )
+
+
 def test_reports_say_which_memory_and_library_it_is():
     lines = run_on_gpus(
         2,

@@ -337,7 +337,7 @@ class GradientReducer(Rounds):
     def gradients_finite(self) -> bool:
         """Whether all reduced gradients are finite; the same on all ranks."""
         handles = [handle for slot in self.slots for handle in slot.looked_at]
-        outcomes = [handle.wait_for_end() if isinstance(handle, _devices.Handle) else handle.wait() for handle in handles]
+        outcomes = [handle.wait_for_end() for handle in handles]
         return all(outcome.finite for outcome in outcomes) and all_finite(slot.unseen for slot in self.slots)
 
     def end_step(self) -> None:
