@@ -420,6 +420,36 @@ go_on.set()
     )
 
 
+def test_state_is_not_saved_after_steps_whose_gradients_were_aborted():
+    run_on_gpus(
+        2,
+        STAND_STILL
+        + """
+_devices.finish = lambda gpu: cuda.cuStreamSynchronize(None)
+model = torch.nn.Linear(2, 1, bias=False)
+state = hvd.elastic.TorchState(model, torch.optim.SGD(model.parameters(), 0.1), epoch=1)
+state.sync()
+before = model.weight.detach().clone()
+if rank == 1:
+    stand_still()
+_devices.wait_on = lambda handle, stream: handle.wait_on(stream)
+brought = torch.ones(1000)
+hvd.allreduce_(brought, name="y")
+with torch.no_grad():
+    model.weight.fill_(float("nan"))  # a step with what comes of that
+state.epoch = 2
+if rank == 1:
+    threading.Timer(3, go_on.set).start()
+for save in (state.save, state.commit, state.sync):
+    error = refused(save)
+    assert "HORA_OPERATION_TIMEOUT" in error or rank == 1, error
+state.restore()
+assert torch.equal(model.weight, before) and state.epoch == 1
+""",
+        HORA_OPERATION_TIMEOUT="1",
+    )
+
+
 def test_reports_say_which_memory_and_library_it_is():
     lines = run_on_gpus(
         2,

@@ -87,6 +87,11 @@ def note_use(tensor: torch.Tensor, gpu: int) -> None:
     tensor.record_stream(torch.cuda.current_stream(gpu))
 
 
+def finish(gpu: int) -> None:
+    """Returns when the GPU has done all that PyTorch has given it."""
+    torch.cuda.synchronize(gpu)
+
+
 class OnGpu(UnderWay):
     """An operation on a GPU. Waiting for it is up to the current stream, not to the host."""
 
