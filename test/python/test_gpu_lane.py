@@ -263,6 +263,23 @@ def test_sparse_gradients_and_batch_norm_work_on_the_gpu():
     )
 
 
+def test_sparse_sums_that_another_stream_waits_for_are_copied_to_it():
+    run_on_gpus(
+        2,
+        """
+        streams, waiting = [0], []
+        _devices.current_stream = lambda gpu: streams[0]
+        _devices.note_use = lambda tensor, gpu: None
+        _devices.let_wait = lambda place: waiting.append(place.stream)
+        values = torch.full((2, 3), 1.0 + rank)
+        finish = hvd.sparse_allreduce_async(torch.sparse_coo_tensor([[0, rank]], values, (2, 3)), "x", hvd.Sum)
+        streams[0] = 1  # CUDA's legacy stream, by another name
+        assert torch.equal(finish().to_dense(), torch.tensor([[4.0] * 3, [2.0] * 3])), waiting
+        assert waiting == [0] and 1 in waits
+    """,
+    )
+
+
 def test_all_ranks_start_alike_with_state_on_the_gpu():
     run_on_gpus(
         2,

@@ -14,8 +14,11 @@ on, without waiting for the GPU: what is put on that stream later comes later. H
   Hora's work: nothing is to be done.
 - If it is another stream, the allocator is told of that (`record_stream`): it uses the memory again when what has been put on
   that stream, which waits for Hora's work, is done.
-- Outputs that PyTorch allocates belong to the stream of the submission, as those of any operation on it. Those that Hora
-  allocates, when it hears how large they are, are freed behind the work of that stream, too.
+- Outputs that PyTorch allocates belong to the stream of the submission, as those of any operation on it; what is lent includes
+  them.
+- Outputs that Hora allocates, when it hears how large they are (allgather, alltoall, gather, scatter), are none of the
+  allocator's: `record_stream` does nothing for them. They are freed behind the work of the stream of the submission; what uses
+  them inside Hora on another stream takes a copy that is PyTorch's (`on_current_stream`).
 - Gradients live in memory of Hora's, which is freed when no work uses it any more.
 """
 
@@ -85,6 +88,23 @@ def wait_on(handle: _native.Handle, stream: int) -> _native.Outcome:
 def note_use(tensor: torch.Tensor, gpu: int) -> None:
     """Tells the allocator that the current stream, too, uses a tensor's memory."""
     tensor.record_stream(torch.cuda.current_stream(gpu))
+
+
+def on_current_stream(result: torch.Tensor, place: Place) -> torch.Tensor:
+    """What Hora has allocated on the stream of that place; if another one is current, a copy that PyTorch has allocated on that."""
+    if place.gpu is None or current_stream(place.gpu) == place.stream:
+        return result
+    copy = result.clone()
+    let_wait(place)  # the result is freed behind the copying then
+    return copy
+
+
+def let_wait(place: Place) -> None:
+    """Makes the stream of that place wait for what has been put on the current one."""
+    assert place.gpu is not None
+    # ExternalStream(0) would be a new stream.
+    stream = torch.cuda.ExternalStream(place.stream, device=place.gpu) if place.stream else torch.cuda.default_stream(place.gpu)  # type: ignore[no-untyped-call]
+    stream.wait_stream(torch.cuda.current_stream(place.gpu))
 
 
 def finish(gpu: int) -> None:

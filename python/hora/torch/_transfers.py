@@ -158,6 +158,7 @@ class SparseTransfer:
             return None
         divisor = round(present / self._share.item())  # 1 for a sum: of ones, that is how many ranks are present
         wide = torch.float32 if self._dtype.itemsize == 2 else self._dtype  # as dense 16-bit floats are summed
-        rows = received(values, self._values.dtype).to(wide)
-        whole = torch.sparse_coo_tensor(received(indices, torch.int64).t(), rows * (self._reduction.postscale / divisor), self._shape)
+        rows = _devices.on_current_stream(received(values, self._values.dtype), self._places[1]).to(wide)
+        where = _devices.on_current_stream(received(indices, torch.int64), self._places[0])
+        whole = torch.sparse_coo_tensor(where.t(), rows * (self._reduction.postscale / divisor), self._shape)
         return whole.coalesce().to(self._dtype)
