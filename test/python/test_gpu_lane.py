@@ -35,6 +35,8 @@ if "FAKE_NCCL" in os.environ and "LD_PRELOAD" not in os.environ:
 import torch
 import hora, hora.torch as hvd
 from hora.torch import _devices
+if "RANKS_OF_A_HOST" in os.environ:
+    os.environ["NCCL_HOSTID"] = str(int(os.environ["HORA_RANK"]) // int(os.environ["RANKS_OF_A_HOST"]))
 hvd.init()
 rank, size, gpu = hvd.rank(), hvd.size(), hvd.local_rank()
 waits = []
@@ -109,6 +111,29 @@ def test_every_operation_gives_what_it_gives_on_the_cpu(operations: str):
         assert hvd.allreduce_(y, op=hvd.Sum) is y and torch.equal(y, torch.arange(12.0).reshape(6, 2).t() * 3)
     """,
         HORA_GPU_OPERATIONS=operations,
+    )
+
+
+def test_ranks_on_several_hosts_use_nccl_within_each():
+    run_on_gpus(
+        4,
+        """
+        x = torch.arange(1000.0) * (rank + 1)
+        assert torch.equal(hvd.allreduce(x, op=hvd.Sum), torch.arange(1000.0) * 10)
+        assert torch.equal(hvd.broadcast(x, 3), torch.arange(1000.0) * 4)
+        assert torch.equal(hvd.allgather(x[: 1 + rank]), torch.cat([torch.arange(1.0 + other) * (other + 1) for other in range(4)]))
+        assert torch.equal(hvd.alltoall(x[:4]), rank * torch.tensor([1.0, 2, 3, 4]))
+        assert torch.equal(hvd.reducescatter(x[:8], op=hvd.Sum), 10 * torch.tensor([2.0 * rank, 2 * rank + 1]))
+        w = torch.nn.Parameter(torch.ones(4))
+        optimizer = hvd.DistributedOptimizer(torch.optim.SGD([w], 1.0), [("w", w)], op=hvd.Sum)
+        for step in range(2):
+            optimizer.zero_grad()
+            (w * rank).sum().backward()
+            optimizer.step()
+        assert torch.equal(w, torch.full((4,), -11.0)) and len(waits) > 6
+    """,
+        HORA_GPU_OPERATIONS="hierarchical",
+        RANKS_OF_A_HOST="2",
     )
 
 
@@ -464,6 +489,27 @@ state.restore()
 assert torch.equal(model.weight, before) and state.epoch == 1
 """,
         HORA_OPERATION_TIMEOUT="1",
+    )
+
+
+def test_what_is_captured_into_a_graph_is_refused_and_the_job_goes_on():
+    run_on_gpus(
+        2,
+        STAND_STILL
+        + """
+stream, graph = ctypes.c_void_p(), ctypes.c_void_p()
+assert cuda.cuStreamCreateWithPriority(ctypes.byref(stream), 1, 0) == 0
+_devices.current_stream = lambda gpu: stream.value
+assert cuda.cuStreamBeginCapture_v2(stream, 0) == 0
+for operation in (hvd.allreduce, hvd.allgather):
+    try:
+        operation(torch.ones(2), name="x")
+        raise AssertionError("it was not refused")
+    except hvd.HoraArgumentError as error:
+        assert "captured into a CUDA graph" in str(error) and "submit it outside of the capture" in str(error), error
+assert cuda.cuStreamEndCapture(stream, ctypes.byref(graph)) == 0
+assert torch.equal(hvd.allreduce(torch.ones(2), op=hvd.Sum, name="x"), torch.full((2,), 2.0))
+""",
     )
 
 
