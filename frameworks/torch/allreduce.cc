@@ -62,7 +62,7 @@ TensorsHandle start_group(Runtime& hora, torch::TensorList tensors, const Reduce
           device_among(tensors)};
 }
 
-torch::Tensor output_of(const Reduced& reduced) { return reduced.output; }
+torch::Tensor output_of(const Reduced& reduced) { return used_here(reduced.output); }
 torch::Tensor written_back(const Reduced& reduced) { return write_back(reduced.tensor, reduced.output); }
 
 bool is_selecting(ReduceOp op) {

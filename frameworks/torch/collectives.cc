@@ -65,7 +65,8 @@ Pending<std::vector<Gathered>> gather(Runtime& hora, const Tensors& memory, cons
   return {std::move(handles),
           [outputs](const std::vector<Result>& results) {
             std::vector<Gathered> all;
-            for (std::size_t i = 0; i < outputs.size(); ++i) all.push_back({*outputs[i], results[i].rows});
+            for (std::size_t i = 0; i < outputs.size(); ++i)
+              all.push_back({used_here(*outputs[i]), results[i].rows});
             return all;
           },
           device_among(memory)};
@@ -130,7 +131,7 @@ TensorHandle broadcast_async(Runtime& hora, const torch::Tensor& tensor, int roo
                              const OperationOptions& options) {
   const torch::Tensor input = lendable(tensor, label("broadcast", options.name));
   return broadcast_into(hora, input, torch::empty_like(input), root, options,
-                        [](const torch::Tensor& output) { return output; });
+                        [](const torch::Tensor& output) { return used_here(output); });
 }
 
 TensorHandle broadcast_async_(Runtime& hora, torch::Tensor& tensor, int root,
@@ -208,7 +209,7 @@ Pending<Alltoall> alltoall_async(Runtime& hora, const torch::Tensor& tensor,
       });
   return {{std::move(handle)},
           [output](const std::vector<Result>& results) {
-            return Alltoall{*output, results[0].rows};
+            return Alltoall{used_here(*output), results[0].rows};
           },
           lies_on(input)};
 }
@@ -235,7 +236,7 @@ TensorHandle reducescatter_async(Runtime& hora, const torch::Tensor& tensor, con
       submit_named(hora, "reducescatter", options.name, options.process_set,
                    [&](const std::string& name) { return scatter_entry(scattered, name, options); });
   return {{std::move(handle)},
-          [output = scattered.output](const std::vector<Result>& /*results*/) { return output; },
+          [output = scattered.output](const std::vector<Result>& /*results*/) { return used_here(output); },
           lies_on(scattered.input)};
 }
 
@@ -267,7 +268,11 @@ TensorsHandle grouped_reducescatter_async(Runtime& hora, torch::TensorList tenso
   Tensors outputs;
   for (const auto& scattered : group) outputs.push_back(scattered.output);
   return {submit_named(hora, "grouped_reducescatter", options.name, options.process_set, make),
-          [outputs](const std::vector<Result>& /*results*/) { return outputs; }, device_among(tensors)};
+          [outputs](const std::vector<Result>& /*results*/) {
+            for (const auto& output : outputs) used_here(output);
+            return outputs;
+          },
+          device_among(tensors)};
 }
 
 std::vector<torch::Tensor> grouped_reducescatter(Runtime& hora, torch::TensorList tensors,

@@ -32,6 +32,11 @@ void* current_stream(Device device) {
   return c10::impl::VirtualGuardImpl(torch::kCUDA).getStreamNativeHandle(stream_on(gpu));
 }
 
+torch::Tensor used_here(torch::Tensor tensor) {
+  if (tensor.defined() && tensor.is_cuda()) tensor.record_stream(stream_on(tensor.device()));
+  return tensor;
+}
+
 std::function<torch::Tensor(const std::vector<std::int64_t>& shape)> maker_like(const torch::Tensor& like) {
   if (!like.is_cuda()) {
     return [options = like.options()](const std::vector<std::int64_t>& shape) {

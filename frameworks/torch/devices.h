@@ -16,7 +16,8 @@
 //
 // Lifetimes: LibTorch gives memory that is freed to whoever wants some next on the stream that it was
 // allocated on, without waiting for the GPU. So an Entry's `done`, which runs when the GPU, too, has ended,
-// holds its tensors. Outputs belong to the stream of the submission, as those of any operation on it.
+// holds its tensors. Outputs, and copies that take their place, belong to the stream of the submission, as
+// those of any operation on it; if it is another one that waits, the allocator is told so (`used_here`).
 
 namespace hora {
 
@@ -27,6 +28,10 @@ namespace hora {
 
 /// The cudaStream_t to which LibTorch gives what this thread does on a GPU; null for the host.
 [[nodiscard]] void* current_stream(Device device);
+
+/// Tells LibTorch's allocator that the stream which is current, too, uses the tensor: its memory is used
+/// again when that has come so far. Returns it.
+torch::Tensor used_here(torch::Tensor tensor);
 
 /// Makes an empty tensor of a shape, in any thread: as one that the stream makes which is current on the
 /// tensor's device now.

@@ -60,19 +60,25 @@ std::unique_ptr<Reducer> make_reducer(Runtime& hora, torch::optim::Optimizer& op
 
 }  // namespace
 
-bool all_finite(torch::optim::Optimizer& optimizer) {
+bool all_finite(torch::TensorList gradients) {
   const torch::NoGradGuard no_grad;
   std::vector<torch::Tensor> answers;
-  for (const auto& group : optimizer.param_groups()) {
-    for (const auto& parameter : group.params()) {
-      const torch::Tensor& gradient = parameter.grad();
-      if (!gradient.defined()) continue;
-      const auto values = gradient.layout() == torch::kStrided ? gradient : gradient._values();
-      answers.push_back(torch::isfinite(values).all());
-    }
+  for (const auto& gradient : gradients) {
+    const auto values = gradient.layout() == torch::kStrided ? gradient : gradient._values();
+    answers.push_back(torch::isfinite(values).all());
   }
   return std::all_of(answers.begin(), answers.end(),
                      [](const auto& answer) { return answer.template item<bool>(); });
+}
+
+bool all_finite(torch::optim::Optimizer& optimizer) {
+  std::vector<torch::Tensor> gradients;
+  for (const auto& group : optimizer.param_groups()) {
+    for (const auto& parameter : group.params()) {
+      if (parameter.grad().defined()) gradients.push_back(parameter.grad());
+    }
+  }
+  return all_finite(gradients);
 }
 
 /// In the order in which each needs those above it.

@@ -40,6 +40,8 @@ struct Slot {
   bool settled = false;                // the gradient, if there is one, is the same on all ranks
   std::int64_t version = 0;            // of a settled gradient, when the last step ended
   unsigned rounds = 0;                 // since the last step or zero_grad
+  std::vector<Handle> looked_at = {};  // what has made the gradient, and tells whether it is finite
+  bool unseen = false;                 // more has been done to it after that
 
   explicit Slot(Parameter given)
       : name(std::move(given.name)),
@@ -128,8 +130,14 @@ class GradientReducer final : public Reducer {
 
   bool gradients_finite() override {
     const std::lock_guard lock(mutex_);
-    return std::all_of(checked_.begin(), checked_.end(),
-                       [](const Handle& handle) { return handle.wait().finite; });
+    std::vector<torch::Tensor> unseen;
+    for (const auto& slot : slots_) {
+      for (const auto& handle : slot.looked_at) {
+        if (!handle.wait().finite) return false;
+      }
+      if (slot.unseen) unseen.push_back(slot.place);
+    }
+    return all_finite(unseen);
   }
 
  private:
@@ -238,9 +246,19 @@ class GradientReducer final : public Reducer {
     const auto handles = hora_.submit(std::move(entries));
     for (std::size_t i = 0; i < handles.size(); ++i) {
       unit.slots[i]->pending = handles[i];
-      if (options_.check_finite) checked_.push_back(handles[i]);
+      if (options_.check_finite) look_at(*unit.slots[i]);
       ++unit.slots[i]->rounds;
     }
+  }
+
+  /// Notes who will know whether the gradient is finite: what is added to one that was reduced before counts
+  /// with it.
+  static void look_at(Slot& slot) {
+    if (!slot.base.defined()) {
+      slot.looked_at.clear();
+      slot.unseen = false;
+    }
+    slot.looked_at.push_back(*slot.pending);
   }
 
   /// Brings what is this rank's own to its place.
@@ -300,8 +318,10 @@ class GradientReducer final : public Reducer {
     const bool cleared = !slot.absent && !gradient.defined();  // by the user, after backward() failed
     if (!result.contributed || cleared) return;
     gradient = slot.place;
+    if (!base.defined()) return;
     const torch::NoGradGuard no_grad;
-    if (base.defined()) gradient.add_(base);
+    gradient.add_(base);
+    slot.unseen = true;
   }
 
   /// Waits for what is under way. Throws the first error, once all have ended.
@@ -345,9 +365,10 @@ class GradientReducer final : public Reducer {
   /// What comes now belongs to the next step.
   void end_step() {
     rounds_ = 0;
-    checked_.clear();
     for (auto& slot : slots_) {
       slot.rounds = 0;
+      slot.looked_at.clear();
+      slot.unseen = false;
       const torch::Tensor& gradient = slot.parameter.grad();
       slot.version = gradient.defined() ? gradient._version() : 0;
     }
@@ -372,15 +393,14 @@ class GradientReducer final : public Reducer {
   DistributedOptions options_;
   Alive alive_ = std::make_shared<bool>(true);
   std::mutex mutex_;
-  std::deque<Slot> slots_;       // hooks and units refer to them: they stay where they are
-  std::deque<Unit> units_;       // slots refer to them
-  std::vector<Handle> checked_;  // what was reduced since the last step or zero_grad, if it is looked at
-  unsigned rounds_ = 0;          // since the last step or zero_grad
-  int passes_ = 0;               // since the last round
-  int task_ = kNoTask;           // autograd's number of the pass under way
-  bool reducing_ = false;        // that pass ends with a round
-  bool owed_ = false;            // a pass has only accumulated, on every rank
-  bool accumulating_ = false;    // under no_sync
+  std::deque<Slot> slots_;     // hooks and units refer to them: they stay where they are
+  std::deque<Unit> units_;     // slots refer to them
+  unsigned rounds_ = 0;        // since the last step or zero_grad
+  int passes_ = 0;             // since the last round
+  int task_ = kNoTask;         // autograd's number of the pass under way
+  bool reducing_ = false;      // that pass ends with a round
+  bool owed_ = false;          // a pass has only accumulated, on every rank
+  bool accumulating_ = false;  // under no_sync
 };
 
 }  // namespace

@@ -24,7 +24,9 @@ class Reducer {
   virtual void set_accumulating(bool accumulating) = 0;
 };
 
-/// Whether this rank's gradients are.
+/// Whether no element of these is infinite or not a number.
+[[nodiscard]] bool all_finite(torch::TensorList gradients);
+/// Whether this rank's gradients are so.
 [[nodiscard]] bool all_finite(torch::optim::Optimizer& optimizer);
 
 /// Gradients are reduced while backward() makes them. `options` have a name.

@@ -25,7 +25,7 @@ TensorHandle gather_async(Runtime& hora, const torch::Tensor& tensor, int root,
   });
   return {{std::move(handle)},
           [output, is_root = hora.rank() == root](const std::vector<Result>& /*results*/) {
-            return is_root ? *output : torch::Tensor();
+            return is_root ? used_here(*output) : torch::Tensor();
           },
           lies_on(input)};
 }
@@ -47,7 +47,7 @@ TensorHandle scatter_async(Runtime& hora, const torch::Tensor& tensor, int root,
         return entry;
       });
   return {{std::move(handle)},
-          [output](const std::vector<Result>& /*results*/) { return *output; },
+          [output](const std::vector<Result>& /*results*/) { return used_here(*output); },
           lies_on(input)};
 }
 
@@ -67,7 +67,7 @@ TensorHandle reduce_async(Runtime& hora, const torch::Tensor& tensor, int root,
     return entry;
   });
   return {{std::move(handle)},
-          [output](const std::vector<Result>& /*results*/) { return output; },
+          [output](const std::vector<Result>& /*results*/) { return used_here(output); },
           lies_on(input)};
 }
 
@@ -85,7 +85,7 @@ TensorHandle scan_async(Runtime& hora, const torch::Tensor& tensor, ReduceOp op,
     return entry;
   });
   return {{std::move(handle)},
-          [output](const std::vector<Result>& /*results*/) { return output; },
+          [output](const std::vector<Result>& /*results*/) { return used_here(output); },
           lies_on(input)};
 }
 

@@ -100,8 +100,8 @@ TensorHandle sparse_allreduce_async(Runtime& hora, const torch::Tensor& tensor,
           [=, scale = options.prescale * options.postscale](const std::vector<Result>& /*all*/) {
             check_shape(parts.shape, own_label);
             Parts received = parts;
-            received.indices = *indices;
-            received.values = *values;
+            received.indices = used_here(*indices);
+            received.values = used_here(*values);
             // Ranks that have joined may count or not: the sum of ones over their mean is what means divide
             // by.
             const double divisor = std::round(parts.present.item<double>() / parts.share.item<double>());

@@ -124,7 +124,7 @@ torch::Tensor lendable_in_place(const torch::Tensor& tensor, const std::string& 
 
 torch::Tensor write_back(torch::Tensor tensor, const torch::Tensor& memory) {
   const torch::NoGradGuard no_grad;
-  if (tensor.layout() != torch::kStrided || !tensor.is_alias_of(memory)) tensor.copy_(memory);
+  if (tensor.layout() != torch::kStrided || !tensor.is_alias_of(memory)) tensor.copy_(used_here(memory));
   return tensor;
 }
 

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import itertools
 import operator
@@ -25,6 +26,85 @@ class Handle(Protocol):
         """Returns how it has ended when its output may be used. Raises HoraError."""
 
 
+class UnderWay:
+    """An operation under way, and what is lent to it: tensors, arrays, whatever keeps their memory.
+
+    The runtime knows addresses only, so what is lent is kept until it has been given back, also if whoever has submitted the
+    operation is gone and nobody waits for it: an optimizer that is dropped after an interrupted backward(), while other ranks
+    may still come to submit their part. It is let go on the threads of Python alone.
+
+    On a GPU what is lent to an operation that has ended with an error because the job has is kept for the rest of the process.
+    The runtime gives up on a GPU that does not end what was aborted, whose work may write there later; memory that went back to
+    a framework's allocator would be somebody else's then. That is no more than was under way when a job failed.
+    """
+
+    __slots__ = ("_gpu", "_handle", "_lent")
+
+    def __init__(self, handle: _native.Handle, gpu: int | None, *lent: Any) -> None:
+        self._handle = handle
+        self._gpu = gpu
+        self._lent = lent
+        _lent.add(self)
+        if len(_lent) > _most_lent:
+            let_go_of_ended()
+
+    def poll(self) -> bool:
+        """Whether it has ended, on the GPU, too."""
+        return self._handle.poll()
+
+    def wait(self) -> _native.Outcome:
+        """Returns how it has ended when its output may be used. Raises HoraError."""
+        return self.wait_for_end()
+
+    def wait_for_end(self) -> _native.Outcome:
+        """Returns when it has ended, on the GPU, too. Raises HoraError."""
+        return self._given_back_by(self._handle.wait)
+
+    def let_go_if_ended(self) -> bool:
+        """Whether it has ended; what is lent to it is let go then."""
+        if not self.poll():
+            return False
+        with contextlib.suppress(HoraError):
+            self.wait_for_end()
+        return True
+
+    def _given_back_by(self, wait: Callable[[], _native.Outcome]) -> _native.Outcome:
+        outcome = self._waited(wait)
+        _lent.discard(self)
+        return outcome
+
+    def _waited(self, wait: Callable[[], _native.Outcome]) -> _native.Outcome:
+        try:
+            return wait()
+        except HoraError:
+            if self in _lent and self._gpu is not None and not _goes_on():
+                _kept.append(self)
+            _lent.discard(self)
+            raise
+
+
+def let_go_of_ended() -> None:
+    """Lets go of what was lent to operations that have ended, though nobody has waited for them."""
+    global _most_lent
+    for each in _lent.copy():
+        each.let_go_if_ended()
+    _most_lent = max(_FEW, 2 * len(_lent))
+
+
+def check_goes_on() -> None:
+    """Raises HoraInternalError if the job has failed or ended. Asks no other rank."""
+    current = runtime()
+    current.probe(current.rank, 0)  # as any call would
+
+
+def _goes_on() -> bool:
+    try:
+        check_goes_on()
+    except HoraError:
+        return False
+    return True
+
+
 @dataclasses.dataclass
 class _Pending:
     """One operation, or a group of them, that the user knows by one number."""
@@ -34,6 +114,11 @@ class _Pending:
     keep: tuple[Any, ...]
 
 
+_FEW = 64
+
+_lent: set[UnderWay] = set()  # adding, discarding and copying are atomic
+_kept: list[UnderWay] = []  # for the rest of the process
+_most_lent = _FEW  # until it is looked which have ended
 _lock = threading.Lock()
 _runtime: _native.Runtime | None = None
 _owner = 0
@@ -63,8 +148,9 @@ def leave(failure: str) -> bool:
     if runtime is None or _owner != os.getpid():
         return False
     runtime.shutdown(failure)
+    let_go_of_ended()  # only now: until the runtime has ended, memory is lent to it
     with _lock:
-        _pending.clear()  # only now: until the runtime has ended, memory is lent to it
+        _pending.clear()
         _handles = itertools.count(1)
     return True
 

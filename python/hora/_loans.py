@@ -105,7 +105,7 @@ class HostLoan:
 
     def under_way(self, handle: _native.Handle, output: Any) -> _job.Handle:
         """What is to be waited for."""
-        return handle
+        return _job.UnderWay(handle, None, self.array, output)
 
 
 class GpuLoan:
@@ -151,37 +151,30 @@ class GpuLoan:
         self._handle = handle
         if isinstance(output, DeviceArray):
             output.made_by = handle
-        return _OnGpu(handle, (self.array, output))
+        return _OnGpu(handle, self.gpu, self.array, output)
 
 
 Loan = HostLoan | GpuLoan
 
 
-class _OnGpu:
+class _OnGpu(_job.UnderWay):
     """An operation on a GPU. Waiting for it is up to CUDA's default stream, not to the host.
 
     What it uses is kept until it has ended on the GPU, also after `wait`: the library that has lent an array knows nothing of
     Hora's own stream, and would use memory that it gets back at once."""
 
-    _used: collections.deque[tuple[_native.Handle, Any]] = collections.deque()
+    __slots__ = ()
+
+    _used: collections.deque[_job.UnderWay] = collections.deque()  # in the order in which they end
     _lock = threading.Lock()
-
-    def __init__(self, handle: _native.Handle, lent: Any) -> None:
-        self._handle = handle
-        self._lent = lent
-
-    def poll(self) -> bool:
-        """Whether it has ended, on the GPU, too."""
-        return self._handle.poll()
 
     def wait(self) -> _native.Outcome:
         """Returns when the operation has been given to the GPU; the default stream waits for its end."""
-        outcome = self._handle.wait_on(DEFAULT_STREAM)
+        outcome = self._waited(lambda: self._handle.wait_on(DEFAULT_STREAM))
         with self._lock:
-            while self._used and self._used[0][0].poll():
+            self._used.append(self)
+            while self._used and self._used[0].let_go_if_ended():
                 self._used.popleft()
-            if not self._handle.poll():
-                self._used.append((self._handle, self._lent))
         return outcome
 
 

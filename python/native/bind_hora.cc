@@ -17,6 +17,29 @@ namespace py = pybind11;
 namespace hora {
 namespace {
 
+/// Does what may wait for a GPU or for other ranks without the interpreter lock, if this thread has it: what
+/// is on the GPU may need Python to go on.
+template <typename Do>
+void without_lock(Do what) {
+  const bool locked =
+      Py_IsInitialized() != 0 && PyGILState_GetThisThreadState() != nullptr && PyGILState_Check() != 0;
+  if (!locked) return what();
+  const py::gil_scoped_release release;
+  what();
+}
+
+struct DeleteWithoutLock {
+  void operator()(Runtime* hora) const {
+    without_lock([hora] { delete hora; });
+  }
+};
+
+/// A GPU's memory, for which whoever releases it last may be Python.
+std::shared_ptr<std::byte> freed_without_lock(std::shared_ptr<std::byte> memory) {
+  std::byte* data = memory.get();
+  return {data, [owner = std::move(memory)](std::byte*) mutable { without_lock([&] { owner.reset(); }); }};
+}
+
 /// Memory with DLPack, and on the host with the buffer protocol, so that NumPy, PyTorch, CuPy and others can
 /// look at it without a copy. Keeps it alive.
 struct Memory {
@@ -66,7 +89,12 @@ class Operating {
   /// Until its work has been given to the GPU.
   Outcome wait_on(std::uintptr_t stream) const {
     wait_in_slices([this](auto slice) { return handle_.wait_launched_for(slice); });
-    return outcome(handle_.wait_on(stream_of(stream)));
+    const Result* result = nullptr;
+    {
+      const py::gil_scoped_release release;
+      result = &handle_.wait_on(stream_of(stream));
+    }
+    return outcome(*result);
   }
 
  private:
@@ -98,13 +126,14 @@ class Operating {
 
 Memory allocate(Runtime& hora, std::size_t bytes, std::optional<int> gpu) {
   const py::gil_scoped_release release;
-  return {hora.allocate(bytes, device_of(gpu)), bytes, device_of(gpu)};
+  const auto memory = hora.allocate(bytes, device_of(gpu));
+  return {gpu ? freed_without_lock(memory) : memory, bytes, device_of(gpu)};
 }
 
 Memory allocate_on(Runtime& hora, std::uintptr_t stream, std::size_t bytes, int gpu) {
   const py::gil_scoped_release release;
   const Device device{DeviceKind::cuda, gpu};
-  return {hora.allocate_on(stream_of(stream), bytes, device), bytes, device};
+  return {freed_without_lock(hora.allocate_on(stream_of(stream), bytes, device)), bytes, device};
 }
 
 Entry make_entry(Operation operation, const std::string& name, DType dtype,
@@ -164,7 +193,7 @@ std::shared_ptr<Memory> allocate_later(Entry& entry) {
   } else {
     entry.accept = [output, dtype = entry.dtype, device = entry.device](
                        std::shared_ptr<std::byte> memory, const std::vector<std::int64_t>& whole) {
-      *output = {std::move(memory), bytes_of(dtype, whole), device};
+      *output = {freed_without_lock(std::move(memory)), bytes_of(dtype, whole), device};
     };
   }
   return output;
@@ -309,12 +338,12 @@ void bind_hora(py::module_& module) {
       .def("wait", &Operating::wait)
       .def("wait_on", &Operating::wait_on, py::arg("stream"));
 
-  py::class_<Runtime>(module, "Runtime")
+  py::class_<Runtime, std::unique_ptr<Runtime, DeleteWithoutLock>>(module, "Runtime")
       .def(py::init([](std::optional<int> mpi_communicator) {
              const py::gil_scoped_release release;
              Config config = Config::from_environment();
              config.mpi_communicator = mpi_communicator;
-             return std::make_unique<Runtime>(config);
+             return std::unique_ptr<Runtime, DeleteWithoutLock>(new Runtime(config));
            }),
            py::arg("mpi_communicator") = py::none())
       .def_property_readonly("rank", &Runtime::rank)

@@ -35,6 +35,8 @@ if "FAKE_NCCL" in os.environ and "LD_PRELOAD" not in os.environ:
 import torch
 import hora, hora.torch as hvd
 from hora.torch import _devices
+if "RANKS_OF_A_HOST" in os.environ:
+    os.environ["NCCL_HOSTID"] = str(int(os.environ["HORA_RANK"]) // int(os.environ["RANKS_OF_A_HOST"]))
 hvd.init()
 rank, size, gpu = hvd.rank(), hvd.size(), hvd.local_rank()
 waits = []
@@ -109,6 +111,29 @@ def test_every_operation_gives_what_it_gives_on_the_cpu(operations: str):
         assert hvd.allreduce_(y, op=hvd.Sum) is y and torch.equal(y, torch.arange(12.0).reshape(6, 2).t() * 3)
     """,
         HORA_GPU_OPERATIONS=operations,
+    )
+
+
+def test_ranks_on_several_hosts_use_nccl_within_each():
+    run_on_gpus(
+        4,
+        """
+        x = torch.arange(1000.0) * (rank + 1)
+        assert torch.equal(hvd.allreduce(x, op=hvd.Sum), torch.arange(1000.0) * 10)
+        assert torch.equal(hvd.broadcast(x, 3), torch.arange(1000.0) * 4)
+        assert torch.equal(hvd.allgather(x[: 1 + rank]), torch.cat([torch.arange(1.0 + other) * (other + 1) for other in range(4)]))
+        assert torch.equal(hvd.alltoall(x[:4]), rank * torch.tensor([1.0, 2, 3, 4]))
+        assert torch.equal(hvd.reducescatter(x[:8], op=hvd.Sum), 10 * torch.tensor([2.0 * rank, 2 * rank + 1]))
+        w = torch.nn.Parameter(torch.ones(4))
+        optimizer = hvd.DistributedOptimizer(torch.optim.SGD([w], 1.0), [("w", w)], op=hvd.Sum)
+        for step in range(2):
+            optimizer.zero_grad()
+            (w * rank).sum().backward()
+            optimizer.step()
+        assert torch.equal(w, torch.full((4,), -11.0)) and len(waits) > 6
+    """,
+        HORA_GPU_OPERATIONS="hierarchical",
+        RANKS_OF_A_HOST="2",
     )
 
 
@@ -213,6 +238,34 @@ def test_gradients_that_are_not_finite_on_one_rank_are_told_on_all():
     )
 
 
+def test_a_gradient_that_is_added_to_after_it_was_reduced_counts_as_a_whole():
+    run_on_gpus(
+        2,
+        """
+        for dtype in (torch.float32, torch.float64):
+            w = torch.nn.Parameter(torch.ones(4, dtype=dtype))
+            optimizer = hvd.DistributedOptimizer(torch.optim.SGD([w], 0.1), [("w", w)], op=hvd.Sum, check_finite=True)
+            def add(much):
+                (w * (much if rank == 1 else 0.0)).sum().backward()
+            for clear in (optimizer.zero_grad, lambda: setattr(w, "grad", None)):
+                clear()
+                add(0.75 * torch.finfo(dtype).max)
+                assert optimizer.gradients_finite() and torch.isfinite(w.grad).all()
+                add(0.75 * torch.finfo(dtype).max)
+                assert not optimizer.gradients_finite() and w.grad.isinf().all()
+        table = torch.nn.Embedding(4, 2, sparse=True)
+        w = torch.nn.Parameter(torch.ones(2))
+        named = [("table", table.weight), ("w", w)]
+        optimizer = hvd.DistributedOptimizer(torch.optim.SGD([p for _, p in named], 0.1), named, check_finite=True)
+        for used, factor in ((True, 1.0), (True, float("inf")), (False, 1.0)):
+            optimizer.zero_grad()
+            loss = w.sum() + (table(torch.tensor([rank])).sum() * factor if used else 0.0)
+            loss.backward()
+            assert optimizer.gradients_finite() == (factor == 1.0), (used, factor)
+    """,
+    )
+
+
 def test_sparse_gradients_and_batch_norm_work_on_the_gpu():
     run_on_gpus(
         2,
@@ -231,6 +284,23 @@ def test_sparse_gradients_and_batch_norm_work_on_the_gpu():
         x = torch.randn(6, 3, generator=torch.Generator().manual_seed(1))
         expected = torch.nn.BatchNorm1d(3)(x)
         assert torch.allclose(norm(x[rank::2]), expected[rank::2], atol=1e-5)
+    """,
+    )
+
+
+def test_sparse_sums_that_another_stream_waits_for_are_copied_to_it():
+    run_on_gpus(
+        2,
+        """
+        streams, waiting = [0], []
+        _devices.current_stream = lambda gpu: streams[0]
+        _devices.note_use = lambda tensor, gpu: None
+        _devices.let_wait = lambda place: waiting.append(place.stream)
+        values = torch.full((2, 3), 1.0 + rank)
+        finish = hvd.sparse_allreduce_async(torch.sparse_coo_tensor([[0, rank]], values, (2, 3)), "x", hvd.Sum)
+        streams[0] = 1  # CUDA's legacy stream, by another name
+        assert torch.equal(finish().to_dense(), torch.tensor([[4.0] * 3, [2.0] * 3])), waiting
+        assert waiting == [0] and 1 in waits
     """,
     )
 
@@ -346,6 +416,100 @@ def test_a_second_gpu_in_one_process_is_refused():
         gpu = gpu_before
         assert torch.equal(hvd.allreduce(torch.ones(2), op=hvd.Sum), torch.full((2,), 2.0))
     """,
+    )
+
+
+STAND_STILL = """
+import gc, threading, time, weakref
+import numpy as np
+hvd.allreduce(torch.ones(1))
+cuda, context, go_on = ctypes.CDLL("libcuda.so.1"), ctypes.c_void_p(), threading.Event()
+assert cuda.cuDevicePrimaryCtxRetain(ctypes.byref(context), gpu) == 0 and cuda.cuCtxPushCurrent_v2(context) == 0
+wait = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(lambda data: go_on.wait())
+def stand_still():
+    assert cuda.cuLaunchHostFunc(None, wait, None) == 0
+def refused(what, *arguments):
+    try:
+        what(*arguments)
+    except hvd.HoraInternalError as error:
+        return str(error)
+    raise AssertionError("it was not refused")
+"""
+
+
+def test_tensors_that_the_gpu_may_still_use_are_kept_when_the_job_fails():
+    run_on_gpus(
+        2,
+        STAND_STILL
+        + """
+def reduced(count, name):
+    memory = np.ones(count, np.float32)
+    handle = hvd.allreduce_async_(torch.from_numpy(memory), name=name)
+    while not hvd.poll(handle):
+        time.sleep(0.001)
+    return weakref.ref(memory), refused(hvd.synchronize, handle)
+there, error = reduced(3 + rank, "x")
+gc.collect()
+assert there() is None, error  # the ranks disagreed, and nothing was done with it
+if rank == 1:
+    stand_still()  # and does so for longer than the runtime has patience
+there, error = reduced(1000, "y")
+gc.collect()
+assert there() is not None, error
+go_on.set()
+""",
+        HORA_OPERATION_TIMEOUT="1",
+    )
+
+
+def test_state_is_not_saved_after_steps_whose_gradients_were_aborted():
+    run_on_gpus(
+        2,
+        STAND_STILL
+        + """
+_devices.finish = lambda gpu: cuda.cuStreamSynchronize(None)
+model = torch.nn.Linear(2, 1, bias=False)
+state = hvd.elastic.TorchState(model, torch.optim.SGD(model.parameters(), 0.1), epoch=1)
+state.sync()
+before = model.weight.detach().clone()
+if rank == 1:
+    stand_still()
+_devices.wait_on = lambda handle, stream: handle.wait_on(stream)
+brought = torch.ones(1000)
+hvd.allreduce_(brought, name="y")
+with torch.no_grad():
+    model.weight.fill_(float("nan"))  # a step with what comes of that
+state.epoch = 2
+if rank == 1:
+    threading.Timer(3, go_on.set).start()
+for save in (state.save, state.commit, state.sync):
+    error = refused(save)
+    assert "HORA_OPERATION_TIMEOUT" in error or rank == 1, error
+state.restore()
+assert torch.equal(model.weight, before) and state.epoch == 1
+""",
+        HORA_OPERATION_TIMEOUT="1",
+    )
+
+
+def test_what_is_captured_into_a_graph_is_refused_and_the_job_goes_on():
+    run_on_gpus(
+        2,
+        STAND_STILL
+        + """
+stream, graph = ctypes.c_void_p(), ctypes.c_void_p()
+assert cuda.cuStreamCreateWithPriority(ctypes.byref(stream), 1, 0) == 0
+_devices.current_stream = lambda gpu: stream.value
+assert cuda.cuStreamBeginCapture_v2(stream, 0) == 0
+for operation in (hvd.allreduce, hvd.allgather):
+    try:
+        operation(torch.ones(2), name="x")
+        raise AssertionError("it was not refused")
+    except hvd.HoraArgumentError as error:
+        assert "captured into a CUDA graph" in str(error) and "submit it outside of the capture" in str(error), error
+assert cuda.cuStreamEndCapture(stream, ctypes.byref(graph)) == 0
+assert torch.equal(hvd.allreduce(torch.ones(2), op=hvd.Sum, name="x"), torch.full((2,), 2.0))
+""",
     )
 
 

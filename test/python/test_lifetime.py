@@ -56,6 +56,57 @@ def test_a_process_that_joins_and_leaves_again_and_again_leaves_nothing_behind()
     )
 
 
+def test_memory_that_the_other_ranks_may_still_reduce_outlives_its_optimizer():
+    run_python(
+        2,
+        """
+        import gc, weakref, torch, hora.torch as hvd
+        from hora import _job
+        hvd.init()
+        rank = hvd.rank()
+
+        first, last = (torch.nn.Parameter(torch.ones(1000)) for _ in range(2))
+        def wrapped():
+            return hvd.DistributedOptimizer(torch.optim.SGD([first, last], 0.1), [("first", first), ("last", last)])
+
+        def train():
+            optimizer = wrapped()
+            def stop(gradient):
+                raise KeyError("in the middle")
+            for step in range(2):
+                optimizer.zero_grad()
+                loss = (torch.exp(first) * last).sum()
+                if step == 1:
+                    inner = torch.exp(first)
+                    inner.register_hook(stop)
+                    if rank == 1:
+                        hvd.barrier()  # rank 0 has dropped everything
+                    try:
+                        (inner * last).sum().backward()
+                        raise AssertionError("it was not interrupted")
+                    except KeyError:
+                        pass
+                else:
+                    loss.backward()
+            places = [slot.place for slot in optimizer._reducer.slots if slot.pending is not None]
+            assert len(places) == 1
+            return weakref.ref(places[0])
+
+        there = train()
+        first.grad = last.grad = None
+        optimizer = wrapped()  # takes the parameters
+        gc.collect()
+        assert (there() is not None) or rank == 1
+        if rank == 0:
+            hvd.barrier()
+        hvd.barrier()
+        _job.let_go_of_ended()
+        gc.collect()
+        assert there() is None and not _job._lent
+    """,
+    )
+
+
 def test_what_is_under_way_ends_with_an_error_when_another_thread_leaves():
     run_python(
         2,

@@ -9,25 +9,28 @@ current that was so when it was called, so that this is the one that waits for t
 Lifetimes. PyTorch's caching allocator gives memory that is freed to whoever wants some next on the stream that it was allocated
 on, without waiting for the GPU: what is put on that stream later comes later. Hora's own stream is not in that order.
 
-- Until `synchronize`, the handle keeps the tensors. Who never synchronises keeps them until the job ends.
+- Until `synchronize`, the tensors are kept (`UnderWay`). Who never synchronises keeps them until the job ends.
 - After it, if the stream that waits is the one of the submission, memory that is freed is used again on a stream that comes after
   Hora's work: nothing is to be done.
 - If it is another stream, the allocator is told of that (`record_stream`): it uses the memory again when what has been put on
   that stream, which waits for Hora's work, is done.
-- Outputs that PyTorch allocates belong to the stream of the submission, as those of any operation on it. Those that Hora
-  allocates, when it hears how large they are, are freed behind the work of that stream, too.
+- Outputs that PyTorch allocates belong to the stream of the submission, as those of any operation on it; what is lent includes
+  them.
+- Outputs that Hora allocates, when it hears how large they are (allgather, alltoall, gather, scatter), are none of the
+  allocator's: `record_stream` does nothing for them. They are freed behind the work of the stream of the submission; what uses
+  them inside Hora on another stream takes a copy that is PyTorch's (`on_current_stream`).
 - Gradients live in memory of Hora's, which is freed when no work uses it any more.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import torch
 
 from hora import _native
 from hora._errors import HoraArgumentError
+from hora._job import UnderWay
 
 
 class Place(NamedTuple):
@@ -87,40 +90,53 @@ def note_use(tensor: torch.Tensor, gpu: int) -> None:
     tensor.record_stream(torch.cuda.current_stream(gpu))
 
 
-class Handle:
-    """An operation on a GPU. Waiting for it is up to the current stream, not to the host.
+def on_current_stream(result: torch.Tensor, place: Place) -> torch.Tensor:
+    """What Hora has allocated on the stream of that place; if another one is current, a copy that PyTorch has allocated on that."""
+    if place.gpu is None or current_stream(place.gpu) == place.stream:
+        return result
+    copy = result.clone()
+    let_wait(place)  # the result is freed behind the copying then
+    return copy
 
-    Keeps `lent`, which are the tensors that the operation uses."""
 
-    __slots__ = ("_gpu", "_handle", "_lent", "_stream")
+def let_wait(place: Place) -> None:
+    """Makes the stream of that place wait for what has been put on the current one."""
+    assert place.gpu is not None
+    # ExternalStream(0) would be a new stream.
+    stream = torch.cuda.ExternalStream(place.stream, device=place.gpu) if place.stream else torch.cuda.default_stream(place.gpu)  # type: ignore[no-untyped-call]
+    stream.wait_stream(torch.cuda.current_stream(place.gpu))
 
-    def __init__(self, handle: _native.Handle, gpu: int, stream: int, lent: Sequence[torch.Tensor]) -> None:
-        self._handle = handle
-        self._gpu = gpu
-        self._stream = stream
-        self._lent = lent
 
-    def poll(self) -> bool:
-        """Whether the operation has ended, on the GPU, too."""
-        return self._handle.poll()
+def finish(gpu: int) -> None:
+    """Returns when the GPU has done all that PyTorch has given it."""
+    torch.cuda.synchronize(gpu)
+
+
+class OnGpu(UnderWay):
+    """An operation on a GPU. Waiting for it is up to the current stream, not to the host."""
+
+    __slots__ = ("_stream",)
+
+    _gpu: int
+    _lent: tuple[torch.Tensor, ...]
+
+    def __init__(self, handle: _native.Handle, place: Place, *lent: torch.Tensor) -> None:
+        super().__init__(handle, place.gpu, *lent)
+        self._stream = place.stream
 
     def wait(self) -> _native.Outcome:
         """Returns when the operation has been given to the GPU; the current stream waits for its end."""
         stream = current_stream(self._gpu)
-        outcome = wait_on(self._handle, stream)
+        outcome = self._given_back_by(lambda: wait_on(self._handle, stream))
         if stream != self._stream:
             for tensor in self._lent:
                 note_use(tensor, self._gpu)
         return outcome
 
-    def wait_for_end(self) -> _native.Outcome:
-        """Returns when the operation has ended, on the GPU, too."""
-        return self._handle.wait()
 
-
-def under_way(handle: _native.Handle, place: Place, *lent: torch.Tensor) -> _native.Handle | Handle:
-    """What is to be waited for when an operation on elements there has been submitted."""
-    return handle if place.gpu is None else Handle(handle, place.gpu, place.stream, lent)
+def under_way(handle: _native.Handle, place: Place, *lent: torch.Tensor) -> UnderWay:
+    """What is to be waited for when an operation on elements there, of these tensors, has been submitted."""
+    return UnderWay(handle, None, *lent) if place.gpu is None else OnGpu(handle, place, *lent)
 
 
 def arguments(place: Place) -> dict[str, Any]:

@@ -9,7 +9,6 @@ from typing import Any
 
 import torch
 
-from hora import _job
 from hora._errors import HoraArgumentError, HoraError, HoraUsageError
 from hora.compression import in_transfer
 from hora.torch import _devices
@@ -58,7 +57,6 @@ class GradientReducer(Rounds):
         self._exchange: KindExchange | None = None
         self._learned: list[Slot] = []  # in this round, and not submitted yet
         self._passing: list[Slot] = []  # whose kind is known for this round only
-        self._checked: list[_job.Handle] = []  # of what was reduced since the last step or zero_grad
         self._adopt_new()
 
     # --- parameters ---
@@ -217,9 +215,16 @@ class GradientReducer(Rounds):
             slot.pending = transfer
             slot.rounds += 1
             if self.check_finite:
-                self._checked += transfer.handles
+                self._look_at(slot, transfer)
         if self._learned:
             self._learned = [slot for slot in self._learned if slot not in slots]
+
+    @staticmethod
+    def _look_at(slot: Slot, transfer: Transfer) -> None:
+        """Notes who will know whether the gradient is finite: what is added to one that was reduced before counts with it."""
+        if slot.base is None:
+            slot.looked_at, slot.unseen = [], None
+        slot.looked_at = slot.looked_at + transfer.handles
 
     def _transfer(self, slot: Slot) -> Transfer:
         gradient = slot.parameter.grad
@@ -289,10 +294,12 @@ class GradientReducer(Rounds):
             if base is not None:
                 with torch.no_grad():
                     reduced.add_(base)
+                slot.unseen = reduced
             return
         whole = reduced if reduced.layout == torch.sparse_coo else reduced.to_sparse(slot.kind)
         total = whole if base is None else base + whole  # dense, if only the base is: one from a pass whose kind was forgotten
         slot.gathered = slot.parameter.grad = total if total.layout == torch.strided else total.coalesce()
+        slot.unseen = slot.gathered
 
     def close_round(self) -> None:
         """Waits for everything."""
@@ -329,15 +336,16 @@ class GradientReducer(Rounds):
 
     def gradients_finite(self) -> bool:
         """Whether all reduced gradients are finite; the same on all ranks."""
-        dense = [handle.wait_for_end() if isinstance(handle, _devices.Handle) else handle.wait() for handle in self._checked]
-        return all(outcome.finite for outcome in dense) and all_finite(slot.gathered for slot in self.slots)
+        handles = [handle for slot in self.slots for handle in slot.looked_at]
+        outcomes = [handle.wait_for_end() for handle in handles]
+        return all(outcome.finite for outcome in outcomes) and all_finite(slot.unseen for slot in self.slots)
 
     def end_step(self) -> None:
         """Gradients that nobody writes to from now on have been reduced."""
         super().end_step()
-        self._checked = []
         for slot in self.slots:
             slot.rounds = 0
+            slot.looked_at, slot.unseen = [], None
             gradient = slot.parameter.grad
             slot.version = 0 if gradient is None else gradient._version
 

@@ -15,6 +15,7 @@ from typing import Any
 
 import torch
 
+from hora import _job
 from hora.process_sets import ProcessSet
 from hora.torch._finite import all_finite
 from hora.torch._untraced import untraced
@@ -37,6 +38,7 @@ class Rounds(ABC):
     """
 
     def __init__(self, optimizer: torch.optim.Optimizer, passes: int, process_set: ProcessSet) -> None:
+        _job.let_go_of_ended()  # of an optimizer that is gone
         self.optimizer = weakref.ref(optimizer)
         number = process_set.process_set_id  # every set counts for itself: a rank need not be in all of them
         self.number = next(_numbers[number])

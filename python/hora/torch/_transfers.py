@@ -21,7 +21,7 @@ class Transfer(Protocol):
     """`entries` are to be submitted, and their handles given to `start`."""
 
     entries: list[_native.Entry]
-    handles: list[_job.Handle]
+    handles: list[_job.UnderWay]
 
     def start(self, handles: Iterator[_native.Handle]) -> None:
         """Takes those of its entries."""
@@ -40,7 +40,7 @@ def submit(transfers: list[Transfer]) -> None:
         transfer.start(handles)
 
 
-def _wait(handles: list[_job.Handle]) -> list[_native.Outcome]:
+def _wait(handles: list[_job.UnderWay]) -> list[_native.Outcome]:
     """How all have ended. Raises what the first failed with, once all have ended: until then, memory is lent."""
     outcomes = []
     first: HoraError | None = None
@@ -66,7 +66,7 @@ class DenseTransfer:
             sent, self._decompressed = reduction.compressed(torch.zeros_like(place) if absent else place)
             self._sent = sent.contiguous()
         self._where = _devices.place_of(self._sent)
-        self.handles: list[_job.Handle] = []
+        self.handles: list[_job.UnderWay] = []
         self.entries = [
             _native.Entry(
                 _native.Operation.allreduce,
@@ -128,7 +128,7 @@ class SparseTransfer:
         self._share = torch.ones(1, dtype=torch.float64)
         self._process_set = number_of(reduction.process_set, name)
         self._places: list[_devices.Place] = []
-        self.handles: list[_job.Handle] = []
+        self.handles: list[_job.UnderWay] = []
         self.entries = [
             self._entry(_native.Operation.allgather, self._indices, f"{name}.indices"),
             self._entry(_native.Operation.allgather, self._values, f"{name}.values"),
@@ -159,6 +159,7 @@ class SparseTransfer:
             return None
         divisor = round(present / self._share.item())  # 1 for a sum: of ones, that is how many ranks are present
         wide = torch.float32 if self._dtype.itemsize == 2 else self._dtype  # as dense 16-bit floats are summed
-        rows = received(values, self._values.dtype).to(wide)
-        whole = torch.sparse_coo_tensor(received(indices, torch.int64).t(), rows * (self._reduction.postscale / divisor), self._shape)
+        rows = _devices.on_current_stream(received(values, self._values.dtype), self._places[1]).to(wide)
+        where = _devices.on_current_stream(received(indices, torch.int64), self._places[0])
+        whole = torch.sparse_coo_tensor(where.t(), rows * (self._reduction.postscale / divisor), self._shape)
         return whole.coalesce().to(self._dtype)

@@ -92,6 +92,25 @@ CUresult cuStreamIsCapturing(CUstream stream, CUstreamCaptureStatus* status) {
   });
 }
 
+CUresult cuStreamBeginCapture(CUstream stream, CUstreamCaptureMode /*mode*/) {
+  return fake_call("cuStreamBeginCapture", FakeCall::plain, [&](FakeMachine& machine, FakeLock&) {
+    return on_fake_stream(machine, stream, [&](CUstream_st& on) {
+      on.capturing = true;
+      return CUDA_SUCCESS;
+    });
+  });
+}
+
+CUresult cuStreamEndCapture(CUstream stream, CUgraph* graph) {
+  return fake_call("cuStreamEndCapture", FakeCall::plain, [&](FakeMachine& machine, FakeLock&) {
+    return on_fake_stream(machine, stream, [&](CUstream_st& on) {
+      *graph = nullptr;
+      on.capturing = false;
+      return CUDA_SUCCESS;
+    });
+  });
+}
+
 CUresult cuStreamGetDevice(CUstream stream, CUdevice* device) {
   return fake_call("cuStreamGetDevice", FakeCall::plain, [&](FakeMachine& machine, FakeLock&) {
     if (!machine.streams.contains(stream)) return CUDA_ERROR_INVALID_HANDLE;

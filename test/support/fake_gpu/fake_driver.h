@@ -48,7 +48,8 @@ class FakeDriver {
   FakeDriver& operator=(const FakeDriver&) = delete;
 
   /// The functions of the driver that Hora uses. More of them are declared by <cuda.h>, and can be called by
-  /// name: cuLaunchHostFunc, cuCtxGetDevice, cuCtxGetCurrent, cuStreamGetDevice, cuEventSynchronize.
+  /// name: cuLaunchHostFunc, cuCtxGetDevice, cuCtxGetCurrent, cuStreamGetDevice, cuEventSynchronize,
+  /// cuStreamBeginCapture, cuStreamEndCapture.
   [[nodiscard]] CudaDriver table() const;
 
   /// What cuDriverGetVersion says: 13000 is 13.0.

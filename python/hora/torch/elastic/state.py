@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import abc
 import copy
+import itertools
+from collections.abc import Iterable
 from typing import Any
 
 import torch
@@ -12,8 +14,19 @@ import torch
 from hora import _job
 from hora._objects import broadcast_object
 from hora.elastic import ObjectState
+from hora.torch import _devices
 from hora.torch._state import broadcast_optimizer_state, broadcast_parameters
 from hora.torch.elastic.sampler import ElasticSampler
+
+
+def _await_sound(tensors: Iterable[torch.Tensor]) -> None:
+    """Returns when the GPUs that these are on have done what they were given. Raises HoraInternalError if the job has failed by
+    then: the steps that were given to them may have used gradients whose reduction was aborted."""
+    gpus = {gpu for tensor in tensors if (gpu := _devices.gpu_of(tensor)) is not None}
+    for gpu in gpus:
+        _devices.finish(gpu)
+    if gpus and _job.is_initialized():
+        _job.check_goes_on()
 
 
 class StateHandler(abc.ABC):
@@ -34,6 +47,10 @@ class StateHandler(abc.ABC):
     @abc.abstractmethod
     def sync(self) -> None:
         """Makes the value on every rank what it is on rank 0, and remembers that."""
+
+    def tensors(self) -> Iterable[torch.Tensor]:
+        """What of the value a GPU may still be working on when it is to be saved. None, unless it is overridden."""
+        return ()
 
     def set_value(self, value: Any) -> None:
         """Another value takes its place, and is saved."""
@@ -56,7 +73,11 @@ class ModelStateHandler(StateHandler):
 
     def sync(self) -> None:
         broadcast_parameters(self.value.state_dict(), root_rank=0)
+        _await_sound(self.tensors())
         self.save()
+
+    def tensors(self) -> Iterable[torch.Tensor]:
+        return itertools.chain(self.value.parameters(), self.value.buffers())
 
 
 class OptimizerStateHandler(StateHandler):
@@ -74,7 +95,11 @@ class OptimizerStateHandler(StateHandler):
 
     def sync(self) -> None:
         broadcast_optimizer_state(self.value, root_rank=0)
+        _await_sound(self.tensors())
         self.save()
+
+    def tensors(self) -> Iterable[torch.Tensor]:
+        return (parameter for options in self.value.param_groups for parameter in options["params"])
 
 
 class SamplerStateHandler(StateHandler):
@@ -121,6 +146,9 @@ class TorchState(ObjectState):
     """State of PyTorch training: modules, optimizers and ElasticSamplers, each saved in its own way, and Python objects
     as in `hora.elastic.ObjectState`. Everything is an attribute; assigning one saves it.
 
+    What is on a GPU is saved when the GPU has done all that it was given, and only if the job has not failed by then: after that
+    `save` and `commit` raise HoraInternalError, and what was saved before stays as it was.
+
         state = TorchState(model=model, optimizer=optimizer, sampler=sampler, epoch=0, batch=0)
 
     Args:
@@ -138,6 +166,7 @@ class TorchState(ObjectState):
         super().__init__(_broadcast, _job.rank, **{name: value for name, value in values.items() if name not in self._handlers})
 
     def save(self) -> None:
+        _await_sound(tensor for handler in self._handlers.values() for tensor in handler.tensors())
         for handler in self._handlers.values():
             handler.save()
         super().save()
