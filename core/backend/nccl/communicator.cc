@@ -60,10 +60,29 @@ void Communicator::split_from(Communicator& parent, int place, int places) {
   const CurrentContext current(context());
   ncclConfig_t config = configuration();
   note_memory([&] {
-    parent.settle("ncclCommSplit", nccl().split(parent.native_, member ? 0 : NCCL_SPLIT_NOCOLOR,
-                                                member ? place : 0, &native_, &config));
-    if (member) settle("ncclCommSplit", ncclInProgress);
+    const ncclResult_t result =
+        nccl().split(parent.native_, member ? 0 : NCCL_SPLIT_NOCOLOR, member ? place : 0, &native_, &config);
+    parent.settle("ncclCommSplit", result == ncclSuccess ? ncclInProgress : result);
+    if (!member) return;
+    await_native(parent);
+    settle("ncclCommSplit", ncclInProgress);
   });
+}
+
+// Unlike NCCL's other calls ncclCommSplit returns ncclSuccess while it is still being carried out: only the
+// parent says when it has been. A thread of NCCL's writes the pointer to the child when that is there, which
+// may be a moment later.
+void Communicator::await_native(Communicator& parent) {
+  Patience patience(*seat_.halt, seat_.options.call_timeout, about("ncclCommSplit"));
+  try {
+    while (native() == nullptr) {
+      parent.check();
+      patience.pause();
+    }
+  } catch (const Error& error) {
+    seat_.halt->set(error.status());
+    throw;
+  }
 }
 
 void Communicator::note_memory(const std::function<void()>& call) {

@@ -43,8 +43,8 @@ class Communicator {
   /// It has been aborted, and is nothing any more.
   void forget();
 
-  /// Null: nothing.
-  [[nodiscard]] ncclComm_t native() const { return native_; }
+  /// Null: nothing. NCCL's thread writes it during a split.
+  [[nodiscard]] ncclComm_t native() const { return __atomic_load_n(&native_, __ATOMIC_ACQUIRE); }
   /// Throws Error(aborted) if NCCL has found a failure meanwhile.
   void check();
 
@@ -81,8 +81,9 @@ class Communicator {
   /// Until NCCL has carried out what returned `result`.
   void settle(const char* name, ncclResult_t result);
   void finish(const char* name, ncclResult_t result);
+  /// Until a split of `parent` has made this.
+  void await_native(Communicator& parent);
   [[nodiscard]] std::string about(const char* name) const;
-  void forget_ops();
 
   NcclSeat seat_;
   ncclComm_t native_ = nullptr;

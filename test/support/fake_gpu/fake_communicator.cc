@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <tuple>
+#include <utility>
 
 void ncclComm::fail(ncclResult_t with) {
   const std::lock_guard lock(mutex);
@@ -35,6 +36,7 @@ void ncclComm::go() {
   stop();
   life = Life::gone;
   pending = {};
+  sequel = {};
   meeting.reset();
   {
     const std::lock_guard lock(hora::fake_nccl_state().mutex);
@@ -126,6 +128,22 @@ ncclComm_t add_communicator() {
   return state.communicators.back().get();
 }
 
+void make_child(ncclComm& parent, std::uint32_t number, int color, ncclComm_t* made) {
+  ncclComm_t child = add_communicator();
+  child->gpu = parent.gpu.load();
+  const auto members = members_of(*parent.meeting, number, parent.ranks, color);
+  child->name = fmt::format("{}.{}.{}", parent.name, number, color);
+  child->ranks = static_cast<int>(members.size());
+  child->rank =
+      static_cast<int>(std::find(members.begin(), members.end(), parent.rank.load()) - members.begin());
+  if (enter(*child)) {
+    child->pending = [child] { return look_who_is_there(*child); };
+  } else {
+    child->fail(ncclInternalError);
+  }
+  __atomic_store_n(made, child, __ATOMIC_RELEASE);
+}
+
 }  // namespace
 
 FakeNcclState& fake_nccl_state() {
@@ -161,6 +179,7 @@ ncclResult_t begin_pending(ncclComm_t communicator, std::function<std::optional<
 ncclResult_t progress_of(ncclComm_t communicator) {
   const ncclResult_t failure = communicator->failure();
   if (failure != ncclSuccess) return failure;
+  if (const auto sequel = std::exchange(communicator->sequel, {})) sequel();
   if (!communicator->pending) return ncclSuccess;
   if (communicator->polls-- > 0) return ncclInProgress;
   const auto result = communicator->pending();
@@ -223,26 +242,14 @@ ncclResult_t begin_communicator(ncclComm_t* made, const std::string& name, int r
 
 ncclResult_t begin_split(ncclComm_t parent, int color, int key, ncclComm_t* made) {
   const std::uint32_t number = parent->splits++;
-  ncclComm_t child = nullptr;
-  if (color != NCCL_SPLIT_NOCOLOR) {
-    child = add_communicator();
-    child->gpu = parent->gpu.load();
-    begin_pending(child, [] { return std::nullopt; });
-  }
-  *made = child;
+  *made = nullptr;
   parent->meeting->ask_to_split(number, parent->rank, color, key);
-  return begin_pending(parent, [=]() -> std::optional<ncclResult_t> {
+  const ncclResult_t begun = begin_pending(parent, [=]() -> std::optional<ncclResult_t> {
     if (!parent->meeting->all_asked(number)) return std::nullopt;
-    if (child == nullptr) return ncclSuccess;
-    const auto members = members_of(*parent->meeting, number, parent->ranks, color);
-    child->name = fmt::format("{}.{}.{}", parent->name, number, color);
-    child->ranks = static_cast<int>(members.size());
-    child->rank =
-        static_cast<int>(std::find(members.begin(), members.end(), parent->rank.load()) - members.begin());
-    if (!enter(*child)) return ncclInternalError;
-    child->pending = [child] { return look_who_is_there(*child); };
+    if (color != NCCL_SPLIT_NOCOLOR) parent->sequel = [=] { make_child(*parent, number, color, made); };
     return ncclSuccess;
   });
+  return begun == ncclInProgress ? ncclSuccess : begun;
 }
 
 }  // namespace hora

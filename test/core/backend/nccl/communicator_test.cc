@@ -110,6 +110,35 @@ TEST(Communicator, SplitsInTheOrderOfPlaces) {
   EXPECT_EQ(job.ranks.nccl.misuses(), std::vector<std::string>{});
 }
 
+TEST(Communicator, IsReadyForTheNextCallAfterASplitThatItIsNoMemberOf) {
+  Connected job(3);
+  job.ranks.nccl.set_polls(50);
+  run_ranks(3, [&](int rank) {
+    Communicator part(job.ranks.at(rank).seat);
+    part.split_from(job.at(rank), rank == 2 ? -1 : rank, 2);
+    const auto data = job.ranks.at(rank).gpu->allocate(4);
+    *reinterpret_cast<int*>(data.get()) = rank + 1;
+    job.at(rank).run("ncclAllReduce", [&](ncclComm_t native) { return job.sum(rank, native, data.get()); });
+    job.ranks.at(rank).finish();
+    EXPECT_EQ(*reinterpret_cast<int*>(data.get()), 6);
+    EXPECT_TRUE(part.close());
+    EXPECT_TRUE(job.at(rank).close());
+  });
+  EXPECT_EQ(job.ranks.nccl.misuses(), std::vector<std::string>{});
+}
+
+TEST(Communicator, StopsWaitingForASplitWhenARankIsGone) {
+  Connected job(2);
+  Communicator part(job.ranks.at(0).seat);
+  const Status why{Code::aborted, "rank 1 is gone"};
+  std::jthread control([&] {
+    while (job.ranks.nccl.calls("ncclCommSplit") == 0) std::this_thread::yield();
+    job.ranks.at(0).seat.halt->set(why);
+  });
+  EXPECT_EQ(thrown([&] { part.split_from(job.at(0), 0, 1); }), why);
+  EXPECT_EQ(part.native(), nullptr);
+}
+
 TEST(Communicator, NamesTheCallThatFails) {
   for (const char* call : {"ncclCommInitRankConfig", "ncclCommGetAsyncError"}) {
     NcclRanks ranks(1);
