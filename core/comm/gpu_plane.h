@@ -13,6 +13,7 @@ namespace hora {
 struct GpuSeat {
   std::string machine;              ///< equal on two ranks if they may use the same GPU
   std::array<std::byte, 16> gpu{};  ///< Gpu::identity
+  std::uint64_t location = 0;       ///< Gpu::location
   int index = 0;                    ///< as this rank counts; -1: it has none
   int nccl = 0;                     ///< its NCCL's version; 0: it has none
   std::string why;                  ///< why it has no NCCL, or no GPU

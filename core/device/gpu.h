@@ -5,6 +5,7 @@
 
 #include <array>
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <string>
 
@@ -28,6 +29,8 @@ class Gpu {
   [[nodiscard]] virtual std::string name() const = 0;
   /// The same for two processes only if they use the same GPU, or part of a GPU.
   [[nodiscard]] virtual std::array<std::byte, 16> identity() const = 0;
+  /// Where it is in its machine: the same for all parts of a GPU, which are told apart by `identity` alone.
+  [[nodiscard]] virtual std::uint64_t location() const = 0;
 
   /// Throws Error(invalid_argument) unless `data` is memory that this GPU reaches; the message says whose
   /// memory it is. `which` names it: "its input".

@@ -102,6 +102,7 @@ GpuSeat GpuLanes::own_seat(int place) {
     return seat;
   }
   seat.gpu = machine_->gpu->identity();
+  seat.location = machine_->gpu->location();
   seat.index = machine_->gpu->index();
   if (config_.gpu_operations == "staged") return seat;
   try {

@@ -23,6 +23,8 @@
 namespace hora {
 namespace {
 
+constexpr int kPciBits = 16;  // more than the number of a PCI bus or device has
+
 /// What a Gpu's memory report counts, in bytes. Thread-safe.
 struct Counters {
   std::atomic<std::ptrdiff_t> taken{0};
@@ -66,6 +68,14 @@ class DriversGpu final : public CudaGpu {
     static_assert(sizeof(uuid.bytes) == sizeof(bytes));
     std::memcpy(bytes.data(), uuid.bytes, sizeof(bytes));
     return bytes;
+  }
+
+  [[nodiscard]] std::uint64_t location() const override {
+    std::uint64_t place = 0;  // on the PCI bus
+    for (const auto part : {CU_DEVICE_ATTRIBUTE_PCI_DOMAIN_ID, CU_DEVICE_ATTRIBUTE_PCI_BUS_ID,
+                            CU_DEVICE_ATTRIBUTE_PCI_DEVICE_ID})
+      place = place << kPciBits | static_cast<std::uint64_t>(context_->attribute(part));
+    return place;
   }
 
   void check(const void* data, const std::string& which) const override {

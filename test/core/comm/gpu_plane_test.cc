@@ -11,7 +11,7 @@ namespace hora {
 namespace {
 
 GpuSeat seat(const std::string& machine, int gpu, int nccl = 22809) {
-  GpuSeat seat{machine, {}, gpu, nccl, {}, {}};
+  GpuSeat seat{machine, {}, static_cast<std::uint64_t>(gpu), gpu, nccl, {}, {}};
   seat.gpu[0] = std::byte(gpu);
   seat.gpu[1] = std::byte(machine.back());
   return seat;
@@ -50,6 +50,17 @@ TEST(GpuPlane, GoesByWayOfTheHostAndSaysWhyWhereNcclCannotBeUsed) {
   EXPECT_THAT(refusal("nccl", shared),
               testing::AllOf(testing::StartsWith("HORA_GPU_OPERATIONS=nccl, but ranks 4 and 6"),
                              testing::EndsWith("by way of the host's memory")));
+}
+
+TEST(GpuPlane, GoesByWayOfTheHostWhereRanksUsePartsOfOneGpu) {
+  std::vector<GpuSeat> seats{seat("a", 0), seat("a", 1)};
+  seats[1].location = seats[0].location;
+  const GpuChoice choice = choose_gpu_plane("auto", seats, {4, 6});
+  EXPECT_EQ(choice.plane, GpuPlane::staged);
+  EXPECT_THAT(choice.note, testing::HasSubstr("ranks 4 and 6 use two parts of one GPU (MIG instances)"));
+  EXPECT_THAT(refusal("nccl", seats), testing::HasSubstr("switch MIG off"));
+  seats[1].machine = "b";
+  EXPECT_EQ(choose_gpu_plane("auto", seats, {4, 6}).plane, GpuPlane::nccl);
 }
 
 TEST(GpuPlane, NamesTheRankWithoutNcclAndThoseWithDifferentOnes) {

@@ -94,12 +94,18 @@ ncclResult_t put_on_stream(ncclComm_t communicator, std::vector<FakeOperation> o
   return ncclUnhandledCudaError;
 }
 
+/// By which NCCL tells the GPUs of a machine.
+int bus_of(int gpu) {
+  int bus = 0;
+  return ::cuDeviceGetAttribute(&bus, CU_DEVICE_ATTRIBUTE_PCI_BUS_ID, gpu) == CUDA_SUCCESS ? bus : -1;
+}
+
 std::optional<ncclResult_t> look_who_is_there(ncclComm& own) {
   if (!own.meeting->complete()) return std::nullopt;
   const auto [one, other] = own.meeting->sharers();
   if (one < 0) return ncclSuccess;
   fake_nccl_state().say(fmt::format("Duplicate GPU detected : rank {} and rank {} both on CUDA device {}",
-                                    one, other, own.gpu.load()));
+                                    one, other, bus_of(own.gpu)));
   return ncclInvalidUsage;
 }
 
@@ -118,7 +124,7 @@ std::vector<int> members_of(const FakeMeeting& meeting, std::uint32_t number, in
 /// False: the ranks do not agree about who they are.
 bool enter(ncclComm& own) {
   own.meeting = std::make_shared<FakeMeeting>(own.name, own.ranks);
-  return own.meeting->arrive(own.rank, own.gpu);
+  return own.meeting->arrive(own.rank, bus_of(own.gpu));
 }
 
 ncclComm_t add_communicator() {

@@ -39,6 +39,18 @@ TEST(CudaGpu, KnowsWhatItIs) {
   EXPECT_EQ(gpu->name(), "NVIDIA H200");
   EXPECT_NE(gpu->identity(), open_cuda_gpu(fake.table(), 0)->identity());
   EXPECT_EQ(gpu->identity(), open_cuda_gpu(fake.table(), 1)->identity());
+  EXPECT_NE(gpu->location(), open_cuda_gpu(fake.table(), 0)->location());
+}
+
+TEST(CudaGpu, HasOnePlaceForTwoPartsOfOneGpu) {
+  FakeGpu part;
+  part.pci_bus = 0x1b;
+  const FakeDriver fake({part, part, FakeGpu{}});
+  const auto one = open_cuda_gpu(fake.table(), 0);
+  const auto other = open_cuda_gpu(fake.table(), 1);
+  EXPECT_NE(one->identity(), other->identity());
+  EXPECT_EQ(one->location(), other->location());
+  EXPECT_NE(one->location(), open_cuda_gpu(fake.table(), 2)->location());
 }
 
 TEST(CudaGpu, SaysWhoseMemoryItIs) {
