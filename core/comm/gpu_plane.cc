@@ -18,7 +18,7 @@ Bytes encode(const GpuSeat& seat) {
   Writer out;
   out.string(seat.machine.substr(0, kMostMachineBytes)).string(seat.why.substr(0, kMostWhyBytes));
   out.i64(seat.index).u64(static_cast<std::uint64_t>(seat.nccl));
-  out.raw(seat.gpu).u64(seat.location).raw(seat.id);
+  out.raw(seat.gpu).u64(seat.location);
   Bytes bytes = out.take();
   bytes.resize(kSeatBytes);
   return bytes;
@@ -34,8 +34,6 @@ GpuSeat decode(std::span<const std::byte> bytes) {
   const auto gpu = in.raw(seat.gpu.size());
   std::copy(gpu.begin(), gpu.end(), seat.gpu.begin());
   seat.location = in.u64();
-  const auto id = in.raw(seat.id.size());
-  std::copy(id.begin(), id.end(), seat.id.begin());
   return seat;
 }
 
@@ -99,8 +97,26 @@ std::vector<GpuSeat> exchange_seats(Collective& host, int place, int places, con
   for (std::size_t i = 0; i < sizes.size(); ++i)
     seats.push_back(decode(std::span(all).subspan(i * kSeatBytes, kSeatBytes)));
   seats[static_cast<std::size_t>(place)] = mine;
-  seats[static_cast<std::size_t>(place)].id = seats.front().id;
   return seats;
+}
+
+SharedId share_id(Collective& host, int place, const std::function<NcclId()>& make) {
+  SharedId shared;
+  if (place == 0) {
+    try {
+      shared.id = make();
+    } catch (const Error& error) {
+      shared.why = std::string(error.what()).substr(0, kMostWhyBytes);
+    }
+  }
+  Bytes bytes = Writer().raw(shared.id).string(shared.why).take();
+  bytes.resize(kSeatBytes);
+  host.broadcast(bytes.data(), bytes.size(), 0);
+  Reader in(bytes);
+  const auto id = in.raw(shared.id.size());
+  std::copy(id.begin(), id.end(), shared.id.begin());
+  shared.why = in.string(kMostWhyBytes);
+  return shared;
 }
 
 std::vector<std::vector<int>> machines_of(std::span<const GpuSeat> seats) {

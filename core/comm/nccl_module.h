@@ -76,7 +76,7 @@ struct NcclModule {
   /// The NCCL that is in this process already (PyTorch brings one), else the file `path`, else what is found;
   /// the first call counts. Throws Error(unavailable): where it looked; that it is too old.
   NcclLibrary (*library)(const std::string& path) = nullptr;
-  /// As above `library` must have been called.
+  /// As above `library` must have been called. NCCL waits in a thread for all ranks to come, until they have.
   NcclId (*make_id)() = nullptr;
   /// Memory as from Gpu::allocate, which the lanes of this GPU tell NCCL of when they first meet it. As
   /// above.
