@@ -45,7 +45,8 @@ class Gpu {
   /// 0. Throws Error(unavailable) that says how much is wanted, and how much is free.
   [[nodiscard]] virtual std::shared_ptr<std::byte> allocate(std::size_t bytes) = 0;
   /// The same, not filled, ordered: usable by what is put on `stream` (a framework's) after this, and by all
-  /// that waits for that; the last owner's release frees it behind what is on `stream` then.
+  /// that waits for that; the last owner's release frees it behind what is on `stream` then; during a
+  /// capture of that, when this is next called for it, and if it is gone, with the Gpu.
   [[nodiscard]] virtual std::shared_ptr<std::byte> allocate_on(void* stream, std::size_t bytes) = 0;
   /// The host's memory, which the GPU reads and writes at full speed (pinned).
   [[nodiscard]] virtual std::shared_ptr<std::byte> allocate_pinned(std::size_t bytes) = 0;

@@ -4,6 +4,7 @@
 #include "core/backend/cuda/cuda_stream.h"
 #include "core/backend/cuda/event_pool.h"
 #include "core/backend/cuda/kernel_module.h"
+#include "core/backend/cuda/stream_frees.h"
 #include "core/backend/cuda/stream_handle.h"
 
 #include <hora/status.h>
@@ -49,6 +50,7 @@ class DriversGpu final : public CudaGpu {
       : context_(std::move(context)),
         events_(std::make_shared<EventPool>(context_)),
         counters_(std::make_shared<Counters>()),
+        frees_(std::make_shared<StreamFrees>(context_)),
         about_(fmt::format("cuda:{}", context_->index())),
         pools_(context_->attribute(CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED) != 0) {}
 
@@ -119,9 +121,11 @@ class DriversGpu final : public CudaGpu {
       check_allocation(driver().mem_alloc(&data, whole), "cuMemAlloc", whole);
       return owned(data, whole, [](const CudaDriver& driver, CUdeviceptr each) { driver.mem_free(each); });
     }
+    frees_->go_on(handle);
     check_allocation(driver().mem_alloc_async(&data, whole, handle), "cuMemAllocAsync", whole);
-    return owned(data, whole,
-                 [handle](const CudaDriver& driver, CUdeviceptr each) { free_on(driver, handle, each); });
+    return owned(data, whole, [handle, frees = frees_](const CudaDriver&, CUdeviceptr each) {
+      frees->free(handle, each);
+    });
   }
 
   [[nodiscard]] std::shared_ptr<std::byte> allocate_pinned(std::size_t bytes) override {
@@ -221,15 +225,6 @@ class DriversGpu final : public CudaGpu {
             }};
   }
 
-  /// Behind what is on the stream; or, if that is gone or is being captured, behind everything on the GPU.
-  static void free_on(const CudaDriver& driver, CUstream stream, CUdeviceptr data) {
-    CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
-    const bool usable = driver.stream_is_capturing(stream, &status) == CUDA_SUCCESS &&
-                        status == CU_STREAM_CAPTURE_STATUS_NONE;
-    if (usable && driver.mem_free_async(data, stream) == CUDA_SUCCESS) return;
-    driver.mem_free(data);
-  }
-
   std::shared_ptr<const KernelModule> kernels() {
     const std::lock_guard lock(mutex_);
     if (!kernels_) kernels_ = std::make_shared<const KernelModule>(context_);
@@ -239,6 +234,7 @@ class DriversGpu final : public CudaGpu {
   const std::shared_ptr<const PrimaryContext> context_;
   const std::shared_ptr<EventPool> events_;
   const std::shared_ptr<Counters> counters_;
+  const std::shared_ptr<StreamFrees> frees_;
   const std::string about_;
   const bool pools_;
   std::mutex mutex_;

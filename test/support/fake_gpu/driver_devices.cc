@@ -183,9 +183,14 @@ CUresult cuCtxPopCurrent(CUcontext* context) {
   });
 }
 
+// It spoils a capture of the context whatever the thread has said, and does not wait then.
 CUresult cuCtxSynchronize() {
   return fake_call("cuCtxSynchronize", FakeCall::unsafe, [&](FakeMachine& machine, FakeLock& lock) {
     return on_fake_gpu(machine, [&](int gpu) {
+      if (machine.captures(gpu)) {
+        machine.spoilt = true;
+        return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+      }
       machine.finish(gpu, lock);
       return machine.gpu(gpu).error;
     });

@@ -147,9 +147,9 @@ TEST(CudaGpu, AllocatesForAStreamWithoutMemoryPools) {
   EXPECT_EQ(fake.calls("cuMemAllocAsync"), 0);
 }
 
-TEST(CudaGpu, FreesMemoryWhoseStreamIsGoneOrBeingCaptured) {
+TEST(CudaGpu, FreesMemoryLaterWhoseStreamIsGoneOrBeingCaptured) {
   FakeDriver fake;
-  const auto gpu = open_cuda_gpu(fake.table(), 0);
+  auto gpu = open_cuda_gpu(fake.table(), 0);
   CUstream gone = nullptr;
   {
     const CurrentContext current(*gpu->context());
@@ -162,8 +162,16 @@ TEST(CudaGpu, FreesMemoryWhoseStreamIsGoneOrBeingCaptured) {
   memory = gpu->allocate_on(captured, 64);
   fake.capture(captured, true);
   memory = nullptr;
-  EXPECT_EQ(fake.usage(0).blocks, 0U);
+  fake.finish(0);
+  EXPECT_EQ(fake.usage(0).blocks, 2U);
   EXPECT_FALSE(fake.spoilt_capture());
+  fake.capture(captured, false);
+  memory = gpu->allocate_on(captured, 64);
+  fake.finish(0);
+  EXPECT_EQ(fake.usage(0).blocks, 2U);
+  memory = nullptr;
+  gpu = nullptr;
+  EXPECT_EQ(fake.usage(0).blocks, 0U);
 }
 
 TEST(CudaGpu, SaysHowMuchIsFreeWhenThereIsTooLittle) {
