@@ -2,12 +2,14 @@
 #include "core/backend/nccl/memory.h"
 
 #include "core/backend/cuda/stream_handle.h"
+#include "core/base/memory.h"
 
 #include <hora/status.h>
 
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
 namespace hora {
 namespace {
@@ -58,6 +60,7 @@ NcclBlock::~NcclBlock() {
 
 std::shared_ptr<std::byte> NcclMemory::allocate(std::size_t bytes, bool slots) {
   const std::size_t taken = (std::max<std::size_t>(bytes, 1) + kAlignment - 1) / kAlignment * kAlignment;
+  if (slots) release_unwaited();
   const auto block = std::make_shared<NcclBlock>(nccl_, gpu_, taken);
   const std::lock_guard lock(mutex_);
   places_[block->data()] = {block, block->bytes(), slots ? ++ordinal_ : 0};
@@ -66,9 +69,34 @@ std::shared_ptr<std::byte> NcclMemory::allocate(std::size_t bytes, bool slots) {
 }
 
 // Before the memory is unmapped, which is at once; only users' streams may still use it.
-void NcclMemory::wait_for_all() const {
+bool NcclMemory::wait_for_all() const {
   const PrimaryContext& context = *gpu_->context();
-  in_context(context, [&] { context.driver().ctx_synchronize(); });
+  CUresult result = CUDA_ERROR_NOT_READY;
+  in_context(context, [&] { result = context.driver().ctx_synchronize(); });
+  return result == CUDA_SUCCESS;
+}
+
+// With whoever has put the memory there; what others add meanwhile may be in use.
+void NcclMemory::release_unwaited() {
+  std::unique_lock lock(mutex_);
+  const auto blocks = std::exchange(unwaited_, {});
+  lock.unlock();
+  if (blocks.empty()) return;
+  const bool waited = wait_for_all();
+  lock.lock();
+  for (const auto& block : blocks) {
+    if (waited) {
+      block->release();
+    } else {
+      unwaited_.push_back(block);
+    }
+  }
+  releases_.fetch_add(1, std::memory_order_acq_rel);
+}
+
+NcclMemory::~NcclMemory() {
+  release_unwaited();
+  for (auto& block : unwaited_) keep_for_ever(std::move(block));
 }
 
 // The place goes before the memory: what is allocated next may lie there.
@@ -78,7 +106,12 @@ void NcclMemory::give_up(const std::shared_ptr<NcclBlock>& block, bool slots) {
     places_.erase(block->data());
   }
   if (abandoned_.load(std::memory_order_acquire)) return keep(block);
-  if (slots) wait_for_all();
+  if (slots) {
+    std::unique_lock lock(mutex_);
+    unwaited_.push_back(block);
+    lock.unlock();
+    return release_unwaited();
+  }
   block->release();
   releases_.fetch_add(1, std::memory_order_acq_rel);
 }

@@ -44,10 +44,14 @@ class NcclMemory : public std::enable_shared_from_this<NcclMemory> {
  public:
   NcclMemory(std::shared_ptr<const OpenNccl> nccl, std::shared_ptr<CudaGpu> gpu)
       : nccl_(std::move(nccl)), gpu_(std::move(gpu)) {}
+  ~NcclMemory();
+  NcclMemory(const NcclMemory&) = delete;
+  NcclMemory& operator=(const NcclMemory&) = delete;
 
   /// Zero-filled, aligned to 256 bytes. Throws Error(unavailable). With `slots` it is for users: what lies in
   /// it has slots, and whoever gives it up waits for what is on any stream of the GPU, as for the driver's
-  /// own memory. Else it is for what is put on streams of lanes.
+  /// own memory; where the driver does not let them wait, as during a capture, which that breaks off, the
+  /// next who asks for or gives up such memory does. Else it is for what is put on streams of lanes.
   [[nodiscard]] std::shared_ptr<std::byte> allocate(std::size_t bytes, bool slots);
   /// What `data` lies in, as long as its user has it; else null.
   [[nodiscard]] std::shared_ptr<NcclBlock> find(const void* data) const;
@@ -71,7 +75,9 @@ class NcclMemory : public std::enable_shared_from_this<NcclMemory> {
 
   /// Its user has gone.
   void give_up(const std::shared_ptr<NcclBlock>& block, bool slots);
-  void wait_for_all() const;
+  /// False: the driver does not wait.
+  [[nodiscard]] bool wait_for_all() const;
+  void release_unwaited();
   /// Where `data` lies in; the map's end if nowhere. `mutex_` is held.
   [[nodiscard]] std::map<const std::byte*, Place>::const_iterator place_of(const void* data) const;
 
@@ -81,6 +87,7 @@ class NcclMemory : public std::enable_shared_from_this<NcclMemory> {
   std::map<const std::byte*, Place> places_;
   std::uint64_t ordinal_ = 0;
   std::vector<std::shared_ptr<const void>> kept_;
+  std::vector<std::shared_ptr<NcclBlock>> unwaited_;  ///< whose users have gone; streams may use them
   std::atomic<bool> abandoned_{false};
   std::atomic<std::uint64_t> releases_{0};
 };

@@ -109,6 +109,38 @@ TEST(NcclMemory, WaitsForUsersStreamsBeforeItIsFreed) {
   EXPECT_EQ(ranks.nccl.usage().blocks, 0);
 }
 
+TEST(NcclMemory, IsFreedWhenACaptureIsOver) {
+  for (const bool allocates : {false, true}) {
+    NcclRanks ranks(1);
+    const auto& memory = ranks.at(0).seat.memory;
+    auto data = memory->allocate(100, true);
+    auto other = memory->allocate(100, true);
+    const CUstream captured = ranks.driver.make_stream(0);
+    ranks.driver.capture(captured, true);
+    data.reset();
+    EXPECT_EQ(ranks.nccl.usage().blocks, 2);
+    ranks.driver.capture(captured, false);
+    if (allocates) {
+      static_cast<void>(memory->allocate(100, true));
+    } else {
+      other.reset();
+    }
+    EXPECT_EQ(ranks.nccl.usage().blocks, allocates ? 1 : 0);
+  }
+}
+
+TEST(NcclMemory, IsKeptForEverIfACaptureIsNeverOver) {
+  NcclRanks ranks(1);
+  auto memory =
+      std::make_shared<NcclMemory>(std::make_shared<const OpenNccl>(*ranks.opened), ranks.at(0).gpu);
+  auto data = memory->allocate(100, true);
+  const CUstream captured = ranks.driver.make_stream(0);
+  ranks.driver.capture(captured, true);
+  memory.reset();
+  data.reset();
+  EXPECT_EQ(ranks.nccl.usage().blocks, 1);
+}
+
 TEST(NcclMemory, IsKeptAndNobodyWaitsWhenNcclDoesNotLetGo) {
   NcclRanks ranks(1);
   auto& memory = ranks.at(0).seat.memory;
