@@ -42,20 +42,24 @@ NcclBlock::NcclBlock(std::shared_ptr<const OpenNccl> nccl, std::shared_ptr<CudaG
     return;
   }
   const CurrentContext current(*gpu_->context());
+  const std::size_t before = gpu_->free_memory();
   data_ = allocate_with_nccl(*nccl_, *gpu_, bytes_);
   try {
+    // Others may have taken some meanwhile, or given more back.
+    taken_ = std::max(static_cast<std::ptrdiff_t>(before) - static_cast<std::ptrdiff_t>(gpu_->free_memory()),
+                      static_cast<std::ptrdiff_t>(bytes_));
     clear(gpu_->context(), reinterpret_cast<CUdeviceptr>(data_), bytes_);
   } catch (...) {
     nccl_->functions.mem_free(data_);
     throw;
   }
-  gpu_->count_taken(static_cast<std::ptrdiff_t>(bytes_));
+  gpu_->count_taken(taken_);
 }
 
 NcclBlock::~NcclBlock() {
   if (plain_) return;
   in_context(*gpu_->context(), [this] { nccl_->functions.mem_free(data_); });
-  gpu_->count_taken(-static_cast<std::ptrdiff_t>(bytes_));
+  gpu_->count_taken(-taken_);
 }
 
 std::shared_ptr<std::byte> NcclMemory::allocate(std::size_t bytes, bool slots) {

@@ -34,6 +34,7 @@ class NcclBlock {
   std::shared_ptr<const OpenNccl> nccl_;
   std::shared_ptr<CudaGpu> gpu_;
   std::size_t bytes_;
+  std::ptrdiff_t taken_ = 0;          ///< of the GPU's memory: NCCL takes whole pieces of 2 MiB or more
   std::shared_ptr<std::byte> plain_;  ///< the GPU's own, where NCCL has none
   std::byte* data_ = nullptr;
   std::atomic<bool> released_{false};

@@ -19,6 +19,8 @@ using hora::FakeOperation;
 
 namespace {
 
+constexpr std::size_t kGranularity = std::size_t{2} << 20;  // of memory that ncclMemAlloc takes
+
 /// Counts the call; what it shall return without doing anything, if it shall.
 std::optional<ncclResult_t> enter_call(const char* function) {
   auto& state = fake_nccl_state();
@@ -305,7 +307,8 @@ ncclResult_t ncclGroupEnd() {
 ncclResult_t ncclMemAlloc(void** data, std::size_t bytes) {
   if (const auto failure = enter_call("ncclMemAlloc")) return *failure;
   CUdeviceptr made = 0;
-  if (::cuMemAlloc(&made, bytes) != CUDA_SUCCESS) return ncclUnhandledCudaError;
+  const std::size_t taken = (bytes + kGranularity - 1) / kGranularity * kGranularity;
+  if (::cuMemAlloc(&made, taken) != CUDA_SUCCESS) return ncclUnhandledCudaError;
   *data = reinterpret_cast<void*>(made);
   auto& state = fake_nccl_state();
   const std::lock_guard lock(state.mutex);
