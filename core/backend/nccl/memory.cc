@@ -95,6 +95,7 @@ void NcclMemory::release_unwaited() {
       unwaited_.push_back(block);
     }
   }
+  lock.unlock();  // before the memory goes, which may wait for the GPU
   releases_.fetch_add(1, std::memory_order_acq_rel);
 }
 
