@@ -185,16 +185,16 @@ void Communicator::meet(const void* data) {
   const auto block = seat_.memory->find(data);
   if (!block || known_.count(block->data()) != 0) return;
   const CurrentContext current(context());
-  Known known{block, nullptr};
+  Known& known = known_[block->data()];
+  known.block = block;
   const ncclResult_t result = nccl().register_memory(native_, block->data(), block->bytes(), &known.handle);
-  if (!taken(result)) {
-    known.handle = nullptr;
-    log(LogLevel::warning,
-        fmt::format("NCCL copies what lies in {} bytes of memory, because {} failed with {}", block->bytes(),
-                    about("ncclCommRegister"), nccl().get_error_string(result)));
-  }
-  known_[block->data()] = known;
-  if (result == ncclInProgress) settle("ncclCommRegister", result);
+  settle("ncclCommRegister", result);
+}
+
+bool Communicator::knows_of_users(const void* data) const {
+  if (known_.empty()) return false;
+  const auto block = seat_.memory->find(data);
+  return block != nullptr && block->users() && known_.count(block->data()) != 0;
 }
 
 void Communicator::part(std::vector<std::shared_ptr<NcclBlock>>& parted) {

@@ -57,8 +57,11 @@ class Communicator {
   /// The sum of elements multiplied by `factor`, in the dtype of `type`; of a few factors it is kept.
   [[nodiscard]] ncclRedOp_t multiplied_sum(ncclDataType_t type, double factor);
   /// Tells NCCL of the block that `data` lies in, if it does in one and NCCL does not know it. That makes it
-  /// faster; where it fails, NCCL does without.
+  /// faster, and must be so on all ranks or on none: they have allocated the block alike, `data` is at the
+  /// same place of it, and they call this together. So where NCCL refuses that is an error.
   void meet(const void* data);
+  /// Whether `data` lies in a block of a user's that NCCL has been told of.
+  [[nodiscard]] bool knows_of_users(const void* data) const;
   /// Makes NCCL forget the blocks whose users have gone. They go to `parted`: what is on streams may use
   /// them.
   void part(std::vector<std::shared_ptr<NcclBlock>>& parted);
@@ -71,7 +74,7 @@ class Communicator {
   };
   struct Known {
     std::shared_ptr<NcclBlock> block;
-    void* handle = nullptr;  ///< null: NCCL does without
+    void* handle = nullptr;  ///< null: NCCL has been told not to register memory
   };
 
   [[nodiscard]] const NcclFunctions& nccl() const { return seat_.nccl->functions; }

@@ -34,8 +34,9 @@ std::byte* allocate_with_nccl(const OpenNccl& nccl, const CudaGpu& gpu, std::siz
 
 }  // namespace
 
-NcclBlock::NcclBlock(std::shared_ptr<const OpenNccl> nccl, std::shared_ptr<CudaGpu> gpu, std::size_t bytes)
-    : nccl_(std::move(nccl)), gpu_(std::move(gpu)), bytes_(bytes) {
+NcclBlock::NcclBlock(std::shared_ptr<const OpenNccl> nccl, std::shared_ptr<CudaGpu> gpu, std::size_t bytes,
+                     bool users)
+    : nccl_(std::move(nccl)), gpu_(std::move(gpu)), bytes_(bytes), users_(users) {
   if (nccl_->functions.mem_alloc == nullptr) {
     plain_ = gpu_->allocate(bytes_);
     data_ = plain_.get();
@@ -65,7 +66,7 @@ NcclBlock::~NcclBlock() {
 std::shared_ptr<std::byte> NcclMemory::allocate(std::size_t bytes, bool slots) {
   const std::size_t taken = (std::max<std::size_t>(bytes, 1) + kAlignment - 1) / kAlignment * kAlignment;
   if (slots) release_unwaited();
-  const auto block = std::make_shared<NcclBlock>(nccl_, gpu_, taken);
+  const auto block = std::make_shared<NcclBlock>(nccl_, gpu_, taken, slots);
   const std::lock_guard lock(mutex_);
   places_[block->data()] = {block, block->bytes(), slots ? ++ordinal_ : 0};
   return {block->data(),

@@ -19,13 +19,17 @@ namespace hora {
 class NcclBlock {
  public:
   /// Zero-filled. Throws Error(unavailable).
-  NcclBlock(std::shared_ptr<const OpenNccl> nccl, std::shared_ptr<CudaGpu> gpu, std::size_t bytes);
+  NcclBlock(std::shared_ptr<const OpenNccl> nccl, std::shared_ptr<CudaGpu> gpu, std::size_t bytes,
+            bool users);
   ~NcclBlock();
   NcclBlock(const NcclBlock&) = delete;
   NcclBlock& operator=(const NcclBlock&) = delete;
 
   [[nodiscard]] std::byte* data() const { return data_; }
   [[nodiscard]] std::size_t bytes() const { return bytes_; }
+  /// Whether it is a user's, whose tensors need not lie where those of other ranks do. Else it is a buffer
+  /// of Hora's, which all ranks use alike.
+  [[nodiscard]] bool users() const { return users_; }
   /// Whether its user has gone.
   [[nodiscard]] bool released() const { return released_.load(std::memory_order_acquire); }
   void release() { released_.store(true, std::memory_order_release); }
@@ -34,6 +38,7 @@ class NcclBlock {
   std::shared_ptr<const OpenNccl> nccl_;
   std::shared_ptr<CudaGpu> gpu_;
   std::size_t bytes_;
+  bool users_;
   std::ptrdiff_t taken_ = 0;          ///< of the GPU's memory: NCCL takes whole pieces of 2 MiB or more
   std::shared_ptr<std::byte> plain_;  ///< the GPU's own, where NCCL has none
   std::byte* data_ = nullptr;

@@ -17,6 +17,8 @@ struct FakeTag {
   std::uint32_t op = 0;
   std::int32_t root = 0;
   std::uint64_t count = 0;
+  std::uint64_t input = 0;  ///< plus one: how far in memory that is registered; 0: in other memory
+  std::uint64_t output = 0;
 
   bool operator==(const FakeTag&) const = default;
 };

@@ -66,6 +66,17 @@ ncclResult_t of_communicator(const char* function, ncclComm_t communicator, When
   return result;
 }
 
+/// As FakeTag says it.
+std::uint64_t registered_at(const ncclComm& communicator, const void* data) {
+  const auto* byte = static_cast<const std::byte*>(data);
+  const std::lock_guard lock(fake_nccl_state().mutex);
+  for (const auto& [handle, known] : communicator.registrations) {
+    if (byte >= known.data && byte < known.data + known.bytes)
+      return static_cast<std::uint64_t>(byte - known.data) + 1;
+  }
+  return 0;
+}
+
 ncclResult_t operate(const char* function, ncclComm_t communicator, FakeOperation operation) {
   auto& group = fake_group();
   if (const auto failure = enter_call(function)) {
@@ -82,6 +93,8 @@ ncclResult_t operate(const char* function, ncclComm_t communicator, FakeOperatio
     }
     if (operation.op >= ncclNumOps || operation.root < 0 || operation.root >= own.ranks)
       return ncclInvalidArgument;
+    operation.registered_input = registered_at(own, operation.input);
+    operation.registered_output = registered_at(own, operation.output);
     if (group.depth == 0) return hora::launch(communicator, {operation});
     group.operations.emplace_back(communicator, operation);
     return ncclSuccess;

@@ -235,14 +235,14 @@ TEST(Communicator, TellsNcclOfMemoryOnceAndForgetsWhatNobodyHas) {
   EXPECT_EQ(job.ranks.nccl.misuses(), std::vector<std::string>{});
 }
 
-TEST(Communicator, DoesWithoutRegistration) {
+TEST(Communicator, FailsWhereThisRanksMemoryAloneCannotBeRegistered) {
   Connected job(1);
   job.ranks.nccl.fail_call("ncclCommRegister", 1, ncclInvalidUsage);
   const auto data = job.ranks.at(0).seat.memory->allocate(1000, false);
-  job.at(0).meet(data.get());
-  job.at(0).meet(data.get());
-  EXPECT_EQ(job.ranks.nccl.calls("ncclCommRegister"), 1);
-  EXPECT_TRUE(job.at(0).close());
+  const Status status = thrown([&] { job.at(0).meet(data.get()); });
+  EXPECT_EQ(status.code, Code::aborted);
+  EXPECT_EQ(status.message.find("ncclCommRegister (rank 0 of 1, on cuda:0) failed: invalid usage"), 0U)
+      << status.message;
 }
 
 }  // namespace
