@@ -34,7 +34,7 @@ using NcclId = std::array<std::byte, 128>;
 struct NcclOptions {
   /// Until when each call into NCCL must have been carried out; then Error(timeout) that names the call.
   std::chrono::milliseconds call_timeout{30'000};
-  /// How long aborting may take; then the communicators are left as they are (leaked).
+  /// How long aborting may take; then the communicators are left as they are (leaked). Or destroying.
   std::chrono::milliseconds abort_timeout{5'000};
   /// 16-bit floats are summed in float32 and rounded once, instead of once for each rank that adds.
   bool float32_sums = false;

@@ -2,6 +2,7 @@
 #include "core/backend/nccl/communicator.h"
 
 #include "core/backend/nccl/patience.h"
+#include "core/backend/nccl/returns_within.h"
 #include "core/base/half.h"
 #include "core/base/log.h"
 
@@ -9,7 +10,9 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cstring>
+#include <exception>
 
 namespace hora {
 namespace {
@@ -94,9 +97,7 @@ void Communicator::note_memory(const std::function<void()>& call) {
   seat_.gpu->count_nccl(taken);
 }
 
-// NCCL must know of no memory any more, and of no operation, when it is told to end. After ncclCommFinalize
-// nothing is left that could take long, and after ncclCommDestroy there is nobody who could be asked whether
-// that has been carried out.
+// NCCL must know of no memory any more, and of no operation, when it is told to end.
 bool Communicator::close() noexcept {
   if (native_ == nullptr) return true;
   try {
@@ -112,15 +113,29 @@ bool Communicator::close() noexcept {
       ops_.pop_front();
     }
     settle("ncclCommFinalize", nccl().finalize(native_));
-    const ncclResult_t result = nccl().destroy(native_);
-    if (!taken(result)) finish("ncclCommDestroy", result);
-    native_ = nullptr;
-    seat_.gpu->count_nccl(-taken_);
+    destroy();
     return true;
-  } catch (const Error& error) {
+  } catch (const std::exception& error) {
     log(LogLevel::warning, fmt::format("a communicator could not be ended: {}", error.what()));
     return false;
   }
+}
+
+// Unlike all other calls this one blocks: NCCL's thread that serves other ranks of the host goes when they
+// have closed their ends, which may be long after this. Nothing is on streams, and NCCL knows of no memory.
+void Communicator::destroy() {
+  const auto result = std::make_shared<std::atomic<ncclResult_t>>(ncclSuccess);
+  const bool ended = returns_within(seat_.options.abort_timeout, [seat = seat_, native = native_, result] {
+    in_context(*seat.gpu->context(), [&] { *result = seat.nccl->functions.destroy(native); });
+  });
+  if (ended && !taken(*result)) finish("ncclCommDestroy", *result);
+  native_ = nullptr;
+  if (ended) return seat_.gpu->count_nccl(-taken_);
+  log(LogLevel::warning,
+      fmt::format(
+          "{} has not returned after {} ms, as other ranks of this host have not got there; it goes on "
+          "by itself, and its memory is given back then",
+          about("ncclCommDestroy"), seat_.options.abort_timeout.count()));
 }
 
 void Communicator::forget() {

@@ -23,9 +23,10 @@ struct NcclSeat {
 };
 
 /// One of NCCL's communicators. It does not block: each call is put to NCCL, and then NCCL is asked until it
-/// has carried it out. What ends that, the halt's reason, the time, or a failure, is thrown, and is the
-/// reason of the halt from then on; what the communicator was doing is ended by an abort of the whole lane
-/// only, and so the destructor leaves NCCL alone. *Engine only.*
+/// has carried it out; but for ncclCommDestroy, which NCCL has no such way for. What ends that, the halt's
+/// reason, the time, or a failure, is thrown, and is the reason of the halt from then on; what the
+/// communicator was doing is ended by an abort of the whole lane only, and so the destructor leaves NCCL
+/// alone. *Engine only.*
 class Communicator {
  public:
   /// Nothing yet.
@@ -81,6 +82,7 @@ class Communicator {
   [[nodiscard]] const PrimaryContext& context() const { return *seat_.gpu->context(); }
   /// How much of the GPU's memory NCCL takes meanwhile.
   void note_memory(const std::function<void()>& call);
+  void destroy();
   /// Until NCCL has carried out what returned `result`.
   void settle(const char* name, ncclResult_t result);
   void finish(const char* name, ncclResult_t result);

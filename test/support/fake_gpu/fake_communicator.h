@@ -85,6 +85,8 @@ struct FakeNcclState {
   int polls = 1;
   bool holds_aborts = false;
   int held_aborts = 0;
+  bool holds_destroys = false;
+  int held_destroys = 0;
   std::map<std::string, int> calls;
   std::map<std::string, std::pair<int, ncclResult_t>> failures;  ///< how many calls until then
   std::vector<std::string> misuses;

@@ -35,9 +35,10 @@ FakeNccl::FakeNccl(int version) {
 FakeNccl::~FakeNccl() {
   auto& state = fake_nccl_state();
   hold_aborts(false);
+  hold_destroys(false);
   {
     std::unique_lock lock(state.mutex);
-    state.changed.wait(lock, [&] { return state.held_aborts == 0; });
+    state.changed.wait(lock, [&] { return state.held_aborts == 0 && state.held_destroys == 0; });
   }
   for (auto* each : all_communicators()) each->stop();
 }
@@ -105,6 +106,13 @@ void FakeNccl::hold_aborts(bool hold) {
   auto& state = fake_nccl_state();
   const std::lock_guard lock(state.mutex);
   state.holds_aborts = hold;
+  state.changed.notify_all();
+}
+
+void FakeNccl::hold_destroys(bool hold) {
+  auto& state = fake_nccl_state();
+  const std::lock_guard lock(state.mutex);
+  state.holds_destroys = hold;
   state.changed.notify_all();
 }
 

@@ -204,6 +204,13 @@ ncclResult_t ncclCommDestroy(ncclComm_t communicator) {
     }
     if (registered) state.misuse("ncclCommDestroy with memory that is registered");
     if (!own.multiplied.empty()) state.misuse("ncclCommDestroy with operations that it has made");
+    {
+      std::unique_lock lock(state.mutex);
+      ++state.held_destroys;
+      state.changed.wait(lock, [&] { return !state.holds_destroys; });
+      --state.held_destroys;
+      state.changed.notify_all();
+    }
     own.go();
     return ncclSuccess;
   });

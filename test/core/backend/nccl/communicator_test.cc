@@ -182,6 +182,18 @@ TEST(Communicator, IsNotEndedByACallThatFails) {
   }
 }
 
+TEST(Communicator, LeavesItselfToNcclWhereOtherRanksOfTheHostStay) {
+  NcclOptions options;
+  options.abort_timeout = milliseconds(20);
+  Connected job(1, options);
+  job.ranks.nccl.hold_destroys(true);
+  EXPECT_TRUE(job.at(0).close());
+  EXPECT_EQ(job.at(0).native(), nullptr);
+  EXPECT_FALSE(job.ranks.at(0).seat.halt->is_set());
+  EXPECT_EQ(job.ranks.nccl.usage().communicators, 1);
+  EXPECT_GT(job.ranks.at(0).gpu->memory().nccl, 0U);
+}
+
 TEST(Communicator, FindsOutWhatFailsMeanwhile) {
   Connected job(1);
   job.at(0).check();
