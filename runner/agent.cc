@@ -24,7 +24,7 @@
 namespace hora {
 namespace {
 
-constexpr std::chrono::seconds kLastWords{1};
+constexpr std::chrono::seconds kTimeToDrain{1};
 
 /// What rank 0 reads, on its way from hrun.
 class RankInput {
@@ -66,7 +66,7 @@ class RankInput {
 };
 
 /// An output of a rank on its way to hrun.
-struct Stream {
+struct RankStream {
   OutputSource* source;
   std::size_t window = kWindow;  ///< how much more hrun takes
   bool ended = false;            ///< and hrun was told
@@ -122,7 +122,7 @@ class Agent {
     if (input_) input_->watch(events);
   }
 
-  [[nodiscard]] bool may_read(const Stream& stream) const {
+  [[nodiscard]] bool may_read(const RankStream& stream) const {
     return !stream.source->ended() && stream.window > 0 && !link_.full();
   }
 
@@ -226,7 +226,7 @@ class Agent {
   }
 
   void pass_output(int number) {
-    Stream& stream = streams_[static_cast<std::size_t>(number)];
+    RankStream& stream = streams_[static_cast<std::size_t>(number)];
     std::array<char, 16 * 1024> buffer{};
     if (may_read(stream)) {
       const std::size_t count =
@@ -245,7 +245,7 @@ class Agent {
   }
 
   void say_last_words() {
-    const TimePoint until = Clock::now() + kLastWords;
+    const TimePoint until = Clock::now() + kTimeToDrain;
     while (!link_.all_sent() && Clock::now() < until) {
       std::vector<pollfd> events;
       link_.watch(events);
@@ -266,7 +266,7 @@ class Agent {
   std::optional<RankInput> input_;
   std::unique_ptr<HostRanks> ranks_;
   int count_ = 0;
-  std::vector<Stream> streams_;
+  std::vector<RankStream> streams_;
   bool over_ = false;
   bool done_ = false;
   int exit_code_ = 0;

@@ -20,7 +20,7 @@ namespace {
 constexpr int kMostSlots = 1 << 16;
 
 /// What is quoted may be anything, also bytes that do things to a terminal.
-[[noreturn]] void refuse(std::string why) {
+[[noreturn]] void refuse_hosts(std::string why) {
   std::replace_if(
       why.begin(), why.end(), [](unsigned char c) { return c < ' ' || c == 0x7f; }, '?');
   throw Error(Code::invalid_argument, why);
@@ -30,20 +30,21 @@ int parse_slots(const std::string& text, const std::string& where) {
   int slots = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), slots);
   if (error != std::errc() || end != text.data() + text.size() || slots < 1 || slots > kMostSlots) {
-    refuse(fmt::format("'{}': the number of slots must be from 1 to {}, not '{}'", where, kMostSlots, text));
+    refuse_hosts(
+        fmt::format("'{}': the number of slots must be from 1 to {}, not '{}'", where, kMostSlots, text));
   }
   return slots;
 }
 
 /// What could be mistaken for an option of ssh, or do things in a shell, is no host.
 void check_name(const std::string& host, const std::string& text) {
-  if (host.empty()) refuse(fmt::format("'{}': there is no host name", text));
+  if (host.empty()) refuse_hosts(fmt::format("'{}': there is no host name", text));
   const bool sound = std::all_of(host.begin(), host.end(), [](unsigned char c) {
     return std::isalnum(c) != 0 ||
            std::string_view("._-:%@+").find(static_cast<char>(c)) != std::string_view::npos;
   });
   if (!sound || host.front() == '-')
-    refuse(fmt::format("'{}': '{}' cannot be the name of a host", text, host));
+    refuse_hosts(fmt::format("'{}': '{}' cannot be the name of a host", text, host));
 }
 
 /// "host", "host:4", "[::1]", "[::1]:4", "user@[::1]:4"
@@ -53,16 +54,17 @@ HostSlots parse_host(const std::string& text) {
   const std::string place = text.substr(user.size());
   const bool bracketed = place.starts_with('[');
   const auto end = bracketed ? place.find(']') : place.find(':');
-  if (bracketed && end == std::string::npos) refuse(fmt::format("'{}': the bracket is not closed", text));
+  if (bracketed && end == std::string::npos)
+    refuse_hosts(fmt::format("'{}': the bracket is not closed", text));
   const std::string name = bracketed ? place.substr(1, end - 1) : place.substr(0, end);
   const std::string rest = end == std::string::npos ? "" : place.substr(bracketed ? end + 1 : end);
   check_name(name, text);
   const std::string host = user + name;
   check_name(host, text);
   if (rest.empty()) return {host, 1};
-  if (rest.front() != ':') refuse(fmt::format("'{}': expected ':' and a number after the host", text));
+  if (rest.front() != ':') refuse_hosts(fmt::format("'{}': expected ':' and a number after the host", text));
   if (!bracketed && rest.find(':', 1) != std::string::npos) {
-    refuse(fmt::format("'{}': write an IPv6 address in brackets, as in [::1]:4", text));
+    refuse_hosts(fmt::format("'{}': write an IPv6 address in brackets, as in [::1]:4", text));
   }
   return {host, parse_slots(rest.substr(1), text)};
 }
@@ -76,18 +78,19 @@ HostSlots parse_line(const std::vector<std::string>& words) {
     } else if (word.starts_with("max_slots=") || word.starts_with("max-slots=")) {
       host.most = parse_slots(word.substr(10), word);
     } else {
-      refuse(fmt::format("expected 'host slots=N', found '{}'", word));
+      refuse_hosts(fmt::format("expected 'host slots=N', found '{}'", word));
     }
   }
   if (host.most != 0 && host.most < host.slots)
-    refuse(fmt::format("max_slots={} is less than slots={}", host.most, host.slots));
+    refuse_hosts(fmt::format("max_slots={} is less than slots={}", host.most, host.slots));
   return host;
 }
 
 void add(std::vector<HostSlots>& hosts, HostSlots host) {
   const bool twice =
       std::any_of(hosts.begin(), hosts.end(), [&](const auto& other) { return other.host == host.host; });
-  if (twice) refuse(fmt::format("host '{}' is named twice; name it once with all its slots", host.host));
+  if (twice)
+    refuse_hosts(fmt::format("host '{}' is named twice; name it once with all its slots", host.host));
   hosts.push_back(std::move(host));
 }
 
@@ -125,24 +128,24 @@ std::vector<HostSlots> parse_hostfile(const std::string& text, const std::string
       add(hosts, parse_line(words));
       hosts.back().where = fmt::format("{}:{}: ", file, number);
     } catch (const Error& error) {
-      refuse(fmt::format("{}:{}: {}", file, number, error.what()));
+      refuse_hosts(fmt::format("{}:{}: {}", file, number, error.what()));
     }
   }
-  if (hosts.empty()) refuse(fmt::format("{}: there is no host in it", file));
+  if (hosts.empty()) refuse_hosts(fmt::format("{}: there is no host in it", file));
   return hosts;
 }
 
 std::vector<HostSlots> read_hostfile(const std::string& file) {
   std::error_code ignored;
   if (std::filesystem::is_directory(file, ignored))
-    refuse(fmt::format("{}: a hostfile is expected here, and this is a directory", file));
+    refuse_hosts(fmt::format("{}: a hostfile is expected here, and this is a directory", file));
   std::ifstream stream(file);
-  if (!stream) refuse(fmt::format("{}: cannot read this hostfile", file));
+  if (!stream) refuse_hosts(fmt::format("{}: cannot read this hostfile", file));
   std::string text;
   try {
     text.assign(std::istreambuf_iterator<char>(stream), {});
   } catch (const std::ios_base::failure& error) {
-    refuse(fmt::format("{}: cannot read this hostfile: {}", file, error.what()));
+    refuse_hosts(fmt::format("{}: cannot read this hostfile: {}", file, error.what()));
   }
   return parse_hostfile(text, file);
 }

@@ -11,7 +11,7 @@
 namespace hora {
 namespace {
 
-constexpr std::size_t kMostText = 4 << 20;  // beyond what the system takes for a variable or an argument
+constexpr std::size_t kLongestWord = 4 << 20;  // beyond what the system takes for a variable or an argument
 constexpr std::uint64_t kMostRanks = 1 << 20;
 constexpr std::uint64_t kMostPort = 1 << 16;
 
@@ -22,7 +22,7 @@ void put(Writer& out, const std::vector<std::string>& words) {
 
 std::vector<std::string> take_words(Reader& in) {
   std::vector<std::string> words(in.count(1, "texts"));
-  for (auto& word : words) word = in.string(kMostText);
+  for (auto& word : words) word = in.string(kLongestWord);
   return words;
 }
 
@@ -86,9 +86,9 @@ HostPlan decode_plan(std::span<const std::byte> bytes) {
   HostPlan plan;
   plan.command = take_words(in);
   plan.environment = take_words(in);
-  plan.directory = in.string(kMostText);
-  plan.horovod_folder = in.string(kMostText);
-  plan.network = in.string(kMostText);
+  plan.directory = in.string(kLongestWord);
+  plan.horovod_folder = in.string(kLongestWord);
+  plan.network = in.string(kLongestWord);
   const auto secret = in.raw(plan.secret.size());
   std::transform(secret.begin(), secret.end(), plan.secret.begin(),
                  [](std::byte byte) { return static_cast<unsigned char>(byte); });
@@ -121,7 +121,7 @@ Ready decode_ready(std::span<const std::byte> bytes) {
   ready.port = take_number(in, kMostPort, "a port");
   ready.master_port = take_number(in, kMostPort, "a port");
   ready.bindings = take_words(in);
-  ready.unbound = in.string(kMostText);
+  ready.unbound = in.string(kLongestWord);
   in.finish();
   return ready;
 }
@@ -136,8 +136,8 @@ Bytes encode(const MeetingPoint& meeting) {
 MeetingPoint decode_meeting(std::span<const std::byte> bytes) {
   Reader in(bytes);
   MeetingPoint meeting;
-  meeting.coordinator = in.string(kMostText);
-  meeting.master_address = in.string(kMostText);
+  meeting.coordinator = in.string(kLongestWord);
+  meeting.master_address = in.string(kLongestWord);
   meeting.master_port = take_number(in, kMostPort, "a port");
   in.finish();
   return meeting;

@@ -10,7 +10,7 @@
 namespace hora {
 namespace {
 
-constexpr std::size_t kMostText = 4096;
+constexpr std::size_t kLongestText = 4096;
 constexpr std::uint64_t kMostNumber = std::uint64_t{1} << 30;
 constexpr double kEnough = 0.5;  // of what a link is said to carry
 
@@ -24,9 +24,9 @@ LinkFacts read_link(Reader& in, int hosts) {
   LinkFacts link;
   link.from = static_cast<int>(in.below(static_cast<std::uint64_t>(hosts), "a host"));
   link.to = static_cast<int>(in.below(static_cast<std::uint64_t>(hosts), "a host"));
-  link.trouble = in.string(kMostText);
-  link.address_from = in.string(kMostText);
-  link.address_to = in.string(kMostText);
+  link.trouble = in.string(kLongestText);
+  link.address_from = in.string(kLongestText);
+  link.address_to = in.string(kLongestText);
   link.figures.latency = in.f64();
   link.figures.there = in.f64();
   link.figures.back = in.f64();
@@ -38,7 +38,7 @@ std::string speed_text(int speed) {
   return speed % 1000 == 0 ? fmt::format("{} Gb/s", speed / 1000) : fmt::format("{} Mb/s", speed);
 }
 
-std::string text_of(const ProbedAddress& address) {
+std::string words_for(const ProbedAddress& address) {
   return fmt::format("{} ({}{})", address.address, address.interface,
                      address.speed > 0 ? ", " + speed_text(address.speed) : "");
 }
@@ -54,7 +54,7 @@ std::string host_text(const HostFacts& host) {
   std::string text = fmt::format("  {}: {} {}, {:.1f} GiB, Hora {}\n", host.name, host.cores,
                                  host.cores == 1 ? "core" : "cores",
                                  static_cast<double>(host.memory) / kGibibyte, host.version);
-  for (const auto& address : host.addresses) text += fmt::format("    {}\n", text_of(address));
+  for (const auto& address : host.addresses) text += fmt::format("    {}\n", words_for(address));
   if (!host.arena.empty()) text += fmt::format("    {}\n", host.arena);
   return text;
 }
@@ -86,8 +86,8 @@ std::string link_text(const std::vector<HostFacts>& hosts, const LinkFacts& link
   const ProbedAddress from = find(one, link.address_from);
   const ProbedAddress to = find(other, link.address_to);
   return fmt::format("  {} - {}: {:.0f} us, {:.0f} MB/s there, {:.0f} MB/s back; {} - {}\n", one.name,
-                     other.name, link.figures.latency, link.figures.there, link.figures.back, text_of(from),
-                     text_of(to)) +
+                     other.name, link.figures.latency, link.figures.there, link.figures.back, words_for(from),
+                     words_for(to)) +
          warnings(hosts, link, from, to);
 }
 
@@ -106,20 +106,20 @@ Bytes encode(const HostFacts& facts) {
 HostFacts decode_host(std::span<const std::byte> bytes) {
   Reader in(bytes);
   HostFacts facts;
-  facts.name = in.string(kMostText);
+  facts.name = in.string(kLongestText);
   facts.cores = static_cast<int>(in.below(kMostNumber, "cores"));
   facts.memory = in.u64();
-  facts.version = in.string(kMostText);
-  facts.arena = in.string(kMostText);
+  facts.version = in.string(kLongestText);
+  facts.arena = in.string(kLongestText);
   for (auto left = in.count(3, "addresses"); left > 0; --left) {
     ProbedAddress address;
-    address.address = in.string(kMostText);
-    address.interface = in.string(kMostText);
+    address.address = in.string(kLongestText);
+    address.interface = in.string(kLongestText);
     address.speed = static_cast<int>(in.below(kMostNumber, "a speed"));
     facts.addresses.push_back(std::move(address));
   }
   facts.port = static_cast<int>(in.below(1 << 16, "a port"));
-  facts.token = in.string(kMostText);
+  facts.token = in.string(kLongestText);
   in.finish();
   return facts;
 }

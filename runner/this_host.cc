@@ -20,10 +20,10 @@ namespace hora {
 namespace {
 
 /// An address without port and scope, IPv4 in IPv6's clothes, so that both compare.
-using Raw = std::array<unsigned char, 16>;
+using AddressBytes = std::array<unsigned char, 16>;
 
-Raw raw_address(const sockaddr* address) {
-  Raw raw{};
+AddressBytes raw_address(const sockaddr* address) {
+  AddressBytes raw{};
   if (address->sa_family == AF_INET6) {
     sockaddr_in6 six{};
     std::memcpy(&six, address, sizeof six);
@@ -41,14 +41,14 @@ bool is_internet(const sockaddr* address) {
   return address != nullptr && (address->sa_family == AF_INET || address->sa_family == AF_INET6);
 }
 
-bool is_loopback(const Raw& raw) {
-  static constexpr Raw kFour{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 127};
-  static constexpr Raw kSix{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1};
+bool is_loopback(const AddressBytes& raw) {
+  static constexpr AddressBytes kFour{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 127};
+  static constexpr AddressBytes kSix{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1};
   return raw == kSix || std::equal(kFour.begin(), kFour.begin() + 13, raw.begin());
 }
 
-std::vector<Raw> addresses_of_interfaces() {
-  std::vector<Raw> all;
+std::vector<AddressBytes> addresses_of_interfaces() {
+  std::vector<AddressBytes> all;
   ifaddrs* list = nullptr;
   if (::getifaddrs(&list) != 0) return all;
   const std::unique_ptr<ifaddrs, void (*)(ifaddrs*)> owner(list, ::freeifaddrs);
@@ -58,8 +58,8 @@ std::vector<Raw> addresses_of_interfaces() {
   return all;
 }
 
-std::vector<Raw> resolve(const std::string& name) {
-  std::vector<Raw> all;
+std::vector<AddressBytes> resolve(const std::string& name) {
+  std::vector<AddressBytes> all;
   addrinfo hints{};
   hints.ai_socktype = SOCK_STREAM;
   addrinfo* list = nullptr;
@@ -76,9 +76,9 @@ std::vector<Raw> resolve(const std::string& name) {
 bool is_this_host(const std::string& name) {
   if (name == "localhost" || name == host_name()) return true;
   if (name.find('@') != std::string::npos) return false;  // somebody else's account, which ssh leads to
-  const std::vector<Raw> own = addresses_of_interfaces();
-  const std::vector<Raw> found = resolve(name);
-  return std::any_of(found.begin(), found.end(), [&](const Raw& one) {
+  const std::vector<AddressBytes> own = addresses_of_interfaces();
+  const std::vector<AddressBytes> found = resolve(name);
+  return std::any_of(found.begin(), found.end(), [&](const AddressBytes& one) {
     return is_loopback(one) || std::find(own.begin(), own.end(), one) != own.end();
   });
 }

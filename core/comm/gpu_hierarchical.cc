@@ -11,7 +11,7 @@ namespace hora {
 namespace {
 
 // Bytes of a tensor that go at once; slices take memory.
-constexpr std::size_t kChunk = std::size_t{64} << 20;
+constexpr std::size_t kPart = std::size_t{64} << 20;
 
 class GpuHierarchical final : public Collective {
  public:
@@ -38,8 +38,8 @@ class GpuHierarchical final : public Collective {
     const Phases phases = phases_of(reduction);
     const std::size_t each = size_of(reduction.dtype);
     for (const auto& segment : segments) {
-      for (std::size_t begin = 0; begin < segment.count; begin += kChunk / each) {
-        const std::size_t count = std::min(kChunk / each, segment.count - begin);
+      for (std::size_t begin = 0; begin < segment.count; begin += kPart / each) {
+        const std::size_t count = std::min(kPart / each, segment.count - begin);
         const auto* input = static_cast<const std::byte*>(segment.input) + begin * each;
         reduce(input, static_cast<std::byte*>(segment.output) + begin * each, count, phases);
       }
@@ -74,7 +74,7 @@ class GpuHierarchical final : public Collective {
     if (share > 0) {
       const std::vector<std::size_t> counts(ranks_, share);
       const std::vector<std::size_t> bytes(ranks_, share * each);
-      if (!slice_) slice_ = world_->allocate((kChunk + ranks_ - 1) / ranks_);
+      if (!slice_) slice_ = world_->allocate((kPart + ranks_ - 1) / ranks_);
       within_->reducescatter(input, slice_.get(), counts, phases.within);
       const Segment slice{slice_.get(), slice_.get(), share};
       across_->allreduce({&slice, 1}, phases.across);

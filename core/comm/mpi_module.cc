@@ -6,7 +6,7 @@
 namespace hora {
 namespace {
 
-Module load() {
+Module module_for_mpi() {
   return load_module(
       "mpi",
       "build Hora where CMake finds MPI (Debian and Ubuntu: apt-get install libopenmpi-dev), and "
@@ -15,8 +15,8 @@ Module load() {
 
 }  // namespace
 
-const MpiModule& load_mpi() { return *static_cast<const MpiModule*>(load().functions); }
+const MpiModule& load_mpi() { return *static_cast<const MpiModule*>(module_for_mpi().functions); }
 
-std::string mpi_module_path() { return load().path; }
+std::string mpi_module_path() { return module_for_mpi().path; }
 
 }  // namespace hora

@@ -11,7 +11,7 @@ namespace {
 constexpr int kMajor = 10'000;
 constexpr int kMinor = 100;
 
-Module load() {
+Module module_for_nccl() {
   return load_module(
       "nccl",
       "tensors on a GPU need it: build Hora where CMake finds nvcc, cuda.h and nccl.h (pip install "
@@ -30,8 +30,8 @@ std::string nccl_version(int version) {
   return fmt::format("{}.{}.{}", version / kMajor, version % kMajor / kMinor, version % kMinor);
 }
 
-const NcclModule& load_nccl() { return *static_cast<const NcclModule*>(load().functions); }
+const NcclModule& load_nccl() { return *static_cast<const NcclModule*>(module_for_nccl().functions); }
 
-std::string nccl_module_path() { return load().path; }
+std::string nccl_module_path() { return module_for_nccl().path; }
 
 }  // namespace hora

@@ -4,7 +4,7 @@
 namespace hora {
 namespace {
 
-constexpr std::size_t kCacheLine = 64;
+constexpr std::size_t kLine = 64;
 
 bool fusible(const Decision& decision) {
   return decision.status.ok() && decision.contributed && decision.request.operation == Operation::allreduce;
@@ -29,7 +29,7 @@ struct Open {
 
 std::size_t wire_bytes(const Request& request) {
   const auto bytes = static_cast<std::size_t>(elements(request.shape, request.wire)) * size_of(request.wire);
-  return (bytes + kCacheLine - 1) / kCacheLine * kCacheLine;
+  return (bytes + kLine - 1) / kLine * kLine;
 }
 
 std::vector<Batch> plan(std::span<const Decision> decisions, const FusionThresholds& thresholds) {

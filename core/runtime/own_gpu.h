@@ -52,8 +52,8 @@ class OwnGpu {
   // Under the mutex; once set, constant. Every submission asks, and looking for the module's file takes long.
   const NcclModule* module_;
   std::shared_ptr<Gpu> gpu_;
-  std::mutex marking_;        // so that turns and points of a stream are in the same order
-  std::uint64_t turn_ = 0;    // under it
+  std::mutex marking_;      // so that turns and points of a stream are in the same order
+  std::uint64_t turn_ = 0;  // under it
 };
 
 }  // namespace hora

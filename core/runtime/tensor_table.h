@@ -43,7 +43,8 @@ class TensorTable {
 
   /// What was put since the last call, in that order, by group.
   std::map<int, std::vector<Request>> take_requests();
-  /// Hands out the tensor of this name, if it waits here. Its name stays taken until it is launched or finished.
+  /// Hands out the tensor of this name, if it waits here. Its name stays taken until it is launched or
+  /// finished.
   std::optional<Loan> take(int group, const std::string& name);
   /// Frees the name, and tells who waits that the operation's work has been given to the GPU, and is done
   /// when that reaches `event`.

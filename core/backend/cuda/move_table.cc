@@ -9,10 +9,10 @@ namespace {
 
 constexpr std::uint64_t kMostTiles = std::numeric_limits<std::int32_t>::max();  // blocks of a launch
 
-std::uint64_t address(const void* place) { return reinterpret_cast<std::uintptr_t>(place); }
+std::uint64_t number_of(const void* place) { return reinterpret_cast<std::uintptr_t>(place); }
 
 Walk walk_of_move(const Move& move, std::uint32_t to_size, std::uint32_t from_size) {
-  return walk_of(address(move.to), address(move.from), move.count, to_size, from_size);
+  return walk_of(number_of(move.to), number_of(move.from), move.count, to_size, from_size);
 }
 
 }  // namespace
@@ -29,8 +29,8 @@ Filled fill(MoveTable<kBytes>& table, std::span<const Move> moves, std::uint32_t
   for (const auto& move : moves) {
     const std::uint64_t more = tiles_of(walk_of_move(move, to_size, from_size), table.tile_units);
     if (tiles + more > kMostTiles) break;
-    table.to[taken] = address(move.to);
-    table.from[taken] = address(move.from);
+    table.to[taken] = number_of(move.to);
+    table.from[taken] = number_of(move.from);
     table.count[taken] = move.count;
     table.first_tile[taken] = static_cast<std::uint32_t>(tiles);
     tiles += more;

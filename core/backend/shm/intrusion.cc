@@ -12,7 +12,7 @@
 namespace hora {
 namespace {
 
-constexpr std::chrono::milliseconds kPatience(200);  // a thousand times what a writer that runs needs
+constexpr std::chrono::milliseconds kWritersPatience(200);  // a thousand times what a writer that runs needs
 
 }  // namespace
 
@@ -26,7 +26,7 @@ void throw_if_left(const Circle& circle) {
 
 void leave(const Circle& circle) noexcept {
   if (circle.own_seat().gone.exchange(1) != 0) return;
-  const TimePoint until = Clock::now() + kPatience;
+  const TimePoint until = Clock::now() + kWritersPatience;
   for (int place = 0; place < circle.size(); ++place) {
     while (place != circle.place() && circle.seat(place).intruding.load() != 0 && Clock::now() < until)
       std::this_thread::yield();

@@ -13,7 +13,7 @@
 namespace hora {
 namespace {
 
-using Call = ssize_t (*)(pid_t, const iovec*, unsigned long, const iovec*, unsigned long, unsigned long);
+using Copy = ssize_t (*)(pid_t, const iovec*, unsigned long, const iovec*, unsigned long, unsigned long);
 
 class ProcessMemory final : public PeerMemory {
  public:
@@ -27,7 +27,7 @@ class ProcessMemory final : public PeerMemory {
   }
 
  private:
-  void move(Call call, int rank, void* local, std::uint64_t address, std::size_t bytes) {
+  void move(Copy call, int rank, void* local, std::uint64_t address, std::size_t bytes) {
     auto* next = static_cast<std::byte*>(local);
     while (bytes > 0) {
       const iovec here{next, bytes};

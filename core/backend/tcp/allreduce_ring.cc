@@ -5,7 +5,7 @@ namespace hora {
 namespace {
 
 constexpr std::size_t kSegments = 4;              // of each chunk at a time
-constexpr std::size_t kMostSegment = 256 * 1024;  // bytes of a sum
+constexpr std::size_t kRingSegment = 256 * 1024;  // bytes of a sum
 
 /// kSegments segments of each of p chunks.
 class Lap {
@@ -133,9 +133,9 @@ void allreduce_ring(Mesh& mesh, const Whole& whole, const PartialSum& sum, Scrat
   std::vector<int> beside{(mesh.rank() + 1) % ranks};
   if (ranks > 2) beside.push_back((mesh.rank() + ranks - 1) % ranks);
   Traffic traffic(mesh, beside);
-  const std::size_t segment = kMostSegment / sum.each();
+  const std::size_t segment = kRingSegment / sum.each();
   const std::size_t lap = segment * kSegments * static_cast<std::size_t>(ranks);
-  std::byte* memory = scratch.at_least(Lap::memory_for(kMostSegment));
+  std::byte* memory = scratch.at_least(Lap::memory_for(kRingSegment));
   for (std::size_t begin = 0; begin < whole.count(); begin += lap) {
     Lap(mesh, traffic, whole, sum, memory, begin, std::min(begin + lap, whole.count())).run();
   }

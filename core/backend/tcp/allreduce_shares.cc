@@ -7,8 +7,8 @@ namespace {
 constexpr std::size_t kAhead = 4;
 // Of one peer. Segments of 256 KiB are long enough that a system call is cheap, and all that are on their way
 // from a few peers stay in the second-level cache.
-constexpr std::size_t kMostSegment = 256 * 1024;
-constexpr std::size_t kLeastSegment = 32 * 1024;
+constexpr std::size_t kMostOfShare = 256 * 1024;
+constexpr std::size_t kLeastOfShare = 32 * 1024;
 constexpr std::size_t kSlots = std::size_t{4} << 20;  // all together
 
 std::vector<int> all_but(int rank, int ranks) {
@@ -50,9 +50,9 @@ class Shares {
     std::size_t longest = 0;
     for (std::size_t rank = 0; rank + 1 < bounds_.size(); ++rank)
       longest = std::max(longest, bounds_[rank + 1] - bounds_[rank]);
-    const std::size_t most = std::clamp(kSlots / kAhead / others_.size(), kLeastSegment, kMostSegment);
+    const std::size_t most = std::clamp(kSlots / kAhead / others_.size(), kLeastOfShare, kMostOfShare);
     const std::size_t wanted = longest * whole.each() / kAhead / 2;  // short tensors overlap, too
-    segment_ = std::clamp(wanted, std::min(kLeastSegment, most), most) / whole.each();
+    segment_ = std::clamp(wanted, std::min(kLeastOfShare, most), most) / whole.each();
     steps_ = (longest + segment_ - 1) / segment_ + kAhead;
     slots_ = scratch.at_least(others_.size() * kAhead * segment_ * whole.each());
     arrived_.resize(segments_of(own_));

@@ -10,8 +10,8 @@
 namespace hora {
 namespace {
 
-constexpr std::size_t kMostSegment = std::size_t{1}
-                                     << 20;  // so that several sockets to a peer share the work
+constexpr std::size_t kBlocksSegment = std::size_t{1}
+                                       << 20;  // so that several sockets to a peer share the work
 
 /// The blocks of all ranks in an output, one after the other.
 class Blocks {
@@ -46,12 +46,12 @@ void put_own(const Blocks& blocks, int rank, const void* input) {
 /// Cuts what is long; what is empty is one message all the same.
 std::vector<Pieces> segments_of(const Pieces& pieces) {
   std::vector<Pieces> segments(1);
-  std::size_t room = kMostSegment;
+  std::size_t room = kBlocksSegment;
   for (auto piece : pieces) {
     while (!piece.empty()) {
       if (room == 0) {
         segments.emplace_back();
-        room = kMostSegment;
+        room = kBlocksSegment;
       }
       const std::size_t part = std::min(room, piece.size());
       segments.back().push_back(piece.first(part));

@@ -11,11 +11,11 @@
 namespace hora {
 namespace {
 
-constexpr std::size_t kMostAtOnce = 1 << 20;  // so that others get their turn
+constexpr std::size_t kMostWrittenAtOnce = 1 << 20;  // so that others get their turn
 constexpr std::size_t kPieces = 32;
 
 /// Pieces of memory for one call of sendmsg.
-class Pieces {
+class Vectors {
  public:
   [[nodiscard]] bool full() const { return count_ + 2 > kPieces || room_ == 0; }
   /// All but the first `skipped` bytes, as far as there is room. How many bytes of `skipped` are left.
@@ -39,13 +39,13 @@ class Pieces {
  private:
   std::array<iovec, kPieces> pieces_;
   std::size_t count_ = 0;
-  std::size_t room_ = kMostAtOnce;
+  std::size_t room_ = kMostWrittenAtOnce;
 };
 
 }  // namespace
 
 void MessageWriter::flush(int socket, Calls& calls) {
-  for (std::size_t all = 0; !idle() && all < kMostAtOnce;) {
+  for (std::size_t all = 0; !idle() && all < kMostWrittenAtOnce;) {
     const auto sent = write_some(socket);
     if (sent < 0) {
       broken_ = errno != EAGAIN;
@@ -58,7 +58,7 @@ void MessageWriter::flush(int socket, Calls& calls) {
 }
 
 ssize_t MessageWriter::write_some(int socket) {
-  Pieces pieces;
+  Vectors pieces;
   std::size_t skipped = written_;
   for (const auto& chunk : chunks_) {
     if (pieces.full()) break;

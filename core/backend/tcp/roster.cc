@@ -11,7 +11,7 @@
 namespace hora {
 namespace {
 
-constexpr std::size_t kMostText = 256;
+constexpr std::size_t kLongestName = 256;
 constexpr std::size_t kMostAddress = 64;
 constexpr std::size_t kJobDigits = 8;
 
@@ -25,8 +25,8 @@ Member read(Reader& in, int rank) {
   Member member;
   member.rank = rank;
   member.pid = static_cast<int>(in.below(std::uint64_t{1} << 31, "a process id"));
-  member.host = in.string(kMostText);
-  member.pid_space = in.string(kMostText);
+  member.host = in.string(kLongestName);
+  member.pid_space = in.string(kLongestName);
   const std::size_t addresses = in.count(1, "addresses");
   for (std::size_t i = 0; i < addresses; ++i) member.addresses.push_back(in.string(kMostAddress));
   return member;

@@ -25,7 +25,7 @@ namespace {
 
 constexpr std::chrono::seconds kMostFarewell{1};
 constexpr std::chrono::seconds kBeat{1};
-constexpr std::chrono::seconds kPause{3};  // between two turns of a thread: it was stopped itself
+constexpr std::chrono::seconds kStandstill{3};  // between two turns of a thread: it was stopped itself
 constexpr std::chrono::milliseconds kOthersWords{500};  // for all who cannot reach others to say so
 constexpr std::chrono::seconds kLastWords{2};           // of a process that has said that it fails
 constexpr std::chrono::milliseconds kDying{500};        // of a process whose socket has closed
@@ -352,7 +352,7 @@ class TcpControl final : public Control {
   }
 
   void beat(TimePoint now) {
-    const bool stopped = now - turn_ > kPause;
+    const bool stopped = now - turn_ > kStandstill;
     turn_ = now;
     for (auto& peer : peers_) {
       if (stopped) peer.heard = now;
