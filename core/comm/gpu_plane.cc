@@ -71,7 +71,7 @@ std::string obstacle(std::span<const GpuSeat> seats, const std::vector<int>& ran
       return fmt::format("rank {} has NCCL {} and rank {} NCCL {}: give all ranks the same", ranks[0],
                          nccl_version(seats[0].nccl), ranks[i], nccl_version(seats[i].nccl));
     for (std::size_t j = 0; j < i; ++j) {
-      const std::string why = conflict(seats[j], ranks[j], seats[i], ranks[i]);
+      std::string why = conflict(seats[j], ranks[j], seats[i], ranks[i]);
       if (!why.empty()) return why;
     }
   }
