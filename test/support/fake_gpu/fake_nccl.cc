@@ -29,7 +29,10 @@ FakeNccl::FakeNccl(int version) {
   state.misuses.clear();
   state.last_error.clear();
   state.blocks.clear();
-  for (const auto& each : state.communicators) each->life = ncclComm::Life::gone;  // another one's
+  for (const auto& each : state.communicators) {  // another one's
+    each->life = ncclComm::Life::gone;
+    each->registrations.clear();
+  }
 }
 
 FakeNccl::~FakeNccl() {
