@@ -17,6 +17,9 @@ struct Segment {
   const void* input = nullptr;
   void* output = nullptr;
   std::size_t count = 0;
+  /// All ranks have it at the same place of memory that they have allocated alike, for which this plane may
+  /// have a faster way: on a rank's own it would be of no use, or wrong.
+  bool alike = false;
 };
 
 /// Large buffers between the ranks of a group, in the order of the calls, which is the same on all ranks.

@@ -18,7 +18,7 @@ Bytes encode(const GpuSeat& seat) {
   Writer out;
   out.string(seat.machine.substr(0, kMostMachineBytes)).string(seat.why.substr(0, kMostWhyBytes));
   out.i64(seat.index).u64(static_cast<std::uint64_t>(seat.nccl));
-  out.raw(seat.gpu).raw(seat.id);
+  out.raw(seat.gpu).u64(seat.location);
   Bytes bytes = out.take();
   bytes.resize(kSeatBytes);
   return bytes;
@@ -33,8 +33,7 @@ GpuSeat decode(std::span<const std::byte> bytes) {
   seat.nccl = static_cast<int>(in.below(1 << 30, "a version of NCCL"));
   const auto gpu = in.raw(seat.gpu.size());
   std::copy(gpu.begin(), gpu.end(), seat.gpu.begin());
-  const auto id = in.raw(seat.id.size());
-  std::copy(id.begin(), id.end(), seat.id.begin());
+  seat.location = in.u64();
   return seat;
 }
 
@@ -43,6 +42,23 @@ void check_gpus(std::span<const GpuSeat> seats, const std::vector<int>& ranks) {
     if (seats[i].index < 0)
       throw Error(Code::unavailable, fmt::format("rank {} has no GPU: {}", ranks[i], seats[i].why));
   }
+}
+
+/// Why two ranks cannot be in one of NCCL's communicators, which tells GPUs by where they are; empty: they
+/// can.
+std::string conflict(const GpuSeat& one, int rank, const GpuSeat& other, int other_rank) {
+  if (one.machine != other.machine) return {};
+  if (one.gpu == other.gpu)
+    return fmt::format(
+        "ranks {} and {} share one GPU (cuda:{} and cuda:{} of theirs), which NCCL does not let them: "
+        "start one rank for each GPU, and let each use its own (cuda:<local rank>)",
+        rank, other_rank, one.index, other.index);
+  if (one.location != other.location) return {};
+  return fmt::format(
+      "ranks {} and {} use two parts of one GPU (MIG instances), which NCCL does not let them: start one "
+      "rank "
+      "for each GPU, or switch MIG off",
+      rank, other_rank);
 }
 
 /// Why these ranks cannot use NCCL together; empty: they can.
@@ -55,11 +71,8 @@ std::string obstacle(std::span<const GpuSeat> seats, const std::vector<int>& ran
       return fmt::format("rank {} has NCCL {} and rank {} NCCL {}: give all ranks the same", ranks[0],
                          nccl_version(seats[0].nccl), ranks[i], nccl_version(seats[i].nccl));
     for (std::size_t j = 0; j < i; ++j) {
-      if (seats[i].machine != seats[j].machine || seats[i].gpu != seats[j].gpu) continue;
-      return fmt::format(
-          "ranks {} and {} share one GPU (cuda:{} and cuda:{} of theirs), which NCCL does not let them: "
-          "start one rank for each GPU, and let each use its own (cuda:<local rank>)",
-          ranks[j], ranks[i], seats[j].index, seats[i].index);
+      std::string why = conflict(seats[j], ranks[j], seats[i], ranks[i]);
+      if (!why.empty()) return why;
     }
   }
   return {};
@@ -84,8 +97,26 @@ std::vector<GpuSeat> exchange_seats(Collective& host, int place, int places, con
   for (std::size_t i = 0; i < sizes.size(); ++i)
     seats.push_back(decode(std::span(all).subspan(i * kSeatBytes, kSeatBytes)));
   seats[static_cast<std::size_t>(place)] = mine;
-  seats[static_cast<std::size_t>(place)].id = seats.front().id;
   return seats;
+}
+
+SharedId share_id(Collective& host, int place, const std::function<NcclId()>& make) {
+  SharedId shared;
+  if (place == 0) {
+    try {
+      shared.id = make();
+    } catch (const Error& error) {
+      shared.why = std::string(error.what()).substr(0, kMostWhyBytes);
+    }
+  }
+  Bytes bytes = Writer().raw(shared.id).string(shared.why).take();
+  bytes.resize(kSeatBytes);
+  host.broadcast(bytes.data(), bytes.size(), 0);
+  Reader in(bytes);
+  const auto id = in.raw(shared.id.size());
+  std::copy(id.begin(), id.end(), shared.id.begin());
+  shared.why = in.string(kMostWhyBytes);
+  return shared;
 }
 
 std::vector<std::vector<int>> machines_of(std::span<const GpuSeat> seats) {

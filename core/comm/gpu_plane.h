@@ -3,6 +3,7 @@
 
 #include "core/comm/nccl_module.h"
 
+#include <functional>
 #include <span>
 #include <string>
 #include <vector>
@@ -13,16 +14,25 @@ namespace hora {
 struct GpuSeat {
   std::string machine;              ///< equal on two ranks if they may use the same GPU
   std::array<std::byte, 16> gpu{};  ///< Gpu::identity
+  std::uint64_t location = 0;       ///< Gpu::location
   int index = 0;                    ///< as this rank counts; -1: it has none
   int nccl = 0;                     ///< its NCCL's version; 0: it has none
   std::string why;                  ///< why it has no NCCL, or no GPU
-  NcclId id{};                      ///< the first place's: of the communicator that they may make
 
   bool operator==(const GpuSeat&) const = default;
 };
 
 /// Every member's seat, in the order of places. All members call it; moves as many bytes on every plane.
 std::vector<GpuSeat> exchange_seats(Collective& host, int place, int places, const GpuSeat& mine);
+
+/// The id of a communicator that all members are about to make, or why there is none. A value.
+struct SharedId {
+  NcclId id{};
+  std::string why;  ///< empty: there is one
+};
+
+/// The first place calls `make`, and the others get what it gave, or what it threw. All members call it.
+SharedId share_id(Collective& host, int place, const std::function<NcclId()>& make);
 
 /// The places on each machine, by the first of them.
 [[nodiscard]] std::vector<std::vector<int>> machines_of(std::span<const GpuSeat> seats);

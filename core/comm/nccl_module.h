@@ -34,7 +34,7 @@ using NcclId = std::array<std::byte, 128>;
 struct NcclOptions {
   /// Until when each call into NCCL must have been carried out; then Error(timeout) that names the call.
   std::chrono::milliseconds call_timeout{30'000};
-  /// How long aborting may take; then the communicators are left as they are (leaked).
+  /// How long aborting may take; then the communicators are left as they are (leaked). Or destroying.
   std::chrono::milliseconds abort_timeout{5'000};
   /// 16-bit floats are summed in float32 and rounded once, instead of once for each rank that adds.
   bool float32_sums = false;
@@ -76,7 +76,7 @@ struct NcclModule {
   /// The NCCL that is in this process already (PyTorch brings one), else the file `path`, else what is found;
   /// the first call counts. Throws Error(unavailable): where it looked; that it is too old.
   NcclLibrary (*library)(const std::string& path) = nullptr;
-  /// As above `library` must have been called.
+  /// As above `library` must have been called. NCCL waits in a thread for all ranks to come, until they have.
   NcclId (*make_id)() = nullptr;
   /// Memory as from Gpu::allocate, which the lanes of this GPU tell NCCL of when they first meet it. As
   /// above.

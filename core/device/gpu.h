@@ -5,6 +5,7 @@
 
 #include <array>
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <string>
 
@@ -28,6 +29,8 @@ class Gpu {
   [[nodiscard]] virtual std::string name() const = 0;
   /// The same for two processes only if they use the same GPU, or part of a GPU.
   [[nodiscard]] virtual std::array<std::byte, 16> identity() const = 0;
+  /// Where it is in its machine: the same for all parts of a GPU, which are told apart by `identity` alone.
+  [[nodiscard]] virtual std::uint64_t location() const = 0;
 
   /// Throws Error(invalid_argument) unless `data` is memory that this GPU reaches; the message says whose
   /// memory it is. `which` names it: "its input".
@@ -42,7 +45,8 @@ class Gpu {
   /// 0. Throws Error(unavailable) that says how much is wanted, and how much is free.
   [[nodiscard]] virtual std::shared_ptr<std::byte> allocate(std::size_t bytes) = 0;
   /// The same, not filled, ordered: usable by what is put on `stream` (a framework's) after this, and by all
-  /// that waits for that; the last owner's release frees it behind what is on `stream` then.
+  /// that waits for that; the last owner's release frees it behind what is on `stream` then; during a
+  /// capture of that, when this is next called for it, and if it is gone, with the Gpu.
   [[nodiscard]] virtual std::shared_ptr<std::byte> allocate_on(void* stream, std::size_t bytes) = 0;
   /// The same, but usable by what is put on `own`, which is from `make_stream`, after this, and by all that
   /// waits for that; who releases it has seen to it that what is on `stream` then waits for what is on `own`,

@@ -42,7 +42,7 @@ std::vector<Segment> joined(std::vector<Piece> pieces, std::size_t each) {
       last.count =
           static_cast<std::size_t>(static_cast<const std::byte*>(piece.input) - begin) / each + piece.count;
     } else {
-      segments.push_back({piece.input, piece.output, piece.count});
+      segments.push_back({piece.input, piece.output, piece.count, piece.slot != 0});
     }
     const std::size_t bytes = piece.count * each;
     const bool ends_line = piece.padded || bytes % kCacheLine == 0;  // else what follows is another's
@@ -203,7 +203,7 @@ void Packer::reduce_round(std::span<const Piece> round, std::byte* wire, DType d
   }
   lane_.stream->move(moves, {reduction.dtype, dtype, factor});
   end(Stage::pack);
-  const Segment segment{wire, wire, used / each};
+  const Segment segment{wire, wire, used / each, true};
   lane_.collective->allreduce({&segment, 1}, reduction);
   end(Stage::transfer);
   turn_back(moves, round);

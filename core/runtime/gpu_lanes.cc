@@ -77,22 +77,40 @@ GpuLanes::Party& GpuLanes::party(const Members& members, Lane& host) {
   const auto known = parties_.find(members.group);
   if (known != parties_.end()) return *known->second;
   Party& party = *parties_.emplace(members.group, std::make_unique<Party>()).first->second;
-  const auto seats = exchange_seats(*host.collective, members.place, static_cast<int>(members.ranks.size()),
-                                    own_seat(members.place));
-  GpuChoice choice;
-  try {
-    choice = choose_gpu_plane(config_.gpu_operations, seats, members.ranks);
-  } catch (const Error& error) {
-    party.refused = error.status();
-    return party;
-  }
-  if (!choice.note.empty() && members.place == 0) log(LogLevel::warning, choice.note);
+  auto seats =
+      exchange_seats(*host.collective, members.place, static_cast<int>(members.ranks.size()), own_seat());
+  NcclId id{};
+  const auto choice = choose(party, members, host, seats, id);
+  if (!choice) return party;
+  if (!choice->note.empty() && members.place == 0) log(LogLevel::warning, choice->note);
   make_staged(party, members, host);
-  if (choice.plane != GpuPlane::staged) make_fast(party, members, host, seats, choice.plane);
+  if (choice->plane != GpuPlane::staged) make_fast(party, members, host, seats, choice->plane, id);
   return party;
 }
 
-GpuSeat GpuLanes::own_seat(int place) {
+// NCCL has a thread and a port for each id until all its ranks have come: one is made when they will.
+std::optional<GpuChoice> GpuLanes::choose(Party& party, const Members& members, Lane& host,
+                                          std::vector<GpuSeat>& seats, NcclId& id) {
+  const auto choose = [&]() -> std::optional<GpuChoice> {
+    try {
+      return choose_gpu_plane(config_.gpu_operations, seats, members.ranks);
+    } catch (const Error& error) {
+      party.refused = error.status();
+      return std::nullopt;
+    }
+  };
+  auto choice = choose();
+  if (!choice || choice->plane == GpuPlane::staged) return choice;
+  if (seats.size() == 1 || splits_.contains(members.group)) return choice;
+  const SharedId shared = share_id(*host.collective, members.place, own_.module().make_id);
+  id = shared.id;
+  if (shared.why.empty()) return choice;
+  seats.front().nccl = 0;
+  seats.front().why = shared.why;
+  return choose();
+}
+
+GpuSeat GpuLanes::own_seat() {
   GpuSeat seat;
   seat.machine = config_.nccl_host_id.empty() ? boot_id() + host_name() : config_.nccl_host_id;
   try {
@@ -103,12 +121,12 @@ GpuSeat GpuLanes::own_seat(int place) {
     return seat;
   }
   seat.gpu = machine_->gpu->identity();
+  seat.location = machine_->gpu->location();
   seat.index = machine_->gpu->index();
   if (config_.gpu_operations == "staged") return seat;
   try {
     const NcclLibrary library = own_.module().library(config_.nccl_library);
     log(LogLevel::info, fmt::format("NCCL {} from {}", nccl_version(library.version), library.path));
-    if (place == 0) seat.id = own_.module().make_id();
     seat.nccl = library.version;
   } catch (const Error& error) {
     seat.why = error.what();
@@ -137,14 +155,14 @@ void GpuLanes::make_staged(Party& party, const Members& members, Lane& host) {
 
 /// NCCL's waiting ends by `interrupt`, so the alarm need not know of communicators that are still being made.
 void GpuLanes::make_fast(Party& party, const Members& members, Lane& host, const std::vector<GpuSeat>& seats,
-                         GpuPlane plane) {
+                         GpuPlane plane, const NcclId& id) {
   Machine& machine = *machine_;
   if (!machine.nccl) open_nccl();
   std::unique_ptr<Collective> fast;
   if (auto split = splits_.extract(members.group)) {
     fast = std::move(split.mapped());
   } else {
-    fast = machine.nccl->connect(seats.front().id, members.place, static_cast<int>(members.ranks.size()));
+    fast = machine.nccl->connect(id, members.place, static_cast<int>(members.ranks.size()));
   }
   if (plane == GpuPlane::hierarchical) {
     fast = make_gpu_hierarchical(std::move(fast), machine.gpu, *machine.stream, *host.collective,

@@ -58,10 +58,13 @@ class GpuLanes {
   };
   Party& party(const Members& members, Lane& host);
   void open();
-  [[nodiscard]] GpuSeat own_seat(int place);
+  [[nodiscard]] GpuSeat own_seat();
+  /// Nothing: what is wished for cannot be had. Makes the `id` that a communicator is made with, if one is.
+  std::optional<GpuChoice> choose(Party& party, const Members& members, Lane& host,
+                                  std::vector<GpuSeat>& seats, NcclId& id);
   void make_staged(Party& party, const Members& members, Lane& host);
   void make_fast(Party& party, const Members& members, Lane& host, const std::vector<GpuSeat>& seats,
-                 GpuPlane plane);
+                 GpuPlane plane, const NcclId& id);
   void open_nccl();
   void let_go(int group);
 

@@ -59,8 +59,11 @@ const Result& Handle::wait_on(void* stream) const {
   std::unique_lock lock(state_->mutex);
   state_->ready.wait(lock, [this] { return state_->launched || state_->result; });
   if (state_->result && !state_->result->status.ok()) throw Error(state_->result->status);
-  if (state_->event) state_->event->hold_up(stream);
-  return state_->result ? *state_->result : *state_->launched;
+  const Result& result = state_->result ? *state_->result : *state_->launched;
+  const auto event = state_->event;
+  lock.unlock();  // a driver may take its time, and nobody who polls waits for that
+  if (event) event->hold_up(stream);
+  return result;
 }
 
 }  // namespace hora

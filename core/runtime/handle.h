@@ -21,9 +21,10 @@ struct Handle::State {
 
   std::mutex mutex;
   std::condition_variable ready;
-  std::optional<Result> launched;  // this, too, and `event`
+  // Each under the mutex until it is set, and constant from then on.
+  std::optional<Result> launched;
   std::shared_ptr<Event> event;
-  std::optional<Result> result;  // under the mutex until it is set; constant from then on
+  std::optional<Result> result;
 };
 
 }  // namespace hora

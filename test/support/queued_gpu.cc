@@ -104,6 +104,7 @@ class QueuedGpu final : public Gpu {
   [[nodiscard]] int index() const override { return index_; }
   [[nodiscard]] std::string name() const override { return "a queue"; }
   [[nodiscard]] std::array<std::byte, 16> identity() const override { return {std::byte(index_)}; }
+  [[nodiscard]] std::uint64_t location() const override { return static_cast<std::uint64_t>(index_); }
   void check(const void* /*data*/, const std::string& /*which*/) const override {}
   [[nodiscard]] std::shared_ptr<Event> mark(void* stream) override {
     const auto* gate = static_cast<const Gate*>(stream);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/backend/local/meeting.h"
+#include "core/device/await.h"
 #include "test/support/queued_gpu.h"
 
 #include <cstring>
@@ -80,7 +81,12 @@ class QueuedCollective final : public Collective {
   void barrier() override {
     later([](Collective& inner) { inner.barrier(); });
   }
-  std::unique_ptr<Collective> split(std::span<const int> /*members*/) override { return nullptr; }
+  std::unique_ptr<Collective> split(std::span<const int> members) override {
+    await(stream_.mark().get(), [] {});
+    auto part = inner_->split(members);
+    if (!part) return nullptr;
+    return std::make_unique<QueuedCollective>(std::move(part), stream_, aborted_);
+  }
   void abort(const Status& /*why*/) noexcept override {}
 
  private:

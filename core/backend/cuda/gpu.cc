@@ -4,6 +4,7 @@
 #include "core/backend/cuda/cuda_stream.h"
 #include "core/backend/cuda/event_pool.h"
 #include "core/backend/cuda/kernel_module.h"
+#include "core/backend/cuda/stream_frees.h"
 #include "core/backend/cuda/stream_handle.h"
 
 #include <hora/status.h>
@@ -22,6 +23,8 @@
 
 namespace hora {
 namespace {
+
+constexpr int kPciBits = 16;  // more than the number of a PCI bus or device has
 
 /// What a Gpu's memory report counts, in bytes. Thread-safe.
 struct Counters {
@@ -47,6 +50,7 @@ class DriversGpu final : public CudaGpu {
       : context_(std::move(context)),
         events_(std::make_shared<EventPool>(context_)),
         counters_(std::make_shared<Counters>()),
+        frees_(std::make_shared<StreamFrees>(context_)),
         about_(fmt::format("cuda:{}", context_->index())),
         pools_(context_->attribute(CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED) != 0) {}
 
@@ -66,6 +70,14 @@ class DriversGpu final : public CudaGpu {
     static_assert(sizeof(uuid.bytes) == sizeof(bytes));
     std::memcpy(bytes.data(), uuid.bytes, sizeof(bytes));
     return bytes;
+  }
+
+  [[nodiscard]] std::uint64_t location() const override {
+    std::uint64_t place = 0;  // on the PCI bus
+    for (const auto part : {CU_DEVICE_ATTRIBUTE_PCI_DOMAIN_ID, CU_DEVICE_ATTRIBUTE_PCI_BUS_ID,
+                            CU_DEVICE_ATTRIBUTE_PCI_DEVICE_ID})
+      place = place << kPciBits | static_cast<std::uint64_t>(context_->attribute(part));
+    return place;
   }
 
   void check(const void* data, const std::string& which) const override {
@@ -206,9 +218,10 @@ class DriversGpu final : public CudaGpu {
       check_allocation(driver().mem_alloc(&data, whole), "cuMemAlloc", whole);
       return owned(data, whole, [](const CudaDriver& driver, CUdeviceptr each) { driver.mem_free(each); });
     }
+    frees_->go_on(from);
     check_allocation(driver().mem_alloc_async(&data, whole, from), "cuMemAllocAsync", whole);
     return owned(data, whole,
-                 [until](const CudaDriver& driver, CUdeviceptr each) { free_on(driver, until, each); });
+                 [until, frees = frees_](const CudaDriver&, CUdeviceptr each) { frees->free(until, each); });
   }
 
   /// Memory that is given back by `release`, which the context is the current one for.
@@ -222,15 +235,6 @@ class DriversGpu final : public CudaGpu {
             }};
   }
 
-  /// Behind what is on the stream; or, if that is gone or is being captured, behind everything on the GPU.
-  static void free_on(const CudaDriver& driver, CUstream stream, CUdeviceptr data) {
-    CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
-    const bool usable = driver.stream_is_capturing(stream, &status) == CUDA_SUCCESS &&
-                        status == CU_STREAM_CAPTURE_STATUS_NONE;
-    if (usable && driver.mem_free_async(data, stream) == CUDA_SUCCESS) return;
-    driver.mem_free(data);
-  }
-
   std::shared_ptr<const KernelModule> kernels() {
     const std::lock_guard lock(mutex_);
     if (!kernels_) kernels_ = std::make_shared<const KernelModule>(context_);
@@ -240,6 +244,7 @@ class DriversGpu final : public CudaGpu {
   const std::shared_ptr<const PrimaryContext> context_;
   const std::shared_ptr<EventPool> events_;
   const std::shared_ptr<Counters> counters_;
+  const std::shared_ptr<StreamFrees> frees_;
   const std::string about_;
   const bool pools_;
   std::mutex mutex_;

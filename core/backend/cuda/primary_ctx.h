@@ -33,7 +33,7 @@ class PrimaryContext {
 /// A context is the calling thread's current one while this lives, and the one before is it again after that.
 /// Meanwhile the thread's calls do not spoil a capture that another thread of the program makes: the driver
 /// refuses most calls of all threads during one, and breaks it off, unless a thread says that its calls have
-/// nothing to do with it.
+/// nothing to do with it. That does not hold for a call that waits for all that is on the context's streams.
 class CurrentContext {
  public:
   /// Throws Error(internal).

@@ -2,6 +2,7 @@
 #include "core/backend/nccl/communicator.h"
 
 #include "core/backend/nccl/patience.h"
+#include "core/backend/nccl/returns_within.h"
 #include "core/base/half.h"
 #include "core/base/log.h"
 
@@ -9,7 +10,9 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cstring>
+#include <exception>
 
 namespace hora {
 namespace {
@@ -60,10 +63,29 @@ void Communicator::split_from(Communicator& parent, int place, int places) {
   const CurrentContext current(context());
   ncclConfig_t config = configuration();
   note_memory([&] {
-    parent.settle("ncclCommSplit", nccl().split(parent.native_, member ? 0 : NCCL_SPLIT_NOCOLOR,
-                                                member ? place : 0, &native_, &config));
-    if (member) settle("ncclCommSplit", ncclInProgress);
+    const ncclResult_t result =
+        nccl().split(parent.native_, member ? 0 : NCCL_SPLIT_NOCOLOR, member ? place : 0, &native_, &config);
+    parent.settle("ncclCommSplit", result == ncclSuccess ? ncclInProgress : result);
+    if (!member) return;
+    await_native(parent);
+    settle("ncclCommSplit", ncclInProgress);
   });
+}
+
+// Unlike NCCL's other calls ncclCommSplit returns ncclSuccess while it is still being carried out: only the
+// parent says when it has been. A thread of NCCL's writes the pointer to the child when that is there, which
+// may be a moment later.
+void Communicator::await_native(Communicator& parent) {
+  Patience patience(*seat_.halt, seat_.options.call_timeout, about("ncclCommSplit"));
+  try {
+    while (native() == nullptr) {
+      parent.check();
+      patience.pause();
+    }
+  } catch (const Error& error) {
+    seat_.halt->set(error.status());
+    throw;
+  }
 }
 
 void Communicator::note_memory(const std::function<void()>& call) {
@@ -75,9 +97,7 @@ void Communicator::note_memory(const std::function<void()>& call) {
   seat_.gpu->count_nccl(taken);
 }
 
-// NCCL must know of no memory any more, and of no operation, when it is told to end. After ncclCommFinalize
-// nothing is left that could take long, and after ncclCommDestroy there is nobody who could be asked whether
-// that has been carried out.
+// NCCL must know of no memory any more, and of no operation, when it is told to end.
 bool Communicator::close() noexcept {
   if (native_ == nullptr) return true;
   try {
@@ -93,15 +113,29 @@ bool Communicator::close() noexcept {
       ops_.pop_front();
     }
     settle("ncclCommFinalize", nccl().finalize(native_));
-    const ncclResult_t result = nccl().destroy(native_);
-    if (!taken(result)) finish("ncclCommDestroy", result);
-    native_ = nullptr;
-    seat_.gpu->count_nccl(-taken_);
+    destroy();
     return true;
-  } catch (const Error& error) {
+  } catch (const std::exception& error) {
     log(LogLevel::warning, fmt::format("a communicator could not be ended: {}", error.what()));
     return false;
   }
+}
+
+// Unlike all other calls this one blocks: NCCL's thread that serves other ranks of the host goes when they
+// have closed their ends, which may be long after this. Nothing is on streams, and NCCL knows of no memory.
+void Communicator::destroy() {
+  const auto result = std::make_shared<std::atomic<ncclResult_t>>(ncclSuccess);
+  const bool ended = returns_within(seat_.options.abort_timeout, [seat = seat_, native = native_, result] {
+    in_context(*seat.gpu->context(), [&] { *result = seat.nccl->functions.destroy(native); });
+  });
+  if (ended && !taken(*result)) finish("ncclCommDestroy", *result);
+  native_ = nullptr;
+  if (ended) return seat_.gpu->count_nccl(-taken_);
+  log(LogLevel::warning,
+      fmt::format(
+          "{} has not returned after {} ms, as other ranks of this host have not got there; it goes on "
+          "by itself, and its memory is given back then",
+          about("ncclCommDestroy"), seat_.options.abort_timeout.count()));
 }
 
 void Communicator::forget() {
@@ -166,16 +200,16 @@ void Communicator::meet(const void* data) {
   const auto block = seat_.memory->find(data);
   if (!block || known_.count(block->data()) != 0) return;
   const CurrentContext current(context());
-  Known known{block, nullptr};
+  Known& known = known_[block->data()];
+  known.block = block;
   const ncclResult_t result = nccl().register_memory(native_, block->data(), block->bytes(), &known.handle);
-  if (!taken(result)) {
-    known.handle = nullptr;
-    log(LogLevel::warning,
-        fmt::format("NCCL copies what lies in {} bytes of memory, because {} failed with {}", block->bytes(),
-                    about("ncclCommRegister"), nccl().get_error_string(result)));
-  }
-  known_[block->data()] = known;
-  if (result == ncclInProgress) settle("ncclCommRegister", result);
+  settle("ncclCommRegister", result);
+}
+
+bool Communicator::knows_of_users(const void* data) const {
+  if (known_.empty()) return false;
+  const auto block = seat_.memory->find(data);
+  return block != nullptr && block->users() && known_.count(block->data()) != 0;
 }
 
 void Communicator::part(std::vector<std::shared_ptr<NcclBlock>>& parted) {

@@ -23,9 +23,10 @@ struct NcclSeat {
 };
 
 /// One of NCCL's communicators. It does not block: each call is put to NCCL, and then NCCL is asked until it
-/// has carried it out. What ends that, the halt's reason, the time, or a failure, is thrown, and is the
-/// reason of the halt from then on; what the communicator was doing is ended by an abort of the whole lane
-/// only, and so the destructor leaves NCCL alone. *Engine only.*
+/// has carried it out; but for ncclCommDestroy, which NCCL has no such way for. What ends that, the halt's
+/// reason, the time, or a failure, is thrown, and is the reason of the halt from then on; what the
+/// communicator was doing is ended by an abort of the whole lane only, and so the destructor leaves NCCL
+/// alone. *Engine only.*
 class Communicator {
  public:
   /// Nothing yet.
@@ -43,8 +44,8 @@ class Communicator {
   /// It has been aborted, and is nothing any more.
   void forget();
 
-  /// Null: nothing.
-  [[nodiscard]] ncclComm_t native() const { return native_; }
+  /// Null: nothing. NCCL's thread writes it during a split.
+  [[nodiscard]] ncclComm_t native() const { return __atomic_load_n(&native_, __ATOMIC_ACQUIRE); }
   /// Throws Error(aborted) if NCCL has found a failure meanwhile.
   void check();
 
@@ -57,8 +58,11 @@ class Communicator {
   /// The sum of elements multiplied by `factor`, in the dtype of `type`; of a few factors it is kept.
   [[nodiscard]] ncclRedOp_t multiplied_sum(ncclDataType_t type, double factor);
   /// Tells NCCL of the block that `data` lies in, if it does in one and NCCL does not know it. That makes it
-  /// faster; where it fails, NCCL does without.
+  /// faster, and must be so on all ranks or on none: they have allocated the block alike, `data` is at the
+  /// same place of it, and they call this together. So where NCCL refuses that is an error.
   void meet(const void* data);
+  /// Whether `data` lies in a block of a user's that NCCL has been told of.
+  [[nodiscard]] bool knows_of_users(const void* data) const;
   /// Makes NCCL forget the blocks whose users have gone. They go to `parted`: what is on streams may use
   /// them.
   void part(std::vector<std::shared_ptr<NcclBlock>>& parted);
@@ -71,18 +75,20 @@ class Communicator {
   };
   struct Known {
     std::shared_ptr<NcclBlock> block;
-    void* handle = nullptr;  ///< null: NCCL does without
+    void* handle = nullptr;  ///< null: NCCL has been told not to register memory
   };
 
   [[nodiscard]] const NcclFunctions& nccl() const { return seat_.nccl->functions; }
   [[nodiscard]] const PrimaryContext& context() const { return *seat_.gpu->context(); }
   /// How much of the GPU's memory NCCL takes meanwhile.
   void note_memory(const std::function<void()>& call);
+  void destroy();
   /// Until NCCL has carried out what returned `result`.
   void settle(const char* name, ncclResult_t result);
   void finish(const char* name, ncclResult_t result);
+  /// Until a split of `parent` has made this.
+  void await_native(Communicator& parent);
   [[nodiscard]] std::string about(const char* name) const;
-  void forget_ops();
 
   NcclSeat seat_;
   ncclComm_t native_ = nullptr;

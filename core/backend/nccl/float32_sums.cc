@@ -54,10 +54,6 @@ void Float32Sums::allreduce(std::span<const Segment> segments, DType dtype, doub
 }
 
 void Float32Sums::step(std::span<Part> parts, DType dtype, double factor) {
-  for (const auto& part : parts) {
-    communicator_.meet(part.input);
-    communicator_.meet(part.output);
-  }
   scatter(parts);
   for (const auto& part : parts) sum(part, dtype, factor);
   gather(parts);
@@ -120,8 +116,6 @@ void Float32Sums::gather(std::span<const Part> parts) {
 // A step is a range of the elements of every rank's result, as far as it has them.
 void Float32Sums::reducescatter(const void* input, void* output, std::span<const std::size_t> counts,
                                 DType dtype, double factor) {
-  communicator_.meet(input);
-  communicator_.meet(output);
   const std::size_t most = std::max(kScratch / (ranks_ - 1) / kAlign, std::size_t{1}) * kAlign;
   auto* const room = lane_.scratch(std::max(kScratchBytes, most * (ranks_ - 1) * kEach));
   const auto* all = static_cast<const std::byte*>(input);

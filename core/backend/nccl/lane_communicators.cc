@@ -53,6 +53,7 @@ void LaneCommunicators::close(const std::shared_ptr<Communicator>& communicator)
 void LaneCommunicators::check() {
   seat_.halt->check();
   for (const auto& communicator : communicators_) communicator->check();
+  part_with_memory();
 }
 
 bool LaneCommunicators::abort() noexcept {
@@ -77,6 +78,10 @@ void LaneCommunicators::abandon_memory() {
 
 void LaneCommunicators::begin() {
   seat_.halt->check();
+  part_with_memory();
+}
+
+void LaneCommunicators::part_with_memory() {
   std::vector<std::shared_ptr<NcclBlock>> parted;
   for (const auto& communicator : communicators_) communicator->part(parted);
   for (auto& block : parted) parted_.emplace_back(stream_.mark(), std::move(block));

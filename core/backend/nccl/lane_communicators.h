@@ -29,12 +29,12 @@ class LaneCommunicators {
   /// Ends a communicator; what fails stays here, until all are aborted.
   void close(const std::shared_ptr<Communicator>& communicator) noexcept;
 
-  /// Throws if there is a reason to halt, or NCCL has found a failure.
+  /// Throws if there is a reason to halt, or NCCL has found a failure; lets go of memory that nobody has.
   void check();
   /// As NcclLane::abort.
   bool abort() noexcept;
 
-  /// What each call begins with: throws if there is a reason to halt, and lets go of memory that nobody has.
+  /// What each call begins with: as `check`, but NCCL is not asked whether it has found a failure.
   void begin();
   /// `bytes` of the GPU's memory, for what is put on the stream until the next call of this.
   [[nodiscard]] std::byte* scratch(std::size_t bytes);
@@ -45,6 +45,7 @@ class LaneCommunicators {
   /// Until all that is on the stream has been done; `before` says what is to come then.
   void drain(const std::string& before);
   void abandon_memory();
+  void part_with_memory();
 
   NcclSeat seat_;
   CudaStream& stream_;

@@ -2,12 +2,14 @@
 #include "core/backend/nccl/memory.h"
 
 #include "core/backend/cuda/stream_handle.h"
+#include "core/base/memory.h"
 
 #include <hora/status.h>
 
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
 namespace hora {
 namespace {
@@ -32,33 +34,39 @@ std::byte* allocate_with_nccl(const OpenNccl& nccl, const CudaGpu& gpu, std::siz
 
 }  // namespace
 
-NcclBlock::NcclBlock(std::shared_ptr<const OpenNccl> nccl, std::shared_ptr<CudaGpu> gpu, std::size_t bytes)
-    : nccl_(std::move(nccl)), gpu_(std::move(gpu)), bytes_(bytes) {
+NcclBlock::NcclBlock(std::shared_ptr<const OpenNccl> nccl, std::shared_ptr<CudaGpu> gpu, std::size_t bytes,
+                     bool users)
+    : nccl_(std::move(nccl)), gpu_(std::move(gpu)), bytes_(bytes), users_(users) {
   if (nccl_->functions.mem_alloc == nullptr) {
     plain_ = gpu_->allocate(bytes_);
     data_ = plain_.get();
     return;
   }
   const CurrentContext current(*gpu_->context());
+  const std::size_t before = gpu_->free_memory();
   data_ = allocate_with_nccl(*nccl_, *gpu_, bytes_);
   try {
+    // Others may have taken some meanwhile, or given more back.
+    taken_ = std::max(static_cast<std::ptrdiff_t>(before) - static_cast<std::ptrdiff_t>(gpu_->free_memory()),
+                      static_cast<std::ptrdiff_t>(bytes_));
     clear(gpu_->context(), reinterpret_cast<CUdeviceptr>(data_), bytes_);
   } catch (...) {
     nccl_->functions.mem_free(data_);
     throw;
   }
-  gpu_->count_taken(static_cast<std::ptrdiff_t>(bytes_));
+  gpu_->count_taken(taken_);
 }
 
 NcclBlock::~NcclBlock() {
   if (plain_) return;
   in_context(*gpu_->context(), [this] { nccl_->functions.mem_free(data_); });
-  gpu_->count_taken(-static_cast<std::ptrdiff_t>(bytes_));
+  gpu_->count_taken(-taken_);
 }
 
 std::shared_ptr<std::byte> NcclMemory::allocate(std::size_t bytes, bool slots) {
   const std::size_t taken = (std::max<std::size_t>(bytes, 1) + kAlignment - 1) / kAlignment * kAlignment;
-  const auto block = std::make_shared<NcclBlock>(nccl_, gpu_, taken);
+  if (slots) release_unwaited();
+  const auto block = std::make_shared<NcclBlock>(nccl_, gpu_, taken, slots);
   const std::lock_guard lock(mutex_);
   places_[block->data()] = {block, block->bytes(), slots ? ++ordinal_ : 0};
   return {block->data(),
@@ -66,9 +74,35 @@ std::shared_ptr<std::byte> NcclMemory::allocate(std::size_t bytes, bool slots) {
 }
 
 // Before the memory is unmapped, which is at once; only users' streams may still use it.
-void NcclMemory::wait_for_all() const {
+bool NcclMemory::wait_for_all() const {
   const PrimaryContext& context = *gpu_->context();
-  in_context(context, [&] { context.driver().ctx_synchronize(); });
+  CUresult result = CUDA_ERROR_NOT_READY;
+  in_context(context, [&] { result = context.driver().ctx_synchronize(); });
+  return result == CUDA_SUCCESS;
+}
+
+// With whoever has put the memory there; what others add meanwhile may be in use.
+void NcclMemory::release_unwaited() {
+  std::unique_lock lock(mutex_);
+  const auto blocks = std::exchange(unwaited_, {});
+  lock.unlock();
+  if (blocks.empty()) return;
+  const bool waited = wait_for_all();
+  lock.lock();
+  for (const auto& block : blocks) {
+    if (waited) {
+      block->release();
+    } else {
+      unwaited_.push_back(block);
+    }
+  }
+  lock.unlock();  // before the memory goes, which may wait for the GPU
+  releases_.fetch_add(1, std::memory_order_acq_rel);
+}
+
+NcclMemory::~NcclMemory() {
+  release_unwaited();
+  for (auto& block : unwaited_) keep_for_ever(std::move(block));
 }
 
 // The place goes before the memory: what is allocated next may lie there.
@@ -78,7 +112,12 @@ void NcclMemory::give_up(const std::shared_ptr<NcclBlock>& block, bool slots) {
     places_.erase(block->data());
   }
   if (abandoned_.load(std::memory_order_acquire)) return keep(block);
-  if (slots) wait_for_all();
+  if (slots) {
+    std::unique_lock lock(mutex_);
+    unwaited_.push_back(block);
+    lock.unlock();
+    return release_unwaited();
+  }
   block->release();
   releases_.fetch_add(1, std::memory_order_acq_rel);
 }

@@ -19,13 +19,17 @@ namespace hora {
 class NcclBlock {
  public:
   /// Zero-filled. Throws Error(unavailable).
-  NcclBlock(std::shared_ptr<const OpenNccl> nccl, std::shared_ptr<CudaGpu> gpu, std::size_t bytes);
+  NcclBlock(std::shared_ptr<const OpenNccl> nccl, std::shared_ptr<CudaGpu> gpu, std::size_t bytes,
+            bool users);
   ~NcclBlock();
   NcclBlock(const NcclBlock&) = delete;
   NcclBlock& operator=(const NcclBlock&) = delete;
 
   [[nodiscard]] std::byte* data() const { return data_; }
   [[nodiscard]] std::size_t bytes() const { return bytes_; }
+  /// Whether it is a user's, whose tensors need not lie where those of other ranks do. Else it is a buffer
+  /// of Hora's, which all ranks use alike.
+  [[nodiscard]] bool users() const { return users_; }
   /// Whether its user has gone.
   [[nodiscard]] bool released() const { return released_.load(std::memory_order_acquire); }
   void release() { released_.store(true, std::memory_order_release); }
@@ -34,6 +38,8 @@ class NcclBlock {
   std::shared_ptr<const OpenNccl> nccl_;
   std::shared_ptr<CudaGpu> gpu_;
   std::size_t bytes_;
+  bool users_;
+  std::ptrdiff_t taken_ = 0;          ///< of the GPU's memory: NCCL takes whole pieces of 2 MiB or more
   std::shared_ptr<std::byte> plain_;  ///< the GPU's own, where NCCL has none
   std::byte* data_ = nullptr;
   std::atomic<bool> released_{false};
@@ -44,10 +50,14 @@ class NcclMemory : public std::enable_shared_from_this<NcclMemory> {
  public:
   NcclMemory(std::shared_ptr<const OpenNccl> nccl, std::shared_ptr<CudaGpu> gpu)
       : nccl_(std::move(nccl)), gpu_(std::move(gpu)) {}
+  ~NcclMemory();
+  NcclMemory(const NcclMemory&) = delete;
+  NcclMemory& operator=(const NcclMemory&) = delete;
 
   /// Zero-filled, aligned to 256 bytes. Throws Error(unavailable). With `slots` it is for users: what lies in
   /// it has slots, and whoever gives it up waits for what is on any stream of the GPU, as for the driver's
-  /// own memory. Else it is for what is put on streams of lanes.
+  /// own memory; where the driver does not let them wait, as during a capture, which that breaks off, the
+  /// next who asks for or gives up such memory does. Else it is for what is put on streams of lanes.
   [[nodiscard]] std::shared_ptr<std::byte> allocate(std::size_t bytes, bool slots);
   /// What `data` lies in, as long as its user has it; else null.
   [[nodiscard]] std::shared_ptr<NcclBlock> find(const void* data) const;
@@ -71,7 +81,9 @@ class NcclMemory : public std::enable_shared_from_this<NcclMemory> {
 
   /// Its user has gone.
   void give_up(const std::shared_ptr<NcclBlock>& block, bool slots);
-  void wait_for_all() const;
+  /// False: the driver does not wait.
+  [[nodiscard]] bool wait_for_all() const;
+  void release_unwaited();
   /// Where `data` lies in; the map's end if nowhere. `mutex_` is held.
   [[nodiscard]] std::map<const std::byte*, Place>::const_iterator place_of(const void* data) const;
 
@@ -81,6 +93,7 @@ class NcclMemory : public std::enable_shared_from_this<NcclMemory> {
   std::map<const std::byte*, Place> places_;
   std::uint64_t ordinal_ = 0;
   std::vector<std::shared_ptr<const void>> kept_;
+  std::vector<std::shared_ptr<NcclBlock>> unwaited_;  ///< whose users have gone; streams may use them
   std::atomic<bool> abandoned_{false};
   std::atomic<std::uint64_t> releases_{0};
 };

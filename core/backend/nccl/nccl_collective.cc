@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/backend/nccl/nccl_collective.h"
 
+#include "core/backend/nccl/detours.h"
 #include "core/backend/nccl/float32_sums.h"
 #include "core/backend/nccl/reductions.h"
 
@@ -58,52 +59,53 @@ class NcclCollective final : public Collective {
     if (filled.empty()) return;
     const NcclReduction as = as_nccl_reduces(reduction, ranks());
     if (ranks_ == 1) return take_over(filled, reduction.dtype, as.before * as.after);
+    Detours detours(*lane_, *communicator_);
+    for (auto& segment : filled) prepare(segment, size_of(reduction.dtype), detours);
     if (sums_in_float32(reduction)) {
-      return Float32Sums(*lane_, *communicator_, rank(), ranks())
+      Float32Sums(*lane_, *communicator_, rank(), ranks())
           .allreduce(filled, reduction.dtype, as.before * as.after);
+      return detours.end();
     }
     const ncclRedOp_t op = op_of(as);
-    for (const auto& segment : filled) {
-      communicator_->meet(segment.input);
-      communicator_->meet(segment.output);
-    }
     communicator_->run_group("ncclAllReduce", [&](ncclComm_t native, const Take& take) {
       for (const auto& each : filled)
         take(nccl().all_reduce(each.input, each.output, each.count, as.type, op, native, stream()));
     });
     multiply(filled, reduction.dtype, as.after);
+    detours.end();
   }
 
   void broadcast(void* data, std::size_t bytes, int root) override {
     lane_->begin();
     if (ranks_ == 1 || bytes == 0) return;
-    communicator_->meet(data);
+    Detours detours(*lane_, *communicator_);
+    void* place = detours.both(data, bytes);
     communicator_->run("ncclBroadcast", [&](ncclComm_t native) {
-      return nccl().broadcast(data, data, bytes, ncclUint8, root, native, stream());
+      return nccl().broadcast(place, place, bytes, ncclUint8, root, native, stream());
     });
+    detours.end();
   }
 
   void allgather(const void* input, void* output, std::span<const std::size_t> bytes) override {
     lane_->begin();
     if (total(bytes) == 0) return;
     if (ranks_ == 1) return lane_->stream().copy(output, input, bytes[0]);
-    communicator_->meet(input);
-    communicator_->meet(output);
-    if (!all_equal(bytes)) return gather_parts(input, static_cast<std::byte*>(output), bytes);
-    communicator_->run("ncclAllGather", [&](ncclComm_t native) {
-      return nccl().all_gather(input, output, bytes[0], ncclUint8, native, stream());
-    });
+    Detours detours(*lane_, *communicator_);
+    const void* from = detours.read(input, bytes[rank_]);
+    void* to = detours.written(output, total(bytes));
+    if (all_equal(bytes)) {
+      communicator_->run("ncclAllGather", [&](ncclComm_t native) {
+        return nccl().all_gather(from, to, bytes[0], ncclUint8, native, stream());
+      });
+    } else {
+      gather_parts(from, static_cast<std::byte*>(to), bytes);
+    }
+    detours.end();
   }
 
   void alltoall(const void* input, void* output, std::span<const std::size_t> bytes) override {
     lane_->begin();
-    if (ranks_ > 1) {
-      communicator_->meet(input);
-      communicator_->meet(output);
-      communicator_->run_group("ncclSend", [&](ncclComm_t native, const Take& take) {
-        exchange(static_cast<const std::byte*>(input), static_cast<std::byte*>(output), bytes, native, take);
-      });
-    }
+    if (ranks_ > 1) exchange_all(input, output, bytes);
     const auto* kept = static_cast<const std::byte*>(input);
     auto* place = static_cast<std::byte*>(output);
     for (std::size_t rank = 0; rank < rank_; ++rank) {
@@ -121,22 +123,18 @@ class NcclCollective final : public Collective {
     const NcclReduction as = as_nccl_reduces(reduction, ranks());
     const Segment own{input, output, counts[rank_]};
     if (ranks_ == 1) return take_over({&own, 1}, reduction.dtype, as.before * as.after);
+    const std::size_t each = size_of(reduction.dtype);
+    Detours detours(*lane_, *communicator_);
+    const void* from = detours.read(input, total(counts) * each);
+    void* to = detours.written(output, own.count * each);
     if (sums_in_float32(reduction)) {
-      return Float32Sums(*lane_, *communicator_, rank(), ranks())
-          .reducescatter(input, output, counts, reduction.dtype, as.before * as.after);
-    }
-    const ncclRedOp_t op = op_of(as);
-    communicator_->meet(input);
-    communicator_->meet(output);
-    if (all_equal(counts)) {
-      communicator_->run("ncclReduceScatter", [&](ncclComm_t native) {
-        return nccl().reduce_scatter(input, output, counts[0], as.type, op, native, stream());
-      });
+      Float32Sums(*lane_, *communicator_, rank(), ranks())
+          .reducescatter(from, to, counts, reduction.dtype, as.before * as.after);
     } else {
-      reduce_parts(static_cast<const std::byte*>(input), output, counts, size_of(reduction.dtype), as.type,
-                   op);
+      reduce_apart(from, to, counts, as, each);
     }
-    if (own.count > 0) multiply({&own, 1}, reduction.dtype, as.after);
+    detours.end();
+    if (!sums_in_float32(reduction) && own.count > 0) multiply({&own, 1}, reduction.dtype, as.after);
   }
 
   void barrier() override {
@@ -169,6 +167,20 @@ class NcclCollective final : public Collective {
   [[nodiscard]] bool sums_in_float32(const Reduction& reduction) const {
     const bool short_float = reduction.dtype == DType::float16 || reduction.dtype == DType::bfloat16;
     return lane_->seat().options.float32_sums && short_float && reduction.op == ReduceOp::sum;
+  }
+
+  /// What NCCL is to be told of is what all ranks tell it of.
+  void prepare(Segment& segment, std::size_t each, Detours& detours) {
+    const std::size_t bytes = segment.count * each;
+    if (segment.alike) {
+      communicator_->meet(segment.input);
+      communicator_->meet(segment.output);
+    } else if (segment.input == segment.output) {
+      segment.input = segment.output = detours.both(segment.output, bytes);
+    } else {
+      segment.input = detours.read(segment.input, bytes);
+      segment.output = detours.written(segment.output, bytes);
+    }
   }
 
   ncclRedOp_t op_of(const NcclReduction& as) {
@@ -206,6 +218,16 @@ class NcclCollective final : public Collective {
     });
   }
 
+  void reduce_apart(const void* input, void* output, std::span<const std::size_t> counts,
+                    const NcclReduction& as, std::size_t each) {
+    const ncclRedOp_t op = op_of(as);
+    if (!all_equal(counts))
+      return reduce_parts(static_cast<const std::byte*>(input), output, counts, each, as.type, op);
+    communicator_->run("ncclReduceScatter", [&](ncclComm_t native) {
+      return nccl().reduce_scatter(input, output, counts[0], as.type, op, native, stream());
+    });
+  }
+
   /// Each rank's part is reduced to it, for the same reason.
   void reduce_parts(const std::byte* input, void* output, std::span<const std::size_t> counts,
                     std::size_t each, ncclDataType_t type, ncclRedOp_t op) {
@@ -218,6 +240,21 @@ class NcclCollective final : public Collective {
         from += counts[root] * each;
       }
     });
+  }
+
+  void exchange_all(const void* input, void* output, std::span<const std::size_t> bytes) {
+    std::size_t sent = 0;
+    std::size_t received = 0;
+    for (std::size_t rank = 0; rank < ranks_; ++rank) {
+      sent += bytes[rank_ * ranks_ + rank];
+      received += bytes[rank * ranks_ + rank_];
+    }
+    Detours detours(*lane_, *communicator_);
+    const auto* from = static_cast<const std::byte*>(detours.read(input, sent));
+    auto* to = static_cast<std::byte*>(detours.written(output, received));
+    communicator_->run_group(
+        "ncclSend", [&](ncclComm_t native, const Take& take) { exchange(from, to, bytes, native, take); });
+    detours.end();
   }
 
   void exchange(const std::byte* input, std::byte* output, std::span<const std::size_t> bytes,

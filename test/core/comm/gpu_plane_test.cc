@@ -11,7 +11,7 @@ namespace hora {
 namespace {
 
 GpuSeat seat(const std::string& machine, int gpu, int nccl = 22809) {
-  GpuSeat seat{machine, {}, gpu, nccl, {}, {}};
+  GpuSeat seat{machine, {}, static_cast<std::uint64_t>(gpu), gpu, nccl, {}};
   seat.gpu[0] = std::byte(gpu);
   seat.gpu[1] = std::byte(machine.back());
   return seat;
@@ -52,6 +52,17 @@ TEST(GpuPlane, GoesByWayOfTheHostAndSaysWhyWhereNcclCannotBeUsed) {
                              testing::EndsWith("by way of the host's memory")));
 }
 
+TEST(GpuPlane, GoesByWayOfTheHostWhereRanksUsePartsOfOneGpu) {
+  std::vector<GpuSeat> seats{seat("a", 0), seat("a", 1)};
+  seats[1].location = seats[0].location;
+  const GpuChoice choice = choose_gpu_plane("auto", seats, {4, 6});
+  EXPECT_EQ(choice.plane, GpuPlane::staged);
+  EXPECT_THAT(choice.note, testing::HasSubstr("ranks 4 and 6 use two parts of one GPU (MIG instances)"));
+  EXPECT_THAT(refusal("nccl", seats), testing::HasSubstr("switch MIG off"));
+  seats[1].machine = "b";
+  EXPECT_EQ(choose_gpu_plane("auto", seats, {4, 6}).plane, GpuPlane::nccl);
+}
+
 TEST(GpuPlane, NamesTheRankWithoutNcclAndThoseWithDifferentOnes) {
   std::vector<GpuSeat> seats{seat("a", 0), seat("b", 0, 0)};
   seats[1].why = "libnccl.so.2: cannot open";
@@ -77,11 +88,10 @@ TEST(GpuPlane, HasTwoLevelsOnSeveralHostsWithAsManyRanksEach) {
   EXPECT_NE(uneven.note, "");
 }
 
-TEST(GpuPlane, SeatsComeToAllMembersWithTheFirstOnesId) {
+TEST(GpuPlane, SeatsComeToAllMembers) {
   LocalGroup group(2);
   World worlds[] = {group.join(0), group.join(1)};
   GpuSeat seats[] = {seat("a", 0), seat("b", 3, 0)};
-  seats[0].id[127] = std::byte{7};
   seats[1].why = "none";
   std::vector<GpuSeat> seen[2];
   std::thread other([&] { seen[1] = exchange_seats(*worlds[1].lane.collective, 1, 2, seats[1]); });
@@ -89,8 +99,30 @@ TEST(GpuPlane, SeatsComeToAllMembersWithTheFirstOnesId) {
   other.join();
   EXPECT_EQ(seen[0][0], seats[0]);
   EXPECT_EQ(seen[0][1], seats[1]);
-  EXPECT_EQ(seen[1][0], seats[0]);
-  EXPECT_EQ(seen[1][1].id, seats[0].id);
+  EXPECT_EQ(seen[1], seen[0]);
+}
+
+TEST(GpuPlane, AnIdOrWhyThereIsNoneComesFromTheFirstMember) {
+  for (const bool fails : {false, true}) {
+    LocalGroup group(2);
+    World worlds[] = {group.join(0), group.join(1)};
+    const auto share = [&](int place) {
+      return share_id(*worlds[place].lane.collective, place, [&] {
+        if (fails) throw Error(Code::unavailable, "no network");
+        NcclId id{};
+        id[127] = std::byte(7 + place);
+        return id;
+      });
+    };
+    SharedId shared[2];
+    std::thread other([&] { shared[1] = share(1); });
+    shared[0] = share(0);
+    other.join();
+    EXPECT_EQ(shared[0].why, fails ? "no network" : "");
+    EXPECT_EQ(shared[1].why, shared[0].why);
+    EXPECT_EQ(shared[1].id[127], std::byte(fails ? 0 : 7));
+    EXPECT_EQ(shared[1].id, shared[0].id);
+  }
 }
 
 }  // namespace

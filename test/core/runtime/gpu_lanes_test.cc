@@ -283,6 +283,58 @@ TEST(GpuLanes, FailTheTensorsAndNotTheJobWhereTwoRanksShareAGpuAndNcclIsWanted) 
   });
 }
 
+/// How often `counting_nccl` has been asked for an id.
+std::atomic<int> ids_made{0};
+
+/// The module, which counts ids.
+NcclModule counting_nccl() {
+  NcclModule module = queued_nccl();
+  module.make_id = [] {
+    ++ids_made;
+    return queued_nccl().make_id();
+  };
+  return module;
+}
+
+/// A job of three ranks, each with a GPU, where all reduce and some do in a group of their own.
+void use_process_sets(const NcclModule& module, const std::string& operations) {
+  LocalGroup group(3);
+  run_ranks(3, [&](int rank) {
+    Config config;
+    config.rank = config.local_rank = rank;
+    config.size = config.local_size = 3;
+    config.gpu_operations = operations;
+    World world = group.join(rank);
+    world.gpu_module = &module;
+    Runtime hora(std::move(world), config);
+    const auto reduce = [&](int set, float expected) {
+      std::vector<float> x(10, static_cast<float>(rank + 1));
+      Entry entry = on_gpu(hora, Operation::allreduce, "x", DType::float32, x);
+      entry.process_set = set;
+      hora.submit(entry).wait();
+      EXPECT_EQ(x, std::vector<float>(10, expected));
+    };
+    reduce(0, 6);
+    const int some = hora.add_process_set({0, 2});
+    if (rank != 1) reduce(some, 4);
+  });
+}
+
+TEST(GpuLanes, MakeAnIdForACommunicatorThatNeedsOneAlone) {
+  const NcclModule module = counting_nccl();
+  for (const auto& [operations, ids] : {std::pair("auto", 1), std::pair("staged", 0)}) {
+    ids_made = 0;
+    use_process_sets(module, operations);
+    EXPECT_EQ(ids_made, ids) << operations;
+  }
+}
+
+TEST(GpuLanes, GoByWayOfTheHostWhereNcclHasNoNetwork) {
+  NcclModule module = queued_nccl();
+  module.make_id = []() -> NcclId { throw Error(Code::unavailable, "no network"); };
+  use_process_sets(module, "auto");
+}
+
 /// A gate for GPUs that are left behind.
 Gate& lasting_gate() {
   const auto gate = std::make_shared<Gate>();

@@ -58,8 +58,9 @@ CUresult error_text(CUresult error, const char** to, const char* ErrorText::*mem
   return found == kErrors.end() ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
 }
 
-int attribute(const hora::FakeGpu& gpu, CUdevice_attribute which) {
+int attribute(const hora::FakeGpu& gpu, CUdevice device, CUdevice_attribute which) {
   switch (which) {
+    case CU_DEVICE_ATTRIBUTE_PCI_BUS_ID: return gpu.pci_bus < 0 ? device : gpu.pci_bus;
     case CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT: return gpu.multiprocessors;
     case CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED: return gpu.memory_pools ? 1 : 0;
     case CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR: return 9;
@@ -138,7 +139,7 @@ CUresult cuDeviceGetUuid(CUuuid* uuid, CUdevice device) {
 CUresult cuDeviceGetAttribute(int* value, CUdevice_attribute which, CUdevice device) {
   return fake_call("cuDeviceGetAttribute", FakeCall::plain, [&](FakeMachine& machine, FakeLock&) {
     return with_gpu(machine, device, [&](auto& gpu) {
-      *value = attribute(gpu.kind, which);
+      *value = attribute(gpu.kind, device, which);
       return CUDA_SUCCESS;
     });
   });
@@ -182,9 +183,14 @@ CUresult cuCtxPopCurrent(CUcontext* context) {
   });
 }
 
+// It spoils a capture of the context whatever the thread has said, and does not wait then.
 CUresult cuCtxSynchronize() {
   return fake_call("cuCtxSynchronize", FakeCall::unsafe, [&](FakeMachine& machine, FakeLock& lock) {
     return on_fake_gpu(machine, [&](int gpu) {
+      if (machine.captures(gpu)) {
+        machine.spoilt = true;
+        return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+      }
       machine.finish(gpu, lock);
       return machine.gpu(gpu).error;
     });

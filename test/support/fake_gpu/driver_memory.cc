@@ -25,11 +25,11 @@ CUresult allocate(FakeMachine& machine, std::size_t bytes, bool pinned, std::byt
   });
 }
 
-/// Waits for the GPU first, as the driver does.
+/// Waits for the GPU first, as the driver does, unless the memory was allocated on a stream.
 CUresult free_now(FakeMachine& machine, FakeLock& lock, const void* data, bool pinned) {
   const hora::FakeBlock* block = machine.block_of(data);
   if (block == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  machine.finish(block->gpu, lock);
+  if (!block->ordered) machine.finish(block->gpu, lock);
   return machine.free(data, pinned) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
@@ -73,7 +73,9 @@ CUresult cuMemAllocAsync(CUdeviceptr* data, std::size_t bytes, CUstream stream) 
       const CUresult result = machine.allocate(on.gpu, bytes, false, &room);
       *data = reinterpret_cast<CUdeviceptr>(room);
       // In its turn, so that whoever uses it before that loses what they wrote.
-      if (result == CUDA_SUCCESS) machine.put(&on, {[=] { std::memset(room, kPoison, bytes); }, {}});
+      if (result != CUDA_SUCCESS) return result;
+      machine.set_ordered(room);
+      machine.put(&on, {[=] { std::memset(room, kPoison, bytes); }, {}});
       return result;
     });
   });

@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <tuple>
+#include <utility>
 
 void ncclComm::fail(ncclResult_t with) {
   const std::lock_guard lock(mutex);
@@ -35,6 +36,7 @@ void ncclComm::go() {
   stop();
   life = Life::gone;
   pending = {};
+  sequel = {};
   meeting.reset();
   {
     const std::lock_guard lock(hora::fake_nccl_state().mutex);
@@ -92,12 +94,18 @@ ncclResult_t put_on_stream(ncclComm_t communicator, std::vector<FakeOperation> o
   return ncclUnhandledCudaError;
 }
 
+/// By which NCCL tells the GPUs of a machine.
+int bus_of(int gpu) {
+  int bus = 0;
+  return ::cuDeviceGetAttribute(&bus, CU_DEVICE_ATTRIBUTE_PCI_BUS_ID, gpu) == CUDA_SUCCESS ? bus : -1;
+}
+
 std::optional<ncclResult_t> look_who_is_there(ncclComm& own) {
   if (!own.meeting->complete()) return std::nullopt;
   const auto [one, other] = own.meeting->sharers();
   if (one < 0) return ncclSuccess;
   fake_nccl_state().say(fmt::format("Duplicate GPU detected : rank {} and rank {} both on CUDA device {}",
-                                    one, other, own.gpu.load()));
+                                    one, other, bus_of(own.gpu)));
   return ncclInvalidUsage;
 }
 
@@ -116,7 +124,7 @@ std::vector<int> members_of(const FakeMeeting& meeting, std::uint32_t number, in
 /// False: the ranks do not agree about who they are.
 bool enter(ncclComm& own) {
   own.meeting = std::make_shared<FakeMeeting>(own.name, own.ranks);
-  return own.meeting->arrive(own.rank, own.gpu);
+  return own.meeting->arrive(own.rank, bus_of(own.gpu));
 }
 
 ncclComm_t add_communicator() {
@@ -124,6 +132,22 @@ ncclComm_t add_communicator() {
   const std::lock_guard lock(state.mutex);
   state.communicators.push_back(std::make_unique<ncclComm>());
   return state.communicators.back().get();
+}
+
+void make_child(ncclComm& parent, std::uint32_t number, int color, ncclComm_t* made) {
+  ncclComm_t child = add_communicator();
+  child->gpu = parent.gpu.load();
+  const auto members = members_of(*parent.meeting, number, parent.ranks, color);
+  child->name = fmt::format("{}.{}.{}", parent.name, number, color);
+  child->ranks = static_cast<int>(members.size());
+  child->rank =
+      static_cast<int>(std::find(members.begin(), members.end(), parent.rank.load()) - members.begin());
+  if (enter(*child)) {
+    child->pending = [child] { return look_who_is_there(*child); };
+  } else {
+    child->fail(ncclInternalError);
+  }
+  __atomic_store_n(made, child, __ATOMIC_RELEASE);
 }
 
 }  // namespace
@@ -161,6 +185,7 @@ ncclResult_t begin_pending(ncclComm_t communicator, std::function<std::optional<
 ncclResult_t progress_of(ncclComm_t communicator) {
   const ncclResult_t failure = communicator->failure();
   if (failure != ncclSuccess) return failure;
+  if (const auto sequel = std::exchange(communicator->sequel, {})) sequel();
   if (!communicator->pending) return ncclSuccess;
   if (communicator->polls-- > 0) return ncclInProgress;
   const auto result = communicator->pending();
@@ -223,26 +248,14 @@ ncclResult_t begin_communicator(ncclComm_t* made, const std::string& name, int r
 
 ncclResult_t begin_split(ncclComm_t parent, int color, int key, ncclComm_t* made) {
   const std::uint32_t number = parent->splits++;
-  ncclComm_t child = nullptr;
-  if (color != NCCL_SPLIT_NOCOLOR) {
-    child = add_communicator();
-    child->gpu = parent->gpu.load();
-    begin_pending(child, [] { return std::nullopt; });
-  }
-  *made = child;
+  *made = nullptr;
   parent->meeting->ask_to_split(number, parent->rank, color, key);
-  return begin_pending(parent, [=]() -> std::optional<ncclResult_t> {
+  const ncclResult_t begun = begin_pending(parent, [=]() -> std::optional<ncclResult_t> {
     if (!parent->meeting->all_asked(number)) return std::nullopt;
-    if (child == nullptr) return ncclSuccess;
-    const auto members = members_of(*parent->meeting, number, parent->ranks, color);
-    child->name = fmt::format("{}.{}.{}", parent->name, number, color);
-    child->ranks = static_cast<int>(members.size());
-    child->rank =
-        static_cast<int>(std::find(members.begin(), members.end(), parent->rank.load()) - members.begin());
-    if (!enter(*child)) return ncclInternalError;
-    child->pending = [child] { return look_who_is_there(*child); };
+    if (color != NCCL_SPLIT_NOCOLOR) parent->sequel = [=] { make_child(*parent, number, color, made); };
     return ncclSuccess;
   });
+  return begun == ncclInProgress ? ncclSuccess : begun;
 }
 
 }  // namespace hora

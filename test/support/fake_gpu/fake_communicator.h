@@ -49,6 +49,8 @@ struct ncclComm {
   /// The call that is in progress: nothing until it has been carried out.
   std::function<std::optional<ncclResult_t>()> pending;
   int polls = 0;  ///< until that is looked at
+  /// What follows a call that has been carried out: at the next question how it goes.
+  std::function<void()> sequel;
   std::uint32_t splits = 0;
   std::map<int, Multiplied> multiplied;  ///< by ncclRedOp_t; changed with the lock of what all calls share
   int next_op = ncclNumOps;
@@ -83,6 +85,8 @@ struct FakeNcclState {
   int polls = 1;
   bool holds_aborts = false;
   int held_aborts = 0;
+  bool holds_destroys = false;
+  int held_destroys = 0;
   std::map<std::string, int> calls;
   std::map<std::string, std::pair<int, ncclResult_t>> failures;  ///< how many calls until then
   std::vector<std::string> misuses;
@@ -110,7 +114,8 @@ ncclResult_t launch(ncclComm_t communicator, std::vector<FakeOperation> operatio
 void abort_communicators(const std::vector<ncclComm_t>& communicators);
 /// A communicator that begins to meet the others.
 ncclResult_t begin_communicator(ncclComm_t* made, const std::string& name, int rank, int ranks);
-/// One of the ranks that ask for the same `color` now, in the order of their keys.
+/// One of the ranks that ask for the same `color` now, in the order of their keys. As NCCL's it says
+/// ncclSuccess while the parent is still at it, and `made` is null until a while after that.
 ncclResult_t begin_split(ncclComm_t parent, int color, int key, ncclComm_t* made);
 /// What ncclCommGetAsyncError says.
 ncclResult_t progress_of(ncclComm_t communicator);

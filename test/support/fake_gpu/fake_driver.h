@@ -18,6 +18,7 @@ struct FakeGpu {
   std::size_t memory = std::size_t{1} << 30;
   int multiprocessors = 4;
   bool memory_pools = true;
+  int pci_bus = -1;  ///< -1: one of its own. Two that have the same are parts of one GPU
 };
 
 /// What of a fake GPU is in use. A value.

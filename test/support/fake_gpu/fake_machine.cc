@@ -133,7 +133,7 @@ CUresult FakeMachine::allocate(int gpu, std::size_t bytes, bool pinned, std::byt
   if (::posix_memalign(&room, 256, bytes) != 0) return CUDA_ERROR_OUT_OF_MEMORY;
   *data = static_cast<std::byte*>(room);
   FakeBlock& block = blocks_[reinterpret_cast<std::uintptr_t>(room)];
-  block = {std::unique_ptr<std::byte, FreeMemory>(*data), bytes, gpu, pinned};
+  block = {std::unique_ptr<std::byte, FreeMemory>(*data), bytes, gpu, pinned, false};
   if (pinned) {
     ++own.usage.pinned_blocks;
   } else {
@@ -146,7 +146,7 @@ CUresult FakeMachine::allocate(int gpu, std::size_t bytes, bool pinned, std::byt
 
 CUresult FakeMachine::pin(int gpu, void* data, std::size_t bytes) {
   if (block_of(data) != nullptr) return CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED;
-  blocks_[reinterpret_cast<std::uintptr_t>(data)] = {nullptr, bytes, gpu, true};
+  blocks_[reinterpret_cast<std::uintptr_t>(data)] = {nullptr, bytes, gpu, true, false};
   ++this->gpu(gpu).usage.pinned_blocks;
   return CUDA_SUCCESS;
 }
@@ -163,6 +163,10 @@ bool FakeMachine::free(const void* data, bool pinned) {
   }
   blocks_.erase(found);
   return true;
+}
+
+void FakeMachine::set_ordered(const void* data) {
+  blocks_.at(reinterpret_cast<std::uintptr_t>(data)).ordered = true;
 }
 
 const FakeBlock* FakeMachine::block_of(const void* data) const {
@@ -193,6 +197,11 @@ void FakeMachine::fail(int gpu, CUresult error) {
 
 bool FakeMachine::captures() const {
   return std::any_of(streams.begin(), streams.end(), [](const auto* stream) { return stream->capturing; });
+}
+
+bool FakeMachine::captures(int gpu) const {
+  return std::any_of(streams.begin(), streams.end(),
+                     [=](const auto* stream) { return stream->capturing && stream->gpu == gpu; });
 }
 
 CUresult fake_call(const char* function, FakeCall kind,

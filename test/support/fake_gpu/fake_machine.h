@@ -66,6 +66,7 @@ struct FakeBlock {
   std::size_t bytes = 0;
   int gpu = 0;
   bool pinned = false;
+  bool ordered = false;  ///< allocated on a stream
 };
 
 /// The state of all fake GPUs. One lock for everything; `changed` is told whenever a task is added or done,
@@ -101,12 +102,15 @@ class FakeMachine {
   CUresult allocate(int gpu, std::size_t bytes, bool pinned, std::byte** data);
   CUresult pin(int gpu, void* data, std::size_t bytes);
   bool free(const void* data, bool pinned);
+  /// It has been allocated on a stream.
+  void set_ordered(const void* data);
   const FakeBlock* block_of(const void* data) const;
   /// The same, or what `rest` makes of other memory.
   const FakeBlock* owner_of(const void* data) const;
   bool reaches(int gpu, const void* data, std::size_t bytes) const;
   void fail(int gpu, CUresult error);
   bool captures() const;
+  bool captures(int gpu) const;
 
   mutable std::mutex mutex;
   std::condition_variable changed;

@@ -40,12 +40,12 @@ FakeMeeting::Channel& FakeMeeting::channel(int from, int to) const {
   return channels[from * ranks_ + to];
 }
 
-bool FakeMeeting::arrive(int rank, int gpu) {
+bool FakeMeeting::arrive(int rank, int bus) {
   std::uint32_t none = 0;
   const auto ranks = static_cast<std::uint32_t>(ranks_);
   if (!head_->ranks.compare_exchange_strong(none, ranks) && none != ranks) return false;
   none = 0;
-  if (!head_->gpus[rank].compare_exchange_strong(none, static_cast<std::uint32_t>(gpu) + 1)) return false;
+  if (!head_->buses[rank].compare_exchange_strong(none, static_cast<std::uint32_t>(bus) + 1)) return false;
   if (head_->arrived.fetch_add(1) + 1 == ranks) ::shm_unlink(name_.c_str());
   ring();
   return true;
@@ -56,7 +56,7 @@ bool FakeMeeting::complete() const { return head_->arrived.load() == static_cast
 std::array<int, 2> FakeMeeting::sharers() const {
   for (int one = 0; one < ranks_; ++one) {
     for (int other = one + 1; other < ranks_; ++other) {
-      if (head_->gpus[one].load() == head_->gpus[other].load()) return {one, other};
+      if (head_->buses[one].load() == head_->buses[other].load()) return {one, other};
     }
   }
   return {-1, -1};

@@ -17,6 +17,8 @@ struct FakeTag {
   std::uint32_t op = 0;
   std::int32_t root = 0;
   std::uint64_t count = 0;
+  std::uint64_t input = 0;  ///< plus one: how far in memory that is registered; 0: in other memory
+  std::uint64_t output = 0;
 
   bool operator==(const FakeTag&) const = default;
 };
@@ -41,9 +43,9 @@ class FakeMeeting {
   FakeMeeting& operator=(const FakeMeeting&) = delete;
 
   /// False: the ranks do not agree about how many they are, or another one has this number.
-  bool arrive(int rank, int gpu);
+  bool arrive(int rank, int bus);
   [[nodiscard]] bool complete() const;
-  /// Two ranks that use one GPU of a process's list; -1: there are none.
+  /// Two ranks whose GPUs are at one place of the bus; -1: there are none.
   [[nodiscard]] std::array<int, 2> sharers() const;
 
   /// Tells all what this rank wants of a split, and looks whether all have.
@@ -86,7 +88,7 @@ class FakeMeeting {
     std::atomic<std::uint32_t> ranks;
     std::atomic<std::uint32_t> arrived;
     std::atomic<std::uint32_t> spoilt;
-    std::atomic<std::uint32_t> gpus[kMostRanks];  ///< plus one
+    std::atomic<std::uint32_t> buses[kMostRanks];  ///< plus one
     Request requests[kSplits][kMostRanks];
   };
 

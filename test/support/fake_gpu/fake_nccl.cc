@@ -29,15 +29,19 @@ FakeNccl::FakeNccl(int version) {
   state.misuses.clear();
   state.last_error.clear();
   state.blocks.clear();
-  for (const auto& each : state.communicators) each->life = ncclComm::Life::gone;  // another one's
+  for (const auto& each : state.communicators) {  // another one's
+    each->life = ncclComm::Life::gone;
+    each->registrations.clear();
+  }
 }
 
 FakeNccl::~FakeNccl() {
   auto& state = fake_nccl_state();
   hold_aborts(false);
+  hold_destroys(false);
   {
     std::unique_lock lock(state.mutex);
-    state.changed.wait(lock, [&] { return state.held_aborts == 0; });
+    state.changed.wait(lock, [&] { return state.held_aborts == 0 && state.held_destroys == 0; });
   }
   for (auto* each : all_communicators()) each->stop();
 }
@@ -105,6 +109,13 @@ void FakeNccl::hold_aborts(bool hold) {
   auto& state = fake_nccl_state();
   const std::lock_guard lock(state.mutex);
   state.holds_aborts = hold;
+  state.changed.notify_all();
+}
+
+void FakeNccl::hold_destroys(bool hold) {
+  auto& state = fake_nccl_state();
+  const std::lock_guard lock(state.mutex);
+  state.holds_destroys = hold;
   state.changed.notify_all();
 }
 

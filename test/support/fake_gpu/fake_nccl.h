@@ -45,7 +45,9 @@ class FakeNccl {
   void fail_communicators(int rank, ncclResult_t error);
   /// Aborts do not return from now on; or all do.
   void hold_aborts(bool hold);
-  /// How many do not.
+  /// The same of ncclCommDestroy, as long as other ranks of the host have not called it.
+  void hold_destroys(bool hold);
+  /// How many aborts do not.
   [[nodiscard]] int held_aborts() const;
   /// How many pieces of work are running on streams, or wait there.
   [[nodiscard]] int under_way() const;

@@ -25,6 +25,8 @@ FakeTag tag_of(const FakeOperation& operation) {
   if (is_message(operation)) return tag;
   tag.op = operation.op + (operation.multiplies ? 100U : 0U);
   tag.root = operation.root;
+  if (operation.kind != FakeKind::broadcast) tag.input = operation.registered_input;
+  if (operation.kind != FakeKind::reduce) tag.output = operation.registered_output;
   return tag;
 }
 

@@ -25,6 +25,8 @@ struct FakeOperation {
   std::array<std::byte, sizeof(double)> scalar{};
   int root = 0;  ///< or the other rank of a message
   cudaStream_t stream = nullptr;
+  std::uint64_t registered_input = 0;  ///< as a tag says it
+  std::uint64_t registered_output = 0;
 };
 
 /// What a group of calls does for one rank when its turn comes on the stream. One thread's.

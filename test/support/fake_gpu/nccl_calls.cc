@@ -19,6 +19,8 @@ using hora::FakeOperation;
 
 namespace {
 
+constexpr std::size_t kGranularity = std::size_t{2} << 20;  // of memory that ncclMemAlloc takes
+
 /// Counts the call; what it shall return without doing anything, if it shall.
 std::optional<ncclResult_t> enter_call(const char* function) {
   auto& state = fake_nccl_state();
@@ -64,6 +66,17 @@ ncclResult_t of_communicator(const char* function, ncclComm_t communicator, When
   return result;
 }
 
+/// As FakeTag says it.
+std::uint64_t registered_at(const ncclComm& communicator, const void* data) {
+  const auto* byte = static_cast<const std::byte*>(data);
+  const std::lock_guard lock(fake_nccl_state().mutex);
+  for (const auto& [handle, known] : communicator.registrations) {
+    if (byte >= known.data && byte < known.data + known.bytes)
+      return static_cast<std::uint64_t>(byte - known.data) + 1;
+  }
+  return 0;
+}
+
 ncclResult_t operate(const char* function, ncclComm_t communicator, FakeOperation operation) {
   auto& group = fake_group();
   if (const auto failure = enter_call(function)) {
@@ -80,6 +93,8 @@ ncclResult_t operate(const char* function, ncclComm_t communicator, FakeOperatio
     }
     if (operation.op >= ncclNumOps || operation.root < 0 || operation.root >= own.ranks)
       return ncclInvalidArgument;
+    operation.registered_input = registered_at(own, operation.input);
+    operation.registered_output = registered_at(own, operation.output);
     if (group.depth == 0) return hora::launch(communicator, {operation});
     group.operations.emplace_back(communicator, operation);
     return ncclSuccess;
@@ -189,6 +204,13 @@ ncclResult_t ncclCommDestroy(ncclComm_t communicator) {
     }
     if (registered) state.misuse("ncclCommDestroy with memory that is registered");
     if (!own.multiplied.empty()) state.misuse("ncclCommDestroy with operations that it has made");
+    {
+      std::unique_lock lock(state.mutex);
+      ++state.held_destroys;
+      state.changed.wait(lock, [&] { return !state.holds_destroys; });
+      --state.held_destroys;
+      state.changed.notify_all();
+    }
     own.go();
     return ncclSuccess;
   });
@@ -305,7 +327,8 @@ ncclResult_t ncclGroupEnd() {
 ncclResult_t ncclMemAlloc(void** data, std::size_t bytes) {
   if (const auto failure = enter_call("ncclMemAlloc")) return *failure;
   CUdeviceptr made = 0;
-  if (::cuMemAlloc(&made, bytes) != CUDA_SUCCESS) return ncclUnhandledCudaError;
+  const std::size_t taken = (bytes + kGranularity - 1) / kGranularity * kGranularity;
+  if (::cuMemAlloc(&made, taken) != CUDA_SUCCESS) return ncclUnhandledCudaError;
   *data = reinterpret_cast<void*>(made);
   auto& state = fake_nccl_state();
   const std::lock_guard lock(state.mutex);

@@ -47,6 +47,7 @@ struct NcclRanks {
   ~NcclRanks() {
     ranks.clear();
     nccl.hold_aborts(false);
+    nccl.hold_destroys(false);
     while (opened.use_count() > 1) std::this_thread::yield();
   }
   NcclRanks(const NcclRanks&) = delete;

@@ -39,6 +39,18 @@ TEST(CudaGpu, KnowsWhatItIs) {
   EXPECT_EQ(gpu->name(), "NVIDIA H200");
   EXPECT_NE(gpu->identity(), open_cuda_gpu(fake.table(), 0)->identity());
   EXPECT_EQ(gpu->identity(), open_cuda_gpu(fake.table(), 1)->identity());
+  EXPECT_NE(gpu->location(), open_cuda_gpu(fake.table(), 0)->location());
+}
+
+TEST(CudaGpu, HasOnePlaceForTwoPartsOfOneGpu) {
+  FakeGpu part;
+  part.pci_bus = 0x1b;
+  const FakeDriver fake({part, part, FakeGpu{}});
+  const auto one = open_cuda_gpu(fake.table(), 0);
+  const auto other = open_cuda_gpu(fake.table(), 1);
+  EXPECT_NE(one->identity(), other->identity());
+  EXPECT_EQ(one->location(), other->location());
+  EXPECT_NE(one->location(), open_cuda_gpu(fake.table(), 2)->location());
 }
 
 TEST(CudaGpu, SaysWhoseMemoryItIs) {
@@ -154,9 +166,9 @@ TEST(CudaGpu, AllocatesForAStreamWithoutMemoryPools) {
   EXPECT_EQ(fake.calls("cuMemAllocAsync"), 0);
 }
 
-TEST(CudaGpu, FreesMemoryWhoseStreamIsGoneOrBeingCaptured) {
+TEST(CudaGpu, FreesMemoryLaterWhoseStreamIsGoneOrBeingCaptured) {
   FakeDriver fake;
-  const auto gpu = open_cuda_gpu(fake.table(), 0);
+  auto gpu = open_cuda_gpu(fake.table(), 0);
   CUstream gone = nullptr;
   {
     const CurrentContext current(*gpu->context());
@@ -169,8 +181,16 @@ TEST(CudaGpu, FreesMemoryWhoseStreamIsGoneOrBeingCaptured) {
   memory = gpu->allocate_on(captured, 64);
   fake.capture(captured, true);
   memory = nullptr;
-  EXPECT_EQ(fake.usage(0).blocks, 0U);
+  fake.finish(0);
+  EXPECT_EQ(fake.usage(0).blocks, 2U);
   EXPECT_FALSE(fake.spoilt_capture());
+  fake.capture(captured, false);
+  memory = gpu->allocate_on(captured, 64);
+  fake.finish(0);
+  EXPECT_EQ(fake.usage(0).blocks, 2U);
+  memory = nullptr;
+  gpu = nullptr;
+  EXPECT_EQ(fake.usage(0).blocks, 0U);
 }
 
 TEST(CudaGpu, SaysHowMuchIsFreeWhenThereIsTooLittle) {

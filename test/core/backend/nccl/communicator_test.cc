@@ -110,6 +110,35 @@ TEST(Communicator, SplitsInTheOrderOfPlaces) {
   EXPECT_EQ(job.ranks.nccl.misuses(), std::vector<std::string>{});
 }
 
+TEST(Communicator, IsReadyForTheNextCallAfterASplitThatItIsNoMemberOf) {
+  Connected job(3);
+  job.ranks.nccl.set_polls(50);
+  run_ranks(3, [&](int rank) {
+    Communicator part(job.ranks.at(rank).seat);
+    part.split_from(job.at(rank), rank == 2 ? -1 : rank, 2);
+    const auto data = job.ranks.at(rank).gpu->allocate(4);
+    *reinterpret_cast<int*>(data.get()) = rank + 1;
+    job.at(rank).run("ncclAllReduce", [&](ncclComm_t native) { return job.sum(rank, native, data.get()); });
+    job.ranks.at(rank).finish();
+    EXPECT_EQ(*reinterpret_cast<int*>(data.get()), 6);
+    EXPECT_TRUE(part.close());
+    EXPECT_TRUE(job.at(rank).close());
+  });
+  EXPECT_EQ(job.ranks.nccl.misuses(), std::vector<std::string>{});
+}
+
+TEST(Communicator, StopsWaitingForASplitWhenARankIsGone) {
+  Connected job(2);
+  Communicator part(job.ranks.at(0).seat);
+  const Status why{Code::aborted, "rank 1 is gone"};
+  std::jthread control([&] {
+    while (job.ranks.nccl.calls("ncclCommSplit") == 0) std::this_thread::yield();
+    job.ranks.at(0).seat.halt->set(why);
+  });
+  EXPECT_EQ(thrown([&] { part.split_from(job.at(0), 0, 1); }), why);
+  EXPECT_EQ(part.native(), nullptr);
+}
+
 TEST(Communicator, NamesTheCallThatFails) {
   for (const char* call : {"ncclCommInitRankConfig", "ncclCommGetAsyncError"}) {
     NcclRanks ranks(1);
@@ -151,6 +180,18 @@ TEST(Communicator, IsNotEndedByACallThatFails) {
     EXPECT_TRUE(job.ranks.at(0).seat.halt->is_set());
     EXPECT_EQ(job.ranks.nccl.usage().communicators, 1);
   }
+}
+
+TEST(Communicator, LeavesItselfToNcclWhereOtherRanksOfTheHostStay) {
+  NcclOptions options;
+  options.abort_timeout = milliseconds(20);
+  Connected job(1, options);
+  job.ranks.nccl.hold_destroys(true);
+  EXPECT_TRUE(job.at(0).close());
+  EXPECT_EQ(job.at(0).native(), nullptr);
+  EXPECT_FALSE(job.ranks.at(0).seat.halt->is_set());
+  EXPECT_EQ(job.ranks.nccl.usage().communicators, 1);
+  EXPECT_GT(job.ranks.at(0).gpu->memory().nccl, 0U);
 }
 
 TEST(Communicator, FindsOutWhatFailsMeanwhile) {
@@ -206,14 +247,14 @@ TEST(Communicator, TellsNcclOfMemoryOnceAndForgetsWhatNobodyHas) {
   EXPECT_EQ(job.ranks.nccl.misuses(), std::vector<std::string>{});
 }
 
-TEST(Communicator, DoesWithoutRegistration) {
+TEST(Communicator, FailsWhereThisRanksMemoryAloneCannotBeRegistered) {
   Connected job(1);
   job.ranks.nccl.fail_call("ncclCommRegister", 1, ncclInvalidUsage);
   const auto data = job.ranks.at(0).seat.memory->allocate(1000, false);
-  job.at(0).meet(data.get());
-  job.at(0).meet(data.get());
-  EXPECT_EQ(job.ranks.nccl.calls("ncclCommRegister"), 1);
-  EXPECT_TRUE(job.at(0).close());
+  const Status status = thrown([&] { job.at(0).meet(data.get()); });
+  EXPECT_EQ(status.code, Code::aborted);
+  EXPECT_EQ(status.message.find("ncclCommRegister (rank 0 of 1, on cuda:0) failed: invalid usage"), 0U)
+      << status.message;
 }
 
 }  // namespace

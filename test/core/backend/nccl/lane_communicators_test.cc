@@ -83,6 +83,21 @@ TEST(LaneCommunicators, FreesMemoryWhenTheStreamHasLeftIt) {
   lane.close(world);
 }
 
+TEST(LaneCommunicators, FreesMemoryAlsoWhenNothingIsCalledAnyMore) {
+  NcclRanks ranks(1);
+  LaneCommunicators lane(ranks.at(0).seat, ranks.at(0).cuda_stream());
+  const auto world = lane.connect(ranks.make_id(), 0, 1);
+  auto data = lane.seat().memory->allocate(4, true);
+  world->meet(data.get());
+  data.reset();
+  lane.check();
+  ranks.at(0).finish();
+  lane.check();
+  EXPECT_EQ(ranks.nccl.usage().registrations, 0);
+  EXPECT_EQ(ranks.nccl.usage().blocks, 0);
+  lane.close(world);
+}
+
 TEST(LaneCommunicators, KeepsItsOwnMemoryWhenNcclDoesNotLetGo) {
   NcclOptions options;
   options.abort_timeout = milliseconds(20);

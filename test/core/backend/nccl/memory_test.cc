@@ -19,7 +19,8 @@ TEST(NcclMemory, IsZeroedAlignedAndFreed) {
   EXPECT_EQ(reinterpret_cast<std::uintptr_t>(data.get()) % 256, 0U);
   EXPECT_TRUE(
       std::all_of(data.get(), data.get() + 1000, [](std::byte each) { return each == std::byte{0}; }));
-  EXPECT_EQ(ranks.at(0).gpu->memory().taken, 1024U);
+  EXPECT_EQ(ranks.at(0).gpu->memory().taken, std::size_t{2} << 20) << "NCCL takes no less";
+  EXPECT_EQ(ranks.at(0).gpu->memory().taken, ranks.driver.usage(0).bytes);
   EXPECT_EQ(ranks.nccl.usage().blocks, 1);
   EXPECT_NE(memory->allocate(0, true), nullptr);
   data.reset();
@@ -107,6 +108,38 @@ TEST(NcclMemory, WaitsForUsersStreamsBeforeItIsFreed) {
   ranks.driver.release(0);
   user.join();
   EXPECT_EQ(ranks.nccl.usage().blocks, 0);
+}
+
+TEST(NcclMemory, IsFreedWhenACaptureIsOver) {
+  for (const bool allocates : {false, true}) {
+    NcclRanks ranks(1);
+    const auto& memory = ranks.at(0).seat.memory;
+    auto data = memory->allocate(100, true);
+    auto other = memory->allocate(100, true);
+    const CUstream captured = ranks.driver.make_stream(0);
+    ranks.driver.capture(captured, true);
+    data.reset();
+    EXPECT_EQ(ranks.nccl.usage().blocks, 2);
+    ranks.driver.capture(captured, false);
+    if (allocates) {
+      static_cast<void>(memory->allocate(100, true));
+    } else {
+      other.reset();
+    }
+    EXPECT_EQ(ranks.nccl.usage().blocks, allocates ? 1 : 0);
+  }
+}
+
+TEST(NcclMemory, IsKeptForEverIfACaptureIsNeverOver) {
+  NcclRanks ranks(1);
+  auto memory =
+      std::make_shared<NcclMemory>(std::make_shared<const OpenNccl>(*ranks.opened), ranks.at(0).gpu);
+  auto data = memory->allocate(100, true);
+  const CUstream captured = ranks.driver.make_stream(0);
+  ranks.driver.capture(captured, true);
+  memory.reset();
+  data.reset();
+  EXPECT_EQ(ranks.nccl.usage().blocks, 1);
 }
 
 TEST(NcclMemory, IsKeptAndNobodyWaitsWhenNcclDoesNotLetGo) {

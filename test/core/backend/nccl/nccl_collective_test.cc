@@ -9,7 +9,9 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <functional>
+#include <vector>
 
 namespace hora {
 namespace {
@@ -46,17 +48,77 @@ TEST(NcclCollective, AsksForNothingToBePackedThatIsAMebibyte) {
   EXPECT_EQ(alone->pack_below(), std::size_t{1} << 20);
 }
 
-TEST(NcclCollective, TellsNcclOfItsMemory) {
+constexpr Reduction kSumOfFloats{DType::float32, ReduceOp::sum, 1.0, 1.0, 1};
+
+TEST(NcclCollective, TellsNcclOfMemoryThatAllRanksHaveAlike) {
   NcclRanks ranks(2);
   each_rank(ranks, [&](NcclRank& rank, Collective& world, int) {
     const auto data = world.allocate(1024);
     EXPECT_TRUE(world.owns(data.get() + 1000));
     EXPECT_EQ(rank.seat.memory->slot(data.get()), 0U);
-    for (int i = 0; i < 3; ++i) world.broadcast(data.get(), 1024, 0);
-    rank.finish();
+    for (const bool alike : {false, true, true}) {
+      const Segment segment{data.get(), data.get(), 256, alike};
+      world.allreduce({&segment, 1}, kSumOfFloats);
+      rank.finish();
+    }
+    rank.lane->check();
   });
   EXPECT_EQ(ranks.nccl.calls("ncclCommRegister"), 2);
   EXPECT_EQ(ranks.nccl.usage().blocks, 0);
+  EXPECT_EQ(ranks.nccl.misuses(), std::vector<std::string>{});
+}
+
+/// Four numbers.
+std::byte* filled(std::byte* data, float value) {
+  std::fill_n(reinterpret_cast<float*>(data), 4, value);
+  return data;
+}
+
+bool four_are(const std::byte* data, float value) {
+  const auto* numbers = reinterpret_cast<const float*>(data);
+  return std::all_of(numbers, numbers + 4, [=](float each) { return each == value; });
+}
+
+using Sizes = std::vector<std::size_t>;
+
+// Rank 0's tensors lie in memory that NCCL knows of, those of rank 1 do not.
+TEST(NcclCollective, GivesNcclNoMemoryThatItKnowsOnSomeRanksOnly) {
+  NcclRanks ranks(2);
+  each_rank(ranks, [&](NcclRank& rank, Collective& world, int place) {
+    const auto known = rank.seat.memory->allocate(64, true);
+    const Segment segment{known.get(), known.get(), 4, true};
+    world.allreduce({&segment, 1}, kSumOfFloats);
+    const auto other = rank.gpu->allocate(64);
+    std::byte* data = place == 0 ? known.get() : other.get();
+    rank.finish();
+
+    const Segment in_place{filled(data, 1.0F), data, 4};
+    world.allreduce({&in_place, 1}, kSumOfFloats);
+    rank.finish();
+    EXPECT_TRUE(four_are(data, 2.0F));
+    const Segment apart{data, data + 16, 4};
+    world.allreduce({&apart, 1}, kSumOfFloats);
+    rank.finish();
+    EXPECT_TRUE(four_are(data + 16, 4.0F));
+
+    world.broadcast(filled(data, 3.0F + static_cast<float>(place)), 16, 1);
+    rank.finish();
+    EXPECT_TRUE(four_are(data, 4.0F));
+    for (const auto& bytes : {Sizes{16, 16}, Sizes{16, 8}}) {
+      world.allgather(data, data + 16, bytes);
+      rank.finish();
+      EXPECT_TRUE(four_are(data + 16, 4.0F));
+    }
+    world.alltoall(data, data + 16, Sizes{8, 8, 8, 8});
+    rank.finish();
+    EXPECT_TRUE(four_are(data + 16, 4.0F));
+    for (const auto& counts : {Sizes{2, 2}, Sizes{1, 3}}) {
+      world.reducescatter(data, data + 32, counts, kSumOfFloats);
+      rank.finish();
+      EXPECT_EQ(*reinterpret_cast<float*>(data + 32), 8.0F);
+    }
+    rank.lane->check();
+  });
   EXPECT_EQ(ranks.nccl.misuses(), std::vector<std::string>{});
 }
 
