@@ -12,7 +12,7 @@
 namespace hora {
 namespace {
 
-[[noreturn]] void refuse(const std::string& why) { throw Error(Code::invalid_argument, why); }
+[[noreturn]] void refuse_parameters(const std::string& why) { throw Error(Code::invalid_argument, why); }
 
 }  // namespace
 
@@ -20,7 +20,8 @@ Parameters::Parameters(const NamedTensors& names) {
   for (const auto& item : names) {
     const auto [place, fresh] = names_.emplace(item.value().unsafeGetTensorImpl(), item.key());
     if (!fresh)
-      refuse(fmt::format("'{}' and '{}' are one parameter; name it once", place->second, item.key()));
+      refuse_parameters(
+          fmt::format("'{}' and '{}' are one parameter; name it once", place->second, item.key()));
   }
 }
 
@@ -28,8 +29,8 @@ std::string Parameters::name_of(const torch::Tensor& tensor, std::size_t group, 
   const auto name = names_.find(tensor.unsafeGetTensorImpl());
   if (name != names_.end()) return name->second;
   if (known_.empty()) {
-    refuse(fmt::format("parameter {} of group {} has no name; pass all of model->named_parameters()", index,
-                       group));
+    refuse_parameters(fmt::format(
+        "parameter {} of group {} has no name; pass all of model->named_parameters()", index, group));
   }
   return fmt::format("{}.{}", group, index);
 }
