@@ -30,17 +30,21 @@ std::shared_ptr<std::uint32_t> FlagPool::take(CUstream stream) {
 
 void FlagPool::refill(CUstream stream) {
   reclaim();
+  begin_to_wait(stream);  // while those that are free are used: so that others are when they have been
+  if (free_.empty()) reclaim();
+  if (free_.empty()) add_page();
+}
+
+void FlagPool::begin_to_wait(CUstream stream) {
   if (waiting_.empty()) {
     const std::lock_guard lock(mutex_);
     std::swap(waiting_, returned_);
     returned_.reserve(pages_.size() * kPageWords);
   }
   if (!waiting_.empty() && done_ == nullptr) done_ = events_->mark(stream);
-  reclaim();
-  if (free_.empty()) add_page();
 }
 
-/// The words that nothing writes to any more become free.
+/// The words that nothing writes to any more become free. There are no other free ones.
 void FlagPool::reclaim() {
   if (done_ == nullptr || !done_->reached()) return;
   done_ = nullptr;

@@ -26,6 +26,7 @@ class FlagPool : public std::enable_shared_from_this<FlagPool> {
 
  private:
   void refill(CUstream stream);
+  void begin_to_wait(CUstream stream);
   void reclaim();
   void add_page();
   void give_back(std::uint32_t* word) noexcept;
