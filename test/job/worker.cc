@@ -44,17 +44,20 @@ void reduce(hora::Runtime& hora, int steps) {
   }
 }
 
-/// One rank kills itself at some time in the middle; the others say what they heard, and how soon.
+/// One rank kills itself at some time in the middle, when all have begun; the others say what they heard, and
+/// how soon.
 void die(hora::Runtime& hora, int who, int after_milliseconds) {
-  double death = 0;
+  double death = seconds();
   std::thread killer;
-  if (hora.rank() == who) {
-    killer = std::thread([=] {
-      std::this_thread::sleep_for(std::chrono::milliseconds(after_milliseconds));
-      ::kill(::getpid(), SIGKILL);
-    });
-  }
   try {
+    std::vector<float> begun(1);
+    hora.submit(sum("begun", begun)).wait();
+    if (hora.rank() == who) {
+      killer = std::thread([=] {
+        std::this_thread::sleep_for(std::chrono::milliseconds(after_milliseconds));
+        ::kill(::getpid(), SIGKILL);
+      });
+    }
     for (;;) {
       death = seconds();
       reduce(hora, 1);
