@@ -184,10 +184,13 @@ def ends(process: int) -> bool:
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL])
 def test_ranks_end_with_their_caller(how: signal.Signals):
     with subprocess.Popen([sys.executable, "-c", WAIT], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as caller:
-        ranks = waiting_ranks(caller)
-        caller.send_signal(how)
-        assert all(ends(rank) for rank in ranks)
-        assert caller.wait(60) == -how
-        if how == signal.SIGINT:
-            assert caller.stderr is not None
-            assert caller.stderr.read().rstrip().endswith("KeyboardInterrupt")
+        try:
+            ranks = waiting_ranks(caller)
+            caller.send_signal(how)
+            assert all(ends(rank) for rank in ranks)
+            assert caller.wait(60) == -how
+            if how == signal.SIGINT:
+                assert caller.stderr is not None
+                assert caller.stderr.read().rstrip().endswith("KeyboardInterrupt")
+        finally:
+            caller.kill()

@@ -2,6 +2,7 @@
 """The command line of ./dev."""
 
 import argparse
+import signal
 import sys
 
 from . import setup, suites
@@ -35,7 +36,14 @@ def format_sources() -> int:
     return 0
 
 
+def hear_interrupts() -> None:
+    """What a script starts in the background ignores these, and so would everything that is started here."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.signal(signal.SIGQUIT, signal.SIG_DFL)
+
+
 def main(arguments: list[str]) -> int:
+    hear_interrupts()
     parser = argparse.ArgumentParser(prog="./dev", description="Everything a developer of Hora does.")
     commands = parser.add_subparsers(dest="command", required=True, metavar="setup|demo|test|bench|format")
     commands.add_parser("setup", help="install what is missing (system packages, .venv), build into build/, install hora into .venv")

@@ -130,7 +130,7 @@ def install_package() -> None:
             "--config-settings=cmake.define.CMAKE_CXX_COMPILER_LAUNCHER=ccache",
             ".",
         ],
-        # The compiler by the name that CMake finds it by, which ccache goes by, too.
-        {"CCACHE_BASEDIR": str(ROOT), "CCACHE_NOHASHDIR": "1", "CXX": "c++"},
+        # As the presets say, and the compiler by the name that CMake finds it by: ccache goes by names, too.
+        {"CCACHE_NOHASHDIR": "1", "CXX": "c++"},
     )
     leave(path, mark)
