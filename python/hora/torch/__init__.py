@@ -9,8 +9,6 @@
 Start it with `hrun -np 2 python train.py`.
 """
 
-import inspect
-
 from hora._capabilities import (
     ccl_built,
     cuda_built,
@@ -77,7 +75,7 @@ from hora.torch._reducescatter import grouped_reducescatter, grouped_reducescatt
 from hora.torch._rooted import gather, gather_async, reduce, reduce_async, scan, scan_async, scatter, scatter_async
 from hora.torch._sparse import sparse_allreduce_async
 from hora.torch._state import broadcast_optimizer_state, broadcast_parameters
-from hora.torch._untraced import untraced
+from hora.torch._untraced import untrace as _untrace
 
 __all__ = [
     "ANY_SOURCE",
@@ -182,6 +180,4 @@ __all__ = [
     "synchronize",
 ]
 
-for _name in __all__:  # within the package they call each other as they are
-    if inspect.isfunction(globals()[_name]):
-        globals()[_name] = untraced(globals()[_name])
+_untrace(globals(), __all__)  # within the package they call each other as they are

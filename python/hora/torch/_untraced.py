@@ -4,10 +4,11 @@
 from __future__ import annotations
 
 import functools
+import inspect
 import sys
 import types
-from collections.abc import Callable
-from typing import ParamSpec, TypeVar
+from collections.abc import Callable, Iterable
+from typing import Any, ParamSpec, TypeVar
 
 import torch
 
@@ -40,3 +41,10 @@ def untraced(function: Callable[Arguments, Result]) -> Callable[Arguments, Resul
 
     call._torchdynamo_disable = True  # type: ignore[attr-defined]  # the mark by which the compiler knows such functions
     return call
+
+
+def untrace(names: dict[str, Any], public: Iterable[str]) -> None:
+    """Makes the public functions of a module, whose names these are, untraced."""
+    for name in public:
+        if inspect.isfunction(names[name]):
+            names[name] = untraced(names[name])
