@@ -34,8 +34,8 @@ std::shared_ptr<std::byte> allocate_zeroed(std::size_t bytes) {
 
 void keep_for_ever(std::shared_ptr<void> owned) {
   static std::mutex mutex;
-  static auto* const kept =
-      new std::vector<std::shared_ptr<void>>;  // NOLINT(cppcoreguidelines-owning-memory)
+  // NOLINTNEXTLINE(cppcoreguidelines-owning-memory): never destroyed
+  static auto* const kept = new std::vector<std::shared_ptr<void>>;
   const std::lock_guard lock(mutex);
   kept->push_back(std::move(owned));
 }

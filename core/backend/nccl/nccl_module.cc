@@ -67,14 +67,14 @@ const std::shared_ptr<const OpenNccl>& opened_nccl() {
 
 NcclId make_id() {
   std::unique_lock lock(opened().mutex);
-  const std::shared_ptr<const OpenNccl> nccl = opened_nccl();
-  lock.unlock();  // NCCL may look for its network first, which takes long
+  const OpenNccl& nccl = *opened_nccl();  // which stays
+  lock.unlock();                          // NCCL may look for its network first, which takes long
   ncclUniqueId unique{};
-  const ncclResult_t result = nccl->functions.get_unique_id(&unique);
+  const ncclResult_t result = nccl.functions.get_unique_id(&unique);
   if (result != ncclSuccess) {
     throw Error(
         Code::unavailable,
-        std::string("ncclGetUniqueId failed: ") + nccl->functions.get_error_string(result) +
+        std::string("ncclGetUniqueId failed: ") + nccl.functions.get_error_string(result) +
             ": NCCL needs a network interface that other ranks reach; NCCL_SOCKET_IFNAME names it, and "
             "NCCL_DEBUG=INFO makes NCCL say what it finds");
   }
