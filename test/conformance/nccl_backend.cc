@@ -168,6 +168,7 @@ const RegisterCollective kNccl{{.name = "nccl",
                                 .knows_any_truth = false}};
 const RegisterCollective kFloat32Sums{{.name = "nccl_float32_sums",
                                        .connect = [](int ranks) { return connect(ranks, true); },
+                                       .ranks = exactly({2, 3}),  // the fakes take their time
                                        .reduces = nccl_reduces,
                                        .knows_any_truth = false}};
 
