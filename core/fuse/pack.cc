@@ -1,15 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/fuse/pack.h"
 
+#include "core/fuse/lines.h"
+
 #include <algorithm>
 
 namespace hora {
 namespace {
 
-constexpr std::size_t kCacheLine = 64;
 constexpr std::size_t kMostAhead = std::size_t{64} << 20;  // of memory that is taken before it is needed
-
-std::size_t whole_lines(std::size_t bytes) { return (bytes + kCacheLine - 1) / kCacheLine * kCacheLine; }
 
 /// Takes what a sum of floats is multiplied with out of a reduction: what each rank may as well multiply
 /// before.

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/fuse/plan.h"
 
+#include "core/fuse/lines.h"
+
 namespace hora {
 namespace {
-
-constexpr std::size_t kLine = 64;
 
 bool fusible(const Decision& decision) {
   return decision.status.ok() && decision.contributed && decision.request.operation == Operation::allreduce;
@@ -29,7 +29,7 @@ struct Open {
 
 std::size_t wire_bytes(const Request& request) {
   const auto bytes = static_cast<std::size_t>(elements(request.shape, request.wire)) * size_of(request.wire);
-  return (bytes + kLine - 1) / kLine * kLine;
+  return whole_lines(bytes);
 }
 
 std::vector<Batch> plan(std::span<const Decision> decisions, const FusionThresholds& thresholds) {
