@@ -16,7 +16,6 @@ namespace hora {
 namespace {
 
 constexpr std::size_t kAlignment = 64;
-constexpr std::size_t kPage = 4096;
 constexpr std::size_t kGiveBack = 1024 * 1024;        // smaller free pieces keep their memory
 constexpr std::size_t kBackAtOnce = 2 * 1024 * 1024;  // less than a millisecond
 constexpr int kPopulateWrite = 23;  // MADV_POPULATE_WRITE, Linux 5.14; older headers lack the name

@@ -13,6 +13,9 @@
 
 namespace hora {
 
+/// Bytes of a page of memory; regions are whole ones.
+inline constexpr std::size_t kPage = 4096;
+
 /// The arena's file, mapped into this process. Given back with the last owner.
 class Mapping {
  public:

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/backend/shm/connect_shm.h"
 
+#include "core/backend/shm/arena.h"
 #include "core/backend/shm/local_socket.h"
 #include "core/base/bytes.h"
 #include "core/base/log.h"
@@ -30,7 +31,6 @@ namespace hora {
 namespace {
 
 constexpr std::size_t kMostName = 100;
-constexpr std::size_t kWholePage = 4096;
 constexpr std::size_t kLeastRegion = std::size_t{1} << 30;
 constexpr std::size_t kMostInAll = std::size_t{1} << 45;  // of 2^47 bytes of address space
 constexpr std::chrono::seconds kHandshakeTime(5);         // what a stranger who says nothing can hold up
@@ -120,10 +120,10 @@ std::string random_name() {
 }
 
 std::size_t region_bytes(const Config& config, std::size_t ranks) {
-  if (config.arena_size != 0) return (config.arena_size + kWholePage - 1) / kWholePage * kWholePage;
+  if (config.arena_size != 0) return (config.arena_size + kPage - 1) / kPage * kPage;
   const auto memory =
       static_cast<std::size_t>(::sysconf(_SC_PHYS_PAGES)) * static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
-  return std::max(kLeastRegion, std::min(memory, kMostInAll / ranks / kWholePage * kWholePage));
+  return std::max(kLeastRegion, std::min(memory, kMostInAll / ranks / kPage * kPage));
 }
 
 /// What a group's lowest rank tells the others about the arena that it has made; without a name if it has
