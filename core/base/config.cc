@@ -24,7 +24,6 @@
 namespace hora {
 namespace {
 
-constexpr std::size_t kMostRanks = 1 << 20;
 constexpr std::size_t kMostStreams = 16;
 constexpr std::size_t kLeastArena = 16 << 20;
 

@@ -17,7 +17,6 @@
 namespace hora {
 namespace {
 
-constexpr int kMostSeats = 1 << 20;
 constexpr int kPorts = 8;
 constexpr std::uint64_t kFirstPort = 20'000;
 constexpr std::uint64_t kPortsToChooseFrom = 12'000;     // below 32768, where Linux's own choice begins
@@ -54,7 +53,7 @@ class Launcher {
   [[nodiscard]] JobSeat seat(const char* rank, const char* size) const {
     JobSeat result;
     result.launcher = name_;
-    result.size = number(size, 1, kMostSeats);
+    result.size = number(size, 1, kMostRanks);
     result.rank = number(rank, 0, result.size - 1);
     return result;
   }

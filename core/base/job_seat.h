@@ -7,6 +7,9 @@
 
 namespace hora {
 
+/// No job has more; what says so is wrong.
+inline constexpr int kMostRanks = 1 << 20;
+
 /// A process's place in its job, as a launcher other than hrun tells it in the environment. A value.
 struct JobSeat {
   std::string launcher;  ///< for messages: "torchrun", "Open MPI", ...

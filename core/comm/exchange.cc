@@ -2,6 +2,7 @@
 #include "core/comm/exchange.h"
 
 #include "core/base/bytes.h"
+#include "core/base/job_seat.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -10,8 +11,6 @@
 
 namespace hora {
 namespace {
-
-constexpr std::size_t kMostRanks = 1 << 20;
 
 /// The next letter, whatever wakes this rank in between.
 Letter await(Control& control, TimePoint deadline, const std::string& whom) {
