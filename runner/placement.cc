@@ -11,8 +11,6 @@
 namespace hora {
 namespace {
 
-[[noreturn]] void refuse_placement(const std::string& why) { throw Error(Code::invalid_argument, why); }
-
 /// How many ranks each host gets within its slots, and how many are left over.
 std::vector<int> fill_slots(const std::vector<HostSlots>& hosts, int& ranks) {
   std::vector<int> counts;
@@ -34,7 +32,8 @@ void fill_beyond_slots(const std::vector<HostSlots>& hosts, std::vector<int>& co
     }
     if (ranks == before) {
       const int all = std::accumulate(counts.begin(), counts.end(), 0);
-      refuse_placement(
+      throw Error(
+          Code::invalid_argument,
           fmt::format("-np {} is more than the max_slots of the hosts, which are {}", all + ranks, all));
     }
   }
@@ -60,10 +59,12 @@ std::vector<HostShare> place(const std::vector<HostSlots>& hosts, int ranks, boo
   int left = ranks;
   std::vector<int> counts = fill_slots(hosts, left);
   if (left > 0 && !oversubscribe) {
-    refuse_placement(fmt::format(
-        "-np {} is more than the slots of the hosts, which are {}; --oversubscribe starts as many "
-        "all the same",
-        ranks, ranks - left));
+    throw Error(
+        Code::invalid_argument,
+        fmt::format(
+            "-np {} is more than the slots of the hosts, which are {}; --oversubscribe starts as many "
+            "all the same",
+            ranks, ranks - left));
   }
   fill_beyond_slots(hosts, counts, left);
   std::vector<HostShare> shares;

@@ -10,18 +10,13 @@
 #include <torch/csrc/autograd/variable.h>
 
 namespace hora {
-namespace {
-
-[[noreturn]] void refuse_parameters(const std::string& why) { throw Error(Code::invalid_argument, why); }
-
-}  // namespace
 
 Parameters::Parameters(const NamedTensors& names) {
   for (const auto& item : names) {
     const auto [place, fresh] = names_.emplace(item.value().unsafeGetTensorImpl(), item.key());
     if (!fresh)
-      refuse_parameters(
-          fmt::format("'{}' and '{}' are one parameter; name it once", place->second, item.key()));
+      throw Error(Code::invalid_argument,
+                  fmt::format("'{}' and '{}' are one parameter; name it once", place->second, item.key()));
   }
 }
 
@@ -29,8 +24,9 @@ std::string Parameters::name_of(const torch::Tensor& tensor, std::size_t group, 
   const auto name = names_.find(tensor.unsafeGetTensorImpl());
   if (name != names_.end()) return name->second;
   if (known_.empty()) {
-    refuse_parameters(fmt::format(
-        "parameter {} of group {} has no name; pass all of model->named_parameters()", index, group));
+    throw Error(Code::invalid_argument,
+                fmt::format("parameter {} of group {} has no name; pass all of model->named_parameters()",
+                            index, group));
   }
   return fmt::format("{}.{}", group, index);
 }
