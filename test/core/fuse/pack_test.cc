@@ -59,6 +59,12 @@ class PackerTest : public testing::Test {
   Witness* witness_;
 };
 
+/// What is reduced in place at a cache line of memory that has slots.
+Piece slot(std::vector<float>& memory, std::size_t line, std::size_t count, bool padded) {
+  float* at = memory.data() + 16 * line;
+  return {at, at, count, 64 * (line + 1), padded};
+}
+
 TEST_F(PackerTest, PacksSmallStraysAndLeavesLargeOnesWhereTheyLie) {
   std::vector<float> small{1, 2};
   std::vector<float> result(2);
@@ -104,10 +110,7 @@ TEST_F(PackerTest, SendsNeighboursAmongTheSlotsAsOneWhereItFuses) {
   lane_.fuses = true;
   std::vector<float> memory(64, 3);
   Packer packer(lane_, 1000);
-  const auto piece = [&](std::size_t line, std::size_t count) {
-    float* at = memory.data() + 16 * line;
-    return Piece{at, at, count, 64 * (line + 1), true};
-  };
+  const auto piece = [&](std::size_t line, std::size_t count) { return slot(memory, line, count, true); };
   const std::vector<Piece> pieces{piece(3, 2), piece(1, 16), piece(0, 5)};  // whatever order they come in
   packer.allreduce(pieces, DType::float32, {DType::float32, ReduceOp::sum, 2.0, 1.0, 1});
   ASSERT_EQ(witness_->calls.size(), 1u);
@@ -124,10 +127,7 @@ TEST_F(PackerTest, LeavesAloneWhatLiesBetweenSlotsUnlessItIsPadding) {
   lane_.fuses = true;
   std::vector<float> memory(64, 3);
   Packer packer(lane_, 1000);
-  const auto piece = [&](std::size_t line, std::size_t count) {
-    float* at = memory.data() + 16 * line;
-    return Piece{at, at, count, 64 * (line + 1)};
-  };
+  const auto piece = [&](std::size_t line, std::size_t count) { return slot(memory, line, count, false); };
   const std::vector<Piece> pieces{piece(0, 16), piece(1, 15), piece(2, 16)};
   packer.allreduce(pieces, DType::float32, {DType::float32, ReduceOp::sum, 2.0, 1.0, 1});
   ASSERT_EQ(witness_->calls[0].size(), 2u);

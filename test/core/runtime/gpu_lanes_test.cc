@@ -15,6 +15,16 @@
 namespace hora {
 namespace {
 
+/// This rank's part of a job of `size` ranks, each with a GPU.
+Runtime join_with_gpu(LocalGroup& group, int rank, int size, Config config = {},
+                      const NcclModule& module = queued_nccl()) {
+  config.rank = config.local_rank = rank;
+  config.size = config.local_size = size;
+  World world = group.join(rank);
+  world.gpu_module = &module;
+  return {std::move(world), config};
+}
+
 /// How tensors move: HORA_GPU_OPERATIONS.
 class GpuJob : public testing::TestWithParam<const char*> {
  protected:
@@ -25,12 +35,7 @@ class GpuJob : public testing::TestWithParam<const char*> {
     config.gpu_operations = operations;
     config.fusion_threshold = config.gpu_fusion_threshold = 4096;
     run_ranks(size, [&](int rank) {
-      Config mine = config;
-      mine.rank = mine.local_rank = rank;
-      mine.size = mine.local_size = size;
-      World world = group.join(rank);
-      world.gpu_module = &queued_nccl();
-      Runtime runtime(std::move(world), mine);
+      Runtime runtime = join_with_gpu(group, rank, size, config);
       rank_main(runtime);
     });
   }
@@ -265,12 +270,8 @@ TEST(GpuLanes, FailTheTensorsAndNotTheJobWhereTwoRanksShareAGpuAndNcclIsWanted) 
   LocalGroup group(2);
   run_ranks(2, [&](int rank) {
     Config config;
-    config.rank = rank;
-    config.size = 2;
     config.gpu_operations = "nccl";
-    World world = group.join(rank);
-    world.gpu_module = &queued_nccl();
-    Runtime hora(std::move(world), config);
+    Runtime hora = join_with_gpu(group, rank, 2, config);
     std::vector<float> x(10, 1);
     Entry entry = in_place(Operation::allreduce, "x", DType::float32, x);
     for (int turn = 0; turn < 2; ++turn) {
@@ -301,12 +302,8 @@ void use_process_sets(const NcclModule& module, const std::string& operations) {
   LocalGroup group(3);
   run_ranks(3, [&](int rank) {
     Config config;
-    config.rank = config.local_rank = rank;
-    config.size = config.local_size = 3;
     config.gpu_operations = operations;
-    World world = group.join(rank);
-    world.gpu_module = &module;
-    Runtime hora(std::move(world), config);
+    Runtime hora = join_with_gpu(group, rank, 3, config, module);
     const auto reduce = [&](int set, float expected) {
       std::vector<float> x(10, static_cast<float>(rank + 1));
       Entry entry = on_gpu(hora, Operation::allreduce, "x", DType::float32, x);
@@ -357,12 +354,7 @@ void lose_a_rank_in_mid_flight(Gate& gate, const std::function<void(Runtime&, co
   std::atomic<int> launched = 0;
   std::atomic<int> done = 0;
   run_ranks(3, [&](int rank) {
-    Config config;
-    config.rank = config.local_rank = rank;
-    config.size = config.local_size = 3;
-    World world = group.join(rank);
-    world.gpu_module = &queued_nccl();
-    Runtime hora(std::move(world), config);
+    Runtime hora = join_with_gpu(group, rank, 3);
     Entry entry = owning(hora, "stuck");
     if (rank == 2) entry.stream = &gate;
     const Handle handle = hora.submit(entry);
@@ -410,12 +402,7 @@ TEST(GpuLanes, EndEveryTensorWithTheErrorOfAGpuThatIsBroken) {
   gate.break_gpu();
   std::atomic<int> done = 0;
   run_ranks(2, [&](int rank) {
-    Config config;
-    config.rank = config.local_rank = rank;
-    config.size = config.local_size = 2;
-    World world = group.join(rank);
-    world.gpu_module = &queued_nccl();
-    Runtime hora(std::move(world), config);
+    Runtime hora = join_with_gpu(group, rank, 2);
     std::vector<Entry> entries{owning(hora, "a"), owning(hora, "b")};
     if (rank == 0) entries.back().stream = &gate;
     const auto handles = hora.submit(entries);
@@ -434,12 +421,8 @@ TEST(GpuLanes, LetARankLeaveForAReasonThatWaitsForItsGpu) {
   Gate& gate = lasting_gate();
   run_ranks(2, [&](int rank) {
     Config config;
-    config.rank = config.local_rank = rank;
-    config.size = config.local_size = 2;
     config.gpu_operations = "staged";
-    World world = group.join(rank);
-    world.gpu_module = &queued_nccl();
-    Runtime hora(std::move(world), config);
+    Runtime hora = join_with_gpu(group, rank, 2, config);
     Entry entry = owning(hora, "stuck");
     if (rank == 1) entry.stream = &gate;
     const Handle handle = hora.submit(entry);
@@ -459,12 +442,8 @@ TEST(GpuLanes, SayWhatHasBeenUnderWayForTooLong) {
   std::atomic<int> done = 0;
   run_ranks(2, [&](int rank) {
     Config config;
-    config.rank = config.local_rank = rank;
-    config.size = config.local_size = 2;
     if (rank == 0) config.operation_timeout = std::chrono::milliseconds(50);
-    World world = group.join(rank);
-    world.gpu_module = &queued_nccl();
-    Runtime hora(std::move(world), config);
+    Runtime hora = join_with_gpu(group, rank, 2, config);
     Entry entry = owning(hora, "slow");
     if (rank == 1) entry.stream = &gate;
     const Handle handle = hora.submit(entry);
