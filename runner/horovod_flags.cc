@@ -78,7 +78,6 @@ constexpr std::array kMeaningless{
     Meaningless{"autotune-steps-per-sample", kNoTuning},
     Meaningless{"autotune-bayes-opt-max-samples", kNoTuning},
     Meaningless{"autotune-gaussian-process-noise", kNoTuning},
-    Meaningless{"stall-check-shutdown-time-seconds", "--timeout bounds the whole job"},
     Meaningless{"log-with-timestamp", "lines of the log always have the time", "true"},
     Meaningless{"prefix-output-with-timestamp", "prefixes have no time; lines of the log do"},
     Meaningless{"disable-cache", "hrun remembers nothing from one job to the next"},
@@ -140,9 +139,13 @@ std::vector<std::pair<std::string, std::string>> variables_of(const HorovodSetti
     variables.emplace_back("HORA_FUSION_THRESHOLD", std::to_string(bytes));
   }
   if (setting("stall-check") == "false") {
-    variables.emplace_back("HORA_STALL_WARNING_TIME", "0");
-  } else if (const auto seconds = number("stall-check-warning-time-seconds", "seconds")) {
-    variables.emplace_back("HORA_STALL_WARNING_TIME", std::to_string(*seconds));
+    variables.emplace_back("HORA_MISSING_WARNING", "0");
+    variables.emplace_back("HORA_MISSING_TIMEOUT", "0");
+  } else {
+    if (const auto seconds = number("stall-check-warning-time-seconds", "seconds"))
+      variables.emplace_back("HORA_MISSING_WARNING", std::to_string(*seconds));
+    if (const auto seconds = number("stall-check-shutdown-time-seconds", "seconds"))
+      variables.emplace_back("HORA_MISSING_TIMEOUT", std::to_string(*seconds));
   }
   if (const auto level = setting("log-level"))
     variables.emplace_back("HORA_LOG_LEVEL", log_level("log-level", *level));

@@ -49,7 +49,7 @@ constexpr std::array kVariables{
     "HORA_FUSION_THRESHOLD",
     "HORA_ARENA_SIZE",
     "HORA_PEER_MEMORY",
-    "HORA_STALL_WARNING_TIME",
+    "HORA_MISSING_WARNING",
     "HORA_DUMP_DIR",
     "HORA_TIMELINE",
     "HORA_TIMELINE_MARK_CYCLES",
@@ -99,7 +99,7 @@ std::optional<std::string> flag(const std::string& value) {
   return std::strtol(value.c_str(), nullptr, 10) > 0 ? "1" : "0";
 }
 
-/// A flag that turns the warnings off.
+/// A flag that turns warnings and errors off.
 std::optional<std::string> never(const std::string& value) {
   if (std::strtol(value.c_str(), nullptr, 10) <= 0) return std::nullopt;
   return "0";
@@ -116,8 +116,10 @@ constexpr std::array kCounterparts{
     Counterpart{"HOROVOD_FUSION_THRESHOLD", "HORA_FUSION_THRESHOLD", threshold},
     Counterpart{"HOROVOD_START_TIMEOUT", "HORA_START_TIMEOUT", same},
     Counterpart{"HOROVOD_GLOO_TIMEOUT_SECONDS", "HORA_START_TIMEOUT", same},
-    Counterpart{"HOROVOD_STALL_CHECK_DISABLE", "HORA_STALL_WARNING_TIME", never},
-    Counterpart{"HOROVOD_STALL_CHECK_TIME_SECONDS", "HORA_STALL_WARNING_TIME", same},
+    Counterpart{"HOROVOD_STALL_CHECK_DISABLE", "HORA_MISSING_WARNING", never},
+    Counterpart{"HOROVOD_STALL_CHECK_DISABLE", "HORA_MISSING_TIMEOUT", never},
+    Counterpart{"HOROVOD_STALL_CHECK_TIME_SECONDS", "HORA_MISSING_WARNING", same},
+    Counterpart{"HOROVOD_STALL_SHUTDOWN_TIME_SECONDS", "HORA_MISSING_TIMEOUT", same},
     Counterpart{"HOROVOD_TIMELINE", "HORA_TIMELINE", path},
     Counterpart{"HOROVOD_TIMELINE_MARK_CYCLES", "HORA_TIMELINE_MARK_CYCLES", flag},
     Counterpart{"HOROVOD_LOG_LEVEL", "HORA_LOG_LEVEL", level},
@@ -343,20 +345,21 @@ Config Config::from_environment() {
   if (!text("HORA_SECRET_FD")) read_text("HORA_SECRET_FILE", config.secret_file);
   read_seconds("HORA_START_TIMEOUT", config.start_timeout, 0.001);
   read_seconds("HORA_HEARTBEAT_TIMEOUT", config.heartbeat_timeout, 0);
+  read_seconds("HORA_MISSING_WARNING", config.missing_warning, 0);
+  read_seconds("HORA_MISSING_TIMEOUT", config.missing_timeout, 0);
+  read_seconds("HORA_OPERATION_TIMEOUT", config.operation_timeout, 0);
   read_text("HORA_NETWORK", config.network);
   read_choice("HORA_CPU_OPERATIONS", config.cpu_operations, {"auto", "shm", "tcp", "mpi"});
   read_choice("HORA_GPU_OPERATIONS", config.gpu_operations, {"auto", "nccl", "hierarchical", "staged"});
   read_text("HORA_NCCL_LIBRARY", config.nccl_library);
   read_text("NCCL_HOSTID", config.nccl_host_id);
   read_switch("HORA_FLOAT32_SUMS", config.float32_sums);
-  read_seconds("HORA_OPERATION_TIMEOUT", config.operation_timeout, 0);
   read("HORA_GPU_FUSION_THRESHOLD", config.gpu_fusion_threshold, 1);
   read_switch("HORA_DETERMINISTIC", config.deterministic);
   read("HORA_TCP_STREAMS", config.tcp_streams, 0, kMostStreams);
   read("HORA_FUSION_THRESHOLD", config.fusion_threshold, 1);
   read("HORA_ARENA_SIZE", config.arena_size, 0);
   read_switch("HORA_PEER_MEMORY", config.peer_memory);
-  read_seconds("HORA_STALL_WARNING_TIME", config.stall_warning_time, 0);
   read_text("HORA_TIMELINE", config.timeline);
   read_switch("HORA_TIMELINE_MARK_CYCLES", config.timeline_mark_cycles);
   read_text("HORA_DUMP_DIR", config.dump_directory);

@@ -6,6 +6,7 @@
 #include <hora/status.h>
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <span>
 
@@ -27,8 +28,8 @@ struct Segment {
 /// GPU may return before, and that is so when an Event is reached that their Stream marks after them. Lengths
 /// and dtypes agree (negotiation saw to that); where memory lies may differ from rank to rank.
 ///
-/// *Engine only*, except `allocate` and `abort`. A failed or aborted call throws Error(aborted) and leaves
-/// outputs undefined; every later call throws the same.
+/// *Engine only*, except `allocate`, `progress` and `abort`. A failed or aborted call throws Error(aborted)
+/// and leaves outputs undefined; every later call throws the same.
 class Collective {
  public:
   virtual ~Collective() = default;
@@ -62,6 +63,9 @@ class Collective {
   /// call it, with the same `members`. It may be destroyed when its members have ended their last call, or
   /// all is over.
   virtual std::unique_ptr<Collective> split(std::span<const int> members) = 0;
+
+  /// Grows when something of a call has moved; 0 where that cannot be said. Thread-safe.
+  [[nodiscard]] virtual std::uint64_t progress() const noexcept { return 0; }
 
   /// Makes the current and all later calls throw Error with this status (the first one counts). Idempotent,
   /// does not block, from any thread.

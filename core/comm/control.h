@@ -52,9 +52,14 @@ class Control {
   /// Tells every rank that this one fails, and why: they get a letter of loss with this status.
   virtual void fail(const Status& why) = 0;
 
-  /// `notice` runs on the I/O thread as soon as a rank is lost, also while the engine is blocked elsewhere;
-  /// here and at once if one is lost already; perhaps twice. It must only do what is thread-safe
-  /// (Collective::abort). Set before the engine starts; pass {} to clear it, which waits for a running one.
+  /// Ends the job on every rank, this one too, with this status, which blames nobody: each gets it as a
+  /// letter of loss, from -1, and as a notice. The first loss counts.
+  virtual void call_off(const Status& why) = 0;
+
+  /// `notice` runs on the I/O thread, or on that of a `call_off`, as soon as a rank is lost, also while the
+  /// engine is blocked elsewhere; here and at once if one is lost already; perhaps twice. It must only do
+  /// what is thread-safe (Collective::abort). Set before the engine starts; pass {} to clear it, which waits
+  /// for a running one.
   virtual void on_loss(std::function<void(const Status&)> notice) = 0;
 };
 

@@ -70,6 +70,9 @@ class Hierarchical final : public Collective {
   [[nodiscard]] std::size_t pack_below() const override { return local_->pack_below(); }
   [[nodiscard]] bool owns(const void* data) const override { return local_->owns(data); }
 
+  [[nodiscard]] std::uint64_t progress() const noexcept override {
+    return local_->progress() + world_->progress() + (across_ ? across_->progress() : 0);
+  }
   void abort(const Status& why) noexcept override {
     if (across_) across_->abort(why);
     world_->abort(why);

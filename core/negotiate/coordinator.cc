@@ -171,9 +171,23 @@ Verdict::Item Coordinator::decide(const Pending& pending) {
   if (repeated(pending)) {
     const DecisionId id = pending.repeats.front();
     schedule_.use(id);
+    count_step(id);
     return {id, {}};
   }
   return number(decide_anew(pending), pending);
+}
+
+void Coordinator::count_step(DecisionId repeated) {
+  if (steps_ == 0) steps_ = 1;  // that in which it was decided first
+  if (!schedule_.knows(pacemaker_)) pacemaker_ = repeated;
+  if (repeated == pacemaker_) ++steps_;
+}
+
+std::uint64_t Coordinator::step_of(const Pending& pending) const {
+  const auto& repeats = pending.repeats;
+  const bool begins =
+      pacemaker_ != 0 && std::find(repeats.begin(), repeats.end(), pacemaker_) != repeats.end();
+  return begins ? steps_ + 1 : steps_;
 }
 
 Decision Coordinator::decide_anew(const Pending& pending) const {
@@ -268,7 +282,15 @@ std::vector<Coordinator::Waiting> Coordinator::waiting(TimePoint since) const {
   for (const auto& name : ages_) {
     const Pending& pending = pending_.at(name);
     if (pending.since > since) break;
-    Waiting waiting{name, pending.since, {}, {}, {}};
+    const Request& request = any_asked(pending);
+    Waiting waiting{
+        name,
+        fmt::format("{} {}", hora::name(request.operation), describe(request.dtype, request.shape)),
+        step_of(pending),
+        pending.since,
+        {},
+        {},
+        {}};
     for (int place = 0; place < size_; ++place) {
       const int rank = members_[static_cast<std::size_t>(place)];
       (pending.has_asked(place) ? waiting.asked : waiting.missing).push_back(rank);

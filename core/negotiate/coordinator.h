@@ -42,6 +42,10 @@ class Coordinator {
   /// A tensor that some ranks have asked for and others have not. A value.
   struct Waiting {
     std::string name;
+    std::string what;  ///< "allreduce float32[3,4]"
+    /// Of a training, in which every step makes the same decisions again: which step this is, the first being
+    /// 1. 0: nothing has been repeated yet.
+    std::uint64_t step = 0;
     TimePoint since;
     std::vector<int> asked;    ///< ranks
     std::vector<int> missing;  ///< ranks
@@ -91,6 +95,8 @@ class Coordinator {
   [[nodiscard]] Decision decide_with_stand_ins(const Pending& pending) const;
   Verdict::Item number(Decision decision, const Pending& pending);
   void forget_what_all_have_heard();
+  void count_step(DecisionId repeated);
+  [[nodiscard]] std::uint64_t step_of(const Pending& pending) const;
   /// Turns what pending tensors have asked for by this number into full requests: the number is about to go.
   void spell_out(DecisionId id);
 
@@ -111,7 +117,9 @@ class Coordinator {
   int leaving_ = 0;
   bool ended_ = false;
   TraceCommand command_ = TraceCommand::none;
-  std::vector<int> joined_;             // places, in the order in which they did
+  DecisionId pacemaker_ = 0;  // the first that was repeated, until it is forgotten: each time is a step
+  std::uint64_t steps_ = 0;   // how many have begun
+  std::vector<int> joined_;   // places, in the order in which they did
   bool divide_by_initial_size_ = true;  // as they said
 };
 

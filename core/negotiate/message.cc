@@ -10,8 +10,6 @@ namespace hora {
 namespace {
 
 constexpr std::int64_t kMostBytes = std::int64_t{1} << 62;
-constexpr std::uint8_t kLeaving = 1;  // flags of a ballot
-constexpr std::uint8_t kTraced = 2;
 
 template <typename Integer>
 void write(Writer& out, const std::vector<Integer>& values) {
@@ -184,8 +182,8 @@ Bytes encode(const Ballot& ballot) {
   write_runs(out, ballot.repeats);
   out.u64(ballot.requests.size());
   for (const auto& request : ballot.requests) write(out, request);
-  out.u8((ballot.leaving ? kLeaving : 0) | (ballot.trace.empty() ? 0 : kTraced));
-  if (!ballot.trace.empty()) out.u64(ballot.trace.size()).raw(ballot.trace);
+  out.u8(static_cast<std::uint8_t>(2 * static_cast<int>(ballot.report) + (ballot.leaving ? 1 : 0)));
+  if (ballot.report != Report::none) out.u64(ballot.content.size()).raw(ballot.content);
   return out.take();
 }
 
@@ -199,11 +197,12 @@ Ballot decode_ballot(std::span<const std::byte> bytes, int size) {
     ballot.requests.push_back(read_request(in, size));
     check_rows(ballot.requests.back());
   }
-  const auto flags = in.below(2 * kTraced, "the flags of a ballot");
-  ballot.leaving = (flags & kLeaving) != 0;
-  if ((flags & kTraced) != 0) {
-    const auto trace = in.raw(in.count(1, "bytes of a trace"));
-    ballot.trace.assign(trace.begin(), trace.end());
+  const auto last = in.below(2 * kReports, "a kind of report, and whether it leaves");
+  ballot.leaving = last % 2 != 0;
+  ballot.report = static_cast<Report>(last / 2);
+  if (ballot.report != Report::none) {
+    const auto content = in.raw(in.count(1, "bytes of a report"));
+    ballot.content.assign(content.begin(), content.end());
   }
   in.finish();
   return ballot;
@@ -224,7 +223,8 @@ Bytes encode(const Verdict& verdict) {
       expected = item.repeat + 1;
     }
   }
-  out.u8(verdict.end ? 1 : 0).u8(static_cast<std::uint8_t>(verdict.trace));
+  out.u8(static_cast<std::uint8_t>((verdict.inquiry ? 2 : 0) + (verdict.end ? 1 : 0)));
+  out.u8(static_cast<std::uint8_t>(verdict.trace));
   return out.take();
 }
 
@@ -243,7 +243,9 @@ Verdict decode_verdict(std::span<const std::byte> bytes, int size) {
     }
     verdict.items.push_back(std::move(item));
   }
-  verdict.end = in.boolean();
+  const auto flags = in.below(4, "the flags of a verdict");
+  verdict.end = flags % 2 != 0;
+  verdict.inquiry = flags / 2 != 0;
   verdict.trace = in.enumerator<TraceCommand>(kTraceCommands, "a command to trace");
   in.finish();
   return verdict;

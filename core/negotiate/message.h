@@ -75,6 +75,15 @@ inline constexpr int kWorld = 0;
 /// The name that a join has, in every group.
 inline constexpr const char* kJoinName = "hora.join";
 
+/// What a rank tells rank 0 beside what it asks for; not the coordinator's business.
+enum class Report : std::uint8_t {
+  none,
+  trace,    ///< a part of the timeline
+  account,  ///< the answer to an inquiry
+  delay,    ///< what it is busy with, and for how long
+};
+inline constexpr int kReports = 4;
+
 /// The requests in one group that travel together to rank 0. A value.
 struct Ballot {
   int group = kWorld;
@@ -82,7 +91,8 @@ struct Ballot {
   std::vector<DecisionId> repeats;  ///< asks again for what led to these decisions; ascending
   std::vector<Request> requests;    ///< asks for the first time, or for something else than before
   bool leaving = false;             ///< asks for nothing more, ever
-  Bytes trace = {};                 ///< a part of the timeline; not the coordinator's business
+  Report report = Report::none;     ///< with one it travels alone
+  Bytes content = {};               ///< of the report
 
   bool operator==(const Ballot&) const = default;
 };
@@ -103,6 +113,7 @@ struct Verdict {
   std::vector<Item> items;
   bool end = false;  ///< every member has left
   TraceCommand trace = TraceCommand::none;
+  bool inquiry = false;  ///< rank 0 wants an account; travels alone, to one rank
 
   bool operator==(const Verdict&) const = default;
 };

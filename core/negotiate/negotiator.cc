@@ -59,9 +59,16 @@ void Negotiator::command(TraceCommand command) {
   world.undecided = true;
 }
 
-void Negotiator::send_trace(Bytes part) {
+void Negotiator::inquire(int rank) {
+  Verdict inquiry;
+  inquiry.inquiry = true;
+  control_.send(rank, encode(inquiry));
+}
+
+void Negotiator::report(Report kind, Bytes content) {
   Ballot ballot;
-  ballot.trace = std::move(part);
+  ballot.report = kind;
+  ballot.content = std::move(content);
   cast(ballot, {});
 }
 
@@ -74,8 +81,8 @@ void Negotiator::cast(const Ballot& ballot, TimePoint now) {
 }
 
 void Negotiator::count(int rank, const Ballot& ballot, TimePoint now) {
-  if (!ballot.trace.empty()) {
-    traces_.emplace_back(rank, ballot.trace);
+  if (ballot.report != Report::none) {
+    reports_.push_back({rank, ballot.report, ballot.content});
     return;  // it travels alone, also after its sender has left
   }
   const auto chair = chairs_.find(ballot.group);
@@ -135,10 +142,12 @@ void Negotiator::announce(const Verdict& verdict, const std::vector<int>& member
 }
 
 Negotiator::Heard Negotiator::apply(const Verdict& verdict) {
+  if (verdict.inquiry) return {kWorld, {}, false, TraceCommand::none, true};
   const auto voter = voters_.find(verdict.group);
   if (voter == voters_.end())
     throw Error(Code::internal, fmt::format("bad verdict: this rank is not in group {}", verdict.group));
-  return {verdict.group, voter->second.apply(verdict), verdict.end && verdict.group == kWorld, verdict.trace};
+  return {verdict.group, voter->second.apply(verdict), verdict.end && verdict.group == kWorld, verdict.trace,
+          false};
 }
 
 std::vector<Coordinator::Waiting> Negotiator::waiting(TimePoint since) const {

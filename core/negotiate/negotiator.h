@@ -33,10 +33,18 @@ class Negotiator {
 
   /// Rank 0: tells all ranks, this one too, in one of the next verdicts.
   void command(TraceCommand command);
-  /// Sends a part of this rank's timeline to rank 0.
-  void send_trace(Bytes part);
-  /// Rank 0: the parts that have come since the last call, and from whom.
-  std::vector<std::pair<int, Bytes>> take_traces() { return std::exchange(traces_, {}); }
+  /// Rank 0: wants an account from another rank.
+  void inquire(int rank);
+  /// Sends a report to rank 0, also from there.
+  void report(Report kind, Bytes content);
+  /// A report, and from whom. A value.
+  struct Told {
+    int rank = 0;
+    Report kind = Report::none;
+    Bytes content;
+  };
+  /// Rank 0: the reports that have come since the last call, in this order.
+  std::vector<Told> take_reports() { return std::exchange(reports_, {}); }
 
   /// What one verdict says. A value.
   struct Heard {
@@ -44,6 +52,7 @@ class Negotiator {
     std::vector<Decision> decisions;  ///< to be carried out in this order
     bool end = false;                 ///< every rank has left; nothing will be heard any more
     TraceCommand trace = TraceCommand::none;
+    bool inquiry = false;  ///< rank 0 wants an account
   };
   /// Waits for news: nothing at the deadline or after Control::wake. Decisions of one verdict come together.
   /// Throws Error with the loss's status when a rank is lost, and Error(internal) for letters that no rank
@@ -71,7 +80,7 @@ class Negotiator {
   std::size_t capacity_;
   std::map<int, Voter> voters_;                  // of the groups that this rank is in
   std::map<int, Chair, std::greater<>> chairs_;  // rank 0: of all groups; the world comes last, as it ends
-  std::vector<std::pair<int, Bytes>> traces_;
+  std::vector<Told> reports_;
   int next_group_ = kWorld;  // all numbers below it have been given
 };
 

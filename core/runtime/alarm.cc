@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/runtime/alarm.h"
 
+#include <numeric>
+
 namespace hora {
 
 void Alarm::watch(Collective& collective) {
@@ -12,6 +14,13 @@ void Alarm::watch(Collective& collective) {
 void Alarm::forget(const Collective& collective) {
   const std::lock_guard lock(mutex_);
   std::erase(watched_, &collective);
+}
+
+std::uint64_t Alarm::progress() const {
+  const std::lock_guard lock(mutex_);
+  return std::accumulate(
+      watched_.begin(), watched_.end(), std::uint64_t{0},
+      [](std::uint64_t sum, const Collective* collective) { return sum + collective->progress(); });
 }
 
 void Alarm::ring(const Status& why) {

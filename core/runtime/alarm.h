@@ -10,16 +10,19 @@
 namespace hora {
 
 /// Ends the calls that the engine may be blocked in, when a rank is lost: one of the collectives that it has
-/// told of. What it tells of after the alarm has rung is aborted at once. Thread-safe.
+/// told of. Knows for others whether they get on. What it tells of after the alarm has rung is aborted at
+/// once. Thread-safe.
 class Alarm {
  public:
   /// The collective must live until it is forgotten.
   void watch(Collective& collective);
   void forget(const Collective& collective);
   void ring(const Status& why);
+  /// Grows when something has moved in one of them, as long as none is forgotten.
+  [[nodiscard]] std::uint64_t progress() const;
 
  private:
-  std::mutex mutex_;
+  mutable std::mutex mutex_;
   std::vector<Collective*> watched_;
   std::optional<Status> rung_;
 };

@@ -3,6 +3,7 @@
 
 #include "core/base/log.h"
 #include "core/device/host_stream.h"
+#include "core/watch/stack.h"
 
 #include <fmt/format.h>
 
@@ -13,16 +14,18 @@ namespace hora {
 namespace {
 
 constexpr std::chrono::milliseconds kLookAtNccl{100};  // whether it has failed, while it has something to do
+constexpr std::chrono::milliseconds kToTellAStack{300};
 
 }  // namespace
 
 Loop::Loop(World& world, const Config& config, TensorTable& table, ProcessSets& sets, Timeline& timeline,
-           OwnGpu& gpu)
+           Delays& delays, OwnGpu& gpu)
     : world_(world),
       config_(config),
       table_(table),
       sets_(sets),
       timeline_(timeline),
+      delays_(delays),
       negotiator_(*world.control),
       executor_(world.lane, table, recorder_, tracer_,
                 {kWorld, *sets.ranks_of(kWorld), world.control->rank()}, config.fusion_threshold),
@@ -31,16 +34,23 @@ Loop::Loop(World& world, const Config& config, TensorTable& table, ProcessSets& 
              alarm_.ring(why);
              world_.control->wake();
            }),
-      stalls_(config.stall_warning_time, world.members) {
+      stalls_({config.missing_warning, config.missing_timeout}, world.members),
+      watchdog_(
+          config.operation_timeout, [this] { return alarm_.progress(); },
+          [this](const Status& why) { world_.control->call_off(why); }) {
   alarm_.watch(*world.lane.collective);
   // A rank may die while the engine waits for it inside a collective: only another thread can end that.
   world.control->on_loss([this](const Status& why) {
     alarm_.ring(why);
     gpu_.interrupt(why);
   });
+  delays_.on_change([this] { world_.control->wake(); });
 }
 
-Loop::~Loop() { world_.control->on_loss({}); }
+Loop::~Loop() {
+  delays_.on_change({});
+  world_.control->on_loss({});
+}
 
 void Loop::run() noexcept {
   try {
@@ -79,12 +89,15 @@ bool Loop::turn() {
   }
   const auto command = timeline_.take_command();
   if (command != TraceCommand::none) negotiator_.command(command);
+  if (const auto delay = delays_.take_change(now)) negotiator_.report(Report::delay, encode(*delay));
+  collect_reports();
   gpu_.check();
   TimePoint wake = watch_stalls(now);
   if (gpu_.busy()) wake = std::min(wake, now + kLookAtNccl);
   bool end = false;
   for (const auto& heard : negotiator_.hear(wake)) {
     // A timeline has what was decided together with its beginning, and with its end.
+    if (heard.inquiry) negotiator_.report(Report::account, encode(account()));
     const bool ends = heard.trace == TraceCommand::stop;
     if (!ends) follow(heard.trace);
     carry_out(heard);
@@ -94,7 +107,7 @@ bool Loop::turn() {
   if (tracer_.on()) {
     if (auto part = tracer_.take(Clock::now())) send(*std::move(part));
   }
-  collect_traces();
+  collect_reports();
   return !end;
 }
 
@@ -119,12 +132,28 @@ void Loop::send(TracePart part) {
   if (world_.control->rank() == 0) {
     timeline_.add(0, std::move(part));
   } else {
-    negotiator_.send_trace(encode(part));
+    negotiator_.report(Report::trace, encode(part));
   }
 }
 
-void Loop::collect_traces() {
-  for (const auto& [rank, bytes] : negotiator_.take_traces()) timeline_.add(rank, decode_trace(bytes));
+void Loop::collect_reports() {
+  for (const auto& [rank, kind, content] : negotiator_.take_reports()) {
+    switch (kind) {
+      case Report::trace: timeline_.add(rank, decode_trace(content)); break;
+      case Report::account: stalls_.tell(rank, decode_account(content)); break;
+      case Report::delay: stalls_.expect_delay(rank, decode_delay(content), Clock::now()); break;
+      case Report::none: break;
+    }
+  }
+}
+
+Account Loop::account() const {
+  Account account{recorder_.count(), {}, {}, main_thread_stack(kToTellAStack)};
+  if (const auto last = recorder_.last()) {
+    account.last = last->name;
+    account.since_last = std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - last->finished);
+  }
+  return account;
 }
 
 void Loop::carry_out(const Negotiator::Heard& heard) {
@@ -150,7 +179,10 @@ void Loop::carry_out(const Negotiator::Heard& heard) {
 void Loop::carry_out(Executor& host, std::span<const Decision> decisions, const Batch& batch,
                      TimePoint decided) {
   const Request& first = decisions[batch.decisions.front()].request;
-  if (first.device == DeviceKind::host) return host.carry_out(decisions, batch, decided);
+  if (first.device == DeviceKind::host) {
+    const Watch watch(watchdog_, first.operation, first.name, batch.decisions.size() - 1);
+    return host.carry_out(decisions, batch, decided);
+  }
   if (Executor* gpu = gpu_.executor(host.members(), host.lane(), first))
     return gpu->carry_out(decisions, batch, decided);
   for (const std::size_t i : batch.decisions) {
@@ -168,6 +200,7 @@ void Loop::add_process_set(const Decision& decision, TimePoint decided) {
                                                  decision.request.name, *known)};
     return executor_.conclude(decision, std::move(result), decided);
   }
+  const Watch watch(watchdog_, decision.request.operation, decision.request.name, 0);
   auto collective = world_.lane.collective->split(ranks);
   const int number = result.process_set = sets_.add(ranks);
   negotiator_.add_group(number, ranks);
@@ -188,6 +221,7 @@ void Loop::remove_process_set(const Decision& decision, TimePoint decided) {
                       fmt::format("'{}': it has been removed already", decision.request.name)};
     return executor_.conclude(decision, {gone, {}}, decided);
   }
+  const Watch watch(watchdog_, decision.request.operation, decision.request.name, 0);
   world_.lane.collective->barrier();  // all members have ended what they did in it
   gpu_.remove_group(*number);
   sets_.remove(*number);
@@ -203,8 +237,19 @@ void Loop::remove_process_set(const Decision& decision, TimePoint decided) {
 }
 
 TimePoint Loop::watch_stalls(TimePoint now) {
-  for (const auto& warning : stalls_.check(negotiator_, now)) log(LogLevel::warning, warning);
-  return stalls_.next(negotiator_);
+  const auto advice = stalls_.look(negotiator_, now);
+  for (const auto& warning : advice.warnings) log(LogLevel::warning, warning);
+  if (advice.verdict) world_.control->call_off(*advice.verdict);  // which this rank hears, too
+  TimePoint next = advice.next;
+  for (const int rank : advice.ask) {
+    if (rank == world_.control->rank()) {
+      stalls_.tell(rank, account());
+      next = now;
+    } else {
+      negotiator_.inquire(rank);
+    }
+  }
+  return next;
 }
 
 void Loop::give_back(std::vector<Loan> loans, const Status& status) {

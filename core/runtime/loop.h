@@ -4,11 +4,13 @@
 #include "core/comm/world.h"
 #include "core/negotiate/negotiator.h"
 #include "core/runtime/alarm.h"
+#include "core/runtime/delays.h"
 #include "core/runtime/executor.h"
 #include "core/runtime/gpu_lanes.h"
 #include "core/runtime/process_sets.h"
 #include "core/runtime/timeline.h"
 #include "core/watch/stalls.h"
+#include "core/watch/watchdog.h"
 
 #include <map>
 #include <mutex>
@@ -22,7 +24,7 @@ namespace hora {
 class Loop {
  public:
   Loop(World& world, const Config& config, TensorTable& table, ProcessSets& sets, Timeline& timeline,
-       OwnGpu& gpu);
+       Delays& delays, OwnGpu& gpu);
   ~Loop();
   Loop(const Loop&) = delete;
   Loop& operator=(const Loop&) = delete;
@@ -43,7 +45,8 @@ class Loop {
   void carry_out(Executor& host, std::span<const Decision> decisions, const Batch& batch, TimePoint decided);
   void follow(TraceCommand command);
   void send(TracePart part);
-  void collect_traces();
+  void collect_reports();
+  [[nodiscard]] Account account() const;
   void add_process_set(const Decision& decision, TimePoint decided);
   void remove_process_set(const Decision& decision, TimePoint decided);
   void give_back(std::vector<Loan> loans, const Status& status);
@@ -67,6 +70,7 @@ class Loop {
   TensorTable& table_;
   ProcessSets& sets_;
   Timeline& timeline_;
+  Delays& delays_;
   Negotiator negotiator_;
   Recorder recorder_;
   Tracer tracer_;
@@ -79,6 +83,8 @@ class Loop {
   std::mutex leaving_mutex_;
   std::optional<std::string> leaving_;  // the reason; under leaving_mutex_
   bool left_ = false;
+
+  Watchdog watchdog_;  // last: its thread uses the others
 };
 
 }  // namespace hora

@@ -9,6 +9,7 @@
 #include "core/runtime/loop.h"
 #include "core/runtime/messages.h"
 #include "core/runtime/own_gpu.h"
+#include "core/watch/stack.h"
 
 #include <fmt/format.h>
 #include <unistd.h>
@@ -19,6 +20,8 @@
 
 namespace hora {
 namespace {
+
+constexpr std::chrono::hours kMostDelay{30 * 24};
 
 LogLevel level_named(const std::string& name) {
   if (name == "error") return LogLevel::error;
@@ -50,7 +53,7 @@ struct Runtime::Parts {
         timeline(world.control->size()),
         gpu(settings.local_rank, world.gpu_module),
         messages(*world.messenger, world.control->rank(), world.control->size()),
-        loop(world, config, table, sets, timeline, gpu),
+        loop(world, config, table, sets, timeline, *delays, gpu),
         thread([this] { loop.run(); }) {}
   Parts(const Parts&) = delete;
   Parts& operator=(const Parts&) = delete;
@@ -88,6 +91,7 @@ struct Runtime::Parts {
   TensorTable table;
   ProcessSets sets;
   Timeline timeline;
+  std::shared_ptr<Delays> delays = std::make_shared<Delays>();  // a scope may outlive the runtime
   OwnGpu gpu;
   Messages messages;
   Loop loop;
@@ -113,6 +117,7 @@ Runtime::Runtime(const Config& config) {
   World world = connect(agreed);
   set_log(level_named(agreed.log_level), agreed.rank);  // MPI may know another one
   parts_ = std::make_unique<Parts>(std::move(world), agreed);
+  install_stack_signal();
   if (agreed.timeline.empty()) return;
   try {
     start_timeline(agreed.timeline, agreed.timeline_mark_cycles);
@@ -221,6 +226,18 @@ int Runtime::join(bool divide_by_initial_size) {
   entry.operation = Operation::join;
   entry.divide_by_initial_size = divide_by_initial_size;
   return submit(std::move(entry)).wait().last_rank;
+}
+
+ExpectedDelay Runtime::expect_delay(const std::string& name, std::chrono::milliseconds time) {
+  parts_->check_process();
+  if (time.count() <= 0 || time > kMostDelay) {
+    throw Error(
+        Code::invalid_argument,
+        fmt::format("expect_delay('{}') takes a time of more than 0 and up to {} s, not {:g} s", name,
+                    std::chrono::seconds(kMostDelay).count(), std::chrono::duration<double>(time).count()));
+  }
+  const auto number = parts_->delays->open(name, time, Clock::now());
+  return ExpectedDelay([delays = parts_->delays, number] { delays->close(number); });
 }
 
 std::uint64_t Runtime::next_number(int process_set) {

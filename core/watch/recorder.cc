@@ -36,12 +36,24 @@ std::string finished(const Record& record, TimePoint now) {
 
 void Recorder::add(Record record) {
   const std::lock_guard lock(mutex_);
+  ++count_;
   if (ring_.size() < capacity_) {
     ring_.push_back(std::move(record));
     return;
   }
   ring_[next_] = std::move(record);
   next_ = (next_ + 1) % capacity_;
+}
+
+std::uint64_t Recorder::count() const {
+  const std::lock_guard lock(mutex_);
+  return count_;
+}
+
+std::optional<Record> Recorder::last() const {
+  const std::lock_guard lock(mutex_);
+  if (ring_.empty()) return std::nullopt;
+  return ring_[(next_ + ring_.size() - 1) % ring_.size()];
 }
 
 std::vector<Record> Recorder::records() const {

@@ -6,6 +6,7 @@
 #include <hora/hora.h>
 
 #include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -30,6 +31,9 @@ class Recorder {
   explicit Recorder(std::size_t capacity = 2000) : capacity_(capacity) {}
 
   void add(Record record);
+  /// How many were added, and the last one.
+  [[nodiscard]] std::uint64_t count() const;
+  [[nodiscard]] std::optional<Record> last() const;
   /// Those that are kept, the oldest first.
   [[nodiscard]] std::vector<Record> records() const;
 
@@ -38,6 +42,7 @@ class Recorder {
   mutable std::mutex mutex_;
   std::vector<Record> ring_;  // under the mutex, as `next_`
   std::size_t next_ = 0;
+  std::uint64_t count_ = 0;
 };
 
 /// What a rank knew when its run failed: who it is, why, what it had done, and what was still waiting.

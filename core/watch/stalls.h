@@ -3,31 +3,77 @@
 
 #include "core/comm/world.h"
 #include "core/negotiate/negotiator.h"
+#include "core/watch/account.h"
 
+#include <map>
+#include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
 namespace hora {
 
-/// Decides when a tensor that some ranks wait for is worth a warning: after `patience`, and again each time
-/// that passes. Told what waits; says what to print. *Engine only*, on rank 0.
+/// Decides what becomes of tensors that some ranks wait for and others have not submitted: a warning after
+/// some time, and again each time that passes; after another time the job fails. A rank that is expected to
+/// be late is missed from the end of that on.
+///
+/// Before it says anything it wants accounts from those who are missing; they have a second to answer. Told
+/// what waits; says what to do. *Engine only*, on rank 0.
 class Stalls {
  public:
-  /// `patience` of zero: never warns.
-  Stalls(std::chrono::milliseconds patience, const std::vector<Member>& members)
-      : patience_(patience), members_(members) {}
+  /// When to warn, and when to end the job; 0: never.
+  struct Patience {
+    std::chrono::milliseconds warning{};
+    std::chrono::milliseconds timeout{};
+  };
+  Stalls(Patience patience, const std::vector<Member>& members) : patience_(patience), members_(members) {}
 
-  /// A text per tensor that has waited too long: its name, for how long, who has asked and who is missing.
-  std::vector<std::string> check(const Negotiator& negotiator, TimePoint now);
-  /// When to check next; TimePoint::max() while nothing waits.
-  [[nodiscard]] TimePoint next(const Negotiator& negotiator) const;
+  /// What is to be done now. A value.
+  struct Advice {
+    std::vector<int> ask;               ///< ranks whose accounts are wanted
+    std::vector<std::string> warnings;  ///< one for all tensors that wait for the same ranks
+    std::optional<Status> verdict;      ///< the job is to fail, with this
+    TimePoint next = TimePoint::max();  ///< when to look again, if nothing is heard before
+  };
+  Advice look(const Negotiator& negotiator, TimePoint now);
+
+  void tell(int rank, Account account);
+  void expect_delay(int rank, const Delay& delay, TimePoint now);
 
  private:
-  [[nodiscard]] std::string describe(const Coordinator::Waiting& waiting, TimePoint now) const;
+  /// A tensor that some wait for, since the first of those who are missing had no excuse any more.
+  struct Overdue {
+    Coordinator::Waiting waiting;
+    TimePoint since;
+    int more = 0;  ///< tensors of which the same is to be said
+  };
+  /// Who has been asked for an account.
+  struct Inquiry {
+    std::set<int> open;
+    TimePoint until;
+    std::map<int, Account> accounts;
+  };
+  /// What a rank said of itself.
+  struct Excuse {
+    std::string name;
+    std::chrono::milliseconds time{};
+    TimePoint until;
+  };
 
-  std::chrono::milliseconds patience_;
+  [[nodiscard]] std::chrono::milliseconds first() const;
+  [[nodiscard]] std::vector<Overdue> overdue(const Negotiator& negotiator, TimePoint now,
+                                             TimePoint& next) const;
+  [[nodiscard]] TimePoint since(const Coordinator::Waiting& waiting) const;
+  void report(const Negotiator& negotiator, const std::vector<Overdue>& all, TimePoint now, Advice& advice);
+  [[nodiscard]] std::string describe(const Negotiator& negotiator, const Overdue& overdue,
+                                     TimePoint now) const;
+  [[nodiscard]] std::string describe_missing(const Negotiator& negotiator, int rank) const;
+
+  Patience patience_;
   const std::vector<Member>& members_;
-  TimePoint checked_;
+  std::map<int, Excuse> excuses_;
+  std::optional<Inquiry> inquiry_;
+  TimePoint warned_;
 };
 
 }  // namespace hora

@@ -106,6 +106,28 @@ TEST_P(ControlSuite, AFailureReachesEveryOtherRankAsALoss) {
   }
 }
 
+TEST_P(ControlSuite, AJobThatIsCalledOffEndsOnEveryRankWithTheSameWords) {
+  for (std::size_t caller = 0; caller < 3; ++caller) {
+    const auto controls = connect(3);
+    std::vector<std::promise<Status>> noticed(3);
+    for (std::size_t rank = 0; rank < 3; ++rank) {
+      controls[rank]->on_loss([&noticed, rank, done = std::make_shared<bool>()](const Status& why) {
+        if (!std::exchange(*done, true)) noticed[rank].set_value(why);
+      });
+    }
+    const Status why{Code::timeout, "'grad' has been waited for"};
+    controls[caller]->call_off(why);
+    for (std::size_t rank = 0; rank < 3; ++rank) {
+      const Letter letter = next(*controls[rank]);
+      EXPECT_EQ(letter.from, -1);
+      EXPECT_TRUE(letter.bytes.empty());
+      EXPECT_EQ(letter.loss, why);
+      EXPECT_EQ(noticed[rank].get_future().get(), why);
+    }
+    for (const auto& control : controls) control->on_loss({});
+  }
+}
+
 TEST_P(ControlSuite, ALossThatCameBeforeTheNoticeIsNoticedAtOnce) {
   const auto controls = connect(2);
   controls[1]->fail({Code::internal, "early"});

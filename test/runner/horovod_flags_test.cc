@@ -36,9 +36,11 @@ TEST(HorovodFlags, BecomeVariablesOfOurs) {
                   Pair("HORA_START_TIMEOUT", "9")));
   EXPECT_THAT(variables_of({{"fusion-threshold-mb", "0"}}), ElementsAre(Pair("HORA_FUSION_THRESHOLD", "1")));
   EXPECT_THAT(variables_of({{"stall-check", "true"}, {"stall-check-warning-time-seconds", "7"}}),
-              ElementsAre(Pair("HORA_STALL_WARNING_TIME", "7")));
+              ElementsAre(Pair("HORA_MISSING_WARNING", "7")));
   EXPECT_THAT(variables_of({{"stall-check", "false"}, {"stall-check-warning-time-seconds", "7"}}),
-              ElementsAre(Pair("HORA_STALL_WARNING_TIME", "0")));
+              ElementsAre(Pair("HORA_MISSING_WARNING", "0"), Pair("HORA_MISSING_TIMEOUT", "0")));
+  EXPECT_THAT(variables_of({{"stall-check-shutdown-time-seconds", "90"}}),
+              ElementsAre(Pair("HORA_MISSING_TIMEOUT", "90")));
   EXPECT_THAT(variables_of({{"cycle-time-ms", "3"}}), IsEmpty());
 }
 

@@ -160,8 +160,9 @@ TEST(ParseOptions, LetsAFileSayWhereOnlyIfTheCommandLineDoesNot) {
 }
 
 TEST(ParseOptions, TranslatesHorovodsFlags) {
-  EXPECT_EQ(accepted({"-np", "1", "--no-stall-check", "--log-level=INFO", "true"}).environment,
-            (Variables{{"HORA_STALL_WARNING_TIME", "0"}, {"HORA_LOG_LEVEL", "info"}}));
+  EXPECT_EQ(
+      accepted({"-np", "1", "--no-stall-check", "--log-level=INFO", "true"}).environment,
+      (Variables{{"HORA_MISSING_WARNING", "0"}, {"HORA_MISSING_TIMEOUT", "0"}, {"HORA_LOG_LEVEL", "info"}}));
   EXPECT_EQ(accepted({"-np", "1", "-x", "HORA_LOG_LEVEL=error", "--log-level", "INFO", "true"}).environment,
             (Variables{{"HORA_LOG_LEVEL", "error"}}));
   EXPECT_EQ(

@@ -79,6 +79,7 @@ class LocalControl final : public Control {
   void fail(const Status& why) override {
     office_->lose(rank_, {Code::aborted, fmt::format("rank {} failed: {}", rank_, why.message)});
   }
+  void call_off(const Status& why) override { office_->lose(-1, why); }
   void on_loss(std::function<void(const Status&)> notice) override {
     office_->on_loss(rank_, std::move(notice));
   }

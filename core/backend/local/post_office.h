@@ -23,7 +23,7 @@ class PostOffice {
   std::optional<Letter> take(int rank, TimePoint deadline);
   void wake(int rank);
   void on_loss(int rank, std::function<void(const Status&)> notice);
-  /// Puts the letter of loss into every box but the lost rank's. Only the first loss counts.
+  /// Puts the letter of loss into every box but the lost rank's, which may be -1. Only the first loss counts.
   void lose(int lost, const Status& status);
 
   [[nodiscard]] int size() const { return static_cast<int>(boxes_.size()); }

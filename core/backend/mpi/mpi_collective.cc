@@ -172,6 +172,7 @@ class MpiCollective final : public Collective {
     return std::make_unique<MpiCollective>(channel_, static_cast<std::size_t>(place), std::move(theirs));
   }
 
+  [[nodiscard]] std::uint64_t progress() const noexcept override { return channel_->progress(); }
   void abort(const Status& why) noexcept override { channel_->abort(why); }
 
  private:

@@ -93,6 +93,7 @@ void MpiTransfers::wait() {
     give_up();
     throw;
   }
+  channel_.moved();
   requests_.clear();
   expected_.clear();
 }

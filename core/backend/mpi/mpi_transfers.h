@@ -25,7 +25,7 @@ namespace hora {
 /// Transfers that were under way then are given up (MpiTransfers::wait). What remains if a process still
 /// hangs, because another library's MPI call waits for the dead rank, is to end it, as mpirun does by itself.
 ///
-/// *Engine only*, except `abort`.
+/// *Engine only*, except `progress` and `abort`.
 class Channel {
  public:
   /// The largest message, bytes; MPI's counts are of type int.
@@ -43,6 +43,11 @@ class Channel {
   [[nodiscard]] int rank() const;
   [[nodiscard]] int ranks() const;
 
+  /// Messages have come and gone. *Engine only.*
+  void moved() noexcept { moves_.fetch_add(1, std::memory_order_relaxed); }
+  /// How often. Thread-safe.
+  [[nodiscard]] std::uint64_t progress() const noexcept { return moves_.load(std::memory_order_relaxed); }
+
   void abort(const Status& why) noexcept;
   /// Throws Error after `abort`, and if the program has ended MPI.
   void check();
@@ -51,6 +56,7 @@ class Channel {
   std::shared_ptr<Session> session_;
   MPI_Comm communicator_;
   std::size_t most_bytes_;
+  std::atomic<std::uint64_t> moves_ = 0;
   std::atomic<bool> aborted_ = false;
   std::mutex mutex_;
   Status why_;  // under the mutex

@@ -100,6 +100,13 @@ void Doorbell::ring(Seat& seat) const {
   futex_wake(seat.doorbell);
 }
 
+std::uint64_t Doorbell::progress() const noexcept {
+  std::uint64_t phases = 0;
+  for (int place = 0; place < circle_.size(); ++place)
+    phases += circle_.seat(place).arrived.load(std::memory_order_relaxed);
+  return phases;
+}
+
 void Doorbell::abort(const Status& why) noexcept {
   {
     const std::lock_guard lock(mutex_);

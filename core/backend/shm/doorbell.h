@@ -34,7 +34,7 @@ namespace hora {
 /// missed either. A rank that dies between a and d leaves a sleeper behind; its death is noticed by the
 /// control thread, which aborts.
 ///
-/// *Engine only*, except `abort`.
+/// *Engine only*, except `progress` and `abort`.
 class Doorbell {
  public:
   explicit Doorbell(Circle circle);
@@ -42,6 +42,8 @@ class Doorbell {
   void arrive();
   /// Throws Error with the abort's status.
   void await_all();
+  /// All ranks' phases. Thread-safe.
+  [[nodiscard]] std::uint64_t progress() const noexcept;
   void abort(const Status& why) noexcept;
   void throw_if_aborted();
   /// Why this rank's call really fails, when it failed with `own`: a rank that is out of reach has died, and

@@ -12,7 +12,8 @@ enum class Call : std::uint8_t { allreduce = 1, broadcast, allgather, barrier, a
 
 /// The frame of every collective call: write into the own mailbox what this rank brings (`open`); wait until
 /// all have, and look whether they mean the same (`meet`); and, where somebody reaches into the buffers of
-/// others, wait until all are done with that (`phase`). *Engine only*, except `abort`.
+/// others, wait until all are done with that (`phase`). *Engine only*, except
+/// `progress` and `abort`.
 class Rounds {
  public:
   explicit Rounds(const Circle& circle) : circle_(circle), bell_(circle) {}
@@ -25,6 +26,7 @@ class Rounds {
   void meet();
   /// All ranks have got here. Throws Error with the status of an abort.
   void phase();
+  [[nodiscard]] std::uint64_t progress() const noexcept { return bell_.progress(); }
   void abort(const Status& why) noexcept { bell_.abort(why); }
   Status cause_of(const Status& own) { return bell_.cause_of(own); }
   /// Whether a phase is expensive, because there are more ranks than cores.

@@ -59,6 +59,7 @@ class ShmCollective final : public Collective {
   std::shared_ptr<std::byte> allocate(std::size_t bytes) override { return circle_.arena().allocate(bytes); }
   [[nodiscard]] std::size_t pack_below() const override { return kPackBelow; }
   [[nodiscard]] bool owns(const void* data) const override { return circle_.arena().contains(data); }
+  [[nodiscard]] std::uint64_t progress() const noexcept override { return rounds_.progress(); }
   void abort(const Status& why) noexcept override { rounds_.abort(why); }
 
   void barrier() override {

@@ -49,7 +49,7 @@ std::optional<Frame> FrameReader::next() {
 
 Bytes encode(const Loss& loss) {
   Writer out;
-  out.u64(static_cast<std::uint64_t>(loss.rank)).u8(static_cast<std::uint8_t>(loss.status.code));
+  out.u64(static_cast<std::uint64_t>(loss.rank + 1)).u8(static_cast<std::uint8_t>(loss.status.code));
   out.string(loss.status.message.substr(0, kMostMessageBytes));
   return out.take();
 }
@@ -57,7 +57,7 @@ Bytes encode(const Loss& loss) {
 Loss decode_loss(std::span<const std::byte> bytes, int size) {
   Reader in(bytes);
   Loss loss;
-  loss.rank = static_cast<int>(in.below(static_cast<std::uint64_t>(size), "a rank"));
+  loss.rank = static_cast<int>(in.below(static_cast<std::uint64_t>(size) + 1, "a rank")) - 1;
   loss.status.code = in.enumerator<Code>(kCodes, "a code");
   loss.status.message = in.string(kMostMessageBytes);
   in.finish();

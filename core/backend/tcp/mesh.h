@@ -15,7 +15,7 @@ namespace hora {
 
 /// Some ranks of a job that make calls together: which they are, how they reach each other, and the number of
 /// the call they are at. Ranks are counted within the mesh unless it says "of the world". *Engine only*,
-/// except `abort`.
+/// except `progress` and `abort`.
 class Mesh {
  public:
   /// Meshes may share links if all ranks use them in the same order, one at a time; they have different
@@ -47,6 +47,13 @@ class Mesh {
   /// Throws Error(aborted): a socket to that rank has closed.
   [[noreturn]] void lost(int rank);
 
+  /// Something has moved. *Engine only.*
+  void moved() noexcept {
+    moves_.store(moves_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+  }
+  /// How often. Thread-safe.
+  [[nodiscard]] std::uint64_t progress() const noexcept { return moves_.load(std::memory_order_relaxed); }
+
   void abort(const Status& why) noexcept;
   void throw_if_aborted();
 
@@ -60,6 +67,7 @@ class Mesh {
   int passed_up_ = 0;   // look-outs after the last one that was in vain
   int to_pass_up_ = 0;  // after it, all together
 
+  std::atomic<std::uint64_t> moves_ = 0;
   std::atomic<bool> aborted_ = false;
   std::mutex mutex_;
   std::condition_variable abortion_;

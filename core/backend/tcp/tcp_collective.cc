@@ -96,6 +96,7 @@ class TcpCollective final : public Collective {
     return std::make_unique<TcpCollective>(mesh_->split(members, splits_), knobs_);
   }
 
+  [[nodiscard]] std::uint64_t progress() const noexcept override { return mesh_->progress(); }
   void abort(const Status& why) noexcept override { mesh_->abort(why); }
 
  private:

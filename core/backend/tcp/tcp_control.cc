@@ -24,6 +24,7 @@ namespace hora {
 namespace {
 
 constexpr std::chrono::seconds kMostFarewell{1};
+constexpr int kNobody = -1;  // a loss for which no rank is to blame
 constexpr std::chrono::seconds kBeat{1};
 constexpr std::chrono::seconds kStandstill{3};  // between two turns of a thread: it was stopped itself
 constexpr std::chrono::milliseconds kOthersWords{500};  // for all who cannot reach others to say so
@@ -153,6 +154,13 @@ class TcpControl final : public Control {
                             : Status{Code::aborted, fmt::format("rank {} failed: {}", rank_, why.message)};
     const Bytes frame = encode(rank_ == 0 ? FrameKind::loss : FrameKind::failure, encode(Loss{rank_, told}));
     for (auto& peer : peers_) write(peer, frame);
+  }
+
+  void call_off(const Status& why) override {
+    const Loss loss{kNobody, why};
+    if (rank_ == 0) return lose(loss);
+    const std::lock_guard lock(mutex_);
+    for (auto& peer : peers_) write(peer, encode(FrameKind::failure, encode(loss)));
   }
 
   void on_loss(std::function<void(const Status&)> notice) override {

@@ -143,6 +143,7 @@ bool Traffic::send_some(Peer& peer, Socket& socket) {
   if (is_blocked(sent)) socket.out.blocked = true;
   if (sent < 0 && errno != EAGAIN && errno != EINTR) mesh_.lost(peer.rank);
   if (sent <= 0) return false;
+  mesh_.moved();
   auto bytes = static_cast<std::size_t>(sent);
   const std::size_t of_head = std::min(bytes, sizeof(Header) - message.headed);
   message.headed += of_head;
@@ -163,6 +164,7 @@ bool Traffic::receive_some(Peer& peer, Socket& socket) {
   if (is_blocked(got)) socket.in.blocked = true;
   if (got == 0 || (got < 0 && errno != EAGAIN && errno != EINTR)) mesh_.lost(peer.rank);
   if (got < 0) return false;
+  mesh_.moved();
   message.piece = cut_off(message.pieces, message.piece, static_cast<std::size_t>(got));
   if (message.through()) ++socket.in.active;
   return true;
@@ -178,6 +180,7 @@ bool Traffic::receive_head(Peer& peer, Socket& socket, Message& message) {
   if (is_blocked(got)) socket.in.blocked = true;
   if (got == 0 || (got < 0 && errno != EAGAIN && errno != EINTR)) mesh_.lost(peer.rank);
   if (got < 0) return false;
+  mesh_.moved();
   const bool had_header = message.headed >= sizeof(Header);
   message.headed += static_cast<std::size_t>(got);
   if (!had_header && message.headed >= sizeof(Header))

@@ -17,7 +17,8 @@ using Secret = std::array<unsigned char, 32>;
 /// A value. `from_environment()` is what `init()` uses; a program may fill one in by itself instead.
 /// Where a variable is not set, one of Horovod's counts that means the same: HOROVOD_FUSION_THRESHOLD (bytes;
 /// 0: nothing travels together), HOROVOD_START_TIMEOUT and HOROVOD_GLOO_TIMEOUT_SECONDS (HORA_START_TIMEOUT),
-/// HOROVOD_STALL_CHECK_DISABLE and HOROVOD_STALL_CHECK_TIME_SECONDS (HORA_STALL_WARNING_TIME),
+/// HOROVOD_STALL_CHECK_DISABLE and HOROVOD_STALL_CHECK_TIME_SECONDS (HORA_MISSING_WARNING),
+/// HOROVOD_STALL_SHUTDOWN_TIME_SECONDS (HORA_MISSING_TIMEOUT),
 /// HOROVOD_LOG_LEVEL (trace is debug, fatal is error).
 struct Config {
   // Who this process is. Where HORA_RANK is not set: what torchrun, mpirun, mpiexec, srun, flux or Kubernetes
@@ -48,10 +49,21 @@ struct Config {
   /// process is and how the ranks find each other comes from there. MPI runs until the Runtime has ended.
   std::optional<int> mpi_communicator;
   std::chrono::milliseconds start_timeout{30'000};  ///< HORA_START_TIMEOUT, seconds: for all ranks to meet
-  /// HORA_HEARTBEAT_TIMEOUT, seconds; 0: never. A rank that gives no sign of life for so long is lost: its
-  /// process is stopped, or its host or the network is down. Ranks beat once a second whatever their user
-  /// does.
-  std::chrono::milliseconds heartbeat_timeout{10'000};
+
+  // When it is taken for granted no longer that all is well; seconds; 0: always. Rank 0's count for who is
+  // missing.
+  /// HORA_HEARTBEAT_TIMEOUT. A rank that gives no sign of life for so long is lost: its process is stopped,
+  /// or its host or the network is down. Ranks beat once a second whatever their user does.
+  std::chrono::milliseconds heartbeat_timeout{5'000};
+  /// HORA_MISSING_WARNING. Some ranks wait for a tensor that others, which live, have not submitted for so
+  /// long: a line says which, and what those do instead; again each time that passes.
+  std::chrono::milliseconds missing_warning{60'000};
+  /// HORA_MISSING_TIMEOUT. The same for so long: the job fails, on all ranks. See Runtime::expect_delay.
+  std::chrono::milliseconds missing_timeout{600'000};
+  /// HORA_OPERATION_TIMEOUT. An operation that all ranks have submitted makes no progress for so long: the
+  /// job fails, on all ranks. On a GPU this begins when its inputs are ready; and by way of the host's memory
+  /// it holds for a copy to or from there, too.
+  std::chrono::milliseconds operation_timeout{120'000};
 
   /// HORA_NETWORK: which of a host's addresses ranks use for each other: networks ("10.1.0.0/16",
   /// "fd00::/8") and names of interfaces ("eth0"), separated by commas; empty: any, the best first.
@@ -74,10 +86,6 @@ struct Config {
   bool float32_sums = false;
   /// HORA_GPU_FUSION_THRESHOLD, bytes: the most that travels together between GPUs; rank 0's counts.
   std::size_t gpu_fusion_threshold = 32 << 20;
-  /// HORA_OPERATION_TIMEOUT, seconds; 0: never. What is under way on a GPU for so long, its input being
-  /// ready, has failed. By way of the host's memory that is a copy to or from there; the host's part waits
-  /// for the other ranks as it does for tensors of the host.
-  std::chrono::milliseconds operation_timeout{120'000};
   /// HORA_DETERMINISTIC: sums across hosts do not depend on what travels together with what; on one host they
   /// never do. Rank 0's counts.
   bool deterministic = false;
@@ -92,7 +100,6 @@ struct Config {
   bool peer_memory = true;
 
   // What an operator wants to know.
-  std::chrono::milliseconds stall_warning_time{60'000};  ///< HORA_STALL_WARNING_TIME, seconds; 0: never
   std::string timeline;               ///< HORA_TIMELINE: rank 0 writes a trace there; see start_timeline
   bool timeline_mark_cycles = false;  ///< HORA_TIMELINE_MARK_CYCLES
   std::string dump_directory;         ///< HORA_DUMP_DIR; empty: "hora-<job>" in the temporary directory

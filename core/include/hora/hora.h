@@ -174,6 +174,23 @@ class Handle {
   std::shared_ptr<State> state_;
 };
 
+/// A time in which this rank is busy with something else than the other ranks; see Runtime::expect_delay.
+/// Moves; for one thread at a time.
+class ExpectedDelay {
+ public:
+  ExpectedDelay(ExpectedDelay&& other) noexcept;
+  ExpectedDelay& operator=(ExpectedDelay&& other) noexcept;
+  ~ExpectedDelay();
+
+  /// This rank is back. Idempotent.
+  void end() noexcept;
+
+ private:
+  friend class Runtime;
+  explicit ExpectedDelay(std::function<void()> end) : end_(std::move(end)) {}
+  std::function<void()> end_;
+};
+
 struct World;
 
 /// This process's seat in a job: its rank, and the engine that carries out operations with the other ranks.
@@ -242,6 +259,12 @@ class Runtime {
   /// with what changes nothing in the other reductions, with no rows in allgather. What else the others try
   /// fails. `divide_by_initial_size`: see Entry.
   int join(bool divide_by_initial_size = true);
+
+  /// Says that this rank is going to be busy for up to `time`, as with an evaluation or a checkpoint, while
+  /// others may wait for it: until then, or until what this returns ends, nobody warns of that or gives up
+  /// (Config::missing_warning, missing_timeout). Of several that are open the last to end counts. Throws
+  /// Error(invalid_argument) if the time is not positive, or more than 30 days.
+  [[nodiscard]] ExpectedDelay expect_delay(const std::string& name, std::chrono::milliseconds time);
 
   /// 1, 2, 3, ..., for each process set by itself: for the names of operations that nobody gave a name. Ranks
   /// of the set that issue them in the same order get the same numbers.

@@ -56,7 +56,8 @@ TEST(Config, ReadsEveryKnob) {
                                  {"HORA_NCCL_LIBRARY", "/opt/libnccl.so.2"},
                                  {"HORA_FLOAT32_SUMS", "1"},
                                  {"HORA_OPERATION_TIMEOUT", "2.5"},
-                                 {"HORA_STALL_WARNING_TIME", "0"},
+                                 {"HORA_MISSING_WARNING", "0"},
+                                 {"HORA_MISSING_TIMEOUT", "90"},
                                  {"HORA_LOG_LEVEL", "debug"},
                                  {"HORA_ARENA_SIZE", "33554432"},
                                  {"HORA_DUMP_DIR", "dumps"}});
@@ -71,7 +72,8 @@ TEST(Config, ReadsEveryKnob) {
   EXPECT_EQ(config.nccl_library, "/opt/libnccl.so.2");
   EXPECT_TRUE(config.float32_sums);
   EXPECT_EQ(config.operation_timeout.count(), 2500);
-  EXPECT_EQ(config.stall_warning_time.count(), 0);
+  EXPECT_EQ(config.missing_warning.count(), 0);
+  EXPECT_EQ(config.missing_timeout.count(), 90'000);
   EXPECT_EQ(config.log_level, "debug");
   EXPECT_EQ(config.arena_size, 33554432u);
   EXPECT_EQ(config.dump_directory, "dumps");
@@ -100,6 +102,7 @@ TEST(Config, TakesHorovodsVariablesWhereOursAreNotSet) {
                                  {"HOROVOD_START_TIMEOUT", "7"},
                                  {"HOROVOD_GLOO_TIMEOUT_SECONDS", "9"},
                                  {"HOROVOD_STALL_CHECK_TIME_SECONDS", "20"},
+                                 {"HOROVOD_STALL_SHUTDOWN_TIME_SECONDS", "30"},
                                  {"HOROVOD_STALL_CHECK_DISABLE", "0"},
                                  {"HOROVOD_TIMELINE", "trace.json"},
                                  {"HOROVOD_TIMELINE_MARK_CYCLES", "1"},
@@ -107,7 +110,8 @@ TEST(Config, TakesHorovodsVariablesWhereOursAreNotSet) {
   Config config = Config::from_environment();
   EXPECT_EQ(config.fusion_threshold, 1000u);
   EXPECT_EQ(config.start_timeout.count(), 7000);
-  EXPECT_EQ(config.stall_warning_time.count(), 20'000);
+  EXPECT_EQ(config.missing_warning.count(), 20'000);
+  EXPECT_EQ(config.missing_timeout.count(), 30'000);
   EXPECT_EQ(config.timeline, "trace.json");
   EXPECT_TRUE(config.timeline_mark_cycles);
   EXPECT_EQ(config.log_level, "debug");
@@ -126,7 +130,8 @@ TEST(Config, TranslatesTheValuesOfHorovodsVariables) {
                                  {"HOROVOD_LOG_LEVEL", "loud"}});
   const Config config = Config::from_environment();
   EXPECT_EQ(config.fusion_threshold, 1u);
-  EXPECT_EQ(config.stall_warning_time.count(), 0);
+  EXPECT_EQ(config.missing_warning.count(), 0);
+  EXPECT_EQ(config.missing_timeout.count(), 0);
   EXPECT_EQ(config.timeline, "");
   EXPECT_EQ(config.log_level, "warning");
 }

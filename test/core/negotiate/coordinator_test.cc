@@ -170,9 +170,28 @@ TEST(Coordinator, KnowsWhoIsMissingAndSinceWhen) {
   const auto waiting = coordinator.waiting(kNow + seconds(4));
   ASSERT_EQ(waiting.size(), 1u);
   EXPECT_EQ(waiting.front().name, "early");
+  EXPECT_EQ(waiting.front().what, "allreduce float32[4]");
+  EXPECT_EQ(waiting.front().step, 0u) << "nothing has been repeated yet";
   EXPECT_EQ(waiting.front().since, kNow + seconds(1));
   EXPECT_THAT(waiting.front().asked, ElementsAre(0, 2));
   EXPECT_THAT(waiting.front().missing, ElementsAre(1));
+}
+
+TEST(Coordinator, CountsStepsByWhatIsRepeated) {
+  Coordinator coordinator(ranks(2));
+  for (int place = 0; place < 2; ++place) coordinator.add(place, asks({tensor("a"), tensor("b")}), kNow);
+  coordinator.decide();
+  std::uint64_t heard = 1;
+  for (; heard < 4; ++heard) {
+    for (int place = 0; place < 2; ++place) coordinator.add(place, repeats({1, 2}, heard), kNow);
+    coordinator.decide();
+  }
+  coordinator.add(0, repeats({1}, heard), kNow);
+  EXPECT_EQ(coordinator.waiting(kNow).front().step, 5u) << "'a' begins a step";
+  coordinator.add(1, repeats({1}, heard), kNow);
+  coordinator.decide();
+  coordinator.add(0, repeats({2}, heard + 1), kNow);
+  EXPECT_EQ(coordinator.waiting(kNow).front().step, 5u) << "'b' belongs to it";
 }
 
 Request joins(bool divide_by_initial_size = true) {

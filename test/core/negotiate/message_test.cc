@@ -31,6 +31,11 @@ TEST(Ballot, ComesBackAsItWasSent) {
   const Ballot ballot{3, 7, {1, 2, 3, 9, 10, 200}, {request("a"), request("b")}, true};
   EXPECT_EQ(decode_ballot(encode(ballot), 2), ballot);
   EXPECT_EQ(decode_ballot(encode(Ballot{}), 1), Ballot{});
+  Ballot report;
+  report.report = Report::account;
+  EXPECT_EQ(decode_ballot(encode(report), 1), report);
+  report.content = Bytes(1000, std::byte{7});
+  EXPECT_EQ(decode_ballot(encode(report), 1), report);
 }
 
 TEST(Ballot, AWholeStepOfRepeatsTakesAFewBytes) {
@@ -48,6 +53,9 @@ TEST(Verdict, ComesBackAsItWasSent) {
   verdict.items.push_back({0, {{Code::mismatch, "'x': differs"}, request("x"), {}, true, 3, {}}});
   verdict.end = true;
   EXPECT_EQ(decode_verdict(encode(verdict), 3), verdict);
+  Verdict inquiry;
+  inquiry.inquiry = true;
+  EXPECT_EQ(decode_verdict(encode(inquiry), 3), inquiry);
 }
 
 TEST(Verdict, AWholeStepOfRepeatsTakesTwoBytesATensor) {

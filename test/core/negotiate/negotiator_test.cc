@@ -146,6 +146,33 @@ TEST(Negotiator, CountsHowLongATensorWaitsFromWhenItWasAskedFor) {
   EXPECT_GE(root.oldest(), asked);
 }
 
+TEST(Negotiator, AnInquiryReachesOneRankAndCountsAsNoVerdict) {
+  Seats seats(3);
+  seats[0].inquire(1);
+  const auto heard = seats[1].hear(kAtOnce);
+  ASSERT_EQ(heard.size(), 1u);
+  EXPECT_TRUE(heard.front().inquiry);
+  EXPECT_TRUE(seats[2].hear(kAtOnce).empty());
+  for (int rank = 0; rank < 3; ++rank) seats[rank].ask(kWorld, {tensor("a")}, kNow);
+  for (int rank = 0; rank < 3; ++rank) EXPECT_THAT(seats.hear(rank), ElementsAre("a"));
+}
+
+TEST(Negotiator, ReportsReachRankZeroInOrder) {
+  Seats seats(2);
+  seats[1].report(Report::delay, Bytes(1));
+  seats[1].leave(kNow);
+  seats[1].report(Report::trace, Bytes(2));
+  seats[0].hear(kAtOnce);
+  seats[0].report(Report::account, Bytes(3));
+  const auto told = seats[0].take_reports();
+  ASSERT_EQ(told.size(), 3u);
+  EXPECT_EQ(told[0].rank, 1);
+  EXPECT_EQ(told[0].kind, Report::delay);
+  EXPECT_EQ(told[1].content, Bytes(2));
+  EXPECT_EQ(told[2].rank, 0);
+  EXPECT_TRUE(seats[0].take_reports().empty());
+}
+
 TEST(Negotiator, DoesNotHearThatFailedWhatItHasNotAskedFor) {
   Seats seats(3);
   seats[2].leave(kNow);

@@ -18,9 +18,10 @@ TEST(Loop, EndsWhenAllHaveLeftAndGivesBackWhatNobodyAskedFor) {
   TensorTable tables[2];
   ProcessSets sets[] = {ProcessSets(2), ProcessSets(2)};
   Timeline timelines[] = {Timeline(2), Timeline(2)};
+  Delays delays[2];
   OwnGpu gpus[] = {OwnGpu(0), OwnGpu(1)};
-  Loop loops[] = {{worlds[0], config, tables[0], sets[0], timelines[0], gpus[0]},
-                  {worlds[1], config, tables[1], sets[1], timelines[1], gpus[1]}};
+  Loop loops[] = {{worlds[0], config, tables[0], sets[0], timelines[0], delays[0], gpus[0]},
+                  {worlds[1], config, tables[1], sets[1], timelines[1], delays[1], gpus[1]}};
   Entry entry;
   entry.name = "late";
   loops[0].leave("");
@@ -38,8 +39,9 @@ TEST(Loop, FailsInOrderWhenThereIsNoTemporaryDirectory) {
   TensorTable table;
   ProcessSets sets(2);
   Timeline timeline(2);
+  Delays delays;
   OwnGpu gpu(0);
-  Loop loop(world, config, table, sets, timeline, gpu);
+  Loop loop(world, config, table, sets, timeline, delays, gpu);
   Entry entry;
   entry.name = "x";
   Request request;

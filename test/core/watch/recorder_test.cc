@@ -25,6 +25,9 @@ TEST(Recorder, KeepsTheLastOperationsInOrder) {
   ASSERT_EQ(kept.size(), 3u);
   EXPECT_EQ(kept[0].name, "c");
   EXPECT_EQ(kept[2].name, "e");
+  EXPECT_EQ(recorder.count(), 5u);
+  EXPECT_EQ(recorder.last()->name, "e");
+  EXPECT_FALSE(Recorder().last());
 }
 
 Dump dump() {

@@ -3,57 +3,176 @@
 
 #include "core/backend/local/post_office.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 namespace hora {
 namespace {
 
+using std::chrono::milliseconds;
 using std::chrono::seconds;
+using testing::ElementsAre;
+using testing::EndsWith;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::Not;
+using testing::StartsWith;
 
 const std::vector<Member> kMembers{{0, 10, "a", {}}, {1, 11, "a", {}}, {2, 12, "b", {}}};
+constexpr TimePoint kStart{};
 
 std::vector<Request> tensor(const std::string& name) {
   Request request;
   request.name = name;
+  request.shape = {3, 4};
   return {request};
 }
 
-TEST(Stalls, WarnsOfATensorThatWaitsTooLongAndNamesWhoIsMissing) {
-  const TimePoint start{};
-  const auto control = make_local_control(std::make_shared<PostOffice>(3), 0);
-  Negotiator negotiator(*control);
-  Stalls stalls(seconds(60), kMembers);
-  EXPECT_EQ(stalls.next(negotiator), TimePoint::max());
-  negotiator.ask(kWorld, tensor("grad"), start);
-  EXPECT_EQ(stalls.next(negotiator), start + seconds(60));
-  EXPECT_TRUE(stalls.check(negotiator, start + seconds(59)).empty());
-  EXPECT_EQ(stalls.check(negotiator, start + seconds(61)),
-            (std::vector<std::string>{"'grad' has been waiting for 61 s: rank 0 asked for it, missing: rank "
-                                      "1 (pid 11 on a), rank 2 (pid 12 on b)"}));
-  EXPECT_TRUE(stalls.check(negotiator, start + seconds(62)).empty()) << "once each time the patience passes";
-  EXPECT_EQ(stalls.next(negotiator), start + seconds(121));
-  EXPECT_EQ(stalls.check(negotiator, start + seconds(121)).size(), 1u);
+/// Rank 0 of three, which asks for tensors that the others do not.
+class StallsTest : public testing::Test {
+ protected:
+  Stalls::Advice look(Stalls& stalls, TimePoint now) { return stalls.look(negotiator_, now); }
+  /// What is said when nobody has answered in time.
+  Stalls::Advice ask_in_vain(Stalls& stalls, TimePoint now) {
+    const auto first = look(stalls, now);
+    EXPECT_THAT(first.ask, Not(IsEmpty()));
+    EXPECT_EQ(first.next, now + seconds(1));
+    return look(stalls, now + seconds(1));
+  }
+
+  std::shared_ptr<PostOffice> office_ = std::make_shared<PostOffice>(3);
+  std::unique_ptr<Control> control_ = make_local_control(office_, 0);
+  Negotiator negotiator_{*control_};
+};
+
+TEST_F(StallsTest, HaveNothingToSayWhileNothingWaits) {
+  Stalls stalls({seconds(60), seconds(600)}, kMembers);
+  EXPECT_EQ(look(stalls, kStart + seconds(1000)).next, TimePoint::max());
 }
 
-TEST(Stalls, NamesTheProcessSet) {
-  const auto control = make_local_control(std::make_shared<PostOffice>(3), 0);
-  Negotiator negotiator(*control);
-  negotiator.add_group(1, {0, 2});
-  Stalls stalls(seconds(1), kMembers);
-  negotiator.ask(1, tensor("grad"), {});
-  EXPECT_EQ(
-      stalls.check(negotiator, TimePoint() + seconds(2)),
-      (std::vector<std::string>{"'grad' in the process set of ranks 0 and 2 has been waiting for 2 s: rank 0 "
-                                "asked for it, missing: rank 2 (pid 12 on b)"}));
+TEST_F(StallsTest, WarnWithTheAccountsOfThoseWhoAreMissing) {
+  Stalls stalls({seconds(60), seconds(600)}, kMembers);
+  negotiator_.ask(kWorld, tensor("grad"), kStart);
+  EXPECT_EQ(look(stalls, kStart).next, kStart + seconds(60));
+  EXPECT_THAT(look(stalls, kStart + seconds(60)).ask, ElementsAre(1, 2));
+  stalls.tell(1, {41, "grad.6", milliseconds(61'000), "    train.py:31 in evaluate"});
+  EXPECT_EQ(look(stalls, kStart + seconds(60)).next, kStart + seconds(61)) << "rank 2 may still answer";
+  stalls.tell(2, {});
+  const auto advice = look(stalls, kStart + seconds(60));
+  EXPECT_THAT(
+      advice.warnings,
+      ElementsAre("'grad' (allreduce float32[3,4]) has been waited for 60 s: rank 0 asked for it; missing:\n"
+                  "  rank 1 (pid 11 on a). It lives; it finished 'grad.6' 61.0 s ago, the 41st of its "
+                  "operations, and its main thread is at:\n"
+                  "    train.py:31 in evaluate\n"
+                  "  rank 2 (pid 12 on b). It lives; it has finished no operation"));
+  EXPECT_FALSE(advice.verdict);
+  EXPECT_EQ(advice.next, kStart + seconds(120)) << "once each time the patience passes";
+  EXPECT_THAT(look(stalls, kStart + seconds(119)).ask, IsEmpty());
+  EXPECT_THAT(look(stalls, kStart + seconds(120)).ask, ElementsAre(1, 2));
 }
 
-TEST(Stalls, ZeroMeansNever) {
-  const auto control = make_local_control(std::make_shared<PostOffice>(2), 0);
+TEST_F(StallsTest, DoNotWaitForAnAccountForLong) {
+  Stalls stalls({seconds(60), {}}, kMembers);
+  negotiator_.ask(kWorld, tensor("grad"), kStart);
+  EXPECT_THAT(ask_in_vain(stalls, kStart + seconds(60)).warnings,
+              ElementsAre(HasSubstr("rank 1 (pid 11 on a). It lives, but its engine does not answer")));
+  stalls.tell(1, {});  // too late: nobody has asked any more
+}
+
+TEST_F(StallsTest, SayNothingOfWhatHasBeenDecidedMeanwhile) {
+  Stalls stalls({seconds(60), {}}, kMembers);
+  negotiator_.ask(kWorld, tensor("grad"), kStart);
+  EXPECT_THAT(look(stalls, kStart + seconds(60)).ask, ElementsAre(1, 2));
+  Ballot ballot;
+  ballot.requests = tensor("grad");
+  for (const int rank : {1, 2}) make_local_control(office_, rank)->send(0, encode(ballot));
+  negotiator_.hear(Clock::now());
+  EXPECT_THAT(look(stalls, kStart + seconds(61)).warnings, IsEmpty());
+}
+
+TEST_F(StallsTest, EndTheJobAfterTheTimeout) {
+  Stalls stalls({seconds(60), seconds(100)}, kMembers);
+  negotiator_.ask(kWorld, tensor("grad"), kStart);
+  EXPECT_FALSE(ask_in_vain(stalls, kStart + seconds(60)).verdict);
+  const auto advice = ask_in_vain(stalls, kStart + seconds(100));
+  EXPECT_THAT(advice.warnings, IsEmpty());
+  ASSERT_TRUE(advice.verdict);
+  EXPECT_EQ(advice.verdict->code, Code::timeout);
+  EXPECT_THAT(advice.verdict->message,
+              StartsWith("'grad' (allreduce float32[3,4]) has been waited for 101 s"));
+  EXPECT_THAT(advice.verdict->message, EndsWith("The job ends: HORA_MISSING_TIMEOUT is 100 s"));
+}
+
+TEST_F(StallsTest, MissARankFromTheEndOfItsDelayOn) {
+  Stalls stalls({seconds(60), seconds(100)}, kMembers);
+  stalls.expect_delay(1, {"evaluation", seconds(300)}, kStart);
+  stalls.expect_delay(2, {"evaluation", seconds(200)}, kStart);
+  negotiator_.ask(kWorld, tensor("grad"), kStart);
+  EXPECT_EQ(look(stalls, kStart + seconds(61)).next, kStart + seconds(260))
+      << "of the first who has no excuse";
+  EXPECT_THAT(look(stalls, kStart + seconds(259)).ask, IsEmpty());
+  EXPECT_THAT(
+      ask_in_vain(stalls, kStart + seconds(260)).warnings,
+      ElementsAre(HasSubstr("rank 2 (pid 12 on b), which expected to be busy with 'evaluation' for 200 s")));
+  stalls.expect_delay(2, {"checkpoint", seconds(1000)}, kStart + seconds(262));
+  EXPECT_THAT(look(stalls, kStart + seconds(359)).ask, IsEmpty());
+  EXPECT_TRUE(ask_in_vain(stalls, kStart + seconds(400)).verdict) << "rank 1's is over since 300 s";
+}
+
+TEST_F(StallsTest, MissARankAtOnceThatIsBackBeforeTheEndOfItsDelay) {
+  Stalls stalls({seconds(60), {}}, kMembers);
+  stalls.expect_delay(1, {"evaluation", seconds(300)}, kStart);
+  stalls.expect_delay(2, {"evaluation", seconds(300)}, kStart);
+  stalls.expect_delay(1, {}, kStart + seconds(50));
+  negotiator_.ask(kWorld, tensor("grad"), kStart);
+  EXPECT_THAT(look(stalls, kStart + seconds(60)).ask, ElementsAre(1, 2));
+}
+
+TEST_F(StallsTest, TellOfTensorsThatWaitForTheSameRanksTogether) {
+  Stalls stalls({seconds(60), {}}, kMembers);
+  for (const auto* name : {"a", "b", "c"}) negotiator_.ask(kWorld, tensor(name), kStart);
+  EXPECT_THAT(ask_in_vain(stalls, kStart + seconds(60)).warnings,
+              ElementsAre(StartsWith("'a' (allreduce float32[3,4]) and 2 more has been waited for")));
+}
+
+TEST_F(StallsTest, SayWhatAMissingRankWaitsForItself) {
+  Stalls stalls({seconds(60), {}}, kMembers);
+  negotiator_.ask(kWorld, tensor("a"), kStart);
+  Ballot ballot;
+  ballot.requests = tensor("b");
+  make_local_control(office_, 1)->send(0, encode(ballot));
+  negotiator_.hear(Clock::now());
+  EXPECT_THAT(ask_in_vain(stalls, kStart + seconds(60)).warnings.front(),
+              HasSubstr("It waits itself, for 'b', which others have not submitted"));
+}
+
+TEST_F(StallsTest, NameTheProcessSet) {
+  Stalls stalls({seconds(1), {}}, kMembers);
+  negotiator_.add_group(1, {0, 2});
+  negotiator_.ask(1, tensor("grad"), kStart);
+  EXPECT_THAT(
+      ask_in_vain(stalls, kStart + seconds(2)).warnings,
+      ElementsAre(HasSubstr("in the process set of ranks 0 and 2 has been waited for 3 s: rank 0 asked")));
+}
+
+TEST_F(StallsTest, OnlyNameMostOfMany) {
+  std::vector<Member> members;
+  for (int rank = 0; rank < 20; ++rank) members.push_back({rank, 100 + rank, "a", {}});
+  const auto control = make_local_control(std::make_shared<PostOffice>(20), 0);
   Negotiator negotiator(*control);
-  Stalls stalls(seconds(0), kMembers);
-  negotiator.ask(kWorld, tensor("grad"), {});
-  EXPECT_EQ(stalls.next(negotiator), TimePoint::max());
-  EXPECT_TRUE(stalls.check(negotiator, TimePoint() + seconds(1000)).empty());
+  Stalls stalls({seconds(1), {}}, members);
+  negotiator.ask(kWorld, tensor("grad"), kStart);
+  stalls.look(negotiator, kStart + seconds(1));
+  EXPECT_THAT(stalls.look(negotiator, kStart + seconds(2)).warnings.front(), EndsWith("\n  and ranks 9-19"));
+}
+
+TEST_F(StallsTest, ZeroMeansNever) {
+  Stalls stalls({}, kMembers);
+  negotiator_.ask(kWorld, tensor("grad"), kStart);
+  const auto advice = look(stalls, kStart + seconds(10'000));
+  EXPECT_EQ(advice.next, TimePoint::max());
+  EXPECT_THAT(advice.ask, IsEmpty());
 }
 
 }  // namespace

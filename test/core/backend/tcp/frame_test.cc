@@ -33,6 +33,8 @@ TEST(Loss, ComesBackAsItWasSent) {
   const Loss loss{2, {Code::aborted, "rank 2 is gone"}};
   EXPECT_EQ(decode_loss(encode(loss), 3), loss);
   EXPECT_THROW(decode_loss(encode(loss), 2), Error);
+  const Loss nobodys{-1, {Code::timeout, "'grad' has been waited for"}};
+  EXPECT_EQ(decode_loss(encode(nobodys), 3), nobodys);
 }
 
 }  // namespace

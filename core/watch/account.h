@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "core/comm/control.h"
+
+#include <chrono>
+#include <cstdint>
+#include <span>
+#include <string>
+
+namespace hora {
+
+/// What a rank says of itself when others wait for it. A value.
+struct Account {
+  std::uint64_t finished = 0;              ///< its operations so far
+  std::string last;                        ///< the one that it finished last; empty: none
+  std::chrono::milliseconds since_last{};  ///< and how long ago that was
+  std::string stack;                       ///< of its main thread, a line each frame; empty: not known
+
+  bool operator==(const Account&) const = default;
+};
+
+/// "it finished 'grad.6' 61.2 s ago, the 1041st of its operations, and its main thread is at:\n  ..."
+[[nodiscard]] std::string describe(const Account& account);
+
+/// What a rank is busy with, so that nobody need wonder why it is missing, and for how long from now. A
+/// value.
+struct Delay {
+  std::string name;
+  std::chrono::milliseconds time{};  ///< 0: it is over
+
+  bool operator==(const Delay&) const = default;
+};
+
+/// To bytes and back. Encoding shortens long texts; decoding throws Error(internal) for what no rank would
+/// send.
+[[nodiscard]] Bytes encode(const Account& account);
+[[nodiscard]] Account decode_account(std::span<const std::byte> bytes);
+[[nodiscard]] Bytes encode(const Delay& delay);
+[[nodiscard]] Delay decode_delay(std::span<const std::byte> bytes);
+
+}  // namespace hora
