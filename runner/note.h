@@ -49,7 +49,7 @@ inline constexpr int kWords = 15;
 inline constexpr std::string_view kGreeting = "hora-agent";
 inline constexpr std::size_t kWindow = 256 * 1024;
 inline constexpr std::chrono::seconds kPingPause{1};
-inline constexpr std::chrono::seconds kSilence{8};
+inline constexpr std::chrono::seconds kSilence{4};
 
 struct Note {
   Word word = Word::ping;

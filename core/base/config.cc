@@ -39,6 +39,7 @@ constexpr std::array kVariables{
     "HORA_SECRET_FD",
     "HORA_SECRET_FILE",
     "HORA_HEARTBEAT_TIMEOUT",
+    "HORA_MISSING_TIMEOUT",
     "HORA_START_TIMEOUT",
     "HORA_CPU_OPERATIONS",
     "HORA_GPU_OPERATIONS",

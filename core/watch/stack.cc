@@ -95,7 +95,6 @@ std::string as_lines(const std::string& text) {
 
 void install_stack_signal() {
   const std::lock_guard lock(mutex);
-  if (installed != nullptr) return;
   const Handler present = present_handler();
   if (present != SIG_DFL && present != SIG_IGN) return;
   std::array<int, 2> ends{};
@@ -114,7 +113,8 @@ void install_stack_signal() {
 
 StackSignal stack_signal() {
   const std::lock_guard lock(mutex);
-  return {kSignal, installed == nullptr ? -1 : writer};
+  const bool ours = installed != nullptr && present_handler() == installed;
+  return {kSignal, ours ? writer : -1};
 }
 
 void adopt_stack_handler() {

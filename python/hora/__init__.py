@@ -38,6 +38,7 @@ from hora._capabilities import (
     nccl_built,
     rocm_built,
 )
+from hora._delays import expect_delay
 from hora._device_array import DeviceArray
 from hora._errors import (
     HoraArgumentError,
@@ -118,6 +119,7 @@ __all__ = [
     "cross_size",
     "cuda_built",
     "ddl_built",
+    "expect_delay",
     "gather",
     "gather_async",
     "gather_object",

@@ -12,7 +12,7 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
-from hora import _native
+from hora import _native, _stacks
 from hora._errors import HoraArgumentError, HoraError, HoraNotInitializedError
 
 
@@ -135,6 +135,7 @@ def enter(mpi_communicator: int | None = None) -> bool:
         if _runtime is not None and _owner == os.getpid():
             return False
         _runtime = _native.Runtime(mpi_communicator)
+        _stacks.tell_frames_of_python()
         _owner = os.getpid()
         _numbers.clear()
         return True

@@ -4,10 +4,12 @@
 #include "python/native/dlpack.h"
 
 #include <hora/hora.h>
+#include <hora/stack.h>
 
 #include <pybind11/stl.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdlib>
 #include <cstring>
 #include <optional>
@@ -338,6 +340,9 @@ void bind_hora(py::module_& module) {
       .def("wait", &Operating::wait)
       .def("wait_on", &Operating::wait_on, py::arg("stream"));
 
+  py::class_<ExpectedDelay>(module, "ExpectedDelay")
+      .def("end", &ExpectedDelay::end, py::call_guard<py::gil_scoped_release>());
+
   py::class_<Runtime, std::unique_ptr<Runtime, DeleteWithoutLock>>(module, "Runtime")
       .def(py::init([](std::optional<int> mpi_communicator) {
              const py::gil_scoped_release release;
@@ -365,11 +370,23 @@ void bind_hora(py::module_& module) {
       .def("probe", &Runtime::probe, py::arg("source"), py::arg("tag"),
            py::call_guard<py::gil_scoped_release>())
       .def("process_sets", &Runtime::process_sets)
+      .def(
+          "expect_delay",
+          [](Runtime& runtime, const std::string& name, double seconds) {
+            const double milliseconds = std::isnan(seconds) ? 0 : std::clamp(seconds * 1000, -1e12, 1e12);
+            return runtime.expect_delay(name, std::chrono::milliseconds(std::llround(milliseconds)));
+          },
+          py::arg("name"), py::arg("seconds"), py::call_guard<py::gil_scoped_release>())
       .def("start_timeline", &Runtime::start_timeline, py::arg("path"), py::arg("mark_cycles") = false,
            py::call_guard<py::gil_scoped_release>())
       .def("stop_timeline", &Runtime::stop_timeline, py::call_guard<py::gil_scoped_release>())
       .def("shutdown", &Runtime::shutdown, py::arg("reason") = "", py::call_guard<py::gil_scoped_release>());
 
+  module.def("stack_signal", [] {
+    const StackSignal signal = stack_signal();
+    return std::pair(signal.number, signal.pipe);
+  });
+  module.def("adopt_stack_handler", &adopt_stack_handler);
   module.def("mpi_library", &mpi_library);
   module.def("mpi_threads", &mpi_threads);
   module.def(

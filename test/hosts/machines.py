@@ -257,6 +257,13 @@ class Host:
             for rule in rules:
                 self.do(tool, "-A", "INPUT", *rule.split())
 
+    def block_tcp(self, *but: int) -> None:
+        """Loses all that comes over TCP, but from and to these ports and ssh's. Undone by `open_firewall`."""
+        rules = ["-i lo -j ACCEPT", *(f"-p tcp --{end} {port} -j ACCEPT" for port in (22, *but) for end in ("sport", "dport")), "-p tcp -j DROP"]
+        for tool in FIREWALLS:
+            for rule in rules:
+                self.do(tool, "-A", "INPUT", *rule.split())
+
     def open_firewall(self) -> None:
         for tool in FIREWALLS:
             self.do(tool, "-F", "INPUT")

@@ -10,7 +10,7 @@ import pytest
 from launch import HRUN, hrun, quiet, reduce_on
 from machines import Cluster, program
 
-SILENCE = 8  # seconds after which a host that says nothing is taken for lost
+SILENCE = 4  # seconds after which a host that says nothing is taken for lost
 
 FAIL = """
 import os, hora, numpy as np
@@ -63,6 +63,33 @@ def test_a_network_that_is_cut_for_too_long_ends_the_job_on_both_sides(hosts: Cl
     result = job.end(1)
     assert result.returncode == 255
     assert "hrun: host b is lost, and with it ranks 2 to 3: no word from it for " in result.stderr
+
+
+STAND_STILL = """
+import os, hora, numpy as np
+hora.init()
+hora.barrier()
+print(os.environ["HORA_COORDINATOR"].rpartition(":")[2], flush=True)
+try:
+    while True:
+        hora.allreduce(np.ones(1000, np.float32), name="x")
+except hora.HoraInternalError as error:
+    print(error, flush=True)
+"""
+
+
+def test_an_operation_that_makes_no_progress_though_all_ranks_live_is_named(hosts: Cluster):
+    job = hosts["a"].start(HRUN, "-H", "a,b", "-x", "HORA_OPERATION_TIMEOUT=2", sys.executable, "-c", STAND_STILL)
+    assert job.stdout is not None
+    coordinator, _ = sorted(job.stdout.readline().partition("] ")[2] for _ in range(2))
+    hosts["b"].block_tcp(int(coordinator))
+    try:
+        out, err = job.communicate(timeout=30)
+    finally:
+        hosts["b"].open_firewall()
+    assert job.returncode == 0, err
+    assert out.count("allreduce of 'allreduce.x' has made no progress for 2 s, though all ranks have submitted it: ") == 2, out + err
+    quiet(hosts)
 
 
 def test_a_network_that_is_cut_for_a_moment_does_no_harm(hosts: Cluster):

@@ -199,6 +199,7 @@ OURS = {
     *("gather", "gather_async", "gather_object", "scatter", "scatter_async", "scatter_object"),
     *("reduce", "reduce_async", "scan", "scan_async"),
     "memory_report",
+    "expect_delay",
     *("send", "isend", "recv", "irecv", "probe", "send_object", "recv_object", "ANY_SOURCE", "ANY_TAG", "Received", "Envelope"),
 }
 

@@ -244,7 +244,7 @@ TEST(RemoteRanks, AreLostWhenNothingIsHeardOfThem) {
     const auto events = ranks.turn(Clock::now() + 1h);
     ASSERT_EQ(events.size(), 1u);
     EXPECT_EQ(events.front().kind, Kind::host_lost);
-    EXPECT_EQ(events.front().ending.how, "no word from it for 8 s");
+    EXPECT_EQ(events.front().ending.how, "no word from it for 4 s");
     EXPECT_EQ(ranks.state(), State::over);
   }));
 }

@@ -22,6 +22,7 @@ from hora._capabilities import (
     nccl_built,
     rocm_built,
 )
+from hora._delays import expect_delay
 from hora._errors import (
     HoraArgumentError,
     HoraError,
@@ -127,6 +128,7 @@ __all__ = [
     "cuda_built",
     "ddl_built",
     "elastic",
+    "expect_delay",
     "gather",
     "gather_async",
     "gather_object",
