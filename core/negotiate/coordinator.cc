@@ -16,7 +16,8 @@ Coordinator::Coordinator(std::vector<int> members, std::size_t capacity)
       size_(static_cast<int>(members_.size())),
       schedule_(capacity),
       heard_(members_.size()),
-      left_(members_.size()) {}
+      left_(members_.size()),
+      behind_(members_.size()) {}
 
 void Coordinator::add(int place, const Ballot& ballot, TimePoint now) {
   const auto who = static_cast<std::size_t>(place);
@@ -30,6 +31,7 @@ void Coordinator::add(int place, const Ballot& ballot, TimePoint now) {
     Pending& asked = pending(name, now);
     if (asked.has_asked(place)) refuse(fmt::format("it asks twice for '{}'", name));
     ++asked.asked;
+    behind_[who] = std::max(behind_[who], now - asked.since);
     return asked;
   };
   for (const auto id : ballot.repeats) {
@@ -180,7 +182,10 @@ Verdict::Item Coordinator::decide(const Pending& pending) {
 void Coordinator::count_step(DecisionId repeated) {
   if (steps_ == 0) steps_ = 1;  // that in which it was decided first
   if (!schedule_.knows(pacemaker_)) pacemaker_ = repeated;
-  if (repeated == pacemaker_) ++steps_;
+  if (repeated != pacemaker_) return;
+  steps_ended_.push_back({steps_, behind_});
+  std::fill(behind_.begin(), behind_.end(), Clock::duration::zero());
+  ++steps_;
 }
 
 std::uint64_t Coordinator::step_of(const Pending& pending) const {

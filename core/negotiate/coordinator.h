@@ -9,6 +9,7 @@
 #include <optional>
 #include <string>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 namespace hora {
@@ -35,6 +36,14 @@ class Coordinator {
   void add(int place, const Ballot& ballot, TimePoint now);
   /// What has become decidable since the last call; nothing if there is nothing to say.
   std::optional<Verdict> decide();
+
+  /// A step of a training, in which every step makes the same decisions again. A value.
+  struct Step {
+    std::uint64_t number = 0;             ///< the first is 1, of which nothing is known
+    std::vector<Clock::duration> behind;  ///< by place: the longest that others waited for its asking
+  };
+  /// Those that have ended since the last call.
+  std::vector<Step> take_steps() { return std::exchange(steps_ended_, {}); }
 
   /// Goes to all members with the next verdict.
   void command(TraceCommand command) { command_ = command; }
@@ -119,7 +128,9 @@ class Coordinator {
   TraceCommand command_ = TraceCommand::none;
   DecisionId pacemaker_ = 0;  // the first that was repeated, until it is forgotten: each time is a step
   std::uint64_t steps_ = 0;   // how many have begun
-  std::vector<int> joined_;   // places, in the order in which they did
+  std::vector<Clock::duration> behind_;  // in the present one, by place
+  std::vector<Step> steps_ended_;
+  std::vector<int> joined_;             // places, in the order in which they did
   bool divide_by_initial_size_ = true;  // as they said
 };
 

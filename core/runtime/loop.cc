@@ -35,6 +35,7 @@ Loop::Loop(World& world, const Config& config, TensorTable& table, ProcessSets& 
              world_.control->wake();
            }),
       stalls_({config.missing_warning, config.missing_timeout}, world.members),
+      stragglers_(config.straggler_steps, world.members),
       watchdog_(
           config.operation_timeout, [this] { return alarm_.progress(); },
           [this](const Status& why) { world_.control->call_off(why); }) {
@@ -108,6 +109,7 @@ bool Loop::turn() {
     if (auto part = tracer_.take(Clock::now())) send(*std::move(part));
   }
   collect_reports();
+  watch_stragglers();
   return !end;
 }
 
@@ -250,6 +252,13 @@ TimePoint Loop::watch_stalls(TimePoint now) {
     }
   }
   return next;
+}
+
+void Loop::watch_stragglers() {
+  if (world_.control->rank() != 0) return;
+  for (const auto& step : negotiator_.take_steps()) {
+    if (const auto line = stragglers_.add(step, Clock::now())) log(LogLevel::warning, *line);
+  }
 }
 
 void Loop::give_back(std::vector<Loan> loans, const Status& status) {

@@ -10,6 +10,7 @@
 #include "core/runtime/process_sets.h"
 #include "core/runtime/timeline.h"
 #include "core/watch/stalls.h"
+#include "core/watch/stragglers.h"
 #include "core/watch/watchdog.h"
 
 #include <map>
@@ -51,6 +52,7 @@ class Loop {
   void remove_process_set(const Decision& decision, TimePoint decided);
   void give_back(std::vector<Loan> loans, const Status& status);
   TimePoint watch_stalls(TimePoint now);
+  void watch_stragglers();
   void end();
   void fail(const Status& status);
   void dump(const Status& why, const std::vector<Loan>& pending);
@@ -79,6 +81,7 @@ class Loop {
   Alarm alarm_;
   GpuLanes gpu_;
   Stalls stalls_;
+  Stragglers stragglers_;
 
   std::mutex leaving_mutex_;
   std::optional<std::string> leaving_;  // the reason; under leaving_mutex_

@@ -100,6 +100,9 @@ struct Config {
   bool peer_memory = true;
 
   // What an operator wants to know.
+  /// HORA_STRAGGLER_STEPS: a line says, of so many steps of a training, for which rank the others waited
+  /// most, if that was worth a tenth of the time; 0: never. Rank 0's counts.
+  int straggler_steps = 20;
   std::string timeline;               ///< HORA_TIMELINE: rank 0 writes a trace there; see start_timeline
   bool timeline_mark_cycles = false;  ///< HORA_TIMELINE_MARK_CYCLES
   std::string dump_directory;         ///< HORA_DUMP_DIR; empty: "hora-<job>" in the temporary directory

@@ -194,6 +194,27 @@ TEST(Coordinator, CountsStepsByWhatIsRepeated) {
   EXPECT_EQ(coordinator.waiting(kNow).front().step, 5u) << "'b' belongs to it";
 }
 
+TEST(Coordinator, TellsOfEachStepHowLongOthersWaitedForWhom) {
+  using std::chrono::milliseconds;
+  Coordinator coordinator(ranks(2));
+  for (int place = 0; place < 2; ++place) coordinator.add(place, asks({tensor("a"), tensor("b")}), kNow);
+  coordinator.decide();
+  EXPECT_TRUE(coordinator.take_steps().empty());
+  for (int step = 1; step < 4; ++step) {
+    const TimePoint begin = kNow + std::chrono::seconds(step);
+    const auto heard = static_cast<std::uint64_t>(step);
+    coordinator.add(0, repeats({1, 2}, heard), begin);
+    coordinator.add(1, repeats({1}, heard), begin + milliseconds(30));
+    coordinator.add(1, repeats({2}, heard), begin + milliseconds(step * 50));
+    coordinator.decide();
+  }
+  const auto steps = coordinator.take_steps();
+  ASSERT_EQ(steps.size(), 3u);
+  EXPECT_EQ(steps[2].number, 3u);
+  EXPECT_THAT(steps[2].behind, ElementsAre(milliseconds(0), milliseconds(150)));
+  EXPECT_TRUE(coordinator.take_steps().empty());
+}
+
 Request joins(bool divide_by_initial_size = true) {
   Request request;
   request.operation = Operation::join;
