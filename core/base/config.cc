@@ -57,8 +57,9 @@ constexpr std::array kVariables{
     "HORA_NETWORK",
     "HORA_DETERMINISTIC",
     "HORA_TCP_STREAMS",
-    "HORA_TERMINAL",  // from hrun to programs
-    "HORA_HRUN",      // for hora.run in Python
+    "HORA_TERMINAL",   // from hrun to programs
+    "HORA_HRUN",       // for hora.run in Python
+    "HORA_NO_PICKLE",  // for objects in Python
 };
 
 [[noreturn]] void refuse(const char* variable, const std::string& value, const std::string& accepted) {
