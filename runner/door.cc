@@ -6,7 +6,8 @@
 
 namespace hora {
 
-Door::Door(bool alone) : socket_(alone ? listen_on_loopback() : listen_everywhere()) {
+Door::Door(bool alone, const std::string& network)
+    : socket_(alone ? listen_on_loopback() : listen_on_network(network)) {
   if (!socket_) fail(alone ? "cannot listen on 127.0.0.1" : "cannot listen on this machine's addresses");
   port_ = port_of(socket_);
 }

@@ -44,7 +44,7 @@ struct Rank {
 
 /// What the host of rank 0 keeps until its ranks run, or for as long as they do.
 struct Front {
-  explicit Front(bool alone) : door(std::in_place, alone) {}
+  explicit Front(const HostPlan& plan) : door(std::in_place, plan.alone, plan.network) {}
   std::optional<Door> door;
   ReservedPort master_port;
 };
@@ -57,7 +57,7 @@ class LocalRanks final : public HostRanks {
     if (plan.bind_to != BindTo::none && bindings_.empty())
       ready_.unbound = nothing_bound(plan.bind_to, ranks_of(plan));
     if (plan.seats.front().rank != 0) return;
-    front_.emplace(plan.alone);
+    front_.emplace(plan);
     ready_.addresses = plan.alone ? std::vector<std::string>{"127.0.0.1"} : own_addresses(plan.network);
     ready_.port = front_->door->port();
     ready_.master_port = front_->master_port.number();

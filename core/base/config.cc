@@ -29,16 +29,40 @@ constexpr std::size_t kMostStragglerSteps = 10'000;
 constexpr std::size_t kLeastArena = 16 << 20;
 
 constexpr std::array kVariables{
-    "HORA_RANK",          "HORA_SIZE",           "HORA_LOCAL_RANK",           "HORA_LOCAL_SIZE",
-    "HORA_CROSS_RANK",    "HORA_CROSS_SIZE",     "HORA_COORDINATOR",          "HORA_COORDINATOR_FD",
-    "HORA_SECRET_FD",     "HORA_SECRET_FILE",    "HORA_HEARTBEAT_TIMEOUT",    "HORA_MISSING_TIMEOUT",
-    "HORA_START_TIMEOUT", "HORA_CPU_OPERATIONS", "HORA_GPU_OPERATIONS",       "HORA_GPU_FUSION_THRESHOLD",
-    "HORA_NCCL_LIBRARY",  "HORA_FLOAT32_SUMS",   "HORA_OPERATION_TIMEOUT",    "HORA_FUSION_THRESHOLD",
-    "HORA_ARENA_SIZE",    "HORA_PEER_MEMORY",    "HORA_MISSING_WARNING",      "HORA_STRAGGLER_STEPS",
-    "HORA_DUMP_DIR",      "HORA_TIMELINE",       "HORA_TIMELINE_MARK_CYCLES", "HORA_LOG_LEVEL",
-    "HORA_NETWORK",       "HORA_DETERMINISTIC",  "HORA_TCP_STREAMS",
-    "HORA_TERMINAL",  // from hrun to programs
-    "HORA_HRUN",      // for hora.run in Python
+    "HORA_RANK",
+    "HORA_SIZE",
+    "HORA_LOCAL_RANK",
+    "HORA_LOCAL_SIZE",
+    "HORA_CROSS_RANK",
+    "HORA_CROSS_SIZE",
+    "HORA_COORDINATOR",
+    "HORA_COORDINATOR_FD",
+    "HORA_SECRET_FD",
+    "HORA_SECRET_FILE",
+    "HORA_HEARTBEAT_TIMEOUT",
+    "HORA_MISSING_WARNING",
+    "HORA_MISSING_TIMEOUT",
+    "HORA_START_TIMEOUT",
+    "HORA_CPU_OPERATIONS",
+    "HORA_GPU_OPERATIONS",
+    "HORA_GPU_FUSION_THRESHOLD",
+    "HORA_NCCL_LIBRARY",
+    "HORA_FLOAT32_SUMS",
+    "HORA_OPERATION_TIMEOUT",
+    "HORA_FUSION_THRESHOLD",
+    "HORA_ARENA_SIZE",
+    "HORA_PEER_MEMORY",
+    "HORA_STRAGGLER_STEPS",
+    "HORA_DUMP_DIR",
+    "HORA_TIMELINE",
+    "HORA_TIMELINE_MARK_CYCLES",
+    "HORA_LOG_LEVEL",
+    "HORA_NETWORK",
+    "HORA_DETERMINISTIC",
+    "HORA_TCP_STREAMS",
+    "HORA_TERMINAL",   // from hrun to programs
+    "HORA_HRUN",       // for hora.run in Python
+    "HORA_NO_PICKLE",  // for objects in Python
 };
 
 [[noreturn]] void refuse(const char* variable, const std::string& value, const std::string& accepted) {

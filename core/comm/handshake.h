@@ -2,11 +2,14 @@
 #pragma once
 
 #include "core/comm/control.h"
+#include "core/comm/noise.h"
+#include "core/comm/socket_io.h"
 
 #include <hora/config.h>
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <span>
 
 namespace hora {
@@ -24,64 +27,86 @@ struct Hello {
   int stream = 0;  ///< which of several connections between the same two
 };
 
-// Two ranks that have just connected prove to each other that they know the job's secret, without showing it:
+// Two ranks that have just connected prove to each other that they know the job's secret, without showing it,
+// and make keys for this connection alone (noise.h):
 //
-//   guest -> host   hello      who, what for, and 32 random bytes
-//   host -> guest   challenge  32 random bytes, and a MAC under the secret of everything so far and "host"
-//   guest -> host   proof      a MAC under the secret of everything so far and "guest"
+//   guest -> host   hello   the preamble; Noise's first message: a public key, and sealed who calls whom
+//   host -> guest   answer  the preamble; Noise's second message: a public key, and the seal of nothing
+//   guest -> host   proof   the seal of nothing with the new key: that this guest has the private key, too
 //
-// Messages have a fixed size; nothing is allocated and no length is believed before the proof. A wrong
-// message gets no answer: the connection is closed. MACs are keyed BLAKE2b (libsodium), compared in constant
-// time. The nonces of both sides are in both MACs, so nothing that was recorded can be played again; the
-// marks keep the sides apart.
+// The preamble is the magic, the version and three zeros; it is Noise's prologue, so both must mean the same.
+// A host answers only a hello that was sealed with the secret, and that looks for this rank. Somebody who has
+// recorded a hello can play it again, and is answered; but then cannot make the proof, and until there is a
+// proof nobody has come. Messages have a fixed size; nothing is allocated and no length is believed before
+// the proof. A wrong message gets no answer: the connection is closed, and the other side is not told why.
 
-inline constexpr std::size_t kHelloBytes = 64;
-inline constexpr std::size_t kChallengeBytes = 72;
-inline constexpr std::size_t kProofBytes = 32;
+inline constexpr std::size_t kPreambleBytes = 8;
+inline constexpr std::size_t kHelloPayload = 20;
+inline constexpr std::size_t kHelloBytes = kPreambleBytes + NoiseHandshake::kOverhead + kHelloPayload;
+inline constexpr std::size_t kAnswerBytes = kPreambleBytes + NoiseHandshake::kOverhead;
+inline constexpr std::size_t kProofBytes = kSealBytes;
 using HelloBytes = std::array<std::byte, kHelloBytes>;
-using ChallengeBytes = std::array<std::byte, kChallengeBytes>;
+using AnswerBytes = std::array<std::byte, kAnswerBytes>;
 using ProofBytes = std::array<std::byte, kProofBytes>;
 
-/// The connecting side. One connection's worth; does no I/O.
+/// The connecting side. One connection's worth; does no I/O. Moves.
 class Guest {
  public:
+  /// Throws Error(unavailable) if the system gives no random numbers.
   Guest(const Secret& secret, const Hello& hello);
 
   [[nodiscard]] const HelloBytes& hello() const { return hello_; }
-  /// Throws Error(invalid_argument) if the host does not know the secret or speaks another version.
-  [[nodiscard]] ProofBytes prove(const ChallengeBytes& challenge) const;
+
+  struct Proof {
+    ProofBytes bytes;
+    SessionKeys session;
+  };
+  /// Once. Throws Error(invalid_argument) if the host does not know the secret or speaks another version.
+  [[nodiscard]] Proof prove(const AnswerBytes& answer);
 
  private:
-  Secret secret_;
+  NoiseHandshake noise_;
   HelloBytes hello_;
 };
 
-/// Whether what has been received so far may become a challenge. False: another service answers.
-[[nodiscard]] bool may_be_challenge(std::span<const std::byte> received);
+/// Whether what has been received so far may become an answer. False: another service answers.
+[[nodiscard]] bool may_be_answer(std::span<const std::byte> received);
 
-/// The accepting side. One connection's worth; does no I/O.
+/// The accepting side. One connection's worth; does no I/O. Moves.
 class Host {
  public:
-  /// `rank`: who this is. Only whoever looks for it is answered, so a challenge says that the right one
-  /// answers.
-  explicit Host(const Secret& secret, int rank = 0) : secret_(secret), rank_(rank) {}
+  /// `rank`: who this is. Only whoever looks for it is answered.
+  explicit Host(const Secret& secret, int rank = 0);
 
-  /// Throws Error(unavailable) if the bytes are no hello or for another rank, Error(invalid_argument) if they
-  /// are of another version.
-  ChallengeBytes challenge(const HelloBytes& hello);
-  /// Who has connected. Throws Error(invalid_argument) if the guest does not know the secret.
-  [[nodiscard]] Hello check(const ProofBytes& proof) const;
+  /// Once. Throws Error(unavailable) if the bytes are no hello or for another rank, Error(invalid_argument)
+  /// if they are of another version, or of somebody who does not know the secret.
+  [[nodiscard]] AnswerBytes answer(const HelloBytes& hello);
+  /// Who has sent the hello.
+  [[nodiscard]] const Hello& guest() const { return guest_; }
+  /// Once, after `answer`. Throws Error(invalid_argument) if it was not the guest itself who sent the hello.
+  [[nodiscard]] SessionKeys check(const ProofBytes& proof);
 
  private:
-  Secret secret_;
+  NoiseHandshake noise_;
   int rank_;
-  HelloBytes hello_{};
-  ChallengeBytes challenge_{};
+  Hello guest_;
+};
+
+/// A connection to a rank of this job, which has proved that it is one. Moves.
+struct Connection {
+  Descriptor socket;
+  SessionKeys session;
+};
+
+/// What `welcome` learns.
+struct Welcomed {
+  Hello hello;
+  SessionKeys session;
 };
 
 // Both sides over a connected stream socket, blocking up to the deadline. They throw what Guest
 // and Host throw, Error(unavailable) when the connection breaks, and Error(timeout).
-void greet(int fd, const Secret& secret, const Hello& hello, TimePoint deadline);
-[[nodiscard]] Hello welcome(int fd, const Secret& secret, TimePoint deadline);
+SessionKeys greet(int fd, const Secret& secret, const Hello& hello, TimePoint deadline);
+[[nodiscard]] Welcomed welcome(int fd, const Secret& secret, TimePoint deadline);
 
 }  // namespace hora

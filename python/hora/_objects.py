@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import os
 import pickle
 from collections.abc import Sequence
 from typing import Any, TypeVar
@@ -10,7 +11,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from hora import _arrays, _job, _native, _rooted
-from hora._errors import HoraArgumentError
+from hora._errors import HoraArgumentError, HoraUnsupportedError
 from hora._messages import ANY_SOURCE, ANY_TAG, Received, checked_address, checked_choice, result
 from hora._naming import Naming
 from hora.process_sets import ProcessSet, global_process_set
@@ -29,10 +30,12 @@ def broadcast_object(obj: Object, root_rank: int = 0, name: str | None = None, p
         process_set: whose members take part.
 
     Raises:
+        HoraUnsupportedError (a NotImplementedError): HORA_NO_PICKLE is set; nothing was sent.
         HoraArgumentError (a ValueError): there is no such rank, this rank is no member of the process set, or (on every
             rank) the object cannot be pickled.
         HoraInternalError (a RuntimeError): the job has failed.
     """
+    _check_allowed("broadcast_object")
     root = _job.rank() == root_rank
     content, refusal = _pickled(obj) if root else (b"", None)
     announced = np.array([len(content), refusal is not None])
@@ -55,10 +58,12 @@ def allgather_object(obj: Object, name: str | None = None, process_set: ProcessS
         process_set: whose members take part.
 
     Raises:
+        HoraUnsupportedError (a NotImplementedError): HORA_NO_PICKLE is set; nothing was sent.
         HoraArgumentError (a ValueError): this rank is no member of the process set; or, on every rank, the object of one
             of them cannot be pickled, and the text names it.
         HoraInternalError (a RuntimeError): the job has failed.
     """
+    _check_allowed("allgather_object")
     content, refusal = _pickled(obj)
     refused = np.frombuffer(b"\1" if refusal is not None else b"\0", np.uint8)
     with Naming("allgather_object", name, process_set) as named:
@@ -83,10 +88,12 @@ def gather_object(obj: Object, root_rank: int = 0, name: str | None = None, proc
         process_set: whose members take part.
 
     Raises:
+        HoraUnsupportedError (a NotImplementedError): HORA_NO_PICKLE is set; nothing was sent.
         HoraArgumentError (a ValueError): there is no such rank, or this one is no member of the process set; on the root
             and on the rank itself: its object cannot be pickled.
         HoraInternalError (a RuntimeError): the job has failed, or a rank has joined.
     """
+    _check_allowed("gather_object")
     content, refusal = _pickled(obj)
     with Naming("gather_object", name, process_set) as named:
         label = named.full
@@ -114,10 +121,12 @@ def scatter_object(objects: Sequence[Object] | None, root_rank: int = 0, name: s
         process_set: whose members take part.
 
     Raises:
+        HoraUnsupportedError (a NotImplementedError): HORA_NO_PICKLE is set; nothing was sent.
         HoraArgumentError (a ValueError): there is no such rank, this rank is no member of the process set, or (on every
             rank) the root's objects are not as many as ranks or cannot be pickled.
         HoraInternalError (a RuntimeError): the job has failed, or a rank has joined.
     """
+    _check_allowed("scatter_object")
     size = process_set.size() or 1
     parts, refusal = _pickled_parts(objects, size) if _job.rank() == root_rank else ([b""] * size, None)
     with Naming("scatter_object", name, process_set) as named:
@@ -142,10 +151,12 @@ def send_object(obj: object, dest: int, tag: int = 0) -> None:
         tag: 0 or more, for the receiver to choose by.
 
     Raises:
+        HoraUnsupportedError (a NotImplementedError): HORA_NO_PICKLE is set; nothing was sent.
         HoraArgumentError (a ValueError): the object cannot be pickled, there is no such rank, or the tag is negative; nothing
             was sent.
         HoraInternalError (a RuntimeError): the rank has left the job or cannot be reached, or the job has failed.
     """
+    _check_allowed("send_object")
     rank, checked_tag = checked_address(dest, tag, "send_object")
     content, refusal = _pickled(obj)
     if refusal is not None:
@@ -167,13 +178,24 @@ def recv_object(source: int = ANY_SOURCE, tag: int = ANY_TAG) -> Received[Any]:
         `Received(value, source, tag)`: the object, who sent it, and with which tag.
 
     Raises:
+        HoraUnsupportedError (a NotImplementedError): HORA_NO_PICKLE is set; nothing was sent.
         HoraArgumentError (a ValueError): there is no such rank.
         HoraInternalError (a RuntimeError): the message is no object but an array or a tensor; it is lost then, and the job
             goes on. Or the rank has left the job, or the job has failed.
     """
+    _check_allowed("recv_object")
     handle = _job.runtime().receive(*checked_choice(source, tag, "recv_object"), object=True)
     got: Received[Any] = _job.synchronize(_job.under_way(handle, lambda outcome: result(pickle.loads(outcome.memory or b""), outcome)))
     return got
+
+
+def _check_allowed(operation: str) -> None:
+    """Whoever unpickles runs what the sender likes; who does not want that of other ranks sets HORA_NO_PICKLE on all of them."""
+    if os.environ.get("HORA_NO_PICKLE", "0") not in ("", "0"):
+        raise HoraUnsupportedError(
+            f"'{operation}': objects travel as pickles, which HORA_NO_PICKLE={os.environ['HORA_NO_PICKLE']} forbids: "
+            "use arrays or tensors, or unset it on all ranks"
+        )
 
 
 def _pickled_parts(objects: Sequence[object] | None, size: int) -> tuple[list[bytes], Exception | None]:

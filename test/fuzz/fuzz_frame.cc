@@ -1,32 +1,67 @@
 // SPDX-License-Identifier: Apache-2.0
-// Frames: a stream is cut into the same frames however it arrives, or refused by an Error.
+// Sealed frames: what was sealed comes back however it arrives; of a stream that was changed only what lies
+// before; and of one that was not sealed nothing.
 #include "core/backend/tcp/frame.h"
 
+#include <algorithm>
 #include <vector>
+
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
 
 namespace {
 
+const hora::Secret kKey{7};
+
+/// The frames up to the first that is refused.
 std::vector<hora::Frame> frames(std::span<const std::byte> bytes, std::size_t step) {
   std::vector<hora::Frame> all;
-  hora::FrameReader reader;
-  for (std::size_t at = 0; at < bytes.size(); at += step) {
-    reader.feed(bytes.subspan(at, std::min(step, bytes.size() - at)));
-    while (auto frame = reader.next()) all.push_back(*std::move(frame));
+  hora::FrameReader reader{hora::Cipher(kKey)};
+  try {
+    for (std::size_t at = 0; at < bytes.size(); at += step) {
+      reader.feed(bytes.subspan(at, std::min(step, bytes.size() - at)));
+      while (auto frame = reader.next()) all.push_back(*std::move(frame));
+    }
+  } catch (const hora::Error&) {
+    return all;
+  }
+  return all;
+}
+
+/// Frames of the bytes: a kind, a length, contents, and so on.
+std::vector<hora::Frame> cut(std::span<const std::byte> bytes) {
+  std::vector<hora::Frame> all;
+  while (bytes.size() >= 2) {
+    const auto kind = static_cast<hora::FrameKind>(std::to_integer<int>(bytes[0]) % hora::kFrameKinds);
+    const std::size_t length = std::min(std::to_integer<std::size_t>(bytes[1]), bytes.size() - 2);
+    const auto contents = bytes.subspan(2, length);
+    all.push_back({kind, hora::Bytes(contents.begin(), contents.end())});
+    bytes = bytes.subspan(2 + length);
   }
   return all;
 }
 
 }  // namespace
 
-#include <cstddef>
-#include <cstdint>
-#include <cstdlib>
-
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  const std::span bytes(reinterpret_cast<const std::byte*>(data), size);
+  const auto bytes = std::as_bytes(std::span(data, size));
+  if (!frames(bytes, size + 1).empty()) std::abort();
+
+  const auto whole = cut(bytes);
+  hora::Cipher cipher(kKey);
+  hora::Bytes stream;
+  for (const auto& frame : whole) {
+    const hora::Bytes sealed = hora::seal_frame(cipher, frame.kind, frame.bytes);
+    stream.insert(stream.end(), sealed.begin(), sealed.end());
+  }
+  if (frames(stream, stream.size() + 1) != whole || frames(stream, 3) != whole) std::abort();
+  if (stream.empty()) return 0;
+  stream[size * 31 % stream.size()] ^= std::byte{1};
+  const auto before = frames(stream, 64);
+  if (before.size() >= whole.size() || !std::equal(before.begin(), before.end(), whole.begin())) std::abort();
+
   try {
-    const auto whole = frames(bytes, size + 1);
-    if (frames(bytes, 3) != whole) std::abort();
     for (const auto& frame : whole) static_cast<void>(hora::decode_loss(frame.bytes, 4));
   } catch (const hora::Error&) {
     return 0;

@@ -14,6 +14,7 @@
 
 namespace {
 
+const hora::Secret kKey{7};
 constexpr std::size_t kContent = 1000;  // bytes of every message that was asked for
 
 /// The frames, one after the other; the last one is empty if they end in an Error.
@@ -24,6 +25,7 @@ std::vector<hora::Bytes> frames(std::span<const std::byte> bytes, std::size_t st
   const hora::Descriptor there(fds[1]);
   hora::Bytes content(kContent);
   hora::MessageReader reader(1, [&](std::uint64_t) { return std::span(content); });
+  reader.open(hora::Cipher(kKey));
   std::vector<hora::Bytes> all;
   try {
     for (std::size_t at = 0; at < bytes.size(); at += step) {
@@ -44,16 +46,33 @@ std::vector<hora::Bytes> frames(std::span<const std::byte> bytes, std::size_t st
   return all;
 }
 
+/// A stream of the bytes: the length of a head, the head, which is sealed, the length of elements, those, and
+/// so on.
+hora::Bytes stream_of(std::span<const std::byte> bytes) {
+  hora::Cipher cipher(kKey);
+  hora::Bytes stream;
+  for (bool head = true; !bytes.empty(); head = !head) {
+    const std::size_t length = std::min(std::to_integer<std::size_t>(bytes[0]), bytes.size() - 1);
+    const auto piece = bytes.subspan(1, length);
+    const hora::Bytes more =
+        head ? hora::seal_message_head(cipher, piece) : hora::Bytes(piece.begin(), piece.end());
+    stream.insert(stream.end(), more.begin(), more.end());
+    bytes = bytes.subspan(1 + length);
+  }
+  return stream;
+}
+
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const std::span bytes(reinterpret_cast<const std::byte*>(data), std::min<std::size_t>(size, 4096));
   if (frames(bytes, bytes.size() + 1) != frames(bytes, 7)) std::abort();
+  const hora::Bytes stream = stream_of(bytes);
+  if (frames(stream, stream.size() + 1) != frames(stream, 7)) std::abort();
   try {
     const auto frame = hora::decode_message_frame(bytes, 1);
     const auto again = hora::encode(frame);
-    if (hora::decode_message_frame(std::span(again).subspan(hora::kFrameLengthBytes), 1) != frame)
-      std::abort();
+    if (hora::decode_message_frame(again, 1) != frame) std::abort();
   } catch (const hora::Error&) {
     return 0;
   }

@@ -9,6 +9,7 @@
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
+#include <filesystem>
 #include <string>
 #include <thread>
 #include <vector>
@@ -41,6 +42,16 @@ void reduce(hora::Runtime& hora, int steps) {
       hora.submit(sum(fmt::format("t{}", count), data)).wait();
       if (data.front() != static_cast<float>(hora.size()) || data.back() != data.front()) std::abort();
     }
+  }
+}
+
+/// Reduces until a file is there.
+void reduce_until(hora::Runtime& hora, const std::string& path) {
+  for (std::vector<float> stop(1, 0.0F); stop.front() == 0.0F;) {
+    reduce(hora, 1);
+    stop.front() = hora.rank() == 0 && std::filesystem::exists(path) ? 1.0F : 0.0F;
+    hora.submit(sum("stop", stop)).wait();
+    if (hora.rank() == 0) say("step");
   }
 }
 
@@ -156,6 +167,7 @@ int main(int argc, char** argv) {
   try {
     auto hora = hora::init();
     if (task == "reduce") reduce(hora, 10);
+    if (task == "until" && argc > 2) reduce_until(hora, argv[2]);
     if (task == "die") die(hora, number(2), number(3));
     if (task == "write") write(hora);
     if (task == "orphan") orphan(hora, number(2));

@@ -120,6 +120,28 @@ def test_objects_are_gathered_in_rank_order():
     assert lines[0][2] == "[0, 1, 2]"
 
 
+def test_without_pickle_objects_are_refused_before_anything_is_sent():
+    lines = run_python(
+        2,
+        """
+        import hora
+        import numpy as np
+        hora.init()
+        for call in (lambda: hora.broadcast_object(1), lambda: hora.allgather_object(1), lambda: hora.gather_object(1), lambda: hora.scatter_object([1, 1]),
+                     lambda: hora.send_object(1, 1 - hora.rank()), lambda: hora.recv_object()):
+            try:
+                call()
+            except NotImplementedError as error:
+                print(error)
+        print(hora.allreduce(np.ones(1, np.float32), op=hora.Sum))
+    """,
+        environment={"HORA_NO_PICKLE": "1"},
+    )
+    forbidden = "objects travel as pickles, which HORA_NO_PICKLE=1 forbids: use arrays or tensors, or unset it on all ranks"
+    names = ["broadcast_object", "allgather_object", "gather_object", "scatter_object", "send_object", "recv_object"]
+    assert lines == [[*(f"'{name}': {forbidden}" for name in names), "[2.]"]] * 2
+
+
 def test_an_object_that_cannot_be_pickled_is_refused_on_every_rank():
     lines = run_python(
         3,

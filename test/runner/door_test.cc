@@ -20,15 +20,21 @@ bool reaches(in_addr_t where, int port) {
 }
 
 TEST(Door, OfAJobOnOneMachineIsOnItsLoopback) {
-  const Door door(true);
+  const Door door(true, "");
   EXPECT_TRUE(reaches(INADDR_LOOPBACK, door.port()));
   EXPECT_FALSE(reaches(INADDR_LOOPBACK + 1, door.port()));
 }
 
 TEST(Door, OfAJobOnSeveralIsOnAllAddressesOfBothKinds) {
-  const Door door(false);
+  const Door door(false, "");
   EXPECT_TRUE(reaches(INADDR_LOOPBACK, door.port()));
   EXPECT_TRUE(reaches(INADDR_LOOPBACK + 1, door.port()));
+}
+
+TEST(Door, OfAJobWithANetworkIsOnThatAlone) {
+  const Door door(false, "127.0.0.1");
+  EXPECT_TRUE(reaches(INADDR_LOOPBACK, door.port()));
+  EXPECT_FALSE(reaches(INADDR_LOOPBACK + 1, door.port()));
 }
 
 }  // namespace

@@ -113,7 +113,9 @@ def address_sanitizer() -> Tally:
 
 def fuzz() -> Tally:
     def run_one(target: pathlib.Path) -> Tally:
-        return one(target.name, [target, f"-max_total_time={FUZZ_SECONDS}", "-timeout=10"])
+        seeds = ROOT / "test/fuzz/corpus" / target.name.removeprefix("fuzz_")
+        found = fresh(LOGS / target.name)  # what is new goes to the first folder
+        return one(target.name, [target, found, *([seeds] if seeds.is_dir() else []), f"-max_total_time={FUZZ_SECONDS}", "-timeout=10"])
 
     tally = Tally()
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as cores:

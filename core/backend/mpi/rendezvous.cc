@@ -82,7 +82,7 @@ void find_place(const OwnCommunicator& all, MpiMeeting& meeting) {
 
 /// Where rank 0 listens, and its secret: into `meeting`.
 void open(const Config& config, MpiMeeting& meeting) {
-  meeting.listener = listen_everywhere();
+  meeting.listener = listen_on_network(config.network);
   if (!meeting.listener)
     throw Error(Code::unavailable, "rank 0 cannot listen for the other ranks on any TCP port");
   std::vector<std::string> candidates;

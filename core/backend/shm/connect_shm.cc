@@ -148,7 +148,8 @@ Invitation invite(Control& control, const Invitation& mine, int host, TimePoint 
 /// is somebody else.
 int admit(const Descriptor& socket, const Config& config, const std::vector<int>& group, TimePoint deadline) {
   if (user_of(socket) != ::geteuid()) throw Error(Code::invalid_argument, "it comes from another user");
-  const Hello hello = welcome(socket.fd(), config.secret, std::min(deadline, Clock::now() + kHandshakeTime));
+  const Hello hello =
+      welcome(socket.fd(), config.secret, std::min(deadline, Clock::now() + kHandshakeTime)).hello;
   if (hello.role != Role::arena || hello.size != config.size || hello.rank == config.rank ||
       std::find(group.begin(), group.end(), hello.rank) == group.end()) {
     throw Error(Code::invalid_argument,

@@ -19,6 +19,9 @@ constexpr milliseconds kMostPauseRefused{250};  // it may be about to listen
 constexpr milliseconds kMostPause{1000};
 constexpr int kLeastTries = 4;
 constexpr std::chrono::seconds kLeastTime{2};
+constexpr const char* kClosed =
+    "closed the connection without an answer: it is not the rank that is called, or none of this job, whose "
+    "ranks have one secret and one version of Hora";
 
 std::string describe(int error) {
   switch (error) {
@@ -42,16 +45,20 @@ void Approach::add(const Address& place) {
   if (!known) tries_.push_back({.place = place});
 }
 
-std::optional<Descriptor> Approach::serve(TimePoint now) {
+std::optional<Connection> Approach::serve(TimePoint now) {
   begin(now);
   for (std::size_t at = 0; at < begun_; ++at) {
     Try& attempt = tries_[at];
     if (!attempt.socket && now >= attempt.again) open(attempt, now);
-    if (attempt.socket && advance(attempt, now)) {
+    if (attempt.socket && !attempt.connected) {
+      begin_talk(attempt, now);
+    } else if (attempt.socket) {
+      auto session = answered(attempt, now);
+      if (!session) continue;
       found_ = at;
-      Descriptor socket = std::move(attempt.socket);
+      Connection connection{std::move(attempt.socket), *std::move(session)};
       for (auto& other : tries_) other.socket = Descriptor();
-      return socket;
+      return connection;
     }
   }
   begin(now);
@@ -77,56 +84,56 @@ void Approach::open(Try& attempt, TimePoint now) {
   if (!attempt.socket) fail(attempt, describe(errno), now, kMostPauseRefused);
 }
 
-bool Approach::advance(Try& attempt, TimePoint now) {
-  if (attempt.connected) return answered(attempt, now);
-  if (!await_events(attempt.socket.fd(), POLLOUT, TimePoint::min())) return false;
+void Approach::begin_talk(Try& attempt, TimePoint now) {
+  if (!await_events(attempt.socket.fd(), POLLOUT, TimePoint::min())) return;
   int error = 0;
   socklen_t length = sizeof error;
   ::getsockopt(attempt.socket.fd(), SOL_SOCKET, SO_ERROR, &error, &length);
   if (error != 0) {
     fail(attempt, describe(error), now, error == ECONNREFUSED ? kMostPauseRefused : kMostPause);
-    return false;
+    return;
   }
   attempt.connected = true;
   const auto& hello = attempt.guest->hello();
   const auto sent = ::send(attempt.socket.fd(), hello.data(), hello.size(), MSG_NOSIGNAL);
-  if (sent != static_cast<ssize_t>(hello.size())) fail(attempt, "closed the connection", now, kMostPause);
-  return false;
+  if (sent != static_cast<ssize_t>(hello.size())) fail(attempt, kClosed, now, kMostPause);
 }
 
-bool Approach::answered(Try& attempt, TimePoint now) {
+std::optional<SessionKeys> Approach::answered(Try& attempt, TimePoint now) {
   Bytes& received = attempt.received;
   const std::size_t before = received.size();
-  received.resize(kChallengeBytes);
+  received.resize(kAnswerBytes);
   const auto got =
       ::recv(attempt.socket.fd(), received.data() + before, received.size() - before, MSG_DONTWAIT);
   const int error = errno;
   received.resize(before + static_cast<std::size_t>(std::max<ssize_t>(got, 0)));
-  if (got < 0 && (error == EAGAIN || error == EINTR)) return false;
+  if (got < 0 && (error == EAGAIN || error == EINTR)) return std::nullopt;
   if (got < 0 || (got == 0 && before == 0)) {
-    fail(attempt, "closed the connection", now, kMostPause);
-  } else if (got == 0 || !may_be_challenge(received)) {
+    fail(attempt, kClosed, now, kMostPause);
+  } else if (got == 0 || !may_be_answer(received)) {
     fail(attempt, "another service answered", now, kMostPause);
-  } else if (received.size() == kChallengeBytes) {
+  } else if (received.size() == kAnswerBytes) {
     try {
-      ChallengeBytes challenge;
-      std::copy_n(received.begin(), challenge.size(), challenge.begin());
-      const ProofBytes proof = attempt.guest->prove(challenge);
-      const auto sent = ::send(attempt.socket.fd(), proof.data(), proof.size(), MSG_NOSIGNAL);
-      if (sent == static_cast<ssize_t>(proof.size())) return true;
-      fail(attempt, "closed the connection", now, kMostPause);
+      return prove(attempt);
     } catch (const Error& refusal) {
       fail(attempt, refusal.what(), now, kMostPause);
-      attempt.refusal = refusal;
     }
   }
-  return false;
+  return std::nullopt;
+}
+
+std::optional<SessionKeys> Approach::prove(Try& attempt) {
+  AnswerBytes answer;
+  std::copy_n(attempt.received.begin(), answer.size(), answer.begin());
+  auto proof = attempt.guest->prove(answer);
+  const auto sent = ::send(attempt.socket.fd(), proof.bytes.data(), proof.bytes.size(), MSG_NOSIGNAL);
+  if (sent != static_cast<ssize_t>(proof.bytes.size())) throw Error(Code::unavailable, kClosed);
+  return std::move(proof.session);
 }
 
 void Approach::fail(Try& attempt, std::string how, TimePoint now, milliseconds most) {
   attempt.socket = Descriptor();
   attempt.how = std::move(how);
-  attempt.refusal.reset();
   attempt.again = now + std::min(most, kFirstPause * (1 << std::min(attempt.failed, 8)));
   ++attempt.failed;
 }
@@ -148,12 +155,6 @@ bool Approach::hopeless(TimePoint now) const {
   return now >= since_ + kLeastTime && std::all_of(tries_.begin(), tries_.end(), [](const Try& attempt) {
            return !attempt.socket && attempt.failed >= kLeastTries;
          });
-}
-
-std::optional<Error> Approach::refusal() const {
-  const auto refused = [](const Try& attempt) { return attempt.refusal && !attempt.socket; };
-  if (tries_.empty() || !std::all_of(tries_.begin(), tries_.end(), refused)) return std::nullopt;
-  return tries_.front().refusal;
 }
 
 std::vector<std::string> Approach::failures() const {

@@ -15,7 +15,7 @@ namespace hora {
 /// The search for one rank at all addresses that it may have.
 ///
 /// Addresses are tried side by side, the next a quarter of a second after the one before or when that has
-/// failed; whichever is answered first by the right rank, proved by a challenge, is taken, and the others
+/// failed; whichever is answered first by the right rank, proved by its answer, is taken, and the others
 /// are dropped before they have proved anything. So the other side sees one guest however many ways there
 /// are, and a wrong address, a foreign service or a silent one costs nothing but its try. What has failed is
 /// tried again, ever more slowly. Nothing blocks. Not thread-safe.
@@ -28,7 +28,7 @@ class Approach {
   void add(const Address& place);
 
   /// Does what can be done without waiting; the connection, when it is there.
-  std::optional<Descriptor> serve(TimePoint now);
+  std::optional<Connection> serve(TimePoint now);
   /// What to wait for before the next `serve`: events on these sockets, or this time.
   void append_to(std::vector<pollfd>& events) const;
   [[nodiscard]] TimePoint next() const;
@@ -37,8 +37,6 @@ class Approach {
   [[nodiscard]] const Address& found() const { return tries_[found_].place; }
   /// Whether all addresses have failed, again and again, for two seconds: waiting longer will not help.
   [[nodiscard]] bool hopeless(TimePoint now) const;
-  /// All have answered, and with the wrong secret or in another version: the error that says so.
-  [[nodiscard]] std::optional<Error> refusal() const;
   /// How each address has failed so far: "10.1.0.4:4711 refused".
   [[nodiscard]] std::vector<std::string> failures() const;
 
@@ -52,12 +50,12 @@ class Approach {
     TimePoint again = TimePoint::max();  ///< when to begin, if there is no socket
     int failed = 0;                      ///< how often
     std::string how{};
-    std::optional<Error> refusal{};
   };
   void begin(TimePoint now);
   void open(Try& attempt, TimePoint now);
-  bool advance(Try& attempt, TimePoint now);
-  bool answered(Try& attempt, TimePoint now);
+  static void begin_talk(Try& attempt, TimePoint now);
+  static std::optional<SessionKeys> answered(Try& attempt, TimePoint now);
+  static std::optional<SessionKeys> prove(Try& attempt);
   static void fail(Try& attempt, std::string how, TimePoint now, std::chrono::milliseconds most);
 
   Secret secret_;

@@ -19,8 +19,8 @@ std::vector<Calling::Answer> Calling::serve(TimePoint now) {
   std::vector<Answer> answers;
   for (auto call = calls_.begin(); call != calls_.end();) {
     auto& [rank, found] = *call;
-    if (auto socket = found.approach.serve(now)) {
-      answers.push_back({rank, *std::move(socket), {}});
+    if (auto connection = found.approach.serve(now)) {
+      answers.push_back({rank, std::move(connection), {}});
     } else if (found.approach.hopeless(now) || now >= found.deadline) {
       const Gap gap{members_[static_cast<std::size_t>(config_.rank)],
                     members_[static_cast<std::size_t>(rank)], found.approach.failures()};

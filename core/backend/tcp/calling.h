@@ -5,6 +5,7 @@
 #include "core/comm/world.h"
 
 #include <map>
+#include <optional>
 
 namespace hora {
 
@@ -21,8 +22,8 @@ class Calling {
 
   struct Answer {
     int rank;
-    Descriptor socket;  ///< none:
-    Status failed;      ///< why the rank is out of reach
+    std::optional<Connection> connection;  ///< none:
+    Status failed;                         ///< why the rank is out of reach
   };
   /// Does what can be done without waiting; those that have been reached, or given up: nobody calls them any
   /// more.

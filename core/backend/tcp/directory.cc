@@ -65,7 +65,7 @@ Directory tell_where(Control& control, const std::vector<Member>& members, const
   const Member& self = members[static_cast<std::size_t>(config.rank)];
   const bool here = config.network.empty() && all_here(members);
   Directory directory;
-  directory.listener = here ? listen_at({self.addresses.front(), "0"}) : listen_everywhere();
+  directory.listener = here ? listen_at({self.addresses.front(), "0"}) : listen_on_network(config.network);
   if (!directory.listener) {
     throw Error(Code::unavailable,
                 fmt::format("cannot listen at this machine's addresses: {}", std::strerror(errno)));

@@ -5,25 +5,46 @@
 
 #include <fmt/format.h>
 
+#include <array>
+
 namespace hora {
 namespace {
 
 constexpr std::size_t kMostMessageBytes = 1 << 16;
+constexpr std::size_t kHeadBytes = kSealedHeadBytes - kSealBytes;
 
 }  // namespace
 
-Bytes encode(FrameKind kind, std::span<const std::byte> contents) {
+Bytes seal_frame(Cipher& cipher, FrameKind kind, std::span<const std::byte> contents) {
   if (contents.size() > kMostFrameBytes) {
     throw Error(Code::internal, fmt::format("a control message of {} bytes is over the limit of {}",
                                             contents.size(), kMostFrameBytes));
   }
-  Bytes frame;
-  frame.reserve(kFrameHeadBytes + contents.size());
-  for (int shift = 0; shift < 32; shift += 8)
-    frame.push_back(static_cast<std::byte>(contents.size() >> shift));
-  frame.push_back(static_cast<std::byte>(kind));
-  frame.insert(frame.end(), contents.begin(), contents.end());
+  std::array<std::byte, kHeadBytes> head{};
+  for (std::size_t i = 0; i < 4; ++i) head[i] = static_cast<std::byte>(contents.size() >> (8 * i));
+  head[4] = static_cast<std::byte>(kind);
+  Bytes frame(kSealedHeadBytes + FrameHead{kind, contents.size()}.sealed());
+  cipher.seal(head, std::span(frame).first(kSealedHeadBytes));
+  if (!contents.empty()) cipher.seal(contents, std::span(frame).subspan(kSealedHeadBytes));
   return frame;
+}
+
+FrameHead open_head(Cipher& cipher, std::span<const std::byte> sealed) {
+  std::array<std::byte, kHeadBytes> head{};
+  cipher.open(sealed, head);
+  std::size_t length = 0;
+  for (std::size_t i = 0; i < 4; ++i) length |= static_cast<std::size_t>(head[i]) << (8 * i);
+  const auto kind = static_cast<int>(head[4]);
+  if (length > kMostFrameBytes || kind >= kFrameKinds)
+    throw Error(Code::internal, fmt::format("bad frame: kind {} of {} bytes", kind, length));
+  return {static_cast<FrameKind>(kind), length};
+}
+
+Bytes open_contents(Cipher& cipher, std::span<const std::byte> sealed) {
+  if (sealed.empty()) return {};
+  Bytes contents(sealed.size() - kSealBytes);
+  cipher.open(sealed, contents);
+  return contents;
 }
 
 void FrameReader::feed(std::span<const std::byte> piece) {
@@ -33,18 +54,23 @@ void FrameReader::feed(std::span<const std::byte> piece) {
 }
 
 std::optional<Frame> FrameReader::next() {
-  const std::span<const std::byte> left(buffer_.data() + at_, buffer_.size() - at_);
-  if (left.size() < kFrameHeadBytes) return std::nullopt;
-  std::size_t length = 0;
-  for (std::size_t i = 0; i < 4; ++i) length |= static_cast<std::size_t>(left[i]) << (8 * i);
-  const auto kind = static_cast<int>(left[4]);
-  if (length > kMostFrameBytes || kind >= kFrameKinds) {
-    throw Error(Code::internal, fmt::format("bad frame: kind {} of {} bytes", kind, length));
+  if (!head_) {
+    const auto head = take(kSealedHeadBytes);
+    if (!head) return std::nullopt;
+    head_ = open_head(cipher_, *head);
   }
-  if (left.size() < kFrameHeadBytes + length) return std::nullopt;
-  const auto contents = left.subspan(kFrameHeadBytes, length);
-  at_ += kFrameHeadBytes + length;
-  return Frame{static_cast<FrameKind>(kind), Bytes(contents.begin(), contents.end())};
+  const auto contents = take(head_->sealed());
+  if (!contents) return std::nullopt;
+  Frame frame{head_->kind, open_contents(cipher_, *contents)};
+  head_.reset();
+  return frame;
+}
+
+std::optional<std::span<const std::byte>> FrameReader::take(std::size_t bytes) {
+  const std::span<const std::byte> left(buffer_.data() + at_, buffer_.size() - at_);
+  if (left.size() < bytes) return std::nullopt;
+  at_ += bytes;
+  return left.first(bytes);
 }
 
 Bytes encode(const Loss& loss) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "core/comm/control.h"
+#include "core/comm/noise.h"
 
 #include <optional>
 
@@ -19,7 +20,6 @@ enum class FrameKind : std::uint8_t {
   beat,     ///< this rank is alive
 };
 inline constexpr int kFrameKinds = 8;
-inline constexpr std::size_t kFrameHeadBytes = 5;
 inline constexpr std::size_t kMostFrameBytes = std::size_t{64} << 20;
 
 struct Frame {
@@ -28,19 +28,44 @@ struct Frame {
   bool operator==(const Frame&) const = default;
 };
 
-/// The frame's bytes: the length of its contents (4, little-endian), its kind (1), the contents.
-[[nodiscard]] Bytes encode(FrameKind kind, std::span<const std::byte> contents);
+// A frame on its way: its head (the length of its contents, 4 bytes, little-endian, and its kind, 1), sealed;
+// then its contents, if there are any, sealed. So no length is believed before it is known whose it is, and
+// frames can be neither changed, repeated, left out nor put elsewhere.
 
-/// Puts frames together from pieces of a stream, however it was cut. A value.
+inline constexpr std::size_t kSealedHeadBytes = 5 + kSealBytes;
+
+/// The head of a frame. A value.
+struct FrameHead {
+  FrameKind kind = FrameKind::letter;
+  std::size_t length = 0;
+  /// How many bytes follow.
+  [[nodiscard]] std::size_t sealed() const { return length == 0 ? 0 : length + kSealBytes; }
+};
+
+[[nodiscard]] Bytes seal_frame(Cipher& cipher, FrameKind kind, std::span<const std::byte> contents);
+/// Throws Error(internal) if the seal does not fit, for a kind that does not exist, or a length over the
+/// limit.
+[[nodiscard]] FrameHead open_head(Cipher& cipher, std::span<const std::byte> sealed);
+/// What follows a head. Throws Error(internal) if the seal does not fit.
+[[nodiscard]] Bytes open_contents(Cipher& cipher, std::span<const std::byte> sealed);
+
+/// Puts frames together from pieces of a stream, however it was cut. Moves.
 class FrameReader {
  public:
+  explicit FrameReader(Cipher cipher) : cipher_(std::move(cipher)) {}
+
   void feed(std::span<const std::byte> piece);
-  /// The next whole frame. Throws Error(internal) for a kind that does not exist or a length over the limit.
+  /// The next whole frame. Throws what opening throws; then there is no other.
   std::optional<Frame> next();
 
  private:
+  /// The next bytes, if there are so many.
+  std::optional<std::span<const std::byte>> take(std::size_t bytes);
+
+  Cipher cipher_;
   Bytes buffer_;
   std::size_t at_ = 0;
+  std::optional<FrameHead> head_;  // of the frame whose contents come next
 };
 
 // A rank and a status, as `loss` frames carry them.

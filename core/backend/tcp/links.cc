@@ -131,14 +131,14 @@ class LazyLinks final : public Links {
   /// Goes on with all calls.
   void follow(std::deque<Call>& calls, TimePoint now) {
     for (std::size_t i = 0; i < calls.size();) {
-      auto socket = calls[i].approach.serve(now);
-      if (!socket) {
+      auto connection = calls[i].approach.serve(now);
+      if (!connection) {
         ++i;
         continue;
       }
       const Call done = std::move(calls[i]);
       calls.erase(calls.begin() + static_cast<std::ptrdiff_t>(i));
-      put(done.peer, done.stream, *std::move(socket));
+      put(done.peer, done.stream, std::move(connection->socket));
       if (done.stream > 0) continue;
       for (int stream = 1; stream < static_cast<int>(streams_); ++stream)
         call(calls, done.peer, stream, {done.approach.found()});
@@ -197,10 +197,10 @@ class LazyLinks final : public Links {
       std::vector<pollfd> events{knock_.event()};
       lobby_.append_to(events);
       ::poll(events.data(), events.size(), milliseconds_until(lobby_.next()));
-      for (auto& [socket, hello, member] : lobby_.serve(Clock::now())) {
+      for (auto& [connection, hello, member] : lobby_.serve(Clock::now())) {
         const bool ours = hello.role == Role::data && hello.size == ranks() && hello.rank > rank() &&
                           hello.stream < static_cast<int>(streams_);
-        if (ours) put(hello.rank, hello.stream, std::move(socket));
+        if (ours) put(hello.rank, hello.stream, std::move(connection.socket));
       }
       wake_.ring();
     }

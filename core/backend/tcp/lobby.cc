@@ -15,15 +15,29 @@
 namespace hora {
 namespace {
 
-constexpr std::size_t kMostStrangers = 256;
+constexpr std::size_t kMostStrangers = 64;
 constexpr std::size_t kMostMemberBytes = 1024;
 constexpr std::chrono::seconds kPatience{5};
-constexpr std::chrono::seconds kSilence{1};          // of a stranger whose place others need
+constexpr std::chrono::milliseconds kSilence{100};   // of a stranger whose place others need
+constexpr std::chrono::seconds kHesitation{1};       // the same of one who has said hello
 constexpr std::chrono::milliseconds kRecovery{100};  // between tries when there are no descriptors
 
 const Status kLeft{Code::aborted, "it closed the connection before it had introduced itself"};
 
+std::string where_from(int fd) {
+  try {
+    return format(remote_address(fd));
+  } catch (const Error&) {
+    return "somewhere";  // it has gone
+  }
+}
+
 }  // namespace
+
+TimePoint Lobby::Stranger::gives_way() const {
+  if (stage == Stage::hello) return came + kSilence;
+  return came + kHesitation;
+}
 
 bool Lobby::full() const { return strangers_.size() >= kMostStrangers; }
 
@@ -38,9 +52,7 @@ TimePoint Lobby::next() const {
   TimePoint soonest = strangers_.empty() ? TimePoint::max() : strangers_.front().came + kPatience;
   if (closed_until_ > TimePoint::min()) soonest = std::min(soonest, closed_until_);
   if (!full()) return soonest;
-  for (const auto& stranger : strangers_) {
-    if (stranger.stage == Stranger::Stage::hello) return std::min(soonest, stranger.came + kSilence);
-  }
+  for (const auto& stranger : strangers_) soonest = std::min(soonest, stranger.gives_way());
   return soonest;
 }
 
@@ -58,7 +70,7 @@ std::vector<Lobby::Arrival> Lobby::serve(TimePoint now) {
       }
       arrivals.push_back(*std::move(arrival));
     } catch (const Error& error) {
-      refuse(error);
+      refuse(*stranger, error);
     }
     stranger = strangers_.erase(stranger);
   }
@@ -78,11 +90,11 @@ void Lobby::accept_strangers(TimePoint now) {
 
 bool Lobby::make_room(TimePoint now) {
   if (!full()) return true;
-  const auto silent = std::find_if(strangers_.begin(), strangers_.end(), [&](const Stranger& stranger) {
-    return stranger.stage == Stranger::Stage::hello && now >= stranger.came + kSilence;
-  });
-  if (silent == strangers_.end()) return false;
-  strangers_.erase(silent);
+  const auto goes = std::min_element(
+      strangers_.begin(), strangers_.end(),
+      [](const Stranger& one, const Stranger& other) { return one.gives_way() < other.gives_way(); });
+  if (now < goes->gives_way()) return false;
+  strangers_.erase(goes);
   return true;
 }
 
@@ -110,55 +122,62 @@ bool Lobby::receive(Stranger& stranger) {
 }
 
 std::optional<Lobby::Arrival> Lobby::advance(Stranger& stranger) {
-  using Stage = Stranger::Stage;
   while (receive(stranger)) {
-    switch (stranger.stage) {
-      case Stage::hello: {
-        HelloBytes hello;
-        std::copy_n(stranger.received.begin(), hello.size(), hello.begin());
-        const ChallengeBytes challenge = stranger.host.challenge(hello);
-        // The first bytes on a connection: they fit, or nobody is there any more.
-        if (::send(stranger.socket.fd(), challenge.data(), challenge.size(), MSG_DONTWAIT | MSG_NOSIGNAL) !=
-            static_cast<ssize_t>(challenge.size()))
-          throw Error(kLeft);
-        stranger.stage = Stage::proof;
-        stranger.wanted = kProofBytes;
-        break;
-      }
-      case Stage::proof: {
-        ProofBytes proof;
-        std::copy_n(stranger.received.begin(), proof.size(), proof.begin());
-        stranger.hello = stranger.host.check(proof);
-        if (stranger.hello.role != Role::control)
-          return Arrival{std::move(stranger.socket), stranger.hello, {}};
-        stranger.stage = Stage::head;
-        stranger.wanted = kFrameHeadBytes;
-        break;
-      }
-      case Stage::head: {
-        std::size_t length = 0;
-        for (std::size_t i = 0; i < 4; ++i)
-          length |= static_cast<std::size_t>(stranger.received[i]) << (8 * i);
-        const bool member = stranger.received[4] == static_cast<std::byte>(FrameKind::member);
-        if (!member || length == 0 || length > kMostMemberBytes)
-          throw Error(Code::internal, "it did not say who it is");
-        stranger.stage = Stage::member;
-        stranger.wanted = length;
-        break;
-      }
-      case Stage::member:
-        return Arrival{std::move(stranger.socket), stranger.hello,
-                       decode_member(stranger.received, stranger.hello.rank)};
-    }
+    if (auto arrival = take(stranger)) return arrival;
     stranger.received.clear();
   }
   return std::nullopt;
 }
 
-void Lobby::refuse(const Error& error) {
+std::optional<Lobby::Arrival> Lobby::take(Stranger& stranger) {
+  using Stage = Stranger::Stage;
+  switch (stranger.stage) {
+    case Stage::hello: answer(stranger); return std::nullopt;
+    case Stage::proof: {
+      ProofBytes proof;
+      std::copy_n(stranger.received.begin(), proof.size(), proof.begin());
+      stranger.session = stranger.host.check(proof);
+      if (stranger.host.guest().role != Role::control) return let_in(stranger, {});
+      stranger.stage = Stage::head;
+      stranger.wanted = kSealedHeadBytes;
+      return std::nullopt;
+    }
+    case Stage::head: {
+      const FrameHead head = open_head(stranger.session->receives, stranger.received);
+      if (head.kind != FrameKind::member || head.length == 0 || head.length > kMostMemberBytes)
+        throw Error(Code::internal, "it did not say who it is");
+      stranger.stage = Stage::member;
+      stranger.wanted = head.sealed();
+      return std::nullopt;
+    }
+    case Stage::member: break;
+  }
+  const Bytes member = open_contents(stranger.session->receives, stranger.received);
+  return let_in(stranger, decode_member(member, stranger.host.guest().rank));
+}
+
+void Lobby::answer(Stranger& stranger) {
+  HelloBytes hello;
+  std::copy_n(stranger.received.begin(), hello.size(), hello.begin());
+  const AnswerBytes answer = stranger.host.answer(hello);
+  // The first bytes on a connection: they fit, or nobody is there any more.
+  if (::send(stranger.socket.fd(), answer.data(), answer.size(), MSG_DONTWAIT | MSG_NOSIGNAL) !=
+      static_cast<ssize_t>(answer.size()))
+    throw Error(kLeft);
+  stranger.stage = Stranger::Stage::proof;
+  stranger.wanted = kProofBytes;
+}
+
+Lobby::Arrival Lobby::let_in(Stranger& stranger, Member member) {
+  return {
+      {std::move(stranger.socket), *std::move(stranger.session)}, stranger.host.guest(), std::move(member)};
+}
+
+void Lobby::refuse(const Stranger& stranger, const Error& error) {
   if (error.status() == kLeft || std::exchange(refused_, true)) return;
-  log(LogLevel::warning,
-      fmt::format("refused a connection to this job (further ones are not reported): {}", error.what()));
+  log(LogLevel::warning, fmt::format("refused a connection from {} to this job (further ones are not "
+                                     "reported): {}",
+                                     where_from(stranger.socket.fd()), error.what()));
 }
 
 }  // namespace hora

@@ -8,16 +8,17 @@
 
 #include <poll.h>
 
+#include <optional>
 #include <vector>
 
 namespace hora {
 
 /// A rank's door: everybody who connects waits here until it has proved that it knows the secret, and, if it
 /// comes for control, has said who it is. Nothing blocks: a silent or slow stranger holds up nobody and is
-/// sent away after five seconds. Ranks speak first; so when there are too many strangers, those that have
-/// been silent for a second go, and who comes later waits in the listener's queue until there is room. Nobody
-/// who speaks is sent away for another. Refusals are logged once; who leaves by itself is none: ranks try
-/// several ways at once. Not thread-safe.
+/// sent away after five seconds. Ranks speak first, and at once; so when all 64 places are taken and somebody
+/// knocks, whoever has come first of those who have not said hello for a tenth of a second goes, else whoever
+/// has not gone on for a second after it; until there is one the newcomer waits in the listener's queue.
+/// Refusals are logged once; who leaves by itself is none: ranks try several ways at once. Not thread-safe.
 class Lobby {
  public:
   /// `rank`: whose door it is.
@@ -25,7 +26,7 @@ class Lobby {
       : listener_(std::move(listener)), secret_(secret), rank_(rank) {}
 
   struct Arrival {
-    Descriptor socket;
+    Connection connection;
     Hello hello;
     Member member;  ///< of who comes for control
   };
@@ -46,7 +47,9 @@ class Lobby {
     enum class Stage { hello, proof, head, member } stage = Stage::hello;
     Bytes received;
     std::size_t wanted = kHelloBytes;
-    Hello hello;
+    std::optional<SessionKeys> session;  // after the proof
+    /// When others may have its place.
+    [[nodiscard]] TimePoint gives_way() const;
   };
   void accept_strangers(TimePoint now);
   /// Whether there is, or can be made, room for one more.
@@ -55,8 +58,11 @@ class Lobby {
   [[nodiscard]] bool full() const;
   /// Takes one message of a stranger if it is there; the arrival that it completes. Throws Error.
   static std::optional<Arrival> advance(Stranger& stranger);
+  static std::optional<Arrival> take(Stranger& stranger);
+  static void answer(Stranger& stranger);
+  static Arrival let_in(Stranger& stranger, Member member);
   static bool receive(Stranger& stranger);
-  void refuse(const Error& error);
+  void refuse(const Stranger& stranger, const Error& error);
 
   Descriptor listener_;
   Secret secret_;

@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include <array>
 #include <limits>
 
 namespace hora {
@@ -41,10 +42,30 @@ Bytes encode(const MessageFrame& frame) {
     for (const auto extent : envelope.shape) out.i64(extent);
     out.u8(envelope.object ? 1 : 0);
   }
-  const Bytes contents = out.take();
-  Writer bytes;
-  bytes.u8(static_cast<std::uint8_t>(contents.size())).u8(static_cast<std::uint8_t>(contents.size() >> 8));
-  return bytes.raw(contents).take();
+  return out.take();
+}
+
+Bytes seal_message_head(Cipher& cipher, std::span<const std::byte> head) {
+  const std::array length{static_cast<std::byte>(head.size()), static_cast<std::byte>(head.size() >> 8)};
+  Bytes sealed(kSealedLengthBytes + head.size() + kSealBytes);
+  cipher.seal(length, std::span(sealed).first(kSealedLengthBytes));
+  cipher.seal(head, std::span(sealed).subspan(kSealedLengthBytes));
+  return sealed;
+}
+
+std::size_t open_message_length(Cipher& cipher, std::span<const std::byte> sealed) {
+  std::array<std::byte, 2> bytes{};
+  cipher.open(sealed, bytes);
+  const auto length = static_cast<std::size_t>(bytes[0]) | static_cast<std::size_t>(bytes[1]) << 8;
+  if (length > kMostMessageFrame)
+    throw Error(Code::internal, fmt::format("bad message: a head of {} bytes", length));
+  return length;
+}
+
+Bytes open_message_head(Cipher& cipher, std::span<const std::byte> sealed) {
+  Bytes head(sealed.size() - kSealBytes);
+  cipher.open(sealed, head);
+  return head;
 }
 
 MessageFrame decode_message_frame(std::span<const std::byte> bytes, int from) {

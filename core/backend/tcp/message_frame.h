@@ -3,6 +3,7 @@
 
 #include "core/comm/control.h"
 #include "core/comm/messenger.h"
+#include "core/comm/noise.h"
 
 namespace hora {
 
@@ -14,7 +15,8 @@ namespace hora {
 //   sender    content k                          elements follow
 //   receiver                 credit b            so much of whole messages has been taken
 //
-// Whole messages and announcements are in the order in which they were sent.
+// Whole messages and announcements are in the order in which they were sent. Heads are sealed, in two pieces:
+// their length (2 bytes, little-endian), and what it is the length of. Elements follow as they are.
 
 enum class MessageFrameKind : std::uint8_t { whole, announcement, content, request, refusal, credit };
 inline constexpr int kMessageFrameKinds = 6;
@@ -27,7 +29,7 @@ struct MessageFrame {
   bool operator==(const MessageFrame&) const = default;
 };
 
-inline constexpr std::size_t kFrameLengthBytes = 2;
+inline constexpr std::size_t kSealedLengthBytes = 2 + kSealBytes;
 inline constexpr std::size_t kMostMessageFrame = 1024;
 
 /// What a whole message takes of the credit: its bytes, and what it costs to keep one.
@@ -35,9 +37,15 @@ inline constexpr std::size_t kMostMessageFrame = 1024;
 /// How much may be on its way, or kept by the receiver, without having been asked for.
 inline constexpr std::size_t kCredit = 4 << 20;
 
-/// The length of what follows (2 bytes, little-endian), and that.
 [[nodiscard]] Bytes encode(const MessageFrame& frame);
-/// What follows the length. `from`: the rank at the other end. Throws Error(internal) for bytes that no rank
+/// An encoded head as it travels.
+[[nodiscard]] Bytes seal_message_head(Cipher& cipher, std::span<const std::byte> head);
+/// The length of the head that follows. Throws Error(internal) if the seal does not fit, or it is over the
+/// limit.
+[[nodiscard]] std::size_t open_message_length(Cipher& cipher, std::span<const std::byte> sealed);
+/// That head. Throws Error(internal) if the seal does not fit.
+[[nodiscard]] Bytes open_message_head(Cipher& cipher, std::span<const std::byte> sealed);
+/// `from`: the rank at the other end. Throws Error(internal) for bytes that no rank
 /// would send.
 [[nodiscard]] MessageFrame decode_message_frame(std::span<const std::byte> bytes, int from);
 

@@ -23,7 +23,10 @@ struct Reception {
 /// thread-safe.
 class MessageInlet {
  public:
-  explicit MessageInlet(Descriptor socket) : socket_(std::move(socket)) {}
+  /// `cipher`: what the other side opens with.
+  MessageInlet(Descriptor socket, Cipher cipher) : socket_(std::move(socket)) {
+    writer_.open(std::move(cipher));
+  }
 
   [[nodiscard]] int socket() const { return socket_.fd(); }
 

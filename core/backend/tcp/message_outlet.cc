@@ -28,8 +28,10 @@ void MessageOutlet::send(Outgoing message, Calls& calls) {
   if (is_open()) writer_.flush(socket_.fd(), calls);
 }
 
-void MessageOutlet::open(Descriptor socket, Calls& calls) {
-  socket_ = std::move(socket);
+void MessageOutlet::open(Connection connection, Calls& calls) {
+  socket_ = std::move(connection.socket);
+  reader_.open(std::move(connection.session.receives));
+  writer_.open(std::move(connection.session.sends));
   writer_.flush(socket_.fd(), calls);
 }
 

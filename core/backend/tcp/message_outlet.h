@@ -3,7 +3,7 @@
 
 #include "core/backend/tcp/message_reader.h"
 #include "core/backend/tcp/message_writer.h"
-#include "core/comm/socket_io.h"
+#include "core/comm/handshake.h"
 
 #include <poll.h>
 
@@ -24,7 +24,7 @@ class MessageOutlet {
   [[nodiscard]] bool is_open() const { return static_cast<bool>(socket_); }
   /// Whether something waits to be written, or for a socket.
   [[nodiscard]] bool has_more() const { return !writer_.idle(); }
-  void open(Descriptor socket, Calls& calls);
+  void open(Connection connection, Calls& calls);
 
   /// What to wait for before the next `turn`. Only of an open one.
   [[nodiscard]] pollfd event() const;

@@ -3,7 +3,6 @@
 
 #include "core/comm/delivery.h"
 
-#include <fmt/format.h>
 #include <sys/socket.h>
 
 #include <algorithm>
@@ -43,25 +42,34 @@ std::optional<MessageReader::Received> MessageReader::next(int socket) {
 }
 
 std::optional<MessageReader::Received> MessageReader::parse() {
-  const auto bytes = unread();
-  if (bytes.size() < kFrameLengthBytes) return std::nullopt;
-  const auto length = static_cast<std::size_t>(bytes[0]) | static_cast<std::size_t>(bytes[1]) << 8;
-  if (length > kMostMessageFrame)
-    throw Error(Code::internal, fmt::format("bad message: a head of {} bytes", length));
-  const std::size_t head = kFrameLengthBytes + length;
-  if (bytes.size() < head) return std::nullopt;
-  Received received{decode_message_frame(bytes.first(head).subspan(kFrameLengthBytes), from_), {}};
-  if (comes_from_sender(received.frame.kind) != static_cast<bool>(destination_))
-    throw Error(Code::internal, "bad message: it comes from the wrong side");
+  if (!frame_ && !open_head()) return std::nullopt;
+  Received received{*frame_, {}};
   if (received.frame.kind == MessageFrameKind::whole) {
     const std::size_t elements = content_bytes(received.frame.envelope);
-    if (bytes.size() < head + elements) return std::nullopt;
-    received.elements = bytes.subspan(head, elements);
+    if (unread().size() < elements) return std::nullopt;
+    received.elements = unread().first(elements);
   }
-  begin_ += head + received.elements.size();
+  frame_.reset();
+  begin_ += received.elements.size();
   if (received.frame.kind != MessageFrameKind::content) return received;
   begin_content(received.frame.number);
   return std::nullopt;
+}
+
+bool MessageReader::open_head() {
+  if (!length_) {
+    if (unread().size() < kSealedLengthBytes) return false;
+    length_ = open_message_length(*cipher_, unread().first(kSealedLengthBytes));
+    begin_ += kSealedLengthBytes;
+  }
+  const std::size_t sealed = *length_ + kSealBytes;
+  if (unread().size() < sealed) return false;
+  frame_ = decode_message_frame(open_message_head(*cipher_, unread().first(sealed)), from_);
+  begin_ += sealed;
+  length_.reset();
+  if (comes_from_sender(frame_->kind) != static_cast<bool>(destination_))
+    throw Error(Code::internal, "bad message: it comes from the wrong side");
+  return true;
 }
 
 void MessageReader::begin_content(std::uint64_t number) {

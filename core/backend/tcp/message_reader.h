@@ -27,6 +27,8 @@ class MessageReader {
         buffer_(2 * longest_) {}
 
   [[nodiscard]] int from() const { return from_; }
+  /// What the other side has sealed with. Before the first `next`.
+  void open(Cipher cipher) { cipher_ = std::move(cipher); }
 
   struct Received {
     MessageFrame frame;                        ///< content: its elements are where they belong
@@ -38,13 +40,15 @@ class MessageReader {
   std::optional<Received> next(int socket);
 
  private:
-  static constexpr std::size_t kLongestHead = kFrameLengthBytes + kMostMessageFrame;
+  static constexpr std::size_t kLongestHead = kSealedLengthBytes + kMostMessageFrame + kSealBytes;
   struct Content {
     std::uint64_t number;
     std::span<std::byte> left;
   };
   /// A frame that is in the buffer as a whole, if there is one; begins with the elements of a content.
   std::optional<Received> parse();
+  /// Opens the head that comes next. Whether it is there.
+  bool open_head();
   void begin_content(std::uint64_t number);
   /// Whether anything has come.
   bool fill(int socket);
@@ -55,11 +59,14 @@ class MessageReader {
   }
 
   int from_;
+  std::optional<Cipher> cipher_;
   Destination destination_;
   std::size_t longest_;  // that is read as a whole
   Bytes buffer_;
   std::size_t begin_ = 0;  // of what has been received and not been read
   std::size_t end_ = 0;
+  std::optional<std::size_t> length_;  // of the head that comes next
+  std::optional<MessageFrame> frame_;  // the head, while its elements come
   std::optional<Content> content_;
 };
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/backend/tcp/message_writer.h"
 
+#include "core/backend/tcp/message_frame.h"
+
 #include <sys/socket.h>
 #include <sys/uio.h>
 
@@ -43,6 +45,16 @@ class Vectors {
 };
 
 }  // namespace
+
+void MessageWriter::open(Cipher cipher) {
+  cipher_ = std::move(cipher);
+  for (auto& chunk : chunks_) chunk.head = seal_message_head(*cipher_, chunk.head);
+}
+
+void MessageWriter::put(Chunk chunk) {
+  if (cipher_) chunk.head = seal_message_head(*cipher_, chunk.head);
+  chunks_.push_back(std::move(chunk));
+}
 
 void MessageWriter::flush(int socket, Calls& calls) {
   for (std::size_t all = 0; !idle() && all < kMostWrittenAtOnce;) {

@@ -3,23 +3,28 @@
 
 #include "core/comm/control.h"
 #include "core/comm/delivery.h"
+#include "core/comm/noise.h"
 
 #include <deque>
+#include <optional>
 #include <span>
 
 namespace hora {
 
 /// What is to be written to a socket: the head of a frame, and elements.
 struct Chunk {
-  Bytes head;
+  Bytes head;                                    ///< encoded
   std::span<const std::byte> elements = {};      ///< lent until `done`
   std::function<void(const Status&)> done = {};  ///< may be empty
 };
 
-/// Chunks on their way into a socket, one after the other. Nothing blocks. Not thread-safe.
+/// Chunks on their way into a socket, one after the other, their heads sealed. Nothing blocks. Not
+/// thread-safe.
 class MessageWriter {
  public:
-  void put(Chunk chunk) { chunks_.push_back(std::move(chunk)); }
+  /// Before the first `flush`: what to seal with, also what has been put already.
+  void open(Cipher cipher);
+  void put(Chunk chunk);
   /// Writes what the socket takes, up to a megabyte; tells who waits for what is written. Shuts the socket
   /// down if nothing can be written to it any more.
   void flush(int socket, Calls& calls);
@@ -33,8 +38,9 @@ class MessageWriter {
   ssize_t write_some(int socket);
   void advance(std::size_t bytes, Calls& calls);
 
-  std::deque<Chunk> chunks_;
-  std::size_t written_ = 0;  // of the first one
+  std::optional<Cipher> cipher_;
+  std::deque<Chunk> chunks_;  // once there is a cipher, with sealed heads
+  std::size_t written_ = 0;   // of the first one
   bool broken_ = false;
 };
 

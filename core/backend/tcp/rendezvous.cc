@@ -46,12 +46,13 @@ Descriptor open_door(const Config& config) {
 }
 
 /// Sends every rank that has come home with a reason, and throws it.
-[[noreturn]] void call_off(const std::vector<Descriptor>& peers, const Status& why) {
-  const Bytes refusal = encode(FrameKind::refusal, encode(Loss{0, why}));
-  for (const auto& peer : peers) {
+[[noreturn]] void call_off(std::vector<std::optional<Connection>>& peers, const Status& why) {
+  const Bytes refusal = encode(Loss{0, why});
+  for (auto& peer : peers) {
     if (!peer) continue;
     try {
-      write_all(peer.fd(), refusal, Clock::now() + std::chrono::seconds(1));
+      const Bytes frame = seal_frame(peer->session.sends, FrameKind::refusal, refusal);
+      write_all(peer->socket.fd(), frame, Clock::now() + std::chrono::seconds(1));
     } catch (const Error&) {
       continue;  // it is gone itself; the others still must hear
     }
@@ -59,7 +60,7 @@ Descriptor open_door(const Config& config) {
   throw Error(why);
 }
 
-std::vector<int> missing(const std::vector<Descriptor>& peers) {
+std::vector<int> missing(const std::vector<std::optional<Connection>>& peers) {
   std::vector<int> ranks;
   for (std::size_t rank = 1; rank < peers.size(); ++rank) {
     if (!peers[rank]) ranks.push_back(static_cast<int>(rank));
@@ -71,7 +72,7 @@ void wait_for_events(const Meetup& meetup, TimePoint deadline) {
   std::vector<pollfd> events;
   meetup.lobby->append_to(events);
   for (const auto& peer : meetup.peers) {
-    if (peer) events.push_back({peer.fd(), POLLIN, 0});
+    if (peer) events.push_back({peer->socket.fd(), POLLIN, 0});
   }
   ::poll(events.data(), events.size(), milliseconds_until(std::min(deadline, meetup.lobby->next())));
 }
@@ -79,8 +80,9 @@ void wait_for_events(const Meetup& meetup, TimePoint deadline) {
 /// Ranks that have come say nothing until they have the roster: one that can be read from has ended.
 void look_after(Meetup& meetup) {
   for (std::size_t rank = 1; rank < meetup.peers.size(); ++rank) {
-    if (!meetup.peers[rank] || !await_events(meetup.peers[rank].fd(), POLLIN, TimePoint::min())) continue;
-    meetup.peers[rank] = Descriptor();
+    auto& peer = meetup.peers[rank];
+    if (!peer || !await_events(peer->socket.fd(), POLLIN, TimePoint::min())) continue;
+    peer.reset();
     call_off(meetup.peers, {Code::aborted, fmt::format("{} has ended before all ranks had come",
                                                        describe(meetup.roster.members[rank]))});
   }
@@ -97,7 +99,7 @@ void admit(Lobby::Arrival arrival, Meetup& meetup) {
   const auto size = static_cast<int>(meetup.peers.size());
   auto rank = static_cast<std::size_t>(arrival.hello.rank);
   if (arrival.hello.size != size) {
-    meetup.peers.push_back(std::move(arrival.socket));  // it must hear, too
+    meetup.peers.push_back(std::move(arrival.connection));  // it must hear, too
     call_off(meetup.peers,
              {Code::invalid_argument, fmt::format("rank 0 was started as one of {}, rank {} as one of {}",
                                                   size, rank, arrival.hello.size)});
@@ -105,7 +107,7 @@ void admit(Lobby::Arrival arrival, Meetup& meetup) {
   if (arrival.hello.role != Role::control || rank == 0) return;
   if (meetup.peers[rank]) {
     const Member& former = meetup.roster.members[rank];
-    meetup.peers.push_back(std::move(arrival.socket));
+    meetup.peers.push_back(std::move(arrival.connection));
     call_off(meetup.peers,
              {Code::invalid_argument,
               fmt::format("two processes were started as rank {}: pid {} on {} and "
@@ -113,22 +115,23 @@ void admit(Lobby::Arrival arrival, Meetup& meetup) {
                           rank, former.pid, former.host, arrival.member.pid, arrival.member.host)});
   }
   try {
-    add_address(arrival.member, remote_address(arrival.socket.fd()).host);
-    add_address(meetup.roster.members.front(), local_address(arrival.socket.fd()).host);
+    add_address(arrival.member, remote_address(arrival.connection.socket.fd()).host);
+    add_address(meetup.roster.members.front(), local_address(arrival.connection.socket.fd()).host);
   } catch (const Error&) {
     return;  // it has gone again; if it does not come once more it will be missing
   }
-  meetup.peers[rank] = std::move(arrival.socket);
+  meetup.peers[rank] = std::move(arrival.connection);
   meetup.roster.members[rank] = arrival.member;
 }
 
 void send_roster(Meetup& meetup, TimePoint deadline) {
-  const Bytes roster = encode(FrameKind::roster, encode(meetup.roster));
+  const Bytes roster = encode(meetup.roster);
   for (std::size_t rank = 1; rank < meetup.peers.size(); ++rank) {
+    auto& peer = meetup.peers[rank];
     try {
-      write_all(meetup.peers[rank].fd(), roster, deadline);
+      write_all(peer->socket.fd(), seal_frame(peer->session.sends, FrameKind::roster, roster), deadline);
     } catch (const Error& error) {
-      meetup.peers[rank] = Descriptor();
+      peer.reset();
       call_off(meetup.peers,
                {Code::aborted, fmt::format("{} has ended before all ranks had come: {}",
                                            describe(meetup.roster.members[rank]), error.what())});
@@ -160,18 +163,15 @@ Meetup meet_as_first(const Config& config, TimePoint deadline) {
   return meetup;
 }
 
-Frame read_frame(int fd, TimePoint deadline) {
-  Bytes head(kFrameHeadBytes);
-  read_exactly(fd, head, deadline);
-  std::size_t length = 0;
-  for (std::size_t i = 0; i < 4; ++i) length |= static_cast<std::size_t>(head[i]) << (8 * i);
-  const auto kind = static_cast<FrameKind>(head[4]);
-  if (length > kMostFrameBytes || (kind != FrameKind::roster && kind != FrameKind::refusal)) {
+Frame read_frame(Connection& first, TimePoint deadline) {
+  Bytes sealed(kSealedHeadBytes);
+  read_exactly(first.socket.fd(), sealed, deadline);
+  const FrameHead head = open_head(first.session.receives, sealed);
+  if (head.kind != FrameKind::roster && head.kind != FrameKind::refusal)
     throw Error(Code::internal, "rank 0 answered with something that is neither a roster nor a refusal");
-  }
-  Frame frame{kind, Bytes(length)};
-  read_exactly(fd, frame.bytes, deadline);
-  return frame;
+  sealed.resize(head.sealed());
+  read_exactly(first.socket.fd(), sealed, deadline);
+  return {head.kind, open_contents(first.session.receives, sealed)};
 }
 
 /// The candidates for rank 0's address. Names may get their addresses only while the job starts, as those of
@@ -204,7 +204,7 @@ class Candidates {
 };
 
 /// A connection to rank 0. Throws Error(timeout) that names all candidates and how each failed.
-Descriptor find_first(const Config& config, TimePoint deadline) {
+Connection find_first(const Config& config, TimePoint deadline) {
   constexpr std::chrono::milliseconds kAskAgain{500};
   TimePoint now = Clock::now();
   Approach approach(config.secret, {Role::control, config.rank, config.size}, {}, now);
@@ -216,8 +216,7 @@ Descriptor find_first(const Config& config, TimePoint deadline) {
       now = Clock::now();
       ask = candidates.resolved() ? TimePoint::max() : now + kAskAgain;
     }
-    if (auto socket = approach.serve(now)) return *std::move(socket);
-    if (const auto refusal = approach.refusal(); refusal && candidates.resolved()) throw Error(*refusal);
+    if (auto connection = approach.serve(now)) return *std::move(connection);
     if (now >= deadline) break;
     std::vector<pollfd> events;
     approach.append_to(events);
@@ -231,25 +230,25 @@ Descriptor find_first(const Config& config, TimePoint deadline) {
 
 /// One try to join: the frame that rank 0 answers with. It may also still be busy with the ranks' former
 /// meeting, and close the connection: then Error(unavailable).
-Frame knock(const Config& config, const Descriptor& socket, TimePoint deadline) {
+Frame knock(const Config& config, Connection& first, TimePoint deadline) {
   Member self = this_member(config.rank);
-  add_address(self, local_address(socket.fd()).host);
-  write_all(socket.fd(), encode(FrameKind::member, encode(self)), deadline);
+  add_address(self, local_address(first.socket.fd()).host);
+  write_all(first.socket.fd(), seal_frame(first.session.sends, FrameKind::member, encode(self)), deadline);
   // Rank 0 says when the time is over, and who is missing; a little later is late enough to give up on that.
-  return read_frame(socket.fd(), deadline + std::chrono::seconds(2));
+  return read_frame(first, deadline + std::chrono::seconds(2));
 }
 
 Meetup meet_as_other(const Config& config, TimePoint deadline) {
   std::string why = "no answer";
   while (Clock::now() < deadline) {
-    Descriptor socket = find_first(config, deadline);
+    Connection first = find_first(config, deadline);
     try {
-      const Frame frame = knock(config, socket, deadline);
+      const Frame frame = knock(config, first, deadline);
       if (frame.kind == FrameKind::refusal) throw Error(decode_loss(frame.bytes, config.size).status);
       Meetup meetup;
       meetup.roster = decode_roster(frame.bytes, config.size);
       meetup.peers.resize(static_cast<std::size_t>(config.size));
-      meetup.peers.front() = std::move(socket);
+      meetup.peers.front() = std::move(first);
       return meetup;
     } catch (const Error& error) {
       if (error.code() != Code::unavailable) throw;

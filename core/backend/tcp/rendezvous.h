@@ -10,11 +10,11 @@
 
 namespace hora {
 
-/// All ranks have met: who they are, and a socket to each that this rank talks to.
+/// All ranks have met: who they are, and a connection to each that this rank talks to.
 struct Meetup {
   Roster roster;
-  std::vector<Descriptor> peers;  ///< by rank; on rank 0 all others, elsewhere only rank 0
-  std::optional<Lobby> lobby;     ///< rank 0: the door, for strangers that come later
+  std::vector<std::optional<Connection>> peers;  ///< by rank; on rank 0 all others, elsewhere only rank 0
+  std::optional<Lobby> lobby;                    ///< rank 0: the door, for strangers that come later
 };
 
 /// Rank 0 waits for all others, the others look for rank 0 at all candidates of HORA_COORDINATOR at once.

@@ -34,6 +34,11 @@ constexpr std::chrono::milliseconds kFarAway{250};      // the same of one that 
 
 /// The other end of one connection.
 struct Peer {
+  Peer(Member who, Connection connection)
+      : member(std::move(who)),
+        socket(std::move(connection.socket)),
+        frames(std::move(connection.session.receives)),
+        sends(std::move(connection.session.sends)) {}
   Member member;
   Descriptor socket;     // read by the I/O thread only
   Descriptor process;    // a pidfd where the rank's process can be seen from here
@@ -42,9 +47,10 @@ struct Peer {
   TimePoint heard;       // I/O thread only: when something came last
   bool goodbye = false;  // I/O thread only: it has ended in order
   // Under the control's mutex:
-  std::deque<Bytes> out;
-  std::size_t sent = 0;  // of out.front()
-  bool open = true;      // false: nothing is written any more
+  Cipher sends;
+  std::deque<Bytes> out;  // sealed, in this order
+  std::size_t sent = 0;   // of out.front()
+  bool open = true;       // false: nothing is written any more
 };
 
 /// Control over TCP: every rank has one connection, to rank 0; rank 0 has one to each.
@@ -82,9 +88,7 @@ class TcpControl final : public Control {
     const Member& self = meetup.roster.members[static_cast<std::size_t>(rank_)];
     for (std::size_t rank = 0; rank < meetup.peers.size(); ++rank) {
       if (!meetup.peers[rank]) continue;
-      Peer& peer = peers_.emplace_back();
-      peer.member = meetup.roster.members[rank];
-      peer.socket = std::move(meetup.peers[rank]);
+      Peer& peer = peers_.emplace_back(meetup.roster.members[rank], *std::move(meetup.peers[rank]));
       peer.heard = turn_;
       const bool in_sight = !self.pid_space.empty() && self.pid_space == peer.member.pid_space;
       peer.far = !in_sight;
@@ -101,7 +105,7 @@ class TcpControl final : public Control {
       closing_ = true;
       // Who has failed has said so; a goodbye would contradict it.
       for (auto& peer : peers_) {
-        if (!failed_) queue(peer, encode(FrameKind::goodbye, {}));
+        if (!failed_) queue(peer, FrameKind::goodbye, {});
       }
     }
     bell_.ring();
@@ -114,10 +118,9 @@ class TcpControl final : public Control {
   [[nodiscard]] int size() const override { return size_; }
 
   void send(int to, std::span<const std::byte> bytes) override {
-    Bytes frame = encode(FrameKind::letter, bytes);
     const std::lock_guard lock(mutex_);
     for (auto& peer : peers_) {
-      if (peer.member.rank == to) return write(peer, std::move(frame));
+      if (peer.member.rank == to) return write(peer, FrameKind::letter, bytes);
     }
   }
 
@@ -152,8 +155,8 @@ class TcpControl final : public Control {
     const Status told = tells_of_gaps(why)
                             ? why
                             : Status{Code::aborted, fmt::format("rank {} failed: {}", rank_, why.message)};
-    const Bytes frame = encode(rank_ == 0 ? FrameKind::loss : FrameKind::failure, encode(Loss{rank_, told}));
-    for (auto& peer : peers_) write(peer, frame);
+    const Bytes loss = encode(Loss{rank_, told});
+    for (auto& peer : peers_) write(peer, rank_ == 0 ? FrameKind::loss : FrameKind::failure, loss);
   }
 
   void call_off(const Status& why) override {
@@ -177,13 +180,13 @@ class TcpControl final : public Control {
  private:
   // --- any thread, under mutex_ ---
 
-  void queue(Peer& peer, Bytes frame) {
-    if (peer.open) peer.out.push_back(std::move(frame));
+  void queue(Peer& peer, FrameKind kind, std::span<const std::byte> contents) {
+    if (peer.open) peer.out.push_back(seal_frame(peer.sends, kind, contents));
   }
 
-  void write(Peer& peer, Bytes frame) {
+  void write(Peer& peer, FrameKind kind, std::span<const std::byte> contents) {
     const bool idle = peer.out.empty();
-    queue(peer, std::move(frame));
+    queue(peer, kind, contents);
     if (idle) flush(peer);
     if (!peer.out.empty()) bell_.ring();
   }
@@ -371,7 +374,7 @@ class TcpControl final : public Control {
       if (!peer.socket) continue;
       {
         const std::lock_guard lock(mutex_);
-        if (peer.open && peer.out.empty()) write(peer, encode(FrameKind::beat, {}));
+        if (peer.open && peer.out.empty()) write(peer, FrameKind::beat, {});
       }
       if (silence_.count() > 0 && now - peer.heard > silence_) {
         end(peer,
@@ -390,9 +393,9 @@ class TcpControl final : public Control {
       noticed_ = loss.status;
       letters_.push_back({loss.rank, {}, loss.status});
       if (rank_ == 0) {
-        const Bytes frame = encode(FrameKind::loss, encode(loss));
+        const Bytes told = encode(loss);
         for (auto& peer : peers_) {
-          if (peer.member.rank != loss.rank) write(peer, frame);
+          if (peer.member.rank != loss.rank) write(peer, FrameKind::loss, told);
         }
       }
     }

@@ -130,8 +130,11 @@ class TcpMessenger final : public Messenger {
     std::optional<Break> broken;
   };
   struct In {
-    In(int from, Descriptor socket, MessageReader::Destination destination)
-        : inlet(std::move(socket)), reader(from, std::move(destination)) {}
+    In(int from, Connection connection, MessageReader::Destination destination)
+        : inlet(std::move(connection.socket), std::move(connection.session.sends)),
+          reader(from, std::move(destination)) {
+      reader.open(std::move(connection.session.receives));
+    }
     MessageInlet inlet;
     std::optional<Break> broken;
     MessageReader reader;   // I/O thread only, without the mutex
@@ -327,11 +330,11 @@ class TcpMessenger final : public Messenger {
       }
     }
     Calls calls;
-    for (auto& [peer, socket, failed] : calling_.serve(Clock::now())) {
+    for (auto& [peer, connection, failed] : calling_.serve(Clock::now())) {
       const std::lock_guard lock(mutex_);
       MessageOutlet& outlet = outs_.at(peer).outlet;
-      if (socket) {
-        outlet.open(std::move(socket), calls);
+      if (connection) {
+        outlet.open(*std::move(connection), calls);
       } else {
         outlet.fail(failed, calls);
       }
@@ -340,11 +343,11 @@ class TcpMessenger final : public Messenger {
   }
 
   void let_in() {
-    for (auto& [socket, hello, member] : lobby_.serve(Clock::now())) {
+    for (auto& [connection, hello, member] : lobby_.serve(Clock::now())) {
       const int from = hello.rank;
       if (hello.role != Role::message || hello.size != ranks_ || from == rank_) continue;
       const std::lock_guard lock(mutex_);
-      ins_.try_emplace(from, from, std::move(socket), [this, from](std::uint64_t number) {
+      ins_.try_emplace(from, from, std::move(connection), [this, from](std::uint64_t number) {
         const std::lock_guard guard(mutex_);
         return ins_.at(from).inlet.destination(number);
       });

@@ -40,10 +40,10 @@ TEST(Calling, FindsRanksAndSaysWhichAreOutOfReach) {
   calling.want(1);
   const auto reached = answer(calling, lobby, arrivals);
   EXPECT_EQ(reached.rank, 1);
-  EXPECT_TRUE(reached.socket);
+  EXPECT_TRUE(reached.connection);
   const auto failed = answer(calling, lobby, arrivals);
   EXPECT_EQ(failed.rank, 2);
-  EXPECT_FALSE(failed.socket);
+  EXPECT_FALSE(failed.connection);
   EXPECT_EQ(failed.failed.code, Code::unavailable);
   EXPECT_NE(failed.failed.message.find("rank 2"), std::string::npos) << failed.failed.message;
   EXPECT_NE(failed.failed.message.find(nobody.port), std::string::npos) << failed.failed.message;

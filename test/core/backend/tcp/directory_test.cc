@@ -26,5 +26,18 @@ TEST(TellWhere, SaysWhereEveryRankListens) {
   }
 }
 
+TEST(TellWhere, ListensOnTheNetworkAlone) {
+  auto configs = loopback_configs(2);
+  for (auto& config : configs) config.network = "127.0.0.1";
+  auto worlds = connect_tcp_ranks(configs);
+  run_ranks(2, [&](int rank) {
+    const auto at = static_cast<std::size_t>(rank);
+    const Directory directory = tell_where(*worlds[at].control, worlds[at].members, configs[at],
+                                           Clock::now() + configs[at].start_timeout);
+    EXPECT_EQ(local_address(directory.listener.fd()).host, "127.0.0.1");
+  });
+  run_ranks(2, [&](int rank) { worlds[static_cast<std::size_t>(rank)].control.reset(); });
+}
+
 }  // namespace
 }  // namespace hora

@@ -2,18 +2,27 @@
 #include "core/backend/tcp/lobby.h"
 
 #include "core/backend/tcp/address.h"
+#include "core/backend/tcp/approach.h"
 #include "core/backend/tcp/roster.h"
 
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 
+#include <array>
 #include <thread>
 
 namespace hora {
 namespace {
 
 const Secret kSecret{5};
+
+/// What rank 1 says.
+void introduce(const Descriptor& socket) {
+  SessionKeys session = greet(socket.fd(), kSecret, {Role::control, 1, 2}, TimePoint::max());
+  write_all(socket.fd(), seal_frame(session.sends, FrameKind::member, encode(this_member(1))),
+            TimePoint::max());
+}
 
 class LobbyTest : public testing::Test {
  protected:
@@ -34,8 +43,7 @@ TEST_F(LobbyTest, LetsInWhoKnowsTheSecretThoughSilentStrangersWaitBeforeIt) {
   for (int i = 0; i < 5; ++i) silent.push_back(knock());
   std::thread guest([this] {
     const Descriptor socket = knock();
-    greet(socket.fd(), kSecret, {Role::control, 1, 2}, TimePoint::max());
-    write_all(socket.fd(), encode(FrameKind::member, encode(this_member(1))), TimePoint::max());
+    introduce(socket);
     std::byte end{};
     await_events(socket.fd(), POLLIN, TimePoint::max());
     EXPECT_LE(::recv(socket.fd(), &end, 1, 0), 0);
@@ -89,8 +97,8 @@ Descriptor half_way(Descriptor socket) {
   return socket;
 }
 
-TEST_F(LobbyTest, WhenItIsFullSilentOnesGoAndThoseWhoSpeakStay) {
-  constexpr std::size_t kMost = 256;
+TEST_F(LobbyTest, WhenItIsFullSilentOnesGoFirst) {
+  constexpr std::size_t kMost = 64;
   Lobby lobby(std::move(listener_), kSecret);
   const TimePoint now = Clock::now();
   std::vector<pollfd> events;
@@ -99,21 +107,77 @@ TEST_F(LobbyTest, WhenItIsFullSilentOnesGoAndThoseWhoSpeakStay) {
     lobby.append_to(events);
     return events.size() - 1;
   };
-  const Descriptor silent = knock();
-  while (inside() < 1) lobby.serve(now);
   std::vector<Descriptor> speaking;
-  for (std::size_t i = 0; i < kMost; ++i) speaking.push_back(half_way(knock()));
+  speaking.push_back(half_way(knock()));
+  while (inside() < 1) lobby.serve(now);
+  const Descriptor silent = knock();
+  while (inside() < 2) lobby.serve(now);
+  for (std::size_t i = 1; i < kMost; ++i) speaking.push_back(half_way(knock()));
   while (inside() < kMost) lobby.serve(now);
   EXPECT_EQ(events.front().fd, -1) << "there is no room";
-  EXPECT_EQ(lobby.next(), now + std::chrono::seconds(1));
-  lobby.serve(now + std::chrono::milliseconds(900));
+  EXPECT_EQ(lobby.next(), now + std::chrono::milliseconds(100));
+  lobby.serve(now + std::chrono::milliseconds(90));
   EXPECT_EQ(inside(), kMost);
   EXPECT_FALSE(await_events(silent.fd(), POLLIN, TimePoint::min()));
-  lobby.serve(now + std::chrono::seconds(1));
+  lobby.serve(now + std::chrono::milliseconds(100));
   EXPECT_TRUE(await_events(silent.fd(), POLLIN, Clock::now() + std::chrono::seconds(5)));
   for (const auto& socket : speaking)
     EXPECT_TRUE(await_events(socket.fd(), POLLIN, Clock::now() + std::chrono::seconds(5)))
         << "each is answered";
+}
+
+TEST_F(LobbyTest, WhoSaysHelloAndNoMoreGivesWayAfterASecond) {
+  constexpr std::size_t kMost = 64;
+  Lobby lobby(std::move(listener_), kSecret);
+  const TimePoint now = Clock::now();
+  const HelloBytes recorded = Guest(kSecret, {Role::control, 1, 2}).hello();
+  std::vector<Descriptor> replays;
+  std::vector<pollfd> events;
+  for (std::size_t i = 0; i < kMost; ++i) {
+    replays.push_back(knock());
+    write_all(replays.back().fd(), recorded, TimePoint::max());
+  }
+  for (const auto& socket : replays) {
+    while (!await_events(socket.fd(), POLLIN, TimePoint::min())) lobby.serve(now);
+  }
+  const TimePoint later = now + std::chrono::seconds(1);
+  EXPECT_EQ(lobby.next(), later);
+  std::thread guest([this] { introduce(knock()); });
+  std::vector<Lobby::Arrival> arrivals;
+  while (arrivals.empty()) arrivals = lobby.serve(later);
+  EXPECT_EQ(arrivals.front().hello.rank, 1);
+  guest.join();
+}
+
+TEST_F(LobbyTest, AThousandIdleStrangersCostSixtyFourPlacesAndHoldUpNobody) {
+  rlimit limit{};
+  ::getrlimit(RLIMIT_NOFILE, &limit);
+  limit.rlim_cur = limit.rlim_max;
+  ::setrlimit(RLIMIT_NOFILE, &limit);
+  Lobby lobby(std::move(listener_), kSecret);
+  std::vector<Descriptor> strangers;
+  for (int i = 0; i < 1000; ++i) {
+    strangers.push_back(knock());
+    if (i % 2 == 0) write_all(strangers.back().fd(), std::array{std::byte{'H'}}, TimePoint::max());
+  }
+  std::thread guest([this] {
+    Approach approach(kSecret, {Role::message, 1, 2}, {address_}, Clock::now());
+    while (!approach.serve(Clock::now())) {
+      std::vector<pollfd> events;
+      approach.append_to(events);
+      ::poll(events.data(), events.size(), milliseconds_until(approach.next()));
+    }
+  });
+  std::vector<Lobby::Arrival> arrivals;
+  while (arrivals.empty()) {
+    std::vector<pollfd> events;
+    lobby.append_to(events);
+    EXPECT_LE(events.size(), 65U);
+    ::poll(events.data(), events.size(), milliseconds_until(lobby.next()));
+    arrivals = lobby.serve(Clock::now());
+  }
+  EXPECT_EQ(arrivals.front().hello.rank, 1);
+  guest.join();
 }
 
 TEST_F(LobbyTest, WaitsForDescriptorsWithoutSpinningAndSaysSo) {

@@ -3,6 +3,7 @@
 
 #include "core/backend/tcp/message_reader.h"
 #include "test/support/correspondence.h"
+#include "test/support/sessions.h"
 #include "test/support/socket_pair.h"
 
 #include <gtest/gtest.h>
@@ -15,13 +16,15 @@ using Kind = MessageFrameKind;
 /// The receiving side of rank 0, and what the sender, rank 1, hears of it.
 class Receiving : public testing::Test {
  protected:
+  Receiving() { reader_.open(std::move(sessions_.second.receives)); }
   std::optional<MessageFrame> next() {
     const auto received = reader_.next(sockets_[1].fd());
     return received ? std::optional(received->frame) : std::nullopt;
   }
 
   std::array<Descriptor, 2> sockets_ = socket_pair();
-  MessageInlet inlet_{std::move(sockets_[0])};
+  std::pair<SessionKeys, SessionKeys> sessions_ = make_sessions();
+  MessageInlet inlet_{std::move(sockets_[0]), std::move(sessions_.first.sends)};
   MessageReader reader_{0};
   Calls calls_;
 };

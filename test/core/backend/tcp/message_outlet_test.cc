@@ -2,6 +2,7 @@
 #include "core/backend/tcp/message_outlet.h"
 
 #include "test/support/correspondence.h"
+#include "test/support/sessions.h"
 #include "test/support/socket_pair.h"
 
 #include <gtest/gtest.h>
@@ -14,7 +15,9 @@ using Kind = MessageFrameKind;
 /// An outlet of rank 0 to rank 1, and what rank 1 gets.
 class Sending : public testing::Test {
  protected:
-  Sending() : reader_(0, [this](std::uint64_t) { return std::span(content_); }) {}
+  Sending() : reader_(0, [this](std::uint64_t) { return std::span(content_); }) {
+    reader_.open(std::move(sessions_.second.receives));
+  }
 
   Mail send(std::size_t count) {
     auto mail = std::make_shared<Letters>();
@@ -28,11 +31,11 @@ class Sending : public testing::Test {
   }
   void open() {
     Calls calls;
-    outlet_.open(std::move(sockets_[0]), calls);
+    outlet_.open({std::move(sockets_[0]), std::move(sessions_.first)}, calls);
     run(calls);
   }
   void answer(const MessageFrame& frame) {
-    const Bytes bytes = encode(frame);
+    const Bytes bytes = seal_message_head(sessions_.second.sends, encode(frame));
     ASSERT_EQ(::send(sockets_[1].fd(), bytes.data(), bytes.size(), 0), static_cast<ssize_t>(bytes.size()));
     turn();
   }
@@ -51,6 +54,7 @@ class Sending : public testing::Test {
   bool silent() { return !reader_.next(sockets_[1].fd()); }
 
   std::array<Descriptor, 2> sockets_ = socket_pair();
+  std::pair<SessionKeys, SessionKeys> sessions_ = make_sessions();
   MessageOutlet outlet_{1};
   Bytes content_;
   MessageReader reader_;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/backend/tcp/message_reader.h"
 
+#include "test/support/sessions.h"
 #include "test/support/socket_pair.h"
 
 #include <gtest/gtest.h>
@@ -20,23 +21,31 @@ Envelope of_bytes(std::size_t count) { return {4, 0, DType::uint8, {static_cast<
 
 void append(Bytes& to, const Bytes& more) { to.insert(to.end(), more.begin(), more.end()); }
 
-TEST(MessageReader, ReadsTheSameFramesHoweverTheyArrive) {
-  const Bytes content = bytes_of(200'000, 1);
+/// Frames of all kinds that a sender sends, three times.
+Bytes stream_of(Cipher& cipher, const Bytes& content) {
   Bytes stream;
   for (const std::size_t count : {std::size_t{0}, std::size_t{1}, kMostUnasked}) {
-    append(stream, encode({Kind::whole, 0, of_bytes(count)}));
+    append(stream, seal_message_head(cipher, encode({Kind::whole, 0, of_bytes(count)})));
     append(stream, bytes_of(count, 9));
-    append(stream, encode({Kind::announcement, count, of_bytes(content.size())}));
-    append(stream, encode({Kind::content, 3, {}}));
+    append(stream, seal_message_head(cipher, encode({Kind::announcement, count, of_bytes(content.size())})));
+    append(stream, seal_message_head(cipher, encode({Kind::content, 3, {}})));
     append(stream, content);
-    append(stream, encode({Kind::content, 4, {}}));  // of no elements
+    append(stream, seal_message_head(cipher, encode({Kind::content, 4, {}})));  // of no elements
   }
+  return stream;
+}
+
+TEST(MessageReader, ReadsTheSameFramesHoweverTheyArrive) {
+  const Bytes content = bytes_of(200'000, 1);
   for (const std::size_t step : {std::size_t{1} << 20, std::size_t{60'000}, std::size_t{997}}) {
     const auto [here, there] = socket_pair(1 << 20);
+    auto [sender, receiver] = make_sessions();
+    const Bytes stream = stream_of(sender.sends, content);
     Bytes output(content.size());
     MessageReader reader(4, [&](std::uint64_t number) {
       return number == 3 ? std::span(output) : std::span(output).first(0);
     });
+    reader.open(std::move(receiver.receives));
     std::vector<Kind> kinds;
     for (std::size_t at = 0; at < stream.size();) {
       const auto sent = ::send(there.fd(), stream.data() + at, std::min(step, stream.size() - at), 0);
@@ -59,8 +68,11 @@ TEST(MessageReader, ReadsTheSameFramesHoweverTheyArrive) {
   }
 }
 
-std::string failure(MessageReader reader, const Bytes& bytes) {
+std::string failure(MessageReader reader, const Bytes& head, bool sealed = true) {
   auto [here, there] = socket_pair();
+  auto [sender, receiver] = make_sessions();
+  reader.open(std::move(receiver.receives));
+  const Bytes bytes = sealed ? seal_message_head(sender.sends, head) : head;
   EXPECT_EQ(::send(there.fd(), bytes.data(), bytes.size(), 0), static_cast<ssize_t>(bytes.size()));
   there = Descriptor();
   try {
@@ -73,15 +85,17 @@ std::string failure(MessageReader reader, const Bytes& bytes) {
 }
 
 TEST(MessageReader, RefusesWhatNoRankSends) {
-  const MessageReader of_receiver(1);
-  const MessageReader of_sender(
-      1, [](std::uint64_t) -> std::span<std::byte> { throw Error(Code::internal, "nobody has asked"); });
-  EXPECT_EQ(failure(of_receiver, encode({Kind::content, 1, {}})),
+  const auto of_sender = [] {
+    return MessageReader(
+        1, [](std::uint64_t) -> std::span<std::byte> { throw Error(Code::internal, "nobody has asked"); });
+  };
+  EXPECT_EQ(failure(MessageReader(1), encode({Kind::content, 1, {}})),
             "bad message: it comes from the wrong side");
-  EXPECT_EQ(failure(of_sender, encode({Kind::credit, 1, {}})), "bad message: it comes from the wrong side");
-  EXPECT_EQ(failure(of_sender, encode({Kind::content, 1, {}})), "nobody has asked");
-  EXPECT_EQ(failure(of_sender, Bytes(2, std::byte{255})), "bad message: a head of 65535 bytes");
-  EXPECT_EQ(failure(of_sender, encode({Kind::announcement, 1, of_bytes(3)})),
+  EXPECT_EQ(failure(of_sender(), encode({Kind::credit, 1, {}})), "bad message: it comes from the wrong side");
+  EXPECT_EQ(failure(of_sender(), encode({Kind::content, 1, {}})), "nobody has asked");
+  EXPECT_EQ(failure(of_sender(), Bytes(65'535)), "bad message: a head of 65535 bytes");
+  EXPECT_NE(failure(of_sender(), Bytes(kSealedLengthBytes), false).find("forged"), std::string::npos);
+  EXPECT_EQ(failure(of_sender(), encode({Kind::announcement, 1, of_bytes(3)})),
             "it was closed at the other end");
 }
 

@@ -99,9 +99,10 @@ TEST(Meet, TellsAllWhenARankEndsBeforeTheOthersHaveCome) {
     // Rank 2 introduces itself, and ends.
     const Address door = parse_address(configs[0].coordinator);
     Approach approach(configs[0].secret, {Role::control, 2, 4}, {door}, Clock::now());
-    std::optional<Descriptor> socket;
-    while (!(socket = approach.serve(Clock::now()))) std::this_thread::yield();
-    write_all(socket->fd(), encode(FrameKind::member, encode(this_member(2))), TimePoint::max());
+    std::optional<Connection> first;
+    while (!(first = approach.serve(Clock::now()))) std::this_thread::yield();
+    const Bytes frame = seal_frame(first->session.sends, FrameKind::member, encode(this_member(2)));
+    write_all(first->socket.fd(), frame, TimePoint::max());
   });
   const auto texts = failures(configs);
   ends.join();
