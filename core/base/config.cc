@@ -36,6 +36,7 @@ constexpr std::array kVariables{
     "HORA_CROSS_SIZE",
     "HORA_COORDINATOR",
     "HORA_COORDINATOR_FD",
+    "HORA_NEWS_FD",
     "HORA_SECRET_FD",
     "HORA_SECRET_FILE",
     "HORA_HEARTBEAT_TIMEOUT",
@@ -287,6 +288,7 @@ void read_place(Config& config) {
   if (text("HORA_COORDINATOR")) config.meeting_place.clear();  // who says where rank 0 is has a reason
   read_text("HORA_COORDINATOR", config.coordinator);
   if (const auto fd = whole("HORA_COORDINATOR_FD", 0, 1 << 20)) config.coordinator_fd = static_cast<int>(*fd);
+  if (const auto fd = whole("HORA_NEWS_FD", 0, 1 << 20)) config.news_fd = static_cast<int>(*fd);
 }
 
 void check(const Config& config) {

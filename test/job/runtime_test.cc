@@ -4,8 +4,10 @@
 
 #include <gtest/gtest.h>
 
+#include <csignal>
 #include <cstdio>
 #include <filesystem>
+#include <iterator>
 #include <regex>
 
 namespace hora {
@@ -96,6 +98,38 @@ TEST(Job, ARankThatExitsWithoutLeavingIsNamed) {
   const Outcome outcome = hrun(worker(3, {"exit", "1"}));
   EXPECT_EQ(outcome.exit_code, 1);
   EXPECT_NE(outcome.output.find("rank 1 (pid"), std::string::npos) << outcome.output;
+}
+
+TEST(Job, AnExceptionThatNobodyCatchesIsWhatAllOthersHear) {
+  for (const int thrower : {0, 2}) {
+    const Outcome outcome = hrun(worker(3, {"throw", std::to_string(thrower)}));
+    EXPECT_EQ(outcome.exit_code, 128 + SIGABRT) << outcome.output << outcome.errors;
+    const std::regex heard("rank " + std::to_string(thrower) +
+                           " \\(pid [0-9]+ on .*\\) failed: uncaught std::runtime_error: disk is full; it "
+                           "was killed by signal 6 \\(Aborted.*\\)");
+    EXPECT_EQ(std::distance(std::sregex_iterator(outcome.output.begin(), outcome.output.end(), heard), {}), 2)
+        << outcome.output << outcome.errors;
+    EXPECT_NE(outcome.errors.find("terminate called after throwing"), std::string::npos) << outcome.errors;
+  }
+}
+
+TEST(Job, ADeathIsToldWithItsSignalToAllOthers) {
+  for (int victim = 0; victim < 3; ++victim) {
+    const Outcome outcome = hrun(worker(3, {"die", std::to_string(victim), "30"}));
+    const std::regex heard("rank " + std::to_string(victim) +
+                           " \\(pid [0-9]+ on .*\\) is gone: it was killed by signal 9 \\(Killed\\)");
+    EXPECT_EQ(std::distance(std::sregex_iterator(outcome.output.begin(), outcome.output.end(), heard), {}), 2)
+        << outcome.output << outcome.errors;
+  }
+}
+
+TEST(Job, AnEarlyEndIsToldWithItsCodeAndLastWordsToAllOthers) {
+  const std::regex heard(
+      "rank 1 \\(pid [0-9]+ on .*\\) is gone: it exited with code 0 without shutdown; its last words: "
+      "enough");
+  const Outcome outcome = hrun(worker(3, {"exit", "1"}));
+  EXPECT_EQ(std::distance(std::sregex_iterator(outcome.output.begin(), outcome.output.end(), heard), {}), 2)
+      << outcome.output << outcome.errors;
 }
 
 TEST(Job, AnIdleJobSleeps) {

@@ -9,6 +9,7 @@
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
+#include <stdexcept>
 #include <string>
 #include <thread>
 #include <vector>
@@ -148,6 +149,18 @@ void orphan(hora::Runtime& hora, int who) {
   std::exit(1);
 }
 
+/// A rank throws what nobody catches; the others say what they heard.
+void fail_uncaught(hora::Runtime& hora, int who) {
+  try {
+    reduce(hora, 1);
+    if (hora.rank() == who) std::thread([] { throw std::runtime_error("disk is full"); }).join();
+    reduce(hora, 1);
+  } catch (const hora::Error& error) {
+    say(error.what());
+    std::exit(1);
+  }
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -159,8 +172,12 @@ int main(int argc, char** argv) {
     if (task == "die") die(hora, number(2), number(3));
     if (task == "write") write(hora);
     if (task == "orphan") orphan(hora, number(2));
+    if (task == "throw") fail_uncaught(hora, number(2));
     if (task == "idle") idle(hora);
-    if (task == "exit" && hora.rank() == number(2)) std::_Exit(0);
+    if (task == "exit" && hora.rank() == number(2)) {
+      std::fputs("enough\n", stderr);
+      std::_Exit(0);
+    }
     if (task == "exit") reduce(hora, 1);
     if (hora.rank() == 0) say("done");
   } catch (const hora::Error& error) {
