@@ -14,6 +14,7 @@
 #include <cctype>
 #include <cerrno>
 #include <charconv>
+#include <csignal>
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
@@ -28,36 +29,14 @@ constexpr std::size_t kMostStreams = 16;
 constexpr std::size_t kLeastArena = 16 << 20;
 
 constexpr std::array kVariables{
-    "HORA_RANK",
-    "HORA_SIZE",
-    "HORA_LOCAL_RANK",
-    "HORA_LOCAL_SIZE",
-    "HORA_CROSS_RANK",
-    "HORA_CROSS_SIZE",
-    "HORA_COORDINATOR",
-    "HORA_COORDINATOR_FD",
-    "HORA_NEWS_FD",
-    "HORA_SECRET_FD",
-    "HORA_SECRET_FILE",
-    "HORA_HEARTBEAT_TIMEOUT",
-    "HORA_START_TIMEOUT",
-    "HORA_CPU_OPERATIONS",
-    "HORA_GPU_OPERATIONS",
-    "HORA_GPU_FUSION_THRESHOLD",
-    "HORA_NCCL_LIBRARY",
-    "HORA_FLOAT32_SUMS",
-    "HORA_OPERATION_TIMEOUT",
-    "HORA_FUSION_THRESHOLD",
-    "HORA_ARENA_SIZE",
-    "HORA_PEER_MEMORY",
-    "HORA_STALL_WARNING_TIME",
-    "HORA_DUMP_DIR",
-    "HORA_TIMELINE",
-    "HORA_TIMELINE_MARK_CYCLES",
-    "HORA_LOG_LEVEL",
-    "HORA_NETWORK",
-    "HORA_DETERMINISTIC",
-    "HORA_TCP_STREAMS",
+    "HORA_RANK",          "HORA_SIZE",           "HORA_LOCAL_RANK",           "HORA_LOCAL_SIZE",
+    "HORA_CROSS_RANK",    "HORA_CROSS_SIZE",     "HORA_COORDINATOR",          "HORA_COORDINATOR_FD",
+    "HORA_NEWS_FD",       "HORA_SECRET_FD",      "HORA_SECRET_FILE",          "HORA_HEARTBEAT_TIMEOUT",
+    "HORA_START_TIMEOUT", "HORA_CPU_OPERATIONS", "HORA_GPU_OPERATIONS",       "HORA_GPU_FUSION_THRESHOLD",
+    "HORA_NCCL_LIBRARY",  "HORA_FLOAT32_SUMS",   "HORA_OPERATION_TIMEOUT",    "HORA_FUSION_THRESHOLD",
+    "HORA_ARENA_SIZE",    "HORA_PEER_MEMORY",    "HORA_STALL_WARNING_TIME",   "HORA_DUMP_DIR",
+    "HORA_DUMP_SIGNAL",   "HORA_TIMELINE",       "HORA_TIMELINE_MARK_CYCLES", "HORA_LOG_LEVEL",
+    "HORA_NETWORK",       "HORA_DETERMINISTIC",  "HORA_TCP_STREAMS",
     "HORA_TERMINAL",  // from hrun to programs
     "HORA_HRUN",      // for hora.run in Python
 };
@@ -291,6 +270,12 @@ void read_place(Config& config) {
   if (const auto fd = whole("HORA_NEWS_FD", 0, 1 << 20)) config.news_fd = static_cast<int>(*fd);
 }
 
+void read_dump_signal(Config& config) {
+  std::string name;
+  read_choice("HORA_DUMP_SIGNAL", name, {"USR1", "USR2"});
+  if (!name.empty()) config.dump_signal = name == "USR1" ? SIGUSR1 : SIGUSR2;
+}
+
 void check(const Config& config) {
   const auto below = [](const char* variable, int value, const char* bound_name, int bound) {
     if (value >= bound && bound > 0)  // 0: not known yet
@@ -362,6 +347,7 @@ Config Config::from_environment() {
   read_text("HORA_TIMELINE", config.timeline);
   read_switch("HORA_TIMELINE_MARK_CYCLES", config.timeline_mark_cycles);
   read_text("HORA_DUMP_DIR", config.dump_directory);
+  read_dump_signal(config);
   read_choice("HORA_LOG_LEVEL", config.log_level, {"error", "warning", "info", "debug"});
   check(config);
   config.secret = secret_of_this_process();

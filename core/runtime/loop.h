@@ -18,7 +18,7 @@
 namespace hora {
 
 /// The engine: one turn after another, each asks, hears, and carries out. Refers to what it is made with,
-/// which must outlive it. *Engine only*, except `leave`.
+/// which must outlive it. *Engine only*, except `leave` and `dump`.
 class Loop {
  public:
   Loop(World& world, const Config& config, TensorTable& table, ProcessSets& sets, Timeline& timeline,
@@ -33,6 +33,8 @@ class Loop {
   /// Makes this rank ask for nothing more; `run` returns when all ranks have left. Thread-safe; the first
   /// call counts.
   void leave(const std::string& reason);
+  /// Writes down what this rank has done and what is under way, and says where. Thread-safe.
+  void dump(const std::string& why) const;
 
  private:
   /// One round; false when the job has ended.
@@ -50,7 +52,7 @@ class Loop {
   TimePoint watch_stalls(TimePoint now);
   void end();
   void fail(const Status& status);
-  void dump(const Status& why, const std::vector<Loan>& pending);
+  std::string write_dump_of(const Status& why, std::vector<Record> pending) const;
 
   /// A process set that this rank is in.
   struct Party {

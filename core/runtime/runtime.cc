@@ -8,6 +8,7 @@
 #include "core/runtime/connect.h"
 #include "core/runtime/loop.h"
 #include "core/runtime/messages.h"
+#include "core/runtime/on_signal.h"
 #include "core/runtime/on_terminate.h"
 #include "core/runtime/own_gpu.h"
 
@@ -53,7 +54,8 @@ struct Runtime::Parts {
         messages(*world.messenger, world.control->rank(), world.control->size()),
         loop(world, config, table, sets, timeline, gpu),
         thread([this] { loop.run(); }),
-        on_terminate([this](const std::string& why) { fail(why); }) {}
+        on_terminate([this](const std::string& why) { fail(why); }),
+        on_signal(settings.dump_signal, [this] { loop.dump("a signal asks for it (HORA_DUMP_SIGNAL)"); }) {}
   Parts(const Parts&) = delete;
   Parts& operator=(const Parts&) = delete;
   ~Parts() {
@@ -106,6 +108,7 @@ struct Runtime::Parts {
   pid_t owner = ::getpid();
   std::thread thread;
   OnTerminate on_terminate;
+  OnSignal on_signal;
 };
 
 Runtime::Runtime(const Config& config) {

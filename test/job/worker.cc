@@ -149,6 +149,15 @@ void orphan(hora::Runtime& hora, int who) {
   std::exit(1);
 }
 
+/// One rank forgets a tensor that the others wait for.
+void forget(hora::Runtime& hora, int who) {
+  reduce(hora, 1);
+  say(fmt::format("up {}", ::getpid()));
+  std::vector<float> data(12);
+  if (hora.rank() != who) hora.submit(sum("only", data)).wait();
+  for (;;) ::pause();
+}
+
 /// A rank throws what nobody catches; the others say what they heard.
 void fail_uncaught(hora::Runtime& hora, int who) {
   try {
@@ -173,6 +182,7 @@ int main(int argc, char** argv) {
     if (task == "write") write(hora);
     if (task == "orphan") orphan(hora, number(2));
     if (task == "throw") fail_uncaught(hora, number(2));
+    if (task == "forget") forget(hora, number(2));
     if (task == "idle") idle(hora);
     if (task == "exit" && hora.rank() == number(2)) {
       std::fputs("enough\n", stderr);
