@@ -24,6 +24,14 @@ std::size_t escape_bytes(std::string_view text) {
   return static_cast<std::size_t>(end - text.begin()) + (end == text.end() ? 0 : 1);
 }
 
+/// "hora 07:10:18.846 rank 0 error: ...": what Hora says is known by other ways, and follows from the
+/// program.
+bool is_of_log(const std::string& line) {
+  constexpr std::size_t kTime = 5;
+  return line.starts_with("hora ") && line.size() > kTime + 8 && line[kTime + 2] == ':' &&
+         line[kTime + 5] == ':';
+}
+
 /// Without spaces at its ends; a character of UTF-8 is not cut.
 std::string quotable(std::string_view line, std::size_t most) {
   std::string words;
@@ -83,7 +91,7 @@ std::string Painter::paint(int rank, const Line& line) {
 std::string Tail::last_words(std::size_t most) const {
   for (auto line = lines_.rbegin(); line != lines_.rend(); ++line) {
     const std::string words = quotable(*line, most);
-    if (!words.empty()) return words;
+    if (!words.empty() && !is_of_log(words)) return words;
   }
   return {};
 }

@@ -12,21 +12,21 @@
 namespace hora {
 namespace {
 
-using Json = nlohmann::ordered_json;
+using OrderedJson = nlohmann::ordered_json;
 
-Json in_utc(const std::optional<WallTime>& time) {
+OrderedJson in_utc(const std::optional<WallTime>& time) {
   if (!time) return nullptr;
   const auto millis =
       std::chrono::duration_cast<std::chrono::milliseconds>(time->time_since_epoch()).count() % 1000;
   return fmt::format("{:%FT%T}.{:03}Z", fmt::gmtime(std::chrono::system_clock::to_time_t(*time)), millis);
 }
 
-Json json_of(const RankSummary& rank) {
-  Json json{{"rank", rank.rank}, {"host", rank.host}, {"pid", rank.pid}};
+OrderedJson json_of(const RankSummary& rank) {
+  OrderedJson json{{"rank", rank.rank}, {"host", rank.host}, {"pid", rank.pid}};
   const bool exited = rank.ending && rank.ending->signal == 0;
   const bool killed = rank.ending && rank.ending->signal != 0;
-  json["exit_code"] = exited ? Json(rank.ending->exit_code) : Json(nullptr);
-  json["signal"] = killed ? Json(rank.ending->signal) : Json(nullptr);
+  json["exit_code"] = exited ? OrderedJson(rank.ending->exit_code) : OrderedJson(nullptr);
+  json["signal"] = killed ? OrderedJson(rank.ending->signal) : OrderedJson(nullptr);
   json["how"] = rank.ending ? rank.ending->how : "was lost with its host";
   json["started"] = in_utc(rank.started);
   json["ended"] = in_utc(rank.ended);
@@ -43,15 +43,15 @@ Json json_of(const RankSummary& rank) {
 }  // namespace
 
 std::string to_json(const JobSummary& summary) {
-  Json json{{"command", summary.command},
-            {"np", summary.ranks.size()},
-            {"hosts", summary.hosts},
-            {"exit_code", summary.exit_code}};
-  json["first_cause"] = summary.first_cause.empty() ? Json(nullptr) : Json(summary.first_cause);
-  json["ranks"] = Json::array();
+  OrderedJson json{{"command", summary.command},
+                   {"np", summary.ranks.size()},
+                   {"hosts", summary.hosts},
+                   {"exit_code", summary.exit_code}};
+  json["first_cause"] = summary.first_cause.empty() ? OrderedJson(nullptr) : OrderedJson(summary.first_cause);
+  json["ranks"] = OrderedJson::array();
   for (const auto& rank : summary.ranks) json["ranks"].push_back(json_of(rank));
   // Words of programs need not be UTF-8.
-  return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+  return json.dump(2, ' ', false, OrderedJson::error_handler_t::replace) + "\n";
 }
 
 void write_summary(const JobSummary& summary, const std::string& directory) {

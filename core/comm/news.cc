@@ -46,6 +46,11 @@ std::string describe(const RankEnd& end) {
                      end.words.empty() ? "" : "; its last words: ", end.words);
 }
 
+std::string describe_after(const std::string& reason, const RankEnd& end) {
+  const bool known = end.killed || end.words.empty() || reason.find(end.words) != std::string::npos;
+  return fmt::format("{}{}{}", end.how, known ? "" : "; its last words: ", known ? "" : end.words);
+}
+
 LauncherNews::LauncherNews(std::optional<int> socket) : socket_(socket.value_or(-1)) {
   if (socket_ >= 0 && ::fcntl(socket_, F_SETFD, FD_CLOEXEC) != 0) socket_ = -1;
 }

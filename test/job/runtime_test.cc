@@ -115,6 +115,16 @@ TEST(Job, AnExceptionThatNobodyCatchesIsWhatAllOthersHear) {
   }
 }
 
+TEST(Job, AnExceptionThatMainCatchesIsToldByWhatTheProgramSaysOfIt) {
+  const Outcome outcome = hrun(worker(3, {"catch", "1"}));
+  EXPECT_EQ(outcome.exit_code, 1) << outcome.output << outcome.errors;
+  const std::regex heard(
+      "rank 1 \\(pid [0-9]+ on .*\\) failed: an exception ended it; it exited with code 1; its last words: "
+      "disk is full");
+  EXPECT_EQ(std::distance(std::sregex_iterator(outcome.output.begin(), outcome.output.end(), heard), {}), 2)
+      << outcome.output << outcome.errors;
+}
+
 TEST(Job, ADeathIsToldWithItsSignalToAllOthers) {
   for (int victim = 0; victim < 3; ++victim) {
     const Outcome outcome = hrun(worker(3, {"die", std::to_string(victim), "30"}));

@@ -181,6 +181,8 @@ int main(int argc, char** argv) {
     if (task == "die") die(hora, number(2), number(3));
     if (task == "write") write(hora);
     if (task == "orphan") orphan(hora, number(2));
+    if (task == "catch" && hora.rank() == number(2)) throw std::runtime_error("disk is full");
+    if (task == "catch") reduce(hora, 1);
     if (task == "throw") fail_uncaught(hora, number(2));
     if (task == "forget") forget(hora, number(2));
     if (task == "idle") idle(hora);
@@ -192,6 +194,9 @@ int main(int argc, char** argv) {
     if (hora.rank() == 0) say("done");
   } catch (const hora::Error& error) {
     say(error.what());
+    return 1;
+  } catch (const std::exception& error) {
+    fmt::print(stderr, "{}\n", error.what());
     return 1;
   }
 }

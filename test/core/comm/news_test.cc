@@ -53,6 +53,15 @@ TEST(RankEnd, IsDescribedWithWhatItLastSaid) {
   EXPECT_EQ(describe(kExited), "exited with code 3 without shutdown; its last words: no space left");
 }
 
+TEST(RankEnd, IsDescribedAfterTheReasonThatTheRankGave) {
+  EXPECT_EQ(describe_after("an exception ended it", kExited),
+            "exited with code 3; its last words: no space left");
+  EXPECT_EQ(describe_after("OSError: no space left (train.py:3)", kExited), "exited with code 3");
+  EXPECT_EQ(
+      describe_after("out of luck", {2, true, "was killed by signal 6 (Aborted)", "what(): out of luck"}),
+      "was killed by signal 6 (Aborted)");
+}
+
 TEST(LauncherNews, TellsOfEachRankWhatCameFirst) {
   const Line line;
   LauncherNews news(line.rank.fd());
