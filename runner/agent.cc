@@ -139,6 +139,9 @@ class Agent {
       case Word::kill:
         if (ranks_) ranks_->kill();
         return;
+      case Word::news:
+        if (ranks_) ranks_->tell(decode_rank_end(note.body));
+        return;
       case Word::taken: {
         const Taken taken = decode_taken(note.body, count);
         std::size_t& window = streams_.at(static_cast<std::size_t>(taken.stream)).window;
@@ -205,13 +208,15 @@ class Agent {
   // --- the ranks' words ---
 
   void pass_on(TimePoint now) {
-    for (const auto& event : ranks_->turn(now)) tell(event);
+    const auto events = ranks_->turn(now);
+    if (!events.empty()) pass_outputs();  // hrun knows what a rank last wrote when it hears of its end
+    for (const auto& event : events) tell(event);
     if (ranks_->state() == HostRanks::State::over && !over_) {
       over_ = true;
       link_.send(Word::over);
       for (auto& stream : streams_) stream.source->expect_no_more();
     }
-    for (std::size_t i = 0; i < streams_.size(); ++i) pass_output(static_cast<int>(i));
+    pass_outputs();
     const std::size_t passed = input_ ? input_->move() : 0;
     if (passed > 0) link_.send(Word::input_taken, encode_number(passed));
   }
@@ -221,8 +226,12 @@ class Agent {
       link_.send(Word::started, encode(Started{event.index, event.pid}));
     } else if (event.kind == RankEvent::Kind::ended) {
       link_.send(Word::ended, encode(Ended{event.index, event.ending.exit_code, event.ending.how,
-                                           microseconds(event.when)}));
+                                           event.ending.signal, microseconds(event.when)}));
     }
+  }
+
+  void pass_outputs() {
+    for (std::size_t i = 0; i < streams_.size(); ++i) pass_output(static_cast<int>(i));
   }
 
   void pass_output(int number) {

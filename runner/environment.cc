@@ -17,9 +17,10 @@
 namespace hora {
 namespace {
 
-constexpr std::array<const char*, 10> kOwned{
-    "HORA_RANK",       "HORA_SIZE",        "HORA_LOCAL_RANK",     "HORA_LOCAL_SIZE", "HORA_CROSS_RANK",
-    "HORA_CROSS_SIZE", "HORA_COORDINATOR", "HORA_COORDINATOR_FD", "HORA_SECRET_FD",  "HORA_TERMINAL"};
+constexpr std::array<const char*, 11> kOwned{"HORA_RANK",        "HORA_SIZE",           "HORA_LOCAL_RANK",
+                                             "HORA_LOCAL_SIZE",  "HORA_CROSS_RANK",     "HORA_CROSS_SIZE",
+                                             "HORA_COORDINATOR", "HORA_COORDINATOR_FD", "HORA_SECRET_FD",
+                                             "HORA_NEWS_FD",     "HORA_TERMINAL"};
 
 constexpr std::array<const char*, 6> kHorovods{"HOROVOD_RANK",       "HOROVOD_SIZE",
                                                "HOROVOD_LOCAL_RANK", "HOROVOD_LOCAL_SIZE",
@@ -209,6 +210,7 @@ std::vector<std::string> rank_environment(const std::vector<std::string>& job,
   if (facts.coordinator_fd >= 0)
     result.push_back(fmt::format("HORA_COORDINATOR_FD={}", facts.coordinator_fd));
   result.push_back(fmt::format("HORA_SECRET_FD={}", facts.secret_fd));
+  result.push_back(fmt::format("HORA_NEWS_FD={}", facts.news_fd));
   if (facts.terminal) result.emplace_back("HORA_TERMINAL=1");
   tell_as_torchrun_does(result, facts);
   if (!horovod_folder.empty()) speak_horovod(result, horovod_folder, facts);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "core/comm/control.h"
+#include "core/comm/news.h"
 #include "runner/plan.h"
 #include "runner/process.h"
 #include "runner/source.h"
@@ -47,6 +48,9 @@ class HostRanks {
   /// What all ranks and what they have started are told: TERM, and later KILL.
   virtual void terminate() = 0;
   virtual void kill() = 0;
+
+  /// Tells the ranks that are here how one of the job has ended; who does not listen misses it.
+  virtual void tell(const RankEnd& end) = 0;
 
   /// Lets go of the host; nothing but the destructor may follow, which waits a moment until nothing of the
   /// job is left there. Without this it does not wait.

@@ -8,6 +8,7 @@
 #include "runner/relay.h"
 #include "runner/remote_ranks.h"
 #include "runner/signals.h"
+#include "runner/summary.h"
 #include "runner/this_host.h"
 
 #include <fmt/format.h>
@@ -62,7 +63,7 @@ class Job {
       while (anybody_left()) turn();
     }
     finish();
-    return exit_code();
+    return summarise(exit_code());
   }
 
  private:
@@ -82,9 +83,15 @@ class Job {
   // --- starting ---
 
   void prepare_hosts() {
-    pids_.resize(static_cast<std::size_t>(options_.ranks));
     HostPlan plan = common_plan();
+    summary_.command = options_.command;
     for (const auto& share : options_.shares) {
+      summary_.hosts.push_back(share.host);
+      for (const auto& seat : share.seats) {
+        RankSummary& rank = summary_.ranks.emplace_back();
+        rank.rank = seat.rank;
+        rank.host = share.host;
+      }
       plan.seats = share.seats;
       hosts_.push_back({share.host, share.seats.front().rank, static_cast<int>(share.seats.size()), {}});
       hosts_.back().ranks = prepare(plan, share);
@@ -138,6 +145,7 @@ class Job {
     const Host& first = hosts_.front();
     const MeetingPoint meeting = meeting_at(first.ranks->ready(), name_for_others(first));
     for (const auto& host : hosts_) host.ranks->start(meeting);
+    started_ = true;
     for (const auto& host : hosts_) report_bindings(host);
     for (const auto& host : hosts_) {
       for (int i = 0; i < host.count; ++i) relay_.add(host.ranks->output(i), host.ranks->errors(i));
@@ -221,11 +229,14 @@ class Job {
     const int rank = its_host.first + event.index;
     switch (event.kind) {
       case RankEvent::Kind::started:
-        pids_[static_cast<std::size_t>(rank)] = event.pid;
+        summary_of(rank).pid = event.pid;
+        summary_of(rank).started = std::chrono::system_clock::now();
         say(fmt::format("rank {} is process {}{}", rank, event.pid, on(host)));
         return;
       case RankEvent::Kind::ended:
         say(fmt::format("rank {}{} {}", rank, on(host), event.ending.how));
+        note_end(rank, event);
+        tell_others(rank, event.ending);
         ended({rank, host, event.ending, event.when});
         return;
       case RankEvent::Kind::host_lost:
@@ -233,6 +244,28 @@ class Job {
         ended({-1, host, event.ending, event.when});
         return;
     }
+  }
+
+  [[nodiscard]] RankSummary& summary_of(int rank) { return summary_.ranks[static_cast<std::size_t>(rank)]; }
+
+  void note_end(int rank, const RankEvent& event) {
+    RankSummary& summary = summary_of(rank);
+    const auto ago = std::chrono::duration_cast<WallTime::duration>(Clock::now() - event.when);
+    summary.ending = event.ending;
+    summary.ended = std::chrono::system_clock::now() - ago;
+    summary.ended_by_hrun = terminated_;
+  }
+
+  /// Lets the other ranks know how one has ended, so that what they say of it is more than that it is gone.
+  /// The cause is among the first; many good ends at a time are those of a job that is done.
+  void tell_others(int rank, const Ending& ending) {
+    constexpr int kMost = 8;
+    int& told = ending.exit_code == 0 ? good_ends_told_ : bad_ends_told_;
+    if (terminated_ || told == kMost) return;
+    ++told;
+    pass_output();  // what it wrote before
+    const RankEnd end{rank, ending.signal != 0, ending.how, relay_.last_words(rank, kMostWordsOfARank)};
+    for (const auto& host : hosts_) host.ranks->tell(end);
   }
 
   void ended(const Failure& failure) {
@@ -340,6 +373,35 @@ class Job {
                        why.how);
   }
 
+  /// Beside what the ranks wrote, where the user wants that in files: what became of each. The exit code for
+  /// hrun.
+  int summarise(int exit_code) {
+    if (options_.output_directory.empty() || !started_) return exit_code;
+    for (auto& rank : summary_.ranks) {
+      const Relay::LineCounts lines = relay_.lines(rank.rank);
+      rank.output_lines = lines.output;
+      rank.error_lines = lines.errors;
+      rank.last_words = relay_.last_words(rank.rank, kMostWordsOfARank);
+    }
+    summary_.exit_code = exit_code;
+    if (culprit_.known()) summary_.first_cause = blame(culprit_.failure());
+    try {
+      write_summary(summary_, options_.output_directory);
+    } catch (const Error& error) {
+      print(fmt::format("hrun: {}\n", error.what()));
+      return exit_code == 0 ? kOutputLost : exit_code;
+    }
+    return exit_code;
+  }
+
+  /// What the summary says of the first cause, which it marks.
+  std::string blame(const Failure& first) {
+    if (first.rank < 0) return describe_loss(first.host, first.ending);
+    RankSummary& rank = summary_of(first.rank);
+    rank.first_cause = true;
+    return fmt::format("rank {} (pid {} on {}) {}", rank.rank, rank.pid, rank.host, first.ending.how);
+  }
+
   void report() {
     reported_ = true;
     if (!culprit_.known()) return;
@@ -348,9 +410,8 @@ class Job {
       print(fmt::format("\nhrun: {}\n{}", describe_loss(first.host, first.ending), describe_other_endings()));
       return;
     }
-    std::string text =
-        fmt::format("\nhrun: rank {} (pid {}{}) failed first: it {}\n", first.rank,
-                    pids_[static_cast<std::size_t>(first.rank)], on(first.host), first.ending.how);
+    std::string text = fmt::format("\nhrun: rank {} (pid {}{}) failed first: it {}\n", first.rank,
+                                   summary_of(first.rank).pid, on(first.host), first.ending.how);
     text += describe_other_endings();
     const auto& last = relay_.last_errors(first.rank);
     if (!last.empty()) text += "hrun: the last it wrote to stderr:\n";
@@ -386,16 +447,19 @@ class Job {
   Signals signals_;
   std::vector<Host> hosts_;
   Relay relay_;
-  std::vector<int> pids_;  // by rank
+  JobSummary summary_;
 
   TimePoint timeout_ = TimePoint::max();
   TimePoint deadline_ = TimePoint::max();  // of the next step: the time-out, TERM, KILL, giving up
+  bool started_ = false;
   bool terminated_ = false;
   bool killed_ = false;
   bool given_up_ = false;
   bool timed_out_ = false;
   bool reported_ = false;  // who failed first, if anybody did
   int signal_ = 0;         // that told hrun to end
+  int good_ends_told_ = 0;
+  int bad_ends_told_ = 0;
   Culprit culprit_;
   std::vector<Failure> endings_;  // of those that were not told to end, good ones too, in order
 };

@@ -9,9 +9,11 @@
 #include "runner/guard.h"
 #include "runner/reserved_port.h"
 
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <csignal>
 #include <deque>
@@ -29,17 +31,34 @@ Descriptor secret_pipe(const Secret& secret) {
   return std::move(pipe.read);
 }
 
+/// Where a rank hears of the ends of others: our end, which nothing blocks, and the one that it inherits.
+struct NewsLine {
+  NewsLine() {
+    std::array<int, 2> ends{};
+    if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends.data()) != 0)
+      fail("cannot make a pair of sockets");
+    ours = Descriptor(ends[0]);
+    theirs = Descriptor(ends[1]);
+  }
+  Descriptor ours;
+  Descriptor theirs;
+};
+
 /// A rank and its process group, which may outlive the process that leads it: a wrapper script's children,
 /// for one. The group's number cannot become another's as long as somebody is in it; then it must not be
 /// used.
 struct Rank {
-  Rank(int process, Descriptor output_pipe, Descriptor errors_pipe)
-      : pid(process), output(std::move(output_pipe)), errors(std::move(errors_pipe)) {}
+  Rank(int process, Descriptor output_pipe, Descriptor errors_pipe, Descriptor news_socket)
+      : pid(process),
+        output(std::move(output_pipe)),
+        errors(std::move(errors_pipe)),
+        news(std::move(news_socket)) {}
   int pid;
   bool running = true;  ///< the leader has not been reaped
   bool left = true;     ///< the group may have somebody in it
   PipeSource output;
   PipeSource errors;
+  Descriptor news;
 };
 
 /// What the host of rank 0 keeps until its ranks run, or for as long as they do.
@@ -83,6 +102,12 @@ class LocalRanks final : public HostRanks {
   void terminate() override {
     terminated_ = true;
     signal_all(SIGTERM);
+  }
+
+  void tell(const RankEnd& end) override {
+    const Bytes message = encode(end);
+    for (const auto& rank : ranks_)
+      ::send(rank.news.fd(), message.data(), message.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
   }
 
   void part() override {}  // they are children of this process
@@ -136,17 +161,19 @@ class LocalRanks final : public HostRanks {
 
   void start_one(const RankPlace& seat, const MeetingPoint& meeting) {
     const Descriptor pipe = secret_pipe(plan_.secret);
+    NewsLine news;
     RankFacts facts;
     facts.seat = seat;
     facts.coordinator = meeting.coordinator;
     facts.secret_fd = pipe.fd();
+    facts.news_fd = news.theirs.fd();
     facts.master_address = meeting.master_address;
     facts.master_port = meeting.master_port;
     facts.threads = std::max(1, std::min(count_cores(usable_cores()), core_quota()) / seat.local_size);
     facts.terminal = plan_.terminal;
     ProcessPlan plan;
     plan.command = plan_.command;
-    plan.inherited = {pipe.fd()};
+    plan.inherited = {pipe.fd(), news.theirs.fd()};
     if (!bindings_.empty()) {
       const Binding& binding = bindings_.at(ranks_.size());
       plan.cpus = binding.cpus;
@@ -161,7 +188,8 @@ class LocalRanks final : public HostRanks {
     plan.environment = rank_environment(plan_.environment, plan_.horovod_folder, facts);
     Process process = hora::start(plan);
     ++left_;
-    ranks_.emplace_back(process.pid, std::move(process.output), std::move(process.errors));
+    ranks_.emplace_back(process.pid, std::move(process.output), std::move(process.errors),
+                        std::move(news.ours));
     RankEvent event;
     event.index = static_cast<int>(ranks_.size()) - 1;
     event.pid = process.pid;

@@ -16,6 +16,7 @@ constexpr std::size_t kMostText = 64 << 10;
 constexpr std::uint64_t kMostPid = 1ULL << 31;
 constexpr std::uint64_t kMostTime = 1ULL << 50;  // 35 years
 constexpr std::uint64_t kExitCodes = 256;
+constexpr std::uint64_t kSignals = 128;
 constexpr std::uint64_t kStreams = 2;  // of each rank
 
 int take_index(Reader& in, int ranks) {
@@ -87,7 +88,7 @@ Started decode_started(std::span<const std::byte> bytes, int ranks) {
 Bytes encode(const Ended& ended) {
   Writer out;
   out.u64(static_cast<std::uint64_t>(ended.index)).u64(static_cast<std::uint64_t>(ended.exit_code));
-  out.string(ended.how).u64(ended.when);
+  out.string(ended.how).u64(static_cast<std::uint64_t>(ended.signal)).u64(ended.when);
   return out.take();
 }
 
@@ -97,6 +98,7 @@ Ended decode_ended(std::span<const std::byte> bytes, int ranks) {
   ended.index = take_index(in, ranks);
   ended.exit_code = static_cast<int>(in.below(kExitCodes, "an exit code"));
   ended.how = in.string(kMostText);
+  ended.signal = static_cast<int>(in.below(kSignals, "a signal"));
   ended.when = in.below(kMostTime, "a time");
   in.finish();
   return ended;

@@ -20,6 +20,7 @@ namespace hora {
 //   hrun -> agent   plan, and then start, once all hosts are ready; terminate, kill
 //   agent -> hrun   ready or refused; started for each rank; ended for each rank; over: nobody is left
 //   agent -> hrun   output: some of a rank's stdout or stderr; nothing: its end
+//   hrun -> agent   news: how a rank has ended, for those of the host (core/comm/news.h)
 //   hrun -> agent   input: some of what rank 0 reads; nothing: its end
 //   hrun -> agent   ping, every second; agent -> hrun  pong. Who hears nothing for kSilence takes the other
 //                   side for lost: an agent then ends its ranks, and hrun ends the job.
@@ -41,10 +42,11 @@ enum class Word : std::uint8_t {
   input_taken,
   terminate,
   kill,
+  news,
   ping,
   pong,
 };
-inline constexpr int kWords = 15;
+inline constexpr int kWords = 16;
 
 inline constexpr std::string_view kGreeting = "hora-agent";
 inline constexpr std::size_t kWindow = 256 * 1024;
@@ -84,6 +86,7 @@ struct Ended {
   int index = 0;
   int exit_code = 0;
   std::string how;
+  int signal = 0;
   std::uint64_t when = 0;  ///< microseconds of the agent's clock
 };
 /// A piece of one of the outputs of a host: its ranks' stdout have even numbers, their stderr odd ones.

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runner/options.h"
 
+#include "runner/analysis.h"
 #include "runner/build_report.h"
 #include "runner/config_file.h"
+#include "runner/dump_file.h"
 #include "runner/environment.h"
 #include "runner/horovod.h"
 #include "runner/horovod_flags.h"
@@ -73,7 +75,8 @@ other hosts
   --start-timeout SECONDS    how long hosts have to answer, and then ranks to meet (default: 30)
 
 output
-  --output-filename DIR      also write DIR/rank.K/stdout and stderr
+  --output-filename DIR      also write DIR/rank.K/stdout and stderr, and at the end DIR/summary.json: how
+                             each rank ended, and which was the first cause
   --timeline-filename FILE   write a trace of what all ranks do, for ui.perfetto.dev or chrome://tracing
   --timeline-mark-cycles     also mark in it when ranks heard of decisions
   --no-prefix                print lines as they are, without [rank] before them
@@ -82,6 +85,12 @@ output
 when to end
   --grace SECONDS            how long ranks have to end after one failed, and after TERM (default: 5)
   --timeout SECONDS          end the whole job after this time (exit code 124)
+
+afterwards
+  hrun analyze DIR           say what the ranks of a job that failed or stands still did differently, by
+                             what each has written to DIR (HORA_DUMP_DIR, else hora-JOB in the temporary
+                             directory): when it failed, and at the signal that HORA_DUMP_SIGNAL (USR1 or
+                             USR2) names; a program of that name starts as ./analyze
 
 about
   --preflight                start no program, but measure latency and MB/s between each pair of hosts, and
@@ -584,6 +593,18 @@ Options understand(Raw raw, const HorovodSettings& file, const Words& words) {
   return options;
 }
 
+/// `hrun analyze DIR`; nothing if the words are others.
+std::optional<Answer> answer_analyze(const std::vector<std::string>& words) {
+  if (words.empty() || words.front() != "analyze") return std::nullopt;
+  if (words.size() != 2 || words.back().starts_with('-'))
+    refuse("hrun analyze DIR needs the directory of the dumps; a program called analyze starts as ./analyze");
+  try {
+    return Answer{analyze(read_dumps(words.back())), 0};
+  } catch (const Error& error) {
+    return Answer{fmt::format("hrun: {}\n", error.what()), 1};
+  }
+}
+
 }  // namespace
 
 Parsed parse_options(const std::vector<std::string>& arguments) {
@@ -591,6 +612,7 @@ Parsed parse_options(const std::vector<std::string>& arguments) {
     return Parsed{{}, Answer{fmt::format("{}hrun: {}; hrun --help says more\n", kUsage, why), 2}};
   };
   try {
+    if (auto answer = answer_analyze(arguments)) return {{}, std::move(answer)};
     const Words words = split(arguments);
     Raw raw = read(words.flags);
     if (raw.help) return {{}, Answer{fmt::format("{}{}", kUsage, kHelp), 0}};

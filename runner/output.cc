@@ -15,6 +15,40 @@ constexpr std::size_t kTail = 20;
 constexpr std::array<int, 6> kColours{36, 33, 32, 35, 34, 31};
 constexpr const char* kClearLine = "\r\033[K";
 
+bool is_control(unsigned char c) { return c < ' ' || c == 0x7f; }
+
+/// How many bytes a sequence that does things to a terminal ("\033[31m") has here; 0: there is none.
+std::size_t escape_bytes(std::string_view text) {
+  if (!text.starts_with("\033[")) return 0;
+  const auto end = std::find_if(text.begin() + 2, text.end(), [](char c) { return c >= '@' && c <= '~'; });
+  return static_cast<std::size_t>(end - text.begin()) + (end == text.end() ? 0 : 1);
+}
+
+/// "hora 07:10:18.846 rank 0 error: ...": what Hora says is known by other ways, and follows from the
+/// program.
+bool is_of_log(const std::string& line) {
+  constexpr std::size_t kTime = 5;
+  return line.starts_with("hora ") && line.size() > kTime + 8 && line[kTime + 2] == ':' &&
+         line[kTime + 5] == ':';
+}
+
+/// Without spaces at its ends; a character of UTF-8 is not cut.
+std::string quotable(std::string_view line, std::size_t most) {
+  std::string words;
+  while (!line.empty()) {
+    const std::size_t skipped = escape_bytes(line);
+    if (skipped == 0) words += is_control(static_cast<unsigned char>(line.front())) ? ' ' : line.front();
+    line.remove_prefix(std::max<std::size_t>(skipped, 1));
+  }
+  words.erase(0, words.find_first_not_of(' '));
+  if (words.size() > most) {
+    while (most > 0 && (static_cast<unsigned char>(words[most]) & 0xC0) == 0x80) --most;
+    words.resize(most);
+  }
+  while (words.ends_with(' ')) words.pop_back();
+  return words;
+}
+
 }  // namespace
 
 void LineSplitter::feed(std::string_view bytes, const std::function<void(Line)>& take) {
@@ -52,6 +86,14 @@ std::string Painter::paint(int rank, const Line& line) {
   bar_ = line.overwritten;
   if (!line.overwritten) out += '\n';
   return out;
+}
+
+std::string Tail::last_words(std::size_t most) const {
+  for (auto line = lines_.rbegin(); line != lines_.rend(); ++line) {
+    const std::string words = quotable(*line, most);
+    if (!words.empty() && !is_of_log(words)) return words;
+  }
+  return {};
 }
 
 void Tail::add(const std::string& line) {

@@ -52,6 +52,9 @@ class Tail {
  public:
   void add(const std::string& line);
   [[nodiscard]] const std::deque<std::string>& lines() const { return lines_; }
+  /// The last of them that says something and is not of Hora's log, of `most` bytes at most, without what
+  /// does things to a terminal; empty: there is none.
+  [[nodiscard]] std::string last_words(std::size_t most) const;
 
  private:
   std::deque<std::string> lines_;

@@ -122,8 +122,10 @@ Ending describe_ending(int wait_status) {
     return {code, fmt::format("exited with code {}", code)};
   }
   const int signal = WTERMSIG(wait_status);
-  return {128 + signal, fmt::format("was killed by signal {} ({}{})", signal, ::strsignal(signal),
-                                    WCOREDUMP(wait_status) ? ", core dumped" : "")};
+  return {128 + signal,
+          fmt::format("was killed by signal {} ({}{})", signal, ::strsignal(signal),
+                      WCOREDUMP(wait_status) ? ", core dumped" : ""),
+          signal};
 }
 
 }  // namespace hora

@@ -50,6 +50,7 @@ struct Process {
 struct Ending {
   int exit_code = 0;  ///< 128 + signal if it was killed
   std::string how;    ///< "exited with code 7", "was killed by signal 9 (Killed)"
+  int signal = 0;     ///< that killed it; 0: it exited
 };
 [[nodiscard]] Ending describe_ending(int wait_status);
 

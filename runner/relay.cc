@@ -136,7 +136,9 @@ void Relay::ranks_have_ended() {
 
 void Relay::take(Stream& stream, const Line& line) {
   if (!stream.target->failed) stream.target->outlet.add(stream.target->painter.paint(stream.rank, line));
-  if (!line.overwritten) stream.tail.add(line.text);
+  if (line.overwritten) return;
+  stream.tail.add(line.text);
+  ++stream.line_count;
 }
 
 bool Relay::errors_read() const {
@@ -157,6 +159,15 @@ bool Relay::incomplete() const {
 
 const std::deque<std::string>& Relay::last_errors(int rank) const {
   return streams_[static_cast<std::size_t>(rank) * 2 + 1]->tail.lines();
+}
+
+Relay::LineCounts Relay::lines(int rank) const {
+  const std::size_t first = static_cast<std::size_t>(rank) * 2;
+  return {streams_[first]->line_count, streams_[first + 1]->line_count};
+}
+
+std::string Relay::last_words(int rank, std::size_t most) const {
+  return streams_[static_cast<std::size_t>(rank) * 2 + 1]->tail.last_words(most);
 }
 
 }  // namespace hora

@@ -7,6 +7,7 @@
 #include "runner/source.h"
 
 #include <array>
+#include <cstdint>
 #include <deque>
 #include <fstream>
 #include <memory>
@@ -47,6 +48,14 @@ class Relay {
   [[nodiscard]] bool incomplete() const;
   /// The last lines that a rank wrote to stderr.
   [[nodiscard]] const std::deque<std::string>& last_errors(int rank) const;
+  /// How many lines it has written to stdout and to stderr.
+  struct LineCounts {
+    std::uint64_t output = 0;
+    std::uint64_t errors = 0;
+  };
+  [[nodiscard]] LineCounts lines(int rank) const;
+  /// The last line on its stderr that says something: see Tail.
+  [[nodiscard]] std::string last_words(int rank, std::size_t most) const;
 
  private:
   /// Where lines of many ranks meet.
@@ -65,6 +74,7 @@ class Relay {
     std::string path;  ///< of its file, if it has one
     std::ofstream file;
     Tail tail;
+    std::uint64_t line_count = 0;
   };
 
   void open(int rank, Target& target, OutputSource& source, const char* name);

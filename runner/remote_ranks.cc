@@ -145,6 +145,11 @@ class RemoteRanks final : public HostRanks {
   }
   void terminate() override { tell(Word::terminate); }
   void kill() override { tell(Word::kill); }
+  void tell(const RankEnd& end) override {
+    if (gone()) return;
+    link_.send(Word::news, encode(end));
+    link_.flush();
+  }
   void part() override {
     if (gone()) return;
     parted_at_ = Clock::now();
@@ -267,7 +272,7 @@ class RemoteRanks final : public HostRanks {
     RankEvent event;
     event.kind = RankEvent::Kind::ended;
     event.index = ended.index;
-    event.ending = {ended.exit_code, ended.how};
+    event.ending = {ended.exit_code, ended.how, ended.signal};
     event.when = clock_.ours(ended.when, now);
     events_.push_back(event);
   }

@@ -14,6 +14,7 @@
 #include <cctype>
 #include <cerrno>
 #include <charconv>
+#include <csignal>
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
@@ -37,6 +38,7 @@ constexpr std::array kVariables{
     "HORA_CROSS_SIZE",
     "HORA_COORDINATOR",
     "HORA_COORDINATOR_FD",
+    "HORA_NEWS_FD",
     "HORA_SECRET_FD",
     "HORA_SECRET_FILE",
     "HORA_HEARTBEAT_TIMEOUT",
@@ -54,6 +56,7 @@ constexpr std::array kVariables{
     "HORA_PEER_MEMORY",
     "HORA_STRAGGLER_STEPS",
     "HORA_DUMP_DIR",
+    "HORA_DUMP_SIGNAL",
     "HORA_TIMELINE",
     "HORA_TIMELINE_MARK_CYCLES",
     "HORA_LOG_LEVEL",
@@ -293,6 +296,13 @@ void read_place(Config& config) {
   if (text("HORA_COORDINATOR")) config.meeting_place.clear();  // who says where rank 0 is has a reason
   read_text("HORA_COORDINATOR", config.coordinator);
   if (const auto fd = whole("HORA_COORDINATOR_FD", 0, 1 << 20)) config.coordinator_fd = static_cast<int>(*fd);
+  if (const auto fd = whole("HORA_NEWS_FD", 0, 1 << 20)) config.news_fd = static_cast<int>(*fd);
+}
+
+void read_dump_signal(Config& config) {
+  std::string name;
+  read_choice("HORA_DUMP_SIGNAL", name, {"USR1", "USR2"});
+  if (!name.empty()) config.dump_signal = name == "USR1" ? SIGUSR1 : SIGUSR2;
 }
 
 void check(const Config& config) {
@@ -368,6 +378,7 @@ Config Config::from_environment() {
   read_text("HORA_TIMELINE", config.timeline);
   read_switch("HORA_TIMELINE_MARK_CYCLES", config.timeline_mark_cycles);
   read_text("HORA_DUMP_DIR", config.dump_directory);
+  read_dump_signal(config);
   read_choice("HORA_LOG_LEVEL", config.log_level, {"error", "warning", "info", "debug"});
   check(config);
   config.secret = secret_of_this_process();

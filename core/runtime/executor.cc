@@ -380,7 +380,8 @@ void Executor::give_back(Item item, const Course& course, bool keeps) {
   const Entry& entry = item.loan.entry;
   Record record{entry.name,     entry.operation,     entry.dtype,
                 entry.shape,    item.loan.submitted, course.decided,
-                course.started, Clock::now(),        item.result.status.code};
+                course.started, Clock::now(),        item.result.status.code,
+                members_.group};
   if (tracer_.on()) tracer_.add({record, members_.group, course.together, course.spans});
   recorder_.add(std::move(record));
   table_.finish(std::move(item.loan), std::move(item.result), keeps);

@@ -150,8 +150,9 @@ void Loop::collect_reports() {
 }
 
 Account Loop::account() const {
-  Account account{recorder_.count(), {}, {}, main_thread_stack(kToTellAStack)};
+  Account account{0, {}, {}, main_thread_stack(kToTellAStack)};
   if (const auto last = recorder_.last()) {
+    account.finished = last->sequence;
     account.last = last->name;
     account.since_last = std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - last->finished);
   }
@@ -277,7 +278,9 @@ void Loop::fail(const Status& status) {
   const Status ended{Code::aborted, status.message};
   world_.messenger->abort(ended);
   auto pending = table_.close(ended);
-  dump(ended, pending);
+  std::vector<Record> waiting;
+  for (const auto& loan : pending) waiting.push_back(to_record(loan, loan.entry.name, loan.group));
+  log(LogLevel::error, write_dump_of(ended, std::move(waiting)));
   give_back(std::move(pending), ended);
   gpu_.fail(ended);
   if (world_.control->rank() == 0 && tracer_.on()) send(tracer_.stop(Clock::now()));
@@ -292,29 +295,29 @@ void Loop::end() {
   timeline_.finish();
 }
 
-void Loop::dump(const Status& why, const std::vector<Loan>& pending) {
+void Loop::dump(const std::string& why) const {
+  log(LogLevel::warning, write_dump_of({Code::ok, why}, table_.under_way()));
+}
+
+/// A sentence that says why, and where it is.
+std::string Loop::write_dump_of(const Status& why, std::vector<Record> pending) const {
   const int rank = world_.control->rank();
-  Dump dump{world_.job,
-            world_.members[static_cast<std::size_t>(rank)],
-            world_.control->size(),
-            why,
-            recorder_.records(),
-            {},
-            Clock::now()};
-  for (const auto& loan : pending) {
-    const Entry& entry = loan.entry;
-    dump.pending.push_back(
-        {entry.name, entry.operation, entry.dtype, entry.shape, loan.submitted, {}, {}, {}, {}});
-  }
+  const Dump dump{world_.job,
+                  world_.members[static_cast<std::size_t>(rank)],
+                  world_.control->size(),
+                  why,
+                  recorder_.records(),
+                  std::move(pending),
+                  Clock::now()};
   try {
     const auto directory =
         config_.dump_directory.empty()
             ? fmt::format("{}/hora-{}", std::filesystem::temp_directory_path().string(), world_.job)
             : config_.dump_directory;
-    const std::string path = write_dump(dump, directory);
-    log(LogLevel::error, fmt::format("{}; the last operations of this rank are in {}", why.message, path));
+    return fmt::format("{}; the last operations of this rank are in {}", why.message,
+                       write_dump(dump, directory));
   } catch (const std::exception& error) {  // the job fails for `why`, whatever becomes of the dump
-    log(LogLevel::error, fmt::format("{}; {}", why.message, error.what()));
+    return fmt::format("{}; {}", why.message, error.what());
   }
 }
 

@@ -21,7 +21,7 @@
 namespace hora {
 
 /// The engine: one turn after another, each asks, hears, and carries out. Refers to what it is made with,
-/// which must outlive it. *Engine only*, except `leave`.
+/// which must outlive it. *Engine only*, except `leave` and `dump`.
 class Loop {
  public:
   Loop(World& world, const Config& config, TensorTable& table, ProcessSets& sets, Timeline& timeline,
@@ -36,6 +36,8 @@ class Loop {
   /// Makes this rank ask for nothing more; `run` returns when all ranks have left. Thread-safe; the first
   /// call counts.
   void leave(const std::string& reason);
+  /// Writes down what this rank has done and what is under way, and says where. Thread-safe.
+  void dump(const std::string& why) const;
 
  private:
   /// One round; false when the job has ended.
@@ -55,7 +57,7 @@ class Loop {
   void watch_stragglers();
   void end();
   void fail(const Status& status);
-  void dump(const Status& why, const std::vector<Loan>& pending);
+  std::string write_dump_of(const Status& why, std::vector<Record> pending) const;
 
   /// A process set that this rank is in.
   struct Party {

@@ -8,6 +8,8 @@
 #include "core/runtime/connect.h"
 #include "core/runtime/loop.h"
 #include "core/runtime/messages.h"
+#include "core/runtime/on_signal.h"
+#include "core/runtime/on_terminate.h"
 #include "core/runtime/own_gpu.h"
 #include "core/watch/stack.h"
 
@@ -43,7 +45,7 @@ Answer answer_or(Answer otherwise, const Ask& ask) {
 
 }  // namespace
 
-/// In the order in which each needs those above it; the thread is last, so that everything it uses outlives
+/// In the order in which each needs those above it; the thread comes after all that it uses, which outlives
 /// it.
 struct Runtime::Parts {
   Parts(World connected, const Config& settings)
@@ -54,7 +56,9 @@ struct Runtime::Parts {
         gpu(settings.local_rank, world.gpu_module),
         messages(*world.messenger, world.control->rank(), world.control->size()),
         loop(world, config, table, sets, timeline, *delays, gpu),
-        thread([this] { loop.run(); }) {}
+        thread([this] { loop.run(); }),
+        on_terminate([this](const std::string& why) { fail(why); }),
+        on_signal(settings.dump_signal, [this] { loop.dump("a signal asks for it (HORA_DUMP_SIGNAL)"); }) {}
   Parts(const Parts&) = delete;
   Parts& operator=(const Parts&) = delete;
   ~Parts() {
@@ -67,6 +71,13 @@ struct Runtime::Parts {
                 fmt::format("this process (pid {}) was forked from the rank (pid {}) and is none: "
                             "only the rank itself can use Hora",
                             ::getpid(), owner));
+  }
+
+  /// Tells the other ranks why this process ends, and waits until this one has given everything up.
+  void fail(const std::string& why) {
+    loop.leave(why);
+    const std::lock_guard lock(shutdown_mutex);
+    if (thread.joinable()) thread.join();
   }
 
   /// As `admit`; tensors on a GPU have a point before which they are not touched.
@@ -100,6 +111,8 @@ struct Runtime::Parts {
   std::map<int, std::uint64_t> numbers;  // by process set
   pid_t owner = ::getpid();
   std::thread thread;
+  OnTerminate on_terminate;
+  OnSignal on_signal;
 };
 
 Runtime::Runtime(const Config& config) {

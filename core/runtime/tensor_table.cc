@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <set>
 #include <utility>
 
@@ -21,6 +22,17 @@ namespace {
 }
 
 }  // namespace
+
+Record to_record(const Loan& loan, const std::string& name, int group) {
+  Record record;
+  record.name = name;
+  record.operation = loan.entry.operation;
+  record.dtype = loan.entry.dtype;
+  record.shape = loan.entry.shape;
+  record.submitted = loan.submitted;
+  record.process_set = group;
+  return record;
+}
 
 Handle TensorTable::put(Entry entry, Asked asked, TimePoint now) {
   const std::lock_guard lock(mutex_);
@@ -68,7 +80,27 @@ std::optional<Loan> TensorTable::take(int group, const std::string& name) {
   auto& loans = loans_[group];
   const auto place = loans.find(name);
   if (place == loans.end() || !place->second.handle) return std::nullopt;
-  return std::exchange(place->second, {});
+  Loan loan = std::move(place->second);
+  place->second = {};
+  Entry& known = place->second.entry;
+  known.operation = loan.entry.operation;
+  known.dtype = loan.entry.dtype;
+  known.shape = loan.entry.shape;
+  place->second.submitted = loan.submitted;
+  return loan;
+}
+
+std::vector<Record> TensorTable::under_way() const {
+  std::vector<Record> all;
+  {
+    const std::lock_guard lock(mutex_);
+    for (const auto& [group, loans] : loans_) {
+      for (const auto& [name, loan] : loans) all.push_back(to_record(loan, name, group));
+    }
+  }
+  std::sort(all.begin(), all.end(),
+            [](const Record& one, const Record& other) { return one.submitted < other.submitted; });
+  return all;
 }
 
 void TensorTable::launch(Loan& loan, Result result, std::shared_ptr<Event> event) {

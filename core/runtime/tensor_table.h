@@ -4,6 +4,7 @@
 #include "core/negotiate/message.h"
 #include "core/runtime/handle.h"
 #include "core/runtime/own_gpu.h"
+#include "core/watch/recorder.h"
 
 #include <map>
 #include <memory>
@@ -31,6 +32,9 @@ struct Loan {
   bool named = true;     ///< its name is taken
 };
 
+/// What a dump says of one that has not finished.
+[[nodiscard]] Record to_record(const Loan& loan, const std::string& name, int group);
+
 /// The tensors that are under way on this rank, by group and name: the only object that user threads and the
 /// engine share. One mutex guards all of it; nothing foreign runs under it. Thread-safe.
 class TensorTable {
@@ -52,6 +56,9 @@ class TensorTable {
   /// Gives the tensor back to its owner: frees the name, runs `done`, drops what the entry held (or, with
   /// `keeps`, never does), sets the handle.
   void finish(Loan loan, Result result, bool keeps = false);
+  /// All that are under way, those that were handed out, too, as they would stand in a dump; the oldest
+  /// first.
+  [[nodiscard]] std::vector<Record> under_way() const;
   /// Hands out all that wait here, in no order; whoever puts from now on gets `status`. The first status
   /// counts.
   std::vector<Loan> close(const Status& status);
@@ -65,8 +72,8 @@ class TensorTable {
   void release(Loan& loan);
   static void hand_out(LoansByName& loans, std::vector<Loan>& to);
 
-  std::mutex mutex_;
-  std::unordered_map<int, LoansByName> loans_;  // without a handle: handed out
+  mutable std::mutex mutex_;
+  std::unordered_map<int, LoansByName> loans_;  // without a handle: handed out, but for what a record has
   std::map<int, std::vector<Request>> requests_;
   std::optional<Status> closed_;
   std::unordered_map<int, Status> closed_groups_;

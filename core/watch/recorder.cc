@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdio>
 #include <cstring>
 #include <fstream>
 
@@ -20,34 +21,30 @@ double seconds_before(TimePoint instant, TimePoint now) {
 }
 
 std::string what(const Record& record, TimePoint now) {
-  return fmt::format(R"("name":{},"operation":"{}","dtype":"{}","shape":[{}],"submitted":{:.6f})",
-                     quoted(record.name), name(record.operation), name(record.dtype),
-                     fmt::join(record.shape, ","), seconds_before(record.submitted, now));
+  return fmt::format(
+      R"("name":{},"operation":"{}","dtype":"{}","shape":[{}],"process_set":{},"submitted":{:.6f})",
+      quoted(record.name), name(record.operation), name(record.dtype), fmt::join(record.shape, ","),
+      record.process_set, seconds_before(record.submitted, now));
 }
 
 std::string finished(const Record& record, TimePoint now) {
-  return fmt::format(R"({{{},"decided":{:.6f},"started":{:.6f},"finished":{:.6f},"status":"{}"}})",
-                     what(record, now), seconds_before(record.decided, now),
-                     seconds_before(record.started, now), seconds_before(record.finished, now),
-                     name(record.code));
+  return fmt::format(
+      R"({{"sequence":{},{},"decided":{:.6f},"started":{:.6f},"finished":{:.6f},"status":"{}"}})",
+      record.sequence, what(record, now), seconds_before(record.decided, now),
+      seconds_before(record.started, now), seconds_before(record.finished, now), name(record.code));
 }
 
 }  // namespace
 
 void Recorder::add(Record record) {
   const std::lock_guard lock(mutex_);
-  ++count_;
+  record.sequence = ++added_;
   if (ring_.size() < capacity_) {
     ring_.push_back(std::move(record));
     return;
   }
   ring_[next_] = std::move(record);
   next_ = (next_ + 1) % capacity_;
-}
-
-std::uint64_t Recorder::count() const {
-  const std::lock_guard lock(mutex_);
-  return count_;
 }
 
 std::optional<Record> Recorder::last() const {
@@ -86,10 +83,11 @@ std::string write_dump(const Dump& dump, const std::string& directory) {
     errno = ENOTDIR;  // a link in a shared temporary directory may be a stranger's
     if (!S_ISDIR(found.st_mode)) fail(directory);
   }
-  std::ofstream file(path);
+  const std::string unfinished = path + ".part";
+  std::ofstream file(unfinished);
   file << to_json(dump);
   file.close();
-  if (!file) fail(path);
+  if (!file || std::rename(unfinished.c_str(), path.c_str()) != 0) fail(path);
   return path;
 }
 

@@ -5,6 +5,7 @@
 
 #include <hora/hora.h>
 
+#include <cstdint>
 #include <mutex>
 #include <optional>
 #include <string>
@@ -23,6 +24,8 @@ struct Record {
   TimePoint started;  ///< its batch begins to move
   TimePoint finished;
   Code code = Code::ok;
+  int process_set = 0;
+  std::uint64_t sequence = 0;  ///< of this rank's finished operations, from 1; 0: it has not finished
 };
 
 /// The last operations of this rank, kept in a ring, to be written down when the run fails. Thread-safe.
@@ -30,9 +33,9 @@ class Recorder {
  public:
   explicit Recorder(std::size_t capacity = 2000) : capacity_(capacity) {}
 
+  /// Numbers it.
   void add(Record record);
-  /// How many were added, and the last one.
-  [[nodiscard]] std::uint64_t count() const;
+  /// The one that was added last.
   [[nodiscard]] std::optional<Record> last() const;
   /// Those that are kept, the oldest first.
   [[nodiscard]] std::vector<Record> records() const;
@@ -40,27 +43,28 @@ class Recorder {
  private:
   std::size_t capacity_;
   mutable std::mutex mutex_;
-  std::vector<Record> ring_;  // under the mutex, as `next_`
+  std::vector<Record> ring_;  // under the mutex, as all below
   std::size_t next_ = 0;
-  std::uint64_t count_ = 0;
+  std::uint64_t added_ = 0;
 };
 
-/// What a rank knew when its run failed: who it is, why, what it had done, and what was still waiting.
+/// What a rank knew when its run failed, or it was asked: who it is, why, what it had done, and what was
+/// still waiting.
 struct Dump {
   std::string job;
   Member member;
   int size = 1;
   Status why;
   std::vector<Record> records;  ///< finished operations, the oldest first
-  std::vector<Record>
-      pending;  ///< submitted and not finished; only name, operation, dtype, shape, submitted count
+  std::vector<Record> pending;  ///< submitted and not finished; of the instants only `submitted` counts
   TimePoint now;
 };
 
-/// The dump as one JSON object; instants are seconds before the failure.
+/// The dump as one JSON object; instants are seconds before `now`.
 [[nodiscard]] std::string to_json(const Dump& dump);
 
-/// Writes `<directory>/rank<k>.json`, making the directory if needed (mode 0700), and returns the path.
+/// Writes `<directory>/rank<k>.json`, whole or not at all, in place of an earlier one; makes the directory if
+/// needed (mode 0700), and returns the path.
 /// Throws Error(unavailable) with the path and the system's reason.
 std::string write_dump(const Dump& dump, const std::string& directory);
 

@@ -4,7 +4,11 @@
 from __future__ import annotations
 
 import atexit
+import os
 import sys
+import sysconfig
+import threading
+import traceback
 from collections.abc import Iterable
 from types import TracebackType
 from typing import Any
@@ -95,14 +99,52 @@ def _gather_homogeneous() -> bool:
     return bool((sizes == sizes[0]).all())
 
 
-def _remember_failure(kind: type[BaseException], value: BaseException, trace: TracebackType | None) -> None:
-    global _failure
-    if not hasattr(sys, "ps1"):  # an interactive session goes on
-        _failure = f"{kind.__name__}: {value}"
-    _former_hook(kind, value, trace)
+def _describe(kind: type[BaseException], value: BaseException, trace: TracebackType | None) -> str:
+    """ "ValueError: bad batch (train.py:31)": where is the innermost line that belongs to no library."""
+    text = f"{kind.__name__}: {value}".removesuffix(": ")
+    places = [(frame.f_code.co_filename, line) for frame, line in traceback.walk_tb(trace)]
+    own = [place for place in places if not place[0].startswith(_LIBRARIES)]
+    if not places:
+        return text
+    path, line = (own or places)[-1]
+    return f"{text} ({os.path.basename(path)}:{line})"
 
+
+def _remember_failure(kind: type[BaseException], value: BaseException, trace: TracebackType | None) -> None:
+    global _failure, _teller
+    try:
+        if _ends_the_program():
+            _failure = _describe(kind, value, trace)
+        if _failure and _teller is None:
+            _teller = threading.Thread(target=_tell_when_the_program_ends, name="hora-last-words", daemon=True)
+            _teller.start()
+    finally:
+        _former_hook(kind, value, trace)
+
+
+def _ends_the_program() -> bool:
+    """Not in an interactive session, nor in a program that becomes one, nor on a thread of its own."""
+    interactive = hasattr(sys, "ps1") or bool(sys.flags.interactive)
+    return not interactive and threading.current_thread() is threading.main_thread()
+
+
+def _tell_when_the_program_ends() -> None:
+    """Whoever calls the hook only to print an exception goes on. And other threads, for which the interpreter waits before it
+    runs what was registered with atexit, may themselves wait for ranks that are not told yet."""
+    threading.main_thread().join()
+    shutdown()
+
+
+def _leave_at_exit() -> None:
+    if _teller is not None:
+        _teller.join()
+    shutdown()
+
+
+_LIBRARIES = ("<frozen ", os.path.dirname(__file__) + os.sep, *(sysconfig.get_path(name) + os.sep for name in ("stdlib", "platstdlib", "purelib", "platlib")))
 
 # The other ranks are told why this one leaves, if it is an exception that nobody caught.
+_teller: threading.Thread | None = None
 _former_hook = sys.excepthook
 sys.excepthook = _remember_failure
-atexit.register(shutdown)
+atexit.register(_leave_at_exit)

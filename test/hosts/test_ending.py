@@ -32,6 +32,30 @@ def test_a_rank_that_fails_ends_all_with_its_exit_code(hosts: Cluster):
     quiet(hosts)
 
 
+SURVIVE = """
+import os, sys, hora, numpy as np
+hora.init()
+hora.barrier()
+if hora.rank() == int(sys.argv[1]):
+    os.write(2, b"the last words\\n")
+    os._exit(3)
+try:
+    while True:
+        hora.allreduce(np.ones(1000, np.float32))
+except RuntimeError as error:
+    print(error)
+"""
+
+
+@pytest.mark.parametrize("victim", [0, 2])
+def test_ranks_of_all_hosts_hear_how_a_rank_ended(hosts: Cluster, victim: int):
+    result = hrun(hosts["a"], "-H", "b:2,c:2", sys.executable, "-c", SURVIVE, str(victim))
+    assert result.returncode == 3
+    heard = rf"rank {victim} \(pid \d+ on [bc]\) is gone: it exited with code 3 without shutdown; its last words: the last words\n"
+    assert len(re.findall(heard, result.stdout)) == 3, result.stdout + result.stderr
+    quiet(hosts)
+
+
 @pytest.mark.parametrize("on", ["a", "c"])
 def test_a_rank_that_is_killed_is_named(hosts: Cluster, on: str):
     job = reduce_on(hosts[on], 4, "-H", "a:2,b:2")

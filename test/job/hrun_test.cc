@@ -5,7 +5,7 @@
 #include "test/job/shell.h"
 
 #include <fmt/format.h>
-#include <gtest/gtest.h>
+#include <gmock/gmock.h>
 #include <unistd.h>
 
 #include <csignal>
@@ -14,6 +14,7 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <nlohmann/json.hpp>
 #include <thread>
 
 namespace hora {
@@ -248,6 +249,51 @@ TEST(Hrun, WritesAFileForEachRankAndStream) {
   EXPECT_EQ(contents(folder / "rank.0/stdout"), "out 0\n");
   EXPECT_EQ(contents(folder / "rank.1/stderr"), "err 1\n");
   std::filesystem::remove_all(folder);
+}
+
+TEST(Hrun, WritesASummaryOfEveryRankOfAJobThatFails) {
+  const auto folder =
+      std::filesystem::path(testing::TempDir()) / ("hora-summary-" + std::to_string(::getpid()));
+  hrun({"-np", "3", "--grace", "0.2", "--output-filename", folder, "sh", "-c",
+        "echo up; [ $HORA_RANK = 1 ] || exec sleep 1000; echo because of this >&2; kill -9 $$"});
+  const auto summary = nlohmann::json::parse(contents(folder / "summary.json"));
+  EXPECT_EQ(summary["np"], 3);
+  EXPECT_EQ(summary["exit_code"], 137);
+  EXPECT_THAT(summary["first_cause"].get<std::string>(),
+              testing::MatchesRegex("rank 1 .pid .* was killed by signal 9 .*"));
+  const auto& first = summary["ranks"][1];
+  EXPECT_EQ(first["signal"], 9);
+  EXPECT_EQ(first["first_cause"], true);
+  EXPECT_EQ(first["ended_by_hrun"], false);
+  EXPECT_EQ(first["last_words"], "because of this");
+  EXPECT_EQ(first["lines"]["stdout"], 1);
+  EXPECT_EQ(first["lines"]["stderr"], 1);
+  for (const int other : {0, 2}) {
+    EXPECT_EQ(summary["ranks"][other]["ended_by_hrun"], true);
+    EXPECT_EQ(summary["ranks"][other]["signal"], SIGTERM);
+    EXPECT_GT(summary["ranks"][other]["pid"], 0);
+    EXPECT_GE(summary["ranks"][other]["seconds"], 0.2);
+  }
+  std::filesystem::remove_all(folder);
+}
+
+TEST(Hrun, WritesASummaryOfAJobThatGoesWell) {
+  const auto folder = std::filesystem::path(testing::TempDir()) / ("hora-well-" + std::to_string(::getpid()));
+  EXPECT_EQ(hrun({"-np", "2", "--output-filename", folder, "true"}).exit_code, 0);
+  const auto summary = nlohmann::json::parse(contents(folder / "summary.json"));
+  EXPECT_EQ(summary["exit_code"], 0);
+  EXPECT_EQ(summary["first_cause"], nullptr);
+  EXPECT_EQ(summary["ranks"][1]["exit_code"], 0);
+  std::filesystem::remove_all(folder);
+}
+
+TEST(Hrun, ShowsTheLastTwentyLinesOfTheRankThatFailedFirstLast) {
+  const Outcome outcome = hrun({"-np", "2", "sh", "-c",
+                                "[ $HORA_RANK = 0 ] && { sleep 0.3; echo consequence >&2; exit 4; };"
+                                "for i in $(seq 30); do echo line $i >&2; done; exit 3"});
+  std::string last = "hrun: the last it wrote to stderr:\n";
+  for (int i = 11; i <= 30; ++i) last += fmt::format("  line {}\n", i);
+  EXPECT_THAT(outcome.errors, testing::EndsWith(last));
 }
 
 TEST(Hrun, EndsAllRanksOnCtrlC) {

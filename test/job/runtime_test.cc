@@ -2,10 +2,14 @@
 // Real ranks under hrun: jobs that go well, and ranks that die at any time.
 #include "test/job/shell.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
+#include <csignal>
 #include <cstdio>
 #include <filesystem>
+#include <iterator>
 #include <regex>
 
 namespace hora {
@@ -96,6 +100,74 @@ TEST(Job, ARankThatExitsWithoutLeavingIsNamed) {
   const Outcome outcome = hrun(worker(3, {"exit", "1"}));
   EXPECT_EQ(outcome.exit_code, 1);
   EXPECT_NE(outcome.output.find("rank 1 (pid"), std::string::npos) << outcome.output;
+}
+
+TEST(Job, AnExceptionThatNobodyCatchesIsWhatAllOthersHear) {
+  for (const int thrower : {0, 2}) {
+    const Outcome outcome = hrun(worker(3, {"throw", std::to_string(thrower)}));
+    EXPECT_EQ(outcome.exit_code, 128 + SIGABRT) << outcome.output << outcome.errors;
+    const std::regex heard("rank " + std::to_string(thrower) +
+                           " \\(pid [0-9]+ on .*\\) failed: uncaught std::runtime_error: disk is full; it "
+                           "was killed by signal 6 \\(Aborted.*\\)");
+    EXPECT_EQ(std::distance(std::sregex_iterator(outcome.output.begin(), outcome.output.end(), heard), {}), 2)
+        << outcome.output << outcome.errors;
+    EXPECT_NE(outcome.errors.find("terminate called after throwing"), std::string::npos) << outcome.errors;
+  }
+}
+
+TEST(Job, AnExceptionThatMainCatchesIsToldByWhatTheProgramSaysOfIt) {
+  const Outcome outcome = hrun(worker(3, {"catch", "1"}));
+  EXPECT_EQ(outcome.exit_code, 1) << outcome.output << outcome.errors;
+  const std::regex heard(
+      "rank 1 \\(pid [0-9]+ on .*\\) failed: an exception ended it; it exited with code 1; its last words: "
+      "disk is full");
+  EXPECT_EQ(std::distance(std::sregex_iterator(outcome.output.begin(), outcome.output.end(), heard), {}), 2)
+      << outcome.output << outcome.errors;
+}
+
+TEST(Job, ADeathIsToldWithItsSignalToAllOthers) {
+  for (int victim = 0; victim < 3; ++victim) {
+    const Outcome outcome = hrun(worker(3, {"die", std::to_string(victim), "30"}));
+    const std::regex heard("rank " + std::to_string(victim) +
+                           " \\(pid [0-9]+ on .*\\) is gone: it was killed by signal 9 \\(Killed\\)");
+    EXPECT_EQ(std::distance(std::sregex_iterator(outcome.output.begin(), outcome.output.end(), heard), {}), 2)
+        << outcome.output << outcome.errors;
+  }
+}
+
+TEST(Job, AnEarlyEndIsToldWithItsCodeAndLastWordsToAllOthers) {
+  const std::regex heard(
+      "rank 1 \\(pid [0-9]+ on .*\\) is gone: it exited with code 0 without shutdown; its last words: "
+      "enough");
+  const Outcome outcome = hrun(worker(3, {"exit", "1"}));
+  EXPECT_EQ(std::distance(std::sregex_iterator(outcome.output.begin(), outcome.output.end(), heard), {}), 2)
+      << outcome.output << outcome.errors;
+}
+
+TEST(Job, RanksWriteDownWhatTheyDoAtASignalAndHrunSaysWhoForgotWhat) {
+  const auto folder =
+      std::filesystem::path(testing::TempDir()) / ("hora-asked-" + std::to_string(::getpid()));
+  Launched launched(
+      worker(3, {"forget", "1"}, {"-x", "HORA_DUMP_SIGNAL=USR1", "-x", "HORA_DUMP_DIR=" + folder.string()}));
+  for (int rank = 0; rank < 3; ++rank) {
+    const std::string line = fmt::format("[{}] up ", rank);
+    ASSERT_TRUE(launched.await_output(line));
+    ASSERT_TRUE(launched.await_output("\n"));
+  }
+  for (const int pid : launched.processes_of_ranks()) ::kill(pid, SIGUSR1);
+  for (int rank = 0; rank < 3; ++rank)
+    ASSERT_TRUE(launched.await_errors(fmt::format("/rank{}.json\n", rank)));
+  const Outcome report = hrun({"analyze", folder});
+  EXPECT_EQ(report.exit_code, 0) << report.errors;
+  EXPECT_TRUE(std::regex_search(
+      report.output,
+      std::regex("^rank 1 never submitted 'only' \\(allreduce of float32 \\[12\\]\\), which ranks "
+                 "0 and 2 submitted [0-9.]+ s before the dump; its last finished operation was "
+                 "'t3000000', the 4th\\.\n")))
+      << report.output;
+  launched.signal(SIGTERM);
+  EXPECT_EQ(launched.wait().exit_code, 128 + SIGTERM);
+  std::filesystem::remove_all(folder);
 }
 
 TEST(Job, AnIdleJobSleeps) {

@@ -143,6 +143,16 @@ std::vector<int> Launched::processes() const {
   return found;
 }
 
+std::vector<int> Launched::processes_of_ranks() const {
+  std::vector<int> found;
+  for (const int pid : processes()) {
+    std::ifstream file(fmt::format("/proc/{}/environ", pid), std::ios::binary);
+    const std::string environment((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
+    if (environment.find("HORA_RANK=") != std::string::npos) found.push_back(pid);
+  }
+  return found;
+}
+
 bool Launched::all_gone() const {
   for (int i = 0; i < 1000; ++i) {
     if (processes().empty()) return true;

@@ -41,6 +41,8 @@ class Launched {
   void stop() const;
   /// The process ids that carry this launch's mark in their environment, hrun left out.
   [[nodiscard]] std::vector<int> processes() const;
+  /// Those of them that a rank's environment names.
+  [[nodiscard]] std::vector<int> processes_of_ranks() const;
   /// Waits until there are none any more; false after ten seconds.
   [[nodiscard]] bool all_gone() const;
 

@@ -10,6 +10,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
+#include <stdexcept>
 #include <string>
 #include <thread>
 #include <vector>
@@ -159,6 +160,27 @@ void orphan(hora::Runtime& hora, int who) {
   std::exit(1);
 }
 
+/// One rank forgets a tensor that the others wait for.
+void forget(hora::Runtime& hora, int who) {
+  reduce(hora, 1);
+  say(fmt::format("up {}", ::getpid()));
+  std::vector<float> data(12);
+  if (hora.rank() != who) hora.submit(sum("only", data)).wait();
+  for (;;) ::pause();
+}
+
+/// A rank throws what nobody catches; the others say what they heard.
+void fail_uncaught(hora::Runtime& hora, int who) {
+  try {
+    reduce(hora, 1);
+    if (hora.rank() == who) std::thread([] { throw std::runtime_error("disk is full"); }).join();
+    reduce(hora, 1);
+  } catch (const hora::Error& error) {
+    say(error.what());
+    std::exit(1);
+  }
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -171,12 +193,22 @@ int main(int argc, char** argv) {
     if (task == "die") die(hora, number(2), number(3));
     if (task == "write") write(hora);
     if (task == "orphan") orphan(hora, number(2));
+    if (task == "catch" && hora.rank() == number(2)) throw std::runtime_error("disk is full");
+    if (task == "catch") reduce(hora, 1);
+    if (task == "throw") fail_uncaught(hora, number(2));
+    if (task == "forget") forget(hora, number(2));
     if (task == "idle") idle(hora);
-    if (task == "exit" && hora.rank() == number(2)) std::_Exit(0);
+    if (task == "exit" && hora.rank() == number(2)) {
+      std::fputs("enough\n", stderr);
+      std::_Exit(0);
+    }
     if (task == "exit") reduce(hora, 1);
     if (hora.rank() == 0) say("done");
   } catch (const hora::Error& error) {
     say(error.what());
+    return 1;
+  } catch (const std::exception& error) {
+    fmt::print(stderr, "{}\n", error.what());
     return 1;
   }
 }

@@ -8,6 +8,8 @@
 
 #include <gmock/gmock.h>
 
+#include <span>
+
 namespace hora {
 namespace {
 
@@ -86,6 +88,23 @@ TEST(LocalRanks, LetTheFirstReadTheInput) {
     drive.until(HostRanks::State::over);
     EXPECT_EQ(drive.all_of(ranks.output(0)), "words");
     EXPECT_EQ(drive.all_of(ranks.output(1)), "");
+  }));
+}
+
+TEST(LocalRanks, HearHowOthersEnded) {
+  EXPECT_TRUE(in_own_process([] {
+    HostPlan plan = shell(2, "eval \"dd bs=1024 count=1 status=none <&$HORA_NEWS_FD\"");
+    plan.command.front() = "/bin/bash";
+    Drive drive([&] { return make_local_ranks(plan, -1); });
+    HostRanks& ranks = drive.ranks();
+    ranks.start({});
+    const RankEnd end{5, true, "was killed by signal 9 (Killed)", "no more"};
+    for (int more = 0; more < 10'000; ++more) ranks.tell(end);  // nobody need read it
+    for (int i = 0; i < 2; ++i) {
+      const std::string heard = drive.all_of(ranks.output(i));
+      EXPECT_EQ(decode_rank_end(std::as_bytes(std::span(heard))), end);
+    }
+    drive.until(HostRanks::State::over);
   }));
 }
 

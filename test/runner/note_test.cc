@@ -53,12 +53,13 @@ TEST(Notes, CarryWhatTheySayAndNothingOutOfRange) {
   EXPECT_EQ(started.pid, 4711);
   EXPECT_THROW(static_cast<void>(decode_started(encode(Started{2, 4711}), 2)), Error);
 
-  const Ended ended = decode_ended(encode(Ended{0, 137, "was killed", 5}), 1);
+  const Ended ended = decode_ended(encode(Ended{0, 137, "was killed", 9, 5}), 1);
   EXPECT_EQ(ended.exit_code, 137);
   EXPECT_EQ(ended.how, "was killed");
   EXPECT_EQ(ended.when, 5u);
-  EXPECT_THROW(static_cast<void>(decode_ended(encode(Ended{0, 256, "", 5}), 1)), Error);
-  EXPECT_THROW(static_cast<void>(decode_ended(encode(Ended{0, 1, "", ~0ULL}), 1)), Error);
+  EXPECT_THROW(static_cast<void>(decode_ended(encode(Ended{0, 256, "", 0, 5}), 1)), Error);
+  EXPECT_THROW(static_cast<void>(decode_ended(encode(Ended{0, 1, "", 0, ~0ULL}), 1)), Error);
+  EXPECT_THROW(static_cast<void>(decode_ended(encode(Ended{0, 1, "", 128, 5}), 1)), Error);
 
   const Bytes piece = encode(OutputPiece{3, "text"});
   EXPECT_EQ(decode_piece(piece, 2).stream, 3);

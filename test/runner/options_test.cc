@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runner/options.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <fstream>
 
 namespace hora {
@@ -252,6 +254,39 @@ TEST(ParseOptions, AnswersQuestions) {
     ASSERT_TRUE(parsed.answer) << question;
     EXPECT_EQ(parsed.answer->exit_code, 0);
     EXPECT_FALSE(parsed.answer->text.empty());
+  }
+}
+
+/// What `hrun analyze` answers.
+Answer analysis_of(const std::string& directory) {
+  const Parsed parsed = parse_options({"analyze", directory});
+  EXPECT_TRUE(parsed.answer);
+  return parsed.answer.value_or(Answer{});
+}
+
+TEST(ParseOptions, AnswersWhatRanksDidDifferently) {
+  const auto folder =
+      std::filesystem::path(testing::TempDir()) / ("hora-analyze-" + std::to_string(::getpid()));
+  std::filesystem::create_directory(folder);
+  std::ofstream(folder / "rank0.json")
+      << R"({"job":"a","rank":0,"size":2,"pid":1,"host":"b","status":"ok","message":"",)"
+      << R"("pending":[],"finished":[]})";
+  EXPECT_EQ(analysis_of(folder).exit_code, 0);
+  EXPECT_NE(analysis_of(folder).text.find("rank 1 left no dump"), std::string::npos);
+  std::ofstream(folder / "rank0.json") << "{";
+  EXPECT_EQ(analysis_of(folder).exit_code, 1);
+  EXPECT_EQ(
+      analysis_of(folder).text,
+      fmt::format("hrun: {}/rank0.json: it is no JSON from byte 2 on: was it cut short?\n", folder.string()));
+  std::filesystem::remove_all(folder);
+}
+
+TEST(ParseOptions, AsksForTheDirectoryOfTheDumps) {
+  for (const std::vector<std::string>& words :
+       {std::vector<std::string>{"analyze"}, {"analyze", "--all"}, {"analyze", "a", "b"}}) {
+    EXPECT_EQ(refusal(words),
+              "hrun: hrun analyze DIR needs the directory of the dumps; a program called analyze starts as "
+              "./analyze");
   }
 }
 

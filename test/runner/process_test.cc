@@ -71,6 +71,7 @@ TEST(DescribeEnding, NamesTheSignal) {
   ::waitpid(process.pid, &status, 0);
   EXPECT_EQ(describe_ending(status).exit_code, 128 + SIGKILL);
   EXPECT_EQ(describe_ending(status).how, "was killed by signal 9 (Killed)");
+  EXPECT_EQ(describe_ending(status).signal, SIGKILL);
 }
 
 TEST(Quoted, IsOneWordForAShell) {

@@ -11,6 +11,7 @@
 #include <gmock/gmock.h>
 #include <unistd.h>
 
+#include <csignal>
 #include <filesystem>
 
 namespace hora {
@@ -62,6 +63,34 @@ TEST(RemoteRanks, RunToTheirEndAndTellEverything) {
       EXPECT_EQ(event.kind, Kind::ended);
       EXPECT_EQ(event.ending.exit_code, event.index);
     }
+  }));
+}
+
+TEST(RemoteRanks, HearHowOthersEnded) {
+  EXPECT_TRUE(in_own_process([] {
+    HostPlan plan = shell(1, "echo up; eval \"dd bs=1024 count=1 status=none <&$HORA_NEWS_FD\"");
+    plan.command.front() = "/bin/bash";
+    Drive drive([&] { return agent(plan); });
+    HostRanks& ranks = drive.ranks();
+    drive.until(State::ready);
+    ranks.start({});
+    ranks.tell({5, false, "exited with code 3", "no more"});
+    EXPECT_THAT(drive.all_of(ranks.output(0)), AllOf(HasSubstr("exited with code 3"), HasSubstr("no more")));
+    drive.until(State::over);
+  }));
+}
+
+TEST(RemoteRanks, TellWhatARankWroteBeforeItsEnd) {
+  EXPECT_TRUE(in_own_process([] {
+    Drive drive([&] { return agent(shell(1, "echo because of this >&2; kill -9 $$")); });
+    HostRanks& ranks = drive.ranks();
+    drive.until(State::ready);
+    ranks.start({});
+    drive.until([&] { return !drive.events.empty() && drive.events.back().kind == Kind::ended; });
+    EXPECT_EQ(drive.events.back().ending.signal, SIGKILL);
+    std::array<char, 64> buffer{};
+    EXPECT_EQ(ranks.errors(0).read(buffer), 16U);
+    drive.until(State::over);
   }));
 }
 

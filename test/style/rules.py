@@ -42,6 +42,7 @@ FOREIGN = {
     r"hwy/.*": ["core/device", "core/backend/shm", "test/core/device"],
     r"CLI/.*": ["runner"],
     r"yaml-cpp/.*": ["runner"],
+    r"nlohmann/.*": ["runner", "test"],
     r"hwloc.*": ["runner"],
 }
 

@@ -113,9 +113,10 @@ def address_sanitizer() -> Tally:
 
 def fuzz() -> Tally:
     def run_one(target: pathlib.Path) -> Tally:
-        seeds = ROOT / "test/fuzz/corpus" / target.name.removeprefix("fuzz_")
-        found = fresh(LOGS / target.name)  # what is new goes to the first folder
-        return one(target.name, [target, found, *([seeds] if seeds.is_dir() else []), f"-max_total_time={FUZZ_SECONDS}", "-timeout=10"])
+        known = ROOT / "test/fuzz/corpus" / target.name.removeprefix("fuzz_")
+        new = fresh(ROOT / "build/fuzz/found" / target.name)  # what a fuzzer finds goes into the first folder
+        corpora = [new, known] if known.is_dir() else [new]
+        return one(target.name, [target, f"-max_total_time={FUZZ_SECONDS}", "-timeout=10", *corpora])
 
     tally = Tally()
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as cores:

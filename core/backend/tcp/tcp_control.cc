@@ -5,6 +5,7 @@
 #include "core/backend/tcp/rendezvous.h"
 #include "core/base/log.h"
 #include "core/comm/bell.h"
+#include "core/comm/news.h"
 
 #include <fmt/format.h>
 #include <sys/socket.h>
@@ -31,6 +32,8 @@ constexpr std::chrono::milliseconds kOthersWords{500};  // for all who cannot re
 constexpr std::chrono::seconds kLastWords{2};           // of a process that has said that it fails
 constexpr std::chrono::milliseconds kDying{500};        // of a process whose socket has closed
 constexpr std::chrono::milliseconds kFarAway{250};      // the same of one that cannot be seen from here
+constexpr std::chrono::milliseconds kLauncher{300};     // to tell how a process ended that is seen to have
+constexpr std::chrono::seconds kFarLauncher{1};         // the same of one that cannot be seen from here
 
 /// The other end of one connection.
 struct Peer {
@@ -72,16 +75,19 @@ struct Peer {
 /// whoever started the ranks would take a consequence for the cause. So a loss is held back (`pending_`)
 /// until the process it is about has ended, where that can be seen, else for a moment, in which its launcher
 /// hears of it; but not for long, as a program may go on after its failure; and news that ranks cannot reach
-/// others until all of them have said so. A goodbye is sent by the destructor, which runs after the engines
-/// have agreed that the job has ended, so a goodbye that arrives while somebody still waits for letters means
-/// that its sender gave up: it becomes a letter, too, but no notice: this rank may just be finishing its last
-/// collective.
+/// others until all of them have said so. Where the launcher tells how ranks end (`news_`), its word is
+/// waited for, too: then all survivors' status has the exit code or signal, whoever of them saw the
+/// connection end. A goodbye is sent by the destructor, which runs after the engines have agreed that the job
+/// has ended, so a goodbye that arrives while somebody still waits for letters means that its sender gave up:
+/// it becomes a letter, too, but no notice: this rank may just be finishing its last collective.
 class TcpControl final : public Control {
  public:
   TcpControl(const Config& config, Meetup meetup)
       : rank_(config.rank),
         size_(config.size),
+        self_(describe(meetup.roster.members[static_cast<std::size_t>(config.rank)])),
         silence_(config.heartbeat_timeout),
+        news_(config.mpi_communicator ? std::nullopt : config.news_fd),
         lobby_(std::move(meetup.lobby)) {
     turn_ = Clock::now();
     next_beat_ = turn_ + kBeat;
@@ -152,9 +158,8 @@ class TcpControl final : public Control {
     if (loss_) return;
     failed_ = true;
     loss_ = why;  // whatever breaks from now on follows from this
-    const Status told = tells_of_gaps(why)
-                            ? why
-                            : Status{Code::aborted, fmt::format("rank {} failed: {}", rank_, why.message)};
+    const Status told =
+        tells_of_gaps(why) ? why : Status{Code::aborted, fmt::format("{} failed: {}", self_, why.message)};
     const Bytes loss = encode(Loss{rank_, told});
     for (auto& peer : peers_) write(peer, rank_ == 0 ? FrameKind::loss : FrameKind::failure, loss);
   }
@@ -163,7 +168,7 @@ class TcpControl final : public Control {
     const Loss loss{kNobody, why};
     if (rank_ == 0) return lose(loss);
     const std::lock_guard lock(mutex_);
-    for (auto& peer : peers_) write(peer, encode(FrameKind::failure, encode(loss)));
+    for (auto& peer : peers_) write(peer, FrameKind::failure, encode(loss));
   }
 
   void on_loss(std::function<void(const Status&)> notice) override {
@@ -219,6 +224,7 @@ class TcpControl final : public Control {
     while (true) {
       wait(farewell);
       bell_.silence();
+      news_.read();
       for (auto& peer : peers_) serve(peer);
       beat(Clock::now());
       announce(Clock::now());
@@ -239,7 +245,9 @@ class TcpControl final : public Control {
         if (peer.process) events.push_back({peer.process.fd(), POLLIN, 0});
       }
     }
-    if (pending_ && pending_->process >= 0) events.push_back({pending_->process, POLLIN, 0});
+    news_.watch(events);
+    if (pending_ && pending_->process >= 0 && !pending_->over)
+      events.push_back({pending_->process, POLLIN, 0});
     TimePoint until = std::min(farewell, next_beat_);
     if (pending_) until = std::min(until, pending_->until);
     if (lobby_) {
@@ -313,6 +321,7 @@ class TcpControl final : public Control {
     const TimePoint now = Clock::now();
     if (gaps) {
       pending_ = Pending{loss, now + kOthersWords, {}, -1};
+      pending_->gaps = true;
     } else if (own && (teller.process || teller.far)) {
       pending_ = Pending{loss, now + kLastWords, {}, teller.process.fd()};
     } else {
@@ -333,7 +342,7 @@ class TcpControl final : public Control {
     if (pending_) {
       if (process && pending_->process == process.fd()) pending_->owned = std::move(process);
       if (peer.far && pending_->loss.rank == peer.member.rank)
-        pending_->until = std::min(pending_->until, now + kFarAway);
+        pending_->until = std::min(pending_->until, now + far_patience());
       return;  // a consequence, or it would not come second
     }
     if (peer.goodbye) return;
@@ -344,21 +353,34 @@ class TcpControl final : public Control {
     // A process that dies closes its sockets a moment before it is dead. Whoever is leaving need not know.
     if ((!process && !peer.far) || is_closing()) return lose(loss);
     if (peer.far) {
-      pending_ = Pending{loss, now + kFarAway, {}, -1};
-      return;
+      pending_ = Pending{loss, now + far_patience(), {}, -1};
+    } else {
+      const int fd = process.fd();
+      pending_ = Pending{loss, now + kDying, std::move(process), fd, told("its process ended")};
     }
-    const int fd = process.fd();
-    pending_ = Pending{loss, now + kDying, std::move(process), fd, told("its process ended")};
+    pending_->lost = describe(peer.member);
+  }
+
+  [[nodiscard]] std::chrono::milliseconds far_patience() const {
+    return news_.open() ? std::chrono::milliseconds(kFarLauncher) : kFarAway;
   }
 
   /// Makes the loss that is held back known when it is time.
   void announce(TimePoint now) {
     if (!pending_) return;
+    const RankEnd* end = pending_->gaps ? nullptr : news_.end_of(pending_->loss.rank);
     const bool ended = pending_->process >= 0 && await_events(pending_->process, POLLIN, TimePoint::min());
-    if (!ended && now < pending_->until && !is_closing()) return;
+    if (ended && !std::exchange(pending_->over, true))
+      pending_->until = std::min(pending_->until, news_.open() ? now + kLauncher : now);
+    if (end == nullptr && now < pending_->until && !is_closing()) return;
     Pending pending = std::move(*pending_);
     pending_.reset();
-    if (ended && !pending.ended.empty()) pending.loss.status.message = std::move(pending.ended);
+    std::string& message = pending.loss.status.message;
+    if (ended && !pending.ended.empty()) message = std::move(pending.ended);
+    if (end != nullptr) {
+      message = pending.lost.empty() ? fmt::format("{}; it {}", message, describe_after(message, *end))
+                                     : fmt::format("{} is gone: it {}", pending.lost, describe(*end));
+    }
     lose(pending.loss);
   }
 
@@ -436,14 +458,19 @@ class TcpControl final : public Control {
     Descriptor owned;     ///< the process of a rank whose connection has ended
     int process = -1;     ///< the loss is announced as soon as this has ended; -1: not before `until`
     std::string ended{};  ///< what to say of it then instead, if not empty
+    std::string lost{};   ///< the rank, if it did not say itself that it fails
+    bool gaps = false;    ///< it tells of gaps
+    bool over = false;    ///< the process has ended, and the launcher has a moment to tell how
   };
 
   const int rank_;
   const int size_;
+  const std::string self_;
   const std::chrono::milliseconds silence_;
   TimePoint turn_;                  // I/O thread only: when it last came out of poll()
   TimePoint next_beat_;             // I/O thread only
   std::optional<Pending> pending_;  // I/O thread only
+  LauncherNews news_;               // I/O thread only
   std::optional<Lobby> lobby_;      // I/O thread only
   Bell bell_;
   std::deque<Peer> peers_;

@@ -41,6 +41,7 @@ struct Config {
   /// HORA_COORDINATOR: "address:port" on which rank 0 listens; several, separated by commas, are all tried.
   std::string coordinator;
   std::optional<int> coordinator_fd;  ///< HORA_COORDINATOR_FD: rank 0 only, a socket that listens there
+  std::optional<int> news_fd;         ///< HORA_NEWS_FD: a socket on which hrun tells how other ranks ended
   Secret secret{};                    ///< read once from the pipe named by HORA_SECRET_FD
   /// HORA_SECRET_FILE: where hrun gives no secret, a file of at least 32 random bytes, for its owner alone,
   /// that all hosts can read; the secrets of different jobs are derived from it.
@@ -106,6 +107,9 @@ struct Config {
   std::string timeline;               ///< HORA_TIMELINE: rank 0 writes a trace there; see start_timeline
   bool timeline_mark_cycles = false;  ///< HORA_TIMELINE_MARK_CYCLES
   std::string dump_directory;         ///< HORA_DUMP_DIR; empty: "hora-<job>" in the temporary directory
+  /// HORA_DUMP_SIGNAL: USR1 or USR2; a rank that gets this signal writes there what it has done and what it
+  /// waits for, and goes on. The program's own handler of it runs, too. 0: none.
+  int dump_signal = 0;
   std::string log_level = "warning";  ///< HORA_LOG_LEVEL: error, warning, info or debug
 
   /// What this process's environment says. The secret's pipe is read at the first call and the secret kept,

@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <csignal>
 #include <cstdlib>
 #include <map>
 #include <string>
@@ -61,7 +62,9 @@ TEST(Config, ReadsEveryKnob) {
                                  {"HORA_STRAGGLER_STEPS", "50"},
                                  {"HORA_LOG_LEVEL", "debug"},
                                  {"HORA_ARENA_SIZE", "33554432"},
-                                 {"HORA_DUMP_DIR", "dumps"}});
+                                 {"HORA_DUMP_DIR", "dumps"},
+                                 {"HORA_DUMP_SIGNAL", "USR2"},
+                                 {"HORA_NEWS_FD", "9"}});
   const Config config = Config::from_environment();
   EXPECT_EQ(config.fusion_threshold, 1000u);
   EXPECT_EQ(config.heartbeat_timeout.count(), 0);
@@ -79,6 +82,8 @@ TEST(Config, ReadsEveryKnob) {
   EXPECT_EQ(config.log_level, "debug");
   EXPECT_EQ(config.arena_size, 33554432u);
   EXPECT_EQ(config.dump_directory, "dumps");
+  EXPECT_EQ(config.dump_signal, SIGUSR2);
+  EXPECT_EQ(config.news_fd, 9);
 }
 
 TEST(Config, NamesTheVariableTheValueAndWhatIsAccepted) {

@@ -5,7 +5,12 @@
 
 #include <gtest/gtest.h>
 
+#include <unistd.h>
+
 #include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
 #include <thread>
 
 namespace hora {
@@ -61,6 +66,55 @@ TEST(Loop, FailsInOrderWhenThereIsNoTemporaryDirectory) {
   }
   EXPECT_TRUE(handle.poll());
   EXPECT_NE(text.find("rank 1 is gone: its process ended"), std::string::npos) << text;
+}
+
+/// A rank of two, alone with its loop, and what it has written down.
+class LoopsDump : public testing::Test {
+ protected:
+  LoopsDump() {
+    config_.dump_directory = folder_;
+    Entry entry;
+    entry.name = "x";
+    entry.shape = {2, 3};
+    Request request;
+    request.name = entry.name;
+    table_.put(entry, {kWorld, request}, Clock::now());
+  }
+  ~LoopsDump() override { std::filesystem::remove_all(folder_); }
+
+  [[nodiscard]] nlohmann::json written() const {
+    return nlohmann::json::parse(std::ifstream(folder_ / "rank0.json"));
+  }
+
+  const std::filesystem::path folder_ =
+      std::filesystem::path(testing::TempDir()) / ("hora-loop-" + std::to_string(::getpid()));
+  LocalGroup group_{2};
+  World world_ = group_.join(0);
+  Config config_;
+  TensorTable table_;
+  ProcessSets sets_{2};
+  Timeline timeline_{2};
+  OwnGpu gpu_{0};
+  Loop loop_{world_, config_, table_, sets_, timeline_, gpu_};
+};
+
+TEST_F(LoopsDump, IsWrittenWhenSomebodyAsksForIt) {
+  loop_.dump("a signal asks for it");
+  const auto dump = written();
+  EXPECT_EQ(dump["status"], "ok");
+  EXPECT_EQ(dump["message"], "a signal asks for it");
+  EXPECT_EQ(dump["pending"][0]["name"], "x");
+  EXPECT_EQ(dump["pending"][0]["shape"], (std::vector<int>{2, 3}));
+}
+
+TEST_F(LoopsDump, IsWrittenAlsoByARankThatIsLeaving) {
+  loop_.leave("");
+  group_.lose(1, "its process ended");  // which it hears when it has asked to leave
+  loop_.run();
+  const auto dump = written();
+  EXPECT_EQ(dump["status"], "aborted");
+  EXPECT_EQ(dump["message"], "rank 1 is gone: its process ended");
+  EXPECT_EQ(dump["pending"][0]["name"], "x");
 }
 
 }  // namespace

@@ -79,5 +79,34 @@ TEST(TensorTable, EachProcessSetHasNamesOfItsOwn) {
   EXPECT_NO_THROW(table.put(entry("b"), asked("b"), {}));
 }
 
+TEST(TensorTable, KnowsWhatIsUnderWayAlsoOfWhatItHasHandedOut) {
+  TensorTable table;
+  for (const int i : {2, 1}) {
+    Entry entry;
+    entry.name = std::to_string(i);
+    entry.operation = Operation::broadcast;
+    entry.dtype = DType::int32;
+    entry.shape = {i, 3};
+    Request request;
+    request.name = entry.name;
+    table.put(entry, {i, request}, TimePoint() + std::chrono::seconds(i));
+  }
+  auto loan = table.take(1, "1");
+  ASSERT_TRUE(loan);
+  const auto records = table.under_way();
+  ASSERT_EQ(records.size(), 2u);
+  for (const int i : {1, 2}) {
+    const Record& record = records[static_cast<std::size_t>(i) - 1];
+    EXPECT_EQ(record.name, std::to_string(i));
+    EXPECT_EQ(record.operation, Operation::broadcast);
+    EXPECT_EQ(record.dtype, DType::int32);
+    EXPECT_EQ(record.shape, (std::vector<std::int64_t>{i, 3}));
+    EXPECT_EQ(record.process_set, i);
+    EXPECT_EQ(record.submitted, TimePoint() + std::chrono::seconds(i));
+  }
+  table.finish(*std::move(loan), {});
+  EXPECT_EQ(table.under_way().size(), 1u);
+}
+
 }  // namespace
 }  // namespace hora

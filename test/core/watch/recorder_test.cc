@@ -25,7 +25,8 @@ TEST(Recorder, KeepsTheLastOperationsInOrder) {
   ASSERT_EQ(kept.size(), 3u);
   EXPECT_EQ(kept[0].name, "c");
   EXPECT_EQ(kept[2].name, "e");
-  EXPECT_EQ(recorder.count(), 5u);
+  EXPECT_EQ(kept[0].sequence, 3u);
+  EXPECT_EQ(kept[2].sequence, 5u);
   EXPECT_EQ(recorder.last()->name, "e");
   EXPECT_FALSE(Recorder().last());
 }
@@ -34,6 +35,8 @@ Dump dump() {
   const TimePoint now = TimePoint() + std::chrono::seconds(10);
   Dump dump{"0123abcd",    {1, 42, "node", {}}, 2,  {Code::aborted, "rank 0 is \"gone\"\n"},
             {record("w")}, {record("late")},    now};
+  dump.records[0].sequence = 9;
+  dump.records[0].process_set = 2;
   dump.records[0].finished = now - std::chrono::milliseconds(1500);
   return dump;
 }
@@ -46,6 +49,9 @@ TEST(ToJson, IsJsonThatSaysEverything) {
   EXPECT_EQ(json["finished"][0]["name"], "w");
   EXPECT_EQ(json["finished"][0]["shape"], (std::vector<int>{2, 3}));
   EXPECT_EQ(json["finished"][0]["finished"], 1.5);
+  EXPECT_EQ(json["finished"][0]["sequence"], 9);
+  EXPECT_EQ(json["finished"][0]["process_set"], 2);
+  EXPECT_EQ(json["pending"][0]["process_set"], 0);
   EXPECT_EQ(json["pending"][0]["name"], "late");
 }
 
@@ -55,6 +61,7 @@ TEST(WriteDump, WritesAFilePerRankAndRefusesLinks) {
   EXPECT_EQ(path, (folder / "rank1.json").string());
   EXPECT_TRUE(nlohmann::json::parse(std::ifstream(path)).contains("finished"));
   EXPECT_EQ(write_dump(dump(), folder), path);
+  EXPECT_FALSE(std::filesystem::exists(path + ".part"));
   const auto link = folder.string() + "-link";
   std::filesystem::create_symlink(folder, link);
   EXPECT_THROW(write_dump(dump(), link), Error);

@@ -2,10 +2,13 @@
 #include "core/backend/tcp/tcp_control.h"
 
 #include "core/backend/tcp/gaps.h"
+#include "core/comm/news.h"
+#include "core/comm/socket_io.h"
 #include "test/support/tcp_ranks.h"
 #include "test/support/threads.h"
 
 #include <gtest/gtest.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -64,6 +67,68 @@ World beside(const std::vector<Config>& configs, pid_t& rank, const std::functio
     ::_exit(0);
   }
   return connect_tcp_control(configs[0], Clock::now() + std::chrono::seconds(20));
+}
+
+/// A job of two, whose rank 1 is a process that joins and dies; rank 0's launcher tells of it, if it does.
+struct Death {
+  explicit Death(const std::function<void(World&)>& other) {
+    int ends[2];
+    EXPECT_EQ(::socketpair(AF_UNIX, SOCK_SEQPACKET, 0, ends), 0);
+    launcher = Descriptor(ends[0]);
+    news = Descriptor(ends[1]);
+    auto configs = loopback_configs(2);
+    configs[0].news_fd = news.fd();
+    world = beside(configs, rank, other);
+  }
+  ~Death() { ::waitpid(rank, nullptr, 0); }
+  Death(const Death&) = delete;
+  Death& operator=(const Death&) = delete;
+
+  void tell(const RankEnd& end) const {
+    const Bytes bytes = encode(end);
+    EXPECT_EQ(::send(launcher.fd(), bytes.data(), bytes.size(), 0), static_cast<ssize_t>(bytes.size()));
+  }
+  /// What rank 0 hears of its loss, after "rank 1 (pid 4711 on node7)".
+  [[nodiscard]] std::string heard() const {
+    const auto letter = world.control->receive(TimePoint::max());
+    EXPECT_TRUE(letter && letter->bytes.empty());
+    const std::string who = describe(world.members[1]);
+    EXPECT_EQ(letter->loss.message.find(who), 0U) << letter->loss.message;
+    return letter->loss.message.substr(who.size());
+  }
+
+  Descriptor launcher;
+  Descriptor news;
+  pid_t rank = 0;
+  World world;
+};
+
+TEST(TcpControl, ADeathIsToldAsTheLauncherSawIt) {
+  const Death killed([](World&) { ::pause(); });
+  ::kill(killed.rank, SIGKILL);
+  killed.tell({1, true, "was killed by signal 9 (Killed)", "too large"});
+  EXPECT_EQ(killed.heard(), " is gone: it was killed by signal 9 (Killed); its last words: too large");
+
+  const Death exited([](World&) { ::_exit(3); });
+  exited.tell({1, false, "exited with code 3", ""});
+  EXPECT_EQ(exited.heard(), " is gone: it exited with code 3 without shutdown");
+}
+
+TEST(TcpControl, AFailureIsToldWithHowItsProcessEnded) {
+  const Death death([](World& world) {
+    world.control->fail({Code::internal, "ValueError: bad batch (train.py:31)"});
+    ::_exit(1);
+  });
+  death.tell({1, false, "exited with code 1", "ValueError: bad batch"});
+  EXPECT_EQ(death.heard(), " failed: ValueError: bad batch (train.py:31); it exited with code 1");
+}
+
+TEST(TcpControl, ADeathIsToldSoonAlsoWhereTheLauncherSaysNothing) {
+  const Death death([](World&) { ::_exit(3); });
+  death.tell({0, false, "exited with code 0", "of another rank"});
+  const TimePoint begin = Clock::now();
+  EXPECT_EQ(death.heard(), " is gone: its process ended");
+  EXPECT_LT(Clock::now() - begin, std::chrono::seconds(1));
 }
 
 TEST(TcpControl, AProcessThatIsStoppedIsLostWhenItHasBeenSilentForTooLong) {

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runner/summary.h"
+
+#include <fmt/chrono.h>
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include <cerrno>
+#include <cstdio>
+#include <fstream>
+
+namespace hora {
+namespace {
+
+using OrderedJson = nlohmann::ordered_json;
+
+OrderedJson in_utc(const std::optional<WallTime>& time) {
+  if (!time) return nullptr;
+  const auto millis =
+      std::chrono::duration_cast<std::chrono::milliseconds>(time->time_since_epoch()).count() % 1000;
+  return fmt::format("{:%FT%T}.{:03}Z", fmt::gmtime(std::chrono::system_clock::to_time_t(*time)), millis);
+}
+
+OrderedJson json_of(const RankSummary& rank) {
+  OrderedJson json{{"rank", rank.rank}, {"host", rank.host}, {"pid", rank.pid}};
+  const bool exited = rank.ending && rank.ending->signal == 0;
+  const bool killed = rank.ending && rank.ending->signal != 0;
+  json["exit_code"] = exited ? OrderedJson(rank.ending->exit_code) : OrderedJson(nullptr);
+  json["signal"] = killed ? OrderedJson(rank.ending->signal) : OrderedJson(nullptr);
+  json["how"] = rank.ending ? rank.ending->how : "was lost with its host";
+  json["started"] = in_utc(rank.started);
+  json["ended"] = in_utc(rank.ended);
+  json["seconds"] = nullptr;
+  if (rank.started && rank.ended)
+    json["seconds"] = std::chrono::duration<double>(*rank.ended - *rank.started).count();
+  json["lines"] = {{"stdout", rank.output_lines}, {"stderr", rank.error_lines}};
+  json["first_cause"] = rank.first_cause;
+  json["ended_by_hrun"] = rank.ended_by_hrun;
+  json["last_words"] = rank.last_words;
+  return json;
+}
+
+}  // namespace
+
+std::string to_json(const JobSummary& summary) {
+  OrderedJson json{{"command", summary.command},
+                   {"np", summary.ranks.size()},
+                   {"hosts", summary.hosts},
+                   {"exit_code", summary.exit_code}};
+  json["first_cause"] = summary.first_cause.empty() ? OrderedJson(nullptr) : OrderedJson(summary.first_cause);
+  json["ranks"] = OrderedJson::array();
+  for (const auto& rank : summary.ranks) json["ranks"].push_back(json_of(rank));
+  // Words of programs need not be UTF-8.
+  return json.dump(2, ' ', false, OrderedJson::error_handler_t::replace) + "\n";
+}
+
+void write_summary(const JobSummary& summary, const std::string& directory) {
+  const std::string path = directory + "/summary.json";
+  const std::string unfinished = path + ".part";
+  std::ofstream file(unfinished, std::ios::trunc);
+  file << to_json(summary);
+  file.close();
+  if (!file || std::rename(unfinished.c_str(), path.c_str()) != 0) {
+    const int why = errno;
+    std::remove(unfinished.c_str());
+    errno = why;
+    fail("cannot write " + path);
+  }
+}
+
+}  // namespace hora

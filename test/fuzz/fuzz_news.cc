@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a launcher tells of a rank's end: understood, and the same again, or refused by an Error.
+#include "core/comm/news.h"
+
+#include <hora/status.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  try {
+    const auto end = hora::decode_rank_end({reinterpret_cast<const std::byte*>(data), size});
+    if (hora::decode_rank_end(hora::encode(end)) != end) std::abort();
+  } catch (const hora::Error&) {
+    return 0;
+  }
+  return 0;
+}

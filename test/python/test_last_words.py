@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the other ranks hear of an exception that ends one."""
+
+import pathlib
+import sys
+
+import pytest
+from ranks import hrun
+
+
+def test_an_exception_names_the_line_of_the_program_and_not_of_the_library_that_raised_it(tmp_path: pathlib.Path):
+    script = tmp_path / "train.py"
+    script.write_text("""import json, sys, hora
+def load():
+    return json.loads("nonsense")
+hora.init()
+if hora.rank() == 1:
+    load()
+try:
+    hora.barrier()
+except RuntimeError as error:
+    print(error)
+""")
+    result = hrun("-np", "2", sys.executable, str(script), seconds=30)
+    assert "failed: JSONDecodeError: Expecting value: line 1 column 1 (char 0) (train.py:3); it exited with code 1\n" in result.stdout
+
+
+def test_an_exception_is_told_though_another_thread_of_its_rank_still_waits_for_the_others():
+    program = """import threading, time, numpy as np, hora
+hora.init()
+if hora.rank() == 1:
+    began = threading.Event()
+    def wait():
+        began.set()
+        try:
+            hora.recv(source=0, tag=7)
+        except RuntimeError as error:
+            print(error)
+    threading.Thread(target=wait).start()
+    began.wait()
+    raise ValueError("no data here")
+try:
+    hora.allreduce(np.ones(1), name="x")
+except RuntimeError as error:
+    print(error)
+"""
+    result = hrun("-np", "2", sys.executable, "-c", program, seconds=30)
+    assert result.returncode == 1, result.stderr
+    assert "failed: ValueError: no data here (<string>:13)" in result.stdout
+
+
+@pytest.mark.parametrize("origin", [0, 1, 2])
+def test_the_hook_of_the_program_still_runs(origin: int):
+    program = f"""import sys
+def own(kind, value, trace):
+    print("own hook:", value)
+sys.excepthook = own
+import hora
+hora.init()
+if hora.rank() == {origin}:
+    raise ValueError("no data here")
+try:
+    hora.barrier()
+except RuntimeError as error:
+    print(error)
+"""
+    result = hrun("-np", "3", sys.executable, "-c", program, seconds=30)
+    assert result.returncode == 1
+    assert result.stdout.count("own hook: no data here\n") == 1
+    assert result.stdout.count("failed: ValueError: no data here (<string>:8); it exited with code 1\n") == 2
