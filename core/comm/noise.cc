@@ -14,9 +14,10 @@ namespace hora {
 namespace {
 
 constexpr std::string_view kProtocolName = "Noise_NNpsk0_25519_ChaChaPoly_SHA256";
-static_assert(sizeof(Secret) == crypto_auth_hmacsha256_BYTES && sizeof(Secret) == crypto_hash_sha256_BYTES &&
-              sizeof(Secret) == crypto_aead_chacha20poly1305_IETF_KEYBYTES &&
-              sizeof(Secret) == crypto_scalarmult_SCALARBYTES);
+static_assert(sizeof(Secret) == crypto_hash_sha256_BYTES);
+static_assert(sizeof(Secret) == crypto_auth_hmacsha256_BYTES);
+static_assert(sizeof(Secret) == crypto_aead_chacha20poly1305_IETF_KEYBYTES);
+static_assert(sizeof(Secret) == crypto_scalarmult_SCALARBYTES);
 
 unsigned char* noise_raw(std::byte* bytes) { return reinterpret_cast<unsigned char*>(bytes); }
 const unsigned char* noise_raw(const std::byte* bytes) {

@@ -109,7 +109,7 @@ Descriptor make_up_for_hrun(Config& config, TimePoint deadline) {
   }
   Descriptor door;
   if (config.rank == 0 && !config.coordinator_fd) {
-    door = listen_at_first_free(config.coordinator, config.network);
+    door = listen_at_first_free(config.coordinator);
     config.coordinator_fd = door.fd();
   }
   return door;

@@ -14,8 +14,11 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <csignal>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <numeric>
 #include <set>
 #include <sstream>
@@ -27,6 +30,11 @@ namespace hora {
 namespace {
 
 using testing::HasSubstr;
+
+std::string text_of(const std::filesystem::path& path) {
+  std::ifstream file(path);
+  return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+}
 
 /// The inodes of the sockets that a process has.
 std::set<std::string> sockets_of(int pid) {
@@ -175,6 +183,41 @@ TEST_F(Strangers, CannotPutAPickleAnywhere) {
   EXPECT_THAT(outcome.output, HasSubstr("done"));
   EXPECT_THAT(outcome.errors, HasSubstr("refused a connection from 127.0.0.1:"));
   EXPECT_FALSE(std::filesystem::exists(path("owned")));
+}
+
+TEST_F(Strangers, FindTheSecretInNothingThatAJobShows) {
+  // What hrun gives the ranks, written down and given on to a program of Hora's.
+  const std::string script = fmt::format(
+      "head -c 32 <&$HORA_SECRET_FD >{0}/secret$HORA_RANK; exec {{given}}<{0}/secret$HORA_RANK; "
+      "HORA_SECRET_FD=$given exec {1} until {0}/stop",
+      folder_.string(), HORA_WORKER);
+  ::setenv("HORA_DUMP_DIR", path("dumps").c_str(), 1);
+  ::setenv("HORA_LOG_LEVEL", "debug", 1);
+  Launched job({"-np", "2", "--verbose", "bash", "-c", script});
+  ASSERT_TRUE(job.await_output("step"));
+  std::string shown;
+  int rank = 0;
+  for (const int pid : everybody(job)) {
+    const std::string command = text_of(fmt::format("/proc/{}/cmdline", pid));
+    if (command.starts_with(HORA_WORKER)) rank = pid;
+    shown += command + text_of(fmt::format("/proc/{}/environ", pid));
+  }
+  ASSERT_NE(rank, 0);
+  ::kill(rank, SIGKILL);  // the other one writes down what it knows
+  const Outcome outcome = job.wait();
+  ::unsetenv("HORA_DUMP_DIR");
+  ::unsetenv("HORA_LOG_LEVEL");
+  shown += outcome.output + outcome.errors;
+  for (const auto& file : std::filesystem::recursive_directory_iterator(path("dumps")))
+    shown += file.is_regular_file() ? text_of(file.path()) : "";
+  const std::string secret = text_of(path("secret0"));
+  ASSERT_EQ(secret.size(), 32U);
+  EXPECT_EQ(text_of(path("secret1")), secret);
+  std::string hex;
+  for (const char byte : secret) hex += fmt::format("{:02x}", static_cast<unsigned char>(byte));
+  EXPECT_GT(shown.size(), 1000U);
+  EXPECT_EQ(shown.find(secret), std::string::npos);
+  EXPECT_EQ(shown.find(hex), std::string::npos);
 }
 
 TEST_F(Strangers, CannotStopARunningJob) {

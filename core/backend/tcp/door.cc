@@ -25,11 +25,11 @@ std::uint16_t port_in(const std::string& point) {
 
 }  // namespace
 
-Descriptor listen_at_first_free(const std::string& points, const std::string& network) {
+Descriptor listen_at_first_free(const std::string& points) {
   std::string why;
   for (std::string_view rest = points; !rest.empty();) {
     const auto point = rest.substr(0, rest.find(','));
-    Descriptor door = listen_on_network(network, port_in(std::string(point)));
+    Descriptor door = listen_everywhere(port_in(std::string(point)));
     if (door) return door;
     why = std::strerror(errno);
     rest.remove_prefix(std::min(point.size() + 1, rest.size()));

@@ -67,7 +67,8 @@ struct Config {
   std::chrono::milliseconds operation_timeout{120'000};
 
   /// HORA_NETWORK: which of a host's addresses ranks use for each other: networks ("10.1.0.0/16",
-  /// "fd00::/8") and names of interfaces ("eth0"), separated by commas; empty: any, the best first.
+  /// "fd00::/8") and names of interfaces ("eth0"), separated by commas; empty: any, the best first. Where
+  /// one address is selected ranks listen there alone.
   std::string network;
 
   // How tensors move.

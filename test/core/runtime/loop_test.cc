@@ -94,8 +94,9 @@ class LoopsDump : public testing::Test {
   TensorTable table_;
   ProcessSets sets_{2};
   Timeline timeline_{2};
+  Delays delays_;
   OwnGpu gpu_{0};
-  Loop loop_{world_, config_, table_, sets_, timeline_, gpu_};
+  Loop loop_{world_, config_, table_, sets_, timeline_, delays_, gpu_};
 };
 
 TEST_F(LoopsDump, IsWrittenWhenSomebodyAsksForIt) {

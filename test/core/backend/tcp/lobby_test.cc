@@ -4,12 +4,14 @@
 #include "core/backend/tcp/address.h"
 #include "core/backend/tcp/approach.h"
 #include "core/backend/tcp/roster.h"
+#include "test/support/middleman.h"
 
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 
 #include <array>
+#include <cerrno>
 #include <thread>
 
 namespace hora {
@@ -147,6 +149,34 @@ TEST_F(LobbyTest, WhoSaysHelloAndNoMoreGivesWayAfterASecond) {
   while (arrivals.empty()) arrivals = lobby.serve(later);
   EXPECT_EQ(arrivals.front().hello.rank, 1);
   guest.join();
+}
+
+TEST_F(LobbyTest, AVisitThatIsPlayedAgainLetsNobodyIn) {
+  Lobby lobby(std::move(listener_), kSecret);
+  Middleman middleman(address_);
+  std::thread guest([&middleman] {
+    const Descriptor socket = begin_connect(middleman.address());
+    EXPECT_TRUE(await_events(socket.fd(), POLLOUT, Clock::now() + std::chrono::seconds(5)));
+    introduce(socket);
+  });
+  std::vector<Lobby::Arrival> arrivals;
+  while (arrivals.empty()) arrivals = lobby.serve(Clock::now());
+  guest.join();
+  const Bytes visit = middleman.said();
+  ASSERT_GT(visit.size(), kHelloBytes + kProofBytes + kSealedHeadBytes);
+  const Descriptor replay = knock();
+  write_all(replay.fd(), visit, TimePoint::max());
+  Bytes answer(1000);
+  std::size_t answered = 0;
+  testing::internal::CaptureStderr();
+  while (true) {
+    EXPECT_TRUE(lobby.serve(Clock::now()).empty());
+    const auto got = ::recv(replay.fd(), answer.data(), answer.size(), MSG_DONTWAIT);
+    if (got == 0 || (got < 0 && errno != EAGAIN)) break;
+    if (got > 0) answered += static_cast<std::size_t>(got);
+  }
+  testing::internal::GetCapturedStderr();
+  EXPECT_LE(answered, kAnswerBytes);
 }
 
 TEST_F(LobbyTest, AThousandIdleStrangersCostSixtyFourPlacesAndHoldUpNobody) {

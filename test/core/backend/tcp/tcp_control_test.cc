@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/backend/tcp/tcp_control.h"
 
+#include "core/backend/tcp/address.h"
 #include "core/backend/tcp/gaps.h"
 #include "core/comm/news.h"
 #include "core/comm/socket_io.h"
+#include "test/support/middleman.h"
 #include "test/support/tcp_ranks.h"
 #include "test/support/threads.h"
 
@@ -12,8 +14,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <array>
 #include <csignal>
 #include <functional>
+#include <thread>
 
 namespace hora {
 namespace {
@@ -163,6 +167,37 @@ TEST(TcpControl, ARankThatWasStoppedItselfBlamesNobody) {
   int status = -1;
   ::waitpid(rank, &status, 0);
   EXPECT_EQ(status, 0);
+}
+
+/// What ranks 0 and 1 hear after somebody between them has done something to what rank 1 said.
+std::array<Letter, 2> heard_after(Middleman::Deed deed) {
+  auto configs = loopback_configs(2);
+  Middleman middleman(parse_address(configs[1].coordinator));
+  configs[1].coordinator = format(middleman.address());
+  auto worlds = connect_tcp_ranks(configs);
+  worlds[1].control->send(0, Bytes(1));
+  EXPECT_EQ(worlds[0].control->receive(TimePoint::max())->bytes, Bytes(1)) << "it only listens so far";
+  middleman.next(deed);
+  worlds[1].control->send(0, Bytes(1));
+  while (!middleman.done()) std::this_thread::yield();
+  worlds[1].control->send(0, Bytes(1));
+  std::array<Letter, 2> letters;
+  for (std::size_t rank = 0; rank < 2; ++rank) {
+    do letters[rank] = *worlds[rank].control->receive(TimePoint::max());
+    while (!letters[rank].bytes.empty());
+  }
+  return letters;
+}
+
+TEST(TcpControl, WhoChangesRepeatsOrTakesAwayWhatARankSaysEndsTheJobAndNoMore) {
+  for (const auto deed : {Middleman::Deed::flip, Middleman::Deed::repeat, Middleman::Deed::leave_out}) {
+    const auto letters = heard_after(deed);
+    EXPECT_EQ(letters[0].from, 1);
+    EXPECT_NE(letters[0].loss.message.find("rank 1 (pid "), std::string::npos) << letters[0].loss.message;
+    EXPECT_NE(letters[0].loss.message.find("forged, changed or repeated"), std::string::npos)
+        << letters[0].loss.message;
+    EXPECT_EQ(letters[1].loss.code, Code::aborted);
+  }
 }
 
 TEST(TcpControl, RanksThatCannotReachOthersAreNamedInOneReport) {
