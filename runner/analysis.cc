@@ -204,6 +204,7 @@ std::optional<std::string> describe_difference(const std::map<int, DumpedOperati
     return one.second.size() < other.second.size();
   });
   std::vector<std::string> parts;
+  parts.reserve(fewest_first.size());
   for (const auto& [kind, ranks] : fewest_first)
     parts.push_back(fmt::format("{} on {}", kind, describe_ranks(ranks)));
   return fmt::format("{}", fmt::join(parts, ", and "));
@@ -242,6 +243,7 @@ std::vector<std::string> Comparison::never_submitted() const {
   std::stable_sort(sentences.begin(), sentences.end(),
                    [](const auto& one, const auto& other) { return one.first > other.first; });
   std::vector<std::string> texts;
+  texts.reserve(sentences.size());
   for (auto& [seconds, text] : sentences) texts.push_back(std::move(text));
   return texts;
 }
@@ -336,6 +338,7 @@ std::vector<std::string> Comparison::reasons() const {
     if (failed(dump)) by_reason[dump.message].push_back(dump.rank);
   }
   std::vector<std::string> sentences;
+  sentences.reserve(by_reason.size());
   for (const auto& [reason, ranks] : by_reason)
     sentences.push_back(fmt::format("{} failed with: {}", describe_ranks(ranks), reason));
   return sentences;

@@ -90,7 +90,7 @@ std::string Painter::paint(int rank, const Line& line) {
 
 std::string Tail::last_words(std::size_t most) const {
   for (auto line = lines_.rbegin(); line != lines_.rend(); ++line) {
-    const std::string words = quotable(*line, most);
+    std::string words = quotable(*line, most);
     if (!words.empty() && !is_of_log(words)) return words;
   }
   return {};

@@ -279,6 +279,7 @@ void Loop::fail(const Status& status) {
   world_.messenger->abort(ended);
   auto pending = table_.close(ended);
   std::vector<Record> waiting;
+  waiting.reserve(pending.size());
   for (const auto& loan : pending) waiting.push_back(to_record(loan, loan.entry.name, loan.group));
   log(LogLevel::error, write_dump_of(ended, std::move(waiting)));
   give_back(std::move(pending), ended);

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/runtime/on_terminate.h"
 
+#include "core/base/memory.h"
+
 #include <cxxabi.h>
 #include <fmt/format.h>
 #include <unistd.h>
@@ -35,9 +37,13 @@ struct Notices {
   int next = 0;
 };
 
-/// Shared with the threads that tell, which may outlive static objects.
-const std::shared_ptr<Notices>& notices() {
-  static const auto all = std::make_shared<Notices>();
+/// For ever: std::terminate may be called when static objects are gone.
+Notices& notices() {
+  static Notices& all = []() -> Notices& {
+    const auto made = std::make_shared<Notices>();
+    keep_for_ever(made);
+    return *made;
+  }();
   return all;
 }
 
@@ -61,12 +67,12 @@ std::string what_is_uncaught() {
   }
 }
 
-void tell_all(const std::shared_ptr<Notices>& all) {
+void tell_all(Notices& all) {
   const auto told = std::make_shared<std::promise<void>>();
   auto end = told->get_future();
-  std::thread([all, told, why = what_is_uncaught()] {
-    const std::lock_guard lock(all->mutex);
-    for (const auto& [number, notice] : all->by_number) {
+  std::thread([&all, told, why = what_is_uncaught()] {
+    const std::lock_guard lock(all.mutex);
+    for (const auto& [number, notice] : all.by_number) {
       if (notice.owner == ::getpid()) notice.tell(why);
     }
     told->set_value();
@@ -78,7 +84,7 @@ void tell_all(const std::shared_ptr<Notices>& all) {
   static thread_local bool inside = false;
   if (std::exchange(inside, true)) std::abort();  // two handlers that each call the other
   static std::once_flag once;                     // a second thread that fails waits until the first has told
-  const std::shared_ptr<Notices> all = notices();
+  Notices& all = notices();
   std::call_once(once, [&] {
     try {
       tell_all(all);
@@ -86,14 +92,14 @@ void tell_all(const std::shared_ptr<Notices>& all) {
       return;  // without memory or threads the others hear of the end alone
     }
   });
-  if (const auto former = all->former.load()) former();
+  if (const auto former = all.former.load()) former();
   std::abort();
 }
 
 }  // namespace
 
 OnTerminate::OnTerminate(std::function<void(const std::string&)> notice) {
-  Notices& all = *notices();
+  Notices& all = notices();
   const std::lock_guard lock(all.mutex);
   if (std::get_terminate() != handle_terminate) all.former = std::set_terminate(handle_terminate);
   number_ = all.next++;
@@ -101,7 +107,7 @@ OnTerminate::OnTerminate(std::function<void(const std::string&)> notice) {
 }
 
 OnTerminate::~OnTerminate() {
-  Notices& all = *notices();
+  Notices& all = notices();
   const std::lock_guard lock(all.mutex);
   all.by_number.erase(number_);
 }

@@ -100,8 +100,9 @@ def _gather_homogeneous() -> bool:
 
 
 def _describe(kind: type[BaseException], value: BaseException, trace: TracebackType | None) -> str:
-    """ "ValueError: bad batch (train.py:31)": where is the innermost line that belongs to no library."""
-    text = f"{kind.__name__}: {value}".removesuffix(": ")
+    """ "ValueError: bad batch (train.py:31)", named as in a traceback: where is the innermost line that belongs to no library."""
+    module = "" if kind.__module__ in ("builtins", "__main__") else f"{kind.__module__}."
+    text = f"{module}{kind.__qualname__}: {value}".removesuffix(": ")
     places = [(frame.f_code.co_filename, line) for frame, line in traceback.walk_tb(trace)]
     own = [place for place in places if not place[0].startswith(_LIBRARIES)]
     if not places:

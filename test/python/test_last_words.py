@@ -22,7 +22,7 @@ except RuntimeError as error:
     print(error)
 """)
     result = hrun("-np", "2", sys.executable, str(script), seconds=30)
-    assert "failed: JSONDecodeError: Expecting value: line 1 column 1 (char 0) (train.py:3); it exited with code 1\n" in result.stdout
+    assert "failed: json.decoder.JSONDecodeError: Expecting value: line 1 column 1 (char 0) (train.py:3); it exited with code 1\n" in result.stdout
 
 
 def test_an_exception_is_told_though_another_thread_of_its_rank_still_waits_for_the_others():
