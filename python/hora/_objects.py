@@ -193,8 +193,7 @@ def _check_allowed(operation: str) -> None:
     """Whoever unpickles runs what the sender likes; who does not want that of other ranks sets HORA_NO_PICKLE on all of them."""
     if os.environ.get("HORA_NO_PICKLE", "0") not in ("", "0"):
         raise HoraUnsupportedError(
-            f"'{operation}': objects travel as pickles, which HORA_NO_PICKLE={os.environ['HORA_NO_PICKLE']} forbids: "
-            "use arrays or tensors, or unset it on all ranks"
+            f"'{operation}': objects travel as pickles, which HORA_NO_PICKLE={os.environ['HORA_NO_PICKLE']} forbids: use arrays or tensors, or unset it on all ranks"
         )
 
 
