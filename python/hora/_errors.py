@@ -40,6 +40,21 @@ class HoraUnsupportedError(HoraInternalError, HoraArgumentError, NotImplementedE
     """Something that Hora does not do, such as a reduction that an operation lacks; nothing was sent."""
 
 
+class HoraReplicaError(HoraInternalError):
+    """The ranks' models are not the same any more. Raised by `hora.torch.check_replicas`.
+
+    Attributes:
+        differences: the names of what differs, each with the ranks that do; all of them where nobody can say which is wrong.
+    """
+
+    def __init__(self, text: str, differences: list[tuple[str, list[int]]]) -> None:
+        super().__init__(text)
+        self.differences = differences
+
+    def __reduce__(self) -> tuple[type[HoraReplicaError], tuple[str, list[tuple[str, list[int]]]]]:
+        return type(self), (str(self), self.differences)
+
+
 class HoraRankError(HoraInternalError):
     """A function that `hora.run` called raised an exception on a rank.
 

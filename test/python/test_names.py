@@ -200,6 +200,7 @@ OURS = {
     *("reduce", "reduce_async", "scan", "scan_async"),
     "memory_report",
     "expect_delay",
+    "check_replicas",
     *("send", "isend", "recv", "irecv", "probe", "send_object", "recv_object", "ANY_SOURCE", "ANY_TAG", "Received", "Envelope"),
 }
 

@@ -93,7 +93,7 @@ def main() -> None:
     hvd.broadcast_parameters(model.state_dict(), root_rank=0)
     hvd.broadcast_optimizer_state(optimizer, root_rank=0)
     state = hvd.elastic.TorchState(model=model, optimizer=optimizer, sampler=hvd.elastic.ElasticSampler(range(10)), epoch=0)
-    loss: float = hvd.elastic.run(learn)(state, 3)
+    loss: float = hvd.elastic.run(learn)(state, 3) + len(dir(hvd.check_replicas(model, optimizer, every=100)))
 
     hvd.start_timeline("trace.json", mark_cycles=True)
     hvd.stop_timeline()

@@ -29,6 +29,7 @@ from hora._errors import (
     HoraInternalError,
     HoraNotInitializedError,
     HoraProcessSetError,
+    HoraReplicaError,
     HoraShapeError,
     HoraTimeoutError,
     HoraUnavailableError,
@@ -73,6 +74,7 @@ from hora.torch._broadcast import broadcast, broadcast_, broadcast_async, broadc
 from hora.torch._messages import irecv, isend, probe, recv, send
 from hora.torch._optimizer import DistributedOptimizer
 from hora.torch._reducescatter import grouped_reducescatter, grouped_reducescatter_async, reducescatter, reducescatter_async
+from hora.torch._replicas import check_replicas
 from hora.torch._rooted import gather, gather_async, reduce, reduce_async, scan, scan_async, scatter, scatter_async
 from hora.torch._sparse import sparse_allreduce_async
 from hora.torch._state import broadcast_optimizer_state, broadcast_parameters
@@ -91,6 +93,7 @@ __all__ = [
     "HoraInternalError",
     "HoraNotInitializedError",
     "HoraProcessSetError",
+    "HoraReplicaError",
     "HoraShapeError",
     "HoraTimeoutError",
     "HoraUnavailableError",
@@ -123,6 +126,7 @@ __all__ = [
     "broadcast_optimizer_state",
     "broadcast_parameters",
     "ccl_built",
+    "check_replicas",
     "cross_rank",
     "cross_size",
     "cuda_built",
