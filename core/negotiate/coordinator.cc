@@ -287,6 +287,7 @@ std::vector<Coordinator::Waiting> Coordinator::waiting(TimePoint since) const {
   for (const auto& name : ages_) {
     const Pending& pending = pending_.at(name);
     if (pending.since > since) break;
+    if (pending.ready) continue;
     const Request& request = any_asked(pending);
     Waiting waiting{
         name,

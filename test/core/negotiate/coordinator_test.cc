@@ -175,6 +175,9 @@ TEST(Coordinator, KnowsWhoIsMissingAndSinceWhen) {
   EXPECT_EQ(waiting.front().since, kNow + seconds(1));
   EXPECT_THAT(waiting.front().asked, ElementsAre(0, 2));
   EXPECT_THAT(waiting.front().missing, ElementsAre(1));
+  coordinator.add(1, asks({tensor("early")}), kNow + seconds(6));
+  EXPECT_TRUE(coordinator.waiting(kNow + seconds(4)).empty())
+      << "it waits for nobody, only for the next verdict";
 }
 
 TEST(Coordinator, CountsStepsByWhatIsRepeated) {

@@ -91,6 +91,18 @@ TEST_F(StallsTest, SayNothingOfWhatHasBeenDecidedMeanwhile) {
   EXPECT_THAT(look(stalls, kStart + seconds(61)).warnings, IsEmpty());
 }
 
+TEST_F(StallsTest, SayNothingOfWhatAllHaveAskedForAtLast) {
+  Stalls stalls({seconds(60), seconds(100)}, kMembers);
+  Ballot ballot;
+  ballot.requests = tensor("grad");
+  for (const int rank : {1, 2}) make_local_control(office_, rank)->send(0, encode(ballot));
+  negotiator_.hear(Clock::now());
+  negotiator_.ask(kWorld, tensor("grad"), Clock::now());  // decided when rank 0 next hears
+  const auto advice = look(stalls, Clock::now() + seconds(1000));
+  EXPECT_THAT(advice.ask, IsEmpty());
+  EXPECT_FALSE(advice.verdict);
+}
+
 TEST_F(StallsTest, EndTheJobAfterTheTimeout) {
   Stalls stalls({seconds(60), seconds(100)}, kMembers);
   negotiator_.ask(kWorld, tensor("grad"), kStart);
