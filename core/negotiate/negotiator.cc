@@ -27,7 +27,8 @@ std::vector<int> everybody(int size) {
 
 }  // namespace
 
-Negotiator::Negotiator(Control& control, std::size_t capacity) : control_(control), capacity_(capacity) {
+Negotiator::Negotiator(Control& control, std::size_t capacity, std::function<TimePoint()> clock)
+    : control_(control), capacity_(capacity), clock_(std::move(clock)) {
   add_group(kWorld, everybody(control.size()));
 }
 
@@ -128,7 +129,7 @@ bool Negotiator::collect(TimePoint deadline) {
   auto letter = control_.receive(undecided() ? kAtOnce : deadline);
   while (letter) {
     const int from = letter->from;
-    count(from, decode_ballot(bytes_of(std::move(letter)), control_.size()), Clock::now());
+    count(from, decode_ballot(bytes_of(std::move(letter)), control_.size()), clock_());
     letter = control_.receive(kAtOnce);
   }
   return undecided();

@@ -28,6 +28,13 @@ def bench(arguments: list[str]) -> int:
     return 0
 
 
+def simulate(arguments: list[str]) -> int:
+    """Runs simulated jobs of so many seeds."""
+    setup.everything()
+    run([ROOT / "build/test/simulate", *arguments])
+    return 0
+
+
 def format_sources() -> int:
     """Formats C++ and Python sources in place."""
     setup.everything()
@@ -52,6 +59,8 @@ def main(arguments: list[str]) -> int:
     test.add_argument("suite", nargs="*", help=f"only these: {', '.join(suites.names())}")
     benchmark = commands.add_parser("bench", help="setup, then compare allreduce with the machine's limit and with Open MPI, and time init()")
     benchmark.add_argument("arguments", nargs=argparse.REMAINDER, help="passed on to hora_bench")
+    simulation = commands.add_parser("simulate", help="setup, then let simulated jobs run, from other seeds than the tests do")
+    simulation.add_argument("arguments", nargs="+", help="SEEDS [FIRST [RANKS]]: how many, the first one, ranks (else 2 to 12)")
     commands.add_parser("format", help="format C++ and Python sources in place")
     parsed = parser.parse_args(arguments)
     unknown = set(getattr(parsed, "suite", [])) - set(suites.names())
@@ -65,6 +74,8 @@ def main(arguments: list[str]) -> int:
             return demo()
         if parsed.command == "bench":
             return bench(parsed.arguments)
+        if parsed.command == "simulate":
+            return simulate(parsed.arguments)
         if parsed.command == "format":
             return format_sources()
         setup.everything()
