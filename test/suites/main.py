@@ -4,9 +4,21 @@
 import argparse
 import signal
 import sys
+from collections.abc import Callable
 
 from . import setup, suites
 from .shell import HRUN, PYTHON, ROOT, Failed, run
+
+
+def set_up() -> int:
+    setup.everything()
+    return 0
+
+
+def test(wanted: list[str]) -> int:
+    """Runs these suites, or all."""
+    setup.everything()
+    return suites.run_suites(wanted)
 
 
 def demo() -> int:
@@ -26,6 +38,15 @@ def bench(arguments: list[str]) -> int:
     run(["mpirun", "--allow-run-as-root", "-np", "2", ROOT / "build/bin/hora_bench", "allreduce", "--peer", "mpi", *arguments])
     run([HRUN, "-np", "2", PYTHON, ROOT / "test/bench/init_cost.py"])
     return 0
+
+
+def fuzz(minutes: float) -> int:
+    """Runs every fuzzer for so long."""
+    setup.everything()
+    suites.build_ahead("fuzz")
+    tally = suites.fuzz(round(60 * minutes))
+    print(f"{tally.passed} passed, {tally.failed} failed")
+    return 0 if tally.failed == 0 else 1
 
 
 def simulate(arguments: list[str]) -> int:
@@ -52,34 +73,33 @@ def hear_interrupts() -> None:
 def main(arguments: list[str]) -> int:
     hear_interrupts()
     parser = argparse.ArgumentParser(prog="./dev", description="Everything a developer of Hora does.")
-    commands = parser.add_subparsers(dest="command", required=True, metavar="setup|demo|test|bench|format")
+    commands = parser.add_subparsers(dest="command", required=True, metavar="setup|demo|test|fuzz|simulate|bench|format")
     commands.add_parser("setup", help="install what is missing (system packages, .venv), build into build/, install hora into .venv")
     commands.add_parser("demo", help="setup, then train the digits example on two ranks, in C++ and in Python")
-    test = commands.add_parser("test", help="setup, then run every test; the last line is 'N passed, N failed'")
-    test.add_argument("suite", nargs="*", help=f"only these: {', '.join(suites.names())}")
+    testing = commands.add_parser("test", help="setup, then run every test; the last line is 'N passed, N failed'")
+    testing.add_argument("suite", nargs="*", help=f"only these: {', '.join(suites.names())}")
     benchmark = commands.add_parser("bench", help="setup, then compare allreduce with the machine's limit and with Open MPI, and time init()")
     benchmark.add_argument("arguments", nargs=argparse.REMAINDER, help="passed on to hora_bench")
     simulation = commands.add_parser("simulate", help="setup, then let simulated jobs run, from other seeds than the tests do")
     simulation.add_argument("arguments", nargs="+", help="SEEDS [FIRST [RANKS]]: how many, the first one, ranks (else 2 to 12)")
+    fuzzing = commands.add_parser("fuzz", help="setup, then run every fuzzer for some minutes; what they find stays in build/fuzz/found")
+    fuzzing.add_argument("minutes", type=float)
     commands.add_parser("format", help="format C++ and Python sources in place")
     parsed = parser.parse_args(arguments)
     unknown = set(getattr(parsed, "suite", [])) - set(suites.names())
     if unknown:
         parser.error(f"there is no suite {', '.join(sorted(unknown))}; there are {', '.join(suites.names())}")
+    acts: dict[str, Callable[[], int]] = {
+        "setup": set_up,
+        "demo": demo,
+        "test": lambda: test(parsed.suite),
+        "fuzz": lambda: fuzz(parsed.minutes),
+        "simulate": lambda: simulate(parsed.arguments),
+        "bench": lambda: bench(parsed.arguments),
+        "format": format_sources,
+    }
     try:
-        if parsed.command == "setup":
-            setup.everything()
-            return 0
-        if parsed.command == "demo":
-            return demo()
-        if parsed.command == "bench":
-            return bench(parsed.arguments)
-        if parsed.command == "simulate":
-            return simulate(parsed.arguments)
-        if parsed.command == "format":
-            return format_sources()
-        setup.everything()
-        return suites.run_suites(parsed.suite)
+        return acts[parsed.command]()
     except Failed as failure:
         print(f"dev: {failure}", file=sys.stderr)
         return 1

@@ -78,8 +78,8 @@ def ctest(name: str, preset: str, *choice: str) -> Tally:
     return count(name, reports, ["ctest", "--preset", preset, *choice], {"GTEST_OUTPUT": f"xml:{reports}/"})
 
 
-def one(name: str, command: Sequence[object], environment: dict[str, str] | None = None) -> Tally:
-    return Tally(passed=1) if run_quietly(name, command, environment) else Tally(failed=1)  # type: ignore[arg-type]
+def one(name: str, command: Sequence[object], seconds: float = 1800) -> Tally:
+    return Tally(passed=1) if run_quietly(name, command, seconds=seconds) else Tally(failed=1)  # type: ignore[arg-type]
 
 
 def pytest(name: str, *folders: str) -> Tally:
@@ -111,12 +111,12 @@ def address_sanitizer() -> Tally:
     return ctest("asan", "asan")
 
 
-def fuzz() -> Tally:
+def fuzz(seconds: int = FUZZ_SECONDS) -> Tally:
     def run_one(target: pathlib.Path) -> Tally:
         known = ROOT / "test/fuzz/corpus" / target.name.removeprefix("fuzz_")
         new = fresh(ROOT / "build/fuzz/found" / target.name)  # what a fuzzer finds goes into the first folder
         corpora = [new, known] if known.is_dir() else [new]
-        return one(target.name, [target, f"-max_total_time={FUZZ_SECONDS}", "-timeout=10", *corpora])
+        return one(target.name, [target, f"-max_total_time={seconds}", "-timeout=10", *corpora], seconds + 300)
 
     tally = Tally()
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as cores:
