@@ -338,7 +338,7 @@ std::vector<std::string> Config::horovod_notes() {
   auto meaningless = variables_with("HOROVOD_");
   std::erase_if(meaningless, [](const auto& name) { return contains(kForPrograms, name); });
   for (const auto& counterpart : kCounterparts) {
-    if (std::erase(meaningless, counterpart.theirs) == 0) continue;
+    std::erase(meaningless, counterpart.theirs);
     const auto counts = setting(counterpart.ours);
     if (counts && std::string_view(counts->variable) == counterpart.theirs)
       honoured.push_back(fmt::format("{}={} as {}={}", counterpart.theirs, *text(counterpart.theirs),
