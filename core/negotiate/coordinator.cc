@@ -173,6 +173,7 @@ Verdict::Item Coordinator::decide(const Pending& pending) {
   if (repeated(pending)) {
     const DecisionId id = pending.repeats.front();
     schedule_.use(id);
+    ++times_[id];
     count_step(id);
     return {id, {}};
   }
@@ -189,10 +190,11 @@ void Coordinator::count_step(DecisionId repeated) {
 }
 
 std::uint64_t Coordinator::step_of(const Pending& pending) const {
-  const auto& repeats = pending.repeats;
-  const bool begins =
-      pacemaker_ != 0 && std::find(repeats.begin(), repeats.end(), pacemaker_) != repeats.end();
-  return begins ? steps_ + 1 : steps_;
+  std::uint64_t times = 0;
+  for (const auto id : pending.repeats) {
+    if (id != 0) times = std::max(times, times_.at(id));
+  }
+  return times == 0 ? 0 : times + 1;
 }
 
 Decision Coordinator::decide_anew(const Pending& pending) const {
@@ -242,8 +244,11 @@ Verdict::Item Coordinator::number(Decision decision, const Pending& pending) {
   bool alike = true;
   for (int place = 1; place < size_ && alike; ++place) alike = asked_by(pending, place) == remembered.front();
   for (int place = 1; place < size_ && !alike; ++place) remembered.push_back(asked_by(pending, place));
+  const DecisionId* former = schedule_.find(item.decision.request.name);
+  const std::uint64_t times = former == nullptr ? 1 : times_.at(*former) + 1;
   const auto [id, forgotten] = schedule_.learn(item.decision);
   remembered_.emplace(id, std::move(remembered));
+  times_.emplace(id, times);
   if (forgotten != 0) forgotten_.emplace_back(verdicts_ + 1, forgotten);
   return item;
 }
@@ -267,6 +272,7 @@ void Coordinator::forget_what_all_have_heard() {
   while (!forgotten_.empty() && forgotten_.front().first <= heard) {
     spell_out(forgotten_.front().second);
     remembered_.erase(forgotten_.front().second);
+    times_.erase(forgotten_.front().second);
     forgotten_.pop_front();
   }
 }

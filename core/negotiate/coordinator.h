@@ -53,7 +53,7 @@ class Coordinator {
     std::string name;
     std::string what;  ///< "allreduce float32[3,4]"
     /// Of a training, in which every step makes the same decisions again: which step this is, the first being
-    /// 1. 0: nothing has been repeated yet.
+    /// 1. 0: the tensor is a new one.
     std::uint64_t step = 0;
     TimePoint since;
     std::vector<int> asked;    ///< ranks
@@ -113,6 +113,7 @@ class Coordinator {
   int size_;
   Schedule schedule_;
   std::unordered_map<DecisionId, Remembered> remembered_;
+  std::unordered_map<DecisionId, std::uint64_t> times_;         // how often what is remembered was decided
   std::deque<std::pair<std::uint64_t, DecisionId>> forgotten_;  // by the verdict that forgot it
   std::vector<std::uint64_t> heard_;                            // by place
   std::uint64_t verdicts_ = 0;

@@ -46,7 +46,7 @@ def test_an_allreduce_of_one_rank_alone():
     assert "warning: 'allreduce.loss' (allreduce float32[3]) has been waited for" in said
     assert "The job ends: HORA_MISSING_TIMEOUT is 2 s" in said
     error = said.split("HoraInternalError: ")[-1]
-    assert re.search(r"rank 0 asked for it; missing:\n  rank 1 \(pid \d+ on .*\)\. It lives; it (has )?finished", error), said
+    assert re.search(r"rank 0 asked for it; missing:\n +rank 1 \(pid \d+ on .*\)\. It lives; it (has )?finished", error), said
     assert re.search(r'main thread is at:\n +File "<string>", line \d+ in evaluate\n', error), said
 
 

@@ -190,11 +190,15 @@ TEST(Coordinator, CountsStepsByWhatIsRepeated) {
     coordinator.decide();
   }
   coordinator.add(0, repeats({1}, heard), kNow);
-  EXPECT_EQ(coordinator.waiting(kNow).front().step, 5u) << "'a' begins a step";
+  EXPECT_EQ(coordinator.waiting(kNow).front().step, 5u);
   coordinator.add(1, repeats({1}, heard), kNow);
   coordinator.decide();
   coordinator.add(0, repeats({2}, heard + 1), kNow);
-  EXPECT_EQ(coordinator.waiting(kNow).front().step, 5u) << "'b' belongs to it";
+  EXPECT_EQ(coordinator.waiting(kNow).front().step, 5u) << "whichever comes first";
+  coordinator.add(1, asks({tensor("b", 5)}, heard + 1), kNow);
+  coordinator.decide();
+  coordinator.add(0, asks({tensor("c")}, heard + 1), kNow);
+  EXPECT_EQ(coordinator.waiting(kNow).front().step, 0u) << "a new one";
 }
 
 TEST(Coordinator, TellsOfEachStepHowLongOthersWaitedForWhom) {
