@@ -102,6 +102,7 @@ class LocalRanks final : public HostRanks {
   void terminate() override {
     terminated_ = true;
     signal_all(SIGTERM);
+    signal_all(SIGCONT);  // one that is stopped would not hear that
   }
 
   void tell(const RankEnd& end) override {

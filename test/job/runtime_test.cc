@@ -68,6 +68,28 @@ TEST(Job, ADeathAtAnyTimeIsNamedByAllOthersWithinASecond) {
   }
 }
 
+TEST(Job, AStoppedRankIsNamedWithinItsHeartbeatAndASecondAndEndsWithTheOthers) {
+  for (const char* plane : {"HORA_CPU_OPERATIONS=auto", "HORA_CPU_OPERATIONS=tcp"}) {
+    for (const int victim : {0, 2}) {
+      Launched launched(worker(3, {"stop", std::to_string(victim), "30"},
+                               {"--grace", "1", "-x", plane, "-x", "HORA_HEARTBEAT_TIMEOUT=2"}));
+      const Outcome outcome = launched.wait();
+      EXPECT_EQ(outcome.exit_code, 1) << outcome.output << outcome.errors;
+      EXPECT_LT(outcome.seconds, 5.0) << "it need not be killed";
+      const std::regex heard("rank " + std::to_string(victim) +
+                             " \\(pid [0-9]+ on .*\\) is gone: no sign of life for 2 s.* after ([0-9.]+)");
+      int survivors = 0;
+      for (std::sregex_iterator at(outcome.output.begin(), outcome.output.end(), heard), end; at != end;
+           ++at) {
+        EXPECT_LT(std::stod((*at)[1]), 3.0);
+        ++survivors;
+      }
+      EXPECT_EQ(survivors, 2) << plane << " victim " << victim << "\n" << outcome.output << outcome.errors;
+      EXPECT_TRUE(launched.all_gone());
+    }
+  }
+}
+
 TEST(Job, RanksWriteToEachOtherOnEveryPlane) {
   for (const char* setting : {"HORA_CPU_OPERATIONS=auto", "HORA_CPU_OPERATIONS=tcp"}) {
     for (const int ranks : {1, 2, 4}) {

@@ -56,9 +56,9 @@ void reduce_until(hora::Runtime& hora, const std::string& path) {
   }
 }
 
-/// One rank kills itself at some time in the middle, when all have begun; the others say what they heard, and
-/// how soon.
-void die(hora::Runtime& hora, int who, int after_milliseconds) {
+/// One rank sends itself a signal that ends or stops it, at some time in the middle, when all have begun; the
+/// others say what they heard, and how soon.
+void die(hora::Runtime& hora, int who, int after_milliseconds, int signal) {
   double death = seconds();
   std::thread killer;
   try {
@@ -67,7 +67,7 @@ void die(hora::Runtime& hora, int who, int after_milliseconds) {
     if (hora.rank() == who) {
       killer = std::thread([=] {
         std::this_thread::sleep_for(std::chrono::milliseconds(after_milliseconds));
-        ::kill(::getpid(), SIGKILL);
+        ::kill(::getpid(), signal);
       });
     }
     for (;;) {
@@ -190,7 +190,8 @@ int main(int argc, char** argv) {
     auto hora = hora::init();
     if (task == "reduce") reduce(hora, 10);
     if (task == "until" && argc > 2) reduce_until(hora, argv[2]);
-    if (task == "die") die(hora, number(2), number(3));
+    if (task == "die") die(hora, number(2), number(3), SIGKILL);
+    if (task == "stop") die(hora, number(2), number(3), SIGSTOP);
     if (task == "write") write(hora);
     if (task == "orphan") orphan(hora, number(2));
     if (task == "catch" && hora.rank() == number(2)) throw std::runtime_error("disk is full");

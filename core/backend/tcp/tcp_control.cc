@@ -236,19 +236,20 @@ class TcpControl final : public Control {
 
   void wait(TimePoint farewell) {
     std::vector<pollfd> events{bell_.event()};
+    TimePoint until = std::min(farewell, next_beat_);
     {
       const std::lock_guard lock(mutex_);
       for (const auto& peer : peers_) {
         if (!peer.socket) continue;
         const bool writes = !peer.out.empty();
         events.push_back({peer.socket.fd(), static_cast<short>(writes ? POLLIN | POLLOUT : POLLIN), 0});
+        if (silence_.count() > 0) until = std::min(until, peer.heard + silence_);
         if (peer.process) events.push_back({peer.process.fd(), POLLIN, 0});
       }
     }
     news_.watch(events);
     if (pending_ && pending_->process >= 0 && !pending_->over)
       events.push_back({pending_->process, POLLIN, 0});
-    TimePoint until = std::min(farewell, next_beat_);
     if (pending_) until = std::min(until, pending_->until);
     if (lobby_) {
       lobby_->append_to(events);
@@ -329,15 +330,28 @@ class TcpControl final : public Control {
     }
   }
 
+  /// Hears and tells it nothing any more. Returns its process.
+  Descriptor close(Peer& peer) {
+    const std::lock_guard lock(mutex_);
+    peer.open = false;
+    peer.out.clear();
+    peer.socket = Descriptor();
+    return std::move(peer.process);
+  }
+
+  /// A silent rank does not end, so there is no news of that to wait for.
+  void miss(Peer& peer) {
+    close(peer);
+    if (pending_ || peer.goodbye) return;
+    lose({peer.member.rank,
+          {Code::aborted,
+           fmt::format("{} is gone: no sign of life for {} s: it is stopped, or its host or the "
+                       "network between is down; a longer wait is HORA_HEARTBEAT_TIMEOUT",
+                       describe(peer.member), std::chrono::duration<double>(silence_).count())}});
+  }
+
   void end(Peer& peer, const std::string& how) {
-    Descriptor process;
-    {
-      const std::lock_guard lock(mutex_);
-      peer.open = false;
-      peer.out.clear();
-      peer.socket = Descriptor();
-      process = std::move(peer.process);
-    }
+    Descriptor process = close(peer);
     const TimePoint now = Clock::now();
     if (pending_) {
       if (process && pending_->process == process.fd()) pending_->owned = std::move(process);
@@ -390,20 +404,14 @@ class TcpControl final : public Control {
     for (auto& peer : peers_) {
       if (stopped) peer.heard = now;
     }
+    for (auto& peer : peers_) {
+      if (peer.socket && silence_.count() > 0 && now - peer.heard >= silence_) miss(peer);
+    }
     if (now < next_beat_) return;
     next_beat_ = now + kBeat;
     for (auto& peer : peers_) {
-      if (!peer.socket) continue;
-      {
-        const std::lock_guard lock(mutex_);
-        if (peer.open && peer.out.empty()) write(peer, FrameKind::beat, {});
-      }
-      if (silence_.count() > 0 && now - peer.heard > silence_) {
-        end(peer,
-            fmt::format("no sign of life for {} s: it is stopped, or its host or the network between is "
-                        "down; a longer wait is HORA_HEARTBEAT_TIMEOUT",
-                        std::chrono::duration<double>(silence_).count()));
-      }
+      const std::lock_guard lock(mutex_);
+      if (peer.socket && peer.open && peer.out.empty()) write(peer, FrameKind::beat, {});
     }
   }
 
