@@ -313,11 +313,12 @@ class Job {
   }
 
   void told_to_end(int signal) {
-    if (signal_ != 0 || !anybody_left()) {  // a second Ctrl-C, or nobody left who could need time
+    const bool first = signal_ == 0 || signal_ == SIGPIPE;  // a Ctrl-C ends the reader, too, perhaps sooner
+    if (!first || !anybody_left()) {                        // nobody is left who could need time
       kill_now();
       give_up();
     }
-    if (signal_ != 0) return;
+    if (!first) return;
     signal_ = signal;
     say(fmt::format("{}: ending all ranks", ::strsignal(signal)));
     terminate();
