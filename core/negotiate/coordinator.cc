@@ -37,7 +37,7 @@ void Coordinator::add(int place, const Ballot& ballot, TimePoint now) {
   for (const auto id : ballot.repeats) {
     const auto known = remembered_.find(id);
     if (known == remembered_.end()) refuse(fmt::format("no decision has the number {}", id));
-    const std::string& name = known->second.front().name;
+    const std::string& name = known->second.requests.front().name;
     asks(name).repeats[who] = id;
     settle(name);
   }
@@ -173,26 +173,24 @@ Verdict::Item Coordinator::decide(const Pending& pending) {
   if (repeated(pending)) {
     const DecisionId id = pending.repeats.front();
     schedule_.use(id);
-    ++times_[id];
-    count_step(id);
+    count_step(id, ++remembered_.at(id).times);
     return {id, {}};
   }
   return number(decide_anew(pending), pending);
 }
 
-void Coordinator::count_step(DecisionId repeated) {
-  if (steps_ == 0) steps_ = 1;  // that in which it was decided first
+/// A decision has been repeated, which makes so many times.
+void Coordinator::count_step(DecisionId repeated, std::uint64_t times) {
   if (!schedule_.knows(pacemaker_)) pacemaker_ = repeated;
   if (repeated != pacemaker_) return;
-  steps_ended_.push_back({steps_, behind_});
+  steps_ended_.push_back({times - 1, behind_});
   std::fill(behind_.begin(), behind_.end(), Clock::duration::zero());
-  ++steps_;
 }
 
 std::uint64_t Coordinator::step_of(const Pending& pending) const {
   std::uint64_t times = 0;
   for (const auto id : pending.repeats) {
-    if (id != 0) times = std::max(times, times_.at(id));
+    if (id != 0) times = std::max(times, remembered_.at(id).times);
   }
   return times == 0 ? 0 : times + 1;
 }
@@ -240,15 +238,15 @@ Verdict::Item Coordinator::number(Decision decision, const Pending& pending) {
   if (pending.joins) joined_.clear();
   if (!Schedule::keeps(item.decision)) return item;
   Remembered remembered;
-  remembered.push_back(asked_by(pending, 0));
+  auto& requests = remembered.requests;
+  requests.push_back(asked_by(pending, 0));
   bool alike = true;
-  for (int place = 1; place < size_ && alike; ++place) alike = asked_by(pending, place) == remembered.front();
-  for (int place = 1; place < size_ && !alike; ++place) remembered.push_back(asked_by(pending, place));
+  for (int place = 1; place < size_ && alike; ++place) alike = asked_by(pending, place) == requests.front();
+  for (int place = 1; place < size_ && !alike; ++place) requests.push_back(asked_by(pending, place));
   const DecisionId* former = schedule_.find(item.decision.request.name);
-  const std::uint64_t times = former == nullptr ? 1 : times_.at(*former) + 1;
+  if (former != nullptr) remembered.times = remembered_.at(*former).times + 1;
   const auto [id, forgotten] = schedule_.learn(item.decision);
   remembered_.emplace(id, std::move(remembered));
-  times_.emplace(id, times);
   if (forgotten != 0) forgotten_.emplace_back(verdicts_ + 1, forgotten);
   return item;
 }
@@ -256,8 +254,8 @@ Verdict::Item Coordinator::number(Decision decision, const Pending& pending) {
 const Request& Coordinator::asked_by(const Pending& pending, int place) const {
   const DecisionId id = pending.repeats[static_cast<std::size_t>(place)];
   if (id == 0) return pending.requests.at(place);
-  const Remembered& remembered = remembered_.at(id);
-  return remembered.size() == 1 ? remembered.front() : remembered[static_cast<std::size_t>(place)];
+  const auto& requests = remembered_.at(id).requests;
+  return requests.size() == 1 ? requests.front() : requests[static_cast<std::size_t>(place)];
 }
 
 const Request& Coordinator::any_asked(const Pending& pending) const {
@@ -272,13 +270,12 @@ void Coordinator::forget_what_all_have_heard() {
   while (!forgotten_.empty() && forgotten_.front().first <= heard) {
     spell_out(forgotten_.front().second);
     remembered_.erase(forgotten_.front().second);
-    times_.erase(forgotten_.front().second);
     forgotten_.pop_front();
   }
 }
 
 void Coordinator::spell_out(DecisionId id) {
-  const auto entry = pending_.find(remembered_.at(id).front().name);
+  const auto entry = pending_.find(remembered_.at(id).requests.front().name);
   if (entry == pending_.end()) return;
   for (int place = 0; place < size_; ++place) {
     DecisionId& repeat = entry->second.repeats[static_cast<std::size_t>(place)];

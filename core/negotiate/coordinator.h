@@ -81,8 +81,11 @@ class Coordinator {
     }
   };
   using PendingByName = std::unordered_map<std::string, Pending>;
-  /// What led to a decision: one request if all members' were equal, else each one's.
-  using Remembered = std::vector<Request>;
+  /// What led to a decision.
+  struct Remembered {
+    std::vector<Request> requests;  ///< one if all members' were equal, else each one's
+    std::uint64_t times = 1;        ///< that it was made, those before it of the same name included
+  };
 
   Pending& pending(const std::string& name, TimePoint now);
   void join(int place, const Request& request);
@@ -104,7 +107,7 @@ class Coordinator {
   [[nodiscard]] Decision decide_with_stand_ins(const Pending& pending) const;
   Verdict::Item number(Decision decision, const Pending& pending);
   void forget_what_all_have_heard();
-  void count_step(DecisionId repeated);
+  void count_step(DecisionId repeated, std::uint64_t times);
   [[nodiscard]] std::uint64_t step_of(const Pending& pending) const;
   /// Turns what pending tensors have asked for by this number into full requests: the number is about to go.
   void spell_out(DecisionId id);
@@ -113,7 +116,6 @@ class Coordinator {
   int size_;
   Schedule schedule_;
   std::unordered_map<DecisionId, Remembered> remembered_;
-  std::unordered_map<DecisionId, std::uint64_t> times_;         // how often what is remembered was decided
   std::deque<std::pair<std::uint64_t, DecisionId>> forgotten_;  // by the verdict that forgot it
   std::vector<std::uint64_t> heard_;                            // by place
   std::uint64_t verdicts_ = 0;
@@ -128,7 +130,6 @@ class Coordinator {
   bool ended_ = false;
   TraceCommand command_ = TraceCommand::none;
   DecisionId pacemaker_ = 0;  // the first that was repeated, until it is forgotten: each time is a step
-  std::uint64_t steps_ = 0;   // how many have begun
   std::vector<Clock::duration> behind_;  // in the present one, by place
   std::vector<Step> steps_ended_;
   std::vector<int> joined_;             // places, in the order in which they did

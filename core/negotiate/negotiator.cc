@@ -73,6 +73,13 @@ void Negotiator::report(Report kind, Bytes content) {
   cast(ballot, {});
 }
 
+std::vector<Coordinator::Step> Negotiator::take_steps() {
+  std::vector<Coordinator::Step> steps;
+  for (auto& [group, chair] : chairs_)
+    steps = chair.coordinator.take_steps();  // none keeps its own; the world is last
+  return steps;
+}
+
 void Negotiator::cast(const Ballot& ballot, TimePoint now) {
   if (control_.rank() == 0) {
     count(0, ballot, now);

@@ -61,7 +61,7 @@ class Negotiator {
   std::vector<Heard> hear(TimePoint deadline);
 
   /// Rank 0: the steps of the world that have ended since the last call.
-  std::vector<Coordinator::Step> take_steps() { return chairs_.at(kWorld).coordinator.take_steps(); }
+  std::vector<Coordinator::Step> take_steps();
 
   // What waits for some ranks, in all groups; known on rank 0 only. As Coordinator's.
   [[nodiscard]] std::vector<Coordinator::Waiting> waiting(TimePoint since) const;
