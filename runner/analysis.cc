@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runner/analysis.h"
 
+#include "core/base/ordinal.h"
 #include "core/comm/world.h"
 
 #include <fmt/format.h>
@@ -34,17 +35,6 @@ bool was_given_up(const DumpedOperation& operation) { return operation.status ==
 /// "float32 [3, 4]"
 std::string describe_tensor(const DumpedOperation& operation) {
   return fmt::format("{} [{}]", operation.dtype, fmt::join(operation.shape, ", "));
-}
-
-std::string ordinal(std::uint64_t number) {
-  const std::uint64_t teens = number % 100;
-  const bool plain = teens >= 11 && teens <= 13;
-  const char* ending = plain              ? "th"
-                       : number % 10 == 1 ? "st"
-                       : number % 10 == 2 ? "nd"
-                       : number % 10 == 3 ? "rd"
-                                          : "th";
-  return fmt::format("{}{}", number, ending);
 }
 
 /// "'a', 'b' and 3 more"

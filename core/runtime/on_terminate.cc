@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/runtime/on_terminate.h"
 
+#include "core/base/demangled.h"
 #include "core/base/memory.h"
 
 #include <cxxabi.h>
@@ -47,13 +48,6 @@ Notices& notices() {
   return all;
 }
 
-std::string readable(const char* type) {
-  int status = 0;
-  const std::unique_ptr<char, decltype(&std::free)> name(abi::__cxa_demangle(type, nullptr, nullptr, &status),
-                                                         &std::free);
-  return status == 0 ? name.get() : type;
-}
-
 std::string what_is_uncaught() {
   const std::exception_ptr current = std::current_exception();
   const std::type_info* type = abi::__cxa_current_exception_type();
@@ -61,9 +55,9 @@ std::string what_is_uncaught() {
   try {
     std::rethrow_exception(current);
   } catch (const std::exception& error) {
-    return fmt::format("uncaught {}: {}", readable(type->name()), error.what());
+    return fmt::format("uncaught {}: {}", demangled(type->name()), error.what());
   } catch (...) {
-    return fmt::format("uncaught exception of type {}", readable(type->name()));
+    return fmt::format("uncaught exception of type {}", demangled(type->name()));
   }
 }
 

@@ -2,6 +2,7 @@
 #include "core/watch/account.h"
 
 #include "core/base/bytes.h"
+#include "core/base/ordinal.h"
 #include "core/negotiate/message.h"
 
 #include <fmt/format.h>
@@ -16,13 +17,6 @@ void write(Writer& out, std::chrono::milliseconds time) { out.u64(static_cast<st
 
 std::chrono::milliseconds read_time(Reader& in) {
   return std::chrono::milliseconds(in.below(kMostMilliseconds, "a time"));
-}
-
-std::string ordinal(std::uint64_t number) {
-  const auto tens = number % 100;
-  const bool regular = tens < 11 || tens > 13;
-  const auto ones = regular ? number % 10 : 0;
-  return fmt::format("{}{}", number, ones == 1 ? "st" : ones == 2 ? "nd" : ones == 3 ? "rd" : "th");
 }
 
 }  // namespace

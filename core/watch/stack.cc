@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/watch/stack.h"
 
-#include <cxxabi.h>
+#include "core/base/demangled.h"
+
 #include <execinfo.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -11,8 +12,6 @@
 #include <array>
 #include <cerrno>
 #include <csignal>
-#include <cstdlib>
-#include <memory>
 #include <mutex>
 #include <sstream>
 #include <string_view>
@@ -72,10 +71,7 @@ std::string readable_frame(const std::string& line) {
   if (open == std::string::npos || plus == std::string::npos) return line;
   const std::string symbol = line.substr(open + 1, plus - open - 1);
   if (symbol.empty()) return line.substr(0, line.find(" ["));
-  int status = 0;
-  const std::unique_ptr<char, decltype(&std::free)> plain(
-      abi::__cxa_demangle(symbol.c_str(), nullptr, nullptr, &status), &std::free);
-  return std::string(status == 0 ? plain.get() : symbol.c_str()) + " in " + line.substr(0, open);
+  return demangled(symbol.c_str()) + " in " + line.substr(0, open);
 }
 
 std::string as_lines(const std::string& text) {
