@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/comm/handshake.h"
 
+#include "core/base/job_seat.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -60,7 +62,7 @@ Hello decode_hello(const Payload& bytes) {
   const std::uint32_t size = take_u32(&bytes[8]);
   const std::uint32_t to = take_u32(&bytes[12]);
   const std::uint32_t stream = take_u32(&bytes[16]);
-  if (role >= kRoles || size == 0 || size > (1U << 20) || rank >= size || to >= size ||
+  if (role >= kRoles || size == 0 || size > std::uint32_t{kMostRanks} || rank >= size || to >= size ||
       stream >= kMostConnections) {
     throw Error(Code::unavailable,
                 fmt::format("a rank introduces itself as rank {} of {} with role {}", rank, size, role));
