@@ -91,7 +91,6 @@ bool Loop::turn() {
   const auto command = timeline_.take_command();
   if (command != TraceCommand::none) negotiator_.command(command);
   if (const auto delay = delays_.take_change(now)) negotiator_.report(Report::delay, encode(*delay));
-  collect_reports();
   gpu_.check();
   TimePoint wake = watch_stalls(now);
   if (gpu_.busy()) wake = std::min(wake, now + kLookAtNccl);

@@ -71,6 +71,10 @@ std::chrono::milliseconds Stalls::first() const {
   return std::min(patience_.warning, patience_.timeout);
 }
 
+bool Stalls::fails(TimePoint since, TimePoint now) const {
+  return patience_.timeout.count() != 0 && now >= since + patience_.timeout;
+}
+
 /// What there is something to say about now; else `next` is when there will be, as things are.
 std::vector<Stalls::Overdue> Stalls::overdue(const Negotiator& negotiator, TimePoint now,
                                              TimePoint& next) const {
@@ -80,7 +84,7 @@ std::vector<Stalls::Overdue> Stalls::overdue(const Negotiator& negotiator, TimeP
   next = TimePoint::max();
   for (auto& waiting : negotiator.waiting(now - first())) {
     const TimePoint since = this->since(waiting);
-    const bool fails = patience_.timeout.count() != 0 && now >= since + patience_.timeout;
+    const bool fails = this->fails(since, now);
     const TimePoint warn =
         patience_.warning.count() == 0 ? TimePoint::max() : std::max(since, warned_) + patience_.warning;
     if (fails || now >= warn) {
@@ -115,7 +119,7 @@ void Stalls::report(const Negotiator& negotiator, const std::vector<Overdue>& al
                     Advice& advice) {
   if (all.empty()) return;
   for (const auto& each : all) {
-    const bool fails = patience_.timeout.count() != 0 && now >= each.since + patience_.timeout;
+    const bool fails = this->fails(each.since, now);
     if (fails && !advice.verdict) {
       advice.verdict =
           Status{Code::timeout, fmt::format("{}\nThe job ends: HORA_MISSING_TIMEOUT is {:g} s",

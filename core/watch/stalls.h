@@ -61,6 +61,8 @@ class Stalls {
   };
 
   [[nodiscard]] std::chrono::milliseconds first() const;
+  /// Whether the job ends for what some have missed since then.
+  [[nodiscard]] bool fails(TimePoint since, TimePoint now) const;
   [[nodiscard]] std::vector<Overdue> overdue(const Negotiator& negotiator, TimePoint now,
                                              TimePoint& next) const;
   [[nodiscard]] TimePoint since(const Coordinator::Waiting& waiting) const;
