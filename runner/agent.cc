@@ -100,7 +100,7 @@ class Agent {
     const TimePoint now = Clock::now();
     signals_.take(
         [&](const Signals::Child& child) {
-          if (ranks_) ranks_->reaped(child.pid, child.wait_status, now);
+          if (ranks_) ranks_->child_changed(child.pid, child.wait_status, now);
         },
         [&](int signal) { told_to_end(signal); });
     link_.read(now);
@@ -222,11 +222,20 @@ class Agent {
   }
 
   void tell(const RankEvent& event) {
-    if (event.kind == RankEvent::Kind::started) {
-      link_.send(Word::started, encode(Started{event.index, event.pid}));
-    } else if (event.kind == RankEvent::Kind::ended) {
-      link_.send(Word::ended, encode(Ended{event.index, event.ending.exit_code, event.ending.how,
-                                           event.ending.signal, microseconds(event.when)}));
+    switch (event.kind) {
+      case RankEvent::Kind::started:
+        link_.send(Word::started, encode(Started{event.index, event.pid}));
+        return;
+      case RankEvent::Kind::stopped:
+      case RankEvent::Kind::resumed:
+        link_.send(Word::stopped,
+                   encode(Stopped{event.index, event.ending.signal, microseconds(event.when)}));
+        return;
+      case RankEvent::Kind::ended:
+        link_.send(Word::ended, encode(Ended{event.index, event.ending.exit_code, event.ending.how,
+                                             event.ending.signal, microseconds(event.when)}));
+        return;
+      case RankEvent::Kind::host_lost: return;  // of others alone
     }
   }
 

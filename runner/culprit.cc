@@ -32,8 +32,12 @@ bool rather(const Failure& one, const Failure& other) {
 
 }  // namespace
 
-bool Culprit::accuse(const Failure& failure) {
+bool Culprit::accuse(const Failure& failure, const std::optional<Failure>& standing) {
   const bool first = !failure_;
+  if (first && standing && !was_struck(failure)) {
+    failure_ = standing;
+    return true;
+  }
   if (first || rather(failure, *failure_)) failure_ = failure;
   return first;
 }

@@ -22,8 +22,9 @@ struct Failure {
 class Culprit {
  public:
   /// Somebody ended badly, without having been told to end; of those who did so at one time, tell first who
-  /// is known to have been the first. True if nobody was accused before.
-  bool accuse(const Failure& failure);
+  /// is known to have been the first. `standing`: who was stopped before, and stands still; others who miss
+  /// it end because of that. True if nobody was accused before.
+  bool accuse(const Failure& failure, const std::optional<Failure>& standing = {});
 
   [[nodiscard]] bool known() const { return failure_.has_value(); }
   /// Once it is known.

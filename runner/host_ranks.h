@@ -16,12 +16,12 @@ namespace hora {
 
 /// What became of a rank, or of its whole host. A value.
 struct RankEvent {
-  enum class Kind { started, ended, host_lost };
+  enum class Kind { started, stopped, resumed, ended, host_lost };
   Kind kind = Kind::started;
   int index = 0;     ///< of the rank on its host
   int pid = 0;       ///< started
-  Ending ending;     ///< ended: how; host_lost: why
-  TimePoint when{};  ///< ended: when its end was noticed on its host; host_lost: when it last was well
+  Ending ending;     ///< ended, stopped: how; host_lost: why
+  TimePoint when{};  ///< ended, stopped: when that was noticed on its host; host_lost: when it last was well
 };
 
 /// The ranks of one host: of this machine, or of another one by way of an agent. They make ready, start when
@@ -59,8 +59,8 @@ class HostRanks {
   /// Adds what poll() has to wait for; and the time until when it may wait.
   virtual void watch(std::vector<pollfd>& events) const = 0;
   [[nodiscard]] virtual TimePoint next() const = 0;
-  /// A child of this process has ended.
-  virtual void reaped(int pid, int wait_status, TimePoint now) = 0;
+  /// A child of this process has ended, was stopped, or goes on.
+  virtual void child_changed(int pid, int wait_status, TimePoint now) = 0;
   /// Does what can be done without waiting. What has happened since the last call, in order.
   virtual std::vector<RankEvent> turn(TimePoint now) = 0;
 

@@ -20,7 +20,9 @@
 #include <csignal>
 #include <cstring>
 #include <filesystem>
+#include <map>
 #include <memory>
+#include <set>
 #include <utility>
 #include <vector>
 
@@ -212,7 +214,8 @@ class Job {
   void take_signals() {
     signals_.take(
         [&](const Signals::Child& child) {
-          for (const auto& host : hosts_) host.ranks->reaped(child.pid, child.wait_status, Clock::now());
+          for (const auto& host : hosts_)
+            host.ranks->child_changed(child.pid, child.wait_status, Clock::now());
         },
         [&](int signal) { told(signal); });
   }
@@ -221,6 +224,10 @@ class Job {
     const TimePoint now = Clock::now();
     for (std::size_t i = 0; i < hosts_.size(); ++i) {
       for (const auto& event : hosts_[i].ranks->turn(now)) take(static_cast<int>(i), event);
+    }
+    if (culprit_.known() && !terminated_ && all_that_run_are_stopped()) {
+      say("those that are left are stopped: no time helps them");
+      terminate();
     }
   }
 
@@ -232,14 +239,28 @@ class Job {
         summary_of(rank).pid = event.pid;
         summary_of(rank).started = std::chrono::system_clock::now();
         say(fmt::format("rank {} is process {}{}", rank, event.pid, on(host)));
+        running_.insert(rank);
+        return;
+      case RankEvent::Kind::stopped:
+        stopped_[rank] = {rank, host, event.ending, event.when};
+        if (!terminated_) print(fmt::format("hrun: {} {}\n", name(rank), event.ending.how));
+        return;
+      case RankEvent::Kind::resumed:
+        if (stopped_.erase(rank) != 0 && !terminated_) print(fmt::format("hrun: {} goes on\n", name(rank)));
         return;
       case RankEvent::Kind::ended:
+        running_.erase(rank);
+        stopped_.erase(rank);
         say(fmt::format("rank {}{} {}", rank, on(host), event.ending.how));
         note_end(rank, event);
         tell_others(rank, event.ending);
         ended({rank, host, event.ending, event.when});
         return;
       case RankEvent::Kind::host_lost:
+        for (int lost = its_host.first; lost < its_host.first + its_host.count; ++lost) {
+          running_.erase(lost);
+          stopped_.erase(lost);
+        }
         if (terminated_ || reported_) print(fmt::format("hrun: {}\n", describe_loss(host, event.ending)));
         ended({-1, host, event.ending, event.when});
         return;
@@ -272,10 +293,21 @@ class Job {
     if (terminated_ || (reported_ && culprit_.known())) return;  // what was reported stands
     endings_.push_back(failure);
     if (failure.ending.exit_code == 0) return;
-    if (!culprit_.accuse(failure)) return;
+    if (!culprit_.accuse(failure, first_stopped())) return;
     if (!anybody_left()) return;  // nobody who needs a deadline; output has as long as it takes
     say(fmt::format("the others have {} s to end by themselves", grace_seconds()));
     deadline_ = std::min(deadline_, Clock::now() + options_.grace);
+  }
+
+  [[nodiscard]] std::optional<Failure> first_stopped() const {
+    const auto first = std::min_element(
+        stopped_.begin(), stopped_.end(),
+        [](const auto& one, const auto& other) { return one.second.when < other.second.when; });
+    return first == stopped_.end() ? std::nullopt : std::optional(first->second);
+  }
+
+  [[nodiscard]] bool all_that_run_are_stopped() const {
+    return !running_.empty() && running_.size() == stopped_.size();
   }
 
   [[nodiscard]] bool anybody_left() const {
@@ -362,6 +394,13 @@ class Job {
 
   void print(const std::string& text) { relay_.print(text); }
 
+  /// "rank 1 (pid 4711 on b)"
+  [[nodiscard]] std::string name(int rank) {
+    const RankSummary& known = summary_of(rank);
+    const std::string host = hosts_.size() == 1 ? "" : " on " + known.host;
+    return fmt::format("rank {} (pid {}{})", rank, known.pid, host);
+  }
+
   /// " on b", where there is more than one host.
   [[nodiscard]] std::string on(int host) const {
     return hosts_.size() == 1 ? "" : " on " + hosts_[static_cast<std::size_t>(host)].name;
@@ -411,8 +450,7 @@ class Job {
       print(fmt::format("\nhrun: {}\n{}", describe_loss(first.host, first.ending), describe_other_endings()));
       return;
     }
-    std::string text = fmt::format("\nhrun: rank {} (pid {}{}) failed first: it {}\n", first.rank,
-                                   summary_of(first.rank).pid, on(first.host), first.ending.how);
+    std::string text = fmt::format("\nhrun: {} failed first: it {}\n", name(first.rank), first.ending.how);
     text += describe_other_endings();
     const auto& last = relay_.last_errors(first.rank);
     if (!last.empty()) text += "hrun: the last it wrote to stderr:\n";
@@ -462,7 +500,9 @@ class Job {
   int good_ends_told_ = 0;
   int bad_ends_told_ = 0;
   Culprit culprit_;
-  std::vector<Failure> endings_;  // of those that were not told to end, good ones too, in order
+  std::set<int> running_;           // ranks
+  std::map<int, Failure> stopped_;  // of those, which were stopped, and how and when
+  std::vector<Failure> endings_;    // of those that were not told to end, good ones too, in order
 };
 
 }  // namespace

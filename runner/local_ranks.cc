@@ -10,6 +10,7 @@
 #include "runner/reserved_port.h"
 
 #include <sys/socket.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -125,19 +126,29 @@ class LocalRanks final : public HostRanks {
     return events_.empty() ? TimePoint::max() : TimePoint::min();
   }
 
-  void reaped(int pid, int wait_status, TimePoint now) override {
-    look_for_empty_groups_ = true;
+  void child_changed(int pid, int wait_status, TimePoint now) override {
     const auto found = std::find_if(ranks_.begin(), ranks_.end(),
                                     [&](const Rank& rank) { return rank.running && rank.pid == pid; });
-    if (found == ranks_.end()) return;
-    found->running = false;
-    // Who was told to end has time for it, also without a leader. Else it is what an ended rank left behind.
-    if (!terminated_ || killed_) kill_rest(*found);
     RankEvent event;
-    event.kind = RankEvent::Kind::ended;
     event.index = static_cast<int>(found - ranks_.begin());
-    event.ending = describe_ending(wait_status);
     event.when = now;
+    if (WIFSTOPPED(wait_status)) {
+      event.kind = RankEvent::Kind::stopped;
+      event.ending = describe_stop(WSTOPSIG(wait_status));
+    } else if (WIFCONTINUED(wait_status)) {
+      event.kind = RankEvent::Kind::resumed;
+    } else {
+      look_for_empty_groups_ = true;
+      event.kind = RankEvent::Kind::ended;
+      event.ending = describe_ending(wait_status);
+    }
+    if (found == ranks_.end()) return;
+    if (event.kind == RankEvent::Kind::ended) {
+      found->running = false;
+      // Who was told to end has time for it, also without a leader. Else it is what an ended rank left
+      // behind.
+      if (!terminated_ || killed_) kill_rest(*found);
+    }
     events_.push_back(event);
   }
 

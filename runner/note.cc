@@ -104,6 +104,23 @@ Ended decode_ended(std::span<const std::byte> bytes, int ranks) {
   return ended;
 }
 
+Bytes encode(const Stopped& stopped) {
+  Writer out;
+  out.u64(static_cast<std::uint64_t>(stopped.index)).u64(static_cast<std::uint64_t>(stopped.signal));
+  out.u64(stopped.when);
+  return out.take();
+}
+
+Stopped decode_stopped(std::span<const std::byte> bytes, int ranks) {
+  Reader in(bytes);
+  Stopped stopped;
+  stopped.index = take_index(in, ranks);
+  stopped.signal = static_cast<int>(in.below(kSignals, "a signal"));
+  stopped.when = in.below(kMostTime, "a time");
+  in.finish();
+  return stopped;
+}
+
 Bytes encode(const OutputPiece& piece) {
   Writer out;
   out.u64(static_cast<std::uint64_t>(piece.stream)).raw(bytes_of(piece.bytes));

@@ -18,7 +18,8 @@ namespace hora {
 //   both            notes: a word (1 byte), a length (4 bytes, little-endian), and as many bytes
 //
 //   hrun -> agent   plan, and then start, once all hosts are ready; terminate, kill
-//   agent -> hrun   ready or refused; started for each rank; ended for each rank; over: nobody is left
+//   agent -> hrun   ready or refused; started and ended for each rank, and stopped for those that
+//                   were stopped or go on; over: nobody is left
 //   agent -> hrun   output: some of a rank's stdout or stderr; nothing: its end
 //   hrun -> agent   news: how a rank has ended, for those of the host (core/comm/news.h)
 //   hrun -> agent   input: some of what rank 0 reads; nothing: its end
@@ -35,6 +36,7 @@ enum class Word : std::uint8_t {
   start,
   started,
   ended,
+  stopped,
   over,
   output,
   taken,
@@ -46,7 +48,7 @@ enum class Word : std::uint8_t {
   ping,
   pong,
 };
-inline constexpr int kWords = 16;
+inline constexpr int kWords = 17;
 
 inline constexpr std::string_view kGreeting = "hora-agent";
 inline constexpr std::size_t kWindow = 256 * 1024;
@@ -89,6 +91,12 @@ struct Ended {
   int signal = 0;
   std::uint64_t when = 0;  ///< microseconds of the agent's clock
 };
+/// "... was stopped by this signal", or "goes on" if it is 0.
+struct Stopped {
+  int index = 0;
+  int signal = 0;
+  std::uint64_t when = 0;  ///< microseconds of the agent's clock
+};
 /// A piece of one of the outputs of a host: its ranks' stdout have even numbers, their stderr odd ones.
 struct OutputPiece {
   int stream = 0;
@@ -109,6 +117,8 @@ struct Pong {
 [[nodiscard]] Started decode_started(std::span<const std::byte> bytes, int ranks);
 [[nodiscard]] Bytes encode(const Ended& ended);
 [[nodiscard]] Ended decode_ended(std::span<const std::byte> bytes, int ranks);
+[[nodiscard]] Bytes encode(const Stopped& stopped);
+[[nodiscard]] Stopped decode_stopped(std::span<const std::byte> bytes, int ranks);
 [[nodiscard]] Bytes encode(const OutputPiece& piece);
 [[nodiscard]] OutputPiece decode_piece(std::span<const std::byte> bytes, int ranks);
 [[nodiscard]] Bytes encode(const Taken& taken);

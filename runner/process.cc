@@ -128,4 +128,8 @@ Ending describe_ending(int wait_status) {
           signal};
 }
 
+Ending describe_stop(int signal) {
+  return {128 + signal, fmt::format("was stopped by signal {} ({})", signal, ::strsignal(signal)), signal};
+}
+
 }  // namespace hora

@@ -53,5 +53,7 @@ struct Ending {
   int signal = 0;     ///< that killed it; 0: it exited
 };
 [[nodiscard]] Ending describe_ending(int wait_status);
+/// Of a process that stands still and may go on: "was stopped by signal 19 (Stopped (signal))".
+[[nodiscard]] Ending describe_stop(int signal);
 
 }  // namespace hora

@@ -172,8 +172,9 @@ class RemoteRanks final : public HostRanks {
     return state_ == State::making_ready ? std::min(at, deadline_) : at;
   }
 
-  void reaped(int pid, int wait_status, TimePoint /*now*/) override {
-    if (pid == connection_.process.pid) exit_ = describe_ending(wait_status).exit_code;
+  void child_changed(int pid, int wait_status, TimePoint /*now*/) override {
+    const bool ended = WIFEXITED(wait_status) || WIFSIGNALED(wait_status);
+    if (ended && pid == connection_.process.pid) exit_ = describe_ending(wait_status).exit_code;
   }
 
   std::vector<RankEvent> turn(TimePoint now) override {
@@ -251,6 +252,7 @@ class RemoteRanks final : public HostRanks {
         return;
       case Word::started: take_started(decode_started(note.body, ranks())); return;
       case Word::ended: take_ended(decode_ended(note.body, ranks()), now); return;
+      case Word::stopped: take_stopped(decode_stopped(note.body, ranks()), now); return;
       case Word::over: state_ = State::over; return;
       case Word::output: take_output(decode_piece(note.body, ranks())); return;
       case Word::input_taken: input_window_ += decode_window(note.body, input_window_); return;
@@ -274,6 +276,15 @@ class RemoteRanks final : public HostRanks {
     event.index = ended.index;
     event.ending = {ended.exit_code, ended.how, ended.signal};
     event.when = clock_.ours(ended.when, now);
+    events_.push_back(event);
+  }
+
+  void take_stopped(const Stopped& stopped, TimePoint now) {
+    RankEvent event;
+    event.kind = stopped.signal == 0 ? RankEvent::Kind::resumed : RankEvent::Kind::stopped;
+    event.index = stopped.index;
+    if (stopped.signal != 0) event.ending = describe_stop(stopped.signal);
+    event.when = clock_.ours(stopped.when, now);
     events_.push_back(event);
   }
 

@@ -20,11 +20,11 @@ bool is_ignored(int signal) {
   return ::sigaction(signal, nullptr, &found) == 0 && found.sa_handler == SIG_IGN;
 }
 
-/// Whether a child has ended.
-bool reap(int which, const std::function<void(const Signals::Child&)>& ended) {
+/// Whether a child has ended, was stopped, or goes on.
+bool take_change(int which, const std::function<void(const Signals::Child&)>& changed) {
   Signals::Child child;
-  child.pid = ::waitpid(which, &child.wait_status, WNOHANG);
-  if (child.pid > 0) ended(child);
+  child.pid = ::waitpid(which, &child.wait_status, WNOHANG | WUNTRACED | WCONTINUED);
+  if (child.pid > 0) changed(child);
   return child.pid > 0;
 }
 
@@ -45,16 +45,16 @@ Signals::Signals(const std::vector<int>& others) {
   ::prctl(PR_SET_CHILD_SUBREAPER, 1);
 }
 
-void Signals::take(const std::function<void(const Child&)>& ended, const std::function<void(int)>& told) {
+void Signals::take(const std::function<void(const Child&)>& changed, const std::function<void(int)>& told) {
   signalfd_siginfo info{};
   while (::read(fd_.fd(), &info, sizeof info) == sizeof info) {
     if (info.ssi_signo != SIGCHLD) {
       told(static_cast<int>(info.ssi_signo));
       continue;
     }
-    // One signal may stand for many ends, and names the first; wait() takes the others in any order.
-    reap(static_cast<int>(info.ssi_pid), ended);
-    while (reap(kAny, ended)) {
+    // One signal may stand for many changes, and names the first; wait() takes the others in any order.
+    take_change(static_cast<int>(info.ssi_pid), changed);
+    while (take_change(kAny, changed)) {
     }
   }
 }

@@ -21,9 +21,9 @@ class Signals {
     int pid = 0;
     int wait_status = 0;
   };
-  /// What has come since the last call: calls `ended` for children, in the order in which they are known to
-  /// have ended, and `told` for other signals.
-  void take(const std::function<void(const Child&)>& ended, const std::function<void(int)>& told);
+  /// What has come since the last call: calls `changed` for children that have ended, were stopped, or go on
+  /// again, in the order in which that is known, and `told` for other signals.
+  void take(const std::function<void(const Child&)>& changed, const std::function<void(int)>& told);
 
  private:
   Descriptor fd_;

@@ -71,11 +71,14 @@ TEST(Job, ADeathAtAnyTimeIsNamedByAllOthersWithinASecond) {
 TEST(Job, AStoppedRankIsNamedWithinItsHeartbeatAndASecondAndEndsWithTheOthers) {
   for (const char* plane : {"HORA_CPU_OPERATIONS=auto", "HORA_CPU_OPERATIONS=tcp"}) {
     for (const int victim : {0, 2}) {
-      Launched launched(worker(3, {"stop", std::to_string(victim), "30"},
-                               {"--grace", "1", "-x", plane, "-x", "HORA_HEARTBEAT_TIMEOUT=2"}));
+      Launched launched(
+          worker(3, {"stop", std::to_string(victim), "30"}, {"-x", plane, "-x", "HORA_HEARTBEAT_TIMEOUT=2"}));
       const Outcome outcome = launched.wait();
-      EXPECT_EQ(outcome.exit_code, 1) << outcome.output << outcome.errors;
-      EXPECT_LT(outcome.seconds, 5.0) << "it need not be killed";
+      EXPECT_EQ(outcome.exit_code, 128 + SIGSTOP) << outcome.output << outcome.errors;
+      EXPECT_LT(outcome.seconds, 5.0) << "no grace helps it";
+      const std::regex blamed("rank " + std::to_string(victim) +
+                              " \\(pid [0-9]+\\) failed first: it was stopped by signal 19");
+      EXPECT_TRUE(std::regex_search(outcome.errors, blamed)) << outcome.errors;
       const std::regex heard("rank " + std::to_string(victim) +
                              " \\(pid [0-9]+ on .*\\) is gone: no sign of life for 2 s.* after ([0-9.]+)");
       int survivors = 0;

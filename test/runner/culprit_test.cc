@@ -46,6 +46,18 @@ TEST(Culprit, IsNotOneThatWasKilledMuchLater) {
   EXPECT_EQ(culprit.failure().rank, 0);
 }
 
+TEST(Culprit, IsTheOneThatStandsStillUnlessAnotherWasKilled) {
+  const Failure standing{1, 0, killed(SIGSTOP), kStart};
+  Culprit missed;
+  EXPECT_TRUE(missed.accuse({0, 0, code(1), kStart + 5s}, standing));
+  EXPECT_FALSE(accuse(missed, 2, code(1), kStart + 5s));
+  EXPECT_EQ(missed.failure().rank, 1);
+  EXPECT_EQ(missed.failure().ending.exit_code, 128 + SIGSTOP);
+  Culprit struck;
+  EXPECT_TRUE(struck.accuse({0, 0, killed(SIGSEGV), kStart + 5s}, standing));
+  EXPECT_EQ(struck.failure().rank, 0);
+}
+
 TEST(Culprit, IsTheFirstOfThoseThatWereKilled) {
   Culprit culprit;
   accuse(culprit, 1, killed(SIGKILL), kStart);

@@ -48,8 +48,9 @@ class Drive {
     const TimePoint soon = Clock::now() + std::chrono::milliseconds(10);  // outputs are not watched here
     ::poll(fds.data(), fds.size(), milliseconds_until(std::min(soon, ranks_->next())));
     const TimePoint now = Clock::now();
-    signals_.take([&](const Signals::Child& child) { ranks_->reaped(child.pid, child.wait_status, now); },
-                  [](int) {});
+    signals_.take(
+        [&](const Signals::Child& child) { ranks_->child_changed(child.pid, child.wait_status, now); },
+        [](int) {});
     for (const auto& event : ranks_->turn(now)) events.push_back(event);
   }
 

@@ -77,6 +77,23 @@ TEST(LocalRanks, AreKilledWithTheirGroups) {
   }));
 }
 
+TEST(LocalRanks, ThatAreStoppedAndGoOnAreTold) {
+  EXPECT_TRUE(in_own_process([] {
+    Drive drive([&] { return make_local_ranks(shell(1, "kill -STOP $$; exit 4"), -1); });
+    HostRanks& ranks = drive.ranks();
+    ranks.start({});
+    drive.until([&] { return drive.events.size() == 2; });
+    EXPECT_EQ(drive.events.back().kind, Kind::stopped);
+    EXPECT_EQ(drive.events.back().ending.signal, SIGSTOP);
+    EXPECT_EQ(ranks.state(), HostRanks::State::running);
+    ::kill(drive.events.front().pid, SIGCONT);
+    drive.until(HostRanks::State::over);
+    ASSERT_EQ(drive.events.size(), 4u);
+    EXPECT_EQ(drive.events[2].kind, Kind::resumed);
+    EXPECT_EQ(drive.events[3].ending.exit_code, 4);
+  }));
+}
+
 TEST(LocalRanks, LetTheFirstReadTheInput) {
   EXPECT_TRUE(in_own_process([] {
     Pipe input = make_pipe();

@@ -61,6 +61,12 @@ TEST(Notes, CarryWhatTheySayAndNothingOutOfRange) {
   EXPECT_THROW(static_cast<void>(decode_ended(encode(Ended{0, 1, "", 0, ~0ULL}), 1)), Error);
   EXPECT_THROW(static_cast<void>(decode_ended(encode(Ended{0, 1, "", 128, 5}), 1)), Error);
 
+  const Stopped stopped = decode_stopped(encode(Stopped{1, 19, 5}), 2);
+  EXPECT_EQ(stopped.index, 1);
+  EXPECT_EQ(stopped.signal, 19);
+  EXPECT_EQ(stopped.when, 5u);
+  EXPECT_THROW(static_cast<void>(decode_stopped(encode(Stopped{1, 128, 5}), 2)), Error);
+
   const Bytes piece = encode(OutputPiece{3, "text"});
   EXPECT_EQ(decode_piece(piece, 2).stream, 3);
   EXPECT_EQ(decode_piece(piece, 2).bytes, "text");

@@ -40,6 +40,38 @@ TEST(Signals, TellOfEveryChildOnce) {
   }));
 }
 
+TEST(Signals, TellOfChildrenThatAreStoppedAndGoOn) {
+  EXPECT_TRUE(in_own_process([] {
+    Signals signals;
+    const int child = ::fork();
+    if (child == 0) {
+      ::pause();
+      ::_exit(0);
+    }
+    int status = 0;
+    const auto next_change = [&] {
+      for (bool changed = false; !changed;) {
+        await_events(signals.fd(), POLLIN, TimePoint::max());
+        const auto take = [&](const Signals::Child& one) {
+          EXPECT_EQ(one.pid, child);
+          status = one.wait_status;
+          changed = true;
+        };
+        signals.take(take, [](int) { ADD_FAILURE(); });
+      }
+    };
+    ::kill(child, SIGSTOP);
+    next_change();
+    EXPECT_TRUE(WIFSTOPPED(status) && WSTOPSIG(status) == SIGSTOP);
+    ::kill(child, SIGCONT);
+    next_change();
+    EXPECT_TRUE(WIFCONTINUED(status));
+    ::kill(child, SIGKILL);
+    next_change();
+    EXPECT_TRUE(WIFSIGNALED(status));
+  }));
+}
+
 TEST(Signals, LeaveHangUpToWhomeverIgnoresIt) {
   EXPECT_TRUE(in_own_process([] {
     ::signal(SIGHUP, SIG_IGN);
