@@ -10,8 +10,8 @@ import sysconfig
 import threading
 import traceback
 from collections.abc import Iterable
-from types import TracebackType
-from typing import Any
+from types import FrameType, TracebackType
+from typing import Any, NoReturn
 
 from hora import _arrays, _job, _native
 from hora import process_sets as sets
@@ -100,27 +100,44 @@ def _gather_homogeneous() -> bool:
 
 
 def _describe(kind: type[BaseException], value: BaseException, trace: TracebackType | None) -> str:
-    """ "ValueError: bad batch (train.py:31)", named as in a traceback: where is the innermost line that belongs to no library."""
+    """ "ValueError: bad batch (train.py:31)", named as in a traceback."""
     module = "" if kind.__module__ in ("builtins", "__main__") else f"{kind.__module__}."
     text = f"{module}{kind.__qualname__}: {value}".removesuffix(": ")
-    places = [(frame.f_code.co_filename, line) for frame, line in traceback.walk_tb(trace)]
+    return text + _where(traceback.walk_tb(trace))
+
+
+def _where(frames: Iterable[tuple[FrameType, int]]) -> str:
+    """ " (train.py:31)": the innermost line that belongs to no library, if there is one; empty if there are no frames."""
+    places = [(frame.f_code.co_filename, line) for frame, line in frames]
     own = [place for place in places if not place[0].startswith(_LIBRARIES)]
     if not places:
-        return text
+        return ""
     path, line = (own or places)[-1]
-    return f"{text} ({os.path.basename(path)}:{line})"
+    return f" ({os.path.basename(path)}:{line})"
 
 
 def _remember_failure(kind: type[BaseException], value: BaseException, trace: TracebackType | None) -> None:
-    global _failure, _teller
     try:
         if _ends_the_program():
-            _failure = _describe(kind, value, trace)
-        if _failure and _teller is None:
-            _teller = threading.Thread(target=_tell_when_the_program_ends, name="hora-last-words", daemon=True)
-            _teller.start()
+            _tell_at_the_end(_describe(kind, value, trace))
     finally:
         _former_hook(kind, value, trace)
+
+
+def _remember_exit(status: Any = None, /) -> NoReturn:
+    """Stands in for sys.exit: nothing else knows, before the interpreter is gone, that the program ends with an error."""
+    if status not in (None, 0) and _ends_the_program():
+        outwards = traceback.walk_stack(sys._getframe(1))
+        _tell_at_the_end(f"sys.exit({status!r}){_where(reversed(list(outwards)))}")
+    _former_exit(status)
+
+
+def _tell_at_the_end(failure: str) -> None:
+    global _failure, _teller
+    _failure = failure
+    if _teller is None:
+        _teller = threading.Thread(target=_tell_when_the_program_ends, name="hora-last-words", daemon=True)
+        _teller.start()
 
 
 def _ends_the_program() -> bool:
@@ -144,8 +161,10 @@ def _leave_at_exit() -> None:
 
 _LIBRARIES = ("<frozen ", os.path.dirname(__file__) + os.sep, *(sysconfig.get_path(name) + os.sep for name in ("stdlib", "platstdlib", "purelib", "platlib")))
 
-# The other ranks are told why this one leaves, if it is an exception that nobody caught.
+# The other ranks are told why this one leaves, if it is an exception that nobody caught, or an exit code.
 _teller: threading.Thread | None = None
 _former_hook = sys.excepthook
+_former_exit = sys.exit
 sys.excepthook = _remember_failure
+sys.exit = _remember_exit
 atexit.register(_leave_at_exit)

@@ -68,3 +68,32 @@ except RuntimeError as error:
     assert result.returncode == 1
     assert result.stdout.count("own hook: no data here\n") == 1
     assert result.stdout.count("failed: ValueError: no data here (<string>:8); it exited with code 1\n") == 2
+
+
+def test_an_exit_code_is_told_with_the_line_that_set_it(tmp_path: pathlib.Path):
+    script = tmp_path / "train.py"
+    script.write_text("""import sys, hora
+def give_up():
+    sys.exit("no data here")
+hora.init()
+if hora.rank() == 1:
+    give_up()
+try:
+    hora.barrier()
+except RuntimeError as error:
+    print(error)
+""")
+    result = hrun("-np", "2", sys.executable, str(script), seconds=30)
+    assert result.returncode == 1
+    assert "failed: sys.exit('no data here') (train.py:3)" in result.stdout
+    assert "hrun: rank 1 (" in result.stderr and "failed first: it exited with code 1" in result.stderr
+
+
+def test_an_exit_in_good_order_is_no_failure():
+    program = """import sys, hora
+hora.init()
+hora.barrier()
+sys.exit(0)
+"""
+    result = hrun("-np", "2", sys.executable, "-c", program, seconds=30)
+    assert (result.returncode, result.stderr) == (0, "")
