@@ -9,40 +9,18 @@
 #include "core/backend/tcp/tcp_collective.h"
 #include "core/backend/tcp/tcp_control.h"
 #include "core/backend/tcp/tcp_messenger.h"
-#include "core/base/bytes.h"
-#include "core/comm/exchange.h"
 #include "core/comm/hierarchical.h"
 #include "core/comm/hosts.h"
 #include "core/comm/mpi_module.h"
 #include "core/comm/places.h"
 #include "core/comm/secret_file.h"
 #include "core/device/host_stream.h"
+#include "core/runtime/agree.h"
 
 #include <fmt/format.h>
 
 namespace hora {
 namespace {
-
-constexpr std::uint64_t kMostStreams = 16;
-
-/// What rank 0 says counts: ranks that cut tensors differently would mix them up.
-void agree_on_knobs(Config& config, Control& control, TimePoint deadline) {
-  Writer mine;
-  mine.u64(config.fusion_threshold).u8(config.peer_memory ? 1 : 0).string(config.cpu_operations);
-  mine.u8(config.deterministic ? 1 : 0).u64(static_cast<std::uint64_t>(config.tcp_streams));
-  mine.u64(config.gpu_fusion_threshold).string(config.gpu_operations).u8(config.float32_sums ? 1 : 0);
-  const auto all = exchange(control, mine.take(), deadline);
-  Reader in(all.front());
-  config.fusion_threshold = in.u64();
-  config.peer_memory = in.boolean();
-  config.cpu_operations = in.string(16);
-  config.deterministic = in.boolean();
-  config.tcp_streams = static_cast<int>(in.below(kMostStreams + 1, "a number of sockets"));
-  config.gpu_fusion_threshold = in.u64();
-  config.gpu_operations = in.string(16);
-  config.float32_sums = in.boolean();
-  in.finish();
-}
 
 /// The ranks of this rank's host, which may be this one alone.
 std::unique_ptr<Collective> within_host(SharedHosts& hosts, const Config& config) {
@@ -125,7 +103,7 @@ World connect(Config& config) {
   World world = connect_tcp_control(config, deadline);
   settle_places(config, world.members);
   try {
-    agree_on_knobs(config, *world.control, deadline);
+    agree(config, *world.control, world.members, deadline);
     // Before what may take until the deadline on some ranks: nobody waits here for one that is there.
     world.messenger = connect_tcp_messenger(*world.control, world.members, config, deadline);
     world.lane = {make_host_stream(), connect_collective(config, world, deadline)};

@@ -1,11 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <hora/alike.h>
 #include <hora/torch.h>
+
+#include "frameworks/torch/tensor.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <sstream>
 
 namespace hora {
 
 void broadcast_parameters(Runtime& hora, const NamedTensors& tensors, int root, int process_set) {
+  std::vector<Item> items;
+  for (const auto& item : tensors) {
+    const DType dtype = dtype_of(item.value(), "parameters." + item.key());
+    items.push_back({item.key(), fmt::format("{}[{}]", name(dtype), fmt::join(item.value().sizes(), ","))});
+  }
+  require_alike(hora, "parameters.alike", "the parameters", items, process_set);
   std::vector<TensorHandle> handles;
   for (const auto& item : tensors) {
     torch::Tensor tensor = item.value();

@@ -3,6 +3,7 @@
 
 #include "python/native/dlpack.h"
 
+#include <hora/alike.h>
 #include <hora/hora.h>
 #include <hora/stack.h>
 
@@ -377,6 +378,16 @@ void bind_hora(py::module_& module) {
             return runtime.expect_delay(name, std::chrono::milliseconds(std::llround(milliseconds)));
           },
           py::arg("name"), py::arg("seconds"), py::call_guard<py::gil_scoped_release>())
+      .def(
+          "require_alike",
+          [](Runtime& runtime, const std::string& name, const std::string& things,
+             const std::vector<std::pair<std::string, std::string>>& items, int process_set) {
+            std::vector<Item> all;
+            for (const auto& [item, what] : items) all.push_back({item, what});
+            const py::gil_scoped_release others_run;
+            require_alike(runtime, name, things, all, process_set);
+          },
+          py::arg("name"), py::arg("things"), py::arg("items"), py::arg("process_set"))
       .def("start_timeline", &Runtime::start_timeline, py::arg("path"), py::arg("mark_cycles") = false,
            py::call_guard<py::gil_scoped_release>())
       .def("stop_timeline", &Runtime::stop_timeline, py::call_guard<py::gil_scoped_release>())

@@ -258,7 +258,8 @@ inline int join(Runtime& hora, bool divide_by_initial_size = true) {
 using NamedTensors = torch::OrderedDict<std::string, torch::Tensor>;
 
 /// Gives every rank the values of rank `root`, in place: `model->named_parameters()`,
-/// `model->named_buffers()`.
+/// `model->named_buffers()`. Throws Error(mismatch) on all ranks, and sends nothing, if they differ in
+/// number, name, shape or dtype (see require_alike).
 void broadcast_parameters(Runtime& hora, const NamedTensors& tensors, int root = 0, int process_set = 0);
 /// All parameters and buffers of a module.
 void broadcast_parameters(Runtime& hora, const torch::nn::Module& module, int root = 0, int process_set = 0);

@@ -12,7 +12,7 @@ import torch
 from hora import _job
 from hora._errors import HoraArgumentError
 from hora._objects import broadcast_object
-from hora.process_sets import ProcessSet, global_process_set
+from hora.process_sets import ProcessSet, global_process_set, number_of
 from hora.torch._broadcast import broadcast_async_
 from hora.torch._lending import native_dtype
 from hora.torch._rounds import wait_for_all
@@ -33,6 +33,11 @@ def _named(params: Mapping[str, Any] | Iterable[Any]) -> list[tuple[str, torch.T
     raise HoraArgumentError("invalid params: expected a state_dict(), named_parameters(), or a list of tensors")
 
 
+def _described(tensor: torch.Tensor) -> str:
+    """ "float32[3,4]" """
+    return f"{str(tensor.dtype).removeprefix('torch.')}[{','.join(map(str, tensor.shape))}]"
+
+
 def broadcast_parameters(params: Mapping[str, Any] | Iterable[Any], root_rank: int, process_set: ProcessSet = global_process_set) -> None:
     """Gives every rank the values of rank `root_rank`, in place.
 
@@ -45,12 +50,16 @@ def broadcast_parameters(params: Mapping[str, Any] | Iterable[Any], root_rank: i
     Raises:
         HoraArgumentError (a ValueError): `params` is something else, a tensor cannot be sent, there is no such rank, or this
             rank is no member of the process set.
-        HoraInternalError (a RuntimeError): the ranks' tensors differ in shape or dtype; the text names the tensor.
+        HoraInternalError (a RuntimeError): the ranks' tensors differ in number, name, shape or dtype; the text, the same on
+            all ranks, names them and the ranks. Nothing was sent.
     """
     tensors = [(name, tensor) for name, tensor in _named(params) if isinstance(tensor, torch.Tensor)]
     for name, tensor in tensors:
         native_dtype(tensor, f"parameters.{name}")
-    handles = [broadcast_async_(tensor.detach(), root_rank, f"parameters.{name}", process_set) for name, tensor in tensors]
+    root = _job.checked_root(root_rank, "parameters")
+    number = number_of(process_set, "parameters")
+    _job.runtime().require_alike("parameters.alike", "the parameters", [(str(name), _described(tensor)) for name, tensor in tensors], number)
+    handles = [broadcast_async_(tensor.detach(), root, f"parameters.{name}", process_set) for name, tensor in tensors]
     wait_for_all([functools.partial(_job.synchronize, handle) for handle in handles])
 
 

@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/base/bytes.h"
+#include "core/comm/differences.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <sodium.h>
+
+#include <algorithm>
+#include <array>
+
+namespace hora {
+namespace {
+
+constexpr std::size_t kDigest = 16;
+constexpr std::size_t kLongestText = 64 << 10;
+
+using Bytes = std::vector<std::byte>;
+
+Bytes encode_items(std::vector<Item> items) {
+  std::sort(items.begin(), items.end(),
+            [](const Item& one, const Item& other) { return one.name < other.name; });
+  Writer out;
+  out.u64(items.size());
+  for (const auto& item : items) out.string(item.name).string(item.what);
+  return out.take();
+}
+
+std::vector<Item> decode_items(std::span<const std::byte> bytes) {
+  Reader in(bytes);
+  std::vector<Item> items(in.count(2, "items"));
+  for (auto& item : items) {
+    item.name = in.string(kLongestText);
+    item.what = in.string(kLongestText);
+  }
+  in.finish();
+  return items;
+}
+
+Bytes digest_of(const Bytes& bytes) {
+  Bytes digest(kDigest);
+  crypto_generichash(reinterpret_cast<unsigned char*>(digest.data()), digest.size(),
+                     reinterpret_cast<const unsigned char*>(bytes.data()), bytes.size(), nullptr, 0);
+  return digest;
+}
+
+/// What every rank of the set brings.
+std::vector<Bytes> gather(Runtime& hora, const std::string& name, const Bytes& mine, int process_set) {
+  Bytes all;
+  Entry entry;
+  entry.operation = Operation::allgather;
+  entry.name = name;
+  entry.process_set = process_set;
+  entry.dtype = DType::uint8;
+  entry.shape = {static_cast<std::int64_t>(mine.size())};
+  entry.input = mine.data();
+  entry.allocate = [&](const std::vector<std::int64_t>& shape) {
+    all.resize(static_cast<std::size_t>(shape.front()));
+    return static_cast<void*>(all.data());
+  };
+  const Handle handle = hora.submit(std::move(entry));
+  const Result& result = handle.wait();
+  std::vector<Bytes> each;
+  auto at = all.begin();
+  for (const auto rows : result.rows) {
+    each.emplace_back(at, at + rows);
+    at += rows;
+  }
+  return each;
+}
+
+}  // namespace
+
+void require_alike(Runtime& hora, const std::string& name, const std::string& things,
+                   const std::vector<Item>& items, int process_set) {
+  const Bytes mine = encode_items(items);
+  const auto digests = gather(hora, name, digest_of(mine), process_set);
+  if (std::count(digests.begin(), digests.end(), digests.front()) == std::ssize(digests)) return;
+  std::vector<std::vector<Item>> lists;
+  for (const auto& bytes : gather(hora, name + ".all", mine, process_set))
+    lists.push_back(decode_items(bytes));
+  const auto lines = describe_differences(std::move(lists), hora.process_sets().at(process_set));
+  throw Error(Code::mismatch,
+              fmt::format("{} differ between ranks:\n  {}", things, fmt::join(lines, "\n  ")));
+}
+
+}  // namespace hora
