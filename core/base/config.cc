@@ -61,6 +61,7 @@ constexpr std::array kVariables{
     "HORA_TIMELINE_MARK_CYCLES",
     "HORA_LOG_LEVEL",
     "HORA_NETWORK",
+    "HORA_ENCRYPTION",
     "HORA_DETERMINISTIC",
     "HORA_TCP_STREAMS",
     "HORA_TERMINAL",   // from hrun to programs
@@ -363,6 +364,7 @@ Config Config::from_environment() {
   read_seconds("HORA_MISSING_TIMEOUT", config.missing_timeout, 0);
   read_seconds("HORA_OPERATION_TIMEOUT", config.operation_timeout, 0);
   read_text("HORA_NETWORK", config.network);
+  read_choice("HORA_ENCRYPTION", config.encryption, {"control", "all"});
   read_choice("HORA_CPU_OPERATIONS", config.cpu_operations, {"auto", "shm", "tcp", "mpi"});
   read_choice("HORA_GPU_OPERATIONS", config.gpu_operations, {"auto", "nccl", "hierarchical", "staged"});
   read_text("HORA_NCCL_LIBRARY", config.nccl_library);

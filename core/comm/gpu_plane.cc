@@ -133,7 +133,7 @@ std::vector<std::vector<int>> machines_of(std::span<const GpuSeat> seats) {
 }
 
 GpuChoice choose_gpu_plane(const std::string& wish, std::span<const GpuSeat> seats,
-                           const std::vector<int>& ranks) {
+                           const std::vector<int>& ranks, bool encrypted) {
   check_gpus(seats, ranks);
   if (wish == "staged") return {GpuPlane::staged, {}};
   const std::string why = obstacle(seats, ranks);
@@ -145,6 +145,17 @@ GpuChoice choose_gpu_plane(const std::string& wish, std::span<const GpuSeat> sea
                               wish, why));
     return {GpuPlane::staged,
             fmt::format("tensors on GPUs go by way of the host's memory (staged), as {}", why)};
+  }
+  if (encrypted && machines_of(seats).size() > 1) {
+    if (wish == "nccl") {
+      throw Error(Code::unavailable,
+                  "HORA_GPU_OPERATIONS=nccl, but NCCL does not encrypt what goes between hosts, as "
+                  "HORA_ENCRYPTION=all wants; use auto, hierarchical or staged");
+    }
+    if (two_levels(seats)) return {GpuPlane::hierarchical, {}};
+    return {GpuPlane::staged,
+            "tensors on GPUs go by way of the host's memory (staged), as NCCL does not encrypt what goes "
+            "between hosts (HORA_ENCRYPTION=all)"};
   }
   if (wish != "hierarchical") return {GpuPlane::nccl, {}};
   if (two_levels(seats)) return {GpuPlane::hierarchical, {}};

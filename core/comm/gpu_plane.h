@@ -47,8 +47,9 @@ struct GpuChoice {
 };
 
 /// What all members choose, each by itself, who know the same. `wish`: HORA_GPU_OPERATIONS; `ranks`: of the
-/// seats, for messages. Throws Error(unavailable) if what is wished for cannot be had: why, and what to do.
+/// seats, for messages; `encrypted`: what goes between hosts is to be. Throws Error(unavailable) if what is
+/// wished for cannot be had: why, and what to do.
 [[nodiscard]] GpuChoice choose_gpu_plane(const std::string& wish, std::span<const GpuSeat> seats,
-                                         const std::vector<int>& ranks);
+                                         const std::vector<int>& ranks, bool encrypted = false);
 
 }  // namespace hora

@@ -92,6 +92,22 @@ void Cipher::open(std::span<const std::byte> sealed, std::span<std::byte> plain,
   }
 }
 
+Cipher Cipher::derived() const {
+  Nonce last;
+  last.fill(0xff);
+  std::fill_n(last.begin(), 4, static_cast<unsigned char>(0));
+  const Secret zeros{};
+  std::array<unsigned char, sizeof(Secret) + kSealBytes> sealed{};
+  crypto_aead_chacha20poly1305_ietf_encrypt(sealed.data(), nullptr, zeros.data(), zeros.size(), nullptr, 0,
+                                            nullptr, last.data(), key_.data());
+  Secret key;
+  std::copy_n(sealed.begin(), key.size(), key.begin());
+  sodium_memzero(sealed.data(), sealed.size());
+  Cipher made(key);
+  erase(key);
+  return made;
+}
+
 KeyPair make_key_pair() {
   if (::sodium_init() < 0)
     throw Error(Code::unavailable, "libsodium cannot start: the system gives no random numbers");

@@ -38,6 +38,8 @@ class Cipher {
   /// `known` is not sent, but must be the same where it is opened.
   void seal(std::span<const std::byte> plain, std::span<std::byte> sealed,
             std::span<const std::byte> known = {});
+  /// One with a key that is made of this one's, by Noise's REKEY, for something else on the same connection.
+  [[nodiscard]] Cipher derived() const;
   /// The opposite. Throws Error(internal) if the seal does not fit; `plain` is then of no meaning.
   void open(std::span<const std::byte> sealed, std::span<std::byte> plain,
             std::span<const std::byte> known = {});
@@ -54,6 +56,7 @@ class Cipher {
 struct SessionKeys {
   Cipher sends;
   Cipher receives;
+  [[nodiscard]] SessionKeys derived() const { return {sends.derived(), receives.derived()}; }
 };
 
 /// A private and a public key of X25519.

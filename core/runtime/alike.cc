@@ -1,48 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "core/base/bytes.h"
 #include "core/comm/differences.h"
+#include "core/comm/item_list.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <sodium.h>
 
 #include <algorithm>
-#include <array>
 
 namespace hora {
 namespace {
-
-constexpr std::size_t kDigest = 16;
-constexpr std::size_t kLongestText = 64 << 10;
-
-using Bytes = std::vector<std::byte>;
-
-Bytes encode_items(std::vector<Item> items) {
-  std::sort(items.begin(), items.end(),
-            [](const Item& one, const Item& other) { return one.name < other.name; });
-  Writer out;
-  out.u64(items.size());
-  for (const auto& item : items) out.string(item.name).string(item.what);
-  return out.take();
-}
-
-std::vector<Item> decode_items(std::span<const std::byte> bytes) {
-  Reader in(bytes);
-  std::vector<Item> items(in.count(2, "items"));
-  for (auto& item : items) {
-    item.name = in.string(kLongestText);
-    item.what = in.string(kLongestText);
-  }
-  in.finish();
-  return items;
-}
-
-Bytes digest_of(const Bytes& bytes) {
-  Bytes digest(kDigest);
-  crypto_generichash(reinterpret_cast<unsigned char*>(digest.data()), digest.size(),
-                     reinterpret_cast<const unsigned char*>(bytes.data()), bytes.size(), nullptr, 0);
-  return digest;
-}
 
 /// What every rank of the set brings.
 std::vector<Bytes> gather(Runtime& hora, const std::string& name, const Bytes& mine, int process_set) {
@@ -73,7 +39,7 @@ std::vector<Bytes> gather(Runtime& hora, const std::string& name, const Bytes& m
 
 void require_alike(Runtime& hora, const std::string& name, const std::string& things,
                    const std::vector<Item>& items, int process_set) {
-  const Bytes mine = encode_items(items);
+  const Bytes mine = encode(items);
   const auto digests = gather(hora, name, digest_of(mine), process_set);
   if (std::count(digests.begin(), digests.end(), digests.front()) == std::ssize(digests)) return;
   std::vector<std::vector<Item>> lists;

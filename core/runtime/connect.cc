@@ -32,6 +32,11 @@ std::unique_ptr<Collective> within_host(SharedHosts& hosts, const Config& config
 
 /// Ranks of one host share memory; hosts of one rank each have sockets; else both.
 std::unique_ptr<Collective> connect_collective(const Config& config, World& world, TimePoint deadline) {
+  if (config.cpu_operations == "mpi" && config.encryption == "all") {
+    throw Error(
+        Code::invalid_argument,
+        "HORA_ENCRYPTION=all, but MPI moves tensors as it likes; use HORA_CPU_OPERATIONS=auto or tcp");
+  }
   if (config.cpu_operations == "mpi") return load_mpi().connect(*world.control, config, deadline);
   if (config.cpu_operations == "tcp") return connect_tcp(*world.control, world.members, config, deadline);
   SharedHosts hosts = share_hosts(*world.control, config, deadline);

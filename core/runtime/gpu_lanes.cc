@@ -93,7 +93,7 @@ std::optional<GpuChoice> GpuLanes::choose(Party& party, const Members& members, 
                                           std::vector<GpuSeat>& seats, NcclId& id) {
   const auto choose = [&]() -> std::optional<GpuChoice> {
     try {
-      return choose_gpu_plane(config_.gpu_operations, seats, members.ranks);
+      return choose_gpu_plane(config_.gpu_operations, seats, members.ranks, config_.encryption == "all");
     } catch (const Error& error) {
       party.refused = error.status();
       return std::nullopt;

@@ -17,9 +17,14 @@ std::vector<std::unique_ptr<Control>> controls(int ranks) {
 
 const RegisterControl kControl{{"tcp", controls}};
 
-const RegisterMessenger kMessenger{{"tcp", connect_tcp_messengers}};
+const RegisterMessenger kMessenger{{"tcp", [](int ranks) { return connect_tcp_messengers(ranks); }}};
+const RegisterMessenger kSealedMessenger{
+    {"tcp_sealed", [](int ranks) { return connect_tcp_messengers(ranks, "all"); }}};
 
-const RegisterCollective kCollective{{"tcp", connect_tcp_collectives, exactly({1, 2, 3, 9})}};
+const RegisterCollective kCollective{
+    {"tcp", [](int ranks) { return connect_tcp_collectives(ranks); }, exactly({1, 2, 3, 9})}};
+const RegisterCollective kSealed{
+    {"tcp_sealed", [](int ranks) { return connect_tcp_collectives(ranks, "all"); }, exactly({2, 9})}};
 
 /// One algorithm over as many sockets between two ranks.
 std::vector<std::unique_ptr<Collective>> forced(Algorithm algorithm, int ranks, int streams) {

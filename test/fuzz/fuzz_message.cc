@@ -21,7 +21,7 @@ constexpr std::size_t kContent = 1000;  // bytes of every message that was asked
 std::vector<hora::Bytes> frames(std::span<const std::byte> bytes, std::size_t step) {
   std::array<int, 2> fds{};
   if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, fds.data()) != 0) std::abort();
-  const hora::Descriptor here(fds[0]);
+  hora::Channel here{hora::Descriptor(fds[0])};
   const hora::Descriptor there(fds[1]);
   hora::Bytes content(kContent);
   hora::MessageReader reader(1, [&](std::uint64_t) { return std::span(content); });
@@ -32,7 +32,7 @@ std::vector<hora::Bytes> frames(std::span<const std::byte> bytes, std::size_t st
       const auto piece = bytes.subspan(at, std::min(step, bytes.size() - at));
       if (::send(there.fd(), piece.data(), piece.size(), 0) != static_cast<ssize_t>(piece.size()))
         std::abort();
-      while (const auto received = reader.next(here.fd())) {
+      while (const auto received = reader.next(here)) {
         all.push_back(hora::encode(received->frame));
         const bool whole = received->frame.kind == hora::MessageFrameKind::whole;
         const auto elements = whole ? received->elements : std::span<const std::byte>(content);

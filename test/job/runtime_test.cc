@@ -103,6 +103,20 @@ TEST(Job, RanksWriteToEachOtherOnEveryPlane) {
   }
 }
 
+TEST(Job, EncryptsElementsOverSocketsIfItIsToldTo) {
+  const std::vector<std::string> settings{"-x", "HORA_CPU_OPERATIONS=tcp", "-x", "HORA_ENCRYPTION=all"};
+  for (const char* what : {"reduce", "write"}) {
+    const Outcome outcome = hrun(worker(3, {what}, settings));
+    EXPECT_EQ(outcome.exit_code, 0) << what << outcome.output << outcome.errors;
+    EXPECT_EQ(outcome.output, "[0] done\n");
+  }
+  const Outcome over_mpi =
+      hrun(worker(2, {"reduce"}, {"-x", "HORA_CPU_OPERATIONS=mpi", "-x", "HORA_ENCRYPTION=all"}));
+  EXPECT_NE(over_mpi.exit_code, 0);
+  EXPECT_NE(over_mpi.output.find("HORA_ENCRYPTION=all, but MPI moves tensors as it likes"), std::string::npos)
+      << over_mpi.output << over_mpi.errors;
+}
+
 TEST(Job, ADeathEndsMessagesThatAreUnderWayAndIsNamed) {
   for (const char* plane : {"HORA_CPU_OPERATIONS=auto", "HORA_CPU_OPERATIONS=tcp"}) {
     for (const int victim : {0, 2}) {

@@ -2,47 +2,52 @@
 #include "test/support/paired_links.h"
 
 #include "core/comm/socket_io.h"
+#include "test/support/sessions.h"
 
 #include <sys/socket.h>
 
 #include <array>
+#include <deque>
 #include <set>
+#include <utility>
 
 namespace hora {
 namespace {
 
 class PairedLinks final : public Links {
  public:
-  PairedLinks(int rank, int ranks) : rank_(rank), sockets_(static_cast<std::size_t>(ranks)) {}
+  PairedLinks(int rank, int ranks) : rank_(rank), lines_(static_cast<std::size_t>(ranks)) {}
 
-  void add(int peer, int fd) {
-    owned_.emplace_back(fd);
-    sockets_[static_cast<std::size_t>(peer)].push_back(fd);
+  void add(int peer, int fd, SessionKeys keys, const std::string& encryption) {
+    Connection connection{Descriptor(fd), std::move(keys)};
+    Channel channel = make_channel(connection, encryption);
+    owned_.push_back({std::move(channel), std::move(connection.session)});
+    lines_[static_cast<std::size_t>(peer)].push_back(&owned_.back());
   }
 
   [[nodiscard]] int rank() const override { return rank_; }
-  [[nodiscard]] int ranks() const override { return static_cast<int>(sockets_.size()); }
+  [[nodiscard]] int ranks() const override { return static_cast<int>(lines_.size()); }
   void require(std::span<const int> peers) override { required_.insert(peers.begin(), peers.end()); }
-  [[nodiscard]] std::span<const int> sockets(int peer) const override {
+  [[nodiscard]] std::span<DataLine* const> lines(int peer) const override {
     if (!required_.contains(peer)) throw Error(Code::internal, "a peer that was not required");
-    return sockets_[static_cast<std::size_t>(peer)];
+    return lines_[static_cast<std::size_t>(peer)];
   }
   void abort(const Status& /*why*/) noexcept override {
-    for (const auto& socket : owned_) ::shutdown(socket.fd(), SHUT_RDWR);
+    for (const auto& line : owned_) ::shutdown(line.channel.fd(), SHUT_RDWR);
   }
 
   [[nodiscard]] int count_required() const { return static_cast<int>(required_.size()); }
 
  private:
   int rank_;
-  std::vector<std::vector<int>> sockets_;
-  std::vector<Descriptor> owned_;
+  std::vector<std::vector<DataLine*>> lines_;
+  std::deque<DataLine> owned_;
   std::set<int> required_;
 };
 
 }  // namespace
 
-std::vector<std::shared_ptr<Links>> paired_links(int ranks, int streams) {
+std::vector<std::shared_ptr<Links>> paired_links(int ranks, int streams, const std::string& encryption) {
   std::vector<std::shared_ptr<PairedLinks>> all;
   for (int rank = 0; rank < ranks; ++rank) all.push_back(std::make_shared<PairedLinks>(rank, ranks));
   for (int a = 0; a < ranks; ++a) {
@@ -51,8 +56,9 @@ std::vector<std::shared_ptr<Links>> paired_links(int ranks, int streams) {
         std::array<int, 2> ends{};
         if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, ends.data()) != 0)
           throw Error(Code::unavailable, "no pair of sockets");
-        all[static_cast<std::size_t>(a)]->add(b, ends[0]);
-        all[static_cast<std::size_t>(b)]->add(a, ends[1]);
+        auto [keys_of_a, keys_of_b] = make_sessions();
+        all[static_cast<std::size_t>(a)]->add(b, ends[0], std::move(keys_of_a), encryption);
+        all[static_cast<std::size_t>(b)]->add(a, ends[1], std::move(keys_of_b), encryption);
       }
     }
   }

@@ -40,8 +40,9 @@ std::vector<World> connect_tcp_ranks(const std::vector<Config>& configs) {
   return worlds;
 }
 
-std::vector<std::unique_ptr<Collective>> connect_tcp_collectives(int ranks) {
-  const auto configs = loopback_configs(ranks);
+std::vector<std::unique_ptr<Collective>> connect_tcp_collectives(int ranks, const std::string& encryption) {
+  auto configs = loopback_configs(ranks);
+  for (auto& config : configs) config.encryption = encryption;
   auto worlds = connect_tcp_ranks(configs);
   std::vector<std::unique_ptr<Collective>> all(static_cast<std::size_t>(ranks));
   run_ranks(ranks, [&](int rank) {
@@ -53,8 +54,9 @@ std::vector<std::unique_ptr<Collective>> connect_tcp_collectives(int ranks) {
   return all;
 }
 
-std::vector<std::unique_ptr<Messenger>> connect_tcp_messengers(int ranks) {
-  const auto configs = loopback_configs(ranks);
+std::vector<std::unique_ptr<Messenger>> connect_tcp_messengers(int ranks, const std::string& encryption) {
+  auto configs = loopback_configs(ranks);
+  for (auto& config : configs) config.encryption = encryption;
   auto worlds = connect_tcp_ranks(configs);
   std::vector<std::unique_ptr<Messenger>> all(static_cast<std::size_t>(ranks));
   run_ranks(ranks, [&](int rank) {

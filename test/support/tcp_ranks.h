@@ -17,9 +17,11 @@ std::vector<Config> loopback_configs(int ranks);
 std::vector<World> connect_tcp_ranks(const std::vector<Config>& configs);
 
 /// The same ranks' collectives over sockets, by rank; nobody watches over them.
-std::vector<std::unique_ptr<Collective>> connect_tcp_collectives(int ranks);
+std::vector<std::unique_ptr<Collective>> connect_tcp_collectives(int ranks,
+                                                                 const std::string& encryption = "control");
 
 /// Messengers over sockets, by rank; nobody watches over them.
-std::vector<std::unique_ptr<Messenger>> connect_tcp_messengers(int ranks);
+std::vector<std::unique_ptr<Messenger>> connect_tcp_messengers(int ranks,
+                                                               const std::string& encryption = "control");
 
 }  // namespace hora

@@ -25,10 +25,12 @@ constexpr std::chrono::seconds kOthers{
 
 /// The connections to one rank.
 struct Link {
-  explicit Link(std::size_t streams) : sockets(streams), fds(streams, -1) {}
-  std::vector<Descriptor> sockets;  // by stream
-  std::vector<int> fds;
-  [[nodiscard]] bool complete() const { return std::find(fds.begin(), fds.end(), -1) == fds.end(); }
+  explicit Link(std::size_t streams) : lines(streams, nullptr) {}
+  std::deque<DataLine> owned;
+  std::vector<DataLine*> lines;  // by stream; null: not there yet
+  [[nodiscard]] bool complete() const {
+    return std::find(lines.begin(), lines.end(), nullptr) == lines.end();
+  }
 };
 
 /// Higher ranks call lower ones. The lower rank's side is a thread of its own, the door, which answers
@@ -71,8 +73,8 @@ class LazyLinks final : public Links {
   [[nodiscard]] int rank() const override { return config_.rank; }
   [[nodiscard]] int ranks() const override { return static_cast<int>(links_.size()); }
 
-  [[nodiscard]] std::span<const int> sockets(int peer) const override {
-    return links_[static_cast<std::size_t>(peer)].fds;
+  [[nodiscard]] std::span<DataLine* const> lines(int peer) const override {
+    return links_[static_cast<std::size_t>(peer)].lines;
   }
 
   void require(std::span<const int> peers) override {
@@ -106,9 +108,7 @@ class LazyLinks final : public Links {
       aborted_ = true;
       why_ = why;
       for (const auto& link : links_) {
-        for (const int fd : link.fds) {
-          if (fd >= 0) ::shutdown(fd, SHUT_RDWR);
-        }
+        for (const auto& line : link.owned) ::shutdown(line.channel.fd(), SHUT_RDWR);
       }
     }
     wake_.ring();
@@ -138,7 +138,7 @@ class LazyLinks final : public Links {
       }
       const Call done = std::move(calls[i]);
       calls.erase(calls.begin() + static_cast<std::ptrdiff_t>(i));
-      put(done.peer, done.stream, std::move(connection->socket));
+      put(done.peer, done.stream, *std::move(connection));
       if (done.stream > 0) continue;
       for (int stream = 1; stream < static_cast<int>(streams_); ++stream)
         call(calls, done.peer, stream, {done.approach.found()});
@@ -179,15 +179,15 @@ class LazyLinks final : public Links {
 
   // --- the engine and the door ---
 
-  void put(int peer, int stream, Descriptor socket) {
+  void put(int peer, int stream, Connection connection) {
     const std::lock_guard lock(mutex_);
     auto& link = links_[static_cast<std::size_t>(peer)];
     const auto at = static_cast<std::size_t>(stream);
-    if (link.sockets[at]) return;  // nobody of ours calls twice
-    ::fcntl(socket.fd(), F_SETFL, O_NONBLOCK);
-    if (aborted_) ::shutdown(socket.fd(), SHUT_RDWR);
-    link.fds[at] = socket.fd();
-    link.sockets[at] = std::move(socket);
+    if (link.lines[at] != nullptr) return;  // nobody of ours calls twice
+    ::fcntl(connection.socket.fd(), F_SETFL, O_NONBLOCK);
+    if (aborted_) ::shutdown(connection.socket.fd(), SHUT_RDWR);
+    Channel channel = make_channel(connection, config_.encryption);
+    link.lines[at] = &link.owned.emplace_back(DataLine{std::move(channel), std::move(connection.session)});
   }
 
   // --- the door ---
@@ -200,7 +200,7 @@ class LazyLinks final : public Links {
       for (auto& [connection, hello, member] : lobby_.serve(Clock::now())) {
         const bool ours = hello.role == Role::data && hello.size == ranks() && hello.rank > rank() &&
                           hello.stream < static_cast<int>(streams_);
-        if (ours) put(hello.rank, hello.stream, std::move(connection.socket));
+        if (ours) put(hello.rank, hello.stream, std::move(connection));
       }
       wake_.ring();
     }
@@ -212,7 +212,7 @@ class LazyLinks final : public Links {
   const std::size_t streams_;
 
   std::mutex mutex_;
-  std::vector<Link> links_;  // by rank; the own one stays empty
+  std::deque<Link> links_;  // by rank; the own one stays empty
   bool aborted_ = false;
   Status why_;
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "core/backend/tcp/channel.h"
 #include "core/comm/world.h"
 
 #include <hora/config.h>
@@ -9,6 +10,12 @@
 #include <span>
 
 namespace hora {
+
+/// One of the connections to a rank, and the keys for the heads of what goes over it. *Engine only.*
+struct DataLine {
+  Channel channel;
+  SessionKeys heads;
+};
 
 /// Data connections to the other ranks of a job, made when they are first needed. *Engine only*, except
 /// `abort`.
@@ -24,8 +31,8 @@ class Links {
   /// once when they exist. Blocks; throws Error(unavailable) that names who cannot reach whom, at which
   /// address and port, and how it failed; what `abort` said after that.
   virtual void require(std::span<const int> peers) = 0;
-  /// The sockets to a peer that was required, non-blocking; as many, in the same order, at both ends.
-  [[nodiscard]] virtual std::span<const int> sockets(int peer) const = 0;
+  /// The lines to a peer that was required; as many, in the same order, at both ends.
+  [[nodiscard]] virtual std::span<DataLine* const> lines(int peer) const = 0;
 
   /// Shuts all sockets down, and wakes a blocked require; the descriptors stay open. Any thread, idempotent:
   /// the first status counts.

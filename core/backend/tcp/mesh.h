@@ -41,8 +41,8 @@ class Mesh {
   /// way over the same links at the same time have different numbers. Throws what Links::require throws, and
   /// what `abort` was given.
   std::uint64_t begin_call(std::span<const int> peers);
-  /// The sockets to a rank that was given to `begin_call`.
-  [[nodiscard]] std::span<const int> sockets(int rank) const { return links_->sockets(in_world(rank)); }
+  /// The lines to a rank that was given to `begin_call`.
+  [[nodiscard]] std::span<DataLine* const> lines(int rank) const { return links_->lines(in_world(rank)); }
 
   /// Throws Error(aborted): a socket to that rank has closed.
   [[noreturn]] void lost(int rank);

@@ -3,7 +3,6 @@
 
 #include "core/backend/tcp/message_frame.h"
 #include "core/backend/tcp/message_writer.h"
-#include "core/comm/socket_io.h"
 
 #include <poll.h>
 
@@ -24,11 +23,11 @@ struct Reception {
 class MessageInlet {
  public:
   /// `cipher`: what the other side opens with.
-  MessageInlet(Descriptor socket, Cipher cipher) : socket_(std::move(socket)) {
+  MessageInlet(Channel channel, Cipher cipher) : channel_(std::move(channel)) {
     writer_.open(std::move(cipher));
   }
 
-  [[nodiscard]] int socket() const { return socket_.fd(); }
+  [[nodiscard]] Channel& channel() { return channel_; }
 
   /// A whole message of so many bytes has come, or an announcement. Throw Error(internal) if there was no
   /// credit for it, or its number is not the next.
@@ -50,7 +49,7 @@ class MessageInlet {
   [[nodiscard]] bool has_more() const { return !writer_.idle(); }
   /// What to wait for before the next `flush`, and for something to read.
   [[nodiscard]] pollfd event() const;
-  void flush(Calls& calls) { writer_.flush(socket_.fd(), calls); }
+  void flush(Calls& calls) { writer_.flush(channel_, calls); }
   /// Ends everything with this status. The socket stays.
   void fail(const Status& why, Calls& calls);
   /// Wakes the other side, which finds the connection closed.
@@ -59,7 +58,7 @@ class MessageInlet {
  private:
   void write(const MessageFrame& frame, Calls& calls);
 
-  Descriptor socket_;
+  Channel channel_;
   MessageWriter writer_;
   std::size_t used_ = 0;                         // credit, as far as this side knows
   std::size_t taken_ = 0;                        // of it, of which the sender does not know

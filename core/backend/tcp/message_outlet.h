@@ -3,7 +3,6 @@
 
 #include "core/backend/tcp/message_reader.h"
 #include "core/backend/tcp/message_writer.h"
-#include "core/comm/handshake.h"
 
 #include <poll.h>
 
@@ -21,10 +20,10 @@ class MessageOutlet {
 
   void send(Outgoing message, Calls& calls);
 
-  [[nodiscard]] bool is_open() const { return static_cast<bool>(socket_); }
+  [[nodiscard]] bool is_open() const { return static_cast<bool>(channel_); }
   /// Whether something waits to be written, or for a socket.
   [[nodiscard]] bool has_more() const { return !writer_.idle(); }
-  void open(Connection connection, Calls& calls);
+  void open(Channel channel, SessionKeys heads, Calls& calls);
 
   /// What to wait for before the next `turn`. Only of an open one.
   [[nodiscard]] pollfd event() const;
@@ -42,7 +41,7 @@ class MessageOutlet {
   Outgoing announced(std::uint64_t number);
 
   int to_;
-  Descriptor socket_;
+  Channel channel_;
   MessageReader reader_;
   MessageWriter writer_;
   std::size_t ahead_ = 0;                        // cost of whole messages that have not been taken

@@ -4,7 +4,6 @@
 #include "core/backend/tcp/message_frame.h"
 
 #include <sys/socket.h>
-#include <sys/uio.h>
 
 #include <algorithm>
 #include <array>
@@ -16,7 +15,7 @@ namespace {
 constexpr std::size_t kMostWrittenAtOnce = 1 << 20;  // so that others get their turn
 constexpr std::size_t kPieces = 32;
 
-/// Pieces of memory for one call of sendmsg.
+/// Pieces of memory for one call of send.
 class Vectors {
  public:
   [[nodiscard]] bool full() const { return count_ + 2 > kPieces || room_ == 0; }
@@ -28,12 +27,9 @@ class Vectors {
     room_ -= length;
     return skipped - skip;
   }
-  [[nodiscard]] ssize_t send(int socket) {
-    msghdr message{};
-    message.msg_iov = pieces_.data();
-    message.msg_iovlen = count_;
+  [[nodiscard]] ssize_t send(Channel& channel) {
     while (true) {
-      const auto sent = ::sendmsg(socket, &message, MSG_DONTWAIT | MSG_NOSIGNAL);
+      const auto sent = channel.send(std::span(pieces_).first(count_));
       if (sent >= 0 || errno != EINTR) return sent;
     }
   }
@@ -56,12 +52,12 @@ void MessageWriter::put(Chunk chunk) {
   chunks_.push_back(std::move(chunk));
 }
 
-void MessageWriter::flush(int socket, Calls& calls) {
+void MessageWriter::flush(Channel& channel, Calls& calls) {
   for (std::size_t all = 0; !idle() && all < kMostWrittenAtOnce;) {
-    const auto sent = write_some(socket);
+    const auto sent = write_some(channel);
     if (sent < 0) {
       broken_ = errno != EAGAIN;
-      if (broken_) ::shutdown(socket, SHUT_RDWR);  // whoever reads it notices
+      if (broken_) ::shutdown(channel.fd(), SHUT_RDWR);  // whoever reads it notices
       return;
     }
     all += static_cast<std::size_t>(sent);
@@ -69,7 +65,7 @@ void MessageWriter::flush(int socket, Calls& calls) {
   }
 }
 
-ssize_t MessageWriter::write_some(int socket) {
+ssize_t MessageWriter::write_some(Channel& channel) {
   Vectors pieces;
   std::size_t skipped = written_;
   for (const auto& chunk : chunks_) {
@@ -77,7 +73,7 @@ ssize_t MessageWriter::write_some(int socket) {
     skipped = pieces.add(chunk.head, skipped);
     skipped = pieces.add(chunk.elements, skipped);
   }
-  return pieces.send(socket);
+  return pieces.send(channel);
 }
 
 void MessageWriter::advance(std::size_t bytes, Calls& calls) {

@@ -58,6 +58,7 @@ class TcpMessenger final : public Messenger {
   TcpMessenger(const Config& config, const std::vector<Member>& members, Directory directory)
       : rank_(config.rank),
         ranks_(config.size),
+        encryption_(config.encryption),
         calling_(config, members, std::move(directory.places)),
         lobby_(std::move(directory.listener), config.secret, config.rank),
         io_([this] { run_io(); }) {}
@@ -130,10 +131,9 @@ class TcpMessenger final : public Messenger {
     std::optional<Break> broken;
   };
   struct In {
-    In(int from, Connection connection, MessageReader::Destination destination)
-        : inlet(std::move(connection.socket), std::move(connection.session.sends)),
-          reader(from, std::move(destination)) {
-      reader.open(std::move(connection.session.receives));
+    In(int from, Channel channel, SessionKeys heads, MessageReader::Destination destination)
+        : inlet(std::move(channel), std::move(heads.sends)), reader(from, std::move(destination)) {
+      reader.open(std::move(heads.receives));
     }
     MessageInlet inlet;
     std::optional<Break> broken;
@@ -334,7 +334,8 @@ class TcpMessenger final : public Messenger {
       const std::lock_guard lock(mutex_);
       MessageOutlet& outlet = outs_.at(peer).outlet;
       if (connection) {
-        outlet.open(*std::move(connection), calls);
+        Channel channel = make_channel(*connection, encryption_);
+        outlet.open(std::move(channel), std::move(connection->session), calls);
       } else {
         outlet.fail(failed, calls);
       }
@@ -347,10 +348,13 @@ class TcpMessenger final : public Messenger {
       const int from = hello.rank;
       if (hello.role != Role::message || hello.size != ranks_ || from == rank_) continue;
       const std::lock_guard lock(mutex_);
-      ins_.try_emplace(from, from, std::move(connection), [this, from](std::uint64_t number) {
+      const auto destination = [this, from](std::uint64_t number) {
         const std::lock_guard guard(mutex_);
         return ins_.at(from).inlet.destination(number);
-      });
+      };
+      if (ins_.contains(from)) continue;
+      Channel channel = make_channel(connection, encryption_);
+      ins_.try_emplace(from, from, std::move(channel), std::move(connection.session), destination);
     }
   }
 
@@ -360,8 +364,11 @@ class TcpMessenger final : public Messenger {
     try {
       in.has_more = false;
       for (int frames = 0; frames < kMostFrames; ++frames) {
-        const auto received = in.reader.next(in.inlet.socket());
-        if (!received) return;
+        const auto received = in.reader.next(in.inlet.channel());
+        if (!received) {
+          in.has_more = in.inlet.channel().holds_some();
+          return;
+        }
         hear(in, *received);
       }
       in.has_more = true;
@@ -420,6 +427,7 @@ class TcpMessenger final : public Messenger {
 
   const int rank_;
   const int ranks_;
+  const std::string encryption_;
 
   // I/O thread only
   Calling calling_;

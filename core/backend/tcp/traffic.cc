@@ -5,8 +5,6 @@
 
 #include <fmt/format.h>
 #include <poll.h>
-#include <sys/socket.h>
-#include <sys/uio.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -49,7 +47,7 @@ Traffic::Traffic(Mesh& mesh, std::span<const int> peers) : mesh_(mesh), call_(me
   for (const int rank : peers) {
     Peer& peer = peers_.emplace_back();
     peer.rank = rank;
-    for (const int fd : mesh.sockets(rank)) peer.sockets.emplace_back().fd = fd;
+    for (DataLine* line : mesh.lines(rank)) peer.sockets.emplace_back().line = line;
   }
 }
 
@@ -76,7 +74,10 @@ void Traffic::queue(Peer& peer, Flow Socket::*flow, Order& order, Purpose purpos
   message.header = {call_, bytes_of(pieces), place, purpose};
   message.pieces = std::move(pieces);
   message.notice = std::move(notice);
-  (peer.sockets[place % peer.sockets.size()].*flow).messages.push_back(std::move(message));
+  Socket& socket = peer.sockets[place % peer.sockets.size()];
+  if (flow == &Socket::out)
+    socket.line->heads.sends.seal(std::as_bytes(std::span(&message.header, 1)), message.head);
+  (socket.*flow).messages.push_back(std::move(message));
   ++pending_;
 }
 
@@ -131,21 +132,16 @@ bool Traffic::send_some(Peer& peer, Socket& socket) {
   Message& message = socket.out.messages[socket.out.active];
   std::array<iovec, kMostPieces> vectors;
   std::size_t used = 0;
-  if (message.headed < sizeof(Header)) {
-    auto* head = reinterpret_cast<std::byte*>(&message.header);
-    vectors[used++] = {head + message.headed, sizeof(Header) - message.headed};
-  }
+  if (message.headed < kHead)
+    vectors[used++] = {message.head.data() + message.headed, kHead - message.headed};
   used += list_pieces(message.pieces, message.piece, std::span(vectors).subspan(used));
-  msghdr call{};
-  call.msg_iov = vectors.data();
-  call.msg_iovlen = used;
-  const auto sent = ::sendmsg(socket.fd, &call, MSG_DONTWAIT | MSG_NOSIGNAL);
+  const auto sent = socket.line->channel.send(std::span(vectors).first(used));
   if (is_blocked(sent)) socket.out.blocked = true;
   if (sent < 0 && errno != EAGAIN && errno != EINTR) mesh_.lost(peer.rank);
   if (sent <= 0) return false;
   mesh_.moved();
   auto bytes = static_cast<std::size_t>(sent);
-  const std::size_t of_head = std::min(bytes, sizeof(Header) - message.headed);
+  const std::size_t of_head = std::min(bytes, kHead - message.headed);
   message.headed += of_head;
   message.piece = cut_off(message.pieces, message.piece, bytes - of_head);
   if (message.through()) ++socket.out.active;
@@ -154,39 +150,45 @@ bool Traffic::send_some(Peer& peer, Socket& socket) {
 
 bool Traffic::receive_some(Peer& peer, Socket& socket) {
   Message& message = socket.in.messages[socket.in.active];
-  if (message.headed < sizeof(Header) || (message.piece == 0 && message.header.bytes <= kTogether))
+  if (message.headed < kHead || (message.piece == 0 && message.header.bytes <= kTogether))
     return receive_head(peer, socket, message);
   std::array<iovec, kMostPieces> vectors;
-  msghdr call{};
-  call.msg_iov = vectors.data();
-  call.msg_iovlen = list_pieces(message.pieces, message.piece, vectors);
-  const auto got = ::recvmsg(socket.fd, &call, MSG_DONTWAIT);
-  if (is_blocked(got)) socket.in.blocked = true;
-  if (got == 0 || (got < 0 && errno != EAGAIN && errno != EINTR)) mesh_.lost(peer.rank);
-  if (got < 0) return false;
-  mesh_.moved();
-  message.piece = cut_off(message.pieces, message.piece, static_cast<std::size_t>(got));
+  const std::size_t used = list_pieces(message.pieces, message.piece, vectors);
+  const std::size_t got = receive(peer, socket, std::span(vectors).first(used));
+  if (got == 0) return false;
+  message.piece = cut_off(message.pieces, message.piece, got);
   if (message.through()) ++socket.in.active;
   return true;
 }
 
-/// The header, and with it all of a small message; never what belongs to the next one.
-bool Traffic::receive_head(Peer& peer, Socket& socket, Message& message) {
-  if (!socket.together) socket.together = std::make_unique<std::byte[]>(sizeof(Header) + kTogether);
-  const std::size_t together = message.header.bytes <= kTogether ? message.header.bytes : 0;
-  const std::size_t all = sizeof(Header) + together;
-  const auto got =
-      ::recv(socket.fd, socket.together.get() + message.headed, all - message.headed, MSG_DONTWAIT);
+/// How many bytes have come; 0: none for now.
+std::size_t Traffic::receive(const Peer& peer, Socket& socket, std::span<const iovec> pieces) {
+  ssize_t got = 0;
+  try {
+    got = socket.line->channel.receive(pieces);
+  } catch (const Error& error) {
+    throw Error(error.code(), fmt::format("from rank {}: {}", mesh_.in_world(peer.rank), error.what()));
+  }
   if (is_blocked(got)) socket.in.blocked = true;
   if (got == 0 || (got < 0 && errno != EAGAIN && errno != EINTR)) mesh_.lost(peer.rank);
-  if (got < 0) return false;
+  if (got < 0) return 0;
   mesh_.moved();
-  const bool had_header = message.headed >= sizeof(Header);
-  message.headed += static_cast<std::size_t>(got);
-  if (!had_header && message.headed >= sizeof(Header))
-    check(peer, message, std::span(socket.together.get(), sizeof(Header)));
+  return static_cast<std::size_t>(got);
+}
+
+/// The header, and with it all of a small message; never what belongs to the next one.
+bool Traffic::receive_head(Peer& peer, Socket& socket, Message& message) {
+  if (!socket.together) socket.together = std::make_unique<std::byte[]>(kHead + kTogether);
+  const std::size_t together = message.header.bytes <= kTogether ? message.header.bytes : 0;
+  const std::size_t all = kHead + together;
+  const iovec rest{socket.together.get() + message.headed, all - message.headed};
+  const std::size_t got = receive(peer, socket, std::span(&rest, 1));
+  if (got == 0) return false;
+  const bool had_header = message.headed >= kHead;
+  message.headed += got;
+  if (!had_header && message.headed >= kHead) check(peer, socket, message);
   if (message.headed < all) return true;
-  const std::byte* from = socket.together.get() + sizeof(Header);
+  const std::byte* from = socket.together.get() + kHead;
   if (together > 0) {
     for (const auto& piece : message.pieces) {
       std::memcpy(piece.data(), from, piece.size());
@@ -198,9 +200,15 @@ bool Traffic::receive_head(Peer& peer, Socket& socket, Message& message) {
   return true;
 }
 
-void Traffic::check(const Peer& peer, const Message& message, std::span<const std::byte> head) const {
+/// Throws Error(internal) unless the head that has come is that of the message.
+void Traffic::check(const Peer& peer, Socket& socket, const Message& message) const {
   Header theirs;
-  std::memcpy(&theirs, head.data(), sizeof theirs);
+  try {
+    socket.line->heads.receives.open(std::span(socket.together.get(), kHead),
+                                     std::as_writable_bytes(std::span(&theirs, 1)));
+  } catch (const Error& error) {
+    throw Error(error.code(), fmt::format("from rank {}: {}", mesh_.in_world(peer.rank), error.what()));
+  }
   const Header& ours = message.header;
   if (theirs.call == ours.call && theirs.bytes == ours.bytes && theirs.place == ours.place &&
       theirs.purpose == ours.purpose)
@@ -233,7 +241,7 @@ void Traffic::wait() {
     for (auto& socket : peer.sockets) {
       const int wanted = (socket.out.idle() ? 0 : POLLOUT) | (socket.in.idle() ? 0 : POLLIN);
       if (wanted == 0) continue;
-      events.push_back({socket.fd, static_cast<short>(wanted), 0});
+      events.push_back({socket.line->channel.fd(), static_cast<short>(wanted), 0});
       sockets.push_back(&socket);
     }
   }

@@ -38,9 +38,9 @@ inline constexpr int kPurposes = 6;
 /// rest is on its way.
 ///
 /// Each message has a header with the number of the call, its place among the messages of this call between
-/// these ranks, its purpose and its length. All are checked before a byte of what follows reaches the memory
-/// it is meant for. Message i goes over socket i mod k of the k to a peer, and notices come in order in spite
-/// of it. Both sides count alike, so no more need be said about it on the wire.
+/// these ranks, its purpose and its length, which is sealed. All are checked before a byte of what follows
+/// reaches the memory it is meant for. Message i goes over socket i mod k of the k to a peer, and notices
+/// come in order in spite of it. Both sides count alike, so no more need be said about it on the wire.
 ///
 /// No deadlock: order the messages of a call by when they are queued. If each is queued at the latest when
 /// all that are before it at the same place in all ranks' programs have arrived, then the first message that
@@ -74,15 +74,17 @@ class Traffic {
   };
   /// What has a header and fits is received together with it, then copied.
   static constexpr std::size_t kTogether = 4096;
+  static constexpr std::size_t kHead = sizeof(Header) + kSealBytes;
 
   struct Message {
     Header header;
+    std::array<std::byte, kHead> head{};  // out: sealed
     Pieces pieces;
     Notice notice;
-    std::size_t headed = 0;  // bytes of the header that are through; of what is received together, all
+    std::size_t headed = 0;  // bytes of the head that are through; of what is received together, all
     std::size_t piece = 0;   // the first that is not through; what is through is cut off its beginning
 
-    [[nodiscard]] bool through() const { return headed >= sizeof(Header) && piece == pieces.size(); }
+    [[nodiscard]] bool through() const { return headed >= kHead && piece == pieces.size(); }
   };
 
   /// One direction of one socket.
@@ -96,7 +98,7 @@ class Traffic {
   };
 
   struct Socket {
-    int fd = -1;
+    DataLine* line = nullptr;
     Flow out;
     Flow in;
     std::unique_ptr<std::byte[]> together;  // NOLINT(modernize-avoid-c-arrays): a buffer
@@ -121,7 +123,8 @@ class Traffic {
   bool send_some(Peer& peer, Socket& socket);
   bool receive_some(Peer& peer, Socket& socket);
   bool receive_head(Peer& peer, Socket& socket, Message& message);
-  void check(const Peer& peer, const Message& message, std::span<const std::byte> head) const;
+  std::size_t receive(const Peer& peer, Socket& socket, std::span<const iovec> pieces);
+  void check(const Peer& peer, Socket& socket, const Message& message) const;
   void notify(Peer& peer, Flow Socket::*flow, Order& order);
   void wait();
 

@@ -71,6 +71,10 @@ struct Config {
   /// one address is selected ranks listen there alone.
   std::string network;
 
+  /// HORA_ENCRYPTION: what travels encrypted between ranks over sockets. "control": what they agree on, and
+  /// the heads of what else they send; "all": elements and objects, too. Rank 0's counts.
+  std::string encryption = "control";
+
   // How tensors move.
   std::string cpu_operations = "auto";  ///< HORA_CPU_OPERATIONS: auto, shm, tcp or mpi
   /// HORA_GPU_OPERATIONS: how tensors on GPUs move. nccl: with NCCL, or not at all; hierarchical: with NCCL

@@ -56,6 +56,7 @@ TEST(Config, ReadsEveryKnob) {
                                  {"HORA_GPU_FUSION_THRESHOLD", "2000"},
                                  {"HORA_NCCL_LIBRARY", "/opt/libnccl.so.2"},
                                  {"HORA_FLOAT32_SUMS", "1"},
+                                 {"HORA_ENCRYPTION", "all"},
                                  {"HORA_OPERATION_TIMEOUT", "2.5"},
                                  {"HORA_MISSING_WARNING", "0"},
                                  {"HORA_MISSING_TIMEOUT", "90"},
@@ -75,6 +76,7 @@ TEST(Config, ReadsEveryKnob) {
   EXPECT_EQ(config.gpu_fusion_threshold, 2000u);
   EXPECT_EQ(config.nccl_library, "/opt/libnccl.so.2");
   EXPECT_TRUE(config.float32_sums);
+  EXPECT_EQ(config.encryption, "all");
   EXPECT_EQ(config.operation_timeout.count(), 2500);
   EXPECT_EQ(config.missing_warning.count(), 0);
   EXPECT_EQ(config.missing_timeout.count(), 90'000);

@@ -79,6 +79,23 @@ TEST(GpuPlane, IsNoneWhereARankHasNoGpu) {
     EXPECT_EQ(refusal(wish, seats), "rank 6 has no GPU: no driver");
 }
 
+TEST(GpuPlane, LeavesNothingToNcclThatIsToBeEncryptedBetweenHosts) {
+  const std::vector<GpuSeat> even{seat("a", 0), seat("b", 0), seat("a", 1), seat("b", 1)};
+  const std::vector<int> ranks{0, 1, 2, 3};
+  EXPECT_EQ(choose_gpu_plane("auto", even, ranks, true).plane, GpuPlane::hierarchical);
+  const GpuChoice single = choose_gpu_plane("auto", std::span(even).first(2), {0, 1}, true);
+  EXPECT_EQ(single.plane, GpuPlane::staged);
+  EXPECT_THAT(single.note, testing::HasSubstr("HORA_ENCRYPTION=all"));
+  EXPECT_EQ(choose_gpu_plane("nccl", std::vector{seat("a", 0), seat("a", 1)}, {0, 1}, true).plane,
+            GpuPlane::nccl);
+  try {
+    static_cast<void>(choose_gpu_plane("nccl", even, ranks, true));
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_THAT(error.what(), testing::HasSubstr("use auto, hierarchical or staged"));
+  }
+}
+
 TEST(GpuPlane, HasTwoLevelsOnSeveralHostsWithAsManyRanksEach) {
   const std::vector<GpuSeat> seats{seat("a", 0), seat("b", 0), seat("a", 1), seat("b", 1)};
   EXPECT_EQ(choose_gpu_plane("hierarchical", seats, {0, 1, 2, 3}).plane, GpuPlane::hierarchical);

@@ -173,6 +173,20 @@ TEST(Cipher, OpensWhatWasSealedOnceInOrderAndUnchanged) {
   }
 }
 
+TEST(Cipher, MakesTheSameOtherKeyAtBothEndsHoweverOftenItWasUsed) {
+  const Secret key{5};
+  Cipher sends(key);
+  Bytes sealed(1 + kSealBytes);
+  const Bytes plain(1, std::byte{1});
+  sends.seal(plain, sealed);
+  Cipher derived = sends.derived();
+  derived.seal(plain, sealed);
+  Bytes opened(1);
+  EXPECT_THROW(Cipher(key).open(sealed, opened), Error);
+  Cipher(key).derived().open(sealed, opened);
+  EXPECT_EQ(opened, plain);
+}
+
 TEST(Cipher, SealsInPlaceAndGoesOnWhereItWasMovedTo) {
   const Secret key{3};
   Bytes text(9, std::byte{42});

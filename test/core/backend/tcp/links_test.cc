@@ -63,15 +63,15 @@ void talk(const Job& job, int rank, const std::vector<int>& peers) {
     return static_cast<std::byte>(static_cast<std::size_t>(from) * 8 + stream);
   };
   for (const int peer : peers) {
-    const auto sockets = links.sockets(peer);
-    for (std::size_t s = 0; s < sockets.size(); ++s)
-      write_all(sockets[s], std::vector{word(rank, s)}, TimePoint::max());
+    const auto lines = links.lines(peer);
+    for (std::size_t s = 0; s < lines.size(); ++s)
+      write_all(lines[s]->channel.fd(), std::vector{word(rank, s)}, TimePoint::max());
   }
   for (const int peer : peers) {
-    const auto sockets = links.sockets(peer);
-    for (std::size_t s = 0; s < sockets.size(); ++s) {
+    const auto lines = links.lines(peer);
+    for (std::size_t s = 0; s < lines.size(); ++s) {
       std::byte heard{};
-      read_exactly(sockets[s], {&heard, 1}, TimePoint::max());
+      read_exactly(lines[s]->channel.fd(), {&heard, 1}, TimePoint::max());
       EXPECT_EQ(heard, word(peer, s)) << rank << " from " << peer;
     }
   }
@@ -89,7 +89,7 @@ TEST(Links, ConnectThoseThatNeedEachOtherAndNobodyElse) {
       links.require(peers);
       talk(job, rank, {rank ^ bit});
     }
-    EXPECT_THAT(links.sockets(rank ^ 7), testing::Each(-1));
+    EXPECT_THAT(links.lines(rank ^ 7), testing::Each(nullptr));
   });
 }
 
@@ -100,7 +100,7 @@ TEST(Links, HaveAllStreamsInTheSameOrderAtBothEnds) {
     job.of(rank).require(all);
     std::vector<int> peers = all;
     std::erase(peers, rank);
-    EXPECT_EQ(job.of(rank).sockets(peers.front()).size(), 3U);
+    EXPECT_EQ(job.of(rank).lines(peers.front()).size(), 3U);
     talk(job, rank, peers);
   });
 }
@@ -122,8 +122,9 @@ TEST(Links, AbortWakesWhoeverWaitsAndShutsDownWhatThereIs) {
     EXPECT_STREQ(error.what(), "rank 2 is gone");
   }
   std::byte end{};
-  ASSERT_TRUE(await_events(job.of(1).sockets(0)[0], POLLIN, Clock::now() + std::chrono::seconds(5)));
-  EXPECT_EQ(::recv(job.of(1).sockets(0)[0], &end, 1, 0), 0);
+  ASSERT_TRUE(
+      await_events(job.of(1).lines(0)[0]->channel.fd(), POLLIN, Clock::now() + std::chrono::seconds(5)));
+  EXPECT_EQ(::recv(job.of(1).lines(0)[0]->channel.fd(), &end, 1, 0), 0);
 }
 
 /// What rank 2 says when nothing comes through to it, or from it, by the firewall's rule.
@@ -175,7 +176,7 @@ TEST(Links, FindAWayRoundAnAddressThatIsDead) {
           std::vector<int> peers = all;
           std::erase(peers, rank);
           for (int peer = 0; peer < rank; ++peer)
-            EXPECT_EQ(remote_address(job.of(rank).sockets(peer)[0]).host, "10.7.0.2");
+            EXPECT_EQ(remote_address(job.of(rank).lines(peer)[0]->channel.fd()).host, "10.7.0.2");
           talk(job, rank, peers);
         });
       });
@@ -186,7 +187,7 @@ TEST(Links, OfOneHostListenOnTheLoopbackOnly) {
   const Job job(2);
   job.each([&](int rank) {
     job.of(rank).require(std::vector{0, 1});
-    EXPECT_TRUE(is_loopback(local_address(job.of(rank).sockets(1 - rank)[0]).host));
+    EXPECT_TRUE(is_loopback(local_address(job.of(rank).lines(1 - rank)[0]->channel.fd()).host));
   });
 }
 

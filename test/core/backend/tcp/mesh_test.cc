@@ -44,8 +44,8 @@ TEST(Mesh, RequiresNobodyButThePeersOfACall) {
   const std::array<int, 2> peers{1, 3};
   mesh.begin_call(peers);
   EXPECT_EQ(count_required(*links[0]), 2);
-  EXPECT_EQ(mesh.sockets(3).size(), 1u);
-  EXPECT_THROW(static_cast<void>(mesh.sockets(2)), Error);
+  EXPECT_EQ(mesh.lines(3).size(), 1u);
+  EXPECT_THROW(static_cast<void>(mesh.lines(2)), Error);
 }
 
 TEST(Mesh, SpinsTheLessTheMoreOftenItWasInVain) {

@@ -18,13 +18,14 @@ class Receiving : public testing::Test {
  protected:
   Receiving() { reader_.open(std::move(sessions_.second.receives)); }
   std::optional<MessageFrame> next() {
-    const auto received = reader_.next(sockets_[1].fd());
+    const auto received = reader_.next(there_);
     return received ? std::optional(received->frame) : std::nullopt;
   }
 
   std::array<Descriptor, 2> sockets_ = socket_pair();
   std::pair<SessionKeys, SessionKeys> sessions_ = make_sessions();
-  MessageInlet inlet_{std::move(sockets_[0]), std::move(sessions_.first.sends)};
+  Channel there_{std::move(sockets_[1])};
+  MessageInlet inlet_{Channel(std::move(sockets_[0])), std::move(sessions_.first.sends)};
   MessageReader reader_{0};
   Calls calls_;
 };

@@ -31,12 +31,12 @@ class Sending : public testing::Test {
   }
   void open() {
     Calls calls;
-    outlet_.open({std::move(sockets_[0]), std::move(sessions_.first)}, calls);
+    outlet_.open(Channel(std::move(sockets_[0])), std::move(sessions_.first), calls);
     run(calls);
   }
   void answer(const MessageFrame& frame) {
     const Bytes bytes = seal_message_head(sessions_.second.sends, encode(frame));
-    ASSERT_EQ(::send(sockets_[1].fd(), bytes.data(), bytes.size(), 0), static_cast<ssize_t>(bytes.size()));
+    ASSERT_EQ(::send(there_.fd(), bytes.data(), bytes.size(), 0), static_cast<ssize_t>(bytes.size()));
     turn();
   }
   void turn() {
@@ -47,13 +47,14 @@ class Sending : public testing::Test {
   /// What comes next at the other side.
   MessageFrame next() {
     while (true) {
-      if (const auto received = reader_.next(sockets_[1].fd())) return received->frame;
+      if (const auto received = reader_.next(there_)) return received->frame;
       turn();
     }
   }
-  bool silent() { return !reader_.next(sockets_[1].fd()); }
+  bool silent() { return !reader_.next(there_); }
 
   std::array<Descriptor, 2> sockets_ = socket_pair();
+  Channel there_{std::move(sockets_[1])};
   std::pair<SessionKeys, SessionKeys> sessions_ = make_sessions();
   MessageOutlet outlet_{1};
   Bytes content_;

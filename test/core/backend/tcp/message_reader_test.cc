@@ -38,7 +38,8 @@ Bytes stream_of(Cipher& cipher, const Bytes& content) {
 TEST(MessageReader, ReadsTheSameFramesHoweverTheyArrive) {
   const Bytes content = bytes_of(200'000, 1);
   for (const std::size_t step : {std::size_t{1} << 20, std::size_t{60'000}, std::size_t{997}}) {
-    const auto [here, there] = socket_pair(1 << 20);
+    auto [socket, there] = socket_pair(1 << 20);
+    Channel here(std::move(socket));
     auto [sender, receiver] = make_sessions();
     const Bytes stream = stream_of(sender.sends, content);
     Bytes output(content.size());
@@ -50,7 +51,7 @@ TEST(MessageReader, ReadsTheSameFramesHoweverTheyArrive) {
     for (std::size_t at = 0; at < stream.size();) {
       const auto sent = ::send(there.fd(), stream.data() + at, std::min(step, stream.size() - at), 0);
       at += static_cast<std::size_t>(std::max<ssize_t>(sent, 0));
-      while (const auto received = reader.next(here.fd())) {
+      while (const auto received = reader.next(here)) {
         kinds.push_back(received->frame.kind);
         if (received->frame.kind == Kind::whole) {
           EXPECT_EQ(Bytes(received->elements.begin(), received->elements.end()),
@@ -69,14 +70,15 @@ TEST(MessageReader, ReadsTheSameFramesHoweverTheyArrive) {
 }
 
 std::string failure(MessageReader reader, const Bytes& head, bool sealed = true) {
-  auto [here, there] = socket_pair();
+  auto [socket, there] = socket_pair();
+  Channel here(std::move(socket));
   auto [sender, receiver] = make_sessions();
   reader.open(std::move(receiver.receives));
   const Bytes bytes = sealed ? seal_message_head(sender.sends, head) : head;
   EXPECT_EQ(::send(there.fd(), bytes.data(), bytes.size(), 0), static_cast<ssize_t>(bytes.size()));
   there = Descriptor();
   try {
-    while (reader.next(here.fd())) {
+    while (reader.next(here)) {
     }
   } catch (const Error& error) {
     return error.what();

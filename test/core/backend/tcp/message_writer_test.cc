@@ -17,7 +17,8 @@ Bytes bytes_of(std::size_t count, int first) {
 }
 
 TEST(MessageWriter, WritesChunksOneAfterTheOtherAndTellsOfEach) {
-  const auto [here, there] = socket_pair(8192);
+  auto [socket, there] = socket_pair(8192);
+  Channel here(std::move(socket));
   std::vector<Bytes> elements;
   for (const std::size_t count : {100'000U, 0U, 3U, 70'000U}) elements.push_back(bytes_of(count, 7));
   auto [writes, same] = make_sessions();
@@ -39,7 +40,7 @@ TEST(MessageWriter, WritesChunksOneAfterTheOtherAndTellsOfEach) {
   Bytes piece(5000);
   while (received.size() < length) {
     Calls calls;
-    writer.flush(here.fd(), calls);
+    writer.flush(here, calls);
     run(calls);
     const auto got = ::recv(there.fd(), piece.data(), piece.size(), 0);
     ASSERT_GT(got, 0);
@@ -63,13 +64,14 @@ TEST(MessageWriter, WritesChunksOneAfterTheOtherAndTellsOfEach) {
 }
 
 TEST(MessageWriter, KeepsWhatASocketThatHasGoneDoesNotTake) {
-  auto [here, there] = socket_pair();
+  auto [socket, there] = socket_pair();
+  Channel here(std::move(socket));
   there = Descriptor();
   MessageWriter writer;
   Status told;
   writer.put({bytes_of(10, 0), {}, [&](const Status& status) { told = status; }});
   Calls calls;
-  writer.flush(here.fd(), calls);
+  writer.flush(here, calls);
   EXPECT_TRUE(calls.empty());
   EXPECT_TRUE(writer.idle()) << "there is no use in waiting for it";
   writer.fail({Code::aborted, "gone"}, calls);

@@ -168,7 +168,7 @@ TEST(Traffic, NonsenseIsNoHeader) {
   const std::vector<int> first{0};
   links[1]->require(first);
   const std::vector<std::byte> nonsense(1000, std::byte{0xFF});
-  ASSERT_EQ(::send(links[1]->sockets(0)[0], nonsense.data(), nonsense.size(), 0), 1000);
+  ASSERT_EQ(::send(links[1]->lines(0)[0]->channel.fd(), nonsense.data(), nonsense.size(), 0), 1000);
   std::vector<std::byte> got(300);
   traffic.receive(1, Purpose::input, pieces_of(got));
   try {
@@ -176,7 +176,7 @@ TEST(Traffic, NonsenseIsNoHeader) {
     FAIL();
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), Code::internal);
-    EXPECT_THAT(error.what(), HasSubstr("sends unknown (4294967295) of 18446744073709551615 bytes"));
+    EXPECT_THAT(error.what(), HasSubstr("from rank 1: what came is not what a rank of this job has sent"));
   }
 }
 
