@@ -27,6 +27,7 @@ namespace {
 
 constexpr std::size_t kMostStreams = 16;
 constexpr std::size_t kMostStragglerSteps = 10'000;
+constexpr std::size_t kMostRecorded = 1'000'000;
 constexpr std::size_t kLeastArena = 16 << 20;
 
 constexpr std::array kVariables{
@@ -54,6 +55,7 @@ constexpr std::array kVariables{
     "HORA_FUSION_THRESHOLD",
     "HORA_ARENA_SIZE",
     "HORA_PEER_MEMORY",
+    "HORA_RECORDED_OPERATIONS",
     "HORA_STRAGGLER_STEPS",
     "HORA_DUMP_DIR",
     "HORA_DUMP_SIGNAL",
@@ -190,8 +192,9 @@ void read(const char* variable, int& knob, std::uint64_t least, std::uint64_t mo
   if (const auto value = whole(variable, least, most)) knob = static_cast<int>(*value);
 }
 
-void read(const char* variable, std::size_t& knob, std::uint64_t least) {
-  if (const auto value = whole(variable, least, std::numeric_limits<std::int64_t>::max())) knob = *value;
+void read(const char* variable, std::size_t& knob, std::uint64_t least,
+          std::uint64_t most = std::numeric_limits<std::int64_t>::max()) {
+  if (const auto value = whole(variable, least, most)) knob = *value;
 }
 
 void read_seconds(const char* variable, std::chrono::milliseconds& knob, double least) {
@@ -376,6 +379,7 @@ Config Config::from_environment() {
   read("HORA_FUSION_THRESHOLD", config.fusion_threshold, 1);
   read("HORA_ARENA_SIZE", config.arena_size, 0);
   read_switch("HORA_PEER_MEMORY", config.peer_memory);
+  read("HORA_RECORDED_OPERATIONS", config.recorded_operations, 0, kMostRecorded);
   read("HORA_STRAGGLER_STEPS", config.straggler_steps, 0, kMostStragglerSteps);
   read_text("HORA_TIMELINE", config.timeline);
   read_switch("HORA_TIMELINE_MARK_CYCLES", config.timeline_mark_cycles);

@@ -377,6 +377,11 @@ void* Executor::allocate(Item& item, const std::vector<std::int64_t>& shape) {
 
 void Executor::give_back(Item item, const Course& course, bool keeps) {
   if (!item.loan.handle) return;  // a stand-in
+  if (recorder_.on() || tracer_.on()) record(item, course);
+  table_.finish(std::move(item.loan), std::move(item.result), keeps);
+}
+
+void Executor::record(const Item& item, const Course& course) {
   const Entry& entry = item.loan.entry;
   Record record{entry.name,     entry.operation,     entry.dtype,
                 entry.shape,    item.loan.submitted, course.decided,
@@ -384,7 +389,6 @@ void Executor::give_back(Item item, const Course& course, bool keeps) {
                 members_.group};
   if (tracer_.on()) tracer_.add({record, members_.group, course.together, course.spans});
   recorder_.add(std::move(record));
-  table_.finish(std::move(item.loan), std::move(item.result), keeps);
 }
 
 }  // namespace hora

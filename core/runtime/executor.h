@@ -101,6 +101,7 @@ class Executor {
   /// The place of the root that a decision speaks of.
   [[nodiscard]] std::size_t root_of(const Decision& decision) const;
   void give_back(Item item, const Course& course, bool keeps = false);
+  void record(const Item& item, const Course& course);
   void* allocate(Item& item, const std::vector<std::int64_t>& shape);
 
   Lane& lane_;

@@ -27,6 +27,7 @@ Loop::Loop(World& world, const Config& config, TensorTable& table, ProcessSets& 
       timeline_(timeline),
       delays_(delays),
       negotiator_(*world.control),
+      recorder_(config.recorded_operations),
       executor_(world.lane, table, recorder_, tracer_,
                 {kWorld, *sets.ranks_of(kWorld), world.control->rank()}, config.fusion_threshold),
       gpu_(gpu, config, table, recorder_, tracer_, alarm_,

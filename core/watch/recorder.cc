@@ -37,6 +37,7 @@ std::string finished(const Record& record, TimePoint now) {
 }  // namespace
 
 void Recorder::add(Record record) {
+  if (!on()) return;
   const std::lock_guard lock(mutex_);
   record.sequence = ++added_;
   if (ring_.size() < capacity_) {

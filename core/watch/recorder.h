@@ -31,7 +31,10 @@ struct Record {
 /// The last operations of this rank, kept in a ring, to be written down when the run fails. Thread-safe.
 class Recorder {
  public:
-  explicit Recorder(std::size_t capacity = 2000) : capacity_(capacity) {}
+  /// `capacity` 0: it keeps none.
+  explicit Recorder(std::size_t capacity) : capacity_(capacity) {}
+
+  [[nodiscard]] bool on() const { return capacity_ > 0; }
 
   /// Numbers it.
   void add(Record record);

@@ -229,5 +229,12 @@ TEST(Job, RunsAloneWithoutHrun) {
   EXPECT_EQ(::pclose(pipe), 0);
 }
 
+TEST(Job, RandomOperationsInAnyOrderAreRightAndHoldNothing) {
+  for (const char* plane : {"HORA_CPU_OPERATIONS=auto", "HORA_CPU_OPERATIONS=tcp"}) {
+    const Outcome outcome = hrun({"-np", "4", "-x", plane, HORA_SOAK, "20000"});
+    EXPECT_EQ(outcome.exit_code, 0) << plane << outcome.output << outcome.errors;
+  }
+}
+
 }  // namespace
 }  // namespace hora

@@ -32,11 +32,12 @@ def demo() -> int:
 
 
 def bench(arguments: list[str]) -> int:
-    """Measures allreduce against the machine's limit and against Open MPI, and what init() costs."""
+    """Measures allreduce against the machine's limit and against Open MPI, and what init() and watching a job cost."""
     setup.everything()
     run([HRUN, "-np", "2", ROOT / "build/bin/hora_bench", "allreduce", *arguments])
     run(["mpirun", "--allow-run-as-root", "-np", "2", ROOT / "build/bin/hora_bench", "allreduce", "--peer", "mpi", *arguments])
     run([HRUN, "-np", "2", PYTHON, ROOT / "test/bench/init_cost.py"])
+    run([HRUN, "-np", "2", ROOT / "build/test/watch_cost"])
     return 0
 
 
@@ -53,6 +54,14 @@ def simulate(arguments: list[str]) -> int:
     """Runs simulated jobs of so many seeds."""
     setup.everything()
     run([ROOT / "build/test/simulate", *arguments])
+    return 0
+
+
+def soak(arguments: list[str]) -> int:
+    """Runs random operations on four ranks, over shared memory and over sockets."""
+    setup.everything()
+    for plane in ("auto", "tcp"):
+        run([HRUN, "-np", "4", "-x", f"HORA_CPU_OPERATIONS={plane}", ROOT / "build/test/soak_worker", *arguments])
     return 0
 
 
@@ -73,7 +82,7 @@ def hear_interrupts() -> None:
 def main(arguments: list[str]) -> int:
     hear_interrupts()
     parser = argparse.ArgumentParser(prog="./dev", description="Everything a developer of Hora does.")
-    commands = parser.add_subparsers(dest="command", required=True, metavar="setup|demo|test|fuzz|simulate|bench|format")
+    commands = parser.add_subparsers(dest="command", required=True, metavar="setup|demo|test|fuzz|simulate|soak|bench|format")
     commands.add_parser("setup", help="install what is missing (system packages, .venv), build into build/, install hora into .venv")
     commands.add_parser("demo", help="setup, then train the digits example on two ranks, in C++ and in Python")
     testing = commands.add_parser("test", help="setup, then run every test; the last line is 'N passed, N failed'")
@@ -84,6 +93,8 @@ def main(arguments: list[str]) -> int:
     simulation.add_argument("arguments", nargs="+", help="SEEDS [FIRST [RANKS]]: how many, the first one, ranks (else 2 to 12)")
     fuzzing = commands.add_parser("fuzz", help="setup, then run every fuzzer for some minutes; what they find stays in build/fuzz/found")
     fuzzing.add_argument("minutes", type=float)
+    soaking = commands.add_parser("soak", help="setup, then many random operations on four ranks, whose results are checked, and whose memory is watched")
+    soaking.add_argument("arguments", nargs="*", help="[OPERATIONS [SEED]]: how many, else 1000000, over shared memory and over sockets each")
     commands.add_parser("format", help="format C++ and Python sources in place")
     parsed = parser.parse_args(arguments)
     unknown = set(getattr(parsed, "suite", [])) - set(suites.names())
@@ -95,6 +106,7 @@ def main(arguments: list[str]) -> int:
         "test": lambda: test(parsed.suite),
         "fuzz": lambda: fuzz(parsed.minutes),
         "simulate": lambda: simulate(parsed.arguments),
+        "soak": lambda: soak(parsed.arguments),
         "bench": lambda: bench(parsed.arguments),
         "format": format_sources,
     }

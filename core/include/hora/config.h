@@ -109,6 +109,9 @@ struct Config {
   /// HORA_STRAGGLER_STEPS: a line says, of so many steps of a training, for which rank the others waited
   /// most, if that was worth a tenth of the time; 0: never. Rank 0's counts.
   int straggler_steps = 20;
+  /// HORA_RECORDED_OPERATIONS. How many of its last operations each rank remembers, to write them down when
+  /// the job fails, or it is asked. 0: none.
+  std::size_t recorded_operations = 2000;
   std::string timeline;               ///< HORA_TIMELINE: rank 0 writes a trace there; see start_timeline
   bool timeline_mark_cycles = false;  ///< HORA_TIMELINE_MARK_CYCLES
   std::string dump_directory;         ///< HORA_DUMP_DIR; empty: "hora-<job>" in the temporary directory

@@ -61,6 +61,7 @@ TEST(Config, ReadsEveryKnob) {
                                  {"HORA_MISSING_WARNING", "0"},
                                  {"HORA_MISSING_TIMEOUT", "90"},
                                  {"HORA_STRAGGLER_STEPS", "50"},
+                                 {"HORA_RECORDED_OPERATIONS", "5"},
                                  {"HORA_LOG_LEVEL", "debug"},
                                  {"HORA_ARENA_SIZE", "33554432"},
                                  {"HORA_DUMP_DIR", "dumps"},
@@ -81,6 +82,7 @@ TEST(Config, ReadsEveryKnob) {
   EXPECT_EQ(config.missing_warning.count(), 0);
   EXPECT_EQ(config.missing_timeout.count(), 90'000);
   EXPECT_EQ(config.straggler_steps, 50);
+  EXPECT_EQ(config.recorded_operations, 5u);
   EXPECT_EQ(config.log_level, "debug");
   EXPECT_EQ(config.arena_size, 33554432u);
   EXPECT_EQ(config.dump_directory, "dumps");

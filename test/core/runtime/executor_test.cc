@@ -30,7 +30,7 @@ class ExecutorTest : public testing::Test {
   LocalGroup group_{1};
   World world_ = group_.join(0);
   TensorTable table_;
-  Recorder recorder_;
+  Recorder recorder_{100};
   Tracer tracer_;
   Executor executor_{world_.lane, table_, recorder_, tracer_, {kWorld, {0}, 0}, 1 << 20};
   std::vector<Decision> decisions_;
@@ -142,7 +142,7 @@ class FragileExecutor {
   LocalGroup group_{1};
   Lane lane_;
   TensorTable table_;
-  Recorder recorder_;
+  Recorder recorder_{100};
   Tracer tracer_;
   Completer completer_{std::chrono::milliseconds(0), [](const Status&) {}};
   Executor executor_{lane_,

@@ -28,7 +28,11 @@ TEST(Recorder, KeepsTheLastOperationsInOrder) {
   EXPECT_EQ(kept[0].sequence, 3u);
   EXPECT_EQ(kept[2].sequence, 5u);
   EXPECT_EQ(recorder.last()->name, "e");
-  EXPECT_FALSE(Recorder().last());
+  EXPECT_FALSE(Recorder(3).last());
+  Recorder none(0);
+  none.add(record("x"));
+  EXPECT_FALSE(none.on());
+  EXPECT_FALSE(none.last());
 }
 
 Dump dump() {
