@@ -242,7 +242,7 @@ void add_job(Metrics& metrics, const JobHealth& health) {
 }
 
 void add_lateness(Metrics& metrics, const JobReport& report) {
-  metrics.begin("lateness_seconds", "gauge", "How long others waited for the rank, in the last 256 steps.");
+  metrics.begin("lateness_seconds", "summary", "How long others waited for the rank, in the last 256 steps.");
   for (const auto& rank : report.ranks) {
     const auto* late = late_of(report, rank.rank);
     if (late == nullptr) continue;

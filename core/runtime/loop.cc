@@ -381,6 +381,7 @@ std::string Loop::write_dump_of(const Status& why, std::vector<Record> pending) 
       config_.dump_directory.empty()
           ? fmt::format("{}/hora-{}", std::filesystem::temp_directory_path().string(), world_.job)
           : config_.dump_directory;
+  const std::lock_guard lock(dump_mutex_);  // both would write the same file
   return hora::write_dump(dump, directory);
 }
 

@@ -104,6 +104,8 @@ class Loop {
   std::optional<std::string> leaving_;  // the reason; under leaving_mutex_
   bool left_ = false;
 
+  mutable std::mutex dump_mutex_;  // who writes a dump
+
   Watchdog watchdog_;  // last: its thread uses the others
 };
 

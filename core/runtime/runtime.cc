@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #include <exception>
+#include <filesystem>
 #include <mutex>
 #include <thread>
 
@@ -87,7 +88,8 @@ struct Runtime::Parts {
       return {question.number, ReplyKind::health, encode(loop.health())};
     }
     try {
-      return {question.number, ReplyKind::dumped, text_as_bytes(loop.write_dump("hrun dump asks for it"))};
+      const std::string path = loop.write_dump("hrun dump asks for it");
+      return {question.number, ReplyKind::dumped, text_as_bytes(std::filesystem::absolute(path).string())};
     } catch (const std::exception& error) {
       return {question.number, ReplyKind::failed, text_as_bytes(error.what())};
     }

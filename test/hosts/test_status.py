@@ -2,10 +2,12 @@
 """What is asked about a job reaches the ranks of all hosts, and their answers come back."""
 
 import json
+import os
 import pathlib
+import signal
 
 from launch import HRUN, quiet, reduce_on
-from machines import Cluster
+from machines import Cluster, program
 
 
 def test_ranks_of_all_hosts_say_how_they_are_and_write_dumps(hosts: Cluster, tmp_path: pathlib.Path):
@@ -28,6 +30,6 @@ def test_ranks_of_all_hosts_say_how_they_are_and_write_dumps(hosts: Cluster, tmp
     assert analysis.returncode == 0, analysis.stderr
     assert sorted(path.name for path in (tmp_path / "dumps").iterdir()) == [f"rank{rank}.json" for rank in range(4)]
 
-    job.popen.terminate()
+    os.kill(program(job.popen), signal.SIGTERM)
     job.end(30)
     quiet(hosts)

@@ -115,7 +115,7 @@ TEST(HealthReport, IsJsonWithAllKeysAlways) {
 
 TEST(HealthReport, IsTextThatPrometheusReads) {
   const std::regex help("# HELP (hora_[a-z0-9_]+) [^\n]+");
-  const std::regex type("# TYPE (hora_[a-z0-9_]+) (gauge|counter)");
+  const std::regex type("# TYPE (hora_[a-z0-9_]+) (gauge|counter|summary)");
   const std::regex sample(R"re((hora_[a-z0-9_]+)(\{([a-z_]+="([^"\\]|\\.)*",?)+\})? [-+.e0-9]+)re");
   JobReport report = job();
   report.command.front() = "tr\"a\\i\nn";
