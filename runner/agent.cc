@@ -120,6 +120,7 @@ class Agent {
       if (may_read(stream)) events.push_back({stream.source->fd(), POLLIN, 0});
     }
     if (input_) input_->watch(events);
+    if (ranks_) ranks_->watch(events);
   }
 
   [[nodiscard]] bool may_read(const RankStream& stream) const {
@@ -141,6 +142,9 @@ class Agent {
         return;
       case Word::news:
         if (ranks_) ranks_->tell(decode_rank_end(note.body));
+        return;
+      case Word::question:
+        if (ranks_) ranks_->ask(decode_question(note.body));
         return;
       case Word::taken: {
         const Taken taken = decode_taken(note.body, count);
@@ -230,6 +234,9 @@ class Agent {
       case RankEvent::Kind::resumed:
         link_.send(Word::stopped,
                    encode(Stopped{event.index, event.ending.signal, microseconds(event.when)}));
+        return;
+      case RankEvent::Kind::answered:
+        link_.send(Word::answer, encode(RankReply{event.index, event.answer}));
         return;
       case RankEvent::Kind::ended:
         link_.send(Word::ended, encode(Ended{event.index, event.ending.exit_code, event.ending.how,

@@ -3,6 +3,7 @@
 
 #include "core/base/ordinal.h"
 #include "core/comm/world.h"
+#include "runner/table.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -338,11 +339,6 @@ std::string Comparison::nothing_wrong() const {
   return "The ranks did the same, and none of them waits for anything.";
 }
 
-std::string cut(const std::string& text) {
-  constexpr std::size_t kMost = 40;
-  return text.size() <= kMost ? text : text.substr(0, kMost - 3) + "...";
-}
-
 std::vector<std::string> Comparison::row(const RankDump& dump) const {
   const DumpedOperation* last = last_finished(dump);
   const auto waiting = unfinished(dump);
@@ -368,17 +364,7 @@ std::string Comparison::table() const {
   std::stable_sort(rows.begin() + 1, rows.end(), [](const auto& one, const auto& other) {
     return std::stoi(one.front()) < std::stoi(other.front());
   });
-  std::vector<std::size_t> widths(rows.front().size());
-  for (const auto& row : rows) {
-    for (std::size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], row[i].size());
-  }
-  std::string text;
-  for (const auto& row : rows) {
-    std::string line;
-    for (std::size_t i = 0; i < row.size(); ++i) line += fmt::format("{:<{}}  ", row[i], widths[i]);
-    text += line.substr(0, line.find_last_not_of(' ') + 1) + "\n";
-  }
-  return text;
+  return hora::table(rows);
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 
 #include "core/comm/control.h"
 #include "core/comm/news.h"
+#include "core/comm/question.h"
 #include "runner/plan.h"
 #include "runner/process.h"
 #include "runner/source.h"
@@ -16,10 +17,11 @@ namespace hora {
 
 /// What became of a rank, or of its whole host. A value.
 struct RankEvent {
-  enum class Kind { started, stopped, resumed, ended, host_lost };
+  enum class Kind { started, stopped, resumed, answered, ended, host_lost };
   Kind kind = Kind::started;
   int index = 0;     ///< of the rank on its host
   int pid = 0;       ///< started
+  Reply answer{};    ///< answered
   Ending ending;     ///< ended, stopped: how; host_lost: why
   TimePoint when{};  ///< ended, stopped: when that was noticed on its host; host_lost: when it last was well
 };
@@ -51,6 +53,9 @@ class HostRanks {
 
   /// Tells the ranks that are here how one of the job has ended; who does not listen misses it.
   virtual void tell(const RankEnd& end) = 0;
+
+  /// Asks the ranks that are here; what they answer, if they do, are events.
+  virtual void ask(const Question& question) = 0;
 
   /// Lets go of the host; nothing but the destructor may follow, which waits a moment until nothing of the
   /// job is left there. Without this it does not wait.

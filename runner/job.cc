@@ -2,7 +2,9 @@
 #include "runner/job.h"
 
 #include "core/base/machine.h"
+#include "core/comm/job_id.h"
 #include "runner/culprit.h"
+#include "runner/enquiries.h"
 #include "runner/environment.h"
 #include "runner/local_ranks.h"
 #include "runner/relay.h"
@@ -22,6 +24,7 @@
 #include <filesystem>
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <utility>
 #include <vector>
@@ -45,7 +48,10 @@ Secret make_secret() {
 class Job {
  public:
   explicit Job(const Options& options)
-      : options_(options), signals_(signals_to_watch(options)), relay_(options) {}
+      : options_(options),
+        signals_(signals_to_watch(options)),
+        relay_(options),
+        summary_(summary_of(options)) {}
 
   /// Whatever the end was: no host keeps an agent. All are told before the wait for any of them.
   ~Job() {
@@ -58,7 +64,9 @@ class Job {
 
   int run() {
     if (options_.timeout) deadline_ = timeout_ = Clock::now() + *options_.timeout;
-    prepare_hosts();
+    const HostPlan plan = common_plan();
+    open_enquiries(job_id(plan.secret));
+    prepare_hosts(plan);
     while (!all_ready() && !ending()) turn();
     if (!ending()) {
       start_all();
@@ -84,16 +92,43 @@ class Job {
 
   // --- starting ---
 
-  void prepare_hosts() {
-    HostPlan plan = common_plan();
-    summary_.command = options_.command;
-    for (const auto& share : options_.shares) {
-      summary_.hosts.push_back(share.host);
+  /// What is known of the ranks before they are started.
+  static JobSummary summary_of(const Options& options) {
+    JobSummary summary;
+    summary.command = options.command;
+    for (const auto& share : options.shares) {
+      summary.hosts.push_back(share.host);
       for (const auto& seat : share.seats) {
-        RankSummary& rank = summary_.ranks.emplace_back();
+        RankSummary& rank = summary.ranks.emplace_back();
         rank.rank = seat.rank;
         rank.host = share.host;
       }
+    }
+    return summary;
+  }
+
+  /// A job runs also where nobody can ask how it is, unless that was asked for.
+  void open_enquiries(const std::string& id) {
+    enquiries_.emplace(
+        id, summary_,
+        [this](const Question& question) {
+          for (const auto& host : hosts_) host.ranks->ask(question);
+        },
+        Clock::now());
+    if (options_.metrics) {
+      enquiries_->open(*options_.metrics);
+      say(fmt::format("metrics are at {}", enquiries_->metrics_place()));
+    }
+    try {
+      enquiries_->open(open_job_socket(id));
+      say(fmt::format("this is job {}", id));
+    } catch (const Error& error) {
+      print(fmt::format("hrun: hrun status will not find this job: {}\n", error.what()));
+    }
+  }
+
+  void prepare_hosts(HostPlan plan) {
+    for (const auto& share : options_.shares) {
       plan.seats = share.seats;
       hosts_.push_back({share.host, share.seats.front().rank, static_cast<int>(share.seats.size()), {}});
       hosts_.back().ranks = prepare(plan, share);
@@ -183,7 +218,8 @@ class Job {
   void turn() {
     std::vector<pollfd> events{{signals_.fd(), POLLIN, 0}};
     relay_.watch(events);
-    TimePoint next = relay_.ready() ? TimePoint::min() : deadline_;
+    enquiries_->watch(events);
+    TimePoint next = relay_.ready() ? TimePoint::min() : std::min(deadline_, enquiries_->next());
     for (const auto& host : hosts_) {
       host.ranks->watch(events);
       next = std::min(next, host.ranks->next());
@@ -192,6 +228,7 @@ class Job {
     pass_output();
     take_signals();
     take_events();
+    enquiries_->turn(Clock::now());
     if (Clock::now() >= deadline_) pass_deadline();
   }
 
@@ -248,6 +285,7 @@ class Job {
       case RankEvent::Kind::resumed:
         if (stopped_.erase(rank) != 0 && !terminated_) print(fmt::format("hrun: {} goes on\n", name(rank)));
         return;
+      case RankEvent::Kind::answered: enquiries_->take(rank, event.answer); return;
       case RankEvent::Kind::ended:
         running_.erase(rank);
         stopped_.erase(rank);
@@ -487,6 +525,7 @@ class Job {
   std::vector<Host> hosts_;
   Relay relay_;
   JobSummary summary_;
+  std::optional<Enquiries> enquiries_;
 
   TimePoint timeout_ = TimePoint::max();
   TimePoint deadline_ = TimePoint::max();  // of the next step: the time-out, TERM, KILL, giving up

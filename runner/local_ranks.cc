@@ -9,6 +9,8 @@
 #include "runner/guard.h"
 #include "runner/reserved_port.h"
 
+#include <poll.h>
+#include <sys/epoll.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -24,6 +26,10 @@
 namespace hora {
 namespace {
 
+constexpr int kMostUnasked = 64;     // answers, of a rank that has not been asked
+constexpr int kAnswersToOne = 2;     // question
+constexpr std::size_t kAtOnce = 16;  // answers that are read before others get their turn
+
 /// A pipe that holds the secret, to be read once.
 Descriptor secret_pipe(const Secret& secret) {
   Pipe pipe = make_pipe();
@@ -32,9 +38,10 @@ Descriptor secret_pipe(const Secret& secret) {
   return std::move(pipe.read);
 }
 
-/// Where a rank hears of the ends of others: our end, which nothing blocks, and the one that it inherits.
-struct NewsLine {
-  NewsLine() {
+/// Where a rank hears of the ends of others, or is asked: our end, which nothing blocks, and the one that it
+/// inherits.
+struct Line {
+  Line() {
     std::array<int, 2> ends{};
     if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends.data()) != 0)
       fail("cannot make a pair of sockets");
@@ -45,21 +52,30 @@ struct NewsLine {
   Descriptor theirs;
 };
 
+/// The line on which a rank is asked, until one of its ends is closed.
+struct Questioning {
+  Descriptor line;
+  int credit = kMostUnasked;  ///< how many answers are still taken
+};
+
 /// A rank and its process group, which may outlive the process that leads it: a wrapper script's children,
 /// for one. The group's number cannot become another's as long as somebody is in it; then it must not be
 /// used.
 struct Rank {
-  Rank(int process, Descriptor output_pipe, Descriptor errors_pipe, Descriptor news_socket)
+  Rank(int process, Descriptor output_pipe, Descriptor errors_pipe, Descriptor news_socket,
+       Questioning questioning)
       : pid(process),
         output(std::move(output_pipe)),
         errors(std::move(errors_pipe)),
-        news(std::move(news_socket)) {}
+        news(std::move(news_socket)),
+        questions(std::move(questioning)) {}
   int pid;
   bool running = true;  ///< the leader has not been reaped
   bool left = true;     ///< the group may have somebody in it
   PipeSource output;
   PipeSource errors;
   Descriptor news;
+  Questioning questions;
 };
 
 /// What the host of rank 0 keeps until its ranks run, or for as long as they do.
@@ -68,6 +84,12 @@ struct Front {
   std::optional<Door> door;
   ReservedPort master_port;
 };
+
+Descriptor make_epoll() {
+  Descriptor epoll(::epoll_create1(EPOLL_CLOEXEC));
+  if (!epoll) fail("cannot make an epoll instance");
+  return epoll;
+}
 
 class LocalRanks final : public HostRanks {
  public:
@@ -121,7 +143,16 @@ class LocalRanks final : public HostRanks {
     }
   }
 
-  void watch(std::vector<pollfd>& /*events*/) const override {}
+  void ask(const Question& question) override {
+    const Bytes message = encode(question);
+    for (auto& rank : ranks_) {
+      if (!rank.questions.line) continue;
+      rank.questions.credit = std::min(kMostUnasked, rank.questions.credit + kAnswersToOne);
+      say(rank.questions.line.fd(), message);
+    }
+  }
+
+  void watch(std::vector<pollfd>& events) const override { events.push_back({answers_.fd(), POLLIN, 0}); }
   [[nodiscard]] TimePoint next() const override {
     return events_.empty() ? TimePoint::max() : TimePoint::min();
   }
@@ -158,6 +189,7 @@ class LocalRanks final : public HostRanks {
         if (rank.left && !rank.running && ::kill(-rank.pid, 0) != 0 && errno == ESRCH) release(rank);
       }
     }
+    take_answers();
     return std::exchange(events_, {});
   }
 
@@ -173,19 +205,21 @@ class LocalRanks final : public HostRanks {
 
   void start_one(const RankPlace& seat, const MeetingPoint& meeting) {
     const Descriptor pipe = secret_pipe(plan_.secret);
-    NewsLine news;
+    Line news;
+    Line questions;
     RankFacts facts;
     facts.seat = seat;
     facts.coordinator = meeting.coordinator;
     facts.secret_fd = pipe.fd();
     facts.news_fd = news.theirs.fd();
+    facts.question_fd = questions.theirs.fd();
     facts.master_address = meeting.master_address;
     facts.master_port = meeting.master_port;
     facts.threads = std::max(1, std::min(count_cores(usable_cores()), core_quota()) / seat.local_size);
     facts.terminal = plan_.terminal;
     ProcessPlan plan;
     plan.command = plan_.command;
-    plan.inherited = {pipe.fd(), news.theirs.fd()};
+    plan.inherited = {pipe.fd(), news.theirs.fd(), questions.theirs.fd()};
     if (!bindings_.empty()) {
       const Binding& binding = bindings_.at(ranks_.size());
       plan.cpus = binding.cpus;
@@ -201,11 +235,44 @@ class LocalRanks final : public HostRanks {
     Process process = hora::start(plan);
     ++left_;
     ranks_.emplace_back(process.pid, std::move(process.output), std::move(process.errors),
-                        std::move(news.ours));
+                        std::move(news.ours), Questioning{std::move(questions.ours)});
+    hear_from(static_cast<int>(ranks_.size()) - 1);
     RankEvent event;
     event.index = static_cast<int>(ranks_.size()) - 1;
     event.pid = process.pid;
     events_.push_back(event);
+  }
+
+  void hear_from(int index) {
+    epoll_event event{};
+    event.events = EPOLLIN;
+    event.data.u32 = static_cast<std::uint32_t>(index);
+    const int line = ranks_[static_cast<std::size_t>(index)].questions.line.fd();
+    if (::epoll_ctl(answers_.fd(), EPOLL_CTL_ADD, line, &event) != 0) fail("cannot hear what a rank answers");
+  }
+
+  void take_answers() {
+    std::array<epoll_event, kAtOnce> ready{};
+    const int count = ::epoll_wait(answers_.fd(), ready.data(), static_cast<int>(ready.size()), 0);
+    for (int i = 0; i < count; ++i)
+      take_answer(static_cast<int>(ready[static_cast<std::size_t>(i)].data.u32));
+  }
+
+  /// A line that ends, or on which comes what no rank would say, is closed.
+  void take_answer(int index) {
+    Questioning& from = ranks_[static_cast<std::size_t>(index)].questions;
+    const auto got = ::recv(from.line.fd(), answer_.data(), answer_.size(), MSG_DONTWAIT);
+    if (got < 0 && (errno == EAGAIN || errno == EINTR)) return;
+    try {
+      RankEvent event;
+      event.kind = RankEvent::Kind::answered;
+      event.index = index;
+      event.answer = decode_reply(std::span(answer_).first(got > 0 ? static_cast<std::size_t>(got) : 0));
+      if (from.credit-- == 0) throw Error(Code::internal, "answers to no question");
+      events_.push_back(std::move(event));
+    } catch (const Error&) {
+      from.line = Descriptor();
+    }
   }
 
   void kill_rest(Rank& rank) {
@@ -229,6 +296,8 @@ class LocalRanks final : public HostRanks {
   const int input_;
   const std::vector<Binding> bindings_;  // of the ranks, in order; empty: none is bound
   Guard guard_;
+  const Descriptor answers_{make_epoll()};  // of all lines on which ranks are asked
+  Bytes answer_ = Bytes(kMostReplyBytes);
   std::optional<Front> front_;
   Ready ready_;
   std::string trouble_;

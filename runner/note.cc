@@ -121,6 +121,18 @@ Stopped decode_stopped(std::span<const std::byte> bytes, int ranks) {
   return stopped;
 }
 
+Bytes encode(const RankReply& answer) {
+  Writer out;
+  out.u64(static_cast<std::uint64_t>(answer.index)).raw(encode(answer.answer));
+  return out.take();
+}
+
+RankReply decode_rank_reply(std::span<const std::byte> bytes, int ranks) {
+  Reader in(bytes);
+  const int index = take_index(in, ranks);
+  return {index, decode_reply(in.raw(in.left()))};
+}
+
 Bytes encode(const OutputPiece& piece) {
   Writer out;
   out.u64(static_cast<std::uint64_t>(piece.stream)).raw(bytes_of(piece.bytes));

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "core/comm/control.h"
+#include "core/comm/question.h"
 
 #include <cstdint>
 #include <optional>
@@ -22,6 +22,7 @@ namespace hora {
 //                   were stopped or go on; over: nobody is left
 //   agent -> hrun   output: some of a rank's stdout or stderr; nothing: its end
 //   hrun -> agent   news: how a rank has ended, for those of the host (core/comm/news.h)
+//   hrun -> agent   question, for all ranks of the host; agent -> hrun  answer: of one of them
 //   hrun -> agent   input: some of what rank 0 reads; nothing: its end
 //   hrun -> agent   ping, every second; agent -> hrun  pong. Who hears nothing for kSilence takes the other
 //                   side for lost: an agent then ends its ranks, and hrun ends the job.
@@ -47,8 +48,10 @@ enum class Word : std::uint8_t {
   news,
   ping,
   pong,
+  question,
+  answer,
 };
-inline constexpr int kWords = 17;
+inline constexpr int kWords = 19;
 
 inline constexpr std::string_view kGreeting = "hora-agent";
 inline constexpr std::size_t kWindow = 256 * 1024;
@@ -97,6 +100,11 @@ struct Stopped {
   int signal = 0;
   std::uint64_t when = 0;  ///< microseconds of the agent's clock
 };
+/// "... has answered."
+struct RankReply {
+  int index = 0;
+  Reply answer;
+};
 /// A piece of one of the outputs of a host: its ranks' stdout have even numbers, their stderr odd ones.
 struct OutputPiece {
   int stream = 0;
@@ -119,6 +127,8 @@ struct Pong {
 [[nodiscard]] Ended decode_ended(std::span<const std::byte> bytes, int ranks);
 [[nodiscard]] Bytes encode(const Stopped& stopped);
 [[nodiscard]] Stopped decode_stopped(std::span<const std::byte> bytes, int ranks);
+[[nodiscard]] Bytes encode(const RankReply& answer);
+[[nodiscard]] RankReply decode_rank_reply(std::span<const std::byte> bytes, int ranks);
 [[nodiscard]] Bytes encode(const OutputPiece& piece);
 [[nodiscard]] OutputPiece decode_piece(std::span<const std::byte> bytes, int ranks);
 [[nodiscard]] Bytes encode(const Taken& taken);

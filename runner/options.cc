@@ -12,6 +12,7 @@
 #include "runner/probe.h"
 #include "runner/slurm.h"
 #include "runner/ssh.h"
+#include "runner/status_command.h"
 #include "runner/this_host.h"
 
 #include <hora/hora.h>
@@ -86,11 +87,22 @@ when to end
   --grace SECONDS            how long ranks have to end after one failed, and after TERM (default: 5)
   --timeout SECONDS          end the whole job after this time (exit code 124)
 
+while it runs
+  hrun status [JOB] [--json] say how a job is that you have started on this host: steps a second, what waits
+                             for whom, and of each rank its last operation, what it has under way, and how
+                             late it comes in steps; with several jobs: which there are. JOB is an id from
+                             there, or how it begins, or the process of its hrun
+  hrun dump [JOB]            let all ranks write down what they have done and what is under way, for analyze
+  --metrics ADDRESS          serve the same to Prometheus, as GET /metrics: ADDRESS is unix:/path, or a port
+                             of this machine: 9400, 127.0.0.1:9400, [::1]:9400
+  Programs of these names start as ./status and ./dump.
+
 afterwards
   hrun analyze DIR           say what the ranks of a job that failed or stands still did differently, by
                              what each has written to DIR (HORA_DUMP_DIR, else hora-JOB in the temporary
-                             directory): when it failed, and at the signal that HORA_DUMP_SIGNAL (USR1 or
-                             USR2) names; a program of that name starts as ./analyze
+                             directory): when it failed, at hrun dump, and at the signal that
+                             HORA_DUMP_SIGNAL (USR1 or USR2) names; a program of that name starts as
+                             ./analyze
 
 about
   --preflight                start no program, but measure latency and MB/s between each pair of hosts, and
@@ -121,6 +133,7 @@ constexpr std::array kTakeValues{"-n",
                                  "--start-timeout",
                                  "--launcher",
                                  "--mpi-args",
+                                 "--metrics",
                                  "--output-filename",
                                  "--timeline-filename",
                                  "--grace",
@@ -204,6 +217,7 @@ struct Raw {
   std::optional<std::string> hostfile;
   std::optional<std::string> output_directory;
   std::optional<std::string> timeline;
+  std::optional<std::string> metrics;
   std::vector<std::string> variables;
   std::optional<std::string> config_file;
   std::string bind_to = "none";
@@ -271,6 +285,7 @@ void declare(CLI::App& app, Raw& raw) {
   app.add_option("--output-filename", raw.output_directory);
   app.add_flag("--horovod", raw.horovod);
   app.add_option("--timeline-filename", raw.timeline);
+  app.add_option("--metrics", raw.metrics);
   app.add_flag("--timeline-mark-cycles,!--no-timeline-mark-cycles", raw.mark_cycles);
   app.add_flag("--no-prefix", raw.no_prefix);
   app.add_flag("--verbose", raw.verbose);
@@ -541,6 +556,7 @@ void choose_hand_over(const Raw& raw, Options& options) {
     refuse(
         "--output-filename needs ranks that hrun itself starts; mpirun has it, too: --mpi-args "
         "\"--output-filename DIR\"");
+  if (raw.metrics) refuse("--metrics needs ranks that hrun itself starts: --launcher ssh or slurm");
   if (raw.preflight) refuse("--preflight needs ranks that hrun itself starts: --launcher ssh or slurm");
   refuse_what_mpirun_misreads(options.hosts);
   if (raw.bind_to != "none")
@@ -584,6 +600,7 @@ Options understand(Raw raw, const HorovodSettings& file, const Words& words) {
     if (raw.output_directory->empty()) refuse("--output-filename needs the name of a directory");
     options.output_directory = *raw.output_directory;
   }
+  if (raw.metrics) options.metrics = parse_metrics_address(*raw.metrics);
   options.grace = seconds(raw.grace);
   if (raw.timeout > 0) options.timeout = seconds(raw.timeout);
   choose_program(raw, words.command, options);
@@ -613,6 +630,7 @@ Parsed parse_options(const std::vector<std::string>& arguments) {
   };
   try {
     if (auto answer = answer_analyze(arguments)) return {{}, std::move(answer)};
+    if (auto answer = answer_about_job(arguments)) return {{}, std::move(answer)};
     const Words words = split(arguments);
     Raw raw = read(words.flags);
     if (raw.help) return {{}, Answer{fmt::format("{}{}", kUsage, kHelp), 0}};

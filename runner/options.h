@@ -3,6 +3,7 @@
 
 #include "runner/binding.h"
 #include "runner/hosts.h"
+#include "runner/metrics_address.h"
 #include "runner/placement.h"
 #include "runner/remote_ranks.h"
 
@@ -28,6 +29,7 @@ struct Options {
   std::vector<std::string> notes;  ///< what the user should know of the flags, each a sentence
   std::string network;             ///< --network, else HORA_NETWORK
   std::chrono::milliseconds start_timeout{30'000};  ///< to get all hosts ready
+  std::optional<MetricsAddress> metrics;            ///< --metrics
   bool prefix = true;
   bool verbose = false;
   std::chrono::milliseconds grace{5000};

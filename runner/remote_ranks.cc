@@ -150,6 +150,11 @@ class RemoteRanks final : public HostRanks {
     link_.send(Word::news, encode(end));
     link_.flush();
   }
+  void ask(const Question& question) override {
+    if (gone() || state_ != State::running) return;
+    link_.send(Word::question, encode(question));
+    link_.flush();
+  }
   void part() override {
     if (gone()) return;
     parted_at_ = Clock::now();
@@ -253,6 +258,7 @@ class RemoteRanks final : public HostRanks {
       case Word::started: take_started(decode_started(note.body, ranks())); return;
       case Word::ended: take_ended(decode_ended(note.body, ranks()), now); return;
       case Word::stopped: take_stopped(decode_stopped(note.body, ranks()), now); return;
+      case Word::answer: take_answer(decode_rank_reply(note.body, ranks())); return;
       case Word::over: state_ = State::over; return;
       case Word::output: take_output(decode_piece(note.body, ranks())); return;
       case Word::input_taken: input_window_ += decode_window(note.body, input_window_); return;
@@ -268,6 +274,14 @@ class RemoteRanks final : public HostRanks {
     event.index = started.index;
     event.pid = started.pid;
     events_.push_back(event);
+  }
+
+  void take_answer(RankReply answer) {
+    RankEvent event;
+    event.kind = RankEvent::Kind::answered;
+    event.index = answer.index;
+    event.answer = std::move(answer.answer);
+    events_.push_back(std::move(event));
   }
 
   void take_ended(const Ended& ended, TimePoint now) {

@@ -40,6 +40,7 @@ constexpr std::array kVariables{
     "HORA_COORDINATOR",
     "HORA_COORDINATOR_FD",
     "HORA_NEWS_FD",
+    "HORA_QUESTION_FD",
     "HORA_SECRET_FD",
     "HORA_SECRET_FILE",
     "HORA_HEARTBEAT_TIMEOUT",
@@ -301,6 +302,7 @@ void read_place(Config& config) {
   read_text("HORA_COORDINATOR", config.coordinator);
   if (const auto fd = whole("HORA_COORDINATOR_FD", 0, 1 << 20)) config.coordinator_fd = static_cast<int>(*fd);
   if (const auto fd = whole("HORA_NEWS_FD", 0, 1 << 20)) config.news_fd = static_cast<int>(*fd);
+  if (const auto fd = whole("HORA_QUESTION_FD", 0, 1 << 20)) config.question_fd = static_cast<int>(*fd);
 }
 
 void read_dump_signal(Config& config) {

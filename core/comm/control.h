@@ -21,6 +21,7 @@ struct Letter {
   int from = 0;
   Bytes bytes;  ///< empty: `from` is gone, and `loss` says how it was noticed
   Status loss;
+  TimePoint came{};  ///< when it arrived here, however long it waited to be received
 };
 
 /// For how long whoever sees a connection of its own break waits for control to say whose end that is:

@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 namespace hora {
@@ -28,10 +29,9 @@ void Coordinator::add(int place, const Ballot& ballot, TimePoint now) {
   if (ballot.heard < heard_[who] || ballot.heard > verdicts_) refuse("it has not heard that many verdicts");
   heard_[who] = ballot.heard;
   const auto asks = [&](const std::string& name) -> Pending& {
-    Pending& asked = pending(name, now);
+    Pending& asked = pending(name, who, now);
     if (asked.has_asked(place)) refuse(fmt::format("it asks twice for '{}'", name));
     ++asked.asked;
-    behind_[who] = std::max(behind_[who], now - asked.since);
     return asked;
   };
   for (const auto id : ballot.repeats) {
@@ -53,14 +53,32 @@ void Coordinator::add(int place, const Ballot& ballot, TimePoint now) {
   forget_what_all_have_heard();
 }
 
-Coordinator::Pending& Coordinator::pending(const std::string& name, TimePoint now) {
+Coordinator::Pending& Coordinator::pending(const std::string& name, std::size_t place, TimePoint now) {
   auto [known, fresh] = pending_.try_emplace(name);
+  Pending& pending = known->second;
   if (fresh) {
-    known->second.repeats.resize(static_cast<std::size_t>(size_));
-    known->second.since = now;
-    known->second.age = ages_.insert(ages_.end(), name);
+    pending.repeats.resize(static_cast<std::size_t>(size_));
+    pending.age = ages_.emplace(age_at(now), now, name);
+  } else if (now >= pending.since) {
+    behind_[place] = std::max(behind_[place], now - pending.since);
+    return pending;
+  } else {
+    // Rank 0's own asking is added at once, and letters wait until it receives them: only it can be first
+    // here without having asked first.
+    behind_[pending.first] = std::max(behind_[pending.first], pending.since - now);
+    ages_.splice(age_at(now), ages_, pending.age);
+    pending.age->first = now;
   }
-  return known->second;
+  pending.since = now;
+  pending.first = place;
+  return pending;
+}
+
+/// The place of one that was first asked for then.
+Coordinator::Ages::iterator Coordinator::age_at(TimePoint since) {
+  auto at = ages_.end();
+  while (at != ages_.begin() && std::prev(at)->first > since) --at;
+  return at;
 }
 
 void Coordinator::join(int place, const Request& request) {
@@ -76,7 +94,8 @@ void Coordinator::leave(int place) {
 }
 
 void Coordinator::settle_all() {
-  const std::vector<std::string> names(ages_.begin(), ages_.end());
+  std::vector<std::string> names;
+  for (const auto& [since, name] : ages_) names.push_back(name);
   for (const auto& name : names) settle(name);
 }
 
@@ -287,9 +306,9 @@ void Coordinator::spell_out(DecisionId id) {
 
 std::vector<Coordinator::Waiting> Coordinator::waiting(TimePoint since) const {
   std::vector<Waiting> all;
-  for (const auto& name : ages_) {
+  for (const auto& [asked, name] : ages_) {
+    if (asked > since) break;
     const Pending& pending = pending_.at(name);
-    if (pending.since > since) break;
     if (pending.ready) continue;
     const Request& request = any_asked(pending);
     Waiting waiting{
@@ -309,8 +328,6 @@ std::vector<Coordinator::Waiting> Coordinator::waiting(TimePoint since) const {
   return all;
 }
 
-TimePoint Coordinator::oldest() const {
-  return ages_.empty() ? TimePoint::max() : pending_.at(ages_.front()).since;
-}
+TimePoint Coordinator::oldest() const { return ages_.empty() ? TimePoint::max() : ages_.front().first; }
 
 }  // namespace hora

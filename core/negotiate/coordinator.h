@@ -32,7 +32,8 @@ class Coordinator {
   /// `members`: ranks, by place.
   explicit Coordinator(std::vector<int> members, std::size_t capacity = 8192);
 
-  /// Takes what a member asks. Throws Error(internal) if no rank that follows the protocol would send it.
+  /// Takes what a member asks, and has asked at `now`: those who asked sooner may be added later. Throws
+  /// Error(internal) if no rank that follows the protocol would send it.
   void add(int place, const Ballot& ballot, TimePoint now);
   /// What has become decidable since the last call; nothing if there is nothing to say.
   std::optional<Verdict> decide();
@@ -67,6 +68,8 @@ class Coordinator {
   [[nodiscard]] const std::vector<int>& members() const { return members_; }
 
  private:
+  /// Names by when they were first asked for.
+  using Ages = std::list<std::pair<TimePoint, std::string>>;
   /// What the members have asked for under one name: by number or in full.
   struct Pending {
     std::vector<DecisionId> repeats;            // by place; 0: not by number
@@ -75,7 +78,8 @@ class Coordinator {
     bool joins = false;  // it is a join, in which nobody stands in for anybody
     bool ready = false;
     TimePoint since;
-    std::list<std::string>::iterator age;
+    std::size_t first = 0;  // place of who asked then
+    Ages::iterator age;
     [[nodiscard]] bool has_asked(int place) const {
       return repeats[static_cast<std::size_t>(place)] != 0 || requests.contains(place);
     }
@@ -87,7 +91,9 @@ class Coordinator {
     std::uint64_t times = 1;        ///< that it was made, those before it of the same name included
   };
 
-  Pending& pending(const std::string& name, TimePoint now);
+  /// Adds one who asks.
+  Pending& pending(const std::string& name, std::size_t place, TimePoint now);
+  [[nodiscard]] Ages::iterator age_at(TimePoint since);
   void join(int place, const Request& request);
   void leave(int place);
   /// Looks whether what is pending can be decided, or can never be.
@@ -121,7 +127,7 @@ class Coordinator {
   std::uint64_t verdicts_ = 0;
 
   PendingByName pending_;
-  std::list<std::string> ages_;  // names in the order in which they were first asked for
+  Ages ages_;
   std::vector<std::string> ready_;
   std::vector<Decision> failed_;
 

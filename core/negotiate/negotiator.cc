@@ -27,8 +27,7 @@ std::vector<int> everybody(int size) {
 
 }  // namespace
 
-Negotiator::Negotiator(Control& control, std::size_t capacity, std::function<TimePoint()> clock)
-    : control_(control), capacity_(capacity), clock_(std::move(clock)) {
+Negotiator::Negotiator(Control& control, std::size_t capacity) : control_(control), capacity_(capacity) {
   add_group(kWorld, everybody(control.size()));
 }
 
@@ -135,8 +134,8 @@ bool Negotiator::collect(TimePoint deadline) {
   };
   auto letter = control_.receive(undecided() ? kAtOnce : deadline);
   while (letter) {
-    const int from = letter->from;
-    count(from, decode_ballot(bytes_of(std::move(letter)), control_.size()), clock_());
+    const auto [from, came] = std::pair(letter->from, letter->came);
+    count(from, decode_ballot(bytes_of(std::move(letter)), control_.size()), came);
     letter = control_.receive(kAtOnce);
   }
   return undecided();

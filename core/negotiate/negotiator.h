@@ -4,7 +4,6 @@
 #include "core/negotiate/coordinator.h"
 #include "core/negotiate/voter.h"
 
-#include <functional>
 #include <map>
 #include <utility>
 #include <vector>
@@ -18,9 +17,8 @@ namespace hora {
 /// outlive it. *Engine only.*
 class Negotiator {
  public:
-  /// Begins with the world. `clock`: says when a letter has come.
-  explicit Negotiator(Control& control, std::size_t capacity = 8192,
-                      std::function<TimePoint()> clock = Clock::now);
+  /// Begins with the world.
+  explicit Negotiator(Control& control, std::size_t capacity = 8192);
 
   /// Every rank tells its seat of every group, in the same order of all decisions. Numbers ascend, and are
   /// never given twice. `members`: ranks, ascending.
@@ -82,7 +80,6 @@ class Negotiator {
 
   Control& control_;
   std::size_t capacity_;
-  std::function<TimePoint()> clock_;
   std::map<int, Voter> voters_;                  // of the groups that this rank is in
   std::map<int, Chair, std::greater<>> chairs_;  // rank 0: of all groups; the world comes last, as it ends
   std::vector<Told> reports_;

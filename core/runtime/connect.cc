@@ -11,6 +11,7 @@
 #include "core/backend/tcp/tcp_messenger.h"
 #include "core/comm/hierarchical.h"
 #include "core/comm/hosts.h"
+#include "core/comm/job_id.h"
 #include "core/comm/mpi_module.h"
 #include "core/comm/places.h"
 #include "core/comm/secret_file.h"
@@ -98,13 +99,20 @@ Descriptor make_up_for_hrun(Config& config, TimePoint deadline) {
   return door;
 }
 
+/// A job of one rank.
+World alone(const Config& config) {
+  World world = LocalGroup(1).join(0);
+  world.job = job_id(config);
+  return world;
+}
+
 }  // namespace
 
 World connect(Config& config) {
-  if (config.size == 1 && !config.mpi_communicator) return LocalGroup(1).join(0);
+  if (config.size == 1 && !config.mpi_communicator) return alone(config);
   const TimePoint deadline = Clock::now() + config.start_timeout;
   const Descriptor door = make_up_for_hrun(config, deadline);
-  if (config.size == 1) return LocalGroup(1).join(0);  // one process in the communicator
+  if (config.size == 1) return alone(config);  // one process in the communicator
   World world = connect_tcp_control(config, deadline);
   settle_places(config, world.members);
   try {

@@ -2,6 +2,7 @@
 #include "core/runtime/loop.h"
 
 #include "core/base/log.h"
+#include "core/comm/question.h"
 #include "core/device/host_stream.h"
 #include "core/watch/stack.h"
 
@@ -15,6 +16,10 @@ namespace {
 
 constexpr std::chrono::milliseconds kLookAtNccl{100};  // whether it has failed, while it has something to do
 constexpr std::chrono::milliseconds kToTellAStack{300};
+
+std::chrono::milliseconds in_milliseconds(Clock::duration time) {
+  return std::chrono::duration_cast<std::chrono::milliseconds>(time);
+}
 
 }  // namespace
 
@@ -37,6 +42,7 @@ Loop::Loop(World& world, const Config& config, TensorTable& table, ProcessSets& 
            }),
       stalls_({config.missing_warning, config.missing_timeout}, world.members),
       stragglers_(config.straggler_steps, world.members),
+      lateness_(world.control->rank() == 0 ? world.control->size() : 0),
       watchdog_(
           config.operation_timeout, [this] { return alarm_.progress(); },
           [this](const Status& why) { world_.control->call_off(why); }) {
@@ -93,6 +99,7 @@ bool Loop::turn() {
   if (command != TraceCommand::none) negotiator_.command(command);
   if (const auto delay = delays_.take_change(now)) negotiator_.report(Report::delay, encode(*delay));
   gpu_.check();
+  answer_inquiry(now);
   TimePoint wake = watch_stalls(now);
   if (gpu_.busy()) wake = std::min(wake, now + kLookAtNccl);
   bool end = false;
@@ -154,7 +161,7 @@ Account Loop::account() const {
   if (const auto last = recorder_.last()) {
     account.finished = last->sequence;
     account.last = last->name;
-    account.since_last = std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - last->finished);
+    account.since_last = in_milliseconds(Clock::now() - last->finished);
   }
   return account;
 }
@@ -258,8 +265,65 @@ TimePoint Loop::watch_stalls(TimePoint now) {
 void Loop::watch_stragglers() {
   if (world_.control->rank() != 0) return;
   for (const auto& step : negotiator_.take_steps()) {
-    if (const auto line = stragglers_.add(step, Clock::now())) log(LogLevel::warning, *line);
+    const TimePoint now = Clock::now();
+    lateness_.add(step, now);
+    if (const auto line = stragglers_.add(step, now)) log(LogLevel::warning, *line);
   }
+}
+
+Health Loop::health() const {
+  const TimePoint now = Clock::now();
+  Health health;
+  health.bytes = recorder_.bytes();
+  if (const auto last = recorder_.last()) {
+    health.finished = last->sequence;
+    health.last = last->name;
+    health.since_last = in_milliseconds(now - last->finished);
+  }
+  const auto under_way = table_.under_way();
+  health.in_flight = under_way.size();
+  for (const auto& record : under_way) {
+    if (health.oldest.size() == kMostTold) break;
+    health.oldest.push_back(
+        {record.name, fmt::format("{} {}", name(record.operation), describe(record.dtype, record.shape)),
+         in_milliseconds(now - record.submitted)});
+  }
+  return health;
+}
+
+void Loop::inquire(std::uint64_t question) {
+  inquiry_ = question;
+  world_.control->wake();
+}
+
+void Loop::answer_inquiry(TimePoint now) {
+  if (inquiry_.load(std::memory_order_relaxed) == 0) return;
+  const std::uint64_t question = inquiry_.exchange(0);
+  if (question != 0 && config_.question_fd)
+    say(*config_.question_fd, encode(Reply{question, ReplyKind::job, encode(job_health(now))}));
+}
+
+JobHealth Loop::job_health(TimePoint now) const {
+  JobHealth health;
+  health.steps = lateness_.steps();
+  if (health.steps > 0) {
+    health.steps_per_second = lateness_.rate();
+    health.since_step = in_milliseconds(now - lateness_.ended());
+    for (int rank = 0; rank < world_.control->size() && health.lateness.size() < kMostLate; ++rank) {
+      const auto [median, p99, last] = lateness_.of(rank);
+      health.lateness.push_back({rank, median, p99, last});
+    }
+  }
+  const auto waiting = negotiator_.waiting(TimePoint::max());
+  health.waiting = waiting.size();
+  for (const auto& each : waiting) {
+    if (health.longest.size() == kMostTold) break;
+    health.longest.push_back({{each.name, each.what, in_milliseconds(now - each.since)},
+                              each.step,
+                              each.missing,
+                              each.missing.size()});
+  }
+  return health;
 }
 
 void Loop::give_back(std::vector<Loan> loans, const Status& status) {
@@ -281,7 +345,7 @@ void Loop::fail(const Status& status) {
   std::vector<Record> waiting;
   waiting.reserve(pending.size());
   for (const auto& loan : pending) waiting.push_back(to_record(loan, loan.entry.name, loan.group));
-  log(LogLevel::error, write_dump_of(ended, std::move(waiting)));
+  log(LogLevel::error, tell_of_dump(ended, std::move(waiting)));
   give_back(std::move(pending), ended);
   gpu_.fail(ended);
   if (world_.control->rank() == 0 && tracer_.on()) send(tracer_.stop(Clock::now()));
@@ -297,10 +361,14 @@ void Loop::end() {
 }
 
 void Loop::dump(const std::string& why) const {
-  log(LogLevel::warning, write_dump_of({Code::ok, why}, table_.under_way()));
+  log(LogLevel::warning, tell_of_dump({Code::ok, why}, table_.under_way()));
 }
 
-/// A sentence that says why, and where it is.
+std::string Loop::write_dump(const std::string& why) const {
+  return write_dump_of({Code::ok, why}, table_.under_way());
+}
+
+/// The path.
 std::string Loop::write_dump_of(const Status& why, std::vector<Record> pending) const {
   const int rank = world_.control->rank();
   const Dump dump{world_.job,
@@ -310,13 +378,19 @@ std::string Loop::write_dump_of(const Status& why, std::vector<Record> pending) 
                   recorder_.records(),
                   std::move(pending),
                   Clock::now()};
+  const auto directory =
+      config_.dump_directory.empty()
+          ? fmt::format("{}/hora-{}", std::filesystem::temp_directory_path().string(), world_.job)
+          : config_.dump_directory;
+  const std::lock_guard lock(dump_mutex_);  // both would write the same file
+  return hora::write_dump(dump, directory);
+}
+
+/// Writes it; a sentence that says why, and where it is.
+std::string Loop::tell_of_dump(const Status& why, std::vector<Record> pending) const {
   try {
-    const auto directory =
-        config_.dump_directory.empty()
-            ? fmt::format("{}/hora-{}", std::filesystem::temp_directory_path().string(), world_.job)
-            : config_.dump_directory;
     return fmt::format("{}; the last operations of this rank are in {}", why.message,
-                       write_dump(dump, directory));
+                       write_dump_of(why, std::move(pending)));
   } catch (const std::exception& error) {  // the job fails for `why`, whatever becomes of the dump
     return fmt::format("{}; {}", why.message, error.what());
   }

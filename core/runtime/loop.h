@@ -9,10 +9,13 @@
 #include "core/runtime/gpu_lanes.h"
 #include "core/runtime/process_sets.h"
 #include "core/runtime/timeline.h"
+#include "core/watch/health.h"
+#include "core/watch/lateness.h"
 #include "core/watch/stalls.h"
 #include "core/watch/stragglers.h"
 #include "core/watch/watchdog.h"
 
+#include <atomic>
 #include <map>
 #include <mutex>
 #include <optional>
@@ -21,7 +24,7 @@
 namespace hora {
 
 /// The engine: one turn after another, each asks, hears, and carries out. Refers to what it is made with,
-/// which must outlive it. *Engine only*, except `leave` and `dump`.
+/// which must outlive it. *Engine only*, except `leave`, `dump`, `write_dump`, `health` and `inquire`.
 class Loop {
  public:
   Loop(World& world, const Config& config, TensorTable& table, ProcessSets& sets, Timeline& timeline,
@@ -38,6 +41,13 @@ class Loop {
   void leave(const std::string& reason);
   /// Writes down what this rank has done and what is under way, and says where. Thread-safe.
   void dump(const std::string& why) const;
+  /// The same; the path. Throws Error(unavailable) with the path and the system's reason. Thread-safe.
+  [[nodiscard]] std::string write_dump(const std::string& why) const;
+  /// How this rank is. Thread-safe.
+  [[nodiscard]] Health health() const;
+  /// Rank 0: answers how the job is, to this question of the launcher's (`Config::question_fd`), as soon as
+  /// it comes to it. Thread-safe.
+  void inquire(std::uint64_t question);
 
  private:
   /// One round; false when the job has ended.
@@ -53,11 +63,14 @@ class Loop {
   void add_process_set(const Decision& decision, TimePoint decided);
   void remove_process_set(const Decision& decision, TimePoint decided);
   void give_back(std::vector<Loan> loans, const Status& status);
+  void answer_inquiry(TimePoint now);
+  [[nodiscard]] JobHealth job_health(TimePoint now) const;
   TimePoint watch_stalls(TimePoint now);
   void watch_stragglers();
   void end();
   void fail(const Status& status);
-  std::string write_dump_of(const Status& why, std::vector<Record> pending) const;
+  [[nodiscard]] std::string write_dump_of(const Status& why, std::vector<Record> pending) const;
+  std::string tell_of_dump(const Status& why, std::vector<Record> pending) const;
 
   /// A process set that this rank is in.
   struct Party {
@@ -84,10 +97,14 @@ class Loop {
   GpuLanes gpu_;
   Stalls stalls_;
   Stragglers stragglers_;
+  Lateness lateness_;                      // nobody's but on rank 0
+  std::atomic<std::uint64_t> inquiry_{0};  // the question; 0: none
 
   std::mutex leaving_mutex_;
   std::optional<std::string> leaving_;  // the reason; under leaving_mutex_
   bool left_ = false;
+
+  mutable std::mutex dump_mutex_;  // who writes a dump
 
   Watchdog watchdog_;  // last: its thread uses the others
 };

@@ -5,6 +5,7 @@
 #include "core/comm/mpi_module.h"
 #include "core/comm/nccl_module.h"
 #include "core/runtime/admission.h"
+#include "core/runtime/answering.h"
 #include "core/runtime/connect.h"
 #include "core/runtime/loop.h"
 #include "core/runtime/messages.h"
@@ -17,6 +18,7 @@
 #include <unistd.h>
 
 #include <exception>
+#include <filesystem>
 #include <mutex>
 #include <thread>
 
@@ -32,6 +34,11 @@ LogLevel level_named(const std::string& name) {
 }
 
 double in_mebibytes(std::size_t bytes) { return static_cast<double>(bytes) / (1 << 20); }
+
+Bytes text_as_bytes(const std::string& text) {
+  const auto bytes = std::as_bytes(std::span(text));
+  return {bytes.begin(), bytes.end()};
+}
 
 /// What a module says; `otherwise` where there is none that can: who wants to use it is told why not.
 template <typename Answer, typename Ask>
@@ -58,7 +65,8 @@ struct Runtime::Parts {
         loop(world, config, table, sets, timeline, *delays, gpu),
         thread([this] { loop.run(); }),
         on_terminate([this](const std::string& why) { fail(why); }),
-        on_signal(settings.dump_signal, [this] { loop.dump("a signal asks for it (HORA_DUMP_SIGNAL)"); }) {}
+        on_signal(settings.dump_signal, [this] { loop.dump("a signal asks for it (HORA_DUMP_SIGNAL)"); }),
+        answering(settings.question_fd, [this](const Question& question) { return answer(question); }) {}
   Parts(const Parts&) = delete;
   Parts& operator=(const Parts&) = delete;
   ~Parts() {
@@ -71,6 +79,20 @@ struct Runtime::Parts {
                 fmt::format("this process (pid {}) was forked from the rank (pid {}) and is none: "
                             "only the rank itself can use Hora",
                             ::getpid(), owner));
+  }
+
+  /// On the thread of `answering`.
+  Reply answer(const Question& question) {
+    if (question.wanted == Wanted::health) {
+      if (world.control->rank() == 0) loop.inquire(question.number);
+      return {question.number, ReplyKind::health, encode(loop.health())};
+    }
+    try {
+      const std::string path = loop.write_dump("hrun dump asks for it");
+      return {question.number, ReplyKind::dumped, text_as_bytes(std::filesystem::absolute(path).string())};
+    } catch (const std::exception& error) {
+      return {question.number, ReplyKind::failed, text_as_bytes(error.what())};
+    }
   }
 
   /// Tells the other ranks why this process ends, and waits until this one has given everything up.
@@ -113,6 +135,7 @@ struct Runtime::Parts {
   std::thread thread;
   OnTerminate on_terminate;
   OnSignal on_signal;
+  Answering answering;
 };
 
 Runtime::Runtime(const Config& config) {

@@ -34,12 +34,27 @@ std::string finished(const Record& record, TimePoint now) {
       seconds_before(record.started, now), seconds_before(record.finished, now), name(record.code));
 }
 
+/// Of the tensor that went into it.
+std::uint64_t input_bytes(const Record& record) {
+  switch (record.operation) {
+    case Operation::barrier:
+    case Operation::join:
+    case Operation::add_process_set:
+    case Operation::remove_process_set: return 0;
+    default: break;
+  }
+  std::uint64_t bytes = size_of(record.dtype);
+  for (const std::int64_t length : record.shape) bytes *= static_cast<std::uint64_t>(length);
+  return bytes;
+}
+
 }  // namespace
 
 void Recorder::add(Record record) {
   if (!on()) return;
   const std::lock_guard lock(mutex_);
   record.sequence = ++added_;
+  bytes_ += input_bytes(record);
   if (ring_.size() < capacity_) {
     ring_.push_back(std::move(record));
     return;
@@ -52,6 +67,11 @@ std::optional<Record> Recorder::last() const {
   const std::lock_guard lock(mutex_);
   if (ring_.empty()) return std::nullopt;
   return ring_[(next_ + ring_.size() - 1) % ring_.size()];
+}
+
+std::uint64_t Recorder::bytes() const {
+  const std::lock_guard lock(mutex_);
+  return bytes_;
 }
 
 std::vector<Record> Recorder::records() const {

@@ -40,6 +40,8 @@ class Recorder {
   void add(Record record);
   /// The one that was added last.
   [[nodiscard]] std::optional<Record> last() const;
+  /// Of the tensors that went into all that were added.
+  [[nodiscard]] std::uint64_t bytes() const;
   /// Those that are kept, the oldest first.
   [[nodiscard]] std::vector<Record> records() const;
 
@@ -49,6 +51,7 @@ class Recorder {
   std::vector<Record> ring_;  // under the mutex, as all below
   std::size_t next_ = 0;
   std::uint64_t added_ = 0;
+  std::uint64_t bytes_ = 0;
 };
 
 /// What a rank knew when its run failed, or it was asked: who it is, why, what it had done, and what was

@@ -54,6 +54,19 @@ TEST_P(ControlSuite, LettersOfOneSenderArriveInOrder) {
   });
 }
 
+TEST_P(ControlSuite, ALetterSaysWhenItCame) {
+  const auto controls = connect(2);
+  const TimePoint sent = Clock::now();
+  controls[1]->send(0, bytes_of(1));
+  controls[1]->send(0, bytes_of(2));
+  const Letter one = next(*controls[0]);  // the other one follows on its heels, or has come with it
+  const TimePoint after = Clock::now();
+  const Letter other = next(*controls[0]);
+  EXPECT_GE(one.came, sent);
+  EXPECT_LE(one.came, after);
+  EXPECT_GE(other.came, one.came);
+}
+
 TEST_P(ControlSuite, LargeLettersArriveWhole) {
   const auto controls = connect(2);
   const Bytes large(3'000'000, std::byte{7});

@@ -21,7 +21,7 @@ constexpr std::size_t kContent = 1000;  // bytes of every message that was asked
 std::vector<hora::Bytes> frames(std::span<const std::byte> bytes, std::size_t step) {
   std::array<int, 2> fds{};
   if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, fds.data()) != 0) std::abort();
-  hora::Channel here{hora::Descriptor(fds[0])};
+  hora::DataSocket here{hora::Descriptor(fds[0])};
   const hora::Descriptor there(fds[1]);
   hora::Bytes content(kContent);
   hora::MessageReader reader(1, [&](std::uint64_t) { return std::span(content); });

@@ -30,6 +30,8 @@ class Launched {
   /// Reads until the output has this text; false if it ends before.
   bool await_output(const std::string& text);
   bool await_errors(const std::string& text);
+  /// What has been read of stderr so far.
+  [[nodiscard]] const std::string& errors() const { return outcome_.errors; }
   /// Reads no more: whoever writes to stdout finds nobody there.
   void stop_reading();
   /// Reads nothing until hrun has filled the pipe that is its stdout.

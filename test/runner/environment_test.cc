@@ -19,12 +19,13 @@ TEST(RankEnvironment, TellsTheRankWhoItIs) {
   facts.coordinator = "127.0.0.1:4000";
   facts.secret_fd = 7;
   facts.news_fd = 8;
+  facts.question_fd = 11;
   facts.threads = 2;
   const auto settings = rank_environment({"PATH=/bin"}, "", facts);
   for (const char* expected :
        {"PATH=/bin", "HORA_RANK=1", "HORA_SIZE=3", "HORA_LOCAL_RANK=1", "HORA_LOCAL_SIZE=3",
         "HORA_CROSS_RANK=0", "HORA_CROSS_SIZE=1", "HORA_COORDINATOR=127.0.0.1:4000", "HORA_SECRET_FD=7",
-        "HORA_NEWS_FD=8", "OMP_NUM_THREADS=2"}) {
+        "HORA_NEWS_FD=8", "HORA_QUESTION_FD=11", "OMP_NUM_THREADS=2"}) {
     EXPECT_THAT(settings, Contains(expected));
   }
   EXPECT_THAT(settings, Each(Not(StartsWith("HORA_COORDINATOR_FD="))));

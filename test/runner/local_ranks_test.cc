@@ -125,6 +125,43 @@ TEST(LocalRanks, HearHowOthersEnded) {
   }));
 }
 
+TEST(LocalRanks, AreAskedAndAnswer) {
+  EXPECT_TRUE(in_own_process([] {
+    // What is sent back as it came reads as an answer without content.
+    HostPlan plan =
+        shell(2, "eval \"dd bs=1024 count=1 status=none <&$HORA_QUESTION_FD >&$HORA_QUESTION_FD\"");
+    plan.command.front() = "/bin/bash";
+    Drive drive([&] { return make_local_ranks(plan, -1); });
+    HostRanks& ranks = drive.ranks();
+    ranks.ask({6, Wanted::dump});  // there is nobody yet
+    ranks.start({});
+    ranks.ask({7, Wanted::dump});
+    drive.until(HostRanks::State::over);
+    std::vector<int> answered;
+    for (const auto& event : drive.events) {
+      if (event.kind != Kind::answered) continue;
+      EXPECT_EQ(event.answer, (Reply{7, static_cast<ReplyKind>(Wanted::dump)}));
+      answered.push_back(event.index);
+    }
+    EXPECT_THAT(answered, testing::UnorderedElementsAre(0, 1));
+    ranks.ask({8, Wanted::dump});  // there is nobody any more
+  }));
+}
+
+TEST(LocalRanks, AreHeardNoMoreOnceTheyAnswerWhatNobodyAsked) {
+  EXPECT_TRUE(in_own_process([] {
+    HostPlan plan = shell(
+        1,
+        "for i in {1..1000}; do printf '\\7\\0' >&$HORA_QUESTION_FD || break; done 2>/dev/null; echo done");
+    plan.command.front() = "/bin/bash";
+    Drive drive([&] { return make_local_ranks(plan, -1); });
+    drive.ranks().start({});
+    EXPECT_EQ(drive.all_of(drive.ranks().output(0)), "done\n");
+    drive.until(HostRanks::State::over);
+    EXPECT_LT(drive.events.size(), 100u);
+  }));
+}
+
 TEST(LocalRanks, SayWhyTheyCannotStart) {
   HostPlan plan = shell(1, "");
   plan.command = {"/etc/hostname"};

@@ -130,6 +130,17 @@ class ConfigFile {
   std::string name_ = testing::TempDir() + "hora-config-" + std::to_string(::getpid()) + ".yaml";
 };
 
+TEST(ParseOptions, SayWhereMetricsAreServed) {
+  EXPECT_FALSE(accepted({"-np", "1", "true"}).metrics);
+  EXPECT_EQ(accepted({"-np", "1", "--metrics", "[::1]:9400", "true"}).metrics,
+            (MetricsAddress{"", "::1", 9400}));
+  EXPECT_NE(
+      refusal({"-np", "1", "--metrics", "node7:9400", "true"}).find("may be reached from other machines"),
+      std::string::npos);
+  EXPECT_EQ(refusal({"-np", "1", "--launcher", "mpi", "--metrics", "9400", "true"}),
+            "hrun: --metrics needs ranks that hrun itself starts: --launcher ssh or slurm");
+}
+
 TEST(ParseOptions, TakesFlagsFromAFileThatTheCommandLineOverrules) {
   const ConfigFile file(
       "num-proc: 3\ngrace: 2\nno-prefix: true\nenvironment: {A: 1, B: 2}\nparams: {fusion_threshold_mb: "

@@ -80,6 +80,29 @@ TEST(RemoteRanks, HearHowOthersEnded) {
   }));
 }
 
+TEST(RemoteRanks, AreAskedAndAnswer) {
+  EXPECT_TRUE(in_own_process([] {
+    // What is sent back as it came reads as an answer without content.
+    HostPlan plan =
+        shell(2, "eval \"dd bs=1024 count=1 status=none <&$HORA_QUESTION_FD >&$HORA_QUESTION_FD\"");
+    plan.command.front() = "/bin/bash";
+    Drive drive([&] { return agent(plan); });
+    HostRanks& ranks = drive.ranks();
+    drive.until(State::ready);
+    ranks.ask({6, Wanted::dump});  // there is nobody yet
+    ranks.start({});
+    ranks.ask({7, Wanted::dump});
+    drive.until(State::over);
+    std::vector<int> answered;
+    for (const auto& event : drive.events) {
+      if (event.kind != Kind::answered) continue;
+      EXPECT_EQ(event.answer, (Reply{7, static_cast<ReplyKind>(Wanted::dump)}));
+      answered.push_back(event.index);
+    }
+    EXPECT_THAT(answered, testing::UnorderedElementsAre(0, 1));
+  }));
+}
+
 TEST(RemoteRanks, TellWhatARankWroteBeforeItsEnd) {
   EXPECT_TRUE(in_own_process([] {
     Drive drive([&] { return agent(shell(1, "echo because of this >&2; kill -9 $$")); });

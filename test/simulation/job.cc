@@ -65,8 +65,7 @@ Job::Job(const Plan& plan)
     Rank& rank = ranks_[static_cast<std::size_t>(number)];
     rank.number = number;
     rank.control = network_.control(number);
-    rank.negotiator =
-        std::make_unique<Negotiator>(*rank.control, plan_.capacity, [this] { return events_.now(); });
+    rank.negotiator = std::make_unique<Negotiator>(*rank.control, plan_.capacity);
     events_.after(up_to(seconds(1)), [this, &rank] { begin_step(rank); });
   }
   if (plan_.fault == Fault::death || plan_.fault == Fault::silence) {

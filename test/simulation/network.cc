@@ -31,7 +31,7 @@ class SimulatedControl final : public Control {
 
   void send(int to, std::span<const std::byte> bytes) override {
     network_.send(rank_, to, [this, to, letter = Bytes(bytes.begin(), bytes.end())] {
-      network_.letters_[static_cast<std::size_t>(to)].push_back({rank_, letter, {}});
+      network_.letters_[static_cast<std::size_t>(to)].push_back({rank_, letter, {}, network_.events_.now()});
       network_.arrived_(to);
     });
   }
@@ -101,7 +101,7 @@ void Network::lose(int rank, int lost, const Status& why) {
   const auto who = static_cast<std::size_t>(rank);
   if (!alive(rank) || knows_[who]) return;
   knows_[who] = true;
-  letters_[who].push_back({lost, {}, why});
+  letters_[who].push_back({lost, {}, why, events_.now()});
   lost_(rank, why);
 }
 

@@ -20,8 +20,8 @@ class PairedLinks final : public Links {
 
   void add(int peer, int fd, SessionKeys keys, const std::string& encryption) {
     Connection connection{Descriptor(fd), std::move(keys)};
-    Channel channel = make_channel(connection, encryption);
-    owned_.push_back({std::move(channel), std::move(connection.session)});
+    DataSocket socket = make_data_socket(connection, encryption);
+    owned_.push_back({std::move(socket), std::move(connection.session)});
     lines_[static_cast<std::size_t>(peer)].push_back(&owned_.back());
   }
 
@@ -33,7 +33,7 @@ class PairedLinks final : public Links {
     return lines_[static_cast<std::size_t>(peer)];
   }
   void abort(const Status& /*why*/) noexcept override {
-    for (const auto& line : owned_) ::shutdown(line.channel.fd(), SHUT_RDWR);
+    for (const auto& line : owned_) ::shutdown(line.socket.fd(), SHUT_RDWR);
   }
 
   [[nodiscard]] int count_required() const { return static_cast<int>(required_.size()); }

@@ -11,6 +11,7 @@ void PostOffice::put(int to, Letter letter) {
   Box& to_box = box(to);
   {
     const std::lock_guard lock(to_box.mutex);
+    letter.came = Clock::now();
     to_box.letters.push_back(std::move(letter));
   }
   to_box.arrival.notify_one();
@@ -56,7 +57,7 @@ void PostOffice::lose(int lost, const Status& status) {
       const std::lock_guard lock(other.mutex);
       if (other.loss) continue;
       other.loss = status;
-      other.letters.push_back({lost, {}, status});
+      other.letters.push_back({lost, {}, status, Clock::now()});
       if (other.notice) other.notice(status);
     }
     other.arrival.notify_one();

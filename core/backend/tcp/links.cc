@@ -108,7 +108,7 @@ class LazyLinks final : public Links {
       aborted_ = true;
       why_ = why;
       for (const auto& link : links_) {
-        for (const auto& line : link.owned) ::shutdown(line.channel.fd(), SHUT_RDWR);
+        for (const auto& line : link.owned) ::shutdown(line.socket.fd(), SHUT_RDWR);
       }
     }
     wake_.ring();
@@ -186,8 +186,8 @@ class LazyLinks final : public Links {
     if (link.lines[at] != nullptr) return;  // nobody of ours calls twice
     ::fcntl(connection.socket.fd(), F_SETFL, O_NONBLOCK);
     if (aborted_) ::shutdown(connection.socket.fd(), SHUT_RDWR);
-    Channel channel = make_channel(connection, config_.encryption);
-    link.lines[at] = &link.owned.emplace_back(DataLine{std::move(channel), std::move(connection.session)});
+    DataSocket socket = make_data_socket(connection, config_.encryption);
+    link.lines[at] = &link.owned.emplace_back(DataLine{std::move(socket), std::move(connection.session)});
   }
 
   // --- the door ---

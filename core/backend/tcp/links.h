@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "core/backend/tcp/channel.h"
+#include "core/backend/tcp/data_socket.h"
 #include "core/comm/world.h"
 
 #include <hora/config.h>
@@ -13,7 +13,7 @@ namespace hora {
 
 /// One of the connections to a rank, and the keys for the heads of what goes over it. *Engine only.*
 struct DataLine {
-  Channel channel;
+  DataSocket socket;
   SessionKeys heads;
 };
 

@@ -50,7 +50,7 @@ std::span<std::byte> MessageInlet::destination(std::uint64_t number) const {
 Reception MessageInlet::finish(std::uint64_t number) { return std::move(expected_.extract(number).mapped()); }
 
 pollfd MessageInlet::event() const {
-  return {channel_.fd(), static_cast<short>(POLLIN | (writer_.idle() ? 0 : POLLOUT)), 0};
+  return {socket_.fd(), static_cast<short>(POLLIN | (writer_.idle() ? 0 : POLLOUT)), 0};
 }
 
 void MessageInlet::fail(const Status& why, Calls& calls) {
@@ -60,6 +60,6 @@ void MessageInlet::fail(const Status& why, Calls& calls) {
   }
 }
 
-void MessageInlet::shut_down() const { ::shutdown(channel_.fd(), SHUT_RDWR); }
+void MessageInlet::shut_down() const { ::shutdown(socket_.fd(), SHUT_RDWR); }
 
 }  // namespace hora

@@ -23,11 +23,11 @@ struct Reception {
 class MessageInlet {
  public:
   /// `cipher`: what the other side opens with.
-  MessageInlet(Channel channel, Cipher cipher) : channel_(std::move(channel)) {
+  MessageInlet(DataSocket socket, Cipher cipher) : socket_(std::move(socket)) {
     writer_.open(std::move(cipher));
   }
 
-  [[nodiscard]] Channel& channel() { return channel_; }
+  [[nodiscard]] DataSocket& socket() { return socket_; }
 
   /// A whole message of so many bytes has come, or an announcement. Throw Error(internal) if there was no
   /// credit for it, or its number is not the next.
@@ -49,7 +49,7 @@ class MessageInlet {
   [[nodiscard]] bool has_more() const { return !writer_.idle(); }
   /// What to wait for before the next `flush`, and for something to read.
   [[nodiscard]] pollfd event() const;
-  void flush(Calls& calls) { writer_.flush(channel_, calls); }
+  void flush(Calls& calls) { writer_.flush(socket_, calls); }
   /// Ends everything with this status. The socket stays.
   void fail(const Status& why, Calls& calls);
   /// Wakes the other side, which finds the connection closed.
@@ -58,7 +58,7 @@ class MessageInlet {
  private:
   void write(const MessageFrame& frame, Calls& calls);
 
-  Channel channel_;
+  DataSocket socket_;
   MessageWriter writer_;
   std::size_t used_ = 0;                         // credit, as far as this side knows
   std::size_t taken_ = 0;                        // of it, of which the sender does not know

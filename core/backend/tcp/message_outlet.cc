@@ -25,23 +25,23 @@ void MessageOutlet::send(Outgoing message, Calls& calls) {
     writer_.put({encode({MessageFrameKind::announcement, ++number_, message.envelope})});
     announced_.emplace(number_, std::move(message));
   }
-  if (is_open()) writer_.flush(channel_, calls);
+  if (is_open()) writer_.flush(socket_, calls);
 }
 
-void MessageOutlet::open(Channel channel, SessionKeys heads, Calls& calls) {
-  channel_ = std::move(channel);
+void MessageOutlet::open(DataSocket socket, SessionKeys heads, Calls& calls) {
+  socket_ = std::move(socket);
   reader_.open(std::move(heads.receives));
   writer_.open(std::move(heads.sends));
-  writer_.flush(channel_, calls);
+  writer_.flush(socket_, calls);
 }
 
 pollfd MessageOutlet::event() const {
-  return {channel_.fd(), static_cast<short>(POLLIN | (writer_.idle() ? 0 : POLLOUT)), 0};
+  return {socket_.fd(), static_cast<short>(POLLIN | (writer_.idle() ? 0 : POLLOUT)), 0};
 }
 
 void MessageOutlet::turn(Calls& calls) {
-  while (const auto received = reader_.next(channel_)) hear(received->frame, calls);
-  writer_.flush(channel_, calls);
+  while (const auto received = reader_.next(socket_)) hear(received->frame, calls);
+  writer_.flush(socket_, calls);
 }
 
 void MessageOutlet::hear(const MessageFrame& frame, Calls& calls) {
@@ -73,7 +73,7 @@ void MessageOutlet::fail(const Status& why, Calls& calls) {
 }
 
 void MessageOutlet::shut_down() const {
-  if (is_open()) ::shutdown(channel_.fd(), SHUT_RDWR);
+  if (is_open()) ::shutdown(socket_.fd(), SHUT_RDWR);
 }
 
 }  // namespace hora

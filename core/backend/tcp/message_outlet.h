@@ -20,10 +20,10 @@ class MessageOutlet {
 
   void send(Outgoing message, Calls& calls);
 
-  [[nodiscard]] bool is_open() const { return static_cast<bool>(channel_); }
+  [[nodiscard]] bool is_open() const { return static_cast<bool>(socket_); }
   /// Whether something waits to be written, or for a socket.
   [[nodiscard]] bool has_more() const { return !writer_.idle(); }
-  void open(Channel channel, SessionKeys heads, Calls& calls);
+  void open(DataSocket socket, SessionKeys heads, Calls& calls);
 
   /// What to wait for before the next `turn`. Only of an open one.
   [[nodiscard]] pollfd event() const;
@@ -41,7 +41,7 @@ class MessageOutlet {
   Outgoing announced(std::uint64_t number);
 
   int to_;
-  Channel channel_;
+  DataSocket socket_;
   MessageReader reader_;
   MessageWriter writer_;
   std::size_t ahead_ = 0;                        // cost of whole messages that have not been taken

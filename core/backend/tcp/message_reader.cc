@@ -14,9 +14,9 @@ namespace {
 constexpr std::size_t kMostAtOnce = 1 << 20;  // so that others get their turn
 
 /// What has come; nothing if there is none for the moment.
-std::size_t receive(Channel& channel, std::span<std::byte> memory) {
+std::size_t receive(DataSocket& socket, std::span<std::byte> memory) {
   const iovec piece{memory.data(), std::min(memory.size(), kMostAtOnce)};
-  const auto got = channel.receive(std::span(&piece, 1));
+  const auto got = socket.receive(std::span(&piece, 1));
   if (got > 0) return static_cast<std::size_t>(got);
   if (got < 0 && (errno == EAGAIN || errno == EINTR)) return 0;
   throw Error(Code::unavailable, got == 0 ? "it was closed at the other end" : std::strerror(errno));
@@ -29,14 +29,14 @@ bool comes_from_sender(MessageFrameKind kind) {
 
 }  // namespace
 
-std::optional<MessageReader::Received> MessageReader::next(Channel& channel) {
+std::optional<MessageReader::Received> MessageReader::next(DataSocket& socket) {
   while (true) {
     if (content_) {
-      if (!fill_content(channel)) return std::nullopt;
+      if (!fill_content(socket)) return std::nullopt;
       return Received{{MessageFrameKind::content, std::exchange(content_, std::nullopt)->number, {}}, {}};
     }
     if (auto received = parse()) return received;
-    if (!content_ && !fill(channel)) return std::nullopt;
+    if (!content_ && !fill(socket)) return std::nullopt;
   }
 }
 
@@ -79,7 +79,7 @@ void MessageReader::begin_content(std::uint64_t number) {
   content_ = Content{number, memory.subspan(here.size())};
 }
 
-bool MessageReader::fill(Channel& channel) {
+bool MessageReader::fill(DataSocket& socket) {
   if (begin_ == end_) begin_ = end_ = 0;
   if (begin_ > 0 && buffer_.size() - begin_ < longest_) {
     std::copy(buffer_.begin() + static_cast<std::ptrdiff_t>(begin_),
@@ -87,15 +87,15 @@ bool MessageReader::fill(Channel& channel) {
     end_ -= begin_;
     begin_ = 0;
   }
-  const std::size_t got = receive(channel, std::span(buffer_).subspan(end_));
+  const std::size_t got = receive(socket, std::span(buffer_).subspan(end_));
   end_ += got;
   return got > 0;
 }
 
-bool MessageReader::fill_content(Channel& channel) {
+bool MessageReader::fill_content(DataSocket& socket) {
   auto& left = content_->left;
   for (std::size_t all = 0; !left.empty() && all < kMostAtOnce;) {
-    const std::size_t got = receive(channel, left);
+    const std::size_t got = receive(socket, left);
     if (got == 0) break;
     left = left.subspan(got);
     all += got;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "core/backend/tcp/channel.h"
+#include "core/backend/tcp/data_socket.h"
 #include "core/backend/tcp/message_frame.h"
 
 #include <functional>
@@ -10,7 +10,7 @@
 
 namespace hora {
 
-/// Cuts what comes out of a channel into frames. Elements of announced messages go straight to where they are
+/// Cuts what comes out of a socket into frames. Elements of announced messages go straight to where they are
 /// wanted. Nothing blocks. Not thread-safe.
 class MessageReader {
  public:
@@ -38,7 +38,7 @@ class MessageReader {
   /// The next frame. Nothing: that is all for the moment, or poll() will say that there is more. Throws
   /// Error(unavailable) when the other side has closed the connection, Error(internal) for what no rank would
   /// send.
-  std::optional<Received> next(Channel& channel);
+  std::optional<Received> next(DataSocket& socket);
 
  private:
   static constexpr std::size_t kLongestHead = kSealedLengthBytes + kMostMessageFrame + kSealBytes;
@@ -52,9 +52,9 @@ class MessageReader {
   bool open_head();
   void begin_content(std::uint64_t number);
   /// Whether anything has come.
-  bool fill(Channel& channel);
+  bool fill(DataSocket& socket);
   /// Whether the elements are there.
-  bool fill_content(Channel& channel);
+  bool fill_content(DataSocket& socket);
   [[nodiscard]] std::span<const std::byte> unread() const {
     return std::span(buffer_).subspan(begin_, end_ - begin_);
   }

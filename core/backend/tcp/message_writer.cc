@@ -27,9 +27,9 @@ class Vectors {
     room_ -= length;
     return skipped - skip;
   }
-  [[nodiscard]] ssize_t send(Channel& channel) {
+  [[nodiscard]] ssize_t send(DataSocket& socket) {
     while (true) {
-      const auto sent = channel.send(std::span(pieces_).first(count_));
+      const auto sent = socket.send(std::span(pieces_).first(count_));
       if (sent >= 0 || errno != EINTR) return sent;
     }
   }
@@ -52,12 +52,12 @@ void MessageWriter::put(Chunk chunk) {
   chunks_.push_back(std::move(chunk));
 }
 
-void MessageWriter::flush(Channel& channel, Calls& calls) {
+void MessageWriter::flush(DataSocket& socket, Calls& calls) {
   for (std::size_t all = 0; !idle() && all < kMostWrittenAtOnce;) {
-    const auto sent = write_some(channel);
+    const auto sent = write_some(socket);
     if (sent < 0) {
       broken_ = errno != EAGAIN;
-      if (broken_) ::shutdown(channel.fd(), SHUT_RDWR);  // whoever reads it notices
+      if (broken_) ::shutdown(socket.fd(), SHUT_RDWR);  // whoever reads it notices
       return;
     }
     all += static_cast<std::size_t>(sent);
@@ -65,7 +65,7 @@ void MessageWriter::flush(Channel& channel, Calls& calls) {
   }
 }
 
-ssize_t MessageWriter::write_some(Channel& channel) {
+ssize_t MessageWriter::write_some(DataSocket& socket) {
   Vectors pieces;
   std::size_t skipped = written_;
   for (const auto& chunk : chunks_) {
@@ -73,7 +73,7 @@ ssize_t MessageWriter::write_some(Channel& channel) {
     skipped = pieces.add(chunk.head, skipped);
     skipped = pieces.add(chunk.elements, skipped);
   }
-  return pieces.send(channel);
+  return pieces.send(socket);
 }
 
 void MessageWriter::advance(std::size_t bytes, Calls& calls) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "core/backend/tcp/channel.h"
+#include "core/backend/tcp/data_socket.h"
 #include "core/comm/control.h"
 #include "core/comm/delivery.h"
 
@@ -25,9 +25,9 @@ class MessageWriter {
   /// Before the first `flush`: what to seal with, also what has been put already.
   void open(Cipher cipher);
   void put(Chunk chunk);
-  /// Writes what the channel takes, up to a megabyte; tells who waits for what is written. Shuts the socket
+  /// Writes what the socket takes, up to a megabyte; tells who waits for what is written. Shuts the socket
   /// down if nothing can be written to it any more.
-  void flush(Channel& channel, Calls& calls);
+  void flush(DataSocket& socket, Calls& calls);
   /// Whether `flush` has nothing to do: all is written, or nothing more can be.
   [[nodiscard]] bool idle() const { return broken_ || chunks_.empty(); }
   /// Drops what is left, and says why.
@@ -35,7 +35,7 @@ class MessageWriter {
 
  private:
   /// Up to a megabyte of what is to be written. The bytes that the socket has taken, or -1.
-  ssize_t write_some(Channel& channel);
+  ssize_t write_some(DataSocket& socket);
   void advance(std::size_t bytes, Calls& calls);
 
   std::optional<Cipher> cipher_;

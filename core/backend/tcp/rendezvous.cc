@@ -2,6 +2,7 @@
 #include "core/backend/tcp/rendezvous.h"
 
 #include "core/backend/tcp/approach.h"
+#include "core/comm/job_id.h"
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -10,7 +11,6 @@
 
 #include <algorithm>
 #include <iterator>
-#include <random>
 #include <thread>
 
 namespace hora {
@@ -142,7 +142,7 @@ void send_roster(Meetup& meetup, TimePoint deadline) {
 Meetup meet_as_first(const Config& config, TimePoint deadline) {
   Meetup meetup;
   meetup.peers.resize(static_cast<std::size_t>(config.size));
-  meetup.roster.job = fmt::format("{:08x}", std::random_device{}());
+  meetup.roster.job = job_id(config);
   meetup.roster.members.resize(meetup.peers.size());
   meetup.roster.members.front() = this_member(0);
   meetup.lobby.emplace(open_door(config), config.secret);

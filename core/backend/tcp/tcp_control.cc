@@ -298,14 +298,15 @@ class TcpControl final : public Control {
     switch (frame.kind) {
       case FrameKind::letter:
         if (frame.bytes.empty()) throw Error(Code::internal, "an empty letter");
-        return deliver({peer.member.rank, std::move(frame.bytes), {}});
+        return deliver({peer.member.rank, std::move(frame.bytes), {}, peer.heard});
       case FrameKind::failure:
       case FrameKind::loss: return hear_of(decode_loss(frame.bytes, size_), peer);
       case FrameKind::goodbye:
         peer.goodbye = true;
         return deliver({peer.member.rank,
                         {},
-                        {Code::aborted, fmt::format("{} has left the job", describe(peer.member))}});
+                        {Code::aborted, fmt::format("{} has left the job", describe(peer.member))},
+                        peer.heard});
       case FrameKind::beat: return;
       default: throw Error(Code::internal, "a frame out of place");
     }
@@ -421,7 +422,7 @@ class TcpControl final : public Control {
       if (closing_ || loss_) return;
       loss_ = loss.status;
       noticed_ = loss.status;
-      letters_.push_back({loss.rank, {}, loss.status});
+      letters_.push_back({loss.rank, {}, loss.status, Clock::now()});
       if (rank_ == 0) {
         const Bytes told = encode(loss);
         for (auto& peer : peers_) {

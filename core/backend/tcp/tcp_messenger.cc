@@ -131,8 +131,8 @@ class TcpMessenger final : public Messenger {
     std::optional<Break> broken;
   };
   struct In {
-    In(int from, Channel channel, SessionKeys heads, MessageReader::Destination destination)
-        : inlet(std::move(channel), std::move(heads.sends)), reader(from, std::move(destination)) {
+    In(int from, DataSocket socket, SessionKeys heads, MessageReader::Destination destination)
+        : inlet(std::move(socket), std::move(heads.sends)), reader(from, std::move(destination)) {
       reader.open(std::move(heads.receives));
     }
     MessageInlet inlet;
@@ -334,8 +334,8 @@ class TcpMessenger final : public Messenger {
       const std::lock_guard lock(mutex_);
       MessageOutlet& outlet = outs_.at(peer).outlet;
       if (connection) {
-        Channel channel = make_channel(*connection, encryption_);
-        outlet.open(std::move(channel), std::move(connection->session), calls);
+        DataSocket socket = make_data_socket(*connection, encryption_);
+        outlet.open(std::move(socket), std::move(connection->session), calls);
       } else {
         outlet.fail(failed, calls);
       }
@@ -353,8 +353,8 @@ class TcpMessenger final : public Messenger {
         return ins_.at(from).inlet.destination(number);
       };
       if (ins_.contains(from)) continue;
-      Channel channel = make_channel(connection, encryption_);
-      ins_.try_emplace(from, from, std::move(channel), std::move(connection.session), destination);
+      DataSocket socket = make_data_socket(connection, encryption_);
+      ins_.try_emplace(from, from, std::move(socket), std::move(connection.session), destination);
     }
   }
 
@@ -364,9 +364,9 @@ class TcpMessenger final : public Messenger {
     try {
       in.has_more = false;
       for (int frames = 0; frames < kMostFrames; ++frames) {
-        const auto received = in.reader.next(in.inlet.channel());
+        const auto received = in.reader.next(in.inlet.socket());
         if (!received) {
-          in.has_more = in.inlet.channel().holds_some();
+          in.has_more = in.inlet.socket().holds_some();
           return;
         }
         hear(in, *received);

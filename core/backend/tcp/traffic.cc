@@ -135,7 +135,7 @@ bool Traffic::send_some(Peer& peer, Socket& socket) {
   if (message.headed < kHead)
     vectors[used++] = {message.head.data() + message.headed, kHead - message.headed};
   used += list_pieces(message.pieces, message.piece, std::span(vectors).subspan(used));
-  const auto sent = socket.line->channel.send(std::span(vectors).first(used));
+  const auto sent = socket.line->socket.send(std::span(vectors).first(used));
   if (is_blocked(sent)) socket.out.blocked = true;
   if (sent < 0 && errno != EAGAIN && errno != EINTR) mesh_.lost(peer.rank);
   if (sent <= 0) return false;
@@ -165,7 +165,7 @@ bool Traffic::receive_some(Peer& peer, Socket& socket) {
 std::size_t Traffic::receive(const Peer& peer, Socket& socket, std::span<const iovec> pieces) {
   ssize_t got = 0;
   try {
-    got = socket.line->channel.receive(pieces);
+    got = socket.line->socket.receive(pieces);
   } catch (const Error& error) {
     throw Error(error.code(), fmt::format("from rank {}: {}", mesh_.in_world(peer.rank), error.what()));
   }
@@ -241,7 +241,7 @@ void Traffic::wait() {
     for (auto& socket : peer.sockets) {
       const int wanted = (socket.out.idle() ? 0 : POLLOUT) | (socket.in.idle() ? 0 : POLLIN);
       if (wanted == 0) continue;
-      events.push_back({socket.line->channel.fd(), static_cast<short>(wanted), 0});
+      events.push_back({socket.line->socket.fd(), static_cast<short>(wanted), 0});
       sockets.push_back(&socket);
     }
   }

@@ -42,6 +42,7 @@ struct Config {
   std::string coordinator;
   std::optional<int> coordinator_fd;  ///< HORA_COORDINATOR_FD: rank 0 only, a socket that listens there
   std::optional<int> news_fd;         ///< HORA_NEWS_FD: a socket on which hrun tells how other ranks ended
+  std::optional<int> question_fd;     ///< HORA_QUESTION_FD: a socket on which hrun asks this rank how it is
   Secret secret{};                    ///< read once from the pipe named by HORA_SECRET_FD
   /// HORA_SECRET_FILE: where hrun gives no secret, a file of at least 32 random bytes, for its owner alone,
   /// that all hosts can read; the secrets of different jobs are derived from it.

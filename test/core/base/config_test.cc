@@ -66,7 +66,8 @@ TEST(Config, ReadsEveryKnob) {
                                  {"HORA_ARENA_SIZE", "33554432"},
                                  {"HORA_DUMP_DIR", "dumps"},
                                  {"HORA_DUMP_SIGNAL", "USR2"},
-                                 {"HORA_NEWS_FD", "9"}});
+                                 {"HORA_NEWS_FD", "9"},
+                                 {"HORA_QUESTION_FD", "10"}});
   const Config config = Config::from_environment();
   EXPECT_EQ(config.fusion_threshold, 1000u);
   EXPECT_EQ(config.heartbeat_timeout.count(), 0);
@@ -88,6 +89,7 @@ TEST(Config, ReadsEveryKnob) {
   EXPECT_EQ(config.dump_directory, "dumps");
   EXPECT_EQ(config.dump_signal, SIGUSR2);
   EXPECT_EQ(config.news_fd, 9);
+  EXPECT_EQ(config.question_fd, 10);
 }
 
 TEST(Config, NamesTheVariableTheValueAndWhatIsAccepted) {

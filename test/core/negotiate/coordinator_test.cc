@@ -222,6 +222,22 @@ TEST(Coordinator, TellsOfEachStepHowLongOthersWaitedForWhom) {
   EXPECT_TRUE(coordinator.take_steps().empty());
 }
 
+TEST(Coordinator, TellsThatWhoWasAddedFirstWasBehindWhoHadAskedBefore) {
+  using std::chrono::milliseconds;
+  Coordinator coordinator(ranks(3));
+  for (int place = 0; place < 3; ++place) coordinator.add(place, asks({tensor("a"), tensor("b")}), kNow);
+  coordinator.decide();
+  coordinator.add(0, repeats({2}, 1), kNow + milliseconds(40));
+  coordinator.add(0, repeats({1}, 1), kNow + milliseconds(50));
+  coordinator.add(1, repeats({1}, 1), kNow + milliseconds(10));
+  EXPECT_EQ(coordinator.oldest(), kNow + milliseconds(10));
+  EXPECT_EQ(coordinator.waiting(kNow + milliseconds(10)).front().name, "a");
+  coordinator.add(2, repeats({1}, 1), kNow + milliseconds(30));
+  coordinator.decide();
+  EXPECT_THAT(coordinator.take_steps().front().behind,
+              ElementsAre(milliseconds(40), milliseconds(0), milliseconds(20)));
+}
+
 Request joins(bool divide_by_initial_size = true) {
   Request request;
   request.operation = Operation::join;

@@ -2,11 +2,15 @@
 #include "core/runtime/loop.h"
 
 #include "core/backend/local/local_group.h"
+#include "core/comm/question.h"
+#include "core/comm/socket_io.h"
 
 #include <gtest/gtest.h>
 
+#include <sys/socket.h>
 #include <unistd.h>
 
+#include <array>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -116,6 +120,66 @@ TEST_F(LoopsDump, IsWrittenAlsoByARankThatIsLeaving) {
   EXPECT_EQ(dump["status"], "aborted");
   EXPECT_EQ(dump["message"], "rank 1 is gone: its process ended");
   EXPECT_EQ(dump["pending"][0]["name"], "x");
+}
+
+TEST_F(LoopsDump, IsWrittenForWhoeverWantsItsPath) {
+  EXPECT_EQ(loop_.write_dump("hrun dump asks for it"), folder_ / "rank0.json");
+  EXPECT_EQ(written()["message"], "hrun dump asks for it");
+}
+
+TEST_F(LoopsDump, HealthTellsWhatIsUnderWay) {
+  const Health health = loop_.health();
+  EXPECT_EQ(health.finished, 0u);
+  EXPECT_EQ(health.last, "");
+  EXPECT_EQ(health.in_flight, 1u);
+  ASSERT_EQ(health.oldest.size(), 1u);
+  EXPECT_EQ(health.oldest.front().name, "x");
+  EXPECT_EQ(health.oldest.front().what, "allreduce float32[2,3]");
+}
+
+TEST(Loop, AnswersHowTheJobIsOnceItComesToIt) {
+  std::array<int, 2> line{};
+  ASSERT_EQ(::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, line.data()), 0);
+  const Descriptor ours(line[0]);
+  const Descriptor theirs(line[1]);
+  LocalGroup group(2);
+  World world = group.join(0);
+  Config config;
+  config.question_fd = theirs.fd();
+  config.dump_directory =
+      std::filesystem::path(testing::TempDir()) / ("hora-asked-" + std::to_string(::getpid()));
+  TensorTable table;
+  ProcessSets sets(2);
+  Timeline timeline(2);
+  Delays delays;
+  OwnGpu gpu(0);
+  Loop loop(world, config, table, sets, timeline, delays, gpu);
+  Entry entry;
+  entry.name = "x";
+  Request request;
+  request.name = entry.name;
+  table.put(entry, {kWorld, request}, Clock::now());
+  std::thread engine([&] { loop.run(); });
+  // What it is asked before it has taken what was submitted it answers before, too.
+  JobHealth health;
+  for (std::uint64_t question = 1; health.waiting == 0; ++question) {
+    loop.inquire(question);
+    Bytes buffer(kMostReplyBytes);
+    const auto got = ::recv(ours.fd(), buffer.data(), buffer.size(), 0);
+    const Reply reply = decode_reply(std::span(buffer).first(static_cast<std::size_t>(got)));
+    EXPECT_EQ(reply.number, question);
+    ASSERT_EQ(reply.kind, ReplyKind::job);
+    health = decode_job_health(reply.content);
+  }
+  EXPECT_EQ(health.steps, 0u);
+  ASSERT_EQ(health.longest.size(), 1u);
+  EXPECT_EQ(health.longest.front().operation.name, "x");
+  EXPECT_EQ(health.longest.front().missing, std::vector<int>{1});
+  testing::internal::CaptureStderr();
+  group.lose(1, "its process ended");
+  engine.join();
+  testing::internal::GetCapturedStderr();
+  std::filesystem::remove_all(config.dump_directory);
 }
 
 }  // namespace

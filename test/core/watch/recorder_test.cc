@@ -35,6 +35,16 @@ TEST(Recorder, KeepsTheLastOperationsInOrder) {
   EXPECT_FALSE(none.last());
 }
 
+TEST(Recorder, CountsTheBytesOfTensors) {
+  Recorder recorder(1);
+  for (int i = 0; i < 3; ++i) recorder.add(record("w"));
+  EXPECT_EQ(recorder.bytes(), 3 * 2 * 3 * 4u);
+  Record barrier = record("barrier");
+  barrier.operation = Operation::barrier;
+  recorder.add(barrier);
+  EXPECT_EQ(recorder.bytes(), 3 * 2 * 3 * 4u);
+}
+
 Dump dump() {
   const TimePoint now = TimePoint() + std::chrono::seconds(10);
   Dump dump{"0123abcd",    {1, 42, "node", {}}, 2,  {Code::aborted, "rank 0 is \"gone\"\n"},

@@ -65,13 +65,13 @@ void talk(const Job& job, int rank, const std::vector<int>& peers) {
   for (const int peer : peers) {
     const auto lines = links.lines(peer);
     for (std::size_t s = 0; s < lines.size(); ++s)
-      write_all(lines[s]->channel.fd(), std::vector{word(rank, s)}, TimePoint::max());
+      write_all(lines[s]->socket.fd(), std::vector{word(rank, s)}, TimePoint::max());
   }
   for (const int peer : peers) {
     const auto lines = links.lines(peer);
     for (std::size_t s = 0; s < lines.size(); ++s) {
       std::byte heard{};
-      read_exactly(lines[s]->channel.fd(), {&heard, 1}, TimePoint::max());
+      read_exactly(lines[s]->socket.fd(), {&heard, 1}, TimePoint::max());
       EXPECT_EQ(heard, word(peer, s)) << rank << " from " << peer;
     }
   }
@@ -123,8 +123,8 @@ TEST(Links, AbortWakesWhoeverWaitsAndShutsDownWhatThereIs) {
   }
   std::byte end{};
   ASSERT_TRUE(
-      await_events(job.of(1).lines(0)[0]->channel.fd(), POLLIN, Clock::now() + std::chrono::seconds(5)));
-  EXPECT_EQ(::recv(job.of(1).lines(0)[0]->channel.fd(), &end, 1, 0), 0);
+      await_events(job.of(1).lines(0)[0]->socket.fd(), POLLIN, Clock::now() + std::chrono::seconds(5)));
+  EXPECT_EQ(::recv(job.of(1).lines(0)[0]->socket.fd(), &end, 1, 0), 0);
 }
 
 /// What rank 2 says when nothing comes through to it, or from it, by the firewall's rule.
@@ -176,7 +176,7 @@ TEST(Links, FindAWayRoundAnAddressThatIsDead) {
           std::vector<int> peers = all;
           std::erase(peers, rank);
           for (int peer = 0; peer < rank; ++peer)
-            EXPECT_EQ(remote_address(job.of(rank).lines(peer)[0]->channel.fd()).host, "10.7.0.2");
+            EXPECT_EQ(remote_address(job.of(rank).lines(peer)[0]->socket.fd()).host, "10.7.0.2");
           talk(job, rank, peers);
         });
       });
@@ -187,7 +187,7 @@ TEST(Links, OfOneHostListenOnTheLoopbackOnly) {
   const Job job(2);
   job.each([&](int rank) {
     job.of(rank).require(std::vector{0, 1});
-    EXPECT_TRUE(is_loopback(local_address(job.of(rank).lines(1 - rank)[0]->channel.fd()).host));
+    EXPECT_TRUE(is_loopback(local_address(job.of(rank).lines(1 - rank)[0]->socket.fd()).host));
   });
 }
 

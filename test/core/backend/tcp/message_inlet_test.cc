@@ -24,8 +24,8 @@ class Receiving : public testing::Test {
 
   std::array<Descriptor, 2> sockets_ = socket_pair();
   std::pair<SessionKeys, SessionKeys> sessions_ = make_sessions();
-  Channel there_{std::move(sockets_[1])};
-  MessageInlet inlet_{Channel(std::move(sockets_[0])), std::move(sessions_.first.sends)};
+  DataSocket there_{std::move(sockets_[1])};
+  MessageInlet inlet_{DataSocket(std::move(sockets_[0])), std::move(sessions_.first.sends)};
   MessageReader reader_{0};
   Calls calls_;
 };

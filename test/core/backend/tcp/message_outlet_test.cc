@@ -31,7 +31,7 @@ class Sending : public testing::Test {
   }
   void open() {
     Calls calls;
-    outlet_.open(Channel(std::move(sockets_[0])), std::move(sessions_.first), calls);
+    outlet_.open(DataSocket(std::move(sockets_[0])), std::move(sessions_.first), calls);
     run(calls);
   }
   void answer(const MessageFrame& frame) {
@@ -54,7 +54,7 @@ class Sending : public testing::Test {
   bool silent() { return !reader_.next(there_); }
 
   std::array<Descriptor, 2> sockets_ = socket_pair();
-  Channel there_{std::move(sockets_[1])};
+  DataSocket there_{std::move(sockets_[1])};
   std::pair<SessionKeys, SessionKeys> sessions_ = make_sessions();
   MessageOutlet outlet_{1};
   Bytes content_;

@@ -39,7 +39,7 @@ TEST(MessageReader, ReadsTheSameFramesHoweverTheyArrive) {
   const Bytes content = bytes_of(200'000, 1);
   for (const std::size_t step : {std::size_t{1} << 20, std::size_t{60'000}, std::size_t{997}}) {
     auto [socket, there] = socket_pair(1 << 20);
-    Channel here(std::move(socket));
+    DataSocket here(std::move(socket));
     auto [sender, receiver] = make_sessions();
     const Bytes stream = stream_of(sender.sends, content);
     Bytes output(content.size());
@@ -71,7 +71,7 @@ TEST(MessageReader, ReadsTheSameFramesHoweverTheyArrive) {
 
 std::string failure(MessageReader reader, const Bytes& head, bool sealed = true) {
   auto [socket, there] = socket_pair();
-  Channel here(std::move(socket));
+  DataSocket here(std::move(socket));
   auto [sender, receiver] = make_sessions();
   reader.open(std::move(receiver.receives));
   const Bytes bytes = sealed ? seal_message_head(sender.sends, head) : head;

@@ -18,7 +18,7 @@ Bytes bytes_of(std::size_t count, int first) {
 
 TEST(MessageWriter, WritesChunksOneAfterTheOtherAndTellsOfEach) {
   auto [socket, there] = socket_pair(8192);
-  Channel here(std::move(socket));
+  DataSocket here(std::move(socket));
   std::vector<Bytes> elements;
   for (const std::size_t count : {100'000U, 0U, 3U, 70'000U}) elements.push_back(bytes_of(count, 7));
   auto [writes, same] = make_sessions();
@@ -65,7 +65,7 @@ TEST(MessageWriter, WritesChunksOneAfterTheOtherAndTellsOfEach) {
 
 TEST(MessageWriter, KeepsWhatASocketThatHasGoneDoesNotTake) {
   auto [socket, there] = socket_pair();
-  Channel here(std::move(socket));
+  DataSocket here(std::move(socket));
   there = Descriptor();
   MessageWriter writer;
   Status told;

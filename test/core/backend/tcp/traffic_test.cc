@@ -168,7 +168,7 @@ TEST(Traffic, NonsenseIsNoHeader) {
   const std::vector<int> first{0};
   links[1]->require(first);
   const std::vector<std::byte> nonsense(1000, std::byte{0xFF});
-  ASSERT_EQ(::send(links[1]->lines(0)[0]->channel.fd(), nonsense.data(), nonsense.size(), 0), 1000);
+  ASSERT_EQ(::send(links[1]->lines(0)[0]->socket.fd(), nonsense.data(), nonsense.size(), 0), 1000);
   std::vector<std::byte> got(300);
   traffic.receive(1, Purpose::input, pieces_of(got));
   try {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "core/backend/tcp/channel.h"
+#include "core/backend/tcp/data_socket.h"
 
 #include "core/comm/control.h"
 #include "test/support/sessions.h"
@@ -18,11 +18,11 @@ struct Ends {
   explicit Ends(bool sealed, int bytes = 0) {
     auto [one, other] = socket_pair(bytes);
     auto [keys, same] = make_sessions();
-    here = sealed ? Channel(std::move(one), std::move(keys)) : Channel(std::move(one));
-    there = sealed ? Channel(std::move(other), std::move(same)) : Channel(std::move(other));
+    here = sealed ? DataSocket(std::move(one), std::move(keys)) : DataSocket(std::move(one));
+    there = sealed ? DataSocket(std::move(other), std::move(same)) : DataSocket(std::move(other));
   }
-  Channel here;
-  Channel there;
+  DataSocket here;
+  DataSocket there;
 };
 
 Bytes noise_of(std::size_t count) {
@@ -32,17 +32,17 @@ Bytes noise_of(std::size_t count) {
   return bytes;
 }
 
-ssize_t send(Channel& channel, std::span<std::byte> bytes) {
+ssize_t send(DataSocket& socket, std::span<std::byte> bytes) {
   const iovec piece{bytes.data(), bytes.size()};
-  return channel.send(std::span(&piece, 1));
+  return socket.send(std::span(&piece, 1));
 }
 
-ssize_t receive(Channel& channel, std::span<std::byte> bytes) {
+ssize_t receive(DataSocket& socket, std::span<std::byte> bytes) {
   const iovec piece{bytes.data(), bytes.size()};
-  return channel.receive(std::span(&piece, 1));
+  return socket.receive(std::span(&piece, 1));
 }
 
-TEST(Channel, MovesBytesHoweverTheyAreCut) {
+TEST(DataSocket, MovesBytesHoweverTheyAreCut) {
   for (const bool sealed : {false, true}) {
     for (const int room : {0, 8192}) {
       Ends ends(sealed, room);
@@ -72,7 +72,7 @@ TEST(Channel, MovesBytesHoweverTheyAreCut) {
   }
 }
 
-TEST(Channel, ShowsNothingOfWhatIsSealed) {
+TEST(DataSocket, ShowsNothingOfWhatIsSealed) {
   Ends ends(true);
   Bytes text(1000, std::byte{'x'});
   ASSERT_EQ(send(ends.here, text), 1000);
@@ -83,7 +83,7 @@ TEST(Channel, ShowsNothingOfWhatIsSealed) {
   EXPECT_EQ(std::search(wire.begin(), wire.end(), shown.begin(), shown.end()), wire.end());
 }
 
-TEST(Channel, SaysThatItHoldsWhatPollDoesNotKnowOf) {
+TEST(DataSocket, SaysThatItHoldsWhatPollDoesNotKnowOf) {
   Ends ends(true);
   Bytes text = noise_of(100);
   ASSERT_EQ(send(ends.here, text), 100);
@@ -98,12 +98,12 @@ TEST(Channel, SaysThatItHoldsWhatPollDoesNotKnowOf) {
   EXPECT_EQ(errno, EAGAIN);
 }
 
-TEST(Channel, TellsItsEnd) {
+TEST(DataSocket, TellsItsEnd) {
   for (const bool sealed : {false, true}) {
     Ends ends(sealed);
     Bytes text = noise_of(5);
     send(ends.here, text);
-    ends.here = Channel();
+    ends.here = DataSocket();
     Bytes got(5);
     EXPECT_EQ(receive(ends.there, got), 5);
     EXPECT_EQ(receive(ends.there, got), 0);
@@ -128,7 +128,7 @@ std::string after(const std::function<void(Bytes&)>& harm) {
       .message;
 }
 
-TEST(Channel, RefusesEveryBitThatWasChanged) {
+TEST(DataSocket, RefusesEveryBitThatWasChanged) {
   EXPECT_EQ(after([](Bytes&) {}), "");
   for (std::size_t at = 0; at < 100; ++at) {
     for (int bit = 0; bit < 8; ++bit) {
@@ -143,7 +143,7 @@ TEST(Channel, RefusesEveryBitThatWasChanged) {
   EXPECT_EQ(after([](Bytes& wire) { wire[3] = std::byte{1}; }), "no record has a length of 16777246");
 }
 
-TEST(Channel, RefusesRecordsThatAreRepeatedOrInAnotherOrder) {
+TEST(DataSocket, RefusesRecordsThatAreRepeatedOrInAnotherOrder) {
   EXPECT_NE(after([](Bytes& wire) { std::copy_n(wire.begin(), 50, wire.begin() + 50); }).find("repeated"),
             std::string::npos);
   EXPECT_NE(

@@ -18,18 +18,18 @@ namespace hora {
 ///   bytes    encrypted, and their seal (kSealBytes), which covers the length, too
 ///
 /// Nothing blocks. Moves. One thread at a time sends, and one receives.
-class Channel {
+class DataSocket {
  public:
   static constexpr std::size_t kMostInRecord = 64 * 1024;
 
-  Channel();  ///< none
-  explicit Channel(Descriptor socket);
-  Channel(Descriptor socket, SessionKeys keys);
-  Channel(Channel&&) noexcept;
-  Channel& operator=(Channel&&) noexcept;
-  Channel(const Channel&) = delete;
-  Channel& operator=(const Channel&) = delete;
-  ~Channel();
+  DataSocket();  ///< none
+  explicit DataSocket(Descriptor socket);
+  DataSocket(Descriptor socket, SessionKeys keys);
+  DataSocket(DataSocket&&) noexcept;
+  DataSocket& operator=(DataSocket&&) noexcept;
+  DataSocket(const DataSocket&) = delete;
+  DataSocket& operator=(const DataSocket&) = delete;
+  ~DataSocket();
 
   [[nodiscard]] int fd() const { return socket_.fd(); }
   [[nodiscard]] explicit operator bool() const { return static_cast<bool>(socket_); }
@@ -50,6 +50,6 @@ class Channel {
 };
 
 /// Takes the socket of a new connection. `encryption`: as Config has it.
-[[nodiscard]] Channel make_channel(Connection& connection, const std::string& encryption);
+[[nodiscard]] DataSocket make_data_socket(Connection& connection, const std::string& encryption);
 
 }  // namespace hora

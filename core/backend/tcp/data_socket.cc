@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "core/backend/tcp/channel.h"
+#include "core/backend/tcp/data_socket.h"
 
 #include "core/comm/control.h"
 
@@ -16,7 +16,7 @@ namespace hora {
 namespace {
 
 constexpr std::size_t kLength = 4;
-constexpr std::size_t kLongestRecord = kLength + Channel::kMostInRecord + kSealBytes;
+constexpr std::size_t kLongestRecord = kLength + DataSocket::kMostInRecord + kSealBytes;
 constexpr std::size_t kRoom = 4 * kLongestRecord;  // what is read in one call
 
 std::array<std::byte, kLength> encode_length(std::size_t length) {
@@ -28,7 +28,7 @@ std::array<std::byte, kLength> encode_length(std::size_t length) {
 std::size_t decode_length(std::span<const std::byte> bytes) {
   std::size_t length = 0;
   for (std::size_t i = 0; i < kLength; ++i) length |= static_cast<std::size_t>(bytes[i]) << (8 * i);
-  if (length == 0 || length > Channel::kMostInRecord)
+  if (length == 0 || length > DataSocket::kMostInRecord)
     throw Error(Code::internal, fmt::format("no record has a length of {}", length));
   return length;
 }
@@ -39,7 +39,7 @@ std::span<std::byte> span_of(const iovec& piece) {
 
 }  // namespace
 
-struct Channel::Records {
+struct DataSocket::Records {
   explicit Records(SessionKeys session)
       : keys(std::move(session)), incoming(kRoom), outgoing(kLongestRecord) {}
 
@@ -113,15 +113,15 @@ struct Channel::Records {
   }
 };
 
-Channel::Channel() = default;
-Channel::Channel(Descriptor socket) : socket_(std::move(socket)) {}
-Channel::Channel(Descriptor socket, SessionKeys keys)
+DataSocket::DataSocket() = default;
+DataSocket::DataSocket(Descriptor socket) : socket_(std::move(socket)) {}
+DataSocket::DataSocket(Descriptor socket, SessionKeys keys)
     : socket_(std::move(socket)), records_(std::make_unique<Records>(std::move(keys))) {}
-Channel::Channel(Channel&&) noexcept = default;
-Channel& Channel::operator=(Channel&&) noexcept = default;
-Channel::~Channel() = default;
+DataSocket::DataSocket(DataSocket&&) noexcept = default;
+DataSocket& DataSocket::operator=(DataSocket&&) noexcept = default;
+DataSocket::~DataSocket() = default;
 
-ssize_t Channel::send(std::span<const iovec> pieces) {
+ssize_t DataSocket::send(std::span<const iovec> pieces) {
   if (!records_) {
     msghdr call{};
     call.msg_iov = const_cast<iovec*>(pieces.data());
@@ -140,7 +140,7 @@ ssize_t Channel::send(std::span<const iovec> pieces) {
   return static_cast<ssize_t>(records.plain);
 }
 
-ssize_t Channel::receive(std::span<const iovec> pieces) {
+ssize_t DataSocket::receive(std::span<const iovec> pieces) {
   if (!records_) {
     msghdr call{};
     call.msg_iov = const_cast<iovec*>(pieces.data());
@@ -168,13 +168,13 @@ ssize_t Channel::receive(std::span<const iovec> pieces) {
   return all;
 }
 
-bool Channel::holds_some() const {
+bool DataSocket::holds_some() const {
   return records_ && (!records_->opened.empty() || records_->has_whole_record());
 }
 
-Channel make_channel(Connection& connection, const std::string& encryption) {
+DataSocket make_data_socket(Connection& connection, const std::string& encryption) {
   if (encryption == "all") return {std::move(connection.socket), connection.session.derived()};
-  return Channel(std::move(connection.socket));
+  return DataSocket(std::move(connection.socket));
 }
 
 }  // namespace hora

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/comm/question.h"
+
+#include "core/base/bytes.h"
+
+#include <sys/socket.h>
+
+namespace hora {
+
+Bytes encode(const Question& question) {
+  Writer out;
+  out.u64(question.number).u8(static_cast<std::uint8_t>(question.wanted));
+  return out.take();
+}
+
+Question decode_question(std::span<const std::byte> bytes) {
+  Reader in(bytes);
+  Question question;
+  question.number = in.u64();
+  question.wanted = in.enumerator<Wanted>(kWanted, "what is wanted");
+  in.finish();
+  return question;
+}
+
+Bytes encode(const Reply& answer) {
+  Writer out;
+  out.u64(answer.number).u8(static_cast<std::uint8_t>(answer.kind)).raw(answer.content);
+  return out.take();
+}
+
+Reply decode_reply(std::span<const std::byte> bytes) {
+  Reader in(bytes);
+  Reply answer;
+  answer.number = in.u64();
+  answer.kind = in.enumerator<ReplyKind>(kReplyKinds, "a kind of answer");
+  const auto content = in.raw(in.left());
+  answer.content.assign(content.begin(), content.end());
+  return answer;
+}
+
+void say(int socket, std::span<const std::byte> message) {
+  [[maybe_unused]] const auto sent =
+      ::send(socket, message.data(), message.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
+}
+
+}  // namespace hora

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "core/comm/control.h"
+
+#include <cstdint>
+#include <span>
+
+namespace hora {
+
+// What a launcher asks its ranks while they run, for `hrun status` and `hrun dump`, over a socket
+// (SOCK_SEQPACKET) for each rank, on which each message is a question or an answer:
+//
+//   rank -> launcher   arrived, when it can answer; left, when it cannot any more
+//   launcher -> rank   a question
+//   rank -> launcher   to Wanted::health its health, and from rank 0 the job's, too, once its engine comes to
+//                      it; to Wanted::dump where it has written one
+//
+// Nobody waits for the other side to read: what does not fit is not said.
+
+enum class Wanted : std::uint8_t { health, dump };
+inline constexpr int kWanted = 2;
+
+/// A value.
+struct Question {
+  std::uint64_t number = 0;  ///< from 1, never the same twice: an answer names it
+  Wanted wanted = Wanted::health;
+
+  bool operator==(const Question&) const = default;
+};
+
+enum class ReplyKind : std::uint8_t {
+  arrived,  ///< to no question: its number is 0
+  left,     ///< likewise
+  health,   ///< see core/watch/health.h
+  job,      ///< likewise
+  dumped,   ///< the path, as text
+  failed,   ///< a sentence
+};
+inline constexpr int kReplyKinds = 6;
+
+/// A value.
+struct Reply {
+  std::uint64_t number = 0;
+  ReplyKind kind = ReplyKind::arrived;
+  Bytes content{};
+
+  bool operator==(const Reply&) const = default;
+};
+
+inline constexpr std::size_t kMostQuestionBytes = 64;
+inline constexpr std::size_t kMostReplyBytes = 128 * 1024;
+
+/// To bytes and back. Decoding throws Error(internal) for what no launcher or rank would send.
+[[nodiscard]] Bytes encode(const Question& question);
+[[nodiscard]] Question decode_question(std::span<const std::byte> bytes);
+[[nodiscard]] Bytes encode(const Reply& answer);
+[[nodiscard]] Reply decode_reply(std::span<const std::byte> bytes);
+
+/// Sends one message; it is lost where the socket takes none now, or its other end is closed.
+void say(int socket, std::span<const std::byte> message);
+
+}  // namespace hora

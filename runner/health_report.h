@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "core/watch/health.h"
+
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace hora {
+
+/// Whether a rank can say how it is.
+enum class Presence {
+  absent,  ///< it has not called init yet
+  here,
+  left,  ///< it has called shutdown
+};
+
+/// A rank as hrun knows it. A value.
+struct RankReport {
+  int rank = 0;
+  std::string host;
+  int pid = 0;                    ///< 0: it was not started yet
+  std::string ending;             ///< "exited with code 3"; empty: it has not ended
+  std::optional<double> seconds;  ///< that it has run; none: not started
+  Presence presence = Presence::absent;
+  std::optional<Health> health;  ///< none: it cannot say, or did not answer
+};
+
+/// A job while it runs. A value.
+struct JobReport {
+  std::string id;
+  int pid = 0;  ///< of hrun
+  std::string host;
+  std::vector<std::string> command;
+  double seconds = 0;               ///< that hrun has run
+  std::optional<JobHealth> health;  ///< none: rank 0's engine did not answer
+  std::vector<RankReport> ranks;
+};
+
+// The three faces of `hrun status`. README.md and hrun --help describe them; keys and names stay as they are.
+
+/// For people: some sentences, and a table of the ranks.
+[[nodiscard]] std::string to_text(const JobReport& report);
+/// One JSON object. What is not known is null.
+[[nodiscard]] std::string to_json(const JobReport& report);
+/// Prometheus's text format, version 0.0.4. What is not known is left out.
+[[nodiscard]] std::string to_prometheus(const JobReport& report);
+
+/// What is to be said of a rank that gave no answer.
+[[nodiscard]] std::string why_silent(const RankReport& rank);
+
+}  // namespace hora

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "core/comm/socket_io.h"
+
+#include <string>
+#include <vector>
+
+namespace hora {
+
+// Where `hrun status` finds the jobs of its user that run on this host: each hrun listens on a local socket
+// in a folder that only this user can enter.
+
+/// The folders, the one that is used first: `hora` in XDG_RUNTIME_DIR, if that is set and there is such a
+/// folder, and "/tmp/hora-UID", as not all sessions of a user need have that variable.
+[[nodiscard]] std::vector<std::string> job_folders();
+
+/// Throws Error(unavailable) unless the folder is this user's, and nobody else's: what is wrong with it.
+void check_job_folder(const std::string& folder);
+
+/// A socket that listens as long as this lives, and its name. Moves.
+class JobSocket {
+ public:
+  /// Makes the folder, too, if there is none. Throws Error(unavailable).
+  JobSocket(const std::string& folder, const std::string& job);
+  ~JobSocket();
+  JobSocket(JobSocket&&) noexcept = default;
+  JobSocket& operator=(JobSocket&&) = delete;
+
+  /// To be taken once.
+  [[nodiscard]] Descriptor take() { return std::move(listener_); }
+  [[nodiscard]] const std::string& path() const { return path_.value; }
+
+ private:
+  /// Empty once it has been moved from.
+  struct Path {
+    Path() = default;
+    Path(Path&& other) noexcept : value(std::exchange(other.value, {})) {}
+    Path& operator=(Path&&) = delete;
+    std::string value;
+  };
+  std::string folder_;
+  Path path_;
+  Descriptor listener_;
+};
+
+/// In the first of the folders where it can be made. Throws what the last one throws.
+[[nodiscard]] JobSocket open_job_socket(const std::string& job);
+
+/// A job whose hrun listens. A value.
+struct RunningJob {
+  std::string id;
+  int pid = 0;  ///< of hrun
+  std::string path;
+
+  bool operator==(const RunningJob&) const = default;
+};
+
+/// All in a folder, by id. What hruns have left there that were killed is removed. Throws what
+/// check_job_folder throws; there is nothing where there is no such folder.
+[[nodiscard]] std::vector<RunningJob> running_jobs(const std::string& folder);
+
+/// Connects to one; nothing, with the reason in errno, if that cannot be.
+[[nodiscard]] Descriptor connect_to_job(const std::string& path);
+
+}  // namespace hora

@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+// Requests to hrun and its responses: what is read must mean the same when it is sent again; everything else
+// must be refused by an Error.
+#include "runner/http.h"
+
+#include <hora/status.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  const std::string_view text(reinterpret_cast<const char*>(data), size);
+  try {
+    const auto request = hora::parse_request(text);
+    if (request && hora::parse_request(hora::encode(*request)) != request) std::abort();
+  } catch (const hora::Error&) {
+  }
+  try {
+    static_cast<void>(hora::parse_response(text));
+  } catch (const hora::Error&) {
+  }
+  return 0;
+}
