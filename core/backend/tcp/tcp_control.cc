@@ -96,7 +96,7 @@ class TcpControl final : public Control {
         self_(describe(meetup.roster.members[static_cast<std::size_t>(config.rank)])),
         silence_(config.heartbeat_timeout),
         beat_(beat_of(config)),
-        news_(config.mpi_communicator ? std::nullopt : config.news_fd),
+        news_(std::move(meetup.news)),
         lobby_(std::move(meetup.lobby)) {
     turn_ = Clock::now();
     next_beat_ = turn_ + beat_;
