@@ -51,7 +51,8 @@ struct Prepared {
   ::sigemptyset(&none);
   ::sigprocmask(SIG_SETMASK, &none, nullptr);
   ::signal(SIGPIPE, SIG_DFL);
-  const int input = plan.input >= 0 ? plan.input : ::open("/dev/null", O_RDONLY);
+  const int input = plan.input >= 0 ? plan.input : ::open("/dev/null", O_RDONLY | O_CLOEXEC);
+  if (input == STDIN_FILENO) ::fcntl(input, F_SETFD, 0);
   if (input != STDIN_FILENO) ::dup2(input, STDIN_FILENO);
   ::dup2(prepared.output, STDOUT_FILENO);
   ::dup2(prepared.errors, STDERR_FILENO);

@@ -68,6 +68,7 @@ void LauncherNews::read() {
     try {
       const RankEnd end =
           decode_rank_end(std::span(buffer).first(got > 0 ? static_cast<std::size_t>(got) : 0));
+      if (ends_.empty()) first_ = end.rank;
       if (ends_.size() < kMostEnds) ends_.emplace(end.rank, end);
     } catch (const Error&) {
       socket_ = -1;
@@ -79,5 +80,7 @@ const RankEnd* LauncherNews::end_of(int rank) const {
   const auto found = ends_.find(rank);
   return found == ends_.end() ? nullptr : &found->second;
 }
+
+const RankEnd* LauncherNews::first() const { return end_of(first_); }
 
 }  // namespace hora

@@ -52,9 +52,12 @@ class LauncherNews {
   void read();
   /// Null: nothing was said of that rank.
   [[nodiscard]] const RankEnd* end_of(int rank) const;
+  /// The first of which something was said; null: of none.
+  [[nodiscard]] const RankEnd* first() const;
 
  private:
   int socket_;
+  int first_ = -1;
   std::map<int, RankEnd> ends_;
 };
 

@@ -4,6 +4,7 @@
 #include "runner/binding.h"
 #include "test/job/shell.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <unistd.h>
@@ -15,6 +16,7 @@
 #include <fstream>
 #include <iterator>
 #include <nlohmann/json.hpp>
+#include <sstream>
 #include <thread>
 
 namespace hora {
@@ -77,6 +79,16 @@ TEST(Hrun, MeasuresEveryPairOfProbes) {
   for (const char* pair : {"\n  b - a: ", "\n  c - a: ", "\n  c - b: "})
     EXPECT_EQ(occurrences(outcome.output, pair), 1u) << outcome.output;
   EXPECT_NE(outcome.output.find("\nevery host reaches every other\n"), std::string::npos) << outcome.output;
+}
+
+TEST(Hrun, GivesARankNoMoreDescriptorsThanItNames) {
+  const char* script =
+      "for fd in /proc/$$/fd/*; do fd=${fd##*/}; case \" 0 1 2 $HORA_SECRET_FD $HORA_NEWS_FD "
+      "$HORA_COORDINATOR_FD \" in *\" $fd \"*) ;; *) [ ! -e /proc/$$/fd/$fd ] || echo $fd ;; esac; done";
+  const Outcome outcome = hrun({"-np", "3", "--no-prefix", "sh", "-c", script});
+  EXPECT_EQ(outcome.exit_code, 0);
+  std::istringstream others(outcome.output);
+  for (int fd = 0; others >> fd;) EXPECT_EQ(::fcntl(fd, F_GETFD), 0) << fd << " is not this test's";
 }
 
 TEST(Hrun, BindsEachRankToCoresOfItsOwn) {

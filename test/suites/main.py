@@ -2,6 +2,7 @@
 """The command line of ./dev."""
 
 import argparse
+import os
 import signal
 import sys
 from collections.abc import Callable
@@ -19,6 +20,13 @@ def test(wanted: list[str]) -> int:
     """Runs these suites, or all."""
     setup.everything()
     return suites.run_suites(wanted)
+
+
+def all_faults() -> int:
+    """Plays the whole table of faults, and writes test/faults/RESULTS.md."""
+    setup.everything()
+    os.environ["FAULTS"] = "all"
+    return suites.run_suites(["faults"])
 
 
 def demo() -> int:
@@ -87,6 +95,7 @@ def main(arguments: list[str]) -> int:
     commands.add_parser("demo", help="setup, then train the digits example on two ranks, in C++ and in Python")
     testing = commands.add_parser("test", help="setup, then run every test; the last line is 'N passed, N failed'")
     testing.add_argument("suite", nargs="*", help=f"only these: {', '.join(suites.names())}")
+    testing.add_argument("--faults", action="store_true", help="instead: every fault in every phase, into test/faults/RESULTS.md; 20 minutes")
     benchmark = commands.add_parser("bench", help="setup, then compare allreduce with the machine's limit and with Open MPI, and time init()")
     benchmark.add_argument("arguments", nargs=argparse.REMAINDER, help="passed on to hora_bench")
     simulation = commands.add_parser("simulate", help="setup, then let simulated jobs run, from other seeds than the tests do")
@@ -103,7 +112,7 @@ def main(arguments: list[str]) -> int:
     acts: dict[str, Callable[[], int]] = {
         "setup": set_up,
         "demo": demo,
-        "test": lambda: test(parsed.suite),
+        "test": lambda: all_faults() if parsed.faults else test(parsed.suite),
         "fuzz": lambda: fuzz(parsed.minutes),
         "simulate": lambda: simulate(parsed.arguments),
         "soak": lambda: soak(parsed.arguments),

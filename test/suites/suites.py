@@ -144,6 +144,11 @@ def hosts() -> Tally:
     return pytest("hosts", "test/hosts", "test/docker")
 
 
+def faults() -> Tally:
+    """What goes wrong, in every phase of a job, on machines that are namespaces of this one: a sample, or all with FAULTS=all."""
+    return pytest("faults", "test/faults")
+
+
 def python() -> Tally:
     tally = pytest("python", "test/python", "test/gpu")
     tally.add(one("ruff", [ROOT / ".venv/bin/ruff", "check", "python", "test", "examples", "dev"]))
@@ -172,6 +177,7 @@ SUITES = [
     Suite("jobs", jobs, ["jobs"]),
     Suite("torch", torch, ["torch"]),
     Suite("hosts", hosts, ["hosts"]),
+    Suite("faults", faults, ["faults"]),
     Suite("examples", examples, ["examples"]),
     Suite("python", python, ["python", "ruff", "ruff-format", "mypy"]),
     Suite("tsan", thread_sanitizer, ["tsan"], "tsan"),

@@ -18,6 +18,7 @@ namespace {
 
 constexpr std::chrono::milliseconds kPause{
     20};  // between tries to join a rank 0 that is still busy with a former meeting
+constexpr std::chrono::milliseconds kLauncher{500};  // to tell how a rank ended whose connection has
 
 Descriptor open_door(const Config& config) {
   if (config.coordinator_fd) {
@@ -60,6 +61,35 @@ Descriptor open_door(const Config& config) {
   throw Error(why);
 }
 
+/// Of a rank, as far as it is known here, which now never comes.
+std::string describe_end(const Roster& roster, int rank, const RankEnd* end) {
+  const auto at = static_cast<std::size_t>(rank);
+  const bool known = at < roster.members.size() && roster.members[at].pid != 0;
+  return fmt::format("{} has ended before all ranks had come{}",
+                     known ? describe(roster.members[at]) : fmt::format("rank {}", rank),
+                     end == nullptr ? "" : ": it " + describe(*end));
+}
+
+/// Whom the launcher knows to have ended. Who never came is not seen to end in another way.
+void look_at(LauncherNews& news, const Roster& roster, std::vector<std::optional<Connection>>& peers) {
+  news.read();
+  if (const RankEnd* end = news.first())
+    call_off(peers, {Code::aborted, describe_end(roster, end->rank, end)});
+}
+
+/// How a rank has ended, if the launcher tells that soon.
+const RankEnd* await_end(LauncherNews& news, int rank) {
+  const TimePoint deadline = Clock::now() + kLauncher;
+  while (true) {
+    news.read();
+    const RankEnd* end = news.end_of(rank);
+    if (end != nullptr || !news.open() || Clock::now() >= deadline) return end;
+    std::vector<pollfd> events;
+    news.watch(events);
+    ::poll(events.data(), events.size(), milliseconds_until(deadline));
+  }
+}
+
 std::vector<int> missing(const std::vector<std::optional<Connection>>& peers) {
   std::vector<int> ranks;
   for (std::size_t rank = 1; rank < peers.size(); ++rank) {
@@ -71,6 +101,7 @@ std::vector<int> missing(const std::vector<std::optional<Connection>>& peers) {
 void wait_for_events(const Meetup& meetup, TimePoint deadline) {
   std::vector<pollfd> events;
   meetup.lobby->append_to(events);
+  meetup.news.watch(events);
   for (const auto& peer : meetup.peers) {
     if (peer) events.push_back({peer->socket.fd(), POLLIN, 0});
   }
@@ -79,12 +110,14 @@ void wait_for_events(const Meetup& meetup, TimePoint deadline) {
 
 /// Ranks that have come say nothing until they have the roster: one that can be read from has ended.
 void look_after(Meetup& meetup) {
+  look_at(meetup.news, meetup.roster, meetup.peers);
   for (std::size_t rank = 1; rank < meetup.peers.size(); ++rank) {
     auto& peer = meetup.peers[rank];
     if (!peer || !await_events(peer->socket.fd(), POLLIN, TimePoint::min())) continue;
     peer.reset();
-    call_off(meetup.peers, {Code::aborted, fmt::format("{} has ended before all ranks had come",
-                                                       describe(meetup.roster.members[rank]))});
+    const auto number = static_cast<int>(rank);
+    const RankEnd* end = await_end(meetup.news, number);
+    call_off(meetup.peers, {Code::aborted, describe_end(meetup.roster, number, end)});
   }
 }
 
@@ -139,12 +172,17 @@ void send_roster(Meetup& meetup, TimePoint deadline) {
   }
 }
 
+LauncherNews news_for(const Config& config) {
+  return LauncherNews(config.mpi_communicator ? std::nullopt : config.news_fd);
+}
+
 Meetup meet_as_first(const Config& config, TimePoint deadline) {
   Meetup meetup;
   meetup.peers.resize(static_cast<std::size_t>(config.size));
   meetup.roster.job = job_id(config);
   meetup.roster.members.resize(meetup.peers.size());
   meetup.roster.members.front() = this_member(0);
+  meetup.news = news_for(config);
   meetup.lobby.emplace(open_door(config), config.secret);
   for (auto absent = missing(meetup.peers); !absent.empty(); absent = missing(meetup.peers)) {
     if (Clock::now() >= deadline) {
@@ -203,14 +241,17 @@ class Candidates {
   std::vector<std::string> why_;  // none of its addresses is known
 };
 
-/// A connection to rank 0. Throws Error(timeout) that names all candidates and how each failed.
-Connection find_first(const Config& config, TimePoint deadline) {
+/// A connection to rank 0. Throws Error(timeout) that names all candidates and how each failed, and
+/// Error(aborted) if a rank has ended, without which there is no meeting.
+Connection find_first(const Config& config, LauncherNews& news, TimePoint deadline) {
   constexpr std::chrono::milliseconds kAskAgain{500};
   TimePoint now = Clock::now();
   Approach approach(config.secret, {Role::control, config.rank, config.size}, {}, now);
   Candidates candidates(config.coordinator);
   TimePoint ask = now;
+  std::vector<std::optional<Connection>> nobody;
   while (true) {
+    look_at(news, {}, nobody);
     if (now >= ask) {
       candidates.resolve(approach);
       now = Clock::now();
@@ -220,6 +261,7 @@ Connection find_first(const Config& config, TimePoint deadline) {
     if (now >= deadline) break;
     std::vector<pollfd> events;
     approach.append_to(events);
+    news.watch(events);
     ::poll(events.data(), events.size(), milliseconds_until(std::min({deadline, ask, approach.next()})));
     now = Clock::now();
   }
@@ -235,13 +277,22 @@ Frame knock(const Config& config, Connection& first, TimePoint deadline) {
   add_address(self, local_address(first.socket.fd()).host);
   write_all(first.socket.fd(), seal_frame(first.session.sends, FrameKind::member, encode(self)), deadline);
   // Rank 0 says when the time is over, and who is missing; a little later is late enough to give up on that.
-  return read_frame(first, deadline + std::chrono::seconds(2));
+  try {
+    return read_frame(first, deadline + std::chrono::seconds(2));
+  } catch (const Error& error) {
+    if (error.code() != Code::timeout) throw;
+    throw Error(Code::timeout,
+                fmt::format("rank {} has got through to rank 0, which has not said since whether all ranks "
+                            "have come: its process is stopped, or its host or the network between is down",
+                            config.rank));
+  }
 }
 
 Meetup meet_as_other(const Config& config, TimePoint deadline) {
   std::string why = "no answer";
+  LauncherNews news = news_for(config);
   while (Clock::now() < deadline) {
-    Connection first = find_first(config, deadline);
+    Connection first = find_first(config, news, deadline);
     try {
       const Frame frame = knock(config, first, deadline);
       if (frame.kind == FrameKind::refusal) throw Error(decode_loss(frame.bytes, config.size).status);
@@ -249,6 +300,7 @@ Meetup meet_as_other(const Config& config, TimePoint deadline) {
       meetup.roster = decode_roster(frame.bytes, config.size);
       meetup.peers.resize(static_cast<std::size_t>(config.size));
       meetup.peers.front() = std::move(first);
+      meetup.news = std::move(news);
       return meetup;
     } catch (const Error& error) {
       if (error.code() != Code::unavailable) throw;

@@ -3,6 +3,7 @@
 
 #include "core/backend/tcp/lobby.h"
 #include "core/backend/tcp/roster.h"
+#include "core/comm/news.h"
 
 #include <hora/config.h>
 
@@ -15,13 +16,14 @@ struct Meetup {
   Roster roster;
   std::vector<std::optional<Connection>> peers;  ///< by rank; on rank 0 all others, elsewhere only rank 0
   std::optional<Lobby> lobby;                    ///< rank 0: the door, for strangers that come later
+  LauncherNews news{std::nullopt};               ///< of ranks that end
 };
 
 /// Rank 0 waits for all others, the others look for rank 0 at all candidates of HORA_COORDINATOR at once.
 /// Each learns where the others were seen. Throws, on every rank, Error(timeout) that names the ranks that
 /// are missing, Error(invalid_argument) if the ranks disagree about how many they are, and Error(aborted) if
-/// one ends before all have come. Who does not find rank 0 throws Error(timeout) that says how each candidate
-/// failed.
+/// one ends before all have come, also one that never came, if the launcher says so. Who does not find rank 0
+/// throws Error(timeout) that says how each candidate failed.
 [[nodiscard]] Meetup meet(const Config& config, TimePoint deadline);
 
 }  // namespace hora

@@ -26,7 +26,8 @@ namespace {
 
 constexpr std::chrono::seconds kMostFarewell{1};
 constexpr int kNobody = -1;  // a loss for which no rank is to blame
-constexpr std::chrono::seconds kBeat{1};
+constexpr std::chrono::milliseconds kBeat{1000};
+constexpr int kBeatsInSilence = 4;              // at least: those that are late, or lost, are no silence
 constexpr std::chrono::seconds kStandstill{3};  // between two turns of a thread: it was stopped itself
 constexpr std::chrono::milliseconds kOthersWords{500};  // for all who cannot reach others to say so
 constexpr std::chrono::seconds kLastWords{2};           // of a process that has said that it fails
@@ -56,6 +57,12 @@ struct Peer {
   bool open = true;       // false: nothing is written any more
 };
 
+std::chrono::milliseconds beat_of(const Config& config) {
+  const auto silence = config.heartbeat_timeout;
+  return silence.count() > 0 ? std::clamp(silence / kBeatsInSilence, std::chrono::milliseconds(10), kBeat)
+                             : kBeat;
+}
+
 /// Control over TCP: every rank has one connection, to rank 0; rank 0 has one to each.
 ///
 /// Threads. One I/O thread waits in poll() for sockets, for the processes of ranks on this machine, and for
@@ -65,9 +72,10 @@ struct Peer {
 /// `notice_mutex_`, which is taken before it. The I/O thread waits nowhere else than in poll(), so it beats
 /// whatever the engine and the user do.
 ///
-/// Once a second both ends of a connection beat. Who has heard nothing for the heartbeat's time-out takes the
-/// other for lost: it is stopped, or its host or the network is down. A thread that notices that it has not
-/// run for three seconds was stopped itself; it blames nobody, and starts to wait anew.
+/// Once a second, and oftener where less silence is borne, both ends of a connection beat. Who has heard
+/// nothing for the heartbeat's time-out takes the other for lost: it is stopped, or its host or the network
+/// is down. A thread that notices that it has not run for three seconds was stopped itself; it blames nobody,
+/// and starts to wait anew.
 ///
 /// A rank is lost when its connection or its process ends without a goodbye, when it is silent, or when it
 /// says that it fails. Rank 0's I/O thread passes that on to all others, whatever its engine does. The first
@@ -87,10 +95,11 @@ class TcpControl final : public Control {
         size_(config.size),
         self_(describe(meetup.roster.members[static_cast<std::size_t>(config.rank)])),
         silence_(config.heartbeat_timeout),
-        news_(config.mpi_communicator ? std::nullopt : config.news_fd),
+        beat_(beat_of(config)),
+        news_(std::move(meetup.news)),
         lobby_(std::move(meetup.lobby)) {
     turn_ = Clock::now();
-    next_beat_ = turn_ + kBeat;
+    next_beat_ = turn_ + beat_;
     const Member& self = meetup.roster.members[static_cast<std::size_t>(rank_)];
     for (std::size_t rank = 0; rank < meetup.peers.size(); ++rank) {
       if (!meetup.peers[rank]) continue;
@@ -409,7 +418,7 @@ class TcpControl final : public Control {
       if (peer.socket && silence_.count() > 0 && now - peer.heard >= silence_) miss(peer);
     }
     if (now < next_beat_) return;
-    next_beat_ = now + kBeat;
+    next_beat_ = now + beat_;
     for (auto& peer : peers_) {
       const std::lock_guard lock(mutex_);
       if (peer.socket && peer.open && peer.out.empty()) write(peer, FrameKind::beat, {});
@@ -476,6 +485,7 @@ class TcpControl final : public Control {
   const int size_;
   const std::string self_;
   const std::chrono::milliseconds silence_;
+  const std::chrono::milliseconds beat_;
   TimePoint turn_;                  // I/O thread only: when it last came out of poll()
   TimePoint next_beat_;             // I/O thread only
   std::optional<Pending> pending_;  // I/O thread only

@@ -67,6 +67,7 @@ TEST(LauncherNews, TellsOfEachRankWhatCameFirst) {
   LauncherNews news(line.rank.fd());
   news.read();
   EXPECT_EQ(news.end_of(2), nullptr);
+  EXPECT_EQ(news.first(), nullptr);
   line.send(encode(kKilled));
   line.send(encode(kExited));
   line.send(encode(RankEnd{2, false, "exited with code 0", ""}));
@@ -74,6 +75,8 @@ TEST(LauncherNews, TellsOfEachRankWhatCameFirst) {
   ASSERT_NE(news.end_of(2), nullptr);
   EXPECT_EQ(*news.end_of(2), kKilled);
   EXPECT_EQ(*news.end_of(3), kExited);
+  ASSERT_NE(news.first(), nullptr);
+  EXPECT_EQ(*news.first(), kKilled);
   EXPECT_TRUE(news.open());
   std::vector<pollfd> events;
   news.watch(events);

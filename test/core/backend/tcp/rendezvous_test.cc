@@ -7,6 +7,8 @@
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #include <thread>
 
@@ -108,6 +110,50 @@ TEST(Meet, TellsAllWhenARankEndsBeforeTheOthersHaveCome) {
   ends.join();
   EXPECT_NE(texts[0].find("rank 2 (pid "), std::string::npos) << texts[0];
   EXPECT_NE(texts[0].find("has ended before all ranks had come"), std::string::npos) << texts[0];
+}
+
+/// The launcher's news: a message on its way to each of these ranks.
+std::vector<Descriptor> tell(std::vector<Config>& configs, const RankEnd& end) {
+  std::vector<Descriptor> ends;
+  const Bytes bytes = encode(end);
+  for (auto& config : configs) {
+    int pair[2];
+    EXPECT_EQ(::socketpair(AF_UNIX, SOCK_SEQPACKET, 0, pair), 0);
+    EXPECT_EQ(::send(pair[0], bytes.data(), bytes.size(), 0), static_cast<ssize_t>(bytes.size()));
+    config.news_fd = pair[1];
+    for (const int fd : pair) ends.emplace_back(fd);
+  }
+  return ends;
+}
+
+TEST(Meet, EndsAtOnceWhenTheLauncherSaysThatARankHasEndedThatNeverCame) {
+  auto configs = loopback_configs(4);
+  configs.resize(2);
+  const auto news = tell(configs, {3, true, "was killed by signal 9 (Killed)", ""});
+  for (const auto& text : failures(configs))
+    EXPECT_EQ(text, "rank 3 has ended before all ranks had come: it was killed by signal 9 (Killed)");
+}
+
+TEST(Meet, EndsAtOnceWhenTheLauncherSaysThatRankZeroHasEnded) {
+  auto configs = loopback_configs(3);
+  configs.erase(configs.begin());
+  const auto news = tell(configs, {0, false, "exited with code 0", ""});
+  for (const auto& text : failures(configs))
+    EXPECT_EQ(text, "rank 0 has ended before all ranks had come: it exited with code 0 without shutdown");
+}
+
+TEST(Meet, NamesRankZeroWhereThatFallsSilent) {
+  auto configs = loopback_configs(2);
+  configs[1].start_timeout = std::chrono::milliseconds(300);
+  Lobby lobby(Descriptor(::dup(*configs[0].coordinator_fd)), configs[0].secret);
+  std::vector<Lobby::Arrival> arrivals;
+  std::thread zero([&] {
+    while (arrivals.empty()) arrivals = lobby.serve(Clock::now());
+  });
+  const std::string text = failures({configs[1]})[0];
+  zero.join();
+  EXPECT_NE(text.find("rank 1 has got through to rank 0, which has not said since"), std::string::npos)
+      << text;
 }
 
 TEST(Meet, ManyRanksMeetAtOnce) {

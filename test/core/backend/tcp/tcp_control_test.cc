@@ -152,6 +152,16 @@ TEST(TcpControl, AProcessThatIsStoppedIsLostWhenItHasBeenSilentForTooLong) {
   ::waitpid(rank, nullptr, 0);
 }
 
+TEST(TcpControl, WhoBearsLittleSilenceIsNotSilent) {
+  auto configs = loopback_configs(2);
+  for (auto& config : configs) config.heartbeat_timeout = std::chrono::milliseconds(800);
+  pid_t rank = 0;
+  const World world = beside(configs, rank, [](World&) { ::pause(); });
+  EXPECT_FALSE(world.control->receive(Clock::now() + std::chrono::milliseconds(2500)));
+  ::kill(rank, SIGKILL);
+  ::waitpid(rank, nullptr, 0);
+}
+
 TEST(TcpControl, ARankThatWasStoppedItselfBlamesNobody) {
   auto configs = loopback_configs(2);
   configs[0].heartbeat_timeout = std::chrono::seconds(60);

@@ -1,0 +1,488 @@
+// SPDX-License-Identifier: Apache-2.0
+// A rank for the tests of faults: comes to a phase of its job, in which its arguments have a fault befall
+// some ranks.
+//   fault_rank STAGE PHASE PLANE FAULT VICTIMS BYTES
+// STAGE is the local socket of the test, VICTIMS are ranks with commas between them, BYTES is how large a
+// tensor is that takes its time. What it tells the test: "born", "there" (in the phase), "fault" (now),
+// "told" (this rank knows), "out" (with the descriptors that are left). Cues: "go"; "now", when the other
+// victim has had its fault; "done", when the test has done what is its to do.
+#include <hora/hora.h>
+
+#include "test/faults/stage.h"
+
+#include <arpa/inet.h>
+#include <fmt/format.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <exception>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <map>
+#include <memory>
+#include <sstream>
+#include <stdexcept>
+#include <string>
+#include <thread>
+#include <vector>
+
+namespace {
+
+using hora::Stage;
+using TimePoint = std::chrono::steady_clock::time_point;
+
+constexpr int kParameters = 16;
+constexpr int kSkipped = 7;       // of them
+constexpr int kSamples = 64;      // of an output, by which it is seen to be filled
+constexpr std::size_t kMore = 1;  // elements, in another shape
+constexpr auto kLookAgain = std::chrono::microseconds(200);
+
+std::string variable(const char* name) {
+  const char* value = std::getenv(name);
+  return value == nullptr ? "" : value;
+}
+
+/// What a rank is to do. A value.
+struct Part {
+  std::string phase;
+  std::string plane;
+  std::string fault;
+  std::set<int> victims;
+  std::size_t elements = 0;
+  int rank = 0;
+  int size = 1;
+
+  [[nodiscard]] bool victim() const { return victims.contains(rank); }
+  /// The rank that keeps the others waiting until the fault has happened, where they must not be done before.
+  [[nodiscard]] bool late() const { return rank == size - 1; }
+  [[nodiscard]] bool deviates() const { return fault == "skip" || fault == "shape" || fault == "twice"; }
+};
+
+Part part_of(char** arguments) {
+  Part part{arguments[2], arguments[3], arguments[4], {}, 0};
+  std::istringstream victims(arguments[5]);
+  for (std::string one; std::getline(victims, one, ',');) part.victims.insert(std::stoi(one));
+  part.elements = std::stoul(arguments[6]) / sizeof(float);
+  const bool by_mpi = variable("HORA_RANK").empty();
+  part.rank = std::stoi(variable(by_mpi ? "OMPI_COMM_WORLD_RANK" : "HORA_RANK"));
+  part.size = std::stoi(variable(by_mpi ? "OMPI_COMM_WORLD_SIZE" : "HORA_SIZE"));
+  return part;
+}
+
+// --- descriptors ---
+
+std::map<int, std::string> descriptors() {
+  std::map<int, std::string> found;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
+    std::error_code gone;
+    const auto target = std::filesystem::read_symlink(entry.path(), gone);
+    const bool own = gone || target.string().starts_with("/proc/");
+    if (!own) found[std::stoi(entry.path().filename())] = target;
+  }
+  return found;
+}
+
+/// Those that a rank has at its beginning though neither is it a standard one nor has a launcher named it.
+std::vector<std::string> strays() {
+  std::set<std::string> named{"0", "1", "2"};
+  for (const char* name : {"HORA_SECRET_FD", "HORA_NEWS_FD", "HORA_COORDINATOR_FD"})
+    named.insert(variable(name));
+  std::vector<std::string> found;
+  for (const auto& [number, target] : descriptors()) {
+    if (!named.contains(std::to_string(number))) found.push_back(fmt::format("{}: {}", number, target));
+  }
+  return found;
+}
+
+std::vector<std::string> new_since(const std::map<int, std::string>& before) {
+  std::vector<std::string> found;
+  for (const auto& [number, target] : descriptors()) {
+    if (!before.contains(number)) found.push_back(fmt::format("{}: {}", number, target));
+  }
+  return found;
+}
+
+/// Whether this process has a connection of rank 0's door: it has come to the rendezvous.
+bool has_met() {
+  const std::string coordinator = variable("HORA_COORDINATOR");
+  const auto port = static_cast<in_port_t>(std::stoi(coordinator.substr(coordinator.rfind(':') + 1)));
+  for (const auto& [number, target] : descriptors()) {
+    sockaddr_in6 address{};  // an IPv4 one has its port at the same place
+    socklen_t length = sizeof address;
+    auto* any = reinterpret_cast<sockaddr*>(&address);
+    if (::getpeername(number, any, &length) != 0) continue;
+    if (ntohs(address.sin6_port) == port) return true;
+    length = sizeof address;
+    if (::getsockname(number, any, &length) == 0 && ntohs(address.sin6_port) == port) return true;
+  }
+  return false;
+}
+
+/// Whether the main thread sleeps in the kernel.
+bool main_thread_sleeps() {
+  std::ifstream file(fmt::format("/proc/self/task/{}/stat", ::getpid()));
+  const std::string text{std::istreambuf_iterator<char>(file), {}};
+  return text.at(text.rfind(')') + 2) == 'S';
+}
+
+// --- faults ---
+
+void run_out_of_memory() {
+  std::ifstream file("/proc/self/statm");
+  rlim_t pages = 0;
+  file >> pages;
+  const rlimit limit{pages * static_cast<rlim_t>(::sysconf(_SC_PAGESIZE)), RLIM_INFINITY};
+  ::setrlimit(RLIMIT_AS, &limit);
+  std::vector<std::unique_ptr<std::vector<char>>> hoard;
+  while (true) hoard.push_back(std::make_unique<std::vector<char>>(1 << 20, 'x'));
+}
+
+/// More than there is room for where standard output is kept.
+void write_much() {
+  for (int line = 0; line < 4096; ++line) std::printf("%04d %s\n", line, std::string(120, '.').c_str());
+  std::fflush(stdout);
+}
+
+/// The fault happens to this process, here and now. Returns if that lets it go on.
+void befall(Stage& stage, const Part& part, const std::string& where) {
+  static const rlimit no_core{0, 0};
+  ::setrlimit(RLIMIT_CORE, &no_core);
+  stage.say("fault", {{"where", where}});
+  if (part.fault == "kill") ::kill(::getpid(), SIGKILL);
+  if (part.fault == "stop") ::kill(::getpid(), SIGSTOP);
+  if (part.fault == "segfault") *static_cast<volatile int*>(nullptr) = 1;  // NOLINT: that is the point
+  if (part.fault == "exception") throw std::runtime_error("the loss is not a number");
+  if (part.fault == "exit") std::exit(0);
+  if (part.fault == "memory") run_out_of_memory();
+  if (part.fault == "disk") write_much();
+  if (part.fault == "cut" || part.fault == "slow") stage.await("done");
+}
+
+// --- tensors ---
+
+/// A tensor of this program's, in memory of its plane.
+struct Tensor {
+  Tensor(hora::Runtime& runtime, const Part& part, std::size_t count, hora::Device where = {})
+      : elements(count) {
+    if (part.plane == "nccl" && count > 1) where = {hora::DeviceKind::cuda, part.rank};
+    device = where;
+    if (device.kind == hora::DeviceKind::host) {
+      auto owned = std::make_shared<std::vector<float>>(2 * count);
+      input = owned->data();
+      memory = owned;
+    } else {
+      auto owned = runtime.allocate(2 * count * sizeof(float), device);
+      input = reinterpret_cast<float*>(owned.get());
+      memory = owned;
+    }
+    output = input + count;
+    std::fill_n(input, count, 1.0F);
+    std::fill_n(output, count, 0.0F);
+  }
+
+  std::size_t elements;
+  hora::Device device;
+  std::shared_ptr<void> memory;
+  float* input;
+  float* output;
+};
+
+hora::Entry entry_of(const std::string& name, const Tensor& tensor) {
+  hora::Entry entry;
+  entry.name = name;
+  entry.shape = {static_cast<std::int64_t>(tensor.elements)};
+  entry.device = tensor.device;
+  entry.input = tensor.input;
+  entry.output = tensor.output;
+  entry.op = hora::ReduceOp::sum;
+  return entry;
+}
+
+hora::Entry broadcast_of(const std::string& name, const Tensor& tensor) {
+  hora::Entry entry = entry_of(name, tensor);
+  entry.operation = hora::Operation::broadcast;
+  return entry;
+}
+
+/// How many of the samples of an output have been written.
+int filled(const Tensor& tensor) {
+  int count = 0;
+  for (std::size_t i = 0; i < kSamples; ++i) {
+    const volatile float* place = tensor.output + i * (tensor.elements - 1) / (kSamples - 1);
+    if (*place != 0.0F) ++count;
+  }
+  return count;
+}
+
+// --- the play ---
+
+class Play {
+ public:
+  Play(Stage& stage, const Part& part) : stage_(stage), part_(part) {}
+
+  /// Throws what this rank is told.
+  void run() {
+    if (part_.phase == "before") {
+      stage_.say("there");
+      stage_.await("go");
+      if (part_.victim()) befall(stage_, part_, "before init");
+    }
+    if (part_.phase == "rendezvous" && part_.late()) {
+      stage_.say("there");
+      stage_.await("go");
+    }
+    std::thread watcher;
+    if (part_.phase == "rendezvous" && !part_.late()) watcher = std::thread([this] { watch_meeting(); });
+    try {
+      hora_.emplace(hora::init());
+    } catch (const hora::Error&) {
+      if (watcher.joinable()) watcher.join();
+      throw;
+    }
+    if (watcher.joinable()) watcher.join();
+    reduce("begun");
+    if (part_.phase == "idle") idle();
+    if (part_.phase == "negotiating") negotiate();
+    if (part_.phase == "inside") move();
+    if (part_.phase == "broadcasting") broadcast();
+    leave();
+  }
+
+ private:
+  /// An allreduce of one number; the sum.
+  float reduce(const std::string& name, float value = 1.0F) {
+    const Tensor tensor(*hora_, part_, 1);
+    *tensor.input = value;
+    hora_->submit(entry_of(name, tensor)).wait();
+    return *tensor.output;
+  }
+
+  void watch_meeting() {
+    while (!has_met()) std::this_thread::sleep_for(kLookAgain);
+    stage_.say("there");
+    stage_.await("go");
+    if (part_.victim()) befall(stage_, part_, "in the rendezvous");
+  }
+
+  void idle() {
+    stage_.say("there");
+    stage_.await("go");
+    if (part_.victim()) befall(stage_, part_, "nothing is under way");
+    reduce("next");
+  }
+
+  void negotiate() {
+    const Tensor tensor(*hora_, part_, 1000);
+    const bool waits = part_.victim() || (part_.fault == "twice" && part_.late());
+    if (waits) {
+      stage_.say("there");
+      stage_.await("go");
+      if (part_.victim() && part_.deviates()) return deviate("gradient", tensor);
+      if (part_.victim()) befall(stage_, part_, "the others wait for 'gradient'");
+    }
+    const auto handle = hora_->submit(entry_of("gradient", tensor));
+    if (!waits) stage_.say("there");
+    handle.wait();
+  }
+
+  /// Does something else than the others, who submit this tensor and then "next".
+  void deviate(const std::string& name, const Tensor& tensor) {
+    stage_.say("fault", {{"where", fmt::format("the others have submitted '{}'", name)}});
+    if (part_.fault == "shape") {
+      const Tensor other(*hora_, part_, tensor.elements + kMore);
+      hora_->submit(entry_of(name, other)).wait();
+    } else if (part_.fault == "twice") {
+      submit_twice(entry_of(name, tensor));
+    }
+    reduce("next");
+  }
+
+  /// What this throws nobody catches.
+  void submit_twice(const hora::Entry& entry) noexcept {
+    hora_->submit(entry);
+    hora_->submit(entry);
+  }
+
+  // Rounds of large tensors, until the fault has happened in the middle of one. Each ends with an allreduce,
+  // by which all learn whether there is another round.
+
+  void move() {
+    const Tensor tensor(*hora_, part_, part_.elements);
+    start_rounds();
+    for (int round = 0;; ++round) {
+      std::fill_n(tensor.output, tensor.elements, 0.0F);
+      const TimePoint begin = std::chrono::steady_clock::now();
+      const std::string name = fmt::format("gradient.{}", round);
+      const auto handle = hora_->submit(entry_of(name, tensor));
+      const bool another = handle_fault(
+          name, [&] { return handle.poll(); }, [&] { return under_way(tensor, begin, round); });
+      const bool stop = end_round(fmt::format("next.{}", round), another);
+      handle.wait();
+      took_ = std::chrono::steady_clock::now() - begin;
+      if (stop) return;
+    }
+  }
+
+  /// What shows that elements are being moved; empty if nothing does. GPUs, which write all at a time, are
+  /// taken to be in the midst of it in the middle of the time that the round before took.
+  std::string under_way(const Tensor& tensor, TimePoint begin, int round) const {
+    if (part_.plane == "nccl") {
+      const auto since = std::chrono::steady_clock::now() - begin;
+      return round > 0 && 2 * since > took_ ? "half of its time is over" : "";
+    }
+    const int count = filled(tensor);
+    return count > 0 && count < kSamples
+               ? fmt::format("{} of {} parts of the output are there", count, kSamples)
+               : "";
+  }
+
+  void broadcast() {
+    std::vector<Tensor> parameters;
+    for (int i = 0; i < kParameters; ++i)
+      parameters.emplace_back(*hora_, part_, part_.elements / kParameters);
+    const Tensor other(*hora_, part_, part_.elements / kParameters + kMore);
+    start_rounds();
+    if (part_.fault == "twice" && part_.late()) stage_.await("go");
+    for (int round = 0;; ++round) {
+      const bool deviates = round == 0 && part_.victim() && part_.deviates();
+      std::vector<hora::Handle> handles;
+      if (deviates) stage_.say("fault", {{"where", "the others broadcast their parameters"}});
+      for (int i = 0; i < kParameters; ++i) {
+        const std::string name = fmt::format("parameter.{}.{}", round, i);
+        const bool special = deviates && i == kSkipped;
+        if (special && part_.fault == "skip") continue;
+        const Tensor& tensor =
+            special && part_.fault == "shape" ? other : parameters[static_cast<std::size_t>(i)];
+        if (special && part_.fault == "twice") submit_twice(broadcast_of(name, tensor));
+        handles.push_back(hora_->submit(broadcast_of(name, tensor)));
+      }
+      const auto through = [&] {
+        return std::all_of(handles.begin(), handles.end(), [](auto& one) { return one.poll(); });
+      };
+      const auto between = [&] {
+        const auto count =
+            std::count_if(handles.begin(), handles.end(), [](auto& one) { return one.poll(); });
+        return count > 0 && count < kParameters
+                   ? fmt::format("{} of {} parameters are there", count, kParameters)
+                   : "";
+      };
+      const bool another = part_.deviates() || handle_fault("", through, between);
+      const bool stop = end_round(fmt::format("next.{}", round), another);
+      for (const auto& handle : handles) handle.wait();
+      if (stop) return;
+    }
+  }
+
+  void start_rounds() {
+    stage_.say("there");
+    if (part_.victim()) stage_.await("go");
+  }
+
+  /// A victim's: watches what is under way, and lets the fault happen in the midst of it. False: this was the
+  /// last round.
+  template <class Through, class Between>
+  bool handle_fault(const std::string& name, const Through& through, const Between& between) {
+    if (!part_.victim()) return true;
+    if (slowed_) return false;
+    while (!through()) {
+      std::string where = between();
+      if (where.empty() && stage_.heard("now") && !through()) where = "the other victim has had its fault";
+      if (where.empty()) {
+        std::this_thread::yield();
+        continue;
+      }
+      if (part_.deviates()) return deviate_inside(name, where);
+      befall(stage_, part_, where);
+      slowed_ = part_.fault == "slow";
+      return slowed_;  // another round, which is slow as a whole
+    }
+    return true;
+  }
+
+  /// While a tensor is under way: does not submit what ends the round, or another thing, or this tensor once
+  /// more.
+  bool deviate_inside(const std::string& name, const std::string& where) {
+    stage_.say("fault", {{"where", where}});
+    deviated_ = true;
+    if (part_.fault == "twice")
+      [&]() noexcept {
+        const Tensor tensor(*hora_, part_, 1);
+        hora_->submit(entry_of(name, tensor));
+      }();
+    return true;
+  }
+
+  /// Whether the rounds are over.
+  bool end_round(const std::string& name, bool another) {
+    if (deviated_ && part_.fault == "skip") {
+      reduce("following");
+      return true;
+    }
+    if (deviated_ && part_.fault == "shape") {
+      const Tensor tensor(*hora_, part_, 1 + kMore);
+      hora_->submit(entry_of(name, tensor)).wait();
+      return true;
+    }
+    return reduce(name, another ? 0.0F : 1.0F) > 0.0F;
+  }
+
+  void leave() {
+    if (part_.phase != "leaving") return hora_->shutdown();
+    const Tensor tensor(*hora_, part_, 1000);
+    if (part_.victim()) {
+      stage_.say("there");
+      stage_.await("go");
+      befall(stage_, part_, "the others are leaving");
+    } else if (part_.fault == "skip") {
+      const auto handle = hora_->submit(entry_of("gradient", tensor));
+      stage_.say("there");
+      handle.wait();
+    }
+    std::atomic<bool> leaving = false;
+    std::thread watcher([&] {
+      if (part_.victim() || part_.fault == "skip") return;
+      while (!leaving || !main_thread_sleeps()) std::this_thread::sleep_for(kLookAgain);
+      stage_.say("there");
+    });
+    leaving = true;
+    hora_->shutdown();
+    stage_.say("told", {{"what", "shutdown has returned"}});
+    watcher.join();
+  }
+
+  Stage& stage_;
+  const Part& part_;
+  std::optional<hora::Runtime> hora_;
+  std::chrono::steady_clock::duration took_{};
+  bool deviated_ = false;
+  bool slowed_ = false;
+};
+
+}  // namespace
+
+int main(int count, char** arguments) {
+  if (count != 7) return 2;
+  const Part part = part_of(arguments);
+  const auto found = strays();
+  Stage stage(arguments[1], part.rank);
+  stage.say("born", {{"pid", ::getpid()}, {"descriptors", found}});
+  const auto before = descriptors();
+  int code = 0;
+  try {
+    Play(stage, part).run();
+  } catch (const hora::Error& error) {
+    stage.say("told", {{"what", error.what()}});
+    fmt::print(stderr, "{}\n", error.what());
+    code = 1;
+  }
+  stage.say("out", {{"code", code}, {"left", new_since(before)}});
+  return code;
+}
