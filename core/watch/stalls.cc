@@ -57,11 +57,7 @@ void Stalls::tell(int rank, Account account) {
 }
 
 void Stalls::expect_delay(int rank, const Delay& delay, TimePoint now) {
-  if (delay.time.count() == 0) {
-    excuses_.erase(rank);
-  } else {
-    excuses_[rank] = {delay.name, delay.time, now + delay.time};
-  }
+  excuses_[rank] = {delay.name, delay.time, now + delay.time};
 }
 
 /// The first time at which there may be something to say.
@@ -153,7 +149,7 @@ std::string Stalls::describe(const Negotiator& negotiator, const Overdue& overdu
 std::string Stalls::describe_missing(const Negotiator& negotiator, int rank) const {
   std::string text = fmt::format("\n  {}", hora::describe(members_[static_cast<std::size_t>(rank)]));
   const auto excuse = excuses_.find(rank);
-  if (excuse != excuses_.end()) {
+  if (excuse != excuses_.end() && excuse->second.time.count() != 0) {
     text += fmt::format(", which expected to be busy with '{}' for {:g} s", excuse->second.name,
                         in_seconds(excuse->second.time));
   }

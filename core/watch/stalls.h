@@ -56,7 +56,7 @@ class Stalls {
   /// What a rank said of itself.
   struct Excuse {
     std::string name;
-    std::chrono::milliseconds time{};
+    std::chrono::milliseconds time{};  ///< 0: it is back since `until`
     TimePoint until;
   };
 
