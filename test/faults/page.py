@@ -32,6 +32,10 @@ Most cells have `HORA_HEARTBEAT_TIMEOUT={heartbeat:g}`, `HORA_START_TIMEOUT={sta
 "default" have the heartbeat of {default:g} s. hrun has its default grace of 5 s. In one cell the fault is `SIGKILL`, which is also
 what a kernel without memory does to a process.
 
+An exception is told to the others when its process has ended, so that a launcher never takes a consequence for the cause, but after
+two seconds at the latest. PyTorch's interpreter may take longer to end where the machine is busy, as after the loss of a worker:
+then hrun names whoever ended first, and the others' error alone has the cause.
+
 {machine}; {date}. The machine has {cores} processors and was shared with others meanwhile.
 """
 
