@@ -16,6 +16,7 @@ import socket
 import struct
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -173,6 +174,7 @@ class Performance:
         self._acted: float | None = None
         self._slowed = contextlib.ExitStack()
         self._selector = selectors.DefaultSelector()
+        self._stage = ""
 
     # ---- the command
 
@@ -214,7 +216,7 @@ class Performance:
             str(SIZES.get(part.fault.name, SIZES.get(part.phase.plane, LARGE))),
         ]
         program = [sys.executable, str(PYTHON_PROGRAM)] if part.fault.python else [str(PROGRAM)]
-        return [*program, str(self._folder / "stage"), *arguments]
+        return [*program, self._stage, *arguments]
 
     def _command(self) -> list[str]:
         words = [HRUN, "-np", str(RANKS)]
@@ -239,7 +241,9 @@ class Performance:
         with contextlib.ExitStack() as stack:
             stack.callback(self._mend)
             listener = stack.enter_context(socket.socket(socket.AF_UNIX))
-            listener.bind(str(self._folder / "stage"))
+            place = stack.enter_context(tempfile.TemporaryDirectory(dir="/tmp"))  # as a socket's path may not be long
+            self._stage = f"{place}/stage"
+            listener.bind(self._stage)
             listener.listen(2 * RANKS)
             self._selector.register(listener, selectors.EVENT_READ)
             if self._cell.fault.name == "disk":
