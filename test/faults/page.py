@@ -29,8 +29,12 @@ In every cell was looked for: processes, files in `/dev/shm`, System V segments,
 that were not there before; descriptors that a rank has still when it has left the job, and such as hrun gave it without need.
 
 Most cells have `HORA_HEARTBEAT_TIMEOUT={heartbeat:g}`, `HORA_START_TIMEOUT={start:g}` and `HORA_MISSING_TIMEOUT={missing:g}`; those called
-"default" have the heartbeat of {default:g} s. hrun has its default grace of 5 s. In one cell the fault is `SIGKILL`, which is also
-what a kernel without memory does to a process.
+"default" have the heartbeat of {default:g} s. hrun has its default grace of 5 s. Over mpi hrun hands over to
+mpirun, which is told to leave the other ranks alone (`--enable-recovery`), and then takes no notice of exit codes.
+
+An exception is told to the others when its process has ended, so that a launcher never takes a consequence for the cause, but after
+two seconds at the latest. PyTorch's interpreter may take longer to end where the machine is busy, as after the loss of a worker:
+then hrun names whoever ended first, and the others' error alone has the cause.
 
 {machine}; {date}. The machine has {cores} processors and was shared with others meanwhile.
 """

@@ -16,24 +16,26 @@ import socket
 import struct
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 from machines import RATE, Cluster, Host
 from ranks import HRUN
-from table import DEFAULT_HEARTBEAT, HEARTBEAT, MISSING, RANKS, START, Cell
+from table import DEFAULT_HEARTBEAT, HEARTBEAT, MISSING, NAMES, RANKS, START, Cell
 
 BUILD = pathlib.Path(HRUN).resolve().parents[1]
 PROGRAM = BUILD / "test/fault_rank"
 FAKES = BUILD / "test/fake_gpu"
 PYTHON_PROGRAM = pathlib.Path(__file__).with_name("fault_rank.py")
-HOSTS = ("a", "b", "c", "d", "e")  # ranks run on the first ones, where they need several; hrun on the last
+HOSTS = (*NAMES, "e")  # hrun runs on the last one
 LONGEST = 30.0  # seconds that a cell may take
 LOG_ROOM = "256k"  # on the disk that fills
 SLOW = (*RATE, "8mbit")
-LARGE = 64 << 20  # bytes of a tensor that takes its time
-SMALL = 1 << 20  # the same where the network becomes slow
+PYTHON_START = 30.0  # HORA_START_TIMEOUT where PyTorch is imported by some ranks only
+SIZES = {"slow": 1 << 20, "nccl": 16 << 20}  # bytes of a tensor that takes its time: by fault or plane, ...
+LARGE = 64 << 20  # ... and else
 
 Words = dict[str, Any]
 
@@ -172,6 +174,7 @@ class Performance:
         self._acted: float | None = None
         self._slowed = contextlib.ExitStack()
         self._selector = selectors.DefaultSelector()
+        self._stage = ""
 
     # ---- the command
 
@@ -185,6 +188,8 @@ class Performance:
             "HORA_START_TIMEOUT": f"{START:g}",
             "OMP_NUM_THREADS": "1",
         }
+        if self._cell.fault.python:
+            own["HORA_START_TIMEOUT"] = f"{PYTHON_START:g}"
         if self._cell.fault.kind == "deviates":
             own |= {"HORA_MISSING_WARNING": f"{MISSING / 2:g}", "HORA_MISSING_TIMEOUT": f"{MISSING:g}"}
         if self._cell.fault.name == "slow":
@@ -203,9 +208,15 @@ class Performance:
 
     def _program(self) -> list[str]:
         part = self._cell
-        arguments = [part.phase.phase, part.phase.plane, part.fault.name, ",".join(map(str, part.victims.ranks)), str(SMALL if part.fault.name == "slow" else LARGE)]
+        arguments = [
+            part.phase.phase,
+            part.phase.plane,
+            part.fault.name,
+            ",".join(map(str, part.victims.ranks)),
+            str(SIZES.get(part.fault.name, SIZES.get(part.phase.plane, LARGE))),
+        ]
         program = [sys.executable, str(PYTHON_PROGRAM)] if part.fault.python else [str(PROGRAM)]
-        return [*program, str(self._folder / "stage"), *arguments]
+        return [*program, self._stage, *arguments]
 
     def _command(self) -> list[str]:
         words = [HRUN, "-np", str(RANKS)]
@@ -218,7 +229,7 @@ class Performance:
             words += ["--output-filename", str(self._disk)]
         if self._cell.phase.plane == "mpi":
             # Else mpirun ends the others when it hears of an end, which may be before they do.
-            alone = " --enable-recovery" if self._cell.fault.kind == "dies" or self._cell.fault.name == "twice" else ""
+            alone = " --enable-recovery" if self._cell.fault.ends_process else ""
             words += ["--mpi", "--mpi-args", f"--oversubscribe{alone}"]
         return [*words, *self._program()]
 
@@ -230,7 +241,9 @@ class Performance:
         with contextlib.ExitStack() as stack:
             stack.callback(self._mend)
             listener = stack.enter_context(socket.socket(socket.AF_UNIX))
-            listener.bind(str(self._folder / "stage"))
+            place = stack.enter_context(tempfile.TemporaryDirectory(dir="/tmp"))  # as a socket's path may not be long
+            self._stage = f"{place}/stage"
+            listener.bind(self._stage)
             listener.listen(2 * RANKS)
             self._selector.register(listener, selectors.EVENT_READ)
             if self._cell.fault.name == "disk":
@@ -318,12 +331,11 @@ class Performance:
 
     def _has_happened(self, rank: int) -> bool:
         line = next(line for line in self._lines if line.rank == rank)
-        kind = self._cell.fault.kind
-        if kind == "dies":
+        if self._cell.fault.ends_process:
             if not line.over:
                 self._hear_to_the_end(line)
             return True
-        if kind == "stops":
+        if self._cell.fault.kind == "stops":
             while not is_stopped(line.pid):
                 time.sleep(0.0005)
         return True

@@ -7,12 +7,13 @@ import re
 from collections.abc import Callable
 
 RANKS = 4
+NAMES = "abcd"  # of the hosts that have a rank each, where there are several
 HEARTBEAT = 1.0  # seconds, of most cells; what Config has is in DEFAULT_HEARTBEAT
 DEFAULT_HEARTBEAT = 5.0
 START = 4.0  # HORA_START_TIMEOUT
 MISSING = 2.0  # HORA_MISSING_TIMEOUT
 AT_ONCE = 1.0  # in which a death on one host is to be known
-LAST_WORDS = 2.0  # that a process has to end after it said why, so that its exit code is known; PyTorch's takes its time
+HRUN_SILENCE = 4.0  # after which hrun and its agents on other hosts take each other for lost
 RETURN = 10.0  # in which hrun is to return, with the default grace
 
 
@@ -25,6 +26,10 @@ class Fault:
     code: int = 0  # hrun's
     python: bool = False  # whose ranks are Python programs
     within: float = AT_ONCE  # seconds in which others are to know
+
+    @property
+    def ends_process(self) -> bool:
+        return self.kind == "dies" or self.name == "twice"  # whose error nobody catches
 
 
 @dataclasses.dataclass(frozen=True)
@@ -44,12 +49,12 @@ class Victims:
 
 FAULTS = [
     Fault("kill", "kill -9 (also what the kernel does to whom it has no memory for)", "dies", r"was killed by signal 9 ", 137),
-    Fault("stop", "SIGSTOP", "stops", r"no sign of life for [\d.]+ s: it is stopped, or ", 1),
+    Fault("stop", "SIGSTOP", "stops", r"no sign of life for [\d.]+ s: it is stopped, or ", 147),
     Fault("segfault", "segfault", "dies", r"was killed by signal 11 ", 139),
     Fault("exception", "uncaught exception, C++", "dies", r"uncaught std::runtime_error: the loss is not a number|was killed by signal 6 ", 134),
     Fault("python", "uncaught exception, Python", "dies", r"failed: ValueError: the loss is not a number|exited with code 1\b", 1, python=True),
     Fault("exit", "exit(0) in mid-epoch", "dies", r"exited with code 0|its process ended", 1),
-    Fault("worker", "_exit in a DataLoader worker", "dies", r"DataLoader worker \(pid", 1, python=True, within=LAST_WORDS + 1),
+    Fault("worker", "_exit in a DataLoader worker", "dies", r"DataLoader worker \(pid", 1, python=True, within=RETURN),
     Fault("memory", "out of memory (RLIMIT_AS)", "dies", r"bad_alloc|was killed by signal 6 ", 134),
     Fault("disk", "full disk for logs", "disk", "", 1),
     Fault("cut", "network cut", "network", r"no sign of life for [\d.]+ s: it is stopped, or ", 255),
@@ -105,6 +110,7 @@ class Expected:
     code: int | None  # hrun's; None: mpirun's, in whose place it is
     victims_told: bool = False  # the ranks that it happened to are told, too
     returns: float = RETURN
+    report: str | None = None  # a pattern of what hrun says
 
 
 def impossible(fault: Fault, phase: Phase) -> str | None:
@@ -160,7 +166,22 @@ def expected(cell: Cell, heartbeat: float = HEARTBEAT) -> Expected:
         "disk": lambda cell, heartbeat: Expected(None, 0, cell.fault.code),
         "deviates": _expect_deviation,
     }
-    return rules[cell.fault.kind](cell, heartbeat)
+    return dataclasses.replace(rules[cell.fault.kind](cell, heartbeat), report=_report(cell))
+
+
+def _report(cell: Cell) -> str | None:
+    """What hrun says of the victims, where it started the ranks, and not all of them fail alike."""
+    number = "|".join(map(str, cell.victims.ranks))
+    if cell.phase.plane == "mpi" or cell.fault.name in ("slow", "skip", "shape", "worker"):
+        return None  # a worker: PyTorch's interpreter may take longer to end than the others wait for that
+    if cell.fault.kind == "disk":
+        return rf"hrun: cannot write \S+/rank\.({number})/stdout any further: No space left on device\n"
+    if cell.fault.kind == "network":
+        names = "|".join(f"host {NAMES[rank]} is lost, and with it rank {rank}" for rank in cell.victims.ranks)
+        return rf"hrun: ({names}): "
+    if cell.fault.name == "exit":
+        return None if cell.phase.phase == "leaving" else rf"hrun: rank ({number}) exited with code 0\n"
+    return rf"\nhrun: rank ({number}) \(pid \d+\) failed first: it "
 
 
 def _who(cell: Cell) -> str:
@@ -193,8 +214,9 @@ def _expect_silence(cell: Cell, heartbeat: float) -> Expected:
     if cell.phase.name in ("before", "rendezvous"):
         return _unmet(cell)
     if cell.phase.phase == "leaving":
-        return Expected("shutdown has returned", heartbeat + 1, 1)
-    return Expected(rf"{_who(cell)}.*{cell.fault.how}", heartbeat + 1, 1)
+        return Expected("shutdown has returned", heartbeat + 1, cell.fault.code)
+    code = None if cell.phase.plane == "mpi" else cell.fault.code
+    return Expected(rf"{_who(cell)}.*{cell.fault.how}", heartbeat + 1, code)
 
 
 def _expect_network(cell: Cell, heartbeat: float) -> Expected:
@@ -203,7 +225,8 @@ def _expect_network(cell: Cell, heartbeat: float) -> Expected:
     if cell.phase.name in ("before", "rendezvous"):
         return _unmet(cell)  # whom its host's agent ends, which hears nothing of hrun either
     told = "shutdown has returned" if cell.phase.phase == "leaving" else rf"rank \d .*{cell.fault.how}"
-    return Expected(told, heartbeat + 1, cell.fault.code, victims_told=True)
+    lives = heartbeat < HRUN_SILENCE  # its host's agent ends a rank that hears nothing of hrun
+    return Expected(told, heartbeat + 1, cell.fault.code, victims_told=lives)
 
 
 def _tensor(cell: Cell) -> str:
@@ -216,14 +239,14 @@ def _tensor(cell: Cell) -> str:
 
 
 def _expect_deviation(cell: Cell, heartbeat: float) -> Expected:
-    tensor, ranks = _tensor(cell), cell.victims.ranks
+    tensor, any_of_them = _tensor(cell), "|".join(map(str, cell.victims.ranks))
     if cell.fault.name == "shape":
         return Expected(rf"(?s){tensor}.*rank", AT_ONCE, 1, victims_told=True)
     if cell.fault.name == "twice":
         return Expected(rf"{_who(cell)}.*uncaught hora::Error: {tensor}", AT_ONCE, None if cell.phase.plane == "mpi" else 134)
     if cell.phase.name == "leaving":
-        return Expected(rf"{tensor}: (rank {ranks[0]} has|ranks {ranks[0]} .*have) left the job without submitting it", AT_ONCE, 1)
-    return Expected(rf"(?s){tensor}.*missing:\n +rank {ranks[0]} ", MISSING + 1, 1, victims_told=True)
+        return Expected(rf"{tensor}: ranks? ({any_of_them})\b.* left the job without submitting it", AT_ONCE, 1)
+    return Expected(rf"(?s){tensor}.*missing:\n +rank ({any_of_them}) ", MISSING + 1, 1, victims_told=True)
 
 
 def cells() -> list[Cell]:

@@ -4,7 +4,6 @@ written down in RESULTS.md."""
 
 import os
 import pathlib
-from collections.abc import Iterator
 
 import page
 import pytest
@@ -19,14 +18,6 @@ BY_DEFAULT = ("stop-idle-first", "stop-shm-other", "stop-tcp-two", "cut-idle-oth
 
 seen: dict[str, Outcome] = {}
 seen_by_default: dict[str, Outcome] = {}
-
-
-@pytest.fixture(scope="module", autouse=True)
-def results() -> Iterator[None]:
-    """Written when all have been played."""
-    yield
-    if page.all_named() <= seen.keys():
-        page.write({cell.name: seen[cell.name] for cell in cells()}, seen_by_default)
 
 
 Case = tuple[Cell, float]  # with the heartbeat
@@ -67,3 +58,9 @@ def test_a_fault_is_told_and_leaves_nothing(case: Case, machines: Cluster, tmp_p
         pytest.xfail(known)
     assert not known, f"it does not fall short any more: {known}"
     assert not found, explain(outcome, found)
+
+
+def test_the_page_has_the_cells_that_the_table_has():
+    if page.all_named() <= seen.keys():
+        page.write(seen, seen_by_default)
+    assert page.listed(page.PAGE.read_text()) == page.all_named()

@@ -10,7 +10,7 @@ QUIET = 5.0  # seconds after hrun's return in which the last process is to end
 def notice_times(outcome: Outcome) -> dict[int, float]:
     """Seconds from the fault until each rank knew."""
     happened = outcome.happened()
-    if happened is None:
+    if happened is None or expected(outcome.cell).told is None:
         return {}
     return {rank: at - happened for rank, (at, _) in outcome.told().items()}
 
@@ -33,6 +33,8 @@ def shortcomings(cell: Cell, outcome: Outcome, heartbeat: float = HEARTBEAT) -> 
     after = hrun_returns_after(outcome)
     if after is not None and after > wanted.returns:
         found.append(f"hrun returned after {after:.1f} s, not within {wanted.returns:g} s")
+    if wanted.report and not matches(wanted.report, outcome.errors):
+        found.append("hrun does not say whom it happened to")
     found += _of_words(cell, outcome, heartbeat)
     found += [f"left: {each}" for each in outcome.left]
     found += outcome.descriptors_left()

@@ -18,7 +18,7 @@ namespace {
 
 constexpr std::chrono::milliseconds kPause{
     20};  // between tries to join a rank 0 that is still busy with a former meeting
-constexpr std::chrono::milliseconds kLauncher{500};  // to tell how a rank ended whose connection has
+constexpr std::chrono::milliseconds kLaunchersWord{500};  // to tell how a rank ended whose connection has
 
 Descriptor open_door(const Config& config) {
   if (config.coordinator_fd) {
@@ -79,7 +79,7 @@ void look_at(LauncherNews& news, const Roster& roster, std::vector<std::optional
 
 /// How a rank has ended, if the launcher tells that soon.
 const RankEnd* await_end(LauncherNews& news, int rank) {
-  const TimePoint deadline = Clock::now() + kLauncher;
+  const TimePoint deadline = Clock::now() + kLaunchersWord;
   while (true) {
     news.read();
     const RankEnd* end = news.end_of(rank);
