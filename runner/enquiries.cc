@@ -58,8 +58,8 @@ TimePoint Enquiries::next() const {
 void Enquiries::turn(TimePoint now) {
   if (own_) serve(own_->desk, true, now);
   if (metrics_) serve(metrics_->desk, false, now);
-  move_on(health_, Wanted::health, now);
-  move_on(dump_, Wanted::dump, now);
+  move_on(health_, QuestionKind::health, now);
+  move_on(dump_, QuestionKind::dump, now);
 }
 
 void Enquiries::serve(Desk& desk, bool own, TimePoint now) {
@@ -80,7 +80,7 @@ void Enquiries::serve_own(Desk& desk, const Desk::Visit& visit, TimePoint now) {
   const HttpRequest& request = visit.request;
   const auto is = [&](const char* method, const char* path) { return request == HttpRequest{method, path}; };
   if (is("GET", "/job")) return desk.answer(visit.visitor, brief(now), now);
-  if (is("GET", "/status")) return want(health_, {&desk, visit.visitor, to_text, kText}, now);
+  if (is("GET", "/status")) return want(health_, {&desk, visit.visitor, describe, kText}, now);
   if (is("GET", "/status.json")) return want(health_, {&desk, visit.visitor, to_json, kJson}, now);
   if (is("POST", "/dump")) return want(dump_, {&desk, visit.visitor, nullptr, kText}, now);
   desk.answer(visit.visitor, {404, kText, "There is /job, /status, /status.json and /dump.\n"}, now);
@@ -88,20 +88,20 @@ void Enquiries::serve_own(Desk& desk, const Desk::Visit& visit, TimePoint now) {
 
 void Enquiries::want(std::optional<Open>& open, const Waiting& who, TimePoint now) {
   if (!open) {
-    open.emplace();
+    open = Open{};
     open->until = &open == &health_ ? std::max(now, health_told_ + kPauseBetween) : now;
   }
   open->waiting.push_back(who);
 }
 
-void Enquiries::move_on(std::optional<Open>& open, Wanted wanted, TimePoint now) {
+void Enquiries::move_on(std::optional<Open>& open, QuestionKind kind, TimePoint now) {
   if (!open) return;
-  if (open->number == 0 && now >= open->until) ask(*open, wanted, now);
+  if (open->number == 0 && now >= open->until) ask(*open, kind, now);
   if (open->number == 0) return;
   std::erase_if(open->silent, [this](int rank) { return !can_answer(rank); });
   if (!can_answer(0)) open->job = false;
   if ((!open->silent.empty() || open->job) && now < open->until) return;
-  if (wanted == Wanted::health) {
+  if (kind == QuestionKind::health) {
     tell_health(*open, now);
   } else {
     tell_dumps(*open, now);
@@ -109,12 +109,12 @@ void Enquiries::move_on(std::optional<Open>& open, Wanted wanted, TimePoint now)
   open.reset();
 }
 
-void Enquiries::ask(Open& open, Wanted wanted, TimePoint now) {
+void Enquiries::ask(Open& open, QuestionKind kind, TimePoint now) {
   open.number = ++numbers_;
   open.until = now + kToAnswerIn;
   for (int rank = 0; rank < static_cast<int>(presence_.size()); ++rank) open.silent.insert(rank);
-  open.job = wanted == Wanted::health;
-  ask_({open.number, wanted});
+  open.job = kind == QuestionKind::health;
+  ask_({open.number, kind});
 }
 
 bool Enquiries::can_answer(int rank) const {

@@ -79,8 +79,8 @@ class Enquiries {
   void serve(Desk& desk, bool own, TimePoint now);
   void serve_own(Desk& desk, const Desk::Visit& visit, TimePoint now);
   void want(std::optional<Open>& open, const Waiting& who, TimePoint now);
-  void move_on(std::optional<Open>& open, Wanted wanted, TimePoint now);
-  void ask(Open& open, Wanted wanted, TimePoint now);
+  void move_on(std::optional<Open>& open, QuestionKind kind, TimePoint now);
+  void ask(Open& open, QuestionKind kind, TimePoint now);
   [[nodiscard]] bool can_answer(int rank) const;
   void tell_health(Open& open, TimePoint now);
   void tell_dumps(Open& open, TimePoint now);

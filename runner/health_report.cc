@@ -196,7 +196,7 @@ RankMetric of_health(const char* name, const char* type, const char* help,
           }};
 }
 
-double number(std::uint64_t number) { return static_cast<double>(number); }
+double as_double(std::uint64_t number) { return static_cast<double>(number); }
 
 std::vector<RankMetric> rank_metrics() {
   return {
@@ -207,12 +207,12 @@ std::vector<RankMetric> rank_metrics() {
       {"rank_seconds", "gauge", "For how long the rank's process has run.",
        [](const RankReport& rank) { return rank.seconds; }},
       of_health("operations_total", "counter", "Operations that the rank has finished.",
-                [](const Health& health) { return number(health.finished); }),
+                [](const Health& health) { return as_double(health.finished); }),
       of_health("tensor_bytes_total", "counter", "Bytes of the tensors that went into these.",
-                [](const Health& health) { return number(health.bytes); }),
+                [](const Health& health) { return as_double(health.bytes); }),
       of_health("operations_in_flight", "gauge",
                 "Operations that the rank has submitted, and that have not finished.",
-                [](const Health& health) { return number(health.in_flight); }),
+                [](const Health& health) { return as_double(health.in_flight); }),
       of_health("oldest_operation_seconds", "gauge", "How long ago the oldest of these was submitted.",
                 [](const Health& health) {
                   return health.oldest.empty() ? 0.0 : in_seconds(health.oldest.front().since);
@@ -227,7 +227,7 @@ std::vector<RankMetric> rank_metrics() {
 
 void add_job(Metrics& metrics, const JobHealth& health) {
   metrics.begin("steps_total", "counter", "Steps of the training.");
-  metrics.sample("", number(health.steps));
+  metrics.sample("", as_double(health.steps));
   if (health.steps > 0) {
     metrics.begin("steps_per_second", "gauge", "Of the last ten seconds in which there were steps.");
     metrics.sample("", health.steps_per_second);
@@ -236,7 +236,7 @@ void add_job(Metrics& metrics, const JobHealth& health) {
   }
   metrics.begin("operations_waiting", "gauge",
                 "Operations that some ranks have submitted and others have not.");
-  metrics.sample("", number(health.waiting));
+  metrics.sample("", as_double(health.waiting));
   metrics.begin("longest_waiting_seconds", "gauge", "For how long the first of these has waited.");
   metrics.sample("", health.longest.empty() ? 0.0 : in_seconds(health.longest.front().operation.since));
 }
@@ -266,7 +266,7 @@ std::string why_silent(const RankReport& rank) {
   return fmt::format("{} does not answer: it is stopped, or its host is busy", who);
 }
 
-std::string to_text(const JobReport& report) {
+std::string describe(const JobReport& report) {
   std::vector<std::vector<std::string>> rows{{"rank", "host", "pid", "state", "for", "operations", "MB",
                                               "last operation", "in flight", "late: median", "p99",
                                               "last in"}};
@@ -305,7 +305,7 @@ std::string to_prometheus(const JobReport& report) {
   metrics.begin("job_seconds", "gauge", "For how long hrun has run.");
   metrics.sample("", report.seconds);
   metrics.begin("ranks", "gauge", "How many ranks the job has.");
-  metrics.sample("", number(report.ranks.size()));
+  metrics.sample("", as_double(report.ranks.size()));
   for (const auto& metric : rank_metrics()) {
     metrics.begin(metric.name, metric.type, metric.help);
     for (const auto& rank : report.ranks) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "core/watch/health.h"
+#include "core/comm/health.h"
 
 #include <optional>
 #include <string>
@@ -41,7 +41,7 @@ struct JobReport {
 // The three faces of `hrun status`. README.md and hrun --help describe them; keys and names stay as they are.
 
 /// For people: some sentences, and a table of the ranks.
-[[nodiscard]] std::string to_text(const JobReport& report);
+[[nodiscard]] std::string describe(const JobReport& report);
 /// One JSON object. What is not known is null.
 [[nodiscard]] std::string to_json(const JobReport& report);
 /// Prometheus's text format, version 0.0.4. What is not known is left out.

@@ -262,10 +262,7 @@ class Job {
     for (std::size_t i = 0; i < hosts_.size(); ++i) {
       for (const auto& event : hosts_[i].ranks->turn(now)) take(static_cast<int>(i), event);
     }
-    if (culprit_.known() && !terminated_ && all_that_run_are_stopped()) {
-      say("those that are left are stopped: no time helps them");
-      terminate();
-    }
+    look_for_a_standstill();
   }
 
   void take(int host, const RankEvent& event) {
@@ -289,6 +286,7 @@ class Job {
       case RankEvent::Kind::ended:
         running_.erase(rank);
         stopped_.erase(rank);
+        any_ended_ = true;
         say(fmt::format("rank {}{} {}", rank, on(host), event.ending.how));
         note_end(rank, event);
         tell_others(rank, event.ending);
@@ -302,6 +300,22 @@ class Job {
         if (terminated_ || reported_) print(fmt::format("hrun: {}\n", describe_loss(host, event.ending)));
         ended({-1, host, event.ending, event.when});
         return;
+    }
+  }
+
+  /// Where some ranks have ended, and those that are left are stopped, nothing happens any more by itself. If
+  /// the job has failed that is its end; else somebody has time to let them go on.
+  void look_for_a_standstill() {
+    const bool stands = !terminated_ && all_that_run_are_stopped();
+    if (stands && culprit_.known()) {
+      say("those that are left are stopped: no time helps them");
+      terminate();
+    } else if (stands && any_ended_ && !stands_still_) {
+      stands_still_ = true;
+      say(fmt::format("those that are left are stopped; they have {} s to go on", grace_seconds()));
+      deadline_ = std::min(deadline_, Clock::now() + options_.grace);
+    } else if (!stands && std::exchange(stands_still_, false) && !culprit_.known() && !terminated_) {
+      deadline_ = timeout_;
     }
   }
 
@@ -360,6 +374,7 @@ class Job {
 
   /// The next step of ending the job: first TERM, then KILL, then giving up what nobody reads.
   void pass_deadline() {
+    if (stands_still_ && !terminated_ && !culprit_.known()) culprit_.accuse(*first_stopped());
     if (!culprit_.known() && signal_ == 0 && !timed_out_) {
       timed_out_ = true;
       print(fmt::format("hrun: the job did not end within {} s (--timeout)\n",
@@ -539,6 +554,8 @@ class Job {
   int good_ends_told_ = 0;
   int bad_ends_told_ = 0;
   Culprit culprit_;
+  bool any_ended_ = false;
+  bool stands_still_ = false;       // see look_for_a_standstill
   std::set<int> running_;           // ranks
   std::map<int, Failure> stopped_;  // of those, which were stopped, and how and when
   std::vector<Failure> endings_;    // of those that were not told to end, good ones too, in order

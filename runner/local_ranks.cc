@@ -40,8 +40,8 @@ Descriptor secret_pipe(const Secret& secret) {
 
 /// Where a rank hears of the ends of others, or is asked: our end, which nothing blocks, and the one that it
 /// inherits.
-struct Line {
-  Line() {
+struct RankLine {
+  RankLine() {
     std::array<int, 2> ends{};
     if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends.data()) != 0)
       fail("cannot make a pair of sockets");
@@ -205,8 +205,8 @@ class LocalRanks final : public HostRanks {
 
   void start_one(const RankPlace& seat, const MeetingPoint& meeting) {
     const Descriptor pipe = secret_pipe(plan_.secret);
-    Line news;
-    Line questions;
+    RankLine news;
+    RankLine questions;
     RankFacts facts;
     facts.seat = seat;
     facts.coordinator = meeting.coordinator;

@@ -60,7 +60,7 @@ std::vector<RunningJob> jobs_of_this_user() {
       trouble = error;
     }
   }
-  if (all.empty() && trouble) throw *trouble;
+  if (all.empty() && trouble) throw Error(trouble->status());
   return all;
 }
 

@@ -51,6 +51,7 @@ std::vector<std::string> describe_differences(std::vector<std::vector<Item>> lis
     alike[difference(lists.front(), lists[i], ranks.front())].push_back(ranks[i]);
   alike.erase("");
   std::vector<std::string> lines;
+  lines.reserve(alike.size());
   for (const auto& [how, those] : alike) lines.push_back(fmt::format("{}: {}", describe_ranks(those), how));
   return lines;
 }

@@ -9,7 +9,7 @@ namespace hora {
 
 Bytes encode(const Question& question) {
   Writer out;
-  out.u64(question.number).u8(static_cast<std::uint8_t>(question.wanted));
+  out.u64(question.number).u8(static_cast<std::uint8_t>(question.kind));
   return out.take();
 }
 
@@ -17,7 +17,7 @@ Question decode_question(std::span<const std::byte> bytes) {
   Reader in(bytes);
   Question question;
   question.number = in.u64();
-  question.wanted = in.enumerator<Wanted>(kWanted, "what is wanted");
+  question.kind = in.enumerator<QuestionKind>(kQuestionKinds, "what is wanted");
   in.finish();
   return question;
 }

@@ -13,18 +13,18 @@ namespace hora {
 //
 //   rank -> launcher   arrived, when it can answer; left, when it cannot any more
 //   launcher -> rank   a question
-//   rank -> launcher   to Wanted::health its health, and from rank 0 the job's, too, once its engine comes to
-//                      it; to Wanted::dump where it has written one
+//   rank -> launcher   its reply: of its health, and from rank 0 of the job's, too, once its engine comes to
+//                      it; or where it has written a dump
 //
 // Nobody waits for the other side to read: what does not fit is not said.
 
-enum class Wanted : std::uint8_t { health, dump };
-inline constexpr int kWanted = 2;
+enum class QuestionKind : std::uint8_t { health, dump };
+inline constexpr int kQuestionKinds = 2;
 
 /// A value.
 struct Question {
   std::uint64_t number = 0;  ///< from 1, never the same twice: an answer names it
-  Wanted wanted = Wanted::health;
+  QuestionKind kind = QuestionKind::health;
 
   bool operator==(const Question&) const = default;
 };
@@ -32,7 +32,7 @@ struct Question {
 enum class ReplyKind : std::uint8_t {
   arrived,  ///< to no question: its number is 0
   left,     ///< likewise
-  health,   ///< see core/watch/health.h
+  health,   ///< see core/comm/health.h
   job,      ///< likewise
   dumped,   ///< the path, as text
   failed,   ///< a sentence

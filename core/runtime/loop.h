@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "core/comm/health.h"
 #include "core/comm/world.h"
 #include "core/negotiate/negotiator.h"
 #include "core/runtime/alarm.h"
@@ -9,7 +10,6 @@
 #include "core/runtime/gpu_lanes.h"
 #include "core/runtime/process_sets.h"
 #include "core/runtime/timeline.h"
-#include "core/watch/health.h"
 #include "core/watch/lateness.h"
 #include "core/watch/stalls.h"
 #include "core/watch/stragglers.h"

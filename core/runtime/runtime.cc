@@ -83,7 +83,7 @@ struct Runtime::Parts {
 
   /// On the thread of `answering`.
   Reply answer(const Question& question) {
-    if (question.wanted == Wanted::health) {
+    if (question.kind == QuestionKind::health) {
       if (world.control->rank() == 0) loop.inquire(question.number);
       return {question.number, ReplyKind::health, encode(loop.health())};
     }

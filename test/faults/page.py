@@ -9,7 +9,7 @@ import platform
 import re
 
 from performance import Outcome
-from table import DEFAULT_HEARTBEAT, FAULTS, HEARTBEAT, MISSING, PHASES, RANKS, START, VICTIMS, Cell, Fault, cells, impossible, known_shortcoming
+from table import DEFAULT_HEARTBEAT, FAULTS, HEARTBEAT, MISSING, PHASES, RANKS, START, VICTIMS, Cell, Fault, cells, impossible
 from verdict import hrun_returns_after, notice_times, shortcomings
 
 PAGE = pathlib.Path(__file__).with_name("RESULTS.md")
@@ -171,8 +171,7 @@ def _shortcomings(outcomes: dict[str, Outcome], by_default: dict[str, Outcome]) 
         for name, outcome in group.items():
             found = shortcomings(outcome.cell, outcome, heartbeat)
             if found:
-                known = known_shortcoming(outcome.cell)
-                lines.append(f"- `{name}`: " + (f"{known}. " if known else "") + "; ".join(text.replace("\n", " / ") for text in found))
+                lines.append(f"- `{name}`: " + "; ".join(text.replace("\n", " / ") for text in found))
     if len(lines) == 2:
         lines.append("Nowhere.")
     return "\n".join([*lines, ""])

@@ -2,7 +2,7 @@
 // Questions and what ranks reply: what decodes must mean the same when it is sent again; everything else must
 // be refused by an Error.
 #include "core/comm/question.h"
-#include "core/watch/health.h"
+#include "core/comm/health.h"
 
 #include <hora/status.h>
 

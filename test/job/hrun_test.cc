@@ -212,6 +212,26 @@ TEST(Hrun, EndsSurvivorsThatDoNotEndByThemselves) {
   EXPECT_TRUE(launched.all_gone());
 }
 
+TEST(Hrun, EndsAStoppedRankForWhichNobodyWaitsAfterTheGrace) {
+  Launched launched(
+      {"-np", "3", "--grace", "0.5", "sh", "-c", "[ $HORA_RANK = 1 ] && kill -STOP $$; exit 0"});
+  const Outcome outcome = launched.wait();
+  EXPECT_EQ(outcome.exit_code, 128 + SIGSTOP);
+  EXPECT_LT(outcome.seconds, 10.0);
+  EXPECT_NE(outcome.errors.find("failed first: it was stopped by signal 19"), std::string::npos)
+      << outcome.errors;
+  EXPECT_TRUE(launched.all_gone());
+}
+
+TEST(Hrun, HasAllPatienceWithARankThatGoesOn) {
+  const Outcome outcome = hrun({"-np", "2", "--grace", "1", "sh", "-c",
+                                "[ $HORA_RANK = 0 ] && exit 0; (sleep 0.3; kill -CONT $$) & kill -STOP $$; "
+                                "sleep 1.5; echo done"});
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.errors;
+  EXPECT_EQ(outcome.output, "[1] done\n");
+  EXPECT_NE(outcome.errors.find("goes on"), std::string::npos) << outcome.errors;
+}
+
 TEST(Hrun, PassesEveryLineOnWhole) {
   const Outcome outcome =
       hrun({"-np", "4", "sh", "-c",

@@ -89,7 +89,7 @@ TEST(Enquiries, AskTheRanksOnlyWhenSomebodyAsks) {
   EXPECT_TRUE(job.asked.empty());
   const Descriptor visitor = job.visitor(kStatus);
   ASSERT_EQ(job.asked.size(), 1u);
-  EXPECT_EQ(job.asked.front(), (Question{1, Wanted::health}));
+  EXPECT_EQ(job.asked.front(), (Question{1, QuestionKind::health}));
   Health health;
   health.finished = 7;
   job.enquiries->take(0, {1, ReplyKind::health, encode(health)});
@@ -171,7 +171,7 @@ TEST(Enquiries, TellWhereRanksHaveWrittenTheirDumpsAndWhoHasNot) {
   job.arrive(0);
   job.arrive(1);
   const Descriptor first = job.visitor(kDump);
-  EXPECT_EQ(job.asked.front().wanted, Wanted::dump);
+  EXPECT_EQ(job.asked.front().kind, QuestionKind::dump);
   job.enquiries->take(0, {1, ReplyKind::dumped, bytes("/tmp/x/rank0.json")});
   job.enquiries->take(1, {1, ReplyKind::dumped, bytes("/tmp/x/rank1.json")});
   const auto whole = job.answer(first);

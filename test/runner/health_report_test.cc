@@ -36,7 +36,7 @@ JobReport job() {
 }
 
 TEST(HealthReport, TellsPeopleWhatWaitsForWhom) {
-  const std::string text = to_text(job());
+  const std::string text = describe(job());
   EXPECT_THAT(text, HasSubstr("job 0123abcd: 4 ranks, started 12 s ago by hrun (pid 4710 on a): ./train"));
   EXPECT_THAT(text, HasSubstr("12.5 steps/s; 152 steps so far, the last one 0.1 s ago\n"));
   EXPECT_THAT(
@@ -45,7 +45,7 @@ TEST(HealthReport, TellsPeopleWhatWaitsForWhom) {
 }
 
 TEST(HealthReport, HasARowForEachRank) {
-  const std::string text = to_text(job());
+  const std::string text = describe(job());
   const auto row = [&](const std::string& cells) {
     return std::regex_search(text, std::regex("\n" + cells + "\n"));
   };
@@ -61,15 +61,15 @@ TEST(HealthReport, HasARowForEachRank) {
 TEST(HealthReport, SaysWhyThereIsNothingOfTheJob) {
   JobReport report = job();
   report.health.reset();
-  EXPECT_THAT(to_text(report), HasSubstr("Rank 0's engine is in an operation"));
+  EXPECT_THAT(describe(report), HasSubstr("Rank 0's engine is in an operation"));
   report.ranks[0].health.reset();
-  EXPECT_THAT(to_text(report), Not(HasSubstr("engine")));
+  EXPECT_THAT(describe(report), Not(HasSubstr("engine")));
   report.health = JobHealth();
-  EXPECT_THAT(to_text(report), HasSubstr("No step has been repeated yet."));
+  EXPECT_THAT(describe(report), HasSubstr("No step has been repeated yet."));
   report.ranks.resize(1);
   report.ranks[0] = {0, "a", 0, "", {}, Presence::absent, {}};
-  EXPECT_THAT(to_text(report), HasSubstr("1 rank, "));
-  EXPECT_THAT(to_text(report), HasSubstr("not started"));
+  EXPECT_THAT(describe(report), HasSubstr("1 rank, "));
+  EXPECT_THAT(describe(report), HasSubstr("not started"));
 }
 
 TEST(HealthReport, SaysWhyARankIsSilent) {

@@ -133,18 +133,18 @@ TEST(LocalRanks, AreAskedAndAnswer) {
     plan.command.front() = "/bin/bash";
     Drive drive([&] { return make_local_ranks(plan, -1); });
     HostRanks& ranks = drive.ranks();
-    ranks.ask({6, Wanted::dump});  // there is nobody yet
+    ranks.ask({6, QuestionKind::dump});  // there is nobody yet
     ranks.start({});
-    ranks.ask({7, Wanted::dump});
+    ranks.ask({7, QuestionKind::dump});
     drive.until(HostRanks::State::over);
     std::vector<int> answered;
     for (const auto& event : drive.events) {
       if (event.kind != Kind::answered) continue;
-      EXPECT_EQ(event.answer, (Reply{7, static_cast<ReplyKind>(Wanted::dump)}));
+      EXPECT_EQ(event.answer, (Reply{7, static_cast<ReplyKind>(QuestionKind::dump)}));
       answered.push_back(event.index);
     }
     EXPECT_THAT(answered, testing::UnorderedElementsAre(0, 1));
-    ranks.ask({8, Wanted::dump});  // there is nobody any more
+    ranks.ask({8, QuestionKind::dump});  // there is nobody any more
   }));
 }
 

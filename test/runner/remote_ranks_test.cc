@@ -89,14 +89,14 @@ TEST(RemoteRanks, AreAskedAndAnswer) {
     Drive drive([&] { return agent(plan); });
     HostRanks& ranks = drive.ranks();
     drive.until(State::ready);
-    ranks.ask({6, Wanted::dump});  // there is nobody yet
+    ranks.ask({6, QuestionKind::dump});  // there is nobody yet
     ranks.start({});
-    ranks.ask({7, Wanted::dump});
+    ranks.ask({7, QuestionKind::dump});
     drive.until(State::over);
     std::vector<int> answered;
     for (const auto& event : drive.events) {
       if (event.kind != Kind::answered) continue;
-      EXPECT_EQ(event.answer, (Reply{7, static_cast<ReplyKind>(Wanted::dump)}));
+      EXPECT_EQ(event.answer, (Reply{7, static_cast<ReplyKind>(QuestionKind::dump)}));
       answered.push_back(event.index);
     }
     EXPECT_THAT(answered, testing::UnorderedElementsAre(0, 1));

@@ -26,7 +26,7 @@ LAYERS = {
     "core/include/hora": [],
     "frameworks/torch": [],
     "python/native": [],
-    "runner": ["core/base", "core/comm", "core/device", "core/watch"],
+    "runner": ["core/base", "core/comm", "core/device"],
     "examples": [],
 }
 ONLY_FILE_THAT_NAMES_BACKENDS = "core/runtime/connect.cc"

@@ -12,20 +12,20 @@ namespace hora {
 namespace {
 
 TEST(Question, AndReplyTravelAsBytes) {
-  const Question question{7, Wanted::dump};
+  const Question question{7, QuestionKind::dump};
   EXPECT_EQ(decode_question(encode(question)), question);
-  EXPECT_LE(encode(Question{~0ULL, Wanted::dump}).size(), kMostQuestionBytes);
+  EXPECT_LE(encode(Question{~0ULL, QuestionKind::dump}).size(), kMostQuestionBytes);
   const Reply reply{7, ReplyKind::dumped, {std::byte{'x'}}};
   EXPECT_EQ(decode_reply(encode(reply)), reply);
   EXPECT_EQ(decode_reply(encode(Reply{0, ReplyKind::arrived})), (Reply{0, ReplyKind::arrived}));
 }
 
 TEST(Question, IsRefusedIfNobodyWouldAskIt) {
-  Bytes question = encode(Question{7, Wanted::dump});
-  question.back() = std::byte{kWanted};
+  Bytes question = encode(Question{7, QuestionKind::dump});
+  question.back() = std::byte{kQuestionKinds};
   EXPECT_THROW(decode_question(question), Error);
   EXPECT_THROW(decode_question({}), Error);
-  question = encode(Question{7, Wanted::dump});
+  question = encode(Question{7, QuestionKind::dump});
   question.push_back(std::byte{0});
   EXPECT_THROW(decode_question(question), Error);
   Bytes reply = encode(Reply{7, ReplyKind::failed});
@@ -36,7 +36,7 @@ TEST(Question, IsRefusedIfNobodyWouldAskIt) {
 TEST(Say, WaitsForNobody) {
   std::array<int, 2> ends{};
   ASSERT_EQ(::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends.data()), 0);
-  const Bytes message = encode(Question{1, Wanted::health});
+  const Bytes message = encode(Question{1, QuestionKind::health});
   for (int i = 0; i < 10'000; ++i) say(ends[0], message);  // nobody reads
   ::close(ends[1]);
   say(ends[0], message);

@@ -48,8 +48,8 @@ TEST(Answering, TellsWhenItBeginsAnswersAndTellsWhenItEnds) {
     const Answering answering(line.theirs(), echo);
     EXPECT_EQ(line.hear(), (Reply{0, ReplyKind::arrived}));
     for (std::uint64_t number = 1; number < 4; ++number) {
-      line.ask({number, Wanted::health});
-      EXPECT_EQ(line.hear(), echo({number, Wanted::health}));
+      line.ask({number, QuestionKind::health});
+      EXPECT_EQ(line.hear(), echo({number, QuestionKind::health}));
     }
     EXPECT_NE(::fcntl(line.theirs(), F_GETFD) & FD_CLOEXEC, 0);
   }
@@ -71,7 +71,7 @@ TEST(Answering, BearsAnAnswerThatFails) {
   const Answering answering(line.theirs(),
                             [](const Question&) -> Reply { throw std::runtime_error("no memory"); });
   line.hear();
-  line.ask({1, Wanted::dump});
+  line.ask({1, QuestionKind::dump});
 }
 
 TEST(Answering, DoesNothingWhereNobodyAsks) { const Answering answering(std::nullopt, echo); }

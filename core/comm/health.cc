@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "core/watch/health.h"
+#include "core/comm/health.h"
 
 #include "core/base/bytes.h"
 #include "core/base/job_seat.h"
-#include "core/negotiate/message.h"
+
+#include <hora/status.h>
 
 #include <algorithm>
 #include <cmath>
+#include <string_view>
 
 namespace hora {
 namespace {
@@ -22,6 +24,8 @@ template <typename Time>
 std::uint64_t number_of(Time time) {
   return static_cast<std::uint64_t>(std::max(time, Time::zero()).count());
 }
+
+std::string_view beginning(std::string_view text) { return text.substr(0, kMostToldName); }
 
 int take_rank(Reader& in) { return static_cast<int>(in.below(kMostRanks, "a rank")); }
 
@@ -40,7 +44,7 @@ std::size_t take_count(Reader& in, std::size_t each, std::size_t most) {
 }
 
 void write(Writer& out, const InFlight& operation) {
-  out.string(shortened(operation.name, kMostToldName)).string(shortened(operation.what, kMostToldName));
+  out.string(beginning(operation.name)).string(beginning(operation.what));
   out.u64(number_of(operation.since));
 }
 
@@ -94,7 +98,7 @@ void write_first(Writer& out, const std::vector<Part>& parts, std::size_t most) 
 
 Bytes encode(const Health& health) {
   Writer out;
-  out.u64(health.finished).u64(health.bytes).string(shortened(health.last, kMostToldName));
+  out.u64(health.finished).u64(health.bytes).string(beginning(health.last));
   out.u64(number_of(health.since_last)).u64(health.in_flight);
   write_first(out, health.oldest, kMostTold);
   return out.take();

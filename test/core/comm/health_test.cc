@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "core/watch/health.h"
+#include "core/comm/health.h"
 
 #include "core/comm/question.h"
 
