@@ -84,7 +84,8 @@ TEST(Hrun, MeasuresEveryPairOfProbes) {
 TEST(Hrun, GivesARankNoMoreDescriptorsThanItNames) {
   const char* script =
       "for fd in /proc/$$/fd/*; do fd=${fd##*/}; case \" 0 1 2 $HORA_SECRET_FD $HORA_NEWS_FD "
-      "$HORA_COORDINATOR_FD \" in *\" $fd \"*) ;; *) [ ! -e /proc/$$/fd/$fd ] || echo $fd ;; esac; done";
+      "$HORA_QUESTION_FD $HORA_COORDINATOR_FD \" in *\" $fd \"*) ;; *) [ ! -e /proc/$$/fd/$fd ] || echo $fd "
+      ";; esac; done";
   const Outcome outcome = hrun({"-np", "3", "--no-prefix", "sh", "-c", script});
   EXPECT_EQ(outcome.exit_code, 0);
   std::istringstream others(outcome.output);

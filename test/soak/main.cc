@@ -6,7 +6,7 @@
 #include "test/soak/tasks.h"
 
 #include <fmt/format.h>
-#include <unistd.h>
+#include <malloc.h>
 
 #include <algorithm>
 #include <array>
@@ -15,7 +15,6 @@
 #include <cstdlib>
 #include <deque>
 #include <filesystem>
-#include <fstream>
 #include <map>
 #include <numeric>
 #include <random>
@@ -32,7 +31,8 @@ constexpr double kMostGrowth = 2.0;  // MiB, from half of the way to its end
 // Ranks remember some thousand decisions of each process set; before they do all memory grows.
 constexpr std::uint64_t kUntilCachesAreFull = 700'000;
 
-/// What this process has taken.
+/// What this process has taken. How much of the freed memory the allocator keeps for later is its own affair:
+/// the bytes are those in use.
 struct Held {
   double megabytes = 0;
   std::ptrdiff_t descriptors = 0;
@@ -44,13 +44,9 @@ std::ptrdiff_t entries_in(const char* folder) {
 }
 
 Held held_now() {
-  std::ifstream file("/proc/self/statm");
-  double size = 0;
-  double resident = 0;
-  double shared = 0;
-  file >> size >> resident >> shared;
-  const auto page = static_cast<double>(::sysconf(_SC_PAGESIZE));
-  return {(resident - shared) * page / (1 << 20), entries_in("/proc/self/fd"), entries_in("/proc/self/task")};
+  const struct mallinfo2 heap = ::mallinfo2();
+  return {static_cast<double>(heap.uordblks + heap.hblkhd) / (1 << 20), entries_in("/proc/self/fd"),
+          entries_in("/proc/self/task")};
 }
 
 class Soak {
