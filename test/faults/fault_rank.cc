@@ -93,7 +93,7 @@ std::map<int, std::string> descriptors() {
 /// Those that a rank has at its beginning though neither is it a standard one nor has a launcher named it.
 std::vector<std::string> strays() {
   std::set<std::string> named{"0", "1", "2"};
-  for (const char* name : {"HORA_SECRET_FD", "HORA_NEWS_FD", "HORA_COORDINATOR_FD"})
+  for (const char* name : {"HORA_SECRET_FD", "HORA_NEWS_FD", "HORA_QUESTION_FD", "HORA_COORDINATOR_FD"})
     named.insert(variable(name));
   std::vector<std::string> found;
   for (const auto& [number, target] : descriptors()) {
