@@ -251,13 +251,14 @@ SAMPLE = ("kill", "stop", "exception", "cut")
 
 
 def sample() -> list[Cell]:
-    """Some faults in every phase, each with other victims than the one before."""
+    """Some faults in every phase, each with other victims than the one before. A process that is stopped inside Open MPI may
+    hold up others in there until it goes on, so that those are told late: the whole table shows whether it did."""
     chosen = []
     for at, name in enumerate(SAMPLE):
         for turn, phase in enumerate(PHASES):
             victims = VICTIMS[(at + turn) % len(VICTIMS)]
             found = [cell for cell in cells() if (cell.fault.name, cell.phase, cell.victims) == (name, phase, victims)]
-            chosen += found
+            chosen += found if (name, phase.name) != ("stop", "mpi") else []
     return chosen
 
 
