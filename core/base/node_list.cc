@@ -12,7 +12,7 @@
 namespace hora {
 namespace {
 
-constexpr std::size_t kMost = 1 << 20;
+constexpr std::size_t kMost = 1 << 17;   // more than any cluster has, and no wait for anybody
 constexpr std::size_t kMostDigits = 18;  // of a number in brackets
 
 [[noreturn]] void refuse(std::string_view text, const char* what, std::string_view why) {
