@@ -44,11 +44,12 @@ class Control {
   /// vanishes.
   virtual void send(int to, std::span<const std::byte> bytes) = 0;
 
-  /// The next letter. Nothing: the deadline passed, or `wake` was called since the last return.
+  /// The next letter. Nothing: the deadline passed.
   virtual std::optional<Letter> receive(TimePoint deadline) = 0;
 
-  /// Makes the current or the next `receive` return. Does not block; usable from any thread.
-  virtual void wake() = 0;
+  /// `notice` runs when a letter has come, on any thread; it must not block. Pass {} to clear it, which waits
+  /// for a running one.
+  virtual void on_letter(std::function<void()> notice) = 0;
 
   /// Tells every rank that this one fails, and why: they get a letter of loss with this status.
   virtual void fail(const Status& why) = 0;

@@ -5,6 +5,7 @@
 #include "core/comm/lane.h"
 #include "core/comm/messenger.h"
 #include "core/comm/nccl_module.h"
+#include "core/comm/rollcall.h"
 
 #include <memory>
 #include <string>
@@ -36,6 +37,7 @@ struct World {
   std::vector<Member> members;  ///< by rank
   std::unique_ptr<Control> control;
   Lane lane;
+  std::unique_ptr<Rollcall> rollcall;  ///< null: not all ranks share memory
   std::unique_ptr<Messenger> messenger;
   const NcclModule* gpu_module = nullptr;  ///< what GPUs are used with; null: libhora_nccl.so
 };

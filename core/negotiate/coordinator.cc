@@ -12,11 +12,12 @@
 
 namespace hora {
 
-Coordinator::Coordinator(std::vector<int> members, std::size_t capacity)
+Coordinator::Coordinator(std::vector<int> members, std::size_t capacity, bool locks)
     : members_(std::move(members)),
       size_(static_cast<int>(members_.size())),
       schedule_(capacity),
       heard_(members_.size()),
+      locks_(locks),
       left_(members_.size()),
       behind_(members_.size()) {}
 
@@ -28,6 +29,7 @@ void Coordinator::add(int place, const Ballot& ballot, TimePoint now) {
   if (left_[who]) refuse("it has left already");
   if (ballot.heard < heard_[who] || ballot.heard > verdicts_) refuse("it has not heard that many verdicts");
   heard_[who] = ballot.heard;
+  if (ballot.heard < locked_by_) return;
   const auto asks = [&](const std::string& name) -> Pending& {
     Pending& asked = pending(name, who, now);
     if (asked.has_asked(place)) refuse(fmt::format("it asks twice for '{}'", name));
@@ -163,7 +165,49 @@ std::optional<Verdict> Coordinator::decide() {
   verdict.trace = std::exchange(command_, TraceCommand::none);
   if (verdict.items.empty() && !verdict.end && verdict.trace == TraceCommand::none) return std::nullopt;
   ++verdicts_;
+  lock(verdict);
   return verdict;
+}
+
+/// Locks the order of decisions if they have a rhythm, and nothing is under way that does not belong to it.
+void Coordinator::lock(Verdict& verdict) {
+  for (const auto& item : verdict.items) {
+    if (item.repeat == 0) {
+      rhythm_.disturb();
+    } else {
+      rhythm_.repeat(item.repeat);
+    }
+  }
+  if (!locks_ || !rhythm_.is_steady() || !joined_.empty() || leaving_ > 0 ||
+      verdict.trace != TraceCommand::none)
+    return;
+  std::vector<DecisionId> order = rhythm_.order();
+  const std::unordered_set<DecisionId> ids(order.begin(), order.end());
+  const bool all =
+      std::all_of(pending_.begin(), pending_.end(),
+                  [&](const auto& named) { return fits(named.second, ids); }) &&
+      std::all_of(order.begin(), order.end(), [this](DecisionId id) { return schedule_.knows(id); });
+  if (!all) return;
+  verdict.lock = std::move(order);
+  verdict.made = rhythm_.made();
+  locked_by_ = verdicts_;
+  pending_.clear();
+  ages_.clear();
+}
+
+bool Coordinator::fits(const Pending& pending, const std::unordered_set<DecisionId>& ids) const {
+  return pending.requests.empty() && std::all_of(pending.repeats.begin(), pending.repeats.end(),
+                                                 [&](DecisionId id) { return id == 0 || ids.contains(id); });
+}
+
+void Coordinator::follow_lock(const std::vector<DecisionId>& decided,
+                              const std::vector<Clock::duration>& behind) {
+  for (std::size_t place = 0; place < behind_.size(); ++place)
+    behind_[place] = std::max(behind_[place], behind[place]);
+  for (const auto id : decided) {
+    schedule_.use(id);
+    count_step(id, ++remembered_.at(id).times);
+  }
 }
 
 std::unordered_map<std::string, std::string> Coordinator::failing_bundles() const {

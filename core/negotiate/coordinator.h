@@ -2,6 +2,7 @@
 #pragma once
 
 #include "core/negotiate/message.h"
+#include "core/negotiate/rhythm.h"
 #include "core/negotiate/schedule.h"
 
 #include <deque>
@@ -9,6 +10,7 @@
 #include <optional>
 #include <string>
 #include <unordered_map>
+#include <unordered_set>
 #include <utility>
 #include <vector>
 
@@ -26,11 +28,15 @@ namespace hora {
 ///
 /// A member may repeat a decision by number. It may also do so when it has not heard yet that the number is
 /// forgotten; so what led to a decision is remembered until every member has heard the verdict that forgot
-/// it. *Engine only.*
+/// it.
+///
+/// When enough steps were equal, a verdict locks their order (`Verdict::lock`). All ranks then decide alike
+/// without ballots, until they agree to end that; what was asked for before a rank heard of the lock is
+/// forgotten here, as every rank knows itself what it has asked for. *Engine only.*
 class Coordinator {
  public:
-  /// `members`: ranks, by place.
-  explicit Coordinator(std::vector<int> members, std::size_t capacity = 8192);
+  /// `members`: ranks, by place. `locks`: whether the order of its decisions may be locked.
+  explicit Coordinator(std::vector<int> members, std::size_t capacity = 8192, bool locks = false);
 
   /// Takes what a member asks, and has asked at `now`: those who asked sooner may be added later. Throws
   /// Error(internal) if no rank that follows the protocol would send it.
@@ -45,6 +51,14 @@ class Coordinator {
   };
   /// Those that have ended since the last call.
   std::vector<Step> take_steps() { return std::exchange(steps_ended_, {}); }
+
+  /// The last verdict has a lock, and now this was decided as it says; `behind`: by place, for how long
+  /// others waited for it.
+  void follow_lock(const std::vector<DecisionId>& decided, const std::vector<Clock::duration>& behind);
+  /// The lock has ended, after so many decisions: all ask again for what is under way.
+  void end_lock(std::uint64_t decisions) { rhythm_.end_lock(decisions); }
+  /// Something is decided elsewhere, of which a lock would know nothing.
+  void disturb() { rhythm_.disturb(); }
 
   /// Goes to all members with the next verdict.
   void command(TraceCommand command) { command_ = command; }
@@ -113,6 +127,8 @@ class Coordinator {
   [[nodiscard]] Decision decide_with_stand_ins(const Pending& pending) const;
   Verdict::Item number(Decision decision, const Pending& pending);
   void forget_what_all_have_heard();
+  void lock(Verdict& verdict);
+  [[nodiscard]] bool fits(const Pending& pending, const std::unordered_set<DecisionId>& ids) const;
   void count_step(DecisionId repeated, std::uint64_t times);
   [[nodiscard]] std::uint64_t step_of(const Pending& pending) const;
   /// Turns what pending tensors have asked for by this number into full requests: the number is about to go.
@@ -125,6 +141,10 @@ class Coordinator {
   std::deque<std::pair<std::uint64_t, DecisionId>> forgotten_;  // by the verdict that forgot it
   std::vector<std::uint64_t> heard_;                            // by place
   std::uint64_t verdicts_ = 0;
+
+  bool locks_;
+  Rhythm rhythm_;
+  std::uint64_t locked_by_ = 0;  // the verdict; ballots from before it is heard count no more
 
   PendingByName pending_;
   Ages ages_;

@@ -223,8 +223,16 @@ Bytes encode(const Verdict& verdict) {
       expected = item.repeat + 1;
     }
   }
-  out.u8(static_cast<std::uint8_t>((verdict.inquiry ? 2 : 0) + (verdict.end ? 1 : 0)));
+  const bool locks = !verdict.lock.empty();
+  out.u8(static_cast<std::uint8_t>((locks ? 4 : 0) + (verdict.inquiry ? 2 : 0) + (verdict.end ? 1 : 0)));
   out.u8(static_cast<std::uint8_t>(verdict.trace));
+  if (!locks) return out.take();
+  out.u64(verdict.lock.size()).u64(verdict.made);
+  DecisionId next = 0;
+  for (const auto id : verdict.lock) {
+    out.i64(static_cast<std::int64_t>(id - next));
+    next = id + 1;
+  }
   return out.take();
 }
 
@@ -243,10 +251,20 @@ Verdict decode_verdict(std::span<const std::byte> bytes, int size) {
     }
     verdict.items.push_back(std::move(item));
   }
-  const auto flags = in.below(4, "the flags of a verdict");
-  verdict.end = flags % 2 != 0;
-  verdict.inquiry = flags / 2 != 0;
+  const auto flags = in.below(8, "the flags of a verdict");
+  verdict.end = (flags & 1) != 0;
+  verdict.inquiry = (flags & 2) != 0;
   verdict.trace = in.enumerator<TraceCommand>(kTraceCommands, "a command to trace");
+  if ((flags & 4) != 0) {
+    const auto length = in.count(1, "decisions of a lock");
+    if (length == 0) throw Error(Code::internal, "bad message: a lock of nothing");
+    verdict.made = in.below(length + 1, "how many of them were made");
+    DecisionId next = 0;
+    for (auto left = length; left > 0; --left) {
+      verdict.lock.push_back(next + static_cast<DecisionId>(in.i64()));
+      next = verdict.lock.back() + 1;
+    }
+  }
   in.finish();
   return verdict;
 }

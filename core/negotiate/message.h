@@ -114,6 +114,10 @@ struct Verdict {
   bool end = false;  ///< every member has left
   TraceCommand trace = TraceCommand::none;
   bool inquiry = false;  ///< rank 0 wants an account; travels alone, to one rank
+  /// Not empty: from the next decision on the ranks repeat these in this order (Lockstep), of which the
+  /// present step has made the first `made`.
+  std::vector<DecisionId> lock;
+  std::uint64_t made = 0;
 
   bool operator==(const Verdict&) const = default;
 };

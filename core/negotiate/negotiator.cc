@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <chrono>
 #include <numeric>
 #include <utility>
 
@@ -13,6 +14,13 @@ namespace hora {
 namespace {
 
 constexpr TimePoint kAtOnce = TimePoint::min();
+
+// For how long a rank stands still in a lock until it ends it: when somebody waits for a tensor and another
+// one would come first, which nobody is going to submit before; when it cannot know; and when others are
+// late.
+constexpr std::chrono::milliseconds kPressing{20};
+constexpr std::chrono::milliseconds kOutOfOrder{250};
+constexpr std::chrono::milliseconds kLate{250};
 
 Bytes bytes_of(std::optional<Letter> letter) {
   if (letter->bytes.empty()) throw Error(std::move(letter->loss));
@@ -27,7 +35,8 @@ std::vector<int> everybody(int size) {
 
 }  // namespace
 
-Negotiator::Negotiator(Control& control, std::size_t capacity) : control_(control), capacity_(capacity) {
+Negotiator::Negotiator(Control& control, std::size_t capacity, Rollcall* rollcall)
+    : control_(control), capacity_(capacity), rollcall_(rollcall) {
   add_group(kWorld, everybody(control.size()));
 }
 
@@ -35,7 +44,8 @@ void Negotiator::add_group(int group, const std::vector<int>& members) {
   next_group_ = group + 1;
   if (std::binary_search(members.begin(), members.end(), control_.rank()))
     voters_.emplace(group, Voter(group, capacity_));
-  if (control_.rank() == 0) chairs_.emplace(group, Chair{Coordinator(members, capacity_)});
+  if (control_.rank() == 0)
+    chairs_.emplace(group, Chair{Coordinator(members, capacity_, group == kWorld && rollcall_ != nullptr)});
 }
 
 void Negotiator::remove_group(int group) {
@@ -45,10 +55,19 @@ void Negotiator::remove_group(int group) {
 
 void Negotiator::ask(int group, const std::vector<Request>& requests, TimePoint now) {
   const auto voter = voters_.find(group);
-  if (voter != voters_.end() && !requests.empty()) cast(voter->second.ask(requests), now);
+  if (voter == voters_.end() || requests.empty()) return;
+  if (lockstep_ && group == kWorld) return ask_in_lock(requests);
+  if (lockstep_) end_lock_because(fmt::format("'{}' is of process set {}", requests.front().name, group));
+  cast(voter->second.ask(requests), now);
 }
 
 void Negotiator::leave(TimePoint now) {
+  leaves_ = true;
+  if (lockstep_) return end_lock_because({});
+  cast_leave(now);
+}
+
+void Negotiator::cast_leave(TimePoint now) {
   // The world's last: it ends the job.
   for (auto voter = voters_.rbegin(); voter != voters_.rend(); ++voter) cast(voter->second.leave(), now);
 }
@@ -57,6 +76,7 @@ void Negotiator::command(TraceCommand command) {
   Chair& world = chairs_.at(kWorld);
   world.coordinator.command(command);
   world.undecided = true;
+  if (lockstep_) end_lock_because({});
 }
 
 void Negotiator::inquire(int rank) {
@@ -105,40 +125,48 @@ void Negotiator::count(int rank, const Ballot& ballot, TimePoint now) {
                 fmt::format("bad ballot from rank {}: it is not in group {}", rank, ballot.group));
   chair->second.coordinator.add(static_cast<int>(place - members.begin()), ballot, now);
   chair->second.undecided = true;
+  if (ballot.group != kWorld) chairs_.at(kWorld).coordinator.disturb();
 }
 
-std::vector<Negotiator::Heard> Negotiator::hear(TimePoint deadline) {
+std::vector<Negotiator::Heard> Negotiator::hear(TimePoint now, bool pressing) {
   std::vector<Heard> heard;
+  next_look_ = TimePoint::max();
+  had_letter_ = false;
   if (control_.rank() != 0) {
-    auto letter = control_.receive(deadline);
+    // One at a time: the next may be of a group that this one makes.
+    auto letter = control_.receive(kAtOnce);
+    had_letter_ = letter.has_value();
     if (letter) heard.push_back(apply(decode_verdict(bytes_of(std::move(letter)), control_.size())));
-    return heard;
+  } else if (collect() && !lockstep_) {  // what has come in a lock, such as from who has ended it, can wait
+    for (auto& [group, chair] : chairs_) {
+      if (!std::exchange(chair.undecided, false)) continue;
+      auto verdict = chair.coordinator.decide();
+      if (!verdict) continue;
+      verdict->group = group;
+      announce(*verdict, chair.coordinator.members());
+      if (voters_.contains(group)) heard.push_back(apply(*verdict));
+    }
   }
-  if (!collect(deadline)) return heard;
-  for (auto& [group, chair] : chairs_) {
-    if (!std::exchange(chair.undecided, false)) continue;
-    auto verdict = chair.coordinator.decide();
-    if (!verdict) continue;
-    verdict->group = group;
-    announce(*verdict, chair.coordinator.members());
-    if (voters_.contains(group)) heard.push_back(apply(*verdict));
-  }
+  if (!heard.empty() || !lockstep_) return heard;
+  if (auto decided = step(now, pressing)) heard.push_back(*std::move(decided));
   return heard;
 }
 
-/// Whatever has arrived goes into one verdict; waits only if there is nothing to say already.
-bool Negotiator::collect(TimePoint deadline) {
-  const auto undecided = [this] {
-    return std::any_of(chairs_.begin(), chairs_.end(),
-                       [](const auto& chair) { return chair.second.undecided; });
-  };
-  auto letter = control_.receive(undecided() ? kAtOnce : deadline);
-  while (letter) {
+bool Negotiator::has_more() const {
+  if (had_letter_) return true;
+  if (lockstep_) return !rollcall_->has_answered() && (lockstep_->ready() > 0 || rollcall_->is_urged());
+  return std::any_of(chairs_.begin(), chairs_.end(),
+                     [](const auto& chair) { return chair.second.undecided; });
+}
+
+/// Takes all letters that have come; whether there may be something to decide.
+bool Negotiator::collect() {
+  while (auto letter = control_.receive(kAtOnce)) {
     const auto [from, came] = std::pair(letter->from, letter->came);
     count(from, decode_ballot(bytes_of(std::move(letter)), control_.size()), came);
-    letter = control_.receive(kAtOnce);
   }
-  return undecided();
+  return std::any_of(chairs_.begin(), chairs_.end(),
+                     [](const auto& chair) { return chair.second.undecided; });
 }
 
 void Negotiator::announce(const Verdict& verdict, const std::vector<int>& members) {
@@ -153,8 +181,144 @@ Negotiator::Heard Negotiator::apply(const Verdict& verdict) {
   const auto voter = voters_.find(verdict.group);
   if (voter == voters_.end())
     throw Error(Code::internal, fmt::format("bad verdict: this rank is not in group {}", verdict.group));
-  return {verdict.group, voter->second.apply(verdict), verdict.end && verdict.group == kWorld, verdict.trace,
-          false};
+  Heard heard{verdict.group, voter->second.apply(verdict), verdict.end && verdict.group == kWorld,
+              verdict.trace, false};
+  if (!verdict.lock.empty()) lock(verdict);
+  return heard;
+}
+
+// --- while the world's decisions are locked ---
+
+void Negotiator::lock(const Verdict& verdict) {
+  if (rollcall_ == nullptr || verdict.group != kWorld || lockstep_)
+    throw Error(Code::internal, "bad verdict: a lock out of place");
+  lockstep_.emplace(verdict.lock, verdict.made);
+  ends_lock_ = false;
+  quiet_since_ = {};
+  if (leaves_) return end_lock_because({});
+  const auto asked = voters_.at(kWorld).under_way();
+  if (!asked) return end_lock_because({});
+  for (const auto id : *asked) {
+    if (!lockstep_->ask(id)) end_lock_because({});
+  }
+}
+
+void Negotiator::ask_in_lock(const std::vector<Request>& requests) {
+  Voter& voter = voters_.at(kWorld);
+  for (const auto& request : requests) {
+    const auto id = voter.note(request);
+    if (id && lockstep_->ask(*id)) continue;
+    end_lock_because(fmt::format("it has submitted '{}' ({} {}), which no step did before", request.name,
+                                 hora::name(request.operation), describe(request.dtype, request.shape)));
+  }
+}
+
+/// The first reason counts. Empty: nothing that anybody need be told.
+void Negotiator::end_lock_because(std::string why) {
+  if (std::exchange(ends_lock_, true)) return;
+  if (why.empty()) return;
+  divergence_ = fmt::format("the steps were alike until rank {} differed at '{}': {}", control_.rank(),
+                            voters_.at(kWorld).name_of(lockstep_->next()), why);
+}
+
+/// Does what can be done without waiting.
+std::optional<Negotiator::Heard> Negotiator::step(TimePoint now, bool pressing) {
+  if (auto heard = answer(now)) return heard;
+  if (lockstep_ && grows_impatient(now, pressing)) return answer(now);
+  return std::nullopt;
+}
+
+std::optional<Negotiator::Heard> Negotiator::answer(TimePoint now) {
+  while (lockstep_) {
+    if (!rollcall_->has_answered()) {
+      if (lockstep_->ready() == 0 && !ends_lock_ && !rollcall_->is_urged()) return std::nullopt;
+      rollcall_->answer(lockstep_->word(ends_lock_), now);
+    }
+    if (!rollcall_->is_complete()) {
+      if (ends_lock_) rollcall_->urge();
+      return std::nullopt;
+    }
+    quiet_since_ = {};
+    if (auto heard = decide_locked(now)) return heard;
+  }
+  return std::nullopt;
+}
+
+/// Whether it has waited for so long that it wants the lock to end. If it has answered in this round, that
+/// stands.
+bool Negotiator::grows_impatient(TimePoint now, bool pressing) {
+  if (lockstep_->waiting() == 0 || ends_lock_) {
+    quiet_since_ = {};
+    return false;
+  }
+  if (quiet_since_ == TimePoint{}) quiet_since_ = now;
+  const bool answered = rollcall_->has_answered();
+  const auto patience = answered ? kLate : pressing ? kPressing : kOutOfOrder;
+  if (now < quiet_since_ + patience) {
+    next_look_ = quiet_since_ + patience;
+    return false;
+  }
+  const auto waited = std::chrono::duration_cast<std::chrono::milliseconds>(now - quiet_since_).count();
+  if (answered) {
+    end_lock_because(
+        fmt::format("{} has not submitted it for {} ms", describe_ranks(silent_ranks()), waited));
+  } else {
+    end_lock_because(fmt::format("it has submitted others of the step, and not that one for {} ms", waited));
+  }
+  return true;
+}
+
+std::vector<int> Negotiator::silent_ranks() const {
+  std::vector<int> ranks;
+  for (int rank = 0; rank < rollcall_->size(); ++rank) {
+    if (!rollcall_->has_answered(rank)) ranks.push_back(rank);
+  }
+  return ranks;
+}
+
+/// What the answers of a complete round come to; nothing if that is to go on waiting, or the end of the lock.
+std::optional<Negotiator::Heard> Negotiator::decide_locked(TimePoint now) {
+  const auto& answers = rollcall_->conclude();
+  const std::uint64_t own = lockstep_->word(false);
+  std::size_t count = lockstep_->ready();
+  Clock::rep first = answers.front().when;
+  bool ends = false;
+  for (std::size_t rank = 0; rank < answers.size(); ++rank) {
+    const auto& [word, when] = answers[rank];
+    if (Lockstep::place_in(word) != Lockstep::place_in(own)) {
+      throw Error(Code::internal,
+                  fmt::format("rank {} and rank {} are not at the same place of their schedule",
+                              control_.rank(), rank));
+    }
+    ends = ends || Lockstep::ends(word);
+    count = std::min(count, Lockstep::ready_in(word));
+    first = std::min(first, when);
+  }
+  if (ends) {
+    end_lock(now);
+    return std::nullopt;
+  }
+  if (count == 0) return std::nullopt;
+  const auto ids = lockstep_->decide(count);
+  if (control_.rank() == 0) {
+    std::vector<Clock::duration> behind;
+    for (const auto& answer : answers) behind.emplace_back(answer.when - first);
+    chairs_.at(kWorld).coordinator.follow_lock(ids, behind);
+  }
+  Heard heard;
+  for (const auto id : ids) heard.decisions.push_back(voters_.at(kWorld).repeated(id));
+  return heard;
+}
+
+void Negotiator::end_lock(TimePoint now) {
+  if (control_.rank() == 0) {
+    chairs_.at(kWorld).coordinator.end_lock(lockstep_->decided());
+    for (auto& [group, chair] : chairs_) chair.undecided = true;  // what has come in the meantime
+  }
+  lockstep_.reset();
+  const Ballot again = voters_.at(kWorld).ask_again();
+  if (!again.repeats.empty() || !again.requests.empty()) cast(again, now);
+  if (leaves_) cast_leave(now);
 }
 
 std::vector<Coordinator::Waiting> Negotiator::waiting(TimePoint since) const {

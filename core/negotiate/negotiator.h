@@ -1,10 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "core/comm/rollcall.h"
 #include "core/negotiate/coordinator.h"
+#include "core/negotiate/lockstep.h"
 #include "core/negotiate/voter.h"
 
 #include <map>
+#include <memory>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -13,12 +17,20 @@ namespace hora {
 /// One rank's seat at all negotiations: a voter for each group that it is in; rank 0's also holds the
 /// coordinators of all groups, so that there is one order of all decisions. Each rank carries out those that
 /// concern it in that order, and so ranks that are in several groups never wait for each other in a ring: of
-/// all that is not done yet, the first is under way on all its members. Refers to the control, which must
-/// outlive it. *Engine only.*
+/// all that is not done yet, the first is under way on all its members. Refers to the control and the roll
+/// call, which must outlive it.
+///
+/// With a roll call, the world's decisions are locked once they repeat: no ballots and no verdicts. A rank
+/// answers how many of the next decisions in the locked order it has asked for, as soon as that is one; when
+/// all have answered, the fewest that one is ready for are decided, on all ranks alike. So nothing is decided
+/// that somebody has not asked for in just this form. A rank that asks for something else, leaves, or waits
+/// for long wants the lock to end; it urges the others to answer, and answers so itself. When one of the
+/// answers of a round is that, nothing is decided in it, and all negotiate again, each asking for what it has
+/// under way. *Engine only.*
 class Negotiator {
  public:
   /// Begins with the world.
-  explicit Negotiator(Control& control, std::size_t capacity = 8192);
+  explicit Negotiator(Control& control, std::size_t capacity = 8192, Rollcall* rollcall = nullptr);
 
   /// Every rank tells its seat of every group, in the same order of all decisions. Numbers ascend, and are
   /// never given twice. `members`: ranks, ascending.
@@ -53,10 +65,22 @@ class Negotiator {
     TraceCommand trace = TraceCommand::none;
     bool inquiry = false;  ///< rank 0 wants an account
   };
-  /// Waits for news: nothing at the deadline or after Control::wake. Decisions of one verdict come together.
-  /// Throws Error with the loss's status when a rank is lost, and Error(internal) for letters that no rank
-  /// would send.
-  std::vector<Heard> hear(TimePoint deadline);
+  /// What is new; does not wait. Decisions of one verdict come together. `pressing`: somebody waits for what
+  /// this rank has asked for. Throws Error with the loss's status when a rank is lost, and Error(internal)
+  /// for letters that no rank would send.
+  std::vector<Heard> hear(TimePoint now, bool pressing);
+  /// Whether there may be more to hear at once.
+  [[nodiscard]] bool has_more() const;
+  /// When to hear at the latest, if nothing rings before.
+  [[nodiscard]] TimePoint next_look() const { return next_look_; }
+  /// Whether this rank has said how far it is, and waits for what others say.
+  [[nodiscard]] bool waits_for_others() const { return rollcall_ != nullptr && rollcall_->has_answered(); }
+  /// Whether they all have said it.
+  [[nodiscard]] bool may_go_on() { return rollcall_->is_complete(); }
+  [[nodiscard]] bool is_locked() const { return lockstep_.has_value(); }
+  /// Why this rank has ended a lock, in a sentence that names the tensor and the rank; once. Empty: it has
+  /// not.
+  [[nodiscard]] std::string take_divergence() { return std::exchange(divergence_, {}); }
 
   /// Rank 0: the steps of the world that have ended since the last call.
   std::vector<Coordinator::Step> take_steps();
@@ -72,9 +96,20 @@ class Negotiator {
     bool undecided = false;  // ballots have come since the last verdict
   };
 
+  void lock(const Verdict& verdict);
+  void ask_in_lock(const std::vector<Request>& requests);
+  std::optional<Heard> step(TimePoint now, bool pressing);
+  std::optional<Heard> answer(TimePoint now);
+  bool grows_impatient(TimePoint now, bool pressing);
+  void end_lock_because(std::string why);
+  std::optional<Heard> decide_locked(TimePoint now);
+  void end_lock(TimePoint now);
+  void cast_leave(TimePoint now);
+  [[nodiscard]] std::vector<int> silent_ranks() const;
+
   void cast(const Ballot& ballot, TimePoint now);
   void count(int rank, const Ballot& ballot, TimePoint now);
-  bool collect(TimePoint deadline);
+  bool collect();
   void announce(const Verdict& verdict, const std::vector<int>& members);
   Heard apply(const Verdict& verdict);
 
@@ -82,6 +117,14 @@ class Negotiator {
   std::size_t capacity_;
   std::map<int, Voter> voters_;                  // of the groups that this rank is in
   std::map<int, Chair, std::greater<>> chairs_;  // rank 0: of all groups; the world comes last, as it ends
+  Rollcall* rollcall_;
+  std::optional<Lockstep> lockstep_;
+  bool ends_lock_ = false;   // this rank wants it
+  bool leaves_ = false;      // and then leaves
+  TimePoint quiet_since_{};  // when this rank last got on in the lock
+  TimePoint next_look_ = TimePoint::max();
+  std::string divergence_;
+  bool had_letter_ = false;
   std::vector<Told> reports_;
   int next_group_ = kWorld;  // all numbers below it have been given
 };

@@ -34,6 +34,10 @@ class Schedule {
   const Decision* use(DecisionId id);
   /// The number of this name's decision, if it is known.
   [[nodiscard]] const DecisionId* find(const std::string& name) const;
+  /// The name that a known decision is about.
+  [[nodiscard]] const std::string& name_of(DecisionId id) const {
+    return decisions_.at(id).decision.request.name;
+  }
   [[nodiscard]] bool knows(DecisionId id) const { return decisions_.contains(id); }
 
  private:

@@ -12,16 +12,45 @@ Ballot Voter::ask(const std::vector<Request>& requests) {
   ballot.group = group_;
   ballot.heard = heard_;
   for (const auto& request : requests) {
-    const DecisionId* known = schedule_.find(request.name);
-    if (known != nullptr && asked_before_.at(*known) == request) {
-      ballot.repeats.push_back(*known);
+    if (const auto id = note(request)) {
+      ballot.repeats.push_back(*id);
     } else {
       ballot.requests.push_back(request);
     }
-    asked_.insert_or_assign(request.name, request);
   }
   std::sort(ballot.repeats.begin(), ballot.repeats.end());
   return ballot;
+}
+
+std::optional<DecisionId> Voter::note(const Request& request) {
+  asked_.insert_or_assign(request.name, Asked{asks_++, request});
+  return known(request);
+}
+
+std::optional<DecisionId> Voter::known(const Request& request) const {
+  const DecisionId* id = schedule_.find(request.name);
+  if (id == nullptr || asked_before_.at(*id) != request) return std::nullopt;
+  return *id;
+}
+
+Ballot Voter::ask_again() {
+  std::vector<Asked> all;
+  for (auto& [name, asked] : asked_) all.push_back(std::move(asked));
+  std::sort(all.begin(), all.end(),
+            [](const Asked& one, const Asked& other) { return one.number < other.number; });
+  std::vector<Request> requests;
+  for (auto& asked : all) requests.push_back(std::move(asked.request));
+  return ask(requests);
+}
+
+std::optional<std::vector<DecisionId>> Voter::under_way() const {
+  std::vector<DecisionId> ids;
+  for (const auto& [name, asked] : asked_) {
+    const auto id = known(asked.request);
+    if (!id) return std::nullopt;
+    ids.push_back(*id);
+  }
+  return ids;
 }
 
 Ballot Voter::leave() const {
@@ -49,7 +78,7 @@ std::vector<Decision> Voter::apply(const Verdict& verdict) {
       throw Error(Code::internal,
                   fmt::format("bad verdict: this rank has not asked for '{}'", item.decision.request.name));
     }
-    learn(item.decision, asked.mapped());
+    learn(item.decision, asked.mapped().request);
   }
   return decisions;
 }

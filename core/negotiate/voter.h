@@ -4,6 +4,7 @@
 #include "core/negotiate/message.h"
 #include "core/negotiate/schedule.h"
 
+#include <optional>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -18,21 +19,37 @@ class Voter {
 
   /// Asks for tensors that are ready on this rank.
   Ballot ask(const std::vector<Request>& requests);
+  /// Notes that this rank asks for a tensor, without a ballot: the number of the decision that the same
+  /// request has led to before, if it is known.
+  std::optional<DecisionId> note(const Request& request);
+  /// Asks for all that is under way, in the order in which it was noted or asked for.
+  [[nodiscard]] Ballot ask_again();
+  /// The same, as numbers, of those that this rank has asked for before; nothing if one is something new.
+  [[nodiscard]] std::optional<std::vector<DecisionId>> under_way() const;
   /// Says that this rank will ask for nothing more in this group. Once.
   [[nodiscard]] Ballot leave() const;
   /// The decisions of a verdict, to be carried out in this order: the same on every member, but for failures
   /// of what this rank has not asked for, which it does not hear of. Throws Error(internal) for what no
   /// coordinator would say.
   std::vector<Decision> apply(const Verdict& verdict);
+  /// The decision of that number, once more. Throws Error(internal) if there is none.
+  Decision repeated(DecisionId id);
+  /// The name that the decision of that number is about.
+  [[nodiscard]] std::string name_of(DecisionId id) const { return schedule_.name_of(id); }
 
  private:
-  Decision repeated(DecisionId id);
+  struct Asked {
+    std::uint64_t number = 0;  // how many were before it
+    Request request;
+  };
+  [[nodiscard]] std::optional<DecisionId> known(const Request& request) const;
   void learn(const Decision& decision, const Request& asked);
 
   int group_;
   Schedule schedule_;
-  std::uint64_t heard_ = 0;                               // verdicts
-  std::unordered_map<std::string, Request> asked_;        // under way, by name
+  std::uint64_t heard_ = 0;  // verdicts
+  std::uint64_t asks_ = 0;
+  std::unordered_map<std::string, Asked> asked_;          // under way, by name
   std::unordered_map<DecisionId, Request> asked_before_;  // what this rank asked that led to a decision
 };
 

@@ -27,18 +27,22 @@ void Handle::State::set(Result value) {
   {
     const std::lock_guard lock(mutex);
     result = std::move(value);
+    ended.store(true, std::memory_order_release);
   }
   ready.notify_all();
 }
 
-bool Handle::poll() const {
-  const std::lock_guard lock(state_->mutex);
-  return state_->result.has_value();
+void Handle::State::help(TimePoint deadline) const {
+  if (helper && !has_ended()) helper->help(*this, deadline);
 }
 
+bool Handle::poll() const { return state_->has_ended(); }
+
 bool Handle::wait_for(std::chrono::milliseconds time) const {
+  const TimePoint deadline = Clock::now() + bounded(time);
+  state_->help(deadline);
   std::unique_lock lock(state_->mutex);
-  return state_->ready.wait_for(lock, bounded(time), [this] { return state_->result.has_value(); });
+  return state_->ready.wait_until(lock, deadline, [this] { return state_->result.has_value(); });
 }
 
 bool Handle::wait_launched_for(std::chrono::milliseconds time) const {
@@ -48,6 +52,7 @@ bool Handle::wait_launched_for(std::chrono::milliseconds time) const {
 }
 
 const Result& Handle::wait() const {
+  state_->help(TimePoint::max());
   std::unique_lock lock(state_->mutex);
   state_->ready.wait(lock, [this] { return state_->result.has_value(); });
   const Result& result = *state_->result;

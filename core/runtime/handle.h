@@ -1,24 +1,43 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "core/comm/control.h"
 #include "core/device/stream.h"
 
 #include <hora/hora.h>
 
+#include <atomic>
 #include <condition_variable>
+#include <memory>
 #include <mutex>
 #include <optional>
 
 namespace hora {
 
+/// What a thread that waits for an operation can do meanwhile. Thread-safe.
+class Helper {
+ public:
+  virtual ~Helper() = default;
+  /// Does what there is to do until the operation has ended, or the deadline; or returns at once, and
+  /// somebody else does it.
+  virtual void help(const Handle::State& wanted, TimePoint deadline) = 0;
+};
+
 /// Where the engine leaves an operation's result and users wait for it. Thread-safe.
 struct Handle::State {
+  explicit State(std::shared_ptr<Helper> who = nullptr) : helper(std::move(who)) {}
+
+  [[nodiscard]] bool has_ended() const { return ended.load(std::memory_order_acquire); }
   /// The operation's work has been given to a GPU, and its output is there when that reaches the event. Once,
   /// at most.
   void launch(Result value, std::shared_ptr<Event> end);
   /// The operation has ended. Once.
   void set(Result value);
+  /// Lends this thread to the helper.
+  void help(TimePoint deadline) const;
 
+  const std::shared_ptr<Helper> helper;  // null: none
+  std::atomic<bool> ended{false};        // `result` is set; for a look without the mutex
   std::mutex mutex;
   std::condition_variable ready;
   // Each under the mutex until it is set, and constant from then on.

@@ -16,6 +16,7 @@ namespace {
 
 constexpr std::chrono::milliseconds kLookAtNccl{100};  // whether it has failed, while it has something to do
 constexpr std::chrono::milliseconds kToTellAStack{300};
+constexpr std::size_t kScheduled = 8192;  // decisions that are remembered
 
 std::chrono::milliseconds in_milliseconds(Clock::duration time) {
   return std::chrono::duration_cast<std::chrono::milliseconds>(time);
@@ -31,14 +32,15 @@ Loop::Loop(World& world, const Config& config, TensorTable& table, ProcessSets& 
       sets_(sets),
       timeline_(timeline),
       delays_(delays),
-      negotiator_(*world.control),
+      alert_(world.rollcall ? world.rollcall->alert() : own_alert_),
+      negotiator_(*world.control, kScheduled, world.rollcall.get()),
       recorder_(config.recorded_operations),
       executor_(world.lane, table, recorder_, tracer_,
                 {kWorld, *sets.ranks_of(kWorld), world.control->rank()}, config.fusion_threshold),
       gpu_(gpu, config, table, recorder_, tracer_, alarm_,
            [this](const Status& why) {
              alarm_.ring(why);
-             world_.control->wake();
+             alert_.ring();
            }),
       stalls_({config.missing_warning, config.missing_timeout}, world.members),
       stragglers_(config.straggler_steps, world.members),
@@ -52,24 +54,27 @@ Loop::Loop(World& world, const Config& config, TensorTable& table, ProcessSets& 
     alarm_.ring(why);
     gpu_.interrupt(why);
   });
-  delays_.on_change([this] { world_.control->wake(); });
+  world.control->on_letter([this] { alert_.ring(); });
+  delays_.on_change([this] { alert_.ring(); });
 }
 
 Loop::~Loop() {
   delays_.on_change({});
+  world_.control->on_letter({});
   world_.control->on_loss({});
 }
 
-void Loop::run() noexcept {
+Loop::Turn Loop::turn(bool pressing) noexcept {
   try {
-    while (turn()) {
-    }
-    end();
+    Turn turn = turn_or_throw(pressing);
+    if (turn.over) end();
+    return turn;
   } catch (const Error& error) {
     fail(error.status());
   } catch (const std::exception& error) {
     fail({Code::internal, error.what()});
   }
+  return {true, false, TimePoint::max()};
 }
 
 void Loop::leave(const std::string& reason) {
@@ -78,7 +83,7 @@ void Loop::leave(const std::string& reason) {
     if (leaving_) return;
     leaving_ = reason;
   }
-  world_.control->wake();
+  alert_.ring();
   if (reason.empty()) return;
   // The engine may be waiting for other ranks, or for a GPU. First the reason: what breaks follows from it.
   const Status why{Code::aborted, shortened(reason, kMostReasonBytes)};
@@ -87,7 +92,7 @@ void Loop::leave(const std::string& reason) {
   gpu_.interrupt(why);
 }
 
-bool Loop::turn() {
+Loop::Turn Loop::turn_or_throw(bool pressing) {
   const TimePoint now = Clock::now();
   if (!left_) {
     const auto reason = told_to_leave();  // first: what was submitted before that is still asked for
@@ -102,22 +107,26 @@ bool Loop::turn() {
   answer_inquiry(now);
   TimePoint wake = watch_stalls(now);
   if (gpu_.busy()) wake = std::min(wake, now + kLookAtNccl);
-  bool end = false;
-  for (const auto& heard : negotiator_.hear(wake)) {
+  Turn turn;
+  for (const auto& heard : negotiator_.hear(now, pressing)) {
     // A timeline has what was decided together with its beginning, and with its end.
     if (heard.inquiry) negotiator_.report(Report::account, encode(account()));
     const bool ends = heard.trace == TraceCommand::stop;
     if (!ends) follow(heard.trace);
     carry_out(heard);
     if (ends) follow(heard.trace);
-    end = end || heard.end;
+    turn.over = turn.over || heard.end;
   }
+  if (const auto divergence = negotiator_.take_divergence(); !divergence.empty())
+    log(LogLevel::info, divergence);
   if (tracer_.on()) {
     if (auto part = tracer_.take(Clock::now())) send(*std::move(part));
   }
   collect_reports();
   watch_stragglers();
-  return !end;
+  turn.more = negotiator_.has_more();
+  turn.next = std::min(wake, negotiator_.next_look());
+  return turn;
 }
 
 std::optional<std::string> Loop::told_to_leave() {
@@ -293,7 +302,7 @@ Health Loop::health() const {
 
 void Loop::inquire(std::uint64_t question) {
   inquiry_ = question;
-  world_.control->wake();
+  alert_.ring();
 }
 
 void Loop::answer_inquiry(TimePoint now) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "core/comm/alert.h"
 #include "core/comm/health.h"
 #include "core/comm/world.h"
 #include "core/negotiate/negotiator.h"
@@ -23,8 +24,8 @@
 
 namespace hora {
 
-/// The engine: one turn after another, each asks, hears, and carries out. Refers to what it is made with,
-/// which must outlive it. *Engine only*, except `leave`, `dump`, `write_dump`, `health` and `inquire`.
+/// What an Engine runs: one turn after another, each asks, hears, and carries out. Refers to what it is made
+/// with, which must outlive it. *Engine only*, except `leave`, `dump`, `write_dump`, `health` and `inquire`.
 class Loop {
  public:
   Loop(World& world, const Config& config, TensorTable& table, ProcessSets& sets, Timeline& timeline,
@@ -33,9 +34,20 @@ class Loop {
   Loop(const Loop&) = delete;
   Loop& operator=(const Loop&) = delete;
 
-  /// Turns until the job ends on all ranks, or fails; then closes the table and gives all tensors back. Call
-  /// once.
-  void run() noexcept;
+  /// What a turn has come to. A value.
+  struct Turn {
+    bool over = false;  ///< the job has ended, or failed, and all tensors are given back; no more turns
+    bool more = false;  ///< there is more to do at once
+    TimePoint next = TimePoint::max();  ///< when to turn again, if the alert does not ring before
+  };
+  /// Does what there is to do, without waiting but for collectives. `pressing`: somebody waits for it.
+  Turn turn(bool pressing) noexcept;
+  /// What rings when there is something to do.
+  [[nodiscard]] Alert alert() const { return alert_; }
+  /// Whether nothing can be done before other ranks have said how far they are; whether they have. *Engine
+  /// only*.
+  [[nodiscard]] bool waits_for_others() const { return negotiator_.waits_for_others(); }
+  [[nodiscard]] bool may_go_on() { return negotiator_.waits_for_others() && negotiator_.may_go_on(); }
   /// Makes this rank ask for nothing more; `run` returns when all ranks have left. Thread-safe; the first
   /// call counts.
   void leave(const std::string& reason);
@@ -50,8 +62,7 @@ class Loop {
   void inquire(std::uint64_t question);
 
  private:
-  /// One round; false when the job has ended.
-  bool turn();
+  Turn turn_or_throw(bool pressing);
   std::optional<std::string> told_to_leave();
   void leave(TimePoint now);
   void carry_out(const Negotiator::Heard& heard);
@@ -88,6 +99,8 @@ class Loop {
   ProcessSets& sets_;
   Timeline& timeline_;
   Delays& delays_;
+  AlertWords own_alert_{};  // where ranks share no memory
+  Alert alert_;
   Negotiator negotiator_;
   Recorder recorder_;
   Tracer tracer_;

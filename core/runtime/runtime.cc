@@ -7,6 +7,7 @@
 #include "core/runtime/admission.h"
 #include "core/runtime/answering.h"
 #include "core/runtime/connect.h"
+#include "core/runtime/engine.h"
 #include "core/runtime/loop.h"
 #include "core/runtime/messages.h"
 #include "core/runtime/on_signal.h"
@@ -52,8 +53,7 @@ Answer answer_or(Answer otherwise, const Ask& ask) {
 
 }  // namespace
 
-/// In the order in which each needs those above it; the thread comes after all that it uses, which outlives
-/// it.
+/// In the order in which each needs those above it.
 struct Runtime::Parts {
   Parts(World connected, const Config& settings)
       : config(settings),
@@ -63,15 +63,17 @@ struct Runtime::Parts {
         gpu(settings.local_rank, world.gpu_module),
         messages(*world.messenger, world.control->rank(), world.control->size()),
         loop(world, config, table, sets, timeline, *delays, gpu),
-        thread([this] { loop.run(); }),
+        engine(std::make_shared<Engine>(loop, world.rollcall ? world.rollcall->size() : 1,
+                                        world.rollcall != nullptr)),
         on_terminate([this](const std::string& why) { fail(why); }),
         on_signal(settings.dump_signal, [this] { loop.dump("a signal asks for it (HORA_DUMP_SIGNAL)"); }),
-        answering(settings.question_fd, [this](const Question& question) { return answer(question); }) {}
+        answering(settings.question_fd, [this](const Question& question) { return answer(question); }) {
+    table.helped_by(engine);
+    engine->start();
+  }
   Parts(const Parts&) = delete;
   Parts& operator=(const Parts&) = delete;
-  ~Parts() {
-    if (thread.joinable()) thread.join();
-  }
+  ~Parts() { engine->stop(); }
 
   void check_process() const {
     if (::getpid() == owner) return;
@@ -99,7 +101,7 @@ struct Runtime::Parts {
   void fail(const std::string& why) {
     loop.leave(why);
     const std::lock_guard lock(shutdown_mutex);
-    if (thread.joinable()) thread.join();
+    engine->join();
   }
 
   /// As `admit`; tensors on a GPU have a point before which they are not touched.
@@ -108,6 +110,7 @@ struct Runtime::Parts {
     if (entry.device.kind == DeviceKind::host) return asked;
     try {
       const auto opened = gpu.open(entry.device.index);
+      engine->keep_to_own_thread();  // which CUDA and NCCL are used on
       if (entry.input != nullptr) opened->check(entry.input, "its input");
       if (entry.output != nullptr && entry.output != entry.input) opened->check(entry.output, "its output");
       asked.ready = gpu.mark(*opened, entry.stream);
@@ -117,6 +120,13 @@ struct Runtime::Parts {
       throw Error(error.code(), fmt::format("'{}' on {}: {}", entry.name, name(entry.device), error.what()));
     }
     return asked;
+  }
+
+  Handle put(Entry entry) {
+    check_process();
+    Asked asked = ask(entry);
+    entry.name = asked.request.name;
+    return table.put(std::move(entry), std::move(asked), Clock::now());
   }
 
   Config config;
@@ -132,7 +142,7 @@ struct Runtime::Parts {
   std::mutex numbers_mutex;
   std::map<int, std::uint64_t> numbers;  // by process set
   pid_t owner = ::getpid();
-  std::thread thread;
+  std::shared_ptr<Engine> engine;
   OnTerminate on_terminate;
   OnSignal on_signal;
   Answering answering;
@@ -199,12 +209,15 @@ bool Runtime::uses_mpi() const {
 }
 
 Handle Runtime::submit(Entry entry) {
-  parts_->check_process();
-  Asked asked = parts_->ask(entry);
-  entry.name = asked.request.name;
-  Handle handle = parts_->table.put(std::move(entry), std::move(asked), Clock::now());
-  parts_->world.control->wake();
+  Handle handle = parts_->put(std::move(entry));
+  parts_->engine->submitted(false);
   return handle;
+}
+
+Result Runtime::run(Entry entry) {
+  const Handle handle = parts_->put(std::move(entry));
+  parts_->engine->submitted(true);
+  return handle.wait();
 }
 
 std::vector<Handle> Runtime::submit(std::vector<Entry> group) {
@@ -222,7 +235,7 @@ std::vector<Handle> Runtime::submit(std::vector<Entry> group) {
                             asked.front().request.name, entry.name));
   }
   auto handles = parts_->table.put(std::move(group), std::move(asked), Clock::now());
-  parts_->world.control->wake();
+  parts_->engine->submitted(false);
   return handles;
 }
 
@@ -245,14 +258,14 @@ int Runtime::add_process_set(const std::vector<int>& ranks) {
   Entry entry;
   entry.operation = Operation::add_process_set;
   entry.ranks = ranks;
-  return submit(std::move(entry)).wait().process_set;
+  return run(std::move(entry)).process_set;
 }
 
 void Runtime::remove_process_set(int number) {
   Entry entry;
   entry.operation = Operation::remove_process_set;
   entry.process_set = number;
-  submit(std::move(entry)).wait();
+  run(std::move(entry));
 }
 
 std::map<int, std::vector<int>> Runtime::process_sets() const { return parts_->sets.all(); }
@@ -261,7 +274,7 @@ int Runtime::join(bool divide_by_initial_size) {
   Entry entry;
   entry.operation = Operation::join;
   entry.divide_by_initial_size = divide_by_initial_size;
-  return submit(std::move(entry)).wait().last_rank;
+  return run(std::move(entry)).last_rank;
 }
 
 ExpectedDelay Runtime::expect_delay(const std::string& name, std::chrono::milliseconds time) {
@@ -305,22 +318,22 @@ void Runtime::start_timeline(const std::string& path, bool mark_cycles) {
   parts_->check_process();
   if (rank() != 0) return;
   parts_->timeline.start(path, mark_cycles, parts_->world.members, rank());
-  parts_->world.control->wake();
+  parts_->loop.alert().ring();
 }
 
 void Runtime::stop_timeline() {
   parts_->check_process();
   if (!parts_->timeline.stop()) return;
-  parts_->world.control->wake();
+  parts_->loop.alert().ring();
   parts_->timeline.await_end();
 }
 
 void Runtime::shutdown(const std::string& reason) {
   parts_->check_process();
   const std::lock_guard lock(parts_->shutdown_mutex);
-  if (!parts_->thread.joinable()) return;
+  if (!parts_->engine->joinable()) return;
   parts_->loop.leave(reason);
-  parts_->thread.join();
+  parts_->engine->join();
   parts_->messages.await_end();
 }
 

@@ -63,7 +63,7 @@ void TensorTable::check(const Asked& asked) {
 }
 
 Handle TensorTable::insert(Entry entry, Asked asked, TimePoint now) {
-  auto state = std::make_shared<Handle::State>();
+  auto state = std::make_shared<Handle::State>(helper_);
   loans_[asked.group].try_emplace(asked.request.name,
                                   Loan{std::move(entry), asked.group, state, now, std::move(asked.ready)});
   requests_[asked.group].push_back(std::move(asked.request));

@@ -39,6 +39,8 @@ struct Loan {
 /// engine share. One mutex guards all of it; nothing foreign runs under it. Thread-safe.
 class TensorTable {
  public:
+  /// Who can get on with what is under way while somebody waits for it. Before the first entry.
+  void helped_by(std::shared_ptr<Helper> helper) { helper_ = std::move(helper); }
   /// Takes an entry. Throws Error(invalid_argument) if its name is under way, or Error with the status that
   /// the table or the group was closed with.
   Handle put(Entry entry, Asked asked, TimePoint now);
@@ -71,6 +73,8 @@ class TensorTable {
   Handle insert(Entry entry, Asked asked, TimePoint now);
   void release(Loan& loan);
   static void hand_out(LoansByName& loans, std::vector<Loan>& to);
+
+  std::shared_ptr<Helper> helper_;
 
   mutable std::mutex mutex_;
   std::unordered_map<int, LoansByName> loans_;  // without a handle: handed out, but for what a record has

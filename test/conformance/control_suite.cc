@@ -87,13 +87,14 @@ TEST_P(ControlSuite, ReceiveReturnsAtTheDeadline) {
   EXPECT_EQ(controls[1]->receive(TimePoint::min()), std::nullopt);
 }
 
-TEST_P(ControlSuite, WakeEndsTheCurrentOrTheNextReceive) {
+TEST_P(ControlSuite, TellsOfALetterThatHasCome) {
   const auto controls = connect(2);
-  controls[0]->wake();
-  EXPECT_EQ(controls[0]->receive(kForever), std::nullopt);
-  auto waiting = std::async(std::launch::async, [&] { return controls[0]->receive(kForever); });
-  controls[0]->wake();
-  EXPECT_EQ(waiting.get(), std::nullopt);
+  std::promise<void> told;
+  controls[0]->on_letter([&] { told.set_value(); });
+  controls[1]->send(0, Bytes(1, std::byte{1}));
+  told.get_future().get();
+  EXPECT_NE(controls[0]->receive(TimePoint::min()), std::nullopt);
+  controls[0]->on_letter({});
 }
 
 TEST_P(ControlSuite, AFailureReachesEveryOtherRankAsALoss) {

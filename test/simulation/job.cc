@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "test/simulation/job.h"
 
+#include "test/support/rollcalls.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -45,6 +47,8 @@ Plan plan_of(std::uint64_t seed, int ranks) {
   plan.steps = 2 + below(6);
   plan.tensors = 1 + below(8);
   plan.capacity = below(3) == 0 ? static_cast<std::size_t>(1 + below(6)) : 8192;
+  plan.shares_memory = below(3) != 0;
+  if (plan.shares_memory) plan.steps += 8 * below(3);
   plan.culprit = below(plan.ranks);
   plan.step = below(plan.steps);
   plan.tensor = below(plan.tensors);
@@ -61,11 +65,15 @@ Job::Job(const Plan& plan)
       ranks_(static_cast<std::size_t>(plan.ranks)),
       stalls_(kPatience, members_),
       happened_(begin_) {
+  auto rollcalls = make_rollcalls(plan_.ranks);
   for (int number = 0; number < plan_.ranks; ++number) {
     Rank& rank = ranks_[static_cast<std::size_t>(number)];
     rank.number = number;
     rank.control = network_.control(number);
-    rank.negotiator = std::make_unique<Negotiator>(*rank.control, plan_.capacity);
+    rank.rollcall = std::move(rollcalls[static_cast<std::size_t>(number)]);
+    Alert(rank.rollcall->alert()).sleeps_for(Sleep::any_news);
+    rank.negotiator = std::make_unique<Negotiator>(*rank.control, plan_.capacity,
+                                                   plan_.shares_memory ? rank.rollcall.get() : nullptr);
     events_.after(up_to(seconds(1)), [this, &rank] { begin_step(rank); });
   }
   if (plan_.fault == Fault::death || plan_.fault == Fault::silence) {
@@ -110,6 +118,7 @@ void Job::begin_step(Rank& rank) {
     events_.after(kBusy, [this, &rank] { begin_step(rank); });
     return;
   }
+  if (rank.number == 0 && rank.negotiator->is_locked()) ++locks_;
   std::vector<int> order(static_cast<std::size_t>(plan_.tensors));
   for (int tensor = 0; tensor < plan_.tensors; ++tensor) order[static_cast<std::size_t>(tensor)] = tensor;
   std::shuffle(order.begin(), order.end(), random_);
@@ -157,6 +166,19 @@ void Job::turn(Rank& rank) {
   while (turn_once(rank)) {
   }
   rank.turning = false;
+  const TimePoint next = rank.negotiator->next_look();
+  if (next != TimePoint::max() && !rank.over && network_.alive(rank.number))
+    events_.at(std::max(next, events_.now() + microseconds(1)), [this, &rank] { turn(rank); });
+  wake_those_rung_for();
+}
+
+/// What one rank has done in shared memory others see a moment later.
+void Job::wake_those_rung_for() {
+  for (auto& rank : ranks_) {
+    const std::uint32_t rings = Alert(rank.rollcall->alert()).rings();
+    if (std::exchange(rank.rings, rings) != rings)
+      events_.after(up_to(microseconds(50)), [this, &rank] { turn(rank); });
+  }
 }
 
 /// A collective that the rank is in is aborted; else it reads the letter when it comes to that.
@@ -172,11 +194,11 @@ bool Job::turn_once(Rank& rank) {
     if (!rank.asks.empty()) rank.negotiator->ask(kWorld, std::exchange(rank.asks, {}), events_.now());
     if (rank.leaves && !std::exchange(rank.has_left, true)) rank.negotiator->leave(events_.now());
     if (rank.number == 0) look_for_stalls(rank);
-    const auto news = rank.negotiator->hear(TimePoint::min());
+    const auto news = rank.negotiator->hear(events_.now(), false);
     for (const auto& heard : news) hear(rank, heard);
     carry_out(rank);
     if (rank.number == 0 && !rank.over && !rank.meets) look_for_stalls(rank);  // as the next turn would
-    return !news.empty() && !rank.over;
+    return (!news.empty() || rank.negotiator->has_more()) && !rank.over && !rank.meets;
   } catch (const Error& error) {
     if (error.code() == Code::internal) broken_ = fmt::format("rank {}: {}", rank.number, error.what());
     fail(rank, error.status());

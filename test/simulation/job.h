@@ -35,6 +35,7 @@ struct Plan {
   int steps = 1;
   int tensors = 1;
   std::size_t capacity = 8192;  ///< of schedules
+  bool shares_memory = true;    ///< all ranks do, so the order of decisions may be locked
   Fault fault = Fault::none;
   int culprit = 0;  ///< the rank
   int step = 0;
@@ -52,6 +53,8 @@ class Job {
   std::string run();
   /// What happened, a line each.
   [[nodiscard]] const std::vector<std::string>& history() const { return history_; }
+  /// Steps that rank 0 began with a locked order.
+  [[nodiscard]] int locked_steps() const { return locks_; }
   /// Until everything had happened.
   [[nodiscard]] Clock::duration time() const { return events_.now() - begin_; }
 
@@ -59,6 +62,8 @@ class Job {
   struct Rank {
     int number = 0;
     std::unique_ptr<Control> control;
+    std::unique_ptr<Rollcall> rollcall;
+    std::uint32_t rings = 0;  // that it has turned for
     std::unique_ptr<Negotiator> negotiator;
     std::vector<Request> asks;        // submitted, not asked for yet
     std::deque<Decision> decisions;   // heard, not carried out yet
@@ -88,6 +93,7 @@ class Job {
   void lose(Rank& rank, const Status& why);
   void turn(Rank& rank);
   bool turn_once(Rank& rank);
+  void wake_those_rung_for();
   void look_for_stalls(Rank& root);
   void hear(Rank& rank, const Negotiator::Heard& heard);
   void carry_out(Rank& rank);
@@ -113,6 +119,7 @@ class Job {
   TimePoint happened_;                      // the fault
   TimePoint next_look_ = TimePoint::max();  // for what waits too long, that is planned
   int warnings_ = 0;
+  int locks_ = 0;
   std::string first_error_;
   std::string broken_;  // what must never be
   std::vector<std::string> history_;

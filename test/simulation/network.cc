@@ -44,7 +44,7 @@ class SimulatedControl final : public Control {
     return letter;
   }
 
-  void wake() override { network_.arrived_(rank_); }
+  void on_letter(std::function<void()> /*notice*/) override {}  // `arrived` is told of it
   void fail(const Status& why) override {
     network_.knows_[static_cast<std::size_t>(rank_)] = true;
     tell({Code::aborted, fmt::format("rank {} failed: {}", rank_, why.message)}, rank_);

@@ -18,6 +18,7 @@ std::string story(const Job& job) {
 
 TEST(Simulation, AThousandJobsEndAsTheyMust) {
   std::vector<int> seen(kFaults);
+  int locked_steps = 0;
   for (std::uint64_t seed = 0; seed < 1000; ++seed) {
     const Plan plan = plan_of(seed, 0);
     ++seen[static_cast<std::size_t>(plan.fault)];
@@ -26,7 +27,9 @@ TEST(Simulation, AThousandJobsEndAsTheyMust) {
     ASSERT_EQ(wrong, "") << "seed " << seed << ", " << name(plan.fault) << " of rank " << plan.culprit
                          << " of " << plan.ranks << "\n"
                          << story(job);
+    locked_steps += job.locked_steps();
   }
+  EXPECT_GT(locked_steps, 300);
   for (const int times : seen) EXPECT_GT(times, 50);
 }
 

@@ -13,6 +13,7 @@ void PostOffice::put(int to, Letter letter) {
     const std::lock_guard lock(to_box.mutex);
     letter.came = Clock::now();
     to_box.letters.push_back(std::move(letter));
+    if (to_box.letter_notice) to_box.letter_notice();
   }
   to_box.arrival.notify_one();
 }
@@ -20,26 +21,22 @@ void PostOffice::put(int to, Letter letter) {
 std::optional<Letter> PostOffice::take(int rank, TimePoint deadline) {
   Box& own = box(rank);
   std::unique_lock lock(own.mutex);
-  const auto news = [&own] { return !own.letters.empty() || own.woken; };
+  const auto news = [&own] { return !own.letters.empty(); };
   if (deadline == TimePoint::max()) {
     own.arrival.wait(lock, news);
   } else {
     own.arrival.wait_until(lock, deadline, news);
   }
-  own.woken = false;
   if (own.letters.empty()) return std::nullopt;
   Letter letter = std::move(own.letters.front());
   own.letters.pop_front();
   return letter;
 }
 
-void PostOffice::wake(int rank) {
+void PostOffice::on_letter(int rank, std::function<void()> notice) {
   Box& own = box(rank);
-  {
-    const std::lock_guard lock(own.mutex);
-    own.woken = true;
-  }
-  own.arrival.notify_one();
+  const std::lock_guard lock(own.mutex);
+  own.letter_notice = std::move(notice);
 }
 
 void PostOffice::on_loss(int rank, std::function<void(const Status&)> notice) {
@@ -58,6 +55,7 @@ void PostOffice::lose(int lost, const Status& status) {
       if (other.loss) continue;
       other.loss = status;
       other.letters.push_back({lost, {}, status, Clock::now()});
+      if (other.letter_notice) other.letter_notice();
       if (other.notice) other.notice(status);
     }
     other.arrival.notify_one();
@@ -76,7 +74,7 @@ class LocalControl final : public Control {
     office_->put(to, {rank_, Bytes(bytes.begin(), bytes.end()), {}});
   }
   std::optional<Letter> receive(TimePoint deadline) override { return office_->take(rank_, deadline); }
-  void wake() override { office_->wake(rank_); }
+  void on_letter(std::function<void()> notice) override { office_->on_letter(rank_, std::move(notice)); }
   void fail(const Status& why) override {
     office_->lose(rank_, {Code::aborted, fmt::format("rank {} failed: {}", rank_, why.message)});
   }

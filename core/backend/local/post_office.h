@@ -21,7 +21,7 @@ class PostOffice {
 
   void put(int to, Letter letter);
   std::optional<Letter> take(int rank, TimePoint deadline);
-  void wake(int rank);
+  void on_letter(int rank, std::function<void()> notice);
   void on_loss(int rank, std::function<void(const Status&)> notice);
   /// Puts the letter of loss into every box but the lost rank's, which may be -1. Only the first loss counts.
   void lose(int lost, const Status& status);
@@ -33,10 +33,10 @@ class PostOffice {
     std::mutex mutex;
     std::condition_variable arrival;
     std::deque<Letter> letters;
-    bool woken = false;
     std::optional<Status> loss;
-    std::function<void(const Status&)>
-        notice;  // runs under the lock, so that clearing it waits for a running one
+    // Both run under the lock, so that clearing them waits for a running one.
+    std::function<void()> letter_notice;
+    std::function<void(const Status&)> notice;
   };
   Box& box(int rank) { return boxes_[static_cast<std::size_t>(rank)]; }
 

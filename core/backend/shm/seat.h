@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "core/comm/rollcall.h"
+
 #include <array>
 #include <atomic>
 #include <cstddef>
@@ -39,6 +41,7 @@ struct Mailbox {
 /// The mailboxes and the slots alternate from call to call: whoever is still reading those of the last call
 /// is not disturbed by the next one, and nobody can be two calls behind.
 struct Seat {
+  RollcallSeat roll;
   alignas(kFlagLine) std::atomic<std::uint64_t> arrived;   ///< how many phases this rank has reached
   alignas(kFlagLine) std::atomic<std::uint32_t> doorbell;  ///< a futex; whoever wakes this rank adds one
   std::atomic<std::uint32_t> sleeping;  ///< this rank waits, or is about to wait, for its doorbell

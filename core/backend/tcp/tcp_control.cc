@@ -69,8 +69,8 @@ std::chrono::milliseconds beat_of(const Config& config) {
 /// `bell_`; it alone reads sockets. The engine and user threads queue bytes and take letters
 /// under `mutex_`; `send` writes at once when nothing is queued, which saves a hand-over, else leaves it to
 /// the I/O thread. `mutex_` is never held while foreign code runs; the notice of a loss runs under
-/// `notice_mutex_`, which is taken before it. The I/O thread waits nowhere else than in poll(), so it beats
-/// whatever the engine and the user do.
+/// `notice_mutex_`, which is taken before it, and that of a letter under `letter_mutex_`. The I/O thread
+/// waits nowhere else than in poll(), so it beats whatever the engine and the user do.
 ///
 /// Once a second, and oftener where less silence is borne, both ends of a connection beat. Who has heard
 /// nothing for the heartbeat's time-out takes the other for lost: it is stopped, or its host or the network
@@ -141,25 +141,21 @@ class TcpControl final : public Control {
 
   std::optional<Letter> receive(TimePoint deadline) override {
     std::unique_lock lock(mutex_);
-    const auto news = [this] { return !letters_.empty() || woken_; };
+    const auto news = [this] { return !letters_.empty(); };
     if (deadline == TimePoint::max()) {
       arrival_.wait(lock, news);
     } else if (deadline > TimePoint::min()) {
       arrival_.wait_until(lock, deadline, news);
     }
-    woken_ = false;
     if (letters_.empty()) return std::nullopt;
     Letter letter = std::move(letters_.front());
     letters_.pop_front();
     return letter;
   }
 
-  void wake() override {
-    {
-      const std::lock_guard lock(mutex_);
-      woken_ = true;
-    }
-    arrival_.notify_one();
+  void on_letter(std::function<void()> notice) override {
+    const std::lock_guard lock(letter_mutex_);
+    letter_notice_ = std::move(notice);
   }
 
   void fail(const Status& why) override {
@@ -439,7 +435,7 @@ class TcpControl final : public Control {
         }
       }
     }
-    arrival_.notify_one();
+    tell_of_letter();
     const std::lock_guard lock(notice_mutex_);
     if (notice_) notice_(loss.status);
   }
@@ -449,7 +445,13 @@ class TcpControl final : public Control {
       const std::lock_guard lock(mutex_);
       letters_.push_back(std::move(letter));
     }
+    tell_of_letter();
+  }
+
+  void tell_of_letter() {
     arrival_.notify_one();
+    const std::lock_guard lock(letter_mutex_);
+    if (letter_notice_) letter_notice_();
   }
 
   /// Somebody who knows the secret, but nobody is missing: a rank that is early for the next meeting, and
@@ -497,11 +499,13 @@ class TcpControl final : public Control {
   std::mutex mutex_;
   std::condition_variable arrival_;
   std::deque<Letter> letters_;
-  bool woken_ = false;
   bool closing_ = false;
   bool failed_ = false;            // this rank has said so
   std::optional<Status> loss_;     // the first; nothing that follows from it is reported
   std::optional<Status> noticed_;  // the loss, if it is another rank's
+
+  std::mutex letter_mutex_;
+  std::function<void()> letter_notice_;
 
   std::mutex notice_mutex_;
   std::function<void(const Status&)> notice_;

@@ -3,6 +3,8 @@
 
 #include "core/backend/local/post_office.h"
 
+#include "test/support/rollcalls.h"
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -15,7 +17,6 @@ namespace {
 using testing::ElementsAre;
 
 constexpr TimePoint kNow{};
-constexpr TimePoint kAtOnce = TimePoint::min();
 
 Request tensor(const std::string& name, std::int64_t length = 4) {
   Request request;
@@ -27,20 +28,29 @@ Request tensor(const std::string& name, std::int64_t length = 4) {
 /// Some seats at one negotiation, all driven by one thread: nothing here depends on timing.
 class Seats {
  public:
-  explicit Seats(int size, std::size_t capacity = 8192) {
+  explicit Seats(int size, std::size_t capacity = 8192, bool locks = false) {
+    if (locks) rollcalls_ = make_rollcalls(size);
     auto office = std::make_shared<PostOffice>(size);
-    for (int rank = 0; rank < size; ++rank) controls_.push_back(make_local_control(office, rank));
-    for (auto& control : controls_) seats_.push_back(std::make_unique<Negotiator>(*control, capacity));
+    for (int rank = 0; rank < size; ++rank) {
+      controls_.push_back(make_local_control(office, rank));
+      controls_.back()->on_letter([this] { ++letters_; });
+    }
+    for (auto& control : controls_) {
+      Rollcall* call = locks ? rollcalls_[static_cast<std::size_t>(control->rank())].get() : nullptr;
+      seats_.push_back(std::make_unique<Negotiator>(*control, capacity, call));
+    }
   }
 
   Negotiator& operator[](int rank) { return *seats_[static_cast<std::size_t>(rank)]; }
+  /// That have been sent so far, by all.
+  [[nodiscard]] int letters() const { return letters_; }
   [[nodiscard]] int size() const { return static_cast<int>(seats_.size()); }
 
   /// What a rank hears without waiting, in one list.
-  std::vector<std::string> hear(int rank) {
+  std::vector<std::string> hear(int rank, TimePoint now = kNow) {
     std::vector<std::string> all;
     for (;;) {
-      const auto news = (*this)[rank].hear(kAtOnce);
+      const auto news = (*this)[rank].hear(now, false);
       if (news.empty()) return all;
       for (const auto& heard : news) {
         for (const auto& decision : heard.decisions)
@@ -51,7 +61,9 @@ class Seats {
   }
 
  private:
+  int letters_ = 0;
   std::vector<std::unique_ptr<Control>> controls_;
+  std::vector<std::unique_ptr<Rollcall>> rollcalls_;
   std::vector<std::unique_ptr<Negotiator>> seats_;
 };
 
@@ -77,8 +89,8 @@ TEST(Negotiator, ReportsTheEndWhenAllHaveLeft) {
   Seats seats(2);
   seats[0].leave(kNow);
   seats[1].leave(kNow);
-  EXPECT_TRUE(seats[0].hear(kAtOnce).back().end);
-  EXPECT_TRUE(seats[1].hear(kAtOnce).back().end);
+  EXPECT_TRUE(seats[0].hear(kNow, false).back().end);
+  EXPECT_TRUE(seats[1].hear(kNow, false).back().end);
 }
 
 TEST(Negotiator, ThrowsTheLossOfARank) {
@@ -86,7 +98,7 @@ TEST(Negotiator, ThrowsTheLossOfARank) {
   const auto control = make_local_control(office, 0);
   Negotiator seat(*control);
   office->lose(1, {Code::aborted, "rank 1 is gone"});
-  EXPECT_THROW(seat.hear(kAtOnce), Error);
+  EXPECT_THROW(seat.hear(kNow, false), Error);
 }
 
 TEST(Negotiator, RepeatedStepsSendNoNames) {
@@ -97,10 +109,10 @@ TEST(Negotiator, RepeatedStepsSendNoNames) {
   seat.ask(kWorld, {tensor("a rather long name of a parameter")}, kNow);
   Negotiator root(*first);
   root.ask(kWorld, {tensor("a rather long name of a parameter")}, kNow);
-  root.hear(kAtOnce);
-  EXPECT_EQ(seat.hear(kAtOnce).front().decisions.size(), 1u);
+  root.hear(kNow, false);
+  EXPECT_EQ(seat.hear(kNow, false).front().decisions.size(), 1u);
   seat.ask(kWorld, {tensor("a rather long name of a parameter")}, kNow);
-  EXPECT_LE(first->receive(kAtOnce)->bytes.size(), 8u);
+  EXPECT_LE(first->receive(TimePoint::min())->bytes.size(), 8u);
 }
 
 // Random submission order, shapes that change, names that come and go, and a schedule that is too small for
@@ -139,11 +151,11 @@ TEST(Negotiator, CountsHowLongATensorWaitsFromWhenTheAskingCameHoweverLateItIsRe
   const auto second = make_local_control(office, 1);
   Negotiator root(*first);
   Negotiator seat(*second);
-  root.hear(kAtOnce);
+  root.hear(kNow, false);
   const TimePoint asked = Clock::now();  // long after the root began to wait for it
   seat.ask(kWorld, {tensor("a")}, asked);
   const TimePoint read = Clock::now();
-  root.hear(kAtOnce);
+  root.hear(kNow, false);
   EXPECT_GE(root.oldest(), asked);
   EXPECT_LE(root.oldest(), read);
 }
@@ -151,10 +163,10 @@ TEST(Negotiator, CountsHowLongATensorWaitsFromWhenTheAskingCameHoweverLateItIsRe
 TEST(Negotiator, AnInquiryReachesOneRankAndCountsAsNoVerdict) {
   Seats seats(3);
   seats[0].inquire(1);
-  const auto heard = seats[1].hear(kAtOnce);
+  const auto heard = seats[1].hear(kNow, false);
   ASSERT_EQ(heard.size(), 1u);
   EXPECT_TRUE(heard.front().inquiry);
-  EXPECT_TRUE(seats[2].hear(kAtOnce).empty());
+  EXPECT_TRUE(seats[2].hear(kNow, false).empty());
   for (int rank = 0; rank < 3; ++rank) seats[rank].ask(kWorld, {tensor("a")}, kNow);
   for (int rank = 0; rank < 3; ++rank) EXPECT_THAT(seats.hear(rank), ElementsAre("a"));
 }
@@ -164,7 +176,7 @@ TEST(Negotiator, ReportsReachRankZeroInOrder) {
   seats[1].report(Report::delay, Bytes(1));
   seats[1].leave(kNow);
   seats[1].report(Report::trace, Bytes(2));
-  seats[0].hear(kAtOnce);
+  seats[0].hear(kNow, false);
   seats[0].report(Report::account, Bytes(3));
   const auto told = seats[0].take_reports();
   ASSERT_EQ(told.size(), 3u);
@@ -257,6 +269,241 @@ TEST(Negotiator, IgnoresBallotsForAGroupThatWasRemovedMeanwhile) {
   EXPECT_THAT(seats.hear(0), ElementsAre());
   seats[1].ask(2, {tensor("never")}, kNow);  // this rank is in no such group
   EXPECT_THAT(seats.hear(0), ElementsAre());
+}
+
+// --- with a roll call ---
+
+/// Ranks that make the same step until its order is locked.
+class Locked : public testing::Test {
+ protected:
+  void SetUp() override {
+    for (int step = 0; step < 20 && !locked(); ++step)
+      EXPECT_THAT(step_of_all(), everywhere({"a", "b", "c"}));
+    ASSERT_TRUE(locked());
+  }
+
+  [[nodiscard]] bool locked() {
+    return seats_[0].is_locked() && seats_[1].is_locked() && seats_[2].is_locked();
+  }
+
+  void ask(int rank, const std::string& name, std::int64_t length = 4) {
+    seats_[rank].ask(kWorld, {tensor(name, length)}, now_);
+  }
+
+  /// What each rank hears when all have had their turns, again and again.
+  std::vector<std::vector<std::string>> hear() {
+    std::vector<std::vector<std::string>> all(3);
+    for (int turn = 0; turn < 8; ++turn) {
+      for (int rank = 0; rank < 3; ++rank) {
+        const auto heard = seats_.hear(rank, now_);
+        auto& own = all[static_cast<std::size_t>(rank)];
+        own.insert(own.end(), heard.begin(), heard.end());
+      }
+    }
+    return all;
+  }
+
+  std::vector<std::vector<std::string>> step_of_all() {
+    for (int rank = 0; rank < 3; ++rank) {
+      for (const char* name : {"a", "b", "c"}) ask(rank, name);
+    }
+    return hear();
+  }
+
+  static std::vector<std::vector<std::string>> everywhere(const std::vector<std::string>& names) {
+    return {names, names, names};
+  }
+
+  TimePoint now_{std::chrono::hours(1)};
+  Seats seats_{3, 8192, true};
+};
+
+TEST_F(Locked, WhatAllAreReadyForIsDecidedInTheLockedOrder) {
+  ask(2, "b");
+  ask(0, "a");
+  ask(1, "a");
+  EXPECT_THAT(hear(), everywhere({}));
+  ask(2, "a");
+  EXPECT_THAT(hear(), everywhere({"a"}));
+  ask(0, "b");
+  ask(1, "b");
+  EXPECT_THAT(hear(), everywhere({"b"}));
+  EXPECT_TRUE(locked());
+}
+
+TEST_F(Locked, NothingIsSentWhileStepsAreEqual) {
+  const auto before = seats_.letters();
+  for (int step = 0; step < 100; ++step) EXPECT_THAT(step_of_all(), everywhere({"a", "b", "c"}));
+  EXPECT_TRUE(locked());
+  EXPECT_EQ(seats_.letters(), before);
+}
+
+TEST_F(Locked, AnotherTensorEndsItAndIsDecided) {
+  for (int rank = 0; rank < 3; ++rank) ask(rank, "x");
+  EXPECT_THAT(hear(), everywhere({"x"}));
+  EXPECT_FALSE(locked());
+  EXPECT_THAT(step_of_all(), everywhere({"a", "b", "c"}));
+}
+
+TEST_F(Locked, ATensorOfOneRankEndsItOnAll) {
+  ask(1, "x");
+  EXPECT_THAT(hear(), everywhere({}));
+  for (int rank = 0; rank < 3; ++rank) EXPECT_FALSE(seats_[rank].is_locked());
+  EXPECT_EQ(seats_[1].take_divergence(),
+            "the steps were alike until rank 1 differed at 'a': it has submitted 'x' (allreduce float32[4]), "
+            "which no "
+            "step did before");
+  EXPECT_EQ(seats_[0].take_divergence(), "");
+  ask(0, "x");
+  ask(2, "x");
+  EXPECT_THAT(hear(), everywhere({"x"}));
+}
+
+TEST_F(Locked, AnotherShapeIsAMismatchForAll) {
+  ask(0, "a");
+  ask(1, "a", 5);
+  ask(2, "a");
+  EXPECT_THAT(hear(), everywhere({"a"}));
+  EXPECT_FALSE(locked());
+}
+
+TEST_F(Locked, WhatWasAskedForIsAskedForAgainAfterIt) {
+  ask(0, "a");
+  ask(2, "b");
+  ask(1, "x");
+  EXPECT_THAT(hear(), everywhere({}));
+  ask(1, "a");
+  ask(2, "a");
+  EXPECT_THAT(hear(), everywhere({"a"}));
+}
+
+TEST_F(Locked, ATensorThatOneRankLeavesOutEndsItInAMoment) {
+  for (int rank = 0; rank < 3; ++rank) ask(rank, "a");
+  EXPECT_THAT(hear(), everywhere({"a"}));
+  ask(0, "b");
+  ask(1, "b");
+  ask(2, "c");
+  EXPECT_THAT(hear(), everywhere({}));
+  EXPECT_TRUE(locked());
+  now_ += std::chrono::milliseconds(300);
+  EXPECT_THAT(hear(), everywhere({}));
+  EXPECT_FALSE(locked());
+  EXPECT_EQ(seats_[0].take_divergence(),
+            "the steps were alike until rank 0 differed at 'b': rank 2 has not submitted it for 300 ms");
+  ask(2, "b");
+  EXPECT_THAT(hear(), everywhere({"b"}));
+}
+
+TEST_F(Locked, WhoWaitsForWhatOthersComeFirstToDoesNotWaitLong) {
+  ask(2, "b");
+  static_cast<void>(seats_[2].hear(now_, true));
+  EXPECT_EQ(seats_[2].next_look(), now_ + std::chrono::milliseconds(20));
+  now_ += std::chrono::milliseconds(20);
+  static_cast<void>(seats_[2].hear(now_, true));
+  EXPECT_EQ(seats_[2].take_divergence(),
+            "the steps were alike until rank 2 differed at 'a': it has submitted others of the step, and not "
+            "that one "
+            "for 20 ms");
+  EXPECT_THAT(hear(), everywhere({}));
+  EXPECT_FALSE(locked());
+}
+
+TEST_F(Locked, LeavingEndsItAndThenTheJob) {
+  ask(0, "a");
+  for (int rank = 0; rank < 3; ++rank) seats_[rank].leave(now_);
+  bool ended = false;
+  for (int turn = 0; turn < 20; ++turn) {
+    for (int rank = 0; rank < 3; ++rank) {
+      for (const auto& heard : seats_[rank].hear(now_, false)) ended = ended || (rank == 2 && heard.end);
+    }
+  }
+  EXPECT_TRUE(ended);
+}
+
+TEST_F(Locked, AProcessSetEndsIt) {
+  for (int rank = 0; rank < 3; ++rank) seats_[rank].add_group(1, {0, 2});
+  seats_[2].ask(1, {tensor("y")}, now_);
+  EXPECT_THAT(hear(), everywhere({}));
+  EXPECT_FALSE(locked());
+  seats_[0].ask(1, {tensor("y")}, now_);
+  EXPECT_THAT(hear(), ElementsAre(ElementsAre("1/y"), ElementsAre(), ElementsAre("1/y")));
+}
+
+TEST_F(Locked, ATimelineEndsIt) {
+  seats_[0].command(TraceCommand::start);
+  std::vector<TraceCommand> heard(3, TraceCommand::none);
+  for (int turn = 0; turn < 8; ++turn) {
+    for (int rank = 0; rank < 3; ++rank) {
+      for (const auto& news : seats_[rank].hear(now_, false))
+        heard[static_cast<std::size_t>(rank)] = news.trace;
+    }
+  }
+  EXPECT_THAT(heard, testing::Each(TraceCommand::start));
+}
+
+TEST_F(Locked, StepsAreCountedAndWhoIsLateInThem) {
+  static_cast<void>(seats_[0].take_steps());
+  for (int step = 0; step < 2; ++step) {
+    for (int rank = 0; rank < 3; ++rank) {
+      if (rank == 2) now_ += std::chrono::milliseconds(50);
+      for (const char* name : {"a", "b", "c"}) ask(rank, name);
+      seats_.hear(rank, now_);
+    }
+    static_cast<void>(hear());
+  }
+  const auto steps = seats_[0].take_steps();
+  ASSERT_FALSE(steps.empty());
+  EXPECT_EQ(steps.back().behind[2], std::chrono::milliseconds(50));
+  EXPECT_EQ(steps.back().behind[1], std::chrono::milliseconds(0));
+}
+
+TEST_F(Locked, ItIsLockedAgainWhenStepsAreEqualAgain) {
+  ask(1, "x");
+  hear();
+  ASSERT_FALSE(locked());
+  ask(0, "x");
+  ask(2, "x");
+  hear();
+  for (int step = 0; step < 20 && !locked(); ++step) EXPECT_THAT(step_of_all(), everywhere({"a", "b", "c"}));
+  EXPECT_TRUE(locked());
+}
+
+TEST(Negotiator, AnyCourseOfLockedStepsIsTheSameOnAllRanks) {
+  std::mt19937 random(7);
+  for (int course = 0; course < 200; ++course) {
+    Seats seats(3, 8192, true);
+    TimePoint now = kNow + std::chrono::hours(1);
+    std::vector<std::vector<std::string>> heard(3);
+    std::vector<std::vector<std::string>> asks(3);  // in turn
+    for (int step = 0; step < 12; ++step) {
+      std::vector<std::string> names{"a", "b", "c", "d"};
+      if (random() % 6 == 0) names.push_back("x" + std::to_string(step));
+      if (random() % 8 == 0) names.pop_back();
+      for (auto& own : asks) {
+        std::shuffle(names.begin(), names.end(), random);
+        own = names;
+      }
+      std::size_t before = heard[0].size();
+      for (int idle = 0; idle < 2000; ++idle) {
+        const auto rank = static_cast<int>(random() % 3);
+        auto& own = asks[static_cast<std::size_t>(rank)];
+        if (!own.empty() && random() % 2 == 0) {
+          seats[rank].ask(kWorld, {tensor(own.back())}, now);
+          own.pop_back();
+        } else {
+          for (auto& name : seats.hear(rank, now))
+            heard[static_cast<std::size_t>(rank)].push_back(std::move(name));
+        }
+        if (random() % 50 == 0) now += std::chrono::milliseconds(30);
+        if (std::all_of(heard.begin(), heard.end(),
+                        [&](const auto& list) { return list.size() == before + names.size(); }))
+          break;
+      }
+      for (const auto& list : heard) ASSERT_EQ(list.size(), before + names.size());
+    }
+    ASSERT_EQ(heard[1], heard[0]);
+    ASSERT_EQ(heard[2], heard[0]);
+  }
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "core/runtime/loop.h"
+#include "core/runtime/engine.h"
 
 #include "core/backend/local/local_group.h"
 #include "core/comm/question.h"
@@ -20,6 +20,13 @@
 namespace hora {
 namespace {
 
+/// Until it is over.
+void run(Loop& loop) {
+  Engine engine(loop, 1, false);
+  engine.start();
+  engine.join();
+}
+
 TEST(Loop, EndsWhenAllHaveLeftAndGivesBackWhatNobodyAskedFor) {
   LocalGroup group(2);
   World worlds[] = {group.join(0), group.join(1)};
@@ -35,8 +42,8 @@ TEST(Loop, EndsWhenAllHaveLeftAndGivesBackWhatNobodyAskedFor) {
   entry.name = "late";
   loops[0].leave("");
   loops[1].leave("");
-  std::thread other([&] { loops[1].run(); });
-  loops[0].run();
+  std::thread other([&] { run(loops[1]); });
+  run(loops[0]);
   other.join();
   EXPECT_THROW(tables[0].put(entry, {}, {}), Error);
 }
@@ -61,7 +68,7 @@ TEST(Loop, FailsInOrderWhenThereIsNoTemporaryDirectory) {
   const std::string kept = former == nullptr ? "" : former;
   ::setenv("TMPDIR", "/there/is/no/such/directory", 1);
   testing::internal::CaptureStderr();
-  loop.run();
+  run(loop);
   const std::string text = testing::internal::GetCapturedStderr();
   if (former == nullptr) {
     ::unsetenv("TMPDIR");
@@ -115,7 +122,7 @@ TEST_F(LoopsDump, IsWrittenWhenSomebodyAsksForIt) {
 TEST_F(LoopsDump, IsWrittenAlsoByARankThatIsLeaving) {
   loop_.leave("");
   group_.lose(1, "its process ended");  // which it hears when it has asked to leave
-  loop_.run();
+  run(loop_);
   const auto dump = written();
   EXPECT_EQ(dump["status"], "aborted");
   EXPECT_EQ(dump["message"], "rank 1 is gone: its process ended");
@@ -159,7 +166,7 @@ TEST(Loop, AnswersHowTheJobIsOnceItComesToIt) {
   Request request;
   request.name = entry.name;
   table.put(entry, {kWorld, request}, Clock::now());
-  std::thread engine([&] { loop.run(); });
+  std::thread engine([&] { run(loop); });
   // What it is asked before it has taken what was submitted it answers before, too.
   JobHealth health;
   for (std::uint64_t question = 1; health.waiting == 0; ++question) {

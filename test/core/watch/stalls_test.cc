@@ -87,7 +87,7 @@ TEST_F(StallsTest, SayNothingOfWhatHasBeenDecidedMeanwhile) {
   Ballot ballot;
   ballot.requests = tensor("grad");
   for (const int rank : {1, 2}) make_local_control(office_, rank)->send(0, encode(ballot));
-  negotiator_.hear(Clock::now());
+  negotiator_.hear(Clock::now(), false);
   EXPECT_THAT(look(stalls, kStart + seconds(61)).warnings, IsEmpty());
 }
 
@@ -96,7 +96,7 @@ TEST_F(StallsTest, SayNothingOfWhatAllHaveAskedForAtLast) {
   Ballot ballot;
   ballot.requests = tensor("grad");
   for (const int rank : {1, 2}) make_local_control(office_, rank)->send(0, encode(ballot));
-  negotiator_.hear(Clock::now());
+  negotiator_.hear(Clock::now(), false);
   negotiator_.ask(kWorld, tensor("grad"), Clock::now());  // decided when rank 0 next hears
   const auto advice = look(stalls, Clock::now() + seconds(1000));
   EXPECT_THAT(advice.ask, IsEmpty());
@@ -158,7 +158,7 @@ TEST_F(StallsTest, SayWhatAMissingRankWaitsForItself) {
   Ballot ballot;
   ballot.requests = tensor("b");
   make_local_control(office_, 1)->send(0, encode(ballot));
-  negotiator_.hear(Clock::now());
+  negotiator_.hear(Clock::now(), false);
   EXPECT_THAT(ask_in_vain(stalls, kStart + seconds(60)).warnings.front(),
               HasSubstr("It waits itself, for 'b', which others have not submitted"));
 }

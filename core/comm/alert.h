@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "core/comm/control.h"
+
+#include <atomic>
+#include <cstdint>
+
+namespace hora {
+
+/// What whoever runs an engine sleeps for.
+enum class Sleep : std::uint32_t {
+  none,      ///< it is awake
+  any_news,  ///< and wakes for all
+  peers,     ///< it cannot go on before the other ranks do: what users submit can wait
+};
+
+/// The state of an Alert. All zeros at first, and trivially so: it may lie in memory that processes share.
+struct AlertWords {
+  std::atomic<std::uint32_t> rings;  ///< a futex
+  std::atomic<std::uint32_t> sleep;  ///< a Sleep
+};
+
+/// How an engine hears that there is something to do: of threads of its process, and of ranks of its host.
+///
+/// Protocol. Whoever runs the engine writes `sleep`, one at a time; anybody adds to `rings`.
+///
+///   runs the engine                                  has news
+///   1. seen = rings                  (seq_cst)       a. the news, visible to who looks for it
+///   2. looks for news, and finds none                b. rings += 1            (seq_cst)
+///   3. sleep = any_news or peers     (seq_cst)       c. if sleep is not none  (seq_cst)
+///   4. futex_wait(rings, seen)                       d.   futex_wake(rings)
+///
+/// No news is slept over. Of 3 and c one comes first in the one order of all seq_cst accesses: if 3 does, d
+/// wakes; else b comes before 3, so before 4, where the futex refuses to sleep unless b came before 1, and
+/// then 2 finds the news. Thread-safe, except `sleeps_for`.
+class Alert {
+ public:
+  explicit Alert(AlertWords& words) : words_(words) {}
+
+  /// How often it has rung.
+  [[nodiscard]] std::uint32_t rings() const { return words_.rings.load(std::memory_order_seq_cst); }
+  /// There is news.
+  void ring();
+  /// The same, of something that a user has submitted.
+  void ring_for_submission();
+  /// Whether somebody is to be woken for news of other ranks.
+  [[nodiscard]] bool sleeps() const {
+    return words_.sleep.load(std::memory_order_seq_cst) != static_cast<std::uint32_t>(Sleep::none);
+  }
+
+  void sleeps_for(Sleep sleep) {
+    words_.sleep.store(static_cast<std::uint32_t>(sleep), std::memory_order_seq_cst);
+  }
+  /// Sleeps until it has rung more often than `seen`, or the deadline; may return without either.
+  void wait(std::uint32_t seen, TimePoint deadline);
+
+ private:
+  AlertWords& words_;
+};
+
+}  // namespace hora

@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "core/comm/alert.h"
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+namespace hora {
+
+/// One rank's part of a roll call, in memory that all its ranks see. Only that rank writes it, but for the
+/// bell of `alert`. All zeros at first, and trivially so.
+struct RollcallSeat {
+  /// What a rank answered in one round, and when, on the clock that all ranks of a machine have.
+  struct Answer {
+    std::uint64_t word;
+    Clock::rep when;
+  };
+  alignas(128) std::atomic<std::uint64_t> answered;  ///< the last round that this rank has answered in
+  std::atomic<std::uint64_t> urged;                  ///< the last round that it wants all to answer in
+  std::array<Answer, 2> answers;                     ///< of the last rounds; they alternate
+  alignas(128) AlertWords alert;
+};
+static_assert(std::atomic<std::uint64_t>::is_always_lock_free &&
+              std::atomic<std::uint32_t>::is_always_lock_free);
+
+/// Rounds in which every rank answers with a word, when it likes, and sees the words of all once all have
+/// answered: how ranks that share memory agree without a letter. All see the same, so all may act on it.
+///
+/// Protocol, of round n:
+///
+///   answers                                          waits for the last answer
+///   a. own.answers[n % 2] = word                     1. alert.sleep = peers        (seq_cst)
+///   b. own.answered = n                  (seq_cst)   2. if all.answered >= n: go on  (seq_cst)
+///   c. if all.answered >= n              (seq_cst)   3. alert.wait
+///   d.   ring all who sleep              (seq_cst)
+///
+/// Who answers last in the one order of all seq_cst accesses sees c come true, and rings everybody whose 1
+/// comes before its d; if 1 comes after that d, then 2 is true. Words are read after `answered` was, so they
+/// are whole; and they are overwritten in round n + 2, which its writer reaches only when all have answered
+/// round n + 1, and so have read round n. `urge` rings everybody: who has not answered looks whether it
+/// should.
+///
+/// A rank that dies does not answer; whoever waits hears of that by control. *Engine only.*
+class Rollcall {
+ public:
+  /// By place; `owner` keeps their memory.
+  Rollcall(std::vector<RollcallSeat*> seats, int place, std::shared_ptr<const void> owner)
+      : seats_(std::move(seats)), place_(static_cast<std::size_t>(place)), owner_(std::move(owner)) {}
+
+  [[nodiscard]] int size() const { return static_cast<int>(seats_.size()); }
+  /// This rank's own bell.
+  [[nodiscard]] AlertWords& alert() const { return seats_[place_]->alert; }
+
+  /// Answers in the present round. Once.
+  void answer(std::uint64_t word, TimePoint now);
+  [[nodiscard]] bool has_answered() const { return answered_; }
+  [[nodiscard]] bool has_answered(int place) const;
+  /// Makes all ranks that have not answered in the present round look whether they should.
+  void urge();
+  /// Whether a rank wants all to answer.
+  [[nodiscard]] bool is_urged() const;
+  /// Whether all have answered.
+  [[nodiscard]] bool is_complete();
+
+  using Answers = std::vector<RollcallSeat::Answer>;
+  /// What all have answered, by place, once it is complete; the next round begins.
+  [[nodiscard]] const Answers& conclude();
+
+ private:
+  std::vector<RollcallSeat*> seats_;
+  std::size_t place_;
+  std::shared_ptr<const void> owner_;
+  std::uint64_t round_ = 1;
+  bool answered_ = false;
+  std::size_t next_ = 0;  // all before this one have answered
+  Answers answers_;
+};
+
+}  // namespace hora

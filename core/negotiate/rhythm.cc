@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/negotiate/rhythm.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace hora {
+namespace {
+
+constexpr int kFewTimes = 4;
+constexpr int kManyTimes = 1 << 12;
+constexpr int kFewestSteps = 3;
+constexpr int kMostSteps = 192;
+constexpr std::uint64_t kStepsThatPay = 10;  // of a lock
+
+bool are_alike(std::vector<DecisionId> one, std::vector<DecisionId> other) {
+  std::sort(one.begin(), one.end());
+  std::sort(other.begin(), other.end());
+  return one == other;
+}
+
+}  // namespace
+
+void Rhythm::repeat(DecisionId id) {
+  if (!step_.empty() && id == step_.front()) end_step();
+  step_.push_back(id);
+  const int too_often = -(--still_to_come_[id]);
+  if (too_often > 0) equal_ = 0;
+  if (too_often < most_times_) return;
+  most_times_ = std::min(2 * most_times_, kManyTimes);
+  // What it began with seems not to come again: it belongs to something else, which is over.
+  begin_anew({step_.begin() + static_cast<std::ptrdiff_t>(step_.size() / 2), step_.end()});
+}
+
+void Rhythm::end_step() {
+  const bool first = last_.empty();
+  if (!first && !are_alike(step_, last_)) {
+    last_.insert(last_.end(), step_.begin(), step_.end());
+    return begin_anew(std::exchange(last_, {}));
+  }
+  ++equal_;
+  last_ = std::exchange(step_, {});
+  still_to_come_.clear();
+  for (const auto id : last_) ++still_to_come_[id];
+}
+
+/// A step begins with the rarest of what was decided lately, and of several the latest.
+void Rhythm::begin_anew(const std::vector<DecisionId>& recent) {
+  forget();
+  std::unordered_map<DecisionId, int> times;
+  for (const auto id : recent) ++times[id];
+  const auto rarest = std::min_element(recent.rbegin(), recent.rend(), [&](DecisionId one, DecisionId other) {
+    return times.at(one) < times.at(other);
+  });
+  step_.assign(rarest.base() - 1, recent.end());
+  for (const auto id : step_) --still_to_come_[id];
+}
+
+void Rhythm::disturb() {
+  forget();
+  most_times_ = kFewTimes;
+}
+
+void Rhythm::forget() {
+  step_.clear();
+  last_.clear();
+  still_to_come_.clear();
+  equal_ = 0;
+}
+
+std::vector<DecisionId> Rhythm::order() const {
+  std::vector<DecisionId> order = step_;
+  auto missing = still_to_come_;
+  // Of one that comes several times the first ones are those that have been made.
+  std::vector<DecisionId> rest;
+  for (auto id = last_.rbegin(); id != last_.rend(); ++id) {
+    if (missing[*id]-- > 0) rest.push_back(*id);
+  }
+  order.insert(order.end(), rest.rbegin(), rest.rend());
+  return order;
+}
+
+void Rhythm::end_lock(std::uint64_t decisions) {
+  const bool paid = decisions >= kStepsThatPay * std::max<std::uint64_t>(1, last_.size());
+  needed_ = paid ? kFewestSteps : std::min(2 * needed_, kMostSteps);
+  disturb();
+}
+
+}  // namespace hora

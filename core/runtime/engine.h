@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "core/runtime/handle.h"
+#include "core/runtime/loop.h"
+
+#include <sys/types.h>
+
+#include <atomic>
+#include <cstdint>
+#include <thread>
+
+namespace hora {
+
+/// Runs a loop: on a thread of its own, and, while somebody waits for what the loop does, on that thread,
+/// which saves handing over there and back.
+///
+/// Protocol. `token_` says that some thread is in charge; only that one touches the loop, or writes what the
+/// alert sleeps for. All accesses to it, to `until_` and to the alert are seq_cst.
+///
+///   own thread                                    a thread that waits (`help`)
+///   1. until_ = never; seen = rings               a. takes the token, or leaves it all to who has it, and
+///   rings
+///   2. takes the token; else waits for a ring     b. turns, and rests in between, until it has what it wants
+///      after `seen`, and goes to 1                c. says what the alert sleeps for: the own thread, from
+///      now on
+///   3. turns until there is nothing to do         d. gives the token back
+///   4. until_ = when to look again; says what     e. rings if there is something to do: it rang after the
+///   last
+///      the alert sleeps for                          turn, or all ranks have answered, or `until_` is too
+///      late
+///   5. gives the token back; waits for a ring
+///
+/// Nothing is left lying. The own thread sleeps in 2 or 5, for a ring after `seen`. In 5 it has looked at all
+/// before; what comes later rings. In 2 the token was held: what comes before the holder's last turn is seen
+/// by that; what comes later makes e ring, which comes after `seen`, as e comes after d, which comes after 2;
+/// and e finds `until_` as 1 has left it. A thread that finds the token held rings, so the holder turns
+/// again. Who is in charge sleeps on the same alert as the own thread would; both wake then, and the one
+/// without the token goes back to 2. The loop is over in one turn, of whoever is in charge, and the own
+/// thread ends.
+///
+/// Thread-safe.
+class Engine final : public Helper {
+ public:
+  /// `helps`: whether other threads may run the loop.
+  Engine(Loop& loop, int ranks_here, bool helps);
+  ~Engine() override;
+  Engine(const Engine&) = delete;
+  Engine& operator=(const Engine&) = delete;
+
+  void start();
+  /// Waits until the loop is over.
+  void join();
+  [[nodiscard]] bool joinable() const { return thread_.joinable(); }
+
+  /// Waits until no thread runs the loop, or will. It must be over.
+  void stop();
+
+  /// From now on no other thread runs the loop: what comes is to be done on one and the same. Returns when
+  /// that is so.
+  void keep_to_own_thread();
+
+  /// Something was submitted. `waits`: by a thread that calls `help` next.
+  void submitted(bool waits);
+  void help(const Handle::State& wanted, TimePoint deadline) override;
+
+ private:
+  void run();
+  bool take_token() { return !token_.exchange(true, std::memory_order_seq_cst); }
+  void give_token_back() { token_.store(false, std::memory_order_seq_cst); }
+  void help_on(const Handle::State& wanted, TimePoint deadline);
+  void drive(const Handle::State& wanted, TimePoint deadline);
+  template <typename Enough>
+  bool spin(std::uint32_t seen, const Enough& enough);
+  [[nodiscard]] Sleep sleep_now() const;
+
+  Loop& loop_;
+  Alert alert_;
+  std::atomic<bool> helps_;
+  const bool crowded_;  // more ranks than cores
+  std::atomic<bool> token_{false};
+  std::atomic<Clock::rep> until_{0};  // how long the own thread sleeps
+  bool over_ = false;                 // under the token
+  // A thread that helps adds itself, and then looks whether it may; who forbids it does so the other way
+  // round: so either the one is waited for, or it has seen that.
+  void await_helpers();
+  std::atomic<int> helping_{0};
+  const pid_t owner_;
+  std::thread thread_;
+};
+
+}  // namespace hora

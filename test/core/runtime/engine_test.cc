@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/runtime/engine.h"
+
+#include "test/support/local_job.h"
+
+#include <gtest/gtest.h>
+
+#include <thread>
+
+namespace hora {
+namespace {
+
+/// A sum of ones, and whether it is right.
+bool sums(Runtime& runtime, const std::string& name) {
+  std::vector<float> data(8, 1.0F);
+  Entry entry = in_place(Operation::allreduce, name, DType::float32, data);
+  runtime.submit(std::move(entry)).wait();
+  return data == std::vector<float>(8, static_cast<float>(runtime.size()));
+}
+
+TEST(Engine, AThreadThatWaitsRunsTheLoopItself) {
+  std::atomic<int> here{0};
+  run_local_job(2, [&](Runtime& runtime) {
+    for (int step = 0; step < 500; ++step) {
+      std::vector<float> data(8, 1.0F);
+      Entry entry = in_place(Operation::allreduce, "x", DType::float32, data);
+      entry.done = [&, user = std::this_thread::get_id()](const Result&) {
+        if (std::this_thread::get_id() == user) ++here;
+      };
+      runtime.run(std::move(entry));
+      ASSERT_EQ(data.front(), 2.0F);
+    }
+  });
+  EXPECT_GT(here, 0);
+}
+
+TEST(Engine, TheOwnThreadGoesOnWithWhatNobodyWaitsFor) {
+  run_local_job(2, [](Runtime& runtime) {
+    for (int step = 0; step < 300; ++step) {
+      std::vector<float> slow(8, 1.0F);
+      const Handle handle = runtime.submit(in_place(Operation::allreduce, "slow", DType::float32, slow));
+      ASSERT_TRUE(sums(runtime, "x"));
+      while (!handle.poll()) std::this_thread::yield();
+      ASSERT_EQ(slow.front(), 2.0F);
+    }
+  });
+}
+
+TEST(Engine, ManyThreadsOfARankWaitAtATime) {
+  run_local_job(2, [](Runtime& runtime) {
+    std::vector<std::thread> threads;
+    for (int thread = 0; thread < 4; ++thread) {
+      threads.emplace_back([&runtime, name = "t" + std::to_string(thread)] {
+        for (int step = 0; step < 200; ++step) ASSERT_TRUE(sums(runtime, name));
+      });
+    }
+    for (auto& thread : threads) thread.join();
+  });
+}
+
+TEST(Engine, ADeadlineEndsTheHelpAndTheOperationGoesOn) {
+  run_local_job(2, [](Runtime& runtime) {
+    std::vector<float> data(8, 1.0F);
+    if (runtime.rank() == 0) {
+      const Handle handle = runtime.submit(in_place(Operation::allreduce, "x", DType::float32, data));
+      EXPECT_FALSE(handle.wait_for(std::chrono::milliseconds(20)));
+      EXPECT_TRUE(sums(runtime, "now"));
+      handle.wait();
+    } else {
+      EXPECT_TRUE(sums(runtime, "now"));
+      runtime.submit(in_place(Operation::allreduce, "x", DType::float32, data)).wait();
+    }
+    EXPECT_EQ(data.front(), 2.0F);
+  });
+}
+
+TEST(Engine, WhoWaitsWhenTheJobEndsIsToldSo) {
+  LocalGroup group(2);
+  std::vector<float> data(8, 1.0F);
+  std::optional<Handle> handle;
+  std::thread waiting;
+  run_ranks(2, [&](int rank) {
+    Config config;
+    config.rank = rank;
+    config.size = 2;
+    Runtime runtime(group.join(rank), config);
+    if (rank != 0) return;
+    handle = runtime.submit(in_place(Operation::allreduce, "x", DType::float32, data));
+    waiting = std::thread([&handle] { EXPECT_THROW(handle->wait(), Error); });
+  });  // both runtimes are gone
+  waiting.join();
+  EXPECT_THROW(handle->wait(), Error);
+}
+
+TEST(Engine, WhatIsDoneMaySubmitMore) {
+  run_local_job(2, [](Runtime& runtime) {
+    for (int step = 0; step < 100; ++step) {
+      std::vector<float> first(8, 1.0F);
+      std::vector<float> second(8, 1.0F);
+      std::optional<Handle> next;
+      Entry entry = in_place(Operation::allreduce, "first", DType::float32, first);
+      entry.done = [&](const Result&) {
+        next = runtime.submit(in_place(Operation::allreduce, "second", DType::float32, second));
+      };
+      runtime.run(std::move(entry));
+      next->wait();
+      ASSERT_EQ(second.front(), 2.0F);
+    }
+  });
+}
+
+}  // namespace
+}  // namespace hora
