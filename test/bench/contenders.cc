@@ -54,6 +54,7 @@ class LimitContender final : public Contender {
         reduction_(reduction) {}
 
   [[nodiscard]] std::string name() const override { return "limit"; }
+  [[nodiscard]] bool waits_for_others() const override { return false; }
   [[nodiscard]] void* data() const override { return buffer_.get(); }
   void run(std::size_t count) override {
     const std::size_t each = size_of(reduction_.dtype);

@@ -22,6 +22,8 @@ class Contender {
   /// Room for the largest size.
   [[nodiscard]] virtual void* data() const = 0;
   virtual void run(std::size_t count) = 0;
+  /// Whether a call ends on no rank before all have begun.
+  [[nodiscard]] virtual bool waits_for_others() const { return true; }
   /// Whether writing the input is part of what is timed: then `produce_and_run` is called in place of `run`.
   [[nodiscard]] virtual bool produces() const { return false; }
   /// Writes elements [first, first + count) of the input.

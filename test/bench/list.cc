@@ -96,6 +96,7 @@ class ProduceContender final : public Contender {
       : list_(runtime, std::move(buffer), "produce", options) {}
 
   [[nodiscard]] std::string name() const override { return "produce"; }
+  [[nodiscard]] bool waits_for_others() const override { return false; }
   [[nodiscard]] void* data() const override { return list_.data(); }
   [[nodiscard]] bool is_exact() const override { return false; }
   [[nodiscard]] bool produces() const override { return true; }

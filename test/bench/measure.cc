@@ -3,8 +3,11 @@
 
 #include "test/bench/pattern.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <chrono>
+#include <cstdint>
 #include <thread>
 
 namespace hora::bench {
@@ -76,19 +79,35 @@ std::size_t run_block(Contender& contender, const Meeting& meeting, const Option
   return wrong;
 }
 
-/// How long an iteration took, of what every rank has told.
-double length_of(const std::vector<double>& all, std::size_t each, std::size_t iteration, bool one_clock) {
+/// What every rank has told of an iteration.
+struct Iteration {
   double last_begin = 0;
   double last_end = 0;
   double slowest = 0;
+  double together = 0;
+};
+
+Iteration look_at(const std::vector<double>& all, std::size_t each, std::size_t iteration) {
+  Iteration seen;
   for (std::size_t rank = 0; rank * each < all.size(); ++rank) {
     const double begin = all[rank * each + 2 * iteration];
     const double end = all[rank * each + 2 * iteration + 1];
-    last_begin = std::max(last_begin, begin);
-    last_end = std::max(last_end, end);
-    slowest = std::max(slowest, end - begin);
+    seen.last_begin = std::max(seen.last_begin, begin);
+    seen.last_end = std::max(seen.last_end, end);
+    seen.slowest = std::max(seen.slowest, end - begin);
+    seen.together += end - begin;
   }
-  return one_clock ? last_end - last_begin : slowest;
+  return seen;
+}
+
+/// How long an iteration took. Ranks that do not wait for each other may have taken turns on a processor, so
+/// that theirs is as long as all of them need on all processors.
+double length_of(const Iteration& seen, const Contender& contender, const Meeting& meeting) {
+  if (!contender.waits_for_others()) {
+    const auto processors = std::min<std::int64_t>(meeting.ranks, ::sysconf(_SC_NPROCESSORS_ONLN));
+    return std::max(seen.slowest, seen.together / static_cast<double>(processors));
+  }
+  return meeting.one_clock ? seen.last_end - seen.last_begin : seen.slowest;
 }
 
 void add_block(Running& running, Contender& contender, const Meeting& meeting, const Options& options,
@@ -99,7 +118,7 @@ void add_block(Running& running, Contender& contender, const Meeting& meeting, c
   const std::vector<double> all = meeting.gather(mine);
   std::vector<double> lengths;
   for (int i = 0; i < iterations; ++i)
-    lengths.push_back(length_of(all, mine.size(), static_cast<std::size_t>(i), meeting.one_clock));
+    lengths.push_back(length_of(look_at(all, mine.size(), static_cast<std::size_t>(i)), contender, meeting));
   for (std::size_t i = mine.size() - 1; i < all.size(); i += mine.size())
     running.wrong += static_cast<std::size_t>(all[i]);
   running.medians.push_back(median(lengths));

@@ -53,6 +53,13 @@ def test_a_ratio_tells_the_least_and_the_most_of_its_blocks():
     assert found == figures.Ratio(3.0, 2.0, 4.0)
 
 
+def test_a_difference_that_is_lost_in_noise_has_no_ratio():
+    target = targets.times(3)
+    assert target.verdict(contest(-1, mpi=10)).met is True
+    assert target.verdict(contest(10, mpi=-1)).met is None
+    assert figures.ratio(figure(10), figure(-1)) is None
+
+
 def test_sizes_are_read_as_they_are_written():
     for size in (8, 1000, 4096, 1 << 20, 3 << 20):
         assert sizes.size_of(sizes.named(size)) == size

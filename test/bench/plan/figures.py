@@ -79,9 +79,10 @@ class Ratio:
 
 
 def ratio(above: Figure, below: Figure) -> Ratio | None:
-    if not above.blocks or not below.blocks or min(below.blocks) <= 0:
+    """None: there is none, as one of them is missing, or a difference that is lost in noise."""
+    blocks = [one / other for one, other in zip(above.blocks, below.blocks, strict=False) if one > 0 and other > 0]
+    if not blocks or above.median <= 0 or below.median <= 0:
         return None
-    blocks = [one / other for one, other in zip(above.blocks, below.blocks, strict=False)]
     return Ratio(above.median / below.median, min(blocks), max(blocks))
 
 

@@ -9,7 +9,7 @@ import tempfile
 import time
 from typing import Any, Protocol
 
-from suites.shell import LOGS, PYTHON
+from suites.shell import LOGS, PYTHON, ROOT
 
 from . import launchers
 from .figures import Sample, Samples, quantile
@@ -17,6 +17,7 @@ from .launchers import HORA_BENCH, PEERS, Environment, JobFailed, Launcher
 from .sizes import named
 
 RANK_PROGRAM = pathlib.Path(__file__).resolve().parent / "ranks/rank.py"
+TRAIN_STEPS = ROOT / "build/test/train_steps"
 
 
 class Job(Protocol):
@@ -95,8 +96,36 @@ class RankJob:
             task = {"library": self.library, "workload": self.workload, "folder": folder, "options": self.options}
             command = [str(python), str(RANK_PROGRAM), json.dumps(task)]
             launchers.run_job(self.launcher.commands(self.ranks, command), self.environment, log_of(self.name))
-            ranks = [json.loads(pathlib.Path(folder, f"rank{rank}.json").read_text()) for rank in range(self.ranks)]
-        return {case: {self.name: _sample([rank[case] for rank in ranks])} for case in ranks[0]}
+            return {case: {self.name: sample} for case, sample in collected(folder, self.ranks).items()}
+
+
+@dataclasses.dataclass(frozen=True)
+class StepsJob:
+    """train_steps: training with LibTorch in C++, with and without Hora, in turns."""
+
+    name: str
+    plain: str  # the name of what is measured without Hora
+    iterations: int
+    ranks: int = 2
+
+    def missing(self) -> str | None:
+        return None if TRAIN_STEPS.exists() else "this was built without LibTorch"
+
+    def run(self) -> Samples:
+        with tempfile.TemporaryDirectory() as folder:
+            command = launchers.hrun.commands(self.ranks, [str(TRAIN_STEPS), str(self.iterations), folder])
+            launchers.run_job(command, {}, log_of(self.name))
+            samples: Samples = {}
+            for case, sample in collected(folder, self.ranks).items():
+                model, _, kind = case.partition(": ")
+                samples.setdefault(model, {})[self.name if kind == "wrapped" else self.plain] = sample
+            return samples
+
+
+def collected(folder: str, size: int) -> dict[str, Sample]:
+    """Of each case, what the ranks have written there."""
+    ranks = [json.loads(pathlib.Path(folder, f"rank{rank}.json").read_text()) for rank in range(size)]
+    return {case: _sample([rank[case] for rank in ranks]) for case in ranks[0]}
 
 
 def _sample(ranks: list[dict[str, Any]]) -> Sample:
@@ -131,4 +160,4 @@ class WallJob:
         return {self.case: {self.name: Sample((time.monotonic() - begin) * 1e3)}}
 
 
-__all__ = ["BenchJob", "Job", "JobFailed", "RankJob", "WallJob", "log_of", "samples_of_rows"]
+__all__ = ["BenchJob", "Job", "JobFailed", "RankJob", "StepsJob", "WallJob", "log_of", "samples_of_rows"]

@@ -40,7 +40,18 @@ def _no_mpi() -> str | None:
     return None if shutil.which("mpirun") else "there is no mpirun here"
 
 
+_without_peers = False
+
+
+def do_without_peers() -> None:
+    """From now on nothing of build/bench/peers is used."""
+    global _without_peers
+    _without_peers = True
+
+
 def _no_horovodrun() -> str | None:
+    if _without_peers:
+        return "it was not asked for (--no-peers)"
     return None if (PEERS / "bin/horovodrun").exists() else "Horovod could not be built: see build/logs/bench-peers.log"
 
 
@@ -108,7 +119,7 @@ def run_job(commands: list[tuple[list[str], Environment]], environment: Environm
                 started.append(process)
             codes = [process.wait(timeout=PATIENCE) for process in started]
     except subprocess.TimeoutExpired as late:
-        raise JobFailed(f"it did not end within {PATIENCE} s; see {log}") from late
+        raise JobFailed(f"it did not end within {PATIENCE} s; see {log.relative_to(ROOT)}") from late
     except FileNotFoundError as absent:
         raise JobFailed(f"there is no {absent.filename}") from absent
     finally:
@@ -116,4 +127,4 @@ def run_job(commands: list[tuple[list[str], Environment]], environment: Environm
     if any(codes):
         words = log.read_text(errors="replace").split("\n")
         last = next((line.strip() for line in reversed(words) if line.strip()), "it said nothing")
-        raise JobFailed(f"exit code {next(filter(None, codes))}; see {log}: {last}")
+        raise JobFailed(f"exit code {next(filter(None, codes))}; see {log.relative_to(ROOT)}: {last}")

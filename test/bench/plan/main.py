@@ -13,7 +13,7 @@ from typing import Any
 
 from suites.shell import ROOT
 
-from . import interleave, machine, page, peers, table
+from . import interleave, launchers, machine, page, peers, table
 from .figures import Result
 from .launchers import PEERS
 from .table import Settings
@@ -93,6 +93,8 @@ def run(parsed: argparse.Namespace) -> int:
     else:
         if parsed.peers:
             peers.prepare()
+        else:
+            launchers.do_without_peers()
         settings = Settings(parsed.quick)
         saved = saved_run(parsed.rows or list(table.MODULES), settings, parsed.blocks or settings.blocks)
         results = output / "results" / file_name(saved)

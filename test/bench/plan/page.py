@@ -45,6 +45,7 @@ def verdicts(view: table.View, contest: Contest) -> list[Verdict]:
 
 
 def _main_table(view: table.View, result: Result) -> Iterator[str]:
+    unit = result.unit if view.unit is None else view.unit
     yield _line("case", view.ours, "limit", "of the limit", "best peer", "target", "reached", "")
     yield _line("---", "---:", "---:", "---:", "---", "---", "---", "---")
     for contest in view.contests(result):
@@ -52,10 +53,10 @@ def _main_table(view: table.View, result: Result) -> Iterator[str]:
         share = contest.of_limit()
         cells = [
             contest.case,
-            written(contest.ours, result.unit),
-            quantity(contest.limit.median, result.unit) if contest.limit and contest.limit.blocks else "",
+            written(contest.ours, unit),
+            quantity(contest.limit.median, unit) if contest.limit and contest.limit.blocks else "",
             f"{share:.2f}" if share is not None else "",
-            f"{best[0]} {written(best[1], result.unit)}" if best else "",
+            f"{best[0]} {written(best[1], unit)}" if best else "",
         ]
         judged = verdicts(view, contest)
         yield _line(*cells, *_judged(judged[0] if judged else None))

@@ -39,6 +39,8 @@ class View:
     not_peers: tuple[str, ...] = ()  # beside ours and the limit
     chosen: Callable[[str], bool] = lambda case: True  # which cases
     derive: Callable[[Cases], Cases] | None = None  # other figures, made of those that were measured
+    unit: str | None = None  # of figures that are derived
+    larger: bool = False  # whether larger figures are better
     heading: str = ""
 
     def contests(self, result: Result) -> Iterator[Contest]:
@@ -48,7 +50,7 @@ class View:
             if ours is None or not ours.blocks or not self.chosen(case):
                 continue
             peers = {name: figure for name, figure in figures.items() if self._is_peer(name, figure)}
-            yield Contest(case, figures, ours, peers, figures.get(self.limit))
+            yield Contest(case, figures, ours, peers, figures.get(self.limit), self.larger)
 
     def _is_peer(self, name: str, figure: Figure) -> bool:
         return name not in (self.ours, self.limit, *self.not_peers) and not name.startswith("hora") and bool(figure.blocks)

@@ -16,11 +16,13 @@ class Contest:
     ours: Figure
     peers: dict[str, Figure]
     limit: Figure | None
+    larger: bool = False  # whether larger figures are better
 
     def best_peer(self, among: str = "") -> tuple[str, Figure] | None:
-        """The fastest of those whose name begins so."""
+        """The best of those whose name begins so."""
         chosen = {name: figure for name, figure in self.peers.items() if name.startswith(among) and figure.blocks}
-        return min(chosen.items(), key=lambda item: item[1].median) if chosen else None
+        best = max if self.larger else min
+        return best(chosen.items(), key=lambda item: item[1].median) if chosen else None
 
     def of_limit(self) -> float | None:
         found = ratio(self.limit, self.ours) if self.limit else None
@@ -58,8 +60,10 @@ def times(factor: float, among: str = "", called: str = "the best peer", or_limi
     def judge(contest: Contest) -> tuple[str, bool | None]:
         best = contest.best_peer(among)
         found = ratio(best[1], contest.ours) if best else None
-        if best is None or found is None:
+        if best is None or best[1].median <= 0:
             return "–", None
+        if found is None:
+            return f"lost in noise; {best[0]} is not", True
         share = contest.of_limit()
         at_limit = or_limit is not None and share is not None and share >= or_limit
         text = f"{found.median:.2f} × {best[0]} ({found.least:.2f}–{found.most:.2f})"

@@ -123,7 +123,8 @@ class Hora(Horovod):
         return hora.torch
 
     def reduce_halves(self, name: str, tensor: torch.Tensor) -> None:
-        self._hvd.allreduce_(tensor, name=name, op=self._hvd.Sum, compression=self._hvd.Compression.fp16)
+        handle = self._hvd.allreduce_async_(tensor, name=name, op=self._hvd.Sum, compression=self._hvd.Compression.fp16)
+        self._hvd.synchronize(handle)
 
     def lists(self, tensors: list[torch.Tensor]) -> list[torch.Tensor]:
         """Where DistributedOptimizer puts gradients."""

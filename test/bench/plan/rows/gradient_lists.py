@@ -71,7 +71,7 @@ def _beyond_making(cases: Cases) -> Cases:
     for case, figures in cases.items():
         alone = figures["nothing"]
         others = {name: figure for name, figure in figures.items() if name != "nothing"}
-        derived[case] = {name: combined(figure, alone, lambda both, one: max(both - one, 1.0)) for name, figure in others.items()}
+        derived[case] = {name: combined(figure, alone, lambda both, one: both - one) for name, figure in others.items()}
     return derived
 
 
@@ -79,7 +79,7 @@ def _behind(cases: Cases) -> Cases:
     """What reducing right behind the producer adds to producing, against reducing afterwards."""
     derived: Cases = {}
     for case, figures in cases.items():
-        added = combined(figures["hora behind"], figures["hora produce"], lambda both, one: max(both - one, 1.0))
+        added = combined(figures["hora behind"], figures["hora produce"], lambda both, one: both - one)
         derived[case] = {"hora behind": added, "hora arena": figures["hora arena"], "limit": figures["limit"]}
     return derived
 

@@ -40,5 +40,5 @@ ROW = Row(
     what="Layers sleep, as if a GPU were at work, 1.5 times as long as the reduction takes alone; each gradient is reduced when its layer has ended. Told is which share "
     "of the reduction does not lengthen the step: 1 hides all of it.",
     experiments=lambda settings: [_experiment(model, settings) for model in (LISTS[:1] if settings.quick else LISTS)],
-    views=lambda: [View(f"overlap, {model}", "hora", (at_least(0.9),), derive=_hidden) for model in LISTS],
+    views=lambda: [View(f"overlap, {model}", "hora", (at_least(0.9),), derive=_hidden, unit="", larger=True) for model in LISTS],
 )
