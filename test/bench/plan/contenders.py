@@ -49,17 +49,17 @@ def mpi_jobs(options: Sequence[str], ranks: int, environment: launchers.Environm
     return [BenchJob(name, {"mpi": name}, tuple(options), ranks, launchers.mpirun, {**form, **(environment or {})}, case) for name, form in forms.items()]
 
 
-def rank_jobs(workload: str, options: dict[str, Any], ranks: int = 2, gloo: bool = True, hora: str = "hora") -> list[Job]:
+def rank_jobs(workload: str, options: dict[str, Any], ranks: int = 2, gloo: bool = True) -> list[Job]:
     """Hora from Python, every Horovod, and PyTorch's Gloo."""
-    jobs: list[Job] = [RankJob(hora, "hora", workload, options, ranks)]
+    jobs: list[Job] = [RankJob("hora", "hora", workload, options, ranks)]
     jobs += horovod_jobs(workload, options, ranks)
     if gloo:
         jobs.append(gloo_job("gloo", workload, options, ranks))
     return jobs
 
 
-def horovod_jobs(workload: str, options: dict[str, Any], ranks: int = 2) -> list[Job]:
-    return [RankJob(one.name, "horovod", workload, options, ranks, one.launcher, one.environment) for one in HOROVODS]
+def horovod_jobs(workload: str, options: dict[str, Any], ranks: int = 2, environment: launchers.Environment | None = None) -> list[Job]:
+    return [RankJob(one.name, "horovod", workload, options, ranks, one.launcher, {**one.environment, **(environment or {})}) for one in HOROVODS]
 
 
 def gloo_job(name: str, workload: str, options: dict[str, Any], ranks: int = 2) -> Job:

@@ -51,7 +51,7 @@ class BenchJob:
         return self.launcher.missing()
 
     def command(self, result: pathlib.Path) -> list[str]:
-        peer = ["--peer", "mpi"] if self.launcher is launchers.mpirun else []
+        peer = ["--peer", "mpi"] if any(name.startswith("mpi") for name in self.contenders) else []
         only = ["--only", ",".join(self.contenders)]
         return [str(HORA_BENCH), "allreduce", "--blocks", "1", *peer, *only, *self.options, "--json", str(result)]
 

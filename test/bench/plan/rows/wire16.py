@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 from typing import Any
 
-from ..contenders import rank_jobs
+from ..contenders import TCP_ONLY, gloo_job, horovod_jobs, rank_jobs
 from ..interleave import Experiment
 from ..jobs import Job, RankJob
 from ..sizes import MIB, named
@@ -9,13 +9,15 @@ from ..table import Cases, Row, Settings, View
 from ..targets import Target, against, at_most, times
 
 PLANES = {"shared memory": "shm", "TCP": "tcp"}
+MPI = {"shared memory": {}, "TCP": TCP_ONLY}
 
 
 def _experiment(plane: str, settings: Settings) -> Experiment:
     sizes = [MIB] if settings.quick else [MIB, 16 * MIB, 64 * MIB]
     options: dict[str, Any] = {"cases": {named(size): size for size in sizes}, "iterations": 3 if settings.quick else 10}
     hora = RankJob("hora", "hora", "wire", options, environment={"HORA_CPU_OPERATIONS": PLANES[plane]})
-    jobs: list[Job] = [hora, *rank_jobs("wire", {**options, "full": False})[1:]]
+    half = {**options, "full": False}
+    jobs: list[Job] = [hora, *horovod_jobs("wire", half, environment=MPI[plane]), gloo_job("gloo", "wire", half)]
     return Experiment(f"wire16, {plane}", f"float16 on the wire, 2 ranks, {plane}", jobs)
 
 
@@ -47,7 +49,7 @@ ROW = Row(
     key="b7",
     title="16 bits on the wire",
     what="float32 tensors that travel as float16. Horovod and DDP's hook cast before and after. The error is told in roundings: 1 is what rounding every input "
-    "and the sum to float16, once each, may do. Peers over TCP: Gloo, and Horovod over it.",
+    "and the sum to float16, once each, may do. Gloo moves over TCP in either table.",
     experiments=lambda settings: [*(_experiment(plane, settings) for plane in PLANES), *_errors(settings)],
     views=_views,
 )
