@@ -54,6 +54,7 @@ class LimitContender final : public Contender {
         reduction_(reduction) {}
 
   [[nodiscard]] std::string name() const override { return "limit"; }
+  [[nodiscard]] bool waits_for_others() const override { return false; }
   [[nodiscard]] void* data() const override { return buffer_.get(); }
   void run(std::size_t count) override {
     const std::size_t each = size_of(reduction_.dtype);
@@ -114,6 +115,27 @@ class PeerContender final : public Contender {
   ReduceOp op_;
 };
 
+class EachContender final : public Contender {
+ public:
+  EachContender(Peer& peer, const Options& options)
+      : peer_(peer), buffer_(private_buffer(options.end)), list_(options.list) {}
+
+  [[nodiscard]] std::string name() const override { return "mpi each"; }
+  [[nodiscard]] void* data() const override { return buffer_.get(); }
+  void run(std::size_t count) override {
+    auto* end = reinterpret_cast<float*>(buffer_.get()) + count;
+    for (auto size = list_.rbegin(); size != list_.rend(); ++size) {
+      end -= *size;
+      peer_.allreduce(end, *size, DType::float32, ReduceOp::sum);
+    }
+  }
+
+ private:
+  Peer& peer_;
+  Buffer buffer_;
+  std::vector<std::size_t> list_;
+};
+
 }  // namespace
 
 Contenders plane_contenders(Plane& plane, const Options& options) {
@@ -150,8 +172,11 @@ std::unique_ptr<Contender> mpi_plane_contender(Plane& plane, const Config& confi
                                           Reduction{options.dtype, options.op, 1.0, 1.0, 1});
 }
 
-std::unique_ptr<Contender> peer_contender(Peer& peer, const Options& options) {
-  return std::make_unique<PeerContender>(peer, options);
+Contenders peer_contenders(Peer& peer, const Options& options) {
+  Contenders contenders;
+  contenders.push_back(std::make_unique<PeerContender>(peer, options));
+  if (!options.list.empty()) contenders.push_back(std::make_unique<EachContender>(peer, options));
+  return contenders;
 }
 
 }  // namespace hora::bench

@@ -1,19 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 // Times allreduce as nccl-tests does, against what the memory allows and, if asked to, against MPI.
+#include "test/bench/fingerprint.h"
 #include "test/bench/hosts.h"
+#include "test/bench/list.h"
 #include "test/bench/measure.h"
 #include "test/bench/table.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
 
 namespace hora::bench {
 namespace {
 
-Meeting meeting_over(Collective& collective, const Control& control) {
+Meeting meeting_over(Collective& collective, const Control& control, bool one_clock) {
   const auto ranks = static_cast<std::size_t>(control.size());
-  return {control.rank(), control.size(), [&collective] { collective.barrier(); },
+  return {control.rank(), control.size(), one_clock, [&collective] { collective.barrier(); },
           [&collective, ranks](std::span<const double> mine) {
             std::vector<double> all(mine.size() * ranks);
             collective.allgather(mine.data(), all.data(), std::vector<std::size_t>(ranks, mine.size_bytes()));
@@ -43,10 +46,12 @@ Meeting meeting_over(Runtime& runtime) {
     entry.name = "bench.barrier";
     runtime.submit(std::move(entry)).wait();
   };
-  return {runtime.rank(), runtime.size(), barrier, gather};
+  return {runtime.rank(), runtime.size(), true, barrier, gather};
 }
 
-std::size_t run(const Contenders& contenders, const Meeting& meeting, const Options& options) {
+std::size_t run(Contenders contenders, const Meeting& meeting, const Options& options) {
+  std::erase_if(contenders, [&](const auto& one) { return !is_wanted(options, one->name()); });
+  if (contenders.empty()) throw Error(Code::invalid_argument, "--only: no such contender here");
   std::vector<std::string> names;
   for (const auto& contender : contenders) names.push_back(contender->name());
   Table table(options, names, meeting.ranks);
@@ -59,34 +64,73 @@ std::size_t run(const Contenders& contenders, const Meeting& meeting, const Opti
   return table.wrong();
 }
 
-std::size_t run(const Options& options) {
-  const std::unique_ptr<Peer> peer = options.mpi ? make_mpi_peer() : nullptr;
-  const Config config = peer ? peer->config() : Config::from_environment();
-  if (options.level == Level::runtime) {
-    Runtime runtime(config);
-    auto contenders = runtime_contenders(runtime, options);
-    if (peer) contenders.push_back(peer_contender(*peer, options));
-    return run(contenders, meeting_over(runtime), options);
-  }
-  if (options.level == Level::hosts) {
-    World hosts = connect_hosts(config);
-    auto contenders = hosts_contenders(hosts, options);
-    if (peer) contenders.push_back(peer_contender(*peer, options));
-    const std::size_t wrong = run(contenders, meeting_over(*hosts.lane.collective, *hosts.control), options);
-    hosts.lane.collective->barrier();
-    hosts.control->on_loss({});
-    return wrong;
-  }
+void add(Contenders& contenders, Contenders more) {
+  std::move(more.begin(), more.end(), std::back_inserter(contenders));
+}
+
+std::size_t run_runtime(const Config& config, Peer* peer, const Options& options) {
+  Runtime runtime(config);
+  auto contenders =
+      options.list.empty() ? runtime_contenders(runtime, options) : list_contenders(runtime, options);
+  if (peer != nullptr) add(contenders, peer_contenders(*peer, options));
+  return run(std::move(contenders), meeting_over(runtime), options);
+}
+
+std::size_t run_hosts(const Config& config, Peer* peer, const Options& options) {
+  World hosts = connect_hosts(config);
+  auto contenders = hosts_contenders(hosts, options);
+  if (peer != nullptr) add(contenders, peer_contenders(*peer, options));
+  const Meeting meeting = meeting_over(*hosts.lane.collective, *hosts.control, false);
+  const std::size_t wrong = run(std::move(contenders), meeting, options);
+  hosts.lane.collective->barrier();
+  hosts.control->on_loss({});
+  return wrong;
+}
+
+std::size_t run_plane(const Config& config, Peer* peer, const Options& options) {
   Plane plane = connect_plane(config);
   auto contenders = plane_contenders(plane, options);
-  if (peer) {
-    contenders.push_back(mpi_plane_contender(plane, config, options));
-    contenders.push_back(peer_contender(*peer, options));
+  if (peer != nullptr) {
+    if (is_wanted(options, "hora/mpi")) contenders.push_back(mpi_plane_contender(plane, config, options));
+    add(contenders, peer_contenders(*peer, options));
   }
-  const std::size_t wrong = run(contenders, meeting_over(*plane.collective, *plane.world.control), options);
+  const Meeting meeting = meeting_over(*plane.collective, *plane.world.control, true);
+  const std::size_t wrong = run(std::move(contenders), meeting, options);
   plane.collective->barrier();
   plane.world.control->on_loss({});
   return wrong;
+}
+
+std::size_t compare(const Options& options) {
+  const std::unique_ptr<Peer> peer = options.mpi ? make_mpi_peer() : nullptr;
+  const Config config = peer ? peer->config() : Config::from_environment();
+  if (options.level == Level::runtime) return run_runtime(config, peer.get(), options);
+  if (options.level == Level::hosts) return run_hosts(config, peer.get(), options);
+  return run_plane(config, peer.get(), options);
+}
+
+/// What a job does at least, for those who time whole jobs.
+void reduce_first(const Options& options) {
+  float one = 1;
+  if (options.mpi) {
+    make_mpi_peer()->allreduce(&one, 1, DType::float32, ReduceOp::sum);
+    return;
+  }
+  Runtime runtime;
+  Entry entry;
+  entry.name = "first";
+  entry.input = entry.output = &one;
+  runtime.submit(std::move(entry)).wait();
+}
+
+/// The elements that were wrong.
+std::size_t run(const Options& options) {
+  if (options.act == Act::allreduce) return compare(options);
+  if (options.act == Act::first)
+    reduce_first(options);
+  else
+    print_fingerprint();
+  return 0;
 }
 
 }  // namespace

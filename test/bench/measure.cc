@@ -3,8 +3,12 @@
 
 #include "test/bench/pattern.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <chrono>
+#include <cstdint>
+#include <thread>
 
 namespace hora::bench {
 namespace {
@@ -16,10 +20,18 @@ int iterations_for(const Options& options, std::size_t bytes) {
   return static_cast<int>(std::clamp<std::size_t>(kBytesInABlock / bytes, 3, 200));
 }
 
-double median(std::vector<double> values) {
-  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
+/// That which this share of the values do not exceed.
+double quantile(std::vector<double> values, double share) {
+  const auto place = static_cast<std::ptrdiff_t>(share * static_cast<double>(values.size()));
+  const auto at = values.begin() + std::min(place, std::ssize(values) - 1);
+  std::nth_element(values.begin(), at, values.end());
+  return *at;
+}
+
+double median(const std::vector<double>& values) { return quantile(values, 0.5); }
+
+double now() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
 /// The figures of one contender as they come in.
@@ -29,23 +41,73 @@ struct Running {
   std::size_t wrong = 0;
 };
 
-/// One block: appends how long each iteration took on this rank; how many elements were wrong.
+/// One call of one contender: when this rank began, when it ended.
+struct Span {
+  double begin = 0;
+  double end = 0;
+};
+
+Span time_call(Contender& contender, const Meeting& meeting, const Options& options, std::size_t count,
+               Pattern& pattern, int iteration) {
+  pattern.begin(meeting.rank, iteration);
+  if (!contender.produces()) pattern.write(contender.data(), 0, count);
+  meeting.barrier();
+  std::this_thread::sleep_for(options.pause);
+  Span span;
+  span.begin = now();
+  if (contender.produces())
+    contender.produce_and_run(
+        [&](std::size_t first, std::size_t many) { pattern.write(contender.data(), first, many); });
+  else
+    contender.run(count);
+  span.end = now();
+  meeting.barrier();
+  return span;
+}
+
+/// One block: appends when each iteration began and ended on this rank; how many elements were wrong.
 std::size_t run_block(Contender& contender, const Meeting& meeting, const Options& options, std::size_t count,
-                      int iterations, std::vector<double>& seconds) {
+                      int iterations, std::vector<double>& times) {
   Pattern pattern(options.dtype, options.op, meeting.ranks);
   std::size_t wrong = 0;
   for (int i = -options.warmup; i < iterations; ++i) {
     const int iteration = i + options.warmup;
-    pattern.fill(contender.data(), count, meeting.rank, iteration);
-    meeting.barrier();
-    const auto start = std::chrono::steady_clock::now();
-    contender.run(count);
-    const auto end = std::chrono::steady_clock::now();
-    meeting.barrier();
+    const Span span = time_call(contender, meeting, options, count, pattern, iteration);
     if (contender.is_exact()) wrong += pattern.wrong(contender.data(), count, iteration);
-    if (i >= 0) seconds.push_back(std::chrono::duration<double>(end - start).count());
+    if (i >= 0) times.insert(times.end(), {span.begin, span.end});
   }
   return wrong;
+}
+
+/// What every rank has told of an iteration.
+struct Iteration {
+  double last_begin = 0;
+  double last_end = 0;
+  double slowest = 0;
+  double together = 0;
+};
+
+Iteration look_at(const std::vector<double>& all, std::size_t each, std::size_t iteration) {
+  Iteration seen;
+  for (std::size_t rank = 0; rank * each < all.size(); ++rank) {
+    const double begin = all[rank * each + 2 * iteration];
+    const double end = all[rank * each + 2 * iteration + 1];
+    seen.last_begin = std::max(seen.last_begin, begin);
+    seen.last_end = std::max(seen.last_end, end);
+    seen.slowest = std::max(seen.slowest, end - begin);
+    seen.together += end - begin;
+  }
+  return seen;
+}
+
+/// How long an iteration took. Ranks that do not wait for each other may have taken turns on a processor, so
+/// that theirs is as long as all of them need on all processors.
+double length_of(const Iteration& seen, const Contender& contender, const Meeting& meeting) {
+  if (!contender.waits_for_others()) {
+    const auto processors = std::min<std::int64_t>(meeting.ranks, ::sysconf(_SC_NPROCESSORS_ONLN));
+    return std::max(seen.slowest, seen.together / static_cast<double>(processors));
+  }
+  return meeting.one_clock ? seen.last_end - seen.last_begin : seen.slowest;
 }
 
 void add_block(Running& running, Contender& contender, const Meeting& meeting, const Options& options,
@@ -54,16 +116,13 @@ void add_block(Running& running, Contender& contender, const Meeting& meeting, c
   const std::size_t wrong = run_block(contender, meeting, options, count, iterations, mine);
   mine.push_back(static_cast<double>(wrong));
   const std::vector<double> all = meeting.gather(mine);
-  std::vector<double> slowest(static_cast<std::size_t>(iterations));
-  for (std::size_t i = 0; i < all.size(); ++i) {
-    const std::size_t at = i % mine.size();
-    if (at < slowest.size())
-      slowest[at] = std::max(slowest[at], all[i]);
-    else
-      running.wrong += static_cast<std::size_t>(all[i]);
-  }
-  running.medians.push_back(median(slowest));
-  running.seconds.insert(running.seconds.end(), slowest.begin(), slowest.end());
+  std::vector<double> lengths;
+  for (int i = 0; i < iterations; ++i)
+    lengths.push_back(length_of(look_at(all, mine.size(), static_cast<std::size_t>(i)), contender, meeting));
+  for (std::size_t i = mine.size() - 1; i < all.size(); i += mine.size())
+    running.wrong += static_cast<std::size_t>(all[i]);
+  running.medians.push_back(median(lengths));
+  running.seconds.insert(running.seconds.end(), lengths.begin(), lengths.end());
 }
 
 }  // namespace
@@ -80,7 +139,8 @@ Row measure(const Contenders& contenders, const Meeting& meeting, const Options&
   Row row{count * size_of(options.dtype), count, {}};
   for (const auto& one : running) {
     const auto [least, most] = std::minmax_element(one.medians.begin(), one.medians.end());
-    row.figures.push_back({median(one.seconds), *least, *most, one.wrong});
+    row.figures.push_back({median(one.seconds), quantile(one.seconds, 0.99), quantile(one.seconds, 1.0),
+                           *least, *most, one.wrong});
   }
   return row;
 }

@@ -14,6 +14,9 @@ namespace hora::bench {
 struct Meeting {
   int rank = 0;
   int ranks = 1;
+  /// Whether all ranks read the same clock; then a call takes from the last rank's begin to the last one's
+  /// end, else as long as on its slowest rank.
+  bool one_clock = true;
   std::function<void()> barrier;
   /// Every rank's figures, one rank's after the other's. All bring equally many.
   std::function<std::vector<double>(std::span<const double>)> gather;
@@ -21,8 +24,9 @@ struct Meeting {
 
 /// One contender at one size. A value.
 struct Figure {
-  double seconds =
-      0;  ///< median over the iterations of all blocks, each of which took as long as its slowest rank
+  double seconds = 0;  ///< median over the iterations of all blocks
+  double p99 = 0;      ///< that which 99 of 100 iterations do not exceed
+  double longest = 0;
   double least = 0;  ///< smallest and largest median of a block
   double most = 0;
   std::size_t wrong = 0;  ///< elements, over all iterations and ranks

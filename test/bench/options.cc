@@ -5,7 +5,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <charconv>
+#include <fstream>
 #include <functional>
 #include <map>
 #include <string_view>
@@ -67,12 +69,53 @@ Level level_from(std::string_view text) {
   refuse("--level", text, "plane, hosts or runtime");
 }
 
+/// "arena,limit"
+std::vector<std::string> names_from(std::string_view text) {
+  std::vector<std::string> names;
+  for (std::size_t begin = 0; begin <= text.size();) {
+    const std::size_t end = std::min(text.find(',', begin), text.size());
+    names.emplace_back(text.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  return names;
+}
+
+/// A file with one number a line. Counts are rounded up, so that each tensor begins with a cache line.
+std::vector<std::size_t> list_from(const std::string& file) {
+  constexpr std::size_t kLine = 16;
+  std::ifstream in(file);
+  std::vector<std::size_t> counts;
+  for (std::size_t count = 0; in >> count;) counts.push_back((count + kLine - 1) / kLine * kLine);
+  if (counts.empty() || !in.eof()) refuse("--list", file, "a file with the elements of each tensor");
+  return counts;
+}
+
+Act act_from(std::string_view text) {
+  if (text == "allreduce") return Act::allreduce;
+  if (text == "first") return Act::first;
+  if (text == "fingerprint") return Act::fingerprint;
+  throw Error(Code::invalid_argument, "the first argument is allreduce, first or fingerprint");
+}
+
 bool is_mpi(std::string_view text) {
   if (text != "mpi") refuse("--peer", text, "mpi");
   return true;
 }
 
+/// Its tensors lie side by side in one buffer, which is the only size.
+void take_whole_list(Options& options) {
+  if (options.level != Level::runtime || options.dtype != DType::float32)
+    throw Error(Code::invalid_argument, "--list needs --level runtime, and float32");
+  std::size_t total = 0;
+  for (const std::size_t count : options.list) total += count;
+  options.begin = options.end = total * sizeof(float);
+}
+
 }  // namespace
+
+bool is_wanted(const Options& options, const std::string& contender) {
+  return options.only.empty() || std::ranges::find(options.only, contender) != options.only.end();
+}
 
 Options parse_options(int argc, const char* const* argv) {
   Options options;
@@ -89,17 +132,22 @@ Options parse_options(int argc, const char* const* argv) {
       {"--memory", [&](std::string_view text) { set_memory(options, text); }},
       {"--level", [&](std::string_view text) { options.level = level_from(text); }},
       {"--peer", [&](std::string_view text) { options.mpi = is_mpi(text); }},
+      {"--only", [&](std::string_view text) { options.only = names_from(text); }},
+      {"--list", [&](std::string_view text) { options.list = list_from(std::string(text)); }},
+      {"--pause",
+       [&](std::string_view text) {
+         options.pause = std::chrono::milliseconds(number_from("--pause", text));
+       }},
       {"--json", [&](std::string_view text) { options.json = text; }},
   };
-  if (argc < 2 || std::string_view(argv[1]) != "allreduce") {
-    throw Error(Code::invalid_argument, "the first argument is the operation: allreduce");
-  }
+  options.act = act_from(argc < 2 ? "" : argv[1]);
   for (int i = 2; i < argc; i += 2) {
     const auto option = known.find(argv[i]);
     if (option == known.end()) throw Error(Code::invalid_argument, fmt::format("unknown option {}", argv[i]));
     if (i + 1 == argc) throw Error(Code::invalid_argument, fmt::format("{} needs a value", argv[i]));
     option->second(argv[i + 1]);
   }
+  if (!options.list.empty()) take_whole_list(options);
   if (options.factor < 2) refuse("-f", std::to_string(options.factor), "2 or more");
   if (options.blocks < 1) refuse("--blocks", std::to_string(options.blocks), "1 or more");
   if (options.end < options.begin) throw Error(Code::invalid_argument, "-e is smaller than -b");
@@ -108,6 +156,9 @@ Options parse_options(int argc, const char* const* argv) {
 
 const char* usage() {
   return "usage: hrun -np N hora_bench allreduce [options]\n"
+         "       hrun -np N hora_bench first, mpirun -np N hora_bench first --peer mpi    joins, reduces one "
+         "tensor, leaves\n"
+         "       hora_bench fingerprint    how near each other the first two processors are right now\n"
          "       mpirun -np N hora_bench allreduce --peer mpi [options]\n"
          "  -b SIZE  -e SIZE  -f FACTOR   from, to, step (8, 256M, 2)\n"
          "  -n COUNT                      iterations in each block (as many as the size allows)\n"
@@ -119,6 +170,11 @@ const char* usage() {
          "submit\n"
          "                                and wait (plane)\n"
          "  --peer mpi                    also MPI_Allreduce in the same processes\n"
+         "  --only NAME,...               these contenders alone\n"
+         "  --pause MS                    every rank sleeps before each call (0)\n"
+         "  --list FILE                   tensors of so many elements, one a line, by submit and wait of "
+         "all; "
+         "last first\n"
          "  --json FILE                   the same figures for programs\n";
 }
 

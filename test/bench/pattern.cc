@@ -42,14 +42,18 @@ void Pattern::make_pages(const Value& value) {
   }
 }
 
-void Pattern::fill(void* data, std::size_t count, int rank, int iteration) {
+void Pattern::begin(int rank, int iteration) {
   make_pages([&](std::size_t kind) { return brought(rank, iteration, kind); });
-  const std::size_t page_bytes = kPage * size_of(dtype_);
-  const std::size_t bytes = count * size_of(dtype_);
+}
+
+void Pattern::write(void* data, std::size_t first, std::size_t count) const {
+  const std::size_t each = size_of(dtype_);
   auto* to = static_cast<std::byte*>(data);
-  for (std::size_t page = 0; page * page_bytes < bytes; ++page) {
-    std::memcpy(to + page * page_bytes, pages_.data() + page % kKinds * page_bytes,
-                std::min(page_bytes, bytes - page * page_bytes));
+  for (std::size_t at = first; at < first + count;) {
+    const std::size_t length = std::min(kPage - at % kPage, first + count - at);
+    const std::size_t from = at / kPage % kKinds * kPage + at % kPage;
+    std::memcpy(to + at * each, pages_.data() + from * each, length * each);
+    at += length;
   }
 }
 

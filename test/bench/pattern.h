@@ -14,8 +14,10 @@ class Pattern {
  public:
   Pattern(DType dtype, ReduceOp op, int ranks) : dtype_(dtype), op_(op), ranks_(ranks) {}
 
-  /// What `rank` brings in this iteration.
-  void fill(void* data, std::size_t count, int rank, int iteration);
+  /// What is written from now on is what `rank` brings in this iteration.
+  void begin(int rank, int iteration);
+  /// Elements [first, first + count) of `data`.
+  void write(void* data, std::size_t first, std::size_t count) const;
   /// How many elements are not what must come out.
   [[nodiscard]] std::size_t wrong(const void* data, std::size_t count, int iteration);
 

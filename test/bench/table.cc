@@ -58,10 +58,10 @@ std::vector<std::pair<std::string, std::string>> Table::compared() const {
 void Table::print_header() const {
   fmt::print("# hora_bench allreduce: {} ranks, {} level, kernels for {}\n", ranks_, name_of(options_.level),
              kernels::target());
-  fmt::print(
-      "# time: of the slowest rank, median over all iterations of {} blocks in which the columns take "
-      "turns\n",
-      options_.blocks);
+  fmt::print("# time: {}, median over all iterations of {} blocks in which the columns take turns\n",
+             options_.level == Level::hosts ? "of the slowest rank"
+                                            : "from the last rank's begin to the last one's end",
+             options_.blocks);
   if (figure(Row{0, 0, std::vector<Figure>(names_.size())}, "limit") != nullptr) {
     fmt::print("# limit: the same kernel over the same memory without any synchronisation\n");
   }
@@ -104,10 +104,11 @@ void Table::write_json(const std::string& file) const {
     for (std::size_t k = 0; k < names_.size(); ++k) {
       const Figure& one = row.figures[k];
       out << fmt::format(
-          ", \"{}\": {{\"us\": {:.3f}, \"least_us\": {:.3f}, \"most_us\": {:.3f}, \"algbw\": {:.4f}, "
+          ", \"{}\": {{\"us\": {:.3f}, \"least_us\": {:.3f}, \"most_us\": {:.3f}, \"p99_us\": {:.3f}, "
+          "\"longest_us\": {:.3f}, \"algbw\": {:.4f}, "
           "\"busbw\": {:.4f}, \"wrong\": {}}}",
-          names_[k], one.seconds * 1e6, one.least * 1e6, one.most * 1e6, algbw(row, one), busbw(row, one),
-          one.wrong);
+          names_[k], one.seconds * 1e6, one.least * 1e6, one.most * 1e6, one.p99 * 1e6, one.longest * 1e6,
+          algbw(row, one), busbw(row, one), one.wrong);
     }
     out << "}";
   }

@@ -36,7 +36,7 @@ FOREIGN = {
     r"mpi\.h": ["core/backend/mpi", "test/core/backend/mpi", "test/conformance", "test/support", "test/bench"],
     r"nccl\.h": ["core/backend/nccl", "test/core/backend/nccl", "test/support/fake_gpu"],
     r"cuda.*": ["core/backend/cuda", "test/core/backend/cuda", "test/support/fake_gpu"],
-    r"torch/.*": ["frameworks/torch", "core/include/hora/torch.h", "test/frameworks", "examples"],
+    r"torch/.*": ["frameworks/torch", "core/include/hora/torch.h", "test/bench", "test/frameworks", "examples"],
     r"pybind11/.*": ["python/native"],
     r"sodium\.h": ["core/comm", "core/backend/shm"],
     r"hwy/.*": ["core/device", "core/backend/shm", "test/core/device"],

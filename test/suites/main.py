@@ -7,6 +7,8 @@ import signal
 import sys
 from collections.abc import Callable
 
+from bench.plan import main as plan
+
 from . import setup, suites
 from .shell import HRUN, PYTHON, ROOT, Failed, run
 
@@ -40,13 +42,10 @@ def demo() -> int:
 
 
 def bench(arguments: list[str]) -> int:
-    """Measures allreduce against the machine's limit and against Open MPI, and what init() and watching a job cost."""
+    """Measures the rows of the benchmark plan, and writes test/bench/RESULTS.md."""
+    parsed = plan.parse(arguments)
     setup.everything()
-    run([HRUN, "-np", "2", ROOT / "build/bin/hora_bench", "allreduce", *arguments])
-    run(["mpirun", "--allow-run-as-root", "-np", "2", ROOT / "build/bin/hora_bench", "allreduce", "--peer", "mpi", *arguments])
-    run([HRUN, "-np", "2", PYTHON, ROOT / "test/bench/init_cost.py"])
-    run([HRUN, "-np", "2", ROOT / "build/test/watch_cost"])
-    return 0
+    return plan.run(parsed)
 
 
 def fuzz(minutes: float) -> int:
@@ -96,8 +95,8 @@ def main(arguments: list[str]) -> int:
     testing = commands.add_parser("test", help="setup, then run every test; the last line is 'N passed, N failed'")
     testing.add_argument("suite", nargs="*", help=f"only these: {', '.join(suites.names())}")
     testing.add_argument("--faults", action="store_true", help="instead: every fault in every phase, into test/faults/RESULTS.md; 20 minutes")
-    benchmark = commands.add_parser("bench", help="setup, then compare allreduce with the machine's limit and with Open MPI, and time init()")
-    benchmark.add_argument("arguments", nargs=argparse.REMAINDER, help="passed on to hora_bench")
+    benchmark = commands.add_parser("bench", help="setup, then compare with peers and limits, into test/bench/RESULTS.md; ./dev bench --help")
+    benchmark.add_argument("arguments", nargs=argparse.REMAINDER, help="[--quick] [ROW ...]: rows of the plan, b1 to b16; else all")
     simulation = commands.add_parser("simulate", help="setup, then let simulated jobs run, from other seeds than the tests do")
     simulation.add_argument("arguments", nargs="+", help="SEEDS [FIRST [RANKS]]: how many, the first one, ranks (else 2 to 12)")
     fuzzing = commands.add_parser("fuzz", help="setup, then run every fuzzer for some minutes; what they find stays in build/fuzz/found")

@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "test/bench/contenders.h"
+
+namespace hora::bench {
+
+/// The tensors of `options.list`, the last first, as backward() makes them; all of them are submitted, then
+/// waited for. "arena" and "private": they are there when the clock starts. "behind": each is submitted as
+/// soon as it has been written, and writing is timed, too; "produce": they are written, and nothing is done
+/// with them. The runtime outlives them.
+[[nodiscard]] Contenders list_contenders(Runtime& runtime, const Options& options);
+
+}  // namespace hora::bench

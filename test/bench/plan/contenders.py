@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Who takes part, each with its best settings: one table of peers for all rows."""
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any
+
+from . import launchers
+from .jobs import BenchJob, Job, RankJob
+
+# Open MPI, tuned: memory stays with the process, large sums go round a segmented ring.
+TUNED = {
+    "MALLOC_MMAP_MAX_": "0",
+    "MALLOC_TRIM_THRESHOLD_": str(1 << 40),
+    "MALLOC_TOP_PAD_": str(64 << 20),
+    "OMPI_MCA_coll_tuned_use_dynamic_rules": "1",
+    "OMPI_MCA_coll_tuned_allreduce_algorithm": "5",
+    "OMPI_MCA_coll_tuned_allreduce_algorithm_segmentsize": str(256 << 10),
+}
+TCP_ONLY = {"OMPI_MCA_pml": "ob1", "OMPI_MCA_btl": "tcp,self"}
+
+
+@dataclasses.dataclass(frozen=True)
+class Horovod:
+    """One way to run it: what negotiates and moves, and how long it sleeps between rounds."""
+
+    name: str
+    launcher: launchers.Launcher
+    environment: launchers.Environment
+
+
+def _horovods() -> list[Horovod]:
+    found = []
+    for plane, launcher in (("mpi", launchers.mpirun), ("gloo", launchers.horovodrun)):
+        for cycle in ("1", "0.1"):
+            settings = {"HOROVOD_CONTROLLER": plane, "HOROVOD_CPU_OPERATIONS": plane, "HOROVOD_CYCLE_TIME": cycle}
+            found.append(Horovod(f"horovod-{plane}@{cycle}", launcher, settings))
+    return found
+
+
+HOROVODS = _horovods()
+
+
+def mpi_jobs(options: Sequence[str], ranks: int, environment: launchers.Environment | None = None, case: str = "", yields: bool = False) -> list[Job]:
+    """MPI_Allreduce as it is by default, tuned, and if asked to also yielding the processor while it waits."""
+    forms = {"mpi": {}, "mpi tuned": TUNED}
+    if yields:
+        forms["mpi yielding"] = {"OMPI_MCA_mpi_yield_when_idle": "1"}
+    return [BenchJob(name, {"mpi": name}, tuple(options), ranks, launchers.mpirun, {**form, **(environment or {})}, case) for name, form in forms.items()]
+
+
+def rank_jobs(workload: str, options: dict[str, Any], ranks: int = 2, gloo: bool = True) -> list[Job]:
+    """Hora from Python, every Horovod, and PyTorch's Gloo."""
+    jobs: list[Job] = [RankJob("hora", "hora", workload, options, ranks)]
+    jobs += horovod_jobs(workload, options, ranks)
+    if gloo:
+        jobs.append(gloo_job("gloo", workload, options, ranks))
+    return jobs
+
+
+def horovod_jobs(workload: str, options: dict[str, Any], ranks: int = 2, environment: launchers.Environment | None = None) -> list[Job]:
+    return [RankJob(one.name, "horovod", workload, options, ranks, one.launcher, {**one.environment, **(environment or {})}) for one in HOROVODS]
+
+
+def gloo_job(name: str, workload: str, options: dict[str, Any], ranks: int = 2) -> Job:
+    return RankJob(name, "gloo", workload, options, ranks, launchers.processes)

@@ -1,0 +1,109 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The command line of ./dev bench."""
+
+import argparse
+import dataclasses
+import datetime
+import json
+import os
+import pathlib
+import re
+import subprocess
+from typing import Any
+
+from suites.shell import ROOT
+
+from . import interleave, launchers, machine, page, peers, table
+from .figures import Result
+from .launchers import PEERS
+from .table import Settings
+
+FOLDER = ROOT / "test/bench"
+
+
+def parse(arguments: list[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="./dev bench", description="Measures Hora against its peers and the machine's limits.")
+    parser.add_argument("rows", nargs="*", metavar="ROW", help=f"only these, of {', '.join(table.MODULES)}")
+    parser.add_argument("--quick", action="store_true", help="few short blocks: shows that everything works, and nothing about speed")
+    parser.add_argument("--blocks", type=int, help="in which contenders take turns (5)")
+    parser.add_argument("--no-peers", dest="peers", action="store_false", help="do without build/bench/peers: no Horovod, no plots")
+    parser.add_argument("--page", metavar="FILE", help="measure nothing; write the page of these results again")
+    parser.add_argument("--output", type=pathlib.Path, default=FOLDER, metavar="FOLDER", help="where results/, plots/ and RESULTS.md go (%(default)s)")
+    parsed = parser.parse_args(arguments)
+    unknown = set(parsed.rows) - set(table.MODULES)
+    if unknown:
+        parser.error(f"there is no row {', '.join(sorted(unknown))}; there are {', '.join(table.MODULES)}")
+    return parsed
+
+
+def say(text: str) -> None:
+    print(text, flush=True)
+
+
+def measure(rows: list[table.Row], settings: Settings, blocks: int) -> dict[str, Result]:
+    """Every experiment once, whichever rows look at it."""
+    experiments = {}
+    for row in rows:
+        why = row.needs()
+        if why:
+            say(f"{row.key} is left out: {why}")
+            continue
+        experiments.update({experiment.key: experiment for experiment in row.experiments(settings)})
+    return {key: interleave.measure(experiment, blocks, say, settings.tries) for key, experiment in experiments.items()}
+
+
+def saved_run(chosen: list[str], settings: Settings, blocks: int) -> dict[str, Any]:
+    begun = datetime.datetime.now().astimezone()
+    described = machine.described()
+    results = measure([table.row(key) for key in chosen], settings, blocks)
+    return {
+        "date": begun.date().isoformat(),
+        "quick": settings.quick,
+        "blocks": blocks,
+        "rows": chosen,
+        "machine": {**described, "load_after": os.getloadavg()[0]},
+        "experiments": {key: dataclasses.asdict(result) for key, result in results.items()},
+    }
+
+
+def file_name(saved: dict[str, Any]) -> str:
+    cpu = re.sub(r"[^a-z0-9]+", "-", saved["machine"]["cpu"].lower()).strip("-")
+    return f"{saved['date']}-{cpu}{'-quick' if saved['quick'] else ''}.json"
+
+
+def draw(results: pathlib.Path, folder: pathlib.Path) -> dict[str, str]:
+    """The plots' names, by experiment."""
+    if not (PEERS / "bin/python").exists():
+        return {}
+    command = [str(PEERS / "bin/python"), str(pathlib.Path(__file__).with_name("plots.py")), str(results), str(folder)]
+    drawn = subprocess.run(command, capture_output=True, text=True, check=False)
+    if drawn.returncode != 0:
+        say(f"no plots: {drawn.stderr.strip().splitlines()[-1]}")
+        return {}
+    names: dict[str, str] = json.loads(drawn.stdout)
+    return names
+
+
+def run(parsed: argparse.Namespace) -> int:
+    output: pathlib.Path = parsed.output
+    if parsed.page:
+        results = pathlib.Path(parsed.page)
+        if not results.exists():
+            results = output / "results" / parsed.page
+    else:
+        if parsed.peers:
+            peers.prepare()
+        else:
+            launchers.do_without_peers()
+        settings = Settings(parsed.quick)
+        saved = saved_run(parsed.rows or list(table.MODULES), settings, parsed.blocks or settings.blocks)
+        results = output / "results" / file_name(saved)
+        results.parent.mkdir(parents=True, exist_ok=True)
+        results.write_text(json.dumps(saved, indent=1) + "\n")
+    saved = json.loads(results.read_text())
+    page.write(saved, results.name, draw(results, output / "plots"), output / "RESULTS.md")
+    say(f"{results}\n{output / 'RESULTS.md'}")
+    wrong = sum(figure["wrong"] for result in saved["experiments"].values() for case in result["cases"].values() for figure in case.values())
+    if wrong:
+        say(f"{wrong} elements were wrong")
+    return 1 if wrong else 0

@@ -1,0 +1,95 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The virtual environment of the benchmark's own: Horovod, built from PyPI's source distribution, and matplotlib.
+
+It sees the project's .venv, so that all contenders use one PyTorch; nothing is ever installed there. Horovod 0.28.1 does
+not build as it comes: its CMake files ask for older standards than this PyTorch needs, for a policy that CMake has
+dropped, and for a CUDA compiler; and it relies on headers that other headers no longer bring.
+"""
+
+import os
+import pathlib
+import re
+import shutil
+import sys
+import tarfile
+
+from suites import setup
+from suites.shell import ROOT, VENV, Failed, run_quietly
+
+from .launchers import PEERS
+
+HOROVOD = "horovod==0.28.1"
+TOOLS = ["setuptools<80", "wheel", "cmake>=4", "ninja", "packaging", "cffi", "psutil", "pyyaml", "cloudpickle", "matplotlib==3.11.2"]
+SUBSTITUTIONS = (
+    (r"CMAKE_CXX_STANDARD (11|14)\b", "CMAKE_CXX_STANDARD 17"),
+    (r"-std=c\+\+(11|14)\b", "-std=c++17"),
+    (r"check_language\(CUDA\)", ""),
+)
+BUILD = {
+    "CMAKE_POLICY_VERSION_MINIMUM": "3.5",
+    "CXXFLAGS": "-include cstdint -include string -include stdexcept -include array",
+    "HOROVOD_WITH_PYTORCH": "1",
+    "HOROVOD_WITHOUT_TENSORFLOW": "1",
+    "HOROVOD_WITHOUT_MXNET": "1",
+    "HOROVOD_WITH_MPI": "1",
+    "HOROVOD_WITH_GLOO": "1",
+}
+
+
+def prepare() -> None:
+    """Makes what is not there yet. What cannot be had is left out: its rows say so."""
+    recipe = repr((HOROVOD, TOOLS, SUBSTITUTIONS, BUILD))
+    path, mark, done = setup.stamp("bench-peers", recipe)
+    if done and PEERS.exists():
+        return
+    print("making build/bench/peers: Horovod and matplotlib; this takes some minutes, once", flush=True)
+    shutil.rmtree(PEERS, ignore_errors=True)
+    try:
+        _make_environment()
+        _build_horovod()
+    except Failed as failure:
+        print(f"bench: {failure}", file=sys.stderr, flush=True)
+    setup.leave(path, mark)
+
+
+def _step(name: str, *command: object, environment: dict[str, str] | None = None) -> None:
+    if not run_quietly(f"bench-{name}", list(map(str, command)), environment):
+        raise Failed(f"{name} failed; its log is build/logs/bench-{name}.log")
+
+
+def _site_packages(environment: pathlib.Path) -> pathlib.Path:
+    return next(environment.glob("lib/python3*/site-packages"))
+
+
+def _make_environment() -> None:
+    """Only then does it see .venv: pip removes what it sees and wants in another version."""
+    _step("venv", setup.system_python(), "-m", "venv", PEERS)
+    _step("tools", PEERS / "bin/pip", "install", "--quiet", *TOOLS)
+    link = f"import site; site.addsitedir({str(_site_packages(VENV))!r})\n"
+    (_site_packages(PEERS) / "project.pth").write_text(link)
+
+
+def _build_horovod() -> None:
+    sources = ROOT / "build/bench/horovod"
+    shutil.rmtree(sources, ignore_errors=True)
+    sources.mkdir(parents=True)
+    unset = {"PIP_FIND_LINKS": ""}
+    pip = PEERS / "bin/pip"
+    _step("download", pip, "download", "--no-deps", "--no-binary", ":all:", "--no-build-isolation", "--dest", sources, HOROVOD, environment=unset)
+    archive = next(sources.glob("horovod-*.tar.gz"))
+    with tarfile.open(archive) as packed:
+        packed.extractall(sources, filter="data")
+    folder = next(path for path in sources.iterdir() if path.is_dir())
+    _substitute(folder)
+    path = f"{PEERS / 'bin'}:{os.environ['PATH']}"
+    settings = {**BUILD, **unset, "PATH": path, "MAKEFLAGS": f"-j{os.cpu_count()}"}
+    _step("peers", "nice", pip, "install", "--verbose", "--no-deps", "--no-build-isolation", folder, environment=settings)
+    shutil.rmtree(sources)
+
+
+def _substitute(folder: pathlib.Path) -> None:
+    for path in [*folder.rglob("CMakeLists.txt"), *folder.rglob("*.cmake")]:
+        text = path.read_text(errors="surrogateescape")
+        for pattern, replacement in SUBSTITUTIONS:
+            text = re.sub(pattern, replacement, text)
+        path.write_text(text, errors="surrogateescape")

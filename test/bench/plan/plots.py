@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: Apache-2.0
+"""plots.py RESULTS FOLDER: draws the experiments whose cases are sizes, into SVG files; prints which, as JSON.
+
+It runs in the benchmark's own environment, which has matplotlib.
+"""
+
+import json
+import pathlib
+import re
+import statistics
+import sys
+from typing import Any
+
+import matplotlib as mpl
+
+UNITS = {"B": 1, "KiB": 1 << 10, "MiB": 1 << 20}
+FEWEST = 3  # sizes that make a line
+
+
+def size_of(case: str) -> int | None:
+    found = re.fullmatch(r"([\d.]+) (B|KiB|MiB)", case)
+    return round(float(found[1]) * UNITS[found[2]]) if found else None
+
+
+def draw(result: dict[str, Any], path: pathlib.Path) -> bool:
+    """Bandwidth over size, a line for each contender."""
+    import matplotlib.pyplot as plt
+
+    lines: dict[str, list[tuple[int, float]]] = {}
+    for case, figures in result["cases"].items():
+        size = size_of(case)
+        if size is None:
+            return False
+        for name, figure in figures.items():
+            if figure["blocks"]:
+                lines.setdefault(name, []).append((size, size / statistics.median(figure["blocks"]) / 1e3))
+    if max((len(line) for line in lines.values()), default=0) < FEWEST:
+        return False
+    chart, axes = plt.subplots(figsize=(8, 4.5))
+    for name, points in sorted(lines.items()):
+        style = "--" if name in ("limit", "raw") else "-"
+        axes.plot(*zip(*sorted(points), strict=True), style, marker=".", linewidth=2.5 if name.startswith("hora") else 1.2, label=name)
+    axes.set(xscale="log", yscale="log", xlabel="bytes", ylabel="GB/s (bytes / time)", title=result["title"])
+    axes.grid(visible=True, alpha=0.3)
+    axes.legend(fontsize=8)
+    chart.savefig(path, bbox_inches="tight", metadata={"Date": None})
+    plt.close(chart)
+    return True
+
+
+def main() -> None:
+    mpl.use("svg")
+    mpl.rcParams["svg.hashsalt"] = "hora"  # the same picture for the same figures
+    saved = json.loads(pathlib.Path(sys.argv[1]).read_text())
+    folder = pathlib.Path(sys.argv[2])
+    folder.mkdir(parents=True, exist_ok=True)
+    drawn = {}
+    for key, result in saved["experiments"].items():
+        name = re.sub(r"[^\w]+", "-", key).strip("-") + ".svg"
+        if draw(result, folder / name):
+            drawn[key] = name
+    print(json.dumps(drawn))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,171 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The libraries that are compared from Python, behind one face."""
+
+import abc
+import os
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import nn
+
+Finish = Callable[[], None]
+
+
+class Library(abc.ABC):
+    """A job's ranks, connected. Sums in place of float32 tensors on the CPU."""
+
+    rank: int
+    size: int
+
+    def __init__(self) -> None:
+        torch.set_num_threads(1)
+
+    @abc.abstractmethod
+    def barrier(self) -> None: ...
+
+    @abc.abstractmethod
+    def start(self, name: str, tensor: torch.Tensor) -> Finish:
+        """Begins a sum; what is returned waits for its end."""
+
+    @abc.abstractmethod
+    def reduce_halves(self, name: str, tensor: torch.Tensor) -> None:
+        """A sum for which float16 travels."""
+
+    @abc.abstractmethod
+    def broadcast(self, model: nn.Module) -> None:
+        """Gives all ranks the parameters of rank 0."""
+
+    @abc.abstractmethod
+    def wrapped(self, model: nn.Module, **options: Any) -> tuple[nn.Module, torch.optim.Optimizer, Finish]:
+        """The model to call, the optimizer to step with, and what waits for the gradients after backward()."""
+
+    def lists(self, tensors: list[torch.Tensor]) -> list[torch.Tensor]:
+        """Tensors as large as these, where this library reduces them fastest."""
+        return tensors
+
+    @abc.abstractmethod
+    def close(self) -> None: ...
+
+    def reduce(self, name: str, tensor: torch.Tensor) -> None:
+        self.start(name, tensor)()
+
+
+def plain_sgd(model: nn.Module) -> torch.optim.Optimizer:
+    return torch.optim.SGD(model.parameters(), lr=1e-3)
+
+
+class Alone(Library):
+    """Ranks that do not know of each other: what computing costs by itself."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.rank, self.size = int(os.environ["RANK"]), 1
+
+    def barrier(self) -> None:
+        pass
+
+    def start(self, name: str, tensor: torch.Tensor) -> Finish:
+        return lambda: None
+
+    def reduce_halves(self, name: str, tensor: torch.Tensor) -> None:
+        pass
+
+    def broadcast(self, model: nn.Module) -> None:
+        pass
+
+    def wrapped(self, model: nn.Module, **options: Any) -> tuple[nn.Module, torch.optim.Optimizer, Finish]:
+        return model, plain_sgd(model), lambda: None
+
+    def close(self) -> None:
+        pass
+
+
+class Horovod(Library):
+    """Horovod, or what has its names."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._hvd = self.module()
+        self._hvd.init()
+        self.rank, self.size = self._hvd.rank(), self._hvd.size()
+
+    def module(self) -> Any:
+        import horovod.torch
+
+        return horovod.torch
+
+    def barrier(self) -> None:
+        self._hvd.barrier()
+
+    def start(self, name: str, tensor: torch.Tensor) -> Finish:
+        handle = self._hvd.allreduce_async_(tensor, name=name, op=self._hvd.Sum)
+        return lambda: self._hvd.synchronize(handle)
+
+    def reduce_halves(self, name: str, tensor: torch.Tensor) -> None:
+        tensor.copy_(self._hvd.allreduce(tensor, name=name, op=self._hvd.Sum, compression=self._hvd.Compression.fp16))
+
+    def broadcast(self, model: nn.Module) -> None:
+        self._hvd.broadcast_parameters(model.state_dict(), root_rank=0)
+
+    def wrapped(self, model: nn.Module, **options: Any) -> tuple[nn.Module, torch.optim.Optimizer, Finish]:
+        optimizer = self._hvd.DistributedOptimizer(plain_sgd(model), named_parameters=model.named_parameters())
+        return model, optimizer, optimizer.synchronize
+
+    def close(self) -> None:
+        self._hvd.shutdown()
+
+
+class Hora(Horovod):
+    def module(self) -> Any:
+        import hora.torch
+
+        return hora.torch
+
+    def reduce_halves(self, name: str, tensor: torch.Tensor) -> None:
+        handle = self._hvd.allreduce_async_(tensor, name=name, op=self._hvd.Sum, compression=self._hvd.Compression.fp16)
+        self._hvd.synchronize(handle)
+
+    def lists(self, tensors: list[torch.Tensor]) -> list[torch.Tensor]:
+        """Where DistributedOptimizer puts gradients."""
+        from hora import _job
+
+        memories = [_job.runtime().allocate(tensor.nbytes, None) for tensor in tensors]
+        return [torch.frombuffer(memory, dtype=torch.float32) for memory in memories]
+
+
+class Gloo(Library):
+    def __init__(self) -> None:
+        super().__init__()
+        import torch.distributed
+
+        self._dist = torch.distributed
+        self._dist.init_process_group("gloo")
+        self.rank, self.size = self._dist.get_rank(), self._dist.get_world_size()
+
+    def barrier(self) -> None:
+        self._dist.barrier()
+
+    def start(self, name: str, tensor: torch.Tensor) -> Finish:
+        under_way = self._dist.all_reduce(tensor, async_op=True)
+        return under_way.wait  # type: ignore[no-any-return]
+
+    def reduce_halves(self, name: str, tensor: torch.Tensor) -> None:
+        """As DDP's hook for float16 does."""
+        halves = tensor.to(torch.float16)
+        self._dist.all_reduce(halves)
+        tensor.copy_(halves)
+
+    def broadcast(self, model: nn.Module) -> None:
+        """What DistributedDataParallel does first."""
+        nn.parallel.DistributedDataParallel(model)
+
+    def wrapped(self, model: nn.Module, **options: Any) -> tuple[nn.Module, torch.optim.Optimizer, Finish]:
+        parallel = nn.parallel.DistributedDataParallel(model, **options)
+        return parallel, plain_sgd(model), lambda: None
+
+    def close(self) -> None:
+        self._dist.destroy_process_group()
+
+
+LIBRARIES: dict[str, Callable[[], Library]] = {"none": Alone, "hora": Hora, "horovod": Horovod, "gloo": Gloo}

@@ -1,0 +1,19 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a process that only computes loses by being in a job: multiplications of matrices, in one thread."""
+
+from typing import Any
+
+import torch
+
+from .libraries import Library
+from .timing import Turn, time_calls
+
+
+def work(library: Library, iterations: int) -> dict[str, Any]:
+    matrix = torch.randn(384, 384)
+
+    def multiply() -> None:
+        torch.mm(matrix, matrix)
+
+    turn = Turn(lambda _: None, multiply, lambda _: 0)
+    return {"computing: a multiplication": time_calls(library, turn, iterations)}

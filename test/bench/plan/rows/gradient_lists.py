@@ -1,0 +1,116 @@
+# SPDX-License-Identifier: Apache-2.0
+import pathlib
+
+from suites.shell import ROOT
+
+from .. import launchers
+from ..contenders import TUNED, gloo_job, horovod_jobs
+from ..figures import combined
+from ..gradients import MODELS
+from ..interleave import Experiment
+from ..jobs import BenchJob, Job, RankJob
+from ..table import Cases, Row, Settings, View
+from ..targets import against, of_limit, times
+
+BUCKETS = (25, 4)  # MiB: DDP's own, and the best of 1, 4, 25, 100
+LINE = 16  # elements
+
+
+def _file(model: str, counts: list[int]) -> pathlib.Path:
+    path = ROOT / f"build/bench/lists/{model}.txt"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("\n".join(map(str, counts)) + "\n")
+    return path
+
+
+def _total(counts: list[int]) -> int:
+    return 4 * sum((count + LINE - 1) // LINE * LINE for count in counts)
+
+
+def _there(model: str, settings: Settings) -> Experiment:
+    """All gradients are there when the clock starts."""
+    counts = MODELS[model]()
+    iterations = 3 if settings.quick else 10
+    listed = ("--level", "runtime", "--list", str(_file(model, counts)), "-n", str(iterations))
+    flat = ("-b", str(_total(counts)), "-e", str(_total(counts)), "-n", str(iterations))
+    options = {"case": model, "counts": counts, "iterations": iterations}
+    jobs: list[Job] = [
+        BenchJob("hora C++", {name: f"hora {name}" for name in ("arena", "private", "behind", "produce")}, listed, case=model),
+        BenchJob("limit", {"limit": "limit"}, flat, case=model),
+        RankJob("hora Python, private", "hora", "list", options),
+        RankJob("hora Python, arena", "hora", "list", {**options, "form": "arena"}),
+        *horovod_jobs("list", options),
+    ]
+    for name, environment in (("mpi", {}), ("mpi tuned", TUNED)):
+        jobs.append(BenchJob(name, {"mpi": f"{name}, flat", "mpi each": f"{name}, each"}, listed, 2, launchers.mpirun, environment, model))
+    for bucket in BUCKETS:
+        for form in ("copies", "views"):
+            jobs.append(gloo_job(f"gloo {form} {bucket} MiB", "list", {**options, "form": form, "bucket_mib": bucket}))
+    return Experiment(f"list, {model}", f"gradients of {model} ({len(counts)} tensors, {_total(counts) / 1e6:.1f} MB), 2 ranks", jobs)
+
+
+def _backward(model: str, settings: Settings) -> Experiment:
+    """They are made one after the other by backward(), and reduced by an optimizer, or DDP."""
+    counts = MODELS[model]()
+    options = {"case": model, "counts": counts, "iterations": 3 if settings.quick else 10}
+    jobs: list[Job] = [
+        RankJob("nothing", "none", "backward", options, 2, launchers.processes),
+        RankJob("hora", "hora", "backward", options),
+        *horovod_jobs("backward", options),
+    ]
+    for bucket in BUCKETS:
+        for views in (False, True):
+            ddp = {**options, "bucket_cap_mb": bucket, "gradient_as_bucket_view": views}
+            jobs.append(gloo_job(f"DDP {'views' if views else 'copies'} {bucket} MiB", "backward", ddp))
+    return Experiment(f"backward, {model}", f"gradients of {model}, made by backward() and reduced by an optimizer, 2 ranks", jobs)
+
+
+def _beyond_making(cases: Cases) -> Cases:
+    """What reducing adds to making the gradients, which is timed by itself in the same block."""
+    derived: Cases = {}
+    for case, figures in cases.items():
+        alone = figures["nothing"]
+        others = {name: figure for name, figure in figures.items() if name != "nothing"}
+        derived[case] = {name: combined(figure, alone, lambda both, one: both - one) for name, figure in others.items()}
+    return derived
+
+
+def _behind(cases: Cases) -> Cases:
+    """What reducing right behind the producer adds to producing, against reducing afterwards."""
+    derived: Cases = {}
+    for case, figures in cases.items():
+        added = combined(figures["hora behind"], figures["hora produce"], lambda both, one: both - one)
+        derived[case] = {"hora behind": added, "hora arena": figures["hora arena"], "limit": figures["limit"]}
+    return derived
+
+
+def _chosen(settings: Settings) -> list[str]:
+    return ["ResNet-50"] if settings.quick else list(MODELS)
+
+
+def _experiments(settings: Settings) -> list[Experiment]:
+    models = _chosen(settings)
+    return [make(model, settings) for model in models for make in (_there, _backward)]
+
+
+def _views() -> list[View]:
+    views = []
+    compared = (times(5, "horovod", "Horovod"), times(4, "gloo", "Gloo"), of_limit(0.8))
+    for model in MODELS:
+        views.append(View(f"list, {model}", "hora arena", compared, heading=f"{model}: all there, in the arena"))
+        behind = (against("hora arena", 1.5, "as fast as all afterwards"),)
+        views.append(View(f"list, {model}", "hora behind", behind, derive=_behind, heading=f"{model}: right behind a producer, beyond producing"))
+        optimizer = (times(5, "horovod", "Horovod"), times(4, "DDP", "DDP"))
+        views.append(View(f"backward, {model}", "hora", optimizer, derive=_beyond_making, heading=f"{model}: behind backward() in Python, beyond making them"))
+    return views
+
+
+ROW = Row(
+    key="b6",
+    title="gradient lists",
+    what="All gradients of a model, the last layer's first, 2 ranks. Hora: gradients lie in the arena, as DistributedOptimizer lays them. Open MPI: one call "
+    "for each tensor, or one for a flat buffer. Gloo: in buckets as DDP makes them, copied or views. Horovod: each asynchronously. The limit is "
+    "that of one buffer of as many bytes in the arena. A bucket of 4 MiB was DDP's best on the machine on which this was written.",
+    experiments=_experiments,
+    views=_views,
+)

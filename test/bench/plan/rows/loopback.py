@@ -1,0 +1,41 @@
+# SPDX-License-Identifier: Apache-2.0
+from ..contenders import TCP_ONLY, gloo_job, mpi_jobs
+from ..interleave import Experiment
+from ..jobs import BenchJob
+from ..sizes import KIB, MIB, between, named
+from ..table import Row, Settings, View
+from ..targets import at_most, of_limit, times
+
+RANKS = (2, 4)
+
+
+def _experiment(ranks: int, settings: Settings) -> Experiment:
+    last, factor = (8 * MIB, 1024) if settings.quick else (64 * MIB, 8)
+    options = ["--level", "hosts", "-b", "8", "-e", str(last), "-f", str(factor), "-n", "5" if settings.quick else "20"]
+    sizes = [8 * factor**power for power in range(9) if 8 * factor**power <= last]
+    hora = BenchJob("hora", {"hora": "hora", "raw": "raw"}, tuple(options), ranks, environment={"HORA_CPU_OPERATIONS": "tcp"})
+    cases = {named(size): size for size in sizes}
+    gloo = gloo_job("gloo", "sizes", {"cases": cases, "iterations": 20}, ranks)
+    return Experiment(f"loopback, {ranks} ranks", f"float32 sums over TCP on one host, {ranks} ranks", [hora, *mpi_jobs(options, ranks, TCP_ONLY), gloo])
+
+
+ROW = Row(
+    key="b8",
+    title="TCP on loopback",
+    what="Shared memory switched off everywhere. The limit is a raw exchange of as many bytes over one socket for each pair of ranks, in both directions at once.",
+    experiments=lambda settings: [_experiment(ranks, settings) for ranks in RANKS],
+    views=lambda: [
+        View(
+            f"loopback, {ranks} ranks",
+            "hora",
+            (
+                times(1.5).when(between(MIB)),
+                of_limit(0.85).when(between(MIB)),
+                at_most(5000, "us", "longest").when(between(8, 256 * KIB)),
+            ),
+            limit="raw",
+            heading=f"{ranks} ranks",
+        )
+        for ranks in RANKS
+    ],
+)

@@ -1,0 +1,140 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The benchmark plan: that ./dev bench runs, checks results, and judges figures; not how fast anything is."""
+
+import json
+import pathlib
+import sys
+
+import pytest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+
+from bench.plan import figures, gradients, interleave, main, page, sizes, table, targets  # noqa: E402
+
+PUBLISHED = {
+    "ResNet-50": (161, 25_557_032),
+    "VGG16": (32, 138_357_544),
+    "BERT-base": (199, 109_482_240),
+    "BERT-large": (391, 335_141_888),
+    "GPT-2": (148, 124_439_808),
+}
+
+
+@pytest.mark.parametrize("model", gradients.MODELS)
+def test_gradient_lists_have_as_many_tensors_and_parameters_as_the_models(model: str):
+    counts = gradients.MODELS[model]()
+    assert (len(counts), sum(counts)) == PUBLISHED[model]
+
+
+def figure(*blocks: float) -> figures.Figure:
+    return figures.Figure(list(blocks))
+
+
+def contest(ours: float, limit: float | None = None, **peers: float) -> targets.Contest:
+    return targets.Contest("1 MiB", {}, figure(ours), {name: figure(time) for name, time in peers.items()}, figure(limit) if limit else None)
+
+
+def test_a_peer_target_is_met_by_the_fastest_peer_alone():
+    target = targets.times(3)
+    assert target.verdict(contest(10, mpi=31, gloo=100)).met is True
+    assert target.verdict(contest(10, mpi=29, gloo=100)).met is False
+    assert target.verdict(contest(10)).met is None
+    assert targets.times(3, "gloo").verdict(contest(10, mpi=29, gloo=100)).met is True
+
+
+def test_a_peer_target_counts_as_met_at_the_limit():
+    target = targets.times(3, or_limit=0.85)
+    assert target.verdict(contest(10, limit=8.6, mpi=20)).met is True
+    assert target.verdict(contest(10, limit=8.4, mpi=20)).met is False
+
+
+def test_a_ratio_tells_the_least_and_the_most_of_its_blocks():
+    found = figures.ratio(figure(20, 30, 60), figure(10, 10, 15))
+    assert found == figures.Ratio(3.0, 2.0, 4.0)
+
+
+def test_a_difference_that_is_lost_in_noise_has_no_ratio():
+    target = targets.times(3)
+    assert target.verdict(contest(-1, mpi=10)).met is True
+    assert target.verdict(contest(10, mpi=-1)).met is None
+    assert figures.ratio(figure(10), figure(-1)) is None
+
+
+def test_sizes_are_read_as_they_are_written():
+    for size in (8, 1000, 4096, 1 << 20, 3 << 20):
+        assert sizes.size_of(sizes.named(size)) == size
+    assert sizes.size_of("hot, 64 KiB") == 65536
+    assert sizes.size_of("ResNet-50") is None
+
+
+def test_every_row_of_the_plan_can_be_planned():
+    for settings in (table.Settings(), table.Settings(quick=True)):
+        for key in table.MODULES:
+            row = table.row(key)
+            assert row.key == key
+            planned = {experiment.key for experiment in row.experiments(settings)}
+            assert planned <= {view.experiment for view in row.views()}
+
+
+class Weather:
+    """A job whose processors move away for a while."""
+
+    name = "weather"
+
+    def __init__(self) -> None:
+        self.runs = 0
+
+    def missing(self) -> None:
+        return None
+
+    def run(self) -> figures.Samples:
+        self.runs += 1
+        return {"case": {"weather": figures.Sample(float(self.runs))}}
+
+
+def test_a_block_is_made_again_if_the_machine_changed_meanwhile(monkeypatch: pytest.MonkeyPatch):
+    distances = iter([1.0, 5.0, 1.0, 1.2])
+    monkeypatch.setattr(interleave.machine, "fingerprint", lambda: {"round_trip_us": next(distances)})
+    first, second = Weather(), Weather()
+    result = interleave.measure(interleave.Experiment("key", "title", [first, second]), 1, lambda text: None)
+    assert (first.runs, result.redone, result.unlike) == (2, 1, 0)
+    assert result.cases["case"]["weather"].blocks == [2.0, 2.0]
+
+
+class Broken(Weather):
+    name = "broken"
+
+    def run(self) -> figures.Samples:
+        raise interleave.JobFailed("it fell over")
+
+
+def test_a_contender_that_fails_is_told_of_and_left_out(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(interleave.machine, "fingerprint", lambda: {"round_trip_us": 1.0})
+    result = interleave.measure(interleave.Experiment("key", "title", [Broken(), Weather()]), 2, lambda text: None)
+    assert result.missing == {"broken": "it fell over"}
+    assert result.cases["case"]["weather"].blocks == [1.0, 2.0]
+
+
+def test_a_quick_run_writes_figures_and_a_page_that_can_be_written_again(tmp_path: pathlib.Path):
+    arguments = ["--quick", "--blocks", "1", "--no-peers", "--output", str(tmp_path)]
+    assert main.run(main.parse([*arguments, "b1", "b16"])) == 0
+    results = next((tmp_path / "results").iterdir())
+    saved = json.loads(results.read_text())
+    assert saved["rows"] == ["b1", "b16"]
+    assert {"hora arena", "limit"} <= saved["experiments"]["plane, 2 ranks"]["cases"]["8 B"].keys()
+    assert saved["experiments"]["broadcast, ResNet-50, 2"]["cases"]["ResNet-50"].keys() >= {"hora", "gloo"}
+    written = (tmp_path / "RESULTS.md").read_text()
+    assert "## B1: " in written and "## B16: " in written and "quick run" in written
+    (tmp_path / "RESULTS.md").unlink()
+    assert main.run(main.parse([*arguments, "--page", str(results)])) == 0
+    assert (tmp_path / "RESULTS.md").read_text() == written
+
+
+def test_wrong_results_are_told_of_on_the_page():
+    assert page.written(figures.Figure([1.0], wrong=3), "us") == "1 us **(3 wrong)**"
+
+
+def test_unknown_rows_are_refused(capsys: pytest.CaptureFixture[str]):
+    with pytest.raises(SystemExit):
+        main.parse(["b77"])
+    assert "there is no row b77" in capsys.readouterr().err
