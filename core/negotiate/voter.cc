@@ -35,10 +35,12 @@ std::optional<DecisionId> Voter::known(const Request& request) const {
 
 Ballot Voter::ask_again() {
   std::vector<Asked> all;
+  all.reserve(asked_.size());
   for (auto& [name, asked] : asked_) all.push_back(std::move(asked));
   std::sort(all.begin(), all.end(),
             [](const Asked& one, const Asked& other) { return one.number < other.number; });
   std::vector<Request> requests;
+  requests.reserve(all.size());
   for (auto& asked : all) requests.push_back(std::move(asked.request));
   return ask(requests);
 }

@@ -33,6 +33,7 @@ std::unique_ptr<Collective> within_host(SharedHosts& hosts, const Config& config
 
 std::unique_ptr<Rollcall> make_rollcall(const std::shared_ptr<Arena>& arena, int rank, int ranks) {
   std::vector<RollcallSeat*> seats;
+  seats.reserve(static_cast<std::size_t>(ranks));
   for (int other = 0; other < ranks; ++other) seats.push_back(&arena->seat(other).roll);
   return std::make_unique<Rollcall>(std::move(seats), rank, arena);
 }

@@ -2,8 +2,8 @@
 #include "core/runtime/engine.h"
 
 #include "core/base/cores.h"
+#include "core/device/pause.h"
 
-#include <hwy/cache_control.h>
 #include <sched.h>
 #include <unistd.h>
 
@@ -97,7 +97,7 @@ void Engine::help_on(const Handle::State& wanted, TimePoint deadline) {
   while (!wanted.has_ended()) {
     if (take_token()) return drive(wanted, deadline);
     if (Clock::now() >= enough) return alert_.ring();
-    crowded_ ? static_cast<void>(::sched_yield()) : hwy::Pause();
+    crowded_ ? static_cast<void>(::sched_yield()) : pause_briefly();
   }
 }
 
@@ -136,7 +136,7 @@ bool Engine::spin(std::uint32_t seen, const Enough& enough) {
     for (int i = 0; i < 32; ++i) {
       if (alert_.rings() != seen || loop_.may_go_on() || enough()) return true;
       if (crowded_) break;
-      hwy::Pause();
+      pause_briefly();
     }
   } while (Clock::now() < until);
   return false;

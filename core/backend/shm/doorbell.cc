@@ -3,8 +3,8 @@
 
 #include "core/base/cores.h"
 #include "core/comm/control.h"
+#include "core/device/pause.h"
 
-#include <hwy/cache_control.h>
 #include <linux/futex.h>
 #include <sched.h>
 #include <sys/syscall.h>
@@ -89,7 +89,7 @@ bool Doorbell::spin_until_all_arrived() {
     for (int i = 0; i < 32; ++i) {
       if (all_arrived(std::memory_order_acquire)) return true;
       if (crowded_) break;
-      hwy::Pause();  // saves energy, and leaves more to the core's other thread
+      pause_briefly();
     }
   } while (Clock::now() < until);
   return false;
