@@ -5,7 +5,7 @@ import pathlib
 from suites.shell import ROOT
 
 from .. import launchers
-from ..contenders import TUNED, gloo_job, horovod_jobs
+from ..contenders import TUNED, alone_jobs, baseline, gloo_job, horovod_jobs
 from ..figures import combined
 from ..gradients import MODELS
 from ..interleave import Experiment
@@ -63,7 +63,7 @@ def _backward(model: str, settings: Settings) -> Experiment:
     counts = MODELS[model]()
     options = {"case": model, "counts": counts, "iterations": _iterations(counts, settings)}
     jobs: list[Job] = [
-        RankJob("nothing", "none", "backward", options, 2, launchers.processes),
+        *alone_jobs("backward", options),
         RankJob("hora", "hora", "backward", options),
         *horovod_jobs("backward", options),
     ]
@@ -78,9 +78,8 @@ def _beyond_making(cases: Cases) -> Cases:
     """What reducing adds to making the gradients, which is timed by itself in the same block."""
     derived: Cases = {}
     for case, figures in cases.items():
-        alone = figures["nothing"]
-        others = {name: figure for name, figure in figures.items() if name != "nothing"}
-        derived[case] = {name: combined(figure, alone, lambda both, one: both - one) for name, figure in others.items()}
+        others = {name: figure for name, figure in figures.items() if not name.startswith("alone") and baseline(name) in figures}
+        derived[case] = {name: combined(figure, figures[baseline(name)], lambda both, one: both - one) for name, figure in others.items()}
     return derived
 
 
