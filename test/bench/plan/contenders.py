@@ -62,5 +62,19 @@ def horovod_jobs(workload: str, options: dict[str, Any], ranks: int = 2, environ
     return [RankJob(one.name, "horovod", workload, options, ranks, one.launcher, {**one.environment, **(environment or {})}) for one in HOROVODS]
 
 
+ALONE, ALONE_FREE = "alone", "alone, not bound"
+
+
+def alone_jobs(workload: str, options: dict[str, Any], ranks: int = 2) -> list[Job]:
+    """Ranks that do not know of each other: each bound to a core, as by hrun and mpirun; and free, as Gloo's are, which
+    loses by being bound."""
+    return [RankJob(name, "none", workload, options, ranks, launcher) for name, launcher in ((ALONE, launchers.hrun), (ALONE_FREE, launchers.processes))]
+
+
+def baseline(contender: str) -> str:
+    """Which of those a contender is to be compared with."""
+    return ALONE_FREE if contender.startswith(("DDP", "gloo", "horovod-gloo")) else ALONE
+
+
 def gloo_job(name: str, workload: str, options: dict[str, Any], ranks: int = 2) -> Job:
     return RankJob(name, "gloo", workload, options, ranks, launchers.processes)

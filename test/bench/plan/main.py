@@ -14,7 +14,6 @@ from typing import Any
 from suites.shell import ROOT
 
 from . import interleave, launchers, machine, page, peers, table
-from .figures import Result
 from .launchers import PEERS
 from .table import Settings
 
@@ -40,30 +39,41 @@ def say(text: str) -> None:
     print(text, flush=True)
 
 
-def measure(rows: list[table.Row], settings: Settings, blocks: int) -> dict[str, Result]:
+def planned(rows: list[table.Row], settings: Settings) -> list[interleave.Experiment]:
     """Every experiment once, whichever rows look at it."""
     experiments = {}
     for row in rows:
         why = row.needs()
         if why:
             say(f"{row.key} is left out: {why}")
-            continue
-        experiments.update({experiment.key: experiment for experiment in row.experiments(settings)})
-    return {key: interleave.measure(experiment, blocks, say, settings.tries) for key, experiment in experiments.items()}
+        else:
+            experiments.update({experiment.key: experiment for experiment in row.experiments(settings)})
+    return list(experiments.values())
 
 
-def saved_run(chosen: list[str], settings: Settings, blocks: int) -> dict[str, Any]:
-    begun = datetime.datetime.now().astimezone()
-    described = machine.described()
-    results = measure([table.row(key) for key in chosen], settings, blocks)
-    return {
-        "date": begun.date().isoformat(),
+def measure(chosen: list[str], settings: Settings, blocks: int, folder: pathlib.Path) -> pathlib.Path:
+    """Returns where the results are: they are written after each experiment, so that a run may be ended early."""
+    saved: dict[str, Any] = {
+        "date": datetime.datetime.now().astimezone().date().isoformat(),
         "quick": settings.quick,
         "blocks": blocks,
         "rows": chosen,
-        "machine": {**described, "load_after": os.getloadavg()[0]},
-        "experiments": {key: dataclasses.asdict(result) for key, result in results.items()},
+        "machine": machine.described(),
+        "experiments": {},
     }
+    results = folder / file_name(saved)
+    folder.mkdir(parents=True, exist_ok=True)
+    write(saved, results)
+    for experiment in planned([table.row(key) for key in chosen], settings):
+        result = interleave.measure(experiment, blocks, say, settings.tries)
+        saved["experiments"][experiment.key] = dataclasses.asdict(result)
+        write(saved, results)
+    return results
+
+
+def write(saved: dict[str, Any], results: pathlib.Path) -> None:
+    saved["machine"]["load_after"] = os.getloadavg()[0]
+    results.write_text(json.dumps(saved, indent=1) + "\n")
 
 
 def file_name(saved: dict[str, Any]) -> str:
@@ -96,10 +106,7 @@ def run(parsed: argparse.Namespace) -> int:
         else:
             launchers.do_without_peers()
         settings = Settings(parsed.quick)
-        saved = saved_run(parsed.rows or list(table.MODULES), settings, parsed.blocks or settings.blocks)
-        results = output / "results" / file_name(saved)
-        results.parent.mkdir(parents=True, exist_ok=True)
-        results.write_text(json.dumps(saved, indent=1) + "\n")
+        results = measure(parsed.rows or list(table.MODULES), settings, parsed.blocks or settings.blocks, output / "results")
     saved = json.loads(results.read_text())
     page.write(saved, results.name, draw(results, output / "plots"), output / "RESULTS.md")
     say(f"{results}\n{output / 'RESULTS.md'}")

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
+import dataclasses
 import pathlib
 
 from suites.shell import ROOT
 
 from .. import launchers
-from ..contenders import TUNED, gloo_job, horovod_jobs
+from ..contenders import TUNED, alone_jobs, baseline, gloo_job, horovod_jobs
 from ..figures import combined
 from ..gradients import MODELS
 from ..interleave import Experiment
@@ -12,7 +13,8 @@ from ..jobs import BenchJob, Job, RankJob
 from ..table import Cases, Row, Settings, View
 from ..targets import against, of_limit, times
 
-BUCKETS = (25, 4)  # MiB: DDP's own, and the best of 1, 4, 25, 100
+BUCKETS = (("copies", 25), ("views", 25), ("views", 4), ("views", 100))  # MiB; 25 are DDP's own
+POPULATED = {name: TUNED[name] for name in ("MALLOC_MMAP_MAX_", "MALLOC_TRIM_THRESHOLD_", "MALLOC_TOP_PAD_")}  # memory stays with the process
 LINE = 16  # elements
 
 
@@ -27,10 +29,18 @@ def _total(counts: list[int]) -> int:
     return 4 * sum((count + LINE - 1) // LINE * LINE for count in counts)
 
 
+def _buckets(settings: Settings) -> tuple[tuple[str, int], ...]:
+    return BUCKETS[:2] if settings.quick else BUCKETS
+
+
+def _iterations(counts: list[int], settings: Settings) -> int:
+    return 3 if settings.quick else 10 if _total(counts) < 200e6 else 5
+
+
 def _there(model: str, settings: Settings) -> Experiment:
     """All gradients are there when the clock starts."""
     counts = MODELS[model]()
-    iterations = 3 if settings.quick else 10
+    iterations = _iterations(counts, settings)
     listed = ("--level", "runtime", "--list", str(_file(model, counts)), "-n", str(iterations))
     flat = ("-b", str(_total(counts)), "-e", str(_total(counts)), "-n", str(iterations))
     options = {"case": model, "counts": counts, "iterations": iterations}
@@ -43,25 +53,24 @@ def _there(model: str, settings: Settings) -> Experiment:
     ]
     for name, environment in (("mpi", {}), ("mpi tuned", TUNED)):
         jobs.append(BenchJob(name, {"mpi": f"{name}, flat", "mpi each": f"{name}, each"}, listed, 2, launchers.mpirun, environment, model))
-    for bucket in BUCKETS:
-        for form in ("copies", "views"):
-            jobs.append(gloo_job(f"gloo {form} {bucket} MiB", "list", {**options, "form": form, "bucket_mib": bucket}))
+    for form, bucket in _buckets(settings):
+        jobs.append(gloo_job(f"gloo {form} {bucket} MiB", "list", {**options, "form": form, "bucket_mib": bucket}))
     return Experiment(f"list, {model}", f"gradients of {model} ({len(counts)} tensors, {_total(counts) / 1e6:.1f} MB), 2 ranks", jobs)
 
 
 def _backward(model: str, settings: Settings) -> Experiment:
     """They are made one after the other by backward(), and reduced by an optimizer, or DDP."""
     counts = MODELS[model]()
-    options = {"case": model, "counts": counts, "iterations": 3 if settings.quick else 10}
+    options = {"case": model, "counts": counts, "iterations": _iterations(counts, settings)}
     jobs: list[Job] = [
-        RankJob("nothing", "none", "backward", options, 2, launchers.processes),
+        *alone_jobs("backward", options),
         RankJob("hora", "hora", "backward", options),
         *horovod_jobs("backward", options),
     ]
-    for bucket in BUCKETS:
-        for views in (False, True):
-            ddp = {**options, "bucket_cap_mb": bucket, "gradient_as_bucket_view": views}
-            jobs.append(gloo_job(f"DDP {'views' if views else 'copies'} {bucket} MiB", "backward", ddp))
+    for form, bucket in _buckets(settings):
+        ddp = {**options, "bucket_cap_mb": bucket, "gradient_as_bucket_view": form == "views"}
+        jobs.append(gloo_job(f"DDP {form} {bucket} MiB", "backward", ddp))
+    jobs = [dataclasses.replace(job, environment={**job.environment, **POPULATED}) for job in jobs if isinstance(job, RankJob)]
     return Experiment(f"backward, {model}", f"gradients of {model}, made by backward() and reduced by an optimizer, 2 ranks", jobs)
 
 
@@ -69,9 +78,8 @@ def _beyond_making(cases: Cases) -> Cases:
     """What reducing adds to making the gradients, which is timed by itself in the same block."""
     derived: Cases = {}
     for case, figures in cases.items():
-        alone = figures["nothing"]
-        others = {name: figure for name, figure in figures.items() if name != "nothing"}
-        derived[case] = {name: combined(figure, alone, lambda both, one: both - one) for name, figure in others.items()}
+        others = {name: figure for name, figure in figures.items() if not name.startswith("alone") and baseline(name) in figures}
+        derived[case] = {name: combined(figure, figures[baseline(name)], lambda both, one: both - one) for name, figure in others.items()}
     return derived
 
 
@@ -110,7 +118,8 @@ ROW = Row(
     title="gradient lists",
     what="All gradients of a model, the last layer's first, 2 ranks. Hora: gradients lie in the arena, as DistributedOptimizer lays them. Open MPI: one call "
     "for each tensor, or one for a flat buffer. Gloo: in buckets as DDP makes them, copied or views. Horovod: each asynchronously. The limit is "
-    "that of one buffer of as many bytes in the arena. A bucket of 4 MiB was DDP's best on the machine on which this was written.",
+    "that of one buffer of as many bytes in the arena. Behind backward() all contenders keep memory that they have freed (malloc's settings), so that making gradients "
+    "costs no page faults.",
     experiments=_experiments,
     views=_views,
 )

@@ -1,5 +1,4 @@
 # SPDX-License-Identifier: Apache-2.0
-from .. import launchers
 from ..contenders import rank_jobs
 from ..interleave import Experiment
 from ..jobs import Job, RankJob
@@ -19,7 +18,7 @@ def _idle(settings: Settings) -> Experiment:
 def _computing(settings: Settings) -> Experiment:
     options = {"iterations": 100 if settings.quick else 1000}
     jobs: list[Job] = [
-        RankJob("without", "none", "computing", options, 2, launchers.processes),
+        RankJob("without", "none", "computing", options),
         *rank_jobs("computing", options, gloo=False),
     ]
     return Experiment("computing", "a program that only computes, 2 ranks", jobs)

@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 from typing import Any
 
-from .. import launchers
-from ..contenders import gloo_job, horovod_jobs
+from ..contenders import alone_jobs, baseline, gloo_job, horovod_jobs
 from ..figures import Figure, combined
 from ..interleave import Experiment
 from ..jobs import Job, RankJob, StepsJob
@@ -15,7 +14,7 @@ MODELS = ["CNN", "MLP"]
 def _together(settings: Settings) -> Experiment:
     options: dict[str, Any] = {"models": MODELS, "iterations": 3 if settings.quick else 30}
     jobs: list[Job] = [
-        RankJob("alone", "none", "training", options, 2, launchers.processes),
+        *alone_jobs("training", options),
         RankJob("hora", "hora", "training", options),
         StepsJob("hora C++", "alone C++", 2 if settings.quick else 10),
         *horovod_jobs("training", options),
@@ -32,7 +31,7 @@ def _one(settings: Settings) -> Experiment:
 
 
 def _bare(name: str) -> str:
-    return "alone C++" if name == "hora C++" else "alone"
+    return "alone C++" if name == "hora C++" else baseline(name)
 
 
 def _overhead(cases: Cases) -> Cases:
