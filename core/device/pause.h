@@ -5,8 +5,8 @@
 
 namespace hora {
 
-/// Between two looks at a word that another core is going to write: saves energy, and leaves more to the core's
-/// other thread.
+/// Between two looks at a word that another core is going to write: saves energy, and leaves more to the
+/// core's other thread.
 inline void pause_briefly() { hwy::Pause(); }
 
 }  // namespace hora

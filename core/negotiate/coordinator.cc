@@ -171,6 +171,7 @@ std::optional<Verdict> Coordinator::decide() {
 
 /// Locks the order of decisions if they have a rhythm, and nothing is under way that does not belong to it.
 void Coordinator::lock(Verdict& verdict) {
+  if (!locks_) return;
   for (const auto& item : verdict.items) {
     if (item.repeat == 0) {
       rhythm_.disturb();
@@ -178,9 +179,7 @@ void Coordinator::lock(Verdict& verdict) {
       rhythm_.repeat(item.repeat);
     }
   }
-  if (!locks_ || !rhythm_.is_steady() || !joined_.empty() || leaving_ > 0 ||
-      verdict.trace != TraceCommand::none)
-    return;
+  if (!rhythm_.is_steady() || !joined_.empty() || leaving_ > 0 || verdict.trace != TraceCommand::none) return;
   std::vector<DecisionId> order = rhythm_.order();
   const std::unordered_set<DecisionId> ids(order.begin(), order.end());
   const bool all =
@@ -191,6 +190,7 @@ void Coordinator::lock(Verdict& verdict) {
   verdict.lock = std::move(order);
   verdict.made = rhythm_.made();
   locked_by_ = verdicts_;
+  rhythm_.begin_lock();
   pending_.clear();
   ages_.clear();
 }

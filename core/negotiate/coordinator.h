@@ -55,8 +55,9 @@ class Coordinator {
   /// The last verdict has a lock, and now this was decided as it says; `behind`: by place, for how long
   /// others waited for it.
   void follow_lock(const std::vector<DecisionId>& decided, const std::vector<Clock::duration>& behind);
-  /// The lock has ended, after so many decisions: all ask again for what is under way.
-  void end_lock(std::uint64_t decisions) { rhythm_.end_lock(decisions); }
+  /// The lock has ended, after so many decisions: all ask again for what is under way. `dear`: they had stood
+  /// still for too long, compared with how long it held.
+  void end_lock(std::uint64_t decisions, bool dear) { rhythm_.end_lock(decisions, dear); }
   /// Something is decided elsewhere, of which a lock would know nothing.
   void disturb() { rhythm_.disturb(); }
 

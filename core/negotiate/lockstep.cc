@@ -6,10 +6,10 @@
 namespace hora {
 namespace {
 
-// A word: one bit, whether to end; 32 bits of the hash; 31 bits, how many are ready.
+// A word: two bits, whether to end; 31 bits of the hash; 31 bits, how many are ready.
 constexpr int kReadyBits = 31;
 constexpr std::uint64_t kReadyMask = (std::uint64_t{1} << kReadyBits) - 1;
-constexpr std::uint64_t kEnd = std::uint64_t{1} << 63;
+constexpr int kEndAt = 62;
 
 std::uint64_t mixed(std::uint64_t hash, std::uint64_t value) {
   std::uint64_t x = (hash ^ value) + 0x9e3779b97f4a7c15;  // splitmix64's steps
@@ -62,12 +62,12 @@ std::vector<DecisionId> Lockstep::decide(std::size_t count) {
   return ids;
 }
 
-std::uint64_t Lockstep::word(bool end) const {
-  return (end ? kEnd : 0) | (hash_ >> 32) << kReadyBits | (ready_ & kReadyMask);
+std::uint64_t Lockstep::word(End end) const {
+  return static_cast<std::uint64_t>(end) << kEndAt | (hash_ >> 33) << kReadyBits | (ready_ & kReadyMask);
 }
 
-bool Lockstep::ends(std::uint64_t word) { return (word & kEnd) != 0; }
+Lockstep::End Lockstep::end_in(std::uint64_t word) { return static_cast<End>(word >> kEndAt); }
 std::size_t Lockstep::ready_in(std::uint64_t word) { return word & kReadyMask; }
-std::uint64_t Lockstep::place_in(std::uint64_t word) { return (word & ~kEnd) >> kReadyBits; }
+std::uint64_t Lockstep::place_in(std::uint64_t word) { return (word << 2) >> (kReadyBits + 2); }
 
 }  // namespace hora

@@ -31,9 +31,11 @@ class Lockstep {
   /// How many have been made since it was locked.
   [[nodiscard]] std::uint64_t decided() const { return decided_; }
 
-  /// What a rank answers: how many it is ready for, and where it is; or that it wants the lock to end.
-  [[nodiscard]] std::uint64_t word(bool end) const;
-  [[nodiscard]] static bool ends(std::uint64_t word);
+  /// Whether a rank wants the lock to end: no; at once; because it has waited for long.
+  enum class End : std::uint8_t { no, at_once, after_waiting };
+  /// What a rank answers: how many it is ready for, and where it is; and whether it wants the lock to end.
+  [[nodiscard]] std::uint64_t word(End end) const;
+  [[nodiscard]] static End end_in(std::uint64_t word);
   [[nodiscard]] static std::size_t ready_in(std::uint64_t word);
   /// The same in the words of all ranks: which decisions have been made, in which order.
   [[nodiscard]] static std::uint64_t place_in(std::uint64_t word);

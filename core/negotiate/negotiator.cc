@@ -21,6 +21,7 @@ constexpr TimePoint kAtOnce = TimePoint::min();
 constexpr std::chrono::milliseconds kPressing{20};
 constexpr std::chrono::milliseconds kOutOfOrder{250};
 constexpr std::chrono::milliseconds kLate{250};
+constexpr std::chrono::seconds kPays{10};  // for a lock to last that ends after such a time
 
 Bytes bytes_of(std::optional<Letter> letter) {
   if (letter->bytes.empty()) throw Error(std::move(letter->loss));
@@ -69,7 +70,10 @@ void Negotiator::leave(TimePoint now) {
 
 void Negotiator::cast_leave(TimePoint now) {
   // The world's last: it ends the job.
-  for (auto voter = voters_.rbegin(); voter != voters_.rend(); ++voter) cast(voter->second.leave(), now);
+  for (auto voter = voters_.rbegin(); voter != voters_.rend(); ++voter) {
+    if (voter->first == kWorld || !left_others_) cast(voter->second.leave(), now);
+  }
+  left_others_ = true;
 }
 
 void Negotiator::command(TraceCommand command) {
@@ -125,7 +129,9 @@ void Negotiator::count(int rank, const Ballot& ballot, TimePoint now) {
                 fmt::format("bad ballot from rank {}: it is not in group {}", rank, ballot.group));
   chair->second.coordinator.add(static_cast<int>(place - members.begin()), ballot, now);
   chair->second.undecided = true;
-  if (ballot.group != kWorld) chairs_.at(kWorld).coordinator.disturb();
+  if (ballot.group == kWorld) return;
+  chairs_.at(kWorld).coordinator.disturb();
+  if (lockstep_) end_lock_because({});
 }
 
 std::vector<Negotiator::Heard> Negotiator::hear(TimePoint now, bool pressing) {
@@ -147,14 +153,18 @@ std::vector<Negotiator::Heard> Negotiator::hear(TimePoint now, bool pressing) {
       if (voters_.contains(group)) heard.push_back(apply(*verdict));
     }
   }
-  if (!heard.empty() || !lockstep_) return heard;
-  if (auto decided = step(now, pressing)) heard.push_back(*std::move(decided));
+  if (lockstep_ && heard.empty()) {
+    if (auto decided = step(now, pressing)) heard.push_back(*std::move(decided));
+  }
+  if (lockstep_) look_again(now, pressing);
   return heard;
 }
 
 bool Negotiator::has_more() const {
   if (had_letter_) return true;
-  if (lockstep_) return !rollcall_->has_answered() && (lockstep_->ready() > 0 || rollcall_->is_urged());
+  if (lockstep_)
+    return !rollcall_->has_answered() &&
+           (lockstep_->ready() > 0 || end_ != Lockstep::End::no || rollcall_->is_urged());
   return std::any_of(chairs_.begin(), chairs_.end(),
                      [](const auto& chair) { return chair.second.undecided; });
 }
@@ -193,7 +203,8 @@ void Negotiator::lock(const Verdict& verdict) {
   if (rollcall_ == nullptr || verdict.group != kWorld || lockstep_)
     throw Error(Code::internal, "bad verdict: a lock out of place");
   lockstep_.emplace(verdict.lock, verdict.made);
-  ends_lock_ = false;
+  locked_since_ = {};
+  end_ = Lockstep::End::no;
   quiet_since_ = {};
   if (leaves_) return end_lock_because({});
   const auto asked = voters_.at(kWorld).under_way();
@@ -214,11 +225,12 @@ void Negotiator::ask_in_lock(const std::vector<Request>& requests) {
 }
 
 /// The first reason counts. Empty: nothing that anybody need be told.
-void Negotiator::end_lock_because(std::string why) {
-  if (std::exchange(ends_lock_, true)) return;
+void Negotiator::end_lock_because(std::string why, Lockstep::End end) {
+  if (end_ != Lockstep::End::no) return;
+  end_ = end;
   if (why.empty()) return;
   divergence_ = fmt::format("the steps were alike until rank {} differed at '{}': {}", control_.rank(),
-                            voters_.at(kWorld).name_of(lockstep_->next()), why);
+                            voters_.at(kWorld).asked_in(lockstep_->next()).name, why);
 }
 
 /// Does what can be done without waiting.
@@ -231,11 +243,12 @@ std::optional<Negotiator::Heard> Negotiator::step(TimePoint now, bool pressing) 
 std::optional<Negotiator::Heard> Negotiator::answer(TimePoint now) {
   while (lockstep_) {
     if (!rollcall_->has_answered()) {
-      if (lockstep_->ready() == 0 && !ends_lock_ && !rollcall_->is_urged()) return std::nullopt;
-      rollcall_->answer(lockstep_->word(ends_lock_), now);
+      if (lockstep_->ready() == 0 && end_ == Lockstep::End::no && !rollcall_->is_urged()) return std::nullopt;
+      rollcall_->answer(lockstep_->word(end_), now);
+      answered_ = now;
     }
     if (!rollcall_->is_complete()) {
-      if (ends_lock_) rollcall_->urge();
+      if (end_ != Lockstep::End::no) rollcall_->urge();
       return std::nullopt;
     }
     quiet_since_ = {};
@@ -244,27 +257,33 @@ std::optional<Negotiator::Heard> Negotiator::answer(TimePoint now) {
   return std::nullopt;
 }
 
+std::chrono::milliseconds Negotiator::patience(bool pressing) const {
+  if (rollcall_->has_answered()) return kLate;
+  return pressing ? kPressing : kOutOfOrder;
+}
+
+/// When it grows impatient, if nothing happens.
+void Negotiator::look_again(TimePoint now, bool pressing) {
+  if (lockstep_->waiting() == 0 || end_ != Lockstep::End::no) {
+    quiet_since_ = {};
+    return;
+  }
+  if (quiet_since_ == TimePoint{}) quiet_since_ = now;
+  next_look_ = quiet_since_ + patience(pressing);
+}
+
 /// Whether it has waited for so long that it wants the lock to end. If it has answered in this round, that
 /// stands.
 bool Negotiator::grows_impatient(TimePoint now, bool pressing) {
-  if (lockstep_->waiting() == 0 || ends_lock_) {
-    quiet_since_ = {};
+  if (quiet_since_ == TimePoint{} || lockstep_->waiting() == 0 || end_ != Lockstep::End::no ||
+      now < quiet_since_ + patience(pressing))
     return false;
-  }
-  if (quiet_since_ == TimePoint{}) quiet_since_ = now;
-  const bool answered = rollcall_->has_answered();
-  const auto patience = answered ? kLate : pressing ? kPressing : kOutOfOrder;
-  if (now < quiet_since_ + patience) {
-    next_look_ = quiet_since_ + patience;
-    return false;
-  }
   const auto waited = std::chrono::duration_cast<std::chrono::milliseconds>(now - quiet_since_).count();
-  if (answered) {
-    end_lock_because(
-        fmt::format("{} has not submitted it for {} ms", describe_ranks(silent_ranks()), waited));
-  } else {
-    end_lock_because(fmt::format("it has submitted others of the step, and not that one for {} ms", waited));
-  }
+  end_lock_because(
+      rollcall_->has_answered()
+          ? fmt::format("{} has not submitted it for {} ms", describe_ranks(silent_ranks()), waited)
+          : fmt::format("it has submitted others of the step, and not that one for {} ms", waited),
+      Lockstep::End::after_waiting);
   return true;
 }
 
@@ -279,10 +298,12 @@ std::vector<int> Negotiator::silent_ranks() const {
 /// What the answers of a complete round come to; nothing if that is to go on waiting, or the end of the lock.
 std::optional<Negotiator::Heard> Negotiator::decide_locked(TimePoint now) {
   const auto& answers = rollcall_->conclude();
-  const std::uint64_t own = lockstep_->word(false);
+  const std::uint64_t own = lockstep_->word(Lockstep::End::no);
+  if (locked_since_ == TimePoint{}) locked_since_ = now;
   std::size_t count = lockstep_->ready();
   Clock::rep first = answers.front().when;
   bool ends = false;
+  bool after_waiting = false;
   for (std::size_t rank = 0; rank < answers.size(); ++rank) {
     const auto& [word, when] = answers[rank];
     if (Lockstep::place_in(word) != Lockstep::place_in(own)) {
@@ -290,12 +311,13 @@ std::optional<Negotiator::Heard> Negotiator::decide_locked(TimePoint now) {
                   fmt::format("rank {} and rank {} are not at the same place of their schedule",
                               control_.rank(), rank));
     }
-    ends = ends || Lockstep::ends(word);
+    ends = ends || Lockstep::end_in(word) != Lockstep::End::no;
+    after_waiting = after_waiting || Lockstep::end_in(word) == Lockstep::End::after_waiting;
     count = std::min(count, Lockstep::ready_in(word));
     first = std::min(first, when);
   }
   if (ends) {
-    end_lock(now);
+    end_lock(now, after_waiting);
     return std::nullopt;
   }
   if (count == 0) return std::nullopt;
@@ -310,9 +332,10 @@ std::optional<Negotiator::Heard> Negotiator::decide_locked(TimePoint now) {
   return heard;
 }
 
-void Negotiator::end_lock(TimePoint now) {
+void Negotiator::end_lock(TimePoint now, bool after_waiting) {
   if (control_.rank() == 0) {
-    chairs_.at(kWorld).coordinator.end_lock(lockstep_->decided());
+    const bool dear = after_waiting && now - locked_since_ < kPays;
+    chairs_.at(kWorld).coordinator.end_lock(lockstep_->decided(), dear);
     for (auto& [group, chair] : chairs_) chair.undecided = true;  // what has come in the meantime
   }
   lockstep_.reset();
@@ -329,13 +352,33 @@ std::vector<Coordinator::Waiting> Negotiator::waiting(TimePoint since) const {
       all.back().ranks = group == kWorld ? "" : describe_ranks(chair.coordinator.members());
     }
   }
+  if (auto answers = waiting_for_answers(); answers && answers->since <= since)
+    all.push_back(*std::move(answers));
   return all;
 }
 
 TimePoint Negotiator::oldest() const {
   TimePoint oldest = TimePoint::max();
   for (const auto& [group, chair] : chairs_) oldest = std::min(oldest, chair.coordinator.oldest());
+  if (const auto answers = waiting_for_answers()) oldest = std::min(oldest, answers->since);
   return oldest;
+}
+
+/// A lock that is to end ends when all have answered; an engine that is blocked does not.
+std::optional<Coordinator::Waiting> Negotiator::waiting_for_answers() const {
+  if (!lockstep_ || !rollcall_->has_answered() || !rollcall_->is_urged()) return std::nullopt;
+  const std::vector<int> silent = silent_ranks();
+  if (silent.empty()) return std::nullopt;
+  const Request& next = voters_.at(kWorld).asked_in(lockstep_->next());
+  Coordinator::Waiting waiting;
+  waiting.name = next.name;
+  waiting.what = fmt::format("{} {}", hora::name(next.operation), describe(next.dtype, next.shape));
+  waiting.since = answered_;
+  waiting.missing = silent;
+  for (int rank = 0; rank < rollcall_->size(); ++rank) {
+    if (rollcall_->has_answered(rank)) waiting.asked.push_back(rank);
+  }
+  return waiting;
 }
 
 }  // namespace hora

@@ -101,9 +101,12 @@ class Negotiator {
   std::optional<Heard> step(TimePoint now, bool pressing);
   std::optional<Heard> answer(TimePoint now);
   bool grows_impatient(TimePoint now, bool pressing);
-  void end_lock_because(std::string why);
+  void end_lock_because(std::string why, Lockstep::End end = Lockstep::End::at_once);
+  void look_again(TimePoint now, bool pressing);
+  [[nodiscard]] std::chrono::milliseconds patience(bool pressing) const;
+  [[nodiscard]] std::optional<Coordinator::Waiting> waiting_for_answers() const;
   std::optional<Heard> decide_locked(TimePoint now);
-  void end_lock(TimePoint now);
+  void end_lock(TimePoint now, bool after_waiting);
   void cast_leave(TimePoint now);
   [[nodiscard]] std::vector<int> silent_ranks() const;
 
@@ -119,9 +122,12 @@ class Negotiator {
   std::map<int, Chair, std::greater<>> chairs_;  // rank 0: of all groups; the world comes last, as it ends
   Rollcall* rollcall_;
   std::optional<Lockstep> lockstep_;
-  bool ends_lock_ = false;   // this rank wants it
-  bool leaves_ = false;      // and then leaves
-  TimePoint quiet_since_{};  // when this rank last got on in the lock
+  TimePoint locked_since_{};
+  Lockstep::End end_ = Lockstep::End::no;  // what this rank wants
+  bool leaves_ = false;                    // and then leaves
+  bool left_others_ = false;               // it has left the process sets
+  TimePoint answered_{};                   // in the present round
+  TimePoint quiet_since_{};                // when this rank last got on in the lock
   TimePoint next_look_ = TimePoint::max();
   std::string divergence_;
   bool had_letter_ = false;

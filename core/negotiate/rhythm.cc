@@ -80,8 +80,8 @@ std::vector<DecisionId> Rhythm::order() const {
   return order;
 }
 
-void Rhythm::end_lock(std::uint64_t decisions) {
-  const bool paid = decisions >= kStepsThatPay * std::max<std::uint64_t>(1, last_.size());
+void Rhythm::end_lock(std::uint64_t decisions, bool dear) {
+  const bool paid = !dear && decisions >= kStepsThatPay * locked_;
   needed_ = paid ? kFewestSteps : std::min(2 * needed_, kMostSteps);
   disturb();
 }

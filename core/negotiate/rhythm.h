@@ -27,9 +27,11 @@ class Rhythm {
   /// How many of them the present step has made.
   [[nodiscard]] std::size_t made() const { return step_.size(); }
 
-  /// The order was locked, and is not any more; it held for so many decisions. If that was not worth it, it
-  /// takes longer until it is steady again.
-  void end_lock(std::uint64_t decisions);
+  /// The order is locked.
+  void begin_lock() { locked_ = last_.size(); }
+  /// It is not any more; it held for so many decisions. If that was not worth it, or `dear`, it takes longer
+  /// until it is steady again.
+  void end_lock(std::uint64_t decisions, bool dear);
 
  private:
   void end_step();
@@ -39,6 +41,7 @@ class Rhythm {
   std::vector<DecisionId> step_;                       // the present one, as far as it has got
   std::vector<DecisionId> last_;                       // the last whole one
   std::unordered_map<DecisionId, int> still_to_come_;  // of those of the last one, in the present one
+  std::size_t locked_ = 1;                             // decisions in a step of the last lock
   int equal_ = 0;
   int most_times_ = 4;  // that something is made in what should be one step, but has not ended
   int needed_ = 3;

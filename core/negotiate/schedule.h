@@ -34,10 +34,8 @@ class Schedule {
   const Decision* use(DecisionId id);
   /// The number of this name's decision, if it is known.
   [[nodiscard]] const DecisionId* find(const std::string& name) const;
-  /// The name that a known decision is about.
-  [[nodiscard]] const std::string& name_of(DecisionId id) const {
-    return decisions_.at(id).decision.request.name;
-  }
+  /// A known decision, as it is; not a use of it.
+  [[nodiscard]] const Decision& look_up(DecisionId id) const { return decisions_.at(id).decision; }
   [[nodiscard]] bool knows(DecisionId id) const { return decisions_.contains(id); }
 
  private:

@@ -34,8 +34,8 @@ class Voter {
   std::vector<Decision> apply(const Verdict& verdict);
   /// The decision of that number, once more. Throws Error(internal) if there is none.
   Decision repeated(DecisionId id);
-  /// The name that the decision of that number is about.
-  [[nodiscard]] std::string name_of(DecisionId id) const { return schedule_.name_of(id); }
+  /// What the known decision of that number is about.
+  [[nodiscard]] const Request& asked_in(DecisionId id) const { return schedule_.look_up(id).request; }
 
  private:
   struct Asked {

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <utility>
 
 namespace hora {
 namespace {
@@ -34,9 +35,7 @@ void Engine::stop() {
 }
 
 void Engine::keep_to_own_thread() {
-  if (!helps_.load(std::memory_order_seq_cst)) return;
-  helps_.store(false, std::memory_order_seq_cst);
-  alert_.ring();
+  if (helps_.exchange(false, std::memory_order_seq_cst)) alert_.ring();
   await_helpers();
 }
 
@@ -50,6 +49,11 @@ void Engine::start() {
 }
 
 void Engine::join() {
+  if (helping_here || thread_.get_id() == std::this_thread::get_id()) {
+    throw Error(
+        Code::invalid_argument,
+        "what the engine calls (done, allocate) cannot end the job: the engine would wait for itself");
+  }
   if (thread_.joinable()) thread_.join();
 }
 
@@ -83,11 +87,16 @@ void Engine::run() {
 }
 
 void Engine::help(const Handle::State& wanted, TimePoint deadline) {
-  if (helping_here || ::getpid() != owner_) return;
+  if (::getpid() != owner_) return;
   helping_.fetch_add(1, std::memory_order_seq_cst);
-  helping_here = true;
-  if (helps_.load(std::memory_order_seq_cst)) help_on(wanted, deadline);
-  helping_here = false;
+  if (helps_.load(std::memory_order_seq_cst)) {
+    if (std::exchange(helping_here, true)) {
+      alert_.ring();  // it is in the middle of another loop
+    } else {
+      help_on(wanted, deadline);
+      helping_here = false;
+    }
+  }
   helping_.fetch_sub(1, std::memory_order_seq_cst);
   if (!helps_.load(std::memory_order_seq_cst)) helping_.notify_all();
 }
@@ -110,11 +119,10 @@ void Engine::drive(const Handle::State& wanted, TimePoint deadline) {
     seen = alert_.rings();
     turn = loop_.turn(true);
     over_ = turn.over;
-    if (wanted.has_ended()) break;
+    if (wanted.has_ended() || (deadline != TimePoint::max() && Clock::now() >= deadline)) break;
     if (turn.more || over_) continue;
     const TimePoint until = std::min(turn.next, deadline);
     if (spin(seen, [&] { return wanted.has_ended(); })) continue;
-    if (Clock::now() >= deadline) break;
     alert_.sleeps_for(sleep_now());
     if (!loop_.may_go_on()) alert_.wait(seen, until);
     alert_.sleeps_for(Sleep::none);

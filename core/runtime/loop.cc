@@ -33,7 +33,7 @@ Loop::Loop(World& world, const Config& config, TensorTable& table, ProcessSets& 
       timeline_(timeline),
       delays_(delays),
       alert_(world.rollcall ? world.rollcall->alert() : own_alert_),
-      negotiator_(*world.control, kScheduled, world.rollcall.get()),
+      negotiator_(*world.control, kScheduled, world.control->size() > 1 ? world.rollcall.get() : nullptr),
       recorder_(config.recorded_operations),
       executor_(world.lane, table, recorder_, tracer_,
                 {kWorld, *sets.ranks_of(kWorld), world.control->rank()}, config.fusion_threshold),
@@ -107,16 +107,13 @@ Loop::Turn Loop::turn_or_throw(bool pressing) {
   answer_inquiry(now);
   TimePoint wake = watch_stalls(now);
   if (gpu_.busy()) wake = std::min(wake, now + kLookAtNccl);
-  Turn turn;
-  for (const auto& heard : negotiator_.hear(now, pressing)) {
-    // A timeline has what was decided together with its beginning, and with its end.
-    if (heard.inquiry) negotiator_.report(Report::account, encode(account()));
-    const bool ends = heard.trace == TraceCommand::stop;
-    if (!ends) follow(heard.trace);
-    carry_out(heard);
-    if (ends) follow(heard.trace);
-    turn.over = turn.over || heard.end;
+  const bool listens =
+      work_.empty();  // else what is new may need what is to be made first, such as a process set
+  if (listens) {
+    for (auto& heard : negotiator_.hear(now, pressing)) begin(std::move(heard));
   }
+  Turn turn;
+  turn.over = carry_out_next();
   if (const auto divergence = negotiator_.take_divergence(); !divergence.empty())
     log(LogLevel::info, divergence);
   if (tracer_.on()) {
@@ -124,7 +121,7 @@ Loop::Turn Loop::turn_or_throw(bool pressing) {
   }
   collect_reports();
   watch_stragglers();
-  turn.more = negotiator_.has_more();
+  turn.more = !listens || !work_.empty() || negotiator_.has_more();
   turn.next = std::min(wake, negotiator_.next_look());
   return turn;
 }
@@ -175,23 +172,47 @@ Account Loop::account() const {
   return account;
 }
 
-void Loop::carry_out(const Negotiator::Heard& heard) {
-  const TimePoint decided = Clock::now();
-  if (!heard.decisions.empty()) tracer_.mark_cycle(decided);
+void Loop::begin(Negotiator::Heard heard) {
+  if (heard.inquiry) negotiator_.report(Report::account, encode(account()));
+  work_.push_back({std::move(heard), {}, 0, Clock::now()});
+}
+
+/// The next batch of what was heard first; whether the job has ended.
+bool Loop::carry_out_next() {
+  if (work_.empty()) return false;
+  Work& work = work_.front();
+  const Negotiator::Heard& heard = work.heard;
+  // A timeline has what was decided together with its beginning, and with its end.
+  const bool ends_trace = heard.trace == TraceCommand::stop;
   const auto party = parties_.find(heard.group);
-  if (heard.group != kWorld && party == parties_.end()) return;  // it was removed a moment ago
-  Executor& executor = heard.group == kWorld ? executor_ : party->second.executor;
-  for (const auto& decision : heard.decisions) {
-    if (!decision.status.ok()) executor.conclude(decision, {decision.status, {}}, decided);
+  const bool removed = heard.group != kWorld && party == parties_.end();  // a moment ago
+  if (work.next == 0) {
+    if (!ends_trace) follow(heard.trace);
+    if (!heard.decisions.empty()) tracer_.mark_cycle(work.decided);
   }
-  for (const auto& batch : plan(heard.decisions, {config_.fusion_threshold, config_.gpu_fusion_threshold})) {
-    const Decision& first = heard.decisions[batch.decisions.front()];
-    switch (first.request.operation) {
-      case Operation::add_process_set: add_process_set(first, decided); break;
-      case Operation::remove_process_set: remove_process_set(first, decided); break;
-      default: carry_out(executor, heard.decisions, batch, decided);
+  if (!removed) {
+    Executor& executor = heard.group == kWorld ? executor_ : party->second.executor;
+    if (work.next == 0) {
+      for (const auto& decision : heard.decisions) {
+        if (!decision.status.ok()) executor.conclude(decision, {decision.status, {}}, work.decided);
+      }
+      work.batches = plan(heard.decisions, {config_.fusion_threshold, config_.gpu_fusion_threshold});
+    }
+    if (work.next < work.batches.size()) {
+      const Batch& batch = work.batches[work.next++];
+      const Decision& first = heard.decisions[batch.decisions.front()];
+      switch (first.request.operation) {
+        case Operation::add_process_set: add_process_set(first, work.decided); break;
+        case Operation::remove_process_set: remove_process_set(first, work.decided); break;
+        default: carry_out(executor, heard.decisions, batch, work.decided);
+      }
+      if (work.next < work.batches.size()) return false;
     }
   }
+  if (ends_trace) follow(heard.trace);
+  const bool end = heard.end;
+  work_.pop_front();
+  return end;
 }
 
 /// A batch of a group whose executor on the host is `host`.

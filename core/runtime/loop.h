@@ -17,6 +17,7 @@
 #include "core/watch/watchdog.h"
 
 #include <atomic>
+#include <deque>
 #include <map>
 #include <mutex>
 #include <optional>
@@ -40,7 +41,8 @@ class Loop {
     bool more = false;  ///< there is more to do at once
     TimePoint next = TimePoint::max();  ///< when to turn again, if the alert does not ring before
   };
-  /// Does what there is to do, without waiting but for collectives. `pressing`: somebody waits for it.
+  /// Does what there is to do, up to one batch, without waiting but for its collective. `pressing`: somebody
+  /// waits for it.
   Turn turn(bool pressing) noexcept;
   /// What rings when there is something to do.
   [[nodiscard]] Alert alert() const { return alert_; }
@@ -65,7 +67,8 @@ class Loop {
   Turn turn_or_throw(bool pressing);
   std::optional<std::string> told_to_leave();
   void leave(TimePoint now);
-  void carry_out(const Negotiator::Heard& heard);
+  void begin(Negotiator::Heard heard);
+  bool carry_out_next();
   void carry_out(Executor& host, std::span<const Decision> decisions, const Batch& batch, TimePoint decided);
   void follow(TraceCommand command);
   void send(TracePart part);
@@ -93,6 +96,14 @@ class Loop {
     Executor executor;
   };
 
+  /// What was heard, and is to be carried out.
+  struct Work {
+    Negotiator::Heard heard;
+    std::vector<Batch> batches;
+    std::size_t next = 0;  // of the batches
+    TimePoint decided;
+  };
+
   World& world_;
   const Config& config_;
   TensorTable& table_;
@@ -106,6 +117,7 @@ class Loop {
   Tracer tracer_;
   Executor executor_;  // of the world
   std::map<int, Party> parties_;
+  std::deque<Work> work_;
   Alarm alarm_;
   GpuLanes gpu_;
   Stalls stalls_;

@@ -198,7 +198,7 @@ bool Job::turn_once(Rank& rank) {
     for (const auto& heard : news) hear(rank, heard);
     carry_out(rank);
     if (rank.number == 0 && !rank.over && !rank.meets) look_for_stalls(rank);  // as the next turn would
-    return (!news.empty() || rank.negotiator->has_more()) && !rank.over && !rank.meets;
+    return rank.negotiator->has_more() && !rank.over && !rank.meets;
   } catch (const Error& error) {
     if (error.code() == Code::internal) broken_ = fmt::format("rank {}: {}", rank.number, error.what());
     fail(rank, error.status());

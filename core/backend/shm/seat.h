@@ -35,8 +35,9 @@ struct Mailbox {
   std::array<Location, kLocations> outputs;
 };
 
-/// One rank's part of the arena's head. Only that rank writes it, except `doorbell`, and `stage` where said
-/// so. All zeros at first, and trivially so, as the memory is shared and never constructed.
+/// One rank's part of the arena's head. Only that rank writes it, except `doorbell`, `roll.alert`, and
+/// `stage` where said so. All zeros at first, and trivially so, as the memory is shared and never
+/// constructed.
 ///
 /// The mailboxes and the slots alternate from call to call: whoever is still reading those of the last call
 /// is not disturbed by the next one, and nobody can be two calls behind.

@@ -83,7 +83,10 @@ TEST(OwnAddresses, AreThoseOfTheInterfacesThatAreUp) {
        "ip link add fast7 type veth peer name other", "ip addr add 10.7.0.1/24 dev fast7",
        "ip addr add fd07::1/64 dev fast7 nodad", "ip addr add 10.8.0.1/24 dev other",
        "ip link set docker0 up", "ip link set fast7 up", "ip link set other up",
-       "ip link add down0 type veth peer name down1", "ip addr add 10.9.0.1/24 dev down0"},
+       "ip link add down0 type veth peer name down1", "ip addr add 10.9.0.1/24 dev down0",
+       // The kernel says a moment later that they run.
+       "until ip link show fast7 | grep -q 'state UP'; do :; done",
+       "until ip link show other | grep -q 'state UP'; do :; done"},
       [] {
         EXPECT_THAT(own_addresses(""),
                     testing::UnorderedElementsAre("10.7.0.1", "10.8.0.1", "fd07::1", "172.17.0.1"));

@@ -8,6 +8,7 @@ namespace hora {
 namespace {
 
 using testing::ElementsAre;
+using End = Lockstep::End;
 
 TEST(Lockstep, IsReadyForWhatComesNext) {
   Lockstep step({11, 12, 13}, 0);
@@ -56,14 +57,15 @@ TEST(Lockstep, AWordSaysHowManyAndWhereAndWhetherToEnd) {
   Lockstep one({11, 12}, 0);
   Lockstep other({11, 12}, 0);
   one.ask(11);
-  EXPECT_EQ(Lockstep::ready_in(one.word(false)), 1u);
-  EXPECT_FALSE(Lockstep::ends(one.word(false)));
-  EXPECT_TRUE(Lockstep::ends(one.word(true)));
-  EXPECT_EQ(Lockstep::ready_in(one.word(true)), 1u);
-  EXPECT_EQ(Lockstep::place_in(one.word(true)), Lockstep::place_in(other.word(false)));
+  EXPECT_EQ(Lockstep::ready_in(one.word(End::no)), 1u);
+  EXPECT_EQ(Lockstep::end_in(one.word(End::no)), End::no);
+  EXPECT_EQ(Lockstep::end_in(one.word(End::at_once)), End::at_once);
+  EXPECT_EQ(Lockstep::end_in(one.word(End::after_waiting)), End::after_waiting);
+  EXPECT_EQ(Lockstep::ready_in(one.word(End::after_waiting)), 1u);
+  EXPECT_EQ(Lockstep::place_in(one.word(End::after_waiting)), Lockstep::place_in(other.word(End::no)));
   one.decide(1);
-  EXPECT_NE(Lockstep::place_in(one.word(false)), Lockstep::place_in(other.word(false)));
-  EXPECT_NE(Lockstep::place_in(Lockstep({12, 11}, 0).word(false)), Lockstep::place_in(other.word(false)));
+  EXPECT_NE(Lockstep::place_in(one.word(End::no)), Lockstep::place_in(other.word(End::no)));
+  EXPECT_NE(Lockstep::place_in(Lockstep({12, 11}, 0).word(End::no)), Lockstep::place_in(other.word(End::no)));
 }
 
 }  // namespace

@@ -30,10 +30,14 @@ class Seats {
  public:
   explicit Seats(int size, std::size_t capacity = 8192, bool locks = false) {
     if (locks) rollcalls_ = make_rollcalls(size);
+    for (auto& call : rollcalls_) Alert(call->alert()).sleeps_for(Sleep::any_news);
     auto office = std::make_shared<PostOffice>(size);
     for (int rank = 0; rank < size; ++rank) {
       controls_.push_back(make_local_control(office, rank));
-      controls_.back()->on_letter([this] { ++letters_; });
+      controls_.back()->on_letter([this, rank] {
+        ++letters_;
+        if (!rollcalls_.empty()) Alert(rollcalls_[static_cast<std::size_t>(rank)]->alert()).ring();
+      });
     }
     for (auto& control : controls_) {
       Rollcall* call = locks ? rollcalls_[static_cast<std::size_t>(control->rank())].get() : nullptr;
@@ -42,6 +46,10 @@ class Seats {
   }
 
   Negotiator& operator[](int rank) { return *seats_[static_cast<std::size_t>(rank)]; }
+  /// How often a rank was told that there is something to do.
+  [[nodiscard]] std::uint64_t rings(int rank) const {
+    return Alert(rollcalls_[static_cast<std::size_t>(rank)]->alert()).rings();
+  }
   /// That have been sent so far, by all.
   [[nodiscard]] int letters() const { return letters_; }
   [[nodiscard]] int size() const { return static_cast<int>(seats_.size()); }
@@ -466,6 +474,109 @@ TEST_F(Locked, ItIsLockedAgainWhenStepsAreEqualAgain) {
   hear();
   for (int step = 0; step < 20 && !locked(); ++step) EXPECT_THAT(step_of_all(), everywhere({"a", "b", "c"}));
   EXPECT_TRUE(locked());
+}
+
+/// Ranks that turn as an engine does: only when something rings or says that there is more, or at the time of
+/// their next look.
+class Engines : public Locked {
+ protected:
+  void turn(int rank) {
+    do {
+      for (const auto& heard : seats_[rank].hear(now_, true)) {
+        for (const auto& decision : heard.decisions)
+          heard_[static_cast<std::size_t>(rank)].push_back(decision.request.name);
+        ended_ = ended_ || heard.end;
+      }
+    } while (seats_[rank].has_more());
+  }
+
+  /// Until nothing will ever happen again, but for what is asked.
+  void run() {
+    std::vector<std::uint64_t> seen(3);
+    for (int rank = 0; rank < 3; ++rank) turn(rank);
+    while (true) {
+      bool rang = false;
+      TimePoint next = TimePoint::max();
+      for (int rank = 0; rank < 3; ++rank) {
+        const std::uint64_t rings = seats_.rings(rank);
+        if (std::exchange(seen[static_cast<std::size_t>(rank)], rings) != rings) {
+          rang = true;
+          turn(rank);
+        }
+        next = std::min(next, seats_[rank].next_look());
+      }
+      if (rang) continue;
+      if (next == TimePoint::max()) return;
+      now_ = std::max(now_, next);
+      for (int rank = 0; rank < 3; ++rank) {
+        if (seats_[rank].next_look() <= now_) turn(rank);
+      }
+    }
+  }
+
+  std::vector<std::vector<std::string>> heard_{3};
+  bool ended_ = false;
+};
+
+TEST_F(Engines, DoNotWaitForEverForWhatNobodySubmits) {
+  for (int rank = 0; rank < 3; ++rank) {
+    ask(rank, "a");
+    ask(rank, "c");
+  }
+  run();
+  EXPECT_THAT(heard_, everywhere({"a", "c"}));
+}
+
+TEST_F(Engines, AWishToEndTheLockOutlivesTheRoundInWhichItCame) {
+  ask(0, "a");
+  turn(0);  // has answered in this round
+  ask(0, "x");
+  ask(1, "a");
+  ask(2, "a");
+  run();
+  EXPECT_THAT(heard_, everywhere({"a"}));
+  for (int rank = 0; rank < 3; ++rank) EXPECT_FALSE(seats_[rank].is_locked());
+  ASSERT_EQ(seats_[0].waiting(now_).size(), 1u);
+  EXPECT_EQ(seats_[0].waiting(now_).front().name, "x");
+}
+
+TEST_F(Engines, AProcessSetWhoseBallotsComeAfterTheLockEndsIt) {
+  for (int rank = 0; rank < 3; ++rank) seats_[rank].add_group(1, {1, 2});
+  seats_[1].ask(1, {tensor("g")}, now_);
+  seats_[2].ask(1, {tensor("g")}, now_);
+  run();
+  EXPECT_THAT(heard_, ElementsAre(ElementsAre(), ElementsAre("g"), ElementsAre("g")));
+}
+
+TEST_F(Engines, WhoDoesNotAnswerWhenTheLockIsToEndIsMissing) {
+  ask(0, "x");
+  turn(0);
+  turn(1);
+  const auto waiting = seats_[0].waiting(now_);
+  ASSERT_EQ(waiting.size(), 1u);
+  EXPECT_EQ(waiting.front().name, "a");
+  EXPECT_EQ(waiting.front().missing, std::vector<int>{2});
+  EXPECT_EQ(seats_[0].oldest(), now_);
+}
+
+TEST(Negotiator, WhoLeavesWhileALockIsOnItsWayLeavesItsProcessSetsOnce) {
+  Seats seats(2, 8192, true);
+  for (int rank = 0; rank < 2; ++rank) seats[rank].add_group(1, {0, 1});
+  for (int step = 0; step < 20 && !seats[0].is_locked(); ++step) {
+    if (step > 0) seats.hear(1);
+    for (int rank = 0; rank < 2; ++rank) seats[rank].ask(kWorld, {tensor("a")}, kNow);
+    seats.hear(0);
+  }
+  ASSERT_TRUE(seats[0].is_locked());
+  seats[1].leave(kNow);  // it has not heard the verdict yet
+  bool ended = false;
+  for (int turn = 0; turn < 20; ++turn) {
+    for (int rank = 0; rank < 2; ++rank) {
+      for (const auto& heard : seats[rank].hear(kNow, false)) ended = ended || heard.end;
+    }
+    if (turn == 10) seats[0].leave(kNow);
+  }
+  EXPECT_TRUE(ended);
 }
 
 TEST(Negotiator, AnyCourseOfLockedStepsIsTheSameOnAllRanks) {

@@ -75,12 +75,18 @@ TEST(Rhythm, TakesLongerAfterALockThatDidNotHold) {
     return steps;
   };
   EXPECT_EQ(steps_until_steady(), 4);
-  rhythm.end_lock(2);
+  rhythm.begin_lock();
+  rhythm.end_lock(2, false);
   EXPECT_EQ(steps_until_steady(), 7);
-  rhythm.end_lock(2);
+  rhythm.begin_lock();
+  rhythm.end_lock(2, false);
   EXPECT_EQ(steps_until_steady(), 13);
-  rhythm.end_lock(1000);
+  rhythm.begin_lock();
+  rhythm.end_lock(1000, false);
   EXPECT_EQ(steps_until_steady(), 4);
+  rhythm.begin_lock();
+  rhythm.end_lock(1000, true);  // it held, but its end was dear
+  EXPECT_EQ(steps_until_steady(), 7);
 }
 
 }  // namespace
