@@ -14,7 +14,7 @@ namespace hora {
 namespace {
 
 constexpr std::chrono::microseconds kSpin{20};  // about what going to sleep and being woken costs
-thread_local bool helping_here = false;         // this thread runs a loop for an engine, or is about to
+thread_local bool runs_loop_here = false;       // this thread runs a loop for an engine, or is about to
 constexpr Clock::rep kNever = TimePoint::max().time_since_epoch().count();
 
 }  // namespace
@@ -40,7 +40,7 @@ void Engine::keep_to_own_thread() {
 }
 
 void Engine::await_helpers() {
-  if (helping_here) return;  // called by what the loop calls, such as `done`
+  if (runs_loop_here) return;  // called by what the loop calls, such as `done`
   while (const int helping = helping_.load(std::memory_order_seq_cst)) helping_.wait(helping);
 }
 
@@ -48,12 +48,9 @@ void Engine::start() {
   thread_ = std::thread([this] { run(); });
 }
 
+bool Engine::calls_this_thread() { return runs_loop_here; }
+
 void Engine::join() {
-  if (helping_here || thread_.get_id() == std::this_thread::get_id()) {
-    throw Error(
-        Code::invalid_argument,
-        "what the engine calls (done, allocate) cannot end the job: the engine would wait for itself");
-  }
   if (thread_.joinable()) thread_.join();
 }
 
@@ -62,6 +59,7 @@ void Engine::submitted(bool waits) {
 }
 
 void Engine::run() {
+  runs_loop_here = true;
   while (true) {
     until_.store(kNever, std::memory_order_seq_cst);
     std::uint32_t seen = alert_.rings();
@@ -90,11 +88,11 @@ void Engine::help(const Handle::State& wanted, TimePoint deadline) {
   if (::getpid() != owner_) return;
   helping_.fetch_add(1, std::memory_order_seq_cst);
   if (helps_.load(std::memory_order_seq_cst)) {
-    if (std::exchange(helping_here, true)) {
+    if (std::exchange(runs_loop_here, true)) {
       alert_.ring();  // it is in the middle of another loop
     } else {
       help_on(wanted, deadline);
-      helping_here = false;
+      runs_loop_here = false;
     }
   }
   helping_.fetch_sub(1, std::memory_order_seq_cst);

@@ -53,6 +53,8 @@ class Engine final : public Helper {
   void join();
   [[nodiscard]] bool joinable() const { return thread_.joinable(); }
 
+  /// Whether this thread runs a loop: then it must not wait for the end of one.
+  [[nodiscard]] static bool calls_this_thread();
   /// Waits until no thread runs the loop, or will. It must be over.
   void stop();
 

@@ -330,6 +330,11 @@ void Runtime::stop_timeline() {
 
 void Runtime::shutdown(const std::string& reason) {
   parts_->check_process();
+  if (Engine::calls_this_thread()) {
+    throw Error(
+        Code::invalid_argument,
+        "what the engine calls (done, allocate) cannot end the job: the engine would wait for itself");
+  }
   const std::lock_guard lock(parts_->shutdown_mutex);
   if (!parts_->engine->joinable()) return;
   parts_->loop.leave(reason);
