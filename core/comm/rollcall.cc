@@ -44,10 +44,26 @@ bool Rollcall::is_complete() {
 const Rollcall::Answers& Rollcall::conclude() {
   answers_.clear();
   for (const RollcallSeat* seat : seats_) answers_.push_back(seat->answers[round_ % 2]);
+  if (round_ == 1) {
+    const auto told = [this](int place) -> const SharedCores& {
+      return seats_[static_cast<std::size_t>(place)]->cores;
+    };
+    crowded_ = outnumber_cores(size(), told);
+  }
   ++round_;
   next_ = 0;
   answered_ = false;
   return answers_;
+}
+
+std::vector<std::unique_ptr<Rollcall>> make_rollcalls(int size) {
+  const auto seats = std::make_shared<std::vector<RollcallSeat>>(static_cast<std::size_t>(size));
+  const auto seat = [&](int place) -> RollcallSeat& { return (*seats)[static_cast<std::size_t>(place)]; };
+  std::vector<std::unique_ptr<Rollcall>> calls;
+  calls.reserve(seats->size());
+  for (int place = 0; place < size; ++place)
+    calls.push_back(std::make_unique<Rollcall>(size, place, seats, seat));
+  return calls;
 }
 
 }  // namespace hora

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "core/base/shared_cores.h"
 #include "core/comm/alert.h"
 
 #include <array>
@@ -23,6 +24,7 @@ struct RollcallSeat {
   std::atomic<std::uint64_t> urged;                  ///< the last round that it wants all to answer in
   std::array<Answer, 2> answers;                     ///< of the last rounds; they alternate
   alignas(128) AlertWords alert;
+  SharedCores cores;
 };
 static_assert(std::atomic<std::uint64_t>::is_always_lock_free &&
               std::atomic<std::uint32_t>::is_always_lock_free);
@@ -47,13 +49,21 @@ static_assert(std::atomic<std::uint64_t>::is_always_lock_free &&
 /// A rank that dies does not answer; whoever waits hears of that by control. *Engine only.*
 class Rollcall {
  public:
-  /// By place; `owner` keeps their memory.
-  Rollcall(std::vector<RollcallSeat*> seats, int place, std::shared_ptr<const void> owner)
-      : seats_(std::move(seats)), place_(static_cast<std::size_t>(place)), owner_(std::move(owner)) {}
+  /// `seat(place)` of that many; `owner` keeps their memory.
+  template <typename SeatAt>
+  Rollcall(int size, int place, std::shared_ptr<const void> owner, const SeatAt& seat)
+      : place_(static_cast<std::size_t>(place)), owner_(std::move(owner)) {
+    seats_.reserve(static_cast<std::size_t>(size));
+    for (int other = 0; other < size; ++other) seats_.push_back(&seat(other));
+    tell(seats_[place_]->cores);
+  }
 
   [[nodiscard]] int size() const { return static_cast<int>(seats_.size()); }
   /// This rank's own bell.
   [[nodiscard]] AlertWords& alert() const { return seats_[place_]->alert; }
+
+  /// Whether the ranks are more than the cores that they may run on; true until a round is complete.
+  [[nodiscard]] bool crowded() const { return crowded_; }
 
   /// Answers in the present round. Once.
   void answer(std::uint64_t word, TimePoint now);
@@ -76,8 +86,12 @@ class Rollcall {
   std::shared_ptr<const void> owner_;
   std::uint64_t round_ = 1;
   bool answered_ = false;
+  bool crowded_ = true;
   std::size_t next_ = 0;  // all before this one have answered
   Answers answers_;
 };
+
+/// A roll call of ranks of this process, by rank.
+[[nodiscard]] std::vector<std::unique_ptr<Rollcall>> make_rollcalls(int size);
 
 }  // namespace hora

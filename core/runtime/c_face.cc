@@ -161,7 +161,7 @@ int hora_barrier(const char* name) {
     hora::Entry entry;
     entry.operation = hora::Operation::barrier;
     entry.name = name == nullptr ? "" : name;
-    current()->submit(std::move(entry)).wait();
+    current()->run(std::move(entry));
   });
 }
 

@@ -31,13 +31,6 @@ std::unique_ptr<Collective> within_host(SharedHosts& hosts, const Config& config
                              static_cast<int>(host.here().size()), std::move(hosts.own->peers));
 }
 
-std::unique_ptr<Rollcall> make_rollcall(const std::shared_ptr<Arena>& arena, int rank, int ranks) {
-  std::vector<RollcallSeat*> seats;
-  seats.reserve(static_cast<std::size_t>(ranks));
-  for (int other = 0; other < ranks; ++other) seats.push_back(&arena->seat(other).roll);
-  return std::make_unique<Rollcall>(std::move(seats), rank, arena);
-}
-
 /// Ranks of one host share memory; hosts of one rank each have sockets; else both.
 std::unique_ptr<Collective> connect_collective(const Config& config, World& world, TimePoint deadline) {
   if (config.cpu_operations == "mpi" && config.encryption == "all") {
@@ -49,7 +42,10 @@ std::unique_ptr<Collective> connect_collective(const Config& config, World& worl
   if (config.cpu_operations == "tcp") return connect_tcp(*world.control, world.members, config, deadline);
   SharedHosts hosts = share_hosts(*world.control, config, deadline);
   if (hosts.ranks.size() == 1) {
-    if (hosts.own) world.rollcall = make_rollcall(hosts.own->arena, config.rank, config.size);
+    const auto seat = [arena = hosts.own->arena](int rank) -> RollcallSeat& {
+      return arena->seat(rank).roll;
+    };
+    world.rollcall = std::make_unique<Rollcall>(config.size, config.rank, hosts.own->arena, seat);
     return within_host(hosts, config);
   }
   if (config.cpu_operations == "shm") {

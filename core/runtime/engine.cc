@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/runtime/engine.h"
 
-#include "core/base/cores.h"
-#include "core/device/pause.h"
+#include "core/device/spin.h"
 
-#include <sched.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -13,18 +11,13 @@
 namespace hora {
 namespace {
 
-constexpr std::chrono::microseconds kSpin{20};  // about what going to sleep and being woken costs
-thread_local bool runs_loop_here = false;       // this thread runs a loop for an engine, or is about to
+thread_local bool runs_loop_here = false;  // this thread runs a loop for an engine, or is about to
 constexpr Clock::rep kNever = TimePoint::max().time_since_epoch().count();
 
 }  // namespace
 
-Engine::Engine(Loop& loop, int ranks_here, bool helps)
-    : loop_(loop),
-      alert_(loop.alert()),
-      helps_(helps),
-      crowded_(std::min(count_cores(usable_cores()), core_quota()) < ranks_here),
-      owner_(::getpid()) {}
+Engine::Engine(Loop& loop, bool helps)
+    : loop_(loop), alert_(loop.alert()), helps_(helps), owner_(::getpid()) {}
 
 Engine::~Engine() { join(); }
 
@@ -75,7 +68,7 @@ void Engine::run() {
       over_ = over_ || turn.over;
     } while (!over_ && turn.more);
     if (over_) return give_token_back();
-    bool news = loop_.waits_for_others() && spin(seen, [] { return false; });
+    bool news = loop_.waits_for_others() && spin_for_news(seen, nullptr);
     until_.store(turn.next.time_since_epoch().count(), std::memory_order_seq_cst);
     alert_.sleeps_for(sleep_now());
     news = news || loop_.may_go_on();
@@ -100,12 +93,10 @@ void Engine::help(const Handle::State& wanted, TimePoint deadline) {
 }
 
 void Engine::help_on(const Handle::State& wanted, TimePoint deadline) {
-  const TimePoint enough = Clock::now() + kSpin;
-  while (!wanted.has_ended()) {
-    if (take_token()) return drive(wanted, deadline);
-    if (Clock::now() >= enough) return alert_.ring();
-    crowded_ ? static_cast<void>(::sched_yield()) : pause_briefly();
-  }
+  bool in_charge = false;
+  const bool enough = spin(true, [&] { return wanted.has_ended() || (in_charge = take_token()); });
+  if (in_charge) return drive(wanted, deadline);
+  if (!enough) alert_.ring();
 }
 
 void Engine::drive(const Handle::State& wanted, TimePoint deadline) {
@@ -120,7 +111,7 @@ void Engine::drive(const Handle::State& wanted, TimePoint deadline) {
     if (wanted.has_ended() || (deadline != TimePoint::max() && Clock::now() >= deadline)) break;
     if (turn.more || over_) continue;
     const TimePoint until = std::min(turn.next, deadline);
-    if (spin(seen, [&] { return wanted.has_ended(); })) continue;
+    if (spin_for_news(seen, &wanted)) continue;
     alert_.sleeps_for(sleep_now());
     if (!loop_.may_go_on()) alert_.wait(seen, until);
     alert_.sleeps_for(Sleep::none);
@@ -133,19 +124,11 @@ void Engine::drive(const Handle::State& wanted, TimePoint deadline) {
     alert_.ring();
 }
 
-/// Looks again and again for news, for about as long as going to sleep would cost; whether there is some.
-template <typename Enough>
-bool Engine::spin(std::uint32_t seen, const Enough& enough) {
-  const TimePoint until = Clock::now() + kSpin;
-  do {
-    if (crowded_) ::sched_yield();
-    for (int i = 0; i < 32; ++i) {
-      if (alert_.rings() != seen || loop_.may_go_on() || enough()) return true;
-      if (crowded_) break;
-      pause_briefly();
-    }
-  } while (Clock::now() < until);
-  return false;
+/// Whether there is something to do, or what is wanted has ended, before it is worth going to sleep.
+bool Engine::spin_for_news(std::uint32_t seen, const Handle::State* wanted) {
+  return spin(loop_.crowded(), [&] {
+    return alert_.rings() != seen || loop_.may_go_on() || (wanted != nullptr && wanted->has_ended());
+  });
 }
 
 Sleep Engine::sleep_now() const { return loop_.waits_for_others() ? Sleep::peers : Sleep::any_news; }

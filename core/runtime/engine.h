@@ -18,17 +18,13 @@ namespace hora {
 /// Protocol. `token_` says that some thread is in charge; only that one touches the loop, or writes what the
 /// alert sleeps for. All accesses to it, to `until_` and to the alert are seq_cst.
 ///
-///   own thread                                    a thread that waits (`help`)
-///   1. until_ = never; seen = rings               a. takes the token, or leaves it all to who has it, and
-///   rings
-///   2. takes the token; else waits for a ring     b. turns, and rests in between, until it has what it wants
-///      after `seen`, and goes to 1                c. says what the alert sleeps for: the own thread, from
-///      now on
-///   3. turns until there is nothing to do         d. gives the token back
-///   4. until_ = when to look again; says what     e. rings if there is something to do: it rang after the
-///   last
-///      the alert sleeps for                          turn, or all ranks have answered, or `until_` is too
-///      late
+///   own thread                                  a thread that waits (`help`)
+///   1. until_ = never; seen = rings             a. takes the token; or rings and leaves it all to who has it
+///   2. takes the token; else waits for a ring   b. turns, and rests in between, until it has what it wants
+///      after `seen`, and goes to 1              c. says what the alert sleeps for: the own thread, now
+///   3. turns until there is nothing to do       d. gives the token back
+///   4. until_ = when to look again; says what   e. rings if there is something to do: it rang after the
+///      the alert sleeps for                        last turn, all ranks have answered, or `until_` is late
 ///   5. gives the token back; waits for a ring
 ///
 /// Nothing is left lying. The own thread sleeps in 2 or 5, for a ring after `seen`. In 5 it has looked at all
@@ -43,7 +39,7 @@ namespace hora {
 class Engine final : public Helper {
  public:
   /// `helps`: whether other threads may run the loop.
-  Engine(Loop& loop, int ranks_here, bool helps);
+  Engine(Loop& loop, bool helps);
   ~Engine() override;
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;
@@ -72,14 +68,12 @@ class Engine final : public Helper {
   void give_token_back() { token_.store(false, std::memory_order_seq_cst); }
   void help_on(const Handle::State& wanted, TimePoint deadline);
   void drive(const Handle::State& wanted, TimePoint deadline);
-  template <typename Enough>
-  bool spin(std::uint32_t seen, const Enough& enough);
+  [[nodiscard]] bool spin_for_news(std::uint32_t seen, const Handle::State* wanted);
   [[nodiscard]] Sleep sleep_now() const;
 
   Loop& loop_;
   Alert alert_;
   std::atomic<bool> helps_;
-  const bool crowded_;  // more ranks than cores
   std::atomic<bool> token_{false};
   std::atomic<Clock::rep> until_{0};  // how long the own thread sleeps
   bool over_ = false;                 // under the token

@@ -49,6 +49,8 @@ class Loop {
   /// Whether nothing can be done before other ranks have said how far they are; whether they have. *Engine
   /// only*.
   [[nodiscard]] bool waits_for_others() const { return negotiator_.waits_for_others(); }
+  /// Whether a core that waits is better left to others.
+  [[nodiscard]] bool crowded() const { return world_.rollcall && world_.rollcall->crowded(); }
   [[nodiscard]] bool may_go_on() { return negotiator_.waits_for_others() && negotiator_.may_go_on(); }
   /// Makes this rank ask for nothing more; `run` returns when all ranks have left. Thread-safe; the first
   /// call counts.

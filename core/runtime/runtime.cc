@@ -63,8 +63,7 @@ struct Runtime::Parts {
         gpu(settings.local_rank, world.gpu_module),
         messages(*world.messenger, world.control->rank(), world.control->size()),
         loop(world, config, table, sets, timeline, *delays, gpu),
-        engine(std::make_shared<Engine>(loop, world.rollcall ? world.rollcall->size() : 1,
-                                        world.rollcall != nullptr)),
+        engine(std::make_shared<Engine>(loop, world.rollcall != nullptr)),
         on_terminate([this](const std::string& why) { fail(why); }),
         on_signal(settings.dump_signal, [this] { loop.dump("a signal asks for it (HORA_DUMP_SIGNAL)"); }),
         answering(settings.question_fd, [this](const Question& question) { return answer(question); }) {

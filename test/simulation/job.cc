@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "test/simulation/job.h"
 
-#include "test/support/rollcalls.h"
-
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -19,13 +19,13 @@ struct LocalGroup::Parts {
       : office(std::make_shared<PostOffice>(size)),
         meeting(std::make_shared<Meeting>(size)),
         messages(std::make_shared<MessageBoxes>(size)),
-        rollcall(static_cast<std::size_t>(size)) {}
+        rollcalls(make_rollcalls(size)) {}
 
   std::string job = fmt::format("{:08x}", std::random_device{}());
   std::shared_ptr<PostOffice> office;
   std::shared_ptr<Meeting> meeting;
   std::shared_ptr<MessageBoxes> messages;
-  std::vector<RollcallSeat> rollcall;
+  std::vector<std::unique_ptr<Rollcall>> rollcalls;  // of those that have not joined
 };
 
 LocalGroup::LocalGroup(int size) : parts_(std::make_shared<Parts>(size)) {}
@@ -39,9 +39,7 @@ World LocalGroup::join(int rank) {
   }
   world.control = make_local_control(parts_->office, rank);
   world.lane = {make_host_stream(), make_local_collective(parts_->meeting, rank)};
-  std::vector<RollcallSeat*> seats;
-  for (auto& seat : parts_->rollcall) seats.push_back(&seat);
-  world.rollcall = std::make_unique<Rollcall>(std::move(seats), rank, parts_);
+  world.rollcall = std::move(parts_->rollcalls[static_cast<std::size_t>(rank)]);
   world.messenger = make_local_messenger(parts_->messages, rank);
   return world;
 }

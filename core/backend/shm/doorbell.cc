@@ -1,53 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/backend/shm/doorbell.h"
 
-#include "core/base/cores.h"
+#include "core/base/futex.h"
 #include "core/comm/control.h"
-#include "core/device/pause.h"
+#include "core/device/spin.h"
 
-#include <linux/futex.h>
-#include <sched.h>
-#include <sys/syscall.h>
-#include <unistd.h>
-
-#include <algorithm>
-#include <climits>
 #include <utility>
 
 namespace hora {
-namespace {
 
-constexpr std::chrono::microseconds kSpin(20);
-
-// The words are shared between processes, so these are not the private futexes.
-void futex_wait(std::atomic<std::uint32_t>& word, std::uint32_t expected) {
-  ::syscall(SYS_futex, &word, FUTEX_WAIT, expected, nullptr, nullptr, 0);
-}
-
-void futex_wake(std::atomic<std::uint32_t>& word) {
-  ::syscall(SYS_futex, &word, FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0);
-}
-
-}  // namespace
-
-Doorbell::Doorbell(Circle circle) : circle_(std::move(circle)) {
-  Seat& own = circle_.own_seat();
-  const CoreSet cores = usable_cores();
-  for (std::size_t i = 0; i < cores.size(); ++i) own.cores[i].store(cores[i], std::memory_order_relaxed);
-  own.core_quota.store(static_cast<std::uint32_t>(core_quota()), std::memory_order_relaxed);
-}
-
-/// Whether the ranks have fewer cores than they are.
-bool Doorbell::outnumber_cores() const {
-  CoreSet all{};
-  auto quota = static_cast<std::uint32_t>(circle_.size());
-  for (int place = 0; place < circle_.size(); ++place) {
-    const Seat& seat = circle_.seat(place);
-    for (std::size_t i = 0; i < all.size(); ++i) all[i] |= seat.cores[i].load(std::memory_order_relaxed);
-    quota = std::min(quota, seat.core_quota.load(std::memory_order_relaxed));
-  }
-  return count_cores(all) < circle_.size() || quota < static_cast<std::uint32_t>(circle_.size());
-}
+Doorbell::Doorbell(Circle circle) : circle_(std::move(circle)) { tell(circle_.own_seat().cores); }
 
 void Doorbell::arrive() {
   next_ = 0;
@@ -63,7 +25,7 @@ void Doorbell::arrive() {
 void Doorbell::await_all() {
   throw_if_aborted();
   Seat& own = circle_.own_seat();
-  bool arrived = spin_until_all_arrived();
+  bool arrived = spin(crowded_, [this] { return all_arrived(std::memory_order_acquire); });
   while (!arrived) {
     const std::uint32_t bell = own.doorbell.load(std::memory_order_acquire);
     own.sleeping.store(1, std::memory_order_seq_cst);
@@ -72,27 +34,16 @@ void Doorbell::await_all() {
     own.sleeping.store(0, std::memory_order_relaxed);
     if (!arrived) throw_if_aborted();
   }
-  if (phase_ == 1) crowded_ = outnumber_cores();
+  if (phase_ == 1) {
+    crowded_ = outnumber_cores(circle_.size(),
+                               [this](int place) -> const SharedCores& { return circle_.seat(place).cores; });
+  }
 }
 
 /// Remembers how far it got, as nobody un-arrives.
 bool Doorbell::all_arrived(std::memory_order order) {
   while (next_ < circle_.size() && circle_.seat(next_).arrived.load(order) >= phase_) ++next_;
   return next_ == circle_.size();
-}
-
-bool Doorbell::spin_until_all_arrived() {
-  if (all_arrived(std::memory_order_acquire)) return true;
-  const TimePoint until = Clock::now() + kSpin;
-  do {
-    if (crowded_) ::sched_yield();
-    for (int i = 0; i < 32; ++i) {
-      if (all_arrived(std::memory_order_acquire)) return true;
-      if (crowded_) break;
-      pause_briefly();
-    }
-  } while (Clock::now() < until);
-  return false;
 }
 
 void Doorbell::ring(Seat& seat) const {

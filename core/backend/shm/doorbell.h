@@ -56,8 +56,6 @@ class Doorbell {
 
  private:
   [[nodiscard]] bool all_arrived(std::memory_order order);
-  bool spin_until_all_arrived();
-  [[nodiscard]] bool outnumber_cores() const;
   void ring(Seat& seat) const;
 
   Circle circle_;

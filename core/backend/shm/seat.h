@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "core/base/shared_cores.h"
 #include "core/comm/rollcall.h"
 
 #include <array>
@@ -46,9 +47,7 @@ struct Seat {
   alignas(kFlagLine) std::atomic<std::uint64_t> arrived;   ///< how many phases this rank has reached
   alignas(kFlagLine) std::atomic<std::uint32_t> doorbell;  ///< a futex; whoever wakes this rank adds one
   std::atomic<std::uint32_t> sleeping;  ///< this rank waits, or is about to wait, for its doorbell
-  alignas(
-      kFlagLine) std::array<std::atomic<std::uint64_t>, 16> cores;  ///< that this rank may run on, as bits
-  std::atomic<std::uint32_t> core_quota;                            ///< how many of them at a time
+  alignas(kFlagLine) SharedCores cores;
   alignas(kFlagLine) std::atomic<std::uint64_t> given_back;  ///< how often this rank has given memory back
   std::atomic<std::uint32_t> gone;                           ///< this rank has left for good (intrusion.h)
   alignas(kFlagLine) std::atomic<std::uint32_t> intruding;   ///< this rank is writing to others' buffers

@@ -113,16 +113,16 @@ struct Entry {
 
   std::vector<int> ranks = {};  ///< add_process_set: who is in it, in any order
 
-  /// allgather, alltoall, gather, scatter: returns memory for an output of this shape. Called once, on Hora's
-  /// thread, when all ranks have said how much they bring. gather: of no rows, except on the root.
-  /// On a GPU the output is written behind what has been put on `stream` by then, too.
+  /// allgather, alltoall, gather, scatter: returns memory for an output of this shape. Called once, on the
+  /// thread that `done` is called on, when all ranks have said how much they bring. gather: of no rows,
+  /// except on the root. On a GPU the output is written behind what has been put on `stream` by then, too.
   std::function<void*(const std::vector<std::int64_t>& shape)> allocate;
   /// In place of `allocate`, on a GPU: gets memory for the output that Hora has taken, which waits for
   /// nothing. What is on `stream` when the last owner releases it may still use it. Called as `allocate` is.
   std::function<void(std::shared_ptr<std::byte> memory, const std::vector<std::int64_t>& shape)> accept = {};
 
-  /// Called exactly once, on one of Hora's threads, when the GPU, too, has done its work. Must not throw or
-  /// block.
+  /// Called exactly once, on one of Hora's threads or on one that waits for an operation, when the GPU, too,
+  /// has done its work. Must not throw or block.
   std::function<void(const Result&)> done;
 };
 

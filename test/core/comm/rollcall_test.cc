@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/comm/rollcall.h"
 
-#include "test/support/rollcalls.h"
 #include "test/support/threads.h"
 
 #include <gtest/gtest.h>

@@ -3,7 +3,6 @@
 
 #include "core/backend/local/post_office.h"
 
-#include "test/support/rollcalls.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

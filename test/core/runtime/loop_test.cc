@@ -22,7 +22,7 @@ namespace {
 
 /// Until it is over.
 void run(Loop& loop) {
-  Engine engine(loop, 1, false);
+  Engine engine(loop, false);
   engine.start();
   engine.join();
 }

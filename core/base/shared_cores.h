@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "core/base/cores.h"
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cstdint>
+
+namespace hora {
+
+/// What a process tells others of the cores that it may run on, in memory that they share. All zeros at
+/// first, and trivially so. Relaxed: whoever reads it knows by other words that it was written.
+struct SharedCores {
+  std::array<std::atomic<std::uint64_t>, std::tuple_size_v<CoreSet>> cores;
+  std::atomic<std::uint32_t> quota;  ///< how many of them at a time
+};
+
+inline void tell(SharedCores& shared) {
+  const CoreSet cores = usable_cores();
+  for (std::size_t i = 0; i < cores.size(); ++i) shared.cores[i].store(cores[i], std::memory_order_relaxed);
+  shared.quota.store(static_cast<std::uint32_t>(core_quota()), std::memory_order_relaxed);
+}
+
+/// Whether that many processes are more than their cores. `told(i)`: what each has told.
+template <typename Told>
+bool outnumber_cores(int processes, const Told& told) {
+  CoreSet all{};
+  auto quota = static_cast<std::uint32_t>(processes);
+  for (int i = 0; i < processes; ++i) {
+    const SharedCores& shared = told(i);
+    for (std::size_t j = 0; j < all.size(); ++j) all[j] |= shared.cores[j].load(std::memory_order_relaxed);
+    quota = std::min(quota, shared.quota.load(std::memory_order_relaxed));
+  }
+  return count_cores(all) < processes || quota < static_cast<std::uint32_t>(processes);
+}
+
+}  // namespace hora
