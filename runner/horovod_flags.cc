@@ -61,7 +61,7 @@ struct Meaningless {
   const char* moot = "false";
 };
 
-constexpr const char* kNoTuning = "no knob needs tuning";
+constexpr const char* kTrials = "autotune tries every size twice";
 constexpr const char* kByItself = "where several hosts have several ranks each, Hora does so by itself";
 constexpr const char* kStarts = "hrun itself starts the ranks";
 constexpr const char* kNoMpi = "the ranks find each other without MPI";
@@ -72,12 +72,9 @@ constexpr std::array kMeaningless{
     Meaningless{"hierarchical-allreduce", kByItself},
     Meaningless{"hierarchical-allgather", kByItself},
     Meaningless{"torus-allreduce", kByItself},
-    Meaningless{"autotune", kNoTuning},
-    Meaningless{"autotune-log-file", kNoTuning},
-    Meaningless{"autotune-warmup-samples", kNoTuning},
-    Meaningless{"autotune-steps-per-sample", kNoTuning},
-    Meaningless{"autotune-bayes-opt-max-samples", kNoTuning},
-    Meaningless{"autotune-gaussian-process-noise", kNoTuning},
+    Meaningless{"autotune-warmup-samples", kTrials},
+    Meaningless{"autotune-bayes-opt-max-samples", kTrials},
+    Meaningless{"autotune-gaussian-process-noise", kTrials},
     Meaningless{"log-with-timestamp", "lines of the log always have the time", "true"},
     Meaningless{"prefix-output-with-timestamp", "prefixes have no time; lines of the log do"},
     Meaningless{"disable-cache", "hrun remembers nothing from one job to the next"},
@@ -138,6 +135,10 @@ std::vector<std::pair<std::string, std::string>> variables_of(const HorovodSetti
     const std::int64_t bytes = std::max<std::int64_t>(1, *mebibytes << 20);  // 0: every tensor travels alone
     variables.emplace_back("HORA_FUSION_THRESHOLD", std::to_string(bytes));
   }
+  if (const auto on = setting("autotune")) variables.emplace_back("HORA_AUTOTUNE", *on == "true" ? "1" : "0");
+  if (const auto path = setting("autotune-log-file")) variables.emplace_back("HORA_AUTOTUNE_LOG", *path);
+  if (const auto steps = number("autotune-steps-per-sample", "steps"))
+    variables.emplace_back("HORA_AUTOTUNE_STEPS", std::to_string(std::max<std::int64_t>(1, *steps)));
   if (setting("stall-check") == "false") {
     variables.emplace_back("HORA_MISSING_WARNING", "0");
     variables.emplace_back("HORA_MISSING_TIMEOUT", "0");

@@ -75,6 +75,12 @@ other hosts
                              (eth0), separated by commas; also --network-interfaces
   --start-timeout SECONDS    how long hosts have to answer, and then ranks to meet (default: 30)
 
+how it runs
+  --fusion-threshold-mb N    how many MiB travel together at the most (HORA_FUSION_THRESHOLD, in bytes)
+  --autotune                 try that out in the first 200 steps of a training, keep what is fastest, and say
+                             what it was; --autotune-log-file FILE: the trials, as CSV;
+                             --autotune-steps-per-sample N: the steps of a trial (default: 10)
+
 output
   --output-filename DIR      also write DIR/rank.K/stdout and stderr, and at the end DIR/summary.json: how
                              each rank ended, and which was the first cause

@@ -27,6 +27,7 @@ namespace {
 
 constexpr std::size_t kMostStreams = 16;
 constexpr std::size_t kMostStragglerSteps = 10'000;
+constexpr std::size_t kMostTrialSteps = 10'000;
 constexpr std::size_t kMostRecorded = 1'000'000;
 constexpr std::size_t kLeastArena = 16 << 20;
 
@@ -50,6 +51,9 @@ constexpr std::array kVariables{
     "HORA_CPU_OPERATIONS",
     "HORA_GPU_OPERATIONS",
     "HORA_GPU_FUSION_THRESHOLD",
+    "HORA_AUTOTUNE",
+    "HORA_AUTOTUNE_LOG",
+    "HORA_AUTOTUNE_STEPS",
     "HORA_NCCL_LIBRARY",
     "HORA_FLOAT32_SUMS",
     "HORA_OPERATION_TIMEOUT",
@@ -125,6 +129,9 @@ struct Counterpart {
 };
 constexpr std::array kCounterparts{
     Counterpart{"HOROVOD_FUSION_THRESHOLD", "HORA_FUSION_THRESHOLD", threshold},
+    Counterpart{"HOROVOD_AUTOTUNE", "HORA_AUTOTUNE", flag},
+    Counterpart{"HOROVOD_AUTOTUNE_LOG", "HORA_AUTOTUNE_LOG", same},
+    Counterpart{"HOROVOD_AUTOTUNE_STEPS_PER_SAMPLE", "HORA_AUTOTUNE_STEPS", same},
     Counterpart{"HOROVOD_START_TIMEOUT", "HORA_START_TIMEOUT", same},
     Counterpart{"HOROVOD_GLOO_TIMEOUT_SECONDS", "HORA_START_TIMEOUT", same},
     Counterpart{"HOROVOD_STALL_CHECK_DISABLE", "HORA_MISSING_WARNING", never},
@@ -375,10 +382,13 @@ Config Config::from_environment() {
   read_text("HORA_NCCL_LIBRARY", config.nccl_library);
   read_text("NCCL_HOSTID", config.nccl_host_id);
   read_switch("HORA_FLOAT32_SUMS", config.float32_sums);
-  read("HORA_GPU_FUSION_THRESHOLD", config.gpu_fusion_threshold, 1);
+  read("HORA_GPU_FUSION_THRESHOLD", config.gpu_fusion_threshold, 0);
   read_switch("HORA_DETERMINISTIC", config.deterministic);
   read("HORA_TCP_STREAMS", config.tcp_streams, 0, kMostStreams);
-  read("HORA_FUSION_THRESHOLD", config.fusion_threshold, 1);
+  read("HORA_FUSION_THRESHOLD", config.fusion_threshold, 0);
+  read_switch("HORA_AUTOTUNE", config.autotune);
+  read_text("HORA_AUTOTUNE_LOG", config.autotune_log);
+  read("HORA_AUTOTUNE_STEPS", config.autotune_steps, 1, kMostTrialSteps);
   read("HORA_ARENA_SIZE", config.arena_size, 0);
   read_switch("HORA_PEER_MEMORY", config.peer_memory);
   read("HORA_RECORDED_OPERATIONS", config.recorded_operations, 0, kMostRecorded);

@@ -47,6 +47,8 @@ class Packer {
  public:
   /// `threshold`: bytes that travel together at the most, equal on all ranks.
   Packer(Lane& lane, std::size_t threshold) : lane_(lane), threshold_(threshold) {}
+  /// From now on, on all ranks, at the same point of what they do.
+  void fuse_up_to(std::size_t threshold) { threshold_ = threshold; }
 
   /// The pieces have `dtype`; `reduction.dtype` is that of the wire. `flag`: null, or one of the lane's
   /// stream, which is set if any element of the outputs is infinite or not a number.

@@ -32,6 +32,19 @@ std::size_t wire_bytes(const Request& request) {
   return whole_lines(bytes);
 }
 
+std::size_t wire_bytes(std::span<const Decision> decisions, const Batch& batch) {
+  std::size_t bytes = 0;
+  for (const std::size_t i : batch.decisions) bytes += wire_bytes(decisions[i].request);
+  return bytes;
+}
+
+FusionThresholds first_thresholds(const Config& config) {
+  FusionThresholds thresholds;
+  if (config.fusion_threshold != 0) thresholds.host = config.fusion_threshold;
+  if (config.gpu_fusion_threshold != 0) thresholds.cuda = config.gpu_fusion_threshold;
+  return thresholds;
+}
+
 std::vector<Batch> plan(std::span<const Decision> decisions, const FusionThresholds& thresholds) {
   std::vector<Batch> batches;
   std::vector<Open> open;  // at most one a kind

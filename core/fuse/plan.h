@@ -3,6 +3,8 @@
 
 #include "core/negotiate/message.h"
 
+#include <hora/config.h>
+
 #include <cstddef>
 #include <span>
 #include <vector>
@@ -20,11 +22,17 @@ struct Batch {
 /// lines.
 [[nodiscard]] std::size_t wire_bytes(const Request& request);
 
-/// The most bytes that travel together, by where tensors lie. A value.
+/// Those of a batch.
+[[nodiscard]] std::size_t wire_bytes(std::span<const Decision> decisions, const Batch& batch);
+
+/// The most bytes that travel together, by where tensors lie; at first, where nobody has said. A value.
 struct FusionThresholds {
-  std::size_t host = 0;
-  std::size_t cuda = 0;
+  std::size_t host = std::size_t{4} << 20;  // what is packed should still be in a cache when it is reduced
+  std::size_t cuda = std::size_t{32} << 20;
 };
+
+/// Those that a job begins with.
+[[nodiscard]] FusionThresholds first_thresholds(const Config& config);
 
 /// Puts decisions that are ok into batches, the same on every rank. Allreduces of one kind (dtype, wire,
 /// reduction, factors, device) travel together up to their threshold, also when others stand between them;

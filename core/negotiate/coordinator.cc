@@ -163,7 +163,9 @@ std::optional<Verdict> Coordinator::decide() {
   verdict.end = leaving_ == size_ && !ended_;
   ended_ = ended_ || verdict.end;
   verdict.trace = std::exchange(command_, TraceCommand::none);
-  if (verdict.items.empty() && !verdict.end && verdict.trace == TraceCommand::none) return std::nullopt;
+  verdict.fuse_up_to = std::exchange(fuse_up_to_, 0);
+  const bool commands = verdict.trace != TraceCommand::none || verdict.fuse_up_to != 0;
+  if (verdict.items.empty() && !verdict.end && !commands) return std::nullopt;
   ++verdicts_;
   lock(verdict);
   return verdict;

@@ -63,6 +63,8 @@ class Coordinator {
 
   /// Goes to all members with the next verdict.
   void command(TraceCommand command) { command_ = command; }
+  /// How many bytes are to travel together at the most, which one of the next verdicts tells.
+  void fuse_up_to(std::uint64_t bytes) { fuse_up_to_ = bytes; }
 
   /// A tensor that some ranks have asked for and others have not. A value.
   struct Waiting {
@@ -156,6 +158,7 @@ class Coordinator {
   int leaving_ = 0;
   bool ended_ = false;
   TraceCommand command_ = TraceCommand::none;
+  std::uint64_t fuse_up_to_ = 0;
   DecisionId pacemaker_ = 0;  // the first that was repeated, until it is forgotten: each time is a step
   std::vector<Clock::duration> behind_;  // in the present one, by place
   std::vector<Step> steps_ended_;

@@ -114,6 +114,9 @@ struct Verdict {
   bool end = false;  ///< every member has left
   TraceCommand trace = TraceCommand::none;
   bool inquiry = false;  ///< rank 0 wants an account; travels alone, to one rank
+  /// Not 0: from these decisions on that many bytes travel together at the most, where nobody has said how
+  /// many may.
+  std::uint64_t fuse_up_to = 0;
   /// Not empty: from the next decision on the ranks repeat these in this order (Lockstep), of which the
   /// present step has made the first `made`.
   std::vector<DecisionId> lock;

@@ -77,9 +77,18 @@ void Negotiator::cast_leave(TimePoint now) {
 }
 
 void Negotiator::command(TraceCommand command) {
-  Chair& world = chairs_.at(kWorld);
-  world.coordinator.command(command);
-  world.undecided = true;
+  chairs_.at(kWorld).coordinator.command(command);
+  decide_soon();
+}
+
+void Negotiator::fuse_up_to(std::uint64_t bytes) {
+  chairs_.at(kWorld).coordinator.fuse_up_to(bytes);
+  decide_soon();
+}
+
+/// Rank 0 has something to tell all.
+void Negotiator::decide_soon() {
+  chairs_.at(kWorld).undecided = true;
   if (lockstep_) end_lock_because({});
 }
 
@@ -187,12 +196,16 @@ void Negotiator::announce(const Verdict& verdict, const std::vector<int>& member
 }
 
 Negotiator::Heard Negotiator::apply(const Verdict& verdict) {
-  if (verdict.inquiry) return {kWorld, {}, false, TraceCommand::none, true};
+  if (verdict.inquiry) return {kWorld, {}, false, TraceCommand::none, true, 0};
   const auto voter = voters_.find(verdict.group);
   if (voter == voters_.end())
     throw Error(Code::internal, fmt::format("bad verdict: this rank is not in group {}", verdict.group));
-  Heard heard{verdict.group, voter->second.apply(verdict), verdict.end && verdict.group == kWorld,
-              verdict.trace, false};
+  Heard heard{verdict.group,
+              voter->second.apply(verdict),
+              verdict.end && verdict.group == kWorld,
+              verdict.trace,
+              false,
+              verdict.fuse_up_to};
   if (!verdict.lock.empty()) lock(verdict);
   return heard;
 }

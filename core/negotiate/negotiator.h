@@ -44,6 +44,8 @@ class Negotiator {
 
   /// Rank 0: tells all ranks, this one too, in one of the next verdicts.
   void command(TraceCommand command);
+  /// Rank 0: how many bytes are to travel together at the most; told in the same way.
+  void fuse_up_to(std::uint64_t bytes);
   /// Rank 0: wants an account from another rank.
   void inquire(int rank);
   /// Sends a report to rank 0, also from there.
@@ -63,7 +65,8 @@ class Negotiator {
     std::vector<Decision> decisions;  ///< to be carried out in this order
     bool end = false;                 ///< every rank has left; nothing will be heard any more
     TraceCommand trace = TraceCommand::none;
-    bool inquiry = false;  ///< rank 0 wants an account
+    bool inquiry = false;          ///< rank 0 wants an account
+    std::uint64_t fuse_up_to = 0;  ///< as in Verdict
   };
   /// What is new; does not wait. Decisions of one verdict come together. `pressing`: somebody waits for what
   /// this rank has asked for. Throws Error with the loss's status when a rank is lost, and Error(internal)
@@ -96,6 +99,7 @@ class Negotiator {
     bool undecided = false;  // ballots have come since the last verdict
   };
 
+  void decide_soon();
   void lock(const Verdict& verdict);
   void ask_in_lock(const std::vector<Request>& requests);
   std::optional<Heard> step(TimePoint now, bool pressing);

@@ -40,7 +40,7 @@ void write_knobs(Writer& out, const Config& config) {
   out.u64(config.fusion_threshold).u8(config.peer_memory ? 1 : 0).string(config.cpu_operations);
   out.u8(config.deterministic ? 1 : 0).u64(static_cast<std::uint64_t>(config.tcp_streams));
   out.u64(config.gpu_fusion_threshold).string(config.gpu_operations).u8(config.float32_sums ? 1 : 0);
-  out.string(config.encryption);
+  out.string(config.encryption).u8(config.autotune ? 1 : 0);
 }
 
 void read_knobs(Reader& in, Config& config) {
@@ -53,6 +53,7 @@ void read_knobs(Reader& in, Config& config) {
   config.gpu_operations = in.string(16);
   config.float32_sums = in.boolean();
   config.encryption = in.string(16);
+  config.autotune = in.boolean();
 }
 
 std::vector<Item> listed(const Config& config) {
@@ -64,7 +65,8 @@ std::vector<Item> listed(const Config& config) {
           {"HORA_GPU_FUSION_THRESHOLD", std::to_string(config.gpu_fusion_threshold)},
           {"HORA_GPU_OPERATIONS", config.gpu_operations},
           {"HORA_FLOAT32_SUMS", config.float32_sums ? "1" : "0"},
-          {"HORA_ENCRYPTION", config.encryption}};
+          {"HORA_ENCRYPTION", config.encryption},
+          {"HORA_AUTOTUNE", config.autotune ? "1" : "0"}};
 }
 
 /// All that a rank says. The version comes first: what follows is that version's.

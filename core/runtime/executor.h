@@ -55,6 +55,8 @@ class Executor {
   [[nodiscard]] const Members& members() const { return members_; }
   [[nodiscard]] Lane& lane() { return lane_; }
 
+  /// How many bytes travel together at the most, from now on.
+  void fuse_up_to(std::size_t bytes) { packer_.fuse_up_to(bytes); }
   /// `decided`: when the decisions were heard.
   void carry_out(std::span<const Decision> decisions, const Batch& batch, TimePoint decided);
   /// Gives the tensor of a decision back with this result, if this rank has it.

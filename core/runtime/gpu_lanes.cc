@@ -44,6 +44,7 @@ GpuLanes::GpuLanes(OwnGpu& own, const Config& config, TensorTable& table, Record
       recorder_(recorder),
       tracer_(tracer),
       alarm_(alarm),
+      fusion_threshold_(first_thresholds(config).cuda),
       errand_{config.operation_timeout},
       completer_(config.operation_timeout, [this, on_failure = std::move(on_failure)](const Status& why) {
         {
@@ -149,8 +150,7 @@ void GpuLanes::make_staged(Party& party, const Members& members, Lane& host) {
   alarm_.watch(*staged);
   const GpuSide side{machine.gpu, &completer_, staged.get(), &errand_};
   party.staged = Lane{machine.stream, std::move(staged), true};
-  party.by_host.emplace(*party.staged, table_, recorder_, tracer_, members, config_.gpu_fusion_threshold,
-                        side);
+  party.by_host.emplace(*party.staged, table_, recorder_, tracer_, members, fusion_threshold_, side);
 }
 
 /// NCCL's waiting ends by `interrupt`, so the alarm need not know of communicators that are still being made.
@@ -171,7 +171,7 @@ void GpuLanes::make_fast(Party& party, const Members& members, Lane& host, const
   alarm_.watch(*fast);
   party.fast = Lane{machine.stream, std::move(fast), true};
   party.by_nccl.emplace(
-      *party.fast, table_, recorder_, tracer_, members, config_.gpu_fusion_threshold,
+      *party.fast, table_, recorder_, tracer_, members, fusion_threshold_,
       GpuSide{machine.gpu, &completer_, nullptr, plane == GpuPlane::hierarchical ? &errand_ : nullptr});
 }
 
@@ -190,6 +190,14 @@ void GpuLanes::add_group(int group, const std::vector<int>& ranks) {
   if (world == parties_.end() || !world->second->fast) return;
   auto split = world->second->fast->collective->split(ranks);
   if (split) splits_.emplace(group, std::move(split));
+}
+
+void GpuLanes::fuse_up_to(std::size_t bytes) {
+  fusion_threshold_ = bytes;
+  for (auto& [group, party] : parties_) {
+    if (party->by_host) party->by_host->fuse_up_to(bytes);
+    if (party->by_nccl) party->by_nccl->fuse_up_to(bytes);
+  }
 }
 
 void GpuLanes::remove_group(int group) {

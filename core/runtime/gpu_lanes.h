@@ -36,6 +36,8 @@ class GpuLanes {
   void add_group(int group, const std::vector<int>& ranks);
   /// Waits until nothing is under way, and lets go of what a group has here.
   void remove_group(int group);
+  /// How many bytes travel together at the most, from now on.
+  void fuse_up_to(std::size_t bytes);
 
   /// Ends all waiting for the GPU with this status; thread-safe.
   void interrupt(const Status& why);
@@ -76,6 +78,7 @@ class GpuLanes {
   Alarm& alarm_;
   bool left_behind_ = false;  // the GPU or NCCL did not let go: what they may still use is never destroyed
   std::unique_ptr<Machine> machine_;
+  std::size_t fusion_threshold_;
   Errand errand_;                                      // of what the engine has given to the GPU
   std::map<int, std::unique_ptr<Collective>> splits_;  // of the world's, for groups that have not used theirs
   std::map<int, std::unique_ptr<Party>> parties_;

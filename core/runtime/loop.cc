@@ -17,6 +17,7 @@ namespace {
 constexpr std::chrono::milliseconds kLookAtNccl{100};  // whether it has failed, while it has something to do
 constexpr std::chrono::milliseconds kToTellAStack{300};
 constexpr std::size_t kScheduled = 8192;  // decisions that are remembered
+constexpr int kStepsToFindThePace = 10;
 
 std::chrono::milliseconds in_milliseconds(Clock::duration time) {
   return std::chrono::duration_cast<std::chrono::milliseconds>(time);
@@ -34,9 +35,10 @@ Loop::Loop(World& world, const Config& config, TensorTable& table, ProcessSets& 
       delays_(delays),
       alert_(world.rollcall ? world.rollcall->alert() : own_alert_),
       negotiator_(*world.control, kScheduled, world.control->size() > 1 ? world.rollcall.get() : nullptr),
+      thresholds_(first_thresholds(config)),
       recorder_(config.recorded_operations),
       executor_(world.lane, table, recorder_, tracer_,
-                {kWorld, *sets.ranks_of(kWorld), world.control->rank()}, config.fusion_threshold),
+                {kWorld, *sets.ranks_of(kWorld), world.control->rank()}, thresholds_.host),
       gpu_(gpu, config, table, recorder_, tracer_, alarm_,
            [this](const Status& why) {
              alarm_.ring(why);
@@ -48,6 +50,7 @@ Loop::Loop(World& world, const Config& config, TensorTable& table, ProcessSets& 
       watchdog_(
           config.operation_timeout, [this] { return alarm_.progress(); },
           [this](const Status& why) { world_.control->call_off(why); }) {
+  prepare_to_choose_batches();
   alarm_.watch(*world.lane.collective);
   // A rank may die while the engine waits for it inside a collective: only another thread can end that.
   world.control->on_loss([this](const Status& why) {
@@ -120,7 +123,7 @@ Loop::Turn Loop::turn_or_throw(bool pressing) {
     if (auto part = tracer_.take(Clock::now())) send(*std::move(part));
   }
   collect_reports();
-  watch_stragglers();
+  follow_steps();
   turn.more = !listens || !work_.empty() || negotiator_.has_more();
   turn.next = std::min(wake, negotiator_.next_look());
   return turn;
@@ -196,7 +199,8 @@ bool Loop::carry_out_next() {
       for (const auto& decision : heard.decisions) {
         if (!decision.status.ok()) executor.conclude(decision, {decision.status, {}}, work.decided);
       }
-      work.batches = plan(heard.decisions, {config_.fusion_threshold, config_.gpu_fusion_threshold});
+      if (heard.fuse_up_to != 0) fuse_up_to(heard.fuse_up_to);
+      work.batches = plan(heard.decisions, thresholds_);
     }
     if (work.next < work.batches.size()) {
       const Batch& batch = work.batches[work.next++];
@@ -221,7 +225,11 @@ void Loop::carry_out(Executor& host, std::span<const Decision> decisions, const 
   const Request& first = decisions[batch.decisions.front()].request;
   if (first.device == DeviceKind::host) {
     const Watch watch(watchdog_, first.operation, first.name, batch.decisions.size() - 1);
-    return host.carry_out(decisions, batch, decided);
+    const TimePoint start = Clock::now();
+    host.carry_out(decisions, batch, decided);
+    if (pace_ && first.operation == Operation::allreduce && host.members().group == kWorld)
+      pace_->add(wire_bytes(decisions, batch), Clock::now() - start);
+    return;
   }
   if (Executor* gpu = gpu_.executor(host.members(), host.lane(), first))
     return gpu->carry_out(decisions, batch, decided);
@@ -249,7 +257,7 @@ void Loop::add_process_set(const Decision& decision, TimePoint decided) {
     alarm_.watch(*collective);
     const auto place = std::lower_bound(ranks.begin(), ranks.end(), world_.control->rank()) - ranks.begin();
     parties_.try_emplace(number, Lane{make_host_stream(), std::move(collective)}, table_, recorder_, tracer_,
-                         Members{number, ranks, static_cast<int>(place)}, config_.fusion_threshold);
+                         Members{number, ranks, static_cast<int>(place)}, thresholds_.host);
   }
   executor_.conclude(decision, std::move(result), decided);
 }
@@ -292,12 +300,68 @@ TimePoint Loop::watch_stalls(TimePoint now) {
   return next;
 }
 
-void Loop::watch_stragglers() {
+void Loop::follow_steps() {
   if (world_.control->rank() != 0) return;
   for (const auto& step : negotiator_.take_steps()) {
     const TimePoint now = Clock::now();
     lateness_.add(step, now);
     if (const auto line = stragglers_.add(step, now)) log(LogLevel::warning, *line);
+    choose_batches(now);
+  }
+}
+
+// --- how much travels together ---
+
+/// Rank 0 chooses, by trials, or, where the network's pace is not known, by what the first steps show. Within
+/// a host the size does not matter, as long as what is packed stays in a cache.
+void Loop::prepare_to_choose_batches() {
+  if (world_.control->rank() != 0 || world_.control->size() == 1) return;
+  const bool host_is_set = config_.fusion_threshold != 0;
+  if (!config_.autotune) {
+    if (!host_is_set && !world_.rollcall) pace_.emplace();
+    return;
+  }
+  if (host_is_set && config_.gpu_fusion_threshold != 0) {
+    return log(
+        LogLevel::warning,
+        "HORA_AUTOTUNE has nothing to choose: HORA_FUSION_THRESHOLD and HORA_GPU_FUSION_THRESHOLD are set");
+  }
+  try {
+    autotune_.emplace(host_is_set ? thresholds_.cuda : thresholds_.host, config_.autotune_steps,
+                      config_.autotune_log);
+  } catch (const Error& error) {
+    world_.control->fail(error.status());
+    throw;
+  }
+}
+
+/// A step has ended.
+void Loop::choose_batches(TimePoint now) {
+  if (autotune_) {
+    if (const auto bytes = autotune_->end_step(now)) negotiator_.fuse_up_to(*bytes);
+    if (!autotune_->has_ended()) return;
+    log(LogLevel::warning, autotune_->found());
+    autotune_.reset();
+  } else if (pace_) {
+    const auto bytes = pace_->batch_bytes();
+    if (bytes && *bytes != thresholds_.host) {
+      log(LogLevel::info, fmt::format("up to {} MiB travel together from now on", *bytes >> 20));
+      negotiator_.fuse_up_to(*bytes);
+    }
+    if (bytes || ++paced_steps_ == kStepsToFindThePace) pace_.reset();
+  }
+}
+
+/// All ranks do, between the same two decisions.
+void Loop::fuse_up_to(std::size_t bytes) {
+  if (config_.fusion_threshold == 0) {
+    thresholds_.host = bytes;
+    executor_.fuse_up_to(bytes);
+    for (auto& [group, party] : parties_) party.executor.fuse_up_to(bytes);
+  }
+  if (config_.gpu_fusion_threshold == 0 && config_.autotune) {
+    thresholds_.cuda = bytes;
+    gpu_.fuse_up_to(bytes);
   }
 }
 

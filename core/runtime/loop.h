@@ -4,6 +4,9 @@
 #include "core/comm/alert.h"
 #include "core/comm/health.h"
 #include "core/comm/world.h"
+#include "core/fuse/autotune.h"
+#include "core/fuse/pace.h"
+#include "core/fuse/plan.h"
 #include "core/negotiate/negotiator.h"
 #include "core/runtime/alarm.h"
 #include "core/runtime/delays.h"
@@ -82,7 +85,10 @@ class Loop {
   void answer_inquiry(TimePoint now);
   [[nodiscard]] JobHealth job_health(TimePoint now) const;
   TimePoint watch_stalls(TimePoint now);
-  void watch_stragglers();
+  void follow_steps();
+  void prepare_to_choose_batches();
+  void fuse_up_to(std::size_t bytes);
+  void choose_batches(TimePoint now);
   void end();
   void fail(const Status& status);
   [[nodiscard]] std::string write_dump_of(const Status& why, std::vector<Record> pending) const;
@@ -115,6 +121,11 @@ class Loop {
   AlertWords own_alert_{};  // where ranks share no memory
   Alert alert_;
   Negotiator negotiator_;
+  FusionThresholds thresholds_;
+  // Rank 0, until the thresholds are chosen.
+  std::optional<Pace> pace_;
+  std::optional<Autotune> autotune_;
+  int paced_steps_ = 0;
   Recorder recorder_;
   Tracer tracer_;
   Executor executor_;  // of the world

@@ -3,17 +3,22 @@
 #include "test/job/shell.h"
 
 #include <fmt/format.h>
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
 
 #include <csignal>
 #include <cstdio>
 #include <filesystem>
+#include <fstream>
 #include <iterator>
 #include <regex>
 
 namespace hora {
 namespace {
+
+using testing::HasSubstr;
+using testing::StartsWith;
 
 std::vector<std::string> worker(int ranks, std::vector<std::string> words,
                                 std::vector<std::string> options = {}) {
@@ -41,6 +46,34 @@ TEST(Job, ReducesOverEveryPlane) {
       EXPECT_EQ(outcome.output, "[0] done\n");
     }
   }
+}
+
+TEST(Job, TriesHowMuchShouldTravelTogetherAndSaysWhatItHasFound) {
+  const auto log = std::filesystem::path(testing::TempDir()) / fmt::format("trials-{}.csv", ::getpid());
+  for (const char* plane : {"HORA_CPU_OPERATIONS=shm", "HORA_CPU_OPERATIONS=tcp"}) {
+    const Outcome outcome = hrun(worker(2, {"reduce", "120"},
+                                        {"--autotune", "--autotune-log-file", log.string(),
+                                         "--autotune-steps-per-sample", "1", "-x", plane}));
+    EXPECT_EQ(outcome.exit_code, 0) << outcome.errors;
+    EXPECT_EQ(outcome.output, "[0] done\n");
+    EXPECT_THAT(outcome.errors,
+                HasSubstr("autotune has ended: steps are as fast as they get with HORA_FUSION_THRESHOLD="));
+    std::ifstream file(log);
+    std::vector<std::string> lines;
+    for (std::string line; std::getline(file, line);) lines.push_back(line);
+    ASSERT_EQ(lines.size(), 16u);
+    EXPECT_THAT(lines.back(), StartsWith("chosen,"));
+  }
+  std::filesystem::remove(log);
+}
+
+TEST(Job, EndsOnAllRanksWhereTheTrialsCannotBeLogged) {
+  const Outcome outcome =
+      hrun(worker(2, {"reduce"}, {"--autotune", "--autotune-log-file", "/nowhere/trials.csv"}));
+  EXPECT_NE(outcome.exit_code, 0);
+  EXPECT_THAT(
+      outcome.output + outcome.errors,
+      HasSubstr("HORA_AUTOTUNE_LOG=/nowhere/trials.csv: cannot write there: No such file or directory"));
 }
 
 TEST(Job, ADeathAtAnyTimeIsNamedByAllOthersWithinASecond) {

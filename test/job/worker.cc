@@ -188,7 +188,7 @@ int main(int argc, char** argv) {
   const auto number = [&](int i) { return argc > i ? std::atoi(argv[i]) : 0; };
   try {
     auto hora = hora::init();
-    if (task == "reduce") reduce(hora, 10);
+    if (task == "reduce") reduce(hora, argc > 2 ? number(2) : 10);
     if (task == "until" && argc > 2) reduce_until(hora, argv[2]);
     if (task == "die") die(hora, number(2), number(3), SIGKILL);
     if (task == "stop") die(hora, number(2), number(3), SIGSTOP);

@@ -41,6 +41,11 @@ TEST(HorovodFlags, BecomeVariablesOfOurs) {
               ElementsAre(Pair("HORA_MISSING_WARNING", "0"), Pair("HORA_MISSING_TIMEOUT", "0")));
   EXPECT_THAT(variables_of({{"stall-check-shutdown-time-seconds", "90"}}),
               ElementsAre(Pair("HORA_MISSING_TIMEOUT", "90")));
+  EXPECT_THAT(variables_of(
+                  {{"autotune", "true"}, {"autotune-log-file", "a.csv"}, {"autotune-steps-per-sample", "5"}}),
+              ElementsAre(Pair("HORA_AUTOTUNE", "1"), Pair("HORA_AUTOTUNE_LOG", "a.csv"),
+                          Pair("HORA_AUTOTUNE_STEPS", "5")));
+  EXPECT_THAT(variables_of({{"autotune", "false"}}), ElementsAre(Pair("HORA_AUTOTUNE", "0")));
   EXPECT_THAT(variables_of({{"cycle-time-ms", "3"}}), IsEmpty());
 }
 
@@ -56,8 +61,9 @@ TEST(HorovodFlags, AreRefusedWhenTheirValuesMakeNoSense) {
 
 TEST(HorovodFlags, SayWhyTheyMeanNothing) {
   EXPECT_THAT(
-      meaningless_among({{"cycle-time-ms", "3"}, {"autotune", "true"}, {"log-level", "info"}}),
-      ElementsAre("--cycle-time-ms (there is no cycle to wait for)", "--autotune (no knob needs tuning)"));
+      meaningless_among({{"cycle-time-ms", "3"}, {"autotune-warmup-samples", "5"}, {"log-level", "info"}}),
+      ElementsAre("--cycle-time-ms (there is no cycle to wait for)",
+                  "--autotune-warmup-samples (autotune tries every size twice)"));
   EXPECT_THAT(meaningless_among({{"autotune", "false"}, {"log-with-timestamp", "true"}}), IsEmpty());
   EXPECT_THAT(meaningless_among({{"log-with-timestamp", "false"}}),
               ElementsAre("--log-without-timestamp (lines of the log always have the time)"));

@@ -92,16 +92,25 @@ struct Config {
   /// HORA_FLOAT32_SUMS: GPUs send 16-bit floats as such, but add them in float32 and round once. Else NCCL
   /// rounds at every addition. Rank 0's counts. (On CPUs sums are always so.)
   bool float32_sums = false;
-  /// HORA_GPU_FUSION_THRESHOLD, bytes: the most that travels together between GPUs; rank 0's counts.
-  std::size_t gpu_fusion_threshold = 32 << 20;
+  /// HORA_GPU_FUSION_THRESHOLD, bytes: the most that travels together between GPUs; 0: 32 MiB, unless
+  /// HORA_AUTOTUNE chooses. Rank 0's counts.
+  std::size_t gpu_fusion_threshold = 0;
   /// HORA_DETERMINISTIC: sums across hosts do not depend on what travels together with what; on one host they
   /// never do. Rank 0's counts.
   bool deterministic = false;
   /// HORA_TCP_STREAMS: sockets between two ranks, for data; 0: four between two hosts, shared among their
   /// ranks, and one within a host. Rank 0's counts.
   int tcp_streams = 0;
-  /// HORA_FUSION_THRESHOLD, bytes: the most that travels together on the host; rank 0's counts.
-  std::size_t fusion_threshold = 4 << 20;
+  /// HORA_FUSION_THRESHOLD, bytes: the most that travels together on the host; 0: 4 MiB, and across hosts as
+  /// much more as a batch costs for itself, which the first steps of a training show. Rank 0's counts.
+  std::size_t fusion_threshold = 0;
+  /// HORA_AUTOTUNE: tries how much should travel together, in steps of a training, and keeps what made them
+  /// fastest; thresholds that are set stay as they are. Rank 0's counts.
+  bool autotune = false;
+  /// HORA_AUTOTUNE_LOG: rank 0 writes the trials there, as CSV.
+  std::string autotune_log;
+  /// HORA_AUTOTUNE_STEPS: those of a trial that are measured.
+  int autotune_steps = 10;
   /// HORA_ARENA_SIZE, bytes of address space per rank, from 16 MiB up; 0: the memory of the host.
   std::size_t arena_size = 0;
   /// HORA_PEER_MEMORY: read other ranks' private buffers (process_vm_readv) where permitted.

@@ -64,12 +64,18 @@ TEST(Config, ReadsEveryKnob) {
                                  {"HORA_RECORDED_OPERATIONS", "5"},
                                  {"HORA_LOG_LEVEL", "debug"},
                                  {"HORA_ARENA_SIZE", "33554432"},
+                                 {"HORA_AUTOTUNE", "1"},
+                                 {"HORA_AUTOTUNE_LOG", "trials.csv"},
+                                 {"HORA_AUTOTUNE_STEPS", "25"},
                                  {"HORA_DUMP_DIR", "dumps"},
                                  {"HORA_DUMP_SIGNAL", "USR2"},
                                  {"HORA_NEWS_FD", "9"},
                                  {"HORA_QUESTION_FD", "10"}});
   const Config config = Config::from_environment();
   EXPECT_EQ(config.fusion_threshold, 1000u);
+  EXPECT_TRUE(config.autotune);
+  EXPECT_EQ(config.autotune_log, "trials.csv");
+  EXPECT_EQ(config.autotune_steps, 25);
   EXPECT_EQ(config.heartbeat_timeout.count(), 0);
   EXPECT_EQ(config.start_timeout.count(), 1500);
   EXPECT_EQ(config.cpu_operations, "tcp");
@@ -94,7 +100,7 @@ TEST(Config, ReadsEveryKnob) {
 
 TEST(Config, NamesTheVariableTheValueAndWhatIsAccepted) {
   EXPECT_EQ(refusal({{"HORA_FUSION_THRESHOLD", "64MB"}}),
-            "HORA_FUSION_THRESHOLD='64MB': expected a whole number from 1 to 9223372036854775807");
+            "HORA_FUSION_THRESHOLD='64MB': expected a whole number from 0 to 9223372036854775807");
   EXPECT_EQ(refusal({{"HORA_CPU_OPERATIONS", "gloo"}}),
             "HORA_CPU_OPERATIONS='gloo': expected one of auto, shm, tcp, mpi");
   EXPECT_EQ(refusal({{"HORA_START_TIMEOUT", "soon"}}),
@@ -119,12 +125,18 @@ TEST(Config, TakesHorovodsVariablesWhereOursAreNotSet) {
                                  {"HOROVOD_STALL_CHECK_DISABLE", "0"},
                                  {"HOROVOD_TIMELINE", "trace.json"},
                                  {"HOROVOD_TIMELINE_MARK_CYCLES", "1"},
+                                 {"HOROVOD_AUTOTUNE", "1"},
+                                 {"HOROVOD_AUTOTUNE_LOG", "trials.csv"},
+                                 {"HOROVOD_AUTOTUNE_STEPS_PER_SAMPLE", "20"},
                                  {"HOROVOD_LOG_LEVEL", "TRACE"}});
   Config config = Config::from_environment();
   EXPECT_EQ(config.fusion_threshold, 1000u);
   EXPECT_EQ(config.start_timeout.count(), 7000);
   EXPECT_EQ(config.missing_warning.count(), 20'000);
   EXPECT_EQ(config.missing_timeout.count(), 30'000);
+  EXPECT_TRUE(config.autotune);
+  EXPECT_EQ(config.autotune_log, "trials.csv");
+  EXPECT_EQ(config.autotune_steps, 20);
   EXPECT_EQ(config.timeline, "trace.json");
   EXPECT_TRUE(config.timeline_mark_cycles);
   EXPECT_EQ(config.log_level, "debug");
@@ -151,7 +163,7 @@ TEST(Config, TranslatesTheValuesOfHorovodsVariables) {
 
 TEST(Config, NamesHorovodsVariableWhenItsValueIsRefused) {
   EXPECT_EQ(refusal({{"HOROVOD_FUSION_THRESHOLD", "64MB"}}),
-            "HOROVOD_FUSION_THRESHOLD='64MB': expected a whole number from 1 to 9223372036854775807");
+            "HOROVOD_FUSION_THRESHOLD='64MB': expected a whole number from 0 to 9223372036854775807");
   EXPECT_EQ(refusal({{"HOROVOD_START_TIMEOUT", "soon"}}),
             "HOROVOD_START_TIMEOUT='soon': expected seconds from 0.001 to 10000000");
 }
@@ -162,12 +174,13 @@ TEST(Config, NotesWhichOfHorovodsVariablesCountAndWhichMeanNothing) {
                                  {"HOROVOD_LOG_LEVEL", "INFO"},
                                  {"HORA_LOG_LEVEL", "error"},
                                  {"HOROVOD_CYCLE_TIME", "5"},
-                                 {"HOROVOD_AUTOTUNE", "1"},
+                                 {"HOROVOD_CACHE_CAPACITY", "0"},
                                  {"HOROVOD_RANK", "0"}});
-  EXPECT_EQ(Config::horovod_notes(),
-            (std::vector<std::string>{
-                "taken from Horovod's variables: HOROVOD_FUSION_THRESHOLD=0 as HORA_FUSION_THRESHOLD=1",
-                "variables of Horovod's that mean nothing here: HOROVOD_AUTOTUNE, HOROVOD_CYCLE_TIME"}));
+  EXPECT_EQ(
+      Config::horovod_notes(),
+      (std::vector<std::string>{
+          "taken from Horovod's variables: HOROVOD_FUSION_THRESHOLD=0 as HORA_FUSION_THRESHOLD=1",
+          "variables of Horovod's that mean nothing here: HOROVOD_CACHE_CAPACITY, HOROVOD_CYCLE_TIME"}));
 }
 
 TEST(Config, WantsARankBelowTheSize) {

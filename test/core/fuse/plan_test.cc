@@ -77,5 +77,15 @@ TEST(Plan, KeepsTensorsOnGpusApartAndLetsMoreOfThemTravelTogether) {
   EXPECT_EQ(plan(decisions, {1, 1000}), (Batches{{{0}}, {{1, 3}}, {{2}}}));
 }
 
+TEST(FirstThresholds, AreThoseThatAreSetAndElseTheUsualOnes) {
+  Config config;
+  EXPECT_EQ(first_thresholds(config).host, std::size_t{4} << 20);
+  EXPECT_EQ(first_thresholds(config).cuda, std::size_t{32} << 20);
+  config.fusion_threshold = 1;
+  config.gpu_fusion_threshold = 2;
+  EXPECT_EQ(first_thresholds(config).host, 1u);
+  EXPECT_EQ(first_thresholds(config).cuda, 2u);
+}
+
 }  // namespace
 }  // namespace hora

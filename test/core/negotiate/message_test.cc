@@ -52,6 +52,7 @@ TEST(Verdict, ComesBackAsItWasSent) {
   verdict.items.push_back({0, {{}, request("w"), {3, 0, 2}, false, 2, {1, 2}}});
   verdict.items.push_back({0, {{Code::mismatch, "'x': differs"}, request("x"), {}, true, 3, {}}});
   verdict.end = true;
+  verdict.fuse_up_to = std::uint64_t{1} << 40;
   EXPECT_EQ(decode_verdict(encode(verdict), 3), verdict);
   Verdict inquiry;
   inquiry.inquiry = true;

@@ -3,7 +3,6 @@
 
 #include "core/backend/local/post_office.h"
 
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -446,6 +445,18 @@ TEST_F(Locked, ATimelineEndsIt) {
     }
   }
   EXPECT_THAT(heard, testing::Each(TraceCommand::start));
+}
+
+TEST_F(Locked, EndsForAllToHearHowMuchTravelsTogether) {
+  seats_[0].fuse_up_to(1 << 20);
+  std::vector<std::uint64_t> heard(3);
+  for (int turn = 0; turn < 8; ++turn) {
+    for (int rank = 0; rank < 3; ++rank) {
+      for (const auto& news : seats_[rank].hear(now_, false))
+        heard[static_cast<std::size_t>(rank)] += news.fuse_up_to;
+    }
+  }
+  EXPECT_THAT(heard, testing::Each(1 << 20));
 }
 
 TEST_F(Locked, StepsAreCountedAndWhoIsLateInThem) {
