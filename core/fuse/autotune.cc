@@ -9,7 +9,7 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
-#include <limits>
+#include <utility>
 
 namespace hora {
 namespace {
@@ -64,22 +64,23 @@ void Autotune::write(const Trial& trial) {
        << std::endl;  // who ends the training early has what there is
 }
 
-/// The median of a step, in the better of a size's two trials.
-double Autotune::typical_time(std::size_t bytes) const {
-  double best = std::numeric_limits<double>::infinity();
+/// The medians of a step in a size's two trials, the better one first.
+std::pair<double, double> Autotune::typical_times(std::size_t bytes) const {
+  std::vector<double> times;
   for (const auto& trial : trials_) {
-    if (trial.bytes == bytes) best = std::min(best, median(trial.times));
+    if (trial.bytes == bytes) times.push_back(median(trial.times));
   }
-  return best;
+  return std::minmax(times.front(), times.back());
 }
 
 std::size_t Autotune::conclude() {
   const auto fastest =
       std::min_element(trials_.begin(), trials_.end(), [this](const Trial& one, const Trial& other) {
-        return typical_time(one.bytes) < typical_time(other.bytes);
+        return typical_times(one.bytes).second < typical_times(other.bytes).second;
       });
-  best_ = typical_time(fastest->bytes) < kWorthAChange * typical_time(usual_) ? fastest->bytes : usual_;
-  log_ << fmt::format("chosen,{},,{:.4f},,", best_, typical_time(best_)) << std::endl;
+  const bool worth_it = typical_times(fastest->bytes).second < kWorthAChange * typical_times(usual_).first;
+  best_ = worth_it ? fastest->bytes : usual_;
+  log_ << fmt::format("chosen,{},,{:.4f},,", best_, typical_times(best_).first) << std::endl;
   return best_;
 }
 
@@ -87,7 +88,7 @@ std::string Autotune::found() const {
   std::string others;
   for (const auto mebibytes : kMebibytes)
     others += fmt::format("{}{} MiB: {:.2f} ms", others.empty() ? "" : ", ", mebibytes,
-                          typical_time(mebibytes << 20));
+                          typical_times(mebibytes << 20).first);
   return fmt::format(
       "autotune has ended: steps are as fast as they get with HORA_FUSION_THRESHOLD={} ({}); set that, and "
       "you "

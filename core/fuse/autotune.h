@@ -7,13 +7,14 @@
 #include <fstream>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace hora {
 
 /// Tries how many bytes should travel together, in steps of a training: each size twice, in one order and
-/// then in the other, so that what changes slowly does not decide. The size that had the fastest steps is
-/// kept, unless the usual one is as good to within 2 %. It ends, and says what it has found. *Engine only.*
+/// then in the other. The usual size is kept, unless another one's steps were faster by 2 % in both of its
+/// trials than those of the usual one in either. It ends, and says what it has found. *Engine only.*
 class Autotune {
  public:
   /// `usual`: what travels together now. `steps`: how many of a trial are measured; those before are not, in
@@ -34,7 +35,7 @@ class Autotune {
   };
   void write(const Trial& trial);
   std::size_t conclude();
-  [[nodiscard]] double typical_time(std::size_t bytes) const;
+  [[nodiscard]] std::pair<double, double> typical_times(std::size_t bytes) const;
 
   std::size_t usual_;
   std::size_t steps_;

@@ -54,10 +54,18 @@ TEST(Autotune, KeepsTheUsualSizeWhereOthersAreHardlyFaster) {
   EXPECT_EQ(size, 4 * kMebibyte);
 }
 
+TEST(Autotune, KeepsTheUsualSizeWhereTrialsOfOneSizeDifferAsMuch) {
+  Autotune autotune(4 * kMebibyte, 10, {});
+  const auto [size, steps] = train(autotune, [](std::size_t tried, int step) {
+    return microseconds(tried == 16 * kMebibyte && step > 120 ? 9'000 : 10'000);
+  });
+  EXPECT_EQ(size, 4 * kMebibyte);
+}
+
 TEST(Autotune, IsNotMisledByStepsThatGetFasterOnTheirOwn) {
   Autotune autotune(4 * kMebibyte, 10, {});
   const auto [size, steps] = train(autotune, [](std::size_t tried, int step) {
-    return microseconds((tried == 2 * kMebibyte ? 9'000 : 10'000) + std::max(0, 100 - step) * 100);
+    return microseconds((tried == 2 * kMebibyte ? 8'000 : 10'000) + std::max(0, 100 - step) * 10);
   });
   EXPECT_EQ(size, 2 * kMebibyte);
 }
