@@ -3,6 +3,7 @@
 
 #include "core/device/spin.h"
 
+#include <sys/prctl.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -11,10 +12,22 @@
 namespace hora {
 namespace {
 
+constexpr std::size_t kWorthATurn = std::size_t{64}
+                                    << 10;  // bytes that are agreed on without waiting for more
+constexpr std::chrono::microseconds kNap{50};
 thread_local bool runs_loop_here = false;  // this thread runs a loop for an engine, or is about to
+thread_local int blocking_scopes_here = 0;
+thread_local Alert* owed_here = nullptr;  // what this thread is to ring, unless it waits
 constexpr Clock::rep kNever = TimePoint::max().time_since_epoch().count();
 
 }  // namespace
+
+BlockingScope::BlockingScope() noexcept { ++blocking_scopes_here; }
+
+BlockingScope::~BlockingScope() {
+  --blocking_scopes_here;
+  if (Alert* owed = std::exchange(owed_here, nullptr)) owed->ring();
+}
 
 Engine::Engine(Loop& loop, bool helps)
     : loop_(loop), alert_(loop.alert()), helps_(helps), owner_(::getpid()) {}
@@ -47,12 +60,30 @@ void Engine::join() {
   if (thread_.joinable()) thread_.join();
 }
 
-void Engine::submitted(bool waits) {
-  if (!waits || !helps_.load(std::memory_order_seq_cst)) alert_.ring_for_submission();
+void Engine::submitted(std::size_t bytes) {
+  gathered_.fetch_add(std::max<std::size_t>(bytes, 1), std::memory_order_relaxed);
+  if (blocking_scopes_here > 0 && helps_.load(std::memory_order_seq_cst)) {
+    owed_here = &alert_;
+  } else {
+    alert_.ring_for_submission();
+  }
+}
+
+/// Only where nobody who waits has to wait for this thread.
+bool Engine::has_gathered_little() const {
+  const auto bytes = gathered_.load(std::memory_order_relaxed);
+  return bytes > 0 && bytes < kWorthATurn && helps_.load(std::memory_order_seq_cst);
+}
+
+Loop::Turn Engine::turn(bool pressing) {
+  gathered_.store(0, std::memory_order_relaxed);
+  return loop_.turn(pressing);
 }
 
 void Engine::run() {
   runs_loop_here = true;
+  ::prctl(PR_SET_TIMERSLACK, 1UL, 0UL, 0UL, 0UL);  // else a nap takes twice as long
+  bool has_napped = false;
   while (true) {
     until_.store(kNever, std::memory_order_seq_cst);
     std::uint32_t seen = alert_.rings();
@@ -61,10 +92,17 @@ void Engine::run() {
       continue;
     }
     alert_.sleeps_for(Sleep::none);
+    if (!has_napped && has_gathered_little()) {
+      has_napped = true;
+      give_token_back();
+      std::this_thread::sleep_for(kNap);
+      continue;
+    }
+    has_napped = false;
     Loop::Turn turn;
     do {
       seen = alert_.rings();
-      if (!over_) turn = loop_.turn(false);
+      if (!over_) turn = this->turn(false);
       over_ = over_ || turn.over;
     } while (!over_ && turn.more);
     if (over_) return give_token_back();
@@ -79,6 +117,7 @@ void Engine::run() {
 
 void Engine::help(const Handle::State& wanted, TimePoint deadline) {
   if (::getpid() != owner_) return;
+  if (owed_here == &alert_) owed_here = nullptr;
   helping_.fetch_add(1, std::memory_order_seq_cst);
   if (helps_.load(std::memory_order_seq_cst)) {
     if (std::exchange(runs_loop_here, true)) {
@@ -106,7 +145,7 @@ void Engine::drive(const Handle::State& wanted, TimePoint deadline) {
   turn.more = true;
   while (!over_ && helps_.load(std::memory_order_seq_cst)) {
     seen = alert_.rings();
-    turn = loop_.turn(true);
+    turn = this->turn(true);
     over_ = turn.over;
     if (wanted.has_ended() || (deadline != TimePoint::max() && Clock::now() >= deadline)) break;
     if (turn.more || over_) continue;

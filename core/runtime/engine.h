@@ -35,6 +35,11 @@ namespace hora {
 /// without the token goes back to 2. The loop is over in one turn, of whoever is in charge, and the own
 /// thread ends.
 ///
+/// Between 2 and 3, where little has been submitted, the own thread says that nobody sleeps, gives the token
+/// back and naps, and then begins with 1 again: who submits many small tensors can go on with that, also on
+/// the same core, and they are agreed on together. Who waits for one does not wait for that, but takes the
+/// token. What rings in the meantime is looked at after the nap.
+///
 /// Thread-safe.
 class Engine final : public Helper {
  public:
@@ -58,12 +63,14 @@ class Engine final : public Helper {
   /// that is so.
   void keep_to_own_thread();
 
-  /// Something was submitted. `waits`: by a thread that calls `help` next.
-  void submitted(bool waits);
+  /// So many bytes were submitted. Nobody is woken if this thread is in a BlockingScope and helps next.
+  void submitted(std::size_t bytes);
   void help(const Handle::State& wanted, TimePoint deadline) override;
 
  private:
   void run();
+  Loop::Turn turn(bool pressing);
+  [[nodiscard]] bool has_gathered_little() const;
   bool take_token() { return !token_.exchange(true, std::memory_order_seq_cst); }
   void give_token_back() { token_.store(false, std::memory_order_seq_cst); }
   void help_on(const Handle::State& wanted, TimePoint deadline);
@@ -75,8 +82,9 @@ class Engine final : public Helper {
   Alert alert_;
   std::atomic<bool> helps_;
   std::atomic<bool> token_{false};
-  std::atomic<Clock::rep> until_{0};  // how long the own thread sleeps
-  bool over_ = false;                 // under the token
+  std::atomic<Clock::rep> until_{0};      // how long the own thread sleeps
+  std::atomic<std::size_t> gathered_{0};  // bytes submitted since the last turn began; no more than a hint
+  bool over_ = false;                     // under the token
   // A thread that helps adds itself, and then looks whether it may; who forbids it does so the other way
   // round: so either the one is waited for, or it has seen that.
   void await_helpers();

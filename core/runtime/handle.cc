@@ -46,9 +46,11 @@ bool Handle::wait_for(std::chrono::milliseconds time) const {
 }
 
 bool Handle::wait_launched_for(std::chrono::milliseconds time) const {
+  const TimePoint deadline = Clock::now() + bounded(time);
+  state_->help(deadline);
   std::unique_lock lock(state_->mutex);
-  return state_->ready.wait_for(
-      lock, bounded(time), [this] { return state_->launched.has_value() || state_->result.has_value(); });
+  return state_->ready.wait_until(
+      lock, deadline, [this] { return state_->launched.has_value() || state_->result.has_value(); });
 }
 
 const Result& Handle::wait() const {
@@ -61,6 +63,7 @@ const Result& Handle::wait() const {
 }
 
 const Result& Handle::wait_on(void* stream) const {
+  state_->help(TimePoint::max());
   std::unique_lock lock(state_->mutex);
   state_->ready.wait(lock, [this] { return state_->launched || state_->result; });
   if (state_->result && !state_->result->status.ok()) throw Error(state_->result->status);

@@ -41,6 +41,13 @@ Bytes text_as_bytes(const std::string& text) {
   return {bytes.begin(), bytes.end()};
 }
 
+/// Of what a rank brings, which may make no sense.
+std::size_t bytes_of(const Entry& entry) {
+  std::size_t bytes = size_of(entry.dtype);
+  for (const auto extent : entry.shape) bytes *= static_cast<std::size_t>(extent);
+  return bytes;
+}
+
 /// What a module says; `otherwise` where there is none that can: who wants to use it is told why not.
 template <typename Answer, typename Ask>
 Answer answer_or(Answer otherwise, const Ask& ask) {
@@ -208,22 +215,24 @@ bool Runtime::uses_mpi() const {
 }
 
 Handle Runtime::submit(Entry entry) {
+  const std::size_t bytes = bytes_of(entry);
   Handle handle = parts_->put(std::move(entry));
-  parts_->engine->submitted(false);
+  parts_->engine->submitted(bytes);
   return handle;
 }
 
 Result Runtime::run(Entry entry) {
-  const Handle handle = parts_->put(std::move(entry));
-  parts_->engine->submitted(true);
-  return handle.wait();
+  const BlockingScope blocking;
+  return submit(std::move(entry)).wait();
 }
 
 std::vector<Handle> Runtime::submit(std::vector<Entry> group) {
   parts_->check_process();
   std::vector<Asked> asked;
   asked.reserve(group.size());
+  std::size_t bytes = 0;
   for (auto& entry : group) {
+    bytes += bytes_of(entry);
     asked.push_back(parts_->ask(entry));
     entry.name = asked.back().request.name;
     if (group.size() > 1) asked.back().request.bundle = asked.front().request.name;
@@ -234,7 +243,7 @@ std::vector<Handle> Runtime::submit(std::vector<Entry> group) {
                             asked.front().request.name, entry.name));
   }
   auto handles = parts_->table.put(std::move(group), std::move(asked), Clock::now());
-  parts_->engine->submitted(false);
+  parts_->engine->submitted(bytes);
   return handles;
 }
 

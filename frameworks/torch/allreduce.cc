@@ -134,6 +134,7 @@ TensorHandle allreduce_async_(Runtime& hora, torch::Tensor& tensor, const Reduce
 }
 
 torch::Tensor allreduce(Runtime& hora, const torch::Tensor& tensor, const ReduceOptions& options) {
+  const BlockingScope blocking;
   const torch::Tensor output = allreduce_async(hora, tensor, options).wait();
   if (is_sparse(tensor) || !is_tracked(tensor)) return output;
   if (is_selecting(options.op)) {
@@ -149,6 +150,7 @@ torch::Tensor allreduce(Runtime& hora, const torch::Tensor& tensor, const Reduce
 }
 
 torch::Tensor& allreduce_(Runtime& hora, torch::Tensor& tensor, const ReduceOptions& options) {
+  const BlockingScope blocking;
   static_cast<void>(allreduce_async_(hora, tensor, options).wait());
   return tensor;
 }
@@ -164,11 +166,13 @@ TensorsHandle grouped_allreduce_async_(Runtime& hora, torch::TensorList tensors,
 }
 
 void grouped_allreduce_(Runtime& hora, torch::TensorList tensors, const ReduceOptions& options) {
+  const BlockingScope blocking;
   static_cast<void>(grouped_allreduce_async_(hora, tensors, options).wait());
 }
 
 std::vector<torch::Tensor> grouped_allreduce(Runtime& hora, torch::TensorList tensors,
                                              const ReduceOptions& options) {
+  const BlockingScope blocking;
   auto outputs = grouped_allreduce_async(hora, tensors, options).wait();
   if (!is_tracked(tensors)) return outputs;
   const auto floats = differentiable(tensors);

@@ -142,12 +142,14 @@ TensorHandle broadcast_async_(Runtime& hora, torch::Tensor& tensor, int root,
 }
 
 torch::Tensor& broadcast_(Runtime& hora, torch::Tensor& tensor, int root, const OperationOptions& options) {
+  const BlockingScope blocking;
   static_cast<void>(broadcast_async_(hora, tensor, root, options).wait());
   return tensor;
 }
 
 torch::Tensor broadcast(Runtime& hora, const torch::Tensor& tensor, int root,
                         const OperationOptions& options) {
+  const BlockingScope blocking;
   const torch::Tensor output = broadcast_async(hora, tensor, root, options).wait();
   if (!is_tracked(tensor)) return output;
   return with_gradient(tensor, output, [&hora, root, options](const Tensors& gradients) {
@@ -162,6 +164,7 @@ TensorHandle allgather_async(Runtime& hora, const torch::Tensor& tensor, const O
 }
 
 torch::Tensor allgather(Runtime& hora, const torch::Tensor& tensor, const OperationOptions& options) {
+  const BlockingScope blocking;
   const Gathered gathered = gather_one(hora, tensor, options).wait()[0];
   if (!is_tracked(tensor)) return gathered.whole;
   const auto own = membership(hora, options.process_set, options.name);
@@ -179,6 +182,7 @@ TensorsHandle grouped_allgather_async(Runtime& hora, torch::TensorList tensors,
 
 std::vector<torch::Tensor> grouped_allgather(Runtime& hora, torch::TensorList tensors,
                                              const OperationOptions& options) {
+  const BlockingScope blocking;
   const auto gathered = gather_group(hora, tensors, options).wait();
   Tensors outputs = wholes(gathered);
   if (!is_tracked(tensors)) return outputs;
@@ -216,6 +220,7 @@ Pending<Alltoall> alltoall_async(Runtime& hora, const torch::Tensor& tensor,
 
 Alltoall alltoall(Runtime& hora, const torch::Tensor& tensor, const std::vector<std::int64_t>& splits,
                   const OperationOptions& options) {
+  const BlockingScope blocking;
   Alltoall received = alltoall_async(hora, tensor, splits, options).wait();
   if (!is_tracked(tensor)) return received;
   const auto gradient = [&hora, options, counts = received.received_splits,
@@ -241,6 +246,7 @@ TensorHandle reducescatter_async(Runtime& hora, const torch::Tensor& tensor, con
 }
 
 torch::Tensor reducescatter(Runtime& hora, const torch::Tensor& tensor, const ReduceOptions& options) {
+  const BlockingScope blocking;
   const torch::Tensor output = reducescatter_async(hora, tensor, options).wait();
   if (!is_tracked(tensor)) return output;
   const auto own = membership(hora, options.process_set, options.name);
@@ -277,6 +283,7 @@ TensorsHandle grouped_reducescatter_async(Runtime& hora, torch::TensorList tenso
 
 std::vector<torch::Tensor> grouped_reducescatter(Runtime& hora, torch::TensorList tensors,
                                                  const ReduceOptions& options) {
+  const BlockingScope blocking;
   Tensors outputs = grouped_reducescatter_async(hora, tensors, options).wait();
   if (!is_tracked(tensors)) return outputs;
   const auto floats = differentiable(tensors);
@@ -299,6 +306,7 @@ void barrier(Runtime& hora, int process_set) {
     entry.process_set = process_set;
     return entry;
   };
+  const BlockingScope blocking;
   submit_named(hora, "barrier", "", process_set, make).wait();
 }
 

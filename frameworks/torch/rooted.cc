@@ -31,6 +31,7 @@ TensorHandle gather_async(Runtime& hora, const torch::Tensor& tensor, int root,
 }
 
 torch::Tensor gather(Runtime& hora, const torch::Tensor& tensor, int root, const OperationOptions& options) {
+  const BlockingScope blocking;
   return gather_async(hora, tensor, root, options).wait();
 }
 
@@ -53,6 +54,7 @@ TensorHandle scatter_async(Runtime& hora, const torch::Tensor& tensor, int root,
 
 torch::Tensor scatter(Runtime& hora, const torch::Tensor& tensor, int root,
                       const std::vector<std::int64_t>& splits, const OperationOptions& options) {
+  const BlockingScope blocking;
   return scatter_async(hora, tensor, root, splits, options).wait();
 }
 
@@ -72,6 +74,7 @@ TensorHandle reduce_async(Runtime& hora, const torch::Tensor& tensor, int root,
 }
 
 torch::Tensor reduce(Runtime& hora, const torch::Tensor& tensor, int root, const ReduceOptions& options) {
+  const BlockingScope blocking;
   return reduce_async(hora, tensor, root, options).wait();
 }
 
@@ -90,6 +93,7 @@ TensorHandle scan_async(Runtime& hora, const torch::Tensor& tensor, ReduceOp op,
 }
 
 torch::Tensor scan(Runtime& hora, const torch::Tensor& tensor, ReduceOp op, const OperationOptions& options) {
+  const BlockingScope blocking;
   return scan_async(hora, tensor, op, options).wait();
 }
 

@@ -193,6 +193,17 @@ class ExpectedDelay {
 
 struct World;
 
+/// While one lives, its thread waits for what it submits (Handle::wait and its kin) as soon as it has: so no
+/// other thread is woken to see to that. For adapters that make blocking calls of `submit` and `wait`. If the
+/// thread does not wait, as it throws, somebody is woken when the scope ends. Scopes may be nested.
+class BlockingScope {
+ public:
+  BlockingScope() noexcept;
+  ~BlockingScope();
+  BlockingScope(const BlockingScope&) = delete;
+  BlockingScope& operator=(const BlockingScope&) = delete;
+};
+
 /// This process's seat in a job: its rank, and the engine that carries out operations with the other ranks.
 ///
 /// Constructing one meets the other ranks; all ranks construct theirs. Destroying it waits until every rank

@@ -5,6 +5,8 @@
 
 #include <gtest/gtest.h>
 
+#include <future>
+#include <stdexcept>
 #include <thread>
 
 namespace hora {
@@ -42,6 +44,41 @@ TEST(Engine, TheOwnThreadGoesOnWithWhatNobodyWaitsFor) {
       ASSERT_TRUE(sums(runtime, "x"));
       while (!handle.poll()) std::this_thread::yield();
       ASSERT_EQ(slow.front(), 2.0F);
+    }
+  });
+}
+
+TEST(Engine, WhatWasSubmittedInABlockingScopeGoesOnAfterItThoughNobodyHasWaited) {
+  run_local_job(2, [](Runtime& runtime) {
+    for (int step = 0; step < 100; ++step) {
+      std::vector<float> data(8, 1.0F);
+      std::promise<void> ended;
+      Entry entry = in_place(Operation::allreduce, "x", DType::float32, data);
+      entry.done = [&ended](const Result&) { ended.set_value(); };
+      try {
+        const BlockingScope outer;
+        const BlockingScope inner;
+        runtime.submit(std::move(entry));
+        throw std::runtime_error("interrupted");
+      } catch (const std::runtime_error&) {
+        ended.get_future().wait();
+      }
+    }
+  });
+}
+
+TEST(Engine, ManySmallTensorsThatNobodyWaitsForYetAreAllReduced) {
+  run_local_job(2, [](Runtime& runtime) {
+    std::vector<std::vector<float>> tensors(200, std::vector<float>(4));
+    for (int step = 0; step < 20; ++step) {
+      std::vector<Handle> handles;
+      for (std::size_t i = 0; i < tensors.size(); ++i) {
+        tensors[i].assign(4, 1.0F);
+        handles.push_back(
+            runtime.submit(in_place(Operation::allreduce, std::to_string(i), DType::float32, tensors[i])));
+      }
+      for (const auto& handle : handles) handle.wait();
+      for (const auto& tensor : tensors) EXPECT_EQ(tensor, std::vector<float>(4, 2.0F));
     }
   });
 }
