@@ -67,7 +67,7 @@ def allreduce(
         HoraArgumentError: the array cannot be sent, its name is under way already, or this rank is no member of the set.
         HoraInternalError: the ranks disagree about shape, dtype or op; the text is the same on all.
     """
-    return _job.synchronize(allreduce_async(array, name, op, prescale_factor, postscale_factor, compression, process_set))
+    return _job.run(allreduce_async, array, name, op, prescale_factor, postscale_factor, compression, process_set)
 
 
 def broadcast_async(array: Any, root_rank: int, name: str | None = None, process_set: ProcessSet = global_process_set) -> int:
@@ -87,7 +87,7 @@ def broadcast(array: Any, root_rank: int, name: str | None = None, process_set: 
         HoraArgumentError: the array cannot be sent, there is no such rank, or this one is no member of the set.
         HoraInternalError: the ranks disagree about shape, dtype or root.
     """
-    return _job.synchronize(broadcast_async(array, root_rank, name, process_set))
+    return _job.run(broadcast_async, array, root_rank, name, process_set)
 
 
 def _start_allgather(array: Any, named: Naming, finish: Callable[[Any, list[int]], Any]) -> int:
@@ -119,7 +119,7 @@ def allgather(array: Any, name: str | None = None, process_set: ProcessSet = glo
         HoraArgumentError: the array cannot be sent, or is a scalar, or this rank is no member of the set.
         HoraInternalError: the ranks disagree about dtype or the other dimensions.
     """
-    return _job.synchronize(allgather_async(array, name, process_set))
+    return _job.run(allgather_async, array, name, process_set)
 
 
 def alltoall_async(array: Any, splits: Sequence[int] | Array | None = None, name: str | None = None, process_set: ProcessSet = global_process_set) -> int:
@@ -156,7 +156,7 @@ def alltoall(array: Any, splits: Sequence[int] | Array | None = None, name: str 
             member of the set.
         HoraInternalError: the ranks disagree about dtype or the other dimensions, or one has joined.
     """
-    output, received = _job.synchronize(alltoall_async(array, splits, name, process_set))
+    output, received = _job.run(alltoall_async, array, splits, name, process_set)
     return output if splits is None else (output, received)
 
 
@@ -207,4 +207,4 @@ def reducescatter(
         HoraUnsupportedError (also a HoraInternalError): another op.
         HoraInternalError: the ranks disagree about shape, dtype or op, or one has joined.
     """
-    return _job.synchronize(reducescatter_async(array, name, op, process_set, prescale_factor, postscale_factor, compression))
+    return _job.run(reducescatter_async, array, name, op, process_set, prescale_factor, postscale_factor, compression)

@@ -10,10 +10,12 @@ import operator
 import os
 import threading
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from typing import Any, ParamSpec, Protocol
 
 from hora import _native, _stacks
 from hora._errors import HoraArgumentError, HoraError, HoraNotInitializedError
+
+Arguments = ParamSpec("Arguments")
 
 
 class Handle(Protocol):
@@ -105,7 +107,7 @@ def _goes_on() -> bool:
     return True
 
 
-@dataclasses.dataclass
+@dataclasses.dataclass(slots=True)
 class _Pending:
     """One operation, or a group of them, that the user knows by one number."""
 
@@ -266,6 +268,12 @@ def poll(handle: int) -> bool:
     if pending is None:
         raise HoraArgumentError(f"there is no operation under way with handle {handle}")
     return all(each.poll() for each in pending.handles)
+
+
+def run(start: Callable[Arguments, int], *args: Arguments.args, **kwargs: Arguments.kwargs) -> Any:
+    """`synchronize(start(...))`, without waking anybody else in between."""
+    with _native.BlockingScope():
+        return synchronize(start(*args, **kwargs))
 
 
 def synchronize(handle: int) -> Any:

@@ -209,18 +209,8 @@ def check_on_host(array: Any, name: str) -> None:
 
 def entry(operation: _native.Operation, named: Naming, loan: Loan, output: Any = None, **arguments: Any) -> _native.Entry:
     """What is to be done with a loan."""
-    return _native.Entry(
-        operation,
-        named.full,
-        loan.native,
-        list(loan.shape),
-        input=loan.address,
-        output=0 if output is None else loan.address_of(output),
-        process_set=named.process_set,
-        device=loan.gpu,
-        stream=DEFAULT_STREAM,
-        **arguments,
-    )
+    written = 0 if output is None else loan.address_of(output)
+    return _native.Entry(operation, named.full, loan.native, loan.shape, loan.address, written, named.process_set, loan.gpu, DEFAULT_STREAM, **arguments)
 
 
 def start(submitted: _native.Entry, finish: Callable[[_native.Outcome], Any], loan: Loan, output: Any = None) -> int:

@@ -15,9 +15,10 @@ def barrier(process_set: ProcessSet = global_process_set) -> None:
         HoraArgumentError (a ValueError): this rank is no member of the process set, or the set is not registered.
         HoraInternalError (a RuntimeError): a rank has joined, or the job has failed.
     """
-    with Naming("barrier", None, process_set) as named:
-        handle = _job.runtime().submit(_native.Entry(_native.Operation.barrier, named.full, _native.DType.uint8, [], process_set=named.process_set))
-    handle.wait()
+    with _native.BlockingScope():
+        with Naming("barrier", None, process_set) as named:
+            handle = _job.runtime().submit(_native.Entry(_native.Operation.barrier, named.full, _native.DType.uint8, [], process_set=named.process_set))
+        handle.wait()
 
 
 def join(device: int = -1, *, divide_by_initial_world_size: bool = True) -> int:
@@ -42,6 +43,7 @@ def join(device: int = -1, *, divide_by_initial_world_size: bool = True) -> int:
         HoraInternalError (a RuntimeError): the job has failed.
     """
     entry = _native.Entry(_native.Operation.join, "join.noname", _native.DType.uint8, [], divide_by_initial_size=divide_by_initial_world_size)
-    last_rank = _job.runtime().submit(entry).wait().last_rank
+    with _native.BlockingScope():
+        last_rank = _job.runtime().submit(entry).wait().last_rank
     _job.restart_numbers()  # ranks with more batches have issued more operations
     return last_rank

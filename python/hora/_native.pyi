@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 import enum
 from collections.abc import Sequence
+from types import TracebackType
 
 from typing_extensions import CapsuleType
 
@@ -140,24 +141,31 @@ class Entry:
         name: str,
         dtype: DType,
         shape: Sequence[int],
-        *,
         input: int = 0,
         output: int = 0,
+        process_set: int = 0,
+        device: int | None = None,
+        stream: int = 0,
         op: ReduceOp = ...,
         prescale: float = 1.0,
         postscale: float = 1.0,
         wire: DType = ...,
+        *,
         root: int = 0,
         absent: bool = False,
-        process_set: int = 0,
         splits: Sequence[int] = (),
         ranks: Sequence[int] = (),
         divide_by_initial_size: bool = True,
-        device: int | None = None,
-        stream: int = 0,
         check_finite: bool = False,
         padded: bool = False,
     ) -> None: ...
+
+class BlockingScope:
+    """In it, this thread waits for what it submits as soon as it has, so that no other is woken to see to that."""
+
+    def __init__(self) -> None: ...
+    def __enter__(self) -> None: ...
+    def __exit__(self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None) -> None: ...
 
 class Handle:
     def poll(self) -> bool: ...

@@ -33,7 +33,7 @@ def gather(array: Any, root_rank: int, name: str | None = None, process_set: Pro
         HoraArgumentError: the array cannot be sent, is a scalar, there is no such rank, or this one is no member of the set.
         HoraInternalError: the ranks disagree about dtype, root or the other dimensions, or one has joined.
     """
-    return _job.synchronize(gather_async(array, root_rank, name, process_set))
+    return _job.run(gather_async, array, root_rank, name, process_set)
 
 
 def scatter_async(array: Any, root_rank: int, splits: Sequence[int] | Array | None = None, name: str | None = None, process_set: ProcessSet = global_process_set) -> int:
@@ -63,7 +63,7 @@ def scatter(array: Any, root_rank: int, splits: Sequence[int] | Array | None = N
             this one is no member of the set.
         HoraInternalError: the ranks disagree about dtype, root or the other dimensions, or one has joined.
     """
-    return _job.synchronize(scatter_async(array, root_rank, splits, name, process_set))
+    return _job.run(scatter_async, array, root_rank, splits, name, process_set)
 
 
 def reduce_async(
@@ -113,7 +113,7 @@ def reduce(
         HoraArgumentError: the array cannot be sent, there is no such rank or op, or this rank is no member of the set.
         HoraInternalError: the ranks disagree about shape, dtype, root or op, or one has joined.
     """
-    return _job.synchronize(reduce_async(array, root_rank, op, name, process_set, prescale_factor, postscale_factor, compression))
+    return _job.run(reduce_async, array, root_rank, op, name, process_set, prescale_factor, postscale_factor, compression)
 
 
 def scan_async(array: Any, op: int = ops.Sum, name: str | None = None, process_set: ProcessSet = global_process_set) -> int:
@@ -136,4 +136,4 @@ def scan(array: Any, op: int = ops.Sum, name: str | None = None, process_set: Pr
         HoraArgumentError: the array cannot be sent, there is no such op, or this rank is no member of the set.
         HoraInternalError: the ranks disagree about shape, dtype or op, or one has joined.
     """
-    return _job.synchronize(scan_async(array, op, name, process_set))
+    return _job.run(scan_async, array, op, name, process_set)

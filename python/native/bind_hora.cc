@@ -51,6 +51,11 @@ struct Memory {
   Device device = {};
 };
 
+/// A scope that Python enters and leaves.
+struct Blocking {
+  std::optional<BlockingScope> scope;
+};
+
 /// How an operation ended.
 struct Outcome {
   std::vector<std::int64_t> shape;
@@ -141,10 +146,10 @@ Memory allocate_on(Runtime& hora, std::uintptr_t stream, std::size_t bytes, int 
 
 Entry make_entry(Operation operation, const std::string& name, DType dtype,
                  const std::vector<std::int64_t>& shape, std::uintptr_t input, std::uintptr_t output,
-                 ReduceOp op, double prescale, double postscale, DType wire, int root, bool absent,
-                 int process_set, const std::vector<std::int64_t>& splits, const std::vector<int>& ranks,
-                 bool divide_by_initial_size, std::optional<int> device, std::uintptr_t stream,
-                 bool check_finite, bool padded) {
+                 int process_set, std::optional<int> device, std::uintptr_t stream, ReduceOp op,
+                 double prescale, double postscale, DType wire, int root, bool absent,
+                 const std::vector<std::int64_t>& splits, const std::vector<int>& ranks,
+                 bool divide_by_initial_size, bool check_finite, bool padded) {
   Entry entry;
   entry.operation = operation;
   entry.name = name;
@@ -328,18 +333,25 @@ void bind_hora(py::module_& module) {
       .def_readonly("object", &Envelope::object);
 
   py::class_<Entry>(module, "Entry")
+      // What every tensor has comes by position, which takes half the time.
       .def(py::init(&make_entry), py::arg("operation"), py::arg("name"), py::arg("dtype"), py::arg("shape"),
-           py::kw_only(), py::arg("input") = 0, py::arg("output") = 0, py::arg("op") = ReduceOp::sum,
+           py::arg("input") = 0, py::arg("output") = 0, py::arg("process_set") = 0,
+           py::arg("device") = py::none(), py::arg("stream") = 0, py::arg("op") = ReduceOp::sum,
            py::arg("prescale") = 1.0, py::arg("postscale") = 1.0, py::arg("wire") = DType::float32,
-           py::arg("root") = 0, py::arg("absent") = false, py::arg("process_set") = 0,
+           py::kw_only(), py::arg("root") = 0, py::arg("absent") = false,
            py::arg("splits") = std::vector<std::int64_t>(), py::arg("ranks") = std::vector<int>(),
-           py::arg("divide_by_initial_size") = true, py::arg("device") = py::none(), py::arg("stream") = 0,
-           py::arg("check_finite") = false, py::arg("padded") = false);
+           py::arg("divide_by_initial_size") = true, py::arg("check_finite") = false,
+           py::arg("padded") = false);
 
   py::class_<Operating>(module, "Handle")
       .def("poll", &Operating::poll)
       .def("wait", &Operating::wait)
       .def("wait_on", &Operating::wait_on, py::arg("stream"));
+
+  py::class_<Blocking>(module, "BlockingScope")
+      .def(py::init())
+      .def("__enter__", [](Blocking& blocking) { blocking.scope.emplace(); })
+      .def("__exit__", [](Blocking& blocking, const py::args&) { blocking.scope.reset(); });
 
   py::class_<ExpectedDelay>(module, "ExpectedDelay")
       .def("end", &ExpectedDelay::end, py::call_guard<py::gil_scoped_release>());

@@ -87,7 +87,7 @@ def allgather(tensor: torch.Tensor, name: str | None = None, process_set: Proces
     if tracked(tensor):
         differentiable: torch.Tensor = _Allgather.apply(tensor, name, process_set)  # type: ignore[no-untyped-call]
         return differentiable
-    result: torch.Tensor = _job.synchronize(allgather_async(tensor, name, process_set))
+    result: torch.Tensor = _job.run(allgather_async, tensor, name, process_set)
     return result
 
 
@@ -124,5 +124,5 @@ def grouped_allgather(tensors: Sequence[torch.Tensor], name: str | None = None, 
     if any(tracked(tensor) for tensor in listed):
         differentiable: tuple[torch.Tensor, ...] = _GroupedAllgather.apply(name, process_set, *listed)  # type: ignore[no-untyped-call]
         return differentiable
-    results: tuple[torch.Tensor, ...] = _job.synchronize(grouped_allgather_async(listed, name, process_set))
+    results: tuple[torch.Tensor, ...] = _job.run(grouped_allgather_async, listed, name, process_set)
     return results

@@ -91,7 +91,7 @@ def allreduce_(
         HoraArgumentError (a ValueError): as `allreduce`; or the tensor is an expanded one.
         HoraInternalError (a RuntimeError): as `allreduce`.
     """
-    result: torch.Tensor = _job.synchronize(allreduce_async_(tensor, average, name, op, prescale_factor, postscale_factor, process_set))
+    result: torch.Tensor = _job.run(allreduce_async_, tensor, average, name, op, prescale_factor, postscale_factor, process_set)
     return result
 
 
@@ -118,7 +118,7 @@ class _Allreduce(torch.autograd.Function):
     def forward(ctx: Any, tensor: torch.Tensor, name: str | None, how: Reduction) -> torch.Tensor:
         ctx.how = how
         ctx.save_for_backward(*[tensor] if how.op in _SELECTING else [])
-        result: torch.Tensor = _job.synchronize(allreduce_async(tensor, name=name, op=how.op, compression=how.compression, **how.keywords()))
+        result: torch.Tensor = _job.run(allreduce_async, tensor, name=name, op=how.op, compression=how.compression, **how.keywords())
         return result
 
     @staticmethod
@@ -168,7 +168,7 @@ def allreduce(
     """
     how = Reduction(ops.chosen(average, op), prescale_factor, postscale_factor, process_set, compression)
     if not tracked(tensor) or _sparse.is_sparse(tensor):
-        plain: torch.Tensor = _job.synchronize(allreduce_async(tensor, name=name, op=how.op, compression=compression, **how.keywords()))
+        plain: torch.Tensor = _job.run(allreduce_async, tensor, name=name, op=how.op, compression=compression, **how.keywords())
         return plain
     sent, decompressed = how.compressed(tensor)
     result: torch.Tensor = decompressed(_Allreduce.apply(sent, name, how.without_calls()))  # type: ignore[no-untyped-call]
@@ -218,7 +218,7 @@ def grouped_allreduce_(
     process_set: ProcessSet = global_process_set,
 ) -> tuple[torch.Tensor, ...]:
     """`grouped_allreduce` in place, without autograd and compression; returns the tuple of the tensors themselves."""
-    result: tuple[torch.Tensor, ...] = _job.synchronize(grouped_allreduce_async_(tensors, average, name, op, prescale_factor, postscale_factor, process_set))
+    result: tuple[torch.Tensor, ...] = _job.run(grouped_allreduce_async_, tensors, average, name, op, prescale_factor, postscale_factor, process_set)
     return result
 
 
@@ -228,7 +228,7 @@ class _GroupedAllreduce(torch.autograd.Function):
         ctx.how = how
         ctx.floating = floating(tensors)
         ctx.save_for_backward(*tensors if how.op in _SELECTING else [])
-        results: tuple[torch.Tensor, ...] = _job.synchronize(grouped_allreduce_async(tensors, name=name, op=how.op, compression=how.compression, **how.keywords()))
+        results: tuple[torch.Tensor, ...] = _job.run(grouped_allreduce_async, tensors, name=name, op=how.op, compression=how.compression, **how.keywords())
         return results
 
     @staticmethod
@@ -271,7 +271,7 @@ def grouped_allreduce(
     how = Reduction(ops.chosen(average, op), prescale_factor, postscale_factor, process_set, compression)
     listed = members(tensors, label("grouped_allreduce", name))
     if not any(tracked(tensor) for tensor in listed):
-        return list(_job.synchronize(grouped_allreduce_async(listed, name=name, op=how.op, compression=compression, **how.keywords())))
+        return list(_job.run(grouped_allreduce_async, listed, name=name, op=how.op, compression=compression, **how.keywords()))
     sent = [how.compressed(tensor) for tensor in listed]
     results = _GroupedAllreduce.apply(name, how.without_calls(), *(tensor for tensor, _ in sent))  # type: ignore[no-untyped-call]
     return [decompressed(result) for (_, decompressed), result in zip(sent, results, strict=True)]

@@ -50,7 +50,7 @@ class _Alltoall(torch.autograd.Function):
     def forward(ctx: Any, tensor: torch.Tensor, splits: Splits, name: str | None, process_set: ProcessSet) -> tuple[torch.Tensor, torch.Tensor]:
         output: torch.Tensor
         counts: torch.Tensor
-        output, counts = _job.synchronize(alltoall_async(tensor, splits, name, process_set))
+        output, counts = _job.run(alltoall_async, tensor, splits, name, process_set)
         ctx.mark_non_differentiable(counts)
         ctx.received = counts.tolist()
         ctx.rows = tensor.shape[0]
@@ -102,5 +102,5 @@ def alltoall(
     if tracked(tensor):
         output, counts = _Alltoall.apply(tensor, splits, name, process_set)  # type: ignore[no-untyped-call]
     else:
-        output, counts = _job.synchronize(alltoall_async(tensor, splits, name, process_set))
+        output, counts = _job.run(alltoall_async, tensor, splits, name, process_set)
     return output if splits is None else (output, counts)

@@ -39,7 +39,7 @@ def broadcast_(tensor: torch.Tensor, root_rank: int, name: str | None = None, pr
         HoraArgumentError (a ValueError): as `broadcast`; or the tensor is an expanded one.
         HoraInternalError (a RuntimeError): as `broadcast`.
     """
-    result: torch.Tensor = _job.synchronize(broadcast_async_(tensor, root_rank, name, process_set))
+    result: torch.Tensor = _job.run(broadcast_async_, tensor, root_rank, name, process_set)
     return result
 
 
@@ -48,7 +48,7 @@ class _Broadcast(torch.autograd.Function):
     def forward(ctx: Any, tensor: torch.Tensor, root_rank: int, name: str | None, process_set: ProcessSet) -> torch.Tensor:
         ctx.root_rank = root_rank
         ctx.process_set = process_set
-        result: torch.Tensor = _job.synchronize(broadcast_async(tensor, root_rank, name, process_set))
+        result: torch.Tensor = _job.run(broadcast_async, tensor, root_rank, name, process_set)
         return result
 
     @staticmethod
@@ -79,5 +79,5 @@ def broadcast(tensor: torch.Tensor, root_rank: int, name: str | None = None, pro
     if tracked(tensor):
         differentiable: torch.Tensor = _Broadcast.apply(tensor, root_rank, name, process_set)  # type: ignore[no-untyped-call]
         return differentiable
-    result: torch.Tensor = _job.synchronize(broadcast_async(tensor, root_rank, name, process_set))
+    result: torch.Tensor = _job.run(broadcast_async, tensor, root_rank, name, process_set)
     return result

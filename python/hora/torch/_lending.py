@@ -84,22 +84,40 @@ class Loan:
 def lent_in_place(tensor: torch.Tensor, name: str) -> Loan:
     """A loan whose result can be written back. Raises HoraArgumentError if several elements of the tensor are one."""
     loan = Loan(tensor, name)
-    if tensor.numel() > 0 and any(stride == 0 and extent > 1 for extent, stride in zip(tensor.shape, tensor.stride(), strict=True)):
+    if not tensor.is_contiguous() and tensor.numel() > 0 and any(stride == 0 and extent > 1 for extent, stride in zip(tensor.shape, tensor.stride(), strict=True)):
         raise HoraArgumentError(f"'{name}': several elements of an expanded tensor share one place, so nothing can be done in place; use .clone()")
     return loan
 
 
-def entry(operation: _native.Operation, named: Naming, loan: Loan, output: torch.Tensor | None = None, suffix: str = "", **arguments: Any) -> _native.Entry:
+def entry(
+    operation: _native.Operation,
+    named: Naming,
+    loan: Loan,
+    output: torch.Tensor | None = None,
+    suffix: str = "",
+    op: _native.ReduceOp = _native.ReduceOp.sum,
+    prescale: float = 1.0,
+    postscale: float = 1.0,
+    wire: _native.DType = _native.DType.float32,
+    **arguments: Any,
+) -> _native.Entry:
     """What is to be done with a loan. `suffix` tells the members of a group apart."""
+    place = loan.place
+    written = 0 if output is None else output.data_ptr()
     return _native.Entry(
         operation,
         named.full + suffix,
         loan.native,
-        list(loan.memory.shape),
-        input=loan.place.address,
-        output=0 if output is None else output.data_ptr(),
-        process_set=named.process_set,
-        **_devices.arguments(loan.place),
+        loan.memory.shape,
+        place.address,
+        written,
+        named.process_set,
+        place.gpu,
+        place.stream,
+        op,
+        prescale,
+        postscale,
+        wire,
         **arguments,
     )
 
@@ -110,9 +128,9 @@ def received(outcome: _native.Outcome, dtype: torch.dtype) -> torch.Tensor:
     return _devices.tensor_in(outcome.memory, dtype, math.prod(outcome.shape)).reshape(outcome.shape)
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(slots=True)
 class Submission:
-    """One tensor's part in an operation that is to be submitted."""
+    """One tensor's part in an operation that is to be submitted. A value."""
 
     entry: _native.Entry
     finish: Callable[[_native.Outcome], Any]  # makes the result

@@ -70,7 +70,7 @@ class _Reducescatter(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, tensor: torch.Tensor, name: str | None, how: Reduction) -> torch.Tensor:
         ctx.how = how
-        result: torch.Tensor = _job.synchronize(reducescatter_async(tensor, name, how.op, compression=how.compression, **how.keywords()))
+        result: torch.Tensor = _job.run(reducescatter_async, tensor, name, how.op, compression=how.compression, **how.keywords())
         return result
 
     @staticmethod
@@ -113,7 +113,7 @@ def reducescatter(
     """
     how = Reduction(op, prescale_factor, postscale_factor, process_set, compression)
     if not tracked(tensor):
-        plain: torch.Tensor = _job.synchronize(reducescatter_async(tensor, name, op, compression=compression, **how.keywords()))
+        plain: torch.Tensor = _job.run(reducescatter_async, tensor, name, op, compression=compression, **how.keywords())
         return plain
     sent, decompressed = how.compressed(tensor)
     result: torch.Tensor = decompressed(_Reducescatter.apply(sent, name, how.without_calls()))  # type: ignore[no-untyped-call]
@@ -125,7 +125,7 @@ class _GroupedReducescatter(torch.autograd.Function):
     def forward(ctx: Any, name: str | None, how: Reduction, *tensors: torch.Tensor) -> tuple[torch.Tensor, ...]:
         ctx.how = how
         ctx.floating = floating(tensors)
-        results: tuple[torch.Tensor, ...] = _job.synchronize(grouped_reducescatter_async(tensors, name, how.op, compression=how.compression, **how.keywords()))
+        results: tuple[torch.Tensor, ...] = _job.run(grouped_reducescatter_async, tensors, name, how.op, compression=how.compression, **how.keywords())
         return results
 
     @staticmethod
@@ -157,7 +157,7 @@ def grouped_reducescatter(
     how = Reduction(op, prescale_factor, postscale_factor, process_set, compression)
     listed = members(tensors, label("grouped_reducescatter", name))
     if not any(tracked(tensor) for tensor in listed):
-        return list(_job.synchronize(grouped_reducescatter_async(listed, name, op, compression=compression, **how.keywords())))
+        return list(_job.run(grouped_reducescatter_async, listed, name, op, compression=compression, **how.keywords()))
     sent = [how.compressed(tensor) for tensor in listed]
     results = _GroupedReducescatter.apply(name, how.without_calls(), *(tensor for tensor, _ in sent))  # type: ignore[no-untyped-call]
     return [decompressed(result) for (_, decompressed), result in zip(sent, results, strict=True)]

@@ -37,7 +37,7 @@ def gather(tensor: torch.Tensor, root_rank: int, name: str | None = None, proces
             the process set, or this rank is none.
         HoraInternalError (a RuntimeError): the ranks disagree about dtype, root or the other dimensions, or one has joined.
     """
-    result: torch.Tensor | None = _job.synchronize(gather_async(tensor, root_rank, name, process_set))
+    result: torch.Tensor | None = _job.run(gather_async, tensor, root_rank, name, process_set)
     return result
 
 
@@ -70,7 +70,7 @@ def scatter(tensor: torch.Tensor, root_rank: int, splits: Splits = None, name: s
             the root is no rank of the process set, or this rank is none.
         HoraInternalError (a RuntimeError): the ranks disagree about dtype, root or the other dimensions, or one has joined.
     """
-    result: torch.Tensor = _job.synchronize(scatter_async(tensor, root_rank, splits, name, process_set))
+    result: torch.Tensor = _job.run(scatter_async, tensor, root_rank, splits, name, process_set)
     return result
 
 
@@ -117,7 +117,7 @@ def reduce(
             root is no rank of the process set, or this rank is none.
         HoraInternalError (a RuntimeError): the ranks disagree about shape, dtype, root or op, or one has joined.
     """
-    result: torch.Tensor | None = _job.synchronize(reduce_async(tensor, root_rank, op, name, process_set, prescale_factor, postscale_factor, compression))
+    result: torch.Tensor | None = _job.run(reduce_async, tensor, root_rank, op, name, process_set, prescale_factor, postscale_factor, compression)
     return result
 
 
@@ -141,5 +141,5 @@ def scan(tensor: torch.Tensor, op: int = ops.Sum, name: str | None = None, proce
             this rank is no member of the process set.
         HoraInternalError (a RuntimeError): the ranks disagree about shape, dtype or op, or one has joined.
     """
-    result: torch.Tensor = _job.synchronize(scan_async(tensor, op, name, process_set))
+    result: torch.Tensor = _job.run(scan_async, tensor, op, name, process_set)
     return result
