@@ -17,11 +17,11 @@ constexpr int kNoLimit = std::numeric_limits<int>::max();
 
 }  // namespace
 
-CoreSet usable_cores() {
+CoreSet usable_cores(int pid) {
   cpu_set_t found;
   CPU_ZERO(&found);
   CoreSet cores{};
-  if (::sched_getaffinity(0, sizeof found, &found) != 0) return cores;
+  if (::sched_getaffinity(pid, sizeof found, &found) != 0) return cores;
   for (std::size_t core = 0; core < cores.size() * 64; ++core) {
     if (CPU_ISSET(core, &found)) cores[core / 64] |= std::uint64_t{1} << core % 64;
   }

@@ -47,6 +47,10 @@ class Collective {
   virtual void allreduce(std::span<const Segment> segments, const Reduction& reduction) = 0;
   /// The `bytes` at `data` on rank `root` overwrite those of all others.
   virtual void broadcast(void* data, std::size_t bytes, int root) = 0;
+  /// The same for several pieces of memory at once, as many and as long on all ranks.
+  virtual void broadcast_all(std::span<const std::span<std::byte>> pieces, int root) {
+    for (const auto piece : pieces) broadcast(piece.data(), piece.size(), root);
+  }
   /// Rank r brings bytes[r] at its `input`; every `output` gets them all in rank order.
   virtual void allgather(const void* input, void* output, std::span<const std::size_t> bytes) = 0;
   /// bytes[from * ranks + to]: how many bytes rank `from` has for rank `to`. An input has them for all ranks,

@@ -7,12 +7,16 @@ namespace hora {
 namespace {
 
 bool fusible(const Decision& decision) {
-  return decision.status.ok() && decision.contributed && decision.request.operation == Operation::allreduce;
+  const Operation operation = decision.request.operation;
+  return decision.status.ok() && decision.contributed &&
+         (operation == Operation::allreduce || operation == Operation::broadcast);
 }
 
 bool same_kind(const Decision& one, const Decision& other) {
   const Request& a = one.request;
   const Request& b = other.request;
+  if (a.operation != b.operation) return false;
+  if (a.operation == Operation::broadcast) return a.root == b.root && a.device == b.device;
   return a.dtype == b.dtype && a.wire == b.wire && a.op == b.op && a.prescale == b.prescale &&
          a.postscale == b.postscale && a.device == b.device && a.check_finite == b.check_finite &&
          one.divisor == other.divisor && one.joined == other.joined;

@@ -35,8 +35,9 @@ struct FusionThresholds {
 [[nodiscard]] FusionThresholds first_thresholds(const Config& config);
 
 /// Puts decisions that are ok into batches, the same on every rank. Allreduces of one kind (dtype, wire,
-/// reduction, factors, device) travel together up to their threshold, also when others stand between them;
-/// everything else alone. A batch is carried out when its first decision is due. A pure function.
+/// reduction, factors, device), and broadcasts of one kind (root, device), travel together up to their
+/// threshold, also when others stand between them; everything else alone. A batch is carried out when its
+/// first decision is due. A pure function.
 [[nodiscard]] std::vector<Batch> plan(std::span<const Decision> decisions,
                                       const FusionThresholds& thresholds);
 

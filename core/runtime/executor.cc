@@ -185,7 +185,7 @@ void Executor::move(std::vector<Item>& items) {
   Item& first = items.front();
   switch (first.decision->request.operation) {
     case Operation::allreduce: return allreduce(items);
-    case Operation::broadcast: return broadcast(first);
+    case Operation::broadcast: return broadcast(items);
     case Operation::allgather: return allgather(first);
     case Operation::alltoall: return alltoall(first);
     case Operation::reducescatter: return reducescatter(first);
@@ -247,15 +247,19 @@ void Executor::reduce_by_adasum(std::span<const Piece> pieces, const Request& re
   packer_.look_at(pieces, request.dtype, flag_.get());
 }
 
-void Executor::broadcast(Item& item) {
-  const Request& request = item.decision->request;
-  const std::size_t bytes = count(request.shape, request.dtype) * size_of(request.dtype);
-  if (bytes == 0) return;
-  const Entry& entry = item.loan.entry;
-  const auto place = static_cast<int>(root_of(*item.decision));
-  if (members_.place == place && entry.output != entry.input)
-    lane_.stream->copy(entry.output, entry.input, bytes);
-  lane_.collective->broadcast(entry.output, bytes, place);
+void Executor::broadcast(const std::vector<Item>& items) {
+  const auto root = static_cast<int>(root_of(*items.front().decision));
+  std::vector<std::span<std::byte>> pieces;
+  for (const auto& [decision, loan, result, memory] : items) {
+    const std::size_t bytes =
+        count(decision->request.shape, decision->request.dtype) * size_of(decision->request.dtype);
+    if (bytes == 0) continue;
+    const Entry& entry = loan.entry;
+    if (members_.place == root && entry.output != entry.input)
+      lane_.stream->copy(entry.output, entry.input, bytes);
+    pieces.emplace_back(static_cast<std::byte*>(entry.output), bytes);
+  }
+  if (!pieces.empty()) lane_.collective->broadcast_all(pieces, root);
 }
 
 void Executor::allgather(Item& item) {

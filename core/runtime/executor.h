@@ -92,7 +92,7 @@ class Executor {
   void allreduce(std::vector<Item>& items);
   void reduce(std::span<const Piece> pieces, const Decision& kind);
   void reduce_by_adasum(std::span<const Piece> pieces, const Request& request);
-  void broadcast(Item& item);
+  void broadcast(const std::vector<Item>& items);
   void allgather(Item& item);
   void alltoall(Item& item);
   void reducescatter(Item& item);

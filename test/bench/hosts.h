@@ -16,9 +16,10 @@ namespace hora::bench {
 [[nodiscard]] World connect_hosts(Config config);
 
 /// "hora", the plane that was chosen; "half", the same elements with float16 on the wire and the conversions;
-/// and "raw", the most that the link allows: each rank of one half of the job and one of the other send each
-/// other, at the same time and without anything else, as many bytes as an allreduce must move between the
-/// halves. The hosts outlive them.
-[[nodiscard]] Contenders hosts_contenders(World& hosts, const Options& options);
+/// and "raw", the most that the link allows: as many bytes as an allreduce must move, over a socket for each
+/// pair of ranks, in both directions at once and without anything else. A pair is a rank of one half of the
+/// job and one of the other; with HORA_CPU_OPERATIONS=tcp, which keeps all ranks apart, any two. The hosts
+/// outlive them.
+[[nodiscard]] Contenders hosts_contenders(World& hosts, const Config& config, const Options& options);
 
 }  // namespace hora::bench

@@ -75,35 +75,29 @@ class ThereContender final : public Contender {
   List list_;
 };
 
-class BehindContender final : public Contender {
+/// Writes the tensors itself, and reduces each when it is written, or does nothing with them.
+class WritingContender final : public Contender {
  public:
-  BehindContender(Runtime& runtime, Buffer buffer, const Options& options)
-      : list_(runtime, std::move(buffer), "behind", options) {}
+  WritingContender(std::string name, bool reduces, Runtime& runtime, Buffer buffer, const Options& options)
+      : name_(std::move(name)), reduces_(reduces), list_(runtime, std::move(buffer), name_, options) {}
 
-  [[nodiscard]] std::string name() const override { return "behind"; }
+  [[nodiscard]] std::string name() const override { return name_; }
+  [[nodiscard]] bool waits_for_others() const override { return reduces_; }
   [[nodiscard]] void* data() const override { return list_.data(); }
+  [[nodiscard]] bool is_exact() const override { return reduces_; }
   [[nodiscard]] bool produces() const override { return true; }
   void run(std::size_t /*count*/) override {}
-  void produce_and_run(const Write& write) override { list_.reduce(write); }
+  void produce_and_run(const Write& write) override {
+    if (reduces_) {
+      list_.reduce(write);
+    } else {
+      list_.produce(write);
+    }
+  }
 
  private:
-  List list_;
-};
-
-class ProduceContender final : public Contender {
- public:
-  ProduceContender(Runtime& runtime, Buffer buffer, const Options& options)
-      : list_(runtime, std::move(buffer), "produce", options) {}
-
-  [[nodiscard]] std::string name() const override { return "produce"; }
-  [[nodiscard]] bool waits_for_others() const override { return false; }
-  [[nodiscard]] void* data() const override { return list_.data(); }
-  [[nodiscard]] bool is_exact() const override { return false; }
-  [[nodiscard]] bool produces() const override { return true; }
-  void run(std::size_t /*count*/) override {}
-  void produce_and_run(const Write& write) override { list_.produce(write); }
-
- private:
+  std::string name_;
+  bool reduces_;
   List list_;
 };
 
@@ -114,8 +108,8 @@ Contenders list_contenders(Runtime& runtime, const Options& options) {
   if (options.arena) {
     const Buffer buffer = runtime.allocate(options.end);
     contenders.push_back(std::make_unique<ThereContender>("arena", runtime, buffer, options));
-    contenders.push_back(std::make_unique<BehindContender>(runtime, buffer, options));
-    contenders.push_back(std::make_unique<ProduceContender>(runtime, buffer, options));
+    contenders.push_back(std::make_unique<WritingContender>("behind", true, runtime, buffer, options));
+    contenders.push_back(std::make_unique<WritingContender>("produce", false, runtime, buffer, options));
   }
   if (options.private_memory) {
     contenders.push_back(

@@ -78,7 +78,7 @@ std::size_t run_runtime(const Config& config, Peer* peer, const Options& options
 
 std::size_t run_hosts(const Config& config, Peer* peer, const Options& options) {
   World hosts = connect_hosts(config);
-  auto contenders = hosts_contenders(hosts, options);
+  auto contenders = hosts_contenders(hosts, config, options);
   if (peer != nullptr) add(contenders, peer_contenders(*peer, options));
   const Meeting meeting = meeting_over(*hosts.lane.collective, *hosts.control, false);
   const std::size_t wrong = run(std::move(contenders), meeting, options);

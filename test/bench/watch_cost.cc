@@ -6,6 +6,7 @@
 // for; so what is done for each operation, to record it and to watch it, is also timed by itself.
 #include "core/watch/recorder.h"
 #include "core/watch/watchdog.h"
+#include "test/bench/resnet50.h"
 
 #include <hora/hora.h>
 
@@ -22,29 +23,6 @@ namespace {
 
 constexpr int kWarmUp = 5;
 constexpr int kSteps = 25;
-
-/// Elements of the parameters of ResNet-50 (He et al., 2016), in the order of the model.
-std::vector<std::int64_t> resnet50() {
-  std::vector<std::int64_t> sizes;
-  const auto convolution = [&](std::int64_t in, std::int64_t out, std::int64_t kernel) {
-    sizes.insert(sizes.end(), {in * out * kernel * kernel, out, out});  // and its batch norm
-  };
-  convolution(3, 64, 7);
-  std::int64_t in = 64;
-  std::int64_t width = 64;
-  for (const int blocks : {3, 4, 6, 3}) {
-    for (int block = 0; block < blocks; ++block) {
-      convolution(in, width, 1);
-      convolution(width, width, 3);
-      convolution(width, 4 * width, 1);
-      if (block == 0) convolution(in, 4 * width, 1);
-      in = 4 * width;
-    }
-    width *= 2;
-  }
-  sizes.insert(sizes.end(), {2048 * 1000, 1000});
-  return sizes;
-}
 
 /// That which a twentieth of the values are below.
 double low(std::vector<double>& values) {
@@ -110,7 +88,7 @@ Config unwatched(Config config) {
 
 void run(int pairs) {
   const Config config = Config::from_environment();
-  const auto sizes = resnet50();
+  const auto sizes = bench::resnet50();
   std::vector<double> with;
   std::vector<double> without;
   for (int pair = 0; pair < pairs; ++pair) {

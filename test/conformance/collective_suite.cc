@@ -301,6 +301,30 @@ TEST_P(CollectiveSuite, BroadcastsFromEveryRoot) {
   });
 }
 
+TEST_P(CollectiveSuite, BroadcastsSeveralPiecesAtOnce) {
+  run([](int rank, Collective& collective) {
+    // A handful of bytes all together; many short ones; and long ones, in any memory, cut at odd places.
+    for (const auto& counts : {std::vector<std::size_t>{1, 2, 0}, std::vector<std::size_t>(3000, 3),
+                               std::vector<std::size_t>{400001, 5, 200003}}) {
+      for (const int root : {0, ranks() - 1}) {
+        std::vector<Tensor> tensors;
+        std::vector<std::span<std::byte>> pieces;
+        for (std::size_t i = 0; i < counts.size(); ++i) {
+          tensors.emplace_back(collective, (i + static_cast<std::size_t>(rank)) % 2 == 0, DType::int32,
+                               counts[i]);
+          tensors.back().fill([&](std::size_t at) { return rank * 1000 + static_cast<int>((at + i) % 100); });
+          pieces.emplace_back(static_cast<std::byte*>(tensors.back().data()), counts[i] * 4);
+        }
+        collective.broadcast_all(pieces, root);
+        for (std::size_t i = 0; i < counts.size(); ++i) {
+          ASSERT_TRUE(tensors[i].holds(
+              [&](std::size_t at) { return root * 1000 + static_cast<int>((at + i) % 100); }));
+        }
+      }
+    }
+  });
+}
+
 TEST_P(CollectiveSuite, GathersDifferentLengthsInRankOrder) {
   run([](int rank, Collective& collective) {
     for (const std::size_t unit : {0, 3, 9000, 300000}) {

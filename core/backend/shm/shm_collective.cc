@@ -6,6 +6,7 @@
 #include "core/comm/pieces.h"
 #include "core/backend/shm/reach.h"
 #include "core/backend/shm/rounds.h"
+#include "core/backend/shm/spread.h"
 #include "core/backend/shm/stage_copy.h"
 #include "core/backend/shm/transfers.h"
 #include "core/backend/shm/write_all.h"
@@ -49,6 +50,7 @@ class ShmCollective final : public Collective {
         rounds_(circle),
         reach_(circle, std::move(peers)),
         write_all_(circle, rounds_, reach_),
+        spread_(circle, rounds_, reach_),
         transfers_(circle, rounds_, reach_) {}
   ~ShmCollective() override {
     if (own_seat_) circle_.arena().give_back_seat(*own_seat_);
@@ -79,11 +81,15 @@ class ShmCollective final : public Collective {
   }
 
   void broadcast(void* data, std::size_t bytes, int root) override {
-    const bool gives = circle_.place() == root;
-    const Take take{root, 0, gives ? 0 : bytes, static_cast<std::byte*>(data)};
+    const std::span<std::byte> piece(static_cast<std::byte*>(data), bytes);
+    broadcast_all({&piece, 1}, root);
+  }
+
+  void broadcast_all(std::span<const std::span<std::byte>> pieces, int root) override {
     call([&] {
-      transfers_.run({Call::broadcast, bytes, bytes, static_cast<std::uint64_t>(root)}, data,
-                     gives ? bytes : 0, {&take, 1});
+      for (; pieces.size() > kLocations; pieces = pieces.subspan(kLocations))
+        spread_.run(pieces.first(kLocations), root);
+      spread_.run(pieces, root);
     });
   }
 
@@ -379,6 +385,7 @@ class ShmCollective final : public Collective {
   Rounds rounds_;
   Reach reach_;
   WriteAll write_all_;
+  Spread spread_;
   Transfers transfers_;
   StageCopy stage_copy_;
   Contest private_way_{32 * 1024};

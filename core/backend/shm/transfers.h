@@ -27,7 +27,7 @@ class Transfers {
 
   /// What the ranks agree on: which call it is, how many bytes are offered in all, the most that one offers.
   struct Agreed {
-    Call call = Call::broadcast;
+    Call call = Call::allgather;
     std::size_t total = 0;
     std::size_t most = 0;
     std::uint64_t detail = 0;

@@ -13,6 +13,7 @@
 #include <cerrno>
 #include <cstring>
 #include <memory>
+#include <optional>
 #include <string_view>
 
 namespace hora {
@@ -37,19 +38,24 @@ Descriptor open_socket(const addrinfo& to) {
 
 using Call = int (*)(int, sockaddr*, socklen_t*);
 
-Address address_by(Call call, int fd) {
+std::optional<Address> find_address(Call call, int fd) {
   sockaddr_storage storage{};
   socklen_t length = sizeof storage;
   std::array<char, NI_MAXHOST> host{};
   std::array<char, NI_MAXSERV> port{};
   auto* address = reinterpret_cast<sockaddr*>(&storage);
   if (call(fd, address, &length) != 0 || ::getnameinfo(address, length, host.data(), host.size(), port.data(),
-                                                       port.size(), NI_NUMERICHOST | NI_NUMERICSERV) != 0) {
-    throw Error(Code::unavailable, "a socket has no address");
-  }
+                                                       port.size(), NI_NUMERICHOST | NI_NUMERICSERV) != 0)
+    return std::nullopt;
   const std::string_view text = host.data();
   constexpr std::string_view kMapped = "::ffff:";  // IPv4 over a socket for both
-  return {std::string(text.substr(text.starts_with(kMapped) ? kMapped.size() : 0)), port.data()};
+  return Address{std::string(text.substr(text.starts_with(kMapped) ? kMapped.size() : 0)), port.data()};
+}
+
+Address address_by(Call call, int fd) {
+  auto found = find_address(call, fd);
+  if (!found) throw Error(Code::unavailable, "a socket has no address");
+  return *std::move(found);
 }
 
 }  // namespace
@@ -91,6 +97,14 @@ void prepare_socket(int fd) {
   set(IPPROTO_TCP, TCP_KEEPINTVL, 10);
   set(IPPROTO_TCP, TCP_KEEPCNT, 12);
   ::fcntl(fd, F_SETFD, FD_CLOEXEC);
+}
+
+void prepare_data_socket(int fd) {
+  constexpr std::string_view kPlain("reno");  // in every kernel, and allowed to everybody
+  const auto here = find_address(::getsockname, fd);
+  const auto there = find_address(::getpeername, fd);
+  if (here && there && here->host == there->host)
+    ::setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, kPlain.data(), kPlain.size());
 }
 
 Descriptor listen_at(const Address& address) {

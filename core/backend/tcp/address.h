@@ -40,5 +40,9 @@ struct Address {
 /// What all sockets of ours have: no Nagle delay; closed on exec; and a probe once a minute where nothing
 /// else is sent, so that what stands between the hosts does not forget a connection that is idle.
 void prepare_socket(int fd);
+/// What a connection for data has beside that. Between two ends on this machine nothing is ever congested,
+/// and a congestion control that spaces what it sends, which a system may prefer for its network, only takes
+/// time: a quarter of it between four ranks. So these get the plainest one.
+void prepare_data_socket(int fd);
 
 }  // namespace hora

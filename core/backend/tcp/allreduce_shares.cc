@@ -4,9 +4,10 @@
 namespace hora {
 namespace {
 
-constexpr std::size_t kAhead = 4;
-// Of one peer. Segments of 256 KiB are long enough that a system call is cheap, and all that are on their way
-// from a few peers stay in the second-level cache.
+// Of one peer. With one socket to it two segments of 256 KiB are on their way: long enough that system calls
+// are cheap, few enough that all of a few peers stay in the second-level cache. With several sockets each has
+// one, and shares that are short are cut for all of them.
+constexpr std::size_t kLeastAhead = 2;
 constexpr std::size_t kMostOfShare = 256 * 1024;
 constexpr std::size_t kLeastOfShare = 32 * 1024;
 constexpr std::size_t kSlots = std::size_t{4} << 20;  // all together
@@ -46,15 +47,14 @@ class Shares {
         returns_(returns),
         own_(mesh.rank()),
         others_(all_but(own_, mesh.ranks())),
-        traffic_(mesh, others_) {
+        traffic_(mesh, others_),
+        ahead_(std::max(kLeastAhead, mesh.lines(others_.front()).size())) {
     std::size_t longest = 0;
     for (std::size_t rank = 0; rank + 1 < bounds_.size(); ++rank)
       longest = std::max(longest, bounds_[rank + 1] - bounds_[rank]);
-    const std::size_t most = std::clamp(kSlots / kAhead / others_.size(), kLeastOfShare, kMostOfShare);
-    const std::size_t wanted = longest * whole.each() / kAhead / 2;  // short tensors overlap, too
-    segment_ = std::clamp(wanted, std::min(kLeastOfShare, most), most) / whole.each();
-    steps_ = (longest + segment_ - 1) / segment_ + kAhead;
-    slots_ = scratch.at_least(others_.size() * kAhead * segment_ * whole.each());
+    segment_ = segment_bytes(longest * whole.each(), mesh.lines(others_.front()).size()) / whole.each();
+    steps_ = (longest + segment_ - 1) / segment_ + ahead_;
+    slots_ = scratch.at_least(others_.size() * ahead_ * segment_ * whole.each());
     arrived_.resize(segments_of(own_));
   }
 
@@ -68,6 +68,12 @@ class Shares {
     std::size_t begin;
     std::size_t end;
   };
+
+  /// For shares that are at most so long, and so many sockets to each peer.
+  [[nodiscard]] std::size_t segment_bytes(std::size_t share, std::size_t sockets) const {
+    const std::size_t most = std::clamp(kSlots / ahead_ / others_.size(), kLeastOfShare, kMostOfShare);
+    return sockets == 1 ? most : std::clamp(share / ahead_ / 2, std::min(kLeastOfShare, most), most);
+  }
 
   [[nodiscard]] Range range(int rank, std::size_t segment) const {
     const std::size_t end = bounds_[static_cast<std::size_t>(rank) + 1];
@@ -83,12 +89,12 @@ class Shares {
   /// Where the input of a rank other than us for our segment is received.
   [[nodiscard]] std::byte* slot(std::size_t rank, std::size_t segment) const {
     const std::size_t place = rank < static_cast<std::size_t>(own_) ? rank : rank - 1;
-    return slots_ + (place * kAhead + segment % kAhead) * segment_ * whole_.each();
+    return slots_ + (place * ahead_ + segment % ahead_) * segment_ * whole_.each();
   }
 
   /// Begins all steps that may begin. A share that is shorter than others has its last segments done early.
   void issue() {
-    while (issued_ < steps_ && (issued_ < reduced_ + kAhead || reduced_ == arrived_.size())) {
+    while (issued_ < steps_ && (issued_ < reduced_ + ahead_ || reduced_ == arrived_.size())) {
       const std::size_t step = issued_++;
       for (const int peer : others_) issue(step, peer);
     }
@@ -105,8 +111,8 @@ class Shares {
       const Range theirs = range(peer, step);
       traffic_.send(peer, Purpose::input, whole_.inputs(theirs.begin, theirs.end));
     }
-    if (!returns_ || step < kAhead) return;
-    const std::size_t done = step - kAhead;
+    if (!returns_ || step < ahead_) return;
+    const std::size_t done = step - ahead_;
     if (done < arrived_.size()) {
       const Range mine = range(own_, done);
       traffic_.send(peer, Purpose::result, whole_.outputs(mine.begin, mine.end));
@@ -134,6 +140,7 @@ class Shares {
   int own_;
   std::vector<int> others_;
   Traffic traffic_;
+  std::size_t ahead_;        // how many segments of a peer are on their way
   std::size_t segment_ = 0;  // elements
   std::size_t steps_ = 0;
   std::byte* slots_ = nullptr;

@@ -17,12 +17,12 @@ namespace hora {
 /// floats travel as such. The result has the same bits as that of every other backend, wherever an element
 /// lies in the tensor. What it costs is p-1 connections and messages per rank.
 ///
-/// Shares are cut into segments. In step j a rank sends to each peer the input of the j-th segment of the
-/// peer's share, then the result of segment j-kAhead of its own. It begins step j as soon as it has reduced
-/// its own segment j-kAhead: so kAhead segments are on their way while one is reduced, straight from where
-/// they were received, and the slot of a segment that is reduced takes in the one kAhead later. Messages that
-/// are queued in step j are the same at both ends, in the same order, and wait for nothing but messages of
-/// steps before j: the first message of all that is not through is always queued at both ends.
+/// Shares are cut into segments, of which `a` are on their way at a time: two, or one for each socket to a
+/// peer. In step j a rank sends to each peer the input of the j-th segment of the peer's share, then the
+/// result of segment j-a of its own. It begins step j as soon as it has reduced its own segment j-a, straight
+/// from where it was received, into whose slot segment j comes. Messages that are queued in step j are the
+/// same at both ends, in the same order, and wait for nothing but messages of steps before j: the first
+/// message of all that is not through is always queued at both ends.
 ///
 /// In place is right: an input of a peer's share has left before its result can come, as the result needs it.
 void allreduce_shares(Mesh& mesh, const Whole& whole, const Reduction& reduction, Scratch& scratch);

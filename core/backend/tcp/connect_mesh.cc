@@ -29,7 +29,7 @@ std::unique_ptr<Collective> connect_tcp(Control& control, const std::vector<Memb
   // Who cannot reach whom is better known before the first step than in it. Many ranks would pay for that
   // with connections that they do not need.
   if (talks_to_all(config.size)) require_all(*links, control);
-  return make_tcp_collective(std::move(links), knobs_from(config));
+  return make_tcp_collective(std::move(links), knobs_from(config, members));
 }
 
 }  // namespace hora

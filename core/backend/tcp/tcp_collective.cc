@@ -11,6 +11,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <functional>
 #include <numeric>
 
 namespace hora {
@@ -31,6 +32,18 @@ constexpr int kSharesUpTo = 8;
 constexpr std::size_t kAtOnceUpTo = 128 * 1024;
 // With more ranks: from here on the 2(p-1) hops of a ring do not count. Bytes for each rank.
 constexpr std::size_t kRingFrom = 256 * 1024;
+
+/// Those of all processes of the job that we see. Each may be bound to some of its own.
+CoreSet cores_of_neighbours(const Config& config, const std::vector<Member>& members) {
+  CoreSet all{};
+  const std::string& here = members[static_cast<std::size_t>(config.rank)].pid_space;
+  for (const Member& member : members) {
+    if (member.pid_space != here) continue;
+    const CoreSet cores = usable_cores(member.pid);
+    std::transform(all.begin(), all.end(), cores.begin(), all.begin(), std::bit_or());
+  }
+  return all;
+}
 
 class TcpCollective final : public Collective {
  public:
@@ -131,10 +144,11 @@ class TcpCollective final : public Collective {
 
 bool talks_to_all(int ranks) { return ranks <= kSharesUpTo; }
 
-TcpKnobs knobs_from(const Config& config) {
+TcpKnobs knobs_from(const Config& config, const std::vector<Member>& members) {
   TcpKnobs knobs;
   knobs.deterministic = config.deterministic;
-  knobs.spins = config.local_size <= std::min(count_cores(usable_cores()), core_quota());
+  knobs.spins =
+      config.local_size <= std::min(count_cores(cores_of_neighbours(config, members)), core_quota());
   return knobs;
 }
 

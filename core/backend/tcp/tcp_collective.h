@@ -27,8 +27,9 @@ struct TcpKnobs {
   bool spins = false;
 };
 
-/// Knobs as the configuration has them.
-[[nodiscard]] TcpKnobs knobs_from(const Config& config);
+/// Knobs as the configuration has them. There is a core to spare if the ranks of this host, as far as they
+/// see each other's processes, have as many together as they are.
+[[nodiscard]] TcpKnobs knobs_from(const Config& config, const std::vector<Member>& members);
 
 /// Whether it is right that every one of so many ranks has connections to every other one.
 [[nodiscard]] bool talks_to_all(int ranks);

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import torch
@@ -11,7 +12,7 @@ from hora import _job, _native, ops
 from hora._naming import Naming
 from hora.process_sets import ProcessSet, global_process_set
 from hora.torch._allreduce import allreduce
-from hora.torch._lending import Loan, Submission, entry, lent_in_place, start, tracked
+from hora.torch._lending import Loan, Submission, entry, lent_in_place, start, start_group, tracked
 
 
 def broadcast_async(tensor: torch.Tensor, root_rank: int, name: str | None = None, process_set: ProcessSet = global_process_set) -> int:
@@ -23,13 +24,24 @@ def broadcast_async(tensor: torch.Tensor, root_rank: int, name: str | None = Non
         return start(Submission(entry(_native.Operation.broadcast, named, loan, output, root=root), lambda outcome: output, loan, output))
 
 
+def _in_place(tensor: torch.Tensor, root_rank: int, named: Naming) -> Submission:
+    loan = lent_in_place(tensor, named.full)
+    root = _job.checked_root(root_rank, named.full)
+    return Submission(entry(_native.Operation.broadcast, named, loan, loan.memory, root=root), lambda outcome: loan.written_back(), loan)
+
+
 def broadcast_async_(tensor: torch.Tensor, root_rank: int, name: str | None = None, process_set: ProcessSet = global_process_set) -> int:
     """Starts `broadcast_`; the handle is for `poll` and `synchronize`, which returns the tensor. A tensor whose elements do
     not lie side by side has its new values once `synchronize` has returned."""
     with Naming("broadcast", name, process_set) as named:
-        loan = lent_in_place(tensor, named.full)
-        root = _job.checked_root(root_rank, named.full)
-        return start(Submission(entry(_native.Operation.broadcast, named, loan, loan.memory, root=root), lambda outcome: loan.written_back(), loan))
+        return start(_in_place(tensor, root_rank, named))
+
+
+def broadcast_all_(tensors: Iterable[tuple[str, torch.Tensor]], root_rank: int, process_set: ProcessSet) -> None:
+    """`broadcast_` of tensors with their names, all together or none."""
+    submissions = [_in_place(tensor, root_rank, Naming("broadcast", name, process_set)) for name, tensor in tensors]
+    if submissions:
+        _job.synchronize(start_group(submissions))
 
 
 def broadcast_(tensor: torch.Tensor, root_rank: int, name: str | None = None, process_set: ProcessSet = global_process_set) -> torch.Tensor:

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -13,9 +12,8 @@ from hora import _job
 from hora._errors import HoraArgumentError
 from hora._objects import broadcast_object
 from hora.process_sets import ProcessSet, global_process_set, number_of
-from hora.torch._broadcast import broadcast_async_
+from hora.torch._broadcast import broadcast_all_
 from hora.torch._lending import native_dtype
-from hora.torch._rounds import wait_for_all
 
 
 def _named(params: Mapping[str, Any] | Iterable[Any]) -> list[tuple[str, torch.Tensor]]:
@@ -59,8 +57,7 @@ def broadcast_parameters(params: Mapping[str, Any] | Iterable[Any], root_rank: i
     root = _job.checked_root(root_rank, "parameters")
     number = number_of(process_set, "parameters")
     _job.runtime().require_alike("parameters.alike", "the parameters", [(str(name), _described(tensor)) for name, tensor in tensors], number)
-    handles = [broadcast_async_(tensor.detach(), root, f"parameters.{name}", process_set) for name, tensor in tensors]
-    wait_for_all([functools.partial(_job.synchronize, handle) for handle in handles])
+    broadcast_all_(((f"parameters.{name}", tensor.detach()) for name, tensor in tensors), root, process_set)
 
 
 def _without_tensors(value: Any, tensors: list[torch.Tensor]) -> Any:

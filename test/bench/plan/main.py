@@ -85,8 +85,8 @@ def draw(results: pathlib.Path, folder: pathlib.Path) -> dict[str, str]:
     """The plots' names, by experiment."""
     if not (PEERS / "bin/python").exists():
         return {}
-    command = [str(PEERS / "bin/python"), str(pathlib.Path(__file__).with_name("plots.py")), str(results), str(folder)]
-    drawn = subprocess.run(command, capture_output=True, text=True, check=False)
+    command = [str(PEERS / "bin/python"), "-B", "-m", f"{__package__}.plots", str(results.resolve()), str(folder.resolve())]
+    drawn = subprocess.run(command, cwd=ROOT / "test", capture_output=True, text=True, check=False)
     if drawn.returncode != 0:
         say(f"no plots: {drawn.stderr.strip().splitlines()[-1]}")
         return {}

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""plots.py RESULTS FOLDER: draws the experiments whose cases are sizes, into SVG files; prints which, as JSON.
+"""python -m bench.plan.plots RESULTS FOLDER: draws the experiments whose cases are sizes, into SVG files; prints which, as
+JSON.
 
 It runs in the benchmark's own environment, which has matplotlib.
 """
@@ -13,13 +14,9 @@ from typing import Any
 
 import matplotlib as mpl
 
-UNITS = {"B": 1, "KiB": 1 << 10, "MiB": 1 << 20}
+from .sizes import named, size_of
+
 FEWEST = 3  # sizes that make a line
-
-
-def size_of(case: str) -> int | None:
-    found = re.fullmatch(r"([\d.]+) (B|KiB|MiB)", case)
-    return round(float(found[1]) * UNITS[found[2]]) if found else None
 
 
 def draw(result: dict[str, Any], path: pathlib.Path) -> bool:
@@ -29,7 +26,7 @@ def draw(result: dict[str, Any], path: pathlib.Path) -> bool:
     lines: dict[str, list[tuple[int, float]]] = {}
     for case, figures in result["cases"].items():
         size = size_of(case)
-        if size is None:
+        if size is None or named(size) != case:
             return False
         for name, figure in figures.items():
             if figure["blocks"]:

@@ -2,6 +2,7 @@
 #include "core/base/cores.h"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <limits>
 
@@ -29,6 +30,12 @@ TEST(Cores, CountsBits) {
 }
 
 TEST(Cores, ThisThreadMayRunSomewhere) { EXPECT_GE(count_cores(usable_cores()), 1); }
+
+TEST(Cores, AnotherProcessMayRunSomewhere) { EXPECT_GE(count_cores(usable_cores(::getppid())), 1); }
+
+TEST(Cores, AProcessThatIsNotThereMayRunNowhere) {
+  EXPECT_EQ(count_cores(usable_cores(std::numeric_limits<int>::max())), 0);
+}
 
 }  // namespace
 }  // namespace hora

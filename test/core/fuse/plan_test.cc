@@ -32,9 +32,17 @@ TEST(Plan, LooksAheadOverOtherKinds) {
 }
 
 TEST(Plan, KeepsOtherOperationsAlone) {
-  const std::vector<Decision> decisions{tensor(1), tensor(1, DType::float32, Operation::broadcast),
-                                        tensor(1, DType::float32, Operation::broadcast), tensor(1)};
+  const std::vector<Decision> decisions{tensor(1), tensor(1, DType::float32, Operation::allgather),
+                                        tensor(1, DType::float32, Operation::allgather), tensor(1)};
   EXPECT_EQ(plan(decisions, {1000, 0}), (Batches{{{0, 3}}, {{1}}, {{2}}}));
+}
+
+TEST(Plan, PutsBroadcastsFromOneRootTogetherWhateverTheirDtype) {
+  std::vector<Decision> decisions{tensor(1, DType::float32, Operation::broadcast), tensor(1),
+                                  tensor(1, DType::int64, Operation::broadcast),
+                                  tensor(1, DType::float32, Operation::broadcast)};
+  decisions[3].request.root = 1;
+  EXPECT_EQ(plan(decisions, {1000, 0}), (Batches{{{0, 2}}, {{1}}, {{3}}}));
 }
 
 TEST(Plan, KeepsReductionsFactorsAndWiresApart) {

@@ -5,8 +5,13 @@
 #include "core/comm/network.h"
 
 #include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <poll.h>
 #include <sys/socket.h>
+
+#include <array>
+#include <string>
 
 namespace hora {
 namespace {
@@ -63,6 +68,28 @@ TEST(ListenEverywhere, TakesBothKindsAndNamesThemByTheirOwnNumbers) {
   const Descriptor socket(::accept4(listener.fd(), nullptr, nullptr, SOCK_CLOEXEC));
   EXPECT_EQ(local_address(socket.fd()).host, "127.0.0.2");
   EXPECT_EQ(remote_address(socket.fd()), local_address(guest.fd()));
+}
+
+std::string congestion_control(const Descriptor& socket) {
+  std::array<char, 16> name{};
+  socklen_t length = name.size();
+  ::getsockopt(socket.fd(), IPPROTO_TCP, TCP_CONGESTION, name.data(), &length);
+  return name.data();
+}
+
+TEST(PrepareDataSocket, TakesPlainTcpWithinAMachine) {
+  const Descriptor listener = listen_at({"127.0.0.1", "0"});
+  const Descriptor socket = begin_connect(local_address(listener.fd()));
+  ASSERT_TRUE(await_events(socket.fd(), POLLOUT, Clock::now() + std::chrono::seconds(5)));
+  prepare_data_socket(socket.fd());
+  EXPECT_EQ(congestion_control(socket), "reno");
+}
+
+TEST(PrepareDataSocket, LeavesOthersAsTheyAre) {
+  const Descriptor unconnected(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  const std::string before = congestion_control(unconnected);
+  prepare_data_socket(unconnected.fd());
+  EXPECT_EQ(congestion_control(unconnected), before);
 }
 
 TEST(ListenAt, NamesTheAddressThatIsNotOurs) {

@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/backend/shm/spread.h"
+
+#include "core/backend/shm/intrusion.h"
+#include "core/comm/pieces.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace hora {
+namespace {
+
+// What is brought to all before anything else is: it stays in the second-level cache, and who leaves need not
+// wait long.
+constexpr std::size_t kBroughtBytes = 256 * 1024;
+constexpr std::size_t kHalfStage = kStageBytes / 2;
+
+}  // namespace
+
+void Spread::run(std::span<const std::span<std::byte>> pieces, int root) {
+  pieces_.clear();
+  for (const auto piece : pieces) pieces_.push_back({piece.data(), piece.data(), piece.size()});
+  total_ = total_count(pieces_);
+  open(root);
+  if (total_ <= kSlotBytes) return through_slot(root);
+  rounds_.meet();
+  if (!in_reach()) return through_stage(root);
+  const std::size_t shared = share_begin(total_, 1, circle_.size() - 1, circle_.size());
+  if (circle_.place() == root) {
+    bring(shared);
+  } else {
+    take(root, shared);
+  }
+  rounds_.phase();
+}
+
+void Spread::open(int root) {
+  const std::uint64_t detail = pieces_.size() << 32 | static_cast<std::uint64_t>(root);
+  Mailbox& own = rounds_.open(Call::broadcast, total_, detail);
+  for (std::size_t i = 0; i < pieces_.size(); ++i) own.inputs[i] = reach_.locate(pieces_[i].input);
+}
+
+bool Spread::in_reach() const {
+  if (reach_.everything()) return true;
+  for (int place = 0; place < circle_.size(); ++place) {
+    const auto& locations = rounds_.mailbox(place).inputs;
+    const auto end = locations.begin() + static_cast<std::ptrdiff_t>(pieces_.size());
+    if (std::any_of(locations.begin(), end, [](const Location& at) { return at.in_arena == 0; }))
+      return false;
+  }
+  return true;
+}
+
+void Spread::through_slot(int root) {
+  if (circle_.place() == root) fill(rounds_.slot(root), 0, total_);
+  rounds_.meet();
+  if (circle_.place() != root) empty(rounds_.slot(root), 0, total_);
+}
+
+/// All bytes before `end`.
+void Spread::take(int root, std::size_t end) {
+  const auto& theirs = rounds_.mailbox(root).inputs;
+  for_each_range(pieces_, 0, end, [&](const SegmentRange& range) {
+    auto* to = static_cast<std::byte*>(pieces_[range.segment].output) + range.begin;
+    reach_.read(root, theirs[range.segment], range.begin, to, range.count);
+  });
+}
+
+/// To every other rank all bytes from `begin` on.
+void Spread::bring(std::size_t begin) {
+  for_each_range(pieces_, begin, total_, [&](const SegmentRange& range) {
+    for (std::size_t done = 0; done < range.count; done += kBroughtBytes) {
+      const std::size_t bytes = std::min(kBroughtBytes, range.count - done);
+      bring(pieces_[range.segment], range.segment, range.begin + done, bytes);
+    }
+  });
+}
+
+void Spread::bring(const Segment& piece, std::size_t index, std::size_t begin, std::size_t bytes) {
+  const Intrusion intrusion(circle_);
+  if (!intrusion.allowed()) return;
+  const auto* from = static_cast<const std::byte*>(piece.input) + begin;
+  for (int place = 0; place < circle_.size(); ++place) {
+    if (place != circle_.place())
+      reach_.write(place, rounds_.mailbox(place).inputs[index], begin, from, bytes);
+  }
+}
+
+/// When phase k is reached the root has filled a half for the k-th time, and the others have emptied the one
+/// before: so it may be filled again.
+void Spread::through_stage(int root) {
+  std::size_t half = 0;
+  for (std::size_t begin = 0; begin < total_; begin += kHalfStage, half = kHalfStage - half) {
+    const std::size_t end = std::min(begin + kHalfStage, total_);
+    std::byte* stage = rounds_.stage(root) + half;
+    if (circle_.place() == root) fill(stage, begin, end);
+    rounds_.phase();
+    if (circle_.place() != root) empty(stage, begin, end);
+  }
+  rounds_.phase();
+}
+
+void Spread::fill(std::byte* to, std::size_t begin, std::size_t end) {
+  for_each_range(pieces_, begin, end, [&](const SegmentRange& range) {
+    const auto* from = static_cast<const std::byte*>(pieces_[range.segment].input) + range.begin;
+    stage_copy_.copy(to, from, range.count);
+    to += range.count;
+  });
+}
+
+void Spread::empty(const std::byte* from, std::size_t begin, std::size_t end) {
+  for_each_range(pieces_, begin, end, [&](const SegmentRange& range) {
+    std::memcpy(static_cast<std::byte*>(pieces_[range.segment].output) + range.begin, from, range.count);
+    from += range.count;
+  });
+}
+
+}  // namespace hora

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/backend/shm/spread.h"
+
+#include "test/core/backend/shm/arenas.h"
+#include "test/support/threads.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <vector>
+
+namespace hora {
+namespace {
+
+/// Every rank in turn brings pieces of so many bytes to three others.
+void bring_to_all(const std::vector<std::size_t>& lengths, bool reach_private) {
+  constexpr int kRanks = 4;
+  const auto arenas = make_arenas(kRanks);
+  run_ranks(kRanks, [&](int rank) {
+    const Circle circle(arenas[static_cast<std::size_t>(rank)], rank, kRanks);
+    Rounds rounds(circle);
+    Reach reach(circle, reach_private ? make_thread_memory() : nullptr);
+    Spread spread(circle, rounds, reach);
+    for (int root = 0; root < kRanks; ++root) {
+      std::vector<std::vector<std::byte>> memory;
+      std::vector<std::span<std::byte>> pieces;
+      for (const std::size_t length : lengths) {
+        memory.emplace_back(length, std::byte{static_cast<unsigned char>(16 * rank + memory.size())});
+        pieces.emplace_back(memory.back());
+      }
+      spread.run(pieces, root);
+      for (std::size_t i = 0; i < lengths.size(); ++i) {
+        const std::byte expected{static_cast<unsigned char>(16 * root + i)};
+        ASSERT_EQ(std::ranges::count(memory[i], expected), static_cast<std::ptrdiff_t>(lengths[i]));
+      }
+    }
+  });
+}
+
+TEST(Spread, GoesThroughTheSlotWhenSmall) { bring_to_all({1000, 0, 1}, false); }
+TEST(Spread, GoesDirectlyWhenInReach) { bring_to_all({200'001, 3, 1'000'000}, true); }
+TEST(Spread, GoesThroughTheStageWhenOutOfReach) {
+  bring_to_all({kStageBytes / 2, 5, 3 * kStageBytes}, false);
+}
+TEST(Spread, MayEndAtTheHalfOfTheStage) { bring_to_all({kStageBytes / 2, kStageBytes}, false); }
+
+}  // namespace
+}  // namespace hora
