@@ -60,6 +60,7 @@ constexpr std::array kVariables{
     "HORA_FUSION_THRESHOLD",
     "HORA_ARENA_SIZE",
     "HORA_PEER_MEMORY",
+    "HORA_STREAMING_STORES",
     "HORA_RECORDED_OPERATIONS",
     "HORA_STRAGGLER_STEPS",
     "HORA_DUMP_DIR",
@@ -390,7 +391,8 @@ Config Config::from_environment() {
   read_text("HORA_AUTOTUNE_LOG", config.autotune_log);
   read("HORA_AUTOTUNE_STEPS", config.autotune_steps, 1, kMostTrialSteps);
   read("HORA_ARENA_SIZE", config.arena_size, 0);
-  read_switch("HORA_PEER_MEMORY", config.peer_memory);
+  read_choice("HORA_PEER_MEMORY", config.peer_memory, {"auto", "0", "1"});
+  read_choice("HORA_STREAMING_STORES", config.streaming_stores, {"auto", "0", "1"});
   read("HORA_RECORDED_OPERATIONS", config.recorded_operations, 0, kMostRecorded);
   read("HORA_STRAGGLER_STEPS", config.straggler_steps, 0, kMostStragglerSteps);
   read_text("HORA_TIMELINE", config.timeline);

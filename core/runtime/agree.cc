@@ -37,7 +37,7 @@ std::string own_arguments() {
 }
 
 void write_knobs(Writer& out, const Config& config) {
-  out.u64(config.fusion_threshold).u8(config.peer_memory ? 1 : 0).string(config.cpu_operations);
+  out.u64(config.fusion_threshold).string(config.peer_memory).string(config.cpu_operations);
   out.u8(config.deterministic ? 1 : 0).u64(static_cast<std::uint64_t>(config.tcp_streams));
   out.u64(config.gpu_fusion_threshold).string(config.gpu_operations).u8(config.float32_sums ? 1 : 0);
   out.string(config.encryption).u8(config.autotune ? 1 : 0);
@@ -45,7 +45,7 @@ void write_knobs(Writer& out, const Config& config) {
 
 void read_knobs(Reader& in, Config& config) {
   config.fusion_threshold = in.u64();
-  config.peer_memory = in.boolean();
+  config.peer_memory = in.string(16);
   config.cpu_operations = in.string(16);
   config.deterministic = in.boolean();
   config.tcp_streams = static_cast<int>(in.below(kMostStreams + 1, "a number of sockets"));
@@ -58,7 +58,7 @@ void read_knobs(Reader& in, Config& config) {
 
 std::vector<Item> listed(const Config& config) {
   return {{"HORA_FUSION_THRESHOLD", std::to_string(config.fusion_threshold)},
-          {"HORA_PEER_MEMORY", config.peer_memory ? "1" : "0"},
+          {"HORA_PEER_MEMORY", config.peer_memory},
           {"HORA_CPU_OPERATIONS", config.cpu_operations},
           {"HORA_DETERMINISTIC", config.deterministic ? "1" : "0"},
           {"HORA_TCP_STREAMS", std::to_string(config.tcp_streams)},

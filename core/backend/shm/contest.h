@@ -4,6 +4,7 @@
 #include <array>
 #include <chrono>
 #include <cstddef>
+#include <optional>
 
 namespace hora {
 
@@ -12,11 +13,12 @@ namespace hora {
 /// that leads. *Engine only.*
 class Contest {
  public:
-  /// `least`: bytes that are worth timing.
-  explicit Contest(std::size_t least) : least_(least) {}
+  /// `least`: bytes that are worth timing. `only`: there is no contest, and everything goes this way.
+  explicit Contest(std::size_t least, std::optional<std::size_t> only = {}) : least_(least), only_(only) {}
 
   /// The way, 0 or 1, in which `bytes` bytes should be done now.
   [[nodiscard]] std::size_t way(std::size_t bytes) const {
+    if (only_) return *only_;
     if (bytes >= least_ && trials_ < kTrials) return static_cast<std::size_t>(trials_ % 2);
     return seconds_[1] * bytes_[0] < seconds_[0] * bytes_[1] ? 1 : 0;
   }
@@ -35,6 +37,7 @@ class Contest {
   static constexpr int kTrials = 16;
 
   std::size_t least_;
+  std::optional<std::size_t> only_;
   std::array<double, 2> seconds_{};
   std::array<double, 2> bytes_{};
   int trials_ = 0;

@@ -44,14 +44,18 @@ constexpr std::size_t kScratchBytes = 256 * 1024;  // of each rank's private mem
 /// Operands are taken in rank order, element by element, so the result's bits do not depend on the way.
 class ShmCollective final : public Collective {
  public:
-  ShmCollective(const Circle& circle, std::shared_ptr<PeerMemory> peers, std::optional<std::size_t> own_seat)
+  ShmCollective(const Circle& circle, std::shared_ptr<PeerMemory> peers, std::optional<std::size_t> own_seat,
+                const ShmWays& ways)
       : circle_(circle),
+        ways_(ways),
         own_seat_(own_seat),
         rounds_(circle),
         reach_(circle, std::move(peers)),
         write_all_(circle, rounds_, reach_),
-        spread_(circle, rounds_, reach_),
-        transfers_(circle, rounds_, reach_) {}
+        stage_copy_(ways.streams),
+        spread_(circle, rounds_, reach_, stage_copy_),
+        transfers_(circle, rounds_, reach_, stage_copy_),
+        private_way_(32 * 1024, way_of(ways.direct)) {}
   ~ShmCollective() override {
     if (own_seat_) circle_.arena().give_back_seat(*own_seat_);
   }
@@ -150,7 +154,7 @@ class ShmCollective final : public Collective {
       offsets.push_back(seats[static_cast<std::size_t>(other)]);
     }
     return std::make_unique<ShmCollective>(
-        Circle(circle_.shared_arena(), static_cast<int>(place), ranks, offsets), reach_.peers(), seat);
+        Circle(circle_.shared_arena(), static_cast<int>(place), ranks, offsets), reach_.peers(), seat, ways_);
   }
 
  private:
@@ -380,15 +384,21 @@ class ShmCollective final : public Collective {
     }
   }
 
+  static std::optional<std::size_t> way_of(std::optional<bool> direct) {
+    if (!direct) return std::nullopt;
+    return *direct ? 1 : 0;
+  }
+
   Circle circle_;
+  ShmWays ways_;
   std::optional<std::size_t> own_seat_;  // taken for this collective, to be given back with it
   Rounds rounds_;
   Reach reach_;
   WriteAll write_all_;
+  StageCopy stage_copy_;
   Spread spread_;
   Transfers transfers_;
-  StageCopy stage_copy_;
-  Contest private_way_{32 * 1024};
+  Contest private_way_;
   std::vector<std::byte> scratch_;   // copies of private memory
   std::vector<const void*> inputs_;  // of the kernel call at hand, by place
   std::vector<void*> outputs_;
@@ -397,9 +407,9 @@ class ShmCollective final : public Collective {
 }  // namespace
 
 std::unique_ptr<Collective> make_shm_collective(std::shared_ptr<Arena> arena, int rank, int ranks,
-                                                std::unique_ptr<PeerMemory> peers) {
+                                                std::unique_ptr<PeerMemory> peers, const ShmWays& ways) {
   return std::make_unique<ShmCollective>(Circle(std::move(arena), rank, ranks), std::move(peers),
-                                         std::nullopt);
+                                         std::nullopt, ways);
 }
 
 std::vector<std::unique_ptr<Collective>> make_shm_group(int ranks, bool reach, std::size_t region) {

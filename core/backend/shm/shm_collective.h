@@ -6,15 +6,22 @@
 #include "core/comm/collective.h"
 
 #include <memory>
+#include <optional>
 #include <vector>
 
 namespace hora {
+
+/// How bytes move where there are two ways; none: as turns out to be faster.
+struct ShmWays {
+  std::optional<bool> direct;   ///< private memory is read and written where it lies; rank 0's counts
+  std::optional<bool> streams;  ///< stores into stages bypass the caches
+};
 
 /// A collective over an arena that `ranks` ranks map. `peers`: how to reach private memory; nullptr: not at
 /// all, then private buffers travel through the arena in pieces. The same on all ranks, but for `arena` and
 /// `rank`.
 std::unique_ptr<Collective> make_shm_collective(std::shared_ptr<Arena> arena, int rank, int ranks,
-                                                std::unique_ptr<PeerMemory> peers);
+                                                std::unique_ptr<PeerMemory> peers, const ShmWays& ways = {});
 
 /// Ranks that are threads over one mapping of an arena, by rank. `reach`: whether they reach each other's
 /// private buffers.

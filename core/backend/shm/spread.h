@@ -24,8 +24,8 @@ namespace hora {
 /// *Engine only.*
 class Spread {
  public:
-  Spread(Circle circle, Rounds& rounds, Reach& reach)
-      : circle_(std::move(circle)), rounds_(rounds), reach_(reach) {}
+  Spread(Circle circle, Rounds& rounds, Reach& reach, StageCopy& stage_copy)
+      : circle_(std::move(circle)), rounds_(rounds), reach_(reach), stage_copy_(stage_copy) {}
 
   /// At most kLocations pieces, as long on all ranks.
   void run(std::span<const std::span<std::byte>> pieces, int root);
@@ -44,7 +44,7 @@ class Spread {
   Circle circle_;
   Rounds& rounds_;
   Reach& reach_;
-  StageCopy stage_copy_;
+  StageCopy& stage_copy_;
   // Of the call at hand.
   std::vector<Segment> pieces_;  // counted in bytes
   std::size_t total_ = 0;

@@ -4,6 +4,7 @@
 #include "core/backend/shm/contest.h"
 
 #include <cstddef>
+#include <optional>
 
 namespace hora {
 
@@ -12,10 +13,14 @@ namespace hora {
 /// the bytes are the same. *Engine only.*
 class StageCopy {
  public:
+  /// `streams`: whether stores bypass the caches; none: what turns out to be faster.
+  explicit StageCopy(std::optional<bool> streams = {})
+      : contest_(64 * 1024, streams ? std::optional<std::size_t>(*streams ? 1 : 0) : std::nullopt) {}
+
   void copy(void* to, const void* from, std::size_t bytes);
 
  private:
-  Contest contest_{64 * 1024};
+  Contest contest_;
 };
 
 }  // namespace hora

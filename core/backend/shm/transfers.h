@@ -22,8 +22,8 @@ struct Take {
 /// through the slots, what is in reach directly, the rest through the stages. *Engine only.*
 class Transfers {
  public:
-  Transfers(Circle circle, Rounds& rounds, Reach& reach)
-      : circle_(std::move(circle)), rounds_(rounds), reach_(reach) {}
+  Transfers(Circle circle, Rounds& rounds, Reach& reach, StageCopy& stage_copy)
+      : circle_(std::move(circle)), rounds_(rounds), reach_(reach), stage_copy_(stage_copy) {}
 
   /// What the ranks agree on: which call it is, how many bytes are offered in all, the most that one offers.
   struct Agreed {
@@ -40,7 +40,7 @@ class Transfers {
   Circle circle_;
   Rounds& rounds_;
   Reach& reach_;
-  StageCopy stage_copy_;
+  StageCopy& stage_copy_;
 };
 
 }  // namespace hora

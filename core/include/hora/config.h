@@ -113,8 +113,13 @@ struct Config {
   int autotune_steps = 10;
   /// HORA_ARENA_SIZE, bytes of address space per rank, from 16 MiB up; 0: the memory of the host.
   std::size_t arena_size = 0;
-  /// HORA_PEER_MEMORY: read other ranks' private buffers (process_vm_readv) where permitted.
-  bool peer_memory = true;
+  /// HORA_PEER_MEMORY: whether ranks of a host reach into each other's private buffers (process_vm_readv),
+  /// where that is permitted. 1: always; 0: never; auto: where that is faster than by way of shared memory,
+  /// which the first large tensors show. Rank 0's counts.
+  std::string peer_memory = "auto";
+  /// HORA_STREAMING_STORES: whether copies into shared memory bypass the caches: 1, 0, or auto, what the
+  /// first large ones show to be faster.
+  std::string streaming_stores = "auto";
 
   // What an operator wants to know.
   /// HORA_STRAGGLER_STEPS: a line says, of so many steps of a training, for which rank the others waited

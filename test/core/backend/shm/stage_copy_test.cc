@@ -45,5 +45,23 @@ TEST(Contest, DoesNotTimeWhatIsTooSmall) {
   }
 }
 
+TEST(Contest, IsNoneWhereOneWayIsTold) {
+  Contest contest(100, 1);
+  for (int i = 0; i < 50; ++i) {
+    EXPECT_EQ(contest.way(1000), 1u);
+    contest.note(1, 1000, std::chrono::seconds(1));
+  }
+}
+
+TEST(StageCopy, CopiesInTheWayThatIsTold) {
+  for (const bool streams : {false, true}) {
+    StageCopy stage_copy(streams);
+    const std::vector<std::byte> from(100'000, std::byte{7});
+    std::vector<std::byte> to(from.size());
+    stage_copy.copy(to.data(), from.data(), from.size());
+    EXPECT_EQ(to, from);
+  }
+}
+
 }  // namespace
 }  // namespace hora
