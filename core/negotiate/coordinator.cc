@@ -355,14 +355,7 @@ std::vector<Coordinator::Waiting> Coordinator::waiting(TimePoint since) const {
     const Pending& pending = pending_.at(name);
     if (pending.ready) continue;
     const Request& request = any_asked(pending);
-    Waiting waiting{
-        name,
-        fmt::format("{} {}", hora::name(request.operation), describe(request.dtype, request.shape)),
-        step_of(pending),
-        pending.since,
-        {},
-        {},
-        {}};
+    Waiting waiting{name, describe(request), step_of(pending), pending.since, {}, {}, {}};
     for (int place = 0; place < size_; ++place) {
       const int rank = members_[static_cast<std::size_t>(place)];
       (pending.has_asked(place) ? waiting.asked : waiting.missing).push_back(rank);

@@ -168,6 +168,10 @@ std::string describe(DType dtype, const std::vector<std::int64_t>& shape) {
   return fmt::format("{}[{}]", name(dtype), fmt::join(shape, ","));
 }
 
+std::string describe(const Request& request) {
+  return fmt::format("{} {}", name(request.operation), describe(request.dtype, request.shape));
+}
+
 std::string shortened(std::string text, std::size_t most) {
   if (text.size() <= most) return text;
   const auto continues = [](char byte) { return (static_cast<unsigned char>(byte) & 0xC0) == 0x80; };

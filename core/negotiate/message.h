@@ -49,6 +49,9 @@ struct Request {
 /// "float32[64,3,7,7]"
 [[nodiscard]] std::string describe(DType dtype, const std::vector<std::int64_t>& shape);
 
+/// "allreduce float32[64,3,7,7]"
+[[nodiscard]] std::string describe(const Request& request);
+
 /// The text, or as many of its first characters (UTF-8) as fit into `most` bytes.
 [[nodiscard]] std::string shortened(std::string text, std::size_t most);
 

@@ -36,7 +36,7 @@ std::vector<int> everybody(int size) {
 
 }  // namespace
 
-Negotiator::Negotiator(Control& control, std::size_t capacity, Rollcall* rollcall)
+Negotiator::Negotiator(Control& control, Rollcall* rollcall, std::size_t capacity)
     : control_(control), capacity_(capacity), rollcall_(rollcall) {
   add_group(kWorld, everybody(control.size()));
 }
@@ -143,15 +143,9 @@ std::vector<Negotiator::Heard> Negotiator::hear(TimePoint now, bool pressing) {
     auto letter = control_.receive(kAtOnce);
     had_letter_ = letter.has_value();
     if (letter) heard.push_back(apply(decode_verdict(bytes_of(std::move(letter)), control_.size())));
-  } else if (collect() && !lockstep_) {  // what has come in a lock, such as from who has ended it, can wait
-    for (auto& [group, chair] : chairs_) {
-      if (!std::exchange(chair.undecided, false)) continue;
-      auto verdict = chair.coordinator.decide();
-      if (!verdict) continue;
-      verdict->group = group;
-      announce(*verdict, chair.coordinator.members());
-      if (voters_.contains(group)) heard.push_back(apply(*verdict));
-    }
+  } else {
+    collect();
+    if (!lockstep_) heard = decide();  // what has come in a lock, such as from who has ended it, can wait
   }
   if (lockstep_ && heard.empty()) {
     if (auto decided = step(now, pressing)) heard.push_back(*std::move(decided));
@@ -160,23 +154,40 @@ std::vector<Negotiator::Heard> Negotiator::hear(TimePoint now, bool pressing) {
   return heard;
 }
 
+/// Rank 0: what has become decidable, in all groups.
+std::vector<Negotiator::Heard> Negotiator::decide() {
+  std::vector<Heard> heard;
+  for (auto& [group, chair] : chairs_) {
+    if (!std::exchange(chair.undecided, false)) continue;
+    auto verdict = chair.coordinator.decide();
+    if (!verdict) continue;
+    verdict->group = group;
+    announce(*verdict, chair.coordinator.members());
+    if (voters_.contains(group)) heard.push_back(apply(*verdict));
+  }
+  return heard;
+}
+
 bool Negotiator::has_more() const {
   if (had_letter_) return true;
   if (lockstep_)
     return !rollcall_->has_answered() &&
            (lockstep_->ready() > 0 || end_ != Lockstep::End::no || rollcall_->is_urged());
+  return is_undecided();
+}
+
+/// Whether something has come since the last verdicts.
+bool Negotiator::is_undecided() const {
   return std::any_of(chairs_.begin(), chairs_.end(),
                      [](const auto& chair) { return chair.second.undecided; });
 }
 
-/// Takes all letters that have come; whether there may be something to decide.
-bool Negotiator::collect() {
+/// Takes all letters that have come.
+void Negotiator::collect() {
   while (auto letter = control_.receive(kAtOnce)) {
     const auto [from, came] = std::pair(letter->from, letter->came);
     count(from, decode_ballot(bytes_of(std::move(letter)), control_.size()), came);
   }
-  return std::any_of(chairs_.begin(), chairs_.end(),
-                     [](const auto& chair) { return chair.second.undecided; });
 }
 
 void Negotiator::announce(const Verdict& verdict, const std::vector<int>& members) {
@@ -219,8 +230,8 @@ void Negotiator::ask_in_lock(const std::vector<Request>& requests) {
   for (const auto& request : requests) {
     const auto id = voter.note(request);
     if (id && lockstep_->ask(*id)) continue;
-    end_lock_because(fmt::format("it has submitted '{}' ({} {}), which no step did before", request.name,
-                                 hora::name(request.operation), describe(request.dtype, request.shape)));
+    end_lock_because(
+        fmt::format("it has submitted '{}' ({}), which no step did before", request.name, describe(request)));
   }
 }
 
@@ -302,8 +313,7 @@ std::optional<Negotiator::Heard> Negotiator::decide_locked(TimePoint now) {
   if (locked_since_ == TimePoint{}) locked_since_ = now;
   std::size_t count = lockstep_->ready();
   Clock::rep first = answers.front().when;
-  bool ends = false;
-  bool after_waiting = false;
+  auto end = Lockstep::End::no;
   for (std::size_t rank = 0; rank < answers.size(); ++rank) {
     const auto& [word, when] = answers[rank];
     if (Lockstep::place_in(word) != Lockstep::place_in(own)) {
@@ -311,13 +321,12 @@ std::optional<Negotiator::Heard> Negotiator::decide_locked(TimePoint now) {
                   fmt::format("rank {} and rank {} are not at the same place of their schedule",
                               control_.rank(), rank));
     }
-    ends = ends || Lockstep::end_in(word) != Lockstep::End::no;
-    after_waiting = after_waiting || Lockstep::end_in(word) == Lockstep::End::after_waiting;
+    end = std::max(end, Lockstep::end_in(word));
     count = std::min(count, Lockstep::ready_in(word));
     first = std::min(first, when);
   }
-  if (ends) {
-    end_lock(now, after_waiting);
+  if (end != Lockstep::End::no) {
+    end_lock(now, end == Lockstep::End::after_waiting);
     return std::nullopt;
   }
   if (count == 0) return std::nullopt;
@@ -372,7 +381,7 @@ std::optional<Coordinator::Waiting> Negotiator::waiting_for_answers() const {
   const Request& next = voters_.at(kWorld).asked_in(lockstep_->next());
   Coordinator::Waiting waiting;
   waiting.name = next.name;
-  waiting.what = fmt::format("{} {}", hora::name(next.operation), describe(next.dtype, next.shape));
+  waiting.what = describe(next);
   waiting.since = answered_;
   waiting.missing = silent;
   for (int rank = 0; rank < rollcall_->size(); ++rank) {

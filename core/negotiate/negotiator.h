@@ -29,8 +29,8 @@ namespace hora {
 /// under way. *Engine only.*
 class Negotiator {
  public:
-  /// Begins with the world.
-  explicit Negotiator(Control& control, std::size_t capacity = 8192, Rollcall* rollcall = nullptr);
+  /// Begins with the world. `capacity`: of each group's schedule.
+  explicit Negotiator(Control& control, Rollcall* rollcall = nullptr, std::size_t capacity = 8192);
 
   /// Every rank tells its seat of every group, in the same order of all decisions. Numbers ascend, and are
   /// never given twice. `members`: ranks, ascending.
@@ -112,7 +112,9 @@ class Negotiator {
 
   void cast(const Ballot& ballot, TimePoint now);
   void count(int rank, const Ballot& ballot, TimePoint now);
-  bool collect();
+  void collect();
+  std::vector<Heard> decide();
+  [[nodiscard]] bool is_undecided() const;
   void announce(const Verdict& verdict, const std::vector<int>& members);
   Heard apply(const Verdict& verdict);
 

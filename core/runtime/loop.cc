@@ -16,7 +16,6 @@ namespace {
 
 constexpr std::chrono::milliseconds kLookAtNccl{100};  // whether it has failed, while it has something to do
 constexpr std::chrono::milliseconds kToTellAStack{300};
-constexpr std::size_t kScheduled = 8192;  // decisions that are remembered
 
 std::chrono::milliseconds in_milliseconds(Clock::duration time) {
   return std::chrono::duration_cast<std::chrono::milliseconds>(time);
@@ -33,7 +32,7 @@ Loop::Loop(World& world, const Config& config, TensorTable& table, ProcessSets& 
       timeline_(timeline),
       delays_(delays),
       alert_(world.rollcall ? world.rollcall->alert() : own_alert_),
-      negotiator_(*world.control, kScheduled, world.control->size() > 1 ? world.rollcall.get() : nullptr),
+      negotiator_(*world.control, world.control->size() > 1 ? world.rollcall.get() : nullptr),
       recorder_(config.recorded_operations),
       executor_(world.lane, table, recorder_, tracer_,
                 {kWorld, *sets.ranks_of(kWorld), world.control->rank()}, config.fusion_threshold),

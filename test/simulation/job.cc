@@ -72,8 +72,8 @@ Job::Job(const Plan& plan)
     rank.control = network_.control(number);
     rank.rollcall = std::move(rollcalls[static_cast<std::size_t>(number)]);
     Alert(rank.rollcall->alert()).sleeps_for(Sleep::any_news);
-    rank.negotiator = std::make_unique<Negotiator>(*rank.control, plan_.capacity,
-                                                   plan_.shares_memory ? rank.rollcall.get() : nullptr);
+    rank.negotiator = std::make_unique<Negotiator>(
+        *rank.control, plan_.shares_memory ? rank.rollcall.get() : nullptr, plan_.capacity);
     events_.after(up_to(seconds(1)), [this, &rank] { begin_step(rank); });
   }
   if (plan_.fault == Fault::death || plan_.fault == Fault::silence) {

@@ -115,6 +115,12 @@ TEST(Elements, CountsAndRefusesWhatCannotBe) {
 
 TEST(Describe, IsDtypeAndShape) { EXPECT_EQ(describe(DType::bfloat16, {2, 3}), "bfloat16[2,3]"); }
 
+TEST(Describe, OfARequestNamesItsOperation) {
+  Request tensor;
+  tensor.shape = {3};
+  EXPECT_EQ(describe(tensor), "allreduce float32[3]");
+}
+
 TEST(Shortened, CutsBetweenCharacters) {
   EXPECT_EQ(shortened("abc", 3), "abc");
   EXPECT_EQ(shortened("abc", 2), "ab");

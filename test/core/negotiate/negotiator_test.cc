@@ -41,7 +41,7 @@ class Seats {
     }
     for (auto& control : controls_) {
       Rollcall* call = locks ? rollcalls_[static_cast<std::size_t>(control->rank())].get() : nullptr;
-      seats_.push_back(std::make_unique<Negotiator>(*control, capacity, call));
+      seats_.push_back(std::make_unique<Negotiator>(*control, call, capacity));
     }
   }
 
