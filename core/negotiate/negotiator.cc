@@ -127,7 +127,7 @@ void Negotiator::count(int rank, const Ballot& ballot, TimePoint now) {
   if (place == members.end() || *place != rank)
     throw Error(Code::internal,
                 fmt::format("bad ballot from rank {}: it is not in group {}", rank, ballot.group));
-  chair->second.coordinator.add(static_cast<int>(place - members.begin()), ballot, now);
+  chair->second.coordinator.add(RankSet(static_cast<int>(place - members.begin())), ballot, now);
   chair->second.undecided = true;
   if (ballot.group == kWorld) return;
   chairs_.at(kWorld).coordinator.disturb();
