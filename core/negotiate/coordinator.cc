@@ -35,13 +35,11 @@ void Coordinator::add(const RankSet& places, const Ballot& ballot, TimePoint now
   if (left_.intersects(places)) refuse("it has left already");
   if (ballot.heard > verdicts_) refuse("it has not heard that many verdicts");
   for (const auto& [first, end] : places.runs()) {
-    for (auto heard = heard_.begin() + first; heard != heard_.begin() + end; ++heard) {
-      if (ballot.heard < *heard) refuse("it has heard more verdicts before");
-      *heard = ballot.heard;
-    }
+    for (auto heard = heard_.begin() + first; heard != heard_.begin() + end; ++heard)
+      *heard = std::max(*heard, ballot.heard);  // others of a ballot may have heard fewer
   }
   if (ballot.heard < locked_by_) return;
-  Askers askers{places, now};
+  Askers askers{places, now - ballot.age};
   const auto asks = [&](const std::string& name) {
     const auto entry = pending(name, askers);
     if (entry->second.asked.intersects(places)) refuse(fmt::format("it asks twice for '{}'", name));
@@ -52,19 +50,20 @@ void Coordinator::add(const RankSet& places, const Ballot& ballot, TimePoint now
     const auto known = remembered_.find(id);
     if (known == remembered_.end()) refuse(fmt::format("no decision has the number {}", id));
     const auto entry = asks(known->second.name());
-    add_voice(entry->second, places, id, nullptr);
+    add_asking(entry->second.askings, places, id);
     settle(entry);
   }
   for (const auto& request : ballot.requests) {
     if (request.name.empty()) refuse("a request without a name");
     const auto entry = asks(request.name);
-    add_voice(entry->second, places, 0, &request);
+    add_asking(entry->second.askings, places, request);
     const bool joins = request.operation == Operation::join;
     entry->second.joins = entry->second.joins || joins;
     settle(entry);
     if (joins) join(places, request);
   }
   note_behind(places, askers.behind);
+  for (const auto& late : ballot.late) note_behind(late.ranks.common(places), askers.behind + late.behind);
   if (ballot.leaving) leave(places);
   forget_what_all_have_heard();
 }
@@ -73,30 +72,18 @@ Coordinator::PendingByName::iterator Coordinator::pending(const std::string& nam
   const auto [entry, fresh] = pending_.try_emplace(name);
   Pending& pending = entry->second;
   if (fresh) {
-    pending.age = ages_.emplace(age_at(askers.now), askers.now, name);
-  } else if (askers.now >= pending.since) {
-    askers.behind = std::max(askers.behind, askers.now - pending.since);
+    pending.age = ages_.emplace(age_at(askers.since), askers.since, name);
+  } else if (askers.since >= pending.since) {
+    askers.behind = std::max(askers.behind, askers.since - pending.since);
     return entry;
   } else {
     // Rank 0's own asking is added at once, and letters wait until it receives them.
-    note_behind(pending.asked, pending.since - askers.now);
-    ages_.splice(age_at(askers.now), ages_, pending.age);
-    pending.age->first = askers.now;
+    note_behind(pending.asked, pending.since - askers.since);
+    ages_.splice(age_at(askers.since), ages_, pending.age);
+    pending.age->first = askers.since;
   }
-  pending.since = askers.now;
+  pending.since = askers.since;
   return entry;
-}
-
-/// Adds their voice, or theirs to that of others: the first or the last, which it is as a rule.
-void Coordinator::add_voice(Pending& pending, const RankSet& places, DecisionId repeat,
-                            const Request* request) {
-  const auto same = [&](const Asking& asking) {
-    return asking.repeat == repeat && (repeat != 0 || *asking.request == *request);
-  };
-  auto& askings = pending.askings;
-  if (!askings.empty() && same(askings.back())) return askings.back().places.add(places);
-  if (!askings.empty() && same(askings.front())) return askings.front().places.add(places);
-  askings.push_back({places, repeat, repeat == 0 ? std::make_shared<const Request>(*request) : nullptr});
 }
 
 /// Others have waited for them for so long.
@@ -337,11 +324,11 @@ std::vector<Voice> Coordinator::voices(const Pending& pending) const {
 /// Adds what it means in full.
 void Coordinator::spell(const Asking& asking, std::vector<Voice>& voices) const {
   if (asking.repeat == 0) {
-    voices.push_back({asking.places, asking.request});
+    voices.push_back({asking.who, asking.request});
     return;
   }
   for (const auto& former : remembered_.at(asking.repeat).voices) {
-    RankSet places = former.places.common(asking.places);
+    RankSet places = former.places.common(asking.who);
     if (!places.empty()) voices.push_back({std::move(places), former.request});
   }
 }
@@ -351,7 +338,7 @@ const Request& Coordinator::any_asked(const Pending& pending) const {
   if (asking.repeat == 0) return *asking.request;
   const auto& voices = remembered_.at(asking.repeat).voices;
   return *std::find_if(voices.begin(), voices.end(), [&](const Voice& voice) {
-            return voice.places.contains(asking.places.front());
+            return voice.places.contains(asking.who.front());
           })->request;
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "core/negotiate/agreement.h"
+#include "core/negotiate/asking.h"
 #include "core/negotiate/message.h"
 #include "core/negotiate/rhythm.h"
 #include "core/negotiate/schedule.h"
@@ -87,12 +88,6 @@ class Coordinator {
  private:
   /// Names by when they were first asked for.
   using Ages = std::list<std::pair<TimePoint, std::string>>;
-  /// What some members have asked for: by number or in full.
-  struct Asking {
-    RankSet places;
-    DecisionId repeat = 0;  // 0: not by number
-    std::shared_ptr<const Request> request;
-  };
   /// What the members have asked for under one name.
   struct Pending {
     std::vector<Asking> askings;
@@ -110,15 +105,14 @@ class Coordinator {
     [[nodiscard]] const std::string& name() const { return voices.front().request->name; }
   };
 
-  /// Who asks, and when. A value.
+  /// Who asks, and since when. A value.
   struct Askers {
     const RankSet& places;
-    TimePoint now;
+    TimePoint since;
     Clock::duration behind{};  ///< the longest that others have waited for them
   };
   /// Adds some who ask.
   PendingByName::iterator pending(const std::string& name, Askers& askers);
-  static void add_voice(Pending& pending, const RankSet& places, DecisionId repeat, const Request* request);
   void note_behind(const RankSet& places, Clock::duration time);
   [[nodiscard]] Ages::iterator age_at(TimePoint since);
   void join(const RankSet& places, const Request& request);

@@ -23,11 +23,6 @@ constexpr std::chrono::milliseconds kOutOfOrder{250};
 constexpr std::chrono::milliseconds kLate{250};
 constexpr std::chrono::seconds kPays{10};  // for a lock to last that ends after such a time
 
-Bytes bytes_of(std::optional<Letter> letter) {
-  if (letter->bytes.empty()) throw Error(std::move(letter->loss));
-  return std::move(letter->bytes);
-}
-
 std::vector<int> everybody(int size) {
   std::vector<int> ranks(static_cast<std::size_t>(size));
   std::iota(ranks.begin(), ranks.end(), 0);
@@ -39,6 +34,9 @@ std::vector<int> everybody(int size) {
 Negotiator::Negotiator(Control& control, Rollcall* rollcall, std::size_t capacity)
     : control_(control), capacity_(capacity), rollcall_(rollcall) {
   add_group(kWorld, everybody(control.size()));
+  const TreeSeat& seat = control.seat();
+  const bool star = control.rank() == 0 && static_cast<int>(seat.children.size()) == control.size() - 1;
+  if (!seat.children.empty() && !star) relay_.emplace(RankSet(control.rank(), seat.end), voters_.at(kWorld));
 }
 
 void Negotiator::add_group(int group, const std::vector<int>& members) {
@@ -46,7 +44,8 @@ void Negotiator::add_group(int group, const std::vector<int>& members) {
   if (std::binary_search(members.begin(), members.end(), control_.rank()))
     voters_.emplace(group, Voter(group, capacity_));
   if (control_.rank() == 0)
-    chairs_.emplace(group, Chair{Coordinator(members, capacity_, group == kWorld && rollcall_ != nullptr)});
+    chairs_.emplace(group, Chair{Coordinator(members, capacity_, group == kWorld && rollcall_ != nullptr),
+                                 RankSet(members).without(RankSet(0))});
 }
 
 void Negotiator::remove_group(int group) {
@@ -103,31 +102,69 @@ std::vector<Coordinator::Step> Negotiator::take_steps() {
   return steps;
 }
 
-void Negotiator::cast(const Ballot& ballot, TimePoint now) {
-  if (control_.rank() == 0) {
-    count(0, ballot, now);
-  } else {
-    control_.send(0, encode(ballot));
+void Negotiator::cast(Ballot ballot, TimePoint now) {
+  if (control_.rank() != 0 && !relay_) return control_.send(control_.seat().parent, encode(ballot));
+  ballot.ranks = RankSet(control_.rank());
+  if (!relay_) return count(ballot, now);
+  relay_->add(std::move(ballot), now);
+  pass_on(now);
+}
+
+/// What a child has to say, for itself or for those below it.
+void Negotiator::take(const Letter& letter) {
+  const TreeSeat& seat = control_.seat();
+  const int child = seat.child(letter.from);
+  if (child < 0)
+    throw Error(Code::internal, fmt::format("rank {} writes to rank {}", letter.from, control_.rank()));
+  const RankSet below = seat.below(static_cast<std::size_t>(child));
+  for (auto& ballot : decode_ballots(letter.bytes, control_.size())) {
+    if (ballot.ranks.empty()) ballot.ranks = RankSet(letter.from);
+    if (!ballot.ranks.without(below).empty()) {
+      throw Error(Code::internal, fmt::format("bad ballot from rank {}: it speaks for {}", letter.from,
+                                              describe_ranks(ballot.ranks.list())));
+    }
+    if (relay_) {
+      relay_->add(std::move(ballot), letter.came);
+    } else {
+      count(ballot, letter.came);
+    }
   }
 }
 
-void Negotiator::count(int rank, const Ballot& ballot, TimePoint now) {
+/// What this rank and those below it ask for, as far as it is put together: rank 0 counts it.
+void Negotiator::pass_on(TimePoint now) {
+  if (!relay_) return;
+  const auto ballots = relay_->take(now);
+  if (control_.rank() != 0) {
+    if (!ballots.empty()) control_.send(control_.seat().parent, encode(ballots));
+    return;
+  }
+  for (const auto& ballot : ballots) count(ballot, now);
+}
+
+void Negotiator::count(const Ballot& ballot, TimePoint now) {
+  const auto refuse = [&](const std::string& what) {
+    throw Error(Code::internal,
+                fmt::format("bad ballot from {}: {}", describe_ranks(ballot.ranks.list()), what));
+  };
   if (ballot.report != Report::none) {
-    reports_.push_back({rank, ballot.report, ballot.content});
+    reports_.push_back({ballot.ranks.front(), ballot.report, ballot.content});
     return;  // it travels alone, also after its sender has left
   }
   const auto chair = chairs_.find(ballot.group);
   if (chair == chairs_.end()) {
     if (ballot.group < next_group_) return;  // it was removed while the ballot was on its way
-    throw Error(Code::internal,
-                fmt::format("bad ballot from rank {}: there is no group {}", rank, ballot.group));
+    refuse(fmt::format("there is no group {}", ballot.group));
   }
-  const auto& members = chair->second.coordinator.members();
-  const auto place = std::lower_bound(members.begin(), members.end(), rank);
-  if (place == members.end() || *place != rank)
-    throw Error(Code::internal,
-                fmt::format("bad ballot from rank {}: it is not in group {}", rank, ballot.group));
-  chair->second.coordinator.add(RankSet(static_cast<int>(place - members.begin())), ballot, now);
+  RankSet places = ballot.ranks;
+  if (ballot.group != kWorld) {
+    const auto& members = chair->second.coordinator.members();
+    const auto place = std::lower_bound(members.begin(), members.end(), ballot.ranks.front());
+    if (ballot.ranks.size() != 1 || place == members.end() || *place != ballot.ranks.front())
+      refuse(fmt::format("it is not in group {}", ballot.group));
+    places = RankSet(static_cast<int>(place - members.begin()));
+  }
+  chair->second.coordinator.add(places, ballot, now);
   chair->second.undecided = true;
   if (ballot.group == kWorld) return;
   chairs_.at(kWorld).coordinator.disturb();
@@ -140,13 +177,13 @@ std::vector<Negotiator::Heard> Negotiator::hear(TimePoint now, bool pressing) {
   had_letter_ = false;
   if (control_.rank() != 0) {
     // One at a time: the next may be of a group that this one makes.
-    auto letter = control_.receive(kAtOnce);
-    had_letter_ = letter.has_value();
-    if (letter) heard.push_back(apply(decode_verdict(bytes_of(std::move(letter)), control_.size())));
+    if (auto verdict = next_verdict(now)) heard.push_back(*std::move(verdict));
   } else {
     collect();
+    pass_on(now);
     if (!lockstep_) heard = decide();  // what has come in a lock, such as from who has ended it, can wait
   }
+  if (relay_) next_look_ = relay_->next();
   if (lockstep_ && heard.empty()) {
     if (auto decided = step(now, pressing)) heard.push_back(*std::move(decided));
   }
@@ -162,7 +199,7 @@ std::vector<Negotiator::Heard> Negotiator::decide() {
     auto verdict = chair.coordinator.decide();
     if (!verdict) continue;
     verdict->group = group;
-    announce(*verdict, chair.coordinator.members());
+    control_.announce(chair.others, encode(*verdict));
     if (voters_.contains(group)) heard.push_back(apply(*verdict));
   }
   return heard;
@@ -185,16 +222,23 @@ bool Negotiator::is_undecided() const {
 /// Takes all letters that have come.
 void Negotiator::collect() {
   while (auto letter = control_.receive(kAtOnce)) {
-    const auto [from, came] = std::pair(letter->from, letter->came);
-    count(from, decode_ballot(bytes_of(std::move(letter)), control_.size()), came);
+    if (letter->bytes.empty()) throw Error(std::move(letter->loss));
+    take(*letter);
   }
 }
 
-void Negotiator::announce(const Verdict& verdict, const std::vector<int>& members) {
-  const Bytes bytes = encode(verdict);
-  for (const int rank : members) {
-    if (rank != 0) control_.send(rank, bytes);
+/// Takes letters up to the next verdict.
+std::optional<Negotiator::Heard> Negotiator::next_verdict(TimePoint now) {
+  std::optional<Letter> letter;
+  while ((letter = control_.receive(kAtOnce))) {
+    if (letter->bytes.empty()) throw Error(std::move(letter->loss));
+    if (letter->from == 0) break;
+    take(*letter);
   }
+  pass_on(now);
+  if (!letter) return std::nullopt;
+  had_letter_ = true;
+  return apply(decode_verdict(letter->bytes, control_.size()));
 }
 
 Negotiator::Heard Negotiator::apply(const Verdict& verdict) {
@@ -204,6 +248,7 @@ Negotiator::Heard Negotiator::apply(const Verdict& verdict) {
     throw Error(Code::internal, fmt::format("bad verdict: this rank is not in group {}", verdict.group));
   Heard heard{verdict.group, voter->second.apply(verdict), verdict.end && verdict.group == kWorld,
               verdict.trace, false};
+  if (relay_) relay_->hear(verdict);
   if (!verdict.lock.empty()) lock(verdict);
   return heard;
 }
@@ -280,7 +325,7 @@ void Negotiator::look_again(TimePoint now, bool pressing) {
     return;
   }
   if (quiet_since_ == TimePoint{}) quiet_since_ = now;
-  next_look_ = quiet_since_ + patience(pressing);
+  next_look_ = std::min(next_look_, quiet_since_ + patience(pressing));
 }
 
 /// Whether it has waited for so long that it wants the lock to end. If it has answered in this round, that

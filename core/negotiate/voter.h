@@ -34,6 +34,12 @@ class Voter {
   std::vector<Decision> apply(const Verdict& verdict);
   /// The decision of that number, once more. Throws Error(internal) if there is none.
   Decision repeated(DecisionId id);
+  /// How many verdicts this rank has heard.
+  [[nodiscard]] std::uint64_t heard() const { return heard_; }
+  /// Whether a decision has that number, and is not forgotten.
+  [[nodiscard]] bool knows(DecisionId id) const { return schedule_.knows(id); }
+  /// The number of this name's decision; null: it is not known.
+  [[nodiscard]] const DecisionId* number_of(const std::string& name) const { return schedule_.find(name); }
   /// What the known decision of that number is about.
   [[nodiscard]] const Request& asked_in(DecisionId id) const { return schedule_.look_up(id).request; }
 

@@ -48,6 +48,7 @@ Plan plan_of(std::uint64_t seed, int ranks) {
   plan.tensors = 1 + below(8);
   plan.capacity = below(3) == 0 ? static_cast<std::size_t>(1 + below(6)) : 8192;
   plan.shares_memory = below(3) != 0;
+  plan.radix = below(2) == 0 ? 0 : 1 + below(4);
   if (plan.shares_memory) plan.steps += 8 * below(3);
   plan.culprit = below(plan.ranks);
   plan.step = below(plan.steps);
@@ -60,7 +61,8 @@ Job::Job(const Plan& plan)
       random_(plan.seed),
       members_(members_of(plan.ranks)),
       network_(
-          events_, random_, plan.ranks, [this](int rank) { turn(ranks_[static_cast<std::size_t>(rank)]); },
+          events_, random_, plan.ranks, plan.radix,
+          [this](int rank) { turn(ranks_[static_cast<std::size_t>(rank)]); },
           [this](int rank, const Status& why) { lose(ranks_[static_cast<std::size_t>(rank)], why); }),
       ranks_(static_cast<std::size_t>(plan.ranks)),
       stalls_(kPatience, members_),
@@ -167,7 +169,7 @@ void Job::turn(Rank& rank) {
   }
   rank.turning = false;
   const TimePoint next = rank.negotiator->next_look();
-  if (next != TimePoint::max() && !rank.over && network_.alive(rank.number))
+  if (next != TimePoint::max() && !rank.over && !rank.meets && network_.alive(rank.number))
     events_.at(std::max(next, events_.now() + microseconds(1)), [this, &rank] { turn(rank); });
   wake_those_rung_for();
 }
