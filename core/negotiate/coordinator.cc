@@ -39,6 +39,11 @@ void Coordinator::add(const RankSet& places, const Ballot& ballot, TimePoint now
       *heard = std::max(*heard, ballot.heard);  // others of a ballot may have heard fewer
   }
   if (ballot.heard < locked_by_) return;
+  if (all_repeat(places, ballot)) {
+    for (const auto id : ballot.repeats) ready_.push_back({{}, id});
+    for (const auto& late : ballot.late) note_behind(late.ranks, late.behind);
+    return forget_what_all_have_heard();
+  }
   Askers askers{places, now - ballot.age};
   const auto asks = [&](const std::string& name) {
     const auto entry = pending(name, askers);
@@ -66,6 +71,14 @@ void Coordinator::add(const RankSet& places, const Ballot& ballot, TimePoint now
   for (const auto& late : ballot.late) note_behind(late.ranks.common(places), askers.behind + late.behind);
   if (ballot.leaving) leave(places);
   forget_what_all_have_heard();
+}
+
+/// Whether all ask, for nothing but what they have asked for before, and none of it is pending.
+bool Coordinator::all_repeat(const RankSet& places, const Ballot& ballot) const {
+  return places == everybody_ && pending_.empty() && joined_.empty() && ballot.requests.empty() &&
+         !ballot.leaving && std::all_of(ballot.repeats.begin(), ballot.repeats.end(), [this](DecisionId id) {
+           return schedule_.knows(id);
+         });
 }
 
 Coordinator::PendingByName::iterator Coordinator::pending(const std::string& name, Askers& askers) {
@@ -125,7 +138,7 @@ void Coordinator::settle(PendingByName::iterator entry) {
   if (pending.ready) return;
   if (complete(pending)) {
     pending.ready = true;
-    ready_.push_back(entry->first);
+    ready_.push_back({entry->first, 0});
   } else if (const RankSet gone = left_.without(pending.asked); !gone.empty()) {
     if (pending.joins) joined_ = {};
     failed_.push_back(failure(any_asked(pending), Code::aborted,
@@ -152,20 +165,8 @@ std::optional<Verdict> Coordinator::decide() {
   auto ready = std::exchange(ready_, {});
   // A join is over when all that its ranks have stood in for is.
   std::stable_partition(ready.begin(), ready.end(),
-                        [&](const auto& name) { return !pending_.at(name).joins; });
-  for (const auto& name : ready) {
-    const auto entry = pending_.find(name);
-    const Request& request = any_asked(entry->second);
-    if (const auto why = failing.find(request.bundle); why != failing.end()) {
-      Decision decision = decide_anew(entry->second);
-      if (decision.status.ok())
-        decision = failure(request, Code::mismatch, fmt::format("its group failed: {}", why->second));
-      verdict.items.push_back({0, std::move(decision)});
-    } else {
-      verdict.items.push_back(decide(entry->second));
-    }
-    erase(entry);
-  }
+                        [&](const auto& one) { return one.repeat != 0 || !pending_.at(one.name).joins; });
+  for (const auto& one : ready) verdict.items.push_back(decide(one, failing));
   for (auto& decision : failed_) verdict.items.push_back({0, std::move(decision)});
   failed_.clear();
   verdict.end = left_ == everybody_ && !ended_;
@@ -175,6 +176,30 @@ std::optional<Verdict> Coordinator::decide() {
   ++verdicts_;
   lock(verdict);
   return verdict;
+}
+
+Verdict::Item Coordinator::decide(const Ready& ready,
+                                  const std::unordered_map<std::string, std::string>& failing) {
+  const auto failed = [&](const Request& request) -> std::optional<Decision> {
+    const auto why = failing.find(request.bundle);
+    if (why == failing.end()) return std::nullopt;
+    return failure(request, Code::mismatch, fmt::format("its group failed: {}", why->second));
+  };
+  if (ready.repeat != 0) {
+    auto decision =
+        failing.empty() ? std::nullopt : failed(*remembered_.at(ready.repeat).voices.front().request);
+    return decision ? Verdict::Item{0, *std::move(decision)} : repeat(ready.repeat);
+  }
+  const auto entry = pending_.find(ready.name);
+  Verdict::Item item;
+  if (auto decision = failed(any_asked(entry->second))) {
+    Decision own = decide_anew(entry->second);  // what is wrong with it, if there is something
+    item.decision = own.status.ok() ? *std::move(decision) : std::move(own);
+  } else {
+    item = decide(entry->second);
+  }
+  erase(entry);
+  return item;
 }
 
 /// Locks the order of decisions if they have a rhythm, and nothing is under way that does not belong to it.
@@ -221,7 +246,8 @@ void Coordinator::follow_lock(const std::vector<DecisionId>& decided,
 
 std::unordered_map<std::string, std::string> Coordinator::failing_bundles() const {
   std::unordered_map<std::string, std::string> failing;
-  for (const auto& name : ready_) {
+  for (const auto& [name, repeat] : ready_) {
+    if (repeat != 0) continue;
     const Pending& pending = pending_.at(name);
     const std::string& bundle = any_asked(pending).bundle;
     if (bundle.empty() || repeated(pending)) continue;
@@ -241,12 +267,15 @@ bool Coordinator::repeated(const Pending& pending) const {
 
 Verdict::Item Coordinator::decide(const Pending& pending) {
   if (repeated(pending)) {
-    const DecisionId id = pending.askings.front().repeat;
-    schedule_.use(id);
-    count_step(id, ++remembered_.at(id).times);
-    return {id, {}};
+    return repeat(pending.askings.front().repeat);
   }
   return number(decide_anew(pending), pending);
+}
+
+Verdict::Item Coordinator::repeat(DecisionId id) {
+  schedule_.use(id);
+  count_step(id, ++remembered_.at(id).times);
+  return {id, {}};
 }
 
 /// A decision has been repeated, which makes so many times.

@@ -98,6 +98,11 @@ class Coordinator {
     Ages::iterator age;
   };
   using PendingByName = std::unordered_map<std::string, Pending>;
+  /// What can be decided: what is pending under a name, or what all repeat at once, which never was.
+  struct Ready {
+    std::string name;
+    DecisionId repeat = 0;
+  };
   /// What led to a decision.
   struct Remembered {
     std::vector<Voice> voices;
@@ -131,7 +136,10 @@ class Coordinator {
   [[nodiscard]] bool repeated(const Pending& pending) const;
   /// By bundle: what is wrong with one of its tensors.
   [[nodiscard]] std::unordered_map<std::string, std::string> failing_bundles() const;
+  Verdict::Item decide(const Ready& ready, const std::unordered_map<std::string, std::string>& failing);
   Verdict::Item decide(const Pending& pending);
+  Verdict::Item repeat(DecisionId id);
+  [[nodiscard]] bool all_repeat(const RankSet& places, const Ballot& ballot) const;
   [[nodiscard]] Decision decide_anew(const Pending& pending) const;
   [[nodiscard]] Decision decide_with_stand_ins(const Pending& pending) const;
   Verdict::Item number(Decision decision, const Pending& pending);
@@ -157,7 +165,7 @@ class Coordinator {
 
   PendingByName pending_;
   Ages ages_;
-  std::vector<std::string> ready_;
+  std::vector<Ready> ready_;
   std::vector<Decision> failed_;
 
   RankSet left_;  // places

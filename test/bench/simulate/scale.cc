@@ -28,7 +28,13 @@ Clock::duration cpu_time() {
 
 double in_us(Clock::duration time) { return std::chrono::duration<double, std::micro>(time).count(); }
 
-class Simulated;
+/// What an engine has written in a turn.
+struct Sent {
+  Clock::duration used;  // of its CPU time, until then
+  RankSet to;
+  bool announced;
+  std::shared_ptr<const Bytes> bytes;
+};
 
 /// One rank: its engine, and its control's I/O, each of which does one thing after the other.
 struct Rank {
@@ -37,9 +43,7 @@ struct Rank {
   std::unique_ptr<Negotiator> negotiator;
   std::deque<Letter> letters;
   std::size_t unread = 0;  // that have come since the last turn
-  std::vector<std::pair<int, Bytes>> sends;
-  std::vector<std::shared_ptr<const Bytes>> announces;
-  std::vector<RankSet> announced_to;
+  std::vector<Sent> sent;
   TimePoint engine_free;
   TimePoint io_free;
   bool scheduled = false;
@@ -49,6 +53,7 @@ struct Rank {
   std::uint64_t messages = 0;
   std::uint64_t bytes = 0;
   Clock::duration cpu{};
+  Clock::duration began{};  // the present turn, in CPU time
 };
 
 class ScaleControl final : public Control {
@@ -58,13 +63,8 @@ class ScaleControl final : public Control {
   [[nodiscard]] int rank() const override { return rank_; }
   [[nodiscard]] int size() const override { return size_; }
   [[nodiscard]] const TreeSeat& seat() const override { return seat_; }
-  void send(int to, std::span<const std::byte> bytes) override {
-    own_.sends.emplace_back(to, Bytes(bytes.begin(), bytes.end()));
-  }
-  void announce(const RankSet& to, std::span<const std::byte> bytes) override {
-    own_.announces.push_back(std::make_shared<const Bytes>(bytes.begin(), bytes.end()));
-    own_.announced_to.push_back(to);
-  }
+  void send(int to, std::span<const std::byte> bytes) override { write(RankSet(to), false, bytes); }
+  void announce(const RankSet& to, std::span<const std::byte> bytes) override { write(to, true, bytes); }
   std::optional<Letter> receive(TimePoint /*deadline*/) override {
     if (own_.letters.empty()) return std::nullopt;
     Letter letter = std::move(own_.letters.front());
@@ -77,6 +77,11 @@ class ScaleControl final : public Control {
   void on_loss(std::function<void(const Status&)> /*notice*/) override {}
 
  private:
+  void write(const RankSet& to, bool announced, std::span<const std::byte> bytes) {
+    own_.sent.push_back(
+        {cpu_time() - own_.began, to, announced, std::make_shared<const Bytes>(bytes.begin(), bytes.end())});
+  }
+
   Rank& own_;
   int rank_;
   int size_;
@@ -154,26 +159,27 @@ class Simulated {
     rank.scheduled = false;
     const TimePoint now = events_.now();
     const Clock::duration reads = costs_.message * static_cast<int>(std::exchange(rank.unread, 0));
-    const Clock::duration before = cpu_time();
+    rank.began = cpu_time();
     if (std::exchange(rank.asks, false)) rank.negotiator->ask(kWorld, requests_, now);
     do {
       for (const auto& heard : rank.negotiator->hear(now, true)) rank.heard += heard.decisions.size();
     } while (rank.negotiator->has_more());
-    const Clock::duration used = cpu_time() - before;
+    const Clock::duration used = cpu_time() - rank.began;
     rank.cpu += used;
-    rank.engine_free = now + reads + used;
-    for (auto& [to, bytes] : std::exchange(rank.sends, {})) {
-      rank.engine_free += cost_of(bytes.size());
-      travel(number, to, bytes.size(), rank.engine_free,
-             [this, number, to, letter = std::move(bytes)] { deliver(number, to, letter); });
+    Clock::duration writes{};
+    for (const auto& [until, to, announced, bytes] : std::exchange(rank.sent, {})) {
+      const TimePoint begins = now + reads + until + writes;
+      rank.io_free = std::max(rank.io_free, begins);
+      if (announced) {
+        hand_on(number, to, bytes);
+      } else {
+        rank.io_free += cost_of(bytes->size());
+        travel(number, to.front(), bytes->size(), rank.io_free,
+               [this, number, parent = to.front(), letter = bytes] { deliver(number, parent, *letter); });
+      }
+      writes += rank.io_free - begins;  // an engine writes itself
     }
-    const auto announces = std::exchange(rank.announces, {});
-    const auto to = std::exchange(rank.announced_to, {});
-    for (std::size_t i = 0; i < announces.size(); ++i) {
-      rank.io_free = std::max(rank.io_free, rank.engine_free);
-      hand_on(number, to[i], announces[i]);
-      rank.engine_free = rank.io_free;  // rank 0 writes them itself
-    }
+    rank.engine_free = now + reads + used + writes;
     wake_those_rung_for();
   }
 
