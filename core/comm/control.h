@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "core/comm/tree.h"
+
 #include <hora/status.h>
 
 #include <chrono>
@@ -29,8 +31,9 @@ struct Letter {
 inline constexpr std::chrono::seconds kUntilControlTells{3};
 
 /// Small messages between ranks: how they agree, and how they learn that one is gone. Letters of one sender
-/// arrive in order; any rank may write to rank 0 and rank 0 to any rank (a star: every rank hears rank 0,
-/// rank 0 hears all). A death is a letter: each survivor gets exactly one for the first rank that is lost.
+/// arrive in order. Any rank may write to rank 0, to its parent in a tree, and rank 0 to any rank. What rank
+/// 0 announces goes down that tree, and is handed on by the implementations' own means, whatever the engines
+/// do. A death is a letter: each survivor gets exactly one for the first rank that is lost.
 ///
 /// Implementations own their I/O; `send` and `receive` are *engine only*, the rest is *thread-safe*.
 class Control {
@@ -40,9 +43,15 @@ class Control {
   [[nodiscard]] virtual int rank() const = 0;
   [[nodiscard]] virtual int size() const = 0;
 
+  [[nodiscard]] virtual const TreeSeat& seat() const = 0;
+
   /// Queues a letter and returns; never blocks on the reader. `bytes` is not empty. A letter to a lost rank
-  /// vanishes.
+  /// vanishes. `to`: rank 0, this rank's parent, or from rank 0 any other.
   virtual void send(int to, std::span<const std::byte> bytes) = 0;
+
+  /// Rank 0: a letter to some of the others, which gets there after all that was announced before it. Each
+  /// rank has it before any that are below it in the tree: what they write because of it comes after it.
+  virtual void announce(const RankSet& to, std::span<const std::byte> bytes) = 0;
 
   /// The next letter. Nothing: the deadline passed.
   virtual std::optional<Letter> receive(TimePoint deadline) = 0;

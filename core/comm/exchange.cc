@@ -75,7 +75,7 @@ std::vector<Bytes> exchange(Control& control, std::span<const std::byte> mine, T
   }
   auto all = gather(control, mine, deadline);
   const Bytes joined = join(all);
-  for (int rank = 1; rank < control.size(); ++rank) control.send(rank, joined);
+  control.announce(RankSet(1, control.size()), joined);
   return all;
 }
 

@@ -56,21 +56,31 @@ const std::array<Aspect, 12> kAspects{{
      }},
 }};
 
-Decision mismatch(const Aspect& aspect, std::span<const Request* const> requests,
-                  const std::vector<int>& members) {
-  std::vector<std::pair<std::string, std::vector<int>>> values;
-  for (std::size_t place = 0; place < requests.size(); ++place) {
-    const std::string value = aspect.show(*requests[place]);
+Decision mismatch(const Aspect& aspect, std::span<const Voice> voices, const std::vector<int>& members) {
+  std::vector<std::pair<std::string, RankSet>> values;
+  for (const auto& voice : voices) {
+    const std::string value = aspect.show(*voice.request);
     auto known = std::find_if(values.begin(), values.end(), [&](const auto& v) { return v.first == value; });
     if (known == values.end()) known = values.insert(values.end(), {value, {}});
-    known->second.push_back(members[place]);
+    known->second.add(voice.places);
   }
   std::string text;
-  for (const auto& [value, ranks] : values) {
-    text += fmt::format("{}{} on {}", text.empty() ? "" : ", ", value, describe_ranks(ranks));
+  for (const auto& [value, places] : values) {
+    text +=
+        fmt::format("{}{} on {}", text.empty() ? "" : ", ", value, describe_ranks(ranks_of(places, members)));
   }
-  return failure(*requests.front(), Code::mismatch,
+  return failure(*voices.front().request, Code::mismatch,
                  fmt::format("{} differs between ranks: {}", aspect.label, text));
+}
+
+/// What each place asks for.
+std::vector<const Request*> by_place(std::span<const Voice> voices, std::size_t places) {
+  std::vector<const Request*> requests(places);
+  for (const auto& voice : voices) {
+    for (const auto& [first, end] : voice.places.runs())
+      std::fill(requests.begin() + first, requests.begin() + end, voice.request.get());
+  }
+  return requests;
 }
 
 /// The output has the rows of all ranks, one after the other.
@@ -104,43 +114,53 @@ void exchange_rows(Decision& decision, std::span<const Request* const> requests)
 }
 
 /// How many of the root's rows each place gets.
-void scatter_rows(Decision& decision, std::span<const Request* const> requests,
-                  const std::vector<int>& members) {
-  const auto place = std::lower_bound(members.begin(), members.end(), decision.request.root);
-  decision.request = *requests[static_cast<std::size_t>(place - members.begin())];
+void scatter_rows(Decision& decision, std::span<const Voice> voices, const std::vector<int>& members) {
+  const auto place = static_cast<int>(
+      std::lower_bound(members.begin(), members.end(), decision.request.root) - members.begin());
+  decision.request = *std::find_if(voices.begin(), voices.end(), [place](const Voice& voice) {
+                        return voice.places.contains(place);
+                      })->request;
   auto& root = decision.request;
-  if (!root.splits.empty() && root.splits.size() != requests.size())
+  if (!root.splits.empty() && root.splits.size() != members.size())
     throw Error(Code::internal, "bad message: splits that are not as many as ranks");
-  decision.rows = root.splits.empty() ? scattered_rows(root.shape.front(), static_cast<int>(requests.size()))
+  decision.rows = root.splits.empty() ? scattered_rows(root.shape.front(), static_cast<int>(members.size()))
                                       : root.splits;
   root.splits.clear();
 }
 
 }  // namespace
 
-Decision agree(std::span<const Request* const> requests, const std::vector<int>& members) {
-  const Request& first = *requests.front();
+Decision agree(std::span<const Voice> voices, const std::vector<int>& members) {
+  const Request& first = *voices.front().request;
+  const auto all = [&](const auto& holds) {
+    return std::all_of(voices.begin(), voices.end(),
+                       [&](const Voice& voice) { return holds(*voice.request); });
+  };
   for (const auto& aspect : kAspects) {
-    const bool equal = std::all_of(requests.begin(), requests.end(),
-                                   [&](const Request* request) { return aspect.same(first, *request); });
-    if (!equal) return mismatch(aspect, requests, members);
+    if (!all([&](const Request& request) { return aspect.same(first, request); }))
+      return mismatch(aspect, voices, members);
   }
   Decision decision;
   decision.request = first;
   decision.request.absent = false;
-  decision.contributed =
-      std::any_of(requests.begin(), requests.end(), [](const Request* request) { return !request->absent; });
-  decision.divisor = static_cast<int>(requests.size());
-  const bool same_slot = std::all_of(requests.begin(), requests.end(),
-                                     [&](const Request* request) { return request->slot == first.slot; });
+  decision.contributed = !all([](const Request& request) { return request.absent; });
+  decision.divisor = static_cast<int>(members.size());
+  const bool same_slot = all([&](const Request& request) { return request.slot == first.slot; });
   if (!same_slot) decision.request.slot = 0;
-  decision.request.padded = same_slot && std::all_of(requests.begin(), requests.end(),
-                                                     [](const Request* request) { return request->padded; });
+  decision.request.padded = same_slot && all([](const Request& request) { return request.padded; });
   if (first.operation == Operation::allgather || first.operation == Operation::gather)
-    gather_rows(decision, requests);
-  if (first.operation == Operation::scatter) scatter_rows(decision, requests, members);
-  if (first.operation == Operation::alltoall) exchange_rows(decision, requests);
+    gather_rows(decision, by_place(voices, members.size()));
+  if (first.operation == Operation::scatter) scatter_rows(decision, voices, members);
+  if (first.operation == Operation::alltoall) exchange_rows(decision, by_place(voices, members.size()));
   return decision;
+}
+
+std::vector<int> ranks_of(const RankSet& places, const std::vector<int>& members) {
+  std::vector<int> ranks;
+  ranks.reserve(static_cast<std::size_t>(places.size()));
+  for (const auto& [first, end] : places.runs())
+    ranks.insert(ranks.end(), members.begin() + first, members.begin() + end);
+  return ranks;
 }
 
 std::optional<Request> stand_in(const Request& like) {

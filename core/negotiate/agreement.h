@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "core/comm/rank_set.h"
 #include "core/negotiate/message.h"
 
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -10,11 +12,21 @@
 
 namespace hora {
 
-/// What all ranks of a group will do about one tensor, given what each of them asks for (by place; not empty;
-/// equal names). Equal requests make a decision; unequal ones a decision with Code::mismatch whose message
-/// names the tensor, the values and the ranks: "'w': tensor differs between ranks: float32[4] on ranks 0-2,
-/// float32[5] on rank 3". `members`: the ranks, by place. A pure function.
-[[nodiscard]] Decision agree(std::span<const Request* const> requests, const std::vector<int>& members);
+/// A request that some members of a group make alike. A value.
+struct Voice {
+  RankSet places;
+  std::shared_ptr<const Request> request;
+};
+
+/// What all ranks of a group will do about one tensor, given what they ask for: of every place once, the
+/// voice with the lowest place first, not empty, equal names. Equal requests make a decision; unequal ones a
+/// decision with Code::mismatch whose message names the tensor, the values and the ranks: "'w': tensor
+/// differs between ranks: float32[4] on ranks 0-2, float32[5] on rank 3". `members`: the ranks, by place. A
+/// pure function.
+[[nodiscard]] Decision agree(std::span<const Voice> voices, const std::vector<int>& members);
+
+/// The ranks that have these places.
+[[nodiscard]] std::vector<int> ranks_of(const RankSet& places, const std::vector<int>& members);
 
 /// What a rank that has joined asks for, where another asks for `like`; nothing if that cannot be done
 /// without the rank. A pure function.

@@ -2,7 +2,6 @@
 #include "core/negotiate/coordinator.h"
 
 #include "core/comm/world.h"
-#include "core/negotiate/agreement.h"
 
 #include <fmt/format.h>
 
@@ -11,69 +10,102 @@
 #include <utility>
 
 namespace hora {
+namespace {
+
+void sort_by_place(std::vector<Voice>& voices) {
+  std::sort(voices.begin(), voices.end(),
+            [](const Voice& one, const Voice& other) { return one.places.front() < other.places.front(); });
+}
+
+}  // namespace
 
 Coordinator::Coordinator(std::vector<int> members, std::size_t capacity, bool locks)
     : members_(std::move(members)),
-      size_(static_cast<int>(members_.size())),
+      everybody_(0, static_cast<int>(members_.size())),
       schedule_(capacity),
       heard_(members_.size()),
       locks_(locks),
-      left_(members_.size()),
       behind_(members_.size()) {}
 
-void Coordinator::add(int place, const Ballot& ballot, TimePoint now) {
-  const auto who = static_cast<std::size_t>(place);
+void Coordinator::add(const RankSet& places, const Ballot& ballot, TimePoint now) {
   const auto refuse = [&](const std::string& what) {
-    throw Error(Code::internal, fmt::format("bad ballot from rank {}: {}", members_[who], what));
+    throw Error(Code::internal,
+                fmt::format("bad ballot from {}: {}", describe_ranks(ranks_of(places, members_)), what));
   };
-  if (left_[who]) refuse("it has left already");
-  if (ballot.heard < heard_[who] || ballot.heard > verdicts_) refuse("it has not heard that many verdicts");
-  heard_[who] = ballot.heard;
+  if (left_.intersects(places)) refuse("it has left already");
+  if (ballot.heard > verdicts_) refuse("it has not heard that many verdicts");
+  for (const auto& [first, end] : places.runs()) {
+    for (auto heard = heard_.begin() + first; heard != heard_.begin() + end; ++heard)
+      *heard = std::max(*heard, ballot.heard);  // others of a ballot may have heard fewer
+  }
   if (ballot.heard < locked_by_) return;
-  const auto asks = [&](const std::string& name) -> Pending& {
-    Pending& asked = pending(name, who, now);
-    if (asked.has_asked(place)) refuse(fmt::format("it asks twice for '{}'", name));
-    ++asked.asked;
-    return asked;
+  if (all_repeat(places, ballot)) {
+    for (const auto id : ballot.repeats) ready_.push_back({{}, id});
+    for (const auto& late : ballot.late) note_behind(late.ranks, late.behind);
+    return forget_what_all_have_heard();
+  }
+  Askers askers{places, now - ballot.age};
+  const auto asks = [&](const std::string& name) {
+    const auto entry = pending(name, askers);
+    if (entry->second.asked.intersects(places)) refuse(fmt::format("it asks twice for '{}'", name));
+    entry->second.asked.add(places);
+    return entry;
   };
   for (const auto id : ballot.repeats) {
     const auto known = remembered_.find(id);
     if (known == remembered_.end()) refuse(fmt::format("no decision has the number {}", id));
-    const std::string& name = known->second.requests.front().name;
-    asks(name).repeats[who] = id;
-    settle(name);
+    const auto entry = asks(known->second.name());
+    add_asking(entry->second.askings, places, id);
+    settle(entry);
   }
   for (const auto& request : ballot.requests) {
     if (request.name.empty()) refuse("a request without a name");
-    Pending& asked = asks(request.name);
-    asked.requests.emplace(place, request);
-    asked.joins = asked.joins || request.operation == Operation::join;
-    settle(request.name);
-    if (request.operation == Operation::join) join(place, request);
+    const auto entry = asks(request.name);
+    add_asking(entry->second.askings, places, request);
+    const bool joins = request.operation == Operation::join;
+    entry->second.joins = entry->second.joins || joins;
+    settle(entry);
+    if (joins) join(places, request);
   }
-  if (ballot.leaving) leave(place);
+  note_behind(places, askers.behind);
+  for (const auto& late : ballot.late) note_behind(late.ranks.common(places), askers.behind + late.behind);
+  if (ballot.leaving) leave(places);
   forget_what_all_have_heard();
 }
 
-Coordinator::Pending& Coordinator::pending(const std::string& name, std::size_t place, TimePoint now) {
-  auto [known, fresh] = pending_.try_emplace(name);
-  Pending& pending = known->second;
+/// Whether all ask, for nothing but what they have asked for before, and none of it is pending.
+bool Coordinator::all_repeat(const RankSet& places, const Ballot& ballot) const {
+  return places == everybody_ && pending_.empty() && joined_.empty() && ballot.requests.empty() &&
+         !ballot.leaving && std::all_of(ballot.repeats.begin(), ballot.repeats.end(), [this](DecisionId id) {
+           return schedule_.knows(id);
+         });
+}
+
+Coordinator::PendingByName::iterator Coordinator::pending(const std::string& name, Askers& askers) {
+  const auto [entry, fresh] = pending_.try_emplace(name);
+  Pending& pending = entry->second;
   if (fresh) {
-    pending.repeats.resize(static_cast<std::size_t>(size_));
-    pending.age = ages_.emplace(age_at(now), now, name);
-  } else if (now >= pending.since) {
-    behind_[place] = std::max(behind_[place], now - pending.since);
-    return pending;
+    pending.age = ages_.emplace(age_at(askers.since), askers.since, name);
+  } else if (askers.since >= pending.since) {
+    askers.behind = std::max(askers.behind, askers.since - pending.since);
+    return entry;
   } else {
-    // Rank 0's own asking is added at once, and letters wait until it receives them: only it can be first
-    // here without having asked first.
-    behind_[pending.first] = std::max(behind_[pending.first], pending.since - now);
-    ages_.splice(age_at(now), ages_, pending.age);
-    pending.age->first = now;
+    // Rank 0's own asking is added at once, and letters wait until it receives them.
+    note_behind(pending.asked, pending.since - askers.since);
+    ages_.splice(age_at(askers.since), ages_, pending.age);
+    pending.age->first = askers.since;
   }
-  pending.since = now;
-  pending.first = place;
-  return pending;
+  pending.since = askers.since;
+  return entry;
+}
+
+/// Others have waited for them for so long.
+void Coordinator::note_behind(const RankSet& places, Clock::duration time) {
+  if (time <= Clock::duration::zero()) return;
+  for (const auto& [first, end] : places.runs()) {
+    for (auto behind = behind_.begin() + first; behind != behind_.begin() + end; ++behind)
+      *behind = std::max(*behind, time);
+  }
 }
 
 /// The place of one that was first asked for then.
@@ -83,54 +115,43 @@ Coordinator::Ages::iterator Coordinator::age_at(TimePoint since) {
   return at;
 }
 
-void Coordinator::join(int place, const Request& request) {
-  joined_.push_back(place);
+void Coordinator::join(const RankSet& places, const Request& request) {
+  joined_.add(places);
+  last_joined_ = places.front();
   divide_by_initial_size_ = request.divide_by_initial_size;
   settle_all();
 }
 
-void Coordinator::leave(int place) {
-  left_[static_cast<std::size_t>(place)] = true;
-  ++leaving_;
+void Coordinator::leave(const RankSet& places) {
+  left_.add(places);
   settle_all();
 }
 
 void Coordinator::settle_all() {
   std::vector<std::string> names;
   for (const auto& [since, name] : ages_) names.push_back(name);
-  for (const auto& name : names) settle(name);
+  for (const auto& name : names) settle(pending_.find(name));
 }
 
-void Coordinator::settle(const std::string& name) {
-  const auto entry = pending_.find(name);
+void Coordinator::settle(PendingByName::iterator entry) {
   Pending& pending = entry->second;
   if (pending.ready) return;
   if (complete(pending)) {
     pending.ready = true;
-    ready_.push_back(name);
-  } else if (const auto gone = left_without(pending)) {
-    if (pending.joins) joined_.clear();
+    ready_.push_back({entry->first, 0});
+  } else if (const RankSet gone = left_.without(pending.asked); !gone.empty()) {
+    if (pending.joins) joined_ = {};
     failed_.push_back(failure(any_asked(pending), Code::aborted,
                               fmt::format("rank {} has left the job without submitting it",
-                                          members_[static_cast<std::size_t>(*gone)])));
+                                          members_[static_cast<std::size_t>(gone.front())])));
     erase(entry);
   }
 }
 
 bool Coordinator::complete(const Pending& pending) const {
-  if (pending.asked == size_) return true;
+  if (pending.asked == everybody_) return true;
   if (pending.joins || joined_.empty()) return false;
-  const auto standing_in =
-      std::count_if(joined_.begin(), joined_.end(), [&](int place) { return !pending.has_asked(place); });
-  return pending.asked + standing_in == size_;
-}
-
-std::optional<int> Coordinator::left_without(const Pending& pending) const {
-  if (leaving_ == 0) return std::nullopt;
-  for (int place = 0; place < size_; ++place) {
-    if (left_[static_cast<std::size_t>(place)] && !pending.has_asked(place)) return place;
-  }
-  return std::nullopt;
+  return everybody_.without(pending.asked).without(joined_).empty();
 }
 
 void Coordinator::erase(PendingByName::iterator entry) {
@@ -144,23 +165,11 @@ std::optional<Verdict> Coordinator::decide() {
   auto ready = std::exchange(ready_, {});
   // A join is over when all that its ranks have stood in for is.
   std::stable_partition(ready.begin(), ready.end(),
-                        [&](const auto& name) { return !pending_.at(name).joins; });
-  for (const auto& name : ready) {
-    const auto entry = pending_.find(name);
-    const Request& request = any_asked(entry->second);
-    if (const auto why = failing.find(request.bundle); why != failing.end()) {
-      Decision decision = decide_anew(entry->second);
-      if (decision.status.ok())
-        decision = failure(request, Code::mismatch, fmt::format("its group failed: {}", why->second));
-      verdict.items.push_back({0, std::move(decision)});
-    } else {
-      verdict.items.push_back(decide(entry->second));
-    }
-    erase(entry);
-  }
+                        [&](const auto& one) { return one.repeat != 0 || !pending_.at(one.name).joins; });
+  for (const auto& one : ready) verdict.items.push_back(decide(one, failing));
   for (auto& decision : failed_) verdict.items.push_back({0, std::move(decision)});
   failed_.clear();
-  verdict.end = leaving_ == size_ && !ended_;
+  verdict.end = left_ == everybody_ && !ended_;
   ended_ = ended_ || verdict.end;
   verdict.trace = std::exchange(command_, TraceCommand::none);
   verdict.fuse_up_to = std::exchange(fuse_up_to_, 0);
@@ -169,6 +178,30 @@ std::optional<Verdict> Coordinator::decide() {
   ++verdicts_;
   lock(verdict);
   return verdict;
+}
+
+Verdict::Item Coordinator::decide(const Ready& ready,
+                                  const std::unordered_map<std::string, std::string>& failing) {
+  const auto failed = [&](const Request& request) -> std::optional<Decision> {
+    const auto why = failing.find(request.bundle);
+    if (why == failing.end()) return std::nullopt;
+    return failure(request, Code::mismatch, fmt::format("its group failed: {}", why->second));
+  };
+  if (ready.repeat != 0) {
+    auto decision =
+        failing.empty() ? std::nullopt : failed(*remembered_.at(ready.repeat).voices.front().request);
+    return decision ? Verdict::Item{0, *std::move(decision)} : repeat(ready.repeat);
+  }
+  const auto entry = pending_.find(ready.name);
+  Verdict::Item item;
+  if (auto decision = failed(any_asked(entry->second))) {
+    Decision own = decide_anew(entry->second);  // what is wrong with it, if there is something
+    item.decision = own.status.ok() ? *std::move(decision) : std::move(own);
+  } else {
+    item = decide(entry->second);
+  }
+  erase(entry);
+  return item;
 }
 
 /// Locks the order of decisions if they have a rhythm, and nothing is under way that does not belong to it.
@@ -181,7 +214,8 @@ void Coordinator::lock(Verdict& verdict) {
       rhythm_.repeat(item.repeat);
     }
   }
-  if (!rhythm_.is_steady() || !joined_.empty() || leaving_ > 0 || verdict.trace != TraceCommand::none) return;
+  if (!rhythm_.is_steady() || !joined_.empty() || !left_.empty() || verdict.trace != TraceCommand::none)
+    return;
   std::vector<DecisionId> order = rhythm_.order();
   const std::unordered_set<DecisionId> ids(order.begin(), order.end());
   const bool all =
@@ -198,8 +232,8 @@ void Coordinator::lock(Verdict& verdict) {
 }
 
 bool Coordinator::fits(const Pending& pending, const std::unordered_set<DecisionId>& ids) const {
-  return pending.requests.empty() && std::all_of(pending.repeats.begin(), pending.repeats.end(),
-                                                 [&](DecisionId id) { return id == 0 || ids.contains(id); });
+  return std::all_of(pending.askings.begin(), pending.askings.end(),
+                     [&](const Asking& asking) { return ids.contains(asking.repeat); });
 }
 
 void Coordinator::follow_lock(const std::vector<DecisionId>& decided,
@@ -214,7 +248,8 @@ void Coordinator::follow_lock(const std::vector<DecisionId>& decided,
 
 std::unordered_map<std::string, std::string> Coordinator::failing_bundles() const {
   std::unordered_map<std::string, std::string> failing;
-  for (const auto& name : ready_) {
+  for (const auto& [name, repeat] : ready_) {
+    if (repeat != 0) continue;
     const Pending& pending = pending_.at(name);
     const std::string& bundle = any_asked(pending).bundle;
     if (bundle.empty() || repeated(pending)) continue;
@@ -228,20 +263,21 @@ std::unordered_map<std::string, std::string> Coordinator::failing_bundles() cons
 }
 
 bool Coordinator::repeated(const Pending& pending) const {
-  const DecisionId first = pending.repeats.front();
-  return first != 0 && schedule_.knows(first) &&
-         std::all_of(pending.repeats.begin(), pending.repeats.end(),
-                     [first](DecisionId id) { return id == first; });
+  const auto& askings = pending.askings;
+  return askings.size() == 1 && pending.asked == everybody_ && schedule_.knows(askings.front().repeat);
 }
 
 Verdict::Item Coordinator::decide(const Pending& pending) {
   if (repeated(pending)) {
-    const DecisionId id = pending.repeats.front();
-    schedule_.use(id);
-    count_step(id, ++remembered_.at(id).times);
-    return {id, {}};
+    return repeat(pending.askings.front().repeat);
   }
   return number(decide_anew(pending), pending);
+}
+
+Verdict::Item Coordinator::repeat(DecisionId id) {
+  schedule_.use(id);
+  count_step(id, ++remembered_.at(id).times);
+  return {id, {}};
 }
 
 /// A decision has been repeated, which makes so many times.
@@ -254,60 +290,53 @@ void Coordinator::count_step(DecisionId repeated, std::uint64_t times) {
 
 std::uint64_t Coordinator::step_of(const Pending& pending) const {
   std::uint64_t times = 0;
-  for (const auto id : pending.repeats) {
-    if (id != 0) times = std::max(times, remembered_.at(id).times);
+  for (const auto& asking : pending.askings) {
+    if (asking.repeat != 0) times = std::max(times, remembered_.at(asking.repeat).times);
   }
   return times == 0 ? 0 : times + 1;
 }
 
 Decision Coordinator::decide_anew(const Pending& pending) const {
-  if (pending.asked < size_) return decide_with_stand_ins(pending);
-  std::vector<const Request*> requests;
-  requests.reserve(members_.size());
-  for (int place = 0; place < size_; ++place) requests.push_back(&asked_by(pending, place));
-  Decision decision = agree(requests, members_);
+  if (pending.asked != everybody_) return decide_with_stand_ins(pending);
+  Decision decision = agree(voices(pending), members_);
   if (pending.joins && decision.status.ok() && !joined_.empty())
-    decision.request.root = members_[static_cast<std::size_t>(joined_.back())];
+    decision.request.root = members_[static_cast<std::size_t>(last_joined_)];
   return decision;
 }
 
 Decision Coordinator::decide_with_stand_ins(const Pending& pending) const {
   const Request& like = any_asked(pending);
-  const auto substitute = stand_in(like);
-  std::vector<int> places;
-  std::vector<int> ranks;
-  std::vector<const Request*> requests;
-  for (int place = 0; place < size_; ++place) {
-    const bool asked = pending.has_asked(place);
-    requests.push_back(asked ? &asked_by(pending, place) : substitute ? &*substitute : &like);
-    if (asked) continue;
-    places.push_back(place);
-    ranks.push_back(members_[static_cast<std::size_t>(place)]);
-  }
+  const RankSet absent = everybody_.without(pending.asked);
+  auto substitute = stand_in(like);
   if (!substitute) {
     return failure(
         like, Code::mismatch,
         fmt::format("{}{} is not supported with join, and {} joined already", name(like.operation),
                     like.operation == Operation::allreduce ? " of this kind with a prescale factor" : "",
-                    describe_ranks(ranks)));
+                    describe_ranks(ranks_of(absent, members_))));
   }
-  Decision decision = agree(requests, members_);
+  std::vector<Voice> all = voices(pending);
+  all.push_back({absent, std::make_shared<const Request>(*std::move(substitute))});
+  sort_by_place(all);
+  Decision decision = agree(all, members_);
   if (!decision.status.ok()) return decision;
-  decision.joined = std::move(places);
-  if (!divide_by_initial_size_) decision.divisor -= static_cast<int>(decision.joined.size());
+  decision.joined = absent.list();
+  if (!divide_by_initial_size_) decision.divisor -= absent.size();
   return decision;
 }
 
 Verdict::Item Coordinator::number(Decision decision, const Pending& pending) {
   Verdict::Item item{0, std::move(decision)};
-  if (pending.joins) joined_.clear();
+  if (pending.joins) joined_ = {};
   if (!Schedule::keeps(item.decision)) return item;
-  Remembered remembered;
-  auto& requests = remembered.requests;
-  requests.push_back(asked_by(pending, 0));
-  bool alike = true;
-  for (int place = 1; place < size_ && alike; ++place) alike = asked_by(pending, place) == requests.front();
-  for (int place = 1; place < size_ && !alike; ++place) requests.push_back(asked_by(pending, place));
+  Remembered remembered{voices(pending)};
+  auto& all = remembered.voices;
+  const bool alike = std::all_of(all.begin(), all.end(),
+                                 [&](const Voice& voice) { return *voice.request == *all.front().request; });
+  if (alike) {
+    all.resize(1);
+    all.front().places = everybody_;
+  }
   const DecisionId* former = schedule_.find(item.decision.request.name);
   if (former != nullptr) remembered.times = remembered_.at(*former).times + 1;
   const auto [id, forgotten] = schedule_.learn(item.decision);
@@ -316,17 +345,32 @@ Verdict::Item Coordinator::number(Decision decision, const Pending& pending) {
   return item;
 }
 
-const Request& Coordinator::asked_by(const Pending& pending, int place) const {
-  const DecisionId id = pending.repeats[static_cast<std::size_t>(place)];
-  if (id == 0) return pending.requests.at(place);
-  const auto& requests = remembered_.at(id).requests;
-  return requests.size() == 1 ? requests.front() : requests[static_cast<std::size_t>(place)];
+std::vector<Voice> Coordinator::voices(const Pending& pending) const {
+  std::vector<Voice> all;
+  for (const auto& asking : pending.askings) spell(asking, all);
+  sort_by_place(all);
+  return all;
+}
+
+/// Adds what it means in full.
+void Coordinator::spell(const Asking& asking, std::vector<Voice>& voices) const {
+  if (asking.repeat == 0) {
+    voices.push_back({asking.who, asking.request});
+    return;
+  }
+  for (const auto& former : remembered_.at(asking.repeat).voices) {
+    RankSet places = former.places.common(asking.who);
+    if (!places.empty()) voices.push_back({std::move(places), former.request});
+  }
 }
 
 const Request& Coordinator::any_asked(const Pending& pending) const {
-  int place = 0;
-  while (!pending.has_asked(place)) ++place;
-  return asked_by(pending, place);
+  const Asking& asking = pending.askings.front();
+  if (asking.repeat == 0) return *asking.request;
+  const auto& voices = remembered_.at(asking.repeat).voices;
+  return *std::find_if(voices.begin(), voices.end(), [&](const Voice& voice) {
+            return voice.places.contains(asking.who.front());
+          })->request;
 }
 
 void Coordinator::forget_what_all_have_heard() {
@@ -340,14 +384,19 @@ void Coordinator::forget_what_all_have_heard() {
 }
 
 void Coordinator::spell_out(DecisionId id) {
-  const auto entry = pending_.find(remembered_.at(id).requests.front().name);
+  const auto entry = pending_.find(remembered_.at(id).name());
   if (entry == pending_.end()) return;
-  for (int place = 0; place < size_; ++place) {
-    DecisionId& repeat = entry->second.repeats[static_cast<std::size_t>(place)];
-    if (repeat != id) continue;
-    entry->second.requests.emplace(place, asked_by(entry->second, place));
-    repeat = 0;
+  std::vector<Asking> askings;
+  for (auto& asking : entry->second.askings) {
+    if (asking.repeat != id) {
+      askings.push_back(std::move(asking));
+      continue;
+    }
+    std::vector<Voice> voices;
+    spell(asking, voices);
+    for (auto& voice : voices) askings.push_back({std::move(voice.places), 0, std::move(voice.request)});
   }
+  entry->second.askings = std::move(askings);
 }
 
 std::vector<Coordinator::Waiting> Coordinator::waiting(TimePoint since) const {
@@ -356,19 +405,9 @@ std::vector<Coordinator::Waiting> Coordinator::waiting(TimePoint since) const {
     if (asked > since) break;
     const Pending& pending = pending_.at(name);
     if (pending.ready) continue;
-    const Request& request = any_asked(pending);
-    Waiting waiting{
-        name,
-        fmt::format("{} {}", hora::name(request.operation), describe(request.dtype, request.shape)),
-        step_of(pending),
-        pending.since,
-        {},
-        {},
-        {}};
-    for (int place = 0; place < size_; ++place) {
-      const int rank = members_[static_cast<std::size_t>(place)];
-      (pending.has_asked(place) ? waiting.asked : waiting.missing).push_back(rank);
-    }
+    Waiting waiting{name, describe(any_asked(pending)), step_of(pending), pending.since, {}, {}, {}};
+    waiting.asked = ranks_of(pending.asked, members_);
+    waiting.missing = ranks_of(everybody_.without(pending.asked), members_);
     all.push_back(std::move(waiting));
   }
   return all;

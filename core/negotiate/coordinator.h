@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "core/negotiate/agreement.h"
+#include "core/negotiate/asking.h"
 #include "core/negotiate/message.h"
 #include "core/negotiate/rhythm.h"
 #include "core/negotiate/schedule.h"
@@ -17,7 +19,8 @@
 namespace hora {
 
 /// Rank 0's memory of who has asked for what in one group. Ballots go in, verdicts come out; it does no I/O
-/// and reads no clock. Members are called by their places; messages name their ranks.
+/// and reads no clock. Members are called by their places; messages name their ranks. Members that ask for
+/// the same are one voice, however many they are.
 ///
 /// A tensor is decided once every member has asked for it, in the order in which that came true. A tensor
 /// that a leaving member never asked for fails for those that did. When all have left, the verdict ends the
@@ -38,9 +41,9 @@ class Coordinator {
   /// `members`: ranks, by place. `locks`: whether the order of its decisions may be locked.
   explicit Coordinator(std::vector<int> members, std::size_t capacity = 8192, bool locks = false);
 
-  /// Takes what a member asks, and has asked at `now`: those who asked sooner may be added later. Throws
+  /// Takes what members ask, and have asked at `now`: those who asked sooner may be added later. Throws
   /// Error(internal) if no rank that follows the protocol would send it.
-  void add(int place, const Ballot& ballot, TimePoint now);
+  void add(const RankSet& places, const Ballot& ballot, TimePoint now);
   /// What has become decidable since the last call; nothing if there is nothing to say.
   std::optional<Verdict> decide();
 
@@ -87,45 +90,58 @@ class Coordinator {
  private:
   /// Names by when they were first asked for.
   using Ages = std::list<std::pair<TimePoint, std::string>>;
-  /// What the members have asked for under one name: by number or in full.
+  /// What the members have asked for under one name.
   struct Pending {
-    std::vector<DecisionId> repeats;            // by place; 0: not by number
-    std::unordered_map<int, Request> requests;  // by place
-    int asked = 0;
+    std::vector<Asking> askings;
+    RankSet asked;       // all their places
     bool joins = false;  // it is a join, in which nobody stands in for anybody
     bool ready = false;
     TimePoint since;
-    std::size_t first = 0;  // place of who asked then
     Ages::iterator age;
-    [[nodiscard]] bool has_asked(int place) const {
-      return repeats[static_cast<std::size_t>(place)] != 0 || requests.contains(place);
-    }
   };
   using PendingByName = std::unordered_map<std::string, Pending>;
+  /// What can be decided: what is pending under a name, or what all repeat at once, which never was.
+  struct Ready {
+    std::string name;
+    DecisionId repeat = 0;
+  };
   /// What led to a decision.
   struct Remembered {
-    std::vector<Request> requests;  ///< one if all members' were equal, else each one's
-    std::uint64_t times = 1;        ///< that it was made, those before it of the same name included
+    std::vector<Voice> voices;
+    std::uint64_t times = 1;  ///< that it was made, those before it of the same name included
+    [[nodiscard]] const std::string& name() const { return voices.front().request->name; }
   };
 
-  /// Adds one who asks.
-  Pending& pending(const std::string& name, std::size_t place, TimePoint now);
+  /// Who asks, and since when. A value.
+  struct Askers {
+    const RankSet& places;
+    TimePoint since;
+    Clock::duration behind{};  ///< the longest that others have waited for them
+  };
+  /// Adds some who ask.
+  PendingByName::iterator pending(const std::string& name, Askers& askers);
+  void note_behind(const RankSet& places, Clock::duration time);
   [[nodiscard]] Ages::iterator age_at(TimePoint since);
-  void join(int place, const Request& request);
-  void leave(int place);
+  void join(const RankSet& places, const Request& request);
+  void leave(const RankSet& places);
   /// Looks whether what is pending can be decided, or can never be.
-  void settle(const std::string& name);
+  void settle(PendingByName::iterator entry);
   void settle_all();
   [[nodiscard]] bool complete(const Pending& pending) const;
   [[nodiscard]] std::optional<int> left_without(const Pending& pending) const;
   void erase(PendingByName::iterator entry);
 
-  [[nodiscard]] const Request& asked_by(const Pending& pending, int place) const;
+  /// What has been asked for, in full, the voice with the lowest place first.
+  [[nodiscard]] std::vector<Voice> voices(const Pending& pending) const;
+  void spell(const Asking& asking, std::vector<Voice>& voices) const;
   [[nodiscard]] const Request& any_asked(const Pending& pending) const;
   [[nodiscard]] bool repeated(const Pending& pending) const;
   /// By bundle: what is wrong with one of its tensors.
   [[nodiscard]] std::unordered_map<std::string, std::string> failing_bundles() const;
+  Verdict::Item decide(const Ready& ready, const std::unordered_map<std::string, std::string>& failing);
   Verdict::Item decide(const Pending& pending);
+  Verdict::Item repeat(DecisionId id);
+  [[nodiscard]] bool all_repeat(const RankSet& places, const Ballot& ballot) const;
   [[nodiscard]] Decision decide_anew(const Pending& pending) const;
   [[nodiscard]] Decision decide_with_stand_ins(const Pending& pending) const;
   Verdict::Item number(Decision decision, const Pending& pending);
@@ -138,7 +154,7 @@ class Coordinator {
   void spell_out(DecisionId id);
 
   std::vector<int> members_;
-  int size_;
+  RankSet everybody_;  // all places
   Schedule schedule_;
   std::unordered_map<DecisionId, Remembered> remembered_;
   std::deque<std::pair<std::uint64_t, DecisionId>> forgotten_;  // by the verdict that forgot it
@@ -151,18 +167,18 @@ class Coordinator {
 
   PendingByName pending_;
   Ages ages_;
-  std::vector<std::string> ready_;
+  std::vector<Ready> ready_;
   std::vector<Decision> failed_;
 
-  std::vector<bool> left_;  // by place
-  int leaving_ = 0;
+  RankSet left_;  // places
   bool ended_ = false;
   TraceCommand command_ = TraceCommand::none;
   std::uint64_t fuse_up_to_ = 0;
   DecisionId pacemaker_ = 0;  // the first that was repeated, until it is forgotten: each time is a step
   std::vector<Clock::duration> behind_;  // in the present one, by place
   std::vector<Step> steps_ended_;
-  std::vector<int> joined_;             // places, in the order in which they did
+  RankSet joined_;                      // places
+  int last_joined_ = 0;                 // of them
   bool divide_by_initial_size_ = true;  // as they said
 };
 

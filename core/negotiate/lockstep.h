@@ -31,7 +31,8 @@ class Lockstep {
   /// How many have been made since it was locked.
   [[nodiscard]] std::uint64_t decided() const { return decided_; }
 
-  /// Whether a rank wants the lock to end: no; at once; because it has waited for long.
+  /// Whether a rank wants the lock to end: no; at once; because it has waited for long. Of several, the
+  /// last one counts.
   enum class End : std::uint8_t { no, at_once, after_waiting };
   /// What a rank answers: how many it is ready for, and where it is; and whether it wants the lock to end.
   [[nodiscard]] std::uint64_t word(End end) const;

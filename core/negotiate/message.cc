@@ -148,6 +148,62 @@ Decision read_decision(Reader& in, int size) {
   return decision;
 }
 
+// The last byte of a ballot, but for what it announces.
+constexpr std::uint64_t kLeaves = 1;
+constexpr std::uint64_t kForOthers = 2;
+constexpr std::uint64_t kReport = 4;  // times its kind
+
+void write(Writer& out, const Ballot& ballot) {
+  out.u64(static_cast<std::uint64_t>(ballot.group)).u64(ballot.heard);
+  write_runs(out, ballot.repeats);
+  out.u64(ballot.requests.size());
+  for (const auto& request : ballot.requests) write(out, request);
+  const bool for_others = !ballot.ranks.empty();
+  out.u64(kReport * static_cast<std::uint64_t>(ballot.report) + (for_others ? kForOthers : 0) +
+          (ballot.leaving ? kLeaves : 0));
+  if (ballot.report != Report::none) out.u64(ballot.content.size()).raw(ballot.content);
+  if (!for_others) return;
+  write(out, ballot.ranks);
+  out.u64(static_cast<std::uint64_t>(ballot.age.count())).u64(ballot.late.size());
+  for (const auto& late : ballot.late) {
+    write(out, late.ranks);
+    out.u64(static_cast<std::uint64_t>(late.behind.count()));
+  }
+}
+
+Clock::duration read_duration(Reader& in) {
+  constexpr std::uint64_t kMost = std::uint64_t{1} << 60;
+  return Clock::duration(static_cast<Clock::rep>(in.below(kMost, "a time")));
+}
+
+Ballot read_ballot(Reader& in, int size) {
+  Ballot ballot;
+  ballot.group = read_group(in);
+  ballot.heard = in.u64();
+  ballot.repeats = read_runs(in);
+  for (auto left = in.count(8, "requests"); left > 0; --left) {
+    ballot.requests.push_back(read_request(in, size));
+    check_rows(ballot.requests.back());
+  }
+  const auto last = in.below(kReport * kReports, "a kind of report, for whom, and whether it leaves");
+  ballot.leaving = (last & kLeaves) != 0;
+  ballot.report = static_cast<Report>(last / kReport);
+  if (ballot.report != Report::none) {
+    const auto content = in.raw(in.count(1, "bytes of a report"));
+    ballot.content.assign(content.begin(), content.end());
+  }
+  if ((last & kForOthers) == 0) return ballot;
+  ballot.ranks = read_rank_set(in, size);
+  if (ballot.ranks.empty()) throw Error(Code::internal, "bad message: a ballot that speaks for nobody");
+  ballot.age = read_duration(in);
+  for (auto left = in.count(2, "ranks that were late"); left > 0; --left) {
+    Late late{read_rank_set(in, size), {}};
+    late.behind = read_duration(in);
+    ballot.late.push_back(std::move(late));
+  }
+  return ballot;
+}
+
 }  // namespace
 
 std::int64_t elements(const std::vector<std::int64_t>& shape, DType dtype) {
@@ -168,6 +224,10 @@ std::string describe(DType dtype, const std::vector<std::int64_t>& shape) {
   return fmt::format("{}[{}]", name(dtype), fmt::join(shape, ","));
 }
 
+std::string describe(const Request& request) {
+  return fmt::format("{} {}", name(request.operation), describe(request.dtype, request.shape));
+}
+
 std::string shortened(std::string text, std::size_t most) {
   if (text.size() <= most) return text;
   const auto continues = [](char byte) { return (static_cast<unsigned char>(byte) & 0xC0) == 0x80; };
@@ -176,36 +236,21 @@ std::string shortened(std::string text, std::size_t most) {
   return text;
 }
 
-Bytes encode(const Ballot& ballot) {
+Bytes encode(const Ballot& ballot) { return encode(std::span(&ballot, 1)); }
+
+Bytes encode(std::span<const Ballot> ballots) {
   Writer out;
-  out.u64(static_cast<std::uint64_t>(ballot.group)).u64(ballot.heard);
-  write_runs(out, ballot.repeats);
-  out.u64(ballot.requests.size());
-  for (const auto& request : ballot.requests) write(out, request);
-  out.u8(static_cast<std::uint8_t>(2 * static_cast<int>(ballot.report) + (ballot.leaving ? 1 : 0)));
-  if (ballot.report != Report::none) out.u64(ballot.content.size()).raw(ballot.content);
+  for (const auto& ballot : ballots) write(out, ballot);
   return out.take();
 }
 
-Ballot decode_ballot(std::span<const std::byte> bytes, int size) {
+std::vector<Ballot> decode_ballots(std::span<const std::byte> bytes, int size) {
   Reader in(bytes);
-  Ballot ballot;
-  ballot.group = read_group(in);
-  ballot.heard = in.u64();
-  ballot.repeats = read_runs(in);
-  for (auto left = in.count(8, "requests"); left > 0; --left) {
-    ballot.requests.push_back(read_request(in, size));
-    check_rows(ballot.requests.back());
-  }
-  const auto last = in.below(2 * kReports, "a kind of report, and whether it leaves");
-  ballot.leaving = last % 2 != 0;
-  ballot.report = static_cast<Report>(last / 2);
-  if (ballot.report != Report::none) {
-    const auto content = in.raw(in.count(1, "bytes of a report"));
-    ballot.content.assign(content.begin(), content.end());
-  }
-  in.finish();
-  return ballot;
+  std::vector<Ballot> ballots;
+  do {
+    ballots.push_back(read_ballot(in, size));
+  } while (in.left() > 0);
+  return ballots;
 }
 
 Bytes encode(const Verdict& verdict) {

@@ -2,10 +2,12 @@
 #pragma once
 
 #include "core/comm/control.h"
+#include "core/comm/rank_set.h"
 
 #include <hora/hora.h>
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -49,6 +51,9 @@ struct Request {
 /// "float32[64,3,7,7]"
 [[nodiscard]] std::string describe(DType dtype, const std::vector<std::int64_t>& shape);
 
+/// "allreduce float32[64,3,7,7]"
+[[nodiscard]] std::string describe(const Request& request);
+
 /// The text, or as many of its first characters (UTF-8) as fit into `most` bytes.
 [[nodiscard]] std::string shortened(std::string text, std::size_t most);
 
@@ -84,15 +89,26 @@ enum class Report : std::uint8_t {
 };
 inline constexpr int kReports = 4;
 
+/// Some of those that a ballot speaks for were later than the first of them, by so much. A value.
+struct Late {
+  RankSet ranks;
+  Clock::duration behind{};
+  bool operator==(const Late&) const = default;
+};
+
 /// The requests in one group that travel together to rank 0. A value.
 struct Ballot {
   int group = kWorld;
-  std::uint64_t heard = 0;          ///< how many verdicts the sender has applied
+  std::uint64_t heard = 0;          ///< how many verdicts the sender has applied; of several, the fewest
   std::vector<DecisionId> repeats;  ///< asks again for what led to these decisions; ascending
   std::vector<Request> requests;    ///< asks for the first time, or for something else than before
   bool leaving = false;             ///< asks for nothing more, ever
   Report report = Report::none;     ///< with one it travels alone
   Bytes content = {};               ///< of the report
+  // Of one that comes up in a tree:
+  RankSet ranks = {};           ///< for whom it speaks, each of which asks for all of it; empty: its sender
+  Clock::duration age{};        ///< since the first of them asked, when it was sent
+  std::vector<Late> late = {};  ///< those of them that were late, as far as it is worth a word
 
   bool operator==(const Ballot&) const = default;
 };
@@ -128,8 +144,9 @@ struct Verdict {
 /// To bytes and back. Decoding checks every length and enumerator against the number of ranks and throws
 /// Error(internal) for what no rank would send.
 [[nodiscard]] Bytes encode(const Ballot& ballot);
+[[nodiscard]] Bytes encode(std::span<const Ballot> ballots);
 [[nodiscard]] Bytes encode(const Verdict& verdict);
-[[nodiscard]] Ballot decode_ballot(std::span<const std::byte> bytes, int size);
+[[nodiscard]] std::vector<Ballot> decode_ballots(std::span<const std::byte> bytes, int size);
 [[nodiscard]] Verdict decode_verdict(std::span<const std::byte> bytes, int size);
 
 }  // namespace hora

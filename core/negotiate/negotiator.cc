@@ -23,11 +23,6 @@ constexpr std::chrono::milliseconds kOutOfOrder{250};
 constexpr std::chrono::milliseconds kLate{250};
 constexpr std::chrono::seconds kPays{10};  // for a lock to last that ends after such a time
 
-Bytes bytes_of(std::optional<Letter> letter) {
-  if (letter->bytes.empty()) throw Error(std::move(letter->loss));
-  return std::move(letter->bytes);
-}
-
 std::vector<int> everybody(int size) {
   std::vector<int> ranks(static_cast<std::size_t>(size));
   std::iota(ranks.begin(), ranks.end(), 0);
@@ -36,9 +31,12 @@ std::vector<int> everybody(int size) {
 
 }  // namespace
 
-Negotiator::Negotiator(Control& control, std::size_t capacity, Rollcall* rollcall)
+Negotiator::Negotiator(Control& control, Rollcall* rollcall, std::size_t capacity)
     : control_(control), capacity_(capacity), rollcall_(rollcall) {
   add_group(kWorld, everybody(control.size()));
+  const TreeSeat& seat = control.seat();
+  const bool star = control.rank() == 0 && static_cast<int>(seat.children.size()) == control.size() - 1;
+  if (!seat.children.empty() && !star) relay_.emplace(RankSet(control.rank(), seat.end), voters_.at(kWorld));
 }
 
 void Negotiator::add_group(int group, const std::vector<int>& members) {
@@ -46,7 +44,8 @@ void Negotiator::add_group(int group, const std::vector<int>& members) {
   if (std::binary_search(members.begin(), members.end(), control_.rank()))
     voters_.emplace(group, Voter(group, capacity_));
   if (control_.rank() == 0)
-    chairs_.emplace(group, Chair{Coordinator(members, capacity_, group == kWorld && rollcall_ != nullptr)});
+    chairs_.emplace(group, Chair{Coordinator(members, capacity_, group == kWorld && rollcall_ != nullptr),
+                                 RankSet(members).without(RankSet(0))});
 }
 
 void Negotiator::remove_group(int group) {
@@ -112,31 +111,69 @@ std::vector<Coordinator::Step> Negotiator::take_steps() {
   return steps;
 }
 
-void Negotiator::cast(const Ballot& ballot, TimePoint now) {
-  if (control_.rank() == 0) {
-    count(0, ballot, now);
-  } else {
-    control_.send(0, encode(ballot));
+void Negotiator::cast(Ballot ballot, TimePoint now) {
+  if (control_.rank() != 0 && !relay_) return control_.send(control_.seat().parent, encode(ballot));
+  ballot.ranks = RankSet(control_.rank());
+  if (!relay_) return count(ballot, now);
+  relay_->add(std::move(ballot), now);
+  pass_on(now);
+}
+
+/// What a child has to say, for itself or for those below it.
+void Negotiator::take(const Letter& letter) {
+  const TreeSeat& seat = control_.seat();
+  const int child = seat.child(letter.from);
+  if (child < 0)
+    throw Error(Code::internal, fmt::format("rank {} writes to rank {}", letter.from, control_.rank()));
+  const RankSet below = seat.below(static_cast<std::size_t>(child));
+  for (auto& ballot : decode_ballots(letter.bytes, control_.size())) {
+    if (ballot.ranks.empty()) ballot.ranks = RankSet(letter.from);
+    if (!ballot.ranks.without(below).empty()) {
+      throw Error(Code::internal, fmt::format("bad ballot from rank {}: it speaks for {}", letter.from,
+                                              describe_ranks(ballot.ranks.list())));
+    }
+    if (relay_) {
+      relay_->add(std::move(ballot), letter.came);
+    } else {
+      count(ballot, letter.came);
+    }
   }
 }
 
-void Negotiator::count(int rank, const Ballot& ballot, TimePoint now) {
+/// What this rank and those below it ask for, as far as it is put together: rank 0 counts it.
+void Negotiator::pass_on(TimePoint now) {
+  if (!relay_) return;
+  const auto ballots = relay_->take(now);
+  if (control_.rank() != 0) {
+    if (!ballots.empty()) control_.send(control_.seat().parent, encode(ballots));
+    return;
+  }
+  for (const auto& ballot : ballots) count(ballot, now);
+}
+
+void Negotiator::count(const Ballot& ballot, TimePoint now) {
+  const auto refuse = [&](const std::string& what) {
+    throw Error(Code::internal,
+                fmt::format("bad ballot from {}: {}", describe_ranks(ballot.ranks.list()), what));
+  };
   if (ballot.report != Report::none) {
-    reports_.push_back({rank, ballot.report, ballot.content});
+    reports_.push_back({ballot.ranks.front(), ballot.report, ballot.content});
     return;  // it travels alone, also after its sender has left
   }
   const auto chair = chairs_.find(ballot.group);
   if (chair == chairs_.end()) {
     if (ballot.group < next_group_) return;  // it was removed while the ballot was on its way
-    throw Error(Code::internal,
-                fmt::format("bad ballot from rank {}: there is no group {}", rank, ballot.group));
+    refuse(fmt::format("there is no group {}", ballot.group));
   }
-  const auto& members = chair->second.coordinator.members();
-  const auto place = std::lower_bound(members.begin(), members.end(), rank);
-  if (place == members.end() || *place != rank)
-    throw Error(Code::internal,
-                fmt::format("bad ballot from rank {}: it is not in group {}", rank, ballot.group));
-  chair->second.coordinator.add(static_cast<int>(place - members.begin()), ballot, now);
+  RankSet places = ballot.ranks;
+  if (ballot.group != kWorld) {
+    const auto& members = chair->second.coordinator.members();
+    const auto place = std::lower_bound(members.begin(), members.end(), ballot.ranks.front());
+    if (ballot.ranks.size() != 1 || place == members.end() || *place != ballot.ranks.front())
+      refuse(fmt::format("it is not in group {}", ballot.group));
+    places = RankSet(static_cast<int>(place - members.begin()));
+  }
+  chair->second.coordinator.add(places, ballot, now);
   chair->second.undecided = true;
   if (ballot.group == kWorld) return;
   chairs_.at(kWorld).coordinator.disturb();
@@ -149,23 +186,31 @@ std::vector<Negotiator::Heard> Negotiator::hear(TimePoint now, bool pressing) {
   had_letter_ = false;
   if (control_.rank() != 0) {
     // One at a time: the next may be of a group that this one makes.
-    auto letter = control_.receive(kAtOnce);
-    had_letter_ = letter.has_value();
-    if (letter) heard.push_back(apply(decode_verdict(bytes_of(std::move(letter)), control_.size())));
-  } else if (collect() && !lockstep_) {  // what has come in a lock, such as from who has ended it, can wait
-    for (auto& [group, chair] : chairs_) {
-      if (!std::exchange(chair.undecided, false)) continue;
-      auto verdict = chair.coordinator.decide();
-      if (!verdict) continue;
-      verdict->group = group;
-      announce(*verdict, chair.coordinator.members());
-      if (voters_.contains(group)) heard.push_back(apply(*verdict));
-    }
+    if (auto verdict = next_verdict(now)) heard.push_back(*std::move(verdict));
+  } else {
+    collect();
+    pass_on(now);
+    if (!lockstep_) heard = decide();  // what has come in a lock, such as from who has ended it, can wait
   }
+  if (relay_) next_look_ = relay_->next();
   if (lockstep_ && heard.empty()) {
     if (auto decided = step(now, pressing)) heard.push_back(*std::move(decided));
   }
   if (lockstep_) look_again(now, pressing);
+  return heard;
+}
+
+/// Rank 0: what has become decidable, in all groups.
+std::vector<Negotiator::Heard> Negotiator::decide() {
+  std::vector<Heard> heard;
+  for (auto& [group, chair] : chairs_) {
+    if (!std::exchange(chair.undecided, false)) continue;
+    auto verdict = chair.coordinator.decide();
+    if (!verdict) continue;
+    verdict->group = group;
+    control_.announce(chair.others, encode(*verdict));
+    if (voters_.contains(group)) heard.push_back(apply(*verdict));
+  }
   return heard;
 }
 
@@ -174,25 +219,35 @@ bool Negotiator::has_more() const {
   if (lockstep_)
     return !rollcall_->has_answered() &&
            (lockstep_->ready() > 0 || end_ != Lockstep::End::no || rollcall_->is_urged());
+  return is_undecided();
+}
+
+/// Whether something has come since the last verdicts.
+bool Negotiator::is_undecided() const {
   return std::any_of(chairs_.begin(), chairs_.end(),
                      [](const auto& chair) { return chair.second.undecided; });
 }
 
-/// Takes all letters that have come; whether there may be something to decide.
-bool Negotiator::collect() {
+/// Takes all letters that have come.
+void Negotiator::collect() {
   while (auto letter = control_.receive(kAtOnce)) {
-    const auto [from, came] = std::pair(letter->from, letter->came);
-    count(from, decode_ballot(bytes_of(std::move(letter)), control_.size()), came);
+    if (letter->bytes.empty()) throw Error(std::move(letter->loss));
+    take(*letter);
   }
-  return std::any_of(chairs_.begin(), chairs_.end(),
-                     [](const auto& chair) { return chair.second.undecided; });
 }
 
-void Negotiator::announce(const Verdict& verdict, const std::vector<int>& members) {
-  const Bytes bytes = encode(verdict);
-  for (const int rank : members) {
-    if (rank != 0) control_.send(rank, bytes);
+/// Takes letters up to the next verdict.
+std::optional<Negotiator::Heard> Negotiator::next_verdict(TimePoint now) {
+  std::optional<Letter> letter;
+  while ((letter = control_.receive(kAtOnce))) {
+    if (letter->bytes.empty()) throw Error(std::move(letter->loss));
+    if (letter->from == 0) break;
+    take(*letter);
   }
+  pass_on(now);
+  if (!letter) return std::nullopt;
+  had_letter_ = true;
+  return apply(decode_verdict(letter->bytes, control_.size()));
 }
 
 Negotiator::Heard Negotiator::apply(const Verdict& verdict) {
@@ -206,6 +261,7 @@ Negotiator::Heard Negotiator::apply(const Verdict& verdict) {
               verdict.trace,
               false,
               verdict.fuse_up_to};
+  if (relay_) relay_->hear(verdict);
   if (!verdict.lock.empty()) lock(verdict);
   return heard;
 }
@@ -232,8 +288,8 @@ void Negotiator::ask_in_lock(const std::vector<Request>& requests) {
   for (const auto& request : requests) {
     const auto id = voter.note(request);
     if (id && lockstep_->ask(*id)) continue;
-    end_lock_because(fmt::format("it has submitted '{}' ({} {}), which no step did before", request.name,
-                                 hora::name(request.operation), describe(request.dtype, request.shape)));
+    end_lock_because(
+        fmt::format("it has submitted '{}' ({}), which no step did before", request.name, describe(request)));
   }
 }
 
@@ -282,7 +338,7 @@ void Negotiator::look_again(TimePoint now, bool pressing) {
     return;
   }
   if (quiet_since_ == TimePoint{}) quiet_since_ = now;
-  next_look_ = quiet_since_ + patience(pressing);
+  next_look_ = std::min(next_look_, quiet_since_ + patience(pressing));
 }
 
 /// Whether it has waited for so long that it wants the lock to end. If it has answered in this round, that
@@ -315,8 +371,7 @@ std::optional<Negotiator::Heard> Negotiator::decide_locked(TimePoint now) {
   if (locked_since_ == TimePoint{}) locked_since_ = now;
   std::size_t count = lockstep_->ready();
   Clock::rep first = answers.front().when;
-  bool ends = false;
-  bool after_waiting = false;
+  auto end = Lockstep::End::no;
   for (std::size_t rank = 0; rank < answers.size(); ++rank) {
     const auto& [word, when] = answers[rank];
     if (Lockstep::place_in(word) != Lockstep::place_in(own)) {
@@ -324,13 +379,12 @@ std::optional<Negotiator::Heard> Negotiator::decide_locked(TimePoint now) {
                   fmt::format("rank {} and rank {} are not at the same place of their schedule",
                               control_.rank(), rank));
     }
-    ends = ends || Lockstep::end_in(word) != Lockstep::End::no;
-    after_waiting = after_waiting || Lockstep::end_in(word) == Lockstep::End::after_waiting;
+    end = std::max(end, Lockstep::end_in(word));
     count = std::min(count, Lockstep::ready_in(word));
     first = std::min(first, when);
   }
-  if (ends) {
-    end_lock(now, after_waiting);
+  if (end != Lockstep::End::no) {
+    end_lock(now, end == Lockstep::End::after_waiting);
     return std::nullopt;
   }
   if (count == 0) return std::nullopt;
@@ -385,7 +439,7 @@ std::optional<Coordinator::Waiting> Negotiator::waiting_for_answers() const {
   const Request& next = voters_.at(kWorld).asked_in(lockstep_->next());
   Coordinator::Waiting waiting;
   waiting.name = next.name;
-  waiting.what = fmt::format("{} {}", hora::name(next.operation), describe(next.dtype, next.shape));
+  waiting.what = describe(next);
   waiting.since = answered_;
   waiting.missing = silent;
   for (int rank = 0; rank < rollcall_->size(); ++rank) {

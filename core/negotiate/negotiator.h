@@ -4,6 +4,7 @@
 #include "core/comm/rollcall.h"
 #include "core/negotiate/coordinator.h"
 #include "core/negotiate/lockstep.h"
+#include "core/negotiate/relay.h"
 #include "core/negotiate/voter.h"
 
 #include <map>
@@ -20,6 +21,25 @@ namespace hora {
 /// all that is not done yet, the first is under way on all its members. Refers to the control and the roll
 /// call, which must outlive it.
 ///
+/// In a tree (Control::seat) everything that a rank has to say goes to its parent, and all that rank 0 has
+/// decided is announced down it. Ranks below which there are others put together what these ask for (Relay),
+/// rank 0 too. Up the engines hand things on; down the control plane does it itself. Why nothing is waited
+/// for in a ring, and nothing comes in the wrong order:
+///
+///   - An engine only waits within collectives, each of a decision that rank 0 has announced; and to hear of
+///     that needs no engine in between. Of all decisions that are not done yet take the first: all its
+///     members hear of it, and have done, or will do without waiting for each other, all that comes before it
+///     for them; so they come to it, and it ends. So every engine comes back to its letters, and hands on
+///     what it has.
+///   - Rank 0 announces decisions of all groups in one order, over one path to each rank, on which nothing
+///     overtakes anything. Who is not a member is passed by, but nobody hears two of them the other way
+///     round.
+///   - A rank has a verdict before those below it, so what they ask after it comes to a Relay that knows of
+///   it.
+///   - What one rank says goes up on one path, too. A Relay lets what different ranks say change places, and
+///     different tensors of one rank, which means nothing to a Coordinator but for numbers that are about to
+///     be forgotten (see Relay). When a rank leaves or joins, what it has asked for before goes first.
+///
 /// With a roll call, the world's decisions are locked once they repeat: no ballots and no verdicts. A rank
 /// answers how many of the next decisions in the locked order it has asked for, as soon as that is one; when
 /// all have answered, the fewest that one is ready for are decided, on all ranks alike. So nothing is decided
@@ -29,8 +49,8 @@ namespace hora {
 /// under way. *Engine only.*
 class Negotiator {
  public:
-  /// Begins with the world.
-  explicit Negotiator(Control& control, std::size_t capacity = 8192, Rollcall* rollcall = nullptr);
+  /// Begins with the world. `capacity`: of each group's schedule.
+  explicit Negotiator(Control& control, Rollcall* rollcall = nullptr, std::size_t capacity = 8192);
 
   /// Every rank tells its seat of every group, in the same order of all decisions. Numbers ascend, and are
   /// never given twice. `members`: ranks, ascending.
@@ -96,6 +116,7 @@ class Negotiator {
   /// A coordinator and what it has to do.
   struct Chair {
     Coordinator coordinator;
+    RankSet others;          // the members' ranks, but for rank 0
     bool undecided = false;  // ballots have come since the last verdict
   };
 
@@ -114,16 +135,21 @@ class Negotiator {
   void cast_leave(TimePoint now);
   [[nodiscard]] std::vector<int> silent_ranks() const;
 
-  void cast(const Ballot& ballot, TimePoint now);
-  void count(int rank, const Ballot& ballot, TimePoint now);
-  bool collect();
-  void announce(const Verdict& verdict, const std::vector<int>& members);
+  void cast(Ballot ballot, TimePoint now);
+  void take(const Letter& letter);
+  void pass_on(TimePoint now);
+  void count(const Ballot& ballot, TimePoint now);
+  std::optional<Heard> next_verdict(TimePoint now);
+  void collect();
+  std::vector<Heard> decide();
+  [[nodiscard]] bool is_undecided() const;
   Heard apply(const Verdict& verdict);
 
   Control& control_;
   std::size_t capacity_;
   std::map<int, Voter> voters_;                  // of the groups that this rank is in
   std::map<int, Chair, std::greater<>> chairs_;  // rank 0: of all groups; the world comes last, as it ends
+  std::optional<Relay> relay_;                   // of a rank that others are below, but for a star's rank 0
   Rollcall* rollcall_;
   std::optional<Lockstep> lockstep_;
   TimePoint locked_since_{};

@@ -23,13 +23,15 @@ Ballot Voter::ask(const std::vector<Request>& requests) {
 }
 
 std::optional<DecisionId> Voter::note(const Request& request) {
-  asked_.insert_or_assign(request.name, Asked{asks_++, request});
-  return known(request);
+  const auto id = known(request);
+  asked_.insert_or_assign(
+      request.name, Asked{asks_++, id ? asked_before_.at(*id) : std::make_shared<const Request>(request)});
+  return id;
 }
 
 std::optional<DecisionId> Voter::known(const Request& request) const {
   const DecisionId* id = schedule_.find(request.name);
-  if (id == nullptr || asked_before_.at(*id) != request) return std::nullopt;
+  if (id == nullptr || *asked_before_.at(*id) != request) return std::nullopt;
   return *id;
 }
 
@@ -41,14 +43,14 @@ Ballot Voter::ask_again() {
             [](const Asked& one, const Asked& other) { return one.number < other.number; });
   std::vector<Request> requests;
   requests.reserve(all.size());
-  for (auto& asked : all) requests.push_back(std::move(asked.request));
+  for (const auto& asked : all) requests.push_back(*asked.request);
   return ask(requests);
 }
 
 std::optional<std::vector<DecisionId>> Voter::under_way() const {
   std::vector<DecisionId> ids;
   for (const auto& [name, asked] : asked_) {
-    const auto id = known(asked.request);
+    const auto id = known(*asked.request);
     if (!id) return std::nullopt;
     ids.push_back(*id);
   }
@@ -71,7 +73,7 @@ std::vector<Decision> Voter::apply(const Verdict& verdict) {
       decisions.push_back(repeated(item.repeat));
       continue;
     }
-    const auto asked = asked_.extract(item.decision.request.name);
+    auto asked = asked_.extract(item.decision.request.name);
     const bool ok = item.decision.status.ok();
     if (!ok && asked.empty()) continue;  // others' failure; if this rank asks for it later, that fails, too
     decisions.push_back(item.decision);
@@ -80,7 +82,7 @@ std::vector<Decision> Voter::apply(const Verdict& verdict) {
       throw Error(Code::internal,
                   fmt::format("bad verdict: this rank has not asked for '{}'", item.decision.request.name));
     }
-    learn(item.decision, asked.mapped().request);
+    learn(item.decision, std::move(asked.mapped().request));
   }
   return decisions;
 }
@@ -93,10 +95,10 @@ Decision Voter::repeated(DecisionId id) {
   return *decision;
 }
 
-void Voter::learn(const Decision& decision, const Request& asked) {
+void Voter::learn(const Decision& decision, std::shared_ptr<const Request> asked) {
   const auto [id, forgotten] = schedule_.learn(decision);
   asked_before_.erase(forgotten);
-  asked_before_.emplace(id, asked);
+  asked_before_.emplace(id, std::move(asked));
 }
 
 }  // namespace hora

@@ -4,6 +4,7 @@
 #include "core/negotiate/message.h"
 #include "core/negotiate/schedule.h"
 
+#include <memory>
 #include <optional>
 #include <string>
 #include <unordered_map>
@@ -34,23 +35,30 @@ class Voter {
   std::vector<Decision> apply(const Verdict& verdict);
   /// The decision of that number, once more. Throws Error(internal) if there is none.
   Decision repeated(DecisionId id);
+  /// How many verdicts this rank has heard.
+  [[nodiscard]] std::uint64_t heard() const { return heard_; }
+  /// Whether a decision has that number, and is not forgotten.
+  [[nodiscard]] bool knows(DecisionId id) const { return schedule_.knows(id); }
+  /// The number of this name's decision; null: it is not known.
+  [[nodiscard]] const DecisionId* number_of(const std::string& name) const { return schedule_.find(name); }
   /// What the known decision of that number is about.
   [[nodiscard]] const Request& asked_in(DecisionId id) const { return schedule_.look_up(id).request; }
 
  private:
   struct Asked {
     std::uint64_t number = 0;  // how many were before it
-    Request request;
+    std::shared_ptr<const Request> request;
   };
   [[nodiscard]] std::optional<DecisionId> known(const Request& request) const;
-  void learn(const Decision& decision, const Request& asked);
+  void learn(const Decision& decision, std::shared_ptr<const Request> asked);
 
   int group_;
   Schedule schedule_;
   std::uint64_t heard_ = 0;  // verdicts
   std::uint64_t asks_ = 0;
-  std::unordered_map<std::string, Asked> asked_;          // under way, by name
-  std::unordered_map<DecisionId, Request> asked_before_;  // what this rank asked that led to a decision
+  std::unordered_map<std::string, Asked> asked_;  // under way, by name
+  // What this rank asked that led to a decision.
+  std::unordered_map<DecisionId, std::shared_ptr<const Request>> asked_before_;
 };
 
 }  // namespace hora

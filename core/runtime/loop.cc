@@ -16,7 +16,6 @@ namespace {
 
 constexpr std::chrono::milliseconds kLookAtNccl{100};  // whether it has failed, while it has something to do
 constexpr std::chrono::milliseconds kToTellAStack{300};
-constexpr std::size_t kScheduled = 8192;  // decisions that are remembered
 constexpr int kStepsToFindThePace = 10;
 
 std::chrono::milliseconds in_milliseconds(Clock::duration time) {
@@ -34,7 +33,7 @@ Loop::Loop(World& world, const Config& config, TensorTable& table, ProcessSets& 
       timeline_(timeline),
       delays_(delays),
       alert_(world.rollcall ? world.rollcall->alert() : own_alert_),
-      negotiator_(*world.control, kScheduled, world.control->size() > 1 ? world.rollcall.get() : nullptr),
+      negotiator_(*world.control, world.control->size() > 1 ? world.rollcall.get() : nullptr),
       thresholds_(first_thresholds(config)),
       recorder_(config.recorded_operations),
       executor_(world.lane, table, recorder_, tracer_,

@@ -10,8 +10,8 @@
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const std::span bytes(reinterpret_cast<const std::byte*>(data), size);
   try {
-    const hora::Ballot ballot = hora::decode_ballot(bytes, 4);
-    if (hora::encode(hora::decode_ballot(hora::encode(ballot), 4)) != hora::encode(ballot)) std::abort();
+    const auto ballots = hora::decode_ballots(bytes, 4);
+    if (hora::encode(hora::decode_ballots(hora::encode(ballots), 4)) != hora::encode(ballots)) std::abort();
   } catch (const hora::Error&) {
     return 0;
   }

@@ -46,6 +46,7 @@ Plan plan_of(std::uint64_t seed, int ranks) {
   plan.tensors = 1 + below(8);
   plan.capacity = below(3) == 0 ? static_cast<std::size_t>(1 + below(6)) : 8192;
   plan.shares_memory = below(3) != 0;
+  plan.radix = below(2) == 0 ? 0 : 1 + below(4);
   if (plan.shares_memory) plan.steps += 8 * below(3);
   plan.culprit = below(plan.ranks);
   plan.step = below(plan.steps);
@@ -58,7 +59,8 @@ Job::Job(const Plan& plan)
       random_(plan.seed),
       members_(members_of(plan.ranks)),
       network_(
-          events_, random_, plan.ranks, [this](int rank) { turn(ranks_[static_cast<std::size_t>(rank)]); },
+          events_, random_, plan.ranks, plan.radix,
+          [this](int rank) { turn(ranks_[static_cast<std::size_t>(rank)]); },
           [this](int rank, const Status& why) { lose(ranks_[static_cast<std::size_t>(rank)], why); }),
       ranks_(static_cast<std::size_t>(plan.ranks)),
       stalls_(kPatience, members_),
@@ -70,8 +72,8 @@ Job::Job(const Plan& plan)
     rank.control = network_.control(number);
     rank.rollcall = std::move(rollcalls[static_cast<std::size_t>(number)]);
     Alert(rank.rollcall->alert()).sleeps_for(Sleep::any_news);
-    rank.negotiator = std::make_unique<Negotiator>(*rank.control, plan_.capacity,
-                                                   plan_.shares_memory ? rank.rollcall.get() : nullptr);
+    rank.negotiator = std::make_unique<Negotiator>(
+        *rank.control, plan_.shares_memory ? rank.rollcall.get() : nullptr, plan_.capacity);
     events_.after(up_to(seconds(1)), [this, &rank] { begin_step(rank); });
   }
   if (plan_.fault == Fault::death || plan_.fault == Fault::silence) {
@@ -165,7 +167,7 @@ void Job::turn(Rank& rank) {
   }
   rank.turning = false;
   const TimePoint next = rank.negotiator->next_look();
-  if (next != TimePoint::max() && !rank.over && network_.alive(rank.number))
+  if (next != TimePoint::max() && !rank.over && !rank.meets && network_.alive(rank.number))
     events_.at(std::max(next, events_.now() + microseconds(1)), [this, &rank] { turn(rank); });
   wake_those_rung_for();
 }

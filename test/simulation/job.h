@@ -35,6 +35,7 @@ struct Plan {
   int steps = 1;
   int tensors = 1;
   std::size_t capacity = 8192;  ///< of schedules
+  int radix = 0;                ///< of the tree; 0: a star
   bool shares_memory = true;    ///< all ranks do, so the order of decisions may be locked
   Fault fault = Fault::none;
   int culprit = 0;  ///< the rank

@@ -24,16 +24,21 @@ bool Events::next() {
 
 class SimulatedControl final : public Control {
  public:
-  SimulatedControl(Network& network, int rank) : network_(network), rank_(rank) {}
+  SimulatedControl(Network& network, int rank)
+      : network_(network), rank_(rank), seat_(seat_in_tree(rank, network.size_, network.radix_)) {}
 
   [[nodiscard]] int rank() const override { return rank_; }
   [[nodiscard]] int size() const override { return network_.size_; }
+  [[nodiscard]] const TreeSeat& seat() const override { return seat_; }
 
   void send(int to, std::span<const std::byte> bytes) override {
     network_.send(rank_, to, [this, to, letter = Bytes(bytes.begin(), bytes.end())] {
-      network_.letters_[static_cast<std::size_t>(to)].push_back({rank_, letter, {}, network_.events_.now()});
-      network_.arrived_(to);
+      network_.deliver(rank_, to, letter);
     });
+  }
+
+  void announce(const RankSet& to, std::span<const std::byte> bytes) override {
+    network_.hand_on(rank_, to, std::make_shared<const Bytes>(bytes.begin(), bytes.end()));
   }
 
   std::optional<Letter> receive(TimePoint /*deadline*/) override {
@@ -60,13 +65,15 @@ class SimulatedControl final : public Control {
 
   Network& network_;
   int rank_;
+  TreeSeat seat_;
 };
 
-Network::Network(Events& events, std::mt19937_64& random, int size, std::function<void(int)> arrived,
-                 std::function<void(int, const Status&)> lost)
+Network::Network(Events& events, std::mt19937_64& random, int size, int radix,
+                 std::function<void(int)> arrived, std::function<void(int, const Status&)> lost)
     : events_(events),
       random_(random),
       size_(size),
+      radix_(radix),
       arrived_(std::move(arrived)),
       lost_(std::move(lost)),
       alive_(static_cast<std::size_t>(size), true),
@@ -95,6 +102,24 @@ void Network::send(int from, int to, std::function<void()> arrive) {
   events_.at(last, [this, to, arrive = std::move(arrive)] {
     if (alive(to)) arrive();
   });
+}
+
+void Network::hand_on(int rank, const RankSet& to, const std::shared_ptr<const Bytes>& bytes) {
+  const TreeSeat seat = seat_in_tree(rank, size_, radix_);
+  for (std::size_t i = 0; i < seat.children.size(); ++i) {
+    const int child = seat.children[i];
+    const RankSet part = to.common(seat.below(i));
+    if (part.empty()) continue;
+    send(rank, child, [this, child, part, bytes] {
+      if (part.contains(child)) deliver(0, child, *bytes);
+      hand_on(child, part, bytes);
+    });
+  }
+}
+
+void Network::deliver(int from, int to, Bytes bytes) {
+  letters_[static_cast<std::size_t>(to)].push_back({from, std::move(bytes), {}, events_.now()});
+  arrived_(to);
 }
 
 void Network::lose(int rank, int lost, const Status& why) {

@@ -43,12 +43,13 @@ class Events {
 };
 
 /// Connections between rank 0 and all others, as those of control: letters of one sender arrive in order,
-/// after times of their own; a rank that dies is noticed a while later by those that are connected with it,
-/// and by the others through rank 0.
+/// after times of their own; and those of a tree. A rank that dies is noticed a while later by those that are
+/// connected with rank 0, and by the others through it.
 class Network {
  public:
-  /// `arrived(rank)`: there is something to receive. `lost(rank, why)`: there is a letter of loss.
-  Network(Events& events, std::mt19937_64& random, int size, std::function<void(int)> arrived,
+  /// `radix`: of the tree; 0: a star. `arrived(rank)`: there is something to receive. `lost(rank, why)`:
+  /// there is a letter of loss.
+  Network(Events& events, std::mt19937_64& random, int size, int radix, std::function<void(int)> arrived,
           std::function<void(int, const Status&)> lost);
 
   [[nodiscard]] std::unique_ptr<Control> control(int rank);
@@ -59,6 +60,9 @@ class Network {
  private:
   friend class SimulatedControl;
   void send(int from, int to, std::function<void()> arrive);
+  /// A rank's control hands on what it has taken for its own engine.
+  void hand_on(int rank, const RankSet& to, const std::shared_ptr<const Bytes>& bytes);
+  void deliver(int from, int to, Bytes bytes);
   void lose(int rank, int lost, const Status& why);
   /// Rank 0 has heard of a loss.
   void spread(int lost, const Status& why);
@@ -67,6 +71,7 @@ class Network {
   Events& events_;
   std::mt19937_64& random_;
   int size_;
+  int radix_;
   std::function<void(int)> arrived_;
   std::function<void(int, const Status&)> lost_;
   std::vector<bool> alive_;

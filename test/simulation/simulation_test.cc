@@ -19,6 +19,7 @@ std::string story(const Job& job) {
 TEST(Simulation, AThousandJobsEndAsTheyMust) {
   std::vector<int> seen(kFaults);
   int locked_steps = 0;
+  int trees = 0;
   for (std::uint64_t seed = 0; seed < 1000; ++seed) {
     const Plan plan = plan_of(seed, 0);
     ++seen[static_cast<std::size_t>(plan.fault)];
@@ -28,7 +29,9 @@ TEST(Simulation, AThousandJobsEndAsTheyMust) {
                          << " of " << plan.ranks << "\n"
                          << story(job);
     locked_steps += job.locked_steps();
+    trees += plan.radix != 0 ? 1 : 0;
   }
+  EXPECT_GT(trees, 300);
   EXPECT_GT(locked_steps, 300);
   for (const int times : seen) EXPECT_GT(times, 50);
 }
@@ -45,14 +48,17 @@ TEST(Simulation, TheSameSeedTakesTheSameCourse) {
 
 TEST(Simulation, AThousandRanksAgree) {
   for (const Fault fault : {Fault::none, Fault::death, Fault::stand_still}) {
-    Plan plan = plan_of(1, 1024);
-    plan.fault = fault;
-    plan.steps = 2;
-    plan.tensors = 2;
-    plan.culprit = 1000;
-    plan.step = plan.tensor = 1;
-    Job job(plan);
-    EXPECT_EQ(job.run(), "") << story(job);
+    for (const int radix : {0, 2, 16}) {
+      Plan plan = plan_of(1, 1024);
+      plan.fault = fault;
+      plan.radix = radix;
+      plan.steps = 2;
+      plan.tensors = 2;
+      plan.culprit = 1000;
+      plan.step = plan.tensor = 1;
+      Job job(plan);
+      EXPECT_EQ(job.run(), "") << story(job);
+    }
   }
 }
 

@@ -66,12 +66,20 @@ namespace {
 
 class LocalControl final : public Control {
  public:
-  LocalControl(std::shared_ptr<PostOffice> office, int rank) : office_(std::move(office)), rank_(rank) {}
+  LocalControl(std::shared_ptr<PostOffice> office, int rank)
+      : office_(std::move(office)),
+        rank_(rank),
+        seat_(seat_in_tree(rank, office_->size(), office_->radix())) {}
 
   [[nodiscard]] int rank() const override { return rank_; }
   [[nodiscard]] int size() const override { return office_->size(); }
+  [[nodiscard]] const TreeSeat& seat() const override { return seat_; }
   void send(int to, std::span<const std::byte> bytes) override {
     office_->put(to, {rank_, Bytes(bytes.begin(), bytes.end()), {}});
+  }
+  void announce(const RankSet& to, std::span<const std::byte> bytes) override {
+    // Ascending: parents come before their children.
+    for (const int rank : to.list()) send(rank, bytes);
   }
   std::optional<Letter> receive(TimePoint deadline) override { return office_->take(rank_, deadline); }
   void on_letter(std::function<void()> notice) override { office_->on_letter(rank_, std::move(notice)); }
@@ -86,6 +94,7 @@ class LocalControl final : public Control {
  private:
   std::shared_ptr<PostOffice> office_;
   int rank_;
+  TreeSeat seat_;
 };
 
 }  // namespace

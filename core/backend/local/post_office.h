@@ -17,7 +17,8 @@ namespace hora {
 /// while another is held, so there is no order to get wrong. Thread-safe.
 class PostOffice {
  public:
-  explicit PostOffice(int size) : boxes_(static_cast<std::size_t>(size)) {}
+  /// `radix`: of the tree; 0: a star.
+  explicit PostOffice(int size, int radix = 0) : radix_(radix), boxes_(static_cast<std::size_t>(size)) {}
 
   void put(int to, Letter letter);
   std::optional<Letter> take(int rank, TimePoint deadline);
@@ -26,6 +27,7 @@ class PostOffice {
   /// Puts the letter of loss into every box but the lost rank's, which may be -1. Only the first loss counts.
   void lose(int lost, const Status& status);
 
+  [[nodiscard]] int radix() const { return radix_; }
   [[nodiscard]] int size() const { return static_cast<int>(boxes_.size()); }
 
  private:
@@ -40,6 +42,7 @@ class PostOffice {
   };
   Box& box(int rank) { return boxes_[static_cast<std::size_t>(rank)]; }
 
+  int radix_;
   std::vector<Box> boxes_;
 };
 

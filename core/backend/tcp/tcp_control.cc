@@ -93,6 +93,7 @@ class TcpControl final : public Control {
   TcpControl(const Config& config, Meetup meetup)
       : rank_(config.rank),
         size_(config.size),
+        seat_(seat_in_tree(config.rank, config.size, 0)),
         self_(describe(meetup.roster.members[static_cast<std::size_t>(config.rank)])),
         silence_(config.heartbeat_timeout),
         beat_(beat_of(config)),
@@ -131,11 +132,19 @@ class TcpControl final : public Control {
 
   [[nodiscard]] int rank() const override { return rank_; }
   [[nodiscard]] int size() const override { return size_; }
+  [[nodiscard]] const TreeSeat& seat() const override { return seat_; }
 
   void send(int to, std::span<const std::byte> bytes) override {
     const std::lock_guard lock(mutex_);
     for (auto& peer : peers_) {
       if (peer.member.rank == to) return write(peer, FrameKind::letter, bytes);
+    }
+  }
+
+  void announce(const RankSet& to, std::span<const std::byte> bytes) override {
+    const std::lock_guard lock(mutex_);
+    for (auto& peer : peers_) {
+      if (to.contains(peer.member.rank)) write(peer, FrameKind::letter, bytes);
     }
   }
 
@@ -485,6 +494,7 @@ class TcpControl final : public Control {
 
   const int rank_;
   const int size_;
+  const TreeSeat seat_;
   const std::string self_;
   const std::chrono::milliseconds silence_;
   const std::chrono::milliseconds beat_;

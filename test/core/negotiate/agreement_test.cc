@@ -17,11 +17,12 @@ Request tensor(std::vector<std::int64_t> shape, Operation operation = Operation:
 }
 
 Decision agree_on(const std::vector<Request>& requests) {
-  std::vector<const Request*> pointers;
-  for (const auto& request : requests) pointers.push_back(&request);
   std::vector<int> members(requests.size());
   std::iota(members.begin(), members.end(), 0);
-  return agree(pointers, members);
+  std::vector<Voice> voices;
+  for (const int place : members)
+    voices.push_back({RankSet(place), std::make_shared<Request>(requests[static_cast<std::size_t>(place)])});
+  return agree(voices, members);
 }
 
 TEST(Agree, EqualRequestsMakeADecision) {
@@ -138,11 +139,28 @@ TEST(Agree, RefusesMoreGatheredRowsThanThereCanBe) {
 }
 
 TEST(Agree, NamesRanksAndNotPlaces) {
-  const auto one = tensor({3});
-  const auto other = tensor({4});
-  const std::vector<const Request*> requests{&one, &other};
-  EXPECT_EQ(agree(requests, {2, 7}).status.message,
+  const std::vector<Voice> voices{{RankSet(0), std::make_shared<Request>(tensor({3}))},
+                                  {RankSet(1), std::make_shared<Request>(tensor({4}))}};
+  EXPECT_EQ(agree(voices, {2, 7}).status.message,
             "'layer1.weight': tensor differs between ranks: float32[3] on rank 2, float32[4] on rank 7");
+}
+
+TEST(Agree, AVoiceOfManyCountsForEachOfThem) {
+  std::vector<int> members(10000);
+  std::iota(members.begin(), members.end(), 0);
+  const auto usual = std::make_shared<Request>(tensor({3}, Operation::allgather));
+  const auto other = std::make_shared<Request>(tensor({5}, Operation::allgather));
+  RankSet most(0, 7);
+  most.add(RankSet(8, 10000));
+  const auto decision = agree(std::vector<Voice>{{most, usual}, {RankSet(7), other}}, members);
+  EXPECT_EQ(decision.request.shape.front(), 3 * 9999 + 5);
+  EXPECT_EQ(decision.rows.size(), 10000u);
+  EXPECT_EQ(decision.rows[7], 5);
+  EXPECT_EQ(decision.divisor, 10000);
+  const auto wrong = std::make_shared<Request>(tensor({3, 1}, Operation::allgather));
+  EXPECT_EQ(agree(std::vector<Voice>{{most, usual}, {RankSet(7), wrong}}, members).status.message,
+            "'layer1.weight': tensor differs between ranks: float32[3] on ranks 0-6, 8-9999, float32[3,1] on "
+            "rank 7");
 }
 
 TEST(Agree, AnAlltoallSaysWhoSendsHowManyRowsToWhom) {

@@ -27,15 +27,39 @@ Request request(const std::string& name) {
           true};
 }
 
+Ballot only(std::vector<Ballot> ballots) {
+  EXPECT_EQ(ballots.size(), 1u);
+  return std::move(ballots.front());
+}
+
 TEST(Ballot, ComesBackAsItWasSent) {
   const Ballot ballot{3, 7, {1, 2, 3, 9, 10, 200}, {request("a"), request("b")}, true};
-  EXPECT_EQ(decode_ballot(encode(ballot), 2), ballot);
-  EXPECT_EQ(decode_ballot(encode(Ballot{}), 1), Ballot{});
+  EXPECT_EQ(only(decode_ballots(encode(ballot), 2)), ballot);
+  EXPECT_EQ(only(decode_ballots(encode(Ballot{}), 1)), Ballot{});
   Ballot report;
   report.report = Report::account;
-  EXPECT_EQ(decode_ballot(encode(report), 1), report);
+  EXPECT_EQ(only(decode_ballots(encode(report), 1)), report);
   report.content = Bytes(1000, std::byte{7});
-  EXPECT_EQ(decode_ballot(encode(report), 1), report);
+  EXPECT_EQ(only(decode_ballots(encode(report), 1)), report);
+}
+
+TEST(Ballot, OneThatSpeaksForOthersSaysForWhomAndWhoWasLate) {
+  Ballot ballot{kWorld, 7, {1, 2}, {request("a")}};
+  ballot.ranks = RankSet(1, 9000);
+  ballot.age = std::chrono::microseconds(300);
+  ballot.late = {{RankSet(5), std::chrono::microseconds(250)}, {RankSet(7, 9), std::chrono::milliseconds(2)}};
+  EXPECT_EQ(only(decode_ballots(encode(ballot), 9000)), ballot);
+  EXPECT_THROW(decode_ballots(encode(ballot), 8999), Error);
+}
+
+TEST(Ballot, SeveralTravelTogether) {
+  std::vector<Ballot> ballots(3);
+  ballots[0].repeats = {4, 5};
+  ballots[1].report = Report::trace;
+  ballots[1].content = Bytes(9, std::byte{1});
+  ballots[1].ranks = RankSet(3);
+  ballots[2].leaving = true;
+  EXPECT_EQ(decode_ballots(encode(ballots), 4), ballots);
 }
 
 TEST(Ballot, AWholeStepOfRepeatsTakesAFewBytes) {
@@ -70,29 +94,29 @@ TEST(DecodeBallot, RefusesAnEnumeratorThatDoesNotExist) {
   for (std::size_t i = 0; i < bytes.size(); ++i) {
     if (bytes[i] == std::byte{static_cast<unsigned char>(DType::float16)}) bytes[i] = std::byte{99};
   }
-  EXPECT_THROW(decode_ballot(bytes, 2), Error);
+  EXPECT_THROW(decode_ballots(bytes, 2), Error);
 }
 
 TEST(DecodeBallot, RefusesARootThatIsNoRank) {
-  EXPECT_THROW(decode_ballot(encode(Ballot{kWorld, 0, {}, {request("a")}, false}), 1), Error);
+  EXPECT_THROW(decode_ballots(encode(Ballot{kWorld, 0, {}, {request("a")}, false}), 1), Error);
 }
 
 TEST(DecodeBallot, RefusesEveryTruncation) {
   const auto bytes = encode(Ballot{kWorld, 7, {1, 5}, {request("a")}, true});
   for (std::size_t length = 0; length < bytes.size(); ++length) {
-    EXPECT_THROW(decode_ballot(std::span(bytes).first(length), 2), Error) << length;
+    EXPECT_THROW(decode_ballots(std::span(bytes).first(length), 2), Error) << length;
   }
 }
 
 TEST(DecodeBallot, RefusesSplitsThatDoNotFitTheRowsAndRowsOfScalars) {
   Request wrong = request("a");
   wrong.splits = {60, 5};
-  EXPECT_THROW(decode_ballot(encode(Ballot{kWorld, 0, {}, {wrong}, false}), 2), Error);
+  EXPECT_THROW(decode_ballots(encode(Ballot{kWorld, 0, {}, {wrong}, false}), 2), Error);
   wrong.splits = {-1, 5};
-  EXPECT_THROW(decode_ballot(encode(Ballot{kWorld, 0, {}, {wrong}, false}), 2), Error);
+  EXPECT_THROW(decode_ballots(encode(Ballot{kWorld, 0, {}, {wrong}, false}), 2), Error);
   wrong.splits = {};
   wrong.shape = {};
-  EXPECT_THROW(decode_ballot(encode(Ballot{kWorld, 0, {}, {wrong}, false}), 2), Error);
+  EXPECT_THROW(decode_ballots(encode(Ballot{kWorld, 0, {}, {wrong}, false}), 2), Error);
 }
 
 TEST(DecodeVerdict, RefusesADecisionWithoutAName) {
@@ -115,6 +139,12 @@ TEST(Elements, CountsAndRefusesWhatCannotBe) {
 }
 
 TEST(Describe, IsDtypeAndShape) { EXPECT_EQ(describe(DType::bfloat16, {2, 3}), "bfloat16[2,3]"); }
+
+TEST(Describe, OfARequestNamesItsOperation) {
+  Request tensor;
+  tensor.shape = {3};
+  EXPECT_EQ(describe(tensor), "allreduce float32[3]");
+}
 
 TEST(Shortened, CutsBetweenCharacters) {
   EXPECT_EQ(shortened("abc", 3), "abc");

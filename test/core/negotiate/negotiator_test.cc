@@ -26,10 +26,10 @@ Request tensor(const std::string& name, std::int64_t length = 4) {
 /// Some seats at one negotiation, all driven by one thread: nothing here depends on timing.
 class Seats {
  public:
-  explicit Seats(int size, std::size_t capacity = 8192, bool locks = false) {
+  explicit Seats(int size, std::size_t capacity = 8192, bool locks = false, int radix = 0) {
     if (locks) rollcalls_ = make_rollcalls(size);
     for (auto& call : rollcalls_) Alert(call->alert()).sleeps_for(Sleep::any_news);
-    auto office = std::make_shared<PostOffice>(size);
+    auto office = std::make_shared<PostOffice>(size, radix);
     for (int rank = 0; rank < size; ++rank) {
       controls_.push_back(make_local_control(office, rank));
       controls_.back()->on_letter([this, rank] {
@@ -39,7 +39,7 @@ class Seats {
     }
     for (auto& control : controls_) {
       Rollcall* call = locks ? rollcalls_[static_cast<std::size_t>(control->rank())].get() : nullptr;
-      seats_.push_back(std::make_unique<Negotiator>(*control, capacity, call));
+      seats_.push_back(std::make_unique<Negotiator>(*control, call, capacity));
     }
   }
 
@@ -275,6 +275,107 @@ TEST(Negotiator, IgnoresBallotsForAGroupThatWasRemovedMeanwhile) {
   EXPECT_THAT(seats.hear(0), ElementsAre());
   seats[1].ask(2, {tensor("never")}, kNow);  // this rank is in no such group
   EXPECT_THAT(seats.hear(0), ElementsAre());
+}
+
+// --- in a tree ---
+
+/// Seven ranks, of which each has two below it, if there are so many: 0 has 1 and 4, 1 has 2 and 3.
+class InATree : public testing::Test {
+ protected:
+  void ask(int rank, const std::string& name, std::int64_t length = 4) {
+    seats_[rank].ask(kWorld, {tensor(name, length)}, now_);
+  }
+  /// What each rank hears when all have had their turns, those below first.
+  std::vector<std::vector<std::string>> hear() {
+    std::vector<std::vector<std::string>> all(7);
+    for (int turn = 0; turn < 2; ++turn) {
+      for (int rank = 6; rank >= 0; --rank) {
+        for (auto& name : seats_.hear(rank, now_)) all[static_cast<std::size_t>(rank)].push_back(name);
+      }
+    }
+    return all;
+  }
+  TimePoint now_ = Clock::now() + std::chrono::hours(1);
+  Seats seats_{7, 8192, false, 2};
+};
+
+TEST_F(InATree, ManySpeakWithOneVoice) {
+  for (int step = 0; step < 3; ++step) {
+    const int before = seats_.letters();
+    for (int rank = 0; rank < 7; ++rank) seats_[rank].ask(kWorld, {tensor("a"), tensor("b")}, now_);
+    EXPECT_THAT(hear(), testing::Each(ElementsAre("a", "b")));
+    EXPECT_EQ(seats_.letters() - before, 12) << "from and to each rank but the first";
+  }
+}
+
+TEST_F(InATree, WhoIsMissingIsKnownAfterAMoment) {
+  for (int rank = 0; rank < 7; ++rank) {
+    if (rank != 3) ask(rank, "a");
+  }
+  hear();
+  EXPECT_TRUE(seats_[0].waiting(now_).empty());
+  now_ += std::chrono::milliseconds(100);
+  hear();
+  ASSERT_EQ(seats_[0].waiting(now_).size(), 1u);
+  EXPECT_THAT(seats_[0].waiting(now_).front().missing, ElementsAre(3));
+  ask(3, "a");
+  EXPECT_THAT(hear(), testing::Each(ElementsAre("a")));
+}
+
+TEST_F(InATree, AMismatchNamesTheRanks) {
+  for (int rank = 0; rank < 7; ++rank) ask(rank, "a", rank == 5 ? 5 : 4);
+  for (int rank = 6; rank > 0; --rank) seats_.hear(rank, now_);
+  const auto heard = seats_[0].hear(now_, false);
+  ASSERT_EQ(heard.size(), 1u);
+  EXPECT_EQ(heard.front().decisions.front().status.message,
+            "'a': tensor differs between ranks: float32[4] on ranks 0-4, 6, float32[5] on rank 5");
+}
+
+TEST_F(InATree, AJoinAndTheEndComeThroughIt) {
+  Request join;
+  join.operation = Operation::join;
+  join.name = kJoinName;
+  seats_[6].ask(kWorld, {join}, now_);
+  for (int rank = 0; rank < 6; ++rank) ask(rank, "a");
+  EXPECT_THAT(hear(), testing::Each(ElementsAre("a")));
+  for (int rank = 0; rank < 6; ++rank) seats_[rank].ask(kWorld, {join}, now_);
+  EXPECT_THAT(hear(), testing::Each(ElementsAre(kJoinName)));
+  for (int rank = 0; rank < 7; ++rank) ask(rank, "a");
+  EXPECT_THAT(hear(), testing::Each(ElementsAre("a")));
+  for (int rank = 0; rank < 7; ++rank) seats_[rank].leave(now_);
+  int ended = 0;
+  for (int turn = 0; turn < 2; ++turn) {
+    for (int rank = 6; rank >= 0; --rank) {
+      for (const auto& heard : seats_[rank].hear(now_, false)) ended += heard.end ? 1 : 0;
+    }
+  }
+  EXPECT_EQ(ended, 7);
+}
+
+TEST_F(InATree, GroupsAreDecidedAndReportsArrive) {
+  for (int rank = 0; rank < 7; ++rank) seats_[rank].add_group(1, {3, 6});
+  seats_[3].ask(1, {tensor("g")}, now_);
+  seats_[6].ask(1, {tensor("g")}, now_);
+  seats_[2].report(Report::delay, Bytes(1));
+  const auto heard = hear();
+  for (int rank = 0; rank < 7; ++rank)
+    EXPECT_EQ(heard[static_cast<std::size_t>(rank)].size(), rank == 3 || rank == 6 ? 1u : 0u);
+  const auto told = seats_[0].take_reports();
+  ASSERT_EQ(told.size(), 1u);
+  EXPECT_EQ(told.front().rank, 2);
+}
+
+TEST_F(InATree, NobodySpeaksForRanksThatAreNotBelowIt) {
+  auto office = std::make_shared<PostOffice>(7, 2);
+  const auto first = make_local_control(office, 0);
+  const auto other = make_local_control(office, 1);
+  Negotiator root(*first);
+  Ballot ballot;
+  ballot.ranks = RankSet(4);
+  other->send(0, encode(ballot));
+  EXPECT_THROW(root.hear(now_, false), Error);
+  make_local_control(office, 2)->send(0, encode(Ballot{}));
+  EXPECT_THROW(root.hear(now_, false), Error) << "its parent is rank 1";
 }
 
 // --- with a roll call ---

@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "core/negotiate/asking.h"
+#include "core/negotiate/voter.h"
+
+#include <map>
+#include <string>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+namespace hora {
+
+/// Puts together what the ranks of a subtree ask for in the world, so that they speak with one voice: a
+/// tensor that all of them have asked for goes up once, however many they are. Ballots go in, fewer come out;
+/// it does no I/O and reads no clock.
+///
+/// What goes up as it came, at once: ballots of other groups, reports, and who leaves or joins. So does
+/// everything as long as one of these ranks has left or joined, as it asks for nothing more and the others
+/// would wait for it here. And what some have asked for and others have not goes up after `kPatience`, and
+/// from then on as it comes; so rank 0 knows who is missing. Nothing that a rank asks for overtakes what it
+/// has asked for before and then leaves or joins.
+///
+/// Why nothing goes up twice or never: each asking is in one place, `steps_` or `pending_`, until it is put
+/// into a ballot, and whatever is in either leaves it when it is complete or the patience is over. What fails
+/// while it waits here has failed for those who asked for it, and is dropped; so is what was asked for before
+/// an order was locked, as rank 0 does. As different tensors of one rank may change places, what goes up says
+/// that its ranks have heard no more verdicts than those had whose askings still wait here: rank 0 must not
+/// forget a number that one of these has.
+///
+/// How late ranks are travels along: a ballot has an age, and names those that asked much later than the
+/// first. *Engine only.*
+class Relay {
+ public:
+  static constexpr std::chrono::milliseconds kPatience{50};
+  static constexpr std::chrono::milliseconds kNotable{1};  ///< less is no lateness
+
+  /// `ranks`: the subtree. `voter`: of this rank, in the world; it must outlive this.
+  Relay(RankSet ranks, const Voter& voter) : ranks_(std::move(ranks)), voter_(voter) {}
+
+  /// Takes a ballot that says for whom of the subtree it speaks, and came at `now`. Throws Error(internal) if
+  /// no rank would cast it.
+  void add(Ballot ballot, TimePoint now);
+  /// What is to go up now, in this order.
+  [[nodiscard]] std::vector<Ballot> take(TimePoint now);
+  /// When there is something to take, if nothing is added.
+  [[nodiscard]] TimePoint next();
+  /// The voter has heard this verdict of the world's.
+  void hear(const Verdict& verdict);
+
+ private:
+  /// Those who ask, and when they did.
+  struct Part {
+    const RankSet& ranks;
+    std::uint64_t heard;
+    TimePoint since;
+    TimePoint now;
+    const std::vector<Late>& late;
+  };
+  /// Some have asked.
+  struct Gathering {
+    RankSet asked;
+    std::uint64_t heard = 0;
+    TimePoint since;  // the first of them asked
+    TimePoint came;   // the first of them was added
+    std::vector<Late> late;
+    void add(const Part& part);
+  };
+  /// For one tensor.
+  struct Pending {
+    Gathering gathering;
+    std::vector<Asking> askings;  // that have not gone up
+    std::vector<DecisionId> ids;  // that it was called by
+    bool told = false;            // some have gone up: the rest follows as it comes
+    bool due = false;
+  };
+  using PendingByName = std::unordered_map<std::string, Pending>;
+  /// For decisions that were repeated together, as a whole step of a model often is: as many as they are,
+  /// they are compared as one.
+  struct Step {
+    Gathering gathering;
+    std::vector<DecisionId> ids;  // ascending
+  };
+
+  void pass(Ballot ballot);
+  bool repeats_step(const Ballot& ballot, const Part& part);
+  void dissolve_step_with(const std::string& name);
+  void dissolve(const Step& step);
+  void add_repeat(DecisionId id, const Part& part);
+  PendingByName::iterator add_to(const std::string& name, const Part& part);
+  void settle(PendingByName::iterator entry);
+  PendingByName::iterator oldest();
+  void tell_all(TimePoint now);
+  void tell(PendingByName::iterator entry, TimePoint now);
+  Ballot& ballot_for(const RankSet& ranks, const Gathering& gathering, TimePoint now);
+  void finish_ballots();
+  [[nodiscard]] std::uint64_t fewest_heard() const;
+  void erase(PendingByName::iterator entry);
+  void drop(const std::string& name);
+  void forget();
+
+  RankSet ranks_;
+  const Voter& voter_;
+  std::uint64_t locked_by_ = 0;  // verdicts; ballots from before they were heard count no more
+  RankSet left_;
+  RankSet joined_;
+  std::vector<Step> steps_;
+  PendingByName pending_;
+  std::unordered_map<DecisionId, PendingByName::iterator> by_id_;
+  std::vector<PendingByName::iterator> due_;
+  std::multimap<TimePoint, std::string> ages_;  // by when they came; some have gone since
+  /// For whom, and how many milliseconds old.
+  using Key = std::pair<RankSet, std::int64_t>;
+  std::map<Key, Ballot> ballots_;  // that are being put together
+  std::vector<Ballot> out_;
+};
+
+}  // namespace hora

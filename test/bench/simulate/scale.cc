@@ -1,0 +1,259 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "test/bench/simulate/scale.h"
+
+#include "core/negotiate/negotiator.h"
+#include "test/simulation/network.h"
+#include "test/support/rollcalls.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <ctime>
+#include <deque>
+#include <memory>
+#include <stdexcept>
+
+namespace hora {
+namespace {
+
+constexpr int kCachedSteps = 5;
+constexpr int kStepsToLock = 20;
+constexpr std::chrono::microseconds kWake{5};  // of a rank that sleeps, by another one of its machine
+
+Clock::duration cpu_time() {
+  timespec now{};
+  ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+  return std::chrono::seconds(now.tv_sec) + std::chrono::nanoseconds(now.tv_nsec);
+}
+
+double in_us(Clock::duration time) { return std::chrono::duration<double, std::micro>(time).count(); }
+
+/// What an engine has written in a turn.
+struct Sent {
+  Clock::duration used;  // of its CPU time, until then
+  RankSet to;
+  bool announced;
+  std::shared_ptr<const Bytes> bytes;
+};
+
+/// One rank: its engine, and its control's I/O, each of which does one thing after the other.
+struct Rank {
+  std::unique_ptr<Control> control;
+  std::unique_ptr<Rollcall> rollcall;
+  std::unique_ptr<Negotiator> negotiator;
+  std::deque<Letter> letters;
+  std::size_t unread = 0;  // that have come since the last turn
+  std::vector<Sent> sent;
+  TimePoint engine_free;
+  TimePoint io_free;
+  bool scheduled = false;
+  bool asks = false;
+  std::size_t heard = 0;  // decisions in this step
+  std::uint32_t rings = 0;
+  std::uint64_t messages = 0;
+  std::uint64_t bytes = 0;
+  Clock::duration cpu{};
+  Clock::duration began{};  // the present turn, in CPU time
+};
+
+class ScaleControl final : public Control {
+ public:
+  ScaleControl(Rank& own, int rank, int size, int radix)
+      : own_(own), rank_(rank), size_(size), seat_(seat_in_tree(rank, size, radix)) {}
+  [[nodiscard]] int rank() const override { return rank_; }
+  [[nodiscard]] int size() const override { return size_; }
+  [[nodiscard]] const TreeSeat& seat() const override { return seat_; }
+  void send(int to, std::span<const std::byte> bytes) override { write(RankSet(to), false, bytes); }
+  void announce(const RankSet& to, std::span<const std::byte> bytes) override { write(to, true, bytes); }
+  std::optional<Letter> receive(TimePoint /*deadline*/) override {
+    if (own_.letters.empty()) return std::nullopt;
+    Letter letter = std::move(own_.letters.front());
+    own_.letters.pop_front();
+    return letter;
+  }
+  void on_letter(std::function<void()> /*notice*/) override {}
+  void fail(const Status& why) override { throw Error(why); }
+  void call_off(const Status& why) override { throw Error(why); }
+  void on_loss(std::function<void(const Status&)> /*notice*/) override {}
+
+ private:
+  void write(const RankSet& to, bool announced, std::span<const std::byte> bytes) {
+    own_.sent.push_back(
+        {cpu_time() - own_.began, to, announced, std::make_shared<const Bytes>(bytes.begin(), bytes.end())});
+  }
+
+  Rank& own_;
+  int rank_;
+  int size_;
+  TreeSeat seat_;
+};
+
+/// All of them, and what travels between them.
+class Simulated {
+ public:
+  Simulated(int ranks, int radix, int tensors, const Costs& costs, bool locks)
+      : costs_(costs), ranks_(static_cast<std::size_t>(ranks)) {
+    for (int tensor = 0; tensor < tensors; ++tensor) {
+      Request request;
+      request.name = fmt::format("DistributedOptimizer.allreduce.layer{}.{}.conv{}.weight.{}", tensor % 5,
+                                 tensor % 7, tensor % 3, tensor);
+      request.shape = {64, 64 + tensor, 3, 3};
+      requests_.push_back(std::move(request));
+    }
+    auto rollcalls = locks ? make_rollcalls(ranks) : std::vector<std::unique_ptr<Rollcall>>();
+    for (int number = 0; number < ranks; ++number) {
+      Rank& rank = at(number);
+      rank.control = std::make_unique<ScaleControl>(rank, number, ranks, radix);
+      if (locks) {
+        rank.rollcall = std::move(rollcalls[static_cast<std::size_t>(number)]);
+        Alert(rank.rollcall->alert()).sleeps_for(Sleep::any_news);
+      }
+      rank.negotiator = std::make_unique<Negotiator>(*rank.control, rank.rollcall.get());
+    }
+  }
+
+  /// Everybody asks for everything; until everybody has heard of it.
+  Phase step() {
+    const TimePoint begin = events_.now();
+    TimePoint end = begin;
+    for (std::size_t number = 0; number < ranks_.size(); ++number) {
+      Rank& rank = ranks_[number];
+      rank.asks = true;
+      rank.heard = rank.messages = rank.bytes = 0;
+      rank.cpu = {};
+      schedule(static_cast<int>(number));
+    }
+    while (events_.next()) {
+    }
+    Phase phase;
+    for (const auto& rank : ranks_) {
+      if (rank.heard != requests_.size()) throw std::runtime_error("a rank has not heard of all tensors");
+      end = std::max(end, rank.engine_free);
+      phase.messages = std::max(phase.messages, rank.messages);
+      phase.bytes = std::max(phase.bytes, rank.bytes);
+    }
+    phase.latency_us = in_us(end - begin);
+    phase.coordinator_us = in_us(ranks_.front().cpu);
+    events_.after(std::chrono::milliseconds(1), [] {});
+    while (events_.next()) {
+    }
+    return phase;
+  }
+
+  [[nodiscard]] bool locked() const {
+    return std::all_of(ranks_.begin(), ranks_.end(),
+                       [](const Rank& rank) { return rank.negotiator->is_locked(); });
+  }
+
+ private:
+  Rank& at(int number) { return ranks_[static_cast<std::size_t>(number)]; }
+
+  void schedule(int number) {
+    Rank& rank = at(number);
+    if (std::exchange(rank.scheduled, true)) return;
+    events_.at(rank.engine_free, [this, number] { turn(number); });
+  }
+
+  void turn(int number) {
+    Rank& rank = at(number);
+    rank.scheduled = false;
+    const TimePoint now = events_.now();
+    const Clock::duration reads = costs_.message * static_cast<int>(std::exchange(rank.unread, 0));
+    rank.began = cpu_time();
+    if (std::exchange(rank.asks, false)) rank.negotiator->ask(kWorld, requests_, now);
+    do {
+      for (const auto& heard : rank.negotiator->hear(now, true)) rank.heard += heard.decisions.size();
+    } while (rank.negotiator->has_more());
+    const Clock::duration used = cpu_time() - rank.began;
+    rank.cpu += used;
+    Clock::duration writes{};
+    for (const auto& [until, to, announced, bytes] : std::exchange(rank.sent, {})) {
+      const TimePoint begins = now + reads + until + writes;
+      rank.io_free = std::max(rank.io_free, begins);
+      if (announced) {
+        hand_on(number, to, bytes);
+      } else {
+        rank.io_free += cost_of(bytes->size());
+        travel(number, to.front(), bytes->size(), rank.io_free,
+               [this, number, parent = to.front(), letter = bytes] { deliver(number, parent, *letter); });
+      }
+      writes += rank.io_free - begins;  // an engine writes itself
+    }
+    rank.engine_free = now + reads + used + writes;
+    wake_those_rung_for();
+  }
+
+  void wake_those_rung_for() {
+    if (!ranks_.front().rollcall) return;
+    for (std::size_t number = 0; number < ranks_.size(); ++number) {
+      Rank& rank = ranks_[number];
+      const std::uint32_t rings = Alert(rank.rollcall->alert()).rings();
+      if (std::exchange(rank.rings, rings) == rings) continue;
+      events_.after(kWake, [this, number] { schedule(static_cast<int>(number)); });
+    }
+  }
+
+  [[nodiscard]] Clock::duration cost_of(std::size_t bytes) const {
+    return costs_.message +
+           std::chrono::nanoseconds(static_cast<std::int64_t>(costs_.byte_ns * static_cast<double>(bytes)));
+  }
+
+  template <typename Arrive>
+  void travel(int from, int to, std::size_t bytes, TimePoint leaves, Arrive arrive) {
+    for (const int end : {from, to}) {
+      ++at(end).messages;
+      at(end).bytes += bytes;
+    }
+    events_.at(leaves + costs_.hop, std::move(arrive));
+  }
+
+  void deliver(int from, int to, const Bytes& bytes) {
+    Rank& rank = at(to);
+    rank.letters.push_back({from, bytes, {}, events_.now()});
+    ++rank.unread;
+    schedule(to);
+  }
+
+  void hand_on(int number, const RankSet& to, const std::shared_ptr<const Bytes>& bytes) {
+    Rank& rank = at(number);
+    const TreeSeat& seat = rank.control->seat();
+    for (std::size_t i = 0; i < seat.children.size(); ++i) {
+      const int child = seat.children[i];
+      const RankSet part = to.common(seat.below(i));
+      if (part.empty()) continue;
+      rank.io_free += cost_of(bytes->size());
+      travel(number, child, bytes->size(), rank.io_free, [this, child, part, bytes] {
+        if (part.contains(child)) deliver(0, child, *bytes);
+        Rank& next = at(child);
+        next.io_free = std::max(next.io_free, events_.now()) + costs_.message;
+        hand_on(child, part, bytes);
+      });
+    }
+  }
+
+  Costs costs_;
+  Events events_;
+  std::vector<Request> requests_;
+  std::vector<Rank> ranks_;
+};
+
+}  // namespace
+
+Outcome simulate(int ranks, int radix, int tensors, const Costs& costs, bool locks) {
+  Simulated job(ranks, radix, tensors, costs, locks);
+  Outcome outcome;
+  for (int at = ranks - 1; at != 0; ++outcome.levels) at = seat_in_tree(at, ranks, radix).parent;
+  outcome.cold = job.step();
+  std::vector<Phase> cached;
+  for (int step = 0; step < kCachedSteps && !job.locked(); ++step) cached.push_back(job.step());
+  std::sort(cached.begin(), cached.end(),
+            [](const Phase& one, const Phase& other) { return one.latency_us < other.latency_us; });
+  outcome.cached = cached[cached.size() / 2];
+  if (!locks) return outcome;
+  for (int step = 0; step < kStepsToLock && !job.locked(); ++step) static_cast<void>(job.step());
+  static_cast<void>(job.step());
+  outcome.locked = job.step();
+  return outcome;
+}
+
+}  // namespace hora

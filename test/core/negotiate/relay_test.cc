@@ -1,0 +1,223 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/negotiate/relay.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace hora {
+namespace {
+
+using std::chrono::microseconds;
+using std::chrono::milliseconds;
+using testing::ElementsAre;
+
+Request tensor(const std::string& name, std::int64_t length = 4) {
+  Request request;
+  request.name = name;
+  request.shape = {length};
+  return request;
+}
+
+/// Rank 4's, which ranks 5 to 9 are below.
+class Relays : public testing::Test {
+ protected:
+  static Ballot from(RankSet ranks, std::vector<Request> requests, std::vector<DecisionId> repeats = {}) {
+    Ballot ballot;
+    ballot.ranks = std::move(ranks);
+    ballot.requests = std::move(requests);
+    ballot.repeats = std::move(repeats);
+    return ballot;
+  }
+
+  void add(Ballot ballot) { relay_.add(std::move(ballot), now_); }
+  std::vector<Ballot> take() { return relay_.take(now_); }
+
+  /// All have agreed on these, which get the numbers 1, 2 and so on.
+  void decide(const std::vector<std::string>& names) {
+    Verdict verdict;
+    for (const auto& name : names) {
+      static_cast<void>(voter_.ask({tensor(name)}));
+      Verdict::Item item;
+      item.decision.request = tensor(name);
+      verdict.items.push_back(item);
+    }
+    voter_.apply(verdict);
+    relay_.hear(verdict);
+  }
+
+  TimePoint now_{std::chrono::hours(1)};
+  Voter voter_{kWorld};
+  Relay relay_{RankSet(4, 10), voter_};
+};
+
+TEST_F(Relays, WhatAllHaveAskedForGoesUpOnce) {
+  add(from(RankSet(4), {tensor("a"), tensor("b")}));
+  add(from(RankSet(5, 7), {tensor("b"), tensor("a")}));
+  EXPECT_TRUE(take().empty());
+  add(from(RankSet(7, 10), {tensor("a")}));
+  const auto ballots = take();
+  ASSERT_EQ(ballots.size(), 1u);
+  EXPECT_EQ(ballots.front().ranks, RankSet(4, 10));
+  EXPECT_THAT(ballots.front().requests, ElementsAre(tensor("a")));
+  add(from(RankSet(7, 10), {tensor("b")}));
+  EXPECT_THAT(take().front().requests, ElementsAre(tensor("b")));
+  EXPECT_EQ(relay_.next(), TimePoint::max());
+}
+
+TEST_F(Relays, AStepThatIsRepeatedGoesUpAsNumbers) {
+  decide({"a", "b", "c"});
+  for (int rank = 4; rank < 10; ++rank) {
+    EXPECT_TRUE(take().empty());
+    add(from(RankSet(rank), {}, {1, 2, 3}));
+  }
+  const auto ballots = take();
+  ASSERT_EQ(ballots.size(), 1u);
+  EXPECT_THAT(ballots.front().repeats, ElementsAre(1, 2, 3));
+  EXPECT_EQ(ballots.front().ranks, RankSet(4, 10));
+}
+
+TEST_F(Relays, RepeatsInOtherPortionsAreTheSame) {
+  decide({"a", "b", "c"});
+  add(from(RankSet(4), {}, {1, 2, 3}));
+  add(from(RankSet(5, 9), {}, {2, 3}));
+  add(from(RankSet(5, 10), {}, {1}));
+  EXPECT_THAT(take().front().repeats, ElementsAre(1));
+  add(from(RankSet(9), {}, {2, 3}));
+  EXPECT_THAT(take().front().repeats, ElementsAre(2, 3));
+  EXPECT_TRUE(take().empty());
+}
+
+TEST_F(Relays, UnequalRequestsGoUpWithTheirRanksWithoutWaiting) {
+  decide({"a", "b"});
+  add(from(RankSet(4, 8), {}, {1, 2}));
+  add(from(RankSet(8, 10), {tensor("a", 5)}, {2}));
+  const auto ballots = take();
+  ASSERT_EQ(ballots.size(), 3u);
+  int requests = 0;
+  for (const auto& ballot : ballots) {
+    if (ballot.ranks == RankSet(8, 10)) requests += static_cast<int>(ballot.requests.size());
+  }
+  EXPECT_EQ(requests, 1);
+}
+
+TEST_F(Relays, WhatSomeHaveNotAskedForGoesUpAfterAMomentAndThenAsItComes) {
+  decide({"a"});
+  add(from(RankSet(4, 7), {}, {1}));
+  EXPECT_EQ(relay_.next(), now_ + Relay::kPatience);
+  now_ += Relay::kPatience;
+  auto ballots = take();
+  ASSERT_EQ(ballots.size(), 1u);
+  EXPECT_EQ(ballots.front().ranks, RankSet(4, 7));
+  EXPECT_EQ(ballots.front().age, Relay::kPatience);
+  EXPECT_EQ(relay_.next(), TimePoint::max());
+  now_ += milliseconds(5);
+  add(from(RankSet(8), {}, {1}));
+  ballots = take();
+  ASSERT_EQ(ballots.size(), 1u);
+  EXPECT_EQ(ballots.front().ranks, RankSet(8));
+  EXPECT_THAT(ballots.front().late, ElementsAre(Late{RankSet(8), milliseconds(55)}));
+}
+
+TEST_F(Relays, WhoIsLateTravelsAlong) {
+  Ballot early = from(RankSet(5, 8), {tensor("a")});
+  early.age = milliseconds(12);
+  early.late = {{RankSet(6), milliseconds(11)}};
+  add(from(RankSet(4), {tensor("a")}));
+  add(early);  // began before
+  now_ += milliseconds(20);
+  add(from(RankSet(8, 10), {tensor("a")}));
+  const auto ballots = take();
+  ASSERT_EQ(ballots.size(), 1u);
+  EXPECT_EQ(ballots.front().age, milliseconds(32));
+  EXPECT_THAT(ballots.front().late, testing::UnorderedElementsAre(Late{RankSet(4), milliseconds(12)},
+                                                                  Late{RankSet(6), milliseconds(11)},
+                                                                  Late{RankSet(8, 10), milliseconds(32)}));
+}
+
+TEST_F(Relays, NobodyWaitsForWhoHasLeftOrJoined) {
+  add(from(RankSet(5), {tensor("a")}));
+  Ballot leaving;
+  leaving.ranks = RankSet(5);
+  leaving.leaving = true;
+  add(leaving);
+  auto ballots = take();
+  ASSERT_EQ(ballots.size(), 2u);
+  EXPECT_THAT(ballots[0].requests, ElementsAre(tensor("a"))) << "first what it has asked for";
+  EXPECT_TRUE(ballots[1].leaving);
+  add(from(RankSet(6), {tensor("b")}));
+  EXPECT_EQ(take().size(), 1u);
+}
+
+TEST_F(Relays, WhenAJoinIsOverAllWaitForEachOtherAgain) {
+  Request join;
+  join.operation = Operation::join;
+  join.name = kJoinName;
+  add(from(RankSet(5), {join}));
+  EXPECT_EQ(take().size(), 1u);
+  add(from(RankSet(6), {tensor("a")}));
+  EXPECT_EQ(take().size(), 1u);
+  Verdict verdict;
+  verdict.items.emplace_back();
+  verdict.items.back().decision.request = join;
+  relay_.hear(verdict);
+  add(from(RankSet(6), {tensor("a")}));
+  EXPECT_TRUE(take().empty());
+}
+
+TEST_F(Relays, WhatFailsWhileItWaitsIsNotAskedForAgain) {
+  add(from(RankSet(5), {tensor("a")}));
+  Verdict verdict;
+  verdict.items.emplace_back();
+  verdict.items.back().decision = {{Code::aborted, "'a': rank 1 has left"}, tensor("a"), {}, true, 1, {}};
+  relay_.hear(verdict);
+  add(from(RankSet(4, 10), {tensor("a")}));
+  const auto ballots = take();
+  ASSERT_EQ(ballots.size(), 1u);
+  EXPECT_EQ(ballots.front().ranks, RankSet(4, 10));
+}
+
+TEST_F(Relays, OtherGroupsAndReportsPassAsTheyAre) {
+  Ballot group = from(RankSet(7), {tensor("a")});
+  group.group = 3;
+  Ballot report;
+  report.ranks = RankSet(8);
+  report.report = Report::trace;
+  report.content = Bytes(3);
+  add(group);
+  add(report);
+  EXPECT_THAT(take(), ElementsAre(group, report));
+}
+
+TEST_F(Relays, WhatGoesUpHasHeardNoMoreThanWhatWaits) {
+  Ballot old = from(RankSet(5), {tensor("a")});
+  old.heard = 3;
+  add(old);
+  Ballot all = from(RankSet(4, 10), {tensor("b")});
+  all.heard = 5;
+  add(all);
+  EXPECT_EQ(take().front().heard, 3u);
+}
+
+TEST_F(Relays, WhatWasAskedForBeforeALockIsForgotten) {
+  decide({"a"});
+  add(from(RankSet(5), {}, {1}));
+  Verdict verdict;
+  verdict.items.push_back({1, {}});
+  verdict.lock = {1};
+  voter_.apply(verdict);
+  relay_.hear(verdict);
+  add(from(RankSet(6), {}, {1}));  // had not heard of it
+  EXPECT_EQ(relay_.next(), TimePoint::max());
+  Ballot again = from(RankSet(4, 10), {}, {1});
+  again.heard = 2;
+  add(again);
+  EXPECT_EQ(take().size(), 1u);
+}
+
+TEST_F(Relays, RefusesWhatNoRankWouldAsk) {
+  add(from(RankSet(5), {tensor("a")}));
+  EXPECT_THROW(add(from(RankSet(5), {tensor("a")})), Error);
+}
+
+}  // namespace
+}  // namespace hora
