@@ -28,12 +28,14 @@ class CountingControl final : public Control {
 
   [[nodiscard]] int rank() const override { return inner_->rank(); }
   [[nodiscard]] int size() const override { return inner_->size(); }
+  [[nodiscard]] const TreeSeat& seat() const override { return inner_->seat(); }
   void send(int to, std::span<const std::byte> bytes) override {
-    Clock::rep none = Sent::kNone;
-    sent_->first.compare_exchange_strong(none, Clock::now().time_since_epoch().count());
-    ++sent_->letters;
-    sent_->bytes += bytes.size();
+    count(bytes);
     inner_->send(to, bytes);
+  }
+  void announce(const RankSet& to, std::span<const std::byte> bytes) override {
+    count(bytes);
+    inner_->announce(to, bytes);
   }
   std::optional<Letter> receive(TimePoint deadline) override { return inner_->receive(deadline); }
   void on_letter(std::function<void()> notice) override { inner_->on_letter(std::move(notice)); }
@@ -42,6 +44,13 @@ class CountingControl final : public Control {
   void on_loss(std::function<void(const Status&)> notice) override { inner_->on_loss(std::move(notice)); }
 
  private:
+  void count(std::span<const std::byte> bytes) {
+    Clock::rep none = Sent::kNone;
+    sent_->first.compare_exchange_strong(none, Clock::now().time_since_epoch().count());
+    ++sent_->letters;
+    sent_->bytes += bytes.size();
+  }
+
   std::unique_ptr<Control> inner_;
   std::shared_ptr<Sent> sent_;
 };

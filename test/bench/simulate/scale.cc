@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "test/bench/simulate/scale.h"
 
+#include "core/comm/rollcall.h"
 #include "core/negotiate/negotiator.h"
 #include "test/simulation/network.h"
-#include "test/support/rollcalls.h"
 
 #include <fmt/format.h>
 

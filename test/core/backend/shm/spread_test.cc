@@ -20,7 +20,8 @@ void bring_to_all(const std::vector<std::size_t>& lengths, bool reach_private) {
     const Circle circle(arenas[static_cast<std::size_t>(rank)], rank, kRanks);
     Rounds rounds(circle);
     Reach reach(circle, reach_private ? make_thread_memory() : nullptr);
-    Spread spread(circle, rounds, reach);
+    StageCopy stage_copy;
+    Spread spread(circle, rounds, reach, stage_copy);
     for (int root = 0; root < kRanks; ++root) {
       std::vector<std::vector<std::byte>> memory;
       std::vector<std::span<std::byte>> pieces;

@@ -20,7 +20,8 @@ void take_from_the_next(std::size_t bytes, bool reach_private) {
     const Circle circle(arenas[static_cast<std::size_t>(rank)], rank, kRanks);
     Rounds rounds(circle);
     Reach reach(circle, reach_private ? make_thread_memory() : nullptr);
-    Transfers transfers(circle, rounds, reach);
+    StageCopy stage_copy;
+    Transfers transfers(circle, rounds, reach, stage_copy);
     std::vector<std::byte> offer(bytes, std::byte{static_cast<unsigned char>(rank + 1)});
     const int next = (rank + 1) % kRanks;
     std::vector<std::byte> taken(bytes / 2);
