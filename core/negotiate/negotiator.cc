@@ -19,7 +19,7 @@ constexpr TimePoint kAtOnce = TimePoint::min();
 // one would come first, which nobody is going to submit before; when it cannot know; and when others are
 // late.
 constexpr std::chrono::milliseconds kPressing{20};
-constexpr std::chrono::milliseconds kOutOfOrder{250};
+constexpr std::chrono::milliseconds kOutOfOrder{80};
 constexpr std::chrono::milliseconds kLate{250};
 constexpr std::chrono::seconds kPays{10};  // for a lock to last that ends after such a time
 

@@ -145,12 +145,12 @@ def test_a_python_without_hora_is_named(tmp_path: pathlib.Path):
 
 def test_variables_of_horovod_count_or_are_named_once():
     program = "import hora\nfor _ in range(2):\n    hora.init(); hora.shutdown()"
-    set_by_user = {"HOROVOD_FUSION_THRESHOLD": "0", "HOROVOD_STALL_CHECK_DISABLE": "1", "HOROVOD_CYCLE_TIME": "5", "HOROVOD_AUTOTUNE": "1"}
+    set_by_user = {"HOROVOD_FUSION_THRESHOLD": "0", "HOROVOD_STALL_CHECK_DISABLE": "1", "HOROVOD_CYCLE_TIME": "5", "HOROVOD_CACHE_CAPACITY": "0"}
     lines = hrun_horovod(2, program, environment=set_by_user).stderr.splitlines()
     assert [line.split(" rank 0 warning: ")[-1] for line in lines] == [
         "taken from Horovod's variables: HOROVOD_FUSION_THRESHOLD=0 as HORA_FUSION_THRESHOLD=1, HOROVOD_STALL_CHECK_DISABLE=1 as HORA_MISSING_WARNING=0, "
         "HOROVOD_STALL_CHECK_DISABLE=1 as HORA_MISSING_TIMEOUT=0",
-        "variables of Horovod's that mean nothing here: HOROVOD_AUTOTUNE, HOROVOD_CYCLE_TIME",
+        "variables of Horovod's that mean nothing here: HOROVOD_CACHE_CAPACITY, HOROVOD_CYCLE_TIME",
     ]
     assert hrun_horovod(1, program, environment={"HOROVOD_LOG_LEVEL": "fatal", "HOROVOD_CYCLE_TIME": "5"}).stderr == ""
 
