@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/backend/tcp/data_socket.h"
 
+#include "core/backend/tcp/address.h"
 #include "core/comm/control.h"
 
 #include <fmt/format.h>
@@ -173,6 +174,7 @@ bool DataSocket::holds_some() const {
 }
 
 DataSocket make_data_socket(Connection& connection, const std::string& encryption) {
+  prepare_data_socket(connection.socket.fd());
   if (encryption == "all") return {std::move(connection.socket), connection.session.derived()};
   return DataSocket(std::move(connection.socket));
 }

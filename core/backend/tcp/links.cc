@@ -185,7 +185,6 @@ class LazyLinks final : public Links {
     const auto at = static_cast<std::size_t>(stream);
     if (link.lines[at] != nullptr) return;  // nobody of ours calls twice
     ::fcntl(connection.socket.fd(), F_SETFL, O_NONBLOCK);
-    prepare_data_socket(connection.socket.fd());
     if (aborted_) ::shutdown(connection.socket.fd(), SHUT_RDWR);
     DataSocket socket = make_data_socket(connection, config_.encryption);
     link.lines[at] = &link.owned.emplace_back(DataLine{std::move(socket), std::move(connection.session)});

@@ -23,6 +23,11 @@ ROW = Row(
     key="b8",
     title="TCP on loopback",
     what="Shared memory switched off everywhere. The limit is a raw exchange of as many bytes over one socket for each pair of ranks, in both directions at once.",
+    missed="The kernel copies each byte twice, on the cores that add, too; the raw exchange has these copies alone. Tried, on a machine that others used at the "
+    "same time, so that a tenth more or less means nothing: segments of 32 KiB to 1 MiB, two to eight on their way (two of 256 KiB are best or as good as "
+    "the best, on two and four ranks); looking out for longer before sleeping, and a send buffer of 1 MB (no clear difference). Without a congestion "
+    "control that spaces what it sends, sums of 16 MiB between four ranks take a third less time. While others use the cores, two ranks reach about half of "
+    "the raw exchange at 16 MiB, probably because that waits for nobody's segments.",
     experiments=lambda settings: [_experiment(ranks, settings) for ranks in RANKS],
     views=lambda: [
         View(
