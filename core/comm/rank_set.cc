@@ -24,6 +24,23 @@ void RankSet::append(Run run) {
   size_ += run.end - run.first;
 }
 
+void RankSet::insert(Run run) {
+  const auto first = std::lower_bound(runs_.begin(), runs_.end(), run.first,
+                                      [](const Run& own, int wanted) { return own.end < wanted; });
+  auto next = first;  // after those that it touches, which it takes in
+  for (; next != runs_.end() && next->first <= run.end; ++next) {
+    run = {std::min(run.first, next->first), std::max(run.end, next->end)};
+    size_ -= next->end - next->first;
+  }
+  size_ += run.end - run.first;
+  if (next == first) {
+    runs_.insert(first, run);
+  } else {
+    *first = run;
+    runs_.erase(std::next(first), next);
+  }
+}
+
 bool RankSet::contains(int rank) const {
   const auto after = std::upper_bound(runs_.begin(), runs_.end(), rank,
                                       [](int wanted, const Run& run) { return wanted < run.first; });
@@ -60,6 +77,7 @@ void RankSet::add(const RankSet& other) {
     for (const Run& run : other.runs_) append(run);
     return;
   }
+  if (other.runs_.size() == 1) return insert(other.runs_.front());
   RankSet both;
   both.runs_.reserve(runs_.size() + other.runs_.size());
   auto own = runs_.begin();

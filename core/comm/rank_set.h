@@ -46,6 +46,8 @@ class RankSet {
  private:
   /// One that comes after all others, or next to the last.
   void append(Run run);
+  /// One that may lie anywhere.
+  void insert(Run run);
 
   std::vector<Run> runs_;
   int size_ = 0;

@@ -166,6 +166,7 @@ std::optional<Verdict> Coordinator::decide() {
   // A join is over when all that its ranks have stood in for is.
   std::stable_partition(ready.begin(), ready.end(),
                         [&](const auto& one) { return one.repeat != 0 || !pending_.at(one.name).joins; });
+  verdict.items.reserve(ready.size() + failed_.size());
   for (const auto& one : ready) verdict.items.push_back(decide(one, failing));
   for (auto& decision : failed_) verdict.items.push_back({0, std::move(decision)});
   failed_.clear();

@@ -6,6 +6,8 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
+
 namespace hora {
 namespace {
 
@@ -289,15 +291,17 @@ Verdict decode_verdict(std::span<const std::byte> bytes, int size) {
   Verdict verdict;
   verdict.group = read_group(in);
   DecisionId expected = 0;
-  for (auto left = in.count(2, "decisions"); left > 0; --left) {
-    Verdict::Item item;
+  constexpr std::size_t kReserved = 1 << 10;  // what a few bytes claim to hold may be many
+  const std::size_t count = in.count(2, "decisions");
+  verdict.items.reserve(std::min(count, kReserved));
+  for (auto left = count; left > 0; --left) {
+    Verdict::Item& item = verdict.items.emplace_back();
     if (in.boolean()) {
       item.decision = read_decision(in, size);
     } else {
       item.repeat = expected + static_cast<DecisionId>(in.i64());
       expected = item.repeat + 1;
     }
-    verdict.items.push_back(std::move(item));
   }
   const auto flags = in.below(16, "the flags of a verdict");
   verdict.end = (flags & 1) != 0;

@@ -36,7 +36,7 @@ Negotiator::Negotiator(Control& control, Rollcall* rollcall, std::size_t capacit
   add_group(kWorld, everybody(control.size()));
   const TreeSeat& seat = control.seat();
   const bool star = control.rank() == 0 && static_cast<int>(seat.children.size()) == control.size() - 1;
-  if (!seat.children.empty() && !star) relay_.emplace(RankSet(control.rank(), seat.end), voters_.at(kWorld));
+  if (!seat.children.empty() && !star) branch_.emplace(RankSet(control.rank(), seat.end), voters_.at(kWorld));
 }
 
 void Negotiator::add_group(int group, const std::vector<int>& members) {
@@ -112,10 +112,10 @@ std::vector<Coordinator::Step> Negotiator::take_steps() {
 }
 
 void Negotiator::cast(Ballot ballot, TimePoint now) {
-  if (control_.rank() != 0 && !relay_) return control_.send(control_.seat().parent, encode(ballot));
+  if (control_.rank() != 0 && !branch_) return control_.send(control_.seat().parent, encode(ballot));
   ballot.ranks = RankSet(control_.rank());
-  if (!relay_) return count(ballot, now);
-  relay_->add(std::move(ballot), now);
+  if (!branch_) return count(ballot, now);
+  branch_->add(std::move(ballot), now);
   pass_on(now);
 }
 
@@ -132,8 +132,8 @@ void Negotiator::take(const Letter& letter) {
       throw Error(Code::internal, fmt::format("bad ballot from rank {}: it speaks for {}", letter.from,
                                               describe_ranks(ballot.ranks.list())));
     }
-    if (relay_) {
-      relay_->add(std::move(ballot), letter.came);
+    if (branch_) {
+      branch_->add(std::move(ballot), letter.came);
     } else {
       count(ballot, letter.came);
     }
@@ -142,8 +142,8 @@ void Negotiator::take(const Letter& letter) {
 
 /// What this rank and those below it ask for, as far as it is put together: rank 0 counts it.
 void Negotiator::pass_on(TimePoint now) {
-  if (!relay_) return;
-  const auto ballots = relay_->take(now);
+  if (!branch_) return;
+  const auto ballots = branch_->take(now);
   if (control_.rank() != 0) {
     if (!ballots.empty()) control_.send(control_.seat().parent, encode(ballots));
     return;
@@ -192,7 +192,7 @@ std::vector<Negotiator::Heard> Negotiator::hear(TimePoint now, bool pressing) {
     pass_on(now);
     if (!lockstep_) heard = decide();  // what has come in a lock, such as from who has ended it, can wait
   }
-  if (relay_) next_look_ = relay_->next();
+  if (branch_) next_look_ = branch_->next();
   if (lockstep_ && heard.empty()) {
     if (auto decided = step(now, pressing)) heard.push_back(*std::move(decided));
   }
@@ -261,7 +261,7 @@ Negotiator::Heard Negotiator::apply(const Verdict& verdict) {
               verdict.trace,
               false,
               verdict.fuse_up_to};
-  if (relay_) relay_->hear(verdict);
+  if (branch_) branch_->hear(verdict);
   if (!verdict.lock.empty()) lock(verdict);
   return heard;
 }

@@ -4,7 +4,7 @@
 #include "core/comm/rollcall.h"
 #include "core/negotiate/coordinator.h"
 #include "core/negotiate/lockstep.h"
-#include "core/negotiate/relay.h"
+#include "core/negotiate/branch.h"
 #include "core/negotiate/voter.h"
 
 #include <map>
@@ -22,7 +22,7 @@ namespace hora {
 /// call, which must outlive it.
 ///
 /// In a tree (Control::seat) everything that a rank has to say goes to its parent, and all that rank 0 has
-/// decided is announced down it. Ranks below which there are others put together what these ask for (Relay),
+/// decided is announced down it. Ranks below which there are others put together what these ask for (Branch),
 /// rank 0 too. Up the engines hand things on; down the control plane does it itself. Why nothing is waited
 /// for in a ring, and nothing comes in the wrong order:
 ///
@@ -34,11 +34,11 @@ namespace hora {
 ///   - Rank 0 announces decisions of all groups in one order, over one path to each rank, on which nothing
 ///     overtakes anything. Who is not a member is passed by, but nobody hears two of them the other way
 ///     round.
-///   - A rank has a verdict before those below it, so what they ask after it comes to a Relay that knows of
+///   - A rank has a verdict before those below it, so what they ask after it comes to a Branch that knows of
 ///   it.
-///   - What one rank says goes up on one path, too. A Relay lets what different ranks say change places, and
+///   - What one rank says goes up on one path, too. A Branch lets what different ranks say change places, and
 ///     different tensors of one rank, which means nothing to a Coordinator but for numbers that are about to
-///     be forgotten (see Relay). When a rank leaves or joins, what it has asked for before goes first.
+///     be forgotten (see Branch). When a rank leaves or joins, what it has asked for before goes first.
 ///
 /// With a roll call, the world's decisions are locked once they repeat: no ballots and no verdicts. A rank
 /// answers how many of the next decisions in the locked order it has asked for, as soon as that is one; when
@@ -149,7 +149,7 @@ class Negotiator {
   std::size_t capacity_;
   std::map<int, Voter> voters_;                  // of the groups that this rank is in
   std::map<int, Chair, std::greater<>> chairs_;  // rank 0: of all groups; the world comes last, as it ends
-  std::optional<Relay> relay_;                   // of a rank that others are below, but for a star's rank 0
+  std::optional<Branch> branch_;                 // of a rank that others are below, but for a star's rank 0
   Rollcall* rollcall_;
   std::optional<Lockstep> lockstep_;
   TimePoint locked_since_{};

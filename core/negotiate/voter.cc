@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
 namespace hora {
 
@@ -24,21 +25,26 @@ Ballot Voter::ask(const std::vector<Request>& requests) {
 
 std::optional<DecisionId> Voter::note(const Request& request) {
   const auto id = known(request);
-  asked_.insert_or_assign(
-      request.name, Asked{asks_++, id ? asked_before_.at(*id) : std::make_shared<const Request>(request)});
+  if (id) {
+    asked_before_.at(*id).asked = asks_++;
+  } else {
+    asked_.insert_or_assign(request.name, Asked{asks_++, std::make_shared<const Request>(request)});
+  }
   return id;
 }
 
 std::optional<DecisionId> Voter::known(const Request& request) const {
   const DecisionId* id = schedule_.find(request.name);
-  if (id == nullptr || *asked_before_.at(*id) != request) return std::nullopt;
+  if (id == nullptr || *asked_before_.at(*id).request != request) return std::nullopt;
   return *id;
 }
 
 Ballot Voter::ask_again() {
   std::vector<Asked> all;
-  all.reserve(asked_.size());
-  for (auto& [name, asked] : asked_) all.push_back(std::move(asked));
+  for (auto& [name, asked] : std::exchange(asked_, {})) all.push_back(std::move(asked));
+  for (const auto& [id, known] : asked_before_) {
+    if (known.asked) all.push_back({*known.asked, known.request});
+  }
   std::sort(all.begin(), all.end(),
             [](const Asked& one, const Asked& other) { return one.number < other.number; });
   std::vector<Request> requests;
@@ -48,11 +54,10 @@ Ballot Voter::ask_again() {
 }
 
 std::optional<std::vector<DecisionId>> Voter::under_way() const {
+  if (!asked_.empty()) return std::nullopt;
   std::vector<DecisionId> ids;
-  for (const auto& [name, asked] : asked_) {
-    const auto id = known(*asked.request);
-    if (!id) return std::nullopt;
-    ids.push_back(*id);
+  for (const auto& [id, known] : asked_before_) {
+    if (known.asked) ids.push_back(id);
   }
   return ids;
 }
@@ -68,21 +73,23 @@ Ballot Voter::leave() const {
 std::vector<Decision> Voter::apply(const Verdict& verdict) {
   ++heard_;
   std::vector<Decision> decisions;
+  decisions.reserve(verdict.items.size());
   for (const auto& item : verdict.items) {
     if (item.decision.request.name.empty()) {
       decisions.push_back(repeated(item.repeat));
       continue;
     }
-    auto asked = asked_.extract(item.decision.request.name);
+    auto asked = take(item.decision.request.name);
     const bool ok = item.decision.status.ok();
-    if (!ok && asked.empty()) continue;  // others' failure; if this rank asks for it later, that fails, too
+    if (!ok && asked == nullptr)
+      continue;  // others' failure; if this rank asks for it later, that fails, too
     decisions.push_back(item.decision);
     if (!Schedule::keeps(item.decision)) continue;
-    if (asked.empty()) {
+    if (asked == nullptr) {
       throw Error(Code::internal,
                   fmt::format("bad verdict: this rank has not asked for '{}'", item.decision.request.name));
     }
-    learn(item.decision, std::move(asked.mapped().request));
+    learn(item.decision, std::move(asked));
   }
   return decisions;
 }
@@ -91,14 +98,27 @@ Decision Voter::repeated(DecisionId id) {
   const Decision* decision = schedule_.use(id);
   if (decision == nullptr)
     throw Error(Code::internal, fmt::format("bad verdict: no decision has the number {}", id));
-  asked_.erase(decision->request.name);
+  asked_before_.at(id).asked.reset();
+  if (!asked_.empty()) asked_.erase(decision->request.name);
   return *decision;
+}
+
+/// What is under way under this name, which it is no more.
+std::shared_ptr<const Request> Voter::take(const std::string& name) {
+  if (auto asked = asked_.extract(name)) return std::move(asked.mapped().request);
+  const DecisionId* id = schedule_.find(name);
+  if (id == nullptr) return nullptr;
+  Known& known = asked_before_.at(*id);
+  return std::exchange(known.asked, std::nullopt) ? known.request : nullptr;
 }
 
 void Voter::learn(const Decision& decision, std::shared_ptr<const Request> asked) {
   const auto [id, forgotten] = schedule_.learn(decision);
-  asked_before_.erase(forgotten);
-  asked_before_.emplace(id, std::move(asked));
+  if (auto former = asked_before_.extract(forgotten); former && former.mapped().asked) {
+    auto& [request, number] = former.mapped();
+    asked_.emplace(request->name, Asked{*number, request});
+  }
+  asked_before_.emplace(id, Known{std::move(asked), {}});
 }
 
 }  // namespace hora

@@ -49,16 +49,21 @@ class Voter {
     std::uint64_t number = 0;  // how many were before it
     std::shared_ptr<const Request> request;
   };
+  /// What has led to a decision.
+  struct Known {
+    std::shared_ptr<const Request> request;
+    std::optional<std::uint64_t> asked;  // under way once more: Asked::number
+  };
   [[nodiscard]] std::optional<DecisionId> known(const Request& request) const;
+  std::shared_ptr<const Request> take(const std::string& name);
   void learn(const Decision& decision, std::shared_ptr<const Request> asked);
 
   int group_;
   Schedule schedule_;
   std::uint64_t heard_ = 0;  // verdicts
   std::uint64_t asks_ = 0;
-  std::unordered_map<std::string, Asked> asked_;  // under way, by name
-  // What this rank asked that led to a decision.
-  std::unordered_map<DecisionId, std::shared_ptr<const Request>> asked_before_;
+  std::unordered_map<std::string, Asked> asked_;        // under way, but for what is known
+  std::unordered_map<DecisionId, Known> asked_before_;  // as many as the schedule has
 };
 
 }  // namespace hora

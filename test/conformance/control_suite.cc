@@ -27,6 +27,10 @@ class ControlSuite : public testing::TestWithParam<ControlBackend> {
 
 Bytes bytes_of(int number) { return {static_cast<std::byte>(number), static_cast<std::byte>(number >> 8)}; }
 
+int number_of(const Bytes& bytes) {
+  return std::to_integer<int>(bytes[0]) + 256 * std::to_integer<int>(bytes[1]);
+}
+
 /// The next letter, however often this rank is woken before.
 Letter next(Control& control) {
   while (true) {
@@ -151,6 +155,45 @@ TEST_P(ControlSuite, ALossThatCameBeforeTheNoticeIsNoticedAtOnce) {
   controls[0]->on_loss([&](const Status& why) { noticed = why; });
   EXPECT_EQ(noticed, letter.loss);
   controls[0]->on_loss({});
+}
+
+TEST_P(ControlSuite, WhatIsAnnouncedReachesThoseItIsForInOneOrder) {
+  const auto controls = connect(6);
+  run_ranks(6, [&](int rank) {
+    Control& control = *controls[static_cast<std::size_t>(rank)];
+    const RankSet even(std::vector<int>{2, 4});
+    for (int i = 0; i < 500; ++i) {
+      const bool all = i % 3 != 0;
+      if (rank == 0) {
+        control.announce(all ? RankSet(1, 6) : even, bytes_of(i));
+      } else if (all || even.contains(rank)) {
+        const Letter letter = next(control);
+        ASSERT_EQ(letter.bytes, bytes_of(i));
+        ASSERT_EQ(letter.from, 0);
+      }
+    }
+  });
+}
+
+TEST_P(ControlSuite, WhatFollowsFromAnAnnouncementReachesTheParentAfterIt) {
+  const auto controls = connect(6);
+  run_ranks(6, [&](int rank) {
+    Control& control = *controls[static_cast<std::size_t>(rank)];
+    for (int round = 0; round < 200; ++round) {
+      if (rank == 0) {
+        control.announce(RankSet(1, 6), bytes_of(round));
+      } else {
+        // A child's answers to former rounds may come first, one to this round may not.
+        Letter letter = next(control);
+        while (letter.from != 0) {
+          ASSERT_LT(number_of(letter.bytes), round);
+          letter = next(control);
+        }
+        ASSERT_EQ(letter.bytes, bytes_of(round));
+        control.send(control.seat().parent, bytes_of(round));
+      }
+    }
+  });
 }
 
 TEST_P(ControlSuite, RanksTellEachOtherWhoTheyAre) {

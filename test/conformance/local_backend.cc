@@ -17,13 +17,15 @@ const RegisterCollective kCollective{{"local", [](int ranks) {
                                         return all;
                                       }}};
 
-const RegisterControl kControl{{"local", [](int ranks) {
-                                  const auto office = std::make_shared<PostOffice>(ranks);
-                                  std::vector<std::unique_ptr<Control>> all;
-                                  for (int rank = 0; rank < ranks; ++rank)
-                                    all.push_back(make_local_control(office, rank));
-                                  return all;
-                                }}};
+std::vector<std::unique_ptr<Control>> local_controls(int ranks, int radix) {
+  const auto office = std::make_shared<PostOffice>(ranks, radix);
+  std::vector<std::unique_ptr<Control>> all;
+  for (int rank = 0; rank < ranks; ++rank) all.push_back(make_local_control(office, rank));
+  return all;
+}
+
+const RegisterControl kControl{{"local", [](int ranks) { return local_controls(ranks, 0); }}};
+const RegisterControl kTree{{"local_tree", [](int ranks) { return local_controls(ranks, 2); }}};
 
 const RegisterMessenger kMessenger{{"local", [](int ranks) {
                                       const auto boxes = std::make_shared<MessageBoxes>(ranks);

@@ -66,10 +66,12 @@ int main(int count, char** words) {
       fmt::print("  simulated: {} ranks, {}\n", size,
                  radix == 0 ? "a star" : fmt::format("a tree of radix {}, {} levels", radix, outcome.levels));
       std::string row =
-          fmt::format(R"({{"simulated": true, "ranks": {}, "radix": {}, "levels": {}, {}, {})", size, radix,
-                      outcome.levels, json("cold", outcome.cold), json("cached", outcome.cached));
+          fmt::format(R"({{"simulated": true, "ranks": {}, "radix": {}, "levels": {}, {}, {}, {})", size,
+                      radix, outcome.levels, json("cold", outcome.cold), json("cached", outcome.cached),
+                      json("steady", outcome.steady));
       print("cold", outcome.cold);
       print("cached", outcome.cached);
+      print("steady", outcome.steady);
       if (size <= kMostThatShareMemory) {
         const auto locked = hora::simulate(size, radix, tensors, costs, true).locked;
         print("locked", *locked);

@@ -10,8 +10,10 @@
 #include <algorithm>
 #include <ctime>
 #include <deque>
+#include <map>
 #include <memory>
 #include <stdexcept>
+#include <tuple>
 
 namespace hora {
 namespace {
@@ -112,6 +114,17 @@ class Simulated {
     }
   }
 
+  /// From now on a turn that takes longer than twice what others of its kind did in the middle is charged
+  /// that: one process for all ranks, on a machine that does other things, too, has pauses that they would
+  /// not have.
+  void be_steady() {
+    for (auto& [kind, turns] : turns_) {
+      const auto middle = turns.begin() + static_cast<std::ptrdiff_t>(turns.size() / 2);
+      std::nth_element(turns.begin(), middle, turns.end());
+      longest_[kind] = 2 * *middle;
+    }
+  }
+
   /// Everybody asks for everything; until everybody has heard of it.
   Phase step() {
     const TimePoint begin = events_.now();
@@ -140,6 +153,8 @@ class Simulated {
     return phase;
   }
 
+  void forget_turns() { turns_.clear(); }
+
   [[nodiscard]] bool locked() const {
     return std::all_of(ranks_.begin(), ranks_.end(),
                        [](const Rank& rank) { return rank.negotiator->is_locked(); });
@@ -158,17 +173,21 @@ class Simulated {
     Rank& rank = at(number);
     rank.scheduled = false;
     const TimePoint now = events_.now();
+    const Kind kind{rank.control->seat().children.empty(), number == 0, rank.asks, rank.unread};
     const Clock::duration reads = costs_.message * static_cast<int>(std::exchange(rank.unread, 0));
     rank.began = cpu_time();
     if (std::exchange(rank.asks, false)) rank.negotiator->ask(kWorld, requests_, now);
     do {
       for (const auto& heard : rank.negotiator->hear(now, true)) rank.heard += heard.decisions.size();
     } while (rank.negotiator->has_more());
-    const Clock::duration used = cpu_time() - rank.began;
+    const Clock::duration measured = cpu_time() - rank.began;
+    turns_[kind].push_back(measured);
+    const auto longest = longest_.find(kind);
+    const Clock::duration used = longest == longest_.end() ? measured : std::min(measured, longest->second);
     rank.cpu += used;
     Clock::duration writes{};
     for (const auto& [until, to, announced, bytes] : std::exchange(rank.sent, {})) {
-      const TimePoint begins = now + reads + until + writes;
+      const TimePoint begins = now + reads + std::min(until, used) + writes;
       rank.io_free = std::max(rank.io_free, begins);
       if (announced) {
         hand_on(number, to, bytes);
@@ -231,8 +250,13 @@ class Simulated {
     }
   }
 
+  /// Of a turn: of a leaf, of rank 0, whether it asks, and how many letters it reads.
+  using Kind = std::tuple<bool, bool, bool, std::size_t>;
+
   Costs costs_;
   Events events_;
+  std::map<Kind, std::vector<Clock::duration>> turns_;  // so far
+  std::map<Kind, Clock::duration> longest_;
   std::vector<Request> requests_;
   std::vector<Rank> ranks_;
 };
@@ -244,12 +268,21 @@ Outcome simulate(int ranks, int radix, int tensors, const Costs& costs, bool loc
   Outcome outcome;
   for (int at = ranks - 1; at != 0; ++outcome.levels) at = seat_in_tree(at, ranks, radix).parent;
   outcome.cold = job.step();
-  std::vector<Phase> cached;
-  for (int step = 0; step < kCachedSteps && !job.locked(); ++step) cached.push_back(job.step());
-  std::sort(cached.begin(), cached.end(),
-            [](const Phase& one, const Phase& other) { return one.latency_us < other.latency_us; });
-  outcome.cached = cached[cached.size() / 2];
-  if (!locks) return outcome;
+  job.forget_turns();
+  const auto in_the_middle = [&job] {
+    std::vector<Phase> steps;
+    for (int step = 0; step < kCachedSteps; ++step) steps.push_back(job.step());
+    const auto middle = steps.begin() + kCachedSteps / 2;
+    std::nth_element(steps.begin(), middle, steps.end(),
+                     [](const Phase& one, const Phase& other) { return one.latency_us < other.latency_us; });
+    return *middle;
+  };
+  if (!locks) {
+    outcome.cached = in_the_middle();
+    job.be_steady();
+    outcome.steady = in_the_middle();
+    return outcome;
+  }
   for (int step = 0; step < kStepsToLock && !job.locked(); ++step) static_cast<void>(job.step());
   static_cast<void>(job.step());
   outcome.locked = job.step();

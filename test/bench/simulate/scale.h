@@ -28,6 +28,7 @@ struct Outcome {
   int levels = 0;  ///< of the tree, below rank 0
   Phase cold;      ///< by name, for the first time
   Phase cached;    ///< by number; the median of some
+  Phase steady;    ///< the same, if no turn takes much longer than others of its kind
   std::optional<Phase> locked;
 };
 

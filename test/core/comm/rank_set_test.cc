@@ -5,6 +5,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <random>
 #include <set>
 
@@ -49,6 +50,12 @@ TEST(RankSet, DoesWithRunsWhatASetDoesWithRanks) {
     for (const int rank : one) (other.contains(rank) ? common : rest).insert(rank);
     std::set<int> both = one;
     both.insert(other.begin(), other.end());
+    RankSet added;  // one by one, in any order
+    std::vector<int> shuffled = list_of(both);
+    std::shuffle(shuffled.begin(), shuffled.end(), random);
+    for (const int rank : shuffled) added.add(RankSet(rank));
+    EXPECT_EQ(added, set_of(both));
+    EXPECT_EQ(added.size(), static_cast<int>(both.size()));
     const RankSet ranks = set_of(one);
     RankSet sum = ranks;
     sum.add(set_of(other));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "core/negotiate/relay.h"
+#include "core/negotiate/branch.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -19,7 +19,7 @@ Request tensor(const std::string& name, std::int64_t length = 4) {
 }
 
 /// Rank 4's, which ranks 5 to 9 are below.
-class Relays : public testing::Test {
+class Branches : public testing::Test {
  protected:
   static Ballot from(RankSet ranks, std::vector<Request> requests, std::vector<DecisionId> repeats = {}) {
     Ballot ballot;
@@ -29,8 +29,8 @@ class Relays : public testing::Test {
     return ballot;
   }
 
-  void add(Ballot ballot) { relay_.add(std::move(ballot), now_); }
-  std::vector<Ballot> take() { return relay_.take(now_); }
+  void add(Ballot ballot) { branch_.add(std::move(ballot), now_); }
+  std::vector<Ballot> take() { return branch_.take(now_); }
 
   /// All have agreed on these, which get the numbers 1, 2 and so on.
   void decide(const std::vector<std::string>& names) {
@@ -42,15 +42,15 @@ class Relays : public testing::Test {
       verdict.items.push_back(item);
     }
     voter_.apply(verdict);
-    relay_.hear(verdict);
+    branch_.hear(verdict);
   }
 
   TimePoint now_{std::chrono::hours(1)};
   Voter voter_{kWorld};
-  Relay relay_{RankSet(4, 10), voter_};
+  Branch branch_{RankSet(4, 10), voter_};
 };
 
-TEST_F(Relays, WhatAllHaveAskedForGoesUpOnce) {
+TEST_F(Branches, WhatAllHaveAskedForGoesUpOnce) {
   add(from(RankSet(4), {tensor("a"), tensor("b")}));
   add(from(RankSet(5, 7), {tensor("b"), tensor("a")}));
   EXPECT_TRUE(take().empty());
@@ -61,10 +61,10 @@ TEST_F(Relays, WhatAllHaveAskedForGoesUpOnce) {
   EXPECT_THAT(ballots.front().requests, ElementsAre(tensor("a")));
   add(from(RankSet(7, 10), {tensor("b")}));
   EXPECT_THAT(take().front().requests, ElementsAre(tensor("b")));
-  EXPECT_EQ(relay_.next(), TimePoint::max());
+  EXPECT_EQ(branch_.next(), TimePoint::max());
 }
 
-TEST_F(Relays, AStepThatIsRepeatedGoesUpAsNumbers) {
+TEST_F(Branches, AStepThatIsRepeatedGoesUpAsNumbers) {
   decide({"a", "b", "c"});
   for (int rank = 4; rank < 10; ++rank) {
     EXPECT_TRUE(take().empty());
@@ -76,7 +76,7 @@ TEST_F(Relays, AStepThatIsRepeatedGoesUpAsNumbers) {
   EXPECT_EQ(ballots.front().ranks, RankSet(4, 10));
 }
 
-TEST_F(Relays, RepeatsInOtherPortionsAreTheSame) {
+TEST_F(Branches, RepeatsInOtherPortionsAreTheSame) {
   decide({"a", "b", "c"});
   add(from(RankSet(4), {}, {1, 2, 3}));
   add(from(RankSet(5, 9), {}, {2, 3}));
@@ -87,7 +87,7 @@ TEST_F(Relays, RepeatsInOtherPortionsAreTheSame) {
   EXPECT_TRUE(take().empty());
 }
 
-TEST_F(Relays, UnequalRequestsGoUpWithTheirRanksWithoutWaiting) {
+TEST_F(Branches, UnequalRequestsGoUpWithTheirRanksWithoutWaiting) {
   decide({"a", "b"});
   add(from(RankSet(4, 8), {}, {1, 2}));
   add(from(RankSet(8, 10), {tensor("a", 5)}, {2}));
@@ -100,16 +100,16 @@ TEST_F(Relays, UnequalRequestsGoUpWithTheirRanksWithoutWaiting) {
   EXPECT_EQ(requests, 1);
 }
 
-TEST_F(Relays, WhatSomeHaveNotAskedForGoesUpAfterAMomentAndThenAsItComes) {
+TEST_F(Branches, WhatSomeHaveNotAskedForGoesUpAfterAMomentAndThenAsItComes) {
   decide({"a"});
   add(from(RankSet(4, 7), {}, {1}));
-  EXPECT_EQ(relay_.next(), now_ + Relay::kPatience);
-  now_ += Relay::kPatience;
+  EXPECT_EQ(branch_.next(), now_ + Branch::kPatience);
+  now_ += Branch::kPatience;
   auto ballots = take();
   ASSERT_EQ(ballots.size(), 1u);
   EXPECT_EQ(ballots.front().ranks, RankSet(4, 7));
-  EXPECT_EQ(ballots.front().age, Relay::kPatience);
-  EXPECT_EQ(relay_.next(), TimePoint::max());
+  EXPECT_EQ(ballots.front().age, Branch::kPatience);
+  EXPECT_EQ(branch_.next(), TimePoint::max());
   now_ += milliseconds(5);
   add(from(RankSet(8), {}, {1}));
   ballots = take();
@@ -118,7 +118,7 @@ TEST_F(Relays, WhatSomeHaveNotAskedForGoesUpAfterAMomentAndThenAsItComes) {
   EXPECT_THAT(ballots.front().late, ElementsAre(Late{RankSet(8), milliseconds(55)}));
 }
 
-TEST_F(Relays, WhoIsLateTravelsAlong) {
+TEST_F(Branches, WhoIsLateTravelsAlong) {
   Ballot early = from(RankSet(5, 8), {tensor("a")});
   early.age = milliseconds(12);
   early.late = {{RankSet(6), milliseconds(11)}};
@@ -134,7 +134,7 @@ TEST_F(Relays, WhoIsLateTravelsAlong) {
                                                                   Late{RankSet(8, 10), milliseconds(32)}));
 }
 
-TEST_F(Relays, NobodyWaitsForWhoHasLeftOrJoined) {
+TEST_F(Branches, NobodyWaitsForWhoHasLeftOrJoined) {
   add(from(RankSet(5), {tensor("a")}));
   Ballot leaving;
   leaving.ranks = RankSet(5);
@@ -148,7 +148,7 @@ TEST_F(Relays, NobodyWaitsForWhoHasLeftOrJoined) {
   EXPECT_EQ(take().size(), 1u);
 }
 
-TEST_F(Relays, WhenAJoinIsOverAllWaitForEachOtherAgain) {
+TEST_F(Branches, WhenAJoinIsOverAllWaitForEachOtherAgain) {
   Request join;
   join.operation = Operation::join;
   join.name = kJoinName;
@@ -159,24 +159,24 @@ TEST_F(Relays, WhenAJoinIsOverAllWaitForEachOtherAgain) {
   Verdict verdict;
   verdict.items.emplace_back();
   verdict.items.back().decision.request = join;
-  relay_.hear(verdict);
+  branch_.hear(verdict);
   add(from(RankSet(6), {tensor("a")}));
   EXPECT_TRUE(take().empty());
 }
 
-TEST_F(Relays, WhatFailsWhileItWaitsIsNotAskedForAgain) {
+TEST_F(Branches, WhatFailsWhileItWaitsIsNotAskedForAgain) {
   add(from(RankSet(5), {tensor("a")}));
   Verdict verdict;
   verdict.items.emplace_back();
   verdict.items.back().decision = {{Code::aborted, "'a': rank 1 has left"}, tensor("a"), {}, true, 1, {}};
-  relay_.hear(verdict);
+  branch_.hear(verdict);
   add(from(RankSet(4, 10), {tensor("a")}));
   const auto ballots = take();
   ASSERT_EQ(ballots.size(), 1u);
   EXPECT_EQ(ballots.front().ranks, RankSet(4, 10));
 }
 
-TEST_F(Relays, OtherGroupsAndReportsPassAsTheyAre) {
+TEST_F(Branches, OtherGroupsAndReportsPassAsTheyAre) {
   Ballot group = from(RankSet(7), {tensor("a")});
   group.group = 3;
   Ballot report;
@@ -188,7 +188,7 @@ TEST_F(Relays, OtherGroupsAndReportsPassAsTheyAre) {
   EXPECT_THAT(take(), ElementsAre(group, report));
 }
 
-TEST_F(Relays, WhatGoesUpHasHeardNoMoreThanWhatWaits) {
+TEST_F(Branches, WhatGoesUpHasHeardNoMoreThanWhatWaits) {
   Ballot old = from(RankSet(5), {tensor("a")});
   old.heard = 3;
   add(old);
@@ -198,23 +198,23 @@ TEST_F(Relays, WhatGoesUpHasHeardNoMoreThanWhatWaits) {
   EXPECT_EQ(take().front().heard, 3u);
 }
 
-TEST_F(Relays, WhatWasAskedForBeforeALockIsForgotten) {
+TEST_F(Branches, WhatWasAskedForBeforeALockIsForgotten) {
   decide({"a"});
   add(from(RankSet(5), {}, {1}));
   Verdict verdict;
   verdict.items.push_back({1, {}});
   verdict.lock = {1};
   voter_.apply(verdict);
-  relay_.hear(verdict);
+  branch_.hear(verdict);
   add(from(RankSet(6), {}, {1}));  // had not heard of it
-  EXPECT_EQ(relay_.next(), TimePoint::max());
+  EXPECT_EQ(branch_.next(), TimePoint::max());
   Ballot again = from(RankSet(4, 10), {}, {1});
   again.heard = 2;
   add(again);
   EXPECT_EQ(take().size(), 1u);
 }
 
-TEST_F(Relays, RefusesWhatNoRankWouldAsk) {
+TEST_F(Branches, RefusesWhatNoRankWouldAsk) {
   add(from(RankSet(5), {tensor("a")}));
   EXPECT_THROW(add(from(RankSet(5), {tensor("a")})), Error);
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "core/negotiate/relay.h"
+#include "core/negotiate/branch.h"
 
 #include "core/comm/world.h"
 
@@ -34,7 +34,7 @@ bool overlap(const std::vector<DecisionId>& ascending, const std::vector<Decisio
 
 }  // namespace
 
-void Relay::Gathering::add(const Part& part) {
+void Branch::Gathering::add(const Part& part) {
   if (asked.empty()) {
     *this = {part.ranks, part.heard, part.since, part.now, part.late};
     return;
@@ -52,7 +52,7 @@ void Relay::Gathering::add(const Part& part) {
   asked.add(part.ranks);
 }
 
-void Relay::add(Ballot ballot, TimePoint now) {
+void Branch::add(Ballot ballot, TimePoint now) {
   if (ballot.report != Report::none || ballot.group != kWorld) return pass(std::move(ballot));
   if (ballot.heard < locked_by_) return;
   const bool joins = std::any_of(ballot.requests.begin(), ballot.requests.end(),
@@ -75,13 +75,13 @@ void Relay::add(Ballot ballot, TimePoint now) {
 }
 
 /// Goes up as it is, after all that came before it.
-void Relay::pass(Ballot ballot) {
+void Branch::pass(Ballot ballot) {
   finish_ballots();
   out_.push_back(std::move(ballot));
 }
 
 /// Whether these repeat, as a whole, what others of the subtree repeat or nobody does yet.
-bool Relay::repeats_step(const Ballot& ballot, const Part& part) {
+bool Branch::repeats_step(const Ballot& ballot, const Part& part) {
   const auto& ids = ballot.repeats;
   const auto same =
       std::find_if(steps_.begin(), steps_.end(), [&](const Step& step) { return step.ids == ids; });
@@ -107,7 +107,7 @@ bool Relay::repeats_step(const Ballot& ballot, const Part& part) {
 }
 
 /// Somebody asks for this in another way.
-void Relay::dissolve_step_with(const std::string& name) {
+void Branch::dissolve_step_with(const std::string& name) {
   const DecisionId* id = steps_.empty() ? nullptr : voter_.number_of(name);
   if (id == nullptr) return;
   const auto step = std::find_if(steps_.begin(), steps_.end(), [id](const Step& other) {
@@ -120,12 +120,12 @@ void Relay::dissolve_step_with(const std::string& name) {
 }
 
 /// Its decisions go their own ways.
-void Relay::dissolve(const Step& step) {
+void Branch::dissolve(const Step& step) {
   const Gathering& all = step.gathering;
   for (const auto id : step.ids) add_repeat(id, {all.asked, all.heard, all.since, all.came, all.late});
 }
 
-void Relay::add_repeat(DecisionId id, const Part& part) {
+void Branch::add_repeat(DecisionId id, const Part& part) {
   auto known = by_id_.find(id);
   if (known == by_id_.end()) {
     if (!voter_.knows(id)) {  // who asks has not heard yet that it is forgotten
@@ -143,7 +143,7 @@ void Relay::add_repeat(DecisionId id, const Part& part) {
   settle(known->second);
 }
 
-Relay::PendingByName::iterator Relay::add_to(const std::string& name, const Part& part) {
+Branch::PendingByName::iterator Branch::add_to(const std::string& name, const Part& part) {
   const auto [entry, fresh] = pending_.try_emplace(name);
   Gathering& gathering = entry->second.gathering;
   if (gathering.asked.intersects(part.ranks)) {
@@ -156,14 +156,14 @@ Relay::PendingByName::iterator Relay::add_to(const std::string& name, const Part
 }
 
 /// Looks whether it is to go up.
-void Relay::settle(PendingByName::iterator entry) {
+void Branch::settle(PendingByName::iterator entry) {
   Pending& pending = entry->second;
   if (pending.due || (!pending.told && pending.gathering.asked != ranks_)) return;
   pending.due = true;
   due_.push_back(entry);
 }
 
-std::vector<Ballot> Relay::take(TimePoint now) {
+std::vector<Ballot> Branch::take(TimePoint now) {
   std::vector<Step> waiting;
   for (auto& step : std::exchange(steps_, {})) {
     if (step.gathering.asked == ranks_) {
@@ -187,7 +187,7 @@ std::vector<Ballot> Relay::take(TimePoint now) {
   return std::exchange(out_, {});
 }
 
-TimePoint Relay::next() {
+TimePoint Branch::next() {
   while (!ages_.empty() && oldest() == pending_.end()) ages_.erase(ages_.begin());
   TimePoint first = ages_.empty() ? TimePoint::max() : ages_.begin()->first;
   for (const auto& step : steps_) first = std::min(first, step.gathering.came);
@@ -195,20 +195,20 @@ TimePoint Relay::next() {
 }
 
 /// The one whose age is the first; none: it has gone since.
-Relay::PendingByName::iterator Relay::oldest() {
+Branch::PendingByName::iterator Branch::oldest() {
   const auto& [came, name] = *ages_.begin();
   const auto entry = pending_.find(name);
   return entry == pending_.end() || entry->second.gathering.came == came ? entry : pending_.end();
 }
 
 /// All that waits goes up.
-void Relay::tell_all(TimePoint now) {
+void Branch::tell_all(TimePoint now) {
   for (const auto& step : std::exchange(steps_, {})) dissolve(step);
   for (auto entry = pending_.begin(); entry != pending_.end();) tell(entry++, now);
   forget();
 }
 
-void Relay::tell(PendingByName::iterator entry, TimePoint now) {
+void Branch::tell(PendingByName::iterator entry, TimePoint now) {
   Pending& pending = entry->second;
   for (auto& asking : pending.askings) {
     Ballot& ballot = ballot_for(asking.who, pending.gathering, now);
@@ -227,7 +227,7 @@ void Relay::tell(PendingByName::iterator entry, TimePoint now) {
 
 /// The ballot in which it goes up. What is much older than the rest has one of its own, as a ballot has one
 /// age.
-Ballot& Relay::ballot_for(const RankSet& ranks, const Gathering& gathering, TimePoint now) {
+Ballot& Branch::ballot_for(const RankSet& ranks, const Gathering& gathering, TimePoint now) {
   using std::chrono::milliseconds;
   const Clock::duration age = std::max(now - gathering.since, Clock::duration::zero());
   const auto [found, fresh] =
@@ -246,7 +246,7 @@ Ballot& Relay::ballot_for(const RankSet& ranks, const Gathering& gathering, Time
   return ballot;
 }
 
-void Relay::finish_ballots() {
+void Branch::finish_ballots() {
   if (ballots_.empty()) return;
   const std::uint64_t heard = fewest_heard();
   for (auto& [key, ballot] : ballots_) {
@@ -259,7 +259,7 @@ void Relay::finish_ballots() {
 
 /// By those whose asking waits here: they may call a decision by a number that is forgotten when they have
 /// heard more.
-std::uint64_t Relay::fewest_heard() const {
+std::uint64_t Branch::fewest_heard() const {
   std::uint64_t fewest = std::numeric_limits<std::uint64_t>::max();
   for (const auto& step : steps_) fewest = std::min(fewest, step.gathering.heard);
   for (const auto& [name, pending] : pending_) {
@@ -268,18 +268,18 @@ std::uint64_t Relay::fewest_heard() const {
   return fewest;
 }
 
-void Relay::erase(PendingByName::iterator entry) {
+void Branch::erase(PendingByName::iterator entry) {
   for (const auto id : entry->second.ids) by_id_.erase(id);
   if (entry->second.due) std::erase(due_, entry);
   pending_.erase(entry);
 }
 
 /// It is decided: nobody waits for it any more.
-void Relay::drop(const std::string& name) {
+void Branch::drop(const std::string& name) {
   if (const auto entry = pending_.find(name); entry != pending_.end()) erase(entry);
 }
 
-void Relay::forget() {
+void Branch::forget() {
   steps_.clear();
   by_id_.clear();
   due_.clear();
@@ -287,7 +287,7 @@ void Relay::forget() {
   pending_.clear();
 }
 
-void Relay::hear(const Verdict& verdict) {
+void Branch::hear(const Verdict& verdict) {
   if (verdict.group != kWorld) return;
   for (const auto& item : verdict.items) {
     const Request& request = item.decision.request;

@@ -31,13 +31,13 @@ namespace hora {
 ///
 /// How late ranks are travels along: a ballot has an age, and names those that asked much later than the
 /// first. *Engine only.*
-class Relay {
+class Branch {
  public:
   static constexpr std::chrono::milliseconds kPatience{50};
   static constexpr std::chrono::milliseconds kNotable{1};  ///< less is no lateness
 
   /// `ranks`: the subtree. `voter`: of this rank, in the world; it must outlive this.
-  Relay(RankSet ranks, const Voter& voter) : ranks_(std::move(ranks)), voter_(voter) {}
+  Branch(RankSet ranks, const Voter& voter) : ranks_(std::move(ranks)), voter_(voter) {}
 
   /// Takes a ballot that says for whom of the subtree it speaks, and came at `now`. Throws Error(internal) if
   /// no rank would cast it.
