@@ -10,10 +10,13 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <map>
+#include <numeric>
 #include <random>
 #include <thread>
+#include <utility>
 
 namespace hora {
 
@@ -303,22 +306,28 @@ TEST_P(CollectiveSuite, BroadcastsFromEveryRoot) {
 
 TEST_P(CollectiveSuite, BroadcastsSeveralPiecesAtOnce) {
   run([](int rank, Collective& collective) {
-    // A handful of bytes all together; many short ones; and long ones, in any memory, cut at odd places.
-    for (const auto& counts : {std::vector<std::size_t>{1, 2, 0}, std::vector<std::size_t>(3000, 3),
+    // A handful of bytes all together; many short pieces; and long ones. In turn they are cut from memory of
+    // the collective's and from other memory, which lies there on each rank differently.
+    for (const auto& counts : {std::vector<std::size_t>{1, 2, 0}, std::vector<std::size_t>(100, 3),
                                std::vector<std::size_t>{400001, 5, 200003}}) {
+      const std::size_t total = std::accumulate(counts.begin(), counts.end(), std::size_t{0});
       for (const int root : {0, ranks() - 1}) {
-        std::vector<Tensor> tensors;
+        const auto holds = [](int brings, std::size_t at) {
+          return brings * 1000 + static_cast<int>(at % 100);
+        };
+        std::array<Tensor, 2> tensors{Tensor(collective, rank % 2 == 0, DType::int32, total),
+                                      Tensor(collective, rank % 2 != 0, DType::int32, total)};
+        std::array<std::size_t, 2> used{};
         std::vector<std::span<std::byte>> pieces;
+        for (auto& tensor : tensors) tensor.fill([&](std::size_t at) { return holds(rank, at); });
         for (std::size_t i = 0; i < counts.size(); ++i) {
-          tensors.emplace_back(collective, (i + static_cast<std::size_t>(rank)) % 2 == 0, DType::int32,
-                               counts[i]);
-          tensors.back().fill([&](std::size_t at) { return rank * 1000 + static_cast<int>((at + i) % 100); });
-          pieces.emplace_back(static_cast<std::byte*>(tensors.back().data()), counts[i] * 4);
+          const std::size_t from = std::exchange(used[i % 2], used[i % 2] + counts[i]);
+          pieces.emplace_back(static_cast<std::byte*>(tensors[i % 2].data()) + from * 4, counts[i] * 4);
         }
         collective.broadcast_all(pieces, root);
-        for (std::size_t i = 0; i < counts.size(); ++i) {
-          ASSERT_TRUE(tensors[i].holds(
-              [&](std::size_t at) { return root * 1000 + static_cast<int>((at + i) % 100); }));
+        for (std::size_t i = 0; i < tensors.size(); ++i) {
+          ASSERT_TRUE(
+              tensors[i].holds([&](std::size_t at) { return holds(at < used[i] ? root : rank, at); }));
         }
       }
     }

@@ -121,6 +121,18 @@ TEST(ShmCollective, BitsDoNotDependOnThePathOrOnWhereItIsCut) {
   }
 }
 
+TEST(ShmCollective, BroadcastsMorePiecesThanAMailboxHas) {
+  const auto group = make_shm_group(3, true);
+  run_ranks(3, [&](int rank) {
+    std::vector<int> numbers(3 * kLocations);
+    for (std::size_t i = 0; i < numbers.size(); ++i) numbers[i] = rank * 100'000 + static_cast<int>(i);
+    std::vector<std::span<std::byte>> pieces;
+    for (auto& number : numbers) pieces.push_back(std::as_writable_bytes(std::span(&number, 1)));
+    group[static_cast<std::size_t>(rank)]->broadcast_all(pieces, 1);
+    for (std::size_t i = 0; i < numbers.size(); ++i) ASSERT_EQ(numbers[i], 100'000 + static_cast<int>(i));
+  });
+}
+
 TEST(ShmCollective, RanksThatDisagreeFailInsteadOfMixingBytes) {
   const auto group = make_shm_group(2, true);
   run_ranks(2, [&](int rank) {
