@@ -309,7 +309,7 @@ TEST_P(CollectiveSuite, BroadcastsSeveralPiecesAtOnce) {
     // A handful of bytes all together; many short pieces; and long ones. In turn they are cut from memory of
     // the collective's and from other memory, which lies there on each rank differently.
     for (const auto& counts : {std::vector<std::size_t>{1, 2, 0}, std::vector<std::size_t>(100, 3),
-                               std::vector<std::size_t>{400001, 5, 200003}}) {
+                               std::vector<std::size_t>{100001, 5, 60003}}) {
       const std::size_t total = std::accumulate(counts.begin(), counts.end(), std::size_t{0});
       for (const int root : {0, ranks() - 1}) {
         const auto holds = [](int brings, std::size_t at) {

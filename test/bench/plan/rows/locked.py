@@ -58,7 +58,7 @@ ROW = Row(
                 at_most(5, "steps").only(["steps until locked"]),
                 at_most(0, "letters").only(["letters a locked step"]),
                 at_most(0, "bytes").only(["bytes a locked step"]),
-                at_most(100, "ms").only(["ms until told: another shape"]),
+                at_most(100, "ms").only(["ms until told: another shape", *(f"ms until unlocked: {words}" for words in ASTRAY.values())]),
             ),
             heading=f"{ranks} ranks",
         )
