@@ -41,6 +41,14 @@ void RankSet::insert(Run run) {
   }
 }
 
+bool RankSet::operator<(const RankSet& other) const {
+  return std::lexicographical_compare(runs_.begin(), runs_.end(), other.runs_.begin(), other.runs_.end(),
+                                      [](const Run& one, const Run& another) {
+                                        return std::pair(one.first, one.end) <
+                                               std::pair(another.first, another.end);
+                                      });
+}
+
 bool RankSet::contains(int rank) const {
   const auto after = std::upper_bound(runs_.begin(), runs_.end(), rank,
                                       [](int wanted, const Run& run) { return wanted < run.first; });

@@ -3,7 +3,6 @@
 
 #include "core/base/bytes.h"
 
-#include <compare>
 #include <span>
 #include <vector>
 
@@ -16,7 +15,7 @@ class RankSet {
   struct Run {
     int first = 0;
     int end = 0;  ///< the one after the last
-    auto operator<=>(const Run&) const = default;
+    bool operator==(const Run&) const = default;
   };
 
   RankSet() = default;
@@ -40,7 +39,8 @@ class RankSet {
   [[nodiscard]] RankSet without(const RankSet& other) const;
   [[nodiscard]] RankSet common(const RankSet& other) const;
 
-  auto operator<=>(const RankSet& other) const { return runs_ <=> other.runs_; }
+  /// Some order, for maps.
+  bool operator<(const RankSet& other) const;
   bool operator==(const RankSet& other) const { return runs_ == other.runs_; }
 
  private:

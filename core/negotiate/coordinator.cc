@@ -27,13 +27,14 @@ Coordinator::Coordinator(std::vector<int> members, std::size_t capacity, bool lo
       locks_(locks),
       behind_(members_.size()) {}
 
+void Coordinator::refuse(const RankSet& places, const std::string& what) const {
+  throw Error(Code::internal,
+              fmt::format("bad ballot from {}: {}", describe_ranks(ranks_of(places, members_)), what));
+}
+
 void Coordinator::add(const RankSet& places, const Ballot& ballot, TimePoint now) {
-  const auto refuse = [&](const std::string& what) {
-    throw Error(Code::internal,
-                fmt::format("bad ballot from {}: {}", describe_ranks(ranks_of(places, members_)), what));
-  };
-  if (left_.intersects(places)) refuse("it has left already");
-  if (ballot.heard > verdicts_) refuse("it has not heard that many verdicts");
+  if (left_.intersects(places)) refuse(places, "it has left already");
+  if (ballot.heard > verdicts_) refuse(places, "it has not heard that many verdicts");
   for (const auto& [first, end] : places.runs()) {
     for (auto heard = heard_.begin() + first; heard != heard_.begin() + end; ++heard)
       *heard = std::max(*heard, ballot.heard);  // others of a ballot may have heard fewer
@@ -45,32 +46,30 @@ void Coordinator::add(const RankSet& places, const Ballot& ballot, TimePoint now
     return forget_what_all_have_heard();
   }
   Askers askers{places, now - ballot.age};
-  const auto asks = [&](const std::string& name) {
-    const auto entry = pending(name, askers);
-    if (entry->second.asked.intersects(places)) refuse(fmt::format("it asks twice for '{}'", name));
-    entry->second.asked.add(places);
-    return entry;
-  };
-  for (const auto id : ballot.repeats) {
-    const auto known = remembered_.find(id);
-    if (known == remembered_.end()) refuse(fmt::format("no decision has the number {}", id));
-    const auto entry = asks(known->second.name());
-    add_asking(entry->second.askings, places, id);
-    settle(entry);
-  }
-  for (const auto& request : ballot.requests) {
-    if (request.name.empty()) refuse("a request without a name");
-    const auto entry = asks(request.name);
-    add_asking(entry->second.askings, places, request);
-    const bool joins = request.operation == Operation::join;
-    entry->second.joins = entry->second.joins || joins;
-    settle(entry);
-    if (joins) join(places, request);
-  }
+  for (const auto id : ballot.repeats) ask(askers, id);
+  for (const auto& request : ballot.requests) ask(askers, request);
   note_behind(places, askers.behind);
   for (const auto& late : ballot.late) note_behind(late.ranks.common(places), askers.behind + late.behind);
   if (ballot.leaving) leave(places);
   forget_what_all_have_heard();
+}
+
+void Coordinator::ask(Askers& askers, DecisionId id) {
+  const auto known = remembered_.find(id);
+  if (known == remembered_.end()) refuse(askers.places, fmt::format("no decision has the number {}", id));
+  const auto entry = note_asked(known->second.name(), askers);
+  add_asking(entry->second.askings, askers.places, id);
+  settle(entry);
+}
+
+void Coordinator::ask(Askers& askers, const Request& request) {
+  if (request.name.empty()) refuse(askers.places, "a request without a name");
+  const auto entry = note_asked(request.name, askers);
+  add_asking(entry->second.askings, askers.places, request);
+  const bool joins = request.operation == Operation::join;
+  entry->second.joins = entry->second.joins || joins;
+  settle(entry);
+  if (joins) join(askers.places, request);
 }
 
 /// Whether all ask, for nothing but what they have asked for before, and none of it is pending.
@@ -79,6 +78,14 @@ bool Coordinator::all_repeat(const RankSet& places, const Ballot& ballot) const 
          !ballot.leaving && std::all_of(ballot.repeats.begin(), ballot.repeats.end(), [this](DecisionId id) {
            return schedule_.knows(id);
          });
+}
+
+Coordinator::PendingByName::iterator Coordinator::note_asked(const std::string& name, Askers& askers) {
+  const auto entry = pending(name, askers);
+  if (entry->second.asked.intersects(askers.places))
+    refuse(askers.places, fmt::format("it asks twice for '{}'", name));
+  entry->second.asked.add(askers.places);
+  return entry;
 }
 
 Coordinator::PendingByName::iterator Coordinator::pending(const std::string& name, Askers& askers) {

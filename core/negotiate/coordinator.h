@@ -118,7 +118,10 @@ class Coordinator {
     TimePoint since;
     Clock::duration behind{};  ///< the longest that others have waited for them
   };
-  /// Adds some who ask.
+  [[noreturn]] void refuse(const RankSet& places, const std::string& what) const;
+  void ask(Askers& askers, DecisionId id);
+  void ask(Askers& askers, const Request& request);
+  PendingByName::iterator note_asked(const std::string& name, Askers& askers);
   PendingByName::iterator pending(const std::string& name, Askers& askers);
   void note_behind(const RankSet& places, Clock::duration time);
   [[nodiscard]] Ages::iterator age_at(TimePoint since);
