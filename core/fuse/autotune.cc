@@ -91,8 +91,7 @@ std::string Autotune::found() const {
                           typical_times(mebibytes << 20).first);
   return fmt::format(
       "autotune has ended: steps are as fast as they get with HORA_FUSION_THRESHOLD={} ({}); set that, and "
-      "you "
-      "need not tune again",
+      "you need not tune again",
       best_, others);
 }
 

@@ -2,9 +2,9 @@
 #pragma once
 
 #include "core/comm/rollcall.h"
+#include "core/negotiate/branch.h"
 #include "core/negotiate/coordinator.h"
 #include "core/negotiate/lockstep.h"
-#include "core/negotiate/branch.h"
 #include "core/negotiate/voter.h"
 
 #include <map>

@@ -11,7 +11,6 @@ import pathlib
 import re
 import shutil
 import sys
-import tarfile
 
 from suites import setup
 from suites.shell import ROOT, VENV, Failed, run_quietly
@@ -78,8 +77,7 @@ def _build_horovod() -> None:
     pip = PEERS / "bin/pip"
     _step("download", pip, "download", "--no-deps", "--no-binary", ":all:", "--no-build-isolation", "--dest", sources, HOROVOD, environment=unset)
     archive = next(sources.glob("horovod-*.tar.gz"))
-    with tarfile.open(archive) as packed:
-        packed.extractall(sources, filter="data")
+    shutil.unpack_archive(archive, sources)
     folder = next(path for path in sources.iterdir() if path.is_dir())
     _substitute(folder)
     path = f"{PEERS / 'bin'}:{os.environ['PATH']}"

@@ -2,7 +2,13 @@
 #pragma once
 
 #include "core/backend/shm/arena.h"
+#include "core/backend/shm/circle.h"
+#include "core/backend/shm/reach.h"
+#include "core/backend/shm/rounds.h"
+#include "core/backend/shm/stage_copy.h"
+#include "test/support/threads.h"
 
+#include <functional>
 #include <memory>
 #include <vector>
 
@@ -17,6 +23,24 @@ inline std::vector<std::shared_ptr<Arena>> make_arenas(int ranks, std::size_t re
   std::vector<std::shared_ptr<Arena>> arenas;
   for (int rank = 0; rank < ranks; ++rank) arenas.push_back(Arena::make(mapping, rank, ranks, region));
   return arenas;
+}
+
+/// What the ways of moving bytes (`Transfers`, `Spread`) go by, of one rank.
+struct RankWays {
+  Circle circle;
+  Rounds rounds{circle};
+  Reach reach;
+  StageCopy stage_copy{};
+};
+
+/// Runs `body` on ranks that are threads, with private memory within reach or not.
+inline void run_ranks_in_arenas(int ranks, bool reach_private, const std::function<void(RankWays&)>& body) {
+  const auto arenas = make_arenas(ranks);
+  run_ranks(ranks, [&](int rank) {
+    const Circle circle(arenas[static_cast<std::size_t>(rank)], rank, ranks);
+    RankWays ways{.circle = circle, .reach = Reach(circle, reach_private ? make_thread_memory() : nullptr)};
+    body(ways);
+  });
 }
 
 }  // namespace hora

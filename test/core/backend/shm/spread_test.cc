@@ -2,7 +2,6 @@
 #include "core/backend/shm/spread.h"
 
 #include "test/core/backend/shm/arenas.h"
-#include "test/support/threads.h"
 
 #include <gtest/gtest.h>
 
@@ -15,13 +14,9 @@ namespace {
 /// Every rank in turn brings pieces of so many bytes to three others.
 void bring_to_all(const std::vector<std::size_t>& lengths, bool reach_private) {
   constexpr int kRanks = 4;
-  const auto arenas = make_arenas(kRanks);
-  run_ranks(kRanks, [&](int rank) {
-    const Circle circle(arenas[static_cast<std::size_t>(rank)], rank, kRanks);
-    Rounds rounds(circle);
-    Reach reach(circle, reach_private ? make_thread_memory() : nullptr);
-    StageCopy stage_copy;
-    Spread spread(circle, rounds, reach, stage_copy);
+  run_ranks_in_arenas(kRanks, reach_private, [&](RankWays& own) {
+    Spread spread(own.circle, own.rounds, own.reach, own.stage_copy);
+    const int rank = own.circle.place();
     for (int root = 0; root < kRanks; ++root) {
       std::vector<std::vector<std::byte>> memory;
       std::vector<std::span<std::byte>> pieces;

@@ -2,7 +2,6 @@
 #include "core/backend/shm/transfers.h"
 
 #include "test/core/backend/shm/arenas.h"
-#include "test/support/threads.h"
 
 #include <gtest/gtest.h>
 
@@ -15,13 +14,9 @@ namespace {
 /// Every rank offers `bytes` of its own rank's number and takes a piece from the middle of the next one's.
 void take_from_the_next(std::size_t bytes, bool reach_private) {
   constexpr int kRanks = 3;
-  const auto arenas = make_arenas(kRanks);
-  run_ranks(kRanks, [&](int rank) {
-    const Circle circle(arenas[static_cast<std::size_t>(rank)], rank, kRanks);
-    Rounds rounds(circle);
-    Reach reach(circle, reach_private ? make_thread_memory() : nullptr);
-    StageCopy stage_copy;
-    Transfers transfers(circle, rounds, reach, stage_copy);
+  run_ranks_in_arenas(kRanks, reach_private, [&](RankWays& own) {
+    Transfers transfers(own.circle, own.rounds, own.reach, own.stage_copy);
+    const int rank = own.circle.place();
     std::vector<std::byte> offer(bytes, std::byte{static_cast<unsigned char>(rank + 1)});
     const int next = (rank + 1) % kRanks;
     std::vector<std::byte> taken(bytes / 2);
