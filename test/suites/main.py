@@ -95,8 +95,7 @@ def main(arguments: list[str]) -> int:
     testing = commands.add_parser("test", help="setup, then run every test; the last line is 'N passed, N failed'")
     testing.add_argument("suite", nargs="*", help=f"only these: {', '.join(suites.names())}")
     testing.add_argument("--faults", action="store_true", help="instead: every fault in every phase, into test/faults/RESULTS.md; 20 minutes")
-    benchmark = commands.add_parser("bench", help="setup, then compare with peers and limits, into test/bench/RESULTS.md; ./dev bench --help")
-    benchmark.add_argument("arguments", nargs=argparse.REMAINDER, help="[--quick] [ROW ...]: rows of the plan, b1 to b16; else all")
+    commands.add_parser("bench", add_help=False, help="setup, then compare with peers and limits, into test/bench/RESULTS.md; ./dev bench --help")
     simulation = commands.add_parser("simulate", help="setup, then let simulated jobs run, from other seeds than the tests do")
     simulation.add_argument("arguments", nargs="+", help="SEEDS [FIRST [RANKS]]: how many, the first one, ranks (else 2 to 12)")
     fuzzing = commands.add_parser("fuzz", help="setup, then run every fuzzer for some minutes; what they find stays in build/fuzz/found")
@@ -104,7 +103,9 @@ def main(arguments: list[str]) -> int:
     soaking = commands.add_parser("soak", help="setup, then many random operations on four ranks, whose results are checked, and whose memory is watched")
     soaking.add_argument("arguments", nargs="*", help="[OPERATIONS [SEED]]: how many, else 1000000, over shared memory and over sockets each")
     commands.add_parser("format", help="format C++ and Python sources in place")
-    parsed = parser.parse_args(arguments)
+    parsed, rest = parser.parse_known_args(arguments)
+    if rest and parsed.command != "bench":
+        parser.error(f"unrecognized arguments: {' '.join(rest)}")
     unknown = set(getattr(parsed, "suite", [])) - set(suites.names())
     if unknown:
         parser.error(f"there is no suite {', '.join(sorted(unknown))}; there are {', '.join(suites.names())}")
@@ -115,7 +116,7 @@ def main(arguments: list[str]) -> int:
         "fuzz": lambda: fuzz(parsed.minutes),
         "simulate": lambda: simulate(parsed.arguments),
         "soak": lambda: soak(parsed.arguments),
-        "bench": lambda: bench(parsed.arguments),
+        "bench": lambda: bench(rest),
         "format": format_sources,
     }
     try:

@@ -51,8 +51,8 @@ def planned(rows: list[table.Row], settings: Settings) -> list[interleave.Experi
     return list(experiments.values())
 
 
-def measure(chosen: list[str], settings: Settings, blocks: int, folder: pathlib.Path) -> pathlib.Path:
-    """Returns where the results are: they are written after each experiment, so that a run may be ended early."""
+def begin(chosen: list[str], settings: Settings, blocks: int, folder: pathlib.Path) -> dict[str, Any]:
+    """What will be saved: the rows of an earlier run of the same day and kind, but those that are measured again now."""
     saved: dict[str, Any] = {
         "date": datetime.datetime.now().astimezone().date().isoformat(),
         "quick": settings.quick,
@@ -61,6 +61,20 @@ def measure(chosen: list[str], settings: Settings, blocks: int, folder: pathlib.
         "machine": machine.described(),
         "experiments": {},
     }
+    earlier = folder / file_name(saved)
+    if earlier.exists():
+        before = json.loads(earlier.read_text())
+        if before["blocks"] == blocks and before["machine"]["processors"] == saved["machine"]["processors"]:
+            saved["rows"] = [key for key in table.MODULES if key in (*before["rows"], *chosen)]
+            saved["experiments"] = before["experiments"]
+            ours, theirs = saved["machine"]["versions"], before["machine"]["versions"]
+            ours["Hora"] = ", ".join(dict.fromkeys([*theirs["Hora"].split(", "), ours["Hora"]]))
+    return saved
+
+
+def measure(chosen: list[str], settings: Settings, blocks: int, folder: pathlib.Path) -> pathlib.Path:
+    """Returns where the results are: they are written after each experiment, so that a run may be ended early."""
+    saved = begin(chosen, settings, blocks, folder)
     results = folder / file_name(saved)
     folder.mkdir(parents=True, exist_ok=True)
     write(saved, results)
