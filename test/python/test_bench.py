@@ -130,15 +130,17 @@ def test_a_quick_run_writes_figures_and_a_page_that_can_be_written_again(tmp_pat
     assert (tmp_path / "RESULTS.md").read_text() == written
 
 
-def test_rows_that_are_measured_on_the_same_day_are_added_to_those_before(tmp_path: pathlib.Path):
-    settings = table.Settings(quick=True)
-    first = main.begin(["b1", "b3"], settings, 2, tmp_path)
-    first["experiments"] = {"plane, 2 ranks": "kept"}
-    main.write(first, tmp_path / main.file_name(first))
-    later = main.begin(["b16", "b3"], settings, 2, tmp_path)
-    assert later["rows"] == ["b1", "b3", "b16"]
-    assert later["experiments"] == {"plane, 2 ranks": "kept"}
-    assert main.begin(["b16"], settings, 5, tmp_path)["rows"] == ["b16"]
+def test_rows_are_added_to_an_earlier_run_that_they_can_be_compared_with():
+    before = main.begin(["b1", "b3"], table.Settings(quick=True), 2)
+    before["experiments"] = {"plane, 2 ranks": "kept"}
+    before["machine"]["versions"]["Hora"] = "older"
+    now = main.begin(["b16", "b3"], table.Settings(quick=True), 2)
+    both = main.added(now, before)
+    assert both["rows"] == ["b1", "b3", "b16"]
+    assert both["experiments"] == {"plane, 2 ranks": "kept"}
+    assert both["machine"]["versions"]["Hora"] == f"older, {now['machine']['versions']['Hora']}"
+    with pytest.raises(ValueError, match="another number of blocks: 2, not 5"):
+        main.added(main.begin(["b16"], table.Settings(quick=True), 5), before)
 
 
 def test_wrong_results_are_told_of_on_the_page():

@@ -26,6 +26,7 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument("--quick", action="store_true", help="few short blocks: shows that everything works, and nothing about speed")
     parser.add_argument("--blocks", type=int, help="in which contenders take turns (5)")
     parser.add_argument("--no-peers", dest="peers", action="store_false", help="do without build/bench/peers: no Horovod, no plots")
+    parser.add_argument("--add", metavar="FILE", help="add the rows to these results of an earlier run, or replace them there")
     parser.add_argument("--page", metavar="FILE", help="measure nothing; write the page of these results again")
     parser.add_argument("--output", type=pathlib.Path, default=FOLDER, metavar="FOLDER", help="where results/, plots/ and RESULTS.md go (%(default)s)")
     parsed = parser.parse_args(arguments)
@@ -51,9 +52,8 @@ def planned(rows: list[table.Row], settings: Settings) -> list[interleave.Experi
     return list(experiments.values())
 
 
-def begin(chosen: list[str], settings: Settings, blocks: int, folder: pathlib.Path) -> dict[str, Any]:
-    """What will be saved: the rows of an earlier run of the same day and kind, but those that are measured again now."""
-    saved: dict[str, Any] = {
+def begin(chosen: list[str], settings: Settings, blocks: int) -> dict[str, Any]:
+    return {
         "date": datetime.datetime.now().astimezone().date().isoformat(),
         "quick": settings.quick,
         "blocks": blocks,
@@ -61,28 +61,32 @@ def begin(chosen: list[str], settings: Settings, blocks: int, folder: pathlib.Pa
         "machine": machine.described(),
         "experiments": {},
     }
-    earlier = folder / file_name(saved)
-    if earlier.exists():
-        before = json.loads(earlier.read_text())
-        if before["blocks"] == blocks and before["machine"]["processors"] == saved["machine"]["processors"]:
-            saved["rows"] = [key for key in table.MODULES if key in (*before["rows"], *chosen)]
-            saved["experiments"] = before["experiments"]
-            ours, theirs = saved["machine"]["versions"], before["machine"]["versions"]
-            ours["Hora"] = ", ".join(dict.fromkeys([*theirs["Hora"].split(", "), ours["Hora"]]))
-    return saved
 
 
-def measure(chosen: list[str], settings: Settings, blocks: int, folder: pathlib.Path) -> pathlib.Path:
-    """Returns where the results are: they are written after each experiment, so that a run may be ended early."""
-    saved = begin(chosen, settings, blocks, folder)
-    results = folder / file_name(saved)
-    folder.mkdir(parents=True, exist_ok=True)
+def added(now: dict[str, Any], before: dict[str, Any]) -> dict[str, Any]:
+    """A run that goes on with an earlier one: its rows are kept, but for those that are measured again. Raises ValueError if they cannot be compared."""
+    for what, one, other in (
+        ("processor", before["machine"]["cpu"], now["machine"]["cpu"]),
+        ("number of processors", before["machine"]["processors"], now["machine"]["processors"]),
+        ("number of blocks", before["blocks"], now["blocks"]),
+        ("thoroughness", before["quick"], now["quick"]),
+    ):
+        if one != other:
+            raise ValueError(f"the earlier run had another {what}: {one}, not {other}")
+    versions = {**now["machine"]["versions"]}
+    versions["Hora"] = ", ".join(dict.fromkeys([*before["machine"]["versions"]["Hora"].split(", "), versions["Hora"]]))
+    rows = [key for key in table.MODULES if key in (*before["rows"], *now["rows"])]
+    return {**before, "rows": rows, "machine": {**before["machine"], "versions": versions}}
+
+
+def measure(saved: dict[str, Any], chosen: list[str], settings: Settings, results: pathlib.Path) -> None:
+    """Results are written after each experiment, so that a run may be ended early."""
+    results.parent.mkdir(parents=True, exist_ok=True)
     write(saved, results)
     for experiment in planned([table.row(key) for key in chosen], settings):
-        result = interleave.measure(experiment, blocks, say, settings.tries)
+        result = interleave.measure(experiment, saved["blocks"], say, settings.tries)
         saved["experiments"][experiment.key] = dataclasses.asdict(result)
         write(saved, results)
-    return results
 
 
 def write(saved: dict[str, Any], results: pathlib.Path) -> None:
@@ -108,19 +112,32 @@ def draw(results: pathlib.Path, folder: pathlib.Path) -> dict[str, str]:
     return names
 
 
+def file_of(name: str, output: pathlib.Path) -> pathlib.Path:
+    """A file of results, by its path or its name."""
+    path = pathlib.Path(name)
+    return path if path.exists() else output / "results" / name
+
+
 def run(parsed: argparse.Namespace) -> int:
     output: pathlib.Path = parsed.output
     if parsed.page:
-        results = pathlib.Path(parsed.page)
-        if not results.exists():
-            results = output / "results" / parsed.page
+        results = file_of(parsed.page, output)
     else:
         if parsed.peers:
             peers.prepare()
         else:
             launchers.do_without_peers()
         settings = Settings(parsed.quick)
-        results = measure(parsed.rows or list(table.MODULES), settings, parsed.blocks or settings.blocks, output / "results")
+        chosen = parsed.rows or list(table.MODULES)
+        begun = begin(chosen, settings, parsed.blocks or settings.blocks)
+        results = file_of(parsed.add, output) if parsed.add else output / "results" / file_name(begun)
+        if parsed.add:
+            try:
+                begun = added(begun, json.loads(results.read_text()))
+            except (OSError, ValueError) as error:
+                say(f"nothing can be added to {results}: {error}")
+                return 1
+        measure(begun, chosen, settings, results)
     saved = json.loads(results.read_text())
     page.write(saved, results.name, draw(results, output / "plots"), output / "RESULTS.md")
     say(f"{results}\n{output / 'RESULTS.md'}")
