@@ -28,6 +28,7 @@ namespace {
 constexpr std::size_t kMostStreams = 16;
 constexpr std::size_t kMostStragglerSteps = 10'000;
 constexpr std::size_t kMostTrialSteps = 10'000;
+constexpr std::uint64_t kMostTreeRadix = 64;
 constexpr std::size_t kMostRecorded = 1'000'000;
 constexpr std::size_t kLeastArena = 16 << 20;
 
@@ -61,6 +62,7 @@ constexpr std::array kVariables{
     "HORA_ARENA_SIZE",
     "HORA_PEER_MEMORY",
     "HORA_STREAMING_STORES",
+    "HORA_TREE",
     "HORA_RECORDED_OPERATIONS",
     "HORA_STRAGGLER_STEPS",
     "HORA_DUMP_DIR",
@@ -224,6 +226,13 @@ void read_choice(const char* variable, std::string& knob, std::initializer_list<
     refuse(found->variable, found->value, fmt::format("expected one of {}", fmt::join(choices, ", ")));
   }
   knob = found->value;
+}
+
+/// "auto": there is no value.
+void read_unless_auto(const char* variable, std::optional<bool>& knob) {
+  std::string choice = "auto";
+  read_choice(variable, choice, {"auto", "0", "1"});
+  if (choice != "auto") knob = choice == "1";
 }
 
 void read_text(const char* variable, std::string& knob) {
@@ -391,8 +400,9 @@ Config Config::from_environment() {
   read_text("HORA_AUTOTUNE_LOG", config.autotune_log);
   read("HORA_AUTOTUNE_STEPS", config.autotune_steps, 1, kMostTrialSteps);
   read("HORA_ARENA_SIZE", config.arena_size, 0);
-  read_choice("HORA_PEER_MEMORY", config.peer_memory, {"auto", "0", "1"});
-  read_choice("HORA_STREAMING_STORES", config.streaming_stores, {"auto", "0", "1"});
+  read_unless_auto("HORA_PEER_MEMORY", config.peer_memory);
+  read_unless_auto("HORA_STREAMING_STORES", config.streaming_stores);
+  if (const auto radix = whole("HORA_TREE", 0, kMostTreeRadix)) config.tree_radix = static_cast<int>(*radix);
   read("HORA_RECORDED_OPERATIONS", config.recorded_operations, 0, kMostRecorded);
   read("HORA_STRAGGLER_STEPS", config.straggler_steps, 0, kMostStragglerSteps);
   read_text("HORA_TIMELINE", config.timeline);

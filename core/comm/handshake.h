@@ -15,8 +15,8 @@
 namespace hora {
 
 /// What a connection between two ranks is for.
-enum class Role : std::uint8_t { control, data, arena, message };
-inline constexpr int kRoles = 4;
+enum class Role : std::uint8_t { control, data, arena, message, edge };
+inline constexpr int kRoles = 5;
 
 /// Who connects, and what for. A value.
 struct Hello {

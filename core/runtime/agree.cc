@@ -14,6 +14,7 @@
 #include <fstream>
 #include <iterator>
 #include <numeric>
+#include <optional>
 
 namespace hora {
 namespace {
@@ -36,8 +37,14 @@ std::string own_arguments() {
   return words;
 }
 
+/// Of a knob that may be left to Hora.
+std::uint8_t number_of(std::optional<bool> way) { return way ? (*way ? 1 : 0) : 2; }
+std::optional<bool> way_of(std::uint64_t number) {
+  return number == 2 ? std::nullopt : std::optional(number == 1);
+}
+
 void write_knobs(Writer& out, const Config& config) {
-  out.u64(config.fusion_threshold).string(config.peer_memory).string(config.cpu_operations);
+  out.u64(config.fusion_threshold).u8(number_of(config.peer_memory)).string(config.cpu_operations);
   out.u8(config.deterministic ? 1 : 0).u64(static_cast<std::uint64_t>(config.tcp_streams));
   out.u64(config.gpu_fusion_threshold).string(config.gpu_operations).u8(config.float32_sums ? 1 : 0);
   out.string(config.encryption).u8(config.autotune ? 1 : 0);
@@ -45,7 +52,7 @@ void write_knobs(Writer& out, const Config& config) {
 
 void read_knobs(Reader& in, Config& config) {
   config.fusion_threshold = in.u64();
-  config.peer_memory = in.string(16);
+  config.peer_memory = way_of(in.below(3, "a way"));
   config.cpu_operations = in.string(16);
   config.deterministic = in.boolean();
   config.tcp_streams = static_cast<int>(in.below(kMostStreams + 1, "a number of sockets"));
@@ -58,7 +65,7 @@ void read_knobs(Reader& in, Config& config) {
 
 std::vector<Item> listed(const Config& config) {
   return {{"HORA_FUSION_THRESHOLD", std::to_string(config.fusion_threshold)},
-          {"HORA_PEER_MEMORY", config.peer_memory},
+          {"HORA_PEER_MEMORY", config.peer_memory ? std::to_string(*config.peer_memory ? 1 : 0) : "auto"},
           {"HORA_CPU_OPERATIONS", config.cpu_operations},
           {"HORA_DETERMINISTIC", config.deterministic ? "1" : "0"},
           {"HORA_TCP_STREAMS", std::to_string(config.tcp_streams)},

@@ -23,15 +23,11 @@
 namespace hora {
 namespace {
 
-std::optional<bool> unless_auto(const std::string& setting) {
-  return setting == "auto" ? std::nullopt : std::optional(setting == "1");
-}
-
 /// The ranks of this rank's host, which may be this one alone.
 std::unique_ptr<Collective> within_host(SharedHosts& hosts, const Config& config) {
   if (!hosts.own) return LocalGroup(1).join(0).lane.collective;
   const Hosts host = hosts_of(hosts.ranks, config.rank);
-  const ShmWays ways{unless_auto(config.peer_memory), unless_auto(config.streaming_stores)};
+  const ShmWays ways{config.peer_memory, config.streaming_stores};
   return make_shm_collective(std::move(hosts.own->arena), static_cast<int>(host.place),
                              static_cast<int>(host.here().size()), std::move(hosts.own->peers), ways);
 }

@@ -9,13 +9,15 @@
 namespace hora {
 namespace {
 
-std::vector<std::unique_ptr<Control>> controls(int ranks) {
+std::vector<std::unique_ptr<Control>> controls(const std::vector<Config>& configs) {
   std::vector<std::unique_ptr<Control>> all;
-  for (auto& world : connect_tcp_ranks(loopback_configs(ranks))) all.push_back(std::move(world.control));
+  for (auto& world : connect_tcp_ranks(configs)) all.push_back(std::move(world.control));
   return all;
 }
 
-const RegisterControl kControl{{"tcp", controls}};
+const RegisterControl kControl{{"tcp", [](int ranks) { return controls(loopback_configs(ranks)); }}};
+const RegisterControl kTree{{"tcp_tree", [](int ranks) { return controls(tree_configs(ranks, 2)); }}};
+const RegisterControl kChain{{"tcp_chain", [](int ranks) { return controls(tree_configs(ranks, 1)); }}};
 
 const RegisterMessenger kMessenger{{"tcp", [](int ranks) { return connect_tcp_messengers(ranks); }}};
 const RegisterMessenger kSealedMessenger{

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Sealed frames: what was sealed comes back however it arrives; of a stream that was changed only what lies
-// before; and of one that was not sealed nothing.
+// before; and of one that was not sealed nothing. Losses and announcements, as frames carry them.
 #include "core/backend/tcp/frame.h"
 
 #include <algorithm>
@@ -61,10 +61,16 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const auto before = frames(stream, 64);
   if (before.size() >= whole.size() || !std::equal(before.begin(), before.end(), whole.begin())) std::abort();
 
-  try {
-    for (const auto& frame : whole) static_cast<void>(hora::decode_loss(frame.bytes, 4));
-  } catch (const hora::Error&) {
-    return 0;
+  for (const auto& frame : whole) {
+    try {
+      static_cast<void>(hora::decode_loss(frame.bytes, 4));
+    } catch (const hora::Error&) {
+    }
+    try {
+      const auto [to, letter] = hora::decode_announcement(frame.bytes, 64);
+      if (hora::encode(to, letter) != frame.bytes) std::abort();
+    } catch (const hora::Error&) {
+    }
   }
   return 0;
 }

@@ -20,15 +20,6 @@ namespace {
 using testing::HasSubstr;
 using testing::StartsWith;
 
-std::vector<std::string> worker(int ranks, std::vector<std::string> words,
-                                std::vector<std::string> options = {}) {
-  std::vector<std::string> all{"-np", std::to_string(ranks)};
-  all.insert(all.end(), options.begin(), options.end());
-  all.emplace_back(HORA_WORKER);
-  all.insert(all.end(), words.begin(), words.end());
-  return all;
-}
-
 std::size_t visible_in_dev_shm() {
   std::size_t count = 0;
   std::error_code error;

@@ -165,4 +165,13 @@ Outcome hrun(const std::vector<std::string>& arguments, const std::vector<int>& 
   return Launched(arguments, ignored).wait();
 }
 
+std::vector<std::string> worker(int ranks, const std::vector<std::string>& words,
+                                const std::vector<std::string>& options) {
+  std::vector<std::string> all{"-np", std::to_string(ranks)};
+  all.insert(all.end(), options.begin(), options.end());
+  all.emplace_back(HORA_WORKER);
+  all.insert(all.end(), words.begin(), words.end());
+  return all;
+}
+
 }  // namespace hora

@@ -61,4 +61,8 @@ class Launched {
 
 Outcome hrun(const std::vector<std::string>& arguments, const std::vector<int>& ignored = {});
 
+/// The words after "hrun" that start job_worker with these words on so many ranks.
+std::vector<std::string> worker(int ranks, const std::vector<std::string>& words,
+                                const std::vector<std::string>& options = {});
+
 }  // namespace hora

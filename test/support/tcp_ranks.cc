@@ -31,6 +31,12 @@ std::vector<Config> loopback_configs(int ranks) {
   return configs;
 }
 
+std::vector<Config> tree_configs(int ranks, int radix) {
+  auto configs = loopback_configs(ranks);
+  for (auto& config : configs) config.tree_radix = radix;
+  return configs;
+}
+
 std::vector<World> connect_tcp_ranks(const std::vector<Config>& configs) {
   std::vector<World> worlds(configs.size());
   run_ranks(static_cast<int>(configs.size()), [&](int rank) {

@@ -206,7 +206,7 @@ class Doorman {
 std::unique_ptr<PeerMemory> reach_out(Control& control, const Config& config, const std::vector<int>& host,
                                       TimePoint deadline) {
   std::uint64_t probe = kProbe;
-  if (config.peer_memory != "0")
+  if (config.peer_memory.value_or(true))
     ::prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY);  // else Yama refuses it to other processes
   Writer out;
   out.u64(static_cast<std::uint64_t>(::getpid())).u64(reinterpret_cast<std::uint64_t>(&probe));
@@ -221,7 +221,7 @@ std::unique_ptr<PeerMemory> reach_out(Control& control, const Config& config, co
   }
   std::unique_ptr<PeerMemory> memory;
   const auto reached = who_can(control, deadline, "reaching private memory", [&] {
-    if (config.peer_memory == "0") throw Error(Code::unavailable, "HORA_PEER_MEMORY=0");
+    if (!config.peer_memory.value_or(true)) throw Error(Code::unavailable, "HORA_PEER_MEMORY=0");
     memory = make_process_memory(pids, probes);
     if (!memory)
       throw Error(Code::unavailable, "process_vm_readv is not permitted; private buffers take one more copy");

@@ -13,12 +13,13 @@ namespace hora {
 /// that leads. *Engine only.*
 class Contest {
  public:
-  /// `least`: bytes that are worth timing. `only`: there is no contest, and everything goes this way.
-  explicit Contest(std::size_t least, std::optional<std::size_t> only = {}) : least_(least), only_(only) {}
+  /// `least`: bytes that are worth timing. `second`: there is no contest, and everything goes the second way,
+  /// or the first.
+  explicit Contest(std::size_t least, std::optional<bool> second = {}) : least_(least), second_(second) {}
 
   /// The way, 0 or 1, in which `bytes` bytes should be done now.
   [[nodiscard]] std::size_t way(std::size_t bytes) const {
-    if (only_) return *only_;
+    if (second_) return *second_ ? 1 : 0;
     if (bytes >= least_ && trials_ < kTrials) return static_cast<std::size_t>(trials_ % 2);
     return seconds_[1] * bytes_[0] < seconds_[0] * bytes_[1] ? 1 : 0;
   }
@@ -37,7 +38,7 @@ class Contest {
   static constexpr int kTrials = 16;
 
   std::size_t least_;
-  std::optional<std::size_t> only_;
+  std::optional<bool> second_;
   std::array<double, 2> seconds_{};
   std::array<double, 2> bytes_{};
   int trials_ = 0;

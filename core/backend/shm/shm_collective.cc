@@ -55,7 +55,7 @@ class ShmCollective final : public Collective {
         stage_copy_(ways.streams),
         spread_(circle, rounds_, reach_, stage_copy_),
         transfers_(circle, rounds_, reach_, stage_copy_),
-        private_way_(32 * 1024, way_of(ways.direct)) {}
+        private_way_(32 * 1024, ways.direct) {}
   ~ShmCollective() override {
     if (own_seat_) circle_.arena().give_back_seat(*own_seat_);
   }
@@ -382,11 +382,6 @@ class ShmCollective final : public Collective {
       }
       rounds_.phase();
     }
-  }
-
-  static std::optional<std::size_t> way_of(std::optional<bool> direct) {
-    if (!direct) return std::nullopt;
-    return *direct ? 1 : 0;
   }
 
   Circle circle_;

@@ -14,8 +14,7 @@ namespace hora {
 class StageCopy {
  public:
   /// `streams`: whether stores bypass the caches; none: what turns out to be faster.
-  explicit StageCopy(std::optional<bool> streams = {})
-      : contest_(64 * 1024, streams ? std::optional<std::size_t>(*streams ? 1 : 0) : std::nullopt) {}
+  explicit StageCopy(std::optional<bool> streams = {}) : contest_(64 * 1024, streams) {}
 
   void copy(void* to, const void* from, std::size_t bytes);
 

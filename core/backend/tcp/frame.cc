@@ -90,4 +90,22 @@ Loss decode_loss(std::span<const std::byte> bytes, int size) {
   return loss;
 }
 
+Bytes encode(const RankSet& to, std::span<const std::byte> letter) {
+  Writer out;
+  write(out, to);
+  out.u64(letter.size()).raw(letter);
+  return out.take();
+}
+
+Announcement decode_announcement(std::span<const std::byte> bytes, int size) {
+  Reader in(bytes);
+  Announcement announcement;
+  announcement.to = read_rank_set(in, size);
+  const auto letter = in.raw(in.u64());
+  in.finish();
+  if (letter.empty()) throw Error(Code::internal, "an empty letter");
+  announcement.letter.assign(letter.begin(), letter.end());
+  return announcement;
+}
+
 }  // namespace hora

@@ -10,16 +10,17 @@ namespace hora {
 
 /// What a frame between two control sockets carries.
 enum class FrameKind : std::uint8_t {
-  letter,   ///< from one engine to the other
-  member,   ///< a new rank: who it is
-  roster,   ///< rank 0: who all are; the job begins
-  refusal,  ///< rank 0: you cannot join, and why
-  loss,     ///< rank 0: a rank is lost, which and why
-  failure,  ///< to rank 0: this rank fails, and why
-  goodbye,  ///< this rank ends in order; what follows is the end of the stream
-  beat,     ///< this rank is alive
+  letter,        ///< from one engine to the other
+  member,        ///< a new rank: who it is
+  roster,        ///< rank 0: who all are; the job begins
+  refusal,       ///< rank 0: you cannot join, and why
+  loss,          ///< rank 0: a rank is lost, which and why
+  failure,       ///< to rank 0: this rank fails, and why
+  goodbye,       ///< this rank ends in order; what follows is the end of the stream
+  beat,          ///< this rank is alive
+  announcement,  ///< down the tree: a letter of rank 0 to some ranks
 };
-inline constexpr int kFrameKinds = 8;
+inline constexpr int kFrameKinds = 9;
 inline constexpr std::size_t kMostFrameBytes = std::size_t{64} << 20;
 
 struct Frame {
@@ -76,5 +77,15 @@ struct Loss {
 };
 [[nodiscard]] Bytes encode(const Loss& loss);
 [[nodiscard]] Loss decode_loss(std::span<const std::byte> bytes, int size);
+
+/// What an `announcement` carries.
+struct Announcement {
+  RankSet to;
+  Bytes letter;  ///< not empty
+  bool operator==(const Announcement&) const = default;
+};
+[[nodiscard]] Bytes encode(const RankSet& to, std::span<const std::byte> letter);
+/// Throws Error(internal) for bytes that no rank would send.
+[[nodiscard]] Announcement decode_announcement(std::span<const std::byte> bytes, int size);
 
 }  // namespace hora

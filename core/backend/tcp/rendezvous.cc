@@ -172,6 +172,14 @@ void send_roster(Meetup& meetup, TimePoint deadline) {
   }
 }
 
+/// Up to so many ranks rank 0 hears each by itself faster than a tree puts together what they say.
+constexpr int kMostInStar = 64;
+constexpr int kRadix = 8;
+
+int radix_for(const Config& config) {
+  return config.tree_radix.value_or(config.size > kMostInStar ? kRadix : 0);
+}
+
 LauncherNews news_for(const Config& config) {
   return LauncherNews(config.mpi_communicator ? std::nullopt : config.news_fd);
 }
@@ -180,6 +188,7 @@ Meetup meet_as_first(const Config& config, TimePoint deadline) {
   Meetup meetup;
   meetup.peers.resize(static_cast<std::size_t>(config.size));
   meetup.roster.job = job_id(config);
+  meetup.roster.radix = radix_for(config);
   meetup.roster.members.resize(meetup.peers.size());
   meetup.roster.members.front() = this_member(0);
   meetup.news = news_for(config);

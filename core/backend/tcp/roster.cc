@@ -14,6 +14,7 @@ namespace {
 constexpr std::size_t kLongestName = 256;
 constexpr std::size_t kMostAddress = 64;
 constexpr std::size_t kJobDigits = 8;
+constexpr std::uint64_t kMostRadix = 64;
 
 void write(Writer& out, const Member& member) {
   out.u64(static_cast<std::uint64_t>(member.pid)).string(member.host).string(member.pid_space);
@@ -59,7 +60,7 @@ Member decode_member(std::span<const std::byte> bytes, int rank) {
 
 Bytes encode(const Roster& roster) {
   Writer out;
-  out.string(roster.job).u64(roster.members.size());
+  out.string(roster.job).u64(static_cast<std::uint64_t>(roster.radix)).u64(roster.members.size());
   for (const auto& member : roster.members) write(out, member);
   return out.take();
 }
@@ -72,6 +73,7 @@ Roster decode_roster(std::span<const std::byte> bytes, int size) {
       roster.job.find_first_not_of("0123456789abcdef") != std::string::npos) {
     throw Error(Code::internal, "bad message: a job is eight hexadecimal digits");
   }
+  roster.radix = static_cast<int>(in.below(kMostRadix + 1, "a radix"));
   if (in.count(4, "members") != static_cast<std::size_t>(size)) {
     throw Error(Code::internal, "bad message: a roster that is not of all ranks");
   }

@@ -9,6 +9,7 @@ namespace hora {
 struct Roster {
   std::string job;
   std::vector<Member> members;  ///< by rank
+  int radix = 0;                ///< of the tree over which they agree; 0: a star
   bool operator==(const Roster&) const = default;
 };
 

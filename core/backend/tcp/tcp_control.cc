@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/backend/tcp/tcp_control.h"
 
+#include "core/backend/tcp/edges.h"
 #include "core/backend/tcp/gaps.h"
 #include "core/backend/tcp/rendezvous.h"
 #include "core/base/log.h"
@@ -20,6 +21,7 @@
 #include <deque>
 #include <mutex>
 #include <thread>
+#include <utility>
 
 namespace hora {
 namespace {
@@ -46,6 +48,7 @@ struct Peer {
   Member member;
   Descriptor socket;     // read by the I/O thread only
   Descriptor process;    // a pidfd where the rank's process can be seen from here
+  bool edge = false;     // of the tree, beside the star
   bool far = false;      // another host's, or another container's: its process cannot be seen from here
   FrameReader frames;    // I/O thread only
   TimePoint heard;       // I/O thread only: when something came last
@@ -63,7 +66,12 @@ std::chrono::milliseconds beat_of(const Config& config) {
                              : kBeat;
 }
 
-/// Control over TCP: every rank has one connection, to rank 0; rank 0 has one to each.
+/// Control over TCP: a star, in which every rank has one connection to rank 0, and above so many ranks edges
+/// beside it, of the tree (TreeSeat) over which they agree. Over the star go losses, and what ranks tell rank
+/// 0 alone; rank 0 and its children have no other edge. Over edges go letters to a parent, and what rank 0
+/// announces: the I/O thread hands that on, under the mutex under which it becomes a letter here, so that
+/// this rank has it before those below. Until all its edges are there (`grow`) a rank keeps what it has to
+/// hand on.
 ///
 /// Threads. One I/O thread waits in poll() for sockets, for the processes of ranks on this machine, and for
 /// `bell_`; it alone reads sockets. The engine and user threads queue bytes and take letters
@@ -87,13 +95,18 @@ std::chrono::milliseconds beat_of(const Config& config) {
 /// waited for, too: then all survivors' status has the exit code or signal, whoever of them saw the
 /// connection end. A goodbye is sent by the destructor, which runs after the engines have agreed that the job
 /// has ended, so a goodbye that arrives while somebody still waits for letters means that its sender gave up:
-/// it becomes a letter, too, but no notice: this rank may just be finishing its last collective.
+/// it becomes a letter, too, but no notice: this rank may just be finishing its last collective. In a tree
+/// rank 0's goodbye may be faster than what it has announced last; so it counts when the parent says goodbye,
+/// too, or has ended, or does neither for too long.
+///
+/// An edge that breaks is no loss at first: if a rank has died, rank 0 will tell. If it does not
+/// (kUntilControlTells), only the connection has broken, and whoever sees that calls the job off.
 class TcpControl final : public Control {
  public:
   TcpControl(const Config& config, Meetup meetup)
       : rank_(config.rank),
         size_(config.size),
-        seat_(seat_in_tree(config.rank, config.size, 0)),
+        seat_(seat_in_tree(config.rank, config.size, meetup.roster.radix)),
         self_(describe(meetup.roster.members[static_cast<std::size_t>(config.rank)])),
         silence_(config.heartbeat_timeout),
         beat_(beat_of(config)),
@@ -143,9 +156,18 @@ class TcpControl final : public Control {
 
   void announce(const RankSet& to, std::span<const std::byte> bytes) override {
     const std::lock_guard lock(mutex_);
+    if (grown_) return hand_on(to, encode(to, bytes));
     for (auto& peer : peers_) {
       if (to.contains(peer.member.rank)) write(peer, FrameKind::letter, bytes);
     }
+  }
+
+  /// The edges of this rank are there: what is announced goes down the tree.
+  void grow(std::vector<Edge> edges) {
+    std::unique_lock lock(mutex_);
+    growing_ = std::move(edges);
+    bell_.ring();
+    adopted_.wait(lock, [this] { return grown_; });
   }
 
   std::optional<Letter> receive(TimePoint deadline) override {
@@ -175,14 +197,14 @@ class TcpControl final : public Control {
     const Status told =
         tells_of_gaps(why) ? why : Status{Code::aborted, fmt::format("{} failed: {}", self_, why.message)};
     const Bytes loss = encode(Loss{rank_, told});
-    for (auto& peer : peers_) write(peer, rank_ == 0 ? FrameKind::loss : FrameKind::failure, loss);
+    tell_star(rank_ == 0 ? FrameKind::loss : FrameKind::failure, loss);
   }
 
   void call_off(const Status& why) override {
     const Loss loss{kNobody, why};
     if (rank_ == 0) return lose(loss);
     const std::lock_guard lock(mutex_);
-    for (auto& peer : peers_) write(peer, FrameKind::failure, encode(loss));
+    tell_star(FrameKind::failure, encode(loss));
   }
 
   void on_loss(std::function<void(const Status&)> notice) override {
@@ -208,6 +230,21 @@ class TcpControl final : public Control {
     queue(peer, kind, contents);
     if (idle) flush(peer);
     if (!peer.out.empty()) bell_.ring();
+  }
+
+  void tell_star(FrameKind kind, std::span<const std::byte> contents) {
+    for (auto& peer : peers_) {
+      if (!peer.edge) write(peer, kind, contents);
+    }
+  }
+
+  /// To those children who are meant, or have such below them.
+  void hand_on(const RankSet& to, std::span<const std::byte> announcement) {
+    for (auto& peer : peers_) {
+      const int child = seat_.child(peer.member.rank);
+      if (child >= 0 && to.intersects(seat_.below(static_cast<std::size_t>(child))))
+        write(peer, FrameKind::announcement, announcement);
+    }
   }
 
   /// Writes what the socket takes without waiting. What fails is noticed by the I/O thread when it reads.
@@ -239,9 +276,10 @@ class TcpControl final : public Control {
       wait(farewell);
       bell_.silence();
       news_.read();
+      adopt();
       for (auto& peer : peers_) serve(peer);
       beat(Clock::now());
-      announce(Clock::now());
+      tell_what_is_held_back(Clock::now());
       if (lobby_) send_away(lobby_->serve(Clock::now()));
       if (farewell == TimePoint::max() && is_closing()) farewell = Clock::now() + kMostFarewell;
       if (farewell != TimePoint::max() && (may_go() || Clock::now() >= farewell)) return;
@@ -265,11 +303,29 @@ class TcpControl final : public Control {
     if (pending_ && pending_->process >= 0 && !pending_->over)
       events.push_back({pending_->process, POLLIN, 0});
     if (pending_) until = std::min(until, pending_->until);
+    if (torn_) until = std::min(until, torn_->until);
+    if (goodbye_) until = std::min(until, goodbye_->until);
     if (lobby_) {
       lobby_->append_to(events);
       until = std::min(until, lobby_->next());
     }
     ::poll(events.data(), events.size(), milliseconds_until(until));
+  }
+
+  /// Takes the edges that are there now, and hands on what has waited for them.
+  void adopt() {
+    const std::lock_guard lock(mutex_);
+    if (!growing_) return;
+    for (auto& edge : *growing_) {
+      Peer& peer = peers_.emplace_back(std::move(edge.member), std::move(edge.connection));
+      peer.edge = true;
+      peer.heard = Clock::now();
+    }
+    growing_.reset();
+    grown_ = true;
+    for (const auto& [to, announcement] : early_) hand_on(to, announcement);
+    early_.clear();
+    adopted_.notify_one();
   }
 
   void serve(Peer& peer) {
@@ -313,17 +369,61 @@ class TcpControl final : public Control {
       case FrameKind::letter:
         if (frame.bytes.empty()) throw Error(Code::internal, "an empty letter");
         return deliver({peer.member.rank, std::move(frame.bytes), {}, peer.heard});
-      case FrameKind::failure:
-      case FrameKind::loss: return hear_of(decode_loss(frame.bytes, size_), peer);
-      case FrameKind::goodbye:
-        peer.goodbye = true;
-        return deliver({peer.member.rank,
-                        {},
-                        {Code::aborted, fmt::format("{} has left the job", describe(peer.member))},
-                        peer.heard});
+      case FrameKind::announcement: return hear_announcement(peer, std::move(frame.bytes));
+      case FrameKind::goodbye: return hear_goodbye(peer);
       case FrameKind::beat: return;
+      case FrameKind::failure:
+      case FrameKind::loss:
+        if (!peer.edge) return hear_of(decode_loss(frame.bytes, size_), peer);
+        [[fallthrough]];
       default: throw Error(Code::internal, "a frame out of place");
     }
+  }
+
+  void hear_announcement(const Peer& from, Bytes contents) {
+    if (rank_ == 0 || from.member.rank != seat_.parent)
+      throw Error(Code::internal, "an announcement that does not come down the tree");
+    auto [to, letter] = decode_announcement(contents, size_);
+    const bool own = to.contains(rank_);
+    {
+      const std::lock_guard lock(mutex_);
+      if (own) letters_.push_back({0, std::move(letter), {}, from.heard});
+      if (grown_) {
+        hand_on(to, contents);
+      } else {
+        early_.emplace_back(std::move(to), std::move(contents));
+      }
+    }
+    if (own) tell_of_letter();
+  }
+
+  void hear_goodbye(Peer& peer) {
+    peer.goodbye = true;
+    if (peer.edge) return stop_holding_goodbye(peer);
+    Letter letter{peer.member.rank,
+                  {},
+                  {Code::aborted, fmt::format("{} has left the job", describe(peer.member))},
+                  peer.heard};
+    const bool more_to_come = std::any_of(peers_.begin(), peers_.end(), [this](const Peer& other) {
+      return other.edge && other.member.rank == seat_.parent && other.socket && !other.goodbye;
+    });
+    if (!more_to_come) return deliver(std::move(letter));
+    goodbye_ = HeldGoodbye{std::move(letter), Clock::now() + kUntilControlTells};
+  }
+
+  /// The parent hands on no more.
+  void stop_holding_goodbye(const Peer& edge) {
+    if (goodbye_ && edge.member.rank == seat_.parent) goodbye_->until = TimePoint::min();
+  }
+
+  /// Whoever was at the other end of an edge may have died: then rank 0 tells of it.
+  void tear(const Peer& edge, const std::string& how) {
+    stop_holding_goodbye(edge);
+    if (torn_ || edge.goodbye || is_closing()) return;
+    torn_ = Torn{{Code::aborted, fmt::format("{} and {} have lost the connection over which ranks agree, and "
+                                             "both live: {}",
+                                             self_, describe(edge.member), how)},
+                 Clock::now() + kUntilControlTells};
   }
 
   void hear_of(const Loss& loss, const Peer& teller) {
@@ -357,16 +457,20 @@ class TcpControl final : public Control {
   /// A silent rank does not end, so there is no news of that to wait for.
   void miss(Peer& peer) {
     close(peer);
+    const auto silent = [this](const char* why) {
+      return fmt::format("no sign of life for {} s: {}; a longer wait is HORA_HEARTBEAT_TIMEOUT",
+                         std::chrono::duration<double>(silence_).count(), why);
+    };
+    if (peer.edge) return tear(peer, silent("the network between is down"));
     if (pending_ || peer.goodbye) return;
     lose({peer.member.rank,
-          {Code::aborted,
-           fmt::format("{} is gone: no sign of life for {} s: it is stopped, or its host or the "
-                       "network between is down; a longer wait is HORA_HEARTBEAT_TIMEOUT",
-                       describe(peer.member), std::chrono::duration<double>(silence_).count())}});
+          {Code::aborted, fmt::format("{} is gone: {}", describe(peer.member),
+                                      silent("it is stopped, or its host or the network between is down"))}});
   }
 
   void end(Peer& peer, const std::string& how) {
     Descriptor process = close(peer);
+    if (peer.edge) return tear(peer, how);
     const TimePoint now = Clock::now();
     if (pending_) {
       if (process && pending_->process == process.fd()) pending_->owned = std::move(process);
@@ -394,8 +498,14 @@ class TcpControl final : public Control {
     return news_.open() ? std::chrono::milliseconds(kFarLauncher) : kFarAway;
   }
 
+  void tell_what_is_held_back(TimePoint now) {
+    tell_of_pending(now);
+    if (goodbye_ && now >= goodbye_->until) deliver(std::exchange(goodbye_, std::nullopt)->letter);
+    if (torn_ && now >= torn_->until) call_off(std::exchange(torn_, std::nullopt)->status);
+  }
+
   /// Makes the loss that is held back known when it is time.
-  void announce(TimePoint now) {
+  void tell_of_pending(TimePoint now) {
     if (!pending_) return;
     const RankEnd* end = pending_->gaps ? nullptr : news_.end_of(pending_->loss.rank);
     const bool ended = pending_->process >= 0 && await_events(pending_->process, POLLIN, TimePoint::min());
@@ -492,23 +602,40 @@ class TcpControl final : public Control {
     bool over = false;    ///< the process has ended, and the launcher has a moment to tell how
   };
 
+  /// Rank 0's goodbye, before the parent's.
+  struct HeldGoodbye {
+    Letter letter;
+    TimePoint until;
+  };
+  /// An edge has broken; what to say if rank 0 does not tell why.
+  struct Torn {
+    Status status;
+    TimePoint until;
+  };
+
   const int rank_;
   const int size_;
   const TreeSeat seat_;
   const std::string self_;
   const std::chrono::milliseconds silence_;
   const std::chrono::milliseconds beat_;
-  TimePoint turn_;                  // I/O thread only: when it last came out of poll()
-  TimePoint next_beat_;             // I/O thread only
-  std::optional<Pending> pending_;  // I/O thread only
-  LauncherNews news_;               // I/O thread only
-  std::optional<Lobby> lobby_;      // I/O thread only
+  TimePoint turn_;                      // I/O thread only: when it last came out of poll()
+  TimePoint next_beat_;                 // I/O thread only
+  std::optional<Pending> pending_;      // I/O thread only
+  std::optional<HeldGoodbye> goodbye_;  // I/O thread only
+  std::optional<Torn> torn_;            // I/O thread only
+  LauncherNews news_;                   // I/O thread only
+  std::optional<Lobby> lobby_;          // I/O thread only
   Bell bell_;
   std::deque<Peer> peers_;
 
   std::mutex mutex_;
   std::condition_variable arrival_;
   std::deque<Letter> letters_;
+  std::optional<std::vector<Edge>> growing_;      // edges that the I/O thread has not taken yet
+  bool grown_ = false;                            // there is a tree, and all edges of this rank
+  std::condition_variable adopted_;               // of `growing_`
+  std::vector<std::pair<RankSet, Bytes>> early_;  // announcements that came before the edges
   bool closing_ = false;
   bool failed_ = false;            // this rank has said so
   std::optional<Status> loss_;     // the first; nothing that follows from it is reported
@@ -530,7 +657,17 @@ World connect_tcp_control(const Config& config, TimePoint deadline) {
   World world;
   world.job = meetup.roster.job;
   world.members = meetup.roster.members;
-  world.control = std::make_unique<TcpControl>(config, std::move(meetup));
+  const bool tree = meetup.roster.radix > 0;
+  auto control = std::make_unique<TcpControl>(config, std::move(meetup));
+  if (tree) {
+    try {
+      control->grow(connect_edges(*control, world.members, config, deadline));
+    } catch (const Error& error) {
+      control->fail(error.status());  // the others wait for this rank
+      throw;
+    }
+  }
+  world.control = std::move(control);
   return world;
 }
 

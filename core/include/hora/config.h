@@ -77,7 +77,10 @@ struct Config {
   /// the heads of what else they send; "all": elements and objects, too. Rank 0's counts.
   std::string encryption = "control";
 
-  // How tensors move.
+  // How ranks agree, and how tensors move.
+  /// HORA_TREE: ranks on several hosts agree over a tree, in which each has so many children, at most 64; 0:
+  /// each with rank 0 alone. No value: 8 from 65 ranks up, else 0. Rank 0's counts.
+  std::optional<int> tree_radix;
   std::string cpu_operations = "auto";  ///< HORA_CPU_OPERATIONS: auto, shm, tcp or mpi
   /// HORA_GPU_OPERATIONS: how tensors on GPUs move. nccl: with NCCL, or not at all; hierarchical: with NCCL
   /// within a host, and by way of the host's memory across; staged: by way of the host's memory, as
@@ -114,12 +117,12 @@ struct Config {
   /// HORA_ARENA_SIZE, bytes of address space per rank, from 16 MiB up; 0: the memory of the host.
   std::size_t arena_size = 0;
   /// HORA_PEER_MEMORY: whether ranks of a host reach into each other's private buffers (process_vm_readv),
-  /// where that is permitted. 1: always; 0: never; auto: where that is faster than by way of shared memory,
-  /// which the first large tensors show. Rank 0's counts.
-  std::string peer_memory = "auto";
-  /// HORA_STREAMING_STORES: whether copies into shared memory bypass the caches: 1, 0, or auto, what the
-  /// first large ones show to be faster.
-  std::string streaming_stores = "auto";
+  /// where that is permitted. 1: always; 0: never; auto, no value: where that is faster than by way of shared
+  /// memory, which the first large tensors show. Rank 0's counts.
+  std::optional<bool> peer_memory;
+  /// HORA_STREAMING_STORES: whether copies into shared memory bypass the caches: 1, 0, or auto, no value:
+  /// what the first large ones show to be faster.
+  std::optional<bool> streaming_stores;
 
   // What an operator wants to know.
   /// HORA_STRAGGLER_STEPS: a line says, of so many steps of a training, for which rank the others waited

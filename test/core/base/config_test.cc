@@ -53,6 +53,7 @@ TEST(Config, ReadsEveryKnob) {
                                  {"HORA_CPU_OPERATIONS", "tcp"},
                                  {"HORA_PEER_MEMORY", "0"},
                                  {"HORA_STREAMING_STORES", "1"},
+                                 {"HORA_TREE", "0"},
                                  {"HORA_GPU_OPERATIONS", "staged"},
                                  {"HORA_GPU_FUSION_THRESHOLD", "2000"},
                                  {"HORA_NCCL_LIBRARY", "/opt/libnccl.so.2"},
@@ -80,8 +81,9 @@ TEST(Config, ReadsEveryKnob) {
   EXPECT_EQ(config.heartbeat_timeout.count(), 0);
   EXPECT_EQ(config.start_timeout.count(), 1500);
   EXPECT_EQ(config.cpu_operations, "tcp");
-  EXPECT_EQ(config.peer_memory, "0");
-  EXPECT_EQ(config.streaming_stores, "1");
+  EXPECT_EQ(config.peer_memory, false);
+  EXPECT_EQ(config.tree_radix, 0);
+  EXPECT_EQ(config.streaming_stores, true);
   EXPECT_EQ(config.gpu_operations, "staged");
   EXPECT_EQ(config.gpu_fusion_threshold, 2000u);
   EXPECT_EQ(config.nccl_library, "/opt/libnccl.so.2");

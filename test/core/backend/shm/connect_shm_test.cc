@@ -89,7 +89,7 @@ void use_everything(Collective& collective, int rank, int ranks) {
 
 TEST(ConnectShm, ProcessesShareAnArena) {
   for (const int ranks : {2, 3, 8}) {
-    for (const char* peer_memory : {"auto", "0"}) {
+    for (const std::optional<bool> peer_memory : {std::optional<bool>(), std::optional(false)}) {
       auto configs = loopback_configs(ranks);
       for (auto& config : configs) config.peer_memory = peer_memory;
       const auto ends = run_processes(ranks, [&](int rank) {

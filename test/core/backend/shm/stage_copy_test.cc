@@ -46,7 +46,7 @@ TEST(Contest, DoesNotTimeWhatIsTooSmall) {
 }
 
 TEST(Contest, IsNoneWhereOneWayIsTold) {
-  Contest contest(100, 1);
+  Contest contest(100, true);
   for (int i = 0; i < 50; ++i) {
     EXPECT_EQ(contest.way(1000), 1u);
     contest.note(1, 1000, std::chrono::seconds(1));

@@ -106,5 +106,16 @@ TEST(Loss, ComesBackAsItWasSent) {
   EXPECT_EQ(decode_loss(encode(nobodys), 3), nobodys);
 }
 
+TEST(Announcement, ComesBackAsItWasSent) {
+  const Announcement announcement{RankSet(std::vector<int>{1, 2, 5}), Bytes(3, std::byte{7})};
+  const Bytes bytes = encode(announcement.to, announcement.letter);
+  EXPECT_EQ(decode_announcement(bytes, 6), announcement);
+  EXPECT_THROW(static_cast<void>(decode_announcement(bytes, 5)), Error);
+  for (std::size_t length = 0; length < bytes.size(); ++length)
+    EXPECT_THROW(static_cast<void>(decode_announcement(std::span(bytes).first(length), 6)), Error);
+  EXPECT_THROW(static_cast<void>(decode_announcement(encode(announcement.to, {}), 6)), Error)
+      << "it is a loss";
+}
+
 }  // namespace
 }  // namespace hora

@@ -230,5 +230,63 @@ TEST(TcpControl, RanksThatCannotReachOthersAreNamedInOneReport) {
   run_ranks(4, [&](int rank) { worlds[static_cast<std::size_t>(rank)].control.reset(); });
 }
 
+TEST(TcpControl, InATreeWhatRank0HasAnnouncedLastComesBeforeItsGoodbye) {
+  constexpr int kRanks = 9;
+  for (int round = 0; round < 5; ++round) {
+    auto worlds = connect_tcp_ranks(tree_configs(kRanks, 1 + round % 3));
+    run_ranks(kRanks, [&](int rank) {
+      auto& control = worlds[static_cast<std::size_t>(rank)].control;
+      if (rank == 0) {
+        control->announce(RankSet(1, kRanks), Bytes(1, std::byte{7}));
+      } else {
+        EXPECT_EQ(control->receive(TimePoint::max())->bytes, Bytes(1, std::byte{7})) << "rank " << rank;
+      }
+      control.reset();
+    });
+  }
+}
+
+TEST(TcpControl, InATreeRank0sGoodbyeReachesThoseWhoStillListen) {
+  constexpr int kRanks = 4;
+  auto worlds = connect_tcp_ranks(tree_configs(kRanks, 1));
+  worlds[0].control.reset();
+  for (std::size_t rank = 1; rank < kRanks; ++rank) {
+    const auto letter = worlds[rank].control->receive(TimePoint::max());
+    EXPECT_EQ(letter->from, 0);
+    EXPECT_NE(letter->loss.message.find("rank 0 (pid "), std::string::npos) << letter->loss.message;
+  }
+  run_ranks(kRanks, [&](int rank) { worlds[static_cast<std::size_t>(rank)].control.reset(); });
+}
+
+/// Breaks every connection of this process's ranks that is not one with rank 0.
+void break_edges(const Address& first) {
+  for (int fd = 3; fd < 1024; ++fd) {
+    int type = 0;
+    socklen_t length = sizeof type;
+    if (::getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &length) != 0 || type != SOCK_STREAM) continue;
+    try {
+      if (!(local_address(fd) == first) && !(remote_address(fd) == first)) ::shutdown(fd, SHUT_RDWR);
+    } catch (const Error&) {
+      continue;  // one that listens, or a local one
+    }
+  }
+}
+
+TEST(TcpControl, AnEdgeThatBreaksWhileBothItsRanksLiveEndsTheJobAndNamesThem) {
+  const auto configs = tree_configs(3, 1);  // a chain: one edge, between ranks 1 and 2
+  auto worlds = connect_tcp_ranks(configs);
+  break_edges(parse_address(configs[0].coordinator));
+  for (std::size_t rank = 0; rank < 3; ++rank) {
+    const auto letter = worlds[rank].control->receive(TimePoint::max());
+    ASSERT_TRUE(letter && letter->bytes.empty());
+    EXPECT_EQ(letter->from, -1);
+    const std::string& words = letter->loss.message;
+    EXPECT_NE(words.find(describe(worlds[0].members[1])), std::string::npos) << words;
+    EXPECT_NE(words.find(describe(worlds[0].members[2])), std::string::npos) << words;
+    EXPECT_NE(words.find("both live"), std::string::npos) << words;
+  }
+  run_ranks(3, [&](int rank) { worlds[static_cast<std::size_t>(rank)].control.reset(); });
+}
+
 }  // namespace
 }  // namespace hora

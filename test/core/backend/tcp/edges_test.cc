@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/backend/tcp/edges.h"
+
+#include "core/backend/tcp/directory.h"
+#include "test/support/tcp_ranks.h"
+#include "test/support/threads.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <string>
+
+namespace hora {
+namespace {
+
+TEST(ConnectEdges, GivesEachRankItsParentAndItsChildrenButForRank0) {
+  constexpr int kRanks = 12;
+  const auto configs = tree_configs(kRanks, 3);
+  auto worlds = connect_tcp_ranks(configs);
+  run_ranks(kRanks, [&](int rank) {
+    const auto at = static_cast<std::size_t>(rank);
+    std::vector<int> found;
+    for (const auto& edge : connect_edges(*worlds[at].control, worlds[at].members, configs[at],
+                                          Clock::now() + configs[at].start_timeout))
+      found.push_back(edge.member.rank);
+    std::sort(found.begin(), found.end());
+    const TreeSeat& seat = worlds[at].control->seat();
+    std::vector<int> expected;
+    if (rank != 0) expected = seat.children;
+    if (seat.parent != 0) expected.insert(expected.begin(), seat.parent);
+    EXPECT_EQ(found, expected) << "rank " << rank;
+  });
+  run_ranks(kRanks, [&](int rank) { worlds[static_cast<std::size_t>(rank)].control.reset(); });
+}
+
+TEST(ConnectEdges, EndsWhenARankFailsMeanwhile) {
+  constexpr int kRanks = 4;  // a chain
+  const auto configs = tree_configs(kRanks, 1);
+  auto worlds = connect_tcp_ranks(configs);
+  run_ranks(kRanks, [&](int rank) {
+    const auto at = static_cast<std::size_t>(rank);
+    auto& world = worlds[at];
+    const TimePoint deadline = Clock::now() + configs[at].start_timeout;
+    if (rank == 2) {
+      static_cast<void>(tell_where(*world.control, world.members, configs[at], deadline));
+      world.control->fail({Code::unavailable, "no more sockets"});
+    } else if (rank == 0) {
+      EXPECT_TRUE(connect_edges(*world.control, world.members, configs[at], deadline).empty());
+    } else {
+      try {
+        static_cast<void>(connect_edges(*world.control, world.members, configs[at], deadline));
+        ADD_FAILURE() << "rank " << rank << " waits for rank 2";
+      } catch (const Error& error) {
+        EXPECT_NE(std::string(error.what()).find("failed: no more sockets"), std::string::npos)
+            << error.what();
+      }
+    }
+  });
+  run_ranks(kRanks, [&](int rank) { worlds[static_cast<std::size_t>(rank)].control.reset(); });
+}
+
+}  // namespace
+}  // namespace hora
