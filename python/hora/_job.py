@@ -56,7 +56,7 @@ class UnderWay:
 
     def wait(self) -> _native.Outcome:
         """Returns how it has ended when its output may be used. Raises HoraError."""
-        return self.wait_for_end()
+        return self._given_back_by(self._handle.wait)
 
     def wait_for_end(self) -> _native.Outcome:
         """Returns when it has ended, on the GPU, too. Raises HoraError."""
@@ -71,18 +71,15 @@ class UnderWay:
         return True
 
     def _given_back_by(self, wait: Callable[[], _native.Outcome]) -> _native.Outcome:
-        outcome = self._waited(wait)
-        _lent.discard(self)
-        return outcome
-
-    def _waited(self, wait: Callable[[], _native.Outcome]) -> _native.Outcome:
         try:
-            return wait()
+            outcome = wait()
         except HoraError:
             if self in _lent and self._gpu is not None and not _goes_on():
                 _kept.append(self)
             _lent.discard(self)
             raise
+        _lent.discard(self)
+        return outcome
 
 
 def let_go_of_ended() -> None:

@@ -338,7 +338,7 @@ void bind_hora(py::module_& module) {
            py::arg("input") = 0, py::arg("output") = 0, py::arg("process_set") = 0,
            py::arg("device") = py::none(), py::arg("stream") = 0, py::arg("op") = ReduceOp::sum,
            py::arg("prescale") = 1.0, py::arg("postscale") = 1.0, py::arg("wire") = DType::float32,
-           py::kw_only(), py::arg("root") = 0, py::arg("absent") = false,
+           py::arg("root") = 0, py::kw_only(), py::arg("absent") = false,
            py::arg("splits") = std::vector<std::int64_t>(), py::arg("ranks") = std::vector<int>(),
            py::arg("divide_by_initial_size") = true, py::arg("check_finite") = false,
            py::arg("padded") = false);

@@ -43,18 +43,20 @@ class Place(NamedTuple):
 
 def check_device(tensor: torch.Tensor, name: str) -> None:
     """Raises HoraArgumentError for a tensor that lies where Hora does not reach."""
+    if tensor.is_cpu:
+        return
     kind = tensor.device.type
     if kind == "meta":
         raise HoraArgumentError(f"'{name}': the tensor is on meta, so it has no elements; give one on the CPU or on a GPU")
     if kind == "cuda" and torch.version.hip is not None:
         raise HoraArgumentError(f"'{name}': the tensor is on {tensor.device} of ROCm; Hora reaches the CPU and NVIDIA's GPUs: use .cpu()")
-    if kind not in ("cpu", "cuda"):
+    if kind != "cuda":
         raise HoraArgumentError(f"'{name}': the tensor is on {tensor.device}; Hora reaches the CPU and NVIDIA's GPUs (cuda): use .cpu()")
 
 
 def gpu_of(tensor: torch.Tensor) -> int | None:
     """The number of the GPU that a tensor is on; None: it is in the host's memory."""
-    return tensor.device.index if tensor.device.type == "cuda" else None
+    return tensor.device.index if tensor.is_cuda else None
 
 
 def current_stream(gpu: int) -> int:

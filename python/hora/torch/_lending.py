@@ -63,7 +63,9 @@ class Loan:
     def __init__(self, tensor: torch.Tensor, name: str) -> None:
         self.native = native_dtype(tensor, name)
         self.tensor = tensor
-        self.memory = tensor.detach().resolve_neg().contiguous()
+        self.memory = tensor.detach()
+        if tensor.is_neg() or not tensor.is_contiguous():
+            self.memory = self.memory.resolve_neg().contiguous()
         self.place = _devices.place_of(self.memory)
 
     def output(self) -> torch.Tensor:
@@ -99,6 +101,7 @@ def entry(
     prescale: float = 1.0,
     postscale: float = 1.0,
     wire: _native.DType = _native.DType.float32,
+    root: int = 0,
     **arguments: Any,
 ) -> _native.Entry:
     """What is to be done with a loan. `suffix` tells the members of a group apart."""
@@ -118,6 +121,7 @@ def entry(
         prescale,
         postscale,
         wire,
+        root,
         **arguments,
     )
 
