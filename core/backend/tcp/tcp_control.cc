@@ -66,12 +66,11 @@ std::chrono::milliseconds beat_of(const Config& config) {
                              : kBeat;
 }
 
-/// Control over TCP: a star, in which every rank has one connection to rank 0, and above so many ranks edges
-/// beside it, of the tree (TreeSeat) over which they agree. Over the star go losses, and what ranks tell rank
-/// 0 alone; rank 0 and its children have no other edge. Over edges go letters to a parent, and what rank 0
-/// announces: the I/O thread hands that on, under the mutex under which it becomes a letter here, so that
-/// this rank has it before those below. Until all its edges are there (`grow`) a rank keeps what it has to
-/// hand on.
+/// Control over TCP: a star, in which every rank has one connection to rank 0; and with a tree (TreeSeat)
+/// edges beside it, between all other parents and children. Over the star go losses, and what ranks tell rank
+/// 0 alone. Up the tree go letters to parents, and down it what rank 0 announces: the I/O thread hands that
+/// on, under the mutex under which it becomes a letter here, so that this rank has it before those below.
+/// Until all its edges are there (`grow`) a rank keeps what it has to hand on.
 ///
 /// Threads. One I/O thread waits in poll() for sockets, for the processes of ranks on this machine, and for
 /// `bell_`; it alone reads sockets. The engine and user threads queue bytes and take letters
@@ -404,10 +403,10 @@ class TcpControl final : public Control {
                   {},
                   {Code::aborted, fmt::format("{} has left the job", describe(peer.member))},
                   peer.heard};
-    const bool more_to_come = std::any_of(peers_.begin(), peers_.end(), [this](const Peer& other) {
-      return other.edge && other.member.rank == seat_.parent && other.socket && !other.goodbye;
+    const bool parent_is_done = std::any_of(peers_.begin(), peers_.end(), [this](const Peer& other) {
+      return other.edge && other.member.rank == seat_.parent && (other.goodbye || !other.socket);
     });
-    if (!more_to_come) return deliver(std::move(letter));
+    if (seat_.parent == 0 || parent_is_done) return deliver(std::move(letter));
     goodbye_ = HeldGoodbye{std::move(letter), Clock::now() + kUntilControlTells};
   }
 

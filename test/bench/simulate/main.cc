@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// bench_simulate [--ranks 8,64] [--radix 0,16] [--tensors 161] [--hop-us 25] [--message-us 2] [--byte-ns 1]
+// bench_simulate [--ranks 8,64] [--radix 0,8] [--tensors 161] [--hop-us 25] [--message-us 2] [--byte-ns 1]
 // [--json FILE]: how long ranks take to agree, simulated. All of it is the real negotiation but for the
 // network.
 #include "test/bench/simulate/scale.h"
@@ -7,13 +7,19 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
+#include <array>
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace {
+
+constexpr std::array<std::string_view, 7> kOptions{"--ranks",      "--radix",   "--tensors", "--hop-us",
+                                                   "--message-us", "--byte-ns", "--json"};
 
 std::vector<int> numbers(const std::string& list) {
   std::vector<int> all;
@@ -38,12 +44,18 @@ void print(const char* name, const hora::Phase& phase) {
 
 int main(int count, char** words) {
   std::vector<int> ranks{8, 64, 512, 4096, 10000};
-  std::vector<int> radices{0, 4, 16, 32};
+  std::vector<int> radices{0, 4, 8, 16};
   int tensors = 161;
   hora::Costs costs;
   std::string file;
-  for (int i = 1; i + 1 < count; i += 2) {
+  for (int i = 1; i < count; i += 2) {
     const std::string option = words[i];
+    const bool known = std::ranges::find(kOptions, option) != kOptions.end();
+    if (!known || i + 1 == count) {
+      fmt::print(stderr, "bench_simulate: {} {}; options: {}\n",
+                 known ? "no value for" : "there is no option", option, fmt::join(kOptions, ", "));
+      return 2;
+    }
     const std::string value = words[i + 1];
     const auto time = std::chrono::nanoseconds(static_cast<std::int64_t>(1000 * std::atof(value.c_str())));
     if (option == "--ranks") ranks = numbers(value);

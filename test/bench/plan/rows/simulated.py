@@ -17,9 +17,9 @@ from ..targets import at_most
 
 PROGRAM = ROOT / "build/test/bench_simulate"
 SIZES = (8, 64, 512, 4096, 10000)
-RADICES = (4, 16, 32)
+RADICES = (4, 8, 16)
 PHASES = {"cold": "by name", "cached": "by number", "steady": "by number, without pauses of the simulator", "locked": "locked"}
-OURS = "hora, simulated, radix 16"
+OURS = "hora, simulated, radix 8"
 
 
 def _simulate(sizes: tuple[int, ...]) -> list[dict[str, Any]]:
@@ -82,8 +82,7 @@ ROW = Row(
     title="10,000 simulated ranks",
     what="All figures are simulated: the negotiation of up to 10,000 ranks runs as it is, in one process, over a network that is none. A message takes 25 µs, and 2 µs "
     "and 1 ns a byte of its sender's time; the CPU time that a rank's turn really took is charged to its clock. The caches of one processor hold the ranks' memory in "
-    "turn, and what delays the one process delays a rank: so there are figures in which no turn counts for more than twice the middle one of its kind. Sockets between "
-    "hosts are a star in this version, whatever the number of ranks; the tree is what the negotiation can do where the control plane offers one. A locked order needs "
+    "turn, and what delays the one process delays a rank: so there are figures in which no turn counts for more than twice the middle one of its kind. A locked order needs "
     "memory that all ranks share, so it is tried with 512 ranks at most; it sends no message, however many there are.",
     experiments=_experiments,
     views=lambda: [

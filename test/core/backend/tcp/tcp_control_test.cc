@@ -232,16 +232,16 @@ TEST(TcpControl, RanksThatCannotReachOthersAreNamedInOneReport) {
 
 TEST(TcpControl, InATreeWhatRank0HasAnnouncedLastComesBeforeItsGoodbye) {
   constexpr int kRanks = 9;
-  for (int round = 0; round < 5; ++round) {
-    auto worlds = connect_tcp_ranks(tree_configs(kRanks, 1 + round % 3));
+  for (int round = 0; round < 10; ++round) {
+    const auto configs = tree_configs(kRanks, 1 + round % 3);
     run_ranks(kRanks, [&](int rank) {
-      auto& control = worlds[static_cast<std::size_t>(rank)].control;
-      if (rank == 0) {
+      const auto& config = configs[static_cast<std::size_t>(rank)];
+      const auto control = connect_tcp_control(config, Clock::now() + config.start_timeout).control;
+      if (rank == 0) {  // perhaps before others have all their edges
         control->announce(RankSet(1, kRanks), Bytes(1, std::byte{7}));
       } else {
         EXPECT_EQ(control->receive(TimePoint::max())->bytes, Bytes(1, std::byte{7})) << "rank " << rank;
       }
-      control.reset();
     });
   }
 }
