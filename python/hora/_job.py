@@ -71,15 +71,18 @@ class UnderWay:
         return True
 
     def _given_back_by(self, wait: Callable[[], _native.Outcome]) -> _native.Outcome:
+        outcome = self._waited(wait)
+        _lent.discard(self)
+        return outcome
+
+    def _waited(self, wait: Callable[[], _native.Outcome]) -> _native.Outcome:
         try:
-            outcome = wait()
+            return wait()
         except HoraError:
             if self in _lent and self._gpu is not None and not _goes_on():
                 _kept.append(self)
             _lent.discard(self)
             raise
-        _lent.discard(self)
-        return outcome
 
 
 def let_go_of_ended() -> None:

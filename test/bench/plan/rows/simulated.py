@@ -82,8 +82,8 @@ ROW = Row(
     title="10,000 simulated ranks",
     what="All figures are simulated: the negotiation of up to 10,000 ranks runs as it is, in one process, over a network that is none. A message takes 25 µs, and 2 µs "
     "and 1 ns a byte of its sender's time; the CPU time that a rank's turn really took is charged to its clock. The caches of one processor hold the ranks' memory in "
-    "turn, and what delays the one process delays a rank: so there are figures in which no turn counts for more than twice the middle one of its kind. A locked order needs "
-    "memory that all ranks share, so it is tried with 512 ranks at most; it sends no message, however many there are.",
+    "turn, and what delays the one process delays a rank: so there are figures in which no turn counts for more than twice the middle one of its kind. A locked order "
+    "needs memory that all ranks share, so it is tried with 512 ranks at most; it sends no message, however many there are.",
     experiments=_experiments,
     views=lambda: [
         View(
