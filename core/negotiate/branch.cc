@@ -98,7 +98,7 @@ bool Branch::repeats_step(const Ballot& ballot, const Part& part) {
     }
   }
   const bool fresh = std::none_of(ids.begin(), ids.end(), [this](DecisionId id) {
-    return !voter_.knows(id) || by_id_.contains(id) || pending_.contains(voter_.asked_in(id).name);
+    return !voter_.knows(id) || by_id_.contains(id) || pending_.contains(voter_.name_in(id));
   });
   if (!fresh) return false;
   steps_.push_back({{}, ids});
@@ -133,7 +133,7 @@ void Branch::add_repeat(DecisionId id, const Part& part) {
           .repeats.push_back(id);
       return;
     }
-    const auto entry = add_to(voter_.asked_in(id).name, part);
+    const auto entry = add_to(voter_.name_in(id), part);
     entry->second.ids.push_back(id);
     known = by_id_.emplace(id, entry).first;
   } else {
@@ -248,9 +248,11 @@ Ballot& Branch::ballot_for(const RankSet& ranks, const Gathering& gathering, Tim
 
 void Branch::finish_ballots() {
   if (ballots_.empty()) return;
-  const std::uint64_t heard = fewest_heard();
+  // Several may speak for one rank: the first must not say that it has heard more than the others know.
+  std::uint64_t heard = fewest_heard();
+  for (const auto& [key, ballot] : ballots_) heard = std::min(heard, ballot.heard);
   for (auto& [key, ballot] : ballots_) {
-    ballot.heard = std::min(ballot.heard, heard);
+    ballot.heard = heard;
     std::sort(ballot.repeats.begin(), ballot.repeats.end());
     out_.push_back(std::move(ballot));
   }

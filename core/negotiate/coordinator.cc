@@ -2,6 +2,7 @@
 #include "core/negotiate/coordinator.h"
 
 #include "core/comm/world.h"
+#include "core/negotiate/ordinal.h"
 
 #include <fmt/format.h>
 
@@ -248,10 +249,7 @@ void Coordinator::follow_lock(const std::vector<DecisionId>& decided,
                               const std::vector<Clock::duration>& behind) {
   for (std::size_t place = 0; place < behind_.size(); ++place)
     behind_[place] = std::max(behind_[place], behind[place]);
-  for (const auto id : decided) {
-    schedule_.use(id);
-    count_step(id, ++remembered_.at(id).times);
-  }
+  for (const auto id : decided) note_repeated(id);
 }
 
 std::unordered_map<std::string, std::string> Coordinator::failing_bundles() const {
@@ -283,9 +281,25 @@ Verdict::Item Coordinator::decide(const Pending& pending) {
 }
 
 Verdict::Item Coordinator::repeat(DecisionId id) {
-  schedule_.use(id);
-  count_step(id, ++remembered_.at(id).times);
+  note_repeated(id);
   return {id, {}};
+}
+
+void Coordinator::note_repeated(DecisionId id) {
+  schedule_.use(id);
+  Remembered& remembered = remembered_.at(id);
+  remembered.rename();
+  count_step(id, ++remembered.times);
+}
+
+void Coordinator::Remembered::rename() {
+  for (auto& voice : voices) {
+    auto next = next_ordinal(voice.request->name);
+    if (!next) return;
+    auto renamed = std::make_shared<Request>(*voice.request);
+    renamed->name = *std::move(next);
+    voice.request = std::move(renamed);
+  }
 }
 
 /// A decision has been repeated, which makes so many times.
@@ -347,6 +361,7 @@ Verdict::Item Coordinator::number(Decision decision, const Pending& pending) {
   }
   const DecisionId* former = schedule_.find(item.decision.request.name);
   if (former != nullptr) remembered.times = remembered_.at(*former).times + 1;
+  remembered.rename();
   const auto [id, forgotten] = schedule_.learn(item.decision);
   remembered_.emplace(id, std::move(remembered));
   if (forgotten != 0) forgotten_.emplace_back(verdicts_ + 1, forgotten);

@@ -107,9 +107,11 @@ class Coordinator {
   };
   /// What led to a decision.
   struct Remembered {
-    std::vector<Voice> voices;
-    std::uint64_t times = 1;  ///< that it was made, those before it of the same name included
+    std::vector<Voice> voices;  ///< by the name under which they ask for it again
+    std::uint64_t times = 1;    ///< that it was made, those before it of the same name included
     [[nodiscard]] const std::string& name() const { return voices.front().request->name; }
+    /// It was made: operations without a name are called like the next now.
+    void rename();
   };
 
   /// Who asks, and since when. A value.
@@ -144,6 +146,7 @@ class Coordinator {
   Verdict::Item decide(const Ready& ready, const std::unordered_map<std::string, std::string>& failing);
   Verdict::Item decide(const Pending& pending);
   Verdict::Item repeat(DecisionId id);
+  void note_repeated(DecisionId id);
   [[nodiscard]] bool all_repeat(const RankSet& places, const Ballot& ballot) const;
   [[nodiscard]] Decision decide_anew(const Pending& pending) const;
   [[nodiscard]] Decision decide_with_stand_ins(const Pending& pending) const;

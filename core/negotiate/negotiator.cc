@@ -299,7 +299,7 @@ void Negotiator::end_lock_because(std::string why, Lockstep::End end) {
   end_ = end;
   if (why.empty()) return;
   divergence_ = fmt::format("the steps were alike until rank {} differed at '{}': {}", control_.rank(),
-                            voters_.at(kWorld).asked_in(lockstep_->next()).name, why);
+                            voters_.at(kWorld).name_in(lockstep_->next()), why);
 }
 
 /// Does what can be done without waiting.
@@ -436,10 +436,10 @@ std::optional<Coordinator::Waiting> Negotiator::waiting_for_answers() const {
   if (!lockstep_ || !rollcall_->has_answered() || !rollcall_->is_urged()) return std::nullopt;
   const std::vector<int> silent = silent_ranks();
   if (silent.empty()) return std::nullopt;
-  const Request& next = voters_.at(kWorld).asked_in(lockstep_->next());
+  const Voter& voter = voters_.at(kWorld);
   Coordinator::Waiting waiting;
-  waiting.name = next.name;
-  waiting.what = describe(next);
+  waiting.name = voter.name_in(lockstep_->next());
+  waiting.what = describe(voter.asked_in(lockstep_->next()));
   waiting.since = answered_;
   waiting.missing = silent;
   for (int rank = 0; rank < rollcall_->size(); ++rank) {

@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/negotiate/schedule.h"
 
+#include "core/negotiate/ordinal.h"
+
+#include <utility>
+
 namespace hora {
 
 bool Schedule::keeps(const Decision& decision) {
@@ -15,16 +19,22 @@ Schedule::Learned Schedule::learn(const Decision& decision) {
     learned.forgotten = ages_.front();
   }
   if (learned.forgotten != 0) forget(learned.forgotten);
-  by_name_.emplace(decision.request.name, learned.id);
-  decisions_.emplace(learned.id, Known{decision, ages_.insert(ages_.end(), learned.id)});
+  std::string name = name_of_repeat(decision.request.name);
+  by_name_.insert_or_assign(name, learned.id);
+  decisions_.emplace(learned.id, Known{decision, std::move(name), ages_.insert(ages_.end(), learned.id)});
   return learned;
 }
 
 const Decision* Schedule::use(DecisionId id) {
   const auto known = decisions_.find(id);
   if (known == decisions_.end()) return nullptr;
-  ages_.splice(ages_.end(), ages_, known->second.age);
-  return &known->second.decision;
+  auto& [decision, name, age] = known->second;
+  ages_.splice(ages_.end(), ages_, age);
+  if (name == decision.request.name) return &decision;
+  forget_name(id, name);
+  decision.request.name = std::exchange(name, name_of_repeat(name));
+  by_name_.insert_or_assign(name, id);
+  return &decision;
 }
 
 const DecisionId* Schedule::find(const std::string& name) const {
@@ -34,9 +44,15 @@ const DecisionId* Schedule::find(const std::string& name) const {
 
 void Schedule::forget(DecisionId id) {
   const auto known = decisions_.find(id);
-  by_name_.erase(known->second.decision.request.name);
+  forget_name(id, known->second.name);
   ages_.erase(known->second.age);
   decisions_.erase(known);
+}
+
+/// Another decision may have the name by now: ordinals need not be decided in their order.
+void Schedule::forget_name(DecisionId id, const std::string& name) {
+  const auto known = by_name_.find(name);
+  if (known != by_name_.end() && known->second == id) by_name_.erase(known);
 }
 
 }  // namespace hora

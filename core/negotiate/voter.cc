@@ -99,8 +99,19 @@ Decision Voter::repeated(DecisionId id) {
   if (decision == nullptr)
     throw Error(Code::internal, fmt::format("bad verdict: no decision has the number {}", id));
   asked_before_.at(id).asked.reset();
+  rename(id);
   if (!asked_.empty()) asked_.erase(decision->request.name);
   return *decision;
+}
+
+/// What has led to the decision gets the name under which it is asked for again.
+void Voter::rename(DecisionId id) {
+  auto& request = asked_before_.at(id).request;
+  const std::string& name = schedule_.name_in(id);
+  if (request->name == name) return;
+  auto renamed = std::make_shared<Request>(*request);
+  renamed->name = name;
+  request = std::move(renamed);
 }
 
 /// What is under way under this name, which it is no more.
@@ -119,6 +130,7 @@ void Voter::learn(const Decision& decision, std::shared_ptr<const Request> asked
     asked_.emplace(request->name, Asked{*number, request});
   }
   asked_before_.emplace(id, Known{std::move(asked), {}});
+  rename(id);
 }
 
 }  // namespace hora

@@ -39,9 +39,11 @@ class Voter {
   [[nodiscard]] std::uint64_t heard() const { return heard_; }
   /// Whether a decision has that number, and is not forgotten.
   [[nodiscard]] bool knows(DecisionId id) const { return schedule_.knows(id); }
-  /// The number of this name's decision; null: it is not known.
+  /// The number of the decision that is asked for again under this name; null: it is not known.
   [[nodiscard]] const DecisionId* number_of(const std::string& name) const { return schedule_.find(name); }
-  /// What the known decision of that number is about.
+  /// Under which name the known decision of that number is asked for again.
+  [[nodiscard]] const std::string& name_in(DecisionId id) const { return schedule_.name_in(id); }
+  /// What the known decision of that number was about the last time.
   [[nodiscard]] const Request& asked_in(DecisionId id) const { return schedule_.look_up(id).request; }
 
  private:
@@ -51,11 +53,12 @@ class Voter {
   };
   /// What has led to a decision.
   struct Known {
-    std::shared_ptr<const Request> request;
-    std::optional<std::uint64_t> asked;  // under way once more: Asked::number
+    std::shared_ptr<const Request> request;  // by the name under which it is asked for again
+    std::optional<std::uint64_t> asked;      // under way once more: Asked::number
   };
   [[nodiscard]] std::optional<DecisionId> known(const Request& request) const;
   std::shared_ptr<const Request> take(const std::string& name);
+  void rename(DecisionId id);
   void learn(const Decision& decision, std::shared_ptr<const Request> asked);
 
   int group_;

@@ -51,6 +51,7 @@ Plan plan_of(std::uint64_t seed, int ranks) {
   plan.culprit = below(plan.ranks);
   plan.step = below(plan.steps);
   plan.tensor = below(plan.tensors);
+  plan.unnamed = below(3) == 0 ? 1 + below(plan.tensors) : 0;
   return plan;
 }
 
@@ -96,7 +97,12 @@ std::string Job::run() {
 
 bool Job::afflicts(const Rank& rank) const { return rank.number == plan_.culprit && rank.step == plan_.step; }
 
-std::string Job::tensor_name(int tensor) const { return fmt::format("t{}", tensor); }
+/// Of what a rank submits now. What is left out has a name: ranks would be out of step for good.
+std::string Job::next_name(Rank& rank, int tensor) const {
+  const bool left_out = plan_.fault == Fault::stand_still || plan_.fault == Fault::skip;
+  const bool unnamed = tensor < plan_.unnamed && !(left_out && tensor == plan_.tensor);
+  return unnamed ? fmt::format("allreduce.noname.{}", ++rank.ordinals) : fmt::format("t{}", tensor);
+}
 
 Clock::duration Job::up_to(microseconds most) {
   return microseconds(random_() % static_cast<std::uint64_t>(most.count() + 1));
@@ -135,12 +141,13 @@ void Job::submit(Rank& rank, int tensor) {
   if (rank.over) return;
   const bool afflicted = afflicts(rank) && tensor == plan_.tensor;
   if (afflicted && (plan_.fault == Fault::stand_still || plan_.fault == Fault::skip)) {
-    note(rank.number, fmt::format("leaves out {}", tensor_name(tensor)));
+    note(rank.number, fmt::format("leaves out {}", next_name(rank, tensor)));
     happened_ = events_.now();
     if (plan_.fault == Fault::stand_still) rank.unsubmitted = 1 << 20;  // its user never comes back
   } else {
     Request request;
-    request.name = tensor_name(tensor);
+    request.name = next_name(rank, tensor);
+    if (afflicted) afflicted_ = request.name;
     request.shape = {4, afflicted && plan_.fault == Fault::shape ? 5 : 3};
     rank.submitted.insert(request.name);
     rank.asks.push_back(request);
@@ -341,9 +348,8 @@ std::string Job::verdict_on(const Rank& rank) const {
     return "";
   }
   for (const auto& error : rank.errors) {
-    const bool mismatch =
-        plan_.fault == Fault::shape &&
-        error.find(fmt::format("'{}': tensor differs between ranks", tensor_name(plan_.tensor))) == 0;
+    const bool mismatch = plan_.fault == Fault::shape &&
+                          error.find(fmt::format("'{}': tensor differs between ranks", afflicted_)) == 0;
     // Who goes on after such an error leaves before others, too.
     const bool left = plan_.fault == Fault::skip &&
                       error.find("has left the job without submitting it") != std::string::npos &&

@@ -34,6 +34,7 @@ struct Plan {
   int ranks = 2;
   int steps = 1;
   int tensors = 1;
+  int unnamed = 0;              ///< so many of them are operations without a name
   std::size_t capacity = 8192;  ///< of schedules
   int radix = 0;                ///< of the tree; 0: a star
   bool shares_memory = true;    ///< all ranks do, so the order of decisions may be locked
@@ -73,6 +74,7 @@ class Job {
     std::set<std::string> submitted;  // and not given back
     int unsubmitted = 0;              // of this step
     int step = 0;
+    int ordinals = 0;  // operations without a name, so far
     bool has_been_busy = false;
     bool leaves = false;
     bool has_left = false;
@@ -101,7 +103,7 @@ class Job {
   void give_back(Rank& rank, const std::string& tensor, const Status& status);
   void fail(Rank& rank, const Status& why);
   void note(int rank, const std::string& what);
-  [[nodiscard]] std::string tensor_name(int tensor) const;
+  [[nodiscard]] std::string next_name(Rank& rank, int tensor) const;
   [[nodiscard]] Clock::duration up_to(std::chrono::microseconds most);
   [[nodiscard]] bool afflicts(const Rank& rank) const;
   [[nodiscard]] std::string verdict() const;
@@ -118,6 +120,7 @@ class Job {
   Stalls stalls_;
   std::deque<Meeting> meetings_;
   TimePoint happened_;                      // the fault
+  std::string afflicted_;                   // the name of what the culprit has submitted otherwise
   TimePoint next_look_ = TimePoint::max();  // for what waits too long, that is planned
   int warnings_ = 0;
   int locks_ = 0;

@@ -20,6 +20,7 @@ TEST(Simulation, AThousandJobsEndAsTheyMust) {
   std::vector<int> seen(kFaults);
   int locked_steps = 0;
   int trees = 0;
+  int unnamed = 0;
   for (std::uint64_t seed = 0; seed < 1000; ++seed) {
     const Plan plan = plan_of(seed, 0);
     ++seen[static_cast<std::size_t>(plan.fault)];
@@ -30,8 +31,10 @@ TEST(Simulation, AThousandJobsEndAsTheyMust) {
                          << story(job);
     locked_steps += job.locked_steps();
     trees += plan.radix != 0 ? 1 : 0;
+    unnamed += plan.unnamed != 0 ? 1 : 0;
   }
   EXPECT_GT(trees, 300);
+  EXPECT_GT(unnamed, 200);
   EXPECT_GT(locked_steps, 300);
   for (const int times : seen) EXPECT_GT(times, 50);
 }

@@ -198,6 +198,20 @@ TEST_F(Branches, WhatGoesUpHasHeardNoMoreThanWhatWaits) {
   EXPECT_EQ(take().front().heard, 3u);
 }
 
+TEST_F(Branches, OfBallotsThatGoUpTogetherNoneHasHeardMoreThanAnother) {
+  decide({"a", "b"});
+  const auto hear = [&](Ballot ballot, std::uint64_t heard) {
+    ballot.heard = heard;
+    add(std::move(ballot));
+  };
+  hear(from(RankSet(4, 9), {tensor("c")}), 3);
+  hear(from(RankSet(9), {}, {7}), 1);  // by a number that is forgotten here, of which it has not heard yet
+  hear(from(RankSet(9), {tensor("c")}), 3);
+  const auto ballots = take();
+  ASSERT_EQ(ballots.size(), 2u);
+  for (const auto& ballot : ballots) EXPECT_EQ(ballot.heard, 1u);
+}
+
 TEST_F(Branches, WhatWasAskedForBeforeALockIsForgotten) {
   decide({"a"});
   add(from(RankSet(5), {}, {1}));

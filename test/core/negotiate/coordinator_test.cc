@@ -68,6 +68,36 @@ TEST(Coordinator, AnswersRepeatsWithTheNumber) {
   EXPECT_EQ(verdict->items, (std::vector<Verdict::Item>{{1, {}}}));
 }
 
+TEST(Coordinator, WhatHasNoNameIsRepeatedUnderTheNextOne) {
+  Coordinator coordinator(ranks(2));
+  for (int rank = 0; rank < 2; ++rank) coordinator.add(RankSet(rank), asks({tensor("sum.noname.1")}), kNow);
+  coordinator.decide();
+  for (std::uint64_t step = 1; step < 4; ++step) {
+    for (int rank = 0; rank < 2; ++rank) coordinator.add(RankSet(rank), repeats({1}, step), kNow);
+    EXPECT_EQ(coordinator.decide()->items, (std::vector<Verdict::Item>{{1, {}}}));
+  }
+  coordinator.add(RankSet(0), repeats({1}, 4), kNow);
+  EXPECT_EQ(coordinator.waiting(kNow).front().name, "sum.noname.5");
+  coordinator.add(RankSet(1), asks({tensor("sum.noname.5", 7)}, 4), kNow);
+  EXPECT_EQ(coordinator.decide()->items.front().decision.status.message,
+            "'sum.noname.5': tensor differs between ranks: float32[4] on rank 0, float32[7] on rank 1");
+}
+
+TEST(Coordinator, WhoAsksInFullForWhatHasNoNameMeetsThoseWhoRepeatIt) {
+  Coordinator coordinator(ranks(2));
+  for (int rank = 0; rank < 2; ++rank) coordinator.add(RankSet(rank), asks({tensor("sum.noname.1")}), kNow);
+  coordinator.decide();
+  Ballot two = repeats({1}, 1);
+  two.requests = {tensor("sum.noname.3")};  // before it has heard of the second
+  coordinator.add(RankSet(0), two, kNow);
+  coordinator.add(RankSet(1), repeats({1}, 1), kNow);
+  EXPECT_EQ(coordinator.decide()->items, (std::vector<Verdict::Item>{{1, {}}}));
+  coordinator.add(RankSet(1), repeats({1}, 2), kNow);
+  const auto verdict = coordinator.decide();
+  EXPECT_THAT(names(verdict), ElementsAre("sum.noname.3"));
+  EXPECT_TRUE(verdict->items.front().decision.status.ok());
+}
+
 TEST(Coordinator, NoticesThatOneRankRepeatsAndAnotherChanged) {
   Coordinator coordinator(ranks(2));
   for (int rank = 0; rank < 2; ++rank) coordinator.add(RankSet(rank), asks({tensor("w", 4)}), kNow);

@@ -445,6 +445,27 @@ TEST_F(Locked, NothingIsSentWhileStepsAreEqual) {
   EXPECT_EQ(seats_.letters(), before);
 }
 
+TEST_F(Locked, OperationsWithoutANameArePartOfSteps) {
+  const auto step_with = [&](int number) {
+    const std::string mean = "mean.noname." + std::to_string(number);
+    for (int rank = 0; rank < 3; ++rank) ask(rank, mean);
+    EXPECT_THAT(hear(), everywhere({mean}));
+    EXPECT_THAT(step_of_all(), everywhere({"a", "b", "c"}));
+  };
+  int number = 1;
+  step_with(number++);
+  EXPECT_FALSE(locked());
+  while (number < 20 && !locked()) step_with(number++);
+  ASSERT_TRUE(locked());
+  const auto before = seats_.letters();
+  while (number < 60) step_with(number++);
+  EXPECT_TRUE(locked());
+  EXPECT_EQ(seats_.letters(), before);
+  for (int rank = 0; rank < 3; ++rank) ask(rank, "mean.noname." + std::to_string(number), 9);
+  EXPECT_THAT(hear(), everywhere({"mean.noname." + std::to_string(number)})) << "of another shape";
+  EXPECT_FALSE(locked());
+}
+
 TEST_F(Locked, AnotherTensorEndsItAndIsDecided) {
   for (int rank = 0; rank < 3; ++rank) ask(rank, "x");
   EXPECT_THAT(hear(), everywhere({"x"}));

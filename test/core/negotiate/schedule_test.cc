@@ -56,6 +56,34 @@ TEST(Schedule, KeepsOnlyWhatAllMembersAskFor) {
   EXPECT_FALSE(Schedule::keeps(failed));
 }
 
+TEST(Schedule, UsesTheDecisionOfAnOrdinalForTheNext) {
+  Schedule schedule;
+  const auto id = schedule.learn(decision("sum.noname.7")).id;
+  EXPECT_EQ(schedule.find("sum.noname.7"), nullptr);
+  for (int number = 8; number < 12; ++number) {
+    const std::string name = "sum.noname." + std::to_string(number);
+    ASSERT_NE(schedule.find(name), nullptr);
+    EXPECT_EQ(schedule.name_in(id), name);
+    EXPECT_EQ(*schedule.use(*schedule.find(name)), decision(name));
+  }
+  const auto other = schedule.learn(decision("sum.noname.12", 5));
+  EXPECT_EQ(other.forgotten, id);
+  EXPECT_EQ(*schedule.find("sum.noname.13"), other.id);
+}
+
+TEST(Schedule, OrdinalsNeedNotBeDecidedInTheirOrder) {
+  Schedule schedule;
+  const auto first = schedule.learn(decision("sum.noname.1")).id;
+  const auto third = schedule.learn(decision("sum.noname.3")).id;
+  schedule.use(first);  // the second
+  schedule.use(first);  // another third: now both would be the fourth
+  EXPECT_EQ(*schedule.find("sum.noname.4"), first);
+  const auto fourth = schedule.learn(decision("sum.noname.4", 5));
+  EXPECT_EQ(fourth.forgotten, first);
+  EXPECT_TRUE(schedule.knows(third));
+  EXPECT_EQ(schedule.find("sum.noname.4"), nullptr);
+}
+
 TEST(Schedule, NeverGivesANumberTwice) {
   Schedule schedule(1);
   const auto a = schedule.learn(decision("a")).id;

@@ -36,6 +36,36 @@ TEST(Voter, AsksByNumberForWhatWasDecidedBefore) {
   EXPECT_EQ(second.heard, 1u);
 }
 
+TEST(Voter, AsksByNumberForTheNextOfWhatHasNoName) {
+  Voter voter(kWorld);
+  voter.ask({tensor("sum.noname.1")});
+  voter.apply(decides("sum.noname.1"));
+  for (int number = 2; number < 5; ++number) {
+    const std::string name = "sum.noname." + std::to_string(number);
+    EXPECT_THAT(voter.ask({tensor(name)}).repeats, ElementsAre(1u));
+    EXPECT_EQ(voter.repeated(1).request.name, name);
+  }
+  Request other = tensor("sum.noname.5");
+  other.shape = {9};
+  EXPECT_THAT(voter.ask({other}).repeats, IsEmpty());
+}
+
+TEST(Voter, WhatHasNoNameIsAskedForInFullWhileTheOneBeforeIsUnderWay) {
+  Voter voter(kWorld);
+  voter.ask({tensor("sum.noname.1")});
+  voter.apply(decides("sum.noname.1"));
+  const Ballot ballot = voter.ask({tensor("sum.noname.2"), tensor("sum.noname.3")});
+  EXPECT_THAT(ballot.repeats, ElementsAre(1u));
+  ASSERT_EQ(ballot.requests.size(), 1u);
+  EXPECT_EQ(ballot.requests.front().name, "sum.noname.3");
+  const Ballot again = voter.ask_again();
+  EXPECT_THAT(again.repeats, ElementsAre(1u));
+  EXPECT_EQ(again.requests, ballot.requests);
+  EXPECT_EQ(voter.repeated(1).request.name, "sum.noname.2");
+  EXPECT_EQ(voter.apply(decides("sum.noname.3")).size(), 1u);
+  EXPECT_THAT(voter.ask({tensor("sum.noname.4")}).repeats, ElementsAre(2u));
+}
+
 TEST(Voter, DoesNotNumberWhatItStoodInFor) {
   Voter voter(kWorld);
   EXPECT_EQ(voter.apply(decides("w", {0})).size(), 1u) << "this rank has joined and did not ask";
