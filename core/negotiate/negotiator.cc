@@ -94,7 +94,7 @@ void Negotiator::decide_soon() {
 void Negotiator::inquire(int rank) {
   Verdict inquiry;
   inquiry.inquiry = true;
-  control_.send(rank, encode(inquiry));
+  control_.announce(RankSet(rank), encode(inquiry));
 }
 
 void Negotiator::report(Report kind, Bytes content) {

@@ -46,65 +46,92 @@ class LossWatch {
   std::optional<Status> loss_;
 };
 
-bool has_edge(const std::vector<Edge>& edges, int rank) {
-  return std::any_of(edges.begin(), edges.end(),
-                     [rank](const Edge& edge) { return edge.member.rank == rank; });
-}
+/// The search for all edges of one rank.
+class EdgeSearch {
+ public:
+  EdgeSearch(Control& control, const std::vector<Member>& members, const Config& config, Directory directory,
+             TimePoint end, const std::function<void(Edge)>& found)
+      : members_(members),
+        seat_(control.seat()),
+        rank_(control.rank()),
+        size_(control.size()),
+        end_(end),
+        found_(found),
+        losses_(control),
+        lobby_(std::move(directory.listener), config.secret, control.rank()),
+        absent_(seat_.children) {
+    if (seat_.parent == 0) return;
+    const Hello hello{Role::edge, rank_, size_, seat_.parent};
+    const auto& places = directory.places[static_cast<std::size_t>(seat_.parent)];
+    parent_.emplace(config.secret, hello, places, Clock::now());
+  }
+
+  void run() {
+    while (true) {
+      const TimePoint now = Clock::now();
+      losses_.look();
+      call_parent(now);
+      let_in_children(now);
+      if (!parent_ && absent_.empty()) return;
+      wait();
+    }
+  }
+
+ private:
+  void call_parent(TimePoint now) {
+    if (!parent_) return;
+    if (auto connection = parent_->serve(now)) {
+      parent_.reset();
+      return found_({member(seat_.parent), *std::move(connection)});
+    }
+    if (!parent_->hopeless(now) && now < end_) return;
+    throw Error(describe_gaps(std::array{Gap{member(rank_), member(seat_.parent), parent_->failures()}}));
+  }
+
+  void let_in_children(TimePoint now) {
+    for (auto& [connection, hello, from] : lobby_.serve(now)) {
+      if (hello.role != Role::edge || hello.size != size_) continue;
+      if (std::erase(absent_, hello.rank) == 1) found_({member(hello.rank), std::move(connection)});
+    }
+  }
+
+  void wait() const {
+    std::vector<pollfd> events{losses_.event()};
+    lobby_.append_to(events);
+    TimePoint until = lobby_.next();
+    if (parent_) {
+      parent_->append_to(events);
+      until = std::min({until, parent_->next(), end_});
+    }
+    ::poll(events.data(), events.size(), milliseconds_until(until));
+  }
+
+  [[nodiscard]] const Member& member(int rank) const { return members_[static_cast<std::size_t>(rank)]; }
+
+  const std::vector<Member>& members_;
+  const TreeSeat& seat_;
+  const int rank_;
+  const int size_;
+  const TimePoint end_;
+  const std::function<void(Edge)>& found_;
+  LossWatch losses_;
+  Lobby lobby_;
+  std::vector<int> absent_;  // children
+  std::optional<Approach> parent_;
+};
 
 }  // namespace
 
 /// Children call their parents. Nobody waits in a ring: a call waits for the parent's side of this function,
-/// which answers whatever else it waits for, and that is entered by all ranks. Being called needs no
-/// deadline: a child that fails says so through control, and so does its death.
-std::vector<Edge> connect_edges(Control& control, const std::vector<Member>& members, const Config& config,
-                                TimePoint deadline) {
+/// which answers whatever else it waits for, and which all ranks enter. Being called needs no deadline: a
+/// child that fails says so through control, and so does its death. A caller gives up long before those who
+/// wait for it elsewhere do, so that all hear of the gap, and not that somebody is missing.
+void connect_edges(Control& control, const std::vector<Member>& members, const Config& config,
+                   TimePoint deadline, const std::function<void(Edge)>& found) {
   Directory directory = tell_where(control, members, config, deadline);
-  const TreeSeat& seat = control.seat();
-  const int rank = control.rank();
-  std::vector<Edge> edges;
-  if (rank == 0) return edges;
-  LossWatch losses(control);
-  Lobby lobby(std::move(directory.listener), config.secret, rank);
-  std::optional<Approach> parent;
-  if (seat.parent != 0) {
-    const Hello hello{Role::edge, rank, control.size(), seat.parent};
-    parent.emplace(config.secret, hello, directory.places[static_cast<std::size_t>(seat.parent)],
-                   Clock::now());
-  }
-  std::size_t absent = seat.children.size();
-  const auto add = [&](int to, Connection connection) {
-    edges.push_back({members[static_cast<std::size_t>(to)], std::move(connection)});
-  };
-  while (true) {
-    const TimePoint now = Clock::now();
-    losses.look();
-    if (parent) {
-      if (auto connection = parent->serve(now)) {
-        add(seat.parent, *std::move(connection));
-        parent.reset();
-      } else if (parent->hopeless(now) || now >= deadline) {
-        const Gap gap{members[static_cast<std::size_t>(rank)], members[static_cast<std::size_t>(seat.parent)],
-                      parent->failures()};
-        throw Error(describe_gaps(std::array{gap}));
-      }
-    }
-    for (auto& [connection, hello, member] : lobby.serve(now)) {
-      const bool child = hello.role == Role::edge && hello.size == control.size() &&
-                         seat.child(hello.rank) >= 0 && !has_edge(edges, hello.rank);
-      if (!child) continue;  // nobody of ours calls twice
-      add(hello.rank, std::move(connection));
-      --absent;
-    }
-    if (!parent && absent == 0) return edges;
-    std::vector<pollfd> events{losses.event()};
-    lobby.append_to(events);
-    TimePoint until = lobby.next();
-    if (parent) {
-      parent->append_to(events);
-      until = std::min({until, parent->next(), deadline});
-    }
-    ::poll(events.data(), events.size(), milliseconds_until(until));
-  }
+  if (control.rank() == 0) return;
+  const TimePoint now = Clock::now();
+  EdgeSearch(control, members, config, std::move(directory), now + (deadline - now) / 2, found).run();
 }
 
 }  // namespace hora

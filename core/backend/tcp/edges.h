@@ -6,6 +6,7 @@
 
 #include <hora/config.h>
 
+#include <functional>
 #include <vector>
 
 namespace hora {
@@ -16,11 +17,12 @@ struct Edge {
   Connection connection;
 };
 
-/// Connects this rank to its parent and its children in the tree, control's `seat`. Rank 0 and its children
-/// have their connections of the star for that, and get none. All ranks call it. Throws Error(unavailable)
-/// that says how each address of the parent failed, and what `tell_where` throws; Error with the status of a
+/// Connects this rank to its parent and its children in the tree, control's `seat`, and gives each edge to
+/// `found` as soon as it is there. Rank 0 and its children have their connections of the star for that, and
+/// get none. All ranks call it. Throws Error(unavailable) that says how each address of the parent failed,
+/// when half of the time until the deadline is over; what `tell_where` throws; and Error with the status of a
 /// loss of which control tells meanwhile.
-[[nodiscard]] std::vector<Edge> connect_edges(Control& control, const std::vector<Member>& members,
-                                              const Config& config, TimePoint deadline);
+void connect_edges(Control& control, const std::vector<Member>& members, const Config& config,
+                   TimePoint deadline, const std::function<void(Edge)>& found);
 
 }  // namespace hora

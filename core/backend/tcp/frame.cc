@@ -103,7 +103,6 @@ Announcement decode_announcement(std::span<const std::byte> bytes, int size) {
   announcement.to = read_rank_set(in, size);
   const auto letter = in.raw(in.u64());
   in.finish();
-  if (letter.empty()) throw Error(Code::internal, "an empty letter");
   announcement.letter.assign(letter.begin(), letter.end());
   return announcement;
 }

@@ -18,7 +18,7 @@ enum class FrameKind : std::uint8_t {
   failure,       ///< to rank 0: this rank fails, and why
   goodbye,       ///< this rank ends in order; what follows is the end of the stream
   beat,          ///< this rank is alive
-  announcement,  ///< down the tree: a letter of rank 0 to some ranks
+  announcement,  ///< down the tree: a letter of rank 0 to some ranks, or that there will be no more
 };
 inline constexpr int kFrameKinds = 9;
 inline constexpr std::size_t kMostFrameBytes = std::size_t{64} << 20;
@@ -81,7 +81,7 @@ struct Loss {
 /// What an `announcement` carries.
 struct Announcement {
   RankSet to;
-  Bytes letter;  ///< not empty
+  Bytes letter;  ///< empty: it is the last one
   bool operator==(const Announcement&) const = default;
 };
 [[nodiscard]] Bytes encode(const RankSet& to, std::span<const std::byte> letter);

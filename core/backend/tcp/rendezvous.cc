@@ -177,7 +177,11 @@ constexpr int kMostInStar = 64;
 constexpr int kRadix = 8;
 
 int radix_for(const Config& config) {
-  return config.tree_radix.value_or(config.size > kMostInStar ? kRadix : 0);
+  const int radix = config.tree_radix.value_or(config.size > kMostInStar ? kRadix : 0);
+  if (radix < 0 || radix > kMostRadix)
+    throw Error(Code::invalid_argument,
+                fmt::format("Config::tree_radix is {}: expected 0 to {}", radix, kMostRadix));
+  return radix;
 }
 
 LauncherNews news_for(const Config& config) {
@@ -324,6 +328,7 @@ Meetup meet_as_other(const Config& config, TimePoint deadline) {
 }  // namespace
 
 Meetup meet(const Config& config, TimePoint deadline) {
+  static_cast<void>(radix_for(config));  // on all ranks, as rank 0 alone would keep the others waiting
   if (config.coordinator.empty()) {
     throw Error(Code::invalid_argument,
                 fmt::format("rank {} of {} does not know where rank 0 is: start the ranks with "

@@ -14,7 +14,6 @@ namespace {
 constexpr std::size_t kLongestName = 256;
 constexpr std::size_t kMostAddress = 64;
 constexpr std::size_t kJobDigits = 8;
-constexpr std::uint64_t kMostRadix = 64;
 
 void write(Writer& out, const Member& member) {
   out.u64(static_cast<std::uint64_t>(member.pid)).string(member.host).string(member.pid_space);

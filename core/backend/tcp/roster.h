@@ -5,6 +5,8 @@
 
 namespace hora {
 
+inline constexpr int kMostRadix = 64;
+
 /// Who takes part in a job. A value.
 struct Roster {
   std::string job;

@@ -95,8 +95,8 @@ std::chrono::milliseconds beat_of(const Config& config) {
 /// connection end. A goodbye is sent by the destructor, which runs after the engines have agreed that the job
 /// has ended, so a goodbye that arrives while somebody still waits for letters means that its sender gave up:
 /// it becomes a letter, too, but no notice: this rank may just be finishing its last collective. In a tree
-/// rank 0's goodbye may be faster than what it has announced last; so it counts when the parent says goodbye,
-/// too, or has ended, or does neither for too long.
+/// rank 0's goodbye may be faster than what it has announced last; so it says down the tree, too, that there
+/// is no more, and its goodbye counts when that has come, or nothing more can.
 ///
 /// An edge that breaks is no loss at first: if a rank has died, rank 0 will tell. If it does not
 /// (kUntilControlTells), only the connection has broken, and whoever sees that calls the job off.
@@ -131,6 +131,8 @@ class TcpControl final : public Control {
     {
       const std::lock_guard lock(mutex_);
       closing_ = true;
+      const RankSet others(1, size_);
+      if (rank_ == 0 && grown_ && !failed_) hand_on(others, encode(others, {}));
       // Who has failed has said so; a goodbye would contradict it.
       for (auto& peer : peers_) {
         if (!failed_) queue(peer, FrameKind::goodbye, {});
@@ -161,12 +163,20 @@ class TcpControl final : public Control {
     }
   }
 
-  /// The edges of this rank are there: what is announced goes down the tree.
-  void grow(std::vector<Edge> edges) {
-    std::unique_lock lock(mutex_);
-    growing_ = std::move(edges);
+  /// One of the edges of this rank is there; it beats from now on.
+  void add(Edge edge) {
+    const std::lock_guard lock(mutex_);
+    growing_.push_back(std::move(edge));
     bell_.ring();
-    adopted_.wait(lock, [this] { return grown_; });
+  }
+
+  /// All are: what is announced goes down the tree. Waits until the I/O thread has taken them, for a moment.
+  void grow() {
+    std::unique_lock lock(mutex_);
+    adopted_.wait(lock, [this] { return growing_.empty(); });
+    grown_ = true;
+    for (const auto& [to, announcement] : early_) hand_on(to, announcement);
+    early_.clear();
   }
 
   std::optional<Letter> receive(TimePoint deadline) override {
@@ -303,7 +313,6 @@ class TcpControl final : public Control {
       events.push_back({pending_->process, POLLIN, 0});
     if (pending_) until = std::min(until, pending_->until);
     if (torn_) until = std::min(until, torn_->until);
-    if (goodbye_) until = std::min(until, goodbye_->until);
     if (lobby_) {
       lobby_->append_to(events);
       until = std::min(until, lobby_->next());
@@ -311,19 +320,14 @@ class TcpControl final : public Control {
     ::poll(events.data(), events.size(), milliseconds_until(until));
   }
 
-  /// Takes the edges that are there now, and hands on what has waited for them.
   void adopt() {
     const std::lock_guard lock(mutex_);
-    if (!growing_) return;
-    for (auto& edge : *growing_) {
+    if (growing_.empty()) return;
+    for (auto& edge : std::exchange(growing_, {})) {
       Peer& peer = peers_.emplace_back(std::move(edge.member), std::move(edge.connection));
       peer.edge = true;
       peer.heard = Clock::now();
     }
-    growing_.reset();
-    grown_ = true;
-    for (const auto& [to, announcement] : early_) hand_on(to, announcement);
-    early_.clear();
     adopted_.notify_one();
   }
 
@@ -383,7 +387,8 @@ class TcpControl final : public Control {
     if (rank_ == 0 || from.member.rank != seat_.parent)
       throw Error(Code::internal, "an announcement that does not come down the tree");
     auto [to, letter] = decode_announcement(contents, size_);
-    const bool own = to.contains(rank_);
+    const bool last = letter.empty();
+    const bool own = !last && to.contains(rank_);
     {
       const std::lock_guard lock(mutex_);
       if (own) letters_.push_back({0, std::move(letter), {}, from.heard});
@@ -394,35 +399,40 @@ class TcpControl final : public Control {
       }
     }
     if (own) tell_of_letter();
+    if (last) end_announcements();
   }
 
   void hear_goodbye(Peer& peer) {
     peer.goodbye = true;
-    if (peer.edge) return stop_holding_goodbye(peer);
+    if (peer.edge) {
+      if (peer.member.rank == seat_.parent) end_announcements();
+      return;
+    }
     Letter letter{peer.member.rank,
                   {},
                   {Code::aborted, fmt::format("{} has left the job", describe(peer.member))},
                   peer.heard};
-    const bool parent_is_done = std::any_of(peers_.begin(), peers_.end(), [this](const Peer& other) {
-      return other.edge && other.member.rank == seat_.parent && (other.goodbye || !other.socket);
-    });
-    if (seat_.parent == 0 || parent_is_done) return deliver(std::move(letter));
-    goodbye_ = HeldGoodbye{std::move(letter), Clock::now() + kUntilControlTells};
+    if (seat_.parent == 0 || announcements_ended_) return deliver(std::move(letter));
+    goodbye_ = std::move(letter);
   }
 
-  /// The parent hands on no more.
-  void stop_holding_goodbye(const Peer& edge) {
-    if (goodbye_ && edge.member.rank == seat_.parent) goodbye_->until = TimePoint::min();
+  /// The parent has no more of rank 0's to hand on.
+  void end_announcements() {
+    announcements_ended_ = true;
+    if (goodbye_) deliver(*std::exchange(goodbye_, std::nullopt));
   }
 
   /// Whoever was at the other end of an edge may have died: then rank 0 tells of it.
   void tear(const Peer& edge, const std::string& how) {
-    stop_holding_goodbye(edge);
-    if (torn_ || edge.goodbye || is_closing()) return;
-    torn_ = Torn{{Code::aborted, fmt::format("{} and {} have lost the connection over which ranks agree, and "
-                                             "both live: {}",
-                                             self_, describe(edge.member), how)},
-                 Clock::now() + kUntilControlTells};
+    if (edge.goodbye) return;
+    const Status why{Code::aborted,
+                     fmt::format("{} and {} have lost the connection over which ranks agree: {}", self_,
+                                 describe(edge.member), how)};
+    if (edge.member.rank == seat_.parent) {
+      if (goodbye_) goodbye_->loss = why;  // rank 0 tells nothing any more
+      end_announcements();
+    }
+    if (!torn_ && !is_closing()) torn_ = Torn{why, Clock::now() + kUntilControlTells};
   }
 
   void hear_of(const Loss& loss, const Peer& teller) {
@@ -460,7 +470,7 @@ class TcpControl final : public Control {
       return fmt::format("no sign of life for {} s: {}; a longer wait is HORA_HEARTBEAT_TIMEOUT",
                          std::chrono::duration<double>(silence_).count(), why);
     };
-    if (peer.edge) return tear(peer, silent("the network between is down"));
+    if (peer.edge) return tear(peer, silent("one of them was stopped, or the network between is down"));
     if (pending_ || peer.goodbye) return;
     lose({peer.member.rank,
           {Code::aborted, fmt::format("{} is gone: {}", describe(peer.member),
@@ -499,7 +509,6 @@ class TcpControl final : public Control {
 
   void tell_what_is_held_back(TimePoint now) {
     tell_of_pending(now);
-    if (goodbye_ && now >= goodbye_->until) deliver(std::exchange(goodbye_, std::nullopt)->letter);
     if (torn_ && now >= torn_->until) call_off(std::exchange(torn_, std::nullopt)->status);
   }
 
@@ -601,11 +610,6 @@ class TcpControl final : public Control {
     bool over = false;    ///< the process has ended, and the launcher has a moment to tell how
   };
 
-  /// Rank 0's goodbye, before the parent's.
-  struct HeldGoodbye {
-    Letter letter;
-    TimePoint until;
-  };
   /// An edge has broken; what to say if rank 0 does not tell why.
   struct Torn {
     Status status;
@@ -618,20 +622,21 @@ class TcpControl final : public Control {
   const std::string self_;
   const std::chrono::milliseconds silence_;
   const std::chrono::milliseconds beat_;
-  TimePoint turn_;                      // I/O thread only: when it last came out of poll()
-  TimePoint next_beat_;                 // I/O thread only
-  std::optional<Pending> pending_;      // I/O thread only
-  std::optional<HeldGoodbye> goodbye_;  // I/O thread only
-  std::optional<Torn> torn_;            // I/O thread only
-  LauncherNews news_;                   // I/O thread only
-  std::optional<Lobby> lobby_;          // I/O thread only
+  TimePoint turn_;                    // I/O thread only: when it last came out of poll()
+  TimePoint next_beat_;               // I/O thread only
+  std::optional<Pending> pending_;    // I/O thread only
+  std::optional<Letter> goodbye_;     // I/O thread only: rank 0's, before the last announcement
+  bool announcements_ended_ = false;  // I/O thread only
+  std::optional<Torn> torn_;          // I/O thread only
+  LauncherNews news_;                 // I/O thread only
+  std::optional<Lobby> lobby_;        // I/O thread only
   Bell bell_;
   std::deque<Peer> peers_;
 
   std::mutex mutex_;
   std::condition_variable arrival_;
   std::deque<Letter> letters_;
-  std::optional<std::vector<Edge>> growing_;      // edges that the I/O thread has not taken yet
+  std::vector<Edge> growing_;                     // edges that the I/O thread has not taken yet
   bool grown_ = false;                            // there is a tree, and all edges of this rank
   std::condition_variable adopted_;               // of `growing_`
   std::vector<std::pair<RankSet, Bytes>> early_;  // announcements that came before the edges
@@ -660,9 +665,14 @@ World connect_tcp_control(const Config& config, TimePoint deadline) {
   auto control = std::make_unique<TcpControl>(config, std::move(meetup));
   if (tree) {
     try {
-      control->grow(connect_edges(*control, world.members, config, deadline));
+      connect_edges(*control, world.members, config, deadline,
+                    [&](Edge edge) { control->add(std::move(edge)); });
+      control->grow();
     } catch (const Error& error) {
       control->fail(error.status());  // the others wait for this rank
+      throw;
+    } catch (const std::exception& error) {  // no more memory
+      control->fail({Code::unavailable, error.what()});
       throw;
     }
   }
