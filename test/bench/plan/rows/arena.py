@@ -11,6 +11,8 @@ ROW = Row(
     title="float32 in the arena, 2 ranks",
     what="Sums of buffers that lie in memory which both ranks map. The limit is the same kernel over the same memory, in which every rank reads both inputs "
     "and writes both outputs of its half, and nobody waits for anybody.",
+    missed="At 16 MiB the inputs and outputs of both ranks stop fitting into the last cache, and what was there when a call began decides: single blocks reach from two "
+    "thirds of the limit to all of it. Below and above that size the share is steady.",
     experiments=lambda settings: [plane.experiment(2, settings)],
     views=lambda: [
         View(
