@@ -107,8 +107,6 @@ Loop::Turn Loop::turn_or_throw(bool pressing) {
   if (const auto delay = delays_.take_change(now)) negotiator_.report(Report::delay, encode(*delay));
   gpu_.check();
   answer_inquiry(now);
-  TimePoint wake = watch_stalls(now);
-  if (gpu_.busy()) wake = std::min(wake, now + kLookAtNccl);
   const bool listens =
       work_.empty();  // else what is new may need what is to be made first, such as a process set
   if (listens) {
@@ -124,7 +122,10 @@ Loop::Turn Loop::turn_or_throw(bool pressing) {
   collect_reports();
   follow_steps();
   turn.more = !listens || !work_.empty() || negotiator_.has_more();
-  turn.next = std::min(wake, negotiator_.next_look());
+  if (turn.over) return turn;
+  // Last, as each of these depends on what came and began in this turn.
+  turn.next = std::min(negotiator_.next_look(), watch_stalls(now));
+  if (gpu_.busy()) turn.next = std::min(turn.next, now + kLookAtNccl);
   return turn;
 }
 

@@ -3,10 +3,10 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <poll.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <csignal>
 #include <cstdlib>
@@ -15,9 +15,13 @@
 #include <iterator>
 #include <stdexcept>
 #include <thread>
+#include <utility>
 
 namespace hora {
 namespace {
+
+constexpr double kMostSeconds = 300;  // that any job of these tests may take
+constexpr double kToEndSeconds = 30;  // for hrun to end one that has taken longer
 
 double now() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
@@ -27,7 +31,7 @@ double now() {
 
 Launched::Launched(const std::vector<std::string>& arguments, const std::vector<int>& ignored,
                    const std::vector<int>& closed)
-    : start_(now()) {
+    : start_(now()), until_(start_ + kMostSeconds) {
   static int number = 0;
   mark_ = fmt::format("HORA_TEST_MARK={}.{}", ::getpid(), ++number);
   int output[2];
@@ -76,7 +80,24 @@ void Launched::stop() const {
   ::waitpid(pid_, nullptr, WUNTRACED);
 }
 
+/// Waits until there is something to read from one of them. A job that goes on for too long is ended, so that
+/// its test fails, and what it said so far is seen.
+void Launched::await_news(pollfd* events, nfds_t count) {
+  while (::poll(events, count, static_cast<int>(std::max(0.0, until_ - now()) * 1000)) == 0) {
+    if (std::exchange(overdue_, true)) {
+      signal(SIGKILL);
+      for (const int pid : processes()) ::kill(pid, SIGKILL);
+    } else {
+      outcome_.errors += fmt::format("[the test has ended this job after {} s]\n", kMostSeconds);
+      signal(SIGTERM);
+    }
+    until_ = now() + kToEndSeconds;
+  }
+}
+
 bool Launched::read_some(int& fd, std::string& text) {
+  pollfd event{fd, POLLIN, 0};
+  await_news(&event, 1);
   char buffer[4096];
   const auto n = ::read(fd, buffer, sizeof buffer);
   if (n > 0) {
@@ -118,7 +139,7 @@ Outcome Launched::wait_before_reading() {
 Outcome Launched::wait() {
   while (output_ >= 0 || errors_ >= 0) {
     pollfd events[] = {{output_, POLLIN, 0}, {errors_, POLLIN, 0}};
-    ::poll(events, 2, -1);  // it passes over what is closed
+    await_news(events, 2);  // poll passes over what is closed
     if (events[0].revents != 0) read_some(output_, outcome_.output);
     if (events[1].revents != 0) read_some(errors_, outcome_.errors);
   }

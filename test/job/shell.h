@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <poll.h>
+
 #include <string>
 #include <vector>
 
@@ -14,7 +16,7 @@ struct Outcome {
   double seconds = 0;
 };
 
-/// hrun, started and not yet ended. Ends it (KILL) if nobody waited for it.
+/// hrun, started and not yet ended. Ends it (KILL) if nobody waited for it, and a job that stands still.
 class Launched {
  public:
   /// `ignored`: signals that hrun is started with as ignored; `closed`: descriptors that it is started
@@ -49,6 +51,7 @@ class Launched {
   [[nodiscard]] bool all_gone() const;
 
  private:
+  void await_news(pollfd* events, nfds_t count);
   bool read_some(int& fd, std::string& text);
 
   std::string mark_;
@@ -57,6 +60,8 @@ class Launched {
   int errors_ = -1;
   Outcome outcome_;
   double start_ = 0;
+  double until_ = 0;
+  bool overdue_ = false;
 };
 
 Outcome hrun(const std::vector<std::string>& arguments, const std::vector<int>& ignored = {});

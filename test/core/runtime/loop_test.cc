@@ -48,6 +48,28 @@ TEST(Loop, EndsWhenAllHaveLeftAndGivesBackWhatNobodyAskedFor) {
   EXPECT_THROW(tables[0].put(entry, {}, {}), Error);
 }
 
+TEST(Loop, WakesWhenATensorIsOverdueAlsoIfALetterWasTheFirstToAskForIt) {
+  LocalGroup group(2);
+  World worlds[] = {group.join(0), group.join(1)};
+  const Config config;
+  TensorTable tables[2];
+  ProcessSets sets[] = {ProcessSets(2), ProcessSets(2)};
+  Timeline timelines[] = {Timeline(2), Timeline(2)};
+  Delays delays[2];
+  OwnGpu gpus[] = {OwnGpu(0), OwnGpu(1)};
+  Loop loops[] = {{worlds[0], config, tables[0], sets[0], timelines[0], delays[0], gpus[0]},
+                  {worlds[1], config, tables[1], sets[1], timelines[1], delays[1], gpus[1]}};
+  Entry entry;
+  entry.name = "x";
+  Request request;
+  request.name = entry.name;
+  tables[1].put(entry, {kWorld, request}, Clock::now());
+  loops[1].turn(false);
+  const Loop::Turn turn = loops[0].turn(false);
+  EXPECT_FALSE(turn.more);
+  EXPECT_LE(turn.next, Clock::now() + config.missing_warning);
+}
+
 TEST(Loop, FailsInOrderWhenThereIsNoTemporaryDirectory) {
   LocalGroup group(2);
   World world = group.join(0);
