@@ -29,6 +29,7 @@ constexpr std::size_t kMostStreams = 16;
 constexpr std::size_t kMostStragglerSteps = 10'000;
 constexpr std::size_t kMostTrialSteps = 10'000;
 constexpr std::uint64_t kMostTreeRadix = 64;
+constexpr std::size_t kMostLevels = 4;
 constexpr std::size_t kMostRecorded = 1'000'000;
 constexpr std::size_t kLeastArena = 16 << 20;
 
@@ -62,6 +63,7 @@ constexpr std::array kVariables{
     "HORA_ARENA_SIZE",
     "HORA_PEER_MEMORY",
     "HORA_STREAMING_STORES",
+    "HORA_LEVELS",
     "HORA_TREE",
     "HORA_RECORDED_OPERATIONS",
     "HORA_STRAGGLER_STEPS",
@@ -235,6 +237,34 @@ void read_unless_auto(const char* variable, std::optional<bool>& knob) {
   if (choice != "auto") knob = choice == "1";
 }
 
+/// Such as "8,32": each a multiple of the one before. "0": none.
+void read_levels(std::optional<std::vector<int>>& knob) {
+  const auto found = setting("HORA_LEVELS");
+  if (!found || found->value == "auto") return;
+  knob.emplace();
+  if (found->value == "0") return;
+  const char* next = found->value.data();
+  const char* const end = next + found->value.size();
+  const auto refuse_it = [&] {
+    refuse(
+        found->variable, found->value,
+        fmt::format("expected auto, 0, or at most {} numbers of ranks such as 8,32, each a multiple of the "
+                    "one before",
+                    kMostLevels));
+  };
+  while (true) {
+    int size = 0;
+    const int before = knob->empty() ? 1 : knob->back();
+    const auto [stop, error] = std::from_chars(next, end, size);
+    if (error != std::errc() || size <= before || size % before != 0 || knob->size() == kMostLevels)
+      refuse_it();
+    knob->push_back(size);
+    if (stop == end) return;
+    if (*stop != ',') refuse_it();
+    next = stop + 1;
+  }
+}
+
 void read_text(const char* variable, std::string& knob) {
   if (auto found = setting(variable)) knob = std::move(found->value);
 }
@@ -402,6 +432,7 @@ Config Config::from_environment() {
   read("HORA_ARENA_SIZE", config.arena_size, 0);
   read_unless_auto("HORA_PEER_MEMORY", config.peer_memory);
   read_unless_auto("HORA_STREAMING_STORES", config.streaming_stores);
+  read_levels(config.levels);
   if (const auto radix = whole("HORA_TREE", 0, kMostTreeRadix)) config.tree_radix = static_cast<int>(*radix);
   read("HORA_RECORDED_OPERATIONS", config.recorded_operations, 0, kMostRecorded);
   read("HORA_STRAGGLER_STEPS", config.straggler_steps, 0, kMostStragglerSteps);

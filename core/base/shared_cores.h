@@ -2,6 +2,7 @@
 #pragma once
 
 #include "core/base/cores.h"
+#include "core/base/nearness.h"
 
 #include <algorithm>
 #include <array>
@@ -15,12 +16,17 @@ namespace hora {
 struct SharedCores {
   std::array<std::atomic<std::uint64_t>, std::tuple_size_v<CoreSet>> cores;
   std::atomic<std::uint32_t> quota;  ///< how many of them at a time
+  std::atomic<std::uint32_t> cache;  ///< Nearness of them
+  std::atomic<std::uint32_t> socket;
 };
 
 inline void tell(SharedCores& shared) {
   const CoreSet cores = usable_cores();
   for (std::size_t i = 0; i < cores.size(); ++i) shared.cores[i].store(cores[i], std::memory_order_relaxed);
   shared.quota.store(static_cast<std::uint32_t>(core_quota()), std::memory_order_relaxed);
+  const Nearness near = nearness(cores);
+  shared.cache.store(near.cache, std::memory_order_relaxed);
+  shared.socket.store(near.socket, std::memory_order_relaxed);
 }
 
 /// Whether that many processes are more than their cores. `told(i)`: what each has told.

@@ -20,6 +20,7 @@ namespace hora {
 namespace {
 
 constexpr std::uint64_t kMostStreams = 16;
+constexpr std::uint64_t kMostLevels = 4;
 constexpr std::size_t kLongestVersion = 64;
 constexpr std::size_t kLongestArguments = 1024;  // what is longer is compared up to there
 
@@ -43,11 +44,25 @@ std::optional<bool> way_of(std::uint64_t number) {
   return number == 2 ? std::nullopt : std::optional(number == 1);
 }
 
+void write_levels(Writer& out, const std::vector<int>& levels) {
+  out.u8(static_cast<std::uint8_t>(levels.size()));
+  for (const int size : levels) out.u64(static_cast<std::uint64_t>(size) - 1);
+}
+
+std::vector<int> read_levels(Reader& in) {
+  std::vector<int> levels(in.below(kMostLevels + 1, "a number of levels"));
+  for (int& size : levels)
+    size = 1 + static_cast<int>(in.below((std::uint64_t{1} << 31) - 1, "a number of ranks"));
+  return levels;
+}
+
 void write_knobs(Writer& out, const Config& config) {
   out.u64(config.fusion_threshold).u8(number_of(config.peer_memory)).string(config.cpu_operations);
   out.u8(config.deterministic ? 1 : 0).u64(static_cast<std::uint64_t>(config.tcp_streams));
   out.u64(config.gpu_fusion_threshold).string(config.gpu_operations).u8(config.float32_sums ? 1 : 0);
   out.string(config.encryption).u8(config.autotune ? 1 : 0);
+  out.u8(config.levels ? 1 : 0);
+  if (config.levels) write_levels(out, *config.levels);
 }
 
 void read_knobs(Reader& in, Config& config) {
@@ -61,6 +76,7 @@ void read_knobs(Reader& in, Config& config) {
   config.float32_sums = in.boolean();
   config.encryption = in.string(16);
   config.autotune = in.boolean();
+  config.levels = in.boolean() ? std::optional(read_levels(in)) : std::nullopt;
 }
 
 std::vector<Item> listed(const Config& config) {
@@ -73,7 +89,8 @@ std::vector<Item> listed(const Config& config) {
           {"HORA_GPU_OPERATIONS", config.gpu_operations},
           {"HORA_FLOAT32_SUMS", config.float32_sums ? "1" : "0"},
           {"HORA_ENCRYPTION", config.encryption},
-          {"HORA_AUTOTUNE", config.autotune ? "1" : "0"}};
+          {"HORA_AUTOTUNE", config.autotune ? "1" : "0"},
+          {"HORA_LEVELS", config.levels ? fmt::format("{}", fmt::join(*config.levels, ",")) : "auto"}};
 }
 
 /// All that a rank says. The version comes first: what follows is that version's.

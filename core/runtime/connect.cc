@@ -27,7 +27,7 @@ namespace {
 std::unique_ptr<Collective> within_host(SharedHosts& hosts, const Config& config) {
   if (!hosts.own) return LocalGroup(1).join(0).lane.collective;
   const Hosts host = hosts_of(hosts.ranks, config.rank);
-  const ShmWays ways{config.peer_memory, config.streaming_stores};
+  const ShmWays ways{config.peer_memory, config.streaming_stores, config.levels};
   return make_shm_collective(std::move(hosts.own->arena), static_cast<int>(host.place),
                              static_cast<int>(host.here().size()), std::move(hosts.own->peers), ways);
 }

@@ -33,7 +33,8 @@ Plane connect_plane(const Config& config) {
                 "these ranks share no memory; hora_bench --level runtime measures them all the same");
   }
   plane.arena = hosts.own->arena;
-  plane.collective = make_shm_collective(plane.arena, config.rank, config.size, std::move(hosts.own->peers));
+  plane.collective = make_shm_collective(plane.arena, config.rank, config.size, std::move(hosts.own->peers),
+                                         {config.peer_memory, config.streaming_stores, config.levels});
   plane.world.control->on_loss(
       [&collective = *plane.collective](const Status& why) { collective.abort(why); });
   return plane;

@@ -31,7 +31,7 @@ std::size_t visible_in_dev_shm() {
 
 TEST(Job, ReducesOverEveryPlane) {
   for (const char* setting : {"HORA_CPU_OPERATIONS=shm", "HORA_CPU_OPERATIONS=tcp", "HORA_PEER_MEMORY=0",
-                              "HORA_PEER_MEMORY=1", "HORA_STREAMING_STORES=1"}) {
+                              "HORA_PEER_MEMORY=1", "HORA_STREAMING_STORES=1", "HORA_LEVELS=2"}) {
     for (const int ranks : {1, 2, 4}) {
       const Outcome outcome = hrun(worker(ranks, {"reduce"}, {"-x", setting}));
       EXPECT_EQ(outcome.exit_code, 0) << setting << outcome.output << outcome.errors;

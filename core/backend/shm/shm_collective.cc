@@ -10,6 +10,7 @@
 #include "core/backend/shm/stage_copy.h"
 #include "core/backend/shm/transfers.h"
 #include "core/backend/shm/write_all.h"
+#include "core/backend/shm/write_by_levels.h"
 
 #include <algorithm>
 #include <cstring>
@@ -27,21 +28,23 @@ constexpr std::size_t kPackBelow = 64 * 1024;
 // most.
 constexpr std::size_t kOneShotBytes = 512;
 constexpr std::size_t kPrivateOneShotBytes = 2048;
+// From where on more phases may be worth what does not travel between caches and sockets then.
+constexpr std::size_t kByLevelsBytes = 256 * 1024;
 constexpr std::size_t kScratchBytes = 256 * 1024;  // of each rank's private memory at a time
 
 /// There are three ways to move bytes, chosen alike on all ranks because all see all mailboxes:
 ///
 ///  - slots: a few bytes are copied into the own slot before the ranks meet, and read by all after it. There
-///  is no
-///    second phase, as slots and mailboxes alternate (seat.h).
+///    is no second phase, as slots and mailboxes alternate (seat.h).
 ///  - direct: every rank reads and writes the buffers of all, in the arena by loads and stores, private ones
-///  through
-///    PeerMemory. Allreduce by write-all (write_all.h).
+///    through PeerMemory. Allreduce by write-all (write_all.h); or, in the arena, level by level
+///    (write_by_levels.h), where some ranks are nearer to each other than others and rank 0 finds that to be
+///    faster.
 ///  - staged: pieces of all travel through the stages. If somebody's buffer is private and out of reach; or
-///  where that is
-///    faster than PeerMemory, which rank 0 finds out for allreduce.
+///    where that is faster than PeerMemory, which rank 0 finds out for allreduce.
 ///
-/// Operands are taken in rank order, element by element, so the result's bits do not depend on the way.
+/// Elements are put together in the same order in all of them (sums.h), so the result's bits do not depend on
+/// the way.
 class ShmCollective final : public Collective {
  public:
   ShmCollective(const Circle& circle, std::shared_ptr<PeerMemory> peers, std::optional<std::size_t> own_seat,
@@ -51,11 +54,14 @@ class ShmCollective final : public Collective {
         own_seat_(own_seat),
         rounds_(circle),
         reach_(circle, std::move(peers)),
-        write_all_(circle, rounds_, reach_),
+        sums_(circle, ways.levels),
+        write_all_(circle, rounds_, reach_, sums_),
+        write_by_levels_(circle, rounds_, reach_),
         stage_copy_(ways.streams),
         spread_(circle, rounds_, reach_, stage_copy_),
         transfers_(circle, rounds_, reach_, stage_copy_),
-        private_way_(32 * 1024, ways.direct) {}
+        private_way_(32 * 1024, ways.direct),
+        level_way_(kByLevelsBytes, ways.levels ? std::optional(true) : std::nullopt) {}
   ~ShmCollective() override {
     if (own_seat_) circle_.arena().give_back_seat(*own_seat_);
   }
@@ -202,6 +208,7 @@ class ShmCollective final : public Collective {
       in_arena = in_arena && own.inputs[i].in_arena != 0 && own.outputs[i].in_arena != 0;
     }
     own.direct = private_way_.way(bytes);
+    own.by_levels = level_way_.way(bytes);
     own.in_slot = bytes <= most_in_slot(in_arena) ? 1 : 0;
     if (own.in_slot != 0) gather(rounds_.slot(circle_.place()), segments, size_of(reduction.dtype));
     rounds_.meet();
@@ -211,10 +218,25 @@ class ShmCollective final : public Collective {
     if (in_slot == circle_.size()) return allreduce_in_slots(segments, reduction);
     if (in_slot > 0) return allreduce_mixed(segments, reduction);
     if (all_in_arena(segments.size(), {&Mailbox::inputs, &Mailbox::outputs})) {
+      return allreduce_in_arena(segments, reduction, bytes);
+    }
+    allreduce_private(segments, reduction, bytes);
+  }
+
+  void allreduce_in_arena(std::span<const Segment> segments, const Reduction& reduction, std::size_t bytes) {
+    if (bytes < kByLevelsBytes || !sums_.by_levels(reduction)) {
       write_all_.run(segments, reduction);
       return rounds_.phase();
     }
-    allreduce_private(segments, reduction, bytes);
+    const auto start = Clock::now();
+    const bool by_levels = rounds_.mailbox(0).by_levels != 0;
+    if (by_levels) {
+      write_by_levels_.run(sums_.levels(), segments, reduction);
+    } else {
+      write_all_.run(segments, reduction);
+    }
+    rounds_.phase();
+    level_way_.note(by_levels ? 1 : 0, bytes, Clock::now() - start);
   }
 
   void allreduce_private(std::span<const Segment> segments, const Reduction& reduction, std::size_t bytes) {
@@ -249,7 +271,7 @@ class ShmCollective final : public Collective {
     for (const auto& segment : segments) {
       for (int place = 0; place < circle_.size(); ++place)
         inputs_[static_cast<std::size_t>(place)] = rounds_.slot(place) + begin;
-      kernels::reduce(inputs_, {&segment.output, 1}, segment.count, reduction);
+      sums_.reduce(inputs_, {&segment.output, 1}, segment.count, reduction);
       begin += segment.count * size_of(reduction.dtype);
     }
   }
@@ -269,7 +291,7 @@ class ShmCollective final : public Collective {
             box.in_slot != 0 ? rounds_.slot(place) + begin : reach_.local(place, box.inputs[i], 0, bytes);
       }
       void* result = results.data() + begin;
-      kernels::reduce(inputs_, {&result, 1}, segments[i].count, reduction);
+      sums_.reduce(inputs_, {&result, 1}, segments[i].count, reduction);
       begin += bytes;
     }
     rounds_.phase();
@@ -316,7 +338,7 @@ class ShmCollective final : public Collective {
       inputs_.push_back(rounds_.stage(place) + begin * each);
       outputs_.push_back(rounds_.stage(place) + begin * each);
     }
-    kernels::reduce(inputs_, outputs_, end - begin, reduction);
+    sums_.reduce(inputs_, outputs_, end - begin, reduction);
   }
 
   // --- reducescatter ---
@@ -336,7 +358,7 @@ class ShmCollective final : public Collective {
     if (small) {
       for (int place = 0; place < circle_.size(); ++place)
         inputs_[static_cast<std::size_t>(place)] = rounds_.slot(place) + begin * each;
-      return kernels::reduce(inputs_, {&whole.output, 1}, end - begin, reduction);
+      return sums_.reduce(inputs_, {&whole.output, 1}, end - begin, reduction);
     }
     if (!reach_.everything() && !all_in_arena(1, {&Mailbox::inputs}))
       return reducescatter_staged(whole, begin, end, reduction);
@@ -344,7 +366,7 @@ class ShmCollective final : public Collective {
     for (std::size_t done = begin; done < end; done += step) {
       read_inputs(done * each, std::min(step, end - done) * each);
       void* output = static_cast<std::byte*>(whole.output) + (done - begin) * each;
-      kernels::reduce(inputs_, {&output, 1}, std::min(step, end - done), reduction);
+      sums_.reduce(inputs_, {&output, 1}, std::min(step, end - done), reduction);
     }
     rounds_.phase();
   }
@@ -378,7 +400,7 @@ class ShmCollective final : public Collective {
         for (int place = 0; place < circle_.size(); ++place)
           inputs_[static_cast<std::size_t>(place)] = rounds_.stage(place) + (from - done) * each;
         void* output = static_cast<std::byte*>(whole.output) + (from - begin) * each;
-        kernels::reduce(inputs_, {&output, 1}, to - from, reduction);
+        sums_.reduce(inputs_, {&output, 1}, to - from, reduction);
       }
       rounds_.phase();
     }
@@ -389,11 +411,14 @@ class ShmCollective final : public Collective {
   std::optional<std::size_t> own_seat_;  // taken for this collective, to be given back with it
   Rounds rounds_;
   Reach reach_;
+  Sums sums_;
   WriteAll write_all_;
+  WriteByLevels write_by_levels_;
   StageCopy stage_copy_;
   Spread spread_;
   Transfers transfers_;
   Contest private_way_;
+  Contest level_way_;
   std::vector<std::byte> scratch_;   // copies of private memory
   std::vector<const void*> inputs_;  // of the kernel call at hand, by place
   std::vector<void*> outputs_;
@@ -407,14 +432,15 @@ std::unique_ptr<Collective> make_shm_collective(std::shared_ptr<Arena> arena, in
                                          std::nullopt, ways);
 }
 
-std::vector<std::unique_ptr<Collective>> make_shm_group(int ranks, bool reach, std::size_t region) {
+std::vector<std::unique_ptr<Collective>> make_shm_group(int ranks, bool reach, std::size_t region,
+                                                        const ShmWays& ways) {
   const auto mapping =
       std::make_shared<const Mapping>(Arena::create_file(ranks, region), Arena::file_bytes(ranks, region));
   std::vector<std::unique_ptr<Collective>> group;
   group.reserve(static_cast<std::size_t>(ranks));
   for (int rank = 0; rank < ranks; ++rank) {
     group.push_back(make_shm_collective(Arena::make(mapping, rank, ranks, region), rank, ranks,
-                                        reach ? make_thread_memory() : nullptr));
+                                        reach ? make_thread_memory() : nullptr, ways));
   }
   return group;
 }

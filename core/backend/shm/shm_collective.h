@@ -15,6 +15,9 @@ namespace hora {
 struct ShmWays {
   std::optional<bool> direct;   ///< private memory is read and written where it lies; rank 0's counts
   std::optional<bool> streams;  ///< stores into stages bypass the caches
+  /// Which ranks sum first: so many in a row, and so many of these; none: those whose cores are near,
+  /// where that is faster.
+  std::optional<std::vector<int>> levels;
 };
 
 /// A collective over an arena that `ranks` ranks map. `peers`: how to reach private memory; nullptr: not at
@@ -26,6 +29,7 @@ std::unique_ptr<Collective> make_shm_collective(std::shared_ptr<Arena> arena, in
 /// Ranks that are threads over one mapping of an arena, by rank. `reach`: whether they reach each other's
 /// private buffers.
 std::vector<std::unique_ptr<Collective>> make_shm_group(int ranks, bool reach,
-                                                        std::size_t region = std::size_t{1} << 30);
+                                                        std::size_t region = std::size_t{1} << 30,
+                                                        const ShmWays& ways = {});
 
 }  // namespace hora

@@ -13,10 +13,11 @@ constexpr std::size_t kNearBytes = 1024 * 1024;
 
 }  // namespace
 
-WriteAll::WriteAll(Circle circle, const Rounds& rounds, Reach& reach)
+WriteAll::WriteAll(Circle circle, const Rounds& rounds, Reach& reach, Sums& sums)
     : circle_(std::move(circle)),
       rounds_(rounds),
       reach_(reach),
+      sums_(sums),
       inputs_(static_cast<std::size_t>(circle_.size())),
       outputs_(inputs_.size()) {}
 
@@ -47,7 +48,7 @@ void WriteAll::reduce_part(const SegmentRange& range, const Reduction& reduction
     outputs_[who] = reach_.local(place, box.outputs[range.segment], range.begin * each, range.count * each);
     near = near && inputs_[who] != nullptr && outputs_[who] != nullptr;
   }
-  if (near) return kernels::reduce(inputs_, outputs_, range.count, reduction);
+  if (near) return sums_.reduce(inputs_, outputs_, range.count, reduction);
   const std::size_t step = kFarBytes / each;
   for (std::size_t done = 0; done < range.count; done += step) {
     reduce_far({range.segment, range.begin + done, std::min(step, range.count - done)}, reduction);
@@ -81,7 +82,7 @@ void WriteAll::reduce_far(const SegmentRange& range, const Reduction& reduction)
   std::byte* result =
       far.empty() ? nullptr : scratch_.data() + static_cast<std::size_t>(far.front()) * kFarBytes;
   if (result != nullptr) outputs.push_back(result);
-  kernels::reduce(inputs_, outputs, range.count, reduction);
+  sums_.reduce(inputs_, outputs, range.count, reduction);
   for (const int place : far)
     reach_.write(place, rounds_.mailbox(place).outputs[range.segment], begin, result, bytes);
 }

@@ -5,7 +5,7 @@
 #include "core/comm/pieces.h"
 #include "core/backend/shm/reach.h"
 #include "core/backend/shm/rounds.h"
-#include "core/device/kernels.h"
+#include "core/backend/shm/sums.h"
 
 #include <vector>
 
@@ -17,7 +17,7 @@ namespace hora {
 /// must fail after its last phase (`throw_if_left`). *Engine only.*
 class WriteAll {
  public:
-  WriteAll(Circle circle, const Rounds& rounds, Reach& reach);
+  WriteAll(Circle circle, const Rounds& rounds, Reach& reach, Sums& sums);
 
   /// Mailboxes say where each segment lies.
   void run(std::span<const Segment> segments, const Reduction& reduction);
@@ -30,6 +30,7 @@ class WriteAll {
   Circle circle_;
   const Rounds& rounds_;
   Reach& reach_;
+  Sums& sums_;
   std::vector<const void*> inputs_;  // by place, of the range at hand
   std::vector<void*> outputs_;
   std::vector<std::byte> scratch_;  // copies of private memory

@@ -78,8 +78,8 @@ struct Config {
   std::string encryption = "control";
 
   // How ranks agree, and how tensors move.
-  /// HORA_TREE: ranks on several hosts agree over a tree, in which each has so many children, at most 64; 0:
-  /// each with rank 0 alone. No value: 8 from 65 ranks up, else 0. Rank 0's counts.
+  /// HORA_TREE: ranks that do not all share memory agree over a tree, in which each has so many children, at
+  /// most 64; 0: each with rank 0 alone. No value: 8 from 65 ranks up, else 0. Rank 0's counts.
   std::optional<int> tree_radix;
   std::string cpu_operations = "auto";  ///< HORA_CPU_OPERATIONS: auto, shm, tcp or mpi
   /// HORA_GPU_OPERATIONS: how tensors on GPUs move. nccl: with NCCL, or not at all; hierarchical: with NCCL
@@ -123,6 +123,11 @@ struct Config {
   /// HORA_STREAMING_STORES: whether copies into shared memory bypass the caches: 1, 0, or auto, no value:
   /// what the first large ones show to be faster.
   std::optional<bool> streaming_stores;
+  /// HORA_LEVELS: which ranks of a host put floating-point elements together first. auto, no value: of more
+  /// than 8, those that are bound (hrun --bind-to) to cores that share a cache, and then those on a socket,
+  /// where the first large tensors show that to be faster; 8,32: 8 ranks in a row, and then 32; 0: none. The
+  /// order of sums follows from it, not from what is faster. Rank 0's counts.
+  std::optional<std::vector<int>> levels;
 
   // What an operator wants to know.
   /// HORA_STRAGGLER_STEPS: a line says, of so many steps of a training, for which rank the others waited

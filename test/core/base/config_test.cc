@@ -53,6 +53,7 @@ TEST(Config, ReadsEveryKnob) {
                                  {"HORA_CPU_OPERATIONS", "tcp"},
                                  {"HORA_PEER_MEMORY", "0"},
                                  {"HORA_STREAMING_STORES", "1"},
+                                 {"HORA_LEVELS", "8,32"},
                                  {"HORA_TREE", "0"},
                                  {"HORA_GPU_OPERATIONS", "staged"},
                                  {"HORA_GPU_FUSION_THRESHOLD", "2000"},
@@ -82,6 +83,7 @@ TEST(Config, ReadsEveryKnob) {
   EXPECT_EQ(config.start_timeout.count(), 1500);
   EXPECT_EQ(config.cpu_operations, "tcp");
   EXPECT_EQ(config.peer_memory, false);
+  EXPECT_EQ(config.levels, (std::vector<int>{8, 32}));
   EXPECT_EQ(config.tree_radix, 0);
   EXPECT_EQ(config.streaming_stores, true);
   EXPECT_EQ(config.gpu_operations, "staged");
@@ -112,6 +114,24 @@ TEST(Config, NamesTheVariableTheValueAndWhatIsAccepted) {
   EXPECT_EQ(refusal({{"HORA_SIZE", "-1"}}), "HORA_SIZE='-1': expected a whole number from 1 to 1048576");
   EXPECT_EQ(refusal({{"HORA_ARENA_SIZE", "4096"}}),
             "HORA_ARENA_SIZE='4096': expected 0 or at least 16777216 bytes");
+}
+
+TEST(Config, TakesLevelsThatEachHoldWholeGroupsOfTheOneBefore) {
+  EXPECT_EQ(Config().levels, std::nullopt);
+  const auto levels = [](const std::string& value) {
+    const Environment environment(std::map<std::string, std::string>{{"HORA_LEVELS", value}});
+    return Config::from_environment().levels;
+  };
+  EXPECT_EQ(levels("auto"), std::nullopt);
+  EXPECT_EQ(levels("0"), std::vector<int>{});
+  EXPECT_EQ(levels("4"), std::vector<int>{4});
+  for (const std::string value : {"1", "8,12", "8,8", "8,", ",8", "8;16", "-2", "2,4,8,16,32", "x"}) {
+    EXPECT_EQ(
+        refusal({{"HORA_LEVELS", value}}),
+        "HORA_LEVELS='" + value +
+            "': expected auto, 0, or at most 4 numbers of ranks such as 8,32, each a multiple of the one "
+            "before");
+  }
 }
 
 TEST(Config, NamesVariablesThatMeanNothing) {

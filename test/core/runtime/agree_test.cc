@@ -19,8 +19,10 @@ TEST(Agree, Rank0sKnobsCountAndOthersAreWarnedOf) {
     World world = group.join(rank);
     Config config;
     config.fusion_threshold = rank == 2 ? 4 : 1024;
+    config.levels = {2, 4};
     agree(config, *world.control, world.members, Clock::now() + std::chrono::minutes(1));
     EXPECT_EQ(config.fusion_threshold, 1024u);
+    EXPECT_EQ(config.levels, (std::vector<int>{2, 4}));
   });
   const std::string heard = testing::internal::GetCapturedStderr();
   EXPECT_NE(

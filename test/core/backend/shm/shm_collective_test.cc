@@ -94,31 +94,77 @@ TEST(ShmCollective, AnyMixtureOfBuffersGivesTheExactResult) {
   }
 }
 
+/// The result of one allreduce of these, a rank each; all ranks must have the same bits. `path`: where the
+/// buffers lie, and how they are cut.
+enum class Path { arena, reached, staged, pieces, calls };
+
+std::vector<float> averaged(const std::vector<std::vector<float>>& inputs, Path path, const ShmWays& ways) {
+  const auto ranks = static_cast<int>(inputs.size());
+  const std::size_t count = inputs.front().size();
+  const auto group = make_shm_group(ranks, path == Path::reached, kTestRegion, ways);
+  std::vector<std::vector<float>> results(inputs.size(), std::vector<float>(count));
+  run_ranks(ranks, [&](int rank) {
+    const auto who = static_cast<std::size_t>(rank);
+    Collective& own = *group[who];
+    const bool in_arena = path != Path::reached && path != Path::staged;
+    const auto memory = buffer(own, in_arena, count * sizeof(float));
+    auto* data = reinterpret_cast<float*>(memory.get());
+    std::copy(inputs[who].begin(), inputs[who].end(), data);
+    std::vector<Segment> segments;
+    const std::size_t step = in_arena && path != Path::arena ? 777 : count;
+    for (std::size_t i = 0; i < count; i += step)
+      segments.push_back({data + i, data + i, std::min(step, count - i)});
+    const std::size_t at_once = path == Path::calls ? 1 : segments.size();
+    for (std::size_t i = 0; i < segments.size(); i += at_once)
+      own.allreduce(std::span(segments).subspan(i, at_once), {DType::float32, ReduceOp::sum, 1.0, 1.0, 3});
+    std::copy_n(data, count, results[who].begin());
+  });
+  for (const auto& result : results) EXPECT_EQ(result, results.front()) << static_cast<int>(path);
+  return results.front();
+}
+
 TEST(ShmCollective, BitsDoNotDependOnThePathOrOnWhereItIsCut) {
-  constexpr std::size_t kCount = 50'000;
-  std::vector<std::vector<float>> inputs(3, std::vector<float>(kCount));
   std::mt19937 random(5);
   std::normal_distribution<float> normal;
-  for (auto& input : inputs) std::generate(input.begin(), input.end(), [&] { return normal(random); });
-  std::vector<float> first;
-  for (const int path : {0, 1, 2, 3}) {  // arena; private, reached; private, staged; in many pieces
-    const auto group = make_shm_group(3, path == 1);
-    std::vector<std::vector<float>> results(3, std::vector<float>(kCount));
-    run_ranks(3, [&](int rank) {
-      const auto who = static_cast<std::size_t>(rank);
-      const auto memory = buffer(*group[who], path == 0 || path == 3, kCount * 4);
-      auto* data = reinterpret_cast<float*>(memory.get());
-      std::copy(inputs[who].begin(), inputs[who].end(), data);
-      std::vector<Segment> segments;
-      const std::size_t step = path == 3 ? 777 : kCount;
-      for (std::size_t i = 0; i < kCount; i += step)
-        segments.push_back({data + i, data + i, std::min(step, kCount - i)});
-      group[who]->allreduce(segments, {DType::float32, ReduceOp::sum, 1.0, 1.0, 3});
-      std::copy_n(data, kCount, results[who].begin());
-    });
-    if (first.empty()) first = results[0];
-    for (const auto& result : results) ASSERT_EQ(result, first) << path;
+  std::vector<std::vector<float>> results;
+  for (const auto& levels : {std::vector<int>{}, {2}, {2, 4}}) {
+    std::vector<std::vector<float>> inputs(5, std::vector<float>(100'000));
+    random.seed(5);
+    for (auto& input : inputs) std::generate(input.begin(), input.end(), [&] { return normal(random); });
+    const ShmWays ways{{}, {}, levels};
+    results.push_back(averaged(inputs, Path::arena, ways));
+    for (const Path path : {Path::reached, Path::staged, Path::pieces, Path::calls})
+      EXPECT_EQ(averaged(inputs, path, ways), results.back()) << static_cast<int>(path);
   }
+  EXPECT_NE(results[0], results[1]);  // else it is no test of the levels
+}
+
+TEST(ShmCollective, HasTheSameBitsWhileItTriesWhetherLevelsAreFaster) {
+  constexpr int kRanks = 10;
+  constexpr std::size_t kCount = 100'000;
+  const auto arenas = make_arenas(kRanks);
+  std::vector<std::unique_ptr<Collective>> group;
+  for (int rank = 0; rank < kRanks; ++rank)
+    group.push_back(make_shm_collective(arenas[static_cast<std::size_t>(rank)], rank, kRanks, nullptr));
+  for (int rank = 0; rank < kRanks; ++rank)
+    arenas[0]->seat(rank).cores.cache.store(static_cast<std::uint32_t>(rank % 2 + 1));
+  run_ranks(kRanks, [&](int rank) {
+    Collective& own = *group[static_cast<std::size_t>(rank)];
+    const auto input = own.allocate(kCount * sizeof(float));
+    const auto output = own.allocate(kCount * sizeof(float));
+    std::mt19937 random(static_cast<unsigned>(rank));
+    std::normal_distribution<float> normal;
+    std::generate_n(reinterpret_cast<float*>(input.get()), kCount, [&] { return normal(random); });
+    const Segment segment{input.get(), output.get(), kCount};
+    std::vector<float> first;
+    for (int i = 0; i < 20; ++i) {
+      own.allreduce({&segment, 1}, {});
+      const auto* result = reinterpret_cast<const float*>(output.get());
+      if (first.empty()) first.assign(result, result + kCount);
+      ASSERT_TRUE(std::equal(first.begin(), first.end(), result)) << i;
+      std::fill_n(reinterpret_cast<float*>(output.get()), kCount, 0.0F);
+    }
+  });
 }
 
 TEST(ShmCollective, BroadcastsMorePiecesThanAMailboxHas) {

@@ -21,7 +21,8 @@ TEST(WriteAll, DoesNothingOnceARankHasLeft) {
     const Circle circle(arenas[who], rank, 2);
     Rounds rounds(circle);
     Reach reach(circle, nullptr);
-    WriteAll write_all(circle, rounds, reach);
+    Sums sums(circle, {});
+    WriteAll write_all(circle, rounds, reach, sums);
     const Segment segment{memory[who].get(), memory[who].get(), 1024};
     Mailbox& own = rounds.open(Call::allreduce, 4096, 0);
     own.inputs[0] = own.outputs[0] = reach.locate(memory[who].get());
