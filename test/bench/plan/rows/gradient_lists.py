@@ -34,7 +34,11 @@ def _buckets(settings: Settings) -> tuple[tuple[str, int], ...]:
 
 
 def _iterations(counts: list[int], settings: Settings) -> int:
-    return 3 if settings.quick else 10 if _total(counts) < 200e6 else 5
+    """In each block; fewer of long lists, of which each takes seconds to make and to look through."""
+    if settings.quick:
+        return 3
+    megabytes = _total(counts) / 1e6
+    return 10 if megabytes < 200 else 5 if megabytes < 1000 else 2
 
 
 def _there(model: str, settings: Settings) -> Experiment:
