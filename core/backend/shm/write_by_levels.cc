@@ -14,6 +14,9 @@ constexpr std::size_t kAtATime = 1024 * 1024;      // bytes, so that who leaves 
 constexpr std::size_t kPartialBytes = 512 * 1024;  // of one rank: they should stay in its own cache
 static_assert(kPartialBytes <= kStageBytes);
 
+/// Of a stage, for the partial sums of one level; the last has none.
+std::size_t bytes_of_level(const Levels& levels) { return kPartialBytes / (levels.count() - 1) / 64 * 64; }
+
 }  // namespace
 
 WriteByLevels::WriteByLevels(Circle circle, Rounds& rounds, Reach& reach)
@@ -40,7 +43,7 @@ void WriteByLevels::run(const Levels& levels, std::span<const Segment> segments,
 /// So many that each level's share of a rank fits its part of the stage.
 std::size_t WriteByLevels::piece_elements(const Levels& levels, std::size_t each, std::size_t partial) {
   const std::size_t line = 64 / each;
-  const std::size_t room = kPartialBytes / (levels.count() - 1) / partial / line * line;
+  const std::size_t room = bytes_of_level(levels) / partial / line * line;
   std::size_t fewest = levels.groups(levels.count()).front().members.size();
   for (std::size_t level = 1; level < levels.count(); ++level) {
     for (const auto& group : levels.groups(level)) fewest = std::min(fewest, group.members.size());
@@ -146,8 +149,7 @@ WriteByLevels::Range WriteByLevels::own_share(const Piece& piece, const Levels::
 std::byte* WriteByLevels::partial_of(const Piece& piece, std::size_t level, const Levels::Group& group,
                                      std::size_t at) const {
   const std::size_t index = holder(piece, group, at);
-  const std::size_t room = kPartialBytes / (piece.levels.count() - 1);
-  return rounds_.stage(group.members[index]) + (level - 1) * room +
+  return rounds_.stage(group.members[index]) + (level - 1) * bytes_of_level(piece.levels) +
          (at - share(piece, group, index).begin) * piece.partial;
 }
 
