@@ -28,7 +28,8 @@ std::string waits_for(const Negotiator& negotiator, int rank) {
 
 Stalls::Advice Stalls::look(const Negotiator& negotiator, TimePoint now) {
   Advice advice;
-  if (first().count() == 0 || negotiator.oldest() == TimePoint::max()) {
+  const TimePoint oldest = negotiator.oldest();  // once: another rank may answer at any time
+  if (first().count() == 0 || oldest == TimePoint::max()) {
     inquiry_.reset();
     return advice;
   }
@@ -36,7 +37,8 @@ Stalls::Advice Stalls::look(const Negotiator& negotiator, TimePoint now) {
     advice.next = inquiry_->until;
     return advice;
   }
-  const auto all = overdue(negotiator, now, advice.next);
+  advice.next = oldest + first();
+  const auto all = now < advice.next ? std::vector<Overdue>() : overdue(negotiator, now, advice.next);
   if (inquiry_) {
     report(negotiator, all, now, advice);
     inquiry_.reset();
@@ -75,8 +77,6 @@ bool Stalls::fails(TimePoint since, TimePoint now) const {
 std::vector<Stalls::Overdue> Stalls::overdue(const Negotiator& negotiator, TimePoint now,
                                              TimePoint& next) const {
   std::vector<Overdue> all;
-  next = negotiator.oldest() + first();
-  if (now < next) return all;
   next = TimePoint::max();
   for (auto& waiting : negotiator.waiting(now - first())) {
     const TimePoint since = this->since(waiting);
