@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The benchmark plan: that ./dev bench runs, checks results, and judges figures; not how fast anything is."""
 
+import dataclasses
 import json
 import pathlib
 import sys
@@ -9,7 +10,7 @@ import pytest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 
-from bench.plan import figures, gradients, interleave, main, page, sizes, table, targets  # noqa: E402
+from bench.plan import figures, gradients, interleave, main, page, runs, sizes, table, targets  # noqa: E402
 
 PUBLISHED = {
     "ResNet-50": (161, 25_557_032),
@@ -126,8 +127,27 @@ def test_a_quick_run_writes_figures_and_a_page_that_can_be_written_again(tmp_pat
     written = (tmp_path / "RESULTS.md").read_text()
     assert "## B1: " in written and "## B16: " in written and "quick run" in written
     (tmp_path / "RESULTS.md").unlink()
-    assert main.run(main.parse([*arguments, "--page", str(results)])) == 0
+    assert main.run(main.parse([*arguments, "--page"])) == 0
     assert (tmp_path / "RESULTS.md").read_text() == written
+
+
+def a_run(file: str, date: str, rows: list[str], experiments: list[str]) -> runs.Run:
+    machine_of = {"cpu": "Some(R) CPU", "processors": 2, "memory_gib": 24, "kernel": "6", "load_before": 0.0, "load_after": 0.0, "versions": {"Hora": "1"}}
+    results = {key: dataclasses.asdict(figures.Result(file, "us", {"8 B": {"hora arena": figure(1.0)}})) for key in experiments}
+    return runs.Run(pathlib.Path(file), {"date": date, "quick": False, "blocks": 5, "rows": rows, "machine": machine_of, "experiments": results})
+
+
+def test_the_page_shows_each_row_as_it_was_measured_last(tmp_path: pathlib.Path):
+    older = a_run("older.json", "2026-01-01", ["b1", "b4"], ["plane, 2 ranks", "plane, 4 ranks"])
+    newer = a_run("newer.json", "2026-02-01", ["b4", "b9"], ["plane, 4 ranks"])
+    for run in (older, newer):
+        runs.write(dataclasses.replace(run, file=tmp_path / run.file))
+    chosen = runs.newest_of_rows(runs.kept(tmp_path, quick=False))
+    assert {key: run.file.name for key, run in chosen.items()} == {"b1": "older.json", "b4": "newer.json", "b9": "newer.json"}
+    written = page.text_of(chosen, {"newer.json": {"plane, 4 ranks": "four.svg"}})
+    assert "[2026-02-01](results/newer.json) | B4, B9 | Some CPU" in written
+    assert "![newer.json](plots/four.svg)" in written
+    assert runs.kept(tmp_path, quick=True) == []
 
 
 def test_rows_are_added_to_an_earlier_run_that_they_can_be_compared_with():

@@ -5,7 +5,6 @@ import argparse
 import dataclasses
 import datetime
 import json
-import os
 import pathlib
 import re
 import subprocess
@@ -13,8 +12,9 @@ from typing import Any
 
 from suites.shell import ROOT
 
-from . import interleave, launchers, machine, page, peers, table
+from . import interleave, launchers, machine, page, peers, runs, table
 from .launchers import PEERS
+from .runs import Run
 from .table import Settings
 
 FOLDER = ROOT / "test/bench"
@@ -27,7 +27,7 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument("--blocks", type=int, help="in which contenders take turns (5)")
     parser.add_argument("--no-peers", dest="peers", action="store_false", help="do without build/bench/peers: no Horovod, no plots")
     parser.add_argument("--add", metavar="FILE", help="add the rows to these results of an earlier run, or replace them there")
-    parser.add_argument("--page", metavar="FILE", help="measure nothing; write the page of these results again")
+    parser.add_argument("--page", action="store_true", help="measure nothing; write the page of the kept results again")
     parser.add_argument("--output", type=pathlib.Path, default=FOLDER, metavar="FOLDER", help="where results/, plots/ and RESULTS.md go (%(default)s)")
     parsed = parser.parse_args(arguments)
     unknown = set(parsed.rows) - set(table.MODULES)
@@ -79,31 +79,23 @@ def added(now: dict[str, Any], before: dict[str, Any]) -> dict[str, Any]:
     return {**before, "rows": rows, "machine": {**before["machine"], "versions": versions}}
 
 
-def measure(saved: dict[str, Any], chosen: list[str], settings: Settings, results: pathlib.Path) -> None:
+def measure(run: Run, chosen: list[str], settings: Settings) -> None:
     """Results are written after each experiment, so that a run may be ended early."""
-    results.parent.mkdir(parents=True, exist_ok=True)
-    write(saved, results)
+    runs.write(run)
     for experiment in planned([table.row(key) for key in chosen], settings):
-        result = interleave.measure(experiment, saved["blocks"], say, settings.tries)
-        saved["experiments"][experiment.key] = dataclasses.asdict(result)
-        write(saved, results)
-
-
-def write(saved: dict[str, Any], results: pathlib.Path) -> None:
-    saved["machine"]["load_after"] = os.getloadavg()[0]
-    results.write_text(json.dumps(saved, indent=1) + "\n")
+        result = interleave.measure(experiment, run.saved["blocks"], say, settings.tries)
+        run.saved["experiments"][experiment.key] = dataclasses.asdict(result)
+        runs.write(run)
 
 
 def file_name(saved: dict[str, Any]) -> str:
-    cpu = re.sub(r"[^a-z0-9]+", "-", saved["machine"]["cpu"].lower()).strip("-")
+    cpu = re.sub(r"[^a-z0-9]+", "-", runs.cpu_of(saved).lower()).strip("-")
     return f"{saved['date']}-{cpu}{'-quick' if saved['quick'] else ''}.json"
 
 
-def draw(results: pathlib.Path, folder: pathlib.Path) -> dict[str, str]:
-    """The plots' names, by experiment."""
-    if not (PEERS / "bin/python").exists():
-        return {}
-    command = [str(PEERS / "bin/python"), "-B", "-m", f"{__package__}.plots", str(results.resolve()), str(folder.resolve())]
+def draw(run: Run, experiments: list[str], folder: pathlib.Path) -> dict[str, str]:
+    """Plots of some experiments; their names, by experiment."""
+    command = [str(PEERS / "bin/python"), "-B", "-m", f"{__package__}.plots", str(run.file.resolve()), str(folder.resolve()), *experiments]
     drawn = subprocess.run(command, cwd=ROOT / "test", capture_output=True, text=True, check=False)
     if drawn.returncode != 0:
         say(f"no plots: {drawn.stderr.strip().splitlines()[-1]}")
@@ -112,36 +104,55 @@ def draw(results: pathlib.Path, folder: pathlib.Path) -> dict[str, str]:
     return names
 
 
+def write_page(output: pathlib.Path, quick: bool) -> list[Run]:
+    """The page of what is kept: each row as it was measured last. Returns the runs that it shows."""
+    chosen = runs.newest_of_rows(runs.kept(output / "results", quick))
+    shown = list({run.file: run for run in chosen.values()}.values())
+    plots = {}
+    if (PEERS / "bin/python").exists():
+        for old in (output / "plots").glob("*.svg"):
+            old.unlink()
+        for run in shown:
+            keys = [key for row in chosen if chosen[row] is run for key in page.experiments_of(row)]
+            plots[run.file.name] = draw(run, keys, output / "plots")
+    (output / "RESULTS.md").write_text(page.text_of(chosen, plots))
+    return shown
+
+
 def file_of(name: str, output: pathlib.Path) -> pathlib.Path:
     """A file of results, by its path or its name."""
     path = pathlib.Path(name)
     return path if path.exists() else output / "results" / name
 
 
+def begun_or_continued(parsed: argparse.Namespace, chosen: list[str], settings: Settings) -> Run:
+    """Raises OSError or ValueError if there is no earlier run that this one can be added to."""
+    begun = begin(chosen, settings, parsed.blocks or settings.blocks)
+    if not parsed.add:
+        return Run(parsed.output / "results" / file_name(begun), begun)
+    before = runs.read(file_of(parsed.add, parsed.output))
+    return Run(before.file, added(begun, before.saved))
+
+
 def run(parsed: argparse.Namespace) -> int:
-    output: pathlib.Path = parsed.output
-    if parsed.page:
-        results = file_of(parsed.page, output)
-    else:
+    settings = Settings(parsed.quick)
+    if not parsed.page:
         if parsed.peers:
             peers.prepare()
         else:
             launchers.do_without_peers()
-        settings = Settings(parsed.quick)
         chosen = parsed.rows or list(table.MODULES)
-        begun = begin(chosen, settings, parsed.blocks or settings.blocks)
-        results = file_of(parsed.add, output) if parsed.add else output / "results" / file_name(begun)
-        if parsed.add:
-            try:
-                begun = added(begun, json.loads(results.read_text()))
-            except (OSError, ValueError) as error:
-                say(f"nothing can be added to {results}: {error}")
-                return 1
-        measure(begun, chosen, settings, results)
-    saved = json.loads(results.read_text())
-    page.write(saved, results.name, draw(results, output / "plots"), output / "RESULTS.md")
-    say(f"{results}\n{output / 'RESULTS.md'}")
-    wrong = sum(figure["wrong"] for result in saved["experiments"].values() for case in result["cases"].values() for figure in case.values())
+        try:
+            current = begun_or_continued(parsed, chosen, settings)
+        except (OSError, ValueError) as error:
+            say(f"nothing can be added to {parsed.add}: {error}")
+            return 1
+        measure(current, chosen, settings)
+        say(str(current.file))
+    shown = write_page(parsed.output, parsed.quick)
+    say(str(parsed.output / "RESULTS.md"))
+    saved = [result for each in shown for result in each.saved["experiments"].values()]
+    wrong = sum(figure["wrong"] for result in saved for case in result["cases"].values() for figure in case.values())
     if wrong:
         say(f"{wrong} elements were wrong")
     return 1 if wrong else 0

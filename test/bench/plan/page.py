@@ -1,24 +1,24 @@
 # SPDX-License-Identifier: Apache-2.0
 """The page of a run: a table for each row of the plan, made of what was measured and of the row's own words."""
 
-import pathlib
 from collections.abc import Iterator
-from typing import Any
 
-from . import table
+from . import runs, table
 from .figures import Figure, Result, result_from
+from .runs import Run
 from .targets import Contest, Verdict
 
 HEAD = """# Benchmarks
 
-`./dev bench` has measured this, and written this page; `./dev bench --page {name}` writes it again. Figures of a row come from one run in which contenders took
-turns ({blocks} blocks); a ratio is that of medians, in brackets those of single blocks at least and at most. Every rank writes its whole input anew before each call,
-and every result is checked. Losses are here, too. On a shared or virtual machine times vary; read ratios.
-
-Measured on {date}: {cpu}, {processors} processors, {memory_gib} GiB, Linux {kernel}; load {load_before:.2f} before, {load_after:.2f} after. {versions}.
-All contenders use one PyTorch. Kept figures: [`{name}`](results/{name}).
-{quick}"""
-QUICK = "\n**This was a quick run, with few and short blocks: it shows that everything works, and nothing about speed.**\n"
+`./dev bench` has measured this, and written this page; `./dev bench --page` writes it again. Each row is shown as it was measured last. Its figures come from one run,
+in which contenders took turns ({blocks} blocks); a ratio is that of medians, in brackets those of single blocks at least and at most. Every rank writes its whole
+input anew before each call, and every result is checked. All contenders use one PyTorch. Losses are here, too. On a shared or virtual machine times vary; read ratios.
+{quick}
+| run | rows | machine | versions |
+| --- | --- | --- | --- |
+{runs}
+"""
+QUICK = "\n**These were quick runs, with few and short blocks: they show that everything works, and nothing about speed.**\n"
 
 
 def written(figures: Figure, unit: str) -> str:
@@ -108,34 +108,46 @@ def missed(row: table.Row, results: dict[str, Result]) -> bool:
     return any(verdict.met is False for view in views for contest in view.contests(results[view.experiment]) for verdict in verdicts(view, contest))
 
 
-def _row(row: table.Row, results: dict[str, Result], plots: dict[str, str]) -> Iterator[str]:
+def _row(row: table.Row, run: Run, plots: dict[str, str]) -> Iterator[str]:
     yield f"## {row.key.upper()}: {row.title}\n"
     yield row.what + "\n"
+    yield f"*{runs.cpu_of(run.saved)}, {run.saved['date']}*\n"
+    results = results_of(run)
     views = row.views()
-    experiments = list(dict.fromkeys(view.experiment for view in views if view.experiment in results))
+    experiments = [key for key in experiments_of(row.key) if key in results]
     if not experiments:
-        yield "Not measured in this run" + (f": {why}" if (why := row.needs()) else "") + ".\n"
+        yield "Not measured" + (f": {why}" if (why := row.needs()) else "") + ".\n"
     for key in experiments:
         yield from _experiment(key, results[key], [view for view in views if view.experiment == key], plots)
     if row.missed and missed(row, results):
         yield f"Where the target is missed: {row.missed}\n"
 
 
-def results_of(saved: dict[str, Any]) -> dict[str, Result]:
-    return {key: result_from(result) for key, result in saved["experiments"].items()}
+def results_of(run: Run) -> dict[str, Result]:
+    return {key: result_from(result) for key, result in run.saved["experiments"].items()}
 
 
-def text_of(saved: dict[str, Any], name: str, plots: dict[str, str]) -> str:
-    results = results_of(saved)
-    machine = saved["machine"]
-    versions = ", ".join(f"{what} {version}" for what, version in machine["versions"].items())
-    quick = QUICK if saved["quick"] else ""
-    lines = [HEAD.format(**{**saved, **machine, "versions": versions, "name": name, "quick": quick})]
-    for key in table.MODULES:
-        if key in saved["rows"]:
-            lines += _row(table.row(key), results, plots)
+def experiments_of(key: str) -> list[str]:
+    """What a row looks at, each once."""
+    return list(dict.fromkeys(view.experiment for view in table.row(key).views()))
+
+
+def _run(run: Run, rows: list[str]) -> str:
+    described = run.saved["machine"]
+    machine = "{processors} processors, {memory_gib} GiB, Linux {kernel}; load {load_before:.2f} before, {load_after:.2f} after".format(**described)
+    versions = "; ".join(f"{what} {version}" for what, version in described["versions"].items())
+    return _line(f"[{run.saved['date']}](results/{run.file.name})", ", ".join(row.upper() for row in rows), f"{runs.cpu_of(run.saved)}, {machine}", versions)
+
+
+def text_of(chosen: dict[str, Run], plots: dict[str, dict[str, str]]) -> str:
+    """The page of these rows, each of its run; plots' names by the run's file and the experiment."""
+    rows_of: dict[str, list[str]] = {}
+    for key, run in chosen.items():
+        rows_of.setdefault(run.file.name, []).append(key)
+    shown = {run.file.name: run for run in chosen.values()}
+    blocks = " or ".join(map(str, sorted({run.saved["blocks"] for run in shown.values()})))
+    quick = QUICK if any(run.saved["quick"] for run in shown.values()) else ""
+    lines = [HEAD.format(blocks=blocks, quick=quick, runs="\n".join(_run(shown[name], rows) for name, rows in rows_of.items()))]
+    for key, run in chosen.items():
+        lines += _row(table.row(key), run, plots.get(run.file.name, {}))
     return "\n".join(lines).rstrip() + "\n"
-
-
-def write(saved: dict[str, Any], name: str, plots: dict[str, str], page: pathlib.Path) -> None:
-    page.write_text(text_of(saved, name, plots))

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""python -m bench.plan.plots RESULTS FOLDER: draws the experiments whose cases are sizes, into SVG files; prints which, as
-JSON.
+"""python -m bench.plan.plots RESULTS FOLDER EXPERIMENT...: draws those of the experiments whose cases are sizes, into SVG files
+that have the names of the results and the experiment; prints which, as JSON.
 
 It runs in the benchmark's own environment, which has matplotlib.
 """
@@ -48,13 +48,14 @@ def draw(result: dict[str, Any], path: pathlib.Path) -> bool:
 def main() -> None:
     mpl.use("svg")
     mpl.rcParams["svg.hashsalt"] = "hora"  # the same picture for the same figures
-    saved = json.loads(pathlib.Path(sys.argv[1]).read_text())
+    results = pathlib.Path(sys.argv[1])
+    saved = json.loads(results.read_text())
     folder = pathlib.Path(sys.argv[2])
     folder.mkdir(parents=True, exist_ok=True)
     drawn = {}
-    for key, result in saved["experiments"].items():
-        name = re.sub(r"[^\w]+", "-", key).strip("-") + ".svg"
-        if draw(result, folder / name):
+    for key in dict.fromkeys(sys.argv[3:]):
+        name = re.sub(r"[^\w]+", "-", f"{results.stem}-{key}").strip("-") + ".svg"
+        if key in saved["experiments"] and draw(saved["experiments"][key], folder / name):
             drawn[key] = name
     print(json.dumps(drawn))
 

@@ -25,7 +25,7 @@ OURS = "hora, simulated, radix 8"
 def _simulate(sizes: tuple[int, ...]) -> list[dict[str, Any]]:
     with tempfile.TemporaryDirectory() as folder:
         result = pathlib.Path(folder, "simulated.json")
-        command = [PROGRAM, "--ranks", ",".join(map(str, sizes)), "--radix", ",".join(map(str, (0, *RADICES))), "--json", result]
+        command = [str(PROGRAM), "--ranks", ",".join(map(str, sizes)), "--radix", ",".join(map(str, (0, *RADICES))), "--json", str(result)]
         try:
             subprocess.run(command, check=True, capture_output=True, timeout=900)
         except subprocess.SubprocessError as failure:

@@ -1,0 +1,54 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Runs whose figures are kept, each in a file of its own: a run on one machine, to which rows may have been added later."""
+
+import dataclasses
+import json
+import os
+import pathlib
+import re
+from typing import Any
+
+from . import table
+
+
+def cpu_of(saved: dict[str, Any]) -> str:
+    """As its maker calls it, without trademarks."""
+    return " ".join(re.sub(r"\((R|TM)\)", "", saved["machine"]["cpu"]).split())
+
+
+@dataclasses.dataclass(frozen=True)
+class Run:
+    file: pathlib.Path
+    saved: dict[str, Any]
+
+    def has(self, row: table.Row) -> bool:
+        """Whether it has figures of this row."""
+        return not self.saved["experiments"].keys().isdisjoint(view.experiment for view in row.views())
+
+
+def write(run: Run) -> None:
+    run.saved["machine"]["load_after"] = os.getloadavg()[0]
+    run.file.parent.mkdir(parents=True, exist_ok=True)
+    run.file.write_text(json.dumps(run.saved, indent=1) + "\n")
+
+
+def read(file: pathlib.Path) -> Run:
+    return Run(file, json.loads(file.read_text()))
+
+
+def kept(folder: pathlib.Path, quick: bool) -> list[Run]:
+    """The runs of a folder, thorough ones or quick ones, the newest first."""
+    runs = [run for file in folder.glob("*.json") if (run := read(file)).saved["quick"] == quick]
+    return sorted(runs, key=lambda run: (run.saved["date"], run.file.name), reverse=True)
+
+
+def newest_of_rows(runs: list[Run]) -> dict[str, Run]:
+    """For each row that was asked for the newest run that has figures of it, or else the newest that was to have them; `runs`
+    begin with the newest."""
+    chosen = {}
+    for key in table.MODULES:
+        asked = [run for run in runs if key in run.saved["rows"]]
+        having = [run for run in asked if run.has(table.row(key))]
+        if asked:
+            chosen[key] = (having or asked)[0]
+    return chosen
