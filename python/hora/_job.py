@@ -124,7 +124,7 @@ _most_lent = _FEW  # until it is looked which have ended
 _lock = threading.Lock()
 _runtime: _native.Runtime | None = None
 _owner = 0
-_pending: dict[int, _Pending] = {}
+_pending: dict[int, _Pending] = {}  # getting and popping one are atomic
 _handles = itertools.count(1)
 _numbers: dict[tuple[str, int], int] = {}
 
@@ -287,8 +287,7 @@ def synchronize(handle: int) -> Any:
     Raises:
         HoraInternalError: the ranks disagreed, or the job failed; the text names the tensor and the ranks.
     """
-    with _lock:
-        pending = _pending.get(handle)
+    pending = _pending.get(handle)
     if pending is None:
         return None
     outcomes: list[_native.Outcome] = []
@@ -298,8 +297,7 @@ def synchronize(handle: int) -> Any:
             outcomes.append(each.wait())
         except HoraError as raised:
             error = error or raised
-    with _lock:
-        _pending.pop(handle, None)
+    _pending.pop(handle, None)
     if error is not None:
         raise error
     return pending.finish(outcomes)
