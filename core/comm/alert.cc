@@ -10,8 +10,9 @@ void Alert::ring() {
   if (sleeps()) futex_wake(words_.rings);
 }
 
-void Alert::ring_for_submission() {
-  words_.rings.fetch_add(1, std::memory_order_seq_cst);
+void Alert::count_submission() { words_.rings.fetch_add(1, std::memory_order_seq_cst); }
+
+void Alert::wake_for_submission() {
   if (words_.sleep.load(std::memory_order_seq_cst) == static_cast<std::uint32_t>(Sleep::any_news))
     futex_wake(words_.rings);
 }

@@ -42,8 +42,10 @@ class Alert {
   [[nodiscard]] std::uint32_t rings() const { return words_.rings.load(std::memory_order_seq_cst); }
   /// There is news.
   void ring();
-  /// The same, of something that a user has submitted.
-  void ring_for_submission();
+  /// There is news, of something that a user has submitted: to be followed by `wake_for_submission`, unless
+  /// whoever sleeps is known to look soon.
+  void count_submission();
+  void wake_for_submission();
   /// Whether somebody is to be woken for news of other ranks.
   [[nodiscard]] bool sleeps() const {
     return words_.sleep.load(std::memory_order_seq_cst) != static_cast<std::uint32_t>(Sleep::none);

@@ -15,6 +15,7 @@ namespace {
 constexpr std::size_t kWorthATurn = std::size_t{64}
                                     << 10;  // bytes that are agreed on without waiting for more
 constexpr std::chrono::microseconds kNap{50};
+constexpr std::chrono::microseconds kLongestNap{200};
 thread_local bool runs_loop_here = false;  // this thread runs a loop for an engine, or is about to
 thread_local int blocking_scopes_here = 0;
 thread_local Alert* owed_here = nullptr;  // what this thread is to ring, unless it waits
@@ -30,7 +31,7 @@ BlockingScope::~BlockingScope() {
 }
 
 Engine::Engine(Loop& loop, bool helps)
-    : loop_(loop), alert_(loop.alert()), helps_(helps), owner_(::getpid()) {}
+    : loop_(loop), alert_(loop.alert()), helps_(helps), next_nap_(kNap), owner_(::getpid()) {}
 
 Engine::~Engine() { join(); }
 
@@ -61,18 +62,52 @@ void Engine::join() {
 }
 
 void Engine::submitted(std::size_t bytes) {
-  gathered_.fetch_add(std::max<std::size_t>(bytes, 1), std::memory_order_relaxed);
+  const std::size_t least = std::max<std::size_t>(bytes, 1);
+  const std::size_t gathered = gathered_.fetch_add(least, std::memory_order_relaxed) + least;
   if (blocking_scopes_here > 0 && helps_.load(std::memory_order_seq_cst)) {
     owed_here = &alert_;
-  } else {
-    alert_.ring_for_submission();
+    return;
   }
+  submissions_.fetch_add(1, std::memory_order_seq_cst);
+  alert_.count_submission();
+  const bool is_little = gathered < kWorthATurn;
+  const Clock::rep soon = looks_at_.load(std::memory_order_seq_cst);
+  if (!is_little || Clock::now().time_since_epoch().count() >= soon) alert_.wake_for_submission();
+}
+
+Engine::Seen Engine::look() const {
+  const std::uint32_t rings = alert_.rings();
+  return {rings, submissions_.load(std::memory_order_seq_cst)};
 }
 
 /// Only where nobody who waits has to wait for this thread.
 bool Engine::has_gathered_little() const {
   const auto bytes = gathered_.load(std::memory_order_relaxed);
   return bytes > 0 && bytes < kWorthATurn && helps_.load(std::memory_order_seq_cst);
+}
+
+void Engine::rest(Seen seen, TimePoint until) {
+  if (std::exchange(rested_at_, seen.rings) != seen.rings && helps_.load(std::memory_order_seq_cst)) {
+    nap(seen, until);
+  } else {
+    next_nap_ = kNap;
+    alert_.wait(seen.rings, until);
+  }
+}
+
+void Engine::nap(Seen seen, TimePoint until) {
+  const TimePoint end = std::min(until, Clock::now() + next_nap_);
+  next_nap_ = std::min(2 * next_nap_, kLongestNap);
+  has_napped_ = true;
+  looks_at_.store(end.time_since_epoch().count(), std::memory_order_seq_cst);
+  while (true) {
+    const Seen now = look();
+    const bool other_news = now.rings - seen.rings > now.submissions - seen.submissions;
+    const bool much = gathered_.load(std::memory_order_relaxed) >= kWorthATurn;
+    if (other_news || much || Clock::now() >= end) break;
+    alert_.wait(now.rings, end);
+  }
+  looks_at_.store(0, std::memory_order_seq_cst);
 }
 
 Loop::Turn Engine::turn(bool pressing) {
@@ -83,35 +118,40 @@ Loop::Turn Engine::turn(bool pressing) {
 void Engine::run() {
   runs_loop_here = true;
   ::prctl(PR_SET_TIMERSLACK, 1UL, 0UL, 0UL, 0UL);  // else a nap takes twice as long
-  bool has_napped = false;
   while (true) {
     until_.store(kNever, std::memory_order_seq_cst);
-    std::uint32_t seen = alert_.rings();
+    Seen seen = look();
     if (!take_token()) {
-      alert_.wait(seen, TimePoint::max());
+      rest(seen, TimePoint::max());
+      continue;
+    }
+    const bool little = has_gathered_little();
+    if (!std::exchange(has_napped_, false) && little && !loop_.waits_for_others()) {
+      alert_.sleeps_for(Sleep::any_news);
+      give_token_back();
+      nap(seen, TimePoint::max());
       continue;
     }
     alert_.sleeps_for(Sleep::none);
-    if (!has_napped && has_gathered_little()) {
-      has_napped = true;
-      give_token_back();
-      std::this_thread::sleep_for(kNap);
-      continue;
-    }
-    has_napped = false;
     Loop::Turn turn;
     do {
-      seen = alert_.rings();
+      seen = look();
       if (!over_) turn = this->turn(false);
       over_ = over_ || turn.over;
     } while (!over_ && turn.more);
     if (over_) return give_token_back();
-    bool news = loop_.waits_for_others() && spin_for_news(seen, nullptr);
+    const bool waits = loop_.waits_for_others();
+    bool news = waits && !little && spin_for_news(seen.rings, nullptr);
     until_.store(turn.next.time_since_epoch().count(), std::memory_order_seq_cst);
     alert_.sleeps_for(sleep_now());
     news = news || loop_.may_go_on();
     give_token_back();
-    if (!news) alert_.wait(seen, turn.next);
+    if (news) continue;
+    if (waits) {
+      alert_.wait(seen.rings, turn.next);  // what is submitted can wait, too
+    } else {
+      rest(seen, turn.next);
+    }
   }
 }
 

@@ -35,10 +35,20 @@ namespace hora {
 /// without the token goes back to 2. The loop is over in one turn, of whoever is in charge, and the own
 /// thread ends.
 ///
-/// Between 2 and 3, where little has been submitted, the own thread says that nobody sleeps, gives the token
-/// back and naps, and then begins with 1 again: who submits many small tensors can go on with that, also on
-/// the same core, and they are agreed on together. Who waits for one does not wait for that, but takes the
-/// token. What rings in the meantime is looked at after the nap.
+/// Naps. Who submits many small tensors can go on with that, also on the same core, and they are agreed on
+/// together: little that is submitted is left lying while the own thread naps. It does instead of sleeping in
+/// 2 and 5 where something rang since it rested before, and between 2 and 3 where little has woken it. A nap
+/// ends when its time is over, longer each time in a row; or as soon as much has gathered, or something else
+/// rings, such as a rank that waits. Who waits on this rank takes the token.
+///
+///   own thread, napping                         a thread that submits
+///   n1. looks_at_ = the nap's end               s1. the entry, gathered_, submissions_
+///   n2. waits for time, much, or another ring   s2. rings += 1
+///   n3. looks_at_ = 0; goes to 1                s3. unless it is little, and it is not looks_at_ yet: wakes
+///
+/// What s3 has not woken for is not left lying: it has found looks_at_ as n1 has set it, so s2 comes before
+/// n3, and before 1 that follows, whose `seen` counts that ring. So either 3 sees the entry, or the token was
+/// held, and then by a thread that sees it in its last turn, or rings in e.
 ///
 /// Thread-safe.
 class Engine final : public Helper {
@@ -68,9 +78,20 @@ class Engine final : public Helper {
   void help(const Handle::State& wanted, TimePoint deadline) override;
 
  private:
+  /// How often it has rung, and how often of those for something that was submitted, or was about to be.
+  struct Seen {
+    std::uint32_t rings;
+    std::uint32_t submissions;
+  };
+
   void run();
   Loop::Turn turn(bool pressing);
+  [[nodiscard]] Seen look() const;
+  /// Whether there is something to do that can wait.
   [[nodiscard]] bool has_gathered_little() const;
+  /// Sleeps or naps; until then at the latest.
+  void rest(Seen seen, TimePoint until);
+  void nap(Seen seen, TimePoint until);
   bool take_token() { return !token_.exchange(true, std::memory_order_seq_cst); }
   void give_token_back() { token_.store(false, std::memory_order_seq_cst); }
   void help_on(const Handle::State& wanted, TimePoint deadline);
@@ -82,9 +103,16 @@ class Engine final : public Helper {
   Alert alert_;
   std::atomic<bool> helps_;
   std::atomic<bool> token_{false};
-  std::atomic<Clock::rep> until_{0};      // how long the own thread sleeps
+  std::atomic<Clock::rep> until_{0};  // how long the own thread sleeps
+  std::atomic<Clock::rep> looks_at_{
+      0};  // when the own thread looks by itself for little; 0: only if it rings
   std::atomic<std::size_t> gathered_{0};  // bytes submitted since the last turn began; no more than a hint
-  bool over_ = false;                     // under the token
+  std::atomic<std::uint32_t> submissions_{0};  // those that ring; counted before that
+  bool over_ = false;                          // under the token
+  // The own thread's alone.
+  std::uint32_t rested_at_ = 0;  // rings
+  bool has_napped_ = false;      // since the last turn
+  std::chrono::microseconds next_nap_;
   // A thread that helps adds itself, and then looks whether it may; who forbids it does so the other way
   // round: so either the one is waited for, or it has seen that.
   void await_helpers();

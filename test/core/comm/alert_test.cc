@@ -56,7 +56,8 @@ TEST(Alert, TellsWhetherSomebodyIsToBeWoken) {
   EXPECT_FALSE(alert.sleeps());
   alert.sleeps_for(Sleep::peers);
   EXPECT_TRUE(alert.sleeps());
-  alert.ring_for_submission();  // of which it learns when it is awake
+  alert.count_submission();
+  alert.wake_for_submission();  // of which it learns when it is awake
   EXPECT_EQ(alert.rings(), 1u);
 }
 

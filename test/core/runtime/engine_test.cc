@@ -83,6 +83,31 @@ TEST(Engine, ManySmallTensorsThatNobodyWaitsForYetAreAllReduced) {
   });
 }
 
+TEST(Engine, WhatIsSubmittedWhileTheOwnThreadNapsIsReducedThoughNobodyWaits) {
+  run_local_job(2, [](Runtime& runtime) {
+    constexpr int kSteps = 400;
+    std::vector<std::vector<float>> tensors(kSteps);
+    std::atomic<int> ended{0};
+    for (int step = 0; step < kSteps; ++step) {
+      // Between the shortest nap and more than the longest one; every eighth is worth a turn.
+      std::this_thread::sleep_for(std::chrono::microseconds(step * 37 % 450));
+      auto& tensor = tensors[static_cast<std::size_t>(step)];
+      tensor.assign(step % 8 == 7 ? 40'000 : 8, 1.0F);
+      Entry entry = in_place(Operation::allreduce, std::to_string(step % 50) + (step < 200 ? "a" : "b"),
+                             DType::float32, tensor);
+      entry.done = [&ended](const Result&) {
+        ++ended;
+        ended.notify_all();
+      };
+      runtime.submit(std::move(entry));
+      // Names come again: then that operation has to have ended.
+      if (step % 50 == 49)
+        for (int now = ended; now < step + 1; now = ended) ended.wait(now);
+    }
+    for (const auto& tensor : tensors) ASSERT_EQ(tensor.front(), 2.0F);
+  });
+}
+
 TEST(Engine, ManyThreadsOfARankWaitAtATime) {
   run_local_job(2, [](Runtime& runtime) {
     std::vector<std::thread> threads;
