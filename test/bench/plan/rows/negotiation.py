@@ -16,7 +16,7 @@ def _idle(settings: Settings) -> Experiment:
 
 
 def _computing(settings: Settings) -> Experiment:
-    options = {"iterations": 3 if settings.quick else 40}
+    options = {"iterations": 100 if settings.quick else 3000}
     jobs: list[Job] = [
         RankJob("without", "none", "computing", options),
         *rank_jobs("computing", options, gloo=False),
