@@ -109,22 +109,23 @@ Loop::Turn Loop::turn_or_throw(bool pressing) {
   answer_inquiry(now);
   const bool listens =
       work_.empty();  // else what is new may need what is to be made first, such as a process set
+  Turn turn;
   if (listens) {
     for (auto& heard : negotiator_.hear(now, pressing)) begin(std::move(heard));
+    collect_reports();
+    turn.next = watch_stalls(now);  // while that is the time, and what has come is heard
   }
-  Turn turn;
   turn.over = carry_out_next();
   if (const auto divergence = negotiator_.take_divergence(); !divergence.empty())
     log(LogLevel::info, divergence);
   if (tracer_.on()) {
     if (auto part = tracer_.take(Clock::now())) send(*std::move(part));
   }
-  collect_reports();
   follow_steps();
   turn.more = !listens || !work_.empty() || negotiator_.has_more();
   if (turn.over) return turn;
-  // Last, as each of these depends on what came and began in this turn.
-  turn.next = std::min(negotiator_.next_look(), watch_stalls(now));
+  // Last, as these depend on what began in this turn.
+  turn.next = std::min(turn.next, negotiator_.next_look());
   if (gpu_.busy()) turn.next = std::min(turn.next, now + kLookAtNccl);
   return turn;
 }
@@ -284,7 +285,9 @@ void Loop::remove_process_set(const Decision& decision, TimePoint decided) {
   executor_.conclude(decision, {{}, {}}, decided);
 }
 
+/// Rank 0 alone knows what others wait for. Returns when to look again.
 TimePoint Loop::watch_stalls(TimePoint now) {
+  if (world_.control->rank() != 0) return TimePoint::max();
   const auto advice = stalls_.look(negotiator_, now);
   for (const auto& warning : advice.warnings) log(LogLevel::warning, warning);
   if (advice.verdict) world_.control->call_off(*advice.verdict);  // which this rank hears, too

@@ -73,17 +73,23 @@ bool Stalls::fails(TimePoint since, TimePoint now) const {
   return patience_.timeout.count() != 0 && now >= since + patience_.timeout;
 }
 
+/// When there will be something to say again of what some have missed since then, and was warned of last.
+TimePoint Stalls::next_look(TimePoint since, TimePoint warned) const {
+  TimePoint next = TimePoint::max();
+  if (patience_.warning.count() != 0) next = std::max(since, warned) + patience_.warning;
+  if (patience_.timeout.count() != 0) next = std::min(next, since + patience_.timeout);
+  return next;
+}
+
 /// What there is something to say about now; else `next` is when there will be, as things are.
 std::vector<Stalls::Overdue> Stalls::overdue(const Negotiator& negotiator, TimePoint now,
                                              TimePoint& next) const {
   std::vector<Overdue> all;
   next = TimePoint::max();
-  for (auto& waiting : negotiator.waiting(now - first())) {
+  for (auto& waiting : negotiator.waiting(TimePoint::max())) {  // the oldest first
     const TimePoint since = this->since(waiting);
-    const bool fails = this->fails(since, now);
-    const TimePoint warn =
-        patience_.warning.count() == 0 ? TimePoint::max() : std::max(since, warned_) + patience_.warning;
-    if (fails || now >= warn) {
+    const TimePoint due = next_look(since, warned_);
+    if (now >= due) {
       const auto alike = std::find_if(all.begin(), all.end(), [&](const Overdue& other) {
         return other.waiting.missing == waiting.missing && other.waiting.ranks == waiting.ranks;
       });
@@ -93,8 +99,7 @@ std::vector<Stalls::Overdue> Stalls::overdue(const Negotiator& negotiator, TimeP
         ++alike->more;
       }
     } else {
-      next = std::min(next, warn);
-      if (patience_.timeout.count() != 0) next = std::min(next, since + patience_.timeout);
+      next = std::min(next, due);
     }
   }
   return all;
@@ -122,10 +127,10 @@ void Stalls::report(const Negotiator& negotiator, const std::vector<Overdue>& al
                                             describe(negotiator, each, now), in_seconds(patience_.timeout))};
     } else if (!fails) {
       advice.warnings.push_back(describe(negotiator, each, now));
+      advice.next = std::min(advice.next, next_look(each.since, now));
     }
   }
   warned_ = now;
-  advice.next = now + first();
 }
 
 std::string Stalls::describe(const Negotiator& negotiator, const Overdue& overdue, TimePoint now) const {

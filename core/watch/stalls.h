@@ -63,6 +63,7 @@ class Stalls {
   [[nodiscard]] std::chrono::milliseconds first() const;
   /// Whether the job ends for what some have missed since then.
   [[nodiscard]] bool fails(TimePoint since, TimePoint now) const;
+  [[nodiscard]] TimePoint next_look(TimePoint since, TimePoint warned) const;
   [[nodiscard]] std::vector<Overdue> overdue(const Negotiator& negotiator, TimePoint now,
                                              TimePoint& next) const;
   [[nodiscard]] TimePoint since(const Coordinator::Waiting& waiting) const;

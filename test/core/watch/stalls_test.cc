@@ -106,7 +106,9 @@ TEST_F(StallsTest, SayNothingOfWhatAllHaveAskedForAtLast) {
 TEST_F(StallsTest, EndTheJobAfterTheTimeout) {
   Stalls stalls({seconds(60), seconds(100)}, kMembers);
   negotiator_.ask(kWorld, tensor("grad"), kStart);
-  EXPECT_FALSE(ask_in_vain(stalls, kStart + seconds(60)).verdict);
+  const auto warned = ask_in_vain(stalls, kStart + seconds(60));
+  EXPECT_FALSE(warned.verdict);
+  EXPECT_EQ(warned.next, kStart + seconds(100)) << "before the next warning";
   const auto advice = ask_in_vain(stalls, kStart + seconds(100));
   EXPECT_THAT(advice.warnings, IsEmpty());
   ASSERT_TRUE(advice.verdict);
@@ -130,6 +132,21 @@ TEST_F(StallsTest, MissARankFromTheEndOfItsDelayOn) {
   stalls.expect_delay(2, {"checkpoint", seconds(1000)}, kStart + seconds(262));
   EXPECT_THAT(look(stalls, kStart + seconds(359)).ask, IsEmpty());
   EXPECT_TRUE(ask_in_vain(stalls, kStart + seconds(400)).verdict) << "rank 1's is over since 300 s";
+}
+
+TEST_F(StallsTest, LookInTimeForAYoungerTensorIfTheOldestIsExcused) {
+  Stalls stalls({seconds(60), {}}, kMembers);
+  const TimePoint begin = Clock::now();
+  for (const int rank : {1, 2}) stalls.expect_delay(rank, {"evaluation", seconds(300)}, begin);
+  negotiator_.ask(kWorld, tensor("excused"), begin - seconds(30));
+  Ballot ballot;
+  ballot.requests = tensor("other");
+  for (const int rank : {1, 2}) make_local_control(office_, rank)->send(0, encode(ballot));
+  negotiator_.hear(begin, false);
+  const auto next = look(stalls, begin + seconds(30)).next;
+  EXPECT_GE(next, begin + seconds(60)) << "rank 0 is late for the other one";
+  EXPECT_LE(next, Clock::now() + seconds(60));
+  EXPECT_THAT(look(stalls, next).ask, ElementsAre(0));
 }
 
 TEST_F(StallsTest, MissARankThatIsBackBeforeTheEndOfItsDelayFromThenOn) {
