@@ -29,6 +29,16 @@ inline void tell(SharedCores& shared) {
   shared.socket.store(near.socket, std::memory_order_relaxed);
 }
 
+/// Tells what was told elsewhere: threads of a process may run on different cores, so the one that happens to
+/// take part in something new does not look again.
+inline void copy_told(SharedCores& to, const SharedCores& from) {
+  for (std::size_t i = 0; i < from.cores.size(); ++i)
+    to.cores[i].store(from.cores[i].load(std::memory_order_relaxed), std::memory_order_relaxed);
+  to.quota.store(from.quota.load(std::memory_order_relaxed), std::memory_order_relaxed);
+  to.cache.store(from.cache.load(std::memory_order_relaxed), std::memory_order_relaxed);
+  to.socket.store(from.socket.load(std::memory_order_relaxed), std::memory_order_relaxed);
+}
+
 /// Whether that many processes are more than their cores. `told(i)`: what each has told.
 template <typename Told>
 bool outnumber_cores(int processes, const Told& told) {

@@ -23,6 +23,8 @@ class Circle {
 
   [[nodiscard]] Seat& seat(int place) const { return *seats_[static_cast<std::size_t>(place)]; }
   [[nodiscard]] Seat& own_seat() const { return seat(place_); }
+  /// The one at the head of the arena, on which this rank sits among all.
+  [[nodiscard]] Seat& first_seat() const { return arena_->seat(rank_at(place_)); }
   [[nodiscard]] int place() const { return place_; }
   [[nodiscard]] int size() const { return static_cast<int>(seats_.size()); }
   /// Which rank of the arena sits at a place.

@@ -9,7 +9,15 @@
 
 namespace hora {
 
-Doorbell::Doorbell(Circle circle) : circle_(std::move(circle)) { tell(circle_.own_seat().cores); }
+Doorbell::Doorbell(Circle circle) : circle_(std::move(circle)) {
+  SharedCores& own = circle_.own_seat().cores;
+  const SharedCores& first = circle_.first_seat().cores;
+  if (&own == &first) {
+    tell(own);
+  } else {
+    copy_told(own, first);
+  }
+}
 
 void Doorbell::arrive() {
   next_ = 0;

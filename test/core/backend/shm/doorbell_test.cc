@@ -11,6 +11,18 @@
 namespace hora {
 namespace {
 
+TEST(Doorbell, OfSomeRanksTellsTheCoresThatARankHasToldAllOfThem) {
+  const auto arenas = make_arenas(2);
+  const Doorbell all(Circle(arenas[1], 1, 2));
+  arenas[1]->seat(1).cores.quota = 77;  // as if this thread ran on others than the one before
+  const int members[] = {1};
+  const std::uint64_t offsets[] = {arenas[1]->take_seat()};
+  const Circle some(arenas[1], 0, members, offsets);
+  const Doorbell bell(some);
+  EXPECT_EQ(some.own_seat().cores.quota, 77u);
+  EXPECT_EQ(some.own_seat().cores.cores[0], arenas[1]->seat(1).cores.cores[0]);
+}
+
 TEST(Doorbell, NobodyIsAheadByMoreThanAPhaseAndAllSeeWhatWasWritten) {
   for (const int ranks : {1, 2, 3, 8}) {
     const auto arenas = make_arenas(ranks);

@@ -37,6 +37,16 @@ TEST(Contest, TriesBothWaysAndKeepsTheFaster) {
   }
 }
 
+TEST(Contest, IsNotMistakenWhereTwoKindsOfCallsAlternate) {
+  Contest contest(100);
+  for (int i = 0; i < 50; ++i) {
+    const std::size_t way = contest.way(1000);
+    const int kind = i % 2 == 0 ? 1 : 4;  // whichever way it goes
+    contest.note(way, 1000, std::chrono::milliseconds(kind * (way == 1 ? 10 : 11)));
+  }
+  EXPECT_EQ(contest.way(1000), 1u);
+}
+
 TEST(Contest, DoesNotTimeWhatIsTooSmall) {
   Contest contest(100);
   for (int i = 0; i < 50; ++i) {
