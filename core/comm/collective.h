@@ -7,10 +7,13 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <span>
 
 namespace hora {
+
+inline constexpr std::size_t kRoundInCache = 512 * 1024;  ///< see Collective::best_round
 
 /// A piece of a tensor to be reduced: `count` elements at `input`, the result to `output` (may be equal; must
 /// not overlap otherwise). A value.
@@ -40,6 +43,10 @@ class Collective {
   /// Pieces smaller than this (bytes) that do not lie in memory from `allocate` are better packed into such
   /// memory first. Constant.
   [[nodiscard]] virtual std::size_t pack_below() const = 0;
+  /// How many bytes of such memory are best reduced at a time where elements are cast into it before, and out
+  /// of it after: what stays in a core's cache, where nothing but memory limits; else as many as there are.
+  /// Constant, the same on all ranks.
+  [[nodiscard]] virtual std::size_t best_round() const { return std::numeric_limits<std::size_t>::max(); }
   /// Whether `data` lies in memory from this rank's `allocate`.
   [[nodiscard]] virtual bool owns(const void* data) const = 0;
 

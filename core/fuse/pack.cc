@@ -93,10 +93,14 @@ void Packer::reducescatter(const Piece& piece, std::span<const std::size_t> coun
   end(Stage::unpack);
 }
 
+std::size_t Packer::round_bytes() const {
+  return std::max(whole_lines(std::min(threshold_, lane_.collective->best_round())), kCacheLine);
+}
+
 std::byte* Packer::buffer(std::size_t bytes) {
   if (bytes > buffer_bytes_) {
     // All that may travel together, so that it is made once; but not if that is far more than is ever needed.
-    const std::size_t size = std::max(bytes, std::min(threshold_, kMostAhead));
+    const std::size_t size = std::max(bytes, std::min(round_bytes(), kMostAhead));
     buffer_bytes_ = 0;
     if (buffer_) outgrown_.push_back(std::move(buffer_));
     buffer_ = lane_.collective->allocate(size);
@@ -166,8 +170,7 @@ void Packer::reduce_compressed(std::span<const Piece> pieces, DType dtype, Reduc
   const std::size_t each = size_of(reduction.dtype);
   std::size_t total = kCacheLine;  // for the sake of tensors without elements
   for (const auto& piece : pieces) total += whole_lines(piece.count * each);
-  const std::size_t capacity =
-      std::min(total, std::max(whole_lines(threshold_), kCacheLine));  // bytes a round
+  const std::size_t capacity = std::min(total, round_bytes());
   std::byte* wire = buffer(capacity);
   const double factor = lane_.fuses ? take_factor(reduction) : 1.0;
   std::vector<Piece> round;

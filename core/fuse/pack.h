@@ -40,8 +40,8 @@ struct Span {
 /// Without compression a piece is reduced where it lies, unless it is small and outside that memory: then it
 /// visits the wire buffer. On lanes that fuse, where it lies counts if it is the same on all ranks (its
 /// slot), and pieces that are neighbours there, with nothing or padding in between, travel as one. With
-/// compression every piece visits the buffer, cast in the same pass, one buffer full at a time; how much that
-/// is depends on nothing but counts, so all ranks cut alike. In the buffer every piece begins with a cache
+/// compression every piece visits the buffer, cast in the same pass, one round at a time; how much that is
+/// depends on nothing but counts, so all ranks cut alike. In the buffer every piece begins with a cache
 /// line; what lies between them, as padding does, is reduced, too, and means nothing. *Engine only.*
 class Packer {
  public:
@@ -82,6 +82,8 @@ class Packer {
   /// What fits into the buffer `wire` at once.
   void reduce_round(std::span<const Piece> round, std::byte* wire, DType dtype, const Reduction& reduction,
                     double factor, std::uint32_t* flag);
+  /// What travels at a time at the most, where it visits the buffer.
+  [[nodiscard]] std::size_t round_bytes() const;
   std::byte* buffer(std::size_t bytes);
 
   Lane& lane_;

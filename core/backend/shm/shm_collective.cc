@@ -70,6 +70,7 @@ class ShmCollective final : public Collective {
 
   std::shared_ptr<std::byte> allocate(std::size_t bytes) override { return circle_.arena().allocate(bytes); }
   [[nodiscard]] std::size_t pack_below() const override { return kPackBelow; }
+  [[nodiscard]] std::size_t best_round() const override { return kRoundInCache; }
   [[nodiscard]] bool owns(const void* data) const override { return circle_.arena().contains(data); }
   [[nodiscard]] std::uint64_t progress() const noexcept override { return rounds_.progress(); }
   void abort(const Status& why) noexcept override { rounds_.abort(why); }
@@ -176,6 +177,9 @@ class ShmCollective final : public Collective {
       const Status cause = rounds_.cause_of(error.status());
       leave(circle_);
       throw Error(cause);
+    } catch (const std::exception&) {  // such as too little memory
+      leave(circle_);
+      throw;
     }
   }
 

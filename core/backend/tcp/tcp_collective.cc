@@ -51,6 +51,9 @@ class TcpCollective final : public Collective {
 
   std::shared_ptr<std::byte> allocate(std::size_t bytes) override { return allocate_zeroed(bytes); }
   [[nodiscard]] std::size_t pack_below() const override { return kPackBelow; }
+  [[nodiscard]] std::size_t best_round() const override {
+    return knobs_.one_host ? kRoundInCache : Collective::best_round();
+  }
   [[nodiscard]] bool owns(const void* /*data*/) const override { return false; }
 
   void allreduce(std::span<const Segment> segments, const Reduction& reduction) override {
@@ -147,6 +150,7 @@ bool talks_to_all(int ranks) { return ranks <= kSharesUpTo; }
 TcpKnobs knobs_from(const Config& config, const std::vector<Member>& members) {
   TcpKnobs knobs;
   knobs.deterministic = config.deterministic;
+  knobs.one_host = config.local_size == config.size;
   knobs.spins =
       config.local_size <= std::min(count_cores(cores_of_neighbours(config, members)), core_quota());
   return knobs;

@@ -23,6 +23,8 @@ struct TcpKnobs {
   bool deterministic = false;
   /// Always this one (where sums can travel: see PartialSum); else the one that is fastest.
   std::optional<Algorithm> algorithm;
+  /// Whether what they move only goes through this machine's memory.
+  bool one_host = false;
   /// Whether there is a core to spare for waiting.
   bool spins = false;
 };

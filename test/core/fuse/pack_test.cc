@@ -20,6 +20,7 @@ class Witness final : public Collective {
     return memory_;
   }
   [[nodiscard]] std::size_t pack_below() const override { return 64; }
+  [[nodiscard]] std::size_t best_round() const override { return round; }
   [[nodiscard]] bool owns(const void* data) const override {
     const auto* byte = static_cast<const std::byte*>(data);
     return byte >= memory_.get() && byte < memory_.get() + bytes_;
@@ -42,6 +43,7 @@ class Witness final : public Collective {
   void abort(const Status& /*why*/) noexcept override {}
 
   std::vector<std::vector<Segment>> calls;
+  std::size_t round = std::numeric_limits<std::size_t>::max();
 
  private:
   std::shared_ptr<std::byte> memory_;
@@ -90,6 +92,17 @@ TEST_F(PackerTest, CutsCompressedTensorsByCountsAlone) {
   ASSERT_EQ(witness_->calls.size(), 3u);
   EXPECT_EQ(witness_->calls[0][0].count, 128u) << "70, which take 96, and the first 32 of b";
   EXPECT_EQ(witness_->calls[2][0].count, 64u) << "the last 40 of b";
+}
+
+TEST_F(PackerTest, CutsCompressedTensorsIntoRoundsThatSuitThePlane) {
+  witness_->round = 128;  // bytes: 64 elements
+  std::vector<float> data(200, 1.5F);
+  Packer packer(lane_, 1000);
+  const std::vector<Piece> pieces{{data.data(), data.data(), 200}};
+  packer.allreduce(pieces, DType::float32, {DType::float16, ReduceOp::sum, 2.0, 1.0, 1});
+  EXPECT_EQ(data, std::vector<float>(200, 3.0F));
+  ASSERT_EQ(witness_->calls.size(), 4u);
+  EXPECT_EQ(witness_->calls[0][0].count, 64u);
 }
 
 TEST_F(PackerTest, MultipliesWhilePackingWhereThatIsFree) {
