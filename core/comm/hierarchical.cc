@@ -36,8 +36,9 @@ constexpr std::size_t kMostChunkBytes = 16 * 1024 * 1024;
 ///                   reduce-scatter slices i; the host's ranks hand each other what is theirs
 ///
 /// There are as many slices as every host has ranks, and one where there is little to move, as then time goes
-/// into messages and not into bytes. Operands are taken in rank order within a host, and then by host, as the
-/// collective across hosts does it; where a slice or a chunk begins changes nothing about that.
+/// into messages and not into bytes. Operands are taken in the order of the host's collective within a host,
+/// and then by host, as the collective across hosts does it; where a slice or a chunk begins changes nothing
+/// about that.
 ///
 /// What is large goes in chunks, so that all steps are under way at a time: while the courier has chunk k
 /// across, the engine does the third step of chunk k - 1 and then the first of chunk k + 1.

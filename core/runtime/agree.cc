@@ -79,6 +79,11 @@ void read_knobs(Reader& in, Config& config) {
   config.levels = in.boolean() ? std::optional(read_levels(in)) : std::nullopt;
 }
 
+std::string described_levels(const Config& config) {
+  if (!config.levels) return "auto";
+  return config.levels->empty() ? "0" : fmt::format("{}", fmt::join(*config.levels, ","));
+}
+
 std::vector<Item> listed(const Config& config) {
   return {{"HORA_FUSION_THRESHOLD", std::to_string(config.fusion_threshold)},
           {"HORA_PEER_MEMORY", config.peer_memory ? std::to_string(*config.peer_memory ? 1 : 0) : "auto"},
@@ -90,7 +95,7 @@ std::vector<Item> listed(const Config& config) {
           {"HORA_FLOAT32_SUMS", config.float32_sums ? "1" : "0"},
           {"HORA_ENCRYPTION", config.encryption},
           {"HORA_AUTOTUNE", config.autotune ? "1" : "0"},
-          {"HORA_LEVELS", config.levels ? fmt::format("{}", fmt::join(*config.levels, ",")) : "auto"}};
+          {"HORA_LEVELS", described_levels(config)}};
 }
 
 /// All that a rank says. The version comes first: what follows is that version's.

@@ -32,7 +32,7 @@ struct Mailbox {
   std::uint64_t detail = 0;     ///< dtype and operation, or root
   std::uint64_t in_slot = 0;    ///< the input is in the slot; else at the places
   std::uint64_t direct = 0;     ///< rank 0's word counts: private memory does not travel through the stages
-  std::uint64_t by_levels = 0;  ///< rank 0's word counts: near ranks put their elements together first
+  std::uint64_t by_levels = 0;  ///< rank 0's word counts: elements move by way of near ranks' stages
   std::array<Location, kLocations> inputs;
   std::array<Location, kLocations> outputs;
 };

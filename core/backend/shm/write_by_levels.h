@@ -27,8 +27,7 @@ namespace hora {
 ///
 /// Two levels take two phases for each piece, where WriteAll takes one for all of them. Between
 /// `Rounds::meet` and a phase. If a rank has left it does nothing, and the call must fail after its last
-/// phase
-/// (`throw_if_left`). *Engine only.*
+/// phase (`throw_if_left`). *Engine only.*
 class WriteByLevels {
  public:
   WriteByLevels(Circle circle, Rounds& rounds, Reach& reach);

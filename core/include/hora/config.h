@@ -123,10 +123,11 @@ struct Config {
   /// HORA_STREAMING_STORES: whether copies into shared memory bypass the caches: 1, 0, or auto, no value:
   /// what the first large ones show to be faster.
   std::optional<bool> streaming_stores;
-  /// HORA_LEVELS: which ranks of a host put floating-point elements together first. auto, no value: of more
-  /// than 8, those that are bound (hrun --bind-to) to cores that share a cache, and then those on a socket,
-  /// where the first large tensors show that to be faster; 8,32: 8 ranks in a row, and then 32; 0: none. The
-  /// order of sums follows from it, not from what is faster. Rank 0's counts.
+  /// HORA_LEVELS: which ranks of a host put floating-point elements together first, which is the order of
+  /// sums. auto, no value: of more than 8, those that are bound (hrun --bind-to) to cores that share a cache,
+  /// if each rank's do, and then those on a socket; large tensors of Hora's memory also move that way, if the
+  /// first ones show it to be faster. 8,32: 8 ranks in a row, and then 32, also with large tensors. 0: none.
+  /// Rank 0's counts.
   std::optional<std::vector<int>> levels;
 
   // What an operator wants to know.

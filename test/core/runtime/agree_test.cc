@@ -20,6 +20,7 @@ TEST(Agree, Rank0sKnobsCountAndOthersAreWarnedOf) {
     Config config;
     config.fusion_threshold = rank == 2 ? 4 : 1024;
     config.levels = {2, 4};
+    if (rank == 1) config.levels->clear();
     agree(config, *world.control, world.members, Clock::now() + std::chrono::minutes(1));
     EXPECT_EQ(config.fusion_threshold, 1024u);
     EXPECT_EQ(config.levels, (std::vector<int>{2, 4}));
@@ -30,6 +31,7 @@ TEST(Agree, Rank0sKnobsCountAndOthersAreWarnedOf) {
                  "is 4, and 1024 on rank 0\n"),
       std::string::npos)
       << heard;
+  EXPECT_NE(heard.find("rank 1: 'HORA_LEVELS' is 0, and 2,4 on rank 0"), std::string::npos) << heard;
   EXPECT_EQ(heard.find("arguments"), std::string::npos) << heard;
 }
 
