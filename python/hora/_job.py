@@ -19,36 +19,35 @@ Arguments = ParamSpec("Arguments")
 
 
 class Handle(Protocol):
-    """An operation under way."""
+    """An operation under way, and what is lent to it: a native handle, or one of `OnGpu`."""
 
     def poll(self) -> bool:
-        """Whether it has ended."""
+        """Whether it has ended, on a GPU, too."""
 
     def wait(self) -> _native.Outcome:
         """Returns how it has ended when its output may be used. Raises HoraError."""
 
+    def wait_for_end(self) -> _native.Outcome:
+        """Returns when it has ended, on a GPU, too. Raises HoraError."""
 
-class UnderWay:
-    """An operation under way, and what is lent to it: tensors, arrays, whatever keeps their memory.
 
-    The runtime knows addresses only, so what is lent is kept until it has been given back, also if whoever has submitted the
-    operation is gone and nobody waits for it: an optimizer that is dropped after an interrupted backward(), while other ranks
-    may still come to submit their part. It is let go on the threads of Python alone.
+class OnGpu:
+    """An operation on a GPU, and what is lent to it: tensors, arrays, whatever keeps their memory.
 
-    On a GPU what is lent to an operation that has ended with an error because the job has is kept for the rest of the process.
-    The runtime gives up on a GPU that does not end what was aborted, whose work may write there later; memory that went back to
-    a framework's allocator would be somebody else's then. That is no more than was under way when a job failed.
+    It is kept until it has been given back, as what is lent on the host is by the native handle. But what is lent to an operation
+    that has ended with an error because the job has is kept for the rest of the process. The runtime gives up on a GPU that does
+    not end what was aborted, whose work may write there later; memory that went back to a framework's allocator would be
+    somebody else's then. That is no more than was under way when a job failed.
     """
 
-    __slots__ = ("_gpu", "_handle", "_lent")
+    __slots__ = ("_handle", "_lent")
 
-    def __init__(self, handle: _native.Handle, gpu: int | None, *lent: Any) -> None:
+    def __init__(self, handle: _native.Handle, *lent: Any) -> None:
         self._handle = handle
-        self._gpu = gpu
         self._lent = lent
-        _lent.add(self)
-        if len(_lent) > _most_lent:
-            let_go_of_ended()
+        _on_gpus.add(self)
+        if len(_on_gpus) > _most_on_gpus:
+            _let_go_on_gpus()
 
     def poll(self) -> bool:
         """Whether it has ended, on the GPU, too."""
@@ -56,7 +55,7 @@ class UnderWay:
 
     def wait(self) -> _native.Outcome:
         """Returns how it has ended when its output may be used. Raises HoraError."""
-        return self._given_back_by(self._handle.wait)
+        raise NotImplementedError
 
     def wait_for_end(self) -> _native.Outcome:
         """Returns when it has ended, on the GPU, too. Raises HoraError."""
@@ -72,25 +71,30 @@ class UnderWay:
 
     def _given_back_by(self, wait: Callable[[], _native.Outcome]) -> _native.Outcome:
         outcome = self._waited(wait)
-        _lent.discard(self)
+        _on_gpus.discard(self)
         return outcome
 
     def _waited(self, wait: Callable[[], _native.Outcome]) -> _native.Outcome:
         try:
             return wait()
         except HoraError:
-            if self in _lent and self._gpu is not None and not _goes_on():
+            if self in _on_gpus and not _goes_on():
                 _kept.append(self)
-            _lent.discard(self)
+            _on_gpus.discard(self)
             raise
 
 
 def let_go_of_ended() -> None:
     """Lets go of what was lent to operations that have ended, though nobody has waited for them."""
-    global _most_lent
-    for each in _lent.copy():
+    _native.let_go_of_ended()
+    _let_go_on_gpus()
+
+
+def _let_go_on_gpus() -> None:
+    global _most_on_gpus
+    for each in _on_gpus.copy():
         each.let_go_if_ended()
-    _most_lent = max(_FEW, 2 * len(_lent))
+    _most_on_gpus = max(_FEW, 2 * len(_on_gpus))
 
 
 def check_goes_on() -> None:
@@ -118,9 +122,9 @@ class _Pending:
 
 _FEW = 64
 
-_lent: set[UnderWay] = set()  # adding, discarding and copying are atomic
-_kept: list[UnderWay] = []  # for the rest of the process
-_most_lent = _FEW  # until it is looked which have ended
+_on_gpus: set[OnGpu] = set()  # adding, discarding and copying are atomic
+_most_on_gpus = _FEW  # until it is looked which have ended
+_kept: list[OnGpu] = []  # for the rest of the process
 _lock = threading.Lock()
 _runtime: _native.Runtime | None = None
 _owner = 0

@@ -105,7 +105,7 @@ class HostLoan:
 
     def under_way(self, handle: _native.Handle, output: Any) -> _job.Handle:
         """What is to be waited for."""
-        return _job.UnderWay(handle, None, self.array, output)
+        return handle.keep((self.array, output))
 
 
 class GpuLoan:
@@ -151,13 +151,13 @@ class GpuLoan:
         self._handle = handle
         if isinstance(output, DeviceArray):
             output.made_by = handle
-        return _OnGpu(handle, self.gpu, self.array, output)
+        return _OnGpu(handle, self.array, output)
 
 
 Loan = HostLoan | GpuLoan
 
 
-class _OnGpu(_job.UnderWay):
+class _OnGpu(_job.OnGpu):
     """An operation on a GPU. Waiting for it is up to CUDA's default stream, not to the host.
 
     What it uses is kept until it has ended on the GPU, also after `wait`: the library that has lent an array knows nothing of
@@ -165,7 +165,7 @@ class _OnGpu(_job.UnderWay):
 
     __slots__ = ()
 
-    _used: collections.deque[_job.UnderWay] = collections.deque()  # in the order in which they end
+    _used: collections.deque[_job.OnGpu] = collections.deque()  # in the order in which they end
     _lock = threading.Lock()
 
     def wait(self) -> _native.Outcome:

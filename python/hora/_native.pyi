@@ -7,6 +7,9 @@ from typing_extensions import CapsuleType
 
 __version__: str
 
+def let_go_of_ended() -> None:
+    """Lets go of what was lent to operations on the host that have ended, though nobody has waited for them."""
+
 def stack_signal() -> tuple[int, int]:
     """Its number, and the pipe to write to; -1: there is none."""
 
@@ -168,8 +171,15 @@ class BlockingScope:
     def __exit__(self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None) -> None: ...
 
 class Handle:
+    """An operation under way. Keeps what is lent to it until it has ended, also if the handle is dropped."""
+
+    def keep(self, lent: object) -> Handle:
+        """Itself, which keeps that now."""
     def poll(self) -> bool: ...
-    def wait(self) -> Outcome: ...
+    def wait(self) -> Outcome:
+        """When it has ended; lets go of what is lent to it, also if it raises."""
+    def wait_for_end(self) -> Outcome:
+        """The same."""
     def wait_on(self, stream: int) -> Outcome:
         """On a GPU: makes that stream (a cudaStream_t) wait for the end, and returns once the GPU has the work."""
 
@@ -200,6 +210,23 @@ class Runtime:
 
     def memory_report(self) -> str: ...
     def submit(self, entry: Entry) -> Handle: ...
+    def lend(
+        self,
+        operation: Operation,
+        name: str,
+        input: object,
+        output: object,
+        lent: object,
+        process_set: int,
+        op: ReduceOp,
+        prescale: float,
+        postscale: float,
+        wire: DType,
+        root: int,
+        /,
+    ) -> Handle | None:
+        """Submits an array as DLPack's C functions tell of it; the handle keeps what is `lent`. None: they do not, or it
+        is not contiguous on the host, or has elements that Hora does not know."""
     def submit_group(self, entries: Sequence[Entry]) -> list[Handle]: ...
     def send(self, dest: int, tag: int, dtype: DType, shape: Sequence[int], input: int, object: bool = False) -> Handle: ...
     def receive(self, source: int, tag: int, dtype: DType | None = None, shape: Sequence[int] = (), output: int = 0, object: bool = False) -> Handle:

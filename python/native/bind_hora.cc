@@ -2,6 +2,7 @@
 #include "python/native/bind_hora.h"
 
 #include "python/native/dlpack.h"
+#include "python/native/operating.h"
 
 #include <hora/alike.h>
 #include <hora/hora.h>
@@ -43,95 +44,16 @@ std::shared_ptr<std::byte> freed_without_lock(std::shared_ptr<std::byte> memory)
   return {data, [owner = std::move(memory)](std::byte*) mutable { without_lock([&] { owner.reset(); }); }};
 }
 
-/// Memory with DLPack, and on the host with the buffer protocol, so that NumPy, PyTorch, CuPy and others can
-/// look at it without a copy. Keeps it alive.
-struct Memory {
-  std::shared_ptr<std::byte> data;
-  std::size_t bytes = 0;
-  Device device = {};
-};
-
 /// A scope that Python enters and leaves.
 struct Blocking {
   std::optional<BlockingScope> scope;
 };
-
-/// How an operation ended.
-struct Outcome {
-  std::vector<std::int64_t> shape;
-  std::vector<std::int64_t> rows;
-  bool contributed;
-  std::optional<Memory> memory;
-  int last_rank;
-  int process_set;
-  int source;
-  int tag;
-  DType dtype;
-  bool finite;
-};
-
-/// What Hora's `stream` arguments are in Python: a cudaStream_t as a number.
-void* stream_of(std::uintptr_t number) { return reinterpret_cast<void*>(number); }
 
 /// A GPU's number, or none for the host.
 Device device_of(std::optional<int> gpu) { return gpu ? Device{DeviceKind::cuda, *gpu} : Device{}; }
 std::optional<int> gpu_of(Device device) {
   return device.kind == DeviceKind::cuda ? std::optional(device.index) : std::nullopt;
 }
-
-/// An operation under way, and the output that it allocates, if it does. Python never runs on
-/// Hora's thread: the engine only sets native state, and Python waits for it without the interpreter lock.
-class Operating {
- public:
-  Operating(Handle handle, std::shared_ptr<Memory> output)
-      : handle_(std::move(handle)), output_(std::move(output)) {}
-
-  [[nodiscard]] bool poll() const { return handle_.poll(); }
-
-  /// Until it has ended.
-  Outcome wait() const {
-    // Handing the interpreter lock on and taking it again takes longer than all else here.
-    if (!handle_.poll()) wait_in_slices([this](auto slice) { return handle_.wait_for(slice); });
-    return outcome(handle_.wait());
-  }
-
-  /// Until its work has been given to the GPU.
-  Outcome wait_on(std::uintptr_t stream) const {
-    wait_in_slices([this](auto slice) { return handle_.wait_launched_for(slice); });
-    const Result* result = nullptr;
-    {
-      const py::gil_scoped_release release;
-      result = &handle_.wait_on(stream_of(stream));
-    }
-    return outcome(*result);
-  }
-
- private:
-  /// So that Ctrl-C ends it.
-  template <typename Wait>
-  static void wait_in_slices(Wait wait) {
-    while (true) {
-      bool done = false;
-      {
-        const py::gil_scoped_release release;
-        done = wait(std::chrono::milliseconds(250));
-      }
-      if (PyErr_CheckSignals() != 0) throw py::error_already_set();
-      if (done) return;
-    }
-  }
-
-  [[nodiscard]] Outcome outcome(const Result& result) const {
-    return {result.shape,       result.rows,
-            result.contributed, output_ ? std::optional(*output_) : std::nullopt,
-            result.last_rank,   result.process_set,
-            result.source,      result.tag,
-            result.dtype,       result.finite};
-  }
-
-  Handle handle_;
-  std::shared_ptr<Memory> output_;
-};
 
 Memory allocate(Runtime& hora, std::size_t bytes, std::optional<int> gpu) {
   const py::gil_scoped_release release;
@@ -208,17 +130,48 @@ std::shared_ptr<Memory> allocate_later(Entry& entry) {
   return output;
 }
 
+/// Calls without the interpreter lock.
+template <typename Call>
+auto unlocked(Call call) {
+  const py::gil_scoped_release release;
+  return call();
+}
+
 Operating submit(Runtime& hora, Entry entry) {
   auto output = allocate_later(entry);
-  const py::gil_scoped_release release;
-  return {hora.submit(std::move(entry)), std::move(output)};
+  return {unlocked([&] { return hora.submit(std::move(entry)); }), std::move(output)};
+}
+
+/// Submits an array as DLPack's C functions tell of it, if they do: one on the host whose elements lie side
+/// by side and are of a type that Hora knows, as nearly all are. None: it is for Python to look closer.
+std::optional<Operating> lend(Runtime& hora, Operation operation, std::string name, const py::object& input,
+                              const py::object& output, py::object lent, int process_set, ReduceOp op,
+                              double prescale, double postscale, DType wire, int root) {
+  auto seen = see_on_host(input);
+  const auto written = output.is(input) ? seen : see_on_host(output);
+  if (!seen || !written) return std::nullopt;
+  Entry entry;
+  entry.operation = operation;
+  entry.name = std::move(name);
+  entry.process_set = process_set;
+  entry.dtype = seen->dtype;
+  entry.shape = std::move(seen->shape);
+  entry.input = seen->address;
+  entry.output = written->address;
+  entry.op = op;
+  entry.prescale = prescale;
+  entry.postscale = postscale;
+  entry.wire = wire;
+  entry.root = root;
+  Operating operating(unlocked([&] { return hora.submit(std::move(entry)); }), nullptr);
+  operating.keep(std::move(lent));
+  return operating;
 }
 
 std::vector<Operating> submit_group(Runtime& hora, std::vector<Entry> entries) {
   std::vector<std::shared_ptr<Memory>> outputs;
   for (auto& entry : entries) outputs.push_back(allocate_later(entry));
-  const py::gil_scoped_release release;
-  const auto handles = hora.submit(std::move(entries));
+  const auto handles = unlocked([&] { return hora.submit(std::move(entries)); });
   std::vector<Operating> operating;
   for (std::size_t i = 0; i < handles.size(); ++i) operating.emplace_back(handles[i], std::move(outputs[i]));
   return operating;
@@ -233,8 +186,7 @@ Operating send(Runtime& hora, int dest, int tag, DType dtype, const std::vector<
   message.shape = shape;
   message.input = reinterpret_cast<const void*>(input);
   message.object = object;
-  const py::gil_scoped_release release;
-  return {hora.send(std::move(message)), nullptr};
+  return {unlocked([&] { return hora.send(std::move(message)); }), nullptr};
 }
 
 Operating receive(Runtime& hora, int source, int tag, std::optional<DType> dtype,
@@ -254,8 +206,7 @@ Operating receive(Runtime& hora, int source, int tag, std::optional<DType> dtype
       return make(*memory, of, whole);
     };
   }
-  const py::gil_scoped_release release;
-  return {hora.receive(std::move(wanted)), std::move(memory)};
+  return {unlocked([&] { return hora.receive(std::move(wanted)); }), std::move(memory)};
 }
 
 /// hora.Error and what derives from it are made in Python; here they are only looked up and raised.
@@ -347,7 +298,15 @@ void bind_hora(py::module_& module) {
   py::class_<Operating>(module, "Handle")
       .def("poll", &Operating::poll)
       .def("wait", &Operating::wait)
-      .def("wait_on", &Operating::wait_on, py::arg("stream"));
+      .def("wait_for_end", &Operating::wait)
+      .def("wait_on", &Operating::wait_on, py::arg("stream"))
+      .def(
+          "keep",
+          [](py::object self, py::object lent) {
+            self.cast<Operating&>().keep(std::move(lent));
+            return self;
+          },
+          py::arg("lent"));
 
   py::class_<Blocking>(module, "BlockingScope")
       .def(py::init())
@@ -377,6 +336,10 @@ void bind_hora(py::module_& module) {
       .def("memory_report", &Runtime::memory_report, py::call_guard<py::gil_scoped_release>())
       .def("submit", &submit, py::arg("entry"))
       .def("submit_group", &submit_group, py::arg("entries"))
+      // By position, which takes half the time.
+      .def("lend", &lend, py::arg("operation"), py::arg("name"), py::arg("input"), py::arg("output"),
+           py::arg("lent"), py::arg("process_set"), py::arg("op"), py::arg("prescale"), py::arg("postscale"),
+           py::arg("wire"), py::arg("root"), py::pos_only())
       .def("send", &send, py::arg("dest"), py::arg("tag"), py::arg("dtype"), py::arg("shape"),
            py::arg("input"), py::arg("object") = false)
       .def("receive", &receive, py::arg("source"), py::arg("tag"), py::arg("dtype") = py::none(),
@@ -406,6 +369,7 @@ void bind_hora(py::module_& module) {
       .def("stop_timeline", &Runtime::stop_timeline, py::call_guard<py::gil_scoped_release>())
       .def("shutdown", &Runtime::shutdown, py::arg("reason") = "", py::call_guard<py::gil_scoped_release>());
 
+  module.def("let_go_of_ended", &let_go_of_ended);
   module.def("stack_signal", [] {
     const StackSignal signal = stack_signal();
     return std::pair(signal.number, signal.pipe);

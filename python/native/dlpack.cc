@@ -3,6 +3,7 @@
 
 #include <hora/status.h>
 
+#include <array>
 #include <cstring>
 #include <string>
 #include <utility>
@@ -49,11 +50,22 @@ struct DLManagedTensorVersioned {
   DLTensor tensor;
 };
 
-constexpr std::uint32_t kMajor = 1;  // of versioned tensors
+/// The C functions of a library, as far as they are used here.
+struct ExchangeApi {
+  std::uint32_t major;
+  std::uint32_t minor;
+  ExchangeApi* previous;
+  void* allocate;
+  void* give;
+  void* take;
+  int (*look)(void* array, DLTensor* seen);  // may be null; not 0: it has raised
+};
+
+constexpr std::uint32_t kMajor = 1;  // of versioned tensors, and of ExchangeApi
 
 [[noreturn]] void refuse(const std::string& why) { throw Error(Code::invalid_argument, why); }
 
-DType dtype_of(DLDataType type) {
+std::optional<DType> known_dtype(DLDataType type) {
   for (int i = 0; i < kDTypes && type.lanes == 1; ++i) {
     const auto dtype = static_cast<DType>(i);
     if (type.bits != 8 * size_of(dtype)) continue;
@@ -65,6 +77,11 @@ DType dtype_of(DLDataType type) {
                                                         : kInt;
     if (type.kind == kind) return dtype;
   }
+  return std::nullopt;
+}
+
+DType dtype_of(DLDataType type) {
+  if (const auto known = known_dtype(type)) return *known;
   refuse("its elements (DLPack's type " + std::to_string(type.kind) + ", " + std::to_string(type.bits) +
          " bits) cannot be sent; convert them to bool, an integer or a float of 8 to 64 bits");
 }
@@ -102,6 +119,29 @@ LentArray view(const DLTensor& tensor, std::shared_ptr<void> keep) {
           {tensor.shape, tensor.shape + tensor.dimensions},
           device_of(tensor.device),
           is_contiguous(tensor)};
+}
+
+/// The C functions for arrays of this type; null if it has none. Remembers those of the last types.
+const ExchangeApi* api_of(PyTypeObject* type) {
+  struct Known {
+    py::object type;  // kept, so that no other can have its address
+    const ExchangeApi* api = nullptr;
+  };
+  static auto* known = new std::array<Known, 4>;  // never destroyed: at the end there is no interpreter
+  static std::size_t next = 0;
+  auto* object = reinterpret_cast<PyObject*>(type);
+  for (const auto& one : *known)
+    if (one.type.ptr() == object) return one.api;
+  const auto capsule =
+      py::reinterpret_steal<py::object>(PyObject_GetAttrString(object, "__dlpack_c_exchange_api__"));
+  const ExchangeApi* api = nullptr;
+  if (capsule)
+    api = static_cast<const ExchangeApi*>(PyCapsule_GetPointer(capsule.ptr(), "dlpack_exchange_api"));
+  PyErr_Clear();
+  while (api != nullptr && api->major > kMajor) api = api->previous;
+  if (api != nullptr && (api->major != kMajor || api->look == nullptr)) api = nullptr;
+  (*known)[next++ % known->size()] = {py::reinterpret_borrow<py::object>(object), api};
+  return api;
 }
 
 /// Makes the tensor ours, as the protocol has it: by the capsule's new name.
@@ -144,6 +184,21 @@ LentArray take_dlpack(const py::capsule& capsule) {
     refuse("its __dlpack__ has returned something else than a capsule of DLPack that nobody has used");
   const auto owner = claim<DLManagedTensor>(capsule, "dltensor", "used_dltensor");
   return view(owner->tensor, owner);
+}
+
+std::optional<SeenArray> see_on_host(py::handle array) {
+  const ExchangeApi* api = api_of(Py_TYPE(array.ptr()));
+  DLTensor tensor{};
+  if (api == nullptr) return std::nullopt;
+  if (api->look(array.ptr(), &tensor) != 0) {
+    PyErr_Clear();  // who looks closer hears why
+    return std::nullopt;
+  }
+  const auto dtype = known_dtype(tensor.dtype);
+  if (!dtype || tensor.device.type != kCpu || !is_contiguous(tensor)) return std::nullopt;
+  return SeenArray{static_cast<std::byte*>(tensor.data) + tensor.byte_offset,
+                   *dtype,
+                   {tensor.shape, tensor.shape + tensor.dimensions}};
 }
 
 py::capsule give_dlpack(std::shared_ptr<std::byte> memory, Device device, DType dtype,

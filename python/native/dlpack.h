@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <vector>
 
 namespace hora {
@@ -26,6 +27,18 @@ struct LentArray {
 /// What a capsule of DLPack holds, which is used up by it. Throws Error(invalid_argument) for what is no such
 /// capsule, has elements that Hora does not know, or lies where Hora does not reach.
 LentArray take_dlpack(const pybind11::capsule& capsule);
+
+/// Where an array on the host has its elements, side by side, while it stays as it is.
+struct SeenArray {
+  void* address = nullptr;
+  DType dtype = DType::float32;
+  std::vector<std::int64_t> shape;
+};
+
+/// What DLPack's C functions (`__dlpack_c_exchange_api__`, DLPack 1.3) tell of an array, much faster than
+/// Python's. Nothing if its library does not have them, it does not lie side by side on the host, or its
+/// elements are none that Hora knows; raises nothing.
+std::optional<SeenArray> see_on_host(pybind11::handle array);
 
 /// A capsule of DLPack ("dltensor") for contiguous elements in this memory, which it keeps alive.
 pybind11::capsule give_dlpack(std::shared_ptr<std::byte> memory, Device device, DType dtype,

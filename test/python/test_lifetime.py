@@ -102,7 +102,7 @@ def test_memory_that_the_other_ranks_may_still_reduce_outlives_its_optimizer():
         hvd.barrier()
         _job.let_go_of_ended()
         gc.collect()
-        assert there() is None and not _job._lent
+        assert there() is None
     """,
     )
 

@@ -35,7 +35,7 @@ class DeltaReducer(Rounds):
         self.slots: list[Slot] = []
         self._known: set[int] = set()
         self._overflow = torch.zeros(1, dtype=torch.uint8)
-        self._asked: _job.UnderWay | None = None
+        self._asked: _native.Handle | None = None
         self._adopt_new()
 
     def _adopt_new(self) -> None:
@@ -70,7 +70,7 @@ class DeltaReducer(Rounds):
         address = self._overflow.data_ptr()
         number = number_of(self.reduction.process_set, name)
         entry = _native.Entry(_native.Operation.allreduce, name, _native.DType.uint8, [1], input=address, output=address, op=_native.ReduceOp.max, process_set=number)
-        self._asked = _job.UnderWay(_job.runtime().submit(entry), None, self._overflow)
+        self._asked = _job.runtime().submit(entry).keep(self._overflow)
 
     def is_answered(self) -> bool:
         """There is nothing to be filled in."""

@@ -14,7 +14,22 @@ from hora._naming import Naming, label
 from hora.compression import Compression, Compressor, in_transfer
 from hora.process_sets import ProcessSet, global_process_set
 from hora.torch import _sparse
-from hora.torch._lending import Loan, Submission, check_tensor, entry, floating, lent_in_place, members, picked, spread, start, start_group, suffixed, tracked
+from hora.torch._lending import (
+    Loan,
+    Submission,
+    check_tensor,
+    entry,
+    floating,
+    lent_in_place,
+    members,
+    picked,
+    spread,
+    start,
+    start_at_once,
+    start_group,
+    suffixed,
+    tracked,
+)
 from hora.torch._reduction import Reduction
 
 
@@ -39,6 +54,26 @@ def _in_place(tensor: torch.Tensor, named: Naming, how: Reduction, suffix: str =
     return dataclasses.replace(apart, finish=write)
 
 
+def _start(tensor: torch.Tensor, named: Naming, how: Reduction) -> int:
+    if _sparse.is_sparse(tensor):
+        return _sparse.start_allreduce(tensor, named, how)
+    if type(tensor) is torch.Tensor and tensor.is_contiguous() and in_transfer(how.compression):
+        started = start_at_once(_native.Operation.allreduce, named, tensor, torch.empty_like(tensor), *how.natively())
+        if started is not None:
+            return started
+    return start(_into_new(tensor, named, how))
+
+
+def _start_in_place(tensor: torch.Tensor, named: Naming, how: Reduction) -> int:
+    if in_transfer(how.compression):
+        started = start_at_once(_native.Operation.allreduce, named, tensor, tensor, *how.natively())
+        if started is not None:
+            return started
+    if _sparse.is_sparse(tensor):
+        return _sparse.start_allreduce_in_place(tensor, named, how)
+    return start(_in_place(tensor, named, how))
+
+
 def allreduce_async(
     tensor: torch.Tensor,
     average: bool | None = None,
@@ -52,9 +87,7 @@ def allreduce_async(
     """Starts `allreduce`, without autograd; the handle is for `poll` and `synchronize`, which returns the new tensor."""
     how = Reduction(ops.chosen(average, op), prescale_factor, postscale_factor, process_set, compression)
     with Naming("allreduce", name, process_set) as named:
-        if _sparse.is_sparse(tensor):
-            return _sparse.start_allreduce(tensor, named, how)
-        return start(_into_new(tensor, named, how))
+        return _start(tensor, named, how)
 
 
 def allreduce_async_(
@@ -71,9 +104,7 @@ def allreduce_async_(
     not lie side by side has its new values once `synchronize` has returned."""
     how = Reduction(ops.chosen(average, op), prescale_factor, postscale_factor, process_set, compression)
     with Naming("allreduce", name, process_set) as named:
-        if _sparse.is_sparse(tensor):
-            return _sparse.start_allreduce_in_place(tensor, named, how)
-        return start(_in_place(tensor, named, how))
+        return _start_in_place(tensor, named, how)
 
 
 def allreduce_(

@@ -12,7 +12,7 @@ from hora import _job, _native, ops
 from hora._naming import Naming
 from hora.process_sets import ProcessSet, global_process_set
 from hora.torch._allreduce import allreduce
-from hora.torch._lending import Loan, Submission, entry, lent_in_place, start, start_group, tracked
+from hora.torch._lending import Loan, Submission, entry, lent_in_place, start, start_at_once, start_group, tracked
 
 
 def broadcast_async(tensor: torch.Tensor, root_rank: int, name: str | None = None, process_set: ProcessSet = global_process_set) -> int:
@@ -34,7 +34,8 @@ def broadcast_async_(tensor: torch.Tensor, root_rank: int, name: str | None = No
     """Starts `broadcast_`; the handle is for `poll` and `synchronize`, which returns the tensor. A tensor whose elements do
     not lie side by side has its new values once `synchronize` has returned."""
     with Naming("broadcast", name, process_set) as named:
-        return start(_in_place(tensor, root_rank, named))
+        started = start_at_once(_native.Operation.broadcast, named, tensor, tensor, root=_job.checked_root(root_rank, named.full))
+        return start(_in_place(tensor, root_rank, named)) if started is None else started
 
 
 def broadcast_all_(tensors: Iterable[tuple[str, torch.Tensor]], root_rank: int, process_set: ProcessSet) -> None:

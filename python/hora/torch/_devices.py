@@ -9,7 +9,7 @@ current that was so when it was called, so that this is the one that waits for t
 Lifetimes. PyTorch's caching allocator gives memory that is freed to whoever wants some next on the stream that it was allocated
 on, without waiting for the GPU: what is put on that stream later comes later. Hora's own stream is not in that order.
 
-- Until `synchronize`, the tensors are kept (`UnderWay`). Who never synchronises keeps them until the job ends.
+- Until `synchronize`, the tensors are kept (`OnGpu`). Who never synchronises keeps them until the job ends.
 - After it, if the stream that waits is the one of the submission, memory that is freed is used again on a stream that comes after
   Hora's work: nothing is to be done.
 - If it is another stream, the allocator is told of that (`record_stream`): it uses the memory again when what has been put on
@@ -28,9 +28,8 @@ from typing import Any, NamedTuple
 
 import torch
 
-from hora import _native
+from hora import _job, _native
 from hora._errors import HoraArgumentError
-from hora._job import UnderWay
 
 
 class Place(NamedTuple):
@@ -114,17 +113,17 @@ def finish(gpu: int) -> None:
     torch.cuda.synchronize(gpu)
 
 
-class OnGpu(UnderWay):
+class _OnGpu(_job.OnGpu):
     """An operation on a GPU. Waiting for it is up to the current stream, not to the host."""
 
-    __slots__ = ("_stream",)
+    __slots__ = ("_gpu", "_stream")
 
-    _gpu: int
     _lent: tuple[torch.Tensor, ...]
 
-    def __init__(self, handle: _native.Handle, place: Place, *lent: torch.Tensor) -> None:
-        super().__init__(handle, place.gpu, *lent)
-        self._stream = place.stream
+    def __init__(self, handle: _native.Handle, gpu: int, stream: int, *lent: torch.Tensor) -> None:
+        super().__init__(handle, *lent)
+        self._gpu = gpu
+        self._stream = stream
 
     def wait(self) -> _native.Outcome:
         """Returns when the operation has been given to the GPU; the current stream waits for its end."""
@@ -136,9 +135,9 @@ class OnGpu(UnderWay):
         return outcome
 
 
-def under_way(handle: _native.Handle, place: Place, *lent: torch.Tensor) -> UnderWay:
+def under_way(handle: _native.Handle, place: Place, *lent: torch.Tensor) -> _job.Handle:
     """What is to be waited for when an operation on elements there, of these tensors, has been submitted."""
-    return UnderWay(handle, None, *lent) if place.gpu is None else OnGpu(handle, place, *lent)
+    return handle.keep(lent) if place.gpu is None else _OnGpu(handle, place.gpu, place.stream, *lent)
 
 
 def arguments(place: Place) -> dict[str, Any]:

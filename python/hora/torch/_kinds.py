@@ -33,7 +33,7 @@ class KindExchange:
             op=_native.ReduceOp.sum,
             process_set=number_of(process_set, name),
         )
-        self.handle = _job.UnderWay(_job.runtime().submit(entry), None, self._table)
+        self.handle = _job.runtime().submit(entry).keep(self._table)
 
     def finish(self) -> tuple[list[int], bool]:
         """Waits; the kind of each gradient, and whether all ranks know it now: those that have joined do not."""

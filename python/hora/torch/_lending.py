@@ -147,6 +147,29 @@ class Submission:
         return _devices.under_way(handle, self.loan.place, *lent)
 
 
+_PLAIN = (torch.Tensor, torch.nn.Parameter)  # other classes may have their elements elsewhere
+
+
+def start_at_once(
+    operation: _native.Operation,
+    named: Naming,
+    tensor: torch.Tensor,
+    output: torch.Tensor,
+    op: _native.ReduceOp = _native.ReduceOp.sum,
+    prescale: float = 1.0,
+    postscale: float = 1.0,
+    wire: _native.DType = _native.DType.float32,
+    root: int = 0,
+) -> int | None:
+    """Submits an operation on a tensor that the runtime takes where it is, without a look at it in Python; the handle gives
+    `output`, which may be the tensor itself. None: it is for a `Loan` to look closer."""
+    if type(tensor) not in _PLAIN or tensor.layout != torch.strided or tensor.is_neg():
+        return None
+    lent = tensor.untyped_storage() if output is tensor else (tensor.untyped_storage(), output)  # the tensor may be given another storage
+    handle = _job.runtime().lend(operation, named.full, tensor, output, lent, named.process_set, op, prescale, postscale, wire, root)
+    return None if handle is None else _job.under_way(handle, lambda outcome: output)
+
+
 def start(submission: Submission) -> int:
     """Submits an operation; the handle gives its result."""
     return _job.under_way(submission.under_way(_job.runtime().submit(submission.entry)), submission.finish, submission)

@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from hora import ops
+from hora import _native, ops
 from hora.compression import Compression, Compressor, in_transfer, wire_of
 from hora.process_sets import ProcessSet
 
@@ -24,10 +24,14 @@ class Reduction:
     process_set: ProcessSet
     compression: type[Compressor] = Compression.none
 
-    def arguments(self) -> dict[str, Any]:
-        """As an Entry takes them."""
+    def natively(self) -> tuple[_native.ReduceOp, float, float, _native.DType]:
+        """The reduction, the factors before and after it, and what elements travel as."""
         wire = wire_of(self.compression if in_transfer(self.compression) else Compression.none)
-        return ops.arguments(self.op, self.prescale, self.postscale, wire)
+        return ops.native(self.op), self.prescale, self.postscale, wire
+
+    def arguments(self) -> dict[str, Any]:
+        """The same as an Entry takes it."""
+        return dict(zip(("op", "prescale", "postscale", "wire"), self.natively(), strict=True))
 
     def keywords(self) -> dict[str, Any]:
         """As the operations of hora.torch take them, `op` and compression aside."""

@@ -46,7 +46,7 @@ class Slot:
     version: int = 0  # of a settled gradient, when the last step ended
     rounds: int = 0  # since the last step or zero_grad
     accumulate: Any = None  # autograd's node that adds to the gradient; alive, so that its hook is
-    looked_at: list[_job.UnderWay] = dataclasses.field(default_factory=list)  # what has made the gradient, and tells whether it is finite
+    looked_at: list[_job.Handle] = dataclasses.field(default_factory=list)  # what has made the gradient, and tells whether it is finite
     unseen: torch.Tensor | None = None  # the gradient, if more has been done to it after that
     made: dict[Any, Transfer] = dataclasses.field(default_factory=dict)  # transfers of the place, to be used again
     hooks: list[Any] = dataclasses.field(default_factory=list)

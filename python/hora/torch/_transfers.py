@@ -21,7 +21,7 @@ class Transfer(Protocol):
     """`entries` are to be submitted, and their handles given to `start`."""
 
     entries: list[_native.Entry]
-    handles: list[_job.UnderWay]
+    handles: list[_job.Handle]
 
     def start(self, handles: Iterator[_native.Handle]) -> None:
         """Takes those of its entries."""
@@ -40,7 +40,7 @@ def submit(transfers: list[Transfer]) -> None:
         transfer.start(handles)
 
 
-def _wait(handles: list[_job.UnderWay]) -> list[_native.Outcome]:
+def _wait(handles: list[_job.Handle]) -> list[_native.Outcome]:
     """How all have ended. Raises what the first failed with, once all have ended: until then, memory is lent."""
     outcomes = []
     first: HoraError | None = None
@@ -66,7 +66,7 @@ class DenseTransfer:
             sent, self._decompressed = reduction.compressed(torch.zeros_like(place) if absent else place)
             self._sent = sent.contiguous()
         self._where = _devices.place_of(self._sent)
-        self.handles: list[_job.UnderWay] = []
+        self.handles: list[_job.Handle] = []
         self.entries = [
             _native.Entry(
                 _native.Operation.allreduce,
@@ -128,7 +128,7 @@ class SparseTransfer:
         self._share = torch.ones(1, dtype=torch.float64)
         self._process_set = number_of(reduction.process_set, name)
         self._places: list[_devices.Place] = []
-        self.handles: list[_job.UnderWay] = []
+        self.handles: list[_job.Handle] = []
         self.entries = [
             self._entry(_native.Operation.allgather, self._indices, f"{name}.indices"),
             self._entry(_native.Operation.allgather, self._values, f"{name}.values"),

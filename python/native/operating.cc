@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "python/native/operating.h"
+
+#include <algorithm>
+#include <chrono>
+#include <iterator>
+#include <utility>
+
+namespace py = pybind11;
+
+namespace hora {
+namespace {
+
+constexpr std::size_t kFew = 64;
+
+/// What nobody waits for any more, and is lent still.
+struct Abandoned {
+  Handle handle;
+  py::object lent;
+};
+
+struct AllAbandoned {
+  std::vector<Abandoned> operations;
+  std::size_t most = kFew;  // until it is looked which have ended
+};
+
+/// Never destroyed: at the end of the process there is no interpreter any more.
+AllAbandoned& abandoned() {
+  static auto* all = new AllAbandoned;
+  return *all;
+}
+
+/// So that Ctrl-C ends it.
+template <typename Wait>
+void wait_in_slices(Wait wait) {
+  while (true) {
+    bool done = false;
+    {
+      const py::gil_scoped_release release;
+      done = wait(std::chrono::milliseconds(250));
+    }
+    if (PyErr_CheckSignals() != 0) throw py::error_already_set();
+    if (done) return;
+  }
+}
+
+}  // namespace
+
+Operating::~Operating() {
+  if (!lent_ || handle_.poll()) return;
+  auto& all = abandoned();
+  all.operations.push_back({std::move(handle_), std::move(lent_)});
+  if (all.operations.size() > all.most) let_go_of_ended();
+}
+
+Outcome Operating::wait() {
+  // Handing the interpreter lock on and taking it again takes longer than all else here.
+  if (!handle_.poll()) wait_in_slices([this](auto slice) { return handle_.wait_for(slice); });
+  const py::object given_back = std::move(lent_);  // also if it has ended with an error
+  return outcome(handle_.wait());
+}
+
+Outcome Operating::wait_on(std::uintptr_t stream) const {
+  wait_in_slices([this](auto slice) { return handle_.wait_launched_for(slice); });
+  const Result* result = nullptr;
+  {
+    const py::gil_scoped_release release;
+    result = &handle_.wait_on(stream_of(stream));
+  }
+  return outcome(*result);
+}
+
+Outcome Operating::outcome(const Result& result) const {
+  return {result.shape,       result.rows,
+          result.contributed, output_ ? std::optional(*output_) : std::nullopt,
+          result.last_rank,   result.process_set,
+          result.source,      result.tag,
+          result.dtype,       result.finite};
+}
+
+void let_go_of_ended() {
+  auto& all = abandoned();
+  const auto ended = std::partition(all.operations.begin(), all.operations.end(),
+                                    [](const Abandoned& one) { return !one.handle.poll(); });
+  // Apart first: what is let go may come here again.
+  std::vector<Abandoned> given_back(std::make_move_iterator(ended),
+                                    std::make_move_iterator(all.operations.end()));
+  all.operations.erase(ended, all.operations.end());
+  all.most = std::max(kFew, 2 * all.operations.size());
+}
+
+}  // namespace hora
