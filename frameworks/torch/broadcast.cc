@@ -10,6 +10,25 @@
 #include <sstream>
 
 namespace hora {
+namespace {
+
+/// All together or none.
+void broadcast_group_(Runtime& hora, const NamedTensors& tensors, int root, int process_set) {
+  std::vector<torch::Tensor> memory;
+  std::vector<Entry> entries;
+  for (const auto& item : tensors) {
+    const std::string name = "broadcast.parameters." + item.key();
+    memory.push_back(lendable_in_place(item.value(), name));
+    entries.push_back(lend(memory.back(), memory.back(), Operation::broadcast, name, process_set));
+    entries.back().root = root;
+  }
+  if (entries.empty()) return;
+  static_cast<void>(wait_for_all(hora.submit(std::move(entries)), device_among(memory)));
+  for (std::size_t i = 0; i < memory.size(); ++i)
+    static_cast<void>(write_back(tensors.items()[i].value(), memory[i]));
+}
+
+}  // namespace
 
 void broadcast_parameters(Runtime& hora, const NamedTensors& tensors, int root, int process_set) {
   std::vector<Item> items;
@@ -18,18 +37,13 @@ void broadcast_parameters(Runtime& hora, const NamedTensors& tensors, int root, 
     items.push_back({item.key(), fmt::format("{}[{}]", name(dtype), fmt::join(item.value().sizes(), ","))});
   }
   require_alike(hora, "parameters.alike", "the parameters", items, process_set);
-  std::vector<TensorHandle> handles;
-  for (const auto& item : tensors) {
-    torch::Tensor tensor = item.value();
-    handles.push_back(broadcast_async_(hora, tensor, root,
-                                       {.name = "parameters." + item.key(), .process_set = process_set}));
-  }
-  for (const auto& handle : handles) static_cast<void>(handle.wait());
+  broadcast_group_(hora, tensors, root, process_set);
 }
 
 void broadcast_parameters(Runtime& hora, const torch::nn::Module& module, int root, int process_set) {
-  broadcast_parameters(hora, module.named_parameters(), root, process_set);
-  broadcast_parameters(hora, module.named_buffers(), root, process_set);
+  NamedTensors all = module.named_parameters();
+  all.update(module.named_buffers());
+  broadcast_parameters(hora, all, root, process_set);
 }
 
 // The state of each kind of optimizer has its own type; LibTorch's archives know them all, with the options.
