@@ -11,10 +11,10 @@ namespace {
 
 [[noreturn]] void refuse(const std::string& why) { throw Error(Code::invalid_argument, why); }
 
-/// On a rank that is not in the process set.
-class NoReducer final : public Reducer {
+/// On a rank that has nobody to reduce with: it is alone in the job or the process set, or not in that.
+class Alone final : public Reducer {
  public:
-  explicit NoReducer(torch::optim::Optimizer& optimizer) : optimizer_(optimizer) {}
+  explicit Alone(torch::optim::Optimizer& optimizer) : optimizer_(optimizer) {}
 
   void synchronize() override {}
   torch::Tensor step(const Closure& closure) override { return optimizer_.step(closure); }
@@ -41,21 +41,24 @@ void check(const DistributedOptions& options) {
   if (options.groups < 0) refuse(fmt::format("groups must be 0 or more, not {}", options.groups));
 }
 
-bool is_member(const Runtime& hora, int process_set) {
+bool is_alone(const Runtime& hora, int process_set) {
   const auto sets = hora.process_sets();
   const auto set = sets.find(process_set);
   if (set == sets.end())
     refuse(fmt::format("process set {} does not exist, or has not been registered", process_set));
-  return std::binary_search(set->second.begin(), set->second.end(), hora.rank());
+  const std::vector<int>& ranks = set->second;
+  return ranks.size() == 1 || !std::binary_search(ranks.begin(), ranks.end(), hora.rank());
 }
 
 std::unique_ptr<Reducer> make_reducer(Runtime& hora, torch::optim::Optimizer& optimizer,
-                                      const NamedTensors& parameters, DistributedOptions options) {
+                                      const NamedTensors& names, DistributedOptions options) {
   check(options);
-  if (!is_member(hora, options.process_set)) return std::make_unique<NoReducer>(optimizer);
+  Parameters parameters(names);
+  parameters.check_named(optimizer);
+  if (is_alone(hora, options.process_set)) return std::make_unique<Alone>(optimizer);
   if (options.name.empty()) options.name = fmt::to_string(hora.next_number(options.process_set));
   const auto make = options.op == ReduceOp::adasum ? make_delta_reducer : make_gradient_reducer;
-  return make(hora, optimizer, Parameters(parameters), options);
+  return make(hora, optimizer, std::move(parameters), options);
 }
 
 }  // namespace

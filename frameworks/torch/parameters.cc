@@ -31,6 +31,14 @@ std::string Parameters::name_of(const torch::Tensor& tensor, std::size_t group, 
   return fmt::format("{}.{}", group, index);
 }
 
+void Parameters::check_named(torch::optim::Optimizer& optimizer) const {
+  for (std::size_t group = 0; group < optimizer.param_groups().size(); ++group) {
+    const auto& params = optimizer.param_groups()[group].params();
+    for (std::size_t i = 0; i < params.size(); ++i)
+      if (params[i].requires_grad()) static_cast<void>(name_of(params[i], group, i));
+  }
+}
+
 std::vector<Parameter> Parameters::adopt(Runtime& hora, torch::optim::Optimizer& optimizer) {
   std::vector<Parameter> found;
   std::vector<torch::Tensor> tensors;

@@ -22,6 +22,9 @@ class Parameters {
   /// Throws Error(invalid_argument) if a tensor has two names.
   explicit Parameters(const NamedTensors& names);
 
+  /// Throws Error(invalid_argument) if one that gets a gradient has no name.
+  void check_named(torch::optim::Optimizer& optimizer) const;
+
   /// Those that were not returned before, also because they were added or unfrozen since; on all ranks alike.
   /// Throws Error(invalid_argument) for one that has no name, cannot be sent, or is in another
   /// DistributedOptimizer; then none is taken.

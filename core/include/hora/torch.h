@@ -301,6 +301,9 @@ struct DistributedOptions {
 ///  gradient.
 ///  - Parameters that are unfrozen or added to the optimizer later are taken in; on all ranks alike.
 ///  - Sparse gradients are refused, or made dense (`sparse_as_dense`).
+///  - On a rank that is alone in the job or the process set, or outside the set, it is the plain optimizer,
+///  and
+///    nothing is copied or sent.
 ///
 /// With op = adasum each rank makes the optimizer's step for itself, on the gradients of its own batch, and
 /// what that changes in a parameter is combined over the ranks: parameter = old + Adasum(change on every

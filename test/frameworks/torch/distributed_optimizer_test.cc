@@ -222,7 +222,7 @@ TEST(DistributedOptimizer, ARankWhoseBackwardFailsMayGoOnWithTheNextBatch) {
 }
 
 TEST(DistributedOptimizer, RefusesAParameterThatIsInAnotherOne) {
-  run_local_job(1, [](Runtime& hora) {
+  run_local_job(kRanks, [](Runtime& hora) {
     auto w = parameter();
     auto v = parameter();
     auto first = std::make_unique<DistributedOptimizer>(sgd(hora, named({{"w", w}}), {.name = "o"}));
@@ -358,7 +358,7 @@ TEST(DistributedOptimizer, RefusesParametersWithoutAName) {
 }
 
 TEST(DistributedOptimizer, RefusesSparseGradientsAndNoOptimizer) {
-  run_local_job(1, [](Runtime& hora) {
+  run_local_job(kRanks, [](Runtime& hora) {
     torch::nn::Embedding table(torch::nn::EmbeddingOptions(4, 2).sparse(true));
     DistributedOptimizer optimizer(hora, torch::optim::SGD(table->parameters(), 1.0),
                                    table->named_parameters());
@@ -473,6 +473,22 @@ TEST(DistributedOptimizer, ReducesOverAProcessSetAndIsThePlainOptimizerOutsideIt
   });
 }
 
+TEST(DistributedOptimizer, IsThePlainOptimizerOnARankThatIsAlone) {
+  run_local_job(1, [](Runtime& hora) {
+    torch::nn::Embedding table(torch::nn::EmbeddingOptions(4, 2).sparse(true));
+    DistributedOptimizer optimizer(hora, torch::optim::SGD(table->parameters(), 1.0),
+                                   table->named_parameters(), {.check_finite = true});
+    const torch::Tensor before = table->weight.detach().clone();
+    table(torch::tensor({1})).sum().backward();
+    EXPECT_TRUE(table->weight.grad().is_sparse());
+    EXPECT_TRUE(optimizer.gradients_finite());
+    optimizer.step();
+    EXPECT_TRUE(torch::equal(table->weight[1], before[1] - 1));
+    const auto accumulate = torch::autograd::impl::grad_accumulator(table->weight);
+    EXPECT_TRUE(accumulate->pre_hooks().empty() && accumulate->post_hooks().empty());
+  });
+}
+
 TEST(DistributedOptimizer, DividesByAFactorBeforeTheSumAndMultipliesAfterIt) {
   run_local_job(kRanks, [](Runtime& hora) {
     auto w = parameter();
@@ -508,7 +524,7 @@ TEST(DistributedOptimizer, RefusesOptionsThatMeanNothing) {
 }
 
 TEST(DistributedOptimizer, TakesItsHooksBack) {
-  run_local_job(1, [](Runtime& hora) {
+  run_local_job(kRanks, [](Runtime& hora) {
     auto w = parameter();
     { auto optimizer = sgd(hora, named({{"w", w}}), {.name = "o"}); }
     w.sum().backward();
