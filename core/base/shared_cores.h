@@ -8,6 +8,7 @@
 #include <array>
 #include <atomic>
 #include <cstdint>
+#include <limits>
 
 namespace hora {
 
@@ -39,17 +40,18 @@ inline void copy_told(SharedCores& to, const SharedCores& from) {
   to.socket.store(from.socket.load(std::memory_order_relaxed), std::memory_order_relaxed);
 }
 
-/// Whether that many processes are more than their cores. `told(i)`: what each has told.
+/// How many cores there are for each of that many processes; 0: they are more than their cores. `told(i)`:
+/// what each has told.
 template <typename Told>
-bool outnumber_cores(int processes, const Told& told) {
+int cores_for_each(int processes, const Told& told) {
   CoreSet all{};
-  auto quota = static_cast<std::uint32_t>(processes);
+  auto quota = std::numeric_limits<std::uint32_t>::max();
   for (int i = 0; i < processes; ++i) {
     const SharedCores& shared = told(i);
     for (std::size_t j = 0; j < all.size(); ++j) all[j] |= shared.cores[j].load(std::memory_order_relaxed);
     quota = std::min(quota, shared.quota.load(std::memory_order_relaxed));
   }
-  return count_cores(all) < processes || quota < static_cast<std::uint32_t>(processes);
+  return static_cast<int>(std::min(static_cast<std::uint32_t>(count_cores(all)), quota)) / processes;
 }
 
 }  // namespace hora

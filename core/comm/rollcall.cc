@@ -48,7 +48,7 @@ const Rollcall::Answers& Rollcall::conclude() {
     const auto told = [this](int place) -> const SharedCores& {
       return seats_[static_cast<std::size_t>(place)]->cores;
     };
-    crowded_ = outnumber_cores(size(), told);
+    cores_for_each_ = hora::cores_for_each(size(), told);
   }
   ++round_;
   next_ = 0;

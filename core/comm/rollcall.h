@@ -62,8 +62,9 @@ class Rollcall {
   /// This rank's own bell.
   [[nodiscard]] AlertWords& alert() const { return seats_[place_]->alert; }
 
-  /// Whether the ranks are more than the cores that they may run on; true until a round is complete.
-  [[nodiscard]] bool crowded() const { return crowded_; }
+  /// How many of the cores that the ranks may run on there are for each; 0 if the ranks are more, and until a
+  /// round is complete.
+  [[nodiscard]] int cores_for_each() const { return cores_for_each_; }
 
   /// Answers in the present round. Once.
   void answer(std::uint64_t word, TimePoint now);
@@ -86,7 +87,7 @@ class Rollcall {
   std::shared_ptr<const void> owner_;
   std::uint64_t round_ = 1;
   bool answered_ = false;
-  bool crowded_ = true;
+  int cores_for_each_ = 0;
   std::size_t next_ = 0;  // all before this one have answered
   Answers answers_;
 };

@@ -12,16 +12,21 @@
 namespace hora {
 namespace {
 
-constexpr std::size_t kWorthATurn = std::size_t{64}
-                                    << 10;  // bytes that are agreed on without waiting for more
-constexpr std::chrono::microseconds kNap{50};
-constexpr std::chrono::microseconds kLongestNap{200};
 thread_local bool runs_loop_here = false;  // this thread runs a loop for an engine, or is about to
 thread_local int blocking_scopes_here = 0;
 thread_local Alert* owed_here = nullptr;  // what this thread is to ring, unless it waits
 constexpr Clock::rep kNever = TimePoint::max().time_since_epoch().count();
 
 }  // namespace
+
+/// It has a core of its own: what it does costs the program nothing.
+constexpr Engine::Patience Engine::kBeside{std::size_t{64} << 10, std::chrono::microseconds(50),
+                                           std::chrono::microseconds(200)};
+/// It takes the core that the program computes on, and finds nothing in its caches: each time costs some 50
+/// us, and what comes in the meantime is agreed on together. No longer, for the sake of a rank that waits for
+/// what this one has submitted and does not wait for.
+constexpr Engine::Patience Engine::kInBetween{std::size_t{256} << 10, std::chrono::milliseconds(1),
+                                              std::chrono::milliseconds(1)};
 
 BlockingScope::BlockingScope() noexcept { ++blocking_scopes_here; }
 
@@ -31,7 +36,7 @@ BlockingScope::~BlockingScope() {
 }
 
 Engine::Engine(Loop& loop, bool helps)
-    : loop_(loop), alert_(loop.alert()), helps_(helps), next_nap_(kNap), owner_(::getpid()) {}
+    : loop_(loop), alert_(loop.alert()), helps_(helps), owner_(::getpid()) {}
 
 Engine::~Engine() { join(); }
 
@@ -70,9 +75,13 @@ void Engine::submitted(std::size_t bytes) {
   }
   submissions_.fetch_add(1, std::memory_order_seq_cst);
   alert_.count_submission();
-  const bool is_little = gathered < kWorthATurn;
+  const bool is_little = gathered < patience().much;
   const Clock::rep soon = looks_at_.load(std::memory_order_seq_cst);
   if (!is_little || Clock::now().time_since_epoch().count() >= soon) alert_.wake_for_submission();
+}
+
+const Engine::Patience& Engine::patience() const {
+  return shares_core_.load(std::memory_order_relaxed) ? kInBetween : kBeside;
 }
 
 Engine::Seen Engine::look() const {
@@ -83,29 +92,31 @@ Engine::Seen Engine::look() const {
 /// Only where nobody who waits has to wait for this thread.
 bool Engine::has_gathered_little() const {
   const auto bytes = gathered_.load(std::memory_order_relaxed);
-  return bytes > 0 && bytes < kWorthATurn && helps_.load(std::memory_order_seq_cst);
+  return bytes > 0 && bytes < patience().much && helps_.load(std::memory_order_seq_cst);
 }
 
 void Engine::rest(Seen seen, TimePoint until) {
   if (std::exchange(rested_at_, seen.rings) != seen.rings && helps_.load(std::memory_order_seq_cst)) {
     nap(seen, until);
   } else {
-    next_nap_ = kNap;
+    next_nap_ = {};
     alert_.wait(seen.rings, until);
   }
 }
 
 void Engine::nap(Seen seen, TimePoint until) {
-  const TimePoint end = std::min(until, Clock::now() + next_nap_);
-  next_nap_ = std::min(2 * next_nap_, kLongestNap);
+  const Patience& now = patience();
+  const auto length = std::max(next_nap_, now.nap);
+  next_nap_ = std::min(2 * length, now.longest_nap);
+  const TimePoint end = std::min(until, Clock::now() + length);
   has_napped_ = true;
   looks_at_.store(end.time_since_epoch().count(), std::memory_order_seq_cst);
   while (true) {
-    const Seen now = look();
-    const bool other_news = now.rings - seen.rings > now.submissions - seen.submissions;
-    const bool much = gathered_.load(std::memory_order_relaxed) >= kWorthATurn;
+    const Seen news = look();
+    const bool other_news = news.rings - seen.rings > news.submissions - seen.submissions;
+    const bool much = gathered_.load(std::memory_order_relaxed) >= now.much;
     if (other_news || much || Clock::now() >= end) break;
-    alert_.wait(now.rings, end);
+    alert_.wait(news.rings, end);
   }
   looks_at_.store(0, std::memory_order_seq_cst);
 }
@@ -141,6 +152,7 @@ void Engine::run() {
     } while (!over_ && turn.more);
     if (over_) return give_token_back();
     const bool waits = loop_.waits_for_others();
+    shares_core_.store(loop_.shares_its_core(), std::memory_order_relaxed);
     bool news = waits && !little && spin_for_news(seen.rings, nullptr);
     until_.store(turn.next.time_since_epoch().count(), std::memory_order_seq_cst);
     alert_.sleeps_for(sleep_now());

@@ -36,7 +36,8 @@ namespace hora {
 /// thread ends.
 ///
 /// Naps. Who submits many small tensors can go on with that, also on the same core, and they are agreed on
-/// together: little that is submitted is left lying while the own thread naps. It does instead of sleeping in
+/// together: little that is submitted is left lying while the own thread naps, for longer where it shares the
+/// program's core. It does instead of sleeping in
 /// 2 and 5 where something rang since it rested before, and between 2 and 3 where little has woken it. A nap
 /// ends when its time is over, longer each time in a row; or as soon as much has gathered, or something else
 /// rings, such as a rank that waits. Who waits on this rank takes the token.
@@ -84,6 +85,15 @@ class Engine final : public Helper {
     std::uint32_t submissions;
   };
 
+  /// How long the own thread leaves little lying.
+  struct Patience {
+    std::size_t much;  // bytes that are not left
+    std::chrono::microseconds nap;
+    std::chrono::microseconds longest_nap;
+  };
+  static const Patience kBeside;
+  static const Patience kInBetween;
+
   void run();
   Loop::Turn turn(bool pressing);
   [[nodiscard]] Seen look() const;
@@ -92,6 +102,7 @@ class Engine final : public Helper {
   /// Sleeps or naps; until then at the latest.
   void rest(Seen seen, TimePoint until);
   void nap(Seen seen, TimePoint until);
+  [[nodiscard]] const Patience& patience() const;
   bool take_token() { return !token_.exchange(true, std::memory_order_seq_cst); }
   void give_token_back() { token_.store(false, std::memory_order_seq_cst); }
   void help_on(const Handle::State& wanted, TimePoint deadline);
@@ -107,12 +118,13 @@ class Engine final : public Helper {
   std::atomic<Clock::rep> looks_at_{
       0};  // when the own thread looks by itself for little; 0: only if it rings
   std::atomic<std::size_t> gathered_{0};  // bytes submitted since the last turn began; no more than a hint
+  std::atomic<bool> shares_core_{false};  // the own thread, with the program; a hint
   std::atomic<std::uint32_t> submissions_{0};  // those that ring; counted before that
   bool over_ = false;                          // under the token
   // The own thread's alone.
   std::uint32_t rested_at_ = 0;  // rings
   bool has_napped_ = false;      // since the last turn
-  std::chrono::microseconds next_nap_;
+  std::chrono::microseconds next_nap_{0};
   // A thread that helps adds itself, and then looks whether it may; who forbids it does so the other way
   // round: so either the one is waited for, or it has seen that.
   void await_helpers();

@@ -43,8 +43,8 @@ void Doorbell::await_all() {
     if (!arrived) throw_if_aborted();
   }
   if (phase_ == 1) {
-    crowded_ = outnumber_cores(circle_.size(),
-                               [this](int place) -> const SharedCores& { return circle_.seat(place).cores; });
+    const auto told = [this](int place) -> const SharedCores& { return circle_.seat(place).cores; };
+    crowded_ = cores_for_each(circle_.size(), told) == 0;
   }
 }
 
