@@ -37,10 +37,9 @@ namespace hora {
 ///
 /// Naps. Who submits many small tensors can go on with that, also on the same core, and they are agreed on
 /// together: little that is submitted is left lying while the own thread naps, for longer where it shares the
-/// program's core. It does instead of sleeping in
-/// 2 and 5 where something rang since it rested before, and between 2 and 3 where little has woken it. A nap
-/// ends when its time is over, longer each time in a row; or as soon as much has gathered, or something else
-/// rings, such as a rank that waits. Who waits on this rank takes the token.
+/// program's core. It does instead of sleeping in 2 and 5 where something rang since it rested before, and
+/// between 2 and 3 where little has woken it. A nap ends when its time is over; or as soon as much has
+/// gathered, or something else rings, such as a letter. Who waits on this rank takes the token.
 ///
 ///   own thread, napping                         a thread that submits
 ///   n1. looks_at_ = the nap's end               s1. the entry, gathered_, submissions_

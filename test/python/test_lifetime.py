@@ -107,6 +107,33 @@ def test_memory_that_the_other_ranks_may_still_reduce_outlives_its_optimizer():
     )
 
 
+def test_memory_that_is_lent_is_kept_though_its_tensor_is_given_other_memory():
+    run_python(
+        2,
+        """
+        import gc, weakref, numpy as np, torch, hora.torch as hvd
+        hvd.init()
+        memory = np.full(1000, 1.0 + hvd.rank(), np.float32)
+        there = weakref.ref(memory)
+        tensor = torch.from_numpy(memory)
+        del memory
+        if hvd.rank() == 0:
+            handle = hvd.allreduce_async_(tensor, name="x", op=hvd.Sum)
+            tensor.data = torch.zeros(3)
+            gc.collect()
+            assert there() is not None
+            hvd.barrier()
+        else:
+            hvd.barrier()
+            handle = hvd.allreduce_async_(tensor, name="x", op=hvd.Sum)
+        assert hvd.synchronize(handle) is tensor
+        assert tensor.tolist() == [0] * 3 if hvd.rank() == 0 else tensor[0] == 3
+        gc.collect()
+        assert (there() is None) == (hvd.rank() == 0)
+    """,
+    )
+
+
 def test_what_is_under_way_ends_with_an_error_when_another_thread_leaves():
     run_python(
         2,

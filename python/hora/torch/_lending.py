@@ -163,7 +163,7 @@ def start_at_once(
 ) -> int | None:
     """Submits an operation on a tensor that the runtime takes where it is, without a look at it in Python; the handle gives
     `output`, which may be the tensor itself. None: it is for a `Loan` to look closer."""
-    if type(tensor) not in _PLAIN or tensor.layout != torch.strided or tensor.is_neg():
+    if type(tensor) not in _PLAIN or _devices.gpu_of(tensor) is not None or tensor.layout != torch.strided or tensor.is_neg():
         return None
     lent = tensor.untyped_storage() if output is tensor else (tensor.untyped_storage(), output)  # the tensor may be given another storage
     handle = _job.runtime().lend(operation, named.full, tensor, output, lent, named.process_set, op, prescale, postscale, wire, root)
