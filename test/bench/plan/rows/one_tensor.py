@@ -34,9 +34,10 @@ ROW = Row(
     key="b5",
     title="one tensor, from enqueue to done",
     what=f"Submit a tensor and wait for its sum, 2 ranks. Hot: right after the ranks have met. Blocked: all threads have slept for {PAUSE} ms.",
-    missed="From Python, most of the time is Python's: looking at the tensor, making an entry and a handle, and the wait take some 15 to 20 µs of its interpreter on "
-    "either side; the runtime takes 3 to 4 µs, as the rows from C++ show. Measured against Horovod as it comes, with a cycle of 1 ms, the factor is three times larger "
-    "than against a cycle of 0.1 ms, which keeps a core busy. Tried: common arguments by position, which halved what an entry costs, and fewer looks at the tensor.",
+    missed="From Python, most of the time is Python's: the name, the arguments and the handle take some 5 µs of its interpreter on either side; the runtime takes 3 to "
+    "4 µs, as the rows from C++ show. Measured against Horovod as it comes, with a cycle of 1 ms, the factor is three times larger than against a cycle of 0.1 ms, "
+    "which keeps a core busy. Who was blocked has cold caches, and waits for the kernel to wake it, as all do. Tried: common arguments by position; DLPack's C "
+    "functions instead of looks at the tensor.",
     experiments=lambda settings: [_experiment("hot", 0, settings), _experiment("blocked", PAUSE, settings)],
     views=lambda: [*_views("hot", 5), *_views("blocked", 60)],
 )
