@@ -290,6 +290,7 @@ TEST_P(CollectiveSuite, BroadcastsFromEveryRoot) {
   run([](int rank, Collective& collective) {
     for (int root = 0; root < ranks(); ++root) {
       for (const std::size_t count : {1, 4096, 400000}) {
+        if (count > 4096 && root > 0 && root < ranks() - 1) continue;  // from the ends alone
         for (const bool owned : {false, true}) {
           Tensor tensor(collective, owned, DType::int32, count);
           const auto from = [&](int whose) {
@@ -387,6 +388,7 @@ TEST_P(CollectiveSuite, ScattersWhatItReducesInAnyParts) {
     const auto size = static_cast<std::size_t>(ranks());
     for (const DType dtype : {DType::float32, DType::int64, DType::bfloat16}) {
       for (const std::size_t unit : {0, 1, 900, 150000}) {
+        if (unit > 1000 && dtype != DType::float32) continue;  // long ones go one way
         for (const bool owned : {false, true}) {
           std::vector<std::size_t> counts;
           std::size_t total = 0;
