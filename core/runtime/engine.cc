@@ -105,16 +105,16 @@ void Engine::rest(Seen seen, TimePoint until) {
 }
 
 void Engine::nap(Seen seen, TimePoint until) {
-  const Patience& now = patience();
-  const auto length = std::max(next_nap_, now.nap);
-  next_nap_ = std::min(2 * length, now.longest_nap);
+  const Patience& shown = patience();
+  const auto length = std::max(next_nap_, shown.nap);
+  next_nap_ = std::min(2 * length, shown.longest_nap);
   const TimePoint end = std::min(until, Clock::now() + length);
   has_napped_ = true;
   looks_at_.store(end.time_since_epoch().count(), std::memory_order_seq_cst);
   while (true) {
     const Seen news = look();
     const bool other_news = news.rings - seen.rings > news.submissions - seen.submissions;
-    const bool much = gathered_.load(std::memory_order_relaxed) >= now.much;
+    const bool much = gathered_.load(std::memory_order_relaxed) >= shown.much;
     if (other_news || much || Clock::now() >= end) break;
     alert_.wait(news.rings, end);
   }

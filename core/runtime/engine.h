@@ -113,9 +113,8 @@ class Engine final : public Helper {
   Alert alert_;
   std::atomic<bool> helps_;
   std::atomic<bool> token_{false};
-  std::atomic<Clock::rep> until_{0};  // how long the own thread sleeps
-  std::atomic<Clock::rep> looks_at_{
-      0};  // when the own thread looks by itself for little; 0: only if it rings
+  std::atomic<Clock::rep> until_{0};      // how long the own thread sleeps
+  std::atomic<Clock::rep> looks_at_{0};   // when the own thread looks by itself; 0: only if it rings
   std::atomic<std::size_t> gathered_{0};  // bytes submitted since the last turn began; no more than a hint
   std::atomic<bool> shares_core_{false};  // the own thread, with the program; a hint
   std::atomic<std::uint32_t> submissions_{0};  // those that ring; counted before that

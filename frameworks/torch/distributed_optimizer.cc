@@ -54,8 +54,10 @@ std::unique_ptr<Reducer> make_reducer(Runtime& hora, torch::optim::Optimizer& op
                                       const NamedTensors& names, DistributedOptions options) {
   check(options);
   Parameters parameters(names);
-  parameters.check_named(optimizer);
-  if (is_alone(hora, options.process_set)) return std::make_unique<Alone>(optimizer);
+  if (is_alone(hora, options.process_set)) {
+    parameters.check_named(optimizer);  // so that what cannot run on several ranks does not run on one
+    return std::make_unique<Alone>(optimizer);
+  }
   if (options.name.empty()) options.name = fmt::to_string(hora.next_number(options.process_set));
   const auto make = options.op == ReduceOp::adasum ? make_delta_reducer : make_gradient_reducer;
   return make(hora, optimizer, std::move(parameters), options);

@@ -24,12 +24,12 @@ namespace {
 /// Does what may wait for a GPU or for other ranks without the interpreter lock, if this thread has it: what
 /// is on the GPU may need Python to go on.
 template <typename Do>
-void without_lock(Do what) {
+auto without_lock(Do what) {
   const bool locked =
       Py_IsInitialized() != 0 && PyGILState_GetThisThreadState() != nullptr && PyGILState_Check() != 0;
   if (!locked) return what();
   const py::gil_scoped_release release;
-  what();
+  return what();
 }
 
 struct DeleteWithoutLock {
@@ -130,16 +130,9 @@ std::shared_ptr<Memory> allocate_later(Entry& entry) {
   return output;
 }
 
-/// Calls without the interpreter lock.
-template <typename Call>
-auto unlocked(Call call) {
-  const py::gil_scoped_release release;
-  return call();
-}
-
 Operating submit(Runtime& hora, Entry entry) {
   auto output = allocate_later(entry);
-  return {unlocked([&] { return hora.submit(std::move(entry)); }), std::move(output)};
+  return {without_lock([&] { return hora.submit(std::move(entry)); }), std::move(output)};
 }
 
 /// Submits an array as DLPack's C functions tell of it, if they do: one on the host whose elements lie side
@@ -163,7 +156,7 @@ std::optional<Operating> lend(Runtime& hora, Operation operation, std::string na
   entry.postscale = postscale;
   entry.wire = wire;
   entry.root = root;
-  Operating operating(unlocked([&] { return hora.submit(std::move(entry)); }), nullptr);
+  Operating operating(without_lock([&] { return hora.submit(std::move(entry)); }), nullptr);
   operating.keep(std::move(lent));
   return operating;
 }
@@ -171,7 +164,7 @@ std::optional<Operating> lend(Runtime& hora, Operation operation, std::string na
 std::vector<Operating> submit_group(Runtime& hora, std::vector<Entry> entries) {
   std::vector<std::shared_ptr<Memory>> outputs;
   for (auto& entry : entries) outputs.push_back(allocate_later(entry));
-  const auto handles = unlocked([&] { return hora.submit(std::move(entries)); });
+  const auto handles = without_lock([&] { return hora.submit(std::move(entries)); });
   std::vector<Operating> operating;
   for (std::size_t i = 0; i < handles.size(); ++i) operating.emplace_back(handles[i], std::move(outputs[i]));
   return operating;
@@ -186,7 +179,7 @@ Operating send(Runtime& hora, int dest, int tag, DType dtype, const std::vector<
   message.shape = shape;
   message.input = reinterpret_cast<const void*>(input);
   message.object = object;
-  return {unlocked([&] { return hora.send(std::move(message)); }), nullptr};
+  return {without_lock([&] { return hora.send(std::move(message)); }), nullptr};
 }
 
 Operating receive(Runtime& hora, int source, int tag, std::optional<DType> dtype,
@@ -206,7 +199,7 @@ Operating receive(Runtime& hora, int source, int tag, std::optional<DType> dtype
       return make(*memory, of, whole);
     };
   }
-  return {unlocked([&] { return hora.receive(std::move(wanted)); }), std::move(memory)};
+  return {without_lock([&] { return hora.receive(std::move(wanted)); }), std::move(memory)};
 }
 
 /// hora.Error and what derives from it are made in Python; here they are only looked up and raised.

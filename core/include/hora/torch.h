@@ -297,12 +297,11 @@ struct DistributedOptions {
 ///  - Accumulation: under `no_sync()`, backward() only adds up; the backward() after it reduces the whole.
 ///    Without it, each backward() before a step reduces what it has added. With `backward_passes_per_step`,
 ///    every so many passes end with a reduction, and `step` after fewer reduces what there is.
-///  - A parameter that this rank did not use counts as zeros; one that no rank used keeps an undefined
-///  gradient.
+///  - A parameter that this rank did not use counts as zeros; if no rank used it, its gradient stays
+///    undefined.
 ///  - Parameters that are unfrozen or added to the optimizer later are taken in; on all ranks alike.
 ///  - Sparse gradients are refused, or made dense (`sparse_as_dense`).
-///  - On a rank that is alone in the job or the process set, or outside the set, it is the plain optimizer,
-///  and
+///  - On a rank that is alone in the job or the process set, or outside the set, it is the plain optimizer:
 ///    nothing is copied or sent.
 ///
 /// With op = adasum each rank makes the optimizer's step for itself, on the gradients of its own batch, and
