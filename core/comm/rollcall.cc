@@ -44,12 +44,6 @@ bool Rollcall::is_complete() {
 const Rollcall::Answers& Rollcall::conclude() {
   answers_.clear();
   for (const RollcallSeat* seat : seats_) answers_.push_back(seat->answers[round_ % 2]);
-  if (round_ == 1) {
-    const auto told = [this](int place) -> const SharedCores& {
-      return seats_[static_cast<std::size_t>(place)]->cores;
-    };
-    cores_for_each_ = hora::cores_for_each(size(), told);
-  }
   ++round_;
   next_ = 0;
   answered_ = false;
@@ -58,6 +52,7 @@ const Rollcall::Answers& Rollcall::conclude() {
 
 std::vector<std::unique_ptr<Rollcall>> make_rollcalls(int size) {
   const auto seats = std::make_shared<std::vector<RollcallSeat>>(static_cast<std::size_t>(size));
+  for (RollcallSeat& seat : *seats) tell(seat.cores);
   const auto seat = [&](int place) -> RollcallSeat& { return (*seats)[static_cast<std::size_t>(place)]; };
   std::vector<std::unique_ptr<Rollcall>> calls;
   calls.reserve(seats->size());

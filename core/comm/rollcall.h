@@ -49,21 +49,22 @@ static_assert(std::atomic<std::uint64_t>::is_always_lock_free &&
 /// A rank that dies does not answer; whoever waits hears of that by control. *Engine only.*
 class Rollcall {
  public:
-  /// `seat(place)` of that many; `owner` keeps their memory.
+  /// `seat(place)` of that many, in all of which cores have been told; `owner` keeps their memory.
   template <typename SeatAt>
   Rollcall(int size, int place, std::shared_ptr<const void> owner, const SeatAt& seat)
       : place_(static_cast<std::size_t>(place)), owner_(std::move(owner)) {
     seats_.reserve(static_cast<std::size_t>(size));
     for (int other = 0; other < size; ++other) seats_.push_back(&seat(other));
-    tell(seats_[place_]->cores);
+    const auto told = [&](int other) -> const SharedCores& { return seat(other).cores; };
+    cores_for_each_ = hora::cores_for_each(size, told);
   }
 
   [[nodiscard]] int size() const { return static_cast<int>(seats_.size()); }
   /// This rank's own bell.
   [[nodiscard]] AlertWords& alert() const { return seats_[place_]->alert; }
 
-  /// How many of the cores that the ranks may run on there are for each; 0 if the ranks are more, and until a
-  /// round is complete.
+  /// How many of the cores that the ranks may run on there are for each; 0 if the ranks are more. The same on
+  /// all ranks, and for ever.
   [[nodiscard]] int cores_for_each() const { return cores_for_each_; }
 
   /// Answers in the present round. Once.

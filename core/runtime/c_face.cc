@@ -172,7 +172,7 @@ int hora_wait(hora_handle* handle) {
 }
 
 const void* hora_output(const hora_handle* handle, int64_t* rows) {
-  if (!handle->handle.poll() || !handle->output) return nullptr;
+  if (!handle->handle.has_ended() || !handle->output) return nullptr;
   const void* output = nullptr;
   guarded([&] {
     const auto& result = handle->handle.wait();

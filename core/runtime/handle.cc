@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/runtime/handle.h"
 
+#include <sched.h>
+
 #include <algorithm>
 
 namespace hora {
@@ -36,7 +38,14 @@ void Handle::State::help(TimePoint deadline) const {
   if (helper && !has_ended()) helper->help(*this, deadline);
 }
 
-bool Handle::poll() const { return state_->has_ended(); }
+bool Handle::has_ended() const noexcept { return state_->has_ended(); }
+
+/// Where the engine shares this core, nothing would go on while somebody asks again and again.
+bool Handle::poll() const {
+  if (has_ended()) return true;
+  ::sched_yield();
+  return has_ended();
+}
 
 bool Handle::wait_for(std::chrono::milliseconds time) const {
   const TimePoint deadline = Clock::now() + bounded(time);

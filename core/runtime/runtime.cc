@@ -213,6 +213,10 @@ bool Runtime::uses_mpi() const {
   const Config& config = parts_->config;
   return config.mpi_communicator || config.cpu_operations == "mpi";
 }
+bool Runtime::can_overlap() const {
+  const auto& rollcall = parts_->world.rollcall;
+  return size() == 1 || !rollcall || rollcall->cores_for_each() > 1;
+}
 
 Handle Runtime::submit(Entry entry) {
   const std::size_t bytes = bytes_of(entry);

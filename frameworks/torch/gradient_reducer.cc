@@ -63,11 +63,12 @@ struct Slot {
 [[noreturn]] void refuse(const std::string& why) { throw Error(Code::invalid_argument, why); }
 
 /// A round reduces what every rank has gathered in its gradients since the round before, each gradient once.
-/// A pass of backward() that is to reduce is one round: hooks submit gradients as they come; when the pass
-/// ends, before backward() returns, the rest is submitted, too, and all is waited for. So gradients are the
-/// reduced ones whenever the user can see them, and all ranks make the same rounds, whichever parameters each
-/// of them uses. `synchronize` makes the round that is owed after passes that only accumulate, or if this
-/// rank's backward() touched no parameter at all.
+/// A pass of backward() that is to reduce is one round: hooks submit gradients as they come, or only bring
+/// them to their places where nothing can overlap (Runtime::can_overlap); when the pass ends, before
+/// backward() returns, the rest is submitted, too, and all is waited for. So gradients are the reduced ones
+/// whenever the user can see them, and all ranks make the same rounds, whichever parameters each of them
+/// uses. `synchronize` makes the round that is owed after passes that only accumulate, or if this rank's
+/// backward() touched no parameter at all.
 ///
 /// A gradient that is added to after it was reduced (another pass before `step`) is set aside as the slot's
 /// `base`, and the reduced addition is added to it: only what is this rank's own is ever reduced.
@@ -199,6 +200,10 @@ class GradientReducer final : public Reducer {
     const std::lock_guard lock(mutex_);
     enter_pass();
     if (!reducing_) return;
+    if (!overlaps_ && lies_on(slot.place).kind == DeviceKind::host) {
+      const torch::NoGradGuard no_grad;
+      return prepare(slot);
+    }
     slot.ready = true;
     const auto& members = slot.unit->slots;
     if (std::all_of(members.begin(), members.end(), [](const Slot* member) { return member->ready; }))
@@ -210,6 +215,7 @@ class GradientReducer final : public Reducer {
     if (current == task_) return;
     task_ = current;
     reducing_ = !accumulating_ && passes_ + 1 >= options_.backward_passes_per_step;
+    overlaps_ = hora_.can_overlap();
     torch::autograd::Engine::get_default_engine().queue_callback([this, alive = alive_, current] {
       if (*alive) leave_pass(current);
     });
@@ -339,6 +345,7 @@ class GradientReducer final : public Reducer {
 
   /// Reduces everything once, and waits for it.
   void round() {
+    const BlockingScope blocking;
     adopt_new();
     for (auto& unit : units_) {
       if (!unit.slots.front()->pending) submit(unit);
@@ -376,8 +383,10 @@ class GradientReducer final : public Reducer {
 
   /// Nothing of what was reduced counts any more: gradients are about to be cleared.
   void forget() {
-    if (std::any_of(slots_.begin(), slots_.end(), [](const Slot& slot) { return slot.pending.has_value(); }))
-      round();  // backward() failed; the other ranks wait for the rest
+    const bool failed = task_ != kNoTask && reducing_;  // in backward()
+    if (failed ||
+        std::any_of(slots_.begin(), slots_.end(), [](const Slot& slot) { return slot.pending.has_value(); }))
+      round();  // the other ranks wait for the rest
     task_ = kNoTask;
     owed_ = false;
     passes_ = 0;
@@ -399,6 +408,7 @@ class GradientReducer final : public Reducer {
   int passes_ = 0;             // since the last round
   int task_ = kNoTask;         // autograd's number of the pass under way
   bool reducing_ = false;      // that pass ends with a round
+  bool overlaps_ = true;       // that round, with the pass
   bool owed_ = false;          // a pass has only accumulated, on every rank
   bool accumulating_ = false;  // under no_sync
 };

@@ -263,7 +263,8 @@ def _numbered(handles: Sequence[Handle], finish: Callable[[list[_native.Outcome]
 
 
 def poll(handle: int) -> bool:
-    """Whether an operation has ended, on the GPU, too: `synchronize(handle)` would return at once.
+    """Whether an operation has ended, on the GPU, too: `synchronize(handle)` would return at once. If not, other threads and
+    ranks that have work for this core go first (sched_yield); so it may be asked again and again.
 
     Raises:
         HoraArgumentError: there is no such operation, or it has been synchronised already.

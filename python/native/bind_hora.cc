@@ -324,6 +324,7 @@ void bind_hora(py::module_& module) {
       .def_property_readonly("cross_rank", &Runtime::cross_rank)
       .def_property_readonly("cross_size", &Runtime::cross_size)
       .def_property_readonly("uses_mpi", &Runtime::uses_mpi)
+      .def_property_readonly("can_overlap", &Runtime::can_overlap)
       .def("allocate", &allocate, py::arg("bytes"), py::arg("device") = py::none())
       .def("allocate_on", &allocate_on, py::arg("stream"), py::arg("bytes"), py::arg("device"))
       .def("memory_report", &Runtime::memory_report, py::call_guard<py::gil_scoped_release>())

@@ -47,7 +47,7 @@ void wait_in_slices(Wait wait) {
 }  // namespace
 
 Operating::~Operating() {
-  if (!lent_ || handle_.poll()) return;
+  if (!lent_ || handle_.has_ended()) return;
   auto& all = abandoned();
   all.operations.push_back({std::move(handle_), std::move(lent_)});
   if (all.operations.size() > all.most) let_go_of_ended();
@@ -55,7 +55,7 @@ Operating::~Operating() {
 
 Outcome Operating::wait() {
   // Handing the interpreter lock on and taking it again takes longer than all else here.
-  if (!handle_.poll()) wait_in_slices([this](auto slice) { return handle_.wait_for(slice); });
+  if (!handle_.has_ended()) wait_in_slices([this](auto slice) { return handle_.wait_for(slice); });
   const py::object given_back = std::move(lent_);  // also if it has ended with an error
   return outcome(handle_.wait());
 }
@@ -81,7 +81,7 @@ Outcome Operating::outcome(const Result& result) const {
 void let_go_of_ended() {
   auto& all = abandoned();
   const auto ended = std::partition(all.operations.begin(), all.operations.end(),
-                                    [](const Abandoned& one) { return !one.handle.poll(); });
+                                    [](const Abandoned& one) { return !one.handle.has_ended(); });
   // Apart first: what is let go may come here again.
   std::vector<Abandoned> given_back(std::make_move_iterator(ended),
                                     std::make_move_iterator(all.operations.end()));

@@ -1,5 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 import pathlib
 import sys
+from typing import Any
+
+import pytest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
+
+
+@pytest.fixture(params=[True, False], ids=["overlapping", "one core each"])
+def overlap(request: pytest.FixtureRequest) -> dict[str, Any]:
+    """For run_python: what makes two ranks reduce gradients while they compute them, and only after that."""
+    return {"environment": {"HORA_CPU_OPERATIONS": "tcp"}} if request.param else {"options": ("--bind-to", "core")}

@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """DistributedOptimizer(groups=...): gradients that are reduced together."""
 
+from typing import Any
+
 from ranks import run_python
 
 
-def test_any_division_into_groups_trains_as_one_process():
+def test_any_division_into_groups_trains_as_one_process(overlap: dict[str, Any]):
     run_python(
         2,
         """
@@ -34,10 +36,11 @@ def test_any_division_into_groups_trains_as_one_process():
                     for a, b in zip(own.parameters(), reference.parameters()):
                         assert torch.allclose(a, b, rtol=1e-11, atol=1e-14), (number, predivide, step)
     """,
+        **overlap,
     )
 
 
-def test_members_that_a_rank_does_not_use_count_as_zeros_and_do_not_hold_up_their_group():
+def test_members_that_a_rank_does_not_use_count_as_zeros_and_do_not_hold_up_their_group(overlap: dict[str, Any]):
     run_python(
         3,
         """
@@ -59,6 +62,7 @@ def test_members_that_a_rank_does_not_use_count_as_zeros_and_do_not_hold_up_thei
             assert b.grad is None if not late else torch.equal(b.grad, torch.full((2,), 5.0)), (step, b.grad)
             assert d.grad is None
     """,
+        **overlap,
     )
 
 

@@ -104,6 +104,7 @@ def test_memory_that_the_other_ranks_may_still_reduce_outlives_its_optimizer():
         gc.collect()
         assert there() is None
     """,
+        environment={"HORA_CPU_OPERATIONS": "tcp"},  # so that gradients are submitted as they come
     )
 
 

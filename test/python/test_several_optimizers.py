@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Several optimizers in one process: a GAN, process sets with a model each, ranks that have joined."""
 
+from typing import Any
+
 from ranks import run_python
 
 
-def test_a_gan_trains_as_in_one_process():
+def test_a_gan_trains_as_in_one_process(overlap: dict[str, Any]):
     run_python(
         2,
         """
@@ -37,10 +39,11 @@ def test_a_gan_trains_as_in_one_process():
                 for a, b in zip(own.parameters(), reference.parameters()):
                     assert torch.allclose(a, b, rtol=1e-9, atol=1e-12), step
     """,
+        **overlap,
     )
 
 
-def test_ranks_whose_passes_reach_different_optimizers_do_not_wait_for_each_other_in_a_circle():
+def test_ranks_whose_passes_reach_different_optimizers_do_not_wait_for_each_other_in_a_circle(overlap: dict[str, Any]):
     run_python(
         3,
         """
@@ -59,6 +62,7 @@ def test_ranks_whose_passes_reach_different_optimizers_do_not_wait_for_each_othe
             two.step()
             assert torch.equal(first.grad, torch.full((2,), 2.0)) and torch.equal(second.grad, torch.full((2,), 3.0))
     """,
+        **overlap,
     )
 
 

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Sparse gradients of a DistributedOptimizer, against one process with the batches of all ranks."""
 
+from typing import Any
+
 from ranks import run_python
 
 SETUP = """
@@ -57,7 +59,7 @@ def test_rows_of_all_ranks_are_added_up_whichever_rows_each_rank_has():
     )
 
 
-def test_gradients_that_are_sparse_on_some_ranks_and_dense_on_others_are_reduced_alike():
+def test_gradients_that_are_sparse_on_some_ranks_and_dense_on_others_are_reduced_alike(overlap: dict[str, Any]):
     run_python(
         3,
         SETUP
@@ -84,10 +86,11 @@ def test_gradients_that_are_sparse_on_some_ranks_and_dense_on_others_are_reduced
     run([None, None, "sparse"], [None, "dense", "dense"], torch.sparse_coo)
     run([None, None, "dense"], ["sparse", "sparse", None], torch.strided)
     """,
+        **overlap,
     )
 
 
-def test_sparse_gradients_accumulate_over_passes_and_equal_one_process():
+def test_sparse_gradients_accumulate_over_passes_and_equal_one_process(overlap: dict[str, Any]):
     run_python(
         2,
         SETUP
@@ -117,6 +120,7 @@ def test_sparse_gradients_accumulate_over_passes_and_equal_one_process():
             assert torch.allclose(net.weight, whole.weight, rtol=1e-12), (mode, step)
             assert same_everywhere(net.weight)
     """,
+        **overlap,
     )
 
 

@@ -3,6 +3,7 @@
 
 import pathlib
 import sys
+from typing import Any
 
 import pytest
 from ranks import hrun, run_python
@@ -81,7 +82,7 @@ TRAIN = """
 """
 
 
-def test_accumulation_clipping_and_set_to_none_equal_one_process():
+def test_accumulation_clipping_and_set_to_none_equal_one_process(overlap: dict[str, Any]):
     run_python(
         2,
         TRAIN
@@ -117,10 +118,11 @@ def test_accumulation_clipping_and_set_to_none_equal_one_process():
                 assert torch.allclose(a, b, rtol=1e-12, atol=1e-14), (mode, step)
         assert isinstance(optimizer, torch.optim.SGD)
     """,
+        **overlap,
     )
 
 
-def test_unused_parameters_count_as_zeros_and_stay_without_gradient_if_nobody_used_them():
+def test_unused_parameters_count_as_zeros_and_stay_without_gradient_if_nobody_used_them(overlap: dict[str, Any]):
     run_python(
         2,
         """
@@ -136,6 +138,7 @@ def test_unused_parameters_count_as_zeros_and_stay_without_gradient_if_nobody_us
             assert torch.equal(b.grad, torch.full((2,), 2.0))
             assert c.grad is None
     """,
+        **overlap,
     )
 
 
@@ -158,7 +161,7 @@ def test_sum_and_several_optimizers_at_once():
     )
 
 
-def test_passes_of_one_step_are_reduced_each_for_itself_whichever_parameters_a_rank_uses():
+def test_passes_of_one_step_are_reduced_each_for_itself_whichever_parameters_a_rank_uses(overlap: dict[str, Any]):
     run_python(
         2,
         """
@@ -175,6 +178,7 @@ def test_passes_of_one_step_are_reduced_each_for_itself_whichever_parameters_a_r
                 for gradient, expected in ((a.grad, 1), (b.grad, 5), (c.grad, 3)):
                     assert torch.equal(gradient, torch.full((3,), share * expected)), (op, step, gradient)
     """,
+        **overlap,
     )
 
 
@@ -202,7 +206,7 @@ def test_a_grad_scaler_sees_reduced_gradients_and_skips_the_same_steps_on_all_ra
     )
 
 
-def test_checkpointed_segments_and_grad_do_not_disturb_reductions():
+def test_checkpointed_segments_and_grad_do_not_disturb_reductions(overlap: dict[str, Any]):
     run_python(
         2,
         """
@@ -226,10 +230,11 @@ def test_checkpointed_segments_and_grad_do_not_disturb_reductions():
                     assert torch.allclose(parameter.grad, gradient, rtol=1e-12), (reentrant, step)
                 optimizer.step()
     """,
+        **overlap,
     )
 
 
-def test_gradients_of_ones_own_are_reduced_at_the_step():
+def test_gradients_of_ones_own_are_reduced_at_the_step(overlap: dict[str, Any]):
     run_python(
         2,
         """
@@ -247,10 +252,11 @@ def test_gradients_of_ones_own_are_reduced_at_the_step():
         w.sum().backward()  # not cleared: added to what was reduced
         assert torch.equal(w.grad, torch.full((3,), 14.0)), w.grad
     """,
+        **overlap,
     )
 
 
-def test_a_rank_whose_backward_fails_may_go_on_with_the_next_batch():
+def test_a_rank_whose_backward_fails_may_go_on_with_the_next_batch(overlap: dict[str, Any]):
     run_python(
         2,
         """
@@ -277,10 +283,11 @@ def test_a_rank_whose_backward_fails_may_go_on_with_the_next_batch():
                 assert torch.equal(a.grad, torch.ones(2)) and torch.equal(b.grad, torch.full((2,), 1.5))
                 optimizer.zero_grad()
     """,
+        **overlap,
     )
 
 
-def test_ctrl_c_in_a_step_lets_the_next_one_go_on():
+def test_ctrl_c_in_a_step_lets_the_next_one_go_on(overlap: dict[str, Any]):
     lines = run_python(
         2,
         """
@@ -302,6 +309,7 @@ def test_ctrl_c_in_a_step_lets_the_next_one_go_on():
         optimizer.step()
         print(w.tolist())
     """,
+        **overlap,
     )
     assert lines == [["interrupted", "[-1.0, -1.0, -1.0]"], ["[-1.0, -1.0, -1.0]"]]
 
@@ -350,7 +358,7 @@ def test_ranks_whose_parameters_lie_differently_in_memory_do_not_mix_elements_up
     assert lines == [["['weight', 'bias']"], ["['weight (strides 27, 1, 9, 3)', 'bias']"]]
 
 
-def test_a_model_that_is_converted_after_wrapping_is_refused():
+def test_a_model_that_is_converted_after_wrapping_is_refused(overlap: dict[str, Any]):
     lines = run_python(
         2,
         """
@@ -364,6 +372,7 @@ def test_a_model_that_is_converted_after_wrapping_is_refused():
         except ValueError as error:
             print(error)
     """,
+        **overlap,
     )
     for rank in lines:
         assert "the gradient is torch.float64" in rank[0]

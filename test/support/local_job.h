@@ -3,6 +3,7 @@
 
 #include "core/backend/local/local_group.h"
 #include "test/support/hierarchical_ranks.h"
+#include "test/support/one_core.h"
 #include "test/support/threads.h"
 
 #include <hora/hora.h>
@@ -24,8 +25,9 @@ inline std::vector<std::unique_ptr<Collective>> collectives_of_local_job(int siz
 }
 
 /// Runs `rank_main` on every rank of a job whose ranks are threads. A rank leaves the job when its function
-/// returns.
-inline void run_local_job(int size, const std::function<void(Runtime&)>& rank_main, Config config = {}) {
+/// returns. `on_one_host`: else the runtime is not told that they share memory.
+inline void run_local_job(int size, const std::function<void(Runtime&)>& rank_main, Config config = {},
+                          bool on_one_host = true) {
   LocalGroup group(size);
   auto collectives = collectives_of_local_job(size);
   run_ranks(size, [&](int rank) {
@@ -34,9 +36,17 @@ inline void run_local_job(int size, const std::function<void(Runtime&)>& rank_ma
     mine.size = mine.local_size = size;
     World world = group.join(rank);
     if (!collectives.empty()) world.lane.collective = std::move(collectives[static_cast<std::size_t>(rank)]);
+    if (!on_one_host) world.rollcall.reset();
     Runtime runtime(std::move(world), mine);
     rank_main(runtime);
   });
+}
+
+/// Runs `rank_main` on ranks that can overlap (Runtime::can_overlap), and on ranks that cannot.
+inline void run_with_and_without_overlap(int size, const std::function<void(Runtime&)>& rank_main) {
+  run_local_job(size, rank_main, {}, false);
+  const OneCore one;
+  run_local_job(size, rank_main);
 }
 
 /// An entry that reduces or broadcasts `data` in place.

@@ -6,6 +6,7 @@ import pathlib
 import subprocess
 import sys
 import textwrap
+from collections.abc import Sequence
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 HRUN = os.environ.get("HORA_HRUN", str(ROOT / "build/bin/hrun"))
@@ -18,9 +19,12 @@ def hrun(*words: str, seconds: float = 120, environment: dict[str, str] | None =
     )
 
 
-def run_python(ranks: int, program: str, *arguments: str, seconds: float = 120, environment: dict[str, str] | None = None) -> list[list[str]]:
-    """Runs a program on every rank; what each printed, by rank, line by line. Fails with all output if a rank did."""
-    result = hrun("-np", str(ranks), sys.executable, "-c", textwrap.dedent(program), *arguments, seconds=seconds, environment=environment)
+def run_python(
+    ranks: int, program: str, *arguments: str, seconds: float = 120, environment: dict[str, str] | None = None, options: Sequence[str] = ()
+) -> list[list[str]]:
+    """Runs a program on every rank, with options of hrun's; what each printed, by rank, line by line. Fails with all output if a rank did."""
+    words = ("-np", str(ranks), *options, sys.executable, "-c", textwrap.dedent(program), *arguments)
+    result = hrun(*words, seconds=seconds, environment=environment)
     assert result.returncode == 0, f"exit code {result.returncode}\n{result.stdout}\n{result.stderr}"
     lines: list[list[str]] = [[] for _ in range(ranks)]
     for line in result.stdout.splitlines():

@@ -295,6 +295,7 @@ SharedHosts share_hosts(Control& control, const Config& config, TimePoint deadli
     const auto place = std::find(group.begin(), group.end(), config.rank) - group.begin();
     arena =
         Arena::make(passed->mapping, static_cast<int>(place), static_cast<int>(group.size()), passed->region);
+    tell(arena->seat(static_cast<int>(place)).roll.cores);  // before any of them hears that all have a seat
   });
   groups = dissolve(groups, can);
   auto peers = reach_out(control, config, group_with(groups, config.rank), deadline);

@@ -157,6 +157,8 @@ class Handle {
   explicit Handle(std::shared_ptr<State> state) : state_(std::move(state)) {}
 
   /// Whether `wait` would return at once.
+  [[nodiscard]] bool has_ended() const noexcept;
+  /// The same, for who asks until it has: leaves this core to whoever has work to do first.
   [[nodiscard]] bool poll() const;
   /// Blocks until the operation has ended or the time is over; whether it has ended.
   [[nodiscard]] bool wait_for(std::chrono::milliseconds time) const;
@@ -228,6 +230,12 @@ class Runtime {
 
   /// Whether tensors move over MPI, or the ranks are those of an MPI communicator.
   [[nodiscard]] bool uses_mpi() const;
+
+  /// Whether reducing what lies in the host's memory can go on while this rank computes. Not where all ranks
+  /// are on one host that has no more than one core for each: there reducing takes the core that the rank
+  /// computes on, and finds nothing in its caches; so gradients are better submitted together, when all have
+  /// been made. The same on all ranks.
+  [[nodiscard]] bool can_overlap() const;
 
   /// Starts an operation and returns at once. Throws Error(invalid_argument) for what this rank can see is
   /// wrong (a name that is under way already, an unknown root, ...) and Error(aborted) once the job has

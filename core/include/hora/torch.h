@@ -288,8 +288,9 @@ struct DistributedOptions {
 
 /// Any optimizer, with gradients that are reduced over all ranks.
 ///
-/// Each gradient's reduction starts as soon as backward() has made it, while backward() goes on; before it
-/// returns, all are done; on a GPU the stream on which it was called waits for them, and the host does not.
+/// Each gradient's reduction starts as soon as backward() has made it, while backward() goes on, or when all
+/// are made where nothing can overlap (Runtime::can_overlap); before backward() returns, all are done; on a
+/// GPU the stream on which it was called waits for them, and the host does not.
 /// Gradients live side by side in memory that the ranks of a host share, or that NCCL knows, and are reduced
 /// where they lie.
 ///

@@ -238,7 +238,8 @@ def DistributedOptimizer(
     *,
     check_finite: bool = False,
 ) -> Any:
-    """Wraps an optimizer so that gradients are reduced over all ranks, while backward() still runs.
+    """Wraps an optimizer so that gradients are reduced over all ranks, while backward() still runs. On the CPU of one host
+    that has no more than one core for each rank they are reduced when backward() has made them all, which is faster there.
 
     The result is the same object, whose class now derives from the former one: `isinstance` holds, and state, options
     and learning-rate schedulers stay. Gradients live side by side in memory that the ranks of a host share, or that NCCL knows.

@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 
+from hora import _job
 from hora._errors import HoraArgumentError, HoraError, HoraUsageError
 from hora.compression import in_transfer
 from hora.torch import _devices
@@ -27,8 +28,9 @@ class GradientReducer(Rounds):
     """The part of a DistributedOptimizer that is the same for every class of optimizer.
 
     A round reduces what every rank has gathered in its gradients since the round before, each gradient once. Hooks submit
-    gradients as they come; when the pass ends, before backward() returns, the rest is submitted, too, and all is waited
-    for. So gradients are the reduced ones whenever the user can see them.
+    gradients as they come, or only bring them to their places where nothing can overlap; when the pass ends, before
+    backward() returns, the rest is submitted, too, and all is waited for. So gradients are the reduced ones whenever the
+    user can see them.
 
     A gradient that is added to after it was reduced (another pass before `step`) is set aside as the slot's `base`,
     and the reduced addition is added to it: only what is this rank's own is ever reduced.
@@ -57,6 +59,7 @@ class GradientReducer(Rounds):
         self._exchange: KindExchange | None = None
         self._learned: list[Slot] = []  # in this round, and not submitted yet
         self._passing: list[Slot] = []  # whose kind is known for this round only
+        self._overlaps = True  # the round of the pass under way, with that
         self._adopt_new()
 
     # --- parameters ---
@@ -107,6 +110,8 @@ class GradientReducer(Rounds):
     def enter_pass(self) -> bool:
         """Members of groups that a failed pass has left ready are not ready in this one."""
         first = super().enter_pass()
+        if first:
+            self._overlaps = _job.runtime().can_overlap
         if first and self._grouped:
             for unit in self.units:
                 unit.ready.clear()
@@ -131,13 +136,22 @@ class GradientReducer(Rounds):
             raise HoraUsageError(f"'{slot.name}': backward(create_graph=True) cannot be reduced; use torch.autograd.grad(..., create_graph=True) for the inner gradient")
         if slot.settled:
             raise HoraArgumentError(f"'{slot.name}' was converted or moved after its DistributedOptimizer was made; make that afterwards")
-        if self._completes_unit(slot):
+        if self._waits_for_end(slot):
+            if slot.kind == DENSE and gradient is not None:
+                self._check(slot, gradient)
+                self._put_in_place(slot, gradient)  # so autograd can use its memory again
+        elif self._completes_unit(slot):
             self._send(slot.unit)
+
+    def _waits_for_end(self, slot: Slot) -> bool:
+        """Whether a gradient is submitted when the pass ends, as nothing would be done before."""
+        with self.lock:
+            self.enter_pass()
+            return self.reducing and not self._overlaps and _devices.gpu_of(slot.parameter) is None
 
     def _completes_unit(self, slot: Slot) -> bool:
         """Notes that a gradient has come. Whether it is the last one of those that are to be submitted now."""
         with self.lock:
-            self.enter_pass()
             if not self.reducing or slot.kind == UNKNOWN:
                 return False
             slot.unit.ready.add(slot)
@@ -236,15 +250,23 @@ class GradientReducer(Rounds):
             self._check(slot, gradient)
         if self._travels_dense(slot):
             assert slot.place is not None
-            if gradient is not None and not slot.in_place():
-                with torch.no_grad():
-                    slot.place.copy_(gradient if gradient.layout == torch.strided else gradient.to_dense())
-                if slot.kind == DENSE:
-                    slot.parameter.grad = slot.place
+            if gradient is not None:
+                self._put_in_place(slot, gradient)
             return self._dense(slot, slot.place, name)
         if gradient is not None and gradient.layout != torch.sparse_coo:
             gradient = gradient.to_sparse(slot.kind)
         return SparseTransfer(gradient, slot.parameter, slot.kind, name, self.reduction)
+
+    @staticmethod
+    def _put_in_place(slot: Slot, gradient: torch.Tensor) -> None:
+        """Brings a gradient to where it is reduced. One that is sparse to the user stays what it is."""
+        if slot.in_place():
+            return
+        assert slot.place is not None
+        with torch.no_grad():
+            slot.place.copy_(gradient if gradient.layout == torch.strided else gradient.to_dense())
+        if slot.kind == DENSE:
+            slot.parameter.grad = slot.place
 
     def _dense(self, slot: Slot, place: torch.Tensor, name: str) -> Transfer:
         """A transfer of the slot's place; the same object for the same name, since that takes a while to make."""

@@ -15,7 +15,7 @@ from typing import Any
 
 import torch
 
-from hora import _job
+from hora import _job, _native
 from hora.process_sets import ProcessSet
 from hora.torch._finite import all_finite
 from hora.torch._untraced import untraced
@@ -191,6 +191,14 @@ class _Attempts:
 def make_rounds(several: list[Rounds]) -> None:
     """Makes a round of each, at the same time. Other ranks may reach only some of them in their pass, and come to the rest
     later, so none is waited for while another could go on. Raises the first error, once all have ended."""
+    if len(several) > 1:
+        _make_rounds(several)
+        return
+    with _native.BlockingScope():  # what is submitted is waited for next
+        _make_rounds(several)
+
+
+def _make_rounds(several: list[Rounds]) -> None:
     attempt = _Attempts()
     opened = [each for each in sorted(several, key=lambda each: each.label) if attempt(each.open_round)]
     waiting = list(opened)

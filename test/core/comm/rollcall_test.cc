@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/comm/rollcall.h"
 
+#include "test/support/one_core.h"
 #include "test/support/threads.h"
 
 #include <gtest/gtest.h>
@@ -29,6 +30,12 @@ TEST(Rollcall, AllSeeTheWordsOfAll) {
     EXPECT_FALSE(call->has_answered());
     EXPECT_FALSE(call->is_complete());
   }
+}
+
+TEST(Rollcall, KnowsFromTheStartHowManyCoresThereAreForEach) {
+  const OneCore one;
+  EXPECT_EQ(make_rollcalls(1)[0]->cores_for_each(), 1);
+  EXPECT_EQ(make_rollcalls(2)[1]->cores_for_each(), 0);
 }
 
 TEST(Rollcall, TheFirstMayAnswerTheNextRoundWhileOthersStillReadThisOne) {

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/runtime/handle.h"
 
+#include "test/support/one_core.h"
+
 #include <gtest/gtest.h>
 
 #include <thread>
@@ -12,12 +14,26 @@ TEST(Handle, WaitsForItsResult) {
   const auto state = std::make_shared<Handle::State>();
   const Handle handle(state);
   EXPECT_FALSE(handle.poll());
+  EXPECT_FALSE(handle.has_ended());
   EXPECT_FALSE(handle.wait_for(std::chrono::milliseconds(0)));
   std::thread engine([&] { state->set({{}, {2, 3}, true}); });
   EXPECT_EQ(handle.wait().shape, (std::vector<std::int64_t>{2, 3}));
   engine.join();
   EXPECT_TRUE(handle.poll());
+  EXPECT_TRUE(handle.has_ended());
   EXPECT_TRUE(handle.wait_for(std::chrono::milliseconds(0)));
+}
+
+TEST(Handle, WhoPollsAgainAndAgainLeavesTheCoreToWhoHasWorkToDo) {
+  constexpr int kFewerThanInATimeSlice = 100'000;
+  const OneCore one;
+  const auto state = std::make_shared<Handle::State>();
+  const Handle handle(state);
+  std::thread engine([&] { state->set({}); });
+  int polls = 0;
+  while (!handle.poll()) ++polls;
+  EXPECT_LT(polls, kFewerThanInATimeSlice);
+  engine.join();
 }
 
 TEST(Handle, ThrowsTheStatusEveryTime) {

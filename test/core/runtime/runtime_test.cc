@@ -36,6 +36,16 @@ TEST(Runtime, ReducesInPlaceAndOutOfPlace) {
   });
 }
 
+TEST(Runtime, ReducingOverlapsWithComputingUnlessRanksOfOneHostHaveNoCoreForIt) {
+  const auto expect = [](bool overlaps) {
+    return [overlaps](Runtime& hora) { EXPECT_EQ(hora.can_overlap(), overlaps); };
+  };
+  run_local_job(2, expect(true), {}, false);
+  const OneCore one;
+  run_local_job(2, expect(false));
+  run_local_job(1, expect(true));  // which reduces nothing
+}
+
 TEST(Runtime, AveragesAndScales) {
   run_local_job(2, [](Runtime& hora) {
     std::vector<double> x(3, hora.rank() + 1);

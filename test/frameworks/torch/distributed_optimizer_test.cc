@@ -35,7 +35,7 @@ bool is(const torch::Tensor& tensor, double value) {
 }
 
 TEST(DistributedOptimizer, AveragesGradientsAndSteps) {
-  run_local_job(kRanks, [](Runtime& hora) {
+  run_with_and_without_overlap(kRanks, [](Runtime& hora) {
     auto w = parameter();
     auto optimizer = sgd(hora, named({{"w", w}}), {.name = "o"});
     for (const bool set_to_none : {true, false, true}) {
@@ -50,7 +50,7 @@ TEST(DistributedOptimizer, AveragesGradientsAndSteps) {
 
 TEST(DistributedOptimizer, TellsAllRanksWhetherGradientsAreFinite) {
   for (const auto op : {ReduceOp::average, ReduceOp::adasum}) {
-    run_local_job(kRanks, [op](Runtime& hora) {
+    run_with_and_without_overlap(kRanks, [op](Runtime& hora) {
       auto w = parameter();
       auto v = parameter();
       auto optimizer = sgd(hora, named({{"w", w}, {"v", v}}), {.op = op, .name = "o", .check_finite = true});
@@ -64,7 +64,7 @@ TEST(DistributedOptimizer, TellsAllRanksWhetherGradientsAreFinite) {
 }
 
 TEST(DistributedOptimizer, LooksAtTheWholeGradientIfItWasAddedToAfterItWasReduced) {
-  run_local_job(kRanks, [](Runtime& hora) {
+  run_with_and_without_overlap(kRanks, [](Runtime& hora) {
     auto w = parameter();
     auto optimizer = sgd(hora, named({{"w", w}}), {.op = ReduceOp::sum, .name = "o", .check_finite = true});
     const auto add = [&] {
@@ -89,7 +89,7 @@ TEST(DistributedOptimizer, TellsOfFiniteGradientsOnlyIfItWasAskedToLook) {
 }
 
 TEST(DistributedOptimizer, ReducesOnceHoweverOftenItIsAsked) {
-  run_local_job(kRanks, [](Runtime& hora) {
+  run_with_and_without_overlap(kRanks, [](Runtime& hora) {
     auto w = parameter();
     auto optimizer = sgd(hora, named({{"w", w}}), {.op = ReduceOp::sum, .name = "o"});
     loss(hora, w).backward();
@@ -105,7 +105,7 @@ TEST(DistributedOptimizer, ReducesOnceHoweverOftenItIsAsked) {
 TEST(DistributedOptimizer, AccumulatesWithAndWithoutNoSync) {
   for (const ReduceOp op : {ReduceOp::average, ReduceOp::sum}) {
     for (const bool guarded : {true, false}) {
-      run_local_job(kRanks, [&](Runtime& hora) {
+      run_with_and_without_overlap(kRanks, [&](Runtime& hora) {
         auto w = parameter();
         auto optimizer = sgd(hora, named({{"w", w}}), {.op = op, .name = "o"});
         for (int step = 0; step < 2; ++step) {
@@ -126,7 +126,7 @@ TEST(DistributedOptimizer, AccumulatesWithAndWithoutNoSync) {
 }
 
 TEST(DistributedOptimizer, GradientsAreTheReducedOnesWhenBackwardReturns) {
-  run_local_job(kRanks, [](Runtime& hora) {
+  run_with_and_without_overlap(kRanks, [](Runtime& hora) {
     auto w = parameter();
     auto optimizer = sgd(hora, named({{"w", w}}), {.name = "o"});
     loss(hora, w).backward();
@@ -139,7 +139,7 @@ TEST(DistributedOptimizer, GradientsAreTheReducedOnesWhenBackwardReturns) {
 
 TEST(DistributedOptimizer, PassesOfOneStepAreReducedEachForItselfWhicheverParametersARankUses) {
   for (const ReduceOp op : {ReduceOp::average, ReduceOp::sum}) {
-    run_local_job(kRanks, [&](Runtime& hora) {
+    run_with_and_without_overlap(kRanks, [&](Runtime& hora) {
       const double share = op == ReduceOp::sum ? 2.0 : 1.0;
       auto a = parameter();
       auto b = parameter();
@@ -159,7 +159,7 @@ TEST(DistributedOptimizer, PassesOfOneStepAreReducedEachForItselfWhicheverParame
 }
 
 TEST(DistributedOptimizer, GradientsThatAreNotClearedAreAddedTo) {
-  run_local_job(kRanks, [](Runtime& hora) {
+  run_with_and_without_overlap(kRanks, [](Runtime& hora) {
     auto w = parameter();
     auto optimizer = sgd(hora, named({{"w", w}}), {.op = ReduceOp::sum, .name = "o"});
     for (int step = 1; step <= 3; ++step) {
@@ -171,7 +171,7 @@ TEST(DistributedOptimizer, GradientsThatAreNotClearedAreAddedTo) {
 }
 
 TEST(DistributedOptimizer, GradientsOfOnesOwnAreReducedAtTheStep) {
-  run_local_job(kRanks, [](Runtime& hora) {
+  run_with_and_without_overlap(kRanks, [](Runtime& hora) {
     auto w = parameter();
     auto optimizer = sgd(hora, named({{"w", w}}), {.name = "o"});
     for (int step = 1; step <= 3; ++step) {
@@ -187,7 +187,7 @@ TEST(DistributedOptimizer, GradientsOfOnesOwnAreReducedAtTheStep) {
 }
 
 TEST(DistributedOptimizer, GradLeavesTheReducedGradientsAlone) {
-  run_local_job(kRanks, [](Runtime& hora) {
+  run_with_and_without_overlap(kRanks, [](Runtime& hora) {
     auto w = parameter();
     auto optimizer = sgd(hora, named({{"w", w}}), {.name = "o"});
     loss(hora, w).backward();
@@ -200,7 +200,7 @@ TEST(DistributedOptimizer, GradLeavesTheReducedGradientsAlone) {
 }
 
 TEST(DistributedOptimizer, ARankWhoseBackwardFailsMayGoOnWithTheNextBatch) {
-  run_local_job(kRanks, [](Runtime& hora) {
+  run_with_and_without_overlap(kRanks, [](Runtime& hora) {
     auto a = parameter();
     auto b = parameter();
     auto optimizer = sgd(hora, named({{"a", a}, {"b", b}}), {.name = "o"});
@@ -222,7 +222,7 @@ TEST(DistributedOptimizer, ARankWhoseBackwardFailsMayGoOnWithTheNextBatch) {
 }
 
 TEST(DistributedOptimizer, RefusesAParameterThatIsInAnotherOne) {
-  run_local_job(kRanks, [](Runtime& hora) {
+  run_with_and_without_overlap(kRanks, [](Runtime& hora) {
     auto w = parameter();
     auto v = parameter();
     auto first = std::make_unique<DistributedOptimizer>(sgd(hora, named({{"w", w}}), {.name = "o"}));
@@ -234,7 +234,7 @@ TEST(DistributedOptimizer, RefusesAParameterThatIsInAnotherOne) {
 }
 
 TEST(DistributedOptimizer, ALineSearchSeesTheLossOfAllRanks) {
-  run_local_job(kRanks, [](Runtime& hora) {
+  run_with_and_without_overlap(kRanks, [](Runtime& hora) {
     auto w = parameter();
     const NamedTensors parameters = named({{"w", w}});
     DistributedOptimizer optimizer(
@@ -256,7 +256,7 @@ TEST(DistributedOptimizer, ALineSearchSeesTheLossOfAllRanks) {
 }
 
 TEST(DistributedOptimizer, TakesInParametersThatAreUnfrozenOrAddedLater) {
-  run_local_job(kRanks, [](Runtime& hora) {
+  run_with_and_without_overlap(kRanks, [](Runtime& hora) {
     auto a = parameter();
     auto b = torch::ones({3});
     auto c = parameter();
@@ -276,7 +276,7 @@ TEST(DistributedOptimizer, TakesInParametersThatAreUnfrozenOrAddedLater) {
 }
 
 TEST(DistributedOptimizer, ReducesWhatWasOnlyAccumulated) {
-  run_local_job(kRanks, [](Runtime& hora) {
+  run_with_and_without_overlap(kRanks, [](Runtime& hora) {
     auto w = parameter();
     auto optimizer = sgd(hora, named({{"w", w}}), {.name = "o"});
     {
@@ -289,7 +289,7 @@ TEST(DistributedOptimizer, ReducesWhatWasOnlyAccumulated) {
 }
 
 TEST(DistributedOptimizer, UnusedParametersCountAsZerosOrStayWithoutGradient) {
-  run_local_job(kRanks, [](Runtime& hora) {
+  run_with_and_without_overlap(kRanks, [](Runtime& hora) {
     auto used = parameter();
     auto by_one = parameter();
     auto by_none = parameter();
@@ -306,7 +306,7 @@ TEST(DistributedOptimizer, UnusedParametersCountAsZerosOrStayWithoutGradient) {
 }
 
 TEST(DistributedOptimizer, CompressesOnTheWire) {
-  run_local_job(kRanks, [](Runtime& hora) {
+  run_with_and_without_overlap(kRanks, [](Runtime& hora) {
     for (const Compression compression : {Compression::fp16, Compression::bf16}) {
       auto w = parameter();
       auto optimizer =
@@ -320,7 +320,7 @@ TEST(DistributedOptimizer, CompressesOnTheWire) {
 }
 
 TEST(DistributedOptimizer, TwoMayHaveParametersOfOneName) {
-  run_local_job(kRanks, [](Runtime& hora) {
+  run_with_and_without_overlap(kRanks, [](Runtime& hora) {
     auto a = parameter();
     auto b = parameter();
     auto first = sgd(hora, named({{"w", a}}), {.name = "generator"});
@@ -334,7 +334,7 @@ TEST(DistributedOptimizer, TwoMayHaveParametersOfOneName) {
 }
 
 TEST(DistributedOptimizer, NamesTheParameterThatDiffersAndTheJobGoesOn) {
-  run_local_job(kRanks, [](Runtime& hora) {
+  run_with_and_without_overlap(kRanks, [](Runtime& hora) {
     auto w = torch::ones({3 + hora.rank()}, torch::requires_grad());
     auto optimizer = sgd(hora, named({{"layer.weight", w}}), {.name = "o"});
     try {
@@ -358,7 +358,7 @@ TEST(DistributedOptimizer, RefusesParametersWithoutAName) {
 }
 
 TEST(DistributedOptimizer, RefusesSparseGradientsAndNoOptimizer) {
-  run_local_job(kRanks, [](Runtime& hora) {
+  run_with_and_without_overlap(kRanks, [](Runtime& hora) {
     torch::nn::Embedding table(torch::nn::EmbeddingOptions(4, 2).sparse(true));
     DistributedOptimizer optimizer(hora, torch::optim::SGD(table->parameters(), 1.0),
                                    table->named_parameters());
@@ -376,7 +376,7 @@ TEST(DistributedOptimizer, RefusesSparseGradientsAndNoOptimizer) {
 }
 
 TEST(DistributedOptimizer, ReducesSparseGradientsAsDenseOnes) {
-  run_local_job(kRanks, [](Runtime& hora) {
+  run_with_and_without_overlap(kRanks, [](Runtime& hora) {
     torch::nn::Embedding table(torch::nn::EmbeddingOptions(4, 2).sparse(true));
     {
       const torch::NoGradGuard no_grad;
@@ -395,7 +395,7 @@ TEST(DistributedOptimizer, ReducesSparseGradientsAsDenseOnes) {
 }
 
 TEST(DistributedOptimizer, ReducesAfterAsManyPassesAsItIsTold) {
-  run_local_job(kRanks, [](Runtime& hora) {
+  run_with_and_without_overlap(kRanks, [](Runtime& hora) {
     auto w = parameter();
     auto optimizer = sgd(hora, named({{"w", w}}), {.name = "o", .backward_passes_per_step = 2});
     for (int step = 0; step < 2; ++step) {
@@ -420,7 +420,7 @@ TEST(DistributedOptimizer, ReducesAfterAsManyPassesAsItIsTold) {
 
 TEST(DistributedOptimizer, PartsOfTheParametersAreReducedTogether) {
   for (const int groups : {1, 2, 7}) {
-    run_local_job(kRanks, [groups](Runtime& hora) {
+    run_with_and_without_overlap(kRanks, [groups](Runtime& hora) {
       auto a = parameter();
       auto b = torch::ones({2}, torch::dtype(torch::kFloat64).requires_grad(true));
       auto c = parameter();
@@ -443,7 +443,7 @@ TEST(DistributedOptimizer, PartsOfTheParametersAreReducedTogether) {
 }
 
 TEST(DistributedOptimizer, OfPartsThatDifferNoGradientIsReduced) {
-  run_local_job(kRanks, [](Runtime& hora) {
+  run_with_and_without_overlap(kRanks, [](Runtime& hora) {
     auto same = parameter();
     auto other = torch::ones({3 + hora.rank()}, torch::requires_grad());
     auto optimizer = sgd(hora, named({{"same", same}, {"other", other}}), {.name = "o", .groups = 1});
@@ -490,7 +490,7 @@ TEST(DistributedOptimizer, IsThePlainOptimizerOnARankThatIsAlone) {
 }
 
 TEST(DistributedOptimizer, DividesByAFactorBeforeTheSumAndMultipliesAfterIt) {
-  run_local_job(kRanks, [](Runtime& hora) {
+  run_with_and_without_overlap(kRanks, [](Runtime& hora) {
     auto w = parameter();
     auto optimizer = sgd(hora, named({{"w", w}}), {.name = "o", .gradient_predivide_factor = 0x1p127});
     (w.sum() * 0x1p-126F).backward();
@@ -524,7 +524,7 @@ TEST(DistributedOptimizer, RefusesOptionsThatMeanNothing) {
 }
 
 TEST(DistributedOptimizer, TakesItsHooksBack) {
-  run_local_job(kRanks, [](Runtime& hora) {
+  run_with_and_without_overlap(kRanks, [](Runtime& hora) {
     auto w = parameter();
     { auto optimizer = sgd(hora, named({{"w", w}}), {.name = "o"}); }
     w.sum().backward();
