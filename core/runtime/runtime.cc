@@ -4,6 +4,7 @@
 #include "core/base/log.h"
 #include "core/comm/mpi_module.h"
 #include "core/comm/nccl_module.h"
+#include "core/device/fastest_copy.h"
 #include "core/runtime/admission.h"
 #include "core/runtime/answering.h"
 #include "core/runtime/connect.h"
@@ -67,6 +68,7 @@ struct Runtime::Parts {
         world(std::move(connected)),
         sets(world.control->size()),
         timeline(world.control->size()),
+        copy(settings.streaming_stores),
         gpu(settings.local_rank, world.gpu_module),
         messages(*world.messenger, world.control->rank(), world.control->size()),
         loop(world, config, table, sets, timeline, *delays, gpu),
@@ -141,6 +143,8 @@ struct Runtime::Parts {
   ProcessSets sets;
   Timeline timeline;
   std::shared_ptr<Delays> delays = std::make_shared<Delays>();  // a scope may outlive the runtime
+  std::mutex copy_mutex;
+  FastestCopy copy;  // under copy_mutex
   OwnGpu gpu;
   Messages messages;
   Loop loop;
@@ -319,6 +323,11 @@ std::shared_ptr<std::byte> Runtime::allocate(std::size_t bytes, Device device) {
   const NcclModule& module = parts_->gpu.module();
   const auto nccl = answer_or(NcclLibrary{}, [&] { return module.library(parts_->config.nccl_library); });
   return nccl.path.empty() ? gpu->allocate(bytes) : module.allocate(gpu, bytes);
+}
+
+void Runtime::copy_for_later(void* to, const void* from, std::size_t bytes) {
+  const std::lock_guard lock(parts_->copy_mutex);
+  parts_->copy.copy(to, from, bytes);
 }
 
 std::shared_ptr<std::byte> Runtime::allocate_on(void* stream, std::size_t bytes, Device device) {

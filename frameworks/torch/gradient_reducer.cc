@@ -17,7 +17,8 @@
 namespace hora {
 namespace {
 
-constexpr unsigned kMostNumbers = 8;  // names of a gradient's rounds, which then repeat
+constexpr unsigned kMostNumbers = 8;       // names of a gradient's rounds, which then repeat
+constexpr std::size_t kLarge = 64 * 1024;  // bytes of a gradient for whose copy caches matter
 
 struct Slot;
 
@@ -49,6 +50,8 @@ struct Slot {
         place(std::move(given.place)),
         accumulate(std::move(given.accumulate)) {}
 
+  [[nodiscard]] bool is_on_host() const { return lies_on(place).kind == DeviceKind::host; }
+  [[nodiscard]] bool is_large() const { return place.nbytes() >= kLarge; }
   [[nodiscard]] bool in_place() const {
     const torch::Tensor& gradient = parameter.grad();
     return gradient.defined() && gradient.layout() == torch::kStrided &&
@@ -200,9 +203,9 @@ class GradientReducer final : public Reducer {
     const std::lock_guard lock(mutex_);
     enter_pass();
     if (!reducing_) return;
-    if (!overlaps_ && lies_on(slot.place).kind == DeviceKind::host) {
+    if (!overlaps_ && slot.is_on_host()) {
       const torch::NoGradGuard no_grad;
-      return prepare(slot);
+      return prepare(slot);  // so autograd has its memory again
     }
     slot.ready = true;
     const auto& members = slot.unit->slots;
@@ -309,7 +312,12 @@ class GradientReducer final : public Reducer {
                       "DistributedOptimizer was made; make that after converting the model",
                       slot.name));
     }
-    slot.place.copy_(gradient);
+    const bool same_layout = gradient.strides() == slot.place.strides() && !gradient.is_neg();
+    if (!overlaps_ && same_layout && slot.is_large() && slot.is_on_host()) {
+      hora_.copy_for_later(slot.place.data_ptr(), gradient.data_ptr(), slot.place.nbytes());
+    } else {
+      slot.place.copy_(gradient);
+    }
     gradient = slot.place;
   }
 

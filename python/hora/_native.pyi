@@ -207,6 +207,9 @@ class Runtime:
     def allocate(self, bytes: int, device: int | None = None) -> Memory:
         """Zero-filled memory, which the ranks of this host exchange fastest; of a GPU: which NCCL has been told of."""
 
+    def copy_for_later(self, to: int, source: int, size: int) -> None:
+        """Between addresses of the host, to memory from `allocate`: past the caches where that is faster."""
+
     def allocate_on(self, stream: int, bytes: int, device: int) -> Memory:
         """A GPU's memory, in the order of that stream."""
 

@@ -61,6 +61,12 @@ Memory allocate(Runtime& hora, std::size_t bytes, std::optional<int> gpu) {
   return {gpu ? freed_without_lock(memory) : memory, bytes, device_of(gpu)};
 }
 
+void copy_for_later(Runtime& hora, std::uintptr_t to, std::uintptr_t source, std::size_t bytes) {
+  const py::gil_scoped_release release;
+  // NOLINTNEXTLINE(performance-no-int-to-ptr): Python has addresses
+  hora.copy_for_later(reinterpret_cast<void*>(to), reinterpret_cast<const void*>(source), bytes);
+}
+
 Memory allocate_on(Runtime& hora, std::uintptr_t stream, std::size_t bytes, int gpu) {
   const py::gil_scoped_release release;
   const Device device{DeviceKind::cuda, gpu};
@@ -325,6 +331,7 @@ void bind_hora(py::module_& module) {
       .def_property_readonly("cross_size", &Runtime::cross_size)
       .def_property_readonly("uses_mpi", &Runtime::uses_mpi)
       .def_property_readonly("can_overlap", &Runtime::can_overlap)
+      .def("copy_for_later", &copy_for_later, py::arg("to"), py::arg("source"), py::arg("size"))
       .def("allocate", &allocate, py::arg("bytes"), py::arg("device") = py::none())
       .def("allocate_on", &allocate_on, py::arg("stream"), py::arg("bytes"), py::arg("device"))
       .def("memory_report", &Runtime::memory_report, py::call_guard<py::gil_scoped_release>())

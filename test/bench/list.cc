@@ -75,11 +75,14 @@ class ThereContender final : public Contender {
   List list_;
 };
 
-/// Writes the tensors itself, and reduces each when it is written, or does nothing with them.
+/// Writes the tensors itself, and reduces them as DistributedOptimizer does, or does nothing with them.
 class WritingContender final : public Contender {
  public:
   WritingContender(std::string name, bool reduces, Runtime& runtime, Buffer buffer, const Options& options)
-      : name_(std::move(name)), reduces_(reduces), list_(runtime, std::move(buffer), name_, options) {}
+      : name_(std::move(name)),
+        reduces_(reduces),
+        runtime_(runtime),
+        list_(runtime, std::move(buffer), name_, options) {}
 
   [[nodiscard]] std::string name() const override { return name_; }
   [[nodiscard]] bool waits_for_others() const override { return reduces_; }
@@ -88,16 +91,21 @@ class WritingContender final : public Contender {
   [[nodiscard]] bool produces() const override { return true; }
   void run(std::size_t /*count*/) override {}
   void produce_and_run(const Write& write) override {
-    if (reduces_) {
+    if (!reduces_) {
+      list_.produce(write);
+    } else if (runtime_.can_overlap()) {
       list_.reduce(write);
     } else {
       list_.produce(write);
+      const BlockingScope blocking;
+      list_.reduce([](std::size_t, std::size_t) {});
     }
   }
 
  private:
   std::string name_;
   bool reduces_;
+  Runtime& runtime_;
   List list_;
 };
 

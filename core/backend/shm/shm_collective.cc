@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/backend/shm/shm_collective.h"
 
-#include "core/backend/shm/contest.h"
+#include "core/device/contest.h"
 #include "core/backend/shm/intrusion.h"
 #include "core/comm/pieces.h"
 #include "core/backend/shm/reach.h"
 #include "core/backend/shm/rounds.h"
 #include "core/backend/shm/spread.h"
-#include "core/backend/shm/stage_copy.h"
+#include "core/device/fastest_copy.h"
 #include "core/backend/shm/transfers.h"
 #include "core/backend/shm/write_all.h"
 #include "core/backend/shm/write_by_levels.h"
@@ -57,9 +57,9 @@ class ShmCollective final : public Collective {
         sums_(circle, ways.levels),
         write_all_(circle, rounds_, reach_, sums_),
         write_by_levels_(circle, rounds_, reach_),
-        stage_copy_(ways.streams),
-        spread_(circle, rounds_, reach_, stage_copy_),
-        transfers_(circle, rounds_, reach_, stage_copy_),
+        fastest_copy_(ways.streams),
+        spread_(circle, rounds_, reach_, fastest_copy_),
+        transfers_(circle, rounds_, reach_, fastest_copy_),
         private_way_(32 * 1024, ways.direct),
         level_way_(kByLevelsBytes, ways.levels ? std::optional(true) : std::nullopt) {}
   ~ShmCollective() override {
@@ -317,7 +317,7 @@ class ShmCollective final : public Collective {
       std::byte* next = rounds_.stage(circle_.place());
       for_each_range(segments, done, done + length, [&](const SegmentRange& range) {
         const auto* from = static_cast<const std::byte*>(segments[range.segment].input) + range.begin * each;
-        stage_copy_.copy(next, from, range.count * each);
+        fastest_copy_.copy(next, from, range.count * each);
         next += range.count * each;
       });
       rounds_.phase();
@@ -395,8 +395,8 @@ class ShmCollective final : public Collective {
     const std::size_t step = kStageBytes / each;
     for (std::size_t done = 0; done < whole.count; done += step) {
       const std::size_t last = std::min(done + step, whole.count);
-      stage_copy_.copy(rounds_.stage(circle_.place()),
-                       static_cast<const std::byte*>(whole.input) + done * each, (last - done) * each);
+      fastest_copy_.copy(rounds_.stage(circle_.place()),
+                         static_cast<const std::byte*>(whole.input) + done * each, (last - done) * each);
       rounds_.phase();
       const std::size_t from = std::max(begin, done);
       const std::size_t to = std::min(end, last);
@@ -418,7 +418,7 @@ class ShmCollective final : public Collective {
   Sums sums_;
   WriteAll write_all_;
   WriteByLevels write_by_levels_;
-  StageCopy stage_copy_;
+  FastestCopy fastest_copy_;
   Spread spread_;
   Transfers transfers_;
   Contest private_way_;

@@ -103,7 +103,7 @@ void Spread::through_stage(int root) {
 void Spread::fill(std::byte* to, std::size_t begin, std::size_t end) {
   for_each_range(pieces_, begin, end, [&](const SegmentRange& range) {
     const auto* from = static_cast<const std::byte*>(pieces_[range.segment].input) + range.begin;
-    stage_copy_.copy(to, from, range.count);
+    fastest_copy_.copy(to, from, range.count);
     to += range.count;
   });
 }

@@ -3,7 +3,7 @@
 
 #include "core/backend/shm/reach.h"
 #include "core/backend/shm/rounds.h"
-#include "core/backend/shm/stage_copy.h"
+#include "core/device/fastest_copy.h"
 #include "core/comm/collective.h"
 
 #include <cstddef>
@@ -24,8 +24,8 @@ namespace hora {
 /// *Engine only.*
 class Spread {
  public:
-  Spread(Circle circle, Rounds& rounds, Reach& reach, StageCopy& stage_copy)
-      : circle_(std::move(circle)), rounds_(rounds), reach_(reach), stage_copy_(stage_copy) {}
+  Spread(Circle circle, Rounds& rounds, Reach& reach, FastestCopy& fastest_copy)
+      : circle_(std::move(circle)), rounds_(rounds), reach_(reach), fastest_copy_(fastest_copy) {}
 
   /// At most kLocations pieces, as long on all ranks.
   void run(std::span<const std::span<std::byte>> pieces, int root);
@@ -44,7 +44,7 @@ class Spread {
   Circle circle_;
   Rounds& rounds_;
   Reach& reach_;
-  StageCopy& stage_copy_;
+  FastestCopy& fastest_copy_;
   // Of the call at hand.
   std::vector<Segment> pieces_;  // counted in bytes
   std::size_t total_ = 0;

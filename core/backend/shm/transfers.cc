@@ -33,8 +33,8 @@ void Transfers::run_staged(std::size_t most, const void* offer, std::size_t byte
   for (std::size_t done = 0; done < most; done += kStageBytes) {
     const std::size_t end = done + kStageBytes;
     if (bytes > done) {
-      stage_copy_.copy(rounds_.stage(circle_.place()), static_cast<const std::byte*>(offer) + done,
-                       std::min(bytes, end) - done);
+      fastest_copy_.copy(rounds_.stage(circle_.place()), static_cast<const std::byte*>(offer) + done,
+                         std::min(bytes, end) - done);
     }
     rounds_.phase();
     for (const auto& take : takes) {

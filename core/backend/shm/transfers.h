@@ -3,7 +3,7 @@
 
 #include "core/backend/shm/reach.h"
 #include "core/backend/shm/rounds.h"
-#include "core/backend/shm/stage_copy.h"
+#include "core/device/fastest_copy.h"
 
 #include <cstddef>
 #include <span>
@@ -22,8 +22,8 @@ struct Take {
 /// through the slots, what is in reach directly, the rest through the stages. *Engine only.*
 class Transfers {
  public:
-  Transfers(Circle circle, Rounds& rounds, Reach& reach, StageCopy& stage_copy)
-      : circle_(std::move(circle)), rounds_(rounds), reach_(reach), stage_copy_(stage_copy) {}
+  Transfers(Circle circle, Rounds& rounds, Reach& reach, FastestCopy& fastest_copy)
+      : circle_(std::move(circle)), rounds_(rounds), reach_(reach), fastest_copy_(fastest_copy) {}
 
   /// What the ranks agree on: which call it is, how many bytes are offered in all, the most that one offers.
   struct Agreed {
@@ -40,7 +40,7 @@ class Transfers {
   Circle circle_;
   Rounds& rounds_;
   Reach& reach_;
-  StageCopy& stage_copy_;
+  FastestCopy& fastest_copy_;
 };
 
 }  // namespace hora

@@ -310,6 +310,9 @@ class Runtime {
   /// `bytes` may be 0. Of a GPU: memory that NCCL has been told of. Throws Error(unavailable) if there is not
   /// that much.
   [[nodiscard]] std::shared_ptr<std::byte> allocate(std::size_t bytes, Device device = {});
+  /// memcpy into memory from `allocate`, in the host, of what is reduced later, such as a gradient while
+  /// others are being made: past the caches where that is faster. Thread-safe.
+  void copy_for_later(void* to, const void* from, std::size_t bytes);
   /// Memory of a GPU for what is put on `stream` (a cudaStream_t) from now on, not filled; what is on that
   /// stream when the last owner releases it may still use it. Throws Error(unavailable) if there is not that
   /// much.

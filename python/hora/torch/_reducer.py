@@ -23,6 +23,13 @@ from hora.torch._slots import DENSE, UNKNOWN, Slot, Unit, check_not_taken, new_s
 from hora.torch._transfers import DenseTransfer, SparseTransfer, Transfer, submit
 from hora.torch._untraced import untraced
 
+_LARGE = 64 * 1024  # bytes of a gradient for whose copy caches matter
+
+
+def _is_laid_out_as(gradient: torch.Tensor, place: torch.Tensor) -> bool:
+    """Whether the bytes of one, in the host's memory, may be copied to the other."""
+    return gradient.layout == torch.strided and gradient.stride() == place.stride() and not gradient.is_neg() and _devices.gpu_of(gradient) is None
+
 
 class GradientReducer(Rounds):
     """The part of a DistributedOptimizer that is the same for every class of optimizer.
@@ -139,7 +146,7 @@ class GradientReducer(Rounds):
         if self._waits_for_end(slot):
             if slot.kind == DENSE and gradient is not None:
                 self._check(slot, gradient)
-                self._put_in_place(slot, gradient)  # so autograd can use its memory again
+                self._put_in_place(slot, gradient)  # so autograd has its memory again
         elif self._completes_unit(slot):
             self._send(slot.unit)
 
@@ -257,16 +264,19 @@ class GradientReducer(Rounds):
             gradient = gradient.to_sparse(slot.kind)
         return SparseTransfer(gradient, slot.parameter, slot.kind, name, self.reduction)
 
-    @staticmethod
-    def _put_in_place(slot: Slot, gradient: torch.Tensor) -> None:
+    def _put_in_place(self, slot: Slot, gradient: torch.Tensor) -> None:
         """Brings a gradient to where it is reduced. One that is sparse to the user stays what it is."""
+        place = slot.place
         if slot.in_place():
             return
-        assert slot.place is not None
-        with torch.no_grad():
-            slot.place.copy_(gradient if gradient.layout == torch.strided else gradient.to_dense())
+        assert place is not None
+        if not self._overlaps and place.nbytes >= _LARGE and _is_laid_out_as(gradient, place):
+            _job.runtime().copy_for_later(place.data_ptr(), gradient.data_ptr(), place.nbytes)
+        else:
+            with torch.no_grad():
+                place.copy_(gradient if gradient.layout == torch.strided else gradient.to_dense())
         if slot.kind == DENSE:
-            slot.parameter.grad = slot.place
+            slot.parameter.grad = place
 
     def _dense(self, slot: Slot, place: torch.Tensor, name: str) -> Transfer:
         """A transfer of the slot's place; the same object for the same name, since that takes a while to make."""

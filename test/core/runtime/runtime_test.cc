@@ -46,6 +46,20 @@ TEST(Runtime, ReducingOverlapsWithComputingUnlessRanksOfOneHostHaveNoCoreForIt) 
   run_local_job(1, expect(true));  // which reduces nothing
 }
 
+TEST(Runtime, CopiesForLater) {
+  run_local_job(1, [](Runtime& hora) {
+    for (const std::size_t bytes : {std::size_t{0}, std::size_t{5}, std::size_t{300'000}}) {
+      const auto place = hora.allocate(bytes);
+      const std::vector<std::byte> made(bytes, std::byte{7});
+      for (int call = 0; call < 40; ++call) {  // which take turns in how they copy
+        std::fill_n(place.get(), bytes, std::byte{0});
+        hora.copy_for_later(place.get(), made.data(), bytes);
+        EXPECT_TRUE(std::equal(made.begin(), made.end(), place.get()));
+      }
+    }
+  });
+}
+
 TEST(Runtime, AveragesAndScales) {
   run_local_job(2, [](Runtime& hora) {
     std::vector<double> x(3, hora.rank() + 1);

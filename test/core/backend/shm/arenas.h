@@ -5,7 +5,7 @@
 #include "core/backend/shm/circle.h"
 #include "core/backend/shm/reach.h"
 #include "core/backend/shm/rounds.h"
-#include "core/backend/shm/stage_copy.h"
+#include "core/device/fastest_copy.h"
 #include "test/support/threads.h"
 
 #include <functional>
@@ -30,7 +30,7 @@ struct RankWays {
   Circle circle;
   Rounds rounds{circle};
   Reach reach;
-  StageCopy stage_copy{};
+  FastestCopy fastest_copy{};
 };
 
 /// Runs `body` on ranks that are threads, with private memory within reach or not.

@@ -15,7 +15,7 @@ namespace {
 void bring_to_all(const std::vector<std::size_t>& lengths, bool reach_private) {
   constexpr int kRanks = 4;
   run_ranks_in_arenas(kRanks, reach_private, [&](RankWays& own) {
-    Spread spread(own.circle, own.rounds, own.reach, own.stage_copy);
+    Spread spread(own.circle, own.rounds, own.reach, own.fastest_copy);
     const int rank = own.circle.place();
     for (int root = 0; root < kRanks; ++root) {
       std::vector<std::vector<std::byte>> memory;

@@ -15,7 +15,7 @@ namespace {
 void take_from_the_next(std::size_t bytes, bool reach_private) {
   constexpr int kRanks = 3;
   run_ranks_in_arenas(kRanks, reach_private, [&](RankWays& own) {
-    Transfers transfers(own.circle, own.rounds, own.reach, own.stage_copy);
+    Transfers transfers(own.circle, own.rounds, own.reach, own.fastest_copy);
     const int rank = own.circle.place();
     std::vector<std::byte> offer(bytes, std::byte{static_cast<unsigned char>(rank + 1)});
     const int next = (rank + 1) % kRanks;

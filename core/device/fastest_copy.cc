@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "core/backend/shm/stage_copy.h"
+#include "core/device/fastest_copy.h"
 
 #include "core/device/kernels.h"
 
@@ -8,7 +8,7 @@
 
 namespace hora {
 
-void StageCopy::copy(void* to, const void* from, std::size_t bytes) {
+void FastestCopy::copy(void* to, const void* from, std::size_t bytes) {
   if (bytes == 0) return;
   const std::size_t way = contest_.way(bytes);
   const auto start = std::chrono::steady_clock::now();

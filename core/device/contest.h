@@ -11,7 +11,7 @@ namespace hora {
 
 /// Finds out which of two ways to do the same is the faster one on this machine: the first times they take
 /// turns and are timed, and then the faster way stays. Work that is too small to tell anything takes the way
-/// that leads. *Engine only.*
+/// that leads. For one thread at a time.
 class Contest {
  public:
   /// `least`: bytes that are worth timing. `second`: there is no contest, and everything goes the second way,

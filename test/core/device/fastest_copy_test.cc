@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "core/backend/shm/stage_copy.h"
+#include "core/device/fastest_copy.h"
 
-#include "core/backend/shm/contest.h"
+#include "core/device/contest.h"
 
 #include <gtest/gtest.h>
 
@@ -11,16 +11,16 @@
 namespace hora {
 namespace {
 
-TEST(StageCopy, CopiesInEitherWay) {
-  StageCopy stage_copy;
+TEST(FastestCopy, CopiesInEitherWay) {
+  FastestCopy fastest_copy;
   std::vector<std::byte> from(300'000);
   for (std::size_t i = 0; i < from.size(); ++i) from[i] = std::byte(i * 7);
   for (int i = 0; i < 40; ++i) {
     std::vector<std::byte> to(from.size());
-    stage_copy.copy(to.data(), from.data(), from.size());
+    fastest_copy.copy(to.data(), from.data(), from.size());
     ASSERT_EQ(to, from);
   }
-  stage_copy.copy(nullptr, nullptr, 0);
+  fastest_copy.copy(nullptr, nullptr, 0);
 }
 
 TEST(Contest, TriesBothWaysAndKeepsTheFaster) {
@@ -63,12 +63,12 @@ TEST(Contest, IsNoneWhereOneWayIsTold) {
   }
 }
 
-TEST(StageCopy, CopiesInTheWayThatIsTold) {
+TEST(FastestCopy, CopiesInTheWayThatIsTold) {
   for (const bool streams : {false, true}) {
-    StageCopy stage_copy(streams);
+    FastestCopy fastest_copy(streams);
     const std::vector<std::byte> from(100'000, std::byte{7});
     std::vector<std::byte> to(from.size());
-    stage_copy.copy(to.data(), from.data(), from.size());
+    fastest_copy.copy(to.data(), from.data(), from.size());
     EXPECT_EQ(to, from);
   }
 }
