@@ -27,8 +27,8 @@ _LARGE = 64 * 1024  # bytes of a gradient for whose copy caches matter
 
 
 def _is_laid_out_as(gradient: torch.Tensor, place: torch.Tensor) -> bool:
-    """Whether the bytes of one, in the host's memory, may be copied to the other."""
-    return gradient.layout == torch.strided and gradient.stride() == place.stride() and not gradient.is_neg() and _devices.gpu_of(gradient) is None
+    """Whether the bytes of one are those of the other."""
+    return gradient.layout == torch.strided and gradient.stride() == place.stride() and not gradient.is_neg()
 
 
 class GradientReducer(Rounds):
@@ -154,7 +154,7 @@ class GradientReducer(Rounds):
         """Whether a gradient is submitted when the pass ends, as nothing would be done before."""
         with self.lock:
             self.enter_pass()
-            return self.reducing and not self._overlaps and _devices.gpu_of(slot.parameter) is None
+            return self.reducing and not self._overlaps and slot.gpu is None
 
     def _completes_unit(self, slot: Slot) -> bool:
         """Notes that a gradient has come. Whether it is the last one of those that are to be submitted now."""
@@ -267,14 +267,14 @@ class GradientReducer(Rounds):
     def _put_in_place(self, slot: Slot, gradient: torch.Tensor) -> None:
         """Brings a gradient to where it is reduced. One that is sparse to the user stays what it is."""
         place = slot.place
-        if slot.in_place():
+        if gradient is place or slot.in_place():
             return
         assert place is not None
-        if not self._overlaps and place.nbytes >= _LARGE and _is_laid_out_as(gradient, place):
+        if not self._overlaps and slot.gpu is None and place.nbytes >= _LARGE and _is_laid_out_as(gradient, place):
             _job.runtime().copy_for_later(place.data_ptr(), gradient.data_ptr(), place.nbytes)
         else:
-            with torch.no_grad():
-                place.copy_(gradient if gradient.layout == torch.strided else gradient.to_dense())
+            whole = gradient.detach() if gradient.requires_grad else gradient
+            place.copy_(whole if whole.layout == torch.strided else whole.to_dense())
         if slot.kind == DENSE:
             slot.parameter.grad = place
 
@@ -282,7 +282,8 @@ class GradientReducer(Rounds):
         """A transfer of the slot's place; the same object for the same name, since that takes a while to make."""
         if not self._reusable:
             return DenseTransfer(place, name, self.reduction, slot.absent, self.check_finite)
-        key = (name, slot.absent, self.reduction.process_set.process_set_id, _devices.place_of(place).stream)
+        stream = 0 if slot.gpu is None else _devices.current_stream(slot.gpu)
+        key = (name, slot.absent, self.reduction.process_set.process_set_id, stream)
         made = slot.made.get(key)
         if made is None:
             made = slot.made[key] = DenseTransfer(place, name, self.reduction, slot.absent, self.check_finite)
@@ -336,7 +337,7 @@ class GradientReducer(Rounds):
     def close_round(self) -> None:
         """Waits for everything."""
         try:
-            wait_for_all([functools.partial(self._settle, slot) for slot in self.slots])
+            wait_for_all([functools.partial(self._settle, slot) for slot in self.slots if slot.pending is not None])
         finally:
             if not any(slot.pending is not None for slot in self.slots):
                 self._close()

@@ -36,6 +36,7 @@ class Slot:
     unit: Unit
     like: torch.Tensor  # on the meta device: the parameter as it was when it was taken
     device: torch.device  # on which it was then
+    gpu: int | None  # the number of that, if it is one
     kind: int = UNKNOWN  # of its gradient, the same on all ranks
     place: torch.Tensor | None = None  # where its gradient lies while it is reduced, if that is dense
     gathered: torch.Tensor | None = None  # the last reduced gradient, if that is sparse
@@ -101,7 +102,7 @@ def new_slot(name: str, parameter: torch.Tensor, unit: Unit) -> Slot:
     differently must not meet."""
     like = torch.empty_like(parameter, device="meta", requires_grad=False)  # has the parameter's strides, if those leave no gaps
     suffix = "" if like.is_contiguous() else f" (strides {', '.join(map(str, like.stride()))})"
-    return Slot(name + suffix, parameter, unit, like, parameter.device)
+    return Slot(name + suffix, parameter, unit, like, parameter.device, _devices.gpu_of(parameter))
 
 
 def _whole_lines(size: int) -> int:
@@ -116,7 +117,7 @@ def places(slots: list[Slot]) -> list[torch.Tensor]:
     sizes: dict[tuple[torch.dtype, int | None], int] = {}
     begins = []
     for slot in slots:
-        block = slot.like.dtype, _devices.gpu_of(slot.parameter)
+        block = slot.like.dtype, slot.gpu
         begins.append((block, sizes.get(block, 0)))
         sizes[block] = begins[-1][1] + _whole_lines(slot.like.nbytes)
     blocks = {block: _job.runtime().allocate(max(size, 1), block[1]) for block, size in sizes.items()}
