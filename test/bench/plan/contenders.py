@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from . import launchers
-from .jobs import BenchJob, Job, RankJob
+from .jobs import BenchJob, Job, RankJob, StepsJob
 
 # Open MPI, tuned: memory stays with the process, large sums go round a segmented ring.
 TUNED = {
@@ -17,6 +17,7 @@ TUNED = {
     "OMPI_MCA_coll_tuned_allreduce_algorithm": "5",
     "OMPI_MCA_coll_tuned_allreduce_algorithm_segmentsize": str(256 << 10),
 }
+POPULATED = {name: TUNED[name] for name in ("MALLOC_MMAP_MAX_", "MALLOC_TRIM_THRESHOLD_", "MALLOC_TOP_PAD_")}
 TCP_ONLY = {"OMPI_MCA_pml": "ob1", "OMPI_MCA_btl": "tcp,self"}
 
 
@@ -74,6 +75,12 @@ def alone_jobs(workload: str, options: dict[str, Any], ranks: int = 2) -> list[J
 def baseline(contender: str) -> str:
     """Which of those a contender is to be compared with."""
     return ALONE_FREE if contender.startswith(("DDP", "gloo", "horovod-gloo")) else ALONE
+
+
+def keeping_memory(jobs: list[Job]) -> list[Job]:
+    """The same, with memory that stays with the process: making gradients costs no page faults, which would depend on where
+    they happen to lie."""
+    return [dataclasses.replace(job, environment={**job.environment, **POPULATED}) for job in jobs if isinstance(job, (RankJob, StepsJob))]
 
 
 def gloo_job(name: str, workload: str, options: dict[str, Any], ranks: int = 2) -> Job:

@@ -107,6 +107,7 @@ class StepsJob:
     plain: str  # the name of what is measured without Hora
     iterations: int
     ranks: int = 2
+    environment: dict[str, str] = dataclasses.field(default_factory=dict)
 
     def missing(self) -> str | None:
         return None if TRAIN_STEPS.exists() else "this was built without LibTorch"
@@ -114,7 +115,7 @@ class StepsJob:
     def run(self) -> Samples:
         with tempfile.TemporaryDirectory() as folder:
             command = launchers.hrun.commands(self.ranks, [str(TRAIN_STEPS), str(self.iterations), folder])
-            launchers.run_job(command, {}, log_of(self.name))
+            launchers.run_job(command, self.environment, log_of(self.name))
             samples: Samples = {}
             for case, sample in collected(folder, self.ranks).items():
                 model, _, kind = case.partition(": ")

@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-import dataclasses
 import pathlib
 
 from suites.shell import ROOT
 
 from .. import launchers
-from ..contenders import TUNED, alone_jobs, baseline, gloo_job, horovod_jobs
+from ..contenders import TUNED, alone_jobs, baseline, gloo_job, horovod_jobs, keeping_memory
 from ..figures import combined
 from ..gradients import MODELS
 from ..interleave import Experiment
@@ -14,7 +13,6 @@ from ..table import Cases, Row, Settings, View
 from ..targets import against, of_limit, times
 
 BUCKETS = (("copies", 25), ("views", 25), ("views", 4), ("views", 100))  # MiB; 25 are DDP's own
-POPULATED = {name: TUNED[name] for name in ("MALLOC_MMAP_MAX_", "MALLOC_TRIM_THRESHOLD_", "MALLOC_TOP_PAD_")}  # memory stays with the process
 LINE = 16  # elements
 
 
@@ -74,8 +72,7 @@ def _backward(model: str, settings: Settings) -> Experiment:
     for form, bucket in _buckets(settings):
         ddp = {**options, "bucket_cap_mb": bucket, "gradient_as_bucket_view": form == "views"}
         jobs.append(gloo_job(f"DDP {form} {bucket} MiB", "backward", ddp))
-    jobs = [dataclasses.replace(job, environment={**job.environment, **POPULATED}) for job in jobs if isinstance(job, RankJob)]
-    return Experiment(f"backward, {model}", f"gradients of {model}, made by backward() and reduced by an optimizer, 2 ranks", jobs)
+    return Experiment(f"backward, {model}", f"gradients of {model}, made by backward() and reduced by an optimizer, 2 ranks", keeping_memory(jobs))
 
 
 def _beyond_making(cases: Cases) -> Cases:
