@@ -63,7 +63,7 @@ class OnGpu:
 
     def let_go_if_ended(self) -> bool:
         """Whether it has ended; what is lent to it is let go then."""
-        if not self.poll():
+        if not self._handle.has_ended():
             return False
         with contextlib.suppress(HoraError):
             self.wait_for_end()

@@ -175,7 +175,10 @@ class Handle:
 
     def keep(self, lent: object) -> Handle:
         """Itself, which keeps that now."""
-    def poll(self) -> bool: ...
+    def has_ended(self) -> bool: ...
+    def poll(self) -> bool:
+        """The same, for who asks until it has: leaves this core to whoever has work to do first."""
+
     def wait(self) -> Outcome:
         """When it has ended; lets go of what is lent to it, also if it raises."""
     def wait_for_end(self) -> Outcome:

@@ -295,6 +295,7 @@ void bind_hora(py::module_& module) {
            py::arg("padded") = false);
 
   py::class_<Operating>(module, "Handle")
+      .def("has_ended", &Operating::has_ended)
       .def("poll", &Operating::poll)
       .def("wait", &Operating::wait)
       .def("wait_for_end", &Operating::wait)

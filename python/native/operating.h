@@ -53,6 +53,7 @@ class Operating {
 
   void keep(pybind11::object lent) { lent_ = std::move(lent); }
 
+  [[nodiscard]] bool has_ended() const { return handle_.has_ended(); }
   [[nodiscard]] bool poll() const { return handle_.poll(); }
 
   /// Until it has ended; lets go of what is lent.

@@ -67,8 +67,9 @@ int hora_allgather(const char* name, const void* input, const int64_t* shape, in
                    enum hora_dtype dtype, hora_handle** handle);
 int hora_barrier(const char* name);
 
-int hora_poll(const hora_handle* handle); /* 1 if hora_wait would return at once */
-int hora_wait(hora_handle* handle);       /* the operation's code; the handle stays valid */
+/* 1 if hora_wait would return at once; else whoever has work to do on this core does it first. */
+int hora_poll(const hora_handle* handle);
+int hora_wait(hora_handle* handle); /* the operation's code; the handle stays valid */
 /* Of an allgather that has been waited for: where its result lies and how many rows it has; NULL if it
  * failed. */
 const void* hora_output(const hora_handle* handle, int64_t* rows);

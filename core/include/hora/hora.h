@@ -254,10 +254,11 @@ class Runtime {
   /// Starts to send a message to a rank of the job, which may be this one, and returns at once; the other
   /// ranks take no part. Of the messages of one rank that a `receive` could take it takes the one that was
   /// sent first, as in MPI. Small ones have ended for their sender when they have been copied, large ones
-  /// when the receiver has taken them; so ranks that send each other large ones start to receive before they
-  /// wait. Throws Error(invalid_argument) for what this rank can see is wrong (no such rank, a negative tag),
-  /// and Error(aborted) once the job has ended; then `done` is not called. Error(unavailable), if there is no
-  /// way to the rank, and Error(aborted), if it has left, come with the Handle.
+  /// when the receiver has taken them; what it has not taken when the job ends is lost. So ranks that send
+  /// each other large ones start to receive before they wait. Throws Error(invalid_argument) for what this
+  /// rank can see is wrong (no such rank, a negative tag), and Error(aborted) once the job has ended; then
+  /// `done` is not called. Error(unavailable), if there is no way to the rank, and Error(aborted), if it has
+  /// left, come with the Handle.
   Handle send(Message message);
   /// Starts to receive a message, and returns at once. A message of another dtype or shape than the wanted
   /// one ends it with Error(mismatch), which says both, and is lost; its sender does not notice. Throws as
