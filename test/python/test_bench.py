@@ -77,6 +77,15 @@ def test_every_row_of_the_plan_can_be_planned():
             assert planned <= {view.experiment for view in row.views()}
 
 
+def test_a_text_chooses_experiments_of_a_row_by_their_names():
+    rows = [table.row("b6"), table.row("b13")]
+    chosen = main.planned(rows, table.Settings(), "BERT-base")
+    assert [experiment.key for experiment in chosen] == ["list, BERT-base", "backward, BERT-base", "overlap, BERT-base"]
+    assert len(main.planned(rows, table.Settings(), "")) > 3
+    with pytest.raises(ValueError, match="no experiment has 'LeNet' in its name; there are: list, ResNet-50;"):
+        main.planned(rows, table.Settings(), "LeNet")
+
+
 class Weather:
     """A job whose processors move away for a while."""
 

@@ -24,6 +24,7 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="./dev bench", description="Measures Hora against its peers and the machine's limits.")
     parser.add_argument("rows", nargs="*", metavar="ROW", help=f"only these, of {', '.join(table.MODULES)}")
     parser.add_argument("--quick", action="store_true", help="few short blocks: shows that everything works, and nothing about speed")
+    parser.add_argument("--only", default="", metavar="TEXT", help="of the rows, only experiments that have TEXT in their names")
     parser.add_argument("--blocks", type=int, help="in which contenders take turns (5)")
     parser.add_argument("--no-peers", dest="peers", action="store_false", help="do without build/bench/peers: no Horovod, no plots")
     parser.add_argument("--add", metavar="FILE", help="add the rows to these results of an earlier run, or replace them there")
@@ -40,8 +41,8 @@ def say(text: str) -> None:
     print(text, flush=True)
 
 
-def planned(rows: list[table.Row], settings: Settings) -> list[interleave.Experiment]:
-    """Every experiment once, whichever rows look at it."""
+def planned(rows: list[table.Row], settings: Settings, only: str) -> list[interleave.Experiment]:
+    """Every experiment once, whichever rows look at it, that has a text in its name. Raises ValueError if there is none."""
     experiments = {}
     for row in rows:
         why = row.needs()
@@ -49,7 +50,10 @@ def planned(rows: list[table.Row], settings: Settings) -> list[interleave.Experi
             say(f"{row.key} is left out: {why}")
         else:
             experiments.update({experiment.key: experiment for experiment in row.experiments(settings)})
-    return list(experiments.values())
+    chosen = [experiment for key, experiment in experiments.items() if only in key]
+    if experiments and not chosen:
+        raise ValueError(f"no experiment has '{only}' in its name; there are: {'; '.join(experiments)}")
+    return chosen
 
 
 def begin(chosen: list[str], settings: Settings, blocks: int) -> dict[str, Any]:
@@ -79,10 +83,10 @@ def added(now: dict[str, Any], before: dict[str, Any]) -> dict[str, Any]:
     return {**before, "rows": rows, "machine": {**before["machine"], "versions": versions}}
 
 
-def measure(run: Run, chosen: list[str], settings: Settings) -> None:
+def measure(run: Run, experiments: list[interleave.Experiment], settings: Settings) -> None:
     """Results are written after each experiment, so that a run may be ended early."""
     runs.write(run)
-    for experiment in planned([table.row(key) for key in chosen], settings):
+    for experiment in experiments:
         result = interleave.measure(experiment, run.saved["blocks"], say, settings.tries)
         run.saved["experiments"][experiment.key] = dataclasses.asdict(result)
         runs.write(run)
@@ -147,7 +151,12 @@ def run(parsed: argparse.Namespace) -> int:
         except (OSError, ValueError) as error:
             say(f"nothing can be added to {parsed.add}: {error}")
             return 1
-        measure(current, chosen, settings)
+        try:
+            experiments = planned([table.row(key) for key in chosen], settings, parsed.only)
+        except ValueError as error:
+            say(str(error))
+            return 1
+        measure(current, experiments, settings)
         say(str(current.file))
     shown = write_page(parsed.output, parsed.quick)
     say(str(parsed.output / "RESULTS.md"))
