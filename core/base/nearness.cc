@@ -75,7 +75,7 @@ Nearness nearness(const CoreSet& cores, const std::string& system) {
     cache = sharing;
   }
   auto socket = listed_in(core + "/topology/package_cpus_list");
-  if (!socket) socket = listed_in(core + "/topology/core_siblings_list");  // before Linux 5.8
+  if (!socket) socket = listed_in(core + "/topology/core_siblings_list");  // before Linux 5.3
   return {number(cache, cores), number(socket, cores)};
 }
 

@@ -14,8 +14,8 @@ namespace hora {
 /// order with one rounding, and sends the result to all. Every rank talks to every other one.
 ///
 /// It moves as few bytes per rank as any algorithm, 2n(p-1)/p in each direction, in two hops, and 16-bit
-/// floats travel as such. The result has the same bits as that of every other backend, wherever an element
-/// lies in the tensor. What it costs is p-1 connections and messages per rank.
+/// floats travel as such. The result has the same bits wherever an element lies in the tensor, and those of
+/// every other backend that sums in rank order. What it costs is p-1 connections and messages per rank.
 ///
 /// Shares are cut into segments, of which `a` are on their way at a time: two, or one for each socket to a
 /// peer. In step j a rank sends to each peer the input of the j-th segment of the peer's share, then the
