@@ -2,7 +2,7 @@
 #include "core/backend/shm/shm_collective.h"
 
 #include "test/core/backend/shm/arenas.h"
-#include "test/support/elements.h"
+#include "test/support/repeating.h"
 #include "test/support/threads.h"
 
 #include <gmock/gmock.h>
@@ -67,15 +67,14 @@ void run_plan(Collective& collective, const Plan& plan, int rank, int ranks, std
     const auto input = held.back();
     if (where() % 2 == 0) held.push_back(buffer(collective, in_arena(), bytes));
     segments.push_back({input.get() + shift, held.back().get() + shift, plan.counts[s]});
-    for (std::size_t i = 0; i < plan.counts[s]; ++i) {
-      set_element(input.get() + shift, plan.dtype, i, brought(plan, rank, s, i));
-    }
+    fill_repeating(input.get() + shift, plan.dtype, plan.counts[s],
+                   [&](std::size_t i) { return brought(plan, rank, s, i); });
   }
   collective.allreduce(segments, {plan.dtype, plan.op, 1.0, 1.0, 1});
   for (std::size_t s = 0; s < segments.size(); ++s) {
-    for (std::size_t i = 0; i < segments[s].count; ++i) {
-      ASSERT_EQ(element(segments[s].output, plan.dtype, i), expected(plan, ranks, s, i)) << s << " " << i;
-    }
+    ASSERT_TRUE(holds_repeating(segments[s].output, plan.dtype, segments[s].count,
+                                [&](std::size_t i) { return expected(plan, ranks, s, i); }))
+        << "segment " << s;
   }
 }
 
