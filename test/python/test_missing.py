@@ -29,7 +29,8 @@ MODEL = """
 def fail(program: str, ranks: int = 2, environment: dict[str, str] | None = None) -> str:
     """What a program that does not end well says on stderr. hrun's prefixes are taken off, and times and numbers of processes."""
     script = textwrap.dedent(MODEL) + textwrap.dedent(program)
-    result = hrun("-np", str(ranks), sys.executable, "-c", script, environment={**PATIENCE, **(environment or {})}, seconds=60)
+    words = ("-np", str(ranks), "--grace", "1", sys.executable, "-c", script)  # who is busy does not end by itself
+    result = hrun(*words, environment={**PATIENCE, **(environment or {})}, seconds=60)
     assert result.returncode != 0, result.stdout + result.stderr
     return re.sub(r"^\[\d+\] ", "", result.stderr, flags=re.MULTILINE)
 
