@@ -63,9 +63,9 @@ def scratch() -> dict[str, str]:
     return {"TMPDIR": str(fresh(ROOT / "build/tmp"))}
 
 
-def count(name: str, reports: pathlib.Path, command: list[Word], environment: dict[str, str]) -> Tally:
+def count(name: str, reports: pathlib.Path, command: list[Word]) -> Tally:
     """Runs what leaves XML reports in a folder, and counts their cases. If it dies without one, that is one failure."""
-    good = run_quietly(name, command, {**environment, **scratch()})
+    good = run_quietly(name, command, scratch())
     tally = read_reports(reports)
     if not good and tally.failed == 0:
         tally.failed = 1
@@ -73,9 +73,9 @@ def count(name: str, reports: pathlib.Path, command: list[Word], environment: di
 
 
 def ctest(name: str, preset: str, *choice: str) -> Tally:
-    """Runs the GoogleTest programs of a preset."""
-    reports = fresh(LOGS / f"reports-{name}")
-    return count(name, reports, ["ctest", "--preset", preset, *choice], {"GTEST_OUTPUT": f"xml:{reports}/"})
+    """Runs the GoogleTest programs of a preset, each of which leaves its report where test/CMakeLists.txt says."""
+    reports = fresh(ROOT / ("build" if preset == "default" else f"build/{preset}") / "reports")
+    return count(name, reports, ["ctest", "--preset", preset, *choice])
 
 
 def one(name: str, command: Sequence[object], seconds: float = 1800) -> Tally:
@@ -84,7 +84,7 @@ def one(name: str, command: Sequence[object], seconds: float = 1800) -> Tally:
 
 def pytest(name: str, *folders: str) -> Tally:
     reports = fresh(LOGS / f"reports-{name}")
-    return count(name, reports, [PYTHON, "-m", "pytest", "-q", *folders, f"--junitxml={reports}/{name}.xml"], {})
+    return count(name, reports, [PYTHON, "-m", "pytest", "-q", *folders, f"--junitxml={reports}/{name}.xml"])
 
 
 def style() -> Tally:
