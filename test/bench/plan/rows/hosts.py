@@ -44,12 +44,15 @@ ROW = Row(
     title="two hosts",
     what="Two network namespaces of this machine with a link of a given rate, and of 50 us delay where the kernel has netem. The limit is a raw exchange between pairs "
     "of ranks of what has to cross the link. half: float16 on the wire, with the conversions.",
+    missed="At 10 Gbit/s with two ranks on each host 64 MiB take half as long again as the link needs. Both hosts are the same two processors here: four ranks and four "
+    "couriers sum within hosts and carry bytes to the link in turns, and what of it is under way while the link works is for the scheduler to say: blocks reach from "
+    "0.56 to 0.87. 16 MiB, which fit into caches, keep up with the link. Hosts with processors of their own were not at hand.",
     experiments=_experiments,
     views=lambda: [
         View(
             _key(rate, per_host),
             "hora",
-            (of_limit(0.93).when(between(16 * MIB)), times(1).when(between(MIB))),
+            (of_limit(0.93).when(between(16 * MIB)), times(1, or_limit=0.93).when(between(MIB))),
             limit="raw",
             not_peers=("half",),
             heading=f"{rate}, {per_host} on each host",
