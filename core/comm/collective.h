@@ -26,6 +26,17 @@ struct Segment {
   bool alike = false;
 };
 
+/// Fills a buffer that is reduced, and empties it. Elements are counted through; each comes once. *Engine
+/// only.*
+class Packing {
+ public:
+  virtual ~Packing() = default;
+  /// Brings the inputs of elements [begin, begin + count).
+  virtual void pack(std::size_t begin, std::size_t count) = 0;
+  /// Takes the results of elements [begin, begin + count) away.
+  virtual void unpack(std::size_t begin, std::size_t count) = 0;
+};
+
 /// Large buffers between the ranks of a group, in the order of the calls, which is the same on all ranks.
 /// Calls block until this rank's output is complete and its input is no longer read by anybody; those on a
 /// GPU may return before, and that is so when an Event is reached that their Stream marks after them. Lengths
@@ -52,6 +63,13 @@ class Collective {
 
   /// Reduces each segment over the ranks, all under one pair of synchronisations.
   virtual void allreduce(std::span<const Segment> segments, const Reduction& reduction) = 0;
+  /// The same for a segment whose input is its output, and which is packed before it is read, and unpacked
+  /// when it is the result: here as a whole, elsewhere part by part, while others are on their way.
+  virtual void allreduce_packed(const Segment& segment, const Reduction& reduction, Packing& packing) {
+    packing.pack(0, segment.count);
+    allreduce({&segment, 1}, reduction);
+    packing.unpack(0, segment.count);
+  }
   /// The `bytes` at `data` on rank `root` overwrite those of all others.
   virtual void broadcast(void* data, std::size_t bytes, int root) = 0;
   /// The same for several pieces of memory at once, as many and as long on all ranks.

@@ -91,7 +91,14 @@ class Hierarchical final : public Collective {
   void allreduce(std::span<const Segment> segments, const Reduction& reduction) override {
     call([&] {
       if (!has_phases(reduction)) return world_->allreduce(segments, reduction);
-      allreduce_in_phases(segments, phases_of(reduction));
+      allreduce_in_phases(segments, phases_of(reduction), nullptr);
+    });
+  }
+
+  void allreduce_packed(const Segment& segment, const Reduction& reduction, Packing& packing) override {
+    call([&] {
+      if (!has_phases(reduction)) return world_->allreduce_packed(segment, reduction, packing);
+      allreduce_in_phases({&segment, 1}, phases_of(reduction), &packing);
     });
   }
 
@@ -192,7 +199,8 @@ class Hierarchical final : public Collective {
 
   // --- allreduce ---
 
-  void allreduce_in_phases(std::span<const Segment> segments, const Phases& phases) {
+  /// `packing`: of the segment, if it is packed.
+  void allreduce_in_phases(std::span<const Segment> segments, const Phases& phases, Packing* packing) {
     const std::size_t each = size_of(phases.within.dtype);
     const Cut cut = this->cut(total_count(segments), each);
     if (cut.total == 0) return;
@@ -202,6 +210,7 @@ class Hierarchical final : public Collective {
     run(
         cut,
         [&](std::size_t k) {
+          if (packing != nullptr) packing->pack(cut.begin(k), length(k));
           const std::byte* input = in_one_piece(segments, &Segment::input, each, cut.begin(k), length(k));
           if (input == nullptr) input = gather(segments, each, cut.begin(k), length(k));
           local_->reducescatter(input, slices[k % 2], slices_here(cut, length(k), 1), phases.within);
@@ -215,6 +224,7 @@ class Hierarchical final : public Collective {
           std::byte* whole = output != nullptr ? output : room(3, bytes);
           local_->allgather(slices[k % 2], whole, slices_here(cut, length(k), each));
           if (output == nullptr) scatter(whole, segments, each, cut.begin(k), length(k));
+          if (packing != nullptr) packing->unpack(cut.begin(k), length(k));
         });
   }
 

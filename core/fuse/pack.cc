@@ -20,14 +20,6 @@ double take_factor(Reduction& reduction) {
   return factor;
 }
 
-/// The moves that brought elements to the wire buffer, back to the pieces' outputs.
-void turn_back(std::span<Move> moves, std::span<const Piece> pieces) {
-  for (std::size_t i = 0; i < moves.size(); ++i) {
-    moves[i].from = moves[i].to;
-    moves[i].to = pieces[i].output;
-  }
-}
-
 /// What to reduce, so that neighbours among the slots are one.
 std::vector<Segment> joined(std::vector<Piece> pieces, std::size_t each) {
   std::stable_sort(pieces.begin(), pieces.end(),
@@ -51,6 +43,74 @@ std::vector<Segment> joined(std::vector<Piece> pieces, std::size_t each) {
 }
 
 }  // namespace
+
+/// Pieces on their way through the wire buffer. If all come and go at once, that is noted as stages; in parts
+/// these are too many and too short.
+class Packer::Round final : public Packing {
+ public:
+  Round(Packer& packer, std::span<const Piece> pieces, std::byte* wire, const Conversion& in,
+        const Conversion& out)
+      : packer_(packer), pieces_(pieces), wire_(wire), in_(in), out_(out) {
+    const std::size_t line = kCacheLine / size_of(in.to);
+    begins_.reserve(pieces.size() + 1);
+    begins_.push_back(0);
+    for (const auto& piece : pieces)
+      begins_.push_back(begins_.back() + (piece.count + line - 1) / line * line);
+  }
+
+  /// Elements of the buffer, with what lies between pieces.
+  [[nodiscard]] std::size_t count() const { return begins_.back(); }
+  /// Whether all were unpacked at once.
+  [[nodiscard]] bool is_whole() const { return is_whole_; }
+
+  void pack(std::size_t begin, std::size_t count) override {
+    const std::size_t to = size_of(in_.to);
+    const std::size_t from = size_of(in_.from);
+    list(begin, count, [&](const Piece& piece, std::size_t skipped, std::size_t place) -> Move {
+      return {wire_ + place * to, static_cast<const std::byte*>(piece.input) + skipped * from, 0};
+    });
+    packer_.lane_.stream->move(moves_, in_);
+    if (count == this->count()) packer_.end(Stage::pack);
+  }
+
+  void unpack(std::size_t begin, std::size_t count) override {
+    is_whole_ = count == this->count();
+    if (is_whole_) packer_.end(Stage::transfer);
+    const std::size_t to = size_of(out_.to);
+    const std::size_t from = size_of(out_.from);
+    list(begin, count, [&](const Piece& piece, std::size_t skipped, std::size_t place) -> Move {
+      return {static_cast<std::byte*>(piece.output) + skipped * to, wire_ + place * from, 0};
+    });
+    packer_.lane_.stream->move(moves_, out_);
+    if (is_whole_) packer_.end(Stage::unpack);
+  }
+
+ private:
+  /// Makes `moves_` those of elements [begin, begin + count): move(piece, elements of it before, place).
+  template <typename MoveOf>
+  void list(std::size_t begin, std::size_t count, const MoveOf& move) {
+    moves_.clear();
+    const std::size_t end = begin + count;
+    const auto after = std::upper_bound(begins_.begin(), begins_.end(), begin);
+    for (auto i = static_cast<std::size_t>(after - begins_.begin()) - 1;
+         i < pieces_.size() && begins_[i] < end; ++i) {
+      const std::size_t from = std::max(begin, begins_[i]);
+      const std::size_t to = std::min(end, begins_[i] + pieces_[i].count);
+      if (from >= to) continue;  // only what lies between pieces
+      moves_.push_back(move(pieces_[i], from - begins_[i], from));
+      moves_.back().count = to - from;
+    }
+  }
+
+  Packer& packer_;
+  std::span<const Piece> pieces_;
+  std::byte* wire_;
+  Conversion in_;
+  Conversion out_;
+  std::vector<std::size_t> begins_;  // of each piece in the buffer, in elements; and the end
+  std::vector<Move> moves_;
+  bool is_whole_ = false;
+};
 
 void Packer::begin() {
   spans_.clear();
@@ -196,21 +256,10 @@ void Packer::reduce_compressed(std::span<const Piece> pieces, DType dtype, Reduc
 
 void Packer::reduce_round(std::span<const Piece> round, std::byte* wire, DType dtype,
                           const Reduction& reduction, double factor, std::uint32_t* flag) {
-  const std::size_t each = size_of(reduction.dtype);
-  std::vector<Move> moves;
-  std::size_t used = 0;
-  for (const auto& piece : round) {
-    moves.push_back({wire + used, piece.input, piece.count});
-    used += whole_lines(piece.count * each);
-  }
-  lane_.stream->move(moves, {reduction.dtype, dtype, factor});
-  end(Stage::pack);
-  const Segment segment{wire, wire, used / each, true};
-  lane_.collective->allreduce({&segment, 1}, reduction);
-  end(Stage::transfer);
-  turn_back(moves, round);
-  lane_.stream->move(moves, {dtype, reduction.dtype, 1.0, flag});
-  end(Stage::unpack);
+  Round packing(*this, round, wire, {reduction.dtype, dtype, factor}, {dtype, reduction.dtype, 1.0, flag});
+  const Segment segment{wire, wire, packing.count(), true};
+  lane_.collective->allreduce_packed(segment, reduction, packing);
+  if (!packing.is_whole()) end(Stage::transfer);
 }
 
 }  // namespace hora

@@ -72,6 +72,8 @@ class Packer {
   [[nodiscard]] const std::vector<Span>& spans() const { return spans_; }
 
  private:
+  class Round;
+
   void begin();
   /// Ends a stage, which began when the one before it ended.
   void end(Stage stage);

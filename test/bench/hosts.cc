@@ -5,7 +5,7 @@
 #include "core/base/memory.h"
 #include "core/comm/exchange.h"
 #include "core/comm/network.h"
-#include "core/device/kernels.h"
+#include "core/fuse/pack.h"
 #include "core/runtime/connect.h"
 
 #include <poll.h>
@@ -42,26 +42,20 @@ class PlaneContender final : public Contender {
 
 class HalfContender final : public Contender {
  public:
-  HalfContender(Collective& collective, const Options& options)
-      : collective_(collective),
-        buffer_(allocate_zeroed(options.end)),
-        wire_(allocate_zeroed(options.end)),
-        op_(options.op) {}
+  HalfContender(Lane& lane, const Options& options)
+      : packer_(lane, options.end), buffer_(allocate_zeroed(options.end)), op_(options.op) {}
 
   [[nodiscard]] std::string name() const override { return "half"; }
   [[nodiscard]] void* data() const override { return buffer_.get(); }
   [[nodiscard]] bool is_exact() const override { return false; }
   void run(std::size_t count) override {
-    kernels::cast(wire_.get(), DType::float16, buffer_.get(), DType::float32, count);
-    const Segment segment{wire_.get(), wire_.get(), count};
-    collective_.allreduce({&segment, 1}, {DType::float16, op_, 1.0, 1.0, 1});
-    kernels::cast(buffer_.get(), DType::float32, wire_.get(), DType::float16, count);
+    const Piece piece{buffer_.get(), buffer_.get(), count};
+    packer_.allreduce({&piece, 1}, DType::float32, {DType::float16, op_, 1.0, 1.0, 1});
   }
 
  private:
-  Collective& collective_;
+  Packer packer_;
   std::shared_ptr<std::byte> buffer_;
-  std::shared_ptr<std::byte> wire_;
   ReduceOp op_;
 };
 
@@ -201,7 +195,7 @@ Contenders hosts_contenders(World& hosts, const Config& config, const Options& o
   contenders.push_back(std::make_unique<PlaneContender>(*hosts.lane.collective, options));
   contenders.push_back(std::make_unique<RawContender>(*hosts.control, options, sockets_alone));
   if (options.dtype == DType::float32)
-    contenders.push_back(std::make_unique<HalfContender>(*hosts.lane.collective, options));
+    contenders.push_back(std::make_unique<HalfContender>(hosts.lane, options));
   return contenders;
 }
 

@@ -197,6 +197,57 @@ TEST_P(CollectiveSuite, GivesTheSameBitsHoweverTensorsAreCutTogether) {
   }
 }
 
+/// Packs float32 elements of its own into a buffer, and notes how often each came.
+class Elsewhere final : public Packing {
+ public:
+  Elsewhere(int rank, std::byte* buffer, std::size_t count)
+      : elements(count), buffer_(buffer), packed_(count), unpacked_(count) {
+    for (std::size_t i = 0; i < count; ++i) elements[i] = static_cast<float>(value(rank, i));
+  }
+
+  void pack(std::size_t begin, std::size_t count) override {
+    std::memcpy(buffer_ + begin * sizeof(float), elements.data() + begin, count * sizeof(float));
+    note(packed_, begin, count);
+  }
+  void unpack(std::size_t begin, std::size_t count) override {
+    std::memcpy(elements.data() + begin, buffer_ + begin * sizeof(float), count * sizeof(float));
+    note(unpacked_, begin, count);
+  }
+  [[nodiscard]] bool each_came_once() const {
+    const auto once = [](const std::vector<char>& times) {
+      return std::all_of(times.begin(), times.end(), [](char n) { return n == 1; });
+    };
+    return once(packed_) && once(unpacked_);
+  }
+
+  std::vector<float> elements;
+
+ private:
+  static void note(std::vector<char>& times, std::size_t begin, std::size_t count) {
+    for (std::size_t i = begin; i < begin + count; ++i) ++times.at(i);
+  }
+
+  std::byte* buffer_;
+  std::vector<char> packed_;
+  std::vector<char> unpacked_;
+};
+
+TEST_P(CollectiveSuite, ReducesWhatIsPackedMeanwhile) {
+  run([](int rank, Collective& collective) {
+    for (const std::size_t count : {1, 5000, 700'001}) {
+      const auto buffer = collective.allocate(count * sizeof(float));
+      std::memset(buffer.get(), 0xFF, count * sizeof(float));  // not a number
+      Elsewhere packing(rank, buffer.get(), count);
+      collective.allreduce_packed({buffer.get(), buffer.get(), count, true},
+                                  {DType::float32, ReduceOp::sum, 1.0, 1.0, 1}, packing);
+      EXPECT_TRUE(packing.each_came_once());
+      ASSERT_TRUE(holds_repeating(packing.elements.data(), DType::float32, count, [](std::size_t i) {
+        return expected(DType::float32, ReduceOp::sum, ranks(), i);
+      })) << count;
+    }
+  });
+}
+
 /// The sum of one number from each rank, rounded for each host, if there are several, and then once; or after
 /// each addition, where a backend does that.
 float sum_by_hosts(const CollectiveBackend& backend, const std::vector<float>& numbers) {

@@ -219,7 +219,9 @@ void allreduce_halving(Mesh& mesh, const Whole& whole, const PartialSum& sum, Sc
   for (std::size_t begin = 0; begin < whole.count(); begin += most) {
     const std::size_t count = std::min(most, whole.count() - begin);
     Rounds rounds(bracket, traffic, whole, sum, memory, begin, equal_shares(count, bracket.players()));
+    whole.pack(begin, begin + count);
     reduce(rounds, doubles);
+    whole.unpack(begin, begin + count);
   }
 }
 

@@ -33,6 +33,7 @@ class Lap {
     expect();
     for (std::size_t j = 0; j < kSegments; ++j) {
       const Range range = segment(rank_, j);
+      whole_.pack(range.begin, range.end);
       // Behind the slot of hop 0 lies that of hop 1, whose first message comes only when this has gone.
       sum_.load(slot(1, j), whole_, range.begin, range.end);
       pass_on(0, j, range);
@@ -80,8 +81,10 @@ class Lap {
         add_piece(pieces, slot(s, j), (range.end - range.begin) * sum_.each());
         traffic_.receive(before_, Purpose::partial, std::move(pieces), [=, this] { add(s, j, range); });
       } else {
-        traffic_.receive(before_, Purpose::result, whole_.outputs(range.begin, range.end),
-                         [=, this] { pass_on(s + 1, j, range); });
+        traffic_.receive(before_, Purpose::result, whole_.outputs(range.begin, range.end), [=, this] {
+          pass_on(s + 1, j, range);
+          whole_.unpack(range.begin, range.end);
+        });
       }
       ++expected_;
     }
@@ -89,9 +92,13 @@ class Lap {
 
   /// Takes our input into what has come in hop s, and passes it on.
   void add(std::size_t s, std::size_t j, const Range& range) {
+    whole_.pack(range.begin, range.end);
     sum_.load(own_, whole_, range.begin, range.end);
     sum_.add(slot(s, j), slot(s, j), own_, range.end - range.begin);
-    if (!is_sum(s + 1)) sum_.store(whole_, range.begin, range.end, slot(s, j));
+    if (!is_sum(s + 1)) {
+      sum_.store(whole_, range.begin, range.end, slot(s, j));
+      whole_.unpack(range.begin, range.end);
+    }
     pass_on(s + 1, j, range);
   }
 

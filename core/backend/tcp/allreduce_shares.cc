@@ -109,6 +109,7 @@ class Shares {
     }
     if (step < segments_of(peer)) {
       const Range theirs = range(peer, step);
+      whole_.pack(theirs.begin, theirs.end);
       traffic_.send(peer, Purpose::input, whole_.inputs(theirs.begin, theirs.end));
     }
     if (!returns_ || step < ahead_) return;
@@ -119,7 +120,8 @@ class Shares {
     }
     if (done < segments_of(peer)) {
       const Range theirs = range(peer, done);
-      traffic_.receive(peer, Purpose::result, whole_.outputs(theirs.begin, theirs.end));
+      traffic_.receive(peer, Purpose::result, whole_.outputs(theirs.begin, theirs.end),
+                       [this, theirs] { whole_.unpack(theirs.begin, theirs.end); });
     }
   }
 
@@ -128,7 +130,9 @@ class Shares {
     if (++arrived_[segment] < others_.size()) return;
     const Range mine = range(own_, segment);
     const auto from = [&](std::size_t rank) -> const std::byte* { return slot(rank, segment); };
+    whole_.pack(mine.begin, mine.end);
     reduce_range(whole_, mine.begin, mine.end, own_, others_.size() + 1, from, reduction_);
+    whole_.unpack(mine.begin, mine.end);
     ++reduced_;
     issue();
   }
@@ -163,6 +167,7 @@ void allreduce_at_once(Mesh& mesh, const Whole& whole, const Reduction& reductio
   Traffic traffic(mesh, others);
   std::byte* slots = scratch.at_least(static_cast<std::size_t>(mesh.ranks()) * whole.bytes());
   const auto slot = [&](std::size_t rank) { return slots + rank * whole.bytes(); };
+  whole.pack(0, whole.count());
   for (const int peer : others) {
     traffic.send(peer, Purpose::input, whole.inputs(0, whole.count()));
     Pieces pieces;
@@ -171,6 +176,7 @@ void allreduce_at_once(Mesh& mesh, const Whole& whole, const Reduction& reductio
   }
   traffic.run();
   reduce_range(whole, 0, whole.count(), mesh.rank(), others.size() + 1, slot, reduction);
+  whole.unpack(0, whole.count());
 }
 
 void reducescatter_shares(Mesh& mesh, const void* input, void* output, std::span<const std::size_t> bounds,

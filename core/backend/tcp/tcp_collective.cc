@@ -57,18 +57,13 @@ class TcpCollective final : public Collective {
   [[nodiscard]] bool owns(const void* /*data*/) const override { return false; }
 
   void allreduce(std::span<const Segment> segments, const Reduction& reduction) override {
-    const Whole whole(segments, size_of(reduction.dtype));
     if (ranks() == 1) return reduce_alone(segments, reduction);
-    switch (algorithm_for(whole.bytes(), reduction)) {
-      case Algorithm::ring: return allreduce_ring(*mesh_, whole, PartialSum(reduction), scratch_);
-      case Algorithm::halving: return allreduce_halving(*mesh_, whole, PartialSum(reduction), scratch_);
-      case Algorithm::shares: break;
-    }
-    if (whole.bytes() * static_cast<std::size_t>(ranks() - 1) <= kAtOnceUpTo) {
-      allreduce_at_once(*mesh_, whole, reduction, scratch_);
-    } else {
-      allreduce_shares(*mesh_, whole, reduction, scratch_);
-    }
+    reduce(Whole(segments, size_of(reduction.dtype)), reduction);
+  }
+
+  void allreduce_packed(const Segment& segment, const Reduction& reduction, Packing& packing) override {
+    if (ranks() == 1) return Collective::allreduce_packed(segment, reduction, packing);
+    reduce(Whole({&segment, 1}, size_of(reduction.dtype), &packing), reduction);
   }
 
   void broadcast(void* data, std::size_t bytes, int root) override {
@@ -129,6 +124,19 @@ class TcpCollective final : public Collective {
     if (knobs_.algorithm) return *knobs_.algorithm;
     const bool is_long = bytes >= kRingFrom * static_cast<std::size_t>(ranks());
     return is_long && !knobs_.deterministic ? Algorithm::ring : Algorithm::halving;
+  }
+
+  void reduce(const Whole& whole, const Reduction& reduction) {
+    switch (algorithm_for(whole.bytes(), reduction)) {
+      case Algorithm::ring: return allreduce_ring(*mesh_, whole, PartialSum(reduction), scratch_);
+      case Algorithm::halving: return allreduce_halving(*mesh_, whole, PartialSum(reduction), scratch_);
+      case Algorithm::shares: break;
+    }
+    if (whole.bytes() * static_cast<std::size_t>(ranks() - 1) <= kAtOnceUpTo) {
+      allreduce_at_once(*mesh_, whole, reduction, scratch_);
+    } else {
+      allreduce_shares(*mesh_, whole, reduction, scratch_);
+    }
   }
 
   void reduce_alone(std::span<const Segment> segments, const Reduction& reduction) {

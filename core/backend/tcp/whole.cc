@@ -3,7 +3,8 @@
 
 namespace hora {
 
-Whole::Whole(std::span<const Segment> segments, std::size_t each) : segments_(segments), each_(each) {
+Whole::Whole(std::span<const Segment> segments, std::size_t each, Packing* packing)
+    : segments_(segments), each_(each), packing_(packing) {
   begins_.reserve(segments.size() + 1);
   begins_.push_back(0);
   for (const auto& segment : segments) begins_.push_back(begins_.back() + segment.count);

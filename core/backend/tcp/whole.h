@@ -11,12 +11,12 @@
 
 namespace hora {
 
-/// All segments of an allreduce seen as one tensor, whose elements are counted through. A view: the segments
-/// stay the caller's.
+/// All segments of an allreduce seen as one tensor, whose elements are counted through; or one segment that
+/// is packed and unpacked in parts. A view: the segments stay the caller's.
 class Whole {
  public:
   /// `each`: bytes of an element.
-  Whole(std::span<const Segment> segments, std::size_t each);
+  Whole(std::span<const Segment> segments, std::size_t each, Packing* packing = nullptr);
 
   [[nodiscard]] std::size_t count() const { return begins_.back(); }
   [[nodiscard]] std::size_t bytes() const { return count() * each_; }
@@ -25,6 +25,14 @@ class Whole {
   /// Where the elements [begin, end) lie.
   [[nodiscard]] Pieces inputs(std::size_t begin, std::size_t end) const;
   [[nodiscard]] Pieces outputs(std::size_t begin, std::size_t end) const;
+
+  /// To be called before the inputs [begin, end) are read, and when these outputs are the result.
+  void pack(std::size_t begin, std::size_t end) const {
+    if (packing_ != nullptr && begin < end) packing_->pack(begin, end - begin);
+  }
+  void unpack(std::size_t begin, std::size_t end) const {
+    if (packing_ != nullptr && begin < end) packing_->unpack(begin, end - begin);
+  }
 
   /// Calls visit(input, output, offset, count) for each contiguous part of [begin, end), in order; `offset`:
   /// of the part in it, in elements.
@@ -45,6 +53,7 @@ class Whole {
 
   std::span<const Segment> segments_;
   std::size_t each_;
+  Packing* packing_;
   std::vector<std::size_t> begins_;  // of each segment, and the end of the last
 };
 

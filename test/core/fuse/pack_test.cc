@@ -31,6 +31,16 @@ class Witness final : public Collective {
       kernels::reduce({&segment.input, 1}, {&segment.output, 1}, segment.count, reduction);
     }
   }
+  void allreduce_packed(const Segment& segment, const Reduction& reduction, Packing& packing) override {
+    for (std::size_t begin = 0; begin < segment.count; begin += part) {
+      const std::size_t count = std::min(part, segment.count - begin);
+      packing.pack(begin, count);
+      auto* const at = static_cast<std::byte*>(segment.output) + begin * size_of(reduction.dtype);
+      const Segment piece{at, at, count};
+      allreduce({&piece, 1}, reduction);
+      packing.unpack(begin, count);
+    }
+  }
   void broadcast(void* /*data*/, std::size_t /*bytes*/, int /*root*/) override {}
   void allgather(const void* /*input*/, void* /*output*/, std::span<const std::size_t> /*bytes*/) override {}
   void alltoall(const void* /*input*/, void* /*output*/, std::span<const std::size_t> /*bytes*/) override {}
@@ -44,6 +54,7 @@ class Witness final : public Collective {
 
   std::vector<std::vector<Segment>> calls;
   std::size_t round = std::numeric_limits<std::size_t>::max();
+  std::size_t part = std::numeric_limits<std::size_t>::max();  // elements that are packed at a time
 
  private:
   std::shared_ptr<std::byte> memory_;
@@ -103,6 +114,25 @@ TEST_F(PackerTest, CutsCompressedTensorsIntoRoundsThatSuitThePlane) {
   EXPECT_EQ(data, std::vector<float>(200, 3.0F));
   ASSERT_EQ(witness_->calls.size(), 4u);
   EXPECT_EQ(witness_->calls[0][0].count, 64u);
+}
+
+TEST_F(PackerTest, PacksAnyPartOfItsPieces) {
+  std::vector<float> a(70, 1.5F);
+  std::vector<float> b{2.5F};
+  std::vector<float> c(33, 3.5F);
+  const std::vector<Piece> pieces{
+      {a.data(), a.data(), 70}, {b.data(), b.data(), 1}, {c.data(), c.data(), 33}};
+  for (const std::size_t part : {1, 5, 32, 95, 96, 1000}) {
+    witness_->part = part;
+    Packer packer(lane_, 1000);
+    packer.note_spans(true);
+    packer.allreduce(pieces, DType::float32, {DType::float16, ReduceOp::sum, 2.0, 1.0, 1});
+    packer.allreduce(pieces, DType::float32, {DType::float16, ReduceOp::sum, 0.5, 1.0, 1});
+    EXPECT_EQ(a, std::vector<float>(70, 1.5F)) << part;
+    EXPECT_EQ(b, std::vector<float>(1, 2.5F)) << part;
+    EXPECT_EQ(c, std::vector<float>(33, 3.5F)) << part;
+    EXPECT_EQ(packer.spans().size(), part == 1000 ? 3u : 1u) << "stages, unless they alternate";
+  }
 }
 
 TEST_F(PackerTest, MultipliesWhilePackingWhereThatIsFree) {

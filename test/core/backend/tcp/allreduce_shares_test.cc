@@ -51,6 +51,38 @@ TEST(AllreduceShares, HasTheBitsOfOneSumInRankOrderAtAnyLength) {
   }
 }
 
+/// Notes how much it is given at a time.
+class Witness final : public Packing {
+ public:
+  void pack(std::size_t /*begin*/, std::size_t count) override { note(count); }
+  void unpack(std::size_t /*begin*/, std::size_t count) override { note(count); }
+
+  std::size_t most = 0;
+  std::size_t all = 0;
+
+ private:
+  void note(std::size_t count) {
+    most = std::max(most, count);
+    all += count;
+  }
+};
+
+TEST(AllreduceShares, PacksAndUnpacksASegmentAtATime) {
+  const std::size_t count = 1'000'000;
+  const auto inputs = random_inputs(2, count);
+  const Numbers expected = sum_of(inputs, kMean);
+  run_meshes(2, [&](int rank, Mesh& mesh) {
+    Numbers data = inputs[static_cast<std::size_t>(rank)];
+    const Segment segment{data.data(), data.data(), count};
+    Scratch scratch;
+    Witness packing;
+    allreduce_shares(mesh, Whole({&segment, 1}, 4, &packing), kMean, scratch);
+    EXPECT_EQ(data, expected);
+    EXPECT_EQ(packing.all, 2 * count);
+    EXPECT_LE(packing.most * 4, 256u * 1024) << "in a core's cache";
+  });
+}
+
 TEST(AllreduceShares, AtOnceHasTheSameBits) {
   const auto inputs = random_inputs(5, 999);
   const Numbers expected = sum_of(inputs, kMean);

@@ -37,6 +37,19 @@ TEST(Whole, FindsAnyRangeWhereverSegmentsEnd) {
   }
 }
 
+TEST(Whole, PacksNothingWhereThereIsNothingToPack) {
+  class Never final : public Packing {
+    void pack(std::size_t /*begin*/, std::size_t /*count*/) override { ADD_FAILURE(); }
+    void unpack(std::size_t /*begin*/, std::size_t /*count*/) override { ADD_FAILURE(); }
+  };
+  std::vector<int> data(10);
+  const Segment segment{data.data(), data.data(), data.size()};
+  Never never;
+  Whole({&segment, 1}, sizeof(int), &never).pack(3, 3);
+  Whole({&segment, 1}, sizeof(int), &never).unpack(10, 10);
+  Whole({&segment, 1}, sizeof(int)).pack(0, 10);
+}
+
 TEST(Whole, PartsCoverEverythingOnce) {
   for (const std::size_t count : {0, 1, 5, 16, 17, 1000}) {
     for (const std::size_t parts : {1, 2, 3, 7, 16}) {
