@@ -2,52 +2,65 @@
 #pragma once
 
 #include <array>
-#include <bit>
 #include <chrono>
 #include <cstddef>
 #include <optional>
 
 namespace hora {
 
-/// Finds out which of two ways to do the same is the faster one on this machine: the first times they take
-/// turns and are timed, and then the faster way stays. Work that is too small to tell anything takes the way
-/// that leads. For one thread at a time.
+/// Finds out which of two ways to do the same is the faster one on this machine, for work of each order of
+/// magnitude by itself. The first times the ways take turns and are timed, and the faster one leads; it also
+/// leads at first where work of another magnitude begins. The other one is tried again from time to time, the
+/// more seldom the longer it loses, and takes over when it has become faster: where cores and caches lie may
+/// change under a program, above all in a virtual machine. Work that is too small to tell anything goes with
+/// the smallest that is not. For one thread at a time.
 class Contest {
  public:
   /// `least`: bytes that are worth timing. `second`: there is no contest, and everything goes the second way,
   /// or the first.
-  explicit Contest(std::size_t least, std::optional<bool> second = {}) : least_(least), second_(second) {}
+  explicit Contest(std::size_t least, std::optional<bool> second = {});
 
   /// The way, 0 or 1, in which `bytes` bytes should be done now.
-  [[nodiscard]] std::size_t way(std::size_t bytes) const {
-    if (second_) return *second_ ? 1 : 0;
-    if (bytes >= least_ && trials_ < kTrials) return turn();
-    return seconds_[1] * bytes_[0] < seconds_[0] * bytes_[1] ? 1 : 0;
-  }
+  [[nodiscard]] std::size_t way(std::size_t bytes) const;
 
-  /// What it took.
-  void note(std::size_t way, std::size_t bytes, std::chrono::duration<double> time) {
-    if (bytes < least_ || trials_ >= kTrials) return;
-    ++trials_;
-    if (trials_ <= kWarmUp) return;  // page faults and cold caches
-    seconds_[way] += time.count();
-    bytes_[way] += static_cast<double>(bytes);
-  }
+  /// What it took to do them in this way.
+  void note(std::size_t way, std::size_t bytes, std::chrono::duration<double> time);
 
  private:
-  /// 0110 1001 ...: calls that alternate, such as two batches of each step, do not always find the same way.
-  [[nodiscard]] std::size_t turn() const {
-    return static_cast<std::size_t>(std::popcount(static_cast<unsigned>(trials_)) % 2);
-  }
+  /// One order of magnitude. Costs are in seconds a byte.
+  class Bout {
+   public:
+    /// Whether it is known which way leads.
+    [[nodiscard]] bool decided() const;
+    [[nodiscard]] std::size_t leader() const { return costs_[1] < costs_[0] ? 1 : 0; }
+    [[nodiscard]] std::size_t next() const;
+    void note(std::size_t way, double cost);
+    /// Begins with what another one has decided, in whose leading way a call has just had this cost.
+    void inherit(const Bout& other, double cost);
 
-  static constexpr int kWarmUp = 4;
-  static constexpr int kTrials = 16;
+   private:
+    void note_turn(std::size_t way, double cost);
+    void note_leader(double cost);
+    void note_retrial(double cost);
+
+    std::array<double, 2> costs_{};  // of late
+    std::array<int, 2> times_{};     // so often timed while they take turns
+    int turns_ = 0;
+    std::size_t led_ = 0;  // calls since the other way was tried
+    std::size_t gap_ = kFirstGap;
+    int retrials_ = 0;  // of the other way, in this row
+    double retried_ = 0;
+  };
+
+  static constexpr std::size_t kFirstGap = 61;  // calls
+
+  [[nodiscard]] std::size_t class_of(std::size_t bytes) const;
+  /// What decides about work of a class: its own bout, or the nearest one that has been decided.
+  [[nodiscard]] const Bout& bout_for(std::size_t of_class) const;
 
   std::size_t least_;
   std::optional<bool> second_;
-  std::array<double, 2> seconds_{};
-  std::array<double, 2> bytes_{};
-  int trials_ = 0;
+  std::array<Bout, 65> bouts_;  // by the number of binary digits of the bytes
 };
 
 }  // namespace hora

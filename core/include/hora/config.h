@@ -118,10 +118,10 @@ struct Config {
   std::size_t arena_size = 0;
   /// HORA_PEER_MEMORY: whether ranks of a host reach into each other's private buffers (process_vm_readv),
   /// where that is permitted. 1: always; 0: never; auto, no value: where that is faster than by way of shared
-  /// memory, which the first large tensors show. Rank 0's counts.
+  /// memory, which is tried from time to time. Rank 0's counts.
   std::optional<bool> peer_memory;
   /// HORA_STREAMING_STORES: whether copies into shared memory bypass the caches: 1, 0, or auto, no value:
-  /// what the first large ones show to be faster.
+  /// what is faster, which is tried from time to time.
   std::optional<bool> streaming_stores;
   /// HORA_LEVELS: which ranks of a host put floating-point elements together first, which is the order of
   /// sums. auto, no value: of more than 8, those that are bound (hrun --bind-to) to cores that share a cache,
