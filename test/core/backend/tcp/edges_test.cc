@@ -61,5 +61,39 @@ TEST(ConnectEdges, EndsWhenARankFailsMeanwhile) {
   run_ranks(kRanks, [&](int rank) { worlds[static_cast<std::size_t>(rank)].control.reset(); });
 }
 
+TEST(ConnectEdges, AllHearWhichRankDidNotGetThroughToItsParent) {
+  constexpr int kRanks = 4;  // a chain
+  const auto configs = tree_configs(kRanks, 1);
+  auto worlds = connect_tcp_ranks(configs);
+  Directory listens;  // as long as the test: rank 3's call is taken, and never answered
+  const auto ignore = [](const Edge&) {};
+  const auto gap_in = [&](int rank, TimePoint deadline) {
+    const auto at = static_cast<std::size_t>(rank);
+    try {
+      connect_edges(*worlds[at].control, worlds[at].members, configs[at], deadline, ignore);
+    } catch (const Error& error) {
+      return error.status();
+    }
+    return Status{};
+  };
+  run_ranks(kRanks, [&](int rank) {
+    const auto at = static_cast<std::size_t>(rank);
+    const TimePoint deadline = Clock::now() + configs[at].start_timeout;
+    if (rank == 2) {
+      listens = tell_where(*worlds[at].control, worlds[at].members, configs[at], deadline);
+    } else if (rank == 3) {
+      const Status gap = gap_in(rank, Clock::now() + std::chrono::milliseconds(500));
+      EXPECT_EQ(gap.code, Code::unavailable);
+      EXPECT_NE(gap.message.find("rank 3"), std::string::npos) << gap.message;
+      EXPECT_NE(gap.message.find("rank 2"), std::string::npos) << gap.message;
+      worlds[at].control->fail(gap);
+    } else {
+      const Status heard = gap_in(rank, deadline);
+      EXPECT_EQ(heard.message.find("rank 3") != std::string::npos, rank == 1) << heard.message;
+    }
+  });
+  run_ranks(kRanks, [&](int rank) { worlds[static_cast<std::size_t>(rank)].control.reset(); });
+}
+
 }  // namespace
 }  // namespace hora
