@@ -197,39 +197,40 @@ TEST_P(CollectiveSuite, GivesTheSameBitsHoweverTensorsAreCutTogether) {
   }
 }
 
-/// Packs float32 elements of its own into a buffer, and notes how often each came.
+/// Packs float32 elements of its own into a buffer, and notes which have come.
 class Elsewhere final : public Packing {
  public:
-  Elsewhere(int rank, std::byte* buffer, std::size_t count)
-      : elements(count), buffer_(buffer), packed_(count), unpacked_(count) {
-    for (std::size_t i = 0; i < count; ++i) elements[i] = static_cast<float>(value(rank, i));
+  Elsewhere(int rank, std::byte* buffer, std::size_t count) : elements(count), buffer_(buffer) {
+    fill_repeating(elements.data(), DType::float32, count, [rank](std::size_t i) { return value(rank, i); });
   }
 
   void pack(std::size_t begin, std::size_t count) override {
     std::memcpy(buffer_ + begin * sizeof(float), elements.data() + begin, count * sizeof(float));
-    note(packed_, begin, count);
+    packed_.emplace(begin, begin + count);
   }
   void unpack(std::size_t begin, std::size_t count) override {
     std::memcpy(elements.data() + begin, buffer_ + begin * sizeof(float), count * sizeof(float));
-    note(unpacked_, begin, count);
+    unpacked_.emplace(begin, begin + count);
   }
-  [[nodiscard]] bool each_came_once() const {
-    const auto once = [](const std::vector<char>& times) {
-      return std::all_of(times.begin(), times.end(), [](char n) { return n == 1; });
-    };
-    return once(packed_) && once(unpacked_);
-  }
+  [[nodiscard]] bool each_came_once() const { return covers(packed_) && covers(unpacked_); }
 
   std::vector<float> elements;
 
  private:
-  static void note(std::vector<char>& times, std::size_t begin, std::size_t count) {
-    for (std::size_t i = begin; i < begin + count; ++i) ++times.at(i);
+  using Ranges = std::multimap<std::size_t, std::size_t>;  // begin, end
+
+  [[nodiscard]] bool covers(const Ranges& ranges) const {
+    std::size_t next = 0;
+    for (const auto& [begin, end] : ranges) {
+      if (begin != next) return false;
+      next = end;
+    }
+    return next == elements.size();
   }
 
   std::byte* buffer_;
-  std::vector<char> packed_;
-  std::vector<char> unpacked_;
+  Ranges packed_;
+  Ranges unpacked_;
 };
 
 TEST_P(CollectiveSuite, ReducesWhatIsPackedMeanwhile) {
