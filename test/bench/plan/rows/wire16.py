@@ -50,11 +50,11 @@ ROW = Row(
     title="16 bits on the wire",
     what="float32 tensors that travel as float16. Horovod and DDP's hook cast before and after. The error is told in roundings: 1 is what rounding every input "
     "and the sum to float16, once each, may do. Gloo moves over TCP in either table.",
-    missed="On loopback there is no wire: the kernel's copies, which are fewer bytes then, and the casts, which are more work, run on the same cores. At 16 MiB half of "
-    "the bytes take 2.0 of the 4.3 ms that a raw exchange of all takes, and casts and sums about 2 ms more (in shared memory all of it takes 2.4 ms). Casts inside of "
-    "the exchange, segment by segment, would save one pass over the caches, and reach 1.3 to 1.4 by that account; 1.7 is out of reach while a cast of a byte costs "
-    "as much as the kernel's copy of one. Tried: casts in rounds of 256 KiB to 4 MiB (512 KiB take 10 % less time than 4 MiB over TCP, 20 to 30 % less in shared "
-    "memory). What float16 saves where bytes are few and far is in the row of two hosts (half).",
+    missed="On loopback there is no wire: the kernel's copies, which are fewer bytes then, and the casts, which are more work, run on the same cores, so 1.7 is out of "
+    "reach while a cast of a byte costs as much as the kernel's copy of one. Since casts are done inside of the exchange, segment by segment, it is 1.3 to 1.4 from 16 MiB "
+    "on, and was 1.0 to 1.1 before. At 1 MiB the casts of half a segment have nothing to hide behind. Tried: rounds of 512 KiB to all at once (512 KiB are best or as good "
+    "as the best from 16 MiB on, all at once at 1 MiB, which is within what such a machine varies by). Where there is a network, of 10 Gbit/s, sums of 16 and 64 MiB with "
+    "float16 are 1.9 and 2.0 times as fast as without (between two hosts, `hora_bench allreduce --level hosts`; before, 1.5 and 1.3).",
     experiments=lambda settings: [*(_experiment(plane, settings) for plane in PLANES), *_errors(settings)],
     views=_views,
 )
