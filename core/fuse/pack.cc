@@ -51,42 +51,43 @@ class Packer::Round final : public Packing {
   Round(Packer& packer, std::span<const Piece> pieces, std::byte* wire, const Conversion& in,
         const Conversion& out)
       : packer_(packer), pieces_(pieces), wire_(wire), in_(in), out_(out) {
-    const std::size_t line = kCacheLine / size_of(in.to);
+    const std::size_t each = size_of(in.to);
     begins_.reserve(pieces.size() + 1);
     begins_.push_back(0);
     for (const auto& piece : pieces)
-      begins_.push_back(begins_.back() + (piece.count + line - 1) / line * line);
+      begins_.push_back(begins_.back() + whole_lines(piece.count * each) / each);
   }
 
   /// Elements of the buffer, with what lies between pieces.
-  [[nodiscard]] std::size_t count() const { return begins_.back(); }
+  [[nodiscard]] std::size_t total() const { return begins_.back(); }
   /// Whether all were unpacked at once.
   [[nodiscard]] bool is_whole() const { return is_whole_; }
 
   void pack(std::size_t begin, std::size_t count) override {
     const std::size_t to = size_of(in_.to);
     const std::size_t from = size_of(in_.from);
-    list(begin, count, [&](const Piece& piece, std::size_t skipped, std::size_t place) -> Move {
-      return {wire_ + place * to, static_cast<const std::byte*>(piece.input) + skipped * from, 0};
+    list(begin, count, [&](const Piece& piece, std::size_t skipped, std::size_t place, std::size_t length) {
+      return Move{wire_ + place * to, static_cast<const std::byte*>(piece.input) + skipped * from, length};
     });
     packer_.lane_.stream->move(moves_, in_);
-    if (count == this->count()) packer_.end(Stage::pack);
+    if (count == total()) packer_.end(Stage::pack);
   }
 
   void unpack(std::size_t begin, std::size_t count) override {
-    is_whole_ = count == this->count();
+    is_whole_ = count == total();
     if (is_whole_) packer_.end(Stage::transfer);
     const std::size_t to = size_of(out_.to);
     const std::size_t from = size_of(out_.from);
-    list(begin, count, [&](const Piece& piece, std::size_t skipped, std::size_t place) -> Move {
-      return {static_cast<std::byte*>(piece.output) + skipped * to, wire_ + place * from, 0};
+    list(begin, count, [&](const Piece& piece, std::size_t skipped, std::size_t place, std::size_t length) {
+      return Move{static_cast<std::byte*>(piece.output) + skipped * to, wire_ + place * from, length};
     });
     packer_.lane_.stream->move(moves_, out_);
     if (is_whole_) packer_.end(Stage::unpack);
   }
 
  private:
-  /// Makes `moves_` those of elements [begin, begin + count): move(piece, elements of it before, place).
+  /// Makes `moves_` those of elements [begin, begin + count): move(piece, elements of it before, place,
+  /// length).
   template <typename MoveOf>
   void list(std::size_t begin, std::size_t count, const MoveOf& move) {
     moves_.clear();
@@ -97,8 +98,7 @@ class Packer::Round final : public Packing {
       const std::size_t from = std::max(begin, begins_[i]);
       const std::size_t to = std::min(end, begins_[i] + pieces_[i].count);
       if (from >= to) continue;  // only what lies between pieces
-      moves_.push_back(move(pieces_[i], from - begins_[i], from));
-      moves_.back().count = to - from;
+      moves_.push_back(move(pieces_[i], from - begins_[i], from, to - from));
     }
   }
 
@@ -257,7 +257,7 @@ void Packer::reduce_compressed(std::span<const Piece> pieces, DType dtype, Reduc
 void Packer::reduce_round(std::span<const Piece> round, std::byte* wire, DType dtype,
                           const Reduction& reduction, double factor, std::uint32_t* flag) {
   Round packing(*this, round, wire, {reduction.dtype, dtype, factor}, {dtype, reduction.dtype, 1.0, flag});
-  const Segment segment{wire, wire, packing.count(), true};
+  const Segment segment{wire, wire, packing.total(), true};
   lane_.collective->allreduce_packed(segment, reduction, packing);
   if (!packing.is_whole()) end(Stage::transfer);
 }

@@ -82,8 +82,8 @@ class Lap {
         traffic_.receive(before_, Purpose::partial, std::move(pieces), [=, this] { add(s, j, range); });
       } else {
         traffic_.receive(before_, Purpose::result, whole_.outputs(range.begin, range.end), [=, this] {
-          pass_on(s + 1, j, range);
           whole_.unpack(range.begin, range.end);
+          pass_on(s + 1, j, range);
         });
       }
       ++expected_;
