@@ -52,10 +52,9 @@ ROW = Row(
     "and the sum to float16, once each, may do. Gloo moves over TCP in either table.",
     missed="On loopback there is no wire: the kernel's copies, which are fewer bytes then, and the casts, which are more work, run on the same cores, so 1.7 is out of "
     "reach while a cast of a byte costs as much as the kernel's copy of one. Since casts are done inside of the exchange, segment by segment, it is 1.3 to 1.4 "
-    "from 16 MiB on, and was 1.0 to 1.1 before. At 1 MiB the casts of half a segment have nothing to hide behind. Tried: rounds of 512 KiB to all at once (512 "
-    "KiB are best or as good as the best from 16 MiB on, all at once at 1 MiB, which is within what such a machine varies by). Where there is a network, of 10 "
-    "Gbit/s, sums of 16 and 64 MiB with float16 are 1.9 and 2.0 times as fast as without (between two hosts, `hora_bench allreduce --level hosts`; before, 1.5 "
-    "and 1.3).",
+    "from 16 MiB on, and was 1.0 to 1.1 before. Tried: rounds of 512 KiB to all at once (512 KiB are best or as good as the best from 16 MiB on, all at once at "
+    "1 MiB, which is within what such a machine varies by). Where there is a network, of 10 Gbit/s, sums of 16 and 64 MiB with float16 are 1.9 and 2.0 times as "
+    "fast as without (between two hosts, `hora_bench allreduce --level hosts`; before, 1.5 and 1.3).",
     experiments=lambda settings: [*(_experiment(plane, settings) for plane in PLANES), *_errors(settings)],
     views=_views,
 )
