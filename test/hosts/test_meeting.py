@@ -70,6 +70,11 @@ def test_a_stranger_behind_a_candidate_is_told_from_rank_0(hosts: Cluster):
         hosts.stop(stranger)
 
 
+def test_rank_0_listens_on_a_port_that_no_connection_takes(hosts: Cluster):
+    lowest = int(hosts["a"].do("cat", "/proc/sys/net/ipv4/ip_local_port_range").split()[0])
+    assert next(PORTS) < lowest - 1000
+
+
 @pytest.mark.parametrize("network", [0, 1])
 def test_a_network_that_is_down_is_gone_around(hosts: Cluster, network: int):
     a, b = hosts["a"], hosts["b"]
