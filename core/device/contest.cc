@@ -27,8 +27,9 @@ std::size_t Contest::class_of(std::size_t bytes) const {
 
 std::size_t Contest::way(std::size_t bytes) const {
   if (second_) return *second_ ? 1 : 0;
-  const Bout& bout = bout_for(class_of(bytes));
-  return bytes < least_ ? bout.leader() : bout.next();
+  const Bout& own = bouts_.at(class_of(bytes));
+  const Bout& decides = bout_for(class_of(bytes));
+  return bytes >= least_ && &decides == &own ? own.next() : decides.leader();
 }
 
 void Contest::note(std::size_t way, std::size_t bytes, std::chrono::duration<double> time) {

@@ -95,6 +95,13 @@ TEST(Contest, BeginsWithTheWayThatLeadsInTheNearestOrderOfMagnitude) {
       << "for each byte, too, and yet it is faster";
 }
 
+TEST(Contest, BeginsSoAlsoWhereTheOtherWayIsJustBeingTriedAgain) {
+  Contest contest(100);
+  make_calls(contest, 50, 1000, faster(1));
+  while (contest.way(1000) == 1) make_calls(contest, 1, 1000, faster(1));
+  EXPECT_EQ(make_calls(contest, 50, 2000, faster(1)), (Counts{0, 50}));
+}
+
 TEST(Contest, DoesNotTimeWhatIsTooSmall) {
   Contest contest(100);
   EXPECT_EQ(make_calls(contest, 50, 10, faster(1)), (Counts{50, 0}));
