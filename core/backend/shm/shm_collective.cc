@@ -7,6 +7,7 @@
 #include "core/backend/shm/reach.h"
 #include "core/backend/shm/rounds.h"
 #include "core/backend/shm/spread.h"
+#include "core/backend/shm/staged_sums.h"
 #include "core/device/fastest_copy.h"
 #include "core/backend/shm/transfers.h"
 #include "core/backend/shm/write_all.h"
@@ -40,8 +41,8 @@ constexpr std::size_t kScratchBytes = 256 * 1024;  // of each rank's private mem
 ///    through PeerMemory. Allreduce by write-all (write_all.h); or, in the arena, level by level
 ///    (write_by_levels.h), where some ranks are nearer to each other than others and rank 0 finds that to be
 ///    faster.
-///  - staged: pieces of all travel through the stages. If somebody's buffer is private and out of reach; or
-///    where that is faster than PeerMemory, which rank 0 finds out for allreduce.
+///  - staged: pieces of all travel through the stages (staged_sums.h). If somebody's buffer is private and
+///    out of reach; or where that is faster than PeerMemory, which rank 0 finds out for allreduce.
 ///
 /// Elements are put together in the same order in all of them (sums.h), so the result's bits do not depend on
 /// the way.
@@ -58,6 +59,7 @@ class ShmCollective final : public Collective {
         write_all_(circle, rounds_, reach_, sums_),
         write_by_levels_(circle, rounds_, reach_),
         fastest_copy_(ways.streams),
+        staged_sums_(circle, rounds_, sums_, fastest_copy_),
         spread_(circle, rounds_, reach_, fastest_copy_),
         transfers_(circle, rounds_, reach_, fastest_copy_),
         private_way_(32 * 1024, ways.direct),
@@ -244,14 +246,14 @@ class ShmCollective final : public Collective {
   }
 
   void allreduce_private(std::span<const Segment> segments, const Reduction& reduction, std::size_t bytes) {
-    if (!reach_.everything()) return allreduce_staged(segments, reduction);
+    if (!reach_.everything()) return staged_sums_.allreduce(segments, reduction);
     const auto start = Clock::now();
     const bool direct = rounds_.mailbox(0).direct != 0;
     if (direct) {
       write_all_.run(segments, reduction);
       rounds_.phase();
     } else {
-      allreduce_staged(segments, reduction);
+      staged_sums_.allreduce(segments, reduction);
     }
     private_way_.note(direct ? 1 : 0, bytes, Clock::now() - start);
   }
@@ -306,45 +308,6 @@ class ShmCollective final : public Collective {
     }
   }
 
-  /// A stage full at a time: copy in; all reduce their share of it into all stages; copy out. After its
-  /// second phase nobody else touches this rank's stage, so one is enough.
-  void allreduce_staged(std::span<const Segment> segments, const Reduction& reduction) {
-    const std::size_t each = size_of(reduction.dtype);
-    const std::size_t total = total_count(segments);
-    const std::size_t step = kStageBytes / each;
-    for (std::size_t done = 0; done < total; done += step) {
-      const std::size_t length = std::min(step, total - done);
-      std::byte* next = rounds_.stage(circle_.place());
-      for_each_range(segments, done, done + length, [&](const SegmentRange& range) {
-        const auto* from = static_cast<const std::byte*>(segments[range.segment].input) + range.begin * each;
-        fastest_copy_.copy(next, from, range.count * each);
-        next += range.count * each;
-      });
-      rounds_.phase();
-      reduce_stages(length, reduction);
-      rounds_.phase();
-      const std::byte* from = rounds_.stage(circle_.place());
-      for_each_range(segments, done, done + length, [&](const SegmentRange& range) {
-        auto* to = static_cast<std::byte*>(segments[range.segment].output) + range.begin * each;
-        std::memcpy(to, from, range.count * each);
-        from += range.count * each;
-      });
-    }
-  }
-
-  void reduce_stages(std::size_t length, const Reduction& reduction) {
-    const std::size_t each = size_of(reduction.dtype);
-    const std::size_t begin = share_begin(length, each, circle_.place(), circle_.size());
-    const std::size_t end = share_begin(length, each, circle_.place() + 1, circle_.size());
-    inputs_.clear();
-    outputs_.clear();
-    for (int place = 0; place < circle_.size(); ++place) {
-      inputs_.push_back(rounds_.stage(place) + begin * each);
-      outputs_.push_back(rounds_.stage(place) + begin * each);
-    }
-    sums_.reduce(inputs_, outputs_, end - begin, reduction);
-  }
-
   // --- reducescatter ---
 
   /// Every rank reads its range of all inputs, and writes only its own output.
@@ -365,7 +328,7 @@ class ShmCollective final : public Collective {
       return sums_.reduce(inputs_, {&whole.output, 1}, end - begin, reduction);
     }
     if (!reach_.everything() && !all_in_arena(1, {&Mailbox::inputs}))
-      return reducescatter_staged(whole, begin, end, reduction);
+      return staged_sums_.reducescatter(whole, begin, end, reduction);
     const std::size_t step = kScratchBytes / each;
     for (std::size_t done = begin; done < end; done += step) {
       read_inputs(done * each, std::min(step, end - done) * each);
@@ -389,27 +352,6 @@ class ShmCollective final : public Collective {
     }
   }
 
-  void reducescatter_staged(const Segment& whole, std::size_t begin, std::size_t end,
-                            const Reduction& reduction) {
-    const std::size_t each = size_of(reduction.dtype);
-    const std::size_t step = kStageBytes / each;
-    for (std::size_t done = 0; done < whole.count; done += step) {
-      const std::size_t last = std::min(done + step, whole.count);
-      fastest_copy_.copy(rounds_.stage(circle_.place()),
-                         static_cast<const std::byte*>(whole.input) + done * each, (last - done) * each);
-      rounds_.phase();
-      const std::size_t from = std::max(begin, done);
-      const std::size_t to = std::min(end, last);
-      if (from < to) {
-        for (int place = 0; place < circle_.size(); ++place)
-          inputs_[static_cast<std::size_t>(place)] = rounds_.stage(place) + (from - done) * each;
-        void* output = static_cast<std::byte*>(whole.output) + (from - begin) * each;
-        sums_.reduce(inputs_, {&output, 1}, to - from, reduction);
-      }
-      rounds_.phase();
-    }
-  }
-
   Circle circle_;
   ShmWays ways_;
   std::optional<std::size_t> own_seat_;  // taken for this collective, to be given back with it
@@ -419,13 +361,13 @@ class ShmCollective final : public Collective {
   WriteAll write_all_;
   WriteByLevels write_by_levels_;
   FastestCopy fastest_copy_;
+  StagedSums staged_sums_;
   Spread spread_;
   Transfers transfers_;
   Contest private_way_;
   Contest level_way_;
   std::vector<std::byte> scratch_;   // copies of private memory
   std::vector<const void*> inputs_;  // of the kernel call at hand, by place
-  std::vector<void*> outputs_;
 };
 
 }  // namespace

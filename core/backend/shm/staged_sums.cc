@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/backend/shm/staged_sums.h"
+
+#include "core/comm/pieces.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace hora {
+namespace {
+
+// With the buffer's own bytes in a second-level cache of 1 MiB.
+constexpr std::size_t kPartBytes = kStageBytes / 2;
+
+}  // namespace
+
+StagedSums::StagedSums(const Circle& circle, Rounds& rounds, Sums& sums, FastestCopy& fastest_copy)
+    : circle_(circle),
+      rounds_(rounds),
+      sums_(sums),
+      fastest_copy_(fastest_copy),
+      inputs_(static_cast<std::size_t>(circle.size())) {}
+
+void StagedSums::allreduce(std::span<const Segment> segments, const Reduction& reduction) {
+  const std::size_t total = total_count(segments);
+  const std::size_t each = size_of(reduction.dtype);
+  const std::size_t step = kPartBytes / each;
+  Part part{.each = each};
+  for (; part.begin < total; part.begin = part.end) {
+    part.end = std::min(part.begin + step, total);
+    bring(segments, part);
+    rounds_.phase();
+    sum(segments, part, reduction);
+    rounds_.phase();
+    take(segments, part);
+  }
+}
+
+std::size_t StagedSums::share(const Part& part, int place) const {
+  return part.begin + share_begin(part.end - part.begin, part.each, place, circle_.size());
+}
+
+std::byte* StagedSums::staged(const Part& part, int place, std::size_t element) const {
+  return rounds_.stage(place) + (element - part.begin) * part.each;
+}
+
+void StagedSums::bring(std::span<const Segment> segments, const Part& part) {
+  const std::size_t begin = share(part, circle_.place());
+  const std::size_t end = share(part, circle_.place() + 1);
+  own_input_ = in_one_piece(segments, &Segment::input, part.each, begin, end - begin);
+  own_output_ = in_one_piece(segments, &Segment::output, part.each, begin, end - begin);
+  if (own_input_ == nullptr || own_output_ == nullptr) {
+    own_input_ = own_output_ = nullptr;
+    return copy_in(segments, part, part.begin, part.end);
+  }
+  copy_in(segments, part, part.begin, begin);
+  copy_in(segments, part, end, part.end);
+}
+
+void StagedSums::sum(std::span<const Segment> segments, const Part& part, const Reduction& reduction) {
+  const int own = circle_.place();
+  const std::size_t begin = share(part, own);
+  const std::size_t count = share(part, own + 1) - begin;
+  outputs_.clear();
+  for (int place = 0; place < circle_.size(); ++place) {
+    const bool in_place = place == own && own_input_ != nullptr;
+    inputs_[static_cast<std::size_t>(place)] = in_place ? own_input_ : staged(part, place, begin);
+    outputs_.push_back(in_place ? own_output_ : staged(part, place, begin));
+  }
+  sums_.reduce(inputs_, outputs_, count, reduction);
+}
+
+void StagedSums::take(std::span<const Segment> segments, const Part& part) {
+  if (own_input_ == nullptr) return copy_out(segments, part, part.begin, part.end);
+  copy_out(segments, part, part.begin, share(part, circle_.place()));
+  copy_out(segments, part, share(part, circle_.place() + 1), part.end);
+}
+
+void StagedSums::copy_in(std::span<const Segment> segments, const Part& part, std::size_t begin,
+                         std::size_t end) {
+  std::byte* next = staged(part, circle_.place(), begin);
+  for_each_range(segments, begin, end, [&](const SegmentRange& range) {
+    const auto* from = static_cast<const std::byte*>(segments[range.segment].input) + range.begin * part.each;
+    fastest_copy_.copy(next, from, range.count * part.each);
+    next += range.count * part.each;
+  });
+}
+
+void StagedSums::copy_out(std::span<const Segment> segments, const Part& part, std::size_t begin,
+                          std::size_t end) {
+  const std::byte* next = staged(part, circle_.place(), begin);
+  for_each_range(segments, begin, end, [&](const SegmentRange& range) {
+    auto* to = static_cast<std::byte*>(segments[range.segment].output) + range.begin * part.each;
+    std::memcpy(to, next, range.count * part.each);
+    next += range.count * part.each;
+  });
+}
+
+void StagedSums::reducescatter(const Segment& whole, std::size_t begin, std::size_t end,
+                               const Reduction& reduction) {
+  const std::size_t each = size_of(reduction.dtype);
+  const std::size_t step = kStageBytes / each;
+  const auto* input = static_cast<const std::byte*>(whole.input);
+  for (Part part{.each = each}; part.begin < whole.count; part.begin = part.end) {
+    part.end = std::min(part.begin + step, whole.count);
+    const std::size_t from = std::clamp(begin, part.begin, part.end);
+    const std::size_t to = std::clamp(end, part.begin, part.end);
+    copy_in({&whole, 1}, part, part.begin, from);
+    copy_in({&whole, 1}, part, to, part.end);
+    rounds_.phase();
+    for (int place = 0; place < circle_.size(); ++place)
+      inputs_[static_cast<std::size_t>(place)] = staged(part, place, from);
+    inputs_[static_cast<std::size_t>(circle_.place())] = input + from * each;
+    void* output = static_cast<std::byte*>(whole.output) + (from - begin) * each;
+    if (from < to) sums_.reduce(inputs_, {&output, 1}, to - from, reduction);
+    rounds_.phase();
+  }
+}
+
+}  // namespace hora

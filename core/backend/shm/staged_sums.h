@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "core/backend/shm/rounds.h"
+#include "core/backend/shm/sums.h"
+#include "core/comm/collective.h"
+#include "core/device/fastest_copy.h"
+
+#include <cstddef>
+#include <span>
+#include <vector>
+
+namespace hora {
+
+/// Sums of buffers that lie in their owners' private memory, a stage full at a time. Of each such part every
+/// rank has a share to sum. It copies the others' shares into its own stage (`bring`); sums its own share of
+/// what the others have brought and of what lies in its own buffer, and puts the sums where the others'
+/// elements were (`sum`); and copies the sums of the others out of its own stage (`take`). So an element that
+/// another rank sums crosses from cache to cache once there and once back, and stores go to lines that the
+/// core has just read.
+///
+/// After `bring` and after `sum` all wait for all. After the second wait nobody else touches this rank's
+/// stage, so one is enough. *Engine only.*
+class StagedSums {
+ public:
+  StagedSums(const Circle& circle, Rounds& rounds, Sums& sums, FastestCopy& fastest_copy);
+
+  /// Once all have met.
+  void allreduce(std::span<const Segment> segments, const Reduction& reduction);
+  /// `whole.output` takes elements [begin, end) of the sums, which are this rank's.
+  void reducescatter(const Segment& whole, std::size_t begin, std::size_t end, const Reduction& reduction);
+
+ private:
+  /// Some elements of all segments seen as one tensor.
+  struct Part {
+    std::size_t begin = 0;
+    std::size_t end = 0;
+    std::size_t each = 0;  ///< bytes of an element
+  };
+
+  void bring(std::span<const Segment> segments, const Part& part);
+  void sum(std::span<const Segment> segments, const Part& part, const Reduction& reduction);
+  void take(std::span<const Segment> segments, const Part& part);
+
+  void copy_in(std::span<const Segment> segments, const Part& part, std::size_t begin, std::size_t end);
+  void copy_out(std::span<const Segment> segments, const Part& part, std::size_t begin, std::size_t end);
+  [[nodiscard]] std::size_t share(const Part& part, int place) const;
+  [[nodiscard]] std::byte* staged(const Part& part, int place, std::size_t element) const;
+
+  Circle circle_;
+  Rounds& rounds_;
+  Sums& sums_;
+  FastestCopy& fastest_copy_;
+  // Of the kernel call at hand.
+  std::vector<const void*> inputs_;  // by place
+  std::vector<void*> outputs_;
+  // This rank's share of the part at hand, where it lies in one piece; else it goes by way of the stage as
+  // well.
+  const std::byte* own_input_ = nullptr;
+  std::byte* own_output_ = nullptr;
+};
+
+}  // namespace hora

@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/backend/shm/staged_sums.h"
+
+#include "test/core/backend/shm/arenas.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <vector>
+
+namespace hora {
+namespace {
+
+constexpr std::size_t kStageCount = kStageBytes / sizeof(float);
+
+/// Small whole numbers, other ones on each rank: their sums are exact.
+float element(int rank, std::size_t i) {
+  return static_cast<float>((i + 7 * static_cast<std::size_t>(rank)) % 1000);
+}
+
+float sum_of_elements(int ranks, std::size_t i) {
+  float sum = 0;
+  for (int rank = 0; rank < ranks; ++rank) sum += element(rank, i);
+  return sum;
+}
+
+std::vector<float> elements(int rank, std::size_t count) {
+  std::vector<float> made(count);
+  for (std::size_t i = 0; i < count; ++i) made[i] = element(rank, i);
+  return made;
+}
+
+/// Runs `body` on ranks that have met, three times in a row.
+void after_meeting(int ranks, const std::function<void(StagedSums&, int)>& body) {
+  run_ranks_in_arenas(ranks, false, [&](RankWays& own) {
+    Sums sums(own.circle, {});
+    StagedSums staged(own.circle, own.rounds, sums, own.fastest_copy);
+    for (int round = 0; round < 3; ++round) {
+      own.rounds.open(Call::allreduce, 0, 0);
+      own.rounds.meet();
+      body(staged, own.circle.place());
+    }
+  });
+}
+
+struct Case {
+  int ranks;
+  std::size_t count;
+  std::size_t piece;  // elements of each segment
+};
+
+class StagedSumsOf : public testing::TestWithParam<Case> {};
+
+TEST_P(StagedSumsOf, ComeWhereTheyBelong) {
+  const auto [ranks, count, piece] = GetParam();
+  for (const bool in_place : {true, false}) {
+    after_meeting(ranks, [&](StagedSums& staged, int rank) {
+      auto input = elements(rank, count);
+      const auto before = input;
+      std::vector<float> elsewhere(count, -1);
+      auto& output = in_place ? input : elsewhere;
+      std::vector<Segment> segments;
+      for (std::size_t i = 0; i < count; i += piece)
+        segments.push_back({input.data() + i, output.data() + i, std::min(piece, count - i)});
+      std::reverse(segments.begin(), segments.end());  // no two of them are one piece
+      staged.allreduce(segments, {});
+      for (std::size_t i = 0; i < count; ++i) ASSERT_EQ(output[i], sum_of_elements(ranks, i)) << i;
+      if (!in_place) ASSERT_EQ(input, before);
+    });
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Shapes, StagedSumsOf,
+                         testing::Values(Case{2, 1, 1}, Case{3, 17, 17}, Case{2, 10'000, 10'000},
+                                         Case{3, 10'000, 777},
+                                         Case{2, 3 * kStageCount + 21, 3 * kStageCount + 21},
+                                         Case{4, 2 * kStageCount + 5, 100'001}, Case{1, 1000, 1000}));
+
+TEST(StagedSums, ScattersThemOverRangesThatBeginAnywhere) {
+  constexpr int kRanks = 3;
+  constexpr std::size_t kCount = 2 * kStageCount + 11;
+  // Within a part, over the border between two, and none.
+  const std::vector<std::size_t> begins{0, kStageCount - 100, kStageCount - 100, kCount};
+  after_meeting(kRanks, [&](StagedSums& staged, int rank) {
+    const std::size_t begin = begins[static_cast<std::size_t>(rank)];
+    const std::size_t end = begins[static_cast<std::size_t>(rank) + 1];
+    auto input = elements(rank, kCount);
+    std::vector<float> output(end - begin);
+    staged.reducescatter({input.data(), output.data(), kCount}, begin, end, {});
+    for (std::size_t i = begin; i < end; ++i) ASSERT_EQ(output[i - begin], sum_of_elements(kRanks, i)) << i;
+    ASSERT_EQ(input, elements(rank, kCount));
+  });
+}
+
+}  // namespace
+}  // namespace hora
