@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <numeric>
 
 namespace hora {
 namespace {
@@ -19,7 +20,9 @@ constexpr std::size_t kMostGap = 16'384;  // calls
 
 }  // namespace
 
-Contest::Contest(std::size_t least, std::optional<bool> second) : least_(least), second_(second) {}
+Contest::Contest(std::size_t least, std::optional<bool> second) : least_(least), second_(second) {
+  std::iota(decides_.begin(), decides_.end(), std::size_t{0});
+}
 
 std::size_t Contest::class_of(std::size_t bytes) const {
   return static_cast<std::size_t>(std::bit_width(std::max(bytes, least_)));
@@ -27,31 +30,35 @@ std::size_t Contest::class_of(std::size_t bytes) const {
 
 std::size_t Contest::way(std::size_t bytes) const {
   if (second_) return *second_ ? 1 : 0;
-  const Bout& own = bouts_.at(class_of(bytes));
-  const Bout& decides = bout_for(class_of(bytes));
-  return bytes >= least_ && &decides == &own ? own.next() : decides.leader();
+  const std::size_t own = class_of(bytes);
+  const std::size_t decides = decides_.at(own);
+  return bytes >= least_ && decides == own ? bouts_.at(own).next() : bouts_.at(decides).leader();
 }
 
 void Contest::note(std::size_t way, std::size_t bytes, std::chrono::duration<double> time) {
   if (second_ || bytes < least_) return;
   const double cost = time.count() / static_cast<double>(bytes);
   Bout& own = bouts_.at(class_of(bytes));
-  const Bout& decides = bout_for(class_of(bytes));
+  const Bout& decides = bouts_.at(decides_.at(class_of(bytes)));
+  const bool was_decided = own.decided();
   if (&decides == &own) {
     own.note(way, cost);
   } else if (way == decides.leader()) {
     own.inherit(decides, cost);
   }
+  if (own.decided() && !was_decided) find_deciders();
 }
 
-const Contest::Bout& Contest::bout_for(std::size_t of_class) const {
-  for (std::size_t distance = 0; distance < bouts_.size(); ++distance) {
-    if (distance <= of_class && bouts_.at(of_class - distance).decided())
-      return bouts_.at(of_class - distance);
-    if (of_class + distance < bouts_.size() && bouts_.at(of_class + distance).decided())
-      return bouts_.at(of_class + distance);
+void Contest::find_deciders() {
+  for (std::size_t own = 0; own < kClasses; ++own) {
+    for (std::size_t distance = 0; distance < kClasses; ++distance) {
+      const bool below = distance <= own && bouts_.at(own - distance).decided();
+      const bool above = own + distance < kClasses && bouts_.at(own + distance).decided();
+      if (!below && !above) continue;
+      decides_.at(own) = below ? own - distance : own + distance;
+      break;
+    }
   }
-  return bouts_.at(of_class);
 }
 
 bool Contest::Bout::decided() const { return turns_ == kTurns; }

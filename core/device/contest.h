@@ -54,13 +54,16 @@ class Contest {
 
   static constexpr std::size_t kFirstGap = 61;  // calls
 
+  static constexpr std::size_t kClasses = 65;  // by the number of binary digits of the bytes
+
   [[nodiscard]] std::size_t class_of(std::size_t bytes) const;
-  /// What decides about work of a class: its own bout, or the nearest one that has been decided.
-  [[nodiscard]] const Bout& bout_for(std::size_t of_class) const;
+  void find_deciders();
 
   std::size_t least_;
   std::optional<bool> second_;
-  std::array<Bout, 65> bouts_;  // by the number of binary digits of the bytes
+  std::array<Bout, kClasses> bouts_;
+  // Whose bout decides about a class: its own, or the nearest one that has been decided.
+  std::array<std::size_t, kClasses> decides_;
 };
 
 }  // namespace hora

@@ -12,7 +12,7 @@
 
 namespace hora {
 
-/// Sums of buffers that lie in their owners' private memory, a stage full at a time. Of each such part every
+/// Sums of buffers that lie in their owners' private memory, a part at a time. Of each part every
 /// rank has a share to sum. It copies the others' shares into its own stage (`bring`); sums its own share of
 /// what the others have brought and of what lies in its own buffer, and puts the sums where the others'
 /// elements were (`sum`); and copies the sums of the others out of its own stage (`take`). So an element that
