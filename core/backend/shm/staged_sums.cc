@@ -108,11 +108,13 @@ void StagedSums::reducescatter(const Segment& whole, std::size_t begin, std::siz
     copy_in({&whole, 1}, part, part.begin, from);
     copy_in({&whole, 1}, part, to, part.end);
     rounds_.phase();
-    for (int place = 0; place < circle_.size(); ++place)
-      inputs_[static_cast<std::size_t>(place)] = staged(part, place, from);
-    inputs_[static_cast<std::size_t>(circle_.place())] = input + from * each;
-    void* output = static_cast<std::byte*>(whole.output) + (from - begin) * each;
-    if (from < to) sums_.reduce(inputs_, {&output, 1}, to - from, reduction);
+    if (from < to) {
+      for (int place = 0; place < circle_.size(); ++place)
+        inputs_[static_cast<std::size_t>(place)] = staged(part, place, from);
+      inputs_[static_cast<std::size_t>(circle_.place())] = input + from * each;
+      void* output = static_cast<std::byte*>(whole.output) + (from - begin) * each;
+      sums_.reduce(inputs_, {&output, 1}, to - from, reduction);
+    }
     rounds_.phase();
   }
 }

@@ -12,12 +12,15 @@
 
 namespace hora {
 
-/// Sums of buffers that lie in their owners' private memory, a part at a time. Of each part every
-/// rank has a share to sum. It copies the others' shares into its own stage (`bring`); sums its own share of
-/// what the others have brought and of what lies in its own buffer, and puts the sums where the others'
-/// elements were (`sum`); and copies the sums of the others out of its own stage (`take`). So an element that
-/// another rank sums crosses from cache to cache once there and once back, and stores go to lines that the
-/// core has just read.
+/// Sums of buffers that lie in their owners' private memory, a part at a time by way of the stages. Every
+/// rank has a share of each part to sum, for all or for itself.
+///
+/// In an allreduce it copies the others' shares into its own stage (`bring`); sums its own share of what the
+/// others have brought and of what lies in its own buffer, and puts the sums where the others' elements were
+/// (`sum`); and copies the sums of the others out of its own stage (`take`). So an element that another rank
+/// sums crosses from cache to cache once there and once back, and stores into stages go to lines that the
+/// core has just read. Only where its own share does not lie in one piece, that goes by way of its own stage,
+/// too.
 ///
 /// After `bring` and after `sum` all wait for all. After the second wait nobody else touches this rank's
 /// stage, so one is enough. *Engine only.*
@@ -27,7 +30,8 @@ class StagedSums {
 
   /// Once all have met.
   void allreduce(std::span<const Segment> segments, const Reduction& reduction);
-  /// `whole.output` takes elements [begin, end) of the sums, which are this rank's.
+  /// `whole.output` takes elements [begin, end) of the sums, which are this rank's. Others only read its
+  /// stage.
   void reducescatter(const Segment& whole, std::size_t begin, std::size_t end, const Reduction& reduction);
 
  private:

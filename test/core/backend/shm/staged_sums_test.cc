@@ -46,13 +46,14 @@ void after_meeting(int ranks, const std::function<void(StagedSums&, int)>& body)
 struct Case {
   int ranks;
   std::size_t count;
-  std::size_t piece;  // elements of each segment
+  std::size_t piece;      // elements of each segment
+  bool in_order = false;  // of memory: then a share is one piece, whatever segments it has
 };
 
 class StagedSumsOf : public testing::TestWithParam<Case> {};
 
 TEST_P(StagedSumsOf, ComeWhereTheyBelong) {
-  const auto [ranks, count, piece] = GetParam();
+  const auto [ranks, count, piece, in_order] = GetParam();
   for (const bool in_place : {true, false}) {
     after_meeting(ranks, [&](StagedSums& staged, int rank) {
       auto input = elements(rank, count);
@@ -62,7 +63,7 @@ TEST_P(StagedSumsOf, ComeWhereTheyBelong) {
       std::vector<Segment> segments;
       for (std::size_t i = 0; i < count; i += piece)
         segments.push_back({input.data() + i, output.data() + i, std::min(piece, count - i)});
-      std::reverse(segments.begin(), segments.end());  // no two of them are one piece
+      if (!in_order) std::reverse(segments.begin(), segments.end());
       staged.allreduce(segments, {});
       for (std::size_t i = 0; i < count; ++i) ASSERT_EQ(output[i], sum_of_elements(ranks, i)) << i;
       if (!in_place) ASSERT_EQ(input, before);
@@ -72,23 +73,33 @@ TEST_P(StagedSumsOf, ComeWhereTheyBelong) {
 
 INSTANTIATE_TEST_SUITE_P(Shapes, StagedSumsOf,
                          testing::Values(Case{2, 1, 1}, Case{3, 17, 17}, Case{2, 10'000, 10'000},
-                                         Case{3, 10'000, 777},
+                                         Case{3, 10'000, 777}, Case{3, 10'000, 777, true},
                                          Case{2, 3 * kStageCount + 21, 3 * kStageCount + 21},
                                          Case{4, 2 * kStageCount + 5, 100'001}, Case{1, 1000, 1000}));
 
 TEST(StagedSums, ScattersThemOverRangesThatBeginAnywhere) {
-  constexpr int kRanks = 3;
-  constexpr std::size_t kCount = 2 * kStageCount + 11;
-  // Within a part, over the border between two, and none.
-  const std::vector<std::size_t> begins{0, kStageCount - 100, kStageCount - 100, kCount};
-  after_meeting(kRanks, [&](StagedSums& staged, int rank) {
+  constexpr std::size_t kCount = 3 * kStageCount + 11;
+  // Before, over and after the borders of parts, and none.
+  const std::vector<std::size_t> begins{0, kStageCount - 100, kStageCount - 100, 2 * kStageCount + 1, kCount};
+  const auto ranks = static_cast<int>(begins.size()) - 1;
+  after_meeting(ranks, [&](StagedSums& staged, int rank) {
     const std::size_t begin = begins[static_cast<std::size_t>(rank)];
     const std::size_t end = begins[static_cast<std::size_t>(rank) + 1];
     auto input = elements(rank, kCount);
     std::vector<float> output(end - begin);
     staged.reducescatter({input.data(), output.data(), kCount}, begin, end, {});
-    for (std::size_t i = begin; i < end; ++i) ASSERT_EQ(output[i - begin], sum_of_elements(kRanks, i)) << i;
+    for (std::size_t i = begin; i < end; ++i) ASSERT_EQ(output[i - begin], sum_of_elements(ranks, i)) << i;
     ASSERT_EQ(input, elements(rank, kCount));
+  });
+}
+
+TEST(StagedSums, NeedNoOutputWhereARankGetsNone) {
+  constexpr std::size_t kCount = 2 * kStageCount;
+  after_meeting(2, [&](StagedSums& staged, int rank) {
+    const auto input = elements(rank, kCount);
+    std::vector<float> output(rank == 1 ? kCount : 0);
+    staged.reducescatter({input.data(), rank == 1 ? output.data() : nullptr, kCount}, 0, output.size(), {});
+    for (std::size_t i = 0; i < output.size(); ++i) ASSERT_EQ(output[i], sum_of_elements(2, i)) << i;
   });
 }
 
