@@ -30,7 +30,7 @@ void StagedSums::allreduce(std::span<const Segment> segments, const Reduction& r
     part.end = std::min(part.begin + step, total);
     bring(segments, part);
     rounds_.phase();
-    sum(segments, part, reduction);
+    sum(part, reduction);
     rounds_.phase();
     take(segments, part);
   }
@@ -57,7 +57,7 @@ void StagedSums::bring(std::span<const Segment> segments, const Part& part) {
   copy_in(segments, part, end, part.end);
 }
 
-void StagedSums::sum(std::span<const Segment> segments, const Part& part, const Reduction& reduction) {
+void StagedSums::sum(const Part& part, const Reduction& reduction) {
   const int own = circle_.place();
   const std::size_t begin = share(part, own);
   const std::size_t count = share(part, own + 1) - begin;

@@ -43,7 +43,7 @@ class StagedSums {
   };
 
   void bring(std::span<const Segment> segments, const Part& part);
-  void sum(std::span<const Segment> segments, const Part& part, const Reduction& reduction);
+  void sum(const Part& part, const Reduction& reduction);
   void take(std::span<const Segment> segments, const Part& part);
 
   void copy_in(std::span<const Segment> segments, const Part& part, std::size_t begin, std::size_t end);
