@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstring>
 #include <span>
 
 namespace hora {
@@ -28,6 +29,28 @@ void for_each_range(std::span<const Segment> segments, std::size_t begin, std::s
     if (from < to) visit(SegmentRange{i, from - first, to - from});
     first = last;
   }
+}
+
+/// Copies the inputs of elements [begin, end) to one place, side by side, each range by copy(to, from,
+/// bytes).
+template <typename Copy>
+void gather_inputs(std::byte* to, std::span<const Segment> segments, std::size_t each, std::size_t begin,
+                   std::size_t end, const Copy& copy) {
+  for_each_range(segments, begin, end, [&](const SegmentRange& range) {
+    const std::size_t bytes = range.count * each;
+    copy(to, static_cast<const std::byte*>(segments[range.segment].input) + range.begin * each, bytes);
+    to += bytes;
+  });
+}
+
+/// Copies elements [begin, end), which lie side by side, to the outputs.
+inline void scatter_to_outputs(const std::byte* from, std::span<const Segment> segments, std::size_t each,
+                               std::size_t begin, std::size_t end) {
+  for_each_range(segments, begin, end, [&](const SegmentRange& range) {
+    const std::size_t bytes = range.count * each;
+    std::memcpy(static_cast<std::byte*>(segments[range.segment].output) + range.begin * each, from, bytes);
+    from += bytes;
+  });
 }
 
 /// Elements [begin, begin + count) of segments seen as one tensor, if they lie in one piece; else nullptr.

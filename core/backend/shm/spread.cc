@@ -5,7 +5,6 @@
 #include "core/comm/pieces.h"
 
 #include <algorithm>
-#include <cstring>
 
 namespace hora {
 namespace {
@@ -101,18 +100,13 @@ void Spread::through_stage(int root) {
 }
 
 void Spread::fill(std::byte* to, std::size_t begin, std::size_t end) {
-  for_each_range(pieces_, begin, end, [&](const SegmentRange& range) {
-    const auto* from = static_cast<const std::byte*>(pieces_[range.segment].input) + range.begin;
-    fastest_copy_.copy(to, from, range.count);
-    to += range.count;
+  gather_inputs(to, pieces_, 1, begin, end, [&](void* target, const void* from, std::size_t bytes) {
+    fastest_copy_.copy(target, from, bytes);
   });
 }
 
 void Spread::empty(const std::byte* from, std::size_t begin, std::size_t end) {
-  for_each_range(pieces_, begin, end, [&](const SegmentRange& range) {
-    std::memcpy(static_cast<std::byte*>(pieces_[range.segment].output) + range.begin, from, range.count);
-    from += range.count;
-  });
+  scatter_to_outputs(from, pieces_, 1, begin, end);
 }
 
 }  // namespace hora

@@ -4,7 +4,6 @@
 #include "core/comm/pieces.h"
 
 #include <algorithm>
-#include <cstring>
 
 namespace hora {
 namespace {
@@ -78,22 +77,13 @@ void StagedSums::take(std::span<const Segment> segments, const Part& part) {
 
 void StagedSums::copy_in(std::span<const Segment> segments, const Part& part, std::size_t begin,
                          std::size_t end) {
-  std::byte* next = staged(part, circle_.place(), begin);
-  for_each_range(segments, begin, end, [&](const SegmentRange& range) {
-    const auto* from = static_cast<const std::byte*>(segments[range.segment].input) + range.begin * part.each;
-    fastest_copy_.copy(next, from, range.count * part.each);
-    next += range.count * part.each;
-  });
+  gather_inputs(staged(part, circle_.place(), begin), segments, part.each, begin, end,
+                [&](void* to, const void* from, std::size_t bytes) { fastest_copy_.copy(to, from, bytes); });
 }
 
 void StagedSums::copy_out(std::span<const Segment> segments, const Part& part, std::size_t begin,
                           std::size_t end) {
-  const std::byte* next = staged(part, circle_.place(), begin);
-  for_each_range(segments, begin, end, [&](const SegmentRange& range) {
-    auto* to = static_cast<std::byte*>(segments[range.segment].output) + range.begin * part.each;
-    std::memcpy(to, next, range.count * part.each);
-    next += range.count * part.each;
-  });
+  scatter_to_outputs(staged(part, circle_.place(), begin), segments, part.each, begin, end);
 }
 
 void StagedSums::reducescatter(const Segment& whole, std::size_t begin, std::size_t end,
