@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "core/device/contest.h"
+#include "core/device/tuner.h"
 
 #include <cstddef>
 #include <optional>
@@ -14,13 +14,13 @@ namespace hora {
 class FastestCopy {
  public:
   /// `streams`: whether stores bypass the caches; none: what turns out to be faster.
-  explicit FastestCopy(std::optional<bool> streams = {}) : contest_(64 * 1024, streams) {}
+  explicit FastestCopy(std::optional<bool> streams = {}) : tuner_(64 * 1024, streams) {}
 
   /// The memories do not overlap.
   void copy(void* to, const void* from, std::size_t bytes);
 
  private:
-  Contest contest_;
+  Tuner tuner_;
 };
 
 }  // namespace hora

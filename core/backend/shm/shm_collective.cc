@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/backend/shm/shm_collective.h"
 
-#include "core/device/contest.h"
+#include "core/device/tuner.h"
 #include "core/backend/shm/intrusion.h"
 #include "core/comm/pieces.h"
 #include "core/backend/shm/reach.h"
@@ -364,8 +364,8 @@ class ShmCollective final : public Collective {
   StagedSums staged_sums_;
   Spread spread_;
   Transfers transfers_;
-  Contest private_way_;
-  Contest level_way_;
+  Tuner private_way_;
+  Tuner level_way_;
   std::vector<std::byte> scratch_;   // copies of private memory
   std::vector<const void*> inputs_;  // of the kernel call at hand, by place
 };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "core/device/contest.h"
+#include "core/device/tuner.h"
 
 #include <algorithm>
 #include <bit>
@@ -20,26 +20,26 @@ constexpr std::size_t kMostGap = 16'384;  // calls
 
 }  // namespace
 
-Contest::Contest(std::size_t least, std::optional<bool> second) : least_(least), second_(second) {
+Tuner::Tuner(std::size_t least, std::optional<bool> second) : least_(least), second_(second) {
   std::iota(decides_.begin(), decides_.end(), std::size_t{0});
 }
 
-std::size_t Contest::class_of(std::size_t bytes) const {
+std::size_t Tuner::class_of(std::size_t bytes) const {
   return static_cast<std::size_t>(std::bit_width(std::max(bytes, least_)));
 }
 
-std::size_t Contest::way(std::size_t bytes) const {
+std::size_t Tuner::way(std::size_t bytes) const {
   if (second_) return *second_ ? 1 : 0;
   const std::size_t own = class_of(bytes);
   const std::size_t decides = decides_.at(own);
-  return bytes >= least_ && decides == own ? bouts_.at(own).next() : bouts_.at(decides).leader();
+  return bytes >= least_ && decides == own ? classes_.at(own).next() : classes_.at(decides).leader();
 }
 
-void Contest::note(std::size_t way, std::size_t bytes, std::chrono::duration<double> time) {
+void Tuner::note(std::size_t way, std::size_t bytes, std::chrono::duration<double> time) {
   if (second_ || bytes < least_) return;
   const double cost = time.count() / static_cast<double>(bytes);
-  Bout& own = bouts_.at(class_of(bytes));
-  const Bout& decides = bouts_.at(decides_.at(class_of(bytes)));
+  SizeClass& own = classes_.at(class_of(bytes));
+  const SizeClass& decides = classes_.at(decides_.at(class_of(bytes)));
   const bool was_decided = own.decided();
   if (&decides == &own) {
     own.note(way, cost);
@@ -49,11 +49,11 @@ void Contest::note(std::size_t way, std::size_t bytes, std::chrono::duration<dou
   if (own.decided() && !was_decided) find_deciders();
 }
 
-void Contest::find_deciders() {
+void Tuner::find_deciders() {
   for (std::size_t own = 0; own < kClasses; ++own) {
     for (std::size_t distance = 0; distance < kClasses; ++distance) {
-      const bool below = distance <= own && bouts_.at(own - distance).decided();
-      const bool above = own + distance < kClasses && bouts_.at(own + distance).decided();
+      const bool below = distance <= own && classes_.at(own - distance).decided();
+      const bool above = own + distance < kClasses && classes_.at(own + distance).decided();
       if (!below && !above) continue;
       decides_.at(own) = below ? own - distance : own + distance;
       break;
@@ -61,9 +61,9 @@ void Contest::find_deciders() {
   }
 }
 
-bool Contest::Bout::decided() const { return turns_ == kTurns; }
+bool Tuner::SizeClass::decided() const { return turns_ == kTurns; }
 
-void Contest::Bout::inherit(const Bout& other, double cost) {
+void Tuner::SizeClass::inherit(const SizeClass& other, double cost) {
   const std::size_t leads = other.leader();
   costs_.at(leads) = cost;
   costs_.at(1 - leads) = cost * other.costs_.at(1 - leads) / other.costs_.at(leads);
@@ -71,29 +71,29 @@ void Contest::Bout::inherit(const Bout& other, double cost) {
 }
 
 /// 0110 1001 ...: calls that alternate, such as two batches of each step, do not always find the same way.
-std::size_t Contest::Bout::next() const {
+std::size_t Tuner::SizeClass::next() const {
   if (turns_ < kTurns) return static_cast<std::size_t>(std::popcount(static_cast<unsigned>(turns_)) % 2);
   return led_ < gap_ ? leader() : 1 - leader();
 }
 
-void Contest::Bout::note(std::size_t way, double cost) {
+void Tuner::SizeClass::note(std::size_t way, double cost) {
   if (turns_ < kTurns) return note_turn(way, cost);
   if (way == leader()) return note_leader(cost);
   note_retrial(cost);
 }
 
-void Contest::Bout::note_turn(std::size_t way, double cost) {
+void Tuner::SizeClass::note_turn(std::size_t way, double cost) {
   if (++turns_ <= kWarmUp) return;
   costs_.at(way) += (cost - costs_.at(way)) / ++times_.at(way);
 }
 
-void Contest::Bout::note_leader(double cost) {
+void Tuner::SizeClass::note_leader(double cost) {
   double& usual = costs_.at(leader());
   usual += kWeight * (std::min(cost, kOutlier * usual) - usual);
   ++led_;
 }
 
-void Contest::Bout::note_retrial(double cost) {
+void Tuner::SizeClass::note_retrial(double cost) {
   const std::size_t leads = leader();
   const double usual = costs_.at(leads);
   if (retrials_++ == 0) return;

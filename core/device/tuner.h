@@ -14,11 +14,11 @@ namespace hora {
 /// more seldom the longer it loses, and takes over when it has become faster: where cores and caches lie may
 /// change under a program, above all in a virtual machine. Work that is too small to tell anything goes with
 /// the smallest that is not. For one thread at a time.
-class Contest {
+class Tuner {
  public:
-  /// `least`: bytes that are worth timing. `second`: there is no contest, and everything goes the second way,
+  /// `least`: bytes that are worth timing. `second`: there is no tuner, and everything goes the second way,
   /// or the first.
-  explicit Contest(std::size_t least, std::optional<bool> second = {});
+  explicit Tuner(std::size_t least, std::optional<bool> second = {});
 
   /// The way, 0 or 1, in which `bytes` bytes should be done now.
   [[nodiscard]] std::size_t way(std::size_t bytes) const;
@@ -28,7 +28,7 @@ class Contest {
 
  private:
   /// One order of magnitude. Costs are in seconds a byte.
-  class Bout {
+  class SizeClass {
    public:
     /// Whether it is known which way leads.
     [[nodiscard]] bool decided() const;
@@ -36,7 +36,7 @@ class Contest {
     [[nodiscard]] std::size_t next() const;
     void note(std::size_t way, double cost);
     /// Begins with what another one has decided, in whose leading way a call has just had this cost.
-    void inherit(const Bout& other, double cost);
+    void inherit(const SizeClass& other, double cost);
 
    private:
     void note_turn(std::size_t way, double cost);
@@ -61,7 +61,7 @@ class Contest {
 
   std::size_t least_;
   std::optional<bool> second_;
-  std::array<Bout, kClasses> bouts_;
+  std::array<SizeClass, kClasses> classes_;
   // Whose bout decides about a class: its own, or the nearest one that has been decided.
   std::array<std::size_t, kClasses> decides_;
 };

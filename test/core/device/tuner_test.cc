@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/device/tuner.h"
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <cstddef>
+#include <functional>
+
+namespace hora {
+namespace {
+
+using Milliseconds = std::chrono::duration<double, std::milli>;
+using Counts = std::array<int, 2>;
+
+/// Makes so many calls of `bytes` bytes, of which call i takes `cost(i, way)`; how often each way was taken.
+Counts make_calls(Tuner& tuner, int calls, std::size_t bytes,
+                  const std::function<double(int i, std::size_t way)>& cost) {
+  Counts taken{};
+  for (int i = 0; i < calls; ++i) {
+    const std::size_t way = tuner.way(bytes);
+    ++taken.at(way);
+    tuner.note(way, bytes, Milliseconds(cost(i, way)));
+  }
+  return taken;
+}
+
+/// What calls cost where one way takes one millisecond, and the other one so many.
+auto faster(std::size_t way, double other = 2) {
+  return [=](int /*i*/, std::size_t taken) { return taken == way ? 1.0 : other; };
+}
+
+TEST(Tuner, TriesBothWaysAndKeepsTheFaster) {
+  for (const std::size_t best : {0u, 1u}) {
+    Tuner tuner(100);
+    const Counts taken = make_calls(tuner, 50, 1000, faster(best));
+    EXPECT_EQ(taken.at(1 - best), 8);
+    EXPECT_EQ(tuner.way(1000), best);
+  }
+}
+
+TEST(Tuner, IsNotMistakenWhereTwoKindsOfCallsAlternate) {
+  Tuner tuner(100);
+  const auto cost = [](int i, std::size_t way) { return (i % 2 == 0 ? 1 : 4) * (way == 1 ? 10.0 : 11.0); };
+  make_calls(tuner, 50, 1000, cost);
+  EXPECT_EQ(tuner.way(1000), 1u);
+  const Counts taken = make_calls(tuner, 10'000, 1000, cost);
+  EXPECT_LT(taken[0], 500);
+}
+
+TEST(Tuner, NoticesThatTheOtherWayHasBecomeFaster) {
+  Tuner tuner(100);
+  make_calls(tuner, 1000, 1000, faster(0, 1.2));
+  EXPECT_EQ(tuner.way(1000), 0u);
+  make_calls(tuner, 1000, 1000, faster(1, 1.2));
+  EXPECT_EQ(tuner.way(1000), 1u);
+}
+
+TEST(Tuner, LeavesAWayAtOnceThatBecomesSlowerThanTheOtherWas) {
+  Tuner tuner(100);
+  make_calls(tuner, 50, 1000, faster(0, 1.2));
+  const Counts taken = make_calls(tuner, 50, 1000, faster(1, 3));
+  EXPECT_GT(taken[1], 40);
+}
+
+TEST(Tuner, TriesAHopelessWaySeldom) {
+  Tuner tuner(100);
+  const Counts taken = make_calls(tuner, 100'000, 1000, faster(0, 5));
+  EXPECT_LT(taken[1], 40) << "of 100,000 calls";
+}
+
+TEST(Tuner, DoesNotFollowCallsThatWereInterrupted) {
+  Tuner tuner(100);
+  const auto cost = [](int i, std::size_t way) { return (way == 0 ? 1.0 : 1.3) * (i % 40 == 39 ? 30 : 1); };
+  make_calls(tuner, 30, 1000, cost);
+  const Counts taken = make_calls(tuner, 10'000, 1000, cost);
+  EXPECT_LT(taken[1], 300);
+}
+
+TEST(Tuner, DecidesForEachOrderOfMagnitudeByItself) {
+  Tuner tuner(100);
+  make_calls(tuner, 50, 1000, faster(0));
+  make_calls(tuner, 200, 100'000, faster(1));
+  EXPECT_EQ(tuner.way(1000), 0u);
+  EXPECT_EQ(tuner.way(100'000), 1u);
+}
+
+TEST(Tuner, BeginsWithTheWayThatLeadsInTheNearestOrderOfMagnitude) {
+  Tuner tuner(100);
+  make_calls(tuner, 50, 1000, faster(1));
+  for (const std::size_t bytes : {std::size_t{100}, std::size_t{2000}, ~std::size_t{0}})
+    EXPECT_EQ(tuner.way(bytes), 1u) << bytes;
+  const auto dearer = [](int /*i*/, std::size_t way) { return way == 1 ? 100.0 : 150.0; };
+  EXPECT_EQ(make_calls(tuner, 60, 2000, dearer), (Counts{0, 60}))
+      << "for each byte, too, and yet it is faster";
+}
+
+TEST(Tuner, BeginsSoAlsoWhereTheOtherWayIsJustBeingTriedAgain) {
+  Tuner tuner(100);
+  make_calls(tuner, 50, 1000, faster(1));
+  while (tuner.way(1000) == 1) make_calls(tuner, 1, 1000, faster(1));
+  EXPECT_EQ(make_calls(tuner, 50, 2000, faster(1)), (Counts{0, 50}));
+}
+
+TEST(Tuner, DoesNotTimeWhatIsTooSmall) {
+  Tuner tuner(100);
+  EXPECT_EQ(make_calls(tuner, 50, 10, faster(1)), (Counts{50, 0}));
+  make_calls(tuner, 50, 100, faster(1));
+  EXPECT_EQ(make_calls(tuner, 50, 10, faster(0)), (Counts{0, 50}))
+      << "takes the way of the smallest that is timed";
+}
+
+TEST(Tuner, IsNoneWhereOneWayIsTold) {
+  Tuner tuner(100, true);
+  EXPECT_EQ(make_calls(tuner, 500, 1000, faster(0)), (Counts{0, 500}));
+}
+
+}  // namespace
+}  // namespace hora
