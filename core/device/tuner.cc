@@ -8,15 +8,19 @@
 namespace hora {
 namespace {
 
-constexpr int kWarmUp = 4;  // page faults and cold caches
+constexpr int kWarmUp = 4;  // calls with page faults and cold caches
 constexpr int kTurns = 16;
-constexpr double kWeight = 1.0 / 8;  // of a new cost of the way that leads
-constexpr double kOutlier = 2;       // one that was interrupted counts as so much more than usual
-// The first retrial of a row finds caches as the other way has left them.
-constexpr int kRetrials = 5;
-constexpr double kHopeless = 3;  // then one retrial is enough
-constexpr double kClear = 1.5;
-constexpr std::size_t kMostGap = 16'384;  // calls
+constexpr std::size_t kFew = 4;  // calls, from which a cost is known
+// The first calls of a trial find caches as the other way has left them. Trials take an even number of calls:
+// work of two kinds that alternate, such as two batches of each step, keeps its rhythm in the leader's
+// window.
+constexpr int kUntimed = 2;
+constexpr int kTrial = kUntimed + static_cast<int>(kFew);
+constexpr int kShortTrial = 4;          // enough for a way
+constexpr double kHopeless = 3;         // that takes so many times as long
+constexpr double kTrialShare = 0.01;    // of the time, at the most, once a class is known
+constexpr std::size_t kLeastGap = 128;  // calls, then
+constexpr std::size_t kMostGap = 16'384;
 
 }  // namespace
 
@@ -61,12 +65,27 @@ void Tuner::find_deciders() {
   }
 }
 
+void Tuner::Window::add(double cost) {
+  if (count_ == 0) next_ = 0;
+  costs_.at(next_) = cost;
+  next_ = (next_ + 1) % costs_.size();
+  count_ = std::min(count_ + 1, costs_.size());
+}
+
+double Tuner::Window::cost() const {
+  auto sorted = costs_;
+  const auto half = static_cast<std::ptrdiff_t>(count_ / 2);
+  std::sort(sorted.begin(), sorted.begin() + static_cast<std::ptrdiff_t>(count_));
+  return std::accumulate(sorted.begin(), sorted.begin() + half, 0.0) / static_cast<double>(half);
+}
+
 bool Tuner::SizeClass::decided() const { return turns_ == kTurns; }
 
 void Tuner::SizeClass::inherit(const SizeClass& other, double cost) {
   const std::size_t leads = other.leader();
   costs_.at(leads) = cost;
   costs_.at(1 - leads) = cost * other.costs_.at(1 - leads) / other.costs_.at(leads);
+  gap_ = other.gap_;
   turns_ = kTurns;
 }
 
@@ -79,32 +98,48 @@ std::size_t Tuner::SizeClass::next() const {
 void Tuner::SizeClass::note(std::size_t way, double cost) {
   if (turns_ < kTurns) return note_turn(way, cost);
   if (way == leader()) return note_leader(cost);
-  note_retrial(cost);
+  note_trial(cost);
 }
 
 void Tuner::SizeClass::note_turn(std::size_t way, double cost) {
   if (++turns_ <= kWarmUp) return;
-  costs_.at(way) += (cost - costs_.at(way)) / ++times_.at(way);
+  windows_.at(way).add(cost);
+  if (windows_.at(way).count() >= kFew) costs_.at(way) = windows_.at(way).cost();
 }
 
 void Tuner::SizeClass::note_leader(double cost) {
-  double& usual = costs_.at(leader());
-  usual += kWeight * (std::min(cost, kOutlier * usual) - usual);
+  const std::size_t leads = leader();
+  windows_.at(leads).add(cost);
+  if (windows_.at(leads).count() >= kFew) costs_.at(leads) = windows_.at(leads).cost();
   ++led_;
+  if (leader() == leads) return;
+  windows_.at(leader()).clear();
+  led_ = 0;
+  gap_ = kFirstGap;
 }
 
-void Tuner::SizeClass::note_retrial(double cost) {
-  const std::size_t leads = leader();
-  const double usual = costs_.at(leads);
-  if (retrials_++ == 0) return;
-  retried_ += (cost - retried_) / (retrials_ - 1);
-  if (retrials_ < kRetrials && cost < kHopeless * usual) return;
-  costs_.at(1 - leads) = retried_;
-  const std::size_t longer = retried_ > kClear * usual ? 8 : 2;
-  gap_ = leader() == leads ? std::min(longer * gap_, kMostGap) : kFirstGap;
+void Tuner::SizeClass::note_trial(double cost) {
+  const std::size_t tries = 1 - leader();
+  if (tried_ == 0) windows_.at(tries).clear();
+  if (++tried_ <= kUntimed) return;
+  windows_.at(tries).add(cost);
+  const bool hopeless = tried_ == kShortTrial && windows_.at(tries).cost() > kHopeless * costs_.at(1 - tries);
+  if (tried_ == kTrial || hopeless) end_trial();
+}
+
+/// The gap doubles while little is known, up to the one at which trials take their share of the time.
+void Tuner::SizeClass::end_trial() {
+  const std::size_t led = leader();
+  costs_.at(1 - led) = windows_.at(1 - led).cost();
+  if (leader() == led) {
+    const double lost = tried_ * (costs_.at(1 - led) / costs_.at(led) - 1);  // in calls of the leading way
+    const auto enough = static_cast<std::size_t>(std::clamp<double>(lost / kTrialShare, kLeastGap, kMostGap));
+    gap_ = std::min(2 * gap_, enough);
+  } else {
+    gap_ = kFirstGap;
+  }
   led_ = 0;
-  retrials_ = 0;
-  retried_ = 0;
+  tried_ = 0;
 }
 
 }  // namespace hora

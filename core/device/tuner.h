@@ -8,16 +8,22 @@
 
 namespace hora {
 
-/// Finds out which of two ways to do the same is the faster one on this machine, for work of each order of
-/// magnitude by itself. The first times the ways take turns and are timed, and the faster one leads; it also
-/// leads at first where work of another magnitude begins. The other one is tried again from time to time, the
-/// more seldom the longer it loses, and takes over when it has become faster: where cores and caches lie may
-/// change under a program, above all in a virtual machine. Work that is too small to tell anything goes with
-/// the smallest that is not. For one thread at a time.
+/// Finds out which of two ways to do the same work is the faster one on this machine. Work of each order of
+/// magnitude (a size class) is judged by itself. Work that is too small to be timed goes with the smallest
+/// class that is not. For one thread at a time.
+///
+/// A class begins as the nearest class that has a leader. Without one, the two ways take turns and are timed,
+/// and the faster one leads. From then on the other way is tried again from time to time (a trial), because
+/// noise may have misled the first turns, and because a virtual machine may move cores and caches. A leader
+/// that becomes slower than the other way was gives way at once.
+///
+/// A cost is the mean of the faster half of a few calls, so calls that were interrupted do not count. Trials
+/// come after 12, 24, 48 and 96 calls; later as seldom as is needed for them to take 1 % of the time. With
+/// the other way at twice the cost that is every 600 calls.
 class Tuner {
  public:
-  /// `least`: bytes that are worth timing. `second`: there is no tuner, and everything goes the second way,
-  /// or the first.
+  /// `least`: bytes that are worth timing. `second`: nothing is tuned, and everything goes the second way, or
+  /// the first.
   explicit Tuner(std::size_t least, std::optional<bool> second = {});
 
   /// The way, 0 or 1, in which `bytes` bytes should be done now.
@@ -27,7 +33,22 @@ class Tuner {
   void note(std::size_t way, std::size_t bytes, std::chrono::duration<double> time);
 
  private:
-  /// One order of magnitude. Costs are in seconds a byte.
+  /// The last calls of one way. Costs are in seconds a byte.
+  class Window {
+   public:
+    void add(double cost);
+    void clear() { count_ = 0; }
+    [[nodiscard]] std::size_t count() const { return count_; }
+    /// The mean of the faster half. At least two calls must be there.
+    [[nodiscard]] double cost() const;
+
+   private:
+    std::array<double, 8> costs_{};
+    std::size_t count_ = 0;
+    std::size_t next_ = 0;
+  };
+
+  /// One order of magnitude.
   class SizeClass {
    public:
     /// Whether it is known which way leads.
@@ -41,18 +62,18 @@ class Tuner {
    private:
     void note_turn(std::size_t way, double cost);
     void note_leader(double cost);
-    void note_retrial(double cost);
+    void note_trial(double cost);
+    void end_trial();
 
-    std::array<double, 2> costs_{};  // of late
-    std::array<int, 2> times_{};     // so often timed while they take turns
+    std::array<Window, 2> windows_;
+    std::array<double, 2> costs_{};  // of both ways, as far as they are known
     int turns_ = 0;
-    std::size_t led_ = 0;  // calls since the other way was tried
+    std::size_t led_ = 0;  // calls since the last trial
     std::size_t gap_ = kFirstGap;
-    int retrials_ = 0;  // of the other way, in this row
-    double retried_ = 0;
+    int tried_ = 0;  // calls of the trial that is under way
   };
 
-  static constexpr std::size_t kFirstGap = 61;  // calls
+  static constexpr std::size_t kFirstGap = 12;  // calls
 
   static constexpr std::size_t kClasses = 65;  // by the number of binary digits of the bytes
 
@@ -62,7 +83,7 @@ class Tuner {
   std::size_t least_;
   std::optional<bool> second_;
   std::array<SizeClass, kClasses> classes_;
-  // Whose bout decides about a class: its own, or the nearest one that has been decided.
+  // The class that decides about a class: itself, or the nearest one that has been decided.
   std::array<std::size_t, kClasses> decides_;
 };
 
