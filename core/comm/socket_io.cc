@@ -35,10 +35,6 @@ void await_or_throw(int fd, short events, TimePoint deadline) {
 
 }  // namespace
 
-Descriptor::~Descriptor() {
-  if (fd_ >= 0) ::close(fd_);
-}
-
 bool await_events(int fd, short events, TimePoint deadline) {
   pollfd one{fd, events, 0};
   for (;;) {

@@ -475,12 +475,11 @@ std::string Loop::write_dump_of(const Status& why, std::vector<Record> pending) 
                   recorder_.records(),
                   std::move(pending),
                   Clock::now()};
-  const auto directory =
-      config_.dump_directory.empty()
-          ? fmt::format("{}/hora-{}", std::filesystem::temp_directory_path().string(), world_.job)
-          : config_.dump_directory;
   const std::lock_guard lock(dump_mutex_);  // both would write the same file
-  return hora::write_dump(dump, directory);
+  const Folder folder = config_.dump_directory.empty()
+                            ? folder_of_job(std::filesystem::temp_directory_path().string(), world_.job)
+                            : Folder::named(config_.dump_directory);
+  return hora::write_dump(dump, folder);
 }
 
 /// Writes it; a sentence that says why, and where it is.

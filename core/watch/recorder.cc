@@ -5,16 +5,13 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <sys/stat.h>
 
 #include <algorithm>
-#include <cerrno>
-#include <cstdio>
-#include <cstring>
-#include <fstream>
 
 namespace hora {
 namespace {
+
+constexpr std::size_t kKeptJobs = 10;  // whose dumps stay
 
 double seconds_before(TimePoint instant, TimePoint now) {
   return std::chrono::duration<double>(now - instant).count();
@@ -93,23 +90,17 @@ std::string to_json(const Dump& dump) {
       name(dump.why.code), quoted(dump.why.message), fmt::join(pending, ",\n"), fmt::join(records, ",\n"));
 }
 
-std::string write_dump(const Dump& dump, const std::string& directory) {
-  std::string path = fmt::format("{}/rank{}.json", directory, dump.member.rank);
-  const auto fail = [](const std::string& where) {
-    throw Error(Code::unavailable, fmt::format("cannot write {}: {}", where, std::strerror(errno)));
-  };
-  if (::mkdir(directory.c_str(), 0700) != 0) {
-    struct stat found {};
-    if (errno != EEXIST || ::lstat(directory.c_str(), &found) != 0) fail(directory);
-    errno = ENOTDIR;  // a link in a shared temporary directory may be a stranger's
-    if (!S_ISDIR(found.st_mode)) fail(directory);
-  }
-  const std::string unfinished = path + ".part";
-  std::ofstream file(unfinished);
-  file << to_json(dump);
-  file.close();
-  if (!file || std::rename(unfinished.c_str(), path.c_str()) != 0) fail(path);
-  return path;
+Folder folder_of_job(const std::string& temporary, const std::string& job) {
+  const Folder all = Folder::of_user(temporary).inner("dumps");
+  Folder own = all.inner(job);
+  all.keep_newest(kKeptJobs);
+  return own;
+}
+
+std::string write_dump(const Dump& dump, const Folder& folder) {
+  const std::string name = fmt::format("rank{}.json", dump.member.rank);
+  folder.write(name, to_json(dump));
+  return fmt::format("{}/{}", folder.path(), name);
 }
 
 }  // namespace hora

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "core/base/folder.h"
 #include "core/comm/world.h"
 
 #include <hora/hora.h>
@@ -69,9 +70,13 @@ struct Dump {
 /// The dump as one JSON object; instants are seconds before `now`.
 [[nodiscard]] std::string to_json(const Dump& dump);
 
-/// Writes `<directory>/rank<k>.json`, whole or not at all, in place of an earlier one; makes the directory if
-/// needed (mode 0700), and returns the path.
+/// Where a job's dumps lie if the user has not named a directory: `dumps/<job>` in this user's private folder
+/// in the temporary directory. Those of the ten jobs that wrote last stay, older ones are removed.
+/// Throws Error(unavailable).
+[[nodiscard]] Folder folder_of_job(const std::string& temporary, const std::string& job);
+
+/// Writes `rank<k>.json` (mode 0600), whole or not at all, in place of an earlier one, and returns its path.
 /// Throws Error(unavailable) with the path and the system's reason.
-std::string write_dump(const Dump& dump, const std::string& directory);
+std::string write_dump(const Dump& dump, const Folder& folder);
 
 }  // namespace hora

@@ -130,7 +130,7 @@ class ReadDumps : public testing::Test {
 };
 
 TEST_F(ReadDumps, AreThoseOfAllRanksInOrder) {
-  for (const int rank : {2, 0, 1}) write_dump(written(rank), folder_);
+  for (const int rank : {2, 0, 1}) write_dump(written(rank), Folder::named(folder_));
   write("rank1.json.part", "{");
   write("rank01.json", "{");
   write("notes.txt", "hello");
@@ -141,7 +141,7 @@ TEST_F(ReadDumps, AreThoseOfAllRanksInOrder) {
 
 TEST_F(ReadDumps, NameTheFileThatIsWrong) {
   EXPECT_THAT(trouble(), HasSubstr("there is no dump (rank<k>.json) in it"));
-  write_dump(written(1), folder_);
+  write_dump(written(1), Folder::named(folder_));
   write("rank2.json", to_json(written(1)));
   EXPECT_EQ(trouble(), (folder_ / "rank2.json").string() + ": it is the dump of rank 1");
   write("rank2.json", "");

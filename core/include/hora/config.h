@@ -139,7 +139,7 @@ struct Config {
   std::size_t recorded_operations = 2000;
   std::string timeline;               ///< HORA_TIMELINE: rank 0 writes a trace there; see start_timeline
   bool timeline_mark_cycles = false;  ///< HORA_TIMELINE_MARK_CYCLES
-  std::string dump_directory;         ///< HORA_DUMP_DIR; empty: "hora-<job>" in the temporary directory
+  std::string dump_directory;  ///< HORA_DUMP_DIR; empty: dumps/<job> in the user's private hora-UID in TMPDIR
   /// HORA_DUMP_SIGNAL: USR1 or USR2; a rank that gets this signal writes there what it has done and what it
   /// waits for, and goes on. The program's own handler of it runs, too. 0: none.
   int dump_signal = 0;

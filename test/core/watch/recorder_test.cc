@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -69,19 +70,37 @@ TEST(ToJson, IsJsonThatSaysEverything) {
   EXPECT_EQ(json["pending"][0]["name"], "late");
 }
 
-TEST(WriteDump, WritesAFilePerRankAndRefusesLinks) {
-  const auto folder = std::filesystem::path(testing::TempDir()) / ("hora-dump-" + std::to_string(::getpid()));
+class WriteDump : public testing::Test {
+ protected:
+  WriteDump() { std::filesystem::create_directory(temporary_); }
+  ~WriteDump() override { std::filesystem::remove_all(temporary_); }
+
+  const std::filesystem::path temporary_ =
+      std::filesystem::path(testing::TempDir()) / ("hora-dump-" + std::to_string(::getpid()));
+};
+
+TEST_F(WriteDump, WritesAFilePerRankForItsUserAlone) {
+  const Folder folder = Folder::named(temporary_ / "named");
   const std::string path = write_dump(dump(), folder);
-  EXPECT_EQ(path, (folder / "rank1.json").string());
+  EXPECT_EQ(path, (temporary_ / "named/rank1.json").string());
   EXPECT_TRUE(nlohmann::json::parse(std::ifstream(path)).contains("finished"));
+  EXPECT_EQ(std::filesystem::status(path).permissions(), std::filesystem::perms(0600));
   EXPECT_EQ(write_dump(dump(), folder), path);
-  EXPECT_FALSE(std::filesystem::exists(path + ".part"));
-  const auto link = folder.string() + "-link";
-  std::filesystem::create_symlink(folder, link);
-  EXPECT_THROW(write_dump(dump(), link), Error);
-  std::filesystem::remove(link);
-  std::filesystem::remove_all(folder);
-  EXPECT_THROW(write_dump(dump(), "/nonexistent/folder"), Error);
+}
+
+TEST_F(WriteDump, KeepsTheDumpsOfTheTenJobsThatFailedLast) {
+  for (int job = 0; job < 12; ++job) {
+    const std::string id = "job" + std::to_string(job);
+    write_dump(dump(), folder_of_job(temporary_, id));
+    for (int rank = 0; rank < 3; ++rank) static_cast<void>(folder_of_job(temporary_, id));  // of the same job
+    std::filesystem::last_write_time(
+        folder_of_job(temporary_, id).path(),
+        std::filesystem::file_time_type::clock::now() - std::chrono::hours(50 - job));
+  }
+  const auto all = std::filesystem::path(folder_of_job(temporary_, "job11").path()).parent_path();
+  EXPECT_EQ(all, temporary_ / ("hora-" + std::to_string(::geteuid())) / "dumps");
+  for (int job = 0; job < 12; ++job)
+    EXPECT_EQ(std::filesystem::exists(all / ("job" + std::to_string(job)) / "rank1.json"), job >= 2) << job;
 }
 
 }  // namespace
