@@ -20,16 +20,18 @@
 #include <cstring>
 #include <memory>
 #include <optional>
+#include <random>
 
 namespace hora {
 namespace {
 
 constexpr std::size_t kIdDigits = 8;
 constexpr int kVisitorsOutside = 64;
-constexpr int kTries = 10;  // another hrun that ends may remove the folder in between
+constexpr const char* kTemporary = "/tmp";
+constexpr std::size_t kUnfinishedDigits = 16;
 constexpr std::chrono::minutes kUnfinished{1};
 
-/// "<job>.<pid>"; what begins with a dot does not listen yet.
+/// "<job>.<pid>".
 std::optional<RunningJob> job_named(const std::string& folder, std::string_view name) {
   RunningJob job;
   if (name.size() < kIdDigits + 2 || name[kIdDigits] != '.') return std::nullopt;
@@ -65,52 +67,47 @@ bool is_old(const std::string& path) {
   return age > kUnfinished;
 }
 
-void make_job_folder(const std::string& folder) {
-  if (::mkdir(folder.c_str(), 0700) != 0 && errno != EEXIST) fail("cannot make " + folder);
-  check_job_folder(folder);
+/// Under such a name a socket does not listen yet. The kernel shows the name to everybody for as long as the
+/// socket lives (/proc/net/unix), so it says nothing of the job.
+std::string unfinished_name() {
+  std::random_device random;
+  return fmt::format(".{:08x}{:08x}", random(), random());
+}
+
+bool is_unfinished_name(std::string_view name) {
+  return name.size() == kUnfinishedDigits + 1 && name.front() == '.' &&
+         name.find_first_not_of("0123456789abcdef", 1) == std::string_view::npos;
+}
+
+/// Of the session: `hora` in XDG_RUNTIME_DIR, if there is such a directory.
+std::optional<std::string> session_folder() {
+  struct stat found {};
+  const auto runtime = variable("XDG_RUNTIME_DIR");
+  if (!runtime || !runtime->starts_with('/') || ::stat(runtime->c_str(), &found) != 0) return std::nullopt;
+  return *runtime + "/hora";
 }
 
 }  // namespace
 
 std::vector<std::string> job_folders() {
-  std::vector<std::string> folders;
+  std::vector<std::string> folders = folders_of_user(kTemporary);
   struct stat found {};
-  if (const auto runtime = variable("XDG_RUNTIME_DIR");
-      runtime && runtime->starts_with('/') && ::stat(runtime->c_str(), &found) == 0)
-    folders.push_back(*runtime + "/hora");
-  folders.push_back(fmt::format("/tmp/hora-{}", ::geteuid()));
+  if (const auto session = session_folder(); session && ::lstat(session->c_str(), &found) == 0)
+    folders.insert(folders.begin(), *session);
   return folders;
 }
 
-void check_job_folder(const std::string& folder) {
-  struct stat found {};
-  if (::lstat(folder.c_str(), &found) != 0) fail("cannot use " + folder);
-  const auto refuse = [&](const std::string& why) {
-    throw Error(Code::unavailable, fmt::format("{} {}: remove it", folder, why));
-  };
-  if (!S_ISDIR(found.st_mode)) refuse("is no folder");
-  if (found.st_uid != ::geteuid()) refuse(fmt::format("belongs to user {}", found.st_uid));
-  if ((found.st_mode & 0077) != 0)
-    refuse(fmt::format("is open to others (mode {:04o})", found.st_mode & 07777));
-}
-
-JobSocket::JobSocket(const std::string& folder, const std::string& job) : folder_(folder) {
-  const std::string name = fmt::format("{}.{}", job, ::getpid());
-  const std::string unfinished = fmt::format("{}/.{}", folder, name);
+JobSocket::JobSocket(const Folder& folder, const std::string& job) {
+  running_jobs(folder.path());  // which removes what dead ones have left
+  const std::string unfinished = fmt::format("{}/{}", folder.path(), unfinished_name());
   const auto address = local_address_of(unfinished);
   if (!address)
     throw Error(Code::unavailable, fmt::format("the path {} is too long for a socket", unfinished));
   listener_ = Descriptor(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!listener_) fail("cannot make a socket");
-  const auto bind = [&] {
-    make_job_folder(folder);
-    return ::bind(listener_.fd(), reinterpret_cast<const sockaddr*>(&*address), sizeof *address) == 0;
-  };
-  int tries = 1;
-  bool bound = bind();
-  for (; !bound && errno == ENOENT && tries < kTries; ++tries) bound = bind();
-  if (!bound) fail("cannot make a socket at " + unfinished);
-  path_.value = fmt::format("{}/{}", folder, name);
+  if (::bind(listener_.fd(), reinterpret_cast<const sockaddr*>(&*address), sizeof *address) != 0)
+    fail("cannot make a socket at " + unfinished);
+  path_.value = fmt::format("{}/{}.{}", folder.path(), job, ::getpid());
   // Under its name it listens from the beginning: who finds it and is refused knows that its hrun is gone.
   if (::listen(listener_.fd(), kVisitorsOutside) == 0 &&
       std::rename(unfinished.c_str(), path_.value.c_str()) == 0)
@@ -123,36 +120,30 @@ JobSocket::JobSocket(const std::string& folder, const std::string& job) : folder
 }
 
 JobSocket::~JobSocket() {
-  if (path_.value.empty()) return;
-  ::unlink(path_.value.c_str());
-  ::rmdir(folder_.c_str());  // if it was the last one
+  if (!path_.value.empty()) ::unlink(path_.value.c_str());
 }
 
 JobSocket open_job_socket(const std::string& job) {
-  const auto folders = job_folders();
-  for (std::size_t i = 0; i + 1 < folders.size(); ++i) {
+  if (const auto session = session_folder()) {
     try {
-      return {folders[i], job};
-    } catch (const Error&) {
-      continue;
+      return {Folder::private_at(*session), job};
+    } catch (const Error&) {  // then where sessions without such a folder have it
     }
   }
-  return {folders.back(), job};
+  return {Folder::of_user(kTemporary), job};
 }
 
 std::vector<RunningJob> running_jobs(const std::string& folder) {
   struct stat found {};
   if (::lstat(folder.c_str(), &found) != 0) return {};
-  check_job_folder(folder);
+  static_cast<void>(Folder::private_at(folder));
   std::vector<RunningJob> jobs;
   for (const auto& name : names_in(folder)) {
-    const bool unfinished = name.starts_with('.');
-    auto job = job_named(folder, unfinished ? std::string_view(name).substr(1) : std::string_view(name));
+    const std::string path = fmt::format("{}/{}", folder, name);
+    if (is_unfinished_name(name) && is_old(path)) ::unlink(path.c_str());
+    auto job = job_named(folder, name);
     if (!job) continue;
-    if (unfinished) {
-      const std::string path = fmt::format("{}/{}", folder, name);
-      if (is_old(path)) ::unlink(path.c_str());
-    } else if (connect_to_job(job->path)) {
+    if (connect_to_job(job->path)) {
       jobs.push_back(*std::move(job));
     } else if (errno == ECONNREFUSED) {
       ::unlink(job->path.c_str());

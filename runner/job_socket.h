@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "core/base/folder.h"
 #include "core/comm/socket_io.h"
 
 #include <string>
@@ -11,18 +12,15 @@ namespace hora {
 // Where `hrun status` finds the jobs of its user that run on this host: each hrun listens on a local socket
 // in a folder that only this user can enter.
 
-/// The folders, the one that is used first: `hora` in XDG_RUNTIME_DIR, if that is set and there is such a
-/// folder, and "/tmp/hora-UID", as not all sessions of a user need have that variable.
+/// The folders that exist, the one that is used first: `hora` in XDG_RUNTIME_DIR, if that is set, and those
+/// of this user in /tmp (core/base/folder.h), as not all sessions of a user need have that variable.
 [[nodiscard]] std::vector<std::string> job_folders();
-
-/// Throws Error(unavailable) unless the folder is this user's, and nobody else's: what is wrong with it.
-void check_job_folder(const std::string& folder);
 
 /// A socket that listens as long as this lives, and its name. Moves.
 class JobSocket {
  public:
-  /// Makes the folder, too, if there is none. Throws Error(unavailable).
-  JobSocket(const std::string& folder, const std::string& job);
+  /// Removes the sockets of hruns that were killed. Throws Error(unavailable).
+  JobSocket(const Folder& folder, const std::string& job);
   ~JobSocket();
   JobSocket(JobSocket&&) noexcept = default;
   JobSocket& operator=(JobSocket&&) = delete;
@@ -39,12 +37,11 @@ class JobSocket {
     Path& operator=(Path&&) = delete;
     std::string value;
   };
-  std::string folder_;
   Path path_;
   Descriptor listener_;
 };
 
-/// In the first of the folders where it can be made. Throws what the last one throws.
+/// In the session's folder if it can be made there, else in this user's in /tmp. Throws Error(unavailable).
 [[nodiscard]] JobSocket open_job_socket(const std::string& job);
 
 /// A job whose hrun listens. A value.
@@ -56,9 +53,9 @@ struct RunningJob {
   bool operator==(const RunningJob&) const = default;
 };
 
-/// All in a folder, by id. What hruns have left there that were killed is removed. Throws what
-/// check_job_folder throws; there is nothing where there is no such folder.
-[[nodiscard]] std::vector<RunningJob> running_jobs(const std::string& folder);
+/// All in a folder, by id. What hruns have left there that were killed is removed. Throws Error(unavailable)
+/// unless the folder is this user's alone; there is nothing where there is no such folder.
+std::vector<RunningJob> running_jobs(const std::string& folder);
 
 /// Connects to one; nothing, with the reason in errno, if that cannot be.
 [[nodiscard]] Descriptor connect_to_job(const std::string& path);

@@ -157,7 +157,7 @@ TEST(Desk, DoesNotMindWhoLeavesBeforeTheAnswer) {
 TEST(Desk, HearsNobodyButItsUserAndRootOnALocalSocket) {
   if (::geteuid() != 0) GTEST_SKIP() << "only root can become another user";
   const auto folder = std::filesystem::path(testing::TempDir()) / ("hora-desk-" + std::to_string(::getpid()));
-  JobSocket socket(folder, "0123abcd");
+  JobSocket socket(Folder::private_at(folder), "0123abcd");
   Desk desk(socket.take(), Desk::For::own_user);
   const auto ask = [&] {
     const Descriptor visitor = connect_to_job(socket.path());

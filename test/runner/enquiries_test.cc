@@ -33,7 +33,7 @@ class Job {
     }
     enquiries.emplace(
         "0123abcd", summary, [this](const Question& question) { asked.push_back(question); }, now);
-    JobSocket socket(folder_, "0123abcd");
+    JobSocket socket(Folder::private_at(folder_), "0123abcd");
     path_ = socket.path();
     enquiries->open(std::move(socket));
   }

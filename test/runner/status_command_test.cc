@@ -30,7 +30,7 @@ class Answers {
     EXPECT_EQ(::pipe(ready.data()), 0);
     pid_ = ::fork();
     if (pid_ == 0) {
-      JobSocket socket(folder, id);
+      JobSocket socket(Folder::private_at(folder), id);
       Desk desk(socket.take(), Desk::For::own_user);
       ::close(ready[1]);
       for (;;) {
