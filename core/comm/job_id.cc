@@ -7,17 +7,19 @@
 
 #include <array>
 #include <random>
-#include <string_view>
 
 namespace hora {
 
-std::string job_id(const Secret& secret) {
-  constexpr std::string_view kWhatFor = "the name of a job of Hora";
-  constexpr std::size_t kDigits = 8;
+std::string digits_of(const Secret& secret, std::string_view purpose, std::size_t digits) {
   std::array<unsigned char, crypto_generichash_BYTES> digest{};
-  crypto_generichash(digest.data(), digest.size(), reinterpret_cast<const unsigned char*>(kWhatFor.data()),
-                     kWhatFor.size(), secret.data(), secret.size());
-  return fmt::format("{:02x}", fmt::join(digest, "")).substr(0, kDigits);
+  crypto_generichash(digest.data(), digest.size(), reinterpret_cast<const unsigned char*>(purpose.data()),
+                     purpose.size(), secret.data(), secret.size());
+  return fmt::format("{:02x}", fmt::join(digest, "")).substr(0, digits);
+}
+
+std::string job_id(const Secret& secret) {
+  constexpr std::size_t kDigits = 8;
+  return digits_of(secret, "the name of a job of Hora", kDigits);
 }
 
 std::string job_id(const Config& config) {

@@ -3,9 +3,15 @@
 
 #include <hora/config.h>
 
+#include <cstddef>
 #include <string>
+#include <string_view>
 
 namespace hora {
+
+/// At most 64 hexadecimal digits that follow from a secret, are others for each purpose, and tell nothing of
+/// the secret.
+[[nodiscard]] std::string digits_of(const Secret& secret, std::string_view purpose, std::size_t digits);
 
 // Eight hexadecimal digits by which a job is known: to its ranks, in the names of their dumps, and to hrun.
 

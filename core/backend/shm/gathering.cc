@@ -3,7 +3,9 @@
 
 #include "core/backend/shm/local_socket.h"
 #include "core/base/bytes.h"
+#include "core/comm/job_id.h"
 #include "core/comm/listener.h"
+#include "core/comm/secret_file.h"
 #include "core/comm/world.h"
 
 #include <fmt/format.h>
@@ -78,10 +80,7 @@ Answer decode_answer(const Bytes& bytes) {
   return answer;
 }
 
-bool is_ours(const Descriptor& socket) {
-  const unsigned user = user_of(socket);
-  return user == ::geteuid() || user == 0;
-}
+bool is_stranger(unsigned user) { return user != ::geteuid() && user != 0; }
 
 Status late(const Config& config, const std::string& who) {
   return {
@@ -114,7 +113,7 @@ class Hostess {
         throw Error(Code::unavailable,
                     fmt::format("rank 0 cannot let the other ranks in: {}", std::strerror(errno)));
       }
-      if (socket && is_ours(socket)) admit(std::move(socket));
+      if (socket && !is_stranger(user_of(socket))) admit(std::move(socket));
     }
   }
 
@@ -188,10 +187,33 @@ void adopt(Config& config, const Answer& answer) {
   config.secret = answer.secret;
 }
 
-Descriptor listen_by_name(const Config& config) {
+/// Whom the name belongs to already; nothing if nobody listens there any more.
+std::optional<unsigned> owner_of_name(const std::string& name) {
   try {
-    return listen_local(config.meeting_place);
+    return user_of(connect_local(name));
+  } catch (const Error&) {
+    return std::nullopt;
+  }
+}
+
+/// Others can guess a name that follows from the launcher's variables, and take it first.
+Error taken_by(unsigned user, const Config& config) {
+  const std::string remedy =
+      config.secret_file.empty()
+          ? fmt::format("; with HORA_SECRET_FILE the name cannot be guessed: {}", how_to_make_a_secret())
+          : "";
+  return Error(
+      Code::unavailable,
+      fmt::format("user {} has taken the local socket at which the ranks of this job of {} meet: end "
+                  "that user's process, or start the job by another name or port{}",
+                  user, config.launcher, remedy));
+}
+
+Descriptor listen_by_name(const Config& config, const std::string& name) {
+  try {
+    return listen_local(name);
   } catch (const Error& error) {
+    if (const auto user = owner_of_name(name); user && is_stranger(*user)) throw taken_by(*user, config);
     throw Error(
         Code::unavailable,
         fmt::format("another process sits where the ranks of this job of {} meet: {}; only the program that "
@@ -200,9 +222,9 @@ Descriptor listen_by_name(const Config& config) {
   }
 }
 
-Descriptor gather_as_first(Config& config, TimePoint deadline) {
+Descriptor gather_as_first(Config& config, const std::string& name, TimePoint deadline) {
   if (::sodium_init() < 0) throw Error(Code::unavailable, "libsodium cannot start, so there is no secret");
-  const Descriptor listener = listen_by_name(config);
+  const Descriptor listener = listen_by_name(config, name);
   Hostess hostess(config, deadline);
   try {
     hostess.await_all(listener);
@@ -223,12 +245,8 @@ Descriptor gather_as_first(Config& config, TimePoint deadline) {
   }
 }
 
-/// Rank 0's answer. Throws Error(unavailable) if it is not there, or breaks off.
-Answer ask(const Config& config, TimePoint deadline) {
-  const Descriptor socket = connect_local(config.meeting_place);
-  if (!is_ours(socket))
-    throw Error(Code::invalid_argument, fmt::format("user {} sits where the ranks of this job of {} meet",
-                                                    user_of(socket), config.launcher));
+/// Rank 0's answer. Throws Error(unavailable) if it breaks off.
+Answer introduce(const Config& config, const Descriptor& socket, TimePoint deadline) {
   write_all(socket.fd(), encode(Introduction{config.rank, config.size, ::getpid()}), deadline);
   Bytes bytes(kAnswerBytes);
   try {
@@ -242,18 +260,22 @@ Answer ask(const Config& config, TimePoint deadline) {
 }
 
 /// One try: nothing if rank 0 is not there, or breaks off.
-std::optional<Answer> try_to_ask(const Config& config, TimePoint deadline) {
+std::optional<Answer> try_to_ask(const Config& config, const std::string& name, TimePoint deadline) {
+  unsigned user = 0;
   try {
-    return ask(config, deadline);
+    const Descriptor socket = connect_local(name);
+    user = user_of(socket);
+    if (!is_stranger(user)) return introduce(config, socket, deadline);
   } catch (const Error& error) {
     if (error.code() != Code::unavailable) throw;
     return std::nullopt;
   }
+  throw taken_by(user, config);
 }
 
-void gather_as_other(Config& config, TimePoint deadline) {
+void gather_as_other(Config& config, const std::string& name, TimePoint deadline) {
   while (Clock::now() < deadline) {
-    if (const auto answer = try_to_ask(config, deadline)) {
+    if (const auto answer = try_to_ask(config, name, deadline)) {
       if (!answer->status.ok()) throw Error(answer->status);
       return adopt(config, *answer);
     }
@@ -262,11 +284,20 @@ void gather_as_other(Config& config, TimePoint deadline) {
   throw Error(late(config, "rank 0"));
 }
 
+/// Its name.
+std::string socket_of(const Config& config) {
+  if (config.secret_file.empty()) return config.meeting_place;
+  const Secret secret = secret_from_file(config.secret_file, config.job);
+  return fmt::format("hora.{}.{}", ::geteuid(),
+                     digits_of(secret, "where the ranks of a job of Hora meet", 32));
+}
+
 }  // namespace
 
 Descriptor gather_on_host(Config& config, TimePoint deadline) {
-  if (config.rank == 0) return gather_as_first(config, deadline);
-  gather_as_other(config, deadline);
+  const std::string name = socket_of(config);
+  if (config.rank == 0) return gather_as_first(config, name, deadline);
+  gather_as_other(config, name, deadline);
   return {};
 }
 

@@ -8,7 +8,8 @@
 namespace hora {
 
 // Ranks of one host that a launcher other than hrun started share a name and nothing else. Rank 0 listens at
-// the local socket of that name, config.meeting_place. The others connect, say who they are, and wait; when
+// the local socket of that name, config.meeting_place, or where there is a HORA_SECRET_FILE one that follows
+// from that, which nobody else can guess. The others connect, say who they are, and wait; when
 // all are there, rank 0 tells each the port of rank 0 and a secret that it has made up, and closes. The
 // kernel tells both sides whose process the other is: only the same user, or root, counts. Nothing is left
 // behind, and no other user can read anything.
@@ -19,7 +20,7 @@ namespace hora {
 /// Fills in config.coordinator and config.secret, and on rank 0 config.coordinator_fd, which is what it
 /// returns and must stay open until all have connected. Throws on every rank Error(timeout) that names those
 /// who did not come, Error(invalid_argument) if two came as the same rank or with another size, and
-/// Error(unavailable) if somebody else has the name.
+/// Error(unavailable) if somebody else has the name: which user.
 [[nodiscard]] Descriptor gather_on_host(Config& config, TimePoint deadline);
 
 }  // namespace hora

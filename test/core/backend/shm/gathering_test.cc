@@ -6,9 +6,16 @@
 #include <hora/status.h>
 
 #include <gtest/gtest.h>
+#include <grp.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
+#include <array>
+#include <csignal>
+#include <cstdio>
+#include <fstream>
 #include <thread>
 #include <vector>
 
@@ -155,6 +162,61 @@ TEST(Gathering, SaysSoWhenTheNameIsTaken) {
   EXPECT_EQ(outcome.status.code, Code::unavailable);
   EXPECT_NE(outcome.status.message.find("another process sits where the ranks of this job of torchrun meet"),
             std::string::npos);
+}
+
+/// Runs as another user, until it is told to end.
+class Squatter {
+ public:
+  explicit Squatter(const std::string& name) {
+    std::array<int, 2> ready{};
+    EXPECT_EQ(::pipe(ready.data()), 0);
+    pid_ = ::fork();
+    if (pid_ == 0) {
+      if (::setgroups(0, nullptr) != 0 || ::setgid(65534) != 0 || ::setuid(65534) != 0) ::_exit(1);
+      const Descriptor taken = listen_local(name);
+      static_cast<void>(::write(ready[1], "x", 1));
+      for (;;) ::pause();
+    }
+    ::close(ready[1]);
+    char byte = 0;
+    EXPECT_EQ(::read(ready[0], &byte, 1), 1);
+    ::close(ready[0]);
+  }
+  Squatter(const Squatter&) = delete;
+  Squatter& operator=(const Squatter&) = delete;
+  ~Squatter() {
+    ::kill(pid_, SIGKILL);
+    ::waitpid(pid_, nullptr, 0);
+  }
+
+ private:
+  pid_t pid_ = -1;
+};
+
+TEST(Gathering, NamesTheUserWhoHasTakenTheNameAndTheRemedyOnAllRanks) {
+  if (::geteuid() != 0) GTEST_SKIP() << "only root can become another user";
+  const Squatter squatter(rank_of(0, 2).meeting_place);
+  for (const auto& outcome : attend_all({rank_of(0, 2), rank_of(1, 2)})) {
+    EXPECT_EQ(outcome.status.code, Code::unavailable);
+    EXPECT_NE(
+        outcome.status.message.find("user 65534 has taken the local socket at which the ranks of this job "
+                                    "of torchrun meet: end that user's process, or start the job by "
+                                    "another name or port; with HORA_SECRET_FILE"),
+        std::string::npos)
+        << outcome.status.message;
+  }
+}
+
+TEST(Gathering, TakesPlaceAtANameThatNobodyGuessesWhereThereIsASecret) {
+  const std::string path = testing::TempDir() + "hora-gathering-secret-" + std::to_string(::getpid());
+  const mode_t former = ::umask(0177);
+  std::ofstream(path) << std::string(32, 's');
+  ::umask(former);
+  std::vector<Config> configs{rank_of(0, 2), rank_of(1, 2)};
+  for (auto& config : configs) config.secret_file = path;
+  const Descriptor taken = listen_local(configs[0].meeting_place);
+  for (const auto& outcome : attend_all(configs)) EXPECT_EQ(outcome.status, Status{});
+  std::remove(path.c_str());
 }
 
 }  // namespace
