@@ -66,6 +66,8 @@ void Enquiries::serve(Desk& desk, bool own, TimePoint now) {
   for (const auto& visit : desk.turn(now)) {
     if (own) {
       serve_own(desk, visit, now);
+    } else if (!metrics_->for_own_user && !means_loopback(visit.request)) {
+      desk.answer(visit.visitor, {403, kText, "Ask for it at localhost, 127.0.0.1 or [::1].\n"}, now);
     } else if (visit.request.path != "/metrics") {
       desk.answer(visit.visitor, {404, kText, "There is nothing but /metrics.\n"}, now);
     } else if (visit.request.method != "GET") {
@@ -78,7 +80,9 @@ void Enquiries::serve(Desk& desk, bool own, TimePoint now) {
 
 void Enquiries::serve_own(Desk& desk, const Desk::Visit& visit, TimePoint now) {
   const HttpRequest& request = visit.request;
-  const auto is = [&](const char* method, const char* path) { return request == HttpRequest{method, path}; };
+  const auto is = [&](const char* method, const char* path) {
+    return request.method == method && request.path == path;
+  };
   if (is("GET", "/job")) return desk.answer(visit.visitor, brief(now), now);
   if (is("GET", "/status")) return want(health_, {&desk, visit.visitor, describe, kText}, now);
   if (is("GET", "/status.json")) return want(health_, {&desk, visit.visitor, to_json, kJson}, now);

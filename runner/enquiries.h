@@ -51,8 +51,11 @@ class Enquiries {
   };
   struct Public {
     explicit Public(const MetricsAddress& address)
-        : socket(address),
-          desk(socket.take(), address.path.empty() ? Desk::For::everybody : Desk::For::own_user) {}
+        : for_own_user(!address.path.empty()),
+          socket(address),
+          desk(socket.take(), for_own_user ? Desk::For::own_user : Desk::For::everybody) {}
+    bool for_own_user;  ///< a local socket; else a port, which also pages in a browser of this machine can
+                        ///< reach
     MetricsSocket socket;
     Desk desk;
   };

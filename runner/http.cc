@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cctype>
 #include <charconv>
 
 namespace hora {
@@ -15,6 +16,7 @@ const char* reason_of(int status) {
   switch (status) {
     case 200: return "OK";
     case 400: return "Bad Request";
+    case 403: return "Forbidden";
     case 404: return "Not Found";
     case 405: return "Method Not Allowed";
     default: return "Service Unavailable";
@@ -33,6 +35,35 @@ std::string_view take_word(std::string_view& line) {
 
 bool is_token(std::string_view word) {
   return !word.empty() && std::all_of(word.begin(), word.end(), [](char c) { return c > ' ' && c < 0x7f; });
+}
+
+std::string_view trimmed(std::string_view text) {
+  while (text.starts_with(' ') || text.starts_with('\t')) text.remove_prefix(1);
+  while (text.ends_with(' ') || text.ends_with('\t') || text.ends_with('\r')) text.remove_suffix(1);
+  return text;
+}
+
+std::string lower(std::string_view text) {
+  std::string result(text);
+  std::transform(result.begin(), result.end(), result.begin(),
+                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  return result;
+}
+
+/// Of the lines behind the first one, up to the empty one. Two of them could mean two things.
+std::string host_in(std::string_view lines) {
+  std::optional<std::string> host;
+  while (!lines.empty()) {
+    const auto end = std::min(lines.find('\n'), lines.size());
+    const std::string_view line = lines.substr(0, end);
+    lines.remove_prefix(std::min(end + 1, lines.size()));
+    if (trimmed(line).empty()) break;
+    const auto colon = line.find(':');
+    if (colon == std::string_view::npos || lower(trimmed(line.substr(0, colon))) != "host") continue;
+    if (host) refuse_request("the request has two hosts");
+    host = lower(trimmed(line.substr(colon + 1)));
+  }
+  return host.value_or("");
 }
 
 [[noreturn]] void refuse_response() {
@@ -65,7 +96,17 @@ std::optional<HttpRequest> parse_request(std::string_view text) {
   const auto target = take_word(line);
   if (!is_token(method) || !is_token(target) || !target.starts_with('/') || !line.starts_with("HTTP/1."))
     refuse_request("this is no request of HTTP/1");
-  return HttpRequest{std::string(method), std::string(target.substr(0, target.find('?')))};
+  return HttpRequest{std::string(method), std::string(target.substr(0, target.find('?'))),
+                     host_in(text.substr(text.find('\n') + 1))};
+}
+
+bool means_loopback(const HttpRequest& request) {
+  std::string_view host = request.host;
+  const auto colon = host.rfind(':');
+  const bool has_port = colon != std::string_view::npos && host.find(']', colon) == std::string_view::npos;
+  if (has_port && host.find_first_not_of("0123456789", colon + 1) == std::string_view::npos)
+    host = host.substr(0, colon);
+  return request.host.empty() || host == "localhost" || host == "127.0.0.1" || host == "[::1]";
 }
 
 std::string encode(const HttpRequest& request) {

@@ -14,6 +14,7 @@ namespace hora {
 struct HttpRequest {
   std::string method;  ///< "GET"
   std::string path;    ///< "/metrics", without what follows a '?'
+  std::string host{};  ///< "localhost:9400": whom the sender means; empty: it does not say
 
   bool operator==(const HttpRequest&) const = default;
 };
@@ -24,6 +25,11 @@ inline constexpr std::size_t kMostRequestBytes = 8 * 1024;
 /// for its length among other things.
 [[nodiscard]] std::optional<HttpRequest> parse_request(std::string_view text);
 [[nodiscard]] std::string encode(const HttpRequest& request);
+
+/// Whether the request means this machine by a name that no other machine can have: localhost, 127.0.0.1 or
+/// [::1], with any port, or no name. A browser sends the name of the page that asks: a page of another
+/// machine's can give its own name the address 127.0.0.1 (DNS rebinding), but cannot have one of these.
+[[nodiscard]] bool means_loopback(const HttpRequest& request);
 
 /// A value.
 struct HttpResponse {

@@ -208,7 +208,7 @@ TEST_F(Status, ServesMetricsAlsoWhileOthersAskSlowlyOrNonsense) {
   std::vector<Descriptor> slow;
   for (int i = 0; i < 8; ++i) slow.push_back(written_at(port, "GET /metr"));
   const auto metric = [&](const std::string& name) {
-    const std::string body = response_at(port, "GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n").body;
+    const std::string body = response_at(port, "GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n").body;
     std::smatch value;
     return std::regex_search(body, value, std::regex("\n" + name + " ([0-9.]+)\n")) ? std::stod(value[1])
                                                                                     : -1;
@@ -219,6 +219,7 @@ TEST_F(Status, ServesMetricsAlsoWhileOthersAskSlowlyOrNonsense) {
   while (metric(operations) <= first) {  // it goes on
   }
   EXPECT_EQ(response_at(port, "GET /status HTTP/1.0\r\n\r\n").status, 404);
+  EXPECT_EQ(response_at(port, "GET /metrics HTTP/1.1\r\nHost: evil.example\r\n\r\n").status, 403);
   EXPECT_EQ(response_at(port, "POST /metrics HTTP/1.0\r\n\r\n").status, 405);
   EXPECT_EQ(response_at(port, "\x16\x03\x01\r\n\r\n").status, 400);
   stop();
