@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import os
-import pathlib
 import pickle
 import signal
 import sys
@@ -15,15 +14,24 @@ from typing import Any
 
 import cloudpickle
 
+from hora._folder import PrivateFolder
 from hora._launch import CALL, Failure, result_name
 
 
-def _leave(directory: pathlib.Path, result: bytes | Failure) -> None:
+def _leave(folder: PrivateFolder, result: bytes | Failure) -> None:
     """Leaves the rank's result for the caller, whole or not at all."""
-    place = directory / result_name(int(os.environ["HORA_RANK"]))
-    unfinished = place.with_name(f"{place.name}.part")
-    unfinished.write_bytes(pickle.dumps(result))
-    unfinished.rename(place)
+    folder.write(result_name(int(os.environ["HORA_RANK"])), pickle.dumps(result))
+
+
+def _folder_of_the_call(directory: str) -> PrivateFolder:
+    """Other users of this host see the directory's name in this process's arguments. Where the caller's directory is on
+    another host they could make one of that name here, with a function of theirs in it."""
+    try:
+        return PrivateFolder(directory)
+    except FileNotFoundError:
+        sys.exit(f"hora.run: {directory} is not on this host: set TMPDIR to a directory that all hosts share, for the function and its results")
+    except PermissionError as error:
+        sys.exit(f"hora.run: {error}: no function is taken from there; set TMPDIR to a directory of this user's that all hosts share")
 
 
 def _end_with_the_caller() -> None:
@@ -62,20 +70,19 @@ def call(content: bytes) -> bytes:
     return pickled
 
 
-def main(directory: pathlib.Path) -> None:
+def main(directory: str) -> None:
     if os.environ["HORA_RANK"] == "0":
         _end_with_the_caller()
-    if not directory.is_dir():
-        sys.exit(f"hora.run: {directory} is not on this host: set TMPDIR to a directory that all hosts share, for the function and its results")
-    path, content = pickle.loads((directory / CALL).read_bytes())
-    sys.path.extend(folder for folder in path if folder not in sys.path)
+    folder = _folder_of_the_call(directory)
+    path, content = pickle.loads(folder.read(CALL))
+    sys.path.extend(each for each in path if each not in sys.path)
     try:
         result = call(content)
     except BaseException as error:
-        _leave(directory, _failure(error))
+        _leave(folder, _failure(error))
         raise
-    _leave(directory, result)
+    _leave(folder, result)
 
 
 if __name__ == "__main__":
-    main(pathlib.Path(sys.argv[1]))
+    main(sys.argv[1])
