@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runner/relay.h"
 
+#include "core/base/folder.h"
+
 #include "runner/environment.h"
 #include "runner/process.h"
 
@@ -59,7 +61,7 @@ void Relay::open(int rank, Target& target, OutputSource& source, const char* nam
   const std::string directory = fmt::format("{}/rank.{}", options_.output_directory, rank);
   make_directory(directory);
   stream.path = fmt::format("{}/{}", directory, name);
-  stream.file.open(stream.path, std::ios::binary);
+  stream.file = Folder::named(directory).create(name);
   if (!stream.file) fail(fmt::format("cannot write {}", stream.path));
 }
 

@@ -1,13 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runner/summary.h"
 
+#include "core/base/folder.h"
+
 #include <fmt/chrono.h>
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
-
-#include <cerrno>
-#include <cstdio>
-#include <fstream>
 
 namespace hora {
 namespace {
@@ -55,17 +53,7 @@ std::string to_json(const JobSummary& summary) {
 }
 
 void write_summary(const JobSummary& summary, const std::string& directory) {
-  const std::string path = directory + "/summary.json";
-  const std::string unfinished = path + ".part";
-  std::ofstream file(unfinished, std::ios::trunc);
-  file << to_json(summary);
-  file.close();
-  if (!file || std::rename(unfinished.c_str(), path.c_str()) != 0) {
-    const int why = errno;
-    std::remove(unfinished.c_str());
-    errno = why;
-    fail("cannot write " + path);
-  }
+  Folder::named(directory).write("summary.json", to_json(summary), 0666);
 }
 
 }  // namespace hora

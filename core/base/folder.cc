@@ -11,12 +11,15 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <climits>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <ctime>
+#include <fstream>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <random>
 #include <tuple>
 
@@ -25,6 +28,9 @@ namespace {
 
 constexpr mode_t kOwnerAlone = 0700;
 constexpr mode_t kOthers = 0077;
+constexpr mode_t kAsTheUmaskSays = 0666;
+constexpr int kAnew = O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC;
+constexpr int kMostLinks = 8;
 
 [[noreturn]] void refuse_path(const std::string& path, const std::string& why) {
   throw Error(Code::unavailable, fmt::format("cannot write {}: {}", path, why));
@@ -38,6 +44,20 @@ std::string without_slashes(std::string path) {
   return path;
 }
 
+/// Where a link leads that belongs to this user or root. It is read by its descriptor, so the text is that of
+/// the link whose owner was looked at.
+std::optional<std::string> target_of_own_link(int directory, const std::string& path) {
+  const Descriptor link(::openat(directory, path.c_str(), O_PATH | O_NOFOLLOW | O_CLOEXEC));
+  struct stat found {};
+  std::string target(PATH_MAX, '\0');
+  const auto size = link ? ::readlinkat(link.fd(), "", target.data(), target.size()) : -1;
+  if (size <= 0 || ::fstat(link.fd(), &found) != 0) return std::nullopt;
+  if (found.st_uid != ::geteuid() && found.st_uid != 0) return std::nullopt;
+  target.resize(static_cast<std::size_t>(size));
+  const auto slash = path.rfind('/');
+  return target.starts_with('/') || slash == std::string::npos ? target : path.substr(0, slash + 1) + target;
+}
+
 Descriptor open_or_make(int directory, const std::string& name, const std::string& path) {
   if (::mkdirat(directory, name.c_str(), kOwnerAlone) != 0 && errno != EEXIST) refuse_path(path);
   Descriptor folder(::openat(directory, name.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
@@ -46,7 +66,7 @@ Descriptor open_or_make(int directory, const std::string& name, const std::strin
   struct stat found {};
   const bool link =
       ::fstatat(directory, name.c_str(), &found, AT_SYMLINK_NOFOLLOW) == 0 && S_ISLNK(found.st_mode);
-  if (link) refuse_path(path, "it is a link, which may be somebody else's: name the folder itself");
+  if (link) refuse_path(path, "it is a link of another user's: name the folder itself");
   refuse_path(path, std::strerror(why));
 }
 
@@ -87,6 +107,26 @@ void write_whole(const Descriptor& file, std::string_view bytes, const std::stri
   }
 }
 
+std::ofstream stream_to(const Descriptor& file) {
+  std::ofstream stream;
+  if (file) {
+    stream.open(fmt::format("/proc/self/fd/{}", file.fd()), std::ios::binary);
+  } else {
+    stream.setstate(std::ios::failbit);
+  }
+  return stream;
+}
+
+Descriptor open_anew(int directory, const std::string& path, int links) {
+  const bool of_kernel = path.starts_with("/proc/");  // what its links show is no path
+  Descriptor file(
+      ::openat(directory, path.c_str(), of_kernel ? kAnew & ~O_NOFOLLOW : kAnew, kAsTheUmaskSays));
+  if (file || errno != ELOOP || links == 0) return file;
+  const auto target = target_of_own_link(directory, path);
+  errno = EACCES;
+  return target ? open_anew(directory, *target, links - 1) : Descriptor();
+}
+
 std::string user_folder_name() { return fmt::format("hora-{}", ::geteuid()); }
 
 /// Folders in it that are this user's alone, and whose names begin like this.
@@ -120,7 +160,12 @@ std::string other_user_folder(const std::string& directory) {
 }  // namespace
 
 Folder Folder::named(const std::string& path) {
-  const std::string plain = without_slashes(path);
+  std::string plain = without_slashes(path);
+  for (int links = 0; links < kMostLinks; ++links) {
+    const auto target = target_of_own_link(AT_FDCWD, plain);
+    if (!target) break;
+    plain = without_slashes(*target);
+  }
   return {open_or_make(AT_FDCWD, plain, plain), plain};
 }
 
@@ -146,12 +191,12 @@ Folder Folder::inner(const std::string& name) const {
   return {std::move(folder), std::move(path)};
 }
 
-void Folder::write(const std::string& name, std::string_view bytes) const {
+void Folder::write(const std::string& name, std::string_view bytes, mode_t mode) const {
   const std::string path = fmt::format("{}/{}", path_, name);
   std::random_device random;
   const std::string unfinished = fmt::format(".{}.{:08x}{:08x}", name, random(), random());
   const Descriptor file(
-      ::openat(folder_.fd(), unfinished.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
+      ::openat(folder_.fd(), unfinished.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, mode));
   if (!file) refuse_path(path);
   try {
     write_whole(file, bytes, path);
@@ -160,6 +205,10 @@ void Folder::write(const std::string& name, std::string_view bytes) const {
     ::unlinkat(folder_.fd(), unfinished.c_str(), 0);
     throw;
   }
+}
+
+std::ofstream Folder::create(const std::string& name) const {
+  return stream_to(open_anew(folder_.fd(), name, kMostLinks));
 }
 
 void Folder::keep_newest(std::size_t folders) const {
@@ -179,6 +228,10 @@ void Folder::keep_newest(std::size_t folders) const {
     for (const auto& file : entries_of(old.fd())) ::unlinkat(old.fd(), file.c_str(), 0);
     ::unlinkat(folder_.fd(), name.c_str(), AT_REMOVEDIR);
   }
+}
+
+std::ofstream create_file(const std::string& path) {
+  return stream_to(open_anew(AT_FDCWD, path, kMostLinks));
 }
 
 std::vector<std::string> folders_of_user(const std::string& directory) {

@@ -3,7 +3,10 @@
 
 #include "core/base/descriptor.h"
 
+#include <sys/types.h>
+
 #include <cstddef>
+#include <iosfwd>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -18,7 +21,8 @@ namespace hora {
 class Folder {
  public:
   /// One that the user has named; others may own it, and share it. Made (mode 0700) if it is missing.
-  /// Throws Error(unavailable) with the path and the reason; a link is refused.
+  /// Throws Error(unavailable) with the path and the reason. A link is followed if it is this user's or
+  /// root's.
   [[nodiscard]] static Folder named(const std::string& path);
   /// One of this user's that nobody else can enter: owner and mode are checked. Made if it is missing.
   /// Throws Error(unavailable) that says what is wrong with it.
@@ -31,9 +35,11 @@ class Folder {
 
   /// A private folder in this one, made if it is missing. The name has no slash. Throws Error(unavailable).
   [[nodiscard]] Folder inner(const std::string& name) const;
-  /// Writes a file (mode 0600), whole or not at all, in place of one that has the name; of a link with that
-  /// name nothing is followed. Throws Error(unavailable).
-  void write(const std::string& name, std::string_view bytes) const;
+  /// Writes a file, whole or not at all, in place of one that has the name; of a link with that name nothing
+  /// is followed. Throws Error(unavailable).
+  void write(const std::string& name, std::string_view bytes, mode_t mode = 0600) const;
+  /// As `create_file`, in this folder.
+  [[nodiscard]] std::ofstream create(const std::string& name) const;
   /// Removes folders in this one, with the files in them, until only so many are left, those that changed
   /// last. What cannot be removed stays.
   void keep_newest(std::size_t folders) const;
@@ -47,6 +53,10 @@ class Folder {
   Descriptor folder_;
   std::string path_;
 };
+
+/// Opens a file to be written anew, with the mode that the user's umask leaves. A link of another user's is
+/// refused, unless that is root. A stream that has failed has its reason in errno.
+[[nodiscard]] std::ofstream create_file(const std::string& path);
 
 /// The paths of those of this user's private folders in a directory that exist; the one that `of_user` takes
 /// first.

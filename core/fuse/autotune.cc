@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/fuse/autotune.h"
 
+#include "core/base/folder.h"
+
 #include <hora/status.h>
 
 #include <fmt/format.h>
@@ -32,7 +34,7 @@ Autotune::Autotune(std::size_t usual, int steps, const std::string& log)
   for (auto mebibytes = kMebibytes.rbegin(); mebibytes != kMebibytes.rend(); ++mebibytes)
     trials_.push_back({*mebibytes << 20, {}});
   if (log.empty()) return;
-  log_.open(log);
+  log_ = create_file(log);
   if (!log_) {
     throw Error(Code::invalid_argument,
                 fmt::format("HORA_AUTOTUNE_LOG={}: cannot write there: {}", log, std::strerror(errno)));

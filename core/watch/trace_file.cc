@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/watch/trace_file.h"
 
+#include "core/base/folder.h"
 #include "core/base/log.h"
 #include "core/watch/json.h"
 
@@ -52,7 +53,7 @@ TraceFile::TraceFile(std::string path, std::vector<Member> members, int rank)
       rank_(rank),
       origin_(Clock::now()),
       wall_(std::chrono::nanoseconds(std::chrono::system_clock::now().time_since_epoch()).count()),
-      file_(path_, std::ios::binary | std::ios::trunc) {
+      file_(create_file(path_)) {
   if (!file_) {
     throw Error(Code::invalid_argument,
                 fmt::format("cannot write the timeline {}: {}", path_, std::strerror(errno)));

@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <filesystem>
 #include <fstream>
 #include <functional>
@@ -138,14 +139,65 @@ TEST_F(Folders, ThatTheUserNamesMayBeSharedAndNoLinkInThemIsFollowed) {
   EXPECT_EQ(std::distance(std::filesystem::directory_iterator(named), {}), 3) << "nothing unfinished is left";
 }
 
-TEST_F(Folders, ThatCannotBeUsedAreTold) {
+TEST_F(Folders, BehindLinksOfTheUsersOwnAreUsedAndBehindOthersNot) {
   const std::string link = shared_ + "/link";
-  std::filesystem::create_directory_symlink(shared_, link);
-  for (const std::string& path : {link, link + "/"})
-    EXPECT_THAT(trouble([&] { static_cast<void>(Folder::named(path)); }), HasSubstr(link + ": it is a link"));
+  std::filesystem::create_directory(shared_ + "/named");
+  std::filesystem::create_directory_symlink("named/", link);
+  Folder::named(link + "/").write("file", "text");
+  EXPECT_EQ(content(shared_ + "/named/file"), "text");
+  if (::geteuid() != 0) GTEST_SKIP() << "only root can make a stranger's";
+  ASSERT_EQ(::lchown(link.c_str(), kStranger, kStranger), 0);
+  for (const std::string& path : {link, link + "/"}) {
+    EXPECT_THAT(trouble([&] { static_cast<void>(Folder::named(path)); }),
+                HasSubstr(link + ": it is a link of another user's"));
+  }
+}
+
+TEST_F(Folders, ThatCannotBeUsedAreTold) {
   EXPECT_THAT(trouble([&] { static_cast<void>(Folder::named(target_)); }), HasSubstr("Not a directory"));
   EXPECT_THAT(trouble([&] { static_cast<void>(Folder::named("/no/where")); }), HasSubstr("No such file"));
   EXPECT_THAT(trouble([&] { static_cast<void>(Folder::of_user("/no/where")); }), HasSubstr("No such file"));
+}
+
+TEST_F(Folders, TakeFilesThatAreWrittenAnew) {
+  const Folder folder = Folder::named(shared_ + "/named");
+  folder.create("file") << "text";
+  folder.create("file") << "more";
+  EXPECT_EQ(content(folder.path() + "/file"), "more");
+  std::filesystem::create_symlink("../target", folder.path() + "/link");
+  folder.create("link") << "text";
+  EXPECT_EQ(content(target_), "text");
+  if (::geteuid() != 0) GTEST_SKIP() << "only root can make a stranger's";
+  ASSERT_EQ(::lchown((folder.path() + "/link").c_str(), kStranger, kStranger), 0);
+  EXPECT_FALSE(folder.create("link"));
+  EXPECT_EQ(errno, EACCES);
+  EXPECT_EQ(content(target_), "text");
+}
+
+TEST_F(Folders, HoldFilesThatTheUserNamesAndLinksOfTheUsersOwn) {
+  std::filesystem::create_directory(shared_ + "/named");
+  std::filesystem::create_symlink("../target", shared_ + "/named/link");
+  std::filesystem::create_symlink(shared_ + "/named/link", shared_ + "/chain");
+  create_file(shared_ + "/chain") << "text";
+  EXPECT_EQ(content(target_), "text");
+  EXPECT_TRUE(create_file("/dev/stderr")) << "links of the system's";
+  std::filesystem::create_symlink(shared_ + "/circle", shared_ + "/circle");
+  EXPECT_FALSE(create_file(shared_ + "/circle"));
+  EXPECT_FALSE(create_file("/no/where"));
+  EXPECT_EQ(errno, ENOENT);
+}
+
+TEST_F(Folders, HoldNoLinksOfStrangersThatAreFollowed) {
+  if (::geteuid() != 0) GTEST_SKIP() << "only root can make one";
+  std::filesystem::permissions(shared_, std::filesystem::perms(0777));  // else the kernel may refuse it
+  std::filesystem::create_symlink(target_, shared_ + "/theirs");
+  ASSERT_EQ(::lchown((shared_ + "/theirs").c_str(), kStranger, kStranger), 0);
+  std::filesystem::create_symlink(shared_ + "/theirs", shared_ + "/chain");
+  for (const char* name : {"/theirs", "/chain"}) {
+    EXPECT_FALSE(create_file(shared_ + name)) << name;
+    EXPECT_EQ(errno, EACCES);
+  }
+  EXPECT_EQ(content(target_), "mine");
 }
 
 TEST_F(Folders, StayTheSameWhenTheirNameIsTaken) {
