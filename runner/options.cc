@@ -100,15 +100,15 @@ while it runs
                              there, or how it begins, or the process of its hrun
   hrun dump [JOB]            let all ranks write down what they have done and what is under way, for analyze
   --metrics ADDRESS          serve the same to Prometheus, as GET /metrics: ADDRESS is unix:/path, or a port
-                             of this machine: 9400, 127.0.0.1:9400, [::1]:9400
+                             of this machine: 9400, 127.0.0.1:9400, [::1]:9400 (by these names or localhost)
   Programs of these names start as ./status and ./dump.
 
 afterwards
   hrun analyze DIR           say what the ranks of a job that failed or stands still did differently, by
-                             what each has written to DIR (HORA_DUMP_DIR, else hora-JOB in the temporary
-                             directory): when it failed, at hrun dump, and at the signal that
-                             HORA_DUMP_SIGNAL (USR1 or USR2) names; a program of that name starts as
-                             ./analyze
+                             what each has written to DIR (HORA_DUMP_DIR, else hora-UID/dumps/JOB in the
+                             temporary directory, as ranks and hrun dump say): when it failed, at hrun dump,
+                             and at the signal that HORA_DUMP_SIGNAL (USR1 or USR2) names; a program of that
+                             name starts as ./analyze
 
 about
   --preflight                start no program, but measure latency and MB/s between each pair of hosts, and
