@@ -48,7 +48,8 @@ std::string describe(const RankEnd& end) {
 
 std::string describe_after(const std::string& reason, const RankEnd& end) {
   const bool known = end.killed || end.words.empty() || reason.find(end.words) != std::string::npos;
-  return fmt::format("{}{}{}", end.how, known ? "" : "; its last words: ", known ? "" : end.words);
+  const std::string how = reason.ends_with("it " + end.how) ? "" : "; it " + end.how;
+  return fmt::format("{}{}{}", how, known ? "" : "; its last words: ", known ? "" : end.words);
 }
 
 LauncherNews::LauncherNews(std::optional<int> socket) : socket_(socket.value_or(-1)) {

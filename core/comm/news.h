@@ -32,8 +32,9 @@ inline constexpr std::size_t kMostWordsOfARank = 300;  ///< bytes
 /// "exited with code 3 without shutdown; its last words: no space left": what is said of a rank that the
 /// others lost.
 [[nodiscard]] std::string describe(const RankEnd& end);
-/// "exited with code 3; its last words: no space left": what is said of one that has told its reason. The
-/// words are left out where they are known from that, and of a signal, which follows from it.
+/// "; it exited with code 3; its last words: no space left": what is added to the reason of one that has told
+/// it. The words are left out where they are known from that, and of a signal, which follows from it; and
+/// how it ended, where the reason is just that.
 [[nodiscard]] std::string describe_after(const std::string& reason, const RankEnd& end);
 
 /// The launcher's word to this rank of how others ended: a socket (SOCK_SEQPACKET) on which each message is

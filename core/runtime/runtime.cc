@@ -12,7 +12,7 @@
 #include "core/runtime/loop.h"
 #include "core/runtime/messages.h"
 #include "core/runtime/on_signal.h"
-#include "core/runtime/on_terminate.h"
+#include "core/runtime/on_failure.h"
 #include "core/runtime/own_gpu.h"
 #include "core/watch/stack.h"
 
@@ -73,7 +73,7 @@ struct Runtime::Parts {
         messages(*world.messenger, world.control->rank(), world.control->size()),
         loop(world, config, table, sets, timeline, *delays, gpu),
         engine(std::make_shared<Engine>(loop, world.rollcall != nullptr)),
-        on_terminate([this](const std::string& why) { fail(why); }),
+        on_failure([this](const std::string& why) { fail(why); }),
         on_signal(settings.dump_signal, [this] { loop.dump("a signal asks for it (HORA_DUMP_SIGNAL)"); }),
         answering(settings.question_fd, [this](const Question& question) { return answer(question); }) {
     table.helped_by(engine);
@@ -153,7 +153,7 @@ struct Runtime::Parts {
   std::map<int, std::uint64_t> numbers;  // by process set
   pid_t owner = ::getpid();
   std::shared_ptr<Engine> engine;
-  OnTerminate on_terminate;
+  OnFailure on_failure;
   OnSignal on_signal;
   Answering answering;
 };

@@ -525,7 +525,7 @@ class TcpControl final : public Control {
     std::string& message = pending.loss.status.message;
     if (ended && !pending.ended.empty()) message = std::move(pending.ended);
     if (end != nullptr) {
-      message = pending.lost.empty() ? fmt::format("{}; it {}", message, describe_after(message, *end))
+      message = pending.lost.empty() ? message + describe_after(message, *end)
                                      : fmt::format("{} is gone: it {}", pending.lost, describe(*end));
     }
     lose(pending.loss);

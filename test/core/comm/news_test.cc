@@ -55,11 +55,13 @@ TEST(RankEnd, IsDescribedWithWhatItLastSaid) {
 
 TEST(RankEnd, IsDescribedAfterTheReasonThatTheRankGave) {
   EXPECT_EQ(describe_after("an exception ended it", kExited),
-            "exited with code 3; its last words: no space left");
-  EXPECT_EQ(describe_after("OSError: no space left (train.py:3)", kExited), "exited with code 3");
+            "; it exited with code 3; its last words: no space left");
+  EXPECT_EQ(describe_after("rank 2 failed: it exited with code 3", kExited),
+            "; its last words: no space left");
+  EXPECT_EQ(describe_after("OSError: no space left (train.py:3)", kExited), "; it exited with code 3");
   EXPECT_EQ(
       describe_after("out of luck", {2, true, "was killed by signal 6 (Aborted)", "what(): out of luck"}),
-      "was killed by signal 6 (Aborted)");
+      "; it was killed by signal 6 (Aborted)");
 }
 
 TEST(LauncherNews, TellsOfEachRankWhatCameFirst) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "core/runtime/on_terminate.h"
+#include "core/runtime/on_failure.h"
 
 #include "core/base/demangled.h"
 #include "core/base/memory.h"
@@ -10,6 +10,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <cstdint>
 #include <cstdlib>
 #include <exception>
 #include <future>
@@ -61,10 +62,10 @@ std::string what_is_uncaught() {
   }
 }
 
-void tell_all(Notices& all) {
+void tell_all(Notices& all, const std::string& why) {
   const auto told = std::make_shared<std::promise<void>>();
   auto end = told->get_future();
-  std::thread([&all, told, why = what_is_uncaught()] {
+  std::thread([&all, told, why] {
     const std::lock_guard lock(all.mutex);
     for (const auto& [number, notice] : all.by_number) {
       if (notice.owner == ::getpid()) notice.tell(why);
@@ -74,33 +75,52 @@ void tell_all(Notices& all) {
   static_cast<void>(end.wait_for(kMostTimeToTell));
 }
 
-[[noreturn]] void handle_terminate() {
-  static thread_local bool inside = false;
-  if (std::exchange(inside, true)) std::abort();  // two handlers that each call the other
-  static std::once_flag once;                     // a second thread that fails waits until the first has told
-  Notices& all = notices();
+void tell_once(Notices& all, const std::function<std::string()>& why) {
+  static std::once_flag once;  // a second thread that fails waits until the first has told
   std::call_once(once, [&] {
     try {
-      tell_all(all);
+      tell_all(all, why());
     } catch (const std::exception&) {
       return;  // without memory or threads the others hear of the end alone
     }
   });
+}
+
+[[noreturn]] void handle_terminate() {
+  static thread_local bool inside = false;
+  if (std::exchange(inside, true)) std::abort();  // two handlers that each call the other
+  Notices& all = notices();
+  tell_once(all, what_is_uncaught);
   if (const auto former = all.former.load()) former();
   std::abort();
 }
 
+/// `argument` is a notice's number.
+void handle_exit(int status, void* argument) {
+  constexpr int kStatusBits = 0xff;  // that others see
+  if ((status & kStatusBits) == 0) return;
+  Notices& all = notices();
+  {
+    const std::lock_guard lock(all.mutex);
+    if (!all.by_number.contains(static_cast<int>(reinterpret_cast<std::intptr_t>(argument)))) return;
+  }
+  tell_once(all, [&] { return fmt::format("it exited with code {}", status & kStatusBits); });
+}
+
 }  // namespace
 
-OnTerminate::OnTerminate(std::function<void(const std::string&)> notice) {
+OnFailure::OnFailure(std::function<void(const std::string&)> notice) {
   Notices& all = notices();
   const std::lock_guard lock(all.mutex);
   if (std::get_terminate() != handle_terminate) all.former = std::set_terminate(handle_terminate);
   number_ = all.next++;
   all.by_number.emplace(number_, Notice{::getpid(), std::move(notice)});
+  // Without memory for that the others hear of an exit from the end of the process.
+  // NOLINTNEXTLINE(performance-no-int-to-ptr): a number is all that is needed
+  ::on_exit(handle_exit, reinterpret_cast<void*>(static_cast<std::intptr_t>(number_)));
 }
 
-OnTerminate::~OnTerminate() {
+OnFailure::~OnFailure() {
   Notices& all = notices();
   const std::lock_guard lock(all.mutex);
   all.by_number.erase(number_);

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "core/runtime/on_terminate.h"
+#include "core/runtime/on_failure.h"
 
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <cstdlib>
 #include <exception>
 #include <functional>
 #include <stdexcept>
@@ -51,19 +52,19 @@ void fail_with(const std::function<void()>& failure) {
   std::thread([&] { failure(); }).join();
 }
 
-TEST(OnTerminate, TellsTheExceptionThatNobodyCatchesAndThenWhoeverCameBefore) {
+TEST(OnFailure, TellsTheExceptionThatNobodyCatchesAndThenWhoeverCameBefore) {
   EXPECT_EQ(said_by([] {
-              const OnTerminate one(say);
-              const OnTerminate another([](const std::string&) { say("another"); });
+              const OnFailure one(say);
+              const OnFailure another([](const std::string&) { say("another"); });
               fail_with([] { throw std::runtime_error("disk is full"); });
             }),
             "uncaught std::runtime_error: disk is full\nanother\nthe former\n");
 }
 
-TEST(OnTerminate, TellsOfWhatIsNoExceptionOfTheStandardLibrarys) {
+TEST(OnFailure, TellsOfWhatIsNoExceptionOfTheStandardLibrarys) {
   const auto notice = [](const std::function<void()>& failure) {
     return said_by([&] {
-      const OnTerminate one(say);
+      const OnFailure one(say);
       fail_with(failure);
     });
   };
@@ -71,17 +72,36 @@ TEST(OnTerminate, TellsOfWhatIsNoExceptionOfTheStandardLibrarys) {
   EXPECT_EQ(notice([] { std::terminate(); }), "it called std::terminate\nthe former\n");
 }
 
-TEST(OnTerminate, SaysNothingOnceItIsGone) {
+TEST(OnFailure, TellsTheExitStatusUnlessThatIsNoFailureBeforeWhatWasMadeEarlierIsDestroyed) {
+  struct Earlier {
+    ~Earlier() { say("destroyed"); }
+  };
   EXPECT_EQ(said_by([] {
-              { const OnTerminate one(say); }
+              std::atexit([] { ::_exit(3); });
+              static const Earlier earlier;
+              const OnFailure one(say);
+              std::exit(7);
+            }),
+            "it exited with code 7\ndestroyed\n");
+  EXPECT_EQ(said_by([] {
+              std::atexit([] { ::_exit(3); });
+              const OnFailure one(say);
+              std::exit(256);
+            }),
+            "");
+}
+
+TEST(OnFailure, SaysNothingOnceItIsGone) {
+  EXPECT_EQ(said_by([] {
+              { const OnFailure one(say); }
               fail_with([] { throw 7; });
             }),
             "the former\n");
 }
 
-TEST(OnTerminate, SaysNothingInAForkedChild) {
+TEST(OnFailure, SaysNothingInAForkedChild) {
   EXPECT_EQ(said_by([] {
-              const OnTerminate one(say);
+              const OnFailure one(say);
               if (::fork() == 0) fail_with([] { throw 7; });
               ::wait(nullptr);
               ::_exit(3);
@@ -89,9 +109,9 @@ TEST(OnTerminate, SaysNothingInAForkedChild) {
             "the former\n");
 }
 
-TEST(OnTerminate, WaitsForASecondAtMost) {
+TEST(OnFailure, WaitsForASecondAtMost) {
   EXPECT_EQ(said_by([] {
-              const OnTerminate one([](const std::string&) { ::pause(); });
+              const OnFailure one([](const std::string&) { ::pause(); });
               fail_with([] { throw 7; });
             }),
             "the former\n");
