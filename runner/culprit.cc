@@ -34,12 +34,28 @@ bool rather(const Failure& one, const Failure& other) {
 
 bool Culprit::accuse(const Failure& failure, const std::optional<Failure>& standing) {
   const bool first = !failure_;
+  accused_.push_back(failure);
   if (first && standing && !was_struck(failure)) {
     failure_ = standing;
     return true;
   }
   if (first || rather(failure, *failure_)) failure_ = failure;
+  prefer_who_left_early();
   return first;
+}
+
+void Culprit::left_early(int rank) {
+  left_early_.insert(rank);
+  prefer_who_left_early();
+}
+
+/// Its end comes after those of the others, as it waits for them in `shutdown`.
+void Culprit::prefer_who_left_early() {
+  if (!failure_ || was_struck(*failure_) || left_early_.contains(failure_->rank)) return;
+  const auto early = std::find_if(accused_.begin(), accused_.end(), [this](const Failure& one) {
+    return left_early_.contains(one.rank) && !was_struck(one);
+  });
+  if (early != accused_.end()) failure_ = *early;
 }
 
 }  // namespace hora

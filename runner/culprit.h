@@ -5,6 +5,8 @@
 #include "runner/process.h"
 
 #include <optional>
+#include <set>
+#include <vector>
 
 namespace hora {
 
@@ -26,12 +28,20 @@ class Culprit {
   /// it end because of that. True if nobody was accused before.
   bool accuse(const Failure& failure, const std::optional<Failure>& standing = {});
 
+  /// It has left the job in order though others wait for an operation of its, which fails on them: if it ends
+  /// badly itself, it is the reason that they do.
+  void left_early(int rank);
+
   [[nodiscard]] bool known() const { return failure_.has_value(); }
   /// Once it is known.
   [[nodiscard]] const Failure& failure() const { return *failure_; }
 
  private:
+  void prefer_who_left_early();
+
   std::optional<Failure> failure_;
+  std::vector<Failure> accused_;
+  std::set<int> left_early_;  // ranks
 };
 
 }  // namespace hora

@@ -282,7 +282,7 @@ class Job {
       case RankEvent::Kind::resumed:
         if (stopped_.erase(rank) != 0 && !terminated_) print(fmt::format("hrun: {} goes on\n", name(rank)));
         return;
-      case RankEvent::Kind::answered: enquiries_->take(rank, event.answer); return;
+      case RankEvent::Kind::answered: hear(rank, event.answer); return;
       case RankEvent::Kind::ended:
         running_.erase(rank);
         stopped_.erase(rank);
@@ -300,6 +300,15 @@ class Job {
         if (terminated_ || reported_) print(fmt::format("hrun: {}\n", describe_loss(host, event.ending)));
         ended({-1, host, event.ending, event.when});
         return;
+    }
+  }
+
+  void hear(int rank, const Reply& reply) {
+    if (reply.kind != ReplyKind::missed) return enquiries_->take(rank, reply);
+    try {
+      if (rank == 0) culprit_.left_early(decode_missed_rank(reply, static_cast<int>(summary_.ranks.size())));
+    } catch (const Error&) {
+      return;  // as if it had said nothing
     }
   }
 

@@ -38,6 +38,19 @@ Reply decode_reply(std::span<const std::byte> bytes) {
   return answer;
 }
 
+Reply missed_rank(int rank) {
+  Writer out;
+  out.u64(static_cast<std::uint64_t>(rank));
+  return {0, ReplyKind::missed, out.take()};
+}
+
+int decode_missed_rank(const Reply& reply, int size) {
+  Reader in(reply.content);
+  const auto rank = in.below(static_cast<std::uint64_t>(size), "a rank");
+  in.finish();
+  return static_cast<int>(rank);
+}
+
 void say(int socket, std::span<const std::byte> message) {
   [[maybe_unused]] const auto sent =
       ::send(socket, message.data(), message.size(), MSG_DONTWAIT | MSG_NOSIGNAL);

@@ -15,6 +15,7 @@ namespace hora {
 //   launcher -> rank   a question
 //   rank -> launcher   its reply: of its health, and from rank 0 of the job's, too, once its engine comes to
 //                      it; or where it has written a dump
+//   rank 0 -> launcher a rank has left the job though others wait for a tensor of its
 //
 // Nobody waits for the other side to read: what does not fit is not said.
 
@@ -36,8 +37,9 @@ enum class ReplyKind : std::uint8_t {
   job,      ///< likewise
   dumped,   ///< the path, as text
   failed,   ///< a sentence
+  missed,   ///< to no question, from rank 0: the number of the rank that has left
 };
-inline constexpr int kReplyKinds = 6;
+inline constexpr int kReplyKinds = 7;
 
 /// A value.
 struct Reply {
@@ -56,6 +58,9 @@ inline constexpr std::size_t kMostReplyBytes = 128 * 1024;
 [[nodiscard]] Question decode_question(std::span<const std::byte> bytes);
 [[nodiscard]] Bytes encode(const Reply& answer);
 [[nodiscard]] Reply decode_reply(std::span<const std::byte> bytes);
+[[nodiscard]] Reply missed_rank(int rank);
+/// The rank of such a reply, of a job of `size`. Throws Error(internal) if it has none.
+[[nodiscard]] int decode_missed_rank(const Reply& reply, int size);
 
 /// Sends one message; it is lost where the socket takes none now, or its other end is closed.
 void say(int socket, std::span<const std::byte> message);

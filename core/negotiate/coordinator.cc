@@ -149,6 +149,8 @@ void Coordinator::settle(PendingByName::iterator entry) {
     ready_.push_back({entry->first, 0});
   } else if (const RankSet gone = left_.without(pending.asked); !gone.empty()) {
     if (pending.joins) joined_ = {};
+    for (const auto& [first, end] : gone.runs())
+      missed_.insert(missed_.end(), members_.begin() + first, members_.begin() + end);
     failed_.push_back(failure(any_asked(pending), Code::aborted,
                               fmt::format("rank {} has left the job without submitting it",
                                           members_[static_cast<std::size_t>(gone.front())])));

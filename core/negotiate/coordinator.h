@@ -47,6 +47,10 @@ class Coordinator {
   /// What has become decidable since the last call; nothing if there is nothing to say.
   std::optional<Verdict> decide();
 
+  /// The ranks that have left though others wait for a tensor of theirs, of which that is new since the last
+  /// call.
+  [[nodiscard]] std::vector<int> take_missed() { return std::exchange(missed_, {}); }
+
   /// A step of a training, in which every step makes the same decisions again. A value.
   struct Step {
     std::uint64_t number = 0;             ///< the first is 1, of which nothing is known
@@ -176,7 +180,8 @@ class Coordinator {
   std::vector<Ready> ready_;
   std::vector<Decision> failed_;
 
-  RankSet left_;  // places
+  RankSet left_;             // places
+  std::vector<int> missed_;  // ranks
   bool ended_ = false;
   TraceCommand command_ = TraceCommand::none;
   std::uint64_t fuse_up_to_ = 0;

@@ -207,6 +207,8 @@ std::vector<Negotiator::Heard> Negotiator::decide() {
     if (!std::exchange(chair.undecided, false)) continue;
     auto verdict = chair.coordinator.decide();
     if (!verdict) continue;
+    const auto missed = chair.coordinator.take_missed();
+    missed_.insert(missed_.end(), missed.begin(), missed.end());
     verdict->group = group;
     control_.announce(chair.others, encode(*verdict));
     if (voters_.contains(group)) heard.push_back(apply(*verdict));

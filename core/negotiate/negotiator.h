@@ -105,6 +105,9 @@ class Negotiator {
   /// not.
   [[nodiscard]] std::string take_divergence() { return std::exchange(divergence_, {}); }
 
+  /// Rank 0: the ranks that have left though others wait for a tensor of theirs, of which that is new since
+  /// the last call.
+  [[nodiscard]] std::vector<int> take_missed() { return std::exchange(missed_, {}); }
   /// Rank 0: the steps of the world that have ended since the last call.
   std::vector<Coordinator::Step> take_steps();
 
@@ -159,6 +162,7 @@ class Negotiator {
   TimePoint answered_{};                   // in the present round
   TimePoint quiet_since_{};                // when this rank last got on in the lock
   TimePoint next_look_ = TimePoint::max();
+  std::vector<int> missed_;  // rank 0: see take_missed
   std::string divergence_;
   bool had_letter_ = false;
   std::vector<Told> reports_;

@@ -112,6 +112,7 @@ Loop::Turn Loop::turn_or_throw(bool pressing) {
   Turn turn;
   if (listens) {
     for (auto& heard : negotiator_.hear(now, pressing)) begin(std::move(heard));
+    tell_of_missed();
     collect_reports();
     turn.next = watch_stalls(now);  // while that is the time, and what has come is heard
   }
@@ -391,6 +392,13 @@ Health Loop::health() const {
 void Loop::inquire(std::uint64_t question) {
   inquiry_ = question;
   alert_.ring();
+}
+
+/// Whoever is missed and then ends with an error is the cause of the errors that the others get.
+void Loop::tell_of_missed() {
+  for (const int rank : negotiator_.take_missed()) {
+    if (config_.question_fd) say(*config_.question_fd, encode(missed_rank(rank)));
+  }
 }
 
 void Loop::answer_inquiry(TimePoint now) {

@@ -87,6 +87,7 @@ class Loop {
   void add_process_set(const Decision& decision, TimePoint decided);
   void remove_process_set(const Decision& decision, TimePoint decided);
   void give_back(std::vector<Loan> loans, const Status& status);
+  void tell_of_missed();
   void answer_inquiry(TimePoint now);
   [[nodiscard]] JobHealth job_health(TimePoint now) const;
   TimePoint watch_stalls(TimePoint now);

@@ -39,6 +39,27 @@ TEST(Culprit, IsRatherTheOneThatWasKilledThanThoseThatGaveUpJustBefore) {
   }
 }
 
+TEST(Culprit, IsRatherTheOneThatLeftThoughOthersWaitedForItThanThoseOthers) {
+  for (const bool told_last : {false, true}) {
+    Culprit culprit;
+    if (!told_last) culprit.left_early(1);
+    accuse(culprit, 0, code(1), kStart);
+    EXPECT_EQ(culprit.failure().rank, 0);  // it may still end well
+    accuse(culprit, 1, code(3), kStart + 5s);
+    accuse(culprit, 2, code(1), kStart - 1s);
+    if (told_last) culprit.left_early(1);
+    EXPECT_EQ(culprit.failure().rank, 1) << told_last;
+  }
+}
+
+TEST(Culprit, IsRatherTheOneThatWasKilledThanTheOneThatLeft) {
+  Culprit culprit;
+  culprit.left_early(1);
+  accuse(culprit, 0, killed(SIGKILL), kStart);
+  accuse(culprit, 1, code(3), kStart + 1ms);
+  EXPECT_EQ(culprit.failure().rank, 0);
+}
+
 TEST(Culprit, IsNotOneThatWasKilledMuchLater) {
   Culprit culprit;
   accuse(culprit, 0, code(1), kStart);

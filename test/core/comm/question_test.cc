@@ -33,6 +33,12 @@ TEST(Question, IsRefusedIfNobodyWouldAskIt) {
   EXPECT_THROW(decode_reply(reply), Error);
 }
 
+TEST(Reply, NamesARankThatIsMissedIfThereIsOne) {
+  EXPECT_EQ(decode_missed_rank(decode_reply(encode(missed_rank(3))), 4), 3);
+  EXPECT_THROW(static_cast<void>(decode_missed_rank(missed_rank(4), 4)), Error);
+  EXPECT_THROW(static_cast<void>(decode_missed_rank(Reply{0, ReplyKind::missed}, 4)), Error);
+}
+
 TEST(Say, WaitsForNobody) {
   std::array<int, 2> ends{};
   ASSERT_EQ(::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends.data()), 0);

@@ -166,6 +166,8 @@ TEST(Coordinator, AbortsATensorThatALeavingRankNeverAskedFor) {
   EXPECT_EQ(verdict->items.front().decision.status,
             (Status{Code::aborted, "'w': rank 1 has left the job without submitting it"}));
   EXPECT_FALSE(verdict->end);
+  EXPECT_EQ(coordinator.take_missed(), std::vector<int>{1});
+  EXPECT_TRUE(coordinator.take_missed().empty());
   coordinator.add(RankSet(2), asks({tensor("w")}), kNow);
   EXPECT_EQ(coordinator.decide()->items.front().decision.status.code, Code::aborted);
 }
