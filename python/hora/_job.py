@@ -149,10 +149,9 @@ def enter(mpi_communicator: int | None = None) -> bool:
 
 def leave(failure: str) -> bool:
     """Leaves the job, and forgets every handle; False if this process is in none. With a `failure` the job fails."""
-    global _runtime, _handles
-    with _lock:
-        runtime, _runtime = _runtime, None
-    if runtime is None or _owner != os.getpid():
+    global _handles
+    runtime = _taken()
+    if runtime is None:
         return False
     runtime.shutdown(failure)
     let_go_of_ended()  # only now: until the runtime has ended, memory is lent to it
@@ -160,6 +159,25 @@ def leave(failure: str) -> bool:
         _pending.clear()
         _handles = itertools.count(1)
     return True
+
+
+def leave_at_exit(reasons: dict[int, str], likely: str) -> None:
+    """Leaves the job when the process exits, after the interpreter: in order if its exit status is 0, else for the reason that
+    belongs to that. Until then all that is lent is kept. MPI may end with the interpreter, so a job that uses it is left at once,
+    with the failure that is `likely`."""
+    runtime = _taken()
+    if runtime is None:
+        return
+    if runtime.uses_mpi or not _native.shutdown_at_exit(runtime, reasons, (_pending, _on_gpus, _kept)):
+        runtime.shutdown(likely)
+
+
+def _taken() -> _native.Runtime | None:
+    """The current Runtime, which is nobody's from now on; None if this process is in no job."""
+    global _runtime
+    with _lock:
+        runtime, _runtime = _runtime, None
+    return runtime if _owner == os.getpid() else None
 
 
 def is_initialized() -> bool:

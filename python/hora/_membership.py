@@ -4,21 +4,16 @@
 from __future__ import annotations
 
 import atexit
-import os
-import sys
-import sysconfig
+import concurrent.futures.thread  # noqa: F401 - before this module registers what runs at the end
 import threading
-import traceback
 from collections.abc import Iterable
-from types import FrameType, TracebackType
-from typing import Any, NoReturn
+from typing import Any
 
-from hora import _arrays, _job, _native
+from hora import _arrays, _ending, _job, _native
 from hora import process_sets as sets
 from hora._errors import HoraArgumentError, HoraUnsupportedError
 
 _homogeneous = True
-_failure = ""
 
 
 def init(comm: Any = None, process_sets: Iterable[sets.ProcessSet] | str | None = None) -> None:
@@ -45,6 +40,7 @@ def init(comm: Any = None, process_sets: Iterable[sets.ProcessSet] | str | None 
     everyone = _checked_comm(comm) if communicator is None else None
     listed = sets.checked_list(process_sets)
     if _job.enter(communicator):
+        _ending.watch()
         if everyone is not None and everyone != list(range(_job.size())):
             size = _job.size()
             shutdown()
@@ -56,7 +52,11 @@ def init(comm: Any = None, process_sets: Iterable[sets.ProcessSet] | str | None 
 def shutdown() -> None:
     """Leaves the job: waits until every rank does. Operations that are still under way end with HoraInternalError; handles
     and process sets are forgotten. Does nothing if this process is in no job."""
-    if _job.leave(_failure):
+    _leave("")
+
+
+def _leave(failure: str) -> None:
+    if _job.leave(failure):
         sets.end()
 
 
@@ -99,72 +99,23 @@ def _gather_homogeneous() -> bool:
     return bool((sizes == sizes[0]).all())
 
 
-def _describe(kind: type[BaseException], value: BaseException, trace: TracebackType | None) -> str:
-    """ "ValueError: bad batch (train.py:31)", named as in a traceback."""
-    module = "" if kind.__module__ in ("builtins", "__main__") else f"{kind.__module__}."
-    text = f"{module}{kind.__qualname__}: {value}".removesuffix(": ")
-    return text + _where(traceback.walk_tb(trace))
-
-
-def _where(frames: Iterable[tuple[FrameType, int]]) -> str:
-    """ " (train.py:31)": the innermost line that belongs to no library, if there is one; empty if there are no frames."""
-    places = [(frame.f_code.co_filename, line) for frame, line in frames]
-    own = [place for place in places if not place[0].startswith(_LIBRARIES)]
-    if not places:
-        return ""
-    path, line = (own or places)[-1]
-    return f" ({os.path.basename(path)}:{line})"
-
-
-def _remember_failure(kind: type[BaseException], value: BaseException, trace: TracebackType | None) -> None:
-    try:
-        if _ends_the_program():
-            _tell_at_the_end(_describe(kind, value, trace))
-    finally:
-        _former_hook(kind, value, trace)
-
-
-def _remember_exit(status: Any = None, /) -> NoReturn:
-    """Stands in for sys.exit: nothing else knows, before the interpreter is gone, that the program ends with an error."""
-    if status not in (None, 0) and _ends_the_program():
-        outwards = traceback.walk_stack(sys._getframe(1))
-        _tell_at_the_end(f"sys.exit({status!r}){_where(reversed(list(outwards)))}")
-    _former_exit(status)
-
-
-def _tell_at_the_end(failure: str) -> None:
-    global _failure, _teller
-    _failure = failure
-    if _teller is None:
-        _teller = threading.Thread(target=_tell_when_the_program_ends, name="hora-last-words", daemon=True)
-        _teller.start()
-
-
-def _ends_the_program() -> bool:
-    """Not in an interactive session, nor in a program that becomes one, nor on a thread of its own."""
-    interactive = hasattr(sys, "ps1") or bool(sys.flags.interactive)
-    return not interactive and threading.current_thread() is threading.main_thread()
-
-
-def _tell_when_the_program_ends() -> None:
-    """Whoever calls the hook only to print an exception goes on. And other threads, for which the interpreter waits before it
-    runs what was registered with atexit, may themselves wait for ranks that are not told yet."""
-    threading.main_thread().join()
-    shutdown()
+def _when_the_main_thread_ends() -> None:
+    """The other ranks are told at once of an exception that nobody caught: threads for which the interpreter waits before it runs
+    what was registered with atexit may themselves wait for ranks that are not told yet."""
+    failure = _ending.uncaught()
+    if not failure and _ending.others_are_alive():
+        failure = _ending.likely_exit()
+    if failure:
+        _leave(failure)
 
 
 def _leave_at_exit() -> None:
-    if _teller is not None:
-        _teller.join()
-    shutdown()
+    if _ending.ended_in_order():
+        _leave("")
+    else:
+        _job.leave_at_exit(_ending.reasons(), _ending.likely_exit())
 
 
-_LIBRARIES = ("<frozen ", os.path.dirname(__file__) + os.sep, *(sysconfig.get_path(name) + os.sep for name in ("stdlib", "platstdlib", "purelib", "platlib")))
-
-# The other ranks are told why this one leaves, if it is an exception that nobody caught, or an exit code.
-_teller: threading.Thread | None = None
-_former_hook = sys.excepthook
-_former_exit = sys.exit
-sys.excepthook = _remember_failure
-sys.exit = _remember_exit
+# The last to be registered is the first to run. concurrent.futures registers when it is imported, and then waits for its threads.
+threading._register_atexit(_when_the_main_thread_ends)  # type: ignore[attr-defined]
 atexit.register(_leave_at_exit)

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "python/native/bind_hora.h"
 
+#include "python/native/at_exit.h"
 #include "python/native/dlpack.h"
 #include "python/native/operating.h"
 
@@ -372,6 +373,7 @@ void bind_hora(py::module_& module) {
       .def("shutdown", &Runtime::shutdown, py::arg("reason") = "", py::call_guard<py::gil_scoped_release>());
 
   module.def("let_go_of_ended", &let_go_of_ended);
+  module.def("shutdown_at_exit", &shutdown_at_exit, py::arg("runtime"), py::arg("reasons"), py::arg("kept"));
   module.def("stack_signal", [] {
     const StackSignal signal = stack_signal();
     return std::pair(signal.number, signal.pipe);

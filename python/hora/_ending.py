@@ -1,0 +1,132 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How this program ends, and why.
+
+The exit status says whether a program has failed, and the interpreter knows it last: SystemExit has many forms, and may be caught.
+C learns the status when the interpreter has ended (`_native.shutdown_at_exit`). This module knows sooner where that is certain,
+and knows the words: which exception or which call of sys.exit it was, and in which line.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import opcode
+import os
+import sys
+import sysconfig
+import threading
+import traceback
+from collections.abc import Iterable
+from types import FrameType
+from typing import Any, NoReturn
+
+_MOST_CHARACTERS = 2000  # of what is told
+_LIBRARIES = ("<frozen ", os.path.dirname(__file__) + os.sep, *(sysconfig.get_path(name) + os.sep for name in ("stdlib", "platstdlib", "purelib", "platlib")))
+
+# All that the main thread runs is called from its outermost frame, which shows how it ended: where it stands then.
+_outermost: FrameType | None = None
+_exits: dict[int, str] = {}  # calls of sys.exit by the status that they ask for, the last one of each
+_last_exit: tuple[int, int] | None = None  # where the outermost frame stood at the last one, and the status
+
+
+def watch() -> None:
+    """Remembers the main thread's outermost frame. Called in `init`, on any thread."""
+    global _outermost
+    frame = sys._current_frames().get(threading.main_thread().ident or 0)
+    while frame is not None and frame.f_back is not None:
+        frame = frame.f_back
+    _outermost = frame
+
+
+def uncaught() -> str:
+    """The exception that nobody caught and that has ended the main thread: "ValueError: bad batch (train.py:31)". Empty if there
+    is none. The interpreter sets sys.last_value before it calls sys.excepthook, whatever that does. Others set it, too, of
+    exceptions that the outermost frame has not seen."""
+    value, trace = getattr(sys, "last_value", None), getattr(sys, "last_traceback", None)
+    if _is_interactive() or value is None or trace is None or trace.tb_frame is not _outermost:
+        return ""
+    return _described(value) + _where(traceback.walk_tb(trace))
+
+
+def ended_in_order() -> bool:
+    """Whether the main thread has certainly ended with status 0: its code returned, or called sys.exit(0) and did not go on."""
+    if _is_interactive() or _outermost is None:
+        return False
+    at = _outermost.f_lasti
+    returned = at >= 0 and opcode.opname[_outermost.f_code.co_code[at]].startswith("RETURN_")
+    return returned or _last_exit == (at, 0)
+
+
+def likely_exit() -> str:
+    """The call of sys.exit with an error after which the main thread has done nothing more in its outermost frame. Something in
+    between may have caught it, and then ended the program otherwise. Empty if there is none."""
+    if _is_interactive() or _outermost is None or _last_exit is None or _last_exit[0] != _outermost.f_lasti:
+        return ""
+    return _exits.get(_last_exit[1], "")
+
+
+def others_are_alive() -> bool:
+    """Whether there are threads for which the interpreter waits."""
+    return any(not each.daemon and each is not threading.main_thread() for each in threading.enumerate())
+
+
+def reasons() -> dict[int, str]:
+    """What to say of an exit status."""
+    return dict(_exits)
+
+
+def _is_interactive() -> bool:
+    """A session, or a program that becomes one: exceptions do not end it."""
+    return hasattr(sys, "ps1") or bool(sys.flags.interactive)
+
+
+def _described(value: BaseException) -> str:
+    """ "json.decoder.JSONDecodeError: ...", as in a traceback. An exception may be unable to say what it is."""
+    kind = type(value)
+    module = "" if kind.__module__ in ("builtins", "__main__") else f"{kind.__module__}."
+    try:
+        text = str(value)
+    except BaseException:  # noqa: BLE001 - whatever a user's __str__ may raise
+        text = "<its str() failed>"
+    return _sayable(f"{module}{kind.__qualname__}: {text}".removesuffix(": "))
+
+
+def _sayable(text: str) -> str:
+    """Without what no UTF-8 has, such as the name of a file that cannot be decoded; and not too long."""
+    return text[:_MOST_CHARACTERS].encode("utf-8", "backslashreplace").decode()
+
+
+def _where(frames: Iterable[tuple[FrameType, int]]) -> str:
+    """ " (train.py:31)": the innermost line that belongs to no library, if there is one; empty if there are no frames."""
+    places = [(frame.f_code.co_filename, line) for frame, line in frames]
+    own = [place for place in places if not place[0].startswith(_LIBRARIES)]
+    if not places:
+        return ""
+    path, line = (own or places)[-1]
+    return _sayable(f" ({os.path.basename(path)}:{line})")
+
+
+def _note_exit(status: Any) -> None:
+    global _last_exit
+    if threading.current_thread() is not threading.main_thread():
+        return
+    code = 0 if status is None else int(status) & 0xFF if isinstance(status, int) else 1
+    _last_exit = (-1 if _outermost is None else _outermost.f_lasti, code)
+    if code != 0:
+        outwards = list(traceback.walk_stack(sys._getframe(2)))
+        _exits[code] = _sayable(f"sys.exit({status!r})") + _where(reversed(outwards))
+
+
+# The interpreter forgets the argument and the line of a SystemExit before anybody can ask. So this notes them, for words only:
+# `raise SystemExit(3)`, exit(3) and a `sys.exit` that was imported before are told by their status.
+_former_exit = sys.exit
+
+
+@functools.wraps(_former_exit)
+def _exit(status: Any = None, /) -> NoReturn:
+    with contextlib.suppress(Exception):  # repr() may raise
+        _note_exit(status)
+    _former_exit(status)
+
+
+sys.exit = _exit
