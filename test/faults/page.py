@@ -14,6 +14,7 @@ from verdict import hrun_returns_after, notice_times, shortcomings
 
 PAGE = pathlib.Path(__file__).with_name("RESULTS.md")
 LONGEST_QUOTE = 160
+ENDINGS = "## How a program ends"  # a section that endings_page.py writes
 
 INTRODUCTION = """\
 <!-- SPDX-License-Identifier: Apache-2.0; written by `./dev test --faults` -->
@@ -59,6 +60,7 @@ def write(outcomes: dict[str, Outcome], by_default: dict[str, Outcome]) -> None:
     parts += [_table(fault, outcomes) for fault in FAULTS]
     parts.append(_defaults(by_default))
     parts.append(_words(outcomes))
+    parts.append(ENDINGS + PAGE.read_text().partition(ENDINGS)[2].partition("\n## ")[0])
     parts.append(_shortcomings(outcomes, by_default))
     PAGE.write_text("\n".join(parts))
 
