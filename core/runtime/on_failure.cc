@@ -102,7 +102,8 @@ void handle_exit(int status, void* argument) {
   Notices& all = notices();
   {
     const std::lock_guard lock(all.mutex);
-    if (!all.by_number.contains(static_cast<int>(reinterpret_cast<std::intptr_t>(argument)))) return;
+    const auto found = all.by_number.find(static_cast<int>(reinterpret_cast<std::intptr_t>(argument)));
+    if (found == all.by_number.end() || found->second.owner != ::getpid()) return;
   }
   tell_once(all, [&] { return fmt::format("it exited with code {}", status & kStatusBits); });
 }

@@ -24,12 +24,13 @@ def verdict(code: int, blamed: list[int], errors: str, cell: Cell) -> str:
     """ "3, it | rank 1 ... failed: ..." """
     who = "nobody" if not blamed else "it" if blamed == [cell.victim] else "another"
     pattern = cell.ending.told.format(rank=cell.victim)
-    lines = [line for line in errors.splitlines() if pattern and cell.waited and matches(pattern, line)]
+    own = [line for line in errors.splitlines() if not re.match(r"hora \d\d:", line)]  # what the log has comes with a time
+    lines = [line for line in own if pattern and cell.waited and matches(pattern, line)]
     return f"{code}, {who} | {_quotable(lines[-1]) if lines else ''}"
 
 
 def _quotable(line: str) -> str:
-    line = re.sub(r"^\S*Error: |^terminate called.*", "", line.strip())
+    line = re.sub(r"^\S*Error: |^what\(\): +", "", line.strip())
     line = re.sub(r"\(pid \d+ on \S+\)", "(pid N on H)", re.sub(r"rank \d", "rank R", line)).replace("|", "\\|")
     return line if len(line) <= LONGEST_QUOTE else line[:LONGEST_QUOTE] + "..."
 
