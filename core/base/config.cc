@@ -3,6 +3,7 @@
 #include <hora/status.h>
 
 #include "core/base/ancestry.h"
+#include "core/base/full_traces.h"
 #include "core/base/job_seat.h"
 
 #include <fmt/format.h>
@@ -76,7 +77,9 @@ constexpr std::array kVariables{
     "HORA_ENCRYPTION",
     "HORA_DETERMINISTIC",
     "HORA_TCP_STREAMS",
+    "HORA_FULL_TRACES",
     "HORA_TERMINAL",   // from hrun to programs
+    "HORA_STDERR",     // likewise
     "HORA_HRUN",       // for hora.run in Python
     "HORA_NO_PICKLE",  // for objects in Python
 };
@@ -379,6 +382,8 @@ void check(const Config& config) {
 }
 
 }  // namespace
+
+bool full_traces() { return text("HORA_FULL_TRACES") == "1"; }
 
 std::vector<std::string> Config::unknown_variables() {
   auto names = variables_with("HORA_");

@@ -2,6 +2,7 @@
 #include "core/negotiate/coordinator.h"
 
 #include "core/comm/world.h"
+#include "core/negotiate/hint.h"
 #include "core/negotiate/ordinal.h"
 
 #include <fmt/format.h>
@@ -149,11 +150,13 @@ void Coordinator::settle(PendingByName::iterator entry) {
     ready_.push_back({entry->first, 0});
   } else if (const RankSet gone = left_.without(pending.asked); !gone.empty()) {
     if (pending.joins) joined_ = {};
-    for (const auto& [first, end] : gone.runs())
-      missed_.insert(missed_.end(), members_.begin() + first, members_.begin() + end);
-    failed_.push_back(failure(any_asked(pending), Code::aborted,
-                              fmt::format("rank {} has left the job without submitting it",
-                                          members_[static_cast<std::size_t>(gone.front())])));
+    for (const auto& [start, end] : gone.runs())
+      missed_.insert(missed_.end(), members_.begin() + start, members_.begin() + end);
+    const int first = members_[static_cast<std::size_t>(gone.front())];
+    const OneSided tensor{entry->first, step_of(pending), ranks_of(pending.asked, members_), {first}};
+    failed_.push_back(failure(
+        any_asked(pending), Code::aborted,
+        fmt::format("rank {} has left the job without submitting it\n{}", first, hint_for_left(tensor))));
     erase(entry);
   }
 }

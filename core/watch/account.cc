@@ -27,7 +27,8 @@ std::string describe(const Account& account) {
           ? "it has finished no operation"
           : fmt::format("it finished '{}' {:.1f} s ago, the {} of its operations", account.last,
                         std::chrono::duration<double>(account.since_last).count(), ordinal(account.finished));
-  if (!account.stack.empty()) text += fmt::format(", and its main thread is at:\n{}", account.stack);
+  const char* gap = account.stack.starts_with(' ') ? ":\n" : " ";
+  if (!account.stack.empty()) text += fmt::format(", and its main thread is at{}{}", gap, account.stack);
   return text;
 }
 

@@ -15,7 +15,7 @@ struct Account {
   std::uint64_t finished = 0;              ///< its operations so far
   std::string last;                        ///< the one that it finished last; empty: none
   std::chrono::milliseconds since_last{};  ///< and how long ago that was
-  std::string stack;                       ///< of its main thread, a line each frame; empty: not known
+  std::string stack;                       ///< of its main thread, as main_thread_stack; empty: not known
 
   bool operator==(const Account&) const = default;
 };

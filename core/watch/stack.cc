@@ -2,6 +2,8 @@
 #include "core/watch/stack.h"
 
 #include "core/base/demangled.h"
+#include "core/base/full_traces.h"
+#include "core/watch/python_frames.h"
 
 #include <execinfo.h>
 #include <fcntl.h>
@@ -124,7 +126,8 @@ std::string main_thread_stack(std::chrono::milliseconds time) {
   read_pipe(0);  // what came too late the last time
   const pid_t process = ::getpid();
   if (::syscall(SYS_tgkill, process, process, kSignal) != 0) return {};
-  return as_lines(read_pipe(static_cast<int>(time.count())));
+  const std::string lines = as_lines(read_pipe(static_cast<int>(time.count())));
+  return full_traces() ? lines : own_python_frames(lines);
 }
 
 }  // namespace hora

@@ -14,8 +14,9 @@
 namespace hora {
 
 /// Decides what becomes of tensors that some ranks wait for and others have not submitted: a warning after
-/// some time, and again each time that passes; after another time the job fails. A rank that is expected to
-/// be late is missed from the end of that on.
+/// some time, and again each time that passes, in short where nothing has changed; after another time the job
+/// fails. Of two tensors whose ranks wait for each other the one that is told is where the mistake probably
+/// is. A rank that is expected to be late is missed from the end of that on.
 ///
 /// Before it says anything it wants accounts from those who are missing; they have a second to answer. Told
 /// what waits; says what to do. *Engine only*, on rank 0.
@@ -70,13 +71,22 @@ class Stalls {
   void report(const Negotiator& negotiator, const std::vector<Overdue>& all, TimePoint now, Advice& advice);
   [[nodiscard]] std::string describe(const Negotiator& negotiator, const Overdue& overdue,
                                      TimePoint now) const;
-  [[nodiscard]] std::string describe_missing(const Negotiator& negotiator, int rank) const;
+  [[nodiscard]] static std::string describe_tensor(const Overdue& overdue);
+  [[nodiscard]] static std::string describe_again(const Overdue& overdue, TimePoint now);
+  [[nodiscard]] std::string describe_missing(const Negotiator& negotiator,
+                                             const std::vector<int>& ranks) const;
+  [[nodiscard]] std::string state_of(const Negotiator& negotiator, int rank) const;
+  [[nodiscard]] std::string signature(const Negotiator& negotiator, const std::vector<int>& missing) const;
+  [[nodiscard]] std::vector<std::vector<int>> alike(const Negotiator& negotiator,
+                                                    const std::vector<int>& missing) const;
 
   Patience patience_;
   const std::vector<Member>& members_;
   std::map<int, Excuse> excuses_;
   std::optional<Inquiry> inquiry_;
   TimePoint warned_;
+  std::map<std::string, std::string>
+      told_;  // of each tensor in the last warnings: what the missing ranks did
 };
 
 }  // namespace hora

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/negotiate/coordinator.h"
 
+#include "core/negotiate/hint.h"
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -163,8 +165,10 @@ TEST(Coordinator, AbortsATensorThatALeavingRankNeverAskedFor) {
   coordinator.add(RankSet(1), leaves(), kNow);
   const auto verdict = coordinator.decide();
   ASSERT_TRUE(verdict);
-  EXPECT_EQ(verdict->items.front().decision.status,
-            (Status{Code::aborted, "'w': rank 1 has left the job without submitting it"}));
+  const Status& status = verdict->items.front().decision.status;
+  EXPECT_EQ(status.code, Code::aborted);
+  EXPECT_EQ(status.message,
+            "'w': rank 1 has left the job without submitting it\n" + hint_for_left({"w", 0, {0}, {1}}));
   EXPECT_FALSE(verdict->end);
   EXPECT_EQ(coordinator.take_missed(), std::vector<int>{1});
   EXPECT_TRUE(coordinator.take_missed().empty());

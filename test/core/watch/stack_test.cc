@@ -57,7 +57,7 @@ TEST_F(Stack, IsThatOfAnotherHandlerWhichHasBeenAdopted) {
   });
   EXPECT_EQ(seen_by_another(), "") << "a handler of the program's own, which nobody calls";
   adopt_stack_handler();
-  EXPECT_EQ(seen_by_another(), "    File \"train.py\", line 31 in evaluate");
+  EXPECT_EQ(seen_by_another(), "train.py:31 in evaluate");
 }
 
 }  // namespace

@@ -11,6 +11,7 @@ namespace {
 
 using std::chrono::milliseconds;
 using std::chrono::seconds;
+using testing::AllOf;
 using testing::ElementsAre;
 using testing::EndsWith;
 using testing::HasSubstr;
@@ -55,7 +56,7 @@ TEST_F(StallsTest, WarnWithTheAccountsOfThoseWhoAreMissing) {
   negotiator_.ask(kWorld, tensor("grad"), kStart);
   EXPECT_EQ(look(stalls, kStart).next, kStart + seconds(60));
   EXPECT_THAT(look(stalls, kStart + seconds(60)).ask, ElementsAre(1, 2));
-  stalls.tell(1, {41, "grad.6", milliseconds(61'000), "    train.py:31 in evaluate"});
+  stalls.tell(1, {41, "grad.6", milliseconds(61'000), "    evaluate in ./train"});
   EXPECT_EQ(look(stalls, kStart + seconds(60)).next, kStart + seconds(61)) << "rank 2 may still answer";
   stalls.tell(2, {});
   const auto advice = look(stalls, kStart + seconds(60));
@@ -64,7 +65,7 @@ TEST_F(StallsTest, WarnWithTheAccountsOfThoseWhoAreMissing) {
       ElementsAre("'grad' (allreduce float32[3,4]) has been waited for 60 s: rank 0 asked for it; missing:\n"
                   "  rank 1 (pid 11 on a). It lives; it finished 'grad.6' 61.0 s ago, the 41st of its "
                   "operations, and its main thread is at:\n"
-                  "    train.py:31 in evaluate\n"
+                  "    evaluate in ./train\n"
                   "  rank 2 (pid 12 on b). It lives; it has finished no operation"));
   EXPECT_FALSE(advice.verdict);
   EXPECT_EQ(advice.next, kStart + seconds(120)) << "once each time the patience passes";
@@ -178,6 +179,53 @@ TEST_F(StallsTest, SayWhatAMissingRankWaitsForItself) {
   negotiator_.hear(Clock::now(), false);
   EXPECT_THAT(ask_in_vain(stalls, kStart + seconds(60)).warnings.front(),
               HasSubstr("It waits itself, for 'b', which others have not submitted"));
+}
+
+/// Some ranks ask for a tensor, as ballots do.
+void ask_for(const std::shared_ptr<PostOffice>& office, const std::vector<int>& ranks,
+             const std::string& name) {
+  Ballot ballot;
+  ballot.requests = tensor(name);
+  for (const int rank : ranks) make_local_control(office, rank)->send(0, encode(ballot));
+}
+
+TEST_F(StallsTest, TellOneMistakeOnceWhereTwoSidesWaitForEachOther) {
+  Stalls stalls({seconds(60), {}}, kMembers);
+  negotiator_.ask(kWorld, tensor("only"), kStart);
+  ask_for(office_, {1, 2}, "gradient.0.weight");
+  negotiator_.hear(kStart, false);
+  EXPECT_THAT(look(stalls, Clock::now() + seconds(61)).ask, ElementsAre(1, 2));
+  for (const int rank : {1, 2}) stalls.tell(rank, {4, "last", milliseconds(10), "train.py:7 in step"});
+  EXPECT_THAT(
+      look(stalls, Clock::now() + seconds(61)).warnings,
+      ElementsAre(AllOf(
+          StartsWith("'only' "), HasSubstr("ranks 1 and 2, all in the same place: rank 1 (pid 11"),
+          HasSubstr("at train.py:7 in step. It waits itself, for 'gradient.0.weight'"),
+          EndsWith("\nOnly rank 0 called it; call it on all ranks, not inside `if hvd.rank() == 0`."))));
+}
+
+TEST_F(StallsTest, BlameABackwardThatWasLeftOutForWhatItsRankDoesInstead) {
+  Stalls stalls({seconds(60), {}}, kMembers);
+  ask_for(office_, {1}, "loss");
+  negotiator_.hear(kStart, false);
+  negotiator_.ask(kWorld, tensor("gradient.0.weight"), kStart + seconds(1));
+  ask_for(office_, {2}, "gradient.0.weight");
+  negotiator_.hear(kStart, false);
+  const auto said = ask_in_vain(stalls, Clock::now() + seconds(70)).warnings;
+  EXPECT_THAT(said, ElementsAre(AllOf(StartsWith("'gradient.0.weight' "),
+                                      HasSubstr("\nRank 1 did not call backward() in this step"))));
+}
+
+TEST_F(StallsTest, WarnInShortWhereNothingHasChanged) {
+  Stalls stalls({seconds(60), {}}, kMembers);
+  negotiator_.ask(kWorld, tensor("grad"), kStart);
+  EXPECT_THAT(ask_in_vain(stalls, kStart + seconds(60)).warnings, ElementsAre(HasSubstr("It lives")));
+  EXPECT_THAT(
+      ask_in_vain(stalls, kStart + seconds(121)).warnings,
+      ElementsAre("'grad' (allreduce float32[3,4]) has been waited for 122 s; still missing: ranks 1 and 2"));
+  look(stalls, kStart + seconds(200));
+  stalls.tell(1, {4, "x", {}, "train.py:7 in step"});
+  EXPECT_THAT(look(stalls, kStart + seconds(201)).warnings, ElementsAre(HasSubstr("train.py:7 in step")));
 }
 
 TEST_F(StallsTest, NameTheProcessSet) {

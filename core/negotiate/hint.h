@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace hora {
+
+/// A tensor that some ranks asked for and others did not: what is known when an error is made of it. A value.
+struct OneSided {
+  std::string name;
+  std::uint64_t step = 0;    ///< as in Coordinator::Waiting; 0: all ranks never had it together
+  std::vector<int> asked;    ///< ranks
+  std::vector<int> missing;  ///< ranks
+};
+
+/// Whether it is a gradient of a DistributedOptimizer's, which a backward() reduces.
+[[nodiscard]] bool is_gradient(const std::string& tensor);
+
+/// The mistake that most probably lies behind it, and its remedy, in one line: where the missing ranks have
+/// left the job in order; and where they live, and wait for something else. Pure functions.
+[[nodiscard]] std::string hint_for_left(const OneSided& tensor);
+[[nodiscard]] std::string hint_for_waiting(const OneSided& tensor);
+
+}  // namespace hora
