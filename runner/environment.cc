@@ -17,10 +17,10 @@
 namespace hora {
 namespace {
 
-constexpr std::array<const char*, 12> kOwned{"HORA_RANK",        "HORA_SIZE",           "HORA_LOCAL_RANK",
-                                             "HORA_LOCAL_SIZE",  "HORA_CROSS_RANK",     "HORA_CROSS_SIZE",
-                                             "HORA_COORDINATOR", "HORA_COORDINATOR_FD", "HORA_SECRET_FD",
-                                             "HORA_NEWS_FD",     "HORA_QUESTION_FD",    "HORA_TERMINAL"};
+constexpr std::array<const char*, 13> kOwned{
+    "HORA_RANK",        "HORA_SIZE",        "HORA_LOCAL_RANK",     "HORA_LOCAL_SIZE", "HORA_CROSS_RANK",
+    "HORA_CROSS_SIZE",  "HORA_COORDINATOR", "HORA_COORDINATOR_FD", "HORA_SECRET_FD",  "HORA_NEWS_FD",
+    "HORA_QUESTION_FD", "HORA_TERMINAL",    "HORA_STDERR"};
 
 constexpr std::array<const char*, 6> kHorovods{"HOROVOD_RANK",       "HOROVOD_SIZE",
                                                "HOROVOD_LOCAL_RANK", "HOROVOD_LOCAL_SIZE",

@@ -4,6 +4,7 @@
 #include "core/base/machine.h"
 #include "core/comm/job_id.h"
 #include "runner/culprit.h"
+#include "runner/end_reports.h"
 #include "runner/enquiries.h"
 #include "runner/environment.h"
 #include "runner/local_ranks.h"
@@ -304,7 +305,15 @@ class Job {
   }
 
   void hear(int rank, const Reply& reply) {
-    if (reply.kind != ReplyKind::missed) return enquiries_->take(rank, reply);
+    if (reply.kind == ReplyKind::missed) return hear_of_a_missed(rank, reply);
+    if (const auto trace = end_reports_.take(rank, reply)) {
+      pass_output();  // what it wrote before
+      relay_.add_errors(rank, trace->text, trace->shown);
+    }
+    enquiries_->take(rank, reply);
+  }
+
+  void hear_of_a_missed(int rank, const Reply& reply) {
     try {
       if (rank == 0) culprit_.left_early(decode_missed_rank(reply, static_cast<int>(summary_.ranks.size())));
     } catch (const Error&) {
@@ -484,6 +493,10 @@ class Job {
       rank.output_lines = lines.output;
       rank.error_lines = lines.errors;
       rank.last_words = relay_.last_words(rank.rank, kMostWordsOfARank);
+      if (const EndReport* report = end_reports_.of(rank.rank)) {
+        rank.reason = report->error;
+        rank.where = report->where;
+      }
     }
     summary_.exit_code = exit_code;
     if (culprit_.known()) summary_.first_cause = blame(culprit_.failure());
@@ -506,35 +519,48 @@ class Job {
 
   void report() {
     reported_ = true;
-    if (!culprit_.known()) return;
+    if (!culprit_.known()) {
+      const std::string text = end_reports_.describe(-1, summary_) + end_reports_.describe_dumps(all_well());
+      if (started_ && !text.empty()) print("\n" + text);
+      return;
+    }
     const Failure& first = culprit_.failure();
+    const std::string dumps = end_reports_.describe_dumps(false);
     if (first.rank < 0) {
-      print(fmt::format("\nhrun: {}\n{}", describe_loss(first.host, first.ending), describe_other_endings()));
+      print(fmt::format("\nhrun: {}\n{}{}{}", describe_loss(first.host, first.ending),
+                        end_reports_.describe(-1, summary_), describe_other_endings(), dumps));
       return;
     }
     std::string text = fmt::format("\nhrun: {} failed first: it {}\n", name(first.rank), first.ending.how);
-    text += describe_other_endings();
+    text += end_reports_.describe(first.rank, summary_) + describe_other_endings() + dumps;
     const auto& last = relay_.last_errors(first.rank);
-    if (!last.empty()) text += "hrun: the last it wrote to stderr:\n";
-    for (const auto& line : last) text += "  " + line + "\n";
+    const bool shown = end_reports_.has_shown(first.rank);
+    if (!last.empty() && !shown) text += "hrun: the last it wrote to stderr:\n";
+    for (const auto& line : last) text += shown ? "" : "  " + line + "\n";
     print(text);
   }
 
-  /// What else ended by itself: a rank that was done too early, and those that failed in turn.
+  [[nodiscard]] bool all_well() const {
+    return std::all_of(summary_.ranks.begin(), summary_.ranks.end(),
+                       [](const RankSummary& rank) { return rank.ending && rank.ending->exit_code == 0; });
+  }
+
+  /// What else ended by itself, and has told no reason: a rank that was done too early, and those that failed
+  /// in turn.
   [[nodiscard]] std::string describe_other_endings() const {
     constexpr std::size_t kMost = 8;
     const Failure& first = culprit_.failure();
-    std::string text;
-    std::size_t told = 0;
+    std::string lost;
+    std::map<int, std::pair<std::string, std::string>> endings;
     for (const auto& other : endings_) {
       if (other.rank == first.rank && other.host == first.host) continue;
-      if (++told > kMost) continue;
-      text += other.rank < 0
-                  ? fmt::format("hrun: {}\n", describe_loss(other.host, other.ending))
-                  : fmt::format("hrun: rank {}{} {}\n", other.rank, on(other.host), other.ending.how);
+      if (other.rank < 0) {
+        lost += fmt::format("hrun: {}\n", describe_loss(other.host, other.ending));
+      } else if (other.ending.exit_code == 0 || end_reports_.of(other.rank) == nullptr) {
+        endings[other.rank] = {on(other.host), other.ending.how};
+      }
     }
-    if (told > kMost) text += fmt::format("hrun: and {} more ended by themselves\n", told - kMost);
-    return text;
+    return lost + describe_endings(endings, kMost);
   }
 
   [[nodiscard]] int exit_code() const {
@@ -563,6 +589,7 @@ class Job {
   int good_ends_told_ = 0;
   int bad_ends_told_ = 0;
   Culprit culprit_;
+  EndReports end_reports_;
   bool any_ended_ = false;
   bool stands_still_ = false;       // see look_for_a_standstill
   std::set<int> running_;           // ranks

@@ -176,6 +176,8 @@ class LocalRanks final : public HostRanks {
     if (found == ranks_.end()) return;
     if (event.kind == RankEvent::Kind::ended) {
       found->running = false;
+      while (take_answer(event.index)) {  // what it said before
+      }
       // Who was told to end has time for it, also without a leader. Else it is what an ended rank left
       // behind.
       if (!terminated_ || killed_) kill_rest(*found);
@@ -226,6 +228,7 @@ class LocalRanks final : public HostRanks {
       facts.threads = binding.cores;
     }
     plan.announce = guard_.fd();
+    plan.errors_variable = "HORA_STDERR";
     if (seat.rank == 0) {
       plan.input = input_;
       facts.coordinator_fd = front_->door->fd();
@@ -258,11 +261,11 @@ class LocalRanks final : public HostRanks {
       take_answer(static_cast<int>(ready[static_cast<std::size_t>(i)].data.u32));
   }
 
-  /// A line that ends, or on which comes what no rank would say, is closed.
-  void take_answer(int index) {
+  /// A line that ends, or on which comes what no rank would say, is closed. Whether there was an answer.
+  bool take_answer(int index) {
     Questioning& from = ranks_[static_cast<std::size_t>(index)].questions;
     const auto got = ::recv(from.line.fd(), answer_.data(), answer_.size(), MSG_DONTWAIT);
-    if (got < 0 && (errno == EAGAIN || errno == EINTR)) return;
+    if (got < 0 && (errno == EAGAIN || errno == EINTR)) return false;
     try {
       RankEvent event;
       event.kind = RankEvent::Kind::answered;
@@ -270,8 +273,10 @@ class LocalRanks final : public HostRanks {
       event.answer = decode_reply(std::span(answer_).first(got > 0 ? static_cast<std::size_t>(got) : 0));
       if (from.credit-- == 0) throw Error(Code::internal, "answers to no question");
       events_.push_back(std::move(event));
+      return true;
     } catch (const Error&) {
       from.line = Descriptor();
+      return false;
     }
   }
 

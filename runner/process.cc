@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 #include <sched.h>
 #include <sys/prctl.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -40,6 +41,13 @@ struct Prepared {
   int trouble;  // where the child reports that it cannot start; closed by a successful exec
   int parent;
 };
+
+/// "device:inode", the same for both ends of a pipe.
+std::string identity_of(int file) {
+  struct stat state {};
+  if (::fstat(file, &state) != 0) fail("cannot look at a pipe");
+  return fmt::format("{}:{}", state.st_dev, state.st_ino);
+}
 
 [[noreturn]] void become(const ProcessPlan& plan, const Prepared& prepared) {
   ::setpgid(0, 0);
@@ -98,9 +106,12 @@ Process start(const ProcessPlan& plan) {
   Pipe output = make_pipe();
   Pipe errors = make_pipe();
   Pipe trouble = make_pipe();
+  std::vector<std::string> environment = plan.environment;
+  if (!plan.errors_variable.empty())
+    environment.push_back(fmt::format("{}={}", plan.errors_variable, identity_of(errors.read.fd())));
   const Prepared prepared{
-      pointers(plan.command), pointers(plan.environment), mask_of(plan.cpus), output.write.fd(),
-      errors.write.fd(),      trouble.write.fd(),         ::getpid()};
+      pointers(plan.command), pointers(environment), mask_of(plan.cpus), output.write.fd(),
+      errors.write.fd(),      trouble.write.fd(),    ::getpid()};
   const pid_t pid = ::fork();
   if (pid == 0) become(plan, prepared);
   if (pid < 0) fail("cannot start a process");

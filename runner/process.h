@@ -33,6 +33,8 @@ struct ProcessPlan {
   int input = -1;                        ///< standard input; -1: /dev/null
   std::vector<int> cpus = {};            ///< on which it may run; empty: on all on which hrun may
   int announce = -1;  ///< where it writes its process group (an int) before it becomes the program
+  /// The variable that tells the program which pipe its stderr is, "device:inode"; empty: none does.
+  std::string errors_variable = {};
 };
 
 /// A program that runs: its process group, and the read ends of its output. Moves.

@@ -65,6 +65,21 @@ void Relay::open(int rank, Target& target, OutputSource& source, const char* nam
   if (!stream.file) fail(fmt::format("cannot write {}", stream.path));
 }
 
+void Relay::add_errors(int rank, std::string_view text, bool shown) {
+  Stream& stream = *streams_[static_cast<std::size_t>(rank) * 2 + 1];
+  stream.lines.finish([&](const Line& line) { take(stream, line); });
+  keep(stream, text);
+  LineSplitter lines;
+  const auto pass = [&](const Line& line) {
+    if (shown) return take(stream, line);
+    stream.tail.add(line.text);
+    ++stream.line_count;
+  };
+  lines.feed(text, pass);
+  lines.finish(pass);
+  flush(*stream.target);
+}
+
 void Relay::print(std::string_view text) {
   targets_.back()->outlet.add(text);
   flush(*targets_.back());

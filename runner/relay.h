@@ -28,6 +28,9 @@ class Relay {
   /// Passes on the output of the next rank from here on; borrows the sources. Throws Error(unavailable) if
   /// its files cannot be written.
   void add(OutputSource& output, OutputSource& errors);
+  /// A text of a rank for its stderr that came by another way, all its lines at once; into its file and among
+  /// its last lines also where it is not to be shown.
+  void add_errors(int rank, std::string_view text, bool shown);
   /// A word of hrun's own, on stderr.
   void print(std::string_view text);
 

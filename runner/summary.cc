@@ -35,6 +35,8 @@ OrderedJson json_of(const RankSummary& rank) {
   json["first_cause"] = rank.first_cause;
   json["ended_by_hrun"] = rank.ended_by_hrun;
   json["last_words"] = rank.last_words;
+  json["reason"] = rank.reason.empty() ? OrderedJson(nullptr) : OrderedJson(rank.reason);
+  json["where"] = rank.where.empty() ? OrderedJson(nullptr) : OrderedJson(rank.where);
   return json;
 }
 

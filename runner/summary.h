@@ -26,6 +26,8 @@ struct RankSummary {
   bool first_cause = false;    ///< the job failed because of it
   bool ended_by_hrun = false;  ///< it was told to end
   std::string last_words;      ///< the last line that it wrote to stderr
+  std::string reason;  ///< why it ended, as it told itself: "ValueError: bad batch"; empty: it did not
+  std::string where;   ///< at which lines of the program: "train.py:31 in step, train.py:40"
 };
 
 /// What became of a job. A value.

@@ -8,6 +8,7 @@
 
 #include <fmt/format.h>
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -382,6 +383,12 @@ void check(const Config& config) {
 }
 
 }  // namespace
+
+bool launcher_reads_stderr() {
+  struct stat state {};
+  return ::fstat(STDERR_FILENO, &state) == 0 &&
+         text("HORA_STDERR") == fmt::format("{}:{}", state.st_dev, state.st_ino);
+}
 
 bool full_traces() { return text("HORA_FULL_TRACES") == "1"; }
 

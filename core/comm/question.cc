@@ -51,9 +51,8 @@ int decode_missed_rank(const Reply& reply, int size) {
   return static_cast<int>(rank);
 }
 
-void say(int socket, std::span<const std::byte> message) {
-  [[maybe_unused]] const auto sent =
-      ::send(socket, message.data(), message.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
+bool say(int socket, std::span<const std::byte> message) {
+  return ::send(socket, message.data(), message.size(), MSG_DONTWAIT | MSG_NOSIGNAL) >= 0;
 }
 
 }  // namespace hora

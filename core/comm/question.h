@@ -12,6 +12,7 @@ namespace hora {
 // (SOCK_SEQPACKET) for each rank, on which each message is a question or an answer:
 //
 //   rank -> launcher   arrived, when it can answer; left, when it cannot any more
+//   rank -> launcher   gave_up, when the job has failed for it; ends, before its process ends badly
 //   launcher -> rank   a question
 //   rank -> launcher   its reply: of its health, and from rank 0 of the job's, too, once its engine comes to
 //                      it; or where it has written a dump
@@ -37,9 +38,11 @@ enum class ReplyKind : std::uint8_t {
   job,      ///< likewise
   dumped,   ///< the path, as text
   failed,   ///< a sentence
+  gave_up,  ///< to no question: see core/comm/end_report.h
+  ends,     ///< likewise
   missed,   ///< to no question, from rank 0: the number of the rank that has left
 };
-inline constexpr int kReplyKinds = 7;
+inline constexpr int kReplyKinds = 9;
 
 /// A value.
 struct Reply {
@@ -62,7 +65,7 @@ inline constexpr std::size_t kMostReplyBytes = 128 * 1024;
 /// The rank of such a reply, of a job of `size`. Throws Error(internal) if it has none.
 [[nodiscard]] int decode_missed_rank(const Reply& reply, int size);
 
-/// Sends one message; it is lost where the socket takes none now, or its other end is closed.
-void say(int socket, std::span<const std::byte> message);
+/// Sends one message. False: it is lost, as the socket takes none now, or its other end is closed.
+bool say(int socket, std::span<const std::byte> message);
 
 }  // namespace hora

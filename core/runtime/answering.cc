@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/runtime/answering.h"
 
+#include "core/runtime/launcher_line.h"
+
 #include <hora/status.h>
 
 #include <fcntl.h>
@@ -16,6 +18,7 @@ namespace hora {
 Answering::Answering(std::optional<int> socket, std::function<Reply(const Question&)> answer)
     : socket_(socket.value_or(-1)), answer_(std::move(answer)) {
   if (socket_ < 0 || ::fcntl(socket_, F_SETFD, FD_CLOEXEC) != 0) return;
+  remember_launcher_line(socket_);
   say(socket_, encode(Reply{0, ReplyKind::arrived}));
   thread_ = std::thread([this] { listen(); });
 }

@@ -2,8 +2,10 @@
 #include "core/runtime/loop.h"
 
 #include "core/base/log.h"
+#include "core/comm/end_report.h"
 #include "core/comm/question.h"
 #include "core/device/host_stream.h"
+#include "core/runtime/launcher_line.h"
 #include "core/watch/stack.h"
 
 #include <fmt/format.h>
@@ -434,7 +436,9 @@ JobHealth Loop::job_health(TimePoint now) const {
 void Loop::give_back(std::vector<Loan> loans, const Status& status) {
   for (auto& loan : loans) {
     const std::string name = loan.entry.name;
-    table_.finish(std::move(loan), {{status.code, fmt::format("'{}': {}", name, status.message)}, {}, true});
+    const bool names_one = status.message.starts_with('\'');  // whatever this one is, that is the cause
+    const std::string text = names_one ? status.message : fmt::format("'{}': {}", name, status.message);
+    table_.finish(std::move(loan), {{status.code, text}, {}, true});
   }
 }
 
@@ -450,7 +454,7 @@ void Loop::fail(const Status& status) {
   std::vector<Record> waiting;
   waiting.reserve(pending.size());
   for (const auto& loan : pending) waiting.push_back(to_record(loan, loan.entry.name, loan.group));
-  log(LogLevel::error, tell_of_dump(ended, std::move(waiting)));
+  tell_of_failure(ended, std::move(waiting));
   give_back(std::move(pending), ended);
   gpu_.fail(ended);
   if (world_.control->rank() == 0 && tracer_.on()) send(tracer_.stop(Clock::now()));
@@ -488,6 +492,22 @@ std::string Loop::write_dump_of(const Status& why, std::vector<Record> pending) 
                             ? folder_of_job(std::filesystem::temp_directory_path().string(), world_.job)
                             : Folder::named(config_.dump_directory);
   return hora::write_dump(dump, folder);
+}
+
+/// Leaves a dump. The launcher, if there is one, tells of all ranks together why, and where dumps are; a line
+/// of this rank alone would say the same once more.
+void Loop::tell_of_failure(const Status& why, std::vector<Record> pending) const {
+  GaveUp report{why.message, {}};
+  std::string trouble;
+  try {
+    report.dump = std::filesystem::absolute(write_dump_of(why, std::move(pending))).string();
+  } catch (const std::exception& error) {  // the job fails for `why`, whatever becomes of the dump
+    trouble = error.what();
+  }
+  const bool told = trouble.empty() && tell_launcher(ReplyKind::gave_up, encode(report));
+  const std::string end =
+      trouble.empty() ? fmt::format("the last operations of this rank are in {}", report.dump) : trouble;
+  log(told ? LogLevel::info : LogLevel::error, fmt::format("{}; {}", why.message, end));
 }
 
 /// Writes it; a sentence that says why, and where it is.

@@ -98,7 +98,8 @@ class Loop {
   void end();
   void fail(const Status& status);
   [[nodiscard]] std::string write_dump_of(const Status& why, std::vector<Record> pending) const;
-  std::string tell_of_dump(const Status& why, std::vector<Record> pending) const;
+  void tell_of_failure(const Status& why, std::vector<Record> pending) const;
+  [[nodiscard]] std::string tell_of_dump(const Status& why, std::vector<Record> pending) const;
 
   /// A process set that this rank is in.
   struct Party {

@@ -2,7 +2,11 @@
 #include "core/runtime/on_failure.h"
 
 #include "core/base/demangled.h"
+#include "core/base/full_traces.h"
 #include "core/base/memory.h"
+
+#include <hora/end_report.h>
+#include <hora/status.h>
 
 #include <cxxabi.h>
 #include <fmt/format.h>
@@ -75,6 +79,22 @@ void tell_all(Notices& all, const std::string& why) {
   static_cast<void>(end.wait_for(kMostTimeToTell));
 }
 
+/// An uncaught Error is much the same on many ranks. Where its process would print it by the way of the
+/// standard library's, the launcher prints it instead, once for all; whether it does.
+bool handed_to_launcher(std::terminate_handler former) {
+  const std::exception_ptr current = std::current_exception();
+  if (!current || former != __gnu_cxx::__verbose_terminate_handler || !launcher_reads_stderr()) return false;
+  try {
+    std::rethrow_exception(current);
+  } catch (const Error& error) {
+    const std::string text = fmt::format(
+        "terminate called after throwing an instance of 'hora::Error'\n  what():  {}\n", error.what());
+    return report_end(fmt::format("hora::Error: {}", error.what()), "", text);
+  } catch (...) {
+    return false;
+  }
+}
+
 void tell_once(Notices& all, const std::function<std::string()>& why) {
   static std::once_flag once;  // a second thread that fails waits until the first has told
   std::call_once(once, [&] {
@@ -90,8 +110,12 @@ void tell_once(Notices& all, const std::function<std::string()>& why) {
   static thread_local bool inside = false;
   if (std::exchange(inside, true)) std::abort();  // two handlers that each call the other
   Notices& all = notices();
-  tell_once(all, what_is_uncaught);
-  if (const auto former = all.former.load()) former();
+  static bool handed = false;  // written by the one that tells
+  tell_once(all, [&] {
+    handed = handed_to_launcher(all.former);
+    return what_is_uncaught();
+  });
+  if (const auto former = all.former.load(); former && !handed) former();
   std::abort();
 }
 

@@ -9,6 +9,7 @@
 #include "core/runtime/answering.h"
 #include "core/runtime/connect.h"
 #include "core/runtime/engine.h"
+#include "core/runtime/launcher_line.h"
 #include "core/runtime/loop.h"
 #include "core/runtime/messages.h"
 #include "core/runtime/on_signal.h"
@@ -107,6 +108,7 @@ struct Runtime::Parts {
 
   /// Tells the other ranks why this process ends, and waits until this one has given everything up.
   void fail(const std::string& why) {
+    report_reason(why);
     loop.leave(why);
     const std::lock_guard lock(shutdown_mutex);
     engine->join();
@@ -358,6 +360,7 @@ void Runtime::shutdown(const std::string& reason) {
   }
   const std::lock_guard lock(parts_->shutdown_mutex);
   if (!parts_->engine->joinable()) return;
+  if (!reason.empty()) report_reason(reason);
   parts_->loop.leave(reason);
   parts_->engine->join();
   parts_->messages.await_end();

@@ -3,7 +3,7 @@
 
 #include "core/base/demangled.h"
 #include "core/base/full_traces.h"
-#include "core/watch/python_frames.h"
+#include "core/watch/own_frames.h"
 
 #include <execinfo.h>
 #include <fcntl.h>
@@ -127,7 +127,7 @@ std::string main_thread_stack(std::chrono::milliseconds time) {
   const pid_t process = ::getpid();
   if (::syscall(SYS_tgkill, process, process, kSignal) != 0) return {};
   const std::string lines = as_lines(read_pipe(static_cast<int>(time.count())));
-  return full_traces() ? lines : own_python_frames(lines);
+  return full_traces() ? lines : own_frames(lines);
 }
 
 }  // namespace hora

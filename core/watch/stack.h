@@ -12,8 +12,8 @@ namespace hora {
 /// its own. Idempotent.
 void install_stack_signal();
 
-/// The main thread's stack, a line each frame, indented, the innermost first; in one line, as
-/// own_python_frames, if it is Python's and HORA_FULL_TRACES is not set; empty if it does not answer in time.
+/// The main thread's stack: the program's own frames, as own_frames; with HORA_FULL_TRACES=1 all, a line
+/// each, indented, the innermost first. Empty if the thread does not answer in time.
 [[nodiscard]] std::string main_thread_stack(std::chrono::milliseconds time);
 
 }  // namespace hora

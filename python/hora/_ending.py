@@ -11,17 +11,15 @@ from __future__ import annotations
 import contextlib
 import functools
 import opcode
-import os
 import sys
-import sysconfig
 import threading
 import traceback
-from collections.abc import Iterable
 from types import FrameType
 from typing import Any, NoReturn
 
+from hora._traces import where
+
 _MOST_CHARACTERS = 2000  # of what is told
-_LIBRARIES = ("<frozen ", os.path.dirname(__file__) + os.sep, *(sysconfig.get_path(name) + os.sep for name in ("stdlib", "platstdlib", "purelib", "platlib")))
 
 # All that the main thread runs is called from its outermost frame, which shows how it ended: where it stands then.
 _outermost: FrameType | None = None
@@ -45,7 +43,7 @@ def uncaught() -> str:
     value, trace = getattr(sys, "last_value", None), getattr(sys, "last_traceback", None)
     if _is_interactive() or value is None or trace is None or trace.tb_frame is not _outermost:
         return ""
-    return _described(value) + _where(traceback.walk_tb(trace))
+    return _described(value) + _sayable(where(traceback.walk_tb(trace)))
 
 
 def ended_in_order() -> bool:
@@ -96,16 +94,6 @@ def _sayable(text: str) -> str:
     return text[:_MOST_CHARACTERS].encode("utf-8", "backslashreplace").decode()
 
 
-def _where(frames: Iterable[tuple[FrameType, int]]) -> str:
-    """ " (train.py:31)": the innermost line that belongs to no library, if there is one; empty if there are no frames."""
-    places = [(frame.f_code.co_filename, line) for frame, line in frames]
-    own = [place for place in places if not place[0].startswith(_LIBRARIES)]
-    if not places:
-        return ""
-    path, line = (own or places)[-1]
-    return _sayable(f" ({os.path.basename(path)}:{line})")
-
-
 def _note_exit(status: Any) -> None:
     global _last_exit
     if threading.current_thread() is not threading.main_thread():
@@ -114,7 +102,7 @@ def _note_exit(status: Any) -> None:
     _last_exit = (-1 if _outermost is None else _outermost.f_lasti, code)
     if code != 0:
         outwards = list(traceback.walk_stack(sys._getframe(2)))
-        _exits[code] = _sayable(f"sys.exit({status!r})") + _where(reversed(outwards))
+        _exits[code] = _sayable(f"sys.exit({status!r})") + _sayable(where(reversed(outwards)))
 
 
 # The interpreter forgets the argument and the line of a SystemExit before anybody can ask. So this notes them, for words only:

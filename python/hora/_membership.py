@@ -9,7 +9,7 @@ import threading
 from collections.abc import Iterable
 from typing import Any
 
-from hora import _arrays, _ending, _job, _native
+from hora import _arrays, _ending, _job, _native, _traces
 from hora import process_sets as sets
 from hora._errors import HoraArgumentError, HoraUnsupportedError
 
@@ -118,4 +118,5 @@ def _leave_at_exit() -> None:
 
 # The last to be registered is the first to run. concurrent.futures registers when it is imported, and then waits for its threads.
 threading._register_atexit(_when_the_main_thread_ends)  # type: ignore[attr-defined]
+_traces.install()
 atexit.register(_leave_at_exit)

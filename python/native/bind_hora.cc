@@ -6,6 +6,7 @@
 #include "python/native/operating.h"
 
 #include <hora/alike.h>
+#include <hora/end_report.h>
 #include <hora/hora.h>
 #include <hora/stack.h>
 
@@ -379,6 +380,7 @@ void bind_hora(py::module_& module) {
     return std::pair(signal.number, signal.pipe);
   });
   module.def("adopt_stack_handler", &adopt_stack_handler);
+  module.def("report_end", &report_end, py::arg("error"), py::arg("where"), py::arg("trace"));
   module.def("mpi_library", &mpi_library);
   module.def("mpi_threads", &mpi_threads);
   module.def(

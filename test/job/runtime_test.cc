@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <csignal>
 #include <cstdio>
 #include <filesystem>
@@ -116,6 +117,26 @@ TEST(Job, AStoppedRankIsNamedWithinItsHeartbeatAndASecondAndEndsWithTheOthers) {
       EXPECT_TRUE(launched.all_gone());
     }
   }
+}
+
+TEST(Job, AnErrorThatNobodyCatchesIsToldOnceForAllRanksWithItsRemedy) {
+  const auto folder =
+      std::filesystem::path(testing::TempDir()) / ("hora-fewer-" + std::to_string(::getpid()));
+  const Outcome outcome = hrun(worker(4, {"fewer", "1"}, {"--output-filename", folder}));
+  EXPECT_EQ(outcome.exit_code, 128 + SIGABRT) << outcome.output << outcome.errors;
+  const std::string& errors = outcome.errors;
+  EXPECT_LE(std::count(errors.begin(), errors.end(), '\n'), 15) << errors;
+  EXPECT_EQ(errors.find("terminate called"), errors.rfind("terminate called")) << errors;
+  EXPECT_THAT(errors, HasSubstr("hrun: hora::Error: 't1': rank 1 has left the job without submitting it\n"
+                                "  Did you mean hvd.join()? Rank 1 called it less often than others"));
+  EXPECT_THAT(errors, HasSubstr("hrun: this ended ranks 0, 2-3\nhrun: rank 1 exited with code 0\n"));
+  for (const char* rank : {"rank.0", "rank.2", "rank.3"}) {
+    std::ifstream file(folder / rank / "stderr");
+    const std::string kept{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+    EXPECT_THAT(kept,
+                HasSubstr("terminate called after throwing an instance of 'hora::Error'\n  what():  't1'"));
+  }
+  std::filesystem::remove_all(folder);
 }
 
 TEST(Job, RanksWriteToEachOtherOnEveryPlane) {

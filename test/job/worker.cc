@@ -181,6 +181,9 @@ void fail_uncaught(hora::Runtime& hora, int who) {
   }
 }
 
+/// A rank takes one step fewer; nobody catches what the others hear of that.
+void take_fewer(hora::Runtime& hora, int who) noexcept { reduce(hora, hora.rank() == who ? 2 : 3); }
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -197,6 +200,7 @@ int main(int argc, char** argv) {
     if (task == "catch" && hora.rank() == number(2)) throw std::runtime_error("disk is full");
     if (task == "catch") reduce(hora, 1);
     if (task == "throw") fail_uncaught(hora, number(2));
+    if (task == "fewer") take_fewer(hora, number(2));
     if (task == "forget") forget(hora, number(2));
     if (task == "idle") idle(hora);
     if (task == "exit" && hora.rank() == number(2)) {

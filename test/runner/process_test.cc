@@ -33,6 +33,17 @@ TEST(Start, RunsAProgramWithItsEnvironmentAndKeepsOutputsApart) {
   EXPECT_EQ(describe_ending(status).how, "exited with code 3");
 }
 
+TEST(Start, TellsAProgramWhichPipeItsStderrIs) {
+  ProcessPlan plan{{"/bin/sh", "-c", "echo $PIPE; stat -L -c %d:%i /dev/fd/2"}, {"PATH=/usr/bin:/bin"}, {}};
+  plan.errors_variable = "PIPE";
+  const Process process = start(plan);
+  const std::string text = read_all(process.output);
+  const std::string told = text.substr(0, text.find('\n') + 1);
+  EXPECT_GT(told.size(), 3U) << text;
+  EXPECT_EQ(text, told + told);
+  ::waitpid(process.pid, nullptr, 0);
+}
+
 TEST(Start, BindsAProgramToCpus) {
   cpu_set_t set;
   ASSERT_EQ(::sched_getaffinity(0, sizeof set, &set), 0);

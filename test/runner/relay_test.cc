@@ -14,6 +14,8 @@
 
 #include <array>
 #include <filesystem>
+#include <fstream>
+#include <iterator>
 #include <memory>
 
 namespace hora {
@@ -92,6 +94,26 @@ TEST(Relay, WatchesOpenPipesOnly) {
   EXPECT_EQ(events.size(), 1u);
   relay.ranks_have_ended();
   EXPECT_TRUE(relay.done());
+}
+
+TEST(Relay, KeepsATextOfARankAlsoWhereItIsNotShown) {
+  Options options = one_rank();
+  options.output_directory = testing::TempDir() + "text-" + std::to_string(::getpid());
+  Ends rank;
+  Ends::write(rank.errors, "cut");
+  testing::internal::CaptureStderr();
+  Relay relay(options);
+  relay.add(*rank.output_source, *rank.errors_source);
+  EXPECT_TRUE(relay.move());
+  relay.add_errors(0, "one\n  two\n", true);
+  relay.add_errors(0, "three\n", false);
+  EXPECT_EQ(testing::internal::GetCapturedStderr(), "[0] cut\n[0] one\n[0]   two\n");
+  EXPECT_THAT(relay.last_errors(0), ElementsAre("cut", "one", "  two", "three"));
+  EXPECT_EQ(relay.lines(0).errors, 4U);
+  std::ifstream file(options.output_directory + "/rank.0/stderr");
+  const std::string kept{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+  EXPECT_EQ(kept, "cutone\n  two\nthree\n") << "to the byte as it came";
+  std::filesystem::remove_all(options.output_directory);
 }
 
 TEST(Relay, SaysThatADiskIsFullAndPassesLinesOnAllTheSame) {

@@ -31,6 +31,8 @@ JobSummary summary() {
   rank.output_lines = 3;
   rank.error_lines = 2;
   rank.last_words = "rank 1 is gone \xFF";
+  rank.reason = "ValueError: bad batch";
+  rank.where = "train.py:31 in step";
   summary.ranks.push_back(rank);
   rank.rank = 1;
   rank.pid = 12;
@@ -56,6 +58,8 @@ TEST(JobSummary, SaysEverythingInJson) {
   EXPECT_EQ(first["seconds"], 0.25);
   EXPECT_EQ(first["lines"], (Json{{"stdout", 3}, {"stderr", 2}}));
   EXPECT_EQ(first["last_words"], "rank 1 is gone \xEF\xBF\xBD");
+  EXPECT_EQ(first["reason"], "ValueError: bad batch");
+  EXPECT_EQ(first["where"], "train.py:31 in step");
   EXPECT_EQ(json["ranks"][1]["exit_code"], nullptr);
   EXPECT_EQ(json["ranks"][1]["signal"], 9);
   EXPECT_EQ(json["ranks"][1]["first_cause"], true);

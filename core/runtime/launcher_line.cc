@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/runtime/launcher_line.h"
+
+#include "core/comm/end_report.h"
+
+#include <hora/end_report.h>
+
+#include <unistd.h>
+
+#include <atomic>
+
+namespace hora {
+namespace {
+
+struct Line {
+  int socket = -1;
+  pid_t owner = -1;
+};
+
+std::atomic<Line> line{};
+std::atomic<bool> reported{false};
+
+}  // namespace
+
+void remember_launcher_line(int socket) { line.store({socket, ::getpid()}); }
+
+bool tell_launcher(ReplyKind kind, Bytes content) {
+  const Line open = line.load();
+  if (open.socket < 0 || open.owner != ::getpid()) return false;
+  return say(open.socket, encode(Reply{0, kind, std::move(content)}));
+}
+
+void report_reason(const std::string& why) {
+  if (!reported.load()) tell_launcher(ReplyKind::ends, encode(EndReport{why, {}, {}}));
+}
+
+bool report_end(const std::string& error, const std::string& where, const std::string& trace) {
+  if (trace.size() > kMostTraceBytes) return false;
+  const bool told = tell_launcher(ReplyKind::ends, encode(EndReport{error, where, trace}));
+  if (told) reported.store(true);
+  return told;
+}
+
+}  // namespace hora
