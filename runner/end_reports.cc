@@ -95,7 +95,7 @@ std::string EndReports::describe(int first, const JobSummary& summary) const {
   return text;
 }
 
-std::string EndReports::describe_dumps(bool all_well) const {
+std::string EndReports::describe_dumps(const JobSummary& summary) const {
   if (gave_up_.empty()) return {};
   std::vector<int> ranks;
   std::set<std::string> folders;
@@ -104,11 +104,12 @@ std::string EndReports::describe_dumps(bool all_well) const {
     folders.insert(std::filesystem::path(report.dump).parent_path().string());
   }
   std::string text;
-  if (all_well)
+  if (std::none_of(summary.ranks.begin(), summary.ranks.end(), ended_badly))
     text = fmt::format("hrun: the job failed, and all ranks ended well: {}\n",
                        first_line(gave_up_.begin()->second.why));
   for (const auto& folder : folders)
-    text += fmt::format("hrun: hrun analyze {} compares what {} did last\n", folder, describe_ranks(ranks));
+    text += fmt::format("hrun: hrun analyze {} compares what {} did last{}\n", folder, describe_ranks(ranks),
+                        summary.hosts.size() == 1 ? "" : ", where the files of all hosts are");
   return text;
 }
 

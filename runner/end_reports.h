@@ -34,9 +34,9 @@ class EndReports {
   /// ended badly with its own line of the program, those of one reason and place together. Ranks without a
   /// report have no line here.
   [[nodiscard]] std::string describe(int first, const JobSummary& summary) const;
-  /// Where the ranks left what they did last; empty if none did. `all_well`: no rank ended badly, so nothing
-  /// else says that the job failed.
-  [[nodiscard]] std::string describe_dumps(bool all_well) const;
+  /// Where the ranks left what they did last; empty if none did. Where all ranks ended well nothing else says
+  /// that the job failed, so this does.
+  [[nodiscard]] std::string describe_dumps(const JobSummary& summary) const;
 
  private:
   std::map<int, EndReport> ends_;

@@ -520,12 +520,12 @@ class Job {
   void report() {
     reported_ = true;
     if (!culprit_.known()) {
-      const std::string text = end_reports_.describe(-1, summary_) + end_reports_.describe_dumps(all_well());
+      const std::string text = end_reports_.describe(-1, summary_) + end_reports_.describe_dumps(summary_);
       if (started_ && !text.empty()) print("\n" + text);
       return;
     }
     const Failure& first = culprit_.failure();
-    const std::string dumps = end_reports_.describe_dumps(false);
+    const std::string dumps = end_reports_.describe_dumps(summary_);
     if (first.rank < 0) {
       print(fmt::format("\nhrun: {}\n{}{}{}", describe_loss(first.host, first.ending),
                         end_reports_.describe(-1, summary_), describe_other_endings(), dumps));
@@ -538,11 +538,6 @@ class Job {
     if (!last.empty() && !shown) text += "hrun: the last it wrote to stderr:\n";
     for (const auto& line : last) text += shown ? "" : "  " + line + "\n";
     print(text);
-  }
-
-  [[nodiscard]] bool all_well() const {
-    return std::all_of(summary_.ranks.begin(), summary_.ranks.end(),
-                       [](const RankSummary& rank) { return rank.ending && rank.ending->exit_code == 0; });
   }
 
   /// What else ended by itself, and has told no reason: a rank that was done too early, and those that failed

@@ -9,6 +9,7 @@ namespace {
 
 JobSummary job_of(int ranks) {
   JobSummary summary;
+  summary.hosts = {"a"};
   for (int rank = 0; rank < ranks; ++rank) {
     summary.ranks.emplace_back().rank = rank;
     summary.ranks.back().ending = Ending{1, "exited with code 1"};
@@ -60,12 +61,14 @@ TEST(EndReports, SayNothingOfARankThatEndedWellAllTheSame) {
 
 TEST(EndReports, SayWhereTheLastOperationsAre) {
   EndReports reports;
-  EXPECT_EQ(reports.describe_dumps(true), "");
+  JobSummary summary = job_of(3);
+  EXPECT_EQ(reports.describe_dumps(summary), "");
   reports.take(0, gave_up("rank 1 is gone\nmore", "/tmp/hora-1/rank0.json"));
   reports.take(2, gave_up("rank 1 is gone", "/tmp/hora-1/rank2.json"));
-  EXPECT_EQ(reports.describe_dumps(false),
+  EXPECT_EQ(reports.describe_dumps(summary),
             "hrun: hrun analyze /tmp/hora-1 compares what ranks 0 and 2 did last\n");
-  EXPECT_THAT(reports.describe_dumps(true),
+  for (auto& rank : summary.ranks) rank.ending = Ending{0, "exited with code 0"};
+  EXPECT_THAT(reports.describe_dumps(summary),
               testing::StartsWith("hrun: the job failed, and all ranks ended well: rank 1 is gone\n"));
 }
 
