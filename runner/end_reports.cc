@@ -117,8 +117,9 @@ std::string describe_endings(const std::map<int, std::pair<std::string, std::str
                              std::size_t most) {
   std::vector<std::pair<std::pair<std::string, std::string>, std::vector<int>>> groups;
   for (const auto& [rank, ending] : endings) {
-    const auto alike =
-        std::find_if(groups.begin(), groups.end(), [&](const auto& group) { return group.first == ending; });
+    const auto alike = std::find_if(groups.begin(), groups.end(), [&, &wanted = ending](const auto& group) {
+      return group.first == wanted;
+    });
     if (alike == groups.end()) {
       groups.push_back({ending, {rank}});
     } else {
