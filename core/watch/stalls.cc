@@ -70,22 +70,36 @@ Stalls::Advice Stalls::look(const Negotiator& negotiator, TimePoint now) {
   }
   advice.next = oldest + first();
   const auto all = now < advice.next ? std::vector<Overdue>() : overdue(negotiator, now, advice.next);
-  if (inquiry_) {
+  advice.ask = ask_about(all, now);
+  if (!advice.ask.empty()) {
+    advice.next = inquiry_->until;
+  } else if (inquiry_) {
     report(negotiator, all, now, advice);
     inquiry_.reset();
-    return advice;
   }
-  if (all.empty()) return advice;
-  inquiry_ = Inquiry{{}, now + kToAnswer, {}};
-  for (const auto& each : all)
-    inquiry_->open.insert(each.waiting.missing.begin(), each.waiting.missing.end());
-  advice.ask.assign(inquiry_->open.begin(), inquiry_->open.end());
-  advice.next = inquiry_->until;
   return advice;
 }
 
+/// Those who are missing and have not been asked yet; from now on they have. Whoever has not answered before
+/// has had the time.
+std::vector<int> Stalls::ask_about(const std::vector<Overdue>& all, TimePoint now) {
+  std::set<int> fresh;
+  for (const auto& each : all) {
+    for (const int rank : each.waiting.missing) {
+      if (!inquiry_ || !inquiry_->asked.contains(rank)) fresh.insert(rank);
+    }
+  }
+  if (fresh.empty()) return {};
+  if (!inquiry_) inquiry_.emplace();
+  inquiry_->asked.insert(fresh.begin(), fresh.end());
+  inquiry_->open = fresh;
+  inquiry_->until = now + kToAnswer;
+  return {fresh.begin(), fresh.end()};
+}
+
 void Stalls::tell(int rank, Account account) {
-  if (!inquiry_ || inquiry_->open.erase(rank) == 0) return;  // it answers too late
+  if (!inquiry_ || !inquiry_->asked.contains(rank)) return;  // it answers too late
+  inquiry_->open.erase(rank);
   inquiry_->accounts.emplace(rank, std::move(account));
 }
 
@@ -255,9 +269,10 @@ std::string Stalls::describe_missing(const Negotiator& negotiator, const std::ve
   }
   const auto account = inquiry_->accounts.find(rank);
   if (account == inquiry_->accounts.end()) {
-    text +=
-        ". It lives, but its engine does not answer: it is in an operation of another process set, or of a "
-        "GPU";
+    text += fmt::format(
+        ". It lives, but its engine has not said within {} s what it does: it is busy with an operation, or "
+        "gets no processor",
+        kToAnswer.count());
   } else {
     text += fmt::format(". It lives; {}", hora::describe(account->second));
   }

@@ -18,8 +18,10 @@ namespace hora {
 /// fails. Of two tensors whose ranks wait for each other the one that is told is where the mistake probably
 /// is. A rank that is expected to be late is missed from the end of that on.
 ///
-/// Before it says anything it wants accounts from those who are missing; they have a second to answer. Told
-/// what waits; says what to do. *Engine only*, on rank 0.
+/// Before it says anything it wants accounts from all who are missing; each has a second to answer. A tensor
+/// may become overdue while others are asked: those whom it alone misses are then asked, too, before anything
+/// is said. Each rank is asked once, so that ends, and one account serves all that is said. Told what waits;
+/// says what to do. *Engine only*, on rank 0.
 class Stalls {
  public:
   /// When to warn, and when to end the job; 0: never.
@@ -50,7 +52,8 @@ class Stalls {
   };
   /// Who has been asked for an account.
   struct Inquiry {
-    std::set<int> open;
+    std::set<int> asked;
+    std::set<int> open;  // of them, those whose answers are waited for
     TimePoint until;
     std::map<int, Account> accounts;
   };
@@ -68,6 +71,7 @@ class Stalls {
   [[nodiscard]] std::vector<Overdue> overdue(const Negotiator& negotiator, TimePoint now,
                                              TimePoint& next) const;
   [[nodiscard]] TimePoint since(const Coordinator::Waiting& waiting) const;
+  [[nodiscard]] std::vector<int> ask_about(const std::vector<Overdue>& all, TimePoint now);
   void report(const Negotiator& negotiator, const std::vector<Overdue>& all, TimePoint now, Advice& advice);
   [[nodiscard]] std::string describe(const Negotiator& negotiator, const Overdue& overdue,
                                      TimePoint now) const;

@@ -77,8 +77,27 @@ TEST_F(StallsTest, DoNotWaitForAnAccountForLong) {
   Stalls stalls({seconds(60), {}}, kMembers);
   negotiator_.ask(kWorld, tensor("grad"), kStart);
   EXPECT_THAT(ask_in_vain(stalls, kStart + seconds(60)).warnings,
-              ElementsAre(HasSubstr("rank 1 (pid 11 on a). It lives, but its engine does not answer")));
+              ElementsAre(HasSubstr("rank 1 (pid 11 on a). It lives, but its engine has not said within 1 s what it does")));
   stalls.tell(1, {});  // too late: nobody has asked any more
+}
+
+TEST_F(StallsTest, AskAlsoThoseWhomATensorMissesThatBecomesOverdueMeanwhile) {
+  Stalls stalls({seconds(60), {}}, kMembers);
+  const TimePoint begin = Clock::now();
+  Ballot ballot;
+  ballot.requests = tensor("loss");
+  for (const int rank : {1, 2}) make_local_control(office_, rank)->send(0, encode(ballot));
+  negotiator_.ask(kWorld, tensor("grad"), begin - seconds(30));
+  negotiator_.hear(Clock::now(), false);
+  const TimePoint late = Clock::now() + seconds(60);
+  EXPECT_THAT(look(stalls, begin + seconds(30)).ask, ElementsAre(1, 2));
+  for (const int rank : {1, 2}) stalls.tell(rank, {7, "before", {}, {}});
+  EXPECT_THAT(look(stalls, late).ask, ElementsAre(0)) << "of whom nobody has asked yet";
+  stalls.tell(0, {8, "earlier", {}, {}});
+  const auto advice = look(stalls, late);
+  EXPECT_THAT(advice.warnings,
+              ElementsAre(AllOf(HasSubstr("'grad'"), HasSubstr("'before'"), HasSubstr("It waits itself")),
+                          AllOf(HasSubstr("'loss'"), HasSubstr("'earlier'"), HasSubstr("It waits itself"))));
 }
 
 TEST_F(StallsTest, SayNothingOfWhatHasBeenDecidedMeanwhile) {
