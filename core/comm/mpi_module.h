@@ -20,6 +20,7 @@ struct MpiMeeting {
   int local_size = 1;
   int cross_rank = 0;
   int cross_size = 1;
+  int started = 1;          ///< the processes of MPI_COMM_WORLD, of which these are all or some
   std::string coordinator;  ///< where rank 0 listens, in HORA_COORDINATOR's form
   Descriptor listener;      ///< rank 0: the socket that listens there
   Secret secret{};

@@ -20,6 +20,8 @@
 
 #include <fmt/format.h>
 
+#include <cstdlib>
+
 namespace hora {
 namespace {
 
@@ -60,9 +62,30 @@ std::unique_ptr<Collective> connect_collective(const Config& config, World& worl
   return make_hierarchical(std::move(all), std::move(local), std::move(hosts.ranks), config.rank);
 }
 
+/// The ranks that the launcher has started, also where the program has filled in its Config by itself.
+int launched_ranks(const Config& config) {
+  const char* told = config.size > 1 ? nullptr : std::getenv("HORA_SIZE");
+  return told == nullptr ? config.size : std::atoi(told);
+}
+
+/// MPI knows itself alone where the launcher does not know MPI, and each rank would be a job of one. Parts of
+/// what MPI has started may well be jobs of their own.
+void check_mpi_started_all(const Config& config, const MpiMeeting& meeting) {
+  const int launched = launched_ranks(config);
+  if (launched <= 1 || launched == meeting.started) return;
+  const bool by_hrun = config.launcher.empty();
+  throw Error(Code::invalid_argument,
+              fmt::format("{} has started {} ranks, but MPI knows of {} process{}: start them {}",
+                          by_hrun ? "hrun" : config.launcher, launched, meeting.started,
+                          meeting.started == 1 ? ", this one, so each rank would train alone" : "es",
+                          by_hrun ? fmt::format("with `hrun --mpi -np {}`, or use no communicator", launched)
+                                  : "with mpirun, or so that MPI knows them (srun --mpi=pmix)"));
+}
+
 /// Asks MPI who this process is and where rank 0 is. The socket that listens there, on rank 0.
 Descriptor meet_through_mpi(Config& config, TimePoint deadline) {
   auto meeting = load_mpi().meet(config, deadline);
+  check_mpi_started_all(config, meeting);
   config.rank = meeting.rank;
   config.size = meeting.size;
   config.local_rank = meeting.local_rank;

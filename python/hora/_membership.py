@@ -9,9 +9,9 @@ import threading
 from collections.abc import Iterable
 from typing import Any
 
-from hora import _arrays, _ending, _job, _native, _traces
+from hora import _arrays, _ending, _job, _mpi, _traces
 from hora import process_sets as sets
-from hora._errors import HoraArgumentError, HoraUnsupportedError
+from hora._errors import HoraArgumentError
 
 _homogeneous = True
 
@@ -31,12 +31,12 @@ def init(comm: Any = None, process_sets: Iterable[sets.ProcessSet] | str | None 
     Raises:
         HoraTimeoutError: the other ranks did not come within HORA_START_TIMEOUT seconds; it names them.
         HoraArgumentError (a ValueError): a variable of the environment makes no sense, and it names it; or `comm` is not
-            all ranks, and this process has not joined; or it is COMM_NULL, or of another MPI library than Hora's; or a
-            process set has ranks that do not exist or are those of another, and this process has joined without any of
+            all ranks, and this process has not joined; or it is COMM_NULL, or of another MPI library than Hora's; or MPI
+            does not know the ranks that the launcher has started (use `hrun --mpi` or mpirun); or a process set has ranks that do not exist or are those of another, and this process has joined without any of
             the sets.
     """
     global _homogeneous
-    communicator = _checked_communicator(comm) if hasattr(comm, "py2f") else None
+    communicator = _mpi.checked_communicator(comm) if hasattr(comm, "py2f") else None
     everyone = _checked_comm(comm) if communicator is None else None
     listed = sets.checked_list(process_sets)
     if _job.enter(communicator):
@@ -45,6 +45,8 @@ def init(comm: Any = None, process_sets: Iterable[sets.ProcessSet] | str | None 
             size = _job.size()
             shutdown()
             raise HoraArgumentError(f"comm={everyone} is not all ranks, 0 to {size - 1}; for some of them use init(process_sets=[ProcessSet([...])])")
+        if communicator is None:
+            _mpi.tell_of_singleton()
         _homogeneous = _gather_homogeneous()
     sets.begin(listed)
 
@@ -74,21 +76,6 @@ def _checked_comm(comm: Any) -> list[int] | None:
         if all(isinstance(rank, int) for rank in ranks):
             return sorted(ranks)
     raise HoraArgumentError(f"comm must be None, a list of all ranks, or a communicator of mpi4py, not {comm!r}")
-
-
-def _checked_communicator(comm: Any) -> int:
-    """The number that a communicator of mpi4py has in MPI's Fortran interface, which every C library understands."""
-    from mpi4py import MPI
-
-    if not comm:
-        raise HoraArgumentError("comm is COMM_NULL: this process is in no communicator; only those that are call init(comm=...)")
-    ours = _native.mpi_library()
-    if not ours:
-        raise HoraUnsupportedError("init(comm=...) needs libhora_mpi.so: build Hora where CMake finds MPI (apt-get install libopenmpi-dev)")
-    theirs = MPI.Get_library_version()
-    if not theirs.startswith(ours):
-        raise HoraArgumentError(f"comm belongs to another MPI library: mpi4py uses {theirs.splitlines()[0]}, and Hora {ours}; build both with the same")
-    return int(comm.py2f())
 
 
 def _gather_homogeneous() -> bool:

@@ -107,6 +107,24 @@ def test_a_communicator_is_a_job(operations: str):
 
 
 @needs_mpi4py
+def test_a_communicator_that_does_not_know_the_ranks_is_refused():
+    """Under plain hrun each rank is alone for MPI, and would train alone."""
+    script = "from mpi4py import MPI; import hora; hora.init(comm=MPI.COMM_WORLD)"
+    result = hrun("-np", "2", sys.executable, "-c", script)
+    assert result.returncode != 0
+    assert "hrun has started 2 ranks, but MPI knows of 1 process, this one" in result.stderr and "hrun --mpi -np 2" in result.stderr, result.stderr
+
+
+@needs_mpi4py
+def test_a_world_of_mpi4py_without_the_other_ranks_is_told_in_one_line():
+    script = "from mpi4py import MPI; import hora; hora.init()"
+    result = hrun("-np", "2", sys.executable, "-c", script)
+    assert result.returncode == 0, result.stderr
+    assert result.stderr.count("mpi4py's COMM_WORLD has 1: start with `hrun --mpi`") == 1, result.stderr
+    assert "COMM_WORLD" not in hrun("--mpi", "-np", "2", "--", sys.executable, "-c", script).stderr
+
+
+@needs_mpi4py
 def test_mpi_without_threads_is_refused_with_the_remedy():
     script = """
         import mpi4py

@@ -170,6 +170,7 @@ MpiMeeting meet_by_mpi(const Config& config, TimePoint deadline) {
   MpiMeeting meeting;
   meeting.rank = all.rank();
   meeting.size = all.size();
+  MPI_Comm_size(MPI_COMM_WORLD, &meeting.started);
   find_place(all, meeting);
   std::vector<std::byte> announced(kMostText);
   if (meeting.rank == 0) announced = announce(config, meeting);

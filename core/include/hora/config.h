@@ -48,7 +48,8 @@ struct Config {
   /// that all hosts can read; the secrets of different jobs are derived from it.
   std::string secret_file;
   /// The ranks are the processes of this communicator (MPI_Comm_c2f gives its number), in its order: who this
-  /// process is and how the ranks find each other comes from there. MPI runs until the Runtime has ended.
+  /// process is and how the ranks find each other comes from there. MPI runs until the Runtime has ended, and
+  /// knows all ranks that the launcher has started (`hrun --mpi`, mpirun); else Error(invalid_argument).
   std::optional<int> mpi_communicator;
   std::chrono::milliseconds start_timeout{30'000};  ///< HORA_START_TIMEOUT, seconds: for all ranks to meet
 

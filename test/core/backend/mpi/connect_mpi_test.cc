@@ -5,6 +5,9 @@
 
 #include <gmock/gmock.h>
 
+#include <cstdlib>
+#include <string>
+
 namespace hora {
 namespace {
 
@@ -38,6 +41,25 @@ TEST(ConnectMpi, MeetsForOtherDataPlanes) {
   for (const char* operations : {"auto", "tcp"}) {
     Runtime runtime(config_of(operations));
     EXPECT_EQ(sum_over_ranks(runtime, 0, 2), static_cast<float>(2 * mpi_ranks()));
+  }
+}
+
+TEST(ConnectMpi, RefusesRanksThatMpiHasNotStarted) {
+  for (const bool in_the_environment : {false, true}) {
+    Config config = config_of("auto");
+    if (in_the_environment) {
+      ::setenv("HORA_SIZE", std::to_string(mpi_ranks() + 3).c_str(), 1);
+    } else {
+      config.size = mpi_ranks() + 3;
+    }
+    try {
+      const Runtime runtime(config);
+      FAIL();
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), Code::invalid_argument);
+      EXPECT_THAT(error.what(), testing::HasSubstr("hrun --mpi"));
+    }
+    ::unsetenv("HORA_SIZE");
   }
 }
 

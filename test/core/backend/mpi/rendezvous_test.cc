@@ -15,6 +15,7 @@ TEST(MpiRendezvous, TellsEverybodyHisPlaceAndHowToReachRankZero) {
   const MpiMeeting meeting = meet_by_mpi({}, soon());
   EXPECT_EQ(meeting.rank, mpi_rank());
   EXPECT_EQ(meeting.size, mpi_ranks());
+  EXPECT_EQ(meeting.started, mpi_ranks());
   EXPECT_EQ(meeting.local_rank, mpi_rank());
   EXPECT_EQ(meeting.local_size, mpi_ranks());
   EXPECT_EQ(meeting.cross_rank, 0);
@@ -46,6 +47,7 @@ TEST(MpiRendezvous, NumbersRanksAsTheCommunicatorDoes) {
   const int others = (mpi_ranks() - mpi_rank() + 1) / 2;  // from this one on
   EXPECT_EQ(meeting.rank, others - 1);
   EXPECT_EQ(meeting.size, (mpi_ranks() + 1 - mpi_rank() % 2) / 2);
+  EXPECT_EQ(meeting.started, mpi_ranks());
   MPI_Comm_free(&reversed);
 }
 
