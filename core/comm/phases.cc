@@ -18,8 +18,6 @@ Phases phases_of(const Reduction& reduction) {
   return phases;
 }
 
-bool has_phases(const Reduction& reduction) {
-  return reduction.divisor == 1 || is_float(reduction.dtype) || reduction.dtype == DType::int64;
-}
+bool has_phases(const Reduction& reduction) { return reduction.divisor == 1 || is_float(reduction.dtype); }
 
 }  // namespace hora

@@ -97,11 +97,13 @@ struct Bfloat16 {
   }
 };
 
-/// For averages of small integers, whose sums would not fit.
+__extension__ using Int128 = __int128;
+
+/// For averages of integers, whose sums would not fit.
 template <typename T>
 struct Wide {
   using Stored = T;
-  using Value = std::int64_t;
+  using Value = std::conditional_t<sizeof(T) == sizeof(std::int64_t), Int128, std::int64_t>;
   static constexpr bool kIsValue = false;
   static constexpr bool kPairs = false;
   static void load(Value* to, const Stored* from, std::size_t count) { std::copy_n(from, count, to); }
@@ -174,12 +176,26 @@ struct Max {
   }
 };
 
+/// The range that scaled values keep to.
+template <typename T>
+struct Range {
+  static constexpr T kMost = std::numeric_limits<T>::max();
+  static constexpr T kLeast = std::numeric_limits<T>::min();
+};
+
+/// Here the sum over all ranks of a job still fits.
+template <>
+struct Range<Int128> {
+  static constexpr Int128 kMost = Int128{1} << 106;
+  static constexpr Int128 kLeast = -kMost;
+};
+
 template <typename T>
 T times(T value, double factor) {
-  if constexpr (std::is_integral_v<T>) {
+  if constexpr (!std::is_floating_point_v<T>) {
     const double product = static_cast<double>(value) * factor;
-    if (!(product < static_cast<double>(std::numeric_limits<T>::max()))) return std::numeric_limits<T>::max();
-    if (product <= static_cast<double>(std::numeric_limits<T>::min())) return std::numeric_limits<T>::min();
+    if (!(product < static_cast<double>(Range<T>::kMost))) return Range<T>::kMost;
+    if (product <= static_cast<double>(Range<T>::kLeast)) return Range<T>::kLeast;
     return static_cast<T>(product);
   } else {
     return value * static_cast<T>(factor);
@@ -188,10 +204,13 @@ T times(T value, double factor) {
 
 template <typename T>
 T divided(T value, int divisor) {
-  if constexpr (std::is_integral_v<T>)
-    return static_cast<T>(static_cast<std::int64_t>(value) / divisor);
-  else
+  if constexpr (std::is_floating_point_v<T>) {
     return value / static_cast<T>(divisor);
+  } else {
+    const auto narrow = static_cast<std::int64_t>(value);
+    return static_cast<T>(narrow) == value ? static_cast<T>(narrow / divisor)  // 128 bits are slow to divide
+                                           : static_cast<T>(value / divisor);
+  }
 }
 
 // How many elements are reduced at a time. The sums stay in the first-level cache, and no input is left for
@@ -344,7 +363,7 @@ void reduce(Inputs inputs, Outputs outputs, std::size_t count, const Reduction& 
     case DType::int8: return reduce_integers<std::int8_t>(inputs, outputs, count, reduction);
     case DType::int16: return reduce_integers<std::int16_t>(inputs, outputs, count, reduction);
     case DType::int32: return reduce_integers<std::int32_t>(inputs, outputs, count, reduction);
-    case DType::int64: return reduce_as<Plain<std::int64_t>>(inputs, outputs, count, reduction);
+    case DType::int64: return reduce_integers<std::int64_t>(inputs, outputs, count, reduction);
     case DType::float16: return reduce_as<Float16>(inputs, outputs, count, reduction);
     case DType::bfloat16: return reduce_as<Bfloat16>(inputs, outputs, count, reduction);
     case DType::float32: return reduce_as<Plain<float>>(inputs, outputs, count, reduction);

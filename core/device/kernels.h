@@ -12,8 +12,9 @@ namespace hora {
 ///   out = postscale * (op over ranks of (prescale * in)) / divisor
 /// float16 and bfloat16 are computed in float32, float32 in float32, float64 in float64, each with one
 /// rounding at the end; operands are taken in rank order, so the result has the same bits on every path and
-/// every CPU. Integers: sums and products wrap around, but what is divided is summed in int64; a factor other
-/// than 1 multiplies in float64, truncates, and keeps to the dtype's range; `divisor` truncates toward zero.
+/// every CPU. Integers: sums and products wrap around, but what is divided is summed in twice as many bits
+/// or more; a factor other than 1 multiplies in float64, truncates, and keeps to the dtype's range; `divisor`
+/// truncates toward zero.
 /// bool: sum and max mean or,
 /// product and min mean and. `op` is never average (that is sum with a divisor). A value.
 struct Reduction {

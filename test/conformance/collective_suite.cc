@@ -311,6 +311,43 @@ TEST_P(CollectiveSuite, MeansOfIntegersAreDividedOnceAtTheEnd) {
   });
 }
 
+/// Ranks bring the ends of the dtype's range and what lies beside them, and small numbers of both signs.
+template <typename T>
+void average_the_extremes(int rank, int ranks, Collective& collective, DType dtype) {
+  __extension__ using Int128 = __int128;
+  using Limits = std::numeric_limits<T>;
+  const std::array<T, 8> values{Limits::max(), Limits::min(),     Limits::max(),     static_cast<T>(-3),
+                                T{1},          Limits::max() - 1, Limits::min() + 1, T{2}};
+  const auto brought = [&](int by, std::size_t i) {  // from all the same to all different
+    return values[(i + static_cast<std::size_t>(by) * (i / values.size())) % values.size()];
+  };
+  for (const std::size_t count : {64, 70'001}) {
+    std::vector<T> data(count);
+    for (std::size_t i = 0; i < count; ++i) data[i] = brought(rank, i);
+    const Segment segment{data.data(), data.data(), count};
+    collective.allreduce({&segment, 1}, {dtype, ReduceOp::sum, 1.0, 1.0, ranks});
+    for (std::size_t i = 0; i < count; ++i) {
+      Int128 sum = 0;
+      for (int by = 0; by < ranks; ++by) sum += brought(by, i);
+      ASSERT_EQ(data[i], static_cast<T>(sum / ranks)) << name(dtype) << ", element " << i;
+    }
+  }
+}
+
+TEST_P(CollectiveSuite, AveragesOfIntegersAreExactAndTruncatedTowardZero) {
+  run([](int rank, Collective& collective) {
+    const auto reduces = [](DType dtype) {
+      return GetParam().backend.reduces({dtype, ReduceOp::sum, 1.0, 1.0, ranks()});
+    };
+    if (!reduces(DType::int64)) return;
+    average_the_extremes<std::uint8_t>(rank, ranks(), collective, DType::uint8);
+    average_the_extremes<std::int8_t>(rank, ranks(), collective, DType::int8);
+    average_the_extremes<std::int16_t>(rank, ranks(), collective, DType::int16);
+    average_the_extremes<std::int32_t>(rank, ranks(), collective, DType::int32);
+    average_the_extremes<std::int64_t>(rank, ranks(), collective, DType::int64);
+  });
+}
+
 TEST_P(CollectiveSuite, TwoRunsGiveTheSameBits) {
   std::mutex mutex;
   std::vector<std::vector<float>> results;

@@ -14,7 +14,7 @@ PartialSum::PartialSum(const Reduction& reduction)
     : reduction_(reduction), dtype_(is_half(reduction.dtype) ? DType::float32 : reduction.dtype) {}
 
 bool PartialSum::travels(const Reduction& reduction) {
-  return reduction.divisor == 1 || is_float(reduction.dtype) || reduction.dtype == DType::int64;
+  return reduction.divisor == 1 || is_float(reduction.dtype);
 }
 
 void PartialSum::load(std::byte* sums, const Whole& whole, std::size_t begin, std::size_t end) const {

@@ -18,7 +18,7 @@ class PartialSum {
  public:
   explicit PartialSum(const Reduction& reduction);
 
-  /// Whether sums of this kind can travel. Averages of small integers cannot: they are summed in 64 bits.
+  /// Whether sums of this kind can travel. Averages of integers cannot: they are summed in more bits.
   [[nodiscard]] static bool travels(const Reduction& reduction);
 
   /// Bytes of an element of a sum.

@@ -37,6 +37,18 @@ def _shape_compared(tensor: torch.Tensor, named: Naming) -> Submission:
     return Submission(entry(_native.Operation.allreduce, named, loan, loan.memory, ".shape"), lambda outcome: None, loan)
 
 
+def _scaled(whole: torch.Tensor, factor: float, divisor: int) -> torch.Tensor:
+    """The tensor times `factor`, divided by `divisor`; integers are truncated toward zero, once."""
+    if factor == 1 and divisor == 1:
+        return whole
+    if whole.is_floating_point():
+        return whole * (factor / divisor)
+    whole = whole.coalesce()
+    if factor == 1:
+        return whole.div(divisor, rounding_mode="trunc")
+    return (whole.to(torch.float64) * (factor / divisor)).to(whole.dtype)
+
+
 def _start(tensor: torch.Tensor, named: Naming, how: Reduction, make: Callable[[torch.Tensor], Any]) -> int:
     """`make` gets the reduced tensor: all ranks' elements, several with the same indices if it is so."""
     check_tensor(tensor, named.full)
@@ -45,15 +57,13 @@ def _start(tensor: torch.Tensor, named: Naming, how: Reduction, make: Callable[[
     if how.op not in (ops.Average, ops.Sum):
         raise HoraUnsupportedError(f"'{named.full}': sparse tensors are reduced by op=Average or op=Sum; for the others make it dense with .to_dense()")
     tensor = tensor.detach()
-    factor = how.prescale * how.postscale / (how.process_set.size() or 1 if how.op == ops.Average else 1)
+    factor = how.prescale * how.postscale
+    divisor = (how.process_set.size() or 1) if how.op == ops.Average else 1
 
     def finish(parts: tuple[Any, ...]) -> Any:
         with torch.sparse.check_sparse_tensor_invariants():  # type: ignore[no-untyped-call]  # others have sent them
             whole = torch.sparse_coo_tensor(parts[1].t(), parts[2], tensor.shape)
-        if factor != 1:
-            whole = whole if tensor.is_floating_point() else whole.coalesce()  # averages of integers are truncated once
-            whole = (whole * factor).to(tensor.dtype)
-        return make(whole)
+        return make(_scaled(whole, factor, divisor))
 
     gathered = [_gathered(tensor._indices().t(), named, ".indices"), _gathered(tensor._values(), named, ".values")]
     return start_group([_shape_compared(tensor, named), *gathered], finish)

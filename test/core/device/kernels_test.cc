@@ -131,6 +131,10 @@ TEST(Reduce, SumsOfAveragesDoNotOverflow) {
   EXPECT_EQ(scaled<std::uint8_t>(200, 250, DType::uint8, 1.0, 1.0, 2), 225);
   EXPECT_EQ(scaled<std::int8_t>(-128, -127, DType::int8, 1.0, 1.0, 2), -127);
   EXPECT_EQ(scaled<std::int32_t>(2'000'000'000, 2'000'000'002, DType::int32, 1.0, 1.0, 2), 2'000'000'001);
+  constexpr auto kMost = std::numeric_limits<std::int64_t>::max();
+  EXPECT_EQ(scaled<std::int64_t>(kMost, kMost - 2, DType::int64, 1.0, 1.0, 2), kMost - 1);
+  EXPECT_EQ(scaled<std::int64_t>(-kMost - 1, -kMost, DType::int64, 1.0, 1.0, 2), -kMost);
+  EXPECT_EQ(scaled<std::int64_t>(kMost, kMost, DType::int64, 8.0, 0.125, 2), kMost);
 }
 
 TEST(Reduce, IntegersWrapAroundButScaledOnesKeepToTheirRange) {
