@@ -32,8 +32,8 @@ def init(comm: Any = None, process_sets: Iterable[sets.ProcessSet] | str | None 
         HoraTimeoutError: the other ranks did not come within HORA_START_TIMEOUT seconds; it names them.
         HoraArgumentError (a ValueError): a variable of the environment makes no sense, and it names it; or `comm` is not
             all ranks, and this process has not joined; or it is COMM_NULL, or of another MPI library than Hora's; or MPI
-            does not know the ranks that the launcher has started (use `hrun --mpi` or mpirun); or a process set has ranks that do not exist or are those of another, and this process has joined without any of
-            the sets.
+            does not know the ranks that the launcher has started (use `hrun --mpi` or mpirun); or a process set has ranks
+            that do not exist or are those of another, and this process has joined without any of the sets.
     """
     global _homogeneous
     communicator = _mpi.checked_communicator(comm) if hasattr(comm, "py2f") else None
