@@ -134,6 +134,9 @@ class Agent {
     switch (note.word) {
       case Word::plan: make_ready(decode_plan(note.body)); return;
       case Word::start: start(decode_meeting(note.body)); return;
+      case Word::interrupt:
+        if (ranks_) ranks_->interrupt();
+        return;
       case Word::terminate:
         if (ranks_) ranks_->terminate();
         return;

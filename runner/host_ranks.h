@@ -47,7 +47,8 @@ class HostRanks {
   /// Starts the ranks. Throws Error(unavailable) if that is known at once to be impossible; else it is an
   /// event.
   virtual void start(const MeetingPoint& meeting) = 0;
-  /// What all ranks and what they have started are told: TERM, and later KILL.
+  /// What all ranks and what they have started are told: INT after a Ctrl-C, then TERM, and later KILL.
+  virtual void interrupt() = 0;
   virtual void terminate() = 0;
   virtual void kill() = 0;
 

@@ -78,6 +78,9 @@ class Job {
   }
 
  private:
+  /// How far all ranks were told to end.
+  enum class Step { none, interrupt, terminate, kill };
+
   /// A host and its ranks.
   struct Host {
     std::string name;
@@ -220,7 +223,8 @@ class Job {
     std::vector<pollfd> events{{signals_.fd(), POLLIN, 0}};
     relay_.watch(events);
     enquiries_->watch(events);
-    TimePoint next = relay_.ready() ? TimePoint::min() : std::min(deadline_, enquiries_->next());
+    TimePoint next = std::min({deadline_, reader_deadline_, enquiries_->next()});
+    if (relay_.ready()) next = TimePoint::min();
     for (const auto& host : hosts_) {
       host.ranks->watch(events);
       next = std::min(next, host.ranks->next());
@@ -231,22 +235,41 @@ class Job {
     take_events();
     enquiries_->turn(Clock::now());
     if (Clock::now() >= deadline_) pass_deadline();
+    if (finishing_) await_reader();
   }
 
   void pass_output() {
     if (!relay_.move()) reader_gone();
   }
 
-  /// The ranks are gone, and what they wrote is still to be read and written. However slow the reader is, it
-  /// gets everything, unless hrun is told to end or its time is over. The report does not wait for a reader
-  /// of stdout.
+  /// The ranks are gone, and what they wrote is still to be read and written. A reader gets everything,
+  /// however slow it is, for as long as it takes something from time to time, unless hrun is told to end or
+  /// its time is over. The report does not wait for a reader of stdout.
   void finish() {
+    finishing_ = true;
     relay_.ranks_have_ended();
     if (signal_ == 0 && !timed_out_) deadline_ = timeout_;
     pass_output();
+    await_reader();
     while (!given_up_ && !relay_.errors_read()) turn();
     report();
     while (!given_up_ && !relay_.done()) turn();
+    if (relay_.abandoned() == 0) return;
+    print(fmt::format("hrun: its output was not read to the end: {} bytes were left unwritten\n",
+                      relay_.abandoned()));
+    while (!given_up_ && !relay_.done()) turn();
+  }
+
+  /// Whatever the reader takes gives it the grace anew.
+  void await_reader() {
+    const bool waits = relay_.held_up() && relay_.written() == written_;
+    written_ = relay_.written();
+    const TimePoint now = Clock::now();
+    if (!waits || reader_deadline_ == TimePoint::max()) {
+      reader_deadline_ = now + std::max<std::chrono::milliseconds>(options_.grace, kLastWords);
+    } else if (now >= reader_deadline_) {
+      relay_.abandon();
+    }
   }
 
   void take_signals() {
@@ -278,10 +301,10 @@ class Job {
         return;
       case RankEvent::Kind::stopped:
         stopped_[rank] = {rank, host, event.ending, event.when};
-        if (!terminated_) print(fmt::format("hrun: {} {}\n", name(rank), event.ending.how));
+        if (!ranks_told()) print(fmt::format("hrun: {} {}\n", name(rank), event.ending.how));
         return;
       case RankEvent::Kind::resumed:
-        if (stopped_.erase(rank) != 0 && !terminated_) print(fmt::format("hrun: {} goes on\n", name(rank)));
+        if (stopped_.erase(rank) != 0 && !ranks_told()) print(fmt::format("hrun: {} goes on\n", name(rank)));
         return;
       case RankEvent::Kind::answered: hear(rank, event.answer); return;
       case RankEvent::Kind::ended:
@@ -298,7 +321,7 @@ class Job {
           running_.erase(lost);
           stopped_.erase(lost);
         }
-        if (terminated_ || reported_) print(fmt::format("hrun: {}\n", describe_loss(host, event.ending)));
+        if (ranks_told() || reported_) print(fmt::format("hrun: {}\n", describe_loss(host, event.ending)));
         ended({-1, host, event.ending, event.when});
         return;
     }
@@ -324,15 +347,15 @@ class Job {
   /// Where some ranks have ended, and those that are left are stopped, nothing happens any more by itself. If
   /// the job has failed that is its end; else somebody has time to let them go on.
   void look_for_a_standstill() {
-    const bool stands = !terminated_ && all_that_run_are_stopped();
+    const bool stands = !ranks_told() && all_that_run_are_stopped();
     if (stands && culprit_.known()) {
       say("those that are left are stopped: no time helps them");
-      terminate();
+      end_ranks(Step::terminate);
     } else if (stands && any_ended_ && !stands_still_) {
       stands_still_ = true;
       say(fmt::format("those that are left are stopped; they have {} s to go on", grace_seconds()));
       deadline_ = std::min(deadline_, Clock::now() + options_.grace);
-    } else if (!stands && std::exchange(stands_still_, false) && !culprit_.known() && !terminated_) {
+    } else if (!stands && std::exchange(stands_still_, false) && !culprit_.known() && !ranks_told()) {
       deadline_ = timeout_;
     }
   }
@@ -344,7 +367,7 @@ class Job {
     const auto ago = std::chrono::duration_cast<WallTime::duration>(Clock::now() - event.when);
     summary.ending = event.ending;
     summary.ended = std::chrono::system_clock::now() - ago;
-    summary.ended_by_hrun = terminated_;
+    summary.ended_by_hrun = ranks_told();
   }
 
   /// Lets the other ranks know how one has ended, so that what they say of it is more than that it is gone.
@@ -352,7 +375,7 @@ class Job {
   void tell_others(int rank, const Ending& ending) {
     constexpr int kMost = 8;
     int& told = ending.exit_code == 0 ? good_ends_told_ : bad_ends_told_;
-    if (terminated_ || told == kMost) return;
+    if (ranks_told() || told == kMost) return;
     ++told;
     pass_output();  // what it wrote before
     const RankEnd end{rank, ending.signal != 0, ending.how, relay_.last_words(rank, kMostWordsOfARank)};
@@ -360,7 +383,7 @@ class Job {
   }
 
   void ended(const Failure& failure) {
-    if (terminated_ || (reported_ && culprit_.known())) return;  // what was reported stands
+    if (ranks_told() || (reported_ && culprit_.known())) return;  // what was reported stands
     endings_.push_back(failure);
     if (failure.ending.exit_code == 0) return;
     if (!culprit_.accuse(failure, first_stopped())) return;
@@ -387,23 +410,26 @@ class Job {
 
   // --- ending ---
 
+  [[nodiscard]] bool ranks_told() const { return step_ != Step::none; }
   /// Whether hrun was told to end, or its time is over.
   [[nodiscard]] bool ending() const { return signal_ != 0 || timed_out_; }
 
-  /// The next step of ending the job: first TERM, then KILL, then giving up what nobody reads.
   void pass_deadline() {
-    if (stands_still_ && !terminated_ && !culprit_.known()) culprit_.accuse(*first_stopped());
+    if (stands_still_ && !ranks_told() && !culprit_.known()) culprit_.accuse(*first_stopped());
     if (!culprit_.known() && signal_ == 0 && !timed_out_) {
       timed_out_ = true;
       print(fmt::format("hrun: the job did not end within {} s (--timeout)\n",
                         std::chrono::duration<double>(*options_.timeout).count()));
     }
-    if (!anybody_left() || killed_) {
+    take_next_step();
+  }
+
+  /// The next step of ending the job: first TERM, then KILL, then giving up what nobody reads.
+  void take_next_step() {
+    if (!anybody_left() || step_ == Step::kill) {
       give_up();
-    } else if (terminated_) {
-      kill_now();
     } else {
-      terminate();
+      end_ranks(step_ == Step::terminate ? Step::kill : Step::terminate);
     }
   }
 
@@ -415,43 +441,49 @@ class Job {
     }
   }
 
+  /// A Ctrl-C reaches ranks as one. Each further signal takes the next step at once, instead of the grace.
   void told_to_end(int signal) {
-    const bool first = signal_ == 0 || signal_ == SIGPIPE;  // a Ctrl-C ends the reader, too, perhaps sooner
-    if (!first || !anybody_left()) {                        // nobody is left who could need time
-      kill_now();
-      give_up();
+    const bool reader_was_gone = signal_ == SIGPIPE;  // a Ctrl-C ends the reader, too, perhaps sooner
+    if (signal_ == 0 || reader_was_gone) {
+      signal_ = signal;
+      say(fmt::format("{}: ending all ranks", ::strsignal(signal)));
     }
-    if (!first) return;
-    signal_ = signal;
-    say(fmt::format("{}: ending all ranks", ::strsignal(signal)));
-    terminate();
+    if (!anybody_left()) return give_up();  // nobody is left who could need time
+    if (step_ == Step::none) {
+      end_ranks(signal == SIGINT ? Step::interrupt : Step::terminate);
+    } else if (!reader_was_gone) {
+      take_next_step();
+    }
   }
 
   /// Nobody reads hrun's output any more, as after `| head`. That is told at every write; and after a Ctrl-C
   /// the reader ends, too. It never is a second Ctrl-C.
   void reader_gone() {
+    take_signals();  // a Ctrl-C that has ended the reader is already here
     if (signal_ != 0) return;
     signal_ = SIGPIPE;
     say("nobody reads the output any more: ending all ranks");
-    terminate();
+    end_ranks(Step::terminate);
   }
 
-  void terminate() {
-    if (terminated_) return;
-    terminated_ = true;
-    for (const auto& host : hosts_) host.ranks->terminate();
-    deadline_ = Clock::now() + options_.grace;
-  }
-
-  void kill_now() {
-    killed_ = true;
-    for (const auto& host : hosts_) host.ranks->kill();
-    deadline_ = Clock::now() + kLastWords;
+  void end_ranks(Step step) {
+    if (step_ >= step) return;
+    step_ = step;
+    for (const auto& host : hosts_) {
+      switch (step) {
+        case Step::none: break;
+        case Step::interrupt: host.ranks->interrupt(); break;
+        case Step::terminate: host.ranks->terminate(); break;
+        case Step::kill: host.ranks->kill(); break;
+      }
+    }
+    deadline_ = Clock::now() + (step == Step::kill ? kLastWords : options_.grace);
   }
 
   /// What has not been written by now never will be.
   void give_up() {
     given_up_ = true;
+    relay_.abandon();
     deadline_ = TimePoint::max();
   }
 
@@ -573,10 +605,12 @@ class Job {
   std::optional<Enquiries> enquiries_;
 
   TimePoint timeout_ = TimePoint::max();
-  TimePoint deadline_ = TimePoint::max();  // of the next step: the time-out, TERM, KILL, giving up
+  TimePoint deadline_ = TimePoint::max();         // of the next step: the time-out, TERM, KILL, giving up
+  TimePoint reader_deadline_ = TimePoint::max();  // of a reader that stands still, once the ranks have ended
+  std::uint64_t written_ = 0;                     // that readers had taken when the clock last began anew
   bool started_ = false;
-  bool terminated_ = false;
-  bool killed_ = false;
+  Step step_ = Step::none;
+  bool finishing_ = false;  // the ranks have ended, and what they wrote has not been written yet
   bool given_up_ = false;
   bool timed_out_ = false;
   bool reported_ = false;  // who failed first, if anybody did

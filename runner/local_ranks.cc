@@ -122,11 +122,8 @@ class LocalRanks final : public HostRanks {
     if (front_) front_->door.reset();
   }
 
-  void terminate() override {
-    terminated_ = true;
-    signal_all(SIGTERM);
-    signal_all(SIGCONT);  // one that is stopped would not hear that
-  }
+  void interrupt() override { tell_to_end(SIGINT); }
+  void terminate() override { tell_to_end(SIGTERM); }
 
   void tell(const RankEnd& end) override {
     const Bytes message = encode(end);
@@ -180,7 +177,7 @@ class LocalRanks final : public HostRanks {
       }
       // Who was told to end has time for it, also without a leader. Else it is what an ended rank left
       // behind.
-      if (!terminated_ || killed_) kill_rest(*found);
+      if (!told_to_end_ || killed_) kill_rest(*found);
     }
     events_.push_back(event);
   }
@@ -291,6 +288,12 @@ class LocalRanks final : public HostRanks {
     guard_.forget(rank.pid);
   }
 
+  void tell_to_end(int signal) {
+    told_to_end_ = true;
+    signal_all(signal);
+    signal_all(SIGCONT);  // one that is stopped would not hear that
+  }
+
   void signal_all(int signal) {
     for (const auto& rank : ranks_) {
       if (rank.left) ::kill(-rank.pid, signal);
@@ -310,7 +313,7 @@ class LocalRanks final : public HostRanks {
   int left_ = 0;  // ranks whose group may have somebody in it
   std::vector<RankEvent> events_;
   bool started_ = false;
-  bool terminated_ = false;
+  bool told_to_end_ = false;
   bool killed_ = false;
   bool look_for_empty_groups_ = false;
 };

@@ -17,7 +17,8 @@ namespace hora {
 //   agent -> hrun   a line: kGreeting, its version, its path. What a login shell prints before is skipped.
 //   both            notes: a word (1 byte), a length (4 bytes, little-endian), and as many bytes
 //
-//   hrun -> agent   plan, and then start, once all hosts are ready; terminate, kill
+//   hrun -> agent   plan, and then start, once all hosts are ready; interrupt,
+//                   terminate, kill
 //   agent -> hrun   ready or refused; started and ended for each rank, and stopped for those that
 //                   were stopped or go on; over: nobody is left
 //   agent -> hrun   output: some of a rank's stdout or stderr; nothing: its end
@@ -50,8 +51,9 @@ enum class Word : std::uint8_t {
   pong,
   question,
   answer,
+  interrupt,
 };
-inline constexpr int kWords = 19;
+inline constexpr int kWords = 20;
 
 inline constexpr std::string_view kGreeting = "hora-agent";
 inline constexpr std::size_t kWindow = 256 * 1024;

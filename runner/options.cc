@@ -86,12 +86,19 @@ output
                              each rank ended, and which was the first cause
   --timeline-filename FILE   write a trace of what all ranks do, for ui.perfetto.dev or chrome://tracing
   --timeline-mark-cycles     also mark in it when ranks heard of decisions
-  --no-prefix                print lines as they are, without [rank] before them
+  --no-prefix                print what ranks write byte for byte, without [rank] before lines
   --verbose                  say what is done
 
 when to end
-  --grace SECONDS            how long ranks have to end after one failed, and after TERM (default: 5)
+  --grace SECONDS            how long ranks have to end after one failed, after INT and after TERM; and how
+                             long a reader of the output may stand still once they have ended (default: 5)
   --timeout SECONDS          end the whole job after this time (exit code 124)
+  Ctrl-C gives ranks INT (in Python a KeyboardInterrupt), TERM after the grace, and KILL after it again; each
+  further Ctrl-C takes the next step at once. A TERM for hrun gives them TERM, and then KILL.
+  While nobody reads the output, ranks that print stand still. After their end the reader gets everything for
+  as long as it takes some of it within each grace, at least within each second; else the rest is left
+  unwritten, hrun says how many bytes that were, and a good job has exit code 1. A pager that is to stand
+  still for longer needs a longer --grace; the files of --output-filename are whole in any case.
 
 while it runs
   hrun status [JOB] [--json] say how a job is that you have started on this host: steps a second, what waits

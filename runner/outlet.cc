@@ -9,6 +9,7 @@
 
 #include <cerrno>
 #include <climits>
+#include <utility>
 
 namespace hora {
 namespace {
@@ -36,6 +37,8 @@ std::string_view next_piece(std::string_view bytes) {
 Outlet::Outlet(int fd) : fd_(fd), own_(open_again(fd)) {}
 
 bool Outlet::full() const { return pending_.size() >= kFull; }
+
+std::size_t Outlet::discard() { return std::exchange(pending_, {}).size(); }
 
 int Outlet::flush() {
   std::string_view left = pending_;

@@ -24,6 +24,8 @@ class Outlet {
   /// Writes what can be written now. 0, or why nothing can be written any more (errno; EPIPE: the reader is
   /// gone); then what waited is thrown away.
   int flush();
+  /// Throws away what waits. How many bytes that was.
+  std::size_t discard();
 
   /// What poll() is to wait on.
   [[nodiscard]] int fd() const { return own_ ? own_.fd() : fd_; }

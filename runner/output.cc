@@ -24,6 +24,19 @@ std::size_t escape_bytes(std::string_view text) {
   return static_cast<std::size_t>(end - text.begin()) + (end == text.end() ? 0 : 1);
 }
 
+/// How many columns a terminal needs for a text, where a character of UTF-8 takes one. A text that clears the
+/// line needs all.
+std::size_t columns(std::string_view text) {
+  std::size_t count = 0;
+  while (!text.empty()) {
+    const std::size_t skipped = escape_bytes(text);
+    if (skipped > 0 && text[skipped - 1] == 'K') return std::string_view::npos;
+    if (skipped == 0 && (static_cast<unsigned char>(text.front()) & 0xC0) != 0x80) ++count;
+    text.remove_prefix(std::max<std::size_t>(skipped, 1));
+  }
+  return count;
+}
+
 /// "hora 07:10:18.846 rank 0 error: ...": what Hora says is known by other ways, and follows from the
 /// program.
 bool is_of_log(const std::string& line) {
@@ -53,39 +66,72 @@ std::string quotable(std::string_view line, std::size_t most) {
 
 void LineSplitter::feed(std::string_view bytes, const std::function<void(Line)>& take) {
   for (const char c : bytes) {
-    if (returned_) {
-      returned_ = false;
-      take({std::exchange(partial_, {}), c != '\n'});
+    if (std::exchange(returned_, false)) {
+      take({std::exchange(partial_, {}), c == '\n' ? "\r\n" : "\r"});
       if (c == '\n') continue;
     }
     if (c == '\n') {
-      take({std::exchange(partial_, {}), false});
+      take({std::exchange(partial_, {}), "\n"});
     } else if (c == '\r') {
       returned_ = true;
     } else {
       partial_ += c;
-      if (partial_.size() == kMostLine) take({std::exchange(partial_, {}), false});
+      if (partial_.size() == kMostLine) take({std::exchange(partial_, {}), ""});
     }
   }
 }
 
 void LineSplitter::finish(const std::function<void(Line)>& take) {
-  returned_ = false;
-  if (!partial_.empty()) take({std::exchange(partial_, {}), false});
+  const bool returned = std::exchange(returned_, false);
+  if (returned || !partial_.empty()) take({std::exchange(partial_, {}), returned ? "\r" : ""});
 }
 
-std::string Painter::paint(int rank, const Line& line) {
-  if (line.overwritten && !terminal_) return {};  // in a file, only what stays
-  std::string out = bar_ ? kClearLine : "";
-  if (prefix_) {
-    const std::string label = fmt::format("[{:>{}}]", rank, fmt::to_string(ranks_ - 1).size());
-    const int colour = kColours.at(static_cast<std::size_t>(rank) % kColours.size());
-    out += colour_ ? fmt::format("\033[{}m{}\033[0m ", colour, label) : label + " ";
+std::string Painter::label(int stream) const {
+  const int rank = stream / 2;
+  const std::string label = fmt::format("[{:>{}}]", rank, fmt::to_string(ranks_ - 1).size());
+  const int colour = kColours.at(static_cast<std::size_t>(rank) % kColours.size());
+  return colour_ ? fmt::format("\033[{}m{}\033[0m ", colour, label) : label + " ";
+}
+
+std::string Painter::paint(int stream, const Line& line) {
+  if (!prefix_) return line.text + std::string(line.end);
+  const bool bar = line.end == "\r";
+  if (bar && line.text.empty()) return {};  // the cursor moves, and nothing else
+  if (line.text.empty()) {                  // it ends what is there, if that is the stream's
+    if (std::string out = finish(stream); !out.empty()) return out;
   }
-  out += line.text;
-  bar_ = line.overwritten;
-  if (!line.overwritten) out += '\n';
+  std::string out;
+  if (terminal_) {
+    out = clear_bar() + keep_uncovered(stream, line.text);
+    if (bar) bars_[stream] = line.text;
+  } else if (open_ != stream) {
+    out = interrupt();
+  }
+  out += label(stream) + line.text;
+  if (!bar) out += line.end.empty() ? "\n" : line.end;
+  if (bar && !terminal_) out += line.end;
+  open_ = bar ? stream : kNone;
   return out;
+}
+
+std::string Painter::finish(int stream) {
+  if (terminal_ && bars_.contains(stream)) return clear_bar() + keep_uncovered(stream, "");
+  return open_ == stream ? interrupt() : "";
+}
+
+std::string Painter::interrupt() {
+  if (terminal_) return clear_bar();
+  return std::exchange(open_, kNone) == kNone ? "" : "\n";
+}
+
+/// A terminal's last line, if that shows a progress bar.
+std::string Painter::clear_bar() { return std::exchange(open_, kNone) == kNone ? "" : kClearLine; }
+
+/// A line with the stream's progress bar, if it has one that the next piece does not cover.
+std::string Painter::keep_uncovered(int stream, std::string_view next) {
+  const auto bar = bars_.extract(stream);
+  if (bar.empty() || columns(next) >= columns(bar.mapped())) return {};
+  return label(stream) + bar.mapped() + "\n";
 }
 
 std::string Tail::last_words(std::size_t most) const {

@@ -5,17 +5,19 @@
 #include <deque>
 #include <fstream>
 #include <functional>
+#include <map>
 #include <string>
 #include <string_view>
 #include <vector>
 
 namespace hora {
 
-/// A piece of output that is printed as one: a line, or a part that a carriage return will overwrite. A
-/// value.
+/// A piece of output that is printed as one. A value. The texts and ends of a stream, put together, are its
+/// bytes.
 struct Line {
-  std::string text;          ///< without its end
-  bool overwritten = false;  ///< ended by a carriage return: a progress bar
+  std::string text;  ///< without its end
+  std::string_view
+      end;  ///< "\n", "\r\n"; "\r": the next piece overwrites it; "": it is very long, or the last
 };
 
 /// Cuts a stream into lines, however it arrives. A line longer than a limit comes in several.
@@ -31,20 +33,37 @@ class LineSplitter {
 };
 
 /// How lines of many ranks share one terminal or file. Makes the bytes; writes nothing.
+///
+/// Without prefixes these are the bytes of the streams. With prefixes each piece has one, also a piece that
+/// the next one overwrites (a progress bar). A file keeps all pieces: a piece of another stream begins a line
+/// of its own. A terminal shows a progress bar in its last line, and keeps a state of it only if the next
+/// piece of the stream is too short to cover it.
 class Painter {
  public:
   Painter(int ranks, bool prefix, bool terminal, bool colour)
       : ranks_(ranks), prefix_(prefix), terminal_(terminal), colour_(colour) {}
 
-  /// What to write for a line of a rank.
-  [[nodiscard]] std::string paint(int rank, const Line& line);
+  /// What to write for a line of a stream. Streams have numbers: a rank's stdout twice that of the rank, its
+  /// stderr one more.
+  [[nodiscard]] std::string paint(int stream, const Line& line);
+  /// What to write at the end of a stream.
+  [[nodiscard]] std::string finish(int stream);
+  /// What to write before words that are of no stream.
+  [[nodiscard]] std::string interrupt();
 
  private:
+  [[nodiscard]] std::string label(int stream) const;
+  std::string clear_bar();
+  std::string keep_uncovered(int stream, std::string_view next);
+
+  static constexpr int kNone = -1;
+
   int ranks_;
   bool prefix_;
   bool terminal_;
   bool colour_;
-  bool bar_ = false;  // the terminal's last line is one that will be overwritten
+  int open_ = kNone;                 // the stream whose piece is last, and has no end of line yet
+  std::map<int, std::string> bars_;  // on a terminal: of each stream the state that its next piece overwrites
 };
 
 /// The last lines of a stream.

@@ -59,6 +59,7 @@ std::string identity_of(int file) {
   ::sigemptyset(&none);
   ::sigprocmask(SIG_SETMASK, &none, nullptr);
   ::signal(SIGPIPE, SIG_DFL);
+  ::signal(SIGINT, SIG_DFL);  // a Ctrl-C is passed on also where a shell started hrun in the background
   const int input = plan.input >= 0 ? plan.input : ::open("/dev/null", O_RDONLY | O_CLOEXEC);
   if (input == STDIN_FILENO) ::fcntl(input, F_SETFD, 0);
   if (input != STDIN_FILENO) ::dup2(input, STDIN_FILENO);

@@ -41,24 +41,24 @@ Relay::Relay(const Options& options) : options_(options) {
     const bool terminal = ::isatty(fd) == 1;
     const bool colour = terminal && !variable("NO_COLOR");
     targets_.push_back(std::make_unique<Target>(
-        Target{Painter(options.ranks, options.prefix, terminal, colour), Outlet(fd), false}));
+        Target{Painter(options.ranks, options.prefix, terminal, colour), Outlet(fd)}));
   }
   if (!options.output_directory.empty()) make_directory(options.output_directory);
 }
 
 void Relay::add(OutputSource& output, OutputSource& errors) {
-  const auto rank = static_cast<int>(streams_.size() / 2);
-  open(rank, *targets_.front(), output, "stdout");
-  open(rank, *targets_.back(), errors, "stderr");
+  open(*targets_.front(), output, "stdout");
+  open(*targets_.back(), errors, "stderr");
 }
 
-void Relay::open(int rank, Target& target, OutputSource& source, const char* name) {
+void Relay::open(Target& target, OutputSource& source, const char* name) {
+  const auto number = static_cast<int>(streams_.size());
   Stream& stream = *streams_.emplace_back(std::make_unique<Stream>());
-  stream.rank = rank;
+  stream.number = number;
   stream.target = &target;
   stream.source = &source;
   if (options_.output_directory.empty()) return;
-  const std::string directory = fmt::format("{}/rank.{}", options_.output_directory, rank);
+  const std::string directory = fmt::format("{}/rank.{}", options_.output_directory, number / 2);
   make_directory(directory);
   stream.path = fmt::format("{}/{}", directory, name);
   stream.file = Folder::named(directory).create(name);
@@ -81,13 +81,17 @@ void Relay::add_errors(int rank, std::string_view text, bool shown) {
 }
 
 void Relay::print(std::string_view text) {
-  targets_.back()->outlet.add(text);
-  flush(*targets_.back());
+  Target& target = *targets_.back();
+  target.outlet.add(target.painter.interrupt());
+  target.outlet.add(text);
+  flush(target);
 }
 
 /// False if its reader is gone. Anything else that is wrong with it is said once; ranks go on.
 bool Relay::flush(Target& target) {
+  const std::size_t waiting = target.outlet.size();
   const int trouble = target.outlet.flush();
+  if (trouble == 0) written_ += waiting - target.outlet.size();
   if (trouble != 0 && trouble != EPIPE && !std::exchange(target.failed, true))
     print(fmt::format("hrun: cannot write its output any further: {}\n", std::strerror(trouble)));
   return trouble != EPIPE;
@@ -120,7 +124,8 @@ bool Relay::move() {
 }
 
 /// A bounded piece at a time, so that a rank that writes without end does not keep the others waiting.
-void Relay::read(Stream& stream) {
+/// Whether there was something.
+bool Relay::read(Stream& stream) {
   std::array<char, 64 * 1024> buffer;
   const std::size_t count = stream.source->ended() ? 0 : stream.source->read(buffer);
   if (count > 0) {
@@ -128,7 +133,9 @@ void Relay::read(Stream& stream) {
     stream.lines.feed(bytes, [&](const Line& line) { take(stream, line); });
     keep(stream, bytes);
   }
-  if (stream.source->ended()) finish(stream);
+  const bool ended = stream.source->ended();
+  if (ended) finish(stream);
+  return ended || count > 0;
 }
 
 void Relay::keep(Stream& stream, std::string_view bytes) {
@@ -139,11 +146,16 @@ void Relay::keep(Stream& stream, std::string_view bytes) {
 }
 
 void Relay::finish(Stream& stream) {
-  stream.lines.finish([&](const Line& line) { take(stream, line); });
+  stream.lines.finish([&](const Line& line) {
+    take(stream, line);
+    if (line.end == "\r") count(stream, line);  // nothing overwrites it any more
+  });
+  add(*stream.target, stream.target->painter.finish(stream.number));
   stream.done = true;
 }
 
 void Relay::ranks_have_ended() {
+  if (std::exchange(ranks_have_ended_, true)) return;
   for (const auto& stream : streams_) {
     if (stream->done) continue;
     stream->source->expect_no_more();
@@ -152,10 +164,36 @@ void Relay::ranks_have_ended() {
 }
 
 void Relay::take(Stream& stream, const Line& line) {
-  if (!stream.target->failed) stream.target->outlet.add(stream.target->painter.paint(stream.rank, line));
-  if (line.overwritten) return;
+  add(*stream.target, stream.target->painter.paint(stream.number, line));
+  if (line.end != "\r") count(stream, line);
+}
+
+void Relay::count(Stream& stream, const Line& line) {
   stream.tail.add(line.text);
   ++stream.line_count;
+}
+
+void Relay::add(Target& target, std::string_view bytes) {
+  if (!target.failed) target.outlet.add(bytes);
+  if (target.abandoned) abandoned_ += bytes.size();
+}
+
+bool Relay::held_up() const {
+  return std::any_of(targets_.begin(), targets_.end(),
+                     [](const auto& target) { return !target->abandoned && !target->outlet.empty(); });
+}
+
+void Relay::abandon() {
+  ranks_have_ended();
+  for (const auto& target : targets_) {
+    if (target->outlet.empty()) continue;
+    target->failed = target->abandoned = true;
+    abandoned_ += target->outlet.discard();
+  }
+  for (const auto& stream : streams_) {
+    while (!stream->done && stream->target->abandoned && read(*stream)) {
+    }
+  }
 }
 
 bool Relay::errors_read() const {
@@ -165,9 +203,8 @@ bool Relay::errors_read() const {
 }
 
 bool Relay::done() const {
-  return std::none_of(streams_.begin(), streams_.end(), [](const auto& stream) { return !stream->done; }) &&
-         std::all_of(targets_.begin(), targets_.end(),
-                     [](const auto& target) { return target->outlet.empty(); });
+  return !held_up() &&
+         std::all_of(streams_.begin(), streams_.end(), [](const auto& stream) { return stream->done; });
 }
 
 bool Relay::incomplete() const {

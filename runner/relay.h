@@ -20,7 +20,8 @@ namespace hora {
 
 /// The ranks' outputs on their way to hrun's own, line by line, and to a file for each where the user wants
 /// that. Nothing here blocks: while the reader of hrun's output stands still, what is under way is bounded,
-/// the ranks' pipes fill up, and the ranks wait.
+/// the ranks' pipes fill up, and the ranks wait. After their end somebody decides for how long the reader is
+/// waited for, and calls `abandon`.
 class Relay {
  public:
   explicit Relay(const Options& options);
@@ -45,8 +46,17 @@ class Relay {
   void ranks_have_ended();
   /// Whether everything that belongs on stderr has been read.
   [[nodiscard]] bool errors_read() const;
-  /// Whether everything has been read and written.
+  /// Whether everything has been read, and written where it can be.
   [[nodiscard]] bool done() const;
+  /// Whether something waits for a reader.
+  [[nodiscard]] bool held_up() const;
+  /// How many bytes readers have taken.
+  [[nodiscard]] std::uint64_t written() const { return written_; }
+  /// Waits no more for readers that stand still: throws away what waits for them, and what is still to come.
+  /// The files of ranks get it all the same. Implies `ranks_have_ended`.
+  void abandon();
+  /// How many bytes were thrown away because of that.
+  [[nodiscard]] std::uint64_t abandoned() const { return abandoned_; }
   /// Whether some of it could not be written, as on a full disk, and was thrown away.
   [[nodiscard]] bool incomplete() const;
   /// The last lines that a rank wrote to stderr.
@@ -65,11 +75,12 @@ class Relay {
   struct Target {
     Painter painter;
     Outlet outlet;
-    bool failed = false;  ///< it cannot be written, and gets no more of what ranks write
+    bool failed = false;     ///< it cannot be written, and gets no more of what ranks write
+    bool abandoned = false;  ///< it has failed, as its reader stands still
   };
   /// One output of one rank.
   struct Stream {
-    int rank;
+    int number;  ///< see Painter
     Target* target;
     OutputSource* source;
     bool done = false;  ///< its end has been passed on
@@ -80,16 +91,21 @@ class Relay {
     std::uint64_t line_count = 0;
   };
 
-  void open(int rank, Target& target, OutputSource& source, const char* name);
-  void read(Stream& stream);
+  void open(Target& target, OutputSource& source, const char* name);
+  bool read(Stream& stream);
   void keep(Stream& stream, std::string_view bytes);
   void finish(Stream& stream);
   void take(Stream& stream, const Line& line);
+  static void count(Stream& stream, const Line& line);
+  void add(Target& target, std::string_view bytes);
   bool flush(Target& target);
 
   const Options& options_;
   std::vector<std::unique_ptr<Target>> targets_;  // one, where stdout and stderr are the same
   std::vector<std::unique_ptr<Stream>> streams_;  // of each rank first its stdout, then its stderr
+  bool ranks_have_ended_ = false;
+  std::uint64_t written_ = 0;
+  std::uint64_t abandoned_ = 0;
 };
 
 }  // namespace hora

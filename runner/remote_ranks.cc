@@ -143,6 +143,7 @@ class RemoteRanks final : public HostRanks {
     link_.send(Word::start, encode(meeting));
     link_.flush();
   }
+  void interrupt() override { tell(Word::interrupt); }
   void terminate() override { tell(Word::terminate); }
   void kill() override { tell(Word::kill); }
   void tell(const RankEnd& end) override {

@@ -16,6 +16,7 @@
 #include <fstream>
 #include <iterator>
 #include <nlohmann/json.hpp>
+#include <random>
 #include <sstream>
 #include <thread>
 
@@ -25,6 +26,12 @@ namespace {
 std::string contents(const std::filesystem::path& path) {
   std::ifstream file(path);
   return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+}
+
+std::filesystem::path scratch_folder(const std::string& name) {
+  auto folder = std::filesystem::path(testing::TempDir()) / fmt::format("hora-{}-{}", name, ::getpid());
+  std::filesystem::create_directories(folder);
+  return folder;
 }
 
 std::size_t occurrences(const std::string& text, const std::string& part) {
@@ -187,7 +194,7 @@ TEST(Hrun, NamesTheRankThatFailedAndNotThoseThatItEnded) {
 }
 
 TEST(Hrun, NamesTheTimeOutAndTheSignalAndNotTheRanksThatEndedBecauseOfThem) {
-  const char* script = "trap 'exit 9' TERM; echo up; sleep 1000 & wait";
+  const char* script = "trap 'exit 9' TERM INT; echo up; sleep 1000 & wait";
   EXPECT_EQ(hrun({"-np", "2", "--timeout", "0.3", "sh", "-c", script}).exit_code, 124);
   for (const int signal : {SIGINT, SIGTERM}) {
     Launched launched({"-np", "1", "sh", "-c", script});
@@ -256,9 +263,27 @@ TEST(Hrun, PassesOnALastLineWithoutEndAlsoWhereSomebodyHoldsThePipe) {
   }
 }
 
-TEST(Hrun, PassesOnTheLastStateOfAProgressBar) {
+TEST(Hrun, PassesOnEveryStateOfAProgressBar) {
   const Outcome outcome = hrun({"-np", "1", "sh", "-c", "printf '10%%\\r100%%\\r'; sleep 1000 & exit 0"});
-  EXPECT_EQ(outcome.output, "[0] 100%\n");
+  EXPECT_EQ(outcome.output, "[0] 10%\r[0] 100%\r\n");
+}
+
+TEST(Hrun, PassesBytesOnAsTheyAreWithoutPrefixes) {
+  const auto folder = scratch_folder("bytes");
+  std::mt19937 random(1);
+  std::string bytes(300'000, '\0');
+  for (char& byte : bytes) byte = static_cast<char>(random());
+  for (const std::string& all : {std::string("a\rb\n"), std::string("no end"), bytes}) {
+    std::ofstream(folder / "in", std::ios::binary) << all;
+    const Outcome outcome = hrun({"-np", "1", "--no-prefix", "--output-filename", folder, "sh", "-c",
+                                  "cat \"$1\"; cat \"$1\" >&2", "-", folder / "in"});
+    EXPECT_EQ(outcome.exit_code, 0);
+    EXPECT_TRUE(outcome.output == all);
+    EXPECT_TRUE(outcome.errors == all);
+    EXPECT_TRUE(contents(folder / "rank.0/stdout") == all);
+    EXPECT_TRUE(contents(folder / "rank.0/stderr") == all);
+  }
+  std::filesystem::remove_all(folder);
 }
 
 TEST(Hrun, PassesLinesOnBareAndKeepsErrorsApart) {
@@ -340,6 +365,52 @@ TEST(Hrun, EndsAllRanksOnCtrlC) {
   }
 }
 
+/// Each signal that it gets is a line.
+constexpr const char* kHearsSignals =
+    "trap 'echo INT' INT; trap 'echo TERM' TERM; echo up; while :; do sleep 0.02; done";
+
+TEST(Hrun, PassesACtrlCOnAndThenTakesOneStepAfterTheOther) {
+  Launched launched({"-np", "2", "--grace", "0.3", "bash", "-c", kHearsSignals});
+  ASSERT_TRUE(launched.await_output("[0] up") && launched.await_output("[1] up"));
+  launched.signal(SIGINT);
+  const Outcome outcome = launched.wait();
+  EXPECT_EQ(outcome.exit_code, 128 + SIGINT);
+  for (const char* rank : {"[0] ", "[1] "}) {
+    const auto interrupted = outcome.output.find(rank + std::string("INT\n"));
+    EXPECT_LT(interrupted, outcome.output.find(rank + std::string("TERM\n"))) << outcome.output;
+    EXPECT_NE(interrupted, std::string::npos) << outcome.output;
+  }
+  EXPECT_TRUE(launched.all_gone());
+}
+
+TEST(Hrun, TakesTheNextStepAtOnceAtAFurtherCtrlC) {
+  Launched launched({"-np", "1", "--grace", "1000", "bash", "-c", kHearsSignals});
+  ASSERT_TRUE(launched.await_output("[0] up"));
+  launched.signal(SIGINT);
+  ASSERT_TRUE(launched.await_output("[0] INT"));
+  launched.signal(SIGINT);
+  ASSERT_TRUE(launched.await_output("[0] TERM"));
+  launched.signal(SIGINT);
+  EXPECT_EQ(launched.wait().exit_code, 128 + SIGINT);
+  EXPECT_TRUE(launched.all_gone());
+}
+
+TEST(Hrun, TerminatesRanksAtOnceWhenItIsTerminated) {
+  Launched launched({"-np", "1", "--grace", "0.3", "bash", "-c", kHearsSignals});
+  ASSERT_TRUE(launched.await_output("[0] up"));
+  launched.signal(SIGTERM);
+  EXPECT_EQ(launched.wait().output, "[0] up\n[0] TERM\n");
+}
+
+TEST(Hrun, PassesACtrlCOnAlsoWhereItWasStartedWithoutOne) {
+  Launched launched(
+      {"-np", "1", "--grace", "60", "bash", "-c", "trap 'exit 3' INT; echo up; while :; do sleep 0.02; done"},
+      {SIGINT});
+  ASSERT_TRUE(launched.await_output("[0] up"));
+  launched.signal(SIGINT);
+  EXPECT_LT(launched.wait().seconds, 30.0);
+}
+
 TEST(Hrun, EndsAlsoWhileNobodyReadsItsOutput) {
   for (const int signal : {SIGINT, SIGTERM}) {
     Launched launched({"-np", "2", "--grace", "0.2", "yes"});
@@ -354,7 +425,7 @@ TEST(Hrun, EndsAlsoWhileNobodyReadsItsOutput) {
 }
 
 TEST(Hrun, EndsOnCtrlCAlsoWhenOnlyItsReaderIsMissing) {
-  Launched launched({"-np", "1", "--grace", "0.2", "sh", "-c", "yes | head -c 80000"});
+  Launched launched({"-np", "1", "--grace", "60", "sh", "-c", "yes | head -c 80000"});
   launched.await_full_output();
   await_end_of_ranks(launched);
   launched.signal(SIGINT);
@@ -362,13 +433,59 @@ TEST(Hrun, EndsOnCtrlCAlsoWhenOnlyItsReaderIsMissing) {
 }
 
 TEST(Hrun, LosesNothingToASlowReaderEvenWhenARankFails) {
-  Launched launched({"-np", "2", "--grace", "0.1", "--no-prefix", "sh", "-c",
-                     "yes | head -c 80000; [ $HORA_RANK = 0 ] && exit 7; exec sleep 1000"});
+  Launched launched(
+      {"-np", "2", "--no-prefix", "sh", "-c", "yes | head -c 80000; [ $HORA_RANK = 0 ] && exit 7; exit 0"});
   launched.await_full_output();
   await_end_of_ranks(launched);
   const Outcome outcome = launched.wait();
   EXPECT_EQ(outcome.exit_code, 7);
   EXPECT_EQ(outcome.output.size(), 160000u);
+}
+
+TEST(Hrun, WaitsForAReaderAsLongAsThatGoesOnReading) {
+  Launched launched({"-np", "1", "--grace", "1.5", "--no-prefix", "sh", "-c", "yes | head -c 600000"});
+  std::size_t longest = 0;
+  for (std::size_t read = 0; launched.await_more_output(read += 4096);) {
+    if (read % (24 * 4096) == 0)
+      std::this_thread::sleep_for(std::chrono::seconds(1));  // it is slow, and reads
+    longest = read;
+  }
+  EXPECT_GT(longest, 500'000u);
+  const Outcome outcome = launched.wait();
+  EXPECT_EQ(outcome.exit_code, 0);
+  EXPECT_EQ(outcome.output.size(), 600'000u);
+  EXPECT_GT(outcome.seconds, 3.0) << "longer than a reader that stands still is waited for";
+}
+
+TEST(Hrun, EndsThoughItsReaderStandsStillAndSaysWhatItHasLost) {
+  struct Case {
+    const char* end;
+    int exit_code;
+  };
+  for (const Case& one : {Case{"exit 0", 1}, {"exit 7", 7}, {"kill -9 $$", 137}}) {
+    const auto folder = scratch_folder("unread");
+    Launched launched({"-np", "1", "--grace", "0.5", "--no-prefix", "--output-filename", folder, "sh", "-c",
+                       std::string("yes | head -c 130000; echo because of this >&2; ") + one.end});
+    EXPECT_TRUE(launched.await_errors(" bytes were left unwritten\n"));
+    const Outcome outcome = launched.wait_before_reading();
+    EXPECT_EQ(outcome.exit_code, one.exit_code);
+    EXPECT_NE(outcome.errors.find(fmt::format("hrun: its output was not read to the end: {} bytes were left",
+                                              130'000 - outcome.output.size())),
+              std::string::npos)
+        << outcome.errors;
+    EXPECT_EQ(contents(folder / "rank.0/stdout").size(), 130'000u);
+    std::filesystem::remove_all(folder);
+  }
+}
+
+TEST(Hrun, EndsThoughNobodyReadsWhatItSays) {
+  for (const char* command : {"yes | head -c 60000 >&2; exit 7", "yes | head -c 60000; exit 7"}) {
+    Launched launched({"-np", "2", "--grace", "0.2", "--no-prefix", "sh", "-c", command}, {}, {},
+                      /*one_pipe=*/true);
+    const Outcome outcome = launched.wait_before_reading();
+    EXPECT_EQ(outcome.exit_code, 7);
+    EXPECT_LT(outcome.seconds, 60.0);
+  }
 }
 
 TEST(Hrun, ReportsAFailureAlsoWhileNobodyReadsStdout) {
@@ -386,7 +503,7 @@ TEST(Hrun, EndsThoughSomebodyWhoLeftGoesOnWriting) {
 
 TEST(Hrun, LeavesRanksTheirGraceWhenItsReaderGoes) {
   const char* script =
-      "trap 'for i in 1 2 3; do echo more; sleep 0.1; done; echo saved >&2; exit 0' TERM;"
+      "trap 'for i in 1 2 3; do echo more; sleep 0.1; done; echo saved >&2; exit 0' TERM INT;"
       "echo up; while :; do echo more; sleep 0.05; done";
   for (const bool told : {false, true}) {
     Launched launched({"-np", "1", "sh", "-c", script});

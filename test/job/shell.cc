@@ -30,7 +30,7 @@ double now() {
 }  // namespace
 
 Launched::Launched(const std::vector<std::string>& arguments, const std::vector<int>& ignored,
-                   const std::vector<int>& closed)
+                   const std::vector<int>& closed, bool one_pipe)
     : start_(now()), until_(start_ + kMostSeconds) {
   static int number = 0;
   mark_ = fmt::format("HORA_TEST_MARK={}.{}", ::getpid(), ++number);
@@ -40,7 +40,7 @@ Launched::Launched(const std::vector<std::string>& arguments, const std::vector<
   pid_ = ::fork();
   if (pid_ == 0) {
     ::dup2(output[1], 1);
-    ::dup2(errors[1], 2);
+    ::dup2(one_pipe ? output[1] : errors[1], 2);
     for (const int fd : {output[0], output[1], errors[0], errors[1]}) ::close(fd);
     ::putenv(mark_.data());
     ::signal(SIGHUP, SIG_DFL);  // also where the tests run under nohup
@@ -119,6 +119,13 @@ bool Launched::await_output(const std::string& text) {
 bool Launched::await_errors(const std::string& text) {
   while (outcome_.errors.find(text) == std::string::npos) {
     if (errors_ < 0 || !read_some(errors_, outcome_.errors)) return false;
+  }
+  return true;
+}
+
+bool Launched::await_more_output(std::size_t bytes) {
+  while (outcome_.output.size() < bytes) {
+    if (output_ < 0 || !read_some(output_, outcome_.output)) return false;
   }
   return true;
 }

@@ -20,9 +20,9 @@ struct Outcome {
 class Launched {
  public:
   /// `ignored`: signals that hrun is started with as ignored; `closed`: descriptors that it is started
-  /// without.
+  /// without; `one_pipe`: its stderr is its stdout.
   explicit Launched(const std::vector<std::string>& arguments, const std::vector<int>& ignored = {},
-                    const std::vector<int>& closed = {});
+                    const std::vector<int>& closed = {}, bool one_pipe = false);
   ~Launched();
   Launched(const Launched&) = delete;
   Launched& operator=(const Launched&) = delete;
@@ -32,6 +32,8 @@ class Launched {
   /// Reads until the output has this text; false if it ends before.
   bool await_output(const std::string& text);
   bool await_errors(const std::string& text);
+  /// Reads until so many bytes of output have come; false if it ends before.
+  bool await_more_output(std::size_t bytes);
   /// What has been read of stderr so far.
   [[nodiscard]] const std::string& errors() const { return outcome_.errors; }
   /// Reads no more: whoever writes to stdout finds nobody there.

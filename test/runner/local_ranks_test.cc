@@ -46,20 +46,27 @@ TEST(LocalRanks, RunToTheirEndAndTellEverything) {
 }
 
 TEST(LocalRanks, EndWhenTheyAreToldTo) {
-  EXPECT_TRUE(in_own_process([] {
-    Drive drive([&] {
-      return make_local_ranks(shell(2, "trap 'exit 3' TERM; echo up; while :; do sleep 0.02; done"), -1);
-    });
-    HostRanks& ranks = drive.ranks();
-    ranks.start({});
-    for (int i = 0; i < 2; ++i) {
-      std::array<char, 16> buffer{};
-      drive.until([&] { return ranks.output(i).read(buffer) > 0; });
-    }
-    ranks.terminate();
-    drive.until(HostRanks::State::over);
-    EXPECT_EQ(drive.events.back().ending.exit_code, 3);
-  }));
+  for (const bool interrupt : {false, true}) {
+    EXPECT_TRUE(in_own_process([&] {
+      Drive drive([&] {
+        return make_local_ranks(
+            shell(2, "trap 'exit 3' TERM; trap 'exit 4' INT; echo up; while :; do sleep 0.02; done"), -1);
+      });
+      HostRanks& ranks = drive.ranks();
+      ranks.start({});
+      for (int i = 0; i < 2; ++i) {
+        std::array<char, 16> buffer{};
+        drive.until([&] { return ranks.output(i).read(buffer) > 0; });
+      }
+      if (interrupt) {
+        ranks.interrupt();
+      } else {
+        ranks.terminate();
+      }
+      drive.until(HostRanks::State::over);
+      EXPECT_EQ(drive.events.back().ending.exit_code, interrupt ? 4 : 3);
+    }));
+  }
 }
 
 TEST(LocalRanks, AreKilledWithTheirGroups) {

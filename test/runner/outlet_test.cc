@@ -97,6 +97,13 @@ TEST_F(OutletTest, TellsThatTheReaderIsGoneAndWaitsForNobodyThen) {
   EXPECT_TRUE(outlet.empty());
 }
 
+TEST_F(OutletTest, ThrowsAwayWhatItIsToldTo) {
+  Outlet outlet(write_.fd());
+  outlet.add("text\n");
+  EXPECT_EQ(outlet.discard(), 5u);
+  EXPECT_TRUE(outlet.empty());
+}
+
 TEST_F(OutletTest, ThrowsAwayWhatCannotBeWrittenAndTellsWhy) {
   const Descriptor full(::open("/dev/full", O_WRONLY | O_CLOEXEC));
   const int closed = ::dup(write_.fd());

@@ -2,6 +2,7 @@
 // hrun's own output is the test's here; test/job has the rest.
 #include "runner/relay.h"
 
+#include "runner/process.h"
 #include "test/runner/own_process.h"
 
 #include <hora/status.h>
@@ -77,6 +78,60 @@ TEST(Relay, IsDoneWithWhatThePipesHeldWhenTheRanksEndedThoughSomebodyHoldsThem) 
   EXPECT_TRUE(relay.done());
   EXPECT_EQ(testing::internal::GetCapturedStderr(), "[0] last\n[0] words\n");
   EXPECT_THAT(relay.last_errors(0), ElementsAre("last", "words"));
+}
+
+/// A pipe without a reader that takes anything; full, or with so much room.
+Pipe pipe_with_room(std::size_t room) {
+  Pipe pipe = make_pipe();
+  const int size = ::fcntl(pipe.write.fd(), F_GETPIPE_SZ);
+  const std::string filling(static_cast<std::size_t>(size) - room, 'x');
+  Ends::write(pipe.write, filling);
+  return pipe;
+}
+
+TEST(Relay, AbandonsAReaderThatStandsStillAndKeepsFilesWhole) {
+  EXPECT_TRUE(in_own_process([] {
+    const Pipe pipe = pipe_with_room(0);
+    ASSERT_EQ(::dup2(pipe.write.fd(), STDOUT_FILENO), STDOUT_FILENO);
+    Options options = one_rank();
+    options.prefix = false;
+    options.output_directory = testing::TempDir() + "held-up-" + std::to_string(::getpid());
+    Ends rank;
+    testing::internal::CaptureStderr();
+    Relay relay(options);
+    relay.add(*rank.output_source, *rank.errors_source);
+    Ends::write(rank.output, "one\n");
+    EXPECT_TRUE(relay.move());
+    Ends::write(rank.output, "more");
+    Ends::write(rank.errors, "why\n");
+    relay.ranks_have_ended();
+    EXPECT_TRUE(relay.move());
+    EXPECT_TRUE(relay.held_up());
+    EXPECT_FALSE(relay.done());
+    EXPECT_EQ(relay.abandoned(), 0u);
+    relay.abandon();
+    EXPECT_TRUE(relay.done());
+    EXPECT_TRUE(relay.incomplete());
+    EXPECT_EQ(relay.abandoned(), 8u);
+    std::ifstream file(options.output_directory + "/rank.0/stdout");
+    EXPECT_EQ(std::string(std::istreambuf_iterator<char>(file), {}), "one\nmore");
+    EXPECT_EQ(testing::internal::GetCapturedStderr(), "why\n");
+    std::filesystem::remove_all(options.output_directory);
+  }));
+}
+
+TEST(Relay, CountsWhatReadersTake) {
+  const Options options = one_rank();
+  Ends rank;
+  testing::internal::CaptureStdout();
+  Relay relay(options);
+  relay.add(*rank.output_source, *rank.errors_source);
+  EXPECT_EQ(relay.written(), 0u);
+  Ends::write(rank.output, "one\n");
+  EXPECT_TRUE(relay.move());
+  EXPECT_EQ(relay.written(), std::string("[0] one\n").size());
+  EXPECT_FALSE(relay.held_up());
+  EXPECT_EQ(testing::internal::GetCapturedStdout(), "[0] one\n");
 }
 
 TEST(Relay, WatchesOpenPipesOnly) {

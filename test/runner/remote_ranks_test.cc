@@ -170,22 +170,25 @@ TEST(RemoteRanks, ReadMoreThanAWindowAndHoldUpNobodyWhenTheyDoNot) {
 }
 
 TEST(RemoteRanks, EndWhenTheyAreToldTo) {
-  for (const bool kill : {false, true}) {
+  struct Case {
+    void (HostRanks::*tell)();
+    int exit_code;
+  };
+  for (const Case& one :
+       {Case{&HostRanks::interrupt, 4}, {&HostRanks::terminate, 3}, {&HostRanks::kill, 137}}) {
     EXPECT_TRUE(in_own_process([&] {
-      Drive drive(
-          [&] { return agent(shell(1, "trap 'exit 3' TERM; echo up; while :; do sleep 0.02; done")); });
+      Drive drive([&] {
+        return agent(
+            shell(1, "trap 'exit 3' TERM; trap 'exit 4' INT; echo up; while :; do sleep 0.02; done"));
+      });
       HostRanks& ranks = drive.ranks();
       drive.until(State::ready);
       ranks.start({});
       std::array<char, 16> buffer{};
       drive.until([&] { return ranks.output(0).read(buffer) > 0; });
-      if (kill) {
-        ranks.kill();
-      } else {
-        ranks.terminate();
-      }
+      (ranks.*one.tell)();
       drive.until(State::over);
-      EXPECT_EQ(drive.events.back().ending.exit_code, kill ? 137 : 3);
+      EXPECT_EQ(drive.events.back().ending.exit_code, one.exit_code);
     }));
   }
 }
