@@ -392,6 +392,12 @@ bool launcher_reads_stderr() {
 
 bool full_traces() { return text("HORA_FULL_TRACES") == "1"; }
 
+int size_in_environment() {
+  int size = 1;
+  read("HORA_SIZE", size, 1, kMostRanks);
+  return size;
+}
+
 std::vector<std::string> Config::unknown_variables() {
   auto names = variables_with("HORA_");
   std::erase_if(names, [](const auto& name) { return contains(kVariables, name); });

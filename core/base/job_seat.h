@@ -44,6 +44,10 @@ using LookUp = std::function<std::optional<std::string>(const char* name)>;
 /// a variable that is missing or makes no sense, and its launcher.
 [[nodiscard]] std::optional<JobSeat> find_job_seat(const LookUp& variables);
 
+/// How many ranks the environment says that there are (HORA_SIZE, as hrun sets it); 1 if it says nothing.
+/// Throws Error(invalid_argument) that names the variable. In config.cc, which reads the environment.
+[[nodiscard]] int size_in_environment();
+
 /// Whether an address or name means the host itself: 127.0.0.0/8, ::1, localhost.
 [[nodiscard]] bool means_this_host(const std::string& host);
 

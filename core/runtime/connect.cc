@@ -9,6 +9,7 @@
 #include "core/backend/tcp/tcp_collective.h"
 #include "core/backend/tcp/tcp_control.h"
 #include "core/backend/tcp/tcp_messenger.h"
+#include "core/base/job_seat.h"
 #include "core/comm/hierarchical.h"
 #include "core/comm/hosts.h"
 #include "core/comm/job_id.h"
@@ -19,8 +20,6 @@
 #include "core/runtime/agree.h"
 
 #include <fmt/format.h>
-
-#include <cstdlib>
 
 namespace hora {
 namespace {
@@ -62,16 +61,11 @@ std::unique_ptr<Collective> connect_collective(const Config& config, World& worl
   return make_hierarchical(std::move(all), std::move(local), std::move(hosts.ranks), config.rank);
 }
 
-/// The ranks that the launcher has started, also where the program has filled in its Config by itself.
-int launched_ranks(const Config& config) {
-  const char* told = config.size > 1 ? nullptr : std::getenv("HORA_SIZE");
-  return told == nullptr ? config.size : std::atoi(told);
-}
-
 /// MPI knows itself alone where the launcher does not know MPI, and each rank would be a job of one. Parts of
 /// what MPI has started may well be jobs of their own.
 void check_mpi_started_all(const Config& config, const MpiMeeting& meeting) {
-  const int launched = launched_ranks(config);
+  // A program may also have filled in its Config by itself.
+  const int launched = config.size > 1 ? config.size : size_in_environment();
   if (launched <= 1 || launched == meeting.started) return;
   const bool by_hrun = config.launcher.empty();
   throw Error(Code::invalid_argument,
