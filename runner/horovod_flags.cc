@@ -54,6 +54,17 @@ constexpr std::array kFlags{
     HorovodFlag{"--gloo-timeout-seconds", "gloo-timeout-seconds"},
 };
 
+/// Of jobs whose membership changes.
+constexpr std::array kElastic{"--min-np",
+                              "--min-num-proc",
+                              "--max-np",
+                              "--max-num-proc",
+                              "--slots-per-host",
+                              "--elastic-timeout",
+                              "--reset-limit",
+                              "--blacklist-cooldown-range",
+                              "--host-discovery-script"};
+
 /// A setting that means nothing, and why. `moot`: the value that asks for how things are anyway.
 struct Meaningless {
   const char* setting;
@@ -119,6 +130,10 @@ std::optional<HorovodFlag> find_horovod_flag(const std::string& flag) {
       std::find_if(kFlags.begin(), kFlags.end(), [&](const HorovodFlag& each) { return flag == each.flag; });
   if (found == kFlags.end()) return std::nullopt;
   return *found;
+}
+
+bool is_elastic_flag(const std::string& flag) {
+  return std::find(kElastic.begin(), kElastic.end(), flag) != kElastic.end();
 }
 
 std::vector<std::pair<std::string, std::string>> variables_of(const HorovodSettings& settings) {

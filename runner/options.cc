@@ -180,6 +180,12 @@ struct Words {
 bool take_horovod_flag(const std::vector<std::string>& arguments, std::size_t& i, HorovodSettings& settings) {
   const std::string& word = arguments[i];
   const auto equals = word.find('=');
+  if (is_elastic_flag(word.substr(0, equals))) {
+    refuse(
+        fmt::format("{}: a job keeps the ranks that it starts with (-np) in this version, so this flag of "
+                    "Horovod's cannot be served; leave it out",
+                    word.substr(0, equals)));
+  }
   const auto flag = find_horovod_flag(word.substr(0, equals));
   if (!flag || (equals != std::string::npos && !flag->takes_value())) return false;
   std::string& value = settings[flag->setting];

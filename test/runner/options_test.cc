@@ -190,6 +190,18 @@ TEST(ParseOptions, TranslatesHorovodsFlags) {
                                "no cycle to wait for)"});
 }
 
+TEST(ParseOptions, SaysWhyElasticFlagsOfHorovodAreNotServed) {
+  for (const char* flag :
+       {"--min-np", "--min-num-proc", "--max-np", "--max-num-proc", "--slots-per-host", "--elastic-timeout",
+        "--reset-limit", "--blacklist-cooldown-range", "--host-discovery-script"}) {
+    const std::string expected = std::string("hrun: ") + flag +
+                                 ": a job keeps the ranks that it starts with (-np) in this version, so this "
+                                 "flag of Horovod's cannot be served; leave it out";
+    EXPECT_EQ(refusal({"-np", "1", flag, "2", "true"}), expected);
+    EXPECT_EQ(refusal({"--horovod", "-np", "1", std::string(flag) + "=2", "true"}), expected);
+  }
+}
+
 TEST(ParseOptions, MakesAJobOfAPreflight) {
   const Options options = accepted({"--preflight", "-H", "localhost:3"});
   EXPECT_EQ(options.ranks, 1);
