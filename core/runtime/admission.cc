@@ -40,7 +40,7 @@ class Admission {
       case Operation::scan: scan(); break;
       default: break;
     }
-    return {entry_.process_set, request()};
+    return {entry_.process_set, request(), {}, used_memory()};
   }
 
  private:
@@ -57,7 +57,7 @@ class Admission {
       request.op = entry_.op;
       request.prescale = entry_.prescale;
       request.postscale = entry_.postscale;
-      request.absent = entry_.absent && entry_.operation == Operation::allreduce;
+      request.absent = request_is_absent();
     }
     if (has_root()) request.root = entry_.root;
     if (entry_.operation == Operation::alltoall) request.splits = entry_.splits;
@@ -69,6 +69,23 @@ class Admission {
       }
     }
     return request;
+  }
+
+  /// In place counts as written everywhere, also where a broadcast only reads: so all ranks refuse the same.
+  [[nodiscard]] MemoryUse used_memory() const {
+    if (entry_.operation == Operation::barrier) return {};
+    const std::size_t all = elements(entry_.shape, entry_.dtype) * size_of(entry_.dtype);
+    const bool only_root_reads =
+        entry_.operation == Operation::broadcast || entry_.operation == Operation::scatter;
+    const bool reads = only_root_reads ? is_root() : !request_is_absent();
+    std::size_t written = sizes_its_output(entry_.operation) ? 0 : all;
+    if (entry_.operation == Operation::reduce && !is_root()) written = 0;
+    if (entry_.operation == Operation::reducescatter) written = bytes_of_own_rows(all);
+    return memory_use(reads ? entry_.input : nullptr, all, written == 0 ? nullptr : entry_.output, written);
+  }
+
+  [[nodiscard]] bool request_is_absent() const {
+    return entry_.absent && entry_.operation == Operation::allreduce;
   }
 
   [[nodiscard]] Request job_request() const {
@@ -297,10 +314,20 @@ class Admission {
 
   /// A rank that gets no rows needs no output.
   void output_of_scatter() const {
+    if (own_rows() > 0) memory(entry_.output, "output");
+  }
+
+  /// Of a reducescatter.
+  [[nodiscard]] std::int64_t own_rows() const {
     const auto ranks = *sets_.ranks_of(entry_.process_set);
     const auto place = std::lower_bound(ranks.begin(), ranks.end(), rank_) - ranks.begin();
-    const auto rows = scattered_rows(entry_.shape.front(), static_cast<int>(ranks.size()));
-    if (rows[static_cast<std::size_t>(place)] > 0) memory(entry_.output, "output");
+    return scattered_rows(entry_.shape.front(),
+                          static_cast<int>(ranks.size()))[static_cast<std::size_t>(place)];
+  }
+
+  [[nodiscard]] std::size_t bytes_of_own_rows(std::size_t all) const {
+    const auto rows = static_cast<std::size_t>(entry_.shape.front());
+    return rows == 0 ? 0 : all / rows * static_cast<std::size_t>(own_rows());
   }
 
   /// Only wide floats are narrowed; everything else travels as it is.

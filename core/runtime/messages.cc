@@ -6,6 +6,8 @@
 
 #include <fmt/format.h>
 
+#include <utility>
+
 namespace hora {
 namespace {
 
@@ -30,6 +32,10 @@ std::string describe(const Envelope& found) {
 std::string describe(const Message& wanted) {
   if (wanted.object) return "an object";
   return wanted.allocate ? "a tensor" : describe(wanted.dtype, wanted.shape);
+}
+
+std::size_t bytes_of(const Message& message) {
+  return elements(message.shape, message.dtype) * size_of(message.dtype);
 }
 
 [[noreturn]] void refuse(const std::string& what, const std::string& why) {
@@ -73,15 +79,23 @@ void* place(const Message& wanted, const Envelope& found) {
 
 }  // namespace
 
-/// A message under way: whom to tell. Ended once.
+/// A message under way, whose memory is lent, and whom to tell. Ended once.
 class Messages::Transit {
  public:
-  Transit(Message message, std::shared_ptr<Count> count)
-      : message_(std::move(message)), count_(std::move(count)) {
+  /// Throws Error(invalid_argument), as LentMemory.
+  Transit(Message message, const MemoryUse& memory, std::string title, std::shared_ptr<LentMemory> lent,
+          std::shared_ptr<Count> count)
+      : message_(std::move(message)),
+        title_(std::move(title)),
+        lent_(std::move(lent)),
+        memory_(memory),
+        count_(std::move(count)) {
+    lent_->lend(memory_, title_);
     const std::lock_guard lock(count_->mutex);
     ++count_->value;
   }
   ~Transit() {
+    lent_->give_back(memory_, title_);  // if it has not been started
     const std::lock_guard lock(count_->mutex);
     if (--count_->value == 0) count_->zero.notify_all();
   }
@@ -103,6 +117,7 @@ class Messages::Transit {
   }
 
   void end(Result result) {
+    lent_->give_back(std::exchange(memory_, {}), title_);
     if (message_.done) message_.done(result);
     message_ = {};  // drops what the user's functions hold, before `wait` returns
     handle_->set(std::move(result));
@@ -110,12 +125,15 @@ class Messages::Transit {
 
  private:
   Message message_;
+  std::string title_;
+  std::shared_ptr<LentMemory> lent_;
+  MemoryUse memory_;
   std::shared_ptr<Handle::State> handle_ = std::make_shared<Handle::State>();
   std::shared_ptr<Count> count_;
 };
 
-Messages::Messages(Messenger& messenger, int rank, int ranks)
-    : messenger_(messenger), rank_(rank), ranks_(ranks) {}
+Messages::Messages(Messenger& messenger, int rank, int ranks, std::shared_ptr<LentMemory> lent)
+    : messenger_(messenger), rank_(rank), ranks_(ranks), lent_(std::move(lent)) {}
 
 void Messages::check_peer(const std::string& what, int peer, bool any) const {
   if ((peer >= 0 && peer < ranks_) || (any && peer == kAnySource)) return;
@@ -127,9 +145,10 @@ Handle Messages::send(Message message) {
   check_peer(what, message.peer, false);
   check_tag(what, message.tag, false);
   check_tensor(what, message, message.input, "");
+  const MemoryUse memory = memory_use(message.input, bytes_of(message), nullptr, 0);
   Outgoing outgoing{
       message.peer, {rank_, message.tag, message.dtype, message.shape, message.object}, message.input, {}};
-  const auto transit = std::make_shared<Transit>(std::move(message), under_way_);
+  const auto transit = std::make_shared<Transit>(std::move(message), memory, what, lent_, under_way_);
   outgoing.done = [transit, what](const Status& status) {
     Result result;
     result.status = status.ok() ? status : Status{status.code, fmt::format("{}: {}", what, status.message)};
@@ -148,8 +167,10 @@ Handle Messages::receive(Message wanted) {
     refuse(what, "it is to go to `output` or to what `allocate` returns, not to both");
   if (!wanted.allocate)
     check_tensor(what, wanted, wanted.output, "; `output` or `allocate` says where they go");
+  const MemoryUse memory =
+      wanted.allocate ? MemoryUse{} : memory_use(nullptr, 0, wanted.output, bytes_of(wanted));
   Incoming incoming{wanted.peer, wanted.tag, {}, {}};
-  const auto transit = std::make_shared<Transit>(std::move(wanted), under_way_);
+  const auto transit = std::make_shared<Transit>(std::move(wanted), memory, what, lent_, under_way_);
   incoming.place = [transit](const Envelope& found) { return transit->place(found); };
   incoming.done = [transit, what](const Status& status, const Envelope* found) {
     Result result;

@@ -3,6 +3,7 @@
 
 #include "core/comm/messenger.h"
 #include "core/runtime/handle.h"
+#include "core/runtime/lent_memory.h"
 
 #include <memory>
 
@@ -13,7 +14,7 @@ namespace hora {
 class Messages {
  public:
   /// The messenger must live until `await_end` has returned.
-  Messages(Messenger& messenger, int rank, int ranks);
+  Messages(Messenger& messenger, int rank, int ranks, std::shared_ptr<LentMemory> lent);
 
   // As Runtime's.
   Handle send(Message message);
@@ -36,6 +37,7 @@ class Messages {
   Messenger& messenger_;
   int rank_;
   int ranks_;
+  std::shared_ptr<LentMemory> lent_;
   std::shared_ptr<Count> under_way_ = std::make_shared<Count>();
 };
 

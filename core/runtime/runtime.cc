@@ -67,11 +67,12 @@ struct Runtime::Parts {
   Parts(World connected, const Config& settings)
       : config(settings),
         world(std::move(connected)),
+        table(lent),
         sets(world.control->size()),
         timeline(world.control->size()),
         copy(settings.streaming_stores),
         gpu(settings.local_rank, world.gpu_module),
-        messages(*world.messenger, world.control->rank(), world.control->size()),
+        messages(*world.messenger, world.control->rank(), world.control->size(), lent),
         loop(world, config, table, sets, timeline, *delays, gpu),
         engine(std::make_shared<Engine>(loop, world.rollcall != nullptr)),
         on_failure([this](const std::string& why) { fail(why); }),
@@ -141,6 +142,7 @@ struct Runtime::Parts {
 
   Config config;
   World world;
+  std::shared_ptr<LentMemory> lent = std::make_shared<LentMemory>();
   TensorTable table;
   ProcessSets sets;
   Timeline timeline;

@@ -6,7 +6,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <set>
 #include <utility>
 
 namespace hora {
@@ -36,16 +35,18 @@ Record to_record(const Loan& loan, const std::string& name, int group) {
 
 Handle TensorTable::put(Entry entry, Asked asked, TimePoint now) {
   const std::lock_guard lock(mutex_);
-  check(asked);
+  open(asked);
   return insert(std::move(entry), std::move(asked), now);
 }
 
 std::vector<Handle> TensorTable::put(std::vector<Entry> entries, std::vector<Asked> asked, TimePoint now) {
   const std::lock_guard lock(mutex_);
-  std::set<std::string> names;
-  for (const auto& one : asked) {
-    check(one);
-    if (!names.insert(one.request.name).second) refuse_name(one.request.name);
+  std::size_t opened = 0;
+  try {
+    for (; opened < asked.size(); ++opened) open(asked[opened]);
+  } catch (...) {
+    while (opened-- > 0) free(asked[opened].group, asked[opened].request.name, asked[opened].memory);
+    throw;
   }
   std::vector<Handle> handles;
   handles.reserve(entries.size());
@@ -54,20 +55,36 @@ std::vector<Handle> TensorTable::put(std::vector<Entry> entries, std::vector<Ask
   return handles;
 }
 
-void TensorTable::check(const Asked& asked) {
+/// Takes the name and the memory, or throws and takes neither.
+void TensorTable::open(const Asked& asked) {
   const std::string& name = asked.request.name;
   if (closed_) refuse_closed(*closed_, name);
   const auto closed = closed_groups_.find(asked.group);
   if (closed != closed_groups_.end()) refuse_closed(closed->second, name);
-  if (loans_[asked.group].contains(name)) refuse_name(name);
+  auto& loans = loans_[asked.group];
+  const auto [place, is_new] = loans.try_emplace(name);
+  if (!is_new) refuse_name(name);
+  try {
+    lent_->lend(asked.memory, place->first);
+  } catch (...) {
+    loans.erase(place);
+    throw;
+  }
 }
 
 Handle TensorTable::insert(Entry entry, Asked asked, TimePoint now) {
   auto state = std::make_shared<Handle::State>(helper_);
-  loans_[asked.group].try_emplace(asked.request.name,
-                                  Loan{std::move(entry), asked.group, state, now, std::move(asked.ready)});
+  loans_[asked.group].find(asked.request.name)->second =
+      Loan{std::move(entry), asked.group, state, now, std::move(asked.ready), true, asked.memory};
   requests_[asked.group].push_back(std::move(asked.request));
   return Handle(std::move(state));
+}
+
+void TensorTable::free(int group, const std::string& name, const MemoryUse& memory) {
+  auto& loans = loans_[group];
+  const auto place = loans.find(name);
+  lent_->give_back(memory, place->first);
+  loans.erase(place);
 }
 
 std::map<int, std::vector<Request>> TensorTable::take_requests() {
@@ -110,7 +127,7 @@ void TensorTable::launch(Loan& loan, Result result, std::shared_ptr<Event> event
 
 void TensorTable::release(Loan& loan) {
   const std::lock_guard lock(mutex_);
-  if (std::exchange(loan.named, false)) loans_[loan.group].erase(loan.entry.name);
+  if (std::exchange(loan.named, false)) free(loan.group, loan.entry.name, loan.memory);
 }
 
 void TensorTable::finish(Loan loan, Result result, bool keeps) {

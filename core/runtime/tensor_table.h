@@ -3,6 +3,7 @@
 
 #include "core/negotiate/message.h"
 #include "core/runtime/handle.h"
+#include "core/runtime/lent_memory.h"
 #include "core/runtime/own_gpu.h"
 #include "core/watch/recorder.h"
 
@@ -19,7 +20,8 @@ namespace hora {
 struct Asked {
   int group = kWorld;
   Request request;
-  Readiness ready = {};  ///< see Loan
+  Readiness ready = {};   ///< see Loan
+  MemoryUse memory = {};  ///< what it reads and writes
 };
 
 /// An entry that is under way, and whom to tell. Moves; whoever holds it gives it back to the table, once.
@@ -29,7 +31,8 @@ struct Loan {
   std::shared_ptr<Handle::State> handle;
   TimePoint submitted;
   Readiness ready = {};  ///< of what is on a GPU
-  bool named = true;     ///< its name is taken
+  bool named = true;     ///< its name is taken, and its memory lent
+  MemoryUse memory = {};
 };
 
 /// What a dump says of one that has not finished.
@@ -39,10 +42,13 @@ struct Loan {
 /// engine share. One mutex guards all of it; nothing foreign runs under it. Thread-safe.
 class TensorTable {
  public:
+  explicit TensorTable(std::shared_ptr<LentMemory> lent = std::make_shared<LentMemory>())
+      : lent_(std::move(lent)) {}
+
   /// Who can get on with what is under way while somebody waits for it. Before the first entry.
   void helped_by(std::shared_ptr<Helper> helper) { helper_ = std::move(helper); }
-  /// Takes an entry. Throws Error(invalid_argument) if its name is under way, or Error with the status that
-  /// the table or the group was closed with.
+  /// Takes an entry. Throws Error(invalid_argument) if its name is under way, or memory of it that may not
+  /// be shared; or Error with the status that the table or the group was closed with.
   Handle put(Entry entry, Asked asked, TimePoint now);
   /// Takes all of them, or throws and takes none.
   std::vector<Handle> put(std::vector<Entry> entries, std::vector<Asked> asked, TimePoint now);
@@ -69,12 +75,14 @@ class TensorTable {
 
  private:
   using LoansByName = std::unordered_map<std::string, Loan>;
-  void check(const Asked& asked);
+  void open(const Asked& asked);
   Handle insert(Entry entry, Asked asked, TimePoint now);
+  void free(int group, const std::string& name, const MemoryUse& memory);
   void release(Loan& loan);
   static void hand_out(LoansByName& loans, std::vector<Loan>& to);
 
   std::shared_ptr<Helper> helper_;
+  std::shared_ptr<LentMemory> lent_;
 
   mutable std::mutex mutex_;
   std::unordered_map<int, LoansByName> loans_;  // without a handle: handed out, but for what a record has

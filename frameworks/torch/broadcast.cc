@@ -7,18 +7,33 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <cstddef>
+#include <iterator>
+#include <map>
 #include <sstream>
 
 namespace hora {
 namespace {
 
+/// Whether memory of a tensor is in one of these ranges, which do not overlap; else adds its own.
+bool is_among(const torch::Tensor& tensor, std::map<std::byte*, std::byte*>& ranges) {
+  auto* const begin = static_cast<std::byte*>(tensor.data_ptr());
+  std::byte* const end = begin + tensor.nbytes();
+  const auto next = ranges.lower_bound(end);
+  if (begin == end || (next != ranges.begin() && std::prev(next)->second > begin)) return begin != end;
+  ranges.emplace(begin, end);
+  return false;
+}
+
 /// All together or none.
 void broadcast_group_(Runtime& hora, const NamedTensors& tensors, int root, int process_set) {
   std::vector<torch::Tensor> memory;
   std::vector<Entry> entries;
+  std::map<std::byte*, std::byte*> lent;
   for (const auto& item : tensors) {
     const std::string name = "broadcast.parameters." + item.key();
     memory.push_back(lendable_in_place(item.value(), name));
+    if (is_among(memory.back(), lent)) memory.back() = memory.back().clone();  // tied parameters
     entries.push_back(lend(memory.back(), memory.back(), Operation::broadcast, name, process_set));
     entries.back().root = root;
   }
@@ -26,6 +41,14 @@ void broadcast_group_(Runtime& hora, const NamedTensors& tensors, int root, int 
   static_cast<void>(wait_for_all(hora.submit(std::move(entries)), device_among(memory)));
   for (std::size_t i = 0; i < memory.size(); ++i)
     static_cast<void>(write_back(tensors.items()[i].value(), memory[i]));
+}
+
+/// Where the first parameter lies.
+torch::Device device_of(torch::optim::Optimizer& optimizer) {
+  for (auto& group : optimizer.param_groups()) {
+    if (!group.params().empty()) return group.params().front().device();
+  }
+  return torch::kCPU;
 }
 
 }  // namespace
@@ -65,8 +88,7 @@ void broadcast_optimizer_state(Runtime& hora, torch::optim::Optimizer& optimizer
   if (hora.rank() == root) return;
   std::istringstream stream(bytes);
   torch::serialize::InputArchive archive;
-  const auto parameters = optimizer.parameters();
-  archive.load_from(stream, parameters.empty() ? torch::Device(torch::kCPU) : parameters.front().device());
+  archive.load_from(stream, device_of(optimizer));
   optimizer.load(archive);
 }
 

@@ -41,6 +41,7 @@ def test_wrong_arguments_are_refused_in_the_callers_thread_and_the_job_goes_on()
             (ValueError, "", lambda: hvd.allreduce(torch.ones(2, dtype=torch.int32), op=hvd.Adasum, name="t")),
             (ValueError, ".clone()", lambda: hvd.allreduce_(scalar.expand(3), name="t")),
             (ValueError, ".clone()", lambda: hvd.broadcast_(scalar.expand(3), 0, name="t")),
+            (ValueError, ".clone()", lambda: hvd.allreduce_(torch.ones(5).as_strided((3, 2), (1, 2)), name="t")),
             (IndexError, "one tensor or more", lambda: hvd.grouped_allreduce([], name="t")),
             (IndexError, "one tensor or more", lambda: hvd.grouped_allreduce_async_([], name="t")),
             (IndexError, "one tensor or more", lambda: hvd.grouped_allgather([], name="t")),

@@ -63,7 +63,9 @@ struct Result {
 /// A tensor on loan: what is to be done with it, where its elements lie, and whom to tell.
 ///
 /// From `Runtime::submit` until `done` has run (exactly once, always, also on failure) the memory belongs to
-/// the runtime. Elements are contiguous, first dimension slowest, in host memory or in that of one GPU. A GPU
+/// the runtime: other operations and messages may read what this one only reads, and nothing that it writes;
+/// `submit` refuses an overlap, also of its own input and output unless they begin at the same byte.
+/// Elements are contiguous, first dimension slowest, in host memory or in that of one GPU. A GPU
 /// that does not end what it was given when the job fails may use them for ever: then the entry is kept, with
 /// `done` and what that owns, such as the memory. A value.
 struct Entry {
@@ -128,8 +130,8 @@ struct Entry {
 
 /// A message from one rank to another: what `Runtime::send` is to send, or what `Runtime::receive` wants.
 ///
-/// Until `done` has run (exactly once, always, also on failure) the memory belongs to the runtime. Elements
-/// are contiguous, in host memory, first dimension slowest. A value.
+/// Until `done` has run (exactly once, always, also on failure) the memory belongs to the runtime, as an
+/// Entry's does. Elements are contiguous, in host memory, first dimension slowest. A value.
 struct Message {
   int peer = 0;  ///< send: the rank that receives it; receive: the one that sends it, or kAnySource
   int tag = 0;   ///< 0 or more; receive: or kAnyTag
@@ -238,9 +240,9 @@ class Runtime {
   [[nodiscard]] bool can_overlap() const;
 
   /// Starts an operation and returns at once. Throws Error(invalid_argument) for what this rank can see is
-  /// wrong (a name that is under way already, an unknown root, ...) and Error(aborted) once the job has
-  /// ended; then `done` is not called. What only all ranks together can see (shapes that differ) comes with
-  /// the Handle.
+  /// wrong (a name that is under way already, memory that another operation uses, an unknown root, ...) and
+  /// Error(aborted) once the job has ended; then `done` is not called. What only all ranks together can see
+  /// (shapes that differ) comes with the Handle.
   Handle submit(Entry entry);
 
   /// Carries out an operation, and returns when it has ended: the same as `submit` and Handle::wait, and

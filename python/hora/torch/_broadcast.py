@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import bisect
+import dataclasses
 from collections.abc import Iterable
 from typing import Any
 
@@ -38,9 +40,36 @@ def broadcast_async_(tensor: torch.Tensor, root_rank: int, name: str | None = No
         return start(_in_place(tensor, root_rank, named)) if started is None else started
 
 
+def _is_among(tensor: torch.Tensor, ranges: list[tuple[int, int]]) -> bool:
+    """Whether memory of a contiguous tensor is in one of these ranges, which are in order and do not overlap; else adds its own."""
+    begin = tensor.data_ptr()
+    end = begin + tensor.nbytes
+    place = bisect.bisect_left(ranges, (end, 0))
+    if begin == end or (place > 0 and ranges[place - 1][1] > begin):
+        return begin != end
+    ranges.insert(place, (begin, end))
+    return False
+
+
+def _apart(tensor: torch.Tensor, root_rank: int, named: Naming) -> Submission:
+    """In a copy that is written back."""
+    copied = _in_place(tensor.clone(), root_rank, named)
+
+    def write(outcome: _native.Outcome) -> torch.Tensor:
+        with torch.no_grad():
+            return tensor.copy_(copied.finish(outcome))
+
+    return dataclasses.replace(copied, finish=write)
+
+
 def broadcast_all_(tensors: Iterable[tuple[str, torch.Tensor]], root_rank: int, process_set: ProcessSet) -> None:
-    """`broadcast_` of tensors with their names, all together or none."""
-    submissions = [_in_place(tensor, root_rank, Naming("broadcast", name, process_set)) for name, tensor in tensors]
+    """`broadcast_` of tensors with their names, all together or none. Several may share memory, as tied parameters do."""
+    submissions = []
+    lent: list[tuple[int, int]] = []
+    for name, tensor in tensors:
+        named = Naming("broadcast", name, process_set)
+        submission = _in_place(tensor, root_rank, named)
+        submissions.append(_apart(tensor, root_rank, named) if _is_among(submission.loan.memory, lent) else submission)
     if submissions:
         _job.synchronize(start_group(submissions))
 

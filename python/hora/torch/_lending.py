@@ -83,11 +83,32 @@ class Loan:
         return self.memory.data_ptr() != self.tensor.data_ptr()
 
 
+def _places(dimensions: list[tuple[int, int]]) -> list[int]:
+    """Where the elements of a tensor with these strides and extents are."""
+    places = [0]
+    for stride, extent in dimensions:
+        places = [place + stride * index for place in places for index in range(extent)]
+    return places
+
+
+def _overlaps_itself(tensor: torch.Tensor) -> bool:
+    """Whether several elements are one in memory."""
+    if tensor.is_contiguous() or tensor.numel() == 0:
+        return False
+    span = 1
+    dimensions = sorted((stride, extent) for stride, extent in zip(tensor.stride(), tensor.shape, strict=True) if extent > 1)
+    for stride, extent in dimensions:
+        if stride < span:  # none but as_strided makes such
+            return len(set(_places(dimensions))) < tensor.numel()
+        span += (extent - 1) * stride
+    return False
+
+
 def lent_in_place(tensor: torch.Tensor, name: str) -> Loan:
     """A loan whose result can be written back. Raises HoraArgumentError if several elements of the tensor are one."""
     loan = Loan(tensor, name)
-    if not tensor.is_contiguous() and tensor.numel() > 0 and any(stride == 0 and extent > 1 for extent, stride in zip(tensor.shape, tensor.stride(), strict=True)):
-        raise HoraArgumentError(f"'{name}': several elements of an expanded tensor share one place, so nothing can be done in place; use .clone()")
+    if _overlaps_itself(tensor):
+        raise HoraArgumentError(f"'{name}': several elements of the expanded tensor share one place, so nothing can be done in place; use .clone()")
     return loan
 
 

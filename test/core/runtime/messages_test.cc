@@ -300,8 +300,10 @@ TEST_P(MessagesTest, ALostRankEndsWhatWaitsForItAndForOthers) {
           group.lose(2, "its process ended");
           return hora.shutdown("it is lost");
         }
-        const Handle first = hora.receive(into(2, 0, values));
-        const Handle second = hora.receive(into(kAnySource, 1, values));
+        Numbers others(10);
+        Numbers third(10);
+        const Handle first = hora.receive(into(2, 0, others));
+        const Handle second = hora.receive(into(kAnySource, 1, third));
         hora.send(of(2, 7, values)).wait();
         for (const auto& handle : {first, second}) {
           const Error error = failure_of([&] { handle.wait(); });
@@ -322,7 +324,8 @@ TEST_P(MessagesTest, AFailedJobSaysWhy) {
       hora.receive(into(0, 7, values)).wait();
       return hora.shutdown("out of luck");
     }
-    const Handle received = hora.receive(into(1, 0, values));
+    Numbers output(10);
+    const Handle received = hora.receive(into(1, 0, output));
     hora.send(of(1, 7, values)).wait();
     const Error error = failure_of([&] { received.wait(); });
     EXPECT_STREQ(error.what(), "a message from rank 1 with tag 0: rank 1 failed: out of luck");
