@@ -77,7 +77,8 @@ TEST_F(StallsTest, DoNotWaitForAnAccountForLong) {
   Stalls stalls({seconds(60), {}}, kMembers);
   negotiator_.ask(kWorld, tensor("grad"), kStart);
   EXPECT_THAT(ask_in_vain(stalls, kStart + seconds(60)).warnings,
-              ElementsAre(HasSubstr("rank 1 (pid 11 on a). It lives, but its engine has not said within 1 s what it does")));
+              ElementsAre(HasSubstr(
+                  "rank 1 (pid 11 on a). It lives, but its engine has not said within 1 s what it does")));
   stalls.tell(1, {});  // too late: nobody has asked any more
 }
 
