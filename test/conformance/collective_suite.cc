@@ -336,15 +336,15 @@ void average_the_extremes(int rank, int ranks, Collective& collective, DType dty
 
 TEST_P(CollectiveSuite, AveragesOfIntegersAreExactAndTruncatedTowardZero) {
   run([](int rank, Collective& collective) {
-    const auto reduces = [](DType dtype) {
-      return GetParam().backend.reduces({dtype, ReduceOp::sum, 1.0, 1.0, ranks()});
+    const auto average = [&]<typename T>(T /*zero*/, DType dtype) {
+      if (GetParam().backend.reduces({dtype, ReduceOp::sum, 1.0, 1.0, ranks()}))
+        average_the_extremes<T>(rank, ranks(), collective, dtype);
     };
-    if (!reduces(DType::int64)) return;
-    average_the_extremes<std::uint8_t>(rank, ranks(), collective, DType::uint8);
-    average_the_extremes<std::int8_t>(rank, ranks(), collective, DType::int8);
-    average_the_extremes<std::int16_t>(rank, ranks(), collective, DType::int16);
-    average_the_extremes<std::int32_t>(rank, ranks(), collective, DType::int32);
-    average_the_extremes<std::int64_t>(rank, ranks(), collective, DType::int64);
+    average(std::uint8_t{0}, DType::uint8);
+    average(std::int8_t{0}, DType::int8);
+    average(std::int16_t{0}, DType::int16);
+    average(std::int32_t{0}, DType::int32);
+    average(std::int64_t{0}, DType::int64);
   });
 }
 
