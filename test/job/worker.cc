@@ -140,13 +140,14 @@ void write(hora::Runtime& hora) {
 /// heard, and how soon.
 void orphan(hora::Runtime& hora, int who) {
   std::vector<float> small(1);
+  std::vector<float> expected(1);
   std::vector<float> large(1'000'000);
   if (hora.rank() == who) {
     for (int peer = 0; peer + 1 < hora.size(); ++peer)
       hora.receive(numbers(hora::kAnySource, 1, small)).wait();  // all have begun
     ::kill(::getpid(), SIGKILL);
   }
-  const hora::Handle received = hora.receive(numbers(who, 0, small));
+  const hora::Handle received = hora.receive(numbers(who, 0, expected));
   const hora::Handle sent = hora.send(numbers(who, 0, large));
   hora.send(numbers(who, 1, small)).wait();
   const double begin = seconds();
