@@ -17,6 +17,7 @@ import traceback
 from types import FrameType
 from typing import Any, NoReturn
 
+from hora._errors import HoraInternalError
 from hora._traces import where
 
 _MOST_CHARACTERS = 2000  # of what is told
@@ -46,6 +47,11 @@ def uncaught() -> str:
     return _described(value) + _sayable(where(traceback.walk_tb(trace)))
 
 
+def comes_from_the_job() -> bool:
+    """Whether the uncaught exception is an error that Hora has raised on other ranks, too."""
+    return isinstance(getattr(sys, "last_value", None), HoraInternalError)
+
+
 def ended_in_order() -> bool:
     """Whether the main thread has certainly ended with status 0: its code returned, or called sys.exit(0) and did not go on."""
     if _is_interactive() or _outermost is None:
@@ -70,7 +76,8 @@ def others_are_alive() -> bool:
 
 def reasons() -> dict[int, str]:
     """What to say of an exit status."""
-    return dict(_exits)
+    text = uncaught()
+    return {**_exits, 1: text} if text else dict(_exits)
 
 
 def _is_interactive() -> bool:

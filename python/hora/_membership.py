@@ -88,9 +88,11 @@ def _gather_homogeneous() -> bool:
 
 def _when_the_main_thread_ends() -> None:
     """The other ranks are told at once of an exception that nobody caught: threads for which the interpreter waits before it runs
-    what was registered with atexit may themselves wait for ranks that are not told yet."""
-    failure = _ending.uncaught()
-    if not failure and _ending.others_are_alive():
+    what was registered with atexit may themselves wait for ranks that are not told yet. An error that came from the job is on
+    its way to the others already; if no thread waits, they hear at exit that it has ended this rank, too."""
+    waits = _ending.others_are_alive()
+    failure = _ending.uncaught() if waits or not _ending.comes_from_the_job() else ""
+    if not failure and waits:
         failure = _ending.likely_exit()
     if failure:
         _leave(failure)
@@ -100,7 +102,7 @@ def _leave_at_exit() -> None:
     if _ending.ended_in_order():
         _leave("")
     else:
-        _job.leave_at_exit(_ending.reasons(), _ending.likely_exit())
+        _job.leave_at_exit(_ending.reasons(), _ending.uncaught() or _ending.likely_exit())
 
 
 # The last to be registered is the first to run. concurrent.futures registers when it is imported, and then waits for its threads.
