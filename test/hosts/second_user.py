@@ -130,10 +130,10 @@ def tried(jobs: Jobs) -> list[Row]:
         said = job.communicate(timeout=60)[1]
     dumps = str(known["dumps"])
     rows.append(jobs.row("failing job", "ended, and its ranks wrote dumps"))
-    told_where = f"are in {dumps}/rank0.json" in said
+    told_where = f"hrun analyze {dumps} compares" in said
     analysis = jobs.hrun("analyze", dumps)
     rows.append(
-        ("hrun analyze", "reads the folder that rank 0 named", "compared" if analysis.returncode == 0 else analysis.stderr, told_where and analysis.returncode == 0)
+        ("hrun analyze", "reads the folder that hrun named", "compared" if analysis.returncode == 0 else analysis.stderr, told_where and analysis.returncode == 0)
     )
     return rows + as_stranger("look", known)
 
