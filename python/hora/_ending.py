@@ -18,7 +18,7 @@ from types import FrameType
 from typing import Any, NoReturn
 
 from hora._errors import HoraInternalError
-from hora._traces import where
+from hora._traces import encodable, is_interactive, where
 
 _MOST_CHARACTERS = 2000  # of what is told
 
@@ -42,7 +42,7 @@ def uncaught() -> str:
     is none. The interpreter sets sys.last_value before it calls sys.excepthook, whatever that does. Others set it, too, of
     exceptions that the outermost frame has not seen."""
     value, trace = getattr(sys, "last_value", None), getattr(sys, "last_traceback", None)
-    if _is_interactive() or value is None or trace is None or trace.tb_frame is not _outermost:
+    if is_interactive() or value is None or trace is None or trace.tb_frame is not _outermost:
         return ""
     return _described(value) + _sayable(where(traceback.walk_tb(trace)))
 
@@ -54,7 +54,7 @@ def comes_from_the_job() -> bool:
 
 def ended_in_order() -> bool:
     """Whether the main thread has certainly ended with status 0: its code returned, or called sys.exit(0) and did not go on."""
-    if _is_interactive() or _outermost is None:
+    if is_interactive() or _outermost is None:
         return False
     at = _outermost.f_lasti
     returned = at >= 0 and opcode.opname[_outermost.f_code.co_code[at]].startswith("RETURN_")
@@ -64,7 +64,7 @@ def ended_in_order() -> bool:
 def likely_exit() -> str:
     """The call of sys.exit with an error after which the main thread has done nothing more in its outermost frame. Something in
     between may have caught it, and then ended the program otherwise. Empty if there is none."""
-    if _is_interactive() or _outermost is None or _last_exit is None or _last_exit[0] != _outermost.f_lasti:
+    if is_interactive() or _outermost is None or _last_exit is None or _last_exit[0] != _outermost.f_lasti:
         return ""
     return _exits.get(_last_exit[1], "")
 
@@ -80,11 +80,6 @@ def reasons() -> dict[int, str]:
     return {**_exits, 1: text} if text else dict(_exits)
 
 
-def _is_interactive() -> bool:
-    """A session, or a program that becomes one: exceptions do not end it."""
-    return hasattr(sys, "ps1") or bool(sys.flags.interactive)
-
-
 def _described(value: BaseException) -> str:
     """ "json.decoder.JSONDecodeError: ...", as in a traceback. An exception may be unable to say what it is."""
     kind = type(value)
@@ -97,8 +92,8 @@ def _described(value: BaseException) -> str:
 
 
 def _sayable(text: str) -> str:
-    """Without what no UTF-8 has, such as the name of a file that cannot be decoded; and not too long."""
-    return text[:_MOST_CHARACTERS].encode("utf-8", "backslashreplace").decode()
+    """Encodable, and not too long."""
+    return encodable(text[:_MOST_CHARACTERS])
 
 
 def _note_exit(status: Any) -> None:

@@ -30,6 +30,16 @@ _MOST_PLACES = 6
 Frames = Iterable[tuple[FrameType, int]]
 
 
+def is_interactive() -> bool:
+    """A session, or a program that becomes one: exceptions do not end it."""
+    return hasattr(sys, "ps1") or bool(sys.flags.interactive)
+
+
+def encodable(text: str) -> str:
+    """Text with lone surrogates escaped, which no UTF-8 has. The name of a file that cannot be decoded has them."""
+    return text.encode("utf-8", "backslashreplace").decode()
+
+
 def own_frames(frames: Frames) -> list[tuple[FrameType, int]]:
     """Those that belong to no library; all, if there are no others."""
     listed = list(frames)
@@ -139,14 +149,13 @@ def _hrun_reads_stderr() -> bool:
 
 
 def _told(error: str, places: str, trace: str) -> bool:
-    """Whether hrun shows the trace. Text may have lone surrogates, as names of files do."""
-    return _native.report_end(*(text.encode("utf-8", "backslashreplace").decode() for text in (error, places, trace)))
+    """Whether hrun shows the trace."""
+    return _native.report_end(*(encodable(text) for text in (error, places, trace)))
 
 
 def _show(value: BaseException, trace: TracebackType | None) -> bool:
     """Shows an exception in its own way; False if it is to be shown as ever."""
-    interactive = hasattr(sys, "ps1") or bool(sys.flags.interactive)
-    ends = not interactive and threading.current_thread() is threading.main_thread()
+    ends = not is_interactive() and threading.current_thread() is threading.main_thread()
     folds = _former_hook is sys.__excepthook__ and os.environ.get("HORA_FULL_TRACES") != "1" and trace is value.__traceback__ and _comes_from_hora(value)
     text = folded(value) if folds else ""
     handed = text if ends and _hrun_reads_stderr() else ""
