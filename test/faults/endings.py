@@ -67,8 +67,10 @@ began.wait()
 _THREAD = _THREAD_WAITS.format(start="threading.Thread(target=receive).start()")
 _DAEMON = _THREAD_WAITS.format(start="threading.Thread(target=receive, daemon=True).start()")
 _POOL = _THREAD_WAITS.format(start="pool = concurrent.futures.ThreadPoolExecutor(1); pool.submit(receive)")
+# Room for some objects, but not for the stack of a thread (8 MiB). Without any, glibc may abort: thread-local data of a library is
+# allocated when a thread first uses it.
 _FULL = """
-size = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
+size = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize() + (4 << 20)
 resource.setrlimit(resource.RLIMIT_AS, (size, resource.RLIM_INFINITY))
 """
 _RAISE = 'raise ValueError("bad batch")'
