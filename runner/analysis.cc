@@ -95,8 +95,8 @@ class Comparison {
 
   [[nodiscard]] std::string paragraph() const {
     std::vector<std::string> sentences;
-    for (auto&& part :
-         {without_dump(), different_tensors(), never_submitted(), stuck(), first_difference(), reasons()})
+    for (auto&& part : {without_dump(), different_tensors(), never_submitted(), messages(), stuck(),
+                        first_difference(), reasons()})
       sentences.insert(sentences.end(), part.begin(), part.end());
     if (sentences.empty()) sentences.push_back(nothing_wrong());
     return fmt::format("{}", fmt::join(sentences, "\n"));
@@ -137,6 +137,7 @@ class Comparison {
   [[nodiscard]] std::vector<std::string> without_dump() const;
   [[nodiscard]] std::vector<std::string> different_tensors() const;
   [[nodiscard]] std::vector<std::string> never_submitted() const;
+  [[nodiscard]] std::vector<std::string> messages() const;
   [[nodiscard]] std::vector<std::string> stuck() const;
   [[nodiscard]] std::vector<std::string> first_difference() const;
   [[nodiscard]] std::vector<std::string> reasons() const;
@@ -271,6 +272,23 @@ std::string Comparison::instead(int rank) const {
   return names.empty()
              ? ""
              : fmt::format(", and it waits for {} instead, which no other rank submitted", some_of(names));
+}
+
+/// What each rank has waited for longest of messages.
+std::vector<std::string> Comparison::messages() const {
+  std::vector<std::string> sentences;
+  for (const auto& dump : dumps_) {
+    if (dump.messages.empty()) continue;
+    const DumpedMessage& oldest = dump.messages.front();
+    const std::string peer = oldest.peer < 0 ? "any rank" : fmt::format("rank {}", oldest.peer);
+    const std::string tag = oldest.tag < 0 ? "any tag" : fmt::format("tag {}", oldest.tag);
+    const std::string more =
+        dump.messages.size() == 1 ? "" : fmt::format(", and for {} more", dump.messages.size() - 1);
+    sentences.push_back(fmt::format("rank {} had waited for {:.1f} s to {} {} {} {} with {}{}.", dump.rank,
+                                    oldest.started, oldest.kind, oldest.what,
+                                    oldest.kind == "send" ? "to" : "from", peer, tag, more));
+  }
+  return sentences;
 }
 
 /// What all have submitted, and yet it has not come to an end.

@@ -11,6 +11,7 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <limits>
 #include <optional>
 #include <system_error>
 
@@ -75,6 +76,17 @@ DumpedOperation operation_of(const Json& json) {
   return operation;
 }
 
+DumpedMessage message_of(const Json& json) {
+  DumpedMessage message;
+  message.kind = text_in(json, "kind");
+  message.peer = static_cast<int>(number_in(json, "peer", -1, kMostRanksInDump));
+  message.tag = static_cast<int>(number_in(json, "tag", -1, std::numeric_limits<int>::max()));
+  message.what = text_in(json, "what");
+  message.bytes = static_cast<std::uint64_t>(number_in(json, "bytes", 0, kMostOfAnything));
+  message.started = seconds_in(json, "started");
+  return message;
+}
+
 DumpedOperation finished_operation_of(const Json& json) {
   DumpedOperation operation = operation_of(json);
   operation.sequence = static_cast<std::uint64_t>(number_in(json, "sequence", 1, kMostOfAnything));
@@ -92,6 +104,9 @@ RankDump dump_of(const Json& json) {
   dump.status = text_in(json, "status");
   dump.message = text_in(json, "message");
   for (const auto& operation : list_in(json, "pending")) dump.pending.push_back(operation_of(operation));
+  if (json.contains("messages")) {  // an older rank tells of none
+    for (const auto& message : list_in(json, "messages")) dump.messages.push_back(message_of(message));
+  }
   for (const auto& operation : list_in(json, "finished"))
     dump.finished.push_back(finished_operation_of(operation));
   return dump;

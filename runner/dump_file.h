@@ -20,6 +20,16 @@ struct DumpedOperation {
   std::string status;          ///< "ok", "aborted", ...; empty: it has not finished
 };
 
+/// A message that was under way. A value.
+struct DumpedMessage {
+  std::string kind;  ///< "send" or "receive"
+  int peer = 0;      ///< -1: any
+  int tag = 0;       ///< -1: any
+  std::string what;
+  std::uint64_t bytes = 0;
+  double started = 0;  ///< seconds before the dump
+};
+
 /// What one rank has written down. A value.
 struct RankDump {
   std::string job;
@@ -30,6 +40,7 @@ struct RankDump {
   std::string status;   ///< "ok": it was asked, and goes on; else how the job failed
   std::string message;  ///< why
   std::vector<DumpedOperation> pending;
+  std::vector<DumpedMessage> messages;
   std::vector<DumpedOperation> finished;  ///< the last ones, the oldest first
 };
 

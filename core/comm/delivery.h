@@ -28,5 +28,10 @@ void deliver(const Incoming& wanted, const Envelope& envelope, const void* eleme
 
 /// Tells all of these that nothing will come.
 void fail(std::list<Incoming> waiting, const Status& why, Calls& calls);
+/// For `Matching::give_up`: those from this source (kAnySource: those that say so), and all.
+inline auto wants_from(int source) {
+  return [source](const Incoming& wanted) { return wanted.source == source; };
+}
+inline bool any_receive(const Incoming&) { return true; }
 
 }  // namespace hora

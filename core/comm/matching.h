@@ -44,11 +44,10 @@ class Matching {
     return found != kept_.end() ? &found->envelope : nullptr;
   }
 
-  /// All receives that wait for nobody but this rank; for kAnySource, all that wait. They wait no more.
-  std::list<Incoming> give_up(int source) {
-    return take_all(waiting_, [source](const Incoming& wanted) {
-      return source == kAnySource || wanted.source == source;
-    });
+  /// All receives that wait and for which `is_lost(wanted)`; they wait no more.
+  template <typename Predicate>
+  std::list<Incoming> give_up(const Predicate& is_lost) {
+    return take_all(waiting_, is_lost);
   }
   /// All messages that are kept for which `is_lost(kept)`; they are kept no more.
   template <typename Predicate>

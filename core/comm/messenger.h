@@ -17,6 +17,8 @@ struct Outgoing {
   const void* data = nullptr;  ///< lent until `done`
   /// Called once, from any thread, without any lock held; must not block or throw.
   std::function<void(const Status&)> done;
+  /// Called at most once, before `done`, as that: the receiver has asked for the elements.
+  std::function<void()> taken = {};
 };
 
 /// A message that is waited for.
@@ -33,11 +35,19 @@ struct Incoming {
 /// Bytes of a message that its sender need not keep until it is asked for.
 inline constexpr std::size_t kMostUnasked = 64 * 1024;
 
+/// Why a rank that has left sends nothing.
+inline const Status kHasLeft{Code::aborted, "this rank has left the job (shutdown)"};
+
 /// Messages from one rank to another, at any time, without the others: point to point, as in MPI. Messages of
 /// one sender that a receiver could both take are taken in the order in which they were sent.
 ///
 /// Small messages, and those to the own rank, are done for their sender without the receiver; large ones when
-/// the receiver has taken them. Thread-safe.
+/// the receiver has taken them.
+///
+/// A rank that leaves the job says so with `leave`, which tells it when all that it has sent has come to the
+/// receivers; only then do the others hear of it (over the control plane), and say so with `hear_leave`. So a
+/// receive that finds nothing when its sender has left will never find anything. That cannot hang: messengers
+/// read what comes whatever their ranks do, and what cannot be reached counts as told. Thread-safe.
 class Messenger {
  public:
   virtual ~Messenger() = default;
@@ -49,6 +59,13 @@ class Messenger {
   virtual void receive(Incoming wanted) = 0;
   /// The message that a `receive` of these would take at once, if there is one. Throws what `abort` said.
   [[nodiscard]] virtual std::optional<Envelope> probe(int source, int tag) = 0;
+  /// This rank sends nothing more: `send` throws Error(aborted) from now on. `done` is called once, like that
+  /// of a message, when the receivers have all that it has sent, or never will. Call it once.
+  virtual void leave(std::function<void()> done) = 0;
+  /// Another rank has left: receives that wait for it alone end, those from any source when all others have
+  /// left, and so do sends that it has not asked for, all with Error(aborted); `probe` of that rank throws it
+  /// where nothing is left. What it has sent can still be received.
+  virtual void hear_leave(int rank) = 0;
   /// Ends everything that is under way, here or soon on another thread, and all that follows, with this
   /// status: whoever hears that a rank has left says so here. Idempotent: the first status counts.
   virtual void abort(const Status& why) noexcept = 0;

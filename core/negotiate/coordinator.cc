@@ -187,7 +187,9 @@ std::optional<Verdict> Coordinator::decide() {
   ended_ = ended_ || verdict.end;
   verdict.trace = std::exchange(command_, TraceCommand::none);
   verdict.fuse_up_to = std::exchange(fuse_up_to_, 0);
-  const bool commands = verdict.trace != TraceCommand::none || verdict.fuse_up_to != 0;
+  verdict.left = std::exchange(told_left_, {});
+  const bool commands =
+      verdict.trace != TraceCommand::none || verdict.fuse_up_to != 0 || !verdict.left.empty();
   if (verdict.items.empty() && !verdict.end && !commands) return std::nullopt;
   ++verdicts_;
   lock(verdict);

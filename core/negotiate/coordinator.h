@@ -72,6 +72,8 @@ class Coordinator {
   void command(TraceCommand command) { command_ = command; }
   /// How many bytes are to travel together at the most, which one of the next verdicts tells.
   void fuse_up_to(std::uint64_t bytes) { fuse_up_to_ = bytes; }
+  /// These ranks have left, which the next verdict tells.
+  void tell_left(const RankSet& ranks) { told_left_.add(ranks); }
 
   /// A tensor that some ranks have asked for and others have not. A value.
   struct Waiting {
@@ -184,6 +186,7 @@ class Coordinator {
   std::vector<int> missed_;  // ranks
   bool ended_ = false;
   TraceCommand command_ = TraceCommand::none;
+  RankSet told_left_;
   std::uint64_t fuse_up_to_ = 0;
   DecisionId pacemaker_ = 0;  // the first that was repeated, until it is forgotten: each time is a step
   std::vector<Clock::duration> behind_;  // in the present one, by place

@@ -272,10 +272,12 @@ Bytes encode(const Verdict& verdict) {
   }
   const bool locks = !verdict.lock.empty();
   const bool fuses = verdict.fuse_up_to != 0;
-  out.u8(static_cast<std::uint8_t>((fuses ? 8 : 0) + (locks ? 4 : 0) + (verdict.inquiry ? 2 : 0) +
-                                   (verdict.end ? 1 : 0)));
+  const bool parts = !verdict.left.empty();
+  out.u8(static_cast<std::uint8_t>((parts ? 16 : 0) + (fuses ? 8 : 0) + (locks ? 4 : 0) +
+                                   (verdict.inquiry ? 2 : 0) + (verdict.end ? 1 : 0)));
   out.u8(static_cast<std::uint8_t>(verdict.trace));
   if (fuses) out.u64(verdict.fuse_up_to);
+  if (parts) write(out, verdict.left);
   if (!locks) return out.take();
   out.u64(verdict.lock.size()).u64(verdict.made);
   DecisionId next = 0;
@@ -303,11 +305,12 @@ Verdict decode_verdict(std::span<const std::byte> bytes, int size) {
       expected = item.repeat + 1;
     }
   }
-  const auto flags = in.below(16, "the flags of a verdict");
+  const auto flags = in.below(32, "the flags of a verdict");
   verdict.end = (flags & 1) != 0;
   verdict.inquiry = (flags & 2) != 0;
   verdict.trace = in.enumerator<TraceCommand>(kTraceCommands, "a command to trace");
   if ((flags & 8) != 0) verdict.fuse_up_to = in.u64();
+  if ((flags & 16) != 0) verdict.left = read_rank_set(in, size);
   if ((flags & 4) != 0) {
     const auto length = in.count(1, "decisions of a lock");
     if (length == 0) throw Error(Code::internal, "bad message: a lock of nothing");

@@ -86,8 +86,9 @@ enum class Report : std::uint8_t {
   trace,    ///< a part of the timeline
   account,  ///< the answer to an inquiry
   delay,    ///< what it is busy with, and for how long
+  waits,    ///< its messages that have waited for long, whenever those change
 };
-inline constexpr int kReports = 4;
+inline constexpr int kReports = 5;
 
 /// Some of those that a ballot speaks for were later than the first of them, by so much. A value.
 struct Late {
@@ -129,6 +130,7 @@ struct Verdict {
   std::vector<Item> items;
   bool end = false;  ///< every member has left
   TraceCommand trace = TraceCommand::none;
+  RankSet left = {};     ///< the world's: these have left since the last one, and all that they sent is there
   bool inquiry = false;  ///< rank 0 wants an account; travels alone, to one rank
   /// Not 0: from these decisions on that many bytes travel together at the most, where nobody has said how
   /// many may.

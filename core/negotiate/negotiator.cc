@@ -175,9 +175,21 @@ void Negotiator::count(const Ballot& ballot, TimePoint now) {
   }
   chair->second.coordinator.add(places, ballot, now);
   chair->second.undecided = true;
+  if (ballot.group == kWorld && ballot.leaving) note_left(ballot.ranks, now);
   if (ballot.group == kWorld) return;
   chairs_.at(kWorld).coordinator.disturb();
   if (lockstep_) end_lock_because({});
+}
+
+/// The last ones end the job, of which there is nothing else to tell.
+void Negotiator::note_left(const RankSet& ranks, TimePoint now) {
+  leaving_.left.add(ranks);
+  leaving_.since = std::min(leaving_.since, now);
+  if (leaving_.left.size() == control_.size()) {
+    leaving_ = {};
+  } else {
+    chairs_.at(kWorld).coordinator.tell_left(ranks);
+  }
 }
 
 std::vector<Negotiator::Heard> Negotiator::hear(TimePoint now, bool pressing) {
@@ -253,7 +265,7 @@ std::optional<Negotiator::Heard> Negotiator::next_verdict(TimePoint now) {
 }
 
 Negotiator::Heard Negotiator::apply(const Verdict& verdict) {
-  if (verdict.inquiry) return {kWorld, {}, false, TraceCommand::none, true, 0};
+  if (verdict.inquiry) return {kWorld, {}, false, TraceCommand::none, true, 0, {}};
   const auto voter = voters_.find(verdict.group);
   if (voter == voters_.end())
     throw Error(Code::internal, fmt::format("bad verdict: this rank is not in group {}", verdict.group));
@@ -262,7 +274,8 @@ Negotiator::Heard Negotiator::apply(const Verdict& verdict) {
               verdict.end && verdict.group == kWorld,
               verdict.trace,
               false,
-              verdict.fuse_up_to};
+              verdict.fuse_up_to,
+              verdict.left};
   if (branch_) branch_->hear(verdict);
   if (!verdict.lock.empty()) lock(verdict);
   return heard;

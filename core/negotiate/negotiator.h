@@ -87,6 +87,7 @@ class Negotiator {
     TraceCommand trace = TraceCommand::none;
     bool inquiry = false;          ///< rank 0 wants an account
     std::uint64_t fuse_up_to = 0;  ///< as in Verdict
+    RankSet left = {};             ///< likewise
   };
   /// What is new; does not wait. Decisions of one verdict come together. `pressing`: somebody waits for what
   /// this rank has asked for. Throws Error with the loss's status when a rank is lost, and Error(internal)
@@ -114,6 +115,12 @@ class Negotiator {
   // What waits for some ranks, in all groups; known on rank 0 only. As Coordinator's.
   [[nodiscard]] std::vector<Coordinator::Waiting> waiting(TimePoint since) const;
   [[nodiscard]] TimePoint oldest() const;
+  /// Rank 0: who has left the job, and since when the first of them has; while others have not.
+  struct Leaving {
+    RankSet left;
+    TimePoint since = TimePoint::max();
+  };
+  [[nodiscard]] const Leaving& leaving() const { return leaving_; }
 
  private:
   /// A coordinator and what it has to do.
@@ -142,6 +149,7 @@ class Negotiator {
   void take(const Letter& letter);
   void pass_on(TimePoint now);
   void count(const Ballot& ballot, TimePoint now);
+  void note_left(const RankSet& ranks, TimePoint now);
   std::optional<Heard> next_verdict(TimePoint now);
   void collect();
   std::vector<Heard> decide();
@@ -166,6 +174,7 @@ class Negotiator {
   std::string divergence_;
   bool had_letter_ = false;
   std::vector<Told> reports_;
+  Leaving leaving_;
   int next_group_ = kWorld;  // all numbers below it have been given
 };
 

@@ -27,13 +27,14 @@ std::chrono::milliseconds in_milliseconds(Clock::duration time) {
 }  // namespace
 
 Loop::Loop(World& world, const Config& config, TensorTable& table, ProcessSets& sets, Timeline& timeline,
-           Delays& delays, OwnGpu& gpu)
+           Delays& delays, OwnGpu& gpu, Messages& messages)
     : world_(world),
       config_(config),
       table_(table),
       sets_(sets),
       timeline_(timeline),
       delays_(delays),
+      messages_(messages),
       alert_(world.rollcall ? world.rollcall->alert() : own_alert_),
       negotiator_(*world.control, world.control->size() > 1 ? world.rollcall.get() : nullptr),
       thresholds_(first_thresholds(config)),
@@ -60,9 +61,11 @@ Loop::Loop(World& world, const Config& config, TensorTable& table, ProcessSets& 
   });
   world.control->on_letter([this] { alert_.ring(); });
   delays_.on_change([this] { alert_.ring(); });
+  messages_.watch(stalls_.first(), [this] { alert_.ring(); });
 }
 
 Loop::~Loop() {
+  messages_.watch({}, {});
   delays_.on_change({});
   world_.control->on_letter({});
   world_.control->on_loss({});
@@ -102,13 +105,15 @@ Loop::Turn Loop::turn_or_throw(bool pressing) {
     const auto reason = told_to_leave();  // first: what was submitted before that is still asked for
     if (reason && !reason->empty()) throw Error(Code::aborted, *reason);  // which `leave` has told the others
     for (const auto& [group, requests] : table_.take_requests()) negotiator_.ask(group, requests, now);
-    if (reason) leave(now);
+    if (reason && !std::exchange(leaves_, true)) messages_.leave();
+    if (leaves_ && messages_.has_left()) leave(now);
   }
   const auto command = timeline_.take_command();
   if (command != TraceCommand::none) negotiator_.command(command);
   if (const auto delay = delays_.take_change(now)) negotiator_.report(Report::delay, encode(*delay));
   gpu_.check();
   answer_inquiry(now);
+  const TimePoint look_at_messages = watch_messages(now);
   const bool listens =
       work_.empty();  // else what is new may need what is to be made first, such as a process set
   Turn turn;
@@ -128,7 +133,7 @@ Loop::Turn Loop::turn_or_throw(bool pressing) {
   turn.more = !listens || !work_.empty() || negotiator_.has_more();
   if (turn.over) return turn;
   // Last, as these depend on what began in this turn.
-  turn.next = std::min(turn.next, negotiator_.next_look());
+  turn.next = std::min({turn.next, negotiator_.next_look(), look_at_messages});
   if (gpu_.busy()) turn.next = std::min(turn.next, now + kLookAtNccl);
   return turn;
 }
@@ -164,9 +169,21 @@ void Loop::collect_reports() {
       case Report::trace: timeline_.add(rank, decode_trace(content)); break;
       case Report::account: stalls_.tell(rank, decode_account(content)); break;
       case Report::delay: stalls_.expect_delay(rank, decode_delay(content), Clock::now()); break;
+      case Report::waits:
+        stalls_.tell_waits(rank, decode_waits(content, world_.control->size()), Clock::now());
+        break;
       case Report::none: break;
     }
   }
+}
+
+/// Tells rank 0 which messages of this rank have waited for long, when there is something new to tell.
+/// Returns when to look again.
+TimePoint Loop::watch_messages(TimePoint now) {
+  if (now >= messages_.due()) {
+    if (const auto late = messages_.take_late(now)) negotiator_.report(Report::waits, encode(*late));
+  }
+  return messages_.due();
 }
 
 Account Loop::account() const {
@@ -181,6 +198,7 @@ Account Loop::account() const {
 
 void Loop::begin(Negotiator::Heard heard) {
   if (heard.inquiry) negotiator_.report(Report::account, encode(account()));
+  if (!heard.left.empty()) messages_.hear_leave(heard.left);
   work_.push_back({std::move(heard), {}, 0, Clock::now()});
 }
 
@@ -388,6 +406,13 @@ Health Loop::health() const {
         {record.name, fmt::format("{} {}", name(record.operation), describe(record.dtype, record.shape)),
          in_milliseconds(now - record.submitted)});
   }
+  const auto waits = messages_.under_way(now);
+  health.in_flight += waits.size();
+  for (const auto& wait : waits)
+    health.oldest.push_back({title(wait), kind(wait) + " " + wait.what, wait.since});
+  std::stable_sort(health.oldest.begin(), health.oldest.end(),
+                   [](const InFlight& one, const InFlight& other) { return one.since > other.since; });
+  if (health.oldest.size() > kMostTold) health.oldest.resize(kMostTold);
   return health;
 }
 
@@ -480,13 +505,15 @@ std::string Loop::write_dump(const std::string& why) const {
 /// The path.
 std::string Loop::write_dump_of(const Status& why, std::vector<Record> pending) const {
   const int rank = world_.control->rank();
+  const TimePoint now = Clock::now();
   const Dump dump{world_.job,
                   world_.members[static_cast<std::size_t>(rank)],
                   world_.control->size(),
                   why,
                   recorder_.records(),
                   std::move(pending),
-                  Clock::now()};
+                  messages_.under_way(now),
+                  now};
   const std::lock_guard lock(dump_mutex_);  // both would write the same file
   const Folder folder = config_.dump_directory.empty()
                             ? folder_of_job(std::filesystem::temp_directory_path().string(), world_.job)

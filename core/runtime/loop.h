@@ -12,6 +12,7 @@
 #include "core/runtime/delays.h"
 #include "core/runtime/executor.h"
 #include "core/runtime/gpu_lanes.h"
+#include "core/runtime/messages.h"
 #include "core/runtime/process_sets.h"
 #include "core/runtime/timeline.h"
 #include "core/watch/lateness.h"
@@ -33,7 +34,7 @@ namespace hora {
 class Loop {
  public:
   Loop(World& world, const Config& config, TensorTable& table, ProcessSets& sets, Timeline& timeline,
-       Delays& delays, OwnGpu& gpu);
+       Delays& delays, OwnGpu& gpu, Messages& messages);
   ~Loop();
   Loop(const Loop&) = delete;
   Loop& operator=(const Loop&) = delete;
@@ -91,6 +92,7 @@ class Loop {
   void answer_inquiry(TimePoint now);
   [[nodiscard]] JobHealth job_health(TimePoint now) const;
   TimePoint watch_stalls(TimePoint now);
+  TimePoint watch_messages(TimePoint now);
   void follow_steps();
   void prepare_to_choose_batches();
   void fuse_up_to(std::size_t bytes);
@@ -125,6 +127,7 @@ class Loop {
   ProcessSets& sets_;
   Timeline& timeline_;
   Delays& delays_;
+  Messages& messages_;
   AlertWords own_alert_{};  // where ranks share no memory
   Alert alert_;
   Negotiator negotiator_;
@@ -147,6 +150,7 @@ class Loop {
 
   std::mutex leaving_mutex_;
   std::optional<std::string> leaving_;  // the reason; under leaving_mutex_
+  bool leaves_ = false;                 // what it has sent is on its way
   bool left_ = false;
 
   mutable std::mutex dump_mutex_;  // who writes a dump

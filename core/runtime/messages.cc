@@ -34,8 +34,17 @@ std::string describe(const Message& wanted) {
   return wanted.allocate ? "a tensor" : describe(wanted.dtype, wanted.shape);
 }
 
+/// What a message has, as far as it is known before it comes.
+std::string what_of(const Message& message) {
+  const bool sends = message.input != nullptr;
+  if (!sends) return describe(message);
+  return message.object ? fmt::format("an object of {} bytes", message.shape.front())
+                        : describe(message.dtype, message.shape);
+}
+
+/// Checked before; 0 where only the message itself tells.
 std::size_t bytes_of(const Message& message) {
-  return elements(message.shape, message.dtype) * size_of(message.dtype);
+  return message.allocate ? 0 : elements(message.shape, message.dtype) * size_of(message.dtype);
 }
 
 [[noreturn]] void refuse(const std::string& what, const std::string& why) {
@@ -83,21 +92,27 @@ void* place(const Message& wanted, const Envelope& found) {
 class Messages::Transit {
  public:
   /// Throws Error(invalid_argument), as LentMemory.
-  Transit(Message message, const MemoryUse& memory, std::string title, std::shared_ptr<LentMemory> lent,
-          std::shared_ptr<Count> count)
+  Transit(bool sends, Message message, const MemoryUse& memory, std::string title,
+          std::shared_ptr<LentMemory> lent, std::shared_ptr<Table> table)
       : message_(std::move(message)),
         title_(std::move(title)),
         lent_(std::move(lent)),
         memory_(memory),
-        count_(std::move(count)) {
+        wait_{sends, message_.peer, message_.tag, what_of(message_), bytes_of(message_), {}},
+        began_(Clock::now()),
+        table_(std::move(table)) {
     lent_->lend(memory_, title_);
-    const std::lock_guard lock(count_->mutex);
-    ++count_->value;
+    const std::lock_guard lock(table_->mutex);
+    place_ = table_->transits.insert(table_->transits.end(), this);
+    if (table_->patience.count() != 0 && table_->due.load(std::memory_order_relaxed) == TimePoint::max())
+      table_->ring_at(began_ + table_->patience);
   }
   ~Transit() {
     lent_->give_back(memory_, title_);  // if it has not been started
-    const std::lock_guard lock(count_->mutex);
-    if (--count_->value == 0) count_->zero.notify_all();
+    const std::lock_guard lock(table_->mutex);
+    waits_no_more();
+    table_->transits.erase(place_);
+    if (table_->transits.empty()) table_->empty.notify_all();
   }
   Transit(const Transit&) = delete;
   Transit& operator=(const Transit&) = delete;
@@ -105,7 +120,14 @@ class Messages::Transit {
   [[nodiscard]] const Message& message() const { return message_; }
   [[nodiscard]] Handle handle() const { return Handle(handle_); }
 
-  void* place(const Envelope& found) const {
+  /// The other rank has come to it.
+  void go_on() {
+    const std::lock_guard lock(table_->mutex);
+    waits_no_more();
+  }
+
+  void* place(const Envelope& found) {
+    go_on();
     try {
       return hora::place(message_, found);
     } catch (const Error&) {
@@ -123,14 +145,42 @@ class Messages::Transit {
     handle_->set(std::move(result));
   }
 
+  // Under the table's mutex:
+  [[nodiscard]] bool waits() const { return waits_; }
+  [[nodiscard]] TimePoint began() const { return began_; }
+  void tell() { told_ = true; }
+  [[nodiscard]] bool told() const { return told_; }
+  [[nodiscard]] MessageWait wait(TimePoint now) const {
+    MessageWait wait = wait_;
+    wait.since = std::chrono::duration_cast<std::chrono::milliseconds>(now - began_);
+    return wait;
+  }
+
  private:
+  void waits_no_more() {
+    if (!std::exchange(waits_, false) || !told_) return;
+    table_->changed = true;
+    table_->ring_at(began_);
+  }
+
   Message message_;
   std::string title_;
   std::shared_ptr<LentMemory> lent_;
   MemoryUse memory_;
+  const MessageWait wait_;
+  const TimePoint began_;
   std::shared_ptr<Handle::State> handle_ = std::make_shared<Handle::State>();
-  std::shared_ptr<Count> count_;
+  std::shared_ptr<Table> table_;
+  // Under the table's mutex:
+  std::list<Transit*>::iterator place_;
+  bool waits_ = true;
+  bool told_ = false;
 };
+
+void Messages::Table::ring_at(TimePoint time) {
+  due.store(time, std::memory_order_relaxed);
+  if (ring) ring();
+}
 
 Messages::Messages(Messenger& messenger, int rank, int ranks, std::shared_ptr<LentMemory> lent)
     : messenger_(messenger), rank_(rank), ranks_(ranks), lent_(std::move(lent)) {}
@@ -148,7 +198,8 @@ Handle Messages::send(Message message) {
   const MemoryUse memory = memory_use(message.input, bytes_of(message), nullptr, 0);
   Outgoing outgoing{
       message.peer, {rank_, message.tag, message.dtype, message.shape, message.object}, message.input, {}};
-  const auto transit = std::make_shared<Transit>(std::move(message), memory, what, lent_, under_way_);
+  const auto transit = std::make_shared<Transit>(true, std::move(message), memory, what, lent_, table_);
+  outgoing.taken = [transit] { transit->go_on(); };
   outgoing.done = [transit, what](const Status& status) {
     Result result;
     result.status = status.ok() ? status : Status{status.code, fmt::format("{}: {}", what, status.message)};
@@ -170,7 +221,7 @@ Handle Messages::receive(Message wanted) {
   const MemoryUse memory =
       wanted.allocate ? MemoryUse{} : memory_use(nullptr, 0, wanted.output, bytes_of(wanted));
   Incoming incoming{wanted.peer, wanted.tag, {}, {}};
-  const auto transit = std::make_shared<Transit>(std::move(wanted), memory, what, lent_, under_way_);
+  const auto transit = std::make_shared<Transit>(false, std::move(wanted), memory, what, lent_, table_);
   incoming.place = [transit](const Envelope& found) { return transit->place(found); };
   incoming.done = [transit, what](const Status& status, const Envelope* found) {
     Result result;
@@ -196,8 +247,63 @@ std::optional<Envelope> Messages::probe(int source, int tag) {
 }
 
 void Messages::await_end() {
-  std::unique_lock lock(under_way_->mutex);
-  under_way_->zero.wait(lock, [this] { return under_way_->value == 0; });
+  std::unique_lock lock(table_->mutex);
+  table_->empty.wait(lock, [this] { return table_->transits.empty(); });
+}
+
+void Messages::watch(std::chrono::milliseconds patience, std::function<void()> ring) {
+  const std::lock_guard lock(table_->mutex);
+  table_->patience = patience;
+  table_->ring = std::move(ring);
+}
+
+TimePoint Messages::due() const { return table_->due.load(std::memory_order_relaxed); }
+
+std::optional<std::vector<MessageWait>> Messages::take_late(TimePoint now) {
+  std::vector<MessageWait> late;
+  const std::lock_guard lock(table_->mutex);
+  TimePoint due = TimePoint::max();
+  bool changed = std::exchange(table_->changed, false);
+  for (Transit* transit : table_->transits) {
+    if (!transit->waits()) continue;
+    if (now < transit->began() + table_->patience) {
+      due = transit->began() + table_->patience;
+      break;
+    }
+    if (late.size() == kMostWaits) continue;
+    changed = changed || !transit->told();
+    transit->tell();
+    late.push_back(transit->wait(now));
+  }
+  table_->due.store(due, std::memory_order_relaxed);
+  if (!changed) return std::nullopt;
+  return late;
+}
+
+std::vector<MessageWait> Messages::under_way(TimePoint now) const {
+  std::vector<MessageWait> all;
+  const std::lock_guard lock(table_->mutex);
+  for (const Transit* transit : table_->transits) all.push_back(transit->wait(now));
+  return all;
+}
+
+void Messages::leave() {
+  messenger_.leave([table = table_] {
+    const std::lock_guard lock(table->mutex);
+    table->left = true;
+    if (table->ring) table->ring();
+  });
+}
+
+bool Messages::has_left() const {
+  const std::lock_guard lock(table_->mutex);
+  return table_->left;
+}
+
+void Messages::hear_leave(const RankSet& ranks) {
+  for (const int rank : ranks.list()) {
+    if (rank != rank_) messenger_.hear_leave(rank);
+  }
 }
 
 }  // namespace hora

@@ -2,43 +2,80 @@
 #pragma once
 
 #include "core/comm/messenger.h"
+#include "core/comm/rank_set.h"
 #include "core/runtime/handle.h"
 #include "core/runtime/lent_memory.h"
+#include "core/watch/message_wait.h"
 
+#include <atomic>
+#include <chrono>
+#include <functional>
+#include <list>
 #include <memory>
+#include <vector>
 
 namespace hora {
 
 /// Messages of users: what is wrong with one is said in the caller's thread, or when it comes; the rest is
-/// the messenger's. Thread-safe.
+/// the messenger's. Keeps those that are under way, for who asks which of them wait for another rank.
+///
+/// Which have waited for long the engine looks up, and tells rank 0 (core/watch/stalls.h). Under the table's
+/// mutex: the messages, `due` (also read without it: the engine looks in each turn), and `ring`, which wakes
+/// the engine. Whoever begins a message when none waits sets `due` and rings; others find it set and do
+/// nothing more, so one ring is enough for as long as messages follow one another. The engine sets it anew
+/// when it has looked. A message that it has told of rings when it goes on or ends. Nothing else is called
+/// under the mutex. Thread-safe.
 class Messages {
  public:
   /// The messenger must live until `await_end` has returned.
-  Messages(Messenger& messenger, int rank, int ranks, std::shared_ptr<LentMemory> lent);
+  Messages(Messenger& messenger, int rank, int ranks,
+           std::shared_ptr<LentMemory> lent = std::make_shared<LentMemory>());
 
   // As Runtime's.
   Handle send(Message message);
   Handle receive(Message wanted);
   [[nodiscard]] std::optional<Envelope> probe(int source, int tag);
 
+  /// From now on messages that wait for another rank for `patience` are late, and `ring` runs when `due`
+  /// comes closer. {}: no more.
+  void watch(std::chrono::milliseconds patience, std::function<void()> ring);
+  /// When to look for late ones, at the soonest.
+  [[nodiscard]] TimePoint due() const;
+  /// The late ones, if those are others than in the last call, the oldest first; sets `due`.
+  std::optional<std::vector<MessageWait>> take_late(TimePoint now);
+  /// All that wait for another rank or move, the oldest first.
+  [[nodiscard]] std::vector<MessageWait> under_way(TimePoint now) const;
+
+  /// This rank sends nothing more. `has_left`: and all that it has sent is at the receivers; rings then.
+  void leave();
+  [[nodiscard]] bool has_left() const;
+  void hear_leave(const RankSet& ranks);
+
   /// Blocks until nothing is under way. Only after the messenger was told to abort.
   void await_end();
 
  private:
-  /// How many messages are under way.
-  struct Count {
-    std::mutex mutex;
-    std::condition_variable zero;
-    std::size_t value = 0;  // under the mutex
-  };
   class Transit;
+  /// The messages that are under way.
+  struct Table {
+    void ring_at(TimePoint time);  // under the mutex
+
+    std::mutex mutex;
+    std::condition_variable empty;
+    std::list<Transit*> transits;  // by when they began
+    std::chrono::milliseconds patience{};
+    std::function<void()> ring;
+    bool changed = false;  // of those that are late
+    bool left = false;
+    std::atomic<TimePoint> due{TimePoint::max()};
+  };
   void check_peer(const std::string& what, int peer, bool any) const;
 
   Messenger& messenger_;
   int rank_;
   int ranks_;
   std::shared_ptr<LentMemory> lent_;
-  std::shared_ptr<Count> under_way_ = std::make_shared<Count>();
+  std::shared_ptr<Table> table_ = std::make_shared<Table>();
 };
 
 }  // namespace hora

@@ -73,7 +73,7 @@ struct Runtime::Parts {
         copy(settings.streaming_stores),
         gpu(settings.local_rank, world.gpu_module),
         messages(*world.messenger, world.control->rank(), world.control->size(), lent),
-        loop(world, config, table, sets, timeline, *delays, gpu),
+        loop(world, config, table, sets, timeline, *delays, gpu, messages),
         engine(std::make_shared<Engine>(loop, world.rollcall != nullptr)),
         on_failure([this](const std::string& why) { fail(why); }),
         on_signal(settings.dump_signal, [this] { loop.dump("a signal asks for it (HORA_DUMP_SIGNAL)"); }),

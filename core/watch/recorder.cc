@@ -31,6 +31,13 @@ std::string finished(const Record& record, TimePoint now) {
       seconds_before(record.started, now), seconds_before(record.finished, now), name(record.code));
 }
 
+/// A peer or tag of -1: any.
+std::string under_way(const MessageWait& wait) {
+  return fmt::format(R"({{"kind":"{}","peer":{},"tag":{},"what":{},"bytes":{},"started":{:.6f}}})",
+                     kind(wait), wait.peer, wait.tag, quoted(wait.what), wait.bytes,
+                     std::chrono::duration<double>(wait.since).count());
+}
+
 /// Of the tensor that went into it.
 std::uint64_t input_bytes(const Record& record) {
   switch (record.operation) {
@@ -83,11 +90,14 @@ std::string to_json(const Dump& dump) {
   for (const auto& record : dump.records) records.push_back(finished(record, dump.now));
   std::vector<std::string> pending;
   for (const auto& record : dump.pending) pending.push_back("{" + what(record, dump.now) + "}");
+  std::vector<std::string> messages;
+  for (const auto& wait : dump.messages) messages.push_back(under_way(wait));
   return fmt::format(
       "{{\"job\":{},\"rank\":{},\"size\":{},\"pid\":{},\"host\":{},\n\"status\":\"{}\",\"message\":{},\n"
-      "\"pending\":[\n{}],\n\"finished\":[\n{}]}}\n",
+      "\"pending\":[\n{}],\n\"messages\":[\n{}],\n\"finished\":[\n{}]}}\n",
       quoted(dump.job), dump.member.rank, dump.size, dump.member.pid, quoted(dump.member.host),
-      name(dump.why.code), quoted(dump.why.message), fmt::join(pending, ",\n"), fmt::join(records, ",\n"));
+      name(dump.why.code), quoted(dump.why.message), fmt::join(pending, ",\n"), fmt::join(messages, ",\n"),
+      fmt::join(records, ",\n"));
 }
 
 Folder folder_of_job(const std::string& temporary, const std::string& job) {

@@ -3,6 +3,7 @@
 
 #include "core/base/folder.h"
 #include "core/comm/world.h"
+#include "core/watch/message_wait.h"
 
 #include <hora/hora.h>
 
@@ -62,8 +63,9 @@ struct Dump {
   Member member;
   int size = 1;
   Status why;
-  std::vector<Record> records;  ///< finished operations, the oldest first
-  std::vector<Record> pending;  ///< submitted and not finished; of the instants only `submitted` counts
+  std::vector<Record> records;        ///< finished operations, the oldest first
+  std::vector<Record> pending;        ///< submitted and not finished; of the instants only `submitted` counts
+  std::vector<MessageWait> messages;  ///< under way
   TimePoint now;
 };
 

@@ -4,6 +4,7 @@
 #include "core/comm/world.h"
 #include "core/negotiate/negotiator.h"
 #include "core/watch/account.h"
+#include "core/watch/waits.h"
 
 #include <map>
 #include <optional>
@@ -16,7 +17,9 @@ namespace hora {
 /// Decides what becomes of tensors that some ranks wait for and others have not submitted: a warning after
 /// some time, and again each time that passes, in short where nothing has changed; after another time the job
 /// fails. Of two tensors whose ranks wait for each other the one that is told is where the mistake probably
-/// is. A rank that is expected to be late is missed from the end of that on.
+/// is. A rank that is expected to be late is missed from the end of that on. So it is with messages that wait
+/// for another rank, of which each rank tells when they have waited for long. Of ranks that wait in shutdown
+/// for others there is one warning, and no more: the others may have work to do.
 ///
 /// Before it says anything it wants accounts from all who are missing; each has a second to answer. A tensor
 /// may become overdue while others are asked: those whom it alone misses are then asked, too, before anything
@@ -29,7 +32,8 @@ class Stalls {
     std::chrono::milliseconds warning{};
     std::chrono::milliseconds timeout{};
   };
-  Stalls(Patience patience, const std::vector<Member>& members) : patience_(patience), members_(members) {}
+  Stalls(Patience patience, const std::vector<Member>& members)
+      : patience_(patience), members_(members), waits_(static_cast<int>(members.size())) {}
 
   /// What is to be done now. A value.
   struct Advice {
@@ -41,14 +45,18 @@ class Stalls {
   Advice look(const Negotiator& negotiator, TimePoint now);
 
   void tell(int rank, Account account);
+  /// All messages of this rank that have waited for long; instead of those that it told of before.
+  void tell_waits(int rank, const std::vector<MessageWait>& waits, TimePoint now);
   void expect_delay(int rank, const Delay& delay, TimePoint now);
+  /// The time after which there may be something to say of what waits; 0: never.
+  [[nodiscard]] std::chrono::milliseconds first() const;
 
  private:
-  /// A tensor that some wait for, since the first of those who are missing had no excuse any more.
+  /// What some wait for, since the first of those who are missing had no excuse any more.
   struct Overdue {
-    Coordinator::Waiting waiting;
+    Wait wait;
     TimePoint since;
-    int more = 0;  ///< tensors of which the same is to be said
+    int more = 0;  ///< others of which the same is to be said
   };
   /// Who has been asked for an account.
   struct Inquiry {
@@ -64,24 +72,23 @@ class Stalls {
     TimePoint until;
   };
 
-  [[nodiscard]] std::chrono::milliseconds first() const;
-  /// Whether the job ends for what some have missed since then.
-  [[nodiscard]] bool fails(TimePoint since, TimePoint now) const;
-  [[nodiscard]] TimePoint next_look(TimePoint since, TimePoint warned) const;
-  [[nodiscard]] std::vector<Overdue> overdue(const Negotiator& negotiator, TimePoint now,
+  [[nodiscard]] bool fails(const Wait& wait, TimePoint since, TimePoint now) const;
+  [[nodiscard]] TimePoint next_look(const Wait& wait, TimePoint since, TimePoint warned) const;
+  [[nodiscard]] std::vector<Overdue> overdue(const std::vector<Wait>& unfinished, TimePoint now,
                                              TimePoint& next) const;
   [[nodiscard]] TimePoint since(const Coordinator::Waiting& waiting) const;
   [[nodiscard]] std::vector<int> ask_about(const std::vector<Overdue>& all, TimePoint now);
-  void report(const Negotiator& negotiator, const std::vector<Overdue>& all, TimePoint now, Advice& advice);
-  [[nodiscard]] std::string describe(const Negotiator& negotiator, const Overdue& overdue,
+  void report(const std::vector<Wait>& unfinished, const std::vector<Overdue>& all, TimePoint now,
+              Advice& advice);
+  [[nodiscard]] std::string describe(const std::vector<Wait>& unfinished, const Overdue& overdue,
                                      TimePoint now) const;
-  [[nodiscard]] static std::string describe_tensor(const Overdue& overdue);
   [[nodiscard]] static std::string describe_again(const Overdue& overdue, TimePoint now);
-  [[nodiscard]] std::string describe_missing(const Negotiator& negotiator,
+  [[nodiscard]] std::string describe_missing(const std::vector<Wait>& unfinished,
                                              const std::vector<int>& ranks) const;
-  [[nodiscard]] std::string state_of(const Negotiator& negotiator, int rank) const;
-  [[nodiscard]] std::string signature(const Negotiator& negotiator, const std::vector<int>& missing) const;
-  [[nodiscard]] std::vector<std::vector<int>> alike(const Negotiator& negotiator,
+  [[nodiscard]] std::string state_of(const std::vector<Wait>& unfinished, int rank) const;
+  [[nodiscard]] std::string signature(const std::vector<Wait>& unfinished,
+                                      const std::vector<int>& missing) const;
+  [[nodiscard]] std::vector<std::vector<int>> alike(const std::vector<Wait>& unfinished,
                                                     const std::vector<int>& missing) const;
 
   Patience patience_;
@@ -89,8 +96,8 @@ class Stalls {
   std::map<int, Excuse> excuses_;
   std::optional<Inquiry> inquiry_;
   TimePoint warned_;
-  std::map<std::string, std::string>
-      told_;  // of each tensor in the last warnings: what the missing ranks did
+  Waits waits_;
+  std::map<std::string, std::string> told_;  // of what was in the last warnings: what the missing ranks did
 };
 
 }  // namespace hora

@@ -181,6 +181,6 @@ def probe(source: int = ANY_SOURCE, tag: int = ANY_TAG) -> Envelope[np.dtype[Any
 
     Raises:
         HoraArgumentError: there is no such rank.
-        HoraInternalError: the job has failed.
+        HoraInternalError: the rank has left the job and nothing is left of what it sent, or the job has failed.
     """
     return seen(source, tag, _numpy_dtype)

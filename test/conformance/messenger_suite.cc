@@ -8,6 +8,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <future>
 #include <map>
 #include <random>
 #include <thread>
@@ -247,6 +248,41 @@ TEST_P(MessengerSuite, ThreadsOfARankWriteSideBySide) {
       }
     });
   });
+}
+
+/// A rank leaves, and the others hear of it when all that it has sent is there.
+void leave(Messenger& leaver) {
+  std::promise<void> told;
+  leaver.leave([&told] { told.set_value(); });
+  told.get_future().wait();
+}
+
+TEST_P(MessengerSuite, WhatWaitsForARankThatHasLeftEndsAndWhatItHasSentIsReceived) {
+  connect(3);
+  const Status left{Code::aborted, "rank 1 has left the job (shutdown)"};
+  const Mail in_vain = start_receive(at(0), 1, 9);
+  const Mail from_any = start_receive(at(0), kAnySource, 9);
+  const Mail large = start_send(at(0), 1, 3, counting(kLargestUnasked + 1, 0));
+  const Mail last = start_send(at(1), 0, 5, counting(kLargestUnasked + 1, 7));
+  EXPECT_TRUE(send(at(1), 0, 5, {4}).ok());
+  leave(at(1));
+  EXPECT_THROW(start_send(at(1), 0, 5, {1}), Error);
+  at(0).hear_leave(1);
+  EXPECT_EQ(in_vain->outcome.wait(), left);
+  EXPECT_EQ(large->outcome.wait(), left);
+  EXPECT_EQ(receive(at(0), 1, 5), last->values);
+  EXPECT_TRUE(last->outcome.wait().ok());
+  EXPECT_EQ(at(0).probe(1, 5), numbers(1, 5, 1));
+  EXPECT_EQ(receive(at(0), 1, 5), Numbers{4});
+  EXPECT_THROW(static_cast<void>(at(0).probe(1, 5)), Error);
+  EXPECT_EQ(start_receive(at(0), 1, 5)->outcome.wait(), left);
+  EXPECT_EQ(send(at(0), 1, 5, {1}), left);
+  EXPECT_FALSE(from_any->outcome.told()) << "rank 2 may still send";
+  leave(at(2));
+  at(0).hear_leave(2);
+  EXPECT_EQ(from_any->outcome.wait().message, "all other ranks have left the job (shutdown)");
+  EXPECT_TRUE(send(at(0), 0, 1, {8}).ok());
+  EXPECT_EQ(receive(at(0), 0, 1), Numbers{8}) << "to itself";
 }
 
 TEST_P(MessengerSuite, WhatIsUnderWayEndsWithTheReasonOfTheAbort) {

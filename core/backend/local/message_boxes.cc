@@ -21,7 +21,16 @@ MessageBoxes::Put MessageBoxes::put(int to, const Envelope& envelope, Parcel& pa
 
 void MessageBoxes::send(const Outgoing& message) {
   const Envelope& envelope = message.envelope;
+  std::optional<Status> lost;
   const std::size_t bytes = content_bytes(envelope);
+  Box& own = box(envelope.source);
+  if (own.leaves.load(std::memory_order_acquire)) throw Error(kHasLeft);
+  {
+    const std::lock_guard lock(own.mutex);
+    if (own.why) throw Error(*own.why);
+    lost = own.leavers.loss(message.to);
+  }
+  if (lost) return message.done(*lost);
   const bool copied = bytes <= kMostUnasked || message.to == envelope.source;
   Parcel parcel{message.data, {}, message.done};
   Put result = put(message.to, envelope, parcel, !copied);
@@ -38,13 +47,16 @@ void MessageBoxes::send(const Outgoing& message) {
 
 void MessageBoxes::receive(int rank, Incoming wanted) {
   std::optional<Matching<Parcel>::Kept> found;
+  std::optional<Status> lost;
   {
     Box& own = box(rank);
     const std::lock_guard lock(own.mutex);
     if (own.why) throw Error(*own.why);
     found = own.matching.take(wanted.source, wanted.tag);
-    if (!found) return own.matching.wait(std::move(wanted));
+    if (!found) lost = own.leavers.loss(wanted.source);
+    if (!found && !lost) return own.matching.wait(std::move(wanted));
   }
+  if (lost) return wanted.done(*lost, nullptr);
   deliver(wanted, found->envelope, found->arrival.elements);
   if (found->arrival.sent) found->arrival.sent({});
 }
@@ -54,7 +66,29 @@ std::optional<Envelope> MessageBoxes::probe(int rank, int source, int tag) {
   const std::lock_guard lock(own.mutex);
   if (own.why) throw Error(*own.why);
   const Envelope* found = own.matching.probe(source, tag);
-  return found != nullptr ? std::optional(*found) : std::nullopt;
+  if (found != nullptr) return *found;
+  if (const auto lost = own.leavers.loss(source); lost && source != kAnySource) throw Error(*lost);
+  return std::nullopt;
+}
+
+void MessageBoxes::leave(int rank) { box(rank).leaves.store(true, std::memory_order_release); }
+
+void MessageBoxes::hear_leave(int rank, int leaver) {
+  Calls calls;
+  Status why;
+  {
+    Box& own = box(rank);
+    const std::lock_guard lock(own.mutex);
+    own.leavers.add(leaver);
+    why = *own.leavers.loss(leaver);
+    for (const int source : {leaver, kAnySource}) {
+      const auto lost = own.leavers.loss(source);
+      if (!lost) continue;
+      fail(own.matching.give_up(wants_from(source)), *lost, calls);
+    }
+  }
+  take_back(rank, why, calls, leaver);
+  run(calls);
 }
 
 void MessageBoxes::close(int rank, const Status& why) {
@@ -65,15 +99,21 @@ void MessageBoxes::close(int rank, const Status& why) {
     if (own.why) return;
     own.why = why;
     own.closed.store(true, std::memory_order_release);
-    fail(own.matching.give_up(kAnySource), why, calls);
+    fail(own.matching.give_up(any_receive), why, calls);
   }
+  take_back(rank, why, calls, std::nullopt);
+  run(calls);
+}
+
+void MessageBoxes::take_back(int rank, const Status& why, Calls& calls, std::optional<int> only) {
   const auto is_lent = [rank](const auto& kept) { return kept.envelope.source == rank && kept.arrival.sent; };
-  for (auto& other : boxes_) {
+  for (std::size_t at = 0; at < boxes_.size(); ++at) {
+    if (only && at != static_cast<std::size_t>(*only)) continue;
+    Box& other = boxes_[at];
     const std::lock_guard lock(other.mutex);
     for (auto& kept : other.matching.give_back(is_lent))
       calls.emplace_back([sent = std::move(kept.arrival.sent), why] { sent(why); });
   }
-  run(calls);
 }
 
 namespace {
@@ -91,6 +131,11 @@ class LocalMessenger final : public Messenger {
   }
   void receive(Incoming wanted) override { boxes_->receive(rank_, std::move(wanted)); }
   std::optional<Envelope> probe(int source, int tag) override { return boxes_->probe(rank_, source, tag); }
+  void leave(std::function<void()> done) override {
+    boxes_->leave(rank_);
+    done();
+  }
+  void hear_leave(int rank) override { boxes_->hear_leave(rank_, rank); }
   void abort(const Status& why) noexcept override { boxes_->close(rank_, why); }
 
  private:

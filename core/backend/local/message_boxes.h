@@ -2,6 +2,7 @@
 #pragma once
 
 #include "core/comm/delivery.h"
+#include "core/comm/leavers.h"
 #include "core/comm/matching.h"
 
 #include <atomic>
@@ -20,11 +21,17 @@ namespace hora {
 /// what is put there is found by `close`, or not put there.
 class MessageBoxes {
  public:
-  explicit MessageBoxes(int ranks) : boxes_(static_cast<std::size_t>(ranks)) {}
+  explicit MessageBoxes(int ranks) {
+    for (int rank = 0; rank < ranks; ++rank) boxes_.emplace_back(rank, ranks);
+  }
 
   void send(const Outgoing& message);
   void receive(int rank, Incoming wanted);
   std::optional<Envelope> probe(int rank, int source, int tag);
+  /// This rank sends nothing more.
+  void leave(int rank);
+  /// This rank hears that another has left.
+  void hear_leave(int rank, int leaver);
   /// Ends what this rank has under way; the others end what they have under way with it.
   void close(int rank, const Status& why);
 
@@ -36,13 +43,18 @@ class MessageBoxes {
     std::function<void(const Status&)> sent = {};  // to be told when they have been taken
   };
   struct Box {
+    Box(int rank, int ranks) : leavers(rank, ranks) {}
     std::mutex mutex;
     Matching<Parcel> matching;
+    Leavers leavers;  // as far as its rank has heard
+    std::atomic<bool> leaves = false;
     std::optional<Status> why;  // its rank has closed it
     std::atomic<bool> closed = false;
   };
   Box& box(int rank) { return boxes_[static_cast<std::size_t>(rank)]; }
   void throw_if_closed(int rank);
+  /// Takes back what this rank has lent to others' boxes, or `only` to that one's.
+  void take_back(int rank, const Status& why, Calls& calls, std::optional<int> only);
 
   enum class Where : std::uint8_t { claimed, kept, not_kept, closed };
   struct Put {

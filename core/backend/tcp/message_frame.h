@@ -14,12 +14,23 @@ namespace hora {
 //   receiver                 request k / refuse k
 //   sender    content k                          elements follow
 //   receiver                 credit b            so much of whole messages has been taken
+//   sender    last                               nothing new will be sent: the sender leaves the job
+//   receiver                 last heard          all that came before it is here
 //
 // Whole messages and announcements are in the order in which they were sent. Heads are sealed, in two pieces:
 // their length (2 bytes, little-endian), and what it is the length of. Elements follow as they are.
 
-enum class MessageFrameKind : std::uint8_t { whole, announcement, content, request, refusal, credit };
-inline constexpr int kMessageFrameKinds = 6;
+enum class MessageFrameKind : std::uint8_t {
+  whole,
+  announcement,
+  content,
+  request,
+  refusal,
+  credit,
+  last,
+  last_heard
+};
+inline constexpr int kMessageFrameKinds = 8;
 
 /// The head of a frame. A value.
 struct MessageFrame {

@@ -37,6 +37,8 @@ class MessageInlet {
   /// Asks for the elements of an announced message, or says that nobody wants them.
   void request(std::uint64_t number, Reception reception, Calls& calls);
   void refuse(std::uint64_t number, Calls& calls);
+  /// The sender has sent its last message, and learns that it is here.
+  void hear_last(Calls& calls) { write({MessageFrameKind::last_heard, 0, {}}, calls); }
   /// A whole message of so many bytes has been taken.
   void give_credit(std::size_t bytes, Calls& calls);
 

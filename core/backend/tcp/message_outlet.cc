@@ -28,6 +28,18 @@ void MessageOutlet::send(Outgoing message, Calls& calls) {
   if (is_open()) writer_.flush(socket_, calls);
 }
 
+void MessageOutlet::say_last(std::shared_ptr<void> told, Calls& calls) {
+  told_ = std::move(told);
+  writer_.put({encode({MessageFrameKind::last, 0, {}})});
+  if (is_open()) writer_.flush(socket_, calls);
+}
+
+void MessageOutlet::take_back(const Status& why, Calls& calls) {
+  taken_back_ = true;
+  for (auto& [number, message] : std::exchange(announced_, {}))
+    calls.emplace_back([done = std::move(message.done), why] { done(why); });
+}
+
 void MessageOutlet::open(DataSocket socket, SessionKeys heads, Calls& calls) {
   socket_ = std::move(socket);
   reader_.open(std::move(heads.receives));
@@ -45,12 +57,17 @@ void MessageOutlet::turn(Calls& calls) {
 }
 
 void MessageOutlet::hear(const MessageFrame& frame, Calls& calls) {
+  const bool chooses = frame.kind == MessageFrameKind::request || frame.kind == MessageFrameKind::refusal;
+  if (chooses && taken_back_ && !announced_.contains(frame.number)) return;  // it had not heard that yet
   if (frame.kind == MessageFrameKind::request) {
     Outgoing message = announced(frame.number);
+    if (message.taken) calls.emplace_back(std::move(message.taken));
     const auto elements = elements_of(message);
     writer_.put({encode({MessageFrameKind::content, frame.number, {}}), elements, std::move(message.done)});
   } else if (frame.kind == MessageFrameKind::refusal) {
     calls.emplace_back([done = announced(frame.number).done] { done({}); });
+  } else if (frame.kind == MessageFrameKind::last_heard) {
+    calls.emplace_back([told = std::exchange(told_, {})] {});
   } else {
     if (frame.number > ahead_) throw Error(Code::internal, "bad message: more credit than was used");
     ahead_ -= frame.number;
@@ -66,9 +83,10 @@ Outgoing MessageOutlet::announced(std::uint64_t number) {
 
 void MessageOutlet::fail(const Status& why, Calls& calls) {
   writer_.fail(why, calls);
-  for (auto& [number, message] : std::exchange(announced_, {}))
-    calls.emplace_back([done = std::move(message.done), why] { done(why); });
+  take_back(why, calls);
+  calls.emplace_back([told = std::exchange(told_, {})] {});
   ahead_ = 0;
+  taken_back_ = false;
   number_ = 0;  // the other side has heard of none, or never will again
 }
 

@@ -7,6 +7,7 @@
 #include <poll.h>
 
 #include <map>
+#include <memory>
 #include <optional>
 
 namespace hora {
@@ -19,6 +20,11 @@ class MessageOutlet {
   explicit MessageOutlet(int to) : to_(to), reader_(to) {}
 
   void send(Outgoing message, Calls& calls);
+
+  /// Says that nothing new will be sent. Drops `told` when the receiver has heard that, or cannot be reached.
+  void say_last(std::shared_ptr<void> told, Calls& calls);
+  /// The receiver has left: ends what it has not asked for.
+  void take_back(const Status& why, Calls& calls);
 
   [[nodiscard]] bool is_open() const { return static_cast<bool>(socket_); }
   /// Whether something waits to be written, or for a socket.
@@ -47,6 +53,8 @@ class MessageOutlet {
   std::size_t ahead_ = 0;                        // cost of whole messages that have not been taken
   std::uint64_t number_ = 0;                     // of the last message that was announced
   std::map<std::uint64_t, Outgoing> announced_;  // by number
+  bool taken_back_ = false;                      // some of them
+  std::shared_ptr<void> told_;                   // of who leaves
 };
 
 }  // namespace hora

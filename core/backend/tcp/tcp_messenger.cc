@@ -9,6 +9,7 @@
 #include "core/comm/bell.h"
 #include "core/comm/control.h"
 #include "core/comm/delivery.h"
+#include "core/comm/leavers.h"
 #include "core/comm/matching.h"
 
 #include <fmt/format.h>
@@ -61,6 +62,7 @@ class TcpMessenger final : public Messenger {
         encryption_(config.encryption),
         calling_(config, members, std::move(directory.places)),
         lobby_(std::move(directory.listener), config.secret, config.rank),
+        leavers_(config.rank, config.size),
         io_([this] { run_io(); }) {}
   ~TcpMessenger() override {
     abort({Code::aborted, "the job has ended"});
@@ -75,10 +77,12 @@ class TcpMessenger final : public Messenger {
     Calls calls;
     {
       const std::lock_guard lock(mutex_);
-      throw_if_aborted();
+      throw_if_ended();
       Out& out = outs_.try_emplace(message.to, message.to).first->second;
-      if (out.broken && out.broken->told) {
-        calls.emplace_back([done = std::move(message.done), why = out.broken->why] { done(why); });
+      auto lost = leavers_.loss(message.to);
+      if (!lost && out.broken && out.broken->told) lost = out.broken->why;
+      if (lost) {
+        calls.emplace_back([done = std::move(message.done), why = *lost] { done(why); });
       } else {
         out.outlet.send(std::move(message), calls);
         if (out.outlet.has_more()) bell_.ring();
@@ -95,10 +99,9 @@ class TcpMessenger final : public Messenger {
       throw_if_aborted();
       found = matching_.take(wanted.source, wanted.tag);
       if (!found) {
-        const auto in = ins_.find(wanted.source);
-        if (in == ins_.end() || !in->second.broken || !in->second.broken->told)
-          return matching_.wait(std::move(wanted));
-        calls.emplace_back([&, why = in->second.broken->why] { wanted.done(why, nullptr); });
+        const auto lost = loss(wanted.source);
+        if (!lost) return matching_.wait(std::move(wanted));
+        calls.emplace_back([&, why = *lost] { wanted.done(why, nullptr); });
       } else if (found->arrival.announced == 0) {
         give_credit(found->envelope, calls);
         calls.emplace_back([&] { deliver(wanted, found->envelope, found->arrival.elements.get()); });
@@ -113,7 +116,42 @@ class TcpMessenger final : public Messenger {
     const std::lock_guard lock(mutex_);
     throw_if_aborted();
     const Envelope* found = matching_.probe(source, tag);
-    return found != nullptr ? std::optional(*found) : std::nullopt;
+    if (found != nullptr) return *found;
+    if (const auto lost = leavers_.loss(source); lost && source != kAnySource) throw Error(*lost);
+    return std::nullopt;
+  }
+
+  void leave(std::function<void()> done) override {
+    // Dropped by each receiver's outlet, and here.
+    const std::shared_ptr<void> told(static_cast<void*>(nullptr),
+                                     [done = std::move(done)](void*) { done(); });
+    Calls calls;
+    {
+      const std::lock_guard lock(mutex_);
+      leaves_ = true;
+      if (aborted_) return;
+      for (auto& [peer, out] : outs_) {
+        if (!out.broken) out.outlet.say_last(told, calls);
+      }
+    }
+    bell_.ring();
+    run(calls);
+  }
+
+  void hear_leave(int rank) override {
+    Calls calls;
+    {
+      const std::lock_guard lock(mutex_);
+      if (aborted_) return;
+      leavers_.add(rank);
+      if (const auto out = outs_.find(rank); out != outs_.end())
+        out->second.outlet.take_back(*leavers_.loss(rank), calls);
+      for (const int source : {rank, kAnySource}) {
+        const auto lost = leavers_.loss(source);
+        if (lost) fail(matching_.give_up(wants_from(source)), *lost, calls);
+      }
+    }
+    run(calls);
   }
 
   void abort(const Status& why) noexcept override {
@@ -149,7 +187,7 @@ class TcpMessenger final : public Messenger {
     if (!wanted) {
       auto copy = copy_of(message.data, content_bytes(envelope));
       const std::lock_guard lock(mutex_);
-      throw_if_aborted();
+      throw_if_ended();
       wanted = matching_.claim(envelope);
       if (!wanted) matching_.keep(envelope, {0, std::move(copy)});
     }
@@ -159,7 +197,7 @@ class TcpMessenger final : public Messenger {
 
   std::optional<Incoming> claim(const Envelope& envelope) {
     const std::lock_guard lock(mutex_);
-    throw_if_aborted();
+    throw_if_ended();
     return matching_.claim(envelope);
   }
 
@@ -190,6 +228,19 @@ class TcpMessenger final : public Messenger {
   }
 
   // --- any thread, under mutex_ ---
+
+  void throw_if_ended() const {
+    throw_if_aborted();
+    if (leaves_) throw Error(kHasLeft);
+  }
+
+  /// Why nothing can come from there any more; nothing: it can.
+  [[nodiscard]] std::optional<Status> loss(int source) const {
+    if (auto lost = leavers_.loss(source)) return lost;
+    const auto in = ins_.find(source);
+    if (in == ins_.end() || !in->second.broken || !in->second.broken->told) return std::nullopt;
+    return in->second.broken->why;
+  }
 
   void throw_if_aborted() const {
     if (aborted_) throw Error(*aborted_);
@@ -299,7 +350,7 @@ class TcpMessenger final : public Messenger {
       if (!is_due(in.broken)) continue;
       in.broken->told = true;
       in.inlet.fail(in.broken->why, calls);
-      fail(matching_.give_up(peer), in.broken->why, calls);
+      fail(matching_.give_up(wants_from(peer)), in.broken->why, calls);
     }
   }
 
@@ -318,7 +369,7 @@ class TcpMessenger final : public Messenger {
       in.inlet.fail(why, calls);
       in.inlet.shut_down();
     }
-    fail(matching_.give_up(kAnySource), why, calls);
+    fail(matching_.give_up(any_receive), why, calls);
   }
 
   /// Opens the sockets that outlets want.
@@ -384,6 +435,7 @@ class TcpMessenger final : public Messenger {
       case MessageFrameKind::whole: return hear_whole(in, received.frame.envelope, received.elements);
       case MessageFrameKind::announcement:
         return hear_announcement(in, received.frame.envelope, received.frame.number);
+      case MessageFrameKind::last: return hear_last(in);
       default: return finish(in, received.frame.number);
     }
   }
@@ -416,6 +468,15 @@ class TcpMessenger final : public Messenger {
     if (wanted) request(envelope, number, *std::move(wanted));
   }
 
+  void hear_last(In& in) {
+    Calls calls;
+    {
+      const std::lock_guard lock(mutex_);
+      in.inlet.hear_last(calls);
+    }
+    run(calls);
+  }
+
   void finish(In& in, std::uint64_t number) {
     Reception reception;
     {
@@ -438,6 +499,8 @@ class TcpMessenger final : public Messenger {
   std::map<int, Out> outs_;  // by rank; only grow
   std::map<int, In> ins_;
   Matching<Arrival> matching_;
+  Leavers leavers_;
+  bool leaves_ = false;  // this rank
   std::optional<Status> aborted_;
 
   Bell bell_;

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/comm/matching.h"
 
+#include "core/comm/delivery.h"
+
 #include <gtest/gtest.h>
 
 #include <string>
@@ -39,8 +41,8 @@ TEST(Matching, GivesUpThoseWhoWaitForOneRank) {
   box.wait({1, 0, {}, {}});
   box.wait({kAnySource, 0, {}, {}});
   box.wait({1, 3, {}, {}});
-  EXPECT_EQ(box.give_up(1).size(), 2U);
-  EXPECT_EQ(box.give_up(kAnySource).size(), 1U);
+  EXPECT_EQ(box.give_up(wants_from(1)).size(), 2U);
+  EXPECT_EQ(box.give_up(any_receive).size(), 1U);
   EXPECT_FALSE(box.claim(from(1, 0)));
 }
 

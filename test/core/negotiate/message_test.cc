@@ -83,6 +83,17 @@ TEST(Verdict, ComesBackAsItWasSent) {
   EXPECT_EQ(decode_verdict(encode(inquiry), 3), inquiry);
 }
 
+TEST(Verdict, TellsWhoHasLeftAndRefusesThoseThatAreNoRanks) {
+  Verdict verdict;
+  verdict.left.add(RankSet(0));
+  verdict.left.add(RankSet(2));
+  const Bytes bytes = encode(verdict);
+  EXPECT_EQ(decode_verdict(bytes, 3), verdict);
+  EXPECT_THROW(decode_verdict(bytes, 2), Error);
+  for (std::size_t length = 0; length < bytes.size(); ++length)
+    EXPECT_THROW(decode_verdict(std::span(bytes).first(length), 3), Error) << length;
+}
+
 TEST(Verdict, AWholeStepOfRepeatsTakesTwoBytesATensor) {
   Verdict verdict;
   for (DecisionId id = 1; id <= 100; ++id) verdict.items.push_back({id, {}});

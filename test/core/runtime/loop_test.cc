@@ -36,8 +36,9 @@ TEST(Loop, EndsWhenAllHaveLeftAndGivesBackWhatNobodyAskedFor) {
   Timeline timelines[] = {Timeline(2), Timeline(2)};
   Delays delays[2];
   OwnGpu gpus[] = {OwnGpu(0), OwnGpu(1)};
-  Loop loops[] = {{worlds[0], config, tables[0], sets[0], timelines[0], delays[0], gpus[0]},
-                  {worlds[1], config, tables[1], sets[1], timelines[1], delays[1], gpus[1]}};
+  Messages messages[] = {{*worlds[0].messenger, 0, 2}, {*worlds[1].messenger, 1, 2}};
+  Loop loops[] = {{worlds[0], config, tables[0], sets[0], timelines[0], delays[0], gpus[0], messages[0]},
+                  {worlds[1], config, tables[1], sets[1], timelines[1], delays[1], gpus[1], messages[1]}};
   Entry entry;
   entry.name = "late";
   loops[0].leave("");
@@ -57,8 +58,9 @@ TEST(Loop, WakesWhenATensorIsOverdueAlsoIfALetterWasTheFirstToAskForIt) {
   Timeline timelines[] = {Timeline(2), Timeline(2)};
   Delays delays[2];
   OwnGpu gpus[] = {OwnGpu(0), OwnGpu(1)};
-  Loop loops[] = {{worlds[0], config, tables[0], sets[0], timelines[0], delays[0], gpus[0]},
-                  {worlds[1], config, tables[1], sets[1], timelines[1], delays[1], gpus[1]}};
+  Messages messages[] = {{*worlds[0].messenger, 0, 2}, {*worlds[1].messenger, 1, 2}};
+  Loop loops[] = {{worlds[0], config, tables[0], sets[0], timelines[0], delays[0], gpus[0], messages[0]},
+                  {worlds[1], config, tables[1], sets[1], timelines[1], delays[1], gpus[1], messages[1]}};
   Entry entry;
   entry.name = "x";
   Request request;
@@ -79,7 +81,8 @@ TEST(Loop, FailsInOrderWhenThereIsNoTemporaryDirectory) {
   Timeline timeline(2);
   Delays delays;
   OwnGpu gpu(0);
-  Loop loop(world, config, table, sets, timeline, delays, gpu);
+  Messages messages(*world.messenger, 0, 2);
+  Loop loop(world, config, table, sets, timeline, delays, gpu, messages);
   Entry entry;
   entry.name = "x";
   Request request;
@@ -129,7 +132,8 @@ class LoopsDump : public testing::Test {
   Timeline timeline_{2};
   Delays delays_;
   OwnGpu gpu_{0};
-  Loop loop_{world_, config_, table_, sets_, timeline_, delays_, gpu_};
+  Messages messages_{*world_.messenger, 0, 2};
+  Loop loop_{world_, config_, table_, sets_, timeline_, delays_, gpu_, messages_};
 };
 
 TEST_F(LoopsDump, IsWrittenWhenSomebodyAsksForIt) {
@@ -182,7 +186,8 @@ TEST(Loop, AnswersHowTheJobIsOnceItComesToIt) {
   Timeline timeline(2);
   Delays delays;
   OwnGpu gpu(0);
-  Loop loop(world, config, table, sets, timeline, delays, gpu);
+  Messages messages(*world.messenger, 0, 2);
+  Loop loop(world, config, table, sets, timeline, delays, gpu, messages);
   Entry entry;
   entry.name = "x";
   Request request;

@@ -6,6 +6,7 @@
 #include "test/support/tcp_ranks.h"
 #include "test/support/threads.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <sys/wait.h>
@@ -13,10 +14,15 @@
 
 #include <atomic>
 #include <numeric>
+#include <thread>
 
 namespace hora {
 namespace {
 
+using testing::AllOf;
+using testing::AnyOf;
+using testing::HasSubstr;
+using testing::StartsWith;
 using Numbers = std::vector<std::int64_t>;
 
 Message of(int peer, int tag, const Numbers& values) {
@@ -54,7 +60,7 @@ class MessagesTest : public testing::TestWithParam<bool> {
     std::vector<std::unique_ptr<Messenger>> messengers;
     if (GetParam()) messengers = connect_tcp_messengers(size);
     run_ranks(size, [&](int rank) {
-      Config config;
+      Config config = config_;
       config.rank = rank;
       config.size = size;
       config.dump_directory = testing::TempDir();
@@ -64,6 +70,8 @@ class MessagesTest : public testing::TestWithParam<bool> {
       rank_main(runtime);
     });
   }
+
+  Config config_;
 };
 
 TEST_P(MessagesTest, GoRoundInARing) {
@@ -260,17 +268,72 @@ TEST_P(MessagesTest, WhatIsUnderWayEndsWithTheJobAndMemoryIsFreeAfterIt) {
     EXPECT_TRUE(sent.poll());
     EXPECT_TRUE(received.poll());
     const int peer = (hora.rank() + 1) % 3;
-    EXPECT_EQ(failure_of([&] { sent.wait(); }).what(),
-              "a message to rank " + std::to_string(peer) +
-                  " with tag 1: the job has ended: every rank has left it (shutdown)");
-    EXPECT_EQ(failure_of([&] { received.wait(); }).what(),
-              std::string("a message from any rank with tag 2: the job has ended: every rank has left it "
-                          "(shutdown)"));
+    // The peer left first, or last, when the job had ended.
+    EXPECT_THAT(failure_of([&] { sent.wait(); }).what(),
+                AllOf(StartsWith("a message to rank " + std::to_string(peer) + " with tag 1: "),
+                      AnyOf(HasSubstr("rank " + std::to_string(peer) + " has left the job (shutdown)"),
+                            HasSubstr("the job has ended: every rank has left it (shutdown)"))));
+    EXPECT_THAT(failure_of([&] { received.wait(); }).what(),
+                AllOf(StartsWith("a message from any rank with tag 2: "),
+                      AnyOf(HasSubstr("all other ranks have left the job (shutdown)"),
+                            HasSubstr("the job has ended: every rank has left it (shutdown)"))));
     EXPECT_EQ(failure_of([&] { hora.send(of(0, 0, large)); }).code(), Code::aborted);
     EXPECT_EQ(failure_of([&] { hora.receive(into(0, 0, output)); }).code(), Code::aborted);
     EXPECT_EQ(failure_of([&] { static_cast<void>(hora.probe()); }).code(), Code::aborted);
   });
   EXPECT_EQ(done, 6);
+}
+
+TEST_P(MessagesTest, WhatWaitsForARankThatHasLeftEndsAndNamesIt) {
+  run_job(3, [](Runtime& hora) {
+    Numbers large(100'000);
+    if (hora.rank() == 1) {
+      hora.send(of(0, 3, {5})).wait();
+      return;
+    }
+    if (hora.rank() == 2) return;
+    Numbers got(1);
+    Numbers from_any(1);
+    const Handle any = hora.receive(into(kAnySource, 9, from_any));
+    EXPECT_STREQ(failure_of([&] { hora.receive(into(1, 4, got)).wait(); }).what(),
+                 "a message from rank 1 with tag 4: rank 1 has left the job (shutdown)");
+    EXPECT_STREQ(failure_of([&] { hora.send(of(1, 4, large)).wait(); }).what(),
+                 "a message to rank 1 with tag 4: rank 1 has left the job (shutdown)");
+    EXPECT_STREQ(failure_of([&] { any.wait(); }).what(),
+                 "a message from any rank with tag 9: all other ranks have left the job (shutdown)");
+    hora.receive(into(1, 3, got)).wait();
+    EXPECT_EQ(got, Numbers{5}) << "which it had sent before";
+  });
+}
+
+TEST_P(MessagesTest, ThoseThatWaitForEachOtherAreWarnedOfAndEndTheJob) {
+  config_.missing_warning = std::chrono::milliseconds(50);
+  config_.missing_timeout = std::chrono::milliseconds(200);
+  testing::internal::CaptureStderr();
+  run_job(2, [](Runtime& hora) {
+    Numbers got(2);
+    const int peer = 1 - hora.rank();
+    const std::string said = failure_of([&] { hora.receive(into(peer, 7, got)).wait(); }).what();
+    EXPECT_THAT(said, HasSubstr(" s for a message from rank "));
+    EXPECT_THAT(said, HasSubstr("with tag 7 (int64[2]), which has not been sent; missing:\n  rank "));
+    EXPECT_THAT(said, HasSubstr("It waits itself, for a message from rank "));
+    EXPECT_THAT(said, HasSubstr("The job ends: HORA_MISSING_TIMEOUT is 0.2 s"));
+  });
+  EXPECT_THAT(
+      testing::internal::GetCapturedStderr(),
+      HasSubstr("warning: rank 0 has waited for 0 s for a message from rank 1 with tag 7 (int64[2])"));
+}
+
+TEST_P(MessagesTest, AShutdownThatWaitsSaysOnceWhoHasNotCalledIt) {
+  config_.missing_warning = std::chrono::milliseconds(50);
+  testing::internal::CaptureStderr();
+  run_job(2, [](Runtime& hora) {
+    if (hora.rank() == 0) std::this_thread::sleep_for(std::chrono::milliseconds(400));  // at work
+  });
+  const std::string said = testing::internal::GetCapturedStderr();
+  const std::string line = "warning: shutdown() has waited for 0 s: rank 1 called it; missing:\n  rank 0 ";
+  EXPECT_THAT(said, HasSubstr(line));
+  EXPECT_EQ(said.find(line), said.rfind(line));
 }
 
 TEST_P(MessagesTest, SmallOnesThatWereSentBeforeTheSenderLeftStillArrive) {

@@ -48,8 +48,14 @@ TEST(Recorder, CountsTheBytesOfTensors) {
 
 Dump dump() {
   const TimePoint now = TimePoint() + std::chrono::seconds(10);
-  Dump dump{"0123abcd",    {1, 42, "node", {}}, 2,  {Code::aborted, "rank 0 is \"gone\"\n"},
-            {record("w")}, {record("late")},    now};
+  Dump dump{"0123abcd",
+            {1, 42, "node", {}},
+            2,
+            {Code::aborted, "rank 0 is \"gone\"\n"},
+            {record("w")},
+            {record("late")},
+            {{false, 1, -1, "a tensor", 0, std::chrono::seconds(2)}},
+            now};
   dump.records[0].sequence = 9;
   dump.records[0].process_set = 2;
   dump.records[0].finished = now - std::chrono::milliseconds(1500);

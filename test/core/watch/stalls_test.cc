@@ -248,6 +248,68 @@ TEST_F(StallsTest, WarnInShortWhereNothingHasChanged) {
   EXPECT_THAT(look(stalls, kStart + seconds(201)).warnings, ElementsAre(HasSubstr("train.py:7 in step")));
 }
 
+/// Ranks 0 and 1 receive from each other, since `kStart`.
+void receive_from_each_other(Stalls& stalls, TimePoint now) {
+  const auto since = std::chrono::duration_cast<milliseconds>(now - kStart);
+  for (const int rank : {0, 1}) stalls.tell_waits(rank, {{false, 1 - rank, 7, "int64[2]", 16, since}}, now);
+}
+
+TEST_F(StallsTest, WarnOfMessagesAndEndTheJobForThem) {
+  Stalls stalls({seconds(60), seconds(100)}, kMembers);
+  receive_from_each_other(stalls, kStart + seconds(60));
+  const auto warned = ask_in_vain(stalls, kStart + seconds(60));
+  EXPECT_THAT(
+      warned.warnings,
+      ElementsAre(
+          AllOf(StartsWith("rank 0 has waited for 61 s for a message from rank 1 with tag 7 (int64[2]), "
+                           "which has not been sent; missing:\n  rank 1 (pid 11 on a). It lives"),
+                EndsWith("It waits itself, for a message from rank 0 with tag 7, which has not been sent")),
+          StartsWith("rank 1 has waited for 61 s for a message from rank 0")));
+  EXPECT_EQ(warned.next, kStart + seconds(100));
+  const auto advice = ask_in_vain(stalls, warned.next);
+  ASSERT_TRUE(advice.verdict);
+  EXPECT_EQ(advice.verdict->code, Code::timeout);
+  EXPECT_THAT(advice.verdict->message, StartsWith("rank 0 has waited for 101 s for a message from rank 1"));
+}
+
+TEST_F(StallsTest, CountMessagesOfOneRankThatMissTheSame) {
+  Stalls stalls({seconds(60), {}}, kMembers);
+  const MessageWait wait{true, 1, 7, "int8[99999]", 99'999, seconds(60)};
+  stalls.tell_waits(2, {wait, wait, wait}, kStart + seconds(60));
+  EXPECT_THAT(ask_in_vain(stalls, kStart + seconds(60)).warnings,
+              ElementsAre(StartsWith("rank 2 has waited for 61 s until a message to rank 1 with tag 7 "
+                                     "(int8[99999]) and 2 more is received; missing:")));
+  EXPECT_THAT(
+      ask_in_vain(stalls, kStart + seconds(121)).warnings,
+      ElementsAre("rank 2 has waited for 122 s until a message to rank 1 with tag 7 (int8[99999]) and "
+                  "2 more is received; still missing: rank 1"));
+}
+
+TEST_F(StallsTest, GiveNoHintForATensorWhoseMissingRankReceives) {
+  Stalls stalls({seconds(60), {}}, kMembers);
+  negotiator_.ask(kWorld, tensor("grad"), kStart);
+  for (const int rank : {1, 2})
+    stalls.tell_waits(rank, {{false, 0, 7, "int64[2]", 16, seconds(1)}}, kStart + seconds(60));
+  EXPECT_THAT(
+      ask_in_vain(stalls, kStart + seconds(60)).warnings,
+      ElementsAre(AllOf(StartsWith("'grad' "), HasSubstr("It waits itself, for a message from rank 0"),
+                        Not(HasSubstr("call it on all ranks")))));
+}
+
+TEST_F(StallsTest, WarnOnceOfShutdownAndNeverEndTheJobForIt) {
+  Stalls stalls({seconds(60), seconds(100)}, kMembers);
+  negotiator_.leave(kStart);
+  negotiator_.hear(kStart, false);
+  EXPECT_EQ(look(stalls, kStart).next, kStart + seconds(60));
+  EXPECT_THAT(
+      ask_in_vain(stalls, kStart + seconds(60)).warnings,
+      ElementsAre(StartsWith("shutdown() has waited for 61 s: rank 0 called it; missing:\n  rank 1")));
+  const auto advice = look(stalls, kStart + seconds(10'000));
+  EXPECT_EQ(advice.next, TimePoint::max());
+  EXPECT_THAT(advice.ask, IsEmpty());
+  EXPECT_FALSE(advice.verdict);
+}
+
 TEST_F(StallsTest, NameTheProcessSet) {
   Stalls stalls({seconds(1), {}}, kMembers);
   negotiator_.add_group(1, {0, 2});
