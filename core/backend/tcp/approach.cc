@@ -27,6 +27,9 @@ std::string describe(int error) {
   switch (error) {
     case ECONNREFUSED: return "refused";
     case ETIMEDOUT: return "timed out";
+    case EMFILE:
+      return "not tried, as this process has too many open files: raise `ulimit -n`, or close files and "
+             "sockets";
     default: return std::strerror(error);
   }
 }

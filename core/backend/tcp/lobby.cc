@@ -6,6 +6,7 @@
 #include "core/base/log.h"
 
 #include <fmt/format.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 
 #include <algorithm>
@@ -23,6 +24,12 @@ constexpr std::chrono::seconds kHesitation{1};       // the same of one who has 
 constexpr std::chrono::milliseconds kRecovery{100};  // between tries when there are no descriptors
 
 const Status kLeft{Code::aborted, "it closed the connection before it had introduced itself"};
+
+rlim_t descriptor_limit() {
+  rlimit limit{};
+  ::getrlimit(RLIMIT_NOFILE, &limit);
+  return limit.rlim_cur;
+}
 
 std::string where_from(int fd) {
   try {
@@ -80,9 +87,12 @@ std::vector<Lobby::Arrival> Lobby::serve(TimePoint now) {
 void Lobby::accept_strangers(TimePoint now) {
   if (now < closed_until_) return;
   closed_until_ = TimePoint::min();
+  TimePoint since = shortage_ ? shortage_->since : now;
+  shortage_.reset();
   while (await_events(listener_.fd(), POLLIN, TimePoint::min()) && make_room(now)) {
     Descriptor socket(::accept4(listener_.fd(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
-    if (!socket) return pause(errno, now);
+    if (!socket) return pause(errno, now, since);
+    since = now;
     prepare_socket(socket.fd());
     strangers_.emplace_back(std::move(socket), secret_, rank_, now);
   }
@@ -98,14 +108,15 @@ bool Lobby::make_room(TimePoint now) {
   return true;
 }
 
-void Lobby::pause(int error, TimePoint now) {
+void Lobby::pause(int error, TimePoint now, TimePoint since) {
   const bool out = error == EMFILE || error == ENFILE || error == ENOBUFS || error == ENOMEM;
   if (!out) return;  // who knocked has gone, as a rule; poll() says when there is another
   closed_until_ = now + kRecovery;
-  if (std::exchange(short_, true)) return;
-  log(LogLevel::warning,
-      fmt::format("rank {} cannot accept connections of other ranks: {}; look at `ulimit -n`", rank_,
-                  std::strerror(error)));
+  shortage_ = {since, fmt::format("{} (`ulimit -n` is {})", std::strerror(error), descriptor_limit())};
+  if (std::exchange(told_of_shortage_, true)) return;
+  log(LogLevel::warning, fmt::format("rank {} cannot accept connections of other ranks: {}; raise the limit, "
+                                     "or close files and sockets",
+                                     rank_, shortage_->why));
 }
 
 bool Lobby::receive(Stranger& stranger) {

@@ -9,6 +9,7 @@
 #include <poll.h>
 
 #include <optional>
+#include <string>
 #include <vector>
 
 namespace hora {
@@ -37,6 +38,13 @@ class Lobby {
   void append_to(std::vector<pollfd>& events) const;
   [[nodiscard]] TimePoint next() const;
 
+  /// Since when this process has had no descriptors to let in those who knock, and why; nothing: it has.
+  struct Shortage {
+    TimePoint since;
+    std::string why;  ///< with the limit
+  };
+  [[nodiscard]] const std::optional<Shortage>& shortage() const { return shortage_; }
+
  private:
   struct Stranger {
     Stranger(Descriptor connection, const Secret& secret, int rank, TimePoint now)
@@ -54,7 +62,7 @@ class Lobby {
   void accept_strangers(TimePoint now);
   /// Whether there is, or can be made, room for one more.
   bool make_room(TimePoint now);
-  void pause(int error, TimePoint now);
+  void pause(int error, TimePoint now, TimePoint since);
   [[nodiscard]] bool full() const;
   /// Takes one message of a stranger if it is there; the arrival that it completes. Throws Error.
   static std::optional<Arrival> advance(Stranger& stranger);
@@ -70,7 +78,8 @@ class Lobby {
   std::vector<Stranger> strangers_;            // by when they came
   TimePoint closed_until_ = TimePoint::min();  // this process has no descriptors left
   bool refused_ = false;
-  bool short_ = false;  // of descriptors, and has said so
+  std::optional<Shortage> shortage_;
+  bool told_of_shortage_ = false;
 };
 
 }  // namespace hora

@@ -53,13 +53,16 @@ struct Break {
 /// by one that does not receive, and no ring of full sockets can form.
 ///
 /// A connection that breaks may be the end of its rank, of which control will tell in its own words (abort);
-/// so what depends on the connection fails only when it has had time to.
+/// so what depends on the connection fails only when it has had time to. What waits for a rank that this one
+/// has had no descriptors to let in fails when the time to connect (HORA_START_TIMEOUT) has passed, and again
+/// each time that it does.
 class TcpMessenger final : public Messenger {
  public:
   TcpMessenger(const Config& config, const std::vector<Member>& members, Directory directory)
       : rank_(config.rank),
         ranks_(config.size),
         encryption_(config.encryption),
+        time_to_connect_(config.start_timeout),
         calling_(config, members, std::move(directory.places)),
         lobby_(std::move(directory.listener), config.secret, config.rank),
         leavers_(config.rank, config.size),
@@ -334,6 +337,7 @@ class TcpMessenger final : public Messenger {
       if (!in.broken) in.inlet.flush(calls);
     }
     tell_what_broke(now, calls);
+    tell_of_shortage(now, calls);
     return true;
   }
 
@@ -352,6 +356,23 @@ class TcpMessenger final : public Messenger {
       in.inlet.fail(in.broken->why, calls);
       fail(matching_.give_up(wants_from(peer)), in.broken->why, calls);
     }
+  }
+
+  void tell_of_shortage(TimePoint now, Calls& calls) {
+    const auto& shortage = lobby_.shortage();
+    if (!shortage || now < std::max(shortage->since, told_of_shortage_) + time_to_connect_) return;
+    told_of_shortage_ = now;
+    const Status why{
+        Code::unavailable,
+        fmt::format("rank {} could not accept connections of other ranks for {:g} s: {}; raise the "
+                    "limit, or close files and sockets",
+                    rank_, std::chrono::duration<double>(time_to_connect_).count(), shortage->why)};
+    const bool all_are_in = ins_.size() + 1 == static_cast<std::size_t>(ranks_);
+    const auto is_lost = [&](const Incoming& wanted) {
+      return wanted.source == kAnySource ? !all_are_in
+                                         : wanted.source != rank_ && !ins_.contains(wanted.source);
+    };
+    fail(matching_.give_up(is_lost), why, calls);
   }
 
   static Break broken(int peer, const Error& error) {
@@ -489,11 +510,13 @@ class TcpMessenger final : public Messenger {
   const int rank_;
   const int ranks_;
   const std::string encryption_;
+  const std::chrono::milliseconds time_to_connect_;
 
   // I/O thread only
   Calling calling_;
   Lobby lobby_;
   std::vector<In*> ready_;
+  TimePoint told_of_shortage_;
 
   std::mutex mutex_;
   std::map<int, Out> outs_;  // by rank; only grow

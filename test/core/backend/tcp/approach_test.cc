@@ -6,6 +6,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 
 #include <thread>
@@ -56,6 +57,17 @@ std::optional<Connection> follow(Approach& approach, const std::function<void()>
     ::poll(events.data(), events.size(), 5);
   }
   return std::nullopt;
+}
+
+TEST(Approach, NamesTheLimitWhereThisProcessHasNoDescriptorsLeft) {
+  rlimit before{};
+  ::getrlimit(RLIMIT_NOFILE, &before);
+  const rlimit none{0, before.rlim_max};
+  Approach approach(kSecret, kHello, {{"127.0.0.1", "1"}}, Clock::now());
+  ::setrlimit(RLIMIT_NOFILE, &none);
+  approach.serve(Clock::now());
+  ::setrlimit(RLIMIT_NOFILE, &before);
+  EXPECT_THAT(approach.failures(), ElementsAre(HasSubstr("raise `ulimit -n`")));
 }
 
 TEST(Approach, FindsTheRankBehindWrongAddresses) {

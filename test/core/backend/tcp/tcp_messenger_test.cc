@@ -4,8 +4,12 @@
 
 #include "test/support/correspondence.h"
 #include "test/support/tcp_ranks.h"
+#include "test/support/threads.h"
 
 #include <gtest/gtest.h>
+
+#include <sys/resource.h>
+#include <unistd.h>
 
 namespace hora {
 namespace {
@@ -56,6 +60,35 @@ TEST(TcpMessenger, WhatExplainsABreakInTimeIsToldInstead) {
   ranks[1].reset();
   ranks[0]->abort({Code::aborted, "rank 1 was killed"});
   EXPECT_EQ(waiting->outcome.wait().message, "rank 1 was killed");
+}
+
+TEST(TcpMessenger, ARankWithoutDescriptorsEndsWhatItWaitsForAndNamesTheLimitAndGoesOnWhenItHasSome) {
+  auto configs = loopback_configs(2);
+  auto worlds = connect_tcp_ranks(configs);
+  configs[0].start_timeout = std::chrono::milliseconds(200);
+  std::unique_ptr<Messenger> ranks[2];
+  run_ranks(2, [&](int rank) {
+    ranks[rank] = connect_tcp_messenger(*worlds[rank].control, worlds[rank].members, configs[rank],
+                                        Clock::now() + std::chrono::seconds(60));
+  });
+  rlimit before{};
+  ::getrlimit(RLIMIT_NOFILE, &before);
+  const int next = ::dup(0);  // the sender's socket
+  ::close(next);
+  const rlimit one_more{static_cast<rlim_t>(next) + 1, before.rlim_max};
+  ::setrlimit(RLIMIT_NOFILE, &one_more);
+  const Mail in_vain = start_receive(*ranks[0], 1, 5);
+  const Mail from_self = start_receive(*ranks[0], 0, 5);
+  const Mail sent = start_send(*ranks[1], 0, 5, {4});
+  const Status status = in_vain->outcome.wait();
+  ::setrlimit(RLIMIT_NOFILE, &before);
+  EXPECT_EQ(status.code, Code::unavailable);
+  EXPECT_EQ(
+      status.message,
+      "rank 0 could not accept connections of other ranks for 0.2 s: Too many open files (`ulimit -n` is " +
+          std::to_string(next + 1) + "); raise the limit, or close files and sockets");
+  EXPECT_FALSE(from_self->outcome.told());
+  EXPECT_EQ(receive(*ranks[0], 1, 5), Numbers{4});
 }
 
 }  // namespace
