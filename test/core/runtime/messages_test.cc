@@ -12,9 +12,15 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <array>
 #include <atomic>
+#include <list>
+#include <map>
 #include <numeric>
+#include <random>
 #include <thread>
+#include <utility>
 
 namespace hora {
 namespace {
@@ -334,6 +340,165 @@ TEST_P(MessagesTest, AShutdownThatWaitsSaysOnceWhoHasNotCalledIt) {
   const std::string line = "warning: shutdown() has waited for 0 s: rank 1 called it; missing:\n  rank 0 ";
   EXPECT_THAT(said, HasSubstr(line));
   EXPECT_EQ(said.find(line), said.rfind(line));
+}
+
+/// A rank that sends, receives and probes at random, then leaves the job in order, or before that waits for
+/// all that it has begun, or is lost. Receives from any rank have a tag of their own, with which no rank
+/// sends to itself: so it is known how many of its receives find a message.
+class RandomRank {
+ public:
+  enum class Ending : std::uint8_t { leaves, waits, is_lost };
+  using Key = std::pair<int, int>;  // peer and tag
+  static constexpr int kTagOfLarge = 1;
+  static constexpr int kTagForAny = 9;
+
+  RandomRank(unsigned seed, Ending ending) : random_(seed), ending_(ending) {}
+
+  void run(Runtime& hora, LocalGroup& group) {
+    try {
+      for (int left = draw(5, 40); left > 0; --left) act(hora);
+    } catch (const Error& error) {
+      note(error);  // the job has ended
+    }
+    if (ending_ == Ending::waits) end_all();
+    if (ending_ != Ending::is_lost) return;
+    group.lose(hora.rank(), "its process ended");
+    hora.shutdown("it is lost");
+  }
+  /// After the job: all that it has begun has ended.
+  void end_all() {
+    for (const auto& [key, handle] : std::exchange(receives_, {})) {
+      if (ends_well(handle)) ++found_[key];
+    }
+    for (const auto& handle : std::exchange(sends_, {})) static_cast<void>(ends_well(handle));
+  }
+  [[nodiscard]] int found(const Key& key) const { return count(found_, key); }
+  [[nodiscard]] int sent(const Key& key) const { return count(sent_, key); }
+  [[nodiscard]] const std::map<Key, int>& wanted() const { return wanted_; }
+
+ private:
+  static int count(const std::map<Key, int>& counts, const Key& key) {
+    const auto found = counts.find(key);
+    return found == counts.end() ? 0 : found->second;
+  }
+  int draw(int least, int most) { return std::uniform_int_distribution<int>(least, most)(random_); }
+
+  void act(Runtime& hora) {
+    const int peer = (hora.rank() + draw(1, hora.size() - 1)) % hora.size();
+    const int tag = std::array{0, kTagOfLarge, kTagForAny}[static_cast<std::size_t>(draw(0, 2))];
+    switch (draw(0, 5)) {
+      case 0:
+      case 1: return send(hora, peer, tag);
+      case 2:
+      case 3: return receive(hora, tag == kTagForAny ? kAnySource : peer, tag);
+      case 4: return probe(hora, peer, tag);
+      default: send(hora, hora.rank(), 5); return receive(hora, hora.rank(), 5);
+    }
+  }
+  Numbers& memory(int tag) { return memory_.emplace_back(tag == kTagOfLarge ? 30'000 : 3); }
+  void send(Runtime& hora, int peer, int tag) {
+    sends_.push_back(hora.send(of(peer, tag, memory(tag))));
+    ++sent_[{peer, tag}];
+  }
+  void receive(Runtime& hora, int peer, int tag) {
+    receives_.emplace_back(Key(peer, tag), hora.receive(into(peer, tag, memory(tag))));
+    ++wanted_[{peer, tag}];
+  }
+  static void probe(Runtime& hora, int peer, int tag) {
+    try {
+      static_cast<void>(hora.probe(peer, tag));
+    } catch (const Error& error) {
+      note(error);
+    }
+  }
+  static bool ends_well(const Handle& handle) {
+    if (!handle.wait_for(std::chrono::seconds(30))) {
+      ADD_FAILURE() << "it waits for ever";
+      return false;
+    }
+    try {
+      handle.wait();
+      return true;
+    } catch (const Error& error) {
+      note(error);
+      return false;
+    }
+  }
+  static void note(const Error& error) {
+    EXPECT_TRUE(error.code() == Code::aborted || error.code() == Code::timeout) << error.what();
+  }
+
+  std::mt19937 random_;
+  Ending ending_;
+  std::list<Numbers> memory_;
+  std::vector<std::pair<Key, Handle>> receives_;
+  std::vector<Handle> sends_;
+  std::map<Key, int> sent_;
+  std::map<Key, int> wanted_;
+  std::map<Key, int> found_;
+};
+
+/// Three of them in one job.
+class RandomRanks {
+ public:
+  RandomRanks(unsigned seed, const std::array<RandomRank::Ending, 3>& endings) {
+    for (unsigned rank = 0; rank < 3; ++rank) ranks_.emplace_back(seed * 3 + rank, endings[rank]);
+  }
+  RandomRank& operator[](int rank) { return ranks_[static_cast<std::size_t>(rank)]; }
+  void end_all() {
+    for (auto& rank : ranks_) rank.end_all();
+  }
+  /// How many messages were sent to a receive of these.
+  [[nodiscard]] int sent_to(int rank, const RandomRank::Key& wanted) const {
+    int sent = 0;
+    for (int source = 0; source < 3; ++source) {
+      if (wanted.first != source && wanted.first != kAnySource) continue;
+      sent += ranks_[static_cast<std::size_t>(source)].sent({rank, wanted.second});
+    }
+    return sent;
+  }
+
+ private:
+  std::vector<RandomRank> ranks_;
+};
+
+TEST_P(MessagesTest, ARankThatWaitsWhileOthersLeaveGetsAllThatWasSentToItAndWaitsForNothingElse) {
+  using Ending = RandomRank::Ending;
+  for (unsigned seed = 1; seed <= 30; ++seed) {
+    SCOPED_TRACE(seed);
+    const int waiter = static_cast<int>(seed % 3);
+    std::array endings{Ending::leaves, Ending::leaves, Ending::leaves};
+    endings[seed % 3] = Ending::waits;
+    RandomRanks ranks(seed, endings);
+    LocalGroup group(3);
+    run_job(
+        3, [&](Runtime& hora) { ranks[hora.rank()].run(hora, group); }, &group);
+    ranks.end_all();
+    for (const auto& [wanted, count] : ranks[waiter].wanted()) {
+      EXPECT_EQ(ranks[waiter].found(wanted), std::min(count, ranks.sent_to(waiter, wanted)))
+          << wanted.first << " " << wanted.second;
+    }
+  }
+}
+
+TEST_P(MessagesTest, NothingWaitsForEverHoweverRanksEnd) {
+  using Ending = RandomRank::Ending;
+  config_.missing_warning = std::chrono::milliseconds(50);
+  config_.missing_timeout = std::chrono::milliseconds(200);
+  testing::internal::CaptureStderr();
+  std::mt19937 random(7);
+  for (unsigned seed = 1; seed <= 15; ++seed) {
+    SCOPED_TRACE(seed);
+    std::array<Ending, 3> endings{};
+    for (auto& ending : endings)
+      ending = std::array{Ending::leaves, Ending::waits, Ending::waits, Ending::is_lost}[random() % 4];
+    RandomRanks ranks(seed, endings);
+    LocalGroup group(3);
+    run_job(
+        3, [&](Runtime& hora) { ranks[hora.rank()].run(hora, group); }, &group);
+    ranks.end_all();
+  }
+  testing::internal::GetCapturedStderr();
 }
 
 TEST_P(MessagesTest, SmallOnesThatWereSentBeforeTheSenderLeftStillArrive) {
