@@ -52,8 +52,9 @@ def init(comm: Any = None, process_sets: Iterable[sets.ProcessSet] | str | None 
 
 
 def shutdown() -> None:
-    """Leaves the job: waits until every rank does. Operations that are still under way end with HoraInternalError; handles
-    and process sets are forgotten. Does nothing if this process is in no job."""
+    """Leaves the job: waits until every rank does, and after HORA_MISSING_WARNING one line on stderr says for whom. Operations
+    that are still under way end with HoraInternalError; others that wait for a message of this rank hear at once that it has
+    left. Handles and process sets are forgotten. Does nothing if this process is in no job."""
     _leave("")
 
 

@@ -118,7 +118,8 @@ def send(array: Any, dest: int, tag: int = 0) -> None:
 
     Raises:
         HoraArgumentError: the array cannot be sent, there is no such rank, or the tag is negative; nothing was sent.
-        HoraInternalError: the rank has left the job or cannot be reached, or the job has failed.
+        HoraInternalError: the rank has left the job and not taken a large array, and the text names it; it cannot be
+            reached; or the job has failed, as it does when a rank has not received a large array for HORA_MISSING_TIMEOUT.
     """
     _job.synchronize(isend(array, dest, tag))
 
@@ -156,7 +157,9 @@ def recv(array: Any = None, source: int = ANY_SOURCE, tag: int = ANY_TAG) -> Rec
     Raises:
         HoraArgumentError: the array is read-only or nothing can be received into it, or there is no such rank.
         HoraInternalError: the message has another shape or dtype, or is an object, and the text says both; it is lost then,
-            and the job goes on. Or the rank has left the job, or the job has failed.
+            and the job goes on. Or the rank has left the job (from ANY_SOURCE: all others have) and nothing is left of what
+            it sent, and the text names it. Or the job has failed, as it does when nothing has been sent for
+            HORA_MISSING_TIMEOUT.
         HoraUnsupportedError: the message has bfloat16 elements, and NumPy knows of none; it is lost.
     """
     got: Received[Any] = _job.synchronize(irecv(array, source, tag))

@@ -44,10 +44,12 @@ const char* hora_version(void);
 /* What the last failed call of this thread had to say; valid until its next call. */
 const char* hora_last_error(void);
 
-int hora_init(void);                   /* joins the job that the environment describes */
-int hora_shutdown(const char* reason); /* leaves it; reason may be NULL */
-int hora_is_initialized(void);         /* 1 or 0 */
-int hora_rank(void);                   /* -1 if not initialised; likewise the following */
+int hora_init(void); /* joins the job that the environment describes */
+/* Leaves it, when all ranks have called this. With a reason, which may be NULL, the job fails for it, and
+ * nobody is waited for. */
+int hora_shutdown(const char* reason);
+int hora_is_initialized(void); /* 1 or 0 */
+int hora_rank(void);           /* -1 if not initialised; likewise the following */
 int hora_size(void);
 int hora_local_rank(void);
 int hora_local_size(void);

@@ -259,15 +259,19 @@ class Runtime {
   /// when the receiver has taken them; what it has not taken when the job ends is lost. So ranks that send
   /// each other large ones start to receive before they wait. Throws Error(invalid_argument) for what this
   /// rank can see is wrong (no such rank, a negative tag), and Error(aborted) once the job has ended; then
-  /// `done` is not called. Error(unavailable), if there is no way to the rank, and Error(aborted), if it has
-  /// left, come with the Handle.
+  /// `done` is not called. With the Handle come Error(unavailable), if there is no way to the rank, and
+  /// Error(aborted), which names the rank, if that has left the job and not taken a large one. One that waits
+  /// for the receiver is warned of after Config::missing_warning, and ends the job after missing_timeout.
   Handle send(Message message);
   /// Starts to receive a message, and returns at once. A message of another dtype or shape than the wanted
-  /// one ends it with Error(mismatch), which says both, and is lost; its sender does not notice. Throws as
-  /// `send`.
+  /// one ends it with Error(mismatch), which says both, and is lost; its sender does not notice. What a rank
+  /// sent before it left can still be received; what it will never send ends with Error(aborted), which names
+  /// the rank, and so does a receive from any rank when all others have left. One that waits is warned of and
+  /// ends the job as in `send`. Error(unavailable), if this process has had no descriptors for the sender's
+  /// connection for Config::start_timeout. Throws as `send`.
   Handle receive(Message wanted);
   /// The message that a `receive` of these would take; nothing if none has come yet. It stays where it is.
-  /// Throws as `send`.
+  /// Throws as `send`, and Error(aborted) if the rank has left the job and nothing is left of what it sent.
   [[nodiscard]] std::optional<Envelope> probe(int source = kAnySource, int tag = kAnyTag);
 
   /// Makes a process set of these ranks of the job, and returns its number: 1, 2, 3, ..., never one twice.
@@ -325,8 +329,10 @@ class Runtime {
   [[nodiscard]] std::string memory_report() const;
 
   /// Leaves the job: waits until every rank has called it, and ends what is still pending, messages too, with
-  /// Error(aborted). With a `reason`, such as the text of the exception that ends this program, the job
-  /// fails: it waits for nobody, and all other ranks get an Error(aborted) that says the reason. Idempotent.
+  /// Error(aborted). Others that wait for a message of this rank hear at once that it has left. After
+  /// Config::missing_warning one line on stderr says who has not called it; that never ends the job. With a
+  /// `reason`, such as the text of the exception that ends this program, the job fails: it waits for nobody,
+  /// and all other ranks get an Error(aborted) that says the reason. Idempotent.
   void shutdown(const std::string& reason = {});
 
  private:

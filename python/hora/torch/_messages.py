@@ -41,7 +41,8 @@ def send(tensor: torch.Tensor, dest: int, tag: int = 0) -> None:
     Raises:
         HoraArgumentError (a ValueError): the tensor cannot be sent, there is no such rank, or the tag is negative; nothing
             was sent.
-        HoraInternalError (a RuntimeError): the rank has left the job or cannot be reached, or the job has failed.
+        HoraInternalError (a RuntimeError): the rank has left the job and not taken a large tensor, and the text names it; it cannot be
+            reached; or the job has failed, as it does when a rank has not received a large tensor for HORA_MISSING_TIMEOUT.
     """
     _job.synchronize(isend(tensor, dest, tag))
 
@@ -83,7 +84,9 @@ def recv(tensor: torch.Tensor | None = None, source: int = ANY_SOURCE, tag: int 
         HoraArgumentError (a ValueError): nothing can be received into the tensor (it is expanded, say), or there is no such
             rank.
         HoraInternalError (a RuntimeError): the message has another shape or dtype, or is an object, and the text says both;
-            it is lost then, and the job goes on. Or the rank has left the job, or the job has failed.
+            it is lost then, and the job goes on. Or the rank has left the job (from ANY_SOURCE: all others have) and nothing
+            is left of what it sent, and the text names it. Or the job has failed, as it does when nothing has been sent for
+            HORA_MISSING_TIMEOUT.
     """
     got: Received[torch.Tensor] = _job.synchronize(irecv(tensor, source, tag))
     return got
@@ -99,6 +102,7 @@ def probe(source: int = ANY_SOURCE, tag: int = ANY_TAG) -> Envelope[torch.dtype]
 
     Raises:
         HoraArgumentError (a ValueError): there is no such rank.
-        HoraInternalError (a RuntimeError): the job has failed.
+        HoraInternalError (a RuntimeError): the rank has left the job and nothing is left of what it sent, or the job has
+            failed.
     """
     return seen(source, tag, torch_dtype)
