@@ -12,6 +12,7 @@ const char* name(Code code) {
     case Code::timeout: return "timeout";
     case Code::unavailable: return "unavailable";
     case Code::internal: return "internal";
+    case Code::rank_failed: return "rank_failed";
   }
   return "unknown";
 }

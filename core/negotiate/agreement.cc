@@ -56,6 +56,18 @@ const std::array<Aspect, 12> kAspects{{
      }},
 }};
 
+/// What those who cannot bring their tensor say; empty: all can.
+std::string why_ranks_failed(std::span<const Voice> voices, const std::vector<int>& members) {
+  std::string text;
+  for (const auto& voice : voices) {
+    const std::string& why = voice.request->failed_with;
+    if (why.empty()) continue;
+    text += fmt::format("{}{}'s {}", text.empty() ? "" : "; ",
+                        describe_ranks(ranks_of(voice.places, members)), why);
+  }
+  return text;
+}
+
 Decision mismatch(const Aspect& aspect, std::span<const Voice> voices, const std::vector<int>& members) {
   std::vector<std::pair<std::string, RankSet>> values;
   for (const auto& voice : voices) {
@@ -132,6 +144,8 @@ void scatter_rows(Decision& decision, std::span<const Voice> voices, const std::
 
 Decision agree(std::span<const Voice> voices, const std::vector<int>& members) {
   const Request& first = *voices.front().request;
+  if (const auto why = why_ranks_failed(voices, members); !why.empty())
+    return failure(first, Code::rank_failed, why);
   const auto all = [&](const auto& holds) {
     return std::all_of(voices.begin(), voices.end(),
                        [&](const Voice& voice) { return holds(*voice.request); });
@@ -165,6 +179,7 @@ std::vector<int> ranks_of(const RankSet& places, const std::vector<int>& members
 
 std::optional<Request> stand_in(const Request& like) {
   Request request = like;
+  request.failed_with.clear();
   request.slot = 0;  // memory of its own, away from the others'
   if (like.operation == Operation::allreduce) {
     const bool zeros =

@@ -336,6 +336,10 @@ Decision Coordinator::decide_anew(const Pending& pending) const {
 Decision Coordinator::decide_with_stand_ins(const Pending& pending) const {
   const Request& like = any_asked(pending);
   const RankSet absent = everybody_.without(pending.asked);
+  std::vector<Voice> all = voices(pending);
+  const bool failed = std::any_of(all.begin(), all.end(),
+                                  [](const Voice& voice) { return !voice.request->failed_with.empty(); });
+  if (failed) return agree(all, members_);
   auto substitute = stand_in(like);
   if (!substitute) {
     return failure(
@@ -344,7 +348,6 @@ Decision Coordinator::decide_with_stand_ins(const Pending& pending) const {
                     like.operation == Operation::allreduce ? " of this kind with a prescale factor" : "",
                     describe_ranks(ranks_of(absent, members_))));
   }
-  std::vector<Voice> all = voices(pending);
   all.push_back({absent, std::make_shared<const Request>(*std::move(substitute))});
   sort_by_place(all);
   Decision decision = agree(all, members_);

@@ -29,6 +29,7 @@ void write(Writer& out, const Request& request) {
   write(out, request.ranks);
   out.u8(request.divide_by_initial_size ? 1 : 0).u8(request.check_finite ? 1 : 0);
   out.u8(static_cast<std::uint8_t>(request.device)).u64(request.slot).u8(request.padded ? 1 : 0);
+  out.string(request.failed_with);
 }
 
 /// At most `most` numbers, each of which takes a byte at least.
@@ -85,6 +86,7 @@ Request read_request(Reader& in, int size) {
   request.device = in.enumerator<DeviceKind>(kDeviceKinds, "a device");
   request.slot = in.u64();
   request.padded = in.boolean();
+  request.failed_with = in.string(kMostFailureBytes);
   static_cast<void>(elements(request.shape, request.dtype));
   return request;
 }

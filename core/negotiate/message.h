@@ -15,6 +15,7 @@ namespace hora {
 
 inline constexpr std::size_t kMostNameBytes = 4096;
 inline constexpr std::size_t kMostDimensions = 64;
+inline constexpr std::size_t kMostFailureBytes = 4096;  // of Request::failed_with
 inline constexpr std::size_t kMostReasonBytes = 32 * 1024;
 inline constexpr std::size_t kMostMessageBytes = 64 * 1024;  // of a status; one may quote a name and a reason
 
@@ -38,8 +39,9 @@ struct Request {
   /// Where it lies in memory from Runtime::allocate for a GPU, if it is reduced in place there; 0: elsewhere.
   /// Need not be equal: a decision has it if it is.
   std::uint64_t slot = 0;
-  bool padded = false;        ///< with a slot: Entry::padded; a decision is, if it is on all ranks
-  bool check_finite = false;  ///< allreduce
+  bool padded = false;           ///< with a slot: Entry::padded; a decision is, if it is on all ranks
+  bool check_finite = false;     ///< allreduce
+  std::string failed_with = {};  ///< not empty: Entry::failed_with; a decision has none
 
   bool operator==(const Request&) const = default;
 };

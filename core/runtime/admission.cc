@@ -52,6 +52,7 @@ class Admission {
     request.wire = wire();
     request.shape = entry_.shape;
     if (entry_.operation != Operation::barrier) request.device = entry_.device.kind;
+    request.failed_with = shortened(entry_.failed_with, kMostFailureBytes);
     request.check_finite = entry_.check_finite && entry_.operation == Operation::allreduce;
     if (reduces()) {
       request.op = entry_.op;

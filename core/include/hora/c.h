@@ -19,7 +19,8 @@ enum hora_code {
   HORA_ABORTED = 3,          /* a rank failed; the job is over */
   HORA_TIMEOUT = 4,
   HORA_UNAVAILABLE = 5,
-  HORA_INTERNAL = 6
+  HORA_INTERNAL = 6,
+  HORA_RANK_FAILED = 7 /* a rank could not bring its tensor, and said why; the job goes on */
 };
 
 enum hora_dtype {

@@ -95,7 +95,11 @@ struct Entry {
   double postscale = 1.0;
   DType wire =
       DType::float32;  ///< float16 or bfloat16: float32 and float64 elements travel as that; else as they are
-  bool absent = false;        ///< this rank has nothing to add and counts as zeros; `input` is not read
+  bool absent = false;  ///< this rank has nothing to add and counts as zeros; `input` is not read
+  /// Not empty: this rank cannot bring its tensor, and this is why, as it follows "rank 1's ", such as
+  /// "backward() failed: bad batch". Input and output are not used. The operation fails on all ranks, with
+  /// Error(rank_failed), which says this; the job goes on.
+  std::string failed_with = {};
   bool check_finite = false;  ///< allreduce: whether Result::finite is wanted; equal on all ranks
   /// allreduce, in place in memory from Runtime::allocate of a GPU: what lies between its end and the next
   /// multiple of 64 bytes is padding, and may be overwritten. Then what lies side by side travels as one.

@@ -16,8 +16,9 @@ enum class Code : std::uint8_t {
   timeout,           ///< a deadline passed
   unavailable,       ///< not built, not found, or not permitted on this machine
   internal,          ///< a bug in Hora
+  rank_failed,       ///< a rank could not bring its tensor, and said why; the job goes on with the next
 };
-inline constexpr int kCodes = 7;
+inline constexpr int kCodes = 8;
 
 /// What became of an operation. A value: compared, stored, and sent to other ranks.
 struct Status {

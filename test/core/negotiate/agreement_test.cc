@@ -114,6 +114,28 @@ TEST(Agree, ATensorThatIsAbsentEverywhereIsNotContributed) {
   EXPECT_FALSE(agree_on({absent, absent}).contributed);
 }
 
+Request failed(const std::string& why, std::int64_t length = 3) {
+  auto request = tensor({length});
+  request.failed_with = why;
+  return request;
+}
+
+TEST(Agree, SaysWhyARankCannotBringItsTensorAndNotThatItDiffers) {
+  const auto decision = agree_on({tensor({3}), failed("backward() failed: bad batch", 4), tensor({3})});
+  EXPECT_EQ(decision.status.code, Code::rank_failed);
+  EXPECT_EQ(decision.status.message, "'layer1.weight': rank 1's backward() failed: bad batch");
+  EXPECT_EQ(agree_on({failed("x failed"), failed("y failed")}).status.message,
+            "'layer1.weight': rank 0's x failed; rank 1's y failed");
+}
+
+TEST(Agree, TheLongestReasonsOfManyRanksFitIntoAVerdict) {
+  Verdict verdict;
+  verdict.items.push_back(
+      {0, agree_on(std::vector<Request>(100, failed(std::string(kMostFailureBytes, 'x'))))});
+  EXPECT_EQ(verdict.items.front().decision.status.code, Code::rank_failed);
+  EXPECT_EQ(decode_verdict(encode(verdict), 100), verdict);
+}
+
 TEST(Agree, ShortensMessagesThatWouldNotFit) {
   std::vector<Request> requests(100);
   for (std::size_t rank = 0; rank < requests.size(); ++rank) {

@@ -333,6 +333,31 @@ TEST(Coordinator, FailsWhatCannotBeDoneWithoutWhoHasJoined) {
             "'b': broadcast is not supported with join, and rank 1 joined already");
 }
 
+TEST(Coordinator, SaysWhyARankCannotBringItsTensorAlsoWhereAnotherHasJoined) {
+  Coordinator coordinator(ranks(3));
+  auto failed = tensor("b");
+  failed.operation = Operation::broadcast;  // of which nobody can be left out
+  failed.failed_with = "backward() failed";
+  coordinator.add(RankSet(2), asks({joins()}), kNow);
+  coordinator.add(RankSet(0), asks({failed}), kNow);
+  coordinator.add(RankSet(1), asks({tensor("b")}), kNow);
+  const auto status = coordinator.decide()->items.front().decision.status;
+  EXPECT_EQ(status, (Status{Code::rank_failed, "'b': rank 0's backward() failed"}));
+}
+
+TEST(Coordinator, WhatARankCouldNotBringIsNeitherARepeatNorRemembered) {
+  Coordinator coordinator(ranks(2));
+  for (int rank = 0; rank < 2; ++rank) coordinator.add(RankSet(rank), asks({tensor("w")}), kNow);
+  coordinator.decide();
+  auto failed = tensor("w");
+  failed.failed_with = "backward() failed";
+  coordinator.add(RankSet(0), repeats({1}, 1), kNow);
+  coordinator.add(RankSet(1), asks({failed}, 1), kNow);
+  EXPECT_EQ(coordinator.decide()->items.front().decision.status.code, Code::rank_failed);
+  for (int rank = 0; rank < 2; ++rank) coordinator.add(RankSet(rank), asks({tensor("w")}, 2), kNow);
+  EXPECT_TRUE(coordinator.decide()->items.front().decision.status.ok());
+}
+
 TEST(Coordinator, RepeatsStillMeanWhatTheyMeantAfterAJoin) {
   Coordinator coordinator(ranks(2));
   for (int rank = 0; rank < 2; ++rank) coordinator.add(RankSet(rank), asks({tensor("w")}), kNow);

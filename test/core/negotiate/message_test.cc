@@ -24,7 +24,8 @@ Request request(const std::string& name) {
           DeviceKind::cuda,
           4096,
           true,
-          true};
+          true,
+          "backward() failed: bad batch"};
 }
 
 Ballot only(std::vector<Ballot> ballots) {
@@ -75,6 +76,8 @@ TEST(Verdict, ComesBackAsItWasSent) {
   verdict.group = 4;
   verdict.items.push_back({0, {{}, request("w"), {3, 0, 2}, false, 2, {1, 2}}});
   verdict.items.push_back({0, {{Code::mismatch, "'x': differs"}, request("x"), {}, true, 3, {}}});
+  verdict.items.push_back(
+      {0, {{Code::rank_failed, "'y': rank 1's backward() failed"}, request("y"), {}, true, 3, {}}});
   verdict.end = true;
   verdict.fuse_up_to = std::uint64_t{1} << 40;
   EXPECT_EQ(decode_verdict(encode(verdict), 3), verdict);

@@ -495,6 +495,18 @@ TEST_F(Locked, AnotherShapeIsAMismatchForAll) {
   EXPECT_FALSE(locked());
 }
 
+TEST_F(Locked, ATensorThatARankCannotBringFailsForAllAndStepsGoOn) {
+  ask(0, "a");
+  ask(2, "a");
+  auto failed = tensor("a");
+  failed.failed_with = "backward() failed";
+  seats_[1].ask(kWorld, {failed}, now_);
+  EXPECT_THAT(hear(), everywhere({"a"}));
+  EXPECT_FALSE(locked());
+  for (int step = 0; step < 40 && !locked(); ++step) EXPECT_THAT(step_of_all(), everywhere({"a", "b", "c"}));
+  EXPECT_TRUE(locked());
+}
+
 TEST_F(Locked, WhatWasAskedForIsAskedForAgainAfterIt) {
   ask(0, "a");
   ask(2, "b");

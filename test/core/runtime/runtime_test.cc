@@ -202,6 +202,26 @@ TEST(Runtime, RanksThatDisagreeGetTheSameErrorAndGoOn) {
   EXPECT_EQ(texts[2], texts[0]);
 }
 
+TEST(Runtime, ATensorThatARankCannotBringFailsOnAllWithItsReasonAndTheJobGoesOn) {
+  run_local_job(3, [](Runtime& hora) {
+    for (int step = 0; step < 40; ++step) {
+      std::vector<float> values(5, static_cast<float>(hora.rank()));
+      Entry entry = in_place(Operation::allreduce, "w", DType::float32, values);
+      const bool fails = step % 10 == 9;
+      if (fails && hora.rank() == 1) entry.failed_with = "backward() failed: bad batch";
+      const Handle handle = hora.submit(entry);
+      if (fails) {
+        EXPECT_EQ(thrown([&] { handle.wait(); }),
+                  (Status{Code::rank_failed, "'w': rank 1's backward() failed: bad batch"}));
+        EXPECT_EQ(values, std::vector<float>(5, static_cast<float>(hora.rank()))) << "it is as it was";
+      } else {
+        handle.wait();
+        EXPECT_EQ(values, std::vector<float>(5, 3.0F));
+      }
+    }
+  });
+}
+
 TEST(Runtime, ANameThatIsUnderWayIsRefusedAndMayBeUsedAgainLater) {
   run_local_job(2, [](Runtime& hora) {
     std::vector<float> x(2, 1.0F);
