@@ -76,6 +76,13 @@ struct Slot {
 /// A gradient that is added to after it was reduced (another pass before `step`) is set aside as the slot's
 /// `base`, and the reduced addition is added to it: only what is this rank's own is ever reduced.
 ///
+/// A pass that fails on this rank leaves its round to be made up, by the next thing that is done with the
+/// optimizer: `zero_grad`, `synchronize`, `step` or another pass. Gradients that were not submitted yet are
+/// then submitted as missing, with the reason (Entry::failed_with), and so the round fails on all ranks. The
+/// last unit of a pass waits for its end, so that there always is one that was not submitted. After such a
+/// round no rank has gradients. A pass that fails before it reaches a gradient has not begun here: this rank
+/// makes the round with its next pass.
+///
 /// Rounds since the last `step` or `zero_grad` are numbered in the tensors' names. Ranks that get out of step
 /// with each other wait, and are named by the stall warning, instead of adding up gradients of different
 /// passes.
@@ -83,7 +90,8 @@ struct Slot {
 /// Locking: autograd's threads call `before`, `after` and `leave_pass`, the user's thread the rest; `mutex_`
 /// guards everything. It is not held while `before` waits for a reduction: other ranks' threads may need this
 /// rank's other threads for theirs. The end of a pass, and the user's thread, are alone and may wait under
-/// it.
+/// it. So may the first hook of a pass, which makes up the round of one that failed: the other ranks wait in
+/// that round, and need nothing of the new pass for it.
 class GradientReducer final : public Reducer {
  public:
   GradientReducer(Runtime& hora, torch::optim::Optimizer& optimizer, Parameters parameters,
@@ -97,11 +105,13 @@ class GradientReducer final : public Reducer {
 
   void synchronize() override {
     const std::lock_guard lock(mutex_);
+    if (!spoiled_.ok()) throw Error(spoiled_);
+    note_failed_pass();
     adopt_new();
     const bool own = std::any_of(slots_.begin(), slots_.end(), [](const Slot& slot) {
       return slot.pending || (!slot.settled && slot.parameter.grad().defined());
     });
-    if (rounds_ == 0 || owed_ || own) round();
+    if (rounds_ == 0 || owed_ || own || !failed_with_.empty()) round();
   }
 
   torch::Tensor step(const Closure& closure) override {
@@ -150,7 +160,8 @@ class GradientReducer final : public Reducer {
     for (auto& parameter : parameters_.adopt(hora_, optimizer_)) {
       Slot& slot = slots_.emplace_back(std::move(parameter));
       hora::install_hooks(
-          *slot.accumulate, alive_, [this, &slot] { before(slot); }, [this, &slot] { after(slot); });
+          *slot.accumulate, alive_, [this, &slot] { noting_failure([&] { before(slot); }); },
+          [this, &slot] { noting_failure([&] { after(slot); }); });
       fresh.push_back(&slot);
     }
     make_units(fresh);
@@ -171,12 +182,37 @@ class GradientReducer final : public Reducer {
 
   // --- during backward() ---
 
+  /// Remembers what a hook throws: the pass has failed on this rank.
+  template <typename Action>
+  void noting_failure(const Action& action) {
+    try {
+      action();
+    } catch (const std::exception& error) {
+      const std::lock_guard lock(mutex_);
+      note_failure(fmt::format("backward() failed: {}", error.what()));
+      throw;
+    }
+  }
+
+  /// The first reason counts.
+  void note_failure(const std::string& why) {
+    if (failed_with_.empty()) failed_with_ = why;
+  }
+
+  /// If a pass has begun and not ended, it has failed.
+  void note_failed_pass() {
+    if (std::exchange(task_, kNoTask) == kNoTask) return;
+    ++passes_;
+    note_failure("backward() failed");
+  }
+
   /// backward() is about to add to this gradient.
   void before(Slot& slot) {
     std::unique_lock lock(mutex_);
     enter_pass();
     if (slot.pending) {  // twice in one pass, or the last pass was interrupted
       wait_for(*slot.unit, lock);
+      --submitted_;
       settle_all(slot.unit->slots);
     }
     if (!slot.settled) return;
@@ -202,25 +238,34 @@ class GradientReducer final : public Reducer {
   void after(Slot& slot) {
     const std::lock_guard lock(mutex_);
     enter_pass();
-    if (!reducing_) return;
+    if (!reducing_ || !failed_with_.empty()) return;
     if (!overlaps_ && slot.is_on_host()) {
       const torch::NoGradGuard no_grad;
       return prepare(slot);  // so autograd has its memory again
     }
     slot.ready = true;
     const auto& members = slot.unit->slots;
-    if (std::all_of(members.begin(), members.end(), [](const Slot* member) { return member->ready; }))
+    const bool last = submitted_ + 1 >= units_.size();  // which waits for the end of the pass
+    if (!last &&
+        std::all_of(members.begin(), members.end(), [](const Slot* member) { return member->ready; }))
       submit(*slot.unit);
   }
 
   void enter_pass() {
     const int current = torch::autograd::get_current_graph_task_id();
     if (current == task_) return;
+    if (task_ != kNoTask && pass_.expired()) {  // else this pass is within that one
+      note_failed_pass();
+      if (reducing_) make_up();
+    }
+    spoiled_ = {};
     task_ = current;
+    const auto pass = std::make_shared<int>(current);
+    pass_ = pass;
     reducing_ = !accumulating_ && passes_ + 1 >= options_.backward_passes_per_step;
     overlaps_ = hora_.can_overlap();
-    torch::autograd::Engine::get_default_engine().queue_callback([this, alive = alive_, current] {
-      if (*alive) leave_pass(current);
+    torch::autograd::Engine::get_default_engine().queue_callback([this, alive = alive_, pass] {
+      if (*alive) leave_pass(*pass);
     });
   }
 
@@ -249,7 +294,11 @@ class GradientReducer final : public Reducer {
     std::vector<Entry> entries;
     for (Slot* slot : unit.slots) {
       slot->ready = false;
-      prepare(*slot);
+      if (failed_with_.empty()) {
+        prepare(*slot);
+      } else {
+        slot->absent = true;
+      }
     }
     for (Slot* slot : unit.slots) entries.push_back(entry_of(*slot));
     const auto handles = hora_.submit(std::move(entries));
@@ -258,6 +307,7 @@ class GradientReducer final : public Reducer {
       if (options_.check_finite) look_at(*unit.slots[i]);
       ++unit.slots[i]->rounds;
     }
+    ++submitted_;
   }
 
   /// Notes who will know whether the gradient is finite: what is added to one that was reduced before counts
@@ -290,6 +340,7 @@ class GradientReducer final : public Reducer {
     entry.postscale = options_.gradient_predivide_factor;
     entry.wire = wire_of(options_.compression);
     entry.absent = slot.absent;
+    entry.failed_with = failed_with_;
     entry.check_finite = options_.check_finite;
     entry.padded = true;  // places begin with cache lines
     return entry;
@@ -351,19 +402,62 @@ class GradientReducer final : public Reducer {
     if (first) throw Error(*first);
   }
 
-  /// Reduces everything once, and waits for it.
+  /// Reduces everything once, and waits for it. What this rank cannot submit fails on all ranks. Throws the
+  /// first error, once all has ended.
   void round() {
     const BlockingScope blocking;
     adopt_new();
+    std::optional<Error> first;
     for (auto& unit : units_) {
-      if (!unit.slots.front()->pending) submit(unit);
+      if (!unit.slots.front()->pending) submit_or_tell(unit, first);
     }
     owed_ = false;
     passes_ = 0;
     ++rounds_;
     std::vector<Slot*> all;
     for (auto& slot : slots_) all.push_back(&slot);
-    settle_all(all);
+    submitted_ = 0;
+    failed_with_.clear();
+    try {
+      settle_all(all);
+    } catch (const Error& error) {
+      if (error.code() == Code::rank_failed) spoil(error.status());
+      if (!first) throw;
+    }
+    if (first) throw Error(*first);
+  }
+
+  /// Submits a unit, or, if that fails, tells the other ranks why they wait in vain.
+  void submit_or_tell(Unit& unit, std::optional<Error>& first) {
+    try {
+      return submit(unit);
+    } catch (const Error& error) {
+      if (!first) first = error;
+    } catch (const std::exception& error) {
+      if (!first) first = Error(Code::internal, error.what());
+    }
+    if (failed_with_.empty()) {
+      note_failure(fmt::format("gradients could not be reduced: {}", first->what()));
+      submit(unit);
+    }
+  }
+
+  /// Makes the round that others wait for. This rank knows that its pass has failed.
+  void make_up() {
+    try {
+      round();
+    } catch (const Error& error) {
+      if (error.code() != Code::rank_failed) throw;
+    }
+  }
+
+  /// Some gradients are those of this rank, others are reduced, and not the same ones on all ranks.
+  void spoil(const Status& why) {
+    spoiled_ = why;
+    for (auto& slot : slots_) {
+      slot.parameter.mutable_grad().reset();
+      slot.settled = false;
+    }
   }
 
   // --- between passes ---
@@ -391,12 +485,12 @@ class GradientReducer final : public Reducer {
 
   /// Nothing of what was reduced counts any more: gradients are about to be cleared.
   void forget() {
-    const bool failed = task_ != kNoTask && reducing_;  // in backward()
-    if (failed ||
+    note_failed_pass();
+    if (!failed_with_.empty() ||
         std::any_of(slots_.begin(), slots_.end(), [](const Slot& slot) { return slot.pending.has_value(); }))
-      round();  // the other ranks wait for the rest
-    task_ = kNoTask;
+      make_up();  // the other ranks wait for the rest
     owed_ = false;
+    spoiled_ = {};
     passes_ = 0;
     for (auto& slot : slots_) slot.settled = slot.ready = false;
     end_step();
@@ -415,6 +509,10 @@ class GradientReducer final : public Reducer {
   unsigned rounds_ = 0;        // since the last step or zero_grad
   int passes_ = 0;             // since the last round
   int task_ = kNoTask;         // autograd's number of the pass under way
+  std::weak_ptr<int> pass_;    // that pass, as long as autograd works on it
+  std::size_t submitted_ = 0;  // units, in this round
+  std::string failed_with_;    // why this rank has no gradients for the next round
+  Status spoiled_;             // why the last round has failed on all ranks
   bool reducing_ = false;      // that pass ends with a round
   bool overlaps_ = true;       // that round, with the pass
   bool owed_ = false;          // a pass has only accumulated, on every rank

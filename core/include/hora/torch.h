@@ -295,6 +295,9 @@ struct DistributedOptions {
 /// where they lie.
 ///
 ///  - When backward() returns, gradients are the reduced ones: clip them, look at them.
+///  - If backward() fails on one rank, it fails on all: that rank gets its own exception, the others
+///    Error(rank_failed). The gradients of all ranks are then undefined, and `step` fails, too, until the
+///    next `zero_grad` or backward(). The others wait until the rank does one of these three, or ends.
 ///  - Accumulation: under `no_sync()`, backward() only adds up; the backward() after it reduces the whole.
 ///    Without it, each backward() before a step reduces what it has added. With `backward_passes_per_step`,
 ///    every so many passes end with a reduction, and `step` after fewer reduces what there is.

@@ -2,6 +2,7 @@
 #include <hora/torch.h>
 
 #include "test/support/local_job.h"
+#include "test/support/thrown.h"
 
 #include <gtest/gtest.h>
 
@@ -199,25 +200,83 @@ TEST(DistributedOptimizer, GradLeavesTheReducedGradientsAlone) {
   });
 }
 
-TEST(DistributedOptimizer, ARankWhoseBackwardFailsMayGoOnWithTheNextBatch) {
+/// backward() of a and b, which fails on this rank when it comes to b, after a.
+void fail_late(const torch::Tensor& a, const torch::Tensor& b) {
+  const auto late = b * 2;
+  late.register_hook([](const torch::Tensor& /*gradient*/) { throw std::runtime_error("a bad batch"); });
+  EXPECT_THROW((late.sum() + a.sum()).backward(), std::runtime_error);
+}
+
+void expect_rank_1_failed(const std::function<void()>& call) {
+  const Status status = thrown(call);
+  EXPECT_EQ(status.code, Code::rank_failed) << status.message;
+  EXPECT_NE(status.message.find("rank 1's backward() failed"), std::string::npos) << status.message;
+}
+
+TEST(DistributedOptimizer, ABackwardThatFailsOnOneRankFailsOnAllAndTheNextBatchIsAsIfNothingHadBeen) {
+  enum class Then { clear, step, go_on };
+  for (const auto then : {Then::clear, Then::step, Then::go_on}) {
+    run_with_and_without_overlap(kRanks, [then](Runtime& hora) {
+      auto a = parameter();
+      auto b = parameter();
+      auto optimizer = sgd(hora, named({{"a", a}, {"b", b}}), {.name = "o"});
+      for (int step = 1; step <= 3; ++step) {
+        if (hora.rank() == 1) {
+          fail_late(a, b);
+        } else {
+          expect_rank_1_failed([&] { ((b * 2).sum() + a.sum()).backward(); });
+          EXPECT_FALSE(a.grad().defined() || b.grad().defined());
+        }
+        if (then == Then::step) expect_rank_1_failed([&] { optimizer.step(); });
+        if (then == Then::clear) optimizer.zero_grad();
+        (a.sum() + b.sum() * (hora.rank() + 1)).backward();
+        EXPECT_TRUE(is(a.grad(), 1.0)) << a.grad();
+        EXPECT_TRUE(is(b.grad(), 1.5)) << b.grad();
+        optimizer.step();
+        optimizer.zero_grad();
+        EXPECT_TRUE(is(a.detach(), 1.0 - step));
+        EXPECT_TRUE(is(b.detach(), 1.0 - 1.5 * step));
+      }
+    });
+  }
+}
+
+TEST(DistributedOptimizer, APassThatFailsAmongThoseThatAddUpSpoilsTheirRound) {
   run_with_and_without_overlap(kRanks, [](Runtime& hora) {
     auto a = parameter();
     auto b = parameter();
-    auto optimizer = sgd(hora, named({{"a", a}, {"b", b}}), {.name = "o"});
-    const auto late = b * 2;  // its gradient comes after that of a
-    if (hora.rank() == 1)
-      late.register_hook([](const torch::Tensor& /*gradient*/) { throw std::runtime_error("a bad batch"); });
-    const auto whole = late.sum() + a.sum();
-    if (hora.rank() == 1) {
-      EXPECT_THROW(whole.backward(), std::runtime_error);
-    } else {
-      whole.backward();
+    auto optimizer = sgd(hora, named({{"a", a}, {"b", b}}), {.name = "o", .backward_passes_per_step = 2});
+    const auto pass = [&] { (a.sum() + b.sum()).backward(); };
+    for (int step = 1; step <= 3; ++step) {
+      if (hora.rank() == 1) {
+        fail_late(a, b);
+      } else {
+        pass();
+      }
+      expect_rank_1_failed(pass);
+      pass();
+      pass();
+      optimizer.step();
+      optimizer.zero_grad();
+      EXPECT_TRUE(is(a.detach(), 1.0 - 2 * step)) << a;
     }
+  });
+}
+
+TEST(DistributedOptimizer, AGradientThatCannotBeReducedFailsOnAllRanks) {
+  run_with_and_without_overlap(kRanks, [](Runtime& hora) {
+    auto a = parameter();
+    auto table = torch::ones({4, 3}, torch::requires_grad());
+    auto optimizer = sgd(hora, named({{"a", a}, {"table", table}}), {.name = "o"});
+    const bool sparse = hora.rank() == 1;
+    const auto rows = torch::embedding(table, torch::zeros({1}, torch::kInt64), -1, false, sparse);
+    const Status status = thrown([&] { (rows.sum() + a.sum()).backward(); });
+    EXPECT_EQ(status.code, sparse ? Code::invalid_argument : Code::rank_failed) << status.message;
+    EXPECT_NE(status.message.find("'table': its gradient is sparse"), std::string::npos) << status.message;
     optimizer.zero_grad();
-    (a.sum() + b.sum() * (hora.rank() + 1)).backward();
+    (a.sum() + table.sum()).backward();
     optimizer.step();
-    EXPECT_TRUE(is(a.grad(), 1.0)) << a.grad();
-    EXPECT_TRUE(is(b.grad(), 1.5)) << b.grad();
+    EXPECT_TRUE(is(a.detach(), 0.0));
   });
 }
 
