@@ -44,7 +44,7 @@ def uncaught() -> str:
     value, trace = getattr(sys, "last_value", None), getattr(sys, "last_traceback", None)
     if is_interactive() or value is None or trace is None or trace.tb_frame is not _outermost:
         return ""
-    return _described(value) + _sayable(where(traceback.walk_tb(trace)))
+    return described(value) + sayable(where(traceback.walk_tb(trace)))
 
 
 def comes_from_the_job() -> bool:
@@ -80,7 +80,7 @@ def reasons() -> dict[int, str]:
     return {**_exits, 1: text} if text else dict(_exits)
 
 
-def _described(value: BaseException) -> str:
+def described(value: BaseException) -> str:
     """ "json.decoder.JSONDecodeError: ...", as in a traceback. An exception may be unable to say what it is."""
     kind = type(value)
     module = "" if kind.__module__ in ("builtins", "__main__") else f"{kind.__module__}."
@@ -88,10 +88,10 @@ def _described(value: BaseException) -> str:
         text = str(value)
     except BaseException:  # noqa: BLE001 - whatever a user's __str__ may raise
         text = "<its str() failed>"
-    return _sayable(f"{module}{kind.__qualname__}: {text}".removesuffix(": "))
+    return sayable(f"{module}{kind.__qualname__}: {text}".removesuffix(": "))
 
 
-def _sayable(text: str) -> str:
+def sayable(text: str) -> str:
     """Encodable, and not too long."""
     return encodable(text[:_MOST_CHARACTERS])
 
@@ -104,7 +104,7 @@ def _note_exit(status: Any) -> None:
     _last_exit = (-1 if _outermost is None else _outermost.f_lasti, code)
     if code != 0:
         outwards = list(traceback.walk_stack(sys._getframe(2)))
-        _exits[code] = _sayable(f"sys.exit({status!r})") + _sayable(where(reversed(outwards)))
+        _exits[code] = sayable(f"sys.exit({status!r})") + sayable(where(reversed(outwards)))
 
 
 # The interpreter forgets the argument and the line of a SystemExit before anybody can ask. So this notes them, for words only:

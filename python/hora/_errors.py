@@ -55,6 +55,11 @@ class HoraReplicaError(HoraInternalError):
         return type(self), (str(self), self.differences)
 
 
+class HoraBackwardError(HoraInternalError):
+    """backward() failed on a rank, or what reduces gradients did. All ranks get this, but for that one, where backward() raises
+    what it failed with. No rank makes a step; the job goes on with the next zero_grad() and backward()."""
+
+
 class HoraRankError(HoraInternalError):
     """A function that `hora.run` called raised an exception on a rank.
 
@@ -80,6 +85,8 @@ def exception_for(code: str) -> type[HoraError]:
     """The exception for a native code such as "mismatch"."""
     if code == "invalid_argument":
         return HoraArgumentError
+    if code == "rank_failed":
+        return HoraBackwardError
     if code == "unavailable":
         return HoraUnavailableError
     return HoraTimeoutError if code == "timeout" else HoraInternalError

@@ -166,6 +166,7 @@ class Entry:
         divide_by_initial_size: bool = True,
         check_finite: bool = False,
         padded: bool = False,
+        failed_with: str = "",
     ) -> None: ...
 
 class BlockingScope:

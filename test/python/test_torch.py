@@ -275,8 +275,10 @@ def test_a_rank_whose_backward_fails_may_go_on_with_the_next_batch(overlap: dict
                     (late.sum() + a.sum()).backward()
                 except ArithmeticError:
                     assert hvd.rank() == 1
-                else:
+                except hvd.HoraBackwardError:
                     assert hvd.rank() == 0
+                else:
+                    raise AssertionError
                 optimizer.zero_grad()
                 (a.sum() + b.sum() * (hvd.rank() + 1)).backward()
                 optimizer.step()
@@ -285,6 +287,38 @@ def test_a_rank_whose_backward_fails_may_go_on_with_the_next_batch(overlap: dict
     """,
         **overlap,
     )
+
+
+def test_a_backward_that_fails_on_one_rank_fails_on_all_and_no_rank_steps(overlap: dict[str, Any]):
+    lines = run_python(
+        2,
+        """
+        import torch, hora.torch as hvd
+        hvd.init()
+        a, b = (torch.nn.Parameter(torch.zeros(2)) for _ in range(2))
+        optimizer = hvd.DistributedOptimizer(torch.optim.SGD([a, b], 1.0), [("a", a), ("b", b)])
+        for step in range(40):
+            late = b * 2
+            if hvd.rank() == 1 and step % 4 == 2:
+                def fail(gradient):
+                    raise ValueError("bad batch")
+                late.register_hook(fail)
+            try:
+                (late.sum() * (hvd.rank() + 1) + a.sum()).backward()
+                optimizer.step()
+            except hvd.HoraBackwardError as error:
+                assert hvd.rank() == 0 and "rank 1's backward() failed: ValueError: bad batch (" in str(error), error
+                assert step % 4 == 2 and a.grad is None and b.grad is None
+            except ValueError:
+                assert hvd.rank() == 1
+            else:
+                assert step % 4 != 2
+            optimizer.zero_grad()
+        print(a.tolist(), b.tolist())
+    """,
+        **overlap,
+    )
+    assert lines == [["[-30.0, -30.0] [-90.0, -90.0]"]] * 2
 
 
 def test_ctrl_c_in_a_step_lets_the_next_one_go_on(overlap: dict[str, Any]):

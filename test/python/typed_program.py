@@ -103,6 +103,7 @@ def main() -> None:
         hvd.HoraTimeoutError,
         hvd.HoraNotInitializedError,
         hvd.HoraProcessSetError,
+        hvd.HoraBackwardError,
         hvd.HoraReplicaError,
         hvd.HoraShapeError,
         hvd.HoraUnavailableError,

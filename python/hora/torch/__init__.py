@@ -25,6 +25,7 @@ from hora._capabilities import (
 from hora._delays import expect_delay
 from hora._errors import (
     HoraArgumentError,
+    HoraBackwardError,
     HoraError,
     HoraInternalError,
     HoraNotInitializedError,
@@ -89,6 +90,7 @@ __all__ = [
     "DistributedOptimizer",
     "Envelope",
     "HoraArgumentError",
+    "HoraBackwardError",
     "HoraError",
     "HoraInternalError",
     "HoraNotInitializedError",

@@ -69,7 +69,17 @@ class DeltaReducer(Rounds):
         name = self.numbered("overflow", self.rounds)
         address = self._overflow.data_ptr()
         number = number_of(self.reduction.process_set, name)
-        entry = _native.Entry(_native.Operation.allreduce, name, _native.DType.uint8, [1], input=address, output=address, op=_native.ReduceOp.max, process_set=number)
+        entry = _native.Entry(
+            _native.Operation.allreduce,
+            name,
+            _native.DType.uint8,
+            [1],
+            input=address,
+            output=address,
+            op=_native.ReduceOp.max,
+            process_set=number,
+            failed_with=self.failed_with,
+        )
         self._asked = _job.runtime().submit(entry).keep(self._overflow)
 
     def is_answered(self) -> bool:

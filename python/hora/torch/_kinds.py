@@ -17,7 +17,7 @@ class KindExchange:
     many sparse, and the sum of their numbers of sparse dimensions; the first row counts the ranks.
     """
 
-    def __init__(self, slots: list[Slot], name: str, process_set: ProcessSet) -> None:
+    def __init__(self, slots: list[Slot], name: str, process_set: ProcessSet, failed_with: str) -> None:
         self.slots = slots
         kinds = [kind_of(slot.parameter.grad) for slot in slots]
         rows = [[kind == DENSE, kind not in (UNKNOWN, DENSE), kind if kind != DENSE else 0] for kind in kinds]
@@ -32,6 +32,7 @@ class KindExchange:
             output=self._table.data_ptr(),
             op=_native.ReduceOp.sum,
             process_set=number_of(process_set, name),
+            failed_with=failed_with,
         )
         self.handle = _job.runtime().submit(entry).keep(self._table)
 

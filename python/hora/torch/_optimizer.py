@@ -246,6 +246,9 @@ def DistributedOptimizer(
 
     - When backward() returns, gradients are the reduced ones: clip them, look at them, give them to a GradScaler. An inf or
       nan on one rank is one on all, so that all skip the same steps.
+    - If backward() fails on one rank, it fails on all: that rank gets its own exception, the others HoraBackwardError, which
+      says why. The gradients of all ranks are then None, and `step` fails, too, until the next `zero_grad` or backward().
+      The others wait until the rank does one of these three, or ends.
     - On a GPU the host does not wait for them: the stream on which backward() was called does.
     - Accumulation: `no_sync()`, or `backward_passes_per_step=k` (gradients of k passes are summed, as in Horovod; not
       divided by k). Without either, each backward() before a step reduces what it has added. `step` after fewer than k
@@ -298,6 +301,7 @@ def DistributedOptimizer(
             groups, or something in them is no parameter; the process set is not registered.
         HoraUsageError (an AssertionError), by backward(): a gradient requires a gradient itself (create_graph=True).
         HoraInternalError (a RuntimeError), by backward() and step(): the ranks disagree; the text names the parameter.
+        HoraBackwardError (a HoraInternalError), by backward() and step(): backward() failed on a rank; the text says why.
 
     Warns:
         DeprecationWarning: `num_groups` is given.

@@ -66,6 +66,7 @@ class GradientReducer(Rounds):
         self._exchange: KindExchange | None = None
         self._learned: list[Slot] = []  # in this round, and not submitted yet
         self._passing: list[Slot] = []  # whose kind is known for this round only
+        self._unclaimed = 0  # units that no hook has begun to submit in this round
         self._overlaps = True  # the round of the pass under way, with that
         self._adopt_new()
 
@@ -130,7 +131,9 @@ class GradientReducer(Rounds):
             self.enter_pass()
         if slot.pending is not None:  # twice in one pass, as under reentrant checkpointing; or the last pass was interrupted
             self._settle(slot)
-            slot.unit.sent = False
+            with self.lock:
+                slot.unit.sent = False
+                self._unclaimed += 1
         if slot.settled:
             if self._is_shared(slot):
                 slot.base = self._set_aside(slot)
@@ -157,12 +160,18 @@ class GradientReducer(Rounds):
             return self.reducing and not self._overlaps and slot.gpu is None
 
     def _completes_unit(self, slot: Slot) -> bool:
-        """Notes that a gradient has come. Whether it is the last one of those that are to be submitted now."""
+        """Notes that a gradient has come. Whether it is the last one of those that are to be submitted now.
+
+        The last unit waits for the end of the pass. A pass that fails, however late, has not submitted it, so all ranks hear of
+        that in this round."""
         with self.lock:
-            if not self.reducing or slot.kind == UNKNOWN:
+            if not self.reducing or slot.kind == UNKNOWN or self.failed_with:
                 return False
             slot.unit.ready.add(slot)
-            return len(slot.unit.ready) == len(slot.unit.members)
+            if len(slot.unit.ready) != len(slot.unit.members) or self._unclaimed <= 1:
+                return False
+            self._unclaimed -= 1
+            return True
 
     # --- a round ---
 
@@ -176,7 +185,7 @@ class GradientReducer(Rounds):
         wait_for_all([functools.partial(self._send, unit) for unit in self.units if unit.members and not unit.sent])
         unknown = [slot for slot in self.slots if slot.kind == UNKNOWN]
         if unknown and self._exchange is None:
-            self._exchange = KindExchange(unknown, self.numbered("kinds", self.rounds), self.reduction.process_set)
+            self._exchange = KindExchange(unknown, self.numbered("kinds", self.rounds), self.reduction.process_set, self.failed_with)
 
     def is_answered(self) -> bool:
         """Whether the kinds are known."""
@@ -248,6 +257,8 @@ class GradientReducer(Rounds):
         slot.looked_at = slot.looked_at + transfer.handles
 
     def _transfer(self, slot: Slot) -> Transfer:
+        if self.failed_with:
+            return self._stand_in(slot)
         gradient = slot.parameter.grad
         if slot.settled and self._is_shared(slot):
             slot.base, gradient = self._set_aside(slot), None
@@ -263,6 +274,15 @@ class GradientReducer(Rounds):
         if gradient is not None and gradient.layout != torch.sparse_coo:
             gradient = gradient.to_sparse(slot.kind)
         return SparseTransfer(gradient, slot.parameter, slot.kind, name, self.reduction)
+
+    def _stand_in(self, slot: Slot) -> Transfer:
+        """Tells the other ranks that there is no gradient, and why."""
+        slot.absent = True
+        name = self.numbered(slot.name, slot.rounds)
+        if not self._travels_dense(slot):
+            return SparseTransfer(None, slot.parameter, slot.kind, name, self.reduction, self.failed_with)
+        assert slot.place is not None
+        return DenseTransfer(slot.place, name, self.reduction, True, self.check_finite, self.failed_with)
 
     def _put_in_place(self, slot: Slot, gradient: torch.Tensor) -> None:
         """Brings a gradient to where it is reduced. One that is sparse to the user stays what it is."""
@@ -349,7 +369,15 @@ class GradientReducer(Rounds):
         self._learned = []
         for unit in self.units:
             unit.sent = False
+        self._unclaimed = sum(bool(unit.members) for unit in self.units)
         self.end_round()
+
+    def spoil(self, why: str) -> None:
+        """Nor is any gradient a reduced one."""
+        super().spoil(why)
+        for slot in self.slots:
+            slot.base = None
+            slot.settled = False
 
     # --- between passes ---
 

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import itertools
 import threading
@@ -16,7 +17,9 @@ from typing import Any
 import torch
 
 from hora import _job, _native
+from hora._errors import HoraBackwardError
 from hora.process_sets import ProcessSet
+from hora.torch._failed_passes import described, ended_pass, watch_passes
 from hora.torch._finite import all_finite
 from hora.torch._untraced import untraced
 
@@ -52,6 +55,10 @@ class Rounds(ABC):
         self.owed = False  # a pass has only accumulated, on every rank
         self.lock = threading.Lock()  # hooks take it: autograd has a thread for each device, and may run several at a time
         self.open = False  # a round has begun and not ended
+        self.failed_with = ""  # why this rank has no gradients for the next round
+        self.due = False  # that round belongs to the pass that failed, not to a later one
+        self.spoiled = ""  # why the last round has failed on all ranks
+        watch_passes(self)
 
     def set_passes_per_round(self, passes: int) -> None:
         """The count of passes begins anew; what they have accumulated is still owed."""
@@ -87,6 +94,7 @@ class Rounds(ABC):
         task: int = torch._C._current_graph_task_id()
         if task == self.task:
             return False
+        self.spoiled = ""
         self.task = task
         self.reducing = not self.accumulating and self.passes + 1 >= self.passes_per_round
         _Pass.of(task).entered.append(self)
@@ -101,11 +109,29 @@ class Rounds(ABC):
         self.owed = self.owed or not self.reducing
         return self.reducing
 
+    def fail_pass(self, why: str) -> None:
+        """backward() has failed on this rank; the other ranks do not know yet."""
+        with self.lock:
+            self.task = -1
+            self.passes += 1
+            self.failed_with = self.failed_with or why
+            self.due = not self.accumulating and self.passes >= self.passes_per_round
+
+    @staticmethod
+    def make_up(several: list[Rounds]) -> None:
+        """Makes the rounds of passes that have failed. This rank knows that they have."""
+        for each in several:
+            each.task = -1
+        with contextlib.suppress(HoraBackwardError):
+            make_rounds(several)
+
     # --- between passes ---
 
     def synchronize(self) -> None:
-        """Makes the round that is owed, if there is one."""
-        if self.open or self.rounds == 0 or self.owed or self.has_own():
+        """Makes the round that is owed, if there is one. Raises HoraBackwardError if a rank had no gradients for the last one."""
+        if self.spoiled:
+            raise HoraBackwardError(self.spoiled)
+        if self.failed_with or self.open or self.rounds == 0 or self.owed or self.has_own():
             make_rounds([self])
 
     def end_round(self) -> None:
@@ -113,17 +139,39 @@ class Rounds(ABC):
         self.passes = 0
         self.owed = False
         self.open = False
+        self.failed_with = ""
+        self.due = False
         self.rounds += 1
+
+    def begin_round(self) -> None:
+        """Opens it. If this rank cannot bring something, it says so, as the other ranks wait."""
+        try:
+            self.open_round()
+        except Exception as error:
+            if self.open:
+                self.failed_with = self.failed_with or f"gradients could not be reduced: {described(error)}"
+                self.open_round()
+            raise
+
+    def spoil(self, why: str) -> None:
+        """The round that has ended had no gradients of some rank. Clears all: some are those of this rank, others are reduced, and
+        not the same ones on all ranks."""
+        self.spoiled = why
+        optimizer = self.optimizer()
+        for options in optimizer.param_groups if optimizer is not None else ():
+            for parameter in options["params"]:
+                parameter.grad = None
 
     def end_step(self) -> None:
         """What comes now belongs to the next step."""
         self.rounds = 0
 
     def finish(self) -> None:
-        """Ends a pass that has failed or was interrupted; the other ranks wait for the rest of it."""
-        if self.open or (self.task != -1 and self.reducing):
-            self.task = -1
-            make_rounds([self])
+        """Ends a pass that has failed or was interrupted: the other ranks wait for the rest of it. This rank knows that it failed."""
+        if self.task != -1 and self.reducing:
+            self.failed_with = self.failed_with or "backward() failed"
+        if self.failed_with or self.open:
+            self.make_up([self])
 
     def forget(self) -> None:
         """Nothing of what was reduced counts any more: gradients are about to be cleared."""
@@ -131,6 +179,7 @@ class Rounds(ABC):
         self.task = -1
         self.passes = 0
         self.owed = False
+        self.spoiled = ""
         self.end_step()
 
     def numbered(self, name: str, rounds: int) -> str:
@@ -166,7 +215,8 @@ class _Pass:
     @untraced
     def leave(self, task: int) -> None:
         _passes.pop(task, None)
-        make_rounds([each for each in self.entered if each.leave_pass(task)])
+        with ended_pass():
+            make_rounds([each for each in self.entered if each.leave_pass(task)])
 
 
 _passes_lock = threading.Lock()
@@ -178,14 +228,15 @@ class _Attempts:
 
     def __init__(self) -> None:
         self.first: Exception | None = None
+        self.spoiled: dict[Rounds, str] = {}
 
-    def __call__(self, step: Callable[[], None]) -> bool:
+    def __call__(self, step: Callable[[], None], of: Rounds | None = None) -> None:
         try:
             step()
         except Exception as error:  # noqa: BLE001 - the other ranks wait for the other rounds; the first is raised at the end
             self.first = self.first or error
-            return False
-        return True
+            if of is not None and isinstance(error, HoraBackwardError):
+                self.spoiled.setdefault(of, str(error))
 
 
 def make_rounds(several: list[Rounds]) -> None:
@@ -200,7 +251,10 @@ def make_rounds(several: list[Rounds]) -> None:
 
 def _make_rounds(several: list[Rounds]) -> None:
     attempt = _Attempts()
-    opened = [each for each in sorted(several, key=lambda each: each.label) if attempt(each.open_round)]
+    ordered = sorted(several, key=lambda each: each.label)
+    for each in ordered:
+        attempt(each.begin_round)
+    opened = [each for each in ordered if each.open]
     waiting = list(opened)
     while waiting:
         answered = waiting[0] if len(waiting) == 1 else next((each for each in waiting if each.is_answered()), None)
@@ -208,9 +262,11 @@ def _make_rounds(several: list[Rounds]) -> None:
             time.sleep(_MOMENT)
             continue
         waiting.remove(answered)
-        attempt(answered.fill_round)
+        attempt(answered.fill_round, answered)
     for each in opened:
-        attempt(each.close_round)
+        attempt(each.close_round, each)
+    for each, why in attempt.spoiled.items():
+        each.spoil(why)
     if attempt.first is not None:
         raise attempt.first
 

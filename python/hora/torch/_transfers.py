@@ -55,9 +55,9 @@ def _wait(handles: list[_job.Handle]) -> list[_native.Outcome]:
 
 
 class DenseTransfer:
-    """A dense tensor, reduced where it lies; `absent` if this rank brings nothing."""
+    """A dense tensor, reduced where it lies; `absent` if this rank brings nothing, and with `failed_with` if it cannot."""
 
-    def __init__(self, place: torch.Tensor, name: str, reduction: Reduction, absent: bool = False, check_finite: bool = False) -> None:
+    def __init__(self, place: torch.Tensor, name: str, reduction: Reduction, absent: bool = False, check_finite: bool = False, failed_with: str = "") -> None:
         self._place = place
         self._written_by_runtime = in_transfer(reduction.compression)
         if self._written_by_runtime:
@@ -79,6 +79,7 @@ class DenseTransfer:
                 process_set=number_of(reduction.process_set, name),
                 check_finite=check_finite,
                 padded=self._written_by_runtime,  # places begin with cache lines
+                failed_with=failed_with,
                 **_devices.arguments(self._where),
                 **reduction.arguments(),
             )
@@ -108,7 +109,7 @@ class SparseTransfer:
     rank brings a tensor; that may have no values.
     """
 
-    def __init__(self, tensor: torch.Tensor | None, like: torch.Tensor, sparse_dims: int, name: str, reduction: Reduction) -> None:
+    def __init__(self, tensor: torch.Tensor | None, like: torch.Tensor, sparse_dims: int, name: str, reduction: Reduction, failed_with: str = "") -> None:
         self._shape = like.shape
         self._reduction = reduction
         self._dtype = like.dtype
@@ -128,6 +129,7 @@ class SparseTransfer:
         self._share = torch.ones(1, dtype=torch.float64)
         self._process_set = number_of(reduction.process_set, name)
         self._places: list[_devices.Place] = []
+        self._failed_with = failed_with
         self.handles: list[_job.Handle] = []
         self.entries = [
             self._entry(_native.Operation.allgather, self._indices, f"{name}.indices"),
@@ -143,7 +145,16 @@ class SparseTransfer:
         output = place.address if operation == _native.Operation.allreduce else 0
         dtype = native_dtype(tensor, name)
         return _native.Entry(
-            operation, name, dtype, list(tensor.shape), input=place.address, output=output, op=op, process_set=self._process_set, **_devices.arguments(place)
+            operation,
+            name,
+            dtype,
+            list(tensor.shape),
+            input=place.address,
+            output=output,
+            op=op,
+            process_set=self._process_set,
+            failed_with=self._failed_with,
+            **_devices.arguments(place),
         )
 
     def start(self, handles: Iterator[_native.Handle]) -> None:
