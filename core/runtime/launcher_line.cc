@@ -8,16 +8,18 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <cstdint>
 
 namespace hora {
 namespace {
 
-struct Line {
+struct alignas(std::int64_t) Line {  // one word, which clang, too, reads and writes as one
   int socket = -1;
   pid_t owner = -1;
 };
 
 std::atomic<Line> line{};
+static_assert(std::atomic<Line>::is_always_lock_free);
 std::atomic<bool> reported{false};
 
 }  // namespace
