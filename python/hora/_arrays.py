@@ -56,7 +56,7 @@ def allreduce(
             float64 or bool; on the CPU or a GPU.
         name: the same on all ranks; without one, operations are matched by the order in which ranks issue them.
         op: Average (default), Sum, Adasum, Min, Max or Product. 16-bit floats are summed in float32; averages of integers
-            are truncated toward zero; bool has no average; Adasum is for floating-point elements.
+            are exact and then truncated toward zero, so 1 and 2 give 1; bool has no average; Adasum is for floating-point elements.
         compression: Compression.none, fp16 or bf16: what float32 and float64 elements look like on the wire.
         process_set: whose members take part.
 

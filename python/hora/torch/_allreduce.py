@@ -184,8 +184,8 @@ def allreduce(
         compression: Compression.none, fp16 or bf16: what float32 and float64 elements look like on the wire; or a class
             with compress() and decompress().
         op: Average (default), Sum, Adasum, Min, Max or Product. 16-bit floats are summed in float32; averages of integers
-            are truncated toward zero, and divide by the size of the set; bool has no average; Adasum is for
-            floating-point elements.
+            are exact and then truncated toward zero, so 1 and 2 give 1; averages divide by the size of the set; bool has no
+            average; Adasum is for floating-point elements.
         process_set: whose members take part.
 
     Returns:
