@@ -238,6 +238,38 @@ def test_gradients_that_are_not_finite_on_one_rank_are_told_on_all():
     )
 
 
+@pytest.mark.parametrize("operations", ["nccl", "staged"])
+def test_a_pass_that_fails_on_one_rank_fails_on_all_and_the_job_goes_on(operations: str):
+    run_on_gpus(
+        2,
+        """
+        def fail(gradient):
+            raise ValueError("bad batch")
+        layers = [torch.nn.Linear(2, 2, dtype=dtype) for dtype in (torch.float32, torch.float64)]
+        hvd.broadcast_parameters([(f"{i}.{name}", p) for i, layer in enumerate(layers) for name, p in layer.named_parameters()], 0)
+        named = [(f"{i}.{name}", p) for i, layer in enumerate(layers) for name, p in layer.named_parameters()]
+        optimizer = hvd.DistributedOptimizer(torch.optim.SGD([p for _, p in named], 0.1), named)
+        for step in range(6):
+            before = [p.detach().clone() for _, p in named]
+            try:
+                hidden = layers[0](torch.full((1, 2), float(rank + step)))
+                if step % 3 == 1 and rank == 1:
+                    hidden.register_hook(fail)
+                layers[1](hidden.double()).sum().backward()
+                optimizer.step()
+            except (ValueError, hvd.HoraBackwardError) as error:
+                assert step % 3 == 1 and isinstance(error, ValueError) == (rank == 1), error
+                assert all(torch.equal(p, value) for (_, p), value in zip(named, before))
+            else:
+                assert step % 3 != 1
+            optimizer.zero_grad()
+        everybody = hvd.allgather_object([p.tolist() for _, p in named])
+        assert everybody[0] == everybody[1]
+    """,
+        HORA_GPU_OPERATIONS=operations,
+    )
+
+
 def test_a_gradient_that_is_added_to_after_it_was_reduced_counts_as_a_whole():
     run_on_gpus(
         2,

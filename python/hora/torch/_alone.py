@@ -14,7 +14,8 @@ class Alone(Rounds):
     belong to the process set."""
 
     def open_round(self) -> None:
-        """Nothing to do."""
+        """Nothing to submit."""
+        self.open = True
 
     def is_answered(self) -> bool:
         """Nobody is asked."""
