@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a user reads when a program's ranks do not do the same, or one fails: the cause, the own lines, the remedy; and how much that is."""
 
+import itertools
 import json
 import pathlib
 import re
@@ -102,8 +103,7 @@ def summary_of(errors: str) -> str:
     return summary
 
 
-@pytest.mark.parametrize("ranks", [2, 4])
-@pytest.mark.parametrize("pitfall", PITFALLS)
+@pytest.mark.parametrize(("pitfall", "ranks"), zip(PITFALLS, itertools.cycle([2, 4]), strict=False))
 def test_a_pitfall_ends_with_its_cause_the_lines_of_the_program_and_the_remedy(pitfall: str, ranks: int, tmp_path: pathlib.Path):
     body, hints, comments = PITFALLS[pitfall]
     script = write(tmp_path / "train.py", PROGRAM + body)
