@@ -4,6 +4,7 @@
 #include "python/native/at_exit.h"
 #include "python/native/dlpack.h"
 #include "python/native/operating.h"
+#include "python/native/without_lock.h"
 
 #include <hora/alike.h>
 #include <hora/end_report.h>
@@ -30,7 +31,7 @@ auto without_lock(Do what) {
   const bool locked =
       Py_IsInitialized() != 0 && PyGILState_GetThisThreadState() != nullptr && PyGILState_Check() != 0;
   if (!locked) return what();
-  const py::gil_scoped_release release;
+  const WithoutLock release;
   return what();
 }
 
@@ -58,19 +59,19 @@ std::optional<int> gpu_of(Device device) {
 }
 
 Memory allocate(Runtime& hora, std::size_t bytes, std::optional<int> gpu) {
-  const py::gil_scoped_release release;
+  const WithoutLock release;
   const auto memory = hora.allocate(bytes, device_of(gpu));
   return {gpu ? freed_without_lock(memory) : memory, bytes, device_of(gpu)};
 }
 
 void copy_for_later(Runtime& hora, std::uintptr_t to, std::uintptr_t source, std::size_t bytes) {
-  const py::gil_scoped_release release;
+  const WithoutLock release;
   // NOLINTNEXTLINE(performance-no-int-to-ptr): Python has addresses
   hora.copy_for_later(reinterpret_cast<void*>(to), reinterpret_cast<const void*>(source), bytes);
 }
 
 Memory allocate_on(Runtime& hora, std::uintptr_t stream, std::size_t bytes, int gpu) {
-  const py::gil_scoped_release release;
+  const WithoutLock release;
   const Device device{DeviceKind::cuda, gpu};
   return {freed_without_lock(hora.allocate_on(stream_of(stream), bytes, device)), bytes, device};
 }
@@ -318,11 +319,11 @@ void bind_hora(py::module_& module) {
       .def("__exit__", [](Blocking& blocking, const py::args&) { blocking.scope.reset(); });
 
   py::class_<ExpectedDelay>(module, "ExpectedDelay")
-      .def("end", &ExpectedDelay::end, py::call_guard<py::gil_scoped_release>());
+      .def("end", &ExpectedDelay::end, py::call_guard<WithoutLock>());
 
   py::class_<Runtime, std::unique_ptr<Runtime, DeleteWithoutLock>>(module, "Runtime")
       .def(py::init([](std::optional<int> mpi_communicator) {
-             const py::gil_scoped_release release;
+             const WithoutLock release;
              Config config = Config::from_environment();
              config.mpi_communicator = mpi_communicator;
              return std::unique_ptr<Runtime, DeleteWithoutLock>(new Runtime(config));
@@ -339,7 +340,7 @@ void bind_hora(py::module_& module) {
       .def("copy_for_later", &copy_for_later, py::arg("to"), py::arg("source"), py::arg("size"))
       .def("allocate", &allocate, py::arg("bytes"), py::arg("device") = py::none())
       .def("allocate_on", &allocate_on, py::arg("stream"), py::arg("bytes"), py::arg("device"))
-      .def("memory_report", &Runtime::memory_report, py::call_guard<py::gil_scoped_release>())
+      .def("memory_report", &Runtime::memory_report, py::call_guard<WithoutLock>())
       .def("submit", &submit, py::arg("entry"))
       .def("submit_group", &submit_group, py::arg("entries"))
       // By position, which takes half the time.
@@ -350,8 +351,7 @@ void bind_hora(py::module_& module) {
            py::arg("input"), py::arg("object") = false)
       .def("receive", &receive, py::arg("source"), py::arg("tag"), py::arg("dtype") = py::none(),
            py::arg("shape") = std::vector<std::int64_t>(), py::arg("output") = 0, py::arg("object") = false)
-      .def("probe", &Runtime::probe, py::arg("source"), py::arg("tag"),
-           py::call_guard<py::gil_scoped_release>())
+      .def("probe", &Runtime::probe, py::arg("source"), py::arg("tag"), py::call_guard<WithoutLock>())
       .def("process_sets", &Runtime::process_sets)
       .def(
           "expect_delay",
@@ -359,21 +359,21 @@ void bind_hora(py::module_& module) {
             const double milliseconds = std::isnan(seconds) ? 0 : std::clamp(seconds * 1000, -1e12, 1e12);
             return runtime.expect_delay(name, std::chrono::milliseconds(std::llround(milliseconds)));
           },
-          py::arg("name"), py::arg("seconds"), py::call_guard<py::gil_scoped_release>())
+          py::arg("name"), py::arg("seconds"), py::call_guard<WithoutLock>())
       .def(
           "require_alike",
           [](Runtime& runtime, const std::string& name, const std::string& things,
              const std::vector<std::pair<std::string, std::string>>& items, int process_set) {
             std::vector<Item> all;
             for (const auto& [item, what] : items) all.push_back({item, what});
-            const py::gil_scoped_release others_run;
+            const WithoutLock others_run;
             require_alike(runtime, name, things, all, process_set);
           },
           py::arg("name"), py::arg("things"), py::arg("items"), py::arg("process_set"))
       .def("start_timeline", &Runtime::start_timeline, py::arg("path"), py::arg("mark_cycles") = false,
-           py::call_guard<py::gil_scoped_release>())
-      .def("stop_timeline", &Runtime::stop_timeline, py::call_guard<py::gil_scoped_release>())
-      .def("shutdown", &Runtime::shutdown, py::arg("reason") = "", py::call_guard<py::gil_scoped_release>());
+           py::call_guard<WithoutLock>())
+      .def("stop_timeline", &Runtime::stop_timeline, py::call_guard<WithoutLock>())
+      .def("shutdown", &Runtime::shutdown, py::arg("reason") = "", py::call_guard<WithoutLock>());
 
   module.def("let_go_of_ended", &let_go_of_ended);
   module.def("shutdown_at_exit", &shutdown_at_exit, py::arg("runtime"), py::arg("reasons"), py::arg("kept"));
@@ -391,9 +391,9 @@ void bind_hora(py::module_& module) {
         const NcclFound found = nccl_library();
         return std::pair(found.path, found.version);
       },
-      py::call_guard<py::gil_scoped_release>());
+      py::call_guard<WithoutLock>());
   module.def("gpu_support", &gpu_support);
-  module.def("gpus", &gpus, py::call_guard<py::gil_scoped_release>());
+  module.def("gpus", &gpus, py::call_guard<WithoutLock>());
   module.attr("__version__") = version();
 }
 

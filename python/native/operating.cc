@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "python/native/operating.h"
 
-#include <unistd.h>
+#include "python/native/without_lock.h"
 
 #include <algorithm>
 #include <chrono>
-#include <exception>
 #include <iterator>
 #include <utility>
 
@@ -33,31 +32,14 @@ AllAbandoned& abandoned() {
   return *all;
 }
 
-/// Waits without the interpreter lock. Where the interpreter has ended meanwhile this thread, a daemon,
-/// stands still for ever: to take the lock would end it, and a destructor must not be left so.
-template <typename Wait>
-bool wait_without_lock(Wait wait) {
-  PyThreadState* state = PyEval_SaveThread();
-  std::exception_ptr error;
-  bool done = false;
-  try {
-    done = wait(std::chrono::milliseconds(250));
-  } catch (const std::exception&) {
-    error = std::current_exception();
-  }
-  if (Py_IsInitialized() == 0) {
-    while (true) ::pause();
-  }
-  PyEval_RestoreThread(state);
-  if (error) std::rethrow_exception(error);
-  return done;
-}
-
 /// So that Ctrl-C ends it.
 template <typename Wait>
 void wait_in_slices(Wait wait) {
   for (bool done = false; !done;) {
-    done = wait_without_lock(wait);
+    {
+      const WithoutLock without;
+      done = wait(std::chrono::milliseconds(250));
+    }
     if (PyErr_CheckSignals() != 0) throw py::error_already_set();
   }
 }
@@ -82,7 +64,7 @@ Outcome Operating::wait_on(std::uintptr_t stream) const {
   wait_in_slices([this](auto slice) { return handle_.wait_launched_for(slice); });
   const Result* result = nullptr;
   {
-    const py::gil_scoped_release release;
+    const WithoutLock release;
     result = &handle_.wait_on(stream_of(stream));
   }
   return outcome(*result);
