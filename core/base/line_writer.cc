@@ -18,9 +18,10 @@ namespace {
 
 constexpr std::size_t kPiece = PIPE_BUF;  // so that lines of several processes do not mix
 
+/// Also if writing would fail, or if poll() itself does, as it may where `ulimit -n` is low.
 bool is_writable(int fd, int milliseconds) {
   pollfd asked{fd, POLLOUT, 0};
-  return ::poll(&asked, 1, milliseconds) > 0;  // also if writing would fail
+  return ::poll(&asked, 1, milliseconds) != 0;
 }
 
 /// How many bytes it took; all of them if it takes none any more.
