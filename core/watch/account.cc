@@ -4,6 +4,7 @@
 #include "core/base/bytes.h"
 #include "core/base/ordinal.h"
 #include "core/negotiate/message.h"
+#include "core/watch/duration_field.h"
 
 #include <fmt/format.h>
 
@@ -11,13 +12,6 @@ namespace hora {
 namespace {
 
 constexpr std::size_t kMostStackBytes = 4 * 1024;
-constexpr std::uint64_t kMostMilliseconds = std::uint64_t{1} << 50;
-
-void write(Writer& out, std::chrono::milliseconds time) { out.u64(static_cast<std::uint64_t>(time.count())); }
-
-std::chrono::milliseconds read_time(Reader& in) {
-  return std::chrono::milliseconds(in.below(kMostMilliseconds, "a time"));
-}
 
 }  // namespace
 

@@ -3,6 +3,7 @@
 
 #include "core/base/bytes.h"
 #include "core/negotiate/message.h"
+#include "core/watch/duration_field.h"
 
 #include <hora/message.h>
 
@@ -14,7 +15,6 @@ namespace hora {
 namespace {
 
 constexpr std::size_t kMostWhatBytes = 256;
-constexpr std::uint64_t kMostMilliseconds = std::uint64_t{1} << 50;
 constexpr std::uint64_t kMostTag = std::numeric_limits<int>::max();
 
 // -1, for any, travels as 0.
@@ -38,9 +38,8 @@ Bytes encode(std::span<const MessageWait> waits) {
   out.u64(waits.size());
   for (const auto& wait : waits) {
     out.u8(wait.sends ? 1 : 0).u64(shifted(wait.peer)).u64(shifted(wait.tag));
-    out.string(shortened(wait.what, kMostWhatBytes))
-        .u64(wait.bytes)
-        .u64(static_cast<std::uint64_t>(wait.since.count()));
+    out.string(shortened(wait.what, kMostWhatBytes)).u64(wait.bytes);
+    write(out, wait.since);
   }
   return out.take();
 }
@@ -55,7 +54,7 @@ std::vector<MessageWait> decode_waits(std::span<const std::byte> bytes, int size
     wait.tag = read_shifted(in, kMostTag, "a tag");
     wait.what = in.string(kMostWhatBytes);
     wait.bytes = in.u64();
-    wait.since = std::chrono::milliseconds(in.below(kMostMilliseconds, "a time"));
+    wait.since = read_time(in);
   }
   in.finish();
   return waits;
