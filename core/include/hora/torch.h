@@ -45,7 +45,7 @@ struct OperationOptions {
 
 /// How allreduce and reducescatter are done: postscale * op(prescale * tensor of every rank).
 struct ReduceOptions {
-  std::string name = {};  ///< as in OperationOptions
+  std::string name = {};            ///< as in OperationOptions
   ReduceOp op = ReduceOp::average;  ///< of integers: exact, then truncated toward zero (1 and 2 give 1)
   double prescale = 1.0;
   double postscale = 1.0;
