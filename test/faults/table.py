@@ -180,7 +180,7 @@ def _report(cell: Cell) -> str | None:
         names = "|".join(f"host {NAMES[rank]} is lost, and with it rank {rank}" for rank in cell.victims.ranks)
         return rf"hrun: ({names}): "
     if cell.fault.name == "exit":
-        return None if cell.phase.phase == "leaving" else rf"hrun: rank ({number}) exited with code 0\n"
+        return None if cell.phase.phase == "leaving" else rf"hrun: ranks? (\d and )?({number})\b.* exited with code 0\n"
     return rf"\nhrun: rank ({number}) \(pid \d+\) failed first: it "
 
 
@@ -239,7 +239,9 @@ def _expect_deviation(cell: Cell, heartbeat: float) -> Expected:
         return Expected(rf"{_who(cell)}.*uncaught hora::Error: {tensor}", AT_ONCE, None if cell.phase.plane == "mpi" else 134)
     if cell.phase.name == "leaving":
         return Expected(rf"{tensor}: ranks? ({any_of_them})\b.* left the job without submitting it", AT_ONCE, 1)
-    return Expected(rf"(?s){tensor}.*missing:\n +rank ({any_of_them}) ", MISSING + 1, 1, victims_told=True)
+    missing = rf"{tensor}[^\n]*missing:\n +ranks? (\d and )?({any_of_them})\b"
+    reversed_roles = rf"ranks? ({any_of_them})\b[^\n]* asked for it; missing:\n[^\n]*It waits itself, for {tensor}"
+    return Expected(f"{missing}|{reversed_roles}", MISSING + 1, 1, victims_told=True)
 
 
 def cells() -> list[Cell]:
