@@ -2,6 +2,7 @@
 #include "core/backend/tcp/rendezvous.h"
 
 #include "core/backend/tcp/approach.h"
+#include "core/base/log.h"
 #include "core/comm/job_id.h"
 
 #include <fcntl.h>
@@ -188,6 +189,29 @@ LauncherNews news_for(const Config& config) {
   return LauncherNews(config.mpi_communicator ? std::nullopt : config.news_fd);
 }
 
+/// What is said once, when ranks have waited for some time to meet: before they give up, and soon enough for
+/// a user who looks on.
+class EarlyWarning {
+ public:
+  explicit EarlyWarning(const Config& config) : timeout_(config.start_timeout) {
+    due_ = Clock::now() + std::min<Clock::duration>(std::chrono::seconds(10), timeout_ / 2);
+  }
+
+  [[nodiscard]] TimePoint due() const { return due_; }
+  /// Warns with the text that `what` makes, if it is time.
+  template <typename What>
+  void tell_if_due(What what) {
+    if (Clock::now() < due_) return;
+    due_ = TimePoint::max();
+    log(LogLevel::warning, fmt::format("{}; still trying, until {} s have passed (HORA_START_TIMEOUT)",
+                                       what(), std::chrono::duration<double>(timeout_).count()));
+  }
+
+ private:
+  std::chrono::milliseconds timeout_;
+  TimePoint due_;
+};
+
 Meetup meet_as_first(const Config& config, TimePoint deadline) {
   Meetup meetup;
   meetup.peers.resize(static_cast<std::size_t>(config.size));
@@ -197,6 +221,7 @@ Meetup meet_as_first(const Config& config, TimePoint deadline) {
   meetup.roster.members.front() = this_member(0);
   meetup.news = news_for(config);
   meetup.lobby.emplace(open_door(config), config.secret);
+  EarlyWarning warning(config);
   for (auto absent = missing(meetup.peers); !absent.empty(); absent = missing(meetup.peers)) {
     if (Clock::now() >= deadline) {
       call_off(
@@ -206,7 +231,8 @@ Meetup meet_as_first(const Config& config, TimePoint deadline) {
                        "HORA_START_TIMEOUT",
                        describe_ranks(absent), std::chrono::duration<double>(config.start_timeout).count())});
     }
-    wait_for_events(meetup, deadline);
+    warning.tell_if_due([&] { return fmt::format("{} did not come yet", describe_ranks(absent)); });
+    wait_for_events(meetup, std::min(deadline, warning.due()));
     look_after(meetup);
     for (auto& arrival : meetup.lobby->serve(Clock::now())) admit(std::move(arrival), meetup);
   }
@@ -263,8 +289,13 @@ Connection find_first(const Config& config, LauncherNews& news, TimePoint deadli
   Candidates candidates(config.coordinator);
   TimePoint ask = now;
   std::vector<std::optional<Connection>> nobody;
+  EarlyWarning warning(config);
   while (true) {
     look_at(news, {}, nobody);
+    warning.tell_if_due([&] {
+      return fmt::format("rank {} did not get through to rank 0 yet: {}", config.rank,
+                         candidates.failures(approach));
+    });
     if (now >= ask) {
       candidates.resolve(approach);
       now = Clock::now();
@@ -275,7 +306,8 @@ Connection find_first(const Config& config, LauncherNews& news, TimePoint deadli
     std::vector<pollfd> events;
     approach.append_to(events);
     news.watch(events);
-    ::poll(events.data(), events.size(), milliseconds_until(std::min({deadline, ask, approach.next()})));
+    ::poll(events.data(), events.size(),
+           milliseconds_until(std::min({deadline, ask, warning.due(), approach.next()})));
     now = Clock::now();
   }
   throw Error(Code::timeout, fmt::format("rank {} did not get through to rank 0 within {} s: {}", config.rank,

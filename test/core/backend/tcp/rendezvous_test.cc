@@ -94,6 +94,19 @@ TEST(Meet, SaysHowEachCandidateFailed) {
       << text;
 }
 
+TEST(Meet, WarnsOnBothSidesOfASecretThatDiffersBeforeTheTimeIsOver) {
+  auto configs = loopback_configs(2);
+  configs[1].secret = Secret{77};
+  for (auto& config : configs) config.start_timeout = std::chrono::seconds(3);
+  testing::internal::CaptureStderr();
+  failures(configs);
+  const std::string said = testing::internal::GetCapturedStderr();
+  for (const std::string part :
+       {"does not know this job's secret", "warning: rank 1 did not come yet; still trying, until 3 s",
+        "warning: rank 1 did not get through to rank 0 yet: ", "whose ranks have one secret"})
+    EXPECT_NE(said.find(part), std::string::npos) << part << " in " << said;
+}
+
 TEST(Meet, TellsAllWhenARankEndsBeforeTheOthersHaveCome) {
   auto configs = loopback_configs(4);
   configs.resize(2);
