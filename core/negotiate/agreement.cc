@@ -26,10 +26,16 @@ bool same_tensor(const Request& a, const Request& b) {
 }
 
 // In the order in which a reader would ask: what comes first explains the rest.
-const std::array<Aspect, 12> kAspects{{
+const std::array<Aspect, 13> kAspects{{
     {"operation", [](const Request& a, const Request& b) { return a.operation == b.operation; },
      [](const Request& r) { return std::string(name(r.operation)); }},
     {"tensor", same_tensor, [](const Request& r) { return describe(r.dtype, r.shape); }},
+    {"order of elements in memory (memory_format)",
+     [](const Request& a, const Request& b) { return a.strides == b.strides; },
+     [](const Request& r) {
+       return r.strides.empty() ? std::string("that of the shape")
+                                : fmt::format("strides ({})", fmt::join(r.strides, ", "));
+     }},
     {"device", [](const Request& a, const Request& b) { return a.device == b.device; },
      [](const Request& r) { return std::string(r.device == DeviceKind::host ? "CPU" : "GPU"); }},
     {"reduction", [](const Request& a, const Request& b) { return a.op == b.op; },

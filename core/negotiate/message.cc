@@ -23,6 +23,7 @@ void write(Writer& out, const Request& request) {
   out.u8(static_cast<std::uint8_t>(request.operation)).string(request.name);
   out.u8(static_cast<std::uint8_t>(request.dtype)).u8(static_cast<std::uint8_t>(request.wire));
   write(out, request.shape);
+  write(out, request.strides);
   out.u8(static_cast<std::uint8_t>(request.op)).f64(request.prescale).f64(request.postscale);
   out.u64(static_cast<std::uint64_t>(request.root)).u8(request.absent ? 1 : 0).string(request.bundle);
   write(out, request.splits);
@@ -73,6 +74,7 @@ Request read_request(Reader& in, int size) {
   request.dtype = in.enumerator<DType>(kDTypes, "a dtype");
   request.wire = in.enumerator<DType>(kDTypes, "a wire dtype");
   request.shape = read_list(in, kMostDimensions, "dimensions");
+  request.strides = read_list(in, kMostDimensions, "strides");
   request.op = in.enumerator<ReduceOp>(kReduceOps, "a reduction");
   request.prescale = in.f64();
   request.postscale = in.f64();

@@ -26,6 +26,7 @@ struct Request {
   DType dtype = DType::float32;
   DType wire = DType::float32;  ///< equal to dtype: nothing is converted
   std::vector<std::int64_t> shape;
+  std::vector<std::int64_t> strides;  ///< Entry::strides
   ReduceOp op = ReduceOp::sum;
   double prescale = 1.0;
   double postscale = 1.0;

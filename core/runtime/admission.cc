@@ -51,6 +51,7 @@ class Admission {
     request.dtype = entry_.dtype;
     request.wire = wire();
     request.shape = entry_.shape;
+    if (entry_.operation == Operation::allreduce) request.strides = entry_.strides;
     if (entry_.operation != Operation::barrier) request.device = entry_.device.kind;
     request.failed_with = shortened(entry_.failed_with, kMostFailureBytes);
     request.check_finite = entry_.check_finite && entry_.operation == Operation::allreduce;
@@ -187,6 +188,9 @@ class Admission {
   void allreduce() const {
     if (!entry_.absent) memory(entry_.input, "input");
     memory(entry_.output, "output");
+    if (!entry_.strides.empty() && entry_.strides.size() != entry_.shape.size())
+      refuse(fmt::format("strides has {} numbers, but the shape has {} dimensions", entry_.strides.size(),
+                         entry_.shape.size()));
     if (entry_.op == ReduceOp::adasum && !is_float(entry_.dtype))
       refuse(fmt::format("adasum takes float16, bfloat16, float32 and float64, not {}",
                          hora::name(entry_.dtype)));

@@ -341,6 +341,7 @@ class GradientReducer final : public Reducer {
     entry.wire = wire_of(options_.compression);
     entry.absent = slot.absent;
     entry.failed_with = failed_with_;
+    if (!slot.place.is_contiguous()) entry.strides = slot.place.strides().vec();
     entry.check_finite = options_.check_finite;
     entry.padded = true;  // places begin with cache lines
     return entry;

@@ -6,7 +6,6 @@
 #include "frameworks/torch/tensor.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 #include <torch/csrc/autograd/variable.h>
 
 namespace hora {
@@ -57,9 +56,6 @@ std::vector<Parameter> Parameters::adopt(Runtime& hora, torch::optim::Optimizer&
   auto places = make_gradient_places(hora, tensors);
   for (std::size_t i = 0; i < found.size(); ++i) {
     found[i].place = std::move(places[i]);
-    // Elements are added up as they lie in memory. Ranks whose parameters lie differently must not meet.
-    if (!found[i].place.is_contiguous())
-      found[i].name += fmt::format(" (strides {})", fmt::join(found[i].place.strides().vec(), ", "));
     known_.insert(tensors[i].unsafeGetTensorImpl());
   }
   return found;

@@ -167,6 +167,7 @@ class Entry:
         check_finite: bool = False,
         padded: bool = False,
         failed_with: str = "",
+        strides: Sequence[int] = (),
     ) -> None: ...
 
 class BlockingScope:

@@ -81,8 +81,8 @@ Entry make_entry(Operation operation, const std::string& name, DType dtype,
                  int process_set, std::optional<int> device, std::uintptr_t stream, ReduceOp op,
                  double prescale, double postscale, DType wire, int root, bool absent,
                  const std::vector<std::int64_t>& splits, const std::vector<int>& ranks,
-                 bool divide_by_initial_size, bool check_finite, bool padded,
-                 const std::string& failed_with) {
+                 bool divide_by_initial_size, bool check_finite, bool padded, const std::string& failed_with,
+                 const std::vector<std::int64_t>& strides) {
   Entry entry;
   entry.operation = operation;
   entry.name = name;
@@ -105,6 +105,7 @@ Entry make_entry(Operation operation, const std::string& name, DType dtype,
   entry.check_finite = check_finite;
   entry.padded = padded;
   entry.failed_with = failed_with;
+  entry.strides = strides;
   return entry;
 }
 
@@ -297,7 +298,8 @@ void bind_hora(py::module_& module) {
            py::arg("root") = 0, py::kw_only(), py::arg("absent") = false,
            py::arg("splits") = std::vector<std::int64_t>(), py::arg("ranks") = std::vector<int>(),
            py::arg("divide_by_initial_size") = true, py::arg("check_finite") = false,
-           py::arg("padded") = false, py::arg("failed_with") = std::string());
+           py::arg("padded") = false, py::arg("failed_with") = std::string(),
+           py::arg("strides") = std::vector<std::int64_t>());
 
   py::class_<Operating>(module, "Handle")
       .def("has_ended", &Operating::has_ended)

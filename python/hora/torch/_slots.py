@@ -98,11 +98,9 @@ def check_not_taken(slots: list[Slot]) -> None:
 
 
 def new_slot(name: str, parameter: torch.Tensor, unit: Unit) -> Slot:
-    """A slot whose name tells layouts apart: elements are added up as they lie in memory, so ranks whose parameters lie
-    differently must not meet."""
+    """A slot whose gradient is to lie as the parameter does."""
     like = torch.empty_like(parameter, device="meta", requires_grad=False)  # has the parameter's strides, if those leave no gaps
-    suffix = "" if like.is_contiguous() else f" (strides {', '.join(map(str, like.stride()))})"
-    return Slot(name + suffix, parameter, unit, like, parameter.device, _devices.gpu_of(parameter))
+    return Slot(name, parameter, unit, like, parameter.device, _devices.gpu_of(parameter))
 
 
 def _whole_lines(size: int) -> int:

@@ -80,6 +80,7 @@ class DenseTransfer:
                 check_finite=check_finite,
                 padded=self._written_by_runtime,  # places begin with cache lines
                 failed_with=failed_with,
+                strides=[] if self._sent.is_contiguous() else list(self._sent.stride()),
                 **_devices.arguments(self._where),
                 **reduction.arguments(),
             )

@@ -68,6 +68,11 @@ TEST(Agree, NamesDtypesReductionsRootsFactorsAndWires) {
   EXPECT_NE(agree_on({tensor({3}), other}).status.message.find("postscale factor differs"),
             std::string::npos);
   other = tensor({3});
+  other.strides = {2};
+  EXPECT_NE(agree_on({tensor({3}), other})
+                .status.message.find("that of the shape on rank 0, strides (2) on rank 1"),
+            std::string::npos);
+  other = tensor({3});
   other.device = DeviceKind::cuda;
   EXPECT_NE(
       agree_on({tensor({3}), other}).status.message.find("device differs between ranks: CPU on rank 0, GPU"),

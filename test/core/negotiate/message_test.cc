@@ -12,6 +12,7 @@ Request request(const std::string& name) {
           DType::float32,
           DType::float16,
           {64, 3, 7},
+          {21, 1, 3},
           ReduceOp::average,
           0.5,
           2.0,

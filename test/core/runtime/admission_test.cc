@@ -124,6 +124,9 @@ TEST(Admit, ChecksReductionsOfReducescatterAndAdasum) {
   entry.op = ReduceOp::adasum;
   entry.dtype = DType::int32;
   EXPECT_EQ(refusal(entry), "'w': adasum takes float16, bfloat16, float32 and float64, not int32");
+  entry = good();
+  entry.strides.assign(entry.shape.size() + 1, 1);
+  EXPECT_NE(refusal(entry).find("strides has "), std::string::npos);
 }
 
 TEST(Admit, OnlyTheRootOfAScatterOrReduceNeedsItsSide) {
