@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import itertools
 import operator
 import os
 import threading
@@ -129,7 +128,7 @@ _lock = threading.Lock()
 _runtime: _native.Runtime | None = None
 _owner = 0
 _pending: dict[int, _Pending] = {}  # getting and popping one are atomic
-_handles = itertools.count(1)
+_last_handle = 0
 _numbers: dict[tuple[str, int], int] = {}
 
 
@@ -149,7 +148,7 @@ def enter(mpi_communicator: int | None = None) -> bool:
 
 def leave(failure: str) -> bool:
     """Leaves the job, and forgets every handle; False if this process is in none. With a `failure` the job fails."""
-    global _handles
+    global _last_handle
     runtime = _taken()
     if runtime is None:
         return False
@@ -157,7 +156,7 @@ def leave(failure: str) -> bool:
     let_go_of_ended()  # only now: until the runtime has ended, memory is lent to it
     with _lock:
         _pending.clear()
-        _handles = itertools.count(1)
+        _last_handle = 0
     return True
 
 
@@ -274,10 +273,23 @@ def group_under_way(handles: Sequence[Handle], finish: Callable[[list[_native.Ou
 
 
 def _numbered(handles: Sequence[Handle], finish: Callable[[list[_native.Outcome]], Any], keep: tuple[Any, ...]) -> int:
+    global _last_handle
     with _lock:
-        number = next(_handles)
-        _pending[number] = _Pending(handles, finish, keep)
-        return number
+        _last_handle += 1
+        _pending[_last_handle] = _Pending(handles, finish, keep)
+        return _last_handle
+
+
+def _pending_of(handle: int) -> _Pending:
+    """What a handle stands for. Raises HoraArgumentError if that was synchronised before, or was never started."""
+    pending = _pending.get(handle) if isinstance(handle, int) else None
+    if pending is not None:
+        return pending
+    if isinstance(handle, int) and 0 < handle <= _last_handle:
+        raise HoraArgumentError(f"handle {handle} was already synchronized; each is good for one synchronize(), which gives the result or raises the error")
+    if callable(handle):
+        raise HoraArgumentError("a function is no handle: what sparse_allreduce_async() returns is called in place of synchronize()")
+    raise HoraArgumentError(f"{handle!r} is no handle of an operation in this job; handles are what functions such as allreduce_async() and isend() return")
 
 
 def poll(handle: int) -> bool:
@@ -285,12 +297,9 @@ def poll(handle: int) -> bool:
     ranks that have work for this core go first (sched_yield); so it may be asked again and again.
 
     Raises:
-        HoraArgumentError: there is no such operation, or it has been synchronised already.
+        HoraArgumentError: the handle was synchronised before, or is none of this job's.
     """
-    pending = _pending.get(handle)
-    if pending is None:
-        raise HoraArgumentError(f"there is no operation under way with handle {handle}")
-    return all(each.poll() for each in pending.handles)
+    return all(each.poll() for each in _pending_of(handle).handles)
 
 
 def run(start: Callable[Arguments, int], *args: Arguments.args, **kwargs: Arguments.kwargs) -> Any:
@@ -301,18 +310,17 @@ def run(start: Callable[Arguments, int], *args: Arguments.args, **kwargs: Argume
 
 def synchronize(handle: int) -> Any:
     """Waits for an operation and returns its result: the output tensor, a tuple of them for a group, (output, received
-    splits) for alltoall. Returns None if the handle is unknown or was synchronised before. Ctrl-C interrupts the wait, not
-    the operation: its memory stays lent, and the handle may be synchronised again.
+    splits) for alltoall. Each handle is good for one call. Ctrl-C interrupts the wait, not the operation: its memory stays
+    lent, and the handle may be synchronised again.
 
     Of an operation on a GPU it waits only until all ranks have submitted it: what is put on the current stream from now on
     waits for its end, as for that of any work on the GPU.
 
     Raises:
+        HoraArgumentError: the handle was synchronised before, or is none of this job's.
         HoraInternalError: the ranks disagreed, or the job failed; the text names the tensor and the ranks.
     """
-    pending = _pending.get(handle)
-    if pending is None:
-        return None
+    pending = _pending_of(handle)
     outcomes: list[_native.Outcome] = []
     error: HoraError | None = None
     for each in pending.handles:  # all, also after an error: until they have ended, their memory is lent

@@ -50,13 +50,13 @@ def test_handles_can_be_polled_and_synchronised_once():
         hora.init()
         handle = hora.allreduce_async(np.ones(3), op=hora.Sum)
         assert (hora.synchronize(handle) == hora.size()).all()
-        assert hora.synchronize(handle) is None
-        try:
-            hora.poll(handle)
-        except ValueError:
-            pass
-        else:
-            raise AssertionError
+        for ask in (hora.synchronize, hora.poll):
+            try:
+                ask(handle)
+            except ValueError as error:
+                assert f"handle {handle} was already synchronized" in str(error)
+            else:
+                raise AssertionError
     """,
     )
 

@@ -493,7 +493,8 @@ def test_a_rank_that_has_left_is_named_and_a_rank_that_leaves_forgets_its_messag
             assert not hora.poll(handle)
             hora.barrier()
             hora.shutdown()
-            assert hora.synchronize(handle) is None
+            with pytest.raises(ValueError, match="is no handle"):
+                hora.synchronize(handle)
             with pytest.raises(hora.HoraNotInitializedError):
                 hora.send(np.ones(1), 0)
         """,

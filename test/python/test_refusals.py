@@ -66,7 +66,9 @@ def test_wrong_arguments_are_refused_in_the_callers_thread_and_the_job_goes_on()
             (ValueError, "are 5 rows", lambda: hvd.alltoall(x, [2, 3], name="t")),
             (ValueError, "negative", lambda: hvd.alltoall(x, [-1, 3], name="t")),
             (ValueError, "sequence", lambda: hvd.alltoall(x, [[1], [1]], name="t")),
-            (ValueError, "handle 999", lambda: hvd.poll(999)),
+            *((ValueError, text, lambda ask=ask, handle=handle: ask(handle)) for ask in (hvd.poll, hvd.synchronize) for text, handle in (
+                ("999 is no handle", 999), ("0 is no handle", 0), ("None is no handle", None), ("[1] is no handle", [1]),
+                ("a function is no handle", lambda: x), ("tensor(1.) is no handle", scalar))),
             (ValueError, "sparse COO", lambda: hvd.sparse_allreduce_async(x, "t", hvd.Sum)),
             (ValueError, "op=Sum", lambda: hvd.sparse_allreduce_async(x.to_sparse(), "t", hvd.Adasum)),
             (ValueError, "mpi_enabled()", hvd.mpi_threads_supported),
@@ -84,17 +86,16 @@ def test_wrong_arguments_are_refused_in_the_callers_thread_and_the_job_goes_on()
             assert hvd.allreduce(x, op=hvd.Sum)[0, 0] == 2
             assert hvd.allgather(x).shape == (8, 2) and len(hvd.grouped_allreduce([x, x])) == 2
             assert hvd.alltoall(x).shape == (4, 2) and hvd.reducescatter(x).shape == (2, 2)
-        assert hvd.synchronize(999) is None
-        handle = hvd.allreduce_async(x)
-        hvd.synchronize(handle)
-        assert hvd.synchronize(handle) is None
-        try:
-            hvd.poll(handle)
-        except ValueError:
-            print("good")
+        for handle in (hvd.allreduce_async(x), hvd.grouped_allreduce_async([x, x]), hvd.isend(x, hvd.rank())):
+            hvd.synchronize(handle)
+            for ask in (hvd.synchronize, hvd.poll):
+                try:
+                    ask(handle)
+                except ValueError as error:
+                    print(str(error).partition(";")[0].replace(str(handle), "N"))
     """,
     )
-    assert lines == [["good"]] * 2
+    assert lines == [["handle N was already synchronized"] * 6] * 2
 
 
 def test_ranks_that_disagree_get_the_same_error_and_the_job_goes_on():
