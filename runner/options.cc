@@ -156,6 +156,11 @@ constexpr std::array kTakeValues{"-n",
 
 [[noreturn]] void refuse(const std::string& why) { throw Error(Code::invalid_argument, why); }
 
+/// The words are not of the form that the usage line shows.
+struct WrongUsage : Error {
+  explicit WrongUsage(const std::string& why) : Error(Code::invalid_argument, why) {}
+};
+
 /// Spells flags of one dash and several letters as CLI11 takes them: "-np 2", "-np2", "-np=2", "--np 2".
 std::vector<std::string> spell(const std::string& word) {
   if (word == "-hostfile") return {"--hostfile"};
@@ -194,7 +199,7 @@ bool take_horovod_flag(const std::vector<std::string>& arguments, std::size_t& i
   } else if (equals != std::string::npos) {
     value = word.substr(equals + 1);
   } else {
-    if (i + 1 == arguments.size()) refuse(fmt::format("{} needs a value", word));
+    if (i + 1 == arguments.size()) throw WrongUsage(fmt::format("{} needs a value", word));
     value = arguments[++i];
   }
   return true;
@@ -216,7 +221,7 @@ Words split(const std::vector<std::string>& arguments) {
     const bool takes_value =
         std::find(kTakeValues.begin(), kTakeValues.end(), flags.back()) != kTakeValues.end();
     if (!takes_value) continue;
-    if (i + 1 == arguments.size()) refuse(fmt::format("{} needs a value", word));
+    if (i + 1 == arguments.size()) throw WrongUsage(fmt::format("{} needs a value", word));
     flags.push_back(arguments[++i]);
   }
   words.command = {arguments.begin() + static_cast<std::ptrdiff_t>(i), arguments.end()};
@@ -368,7 +373,7 @@ void choose_hosts(const Raw& raw, Options& options) {
   options.ranks = raw.ranks;
   if (options.hosts.empty()) options.hosts = slurm_hosts(variable);
   if (options.hosts.empty()) {
-    if (raw.ranks == 0) refuse("say how many ranks to start: -np N");
+    if (raw.ranks == 0) throw WrongUsage("say how many ranks to start: -np N");
     options.hosts = {{"localhost", raw.ranks}};
   }
   int slots = 0;
@@ -526,7 +531,7 @@ void measure_instead(Options& options, const std::vector<std::string>& command) 
 
 void choose_program(const Raw& raw, const std::vector<std::string>& command, Options& options) {
   if (raw.preflight) return measure_instead(options, command);
-  if (command.empty()) refuse("there is no program to start");
+  if (command.empty()) throw WrongUsage("there is no program to start");
   options.command = command;
   options.command.front() = find_program(command.front());
 }
@@ -644,7 +649,7 @@ std::optional<Answer> answer_analyze(const std::vector<std::string>& words) {
 }  // namespace
 
 Parsed parse_options(const std::vector<std::string>& arguments) {
-  const auto wrong = [](const std::string& why) {
+  const auto wrong_usage = [](const std::string& why) {
     return Parsed{{}, Answer{fmt::format("{}hrun: {}; hrun --help says more\n", kUsage, why), 2}};
   };
   try {
@@ -662,9 +667,11 @@ Parsed parse_options(const std::vector<std::string>& arguments) {
     }
     return {understand(raw, file.horovods, words), {}};
   } catch (const CLI::ParseError& error) {
-    return wrong(error.what());
+    return wrong_usage(error.what());
+  } catch (const WrongUsage& error) {
+    return wrong_usage(error.what());
   } catch (const Error& error) {
-    return wrong(error.what());
+    return {{}, Answer{fmt::format("hrun: {}\n", error.what()), 2}};
   }
 }
 

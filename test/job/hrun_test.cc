@@ -615,7 +615,7 @@ TEST(Hrun, RefusesBeforeItStartsAnything) {
     const Outcome outcome = hrun(words);
     EXPECT_EQ(outcome.exit_code, 2);
     EXPECT_EQ(outcome.output, "");
-    EXPECT_NE(outcome.errors.find("usage: hrun"), std::string::npos);
+    EXPECT_NE(outcome.errors.find("hrun: "), std::string::npos);
   }
 }
 

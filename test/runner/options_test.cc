@@ -19,16 +19,41 @@ Options accepted(const std::vector<std::string>& words) {
   return parsed.options.value_or(Options{});
 }
 
-/// The last line of what a refusal says, without the hint that ends it; its exit code is 2.
-std::string refusal(const std::vector<std::string>& words) {
+/// What a refusal says, whole; its exit code is 2.
+std::string whole_refusal(const std::vector<std::string>& words) {
   const Parsed parsed = parse_options(words);
   EXPECT_TRUE(parsed.answer);
   if (!parsed.answer) return "";
   EXPECT_EQ(parsed.answer->exit_code, 2);
-  const std::string& text = parsed.answer->text;
-  EXPECT_EQ(text.find("usage: hrun"), 0U);
-  const auto begin = text.rfind("\nhrun: ") + 1;
-  return text.substr(begin, text.rfind("; hrun --help says more\n") - begin);
+  return parsed.answer->text;
+}
+
+/// Its last line, without the hint that ends it where the words were wrong.
+std::string refusal(const std::vector<std::string>& words) {
+  const std::string text = whole_refusal(words);
+  const std::string line = text.substr(std::min(text.rfind("hrun: "), text.size()));
+  return line.substr(0, std::min(line.rfind("; hrun --help says more\n"), line.size() - 1));
+}
+
+TEST(ParseOptions, ShowsTheUsageLineForWordsOfAnotherFormOnly) {
+  const std::vector<std::vector<std::string>> of_another_form = {
+      {}, {"true"}, {"-np", "2"}, {"-np"}, {"-np", "two", "true"}, {"--bogus", "true"}, {"-np", "0", "true"}};
+  for (const auto& words : of_another_form) {
+    const std::string text = whole_refusal(words);
+    EXPECT_EQ(text.find("usage: hrun -np N"), 0u) << text;
+    EXPECT_TRUE(text.ends_with("; hrun --help says more\n")) << text;
+  }
+  const std::vector<std::vector<std::string>> refused = {
+      {"-np", "2", "no-such-program-anywhere"},       {"-np", "2", "/etc/passwd"},
+      {"-np", "2", "-x", "NO_SUCH_VARIABLE", "true"}, {"-H", "localhost:0", "true"},
+      {"-np", "9", "-H", "localhost:2", "true"},      {"--hostfile", "/tmp", "true"},
+      {"--config-file", "/no/such/file", "true"}};
+  for (const auto& words : refused) {
+    const std::string text = whole_refusal(words);
+    EXPECT_EQ(text.find("hrun: "), 0u) << text;
+    EXPECT_EQ(text.find("usage"), std::string::npos) << text;
+    EXPECT_EQ(text.find("--help"), std::string::npos) << text;
+  }
 }
 
 TEST(ParseOptions, LeavesWhatFollowsTheProgramToTheProgram) {
