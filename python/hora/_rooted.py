@@ -9,7 +9,7 @@ from typing import Any
 from hora import _job, _native, ops
 from hora._loans import Array, entry, lend, start
 from hora._naming import Naming
-from hora._rows import check_rows, checked_splits
+from hora._rows import check_given, check_rows, checked_splits
 from hora.compression import Compression, Compressor, wire_of
 from hora.process_sets import ProcessSet, global_process_set
 
@@ -39,6 +39,7 @@ def gather(array: Any, root_rank: int, name: str | None = None, process_set: Pro
 def scatter_async(array: Any, root_rank: int, splits: Sequence[int] | Array | None = None, name: str | None = None, process_set: ProcessSet = global_process_set) -> int:
     """Starts `scatter`; the handle is for `poll` and `synchronize`."""
     with Naming("scatter", name, process_set) as named:
+        check_given(array, named.full, "np.empty((0, 5), np.float32)")
         loan = lend(array, named.full)
         check_rows(loan.shape, named.full)
         root = _job.checked_root(root_rank, named.full)
@@ -54,7 +55,7 @@ def scatter(array: Any, root_rank: int, splits: Sequence[int] | Array | None = N
 
     Args:
         array: at least 1-dimensional. Of what the other ranks pass only the dtype and all dimensions but the first count,
-            which must be the root's: `np.empty((0, 5), np.float32)` will do.
+            which must be the root's: `np.empty((0, 5), np.float32)` will do, None will not (but for `scatter_object`).
         splits: on the root, how many rows go to each rank of the set; rows beyond their sum are not sent. Without it, of r
             rows each of the n ranks gets r // n, the first r % n ranks one more.
 

@@ -16,6 +16,14 @@ def check_rows(shape: Sequence[int], name: str) -> None:
         raise HoraShapeError(f"'{name}': a scalar (a rank-zero tensor) has no first dimension; use .reshape(1)")
 
 
+def check_given(array: Any, name: str, nothing: str) -> None:
+    """Raises HoraArgumentError for None in place of what a rank passes to scatter. `nothing`: an example of what will do."""
+    if array is None:
+        raise HoraArgumentError(
+            f"'{name}': None has no dtype and shape; ranks other than the root pass the root's without rows, such as {nothing}. scatter_object takes None"
+        )
+
+
 def share(rows: int, rank: int, size: int) -> int:
     """How many of `rows` rows a rank of the set gets by reducescatter: the first `rows % size` ranks get one more."""
     return rows // size + (rank < rows % size)

@@ -94,9 +94,14 @@ def test_what_is_wrong_with_rooted_operations_is_said_and_the_job_goes_on():
     run_python(
         2,
         """
-        import numpy as np, pytest, hora
+        import numpy as np, pytest, torch, hora, hora.torch as hvd
         hora.init()
         rank = hora.rank()
+        for module, whole, nothing in ((hora, np.ones((2, 5)), "np.empty"), (hvd, torch.ones(2, 5), "torch.empty")):
+            if rank == 1:
+                with pytest.raises(ValueError, match=f"without rows, such as {nothing}.*scatter_object takes None"):
+                    module.scatter(None, root_rank=0)
+            assert module.scatter(whole, root_rank=0).shape == (1, 5)
         with pytest.raises(ValueError, match="scalar"):
             hora.gather(np.float32(1), 0)
         with pytest.raises(ValueError, match="2"):

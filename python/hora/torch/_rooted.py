@@ -7,7 +7,7 @@ import torch
 
 from hora import _job, _native, ops
 from hora._naming import Naming
-from hora._rows import check_rows
+from hora._rows import check_given, check_rows
 from hora.compression import Compression, Compressor
 from hora.process_sets import ProcessSet, global_process_set
 from hora.torch._alltoall import Splits, split_counts
@@ -44,6 +44,7 @@ def gather(tensor: torch.Tensor, root_rank: int, name: str | None = None, proces
 def scatter_async(tensor: torch.Tensor, root_rank: int, splits: Splits = None, name: str | None = None, process_set: ProcessSet = global_process_set) -> int:
     """Starts `scatter`; the handle is for `poll` and `synchronize`."""
     with Naming("scatter", name, process_set) as named:
+        check_given(tensor, named.full, "torch.empty(0, 5)")
         loan = Loan(tensor, named.full)
         check_rows(tensor.shape, named.full)
         root = _job.checked_root(root_rank, named.full)
@@ -60,7 +61,7 @@ def scatter(tensor: torch.Tensor, root_rank: int, splits: Splits = None, name: s
 
     Args:
         tensor: at least 1-dimensional. Of what the other ranks pass only the dtype and all dimensions but the first count,
-            which must be the root's: `torch.empty(0, 5)` will do.
+            which must be the root's: `torch.empty(0, 5)` will do, None will not (but for `scatter_object`).
         splits: on the root, how many rows go to each rank of the set; rows beyond their sum are not sent. Without it, of r
             rows each of the n ranks gets r // n, the first r % n ranks one more.
 
