@@ -7,6 +7,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <array>
 
 namespace hora {
 namespace {
@@ -231,6 +232,10 @@ std::string describe(DType dtype, const std::vector<std::int64_t>& shape) {
 }
 
 std::string describe(const Request& request) {
+  constexpr std::array kWithoutTensor = {Operation::barrier, Operation::join, Operation::add_process_set,
+                                         Operation::remove_process_set};
+  const auto* found = std::find(kWithoutTensor.begin(), kWithoutTensor.end(), request.operation);
+  if (found != kWithoutTensor.end()) return std::string(name(request.operation));
   return fmt::format("{} {}", name(request.operation), describe(request.dtype, request.shape));
 }
 

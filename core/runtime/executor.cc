@@ -124,8 +124,10 @@ void Executor::land(std::vector<Item>& items, const Course& course, const Status
   if (gpu_) whole.spans = {{Stage::transfer, course.started, Clock::now()}};
   for (auto& item : items) {
     if (!status.ok()) {
-      item.result.status = {
-          status.code, fmt::format("{} ('{}' holds undefined values)", status.message, item.loan.entry.name)};
+      const std::string named = fmt::format("'{}'", item.loan.entry.name);
+      const bool is_known = status.message.find(named) != std::string::npos;
+      item.result.status = {status.code, fmt::format("{} ({} holds undefined values)", status.message,
+                                                     is_known ? "its output" : named)};
     }
     if (flag != nullptr) item.result.finite = *flag == 0;
     if (!ended && item.memory) keep_for_ever(item.memory);

@@ -402,9 +402,11 @@ Health Loop::health() const {
   health.in_flight = under_way.size();
   for (const auto& record : under_way) {
     if (health.oldest.size() == kMostTold) break;
-    health.oldest.push_back(
-        {record.name, fmt::format("{} {}", name(record.operation), describe(record.dtype, record.shape)),
-         in_milliseconds(now - record.submitted)});
+    Request request;
+    request.operation = record.operation;
+    request.dtype = record.dtype;
+    request.shape = record.shape;
+    health.oldest.push_back({record.name, describe(request), in_milliseconds(now - record.submitted)});
   }
   const auto waits = messages_.under_way(now);
   health.in_flight += waits.size();
@@ -460,10 +462,8 @@ JobHealth Loop::job_health(TimePoint now) const {
 
 void Loop::give_back(std::vector<Loan> loans, const Status& status) {
   for (auto& loan : loans) {
-    const std::string name = loan.entry.name;
-    const bool names_one = status.message.starts_with('\'');  // whatever this one is, that is the cause
-    const std::string text = names_one ? status.message : fmt::format("'{}': {}", name, status.message);
-    table_.finish(std::move(loan), {{status.code, text}, {}, true});
+    const Status about_it = about(loan.entry.name, status);
+    table_.finish(std::move(loan), {about_it, {}, true});
   }
 }
 

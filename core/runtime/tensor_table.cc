@@ -11,16 +11,17 @@
 namespace hora {
 namespace {
 
-[[noreturn]] void refuse_closed(const Status& status, const std::string& name) {
-  throw Error(status.code, fmt::format("'{}': {}", name, status.message));
-}
-
 [[noreturn]] void refuse_name(const std::string& name) {
   throw Error(Code::invalid_argument,
               fmt::format("'{}' is under way already: wait for it, or give this one another name", name));
 }
 
 }  // namespace
+
+Status about(const std::string& name, const Status& status) {
+  if (status.message.starts_with('\'')) return status;
+  return {status.code, fmt::format("'{}': {}", name, status.message)};
+}
 
 Record to_record(const Loan& loan, const std::string& name, int group) {
   Record record;
@@ -58,9 +59,9 @@ std::vector<Handle> TensorTable::put(std::vector<Entry> entries, std::vector<Ask
 /// Takes the name and the memory, or throws and takes neither.
 void TensorTable::open(const Asked& asked) {
   const std::string& name = asked.request.name;
-  if (closed_) refuse_closed(*closed_, name);
+  if (closed_) throw Error(about(name, *closed_));
   const auto closed = closed_groups_.find(asked.group);
-  if (closed != closed_groups_.end()) refuse_closed(closed->second, name);
+  if (closed != closed_groups_.end()) throw Error(about(name, closed->second));
   auto& loans = loans_[asked.group];
   const auto [place, is_new] = loans.try_emplace(name);
   if (!is_new) refuse_name(name);

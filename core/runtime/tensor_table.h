@@ -35,6 +35,10 @@ struct Loan {
   MemoryUse memory = {};
 };
 
+/// A status as a user of the tensor gets it: its text begins with the name of a tensor, of this one unless it
+/// names another already, which is the cause then.
+[[nodiscard]] Status about(const std::string& name, const Status& status);
+
 /// What a dump says of one that has not finished.
 [[nodiscard]] Record to_record(const Loan& loan, const std::string& name, int group);
 

@@ -153,6 +153,15 @@ TEST(Elements, CountsAndRefusesWhatCannotBe) {
   EXPECT_THROW(static_cast<void>(elements({std::int64_t{1} << 61}, DType::float64)), Error);
 }
 
+TEST(Describe, OfWhatHasNoTensorIsItsName) {
+  Request request;
+  for (const auto operation :
+       {Operation::barrier, Operation::join, Operation::add_process_set, Operation::remove_process_set}) {
+    request.operation = operation;
+    EXPECT_EQ(describe(request), name(operation));
+  }
+}
+
 TEST(Describe, IsDtypeAndShape) { EXPECT_EQ(describe(DType::bfloat16, {2, 3}), "bfloat16[2,3]"); }
 
 TEST(Describe, OfARequestNamesItsOperation) {

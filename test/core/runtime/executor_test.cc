@@ -71,6 +71,20 @@ TEST_F(ExecutorTest, GivesTensorsBackWhenMovingThemFails) {
   }
 }
 
+TEST_F(ExecutorTest, NamesATensorOnceWhenWhatMovedItHasNamedIt) {
+  std::vector<float> a{1};
+  const Handle handle = put("a", a);
+  world_.lane.collective->abort({Code::timeout, "allreduce of 'a' has made no progress for 120 s"});
+  EXPECT_THROW(executor_.carry_out(decisions_, {{0}}, {}), Error);
+  try {
+    handle.wait();
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_STREQ(error.what(),
+                 "allreduce of 'a' has made no progress for 120 s (its output holds undefined values)");
+  }
+}
+
 TEST_F(ExecutorTest, GivesTheTensorBackWhenItsOutputCannotBeMade) {
   const std::vector<float> a{1};
   Entry entry;

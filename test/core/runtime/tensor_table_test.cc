@@ -55,6 +55,20 @@ TEST(TensorTable, HandsOutEverythingWhenItCloses) {
   }
 }
 
+TEST(TensorTable, NamesATensorOnceWhenItIsClosed) {
+  TensorTable table;
+  const Status why{Code::aborted, "'a' (allreduce float32[1]) has been waited for 3 s"};
+  EXPECT_TRUE(table.close(why).empty());
+  for (const char* name : {"a", "b"}) {
+    try {
+      table.put(entry(name), asked(name), {});
+      FAIL();
+    } catch (const Error& error) {
+      EXPECT_EQ(error.status(), why);
+    }
+  }
+}
+
 TEST(TensorTable, TakesAllOfAGroupOfOperationsOrNone) {
   TensorTable table;
   const Handle first = table.put(entry("b"), asked("b"), {});
