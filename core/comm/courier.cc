@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/comm/courier.h"
 
+#include "core/base/thread.h"
+
 #include <utility>
 
 namespace hora {
@@ -31,7 +33,7 @@ Courier::~Courier() {
 }
 
 std::uint64_t Courier::send(std::function<void()> errand) {
-  if (!thread_.joinable()) thread_ = std::thread([this] { run(); });
+  if (!thread_.joinable()) thread_ = start_thread("moves tensors between hosts", [this] { run(); });
   std::uint64_t number = 0;
   {
     const std::lock_guard lock(mutex_);

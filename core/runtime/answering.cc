@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/runtime/answering.h"
 
+#include "core/base/thread.h"
 #include "core/runtime/launcher_line.h"
 
 #include <hora/status.h>
@@ -20,7 +21,7 @@ Answering::Answering(std::optional<int> socket, std::function<Reply(const Questi
   if (socket_ < 0 || ::fcntl(socket_, F_SETFD, FD_CLOEXEC) != 0) return;
   remember_launcher_line(socket_);
   say(socket_, encode(Reply{0, ReplyKind::arrived}));
-  thread_ = std::thread([this] { listen(); });
+  thread_ = start_thread("answers hrun", [this] { listen(); });
 }
 
 Answering::~Answering() {

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/runtime/completer.h"
 
+#include "core/base/thread.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -41,7 +43,7 @@ Completer::~Completer() {
 
 /// Unless it has been.
 void Completer::start() {
-  if (!thread_.joinable()) thread_ = std::thread([this] { run(); });
+  if (!thread_.joinable()) thread_ = start_thread("waits for GPUs", [this] { run(); });
 }
 
 void Completer::make_room() {

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/runtime/engine.h"
 
+#include "core/base/thread.h"
 #include "core/device/spin.h"
 
+#include <fmt/format.h>
 #include <sys/prctl.h>
 #include <unistd.h>
 
@@ -57,7 +59,7 @@ void Engine::await_helpers() {
 }
 
 void Engine::start() {
-  thread_ = std::thread([this] { run(); });
+  thread_ = start_thread("runs operations", [this] { run(); });
 }
 
 bool Engine::calls_this_thread() { return runs_loop_here; }

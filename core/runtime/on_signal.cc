@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/runtime/on_signal.h"
 
+#include "core/base/thread.h"
+
 #include <hora/status.h>
 
 #include <fmt/format.h>
@@ -91,7 +93,7 @@ void untie(int bell) {
 OnSignal::OnSignal(int signal, std::function<void()> notice) : signal_(signal), notice_(std::move(notice)) {
   if (signal_ == 0) return;
   tie(signal_, bell_.event().fd);
-  thread_ = std::thread([this] { listen(); });
+  thread_ = start_thread("waits for signals", [this] { listen(); });
 }
 
 OnSignal::~OnSignal() {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/watch/trace_file.h"
 
+#include "core/base/thread.h"
 #include "core/base/folder.h"
 #include "core/base/log.h"
 #include "core/watch/json.h"
@@ -66,7 +67,7 @@ TraceFile::TraceFile(std::string path, std::vector<Member> members, int rank)
         member.rank));
   }
   flush();
-  thread_ = std::thread([this] { run(); });
+  thread_ = start_thread("writes the timeline", [this] { run(); });
 }
 
 TraceFile::~TraceFile() {

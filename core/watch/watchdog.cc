@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/watch/watchdog.h"
 
+#include "core/base/thread.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -17,7 +19,7 @@ constexpr std::chrono::milliseconds kLeastBetween{1};
 Watchdog::Watchdog(std::chrono::milliseconds limit, std::function<std::uint64_t()> progress,
                    std::function<void(const Status&)> notice)
     : limit_(limit), progress_(std::move(progress)), notice_(std::move(notice)) {
-  if (limit_.count() != 0) thread_ = std::thread([this] { run(); });
+  if (limit_.count() != 0) thread_ = start_thread("watches operations", [this] { run(); });
 }
 
 Watchdog::~Watchdog() {

@@ -161,3 +161,25 @@ def test_what_is_under_way_ends_with_an_error_when_another_thread_leaves():
         assert hvd.allreduce(torch.ones(1), op=hvd.Sum).item() == 2
     """,
     )
+
+
+def test_init_without_memory_for_a_thread_says_what_that_is_for_and_may_be_tried_again():
+    lines = run_python(
+        1,
+        """
+        import hora, resource
+        before = resource.getrlimit(resource.RLIMIT_AS)
+        size = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
+        resource.setrlimit(resource.RLIMIT_AS, (size + (4 << 20), before[1]))
+        try:
+            hora.init()
+        except hora.HoraUnavailableError as error:
+            print(error)
+        resource.setrlimit(resource.RLIMIT_AS, before)
+        hora.init()
+        print(hora.size())
+    """,
+    )
+    assert lines[0][0].startswith("the thread that ")
+    assert "cannot be started: Resource temporarily unavailable; it needs memory for its stack (ulimit -v" in lines[0][0]
+    assert lines[0][1] == "1"

@@ -3,6 +3,7 @@
 
 #include "core/backend/shm/arena.h"
 #include "core/backend/shm/local_socket.h"
+#include "core/base/thread.h"
 #include "core/base/bytes.h"
 #include "core/base/log.h"
 #include "core/base/machine.h"
@@ -183,13 +184,14 @@ class Doorman {
  public:
   Doorman(const Descriptor& listener, const Descriptor& file, const Config& config,
           const std::vector<int>& group, TimePoint deadline)
-      : listener_(listener), thread_([&listener, &file, &config, &group, deadline] {
+      : listener_(listener),
+        thread_(start_thread("hands out shared memory", [&listener, &file, &config, &group, deadline] {
           try {
             hand_out(listener, file, config, group, deadline);
           } catch (const Error& error) {
             log(LogLevel::info, fmt::format("no longer waiting at the local socket: {}", error.what()));
           }
-        }) {}
+        })) {}
   Doorman(const Doorman&) = delete;
   Doorman& operator=(const Doorman&) = delete;
   ~Doorman() {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/backend/tcp/links.h"
 
+#include "core/base/thread.h"
 #include "core/backend/tcp/approach.h"
 #include "core/backend/tcp/directory.h"
 #include "core/backend/tcp/gaps.h"
@@ -59,7 +60,7 @@ class LazyLinks final : public Links {
         ready_(members.size(), false),
         lobby_(std::move(directory.listener), config.secret, config.rank) {
     for (std::size_t peer = 0; peer < members.size(); ++peer) links_.emplace_back(streams_);
-    door_ = std::thread([this] { answer(); });
+    door_ = start_thread("accepts connections", [this] { answer(); });
   }
 
   ~LazyLinks() override {

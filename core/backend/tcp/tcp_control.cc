@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/backend/tcp/tcp_control.h"
 
+#include "core/base/thread.h"
 #include "core/backend/tcp/edges.h"
 #include "core/backend/tcp/gaps.h"
 #include "core/backend/tcp/rendezvous.h"
@@ -124,7 +125,7 @@ class TcpControl final : public Control {
         peer.process = Descriptor(static_cast<int>(::syscall(SYS_pidfd_open, peer.member.pid, 0)));
       }
     }
-    io_ = std::thread([this] { run(); });
+    io_ = start_thread("hears the other ranks", [this] { run(); });
   }
 
   ~TcpControl() override {

@@ -6,6 +6,7 @@
 #include "core/backend/tcp/lobby.h"
 #include "core/backend/tcp/message_inlet.h"
 #include "core/backend/tcp/message_outlet.h"
+#include "core/base/thread.h"
 #include "core/comm/bell.h"
 #include "core/comm/control.h"
 #include "core/comm/delivery.h"
@@ -66,7 +67,7 @@ class TcpMessenger final : public Messenger {
         calling_(config, members, std::move(directory.places)),
         lobby_(std::move(directory.listener), config.secret, config.rank),
         leavers_(config.rank, config.size),
-        io_([this] { run_io(); }) {}
+        io_(start_thread("moves messages", [this] { run_io(); })) {}
   ~TcpMessenger() override {
     abort({Code::aborted, "the job has ended"});
     io_.join();
