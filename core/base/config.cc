@@ -284,14 +284,20 @@ Secret read_secret(int fd) {
     const auto n = ::read(fd, secret.data() + got, secret.size() - got);
     if (n < 0 && errno == EINTR) continue;
     if (n <= 0) {
+      if (n == 0 && got == 0) {
+        throw Error(
+            Code::unavailable,
+            fmt::format("HORA_SECRET_FD={}: another process of this rank, such as a child that it forked, "
+                        "has taken the job's secret, and only one can join the job: call init() in the "
+                        "process that trains, and nowhere else",
+                        fd));
+      }
       const std::string why =
           n < 0 ? std::strerror(errno) : fmt::format("it ended after {} of {} bytes", got, secret.size());
       throw Error(
           Code::invalid_argument,
-          fmt::format(
-              "HORA_SECRET_FD={}: cannot read the job's secret: {}. Only one program of each rank can "
-              "join the job; start the ranks with hrun.",
-              fd, why));
+          fmt::format("HORA_SECRET_FD={}: cannot read the job's secret: {}; start the ranks with hrun", fd,
+                      why));
     }
     got += static_cast<std::size_t>(n);
   }

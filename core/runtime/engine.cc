@@ -169,8 +169,18 @@ void Engine::run() {
   }
 }
 
+bool Engine::is_in_own_process() const { return ::getpid() == owner_; }
+
+void Engine::check_process() const {
+  if (is_in_own_process()) return;
+  throw Error(Code::unavailable,
+              fmt::format("this process (pid {}) was forked from the rank (pid {}) and is none: "
+                          "only the rank itself can use Hora",
+                          ::getpid(), owner_));
+}
+
 void Engine::help(const Handle::State& wanted, TimePoint deadline) {
-  if (::getpid() != owner_) return;
+  check_process();
   if (owed_here == &alert_) owed_here = nullptr;
   helping_.fetch_add(1, std::memory_order_seq_cst);
   if (helps_.load(std::memory_order_seq_cst)) {

@@ -75,7 +75,11 @@ class Engine final : public Helper {
 
   /// So many bytes were submitted. Nobody is woken if this thread is in a BlockingScope and helps next.
   void submitted(std::size_t bytes);
+  /// Throws Error(unavailable) in a forked child, where nobody would ever do it.
   void help(const Handle::State& wanted, TimePoint deadline) override;
+  /// Throws Error(unavailable) in a forked child.
+  void check_process() const;
+  [[nodiscard]] bool is_in_own_process() const;
 
  private:
   /// How often it has rung, and how often of those for something that was submitted, or was about to be.

@@ -85,14 +85,6 @@ struct Runtime::Parts {
   Parts& operator=(const Parts&) = delete;
   ~Parts() { engine->stop(); }
 
-  void check_process() const {
-    if (::getpid() == owner) return;
-    throw Error(Code::unavailable,
-                fmt::format("this process (pid {}) was forked from the rank (pid {}) and is none: "
-                            "only the rank itself can use Hora",
-                            ::getpid(), owner));
-  }
-
   /// On the thread of `answering`.
   Reply answer(const Question& question) {
     if (question.kind == QuestionKind::health) {
@@ -134,7 +126,7 @@ struct Runtime::Parts {
   }
 
   Handle put(Entry entry) {
-    check_process();
+    engine->check_process();
     Asked asked = ask(entry);
     entry.name = asked.request.name;
     return table.put(std::move(entry), std::move(asked), Clock::now());
@@ -155,7 +147,6 @@ struct Runtime::Parts {
   std::mutex shutdown_mutex;
   std::mutex numbers_mutex;
   std::map<int, std::uint64_t> numbers;  // by process set
-  pid_t owner = ::getpid();
   std::shared_ptr<Engine> engine;
   OnFailure on_failure;
   OnSignal on_signal;
@@ -199,7 +190,7 @@ Runtime& Runtime::operator=(Runtime&& other) noexcept {
 
 Runtime::~Runtime() {
   if (!parts_) return;
-  if (::getpid() != parts_->owner) {
+  if (!parts_->engine->is_in_own_process()) {
     static_cast<void>(
         parts_.release());  // a forked child's copy: its thread does not exist, its sockets are not its own
     return;
@@ -239,7 +230,7 @@ Result Runtime::run(Entry entry) {
 }
 
 std::vector<Handle> Runtime::submit(std::vector<Entry> group) {
-  parts_->check_process();
+  parts_->engine->check_process();
   std::vector<Asked> asked;
   asked.reserve(group.size());
   std::size_t bytes = 0;
@@ -260,17 +251,17 @@ std::vector<Handle> Runtime::submit(std::vector<Entry> group) {
 }
 
 Handle Runtime::send(Message message) {
-  parts_->check_process();
+  parts_->engine->check_process();
   return parts_->messages.send(std::move(message));
 }
 
 Handle Runtime::receive(Message wanted) {
-  parts_->check_process();
+  parts_->engine->check_process();
   return parts_->messages.receive(std::move(wanted));
 }
 
 std::optional<Envelope> Runtime::probe(int source, int tag) {
-  parts_->check_process();
+  parts_->engine->check_process();
   return parts_->messages.probe(source, tag);
 }
 
@@ -298,7 +289,7 @@ int Runtime::join(bool divide_by_initial_size) {
 }
 
 ExpectedDelay Runtime::expect_delay(const std::string& name, std::chrono::milliseconds time) {
-  parts_->check_process();
+  parts_->engine->check_process();
   if (time.count() <= 0 || time > kMostDelay) {
     throw Error(
         Code::invalid_argument,
@@ -321,7 +312,7 @@ void Runtime::return_number(std::uint64_t number, int process_set) {
 }
 
 std::shared_ptr<std::byte> Runtime::allocate(std::size_t bytes, Device device) {
-  parts_->check_process();
+  parts_->engine->check_process();
   if (device.kind == DeviceKind::host) return parts_->world.lane.collective->allocate(bytes);
   const auto gpu = parts_->gpu.open(device.index);
   const NcclModule& module = parts_->gpu.module();
@@ -335,26 +326,26 @@ void Runtime::copy_for_later(void* to, const void* from, std::size_t bytes) {
 }
 
 std::shared_ptr<std::byte> Runtime::allocate_on(void* stream, std::size_t bytes, Device device) {
-  parts_->check_process();
+  parts_->engine->check_process();
   return parts_->gpu.open(device.index)->allocate_on(stream, bytes);
 }
 
 void Runtime::start_timeline(const std::string& path, bool mark_cycles) {
-  parts_->check_process();
+  parts_->engine->check_process();
   if (rank() != 0) return;
   parts_->timeline.start(path, mark_cycles, parts_->world.members, rank());
   parts_->loop.alert().ring();
 }
 
 void Runtime::stop_timeline() {
-  parts_->check_process();
+  parts_->engine->check_process();
   if (!parts_->timeline.stop()) return;
   parts_->loop.alert().ring();
   parts_->timeline.await_end();
 }
 
 void Runtime::shutdown(const std::string& reason) {
-  parts_->check_process();
+  parts_->engine->check_process();
   if (Engine::calls_this_thread()) {
     throw Error(
         Code::invalid_argument,

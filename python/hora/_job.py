@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, ParamSpec, Protocol
 
 from hora import _native, _stacks
-from hora._errors import HoraArgumentError, HoraError, HoraNotInitializedError
+from hora._errors import HoraArgumentError, HoraError, HoraNotInitializedError, HoraUnavailableError
 
 Arguments = ParamSpec("Arguments")
 
@@ -129,7 +129,18 @@ _runtime: _native.Runtime | None = None
 _owner = 0
 _pending: dict[int, _Pending] = {}  # getting and popping one are atomic
 _last_handle = 0
+_of_parent: list[_Pending] = []  # what was under way when this process was forked: never ends here, nor is it let go
 _numbers: dict[tuple[str, int], int] = {}
+
+
+def _set_apart_in_child() -> None:
+    global _lock
+    _lock = threading.Lock()  # a thread that is not here may hold the other one
+    _of_parent.extend(_pending.values())
+    _pending.clear()
+
+
+os.register_at_fork(after_in_child=_set_apart_in_child)
 
 
 def enter(mpi_communicator: int | None = None) -> bool:
@@ -285,6 +296,8 @@ def _pending_of(handle: int) -> _Pending:
     pending = _pending.get(handle) if isinstance(handle, int) else None
     if pending is not None:
         return pending
+    if _owner not in (0, os.getpid()):
+        raise HoraUnavailableError(f"this process (pid {os.getpid()}) was forked from the rank (pid {_owner}) and is none: only the rank itself can use Hora")
     if isinstance(handle, int) and 0 < handle <= _last_handle:
         raise HoraArgumentError(f"handle {handle} was already synchronized; each is good for one synchronize(), which gives the result or raises the error")
     if callable(handle):

@@ -323,6 +323,28 @@ def test_a_forked_child_still_knows_its_rank_but_cannot_join():
         assert "only the rank itself can join the job" in said[1]
 
 
+def test_a_rank_whose_forked_child_has_joined_in_its_place_is_told_so():
+    lines = run_python(
+        2,
+        """
+        import os, hora
+        child = os.fork()
+        if child == 0:
+            hora.init()
+            hora.shutdown()
+            os._exit(0)
+        assert os.waitpid(child, 0)[1] == 0
+        try:
+            hora.init()
+        except hora.HoraUnavailableError as error:
+            print(error)
+    """,
+    )
+    for (said,) in lines:
+        assert "another process of this rank, such as a child that it forked" in said
+        assert "call init() in the process that trains" in said
+
+
 def test_an_uncaught_exception_reaches_the_other_ranks_and_nobody_hangs():
     program = """import numpy as np, hora, sys
 hora.init()
@@ -379,13 +401,19 @@ def test_forked_children_cannot_use_it_and_do_no_harm():
         """
         import numpy as np, hora, os
         hora.init()
+        under_way = hora.irecv(source=1 - hora.rank()), hora.allreduce_async(np.ones(1), name=str(hora.rank()))
+        calls = [lambda: hora.allreduce(np.ones(1)), hora.barrier, lambda: hora.send(np.ones(1), 0), lambda: hora.broadcast_object(1)]
+        calls += [lambda ask=ask, handle=handle: ask(handle) for ask in (hora.poll, hora.synchronize) for handle in under_way]
         child = os.fork()
         if child == 0:
-            try:
-                hora.allreduce(np.ones(1))
-            except RuntimeError:
-                os._exit(0 if not hora.is_initialized() else 2)
-            os._exit(1)
+            for call in calls:
+                try:
+                    call()
+                    os._exit(1)
+                except RuntimeError as error:
+                    if "was forked from the rank" not in str(error):
+                        os._exit(2)
+            os._exit(0 if not hora.is_initialized() else 3)
         assert os.waitpid(child, 0)[1] == 0
         assert hora.allreduce(np.ones(1), op=hora.Sum)[0] == 2
     """,

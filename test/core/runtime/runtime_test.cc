@@ -308,19 +308,34 @@ TEST(Runtime, ALostRankFailsEverythingOnAllOthersAndIsNamed) {
 }
 
 TEST(Runtime, AForkedChildCannotUseItAndReleasesNothing) {
-  run_local_job(1, [](Runtime& hora) {
+  run_local_job(2, [](Runtime& hora) {
+    std::vector<float> x(2, 1.0F);
+    const auto submit = [&](const char* name) {
+      return hora.submit(in_place(Operation::allreduce, name, DType::float32, x));
+    };
+    Entry has_looked;
+    has_looked.operation = Operation::barrier;
+    has_looked.name = "rank 0 has looked";
+    if (hora.rank() == 1) {
+      hora.submit(has_looked).wait();
+      submit("y").wait();
+      return;
+    }
+    const Handle under_way = submit("y");
     const pid_t child = ::fork();
     if (child == 0) {
-      std::vector<float> x(2);
-      const auto text =
-          thrown([&] { hora.submit(in_place(Operation::allreduce, "x", DType::float32, x)); }).message;
-      ::_exit(text.find("was forked") != std::string::npos ? 0 : 1);
+      const auto is_refused = [](const auto& ask) {
+        return thrown(ask).message.find("was forked") != std::string::npos;
+      };
+      const bool good = is_refused([&] { submit("x"); }) && is_refused([&] { under_way.wait(); }) &&
+                        is_refused([&] { under_way.wait_for(std::chrono::milliseconds(1)); });
+      ::_exit(good ? 0 : 1);
     }
     int status = 0;
     ::waitpid(child, &status, 0);
     EXPECT_EQ(status, 0);
-    std::vector<float> x(2, 1.0F);
-    hora.submit(in_place(Operation::allreduce, "x", DType::float32, x)).wait();
+    hora.submit(has_looked).wait();
+    under_way.wait();
   });
 }
 
