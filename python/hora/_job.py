@@ -29,6 +29,9 @@ class Handle(Protocol):
     def wait_for_end(self) -> _native.Outcome:
         """Returns when it has ended, on a GPU, too. Raises HoraError."""
 
+    def let_go_if_ended(self) -> bool:
+        """Whether it has ended, on a GPU, too; what is lent to it on the host is let go then."""
+
 
 class OnGpu:
     """An operation on a GPU, and what is lent to it: tensors, arrays, whatever keeps their memory.
@@ -118,6 +121,13 @@ class _Pending:
     finish: Callable[[list[_native.Outcome]], Any]
     keep: tuple[Any, ...]
 
+    def let_go_if_ended(self) -> bool:
+        """Whether all have ended; what is lent to them is let go then, but for what `finish` makes the result of."""
+        ended = [each.let_go_if_ended() for each in self.handles]
+        if all(ended):
+            self.keep = ()
+        return all(ended)
+
 
 _FEW = 64
 
@@ -129,6 +139,8 @@ _runtime: _native.Runtime | None = None
 _owner = 0
 _pending: dict[int, _Pending] = {}  # getting and popping one are atomic
 _last_handle = 0
+_lending: list[int] = []  # of _pending: what may have memory on loan
+_most_lending = _FEW  # until it is looked which have ended
 _of_parent: list[_Pending] = []  # what was under way when this process was forked: never ends here, nor is it let go
 _numbers: dict[tuple[str, int], int] = {}
 
@@ -167,6 +179,7 @@ def leave(failure: str) -> bool:
     let_go_of_ended()  # only now: until the runtime has ended, memory is lent to it
     with _lock:
         _pending.clear()
+        _lending.clear()
         _last_handle = 0
     return True
 
@@ -269,26 +282,44 @@ def restart_numbers() -> None:
 
 
 def start(entry: _native.Entry, finish: Callable[[_native.Outcome], Any], *keep: Any) -> int:
-    """Submits an operation, and gives it a number. `finish` makes its result of how it ended; `keep` lives until then."""
+    """Submits an operation, and gives it a number. `finish` makes its result of how it ended; `keep` lives until it has."""
     return under_way(runtime().submit(entry), finish, *keep)
 
 
 def under_way(handle: Handle, finish: Callable[[_native.Outcome], Any], *keep: Any) -> int:
-    """Gives what has been started a number. `finish` makes its result of how it ended; `keep` lives until then."""
+    """Gives what has been started a number. `finish` makes its result of how it ended; `keep` lives until it has."""
     return _numbered([handle], lambda outcomes: finish(outcomes[0]), keep)
 
 
-def group_under_way(handles: Sequence[Handle], finish: Callable[[list[_native.Outcome]], Any]) -> int:
-    """Gives what has been started as a group one number together. `finish` makes the result, and lives until then."""
-    return _numbered(handles, finish, ())
+def group_under_way(handles: Sequence[Handle], finish: Callable[[list[_native.Outcome]], Any], *keep: Any) -> int:
+    """Gives what has been started as a group one number together. `finish` makes the result, and lives until then; `keep` lives
+    until all have ended."""
+    return _numbered(handles, finish, keep)
 
 
 def _numbered(handles: Sequence[Handle], finish: Callable[[list[_native.Outcome]], Any], keep: tuple[Any, ...]) -> int:
     global _last_handle
     with _lock:
         _last_handle += 1
-        _pending[_last_handle] = _Pending(handles, finish, keep)
-        return _last_handle
+        number = _last_handle
+        _pending[number] = _Pending(handles, finish, keep)
+        _lending.append(number)
+        many = len(_lending) > _most_lending
+    if many:
+        _let_go_of_pending()
+    return number
+
+
+def _let_go_of_pending() -> None:
+    """Lets go of what was lent to operations that have ended and wait to be synchronised, perhaps for ever."""
+    global _lending, _most_lending
+    with _lock:
+        looked_at, _lending = _lending, []
+    pending = [(number, _pending.get(number)) for number in looked_at]
+    left = [number for number, each in pending if each is not None and not each.let_go_if_ended()]  # not under the lock: memory is freed
+    with _lock:
+        _lending += left
+        _most_lending = max(_FEW, 2 * len(_lending))
 
 
 def _pending_of(handle: int) -> _Pending:

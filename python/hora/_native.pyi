@@ -183,6 +183,7 @@ class Handle:
     def keep(self, lent: object) -> Handle:
         """Itself, which keeps that now."""
     def has_ended(self) -> bool: ...
+    def let_go_if_ended(self) -> bool: ...
     def poll(self) -> bool:
         """The same, for who asks until it has: leaves this core to whoever has work to do first."""
 

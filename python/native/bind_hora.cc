@@ -303,6 +303,7 @@ void bind_hora(py::module_& module) {
 
   py::class_<Operating>(module, "Handle")
       .def("has_ended", &Operating::has_ended)
+      .def("let_go_if_ended", &Operating::let_go_if_ended)
       .def("poll", &Operating::poll)
       .def("wait", &Operating::wait)
       .def("wait_for_end", &Operating::wait)

@@ -53,6 +53,12 @@ Operating::~Operating() {
   if (all.operations.size() > all.most) let_go_of_ended();
 }
 
+bool Operating::let_go_if_ended() {
+  if (!handle_.has_ended()) return false;
+  const py::object given_back = std::move(lent_);
+  return true;
+}
+
 Outcome Operating::wait() {
   // Handing the interpreter lock on and taking it again takes longer than all else here.
   if (!handle_.has_ended()) wait_in_slices([this](auto slice) { return handle_.wait_for(slice); });

@@ -56,6 +56,8 @@ class Operating {
   [[nodiscard]] bool has_ended() const { return handle_.has_ended(); }
   [[nodiscard]] bool poll() const { return handle_.poll(); }
 
+  /// Whether it has ended; lets go of what is lent then.
+  bool let_go_if_ended();
   /// Until it has ended; lets go of what is lent.
   Outcome wait();
 

@@ -163,6 +163,46 @@ def test_what_is_under_way_ends_with_an_error_when_another_thread_leaves():
     )
 
 
+def test_handles_that_nobody_synchronises_keep_results_and_no_inputs():
+    """Of 2,000 handles at most some hundred keep what was lent; a handle and its result take less than 4 KiB beside the result's elements."""
+    run_python(
+        1,
+        """
+        import gc, numpy as np, pytest, torch, tracemalloc, weakref, hora, hora.torch as hvd
+        torch.set_num_threads(1)
+        hvd.init()
+        class Lent(torch.Tensor): pass
+        class LentArray(np.ndarray): pass
+        made = lambda: torch.ones(2, 2).as_subclass(Lent)
+        starts = {
+            "allreduce": lambda x: hvd.allreduce_async(x), "allgather": lambda x: hvd.allgather_async(x), "broadcast": lambda x: hvd.broadcast_async(x, 0),
+            "alltoall": lambda x: hvd.alltoall_async(x), "reducescatter": lambda x: hvd.reducescatter_async(x), "gather": lambda x: hvd.gather_async(x, 0),
+            "scatter": lambda x: hvd.scatter_async(x, 0), "reduce": lambda x: hvd.reduce_async(x, 0), "scan": lambda x: hvd.scan_async(x),
+            "group": lambda x: hvd.grouped_allreduce_async([x, x]), "groups": lambda x: hvd.grouped_allgather_async([x]), "send": lambda x: hvd.isend(x, 0),
+        }
+        for name, start in starts.items():
+            alive, results, handles = weakref.WeakSet(), [], []
+            for number in range(2000):
+                if number == 1000:
+                    gc.collect()
+                    tracemalloc.start()
+                lent = made()
+                alive.add(lent)
+                handles.append(start(lent))
+                if name != "send" and number % 50 == 0:
+                    hvd.barrier()
+                del lent
+            gc.collect()
+            bytes_of_each = tracemalloc.get_traced_memory()[0] / 1000
+            tracemalloc.stop()
+            assert len(alive) < 300, (name, len(alive))
+            assert bytes_of_each < 4096, (name, bytes_of_each)
+            if name not in ("send", "group", "groups", "alltoall"):
+                assert all(torch.equal(torch.as_tensor(hvd.synchronize(handle)), torch.ones(2, 2)) for handle in handles), name
+    """,
+    )
+
+
 def test_init_without_memory_for_a_thread_says_what_that_is_for_and_may_be_tried_again():
     lines = run_python(
         1,

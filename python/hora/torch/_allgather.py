@@ -22,12 +22,14 @@ _Gathered = tuple[torch.Tensor, list[int]]  # the whole, and the rows of each ra
 def _gathered(tensor: torch.Tensor, named: Naming, suffix: str = "") -> Submission:
     loan = Loan(tensor, named.full + suffix)
     check_rows(tensor.shape, named.full + suffix)
-    return Submission(entry(_native.Operation.allgather, named, loan, suffix=suffix), lambda outcome: (received(outcome, tensor.dtype), outcome.rows), loan)
+    dtype = tensor.dtype
+    return Submission(entry(_native.Operation.allgather, named, loan, suffix=suffix), lambda outcome: (received(outcome, dtype), outcome.rows), loan)
 
 
 def _whole(submission: Submission) -> Submission:
     """The same, but its result is the gathered tensor alone."""
-    return dataclasses.replace(submission, finish=lambda outcome: submission.finish(outcome)[0])
+    finish = submission.finish
+    return dataclasses.replace(submission, finish=lambda outcome: finish(outcome)[0])
 
 
 def allgather_async(tensor: torch.Tensor, name: str | None = None, process_set: ProcessSet = global_process_set) -> int:

@@ -38,9 +38,10 @@ def alltoall_async(tensor: torch.Tensor, splits: Splits = None, name: str | None
         counts = split_counts(splits, tensor.shape[0], process_set.size() or 1, named.full)
         sent = Loan(whole.memory[: sum(counts)], named.full)
         device = splits.device if isinstance(splits, torch.Tensor) else torch.device("cpu")
+        dtype = tensor.dtype
 
         def finish(outcome: _native.Outcome) -> tuple[torch.Tensor, torch.Tensor]:
-            return received(outcome, tensor.dtype), torch.tensor(outcome.rows, dtype=torch.int32, device=device)
+            return received(outcome, dtype), torch.tensor(outcome.rows, dtype=torch.int32, device=device)
 
         return start(Submission(entry(_native.Operation.alltoall, named, sent, splits=counts), finish, sent))
 

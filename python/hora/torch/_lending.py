@@ -199,11 +199,13 @@ def start(submission: Submission) -> int:
 def start_group(submissions: list[Submission], make: Callable[[tuple[Any, ...]], Any] = tuple) -> int:
     """Submits operations, all or none; the handle gives what `make` makes of their results."""
 
+    finishes = [each.finish for each in submissions]
+
     def finish(outcomes: list[_native.Outcome]) -> Any:
-        return make(tuple(each.finish(outcome) for each, outcome in zip(submissions, outcomes, strict=True)))
+        return make(tuple(each(outcome) for each, outcome in zip(finishes, outcomes, strict=True)))
 
     handles = _job.runtime().submit_group([each.entry for each in submissions])
-    return _job.group_under_way([each.under_way(handle) for each, handle in zip(submissions, handles, strict=True)], finish)
+    return _job.group_under_way([each.under_way(handle) for each, handle in zip(submissions, handles, strict=True)], finish, submissions)
 
 
 def members(tensors: Any, name: str) -> list[torch.Tensor]:

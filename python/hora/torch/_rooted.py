@@ -21,9 +21,9 @@ def gather_async(tensor: torch.Tensor, root_rank: int, name: str | None = None, 
         loan = Loan(tensor, named.full)
         check_rows(tensor.shape, named.full)
         root = _job.checked_root(root_rank, named.full)
-        is_root = root == _job.rank()
+        is_root, dtype = root == _job.rank(), tensor.dtype
         submitted = entry(_native.Operation.gather, named, loan, root=root)
-        return start(Submission(submitted, lambda outcome: received(outcome, tensor.dtype) if is_root else None, loan))
+        return start(Submission(submitted, lambda outcome: received(outcome, dtype) if is_root else None, loan))
 
 
 def gather(tensor: torch.Tensor, root_rank: int, name: str | None = None, process_set: ProcessSet = global_process_set) -> torch.Tensor | None:
@@ -48,11 +48,12 @@ def scatter_async(tensor: torch.Tensor, root_rank: int, splits: Splits = None, n
         loan = Loan(tensor, named.full)
         check_rows(tensor.shape, named.full)
         root = _job.checked_root(root_rank, named.full)
+        dtype = tensor.dtype
         counts: list[int] = []
         if root == _job.rank() and splits is not None:
             counts = split_counts(splits, tensor.shape[0], process_set.size() or 1, named.full)
         submitted = entry(_native.Operation.scatter, named, loan, root=root, splits=counts)
-        return start(Submission(submitted, lambda outcome: received(outcome, tensor.dtype), loan))
+        return start(Submission(submitted, lambda outcome: received(outcome, dtype), loan))
 
 
 def scatter(tensor: torch.Tensor, root_rank: int, splits: Splits = None, name: str | None = None, process_set: ProcessSet = global_process_set) -> torch.Tensor:
