@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runner/options.h"
 
+#include "core/comm/world.h"
 #include "runner/analysis.h"
 #include "runner/build_report.h"
 #include "runner/config_file.h"
@@ -25,6 +26,7 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <charconv>
 #include <cmath>
 #include <cstring>
 #include <filesystem>
@@ -606,6 +608,34 @@ void choose_hand_over(const Raw& raw, Options& options) {
   options.hand_over_environment = settings;
 }
 
+/// The ranks from `first` on that have files in the directory, which an earlier run with more ranks has left.
+std::vector<int> ranks_of_earlier_run(const std::string& directory, int first) {
+  constexpr std::string_view kBegin = "rank.";
+  std::vector<int> ranks;
+  std::error_code unreadable;  // whoever writes there says so
+  for (const auto& entry : std::filesystem::directory_iterator(directory, unreadable)) {
+    const std::string name = entry.path().filename().string();
+    int rank = 0;
+    const char* const end = name.data() + name.size();
+    if (!name.starts_with(kBegin)) continue;
+    const auto [stop, error] = std::from_chars(name.data() + kBegin.size(), end, rank);
+    if (error == std::errc() && stop == end && rank >= first) ranks.push_back(rank);
+  }
+  std::sort(ranks.begin(), ranks.end());
+  return ranks;
+}
+
+void choose_output(const Raw& raw, Options& options) {
+  if (!raw.output_directory) return;
+  if (raw.output_directory->empty()) refuse("--output-filename needs the name of a directory");
+  options.output_directory = *raw.output_directory;
+  const auto earlier = ranks_of_earlier_run(options.output_directory, options.ranks);
+  if (earlier.empty()) return;
+  options.notes.push_back(
+      fmt::format("what {} has of {} is of an earlier run with more ranks, and stays there",
+                  options.output_directory, describe_ranks(earlier)));
+}
+
 Options understand(Raw raw, const HorovodSettings& file, const Words& words) {
   Options options;
   options.verbose = raw.verbose;
@@ -620,10 +650,7 @@ Options understand(Raw raw, const HorovodSettings& file, const Words& words) {
   options.bind_to = parse_bind_to(raw.bind_to);
   options.report_bindings = raw.report_bindings;
   options.prefix = !raw.no_prefix;
-  if (raw.output_directory) {
-    if (raw.output_directory->empty()) refuse("--output-filename needs the name of a directory");
-    options.output_directory = *raw.output_directory;
-  }
+  choose_output(raw, options);
   if (raw.metrics) options.metrics = parse_metrics_address(*raw.metrics);
   options.grace = seconds(raw.grace);
   if (raw.timeout > 0) options.timeout = seconds(raw.timeout);

@@ -66,6 +66,23 @@ TEST(ParseOptions, LeavesWhatFollowsTheProgramToTheProgram) {
   EXPECT_EQ(accepted({"-np", "2", "--", "sh", "-c", "true"}).command[2], "true");
 }
 
+TEST(ParseOptions, SaysWhichFilesOfOutputAreOfAnEarlierRunWithMoreRanks) {
+  const std::filesystem::path folder = testing::TempDir() + "earlier-" + std::to_string(::getpid());
+  const auto notes = [&] {
+    return accepted({"-np", "2", "--output-filename", folder.string(), "true"}).notes;
+  };
+  EXPECT_TRUE(notes().empty());
+  for (const char* name : {"rank.0", "rank.1", "rank.x", "rank.3.old", "ranks", "rank.-1"})
+    std::filesystem::create_directories(folder / name);
+  EXPECT_TRUE(notes().empty());
+  for (const char* name : {"rank.2", "rank.3"}) std::filesystem::create_directories(folder / name);
+  EXPECT_EQ(notes(), (std::vector<std::string>{
+                         "what " + folder.string() +
+                         " has of ranks 2 and 3 is of an earlier run with more ranks, and stays there"}));
+  EXPECT_TRUE(std::filesystem::exists(folder / "rank.3"));
+  std::filesystem::remove_all(folder);
+}
+
 TEST(ParseOptions, TakesHostsInEveryForm) {
   EXPECT_EQ(accepted({"-H", "localhost:3", "true"}).ranks, 3);
   EXPECT_EQ(accepted({"-H", "localhost:3", "-np", "2", "true"}).ranks, 2);
