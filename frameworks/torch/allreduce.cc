@@ -124,7 +124,7 @@ TensorHandle allreduce_async(Runtime& hora, const torch::Tensor& tensor, const R
   return start(hora, fresh(tensor, label("allreduce", options.name)), options, output_of);
 }
 
-TensorHandle allreduce_async_(Runtime& hora, torch::Tensor& tensor, const ReduceOptions& options) {
+TensorHandle allreduce_async_(Runtime& hora, const torch::Tensor& tensor, const ReduceOptions& options) {
   if (is_sparse(tensor)) {
     return sparse_allreduce_async(hora, tensor, options).then([tensor](const torch::Tensor& reduced) {
       return write_back(tensor, reduced);
@@ -149,7 +149,7 @@ torch::Tensor allreduce(Runtime& hora, const torch::Tensor& tensor, const Reduce
   });
 }
 
-torch::Tensor& allreduce_(Runtime& hora, torch::Tensor& tensor, const ReduceOptions& options) {
+torch::Tensor allreduce_(Runtime& hora, const torch::Tensor& tensor, const ReduceOptions& options) {
   const BlockingScope blocking;
   static_cast<void>(allreduce_async_(hora, tensor, options).wait());
   return tensor;

@@ -7,7 +7,10 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <cstddef>
+#include <cstring>
+#include <exception>
 #include <iterator>
 #include <map>
 #include <sstream>
@@ -43,6 +46,58 @@ void broadcast_group_(Runtime& hora, const NamedTensors& tensors, int root, int 
     static_cast<void>(write_back(tensors.items()[i].value(), memory[i]));
 }
 
+std::uint64_t mixed(std::uint64_t hash, std::uint64_t word) {
+  std::uint64_t x = (hash ^ word) * 0x9e3779b97f4a7c15;
+  x ^= x >> 32;
+  return x * 0xbf58476d1ce4e5b9;
+}
+
+/// What `check_replicas` compares: the same only if all elements are, bit by bit.
+std::string description(const NamedTensors::Item& item) {
+  const torch::Tensor memory = lendable(item.value(), "replicas." + item.key()).cpu();
+  const auto* next = static_cast<const std::byte*>(memory.data_ptr());
+  std::uint64_t hash = memory.nbytes();
+  for (std::size_t left = memory.nbytes(); left > 0;) {
+    std::uint64_t word = 0;
+    const std::size_t taken = std::min(left, sizeof(word));
+    std::memcpy(&word, next, taken);
+    hash = mixed(hash, word);
+    next += taken;
+    left -= taken;
+  }
+  return fmt::format("{}[{}] with the checksum {:016x}", name(dtype_of(memory, item.key())),
+                     fmt::join(memory.sizes(), ","), mixed(hash, 0));
+}
+
+OperationOptions part_of(OperationOptions options, const char* suffix) {
+  if (!options.name.empty()) options.name += suffix;
+  return options;
+}
+
+/// `failed_with`: see Entry.
+std::int64_t broadcast_size(Runtime& hora, std::int64_t size, const std::string& failed_with, int root,
+                            const OperationOptions& options) {
+  const torch::Tensor memory = torch::tensor(size);
+  const auto make = [&](const std::string& name) {
+    Entry entry = lend(memory, memory, Operation::broadcast, name, options.process_set);
+    entry.root = root;
+    entry.failed_with = failed_with;
+    return entry;
+  };
+  const BlockingScope blocking;
+  submit_named(hora, "broadcast", part_of(options, ".length").name, options.process_set, make).wait();
+  return memory.item<std::int64_t>();
+}
+
+// The state of each kind of optimizer has its own type; LibTorch's archives know them all, with the options.
+std::string saved(torch::optim::Optimizer& optimizer) {
+  std::ostringstream stream;
+  torch::serialize::OutputArchive archive;
+  optimizer.save(archive);
+  archive.save_to(stream);
+  return stream.str();
+}
+
 /// Where the first parameter lies.
 torch::Device device_of(torch::optim::Optimizer& optimizer) {
   for (auto& group : optimizer.param_groups()) {
@@ -69,22 +124,44 @@ void broadcast_parameters(Runtime& hora, const torch::nn::Module& module, int ro
   broadcast_parameters(hora, all, root, process_set);
 }
 
-// The state of each kind of optimizer has its own type; LibTorch's archives know them all, with the options.
-void broadcast_optimizer_state(Runtime& hora, torch::optim::Optimizer& optimizer, int root, int process_set) {
+void check_replicas(Runtime& hora, const NamedTensors& tensors, int process_set) {
+  std::vector<Item> items;
+  for (const auto& item : tensors) items.push_back({item.key(), description(item)});
+  require_alike(hora, "replicas", "the replicas", items, process_set);
+}
+
+void check_replicas(Runtime& hora, const torch::nn::Module& module, int process_set) {
+  check_replicas(hora, module.named_parameters(), process_set);
+}
+
+std::string broadcast_bytes(Runtime& hora, const std::function<std::string()>& make, int root,
+                            const OperationOptions& options) {
   std::string bytes;
+  std::exception_ptr failure;
+  std::string failed_with;
   if (hora.rank() == root) {
-    std::ostringstream stream;
-    torch::serialize::OutputArchive archive;
-    optimizer.save(archive);
-    archive.save_to(stream);
-    bytes = stream.str();
+    try {
+      bytes = make();
+    } catch (const std::exception& error) {
+      failure = std::current_exception();
+      failed_with = fmt::format("object could not be made into bytes: {}", error.what());
+    }
   }
-  torch::Tensor length = torch::tensor(static_cast<std::int64_t>(bytes.size()));
-  broadcast_(hora, length, root, {.name = "optimizer_state.length", .process_set = process_set});
-  bytes.resize(static_cast<std::size_t>(length.item<std::int64_t>()));
-  torch::Tensor content =
-      torch::from_blob(bytes.data(), {static_cast<std::int64_t>(bytes.size())}, torch::kUInt8);
-  broadcast_(hora, content, root, {.name = "optimizer_state.bytes", .process_set = process_set});
+  try {
+    const auto size = static_cast<std::int64_t>(bytes.size());
+    bytes.resize(static_cast<std::size_t>(broadcast_size(hora, size, failed_with, root, options)));
+  } catch (const Error&) {
+    if (failure) std::rethrow_exception(failure);
+    throw;
+  }
+  broadcast_(hora, torch::from_blob(bytes.data(), {static_cast<std::int64_t>(bytes.size())}, torch::kUInt8),
+             root, part_of(options, ".bytes"));
+  return bytes;
+}
+
+void broadcast_optimizer_state(Runtime& hora, torch::optim::Optimizer& optimizer, int root, int process_set) {
+  const std::string bytes = broadcast_bytes(hora, [&] { return saved(optimizer); }, root,
+                                            {.name = "optimizer_state", .process_set = process_set});
   if (hora.rank() == root) return;
   std::istringstream stream(bytes);
   torch::serialize::InputArchive archive;

@@ -134,14 +134,15 @@ TensorHandle broadcast_async(Runtime& hora, const torch::Tensor& tensor, int roo
                         [](const torch::Tensor& output) { return used_here(output); });
 }
 
-TensorHandle broadcast_async_(Runtime& hora, torch::Tensor& tensor, int root,
+TensorHandle broadcast_async_(Runtime& hora, const torch::Tensor& tensor, int root,
                               const OperationOptions& options) {
   const torch::Tensor memory = lendable_in_place(tensor, label("broadcast", options.name));
   return broadcast_into(hora, memory, memory, root, options,
                         [tensor](const torch::Tensor& output) { return write_back(tensor, output); });
 }
 
-torch::Tensor& broadcast_(Runtime& hora, torch::Tensor& tensor, int root, const OperationOptions& options) {
+torch::Tensor broadcast_(Runtime& hora, const torch::Tensor& tensor, int root,
+                         const OperationOptions& options) {
   const BlockingScope blocking;
   static_cast<void>(broadcast_async_(hora, tensor, root, options).wait());
   return tensor;

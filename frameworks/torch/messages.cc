@@ -32,18 +32,18 @@ Pending<Received> receiving(Handle handle, std::function<torch::Tensor()> tensor
 
 }  // namespace
 
-Handle send_async(Runtime& hora, const torch::Tensor& tensor, int to, int tag) {
+Handle isend(Runtime& hora, const torch::Tensor& tensor, int dest, int tag) {
   const torch::Tensor memory = on_host(lendable(tensor, "send"));
-  Message message = lend(memory, to, tag);
+  Message message = lend(memory, dest, tag);
   message.input = memory.data_ptr();
   return hora.send(std::move(message));
 }
 
-void send(Runtime& hora, const torch::Tensor& tensor, int to, int tag) {
-  send_async(hora, tensor, to, tag).wait();
+void send(Runtime& hora, const torch::Tensor& tensor, int dest, int tag) {
+  isend(hora, tensor, dest, tag).wait();
 }
 
-Pending<Received> receive_async(Runtime& hora, int source, int tag) {
+Pending<Received> irecv(Runtime& hora, int source, int tag) {
   const auto output = std::make_shared<torch::Tensor>();
   Message wanted = message(source, tag);
   wanted.allocate = [output](DType dtype, const std::vector<std::int64_t>& shape) {
@@ -53,17 +53,17 @@ Pending<Received> receive_async(Runtime& hora, int source, int tag) {
   return receiving(hora.receive(std::move(wanted)), [output] { return *output; });
 }
 
-Received receive(Runtime& hora, int source, int tag) { return receive_async(hora, source, tag).wait(); }
+Received recv(Runtime& hora, int source, int tag) { return irecv(hora, source, tag).wait(); }
 
-Pending<Received> receive_async_(Runtime& hora, torch::Tensor& tensor, int source, int tag) {
-  const torch::Tensor memory = on_host(lendable_in_place(tensor, "receive_"));
+Pending<Received> irecv_(Runtime& hora, const torch::Tensor& tensor, int source, int tag) {
+  const torch::Tensor memory = on_host(lendable_in_place(tensor, "recv_"));
   Message wanted = lend(memory, source, tag);
   wanted.output = memory.data_ptr();
   return receiving(hora.receive(std::move(wanted)), [tensor, memory] { return write_back(tensor, memory); });
 }
 
-Received receive_(Runtime& hora, torch::Tensor& tensor, int source, int tag) {
-  return receive_async_(hora, tensor, source, tag).wait();
+Received recv_(Runtime& hora, const torch::Tensor& tensor, int source, int tag) {
+  return irecv_(hora, tensor, source, tag).wait();
 }
 
 }  // namespace hora

@@ -16,6 +16,16 @@
 
 /// Hora for LibTorch in C++. Every function takes the Runtime first: there is no hidden one.
 ///
+///     auto hora = hora::init();
+///     torch::nn::Linear model(4, 1);
+///     hora::broadcast_parameters(hora, model);
+///     const auto total = hora::allreduce(hora, torch::ones({3}), hora::ReduceOp::sum);
+///     const int pair = hora.add_process_set({0, 2});  // all ranks call it; -> Runtime::add_process_set
+///     if (hora.rank() != 1) hora::allreduce(hora, total, {.name = "of two", .process_set = pair});
+///
+/// Operations that change a tensor take a temporary, too: `allreduce_(hora, p.data())`. As in LibTorch, a
+/// tensor refers to its elements.
+///
 /// Tensors are dense, on the CPU or on this rank's GPU, of any dtype of hora/dtype.h and any shape, also of 0
 /// rows; they need not be contiguous (then they are copied). Anything else throws Error(invalid_argument)
 /// that names the tensor and the remedy, and so does a process set that does not exist or does not have this
@@ -119,17 +129,53 @@ using TensorsHandle = Pending<std::vector<torch::Tensor>>;
 /// sum of what all ranks make of the result (ranks with equal extremes share it). The name of that reduction
 /// is `name` + ".gradient".
 ///
+///     x = allreduce(hora, x);                                   // the average
+///     x = allreduce(hora, x, ReduceOp::sum);
+///     x = allreduce(hora, x, {.name = "x", .op = ReduceOp::max});
+///     allreduce_(hora, p.grad());
+///     const auto under_way = allreduce_async(hora, x);          // x = under_way.wait();
+///     const double loss = allreduce(hora, 0.25);                // a number
+///
 /// Sparse COO tensors are reduced, without a gradient, by gathering the indices and values of all ranks; the
 /// shape is the same on all, the number of values need not be. Only average and sum; the result is coalesced.
 torch::Tensor allreduce(Runtime& hora, const torch::Tensor& tensor, const ReduceOptions& options = {});
 /// In place. Throws Error(invalid_argument) for a tensor of which several elements are one, such as an
 /// expanded one.
-torch::Tensor& allreduce_(Runtime& hora, torch::Tensor& tensor, const ReduceOptions& options = {});
+torch::Tensor allreduce_(Runtime& hora, const torch::Tensor& tensor, const ReduceOptions& options = {});
 TensorHandle allreduce_async(Runtime& hora, const torch::Tensor& tensor, const ReduceOptions& options = {});
 /// A tensor that is not contiguous has its new values when `wait` has returned.
-TensorHandle allreduce_async_(Runtime& hora, torch::Tensor& tensor, const ReduceOptions& options = {});
+TensorHandle allreduce_async_(Runtime& hora, const torch::Tensor& tensor, const ReduceOptions& options = {});
+
+/// The same where only the op is not as ReduceOptions have it; also of numbers.
+template <typename Value>
+auto allreduce(Runtime& hora, const Value& value, ReduceOp op) {
+  return allreduce(hora, value, ReduceOptions{.op = op});
+}
+inline torch::Tensor allreduce_(Runtime& hora, const torch::Tensor& tensor, ReduceOp op) {
+  return allreduce_(hora, tensor, ReduceOptions{.op = op});
+}
+inline TensorHandle allreduce_async(Runtime& hora, const torch::Tensor& tensor, ReduceOp op) {
+  return allreduce_async(hora, tensor, ReduceOptions{.op = op});
+}
+inline TensorHandle allreduce_async_(Runtime& hora, const torch::Tensor& tensor, ReduceOp op) {
+  return allreduce_async_(hora, tensor, ReduceOptions{.op = op});
+}
+
+/// A number that is reduced in float64 or int64, and returned in its own type.
+template <typename Number>
+concept Reducible = std::is_arithmetic_v<Number> && !std::is_same_v<Number, bool>;
+template <Reducible Number>
+Number allreduce(Runtime& hora, Number value, const ReduceOptions& options = {}) {
+  using Wide = std::conditional_t<std::is_integral_v<Number>, std::int64_t, double>;
+  const auto dtype = torch::CppTypeToScalarType<Wide>::value;
+  const torch::Tensor whole = torch::full({}, static_cast<Wide>(value), dtype);
+  return static_cast<Number>(allreduce(hora, whole, options).template item<Wide>());
+}
 
 /// Several tensors (one at least) of any dtypes and shapes, which are all reduced, or none is.
+///
+///     const auto sums = grouped_allreduce(hora, {x, y}, {.op = ReduceOp::sum});
+///     grouped_allreduce_(hora, {x, y});
 std::vector<torch::Tensor> grouped_allreduce(Runtime& hora, torch::TensorList tensors,
                                              const ReduceOptions& options = {});
 void grouped_allreduce_(Runtime& hora, torch::TensorList tensors, const ReduceOptions& options = {});
@@ -141,22 +187,29 @@ TensorsHandle grouped_allreduce_async_(Runtime& hora, torch::TensorList tensors,
 /// What the rank `root` has (its number in the whole job, also in process sets): a new tensor, or in place.
 /// Shape and dtype are the same on all ranks. The root's gradient is the average of all ranks' gradients, the
 /// others' is zeros.
+///
+///     x = broadcast(hora, x, 0);
+///     broadcast_(hora, p.data(), 0);
 torch::Tensor broadcast(Runtime& hora, const torch::Tensor& tensor, int root,
                         const OperationOptions& options = {});
-torch::Tensor& broadcast_(Runtime& hora, torch::Tensor& tensor, int root,
-                          const OperationOptions& options = {});
+torch::Tensor broadcast_(Runtime& hora, const torch::Tensor& tensor, int root,
+                         const OperationOptions& options = {});
 TensorHandle broadcast_async(Runtime& hora, const torch::Tensor& tensor, int root,
                              const OperationOptions& options = {});
-TensorHandle broadcast_async_(Runtime& hora, torch::Tensor& tensor, int root,
+TensorHandle broadcast_async_(Runtime& hora, const torch::Tensor& tensor, int root,
                               const OperationOptions& options = {});
 
 /// The tensors of all ranks, one after the other along the first dimension, which may differ from rank to
 /// rank; the other dimensions may not. Scalars are refused. Each rank's gradient is its rows of the average
 /// of all ranks' gradients.
+///
+///     const auto rows = allgather(hora, torch::full({hora.rank(), 5}, 1.0));
 torch::Tensor allgather(Runtime& hora, const torch::Tensor& tensor, const OperationOptions& options = {});
 TensorHandle allgather_async(Runtime& hora, const torch::Tensor& tensor,
                              const OperationOptions& options = {});
 /// Several tensors (one at least), which are all gathered, or none is.
+///
+///     const auto both = grouped_allgather(hora, {x, y});
 std::vector<torch::Tensor> grouped_allgather(Runtime& hora, torch::TensorList tensors,
                                              const OperationOptions& options = {});
 TensorsHandle grouped_allgather_async(Runtime& hora, torch::TensorList tensors,
@@ -173,6 +226,8 @@ struct Alltoall {
 /// rows came from; rows that were not sent get zeros. Throws Error(invalid_argument) for a scalar, for splits
 /// that are not as many as ranks, negative or more than there are rows, and for rows that cannot be divided
 /// evenly.
+///
+///     const auto [rows, from] = alltoall(hora, torch::ones({3, 5}), {1, 2});  // on two ranks
 Alltoall alltoall(Runtime& hora, const torch::Tensor& tensor, const std::vector<std::int64_t>& splits = {},
                   const OperationOptions& options = {});
 Pending<Alltoall> alltoall_async(Runtime& hora, const torch::Tensor& tensor,
@@ -183,10 +238,14 @@ Pending<Alltoall> alltoall_async(Runtime& hora, const torch::Tensor& tensor,
 /// each has; few rows leave none for the last ranks. The shape is the same on all ranks; scalars are refused.
 /// The gradient is the gradients of all ranks, one after the other, times prescale and postscale; with sum
 /// also times the number of ranks.
+///
+///     const auto own_rows = reducescatter(hora, x, {.op = ReduceOp::sum});
 torch::Tensor reducescatter(Runtime& hora, const torch::Tensor& tensor, const ReduceOptions& options = {});
 TensorHandle reducescatter_async(Runtime& hora, const torch::Tensor& tensor,
                                  const ReduceOptions& options = {});
 /// Several tensors (one at least), which are all reduced, or none is.
+///
+///     const auto parts = grouped_reducescatter(hora, {x, y});
 std::vector<torch::Tensor> grouped_reducescatter(Runtime& hora, torch::TensorList tensors,
                                                  const ReduceOptions& options = {});
 TensorsHandle grouped_reducescatter_async(Runtime& hora, torch::TensorList tensors,
@@ -195,6 +254,8 @@ TensorsHandle grouped_reducescatter_async(Runtime& hora, torch::TensorList tenso
 /// The tensors of all ranks, one after the other along the first dimension, which may differ from rank to
 /// rank, on rank `root` (its number in the job); an undefined tensor on the others. The other dimensions and
 /// the dtype are the same on all ranks; scalars are refused. No gradient. As MPI_Gatherv.
+///
+///     const auto all = gather(hora, x, 0);  // all.defined() on rank 0 only
 torch::Tensor gather(Runtime& hora, const torch::Tensor& tensor, int root,
                      const OperationOptions& options = {});
 TensorHandle gather_async(Runtime& hora, const torch::Tensor& tensor, int root,
@@ -204,6 +265,8 @@ TensorHandle gather_async(Runtime& hora, const torch::Tensor& tensor, int root,
 /// dimensions but the first count, which must be the root's: `torch::empty({0, 5})` will do. `splits`, of the
 /// root: how many rows go to each rank of the process set; empty: as `scattered_rows` says. No gradient. As
 /// MPI_Scatterv.
+///
+///     const auto rows = scatter(hora, hora.rank() == 0 ? whole : torch::empty({0, 5}), 0);
 torch::Tensor scatter(Runtime& hora, const torch::Tensor& tensor, int root,
                       const std::vector<std::int64_t>& splits = {}, const OperationOptions& options = {});
 TensorHandle scatter_async(Runtime& hora, const torch::Tensor& tensor, int root,
@@ -212,22 +275,26 @@ TensorHandle scatter_async(Runtime& hora, const torch::Tensor& tensor, int root,
 
 /// What `allreduce` would give, on rank `root` only; an undefined tensor on the others. Adasum is refused. No
 /// gradient. As MPI_Reduce.
+///
+///     const auto total = reduce(hora, x, 0, {.op = ReduceOp::sum});
 torch::Tensor reduce(Runtime& hora, const torch::Tensor& tensor, int root, const ReduceOptions& options = {});
 TensorHandle reduce_async(Runtime& hora, const torch::Tensor& tensor, int root,
                           const ReduceOptions& options = {});
 
 /// The tensor reduced, by sum, min, max or product, over this rank and those before it in the process set.
 /// The shape is the same on all ranks. No gradient. As MPI_Scan.
+///
+///     const auto up_to_here = scan(hora, x);
 torch::Tensor scan(Runtime& hora, const torch::Tensor& tensor, ReduceOp op = ReduceOp::sum,
                    const OperationOptions& options = {});
 TensorHandle scan_async(Runtime& hora, const torch::Tensor& tensor, ReduceOp op = ReduceOp::sum,
                         const OperationOptions& options = {});
 
-/// Sends a tensor to rank `to` of the job: see Runtime::send. A large one is kept as it is until the handle
+/// Sends a tensor to rank `dest` of the job: see Runtime::send. A large one is kept as it is until the handle
 /// is done, when the receiver has taken it; do not write to it before. Messages travel between CPUs: of a
 /// tensor on a GPU a copy in the host's memory is sent. No gradient. As MPI_Send, MPI_Isend.
-void send(Runtime& hora, const torch::Tensor& tensor, int to, int tag = 0);
-Handle send_async(Runtime& hora, const torch::Tensor& tensor, int to, int tag = 0);
+void send(Runtime& hora, const torch::Tensor& tensor, int dest, int tag = 0);
+Handle isend(Runtime& hora, const torch::Tensor& tensor, int dest, int tag = 0);
 
 struct Received {
   torch::Tensor tensor;
@@ -239,18 +306,26 @@ struct Received {
 /// one on the CPU, or in place, on the CPU or a GPU, where dtype and shape have to be those of what is sent,
 /// else Error(mismatch) says both.
 /// No gradient. As MPI_Recv, MPI_Irecv.
-Received receive(Runtime& hora, int source = kAnySource, int tag = kAnyTag);
-Pending<Received> receive_async(Runtime& hora, int source = kAnySource, int tag = kAnyTag);
-Received receive_(Runtime& hora, torch::Tensor& tensor, int source = kAnySource, int tag = kAnyTag);
+///
+///     send(hora, x, 1);                            // on rank 0
+///     const Received got = recv(hora, 0);          // on rank 1: got.tensor, got.source, got.tag
+///     const auto sending = isend(hora, large, 1);  // sending.wait()
+///     const auto coming = irecv(hora);             // coming.wait().tensor
+///     recv_(hora, place, 0);                       // into memory that is there
+Received recv(Runtime& hora, int source = kAnySource, int tag = kAnyTag);
+Pending<Received> irecv(Runtime& hora, int source = kAnySource, int tag = kAnyTag);
+Received recv_(Runtime& hora, const torch::Tensor& tensor, int source = kAnySource, int tag = kAnyTag);
 /// A tensor that is not contiguous has its new values when `wait` has returned.
-Pending<Received> receive_async_(Runtime& hora, torch::Tensor& tensor, int source = kAnySource,
-                                 int tag = kAnyTag);
+Pending<Received> irecv_(Runtime& hora, const torch::Tensor& tensor, int source = kAnySource,
+                         int tag = kAnyTag);
 
-/// Returns when every rank of the process set has called it.
+/// Returns when every rank of the process set has called it: `barrier(hora)`.
 void barrier(Runtime& hora, int process_set = 0);
 
 /// Runtime::join: this rank has no more batches; it counts as zeros until all ranks have joined. Returns the
 /// rank that did last, whose parameters are the ones to be broadcast.
+///
+///     broadcast_parameters(hora, model, join(hora));
 inline int join(Runtime& hora, bool divide_by_initial_size = true) {
   return hora.join(divide_by_initial_size);
 }
@@ -261,8 +336,44 @@ using NamedTensors = torch::OrderedDict<std::string, torch::Tensor>;
 /// `model->named_buffers()`. Throws Error(mismatch) on all ranks, and sends nothing, if they differ in
 /// number, name, shape or dtype (see require_alike).
 void broadcast_parameters(Runtime& hora, const NamedTensors& tensors, int root = 0, int process_set = 0);
-/// All parameters and buffers of a module.
+/// All parameters and buffers of a module, or of what a holder such as torch::nn::Linear holds.
+///
+///     broadcast_parameters(hora, model);
+///     broadcast_parameters(hora, *shared_pointer_to_a_module, 1);
 void broadcast_parameters(Runtime& hora, const torch::nn::Module& module, int root = 0, int process_set = 0);
+template <typename Module>
+void broadcast_parameters(Runtime& hora, const torch::nn::ModuleHolder<Module>& module, int root = 0,
+                          int process_set = 0) {
+  broadcast_parameters(hora, *module, root, process_set);
+}
+
+/// Whether all ranks of the process set still have the same elements, bit by bit. Throws Error(mismatch) on
+/// all of them that names the tensors and the ranks that differ. Reads every element: some milliseconds for
+/// each 10 MB. Of a module the parameters; its buffers (running statistics) may be each rank's own.
+///
+///     check_replicas(hora, model);
+///     check_replicas(hora, model->named_buffers());
+void check_replicas(Runtime& hora, const NamedTensors& tensors, int process_set = 0);
+void check_replicas(Runtime& hora, const torch::nn::Module& module, int process_set = 0);
+template <typename Module>
+void check_replicas(Runtime& hora, const torch::nn::ModuleHolder<Module>& module, int process_set = 0) {
+  check_replicas(hora, *module, process_set);
+}
+
+/// The bytes that `make` returns on rank `root`, where alone it is called. What it throws is thrown there,
+/// and the others get Error(rank_failed) that says it; the job goes on.
+std::string broadcast_bytes(Runtime& hora, const std::function<std::string()>& make, int root = 0,
+                            const OperationOptions& options = {});
+/// The object of rank `root`, as `save` makes bytes (std::string) of it, and `load` an object of those.
+///
+///     config = broadcast_object(hora, config, 0, to_json, from_json);
+template <typename Object, typename Save, typename Load>
+Object broadcast_object(Runtime& hora, const Object& object, int root, Save save, Load load,
+                        const OperationOptions& options = {}) {
+  const std::string bytes = broadcast_bytes(
+      hora, [&]() -> std::string { return save(object); }, root, options);
+  return hora.rank() == root ? object : load(bytes);
+}
 
 /// Gives every rank the state (momentum, step counts, ...) and the options (learning rate, ...) of rank
 /// `root`'s SGD, Adam, AdamW, RMSprop or Adagrad; other optimizers throw Error(invalid_argument). Ranks need

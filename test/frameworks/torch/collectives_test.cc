@@ -46,6 +46,33 @@ TEST(Collectives, TakeEveryDType) {
   });
 }
 
+TEST(Collectives, TakeAnOpAloneNumbersAndTemporaries) {
+  run_local_job(2, [](Runtime& hora) {
+    const auto x = torch::full({3}, hora.rank() + 1.0);
+    const auto three = torch::full({3}, 3.0);
+    EXPECT_TRUE(torch::equal(allreduce(hora, x, ReduceOp::sum), three));
+    EXPECT_TRUE(torch::equal(allreduce_async(hora, x, ReduceOp::sum).wait(), three));
+    EXPECT_TRUE(torch::equal(allreduce(hora, x), three / 2));
+    const double loss = allreduce(hora, hora.rank() + 0.1);
+    EXPECT_DOUBLE_EQ(loss, 0.6);
+    static_assert(std::is_same_v<decltype(allreduce(hora, std::int64_t{1})), std::int64_t>);
+    static_assert(std::is_same_v<decltype(allreduce(hora, 1.5F, ReduceOp::max)), float>);
+    EXPECT_EQ(allreduce(hora, (std::int64_t{1} << 53) + hora.rank(), ReduceOp::max),
+              (std::int64_t{1} << 53) + 1);
+    EXPECT_EQ(allreduce(hora, hora.rank() + 1, {.op = ReduceOp::sum}), 3);
+    torch::nn::Linear net(2, 1);
+    auto& p = net->weight;
+    p.data().fill_(hora.rank() + 1);
+    EXPECT_TRUE(allreduce_(hora, p.data(), ReduceOp::sum).is_alias_of(p));
+    EXPECT_TRUE(torch::equal(p.detach(), torch::full({1, 2}, 3.0F)));
+    allreduce_async_(hora, p.data().select(1, 0)).wait();
+    broadcast_(hora, p.data(), 1);
+    broadcast_async_(hora, p.data(), 0).wait();
+    EXPECT_TRUE(torch::equal(p.detach(), torch::full({1, 2}, 3.0F)));
+    EXPECT_TRUE(p.requires_grad());
+  });
+}
+
 TEST(Collectives, TakeScalarsZeroRowsAndTensorsThatAreNotContiguous) {
   run_local_job(kRanks, [](Runtime& hora) {
     const ReduceOptions sum{.name = "x", .op = ReduceOp::sum};

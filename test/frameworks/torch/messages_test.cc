@@ -20,7 +20,7 @@ TEST(TorchMessages, BringTensorsOfEveryDTypeAndShape) {
           send(hora, x, 1, 3);
           continue;
         }
-        const Received received = receive(hora, 0, 3);
+        const Received received = recv(hora, 0, 3);
         EXPECT_EQ(received.tensor.scalar_type(), dtype);
         EXPECT_TRUE(torch::equal(received.tensor, x));
         EXPECT_EQ(received.source, 0);
@@ -36,8 +36,8 @@ TEST(TorchMessages, LeaveTensorsThatAreNotContiguousAsTheyAre) {
     auto y = torch::zeros({200, 300}, torch::kInt64).t();
     const int next = (hora.rank() + 1) % 3;
     const int before = (hora.rank() + 2) % 3;
-    const auto receiving = receive_async_(hora, y, before, 0);
-    const auto sending = send_async(hora, x, next);
+    const auto receiving = irecv_(hora, y, before, 0);
+    const auto sending = isend(hora, x, next);
     const Received received = receiving.wait();
     EXPECT_TRUE(received.tensor.is_alias_of(y));
     EXPECT_TRUE(torch::equal(y, x - hora.rank() + before));
@@ -45,7 +45,7 @@ TEST(TorchMessages, LeaveTensorsThatAreNotContiguousAsTheyAre) {
     sending.wait();
     auto z = torch::zeros({2});
     send(hora, torch::ones({2}), hora.rank(), 9);
-    EXPECT_EQ(receive_(hora, z).tag, 9);
+    EXPECT_EQ(recv_(hora, z).tag, 9);
     EXPECT_TRUE(torch::equal(z, torch::ones({2})));
   });
 }
@@ -53,13 +53,13 @@ TEST(TorchMessages, LeaveTensorsThatAreNotContiguousAsTheyAre) {
 TEST(TorchMessages, KeepTheTensorsOfWhatNobodyWaitsFor) {
   run_local_job(2, [](Runtime& hora) {
     if (hora.rank() == 0) {
-      for (int i = 0; i < 20; ++i) send_async(hora, torch::full({100'000}, i), 1, i);
+      for (int i = 0; i < 20; ++i) isend(hora, torch::full({100'000}, i), 1, i);
       barrier(hora);
       return;
     }
     for (int i = 19; i >= 0; --i)
-      EXPECT_TRUE(torch::equal(receive(hora, 0, i).tensor, torch::full({100'000}, i)));
-    auto handle = receive_async(hora);
+      EXPECT_TRUE(torch::equal(recv(hora, 0, i).tensor, torch::full({100'000}, i)));
+    auto handle = irecv(hora);
     EXPECT_FALSE(handle.poll());
     barrier(hora);
   });
@@ -72,10 +72,10 @@ TEST(TorchMessages, SayWhatIsWrong) {
     EXPECT_EQ(thrown([&] { send(hora, torch::Tensor(), 0); }).message, "'send': the tensor is undefined");
     EXPECT_NE(thrown([&] { send(hora, x.to_sparse(), 0); }).message.find(".to_dense()"), std::string::npos);
     auto expanded = torch::ones({1}).expand({5});
-    EXPECT_NE(thrown([&] { receive_(hora, expanded); }).message.find(".contiguous()"), std::string::npos);
+    EXPECT_NE(thrown([&] { recv_(hora, expanded); }).message.find(".contiguous()"), std::string::npos);
     send(hora, x, 0, 4);
     auto y = torch::zeros({3, 2});
-    EXPECT_EQ(thrown([&] { receive_(hora, y, 0, 4); }),
+    EXPECT_EQ(thrown([&] { recv_(hora, y, 0, 4); }),
               (Status{Code::mismatch,
                       "a message from rank 0 with tag 4 is float32[2,3], but the receive that "
                       "takes it wants float32[3,2]"}));
