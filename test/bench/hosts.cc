@@ -20,9 +20,9 @@ namespace {
 
 constexpr std::chrono::seconds kPatience(30);
 
-class PlaneContender final : public Contender {
+class HostsContender final : public Contender {
  public:
-  PlaneContender(Collective& collective, const Options& options)
+  HostsContender(Collective& collective, const Options& options)
       : collective_(collective),
         buffer_(allocate_zeroed(options.end)),
         reduction_{options.dtype, options.op, 1.0, 1.0, 1} {}
@@ -192,7 +192,7 @@ World connect_hosts(Config config) {
 Contenders hosts_contenders(World& hosts, const Config& config, const Options& options) {
   const bool sockets_alone = config.cpu_operations == "tcp";
   Contenders contenders;
-  contenders.push_back(std::make_unique<PlaneContender>(*hosts.lane.collective, options));
+  contenders.push_back(std::make_unique<HostsContender>(*hosts.lane.collective, options));
   contenders.push_back(std::make_unique<RawContender>(*hosts.control, options, sockets_alone));
   if (options.dtype == DType::float32)
     contenders.push_back(std::make_unique<HalfContender>(hosts.lane, options));

@@ -9,13 +9,13 @@
 namespace hora {
 namespace {
 
-const RegisterCollective kCollective{{"local", [](int ranks) {
-                                        const auto meeting = std::make_shared<Meeting>(ranks);
-                                        std::vector<std::unique_ptr<Collective>> all;
-                                        for (int rank = 0; rank < ranks; ++rank)
-                                          all.push_back(make_local_collective(meeting, rank));
-                                        return all;
-                                      }}};
+const RegisterCollective kLocalCollective{{"local", [](int ranks) {
+                                             const auto meeting = std::make_shared<Meeting>(ranks);
+                                             std::vector<std::unique_ptr<Collective>> all;
+                                             for (int rank = 0; rank < ranks; ++rank)
+                                               all.push_back(make_local_collective(meeting, rank));
+                                             return all;
+                                           }}};
 
 std::vector<std::unique_ptr<Control>> local_controls(int ranks, int radix) {
   const auto office = std::make_shared<PostOffice>(ranks, radix);
@@ -24,16 +24,16 @@ std::vector<std::unique_ptr<Control>> local_controls(int ranks, int radix) {
   return all;
 }
 
-const RegisterControl kControl{{"local", [](int ranks) { return local_controls(ranks, 0); }}};
-const RegisterControl kTree{{"local_tree", [](int ranks) { return local_controls(ranks, 2); }}};
+const RegisterControl kLocalControl{{"local", [](int ranks) { return local_controls(ranks, 0); }}};
+const RegisterControl kLocalTree{{"local_tree", [](int ranks) { return local_controls(ranks, 2); }}};
 
-const RegisterMessenger kMessenger{{"local", [](int ranks) {
-                                      const auto boxes = std::make_shared<MessageBoxes>(ranks);
-                                      std::vector<std::unique_ptr<Messenger>> all;
-                                      for (int rank = 0; rank < ranks; ++rank)
-                                        all.push_back(make_local_messenger(boxes, rank));
-                                      return all;
-                                    }}};
+const RegisterMessenger kLocalMessenger{{"local", [](int ranks) {
+                                           const auto boxes = std::make_shared<MessageBoxes>(ranks);
+                                           std::vector<std::unique_ptr<Messenger>> all;
+                                           for (int rank = 0; rank < ranks; ++rank)
+                                             all.push_back(make_local_messenger(boxes, rank));
+                                           return all;
+                                         }}};
 
 }  // namespace
 }  // namespace hora

@@ -15,17 +15,17 @@ std::vector<std::unique_ptr<Control>> controls(const std::vector<Config>& config
   return all;
 }
 
-const RegisterControl kControl{{"tcp", [](int ranks) { return controls(loopback_configs(ranks)); }}};
-const RegisterControl kTree{{"tcp_tree", [](int ranks) { return controls(tree_configs(ranks, 2)); }}};
-const RegisterControl kChain{{"tcp_chain", [](int ranks) { return controls(tree_configs(ranks, 1)); }}};
+const RegisterControl kTcpControl{{"tcp", [](int ranks) { return controls(loopback_configs(ranks)); }}};
+const RegisterControl kTcpTree{{"tcp_tree", [](int ranks) { return controls(tree_configs(ranks, 2)); }}};
+const RegisterControl kTcpChain{{"tcp_chain", [](int ranks) { return controls(tree_configs(ranks, 1)); }}};
 
-const RegisterMessenger kMessenger{{"tcp", [](int ranks) { return connect_tcp_messengers(ranks); }}};
-const RegisterMessenger kSealedMessenger{
+const RegisterMessenger kTcpMessenger{{"tcp", [](int ranks) { return connect_tcp_messengers(ranks); }}};
+const RegisterMessenger kTcpSealedMessenger{
     {"tcp_sealed", [](int ranks) { return connect_tcp_messengers(ranks, "all"); }}};
 
-const RegisterCollective kCollective{
+const RegisterCollective kTcpCollective{
     {"tcp", [](int ranks) { return connect_tcp_collectives(ranks); }, exactly({1, 2, 3, 9})}};
-const RegisterCollective kSealed{
+const RegisterCollective kTcpSealed{
     {"tcp_sealed", [](int ranks) { return connect_tcp_collectives(ranks, "all"); }, exactly({2, 9})}};
 
 /// One algorithm over as many sockets between two ranks.

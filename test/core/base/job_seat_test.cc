@@ -13,14 +13,14 @@
 namespace hora {
 namespace {
 
-using Environment = std::map<std::string, std::string>;
+using Variables = std::map<std::string, std::string>;
 
-Environment operator+(Environment some, const Environment& more) {
+Variables operator+(Variables some, const Variables& more) {
   for (const auto& [name, value] : more) some[name] = value;
   return some;
 }
 
-std::optional<JobSeat> seat_in(const Environment& environment) {
+std::optional<JobSeat> seat_in(const Variables& environment) {
   return find_job_seat([&](const char* name) -> std::optional<std::string> {
     const auto found = environment.find(name);
     if (found == environment.end() || found->second.empty()) return std::nullopt;
@@ -29,17 +29,17 @@ std::optional<JobSeat> seat_in(const Environment& environment) {
 }
 
 /// What a launcher tells of a rank, in the order of the fields.
-std::vector<int> numbers_in(const Environment& environment) {
+std::vector<int> numbers_in(const Variables& environment) {
   const auto seat = seat_in(environment).value();
   return {seat.rank, seat.size, seat.local_rank, seat.local_size, seat.cross_rank, seat.cross_size};
 }
 
-std::string launcher_in(const Environment& environment) {
+std::string launcher_in(const Variables& environment) {
   const auto seat = seat_in(environment);
   return seat ? seat->launcher : "";
 }
 
-std::string refusal(const Environment& environment) {
+std::string why_no_seat(const Variables& environment) {
   try {
     static_cast<void>(seat_in(environment));
   } catch (const Error& error) {
@@ -49,68 +49,68 @@ std::string refusal(const Environment& environment) {
   return "";
 }
 
-const Environment kTorchrun{{"GROUP_RANK", "0"},
-                            {"GROUP_WORLD_SIZE", "1"},
-                            {"LOCAL_RANK", "1"},
-                            {"LOCAL_WORLD_SIZE", "2"},
-                            {"MASTER_ADDR", "127.0.0.1"},
-                            {"MASTER_PORT", "29500"},
-                            {"RANK", "1"},
-                            {"ROLE_RANK", "1"},
-                            {"TORCHELASTIC_RESTART_COUNT", "0"},
-                            {"TORCHELASTIC_RUN_ID", "none"},
-                            {"WORLD_SIZE", "2"}};
+const Variables kTorchrun{{"GROUP_RANK", "0"},
+                          {"GROUP_WORLD_SIZE", "1"},
+                          {"LOCAL_RANK", "1"},
+                          {"LOCAL_WORLD_SIZE", "2"},
+                          {"MASTER_ADDR", "127.0.0.1"},
+                          {"MASTER_PORT", "29500"},
+                          {"RANK", "1"},
+                          {"ROLE_RANK", "1"},
+                          {"TORCHELASTIC_RESTART_COUNT", "0"},
+                          {"TORCHELASTIC_RUN_ID", "none"},
+                          {"WORLD_SIZE", "2"}};
 
 /// Rank 2 of srun -N2 -n3.
-const Environment kSlurm{{"SLURM_CLUSTER_NAME", "test"},
-                         {"SLURM_JOB_ID", "7"},
-                         {"SLURM_LOCALID", "0"},
-                         {"SLURM_NODEID", "1"},
-                         {"SLURM_NTASKS", "3"},
-                         {"SLURM_PROCID", "2"},
-                         {"SLURM_STEP_ID", "0"},
-                         {"SLURM_STEP_NODELIST", "n[1-2]"},
-                         {"SLURM_STEP_NUM_NODES", "2"},
-                         {"SLURM_STEP_NUM_TASKS", "3"},
-                         {"SLURM_STEP_TASKS_PER_NODE", "2,1"},
-                         {"SLURM_TASKS_PER_NODE", "2,1"}};
+const Variables kSlurm{{"SLURM_CLUSTER_NAME", "test"},
+                       {"SLURM_JOB_ID", "7"},
+                       {"SLURM_LOCALID", "0"},
+                       {"SLURM_NODEID", "1"},
+                       {"SLURM_NTASKS", "3"},
+                       {"SLURM_PROCID", "2"},
+                       {"SLURM_STEP_ID", "0"},
+                       {"SLURM_STEP_NODELIST", "n[1-2]"},
+                       {"SLURM_STEP_NUM_NODES", "2"},
+                       {"SLURM_STEP_NUM_TASKS", "3"},
+                       {"SLURM_STEP_TASKS_PER_NODE", "2,1"},
+                       {"SLURM_TASKS_PER_NODE", "2,1"}};
 
 /// What sbatch gives to its script.
-const Environment kBatch{{"SLURM_JOB_ID", "2"},
-                         {"SLURM_LOCALID", "0"},
-                         {"SLURM_NODEID", "0"},
-                         {"SLURM_NTASKS", "4"},
-                         {"SLURM_PROCID", "0"},
-                         {"SLURM_JOB_NODELIST", "n[1-2]"},
-                         {"SLURM_TASKS_PER_NODE", "2(x2)"}};
+const Variables kBatch{{"SLURM_JOB_ID", "2"},
+                       {"SLURM_LOCALID", "0"},
+                       {"SLURM_NODEID", "0"},
+                       {"SLURM_NTASKS", "4"},
+                       {"SLURM_PROCID", "0"},
+                       {"SLURM_JOB_NODELIST", "n[1-2]"},
+                       {"SLURM_TASKS_PER_NODE", "2(x2)"}};
 
 /// Rank 2 of mpirun -np 4 in an allocation of two nodes: the daemon on the second one is a task of Slurm's.
-const Environment kOpenMpi{{"OMPI_COMM_WORLD_LOCAL_RANK", "0"},
-                           {"OMPI_COMM_WORLD_LOCAL_SIZE", "2"},
-                           {"OMPI_COMM_WORLD_NODE_RANK", "0"},
-                           {"OMPI_COMM_WORLD_RANK", "2"},
-                           {"OMPI_COMM_WORLD_SIZE", "4"},
-                           {"OMPI_MCA_ess_base_jobid", "286916609"},
-                           {"OMPI_MCA_orte_precondition_transports", "9e2d6b69de7b3a08-d5267a0633bfdd0f"},
-                           {"PMIX_NAMESPACE", "286916609"},
-                           {"PMIX_RANK", "2"}};
-const Environment kDaemon{{"SLURM_LOCALID", "0"},
-                          {"SLURM_NODEID", "1"},
-                          {"SLURM_PROCID", "1"},
-                          {"SLURM_STEP_ID", "0"},
-                          {"SLURM_STEP_NODELIST", "n[1-2]"},
-                          {"SLURM_STEP_NUM_NODES", "2"},
-                          {"SLURM_STEP_NUM_TASKS", "2"},
-                          {"SLURM_STEP_TASKS_PER_NODE", "1(x2)"}};
+const Variables kOpenMpi{{"OMPI_COMM_WORLD_LOCAL_RANK", "0"},
+                         {"OMPI_COMM_WORLD_LOCAL_SIZE", "2"},
+                         {"OMPI_COMM_WORLD_NODE_RANK", "0"},
+                         {"OMPI_COMM_WORLD_RANK", "2"},
+                         {"OMPI_COMM_WORLD_SIZE", "4"},
+                         {"OMPI_MCA_ess_base_jobid", "286916609"},
+                         {"OMPI_MCA_orte_precondition_transports", "9e2d6b69de7b3a08-d5267a0633bfdd0f"},
+                         {"PMIX_NAMESPACE", "286916609"},
+                         {"PMIX_RANK", "2"}};
+const Variables kDaemon{{"SLURM_LOCALID", "0"},
+                        {"SLURM_NODEID", "1"},
+                        {"SLURM_PROCID", "1"},
+                        {"SLURM_STEP_ID", "0"},
+                        {"SLURM_STEP_NODELIST", "n[1-2]"},
+                        {"SLURM_STEP_NUM_NODES", "2"},
+                        {"SLURM_STEP_NUM_TASKS", "2"},
+                        {"SLURM_STEP_TASKS_PER_NODE", "1(x2)"}};
 
 /// Rank 3 of mpiexec -np 4 in the same allocation.
-const Environment kHydra{{"MPI_LOCALNRANKS", "2"},
-                         {"MPI_LOCALRANKID", "1"},
-                         {"PMI_FD", "6"},
-                         {"PMI_RANK", "3"},
-                         {"PMI_SIZE", "4"}};
+const Variables kHydra{{"MPI_LOCALNRANKS", "2"},
+                       {"MPI_LOCALRANKID", "1"},
+                       {"PMI_FD", "6"},
+                       {"PMI_RANK", "3"},
+                       {"PMI_SIZE", "4"}};
 
-const Environment kFlux{
+const Variables kFlux{
     {"FLUX_JOB_ID", "f2xyz"}, {"FLUX_JOB_NNODES", "1"}, {"FLUX_JOB_SIZE", "4"}, {"FLUX_TASK_LOCAL_ID", "3"},
     {"FLUX_TASK_RANK", "3"},  {"PMI_RANK", "3"},        {"PMI_SIZE", "4"}};
 
@@ -124,14 +124,14 @@ TEST(JobSeat, IsWhatTorchrunSays) {
   const auto seat = seat_in(kTorchrun).value();
   EXPECT_EQ(seat.launcher, "torchrun");
   EXPECT_EQ(seat.first_host, "127.0.0.1");
-  const Environment second{{"RANK", "6"},       {"WORLD_SIZE", "8"},
-                           {"LOCAL_RANK", "2"}, {"LOCAL_WORLD_SIZE", "4"},
-                           {"GROUP_RANK", "1"}, {"GROUP_WORLD_SIZE", "2"}};
+  const Variables second{{"RANK", "6"},       {"WORLD_SIZE", "8"},
+                         {"LOCAL_RANK", "2"}, {"LOCAL_WORLD_SIZE", "4"},
+                         {"GROUP_RANK", "1"}, {"GROUP_WORLD_SIZE", "2"}};
   EXPECT_EQ(numbers_in(kTorchrun + second), (std::vector{6, 8, 2, 4, 1, 2}));
 }
 
 TEST(JobSeat, IsTheSameJobForAllRanksAndAttemptsOfATorchrun) {
-  const auto job = [](const Environment& more) { return seat_in(kTorchrun + more).value().job; };
+  const auto job = [](const Variables& more) { return seat_in(kTorchrun + more).value().job; };
   EXPECT_EQ(job({}), job({{"RANK", "0"}, {"LOCAL_RANK", "0"}, {"TORCHELASTIC_RESTART_COUNT", "2"}}));
   EXPECT_NE(job({}), job({{"TORCHELASTIC_RUN_ID", "other"}}));
   EXPECT_NE(job({}), job({{"MASTER_PORT", "29501"}}));
@@ -146,32 +146,32 @@ TEST(JobSeat, IsWhatSlurmSaysOfATask) {
 }
 
 TEST(JobSeat, CountsOnlyNodesThatHaveSuchALocalRank) {
-  const Environment second_local{{"SLURM_PROCID", "1"}, {"SLURM_NODEID", "0"}, {"SLURM_LOCALID", "1"}};
+  const Variables second_local{{"SLURM_PROCID", "1"}, {"SLURM_NODEID", "0"}, {"SLURM_LOCALID", "1"}};
   EXPECT_EQ(numbers_in(kSlurm + second_local), (std::vector{1, 3, 1, 2, 0, 1}));
-  const Environment uneven{{"SLURM_STEP_NUM_TASKS", "7"}, {"SLURM_STEP_TASKS_PER_NODE", "1,3(x2)"},
-                           {"SLURM_PROCID", "5"},         {"SLURM_NODEID", "2"},
-                           {"SLURM_LOCALID", "1"},        {"SLURM_STEP_NODELIST", "n[1-3]"}};
+  const Variables uneven{{"SLURM_STEP_NUM_TASKS", "7"}, {"SLURM_STEP_TASKS_PER_NODE", "1,3(x2)"},
+                         {"SLURM_PROCID", "5"},         {"SLURM_NODEID", "2"},
+                         {"SLURM_LOCALID", "1"},        {"SLURM_STEP_NODELIST", "n[1-3]"}};
   EXPECT_EQ(numbers_in(kSlurm + uneven), (std::vector{5, 7, 1, 3, 1, 2}));
 }
 
 TEST(JobSeat, IsTheNumbersOfACyclicDistribution) {
-  const Environment cyclic{{"SLURM_PROCID", "1"}, {"SLURM_NODEID", "1"}, {"SLURM_LOCALID", "0"}};
+  const Variables cyclic{{"SLURM_PROCID", "1"}, {"SLURM_NODEID", "1"}, {"SLURM_LOCALID", "0"}};
   EXPECT_EQ(numbers_in(kSlurm + cyclic), (std::vector{1, 3, 0, 1, 1, 2}));
 }
 
 TEST(JobSeat, IsNoneInABatchScriptOrAnInteractiveStep) {
   EXPECT_FALSE(seat_in(kBatch));
-  EXPECT_FALSE(seat_in(kSlurm + Environment{{"SLURM_STEP_ID", "4294967290"}}));
-  EXPECT_FALSE(seat_in(kSlurm + Environment{{"SLURM_STEP_ID", "batch"}}));
+  EXPECT_FALSE(seat_in(kSlurm + Variables{{"SLURM_STEP_ID", "4294967290"}}));
+  EXPECT_FALSE(seat_in(kSlurm + Variables{{"SLURM_STEP_ID", "batch"}}));
 }
 
 TEST(JobSeat, IsOpenMpisInsideItsDaemonsOfSlurm) {
   EXPECT_EQ(numbers_in(kOpenMpi + kDaemon), (std::vector{2, 4, 0, 2, 0, 0}));
   EXPECT_EQ(launcher_in(kOpenMpi + kDaemon), "Open MPI");
   EXPECT_EQ(seat_in(kOpenMpi)->first_host, "");
-  const Environment one_host{{"OMPI_COMM_WORLD_LOCAL_SIZE", "4"}, {"OMPI_COMM_WORLD_LOCAL_RANK", "2"}};
+  const Variables one_host{{"OMPI_COMM_WORLD_LOCAL_SIZE", "4"}, {"OMPI_COMM_WORLD_LOCAL_RANK", "2"}};
   EXPECT_EQ(numbers_in(kOpenMpi + one_host), (std::vector{2, 4, 2, 4, 0, 1}));
-  const Environment one_each{{"OMPI_COMM_WORLD_LOCAL_SIZE", "1"}};
+  const Variables one_each{{"OMPI_COMM_WORLD_LOCAL_SIZE", "1"}};
   EXPECT_EQ(numbers_in(kOpenMpi + one_each), (std::vector{2, 4, 0, 1, 2, 4}));
 }
 
@@ -181,13 +181,13 @@ TEST(JobSeat, IsHydrasInsideItsProxiesOfSlurm) {
 }
 
 TEST(JobSeat, IsSlurmsWhereItSpeaksPmiItself) {
-  const Environment pmi2{{"PMI_FD", "13"}, {"PMI_JOBID", "3.0"}, {"PMI_RANK", "2"}, {"PMI_SIZE", "3"}};
+  const Variables pmi2{{"PMI_FD", "13"}, {"PMI_JOBID", "3.0"}, {"PMI_RANK", "2"}, {"PMI_SIZE", "3"}};
   EXPECT_EQ(launcher_in(kSlurm + pmi2), "Slurm");
 }
 
 TEST(JobSeat, IsPalsThroughPmi) {
-  const Environment pals{{"PALS_APID", "a1"}, {"PALS_RANKID", "5"},    {"PMI_RANK", "5"},
-                         {"PMI_SIZE", "8"},   {"PMI_LOCAL_RANK", "1"}, {"PMI_LOCAL_SIZE", "4"}};
+  const Variables pals{{"PALS_APID", "a1"}, {"PALS_RANKID", "5"},    {"PMI_RANK", "5"},
+                       {"PMI_SIZE", "8"},   {"PMI_LOCAL_RANK", "1"}, {"PMI_LOCAL_SIZE", "4"}};
   EXPECT_EQ(numbers_in(pals), (std::vector{5, 8, 1, 4, 0, 0}));
   EXPECT_EQ(seat_in(pals)->job, "PALS_APID=a1 ");
 }
@@ -195,7 +195,7 @@ TEST(JobSeat, IsPalsThroughPmi) {
 TEST(JobSeat, IsFluxs) {
   EXPECT_EQ(numbers_in(kFlux), (std::vector{3, 4, 3, 4, 0, 1}));
   EXPECT_EQ(launcher_in(kFlux + kDaemon), "Flux");
-  EXPECT_EQ(numbers_in(kFlux + Environment{{"FLUX_JOB_NNODES", "2"}}), (std::vector{3, 4, 0, 0, 0, 0}));
+  EXPECT_EQ(numbers_in(kFlux + Variables{{"FLUX_JOB_NNODES", "2"}}), (std::vector{3, 4, 0, 0, 0, 0}));
 }
 
 TEST(JobSeat, IsTorchrunsUnderAnyOther) {
@@ -204,24 +204,24 @@ TEST(JobSeat, IsTorchrunsUnderAnyOther) {
 }
 
 TEST(JobSeat, NeedsASizeWithPmix) {
-  const Environment pmix{{"PMIX_RANK", "3"}, {"PMIX_NAMESPACE", "prterun-h-1@1"}};
-  EXPECT_EQ(refusal(pmix),
+  const Variables pmix{{"PMIX_RANK", "3"}, {"PMIX_NAMESPACE", "prterun-h-1@1"}};
+  EXPECT_EQ(why_no_seat(pmix),
             "PMIX_RANK='3': PMIx tells a process its rank, but not how many there are: set HORA_SIZE as "
             "well; to say "
             "it yourself, set HORA_RANK and HORA_SIZE");
-  EXPECT_EQ(numbers_in(pmix + Environment{{"HORA_SIZE", "4"}}), (std::vector{3, 4, 0, 0, 0, 0}));
+  EXPECT_EQ(numbers_in(pmix + Variables{{"HORA_SIZE", "4"}}), (std::vector{3, 4, 0, 0, 0, 0}));
   EXPECT_FALSE(seat_in({{"PMIX_RANK", "0"}, {"PMIX_NAMESPACE", "singleton"}}));
 }
 
 TEST(JobSeat, IsTheCompletionIndexOfAnIndexedJob) {
-  const Environment pod{{"JOB_COMPLETION_INDEX", "2"}};
+  const Variables pod{{"JOB_COMPLETION_INDEX", "2"}};
   EXPECT_FALSE(seat_in(pod));
-  EXPECT_EQ(numbers_in(pod + Environment{{"HORA_SIZE", "4"}, {"HORA_COORDINATOR", "train-0.train:29400"}}),
+  EXPECT_EQ(numbers_in(pod + Variables{{"HORA_SIZE", "4"}, {"HORA_COORDINATOR", "train-0.train:29400"}}),
             (std::vector{2, 4, 0, 0, 0, 0}));
 }
 
 TEST(JobSeat, IsPyTorchsWhereNobodyElseSaysMore) {
-  const Environment pytorch{
+  const Variables pytorch{
       {"RANK", "1"}, {"WORLD_SIZE", "2"}, {"MASTER_ADDR", "master-0"}, {"MASTER_PORT", "23456"}};
   EXPECT_EQ(numbers_in(pytorch), (std::vector{1, 2, 0, 0, 0, 0}));
   EXPECT_EQ(seat_in(pytorch)->first_host, "master-0");
@@ -230,20 +230,21 @@ TEST(JobSeat, IsPyTorchsWhereNobodyElseSaysMore) {
 
 TEST(JobSeat, NamesTheVariableThatMakesNoSense) {
   EXPECT_EQ(
-      refusal(kTorchrun + Environment{{"WORLD_SIZE", "many"}}),
+      why_no_seat(kTorchrun + Variables{{"WORLD_SIZE", "many"}}),
       "WORLD_SIZE='many': torchrun gives each of its processes a whole number from 1 to 1048576; to say it "
       "yourself, set HORA_RANK and HORA_SIZE");
-  EXPECT_EQ(refusal(kOpenMpi + Environment{{"OMPI_COMM_WORLD_LOCAL_RANK", "2"}}),
+  EXPECT_EQ(why_no_seat(kOpenMpi + Variables{{"OMPI_COMM_WORLD_LOCAL_RANK", "2"}}),
             "OMPI_COMM_WORLD_LOCAL_RANK='2': Open MPI gives each of its processes a whole number from 0 to "
             "1; to say "
             "it yourself, set HORA_RANK and HORA_SIZE");
-  EXPECT_EQ(refusal({{"OMPI_COMM_WORLD_RANK", "0"}}),
+  EXPECT_EQ(why_no_seat({{"OMPI_COMM_WORLD_RANK", "0"}}),
             "OMPI_COMM_WORLD_SIZE='': Open MPI gives each of its processes a whole number from 1 to 1048576; "
             "to say "
             "it yourself, set HORA_RANK and HORA_SIZE");
-  EXPECT_EQ(refusal(kSlurm + Environment{{"SLURM_STEP_TASKS_PER_NODE", "2(x"}}),
+  EXPECT_EQ(why_no_seat(kSlurm + Variables{{"SLURM_STEP_TASKS_PER_NODE", "2(x"}}),
             "'2(x' is no list of tasks per node: a '(' without its ')'");
-  EXPECT_NE(refusal(kSlurm + Environment{{"SLURM_NODEID", "2"}}).find("SLURM_NODEID='2'"), std::string::npos);
+  EXPECT_NE(why_no_seat(kSlurm + Variables{{"SLURM_NODEID", "2"}}).find("SLURM_NODEID='2'"),
+            std::string::npos);
 }
 
 TEST(RendezvousPoints, AreAHandfulOfPortsThatFollowFromTheJob) {

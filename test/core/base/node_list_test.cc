@@ -13,7 +13,7 @@ namespace {
 
 using Names = std::vector<std::string>;
 
-std::string refusal(const std::string& text) {
+std::string why_no_list(const std::string& text) {
   try {
     static_cast<void>(expand_node_list(text));
   } catch (const Error& error) {
@@ -34,22 +34,24 @@ TEST(NodeList, IsExpandedAsScontrolDoes) {
 }
 
 TEST(NodeList, SaysWhatIsWrong) {
-  EXPECT_EQ(refusal("n[1-2"), "'n[1-2' is no list of hosts: a '[' without its ']'");
-  EXPECT_EQ(refusal("n1-2]"), "'n1-2]' is no list of hosts: a ']' without its '['");
-  EXPECT_EQ(refusal("a,,b"), "'a,,b' is no list of hosts: a name is empty");
-  EXPECT_EQ(refusal(""), "'' is no list of hosts: a name is empty");
-  EXPECT_EQ(refusal("n[2-1]"), "'n[2-1]' is no list of hosts: a range ends before it begins");
+  EXPECT_EQ(why_no_list("n[1-2"), "'n[1-2' is no list of hosts: a '[' without its ']'");
+  EXPECT_EQ(why_no_list("n1-2]"), "'n1-2]' is no list of hosts: a ']' without its '['");
+  EXPECT_EQ(why_no_list("a,,b"), "'a,,b' is no list of hosts: a name is empty");
+  EXPECT_EQ(why_no_list(""), "'' is no list of hosts: a name is empty");
+  EXPECT_EQ(why_no_list("n[2-1]"), "'n[2-1]' is no list of hosts: a range ends before it begins");
   for (const char* text :
        {"n[]", "n[a]", "n[1-]", "n[-1]", "n[1,]", "n[1--2]", "n[1[2]]", "n[99999999999999999999]"})
-    EXPECT_EQ(refusal(text), std::string("'") + text +
-                                 "' is no list of hosts: in brackets stand numbers and ranges of them, like "
-                                 "[08,10-12]");
+    EXPECT_EQ(why_no_list(text),
+              std::string("'") + text +
+                  "' is no list of hosts: in brackets stand numbers and ranges of them, like "
+                  "[08,10-12]");
 }
 
 TEST(NodeList, IsNotLargerThanAnyCluster) {
   EXPECT_EQ(expand_node_list("n[1-131072]").size(), 1u << 17);
   for (const char* text : {"n[0-131072]", "n[1-256]m[1-513]", "n[1-131072],m", "n[0-999999999999999999]"})
-    EXPECT_EQ(refusal(text), std::string("'") + text + "' is no list of hosts: it stands for too many hosts");
+    EXPECT_EQ(why_no_list(text),
+              std::string("'") + text + "' is no list of hosts: it stands for too many hosts");
 }
 
 /// Packs names "x<number>" as Slurm does.

@@ -60,7 +60,7 @@ TEST(Delivery, TellsAllWhoWaitThatNothingComes) {
   }
   fail(std::move(waiting), {Code::aborted, "over"}, calls);
   EXPECT_EQ(told, 0);
-  run(calls);
+  hora::run(calls);
   EXPECT_EQ(told, 3);
 }
 

@@ -15,14 +15,14 @@ TEST(ItemList, TravelsAndIsTheSameInAnyOrder) {
 }
 
 TEST(ItemList, RefusesWhatIsCutOrTooLong) {
-  const Bytes bytes = encode({{"a", "float32[3]"}});
+  const Bytes bytes = encode(std::vector<Item>{{"a", "float32[3]"}});
   for (std::size_t length = 0; length < bytes.size(); ++length)
     EXPECT_THROW(static_cast<void>(decode_items(std::span(bytes).first(length))), Error) << length;
   EXPECT_THROW(static_cast<void>(decode_items(Bytes(9, std::byte{0xff}))), Error);
 }
 
 TEST(ItemList, HasAnotherDigestAsSoonAsAByteIsAnother) {
-  Bytes bytes = encode({{"a", "float32[3]"}});
+  Bytes bytes = encode(std::vector<Item>{{"a", "float32[3]"}});
   const Bytes digest = digest_of(bytes);
   EXPECT_EQ(digest.size(), 16u);
   EXPECT_EQ(digest_of(bytes), digest);

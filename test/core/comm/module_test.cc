@@ -8,7 +8,7 @@
 namespace hora {
 namespace {
 
-std::string refusal(const std::string& name) {
+std::string why_no_module(const std::string& name) {
   try {
     static_cast<void>(load_module(name, "paint it green"));
   } catch (const Error& error) {
@@ -25,7 +25,7 @@ TEST(Module, IsFoundBesideTheLibrary) {
 }
 
 TEST(Module, ThatIsNowhereIsMissedWithTheRemedy) {
-  EXPECT_THAT(refusal("nowhere"),
+  EXPECT_THAT(why_no_module("nowhere"),
               testing::AllOf(testing::StartsWith("cannot load libhora_nowhere.so: not in "),
                              testing::HasSubstr("cannot open shared object file"),
                              testing::EndsWith("paint it green")));
@@ -33,13 +33,13 @@ TEST(Module, ThatIsNowhereIsMissedWithTheRemedy) {
 
 TEST(Module, OfAnotherVersionIsRefused) {
   EXPECT_THAT(
-      refusal("test_stale"),
+      why_no_module("test_stale"),
       testing::AllOf(testing::HasSubstr("libhora_test_stale.so belongs to Hora 0.0.1, and this is Hora"),
                      testing::HasSubstr(version()), testing::EndsWith("install both from one build")));
 }
 
 TEST(Module, WithoutTheEntryFunctionIsNone) {
-  EXPECT_THAT(refusal("test_empty"), testing::StartsWith("libhora_test_empty.so is no module of Hora"));
+  EXPECT_THAT(why_no_module("test_empty"), testing::StartsWith("libhora_test_empty.so is no module of Hora"));
 }
 
 }  // namespace

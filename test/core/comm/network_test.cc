@@ -28,7 +28,7 @@ const std::vector<InterfaceAddress> kHost{
     {"lo", "::1"},
 };
 
-std::string refusal(const std::string& network) {
+std::string why_no_network(const std::string& network) {
   try {
     static_cast<void>(choose_addresses(kHost, network));
   } catch (const Error& error) {
@@ -64,16 +64,16 @@ TEST(ChooseAddresses, SelectsByNetworkNameAndAddressInTheOrderGiven) {
 }
 
 TEST(ChooseAddresses, ListsWhatThereIsWhenNothingFits) {
-  EXPECT_THAT(refusal("10.9.0.0/16"), HasSubstr("HORA_NETWORK='10.9.0.0/16': selects no address"));
-  EXPECT_THAT(refusal("eth"), HasSubstr("docker0 172.17.0.1, ib0 fd00:1::7"));
+  EXPECT_THAT(why_no_network("10.9.0.0/16"), HasSubstr("HORA_NETWORK='10.9.0.0/16': selects no address"));
+  EXPECT_THAT(why_no_network("eth"), HasSubstr("docker0 172.17.0.1, ib0 fd00:1::7"));
 }
 
 TEST(ChooseAddresses, RefusesWhatIsNeitherNetworkNorName) {
   for (const char* wrong :
        {"10.1.0.0/33", "10.1.0.0/", "10.1.0.0/-1", "10.1.0.0/8x", "10.1.0/16", "fd00::/129", "eth0/24", ",",
         "eth0,", "eth 0", "an-interface-with-a-long-name"}) {
-    EXPECT_THAT(refusal(wrong), HasSubstr("is no network")) << wrong;
-    EXPECT_THAT(refusal(wrong), HasSubstr("10.1.0.0/16")) << wrong;
+    EXPECT_THAT(why_no_network(wrong), HasSubstr("is no network")) << wrong;
+    EXPECT_THAT(why_no_network(wrong), HasSubstr("10.1.0.0/16")) << wrong;
   }
 }
 

@@ -33,7 +33,7 @@ class File {
 
 const std::string kRandom = "0123456789abcdefghijklmnopqrstuv";
 
-std::string refusal(const std::string& path) {
+std::string why_no_secret(const std::string& path) {
   try {
     static_cast<void>(secret_from_file(path, "job"));
   } catch (const Error& error) {
@@ -64,7 +64,7 @@ TEST(SecretFile, MayBeLongerAndReadOnly) {
 TEST(SecretFile, MustBeForItsOwnerAlone) {
   for (const mode_t mode : {0640, 0604, 0620}) {
     const File file(kRandom, mode);
-    EXPECT_EQ(refusal(file.path()),
+    EXPECT_EQ(why_no_secret(file.path()),
               fmt::format("HORA_SECRET_FILE='{0}': others may use it, too (mode {1:04o}): "
                           "chmod 600 {0}",
                           file.path(), mode));
@@ -75,20 +75,20 @@ TEST(SecretFile, MustBeOurs) {
   if (::geteuid() != 0) GTEST_SKIP() << "needs root, to give a file away";
   const File file(kRandom);
   ASSERT_EQ(::chown(file.path().c_str(), 1, static_cast<gid_t>(-1)), 0);
-  EXPECT_NE(refusal(file.path()).find("belongs to user 1, but this process runs as user 0"),
+  EXPECT_NE(why_no_secret(file.path()).find("belongs to user 1, but this process runs as user 0"),
             std::string::npos);
 }
 
 TEST(SecretFile, MustHaveEnoughInIt) {
   const File file(kRandom.substr(1));
-  EXPECT_EQ(refusal(file.path()),
+  EXPECT_EQ(why_no_secret(file.path()),
             fmt::format("HORA_SECRET_FILE='{}': has 31 bytes, fewer than 32: make it anew: {}", file.path(),
                         how_to_make_a_secret()));
 }
 
 TEST(SecretFile, MustBeAFile) {
-  EXPECT_EQ(refusal("/dev/null"), "HORA_SECRET_FILE='/dev/null': not a file");
-  EXPECT_EQ(refusal("/nowhere/secret"),
+  EXPECT_EQ(why_no_secret("/dev/null"), "HORA_SECRET_FILE='/dev/null': not a file");
+  EXPECT_EQ(why_no_secret("/nowhere/secret"),
             fmt::format("HORA_SECRET_FILE='/nowhere/secret': No such file or directory; make it: {}",
                         how_to_make_a_secret()));
 }

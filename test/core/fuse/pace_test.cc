@@ -8,7 +8,7 @@ namespace {
 
 using std::chrono::microseconds;
 
-constexpr std::size_t kMebibyte = std::size_t{1} << 20;
+constexpr std::size_t kMiB = std::size_t{1} << 20;
 
 /// What a batch takes at 40 us for itself, and 1,000 bytes in a microsecond.
 Clock::duration time_of(std::size_t bytes) { return microseconds(40 + bytes / 1000); }
@@ -25,7 +25,7 @@ TEST(Pace, SaysNothingBeforeItHasSeenSizesThatAreFarApart) {
 TEST(Pace, IsNotMisledByBatchesThatWaitedForSomebody) {
   const auto learn = [](microseconds alpha, double bytes_in_a_microsecond) {
     Pace pace;
-    for (const std::size_t bytes : {4 * kMebibyte, std::size_t{4096}}) {
+    for (const std::size_t bytes : {4 * kMiB, std::size_t{4096}}) {
       const microseconds time =
           alpha + microseconds(static_cast<int>(static_cast<double>(bytes) / bytes_in_a_microsecond));
       pace.add(bytes, time + std::chrono::seconds(1));
@@ -34,23 +34,23 @@ TEST(Pace, IsNotMisledByBatchesThatWaitedForSomebody) {
     }
     return pace.batch_bytes();
   };
-  EXPECT_EQ(learn(microseconds(40), 1'000), 4 * kMebibyte);    // 2.6 MB would do
-  EXPECT_EQ(learn(microseconds(40), 5'000), 8 * kMebibyte);    // 12.8 MB
-  EXPECT_EQ(learn(microseconds(40), 12'000), 16 * kMebibyte);  // 30.7 MB
-  EXPECT_EQ(learn(microseconds(400), 12'000), 64 * kMebibyte);
+  EXPECT_EQ(learn(microseconds(40), 1'000), 4 * kMiB);    // 2.6 MB would do
+  EXPECT_EQ(learn(microseconds(40), 5'000), 8 * kMiB);    // 12.8 MB
+  EXPECT_EQ(learn(microseconds(40), 12'000), 16 * kMiB);  // 30.7 MB
+  EXPECT_EQ(learn(microseconds(400), 12'000), 64 * kMiB);
 }
 
 TEST(Pace, TakesTheLargestWhereBytesCostNothing) {
   Pace pace;
   pace.add(4096, microseconds(50));
-  pace.add(kMebibyte, microseconds(50));
-  EXPECT_EQ(pace.batch_bytes(), 64 * kMebibyte);
+  pace.add(kMiB, microseconds(50));
+  EXPECT_EQ(pace.batch_bytes(), 64 * kMiB);
 }
 
 TEST(Pace, TakesNoNoticeOfBatchesWithoutBytes) {
   Pace pace;
   pace.add(0, microseconds(1));
-  pace.add(kMebibyte, microseconds(50));
+  pace.add(kMiB, microseconds(50));
   EXPECT_EQ(pace.batch_bytes(), std::nullopt);
 }
 

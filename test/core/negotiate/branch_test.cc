@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/negotiate/branch.h"
 
+#include "test/core/negotiate/tensor.h"
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -10,13 +12,6 @@ namespace {
 using std::chrono::microseconds;
 using std::chrono::milliseconds;
 using testing::ElementsAre;
-
-Request tensor(const std::string& name, std::int64_t length = 4) {
-  Request request;
-  request.name = name;
-  request.shape = {length};
-  return request;
-}
 
 /// Rank 4's, which ranks 5 to 9 are below.
 class Branches : public testing::Test {

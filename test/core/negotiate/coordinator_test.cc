@@ -2,6 +2,7 @@
 #include "core/negotiate/coordinator.h"
 
 #include "core/negotiate/hint.h"
+#include "test/core/negotiate/tensor.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -19,13 +20,6 @@ std::vector<int> ranks(int size) {
   std::vector<int> all(static_cast<std::size_t>(size));
   std::iota(all.begin(), all.end(), 0);
   return all;
-}
-
-Request tensor(const std::string& name, std::int64_t length = 4) {
-  Request request;
-  request.name = name;
-  request.shape = {length};
-  return request;
 }
 
 Ballot asks(std::vector<Request> requests, std::uint64_t heard = 0) {

@@ -2,6 +2,7 @@
 #include "core/negotiate/negotiator.h"
 
 #include "core/backend/local/post_office.h"
+#include "test/core/negotiate/tensor.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -14,14 +15,7 @@ namespace {
 
 using testing::ElementsAre;
 
-constexpr TimePoint kNow{};
-
-Request tensor(const std::string& name, std::int64_t length = 4) {
-  Request request;
-  request.name = name;
-  request.shape = {length};
-  return request;
-}
+constexpr TimePoint kStart{};
 
 /// Some seats at one negotiation, all driven by one thread: nothing here depends on timing.
 class Seats {
@@ -53,7 +47,7 @@ class Seats {
   [[nodiscard]] int size() const { return static_cast<int>(seats_.size()); }
 
   /// What a rank hears without waiting, in one list.
-  std::vector<std::string> hear(int rank, TimePoint now = kNow) {
+  std::vector<std::string> hear(int rank, TimePoint now = kStart) {
     std::vector<std::string> all;
     for (;;) {
       const auto news = (*this)[rank].hear(now, false);
@@ -75,10 +69,10 @@ class Seats {
 
 TEST(Negotiator, EveryRankHearsTheSameDecisionsInTheSameOrder) {
   Seats seats(3);
-  seats[2].ask(kWorld, {tensor("b"), tensor("a")}, kNow);
-  seats[0].ask(kWorld, {tensor("a"), tensor("b")}, kNow);
+  seats[2].ask(kWorld, {tensor("b"), tensor("a")}, kStart);
+  seats[0].ask(kWorld, {tensor("a"), tensor("b")}, kStart);
   EXPECT_THAT(seats.hear(0), ElementsAre());
-  seats[1].ask(kWorld, {tensor("a"), tensor("b")}, kNow);
+  seats[1].ask(kWorld, {tensor("a"), tensor("b")}, kStart);
   const auto order = seats.hear(0);
   EXPECT_EQ(order.size(), 2u);
   EXPECT_EQ(seats.hear(1), order);
@@ -87,16 +81,16 @@ TEST(Negotiator, EveryRankHearsTheSameDecisionsInTheSameOrder) {
 
 TEST(Negotiator, AloneItDecidesAtOnce) {
   Seats seats(1);
-  seats[0].ask(kWorld, {tensor("a")}, kNow);
+  seats[0].ask(kWorld, {tensor("a")}, kStart);
   EXPECT_THAT(seats.hear(0), ElementsAre("a"));
 }
 
 TEST(Negotiator, ReportsTheEndWhenAllHaveLeft) {
   Seats seats(2);
-  seats[0].leave(kNow);
-  seats[1].leave(kNow);
-  EXPECT_TRUE(seats[0].hear(kNow, false).back().end);
-  EXPECT_TRUE(seats[1].hear(kNow, false).back().end);
+  seats[0].leave(kStart);
+  seats[1].leave(kStart);
+  EXPECT_TRUE(seats[0].hear(kStart, false).back().end);
+  EXPECT_TRUE(seats[1].hear(kStart, false).back().end);
 }
 
 TEST(Negotiator, ThrowsTheLossOfARank) {
@@ -104,7 +98,7 @@ TEST(Negotiator, ThrowsTheLossOfARank) {
   const auto control = make_local_control(office, 0);
   Negotiator seat(*control);
   office->lose(1, {Code::aborted, "rank 1 is gone"});
-  EXPECT_THROW(seat.hear(kNow, false), Error);
+  EXPECT_THROW(seat.hear(kStart, false), Error);
 }
 
 TEST(Negotiator, RepeatedStepsSendNoNames) {
@@ -112,12 +106,12 @@ TEST(Negotiator, RepeatedStepsSendNoNames) {
   const auto first = make_local_control(office, 0);
   const auto second = make_local_control(office, 1);
   Negotiator seat(*second);
-  seat.ask(kWorld, {tensor("a rather long name of a parameter")}, kNow);
+  seat.ask(kWorld, {tensor("a rather long name of a parameter")}, kStart);
   Negotiator root(*first);
-  root.ask(kWorld, {tensor("a rather long name of a parameter")}, kNow);
-  root.hear(kNow, false);
-  EXPECT_EQ(seat.hear(kNow, false).front().decisions.size(), 1u);
-  seat.ask(kWorld, {tensor("a rather long name of a parameter")}, kNow);
+  root.ask(kWorld, {tensor("a rather long name of a parameter")}, kStart);
+  root.hear(kStart, false);
+  EXPECT_EQ(seat.hear(kStart, false).front().decisions.size(), 1u);
+  seat.ask(kWorld, {tensor("a rather long name of a parameter")}, kStart);
   EXPECT_LE(first->receive(TimePoint::min())->bytes.size(), 8u);
 }
 
@@ -141,8 +135,8 @@ TEST(Negotiator, RanksAgreeWhateverIsForgotten) {
       for (int rank = 2; rank >= 0; --rank) {
         std::shuffle(wanted.begin(), wanted.end(), random);
         const auto half = wanted.begin() + static_cast<std::ptrdiff_t>(random() % (wanted.size() + 1));
-        seats[rank].ask(kWorld, {wanted.begin(), half}, kNow);
-        seats[rank].ask(kWorld, {half, wanted.end()}, kNow);
+        seats[rank].ask(kWorld, {wanted.begin(), half}, kStart);
+        seats[rank].ask(kWorld, {half, wanted.end()}, kStart);
       }
       const auto order = seats.hear(0);
       EXPECT_EQ(order.size(), wanted.size());
@@ -157,11 +151,11 @@ TEST(Negotiator, CountsHowLongATensorWaitsFromWhenTheAskingCameHoweverLateItIsRe
   const auto second = make_local_control(office, 1);
   Negotiator root(*first);
   Negotiator seat(*second);
-  root.hear(kNow, false);
+  root.hear(kStart, false);
   const TimePoint asked = Clock::now();  // long after the root began to wait for it
   seat.ask(kWorld, {tensor("a")}, asked);
   const TimePoint read = Clock::now();
-  root.hear(kNow, false);
+  root.hear(kStart, false);
   EXPECT_GE(root.oldest(), asked);
   EXPECT_LE(root.oldest(), read);
 }
@@ -169,20 +163,20 @@ TEST(Negotiator, CountsHowLongATensorWaitsFromWhenTheAskingCameHoweverLateItIsRe
 TEST(Negotiator, AnInquiryReachesOneRankAndCountsAsNoVerdict) {
   Seats seats(3);
   seats[0].inquire(1);
-  const auto heard = seats[1].hear(kNow, false);
+  const auto heard = seats[1].hear(kStart, false);
   ASSERT_EQ(heard.size(), 1u);
   EXPECT_TRUE(heard.front().inquiry);
-  EXPECT_TRUE(seats[2].hear(kNow, false).empty());
-  for (int rank = 0; rank < 3; ++rank) seats[rank].ask(kWorld, {tensor("a")}, kNow);
+  EXPECT_TRUE(seats[2].hear(kStart, false).empty());
+  for (int rank = 0; rank < 3; ++rank) seats[rank].ask(kWorld, {tensor("a")}, kStart);
   for (int rank = 0; rank < 3; ++rank) EXPECT_THAT(seats.hear(rank), ElementsAre("a"));
 }
 
 TEST(Negotiator, ReportsReachRankZeroInOrder) {
   Seats seats(2);
   seats[1].report(Report::delay, Bytes(1));
-  seats[1].leave(kNow);
+  seats[1].leave(kStart);
   seats[1].report(Report::trace, Bytes(2));
-  seats[0].hear(kNow, false);
+  seats[0].hear(kStart, false);
   seats[0].report(Report::account, Bytes(3));
   const auto told = seats[0].take_reports();
   ASSERT_EQ(told.size(), 3u);
@@ -195,11 +189,11 @@ TEST(Negotiator, ReportsReachRankZeroInOrder) {
 
 TEST(Negotiator, DoesNotHearThatFailedWhatItHasNotAskedFor) {
   Seats seats(3);
-  seats[2].leave(kNow);
-  seats[0].ask(kWorld, {tensor("a")}, kNow);
+  seats[2].leave(kStart);
+  seats[0].ask(kWorld, {tensor("a")}, kStart);
   EXPECT_THAT(seats.hear(0), ElementsAre("a"));
   EXPECT_THAT(seats.hear(1), ElementsAre());
-  seats[1].ask(kWorld, {tensor("a")}, kNow);
+  seats[1].ask(kWorld, {tensor("a")}, kStart);
   EXPECT_THAT(seats.hear(0), ElementsAre());
   EXPECT_THAT(seats.hear(1), ElementsAre("a"));
 }
@@ -207,8 +201,8 @@ TEST(Negotiator, DoesNotHearThatFailedWhatItHasNotAskedFor) {
 TEST(Negotiator, OnlyMembersHearWhatConcernsAGroup) {
   Seats seats(3);
   for (int rank = 0; rank < 3; ++rank) seats[rank].add_group(1, {1, 2});
-  seats[1].ask(1, {tensor("a")}, kNow);
-  seats[2].ask(1, {tensor("a")}, kNow);
+  seats[1].ask(1, {tensor("a")}, kStart);
+  seats[2].ask(1, {tensor("a")}, kStart);
   EXPECT_THAT(seats.hear(0), ElementsAre()) << "rank 0 decides, but is no member";
   EXPECT_THAT(seats.hear(1), ElementsAre("1/a"));
   EXPECT_THAT(seats.hear(2), ElementsAre("1/a"));
@@ -218,8 +212,8 @@ TEST(Negotiator, GroupsHaveNamesOfTheirOwn) {
   Seats seats(2);
   for (int rank = 0; rank < 2; ++rank) seats[rank].add_group(1, {0, 1});
   for (int rank = 0; rank < 2; ++rank) {
-    seats[rank].ask(kWorld, {tensor("a", 4)}, kNow);
-    seats[rank].ask(1, {tensor("a", 5)}, kNow);
+    seats[rank].ask(kWorld, {tensor("a", 4)}, kStart);
+    seats[rank].ask(1, {tensor("a", 5)}, kStart);
   }
   EXPECT_THAT(seats.hear(0), testing::UnorderedElementsAre("a", "1/a"));
   EXPECT_THAT(seats.hear(1), testing::UnorderedElementsAre("a", "1/a"));
@@ -244,7 +238,7 @@ TEST(Negotiator, RanksInSeveralGroupsHearOneOrder) {
       }
       std::shuffle(asks.begin(), asks.end(), random);
       for (const auto& [rank, group] : asks) {
-        seats[rank].ask(group, {tensor(std::to_string(step % 3))}, kNow);
+        seats[rank].ask(group, {tensor(std::to_string(step % 3))}, kStart);
         if (random() % 2 == 0) {
           for (auto& name : seats.hear(0)) heard[0].push_back(std::move(name));
         }
@@ -270,10 +264,10 @@ TEST(Negotiator, RanksInSeveralGroupsHearOneOrder) {
 TEST(Negotiator, IgnoresBallotsForAGroupThatWasRemovedMeanwhile) {
   Seats seats(2);
   for (int rank = 0; rank < 2; ++rank) seats[rank].add_group(1, {0, 1});
-  seats[1].ask(1, {tensor("late")}, kNow);
+  seats[1].ask(1, {tensor("late")}, kStart);
   seats[0].remove_group(1);
   EXPECT_THAT(seats.hear(0), ElementsAre());
-  seats[1].ask(2, {tensor("never")}, kNow);  // this rank is in no such group
+  seats[1].ask(2, {tensor("never")}, kStart);  // this rank is in no such group
   EXPECT_THAT(seats.hear(0), ElementsAre());
 }
 
@@ -708,17 +702,17 @@ TEST(Negotiator, WhoLeavesWhileALockIsOnItsWayLeavesItsProcessSetsOnce) {
   for (int rank = 0; rank < 2; ++rank) seats[rank].add_group(1, {0, 1});
   for (int step = 0; step < 20 && !seats[0].is_locked(); ++step) {
     if (step > 0) seats.hear(1);
-    for (int rank = 0; rank < 2; ++rank) seats[rank].ask(kWorld, {tensor("a")}, kNow);
+    for (int rank = 0; rank < 2; ++rank) seats[rank].ask(kWorld, {tensor("a")}, kStart);
     seats.hear(0);
   }
   ASSERT_TRUE(seats[0].is_locked());
-  seats[1].leave(kNow);  // it has not heard the verdict yet
+  seats[1].leave(kStart);  // it has not heard the verdict yet
   bool ended = false;
   for (int turn = 0; turn < 20; ++turn) {
     for (int rank = 0; rank < 2; ++rank) {
-      for (const auto& heard : seats[rank].hear(kNow, false)) ended = ended || heard.end;
+      for (const auto& heard : seats[rank].hear(kStart, false)) ended = ended || heard.end;
     }
-    if (turn == 10) seats[0].leave(kNow);
+    if (turn == 10) seats[0].leave(kStart);
   }
   EXPECT_TRUE(ended);
 }
@@ -727,7 +721,7 @@ TEST(Negotiator, AnyCourseOfLockedStepsIsTheSameOnAllRanks) {
   std::mt19937 random(7);
   for (int course = 0; course < 200; ++course) {
     Seats seats(3, 8192, true);
-    TimePoint now = kNow + std::chrono::hours(1);
+    TimePoint now = kStart + std::chrono::hours(1);
     std::vector<std::vector<std::string>> heard(3);
     std::vector<std::vector<std::string>> asks(3);  // in turn
     for (int step = 0; step < 12; ++step) {

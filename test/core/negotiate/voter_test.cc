@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/negotiate/voter.h"
 
+#include "test/core/negotiate/tensor.h"
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -9,12 +11,6 @@ namespace {
 
 using testing::ElementsAre;
 using testing::IsEmpty;
-
-Request tensor(const std::string& name) {
-  Request request;
-  request.name = name;
-  return request;
-}
 
 Verdict decides(const std::string& name, std::vector<int> joined = {}) {
   Verdict verdict;

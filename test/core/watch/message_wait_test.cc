@@ -11,25 +11,25 @@ namespace hora {
 namespace {
 
 using std::chrono::milliseconds;
-using Waits = std::vector<MessageWait>;
+using WaitList = std::vector<MessageWait>;
 
 const MessageWait kReceive{false, kAnySource, kAnyTag, "a tensor", 0, milliseconds(1500)};
 const MessageWait kSend{true, 2, std::numeric_limits<int>::max(), "float32[3,4]", 48, milliseconds(7)};
 
 TEST(MessageWait, TravelsAsBytes) {
-  EXPECT_EQ(decode_waits(encode(Waits{kReceive, kSend}), 3), (Waits{kReceive, kSend}));
-  EXPECT_EQ(decode_waits(encode(Waits{}), 3), Waits{});
-  EXPECT_EQ(decode_waits(encode(Waits(kMostWaits, kSend)), 3).size(), kMostWaits);
+  EXPECT_EQ(decode_waits(encode(WaitList{kReceive, kSend}), 3), (WaitList{kReceive, kSend}));
+  EXPECT_EQ(decode_waits(encode(WaitList{}), 3), WaitList{});
+  EXPECT_EQ(decode_waits(encode(WaitList(kMostWaits, kSend)), 3).size(), kMostWaits);
 }
 
 TEST(MessageWait, IsDescribedAtACertainLengthAtMost) {
   MessageWait wait = kSend;
   wait.what = std::string(10'000, 'x');
-  EXPECT_EQ(decode_waits(encode(Waits{wait}), 3).front().what, std::string(256, 'x'));
+  EXPECT_EQ(decode_waits(encode(WaitList{wait}), 3).front().what, std::string(256, 'x'));
 }
 
 TEST(MessageWait, IsRefusedAtEveryLengthButItsOwn) {
-  Bytes bytes = encode(Waits{kReceive, kSend});
+  Bytes bytes = encode(WaitList{kReceive, kSend});
   for (std::size_t length = 0; length < bytes.size(); ++length)
     EXPECT_THROW(static_cast<void>(decode_waits(std::span(bytes).first(length), 3)), Error) << length;
   bytes.push_back({});
@@ -37,14 +37,14 @@ TEST(MessageWait, IsRefusedAtEveryLengthButItsOwn) {
 }
 
 TEST(MessageWait, IsRefusedWithWhatNoRankOfTheJobWouldSend) {
-  EXPECT_THROW(static_cast<void>(decode_waits(encode(Waits{kSend}), 2)), Error) << "there is no rank 2";
-  EXPECT_THROW(static_cast<void>(decode_waits(encode(Waits(kMostWaits + 1, kSend)), 3)), Error);
+  EXPECT_THROW(static_cast<void>(decode_waits(encode(WaitList{kSend}), 2)), Error) << "there is no rank 2";
+  EXPECT_THROW(static_cast<void>(decode_waits(encode(WaitList(kMostWaits + 1, kSend)), 3)), Error);
   MessageWait wait = kSend;
   wait.tag = -2;
-  EXPECT_THROW(static_cast<void>(decode_waits(encode(Waits{wait}), 3)), Error);
+  EXPECT_THROW(static_cast<void>(decode_waits(encode(WaitList{wait}), 3)), Error);
   wait = kSend;
   wait.since = milliseconds(-1);
-  EXPECT_THROW(static_cast<void>(decode_waits(encode(Waits{wait}), 3)), Error);
+  EXPECT_THROW(static_cast<void>(decode_waits(encode(WaitList{wait}), 3)), Error);
 }
 
 TEST(MessageWait, HasATitle) {

@@ -2,6 +2,7 @@
 #include "core/watch/stalls.h"
 
 #include "core/backend/local/post_office.h"
+#include "test/core/watch/members.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -19,7 +20,6 @@ using testing::IsEmpty;
 using testing::Not;
 using testing::StartsWith;
 
-const std::vector<Member> kMembers{{0, 10, "a", {}}, {1, 11, "a", {}}, {2, 12, "b", {}}};
 constexpr TimePoint kStart{};
 
 std::vector<Request> tensor(const std::string& name) {

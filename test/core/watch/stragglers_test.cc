@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/watch/stragglers.h"
 
+#include "test/core/watch/members.h"
+
 #include <gtest/gtest.h>
 
 namespace hora {
 namespace {
 
 using std::chrono::milliseconds;
-
-const std::vector<Member> kMembers{{0, 10, "a", {}}, {1, 11, "a", {}}, {2, 12, "b", {}}};
 
 /// Steps of a training, one after the other.
 class Training {

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/watch/trace_file.h"
 
+#include "test/core/watch/members.h"
+
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -11,8 +13,6 @@ namespace hora {
 namespace {
 
 using std::chrono::microseconds;
-
-const std::vector<Member> kMembers{{0, 10, "a", {}}, {1, 11, "a", {}}, {2, 12, "b", {}}};
 
 class TraceFileTest : public testing::Test {
  protected:

@@ -15,7 +15,7 @@ using std::chrono::seconds;
 using testing::ElementsAre;
 using testing::IsEmpty;
 
-constexpr TimePoint kStart{};
+constexpr TimePoint kBegin{};
 
 /// Rank 0 of three.
 class WaitsTest : public testing::Test {
@@ -40,15 +40,15 @@ class WaitsTest : public testing::Test {
 };
 
 TEST_F(WaitsTest, AreTheMessagesThatRanksHaveToldOfLast) {
-  const TimePoint now = kStart + seconds(10);
+  const TimePoint now = kBegin + seconds(10);
   EXPECT_EQ(waits_.oldest(negotiator_), TimePoint::max());
   waits_.tell_messages(1, {{false, 2, 7, "int64[2]", 16, seconds(4)}, {true, 0, 3, "int8[9]", 9, seconds(2)}},
                        now);
-  EXPECT_EQ(waits_.oldest(negotiator_), kStart + seconds(6));
+  EXPECT_EQ(waits_.oldest(negotiator_), kBegin + seconds(6));
   const auto told = all();
   ASSERT_EQ(told.size(), 2U);
   EXPECT_EQ(told[0].kind, WaitKind::receive);
-  EXPECT_EQ(told[0].on.since, kStart + seconds(6));
+  EXPECT_EQ(told[0].on.since, kBegin + seconds(6));
   EXPECT_THAT(told[0].on.asked, ElementsAre(1));
   EXPECT_THAT(told[0].on.missing, ElementsAre(2));
   EXPECT_EQ(told[1].kind, WaitKind::send);
@@ -59,7 +59,7 @@ TEST_F(WaitsTest, AreTheMessagesThatRanksHaveToldOfLast) {
 }
 
 TEST_F(WaitsTest, FromAnySourceMissAllOthersThatHaveNotLeft) {
-  waits_.tell_messages(1, {{false, kAnySource, 7, "int64[2]", 16, {}}}, kStart);
+  waits_.tell_messages(1, {{false, kAnySource, 7, "int64[2]", 16, {}}}, kBegin);
   EXPECT_THAT(all().front().on.missing, ElementsAre(0, 2));
   leave(2);
   EXPECT_THAT(all().front().on.missing, ElementsAre(0));

@@ -14,7 +14,7 @@ namespace {
 
 using testing::HasSubstr;
 
-constexpr std::array kFloats{DType::float16, DType::bfloat16, DType::float32, DType::float64};
+constexpr std::array kFloatDTypes{DType::float16, DType::bfloat16, DType::float32, DType::float64};
 
 TEST(KernelModule, HasAKernelForEveryPairOfFloats) {
   const FakeDriver fake;
@@ -24,8 +24,8 @@ TEST(KernelModule, HasAKernelForEveryPairOfFloats) {
     std::set<CUfunction> found;
     for (const bool large : {false, true}) {
       found.insert(kernels.copy(large));
-      for (const DType to : kFloats) {
-        for (const DType from : kFloats) found.insert(kernels.move(to, from, large));
+      for (const DType to : kFloatDTypes) {
+        for (const DType from : kFloatDTypes) found.insert(kernels.move(to, from, large));
         if (to != DType::float64) found.insert(kernels.sum(to, large));
       }
     }

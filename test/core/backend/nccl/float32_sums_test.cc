@@ -37,7 +37,7 @@ std::size_t first_wrong(const std::byte* data, int ranks, std::size_t begin, std
 }
 
 template <typename Main>
-void each_rank(NcclRanks& ranks, Main main) {
+void each_summing_rank(NcclRanks& ranks, Main main) {
   const NcclId id = ranks.make_id();
   run_ranks(ranks.count(), [&](int place) {
     NcclRank& rank = ranks.at(place);
@@ -53,7 +53,7 @@ void each_rank(NcclRanks& ranks, Main main) {
 
 TEST(Float32Sums, SumsInStepsThatFitIntoItsMemory) {
   NcclRanks ranks(2);
-  each_rank(ranks, [&](NcclRank& rank, Float32Sums& sums, int place) {
+  each_summing_rank(ranks, [&](NcclRank& rank, Float32Sums& sums, int place) {
     const std::size_t most = rank.gpu->memory().taken + (std::size_t{32} << 20);
     const auto data = rank.gpu->allocate(kLong * 2);
     fill(data.get(), place, kLong);
@@ -70,7 +70,7 @@ TEST(Float32Sums, SumsInStepsThatFitIntoItsMemory) {
 
 TEST(Float32Sums, LeavesInputsAsTheyAreUnlessTheyAreOutputs) {
   NcclRanks ranks(3);
-  each_rank(ranks, [&](NcclRank& rank, Float32Sums& sums, int place) {
+  each_summing_rank(ranks, [&](NcclRank& rank, Float32Sums& sums, int place) {
     const std::size_t count = 1000;
     const auto input = rank.gpu->allocate(count * 2);
     const auto output = rank.gpu->allocate(count * 2);
@@ -86,7 +86,7 @@ TEST(Float32Sums, LeavesInputsAsTheyAreUnlessTheyAreOutputs) {
 
 TEST(Float32Sums, ScattersPartsOfAnyLength) {
   NcclRanks ranks(3);
-  each_rank(ranks, [&](NcclRank& rank, Float32Sums& sums, int place) {
+  each_summing_rank(ranks, [&](NcclRank& rank, Float32Sums& sums, int place) {
     const std::vector<std::size_t> counts{9'000'000, 0, 17};
     const auto input = rank.gpu->allocate(9'000'017 * 2);
     fill(input.get(), place, 9'000'017);

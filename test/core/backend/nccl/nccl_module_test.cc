@@ -13,7 +13,7 @@ namespace hora {
 namespace {
 
 /// With the fakes in the place of driver and NCCL.
-void in_a_process(const std::function<void()>& main) {
+void with_fakes(const std::function<void()>& main) {
   EXPECT_EQ(run_processes(1,
                           [&](int /*rank*/) {
                             EXPECT_NE(::dlopen(FAKE_LIBCUDA, RTLD_NOW | RTLD_LOCAL), nullptr);
@@ -26,7 +26,7 @@ void in_a_process(const std::function<void()>& main) {
 TEST(NcclModule, SaysWhereItIs) { EXPECT_TRUE(nccl_module_path().ends_with("/libhora_nccl.so")); }
 
 TEST(NcclModule, OpensGpusAndNccl) {
-  in_a_process([] {
+  with_fakes([] {
     const NcclModule& module = load_nccl();
     EXPECT_EQ(module.gpus(), 1);
     const auto gpu = module.open_gpu(0);
@@ -39,7 +39,7 @@ TEST(NcclModule, OpensGpusAndNccl) {
 }
 
 TEST(NcclModule, KeepsMemoryWhenEverythingElseIsGone) {
-  in_a_process([] {
+  with_fakes([] {
     const NcclModule& module = load_nccl();
     module.library("");
     auto gpu = module.open_gpu(0);
@@ -53,7 +53,7 @@ TEST(NcclModule, KeepsMemoryWhenEverythingElseIsGone) {
 }
 
 TEST(NcclModule, MakesALane) {
-  in_a_process([] {
+  with_fakes([] {
     const NcclModule& module = load_nccl();
     module.library("");
     const auto gpu = module.open_gpu(0);

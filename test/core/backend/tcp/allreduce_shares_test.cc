@@ -10,12 +10,12 @@
 namespace hora {
 namespace {
 
-using Numbers = std::vector<float>;
+using Floats = std::vector<float>;
 
-std::vector<Numbers> random_inputs(int ranks, std::size_t count) {
+std::vector<Floats> random_inputs(int ranks, std::size_t count) {
   std::mt19937 random(static_cast<unsigned>(count));
   std::normal_distribution<float> normal;
-  std::vector<Numbers> inputs(static_cast<std::size_t>(ranks), Numbers(count));
+  std::vector<Floats> inputs(static_cast<std::size_t>(ranks), Floats(count));
   for (auto& input : inputs) {
     for (auto& x : input) x = normal(random);
   }
@@ -23,10 +23,10 @@ std::vector<Numbers> random_inputs(int ranks, std::size_t count) {
 }
 
 /// In rank order, at once.
-Numbers sum_of(const std::vector<Numbers>& inputs, const Reduction& reduction) {
+Floats sum_of(const std::vector<Floats>& inputs, const Reduction& reduction) {
   std::vector<const void*> from;
   for (const auto& input : inputs) from.push_back(input.data());
-  Numbers sum(inputs.front().size());
+  Floats sum(inputs.front().size());
   void* to = sum.data();
   kernels::reduce(from, {&to, 1}, sum.size(), reduction);
   return sum;
@@ -39,9 +39,9 @@ TEST(AllreduceShares, HasTheBitsOfOneSumInRankOrderAtAnyLength) {
   for (const int ranks : {2, 3, 8}) {
     for (const std::size_t count : {0, 1, 7, 8193, 16 * 16384, 16 * 16384 + 1, 1'500'000}) {
       const auto inputs = random_inputs(ranks, count);
-      const Numbers expected = sum_of(inputs, kMean);
+      const Floats expected = sum_of(inputs, kMean);
       run_meshes(ranks, [&](int rank, Mesh& mesh) {
-        Numbers data = inputs[static_cast<std::size_t>(rank)];
+        Floats data = inputs[static_cast<std::size_t>(rank)];
         const Segment segment{data.data(), data.data(), count};
         Scratch scratch;
         allreduce_shares(mesh, Whole({&segment, 1}, 4), kMean, scratch);
@@ -70,9 +70,9 @@ class Witness final : public Packing {
 TEST(AllreduceShares, PacksAndUnpacksASegmentAtATime) {
   const std::size_t count = 1'000'000;
   const auto inputs = random_inputs(2, count);
-  const Numbers expected = sum_of(inputs, kMean);
+  const Floats expected = sum_of(inputs, kMean);
   run_meshes(2, [&](int rank, Mesh& mesh) {
-    Numbers data = inputs[static_cast<std::size_t>(rank)];
+    Floats data = inputs[static_cast<std::size_t>(rank)];
     const Segment segment{data.data(), data.data(), count};
     Scratch scratch;
     Witness packing;
@@ -85,9 +85,9 @@ TEST(AllreduceShares, PacksAndUnpacksASegmentAtATime) {
 
 TEST(AllreduceShares, AtOnceHasTheSameBits) {
   const auto inputs = random_inputs(5, 999);
-  const Numbers expected = sum_of(inputs, kMean);
+  const Floats expected = sum_of(inputs, kMean);
   run_meshes(5, [&](int rank, Mesh& mesh) {
-    Numbers data = inputs[static_cast<std::size_t>(rank)];
+    Floats data = inputs[static_cast<std::size_t>(rank)];
     const std::array<Segment, 2> segments{Segment{data.data(), data.data(), 100},
                                           Segment{data.data() + 100, data.data() + 100, 899}};
     Scratch scratch;
@@ -98,11 +98,11 @@ TEST(AllreduceShares, AtOnceHasTheSameBits) {
 
 TEST(ReducescatterShares, LeavesEveryRankItsOwn) {
   const auto inputs = random_inputs(3, 700'000);
-  const Numbers expected = sum_of(inputs, kMean);
+  const Floats expected = sum_of(inputs, kMean);
   const std::array<std::size_t, 4> bounds{0, 10, 10, 700'000};
   run_meshes(3, [&](int rank, Mesh& mesh) {
     const auto own = static_cast<std::size_t>(rank);
-    Numbers output(bounds[own + 1] - bounds[own]);
+    Floats output(bounds[own + 1] - bounds[own]);
     Scratch scratch;
     reducescatter_shares(mesh, inputs[own].data(), output.data(), bounds, kMean, scratch);
     for (std::size_t i = 0; i < output.size(); ++i) ASSERT_EQ(output[i], expected[bounds[own] + i]);

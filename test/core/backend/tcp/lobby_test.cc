@@ -17,11 +17,11 @@
 namespace hora {
 namespace {
 
-const Secret kSecret{5};
+const Secret kShared{5};
 
 /// What rank 1 says.
 void introduce(const Descriptor& socket) {
-  SessionKeys session = greet(socket.fd(), kSecret, {Role::control, 1, 2}, TimePoint::max());
+  SessionKeys session = greet(socket.fd(), kShared, {Role::control, 1, 2}, TimePoint::max());
   write_all(socket.fd(), seal_frame(session.sends, FrameKind::member, encode(this_member(1))),
             TimePoint::max());
 }
@@ -40,7 +40,7 @@ class LobbyTest : public testing::Test {
 };
 
 TEST_F(LobbyTest, LetsInWhoKnowsTheSecretThoughSilentStrangersWaitBeforeIt) {
-  Lobby lobby(std::move(listener_), kSecret);
+  Lobby lobby(std::move(listener_), kShared);
   std::vector<Descriptor> silent;
   for (int i = 0; i < 5; ++i) silent.push_back(knock());
   std::thread guest([this] {
@@ -63,7 +63,7 @@ TEST_F(LobbyTest, LetsInWhoKnowsTheSecretThoughSilentStrangersWaitBeforeIt) {
 }
 
 TEST_F(LobbyTest, SendsStrangersAwayAndSaysSoOnce) {
-  Lobby lobby(std::move(listener_), kSecret);
+  Lobby lobby(std::move(listener_), kShared);
   testing::internal::CaptureStderr();
   for (int i = 0; i < 3; ++i) {
     const Descriptor socket = knock();
@@ -80,7 +80,7 @@ TEST_F(LobbyTest, SendsStrangersAwayAndSaysSoOnce) {
 }
 
 TEST_F(LobbyTest, SendsSilentStrangersAwayAfterFiveSeconds) {
-  Lobby lobby(std::move(listener_), kSecret);
+  Lobby lobby(std::move(listener_), kShared);
   const Descriptor socket = knock();
   const TimePoint now = Clock::now();
   while (lobby.next() == TimePoint::max()) lobby.serve(now);
@@ -95,13 +95,13 @@ TEST_F(LobbyTest, SendsSilentStrangersAwayAfterFiveSeconds) {
 
 /// A stranger that has said hello, and says nothing more.
 Descriptor half_way(Descriptor socket) {
-  write_all(socket.fd(), Guest(kSecret, {Role::control, 1, 2}).hello(), TimePoint::max());
+  write_all(socket.fd(), Guest(kShared, {Role::control, 1, 2}).hello(), TimePoint::max());
   return socket;
 }
 
 TEST_F(LobbyTest, WhenItIsFullSilentOnesGoFirst) {
   constexpr std::size_t kMost = 64;
-  Lobby lobby(std::move(listener_), kSecret);
+  Lobby lobby(std::move(listener_), kShared);
   const TimePoint now = Clock::now();
   std::vector<pollfd> events;
   const auto inside = [&] {
@@ -130,9 +130,9 @@ TEST_F(LobbyTest, WhenItIsFullSilentOnesGoFirst) {
 
 TEST_F(LobbyTest, WhoSaysHelloAndNoMoreGivesWayAfterASecond) {
   constexpr std::size_t kMost = 64;
-  Lobby lobby(std::move(listener_), kSecret);
+  Lobby lobby(std::move(listener_), kShared);
   const TimePoint now = Clock::now();
-  const HelloBytes recorded = Guest(kSecret, {Role::control, 1, 2}).hello();
+  const HelloBytes recorded = Guest(kShared, {Role::control, 1, 2}).hello();
   std::vector<Descriptor> replays;
   std::vector<pollfd> events;
   for (std::size_t i = 0; i < kMost; ++i) {
@@ -152,7 +152,7 @@ TEST_F(LobbyTest, WhoSaysHelloAndNoMoreGivesWayAfterASecond) {
 }
 
 TEST_F(LobbyTest, AVisitThatIsPlayedAgainLetsNobodyIn) {
-  Lobby lobby(std::move(listener_), kSecret);
+  Lobby lobby(std::move(listener_), kShared);
   Middleman middleman(address_);
   std::thread guest([&middleman] {
     const Descriptor socket = begin_connect(middleman.address());
@@ -184,14 +184,14 @@ TEST_F(LobbyTest, AThousandIdleStrangersCostSixtyFourPlacesAndHoldUpNobody) {
   ::getrlimit(RLIMIT_NOFILE, &limit);
   limit.rlim_cur = limit.rlim_max;
   ::setrlimit(RLIMIT_NOFILE, &limit);
-  Lobby lobby(std::move(listener_), kSecret);
+  Lobby lobby(std::move(listener_), kShared);
   std::vector<Descriptor> strangers;
   for (int i = 0; i < 1000; ++i) {
     strangers.push_back(knock());
     if (i % 2 == 0) write_all(strangers.back().fd(), std::array{std::byte{'H'}}, TimePoint::max());
   }
   std::thread guest([this] {
-    Approach approach(kSecret, {Role::message, 1, 2}, {address_}, Clock::now());
+    Approach approach(kShared, {Role::message, 1, 2}, {address_}, Clock::now());
     while (!approach.serve(Clock::now())) {
       std::vector<pollfd> events;
       approach.append_to(events);
@@ -211,7 +211,7 @@ TEST_F(LobbyTest, AThousandIdleStrangersCostSixtyFourPlacesAndHoldUpNobody) {
 }
 
 TEST_F(LobbyTest, WaitsForDescriptorsWithoutSpinningAndSaysSo) {
-  Lobby lobby(std::move(listener_), kSecret);
+  Lobby lobby(std::move(listener_), kShared);
   const Descriptor guest = knock();
   rlimit before{};
   ::getrlimit(RLIMIT_NOFILE, &before);

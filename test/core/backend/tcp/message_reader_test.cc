@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/backend/tcp/message_reader.h"
 
+#include "test/core/backend/tcp/counted_bytes.h"
 #include "test/support/sessions.h"
 #include "test/support/socket_pair.h"
 
@@ -10,12 +11,6 @@ namespace hora {
 namespace {
 
 using Kind = MessageFrameKind;
-
-Bytes bytes_of(std::size_t count, int first) {
-  Bytes bytes(count);
-  for (auto& byte : bytes) byte = static_cast<std::byte>(first++);
-  return bytes;
-}
 
 Envelope of_bytes(std::size_t count) { return {4, 0, DType::uint8, {static_cast<std::int64_t>(count)}}; }
 

@@ -2,6 +2,7 @@
 #include "core/backend/tcp/message_writer.h"
 
 #include "core/backend/tcp/message_frame.h"
+#include "test/core/backend/tcp/counted_bytes.h"
 #include "test/support/sessions.h"
 #include "test/support/socket_pair.h"
 
@@ -9,12 +10,6 @@
 
 namespace hora {
 namespace {
-
-Bytes bytes_of(std::size_t count, int first) {
-  Bytes bytes(count);
-  for (auto& byte : bytes) byte = static_cast<std::byte>(first++);
-  return bytes;
-}
 
 TEST(MessageWriter, WritesChunksOneAfterTheOtherAndTellsOfEach) {
   auto [socket, there] = socket_pair(8192);

@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: Apache-2.0
+// What tests of negotiation ask for.
+#pragma once
+
+#include "core/negotiate/message.h"
+
+#include <string>
+
+namespace hora {
+
+inline Request tensor(const std::string& name, std::int64_t length = 4) {
+  Request request;
+  request.name = name;
+  request.shape = {length};
+  return request;
+}
+
+}  // namespace hora
