@@ -26,45 +26,6 @@ namespace {
 
 constexpr std::chrono::seconds kTimeToDrain{1};
 
-/// What rank 0 reads, on its way from hrun.
-class RankInput {
- public:
-  RankInput() : pipe_(make_pipe()), outlet_(Outlet(pipe_.write.fd())) {}
-
-  /// For the rank; it is closed here once the rank has it.
-  [[nodiscard]] int fd() const { return pipe_.read.fd(); }
-  void rank_has_it() { pipe_.read = Descriptor(); }
-
-  void add(std::string_view bytes) {
-    ending_ = ending_ || bytes.empty();
-    if (!outlet_) return;
-    outlet_->add(bytes);
-    waiting_ += bytes.size();
-  }
-  void watch(std::vector<pollfd>& events) const {
-    if (outlet_ && !outlet_->empty()) events.push_back({outlet_->fd(), POLLOUT, 0});
-  }
-  /// Passes on what can be; how much that was. A rank that reads no more gets no more, and nobody waits for
-  /// it.
-  std::size_t move() {
-    if (!outlet_) return 0;
-    const bool read = outlet_->flush() == 0;
-    const std::size_t count = waiting_ - outlet_->size();
-    waiting_ = outlet_->size();
-    if (!read || (ending_ && outlet_->empty())) {
-      outlet_.reset();
-      pipe_.write = Descriptor();
-    }
-    return count;
-  }
-
- private:
-  Pipe pipe_;
-  std::optional<Outlet> outlet_;
-  std::size_t waiting_ = 0;
-  bool ending_ = false;
-};
-
 /// An output of a rank on its way to hrun.
 struct RankStream {
   OutputSource* source;
@@ -119,7 +80,6 @@ class Agent {
     for (const auto& stream : streams_) {
       if (may_read(stream)) events.push_back({stream.source->fd(), POLLIN, 0});
     }
-    if (input_) input_->watch(events);
     if (ranks_) ranks_->watch(events);
   }
 
@@ -156,7 +116,10 @@ class Agent {
         return;
       }
       case Word::input:
-        if (input_) input_->add(text_of(note.body));
+        if (ranks_) take_input(text_of(note.body));
+        return;
+      case Word::window:
+        if (ranks_) ranks_->resize(decode_window_size(note.body));
         return;
       case Word::ping:
         link_.send(Word::pong, encode(Pong{decode_number(note.body), microseconds(now)}));
@@ -176,8 +139,7 @@ class Agent {
                                 plan.horovod_folder));
       }
       plan.environment = with_session(plan.environment, own_environment());
-      if (plan.input) input_.emplace();
-      ranks_ = make_local_ranks(plan, input_ ? input_->fd() : -1);
+      ranks_ = make_local_ranks(plan);
       count_ = static_cast<int>(plan.seats.size());
       link_.send(Word::ready, encode(ranks_->ready()));
     } catch (const Error& error) {
@@ -198,11 +160,16 @@ class Agent {
     } catch (const Error& error) {
       return refuse(error.what());
     }
-    if (input_) input_->rank_has_it();
     for (int i = 0; i < count_; ++i) {
       streams_.push_back({&ranks_->output(i)});
       streams_.push_back({&ranks_->errors(i)});
     }
+  }
+
+  void take_input(std::string_view bytes) {
+    if (bytes.size() > input_window_) throw Error(Code::internal, "more input than there is room for");
+    input_window_ -= bytes.size();
+    ranks_->feed(bytes);
   }
 
   void refuse(const std::string& why) {
@@ -224,8 +191,10 @@ class Agent {
       for (auto& stream : streams_) stream.source->expect_no_more();
     }
     pass_outputs();
-    const std::size_t passed = input_ ? input_->move() : 0;
-    if (passed > 0) link_.send(Word::input_taken, encode_number(passed));
+    const std::size_t room = ranks_->room();
+    if (room <= input_window_) return;
+    link_.send(Word::input_taken, encode_number(room - input_window_));
+    input_window_ = room;
   }
 
   void tell(const RankEvent& event) {
@@ -291,7 +260,7 @@ class Agent {
 
   Link link_;
   Signals signals_;
-  std::optional<RankInput> input_;
+  std::size_t input_window_ = kWindow;  // how much hrun may send of what ranks here read
   std::unique_ptr<HostRanks> ranks_;
   int count_ = 0;
   std::vector<RankStream> streams_;

@@ -8,7 +8,9 @@
 #include "runner/process.h"
 #include "runner/source.h"
 
+#include <cstddef>
 #include <string>
+#include <string_view>
 #include <vector>
 
 struct pollfd;
@@ -57,6 +59,13 @@ class HostRanks {
 
   /// Asks the ranks that are here; what they answer, if they do, are events.
   virtual void ask(const Question& question) = 0;
+
+  /// How many bytes the ranks here take now of what hrun reads; 0 as well where none reads any more.
+  [[nodiscard]] virtual std::size_t room() const = 0;
+  /// Passes bytes on to them, at most `room`; none: there will be no more.
+  virtual void feed(std::string_view bytes) = 0;
+  /// The user's terminal has this size now.
+  virtual void resize(WindowSize size) = 0;
 
   /// Lets go of the host; nothing but the destructor may follow, which waits a moment until nothing of the
   /// job is left there. Without this it does not wait.

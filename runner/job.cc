@@ -11,6 +11,7 @@
 #include "runner/relay.h"
 #include "runner/remote_ranks.h"
 #include "runner/signals.h"
+#include "runner/standard_input.h"
 #include "runner/summary.h"
 #include "runner/this_host.h"
 
@@ -51,6 +52,7 @@ class Job {
   explicit Job(const Options& options)
       : options_(options),
         signals_(signals_to_watch(options)),
+        input_(options.reader),
         relay_(options),
         summary_(summary_of(options)) {}
 
@@ -90,8 +92,10 @@ class Job {
   };
 
   static std::vector<int> signals_to_watch(const Options& options) {
-    if (options.roads.empty()) return {};
-    return {SIGTSTP};  // stopped, hrun would fall silent, and other hosts would take it for lost
+    std::vector<int> signals = StandardInput::signals();
+    if (!options.roads.empty())
+      signals.push_back(SIGTSTP);  // other hosts would take a hrun that stands for lost
+    return signals;
   }
 
   // --- starting ---
@@ -152,16 +156,13 @@ class Job {
     return plan;
   }
 
-  std::unique_ptr<HostRanks> prepare(HostPlan plan, const HostShare& share) const {
-    // Only rank 0 reads hrun's input; not from a terminal, which stops groups in the background that read
-    // from it.
-    plan.input = share.seats.front().rank == 0 && ::isatty(STDIN_FILENO) == 0;
-    const int input = plan.input ? STDIN_FILENO : -1;
+  std::unique_ptr<HostRanks> prepare(HostPlan plan, const HostShare& share) {
     const Road* road = road_to(share.host);
-    if (road == nullptr) return make_local_ranks(plan, input);
+    input_.go_into(plan, road == nullptr);
+    if (road == nullptr) return make_local_ranks(plan);
     plan.environment = without_session(plan.environment, options_.environment);
     plan.directory = std::filesystem::current_path().string();
-    return make_remote_ranks(*road, plan, input, options_.start_timeout, Clock::now());
+    return make_remote_ranks(*road, plan, options_.start_timeout, Clock::now());
   }
 
   /// Whether all hosts are. Throws Error(unavailable) that names all that cannot be, once that is known.
@@ -189,7 +190,10 @@ class Job {
     started_ = true;
     for (const auto& host : hosts_) report_bindings(host);
     for (const auto& host : hosts_) {
-      for (int i = 0; i < host.count; ++i) relay_.add(host.ranks->output(i), host.ranks->errors(i));
+      for (int i = 0; i < host.count; ++i) {
+        relay_.add(host.ranks->output(i), host.ranks->errors(i), input_.converses_with(host.first + i));
+      }
+      input_.add(*host.ranks, host.first, host.count);
     }
   }
 
@@ -223,7 +227,9 @@ class Job {
     std::vector<pollfd> events{{signals_.fd(), POLLIN, 0}};
     relay_.watch(events);
     enquiries_->watch(events);
-    TimePoint next = std::min({deadline_, reader_deadline_, enquiries_->next()});
+    input_.watch(events);
+    TimePoint next =
+        std::min({deadline_, reader_deadline_, enquiries_->next(), relay_.next(), input_.next()});
     if (relay_.ready()) next = TimePoint::min();
     for (const auto& host : hosts_) {
       host.ranks->watch(events);
@@ -233,6 +239,7 @@ class Job {
     pass_output();
     take_signals();
     take_events();
+    input_.turn();
     enquiries_->turn(Clock::now());
     if (Clock::now() >= deadline_) pass_deadline();
     if (finishing_) await_reader();
@@ -310,6 +317,7 @@ class Job {
       case RankEvent::Kind::ended:
         running_.erase(rank);
         stopped_.erase(rank);
+        input_.ended(rank);
         any_ended_ = true;
         say(fmt::format("rank {}{} {}", rank, on(host), event.ending.how));
         note_end(rank, event);
@@ -320,6 +328,7 @@ class Job {
         for (int lost = its_host.first; lost < its_host.first + its_host.count; ++lost) {
           running_.erase(lost);
           stopped_.erase(lost);
+          input_.ended(lost);
         }
         if (ranks_told() || reported_) print(fmt::format("hrun: {}\n", describe_loss(host, event.ending)));
         ended({-1, host, event.ending, event.when});
@@ -434,7 +443,11 @@ class Job {
   }
 
   void told(int signal) {
-    if (signal == SIGTSTP) {
+    if (signal == SIGWINCH) {
+      input_.resized();
+    } else if (signal == SIGTSTP && options_.roads.empty()) {
+      input_.stop();
+    } else if (signal == SIGTSTP) {
       print("hrun: not stopped, as the ranks on other hosts would be ended without it\n");
     } else {
       told_to_end(signal);
@@ -564,12 +577,20 @@ class Job {
       return;
     }
     std::string text = fmt::format("\nhrun: {} failed first: it {}\n", name(first.rank), first.ending.how);
-    text += end_reports_.describe(first.rank, summary_) + describe_other_endings() + dumps;
+    text += end_reports_.describe(first.rank, summary_) + advice_for(first.rank) + describe_other_endings() +
+            dumps;
     const auto& last = relay_.last_errors(first.rank);
     const bool shown = end_reports_.has_shown(first.rank);
     if (!last.empty() && !shown) text += "hrun: the last it wrote to stderr:\n";
     for (const auto& line : last) text += shown ? "" : "  " + line + "\n";
     print(text);
+  }
+
+  [[nodiscard]] std::string advice_for(int rank) const {
+    const EndReport* report = end_reports_.of(rank);
+    const std::string advice =
+        input_.advice(rank, report != nullptr ? report->error : relay_.last_words(rank, kMostWordsOfARank));
+    return advice.empty() ? "" : fmt::format("hrun: {}\n", advice);
   }
 
   /// What else ended by itself, and has told no reason: a rank that was done too early, and those that failed
@@ -599,6 +620,7 @@ class Job {
 
   const Options& options_;
   Signals signals_;
+  StandardInput input_;
   std::vector<Host> hosts_;
   Relay relay_;
   JobSummary summary_;

@@ -7,8 +7,10 @@
 #include "runner/door.h"
 #include "runner/environment.h"
 #include "runner/guard.h"
+#include "runner/rank_inputs.h"
 #include "runner/reserved_port.h"
 
+#include <fcntl.h>
 #include <poll.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
@@ -78,6 +80,40 @@ struct Rank {
   Questioning questions;
 };
 
+Descriptor duplicate_of(const Descriptor& one) {
+  Descriptor other(::fcntl(one.fd(), F_DUPFD_CLOEXEC, 0));
+  if (!other) fail("cannot use a descriptor twice");
+  return other;
+}
+
+/// What a rank reads, from before its start until it has it.
+class ItsInput {
+ public:
+  ItsInput(InputKind kind, WindowSize window) : kind_(kind) {
+    if (kind == InputKind::piped) pipe_ = make_pipe();
+    if (kind == InputKind::terminal) terminal_ = make_terminal(window);
+  }
+  void go_into(ProcessPlan& plan) const {
+    if (kind_ == InputKind::inherited) plan.input = STDIN_FILENO;
+    if (kind_ == InputKind::piped) plan.input = pipe_.read.fd();
+    if (kind_ == InputKind::terminal) plan.terminal = terminal_.slave.fd();
+  }
+  /// The rank has it, and from here on gets what is for all who read.
+  void join(RankInputs& inputs) {
+    if (kind_ == InputKind::piped) inputs.add(std::move(pipe_.write));
+    if (kind_ == InputKind::terminal) inputs.add(duplicate_of(terminal_.master));
+  }
+  /// Where the rank's output is read.
+  Descriptor output_of(Process& process) {
+    return std::move(kind_ == InputKind::terminal ? terminal_.master : process.output);
+  }
+
+ private:
+  const InputKind kind_;
+  Pipe pipe_;
+  PseudoTerminal terminal_;
+};
+
 /// What the host of rank 0 keeps until its ranks run, or for as long as they do.
 struct Front {
   explicit Front(const HostPlan& plan) : door(std::in_place, plan.alone, plan.network) {}
@@ -93,8 +129,8 @@ Descriptor make_epoll() {
 
 class LocalRanks final : public HostRanks {
  public:
-  LocalRanks(const HostPlan& plan, int input)
-      : plan_(plan), input_(input), bindings_(bind_ranks_here(plan.bind_to, ranks_of(plan))) {
+  explicit LocalRanks(const HostPlan& plan)
+      : plan_(plan), bindings_(bind_ranks_here(plan.bind_to, ranks_of(plan))) {
     for (const auto& binding : bindings_) ready_.bindings.push_back(describe(binding));
     if (plan.bind_to != BindTo::none && bindings_.empty())
       ready_.unbound = nothing_bound(plan.bind_to, ranks_of(plan));
@@ -149,7 +185,14 @@ class LocalRanks final : public HostRanks {
     }
   }
 
-  void watch(std::vector<pollfd>& events) const override { events.push_back({answers_.fd(), POLLIN, 0}); }
+  [[nodiscard]] std::size_t room() const override { return inputs_.room(); }
+  void feed(std::string_view bytes) override { inputs_.give(bytes); }
+  void resize(WindowSize size) override { inputs_.resize(size); }
+
+  void watch(std::vector<pollfd>& events) const override {
+    events.push_back({answers_.fd(), POLLIN, 0});
+    inputs_.watch(events);
+  }
   [[nodiscard]] TimePoint next() const override {
     return events_.empty() ? TimePoint::max() : TimePoint::min();
   }
@@ -189,6 +232,7 @@ class LocalRanks final : public HostRanks {
       }
     }
     take_answers();
+    inputs_.move();
     return std::exchange(events_, {});
   }
 
@@ -226,21 +270,27 @@ class LocalRanks final : public HostRanks {
     }
     plan.announce = guard_.fd();
     plan.errors_variable = "HORA_STDERR";
+    ItsInput input(reads(seat) ? plan_.input : InputKind::nothing, plan_.window);
+    input.go_into(plan);
     if (seat.rank == 0) {
-      plan.input = input_;
       facts.coordinator_fd = front_->door->fd();
       plan.inherited.push_back(front_->door->fd());
     }
     plan.environment = rank_environment(plan_.environment, plan_.horovod_folder, facts);
     Process process = hora::start(plan);
     ++left_;
-    ranks_.emplace_back(process.pid, std::move(process.output), std::move(process.errors),
+    input.join(inputs_);
+    ranks_.emplace_back(process.pid, input.output_of(process), std::move(process.errors),
                         std::move(news.ours), Questioning{std::move(questions.ours)});
     hear_from(static_cast<int>(ranks_.size()) - 1);
     RankEvent event;
     event.index = static_cast<int>(ranks_.size()) - 1;
     event.pid = process.pid;
     events_.push_back(event);
+  }
+
+  [[nodiscard]] bool reads(const RankPlace& seat) const {
+    return plan_.reader == kEveryRank || plan_.reader == seat.rank;
   }
 
   void hear_from(int index) {
@@ -301,7 +351,6 @@ class LocalRanks final : public HostRanks {
   }
 
   const HostPlan plan_;
-  const int input_;
   const std::vector<Binding> bindings_;  // of the ranks, in order; empty: none is bound
   Guard guard_;
   const Descriptor answers_{make_epoll()};  // of all lines on which ranks are asked
@@ -310,6 +359,7 @@ class LocalRanks final : public HostRanks {
   Ready ready_;
   std::string trouble_;
   std::deque<Rank> ranks_;
+  RankInputs inputs_;
   int left_ = 0;  // ranks whose group may have somebody in it
   std::vector<RankEvent> events_;
   bool started_ = false;
@@ -320,8 +370,8 @@ class LocalRanks final : public HostRanks {
 
 }  // namespace
 
-std::unique_ptr<HostRanks> make_local_ranks(const HostPlan& plan, int input) {
-  return std::make_unique<LocalRanks>(plan, input);
+std::unique_ptr<HostRanks> make_local_ranks(const HostPlan& plan) {
+  return std::make_unique<LocalRanks>(plan);
 }
 
 }  // namespace hora

@@ -7,9 +7,8 @@
 
 namespace hora {
 
-/// The ranks of this machine, as children of this process. `input`: what rank 0 reads, borrowed until it has
-/// been started; -1: nothing. Ready at once. Throws Error(invalid_argument) if the plan cannot be carried out
-/// here, and Error(unavailable).
-[[nodiscard]] std::unique_ptr<HostRanks> make_local_ranks(const HostPlan& plan, int input);
+/// The ranks of this machine, as children of this process. Ready at once. Throws Error(invalid_argument) if
+/// the plan cannot be carried out here, and Error(unavailable).
+[[nodiscard]] std::unique_ptr<HostRanks> make_local_ranks(const HostPlan& plan);
 
 }  // namespace hora

@@ -182,6 +182,22 @@ Pong decode_pong(std::span<const std::byte> bytes) {
   return pong;
 }
 
+Bytes encode(WindowSize size) {
+  Writer out;
+  out.u64(static_cast<std::uint64_t>(size.rows)).u64(static_cast<std::uint64_t>(size.columns));
+  return out.take();
+}
+
+WindowSize decode_window_size(std::span<const std::byte> bytes) {
+  constexpr std::uint64_t kMost = 1 << 16;
+  Reader in(bytes);
+  WindowSize size;
+  size.rows = static_cast<int>(in.below(kMost, "rows of a terminal"));
+  size.columns = static_cast<int>(in.below(kMost, "columns of a terminal"));
+  in.finish();
+  return size;
+}
+
 Bytes encode_number(std::uint64_t number) {
   Writer out;
   out.u64(number);

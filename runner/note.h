@@ -2,6 +2,7 @@
 #pragma once
 
 #include "core/comm/question.h"
+#include "runner/terminal.h"
 
 #include <cstdint>
 #include <optional>
@@ -24,7 +25,8 @@ namespace hora {
 //   agent -> hrun   output: some of a rank's stdout or stderr; nothing: its end
 //   hrun -> agent   news: how a rank has ended, for those of the host (core/comm/news.h)
 //   hrun -> agent   question, for all ranks of the host; agent -> hrun  answer: of one of them
-//   hrun -> agent   input: some of what rank 0 reads; nothing: its end
+//   hrun -> agent   input: some of what ranks of the host read that have hrun's input; nothing: its end
+//   hrun -> agent   window: the size of the user's terminal, where a rank of the host has one of its own
 //   hrun -> agent   ping, every second; agent -> hrun  pong. Who hears nothing for kSilence takes the other
 //                   side for lost: an agent then ends its ranks, and hrun ends the job.
 //
@@ -52,8 +54,9 @@ enum class Word : std::uint8_t {
   question,
   answer,
   interrupt,
+  window,
 };
-inline constexpr int kWords = 20;
+inline constexpr int kWords = 21;
 
 inline constexpr std::string_view kGreeting = "hora-agent";
 inline constexpr std::size_t kWindow = 256 * 1024;
@@ -139,6 +142,8 @@ struct Pong {
 [[nodiscard]] std::size_t decode_window(std::span<const std::byte> bytes, std::size_t window);
 [[nodiscard]] Bytes encode(const Pong& pong);
 [[nodiscard]] Pong decode_pong(std::span<const std::byte> bytes);
+[[nodiscard]] Bytes encode(WindowSize size);
+[[nodiscard]] WindowSize decode_window_size(std::span<const std::byte> bytes);
 [[nodiscard]] Bytes encode_number(std::uint64_t number);
 [[nodiscard]] std::uint64_t decode_number(std::span<const std::byte> bytes);
 

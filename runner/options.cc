@@ -83,6 +83,11 @@ how it runs
                              what it was; --autotune-log-file FILE: the trials, as CSV;
                              --autotune-steps-per-sample N: the steps of a trial (default: 10)
 
+input
+  --stdin RANK|all|none      which rank reads what hrun reads (default: 0). At a terminal it has one of its own,
+                             for input(), pdb and the like; Ctrl-C is for all ranks. all: each rank gets a
+                             copy, through a pipe
+
 output
   --output-filename DIR      also write DIR/rank.K/stdout and stderr, and at the end DIR/summary.json: how
                              each rank ended, and which was the first cause
@@ -149,6 +154,7 @@ constexpr std::array kTakeValues{"-n",
                                  "--launcher",
                                  "--mpi-args",
                                  "--metrics",
+                                 "--stdin",
                                  "--output-filename",
                                  "--timeline-filename",
                                  "--grace",
@@ -248,6 +254,7 @@ struct Raw {
   std::optional<std::string> config_file;
   std::string bind_to = "none";
   bool report_bindings = false;
+  std::optional<std::string> reader;
   std::vector<std::string> networks;
   std::optional<int> ssh_port;
   std::optional<std::string> identity_file;
@@ -309,6 +316,7 @@ void declare(CLI::App& app, Raw& raw) {
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
   app.add_option("--start-timeout", raw.start_timeout)->check(number_from(0.001, 1e7, "seconds"), "");
   app.add_option("--output-filename", raw.output_directory);
+  app.add_option("--stdin", raw.reader);
   app.add_flag("--horovod", raw.horovod);
   app.add_option("--timeline-filename", raw.timeline);
   app.add_option("--metrics", raw.metrics);
@@ -601,6 +609,7 @@ void choose_hand_over(const Raw& raw, Options& options) {
   job.variables = names_for_mpi(without_session(settings, options.environment));
   if (raw.timeout > 0)
     job.arguments = {"--timeout", fmt::to_string(static_cast<int>(std::ceil(raw.timeout)))};
+  if (raw.reader) job.arguments.insert(job.arguments.end(), {"--stdin", *raw.reader});
   for (auto& word : CLI::detail::split_up(raw.mpi_arguments.value_or("")))
     job.arguments.push_back(std::move(word));
   job.command = options.command;
@@ -623,6 +632,24 @@ std::vector<int> ranks_of_earlier_run(const std::string& directory, int first) {
   }
   std::sort(ranks.begin(), ranks.end());
   return ranks;
+}
+
+void choose_reader(const Raw& raw, Options& options) {
+  if (!raw.reader) return;
+  int rank = 0;
+  if (*raw.reader == "none") {
+    options.reader.reset();
+  } else if (*raw.reader == "all") {
+    options.reader = options.ranks == 1 ? 0 : kEveryRank;
+  } else if (!CLI::detail::lexical_cast(*raw.reader, rank) || rank < 0) {
+    refuse(fmt::format("--stdin {}: expected a rank, all or none", *raw.reader));
+  } else if (rank >= options.ranks) {
+    refuse(
+        fmt::format("--stdin {}: there is no such rank; this job has {}", rank,
+                    options.ranks == 1 ? "rank 0 alone" : fmt::format("ranks 0 to {}", options.ranks - 1)));
+  } else {
+    options.reader = rank;
+  }
 }
 
 void choose_output(const Raw& raw, Options& options) {
@@ -650,6 +677,7 @@ Options understand(Raw raw, const HorovodSettings& file, const Words& words) {
   options.bind_to = parse_bind_to(raw.bind_to);
   options.report_bindings = raw.report_bindings;
   options.prefix = !raw.no_prefix;
+  choose_reader(raw, options);
   choose_output(raw, options);
   if (raw.metrics) options.metrics = parse_metrics_address(*raw.metrics);
   options.grace = seconds(raw.grace);

@@ -30,6 +30,7 @@ struct Options {
   std::string network;             ///< --network, else HORA_NETWORK
   std::chrono::milliseconds start_timeout{30'000};  ///< to get all hosts ready
   std::optional<MetricsAddress> metrics;            ///< --metrics
+  std::optional<int> reader = 0;                    ///< --stdin: the rank that reads hrun's input; kEveryRank
   bool prefix = true;
   bool verbose = false;
   std::chrono::milliseconds grace{5000};

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runner/outlet.h"
 
+#include "runner/terminal.h"
+
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <poll.h>
@@ -17,6 +19,7 @@ namespace {
 constexpr std::size_t kFull = 64 * 1024;
 
 Descriptor open_again(int fd) {
+  if (is_master(fd)) return {};  // opened again it would be another terminal
   struct stat found {};
   if (::fstat(fd, &found) != 0 || !(S_ISFIFO(found.st_mode) || ::isatty(fd) == 1)) return {};
   const std::string path = fmt::format("/proc/self/fd/{}", fd);

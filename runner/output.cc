@@ -101,6 +101,10 @@ std::string Painter::paint(int stream, const Line& line) {
     if (std::string out = finish(stream); !out.empty()) return out;
   }
   std::string out;
+  if (bar && conversing_ != kNone) {
+    bars_[stream] = line.text;
+    return out;
+  }
   if (terminal_) {
     out = clear_bar() + keep_uncovered(stream, line.text);
     if (bar) bars_[stream] = line.text;
@@ -111,12 +115,41 @@ std::string Painter::paint(int stream, const Line& line) {
   if (!bar) out += line.end.empty() ? "\n" : line.end;
   if (bar && !terminal_) out += line.end;
   open_ = bar ? stream : kNone;
-  return out;
+  return out + typed_;
 }
 
 std::string Painter::finish(int stream) {
-  if (terminal_ && bars_.contains(stream)) return clear_bar() + keep_uncovered(stream, "");
+  if (conversing_ == stream) {
+    conversing_ = kNone;
+    typed_.clear();
+    return "\n";
+  }
+  if (terminal_ && bars_.contains(stream)) return clear_bar() + keep_uncovered(stream, "") + typed_;
   return open_ == stream ? interrupt() : "";
+}
+
+std::string Painter::insert(std::string_view words) {
+  std::string out = interrupt();
+  out += words;
+  return out + typed_;
+}
+
+std::string Painter::converse(int stream, std::string_view bytes) {
+  constexpr std::size_t kMostTyped = 4096;
+  const bool ended = bytes.ends_with('\n');
+  if (!terminal_) {
+    std::string out = open_ == stream ? "" : interrupt();
+    open_ = ended ? kNone : stream;
+    return out.append(bytes);
+  }
+  std::string out = conversing_ == stream ? "" : clear_bar();
+  if (conversing_ != stream) typed_.clear();
+  conversing_ = ended ? kNone : stream;
+  typed_ += bytes;
+  const auto overwritten = typed_.find_last_of("\r\n", typed_.size() - 2);
+  if (overwritten != std::string::npos) typed_.erase(0, overwritten + 1);
+  if (ended || typed_.size() > kMostTyped) typed_.clear();
+  return out.append(bytes);
 }
 
 std::string Painter::interrupt() {
@@ -124,8 +157,11 @@ std::string Painter::interrupt() {
   return std::exchange(open_, kNone) == kNone ? "" : "\n";
 }
 
-/// A terminal's last line, if that shows a progress bar.
-std::string Painter::clear_bar() { return std::exchange(open_, kNone) == kNone ? "" : kClearLine; }
+/// A terminal's last line, if that shows a progress bar, or what a user types.
+std::string Painter::clear_bar() {
+  const bool bar = std::exchange(open_, kNone) != kNone;
+  return bar || conversing_ != kNone ? kClearLine : "";
+}
 
 /// A line with the stream's progress bar, if it has one that the next piece does not cover.
 std::string Painter::keep_uncovered(int stream, std::string_view next) {

@@ -24,6 +24,8 @@ struct Line {
 class LineSplitter {
  public:
   void feed(std::string_view bytes, const std::function<void(Line)>& take);
+  /// What has come of a line so far; empty as well where it may have ended.
+  [[nodiscard]] std::string partial() const { return returned_ ? "" : partial_; }
   /// What is left without an end, when the stream ends.
   void finish(const std::function<void(Line)>& take);
 
@@ -48,10 +50,14 @@ class Painter {
   [[nodiscard]] std::string paint(int stream, const Line& line);
   /// What to write at the end of a stream.
   [[nodiscard]] std::string finish(int stream);
-  /// What to write before words that are of no stream.
-  [[nodiscard]] std::string interrupt();
+  /// What to write for words that are of no stream.
+  [[nodiscard]] std::string insert(std::string_view words);
+  /// What to write for bytes of a stream whose rank reads what the user types: the bytes, without a label.
+  /// Until one of them ends the line it stays the last one on a terminal: other lines come before it.
+  [[nodiscard]] std::string converse(int stream, std::string_view bytes);
 
  private:
+  [[nodiscard]] std::string interrupt();
   [[nodiscard]] std::string label(int stream) const;
   std::string clear_bar();
   std::string keep_uncovered(int stream, std::string_view next);
@@ -63,6 +69,8 @@ class Painter {
   bool terminal_;
   bool colour_;
   int open_ = kNone;                 // the stream whose piece is last, and has no end of line yet
+  int conversing_ = kNone;           // on a terminal: the stream of the line at whose end the user types
+  std::string typed_;                // what that line shows
   std::map<int, std::string> bars_;  // on a terminal: of each stream the state that its next piece overwrites
 };
 

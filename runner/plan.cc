@@ -14,6 +14,7 @@ namespace {
 constexpr std::size_t kLongestWord = 4 << 20;  // beyond what the system takes for a variable or an argument
 constexpr std::uint64_t kMostRanks = 1 << 20;
 constexpr std::uint64_t kMostPort = 1 << 16;
+constexpr std::uint64_t kMostWindow = 1 << 16;
 
 void put(Writer& out, const std::vector<std::string>& words) {
   out.u64(words.size());
@@ -76,7 +77,11 @@ Bytes encode(const HostPlan& plan) {
   put(out, static_cast<int>(plan.seats.size()));
   for (const auto& seat : plan.seats) put(out, seat);
   out.u8(static_cast<std::uint8_t>(plan.bind_to));
-  for (const bool yes : {plan.alone, plan.terminal, plan.input}) out.u8(yes ? 1 : 0);
+  for (const bool yes : {plan.alone, plan.terminal}) out.u8(yes ? 1 : 0);
+  out.u8(static_cast<std::uint8_t>(plan.input));
+  put(out, plan.reader - kEveryRank);
+  put(out, plan.window.rows);
+  put(out, plan.window.columns);
   return out.take();
 }
 
@@ -97,7 +102,10 @@ HostPlan decode_plan(std::span<const std::byte> bytes) {
   plan.bind_to = in.enumerator<BindTo>(kBindTos, "what ranks are bound to");
   plan.alone = in.boolean();
   plan.terminal = in.boolean();
-  plan.input = in.boolean();
+  plan.input = in.enumerator<InputKind>(kInputKinds, "what ranks read");
+  plan.reader = take_number(in, kMostRanks, "a rank that reads") + kEveryRank;
+  plan.window.rows = take_number(in, kMostWindow, "rows of a terminal");
+  plan.window.columns = take_number(in, kMostWindow, "columns of a terminal");
   in.finish();
   if (plan.command.empty() || plan.seats.empty())
     throw Error(Code::internal, "a plan without a program or without ranks");

@@ -4,14 +4,26 @@
 #include "core/comm/control.h"
 #include "runner/binding.h"
 #include "runner/placement.h"
+#include "runner/terminal.h"
 
 #include <hora/config.h>
 
+#include <cstdint>
 #include <span>
 #include <string>
 #include <vector>
 
 namespace hora {
+
+/// What ranks have as standard input, where they read what hrun reads.
+enum class InputKind : std::uint8_t {
+  nothing,    ///< it is at its end
+  inherited,  ///< that of hrun itself
+  piped,      ///< a pipe, into which goes what hrun reads
+  terminal,   ///< a terminal of the rank's own, also for its output; hrun passes on what the user types
+};
+inline constexpr int kInputKinds = 4;
+inline constexpr int kEveryRank = -1;
 
 /// What has to be done on one host: all that an agent there needs to know. A value.
 struct HostPlan {
@@ -25,7 +37,9 @@ struct HostPlan {
   BindTo bind_to = BindTo::none;
   bool alone = true;      ///< no other host takes part
   bool terminal = false;  ///< hrun prints to a terminal
-  bool input = false;     ///< rank 0 is here, and reads what hrun reads
+  InputKind input = InputKind::nothing;
+  int reader = kEveryRank;  ///< the rank of the job that has this input; the others here have none
+  WindowSize window;        ///< of its terminal
 };
 
 /// What a host says when it could start its ranks. A value.

@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sched.h>
+#include <sys/ioctl.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -50,7 +51,12 @@ std::string identity_of(int file) {
 }
 
 [[noreturn]] void become(const ProcessPlan& plan, const Prepared& prepared) {
-  ::setpgid(0, 0);
+  if (plan.terminal >= 0) {
+    ::setsid();
+    ::ioctl(plan.terminal, TIOCSCTTY, 0);
+  } else {
+    ::setpgid(0, 0);
+  }
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (::getppid() != prepared.parent) ::_exit(1);  // hrun died in between
   const int group = ::getpid();
@@ -60,7 +66,8 @@ std::string identity_of(int file) {
   ::sigprocmask(SIG_SETMASK, &none, nullptr);
   ::signal(SIGPIPE, SIG_DFL);
   ::signal(SIGINT, SIG_DFL);  // a Ctrl-C is passed on also where a shell started hrun in the background
-  const int input = plan.input >= 0 ? plan.input : ::open("/dev/null", O_RDONLY | O_CLOEXEC);
+  const int given = plan.terminal >= 0 ? plan.terminal : plan.input;
+  const int input = given >= 0 ? given : ::open("/dev/null", O_RDONLY | O_CLOEXEC);
   if (input == STDIN_FILENO) ::fcntl(input, F_SETFD, 0);
   if (input != STDIN_FILENO) ::dup2(input, STDIN_FILENO);
   ::dup2(prepared.output, STDOUT_FILENO);
@@ -104,19 +111,24 @@ Pipe make_pipe() {
 }
 
 Process start(const ProcessPlan& plan) {
-  Pipe output = make_pipe();
+  Pipe output = plan.terminal >= 0 ? Pipe() : make_pipe();
   Pipe errors = make_pipe();
   Pipe trouble = make_pipe();
   std::vector<std::string> environment = plan.environment;
   if (!plan.errors_variable.empty())
     environment.push_back(fmt::format("{}={}", plan.errors_variable, identity_of(errors.read.fd())));
-  const Prepared prepared{
-      pointers(plan.command), pointers(environment), mask_of(plan.cpus), output.write.fd(),
-      errors.write.fd(),      trouble.write.fd(),    ::getpid()};
+  const Prepared prepared{pointers(plan.command),
+                          pointers(environment),
+                          mask_of(plan.cpus),
+                          plan.terminal >= 0 ? plan.terminal : output.write.fd(),
+                          errors.write.fd(),
+                          trouble.write.fd(),
+                          ::getpid()};
   const pid_t pid = ::fork();
   if (pid == 0) become(plan, prepared);
   if (pid < 0) fail("cannot start a process");
-  ::setpgid(pid, pid);  // both sides do it, so that it is done whoever runs first
+  // Both sides do it, so that it is done whoever runs first; a leader of a group could not begin a session.
+  if (plan.terminal < 0) ::setpgid(pid, pid);
   trouble.write = Descriptor();
   int error = 0;
   if (::read(trouble.read.fd(), &error, sizeof error) == sizeof error) {

@@ -31,13 +31,16 @@ struct ProcessPlan {
   std::vector<std::string> environment;  ///< "NAME=VALUE"
   std::vector<int> inherited;            ///< descriptors that it keeps, beside 0 to 2
   int input = -1;                        ///< standard input; -1: /dev/null
-  std::vector<int> cpus = {};            ///< on which it may run; empty: on all on which hrun may
-  int announce = -1;  ///< where it writes its process group (an int) before it becomes the program
+  /// Instead of it: a terminal, in a session of the program's own, as standard input and output; -1: none.
+  int terminal = -1;
+  std::vector<int> cpus = {};  ///< on which it may run; empty: on all on which hrun may
+  int announce = -1;           ///< where it writes its process group (an int) before it becomes the program
   /// The variable that tells the program which pipe its stderr is, "device:inode"; empty: none does.
   std::string errors_variable = {};
 };
 
-/// A program that runs: its process group, and the read ends of its output. Moves.
+/// A program that runs: its process group, and the read ends of its output. What it writes to a terminal is
+/// not here. Moves.
 struct Process {
   int pid = 0;  ///< also its process group
   Descriptor output;

@@ -20,6 +20,8 @@
 namespace hora {
 namespace {
 
+constexpr std::chrono::milliseconds kLineComesWithin{50};  // else what has come of it is a question
+
 void make_directory(const std::string& path) {
   if (::mkdir(path.c_str(), 0777) != 0 && errno != EEXIST)
     fail(fmt::format("cannot make the directory {}", path));
@@ -46,23 +48,30 @@ Relay::Relay(const Options& options) : options_(options) {
   if (!options.output_directory.empty()) make_directory(options.output_directory);
 }
 
-void Relay::add(OutputSource& output, OutputSource& errors) {
-  open(*targets_.front(), output, "stdout");
-  open(*targets_.back(), errors, "stderr");
+void Relay::add(OutputSource& output, OutputSource& errors, bool converses) {
+  Stream& first = open(*targets_.front(), output, "stdout");
+  Stream& second = open(*targets_.back(), errors, "stderr");
+  if (!converses) return;
+  Conversation& conversation = *conversations_.emplace_back(std::make_unique<Conversation>());
+  conversation.output = &first;
+  conversation.errors = &second;
+  first.conversation = &conversation;
+  if (first.target == second.target) second.conversation = &conversation;
 }
 
-void Relay::open(Target& target, OutputSource& source, const char* name) {
+Relay::Stream& Relay::open(Target& target, OutputSource& source, const char* name) {
   const auto number = static_cast<int>(streams_.size());
   Stream& stream = *streams_.emplace_back(std::make_unique<Stream>());
   stream.number = number;
   stream.target = &target;
   stream.source = &source;
-  if (options_.output_directory.empty()) return;
+  if (options_.output_directory.empty()) return stream;
   const std::string directory = fmt::format("{}/rank.{}", options_.output_directory, number / 2);
   make_directory(directory);
   stream.path = fmt::format("{}/{}", directory, name);
   stream.file = Folder::named(directory).create(name);
   if (!stream.file) fail(fmt::format("cannot write {}", stream.path));
+  return stream;
 }
 
 void Relay::add_errors(int rank, std::string_view text, bool shown) {
@@ -82,8 +91,7 @@ void Relay::add_errors(int rank, std::string_view text, bool shown) {
 
 void Relay::print(std::string_view text) {
   Target& target = *targets_.back();
-  target.outlet.add(target.painter.interrupt());
-  target.outlet.add(text);
+  target.outlet.add(target.painter.insert(text));
   flush(target);
 }
 
@@ -114,9 +122,16 @@ bool Relay::ready() const {
   });
 }
 
+TimePoint Relay::next() const {
+  TimePoint next = TimePoint::max();
+  for (const auto& stream : streams_) next = std::min(next, stream->begins_at);
+  return next;
+}
+
 bool Relay::move() {
   for (const auto& stream : streams_) {
     if (!stream->done && !stream->target->outlet.full()) read(*stream);
+    if (Clock::now() >= stream->begins_at) begin_conversation(*stream);
   }
   bool all_read = true;
   for (const auto& target : targets_) all_read = flush(*target) && all_read;
@@ -130,12 +145,49 @@ bool Relay::read(Stream& stream) {
   const std::size_t count = stream.source->ended() ? 0 : stream.source->read(buffer);
   if (count > 0) {
     const std::string_view bytes(buffer.data(), count);
-    stream.lines.feed(bytes, [&](const Line& line) { take(stream, line); });
+    feed(stream, bytes);
     keep(stream, bytes);
   }
   const bool ended = stream.source->ended();
   if (ended) finish(stream);
   return ended || count > 0;
+}
+
+void Relay::feed(Stream& stream, std::string_view bytes) {
+  const Conversation* conversation = stream.conversation;
+  if (conversation != nullptr && conversation->open && (stream.begun || &stream == conversation->output)) {
+    const auto end = bytes.find('\n');
+    const std::size_t shown = end == std::string_view::npos ? bytes.size() : end + 1;
+    converse(stream, bytes.substr(0, shown));
+    bytes.remove_prefix(shown);
+  }
+  if (bytes.empty()) return;
+  stream.lines.feed(bytes, [&](const Line& line) { take(stream, line); });
+  if (conversation == nullptr) return;
+  stream.begins_at = stream.lines.partial().empty() ? TimePoint::max() : Clock::now() + kLineComesWithin;
+}
+
+/// The line that has begun is not ended soon.
+void Relay::begin_conversation(Stream& stream) {
+  Conversation& conversation = *stream.conversation;
+  add(*stream.target, stream.target->painter.converse(conversation.output->number, stream.lines.partial()));
+  conversation.open = stream.begun = true;
+  stream.begins_at = TimePoint::max();
+}
+
+/// Bytes that are shown as they are, at most one of them an end of line, the last. Each line counts whole.
+void Relay::converse(Stream& stream, std::string_view bytes) {
+  Conversation& conversation = *stream.conversation;
+  add(*stream.target, stream.target->painter.converse(conversation.output->number, bytes));
+  stream.begun = true;
+  stream.lines.feed(bytes, [&](const Line& line) {
+    if (line.end != "\r") count(stream, line);
+  });
+  if (!bytes.ends_with('\n')) return;
+  conversation.open = false;
+  for (Stream* each : {conversation.output, conversation.errors}) {
+    if (std::exchange(each->begun, false)) each->lines.finish([&](const Line& line) { count(*each, line); });
+  }
 }
 
 void Relay::keep(Stream& stream, std::string_view bytes) {
@@ -146,11 +198,15 @@ void Relay::keep(Stream& stream, std::string_view bytes) {
 }
 
 void Relay::finish(Stream& stream) {
+  const bool begun = std::exchange(stream.begun, false);
+  stream.begins_at = TimePoint::max();
   stream.lines.finish([&](const Line& line) {
-    take(stream, line);
-    if (line.end == "\r") count(stream, line);  // nothing overwrites it any more
+    if (!begun) take(stream, line);
+    if (begun || line.end == "\r") count(stream, line);  // nothing overwrites it any more
   });
-  add(*stream.target, stream.target->painter.finish(stream.number));
+  if (begun) stream.conversation->open = false;
+  const int number = begun ? stream.conversation->output->number : stream.number;
+  add(*stream.target, stream.target->painter.finish(number));
   stream.done = true;
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "core/comm/socket_io.h"
 #include "runner/options.h"
 #include "runner/outlet.h"
 #include "runner/output.h"
@@ -26,9 +27,10 @@ class Relay {
  public:
   explicit Relay(const Options& options);
 
-  /// Passes on the output of the next rank from here on; borrows the sources. Throws Error(unavailable) if
-  /// its files cannot be written.
-  void add(OutputSource& output, OutputSource& errors);
+  /// Passes on the output of the next rank from here on; borrows the sources. `converses`: what the rank
+  /// writes without an end of line may be a question to the user, and is shown, without a label, before that
+  /// end. Throws Error(unavailable) if its files cannot be written.
+  void add(OutputSource& output, OutputSource& errors, bool converses = false);
   /// A text of a rank for its stderr that came by another way, all its lines at once; into its file and among
   /// its last lines also where it is not to be shown.
   void add_errors(int rank, std::string_view text, bool shown);
@@ -39,6 +41,8 @@ class Relay {
   void watch(std::vector<pollfd>& events) const;
   /// Whether something can be moved at once, without waiting; the end of an output, too.
   [[nodiscard]] bool ready() const;
+  /// When `move` has to be called though nothing has come.
+  [[nodiscard]] TimePoint next() const;
   /// Moves what is there. False if a reader of hrun's output is gone.
   bool move();
 
@@ -78,6 +82,14 @@ class Relay {
     bool failed = false;     ///< it cannot be written, and gets no more of what ranks write
     bool abandoned = false;  ///< it has failed, as its reader stands still
   };
+  struct Stream;
+  /// A line in which a rank asks and the user answers. What of it is a question comes from either output,
+  /// what is typed from stdout, where a terminal's echo is.
+  struct Conversation {
+    bool open = false;
+    Stream* output = nullptr;
+    Stream* errors = nullptr;
+  };
   /// One output of one rank.
   struct Stream {
     int number;  ///< see Painter
@@ -85,14 +97,20 @@ class Relay {
     OutputSource* source;
     bool done = false;  ///< its end has been passed on
     LineSplitter lines;
-    std::string path;  ///< of its file, if it has one
+    Conversation* conversation = nullptr;    ///< of its rank and the user, if there may be one
+    bool begun = false;                      ///< some of its line is shown, which is part of that
+    TimePoint begins_at = TimePoint::max();  ///< when the line that has come in part begins one
+    std::string path;                        ///< of its file, if it has one
     std::ofstream file;
     Tail tail;
     std::uint64_t line_count = 0;
   };
 
-  void open(Target& target, OutputSource& source, const char* name);
+  Stream& open(Target& target, OutputSource& source, const char* name);
   bool read(Stream& stream);
+  void feed(Stream& stream, std::string_view bytes);
+  void converse(Stream& stream, std::string_view bytes);
+  void begin_conversation(Stream& stream);
   void keep(Stream& stream, std::string_view bytes);
   void finish(Stream& stream);
   void take(Stream& stream, const Line& line);
@@ -103,6 +121,7 @@ class Relay {
   const Options& options_;
   std::vector<std::unique_ptr<Target>> targets_;  // one, where stdout and stderr are the same
   std::vector<std::unique_ptr<Stream>> streams_;  // of each rank first its stdout, then its stderr
+  std::vector<std::unique_ptr<Conversation>> conversations_;
   bool ranks_have_ended_ = false;
   std::uint64_t written_ = 0;
   std::uint64_t abandoned_ = 0;

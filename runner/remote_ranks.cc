@@ -115,10 +115,9 @@ struct Connection {
 
 class RemoteRanks final : public HostRanks {
  public:
-  RemoteRanks(Road road, HostPlan plan, int input, std::chrono::milliseconds patience, TimePoint now)
+  RemoteRanks(Road road, HostPlan plan, std::chrono::milliseconds patience, TimePoint now)
       : road_(std::move(road)),
         plan_(std::move(plan)),
-        input_(input),
         patience_(patience),
         deadline_(now + patience),
         connection_(road_.command, now),
@@ -156,6 +155,20 @@ class RemoteRanks final : public HostRanks {
     link_.send(Word::question, encode(question));
     link_.flush();
   }
+  [[nodiscard]] std::size_t room() const override {
+    return gone() || state_ != State::running || link_.full() ? 0 : input_window_;
+  }
+  void feed(std::string_view bytes) override {
+    if (gone()) return;
+    input_window_ -= bytes.size();
+    link_.send(Word::input, bytes_of(bytes));
+    link_.flush();
+  }
+  void resize(WindowSize size) override {
+    if (gone()) return;
+    link_.send(Word::window, encode(size));
+    link_.flush();
+  }
   void part() override {
     if (gone()) return;
     parted_at_ = Clock::now();
@@ -167,7 +180,6 @@ class RemoteRanks final : public HostRanks {
     if (gone()) return;
     link_.watch(events);
     connection_.words.watch(events);
-    if (reads_input()) events.push_back({input_, POLLIN, 0});
   }
 
   [[nodiscard]] TimePoint next() const override {
@@ -319,7 +331,6 @@ class RemoteRanks final : public HostRanks {
       const std::size_t count = boxes_[i].take_credit();
       if (count > 0) link_.send(Word::taken, encode(Taken{static_cast<int>(i), count}));
     }
-    if (reads_input()) pass_input();
     link_.flush();
   }
 
@@ -328,21 +339,6 @@ class RemoteRanks final : public HostRanks {
     next_ping_ = now + kPingPause;
     link_.send(Word::ping, encode_number(microseconds(now)));
     link_.flush();
-  }
-
-  [[nodiscard]] bool reads_input() const {
-    return input_ >= 0 && state_ == State::running && input_window_ > 0 && !link_.full();
-  }
-
-  void pass_input() {
-    if (!await_events(input_, POLLIN, TimePoint::min())) return;
-    std::array<char, 16 * 1024> buffer{};
-    const auto got = ::read(input_, buffer.data(), std::min(buffer.size(), input_window_));
-    if (got < 0 && (errno == EAGAIN || errno == EINTR)) return;
-    const std::string_view bytes(buffer.data(), got > 0 ? static_cast<std::size_t>(got) : 0);
-    input_window_ -= bytes.size();
-    link_.send(Word::input, bytes_of(bytes));
-    if (bytes.empty()) input_ = -1;
   }
 
   // --- ending ---
@@ -409,7 +405,6 @@ class RemoteRanks final : public HostRanks {
 
   const Road road_;
   const HostPlan plan_;
-  int input_;
   const std::chrono::milliseconds patience_;
   const TimePoint deadline_;
   Connection connection_;
@@ -432,9 +427,9 @@ class RemoteRanks final : public HostRanks {
 
 }  // namespace
 
-std::unique_ptr<HostRanks> make_remote_ranks(const Road& road, const HostPlan& plan, int input,
+std::unique_ptr<HostRanks> make_remote_ranks(const Road& road, const HostPlan& plan,
                                              std::chrono::milliseconds patience, TimePoint now) {
-  return std::make_unique<RemoteRanks>(road, plan, input, patience, now);
+  return std::make_unique<RemoteRanks>(road, plan, patience, now);
 }
 
 }  // namespace hora

@@ -20,9 +20,8 @@ struct Road {
 
 /// The ranks of another machine. Starts the program that leads there; it is ready when the agent has answered
 /// and can carry the plan out, and has failed if that does not come true before the deadline, `patience` from
-/// now. `input`: what rank 0 reads, borrowed; -1: nothing. Throws Error(unavailable) if the program cannot be
-/// started.
-[[nodiscard]] std::unique_ptr<HostRanks> make_remote_ranks(const Road& road, const HostPlan& plan, int input,
+/// now. Throws Error(unavailable) if the program cannot be started.
+[[nodiscard]] std::unique_ptr<HostRanks> make_remote_ranks(const Road& road, const HostPlan& plan,
                                                            std::chrono::milliseconds patience, TimePoint now);
 
 }  // namespace hora

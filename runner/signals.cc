@@ -38,6 +38,10 @@ Signals::Signals(const std::vector<int>& others) {
   for (const int signal : others) ::sigaddset(&set, signal);
   if (!is_ignored(SIGHUP)) ::sigaddset(&set, SIGHUP);  // nohup: whoever asked for that means it
   ::sigprocmask(SIG_BLOCK, &set, nullptr);
+  sigset_t terminal;  // from a terminal's background they come as errors, and do not stop this process
+  ::sigemptyset(&terminal);
+  for (const int signal : {SIGTTIN, SIGTTOU}) ::sigaddset(&terminal, signal);
+  ::sigprocmask(SIG_BLOCK, &terminal, nullptr);
   ::signal(SIGPIPE, SIG_IGN);
   fd_ = Descriptor(::signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK));
   if (!fd_) fail("cannot watch signals");

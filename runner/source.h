@@ -28,7 +28,7 @@ class OutputSource {
   virtual void expect_no_more() = 0;
 };
 
-/// The pipe of a rank of this machine.
+/// The pipe of a rank of this machine, or the master side of its terminal.
 class PipeSource final : public OutputSource {
  public:
   explicit PipeSource(Descriptor pipe);
@@ -41,6 +41,7 @@ class PipeSource final : public OutputSource {
 
  private:
   Descriptor pipe_;
+  bool ends_at_pause_ = false;  // it is a terminal, which does not say how much it holds
   std::size_t left_ = std::numeric_limits<std::size_t>::max();  // bytes until its end, once that is known
 };
 

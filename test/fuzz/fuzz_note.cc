@@ -49,6 +49,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   attempt([&] { return hora::decode_taken(bytes, kRanks); });
   attempt([&] { return hora::decode_rank_reply(bytes, kRanks).index; });
   attempt([&] { return hora::decode_window(bytes, 1); });
+  attempt([&] { return hora::decode_window_size(bytes); });
   attempt([&] { return hora::decode_pong(bytes); });
   attempt([&] {
     hora::NoteReader reader;

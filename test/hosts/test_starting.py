@@ -9,6 +9,7 @@ import secrets
 import shutil
 import sys
 
+import pexpect
 import pytest
 from launch import BUILD, HRUN, good, hrun
 from machines import OTHER_PORT, Cluster
@@ -79,6 +80,35 @@ def test_no_secret_and_no_variable_is_on_a_command_line(hosts: Cluster, monkeypa
 def test_input_goes_to_rank_0_alone(hosts: Cluster):
     command = f"echo words | {HRUN} -H b,a sh -c 'cat; echo $(hostname)'"
     assert sorted(hosts["a"].do("sh", "-c", command).splitlines()) == ["[0] b", "[0] words", "[1] a"]
+
+
+def test_a_rank_of_another_host_has_the_terminal_of_the_user(hosts: Cluster):
+    program = """if True:
+    import os, signal, sys
+    signal.signal(signal.SIGWINCH, lambda *_: print(os.get_terminal_size()))
+    print("got", input("Name: "), os.environ["TERM"], os.get_terminal_size())
+    breakpoint()
+    """
+    words = hosts["a"].command(HRUN, "-H", "a,b,c", "--stdin", "1", sys.executable, "-c", f"import os; os.environ['RANK'] == '1' and exec({program!r})")
+    job = pexpect.spawn(words[0], words[1:], timeout=60, dimensions=(30, 100), encoding="utf-8", env={**os.environ, "TERM": "xterm"})
+    job.expect("Name: ")
+    job.sendline("bob")
+    job.expect(r"got bob xterm os.terminal_size\(columns=100, lines=30\)")
+    job.expect(r"\(Pdb\) ")
+    job.setwinsize(40, 120)
+    job.expect(r"columns=120, lines=40")
+    job.sendline("continue")
+    job.expect(pexpect.EOF)
+    job.close()
+    assert job.exitstatus == 0
+
+
+def test_every_rank_reads_where_all_are_to(hosts: Cluster):
+    command = f"seq 200000 | {HRUN} -H b:2,a --stdin all sh -c 'echo $(hostname) $(cksum)'"
+    lines = sorted(hosts["a"].do("sh", "-c", command).splitlines())
+    assert [line.split()[:2] for line in lines] == [["[0]", "b"], ["[1]", "b"], ["[2]", "a"]]
+    assert len({tuple(line.split()[2:]) for line in lines}) == 1
+    assert lines[0].endswith(f" {sum(len(f'{i}') + 1 for i in range(1, 200_001))}")
 
 
 def test_much_output_comes_whole_and_in_lines(hosts: Cluster):

@@ -262,3 +262,15 @@ def test_data_loaders_read_ahead_and_pass_exceptions_on(size: int):
 def test_without_the_flag_ranks_do_not_hear_of_horovod():
     lines = run_python(1, "import os; print(sorted(name for name in os.environ if name.startswith('HOROVOD_')), 'horovod' in os.environ.get('PYTHONPATH', ''))")
     assert lines == [["[] False"]]
+
+
+def test_a_script_for_horovod_that_is_started_alone_says_how_it_starts():
+    def end_of(program: str) -> str:
+        result = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False)
+        return (result.stdout + result.stderr).splitlines()[-1]
+
+    assert end_of("import horovod.torch as hvd").startswith("ModuleNotFoundError: No module named 'horovod'. Hora is installed, and runs scripts for Horovod")
+    assert end_of("import sys; print('hora' in sys.modules, 'hora._no_horovod' in sys.modules)") == "False False", "it costs nothing before"
+    assert end_of("import importlib.util; print(importlib.util.find_spec('horovod'))") == "None", "there is none, for who asks only that"
+    assert end_of("import hora; hora.install_as_horovod(); import horovod.torch; print(horovod.__version__)") == "0.28.1"
+    assert end_of("import horovods") == "ModuleNotFoundError: No module named 'horovods'"

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runner/local_ranks.h"
 
+#include "runner/note.h"
+
 #include "test/runner/drive.h"
 #include "test/runner/own_process.h"
 
@@ -26,9 +28,8 @@ HostPlan shell(int ranks, const std::string& script) {
 
 TEST(LocalRanks, RunToTheirEndAndTellEverything) {
   EXPECT_TRUE(in_own_process([] {
-    Drive drive([&] {
-      return make_local_ranks(shell(2, "echo $COLOUR $HORA_RANK; echo bad >&2; exit $HORA_RANK"), -1);
-    });
+    Drive drive(
+        [&] { return make_local_ranks(shell(2, "echo $COLOUR $HORA_RANK; echo bad >&2; exit $HORA_RANK")); });
     HostRanks& ranks = drive.ranks();
     ASSERT_EQ(ranks.state(), HostRanks::State::ready);
     EXPECT_EQ(ranks.ready().addresses, std::vector<std::string>{"127.0.0.1"});
@@ -50,7 +51,7 @@ TEST(LocalRanks, EndWhenTheyAreToldTo) {
     EXPECT_TRUE(in_own_process([&] {
       Drive drive([&] {
         return make_local_ranks(
-            shell(2, "trap 'exit 3' TERM; trap 'exit 4' INT; echo up; while :; do sleep 0.02; done"), -1);
+            shell(2, "trap 'exit 3' TERM; trap 'exit 4' INT; echo up; while :; do sleep 0.02; done"));
       });
       HostRanks& ranks = drive.ranks();
       ranks.start({});
@@ -71,8 +72,7 @@ TEST(LocalRanks, EndWhenTheyAreToldTo) {
 
 TEST(LocalRanks, AreKilledWithTheirGroups) {
   EXPECT_TRUE(in_own_process([] {
-    Drive drive(
-        [&] { return make_local_ranks(shell(1, "trap '' TERM; echo up; sleep 1000 & wait; wait"), -1); });
+    Drive drive([&] { return make_local_ranks(shell(1, "trap '' TERM; echo up; sleep 1000 & wait; wait")); });
     HostRanks& ranks = drive.ranks();
     ranks.start({});
     std::array<char, 16> buffer{};
@@ -87,9 +87,9 @@ TEST(LocalRanks, AreKilledWithTheirGroups) {
 TEST(LocalRanks, ThatAreStoppedAndGoOnAreTold) {
   EXPECT_TRUE(in_own_process([] {
     // It reads before it leaves: of one that goes on and is gone at once, the system tells the end alone.
-    Pipe input = make_pipe();
-    Drive drive(
-        [&] { return make_local_ranks(shell(1, "kill -STOP $$; read line; exit 4"), input.read.fd()); });
+    HostPlan plan = shell(1, "kill -STOP $$; read line; exit 4");
+    plan.input = InputKind::piped;
+    Drive drive([&] { return make_local_ranks(plan); });
     HostRanks& ranks = drive.ranks();
     ranks.start({});
     drive.until([&] { return drive.events.size() == 2; });
@@ -99,24 +99,77 @@ TEST(LocalRanks, ThatAreStoppedAndGoOnAreTold) {
     ::kill(drive.events.front().pid, SIGCONT);
     drive.until([&] { return drive.events.size() == 3; });
     EXPECT_EQ(drive.events.back().kind, Kind::resumed);
-    ASSERT_EQ(::write(input.write.fd(), "go\n", 3), 3);
+    ranks.feed("go\n");
     drive.until(HostRanks::State::over);
     ASSERT_EQ(drive.events.size(), 4u);
     EXPECT_EQ(drive.events.back().ending.exit_code, 4);
   }));
 }
 
-TEST(LocalRanks, LetTheFirstReadTheInput) {
+TEST(LocalRanks, ReadWhatIsForThem) {
+  struct Case {
+    int reader;
+    std::vector<std::string> read;
+  };
+  for (const auto& [reader, read] :
+       {Case{0, {"words", ""}}, Case{1, {"", "words"}}, Case{kEveryRank, {"words", "words"}}}) {
+    EXPECT_TRUE(in_own_process([&, reader = reader, read = read] {
+      HostPlan plan = shell(2, "cat");
+      plan.input = InputKind::piped;
+      plan.reader = reader;
+      Drive drive([&] { return make_local_ranks(plan); });
+      HostRanks& ranks = drive.ranks();
+      EXPECT_EQ(ranks.room(), 0u) << "nobody is there yet";
+      ranks.start({});
+      ranks.feed("words");
+      ranks.feed("");
+      drive.until(HostRanks::State::over);
+      EXPECT_EQ(drive.all_of(ranks.output(0)), read[0]);
+      EXPECT_EQ(drive.all_of(ranks.output(1)), read[1]);
+      EXPECT_EQ(ranks.room(), 0u) << "nobody reads any more";
+    }));
+  }
+}
+
+TEST(LocalRanks, TakeAsMuchAsTheSlowestReads) {
   EXPECT_TRUE(in_own_process([] {
-    Pipe input = make_pipe();
-    ASSERT_EQ(::write(input.write.fd(), "words", 5), 5);
-    input.write = Descriptor();
-    Drive drive([&] { return make_local_ranks(shell(2, "cat"), input.read.fd()); });
+    HostPlan plan = shell(2, "test $HORA_RANK = 0 && exec cat >/dev/null; kill -STOP $$; cat >/dev/null");
+    plan.input = InputKind::piped;
+    Drive drive([&] { return make_local_ranks(plan); });
     HostRanks& ranks = drive.ranks();
     ranks.start({});
+    drive.until([&] { return drive.events.size() == 3 && drive.events.back().kind == Kind::stopped; });
+    const std::string piece(4096, 'x');
+    std::size_t given = 0;
+    drive.until([&] {
+      const std::size_t room = ranks.room();
+      if (room > 0) ranks.feed(std::string_view(piece).substr(0, room));
+      given += std::min(room, piece.size());
+      return room == 0;
+    });
+    EXPECT_GE(given, kWindow) << "and a pipe";
+    ::kill(drive.events[1].pid, SIGCONT);
+    drive.until([&] { return ranks.room() == kWindow; });
+    ranks.feed("");
     drive.until(HostRanks::State::over);
-    EXPECT_EQ(drive.all_of(ranks.output(0)), "words");
-    EXPECT_EQ(drive.all_of(ranks.output(1)), "");
+  }));
+}
+
+TEST(LocalRanks, HaveATerminalOfTheirOwn) {
+  EXPECT_TRUE(in_own_process([] {
+    HostPlan plan = shell(2,
+                          "stty size; read line < /dev/tty; echo got $line; test \"$(cut -d' ' -f6 "
+                          "/proc/$$/stat)\" = $$ && echo leader; read line || echo end");
+    plan.input = InputKind::terminal;
+    plan.reader = 1;
+    plan.window = {30, 100};
+    Drive drive([&] { return make_local_ranks(plan); });
+    HostRanks& ranks = drive.ranks();
+    ranks.start({});
+    ranks.feed("words\r");
+    ranks.feed("\x04");
+    drive.until(HostRanks::State::over);
+    EXPECT_EQ(drive.all_of(ranks.output(1)), "words\n30 100\ngot words\nleader\nend\n");
   }));
 }
 
@@ -124,7 +177,7 @@ TEST(LocalRanks, HearHowOthersEnded) {
   EXPECT_TRUE(in_own_process([] {
     HostPlan plan = shell(2, "eval \"dd bs=1024 count=1 status=none <&$HORA_NEWS_FD\"");
     plan.command.front() = "/bin/bash";
-    Drive drive([&] { return make_local_ranks(plan, -1); });
+    Drive drive([&] { return make_local_ranks(plan); });
     HostRanks& ranks = drive.ranks();
     ranks.start({});
     const RankEnd end{5, true, "was killed by signal 9 (Killed)", "no more"};
@@ -143,7 +196,7 @@ TEST(LocalRanks, AreAskedAndAnswer) {
     HostPlan plan =
         shell(2, "eval \"dd bs=1024 count=1 status=none <&$HORA_QUESTION_FD >&$HORA_QUESTION_FD\"");
     plan.command.front() = "/bin/bash";
-    Drive drive([&] { return make_local_ranks(plan, -1); });
+    Drive drive([&] { return make_local_ranks(plan); });
     HostRanks& ranks = drive.ranks();
     ranks.ask({6, QuestionKind::dump});  // there is nobody yet
     ranks.start({});
@@ -166,7 +219,7 @@ TEST(LocalRanks, AreHeardNoMoreOnceTheyAnswerWhatNobodyAsked) {
         1,
         "for i in {1..1000}; do printf '\\7\\0' >&$HORA_QUESTION_FD || break; done 2>/dev/null; echo done");
     plan.command.front() = "/bin/bash";
-    Drive drive([&] { return make_local_ranks(plan, -1); });
+    Drive drive([&] { return make_local_ranks(plan); });
     drive.ranks().start({});
     EXPECT_EQ(drive.all_of(drive.ranks().output(0)), "done\n");
     drive.until(HostRanks::State::over);
@@ -177,19 +230,19 @@ TEST(LocalRanks, AreHeardNoMoreOnceTheyAnswerWhatNobodyAsked) {
 TEST(LocalRanks, SayWhyTheyCannotStart) {
   HostPlan plan = shell(1, "");
   plan.command = {"/etc/hostname"};
-  const auto ranks = make_local_ranks(plan, -1);
+  const auto ranks = make_local_ranks(plan);
   EXPECT_THROW(ranks->start({}), Error);
 }
 
 TEST(LocalRanks, OfTheFirstHostOfSeveralTellItsAddresses) {
   HostPlan plan = shell(1, "");
   plan.alone = false;
-  const auto ranks = make_local_ranks(plan, -1);
+  const auto ranks = make_local_ranks(plan);
   EXPECT_FALSE(ranks->ready().addresses.empty());
   EXPECT_GT(ranks->ready().port, 0);
   EXPECT_GT(ranks->ready().master_port, 0);
   plan.network = "no-such-interface";
-  EXPECT_THROW(make_local_ranks(plan, -1), Error);
+  EXPECT_THROW(make_local_ranks(plan), Error);
 }
 
 }  // namespace

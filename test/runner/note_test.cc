@@ -77,6 +77,9 @@ TEST(Notes, CarryWhatTheySayAndNothingOutOfRange) {
   EXPECT_EQ(decode_window(encode_number(5), kWindow - 5), 5u);
   EXPECT_THROW(static_cast<void>(decode_window(encode_number(6), kWindow - 5)), Error);
 
+  EXPECT_EQ(decode_window_size(encode(WindowSize{30, 100})), (WindowSize{30, 100}));
+  EXPECT_THROW(static_cast<void>(decode_window_size(encode(WindowSize{30, 1 << 16}))), Error);
+
   EXPECT_EQ(decode_pong(encode(Pong{1, 2})).own, 2u);
   EXPECT_THROW(static_cast<void>(decode_number(encode(Pong{1, 2}))), Error) << "more than a number";
 }

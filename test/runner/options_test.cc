@@ -355,5 +355,18 @@ TEST(ParseOptions, AsksForTheDirectoryOfTheDumps) {
   }
 }
 
+TEST(Options, SayWhichRankReads) {
+  EXPECT_EQ(accepted({"-np", "3", "true"}).reader, 0);
+  EXPECT_EQ(accepted({"-np", "3", "--stdin", "2", "true"}).reader, 2);
+  EXPECT_EQ(accepted({"-np", "3", "--stdin", "all", "true"}).reader, kEveryRank);
+  EXPECT_EQ(accepted({"-np", "1", "--stdin", "all", "true"}).reader, 0);
+  EXPECT_EQ(accepted({"-np", "3", "--stdin", "none", "true"}).reader, std::nullopt);
+  EXPECT_EQ(refusal({"-np", "3", "--stdin", "3", "true"}),
+            "hrun: --stdin 3: there is no such rank; this job has ranks 0 to 2");
+  for (const char* word : {"-1", "1.5", "some", ""})
+    EXPECT_EQ(refusal({"-np", "3", "--stdin", word, "true"}),
+              std::string("hrun: --stdin ") + word + ": expected a rank, all or none");
+}
+
 }  // namespace
 }  // namespace hora

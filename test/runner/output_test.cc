@@ -112,7 +112,7 @@ TEST(Painter, RedrawsBarsOnATerminal) {
   EXPECT_EQ(terminal.paint(0, {"20%", "\r"}), "\r\033[K[0] 20%");
   EXPECT_EQ(terminal.paint(2, {"text", "\n"}), "\r\033[K[1] text\n");
   EXPECT_EQ(terminal.paint(0, {"30%", "\r"}), "[0] 30%");
-  EXPECT_EQ(terminal.interrupt(), "\r\033[K");
+  EXPECT_EQ(terminal.insert("words\n"), "\r\033[Kwords\n");
   EXPECT_EQ(terminal.finish(0), "[0] 30%\n") << "the last state stays";
   EXPECT_EQ(terminal.finish(2), "");
 }
@@ -126,6 +126,30 @@ TEST(Painter, KeepsOnATerminalAStateThatTheNextPieceDoesNotCover) {
   EXPECT_EQ(terminal.paint(0, {"\033[K", "\r"}), "\r\033[K[0] \033[K") << "the program has cleared it";
 }
 
+TEST(Painter, ShowsOtherLinesBeforeTheOneInWhichTheUserTypes) {
+  Painter terminal(2, true, true, false);
+  EXPECT_EQ(terminal.converse(0, "Name: "), "Name: ");
+  EXPECT_EQ(terminal.converse(0, "bo"), "bo");
+  EXPECT_EQ(terminal.paint(2, {"late", "\n"}), "\r\033[K[1] late\nName: bo");
+  EXPECT_EQ(terminal.paint(2, {"50 %", "\r"}), "") << "a bar has no line of its own there";
+  EXPECT_EQ(terminal.insert("hrun: words\n"), "\r\033[Khrun: words\nName: bo");
+  EXPECT_EQ(terminal.converse(0, "\rName: b"), "\rName: b");
+  EXPECT_EQ(terminal.finish(2), "\r\033[K[1] 50 %\nName: b");
+  EXPECT_EQ(terminal.converse(0, "ob\n"), "ob\n");
+  EXPECT_EQ(terminal.paint(2, {"more", "\n"}), "[1] more\n");
+  EXPECT_EQ(terminal.converse(0, "> "), "> ");
+  EXPECT_EQ(terminal.finish(0), "\n");
+  EXPECT_EQ(terminal.insert("words\n"), "words\n");
+}
+
+TEST(Painter, ShowsWhatIsTypedInAFileAsItIs) {
+  Painter file(2, true, false, false);
+  EXPECT_EQ(file.converse(0, "Name: "), "Name: ");
+  EXPECT_EQ(file.paint(2, {"late", "\n"}), "\n[1] late\n");
+  EXPECT_EQ(file.converse(0, "bob\n"), "bob\n");
+  EXPECT_EQ(file.paint(2, {"more", "\n"}), "[1] more\n");
+}
+
 TEST(Painter, KeepsAllStatesOfBarsInAFileAndOtherRanksInLinesOfTheirOwn) {
   Painter file(2, true, false, false);
   EXPECT_EQ(file.paint(0, {"", "\r"}), "");
@@ -135,7 +159,7 @@ TEST(Painter, KeepsAllStatesOfBarsInAFileAndOtherRanksInLinesOfTheirOwn) {
   EXPECT_EQ(file.paint(0, {"30%", "\r"}), "[0] 30%\r");
   EXPECT_EQ(file.paint(0, {"", "\n"}), "\n");
   EXPECT_EQ(file.paint(0, {"40%", "\r"}), "[0] 40%\r");
-  EXPECT_EQ(file.interrupt(), "\n");
+  EXPECT_EQ(file.insert("words\n"), "\nwords\n");
   EXPECT_EQ(file.finish(0), "");
 }
 

@@ -17,7 +17,9 @@ HostPlan some_plan() {
   plan.seats = place({{"a", 1}, {"b", 2}}, 3, false)[1].seats;
   plan.bind_to = BindTo::numa;
   plan.alone = false;
-  plan.input = true;
+  plan.input = InputKind::terminal;
+  plan.reader = 2;
+  plan.window = {30, 100};
   return plan;
 }
 
@@ -34,7 +36,9 @@ TEST(HostPlan, TravelsAsBytes) {
   EXPECT_EQ(read.bind_to, BindTo::numa);
   EXPECT_FALSE(read.alone);
   EXPECT_FALSE(read.terminal);
-  EXPECT_TRUE(read.input);
+  EXPECT_EQ(read.input, InputKind::terminal);
+  EXPECT_EQ(read.reader, 2);
+  EXPECT_EQ(read.window, (WindowSize{30, 100}));
 }
 
 TEST(HostPlan, IsRefusedWhenAnyOfItIsMissing) {

@@ -134,6 +134,41 @@ TEST(Relay, CountsWhatReadersTake) {
   EXPECT_EQ(testing::internal::GetCapturedStdout(), "[0] one\n");
 }
 
+TEST(Relay, ShowsAQuestionBeforeItsLineEndsAndTheAnswerAsItIsTyped) {
+  EXPECT_TRUE(in_own_process([] {
+    const Pipe pipe = make_pipe();
+    ASSERT_EQ(::dup2(pipe.write.fd(), STDOUT_FILENO), STDOUT_FILENO);
+    ASSERT_EQ(::dup2(pipe.write.fd(), STDERR_FILENO), STDERR_FILENO);
+    PipeSource shown(Descriptor(::dup(pipe.read.fd())));
+    const auto read = [&] {
+      std::array<char, 4096> buffer{};
+      return std::string(buffer.data(), shown.read(buffer));
+    };
+    const Options options = one_rank();
+    Ends rank;
+    Relay relay(options);
+    relay.add(*rank.output_source, *rank.errors_source, true);
+    const auto when = [&](const Descriptor& output, std::string_view text, bool waits) {
+      Ends::write(output, text);
+      EXPECT_TRUE(relay.move());
+      EXPECT_EQ(relay.next() != TimePoint::max(), waits) << text;
+      if (waits) ::poll(nullptr, 0, milliseconds_until(relay.next()));
+      EXPECT_TRUE(relay.move());
+      return read();
+    };
+    EXPECT_EQ(when(rank.errors, "Name: ", true), "Name: ") << "where Python asks without readline";
+    EXPECT_EQ(when(rank.output, "b", false), "b");
+    EXPECT_EQ(when(rank.output, "ob\nhello\n", false), "ob\n[0] hello\n");
+    EXPECT_EQ(when(rank.output, "(Pdb) ", true), "(Pdb) ");
+    EXPECT_EQ(when(rank.errors, "late\n", false), "\n[0] late\n");
+    EXPECT_EQ(when(rank.output, "c\n", false), "c\n");
+    EXPECT_EQ(when(rank.output, "half", true), "half");
+    EXPECT_EQ(when(rank.output, " done\n", false), " done\n");
+    EXPECT_EQ(relay.lines(0).output, 4u);
+    EXPECT_THAT(relay.last_errors(0), ElementsAre("Name: ", "late"));
+  }));
+}
+
 TEST(Relay, WatchesOpenPipesOnly) {
   const Options options = one_rank();
   Ends rank;

@@ -2,6 +2,8 @@
 // With a real agent at the other end of a pipe; test/job has the rest.
 #include "runner/remote_ranks.h"
 
+#include "runner/note.h"
+
 #include "test/runner/drive.h"
 #include "test/runner/own_process.h"
 
@@ -42,8 +44,8 @@ HostPlan shell(int ranks, const std::string& script) {
   return plan;
 }
 
-std::unique_ptr<HostRanks> agent(const HostPlan& plan, int input = -1) {
-  return make_remote_ranks(road({HORA_HRUN, "--agent"}), plan, input, 30s, Clock::now());
+std::unique_ptr<HostRanks> agent(const HostPlan& plan) {
+  return make_remote_ranks(road({HORA_HRUN, "--agent"}), plan, 30s, Clock::now());
 }
 
 TEST(RemoteRanks, RunToTheirEndAndTellEverything) {
@@ -123,7 +125,7 @@ TEST(RemoteRanks, AreGoneWhenTheyHaveBeenPartedFrom) {
         std::filesystem::temp_directory_path() / ("agent_has_ended_" + std::to_string(::getpid()));
     {
       Drive drive([&] {
-        return make_remote_ranks(shell_road(HORA_HRUN " --agent; : > " + mark.string()), shell(1, "true"), -1,
+        return make_remote_ranks(shell_road(HORA_HRUN " --agent; : > " + mark.string()), shell(1, "true"),
                                  30s, Clock::now());
       });
       drive.until(State::ready);
@@ -140,7 +142,7 @@ TEST(RemoteRanks, SkipWhatALoginShellPrints) {
   EXPECT_TRUE(in_own_process([] {
     Drive drive([] {
       return make_remote_ranks(shell_road("printf 'Welcome\\nto b'; exec " HORA_HRUN " --agent"),
-                               shell(1, "true"), -1, 30s, Clock::now());
+                               shell(1, "true"), 30s, Clock::now());
     });
     drive.until(State::ready);
   }));
@@ -148,23 +150,33 @@ TEST(RemoteRanks, SkipWhatALoginShellPrints) {
 
 TEST(RemoteRanks, ReadMoreThanAWindowAndHoldUpNobodyWhenTheyDoNot) {
   EXPECT_TRUE(in_own_process([] {
-    Pipe input = make_pipe();
-    if (::fork() == 0) {
-      const std::string line(999, 'x');
-      for (int i = 0; i < 2000; ++i) {
-        [[maybe_unused]] const auto written = ::write(input.write.fd(), (line + "\n").data(), 1000);
-      }
-      ::_exit(0);
-    }
-    input.write = Descriptor();
     HostPlan plan = shell(2, "cat; echo done >&2");
-    plan.input = true;
-    Drive drive([&] { return agent(plan, input.read.fd()); });
+    plan.input = InputKind::piped;
+    plan.reader = 0;
+    Drive drive([&] { return agent(plan); });
     HostRanks& ranks = drive.ranks();
     drive.until(State::ready);
     ranks.start({});
+    drive.until([&] { return drive.events.size() == 2; });
+    const std::string all(2'000'000, 'x');
+    std::string_view rest = all;
+    const auto feed = [&] {
+      const auto piece = rest.substr(0, ranks.room());
+      if (!piece.empty()) ranks.feed(piece);
+      rest.remove_prefix(piece.size());
+    };
+    feed();
+    EXPECT_EQ(rest.size(), all.size() - kWindow);
     EXPECT_EQ(drive.all_of(ranks.errors(1)), "done\n") << "though nobody reads rank 0's output";
-    EXPECT_EQ(drive.all_of(ranks.output(0)).size(), 2'000'000u);
+    std::size_t read = 0;
+    drive.until([&] {
+      feed();
+      std::array<char, 4096> buffer{};
+      read += ranks.output(0).read(buffer);
+      return read == all.size();
+    });
+    ranks.feed("");
+    EXPECT_EQ(drive.all_of(ranks.output(0)), "");
     drive.until(State::over);
   }));
 }
@@ -203,24 +215,24 @@ std::string trouble(const std::function<std::unique_ptr<HostRanks>()>& make) {
 TEST(RemoteRanks, SayWhyTheyCannotBeReached) {
   EXPECT_TRUE(in_own_process([] {
     EXPECT_EQ(trouble([] {
-                return make_remote_ranks(shell_road("echo not; echo today >&2; exit 7"), shell(1, ""), -1,
-                                         30s, Clock::now());
+                return make_remote_ranks(shell_road("echo not; echo today >&2; exit 7"), shell(1, ""), 30s,
+                                         Clock::now());
               }),
               "today with 7");
     EXPECT_EQ(trouble([] {
-                return make_remote_ranks(shell_road("echo wait >&2; exec sleep 1000"), shell(1, ""), -1,
-                                         200ms, Clock::now());
+                return make_remote_ranks(shell_road("echo wait >&2; exec sleep 1000"), shell(1, ""), 200ms,
+                                         Clock::now());
               }),
               "no answer within 0.2 s (--start-timeout): wait");
     EXPECT_THAT(trouble([] {
                   return make_remote_ranks(shell_road("echo hora-agent 0.0.7 /old/hrun; exec sleep 1000"),
-                                           shell(1, ""), -1, 30s, Clock::now());
+                                           shell(1, ""), 30s, Clock::now());
                 }),
                 StartsWith("its hrun (/old/hrun) is of version 0.0.7, and this one of "));
     EXPECT_THAT(trouble([] {
                   return make_remote_ranks(shell_road(std::string("echo hora-agent ") + version() +
                                                       "; echo garbage; exec sleep 1000"),
-                                           shell(1, ""), -1, 30s, Clock::now());
+                                           shell(1, ""), 30s, Clock::now());
                 }),
                 StartsWith("it speaks another language: "));
   }));
@@ -248,7 +260,7 @@ TEST(RemoteRanks, AreLostWhenTheConnectionEnds) {
   EXPECT_TRUE(in_own_process([] {
     Drive drive([&] {
       return make_remote_ranks(shell_road(HORA_HRUN " --agent; echo torn >&2; exit 9"),
-                               shell(2, "kill -9 $PPID; exec sleep 1000"), -1, 30s, Clock::now());
+                               shell(2, "kill -9 $PPID; exec sleep 1000"), 30s, Clock::now());
     });
     HostRanks& ranks = drive.ranks();
     drive.until(State::ready);
@@ -266,7 +278,7 @@ TEST(RemoteRanks, AreNotLostBecauseOfWhatWasSaidAtLogin) {
   EXPECT_TRUE(in_own_process([] {
     Drive drive([&] {
       return make_remote_ranks(shell_road("echo authorized users only >&2; " HORA_HRUN " --agent; exit 9"),
-                               shell(1, "kill -9 $PPID; exec sleep 1000"), -1, 30s, Clock::now());
+                               shell(1, "kill -9 $PPID; exec sleep 1000"), 30s, Clock::now());
     });
     drive.until(State::ready);
     drive.ranks().start({});

@@ -100,8 +100,9 @@ struct Entry {
   /// "backward() failed: bad batch". Input and output are not used. The operation fails on all ranks, with
   /// Error(rank_failed), which says this; the job goes on.
   std::string failed_with = {};
-  /// allreduce: where the elements lie, in elements for each dimension, if it is not in the order of the shape;
-  /// there are no gaps. Elements are reduced as they lie, so this must be equal on all ranks. Empty: in order.
+  /// allreduce: where the elements lie, in elements for each dimension, if it is not in the order of the
+  /// shape; there are no gaps. Elements are reduced as they lie, so this must be equal on all ranks. Empty:
+  /// in order.
   std::vector<std::int64_t> strides = {};
   bool check_finite = false;  ///< allreduce: whether Result::finite is wanted; equal on all ranks
   /// allreduce, in place in memory from Runtime::allocate of a GPU: what lies between its end and the next
