@@ -84,9 +84,9 @@ how it runs
                              --autotune-steps-per-sample N: the steps of a trial (default: 10)
 
 input
-  --stdin RANK|all|none      which rank reads what hrun reads (default: 0). At a terminal it has one of its own,
-                             for input(), pdb and the like; Ctrl-C is for all ranks. all: each rank gets a
-                             copy, through a pipe
+  --stdin RANK|all|none      which rank reads what hrun reads (default: 0). At a terminal it has one of its
+                             own, for input(), pdb and the like; Ctrl-C is for all ranks. all: each rank gets
+                             a copy, through a pipe
 
 output
   --output-filename DIR      also write DIR/rank.K/stdout and stderr, and at the end DIR/summary.json: how

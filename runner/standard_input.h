@@ -44,8 +44,8 @@ class StandardInput {
   void turn();
   /// The user's terminal has another size.
   void resized();
-  /// After a Ctrl-Z: gives the terminal back, and stops this process until it is told to go on; where no shell
-  /// could do that, the system ignores the key.
+  /// After a Ctrl-Z: gives the terminal back, and stops this process until it is told to go on; where no
+  /// shell could do that, the system ignores the key.
   void stop();
 
   /// For a rank that failed with this error: how it could have read more, as a sentence. Empty: it failed for

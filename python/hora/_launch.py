@@ -29,6 +29,7 @@ Result = TypeVar("Result")
 
 CALL = "call"
 _USAGE = "usage: hrun"
+_REFUSED = 2  # the exit code of hrun where it has started nothing
 
 
 def result_name(rank: int) -> str:
@@ -199,6 +200,7 @@ class _Echo:
         self._target = target
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
         self._rest = ""
+        self._held: list[str] | None = []  #: all so far, while that may be a refusal; None: it is none
         self.remarks: list[str] = []  #: what hrun itself says
 
     def feed(self, data: bytes) -> None:
@@ -212,21 +214,39 @@ class _Echo:
             self._pass(self._rest)
 
     def _pass(self, line: str) -> None:
-        if line.startswith(("hrun: ", _USAGE)):
+        own = line.startswith("hrun: ")
+        if own:
             self.remarks.append(line.rstrip("\n"))
-        if not self.remarks or not self.remarks[0].startswith(_USAGE):  # a refusal becomes an exception
+        if self._held is not None and (own or line.startswith(_USAGE)) and not self.remarks[:-1]:
+            self._held.append(line)
+        else:
+            self.release()
             self._target.write(line)
+
+    def release(self) -> None:
+        """Passes on what was held back."""
+        for line in self._held or []:
+            self._target.write(line)
+        self._held = None
+
+    def refusal(self) -> str | None:
+        """Why hrun has started nothing, if all that it has written is one line of its own, or one after the usage line."""
+        return self.remarks[0].removeprefix("hrun: ").removesuffix("; hrun --help says more") if self._held and self.remarks else None
 
 
 def _hrun(arguments: list[str]) -> tuple[int, list[str]]:
     """Runs hrun to its end; its exit code, and what it said itself. A process group of its own keeps the terminal's Ctrl-C
-    from coming twice, which would mean more. Nothing is written to its input: its end tells rank 0 of ours."""
+    from coming twice, which would mean more. Nothing is written to its input: its end tells rank 0 of ours.
+
+    Raises:
+        HoraArgumentError: hrun takes the arguments for wrong, and has started nothing.
+    """
     process = subprocess.Popen([_find_hrun(), *arguments], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, process_group=0)
     interrupted = False
     with process, selectors.DefaultSelector() as selector:
         assert process.stdout is not None and process.stderr is not None
-        echoes = {process.stdout.fileno(): _Echo(sys.stdout), process.stderr.fileno(): _Echo(sys.stderr)}
-        remarks = echoes[process.stderr.fileno()].remarks
+        errors = _Echo(sys.stderr)
+        echoes = {process.stdout.fileno(): _Echo(sys.stdout), process.stderr.fileno(): errors}
         for descriptor in echoes:
             selector.register(descriptor, selectors.EVENT_READ)
         try:
@@ -241,7 +261,11 @@ def _hrun(arguments: list[str]) -> tuple[int, list[str]]:
             raise
     if interrupted:
         raise KeyboardInterrupt
-    return process.returncode, remarks
+    refusal = errors.refusal()
+    if process.returncode == _REFUSED and refusal is not None:
+        raise HoraArgumentError(refusal)
+    errors.release()
+    return process.returncode, errors.remarks
 
 
 def _pass_on(selector: selectors.BaseSelector, echoes: Mapping[int, _Echo]) -> None:
@@ -255,8 +279,6 @@ def _pass_on(selector: selectors.BaseSelector, echoes: Mapping[int, _Echo]) -> N
 
 
 def _results(directory: pathlib.Path, ranks: int, exit_code: int, remarks: list[str]) -> list[Any]:
-    if remarks and remarks[0].startswith(_USAGE):
-        raise HoraArgumentError(remarks[-1].removeprefix("hrun: ").removesuffix("; hrun --help says more"))
     found: list[bytes | Failure | None] = []
     for rank in range(ranks):
         place = directory / result_name(rank)

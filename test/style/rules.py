@@ -55,6 +55,7 @@ GETENV_ALLOWED = ["core/base/config.cc", "runner/environment.cc", "examples/", "
 FORBIDDEN_NAMES = ["common", "util", "utils", "helper", "helpers", "manager", "misc", "impl", "context", "global"]
 WITHOUT_A_TEST = {
     "runner/main.cc": "hands its arguments on; test/job runs it",
+    "runner/standard_input.cc": "is about hrun's own descriptors; test/python/test_terminal.py runs it at terminals, files and pipes",
 }
 LONGEST_LINE = 110
 
