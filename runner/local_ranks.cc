@@ -86,7 +86,7 @@ Descriptor duplicate_of(const Descriptor& one) {
   return other;
 }
 
-/// What a rank reads, from before its start until it has it.
+/// The input of a rank, from before its start until it has it.
 class ItsInput {
  public:
   ItsInput(InputKind kind, WindowSize window) : kind_(kind) {

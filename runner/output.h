@@ -24,7 +24,7 @@ struct Line {
 class LineSplitter {
  public:
   void feed(std::string_view bytes, const std::function<void(Line)>& take);
-  /// What has come of a line so far; empty as well where it may have ended.
+  /// The part of a line that has come so far; empty as well where it may have ended.
   [[nodiscard]] std::string partial() const { return returned_ ? "" : partial_; }
   /// What is left without an end, when the stream ends.
   void finish(const std::function<void(Line)>& take);

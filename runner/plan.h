@@ -15,7 +15,7 @@
 
 namespace hora {
 
-/// What ranks have as standard input, where they read what hrun reads.
+/// The standard input of ranks that read what hrun reads.
 enum class InputKind : std::uint8_t {
   nothing,    ///< it is at its end
   inherited,  ///< that of hrun itself

@@ -13,8 +13,8 @@ struct pollfd;
 
 namespace hora {
 
-/// What ranks of this host read that hrun has read, on its way into their pipes and terminals. All get the
-/// same. Nothing blocks: `room` says how much more is taken, by what the slowest has not read. A rank that
+/// The input of ranks of this host, on its way from hrun into their pipes and terminals. All get the same.
+/// Nothing blocks: `room` says how much more is taken, by what the slowest has not read. A rank that
 /// reads no more gets no more, and nobody waits for it.
 class RankInputs {
  public:

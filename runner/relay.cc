@@ -183,11 +183,17 @@ void Relay::converse(Stream& stream, std::string_view bytes) {
   stream.lines.feed(bytes, [&](const Line& line) {
     if (line.end != "\r") count(stream, line);
   });
-  if (!bytes.ends_with('\n')) return;
+  if (bytes.ends_with('\n')) end_conversation(conversation);
+}
+
+void Relay::end_conversation(Conversation& conversation) {
   conversation.open = false;
-  for (Stream* each : {conversation.output, conversation.errors}) {
-    if (std::exchange(each->begun, false)) each->lines.finish([&](const Line& line) { count(*each, line); });
-  }
+  for (Stream* each : {conversation.output, conversation.errors}) end_begun(*each);
+}
+
+/// The line of which some is shown counts as it is.
+void Relay::end_begun(Stream& stream) {
+  if (std::exchange(stream.begun, false)) stream.lines.finish([&](const Line& line) { count(stream, line); });
 }
 
 void Relay::keep(Stream& stream, std::string_view bytes) {
@@ -197,16 +203,18 @@ void Relay::keep(Stream& stream, std::string_view bytes) {
   stream.file.close();
 }
 
+/// The end of stdout ends a conversation; that of stderr does not, as what is typed may still come.
 void Relay::finish(Stream& stream) {
-  const bool begun = std::exchange(stream.begun, false);
   stream.begins_at = TimePoint::max();
+  Conversation* conversation = stream.conversation;
+  if (conversation != nullptr && conversation->open && &stream == conversation->output)
+    end_conversation(*conversation);
+  end_begun(stream);
   stream.lines.finish([&](const Line& line) {
-    if (!begun) take(stream, line);
-    if (begun || line.end == "\r") count(stream, line);  // nothing overwrites it any more
+    take(stream, line);
+    if (line.end == "\r") count(stream, line);  // nothing overwrites it any more
   });
-  if (begun) stream.conversation->open = false;
-  const int number = begun ? stream.conversation->output->number : stream.number;
-  add(*stream.target, stream.target->painter.finish(number));
+  add(*stream.target, stream.target->painter.finish(stream.number));
   stream.done = true;
 }
 

@@ -83,8 +83,8 @@ class Relay {
     bool abandoned = false;  ///< it has failed, as its reader stands still
   };
   struct Stream;
-  /// A line in which a rank asks and the user answers. What of it is a question comes from either output,
-  /// what is typed from stdout, where a terminal's echo is.
+  /// A line in which a rank asks and the user answers. The question comes from either output,
+  /// the answer from stdout, where a terminal's echo is.
   struct Conversation {
     bool open = false;
     Stream* output = nullptr;
@@ -111,6 +111,8 @@ class Relay {
   void feed(Stream& stream, std::string_view bytes);
   void converse(Stream& stream, std::string_view bytes);
   void begin_conversation(Stream& stream);
+  static void end_conversation(Conversation& conversation);
+  static void end_begun(Stream& stream);
   void keep(Stream& stream, std::string_view bytes);
   void finish(Stream& stream);
   void take(Stream& stream, const Line& line);

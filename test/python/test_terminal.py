@@ -132,7 +132,7 @@ def test_an_interrupt_at_a_question_reaches_every_rank():
     job.expect("up.*[?] |[?] .*up")
     job.sendintr()
     lines = job.rest().splitlines()
-    assert any(line.endswith("0 interrupted") for line in lines), "behind the question, or in a line of its own once the rank's stderr has ended"
+    assert {"0 interrupted", "? 0 interrupted"} & set(lines), "behind the question"
     assert "[1] 1 interrupted" in lines
     assert (job.exitstatus, job.signalstatus) == (130, None)
     assert job.modes_at_the_end == before
