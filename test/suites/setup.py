@@ -8,7 +8,7 @@ import shutil
 import subprocess
 import sys
 
-from .shell import LOGS, PYTHON, ROOT, VENV, Failed, run_quietly, tail
+from .shell import PYTHON, ROOT, VENV, Failed, end_of_log, run_quietly
 
 STAMPS = ROOT / "build/stamps"
 
@@ -52,7 +52,7 @@ def can_sudo() -> bool:
 
 def step(name: str, command: list[object], environment: dict[str, str] | None = None) -> None:
     if not run_quietly(name, command, environment):  # type: ignore[arg-type]
-        raise Failed(f"{name} failed; its log is {LOGS / (name + '.log')}:\n{tail(name)}")
+        raise Failed(f"{name} failed; its log is {end_of_log(name)}")
 
 
 def stamp(name: str, content: str) -> tuple[pathlib.Path, str, bool]:

@@ -48,7 +48,12 @@ def run_quietly(name: str, command: Sequence[Word], environment: Mapping[str, st
     return result.returncode == 0
 
 
-def tail(name: str, lines: int = 40) -> str:
-    """The last lines of build/logs/NAME.log."""
-    text = (LOGS / f"{name}.log").read_text(errors="replace").splitlines()
-    return "\n".join("    " + line for line in text[-lines:])
+def last_lines(text: str, count: int = 40) -> str:
+    """The last lines of a text, indented."""
+    return "\n".join("    " + line for line in text.splitlines()[-count:])
+
+
+def end_of_log(name: str) -> str:
+    """Where build/logs/NAME.log is, and its last lines."""
+    log = LOGS / f"{name}.log"
+    return f"{log}:\n{last_lines(log.read_text(errors='replace'))}"

@@ -12,9 +12,10 @@ import xml.etree.ElementTree as xml
 from collections.abc import Callable, Sequence
 
 from . import setup
-from .shell import LOGS, PYTHON, ROOT, Failed, Word, run_quietly, tail
+from .shell import LOGS, PYTHON, ROOT, Failed, Word, end_of_log, last_lines, run_quietly
 
 FUZZ_SECONDS = 10  # a sample, from what is known; ./dev fuzz MINUTES searches
+SHOWN = 10  # of a suite's failed cases, with what they said
 
 
 @dataclasses.dataclass
@@ -24,11 +25,13 @@ class Tally:
     passed: int = 0
     failed: int = 0
     skipped: list[str] = dataclasses.field(default_factory=list)
+    named: list[tuple[str, str]] = dataclasses.field(default_factory=list)  # cases that failed, and what they said, where a report tells
 
     def add(self, other: "Tally") -> None:
         self.passed += other.passed
         self.failed += other.failed
         self.skipped += other.skipped
+        self.named += other.named
 
 
 def cpp_sources() -> list[str]:
@@ -41,8 +44,10 @@ def read_reports(folder: pathlib.Path) -> Tally:
     tally = Tally()
     for report in sorted(folder.glob("*.xml")):
         for case in xml.parse(report).getroot().iter("testcase"):
-            if case.find("failure") is not None or case.find("error") is not None:
+            said = [each.text or each.get("message") or "" for kind in ("failure", "error") for each in case.findall(kind)]
+            if said:
                 tally.failed += 1
+                tally.named.append((f"{case.get('classname')}.{case.get('name')}", "\n".join(said)))
             elif case.find("skipped") is not None or case.get("result") == "skipped":
                 reason = case.find("skipped")
                 text = (reason.get("message") or "") if reason is not None else ""
@@ -213,12 +218,16 @@ def run_all(suites: list[Suite], builds: dict[str, concurrent.futures.Future[Non
             print(f"    {failure}")
             tally = Tally(failed=1)
         print(f"{name:12} {tally.passed:5} passed {tally.failed:3} failed {len(tally.skipped):3} skipped {time.monotonic() - start:7.0f} s", flush=True)
-        if tally.failed:
+        for case, said in tally.named[:SHOWN]:
+            print(f"  {case} failed:\n{last_lines(said)}", flush=True)
+        if tally.failed > len(tally.named):
             for log in suite.logs:
                 if (LOGS / f"{log}.log").exists():
-                    print(f"  the end of {LOGS / (log + '.log')}:\n{tail(log)}", flush=True)
+                    print(f"  the end of {end_of_log(log)}", flush=True)
         total.add(tally)
     for reason in total.skipped:
         print(f"skipped {reason}")
+    for case, _ in total.named:
+        print(f"failed {case}")
     print(f"{total.passed} passed, {total.failed} failed")
     return 0 if total.failed == 0 and total.passed > 0 else 1
