@@ -37,8 +37,7 @@ BlockingScope::~BlockingScope() {
   if (Alert* owed = std::exchange(owed_here, nullptr)) owed->ring();
 }
 
-Engine::Engine(Loop& loop, bool helps)
-    : loop_(loop), alert_(loop.alert()), helps_(helps), owner_(::getpid()) {}
+Engine::Engine(Loop& loop, bool helps) : loop_(loop), alert_(loop.alert()), helps_(helps) {}
 
 Engine::~Engine() { join(); }
 
@@ -169,14 +168,12 @@ void Engine::run() {
   }
 }
 
-bool Engine::is_in_own_process() const { return ::getpid() == owner_; }
-
 void Engine::check_process() const {
   if (is_in_own_process()) return;
   throw Error(Code::unavailable,
               fmt::format("this process (pid {}) was forked from the rank (pid {}) and is none: "
                           "only the rank itself can use Hora",
-                          ::getpid(), owner_));
+                          ::getpid(), owner_.pid()));
 }
 
 void Engine::help(const Handle::State& wanted, TimePoint deadline) {

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "core/base/owner_process.h"
 #include "core/runtime/handle.h"
 #include "core/runtime/loop.h"
-
-#include <sys/types.h>
 
 #include <atomic>
 #include <cstdint>
@@ -79,7 +78,7 @@ class Engine final : public Helper {
   void help(const Handle::State& wanted, TimePoint deadline) override;
   /// Throws Error(unavailable) in a forked child.
   void check_process() const;
-  [[nodiscard]] bool is_in_own_process() const;
+  [[nodiscard]] bool is_in_own_process() const { return owner_.is_this(); }
 
  private:
   /// How often it has rung, and how often of those for something that was submitted, or was about to be.
@@ -131,7 +130,7 @@ class Engine final : public Helper {
   // round: so either the one is waited for, or it has seen that.
   void await_helpers();
   std::atomic<int> helping_{0};
-  const pid_t owner_;
+  const OwnerProcess owner_;
   std::thread thread_;
 };
 

@@ -124,7 +124,7 @@ void Executor::land(std::vector<Item>& items, const Course& course, const Status
   if (gpu_) whole.spans = {{Stage::transfer, course.started, Clock::now()}};
   for (auto& item : items) {
     if (!status.ok()) {
-      const std::string named = fmt::format("'{}'", item.loan.entry.name);
+      const std::string named = fmt::format("'{}'", item.loan.entry->name);
       const bool is_known = status.message.find(named) != std::string::npos;
       item.result.status = {status.code, fmt::format("{} ({} holds undefined values)", status.message,
                                                      is_known ? "its output" : named)};
@@ -161,8 +161,11 @@ Executor::Item Executor::stand_in(const Decision& decision) const {
   const Request& request = decision.request;
   const std::size_t length = count(request.shape, request.dtype);
   const std::size_t bytes = length * size_of(request.dtype);
-  Item item{&decision, {}, {}, gpu_ ? gpu_->gpu->allocate(bytes) : allocate_aligned(bytes)};
-  Entry& entry = item.loan.entry;
+  Item item{&decision,
+            {std::make_shared<Entry>()},
+            {},
+            gpu_ ? gpu_->gpu->allocate(bytes) : allocate_aligned(bytes)};
+  Entry& entry = *item.loan.entry;
   entry.input = entry.output = item.memory.get();
   if (request.operation != Operation::allreduce) {
     entry.allocate = [memory = entry.output](const std::vector<std::int64_t>&) { return memory; };
@@ -210,12 +213,12 @@ void Executor::allreduce(std::vector<Item>& items) {
   for (auto& [decision, loan, result, memory] : items) {
     const std::size_t length = count(decision->request.shape, decision->request.dtype);
     if (length == 0) continue;
-    if (loan.entry.absent) {
-      lane_.stream->zero(loan.entry.output, length * size_of(decision->request.dtype));
-      loan.entry.input = loan.entry.output;
+    if (loan.entry->absent) {
+      lane_.stream->zero(loan.entry->output, length * size_of(decision->request.dtype));
+      loan.entry->input = loan.entry->output;
     }
     pieces.push_back(
-        {loan.entry.input, loan.entry.output, length, decision->request.slot, decision->request.padded});
+        {loan.entry->input, loan.entry->output, length, decision->request.slot, decision->request.padded});
   }
   if (!pieces.empty()) reduce(pieces, first);
 }
@@ -256,7 +259,7 @@ void Executor::broadcast(const std::vector<Item>& items) {
     const std::size_t bytes =
         count(decision->request.shape, decision->request.dtype) * size_of(decision->request.dtype);
     if (bytes == 0) continue;
-    const Entry& entry = loan.entry;
+    const Entry& entry = *loan.entry;
     if (members_.place == root && entry.output != entry.input)
       lane_.stream->copy(entry.output, entry.input, bytes);
     pieces.emplace_back(static_cast<std::byte*>(entry.output), bytes);
@@ -268,7 +271,7 @@ void Executor::allgather(Item& item) {
   const Request& request = item.decision->request;
   void* output = allocate(item, request.shape);
   const auto bytes = bytes_of(item.decision->rows, row_bytes(request));
-  if (!bytes.empty()) lane_.collective->allgather(item.loan.entry.input, output, bytes);
+  if (!bytes.empty()) lane_.collective->allgather(item.loan.entry->input, output, bytes);
 }
 
 void Executor::alltoall(Item& item) {
@@ -280,7 +283,7 @@ void Executor::alltoall(Item& item) {
   item.result.shape.front() = std::accumulate(received.begin(), received.end(), std::int64_t{0});
   void* output = allocate(item, item.result.shape);
   const auto bytes = bytes_of(all, row_bytes(item.decision->request));
-  if (!bytes.empty()) lane_.collective->alltoall(item.loan.entry.input, output, bytes);
+  if (!bytes.empty()) lane_.collective->alltoall(item.loan.entry->input, output, bytes);
 }
 
 void Executor::reducescatter(Item& item) {
@@ -293,7 +296,7 @@ void Executor::reducescatter(Item& item) {
   std::vector<std::size_t> counts(rows.size());
   std::transform(rows.begin(), rows.end(), counts.begin(),
                  [row](std::int64_t share) { return static_cast<std::size_t>(share) * row; });
-  const Entry& entry = item.loan.entry;
+  const Entry& entry = *item.loan.entry;
   packer_.reducescatter({entry.input, entry.output, total}, counts,
                         counts[static_cast<std::size_t>(members_.place)], request.dtype,
                         reduction_of(*item.decision));
@@ -309,7 +312,7 @@ void Executor::gather(Item& item) {
   const std::size_t places = bytes.size();
   std::vector<std::size_t> sent(places * places);  // an alltoall in which all send to one
   for (std::size_t place = 0; place < places; ++place) sent[place * places + root] = bytes[place];
-  lane_.collective->alltoall(item.loan.entry.input, output, sent);
+  lane_.collective->alltoall(item.loan.entry->input, output, sent);
 }
 
 void Executor::scatter(Item& item) {
@@ -323,7 +326,7 @@ void Executor::scatter(Item& item) {
   const std::size_t places = bytes.size();
   std::vector<std::size_t> sent(places * places);  // an alltoall in which one sends to all
   std::copy(bytes.begin(), bytes.end(), sent.begin() + static_cast<std::ptrdiff_t>(root * places));
-  lane_.collective->alltoall(item.loan.entry.input, output, sent);
+  lane_.collective->alltoall(item.loan.entry->input, output, sent);
 }
 
 void Executor::reduce_to_root(Item& item) {
@@ -332,7 +335,7 @@ void Executor::reduce_to_root(Item& item) {
   if (total == 0) return;
   std::vector<std::size_t> counts(members_.ranks.size());  // a reducescatter in which one gets all
   counts[root_of(*item.decision)] = total;
-  const Entry& entry = item.loan.entry;
+  const Entry& entry = *item.loan.entry;
   packer_.reducescatter({entry.input, entry.output, total}, counts,
                         counts[static_cast<std::size_t>(members_.place)], request.dtype,
                         reduction_of(*item.decision));
@@ -340,7 +343,7 @@ void Executor::reduce_to_root(Item& item) {
 
 void Executor::scan(Item& item) {
   const Request& request = item.decision->request;
-  const Entry& entry = item.loan.entry;
+  const Entry& entry = *item.loan.entry;
   const std::size_t length = count(request.shape, request.dtype);
   const Reduction reduction = reduction_of(*item.decision);
   if (!gpu_)
@@ -359,7 +362,7 @@ std::size_t Executor::root_of(const Decision& decision) const {
 
 /// Memory for the output, which the lane's stream may use.
 void* Executor::allocate(Item& item, const std::vector<std::int64_t>& shape) {
-  const Entry& entry = item.loan.entry;
+  const Entry& entry = *item.loan.entry;
   if (!gpu_ || !item.loan.handle) return entry.allocate(shape);
   if (entry.accept) {
     const std::size_t bytes = count(shape, entry.dtype) * size_of(entry.dtype);
@@ -388,7 +391,7 @@ void Executor::give_back(Item item, const Course& course, bool keeps) {
 }
 
 void Executor::record(const Item& item, const Course& course) {
-  const Entry& entry = item.loan.entry;
+  const Entry& entry = *item.loan.entry;
   Record record{entry.name,     entry.operation,     entry.dtype,
                 entry.shape,    item.loan.submitted, course.decided,
                 course.started, Clock::now(),        item.result.status.code,

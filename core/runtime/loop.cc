@@ -462,7 +462,7 @@ JobHealth Loop::job_health(TimePoint now) const {
 
 void Loop::give_back(std::vector<Loan> loans, const Status& status) {
   for (auto& loan : loans) {
-    const Status about_it = about(loan.entry.name, status);
+    const Status about_it = about(loan.entry->name, status);
     table_.finish(std::move(loan), {about_it, {}, true});
   }
 }
@@ -478,7 +478,7 @@ void Loop::fail(const Status& status) {
   auto pending = table_.close(ended);
   std::vector<Record> waiting;
   waiting.reserve(pending.size());
-  for (const auto& loan : pending) waiting.push_back(to_record(loan, loan.entry.name, loan.group));
+  for (const auto& loan : pending) waiting.push_back(to_record(loan, loan.entry->name, loan.group));
   tell_of_failure(ended, std::move(waiting));
   give_back(std::move(pending), ended);
   gpu_.fail(ended);

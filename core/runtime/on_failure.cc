@@ -4,13 +4,13 @@
 #include "core/base/demangled.h"
 #include "core/base/full_traces.h"
 #include "core/base/memory.h"
+#include "core/base/owner_process.h"
 
 #include <hora/end_report.h>
 #include <hora/status.h>
 
 #include <cxxabi.h>
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <atomic>
 #include <chrono>
@@ -31,7 +31,7 @@ namespace {
 constexpr std::chrono::seconds kMostTimeToTell{1};
 
 struct Notice {
-  pid_t owner;
+  OwnerProcess owner;
   std::function<void(const std::string&)> tell;
 };
 
@@ -72,7 +72,7 @@ void tell_all(Notices& all, const std::string& why) {
   std::thread([&all, told, why] {
     const std::lock_guard lock(all.mutex);
     for (const auto& [number, notice] : all.by_number) {
-      if (notice.owner == ::getpid()) notice.tell(why);
+      if (notice.owner.is_this()) notice.tell(why);
     }
     told->set_value();
   }).detach();
@@ -127,7 +127,7 @@ void handle_exit(int status, void* argument) {
   {
     const std::lock_guard lock(all.mutex);
     const auto found = all.by_number.find(static_cast<int>(reinterpret_cast<std::intptr_t>(argument)));
-    if (found == all.by_number.end() || found->second.owner != ::getpid()) return;
+    if (found == all.by_number.end() || !found->second.owner.is_this()) return;
   }
   tell_once(all, [&] { return fmt::format("it exited with code {}", status & kStatusBits); });
 }
@@ -139,7 +139,7 @@ OnFailure::OnFailure(std::function<void(const std::string&)> notice) {
   const std::lock_guard lock(all.mutex);
   if (std::get_terminate() != handle_terminate) all.former = std::set_terminate(handle_terminate);
   number_ = all.next++;
-  all.by_number.emplace(number_, Notice{::getpid(), std::move(notice)});
+  all.by_number.emplace(number_, Notice{{}, std::move(notice)});
   // Without memory for that the others hear of an exit from the end of the process.
   // NOLINTNEXTLINE(performance-no-int-to-ptr): a number is all that is needed
   ::on_exit(handle_exit, reinterpret_cast<void*>(static_cast<std::intptr_t>(number_)));

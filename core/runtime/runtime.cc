@@ -125,7 +125,7 @@ struct Runtime::Parts {
     return asked;
   }
 
-  Handle put(Entry entry) {
+  Handle put(Entry&& entry) {
     engine->check_process();
     Asked asked = ask(entry);
     entry.name = asked.request.name;

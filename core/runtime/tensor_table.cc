@@ -26,15 +26,15 @@ Status about(const std::string& name, const Status& status) {
 Record to_record(const Loan& loan, const std::string& name, int group) {
   Record record;
   record.name = name;
-  record.operation = loan.entry.operation;
-  record.dtype = loan.entry.dtype;
-  record.shape = loan.entry.shape;
+  record.operation = loan.entry->operation;
+  record.dtype = loan.entry->dtype;
+  record.shape = loan.entry->shape;
   record.submitted = loan.submitted;
   record.process_set = group;
   return record;
 }
 
-Handle TensorTable::put(Entry entry, Asked asked, TimePoint now) {
+Handle TensorTable::put(Entry&& entry, Asked&& asked, TimePoint now) {
   const std::lock_guard lock(mutex_);
   open(asked);
   return insert(std::move(entry), std::move(asked), now);
@@ -73,10 +73,15 @@ void TensorTable::open(const Asked& asked) {
   }
 }
 
-Handle TensorTable::insert(Entry entry, Asked asked, TimePoint now) {
+Handle TensorTable::insert(Entry&& entry, Asked&& asked, TimePoint now) {
   auto state = std::make_shared<Handle::State>(helper_);
-  loans_[asked.group].find(asked.request.name)->second =
-      Loan{std::move(entry), asked.group, state, now, std::move(asked.ready), true, asked.memory};
+  loans_[asked.group].find(asked.request.name)->second = Loan{std::make_shared<Entry>(std::move(entry)),
+                                                              asked.group,
+                                                              state,
+                                                              now,
+                                                              std::move(asked.ready),
+                                                              true,
+                                                              asked.memory};
   requests_[asked.group].push_back(std::move(asked.request));
   return Handle(std::move(state));
 }
@@ -98,13 +103,10 @@ std::optional<Loan> TensorTable::take(int group, const std::string& name) {
   auto& loans = loans_[group];
   const auto place = loans.find(name);
   if (place == loans.end() || !place->second.handle) return std::nullopt;
-  Loan loan = std::move(place->second);
-  place->second = {};
-  Entry& known = place->second.entry;
-  known.operation = loan.entry.operation;
-  known.dtype = loan.entry.dtype;
-  known.shape = loan.entry.shape;
-  place->second.submitted = loan.submitted;
+  Loan& known = place->second;
+  Loan loan = std::move(known);
+  known.entry = loan.entry;
+  known.submitted = loan.submitted;
   return loan;
 }
 
@@ -128,17 +130,14 @@ void TensorTable::launch(Loan& loan, Result result, std::shared_ptr<Event> event
 
 void TensorTable::release(Loan& loan) {
   const std::lock_guard lock(mutex_);
-  if (std::exchange(loan.named, false)) free(loan.group, loan.entry.name, loan.memory);
+  if (std::exchange(loan.named, false)) free(loan.group, loan.entry->name, loan.memory);
 }
 
 void TensorTable::finish(Loan loan, Result result, bool keeps) {
   release(loan);
-  if (loan.entry.done) loan.entry.done(result);
-  if (keeps) {
-    keep_for_ever(std::make_shared<Entry>(std::move(loan.entry)));
-  } else {
-    loan.entry = {};
-  }
+  if (loan.entry->done) loan.entry->done(result);
+  if (keeps) keep_for_ever(loan.entry);
+  loan.entry.reset();
   loan.handle->set(std::move(result));
 }
 

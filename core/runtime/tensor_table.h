@@ -25,11 +25,12 @@ struct Asked {
 };
 
 /// An entry that is under way, and whom to tell. Moves; whoever holds it gives it back to the table, once.
+/// The table keeps the entry, too, until the name is free, and reads its operation, dtype and shape.
 struct Loan {
-  Entry entry;
+  std::shared_ptr<Entry> entry;
   int group = kWorld;
-  std::shared_ptr<Handle::State> handle;
-  TimePoint submitted;
+  std::shared_ptr<Handle::State> handle = {};
+  TimePoint submitted = {};
   Readiness ready = {};  ///< of what is on a GPU
   bool named = true;     ///< its name is taken, and its memory lent
   MemoryUse memory = {};
@@ -53,7 +54,7 @@ class TensorTable {
   void helped_by(std::shared_ptr<Helper> helper) { helper_ = std::move(helper); }
   /// Takes an entry. Throws Error(invalid_argument) if its name is under way, or memory of it that may not
   /// be shared; or Error with the status that the table or the group was closed with.
-  Handle put(Entry entry, Asked asked, TimePoint now);
+  Handle put(Entry&& entry, Asked&& asked, TimePoint now);
   /// Takes all of them, or throws and takes none.
   std::vector<Handle> put(std::vector<Entry> entries, std::vector<Asked> asked, TimePoint now);
 
@@ -80,7 +81,7 @@ class TensorTable {
  private:
   using LoansByName = std::unordered_map<std::string, Loan>;
   void open(const Asked& asked);
-  Handle insert(Entry entry, Asked asked, TimePoint now);
+  Handle insert(Entry&& entry, Asked&& asked, TimePoint now);
   void free(int group, const std::string& name, const MemoryUse& memory);
   void release(Loan& loan);
   static void hand_out(LoansByName& loans, std::vector<Loan>& to);
@@ -89,7 +90,7 @@ class TensorTable {
   std::shared_ptr<LentMemory> lent_;
 
   mutable std::mutex mutex_;
-  std::unordered_map<int, LoansByName> loans_;  // without a handle: handed out, but for what a record has
+  std::unordered_map<int, LoansByName> loans_;  // without a handle: handed out
   std::map<int, std::vector<Request>> requests_;
   std::optional<Status> closed_;
   std::unordered_map<int, Status> closed_groups_;

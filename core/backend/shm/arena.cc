@@ -67,10 +67,7 @@ std::shared_ptr<Arena> Arena::make(std::shared_ptr<const Mapping> mapping, int r
 }
 
 Arena::Arena(std::shared_ptr<const Mapping> mapping, int rank, int ranks, std::size_t region)
-    : mapping_(std::move(mapping)),
-      seats_(reinterpret_cast<Seat*>(mapping_->base())),
-      rank_(rank),
-      owner_(::getpid()) {
+    : mapping_(std::move(mapping)), seats_(reinterpret_cast<Seat*>(mapping_->base())), rank_(rank) {
   holes_.emplace(head_bytes(ranks) + static_cast<std::size_t>(rank) * region, region);
   back_with_memory(static_cast<std::size_t>(rank) * sizeof(Seat), sizeof(Seat));
   map_now(0, head_bytes(ranks));
@@ -82,7 +79,7 @@ bool Arena::contains(const void* data) const {
 }
 
 std::shared_ptr<std::byte> Arena::allocate(std::size_t bytes) {
-  if (::getpid() != owner_)
+  if (!owner_.is_this())
     throw Error(Code::unavailable, "a forked child cannot allocate in the arena of its parent");
   // What exceeds the whole arena is not rounded: it could become 0.
   const std::size_t rounded = bytes > size() ? bytes : round_up(std::max<std::size_t>(bytes, 1), kAlignment);
@@ -159,7 +156,7 @@ void Arena::map_now(std::size_t begin, std::size_t bytes) const {
 }
 
 void Arena::free(std::size_t begin, std::size_t bytes) {
-  if (::getpid() != owner_) return;
+  if (!owner_.is_this()) return;
   if (bytes >= kGiveBack) {
     const std::size_t first = round_up(begin, kPage);
     const std::size_t last = (begin + bytes) / kPage * kPage;

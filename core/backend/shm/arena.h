@@ -2,6 +2,7 @@
 #pragma once
 
 #include "core/backend/shm/seat.h"
+#include "core/base/owner_process.h"
 #include "core/comm/socket_io.h"
 
 #include <cstddef>
@@ -83,7 +84,7 @@ class Arena : public std::enable_shared_from_this<Arena> {
   std::shared_ptr<const Mapping> mapping_;
   Seat* seats_;
   int rank_;
-  int owner_;  // the process that may allocate and free
+  OwnerProcess owner_;  // the process that may allocate and free
 
   std::mutex mutex_;
   std::vector<std::size_t> free_seats_;       // offsets

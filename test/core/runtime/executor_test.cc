@@ -94,7 +94,7 @@ TEST_F(ExecutorTest, GivesTheTensorBackWhenItsOutputCannotBeMade) {
   entry.input = a.data();
   entry.allocate = [](const auto& /*shape*/) -> void* { throw std::runtime_error("out of memory"); };
   decisions_.push_back({{}, admit(entry, 0, ProcessSets(1)).request, {1}, true, 1, {}});
-  const Handle handle = table_.put(entry, {kWorld, decisions_.front().request}, {});
+  const Handle handle = table_.put(Entry(entry), {kWorld, decisions_.front().request}, {});
   EXPECT_THROW(executor_.carry_out(decisions_, {{0}}, {}), Error);
   ASSERT_TRUE(handle.poll());
   EXPECT_THROW(handle.wait(), Error);

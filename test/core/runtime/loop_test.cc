@@ -46,7 +46,7 @@ TEST(Loop, EndsWhenAllHaveLeftAndGivesBackWhatNobodyAskedFor) {
   std::thread other([&] { run(loops[1]); });
   run(loops[0]);
   other.join();
-  EXPECT_THROW(tables[0].put(entry, {}, {}), Error);
+  EXPECT_THROW(tables[0].put(std::move(entry), {}, {}), Error);
 }
 
 TEST(Loop, WakesWhenATensorIsOverdueAlsoIfALetterWasTheFirstToAskForIt) {
@@ -65,7 +65,7 @@ TEST(Loop, WakesWhenATensorIsOverdueAlsoIfALetterWasTheFirstToAskForIt) {
   entry.name = "x";
   Request request;
   request.name = entry.name;
-  tables[1].put(entry, {kWorld, request}, Clock::now());
+  tables[1].put(std::move(entry), {kWorld, request}, Clock::now());
   loops[1].turn(false);
   const Loop::Turn turn = loops[0].turn(false);
   EXPECT_FALSE(turn.more);
@@ -87,7 +87,7 @@ TEST(Loop, FailsInOrderWhenThereIsNoTemporaryDirectory) {
   entry.name = "x";
   Request request;
   request.name = entry.name;
-  const Handle handle = table.put(entry, {kWorld, request}, {});
+  const Handle handle = table.put(std::move(entry), {kWorld, request}, {});
   group.lose(1, "its process ended");
   const char* former = std::getenv("TMPDIR");
   const std::string kept = former == nullptr ? "" : former;
@@ -114,7 +114,7 @@ class LoopsDump : public testing::Test {
     entry.shape = {2, 3};
     Request request;
     request.name = entry.name;
-    table_.put(entry, {kWorld, request}, Clock::now());
+    table_.put(std::move(entry), {kWorld, request}, Clock::now());
   }
   ~LoopsDump() override { std::filesystem::remove_all(folder_); }
 
@@ -192,7 +192,7 @@ TEST(Loop, AnswersHowTheJobIsOnceItComesToIt) {
   entry.name = "x";
   Request request;
   request.name = entry.name;
-  table.put(entry, {kWorld, request}, Clock::now());
+  table.put(std::move(entry), {kWorld, request}, Clock::now());
   std::thread engine([&] { run(loop); });
   // What it is asked before it has taken what was submitted it answers before, too.
   JobHealth health;

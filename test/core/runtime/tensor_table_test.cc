@@ -42,7 +42,7 @@ TEST(TensorTable, HandsOutEverythingWhenItCloses) {
   const Status why{Code::aborted, "rank 1 is gone"};
   auto loans = table.close(why);
   ASSERT_EQ(loans.size(), 1u);
-  EXPECT_EQ(loans.front().entry.name, "a");
+  EXPECT_EQ(loans.front().entry->name, "a");
   table.finish(std::move(loans.front()), {why, {}, true, {}});
   table.finish(*std::move(taken), {});
   EXPECT_THROW(waiting.wait(), Error);
@@ -103,7 +103,7 @@ TEST(TensorTable, KnowsWhatIsUnderWayAlsoOfWhatItHasHandedOut) {
     entry.shape = {i, 3};
     Request request;
     request.name = entry.name;
-    table.put(entry, {i, request}, TimePoint() + std::chrono::seconds(i));
+    table.put(Entry(entry), {i, request}, TimePoint() + std::chrono::seconds(i));
   }
   auto loan = table.take(1, "1");
   ASSERT_TRUE(loan);
