@@ -25,8 +25,7 @@ std::string hint_for_left(const OneSided& tensor) {
   if (is_gradient(tensor.name)) {
     return fmt::format(
         "Did you mean hvd.join()? {} took fewer steps than others: call hvd.join() (C++: Runtime::join) "
-        "after "
-        "its last batch, or backward() on all ranks in every step.",
+        "after its last batch, or backward() on all ranks in every step.",
         with_capital(gone));
   }
   if (tensor.step != 0) {
@@ -42,8 +41,7 @@ std::string hint_for_waiting(const OneSided& tensor) {
   if (is_gradient(tensor.name)) {
     return fmt::format(
         "{} did not call backward() in this step, and went on: call backward() on all ranks in every step, "
-        "or "
-        "hvd.join() (C++: Runtime::join) after the last batch.",
+        "or hvd.join() (C++: Runtime::join) after the last batch.",
         with_capital(describe_ranks(tensor.missing)));
   }
   if (tensor.step != 0) {

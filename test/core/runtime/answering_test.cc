@@ -59,7 +59,7 @@ TEST(Answering, TellsWhenItBeginsAnswersAndTellsWhenItEnds) {
 TEST(Answering, EndsWithTheLauncherAndBearsWhatIsNoQuestion) {
   Line line;
   const Answering answering(line.theirs(), echo);
-  line.hear();
+  static_cast<void>(line.hear());
   line.write({std::byte{1}, std::byte{99}});
   Line other;
   const Answering orphan(other.theirs(), echo);
@@ -70,7 +70,7 @@ TEST(Answering, BearsAnAnswerThatFails) {
   const Line line;
   const Answering answering(line.theirs(),
                             [](const Question&) -> Reply { throw std::runtime_error("no memory"); });
-  line.hear();
+  static_cast<void>(line.hear());
   line.ask({1, QuestionKind::dump});
 }
 

@@ -66,7 +66,9 @@ TEST_P(StagedSumsOf, ComeWhereTheyBelong) {
       if (!in_order) std::reverse(segments.begin(), segments.end());
       staged.allreduce(segments, {});
       for (std::size_t i = 0; i < count; ++i) ASSERT_EQ(output[i], sum_of_elements(ranks, i)) << i;
-      if (!in_place) ASSERT_EQ(input, before);
+      if (!in_place) {
+        ASSERT_EQ(input, before);
+      }
     });
   }
 }
