@@ -60,7 +60,8 @@ class Messenger {
   /// The message that a `receive` of these would take at once, if there is one. Throws what `abort` said.
   [[nodiscard]] virtual std::optional<Envelope> probe(int source, int tag) = 0;
   /// This rank sends nothing more: `send` throws Error(aborted) from now on. `done` is called once, like that
-  /// of a message, when the receivers have all that it has sent, or never will. Call it once.
+  /// of a message, when the receivers have all that it has sent, and the senders know what it has refused, or
+  /// never will. Call it once.
   virtual void leave(std::function<void()> done) = 0;
   /// Another rank has left: receives that wait for it alone end, those from any source when all others have
   /// left, and so do sends that it has not asked for, all with Error(aborted); `probe` of that rank throws it

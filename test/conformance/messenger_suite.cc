@@ -285,6 +285,21 @@ TEST_P(MessengerSuite, WhatWaitsForARankThatHasLeftEndsAndWhatItHasSentIsReceive
   EXPECT_EQ(receive(at(0), 0, 1), Numbers{8}) << "to itself";
 }
 
+TEST_P(MessengerSuite, ARankHasLeftOnceSendersKnowWhatItHasRefused) {
+  connect(2);
+  std::vector<Mail> sent;
+  for (int i = 0; i < 40; ++i) sent.push_back(start_send(at(0), 1, 3, counting(kLargestUnasked + 1, i)));
+  for (std::size_t i = 0; i < sent.size(); ++i) {
+    Outcome refused;
+    at(1).receive({0, 3, [](const Envelope&) -> void* { throw Error(Code::mismatch, "too large"); },
+                   [&refused](const Status& status, const Envelope* it) { refused.set(status, it); }});
+    EXPECT_EQ(refused.wait().code, Code::mismatch);
+  }
+  leave(at(1));
+  at(0).hear_leave(1);
+  for (const auto& one : sent) EXPECT_TRUE(one->outcome.wait().ok());
+}
+
 TEST_P(MessengerSuite, WhatIsUnderWayEndsWithTheReasonOfTheAbort) {
   connect(2);
   const Mail sent = start_send(at(0), 1, 1, counting(100'000, 0));

@@ -16,6 +16,8 @@ namespace hora {
 //   receiver                 credit b            so much of whole messages has been taken
 //   sender    last                               nothing new will be sent: the sender leaves the job
 //   receiver                 last heard          all that came before it is here
+//   receiver                 last answer         the same for requests and refusals: the receiver leaves
+//   sender    last answer heard                  all that came before it is here
 //
 // Whole messages and announcements are in the order in which they were sent. Heads are sealed, in two pieces:
 // their length (2 bytes, little-endian), and what it is the length of. Elements follow as they are.
@@ -28,9 +30,11 @@ enum class MessageFrameKind : std::uint8_t {
   refusal,
   credit,
   last,
-  last_heard
+  last_heard,
+  last_answer,
+  last_answer_heard
 };
-inline constexpr int kMessageFrameKinds = 8;
+inline constexpr int kMessageFrameKinds = 10;
 
 /// The head of a frame. A value.
 struct MessageFrame {

@@ -3,6 +3,8 @@
 
 #include <sys/socket.h>
 
+#include <utility>
+
 namespace hora {
 namespace {
 
@@ -33,6 +35,15 @@ void MessageInlet::refuse(std::uint64_t number, Calls& calls) {
   write({MessageFrameKind::refusal, number, {}}, calls);
 }
 
+void MessageInlet::say_last(std::shared_ptr<void> told, Calls& calls) {
+  told_ = std::move(told);
+  write({MessageFrameKind::last_answer, 0, {}}, calls);
+}
+
+void MessageInlet::hear_last_was_heard(Calls& calls) {
+  calls.emplace_back([told = std::exchange(told_, {})] {});
+}
+
 void MessageInlet::give_credit(std::size_t bytes, Calls& calls) {
   taken_ += cost(bytes);
   if (taken_ < kCreditStep) return;
@@ -58,6 +69,7 @@ void MessageInlet::fail(const Status& why, Calls& calls) {
   for (auto& [number, reception] : std::exchange(expected_, {})) {
     calls.emplace_back([reception = std::move(reception), why] { reception.wanted.done(why, nullptr); });
   }
+  hear_last_was_heard(calls);
 }
 
 void MessageInlet::shut_down() const { ::shutdown(socket_.fd(), SHUT_RDWR); }

@@ -7,6 +7,7 @@
 #include <poll.h>
 
 #include <map>
+#include <memory>
 
 namespace hora {
 
@@ -39,6 +40,10 @@ class MessageInlet {
   void refuse(std::uint64_t number, Calls& calls);
   /// The sender has sent its last message, and learns that it is here.
   void hear_last(Calls& calls) { write({MessageFrameKind::last_heard, 0, {}}, calls); }
+  /// Says that nothing new will be asked for or refused. Drops `told` when the sender has heard that, or
+  /// cannot be reached.
+  void say_last(std::shared_ptr<void> told, Calls& calls);
+  void hear_last_was_heard(Calls& calls);
   /// A whole message of so many bytes has been taken.
   void give_credit(std::size_t bytes, Calls& calls);
 
@@ -66,6 +71,7 @@ class MessageInlet {
   std::size_t taken_ = 0;                        // of it, of which the sender does not know
   std::uint64_t number_ = 0;                     // of the last announcement
   std::map<std::uint64_t, Reception> expected_;  // by number
+  std::shared_ptr<void> told_;                   // of who leaves
 };
 
 }  // namespace hora

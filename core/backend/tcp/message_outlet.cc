@@ -68,6 +68,8 @@ void MessageOutlet::hear(const MessageFrame& frame, Calls& calls) {
     calls.emplace_back([done = announced(frame.number).done] { done({}); });
   } else if (frame.kind == MessageFrameKind::last_heard) {
     calls.emplace_back([told = std::exchange(told_, {})] {});
+  } else if (frame.kind == MessageFrameKind::last_answer) {
+    writer_.put({encode({MessageFrameKind::last_answer_heard, 0, {}})});
   } else {
     if (frame.number > ahead_) throw Error(Code::internal, "bad message: more credit than was used");
     ahead_ -= frame.number;

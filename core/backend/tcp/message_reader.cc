@@ -24,7 +24,8 @@ std::size_t receive(DataSocket& socket, std::span<std::byte> memory) {
 
 bool comes_from_sender(MessageFrameKind kind) {
   return kind == MessageFrameKind::whole || kind == MessageFrameKind::announcement ||
-         kind == MessageFrameKind::content || kind == MessageFrameKind::last;
+         kind == MessageFrameKind::content || kind == MessageFrameKind::last ||
+         kind == MessageFrameKind::last_answer_heard;
 }
 
 }  // namespace

@@ -126,7 +126,7 @@ class TcpMessenger final : public Messenger {
   }
 
   void leave(std::function<void()> done) override {
-    // Dropped by each receiver's outlet, and here.
+    // Dropped by the outlet of each receiver, the inlet of each sender, and here.
     const std::shared_ptr<void> told(static_cast<void*>(nullptr),
                                      [done = std::move(done)](void*) { done(); });
     Calls calls;
@@ -136,6 +136,9 @@ class TcpMessenger final : public Messenger {
       if (aborted_) return;
       for (auto& [peer, out] : outs_) {
         if (!out.broken) out.outlet.say_last(told, calls);
+      }
+      for (auto& [peer, in] : ins_) {
+        if (!in.broken) in.inlet.say_last(told, calls);
       }
     }
     bell_.ring();
@@ -458,6 +461,7 @@ class TcpMessenger final : public Messenger {
       case MessageFrameKind::announcement:
         return hear_announcement(in, received.frame.envelope, received.frame.number);
       case MessageFrameKind::last: return hear_last(in);
+      case MessageFrameKind::last_answer_heard: return hear_last_was_heard(in);
       default: return finish(in, received.frame.number);
     }
   }
@@ -495,6 +499,15 @@ class TcpMessenger final : public Messenger {
     {
       const std::lock_guard lock(mutex_);
       in.inlet.hear_last(calls);
+    }
+    run(calls);
+  }
+
+  void hear_last_was_heard(In& in) {
+    Calls calls;
+    {
+      const std::lock_guard lock(mutex_);
+      in.inlet.hear_last_was_heard(calls);
     }
     run(calls);
   }
