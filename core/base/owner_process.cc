@@ -11,7 +11,7 @@ namespace {
 /// has no other thread.
 int forks = 0;
 
-[[maybe_unused]] const int is_counting = ::pthread_atfork(nullptr, nullptr, [] { ++forks; });
+[[maybe_unused]] const int kIsCounting = ::pthread_atfork(nullptr, nullptr, [] { ++forks; });
 
 }  // namespace
 

@@ -103,11 +103,8 @@ std::optional<Loan> TensorTable::take(int group, const std::string& name) {
   auto& loans = loans_[group];
   const auto place = loans.find(name);
   if (place == loans.end() || !place->second.handle) return std::nullopt;
-  Loan& known = place->second;
-  Loan loan = std::move(known);
-  known.entry = loan.entry;
-  known.submitted = loan.submitted;
-  return loan;
+  Loan stays{.entry = place->second.entry, .submitted = place->second.submitted};
+  return std::exchange(place->second, std::move(stays));
 }
 
 std::vector<Record> TensorTable::under_way() const {
