@@ -59,7 +59,7 @@ class ShmCollective final : public Collective {
         write_all_(circle, rounds_, reach_, sums_),
         write_by_levels_(circle, rounds_, reach_),
         fastest_copy_(ways.streams),
-        staged_sums_(circle, rounds_, sums_, fastest_copy_),
+        staged_sums_(circle, rounds_, sums_, fastest_copy_, ways.streams),
         spread_(circle, rounds_, reach_, fastest_copy_),
         transfers_(circle, rounds_, reach_, fastest_copy_),
         private_way_(32 * 1024, ways.direct),

@@ -13,10 +13,12 @@ constexpr std::size_t kPartBytes = kStageBytes / 2;
 
 }  // namespace
 
-StagedSums::StagedSums(const Circle& circle, Rounds& rounds, Sums& sums, FastestCopy& fastest_copy)
+StagedSums::StagedSums(const Circle& circle, Rounds& rounds, Sums& sums, FastestCopy& fastest_copy,
+                       std::optional<bool> streams)
     : circle_(circle),
       rounds_(rounds),
       sums_(sums),
+      copy_to_lines_just_read_(streams.value_or(false)),
       fastest_copy_(fastest_copy),
       inputs_(static_cast<std::size_t>(circle.size())) {}
 
@@ -50,10 +52,10 @@ void StagedSums::bring(std::span<const Segment> segments, const Part& part) {
   own_output_ = in_one_piece(segments, &Segment::output, part.each, begin, end - begin);
   if (own_input_ == nullptr || own_output_ == nullptr) {
     own_input_ = own_output_ = nullptr;
-    return copy_in(segments, part, part.begin, part.end);
+    return copy_in(copy_to_lines_just_read_, segments, part, part.begin, part.end);
   }
-  copy_in(segments, part, part.begin, begin);
-  copy_in(segments, part, end, part.end);
+  copy_in(copy_to_lines_just_read_, segments, part, part.begin, begin);
+  copy_in(copy_to_lines_just_read_, segments, part, end, part.end);
 }
 
 void StagedSums::sum(const Part& part, const Reduction& reduction) {
@@ -75,10 +77,10 @@ void StagedSums::take(std::span<const Segment> segments, const Part& part) {
   copy_out(segments, part, share(part, circle_.place() + 1), part.end);
 }
 
-void StagedSums::copy_in(std::span<const Segment> segments, const Part& part, std::size_t begin,
-                         std::size_t end) {
+void StagedSums::copy_in(FastestCopy& copy, std::span<const Segment> segments, const Part& part,
+                         std::size_t begin, std::size_t end) {
   gather_inputs(staged(part, circle_.place(), begin), segments, part.each, begin, end,
-                [&](void* to, const void* from, std::size_t bytes) { fastest_copy_.copy(to, from, bytes); });
+                [&](void* to, const void* from, std::size_t bytes) { copy.copy(to, from, bytes); });
 }
 
 void StagedSums::copy_out(std::span<const Segment> segments, const Part& part, std::size_t begin,
@@ -95,8 +97,8 @@ void StagedSums::reducescatter(const Segment& whole, std::size_t begin, std::siz
     part.end = std::min(part.begin + step, whole.count);
     const std::size_t from = std::clamp(begin, part.begin, part.end);
     const std::size_t to = std::clamp(end, part.begin, part.end);
-    copy_in({&whole, 1}, part, part.begin, from);
-    copy_in({&whole, 1}, part, to, part.end);
+    copy_in(fastest_copy_, {&whole, 1}, part, part.begin, from);
+    copy_in(fastest_copy_, {&whole, 1}, part, to, part.end);
     rounds_.phase();
     if (from < to) {
       for (int place = 0; place < circle_.size(); ++place)

@@ -7,6 +7,7 @@
 #include "core/device/fastest_copy.h"
 
 #include <cstddef>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -22,11 +23,17 @@ namespace hora {
 /// core has just read. Only where its own share does not lie in one piece, that goes by way of its own stage,
 /// too.
 ///
+/// Those stores go through the caches, unless `streams` says otherwise. That is not tuned: stores that bypass
+/// the caches cost this rank about as much, but the others then read the stage from memory, and the next
+/// stores find none of it in a cache, so each way would be judged by what the other one has left behind.
+///
 /// After `bring` and after `sum` all wait for all. After the second wait nobody else touches this rank's
 /// stage, so one is enough. *Engine only.*
 class StagedSums {
  public:
-  StagedSums(const Circle& circle, Rounds& rounds, Sums& sums, FastestCopy& fastest_copy);
+  /// `fastest_copy`: for a reducescatter, whose stores go to lines that others have read.
+  StagedSums(const Circle& circle, Rounds& rounds, Sums& sums, FastestCopy& fastest_copy,
+             std::optional<bool> streams = {});
 
   /// Once all have met.
   void allreduce(std::span<const Segment> segments, const Reduction& reduction);
@@ -46,7 +53,8 @@ class StagedSums {
   void sum(const Part& part, const Reduction& reduction);
   void take(std::span<const Segment> segments, const Part& part);
 
-  void copy_in(std::span<const Segment> segments, const Part& part, std::size_t begin, std::size_t end);
+  void copy_in(FastestCopy& copy, std::span<const Segment> segments, const Part& part, std::size_t begin,
+               std::size_t end);
   void copy_out(std::span<const Segment> segments, const Part& part, std::size_t begin, std::size_t end);
   [[nodiscard]] std::size_t share(const Part& part, int place) const;
   [[nodiscard]] std::byte* staged(const Part& part, int place, std::size_t element) const;
@@ -54,6 +62,7 @@ class StagedSums {
   Circle circle_;
   Rounds& rounds_;
   Sums& sums_;
+  FastestCopy copy_to_lines_just_read_;
   FastestCopy& fastest_copy_;
   // Of the kernel call at hand.
   std::vector<const void*> inputs_;  // by place
