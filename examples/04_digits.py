@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Digits: a small network learns to read handwritten digits, on any number of ranks. The twin of 03_digits.cc.
 
-    hrun -np 2 python examples/04_digits.py
-    hrun -np 2 python examples/04_digits.py --device cuda      # one GPU for each rank
+    hrun -np 2 python examples/04_digits.py                     # python -m hora.demo is the same, of an installed Hora
+    hrun -np 2 python examples/04_digits.py --device cuda       # one GPU for each rank
 
 Expected output (figures differ a little from machine to machine; ... is any text):
     [0] epoch  1/12  loss ...  accuracy ...  ... images/s

@@ -15,13 +15,18 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include <filesystem>
+
 namespace hora {
 namespace {
 
 std::string library_path() {
   Dl_info found{};
   const bool known = ::dladdr(reinterpret_cast<const void*>(&version), &found) != 0;
-  return known && found.dli_fname != nullptr ? found.dli_fname : "linked in";
+  if (!known || found.dli_fname == nullptr) return "linked in";
+  std::error_code trouble;
+  const auto path = std::filesystem::canonical(found.dli_fname, trouble);
+  return trouble ? found.dli_fname : path.string();
 }
 
 bool can_share_memory() {

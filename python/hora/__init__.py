@@ -12,6 +12,7 @@ of `horovod.torch` for PyTorch.
 Start it with `hrun -np 2 python program.py`.
 """
 
+from hora import _loading as _loading  # the first: it says why a Hora cannot be loaded
 from hora._aliases import install_as_horovod
 from hora._arrays import (
     allgather,

@@ -183,7 +183,7 @@ def _pickled_call(func: Callable[..., Any], args: Sequence[Any], kwargs: dict[st
     return content
 
 
-def _find_hrun() -> str:
+def find_hrun() -> str:
     """HORA_HRUN, or beside the package's other scripts, or beside this Python, or in PATH."""
     named = os.environ.get("HORA_HRUN")
     places = [named] if named else [os.path.join(sysconfig.get_path("scripts"), "hrun"), os.path.join(os.path.dirname(sys.executable), "hrun"), shutil.which("hrun")]
@@ -241,7 +241,7 @@ def _hrun(arguments: list[str]) -> tuple[int, list[str]]:
     Raises:
         HoraArgumentError: hrun takes the arguments for wrong, and has started nothing.
     """
-    process = subprocess.Popen([_find_hrun(), *arguments], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, process_group=0)
+    process = subprocess.Popen([find_hrun(), *arguments], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, process_group=0)
     interrupted = False
     with process, selectors.DefaultSelector() as selector:
         assert process.stdout is not None and process.stderr is not None

@@ -13,6 +13,7 @@ import pytest
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
+HRUN = pathlib.Path(sys.executable).parent / "hrun"
 BUILD = pathlib.Path(os.environ.get("HORA_BUILD", ROOT / "build"))
 # What libhora is made with is its own affair: no consumer looks for it.
 NOT_FOUND_HERE = [f"-DCMAKE_DISABLE_FIND_PACKAGE_{name}=ON" for name in ("fmt", "PkgConfig", "CLI11", "GTest", "MPI", "Python3")]
@@ -44,8 +45,8 @@ def configure(source: pathlib.Path, *settings: str) -> subprocess.CompletedProce
     return run("cmake", "-S", source, "-B", source / "build", "-G", "Ninja", *NOT_FOUND_HERE, *settings)
 
 
-def build(source: pathlib.Path, prefix: pathlib.Path) -> None:
-    configured = configure(source, f"-DCMAKE_PREFIX_PATH={prefix}")
+def build(source: pathlib.Path, *settings: str) -> None:
+    configured = configure(source, *settings)
     assert configured.returncode == 0, configured.stdout + configured.stderr
     succeed("cmake", "--build", source / "build", seconds=300)
 
@@ -62,25 +63,37 @@ def prefix(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
 def test_the_core_serves_a_project_outside(language: str, prefix: pathlib.Path, tmp_path: pathlib.Path):
     source = tmp_path / "sum"
     shutil.copytree(HERE / language, source)
-    build(source, prefix)
+    build(source, f"-DCMAKE_PREFIX_PATH={prefix}")
     output = succeed(prefix / "bin/hrun", "-np", "2", source / "build/sum")
     assert sorted(output.splitlines()) == ["[0] rank 0: 3", "[1] rank 1: 3"]
 
 
-def test_the_program_of_the_readme_learns_in_cpp(prefix: pathlib.Path, tmp_path: pathlib.Path):
+@pytest.fixture(scope="session")
+def package() -> str:
+    """Where the installed Python package has what CMake needs, as a setting for CMake."""
+    return f"-Dhora_DIR={succeed(sys.executable, '-m', 'hora', '--cmake-dir').strip()}"
+
+
+def test_the_program_of_the_readme_learns_in_cpp(package: str, tmp_path: pathlib.Path):
     (tmp_path / "CMakeLists.txt").write_text(readme_block("cmake"))
     (tmp_path / "train.cc").write_text(readme_block("cpp"))
-    build(tmp_path, prefix)
-    found = losses(succeed(prefix / "bin/hrun", "-np", "2", tmp_path / "build/train"))
+    build(tmp_path, package)
+    found = losses(succeed(HRUN, "-np", "2", tmp_path / "build/train"))
     assert len(found) == 5
     assert found[-1] < 0.01 * found[0]
 
 
-def test_the_program_of_the_readme_learns_in_python(prefix: pathlib.Path, tmp_path: pathlib.Path):
+def test_the_program_of_the_readme_learns_in_python(tmp_path: pathlib.Path):
     (tmp_path / "train.py").write_text(readme_block("python"))
-    found = losses(succeed(prefix / "bin/hrun", "-np", "2", sys.executable, tmp_path / "train.py"))
+    found = losses(succeed(HRUN, "-np", "2", sys.executable, tmp_path / "train.py"))
     assert len(found) == 5
     assert found[-1] < 0.01 * found[0]
+
+
+def test_the_demo_of_the_package_learns(tmp_path: pathlib.Path):
+    lines = succeed("env", "-C", tmp_path, HRUN, "-np", "2", sys.executable, "-m", "hora.demo", "--epochs", "2").splitlines()
+    assert lines[-1] == "[0] parameters are equal on all 2 ranks"
+    assert re.match(r"\[0\] epoch  2/2  loss \d", lines[1])
 
 
 def refusal(tmp_path: pathlib.Path, find_package: str, *settings: str) -> str:
@@ -98,7 +111,7 @@ def test_a_missing_libtorch_is_said(prefix: pathlib.Path, tmp_path: pathlib.Path
     assert "CMAKE_PREFIX_PATH" in text
 
 
-def test_a_libtorch_of_another_version_is_refused(prefix: pathlib.Path, tmp_path: pathlib.Path):
+def test_a_libtorch_too_old_is_refused(prefix: pathlib.Path, tmp_path: pathlib.Path):
     other = tmp_path / "libtorch"
     header = other / "include/torch/csrc/api/include/torch/version.h"
     for name in ("include/torch/script.h", "lib/libtorch.so", "lib/libtorch_cpu.so", "lib/libc10.so"):
@@ -107,16 +120,7 @@ def test_a_libtorch_of_another_version_is_refused(prefix: pathlib.Path, tmp_path
     header.parent.mkdir(parents=True)
     header.write_text("#define TORCH_VERSION_MAJOR 1\n#define TORCH_VERSION_MINOR 13\n#define TORCH_VERSION_PATCH 1\n")
     text = refusal(tmp_path, "find_package(hora REQUIRED COMPONENTS torch)", f"-DCMAKE_PREFIX_PATH={prefix};{other}")
-    assert re.search(r"was built with LibTorch \d+\.\d+\.\d+, and \S+ is LibTorch 1\.13\.1", text)
-
-
-def test_a_hora_without_the_adapter_says_so(prefix: pathlib.Path, tmp_path: pathlib.Path):
-    plain = tmp_path / "hora"
-    shutil.copytree(prefix, plain, symlinks=True)
-    for path in plain.glob("lib*/cmake/hora/hora-torch-targets*.cmake"):
-        path.unlink()
-    text = refusal(tmp_path, "find_package(hora REQUIRED COMPONENTS torch)", f"-DCMAKE_PREFIX_PATH={plain}")
-    assert "this Hora was built without LibTorch" in text
+    assert re.search(r"needs LibTorch 2\.6 or newer, and \S+ is LibTorch 1\.13\.1", text)
 
 
 def test_another_minor_version_is_refused(prefix: pathlib.Path, tmp_path: pathlib.Path):
@@ -124,12 +128,13 @@ def test_another_minor_version_is_refused(prefix: pathlib.Path, tmp_path: pathli
     assert "0.0" in text
 
 
-def test_the_wheel_holds_the_package_and_hrun_alone():
+def test_the_package_has_all_that_programs_need_and_no_library_twice():
     files = [str(path) for path in importlib.metadata.files("hora") or []]
     strangers = [path for path in files if not re.match(r"hora/|hora-[^/]*\.dist-info/", path)]
     assert sorted(pathlib.PurePath(path).name for path in strangers) == ["hora_horovod.pth", "hrun"]
-    libraries = {re.sub(r"(\.cpython.*)?\.so.*", "", path) for path in files if ".so" in path}
+    libraries = [re.sub(r"(\.cpython.*)?\.so.*", "", path) for path in files if ".so" in path]
     modules = {"hora/libhora_mpi", "hora/libhora_nccl"}  # where the wheel was built with MPI, with CUDA and NCCL
-    assert libraries - modules == {"hora/libhora", "hora/_native"}
-    assert not [path for path in files if path.endswith((".h", ".cmake"))]
-    assert "hora/_horovod/horovod/torch/__init__.py" in files
+    assert sorted(set(libraries) - modules) == sorted(name for name in libraries if name not in modules) == ["hora/_native", "hora/libhora"]
+    headers = {path.removeprefix("hora/include/") for path in files if path.startswith("hora/include/")}
+    assert headers == {str(path.relative_to(ROOT / "core/include")) for path in (ROOT / "core/include").rglob("*.h")}
+    assert {"hora/_horovod/horovod/torch/__init__.py", "hora/demo.py", "hora/data/digits.csv", "hora/py.typed"} <= set(files)

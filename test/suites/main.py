@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 from bench.plan import main as plan
 
-from . import setup, suites
+from . import setup, suites, wheel
 from .shell import HRUN, PYTHON, ROOT, Failed, run
 
 
@@ -46,6 +46,12 @@ def bench(arguments: list[str]) -> int:
     parsed = plan.parse(arguments)
     setup.everything()
     return plan.run(parsed)
+
+
+def make_wheels() -> int:
+    """Makes dist/hora-*.whl, and checks them."""
+    setup.everything()
+    return wheel.everything()
 
 
 def fuzz(minutes: float) -> int:
@@ -89,12 +95,13 @@ def hear_interrupts() -> None:
 def main(arguments: list[str]) -> int:
     hear_interrupts()
     parser = argparse.ArgumentParser(prog="./dev", description="Everything a developer of Hora does.")
-    commands = parser.add_subparsers(dest="command", required=True, metavar="setup|demo|test|fuzz|simulate|soak|bench|format")
+    commands = parser.add_subparsers(dest="command", required=True, metavar="setup|demo|test|wheel|fuzz|simulate|soak|bench|format")
     commands.add_parser("setup", help="install what is missing (system packages, .venv), build into build/, install hora into .venv")
     commands.add_parser("demo", help="setup, then train the digits example on two ranks, in C++ and in Python")
     testing = commands.add_parser("test", help="setup, then run every test; the last line is 'N passed, N failed'")
     testing.add_argument("suite", nargs="*", help=f"only these: {', '.join(suites.names())}")
     testing.add_argument("--faults", action="store_true", help="instead: every fault in every phase, into test/faults/RESULTS.md; 20 minutes")
+    commands.add_parser("wheel", help="setup, then dist/hora-*.whl, one for each Python 3.11 to 3.13 of this machine, and their sdist")
     commands.add_parser("bench", add_help=False, help="setup, then compare with peers and limits, into test/bench/RESULTS.md; ./dev bench --help")
     simulation = commands.add_parser("simulate", help="setup, then let simulated jobs run, from other seeds than the tests do")
     simulation.add_argument("arguments", nargs="+", help="SEEDS [FIRST [RANKS]]: how many, the first one, ranks (else 2 to 12)")
@@ -113,6 +120,7 @@ def main(arguments: list[str]) -> int:
         "setup": set_up,
         "demo": demo,
         "test": lambda: all_faults() if parsed.faults else test(parsed.suite),
+        "wheel": make_wheels,
         "fuzz": lambda: fuzz(parsed.minutes),
         "simulate": lambda: simulate(parsed.arguments),
         "soak": lambda: soak(parsed.arguments),

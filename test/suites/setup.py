@@ -43,15 +43,16 @@ def system_packages() -> None:
         raise Failed(f"these system packages are missing: {' '.join(missing)}\nInstall them as root:\n  {command}")
     print(f"installing system packages: {' '.join(missing)}", flush=True)
     prefix = [] if as_root else ["sudo", "-n"]
-    step("apt", [*prefix, "env", "DEBIAN_FRONTEND=noninteractive", "sh", "-c", command])
+    step("apt", *prefix, "env", "DEBIAN_FRONTEND=noninteractive", "sh", "-c", command)
 
 
 def can_sudo() -> bool:
     return shutil.which("sudo") is not None and subprocess.run(["sudo", "-n", "true"], capture_output=True, check=False).returncode == 0
 
 
-def step(name: str, command: list[object], environment: dict[str, str] | None = None) -> None:
-    if not run_quietly(name, command, environment):  # type: ignore[arg-type]
+def step(name: str, *command: object, environment: dict[str, str] | None = None) -> None:
+    """Runs a command quietly. Throws Failed, with the end of its log, if it fails."""
+    if not run_quietly(name, [str(word) for word in command], environment):
         raise Failed(f"{name} failed; its log is {end_of_log(name)}")
 
 
@@ -78,18 +79,18 @@ def virtual_environment() -> None:
         return
     print("making .venv with PyTorch and the rest of requirements.txt", flush=True)
     if not PYTHON.exists():
-        step("venv", [system_python(), "-m", "venv", VENV])
-    step("pip", [PYTHON, "-m", "pip", "install", "--quiet", "-r", "requirements.txt"])
+        step("venv", system_python(), "-m", "venv", VENV)
+    step("pip", PYTHON, "-m", "pip", "install", "--quiet", "-r", "requirements.txt")
     leave(path, mark)
 
 
 def configure(preset: str) -> None:
     """What CMakePresets.json says, with the Python of .venv."""
-    step(f"cmake-{preset}", ["cmake", "--preset", preset, f"-DPython3_EXECUTABLE={PYTHON}"])
+    step(f"cmake-{preset}", "cmake", "--preset", preset, f"-DPython3_EXECUTABLE={PYTHON}")
 
 
 def compile_all(preset: str, niceness: int = 0) -> None:
-    step(f"build-{preset}", ["nice", "-n", str(niceness), "cmake", "--build", "--preset", preset])
+    step(f"build-{preset}", "nice", "-n", niceness, "cmake", "--build", "--preset", preset)
 
 
 def build() -> None:
@@ -102,7 +103,7 @@ def build() -> None:
 def package_sources() -> str:
     """The contents of everything that goes into the wheel."""
     parts = []
-    for folder in ("core", "runner", "python", "docker/cmake"):
+    for folder in ("core", "runner", "python", "frameworks/torch", "examples", "docker/cmake"):
         for path in sorted((ROOT / folder).rglob("*")):
             if path.is_file() and "__pycache__" not in path.parts:
                 parts.append(f"{path.relative_to(ROOT)} {hashlib.sha256(path.read_bytes()).hexdigest()}")
@@ -118,19 +119,12 @@ def install_package() -> None:
     print("installing the package hora into .venv", flush=True)
     step(
         "package",
-        [
-            PYTHON,
-            "-m",
-            "pip",
-            "install",
-            "--quiet",
-            "--no-build-isolation",
-            "--no-deps",
-            "--force-reinstall",
-            "--config-settings=cmake.define.CMAKE_CXX_COMPILER_LAUNCHER=ccache",
-            ".",
-        ],
+        *(PYTHON, "-m", "pip", "install", "--quiet", "--no-build-isolation", "--no-deps", "--force-reinstall"),
         # As the presets say, and the compiler by the name that CMake finds it by: ccache goes by names, too.
-        {"CCACHE_NOHASHDIR": "1", "CXX": "c++"},
+        "--config-settings=cmake.define.CMAKE_CXX_COMPILER_LAUNCHER=ccache",
+        "--config-settings=cmake.define.CMAKE_UNITY_BUILD=OFF",
+        "--config-settings=cmake.define.HORA_OLDER_LIBSTDCXX=OFF",
+        ".",
+        environment={"CCACHE_NOHASHDIR": "1", "CXX": "c++"},
     )
     leave(path, mark)

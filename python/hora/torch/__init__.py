@@ -57,6 +57,7 @@ from hora._timeline import start_timeline, stop_timeline
 from hora.compression import Compression
 from hora.ops import Adasum, Average, Max, Min, Product, Sum
 from hora.process_sets import ProcessSet, add_process_set, global_process_set, remove_process_set
+from hora.torch import _pytorch as _pytorch  # the first: it says why a PyTorch is of no use
 from hora.torch import elastic
 from hora.torch._allgather import allgather, allgather_async, grouped_allgather, grouped_allgather_async
 from hora.torch._allreduce import (
