@@ -143,5 +143,6 @@ def everything() -> int:
         try_out(version, python, wheel)
         print(f"  dist/{wheel.name}  {wheel.stat().st_size / 1e6:.1f} MB", flush=True)
     step("twine", PYTHON, "-m", "twine", "check", "--strict", *sorted(DIST.iterdir()))
-    step("check-wheel-contents", PYTHON.parent / "check-wheel-contents", *sorted(DIST.glob("*.whl")))
+    layout_of_auditwheel = "W009,W010"  # hora.libs and hora.scripts beside hora
+    step("check-wheel-contents", PYTHON.parent / "check-wheel-contents", "--ignore", layout_of_auditwheel, *sorted(DIST.glob("*.whl")))
     return 0
