@@ -47,16 +47,16 @@ def _frameworks() -> str:
     return ", ".join(versions)
 
 
-def _others() -> list[str]:
-    """Of each other Hora that a program may meet instead of this one: where it is, and the remedy."""
+def _others(hrun: str) -> list[str]:
+    """Of each other Hora that a program may meet instead of this one: where it is, and the remedy. `hrun`: this one's."""
     found = []
     for folder in sys.path:
         package = pathlib.Path(folder or ".").resolve() / "hora"
         if (package / "__init__.py").is_file() and package != _PACKAGE:
             found.append(f"another Hora is in {package}, further on in sys.path: remove one of the two")
     first = shutil.which("hrun")
-    if first and not os.path.samefile(first, find_hrun()):
-        found.append(f"PATH has another hrun, {first}: put {os.path.dirname(find_hrun())} before it, or remove one of the two")
+    if first and not os.path.samefile(first, hrun):
+        found.append(f"PATH has another hrun, {first}: put {os.path.dirname(hrun)} before it, or remove one of the two")
     return found
 
 
@@ -70,7 +70,7 @@ def _report() -> None:
     if checked.returncode != 0:
         sys.exit(f"hora: {hrun} --check-build failed: {(checked.stderr or checked.stdout).strip()}")
     print(checked.stdout.partition("\n")[2], end="")
-    for other in _others():
+    for other in _others(hrun):
         print(f"\nwarning: {other}")
     if importlib.util.find_spec("torch"):
         print("\nNext: hrun -np 2 python -m hora.demo")

@@ -57,7 +57,7 @@ def environment_of(version: str, python: str) -> pathlib.Path:
     inside = folder / "bin/python"
     if not inside.exists():
         step(f"venv-{version}", python, "-m", "venv", folder)
-        step(f"pip-{version}", inside, "-m", "pip", "install", "--quiet", *pinned("scikit-build-core", "pybind11", "hatch-fancy-pypi-readme"))
+    step(f"pip-{version}", inside, "-m", "pip", "install", "--quiet", *pinned("scikit-build-core", "pybind11", "hatch-fancy-pypi-readme"))
     return inside
 
 
