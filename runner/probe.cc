@@ -93,7 +93,7 @@ std::string first_line_of(const std::string& command) {
 /// connections are of the loopback, whatever --network says.
 std::string arena_of(int ranks) {
   if (ranks < 2) return "";
-  const std::string program = quoted(own_program());
+  const std::string program = shell_quoted(own_program());
   const std::string said = first_line_of(
       fmt::format("exec {} -H localhost:{} --no-prefix -x HORA_CPU_OPERATIONS=shm -x HORA_NETWORK= "
                   "{} {} 2>/dev/null </dev/null",

@@ -45,7 +45,7 @@ struct Prepared {
 
 /// "device:inode", the same for both ends of a pipe.
 std::string identity_of(int file) {
-  struct stat state {};
+  struct stat state{};
   if (::fstat(file, &state) != 0) fail("cannot look at a pipe");
   return fmt::format("{}:{}", state.st_dev, state.st_ino);
 }
@@ -98,7 +98,7 @@ void fail(const std::string& what) {
   throw Error(Code::unavailable, fmt::format("{}: {}", what, std::strerror(errno)));
 }
 
-std::string quoted(const std::string& word) {
+std::string shell_quoted(const std::string& word) {
   std::string out = "'";
   for (const char c : word) out += c == '\'' ? std::string(R"('\'')") : std::string(1, c);
   return out + "'";

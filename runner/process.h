@@ -15,7 +15,7 @@ namespace hora {
 [[nodiscard]] std::vector<char*> pointers(const std::vector<std::string>& words);
 
 /// For sh: one word, whatever it contains.
-[[nodiscard]] std::string quoted(const std::string& word);
+[[nodiscard]] std::string shell_quoted(const std::string& word);
 
 /// The ends of a pipe, which no program inherits.
 struct Pipe {

@@ -33,7 +33,7 @@ std::vector<std::string> ssh_command(const std::string& ssh, const std::string& 
   words.push_back(host);
   // The login shell there may be any; this one has few words for it.
   words.push_back(fmt::format(R"(exec /bin/sh -c 'test -x "$0" || exec hrun --agent; exec "$0" --agent' {})",
-                              quoted(hrun)));
+                              shell_quoted(hrun)));
   return words;
 }
 

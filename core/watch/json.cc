@@ -27,7 +27,7 @@ std::size_t character_bytes(std::string_view text) {
 
 }  // namespace
 
-std::string quoted(std::string_view text) {
+std::string json_string(std::string_view text) {
   std::string out = "\"";
   while (!text.empty()) {
     const std::size_t length = character_bytes(text);

@@ -7,6 +7,6 @@
 namespace hora {
 
 /// The text as a JSON string, quotes included. Bytes that are not UTF-8 become U+FFFD each.
-[[nodiscard]] std::string quoted(std::string_view text);
+[[nodiscard]] std::string json_string(std::string_view text);
 
 }  // namespace hora

@@ -20,7 +20,7 @@ double seconds_before(TimePoint instant, TimePoint now) {
 std::string what(const Record& record, TimePoint now) {
   return fmt::format(
       R"("name":{},"operation":"{}","dtype":"{}","shape":[{}],"process_set":{},"submitted":{:.6f})",
-      quoted(record.name), name(record.operation), name(record.dtype), fmt::join(record.shape, ","),
+      json_string(record.name), name(record.operation), name(record.dtype), fmt::join(record.shape, ","),
       record.process_set, seconds_before(record.submitted, now));
 }
 
@@ -34,7 +34,7 @@ std::string finished(const Record& record, TimePoint now) {
 /// A peer or tag of -1: any.
 std::string under_way(const MessageWait& wait) {
   return fmt::format(R"({{"kind":"{}","peer":{},"tag":{},"what":{},"bytes":{},"started":{:.6f}}})",
-                     kind(wait), wait.peer, wait.tag, quoted(wait.what), wait.bytes,
+                     kind(wait), wait.peer, wait.tag, json_string(wait.what), wait.bytes,
                      std::chrono::duration<double>(wait.since).count());
 }
 
@@ -95,9 +95,9 @@ std::string to_json(const Dump& dump) {
   return fmt::format(
       "{{\"job\":{},\"rank\":{},\"size\":{},\"pid\":{},\"host\":{},\n\"status\":\"{}\",\"message\":{},\n"
       "\"pending\":[\n{}],\n\"messages\":[\n{}],\n\"finished\":[\n{}]}}\n",
-      quoted(dump.job), dump.member.rank, dump.size, dump.member.pid, quoted(dump.member.host),
-      name(dump.why.code), quoted(dump.why.message), fmt::join(pending, ",\n"), fmt::join(messages, ",\n"),
-      fmt::join(records, ",\n"));
+      json_string(dump.job), dump.member.rank, dump.size, dump.member.pid, json_string(dump.member.host),
+      name(dump.why.code), json_string(dump.why.message), fmt::join(pending, ",\n"),
+      fmt::join(messages, ",\n"), fmt::join(records, ",\n"));
 }
 
 Folder folder_of_job(const std::string& temporary, const std::string& job) {

@@ -36,14 +36,14 @@ std::string upper(std::string_view text) {
 /// "ph":"X" is a span; the viewer nests those that lie within each other.
 std::string span(const std::string& name, int rank, int row, TimePoint begin, TimePoint end, TimePoint origin,
                  const std::string& arguments = "") {
-  return fmt::format(R"({{"name":{},"ph":"X","pid":{},"tid":{},"ts":{:.3f},"dur":{:.3f}{}}})", quoted(name),
-                     rank, row, microseconds(begin, origin), microseconds(end, begin),
+  return fmt::format(R"({{"name":{},"ph":"X","pid":{},"tid":{},"ts":{:.3f},"dur":{:.3f}{}}})",
+                     json_string(name), rank, row, microseconds(begin, origin), microseconds(end, begin),
                      arguments.empty() ? "" : fmt::format(R"(,"args":{{{}}})", arguments));
 }
 
 std::string label(const char* what, int rank, int row, const std::string& name) {
   return fmt::format(R"({{"name":"{}","ph":"M","pid":{},"tid":{},"args":{{"name":{}}}}})", what, rank, row,
-                     quoted(name));
+                     json_string(name));
 }
 
 }  // namespace

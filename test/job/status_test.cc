@@ -123,7 +123,7 @@ TEST_F(Status, TellsWhoIsMissingAndDumpsWhatRanksWereDoing) {
                 HasSubstr(fmt::format("rank {} on localhost: {}/dumps/rank{}.json\n", rank, folder_, rank)));
   const auto dumps = read_dumps(folder_ + "/dumps");
   ASSERT_EQ(dumps.size(), 3u);
-  EXPECT_EQ(dumps.front().job, now["job"]) << "the job has one name";
+  EXPECT_EQ(dumps.front().job, now["job"].get<std::string>()) << "the job has one name";
   EXPECT_EQ(dumps.front().message, "hrun dump asks for it");
   EXPECT_THAT(hrun({"analyze", folder_ + "/dumps"}).output, HasSubstr("rank 1 never submitted 'only'"));
   launched.signal(SIGTERM);

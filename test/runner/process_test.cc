@@ -86,8 +86,8 @@ TEST(DescribeEnding, NamesTheSignal) {
 }
 
 TEST(Quoted, IsOneWordForAShell) {
-  EXPECT_EQ(quoted("/opt/hora/bin/hrun"), "'/opt/hora/bin/hrun'");
-  EXPECT_EQ(quoted("it's $HOME"), R"('it'\''s $HOME')");
+  EXPECT_EQ(shell_quoted("/opt/hora/bin/hrun"), "'/opt/hora/bin/hrun'");
+  EXPECT_EQ(shell_quoted("it's $HOME"), R"('it'\''s $HOME')");
 }
 
 }  // namespace

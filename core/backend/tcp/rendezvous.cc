@@ -123,9 +123,9 @@ void look_after(Meetup& meetup) {
 }
 
 void add_address(Member& member, const std::string& address) {
-  constexpr std::size_t kMostAddresses = 8;
+  constexpr std::size_t kMost = 8;
   auto& all = member.addresses;
-  if (all.size() < kMostAddresses && std::find(all.begin(), all.end(), address) == all.end())
+  if (all.size() < kMost && std::find(all.begin(), all.end(), address) == all.end())
     all.push_back(address);
 }
 
