@@ -55,7 +55,7 @@ Flags parse(int argc, char** argv) {
                        : flag == "--batch"         ? (flags.batch = std::atoi(value.c_str())) > 0
                        : flag == "--learning-rate" ? (flags.learning_rate = std::atof(value.c_str())) > 0
                        : flag == "--compression"   ? (flags.compression = value,
-                                                    value == "none" || value == "fp16" || value == "bf16")
+                                                      value == "none" || value == "fp16" || value == "bf16")
                        : flag == "--device"        ? (flags.device = value, value == "cpu" || value == "cuda")
                        : flag == "--data"          ? !(flags.data = value).empty()
                        : flag == "--checkpoint"    ? !(flags.checkpoint = value).empty()

@@ -42,7 +42,7 @@ bool is_of_outer_torchrun(const std::string& name) {
 }
 
 bool is_directory(const std::string& path) {
-  struct stat found {};
+  struct stat found{};
   return ::stat(path.c_str(), &found) == 0 && S_ISDIR(found.st_mode);
 }
 

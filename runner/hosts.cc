@@ -21,8 +21,7 @@ constexpr int kMostSlots = 1 << 16;
 
 /// What is quoted may be anything, also bytes that do things to a terminal.
 [[noreturn]] void refuse_hosts(std::string why) {
-  std::replace_if(
-      why.begin(), why.end(), [](unsigned char c) { return c < ' ' || c == 0x7f; }, '?');
+  std::replace_if(why.begin(), why.end(), [](unsigned char c) { return c < ' ' || c == 0x7f; }, '?');
   throw Error(Code::invalid_argument, why);
 }
 

@@ -61,7 +61,7 @@ std::vector<std::string> names_in(const std::string& folder) {
 }
 
 bool is_old(const std::string& path) {
-  struct stat found {};
+  struct stat found{};
   if (::lstat(path.c_str(), &found) != 0) return false;
   const auto age = std::chrono::seconds(std::time(nullptr) - found.st_mtime);
   return age > kUnfinished;
@@ -81,7 +81,7 @@ bool is_unfinished_name(std::string_view name) {
 
 /// Of the session: `hora` in XDG_RUNTIME_DIR, if there is such a directory.
 std::optional<std::string> session_folder() {
-  struct stat found {};
+  struct stat found{};
   const auto runtime = variable("XDG_RUNTIME_DIR");
   if (!runtime || !runtime->starts_with('/') || ::stat(runtime->c_str(), &found) != 0) return std::nullopt;
   return *runtime + "/hora";
@@ -91,7 +91,7 @@ std::optional<std::string> session_folder() {
 
 std::vector<std::string> job_folders() {
   std::vector<std::string> folders = folders_of_user(kTemporary);
-  struct stat found {};
+  struct stat found{};
   if (const auto session = session_folder(); session && ::lstat(session->c_str(), &found) == 0)
     folders.insert(folders.begin(), *session);
   return folders;
@@ -134,7 +134,7 @@ JobSocket open_job_socket(const std::string& job) {
 }
 
 std::vector<RunningJob> running_jobs(const std::string& folder) {
-  struct stat found {};
+  struct stat found{};
   if (::lstat(folder.c_str(), &found) != 0) return {};
   static_cast<void>(Folder::private_at(folder));
   std::vector<RunningJob> jobs;

@@ -96,7 +96,7 @@ MetricsSocket::~MetricsSocket() {
 
 void MetricsSocket::listen_at_path(const std::string& path) {
   listener_ = new_socket(AF_UNIX);
-  struct stat found {};
+  struct stat found{};
   const bool is_socket = ::lstat(path.c_str(), &found) == 0 && S_ISSOCK(found.st_mode);
   if (is_socket && !connect_to_job(path) && errno == ECONNREFUSED) ::unlink(path.c_str());
   sockaddr_un address{};

@@ -20,7 +20,7 @@ constexpr std::size_t kFull = 64 * 1024;
 
 Descriptor open_again(int fd) {
   if (is_master(fd)) return {};  // opened again it would be another terminal
-  struct stat found {};
+  struct stat found{};
   if (::fstat(fd, &found) != 0 || !(S_ISFIFO(found.st_mode) || ::isatty(fd) == 1)) return {};
   const std::string path = fmt::format("/proc/self/fd/{}", fd);
   return Descriptor(::open(path.c_str(), O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC));

@@ -29,8 +29,8 @@ void make_directory(const std::string& path) {
 
 /// As after 2>&1.
 bool same_file(int one, int other) {
-  struct stat first {};
-  struct stat second {};
+  struct stat first{};
+  struct stat second{};
   return ::fstat(one, &first) == 0 && ::fstat(other, &second) == 0 && first.st_dev == second.st_dev &&
          first.st_ino == second.st_ino;
 }

@@ -76,8 +76,7 @@ class LastWords {
     std::istringstream lines(text_);
     std::string out;
     for (std::string line; std::getline(lines, line);) {
-      std::replace_if(
-          line.begin(), line.end(), [](unsigned char c) { return c < ' ' || c == 0x7f; }, ' ');
+      std::replace_if(line.begin(), line.end(), [](unsigned char c) { return c < ' ' || c == 0x7f; }, ' ');
       while (!line.empty() && line.back() == ' ') line.pop_back();
       if (!line.empty()) out += (out.empty() ? "" : "; ") + line;
     }

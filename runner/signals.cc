@@ -16,7 +16,7 @@ namespace {
 constexpr int kAny = -1;  // as waitpid() takes it
 
 bool is_ignored(int signal) {
-  struct sigaction found {};
+  struct sigaction found{};
   return ::sigaction(signal, nullptr, &found) == 0 && found.sa_handler == SIG_IGN;
 }
 

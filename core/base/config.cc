@@ -391,7 +391,7 @@ void check(const Config& config) {
 }  // namespace
 
 bool launcher_reads_stderr() {
-  struct stat state {};
+  struct stat state{};
   return ::fstat(STDERR_FILENO, &state) == 0 &&
          text("HORA_STDERR") == fmt::format("{}:{}", state.st_dev, state.st_ino);
 }

@@ -48,7 +48,7 @@ std::string without_slashes(std::string path) {
 /// the link whose owner was looked at.
 std::optional<std::string> target_of_own_link(int directory, const std::string& path) {
   const Descriptor link(::openat(directory, path.c_str(), O_PATH | O_NOFOLLOW | O_CLOEXEC));
-  struct stat found {};
+  struct stat found{};
   std::string target(PATH_MAX, '\0');
   const auto size = link ? ::readlinkat(link.fd(), "", target.data(), target.size()) : -1;
   if (size <= 0 || ::fstat(link.fd(), &found) != 0) return std::nullopt;
@@ -63,7 +63,7 @@ Descriptor open_or_make(int directory, const std::string& name, const std::strin
   Descriptor folder(::openat(directory, name.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
   if (folder) return folder;
   const int why = errno;
-  struct stat found {};
+  struct stat found{};
   const bool link =
       ::fstatat(directory, name.c_str(), &found, AT_SYMLINK_NOFOLLOW) == 0 && S_ISLNK(found.st_mode);
   if (link) refuse_path(path, "it is a link of another user's: name the folder itself");
@@ -80,7 +80,7 @@ std::string not_private(const struct stat& found) {
 }
 
 void check_private(const Descriptor& folder, const std::string& path) {
-  struct stat found {};
+  struct stat found{};
   if (::fstat(folder.fd(), &found) != 0) refuse_path(path);
   if (const auto why = not_private(found); !why.empty()) refuse_path(path, why + ": remove it");
 }
@@ -135,7 +135,7 @@ std::vector<std::string> private_names(const std::string& directory, const std::
   const Descriptor open(::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (!open) return names;
   for (auto& name : entries_of(open.fd())) {
-    struct stat found {};
+    struct stat found{};
     if (name.starts_with(beginning) && ::fstatat(open.fd(), name.c_str(), &found, AT_SYMLINK_NOFOLLOW) == 0 &&
         not_private(found).empty())
       names.push_back(std::move(name));
@@ -215,7 +215,7 @@ void Folder::keep_newest(std::size_t folders) const {
   using Age = std::tuple<std::time_t, long, std::string>;
   std::vector<Age> all;
   for (auto& name : entries_of(folder_.fd())) {
-    struct stat found {};
+    struct stat found{};
     if (::fstatat(folder_.fd(), name.c_str(), &found, AT_SYMLINK_NOFOLLOW) == 0 && S_ISDIR(found.st_mode))
       all.emplace_back(found.st_mtim.tv_sec, found.st_mtim.tv_nsec, std::move(name));
   }

@@ -55,7 +55,7 @@ inline void scatter_to_outputs(const std::byte* from, std::span<const Segment> s
 
 /// Elements [begin, begin + count) of segments seen as one tensor, if they lie in one piece; else nullptr.
 template <typename Pointer>
-std::byte* in_one_piece(std::span<const Segment> segments, Pointer Segment::*which, std::size_t each,
+std::byte* in_one_piece(std::span<const Segment> segments, Pointer Segment::* which, std::size_t each,
                         std::size_t begin, std::size_t count) {
   std::byte* first = nullptr;
   std::byte* next = nullptr;

@@ -40,7 +40,7 @@ std::string read_file(const std::string& path) {
   // Opened before it is looked at, so that both mean the same file; a pipe must not hold us up.
   const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   if (!file) refuse(path, fmt::format("{}; make it: {}", std::strerror(errno), how_to_make_a_secret()));
-  struct stat found {};
+  struct stat found{};
   if (::fstat(file.fd(), &found) != 0) refuse(path, std::strerror(errno));
   check_owner(path, found);
   std::array<char, kMostBytes> bytes{};

@@ -243,10 +243,9 @@ void Executor::reduce_by_adasum(std::span<const Piece> pieces, const Request& re
   } else {
     for (const auto& segment : segments) {
       const std::size_t bytes = segment.count * size_of(request.dtype);
-      gpu_->staged->visit({segment.input, bytes, segment.output, bytes},
-                          [&](Collective& host, std::byte* memory) {
-                            combine(host, {{memory, memory, segment.count}});
-                          });
+      gpu_->staged->visit(
+          {segment.input, bytes, segment.output, bytes},
+          [&](Collective& host, std::byte* memory) { combine(host, {{memory, memory, segment.count}}); });
     }
   }
   packer_.look_at(pieces, request.dtype, flag_.get());

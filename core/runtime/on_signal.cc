@@ -55,11 +55,11 @@ void handle_signal(int signal, siginfo_t* info, void* machine) {
 }
 
 void install(int signal) {
-  struct sigaction found {};
+  struct sigaction found{};
   ::sigaction(signal, nullptr, &found);
   if ((found.sa_flags & SA_SIGINFO) != 0 && found.sa_sigaction == handle_signal) return;
   g_former.at(static_cast<std::size_t>(signal)) = found;
-  struct sigaction ours {};
+  struct sigaction ours{};
   ours.sa_sigaction = handle_signal;
   ours.sa_flags = SA_SIGINFO | SA_RESTART | SA_ONSTACK;
   ::sigemptyset(&ours.sa_mask);

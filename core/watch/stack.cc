@@ -44,7 +44,7 @@ void write_stack(int) {
 }
 
 Handler present_handler() {
-  struct sigaction action {};
+  struct sigaction action{};
   return ::sigaction(kSignal, nullptr, &action) == 0 ? action.sa_handler : nullptr;
 }
 
@@ -103,7 +103,7 @@ void install_stack_signal() {
   }
   void* frame = nullptr;
   ::backtrace(&frame, 1);  // loads what unwinds, which a handler must not
-  struct sigaction action {};
+  struct sigaction action{};
   action.sa_handler = write_stack;
   action.sa_flags = SA_RESTART;
   if (::sigaction(kSignal, &action, nullptr) == 0) installed = write_stack;

@@ -212,11 +212,10 @@ Pending<Alltoall> alltoall_async(Runtime& hora, const torch::Tensor& tensor,
         output = allocate_output(entry, input);
         return entry;
       });
-  return {{std::move(handle)},
-          [output](const std::vector<Result>& results) {
-            return Alltoall{used_here(*output), results[0].rows};
-          },
-          lies_on(input)};
+  return {
+      {std::move(handle)},
+      [output](const std::vector<Result>& results) { return Alltoall{used_here(*output), results[0].rows}; },
+      lies_on(input)};
 }
 
 Alltoall alltoall(Runtime& hora, const torch::Tensor& tensor, const std::vector<std::int64_t>& splits,

@@ -53,8 +53,7 @@ class DeltaReducer final : public Reducer {
  private:
   void adopt_new() {
     for (auto& parameter : parameters_.adopt(hora_, optimizer_)) {
-      install_hooks(
-          *parameter.accumulate, alive_, [] {}, [] {});  // they say whose the parameter is
+      install_hooks(*parameter.accumulate, alive_, [] {}, [] {});  // they say whose the parameter is
       all_.push_back(std::move(parameter));
     }
   }

@@ -59,8 +59,7 @@ void time_steps(const Config& config, const std::vector<std::int64_t>& sizes, st
 double watching_time(const std::vector<std::int64_t>& sizes) {
   constexpr int kRounds = 1000;
   Recorder recorder(Config().recorded_operations);
-  Watchdog dog(
-      Config().operation_timeout, [] { return std::uint64_t{0}; }, [](const Status&) {});
+  Watchdog dog(Config().operation_timeout, [] { return std::uint64_t{0}; }, [](const Status&) {});
   std::vector<std::string> names;
   for (std::size_t i = 0; i < sizes.size(); ++i) names.push_back(name_of(i));
   const auto begin = std::chrono::steady_clock::now();

@@ -215,16 +215,16 @@ TEST_P(MessengerSuite, WhoIsToldMayWriteAgain) {
   // Each rank answers from `done`, with one more, until there have been enough turns.
   std::function<void(int)> expect = [&](int rank) {
     const auto here = static_cast<std::size_t>(rank);
-    at(rank).receive(
-        {1 - rank, 0, [&, here](const Envelope&) { return in[here].data(); },
-         [&, rank, here](const Status& status, const Envelope*) {
-           const int turn = in[here].front();
-           if (!status.ok()) return;  // the last one waits in vain
-           if (turn == kTurns) return outcome.set(status, nullptr);
-           expect(rank);
-           out[here].front() = turn + 1;
-           at(rank).send({1 - rank, numbers(rank, 0, 1), out[here].data(), [](const Status&) {}});
-         }});
+    at(rank).receive({1 - rank, 0, [&, here](const Envelope&) { return in[here].data(); },
+                      [&, rank, here](const Status& status, const Envelope*) {
+                        const int turn = in[here].front();
+                        if (!status.ok()) return;  // the last one waits in vain
+                        if (turn == kTurns) return outcome.set(status, nullptr);
+                        expect(rank);
+                        out[here].front() = turn + 1;
+                        at(rank).send(
+                            {1 - rank, numbers(rank, 0, 1), out[here].data(), [](const Status&) {}});
+                      }});
   };
   expect(0);
   expect(1);

@@ -322,8 +322,8 @@ class Play {
       const TimePoint begin = std::chrono::steady_clock::now();
       const std::string name = fmt::format("gradient.{}", round);
       const auto handle = hora_->submit(entry_of(name, tensor));
-      const bool another = handle_fault(
-          name, [&] { return handle.poll(); }, [&] { return under_way(tensor, begin, round); });
+      const bool another =
+          handle_fault(name, [&] { return handle.poll(); }, [&] { return under_way(tensor, begin, round); });
       const bool stop = end_round(fmt::format("next.{}", round), another);
       handle.wait();
       took_ = std::chrono::steady_clock::now() - begin;

@@ -131,9 +131,8 @@ std::vector<Move>* times_moves(std::size_t moves, void* const* to, const void* c
 }
 
 int times_move(Times* times, const std::vector<Move>* moves, int to, int from, double factor) {
-  return hora::attempt([&] {
-    times->move(*moves, {static_cast<hora::DType>(to), static_cast<hora::DType>(from), factor});
-  });
+  return hora::attempt(
+      [&] { times->move(*moves, {static_cast<hora::DType>(to), static_cast<hora::DType>(from), factor}); });
 }
 
 int times_copy_each(Times* times, const std::vector<Move>* moves, std::size_t size) {

@@ -52,7 +52,7 @@ TEST_F(JobSockets, AreFoundAsLongAsTheyLiveAndLeaveNothing) {
     const JobSocket other = open("00000000");
     EXPECT_THAT(running_jobs(folder_), ElementsAre(RunningJob{"00000000", ::getpid(), other.path()},
                                                    RunningJob{"0123abcd", ::getpid(), one.path()}));
-    struct stat found {};
+    struct stat found{};
     EXPECT_EQ(::stat(folder_.c_str(), &found), 0);
     EXPECT_EQ(found.st_mode & 07777, 0700u);
   }

@@ -63,7 +63,7 @@ TEST(MetricsSocket, OfAPathIsForThisUserAndGoesWithIt) {
   {
     const MetricsSocket socket({path});
     EXPECT_EQ(socket.place(), "unix:" + path.string());
-    struct stat found {};
+    struct stat found{};
     ASSERT_EQ(::stat(path.c_str(), &found), 0);
     EXPECT_EQ(found.st_mode & 0777, 0600u);
     EXPECT_TRUE(connect_to_job(path));
@@ -81,7 +81,9 @@ TEST(MetricsSocket, ReplacesWhatAKilledHrunHasLeftAndNothingElse) {
   }
   ::waitpid(killed, nullptr, 0);
   EXPECT_TRUE(std::filesystem::exists(path));
-  { const MetricsSocket socket({path}); }
+  {
+    const MetricsSocket socket({path});
+  }
   std::ofstream(path) << "precious";
   EXPECT_THROW(MetricsSocket({path}), Error);
   EXPECT_EQ(std::filesystem::file_size(path), 8u);

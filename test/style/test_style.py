@@ -13,6 +13,7 @@ import pytest
 from rules import RULES, Rule, types_of_headers, untested
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
+TOOLS = ROOT / ".venv/bin"  # as requirements.txt pins them
 
 
 def tracked() -> list[str]:
@@ -43,7 +44,7 @@ def test_no_two_headers_define_types_of_one_name():
 
 def test_sources_are_formatted():
     sources = [path for path in tracked() if path.endswith((".cc", ".h"))]
-    result = subprocess.run(["clang-format-14", "--dry-run", "-Werror", *sources], cwd=ROOT, capture_output=True, text=True, check=False)
+    result = subprocess.run([TOOLS / "clang-format", "--dry-run", "-Werror", *sources], cwd=ROOT, capture_output=True, text=True, check=False)
     wrong = sorted({line.split(":")[0] for line in result.stderr.splitlines() if "error:" in line})
     assert result.returncode == 0, f"run ./dev format; these are not formatted: {', '.join(wrong)}"
 
@@ -82,7 +83,7 @@ def test_clang_tidy_finds_nothing(tmp_path: pathlib.Path):
         (folder, options), members = group
         together = tmp_path / f"{folder.replace('/', '_')}_{os.path.basename(members[0])}"
         together.write_text("".join(f'#include "{ROOT / member}"\n' for member in members))
-        command = ["clang-tidy-14", "--quiet", f"--config-file={ROOT / '.clang-tidy'}", str(together), "--", *shlex.split(options)]
+        command = [TOOLS / "clang-tidy", "--quiet", f"--config-file={ROOT / '.clang-tidy'}", str(together), "--", *shlex.split(options)]
         result = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
         return "" if result.returncode == 0 else f"{result.stdout}{result.stderr}"
 

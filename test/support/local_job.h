@@ -20,8 +20,7 @@ inline std::vector<std::unique_ptr<Collective>> collectives_of_local_job(int siz
   const char* plane = std::getenv("TEST_PLANE");
   if (plane == nullptr) return {};
   if (std::string_view(plane) != "hierarchical") throw Error(Code::invalid_argument, "TEST_PLANE");
-  return connect_hierarchical_ranks(
-      size, [](int rank) { return rank / 2; }, true);
+  return connect_hierarchical_ranks(size, [](int rank) { return rank / 2; }, true);
 }
 
 /// Runs `rank_main` on every rank of a job whose ranks are threads. A rank leaves the job when its function

@@ -31,7 +31,7 @@ std::size_t head_bytes(int ranks) { return round_up(static_cast<std::size_t>(ran
 }  // namespace
 
 Mapping::Mapping(Descriptor file, std::size_t size) : file_(std::move(file)), size_(size), base_(nullptr) {
-  struct stat found {};
+  struct stat found{};
   if (::fstat(file_.fd(), &found) != 0 || static_cast<std::size_t>(found.st_size) != size_) {
     throw Error(Code::unavailable,
                 fmt::format("an arena of {} bytes was expected, not {}", size_, found.st_size));

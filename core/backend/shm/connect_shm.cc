@@ -55,7 +55,7 @@ std::vector<bool> who_can(Control& control, TimePoint deadline, const char* what
 /// What is equal on ranks that may share a host: the running system, the network namespace, in which local
 /// sockets have their names, and the user. Equal hints prove nothing.
 std::string hint() {
-  struct stat network {};
+  struct stat network{};
   if (::stat("/proc/self/ns/net", &network) != 0) network = {};
   return fmt::format("{} {}:{} {}", boot_id(), network.st_dev, network.st_ino, ::geteuid());
 }

@@ -8,7 +8,7 @@
 namespace hora {
 
 Levels::Levels(std::span<const Nearness> ranks) {
-  const auto known = [&](std::uint32_t Nearness::*what) {
+  const auto known = [&](std::uint32_t Nearness::* what) {
     return std::all_of(ranks.begin(), ranks.end(), [what](const Nearness& near) { return near.*what != 0; });
   };
   const bool caches = known(&Nearness::cache);

@@ -66,7 +66,7 @@ void Traffic::receive(int peer, Purpose purpose, Pieces pieces, Notice come) {
   queue(from, &Socket::in, from.in, purpose, std::move(pieces), std::move(come));
 }
 
-void Traffic::queue(Peer& peer, Flow Socket::*flow, Order& order, Purpose purpose, Pieces pieces,
+void Traffic::queue(Peer& peer, Flow Socket::* flow, Order& order, Purpose purpose, Pieces pieces,
                     Notice notice) {
   const std::uint32_t place = order.queued++;
   std::erase_if(pieces, [](const auto& piece) { return piece.empty(); });
@@ -222,7 +222,7 @@ void Traffic::check(const Peer& peer, Socket& socket, const Message& message) co
                           mesh_.in_world(mesh_.rank()), mesh_.in_world(peer.rank), text(ours), text(theirs)));
 }
 
-void Traffic::notify(Peer& peer, Flow Socket::*flow, Order& order) {
+void Traffic::notify(Peer& peer, Flow Socket::* flow, Order& order) {
   while (order.noticed < order.queued) {
     Flow& next = peer.sockets[order.noticed % peer.sockets.size()].*flow;
     if (next.noticed == next.active) return;

@@ -118,14 +118,14 @@ class Traffic {
   };
 
   Peer& peer_of(int rank);
-  void queue(Peer& peer, Flow Socket::*flow, Order& order, Purpose purpose, Pieces pieces, Notice notice);
+  void queue(Peer& peer, Flow Socket::* flow, Order& order, Purpose purpose, Pieces pieces, Notice notice);
   bool advance(Peer& peer);
   bool send_some(Peer& peer, Socket& socket);
   bool receive_some(Peer& peer, Socket& socket);
   bool receive_head(Peer& peer, Socket& socket, Message& message);
   std::size_t receive(const Peer& peer, Socket& socket, std::span<const iovec> pieces);
   void check(const Peer& peer, Socket& socket, const Message& message) const;
-  void notify(Peer& peer, Flow Socket::*flow, Order& order);
+  void notify(Peer& peer, Flow Socket::* flow, Order& order);
   void wait();
 
   Mesh& mesh_;

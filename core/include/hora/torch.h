@@ -370,8 +370,8 @@ std::string broadcast_bytes(Runtime& hora, const std::function<std::string()>& m
 template <typename Object, typename Save, typename Load>
 Object broadcast_object(Runtime& hora, const Object& object, int root, Save save, Load load,
                         const OperationOptions& options = {}) {
-  const std::string bytes = broadcast_bytes(
-      hora, [&]() -> std::string { return save(object); }, root, options);
+  const std::string bytes =
+      broadcast_bytes(hora, [&]() -> std::string { return save(object); }, root, options);
   return hora.rank() == root ? object : load(bytes);
 }
 
@@ -435,8 +435,9 @@ class DistributedOptimizer {
   DistributedOptimizer(Runtime& hora, std::unique_ptr<torch::optim::Optimizer> optimizer,
                        const NamedTensors& parameters, DistributedOptions options = {});
   template <typename Optimizer>
-  requires std::is_base_of_v<torch::optim::Optimizer, Optimizer> DistributedOptimizer(
-      Runtime& hora, Optimizer optimizer, const NamedTensors& parameters, DistributedOptions options = {})
+    requires std::is_base_of_v<torch::optim::Optimizer, Optimizer>
+  DistributedOptimizer(Runtime& hora, Optimizer optimizer, const NamedTensors& parameters,
+                       DistributedOptions options = {})
       : DistributedOptimizer(hora, std::make_unique<Optimizer>(std::move(optimizer)), parameters,
                              std::move(options)) {}
   ~DistributedOptimizer();

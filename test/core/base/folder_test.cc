@@ -49,7 +49,7 @@ class Folders : public testing::Test {
     }
   }
   static unsigned mode(const std::string& path) {
-    struct stat found {};
+    struct stat found{};
     return ::lstat(path.c_str(), &found) == 0 ? found.st_mode & 07777 : 0;
   }
 

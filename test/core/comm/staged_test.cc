@@ -128,9 +128,8 @@ TEST(Staged, WaitsForItsOwnCopiesOnlyAndForThoseOnlySoLong) {
   put_on_queue(*stream, [&gate] { gate.wait(); });
   float x = 1;
   const Segment segment{&x, &x, 1};
-  const Status why = thrown([&] {
-    staged.allreduce({&segment, 1}, {DType::float32, ReduceOp::sum, 1.0, 1.0, 1});
-  });
+  const Status why =
+      thrown([&] { staged.allreduce({&segment, 1}, {DType::float32, ReduceOp::sum, 1.0, 1.0, 1}); });
   EXPECT_EQ(why.code, Code::timeout);
   EXPECT_EQ(
       why.message,

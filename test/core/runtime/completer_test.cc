@@ -35,9 +35,8 @@ struct Trip {
   std::future<std::pair<Status, bool>> outcome = told.get_future();
 
   Flight flight(const std::string& what = "allreduce of 'x'") {
-    return {what, {input}, end, [this](const Status& status, bool ended) {
-              told.set_value({status, ended});
-            }};
+    return {
+        what, {input}, end, [this](const Status& status, bool ended) { told.set_value({status, ended}); }};
   }
 };
 

@@ -471,8 +471,7 @@ TEST_P(MessagesTest, ARankThatWaitsWhileOthersLeaveGetsAllThatWasSentToItAndWait
     endings[seed % 3] = Ending::waits;
     RandomRanks ranks(seed, endings);
     LocalGroup group(3);
-    run_job(
-        3, [&](Runtime& hora) { ranks[hora.rank()].run(hora, group); }, &group);
+    run_job(3, [&](Runtime& hora) { ranks[hora.rank()].run(hora, group); }, &group);
     ranks.end_all();
     for (const auto& [wanted, count] : ranks[waiter].wanted()) {
       EXPECT_EQ(ranks[waiter].found(wanted), std::min(count, ranks.sent_to(waiter, wanted)))
@@ -494,8 +493,7 @@ TEST_P(MessagesTest, NothingWaitsForEverHoweverRanksEnd) {
       ending = std::array{Ending::leaves, Ending::waits, Ending::waits, Ending::is_lost}[random() % 4];
     RandomRanks ranks(seed, endings);
     LocalGroup group(3);
-    run_job(
-        3, [&](Runtime& hora) { ranks[hora.rank()].run(hora, group); }, &group);
+    run_job(3, [&](Runtime& hora) { ranks[hora.rank()].run(hora, group); }, &group);
     ranks.end_all();
   }
   testing::internal::GetCapturedStderr();

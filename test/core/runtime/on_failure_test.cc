@@ -93,7 +93,9 @@ TEST(OnFailure, TellsTheExitStatusUnlessThatIsNoFailureBeforeWhatWasMadeEarlierI
 
 TEST(OnFailure, SaysNothingOnceItIsGone) {
   EXPECT_EQ(said_by([] {
-              { const OnFailure one(say); }
+              {
+                const OnFailure one(say);
+              }
               fail_with([] { throw 7; });
             }),
             "the former\n");

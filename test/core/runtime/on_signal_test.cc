@@ -45,7 +45,7 @@ std::atomic<int> g_own_handler_ran = 0;
 
 TEST(OnSignal, RunsTheProgramsOwnHandlerToo) {
   for (const bool with_info : {false, true}) {
-    struct sigaction own {};
+    struct sigaction own{};
     if (with_info) {
       own.sa_flags = SA_SIGINFO;
       own.sa_sigaction = [](int, siginfo_t*, void*) { ++g_own_handler_ran; };

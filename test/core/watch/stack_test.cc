@@ -21,7 +21,7 @@ class Stack : public testing::Test {
   void TearDown() override { ::sigaction(SIGURG, &former_, nullptr); }
 
  private:
-  struct sigaction former_ {};
+  struct sigaction former_{};
 };
 
 /// What another thread sees of this one, the main one.

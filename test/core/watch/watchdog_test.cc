@@ -29,8 +29,7 @@ TEST(Watchdog, NamesWhatStandsStill) {
 TEST(Watchdog, SaysNothingWhileSomethingMoves) {
   std::atomic<std::uint64_t> looks = 0;
   std::atomic<bool> told = false;
-  Watchdog dog(
-      milliseconds(8), [&] { return ++looks; }, [&](const Status&) { told = true; });
+  Watchdog dog(milliseconds(8), [&] { return ++looks; }, [&](const Status&) { told = true; });
   const Watch watch(dog, Operation::allreduce, "grad", 0);
   while (looks < 100) std::this_thread::yield();
   EXPECT_FALSE(told);
@@ -41,7 +40,9 @@ TEST(Watchdog, SaysNothingOfAnEngineThatIsIdle) {
   std::atomic<bool> told = false;
   Watchdog dog(
       milliseconds(8), [&] { return ++looks, std::uint64_t{0}; }, [&](const Status&) { told = true; });
-  { const Watch watch(dog, Operation::allreduce, "grad", 0); }
+  {
+    const Watch watch(dog, Operation::allreduce, "grad", 0);
+  }
   looks = 0;
   while (looks < 100) std::this_thread::yield();
   EXPECT_FALSE(told);
@@ -50,8 +51,7 @@ TEST(Watchdog, SaysNothingOfAnEngineThatIsIdle) {
 TEST(Watchdog, TellsOnceOfEachOperation) {
   std::atomic<std::uint64_t> looks = 0;
   std::atomic<int> told = 0;
-  Watchdog dog(
-      milliseconds(8), [&] { return ++looks, std::uint64_t{0}; }, [&](const Status&) { ++told; });
+  Watchdog dog(milliseconds(8), [&] { return ++looks, std::uint64_t{0}; }, [&](const Status&) { ++told; });
   for (int operation = 1; operation <= 2; ++operation) {
     const Watch watch(dog, Operation::broadcast, "weights", 0);
     while (told < operation) std::this_thread::yield();
@@ -64,8 +64,7 @@ TEST(Watchdog, TellsOnceOfEachOperation) {
 TEST(Watchdog, NeverLooksWithoutALimit) {
   std::atomic<bool> looked = false;
   {
-    Watchdog dog(
-        milliseconds(0), [&] { return looked = true, std::uint64_t{0}; }, [](const Status&) {});
+    Watchdog dog(milliseconds(0), [&] { return looked = true, std::uint64_t{0}; }, [](const Status&) {});
     const Watch watch(dog, Operation::allreduce, "grad", 0);
   }
   EXPECT_FALSE(looked);

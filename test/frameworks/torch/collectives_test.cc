@@ -152,14 +152,10 @@ TEST(Collectives, WithoutANameAreStillInStepWhenOneRankWasRefused) {
     const auto x = rows_of(hora.rank(), 4);
     if (hora.rank() == 1) {
       for (const auto& call : std::vector<std::function<void()>>{
-               [&] {
-                 alltoall(hora, x, {9, 9});
-               },
-               [&] { broadcast(hora, x, 9); }, [&] { reducescatter(hora, x, {.op = ReduceOp::max}); },
+               [&] { alltoall(hora, x, {9, 9}); }, [&] { broadcast(hora, x, 9); },
+               [&] { reducescatter(hora, x, {.op = ReduceOp::max}); },
                [&] { allreduce(hora, x.to(torch::kBool)); }, [&] { allreduce(hora, x, {.prescale = NAN}); },
-               [&] {
-                 grouped_allreduce(hora, {x, x.to(torch::kBool)});
-               },
+               [&] { grouped_allreduce(hora, {x, x.to(torch::kBool)}); },
                [&] { grouped_reducescatter(hora, {x}, {.op = ReduceOp::min}); },
                [&] { allgather(hora, torch::tensor(1)); }}) {
         EXPECT_EQ(thrown(call).code, Code::invalid_argument);

@@ -585,7 +585,9 @@ TEST(DistributedOptimizer, RefusesOptionsThatMeanNothing) {
 TEST(DistributedOptimizer, TakesItsHooksBack) {
   run_with_and_without_overlap(kRanks, [](Runtime& hora) {
     auto w = parameter();
-    { auto optimizer = sgd(hora, named({{"w", w}}), {.name = "o"}); }
+    {
+      auto optimizer = sgd(hora, named({{"w", w}}), {.name = "o"});
+    }
     w.sum().backward();
     EXPECT_TRUE(is(w.grad(), 1.0));
   });

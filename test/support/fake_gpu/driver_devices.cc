@@ -51,7 +51,7 @@ constexpr std::array kErrors{
     ErrorText{CUDA_ERROR_UNKNOWN, "CUDA_ERROR_UNKNOWN", "unknown error"},
 };
 
-CUresult error_text(CUresult error, const char** to, const char* ErrorText::*member) {
+CUresult error_text(CUresult error, const char** to, const char* ErrorText::* member) {
   const auto found =
       std::find_if(kErrors.begin(), kErrors.end(), [=](const auto& each) { return each.error == error; });
   *to = found == kErrors.end() ? nullptr : *found.*member;

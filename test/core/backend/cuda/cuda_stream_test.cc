@@ -294,15 +294,11 @@ TEST_F(CudaStreamTest, BreaksTheGpuWithMemoryThatIsNotItsOwn) {
 TEST_F(CudaStreamTest, TakesNoConversionOfWhatIsNoFloat) {
   const auto memory = gpu->allocate(16);
   const Move move{memory.get(), memory.get(), 4};
-  EXPECT_EQ(thrown([&] {
-              stream->move({&move, 1}, {DType::int32, DType::int32, 2.0});
-            }).code,
+  EXPECT_EQ(thrown([&] { stream->move({&move, 1}, {DType::int32, DType::int32, 2.0}); }).code,
             Code::internal);
   EXPECT_EQ(thrown([&] { stream->move({&move, 1}, {DType::float32, DType::int32}); }).code, Code::internal);
   const void* source = memory.get();
-  EXPECT_EQ(thrown([&] {
-              stream->sum(memory.get(), {&source, 1}, 1, DType::float64, 1.0);
-            }).code,
+  EXPECT_EQ(thrown([&] { stream->sum(memory.get(), {&source, 1}, 1, DType::float64, 1.0); }).code,
             Code::internal);
 }
 

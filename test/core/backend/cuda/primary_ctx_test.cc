@@ -68,7 +68,9 @@ TEST(CurrentContext, GivesTheCaptureModeBack) {
   const FakeDriver fake;
   ASSERT_EQ(count_gpus(fake.table()), 1);
   const PrimaryContext context(fake.table(), 0);
-  { const CurrentContext inner(context); }
+  {
+    const CurrentContext inner(context);
+  }
   EXPECT_EQ(mode(), CU_STREAM_CAPTURE_MODE_GLOBAL);
 }
 

@@ -23,7 +23,7 @@ namespace hora {
 namespace {
 
 std::size_t backed_bytes(const Descriptor& file) {
-  struct stat found {};
+  struct stat found{};
   EXPECT_EQ(::fstat(file.fd(), &found), 0);
   return static_cast<std::size_t>(found.st_blocks) * 512;
 }
@@ -173,10 +173,10 @@ TEST(Arena, RefusesSizesThatNoMemoryHas) {
 // As a profiler sends them. Kernels before 6.18 undo all of a call that takes memory when one interrupts it.
 TEST(Arena, AllocatesWhileSignalsArrive) {
   const auto arena = make_arenas(1, std::size_t{1} << 30).front();
-  struct sigaction ignoring {};
+  struct sigaction ignoring{};
   ignoring.sa_handler = [](int) {};
   ignoring.sa_flags = SA_RESTART;
-  struct sigaction former {};
+  struct sigaction former{};
   ::sigaction(SIGALRM, &ignoring, &former);
   const itimerval often{{0, 4000}, {0, 4000}};  // microseconds
   const itimerval never{};

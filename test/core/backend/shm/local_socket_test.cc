@@ -26,7 +26,7 @@ TEST(LocalSocket, PassesAFile) {
   ASSERT_EQ(::ftruncate(file.fd(), 12345), 0);
   send_descriptor(host, file, soon());
   const Descriptor received = receive_descriptor(guest, soon());
-  struct stat found {};
+  struct stat found{};
   ASSERT_EQ(::fstat(received.fd(), &found), 0);
   EXPECT_EQ(found.st_size, 12345);
   EXPECT_NE(::fcntl(received.fd(), F_GETFD) & FD_CLOEXEC, 0);

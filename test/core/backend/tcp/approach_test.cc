@@ -99,8 +99,7 @@ TEST(Approach, TwoWaysToOneRankAreOneGuest) {
   Approach approach(kSecret, kHello, {{"127.0.0.1", port}, {"127.0.0.2", port}}, Clock::now());
   // Both wait for an answer before the door opens.
   const TimePoint open = Clock::now() + std::chrono::milliseconds(400);
-  ASSERT_FALSE(follow(
-      approach, [] {}, [&] { return Clock::now() >= open; }));
+  ASSERT_FALSE(follow(approach, [] {}, [&] { return Clock::now() >= open; }));
   int arrivals = 0;
   const auto others = [&] { arrivals += static_cast<int>(lobby.serve(Clock::now()).size()); };
   ASSERT_TRUE(follow(approach, others, [] { return false; }));
@@ -128,8 +127,7 @@ TEST(Approach, SaysHowEachAddressFailsAndWhenThereIsNoHope) {
   const Address nobody = refused();
   const TimePoint start = Clock::now();
   Approach approach(kSecret, kHello, {nobody, foreign.address()}, start);
-  ASSERT_FALSE(follow(
-      approach, [&] { foreign.serve(); }, [&] { return approach.hopeless(Clock::now()); }));
+  ASSERT_FALSE(follow(approach, [&] { foreign.serve(); }, [&] { return approach.hopeless(Clock::now()); }));
   EXPECT_GE(Clock::now(), start + std::chrono::seconds(2));
   EXPECT_THAT(approach.failures(), ElementsAre(format(nobody) + " refused",
                                                format(foreign.address()) + " another service answered"));
@@ -139,8 +137,7 @@ TEST(Approach, SilenceIsNoFailure) {
   Service silent("127.0.0.2");
   Approach approach(kSecret, kHello, {silent.address()}, Clock::now());
   const TimePoint end = Clock::now() + std::chrono::milliseconds(300);
-  ASSERT_FALSE(follow(
-      approach, [&] { silent.serve(); }, [&] { return Clock::now() >= end; }));
+  ASSERT_FALSE(follow(approach, [&] { silent.serve(); }, [&] { return Clock::now() >= end; }));
   EXPECT_FALSE(approach.hopeless(Clock::now() + std::chrono::hours(1)));
   EXPECT_THAT(approach.failures(), ElementsAre(format(silent.address()) + " connected, but does not answer"));
 }
@@ -154,11 +151,9 @@ TEST(Approach, TriesAgainWhereNobodyListensYetAndTakesAddressesLate) {
   approach.add(later);
   EXPECT_EQ(approach.failures().size(), 1U);
   const TimePoint open = Clock::now() + std::chrono::milliseconds(100);
-  ASSERT_FALSE(follow(
-      approach, [] {}, [&] { return Clock::now() >= open; }));
+  ASSERT_FALSE(follow(approach, [] {}, [&] { return Clock::now() >= open; }));
   Lobby lobby(listen_at(later), kSecret, 1);
-  EXPECT_TRUE(follow(
-      approach, [&] { lobby.serve(Clock::now()); }, [] { return false; }));
+  EXPECT_TRUE(follow(approach, [&] { lobby.serve(Clock::now()); }, [] { return false; }));
 }
 
 TEST(Approach, ARankOfAnotherJobDoesNotAnswer) {
