@@ -12,7 +12,7 @@ WORKDIR /src
 
 COPY docker/packages.txt docker/packages.txt
 RUN apt-get update \
- && sed 's/#.*//' docker/packages.txt | xargs apt-get install -y --no-install-recommends \
+ && sed 's/#.*//' docker/packages.txt | xargs apt-get install -y --no-install-recommends libopenmpi-dev \
  && rm -rf /var/lib/apt/lists/*
 
 ARG TORCH=2.11.0

@@ -35,7 +35,7 @@ def test_what_run_says_is_shell():
 
 def test_the_image_has_the_packages_and_the_pytorch_of_the_project():
     text = DOCKERFILE.read_text()
-    assert "sed 's/#.*//' docker/packages.txt | xargs apt-get install" in text
+    assert "sed 's/#.*//' docker/packages.txt | xargs apt-get install -y --no-install-recommends libopenmpi-dev " in text
     pinned = re.search(r"^torch==(.*)$", (ROOT / "requirements.txt").read_text(), re.MULTILINE)
     assert pinned is not None
     assert f"ARG TORCH={pinned[1]}\n" in text

@@ -53,7 +53,7 @@ def missing() -> str | None:
         return "hosts for tests are made by root alone"
     absent = [name for name in NEEDED if shutil.which(name) is None]
     if absent:
-        return f"hosts for tests need {', '.join(absent)}: docker/packages.txt lists the packages"
+        return f"hosts for tests need {', '.join(absent)}: test/packages.txt lists the packages"
     allowed = subprocess.run(["unshare", "--net", "--mount", "--pid", "--fork", "true"], capture_output=True, text=True, check=False)
     return None if allowed.returncode == 0 else f"namespaces cannot be made here: {allowed.stderr.strip()}"
 

@@ -53,7 +53,7 @@ def missing() -> str | None:
     """Why there can be no Slurm here, if so."""
     path = os.environ.get("PATH", "") + ":/usr/sbin:/sbin"
     absent = [name for name in NEEDED if shutil.which(name, path=path) is None]
-    return f"these tests need {', '.join(absent)}: docker/packages.txt lists the packages" if absent else None
+    return f"these tests need {', '.join(absent)}: test/packages.txt lists the packages" if absent else None
 
 
 class Slurm:

@@ -9,8 +9,8 @@ from collections.abc import Callable
 
 from bench.plan import main as plan
 
-from . import setup, suites, wheel
-from .shell import HRUN, PYTHON, ROOT, Failed, run
+from . import demo, machine, setup, suites, wheel
+from .shell import HRUN, ROOT, Failed, run
 
 
 def set_up() -> int:
@@ -31,14 +31,10 @@ def all_faults() -> int:
     return suites.run_suites(["faults"])
 
 
-def demo() -> int:
-    """Trains the digits example on two ranks, in C++ and in Python."""
+def newest() -> int:
+    """Runs the tests of Python with the newest release of everything."""
     setup.everything()
-    print("\n== digits in C++ (LibTorch), two ranks ==", flush=True)
-    run([HRUN, "-np", "2", ROOT / "build/bin/digits"])
-    print("\n== digits in Python (PyTorch), two ranks ==", flush=True)
-    run([HRUN, "-np", "2", PYTHON, ROOT / "examples/04_digits.py"])
-    return 0
+    return suites.run_newest()
 
 
 def bench(arguments: list[str]) -> int:
@@ -81,7 +77,7 @@ def soak(arguments: list[str]) -> int:
 def format_sources() -> int:
     """Formats C++ and Python sources in place."""
     setup.everything()
-    run(["clang-format-14", "-i", *suites.cpp_sources()])
+    run([ROOT / ".venv/bin/clang-format", "-i", *suites.cpp_sources()])
     run([ROOT / ".venv/bin/ruff", "format", "python", "test", "examples", "dev"])
     return 0
 
@@ -95,12 +91,13 @@ def hear_interrupts() -> None:
 def main(arguments: list[str]) -> int:
     hear_interrupts()
     parser = argparse.ArgumentParser(prog="./dev", description="Everything a developer of Hora does.")
-    commands = parser.add_subparsers(dest="command", required=True, metavar="setup|demo|test|wheel|fuzz|simulate|soak|bench|format")
+    commands = parser.add_subparsers(dest="command", required=True, metavar="setup|demo|test|newest|wheel|fuzz|simulate|soak|bench|format")
     commands.add_parser("setup", help="install what is missing (system packages, .venv), build into build/, install hora into .venv")
-    commands.add_parser("demo", help="setup, then train the digits example on two ranks, in C++ and in Python")
+    commands.add_parser("demo", help="install and compile what this takes, then train the digits example on two ranks, in C++ and in Python")
     testing = commands.add_parser("test", help="setup, then run every test; the last line is 'N passed, N failed'")
     testing.add_argument("suite", nargs="*", help=f"only these: {', '.join(suites.names())}")
     testing.add_argument("--faults", action="store_true", help="instead: every fault in every phase, into test/faults/RESULTS.md; 20 minutes")
+    commands.add_parser("newest", help="setup, then the tests of Python, examples and package with the newest PyTorch, NumPy, ... of PyPI; 20 minutes")
     commands.add_parser("wheel", help="setup, then dist/hora-*.whl, one for each Python 3.11 to 3.13 of this machine, and their sdist")
     commands.add_parser("bench", add_help=False, help="setup, then compare with peers and limits, into test/bench/RESULTS.md; ./dev bench --help")
     simulation = commands.add_parser("simulate", help="setup, then let simulated jobs run, from other seeds than the tests do")
@@ -118,8 +115,9 @@ def main(arguments: list[str]) -> int:
         parser.error(f"there is no suite {', '.join(sorted(unknown))}; there are {', '.join(suites.names())}")
     acts: dict[str, Callable[[], int]] = {
         "setup": set_up,
-        "demo": demo,
+        "demo": demo.everything,
         "test": lambda: all_faults() if parsed.faults else test(parsed.suite),
+        "newest": newest,
         "wheel": make_wheels,
         "fuzz": lambda: fuzz(parsed.minutes),
         "simulate": lambda: simulate(parsed.arguments),
@@ -128,7 +126,12 @@ def main(arguments: list[str]) -> int:
         "format": format_sources,
     }
     try:
+        if strange := machine.check():
+            print(strange, flush=True)
         return acts[parsed.command]()
     except Failed as failure:
         print(f"dev: {failure}", file=sys.stderr)
         return 1
+    except KeyboardInterrupt:
+        print("dev: interrupted; started again, it goes on after the last step that was done", file=sys.stderr)
+        return 130

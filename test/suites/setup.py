@@ -4,56 +4,53 @@
 import hashlib
 import os
 import pathlib
-import shutil
-import subprocess
 import sys
+import textwrap
 
-from .shell import PYTHON, ROOT, VENV, Failed, end_of_log, run_quietly
+from . import packages
+from .progress import Progress, of_ninja, of_pip
+from .remedies import remedy_of
+from .shell import LOGS, PYTHON, ROOT, VENV, Failed, end_of_log, run_quietly
 
 STAMPS = ROOT / "build/stamps"
 
+# About how many seconds each step takes on two cores.
+WHOLE = {packages.LABEL: 60, "PyTorch and the other Python packages": 150, "compiling": 420, "the package hora": 40}
+
 
 def everything() -> None:
-    system_packages()
-    virtual_environment()
-    build()
-    install_package()
+    """For developers: all packages, .venv with all of requirements.txt, build/, and hora in .venv."""
+    announce()
+    with Progress(WHOLE) as progress:
+        packages.install(packages.missing(packages.FOR_HORA, packages.FOR_TESTS), progress)
+        virtual_environment(progress)
+        build(progress)
+        install_package(progress)
 
 
-def wanted_packages() -> list[str]:
-    lines = (ROOT / "docker/packages.txt").read_text().splitlines()
-    return [line.split("#")[0].strip() for line in lines if line.split("#")[0].strip()]
-
-
-def missing_packages() -> list[str]:
-    listed = subprocess.run(["dpkg-query", "-W", "-f", "${Package} ${db:Status-Status}\n"], capture_output=True, text=True, check=False)
-    installed = {line.split()[0] for line in listed.stdout.splitlines() if line.endswith(" installed")}
-    return [name for name in wanted_packages() if name not in installed]
-
-
-def system_packages() -> None:
-    if shutil.which("dpkg-query") is None:
-        raise Failed("this is neither Debian nor Ubuntu: install what docker/packages.txt lists, then build with cmake")
-    missing = missing_packages()
-    if not missing:
-        return
-    command = f"apt-get update && apt-get install -y --no-install-recommends {' '.join(missing)}"
-    as_root = os.geteuid() == 0
-    if not as_root and not can_sudo():
-        raise Failed(f"these system packages are missing: {' '.join(missing)}\nInstall them as root:\n  {command}")
-    print(f"installing system packages: {' '.join(missing)}", flush=True)
-    prefix = [] if as_root else ["sudo", "-n"]
-    step("apt", *prefix, "env", "DEBIAN_FRONTEND=noninteractive", "sh", "-c", command)
-
-
-def can_sudo() -> bool:
-    return shutil.which("sudo") is not None and subprocess.run(["sudo", "-n", "true"], capture_output=True, check=False).returncode == 0
+def announce() -> None:
+    """Says what is going to be installed, before it is."""
+    absent = packages.missing(packages.FOR_HORA, packages.FOR_TESTS)
+    if absent:
+        print(f"./dev installs {len(absent)} system packages, and starts no service of them:")
+        print(textwrap.fill(" ".join(absent), 110, initial_indent="  ", subsequent_indent="  ", break_on_hyphens=False))
+    if not stamp("venv", (ROOT / "requirements.txt").read_text())[2] or not PYTHON.exists():
+        print("./dev installs PyTorch and the other Python packages of requirements.txt into .venv, which takes 6 GB.")
+    if not (ROOT / "build/build.ninja").exists():
+        print("./dev builds all of Hora and its tests in build/, which takes 10 minutes on two cores. (./dev demo needs 3 and no tests.)")
+    sys.stdout.flush()
 
 
 def step(name: str, *command: object, environment: dict[str, str] | None = None) -> None:
     """Runs a command quietly. Throws Failed, with the end of its log, if it fails."""
     if not run_quietly(name, [str(word) for word in command], environment):
-        raise Failed(f"{name} failed; its log is {end_of_log(name)}")
+        raise Failed(f"{name} failed; its log is {end_of_log(name)}\n{remedy_of((LOGS / f'{name}.log').read_text(errors='replace'))}")
+
+
+def pinned(*names: str) -> list[str]:
+    """These packages as requirements.txt pins them."""
+    lines = (ROOT / "requirements.txt").read_text().splitlines()
+    return [line for line in lines for name in names if line.startswith(f"{name}==")]
 
 
 def stamp(name: str, content: str) -> tuple[pathlib.Path, str, bool]:
@@ -73,14 +70,27 @@ def system_python() -> str:
     return "/usr/bin/python3" if os.access("/usr/bin/python3", os.X_OK) else sys.executable
 
 
-def virtual_environment() -> None:
+def make_environment() -> None:
+    """.venv, with a pip that goes on with a download that broke off, and says how far it is: Debian's does neither."""
+    if not PYTHON.exists() or not run_quietly("venv-check", [PYTHON, "-m", "pip", "--version"]):
+        step("venv", system_python(), "-m", "venv", "--clear", VENV)
+    step("pip", PYTHON, "-m", "pip", "install", "--quiet", *pinned("pip"))
+
+
+def pip_install(progress: Progress, label: str, name: str, *what: object) -> None:
+    """`pip install` into .venv as a step."""
+    command = [PYTHON, "-m", "pip", "install", "--progress-bar", "raw", *what]
+    progress.run(label, name, command, reader=of_pip(usual=40 if "PyTorch" in label else 10))
+
+
+def virtual_environment(progress: Progress) -> None:
+    label = "PyTorch and the other Python packages"
     path, mark, done = stamp("venv", (ROOT / "requirements.txt").read_text())
     if done and PYTHON.exists():
+        progress.skip(label)
         return
-    print("making .venv with PyTorch and the rest of requirements.txt", flush=True)
-    if not PYTHON.exists():
-        step("venv", system_python(), "-m", "venv", VENV)
-    step("pip", PYTHON, "-m", "pip", "install", "--quiet", "-r", "requirements.txt")
+    make_environment()
+    pip_install(progress, label, "requirements", "-r", "requirements.txt")
     leave(path, mark)
 
 
@@ -93,11 +103,10 @@ def compile_all(preset: str, niceness: int = 0) -> None:
     step(f"build-{preset}", "nice", "-n", niceness, "cmake", "--build", "--preset", preset)
 
 
-def build() -> None:
+def build(progress: Progress) -> None:
     if not (ROOT / "build/build.ninja").exists():
         configure("default")
-    print("building into build/", flush=True)
-    compile_all("default")
+    progress.run("compiling", "build-default", ["cmake", "--build", "--preset", "default"], reader=of_ninja)
 
 
 def package_sources() -> str:
@@ -112,19 +121,33 @@ def package_sources() -> str:
     return "\n".join(parts)
 
 
-def install_package() -> None:
+def install_package(progress: Progress) -> None:
     path, mark, done = stamp("package", package_sources())
     if done:
+        progress.skip("the package hora")
         return
-    print("installing the package hora into .venv", flush=True)
-    step(
-        "package",
-        *(PYTHON, "-m", "pip", "install", "--quiet", "--no-build-isolation", "--no-deps", "--force-reinstall"),
+    progress.run("the package hora", "package", package_command(PYTHON), environment=PACKAGE_ENVIRONMENT, reader=of_ninja)
+    leave(path, mark)
+
+
+def install_into(python: pathlib.Path, name: str) -> None:
+    """The package, quietly, into another environment."""
+    path, mark, done = stamp(name, package_sources())
+    if not done or not (python.parent / "hrun").exists():
+        step(name, *package_command(python), environment=PACKAGE_ENVIRONMENT)
+        leave(path, mark)
+
+
+PACKAGE_ENVIRONMENT = {"CCACHE_NOHASHDIR": "1", "CXX": "c++"}
+
+
+def package_command(python: pathlib.Path) -> list[object]:
+    """Compiles what build/ has for the tests, too: ccache knows it."""
+    return [
+        *(python, "-m", "pip", "install", "-v", "--no-build-isolation", "--no-deps", "--force-reinstall"),
         # As the presets say, and the compiler by the name that CMake finds it by: ccache goes by names, too.
         "--config-settings=cmake.define.CMAKE_CXX_COMPILER_LAUNCHER=ccache",
         "--config-settings=cmake.define.CMAKE_UNITY_BUILD=OFF",
         "--config-settings=cmake.define.HORA_OLDER_LIBSTDCXX=OFF",
         ".",
-        environment={"CCACHE_NOHASHDIR": "1", "CXX": "c++"},
-    )
-    leave(path, mark)
+    ]

@@ -3,6 +3,7 @@
 
 import concurrent.futures
 import dataclasses
+import functools
 import os
 import pathlib
 import shutil
@@ -11,7 +12,7 @@ import time
 import xml.etree.ElementTree as xml
 from collections.abc import Callable, Sequence
 
-from . import setup
+from . import newest, setup
 from .shell import LOGS, PYTHON, ROOT, Failed, Word, end_of_log, last_lines, run_quietly
 
 FUZZ_SECONDS = 10  # a sample, from what is known; ./dev fuzz MINUTES searches
@@ -87,9 +88,9 @@ def one(name: str, command: Sequence[object], seconds: float = 1800) -> Tally:
     return Tally(passed=1) if run_quietly(name, command, seconds=seconds) else Tally(failed=1)  # type: ignore[arg-type]
 
 
-def pytest(name: str, *folders: str) -> Tally:
+def pytest(name: str, *chosen: str, python: pathlib.Path = PYTHON) -> Tally:
     reports = fresh(LOGS / f"reports-{name}")
-    return count(name, reports, [PYTHON, "-m", "pytest", "-q", *folders, f"--junitxml={reports}/{name}.xml"])
+    return count(name, reports, [python, "-m", "pytest", "-q", *chosen, f"--junitxml={reports}/{name}.xml"])
 
 
 def style() -> Tally:
@@ -163,6 +164,12 @@ def python() -> Tally:
     return tally
 
 
+def with_newest(*chosen: str) -> Tally:
+    """With the newest PyTorch and all else that requirements.txt pins."""
+    print(f"    with {newest.versions()}", flush=True)
+    return pytest("newest", *chosen, python=newest.PYTHON)
+
+
 def build_ahead(preset: str) -> None:
     """Builds a preset into a folder of its own, with what suites that run meanwhile leave of the machine."""
     setup.configure(preset)
@@ -174,10 +181,14 @@ class Suite:
     name: str
     run: Callable[[], Tally]
     logs: list[str]  # to show when it fails
-    preset: str | None = None  # that it needs beside the default one
+    ahead: Callable[[], None] | None = None  # makes ready what it needs beside the set-up
 
 
-# Those that mostly wait come first, while presets for the others are built.
+def built(preset: str) -> Callable[[], None]:
+    return functools.partial(build_ahead, preset)
+
+
+# Those that mostly wait come first, while what others need is made ready.
 SUITES = [
     Suite("in-process", in_process, ["in-process"]),
     Suite("jobs", jobs, ["jobs"]),
@@ -186,10 +197,11 @@ SUITES = [
     Suite("faults", faults, ["faults"]),
     Suite("examples", examples, ["examples"]),
     Suite("python", python, ["python", "ruff", "ruff-format", "mypy"]),
-    Suite("tsan", thread_sanitizer, ["tsan"], "tsan"),
-    Suite("asan", address_sanitizer, ["asan"], "asan"),
-    Suite("fuzz", fuzz, [], "fuzz"),
-    Suite("core-only", core_only, ["core-only"], "core-only"),
+    Suite("newest", lambda: with_newest(*newest.SAMPLE), ["newest"], lambda: newest.prepare(upgrade=False)),
+    Suite("tsan", thread_sanitizer, ["tsan"], built("tsan")),
+    Suite("asan", address_sanitizer, ["asan"], built("asan")),
+    Suite("fuzz", fuzz, [], built("fuzz")),
+    Suite("core-only", core_only, ["core-only"], built("core-only")),
     Suite("style", style, ["style"]),
 ]
 
@@ -199,13 +211,20 @@ def names() -> list[str]:
 
 
 def run_suites(wanted: list[str]) -> int:
-    chosen = [suite for suite in SUITES if not wanted or suite.name in wanted]
+    return run_all([suite for suite in SUITES if not wanted or suite.name in wanted])
+
+
+def run_newest() -> int:
+    """All of the tests of which ./dev test runs a sample with the newest releases."""
+    return run_all([Suite("newest", lambda: with_newest(*newest.ALL), ["newest"], lambda: newest.prepare(upgrade=True))])
+
+
+def run_all(suites: list[Suite]) -> int:
     with concurrent.futures.ThreadPoolExecutor(1) as builder:
-        builds = {suite.name: builder.submit(build_ahead, suite.preset) for suite in chosen if suite.preset}
-        return run_all(chosen, builds)
+        return run_after(suites, {suite.name: builder.submit(suite.ahead) for suite in suites if suite.ahead})
 
 
-def run_all(suites: list[Suite], builds: dict[str, concurrent.futures.Future[None]]) -> int:
+def run_after(suites: list[Suite], builds: dict[str, concurrent.futures.Future[None]]) -> int:
     total = Tally()
     for suite in suites:
         name = suite.name

@@ -9,7 +9,7 @@ import shutil
 import subprocess
 import zipfile
 
-from .setup import step
+from .setup import pinned, step
 from .shell import PYTHON, ROOT, Failed
 
 DIST = ROOT / "dist"
@@ -43,12 +43,6 @@ def can_compile(python: str, version: str) -> bool:
     except OSError:
         return False
     return asked.returncode == 0 and asked.stdout.split() == [version, "True"]
-
-
-def pinned(*names: str) -> list[str]:
-    """These packages as requirements.txt pins them."""
-    lines = (ROOT / "requirements.txt").read_text().splitlines()
-    return [line for line in lines for name in names if line.startswith(f"{name}==")]
 
 
 def environment_of(version: str, python: str) -> pathlib.Path:

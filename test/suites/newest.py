@@ -1,0 +1,54 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The newest release of everything that requirements.txt pins, in an environment of its own: build/newest.
+
+The package contains no code for one version of PyTorch, and its part for LibTorch is compiled with a user's program. Therefore the tests of
+Python, of the examples and of the package run as they are, with the interpreter of build/newest and the hora that is installed there.
+"""
+
+import subprocess
+
+from . import setup
+from .shell import ROOT
+
+ENVIRONMENT = ROOT / "build/newest"
+PYTHON = ENVIRONMENT / "bin/python"
+
+# The formatter and the checks stay those of .venv: other versions differ in taste.
+NOT_TRIED = ("clang-format", "clang-tidy", "nvidia-", "ruff")
+
+ALL = ("test/python", "test/gpu", "test/examples", "test/packaging")
+
+# For every ./dev test: pickled functions, all names and signatures, PyTorch beside the fake NCCL, the programs of README.md.
+SAMPLE = (
+    "test/python/test_run.py",
+    "test/python/test_names.py",
+    "test/python/test_gpu_lane.py::test_the_fake_nccl_has_every_function_that_pytorch_expects",
+    "test/python/test_gpu_lane.py::test_gradients_lie_side_by_side_in_memory_of_horas",
+    "test/packaging/test_packaging.py::test_the_program_of_the_readme_learns_in_cpp",
+    "test/packaging/test_packaging.py::test_the_program_of_the_readme_learns_in_python",
+)
+
+
+def wanted() -> list[str]:
+    """The names of requirements.txt without their versions."""
+    lines = (ROOT / "requirements.txt").read_text().splitlines()
+    names = [line.split("==")[0] for line in lines if "==" in line]
+    return [name for name in names if not name.startswith(NOT_TRIED)]
+
+
+def prepare(upgrade: bool) -> None:
+    """Makes the environment if it is not there. `upgrade`: brings what is there to the newest releases."""
+    path, mark, done = setup.stamp("newest", "\n".join(wanted()))
+    if not done or upgrade or not PYTHON.exists():
+        setup.step("newest-venv", setup.system_python(), "-m", "venv", ENVIRONMENT)
+        pip = (PYTHON, "-m", "pip", "install", "--quiet", "--upgrade", "--upgrade-strategy", "eager")
+        setup.step("newest-pip", *pip, "pip")
+        setup.step("newest-packages", "nice", "-n", 19, *pip, *wanted())
+        setup.leave(path, mark)
+    setup.install_into(PYTHON, "newest-hora")
+
+
+def versions() -> str:
+    """The versions that are tried."""
+    program = "import importlib.metadata as m, sys; print(', '.join(f'{n} {m.version(n)}' for n in sys.argv[1:]))"
+    return subprocess.check_output([PYTHON, "-c", program, "torch", "numpy", "cloudpickle"], text=True).strip()
