@@ -29,6 +29,10 @@ std::vector<int> numbers(const std::string& list) {
   return all;
 }
 
+double microseconds(std::chrono::nanoseconds time) {
+  return std::chrono::duration<double, std::micro>(time).count();
+}
+
 std::string json(const char* name, const hora::Phase& phase) {
   return fmt::format(
       R"("{}": {{"latency_us": {:.1f}, "messages": {}, "bytes": {}, "coordinator_cpu_us": {:.1f}}})", name,
@@ -70,7 +74,7 @@ int main(int count, char** words) {
   std::vector<std::string> rows;
   fmt::print(
       "simulated: {} tensors; a message takes {} us, and {} us and {} ns a byte of its sender's time\n",
-      tensors, costs.hop.count() / 1000.0, costs.message.count() / 1000.0, costs.byte_ns);
+      tensors, microseconds(costs.hop), microseconds(costs.message), costs.byte_ns);
   for (const int size : ranks) {
     for (const int radix : radices) {
       if (radix >= size) continue;
@@ -97,8 +101,7 @@ int main(int count, char** words) {
     std::ofstream(file) << fmt::format(
         R"({{"simulated": true, "tensors": {}, "hop_us": {}, "message_us": {}, "byte_ns": {}, "rows": [)"
         "\n{}\n]}}\n",
-        tensors, costs.hop.count() / 1000.0, costs.message.count() / 1000.0, costs.byte_ns,
-        fmt::join(rows, ",\n"));
+        tensors, microseconds(costs.hop), microseconds(costs.message), costs.byte_ns, fmt::join(rows, ",\n"));
   }
   return 0;
 }
