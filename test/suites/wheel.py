@@ -2,6 +2,7 @@
 """The wheels: one for each Python that the machine has, from one sdist, made fit for other machines, and checked."""
 
 import glob
+import json
 import os
 import pathlib
 import re
@@ -10,13 +11,14 @@ import subprocess
 import zipfile
 
 from .setup import pinned, step
-from .shell import PYTHON, ROOT, Failed
+from .shell import PYTHON, ROOT, VENV, Failed
 
 DIST = ROOT / "dist"
 WORK = ROOT / "build/wheels"
 TOOLS = ROOT / "python/requirements-wheel.txt"
 VERSIONS = ("3.11", "3.12", "3.13")
 MOST_BYTES = 5 << 20
+HEADER_LIBRARIES = {"libcli11-dev", "nlohmann-json3-dev"}  # packages whose code is compiled into the wheel
 OLDEST_LIBC = (2, 34)  # that of Debian 12, Ubuntu 22.04 and RHEL 9, or an older one
 
 # The package's own library, which is in it once; and what belongs to the machine.
@@ -89,6 +91,22 @@ def make_fit_for_others(version: str, wheel: pathlib.Path) -> pathlib.Path:
     return made
 
 
+def add_licences(version: str, wheel: pathlib.Path) -> None:
+    """Adds the licences of what the wheel contains that is not Hora's: libraries that auditwheel has put into it, and header libraries."""
+    unpacked = WORK / f"unpacked{version}"
+    shutil.rmtree(unpacked, ignore_errors=True)
+    step(f"unpack-{version}", PYTHON, "-m", "wheel", "unpack", "--dest", unpacked, wheel)
+    (contents,) = unpacked.iterdir()
+    (information,) = contents.glob("*.dist-info")
+    parts = json.loads((information / "sboms/auditwheel.cdx.json").read_text())["components"]
+    libraries = {found[1] for part in parts if (found := re.match(r"pkg:deb/[a-z]+/([^@]+)@", part.get("purl", "")))}
+    for package in sorted(libraries | HEADER_LIBRARIES):
+        shutil.copy(f"/usr/share/doc/{package}/copyright", information / f"licenses/{package}.txt")
+    (pybind11,) = VENV.glob("lib/python3*/site-packages/pybind11-*.dist-info/licenses/LICENSE")
+    shutil.copy(pybind11, information / "licenses/pybind11.txt")
+    step(f"pack-{version}", PYTHON, "-m", "wheel", "pack", "--dest-dir", DIST, contents)
+
+
 def wrong_with(wheel: pathlib.Path) -> list[str]:
     """What is wrong with a wheel, as far as its files show."""
     wrong = []
@@ -102,6 +120,10 @@ def wrong_with(wheel: pathlib.Path) -> list[str]:
     horas = [name for name in names if re.search(r"/libhora[-.]", name)]
     if horas != ["hora/libhora.so.0"]:
         wrong.append(f"libhora should be in it once, as hora/libhora.so.0, and it has {horas}")
+    licences = {name.rsplit("/", 1)[1] for name in names if ".dist-info/licenses/" in name}
+    grafted = [name for name in names if name.startswith("hora.libs/lib")]
+    if len(licences) != len(grafted) + len(HEADER_LIBRARIES) + 2:  # and Hora's and pybind11's
+        wrong.append(f"it contains {grafted} and has the licences {sorted(licences)}")
     for wanted in ("hora/demo.py", "hora/data/digits.csv", "hora/include/hora/hora.h", "hora/cmake/hora-config.cmake", "hora/src/frameworks/torch/tensor.cc"):
         if wanted not in names:
             wrong.append(f"it lacks {wanted}")
@@ -132,6 +154,7 @@ def everything() -> int:
     for version, python in found.items():
         print(f"making the wheel for Python {version}", flush=True)
         wheel = make_fit_for_others(version, compile_wheel(version, environment_of(version, python), source))
+        add_licences(version, wheel)
         if wrong := wrong_with(wheel):
             raise Failed("\n  ".join([f"{wheel.name}:", *wrong]))
         try_out(version, python, wheel)

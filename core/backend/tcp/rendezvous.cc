@@ -125,8 +125,7 @@ void look_after(Meetup& meetup) {
 void add_address(Member& member, const std::string& address) {
   constexpr std::size_t kMost = 8;
   auto& all = member.addresses;
-  if (all.size() < kMost && std::find(all.begin(), all.end(), address) == all.end())
-    all.push_back(address);
+  if (all.size() < kMost && std::find(all.begin(), all.end(), address) == all.end()) all.push_back(address);
 }
 
 void admit(Lobby::Arrival arrival, Meetup& meetup) {
