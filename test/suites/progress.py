@@ -17,8 +17,8 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import TextIO
 
-from .remedies import remedy_of
-from .shell import LOGS, ROOT, Failed, end_of_log
+from .remedies import explained
+from .shell import LOGS, ROOT, Failed
 
 REPORTS = 15.0  # seconds between two lines where the output is no terminal
 
@@ -112,8 +112,7 @@ class Progress:
             return process
 
     def _failure(self, label: str, name: str) -> str:
-        remedy = remedy_of((LOGS / f"{name}.log").read_text(errors="replace"))
-        return f"{label} failed; its log is {end_of_log(name)}" + (f"\n{remedy}" if remedy else "")
+        return f"{label} failed; its log is {explained(name)}"
 
     def _change(self, label: str, share: float, detail: str) -> None:
         with self._lock:

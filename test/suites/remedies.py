@@ -4,13 +4,13 @@
 import re
 import shutil
 
-from .shell import ROOT
+from .shell import LOGS, ROOT, end_of_log
 
 AGAIN = "Then start ./dev again: it goes on after the last step that was done."
 
 # The first pattern that the log has says what was wrong.
 REMEDIES = (
-    (r"No space left on device|[Yy]ou don't have enough free space", "The disk is full: {free}. PyTorch and the build take 7 GB. Free some space."),
+    (r"No space left on device|[Yy]ou don't have enough free space", "The disk was full ({free}). PyTorch and the build take 7 GB."),
     (
         r"Temporary failure (in name resolution|resolving)|Could not resolve|Name or service not known|Network is unreachable"
         r"|Connection (timed out|refused)|Failed to establish a new connection|Could not connect to|Read timed out|ConnectTimeoutError",
@@ -33,6 +33,12 @@ def remedy_of(log: str) -> str:
     """What to do about it; empty if the log says nothing that is known here."""
     for pattern, words in REMEDIES:
         if re.search(pattern, log):
-            free = f"{shutil.disk_usage(ROOT).free >> 20} MiB are free at {ROOT}"
+            free = f"{shutil.disk_usage(ROOT).free >> 20} MiB are free at {ROOT} now"
             return f"{words.format(free=free)} {AGAIN}"
     return ""
+
+
+def explained(name: str) -> str:
+    """Where build/logs/NAME.log is, its last lines (few, if there is a remedy), and the remedy."""
+    remedy = remedy_of((LOGS / f"{name}.log").read_text(errors="replace"))
+    return f"{end_of_log(name, 3)}\n{remedy}" if remedy else end_of_log(name)

@@ -9,8 +9,8 @@ import textwrap
 
 from . import packages
 from .progress import Progress, of_ninja, of_pip
-from .remedies import remedy_of
-from .shell import LOGS, PYTHON, ROOT, VENV, Failed, end_of_log, run_quietly
+from .remedies import explained
+from .shell import PYTHON, ROOT, VENV, Failed, run_quietly
 
 STAMPS = ROOT / "build/stamps"
 
@@ -44,7 +44,7 @@ def announce() -> None:
 def step(name: str, *command: object, environment: dict[str, str] | None = None) -> None:
     """Runs a command quietly. Throws Failed, with the end of its log, if it fails."""
     if not run_quietly(name, [str(word) for word in command], environment):
-        raise Failed(f"{name} failed; its log is {end_of_log(name)}\n{remedy_of((LOGS / f'{name}.log').read_text(errors='replace'))}")
+        raise Failed(f"{name} failed; its log is {explained(name)}")
 
 
 def pinned(*names: str) -> list[str]:

@@ -53,7 +53,7 @@ def last_lines(text: str, count: int = 40) -> str:
     return "\n".join("    " + line for line in text.splitlines()[-count:])
 
 
-def end_of_log(name: str) -> str:
+def end_of_log(name: str, count: int = 40) -> str:
     """Where build/logs/NAME.log is, and its last lines."""
     log = LOGS / f"{name}.log"
-    return f"{log}:\n{last_lines(log.read_text(errors='replace'))}"
+    return f"{log}:\n{last_lines(log.read_text(errors='replace'), count)}"
