@@ -5,8 +5,11 @@ CPU. Processes, hrun, libhora and libhora_nccl.so are the real ones."""
 
 import contextlib
 import ctypes
+import importlib.metadata
+import importlib.util
 import os
 import pathlib
+import subprocess
 import sys
 import textwrap
 
@@ -71,6 +74,21 @@ def run_on_gpus(ranks: int, program: str, **environment: str) -> list[list[str]]
         "FAKE_GPUS": str(ranks),
     }
     return run_python(ranks, PRETEND + textwrap.dedent(program), environment=fakes | environment)
+
+
+def nccl_functions(library: pathlib.Path, which: str) -> set[str]:
+    """Those that a library exports (--defined-only) or expects from another one (--undefined-only)."""
+    listed = subprocess.run(["nm", "--dynamic", "--format=posix", which, library], capture_output=True, text=True, check=True).stdout
+    return {name for name in (line.split()[0].split("@")[0] for line in listed.splitlines()) if name.startswith("nccl")}
+
+
+def test_the_fake_nccl_has_every_function_that_pytorch_expects():
+    torch = importlib.util.find_spec("torch")
+    assert torch is not None and torch.origin is not None
+    libraries = (pathlib.Path(torch.origin).parent / "lib").glob("*.so*")
+    expected = set().union(*(nccl_functions(library, "--undefined-only") for library in libraries))
+    missing = expected - nccl_functions(FAKES / "libnccl.so.2", "--defined-only")
+    assert not missing, f"PyTorch {importlib.metadata.version('torch')} cannot be loaded beside the fake NCCL: refused_calls.cc lacks {sorted(missing)}"
 
 
 @pytest.mark.parametrize("operations", ["nccl", "staged"])
