@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "frameworks/torch/gradient.h"
 
-#include <torch/csrc/autograd/function.h>
+#include "frameworks/torch/autograd_node.h"
+
 #include <torch/csrc/autograd/functions/utils.h>
 
 #include <algorithm>
@@ -38,8 +39,7 @@ bool is_tracked(torch::TensorList inputs) {
 
 std::vector<torch::Tensor> with_gradient(torch::TensorList inputs, std::vector<torch::Tensor> outputs,
                                          Gradient gradient) {
-  const std::shared_ptr<GradientNode> node(new GradientNode(std::move(gradient)),
-                                           torch::autograd::deleteNode);
+  const NodePointer node = hold(std::make_unique<GradientNode>(std::move(gradient)));
   for (const auto& input : inputs) {
     node->add_next_edge(input.defined() ? torch::autograd::impl::gradient_edge(input)
                                         : torch::autograd::Edge());

@@ -32,7 +32,7 @@ struct Slot {
   std::string name;
   torch::Tensor parameter;
   torch::Tensor place;  // where its gradient lies while it is reduced
-  std::shared_ptr<torch::autograd::Node> accumulate;
+  NodePointer accumulate;
   Unit* unit = nullptr;
   bool ready = false;                  // its gradient may be submitted, once those of the whole unit may
   std::optional<Handle> pending = {};  // the reduction under way

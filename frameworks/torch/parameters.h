@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "frameworks/torch/autograd_node.h"
+
 #include <hora/torch.h>
 
 #include <map>
@@ -12,8 +14,8 @@ namespace hora {
 struct Parameter {
   std::string name;  // the same on all ranks; says so if its elements do not lie in the usual order
   torch::Tensor tensor;
-  torch::Tensor place;  // where what is to be reduced lies, in memory from the Runtime
-  std::shared_ptr<torch::autograd::Node> accumulate;  // adds to the gradient; alive, so that its hooks are
+  torch::Tensor place;     // where what is to be reduced lies, in memory from the Runtime
+  NodePointer accumulate;  // adds to the gradient; alive, so that its hooks are
 };
 
 /// The parameters of an optimizer that get gradients.
