@@ -20,9 +20,7 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import IO, Any, TypeVar
 
-import cloudpickle
-
-from hora import _aliases
+from hora import _aliases, _pickles
 from hora._errors import HoraArgumentError, HoraInternalError, HoraRankError
 
 Result = TypeVar("Result")
@@ -177,10 +175,9 @@ def _pickled_call(func: Callable[..., Any], args: Sequence[Any], kwargs: dict[st
     if not callable(func):
         raise HoraArgumentError(f"func={func!r} cannot be called; for a program use hrun")
     try:
-        content: bytes = cloudpickle.dumps((func, tuple(args), kwargs))
+        return _pickles.dumps((func, tuple(args), kwargs))
     except Exception as error:  # noqa: BLE001 - objects raise what they like
         raise HoraArgumentError(f"the function or its arguments cannot be pickled: {type(error).__name__}: {error}") from error
-    return content
 
 
 def find_hrun() -> str:

@@ -12,8 +12,7 @@ import time
 import traceback
 from typing import Any
 
-import cloudpickle
-
+from hora import _pickles
 from hora._folder import PrivateFolder
 from hora._launch import CALL, Failure, result_name
 
@@ -55,7 +54,7 @@ def _failure(error: BaseException) -> Failure:
         trace = trace.tb_next
     text = "".join(traceback.format_exception(type(error), error, trace))
     try:
-        copy = cloudpickle.dumps(error)
+        copy = _pickles.dumps(error)
         pickle.loads(copy)
     except Exception:  # noqa: BLE001 - exceptions fail in their own ways; the text is there
         copy = None
@@ -66,8 +65,7 @@ def call(content: bytes) -> bytes:
     """The pickled result of a pickled call."""
     func, args, kwargs = pickle.loads(content)
     result: Any = func(*args, **kwargs)
-    pickled: bytes = cloudpickle.dumps(result)
-    return pickled
+    return _pickles.dumps(result)
 
 
 def main(directory: str) -> None:

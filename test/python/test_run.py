@@ -4,6 +4,7 @@
 import contextlib
 import os
 import pathlib
+import re
 import select
 import signal
 import subprocess
@@ -69,9 +70,12 @@ def test_an_exception_arrives_with_its_rank_and_traceback():
         pass
 
     def fail() -> None:
+        def turn() -> None:
+            raise Odd("wrong turn")
+
         hora.init()
         if hora.rank() == 1:
-            raise Odd("wrong turn")
+            turn()
         hora.allreduce(np.ones(1))
 
     with pytest.raises(hora.HoraRankError) as caught:
@@ -79,7 +83,8 @@ def test_an_exception_arrives_with_its_rank_and_traceback():
     error = caught.value
     assert isinstance(error, RuntimeError)
     assert error.rank == 1
-    assert "in fail" in error.traceback_text
+    for function in ("fail", "turn"):
+        assert re.search(rf'File "{re.escape(__file__)}", line \d+, in {function}\n', error.traceback_text), error.traceback_text
     assert 'raise Odd("wrong turn")' in error.traceback_text
     assert "_rank_main" not in error.traceback_text
     assert str(error).startswith("rank 1 raised an exception:\nTraceback")
