@@ -87,7 +87,7 @@ def allgather(tensor: torch.Tensor, name: str | None = None, process_set: Proces
         HoraInternalError (a RuntimeError): the ranks disagree about dtype or the other dimensions.
     """
     if tracked(tensor):
-        differentiable: torch.Tensor = _Allgather.apply(tensor, name, process_set)  # type: ignore[no-untyped-call]
+        differentiable: torch.Tensor = _Allgather.apply(tensor, name, process_set)  # type: ignore[no-untyped-call, unused-ignore]
         return differentiable
     result: torch.Tensor = _job.run(allgather_async, tensor, name, process_set)
     return result
@@ -124,7 +124,7 @@ def grouped_allgather(tensors: Sequence[torch.Tensor], name: str | None = None, 
     """
     listed = members(tensors, label("grouped_allgather", name))
     if any(tracked(tensor) for tensor in listed):
-        differentiable: tuple[torch.Tensor, ...] = _GroupedAllgather.apply(name, process_set, *listed)  # type: ignore[no-untyped-call]
+        differentiable: tuple[torch.Tensor, ...] = _GroupedAllgather.apply(name, process_set, *listed)  # type: ignore[no-untyped-call, unused-ignore]
         return differentiable
     results: tuple[torch.Tensor, ...] = _job.run(grouped_allgather_async, listed, name, process_set)
     return results

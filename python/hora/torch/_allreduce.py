@@ -202,7 +202,7 @@ def allreduce(
         plain: torch.Tensor = _job.run(allreduce_async, tensor, name=name, op=how.op, compression=compression, **how.keywords())
         return plain
     sent, decompressed = how.compressed(tensor)
-    result: torch.Tensor = decompressed(_Allreduce.apply(sent, name, how.without_calls()))  # type: ignore[no-untyped-call]
+    result: torch.Tensor = decompressed(_Allreduce.apply(sent, name, how.without_calls()))  # type: ignore[no-untyped-call, unused-ignore]
     return result
 
 
@@ -304,5 +304,5 @@ def grouped_allreduce(
     if not any(tracked(tensor) for tensor in listed):
         return list(_job.run(grouped_allreduce_async, listed, name=name, op=how.op, compression=compression, **how.keywords()))
     sent = [how.compressed(tensor) for tensor in listed]
-    results = _GroupedAllreduce.apply(name, how.without_calls(), *(tensor for tensor, _ in sent))  # type: ignore[no-untyped-call]
+    results = _GroupedAllreduce.apply(name, how.without_calls(), *(tensor for tensor, _ in sent))  # type: ignore[no-untyped-call, unused-ignore]
     return [decompressed(result) for (_, decompressed), result in zip(sent, results, strict=True)]

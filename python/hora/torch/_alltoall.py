@@ -101,7 +101,7 @@ def alltoall(
         HoraInternalError (a RuntimeError): the ranks disagree about dtype or the other dimensions, or one has joined.
     """
     if tracked(tensor):
-        output, counts = _Alltoall.apply(tensor, splits, name, process_set)  # type: ignore[no-untyped-call]
+        output, counts = _Alltoall.apply(tensor, splits, name, process_set)  # type: ignore[no-untyped-call, unused-ignore]
     else:
         output, counts = _job.run(alltoall_async, tensor, splits, name, process_set)
     return output if splits is None else (output, counts)

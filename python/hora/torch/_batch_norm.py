@@ -145,7 +145,7 @@ class SyncBatchNorm(torch.nn.modules.batchnorm._BatchNorm):
             self.num_batches_tracked.add_(1)
         if not self.training and self.running_mean is not None:
             return functional.batch_norm(input, self.running_mean, self.running_var, self.weight, self.bias, False, 0.0, self.eps)
-        y, mean, variance, total = _Normalize.apply(input, self.weight, self.bias, self.eps, self._name, self.process_set)  # type: ignore[no-untyped-call]
+        y, mean, variance, total = _Normalize.apply(input, self.weight, self.bias, self.eps, self._name, self.process_set)  # type: ignore[no-untyped-call, unused-ignore]
         if self.training and input.numel() <= input.shape[1] and total <= 1:  # of its own count the rank knows without the GPU
             raise ValueError(f"'{self._name}': expected more than 1 value per channel when training, on {self.process_set.size()} ranks together")
         if tracking and self.running_mean is not None and self.running_var is not None:

@@ -119,7 +119,7 @@ def broadcast(tensor: torch.Tensor, root_rank: int, name: str | None = None, pro
         HoraInternalError (a RuntimeError): the ranks disagree about shape, dtype or root, or one has joined.
     """
     if tracked(tensor):
-        differentiable: torch.Tensor = _Broadcast.apply(tensor, root_rank, name, process_set)  # type: ignore[no-untyped-call]
+        differentiable: torch.Tensor = _Broadcast.apply(tensor, root_rank, name, process_set)  # type: ignore[no-untyped-call, unused-ignore]
         return differentiable
     result: torch.Tensor = _job.run(broadcast_async, tensor, root_rank, name, process_set)
     return result

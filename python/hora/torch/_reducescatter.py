@@ -116,7 +116,7 @@ def reducescatter(
         plain: torch.Tensor = _job.run(reducescatter_async, tensor, name, op, compression=compression, **how.keywords())
         return plain
     sent, decompressed = how.compressed(tensor)
-    result: torch.Tensor = decompressed(_Reducescatter.apply(sent, name, how.without_calls()))  # type: ignore[no-untyped-call]
+    result: torch.Tensor = decompressed(_Reducescatter.apply(sent, name, how.without_calls()))  # type: ignore[no-untyped-call, unused-ignore]
     return result
 
 
@@ -159,5 +159,5 @@ def grouped_reducescatter(
     if not any(tracked(tensor) for tensor in listed):
         return list(_job.run(grouped_reducescatter_async, listed, name, op, compression=compression, **how.keywords()))
     sent = [how.compressed(tensor) for tensor in listed]
-    results = _GroupedReducescatter.apply(name, how.without_calls(), *(tensor for tensor, _ in sent))  # type: ignore[no-untyped-call]
+    results = _GroupedReducescatter.apply(name, how.without_calls(), *(tensor for tensor, _ in sent))  # type: ignore[no-untyped-call, unused-ignore]
     return [decompressed(result) for (_, decompressed), result in zip(sent, results, strict=True)]
