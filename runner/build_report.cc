@@ -56,7 +56,7 @@ std::string found_nccl() {
   const NcclFound found = nccl_library();
   if (!found.path.empty()) return fmt::format("NCCL {}, {}", found.version, found.path);
   try {
-    static_cast<void>(load_nccl().library({}));
+    static_cast<void>(load_nccl().library(Config::nccl_library_of_environment(), {}));
   } catch (const Error& error) {
     return error.what();
   }

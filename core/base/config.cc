@@ -430,6 +430,8 @@ std::vector<std::string> Config::horovod_notes() {
   return notes;
 }
 
+std::string Config::nccl_library_of_environment() { return text("HORA_NCCL_LIBRARY").value_or(""); }
+
 Config Config::from_environment() {
   Config config;
   read_place(config);
@@ -443,7 +445,7 @@ Config Config::from_environment() {
   read_choice("HORA_ENCRYPTION", config.encryption, {"control", "all"});
   read_choice("HORA_CPU_OPERATIONS", config.cpu_operations, {"auto", "shm", "tcp", "mpi"});
   read_choice("HORA_GPU_OPERATIONS", config.gpu_operations, {"auto", "nccl", "hierarchical", "staged"});
-  read_text("HORA_NCCL_LIBRARY", config.nccl_library);
+  config.nccl_library = nccl_library_of_environment();
   read_text("NCCL_HOSTID", config.nccl_host_id);
   read_switch("HORA_FLOAT32_SUMS", config.float32_sums);
   read("HORA_GPU_FUSION_THRESHOLD", config.gpu_fusion_threshold, 0);

@@ -73,9 +73,10 @@ struct NcclModule {
   /// Throws Error(unavailable) without a driver, or with one that is too old; Error(invalid_argument) if
   /// there is no GPU of this number. The same object as long as somebody has it.
   std::shared_ptr<Gpu> (*open_gpu)(int index) = nullptr;
-  /// The NCCL that is in this process already (PyTorch brings one), else the file `path`, else what is found;
-  /// the first call counts. Throws Error(unavailable): where it looked; that it is too old.
-  NcclLibrary (*library)(const std::string& path) = nullptr;
+  /// The NCCL that is in this process already (PyTorch brings one), else the file `named`, else `packaged`,
+  /// else what is found; the first call counts. Either may be empty. Throws Error(unavailable): where it
+  /// looked; that it is too old.
+  NcclLibrary (*library)(const std::string& named, const std::string& packaged) = nullptr;
   /// As above `library` must have been called. NCCL waits in a thread for all ranks to come, until they have.
   NcclId (*make_id)() = nullptr;
   /// Memory as from Gpu::allocate, which the lanes of this GPU tell NCCL of when they first meet it. As

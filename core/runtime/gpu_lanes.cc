@@ -126,7 +126,7 @@ GpuSeat GpuLanes::own_seat() {
   seat.index = machine_->gpu->index();
   if (config_.gpu_operations == "staged") return seat;
   try {
-    const NcclLibrary library = own_.module().library(config_.nccl_library);
+    const NcclLibrary library = own_.module().library(config_.nccl_library, config_.packaged_nccl);
     log(LogLevel::info, fmt::format("NCCL {} from {}", nccl_version(library.version), library.path));
     seat.nccl = library.version;
   } catch (const Error& error) {

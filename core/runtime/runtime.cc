@@ -316,7 +316,9 @@ std::shared_ptr<std::byte> Runtime::allocate(std::size_t bytes, Device device) {
   if (device.kind == DeviceKind::host) return parts_->world.lane.collective->allocate(bytes);
   const auto gpu = parts_->gpu.open(device.index);
   const NcclModule& module = parts_->gpu.module();
-  const auto nccl = answer_or(NcclLibrary{}, [&] { return module.library(parts_->config.nccl_library); });
+  const Config& config = parts_->config;
+  const auto nccl =
+      answer_or(NcclLibrary{}, [&] { return module.library(config.nccl_library, config.packaged_nccl); });
   return nccl.path.empty() ? gpu->allocate(bytes) : module.allocate(gpu, bytes);
 }
 
@@ -384,8 +386,9 @@ bool mpi_threads() {
   return answer_or(false, [] { return load_mpi().any_thread(); });
 }
 
-NcclFound nccl_library() {
-  const NcclLibrary found = answer_or(NcclLibrary{}, [] { return load_nccl().library({}); });
+NcclFound nccl_library(const std::string& packaged) {
+  const NcclLibrary found = answer_or(
+      NcclLibrary{}, [&] { return load_nccl().library(Config::nccl_library_of_environment(), packaged); });
   return {found.path, found.path.empty() ? "" : nccl_version(found.version)};
 }
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from hora import _job, _native
 from hora._errors import HoraUnsupportedError
+from hora._nccl import packaged_nccl
 
 
 def mpi_built() -> bool:
@@ -44,7 +45,7 @@ def gloo_enabled() -> bool:
 def nccl_built() -> int:
     """The version code of the NCCL that tensors on GPUs move with here, 22809 for 2.28.9; 0: there is none, or no
     libhora_nccl.so; they move by way of the host's memory then, or not at all."""
-    _, version = _native.nccl_library()
+    _, version = _native.nccl_library(packaged_nccl())
     if not version:
         return 0
     major, minor, patch = (int(part) for part in version.split("."))

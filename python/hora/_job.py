@@ -13,6 +13,7 @@ from typing import Any, ParamSpec, Protocol
 
 from hora import _native, _stacks
 from hora._errors import HoraArgumentError, HoraError, HoraNotInitializedError, HoraUnavailableError
+from hora._nccl import packaged_nccl
 
 Arguments = ParamSpec("Arguments")
 
@@ -162,7 +163,7 @@ def enter(mpi_communicator: int | None = None) -> bool:
     with _lock:
         if _runtime is not None and _owner == os.getpid():
             return False
-        _runtime = _native.Runtime(mpi_communicator)
+        _runtime = _native.Runtime(mpi_communicator, packaged_nccl())
         _stacks.tell_frames_of_python()
         _owner = os.getpid()
         _numbers.clear()

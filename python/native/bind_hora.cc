@@ -325,13 +325,14 @@ void bind_hora(py::module_& module) {
       .def("end", &ExpectedDelay::end, py::call_guard<WithoutLock>());
 
   py::class_<Runtime, std::unique_ptr<Runtime, DeleteWithoutLock>>(module, "Runtime")
-      .def(py::init([](std::optional<int> mpi_communicator) {
+      .def(py::init([](std::optional<int> mpi_communicator, const std::string& packaged_nccl) {
              const WithoutLock release;
              Config config = Config::from_environment();
              config.mpi_communicator = mpi_communicator;
+             config.packaged_nccl = packaged_nccl;
              return std::unique_ptr<Runtime, DeleteWithoutLock>(new Runtime(config));
            }),
-           py::arg("mpi_communicator") = py::none())
+           py::arg("mpi_communicator"), py::arg("packaged_nccl"))
       .def_property_readonly("rank", &Runtime::rank)
       .def_property_readonly("size", &Runtime::size)
       .def_property_readonly("local_rank", &Runtime::local_rank)
@@ -390,11 +391,11 @@ void bind_hora(py::module_& module) {
   module.def("mpi_threads", &mpi_threads);
   module.def(
       "nccl_library",
-      [] {
-        const NcclFound found = nccl_library();
+      [](const std::string& packaged) {
+        const NcclFound found = nccl_library(packaged);
         return std::pair(found.path, found.version);
       },
-      py::call_guard<WithoutLock>());
+      py::arg("packaged"), py::call_guard<WithoutLock>());
   module.def("gpu_support", &gpu_support);
   module.def("gpus", &gpus, py::call_guard<WithoutLock>());
   module.attr("__version__") = version();

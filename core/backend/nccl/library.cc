@@ -115,10 +115,10 @@ void warn_of(const NcclLibrary& library) {
 
 }  // namespace
 
-std::vector<std::string> nccl_places() {
+std::vector<std::string> nccl_places(const std::string& packaged) {
   const auto own = std::filesystem::absolute(path_of(reinterpret_cast<const void*>(&open_nccl)));
-  return {(own.parent_path() / "../nvidia/nccl/lib" / kFile).lexically_normal().string(), kFile,
-          std::string("/usr/local/cuda/lib64/") + kFile};
+  const auto beside = (own.parent_path() / "../nvidia/nccl/lib" / kFile).lexically_normal().string();
+  return {packaged.empty() ? beside : packaged, kFile, std::string("/usr/local/cuda/lib64/") + kFile};
 }
 
 OpenNccl open_nccl(const std::string& path, const std::vector<std::string>& places) {

@@ -88,15 +88,16 @@ struct OpenNccl {
   NcclLibrary library;
 };
 
-/// Where NCCL is looked for in a process that has none: beside the Python packages that this library lies
-/// among (NVIDIA's wheel), where the dynamic linker looks, and in CUDA's usual folder.
-[[nodiscard]] std::vector<std::string> nccl_places();
+/// Where NCCL is looked for in a process that has none: in NVIDIA's Python package, where the dynamic linker
+/// looks, and in CUDA's usual folder. The package comes first, because PyTorch needs its NCCL and is given
+/// another one if that has been loaded before. `packaged` is the file in it; empty: nobody has asked Python,
+/// and it is looked for among the packages that this library lies among.
+[[nodiscard]] std::vector<std::string> nccl_places(const std::string& packaged = {});
 
 /// The NCCL that this process has loaded, under whatever path; else the file `path`, if that is not empty;
 /// else the first of `places` that can be loaded. So there are never two in a process: if `path` is another
 /// one than is loaded it is not used, and a warning says so. The library stays loaded until the process ends.
 /// Throws Error(unavailable): where it looked and what was wrong there; that it is too old.
-[[nodiscard]] OpenNccl open_nccl(const std::string& path,
-                                 const std::vector<std::string>& places = nccl_places());
+[[nodiscard]] OpenNccl open_nccl(const std::string& path, const std::vector<std::string>& places);
 
 }  // namespace hora

@@ -52,10 +52,10 @@ std::shared_ptr<Gpu> open_gpu(int index) {
   return gpu;
 }
 
-NcclLibrary library(const std::string& path) {
+NcclLibrary library(const std::string& named, const std::string& packaged) {
   const std::lock_guard lock(opened().mutex);
   auto& nccl = opened().nccl;
-  if (!nccl) nccl = std::make_shared<const OpenNccl>(open_nccl(path));
+  if (!nccl) nccl = std::make_shared<const OpenNccl>(open_nccl(named, nccl_places(packaged)));
   return nccl->library;
 }
 

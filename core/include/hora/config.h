@@ -91,6 +91,9 @@ struct Config {
   /// HORA_NCCL_LIBRARY: the file of NCCL, where the process has loaded none; empty: then the first that is
   /// found.
   std::string nccl_library;
+  /// The NCCL of Python's package nvidia.nccl, which PyTorch loads when it is imported; empty: unknown. NCCL
+  /// is looked for there first. There is no variable: Python sets it.
+  std::string packaged_nccl;
   /// NCCL_HOSTID, which is NCCL's: ranks that have different ones are on different hosts for it.
   std::string nccl_host_id;
   /// HORA_FLOAT32_SUMS: GPUs send 16-bit floats as such, but add them in float32 and round once. Else NCCL
@@ -150,6 +153,8 @@ struct Config {
   /// so that a program may initialise again. Throws Error(invalid_argument) that names the variable, the
   /// value and what is accepted.
   [[nodiscard]] static Config from_environment();
+  /// HORA_NCCL_LIBRARY alone, for a process that asks about NCCL without joining a job.
+  [[nodiscard]] static std::string nccl_library_of_environment();
 
   /// What an operator should know about the variables of the environment that begin with HOROVOD_: a sentence
   /// about those that count, because ours is not set, and one about those that mean nothing. Either is left

@@ -362,12 +362,13 @@ class Runtime {
 [[nodiscard]] bool mpi_threads();
 
 /// The NCCL that tensors on GPUs would move with here: its path and version, "2.28.9". Empty: there is none,
-/// or no libhora_nccl.so. Opens it.
+/// or no libhora_nccl.so. Opens it: the one that HORA_NCCL_LIBRARY names, else `packaged` (see
+/// Config::packaged_nccl), else the first that is found.
 struct NcclFound {
   std::string path;
   std::string version;
 };
-[[nodiscard]] NcclFound nccl_library();
+[[nodiscard]] NcclFound nccl_library(const std::string& packaged = {});
 /// Whether there is a libhora_nccl.so, which tensors on GPUs need. It needs no GPU to be there.
 [[nodiscard]] bool gpu_support();
 /// How many GPUs this process may use; 0 also if there is no libhora_nccl.so, or no driver.

@@ -116,5 +116,11 @@ TEST(NcclPlaces, BeginBesideThePythonPackages) {
   EXPECT_EQ(places[1], "libnccl.so.2");
 }
 
+TEST(NcclPlaces, BeginWithThePackageThatPythonHasFound) {
+  const auto places = nccl_places("/packages/nvidia/nccl/lib/libnccl.so.2");
+  ASSERT_EQ(places.size(), 3U);
+  EXPECT_EQ(places[0], "/packages/nvidia/nccl/lib/libnccl.so.2");
+}
+
 }  // namespace
 }  // namespace hora
