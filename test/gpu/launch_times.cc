@@ -90,7 +90,7 @@ void measure(const std::vector<std::size_t>& counts) {
   const NcclModule& module = load_nccl();
   const auto gpu = module.open_gpu(runtime.local_rank() % module.gpus());
   const char* path = std::getenv("HORA_NCCL_LIBRARY");
-  module.library(path == nullptr ? "" : path);
+  module.library(path == nullptr ? "" : path, "");
   const auto stream = std::shared_ptr<Stream>(gpu->make_stream());
   const auto nccl = module.make_lane(gpu, *stream, {});
   const NcclId id = share(runtime, runtime.rank() == 0 ? module.make_id() : NcclId{});

@@ -146,7 +146,9 @@ const NcclModule& queued_nccl() {
   static const NcclModule module{
       [] { return kGpus; },
       open_gpu,
-      [](const std::string& /*path*/) { return NcclLibrary{"libnccl.so.2", 22809}; },
+      [](const std::string& /*named*/, const std::string& /*packaged*/) {
+        return NcclLibrary{"libnccl.so.2", 22809};
+      },
       make_id,
       [](const std::shared_ptr<Gpu>& gpu, std::size_t bytes) { return gpu->allocate(bytes); },
       [](const std::shared_ptr<Gpu>& /*gpu*/, const void* /*data*/) { return std::uint64_t{0}; },

@@ -33,7 +33,7 @@ TEST(NcclModule, OpensGpusAndNccl) {
     EXPECT_EQ(module.open_gpu(0), gpu);
     EXPECT_EQ(thrown([&] { static_cast<void>(module.open_gpu(1)); }).code, Code::invalid_argument);
     EXPECT_EQ(thrown([&] { static_cast<void>(module.make_id()); }).code, Code::internal);
-    EXPECT_TRUE(module.library("").path.ends_with("/libnccl.so.2"));
+    EXPECT_TRUE(module.library("", "").path.ends_with("/libnccl.so.2"));
     EXPECT_NE(module.make_id(), module.make_id());
   });
 }
@@ -41,7 +41,7 @@ TEST(NcclModule, OpensGpusAndNccl) {
 TEST(NcclModule, KeepsMemoryWhenEverythingElseIsGone) {
   with_fakes([] {
     const NcclModule& module = load_nccl();
-    module.library("");
+    module.library("", "");
     auto gpu = module.open_gpu(0);
     auto data = module.allocate(gpu, 1000);
     EXPECT_NE(module.slot(gpu, data.get()), 0U);
@@ -55,7 +55,7 @@ TEST(NcclModule, KeepsMemoryWhenEverythingElseIsGone) {
 TEST(NcclModule, MakesALane) {
   with_fakes([] {
     const NcclModule& module = load_nccl();
-    module.library("");
+    module.library("", "");
     const auto gpu = module.open_gpu(0);
     const auto stream = gpu->make_stream();
     const auto lane = module.make_lane(gpu, *stream, {});
