@@ -3,14 +3,13 @@
 #include <hora/torch.h>
 
 #include "frameworks/torch/tensor.h"
-
-#include <fmt/format.h>
-#include <fmt/ranges.h>
+#include "frameworks/torch/text.h"
 
 #include <algorithm>
 #include <cstddef>
 #include <cstring>
 #include <exception>
+#include <iomanip>
 #include <iterator>
 #include <map>
 #include <sstream>
@@ -52,6 +51,12 @@ std::uint64_t mixed(std::uint64_t hash, std::uint64_t word) {
   return x * 0xbf58476d1ce4e5b9;
 }
 
+std::string hexadecimal(std::uint64_t number) {
+  std::ostringstream text;
+  text << std::hex << std::setfill('0') << std::setw(16) << number;
+  return text.str();
+}
+
 /// What `check_replicas` compares: the same only if all elements are, bit by bit.
 std::string description(const NamedTensors::Item& item) {
   const torch::Tensor memory = lendable(item.value(), "replicas." + item.key()).cpu();
@@ -65,8 +70,8 @@ std::string description(const NamedTensors::Item& item) {
     next += taken;
     left -= taken;
   }
-  return fmt::format("{}[{}] with the checksum {:016x}", name(dtype_of(memory, item.key())),
-                     fmt::join(memory.sizes(), ","), mixed(hash, 0));
+  return text_of("{}[{}] with the checksum {}", name(dtype_of(memory, item.key())),
+                 joined(memory.sizes(), ","), hexadecimal(mixed(hash, 0)));
 }
 
 OperationOptions part_of(OperationOptions options, const char* suffix) {
@@ -112,7 +117,7 @@ void broadcast_parameters(Runtime& hora, const NamedTensors& tensors, int root, 
   std::vector<Item> items;
   for (const auto& item : tensors) {
     const DType dtype = dtype_of(item.value(), "parameters." + item.key());
-    items.push_back({item.key(), fmt::format("{}[{}]", name(dtype), fmt::join(item.value().sizes(), ","))});
+    items.push_back({item.key(), text_of("{}[{}]", name(dtype), joined(item.value().sizes(), ","))});
   }
   require_alike(hora, "parameters.alike", "the parameters", items, process_set);
   broadcast_group_(hora, tensors, root, process_set);
@@ -144,7 +149,7 @@ std::string broadcast_bytes(Runtime& hora, const std::function<std::string()>& m
       bytes = make();
     } catch (const std::exception& error) {
       failure = std::current_exception();
-      failed_with = fmt::format("object could not be made into bytes: {}", error.what());
+      failed_with = text_of("object could not be made into bytes: {}", error.what());
     }
   }
   try {

@@ -3,8 +3,6 @@
 #include "frameworks/torch/reducer.h"
 #include "frameworks/torch/tensor.h"
 
-#include <fmt/format.h>
-
 namespace hora {
 namespace {
 
@@ -28,10 +26,9 @@ class DeltaReducer final : public Reducer {
   bool gradients_finite() override {
     // Gradients stay each rank's own here: one rank's infinite ones count for all.
     auto found = torch::tensor(all_finite(optimizer_) ? 1 : 0, torch::kUInt8);
-    return allreduce_(hora_, found,
-                      {.name = fmt::format("finite.{}", options_.name),
-                       .op = ReduceOp::min,
-                       .process_set = options_.process_set})
+    return allreduce_(
+               hora_, found,
+               {.name = "finite." + options_.name, .op = ReduceOp::min, .process_set = options_.process_set})
                .item<std::uint8_t>() != 0;
   }
 
@@ -81,7 +78,7 @@ class DeltaReducer final : public Reducer {
 
   [[nodiscard]] Entry entry_of(const Parameter& parameter) const {
     Entry entry = lend(parameter.place, parameter.place, Operation::allreduce,
-                       fmt::format("delta.{}.{}", options_.name, parameter.name), options_.process_set);
+                       "delta." + options_.name + "." + parameter.name, options_.process_set);
     entry.op = options_.op;
     entry.wire = wire_of(options_.compression);
     return entry;

@@ -1,11 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "frameworks/torch/devices.h"
 
+#include <hora/status.h>
+
 #include <c10/core/StreamGuard.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
+#include <dlfcn.h>
 
 namespace hora {
 namespace {
+
+/// LibTorch's stable C interface, in its library for CUDA: sets the cudaStream_t that is the GPU's current
+/// one; 0: good. c10's own function came with LibTorch 2.11, and c10/cuda's headers need a CUDA toolkit.
+using CurrentStream = std::int32_t (*)(std::int32_t gpu, void** stream);
+constexpr const char* kCurrentStream = "aoti_torch_get_current_cuda_stream";
 
 c10::Stream stream_on(const torch::Device& device) {
   return c10::impl::VirtualGuardImpl(device.type()).getStream(device);
@@ -28,8 +36,11 @@ Device device_among(torch::TensorList tensors) {
 
 void* current_stream(Device device) {
   if (device.kind == DeviceKind::host) return nullptr;
-  const torch::Device gpu(torch::kCUDA, static_cast<c10::DeviceIndex>(device.index));
-  return c10::impl::VirtualGuardImpl(torch::kCUDA).getStreamNativeHandle(stream_on(gpu));
+  static const auto tell = reinterpret_cast<CurrentStream>(::dlsym(RTLD_DEFAULT, kCurrentStream));
+  void* stream = nullptr;
+  if (tell == nullptr || tell(device.index, &stream) != 0)
+    throw Error(Code::unavailable, "LibTorch does not tell its current stream on " + name(device));
+  return stream;
 }
 
 torch::Tensor used_here(torch::Tensor tensor) {

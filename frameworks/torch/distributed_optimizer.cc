@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "frameworks/torch/reducer.h"
-
-#include <fmt/format.h>
+#include "frameworks/torch/text.h"
 
 #include <algorithm>
 #include <cmath>
@@ -28,24 +27,23 @@ class Alone final : public Reducer {
 
 void check(const DistributedOptions& options) {
   if (options.op != ReduceOp::average && options.op != ReduceOp::sum && options.op != ReduceOp::adasum)
-    refuse(fmt::format("gradients are reduced by average, sum or adasum, not by {}", name(options.op)));
+    refuse(text_of("gradients are reduced by average, sum or adasum, not by {}", name(options.op)));
   if (options.backward_passes_per_step < 1) {
-    refuse(
-        fmt::format("backward_passes_per_step must be 1 or more, not {}", options.backward_passes_per_step));
+    refuse(text_of("backward_passes_per_step must be 1 or more, not {}", options.backward_passes_per_step));
   }
   const double factor = options.gradient_predivide_factor;
   if (!(factor > 0) || !std::isfinite(factor))
-    refuse(fmt::format("gradient_predivide_factor must be positive, not {}", factor));
+    refuse(text_of("gradient_predivide_factor must be positive, not {}", factor));
   if (factor != 1.0 && options.op != ReduceOp::average)
     refuse("gradient_predivide_factor needs op = average");
-  if (options.groups < 0) refuse(fmt::format("groups must be 0 or more, not {}", options.groups));
+  if (options.groups < 0) refuse(text_of("groups must be 0 or more, not {}", options.groups));
 }
 
 bool is_alone(const Runtime& hora, int process_set) {
   const auto sets = hora.process_sets();
   const auto set = sets.find(process_set);
   if (set == sets.end())
-    refuse(fmt::format("process set {} does not exist, or has not been registered", process_set));
+    refuse(text_of("process set {} does not exist, or has not been registered", process_set));
   const std::vector<int>& ranks = set->second;
   return ranks.size() == 1 || !std::binary_search(ranks.begin(), ranks.end(), hora.rank());
 }
@@ -58,7 +56,7 @@ std::unique_ptr<Reducer> make_reducer(Runtime& hora, torch::optim::Optimizer& op
     parameters.check_named(optimizer);  // so that what cannot run on several ranks does not run on one
     return std::make_unique<Alone>(optimizer);
   }
-  if (options.name.empty()) options.name = fmt::to_string(hora.next_number(options.process_set));
+  if (options.name.empty()) options.name = std::to_string(hora.next_number(options.process_set));
   const auto make = options.op == ReduceOp::adasum ? make_delta_reducer : make_gradient_reducer;
   return make(hora, optimizer, std::move(parameters), options);
 }

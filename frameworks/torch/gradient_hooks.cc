@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "frameworks/torch/gradient_hooks.h"
 
+#include "frameworks/torch/text.h"
+
 #include <hora/status.h>
 
-#include <fmt/format.h>
 #include <torch/csrc/autograd/function_hook.h>
 
 namespace hora {
@@ -55,7 +56,7 @@ void refuse_if_taken(const torch::autograd::Node& accumulate, const std::string&
     const auto* other = dynamic_cast<const BeforeGradient*>(hook.get());
     if (other == nullptr || !other->alive()) continue;
     throw Error(Code::invalid_argument,
-                fmt::format("'{}' is in another DistributedOptimizer; end that one first", name));
+                text_of("'{}' is in another DistributedOptimizer; end that one first", name));
   }
 }
 

@@ -2,8 +2,8 @@
 #include "frameworks/torch/gradient_hooks.h"
 #include "frameworks/torch/reducer.h"
 #include "frameworks/torch/tensor.h"
+#include "frameworks/torch/text.h"
 
-#include <fmt/format.h>
 #include <torch/csrc/autograd/engine.h>
 #include <torch/csrc/autograd/graph_task.h>
 #include <torch/csrc/autograd/variable.h>
@@ -189,7 +189,7 @@ class GradientReducer final : public Reducer {
       action();
     } catch (const std::exception& error) {
       const std::lock_guard lock(mutex_);
-      note_failure(fmt::format("backward() failed: {}", error.what()));
+      note_failure(text_of("backward() failed: {}", error.what()));
       throw;
     }
   }
@@ -332,8 +332,8 @@ class GradientReducer final : public Reducer {
   }
 
   [[nodiscard]] Entry entry_of(const Slot& slot) const {
-    std::string name = fmt::format("gradient.{}.{}", options_.name, slot.name);
-    if (slot.rounds > 0) name += fmt::format(" (pass {})", slot.rounds % kMostNumbers + 1);
+    std::string name = "gradient." + options_.name + "." + slot.name;
+    if (slot.rounds > 0) name += " (pass " + std::to_string(slot.rounds % kMostNumbers + 1) + ")";
     Entry entry = lend(slot.place, slot.place, Operation::allreduce, name, options_.process_set);
     entry.op = options_.op;
     entry.prescale = 1.0 / options_.gradient_predivide_factor;
@@ -351,8 +351,8 @@ class GradientReducer final : public Reducer {
     torch::Tensor& gradient = slot.parameter.mutable_grad();
     if (gradient.layout() != torch::kStrided) {
       if (!options_.sparse_as_dense) {
-        refuse(fmt::format("'{}': its gradient is sparse; set sparse_as_dense in the DistributedOptions",
-                           slot.name));
+        refuse(text_of("'{}': its gradient is sparse; set sparse_as_dense in the DistributedOptions",
+                       slot.name));
       }
       gradient = gradient.to_dense();
     }
@@ -360,9 +360,9 @@ class GradientReducer final : public Reducer {
     if (gradient.scalar_type() != slot.place.scalar_type() || gradient.sizes() != slot.place.sizes() ||
         gradient.device() != slot.place.device()) {
       refuse(
-          fmt::format("'{}': its gradient has another dtype, shape or device than the parameter had when its "
-                      "DistributedOptimizer was made; make that after converting the model",
-                      slot.name));
+          text_of("'{}': its gradient has another dtype, shape or device than the parameter had when its "
+                  "DistributedOptimizer was made; make that after converting the model",
+                  slot.name));
     }
     const bool same_layout = gradient.strides() == slot.place.strides() && !gradient.is_neg();
     if (!overlaps_ && same_layout && slot.is_large() && slot.is_on_host()) {
@@ -438,7 +438,7 @@ class GradientReducer final : public Reducer {
       if (!first) first = Error(Code::internal, error.what());
     }
     if (failed_with_.empty()) {
-      note_failure(fmt::format("gradients could not be reduced: {}", first->what()));
+      note_failure(text_of("gradients could not be reduced: {}", first->what()));
       submit(unit);
     }
   }
@@ -466,10 +466,9 @@ class GradientReducer final : public Reducer {
   /// What a closure returned, over all ranks.
   torch::Tensor reduce_loss(const torch::Tensor& loss) const {
     if (!loss.defined()) return loss;
-    return allreduce(hora_, loss.detach(),
-                     {.name = fmt::format("loss.{}", options_.name),
-                      .op = options_.op,
-                      .process_set = options_.process_set});
+    return allreduce(
+        hora_, loss.detach(),
+        {.name = "loss." + options_.name, .op = options_.op, .process_set = options_.process_set});
   }
 
   /// What comes now belongs to the next step.

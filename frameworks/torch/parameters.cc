@@ -4,8 +4,8 @@
 #include "frameworks/torch/gradient_buckets.h"
 #include "frameworks/torch/gradient_hooks.h"
 #include "frameworks/torch/tensor.h"
+#include "frameworks/torch/text.h"
 
-#include <fmt/format.h>
 #include <torch/csrc/autograd/variable.h>
 
 namespace hora {
@@ -15,7 +15,7 @@ Parameters::Parameters(const NamedTensors& names) {
     const auto [place, fresh] = names_.emplace(item.value().unsafeGetTensorImpl(), item.key());
     if (!fresh)
       throw Error(Code::invalid_argument,
-                  fmt::format("'{}' and '{}' are one parameter; name it once", place->second, item.key()));
+                  text_of("'{}' and '{}' are one parameter; name it once", place->second, item.key()));
   }
 }
 
@@ -23,11 +23,11 @@ std::string Parameters::name_of(const torch::Tensor& tensor, std::size_t group, 
   const auto name = names_.find(tensor.unsafeGetTensorImpl());
   if (name != names_.end()) return name->second;
   if (known_.empty()) {
-    throw Error(Code::invalid_argument,
-                fmt::format("parameter {} of group {} has no name; pass all of model->named_parameters()",
-                            index, group));
+    throw Error(
+        Code::invalid_argument,
+        text_of("parameter {} of group {} has no name; pass all of model->named_parameters()", index, group));
   }
-  return fmt::format("{}.{}", group, index);
+  return text_of("{}.{}", group, index);
 }
 
 void Parameters::check_named(torch::optim::Optimizer& optimizer) const {

@@ -2,9 +2,7 @@
 #include "frameworks/torch/sparse.h"
 
 #include "frameworks/torch/tensor.h"
-
-#include <fmt/format.h>
-#include <fmt/ranges.h>
+#include "frameworks/torch/text.h"
 
 #include <cmath>
 
@@ -22,7 +20,7 @@ struct Parts {
 
 void check(const torch::Tensor& tensor, const ReduceOptions& options, const std::string& name) {
   const auto refuse = [&](const std::string& why) {
-    throw Error(Code::invalid_argument, fmt::format("'{}': {}", name, why));
+    throw Error(Code::invalid_argument, text_of("'{}': {}", name, why));
   };
   if (tensor.layout() != torch::kSparse)
     refuse("expected a sparse COO tensor, not another sparse layout; use .to_sparse()");
@@ -55,12 +53,12 @@ void check_shape(const torch::Tensor& extremes, const std::string& name) {
   if (torch::equal(extremes[0], -extremes[1])) return;
   const auto text = [](const torch::Tensor& sizes) {
     const auto numbers = sizes.contiguous();
-    const auto* begin = numbers.data_ptr<std::int64_t>();
-    return fmt::format("[{}]", fmt::join(begin, begin + numbers.numel(), ", "));
+    const torch::IntArrayRef all(numbers.data_ptr<std::int64_t>(), static_cast<std::size_t>(numbers.numel()));
+    return "[" + joined(all, ", ") + "]";
   };
   throw Error(Code::mismatch,
-              fmt::format("'{}': the shape of the sparse tensor differs between ranks: from {} to {}", name,
-                          text(-extremes[1]), text(extremes[0])));
+              text_of("'{}': the shape of the sparse tensor differs between ranks: from {} to {}", name,
+                      text(-extremes[1]), text(extremes[0])));
 }
 
 /// The values of all ranks, times `scale`, divided by `divisor`.

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "frameworks/torch/gradient.h"
-
-#include <fmt/format.h>
-#include <fmt/ranges.h>
+#include "frameworks/torch/text.h"
 
 #include <ostream>
 
@@ -100,7 +98,7 @@ Tensors once_differentiable(const Tensors& inputs, Tensors outputs, const std::s
     if (output.defined()) defined.push_back(output);
   }
   with_gradient(inputs, defined, [name](const Tensors& /*gradients*/) -> Tensors {
-    throw Error(Code::invalid_argument, fmt::format("'{}': SyncBatchNorm has no second derivative", name));
+    throw Error(Code::invalid_argument, text_of("'{}': SyncBatchNorm has no second derivative", name));
   });
   return outputs;
 }
@@ -110,8 +108,7 @@ void refuse_single_values(const Statistics& all, const torch::Tensor& x, const s
   if (all.total.item<double>() > 1) return;
   throw Error(
       Code::invalid_argument,
-      fmt::format("'{}': in training, expected more than 1 value for each channel on all ranks together",
-                  name));
+      text_of("'{}': in training, expected more than 1 value for each channel on all ranks together", name));
 }
 
 void track(SyncBatchNormImpl& norm, const Statistics& all) {
@@ -129,14 +126,14 @@ SyncBatchNormImpl::SyncBatchNormImpl(Runtime& hora, const torch::nn::BatchNormOp
                                      int process_set)
     : NormImplBase(wanted),
       hora_(&hora),
-      operation_{fmt::format("sync_batch_norm.{}", hora.next_number(process_set)), process_set} {}
+      operation_{"sync_batch_norm." + std::to_string(hora.next_number(process_set)), process_set} {}
 
 void SyncBatchNormImpl::_check_input_dim(const torch::Tensor& input) {
   if (input.dim() >= 2 && input.size(1) == options.num_features() && input.is_floating_point()) return;
-  throw Error(Code::invalid_argument,
-              fmt::format("'{}': expected floating-point [N, {}, ...], not {} [{}]", operation_.name,
-                          options.num_features(), torch::toString(input.scalar_type()),
-                          fmt::join(input.sizes().vec(), ", ")));
+  throw Error(
+      Code::invalid_argument,
+      text_of("'{}': expected floating-point [N, {}, ...], not {} [{}]", operation_.name,
+              options.num_features(), torch::toString(input.scalar_type()), joined(input.sizes(), ", ")));
 }
 
 torch::Tensor SyncBatchNormImpl::forward(const torch::Tensor& input) {
@@ -172,10 +169,10 @@ torch::Tensor SyncBatchNormImpl::forward(const torch::Tensor& input) {
 }
 
 void SyncBatchNormImpl::pretty_print(std::ostream& stream) const {
-  stream << fmt::format("hora::SyncBatchNorm({}, eps={}, momentum={}, affine={}, track_running_stats={})",
-                        options.num_features(), options.eps(),
-                        options.momentum() ? fmt::to_string(*options.momentum()) : "none", options.affine(),
-                        options.track_running_stats());
+  stream << text_of("hora::SyncBatchNorm({}, eps={}, momentum={}, affine={}, track_running_stats={})",
+                    options.num_features(), options.eps(),
+                    options.momentum() ? text_of("{}", *options.momentum()) : "none", options.affine(),
+                    options.track_running_stats());
 }
 
 }  // namespace hora

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "frameworks/torch/tensor.h"
 
+#include "frameworks/torch/text.h"
+
 #include <ATen/MemoryOverlap.h>
-#include <fmt/format.h>
 
 #include <algorithm>
 
@@ -10,7 +11,7 @@ namespace hora {
 namespace {
 
 [[noreturn]] void refuse(const std::string& name, const std::string& why) {
-  throw Error(Code::invalid_argument, fmt::format("'{}': {}", name, why));
+  throw Error(Code::invalid_argument, text_of("'{}': {}", name, why));
 }
 
 }  // namespace
@@ -43,10 +44,10 @@ DType dtype_of(const torch::Tensor& tensor, const std::string& name) {
     case torch::kFloat64: return DType::float64;
     case torch::kBool: return DType::boolean;
     default:
-      refuse(name, fmt::format(
-                       "elements of type {} cannot be sent; convert the tensor to float32, float64, float16, "
-                       "bfloat16, bool or an integer type",
-                       torch::toString(tensor.scalar_type())));
+      refuse(name,
+             text_of("elements of type {} cannot be sent; convert the tensor to float32, float64, float16, "
+                     "bfloat16, bool or an integer type",
+                     torch::toString(tensor.scalar_type())));
   }
 }
 
@@ -94,8 +95,8 @@ void check_lendable(const torch::Tensor& tensor, const std::string& name) {
   if (tensor.is_meta())
     refuse(name, "the tensor is on meta, so it has no elements; give one on the CPU or on a GPU");
   if (!tensor.is_cpu() && !tensor.is_cuda()) {
-    refuse(name, fmt::format("the tensor is on {}; Hora reaches the CPU and NVIDIA's GPUs (cuda): use .cpu()",
-                             tensor.device().str()));
+    refuse(name, text_of("the tensor is on {}; Hora reaches the CPU and NVIDIA's GPUs (cuda): use .cpu()",
+                         tensor.device().str()));
   }
   static_cast<void>(dtype_of(tensor, name));
 }
@@ -145,22 +146,22 @@ Entry lend(const torch::Tensor& tensor, const torch::Tensor& output, Operation o
 }
 
 std::string label(const char* operation, const std::string& name) {
-  return name.empty() ? operation : fmt::format("{}.{}", operation, name);
+  return name.empty() ? operation : std::string(operation) + "." + name;
 }
 
 std::string member_name(const std::string& group, std::size_t index, std::size_t count) {
-  return fmt::format("{}_{}of{}", group, index + 1, count);
+  return group + "_" + std::to_string(index + 1) + "of" + std::to_string(count);
 }
 
 Membership membership(Runtime& hora, int process_set, const std::string& name) {
   const auto sets = hora.process_sets();
   const auto set = sets.find(process_set);
   if (set == sets.end())
-    refuse(name, fmt::format("process set {} does not exist, or has not been registered", process_set));
+    refuse(name, text_of("process set {} does not exist, or has not been registered", process_set));
   const auto& ranks = set->second;
   const auto own = std::find(ranks.begin(), ranks.end(), hora.rank());
   if (own == ranks.end())
-    refuse(name, fmt::format("rank {} is not a member of process set {}", hora.rank(), process_set));
+    refuse(name, text_of("rank {} is not a member of process set {}", hora.rank(), process_set));
   return {static_cast<std::size_t>(own - ranks.begin()), static_cast<int>(ranks.size())};
 }
 

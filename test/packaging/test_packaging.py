@@ -111,16 +111,39 @@ def test_a_missing_libtorch_is_said(prefix: pathlib.Path, tmp_path: pathlib.Path
     assert "CMAKE_PREFIX_PATH" in text
 
 
-def test_a_libtorch_too_old_is_refused(prefix: pathlib.Path, tmp_path: pathlib.Path):
-    other = tmp_path / "libtorch"
-    header = other / "include/torch/csrc/api/include/torch/version.h"
+def other_libtorch(folder: pathlib.Path, version: str) -> pathlib.Path:
+    """A folder that is taken for a LibTorch of that version, with nothing in its files."""
+    header = folder / "include/torch/csrc/api/include/torch/version.h"
     for name in ("include/torch/script.h", "lib/libtorch.so", "lib/libtorch_cpu.so", "lib/libc10.so"):
-        (other / name).parent.mkdir(parents=True, exist_ok=True)
-        (other / name).touch()
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).touch()
     header.parent.mkdir(parents=True)
-    header.write_text("#define TORCH_VERSION_MAJOR 1\n#define TORCH_VERSION_MINOR 13\n#define TORCH_VERSION_PATCH 1\n")
+    numbers = zip(("MAJOR", "MINOR", "PATCH"), version.split("."), strict=True)
+    header.write_text("".join(f"#define TORCH_VERSION_{part} {number}\n" for part, number in numbers))
+    return folder
+
+
+def test_a_libtorch_too_old_is_refused(prefix: pathlib.Path, tmp_path: pathlib.Path):
+    other = other_libtorch(tmp_path / "libtorch", "1.13.1")
     text = refusal(tmp_path, "find_package(hora REQUIRED COMPONENTS torch)", f"-DCMAKE_PREFIX_PATH={prefix};{other}")
     assert re.search(r"needs LibTorch 2\.6 or newer, and \S+ is LibTorch 1\.13\.1", text)
+
+
+def test_a_libtorch_with_another_kind_of_strings_is_refused(prefix: pathlib.Path, tmp_path: pathlib.Path):
+    other = other_libtorch(tmp_path / "libtorch", "2.6.0")
+    config = other / "share/cmake/Torch/TorchConfig.cmake"
+    config.parent.mkdir(parents=True)
+    config.write_text('  set(TORCH_CXX_FLAGS "-D_GLIBCXX_USE_CXX11_ABI=0")\n')
+    text = refusal(tmp_path, "find_package(hora REQUIRED COMPONENTS torch)", f"-DCMAKE_PREFIX_PATH={prefix};{other}")
+    assert re.search(r"needs a LibTorch of the C\+\+11 ABI, and \S+ was compiled with _GLIBCXX_USE_CXX11_ABI=0", text)
+
+
+def test_the_adapter_is_compiled_with_the_headers_of_hora_and_libtorch_alone(prefix: pathlib.Path):
+    sources = [*(prefix / "share/hora/src/frameworks/torch").glob("*.cc"), *(prefix / "share/hora/src/frameworks/torch").glob("*.h")]
+    foreign = {
+        f"{path.name}: {name}" for path in sources for name in re.findall(r"#include <(\w+/.*)>", path.read_text()) if not re.match(r"(ATen|c10|hora|torch)/", name)
+    }
+    assert sources and not foreign
 
 
 def test_another_minor_version_is_refused(prefix: pathlib.Path, tmp_path: pathlib.Path):
