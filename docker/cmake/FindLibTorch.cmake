@@ -38,8 +38,9 @@ if(LibTorch_FOUND AND NOT TARGET LibTorch::LibTorch)
   add_library(LibTorch::LibTorch INTERFACE IMPORTED)
   target_include_directories(LibTorch::LibTorch SYSTEM INTERFACE
                              ${LibTorch_INCLUDE_DIR} ${LibTorch_INCLUDE_DIR}/torch/csrc/api/include)
-  target_link_libraries(LibTorch::LibTorch INTERFACE ${LibTorch_torch_LIBRARY} ${LibTorch_torch_cpu_LIBRARY}
-                                                     ${LibTorch_c10_LIBRARY})
+  # libtorch has no symbols of its own. It loads LibTorch's part for CUDA, and the linkers of Ubuntu leave such libraries out.
+  target_link_libraries(LibTorch::LibTorch INTERFACE "-Wl,--push-state,--no-as-needed,${LibTorch_torch_LIBRARY},--pop-state"
+                                                     ${LibTorch_torch_cpu_LIBRARY} ${LibTorch_c10_LIBRARY})
 endif()
 mark_as_advanced(LibTorch_INCLUDE_DIR LibTorch_PYTHON LibTorch_torch_LIBRARY LibTorch_torch_cpu_LIBRARY
                  LibTorch_c10_LIBRARY)

@@ -77,7 +77,8 @@ def package() -> str:
 def test_the_program_of_the_readme_learns_in_cpp(package: str, tmp_path: pathlib.Path):
     (tmp_path / "CMakeLists.txt").write_text(readme_block("cmake"))
     (tmp_path / "train.cc").write_text(readme_block("cpp"))
-    build(tmp_path, package)
+    build(tmp_path, package, "-DCMAKE_EXE_LINKER_FLAGS=-Wl,--as-needed")  # as the compilers of Ubuntu link
+    assert "[libtorch.so]" in succeed("readelf", "-d", tmp_path / "build/train"), "it loads no part of LibTorch for CUDA"
     found = losses(succeed(HRUN, "-np", "2", tmp_path / "build/train"))
     assert len(found) == 5
     assert found[-1] < 0.01 * found[0]
