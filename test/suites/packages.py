@@ -61,7 +61,7 @@ def install(packages: list[str], progress: Progress) -> None:
         command = f"apt-get update && apt-get install -y --no-install-recommends {' '.join(packages)}"
         raise Failed(f"these system packages are missing: {' '.join(packages)}\nInstall them as root, then start ./dev again:\n  {command}")
     prefix = [] if as_root else ["sudo", "-n"]
-    progress.run(LABEL, "apt", [*prefix, "env", "DEBIAN_FRONTEND=noninteractive", "sh", "-c", script(packages)], reader=of_apt)
+    progress.run(LABEL, "apt", [*prefix, "env", "DEBIAN_FRONTEND=noninteractive", "LC_ALL=C.UTF-8", "sh", "-c", script(packages)], reader=of_apt)
 
 
 def can_sudo() -> bool:

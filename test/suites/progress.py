@@ -100,7 +100,7 @@ class Progress:
             process = subprocess.Popen(
                 command,
                 cwd=ROOT,
-                env={**os.environ, "LC_ALL": "C.UTF-8", **(environment or {})},
+                env={**os.environ, **(environment or {})},
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT,
