@@ -13,6 +13,7 @@ import textwrap
 import time
 import urllib.request
 
+import pexpect
 import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -94,6 +95,24 @@ def shown(tmp_path: pathlib.Path, program: str, reader: progress.Reader | None =
 
 def test_a_step_that_is_done_counts_by_its_usual_time(tmp_path: pathlib.Path):
     assert shown(tmp_path, "true") == " 0:00  75% step: done in 0 s\n"
+
+
+def test_a_terminal_has_one_line_that_fits_and_is_written_anew():
+    program = f"""
+        import sys; sys.path.insert(0, {str(ROOT / "test")!r})
+        from suites.progress import Progress, of_ninja
+        with Progress({{"compiling": 3, "another": 1}}) as steps:
+            steps.run("compiling", "test-step", ["sh", "-c", "echo '[100/200]'; echo '[200/200]'"], reader=of_ninja)
+    """
+    terminal = pexpect.spawn(sys.executable, ["-c", textwrap.dedent(program)], dimensions=(10, 30), encoding="utf-8")
+    terminal.expect(pexpect.EOF)
+    lines = terminal.before.replace("\r\x1b[K", "\n").replace("\r\n", "\n").split("\n")
+    assert [line for line in lines if line] == [
+        " 0:00   0% compiling",
+        " 0:00  37% compiling: 100 of 2",  # as much of it as fits
+        " 0:00  75% compiling: 200 of 2",
+        " 0:00  75% compiling: done in 0 s",
+    ]
 
 
 def test_a_step_that_fails_shows_the_end_of_its_log_and_the_remedy(tmp_path: pathlib.Path):
