@@ -8,7 +8,6 @@ Steps may run in several threads. A step's output goes into build/logs/NAME.log.
 import contextlib
 import os
 import re
-import shutil
 import signal
 import subprocess
 import sys
@@ -141,7 +140,7 @@ class Progress:
             return
         line = f"{self._head()} " + ", ".join(f"{label}{': ' if detail else ''}{detail}" for label, detail in self._details.items())
         if self._stream.isatty():
-            width = shutil.get_terminal_size().columns - 1
+            width = (os.get_terminal_size(self._stream.fileno()).columns or 80) - 1
             print(f"\r\x1b[K{line[:width]}", end="", file=self._stream, flush=True)
         elif time.monotonic() - self._reported > REPORTS:
             self._reported = time.monotonic()
