@@ -329,7 +329,7 @@ void Loop::follow_steps() {
   for (const auto& step : negotiator_.take_steps()) {
     const TimePoint now = Clock::now();
     lateness_.add(step, now);
-    if (const auto line = stragglers_.add(step, now)) log(LogLevel::warning, *line);
+    if (const auto warning = stragglers_.add(step, now)) log(LogLevel::warning, *warning);
     choose_batches(now);
   }
 }
