@@ -249,7 +249,7 @@ std::string Comparison::say_never_submitted(const Ranks& ranks, const std::vecto
                   operation.process_set == 0 ? "" : fmt::format(", process set {}", operation.process_set),
                   describe_ranks(waiting_in(wanted)), longest(wanted), when());
   if (ranks.size() == 1) text += "; " + last_of(ranks.front()) + instead(ranks.front());
-  text += ".";
+  text += '.';
   if (keys.size() == 1) return text;
   std::vector<std::string> others;
   for (std::size_t i = 1; i < keys.size(); ++i) others.push_back(keys[i].second);

@@ -110,7 +110,8 @@ bool means_loopback(const HttpRequest& request) {
 }
 
 std::string encode(const HttpRequest& request) {
-  return fmt::format("{} {} HTTP/1.0\r\n\r\n", request.method, request.path);
+  const std::string host = request.host.empty() ? "" : fmt::format("Host: {}\r\n", request.host);
+  return fmt::format("{} {} HTTP/1.0\r\n{}\r\n", request.method, request.path, host);
 }
 
 std::string encode(const HttpResponse& response) {

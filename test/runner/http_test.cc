@@ -14,7 +14,8 @@ TEST(HttpRequest, IsReadOnceItIsWhole) {
     EXPECT_FALSE(parse_request(std::string_view(text).substr(0, length))) << length;
   EXPECT_EQ(parse_request(text), (HttpRequest{"GET", "/metrics", "localhost"}));
   EXPECT_EQ(parse_request("GET / HTTP/1.0\n\n"), (HttpRequest{"GET", "/"}));
-  EXPECT_EQ(parse_request(encode(HttpRequest{"POST", "/dump"})), (HttpRequest{"POST", "/dump"}));
+  for (const auto& request : {HttpRequest{"POST", "/dump"}, HttpRequest{"GET", "/metrics", "localhost:9400"}})
+    EXPECT_EQ(parse_request(encode(request)), request) << request.host;
 }
 
 TEST(HttpRequest, MeansThisMachineByNoNameThatAnotherCanHave) {
