@@ -86,7 +86,7 @@ def test_installing_starts_no_service(how: str, before: str, apt: str, status: i
 
 
 def shown(tmp_path: pathlib.Path, program: str, reader: progress.Reader | None = None) -> str:
-    """What one step shows where the output is no terminal."""
+    """The output of one step where it goes to no terminal."""
     stream = io.StringIO()
     with progress.Progress({"step": 3, "other": 1}, stream) as steps:
         steps.run("step", "test-step", ["sh", "-c", program], reader=reader)

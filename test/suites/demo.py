@@ -38,41 +38,30 @@ def everything() -> int:
 
 def lean() -> None:
     """Compiles Hora while PyTorch is downloaded, then the program, which needs both."""
-    with Progress(PLAN) as progress:
+    # Where a step fails, `progress` ends the other one before `threads` waits for it.
+    with concurrent.futures.ThreadPoolExecutor(2) as threads, Progress(PLAN) as progress:
         packages.install(packages.missing(packages.FOR_HORA), progress)
-        install(progress, TOOLS, "demo-tools", "pybind11", "scikit-build-core", "hatch-fancy-pypi-readme")
-        with concurrent.futures.ThreadPoolExecutor(2) as threads:
-            parts = [threads.submit(install_package, progress), threads.submit(install, progress, TORCH, "demo-torch", "torch", "numpy", "cloudpickle")]
-            try:
-                for part in concurrent.futures.as_completed(parts):
-                    part.result()
-            except BaseException:
-                progress.stop()
-                raise
+        install(progress, TOOLS, "demo-tools", 10, "pybind11", "scikit-build-core", "hatch-fancy-pypi-readme")
+        torch = threads.submit(install, progress, TORCH, "demo-torch", 40, "torch", "numpy", "cloudpickle")
+        for part in concurrent.futures.as_completed([threads.submit(install_package, progress), torch]):
+            part.result()
         compile_program(progress)
 
 
-def install(progress: Progress, label: str, name: str, *wanted: str) -> None:
-    """Installs Python packages into .venv as requirements.txt pins them."""
+def install(progress: Progress, label: str, name: str, files: int, *wanted: str) -> None:
+    """Installs Python packages into .venv as requirements.txt pins them: usually so many files."""
     what = setup.pinned(*wanted)
-    path, mark, done = setup.stamp(name, "\n".join(what))
-    if done and PYTHON.exists():
-        progress.skip(label)
-        return
-    setup.make_environment()
-    setup.pip_install(progress, label, name, *what)
-    setup.leave(path, mark)
+    setup.once(progress, label, name, "\n".join(what), PYTHON, lambda: setup.pip_install(progress, label, name, files, *what))
 
 
 def install_package(progress: Progress) -> None:
     """Compiles the package with few large files, and installs it into .venv."""
-    path, mark, done = setup.stamp("demo-package", setup.package_sources())
-    if done and HRUN.exists():
-        progress.skip(HORA)
-        return
     command = [PYTHON, "-m", "pip", "install", "-v", "--no-build-isolation", "--no-deps", "--no-cache-dir", "--force-reinstall", "."]
-    progress.run(HORA, "demo-package", command, environment={"CXX": "c++"}, reader=of_ninja)
-    setup.leave(path, mark)
+
+    def compile_it() -> None:
+        progress.run(HORA, "demo-package", command, environment={"CXX": "c++"}, reader=of_ninja)
+
+    setup.once(progress, HORA, "demo-package", setup.package_sources(), HRUN, compile_it)
 
 
 def compile_program(progress: Progress) -> None:

@@ -31,9 +31,7 @@ SAMPLE = (
 
 def wanted() -> list[str]:
     """The names of requirements.txt without their versions."""
-    lines = (ROOT / "requirements.txt").read_text().splitlines()
-    names = [line.split("==")[0] for line in lines if "==" in line]
-    return [name for name in names if not name.startswith(NOT_TRIED)]
+    return [name for name in setup.requirements() if not name.startswith(NOT_TRIED)]
 
 
 def prepare(upgrade: bool) -> None:

@@ -13,7 +13,7 @@ FOR_HORA = ROOT / "docker/packages.txt"
 FOR_TESTS = ROOT / "test/packages.txt"
 LABEL = "system packages"
 
-# What these packages would start now, and at every boot.
+# Units that these packages would start now, and at every boot.
 SERVICES = {"openssh-server": ("ssh.service", "ssh.socket"), "munge": ("munge.service",), "slurm-wlm": ("slurmd.service", "slurmctld.service")}
 
 # A script: apt asks policy-rc.d whether it may start a service. It is there while packages are installed, if none was before.

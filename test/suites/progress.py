@@ -158,7 +158,7 @@ def end(process: subprocess.Popen[str]) -> None:
 
 
 def of_apt(line: str) -> tuple[float, str] | None:
-    """What apt writes into APT::Status-Fd: first it downloads, then it unpacks and configures."""
+    """Reads the lines of APT::Status-Fd: apt first downloads, then unpacks and configures."""
     found = re.match(r"(dlstatus|pmstatus):[^:]*:([0-9.]+):", line)
     if found is None:
         return None
@@ -168,7 +168,7 @@ def of_apt(line: str) -> tuple[float, str] | None:
 
 
 def of_ninja(line: str) -> tuple[float, str] | None:
-    """What ninja and CMake write before each command: [done/all]."""
+    """Reads [done/all], which ninja and CMake write before each command."""
     found = re.search(r"\[(\d+)/(\d+)\]", line)
     return (int(found[1]) / int(found[2]), f"{found[1]} of {found[2]}") if found else None
 

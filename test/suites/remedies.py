@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a user can do about a step of the set-up that failed, by what its log says."""
+"""Remedies for a step of the set-up that failed, by its log."""
 
 import re
 import shutil
@@ -30,7 +30,7 @@ REMEDIES = (
 
 
 def remedy_of(log: str) -> str:
-    """What to do about it; empty if the log says nothing that is known here."""
+    """A sentence with the remedy; empty if no pattern matches the log."""
     for pattern, words in REMEDIES:
         if re.search(pattern, log):
             free = f"{shutil.disk_usage(ROOT).free >> 20} MiB are free at {ROOT} now"

@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Everything between a fresh machine and a built tree. What is done already is skipped."""
+"""Everything between a fresh machine and a built tree. A step that is done already is skipped."""
 
 import hashlib
 import os
 import pathlib
 import sys
 import textwrap
+from collections.abc import Callable
 
 from . import packages
 from .progress import Progress, of_ninja, of_pip
@@ -14,23 +15,25 @@ from .shell import PYTHON, ROOT, VENV, Failed, run_quietly
 
 STAMPS = ROOT / "build/stamps"
 
-# About how many seconds each step takes on two cores.
-WHOLE = {packages.LABEL: 60, "PyTorch and the other Python packages": 150, "compiling": 420, "the package hora": 40}
+REQUIREMENTS = "PyTorch and the other Python packages"
+BUILD = "compiling"
+PACKAGE = "the package hora"
+WHOLE = {packages.LABEL: 60, REQUIREMENTS: 150, BUILD: 420, PACKAGE: 40}  # about how many seconds each step takes on two cores
 
 
 def everything() -> None:
     """For developers: all packages, .venv with all of requirements.txt, build/, and hora in .venv."""
-    announce()
+    absent = packages.missing(packages.FOR_HORA, packages.FOR_TESTS)
+    announce(absent)
     with Progress(WHOLE) as progress:
-        packages.install(packages.missing(packages.FOR_HORA, packages.FOR_TESTS), progress)
+        packages.install(absent, progress)
         virtual_environment(progress)
         build(progress)
         install_package(progress)
 
 
-def announce() -> None:
-    """Says what is going to be installed, before it is."""
-    absent = packages.missing(packages.FOR_HORA, packages.FOR_TESTS)
+def announce(absent: list[str]) -> None:
+    """Says what is going to be installed, before it is. `absent`: system packages."""
     if absent:
         print(f"./dev installs {len(absent)} system packages, and starts no service of them:")
         print(textwrap.fill(" ".join(absent), 110, initial_indent="  ", subsequent_indent="  ", break_on_hyphens=False))
@@ -47,10 +50,15 @@ def step(name: str, *command: object, environment: dict[str, str] | None = None)
         raise Failed(f"{name} failed; its log is {explained(name)}")
 
 
+def requirements() -> list[str]:
+    """The names in requirements.txt."""
+    return [line.split("==")[0] for line in (ROOT / "requirements.txt").read_text().splitlines() if "==" in line]
+
+
 def pinned(*names: str) -> list[str]:
     """These packages as requirements.txt pins them."""
     lines = (ROOT / "requirements.txt").read_text().splitlines()
-    return [line for line in lines for name in names if line.startswith(f"{name}==")]
+    return [line for line in lines if line.split("==")[0] in names]
 
 
 def stamp(name: str, content: str) -> tuple[pathlib.Path, str, bool]:
@@ -65,6 +73,16 @@ def leave(path: pathlib.Path, mark: str) -> None:
     path.write_text(mark)
 
 
+def once(progress: Progress, label: str, name: str, content: str, made: pathlib.Path, act: Callable[[], None]) -> None:
+    """Does a step, unless it was done with this content and the file that it makes is there."""
+    path, mark, done = stamp(name, content)
+    if done and made.exists():
+        progress.skip(label)
+        return
+    act()
+    leave(path, mark)
+
+
 def system_python() -> str:
     """A Python with venv and headers: the distribution's, which packages.txt brings, else the one that runs this."""
     return "/usr/bin/python3" if os.access("/usr/bin/python3", os.X_OK) else sys.executable
@@ -77,21 +95,17 @@ def make_environment() -> None:
     step("pip", PYTHON, "-m", "pip", "install", "--quiet", *pinned("pip"))
 
 
-def pip_install(progress: Progress, label: str, name: str, *what: object) -> None:
-    """`pip install` into .venv as a step."""
-    command = [PYTHON, "-m", "pip", "install", "--progress-bar", "raw", *what]
-    progress.run(label, name, command, reader=of_pip(usual=40 if "PyTorch" in label else 10))
+def pip_install(progress: Progress, label: str, name: str, files: int, *what: object) -> None:
+    """`pip install` into .venv as a step, which usually downloads so many files."""
+    make_environment()
+    progress.run(label, name, [PYTHON, "-m", "pip", "install", "--progress-bar", "raw", *what], reader=of_pip(files))
 
 
 def virtual_environment(progress: Progress) -> None:
-    label = "PyTorch and the other Python packages"
-    path, mark, done = stamp("venv", (ROOT / "requirements.txt").read_text())
-    if done and PYTHON.exists():
-        progress.skip(label)
-        return
-    make_environment()
-    pip_install(progress, label, "requirements", "-r", "requirements.txt")
-    leave(path, mark)
+    def install() -> None:
+        pip_install(progress, REQUIREMENTS, "requirements", 40, "-r", "requirements.txt")
+
+    once(progress, REQUIREMENTS, "venv", (ROOT / "requirements.txt").read_text(), PYTHON, install)
 
 
 def configure(preset: str) -> None:
@@ -106,7 +120,7 @@ def compile_all(preset: str, niceness: int = 0) -> None:
 def build(progress: Progress) -> None:
     if not (ROOT / "build/build.ninja").exists():
         configure("default")
-    progress.run("compiling", "build-default", ["cmake", "--build", "--preset", "default"], reader=of_ninja)
+    progress.run(BUILD, "build-default", ["cmake", "--build", "--preset", "default"], reader=of_ninja)
 
 
 def package_sources() -> str:
@@ -122,12 +136,10 @@ def package_sources() -> str:
 
 
 def install_package(progress: Progress) -> None:
-    path, mark, done = stamp("package", package_sources())
-    if done:
-        progress.skip("the package hora")
-        return
-    progress.run("the package hora", "package", package_command(PYTHON), environment=PACKAGE_ENVIRONMENT, reader=of_ninja)
-    leave(path, mark)
+    def install() -> None:
+        progress.run(PACKAGE, "package", package_command(PYTHON), environment=PACKAGE_ENVIRONMENT, reader=of_ninja)
+
+    once(progress, PACKAGE, "package", package_sources(), VENV / "bin/hrun", install)
 
 
 def install_into(python: pathlib.Path, name: str) -> None:

@@ -188,7 +188,7 @@ def built(preset: str) -> Callable[[], None]:
     return functools.partial(build_ahead, preset)
 
 
-# Those that mostly wait come first, while what others need is made ready.
+# Suites that mostly wait come first, while the needs of others are made ready.
 SUITES = [
     Suite("in-process", in_process, ["in-process"]),
     Suite("jobs", jobs, ["jobs"]),

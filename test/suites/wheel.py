@@ -108,7 +108,7 @@ def add_licences(version: str, wheel: pathlib.Path) -> None:
 
 
 def wrong_with(wheel: pathlib.Path) -> list[str]:
-    """What is wrong with a wheel, as far as its files show."""
+    """The faults of a wheel, as far as its files show."""
     wrong = []
     if (size := wheel.stat().st_size) > MOST_BYTES:
         wrong.append(f"it has {size} bytes, more than {MOST_BYTES}")

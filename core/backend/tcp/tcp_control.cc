@@ -128,7 +128,7 @@ class TcpControl final : public Control {
     io_ = start_thread("hears the other ranks", [this] { run(); });
   }
 
-  // What is sent here is far below the size of a frame at which queue() throws.
+  // The messages sent here are far below the size of a frame at which queue() throws.
   // NOLINTNEXTLINE(bugprone-exception-escape)
   ~TcpControl() override {
     {
