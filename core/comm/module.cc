@@ -23,34 +23,30 @@ std::filesystem::path own_folder() {
   return std::filesystem::path(found.dli_fname).parent_path();
 }
 
-/// The first of these that is there and can be loaded, else nothing and why. Local scope: what a module is
-/// linked with must not take the place of another library's functions.
-void* open(const std::string& file, const std::filesystem::path& beside, std::string& why) {
+/// Loads the library that is beside libhora, else the one that the dynamic linker finds. Throws
+/// Error(unavailable). Local scope: libraries of a module must not take the place of another library's
+/// functions.
+void* open(const std::string& file, const std::filesystem::path& beside, const ModuleRemedies& remedies) {
   const std::string neighbour = (beside / file).string();
-  if (!beside.empty() && ::access(neighbour.c_str(), F_OK) == 0) {
-    void* library = ::dlopen(neighbour.c_str(), RTLD_NOW | RTLD_LOCAL);
-    if (library == nullptr) why = ::dlerror();
-    return library;
-  }
-  void* library = ::dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
-  if (library == nullptr) {
-    why = fmt::format("not in {}, and {}", beside.empty() ? "the folder of libhora" : beside.string(),
-                      ::dlerror());
-  }
-  return library;
+  const bool there = !beside.empty() && ::access(neighbour.c_str(), F_OK) == 0;
+  void* library = ::dlopen(there ? neighbour.c_str() : file.c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (library != nullptr) return library;
+  const std::string why = ::dlerror();
+  if (there)
+    throw Error(Code::unavailable, fmt::format("cannot load {}: {}; {}", file, why, remedies.unloadable));
+  const std::string folder = beside.empty() ? "the folder of libhora" : beside.string();
+  throw Error(Code::unavailable,
+              fmt::format("cannot load {}: not in {}, and {}; {}", file, folder, why, remedies.absent));
 }
 
 }  // namespace
 
-Module load_module(const std::string& name, const std::string& remedy) {
+Module load_module(const std::string& name, const ModuleRemedies& remedies) {
   const std::string file = fmt::format("libhora_{}.so", name);
-  std::string why;
-  void* library = open(file, own_folder(), why);
-  if (library == nullptr)
-    throw Error(Code::unavailable, fmt::format("cannot load {}: {}; {}", file, why, remedy));
+  void* library = open(file, own_folder(), remedies);
   const auto entry = reinterpret_cast<EntryFunction>(::dlsym(library, "hora_module"));
   if (entry == nullptr)
-    throw Error(Code::unavailable, fmt::format("{} is no module of Hora: {}", file, remedy));
+    throw Error(Code::unavailable, fmt::format("{} is no module of Hora: {}", file, remedies.absent));
   const ModuleFace& face = *entry();
   Dl_info found{};
   ::dladdr(reinterpret_cast<const void*>(entry), &found);

@@ -18,9 +18,15 @@ struct Module {
   const void* functions = nullptr;
 };
 
+/// Remedies for a module that cannot be loaded, each the end of a sentence. A value.
+struct ModuleRemedies {
+  std::string absent;      ///< if the module is not installed
+  std::string unloadable;  ///< if the module is installed, but a library that it needs is not
+};
+
 /// Loads a module from beside libhora, else from where the dynamic linker looks. Throws Error(unavailable)
-/// that says where it looked and what was wrong there, then `remedy`; also for a module of another version of
+/// that says where it looked and what was wrong there, then a remedy; also for a module of another version of
 /// Hora. Thread-safe; loading one again is cheap.
-[[nodiscard]] Module load_module(const std::string& name, const std::string& remedy);
+[[nodiscard]] Module load_module(const std::string& name, const ModuleRemedies& remedies);
 
 }  // namespace hora

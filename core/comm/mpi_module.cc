@@ -9,8 +9,9 @@ namespace {
 Module module_for_mpi() {
   return load_module(
       "mpi",
-      "build Hora where CMake finds MPI (Debian and Ubuntu: apt-get install libopenmpi-dev), and "
-      "install the library beside libhora");
+      {.absent = "build Hora where CMake finds MPI (Debian and Ubuntu: apt-get install libopenmpi-dev), and "
+                 "install the library beside libhora",
+       .unloadable = "install Open MPI (Debian and Ubuntu: apt-get install openmpi-bin)"});
 }
 
 }  // namespace

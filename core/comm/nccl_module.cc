@@ -14,8 +14,10 @@ constexpr int kMinor = 100;
 Module module_for_nccl() {
   return load_module(
       "nccl",
-      "tensors on a GPU need it: build Hora where CMake finds nvcc, cuda.h and nccl.h (pip install "
-      "nvidia-cuda-nvcc nvidia-cuda-runtime nvidia-nccl-cu13), and install the library beside libhora");
+      {.absent =
+           "tensors on a GPU need it: build Hora where CMake finds nvcc, cuda.h and nccl.h (pip install "
+           "nvidia-cuda-nvcc nvidia-cuda-runtime nvidia-nccl-cu13), and install the library beside libhora",
+       .unloadable = "tensors on a GPU need it: install the library that is missing"});
 }
 
 }  // namespace

@@ -10,7 +10,7 @@ namespace {
 
 std::string why_no_module(const std::string& name) {
   try {
-    static_cast<void>(load_module(name, "paint it green"));
+    static_cast<void>(load_module(name, {.absent = "paint it green", .unloadable = "paint it blue"}));
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), Code::unavailable);
     return error.what();
@@ -19,7 +19,7 @@ std::string why_no_module(const std::string& name) {
 }
 
 TEST(Module, IsFoundBesideTheLibrary) {
-  const Module module = load_module("test_module", "build it");
+  const Module module = load_module("test_module", {});
   EXPECT_TRUE(module.path.ends_with("/libhora_test_module.so"));
   EXPECT_STREQ(static_cast<const char*>(module.functions), "at your service");
 }
@@ -29,6 +29,13 @@ TEST(Module, ThatIsNowhereIsMissedWithTheRemedy) {
               testing::AllOf(testing::StartsWith("cannot load libhora_nowhere.so: not in "),
                              testing::HasSubstr("cannot open shared object file"),
                              testing::EndsWith("paint it green")));
+}
+
+TEST(Module, WhoseLibrariesAreNotThereIsMissedWithAnotherRemedy) {
+  EXPECT_THAT(
+      why_no_module("test_unresolved"),
+      testing::AllOf(testing::StartsWith("cannot load libhora_test_unresolved.so: "),
+                     testing::HasSubstr("no_library_has_this"), testing::EndsWith("; paint it blue")));
 }
 
 TEST(Module, OfAnotherVersionIsRefused) {
