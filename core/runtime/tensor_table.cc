@@ -23,6 +23,10 @@ Status about(const std::string& name, const Status& status) {
   return {status.code, fmt::format("'{}': {}", name, status.message)};
 }
 
+Status process_set_was_removed(int number) {
+  return {Code::aborted, fmt::format("process set {} was removed", number)};
+}
+
 Record to_record(const Loan& loan, const std::string& name, int group) {
   Record record;
   record.name = name;
@@ -32,6 +36,11 @@ Record to_record(const Loan& loan, const std::string& name, int group) {
   record.submitted = loan.submitted;
   record.process_set = group;
   return record;
+}
+
+void TensorTable::open(int group) {
+  const std::lock_guard lock(mutex_);
+  groups_.try_emplace(group);
 }
 
 Handle TensorTable::put(Entry&& entry, Asked&& asked, TimePoint now) {
@@ -60,9 +69,10 @@ std::vector<Handle> TensorTable::put(std::vector<Entry> entries, std::vector<Ask
 void TensorTable::open(const Asked& asked) {
   const std::string& name = asked.request.name;
   if (closed_) throw Error(about(name, *closed_));
-  const auto closed = closed_groups_.find(asked.group);
-  if (closed != closed_groups_.end()) throw Error(about(name, closed->second));
-  auto& loans = loans_[asked.group];
+  const auto group = groups_.find(asked.group);
+  if (group == groups_.end() || group->second.removed)
+    throw Error(about(name, process_set_was_removed(asked.group)));
+  auto& loans = group->second.loans;
   const auto [place, is_new] = loans.try_emplace(name);
   if (!is_new) refuse_name(name);
   try {
@@ -75,7 +85,7 @@ void TensorTable::open(const Asked& asked) {
 
 Handle TensorTable::insert(Entry&& entry, Asked&& asked, TimePoint now) {
   auto state = std::make_shared<Handle::State>(helper_);
-  loans_[asked.group].find(asked.request.name)->second = Loan{std::make_shared<Entry>(std::move(entry)),
+  groups_.at(asked.group).loans.at(asked.request.name) = Loan{std::make_shared<Entry>(std::move(entry)),
                                                               asked.group,
                                                               state,
                                                               now,
@@ -87,10 +97,11 @@ Handle TensorTable::insert(Entry&& entry, Asked&& asked, TimePoint now) {
 }
 
 void TensorTable::free(int group, const std::string& name, const MemoryUse& memory) {
-  auto& loans = loans_[group];
-  const auto place = loans.find(name);
+  Group& owner = groups_.at(group);
+  const auto place = owner.loans.find(name);
   lent_->give_back(memory, place->first);
-  loans.erase(place);
+  owner.loans.erase(place);
+  if (owner.removed && owner.loans.empty()) groups_.erase(group);
 }
 
 std::map<int, std::vector<Request>> TensorTable::take_requests() {
@@ -100,7 +111,9 @@ std::map<int, std::vector<Request>> TensorTable::take_requests() {
 
 std::optional<Loan> TensorTable::take(int group, const std::string& name) {
   const std::lock_guard lock(mutex_);
-  auto& loans = loans_[group];
+  const auto owner = groups_.find(group);
+  if (owner == groups_.end()) return std::nullopt;
+  auto& loans = owner->second.loans;
   const auto place = loans.find(name);
   if (place == loans.end() || !place->second.handle) return std::nullopt;
   Loan stays{.entry = place->second.entry, .submitted = place->second.submitted};
@@ -111,8 +124,8 @@ std::vector<Record> TensorTable::under_way() const {
   std::vector<Record> all;
   {
     const std::lock_guard lock(mutex_);
-    for (const auto& [group, loans] : loans_) {
-      for (const auto& [name, loan] : loans) all.push_back(to_record(loan, name, group));
+    for (const auto& [group, owner] : groups_) {
+      for (const auto& [name, loan] : owner.loans) all.push_back(to_record(loan, name, group));
     }
   }
   std::sort(all.begin(), all.end(),
@@ -149,16 +162,18 @@ std::vector<Loan> TensorTable::close(const Status& status) {
   const std::lock_guard lock(mutex_);
   if (!closed_) closed_ = status;
   requests_.clear();
-  for (auto& [group, loans] : loans_) hand_out(loans, all);
+  for (auto& [group, owner] : groups_) hand_out(owner.loans, all);
   return all;
 }
 
-std::vector<Loan> TensorTable::close(int group, const Status& status) {
+std::vector<Loan> TensorTable::close(int group) {
   std::vector<Loan> all;
   const std::lock_guard lock(mutex_);
-  closed_groups_.emplace(group, status);
   requests_.erase(group);
-  hand_out(loans_[group], all);
+  Group& owner = groups_.at(group);
+  owner.removed = true;
+  hand_out(owner.loans, all);
+  if (owner.loans.empty()) groups_.erase(group);
   return all;
 }
 

@@ -40,6 +40,9 @@ struct Loan {
 /// names another already, which is the cause then.
 [[nodiscard]] Status about(const std::string& name, const Status& status);
 
+/// How entries of a process set end that is removed.
+[[nodiscard]] Status process_set_was_removed(int number);
+
 /// What a dump says of one that has not finished.
 [[nodiscard]] Record to_record(const Loan& loan, const std::string& name, int group);
 
@@ -52,8 +55,11 @@ class TensorTable {
 
   /// Who can get on with what is under way while somebody waits for it. Before the first entry.
   void helped_by(std::shared_ptr<Helper> helper) { helper_ = std::move(helper); }
+  /// From now on the process set of this number, which never had it before, has entries.
+  void open(int group);
   /// Takes an entry. Throws Error(invalid_argument) if its name is under way, or memory of it that may not
-  /// be shared; or Error with the status that the table or the group was closed with.
+  /// be shared; Error(aborted) if the process set was removed; or Error with the status that the table was
+  /// closed with.
   Handle put(Entry&& entry, Asked&& asked, TimePoint now);
   /// Takes all of them, or throws and takes none.
   std::vector<Handle> put(std::vector<Entry> entries, std::vector<Asked> asked, TimePoint now);
@@ -75,11 +81,17 @@ class TensorTable {
   /// Hands out all that wait here, in no order; whoever puts from now on gets `status`. The first status
   /// counts.
   std::vector<Loan> close(const Status& status);
-  /// The same for one group.
-  std::vector<Loan> close(int group, const Status& status);
+  /// The same for one process set, which is removed. The table forgets it when the last of its entries is
+  /// finished.
+  std::vector<Loan> close(int group);
 
  private:
   using LoansByName = std::unordered_map<std::string, Loan>;
+  /// The entries of a process set.
+  struct Group {
+    LoansByName loans = {};  // without a handle: handed out
+    bool removed = false;
+  };
   void open(const Asked& asked);
   Handle insert(Entry&& entry, Asked&& asked, TimePoint now);
   void free(int group, const std::string& name, const MemoryUse& memory);
@@ -90,10 +102,9 @@ class TensorTable {
   std::shared_ptr<LentMemory> lent_;
 
   mutable std::mutex mutex_;
-  std::unordered_map<int, LoansByName> loans_;  // without a handle: handed out
+  std::unordered_map<int, Group> groups_{{kWorld, {}}};
   std::map<int, std::vector<Request>> requests_;
   std::optional<Status> closed_;
-  std::unordered_map<int, Status> closed_groups_;
 };
 
 }  // namespace hora

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/runtime/tensor_table.h"
 
+#include "test/support/thrown.h"
+
 #include <gtest/gtest.h>
+#include <malloc.h>
 
 namespace hora {
 namespace {
@@ -81,16 +84,38 @@ TEST(TensorTable, TakesAllOfAGroupOfOperationsOrNone) {
 
 TEST(TensorTable, EachProcessSetHasNamesOfItsOwn) {
   TensorTable table;
+  table.open(1);
   const Handle all = table.put(entry("a"), asked("a"), {});
   const Handle some = table.put(entry("a"), asked("a", 1), {});
-  const Status removed{Code::aborted, "process set 1 was removed"};
-  auto loans = table.close(1, removed);
+  const Handle moving = table.put(entry("b"), asked("b", 1), {});
+  auto taken = table.take(1, "b");
+  auto loans = table.close(1);
   ASSERT_EQ(loans.size(), 1u);
-  table.finish(std::move(loans.front()), {removed, {}});
+  const auto refused = [&] { return thrown([&] { table.put(entry("c"), asked("c", 1), {}); }); };
+  const Status removed{Code::aborted, "'c': process set 1 was removed"};
+  EXPECT_EQ(refused(), removed);
+  table.finish(std::move(loans.front()), {process_set_was_removed(1), {}});
   EXPECT_THROW(some.wait(), Error);
+  EXPECT_EQ(table.under_way().size(), 2u) << "what moves goes on, and what the others have";
+  table.finish(*std::move(taken), {});
+  EXPECT_NO_THROW(moving.wait());
   EXPECT_FALSE(all.poll());
-  EXPECT_THROW(table.put(entry("b"), asked("b", 1), {}), Error);
-  EXPECT_NO_THROW(table.put(entry("b"), asked("b"), {}));
+  EXPECT_EQ(refused(), removed);
+  EXPECT_NO_THROW(table.put(entry("c"), asked("c"), {}));
+}
+
+TEST(TensorTable, ForgetsProcessSetsThatWereRemoved) {
+  TensorTable table;
+  const auto come_and_go = [&](int group) {
+    table.open(group);
+    table.put(entry("a"), asked("a", group), {});
+    auto loans = table.close(group);
+    table.finish(std::move(loans.front()), {process_set_was_removed(group), {}});
+  };
+  come_and_go(1);
+  const auto before = ::mallinfo2().uordblks;
+  for (int group = 2; group < 1000; ++group) come_and_go(group);
+  EXPECT_LE(::mallinfo2().uordblks, before + 4096);
 }
 
 TEST(TensorTable, KnowsWhatIsUnderWayAlsoOfWhatItHasHandedOut) {
@@ -103,6 +128,7 @@ TEST(TensorTable, KnowsWhatIsUnderWayAlsoOfWhatItHasHandedOut) {
     entry.shape = {i, 3};
     Request request;
     request.name = entry.name;
+    table.open(i);
     table.put(Entry(entry), {i, request}, TimePoint() + std::chrono::seconds(i));
   }
   auto loan = table.take(1, "1");
