@@ -14,6 +14,8 @@ class OwnerProcess {
 
   /// Whether that is the calling one.
   [[nodiscard]] bool is_this() const;
+  /// Throws Error(unavailable) if it is not.
+  void check() const;
   [[nodiscard]] pid_t pid() const { return pid_; }
 
  private:

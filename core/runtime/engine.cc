@@ -4,9 +4,7 @@
 #include "core/base/thread.h"
 #include "core/device/spin.h"
 
-#include <fmt/format.h>
 #include <sys/prctl.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <utility>
@@ -71,6 +69,7 @@ void Engine::submitted(std::size_t bytes) {
   const std::size_t least = std::max<std::size_t>(bytes, 1);
   const std::size_t gathered = gathered_.fetch_add(least, std::memory_order_relaxed) + least;
   if (blocking_scopes_here > 0 && helps_.load(std::memory_order_seq_cst)) {
+    if (owed_here != nullptr && owed_here != &alert_) owed_here->ring();
     owed_here = &alert_;
     return;
   }
@@ -168,16 +167,7 @@ void Engine::run() {
   }
 }
 
-void Engine::check_process() const {
-  if (is_in_own_process()) return;
-  throw Error(Code::unavailable,
-              fmt::format("this process (pid {}) was forked from the rank (pid {}) and is none: "
-                          "only the rank itself can use Hora",
-                          ::getpid(), owner_.pid()));
-}
-
 void Engine::help(const Handle::State& wanted, TimePoint deadline) {
-  check_process();
   if (owed_here == &alert_) owed_here = nullptr;
   helping_.fetch_add(1, std::memory_order_seq_cst);
   if (helps_.load(std::memory_order_seq_cst)) {

@@ -37,8 +37,10 @@ namespace hora {
 /// Naps. Who submits many small tensors can go on with that, also on the same core, and they are agreed on
 /// together: little that is submitted is left lying while the own thread naps, for longer where it shares the
 /// program's core. It does instead of sleeping in 2 and 5 where something rang since it rested before, and
-/// between 2 and 3 where little has woken it. A nap ends when its time is over; or as soon as much has
-/// gathered, or something else rings, such as a letter. Who waits on this rank takes the token.
+/// between 2 and 3 where little has woken it. A nap ends when its time is over, as soon as much has gathered,
+/// and usually as soon as something else rings, such as a letter. A letter may have to wait for the nap's end
+/// (1 ms at most): if it rings between s1 and s2 of a submission, its ring is taken for the submission's. A
+/// thread that waits on this rank takes the token.
 ///
 ///   own thread, napping                         a thread that submits
 ///   n1. looks_at_ = the nap's end               s1. the entry, gathered_, submissions_
@@ -74,10 +76,9 @@ class Engine final : public Helper {
 
   /// So many bytes were submitted. Nobody is woken if this thread is in a BlockingScope and helps next.
   void submitted(std::size_t bytes);
-  /// Throws Error(unavailable) in a forked child, where nobody would ever do it.
   void help(const Handle::State& wanted, TimePoint deadline) override;
   /// Throws Error(unavailable) in a forked child.
-  void check_process() const;
+  void check_process() const { owner_.check(); }
   [[nodiscard]] bool is_in_own_process() const { return owner_.is_this(); }
 
  private:

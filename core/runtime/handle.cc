@@ -35,14 +35,16 @@ void Handle::State::set(Result value) {
 }
 
 void Handle::State::help(TimePoint deadline) const {
-  if (helper && !has_ended()) helper->help(*this, deadline);
+  if (has_ended()) return;
+  owner.check();
+  if (helper) helper->help(*this, deadline);
 }
 
 bool Handle::has_ended() const noexcept { return state_->has_ended(); }
 
 /// Where the engine shares this core, nothing would go on while somebody asks again and again.
 bool Handle::poll() const {
-  if (has_ended()) return true;
+  if (has_ended() || !state_->owner.is_this()) return true;
   ::sched_yield();
   return has_ended();
 }

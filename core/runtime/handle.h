@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "core/base/owner_process.h"
 #include "core/comm/control.h"
 #include "core/device/stream.h"
 
@@ -33,9 +34,11 @@ struct Handle::State {
   void launch(Result value, std::shared_ptr<Event> end);
   /// The operation has ended. Once.
   void set(Result value);
-  /// Lends this thread to the helper.
+  /// Lends this thread to the helper. Throws Error(unavailable) in a forked child, where an operation that
+  /// has not ended never will.
   void help(TimePoint deadline) const;
 
+  const OwnerProcess owner;
   const std::shared_ptr<Helper> helper;  // null: none
   std::atomic<bool> ended{false};        // `result` is set; for a look without the mutex
   std::mutex mutex;

@@ -160,21 +160,25 @@ struct Message {
   std::function<void(const Result&)> done;
 };
 
-/// An operation under way. Copies refer to the same one. Thread-safe.
+/// An operation under way. Copies refer to the same one. Thread-safe. In a forked child, what waits for an
+/// operation that has not ended throws Error(unavailable).
 class Handle {
  public:
   struct State;
   explicit Handle(std::shared_ptr<State> state) : state_(std::move(state)) {}
 
-  /// Whether `wait` would return at once.
+  /// Whether the operation has ended.
   [[nodiscard]] bool has_ended() const noexcept;
-  /// The same, for who asks until it has: leaves this core to whoever has work to do first.
+  /// Whether `wait` would return at once, for programs that ask again and again: leaves this core to threads
+  /// that have work to do first.
   [[nodiscard]] bool poll() const;
-  /// Blocks until the operation has ended or the time is over; whether it has ended.
+  /// Blocks until the operation has ended or the time is over; whether it has ended. The calling thread may
+  /// carry out operations meanwhile. It does not break off one that has begun: if another rank stands still
+  /// in it, this returns later, when that has failed (HORA_OPERATION_TIMEOUT).
   [[nodiscard]] bool wait_for(std::chrono::milliseconds time) const;
   /// Blocks until the operation has ended. Throws Error with its status unless that is ok.
   const Result& wait() const;
-  /// Blocks until `wait_on` would return at once, or the time is over; whether it would.
+  /// Blocks until `wait_on` would return at once, or the time is over, as in `wait_for`; whether it would.
   [[nodiscard]] bool wait_launched_for(std::chrono::milliseconds time) const;
   /// On a GPU: blocks only until the operation's work has been given to the GPU, and makes what is put on
   /// `stream` (a cudaStream_t of the same GPU) from now on wait for that work. Should it fail later, the

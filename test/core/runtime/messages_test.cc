@@ -581,20 +581,26 @@ TEST_P(MessagesTest, GoOnWhileTheEngineIsBusy) {
   });
 }
 
-TEST_P(MessagesTest, AForkedChildCannotSend) {
+TEST_P(MessagesTest, AForkedChildCannotSendAndWaitsForNothing) {
   run_job(1, [](Runtime& hora) {
+    Numbers wanted(1);
+    const Handle under_way = hora.receive(into(0, 1, wanted));
     const pid_t child = ::fork();
     if (child == 0) {
       Numbers values(1);
       const bool refused =
           failure_of([&] { hora.send(of(0, 0, values)); }).code() == Code::unavailable &&
           failure_of([&] { hora.receive(into(0, 0, values)); }).code() == Code::unavailable &&
-          failure_of([&] { static_cast<void>(hora.probe()); }).code() == Code::unavailable;
+          failure_of([&] { static_cast<void>(hora.probe()); }).code() == Code::unavailable &&
+          under_way.poll() && failure_of([&] { under_way.wait(); }).code() == Code::unavailable;
       ::_exit(refused ? 0 : 1);
     }
     int status = 0;
     ::waitpid(child, &status, 0);
     EXPECT_EQ(status, 0);
+    Numbers sent(1);
+    hora.send(of(0, 1, sent)).wait();
+    under_way.wait();
   });
 }
 

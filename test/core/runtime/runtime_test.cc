@@ -14,6 +14,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
+#include <future>
 #include <map>
 #include <optional>
 #include <random>
@@ -336,6 +337,28 @@ TEST(Runtime, AForkedChildCannotUseItAndReleasesNothing) {
     EXPECT_EQ(status, 0);
     hora.submit(has_looked).wait();
     under_way.wait();
+  });
+}
+
+TEST(BlockingScope, LeavesNothingLyingIfItsThreadDoesNotWait) {
+  run_local_job(1, [](Runtime& one) {
+    run_local_job(1, [&](Runtime& two) {
+      std::vector<float> x(1);
+      std::vector<float> y(1);
+      std::promise<void> first;
+      std::promise<void> second;
+      {
+        const BlockingScope blocking;
+        Entry to_one = in_place(Operation::allreduce, "x", DType::float32, x);
+        to_one.done = [&](const Result&) { first.set_value(); };
+        Entry to_two = in_place(Operation::allreduce, "y", DType::float32, y);
+        to_two.done = [&](const Result&) { second.set_value(); };
+        one.submit(std::move(to_one));
+        two.submit(std::move(to_two));
+      }
+      for (auto* promise : {&first, &second})
+        EXPECT_EQ(promise->get_future().wait_for(std::chrono::seconds(20)), std::future_status::ready);
+    });
   });
 }
 
