@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "frameworks/torch/gradient_hooks.h"
+#include "frameworks/torch/gradient_pass.h"
 #include "frameworks/torch/reducer.h"
 #include "frameworks/torch/tensor.h"
 #include "frameworks/torch/text.h"
 
-#include <torch/csrc/autograd/engine.h>
 #include <torch/csrc/autograd/graph_task.h>
 #include <torch/csrc/autograd/variable.h>
 
@@ -71,7 +71,8 @@ struct Slot {
 /// backward() returns, the rest is submitted, too, and all is waited for. So gradients are the reduced ones
 /// whenever the user can see them, and all ranks make the same rounds, whichever parameters each of them
 /// uses. `synchronize` makes the round that is owed after passes that only accumulate, or if this rank's
-/// backward() touched no parameter at all.
+/// backward() touched no parameter at all. Reducers whose parameters one pass reaches make their rounds
+/// together (GradientPass).
 ///
 /// A gradient that is added to after it was reduced (another pass before `step`) is set aside as the slot's
 /// `base`, and the reduced addition is added to it: only what is this rank's own is ever reduced.
@@ -92,7 +93,7 @@ struct Slot {
 /// rank's other threads for theirs. The end of a pass, and the user's thread, are alone and may wait under
 /// it. So may the first hook of a pass, which makes up the round of one that failed: the other ranks wait in
 /// that round, and need nothing of the new pass for it.
-class GradientReducer final : public Reducer {
+class GradientReducer final : public Reducer, private RoundMaker {
  public:
   GradientReducer(Runtime& hora, torch::optim::Optimizer& optimizer, Parameters parameters,
                   DistributedOptions options)
@@ -238,6 +239,7 @@ class GradientReducer final : public Reducer {
   void after(Slot& slot) {
     const std::lock_guard lock(mutex_);
     enter_pass();
+    refuse_graph(slot);
     if (!reducing_ || !failed_with_.empty()) return;
     if (!overlaps_ && slot.is_on_host()) {
       const torch::NoGradGuard no_grad;
@@ -251,6 +253,15 @@ class GradientReducer final : public Reducer {
       submit(*slot.unit);
   }
 
+  static void refuse_graph(const Slot& slot) {
+    const torch::Tensor& gradient = slot.parameter.grad();
+    if (!gradient.defined() || !gradient.requires_grad()) return;
+    refuse(
+        text_of("'{}': backward(create_graph=true) cannot be reduced; use torch::autograd::grad with "
+                "create_graph=true for the inner gradient",
+                slot.name));
+  }
+
   void enter_pass() {
     const int current = torch::autograd::get_current_graph_task_id();
     if (current == task_) return;
@@ -260,25 +271,28 @@ class GradientReducer final : public Reducer {
     }
     spoiled_ = {};
     task_ = current;
-    const auto pass = std::make_shared<int>(current);
-    pass_ = pass;
+    pass_ = GradientPass::enter(*this, alive_);
     reducing_ = !accumulating_ && passes_ + 1 >= options_.backward_passes_per_step;
     overlaps_ = hora_.can_overlap();
-    torch::autograd::Engine::get_default_engine().queue_callback([this, alive = alive_, pass] {
-      if (*alive) leave_pass(*pass);
-    });
   }
 
-  void leave_pass(int ended) {
+  bool leave_pass(int ended) override {
     const std::lock_guard lock(mutex_);
-    if (ended != task_) return;
+    if (ended != task_) return false;
     task_ = kNoTask;
     ++passes_;
-    if (reducing_) {
-      round();
-    } else {
-      owed_ = true;
-    }
+    if (!reducing_) owed_ = true;
+    return reducing_;
+  }
+
+  void open_round() override {
+    const std::lock_guard lock(mutex_);
+    open();
+  }
+
+  void close_round() override {
+    const std::lock_guard lock(mutex_);
+    close();
   }
 
   // --- a round ---
@@ -403,15 +417,41 @@ class GradientReducer final : public Reducer {
     if (first) throw Error(*first);
   }
 
-  /// Reduces everything once, and waits for it. What this rank cannot submit fails on all ranks. Throws the
-  /// first error, once all has ended.
+  /// Reduces everything once, and waits for it. Throws the first error, once all has ended.
   void round() {
     const BlockingScope blocking;
-    adopt_new();
-    std::optional<Error> first;
+    open();
+    close();
+  }
+
+  /// Submits what was not submitted yet. If this rank cannot submit something, the round fails on all ranks.
+  void open() {
+    attempt([this] { adopt_new(); });
     for (auto& unit : units_) {
-      if (!unit.slots.front()->pending) submit_or_tell(unit, first);
+      if (unit.slots.front()->pending) continue;
+      if (!attempt([&] { submit(unit); }))
+        attempt([&] { submit(unit); });  // the reason, instead of gradients
     }
+  }
+
+  /// Returns whether `action` threw nothing. The first exception is the reason why the round fails.
+  template <typename Action>
+  bool attempt(const Action& action) {
+    try {
+      action();
+      return true;
+    } catch (const Error& error) {
+      if (!error_) error_ = error;
+    } catch (const std::exception& error) {
+      if (!error_) error_ = Error(Code::internal, error.what());
+    }
+    note_failure(text_of("gradients could not be reduced: {}", error_->what()));
+    return false;
+  }
+
+  /// Waits for what was submitted. Throws the first error, once all has ended.
+  void close() {
+    const std::optional<Error> first = std::exchange(error_, std::nullopt);
     owed_ = false;
     passes_ = 0;
     ++rounds_;
@@ -426,21 +466,6 @@ class GradientReducer final : public Reducer {
       if (!first) throw;
     }
     if (first) throw Error(*first);
-  }
-
-  /// Submits a unit, or, if that fails, tells the other ranks why they wait in vain.
-  void submit_or_tell(Unit& unit, std::optional<Error>& first) {
-    try {
-      return submit(unit);
-    } catch (const Error& error) {
-      if (!first) first = error;
-    } catch (const std::exception& error) {
-      if (!first) first = Error(Code::internal, error.what());
-    }
-    if (failed_with_.empty()) {
-      note_failure(text_of("gradients could not be reduced: {}", first->what()));
-      submit(unit);
-    }
   }
 
   /// Makes the round that others wait for. This rank knows that its pass has failed.
@@ -504,19 +529,20 @@ class GradientReducer final : public Reducer {
   DistributedOptions options_;
   Alive alive_ = std::make_shared<bool>(true);
   std::mutex mutex_;
-  std::deque<Slot> slots_;     // hooks and units refer to them: they stay where they are
-  std::deque<Unit> units_;     // slots refer to them
-  unsigned rounds_ = 0;        // since the last step or zero_grad
-  int passes_ = 0;             // since the last round
-  int task_ = kNoTask;         // autograd's number of the pass under way
-  std::weak_ptr<int> pass_;    // that pass, as long as autograd works on it
-  std::size_t submitted_ = 0;  // units, in this round
-  std::string failed_with_;    // why this rank has no gradients for the next round
-  Status spoiled_;             // why the last round has failed on all ranks
-  bool reducing_ = false;      // that pass ends with a round
-  bool overlaps_ = true;       // that round, with the pass
-  bool owed_ = false;          // a pass has only accumulated, on every rank
-  bool accumulating_ = false;  // under no_sync
+  std::deque<Slot> slots_;                  // hooks and units refer to them: they stay where they are
+  std::deque<Unit> units_;                  // slots refer to them
+  unsigned rounds_ = 0;                     // since the last step or zero_grad
+  int passes_ = 0;                          // since the last round
+  int task_ = kNoTask;                      // autograd's number of the pass under way
+  std::weak_ptr<const GradientPass> pass_;  // that pass, as long as autograd works on it
+  std::size_t submitted_ = 0;               // units, in this round
+  std::string failed_with_;                 // why this rank has no gradients for the next round
+  std::optional<Error> error_;              // the first one of the open round
+  Status spoiled_;                          // why the last round has failed on all ranks
+  bool reducing_ = false;                   // that pass ends with a round
+  bool overlaps_ = true;                    // that round, with the pass
+  bool owed_ = false;                       // a pass has only accumulated, on every rank
+  bool accumulating_ = false;               // under no_sync
 };
 
 }  // namespace

@@ -416,6 +416,9 @@ struct DistributedOptions {
 ///    undefined.
 ///  - Parameters that are unfrozen or added to the optimizer later are taken in; on all ranks alike.
 ///  - Sparse gradients are refused, or made dense (`sparse_as_dense`).
+///  - Gradients that have a graph of their own are refused: backward(create_graph=true) throws
+///    Error(invalid_argument).
+///  - One backward() may reach the parameters of several DistributedOptimizers, in any order on each rank.
 ///  - On a rank that is alone in the job or the process set, or outside the set, it is the plain optimizer:
 ///    nothing is copied or sent.
 ///

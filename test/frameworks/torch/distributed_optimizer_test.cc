@@ -280,6 +280,22 @@ TEST(DistributedOptimizer, AGradientThatCannotBeReducedFailsOnAllRanks) {
   });
 }
 
+TEST(DistributedOptimizer, RefusesGradientsThatHaveAGraphOfTheirOwn) {
+  run_with_and_without_overlap(kRanks, [](Runtime& hora) {
+    auto w = parameter();
+    auto optimizer = sgd(hora, named({{"w", w}}), {.name = "o"});
+    const Status status =
+        thrown([&] { w.square().sum().backward({}, /*retain_graph=*/true, /*create_graph=*/true); });
+    EXPECT_EQ(status.code, Code::invalid_argument) << status.message;
+    EXPECT_NE(status.message.find("'w': backward(create_graph=true) cannot be reduced"), std::string::npos)
+        << status.message;
+    optimizer.zero_grad();
+    const auto inner = torch::autograd::grad({w.square().sum()}, {w}, {}, true, true);
+    inner[0].square().sum().backward();
+    EXPECT_TRUE(is(w.grad(), 8.0)) << w.grad();
+  });
+}
+
 TEST(DistributedOptimizer, RefusesAParameterThatIsInAnotherOne) {
   run_with_and_without_overlap(kRanks, [](Runtime& hora) {
     auto w = parameter();
