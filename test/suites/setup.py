@@ -150,7 +150,8 @@ def install_into(python: pathlib.Path, name: str) -> None:
         leave(path, mark)
 
 
-PACKAGE_ENVIRONMENT = {"CCACHE_NOHASHDIR": "1", "CXX": "c++"}
+# As the presets have it, with the build-dir of pyproject.toml.
+PACKAGE_ENVIRONMENT = {"CCACHE_BASEDIR": str(ROOT / "build/wheel"), "CCACHE_NOHASHDIR": "1", "CXX": "c++"}
 
 
 def package_command(python: pathlib.Path) -> list[object]:
@@ -159,7 +160,6 @@ def package_command(python: pathlib.Path) -> list[object]:
         *(python, "-m", "pip", "install", "-v", "--no-build-isolation", "--no-deps", "--force-reinstall"),
         # As the presets say, and the compiler by the name that CMake finds it by: ccache goes by names, too.
         "--config-settings=cmake.define.CMAKE_CXX_COMPILER_LAUNCHER=ccache",
-        "--config-settings=cmake.define.CMAKE_UNITY_BUILD=OFF",
         "--config-settings=cmake.define.HORA_OLDER_LIBSTDCXX=OFF",
         ".",
     ]
