@@ -21,7 +21,7 @@ import time
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from machines import RATE, Cluster, Host
+from machines import RATE, SSH_SESSIONS, Cluster, Host
 from ranks import HRUN
 from table import DEFAULT_HEARTBEAT, HEARTBEAT, MISSING, NAMES, RANKS, START, Cell
 
@@ -366,7 +366,8 @@ class Performance:
 
     def _left(self, before: Mapping[str, Traces], returned: float) -> tuple[list[str], float]:
         """What is left, and how long after hrun's return processes were."""
-        processes = self._hosts.becomes_quiet(self._heartbeat + 5 if self._cell.fault.name == "cut" else 5, but="sshd: " if self._cell.fault.name == "cut" else None)
+        cut = self._cell.fault.name == "cut"
+        processes = self._hosts.becomes_quiet(self._heartbeat + 5 if cut else 5, but=SSH_SESSIONS if cut else ())
         quiet_after = time.monotonic() - returned
         traces = [f"{host.name}: {trace}" for host in self._hosts.hosts for trace in sorted(traces_on(host) - before[host.name])]
         files = sorted(files_in(self._folder / "scratch"))

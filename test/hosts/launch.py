@@ -6,7 +6,7 @@ import subprocess
 import sys
 import textwrap
 
-from machines import Cluster, Host, Word
+from machines import SSH_SESSIONS, Cluster, Host, Word
 from ranks import HRUN
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -66,5 +66,5 @@ def good(on: Host, *words: Word, seconds: float = 60) -> list[str]:
 def quiet(hosts: Cluster, seconds: float = 10, sessions: bool = True) -> None:
     """Nothing may be left running for longer than this. Without `sessions`, sshd may still wait for a client that it
     does not know to be gone, as it does by default until the system gives up the connection."""
-    left = hosts.becomes_quiet(seconds, but=None if sessions else "sshd: ")
+    left = hosts.becomes_quiet(seconds, but=() if sessions else SSH_SESSIONS)
     assert not left, "left running:\n" + "\n".join(left)

@@ -32,6 +32,7 @@ NETWORKS = ("10.20.0", "192.168.20")  # their first three numbers
 NETWORKS6 = ("fd00:20", "fd00:21")  # their first two groups
 INTERFACES = [("enp3s0", "enp4s0"), ("eth1", "eth0"), ("bond7", "ib0")]  # of the first hosts, by network
 OTHER_PORT = 2222  # of sshd
+SSH_SESSIONS = ("sshd: ", "sshd-session: ")  # how the processes of sshd begin that have a client: until OpenSSH 9.7, and from then on
 FIRST = 11  # the last number of the first host's addresses
 DOCKER = [  # its bridge, with a container's end in it, so that it is up
     "link add docker0 up type bridge",
@@ -434,12 +435,12 @@ class Cluster:
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(each.pid, signal.SIGKILL)
 
-    def becomes_quiet(self, seconds: float, but: str | None = None) -> list[str]:
-        """Waits until nothing runs on any host that is up, for so long at most; what is left, said for a person. What begins
-        as `but` does not count."""
+    def becomes_quiet(self, seconds: float, but: tuple[str, ...] = ()) -> list[str]:
+        """Waits until nothing runs on any host that is up, for so long at most; what is left, said for a person. Commands that
+        begin as one of `but` do not count."""
         deadline = time.monotonic() + seconds
         while True:
-            left = [(host, each) for host in self.hosts if host.up for each in host.processes() if not (but and each.command.startswith(but))]
+            left = [(host, each) for host in self.hosts if host.up for each in host.processes() if not each.command.startswith(but)]
             patience = deadline - time.monotonic()
             if not left or patience <= 0:
                 return [f"{host.name}: {each.pid} {each.command}" for host, each in left]
