@@ -24,6 +24,12 @@ def test(wanted: list[str]) -> int:
     return suites.run_suites(wanted)
 
 
+def check() -> int:
+    """Runs the checks that take minutes."""
+    setup.everything()
+    return suites.run_checks()
+
+
 def all_faults() -> int:
     """Plays the whole table of faults, and writes test/faults/RESULTS.md."""
     setup.everything()
@@ -91,9 +97,10 @@ def hear_interrupts() -> None:
 def main(arguments: list[str]) -> int:
     hear_interrupts()
     parser = argparse.ArgumentParser(prog="./dev", description="Everything a developer of Hora does.")
-    commands = parser.add_subparsers(dest="command", required=True, metavar="setup|demo|test|newest|wheel|fuzz|simulate|soak|bench|format")
+    commands = parser.add_subparsers(dest="command", required=True, metavar="setup|demo|check|test|newest|wheel|fuzz|simulate|soak|bench|format")
     commands.add_parser("setup", help="install what is missing (system packages, .venv), build into build/, install hora into .venv")
     commands.add_parser("demo", help="install and compile what this takes, then train the digits example on two ranks, in C++ and in Python")
+    commands.add_parser("check", help="setup, then formatting, lint, style rules, the tests without other processes, and one job; 4 minutes")
     testing = commands.add_parser("test", help="setup, then run every test; the last line is 'N passed, N failed'")
     testing.add_argument("suite", nargs="*", help=f"only these: {', '.join(suites.names())}")
     testing.add_argument("--faults", action="store_true", help="instead: every fault in every phase, into test/faults/RESULTS.md; 20 minutes")
@@ -116,6 +123,7 @@ def main(arguments: list[str]) -> int:
     acts: dict[str, Callable[[], int]] = {
         "setup": set_up,
         "demo": demo.everything,
+        "check": check,
         "test": lambda: all_faults() if parsed.faults else test(parsed.suite),
         "newest": newest,
         "wheel": make_wheels,

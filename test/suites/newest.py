@@ -7,7 +7,7 @@ Python, of the examples and of the package run as they are, with the interpreter
 
 import subprocess
 
-from . import setup
+from . import setup, times
 from .shell import ROOT
 
 ENVIRONMENT = ROOT / "build/newest"
@@ -37,13 +37,14 @@ def wanted() -> list[str]:
 def prepare(upgrade: bool) -> None:
     """Makes the environment if it is not there. `upgrade`: brings what is there to the newest releases."""
     path, mark, done = setup.stamp("newest", "\n".join(wanted()))
-    if not done or upgrade or not PYTHON.exists():
-        setup.step("newest-venv", setup.system_python(), "-m", "venv", ENVIRONMENT)
-        pip = (PYTHON, "-m", "pip", "install", "--quiet", "--upgrade", "--upgrade-strategy", "eager")
-        setup.step("newest-pip", *pip, "pip")
-        setup.step("newest-packages", "nice", "-n", 19, *pip, *wanted())
-        setup.leave(path, mark)
-    setup.install_into(PYTHON, "newest-hora")
+    with times.counted("installing the newest packages, beside other suites"):
+        if not done or upgrade or not PYTHON.exists():
+            setup.step("newest-venv", setup.system_python(), "-m", "venv", ENVIRONMENT)
+            pip = (PYTHON, "-m", "pip", "install", "--quiet", "--upgrade", "--upgrade-strategy", "eager")
+            setup.step("newest-pip", *pip, "pip")
+            setup.step("newest-packages", "nice", "-n", 19, *pip, *wanted())
+            setup.leave(path, mark)
+        setup.install_into(PYTHON, "newest-hora")
 
 
 def versions() -> str:

@@ -16,6 +16,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import TextIO
 
+from . import times
 from .remedies import explained
 from .shell import LOGS, ROOT, Failed
 
@@ -120,6 +121,7 @@ class Progress:
             self._show()
 
     def _end(self, label: str, seconds: float) -> None:
+        times.add(label, seconds)
         with self._lock:
             self._shares[label] = 1.0
             self._details.pop(label, None)

@@ -12,8 +12,8 @@ import time
 import xml.etree.ElementTree as xml
 from collections.abc import Callable, Sequence
 
-from . import newest, setup
-from .shell import LOGS, PYTHON, ROOT, Failed, Word, end_of_log, last_lines, run_quietly
+from . import newest, setup, times
+from .shell import LOGS, PYTHON, ROOT, VENV, Failed, Word, end_of_log, last_lines, run_quietly
 
 FUZZ_SECONDS = 10  # a sample, from what is known; ./dev fuzz MINUTES searches
 SHOWN = 10  # of a suite's failed cases, with what they said
@@ -94,11 +94,16 @@ def pytest(name: str, *chosen: str, python: pathlib.Path = PYTHON) -> Tally:
 
 
 def style() -> Tally:
-    return pytest("style", "test/style")
+    """Checks of the sources, which run nothing."""
+    tally = pytest("style", "test/style")
+    tally.add(one("ruff", [ROOT / ".venv/bin/ruff", "check", "python", "test", "examples", "dev"]))
+    tally.add(one("ruff-format", [ROOT / ".venv/bin/ruff", "format", "--check", "python", "test", "examples", "dev"]))
+    tally.add(one("mypy", [PYTHON, "-m", "mypy", "--strict", "python/hora"]))
+    return tally
 
 
 def in_process() -> Tally:
-    return ctest("in-process", "default", "-L", "^inprocess$")
+    return ctest("in-process", "default", "-L", "^inprocess$", "-j", "2")  # most of them wait
 
 
 def jobs() -> Tally:
@@ -157,11 +162,12 @@ def faults() -> Tally:
 
 
 def python() -> Tally:
-    tally = pytest("python", "test/python", "test/gpu")
-    tally.add(one("ruff", [ROOT / ".venv/bin/ruff", "check", "python", "test", "examples", "dev"]))
-    tally.add(one("ruff-format", [ROOT / ".venv/bin/ruff", "format", "--check", "python", "test", "examples", "dev"]))
-    tally.add(one("mypy", [PYTHON, "-m", "mypy", "--strict", "python/hora"]))
-    return tally
+    return pytest("python", "test/python", "test/gpu")
+
+
+def one_job() -> Tally:
+    """The shortest whole job: PyTorch learns on two ranks."""
+    return one("demo", [VENV / "bin/hrun", "-np", "2", PYTHON, "-m", "hora.demo"])
 
 
 def with_newest(*chosen: str) -> Tally:
@@ -172,8 +178,9 @@ def with_newest(*chosen: str) -> Tally:
 
 def build_ahead(preset: str) -> None:
     """Builds a preset into a folder of its own, with what suites that run meanwhile leave of the machine."""
-    setup.configure(preset)
-    setup.compile_all(preset, niceness=19)
+    with times.counted(f"compiling for {preset}, beside other suites"):
+        setup.configure(preset)
+        setup.compile_all(preset, niceness=19)
 
 
 @dataclasses.dataclass
@@ -196,13 +203,13 @@ SUITES = [
     Suite("hosts", hosts, ["hosts"]),
     Suite("faults", faults, ["faults"]),
     Suite("examples", examples, ["examples"]),
-    Suite("python", python, ["python", "ruff", "ruff-format", "mypy"]),
+    Suite("python", python, ["python"]),
     Suite("newest", lambda: with_newest(*newest.SAMPLE), ["newest"], lambda: newest.prepare(upgrade=False)),
     Suite("tsan", thread_sanitizer, ["tsan"], built("tsan")),
     Suite("asan", address_sanitizer, ["asan"], built("asan")),
     Suite("fuzz", fuzz, [], built("fuzz")),
     Suite("core-only", core_only, ["core-only"], built("core-only")),
-    Suite("style", style, ["style"]),
+    Suite("style", style, ["style", "ruff", "ruff-format", "mypy"]),
 ]
 
 
@@ -212,6 +219,12 @@ def names() -> list[str]:
 
 def run_suites(wanted: list[str]) -> int:
     return run_all([suite for suite in SUITES if not wanted or suite.name in wanted])
+
+
+def run_checks() -> int:
+    """The checks that find most mistakes: of the sources, the tests without other processes, and one job."""
+    quick = [suite for suite in SUITES if suite.name in ("style", "in-process")]
+    return run_all([*quick, Suite("demo", one_job, ["demo"])])
 
 
 def run_newest() -> int:
@@ -236,7 +249,9 @@ def run_after(suites: list[Suite], builds: dict[str, concurrent.futures.Future[N
         except Failed as failure:
             print(f"    {failure}")
             tally = Tally(failed=1)
-        print(f"{name:12} {tally.passed:5} passed {tally.failed:3} failed {len(tally.skipped):3} skipped {time.monotonic() - start:7.0f} s", flush=True)
+        seconds = time.monotonic() - start
+        times.add(f"suite {name}", seconds)
+        print(f"{name:12} {tally.passed:5} passed {tally.failed:3} failed {len(tally.skipped):3} skipped {seconds:7.0f} s", flush=True)
         for case, said in tally.named[:SHOWN]:
             print(f"  {case} failed:\n{last_lines(said)}", flush=True)
         if tally.failed > len(tally.named):
@@ -248,5 +263,6 @@ def run_after(suites: list[Suite], builds: dict[str, concurrent.futures.Future[N
         print(f"skipped {reason}")
     for case, _ in total.named:
         print(f"failed {case}")
+    print(times.table())
     print(f"{total.passed} passed, {total.failed} failed")
     return 0 if total.failed == 0 and total.passed > 0 else 1
