@@ -1,11 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
 import pathlib
 import sys
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
+
+import standing_ranks  # noqa: E402
+
+
+@pytest.fixture(scope="session", autouse=True)
+def jobs_end_with_the_tests() -> Iterator[None]:
+    yield
+    standing_ranks.end_all()
 
 
 @pytest.fixture(params=[True, False], ids=["overlapping", "one core each"])

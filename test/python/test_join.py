@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Ranks with unequal numbers of batches."""
 
-from ranks import run_python
+from standing_ranks import run_standing
 
 
 def test_ranks_with_5_3_and_7_batches_join_and_the_means_divide_as_asked():
-    run_python(
+    run_standing(
         3,
         """
         import math, torch, hora.torch as hvd

@@ -6,12 +6,13 @@ import sys
 from typing import Any
 
 import pytest
-from ranks import hrun, run_python
+from ranks import hrun
+from standing_ranks import run_standing
 
 
 @pytest.mark.parametrize("ranks", [1, 2, 3])
 def test_operations_agree_with_torch(ranks: int):
-    run_python(
+    run_standing(
         ranks,
         """
         import torch, hora.torch as hvd
@@ -33,7 +34,7 @@ def test_operations_agree_with_torch(ranks: int):
 
 
 def test_gradients_flow_through_operations():
-    run_python(
+    run_standing(
         2,
         """
         import torch, hora.torch as hvd
@@ -52,7 +53,7 @@ def test_gradients_flow_through_operations():
 
 
 def test_refusals_name_the_tensor_and_the_remedy():
-    lines = run_python(
+    lines = run_standing(
         2,
         """
         import torch, hora.torch as hvd
@@ -83,7 +84,7 @@ TRAIN = """
 
 
 def test_accumulation_clipping_and_set_to_none_equal_one_process(overlap: dict[str, Any]):
-    run_python(
+    run_standing(
         2,
         TRAIN
         + """
@@ -123,7 +124,7 @@ def test_accumulation_clipping_and_set_to_none_equal_one_process(overlap: dict[s
 
 
 def test_unused_parameters_count_as_zeros_and_stay_without_gradient_if_nobody_used_them(overlap: dict[str, Any]):
-    run_python(
+    run_standing(
         2,
         """
         import torch, hora.torch as hvd
@@ -143,7 +144,7 @@ def test_unused_parameters_count_as_zeros_and_stay_without_gradient_if_nobody_us
 
 
 def test_sum_and_several_optimizers_at_once():
-    run_python(
+    run_standing(
         2,
         """
         import torch, hora.torch as hvd
@@ -162,7 +163,7 @@ def test_sum_and_several_optimizers_at_once():
 
 
 def test_passes_of_one_step_are_reduced_each_for_itself_whichever_parameters_a_rank_uses(overlap: dict[str, Any]):
-    run_python(
+    run_standing(
         2,
         """
         import torch, hora.torch as hvd
@@ -183,7 +184,7 @@ def test_passes_of_one_step_are_reduced_each_for_itself_whichever_parameters_a_r
 
 
 def test_a_grad_scaler_sees_reduced_gradients_and_skips_the_same_steps_on_all_ranks():
-    run_python(
+    run_standing(
         2,
         """
         import torch, hora.torch as hvd
@@ -207,7 +208,7 @@ def test_a_grad_scaler_sees_reduced_gradients_and_skips_the_same_steps_on_all_ra
 
 
 def test_checkpointed_segments_and_grad_do_not_disturb_reductions(overlap: dict[str, Any]):
-    run_python(
+    run_standing(
         2,
         """
         import torch, hora.torch as hvd
@@ -235,7 +236,7 @@ def test_checkpointed_segments_and_grad_do_not_disturb_reductions(overlap: dict[
 
 
 def test_gradients_of_ones_own_are_reduced_at_the_step(overlap: dict[str, Any]):
-    run_python(
+    run_standing(
         2,
         """
         import torch, hora.torch as hvd
@@ -257,7 +258,7 @@ def test_gradients_of_ones_own_are_reduced_at_the_step(overlap: dict[str, Any]):
 
 
 def test_a_rank_whose_backward_fails_may_go_on_with_the_next_batch(overlap: dict[str, Any]):
-    run_python(
+    run_standing(
         2,
         """
         import torch, hora.torch as hvd
@@ -290,7 +291,7 @@ def test_a_rank_whose_backward_fails_may_go_on_with_the_next_batch(overlap: dict
 
 
 def test_a_backward_that_fails_on_one_rank_fails_on_all_and_no_rank_steps(overlap: dict[str, Any]):
-    lines = run_python(
+    lines = run_standing(
         2,
         """
         import torch, hora.torch as hvd
@@ -322,7 +323,7 @@ def test_a_backward_that_fails_on_one_rank_fails_on_all_and_no_rank_steps(overla
 
 
 def test_ctrl_c_in_a_step_lets_the_next_one_go_on(overlap: dict[str, Any]):
-    lines = run_python(
+    lines = run_standing(
         2,
         """
         import os, signal, threading, torch, hora.torch as hvd
@@ -349,7 +350,7 @@ def test_ctrl_c_in_a_step_lets_the_next_one_go_on(overlap: dict[str, Any]):
 
 
 def test_a_newer_optimizer_takes_parameters_from_an_older_one():
-    lines = run_python(
+    lines = run_standing(
         2,
         """
         import gc, torch, weakref, hora.torch as hvd
@@ -377,7 +378,7 @@ def test_a_newer_optimizer_takes_parameters_from_an_older_one():
 
 
 def test_parameters_that_lie_differently_in_memory_are_an_error_on_all_ranks_and_the_job_goes_on(overlap: dict[str, Any]):
-    run_python(
+    run_standing(
         2,
         """
         import torch, hora.torch as hvd
@@ -401,7 +402,7 @@ def test_parameters_that_lie_differently_in_memory_are_an_error_on_all_ranks_and
 
 
 def test_a_model_that_is_converted_after_wrapping_is_refused(overlap: dict[str, Any]):
-    lines = run_python(
+    lines = run_standing(
         2,
         """
         import torch, hora.torch as hvd
@@ -422,7 +423,7 @@ def test_a_model_that_is_converted_after_wrapping_is_refused(overlap: dict[str, 
 
 
 def test_parameters_that_are_unfrozen_or_added_later_are_reduced_too():
-    run_python(
+    run_standing(
         2,
         """
         import torch, hora.torch as hvd
@@ -447,7 +448,7 @@ def test_parameters_that_are_unfrozen_or_added_later_are_reduced_too():
 
 
 def test_a_line_search_sees_the_loss_of_all_ranks():
-    run_python(
+    run_standing(
         2,
         """
         import torch, hora.torch as hvd
@@ -469,7 +470,7 @@ def test_a_line_search_sees_the_loss_of_all_ranks():
 
 
 def test_schedulers_made_before_or_after_wrapping_do_not_complain():
-    run_python(
+    run_standing(
         1,
         """
         import warnings, torch, hora.torch as hvd
@@ -491,7 +492,7 @@ def test_schedulers_made_before_or_after_wrapping_do_not_complain():
 
 
 def test_mistakes_with_arguments_are_named():
-    lines = run_python(
+    lines = run_standing(
         1,
         """
         import numpy, torch, hora.torch as hvd
@@ -533,7 +534,7 @@ def test_mistakes_with_arguments_are_named():
 
 
 def test_models_and_optimizers_can_be_saved_and_copied():
-    run_python(
+    run_standing(
         2,
         """
         import copy, io, torch, hora.torch as hvd
@@ -558,7 +559,7 @@ def test_models_and_optimizers_can_be_saved_and_copied():
 
 
 def test_only_some_ranks_may_want_the_gradient_of_an_allgather():
-    run_python(
+    run_standing(
         2,
         """
         import torch, hora.torch as hvd
@@ -571,7 +572,7 @@ def test_only_some_ranks_may_want_the_gradient_of_an_allgather():
 
 
 def test_a_shape_that_differs_names_the_parameter():
-    lines = run_python(
+    lines = run_standing(
         2,
         """
         import hora, torch, hora.torch as hvd
@@ -590,7 +591,7 @@ def test_a_shape_that_differs_names_the_parameter():
 
 
 def test_names_are_checked():
-    run_python(
+    run_standing(
         1,
         """
         import torch, hora.torch as hvd

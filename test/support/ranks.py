@@ -6,16 +6,21 @@ import pathlib
 import subprocess
 import sys
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 HRUN = os.environ.get("HORA_HRUN", str(ROOT / "build/bin/hrun"))
 
 
+def environment_with(more: Mapping[str, str]) -> dict[str, str]:
+    """This process's, and more."""
+    return {**os.environ, **more}
+
+
 def hrun(*words: str, seconds: float = 120, environment: dict[str, str] | None = None) -> subprocess.CompletedProcess[str]:
     """Runs hrun to its end; output and exit code are the caller's to look at."""
     return subprocess.run(
-        [HRUN, *words], cwd=ROOT, env={**os.environ, **(environment or {})}, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=seconds, check=False
+        [HRUN, *words], cwd=ROOT, env=environment_with(environment or {}), stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=seconds, check=False
     )
 
 
