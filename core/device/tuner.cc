@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <limits>
 #include <numeric>
 
 namespace hora {
@@ -75,7 +76,9 @@ void Tuner::Window::add(double cost) {
 double Tuner::Window::cost() const {
   auto sorted = costs_;
   const auto half = static_cast<std::ptrdiff_t>(count_ / 2);
-  std::sort(sorted.begin(), sorted.begin() + static_cast<std::ptrdiff_t>(count_));
+  std::fill(sorted.begin() + static_cast<std::ptrdiff_t>(count_), sorted.end(),
+            std::numeric_limits<double>::infinity());
+  std::sort(sorted.begin(), sorted.end());
   return std::accumulate(sorted.begin(), sorted.begin() + half, 0.0) / static_cast<double>(half);
 }
 

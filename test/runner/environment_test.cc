@@ -25,7 +25,7 @@ TEST(RankEnvironment, TellsTheRankWhoItIs) {
   for (const char* expected :
        {"PATH=/bin", "HORA_RANK=1", "HORA_SIZE=3", "HORA_LOCAL_RANK=1", "HORA_LOCAL_SIZE=3",
         "HORA_CROSS_RANK=0", "HORA_CROSS_SIZE=1", "HORA_COORDINATOR=127.0.0.1:4000", "HORA_SECRET_FD=7",
-        "HORA_NEWS_FD=8", "HORA_QUESTION_FD=11", "OMP_NUM_THREADS=2"}) {
+        "HORA_NEWS_FD=8", "HORA_QUESTION_FD=11", "OMP_NUM_THREADS=2", "PYTHONUNBUFFERED=1"}) {
     EXPECT_THAT(settings, Contains(expected));
   }
   EXPECT_THAT(settings, Each(Not(StartsWith("HORA_COORDINATOR_FD="))));
@@ -73,11 +73,13 @@ TEST(RankEnvironment, TheUserChoosesWhereTorchMeets) {
 }
 
 TEST(RankEnvironment, TheUsersChoicesCount) {
-  const Variables chosen{{"A", "new"}, {"OMP_NUM_THREADS", "5"}};
+  const Variables chosen{{"A", "new"}, {"OMP_NUM_THREADS", "5"}, {"PYTHONUNBUFFERED", ""}};
   const auto settings = rank_environment(job_environment({"A=old"}, chosen), "", {});
   EXPECT_THAT(settings, Contains("A=new"));
   EXPECT_THAT(settings, Not(Contains("A=old")));
   EXPECT_THAT(settings, Contains("OMP_NUM_THREADS=5"));
+  EXPECT_THAT(settings, Contains("PYTHONUNBUFFERED="));
+  EXPECT_THAT(settings, Not(Contains("PYTHONUNBUFFERED=1")));
   EXPECT_THAT(settings, Not(Contains("OMP_NUM_THREADS=1")));
 }
 

@@ -88,6 +88,12 @@ def format_sources() -> int:
     return 0
 
 
+def see_what_users_see() -> None:
+    """Forgets what some machines set for all Python programs, and others do not."""
+    for name in ("PYTHONDONTWRITEBYTECODE", "PYTHONUNBUFFERED"):
+        os.environ.pop(name, None)
+
+
 def hear_interrupts() -> None:
     """What a script starts in the background ignores these, and so would everything that is started here."""
     signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -95,6 +101,7 @@ def hear_interrupts() -> None:
 
 
 def main(arguments: list[str]) -> int:
+    see_what_users_see()
     hear_interrupts()
     parser = argparse.ArgumentParser(prog="./dev", description="Everything a developer of Hora does.")
     commands = parser.add_subparsers(dest="command", required=True, metavar="setup|demo|check|test|newest|wheel|fuzz|simulate|soak|bench|format")

@@ -18,6 +18,7 @@ STAMPS = ROOT / "build/stamps"
 REQUIREMENTS = "PyTorch and the other Python packages"
 BUILD = "compiling"
 PACKAGE = "the package hora"
+LONGEST_BUILD = 7200.0  # seconds, beside suites that take both cores
 WHOLE = {packages.LABEL: 60, REQUIREMENTS: 150, BUILD: 420, PACKAGE: 40}  # about how many seconds each step takes on two cores
 
 
@@ -114,7 +115,9 @@ def configure(preset: str) -> None:
 
 
 def compile_all(preset: str, niceness: int = 0) -> None:
-    step(f"build-{preset}", "nice", "-n", niceness, "cmake", "--build", "--preset", preset)
+    command = ["nice", "-n", str(niceness), "cmake", "--build", "--preset", preset]
+    if not run_quietly(f"build-{preset}", command, seconds=LONGEST_BUILD):
+        raise Failed(f"build-{preset} failed; its log is {explained(f'build-{preset}')}")
 
 
 def build(progress: Progress) -> None:
