@@ -200,7 +200,8 @@ std::vector<std::string> rank_environment(const std::vector<std::string>& job,
   const RankPlace& seat = facts.seat;
   std::vector<std::string> result = job;
   if (!sets(result, "OMP_NUM_THREADS")) result.push_back(fmt::format("OMP_NUM_THREADS={}", facts.threads));
-  if (!sets(result, "PYTHONUNBUFFERED")) result.emplace_back("PYTHONUNBUFFERED=1");  // lines come as they are printed
+  if (!sets(result, "PYTHONUNBUFFERED"))
+    result.emplace_back("PYTHONUNBUFFERED=1");  // lines come as they are printed
   result.push_back(fmt::format("HORA_RANK={}", seat.rank));
   result.push_back(fmt::format("HORA_SIZE={}", seat.size));
   result.push_back(fmt::format("HORA_LOCAL_RANK={}", seat.local_rank));

@@ -38,7 +38,8 @@ struct JobReport {
   std::vector<RankReport> ranks;
 };
 
-// The three faces of `hrun status`. README.md and hrun --help describe them; keys and names stay as they are.
+// The three faces of `hrun status`. docs/run.md and hrun --help describe them; keys and names stay as they
+// are.
 
 /// For people: some sentences, and a table of the ranks.
 [[nodiscard]] std::string describe(const JobReport& report);

@@ -17,9 +17,9 @@ _homogeneous = True
 
 
 def init(comm: Any = None, process_sets: Iterable[sets.ProcessSet] | str | None = None) -> None:
-    """Joins the job that the environment describes (as hrun, torchrun, srun, mpirun and others do: see the README,
-    "Clusters"), or a job of one rank. May be called again after `shutdown`, and any number of times in between: then it only
-    registers process sets.
+    """Joins the job that the environment describes (as hrun, torchrun, srun, mpirun and others do: see docs/clusters.md), or
+    a job of one rank. May be called again after `shutdown`, and any number of times in between: then it only registers
+    process sets.
 
     Args:
         comm: None, or a list of all ranks; for some of the ranks there are process sets. Or a communicator of mpi4py: its

@@ -70,7 +70,7 @@ def nodes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Slurm]:
 
 @pytest.fixture
 def secret(tmp_path: pathlib.Path) -> pathlib.Path:
-    """A secret's file, as the README makes it."""
+    """A secret's file, as docs/clusters.md makes it."""
     path = tmp_path / "hora-secret"
     path.touch(mode=0o600)
     path.write_bytes(secrets.token_bytes(32))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What an installed Hora offers to projects outside this tree, and that the programs of README.md work as they stand there."""
+"""What an installed Hora offers to projects outside this tree, and that the programs of README.md and docs/ work as they stand there."""
 
 import importlib.metadata
 import os
@@ -29,10 +29,10 @@ def succeed(*words: str | pathlib.Path, seconds: float = 120) -> str:
     return result.stdout
 
 
-def readme_block(language: str) -> str:
-    """The one block of README.md in a language, verbatim."""
-    blocks = re.findall(rf"^```{language}\n(.*?)^```$", (ROOT / "README.md").read_text(), re.MULTILINE | re.DOTALL)
-    assert len(blocks) == 1, f"README.md should have one block in {language}, and has {len(blocks)}"
+def block(page: str, language: str) -> str:
+    """The one block of a page in a language, verbatim."""
+    blocks = re.findall(rf"^```{language}\n(.*?)^```$", (ROOT / page).read_text(), re.MULTILINE | re.DOTALL)
+    assert len(blocks) == 1, f"{page} should have one block in {language}, and has {len(blocks)}"
     return blocks[0]
 
 
@@ -74,9 +74,9 @@ def package() -> str:
     return f"-Dhora_DIR={succeed(sys.executable, '-m', 'hora', '--cmake-dir').strip()}"
 
 
-def test_the_program_of_the_readme_learns_in_cpp(package: str, tmp_path: pathlib.Path):
-    (tmp_path / "CMakeLists.txt").write_text(readme_block("cmake"))
-    (tmp_path / "train.cc").write_text(readme_block("cpp"))
+def test_the_program_of_the_pages_learns_in_cpp(package: str, tmp_path: pathlib.Path):
+    (tmp_path / "CMakeLists.txt").write_text(block("docs/cpp.md", "cmake"))
+    (tmp_path / "train.cc").write_text(block("docs/cpp.md", "cpp"))
     build(tmp_path, package, "-DCMAKE_EXE_LINKER_FLAGS=-Wl,--as-needed")  # as the compilers of Ubuntu link
     assert "[libtorch.so]" in succeed("readelf", "-d", tmp_path / "build/train"), "it loads no part of LibTorch for CUDA"
     found = losses(succeed(HRUN, "-np", "2", tmp_path / "build/train"))
@@ -84,8 +84,8 @@ def test_the_program_of_the_readme_learns_in_cpp(package: str, tmp_path: pathlib
     assert found[-1] < 0.01 * found[0]
 
 
-def test_the_program_of_the_readme_learns_in_python(tmp_path: pathlib.Path):
-    (tmp_path / "train.py").write_text(readme_block("python"))
+def test_the_program_of_the_pages_learns_in_python(tmp_path: pathlib.Path):
+    (tmp_path / "train.py").write_text(block("README.md", "python"))
     found = losses(succeed(HRUN, "-np", "2", sys.executable, tmp_path / "train.py"))
     assert len(found) == 5
     assert found[-1] < 0.01 * found[0]

@@ -60,15 +60,21 @@ def complaints(command: list[str], paths: list[str]) -> list[str]:
         return [complaint for complaint in pool.map(check, paths) if complaint]
 
 
+def sources_in(compiled: pathlib.Path) -> list[str]:
+    """The source files that the compiler is given with a file: that file, or those which CMake put together in it."""
+    together = re.findall(r'^#include "(.*)"$', compiled.read_text(), re.MULTILINE) if "Unity" in compiled.parts else [str(compiled)]
+    return [os.path.relpath(source, ROOT) for source in together]
+
+
 def compiled_alike(sources: list[str]) -> dict[tuple[str, str], list[str]]:
     """Sources by folder and compiler options."""
     groups: dict[tuple[str, str], list[str]] = {}
     for entry in json.loads((ROOT / "build/compile_commands.json").read_text()):
-        source = os.path.relpath(entry["file"], ROOT)
-        if source in sources:
-            options = re.findall(r"(?<= )(?:-isystem \S+|-[DI]\S+|-std=\S+)", entry["command"])
-            used = " ".join(option for option in options if not option.endswith("_EXPORTS"))
-            groups.setdefault((os.path.dirname(source), used), []).append(source)
+        options = re.findall(r"(?<= )(?:-isystem \S+|-[DI]\S+|-std=\S+)", entry["command"])
+        used = " ".join(option for option in options if not option.endswith("_EXPORTS"))
+        for source in sources_in(pathlib.Path(entry["file"])):
+            if source in sources:
+                groups.setdefault((os.path.dirname(source), used), []).append(source)
     return groups
 
 
@@ -91,6 +97,15 @@ def test_clang_tidy_finds_nothing(tmp_path: pathlib.Path):
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
         findings = [finding for finding in pool.map(check, largest_first) if finding]
     assert not findings, "\n".join(findings)
+
+
+def test_links_of_pages_lead_somewhere():
+    missing = []
+    for page in (path for path in tracked() if path.endswith(".md")):
+        for target in re.findall(r"\]\((?!https?:|#)([^)#\s]+)", (ROOT / page).read_text()):
+            if not (ROOT / page).parent.joinpath(target).exists():
+                missing.append(f"{page}: {target}")
+    assert not missing
 
 
 def test_headers_stand_alone():

@@ -40,7 +40,7 @@ def missing(*paths: pathlib.Path) -> list[str]:
     """The packages of these files that are not installed."""
     if shutil.which("dpkg-query") is None:
         names = " and ".join(str(path.relative_to(ROOT)) for path in paths)
-        raise Failed(f"this machine is neither Debian nor Ubuntu: install what {names} lists by its own means, then build with cmake (README.md)")
+        raise Failed(f"this machine is neither Debian nor Ubuntu: install what {names} lists by its own means, then run pip install . (docs/install.md)")
     asked = subprocess.run(["dpkg-query", "-W", "-f", "${Package} ${db:Status-Status}\n"], capture_output=True, text=True, check=False)
     installed = {line.split()[0] for line in asked.stdout.splitlines() if line.endswith(" installed")}
     return [name for path in paths for name in listed(path) if name not in installed]
