@@ -80,7 +80,7 @@ def broadcast_async(array: Any, root_rank: int, name: str | None = None, process
 
 
 def broadcast(array: Any, root_rank: int, name: str | None = None, process_set: ProcessSet = global_process_set) -> Any:
-    """What rank `root_rank` (its number in the job, also within a process set) has: a new array on every rank of the set.
+    """The array of rank `root_rank` (its number in the job, also within a process set): a new array on every rank of the set.
     Shape and dtype must be the same on all.
 
     Raises:
@@ -104,7 +104,7 @@ def allgather_async(array: Any, name: str | None = None, process_set: ProcessSet
 
 
 def gather_parts(array: Array, name: str, process_set: ProcessSet) -> list[Array]:
-    """What each rank brought, in rank order."""
+    """The arrays of all ranks, in rank order."""
     with Naming("allgather", name, process_set) as named:
         handle = _start_allgather(array, named, lambda whole, rows: np.split(whole, np.cumsum(rows)[:-1]))
     parts: list[Array] = _job.synchronize(handle)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What scripts written for Horovod ask about the libraries below it. The answers speak of those libraries: Hora's own
+"""Questions that scripts for Horovod ask about the libraries below it. The answers speak of those libraries: Hora's own
 connections and shared memory need neither MPI nor Gloo nor NCCL, and every operation works without them. And what of a GPU's
 memory Hora takes."""
 
@@ -73,7 +73,7 @@ def rocm_built() -> bool:
 
 
 def memory_report() -> str:
-    """What memory this rank has taken for itself on its GPU and for it, a line each: fusion buffers and gradients that live in
+    """The memory that this rank has taken for itself on its GPU and for it, a line each: fusion buffers and gradients that live in
     Hora's memory, NCCL's communicators, the host's memory for copies.
 
     Raises:

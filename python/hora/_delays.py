@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a rank is busy with while others may wait for it."""
+"""Announced delays: times in which a rank is busy, and others may wait for it."""
 
 from __future__ import annotations
 

@@ -75,7 +75,7 @@ def others_are_alive() -> bool:
 
 
 def reasons() -> dict[int, str]:
-    """What to say of an exit status."""
+    """The reason for each exit status, in words."""
     text = uncaught()
     return {**_exits, 1: text} if text else dict(_exits)
 

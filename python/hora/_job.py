@@ -324,7 +324,7 @@ def _let_go_of_pending() -> None:
 
 
 def _pending_of(handle: int) -> _Pending:
-    """What a handle stands for. Raises HoraArgumentError if that was synchronised before, or was never started."""
+    """The operation that a handle stands for. Raises HoraArgumentError if that was synchronised before, or was never started."""
     pending = _pending.get(handle) if isinstance(handle, int) else None
     if pending is not None:
         return pending

@@ -75,7 +75,7 @@ def run(
     max_np: int | None = None,
 ) -> list[Result]:
     """Calls `func(*args, **kwargs)` on every rank of a new job, which `hrun` starts, and waits for all.
-    `func` calls `init()` itself. What ranks print appears on this program's stdout and stderr, with the rank before it.
+    `func` calls `init()` itself. The output of the ranks appears on this program's stdout and stderr, with the rank before it.
     Ctrl-C ends the ranks, and so does the end of this process.
 
         def train(lr):

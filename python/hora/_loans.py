@@ -104,7 +104,7 @@ class HostLoan:
         return received(outcome, self.array.dtype)
 
     def under_way(self, handle: _native.Handle, output: Any) -> _job.Handle:
-        """What is to be waited for."""
+        """The operation to wait for."""
         return handle.keep((self.array, output))
 
 
@@ -147,7 +147,7 @@ class GpuLoan:
         return DeviceArray(outcome.memory, self.native, tuple(outcome.shape), self._handle)
 
     def under_way(self, handle: _native.Handle, output: Any) -> _job.Handle:
-        """What is to be waited for."""
+        """The operation to wait for."""
         self._handle = handle
         if isinstance(output, DeviceArray):
             output.made_by = handle
@@ -208,7 +208,7 @@ def check_on_host(array: Any, name: str) -> None:
 
 
 def entry(operation: _native.Operation, named: Naming, loan: Loan, output: Any = None, **arguments: Any) -> _native.Entry:
-    """What is to be done with a loan."""
+    """A native entry for a loan."""
     written = 0 if output is None else loan.address_of(output)
     return _native.Entry(operation, named.full, loan.native, loan.shape, loan.address, written, named.process_set, loan.gpu, DEFAULT_STREAM, **arguments)
 

@@ -65,7 +65,7 @@ def checked_address(dest: Any, tag: Any, operation: str) -> tuple[int, int]:
 
 
 def checked_choice(source: Any, tag: Any, operation: str) -> tuple[int, int]:
-    """Whose messages are wanted, and with which tag."""
+    """The source and the tag of the messages that are wanted."""
     return number(source, operation, "source", "the number of a rank, or ANY_SOURCE"), number(tag, operation, "tag", "a number, or ANY_TAG")
 
 

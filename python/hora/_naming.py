@@ -11,7 +11,7 @@ from hora.process_sets import ProcessSet, number_of
 
 
 def label(operation: str, name: str | None) -> str:
-    """What messages call an operation that has no number yet."""
+    """The name, in messages, of an operation that has no number yet."""
     return operation if name is None else f"{operation}.{name}"
 
 

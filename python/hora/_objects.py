@@ -20,7 +20,7 @@ Object = TypeVar("Object")
 
 
 def broadcast_object(obj: Object, root_rank: int = 0, name: str | None = None, process_set: ProcessSet = global_process_set) -> Object:
-    """What rank `root_rank` passed: the object itself there, a copy (by pickle) on the others, whose own argument does
+    """The object that rank `root_rank` passed: itself there, a copy (by pickle) on the others, whose own argument does
     not matter. It travels over the job's own connections, between ranks that have proved that they belong to it.
 
     Args:
@@ -190,7 +190,7 @@ def recv_object(source: int = ANY_SOURCE, tag: int = ANY_TAG) -> Received[Any]:
 
 
 def _check_allowed(operation: str) -> None:
-    """Whoever unpickles runs what the sender likes; who does not want that of other ranks sets HORA_NO_PICKLE on all of them."""
+    """A pickle may run any code of the sender's. HORA_NO_PICKLE, set on all ranks, forbids pickles of other ranks."""
     if os.environ.get("HORA_NO_PICKLE", "0") not in ("", "0"):
         raise HoraUnsupportedError(
             f"'{operation}': objects travel as pickles, which HORA_NO_PICKLE={os.environ['HORA_NO_PICKLE']} forbids: use arrays or tensors, or unset it on all ranks"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a rank of `hora.run` runs: `python -m hora._rank_main DIRECTORY`."""
+"""The program of a rank of `hora.run`: `python -m hora._rank_main DIRECTORY`."""
 
 from __future__ import annotations
 

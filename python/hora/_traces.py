@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is printed of an exception that nobody caught.
+"""The text that is printed of an exception that nobody caught.
 
 Nothing is done to the exception: debuggers, logging, pytest and other hooks see its whole traceback. Only the printing at the
 end of the program is another one, and only where Python itself would print: a hook of the program's, or of a library such as

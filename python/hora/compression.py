@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What tensors look like between the ranks.
+"""The form that tensors have between the ranks.
 
 Compression.none, fp16 and bf16 are part of the transfer: elements are converted on the way, and sums made in float32.
 Whoever wants another form derives from Compressor, or writes a class with the same two functions:
@@ -109,7 +109,7 @@ def in_transfer(compression: Any) -> bool:
 
 
 def wire_of(compression: Any) -> _native.DType:
-    """What float32 and float64 elements travel as. Raises HoraArgumentError if this is no compression, or one that is not
+    """The dtype in which float32 and float64 elements travel. Raises HoraArgumentError if this is no compression, or one that is not
     part of the transfer."""
     if in_transfer(compression):
         return _WIRES[compression]

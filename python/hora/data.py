@@ -22,7 +22,7 @@ class BaseDataLoader(abc.ABC):
         """The batches."""
 
     def _process_batch(self, batch: Any) -> Any:
-        """What is done to a batch where it is used, such as moving it to a device."""
+        """Prepares a batch where it is used, for example moves it to a device."""
         return batch
 
     def __iter__(self) -> Iterator[Any]:

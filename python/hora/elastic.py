@@ -42,7 +42,7 @@ class HostUpdateResult(enum.IntFlag):
 
 
 class State(abc.ABC):
-    """What training would have to begin again without. `bcast_object(object)` returns rank 0's object on every rank;
+    """The state without which training would have to begin again. `bcast_object(object)` returns rank 0's object on every rank;
     `get_rank()` is this process's rank."""
 
     def __init__(self, bcast_object: Callable[..., Any], get_rank: Callable[[], int]) -> None:
@@ -185,7 +185,7 @@ def rejoin(peers: Peers) -> None:
 
 
 class Notifications:
-    """Who is told when hosts come or go. In a job of fixed membership nobody ever is, except through `notify`."""
+    """The listeners that are told when hosts come or go. In a job of fixed membership only `notify` tells them."""
 
     def __init__(self) -> None:
         self._listeners: list[State] = []
@@ -200,7 +200,7 @@ class Notifications:
         self._listeners.remove(listener)
 
     def notify(self, timestamp: float, update_res: int) -> None:
-        """Tells the listeners of this process. What rank 0's have heard counts."""
+        """Tells the listeners of this process. Those of rank 0 decide."""
         for listener in self._listeners:
             listener.on_hosts_updated(timestamp, update_res)
 

@@ -73,7 +73,7 @@ class ProcessSet:
         return self
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """What is loaded is the registered set with these ranks, if there is one."""
+        """A loaded set is the registered one with these ranks, if there is one."""
         return _with_ranks, (None if self is global_process_set else self.ranks,)
 
     def __str__(self) -> str:

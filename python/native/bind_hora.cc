@@ -290,7 +290,7 @@ void bind_hora(py::module_& module) {
       .def_readonly("object", &Envelope::object);
 
   py::class_<Entry>(module, "Entry")
-      // What every tensor has comes by position, which takes half the time.
+      // Arguments that every tensor has come by position, which takes half the time.
       .def(py::init(&make_entry), py::arg("operation"), py::arg("name"), py::arg("dtype"), py::arg("shape"),
            py::arg("input") = 0, py::arg("output") = 0, py::arg("process_set") = 0,
            py::arg("device") = py::none(), py::arg("stream") = 0, py::arg("op") = ReduceOp::sum,

@@ -154,7 +154,7 @@ std::shared_ptr<Managed> claim(const py::capsule& capsule, const char* name, con
           }};
 }
 
-/// What a capsule that we give holds.
+/// The content of a capsule that we give.
 struct Given {
   DLManagedTensor managed;
   std::shared_ptr<std::byte> memory;

@@ -24,7 +24,7 @@ struct LentArray {
   bool contiguous = true;
 };
 
-/// What a capsule of DLPack holds, which is used up by it. Throws Error(invalid_argument) for what is no such
+/// The tensor in a capsule of DLPack, which is used up by it. Throws Error(invalid_argument) for what is no such
 /// capsule, has elements that Hora does not know, or lies where Hora does not reach.
 LentArray take_dlpack(const pybind11::capsule& capsule);
 

@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::size_t kFew = 64;
 
-/// What nobody waits for any more, and is lent still.
+/// Operations that nobody waits for any more, and whose memory is still lent.
 struct Abandoned {
   Handle handle;
   py::object lent;

@@ -100,7 +100,7 @@ class _Broadcast(torch.autograd.Function):
 
 
 def broadcast(tensor: torch.Tensor, root_rank: int, name: str | None = None, process_set: ProcessSet = global_process_set) -> torch.Tensor:
-    """What rank `root_rank` has. Differentiable: the root gets the average of all ranks' gradients, as in Horovod, the
+    """The tensor of rank `root_rank`. Differentiable: the root gets the average of all ranks' gradients, as in Horovod, the
     others zeros.
 
     Args:

@@ -9,7 +9,7 @@ current that was so when it was called, so that this is the one that waits for t
 Lifetimes. PyTorch's caching allocator gives memory that is freed to whoever wants some next on the stream that it was allocated
 on, without waiting for the GPU: what is put on that stream later comes later. Hora's own stream is not in that order.
 
-- Until `synchronize`, the tensors are kept (`OnGpu`). Who never synchronises keeps them until the job ends.
+- Until `synchronize`, the tensors are kept (`OnGpu`). Without `synchronize` they are kept until the job ends.
 - After it, if the stream that waits is the one of the submission, memory that is freed is used again on a stream that comes after
   Hora's work: nothing is to be done.
 - If it is another stream, the allocator is told of that (`record_stream`): it uses the memory again when what has been put on
@@ -136,7 +136,7 @@ class _OnGpu(_job.OnGpu):
 
 
 def under_way(handle: _native.Handle, place: Place, *lent: torch.Tensor) -> _job.Handle:
-    """What is to be waited for when an operation on elements there, of these tensors, has been submitted."""
+    """The handle of an operation on elements there, which belong to these tensors."""
     return handle.keep(lent) if place.gpu is None else _OnGpu(handle, place.gpu, place.stream, *lent)
 
 

@@ -31,7 +31,7 @@ _REACHED = "_hora_reached"
 
 
 class Watched(Protocol):
-    """What wants to know of passes that fail."""
+    """An object that is told of passes that fail."""
 
     optimizer: weakref.ref[torch.optim.Optimizer]
     due: bool  # a pass has failed, and the other ranks wait for what it was to end with

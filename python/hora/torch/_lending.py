@@ -125,7 +125,7 @@ def entry(
     root: int = 0,
     **arguments: Any,
 ) -> _native.Entry:
-    """What is to be done with a loan. `suffix` tells the members of a group apart."""
+    """A native entry for a loan. `suffix` tells the members of a group apart."""
     place = loan.place
     written = 0 if output is None else output.data_ptr()
     return _native.Entry(
@@ -163,7 +163,7 @@ class Submission:
     output: torch.Tensor | None = None  # if that is not the loan's own memory, nor allocated by the runtime
 
     def under_way(self, handle: _native.Handle) -> _job.Handle:
-        """What is to be waited for."""
+        """The operation to wait for."""
         lent = (self.loan.memory,) if self.output is None else (self.loan.memory, self.output)
         return _devices.under_way(handle, self.loan.place, *lent)
 
@@ -229,7 +229,7 @@ def tracked(tensor: Any) -> bool:
 
 
 def floating(tensors: Iterable[torch.Tensor]) -> list[bool]:
-    """Which of a group's tensors have gradients: those of floating-point elements."""
+    """The tensors of a group that have gradients: those of floating-point elements."""
     return [tensor.is_floating_point() for tensor in tensors]
 
 

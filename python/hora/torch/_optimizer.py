@@ -98,7 +98,7 @@ class _DistributedOptimizer:
 
     @property
     def gradient_predivide_factor(self) -> float:
-        """What gradients are divided by before the sum, and multiplied by after it."""
+        """The factor by which gradients are divided before the sum, and multiplied after it."""
         return self._reduction.postscale
 
     @property
@@ -116,7 +116,7 @@ class _DistributedOptimizer:
 
     @property
     def _handles(self) -> dict[torch.Tensor, Any]:
-        """What is under way: nothing after backward(), unless that was interrupted."""
+        """The reductions under way: none after backward(), unless that was interrupted."""
         return {slot.parameter: slot.pending for slot in getattr(self._reducer, "slots", ()) if slot.pending is not None}
 
     @property

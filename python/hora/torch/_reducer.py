@@ -45,7 +45,7 @@ class GradientReducer(Rounds):
     Whether a gradient is sparse the ranks tell each other at the end of the first round in which any of them has it; it
     is reduced then, and from the next round on as soon as it comes.
 
-    Hooks run on autograd's threads, of which there is one for each device, at a time. What they share (how far the pass and the
+    Hooks run on autograd's threads, of which there is one for each device, at a time. The state that they share (how far the pass and the
     units are) is under the lock, which nobody keeps while waiting; a slot is one hook's, and a unit that of its last slot.
     """
 
@@ -387,7 +387,7 @@ class GradientReducer(Rounds):
         return any(slot.pending is not None or (not slot.settled and slot.parameter.grad is not None) for slot in self.slots)
 
     def reduce_loss(self, loss: Any) -> Any:
-        """What a closure returned, over all ranks."""
+        """The value of a closure, reduced over all ranks."""
         arguments: dict[str, Any] = {"name": f"loss.{self.label}", "op": self.reduction.op, "process_set": self.reduction.process_set}
         if isinstance(loss, torch.Tensor):
             return allreduce(loss.detach(), **arguments)

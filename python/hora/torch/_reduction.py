@@ -38,7 +38,7 @@ class Reduction:
         return {"prescale_factor": self.prescale, "postscale_factor": self.postscale, "process_set": self.process_set}
 
     def compressed(self, tensor: Any) -> tuple[Any, Callable[[Any], Any]]:
-        """What is to be sent instead of the tensor, and what makes the result of what was reduced. A compression that is
+        """The tensor to send instead, and the function that makes the result of the reduced one. A compression that is
         part of the transfer changes nothing here."""
         if in_transfer(self.compression) or not isinstance(tensor, torch.Tensor):
             return tensor, lambda result: result

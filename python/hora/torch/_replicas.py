@@ -94,7 +94,7 @@ def check_replicas(
 
 
 def _contents(model: torch.nn.Module | None, optimizer: torch.optim.Optimizer | None) -> Iterator[tuple[str, torch.Tensor]]:
-    """What must be alike, in an order that is."""
+    """The values that must be equal on all ranks, in an order that is equal, too."""
     names: dict[torch.Tensor, str] = {}
     if model is not None:
         for name, parameter in model.named_parameters():
@@ -181,7 +181,7 @@ def _digests(tensors: list[torch.Tensor]) -> torch.Tensor:
 
 
 def _alike(values: torch.Tensor, name: str, process_set: ProcessSet) -> torch.Tensor:
-    """Which of these numbers all ranks have: the largest and, by way of its complement, the smallest are one."""
+    """Whether all ranks have the same number, for each of these: the largest, and by its complement the smallest, are equal then."""
     most = allreduce(torch.cat([values, ~values]), name=f"hora.replicas.{name}", op=Max, process_set=process_set)
     return most[: values.numel()] == ~most[values.numel() :]
 

@@ -30,7 +30,7 @@ _numbers: defaultdict[int | None, Iterator[int]] = defaultdict(itertools.count)
 
 
 class Rounds(ABC):
-    """What makes all ranks communicate equally often, whichever parameters each of them uses.
+    """Rounds of communication: all ranks make equally many, whichever parameters each of them uses.
 
     A pass of backward() that is to communicate is one round; all ranks have come to its end when backward() returns.
     `synchronize` makes the round that is owed after passes that only accumulate, or if this rank's backward() touched no
@@ -135,7 +135,7 @@ class Rounds(ABC):
             make_rounds([self])
 
     def end_round(self) -> None:
-        """What comes now belongs to the next round."""
+        """Gradients from now on belong to the next round."""
         self.passes = 0
         self.owed = False
         self.open = False
@@ -163,7 +163,7 @@ class Rounds(ABC):
                 parameter.grad = None
 
     def end_step(self) -> None:
-        """What comes now belongs to the next step."""
+        """Gradients from now on belong to the next step."""
         self.rounds = 0
 
     def finish(self) -> None:
@@ -193,7 +193,7 @@ class Rounds(ABC):
         return optimizer is None or all_finite(parameter.grad for options in optimizer.param_groups for parameter in options["params"])
 
     def reduce_loss(self, loss: Any) -> Any:
-        """What a closure returned, over all ranks that have the same parameters."""
+        """The value of a closure, reduced over all ranks that have the same parameters."""
         return loss
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a DistributedOptimizer knows of each parameter, and where gradients lie while they are reduced."""
+"""The state of each parameter of a DistributedOptimizer, and the memory of gradients while they are reduced."""
 
 from __future__ import annotations
 

@@ -140,7 +140,7 @@ class SparseTransfer:
         ]
 
     def _entry(self, operation: _native.Operation, tensor: torch.Tensor, name: str, op: _native.ReduceOp = _native.ReduceOp.sum) -> _native.Entry:
-        """What is reduced is so in place."""
+        """An allreduce is done in place."""
         place = _devices.place_of(tensor)
         self._places.append(place)
         output = place.address if operation == _native.Operation.allreduce else 0

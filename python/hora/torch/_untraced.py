@@ -23,7 +23,7 @@ def _disabled(function: Callable[Arguments, Result], wrapper: types.CodeType) ->
     return left_alone
 
 
-# What the compiler does with the frames of this thread: nothing, if that is None. Versions that do not tell: something.
+# The compiler's callback for the frames of this thread; None: it does nothing. Versions that do not tell count as doing something.
 _compiling: Callable[[], Any] = getattr(torch._C._dynamo.eval_frame, "get_eval_frame_callback", bool)
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which samples of a dataset each rank gets, when an epoch may be begun again in the middle."""
+"""The samples of a dataset that each rank gets, when an epoch may be begun again in the middle."""
 
 from __future__ import annotations
 

@@ -49,7 +49,7 @@ class StateHandler(abc.ABC):
         """Makes the value on every rank what it is on rank 0, and remembers that."""
 
     def tensors(self) -> Iterable[torch.Tensor]:
-        """What of the value a GPU may still be working on when it is to be saved. None, unless it is overridden."""
+        """The tensors of the value that a GPU may still be working on when it is saved. None, unless it is overridden."""
         return ()
 
     def set_value(self, value: Any) -> None:
@@ -103,7 +103,7 @@ class OptimizerStateHandler(StateHandler):
 
 
 class SamplerStateHandler(StateHandler):
-    """A sampler: how far it has come. What is left is shared among the ranks again."""
+    """A sampler: how far it has come. The rest is shared among the ranks again."""
 
     def __init__(self, sampler: ElasticSampler) -> None:
         super().__init__(sampler)
@@ -128,7 +128,7 @@ _registry: list[tuple[type, type[StateHandler]]] = [
 
 
 def get_handler_registry() -> list[tuple[type, type[StateHandler]]]:
-    """Which handler is for values of which type; the first that fits."""
+    """The handlers by the type of values; the first that fits counts."""
     return _registry
 
 

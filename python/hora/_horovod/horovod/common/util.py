@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What scripts and libraries ask about an installation of Horovod."""
+"""Questions that scripts and libraries ask about an installation of Horovod."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _cache = functools.cache
 
 
 def get_ext_suffix() -> str:
-    """What compiled modules of this Python end with."""
+    """The end of the names of compiled modules of this Python."""
     return str(sysconfig.get_config_var("EXT_SUFFIX"))
 
 
