@@ -21,7 +21,7 @@ struct Module {
 /// Remedies for a module that cannot be loaded, each the end of a sentence. A value.
 struct ModuleRemedies {
   std::string absent;      ///< if the module is not installed
-  std::string unloadable;  ///< if the module is installed, but a library that it needs is not
+  std::string unloadable;  ///< if the module is there, but cannot be loaded
 };
 
 /// Loads a module from beside libhora, else from where the dynamic linker looks. Throws Error(unavailable)

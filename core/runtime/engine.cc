@@ -40,6 +40,7 @@ Engine::Engine(Loop& loop, bool helps) : loop_(loop), alert_(loop.alert()), help
 Engine::~Engine() { join(); }
 
 void Engine::stop() {
+  if (owed_here == &alert_) owed_here = nullptr;
   join();
   helps_.store(false, std::memory_order_seq_cst);
   await_helpers();

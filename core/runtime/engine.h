@@ -38,9 +38,9 @@ namespace hora {
 /// together: little that is submitted is left lying while the own thread naps, for longer where it shares the
 /// program's core. It does instead of sleeping in 2 and 5 where something rang since it rested before, and
 /// between 2 and 3 where little has woken it. A nap ends when its time is over, as soon as much has gathered,
-/// and usually as soon as something else rings, such as a letter. A letter may have to wait for the nap's end
-/// (1 ms at most): if it rings between s1 and s2 of a submission, its ring is taken for the submission's. A
-/// thread that waits on this rank takes the token.
+/// or as soon as something else rings, such as a letter. One exception: a ring between s1 and s2 is taken for
+/// the submission's, and waits for the nap's end (1 ms at most). A thread that waits on this rank takes the
+/// token.
 ///
 ///   own thread, napping                         a thread that submits
 ///   n1. looks_at_ = the nap's end               s1. the entry, gathered_, submissions_

@@ -272,8 +272,8 @@ void Loop::add_process_set(const Decision& decision, TimePoint decided) {
   }
   const Watch watch(watchdog_, decision.request.operation, decision.request.name, 0);
   auto collective = world_.lane.collective->split(ranks);
+  table_.add_group(sets_.next());  // before anybody can know the number
   const int number = result.process_set = sets_.add(ranks);
-  table_.open(number);
   negotiator_.add_group(number, ranks);
   gpu_.add_group(number, ranks);
   if (collective) {
@@ -302,7 +302,7 @@ void Loop::remove_process_set(const Decision& decision, TimePoint decided) {
     alarm_.forget(*party->second.lane.collective);
     parties_.erase(party);
   }
-  give_back(table_.close(*number), process_set_was_removed(*number));
+  give_back(table_.remove_group(*number), process_set_was_removed(*number));
   executor_.conclude(decision, {{}, {}}, decided);
 }
 

@@ -30,6 +30,11 @@ std::optional<int> ProcessSets::number_of(const std::vector<int>& ranks) const {
   return set == sets_.end() ? std::nullopt : std::optional(set->first);
 }
 
+int ProcessSets::next() const {
+  const std::lock_guard lock(mutex_);
+  return next_;
+}
+
 int ProcessSets::add(std::vector<int> ranks) {
   const std::lock_guard lock(mutex_);
   sets_.emplace(next_, std::move(ranks));

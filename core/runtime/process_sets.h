@@ -19,7 +19,9 @@ class ProcessSets {
   [[nodiscard]] std::optional<std::vector<int>> ranks_of(int number) const;
   [[nodiscard]] std::optional<int> number_of(const std::vector<int>& ranks) const;
 
-  /// Gives the set the next number; none is given twice.
+  /// The number that the next set gets; none is given twice. Engine only.
+  [[nodiscard]] int next() const;
+  /// Returns the set's number.
   int add(std::vector<int> ranks);
   void remove(int number);
 

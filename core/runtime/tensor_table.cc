@@ -38,7 +38,7 @@ Record to_record(const Loan& loan, const std::string& name, int group) {
   return record;
 }
 
-void TensorTable::open(int group) {
+void TensorTable::add_group(int group) {
   const std::lock_guard lock(mutex_);
   groups_.try_emplace(group);
 }
@@ -166,7 +166,7 @@ std::vector<Loan> TensorTable::close(const Status& status) {
   return all;
 }
 
-std::vector<Loan> TensorTable::close(int group) {
+std::vector<Loan> TensorTable::remove_group(int group) {
   std::vector<Loan> all;
   const std::lock_guard lock(mutex_);
   requests_.erase(group);

@@ -40,7 +40,7 @@ struct Loan {
 /// names another already, which is the cause then.
 [[nodiscard]] Status about(const std::string& name, const Status& status);
 
-/// How entries of a process set end that is removed.
+/// The status of entries whose process set is removed.
 [[nodiscard]] Status process_set_was_removed(int number);
 
 /// What a dump says of one that has not finished.
@@ -55,8 +55,8 @@ class TensorTable {
 
   /// Who can get on with what is under way while somebody waits for it. Before the first entry.
   void helped_by(std::shared_ptr<Helper> helper) { helper_ = std::move(helper); }
-  /// From now on the process set of this number, which never had it before, has entries.
-  void open(int group);
+  /// Adds a process set, whose number is new. Entries of it can be put from now on.
+  void add_group(int group);
   /// Takes an entry. Throws Error(invalid_argument) if its name is under way, or memory of it that may not
   /// be shared; Error(aborted) if the process set was removed; or Error with the status that the table was
   /// closed with.
@@ -83,7 +83,7 @@ class TensorTable {
   std::vector<Loan> close(const Status& status);
   /// The same for one process set, which is removed. The table forgets it when the last of its entries is
   /// finished.
-  std::vector<Loan> close(int group);
+  std::vector<Loan> remove_group(int group);
 
  private:
   using LoansByName = std::unordered_map<std::string, Loan>;

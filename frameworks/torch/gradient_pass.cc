@@ -9,6 +9,7 @@
 #include <exception>
 #include <map>
 #include <mutex>
+#include <utility>
 
 namespace hora {
 namespace {
@@ -17,6 +18,13 @@ namespace {
 struct Passes {
   std::mutex mutex;
   std::map<int, std::weak_ptr<GradientPass>> by_number;
+
+  void forget_those_that_are_over() {
+    std::erase_if(by_number, [](const auto& each) {
+      const auto pass = each.second.lock();
+      return !pass || pass->is_over();
+    });
+  }
 };
 
 Passes& passes() {
@@ -24,43 +32,60 @@ Passes& passes() {
   return all;
 }
 
-}  // namespace
-
-std::shared_ptr<const GradientPass> GradientPass::enter(RoundMaker& maker, Alive alive) {
-  const int number = torch::autograd::get_current_graph_task_id();
-  const std::lock_guard lock(passes().mutex);
-  std::weak_ptr<GradientPass>& known = passes().by_number[number];
-  std::shared_ptr<GradientPass> pass = known.lock();
-  if (!pass) {
-    known = pass = std::make_shared<GradientPass>(number);
-    torch::autograd::Engine::get_default_engine().queue_callback([pass] { pass->end(); });
-  }
-  pass->makers_.emplace_back(&maker, std::move(alive));
-  return pass;
-}
-
-void GradientPass::end() {
-  std::vector<std::pair<RoundMaker*, Alive>> makers;
-  {
-    const std::lock_guard lock(passes().mutex);
-    passes().by_number.erase(number_);
-    makers.swap(makers_);
-  }
-  std::vector<RoundMaker*> due;
-  for (const auto& [maker, alive] : makers) {
-    if (*alive && maker->leave_pass(number_)) due.push_back(maker);
-  }
+/// Opens all rounds, then closes all. Throws the first error for which `counts` is true.
+template <typename Counts>
+void make_rounds(const std::vector<RoundMaker*>& makers, const Counts& counts) {
   const BlockingScope blocking;
-  for (RoundMaker* maker : due) maker->open_round();
+  for (RoundMaker* maker : makers) maker->open_round();
   std::exception_ptr first;
-  for (RoundMaker* maker : due) {
+  for (RoundMaker* maker : makers) {
     try {
       maker->close_round();
+    } catch (const Error& error) {
+      if (!first && counts(error)) first = std::current_exception();
     } catch (...) {
       if (!first) first = std::current_exception();
     }
   }
   if (first) std::rethrow_exception(first);
+}
+
+}  // namespace
+
+std::shared_ptr<GradientPass> GradientPass::enter(RoundMaker& maker, Alive alive) {
+  const int number = torch::autograd::get_current_graph_task_id();
+  const std::lock_guard lock(passes().mutex);
+  passes().forget_those_that_are_over();
+  std::shared_ptr<GradientPass> pass = passes().by_number[number].lock();
+  if (!pass) {
+    const auto running = std::make_shared<int>(number);
+    pass = std::make_shared<GradientPass>(number, running);
+    torch::autograd::Engine::get_default_engine().queue_callback([pass, running] { pass->end(); });
+    passes().by_number[number] = pass;
+  }
+  pass->makers_.emplace_back(&maker, std::move(alive));
+  return pass;
+}
+
+GradientPass::Makers GradientPass::take_makers() {
+  const std::lock_guard lock(passes().mutex);
+  return std::exchange(makers_, {});
+}
+
+void GradientPass::end() {
+  std::vector<RoundMaker*> due;
+  for (const auto& [maker, alive] : take_makers()) {
+    if (*alive && maker->leave_pass(number_)) due.push_back(maker);
+  }
+  make_rounds(due, [](const Error& /*error*/) { return true; });
+}
+
+void GradientPass::fail() {
+  std::vector<RoundMaker*> due;
+  for (const auto& [maker, alive] : take_makers()) {
+    if (*alive && maker->fail_pass(number_)) due.push_back(maker);
+  }
+  make_rounds(due, [](const Error& error) { return error.code() != Code::rank_failed; });
 }
 
 }  // namespace hora

@@ -88,11 +88,11 @@ struct Slot {
 /// with each other wait, and are named by the stall warning, instead of adding up gradients of different
 /// passes.
 ///
-/// Locking: autograd's threads call `before`, `after` and `leave_pass`, the user's thread the rest; `mutex_`
-/// guards everything. It is not held while `before` waits for a reduction: other ranks' threads may need this
-/// rank's other threads for theirs. The end of a pass, and the user's thread, are alone and may wait under
-/// it. So may the first hook of a pass, which makes up the round of one that failed: the other ranks wait in
-/// that round, and need nothing of the new pass for it.
+/// Locking: autograd's threads call `before` and `after`, and at the end of a pass `leave_pass`, `open_round`
+/// and `close_round`. The user's thread calls the rest. `mutex_` guards everything. It is not held while
+/// `before` waits for a reduction: other ranks' threads may need this rank's other threads for theirs. Nor is
+/// it held while rounds of a failed pass are made up, which takes the locks of all reducers in turn. The end of
+/// a pass, and the user's thread, are alone and may wait under it.
 class GradientReducer final : public Reducer, private RoundMaker {
  public:
   GradientReducer(Runtime& hora, torch::optim::Optimizer& optimizer, Parameters parameters,
@@ -105,9 +105,9 @@ class GradientReducer final : public Reducer, private RoundMaker {
   ~GradientReducer() override { *alive_ = false; }
 
   void synchronize() override {
+    end_failed_pass();
     const std::lock_guard lock(mutex_);
     if (!spoiled_.ok()) throw Error(spoiled_);
-    note_failed_pass();
     adopt_new();
     const bool own = std::any_of(slots_.begin(), slots_.end(), [](const Slot& slot) {
       return slot.pending || (!slot.settled && slot.parameter.grad().defined());
@@ -133,6 +133,7 @@ class GradientReducer final : public Reducer, private RoundMaker {
   }
 
   void zero_grad(bool set_to_none) override {
+    end_failed_pass();
     const std::lock_guard lock(mutex_);
     forget();
     optimizer_.zero_grad(set_to_none);
@@ -200,17 +201,20 @@ class GradientReducer final : public Reducer, private RoundMaker {
     if (failed_with_.empty()) failed_with_ = why;
   }
 
-  /// If a pass has begun and not ended, it has failed.
-  void note_failed_pass() {
-    if (std::exchange(task_, kNoTask) == kNoTask) return;
-    ++passes_;
-    note_failure("backward() failed");
+  /// A pass that has begun and not ended has failed. Makes its rounds, also those of other reducers.
+  void end_failed_pass() {
+    std::shared_ptr<GradientPass> failed;
+    {
+      const std::lock_guard lock(mutex_);
+      if (task_ != kNoTask) failed = pass_;
+    }
+    if (failed) failed->fail();
   }
 
   /// backward() is about to add to this gradient.
   void before(Slot& slot) {
     std::unique_lock lock(mutex_);
-    enter_pass();
+    enter_pass(lock);
     if (slot.pending) {  // twice in one pass, or the last pass was interrupted
       wait_for(*slot.unit, lock);
       --submitted_;
@@ -237,8 +241,8 @@ class GradientReducer final : public Reducer, private RoundMaker {
   }
 
   void after(Slot& slot) {
-    const std::lock_guard lock(mutex_);
-    enter_pass();
+    std::unique_lock lock(mutex_);
+    enter_pass(lock);
     refuse_graph(slot);
     if (!reducing_ || !failed_with_.empty()) return;
     if (!overlaps_ && slot.is_on_host()) {
@@ -262,13 +266,16 @@ class GradientReducer final : public Reducer, private RoundMaker {
                 slot.name));
   }
 
-  void enter_pass() {
+  /// Makes up the rounds of a pass that failed before this one, without the lock.
+  void enter_pass(std::unique_lock<std::mutex>& lock) {
     const int current = torch::autograd::get_current_graph_task_id();
-    if (current == task_) return;
-    if (task_ != kNoTask && pass_.expired()) {  // else this pass is within that one
-      note_failed_pass();
-      if (reducing_) make_up();
+    while (task_ != kNoTask && task_ != current && pass_->is_over()) {  // else this pass is within that one
+      const auto failed = pass_;
+      lock.unlock();
+      failed->fail();
+      lock.lock();
     }
+    if (current == task_) return;
     spoiled_ = {};
     task_ = current;
     pass_ = GradientPass::enter(*this, alive_);
@@ -282,6 +289,15 @@ class GradientReducer final : public Reducer, private RoundMaker {
     task_ = kNoTask;
     ++passes_;
     if (!reducing_) owed_ = true;
+    return reducing_;
+  }
+
+  bool fail_pass(int failed) override {
+    const std::lock_guard lock(mutex_);
+    if (failed != task_) return false;
+    task_ = kNoTask;
+    ++passes_;
+    note_failure("backward() failed");
     return reducing_;
   }
 
@@ -510,7 +526,6 @@ class GradientReducer final : public Reducer, private RoundMaker {
 
   /// Nothing of what was reduced counts any more: gradients are about to be cleared.
   void forget() {
-    note_failed_pass();
     if (!failed_with_.empty() ||
         std::any_of(slots_.begin(), slots_.end(), [](const Slot& slot) { return slot.pending.has_value(); }))
       make_up();  // the other ranks wait for the rest
@@ -534,7 +549,7 @@ class GradientReducer final : public Reducer, private RoundMaker {
   unsigned rounds_ = 0;                     // since the last step or zero_grad
   int passes_ = 0;                          // since the last round
   int task_ = kNoTask;                      // autograd's number of the pass under way
-  std::weak_ptr<const GradientPass> pass_;  // that pass, as long as autograd works on it
+  std::shared_ptr<GradientPass> pass_;  // the last one
   std::size_t submitted_ = 0;               // units, in this round
   std::string failed_with_;                 // why this rank has no gradients for the next round
   std::optional<Error> error_;              // the first one of the open round

@@ -144,6 +144,7 @@ _lending: list[int] = []  # of _pending: what may have memory on loan
 _most_lending = _FEW  # until it is looked which have ended
 _of_parent: list[_Pending] = []  # what was under way when this process was forked: never ends here, nor is it let go
 _numbers: dict[tuple[str, int], int] = {}
+_objects: dict[tuple[str, int], int] = {}  # that communicate, by kind and process set: how many there have been
 
 
 def _set_apart_in_child() -> None:
@@ -167,6 +168,9 @@ def enter(mpi_communicator: int | None = None) -> bool:
         _stacks.tell_frames_of_python()
         _owner = os.getpid()
         _numbers.clear()
+        for kind, process_set in list(_objects):
+            if process_set != 0:
+                del _objects[kind, process_set]
         return True
 
 
@@ -264,6 +268,15 @@ def name_or_number(operation: str, name: str | None, process_set: int = 0) -> st
     with _lock:
         number = _numbers[operation, process_set] = _numbers.get((operation, process_set), 0) + 1
     return f"{operation}.noname.{number}"
+
+
+def next_object(kind: str, process_set: int) -> int:
+    """The number of an object that communicates, such as an optimizer: 0, 1, ... for each kind and process set. They begin again
+    with each job, as the numbers of process sets do. Those of all ranks never do, as such an object may outlive the job."""
+    with _lock:
+        number = _objects.get((kind, process_set), 0)
+        _objects[kind, process_set] = number + 1
+    return number
 
 
 def return_number(operation: str, process_set: int, name: str) -> None:

@@ -32,7 +32,7 @@ NETWORKS = ("10.20.0", "192.168.20")  # their first three numbers
 NETWORKS6 = ("fd00:20", "fd00:21")  # their first two groups
 INTERFACES = [("enp3s0", "enp4s0"), ("eth1", "eth0"), ("bond7", "ib0")]  # of the first hosts, by network
 OTHER_PORT = 2222  # of sshd
-SSH_SESSIONS = ("sshd: ", "sshd-session: ")  # how the processes of sshd begin that have a client: until OpenSSH 9.7, and from then on
+SSH_SESSIONS = ("sshd: ", "sshd-session: ")  # sshd's processes for a client begin so; the second form is OpenSSH 9.8 and later
 FIRST = 11  # the last number of the first host's addresses
 DOCKER = [  # its bridge, with a container's end in it, so that it is up
     "link add docker0 up type bridge",

@@ -11,7 +11,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 import standing_ranks  # noqa: E402
 
 
-@pytest.fixture(scope="session", autouse=True)
+@pytest.fixture(scope="package", autouse=True)
 def jobs_end_with_the_tests() -> Iterator[None]:
     yield
     standing_ranks.end_all()
@@ -19,5 +19,5 @@ def jobs_end_with_the_tests() -> Iterator[None]:
 
 @pytest.fixture(params=[True, False], ids=["overlapping", "one core each"])
 def overlap(request: pytest.FixtureRequest) -> dict[str, Any]:
-    """For run_python: what makes two ranks reduce gradients while they compute them, and only after that."""
+    """Arguments of run_standing: two ranks reduce gradients during backward(), or only after it."""
     return {"environment": {"HORA_CPU_OPERATIONS": "tcp"}} if request.param else {"options": ("--bind-to", "core")}

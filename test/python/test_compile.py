@@ -2,12 +2,12 @@
 """hora.torch under torch.compile: graphs end where ranks meet, without a warning, and results are the same."""
 
 import pytest
-from standing_ranks import run_standing
+from ranks import run_python
 
 
 @pytest.mark.parametrize("backend", ["eager", "aot_eager"])
 def test_models_and_functions_that_are_compiled_give_what_they_give_uncompiled(backend: str):
-    run_standing(
+    run_python(
         2,
         """
         import copy, sys, warnings
@@ -54,7 +54,7 @@ def test_models_and_functions_that_are_compiled_give_what_they_give_uncompiled(b
 
 
 def test_a_whole_step_that_is_compiled_gives_what_it_gives_uncompiled():
-    run_standing(
+    run_python(
         2,
         """
         import copy, torch, hora.torch as hvd

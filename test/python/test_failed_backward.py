@@ -4,6 +4,7 @@
 from typing import Any
 
 import pytest
+from ranks import run_python
 from standing_ranks import run_standing
 
 _KINDS = {
@@ -137,7 +138,7 @@ def test_no_rank_steps_after_a_pass_that_failed_on_some_and_all_go_on_alike(rank
 
 @pytest.mark.parametrize("place", ["inside", "before"])
 def test_a_pass_that_fails_with_another_one_within_it_is_one_failed_pass(place: str, overlap: dict[str, Any]):
-    run_standing(
+    run_python(
         2,
         """
         import sys, torch, hora.torch as hvd

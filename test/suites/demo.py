@@ -55,7 +55,7 @@ def install(progress: Progress, label: str, name: str, files: int, *wanted: str)
 
 
 def install_package(progress: Progress) -> None:
-    """Compiles the package with few large files, and installs it into .venv."""
+    """Compiles the package, and installs it into .venv."""
     command = [PYTHON, "-m", "pip", "install", "-v", "--no-build-isolation", "--no-deps", "--no-cache-dir", "--force-reinstall", "."]
 
     def compile_it() -> None:

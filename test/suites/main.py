@@ -25,7 +25,7 @@ def test(wanted: list[str]) -> int:
 
 
 def check() -> int:
-    """Runs the checks that take minutes."""
+    """Runs the checks that find most mistakes in a few minutes."""
     setup.everything()
     return suites.run_checks()
 
@@ -89,7 +89,7 @@ def format_sources() -> int:
 
 
 def see_what_users_see() -> None:
-    """Forgets what some machines set for all Python programs, and others do not."""
+    """Removes variables that some machines set for every Python program."""
     for name in ("PYTHONDONTWRITEBYTECODE", "PYTHONUNBUFFERED"):
         os.environ.pop(name, None)
 

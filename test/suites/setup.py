@@ -45,9 +45,9 @@ def announce(absent: list[str]) -> None:
     sys.stdout.flush()
 
 
-def step(name: str, *command: object, environment: dict[str, str] | None = None) -> None:
+def step(name: str, *command: object, environment: dict[str, str] | None = None, seconds: float = 1800) -> None:
     """Runs a command quietly. Throws Failed, with the end of its log, if it fails."""
-    if not run_quietly(name, [str(word) for word in command], environment):
+    if not run_quietly(name, [str(word) for word in command], environment, seconds):
         raise Failed(f"{name} failed; its log is {explained(name)}")
 
 
@@ -115,14 +115,14 @@ def configure(preset: str) -> None:
 
 
 def compile_all(preset: str, niceness: int = 0) -> None:
-    command = ["nice", "-n", str(niceness), "cmake", "--build", "--preset", preset]
-    if not run_quietly(f"build-{preset}", command, seconds=LONGEST_BUILD):
-        raise Failed(f"build-{preset} failed; its log is {explained(f'build-{preset}')}")
+    step(f"build-{preset}", "nice", "-n", niceness, "cmake", "--build", "--preset", preset, seconds=LONGEST_BUILD)
 
 
 def build(progress: Progress) -> None:
-    if not (ROOT / "build/build.ninja").exists():
+    path, mark, done = stamp("cmake-default", (ROOT / "CMakePresets.json").read_text())
+    if not done or not (ROOT / "build/build.ninja").exists():
         configure("default")
+        leave(path, mark)
     progress.run(BUILD, "build-default", ["cmake", "--build", "--preset", "default"], reader=of_ninja)
 
 

@@ -241,6 +241,9 @@ def run_after(suites: list[Suite], builds: dict[str, concurrent.futures.Future[N
     total = Tally()
     for suite in suites:
         name = suite.name
+        if name in builds:
+            with times.counted(f"waiting until {name} is ready"):
+                concurrent.futures.wait([builds[name]])
         start = time.monotonic()
         try:
             if name in builds:
@@ -263,6 +266,7 @@ def run_after(suites: list[Suite], builds: dict[str, concurrent.futures.Future[N
         print(f"skipped {reason}")
     for case, _ in total.named:
         print(f"failed {case}")
-    print(times.table())
+    if parts := times.table():
+        print(parts)
     print(f"{total.passed} passed, {total.failed} failed")
     return 0 if total.failed == 0 and total.passed > 0 else 1

@@ -11,13 +11,13 @@ _seconds: dict[str, float] = {}
 
 
 def add(part: str, seconds: float) -> None:
-    """A part has taken so long."""
+    """Adds seconds to a part."""
     _seconds[part] = _seconds.get(part, 0.0) + seconds
 
 
 @contextlib.contextmanager
 def counted(part: str) -> Iterator[None]:
-    """Counts the time in it for a part."""
+    """Adds the time of a `with` block to a part."""
     begun = time.monotonic()
     try:
         yield

@@ -13,7 +13,7 @@ HRUN = os.environ.get("HORA_HRUN", str(ROOT / "build/bin/hrun"))
 
 
 def environment_with(more: Mapping[str, str]) -> dict[str, str]:
-    """This process's, and more."""
+    """The environment of this process, with `more` added."""
     return {**os.environ, **more}
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A rank that runs one program after the other, as standing_ranks.py sends them: a line of JSON each, and one for each answer."""
+"""Runs programs one after the other. Reads each as a line of JSON on stdin, and answers with a line of JSON."""
 
 import contextlib
 import gc
@@ -7,6 +7,7 @@ import io
 import json
 import os
 import random
+import signal
 import sys
 import traceback
 import types
@@ -15,21 +16,11 @@ import warnings
 import hora
 import numpy as np
 import torch
+from hora import _job
 
-
-def forget(environment: dict[str, str]) -> None:
-    """Undoes what a program has left behind in this process."""
-    if hora.is_initialized():
-        hora.shutdown()
-    os.environ.clear()
-    os.environ.update(environment)
-    torch.set_default_dtype(torch.float32)
-    torch.set_grad_enabled(True)
-    torch.manual_seed(0)
-    np.random.seed(0)
-    random.seed(0)
-    warnings.resetwarnings()
-    gc.collect()
+_environment = dict(os.environ)
+_path = list(sys.path)
+_on_interrupt = signal.getsignal(signal.SIGINT)
 
 
 def run(program: str, *arguments: str) -> None:
@@ -38,24 +29,40 @@ def run(program: str, *arguments: str) -> None:
     sys.modules["__main__"] = main
     sys.argv = ["-c", *arguments]
     with warnings.catch_warnings():
-        exec(compile(program, "<string>", "exec"), main.__dict__)  # noqa: S102
+        exec(compile(program, "<string>", "exec"), main.__dict__)
+
+
+def forget() -> None:
+    """Undoes the changes that a program has made in this process."""
+    if hora.is_initialized():
+        hora.shutdown()
+    sys.modules["__main__"] = types.ModuleType("__main__")
+    _job._objects.clear()  # as in a new process: names of optimizers begin with 0
+    os.environ.clear()
+    os.environ.update(_environment)
+    sys.path[:] = _path
+    signal.signal(signal.SIGINT, _on_interrupt)
+    torch.set_default_dtype(torch.float32)
+    torch.set_grad_enabled(True)
+    torch.manual_seed(0)
+    np.random.seed(0)
+    random.seed(0)
+    gc.collect()
 
 
 def serve() -> None:
-    environment = dict(os.environ)
-    answers = sys.stdout
     for line in sys.stdin:
         printed = io.StringIO()
         error = ""
         try:
             with contextlib.redirect_stdout(printed):
                 run(*json.loads(line))
-        except BaseException:  # noqa: BLE001 - SystemExit, too, is an answer
+            forget()
+        except BaseException:
             error = traceback.format_exc()
-        print(json.dumps({"printed": printed.getvalue(), "error": error}), file=answers, flush=True)
+        print(json.dumps({"printed": printed.getvalue(), "error": error}), flush=True)
         if error:
-            return  # others may wait for this rank
-        forget(environment)
+            sys.exit(1)  # other ranks may wait for this one
 
 
 if __name__ == "__main__":

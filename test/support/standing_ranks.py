@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Ranks that stay for many programs, as PyTorch takes 2 s to be imported. Tests of how a process begins or ends use ranks.run_python."""
 
+import contextlib
 import json
 import pathlib
 import queue
@@ -8,12 +9,14 @@ import subprocess
 import sys
 import textwrap
 import threading
+import time
 from collections.abc import Mapping, Sequence
 
 from ranks import HRUN, ROOT, environment_with
 
 RANK = pathlib.Path(__file__).with_name("standing_rank.py")
 MOST = 4  # jobs that stay
+GRACE = 10.0  # seconds in which a job ends
 
 
 class StandingJob:
@@ -31,7 +34,7 @@ class StandingJob:
             text=True,
         )
         self._lines: queue.Queue[str | None] = queue.Queue()
-        self._reader = threading.Thread(target=self._read)
+        self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
 
     def _read(self) -> None:
@@ -41,40 +44,52 @@ class StandingJob:
         self._lines.put(None)
 
     def run(self, program: str, arguments: Sequence[str], seconds: float) -> list[list[str]]:
-        """What each rank printed, by rank, line by line. Raises AssertionError if one failed; the job is over then."""
+        """Returns the lines that each rank printed, by rank. Raises AssertionError, with all output, if a rank failed; the job has
+        ended then."""
         assert self._job.stdin is not None
-        self._job.stdin.write(json.dumps([program, *arguments]) + "\n")
-        self._job.stdin.flush()
+        with contextlib.suppress(BrokenPipeError):  # the job has ended, and its output says why
+            self._job.stdin.write(json.dumps([program, *arguments]) + "\n")
+            self._job.stdin.flush()
+        deadline = time.monotonic() + seconds
         printed: dict[int, list[str]] = {}
-        others: list[str] = []
+        seen: list[str] = []
         while len(printed) < self._ranks:
             try:
-                line = self._lines.get(timeout=seconds)
+                line = self._lines.get(timeout=max(0.0, deadline - time.monotonic()))
             except queue.Empty:
-                raise AssertionError(f"after {seconds} s without an answer:\n{''.join(others)}") from None
+                self._fail(f"no answer after {seconds} s", seen)
             if line is None:
-                raise AssertionError(f"the job ended with {self._job.wait()}:\n{''.join(others)}")
+                self._fail("the job ended", seen)
             label, _, text = line.partition("] ")
-            if not text.startswith('{"printed"'):
-                others.append(line)
+            try:
+                answer = json.loads(text)
+            except json.JSONDecodeError:
+                seen.append(line)
                 continue
-            answer = json.loads(text)
             if answer["error"]:
-                raise AssertionError(f"{label}] {answer['error']}{answer['printed']}{''.join(others)}")
+                self._fail(f"{label}] {answer['printed']}{answer['error']}", seen)
             printed[int(label.removeprefix("["))] = answer["printed"].splitlines()
         return [printed[rank] for rank in range(self._ranks)]
 
-    def end(self) -> None:
+    def _fail(self, why: str, seen: list[str]) -> None:
+        code = self.end()
+        while not self._lines.empty():
+            seen.append(self._lines.get() or "")
+        raise AssertionError(f"{why}\n{''.join(seen)}exit code {code}")
+
+    def end(self) -> int:
+        """Ends the job. Returns its exit code."""
         assert self._job.stdin is not None
-        self._job.stdin.close()
-        try:
-            self._job.wait(10)
-        except subprocess.TimeoutExpired:
-            self._job.terminate()
-            self._job.wait()
-        self._reader.join()
-        assert self._job.stdout is not None
-        self._job.stdout.close()
+        with contextlib.suppress(BrokenPipeError):
+            self._job.stdin.close()
+        for stop in (self._job.terminate, self._job.kill, lambda: None):
+            try:
+                self._job.wait(GRACE)
+                break
+            except subprocess.TimeoutExpired:
+                stop()
+        self._reader.join(GRACE)
+        return self._job.wait()
 
 
 _jobs: dict[tuple[object, ...], StandingJob] = {}  # the one that was used last is the last
@@ -86,18 +101,20 @@ def run_standing(
     """As ranks.run_python, on ranks that have imported torch and run other programs before."""
     key = (ranks, tuple(options), tuple(sorted((environment or {}).items())))
     job = _jobs.pop(key, None) or StandingJob(ranks, options, environment or {})
-    try:
-        lines = job.run(textwrap.dedent(program), arguments, seconds)
-    except BaseException:
-        job.end()
-        raise
+    lines = job.run(textwrap.dedent(program), arguments, seconds)
     _jobs[key] = job
     if len(_jobs) > MOST:
-        _jobs.pop(next(iter(_jobs))).end()
+        end(next(iter(_jobs)))
     return lines
 
 
+def end(key: tuple[object, ...]) -> None:
+    """Ends a job that stays. Raises AssertionError if that fails."""
+    code = _jobs.pop(key).end()
+    assert code == 0, f"a job that has run all its programs ended with exit code {code}"
+
+
 def end_all() -> None:
-    """No job stays."""
+    """Ends all jobs that stay."""
     while _jobs:
-        _jobs.popitem()[1].end()
+        end(next(iter(_jobs)))

@@ -160,7 +160,7 @@ struct Message {
   std::function<void(const Result&)> done;
 };
 
-/// An operation under way. Copies refer to the same one. Thread-safe. In a forked child, what waits for an
+/// An operation under way. Copies refer to the same one. Thread-safe. In a forked child, waiting for an
 /// operation that has not ended throws Error(unavailable).
 class Handle {
  public:
@@ -169,12 +169,11 @@ class Handle {
 
   /// Whether the operation has ended.
   [[nodiscard]] bool has_ended() const noexcept;
-  /// Whether `wait` would return at once, for programs that ask again and again: leaves this core to threads
-  /// that have work to do first.
+  /// Whether `wait` would not block. For loops that ask often: first lets other threads use this core.
   [[nodiscard]] bool poll() const;
-  /// Blocks until the operation has ended or the time is over; whether it has ended. The calling thread may
-  /// carry out operations meanwhile. It does not break off one that has begun: if another rank stands still
-  /// in it, this returns later, when that has failed (HORA_OPERATION_TIMEOUT).
+  /// Blocks until the operation has ended or the time is over; returns whether it has ended. The thread may
+  /// carry out operations meanwhile. If another rank stands still in one of these, the call returns only when
+  /// that has failed (HORA_OPERATION_TIMEOUT).
   [[nodiscard]] bool wait_for(std::chrono::milliseconds time) const;
   /// Blocks until the operation has ended. Throws Error with its status unless that is ok.
   const Result& wait() const;

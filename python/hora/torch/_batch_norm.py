@@ -3,22 +3,17 @@
 
 from __future__ import annotations
 
-import itertools
-from collections import defaultdict
-from collections.abc import Iterator
 from typing import Any
 
 import torch
 from torch.nn import functional
 
-from hora import ops
+from hora import _job, ops
 from hora._errors import HoraArgumentError
 from hora.process_sets import ProcessSet, global_process_set
 from hora.torch._allgather import allgather
 from hora.torch._allreduce import allreduce
 from hora.torch._untraced import untraced
-
-_numbers: defaultdict[int | None, Iterator[int]] = defaultdict(itertools.count)
 
 
 def _by_channel(tensor: torch.Tensor, like: torch.Tensor) -> torch.Tensor:
@@ -115,8 +110,9 @@ class SyncBatchNorm(torch.nn.modules.batchnorm._BatchNorm):
     ) -> None:
         super().__init__(num_features, eps, momentum, affine, track_running_stats, device, dtype)
         self.process_set = process_set
-        number = process_set.process_set_id  # every set counts for itself: a rank need not be in all of them
-        self._name = f"sync_batch_norm.{next(_numbers[number])}" if not number else f"sync_batch_norm.set{number}.{next(_numbers[number])}"
+        number = process_set.process_set_id or 0  # every set counts for itself: a rank need not be in all of them
+        own = _job.next_object("sync_batch_norm", number)
+        self._name = f"sync_batch_norm.set{number}.{own}" if number else f"sync_batch_norm.{own}"
 
     @classmethod
     def convert(cls, module: torch.nn.Module, process_set: ProcessSet = global_process_set) -> torch.nn.Module:

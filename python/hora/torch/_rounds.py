@@ -5,13 +5,11 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import itertools
 import threading
 import time
 import weakref
 from abc import ABC, abstractmethod
-from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -25,8 +23,6 @@ from hora.torch._untraced import untraced
 
 _MOST_NUMBERS = 8  # names of an optimizer's rounds, which then repeat
 _MOMENT = 1e-4  # seconds between two looks at several rounds that cannot be waited for one after the other
-
-_numbers: defaultdict[int | None, Iterator[int]] = defaultdict(itertools.count)
 
 
 class Rounds(ABC):
@@ -43,8 +39,8 @@ class Rounds(ABC):
     def __init__(self, optimizer: torch.optim.Optimizer, passes: int, process_set: ProcessSet) -> None:
         _job.let_go_of_ended()  # of an optimizer that is gone
         self.optimizer = weakref.ref(optimizer)
-        number = process_set.process_set_id  # every set counts for itself: a rank need not be in all of them
-        self.number = next(_numbers[number])
+        number = process_set.process_set_id or 0  # every set counts for itself: a rank need not be in all of them
+        self.number = _job.next_object("optimizer", number)
         self.label = f"gradient.{self.number}" if not number else f"gradient.set{number}.{self.number}"
         self.passes_per_round = passes
         self.accumulating = False  # under no_sync

@@ -84,19 +84,19 @@ TEST(TensorTable, TakesAllOfAGroupOfOperationsOrNone) {
 
 TEST(TensorTable, EachProcessSetHasNamesOfItsOwn) {
   TensorTable table;
-  table.open(1);
+  table.add_group(1);
   const Handle all = table.put(entry("a"), asked("a"), {});
   const Handle some = table.put(entry("a"), asked("a", 1), {});
   const Handle moving = table.put(entry("b"), asked("b", 1), {});
   auto taken = table.take(1, "b");
-  auto loans = table.close(1);
+  auto loans = table.remove_group(1);
   ASSERT_EQ(loans.size(), 1u);
   const auto refused = [&] { return thrown([&] { table.put(entry("c"), asked("c", 1), {}); }); };
   const Status removed{Code::aborted, "'c': process set 1 was removed"};
   EXPECT_EQ(refused(), removed);
   table.finish(std::move(loans.front()), {process_set_was_removed(1), {}});
   EXPECT_THROW(some.wait(), Error);
-  EXPECT_EQ(table.under_way().size(), 2u) << "what moves goes on, and what the others have";
+  EXPECT_EQ(table.under_way().size(), 2u) << "the entry that was taken, and the one of the other set";
   table.finish(*std::move(taken), {});
   EXPECT_NO_THROW(moving.wait());
   EXPECT_FALSE(all.poll());
@@ -107,9 +107,9 @@ TEST(TensorTable, EachProcessSetHasNamesOfItsOwn) {
 TEST(TensorTable, ForgetsProcessSetsThatWereRemoved) {
   TensorTable table;
   const auto come_and_go = [&](int group) {
-    table.open(group);
+    table.add_group(group);
     table.put(entry("a"), asked("a", group), {});
-    auto loans = table.close(group);
+    auto loans = table.remove_group(group);
     table.finish(std::move(loans.front()), {process_set_was_removed(group), {}});
   };
   come_and_go(1);
@@ -128,7 +128,7 @@ TEST(TensorTable, KnowsWhatIsUnderWayAlsoOfWhatItHasHandedOut) {
     entry.shape = {i, 3};
     Request request;
     request.name = entry.name;
-    table.open(i);
+    table.add_group(i);
     table.put(Entry(entry), {i, request}, TimePoint() + std::chrono::seconds(i));
   }
   auto loan = table.take(1, "1");

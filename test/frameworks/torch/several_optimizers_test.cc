@@ -81,5 +81,29 @@ TEST(SeveralOptimizers, FailTogetherIfAPassOfBothFailsOnOneRank) {
   });
 }
 
+TEST(SeveralOptimizers, EndAFailedPassTogetherThoughAnotherRankHasReachedOneOnly) {
+  run_with_and_without_overlap(kRanks, [](Runtime& hora) {
+    Model one(hora, "one");
+    Model two(hora, "two");
+    auto late = torch::zeros({2}, torch::requires_grad());
+    const auto worked = late * 2;
+    if (hora.rank() == 0)
+      worked.register_hook([](const torch::Tensor& /*gradient*/) { throw std::runtime_error("a bad batch"); });
+    const auto loss = worked.sum() + loss_of(hora.rank() == 1 ? 1 : 0, one, two);
+    if (hora.rank() == 0) {
+      EXPECT_THROW(loss.backward(), std::runtime_error);
+    } else {
+      EXPECT_EQ(thrown([&] { loss.backward(); }).code, Code::rank_failed);
+    }
+    if (hora.rank() == 1) {
+      EXPECT_EQ(thrown([&] { one.optimizer.step(); }).code, Code::rank_failed);
+    }
+    one.optimizer.zero_grad();
+    two.optimizer.zero_grad();
+    loss_of(0, one, two).backward();
+    EXPECT_TRUE(one.has_gradient(3.0) && two.has_gradient(3.0));
+  });
+}
+
 }  // namespace
 }  // namespace hora
