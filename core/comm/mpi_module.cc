@@ -11,7 +11,8 @@ Module module_for_mpi() {
       "mpi",
       {.absent = "build Hora where CMake finds MPI (Debian and Ubuntu: apt-get install libopenmpi-dev), and "
                  "install the library beside libhora",
-       .unloadable = "install the Open MPI that Hora was built with (Debian and Ubuntu: apt-get install openmpi-bin)"});
+       .unloadable =
+           "install the Open MPI that Hora was built with (Debian and Ubuntu: apt-get install openmpi-bin)"});
 }
 
 }  // namespace

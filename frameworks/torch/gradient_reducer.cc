@@ -91,8 +91,8 @@ struct Slot {
 /// Locking: autograd's threads call `before` and `after`, and at the end of a pass `leave_pass`, `open_round`
 /// and `close_round`. The user's thread calls the rest. `mutex_` guards everything. It is not held while
 /// `before` waits for a reduction: other ranks' threads may need this rank's other threads for theirs. Nor is
-/// it held while rounds of a failed pass are made up, which takes the locks of all reducers in turn. The end of
-/// a pass, and the user's thread, are alone and may wait under it.
+/// it held while rounds of a failed pass are made up, which takes the locks of all reducers in turn. The end
+/// of a pass, and the user's thread, are alone and may wait under it.
 class GradientReducer final : public Reducer, private RoundMaker {
  public:
   GradientReducer(Runtime& hora, torch::optim::Optimizer& optimizer, Parameters parameters,
@@ -544,20 +544,20 @@ class GradientReducer final : public Reducer, private RoundMaker {
   DistributedOptions options_;
   Alive alive_ = std::make_shared<bool>(true);
   std::mutex mutex_;
-  std::deque<Slot> slots_;                  // hooks and units refer to them: they stay where they are
-  std::deque<Unit> units_;                  // slots refer to them
-  unsigned rounds_ = 0;                     // since the last step or zero_grad
-  int passes_ = 0;                          // since the last round
-  int task_ = kNoTask;                      // autograd's number of the pass under way
+  std::deque<Slot> slots_;              // hooks and units refer to them: they stay where they are
+  std::deque<Unit> units_;              // slots refer to them
+  unsigned rounds_ = 0;                 // since the last step or zero_grad
+  int passes_ = 0;                      // since the last round
+  int task_ = kNoTask;                  // autograd's number of the pass under way
   std::shared_ptr<GradientPass> pass_;  // the last one
-  std::size_t submitted_ = 0;               // units, in this round
-  std::string failed_with_;                 // why this rank has no gradients for the next round
-  std::optional<Error> error_;              // the first one of the open round
-  Status spoiled_;                          // why the last round has failed on all ranks
-  bool reducing_ = false;                   // that pass ends with a round
-  bool overlaps_ = true;                    // that round, with the pass
-  bool owed_ = false;                       // a pass has only accumulated, on every rank
-  bool accumulating_ = false;               // under no_sync
+  std::size_t submitted_ = 0;           // units, in this round
+  std::string failed_with_;             // why this rank has no gradients for the next round
+  std::optional<Error> error_;          // the first one of the open round
+  Status spoiled_;                      // why the last round has failed on all ranks
+  bool reducing_ = false;               // that pass ends with a round
+  bool overlaps_ = true;                // that round, with the pass
+  bool owed_ = false;                   // a pass has only accumulated, on every rank
+  bool accumulating_ = false;           // under no_sync
 };
 
 }  // namespace

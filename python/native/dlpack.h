@@ -24,8 +24,8 @@ struct LentArray {
   bool contiguous = true;
 };
 
-/// The tensor in a capsule of DLPack, which is used up by it. Throws Error(invalid_argument) for what is no such
-/// capsule, has elements that Hora does not know, or lies where Hora does not reach.
+/// The tensor in a capsule of DLPack, which is used up by it. Throws Error(invalid_argument) for what is no
+/// such capsule, has elements that Hora does not know, or lies where Hora does not reach.
 LentArray take_dlpack(const pybind11::capsule& capsule);
 
 /// Where an array on the host has its elements, side by side, while it stays as it is.

@@ -88,7 +88,8 @@ TEST(SeveralOptimizers, EndAFailedPassTogetherThoughAnotherRankHasReachedOneOnly
     auto late = torch::zeros({2}, torch::requires_grad());
     const auto worked = late * 2;
     if (hora.rank() == 0)
-      worked.register_hook([](const torch::Tensor& /*gradient*/) { throw std::runtime_error("a bad batch"); });
+      worked.register_hook(
+          [](const torch::Tensor& /*gradient*/) { throw std::runtime_error("a bad batch"); });
     const auto loss = worked.sum() + loss_of(hora.rank() == 1 ? 1 : 0, one, two);
     if (hora.rank() == 0) {
       EXPECT_THROW(loss.backward(), std::runtime_error);
