@@ -153,8 +153,7 @@ def install_into(python: pathlib.Path, name: str) -> None:
         leave(path, mark)
 
 
-# As the presets have it, with the build-dir of pyproject.toml.
-PACKAGE_ENVIRONMENT = {"CCACHE_BASEDIR": str(ROOT / "build/wheel"), "CCACHE_NOHASHDIR": "1", "CXX": "c++"}
+PACKAGE_ENVIRONMENT = {"CCACHE_NOHASHDIR": "1", "CXX": "c++"}
 
 
 def package_command(python: pathlib.Path) -> list[object]:
