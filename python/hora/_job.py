@@ -270,13 +270,15 @@ def name_or_number(operation: str, name: str | None, process_set: int = 0) -> st
     return f"{operation}.noname.{number}"
 
 
-def next_object(kind: str, process_set: int) -> int:
-    """The number of an object that communicates, such as an optimizer: 0, 1, ... for each kind and process set. They begin again
-    with each job, as the numbers of process sets do. Those of all ranks never do, as such an object may outlive the job."""
+def object_name(kind: str, process_set: int | None) -> str:
+    """The name of an object that communicates, such as an optimizer: "gradient.0", or "gradient.set1.0" in a process set. Every set
+    counts for itself, as a rank need not be in all of them. Counts of sets begin again with each job, as the numbers of the sets do.
+    That of all ranks never does, as such an object may outlive the job."""
+    place = process_set or 0
     with _lock:
-        number = _objects.get((kind, process_set), 0)
-        _objects[kind, process_set] = number + 1
-    return number
+        number = _objects.get((kind, place), 0)
+        _objects[kind, place] = number + 1
+    return f"{kind}.set{place}.{number}" if place else f"{kind}.{number}"
 
 
 def return_number(operation: str, process_set: int, name: str) -> None:

@@ -110,9 +110,7 @@ class SyncBatchNorm(torch.nn.modules.batchnorm._BatchNorm):
     ) -> None:
         super().__init__(num_features, eps, momentum, affine, track_running_stats, device, dtype)
         self.process_set = process_set
-        number = process_set.process_set_id or 0  # every set counts for itself: a rank need not be in all of them
-        own = _job.next_object("sync_batch_norm", number)
-        self._name = f"sync_batch_norm.set{number}.{own}" if number else f"sync_batch_norm.{own}"
+        self._name = _job.object_name("sync_batch_norm", process_set.process_set_id)
 
     @classmethod
     def convert(cls, module: torch.nn.Module, process_set: ProcessSet = global_process_set) -> torch.nn.Module:

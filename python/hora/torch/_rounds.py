@@ -39,9 +39,7 @@ class Rounds(ABC):
     def __init__(self, optimizer: torch.optim.Optimizer, passes: int, process_set: ProcessSet) -> None:
         _job.let_go_of_ended()  # of an optimizer that is gone
         self.optimizer = weakref.ref(optimizer)
-        number = process_set.process_set_id or 0  # every set counts for itself: a rank need not be in all of them
-        self.number = _job.next_object("optimizer", number)
-        self.label = f"gradient.{self.number}" if not number else f"gradient.set{number}.{self.number}"
+        self.label = _job.object_name("gradient", process_set.process_set_id)
         self.passes_per_round = passes
         self.accumulating = False  # under no_sync
         self.passes = 0  # since the last round
