@@ -47,12 +47,12 @@ void PostOffice::on_loss(int rank, std::function<void(const Status&)> notice) {
 }
 
 void PostOffice::lose(int lost, const Status& status) {
+  if (has_loss_.exchange(true, std::memory_order_relaxed)) return;
   for (int rank = 0; rank < size(); ++rank) {
     if (rank == lost) continue;
     Box& other = box(rank);
     {
       const std::lock_guard lock(other.mutex);
-      if (other.loss) continue;
       other.loss = status;
       other.letters.push_back({lost, {}, status, Clock::now()});
       if (other.letter_notice) other.letter_notice();

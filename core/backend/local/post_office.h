@@ -3,6 +3,7 @@
 
 #include "core/comm/control.h"
 
+#include <atomic>
 #include <condition_variable>
 #include <deque>
 #include <functional>
@@ -24,7 +25,8 @@ class PostOffice {
   std::optional<Letter> take(int rank, TimePoint deadline);
   void on_letter(int rank, std::function<void()> notice);
   void on_loss(int rank, std::function<void(const Status&)> notice);
-  /// Puts the letter of loss into every box but the lost rank's, which may be -1. Only the first loss counts.
+  /// Puts the letter of loss into every box but the lost rank's, which may be -1. Only the first loss of the
+  /// job counts: ranks that hear of it fail, before others have heard of it, and name themselves.
   void lose(int lost, const Status& status);
 
   [[nodiscard]] int radix() const { return radix_; }
@@ -43,6 +45,8 @@ class PostOffice {
   Box& box(int rank) { return boxes_[static_cast<std::size_t>(rank)]; }
 
   int radix_;
+  // The call that sets it tells all ranks. Nobody reads more than the flag by it, so it needs no order.
+  std::atomic<bool> has_loss_ = false;
   std::vector<Box> boxes_;
 };
 

@@ -14,5 +14,14 @@ TEST(PostOffice, OnlyTheFirstLossCounts) {
   EXPECT_EQ(office.take(0, TimePoint::min()), std::nullopt);
 }
 
+TEST(PostOffice, ARankThatFailsByALossDoesNotNameItselfToThoseWhoHaveNotHeardOfTheLossYet) {
+  const auto office = std::make_shared<PostOffice>(3);
+  const auto control = make_local_control(office, 0);
+  control->on_loss([&](const Status& why) { control->fail(why); });  // rank 1 comes after rank 0
+  office->lose(2, {Code::aborted, "rank 2 is gone"});
+  EXPECT_EQ(office->take(1, TimePoint::max())->loss.message, "rank 2 is gone");
+  EXPECT_EQ(office->take(1, TimePoint::min()), std::nullopt);
+}
+
 }  // namespace
 }  // namespace hora
