@@ -9,15 +9,16 @@ and knows the words: which exception or which call of sys.exit it was, and in wh
 from __future__ import annotations
 
 import contextlib
-import functools
 import opcode
 import sys
 import threading
 import traceback
+from collections.abc import Callable
 from types import FrameType
-from typing import Any, NoReturn
+from typing import Any
 
 from hora._errors import HoraInternalError
+from hora._hook import Hook
 from hora._traces import encodable, is_interactive, where
 
 _MOST_CHARACTERS = 2000  # of what is told
@@ -29,12 +30,18 @@ _last_exit: tuple[int, int] | None = None  # where the outermost frame stood at 
 
 
 def watch() -> None:
-    """Remembers the main thread's outermost frame. Called in `init`, on any thread."""
+    """Remembers the main thread's outermost frame, and notes calls of sys.exit until `forget`. Called in `init`, on any thread."""
     global _outermost
+    _hook.install()
     frame = sys._current_frames().get(threading.main_thread().ident or 0)
     while frame is not None and frame.f_back is not None:
         frame = frame.f_back
     _outermost = frame
+
+
+def forget() -> None:
+    """Notes no more calls of sys.exit."""
+    _hook.remove()
 
 
 def uncaught() -> str:
@@ -103,20 +110,16 @@ def _note_exit(status: Any) -> None:
     code = 0 if status is None else int(status) & 0xFF if isinstance(status, int) else 1
     _last_exit = (-1 if _outermost is None else _outermost.f_lasti, code)
     if code != 0:
-        outwards = list(traceback.walk_stack(sys._getframe(2)))
+        outwards = list(traceback.walk_stack(sys._getframe(3)))
         _exits[code] = sayable(f"sys.exit({status!r})") + sayable(where(reversed(outwards)))
 
 
 # The interpreter forgets the argument and the line of a SystemExit before anybody can ask. So this notes them, for words only:
 # `raise SystemExit(3)`, exit(3) and a `sys.exit` that was imported before are told by their status.
-_former_exit = sys.exit
-
-
-@functools.wraps(_former_exit)
-def _exit(status: Any = None, /) -> NoReturn:
+def _exit(former: Callable[..., Any], status: Any = None, /) -> None:
     with contextlib.suppress(Exception):  # repr() may raise
         _note_exit(status)
-    _former_exit(status)
+    former(status)
 
 
-sys.exit = _exit
+_hook = Hook("exit", _exit)

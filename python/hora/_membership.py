@@ -39,6 +39,7 @@ def init(comm: Any = None, process_sets: Iterable[sets.ProcessSet] | str | None 
     communicator = _mpi.checked_communicator(comm) if hasattr(comm, "py2f") else None
     everyone = _checked_comm(comm) if communicator is None else None
     listed = sets.checked_list(process_sets)
+    _traces.HOOK.install()  # errors of joining are printed in this way, too
     if _job.enter(communicator):
         _ending.watch()
         if everyone is not None and everyone != list(range(_job.size())):
@@ -61,6 +62,8 @@ def shutdown() -> None:
 def _leave(failure: str) -> None:
     if _job.leave(failure):
         sets.end()
+    _ending.forget()
+    _traces.HOOK.remove()
 
 
 def is_homogeneous() -> bool:
@@ -107,6 +110,6 @@ def _leave_at_exit() -> None:
 
 
 # The last to be registered is the first to run. concurrent.futures registers when it is imported, and then waits for its threads.
+# Programs register after they have imported Hora: what they register may still use the job.
 threading._register_atexit(_when_the_main_thread_ends)  # type: ignore[attr-defined]
-_traces.install()
 atexit.register(_leave_at_exit)

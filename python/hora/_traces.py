@@ -16,12 +16,13 @@ import sys
 import sysconfig
 import threading
 import traceback
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from types import FrameType, TracebackType
 from typing import Any
 
 from hora import _native
 from hora._errors import HoraError
+from hora._hook import Hook
 
 _OWN_FOLDER = os.path.dirname(__file__) + os.sep
 _LIBRARIES = ("<frozen ", _OWN_FOLDER, *(sysconfig.get_path(name) + os.sep for name in ("stdlib", "platstdlib", "purelib", "platlib")))
@@ -153,10 +154,10 @@ def _told(error: str, places: str, trace: str) -> bool:
     return _native.report_end(*(encodable(text) for text in (error, places, trace)))
 
 
-def _show(value: BaseException, trace: TracebackType | None) -> bool:
-    """Shows an exception in its own way; False if it is to be shown as ever."""
+def _show(value: BaseException, trace: TracebackType | None, is_pythons: bool) -> bool:
+    """Shows an exception in its own way; False if it is to be shown as ever. `is_pythons`: no other hook was there before."""
     ends = not is_interactive() and threading.current_thread() is threading.main_thread()
-    folds = _former_hook is sys.__excepthook__ and os.environ.get("HORA_FULL_TRACES") != "1" and trace is value.__traceback__ and _comes_from_hora(value)
+    folds = is_pythons and os.environ.get("HORA_FULL_TRACES") != "1" and trace is value.__traceback__ and _comes_from_hora(value)
     text = folded(value) if folds else ""
     handed = text if ends and _hrun_reads_stderr() else ""
     told = ends and _told(_in_words(value), _places(trace), handed)
@@ -169,20 +170,13 @@ def _show(value: BaseException, trace: TracebackType | None) -> bool:
     return True
 
 
-def _print_uncaught(kind: type[BaseException], value: BaseException, trace: TracebackType | None) -> None:
+def _print_uncaught(former: Callable[..., Any], kind: type[BaseException], value: BaseException, trace: TracebackType | None) -> None:
     try:
-        shown = _show(value, trace)
+        shown = _show(value, trace, former is sys.__excepthook__)
     except Exception:  # noqa: BLE001 - whatever is wrong with an exception or with stderr, Python's own way is left
         shown = False
     if not shown:
-        _former_hook(kind, value, trace)
+        former(kind, value, trace)
 
 
-_former_hook = sys.excepthook
-
-
-def install() -> None:
-    """Makes this the way in which uncaught exceptions are printed. Does nothing the second time."""
-    global _former_hook
-    if sys.excepthook is not _print_uncaught:
-        _former_hook, sys.excepthook = sys.excepthook, _print_uncaught
+HOOK = Hook("excepthook", _print_uncaught)  # the way in which uncaught exceptions are printed while it is installed

@@ -2,6 +2,7 @@
 """What the other ranks hear of an exception that ends one."""
 
 import pathlib
+import subprocess
 import sys
 
 import pytest
@@ -96,4 +97,47 @@ hora.barrier()
 sys.exit(0)
 """
     result = hrun("-np", "2", sys.executable, "-c", program, seconds=30)
+    assert (result.returncode, result.stderr) == (0, "")
+
+
+def test_importing_changes_nothing_outside_and_a_job_only_until_it_ends():
+    program = """import logging, os, signal, sys, threading, warnings
+import numpy, concurrent.futures  # these change what they change
+changing = {"modules", "path_importer_cache", "last_value", "last_traceback", "last_type", "last_exc"}
+def state():
+    return (
+        {name: value for name, value in vars(sys).items() if name not in changing and not isinstance(value, list)},
+        [list(sys.path), list(sys.meta_path), list(sys.path_hooks), list(sys.argv)],
+        dict(os.environ),
+        {number: signal.getsignal(number) for number in signal.valid_signals()},
+        threading.excepthook,
+        list(logging.root.handlers),
+        list(warnings.filters),
+    )
+before = state()
+import hora
+assert state() == before
+for _ in range(2):
+    hora.init()
+    assert sys.exit is not before[0]["exit"]
+    assert sys.excepthook is not before[0]["excepthook"]
+    hora.shutdown()
+    assert state() == before
+
+hora.init()
+hook = sys.exit
+def over_it(*arguments):
+    hook(*arguments)
+sys.exit = over_it
+hora.shutdown()
+assert sys.exit is over_it, "this belongs to the program"
+hora.init()
+try:
+    sys.exit(3)
+except SystemExit as end:
+    assert end.code == 3
+hora.shutdown()
+assert sys.exit is over_it
+"""
+    result = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False)
     assert (result.returncode, result.stderr) == (0, "")
