@@ -57,7 +57,7 @@ std::string hexadecimal(std::uint64_t number) {
   return text.str();
 }
 
-/// What `check_replicas` compares: the same only if all elements are, bit by bit.
+/// The text that `check_replicas` compares: equal only if all elements are, bit by bit.
 std::string description(const NamedTensors::Item& item) {
   const torch::Tensor memory = lendable(item.value(), "replicas." + item.key()).cpu();
   const auto* next = static_cast<const std::byte*>(memory.data_ptr());

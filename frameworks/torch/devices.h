@@ -7,7 +7,7 @@
 
 #include <functional>
 
-// What the adapter knows of GPUs. It links nothing of CUDA's: streams come from LibTorch's registry of
+// The adapter's knowledge of GPUs. It links nothing of CUDA's: streams come from LibTorch's registry of
 // devices, which has CUDA's once a program has a CUDA tensor.
 //
 // Orders: an operation begins when the stream that is current at its submission has come so far, and waiting

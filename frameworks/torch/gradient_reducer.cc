@@ -504,7 +504,7 @@ class GradientReducer final : public Reducer, private RoundMaker {
 
   // --- between passes ---
 
-  /// What a closure returned, over all ranks.
+  /// The loss that a closure returned, averaged over all ranks.
   torch::Tensor reduce_loss(const torch::Tensor& loss) const {
     if (!loss.defined()) return loss;
     return allreduce(
@@ -512,7 +512,7 @@ class GradientReducer final : public Reducer, private RoundMaker {
         {.name = "loss." + options_.name, .op = options_.op, .process_set = options_.process_set});
   }
 
-  /// What comes now belongs to the next step.
+  /// Gradients that come now belong to the next step.
   void end_step() {
     rounds_ = 0;
     for (auto& slot : slots_) {

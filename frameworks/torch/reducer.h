@@ -5,7 +5,8 @@
 
 namespace hora {
 
-/// What a DistributedOptimizer does; one for each way to bring the ranks together. Refers to the optimizer.
+/// The work of a DistributedOptimizer, in one of two ways to bring the ranks together. Refers to the
+/// optimizer.
 class Reducer {
  public:
   using Closure = std::function<torch::Tensor()>;
@@ -33,7 +34,7 @@ class Reducer {
 std::unique_ptr<Reducer> make_gradient_reducer(Runtime& hora, torch::optim::Optimizer& optimizer,
                                                Parameters parameters, const DistributedOptions& options);
 
-/// What the optimizer's step changes is combined, by `options.op`. `options` have a name.
+/// Combines the changes that the optimizer's step makes, by `options.op`. `options` have a name.
 std::unique_ptr<Reducer> make_delta_reducer(Runtime& hora, torch::optim::Optimizer& optimizer,
                                             Parameters parameters, const DistributedOptions& options);
 

@@ -9,7 +9,7 @@
 namespace hora {
 namespace {
 
-/// What the ranks tell each other, and where the answers go.
+/// The tensors that the ranks send each other, and the places for the answers.
 struct Parts {
   torch::Tensor indices;  // one row for each value
   torch::Tensor values;

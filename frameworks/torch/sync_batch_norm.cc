@@ -53,7 +53,7 @@ Statistics statistics_of_all(Runtime& hora, const torch::Tensor& x, const Operat
   return {whole_mean, deviations / total, total};
 }
 
-/// What backward() needs of a normalisation.
+/// The values of a normalisation that backward() needs.
 struct Normalization {
   torch::Tensor normalized;  // (x - mean) / sqrt(variance + eps)
   torch::Tensor weight;      // or undefined

@@ -37,7 +37,7 @@ void check_group(torch::TensorList tensors, const std::string& name);
 /// Makes an entry reduce as the options say.
 void set_reduction(Entry& entry, const ReduceOptions& options);
 
-/// What messages call an operation before it has a number: "allreduce.x", or "allreduce".
+/// The name of an operation in messages, before it has a number: "allreduce.x", or "allreduce".
 [[nodiscard]] std::string label(const char* operation, const std::string& name);
 /// Submits what `make` makes of the operation's full name, an Entry or several: "allreduce.x", or
 /// "allreduce.noname.1", "allreduce.noname.2", ... for operations without a name: the same on all ranks that

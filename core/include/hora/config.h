@@ -21,8 +21,8 @@ using Secret = std::array<unsigned char, 32>;
 /// HOROVOD_STALL_SHUTDOWN_TIME_SECONDS (HORA_MISSING_TIMEOUT),
 /// HOROVOD_LOG_LEVEL (trace is debug, fatal is error).
 struct Config {
-  // Who this process is. Where HORA_RANK is not set: what torchrun, mpirun, mpiexec, srun, flux or Kubernetes
-  // say of it (core/base/job_seat.h); without a launcher rank 0 of 1.
+  // This process's place in the job. Where HORA_RANK is not set, the variables of torchrun, mpirun, mpiexec,
+  // srun, flux or Kubernetes tell it (core/base/job_seat.h). Without a launcher it is rank 0 of 1.
   int rank = 0;        ///< HORA_RANK
   int size = 1;        ///< HORA_SIZE
   int local_rank = 0;  ///< HORA_LOCAL_RANK: among the ranks of this host
@@ -134,7 +134,7 @@ struct Config {
   /// Rank 0's counts.
   std::optional<std::vector<int>> levels;
 
-  // What an operator wants to know.
+  // Reports for an operator.
   /// HORA_STRAGGLER_STEPS: a line says, of so many steps of a training, for which rank the others waited
   /// most, if that was worth a tenth of the time; 0: never. Rank 0's counts.
   int straggler_steps = 20;
@@ -149,16 +149,15 @@ struct Config {
   int dump_signal = 0;
   std::string log_level = "warning";  ///< HORA_LOG_LEVEL: error, warning, info or debug
 
-  /// What this process's environment says. The secret's pipe is read at the first call and the secret kept,
-  /// so that a program may initialise again. Throws Error(invalid_argument) that names the variable, the
-  /// value and what is accepted.
+  /// The configuration that the environment of this process describes. The first call reads the pipe of the
+  /// secret, and keeps the secret, so that a program may initialise again. Throws Error(invalid_argument)
+  /// that names the variable, the value and what is accepted.
   [[nodiscard]] static Config from_environment();
   /// HORA_NCCL_LIBRARY alone, for a process that asks about NCCL without joining a job.
   [[nodiscard]] static std::string nccl_library_of_environment();
 
-  /// What an operator should know about the variables of the environment that begin with HOROVOD_: a sentence
-  /// about those that count, because ours is not set, and one about those that mean nothing. Either is left
-  /// out where there are none.
+  /// Sentences about the variables of the environment that begin with HOROVOD_. One names those that count,
+  /// because Hora's own is not set. One names those that mean nothing. A sentence about none is left out.
   [[nodiscard]] static std::vector<std::string> horovod_notes();
 
   /// Variables of the environment that begin with HORA_ and mean nothing: misspelt ones, as a rule.

@@ -6,12 +6,12 @@
 
 namespace hora {
 
-/// What kind of memory a tensor lies in. The numbers travel between ranks: append only.
+/// The kind of memory that a tensor lies in. The numbers travel between ranks: append only.
 enum class DeviceKind : std::uint8_t { host, cuda };
 inline constexpr int kDeviceKinds = 2;
 
-/// Whose memory a tensor lies in: the host's, or that of the GPU of this number (as CUDA_VISIBLE_DEVICES
-/// leaves them). A value.
+/// The owner of the memory that a tensor lies in: the host, or the GPU of this number, as
+/// CUDA_VISIBLE_DEVICES leaves them. A value.
 struct Device {
   DeviceKind kind = DeviceKind::host;
   int index = 0;  ///< of a host 0

@@ -20,7 +20,7 @@
 
 namespace hora {
 
-/// What the ranks do together. Spelled as in MPI. The numbers travel between ranks: append only.
+/// An operation that all ranks do together. Spelled as in MPI. The numbers travel between ranks: append only.
 enum class Operation : std::uint8_t {
   allreduce,
   broadcast,
@@ -78,8 +78,8 @@ struct Entry {
   std::vector<std::int64_t> shape;  ///< elements per dimension; empty: a scalar
   Device device =
       {};  ///< where input and output lie, and what `allocate` returns; its kind is equal on all ranks
-  /// On a GPU: the stream (a cudaStream_t) on which the input is made. What has been put on it when this is
-  /// submitted is done before the input is read, and the output is written; who uses the output asks
+  /// On a GPU: the stream (a cudaStream_t) on which the input is made. Work that is on it when this is
+  /// submitted ends before the input is read and the output is written. Users of the output call
   /// `Handle::wait_on`. Null: CUDA's default stream. cudaStreamPerThread is that of the thread which submits,
   /// and not for operations that size their output.
   void* stream = nullptr;
@@ -128,7 +128,7 @@ struct Entry {
   /// except on the root. On a GPU the output is written behind what has been put on `stream` by then, too.
   std::function<void*(const std::vector<std::int64_t>& shape)> allocate;
   /// In place of `allocate`, on a GPU: gets memory for the output that Hora has taken, which waits for
-  /// nothing. What is on `stream` when the last owner releases it may still use it. Called as `allocate` is.
+  /// nothing. Work on `stream` may still use it when the last owner releases it. Called as `allocate` is.
   std::function<void(std::shared_ptr<std::byte> memory, const std::vector<std::int64_t>& shape)> accept = {};
 
   /// Called exactly once, on one of Hora's threads or on one that waits for an operation, when the GPU, too,
@@ -148,8 +148,8 @@ struct Message {
   const void* input = nullptr;      ///< send: the elements
   void* output = nullptr;           ///< receive: where elements of exactly this dtype and shape go, ...
   /// receive: ... or, in its place, what returns memory for a message of whatever dtype and shape; then those
-  /// above are not read. Called once at most, on any thread; must not block or call this Runtime. What it
-  /// throws ends the receive; the message is lost.
+  /// above are not read. Called once at most, on any thread; must not block or call this Runtime. An
+  /// exception that it throws ends the receive; the message is lost.
   std::function<void*(DType dtype, const std::vector<std::int64_t>& shape)> allocate;
   /// The elements are bytes that spell an object, such as a pickle of Python's, not a tensor. Neither is
   /// received as the other: that ends the receive with Error(mismatch), as another dtype would.
@@ -182,7 +182,7 @@ class Handle {
   /// On a GPU: blocks only until the operation's work has been given to the GPU, and makes what is put on
   /// `stream` (a cudaStream_t of the same GPU) from now on wait for that work. Should it fail later, the
   /// output holds undefined values, and whatever is asked of this Runtime next throws. Elsewhere the same as
-  /// `wait`. What only the finished work can tell (`finite`) is not in the Result yet. Throws as `wait` does.
+  /// `wait`. `finite` is not in the Result yet: only the finished work can tell it. Throws as `wait` does.
   const Result& wait_on(void* stream) const;
 
  private:
@@ -252,8 +252,8 @@ class Runtime {
 
   /// Starts an operation and returns at once. Throws Error(invalid_argument) for what this rank can see is
   /// wrong (a name that is under way already, memory that another operation uses, an unknown root, ...) and
-  /// Error(aborted) once the job has ended; then `done` is not called. What only all ranks together can see
-  /// (shapes that differ) comes with the Handle.
+  /// Error(aborted) once the job has ended; then `done` is not called. The Handle
+  /// brings errors that only all ranks together can see, such as shapes that differ.
   Handle submit(Entry entry);
 
   /// Carries out an operation, and returns when it has ended: the same as `submit` and Handle::wait, and
@@ -275,11 +275,11 @@ class Runtime {
   /// for the receiver is warned of after Config::missing_warning, and ends the job after missing_timeout.
   Handle send(Message message);
   /// Starts to receive a message, and returns at once. A message of another dtype or shape than the wanted
-  /// one ends it with Error(mismatch), which says both, and is lost; its sender does not notice. What a rank
-  /// sent before it left can still be received; what it will never send ends with Error(aborted), which names
-  /// the rank, and so does a receive from any rank when all others have left. One that waits is warned of and
-  /// ends the job as in `send`. Error(unavailable), if this process has had no descriptors for the sender's
-  /// connection for Config::start_timeout. Throws as `send`.
+  /// one ends it with Error(mismatch), which says both, and is lost; its sender does not notice. Messages
+  /// that a rank sent before it left can still be received. A receive of one that it will never send ends
+  /// with Error(aborted), which names the rank, and so does a receive from any rank when all others have
+  /// left. One that waits is warned of and ends the job as in `send`. Error(unavailable), if this process has
+  /// had no descriptors for the sender's connection for Config::start_timeout. Throws as `send`.
   Handle receive(Message wanted);
   /// The message that a `receive` of these would take; nothing if none has come yet. It stays where it is.
   /// Throws as `send`, and Error(aborted) if the rank has left the job and nothing is left of what it sent.
@@ -297,8 +297,8 @@ class Runtime {
 
   /// Says that this rank has nothing more to bring, and waits until every rank of the job says so; returns
   /// the rank that did last. Meanwhile it takes part in what the others do: with zeros in sums and averages,
-  /// with what changes nothing in the other reductions, with no rows in allgather. What else the others try
-  /// fails. `divide_by_initial_size`: see Entry.
+  /// with what changes nothing in the other reductions, with no rows in allgather. All other operations
+  /// of the others fail. `divide_by_initial_size`: see Entry.
   int join(bool divide_by_initial_size = true);
 
   /// Says that this rank is going to be busy for up to `time`, as with an evaluation or a checkpoint, while
@@ -336,7 +336,7 @@ class Runtime {
   /// much.
   [[nodiscard]] std::shared_ptr<std::byte> allocate_on(void* stream, std::size_t bytes, Device device);
 
-  /// What memory this rank has taken for itself, a line each: of the host, and of its GPU if it has used one.
+  /// The memory that this rank has taken for itself, a line each: of the host, and of its GPU if it used one.
   [[nodiscard]] std::string memory_report() const;
 
   /// Leaves the job: waits until every rank has called it, and ends what is still pending, messages too, with

@@ -12,7 +12,7 @@ namespace hora {
 inline constexpr int kAnySource = -1;
 inline constexpr int kAnyTag = -1;
 
-/// What is written on a message from one rank to another. A value.
+/// The source, tag, dtype and shape of a message. A value.
 struct Envelope {
   int source = 0;  ///< the rank that sent it
   int tag = 0;     ///< chosen by the sender, from 0

@@ -10,7 +10,7 @@ namespace hora {
 // code; interpreters put one of their own in its place, as Python does with faulthandler. All of this is of
 // the process, and thread-safe.
 
-/// What such a handler needs.
+/// The signal and the pipe of such a handler.
 struct StackSignal {
   int number = 0;
   int pipe =

@@ -20,7 +20,7 @@ enum class Code : std::uint8_t {
 };
 inline constexpr int kCodes = 8;
 
-/// What became of an operation. A value: compared, stored, and sent to other ranks.
+/// The outcome of an operation. A value: compared, stored, and sent to other ranks.
 struct Status {
   Code code = Code::ok;
   std::string message;  ///< names the tensor, the ranks and the values; empty when ok

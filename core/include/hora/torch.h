@@ -43,10 +43,10 @@
 /// are averaged over the ranks, not summed.
 namespace hora {
 
-/// What elements look like between the ranks. Sums are made in float32 all the same.
+/// The dtype of elements on their way between ranks. Sums are made in float32 all the same.
 enum class Compression { none, fp16, bf16 };
 
-/// Which tensor it is, and who takes part.
+/// The name of the tensor, and the ranks that take part.
 struct OperationOptions {
   /// The same on all ranks; without one, operations are matched by the order in which each rank issues them.
   std::string name = {};
@@ -184,9 +184,9 @@ TensorsHandle grouped_allreduce_async(Runtime& hora, torch::TensorList tensors,
 TensorsHandle grouped_allreduce_async_(Runtime& hora, torch::TensorList tensors,
                                        const ReduceOptions& options = {});
 
-/// What the rank `root` has (its number in the whole job, also in process sets): a new tensor, or in place.
-/// Shape and dtype are the same on all ranks. The root's gradient is the average of all ranks' gradients, the
-/// others' is zeros.
+/// The tensor of the rank `root`: a new tensor, or in place. `root` counts in the whole job, also in process
+/// sets. Shape and dtype are the same on all ranks. The root's gradient is the average of all ranks'
+/// gradients, the others' is zeros.
 ///
 ///     x = broadcast(hora, x, 0);
 ///     broadcast_(hora, p.data(), 0);
@@ -273,7 +273,7 @@ TensorHandle scatter_async(Runtime& hora, const torch::Tensor& tensor, int root,
                            const std::vector<std::int64_t>& splits = {},
                            const OperationOptions& options = {});
 
-/// What `allreduce` would give, on rank `root` only; an undefined tensor on the others. Adasum is refused. No
+/// The result of `allreduce` on rank `root` only; an undefined tensor on the others. Adasum is refused. No
 /// gradient. As MPI_Reduce.
 ///
 ///     const auto total = reduce(hora, x, 0, {.op = ReduceOp::sum});
@@ -360,7 +360,7 @@ void check_replicas(Runtime& hora, const torch::nn::ModuleHolder<Module>& module
   check_replicas(hora, *module, process_set);
 }
 
-/// The bytes that `make` returns on rank `root`, where alone it is called. What it throws is thrown there,
+/// The bytes that `make` returns on rank `root`, where alone it is called. An exception is thrown there,
 /// and the others get Error(rank_failed) that says it; the job goes on.
 std::string broadcast_bytes(Runtime& hora, const std::function<std::string()>& make, int root = 0,
                             const OperationOptions& options = {});
