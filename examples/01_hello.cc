@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Hello: every rank says who it is, and all ranks add up a number.
 //
-//   hrun -np 2 build/bin/hello
+//   hrun -np 2 build/default/bin/hello
 //
 // Expected output (the ranks' lines in any order):
 //   [0] rank 0 of 2 says hello

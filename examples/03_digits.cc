@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Digits: a small network learns to read handwritten digits, on any number of ranks.
 //
-//   hrun -np 2 build/bin/digits
-//   hrun -np 2 build/bin/digits --device cuda      one GPU for each rank
+//   hrun -np 2 build/default/bin/digits
+//   hrun -np 2 build/default/bin/digits --device cuda      one GPU for each rank
 //
 // Expected output (figures differ a little from machine to machine; ... is any text):
 //   [0] epoch  1/12  loss ...  accuracy ...  ... images/s

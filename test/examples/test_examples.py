@@ -13,9 +13,9 @@ from listed_output import check_output  # noqa: E402
 from ranks import ROOT, hrun  # noqa: E402
 
 EXAMPLES = {
-    "01_hello.cc": [str(ROOT / "build/bin/hello")],
+    "01_hello.cc": [str(ROOT / "build/default/bin/hello")],
     "02_hello.py": [sys.executable, "examples/02_hello.py"],
-    "03_digits.cc": [str(ROOT / "build/bin/digits")],
+    "03_digits.cc": [str(ROOT / "build/default/bin/digits")],
     "04_digits.py": [sys.executable, "examples/04_digits.py"],
 }
 

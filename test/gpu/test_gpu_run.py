@@ -70,10 +70,10 @@ def test_parts_that_fail_hang_or_say_too_little_are_failures(tmp_path: pathlib.P
     assert not outcome("/there/is/no/such/program").ok
 
 
-BUILD = HERE.parents[1] / "build"
+BUILD = HERE.parents[1] / "build/default"
 
 
-@pytest.mark.skipif(not (BUILD / "test/gpu_launch_times").exists(), reason="build/ has no gpu_launch_times: build it with CUDA's and NCCL's headers")
+@pytest.mark.skipif(not (BUILD / "test/gpu_launch_times").exists(), reason="build/default has no gpu_launch_times: build it with CUDA's and NCCL's headers")
 def test_parts_go_well_on_gpus_that_are_none(tmp_path: pathlib.Path):
     wanted = "operations on 2|killed rank of 2|shared|G1|G3|G4"
     command = [sys.executable, str(HERE / "run"), "--fake", "--only", wanted, "--results", str(tmp_path)]

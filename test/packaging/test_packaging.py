@@ -14,7 +14,7 @@ import pytest
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 HRUN = pathlib.Path(sys.executable).parent / "hrun"
-BUILD = pathlib.Path(os.environ.get("HORA_BUILD", ROOT / "build"))
+BUILD = pathlib.Path(os.environ.get("HORA_BUILD", ROOT / "build/default"))
 # What libhora is made with is its own affair: no consumer looks for it.
 NOT_FOUND_HERE = [f"-DCMAKE_DISABLE_FIND_PACKAGE_{name}=ON" for name in ("fmt", "PkgConfig", "CLI11", "GTest", "MPI", "Python3")]
 

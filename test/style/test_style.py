@@ -69,7 +69,7 @@ def sources_in(compiled: pathlib.Path) -> list[str]:
 def compiled_alike(sources: list[str]) -> dict[tuple[str, str], list[str]]:
     """Sources by folder and compiler options."""
     groups: dict[tuple[str, str], list[str]] = {}
-    for entry in json.loads((ROOT / "build/compile_commands.json").read_text()):
+    for entry in json.loads((ROOT / "build/default/compile_commands.json").read_text()):
         options = re.findall(r"(?<= )(?:-isystem \S+|-[DI]\S+|-std=\S+)", entry["command"])
         used = " ".join(option for option in options if not option.endswith("_EXPORTS"))
         for source in sources_in(pathlib.Path(entry["file"])):
@@ -79,7 +79,7 @@ def compiled_alike(sources: list[str]) -> dict[tuple[str, str], list[str]]:
 
 
 def test_clang_tidy_finds_nothing(tmp_path: pathlib.Path):
-    """As .clang-tidy says; needs build/compile_commands.json, which ./dev setup makes. Files of a folder are looked at as
+    """As .clang-tidy says; needs build/default/compile_commands.json, which ./dev setup makes. Files of a folder are looked at as
     one, as they are compiled in unity builds: most of the time goes into the standard library's headers."""
     sources = [path for path in tracked() if path.startswith(("core/", "runner/")) and path.endswith(".cc")]
     groups = compiled_alike(sources)

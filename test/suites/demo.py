@@ -23,7 +23,7 @@ PLAN = {packages.LABEL: 50, TOOLS: 10, TORCH: 90, HORA: 120, PROGRAM: 40}  # abo
 
 def everything() -> int:
     """Installs what is missing, compiles, and trains twice."""
-    if (ROOT / "build/build.ninja").exists():
+    if (ROOT / "build/default/build.ninja").exists():
         setup.everything()
         with Progress({PROGRAM: 1}) as progress:
             compile_program(progress)

@@ -59,7 +59,7 @@ def make_wheels() -> int:
 def fuzz(minutes: float) -> int:
     """Runs every fuzzer for so long."""
     setup.everything()
-    suites.build_ahead("fuzz")
+    suites.build_ahead("asan", "fuzz")
     tally = suites.fuzz(round(60 * minutes))
     print(f"{tally.passed} passed, {tally.failed} failed")
     return 0 if tally.failed == 0 else 1
@@ -68,7 +68,7 @@ def fuzz(minutes: float) -> int:
 def simulate(arguments: list[str]) -> int:
     """Runs simulated jobs of so many seeds."""
     setup.everything()
-    run([ROOT / "build/test/simulate", *arguments])
+    run([ROOT / "build/default/test/simulate", *arguments])
     return 0
 
 
@@ -76,7 +76,7 @@ def soak(arguments: list[str]) -> int:
     """Runs random operations on four ranks, over shared memory and over sockets."""
     setup.everything()
     for plane in ("auto", "tcp"):
-        run([HRUN, "-np", "4", "-x", f"HORA_CPU_OPERATIONS={plane}", ROOT / "build/test/soak_worker", *arguments])
+        run([HRUN, "-np", "4", "-x", f"HORA_CPU_OPERATIONS={plane}", ROOT / "build/default/test/soak_worker", *arguments])
     return 0
 
 
@@ -105,7 +105,7 @@ def main(arguments: list[str]) -> int:
     hear_interrupts()
     parser = argparse.ArgumentParser(prog="./dev", description="Everything a developer of Hora does.")
     commands = parser.add_subparsers(dest="command", required=True, metavar="setup|demo|check|test|newest|wheel|fuzz|simulate|soak|bench|format")
-    commands.add_parser("setup", help="install what is missing (system packages, .venv), build into build/, install hora into .venv")
+    commands.add_parser("setup", help="install what is missing (system packages, .venv), build into build/default, install hora into .venv")
     commands.add_parser("demo", help="install and compile what this takes, then train the digits example on two ranks, in C++ and in Python")
     commands.add_parser("check", help="setup, then formatting, lint, style rules, the tests without other processes, and one job; 4 minutes")
     testing = commands.add_parser("test", help="setup, then run every test; the last line is 'N passed, N failed'")
@@ -116,7 +116,7 @@ def main(arguments: list[str]) -> int:
     commands.add_parser("bench", add_help=False, help="setup, then compare with peers and limits, into test/bench/RESULTS.md; ./dev bench --help")
     simulation = commands.add_parser("simulate", help="setup, then let simulated jobs run, from other seeds than the tests do")
     simulation.add_argument("arguments", nargs="+", help="SEEDS [FIRST [RANKS]]: how many, the first one, ranks (else 2 to 12)")
-    fuzzing = commands.add_parser("fuzz", help="setup, then run every fuzzer for some minutes; what they find stays in build/fuzz/found")
+    fuzzing = commands.add_parser("fuzz", help="setup, then run every fuzzer for some minutes; what they find stays in build/asan/found")
     fuzzing.add_argument("minutes", type=float)
     soaking = commands.add_parser("soak", help="setup, then many random operations on four ranks, whose results are checked, and whose memory is watched")
     soaking.add_argument("arguments", nargs="*", help="[OPERATIONS [SEED]]: how many, else 1000000, over shared memory and over sockets each")

@@ -23,7 +23,7 @@ WHOLE = {packages.LABEL: 60, REQUIREMENTS: 150, BUILD: 420, PACKAGE: 40}  # abou
 
 
 def everything() -> None:
-    """For developers: all packages, .venv with all of requirements.txt, build/, and hora in .venv."""
+    """For developers: all packages, .venv with all of requirements.txt, build/default, and hora in .venv."""
     absent = packages.missing(packages.FOR_HORA, packages.FOR_TESTS)
     announce(absent)
     with Progress(WHOLE) as progress:
@@ -40,8 +40,8 @@ def announce(absent: list[str]) -> None:
         print(textwrap.fill(" ".join(absent), 110, initial_indent="  ", subsequent_indent="  ", break_on_hyphens=False))
     if not stamp("venv", (ROOT / "requirements.txt").read_text())[2] or not PYTHON.exists():
         print("./dev installs PyTorch and the other Python packages of requirements.txt into .venv, which takes 6 GB.")
-    if not (ROOT / "build/build.ninja").exists():
-        print("./dev builds all of Hora and its tests in build/, which takes 10 minutes on two cores. (./dev demo needs 3 and no tests.)")
+    if not (ROOT / "build/default/build.ninja").exists():
+        print("./dev builds all of Hora and its tests in build/default, which takes 10 minutes on two cores. (./dev demo needs 3 and no tests.)")
     sys.stdout.flush()
 
 
@@ -120,7 +120,7 @@ def compile_all(preset: str, niceness: int = 0) -> None:
 
 def build(progress: Progress) -> None:
     path, mark, done = stamp("cmake-default", (ROOT / "CMakePresets.json").read_text())
-    if not done or not (ROOT / "build/build.ninja").exists():
+    if not done or not (ROOT / "build/default/build.ninja").exists():
         configure("default")
         leave(path, mark)
     progress.run(BUILD, "build-default", ["cmake", "--build", "--preset", "default"], reader=of_ninja)
@@ -153,11 +153,12 @@ def install_into(python: pathlib.Path, name: str) -> None:
         leave(path, mark)
 
 
-PACKAGE_ENVIRONMENT = {"CCACHE_NOHASHDIR": "1", "CXX": "c++"}
+# Paths of the source tree count from the build folder on: build/default, build/core-only and build/wheel lie alike.
+PACKAGE_ENVIRONMENT = {"CCACHE_BASEDIR": str(ROOT), "CCACHE_NOHASHDIR": "1", "CXX": "c++"}
 
 
 def package_command(python: pathlib.Path) -> list[object]:
-    """Compiles what build/ has for the tests, too: ccache knows it."""
+    """Compiles what build/default has for the tests, too: ccache knows it."""
     return [
         *(python, "-m", "pip", "install", "-v", "--no-build-isolation", "--no-deps", "--force-reinstall"),
         # As the presets say, and the compiler by the name that CMake finds it by: ccache goes by names, too.

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 VENV = ROOT / ".venv"
 PYTHON = VENV / "bin/python"
-HRUN = ROOT / "build/bin/hrun"
+HRUN = ROOT / "build/default/bin/hrun"
 LOGS = ROOT / "build/logs"
 
 Word = str | os.PathLike[str]

@@ -80,7 +80,7 @@ def count(name: str, reports: pathlib.Path, command: list[Word]) -> Tally:
 
 def ctest(name: str, preset: str, *choice: str) -> Tally:
     """Runs the GoogleTest programs of a preset, each of which leaves its report where test/CMakeLists.txt says."""
-    reports = fresh(ROOT / ("build" if preset == "default" else f"build/{preset}") / "reports")
+    reports = fresh(ROOT / f"build/{preset}/reports")
     return count(name, reports, ["ctest", "--preset", preset, *choice])
 
 
@@ -125,13 +125,13 @@ def address_sanitizer() -> Tally:
 def fuzz(seconds: int = FUZZ_SECONDS) -> Tally:
     def run_one(target: pathlib.Path) -> Tally:
         known = ROOT / "test/fuzz/corpus" / target.name.removeprefix("fuzz_")
-        new = fresh(ROOT / "build/fuzz/found" / target.name)  # what a fuzzer finds goes into the first folder
+        new = fresh(ROOT / "build/asan/found" / target.name)  # what a fuzzer finds goes into the first folder
         corpora = [new, known] if known.is_dir() else [new]
         return one(target.name, [target, f"-max_total_time={seconds}", "-timeout=10", *corpora], seconds + 300)
 
     tally = Tally()
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as cores:
-        for each in cores.map(run_one, sorted((ROOT / "build/fuzz/fuzz").glob("fuzz_*"))):
+        for each in cores.map(run_one, sorted((ROOT / "build/asan/fuzz").glob("fuzz_*"))):
             tally.add(each)
     return tally
 
@@ -176,10 +176,10 @@ def with_newest(*chosen: str) -> Tally:
     return pytest("newest", *chosen, python=newest.PYTHON)
 
 
-def build_ahead(preset: str) -> None:
-    """Builds a preset into a folder of its own, with what suites that run meanwhile leave of the machine."""
+def build_ahead(configuration: str, preset: str) -> None:
+    """Builds a preset into the folder of its configuration, with what suites that run meanwhile leave of the machine."""
     with times.counted(f"compiling for {preset}, beside other suites"):
-        setup.configure(preset)
+        setup.configure(configuration)
         setup.compile_all(preset, niceness=19)
 
 
@@ -191,8 +191,8 @@ class Suite:
     ahead: Callable[[], None] | None = None  # makes ready what it needs beside the set-up
 
 
-def built(preset: str) -> Callable[[], None]:
-    return functools.partial(build_ahead, preset)
+def built(configuration: str, preset: str = "") -> Callable[[], None]:
+    return functools.partial(build_ahead, configuration, preset or configuration)
 
 
 # Suites that mostly wait come first, while the needs of others are made ready.
@@ -207,7 +207,7 @@ SUITES = [
     Suite("newest", lambda: with_newest(*newest.SAMPLE), ["newest"], lambda: newest.prepare(upgrade=False)),
     Suite("tsan", thread_sanitizer, ["tsan"], built("tsan")),
     Suite("asan", address_sanitizer, ["asan"], built("asan")),
-    Suite("fuzz", fuzz, [], built("fuzz")),
+    Suite("fuzz", fuzz, [], built("asan", "fuzz")),
     Suite("core-only", core_only, ["core-only"], built("core-only")),
     Suite("style", style, ["style", "ruff", "ruff-format", "mypy"]),
 ]

@@ -17,7 +17,7 @@ from .launchers import HORA_BENCH, PEERS, Environment, JobFailed, Launcher
 from .sizes import named
 
 RANK_PROGRAM = pathlib.Path(__file__).resolve().parent / "ranks/rank.py"
-TRAIN_STEPS = ROOT / "build/test/train_steps"
+TRAIN_STEPS = ROOT / "build/default/test/train_steps"
 
 
 class Job(Protocol):

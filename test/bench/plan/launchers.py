@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from suites.shell import HRUN, PYTHON, ROOT
 
 PEERS = ROOT / "build/bench/peers"  # the virtual environment of those that the project itself does not need
-HORA_BENCH = ROOT / "build/bin/hora_bench"
+HORA_BENCH = ROOT / "build/default/bin/hora_bench"
 PATIENCE = 900  # seconds for one job
 
 Environment = dict[str, str]

@@ -144,8 +144,11 @@ TEST(Noise, EachHandshakeHasItsOwnKeysAndEachDirectionToo) {
   const Bytes sent = sealed(guest.sends, text);
   EXPECT_NE(sent, sealed(other_guest.sends, text));
   EXPECT_NE(sent, sealed(host.sends, text));
-  EXPECT_EQ(thrown([&] { opened(other_host.receives, sent); }).code, Code::internal) << "spliced";
-  EXPECT_EQ(thrown([&] { opened(guest.receives, sent); }).code, Code::internal) << "sent back";
+  const auto refuses = [&sent](Cipher& reader) {
+    return thrown([&] { opened(reader, sent); }).code == Code::internal;
+  };
+  EXPECT_TRUE(refuses(other_host.receives)) << "spliced";
+  EXPECT_TRUE(refuses(guest.receives)) << "sent back";
 }
 
 TEST(Cipher, OpensWhatWasSealedOnceInOrderAndUnchanged) {

@@ -13,7 +13,7 @@ from ..table import Row, Settings, View
 from ..targets import at_most
 
 RANKS = (2, 4)
-LOCKED_STEPS = ROOT / "build/test/locked_steps"
+LOCKED_STEPS = ROOT / "build/default/test/locked_steps"
 ASTRAY = {"shape": "another shape", "other": "another tensor, this one late", "missing": "late"}
 
 

@@ -15,7 +15,7 @@ from ..jobs import Job, JobFailed
 from ..table import Row, Settings, View
 from ..targets import at_most
 
-PROGRAM = ROOT / "build/test/bench_simulate"
+PROGRAM = ROOT / "build/default/test/bench_simulate"
 SIZES = (8, 64, 512, 4096, 10000)
 RADICES = (4, 8, 16)
 PHASES = {"cold": "by name", "cached": "by number", "steady": "by number, without pauses of the simulator", "locked": "locked"}

@@ -53,7 +53,11 @@ struct Case {
 class StagedSumsOf : public testing::TestWithParam<Case> {};
 
 TEST_P(StagedSumsOf, ComeWhereTheyBelong) {
-  const auto [ranks, count, piece, in_order] = GetParam();
+  // One by one: clang 14 lets no lambda use structured bindings.
+  const int ranks = GetParam().ranks;
+  const std::size_t count = GetParam().count;
+  const std::size_t piece = GetParam().piece;
+  const bool in_order = GetParam().in_order;
   for (const bool in_place : {true, false}) {
     after_meeting(ranks, [&](StagedSums& staged, int rank) {
       auto input = elements(rank, count);
