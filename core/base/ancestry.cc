@@ -20,7 +20,7 @@ std::string contents(int pid, const char* name) {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
-/// What /proc/<pid>/stat says.
+/// The parent and the start of a process, from /proc/<pid>/stat.
 struct Birth {
   int parent = 0;
   std::string start;  ///< clock ticks since the machine's

@@ -29,8 +29,8 @@ class Writer {
   std::vector<std::byte> bytes_;
 };
 
-/// Takes values off a message that came from outside. Every length, count and enumerator is checked: what
-/// does not fit throws Error(internal) that says what was expected where. A value; refers to the bytes.
+/// Takes values off a message that came from outside. Every length, count and enumerator is checked: a value
+/// that does not fit throws Error(internal) that says what was expected where. A value; refers to the bytes.
 class Reader {
  public:
   explicit Reader(std::span<const std::byte> bytes) : bytes_(bytes) {}

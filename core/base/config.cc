@@ -101,10 +101,10 @@ using Translation = std::optional<std::string> (*)(const std::string& value);
 
 std::optional<std::string> same(const std::string& value) { return value; }
 
-/// No fusion: what travels together has one byte at most, so that every tensor travels alone.
+/// No fusion: tensors that travel together have one byte at most, so that every tensor travels alone.
 std::optional<std::string> threshold(const std::string& value) { return value == "0" ? "1" : value; }
 
-/// trace to fatal in any case; what Horovod does not know it takes for warning.
+/// A level from trace to fatal, in any letter case; Horovod takes a name that it does not know for warning.
 std::optional<std::string> level(const std::string& value) {
   std::string name = value;
   std::transform(name.begin(), name.end(), name.begin(), [](unsigned char c) { return std::tolower(c); });
@@ -152,7 +152,7 @@ constexpr std::array kCounterparts{
     Counterpart{"HOROVOD_LOG_LEVEL", "HORA_LOG_LEVEL", level},
 };
 
-/// What `hrun --horovod` tells ranks for programs that read it.
+/// The variables that `hrun --horovod` sets on ranks, for programs that read them.
 constexpr std::array kForPrograms{"HOROVOD_RANK",       "HOROVOD_SIZE",       "HOROVOD_LOCAL_RANK",
                                   "HOROVOD_LOCAL_SIZE", "HOROVOD_CROSS_RANK", "HOROVOD_CROSS_SIZE"};
 
@@ -323,7 +323,8 @@ const Secret& secret_of_this_process() {
 
 // --- the place in the job ---
 
-/// What another launcher than hrun says. Where only rank and size are known, the rest is found out later.
+/// Takes the seat that a launcher other than hrun gives. Where only rank and size are known, the rest is
+/// found out later.
 void take_seat(Config& config) {
   const auto seat = text("HORA_RANK") ? std::nullopt : find_job_seat(text);
   if (!seat) {
@@ -355,7 +356,7 @@ void read_place(Config& config) {
   read("HORA_LOCAL_RANK", config.local_rank, 0, kMostRanks);
   read("HORA_CROSS_SIZE", config.cross_size, 1, kMostRanks);
   read("HORA_CROSS_RANK", config.cross_rank, 0, kMostRanks);
-  if (text("HORA_COORDINATOR")) config.meeting_place.clear();  // who says where rank 0 is has a reason
+  if (text("HORA_COORDINATOR")) config.meeting_place.clear();  // a user who says where rank 0 is has a reason
   read_text("HORA_COORDINATOR", config.coordinator);
   if (const auto fd = whole("HORA_COORDINATOR_FD", 0, 1 << 20)) config.coordinator_fd = static_cast<int>(*fd);
   if (const auto fd = whole("HORA_NEWS_FD", 0, 1 << 20)) config.news_fd = static_cast<int>(*fd);

@@ -19,7 +19,7 @@ class Descriptor {
   Descriptor& operator=(const Descriptor&) = delete;
   ~Descriptor();
 
-  /// Who calls this closes it.
+  /// The caller has to close it.
   int release() { return std::exchange(fd_, -1); }
 
   [[nodiscard]] int fd() const { return fd_; }

@@ -70,7 +70,7 @@ Descriptor open_or_make(int directory, const std::string& name, const std::strin
   refuse_path(path, std::strerror(why));
 }
 
-/// What is wrong with it as a folder of this user's; empty: nothing.
+/// The reason why `found` is no private folder of this user; empty if it is one.
 std::string not_private(const struct stat& found) {
   if (!S_ISDIR(found.st_mode)) return "it is no folder";
   if (found.st_uid != ::geteuid()) return fmt::format("it belongs to user {}", found.st_uid);
@@ -118,7 +118,7 @@ std::ofstream stream_to(const Descriptor& file) {
 }
 
 Descriptor open_anew(int directory, const std::string& path, int links) {
-  const bool of_kernel = path.starts_with("/proc/");  // what its links show is no path
+  const bool of_kernel = path.starts_with("/proc/");  // the text of its links is no path
   Descriptor file(
       ::openat(directory, path.c_str(), of_kernel ? kAnew & ~O_NOFOLLOW : kAnew, kAsTheUmaskSays));
   if (file || errno != ELOOP || links == 0) return file;
@@ -144,7 +144,7 @@ std::vector<std::string> private_names(const std::string& directory, const std::
   return names;
 }
 
-/// Where another user has the usual name. Nobody can guess the end of this one.
+/// The folder for the case that another user has the usual name. Nobody can guess the end of this one's name.
 std::string other_user_folder(const std::string& directory) {
   const std::string beginning = user_folder_name() + "-";
   const auto known = private_names(directory, beginning);

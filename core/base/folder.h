@@ -41,7 +41,7 @@ class Folder {
   /// As `create_file`, in this folder.
   [[nodiscard]] std::ofstream create(const std::string& name) const;
   /// Removes folders in this one, with the files in them, until only so many are left, those that changed
-  /// last. What cannot be removed stays.
+  /// last. A file or folder that cannot be removed stays.
   void keep_newest(std::size_t folders) const;
 
   /// As it was opened, for messages.

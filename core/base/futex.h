@@ -14,7 +14,7 @@ void futex_wait(std::atomic<std::uint32_t>& word, std::uint32_t expected);
 /// The same, until `deadline` at the latest.
 void futex_wait(std::atomic<std::uint32_t>& word, std::uint32_t expected,
                 std::chrono::steady_clock::time_point deadline);
-/// Wakes all who sleep there.
+/// Wakes all threads that sleep there.
 void futex_wake(std::atomic<std::uint32_t>& word);
 
 }  // namespace hora

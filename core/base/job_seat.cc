@@ -181,7 +181,7 @@ bool is_task_of_slurm(const LookUp& variables) {
   return error == std::errc() && number >= 0 && number < kFirstSpecialStep;
 }
 
-/// PMI's numbers, if nobody who tells more says the same.
+/// Whether PMI's numbers count: they do unless Flux or Slurm, which tell more, say the same.
 bool is_pmi(const LookUp& variables) {
   if (!variables("PMI_RANK") || !variables("PMI_SIZE")) return false;
   const auto says_the_same = [&](const char* rank, const char* size) {
@@ -202,7 +202,7 @@ bool have_all(const LookUp& variables, std::initializer_list<const char*> names)
                      [&](const char* name) { return variables(name).has_value(); });
 }
 
-/// FNV-1a, then mixed: names and ports only have to differ; who may join is decided by the secret.
+/// FNV-1a, then mixed: names and ports only have to differ; the secret decides which process may join.
 std::uint64_t hash(std::string_view text) {
   std::uint64_t value = 0xcbf2'9ce4'8422'2325;
   for (const char c : text) value = (value ^ static_cast<unsigned char>(c)) * 0x100'0000'01b3;

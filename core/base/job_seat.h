@@ -7,7 +7,7 @@
 
 namespace hora {
 
-/// No job has more; what says so is wrong.
+/// No job has more ranks; a variable that says so is wrong.
 inline constexpr int kMostRanks = 1 << 20;
 
 /// A process's place in its job, as a launcher other than hrun tells it in the environment. A value.
@@ -26,8 +26,8 @@ struct JobSeat {
 /// The value of a variable of the environment, if it is set and not empty.
 using LookUp = std::function<std::optional<std::string>(const char* name)>;
 
-// Which launcher counts where several left their variables: the innermost, because the outer ones' are those
-// of the processes that they started, not of the ranks. Hence this order:
+// Several launchers may have left their variables. The innermost one counts, because the outer ones'
+// variables are those of the processes that they started, not of the ranks. Hence this order:
 //
 //   torchrun    starts nothing but ranks, so nothing is inside it; one runs on each host, often under srun.
 //   Open MPI    mpirun starts its daemons by srun in a Slurm allocation: its ranks inherit from them.
@@ -51,9 +51,9 @@ using LookUp = std::function<std::optional<std::string>(const char* name)>;
 /// Whether an address or name means the host itself: 127.0.0.0/8, ::1, localhost.
 [[nodiscard]] bool means_this_host(const std::string& host);
 
-/// Where the ranks of a job look for rank 0, which takes the first port that is free: the host with a handful
-/// of ports that follow from the job's name, in HORA_COORDINATOR's form. The ports lie below those that
-/// systems give to outgoing connections.
+/// The points where the ranks of a job look for rank 0, which takes the first port that is free. They are the
+/// host with a handful of ports that follow from the job's name, in HORA_COORDINATOR's form. The ports lie
+/// below those that systems give to outgoing connections.
 [[nodiscard]] std::string rendezvous_points(const std::string& host, const std::string& job);
 
 /// The name of the local socket at which ranks of one host meet: of this job and this user.

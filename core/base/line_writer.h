@@ -10,9 +10,9 @@
 
 namespace hora {
 
-/// Writes lines to a descriptor and never lets the caller wait for who reads them. Lines keep their order.
-/// One that the descriptor does not take at once is written by a thread of its own, which lives until it
-/// has written all. Beyond `kMostBytes` lines are dropped, and a line says how many.
+/// Writes lines to a descriptor and never lets the caller wait for their reader. Lines keep their order. A
+/// thread of its own writes the lines that the descriptor does not take at once; it lives until it has
+/// written all. Beyond `kMostBytes` lines are dropped, and a line says how many.
 ///
 /// Threads: `mutex_` guards everything. It is never held in a call that may block: the caller asks first
 /// whether the descriptor takes PIPE_BUF bytes, and writes no more than these at once. If other processes
@@ -29,12 +29,13 @@ class LineWriter {
   /// The thread must have ended.
   ~LineWriter() = default;
 
-  /// Writes a line, which ends with its line feed. What fails is lost: there is nobody to tell.
+  /// Writes a line, which ends with its line feed. A line that cannot be written is lost: there is nobody to
+  /// tell.
   void write(std::string line);
   /// Waits until all is written, but no longer than that.
   bool flush(std::chrono::milliseconds longest);
 
-  // around fork(): the child has no such thread, and what waits is the parent's
+  // around fork(): the child has no such thread, and the lines that wait are the parent's
   void before_fork() { mutex_.lock(); }
   void after_fork(bool in_child);
 

@@ -8,8 +8,8 @@ namespace hora {
 enum class LogLevel { error, warning, info, debug };
 
 /// One line to stderr with the time, the rank and the level, in one write. Thread-safe. The caller does not
-/// wait for who reads stderr (core/base/line_writer.h).
-/// `set_log` decides which levels appear and which rank they name; without it: warnings, no rank.
+/// wait for the reader of stderr (core/base/line_writer.h). `set_log` decides which levels appear and which
+/// rank they name; without it: warnings, no rank.
 void log(LogLevel level, std::string_view message);
 void set_log(LogLevel least, int rank);
 

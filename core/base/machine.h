@@ -6,7 +6,7 @@
 
 namespace hora {
 
-/// What this machine calls itself: `hostname`.
+/// The name that this machine has for itself: `hostname`.
 [[nodiscard]] std::string host_name();
 
 /// Names this boot of this kernel: no two machines have the same, whatever their names. Containers have that

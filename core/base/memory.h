@@ -12,7 +12,8 @@ namespace hora {
 /// The same, zero-filled.
 [[nodiscard]] std::shared_ptr<std::byte> allocate_zeroed(std::size_t bytes);
 
-/// Never frees what it owns, as somebody may still use it who cannot be asked. Thread-safe.
+/// Never frees the memory that `owned` owns, as a user of it that cannot be asked may still be there.
+/// Thread-safe.
 void keep_for_ever(std::shared_ptr<void> owned);
 
 }  // namespace hora

@@ -29,7 +29,8 @@ std::uint32_t first_of(const CoreSet& cores) {
   return before;
 }
 
-/// Such as "0-7,64-71". What is not in a CoreSet is left out, as is what follows something else.
+/// The cores of a list such as "0-7,64-71". Cores that are not in a CoreSet are left out, as is all that
+/// follows text of another form.
 CoreSet listed(std::string_view text) {
   CoreSet cores{};
   const char* next = text.data();

@@ -8,8 +8,8 @@
 
 namespace hora {
 
-/// Which cache and which socket all of some cores share: numbers from 1 up that differ where these do, in one
-/// running system; 0: they share none, or the system does not say.
+/// The cache and the socket that all of some cores share. They are numbers from 1 up that differ where the
+/// caches or sockets do, in one running system. 0: the cores share none, or the system does not say.
 struct Nearness {
   std::uint32_t cache = 0;  ///< the last level that is not the whole machine's memory
   std::uint32_t socket = 0;

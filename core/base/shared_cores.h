@@ -12,8 +12,8 @@
 
 namespace hora {
 
-/// What a process tells others of the cores that it may run on, in memory that they share. All zeros at
-/// first, and trivially so. Relaxed: whoever reads it knows by other words that it was written.
+/// The cores that a process may run on, as it reports them to the others in memory that they share. All zeros
+/// at first, and trivially so. Relaxed: a reader knows by other words that it was written.
 struct SharedCores {
   std::array<std::atomic<std::uint64_t>, std::tuple_size_v<CoreSet>> cores;
   std::atomic<std::uint32_t> quota;  ///< how many of them at a time
@@ -30,8 +30,8 @@ inline void tell(SharedCores& shared) {
   shared.socket.store(near.socket, std::memory_order_relaxed);
 }
 
-/// Tells what was told elsewhere: threads of a process may run on different cores, so the one that happens to
-/// take part in something new does not look again.
+/// Copies a report that was made elsewhere. Threads of a process may run on different cores, so the thread
+/// that happens to take part in something new does not look again.
 inline void copy_told(SharedCores& to, const SharedCores& from) {
   for (std::size_t i = 0; i < from.cores.size(); ++i)
     to.cores[i].store(from.cores[i].load(std::memory_order_relaxed), std::memory_order_relaxed);
@@ -40,8 +40,8 @@ inline void copy_told(SharedCores& to, const SharedCores& from) {
   to.socket.store(from.socket.load(std::memory_order_relaxed), std::memory_order_relaxed);
 }
 
-/// How many cores there are for each of that many processes; 0: they are more than their cores. `told(i)`:
-/// what each has told.
+/// The number of cores for each of that many processes; 0: there are more processes than cores. `told(i)`:
+/// the report of process i.
 template <typename Told>
 int cores_for_each(int processes, const Told& told) {
   CoreSet all{};
