@@ -10,7 +10,7 @@
 
 namespace hora {
 
-/// What a rank says of itself when others wait for it. A value.
+/// The account that a rank gives of itself when others wait for it. A value.
 struct Account {
   std::uint64_t finished = 0;              ///< its operations so far
   std::string last;                        ///< the one that it finished last; empty: none
@@ -23,8 +23,8 @@ struct Account {
 /// "it finished 'grad.6' 61.2 s ago, the 1041st of its operations, and its main thread is at:\n  ..."
 [[nodiscard]] std::string describe(const Account& account);
 
-/// What a rank is busy with, so that nobody need wonder why it is missing, and for how long from now. A
-/// value.
+/// The work that a rank is busy with, and for how long from now, so that it is known why the rank is missing.
+/// A value.
 struct Delay {
   std::string name;
   std::chrono::milliseconds time{};  ///< 0: it is over

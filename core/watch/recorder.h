@@ -56,8 +56,8 @@ class Recorder {
   std::uint64_t bytes_ = 0;
 };
 
-/// What a rank knew when its run failed, or it was asked: who it is, why, what it had done, and what was
-/// still waiting.
+/// The state of a rank when its run failed, or it was asked: its identity, the reason, its finished
+/// operations, and the ones still waiting.
 struct Dump {
   std::string job;
   Member member;

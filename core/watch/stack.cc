@@ -53,7 +53,7 @@ bool readable(int milliseconds) {
   return ::poll(&event, 1, milliseconds) > 0;
 }
 
-/// What is in the pipe, and comes within `milliseconds`.
+/// The text that is in the pipe, or comes within `milliseconds`.
 std::string read_pipe(int milliseconds) {
   std::string text;
   std::array<char, 1024> buffer;
@@ -123,7 +123,7 @@ void adopt_stack_handler() {
 std::string main_thread_stack(std::chrono::milliseconds time) {
   const std::lock_guard lock(mutex);
   if (installed == nullptr || present_handler() != installed) return {};
-  read_pipe(0);  // what came too late the last time
+  read_pipe(0);  // drops text that came too late the last time
   const pid_t process = ::getpid();
   if (::syscall(SYS_tgkill, process, process, kSignal) != 0) return {};
   const std::string lines = as_lines(read_pipe(static_cast<int>(time.count())));

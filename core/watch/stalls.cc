@@ -12,7 +12,7 @@ namespace hora {
 namespace {
 
 constexpr std::chrono::seconds kToAnswer{1};
-constexpr std::size_t kMostDescribed = 8;  // of those who are missing; the others are only named
+constexpr std::size_t kMostDescribed = 8;  // of the missing ranks; the others are only named
 
 double in_seconds(Clock::duration time) { return std::chrono::duration<double>(time).count(); }
 
@@ -66,7 +66,7 @@ Stalls::Advice Stalls::look(const Negotiator& negotiator, TimePoint now) {
   return advice;
 }
 
-/// Those who are missing and have not been asked yet; from now on they have. Whoever has not answered before
+/// The missing ranks that have not been asked yet; from now on they have. A rank that has not answered before
 /// has had the time.
 std::vector<int> Stalls::ask_about(const std::vector<Overdue>& all, TimePoint now) {
   std::set<int> fresh;
@@ -103,13 +103,14 @@ std::chrono::milliseconds Stalls::first() const {
   return std::min(patience_.warning, patience_.timeout);
 }
 
-/// Whether the job ends for this. Those who wait in shutdown only wait: the others may have work to do.
+/// Whether the job ends for this. Ranks that wait in shutdown only wait: the others may have work to do.
 bool Stalls::fails(const Wait& wait, TimePoint since, TimePoint now) const {
   return wait.kind != WaitKind::shutdown && patience_.timeout.count() != 0 &&
          now >= since + patience_.timeout;
 }
 
-/// When there will be something to say again of what some have missed since then, and was warned of last.
+/// The time when there will be something to say again of a wait: ranks have missed it from `since` on, and
+/// the last warning was at `warned`.
 TimePoint Stalls::next_look(const Wait& wait, TimePoint since, TimePoint warned) const {
   TimePoint next = TimePoint::max();
   if (patience_.warning.count() != 0) next = std::max(since, warned) + patience_.warning;
@@ -118,7 +119,7 @@ TimePoint Stalls::next_look(const Wait& wait, TimePoint since, TimePoint warned)
   return next;
 }
 
-/// What there is something to say about now; else `next` is when there will be, as things are.
+/// The waits about which there is something to say now; else `next` is when there will be, as things are.
 std::vector<Stalls::Overdue> Stalls::overdue(const std::vector<Wait>& unfinished, TimePoint now,
                                              TimePoint& next) const {
   std::vector<Overdue> all;
@@ -145,7 +146,7 @@ std::vector<Stalls::Overdue> Stalls::overdue(const std::vector<Wait>& unfinished
   return all;
 }
 
-/// Since when the first of those who are missing has no excuse.
+/// The time since which the first of the missing ranks has no excuse.
 TimePoint Stalls::since(const Coordinator::Waiting& waiting) const {
   TimePoint first = TimePoint::max();
   for (const int rank : waiting.missing) {
@@ -212,7 +213,8 @@ std::string Stalls::describe(const std::vector<Wait>& unfinished, const Overdue&
   return text;
 }
 
-/// What a missing rank does, but for times; what is not known of it is another state on each.
+/// The state of a missing rank, but for times. Without an account of a rank, its state is other than that of
+/// each other rank.
 std::string Stalls::state_of(const std::vector<Wait>& unfinished, int rank) const {
   std::string text = waits_for(unfinished, rank);
   if (const auto excuse = excuses_.find(rank); excuse != excuses_.end())
@@ -229,7 +231,7 @@ std::string Stalls::signature(const std::vector<Wait>& unfinished, const std::ve
   return text;
 }
 
-/// Missing ranks of which the same is to be said, together.
+/// The missing ranks in groups: the same is to be said of all ranks of a group.
 std::vector<std::vector<int>> Stalls::alike(const std::vector<Wait>& unfinished,
                                             const std::vector<int>& missing) const {
   std::vector<std::vector<int>> groups;
@@ -242,7 +244,7 @@ std::vector<std::vector<int>> Stalls::alike(const std::vector<Wait>& unfinished,
   return groups;
 }
 
-/// A paragraph: who they are, what the first said of itself, and what it does.
+/// A paragraph: the names of the ranks, what the first one said of itself, and what it does.
 std::string Stalls::describe_missing(const std::vector<Wait>& unfinished,
                                      const std::vector<int>& ranks) const {
   const int rank = ranks.front();

@@ -14,17 +14,17 @@
 
 namespace hora {
 
-/// Decides what becomes of tensors that some ranks wait for and others have not submitted: a warning after
-/// some time, and again each time that passes, in short where nothing has changed; after another time the job
-/// fails. Of two tensors whose ranks wait for each other the one that is told is where the mistake probably
-/// is. A rank that is expected to be late is missed from the end of that on. So it is with messages that wait
-/// for another rank, of which each rank tells when they have waited for long. Of ranks that wait in shutdown
-/// for others there is one warning, and no more: the others may have work to do.
+/// Decides what becomes of tensors that some ranks wait for and others have not submitted. It warns after
+/// some time, and again each time that passes, in short where nothing has changed. After another time the job
+/// fails. Of two tensors whose ranks wait for each other, it tells the one where the mistake probably is. A
+/// rank that is expected to be late is missed from the end of that delay on. The same holds for messages that
+/// wait for another rank; each rank tells of them when they have waited for long. Of ranks that wait in
+/// shutdown for others there is one warning, and no more: the others may have work to do.
 ///
-/// Before it says anything it wants accounts from all who are missing; each has a second to answer. A tensor
-/// may become overdue while others are asked: those whom it alone misses are then asked, too, before anything
-/// is said. Each rank is asked once, so that ends, and one account serves all that is said. Told what waits;
-/// says what to do. *Engine only*, on rank 0.
+/// Before it says anything it wants accounts from all missing ranks; each has a second to answer. A tensor
+/// may become overdue while others are asked: the ranks that it alone misses are then asked, too, before
+/// anything is said. Each rank is asked once, so that ends, and one account serves all that is said. The
+/// caller tells it what waits; it says what to do. *Engine only*, on rank 0.
 class Stalls {
  public:
   /// When to warn, and when to end the job; 0: never.
@@ -35,7 +35,7 @@ class Stalls {
   Stalls(Patience patience, const std::vector<Member>& members)
       : patience_(patience), members_(members), waits_(static_cast<int>(members.size())) {}
 
-  /// What is to be done now. A value.
+  /// The actions that are due now. A value.
   struct Advice {
     std::vector<int> ask;               ///< ranks whose accounts are wanted
     std::vector<std::string> warnings;  ///< one for all tensors that wait for the same ranks
@@ -45,27 +45,27 @@ class Stalls {
   Advice look(const Negotiator& negotiator, TimePoint now);
 
   void tell(int rank, Account account);
-  /// All messages of this rank that have waited for long; instead of those that it told of before.
+  /// Takes all messages of this rank that have waited for long, instead of those that it told of before.
   void tell_waits(int rank, const std::vector<MessageWait>& waits, TimePoint now);
   void expect_delay(int rank, const Delay& delay, TimePoint now);
   /// The time after which there may be something to say of what waits; 0: never.
   [[nodiscard]] std::chrono::milliseconds first() const;
 
  private:
-  /// What some wait for, since the first of those who are missing had no excuse any more.
+  /// A wait, and the time since which the first of the missing ranks has had no excuse any more.
   struct Overdue {
     Wait wait;
     TimePoint since;
     int more = 0;  ///< others of which the same is to be said
   };
-  /// Who has been asked for an account.
+  /// The ranks that have been asked for an account, and their answers.
   struct Inquiry {
     std::set<int> asked;
     std::set<int> open;  // of them, those whose answers are waited for
     TimePoint until;
     std::map<int, Account> accounts;
   };
-  /// What a rank said of itself.
+  /// The delay that a rank said it would have.
   struct Excuse {
     std::string name;
     std::chrono::milliseconds time{};  ///< 0: it is back since `until`

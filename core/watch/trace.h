@@ -20,7 +20,7 @@ struct Traced {
   std::vector<Span> spans;  ///< what the batch did, in this order
 };
 
-/// What one rank saw in some time: it travels to rank 0. A value.
+/// The events that one rank saw in some time; they travel to rank 0. A value.
 struct TracePart {
   TimePoint now;          ///< on the sender's clock
   std::int64_t wall = 0;  ///< the same moment, nanoseconds since 1970

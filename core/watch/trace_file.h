@@ -22,8 +22,8 @@ namespace hora {
 /// are placed by their time of day.
 class TraceFile {
  public:
-  /// `rank`: who writes it. Throws Error(invalid_argument) that names the path and the system's reason if it
-  /// cannot be written.
+  /// `rank`: the rank that writes it. Throws Error(invalid_argument) that names the path and the system's
+  /// reason if it cannot be written.
   TraceFile(std::string path, std::vector<Member> members, int rank);
   /// Writes what it was given.
   ~TraceFile();
@@ -39,7 +39,7 @@ class TraceFile {
   int row(int rank, const Traced& traced);
   void emit(const std::string& event);
   void flush();
-  /// When the file was made, on that rank's clock.
+  /// The time when the file was made, on that rank's clock.
   [[nodiscard]] TimePoint origin_of(int rank, const TracePart& part) const;
 
   std::string path_;

@@ -9,7 +9,7 @@
 
 namespace hora {
 
-/// Collects what this rank does while a timeline is wanted, until it is worth sending. Thread-safe.
+/// Collects the events of this rank while a timeline is wanted, until they are worth sending. Thread-safe.
 class Tracer {
  public:
   void start(bool mark_cycles);
@@ -19,15 +19,16 @@ class Tracer {
   void add(Traced traced);
   void mark_cycle(TimePoint now);
 
-  /// What there is, if it is much or old.
+  /// The events so far, if they are many or old.
   std::optional<TracePart> take(TimePoint now);
-  /// What is left; from now on it is off.
+  /// The events that are left; from now on the tracer is off.
   TracePart stop(TimePoint now);
 
  private:
   TracePart take_all(TimePoint now);
 
-  // Changed under the mutex; who reads it without only asks whether it is worth the trouble.
+  // Changed under the mutex; a thread that reads it without the mutex only asks whether it is worth the
+  // trouble.
   std::atomic<bool> on_ = false;
   std::mutex mutex_;
   // Under the mutex:

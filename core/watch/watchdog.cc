@@ -47,7 +47,7 @@ void Watchdog::end() {
 
 void Watchdog::run() {
   const auto between = std::clamp(limit_ / 8, kLeastBetween, kMostBetween);
-  // What was seen last, and since when it has been so.
+  // The state at the last look, and the time since which it has been so.
   std::uint64_t begun = 0;
   std::uint64_t moved = 0;
   TimePoint since{};

@@ -16,8 +16,8 @@ namespace hora {
 /// Says when an operation that all ranks have asked for stands still: nothing of it has moved for some time.
 ///
 /// The engine tells when it begins and ends one. A thread looks from time to time, an eighth of the limit
-/// apart and five seconds at most, so the engine never wakes it; what it finds is that late at most. Both
-/// read and write what is under way under `mutex_`; neither `progress` nor `notice` runs under it, and the
+/// apart and five seconds at most, so the engine never wakes it. A notice is that late at most. Both read and
+/// write the operation under way under `mutex_`. Neither `progress` nor `notice` runs under it, and the
 /// destructor waits for a running one.
 class Watchdog {
  public:
