@@ -13,7 +13,7 @@ namespace hora {
 /// the same. For one thread at a time.
 class FastestCopy {
  public:
-  /// `streams`: whether stores bypass the caches; none: what turns out to be faster.
+  /// `streams`: whether stores bypass the caches; none: the way that turns out to be faster.
   explicit FastestCopy(std::optional<bool> streams = {}) : tuner_(64 * 1024, streams) {}
 
   /// The memories do not overlap.

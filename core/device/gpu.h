@@ -11,7 +11,7 @@
 
 namespace hora {
 
-/// What of a GPU's memory a rank has taken, in bytes. A value.
+/// The memory of a GPU that a rank has taken, in bytes. A value.
 struct GpuMemory {
   std::size_t taken = 0;   ///< by Hora itself: fusion buffers, and gradients that live in its memory
   std::size_t pinned = 0;  ///< of the host's memory, for copies to and from the GPU
@@ -19,7 +19,7 @@ struct GpuMemory {
 };
 
 /// One GPU, as a rank uses it: in the context that its framework uses, too (the primary one), never in a
-/// second. Whatever the caller's current context is, it is the same when a call returns. Thread-safe.
+/// second. The caller's current context, whatever it is, is the same when a call returns. Thread-safe.
 class Gpu {
  public:
   virtual ~Gpu() = default;
@@ -35,8 +35,8 @@ class Gpu {
   /// Throws Error(invalid_argument) unless `data` is memory that this GPU reaches; the message says whose
   /// memory it is. `which` names it: "its input".
   virtual void check(const void* data, const std::string& which) const = 0;
-  /// The point that a framework's stream is at. Throws Error(invalid_argument) if what is put on it is being
-  /// captured into a graph.
+  /// The point that a framework's stream is at. Throws Error(invalid_argument) if work that is put on it is
+  /// being captured into a graph.
   [[nodiscard]] virtual std::shared_ptr<Event> mark(void* stream) = 0;
 
   /// A stream of its own, of the highest priority.
@@ -48,9 +48,9 @@ class Gpu {
   /// that waits for that; the last owner's release frees it behind what is on `stream` then; during a
   /// capture of that, when this is next called for it, and if it is gone, with the Gpu.
   [[nodiscard]] virtual std::shared_ptr<std::byte> allocate_on(void* stream, std::size_t bytes) = 0;
-  /// The same, but usable by what is put on `own`, which is from `make_stream`, after this, and by all that
-  /// waits for that; who releases it has seen to it that what is on `stream` then waits for what is on `own`,
-  /// or that this has been done.
+  /// The same, but usable by work that is put on `own`, which is from `make_stream`, after this, and by all
+  /// that waits for that work. An owner that releases it has made the work on `stream` then wait for the work
+  /// on `own`, unless this has been done.
   [[nodiscard]] virtual std::shared_ptr<std::byte> allocate_between(Stream& own, void* stream,
                                                                     std::size_t bytes) = 0;
   /// The host's memory, which the GPU reads and writes at full speed (pinned).

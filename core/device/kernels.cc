@@ -114,7 +114,7 @@ struct Wide {
   }
 };
 
-/// What is not zero is true.
+/// A value that is not zero is true.
 struct Boolean {
   using Stored = std::uint8_t;
   using Value = std::uint8_t;
@@ -413,7 +413,7 @@ void copy_streaming(void* to, const void* from, std::size_t bytes) {
   const std::size_t step = hn::Lanes(tag);
   auto* target = static_cast<std::uint8_t*>(to);
   const auto* source = static_cast<const std::uint8_t*>(from);
-  // Streaming stores need an aligned target: ordinary ones for what is left at both ends.
+  // Streaming stores need an aligned target: ordinary ones for the bytes that are left at both ends.
   std::size_t i = std::min(bytes, (step - reinterpret_cast<std::uintptr_t>(target) % step) % step);
   std::memcpy(target, source, i);
   for (; i + step <= bytes; i += step) hn::Stream(hn::LoadU(tag, source + i), tag, target + i);

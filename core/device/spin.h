@@ -9,8 +9,8 @@
 namespace hora {
 
 /// Looks again and again whether `condition` holds, for about as long as going to sleep and being woken would
-/// cost; whether it did. `crowded`: there are more who wait than cores, so the core is left to others in
-/// between.
+/// cost. Returns whether it did. `crowded`: more threads wait than there are cores, so the core is left to
+/// others in between.
 template <typename Condition>
 bool spin(bool crowded, const Condition& condition) {
   constexpr std::chrono::microseconds kSpin{20};

@@ -18,8 +18,8 @@ class Event {
 
   /// Throws Error(internal) if the device has failed.
   [[nodiscard]] virtual bool reached() const = 0;
-  /// What is put on this stream of the same device (a framework's, such as a cudaStream_t) from now on waits
-  /// for this point; the caller does not. Throws Error(internal) if the device has failed.
+  /// Work that is put on this stream of the same device (a framework's, such as a cudaStream_t) from now on
+  /// waits for this point; the caller does not. Throws Error(internal) if the device has failed.
   virtual void hold_up(void* stream) const = 0;
 };
 
@@ -30,7 +30,7 @@ struct Move {
   std::size_t count = 0;
 };
 
-/// What becomes of elements on their way: to[i] = factor * from[i]. A value.
+/// The conversion of elements on their way: to[i] = factor * from[i]. A value.
 struct Conversion {
   DType to = DType::float32;
   DType from = DType::float32;  ///< equal to `to`, or both floats
@@ -65,7 +65,7 @@ class Stream {
 
   /// The point that this stream is at. Null: all has been done.
   [[nodiscard]] virtual std::shared_ptr<Event> mark() = 0;
-  /// What is put on this stream from now on waits for that point, which is of the same device.
+  /// Work that is put on this stream from now on waits for that point, which is of the same device.
   virtual void wait(const Event& event) = 0;
 };
 

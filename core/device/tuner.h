@@ -29,7 +29,7 @@ class Tuner {
   /// The way, 0 or 1, in which `bytes` bytes should be done now.
   [[nodiscard]] std::size_t way(std::size_t bytes) const;
 
-  /// What it took to do them in this way.
+  /// Notes the time that it took to do them in this way.
   void note(std::size_t way, std::size_t bytes, std::chrono::duration<double> time);
 
  private:
