@@ -63,7 +63,7 @@ void Autotune::write(const Trial& trial) {
   const auto [fastest, slowest] = std::minmax_element(trial.times.begin(), trial.times.end());
   log_ << fmt::format("{},{},{},{:.4f},{:.4f},{:.4f}", trial_ + 1, trial.bytes, trial.times.size(),
                       median(trial.times), *fastest, *slowest)
-       << std::endl;  // who ends the training early has what there is
+       << std::endl;  // a user who ends the training early has the trials so far
 }
 
 /// The medians of a step in a size's two trials, the better one first.

@@ -17,9 +17,9 @@ namespace hora {
 /// trials than those of the usual one in either. It ends, and says what it has found. *Engine only.*
 class Autotune {
  public:
-  /// `usual`: what travels together now. `steps`: how many of a trial are measured; those before are not, in
-  /// which ranks get used to the size. `log`: where the trials are written, a line each as CSV; empty:
-  /// nowhere. Throws Error(invalid_argument) if that cannot be written.
+  /// `usual`: how many bytes travel together now. `steps`: how many of a trial are measured; those before are
+  /// not, in which ranks get used to the size. `log`: where the trials are written, a line each as CSV;
+  /// empty: nowhere. Throws Error(invalid_argument) if that cannot be written.
   Autotune(std::size_t usual, int steps, const std::string& log);
 
   /// A step has ended. How many bytes are to travel together from now on, if that is to change.

@@ -9,15 +9,16 @@
 
 namespace hora {
 
-/// What batches cost: each so long for itself (alpha), and so long for every byte (beta). Learnt from batches
-/// that were moved, of which the fastest of each size counts: in the others somebody was late. *Engine only.*
+/// The cost of batches: a time for each batch itself (alpha), and a time for every byte (beta). It is learnt
+/// from batches that were moved. The fastest of each size counts: in the others some rank was late. *Engine
+/// only.*
 class Pace {
  public:
   /// A batch took so long.
   void add(std::size_t bytes, Clock::duration time);
 
-  /// How large batches should be, so that what each costs for itself is about a 64th of its time: a power of
-  /// two, from 4 to 64 MiB. Nothing: that takes batches of which one is eight times as large as the other.
+  /// The size that batches should have, so that alpha is about a 64th of a batch's time: a power of two, from
+  /// 4 to 64 MiB. Nothing before there were two batches of which one is eight times as large as the other.
   [[nodiscard]] std::optional<std::size_t> batch_bytes() const;
 
  private:

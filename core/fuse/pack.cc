@@ -10,8 +10,7 @@ namespace {
 
 constexpr std::size_t kMostAhead = std::size_t{64} << 20;  // of memory that is taken before it is needed
 
-/// Takes what a sum of floats is multiplied with out of a reduction: what each rank may as well multiply
-/// before.
+/// Takes the factor of a sum of floats out of a reduction: each rank may as well multiply with it before.
 double take_factor(Reduction& reduction) {
   if (!is_float(reduction.dtype) || reduction.op != ReduceOp::sum) return 1.0;
   const double factor = reduction.prescale * reduction.postscale / reduction.divisor;
@@ -20,7 +19,7 @@ double take_factor(Reduction& reduction) {
   return factor;
 }
 
-/// What to reduce, so that neighbours among the slots are one.
+/// The segments to reduce, in which neighbours among the slots are one.
 std::vector<Segment> joined(std::vector<Piece> pieces, std::size_t each) {
   std::stable_sort(pieces.begin(), pieces.end(),
                    [](const Piece& a, const Piece& b) { return a.slot < b.slot; });

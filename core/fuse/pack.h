@@ -25,7 +25,7 @@ struct Piece {
   bool padded = false;  ///< with a slot: what lies behind it, up to the next cache line, is nobody's
 };
 
-/// What a call of a Packer did, and when. A value.
+/// A stage of a call of a Packer, and its time. A value.
 enum class Stage : std::uint8_t { pack, transfer, unpack };
 inline constexpr int kStages = 3;
 struct Span {
@@ -61,14 +61,14 @@ class Packer {
   /// Sets the flag, unless that is null, if any element of the outputs is infinite or not a number.
   void look_at(std::span<const Piece> pieces, DType dtype, std::uint32_t* flag);
 
-  /// Buffers that were too small, and that what is under way on the lane may still use.
+  /// Buffers that were too small, and that work under way on the lane may still use.
   [[nodiscard]] std::vector<std::shared_ptr<std::byte>> take_outgrown() {
     return std::exchange(outgrown_, {});
   }
 
   /// Whether calls note what they do, which takes looks at the clock; not at first.
   void note_spans(bool on) { notes_spans_ = on; }
-  /// What the last call did; empty if it did not note it.
+  /// The stages of the last call; empty if it did not note them.
   [[nodiscard]] const std::vector<Span>& spans() const { return spans_; }
 
  private:
@@ -81,10 +81,10 @@ class Packer {
   void reduce_fused(std::span<const Piece> pieces, const Reduction& reduction, std::uint32_t* flag);
   void reduce_compressed(std::span<const Piece> pieces, DType dtype, Reduction reduction,
                          std::uint32_t* flag);
-  /// What fits into the buffer `wire` at once.
+  /// Reduces pieces that fit into the buffer `wire` at once.
   void reduce_round(std::span<const Piece> round, std::byte* wire, DType dtype, const Reduction& reduction,
                     double factor, std::uint32_t* flag);
-  /// What travels at a time at the most, where it visits the buffer.
+  /// The most bytes that travel at a time, where they visit the buffer.
   [[nodiscard]] std::size_t round_bytes() const;
   std::byte* buffer(std::size_t bytes);
 
