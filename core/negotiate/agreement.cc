@@ -25,7 +25,7 @@ bool same_tensor(const Request& a, const Request& b) {
   return std::equal(a.shape.begin() + skipped, a.shape.end(), b.shape.begin() + skipped);
 }
 
-// In the order in which a reader would ask: what comes first explains the rest.
+// In the order in which a reader would ask: an earlier aspect explains the rest.
 const std::array<Aspect, 13> kAspects{{
     {"operation", [](const Request& a, const Request& b) { return a.operation == b.operation; },
      [](const Request& r) { return std::string(name(r.operation)); }},
@@ -62,7 +62,7 @@ const std::array<Aspect, 13> kAspects{{
      }},
 }};
 
-/// What those who cannot bring their tensor say; empty: all can.
+/// The reasons that ranks which cannot bring their tensor give; empty: all can.
 std::string why_ranks_failed(std::span<const Voice> voices, const std::vector<int>& members) {
   std::string text;
   for (const auto& voice : voices) {
@@ -91,7 +91,7 @@ Decision mismatch(const Aspect& aspect, std::span<const Voice> voices, const std
                  fmt::format("{} differs between ranks: {}", aspect.label, text));
 }
 
-/// What each place asks for.
+/// The request of each place.
 std::vector<const Request*> by_place(std::span<const Voice> voices, std::size_t places) {
   std::vector<const Request*> requests(places);
   for (const auto& voice : voices) {
@@ -119,7 +119,7 @@ void gather_rows(Decision& decision, std::span<const Request* const> requests) {
   }
 }
 
-/// Who sends how many rows to whom.
+/// How many rows each place sends to each place.
 void exchange_rows(Decision& decision, std::span<const Request* const> requests) {
   const auto places = static_cast<std::int64_t>(requests.size());
   for (const auto* request : requests) {
@@ -190,7 +190,7 @@ std::optional<Request> stand_in(const Request& like) {
   if (like.operation == Operation::allreduce) {
     const bool zeros =
         like.op == ReduceOp::average || like.op == ReduceOp::sum || like.op == ReduceOp::adasum;
-    if (!zeros && like.prescale != 1.0) return std::nullopt;  // what is neutral would be scaled
+    if (!zeros && like.prescale != 1.0) return std::nullopt;  // neutral values would be scaled
     request.absent = true;
     return request;
   }

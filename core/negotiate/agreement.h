@@ -18,21 +18,21 @@ struct Voice {
   std::shared_ptr<const Request> request;
 };
 
-/// What all ranks of a group will do about one tensor, given what they ask for: of every place once, the
-/// voice with the lowest place first, not empty, equal names. Equal requests make a decision; unequal ones a
-/// decision with Code::mismatch whose message names the tensor, the values and the ranks: "'w': tensor
-/// differs between ranks: float32[4] on ranks 0-2, float32[5] on rank 3". `members`: the ranks, by place. A
-/// pure function.
+/// The decision of all ranks of a group about one tensor, given what they ask for. `voices` is not empty, and
+/// has every place once, the voice with the lowest place first, and equal names. Equal requests make a
+/// decision; unequal ones a decision with Code::mismatch. Its message names the tensor, the values and the
+/// ranks: "'w': tensor differs between ranks: float32[4] on ranks 0-2, float32[5] on rank 3". `members`: the
+/// ranks, by place. A pure function.
 [[nodiscard]] Decision agree(std::span<const Voice> voices, const std::vector<int>& members);
 
 /// The ranks that have these places.
 [[nodiscard]] std::vector<int> ranks_of(const RankSet& places, const std::vector<int>& members);
 
-/// What a rank that has joined asks for, where another asks for `like`; nothing if that cannot be done
+/// The request of a rank that has joined, where another rank asks for `like`; nothing if that cannot be done
 /// without the rank. A pure function.
 [[nodiscard]] std::optional<Request> stand_in(const Request& like);
 
-/// What fails on every rank; `text` says why. A pure function.
+/// The decision for a tensor that fails on every rank; `text` says why. A pure function.
 [[nodiscard]] Decision failure(const Request& request, Code code, const std::string& text);
 
 }  // namespace hora

@@ -8,19 +8,20 @@
 
 namespace hora {
 
-/// What some ask for alike under one name: by number or in full. A value.
+/// The request that some ranks make alike under one name: by number or in full. A value.
 struct Asking {
   RankSet who;
   DecisionId repeat = 0;                   ///< 0: not by number
   std::shared_ptr<const Request> request;  ///< null: by number
 
-  /// Whether this is what is asked for.
+  /// Whether the ranks ask for this.
   [[nodiscard]] bool is(DecisionId number) const { return repeat == number; }
   [[nodiscard]] bool is(const Request& full) const { return request != nullptr && *request == full; }
 };
 
-// Add who asks for the same to one that is there already, if that is the first or the last, as it is as a
-// rule; else another one. So many who all ask for something of their own cost no more than few.
+// Add the ranks to an asking for the same that is there already, if that is the first or the last. It is so
+// as a rule; else they add another asking. So many ranks that all ask for something of their own cost no more
+// than few.
 void add_asking(std::vector<Asking>& askings, const RankSet& who, DecisionId repeat);
 void add_asking(std::vector<Asking>& askings, const RankSet& who, const Request& request);
 

@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::size_t kMostLate = 16;  // that a ballot names; of more, those that were latest
 
-/// Adds those who were late, and if there are too many leaves out some who were less so.
+/// Adds the ranks that were late, and if there are too many leaves out some that were less so.
 void add_late(std::vector<Late>& late, const RankSet& ranks, Clock::duration behind) {
   const auto known =
       std::find_if(late.begin(), late.end(), [&](const Late& other) { return other.ranks == ranks; });
@@ -80,7 +80,7 @@ void Branch::pass(Ballot ballot) {
   out_.push_back(std::move(ballot));
 }
 
-/// Whether these repeat, as a whole, what others of the subtree repeat or nobody does yet.
+/// Whether these ranks repeat, as a whole, a step that others of the subtree repeat or no rank does yet.
 bool Branch::repeats_step(const Ballot& ballot, const Part& part) {
   const auto& ids = ballot.repeats;
   const auto same =
@@ -106,7 +106,7 @@ bool Branch::repeats_step(const Ballot& ballot, const Part& part) {
   return true;
 }
 
-/// Somebody asks for this in another way.
+/// A rank asks for this in another way.
 void Branch::dissolve_step_with(const std::string& name) {
   const DecisionId* id = steps_.empty() ? nullptr : voter_.number_of(name);
   if (id == nullptr) return;
@@ -128,7 +128,7 @@ void Branch::dissolve(const Step& step) {
 void Branch::add_repeat(DecisionId id, const Part& part) {
   auto known = by_id_.find(id);
   if (known == by_id_.end()) {
-    if (!voter_.knows(id)) {  // who asks has not heard yet that it is forgotten
+    if (!voter_.knows(id)) {  // the rank that asks has not heard yet that it is forgotten
       ballot_for(part.ranks, {part.ranks, part.heard, part.since, part.now, part.late}, part.now)
           .repeats.push_back(id);
       return;
@@ -225,8 +225,8 @@ void Branch::tell(PendingByName::iterator entry, TimePoint now) {
   pending.due = false;
 }
 
-/// The ballot in which it goes up. What is much older than the rest has one of its own, as a ballot has one
-/// age.
+/// The ballot in which a gathering goes up. A gathering that is much older than the rest has a ballot of its
+/// own, as a ballot has one age.
 Ballot& Branch::ballot_for(const RankSet& ranks, const Gathering& gathering, TimePoint now) {
   using std::chrono::milliseconds;
   const Clock::duration age = std::max(now - gathering.since, Clock::duration::zero());
@@ -259,8 +259,8 @@ void Branch::finish_ballots() {
   ballots_.clear();
 }
 
-/// By those whose asking waits here: they may call a decision by a number that is forgotten when they have
-/// heard more.
+/// The fewest verdicts heard by a rank whose asking waits here. Such ranks may call a decision by a number
+/// that is forgotten when they have heard more.
 std::uint64_t Branch::fewest_heard() const {
   std::uint64_t fewest = std::numeric_limits<std::uint64_t>::max();
   for (const auto& step : steps_) fewest = std::min(fewest, step.gathering.heard);

@@ -12,22 +12,22 @@
 
 namespace hora {
 
-/// Puts together what the ranks of a subtree ask for in the world, so that they speak with one voice: a
-/// tensor that all of them have asked for goes up once, however many they are. Ballots go in, fewer come out;
-/// it does no I/O and reads no clock.
+/// Puts together what the ranks of a subtree ask for in the world, so that they speak with one voice. A
+/// tensor that all of them have asked for goes up once, however many ranks they are. Ballots go in, fewer
+/// come out; it does no I/O and reads no clock.
 ///
-/// What goes up as it came, at once: ballots of other groups, reports, and who leaves or joins. So does
-/// everything as long as one of these ranks has left or joined, as it asks for nothing more and the others
-/// would wait for it here. And what some have asked for and others have not goes up after `kPatience`, and
-/// from then on as it comes; so rank 0 knows who is missing. Nothing that a rank asks for overtakes what it
-/// has asked for before and then leaves or joins.
+/// Ballots of other groups, reports, and the news that a rank leaves or joins go up as they came, at once. So
+/// does everything as long as one of these ranks has left or joined: it asks for nothing more, and the others
+/// would wait for it here. A tensor that some ranks have asked for and others have not goes up after
+/// `kPatience`, and from then on as it comes. So rank 0 knows which ranks are missing. Nothing that a rank
+/// asks for overtakes what it has asked for before and then leaves or joins.
 ///
-/// Why nothing goes up twice or never: each asking is in one place, `steps_` or `pending_`, until it is put
-/// into a ballot, and whatever is in either leaves it when it is complete or the patience is over. What fails
-/// while it waits here has failed for those who asked for it, and is dropped; so is what was asked for before
-/// an order was locked, as rank 0 does. As different tensors of one rank may change places, what goes up says
-/// that its ranks have heard no more verdicts than those had whose askings still wait here: rank 0 must not
-/// forget a number that one of these has.
+/// Nothing goes up twice or never, for this reason. Each asking is in one place, `steps_` or `pending_`,
+/// until it is put into a ballot. It leaves that place when it is complete or the patience is over. A tensor
+/// that fails while it waits here has failed for the ranks that asked for it, and is dropped. So are askings
+/// from before an order was locked, as rank 0 does. Different tensors of one rank may change places. So a
+/// ballot that goes up says that its ranks have heard no more verdicts than had the ranks whose askings still
+/// wait here. Rank 0 must not forget a number that one of these has.
 ///
 /// How late ranks are travels along: a ballot has an age, and names those that asked much later than the
 /// first. *Engine only.*
@@ -39,18 +39,18 @@ class Branch {
   /// `ranks`: the subtree. `voter`: of this rank, in the world; it must outlive this.
   Branch(RankSet ranks, const Voter& voter) : ranks_(std::move(ranks)), voter_(voter) {}
 
-  /// Takes a ballot that says for whom of the subtree it speaks, and came at `now`. Throws Error(internal) if
-  /// no rank would cast it.
+  /// Takes a ballot that says for which ranks of the subtree it speaks, and came at `now`. Throws
+  /// Error(internal) if no rank would cast it.
   void add(Ballot ballot, TimePoint now);
-  /// What is to go up now, in this order.
+  /// The ballots that are to go up now, in this order.
   [[nodiscard]] std::vector<Ballot> take(TimePoint now);
-  /// When there is something to take, if nothing is added.
+  /// The time when there is something to take, if nothing is added.
   [[nodiscard]] TimePoint next();
   /// The voter has heard this verdict of the world's.
   void hear(const Verdict& verdict);
 
  private:
-  /// Those who ask, and when they did.
+  /// The ranks that ask, and the times when they did.
   struct Part {
     const RankSet& ranks;
     std::uint64_t heard;
@@ -110,7 +110,7 @@ class Branch {
   std::unordered_map<DecisionId, PendingByName::iterator> by_id_;
   std::vector<PendingByName::iterator> due_;
   std::multimap<TimePoint, std::string> ages_;  // by when they came; some have gone since
-  /// For whom, and how many milliseconds old.
+  /// The ranks for which a ballot speaks, and its age in milliseconds.
   using Key = std::pair<RankSet, std::int64_t>;
   std::map<Key, Ballot> ballots_;  // that are being put together
   std::vector<Ballot> out_;

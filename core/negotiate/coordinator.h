@@ -18,33 +18,34 @@
 
 namespace hora {
 
-/// Rank 0's memory of who has asked for what in one group. Ballots go in, verdicts come out; it does no I/O
-/// and reads no clock. Members are called by their places; messages name their ranks. Members that ask for
-/// the same are one voice, however many they are.
+/// Rank 0's memory of which member has asked for which tensor in one group. Ballots go in, verdicts come out;
+/// it does no I/O and reads no clock. Members are called by their places; messages name their ranks. Members
+/// that ask for the same are one voice, however many they are.
 ///
 /// A tensor is decided once every member has asked for it, in the order in which that came true. A tensor
 /// that a leaving member never asked for fails for those that did. When all have left, the verdict ends the
 /// group.
 ///
-/// A member that has joined need not ask: it takes part in what the others can do without it, and what they
-/// cannot fails. When all have joined, that is decided like a tensor, and nobody has joined any more.
+/// A member that has joined need not ask: it takes part in operations that the others can do without it;
+/// operations that they cannot do without it fail. When all have joined, that is decided like a tensor, and
+/// no member has joined any more.
 ///
 /// A member may repeat a decision by number. It may also do so when it has not heard yet that the number is
-/// forgotten; so what led to a decision is remembered until every member has heard the verdict that forgot
-/// it.
+/// forgotten; so the requests that led to a decision are remembered until every member has heard the verdict
+/// that forgot it.
 ///
 /// When enough steps were equal, a verdict locks their order (`Verdict::lock`). All ranks then decide alike
-/// without ballots, until they agree to end that; what was asked for before a rank heard of the lock is
-/// forgotten here, as every rank knows itself what it has asked for. *Engine only.*
+/// without ballots, until they agree to end that. Requests from before a rank heard of the lock are forgotten
+/// here, as every rank knows itself what it has asked for. *Engine only.*
 class Coordinator {
  public:
   /// `members`: ranks, by place. `locks`: whether the order of its decisions may be locked.
   explicit Coordinator(std::vector<int> members, std::size_t capacity = 8192, bool locks = false);
 
-  /// Takes what members ask, and have asked at `now`: those who asked sooner may be added later. Throws
+  /// Takes what members ask, and have asked at `now`: members that asked sooner may be added later. Throws
   /// Error(internal) if no rank that follows the protocol would send it.
   void add(const RankSet& places, const Ballot& ballot, TimePoint now);
-  /// What has become decidable since the last call; nothing if there is nothing to say.
+  /// The verdict on all that has become decidable since the last call; nothing if there is nothing to say.
   std::optional<Verdict> decide();
 
   /// The ranks that have left though others wait for a tensor of theirs, of which that is new since the last
@@ -96,7 +97,7 @@ class Coordinator {
  private:
   /// Names by when they were first asked for.
   using Ages = std::list<std::pair<TimePoint, std::string>>;
-  /// What the members have asked for under one name.
+  /// The requests that the members have made under one name.
   struct Pending {
     std::vector<Asking> askings;
     RankSet asked;       // all their places
@@ -106,12 +107,13 @@ class Coordinator {
     Ages::iterator age;
   };
   using PendingByName = std::unordered_map<std::string, Pending>;
-  /// What can be decided: what is pending under a name, or what all repeat at once, which never was.
+  /// A decision that can be made: of a tensor that is pending under a name, or of one that all repeat at
+  /// once, which never was.
   struct Ready {
     std::string name;
     DecisionId repeat = 0;
   };
-  /// What led to a decision.
+  /// The requests that led to a decision.
   struct Remembered {
     std::vector<Voice> voices;  ///< by the name under which they ask for it again
     std::uint64_t times = 1;    ///< that it was made, those before it of the same name included
@@ -120,7 +122,7 @@ class Coordinator {
     void rename();
   };
 
-  /// Who asks, and since when. A value.
+  /// The members that ask, and since when. A value.
   struct Askers {
     const RankSet& places;
     TimePoint since;
@@ -135,14 +137,14 @@ class Coordinator {
   [[nodiscard]] Ages::iterator age_at(TimePoint since);
   void join(const RankSet& places, const Request& request);
   void leave(const RankSet& places);
-  /// Looks whether what is pending can be decided, or can never be.
+  /// Looks whether the pending tensor can be decided, or can never be.
   void settle(PendingByName::iterator entry);
   void settle_all();
   [[nodiscard]] bool complete(const Pending& pending) const;
   [[nodiscard]] std::optional<int> left_without(const Pending& pending) const;
   void erase(PendingByName::iterator entry);
 
-  /// What has been asked for, in full, the voice with the lowest place first.
+  /// The requests, in full, the voice with the lowest place first.
   [[nodiscard]] std::vector<Voice> voices(const Pending& pending) const;
   void spell(const Asking& asking, std::vector<Voice>& voices) const;
   [[nodiscard]] const Request& any_asked(const Pending& pending) const;
@@ -162,7 +164,8 @@ class Coordinator {
   [[nodiscard]] bool fits(const Pending& pending, const std::unordered_set<DecisionId>& ids) const;
   void count_step(DecisionId repeated, std::uint64_t times);
   [[nodiscard]] std::uint64_t step_of(const Pending& pending) const;
-  /// Turns what pending tensors have asked for by this number into full requests: the number is about to go.
+  /// Turns requests of pending tensors that were made by this number into full requests: the number is about
+  /// to go.
   void spell_out(DecisionId id);
 
   std::vector<int> members_;

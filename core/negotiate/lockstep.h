@@ -11,11 +11,12 @@
 namespace hora {
 
 /// One rank's place in a locked schedule: decisions that all ranks make in the same order, step after step,
-/// each as soon as all have asked for it. How far the ranks are they tell each other in a Rollcall: with
+/// each as soon as all have asked for it. The ranks tell each other in a Rollcall how far they are: with
 /// `word`, which also says whether they are at the same place. A value.
 class Lockstep {
  public:
-  /// What a step decides, in this order; the first `made` of the present one are decided already.
+  /// `order`: the decisions of a step, in this order; the first `made` of the present step are decided
+  /// already.
   Lockstep(std::vector<DecisionId> order, std::size_t made);
 
   /// This rank asks for it. False: it is not part of a step, or has been asked for already.
@@ -34,7 +35,8 @@ class Lockstep {
   /// Whether a rank wants the lock to end: no; at once; because it has waited for long. Of several, the
   /// last one counts.
   enum class End : std::uint8_t { no, at_once, after_waiting };
-  /// What a rank answers: how many it is ready for, and where it is; and whether it wants the lock to end.
+  /// The answer of a rank: how many decisions it is ready for, where it is, and whether it wants the lock to
+  /// end.
   [[nodiscard]] std::uint64_t word(End end) const;
   [[nodiscard]] static End end_in(std::uint64_t word);
   [[nodiscard]] static std::size_t ready_in(std::uint64_t word);

@@ -57,7 +57,7 @@ std::vector<int> read_ranks(Reader& in, int size, const char* what) {
   return ranks;
 }
 
-/// What is cut or put together by rows has some, and sends no more than it has.
+/// Checks that a tensor that is cut or put together by rows has some, and sends no more than it has.
 void check_rows(const Request& request) {
   const bool has_rows = sizes_its_output(request.operation) || request.operation == Operation::reducescatter;
   if (has_rows && request.shape.empty()) throw Error(Code::internal, "bad message: a scalar has no rows");

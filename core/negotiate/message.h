@@ -19,7 +19,7 @@ inline constexpr std::size_t kMostFailureBytes = 4096;  // of Request::failed_wi
 inline constexpr std::size_t kMostReasonBytes = 32 * 1024;
 inline constexpr std::size_t kMostMessageBytes = 64 * 1024;  // of a status; one may quote a name and a reason
 
-/// What one rank asks for: everything about an entry that the other ranks must agree with. A value.
+/// The request of one rank: everything about an entry that the other ranks must agree with. A value.
 struct Request {
   Operation operation = Operation::allreduce;
   std::string name;
@@ -60,7 +60,7 @@ struct Request {
 /// The text, or as many of its first characters (UTF-8) as fit into `most` bytes.
 [[nodiscard]] std::string shortened(std::string text, std::size_t most);
 
-/// What all ranks will do about one tensor, or why they will not. A value.
+/// The operation that all ranks will do on one tensor, or the reason why they will not. A value.
 struct Decision {
   Status status;    ///< not ok: the tensor fails on every rank, and `request` only names it
   Request request;  ///< as agreed; `shape` of an allgather is that of its output
@@ -83,7 +83,7 @@ inline constexpr int kWorld = 0;
 /// The name that a join has, in every group.
 inline constexpr const char* kJoinName = "hora.join";
 
-/// What a rank tells rank 0 beside what it asks for; not the coordinator's business.
+/// The kind of a report, which a rank sends to rank 0 beside its requests; not the coordinator's business.
 enum class Report : std::uint8_t {
   none,
   trace,    ///< a part of the timeline
@@ -93,7 +93,7 @@ enum class Report : std::uint8_t {
 };
 inline constexpr int kReports = 5;
 
-/// Some of those that a ballot speaks for were later than the first of them, by so much. A value.
+/// Some of the ranks that a ballot speaks for, which were later than the first of them, by so much. A value.
 struct Late {
   RankSet ranks;
   Clock::duration behind{};
@@ -110,14 +110,14 @@ struct Ballot {
   Report report = Report::none;     ///< with one it travels alone
   Bytes content = {};               ///< of the report
   // Of one that comes up in a tree:
-  RankSet ranks = {};           ///< for whom it speaks, each of which asks for all of it; empty: its sender
+  RankSet ranks = {};           ///< its ranks, each of which asks for all of it; empty: its sender
   Clock::duration age{};        ///< since the first of them asked, when it was sent
   std::vector<Late> late = {};  ///< those of them that were late, as far as it is worth a word
 
   bool operator==(const Ballot&) const = default;
 };
 
-/// What rank 0 tells all about the timeline.
+/// The command about the timeline that rank 0 gives to all.
 enum class TraceCommand : std::uint8_t { none, start, start_with_cycles, stop };
 inline constexpr int kTraceCommands = 4;
 

@@ -119,7 +119,7 @@ void Negotiator::cast(Ballot ballot, TimePoint now) {
   pass_on(now);
 }
 
-/// What a child has to say, for itself or for those below it.
+/// Takes the ballots of a child, for itself or for the ranks below it.
 void Negotiator::take(const Letter& letter) {
   const TreeSeat& seat = control_.seat();
   const int child = seat.child(letter.from);
@@ -140,7 +140,8 @@ void Negotiator::take(const Letter& letter) {
   }
 }
 
-/// What this rank and those below it ask for, as far as it is put together: rank 0 counts it.
+/// Passes on the ballots of this rank and the ranks below it, as far as they are put together: rank 0 counts
+/// them.
 void Negotiator::pass_on(TimePoint now) {
   if (!branch_) return;
   const auto ballots = branch_->take(now);
@@ -202,7 +203,7 @@ std::vector<Negotiator::Heard> Negotiator::hear(TimePoint now, bool pressing) {
   } else {
     collect();
     pass_on(now);
-    if (!lockstep_) heard = decide();  // what has come in a lock, such as from who has ended it, can wait
+    if (!lockstep_) heard = decide();  // letters in a lock, such as from the rank that has ended it, can wait
   }
   if (branch_) next_look_ = branch_->next();
   if (lockstep_ && heard.empty()) {
@@ -212,7 +213,7 @@ std::vector<Negotiator::Heard> Negotiator::hear(TimePoint now, bool pressing) {
   return heard;
 }
 
-/// Rank 0: what has become decidable, in all groups.
+/// Rank 0: decides all that has become decidable, in all groups.
 std::vector<Negotiator::Heard> Negotiator::decide() {
   std::vector<Heard> heard;
   for (auto& [group, chair] : chairs_) {
@@ -379,7 +380,8 @@ std::vector<int> Negotiator::silent_ranks() const {
   return ranks;
 }
 
-/// What the answers of a complete round come to; nothing if that is to go on waiting, or the end of the lock.
+/// The decisions that follow from the answers of a complete round; nothing if the ranks go on waiting, or the
+/// lock ends.
 std::optional<Negotiator::Heard> Negotiator::decide_locked(TimePoint now) {
   const auto& answers = rollcall_->conclude();
   const std::uint64_t own = lockstep_->word(Lockstep::End::no);

@@ -17,14 +17,14 @@ namespace hora {
 
 /// One rank's seat at all negotiations: a voter for each group that it is in; rank 0's also holds the
 /// coordinators of all groups, so that there is one order of all decisions. Each rank carries out those that
-/// concern it in that order, and so ranks that are in several groups never wait for each other in a ring: of
-/// all that is not done yet, the first is under way on all its members. Refers to the control and the roll
-/// call, which must outlive it.
+/// concern it in that order. So ranks that are in several groups never wait for each other in a ring: of all
+/// decisions that are not done yet, the first is under way on all its members. Refers to the control and the
+/// roll call, which must outlive it.
 ///
 /// In a tree (Control::seat) everything that a rank has to say goes to its parent, and all that rank 0 has
 /// decided is announced down it. Ranks below which there are others put together what these ask for (Branch),
-/// rank 0 too. Up the engines hand things on; down the control plane does it itself. Why nothing is waited
-/// for in a ring, and nothing comes in the wrong order:
+/// rank 0 too. Up the engines hand things on; down the control plane does it itself. Nothing is waited for in
+/// a ring, and nothing comes in the wrong order, for these reasons:
 ///
 ///   - An engine only waits within collectives, each of a decision that rank 0 has announced; and to hear of
 ///     that needs no engine in between. Of all decisions that are not done yet take the first: all its
@@ -32,8 +32,8 @@ namespace hora {
 ///     for them; so they come to it, and it ends. So every engine comes back to its letters, and hands on
 ///     what it has.
 ///   - Rank 0 announces decisions of all groups in one order, over one path to each rank, on which nothing
-///     overtakes anything. Who is not a member is passed by, but nobody hears two of them the other way
-///     round.
+///     overtakes anything. A rank that is not a member is passed by, but no rank hears two of them the other
+///     way round.
 ///   - A rank has a verdict before those below it, so what they ask after it comes to a Branch that knows of
 ///   it.
 ///   - What one rank says goes up on one path, too. A Branch lets what different ranks say change places, and
@@ -41,12 +41,12 @@ namespace hora {
 ///     be forgotten (see Branch). When a rank leaves or joins, what it has asked for before goes first.
 ///
 /// With a roll call, the world's decisions are locked once they repeat: no ballots and no verdicts. A rank
-/// answers how many of the next decisions in the locked order it has asked for, as soon as that is one; when
+/// answers how many of the next decisions in the locked order it has asked for, as soon as that is one. When
 /// all have answered, the fewest that one is ready for are decided, on all ranks alike. So nothing is decided
-/// that somebody has not asked for in just this form. A rank that asks for something else, leaves, or waits
-/// for long wants the lock to end; it urges the others to answer, and answers so itself. When one of the
-/// answers of a round is that, nothing is decided in it, and all negotiate again, each asking for what it has
-/// under way. *Engine only.*
+/// that a rank has not asked for in just this form. A rank that asks for something else, leaves, or waits for
+/// long wants the lock to end; it urges the others to answer, and answers so itself. When one of the answers
+/// of a round is that, nothing is decided in it, and all negotiate again, each asking for what it has under
+/// way. *Engine only.*
 class Negotiator {
  public:
   /// Begins with the world. `capacity`: of each group's schedule.
@@ -70,7 +70,7 @@ class Negotiator {
   void inquire(int rank);
   /// Sends a report to rank 0, also from there.
   void report(Report kind, Bytes content);
-  /// A report, and from whom. A value.
+  /// A report, and the rank that has sent it. A value.
   struct Told {
     int rank = 0;
     Report kind = Report::none;
@@ -79,7 +79,7 @@ class Negotiator {
   /// Rank 0: the reports that have come since the last call, in this order.
   std::vector<Told> take_reports() { return std::exchange(reports_, {}); }
 
-  /// What one verdict says. A value.
+  /// The content of one verdict. A value.
   struct Heard {
     int group = kWorld;
     std::vector<Decision> decisions;  ///< to be carried out in this order
@@ -89,13 +89,13 @@ class Negotiator {
     std::uint64_t fuse_up_to = 0;  ///< as in Verdict
     RankSet left = {};             ///< likewise
   };
-  /// What is new; does not wait. Decisions of one verdict come together. `pressing`: somebody waits for what
-  /// this rank has asked for. Throws Error with the loss's status when a rank is lost, and Error(internal)
-  /// for letters that no rank would send.
+  /// The verdicts that are new; does not wait. Decisions of one verdict come together. `pressing`: somebody
+  /// waits for what this rank has asked for. Throws Error with the loss's status when a rank is lost, and
+  /// Error(internal) for letters that no rank would send.
   std::vector<Heard> hear(TimePoint now, bool pressing);
   /// Whether there may be more to hear at once.
   [[nodiscard]] bool has_more() const;
-  /// When to hear at the latest, if nothing rings before.
+  /// The time to hear at the latest, if nothing rings before.
   [[nodiscard]] TimePoint next_look() const { return next_look_; }
   /// Whether this rank has said how far it is, and waits for what others say.
   [[nodiscard]] bool waits_for_others() const { return rollcall_ != nullptr && rollcall_->has_answered(); }
@@ -112,10 +112,10 @@ class Negotiator {
   /// Rank 0: the steps of the world that have ended since the last call.
   std::vector<Coordinator::Step> take_steps();
 
-  // What waits for some ranks, in all groups; known on rank 0 only. As Coordinator's.
+  // The tensors that wait for some ranks, in all groups; known on rank 0 only. As Coordinator's.
   [[nodiscard]] std::vector<Coordinator::Waiting> waiting(TimePoint since) const;
   [[nodiscard]] TimePoint oldest() const;
-  /// Rank 0: who has left the job, and since when the first of them has; while others have not.
+  /// Rank 0: the ranks that have left the job, and since when the first of them has; while others have not.
   struct Leaving {
     RankSet left;
     TimePoint since = TimePoint::max();

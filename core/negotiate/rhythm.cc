@@ -28,7 +28,8 @@ void Rhythm::repeat(DecisionId id) {
   if (too_often > 0) equal_ = 0;
   if (too_often < most_times_) return;
   most_times_ = std::min(2 * most_times_, kManyTimes);
-  // What it began with seems not to come again: it belongs to something else, which is over.
+  // The decision that the step began with seems not to come again: it belongs to something else, which is
+  // over.
   begin_anew({step_.begin() + static_cast<std::ptrdiff_t>(step_.size() / 2), step_.end()});
 }
 
@@ -44,7 +45,7 @@ void Rhythm::end_step() {
   for (const auto id : last_) ++still_to_come_[id];
 }
 
-/// A step begins with the rarest of what was decided lately, and of several the latest.
+/// A step begins with the rarest of the decisions that were made lately, and of several the latest.
 void Rhythm::begin_anew(const std::vector<DecisionId>& recent) {
   forget();
   std::unordered_map<DecisionId, int> times;

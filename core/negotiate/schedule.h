@@ -9,7 +9,7 @@
 
 namespace hora {
 
-/// What has been decided before, so that a repeated step needs numbers and not names.
+/// The decisions that have been made before, so that a repeated step needs numbers and not names.
 ///
 /// Every rank feeds its schedule with the same verdicts in the same order, so all schedules are equal: the
 /// same decision has the same number on every rank, and the same ones are forgotten. A number is never given
@@ -17,9 +17,8 @@ namespace hora {
 ///
 /// Operations without a name have ordinals for names: "allreduce.noname.7". The decision of one is used again
 /// for the next, "allreduce.noname.8", and is known by that name (ordinal.h); so a step with such operations
-/// is like any other one. Only what differs from the one before, or is asked for before that is decided, is
-/// decided anew.
-/// *Engine only.*
+/// is like any other one. Only an operation that differs from the one before, or is asked for before that is
+/// decided, is decided anew. *Engine only.*
 class Schedule {
  public:
   explicit Schedule(std::size_t capacity = 8192) : capacity_(capacity) {}
@@ -42,7 +41,7 @@ class Schedule {
   [[nodiscard]] const DecisionId* find(const std::string& name) const;
   /// A known decision as it was made last; not a use of it.
   [[nodiscard]] const Decision& look_up(DecisionId id) const { return decisions_.at(id).decision; }
-  /// Under which name it is used again.
+  /// The name under which it is used again.
   [[nodiscard]] const std::string& name_in(DecisionId id) const { return decisions_.at(id).name; }
   [[nodiscard]] bool knows(DecisionId id) const { return decisions_.contains(id); }
 

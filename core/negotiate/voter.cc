@@ -104,7 +104,7 @@ Decision Voter::repeated(DecisionId id) {
   return *decision;
 }
 
-/// What has led to the decision gets the name under which it is asked for again.
+/// The request that has led to the decision gets the name under which it is made again.
 void Voter::rename(DecisionId id) {
   auto& request = asked_before_.at(id).request;
   const std::string& name = schedule_.name_in(id);
@@ -114,7 +114,7 @@ void Voter::rename(DecisionId id) {
   request = std::move(renamed);
 }
 
-/// What is under way under this name, which it is no more.
+/// Takes the request that is under way under this name; it is so no more.
 std::shared_ptr<const Request> Voter::take(const std::string& name) {
   if (auto asked = asked_.extract(name)) return std::move(asked.mapped().request);
   const DecisionId* id = schedule_.find(name);

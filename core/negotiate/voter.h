@@ -41,9 +41,9 @@ class Voter {
   [[nodiscard]] bool knows(DecisionId id) const { return schedule_.knows(id); }
   /// The number of the decision that is asked for again under this name; null: it is not known.
   [[nodiscard]] const DecisionId* number_of(const std::string& name) const { return schedule_.find(name); }
-  /// Under which name the known decision of that number is asked for again.
+  /// The name under which the known decision of that number is asked for again.
   [[nodiscard]] const std::string& name_in(DecisionId id) const { return schedule_.name_in(id); }
-  /// What the known decision of that number was about the last time.
+  /// The request that the known decision of that number was about the last time.
   [[nodiscard]] const Request& asked_in(DecisionId id) const { return schedule_.look_up(id).request; }
 
  private:
@@ -51,7 +51,7 @@ class Voter {
     std::uint64_t number = 0;  // how many were before it
     std::shared_ptr<const Request> request;
   };
-  /// What has led to a decision.
+  /// The request that has led to a decision.
   struct Known {
     std::shared_ptr<const Request> request;  // by the name under which it is asked for again
     std::optional<std::uint64_t> asked;      // under way once more: Asked::number
