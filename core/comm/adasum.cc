@@ -12,7 +12,7 @@
 namespace hora {
 namespace {
 
-/// What two vectors have to do with each other.
+/// The dot products of two vectors, with themselves and with each other.
 struct Products {
   double aa = 0;
   double bb = 0;
@@ -25,8 +25,8 @@ double factor(double squared, double product) {
   return squared < shortest ? 1.0 : 1.0 - product / (2.0 * squared);
 }
 
-/// One rank's share of every rank's vectors, as `Work` elements. `ranges`: what of it belongs to which
-/// segment, counted from the start of the share.
+/// One rank's share of every rank's vectors, as `Work` elements. `ranges`: the parts of it that belong to the
+/// segments, counted from the start of the share.
 template <typename Work>
 class Tree {
  public:

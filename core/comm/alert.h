@@ -8,7 +8,7 @@
 
 namespace hora {
 
-/// What whoever runs an engine sleeps for.
+/// The news for which the thread that runs an engine sleeps.
 enum class Sleep : std::uint32_t {
   none,      ///< it is awake
   any_news,  ///< and wakes for all
@@ -23,16 +23,16 @@ struct AlertWords {
 
 /// How an engine hears that there is something to do: of threads of its process, and of ranks of its host.
 ///
-/// Protocol. Whoever runs the engine writes `sleep`, one at a time; anybody adds to `rings`.
+/// Protocol. The thread that runs the engine writes `sleep`, one at a time; any thread adds to `rings`.
 ///
 ///   runs the engine                                  has news
-///   1. seen = rings                  (seq_cst)       a. the news, visible to who looks for it
+///   1. seen = rings                  (seq_cst)       a. the news, visible to a thread that looks for it
 ///   2. looks for news, and finds none                b. rings += 1            (seq_cst)
 ///   3. sleep = any_news or peers     (seq_cst)       c. if sleep is not none  (seq_cst)
 ///   4. futex_wait(rings, seen)                       d.   futex_wake(rings)
 ///
-/// No news is slept over. Of 3 and c one comes first in the one order of all seq_cst accesses: if 3 does, d
-/// wakes; else b comes before 3, so before 4, where the futex refuses to sleep unless b came before 1, and
+/// No news is slept over. Of 3 and c one comes first in the one order of all seq_cst accesses. If 3 does, d
+/// wakes. Else b comes before 3, so before 4, where the futex refuses to sleep unless b came before 1, and
 /// then 2 finds the news. Thread-safe, except `sleeps_for`.
 class Alert {
  public:
@@ -43,7 +43,7 @@ class Alert {
   /// There is news.
   void ring();
   /// There is news, of something that a user has submitted: to be followed by `wake_for_submission`, unless
-  /// whoever sleeps is known to look soon.
+  /// the thread that sleeps is known to look soon.
   void count_submission();
   void wake_for_submission();
   /// Whether somebody is to be woken for news of other ranks.

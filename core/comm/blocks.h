@@ -9,8 +9,8 @@
 
 namespace hora {
 
-/// What every rank of a group brings or gets, by host: a host's *block* is what its ranks have, one after the
-/// other in their places' order. Lengths are in any unit. A value; `hosts` stays where it is.
+/// The shares that the ranks of a group bring or get, by host. A host's *block* is the shares of its ranks,
+/// one after the other in their places' order. Lengths are in any unit. A value; `hosts` stays where it is.
 class Blocks {
  public:
   /// `lengths`: by rank.
@@ -18,13 +18,13 @@ class Blocks {
 
   /// The length of the longest block.
   [[nodiscard]] std::size_t longest() const;
-  /// Where the first share of a host's block begins when all ranks' shares stand in rank order.
+  /// The offset of the first share of a host's block when all ranks' shares stand in rank order.
   [[nodiscard]] std::size_t begin(std::size_t host) const;
   /// How much of a block lies within [begin, end).
   [[nodiscard]] std::size_t length(std::size_t host, std::size_t begin, std::size_t end) const;
   /// How much of that each of the host's ranks has, by place.
   [[nodiscard]] std::vector<std::size_t> shares(std::size_t host, std::size_t begin, std::size_t end) const;
-  /// Where the rank's share of what lies behind `begin` in the block begins in what that rank has.
+  /// The offset, in all that a rank has, of its share of the part of the block behind `begin`.
   [[nodiscard]] std::size_t begin_of_share(std::size_t host, std::size_t place, std::size_t begin) const;
   /// Puts `count` bytes of a block, which begin at `begin` there, where they are in rank order.
   void lay_out(std::size_t host, std::size_t begin, std::size_t count, const std::byte* from,

@@ -26,14 +26,14 @@ struct Letter {
   TimePoint came{};  ///< when it arrived here, however long it waited to be received
 };
 
-/// For how long whoever sees a connection of its own break waits for control to say whose end that is:
-/// control holds the news of a failure back for up to two seconds, until the process has ended.
+/// The time for which a rank that sees a connection of its own break waits for control to say which rank has
+/// ended. Control holds the news of a failure back for up to two seconds, until the process has ended.
 inline constexpr std::chrono::seconds kUntilControlTells{3};
 
 /// Small messages between ranks: how they agree, and how they learn that one is gone. Letters of one sender
-/// arrive in order. Any rank may write to rank 0, to its parent in a tree, and rank 0 to any rank. What rank
-/// 0 announces goes down that tree, and is handed on by the implementations' own means, whatever the engines
-/// do. A death is a letter: each survivor gets exactly one for the first rank that is lost.
+/// arrive in order. Any rank may write to rank 0, to its parent in a tree, and rank 0 to any rank. Letters
+/// that rank 0 announces go down that tree. The implementations hand them on by their own means, whatever the
+/// engines do. A death is a letter: each survivor gets exactly one for the first rank that is lost.
 ///
 /// Implementations own their I/O; `send` and `receive` are *engine only*, the rest is *thread-safe*.
 class Control {
@@ -50,7 +50,8 @@ class Control {
   virtual void send(int to, std::span<const std::byte> bytes) = 0;
 
   /// Rank 0: a letter to some of the others, which gets there after all that was announced before it. Each
-  /// rank has it before any that are below it in the tree: what they write because of it comes after it.
+  /// rank has it before any that are below it in the tree: letters that they write because of it come after
+  /// it.
   virtual void announce(const RankSet& to, std::span<const std::byte> bytes) = 0;
 
   /// The next letter. Nothing: the deadline passed.

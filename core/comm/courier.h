@@ -15,11 +15,11 @@ namespace hora {
 /// A thread that runs errands one after the other, in the order in which they were given, while the engine
 /// does something else. It starts with the first errand.
 ///
-/// Protocol: one mutex guards everything but the errands themselves, which run without it. What the engine
-/// wrote before `send` is visible to the errand, and what the errand wrote is visible after `await`. An
+/// Protocol: one mutex guards everything but the errands themselves, which run without it. Writes of the
+/// engine before `send` are visible to the errand, and writes of the errand are visible after `await`. An
 /// errand that fails is the last one to run: those behind it, and all later ones, end with its status. An
-/// errand waits for nothing that the engine does after `send`, so `await` and `drain` end when what the
-/// errand itself waits for comes, or is aborted.
+/// errand waits for nothing that the engine does after `send`, so `await` and `drain` end when the event that
+/// the errand itself waits for comes, or is aborted.
 ///
 /// *Engine only.*
 class Courier {

@@ -9,9 +9,9 @@
 
 namespace hora {
 
-// What messengers have in common: how a message gets to who waits for it.
+// The code that messengers have in common: it gets a message to the receive that waits for it.
 
-/// What is to be called when no lock is held, in this order.
+/// The functions that are to be called when no lock is held, in this order.
 using Calls = std::vector<std::function<void()>>;
 inline void run(const Calls& calls) {
   for (const auto& call : calls) call();
@@ -23,7 +23,7 @@ inline void run(const Calls& calls) {
 /// A copy of a message's elements.
 [[nodiscard]] std::shared_ptr<std::byte> copy_of(const void* elements, std::size_t bytes);
 
-/// Gives a message whose elements are here to who waits for it.
+/// Gives a message whose elements are here to the receive that waits for it.
 void deliver(const Incoming& wanted, const Envelope& envelope, const void* elements);
 
 /// Tells all of these that nothing will come.

@@ -44,8 +44,8 @@ void check_gpus(std::span<const GpuSeat> seats, const std::vector<int>& ranks) {
   }
 }
 
-/// Why two ranks cannot be in one of NCCL's communicators, which tells GPUs by where they are; empty: they
-/// can.
+/// The reason why two ranks cannot be in one of NCCL's communicators, which tells GPUs by where they are;
+/// empty: they can.
 std::string conflict(const GpuSeat& one, int rank, const GpuSeat& other, int other_rank) {
   if (one.machine != other.machine) return {};
   if (one.gpu == other.gpu)
@@ -61,7 +61,7 @@ std::string conflict(const GpuSeat& one, int rank, const GpuSeat& other, int oth
       rank, other_rank);
 }
 
-/// Why these ranks cannot use NCCL together; empty: they can.
+/// The reason why these ranks cannot use NCCL together; empty: they can.
 std::string obstacle(std::span<const GpuSeat> seats, const std::vector<int>& ranks) {
   for (std::size_t i = 0; i < seats.size(); ++i) {
     if (seats[i].nccl == 0) return fmt::format("rank {} has no NCCL: {}", ranks[i], seats[i].why);

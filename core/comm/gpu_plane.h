@@ -10,7 +10,7 @@
 
 namespace hora {
 
-/// What a rank tells the others of its group before their first operation on GPUs. A value.
+/// The data that a rank tells the others of its group before their first operation on GPUs. A value.
 struct GpuSeat {
   std::string machine;              ///< equal on two ranks if they may use the same GPU
   std::array<std::byte, 16> gpu{};  ///< Gpu::identity
@@ -31,7 +31,7 @@ struct SharedId {
   std::string why;  ///< empty: there is one
 };
 
-/// The first place calls `make`, and the others get what it gave, or what it threw. All members call it.
+/// The first place calls `make`, and the others get its result, or its error. All members call it.
 SharedId share_id(Collective& host, int place, const std::function<NcclId()>& make);
 
 /// The places on each machine, by the first of them.
@@ -40,15 +40,16 @@ SharedId share_id(Collective& host, int place, const std::function<NcclId()>& ma
 /// How tensors on GPUs move between the members of a group.
 enum class GpuPlane { nccl, hierarchical, staged };
 
-/// What was chosen, and what an operator should know about it: empty, or a sentence. A value.
+/// The plane that was chosen, and a note about it that an operator should read: empty, or a sentence. A
+/// value.
 struct GpuChoice {
   GpuPlane plane = GpuPlane::nccl;
   std::string note;
 };
 
-/// What all members choose, each by itself, who know the same. `wish`: HORA_GPU_OPERATIONS; `ranks`: of the
-/// seats, for messages; `encrypted`: what goes between hosts is to be. Throws Error(unavailable) if what is
-/// wished for cannot be had: why, and what to do.
+/// The choice of all members, which each makes by itself, as they know the same. `wish`: HORA_GPU_OPERATIONS;
+/// `ranks`: of the seats, for messages; `encrypted`: whether data that goes between hosts is to be. Throws
+/// Error(unavailable) if the wished plane cannot be had: why, and what to do.
 [[nodiscard]] GpuChoice choose_gpu_plane(const std::string& wish, std::span<const GpuSeat> seats,
                                          const std::vector<int>& ranks, bool encrypted = false);
 

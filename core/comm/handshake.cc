@@ -71,7 +71,7 @@ Hello decode_hello(const Payload& bytes) {
           static_cast<int>(stream)};
 }
 
-/// What Noise says of a seal that does not fit, in the words of a handshake.
+/// Runs `step`; Noise's error for a seal that does not fit becomes one in the words of a handshake.
 template <typename Step>
 void step_of_handshake(const Step& step) {
   try {

@@ -14,11 +14,11 @@
 
 namespace hora {
 
-/// What a connection between two ranks is for.
+/// The purpose of a connection between two ranks.
 enum class Role : std::uint8_t { control, data, arena, message, edge };
 inline constexpr int kRoles = 5;
 
-/// Who connects, and what for. A value.
+/// The rank that connects, and its purpose. A value.
 struct Hello {
   Role role = Role::control;
   int rank = 0;
@@ -30,15 +30,16 @@ struct Hello {
 // Two ranks that have just connected prove to each other that they know the job's secret, without showing it,
 // and make keys for this connection alone (noise.h):
 //
-//   guest -> host   hello   the preamble; Noise's first message: a public key, and sealed who calls whom
+//   guest -> host   hello   the preamble; Noise's first message: a public key, and the sealed Hello
 //   host -> guest   answer  the preamble; Noise's second message: a public key, and the seal of nothing
 //   guest -> host   proof   the seal of nothing with the new key: that this guest has the private key, too
 //
 // The preamble is the magic, the version and three zeros; it is Noise's prologue, so both must mean the same.
-// A host answers only a hello that was sealed with the secret, and that looks for this rank. Somebody who has
-// recorded a hello can play it again, and is answered; but then cannot make the proof, and until there is a
-// proof nobody has come. Messages have a fixed size; nothing is allocated and no length is believed before
-// the proof. A wrong message gets no answer: the connection is closed, and the other side is not told why.
+// A host answers only a hello that was sealed with the secret, and that looks for this rank. An attacker who
+// has recorded a hello can play it again, and is answered. But the attacker then cannot make the proof, and
+// until there is a proof no rank has come. Messages have a fixed size; nothing is allocated and no length is
+// believed before the proof. A wrong message gets no answer: the connection is closed, and the other side is
+// not told why.
 
 inline constexpr std::size_t kPreambleBytes = 8;
 inline constexpr std::size_t kHelloPayload = 20;
@@ -69,21 +70,22 @@ class Guest {
   HelloBytes hello_;
 };
 
-/// Whether what has been received so far may become an answer. False: another service answers.
+/// Whether the bytes that have been received so far may become an answer. False: another service answers.
 [[nodiscard]] bool may_be_answer(std::span<const std::byte> received);
 
 /// The accepting side. One connection's worth; does no I/O. Moves.
 class Host {
  public:
-  /// `rank`: who this is. Only whoever looks for it is answered.
+  /// `rank`: the rank that this is. Only a guest that looks for it is answered.
   explicit Host(const Secret& secret, int rank = 0);
 
   /// Once. Throws Error(unavailable) if the bytes are no hello or for another rank, Error(invalid_argument)
-  /// if they are of another version, or of somebody who does not know the secret.
+  /// if they are of another version, or of a guest that does not know the secret.
   [[nodiscard]] AnswerBytes answer(const HelloBytes& hello);
-  /// Who has sent the hello.
+  /// The rank that has sent the hello.
   [[nodiscard]] const Hello& guest() const { return guest_; }
-  /// Once, after `answer`. Throws Error(invalid_argument) if it was not the guest itself who sent the hello.
+  /// Once, after `answer`. Throws Error(invalid_argument) if the sender of the hello was not the guest
+  /// itself.
   [[nodiscard]] SessionKeys check(const ProofBytes& proof);
 
  private:
@@ -98,7 +100,7 @@ struct Connection {
   SessionKeys session;
 };
 
-/// What `welcome` learns.
+/// The data that `welcome` learns.
 struct Welcomed {
   Hello hello;
   SessionKeys session;

@@ -20,7 +20,7 @@ struct InFlight {
   bool operator==(const InFlight&) const = default;
 };
 
-/// What a rank says of itself when it is asked how it is. A value.
+/// The account that a rank gives of itself when it is asked how it is. A value.
 struct Health {
   std::uint64_t finished = 0;              ///< its operations so far
   std::uint64_t bytes = 0;                 ///< of the tensors that went into them
@@ -32,7 +32,7 @@ struct Health {
   bool operator==(const Health&) const = default;
 };
 
-/// What rank 0 says of the job: of steps nothing where a program repeats no operation. A value.
+/// The account that rank 0 gives of the job: of steps nothing where a program repeats no operation. A value.
 struct JobHealth {
   std::uint64_t steps = 0;
   double steps_per_second = 0;
@@ -62,7 +62,7 @@ struct JobHealth {
   bool operator==(const JobHealth&) const = default;
 };
 
-// How much is told at the most. What is left out is counted.
+// How much is told at the most. Entries that are left out are counted.
 inline constexpr std::size_t kMostTold = 16;       // operations
 inline constexpr std::size_t kMostMissing = 256;   // ranks
 inline constexpr std::size_t kMostLate = 4096;     // ranks

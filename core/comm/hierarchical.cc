@@ -40,13 +40,13 @@ constexpr std::size_t kMostChunkBytes = 16 * 1024 * 1024;
 /// and then by host, as the collective across hosts does it; where a slice or a chunk begins changes nothing
 /// about that.
 ///
-/// What is large goes in chunks, so that all steps are under way at a time: while the courier has chunk k
+/// A large operation goes in chunks, so that all steps are under way at a time: while the courier has chunk k
 /// across, the engine does the third step of chunk k - 1 and then the first of chunk k + 1.
 ///
 /// Protocol. A rank's engine calls `local_` in one order, first(0), first(1), third(0), first(2), third(1)
 /// and so on, which is the same on all ranks of its host; its courier calls `across_` in the order of the
 /// chunks, the same on all hosts. The engine gives the courier chunk k when first(k) has ended here, and
-/// begins third(k) when the courier has brought it. Nobody waits in a ring: across(k) of a slice waits for
+/// begins third(k) when the courier has brought it. No thread waits in a ring: across(k) of a slice waits for
 /// first(k) on all hosts; third(k) for across(k) of the ranks of its host; first(k) for third(k - 2) and
 /// first(k - 1) of its host. Each waits for what comes earlier in the order first(0), across(0), first(1),
 /// third(0), across(1), first(2), third(1)... of all hosts, whose first one waits for nothing.
@@ -176,11 +176,11 @@ class Hierarchical final : public Collective {
     }
   }
 
-  /// Of what is one for all hosts.
+  /// The cut of a tensor that is one for all hosts.
   [[nodiscard]] Cut cut(std::size_t total, std::size_t each) const {
     return cut(total, each, std::min(kChunkBytes * hosts_.ranks.size(), kMostChunkBytes));
   }
-  /// Of what each host has its own of.
+  /// The cut of blocks, of which each host has its own.
   [[nodiscard]] Cut cut_blocks(std::size_t longest, std::size_t each) const {
     return cut(longest, each, std::min(kChunkBytes, kMostChunkBytes / hosts_.ranks.size()));
   }
@@ -189,7 +189,8 @@ class Hierarchical final : public Collective {
     return {total, each, std::max<std::size_t>(small ? total : chunk_bytes / each, 1), small ? 1 : most_};
   }
 
-  /// What each rank of this host has of `length` elements when they are cut into slices: elements of `unit`.
+  /// The share that each rank of this host has of `length` elements when they are cut into slices: elements
+  /// of `unit`.
   [[nodiscard]] std::vector<std::size_t> slices_here(const Cut& cut, std::size_t length,
                                                      std::size_t unit) const {
     std::vector<std::size_t> slices;
@@ -290,7 +291,7 @@ class Hierarchical final : public Collective {
     const auto length = [&](std::size_t k, std::size_t host) {
       return blocks.length(host, cut.begin(k), cut.begin(k + 1));
     };
-    // What a rank at this place has of chunk k: the slice of that number of each host's block.
+    // The part of chunk k that a rank at this place has: the slice of that number of each host's block.
     const auto slices_at = [&](std::size_t k, std::size_t place) {
       std::vector<std::size_t> all;
       for (std::size_t host = 0; host < hosts; ++host) all.push_back(cut.slice(length(k, host), place));

@@ -8,7 +8,7 @@
 
 namespace hora {
 
-/// Which ranks of a group share a host, and where this one is among them. Every rank is on one host. A value.
+/// The ranks of a group by host, and the place of this rank among them. Every rank is on one host. A value.
 struct Hosts {
   std::vector<std::vector<int>> ranks;  ///< by host: its ranks, in the order in which it counts them
   std::size_t own = 0;                  ///< this rank's host

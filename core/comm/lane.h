@@ -12,7 +12,7 @@ namespace hora {
 struct Lane {
   std::shared_ptr<Stream> stream;  ///< of a GPU: the one of all lanes there
   std::unique_ptr<Collective> collective;
-  /// What is packed travels as one piece and is multiplied with its factor on the way in, as a GPU's calls
+  /// Whether packed pieces travel as one, which is multiplied with its factor on the way in, as a GPU's calls
   /// and passes cost much. So all ranks pack the same. Else each piece goes from where it lies, or was packed
   /// to.
   bool fuses = false;

@@ -10,15 +10,15 @@
 
 namespace hora {
 
-/// Who has left the job, as far as a rank has heard: nothing will come from them, and nothing be taken.
+/// The ranks that have left the job, as far as a rank has heard: they will send nothing, and take nothing.
 /// Not thread-safe.
 class Leavers {
  public:
   Leavers(int rank, int ranks) : rank_(rank), ranks_(ranks) {}
 
   void add(int rank) { left_.insert(rank); }
-  /// Why nobody will ever send to a receive of this source, or take what is sent there; nothing: somebody
-  /// may.
+  /// The reason why no rank will ever send to a receive of this source, or take messages that are sent there;
+  /// nothing: one may.
   [[nodiscard]] std::optional<Status> loss(int peer) const {
     if (peer != kAnySource) {
       if (!left_.contains(peer) || peer == rank_) return std::nullopt;

@@ -10,9 +10,9 @@
 
 namespace hora {
 
-/// Which message goes to which receive. `Arrival` is what the owner keeps of a message that has arrived, or
-/// has been announced, before anybody asked for it. Whoever comes first waits: the first receive that takes a
-/// message gets it, and a receive takes the first message that it can. Not thread-safe.
+/// Matches messages with receives. `Arrival` is the data that the owner keeps of a message that has arrived,
+/// or has been announced, before a receive asked for it. The side that comes first waits: the first receive
+/// that takes a message gets it, and a receive takes the first message that it can. Not thread-safe.
 template <typename Arrival>
 class Matching {
  public:

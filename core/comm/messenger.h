@@ -35,7 +35,7 @@ struct Incoming {
 /// Bytes of a message that its sender need not keep until it is asked for.
 inline constexpr std::size_t kMostUnasked = 64 * 1024;
 
-/// Why a rank that has left sends nothing.
+/// The reason why a rank that has left sends nothing.
 inline const Status kHasLeft{Code::aborted, "this rank has left the job (shutdown)"};
 
 /// Messages from one rank to another, at any time, without the others: point to point, as in MPI. Messages of
@@ -63,12 +63,12 @@ class Messenger {
   /// of a message, when the receivers have all that it has sent, and the senders know what it has refused, or
   /// never will. Call it once.
   virtual void leave(std::function<void()> done) = 0;
-  /// Another rank has left: receives that wait for it alone end, those from any source when all others have
-  /// left, and so do sends that it has not asked for, all with Error(aborted); `probe` of that rank throws it
-  /// where nothing is left. What it has sent can still be received.
+  /// Another rank has left: receives that wait for it alone end, and so do sends that it has not asked for,
+  /// all with Error(aborted). Receives from any source end so when all others have left. `probe` of that rank
+  /// throws it where nothing is left. Messages that it has sent can still be received.
   virtual void hear_leave(int rank) = 0;
   /// Ends everything that is under way, here or soon on another thread, and all that follows, with this
-  /// status: whoever hears that a rank has left says so here. Idempotent: the first status counts.
+  /// status: a caller that hears that a rank has left says so here. Idempotent: the first status counts.
   virtual void abort(const Status& why) noexcept = 0;
 };
 

@@ -5,14 +5,14 @@
 
 namespace hora {
 
-/// What the entry function of a module gives: `extern "C" const hora::ModuleFace* hora_module()`.
+/// The result of the entry function of a module: `extern "C" const hora::ModuleFace* hora_module()`.
 struct ModuleFace {
   const char* version = nullptr;    ///< of the Hora that it was built with
   const void* functions = nullptr;  ///< a table; the module's own header declares it
 };
 
-/// A library libhora_<name>.so that libhora loads when it is wanted, because it needs what libhora must not.
-/// It stays loaded until the process ends. A value.
+/// A library libhora_<name>.so that libhora loads when it is wanted, because it needs libraries that libhora
+/// must not need. It stays loaded until the process ends. A value.
 struct Module {
   std::string path;
   const void* functions = nullptr;

@@ -12,7 +12,7 @@
 
 namespace hora {
 
-/// What the processes of an MPI communicator tell each other so that they can meet as ranks. Moves.
+/// The data that the processes of an MPI communicator tell each other so that they can meet as ranks. Moves.
 struct MpiMeeting {
   int rank = 0;
   int size = 1;
@@ -26,9 +26,9 @@ struct MpiMeeting {
   Secret secret{};
 };
 
-/// What libhora_mpi.so does for libhora. MPI is started if the program has not done it, and is then ended at
-/// the program's exit. The communicator is the one of `config.mpi_communicator`, else MPI_COMM_WORLD.
-/// Functions throw Error.
+/// The functions of libhora_mpi.so for libhora. MPI is started if the program has not done it, and is then
+/// ended at the program's exit. The communicator is the one of `config.mpi_communicator`, else
+/// MPI_COMM_WORLD. Functions throw Error.
 struct MpiModule {
   /// "Open MPI v4.1.4": the library that answers here. At any time.
   std::string (*library)() = nullptr;

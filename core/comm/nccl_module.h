@@ -27,12 +27,13 @@ struct NcclLibrary {
 /// "2.28.9"
 [[nodiscard]] std::string nccl_version(int version);
 
-/// What tells the ranks of one communicator from all others (ncclUniqueId).
+/// The id that tells the ranks of one communicator from all others (ncclUniqueId).
 using NcclId = std::array<std::byte, 128>;
 
 /// How this rank takes part in NCCL's communicators. A value.
 struct NcclOptions {
-  /// Until when each call into NCCL must have been carried out; then Error(timeout) that names the call.
+  /// The time within which each call into NCCL must have been carried out; then Error(timeout) that names the
+  /// call.
   std::chrono::milliseconds call_timeout{30'000};
   /// How long aborting may take; then the communicators are left as they are (leaked). Or destroying.
   std::chrono::milliseconds abort_timeout{5'000};
@@ -64,8 +65,8 @@ class NcclLane {
   virtual bool abort() noexcept = 0;
 };
 
-/// What libhora_nccl.so does for libhora. It links neither the CUDA driver nor NCCL, but opens them when it
-/// is asked to. Functions throw Error.
+/// The functions of libhora_nccl.so for libhora. That library links neither the CUDA driver nor NCCL, but
+/// opens them when it is asked to. Functions throw Error.
 struct NcclModule {
   /// How many GPUs this process may use; 0 where the driver finds none. Throws Error(unavailable) without a
   /// driver.
@@ -74,18 +75,18 @@ struct NcclModule {
   /// there is no GPU of this number. The same object as long as somebody has it.
   std::shared_ptr<Gpu> (*open_gpu)(int index) = nullptr;
   /// The NCCL that is in this process already (PyTorch brings one), else the file `named`, else `packaged`,
-  /// else what is found; the first call counts. Either may be empty. Throws Error(unavailable): where it
-  /// looked; that it is too old.
+  /// else the one that is found; the first call counts. Either may be empty. Throws Error(unavailable): where
+  /// it looked; that it is too old.
   NcclLibrary (*library)(const std::string& named, const std::string& packaged) = nullptr;
   /// As above `library` must have been called. NCCL waits in a thread for all ranks to come, until they have.
   NcclId (*make_id)() = nullptr;
   /// Memory as from Gpu::allocate, which the lanes of this GPU tell NCCL of when they first meet it. As
   /// above.
   std::shared_ptr<std::byte> (*allocate)(const std::shared_ptr<Gpu>& gpu, std::size_t bytes) = nullptr;
-  /// What tells ranks that `data` lies at the same place of such memory on all of them: it is equal if they
-  /// made the same calls of `allocate` for this GPU, and `data` is as far from the beginning. What lies 64
-  /// bytes further in the same memory has the number that is 64 larger, and nothing that lies elsewhere has
-  /// it. 0: not in such memory, or at no multiple of 64 bytes.
+  /// The number by which ranks know that `data` lies at the same place of such memory on all of them. It is
+  /// equal if they made the same calls of `allocate` for this GPU, and `data` is as far from the beginning.
+  /// Data 64 bytes further in the same memory has the number that is 64 larger, and no data that lies
+  /// elsewhere has it. 0: not in such memory, or at no multiple of 64 bytes.
   std::uint64_t (*slot)(const std::shared_ptr<Gpu>& gpu, const void* data) = nullptr;
   std::unique_ptr<NcclLane> (*make_lane)(std::shared_ptr<Gpu> gpu, Stream& stream,
                                          const NcclOptions& options) = nullptr;

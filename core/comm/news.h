@@ -13,7 +13,7 @@ struct pollfd;
 
 namespace hora {
 
-/// How a rank has ended, as whoever started it saw it. A value.
+/// The end of a rank, as the launcher that started it saw it. A value.
 struct RankEnd {
   int rank = 0;
   bool killed = false;  ///< by a signal
@@ -25,20 +25,20 @@ struct RankEnd {
 
 inline constexpr std::size_t kMostWordsOfARank = 300;  ///< bytes
 
-/// The bytes of one, and back. What does not fit throws Error(internal).
+/// The bytes of one, and back. Bytes that do not fit throw Error(internal).
 [[nodiscard]] Bytes encode(const RankEnd& end);
 [[nodiscard]] RankEnd decode_rank_end(std::span<const std::byte> bytes);
 
-/// "exited with code 3 without shutdown; its last words: no space left": what is said of a rank that the
+/// "exited with code 3 without shutdown; its last words: no space left": the text about a rank that the
 /// others lost.
 [[nodiscard]] std::string describe(const RankEnd& end);
-/// "; it exited with code 3; its last words: no space left": what is added to the reason of one that has told
-/// it. The words are left out where they are known from that, and of a signal, which follows from it; and
-/// how it ended, where the reason is just that.
+/// "; it exited with code 3; its last words: no space left": the text that is added to the reason of a rank
+/// that has told it. The words are left out where they are known from that, and of a signal, which follows
+/// from it; and how it ended, where the reason is just that.
 [[nodiscard]] std::string describe_after(const std::string& reason, const RankEnd& end);
 
 /// The launcher's word to this rank of how others ended: a socket (SOCK_SEQPACKET) on which each message is
-/// one RankEnd. Its end, or what is no such message, ends the news. Not thread-safe.
+/// one RankEnd. Its end, or a message of another form, ends the news. Not thread-safe.
 class LauncherNews {
  public:
   /// Borrows the socket, which no program that this one starts inherits from now on. None: there is no

@@ -16,15 +16,15 @@ namespace hora {
 //   -> psk, e     the guest's new public key, and a payload: sealed with the secret that both know
 //   <- e, ee      the host's new public key, and a payload: sealed with what both keys make, too
 //
-// Then each direction has a key of its own, which nobody can find out later who learns the secret.
+// Then each direction has a key of its own. An attacker who learns the secret later cannot find it out.
 
 inline constexpr std::size_t kSealBytes = 16;   ///< by which what is sealed is longer
 inline constexpr std::size_t kPointBytes = 32;  ///< of a public key
 
-/// A key for one direction, and how often it has been used: Noise's CipherState. What is sealed first must be
-/// opened first, and so on: anything else, and anything that has been changed, does not open. Unlike Noise's
-/// messages those sealed here may be longer than 65535 bytes. Moves, so that no number is used twice; leaves
-/// no key behind in memory.
+/// A key for one direction, and how often it has been used: Noise's CipherState. The message that is sealed
+/// first must be opened first, and so on: any other message, and one that has been changed, does not open.
+/// Unlike Noise's messages those sealed here may be longer than 65535 bytes. Moves, so that no number is used
+/// twice; leaves no key behind in memory.
 class Cipher {
  public:
   explicit Cipher(const Secret& key) : key_(key) {}
@@ -75,7 +75,7 @@ class NoiseHandshake {
  public:
   static constexpr std::size_t kOverhead = kPointBytes + kSealBytes;  ///< of a message, over its payload
 
-  /// `prologue`: what both sides must agree on without its being sent.
+  /// `prologue`: the bytes that both sides must agree on without their being sent.
   NoiseHandshake(const Secret& psk, std::span<const std::byte> prologue);
   NoiseHandshake(NoiseHandshake&&) = default;
   NoiseHandshake& operator=(NoiseHandshake&&) = default;

@@ -9,8 +9,8 @@
 
 namespace hora {
 
-/// Fills in what a launcher did not tell, from who has met: the ranks of one host count locally in their
-/// order, and hosts in the order of their first ranks. What `config` has stays.
+/// Fills in the places that a launcher did not tell, from the ranks that have met. The ranks of one host
+/// count locally in their order, and hosts in the order of their first ranks. Values that `config` has stay.
 void settle_places(Config& config, const std::vector<Member>& members);
 
 }  // namespace hora

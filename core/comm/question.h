@@ -8,8 +8,8 @@
 
 namespace hora {
 
-// What a launcher asks its ranks while they run, for `hrun status` and `hrun dump`, over a socket
-// (SOCK_SEQPACKET) for each rank, on which each message is a question or an answer:
+// The questions of a launcher to its ranks while they run, for `hrun status` and `hrun dump`. There is a
+// socket (SOCK_SEQPACKET) for each rank, on which each message is a question or an answer:
 //
 //   rank -> launcher   arrived, when it can answer; left, when it cannot any more
 //   rank -> launcher   gave_up, when the job has failed for it; ends, before its process ends badly
@@ -18,7 +18,7 @@ namespace hora {
 //                      it; or where it has written a dump
 //   rank 0 -> launcher a rank has left the job though others wait for a tensor of its
 //
-// Nobody waits for the other side to read: what does not fit is not said.
+// No side waits for the other one to read: a message that does not fit is not sent.
 
 enum class QuestionKind : std::uint8_t { health, dump };
 inline constexpr int kQuestionKinds = 2;

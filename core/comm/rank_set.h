@@ -53,7 +53,7 @@ class RankSet {
   int size_ = 0;
 };
 
-/// To a message and back. What has a rank of `size` or more, or is not as it is written, throws
+/// To a message and back. A set that has a rank of `size` or more, or is not as `write` writes it, throws
 /// Error(internal).
 void write(Writer& out, const RankSet& ranks);
 [[nodiscard]] RankSet read_rank_set(Reader& in, int size);

@@ -15,7 +15,7 @@ namespace hora {
 /// One rank's part of a roll call, in memory that all its ranks see. Only that rank writes it, but for the
 /// bell of `alert`. All zeros at first, and trivially so.
 struct RollcallSeat {
-  /// What a rank answered in one round, and when, on the clock that all ranks of a machine have.
+  /// The answer of a rank in one round, and its time, on the clock that all ranks of a machine have.
   struct Answer {
     std::uint64_t word;
     Clock::rep when;
@@ -30,7 +30,7 @@ static_assert(std::atomic<std::uint64_t>::is_always_lock_free &&
               std::atomic<std::uint32_t>::is_always_lock_free);
 
 /// Rounds in which every rank answers with a word, when it likes, and sees the words of all once all have
-/// answered: how ranks that share memory agree without a letter. All see the same, so all may act on it.
+/// answered. So ranks that share memory agree without a letter. All see the same, so all may act on it.
 ///
 /// Protocol, of round n:
 ///
@@ -38,15 +38,15 @@ static_assert(std::atomic<std::uint64_t>::is_always_lock_free &&
 ///   a. own.answers[n % 2] = word                     1. alert.sleep = peers        (seq_cst)
 ///   b. own.answered = n                  (seq_cst)   2. if all.answered >= n: go on  (seq_cst)
 ///   c. if all.answered >= n              (seq_cst)   3. alert.wait
-///   d.   ring all who sleep              (seq_cst)
+///   d.   ring all that sleep             (seq_cst)
 ///
-/// Who answers last in the one order of all seq_cst accesses sees c come true, and rings everybody whose 1
-/// comes before its d; if 1 comes after that d, then 2 is true. Words are read after `answered` was, so they
-/// are whole; and they are overwritten in round n + 2, which its writer reaches only when all have answered
-/// round n + 1, and so have read round n. `urge` rings everybody: who has not answered looks whether it
-/// should.
+/// The rank that answers last in the one order of all seq_cst accesses sees c come true. It rings every rank
+/// whose 1 comes before its d; if 1 comes after that d, then 2 is true. Words are read after `answered` was,
+/// so they are whole. They are overwritten in round n + 2; their writer reaches it only when all have
+/// answered round n + 1, and so have read round n. `urge` rings every rank: one that has not answered looks
+/// whether it should.
 ///
-/// A rank that dies does not answer; whoever waits hears of that by control. *Engine only.*
+/// A rank that dies does not answer; a rank that waits hears of that by control. *Engine only.*
 class Rollcall {
  public:
   /// `seat(place)` of that many, in all of which cores have been told; `owner` keeps their memory.
@@ -79,7 +79,7 @@ class Rollcall {
   [[nodiscard]] bool is_complete();
 
   using Answers = std::vector<RollcallSeat::Answer>;
-  /// What all have answered, by place, once it is complete; the next round begins.
+  /// The answers of all, by place, once the round is complete; the next round begins.
   [[nodiscard]] const Answers& conclude();
 
  private:

@@ -9,7 +9,7 @@
 
 namespace hora {
 
-/// What poll() takes: -1 for ever, else at least 0.
+/// The timeout for poll(), in milliseconds: -1 for ever, else at least 0.
 [[nodiscard]] int milliseconds_until(TimePoint deadline);
 
 /// Whether `events` (poll's) come true before the deadline.

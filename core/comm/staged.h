@@ -14,7 +14,7 @@
 
 namespace hora {
 
-/// What the engine waits for the GPU for. A value.
+/// The work for which the engine waits for the GPU. A value.
 struct Errand {
   std::chrono::milliseconds limit{0};  ///< of each wait; 0: none
   std::string what = {};               ///< "allreduce of 'layer1.weight'"
@@ -26,10 +26,10 @@ struct Errand {
 /// A collective for a GPU's memory made of one for the host's, by way of pinned memory: where NCCL is
 /// missing, or ranks share a GPU. Refers to the stream and the collective, which must outlive it.
 ///
-/// What is reduced or broadcast goes in chunks through two buffers in turn, all on the one stream: while the
-/// host reduces a chunk, the next is on its way to the host, and the last one back. A buffer is filled again
-/// only after it was emptied, because both stand in the stream in this order. The other operations go as a
-/// whole.
+/// Elements that are reduced or broadcast go in chunks through two buffers in turn, all on the one stream.
+/// While the host reduces a chunk, the next is on its way to the host, and the last one back. A buffer is
+/// filled again only after it was emptied, because both stand in the stream in this order. The other
+/// operations go as a whole.
 ///
 /// Calls block until the host has done its part; outputs are complete in the order of the stream. Waiting for
 /// the GPU throws Error(timeout) when it takes longer than the errand allows. *Engine only*, except
@@ -37,8 +37,8 @@ struct Errand {
 /// own.
 class Staged final : public Collective {
  public:
-  /// `errand`: what calls are part of, the engine's, which outlives this; null: they wait as long as it
-  /// takes.
+  /// `errand`: the work that calls are part of, the engine's, which outlives this; null: they wait as long as
+  /// it takes.
   Staged(std::shared_ptr<Gpu> gpu, Stream& stream, Collective& host, int place, int places,
          const Errand* errand = nullptr);
 
@@ -56,8 +56,8 @@ class Staged final : public Collective {
   std::unique_ptr<Collective> split(std::span<const int> members) override;
   void abort(const Status& why) noexcept override;
 
-  /// Has the host work on what lies on the GPU, which it could not read: on pinned memory that gets `in`
-  /// bytes from `input`; of what it has then, `out` bytes from `offset` on go to `output`.
+  /// Has the host work on memory of the GPU, which it could not read. It works on pinned memory that gets
+  /// `in` bytes from `input`. Of the bytes there then, `out` from `offset` on go to `output`.
   struct Visit {
     const void* input = nullptr;
     std::size_t in = 0;

@@ -18,7 +18,7 @@ struct TreeSeat {
 
   /// The ranks in the subtree of one of the children, by its index.
   [[nodiscard]] RankSet below(std::size_t child) const;
-  /// Which of the children that is; -1: none.
+  /// The index of that rank among the children; -1: it is none of them.
   [[nodiscard]] int child(int rank) const;
 };
 

@@ -31,7 +31,7 @@ struct Member {
 /// "rank 3", "ranks 0 and 7", "ranks 0-2, 7": ascending ranks as messages name them.
 [[nodiscard]] std::string describe_ranks(const std::vector<int>& ranks);
 
-/// All ranks of a job, connected. What `connect` makes and a Runtime owns.
+/// All ranks of a job, connected. `connect` makes it, and a Runtime owns it.
 struct World {
   std::string job;              ///< eight hexadecimal digits, the same on all ranks
   std::vector<Member> members;  ///< by rank
