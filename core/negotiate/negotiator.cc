@@ -15,9 +15,9 @@ namespace {
 
 constexpr TimePoint kAtOnce = TimePoint::min();
 
-// For how long a rank stands still in a lock until it ends it: when somebody waits for a tensor and another
-// one would come first, which nobody is going to submit before; when it cannot know; and when others are
-// late.
+// The times for which a rank stands still in a lock until it ends it. kPressing: somebody waits for a tensor,
+// and another one would come first, which nobody is going to submit before. kOutOfOrder: the rank cannot know
+// that. kLate: others are late.
 constexpr std::chrono::milliseconds kPressing{20};
 constexpr std::chrono::milliseconds kOutOfOrder{80};
 constexpr std::chrono::milliseconds kLate{250};
