@@ -29,8 +29,8 @@ class Folder {
   [[nodiscard]] static Folder private_at(const std::string& path);
   /// This user's private folder in a directory that others may write to: `hora-UID`; or where that is not
   /// this user's alone, another `hora-UID-XXXXXX`, which is made if there is none. Throws Error(unavailable).
-  /// All processes of a user get the same one, except that two of them that make the second one at the same
-  /// instant may get two.
+  /// All processes of a user get the same one. Only two of them that make the second one at the same instant
+  /// may get two.
   [[nodiscard]] static Folder of_user(const std::string& directory);
 
   /// A private folder in this one, made if it is missing. The name has no slash. Throws Error(unavailable).

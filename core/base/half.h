@@ -6,9 +6,9 @@
 
 namespace hora {
 
-// 16-bit floats to float32 and back, in integer and float32 arithmetic without branches, so that loops over
-// them become vector code for whatever CPU they are compiled for. To 16 bits rounds to nearest, ties to even;
-// a number that is too large becomes infinite; NaN stays NaN. The other way is exact.
+// 16-bit floats to float32 and back, in integer and float32 arithmetic without branches. So loops over them
+// become vector code for whatever CPU they are compiled for. To 16 bits rounds to nearest, ties to even; a
+// number that is too large becomes infinite; NaN stays NaN. The other way is exact.
 
 inline float float_from_bfloat16(std::uint16_t bits) {
   return std::bit_cast<float>(static_cast<std::uint32_t>(bits) << 16);
