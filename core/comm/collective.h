@@ -55,8 +55,8 @@ class Collective {
   /// memory first. Constant.
   [[nodiscard]] virtual std::size_t pack_below() const = 0;
   /// How many bytes of such memory are best reduced at a time where elements are cast into it before, and out
-  /// of it after: what stays in a core's cache, where nothing but memory limits; else as many as there are.
-  /// Constant, the same on all ranks.
+  /// of it after: as many as stay in a core's cache, where nothing but memory limits; else as many as there
+  /// are. Constant, the same on all ranks.
   [[nodiscard]] virtual std::size_t best_round() const { return std::numeric_limits<std::size_t>::max(); }
   /// Whether `data` lies in memory from this rank's `allocate`.
   [[nodiscard]] virtual bool owns(const void* data) const = 0;

@@ -68,10 +68,10 @@ class Control {
   /// letter of loss, from -1, and as a notice. The first loss counts.
   virtual void call_off(const Status& why) = 0;
 
-  /// `notice` runs on the I/O thread, or on that of a `call_off`, as soon as a rank is lost, also while the
-  /// engine is blocked elsewhere; here and at once if one is lost already; perhaps twice. It must only do
-  /// what is thread-safe (Collective::abort). Set before the engine starts; pass {} to clear it, which waits
-  /// for a running one.
+  /// `notice` runs on the I/O thread, or on that of a `call_off`, as soon as a rank is lost. It does so also
+  /// while the engine is blocked elsewhere; here and at once if one is lost already; perhaps twice. It must
+  /// only do thread-safe work (Collective::abort). Set before the engine starts; pass {} to clear it, which
+  /// waits for a running one.
   virtual void on_loss(std::function<void(const Status&)> notice) = 0;
 };
 

@@ -18,7 +18,7 @@ namespace hora {
 /// Protocol: one mutex guards everything but the errands themselves, which run without it. Writes of the
 /// engine before `send` are visible to the errand, and writes of the errand are visible after `await`. An
 /// errand that fails is the last one to run: those behind it, and all later ones, end with its status. An
-/// errand waits for nothing that the engine does after `send`, so `await` and `drain` end when the event that
+/// errand waits for nothing that the engine does after `send`. So `await` and `drain` end when the event that
 /// the errand itself waits for comes, or is aborted.
 ///
 /// *Engine only.*

@@ -23,12 +23,12 @@ struct Hello {
   Role role = Role::control;
   int rank = 0;
   int size = 1;
-  int to = 0;      ///< the rank that is called: what answers at an address may be another one of this job
+  int to = 0;      ///< the rank that is called: another one of this job may answer at the address
   int stream = 0;  ///< which of several connections between the same two
 };
 
-// Two ranks that have just connected prove to each other that they know the job's secret, without showing it,
-// and make keys for this connection alone (noise.h):
+// Two ranks that have just connected prove to each other that they know the job's secret, without showing it.
+// They also make keys for this connection alone (noise.h):
 //
 //   guest -> host   hello   the preamble; Noise's first message: a public key, and the sealed Hello
 //   host -> guest   answer  the preamble; Noise's second message: a public key, and the seal of nothing
@@ -79,8 +79,8 @@ class Host {
   /// `rank`: the rank that this is. Only a guest that looks for it is answered.
   explicit Host(const Secret& secret, int rank = 0);
 
-  /// Once. Throws Error(unavailable) if the bytes are no hello or for another rank, Error(invalid_argument)
-  /// if they are of another version, or of a guest that does not know the secret.
+  /// Once. Throws Error(unavailable) if the bytes are no hello or for another rank. Throws
+  /// Error(invalid_argument) if they are of another version, or of a guest that does not know the secret.
   [[nodiscard]] AnswerBytes answer(const HelloBytes& hello);
   /// The rank that has sent the hello.
   [[nodiscard]] const Hello& guest() const { return guest_; }

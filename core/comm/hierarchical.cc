@@ -35,24 +35,24 @@ constexpr std::size_t kMostChunkBytes = 16 * 1024 * 1024;
 ///   reducescatter   the host's ranks reduce-scatter what is for each host; the i-th ranks of all hosts
 ///                   reduce-scatter slices i; the host's ranks hand each other what is theirs
 ///
-/// There are as many slices as every host has ranks, and one where there is little to move, as then time goes
-/// into messages and not into bytes. Operands are taken in the order of the host's collective within a host,
-/// and then by host, as the collective across hosts does it; where a slice or a chunk begins changes nothing
-/// about that.
+/// There are as many slices as every host has ranks. There is one where there is little to move, as then time
+/// goes into messages and not into bytes. Operands are taken in the order of the host's collective within a
+/// host, and then by host, as the collective across hosts does it; where a slice or a chunk begins changes
+/// nothing about that.
 ///
-/// A large operation goes in chunks, so that all steps are under way at a time: while the courier has chunk k
-/// across, the engine does the third step of chunk k - 1 and then the first of chunk k + 1.
+/// A large operation goes in chunks, so that all steps are under way at a time. While the courier has chunk k
+/// across, the engine does the third step of chunk k - 1. Then it does the first of chunk k + 1.
 ///
-/// Protocol. A rank's engine calls `local_` in one order, first(0), first(1), third(0), first(2), third(1)
-/// and so on, which is the same on all ranks of its host; its courier calls `across_` in the order of the
-/// chunks, the same on all hosts. The engine gives the courier chunk k when first(k) has ended here, and
-/// begins third(k) when the courier has brought it. No thread waits in a ring: across(k) of a slice waits for
-/// first(k) on all hosts; third(k) for across(k) of the ranks of its host; first(k) for third(k - 2) and
+/// Protocol. A rank's engine calls `local_` in one order: first(0), first(1), third(0), first(2), third(1)
+/// and so on. The order is the same on all ranks of its host. A rank's courier calls `across_` in the order
+/// of the chunks, the same on all hosts. The engine gives the courier chunk k when first(k) has ended here,
+/// and begins third(k) when the courier has brought it. No thread waits in a ring: across(k) of a slice waits
+/// for first(k) on all hosts; third(k) for across(k) of the ranks of its host; first(k) for third(k - 2) and
 /// first(k - 1) of its host. Each waits for what comes earlier in the order first(0), across(0), first(1),
 /// third(0), across(1), first(2), third(1)... of all hosts, whose first one waits for nothing.
 ///
 /// Rooms for slices alternate: first(k + 2) writes where third(k) has read, which has then ended on all ranks
-/// of the host. Between calls nothing is under way, so `world_` and `across_`, which may share sockets, are
+/// of the host. Between calls nothing is under way. So `world_` and `across_`, which may share sockets, are
 /// never used at the same time by one rank, and in one order by all. A call that fails aborts everything, so
 /// that the courier comes back, and waits for it before it gives the caller's memory back.
 class Hierarchical final : public Collective {

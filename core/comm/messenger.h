@@ -28,7 +28,8 @@ struct Incoming {
   /// Where its elements are to be written. Throws Error if it is not the message that was expected: it is
   /// lost then. Called once, from any thread, without any lock held, when it has been found.
   std::function<void*(const Envelope& found)> place;
-  /// Called once, as `done` of Outgoing. `found`: what came, also if it was not expected; nullptr: nothing.
+  /// Called once, as `done` of Outgoing. `found`: the message that came, also if it was not expected;
+  /// nullptr: none.
   std::function<void(const Status&, const Envelope* found)> done;
 };
 
@@ -47,7 +48,8 @@ inline const Status kHasLeft{Code::aborted, "this rank has left the job (shutdow
 /// A rank that leaves the job says so with `leave`, which tells it when all that it has sent has come to the
 /// receivers; only then do the others hear of it (over the control plane), and say so with `hear_leave`. So a
 /// receive that finds nothing when its sender has left will never find anything. That cannot hang: messengers
-/// read what comes whatever their ranks do, and what cannot be reached counts as told. Thread-safe.
+/// read all that comes, whatever their ranks do, and a rank that cannot be reached counts as told.
+/// Thread-safe.
 class Messenger {
  public:
   virtual ~Messenger() = default;
@@ -60,8 +62,8 @@ class Messenger {
   /// The message that a `receive` of these would take at once, if there is one. Throws what `abort` said.
   [[nodiscard]] virtual std::optional<Envelope> probe(int source, int tag) = 0;
   /// This rank sends nothing more: `send` throws Error(aborted) from now on. `done` is called once, like that
-  /// of a message, when the receivers have all that it has sent, and the senders know what it has refused, or
-  /// never will. Call it once.
+  /// of a message. That is when the receivers have all that it has sent, and the senders know what it has
+  /// refused, or never will. Call it once.
   virtual void leave(std::function<void()> done) = 0;
   /// Another rank has left: receives that wait for it alone end, and so do sends that it has not asked for,
   /// all with Error(aborted). Receives from any source end so when all others have left. `probe` of that rank

@@ -53,7 +53,7 @@ class NcclLane {
   /// GPUs. It may be split, and destroyed as Collective says. Throws Error(timeout), Error(aborted),
   /// Error(unavailable).
   virtual std::unique_ptr<Collective> connect(const NcclId& id, int place, int places) = 0;
-  /// Throws Error(aborted) if one of the communicators has failed: what NCCL says, of which call.
+  /// Throws Error(aborted) if one of the communicators has failed: NCCL's message, and its call.
   virtual void check() = 0;
   /// Ends the engine's waiting for NCCL, and nothing else: the current call, here or of one of the
   /// collectives, and all later ones throw Error with this status (the first one counts). Does not block,

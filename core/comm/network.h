@@ -15,11 +15,11 @@ struct InterfaceAddress {
   bool operator==(const InterfaceAddress&) const = default;
 };
 
-/// The addresses of this machine that other hosts may reach, the best first: what `network` (HORA_NETWORK)
-/// selects, in its order; without it all that are up, those of real interfaces before those that look like
-/// bridges of containers or have no carrier, IPv4 before IPv6, no loopback and no link-local ones; the
-/// loopback alone if there is nothing else. Throws Error(invalid_argument) if `network` is malformed or
-/// selects nothing: it lists what there is.
+/// The addresses of this machine that other hosts may reach, the best first. `network` (HORA_NETWORK) selects
+/// them, in its order. Without it they are all that are up: those of real interfaces before those that look
+/// like bridges of containers or have no carrier. Then IPv4 comes before IPv6, and there are no loopback and
+/// no link-local ones; the loopback alone if there is nothing else. Throws Error(invalid_argument) if
+/// `network` is malformed or selects nothing: it lists the addresses that there are.
 [[nodiscard]] std::vector<std::string> own_addresses(const std::string& network);
 
 /// The same, of these. A pure function.

@@ -52,7 +52,7 @@ class Cipher {
   std::uint64_t used_ = 0;
 };
 
-/// Two ranks' keys after a handshake: what one sends, the other receives. Moves.
+/// Two ranks' keys after a handshake: one rank sends with the key with which the other one receives. Moves.
 struct SessionKeys {
   Cipher sends;
   Cipher receives;

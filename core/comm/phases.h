@@ -10,8 +10,8 @@ namespace hora {
 /// value.
 ///
 /// `prescale` belongs to the first, `postscale` and `divisor` to the second, but for 16-bit sums that they
-/// make smaller (every mean): those are scaled in the first, in float32 before they are rounded, so that a
-/// host's part is no larger than the elements and cannot overflow where the result does not.
+/// make smaller (every mean): those are scaled in the first, in float32 before they are rounded. So a host's
+/// part is no larger than the elements and cannot overflow where the result does not.
 struct Phases {
   Reduction within;
   Reduction across;

@@ -9,9 +9,9 @@ namespace hora {
 
 /// Rank r's output is the reduction of the inputs of the ranks 0 to r: an inclusive scan (MPI_Scan).
 ///
-/// By shares, as an allreduce: every rank gets its share of all inputs by an alltoall, computes the prefixes
-/// of all ranks for it, and sends each rank its own by another. So as many bytes move as in an allreduce, and
-/// each element of each prefix is reduced in rank order with one rounding.
+/// By shares, as an allreduce: every rank gets its share of all inputs by an alltoall, and computes the
+/// prefixes of all ranks for it. It sends each rank its own by another alltoall. So as many bytes move as in
+/// an allreduce, and each element of each prefix is reduced in rank order with one rounding.
 ///
 /// `count` elements at `input` and at `output`, which may be the same; the same on all ranks.
 /// `reduction.divisor` is 1. Throws what the collective throws.

@@ -125,7 +125,7 @@ void Staged::carry(std::span<const Chunk> chunks, const std::function<void(std::
     const Chunk& chunk = chunks[i];
     Buffer& buffer = buffers_.at(i % 2);
     if (!buffer.memory) buffer.memory = gpu_->pin(host_.allocate(kChunk), kChunk);
-    if (chunk.input == nullptr) {  // the host writes first: what was there must have gone
+    if (chunk.input == nullptr) {  // the host writes first: the elements there must have gone
       filled.at(i % 2) = buffer.emptied;
       return;
     }

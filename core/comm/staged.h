@@ -85,7 +85,7 @@ class Staged final : public Collective {
   const Errand* errand_;
   struct Buffer {
     std::shared_ptr<std::byte> memory;
-    std::shared_ptr<Event> emptied = nullptr;  // reached: what was brought from it is where it should be
+    std::shared_ptr<Event> emptied = nullptr;  // reached: its elements are where they should be
   };
   std::array<Buffer, 2> buffers_;  // of a chunk each; made when they are first needed
   Buffer scratch_;

@@ -13,7 +13,7 @@
 
 namespace hora {
 
-/// One rank as the others know it: what error messages say of it. A value.
+/// One rank as the others know it, and as error messages name it. A value.
 struct Member {
   int rank = 0;
   int pid = 0;
