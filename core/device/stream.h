@@ -35,7 +35,7 @@ struct Conversion {
   DType to = DType::float32;
   DType from = DType::float32;  ///< equal to `to`, or both floats
   /// Other than 1 for floats only. They are multiplied in float64 if one of the dtypes is that, else in
-  /// float32, and rounded once (from float64 to 16 bits twice, by way of float32).
+  /// float32. They are rounded once (from float64 to 16 bits twice, by way of float32).
   double factor = 1.0;
   /// A word from Stream::make_flag: 1 is written to it if any result is infinite or not a number.
   std::uint32_t* flag = nullptr;

@@ -13,9 +13,9 @@ namespace hora {
 /// class that is not. For one thread at a time.
 ///
 /// A class begins as the nearest class that has a leader. Without one, the two ways take turns and are timed,
-/// and the faster one leads. From then on the other way is tried again from time to time (a trial), because
-/// noise may have misled the first turns, and because a virtual machine may move cores and caches. A leader
-/// that becomes slower than the other way was gives way at once.
+/// and the faster one leads. From then on the other way is tried again from time to time (a trial). The
+/// reasons are that noise may have misled the first turns, and that a virtual machine may move cores and
+/// caches. A leader that becomes slower than the other way was gives way at once.
 ///
 /// A cost is the mean of the faster half of a few calls, so calls that were interrupted do not count. Trials
 /// come after 12, 24, 48 and 96 calls; later as seldom as is needed for them to take 1 % of the time. With
