@@ -22,7 +22,7 @@ struct Piece {
   /// Not 0: it is reduced in place, and its offset in memory that the lane exchanges fastest is this on all
   /// ranks.
   std::uint64_t slot = 0;
-  bool padded = false;  ///< with a slot: what lies behind it, up to the next cache line, is nobody's
+  bool padded = false;  ///< with a slot: the memory behind it, up to the next cache line, is nobody's
 };
 
 /// A stage of a call of a Packer, and its time. A value.
@@ -38,11 +38,11 @@ struct Span {
 /// wire buffer, in the lane's fastest memory, that is made at first use.
 ///
 /// Without compression a piece is reduced where it lies, unless it is small and outside that memory: then it
-/// visits the wire buffer. On lanes that fuse, where it lies counts if it is the same on all ranks (its
-/// slot), and pieces that are neighbours there, with nothing or padding in between, travel as one. With
+/// visits the wire buffer. On lanes that fuse, the place where it lies counts if it is the same on all ranks
+/// (its slot). Pieces that are neighbours there, with nothing or padding in between, travel as one. With
 /// compression every piece visits the buffer, cast in the same pass, one round at a time; how much that is
-/// depends on nothing but counts, so all ranks cut alike. In the buffer every piece begins with a cache
-/// line; what lies between them, as padding does, is reduced, too, and means nothing. *Engine only.*
+/// depends on nothing but counts, so all ranks cut alike. In the buffer every piece begins with a cache line;
+/// elements that lie between them, as padding does, are reduced, too, and mean nothing. *Engine only.*
 class Packer {
  public:
   /// `threshold`: bytes that travel together at the most, equal on all ranks.

@@ -36,8 +36,8 @@ struct FusionThresholds {
 
 /// Puts decisions that are ok into batches, the same on every rank. Allreduces of one kind (dtype, wire,
 /// reduction, factors, device), and broadcasts of one kind (root, device), travel together up to their
-/// threshold, also when others stand between them; everything else alone. A batch is carried out when its
-/// first decision is due. A pure function.
+/// threshold. They do so also when others stand between them; everything else travels alone. A batch is
+/// carried out when its first decision is due. A pure function.
 [[nodiscard]] std::vector<Batch> plan(std::span<const Decision> decisions,
                                       const FusionThresholds& thresholds);
 
