@@ -7,7 +7,8 @@
 
 namespace hora {
 
-/// A tensor that some ranks asked for and others did not: what is known when an error is made of it. A value.
+/// A tensor that some ranks asked for and others did not, as it is known when an error is made of it. A
+/// value.
 struct OneSided {
   std::string name;
   std::uint64_t step = 0;    ///< as in Coordinator::Waiting; 0: all ranks never had it together

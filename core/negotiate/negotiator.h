@@ -21,10 +21,10 @@ namespace hora {
 /// decisions that are not done yet, the first is under way on all its members. Refers to the control and the
 /// roll call, which must outlive it.
 ///
-/// In a tree (Control::seat) everything that a rank has to say goes to its parent, and all that rank 0 has
-/// decided is announced down it. Ranks below which there are others put together what these ask for (Branch),
-/// rank 0 too. Up the engines hand things on; down the control plane does it itself. Nothing is waited for in
-/// a ring, and nothing comes in the wrong order, for these reasons:
+/// In a tree (Control::seat) everything that a rank has to say goes to its parent. All that rank 0 has
+/// decided is announced down the tree. Ranks below which there are others put together what these ask for
+/// (Branch), rank 0 too. Up the engines hand things on; down the control plane does it itself. Nothing is
+/// waited for in a ring, and nothing comes in the wrong order, for these reasons:
 ///
 ///   - An engine only waits within collectives, each of a decision that rank 0 has announced; and to hear of
 ///     that needs no engine in between. Of all decisions that are not done yet take the first: all its
@@ -38,15 +38,15 @@ namespace hora {
 ///   it.
 ///   - What one rank says goes up on one path, too. A Branch lets what different ranks say change places, and
 ///     different tensors of one rank, which means nothing to a Coordinator but for numbers that are about to
-///     be forgotten (see Branch). When a rank leaves or joins, what it has asked for before goes first.
+///     be forgotten (see Branch). When a rank leaves or joins, its earlier requests go first.
 ///
 /// With a roll call, the world's decisions are locked once they repeat: no ballots and no verdicts. A rank
 /// answers how many of the next decisions in the locked order it has asked for, as soon as that is one. When
 /// all have answered, the fewest that one is ready for are decided, on all ranks alike. So nothing is decided
 /// that a rank has not asked for in just this form. A rank that asks for something else, leaves, or waits for
 /// long wants the lock to end; it urges the others to answer, and answers so itself. When one of the answers
-/// of a round is that, nothing is decided in it, and all negotiate again, each asking for what it has under
-/// way. *Engine only.*
+/// of a round is that, nothing is decided in it. All ranks negotiate again, each asking for the tensors that
+/// it has under way. *Engine only.*
 class Negotiator {
  public:
   /// Begins with the world. `capacity`: of each group's schedule.
