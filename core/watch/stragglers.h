@@ -18,8 +18,8 @@ class Stragglers {
   Stragglers(int steps, const std::vector<Member>& members) : steps_(steps), members_(members) {}
 
   /// A step that has ended at `now`. The answer names a rank for which the others have waited a tenth of the
-  /// time or more, in the middle of the steps, and at least twice as long as for any other; and that is not
-  /// said again before ten times as many steps, unless of another rank.
+  /// time or more, in the middle of the steps. They must have waited at least twice as long for it as for any
+  /// other. That is not said again before ten times as many steps, unless of another rank.
   std::optional<std::string> add(const Coordinator::Step& step, TimePoint now);
 
  private:
