@@ -6,9 +6,9 @@
 
 namespace hora {
 
-/// What an entry of rank `rank` asks of the other ranks, and in which group. Throws Error(invalid_argument),
-/// which names the tensor, for everything that this rank alone can see is wrong: in the caller's thread,
-/// before anything is sent.
+/// The request of an entry of rank `rank` to the other ranks, and its group. Throws Error(invalid_argument),
+/// which names the tensor, for every mistake that this rank alone can see: in the caller's thread, before
+/// anything is sent.
 [[nodiscard]] Asked admit(const Entry& entry, int rank, const ProcessSets& sets);
 
 }  // namespace hora

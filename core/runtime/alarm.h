@@ -10,8 +10,8 @@
 namespace hora {
 
 /// Ends the calls that the engine may be blocked in, when a rank is lost: one of the collectives that it has
-/// told of. Knows for others whether they get on. What it tells of after the alarm has rung is aborted at
-/// once. Thread-safe.
+/// told of. Knows for others whether they get on. A collective that the engine tells of after the alarm has
+/// rung is aborted at once. Thread-safe.
 class Alarm {
  public:
   /// The collective must live until it is forgotten.

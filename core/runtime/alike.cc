@@ -10,7 +10,7 @@
 namespace hora {
 namespace {
 
-/// What every rank of the set brings.
+/// The bytes that every rank of the set brings.
 std::vector<Bytes> gather(Runtime& hora, const std::string& name, const Bytes& mine, int process_set) {
   Bytes all;
   Entry entry;

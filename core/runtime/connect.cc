@@ -92,8 +92,8 @@ Descriptor meet_through_mpi(Config& config, TimePoint deadline) {
   return std::move(meeting.listener);
 }
 
-/// What hrun gives its ranks and other launchers do not: a secret, and where rank 0 is. Rank 0 holds what it
-/// returns until all have met.
+/// Fills in the secret and the address of rank 0, which hrun gives its ranks and other launchers do not. Rank
+/// 0 holds the returned descriptor until all ranks have met.
 Descriptor make_up_for_hrun(Config& config, TimePoint deadline) {
   if (config.mpi_communicator) return meet_through_mpi(config, deadline);
   if (!config.meeting_place.empty()) return gather_on_host(config, deadline);

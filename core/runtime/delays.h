@@ -11,15 +11,15 @@
 
 namespace hora {
 
-/// What this rank expects to be busy with: scopes that user threads open and close, of which rank 0 is told
-/// the one that ends last. Thread-safe.
+/// The work that this rank expects to be busy with: scopes that user threads open and close. Rank 0 is told
+/// the scope that ends last. Thread-safe.
 class Delays {
  public:
   /// Opens a scope that is meant to end `time` after `now`, and returns its number.
   std::uint64_t open(const std::string& name, std::chrono::milliseconds time, TimePoint now);
   void close(std::uint64_t number);
 
-  /// What rank 0 is to be told, if that has changed since the last call.
+  /// The delay that rank 0 is to be told, if that has changed since the last call.
   std::optional<Delay> take_change(TimePoint now);
   /// `wake` runs, under the mutex, when there is something to take. {} to end that.
   void on_change(std::function<void()> wake);

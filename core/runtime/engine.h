@@ -26,30 +26,30 @@ namespace hora {
 ///      the alert sleeps for                        last turn, all ranks have answered, or `until_` is late
 ///   5. gives the token back; waits for a ring
 ///
-/// Nothing is left lying. The own thread sleeps in 2 or 5, for a ring after `seen`. In 5 it has looked at all
-/// before; what comes later rings. In 2 the token was held: what comes before the holder's last turn is seen
-/// by that; what comes later makes e ring, which comes after `seen`, as e comes after d, which comes after 2;
+/// No work is left lying. The own thread sleeps in 2 or 5, for a ring after `seen`. In 5 it has looked at all
+/// work from before; later work rings. In 2 the token was held. The holder's last turn sees the work from
+/// before it; later work makes e ring. That ring comes after `seen`, as e comes after d, which comes after 2;
 /// and e finds `until_` as 1 has left it. A thread that finds the token held rings, so the holder turns
-/// again. Who is in charge sleeps on the same alert as the own thread would; both wake then, and the one
-/// without the token goes back to 2. The loop is over in one turn, of whoever is in charge, and the own
+/// again. The thread in charge sleeps on the same alert as the own thread would. Both wake then, and the one
+/// without the token goes back to 2. The loop is over in one turn, of the thread in charge, and the own
 /// thread ends.
 ///
-/// Naps. Who submits many small tensors can go on with that, also on the same core, and they are agreed on
-/// together: little that is submitted is left lying while the own thread naps, for longer where it shares the
-/// program's core. It does instead of sleeping in 2 and 5 where something rang since it rested before, and
-/// between 2 and 3 where little has woken it. A nap ends when its time is over, as soon as much has gathered,
-/// or as soon as something else rings, such as a letter. One exception: a ring between s1 and s2 is taken for
-/// the submission's, and waits for the nap's end (1 ms at most). A thread that waits on this rank takes the
-/// token.
+/// Naps. A thread that submits many small tensors can go on with that, also on the same core, and the tensors
+/// are agreed on together. A little submitted work is left lying while the own thread naps, for longer where
+/// it shares the program's core. The own thread naps instead of sleeping in 2 and 5 where something rang
+/// since it rested before. It naps between 2 and 3 where little work has woken it. A nap ends when its time
+/// is over, as soon as much has gathered, or as soon as something else rings, such as a letter. One
+/// exception: a ring between s1 and s2 is taken for the submission's, and waits for the nap's end (1 ms at
+/// most). A thread that waits on this rank takes the token.
 ///
 ///   own thread, napping                         a thread that submits
 ///   n1. looks_at_ = the nap's end               s1. the entry, gathered_, submissions_
 ///   n2. waits for time, much, or another ring   s2. rings += 1
 ///   n3. looks_at_ = 0; goes to 1                s3. unless it is little, and it is not looks_at_ yet: wakes
 ///
-/// What s3 has not woken for is not left lying: it has found looks_at_ as n1 has set it, so s2 comes before
-/// n3, and before 1 that follows, whose `seen` counts that ring. So either 3 sees the entry, or the token was
-/// held, and then by a thread that sees it in its last turn, or rings in e.
+/// An entry for which s3 has not woken the own thread is not left lying. Step s3 has found looks_at_ as n1
+/// has set it. So s2 comes before n3, and before 1 that follows, whose `seen` counts that ring. So either 3
+/// sees the entry, or the token was held by a thread that sees the entry in its last turn, or rings in e.
 ///
 /// Thread-safe.
 class Engine final : public Helper {

@@ -136,7 +136,7 @@ void Executor::land(std::vector<Item>& items, const Course& course, const Status
   items.clear();
 }
 
-/// What moving a batch of this kind consisted of.
+/// The spans of which moving a batch of this kind consisted.
 std::vector<Span> Executor::spans_of(const Decision& decision, TimePoint started) const {
   const Request& request = decision.request;
   const bool packs = request.operation == Operation::allreduce ||
@@ -156,7 +156,7 @@ Executor::Item Executor::borrow(const Decision& decision) {
               fmt::format("'{}' was decided, but this rank does not have it", decision.request.name));
 }
 
-/// What changes nothing for the others.
+/// An item that changes nothing for the other ranks.
 Executor::Item Executor::stand_in(const Decision& decision) const {
   const Request& request = decision.request;
   const std::size_t length = count(request.shape, request.dtype);

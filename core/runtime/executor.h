@@ -25,7 +25,8 @@ struct Members {
   int place = 0;
 };
 
-/// What an executor for tensors on a GPU needs beside its lane. Refers to what outlives it.
+/// The objects that an executor for tensors on a GPU needs beside its lane. Refers to objects that outlive
+/// it.
 struct GpuSide {
   std::shared_ptr<Gpu> gpu;
   Completer* completer = nullptr;

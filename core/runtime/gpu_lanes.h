@@ -20,16 +20,17 @@ namespace hora {
 /// nothing, and groups of which only some ranks have a GPU can be. *Engine only.*
 class GpuLanes {
  public:
-  /// What is under way on the GPU, and fails there, is told to `on_failure`, on another thread; it must not
-  /// block.
+  /// An operation that is under way on the GPU, and fails there, is told to `on_failure`, on another thread;
+  /// `on_failure` must not block.
   GpuLanes(OwnGpu& own, const Config& config, TensorTable& table, Recorder& recorder, Tracer& tracer,
            Alarm& alarm, std::function<void(const Status&)> on_failure);
   /// Nothing may be under way, unless `fail` has been called.
   ~GpuLanes();
 
-  /// Who carries out such requests of a group: with NCCL where that can, else by way of the host. `host` is
-  /// the group's lane there. Null on all members if it cannot be done as HORA_GPU_OPERATIONS wishes, and
-  /// `refusal` says why: these tensors fail, and the job goes on. What it throws ends the job.
+  /// The executor that carries out such requests of a group: with NCCL where that can, else by way of the
+  /// host. `host` is the group's lane there. Null on all members if that cannot be done as
+  /// HORA_GPU_OPERATIONS wishes, and `refusal` says why: these tensors fail, and the job goes on. An
+  /// exception that this throws ends the job.
   Executor* executor(const Members& members, Lane& host, const Request& request);
   [[nodiscard]] const Status& refusal(int group) const;
   /// All ranks of the job: a group of these is made.

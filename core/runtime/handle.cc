@@ -8,7 +8,7 @@
 namespace hora {
 namespace {
 
-/// What is much longer overflows the clock.
+/// A much longer time overflows the clock.
 std::chrono::milliseconds bounded(std::chrono::milliseconds time) {
   constexpr std::chrono::hours kForEver{24 * 365 * 100};
   return std::clamp<std::chrono::milliseconds>(time, std::chrono::milliseconds(0), kForEver);

@@ -15,7 +15,7 @@
 
 namespace hora {
 
-/// What a thread that waits for an operation can do meanwhile. Thread-safe.
+/// The work that a thread can do while it waits for an operation. Thread-safe.
 class Helper {
  public:
   virtual ~Helper() = default;

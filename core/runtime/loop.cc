@@ -423,7 +423,7 @@ void Loop::inquire(std::uint64_t question) {
   alert_.ring();
 }
 
-/// Whoever is missed and then ends with an error is the cause of the errors that the others get.
+/// A rank that is missed and then ends with an error is the cause of the errors that the others get.
 void Loop::tell_of_missed() {
   for (const int rank : negotiator_.take_missed()) {
     if (config_.question_fd) say(*config_.question_fd, encode(missed_rank(rank)));

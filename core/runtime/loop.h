@@ -29,8 +29,9 @@
 
 namespace hora {
 
-/// What an Engine runs: one turn after another, each asks, hears, and carries out. Refers to what it is made
-/// with, which must outlive it. *Engine only*, except `leave`, `dump`, `write_dump`, `health` and `inquire`.
+/// The loop that an Engine runs: one turn after another, each of which asks, hears, and carries out. Refers
+/// to its constructor's arguments, which must outlive it. *Engine only*, except `leave`, `dump`,
+/// `write_dump`, `health` and `inquire`.
 class Loop {
  public:
   Loop(World& world, const Config& config, TensorTable& table, ProcessSets& sets, Timeline& timeline,
@@ -39,7 +40,7 @@ class Loop {
   Loop(const Loop&) = delete;
   Loop& operator=(const Loop&) = delete;
 
-  /// What a turn has come to. A value.
+  /// The outcome of a turn. A value.
   struct Turn {
     bool over = false;  ///< the job has ended, or failed, and all tensors are given back; no more turns
     bool more = false;  ///< there is more to do at once
@@ -48,7 +49,7 @@ class Loop {
   /// Does what there is to do, up to one batch, without waiting but for its collective. `pressing`: somebody
   /// waits for it.
   Turn turn(bool pressing) noexcept;
-  /// What rings when there is something to do.
+  /// The alert that rings when there is something to do.
   [[nodiscard]] Alert alert() const { return alert_; }
   /// Whether nothing can be done before other ranks have said how far they are; whether they have. *Engine
   /// only*.
@@ -113,7 +114,7 @@ class Loop {
     Executor executor;
   };
 
-  /// What was heard, and is to be carried out.
+  /// The work that was heard of, and is to be carried out.
   struct Work {
     Negotiator::Heard heard;
     std::vector<Batch> batches;

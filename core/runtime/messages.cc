@@ -28,13 +28,13 @@ std::string describe(const Envelope& found) {
                                   : describe(found.dtype, found.shape));
 }
 
-/// What a receive takes, where it says so.
+/// The content that a receive takes, where the receive says so.
 std::string describe(const Message& wanted) {
   if (wanted.object) return "an object";
   return wanted.allocate ? "a tensor" : describe(wanted.dtype, wanted.shape);
 }
 
-/// What a message has, as far as it is known before it comes.
+/// The content of a message, as far as it is known before the message comes.
 std::string what_of(const Message& message) {
   const bool sends = message.input != nullptr;
   if (!sends) return describe(message);

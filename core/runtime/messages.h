@@ -16,15 +16,16 @@
 
 namespace hora {
 
-/// Messages of users: what is wrong with one is said in the caller's thread, or when it comes; the rest is
-/// the messenger's. Keeps those that are under way, for who asks which of them wait for another rank.
+/// Messages of users. Reports the error of a message in the caller's thread, or when the message comes; the
+/// rest is the messenger's. Keeps the messages that are under way, for callers that ask which of them wait
+/// for another rank.
 ///
-/// Which have waited for long the engine looks up, and tells rank 0 (core/watch/stalls.h). Under the table's
-/// mutex: the messages, `due` (also read without it: the engine looks in each turn), and `ring`, which wakes
-/// the engine. Whoever begins a message when none waits sets `due` and rings; others find it set and do
-/// nothing more, so one ring is enough for as long as messages follow one another. The engine sets it anew
-/// when it has looked. A message that it has told of rings when it goes on or ends. Nothing else is called
-/// under the mutex. Thread-safe.
+/// The engine looks up the messages that have waited for long, and tells rank 0 (core/watch/stalls.h). Under
+/// the table's mutex: the messages, `due` (also read without it: the engine looks in each turn), and `ring`,
+/// which wakes the engine. A thread that begins a message when none waits sets `due` and rings; other threads
+/// find it set and do nothing more. So one ring is enough for as long as messages follow one another. The
+/// engine sets `due` anew when it has looked. A message that the engine has told of rings when it goes on or
+/// ends. Nothing else is called under the mutex. Thread-safe.
 class Messages {
  public:
   /// The messenger must live until `await_end` has returned.

@@ -35,7 +35,7 @@ struct Notice {
   std::function<void(const std::string&)> tell;
 };
 
-/// Who is to be told. All but `former` is under the mutex.
+/// The notices that are to be told of a failure. All but `former` is under the mutex.
 struct Notices {
   std::atomic<std::terminate_handler> former{nullptr};
   std::mutex mutex;

@@ -8,8 +8,8 @@
 
 namespace hora {
 
-/// Which process sets there are: ranks, ascending, by number. The engine adds and removes, in the same order
-/// on every rank, so that numbers are the same; user threads look. Thread-safe.
+/// The process sets that exist: ranks, ascending, by number. The engine adds and removes sets, in the same
+/// order on every rank, so that numbers are the same; user threads look. Thread-safe.
 class ProcessSets {
  public:
   /// Begins with all ranks of the job, as number 0.

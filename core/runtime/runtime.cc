@@ -50,7 +50,8 @@ std::size_t bytes_of(const Entry& entry) {
   return bytes;
 }
 
-/// What a module says; `otherwise` where there is none that can: who wants to use it is told why not.
+/// The answer of a module; `otherwise` where there is none that can give one. A caller that wants to use the
+/// module is told why not.
 template <typename Answer, typename Ask>
 Answer answer_or(Answer otherwise, const Ask& ask) {
   try {

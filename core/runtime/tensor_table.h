@@ -43,7 +43,7 @@ struct Loan {
 /// The status of entries whose process set is removed.
 [[nodiscard]] Status process_set_was_removed(int number);
 
-/// What a dump says of one that has not finished.
+/// The record that a dump has of a tensor that has not finished.
 [[nodiscard]] Record to_record(const Loan& loan, const std::string& name, int group);
 
 /// The tensors that are under way on this rank, by group and name: the only object that user threads and the
@@ -53,7 +53,8 @@ class TensorTable {
   explicit TensorTable(std::shared_ptr<LentMemory> lent = std::make_shared<LentMemory>())
       : lent_(std::move(lent)) {}
 
-  /// Who can get on with what is under way while somebody waits for it. Before the first entry.
+  /// Sets the helper, which can get on with the operations under way while a thread waits for one. Before the
+  /// first entry.
   void helped_by(std::shared_ptr<Helper> helper) { helper_ = std::move(helper); }
   /// Adds a process set, whose number is new. Entries of it can be put from now on.
   void add_group(int group);
@@ -64,7 +65,7 @@ class TensorTable {
   /// Takes all of them, or throws and takes none.
   std::vector<Handle> put(std::vector<Entry> entries, std::vector<Asked> asked, TimePoint now);
 
-  /// What was put since the last call, in that order, by group.
+  /// The requests that were put since the last call, in that order, by group.
   std::map<int, std::vector<Request>> take_requests();
   /// Hands out the tensor of this name, if it waits here. Its name stays taken until it is launched or
   /// finished.
