@@ -81,7 +81,7 @@ bool Arena::contains(const void* data) const {
 std::shared_ptr<std::byte> Arena::allocate(std::size_t bytes) {
   if (!owner_.is_this())
     throw Error(Code::unavailable, "a forked child cannot allocate in the arena of its parent");
-  // What exceeds the whole arena is not rounded: it could become 0.
+  // A size that exceeds the whole arena is not rounded: it could become 0.
   const std::size_t rounded = bytes > size() ? bytes : round_up(std::max<std::size_t>(bytes, 1), kAlignment);
   const std::size_t begin = take(rounded);
   try {

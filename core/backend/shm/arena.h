@@ -41,9 +41,9 @@ class Mapping {
 /// not limited by the size of /dev/shm. The regions are address space; memory is taken when a rank allocates,
 /// and given back when it frees.
 ///
-/// Each rank maps the file where it likes, so ranks tell each other offsets. Whoever holds memory from
-/// `allocate` holds the mapping. A forked child may read and write what the parent had, but allocates and
-/// frees nothing. Thread-safe.
+/// Each rank maps the file where it likes, so ranks tell each other offsets. A holder of memory from
+/// `allocate` holds the mapping. A forked child may read and write the memory that the parent had, but
+/// allocates and frees nothing. Thread-safe.
 class Arena : public std::enable_shared_from_this<Arena> {
  public:
   /// A new file for `ranks` ranks with `region` bytes of address space each. Throws Error(unavailable).

@@ -27,7 +27,7 @@ class Circle {
   [[nodiscard]] Seat& first_seat() const { return arena_->seat(rank_at(place_)); }
   [[nodiscard]] int place() const { return place_; }
   [[nodiscard]] int size() const { return static_cast<int>(seats_.size()); }
-  /// Which rank of the arena sits at a place.
+  /// The rank of the arena at a place.
   [[nodiscard]] int rank_at(int place) const { return ranks_[static_cast<std::size_t>(place)]; }
   [[nodiscard]] Arena& arena() const { return *arena_; }
   [[nodiscard]] const std::shared_ptr<Arena>& shared_arena() const { return arena_; }

@@ -36,7 +36,8 @@ constexpr std::size_t kLeastRegion = std::size_t{1} << 30;
 constexpr std::size_t kMostInAll = std::size_t{1} << 45;  // of 2^47 bytes of address space
 constexpr std::chrono::seconds kHandshakeTime(5);         // what a stranger who says nothing can hold up
 
-/// What this rank's attempt came to, by rank, for all. What a rank fails to do is logged there.
+/// The outcome of each rank's attempt, by rank, on all ranks; this rank makes its own attempt. A failed
+/// attempt is logged on its rank.
 std::vector<bool> who_can(Control& control, TimePoint deadline, const char* what,
                           const std::function<void()>& attempt) {
   bool mine = true;
@@ -52,8 +53,8 @@ std::vector<bool> who_can(Control& control, TimePoint deadline, const char* what
   return can;
 }
 
-/// What is equal on ranks that may share a host: the running system, the network namespace, in which local
-/// sockets have their names, and the user. Equal hints prove nothing.
+/// The properties that are equal on ranks that may share a host: the running system, the network namespace,
+/// and the user. Local sockets have their names in the network namespace. Equal hints prove nothing.
 std::string hint() {
   struct stat network{};
   if (::stat("/proc/self/ns/net", &network) != 0) network = {};
@@ -127,14 +128,14 @@ std::size_t region_bytes(const Config& config, std::size_t ranks) {
   return std::max(kLeastRegion, std::min(memory, kMostInAll / ranks / kPage * kPage));
 }
 
-/// What a group's lowest rank tells the others about the arena that it has made; without a name if it has
-/// made none. A value.
+/// The message of a group's lowest rank to the others about the arena that it has made; without a name if it
+/// has made none. A value.
 struct Invitation {
   std::string socket;
   std::size_t region = 0;
 };
 
-/// What the lowest rank of this rank's group says.
+/// The invitation of the lowest rank of this rank's group.
 Invitation invite(Control& control, const Invitation& mine, int host, TimePoint deadline) {
   const auto told = exchange(control, Writer().string(mine.socket).u64(mine.region).take(), deadline);
   Reader in(told[static_cast<std::size_t>(host)]);
@@ -145,8 +146,8 @@ Invitation invite(Control& control, const Invitation& mine, int host, TimePoint 
   return invitation;
 }
 
-/// Whom a group's lowest rank has let in: another rank of the group, run by the same user. Throws Error if it
-/// is somebody else.
+/// The rank that a group's lowest rank has let in: another rank of the group, run by the same user. Throws
+/// Error if the process is any other.
 int admit(const Descriptor& socket, const Config& config, const std::vector<int>& group, TimePoint deadline) {
   if (user_of(socket) != ::geteuid()) throw Error(Code::invalid_argument, "it comes from another user");
   const Hello hello =
@@ -239,8 +240,8 @@ struct Passed {
   std::size_t region = 0;
 };
 
-/// The lowest rank of each group makes a file and passes it to the others; the groups become those ranks that
-/// have it. What this rank got, if it got one.
+/// The lowest rank of each group makes a file and passes it to the others; the groups become the ranks that
+/// have it. Returns the file that this rank got, if it got one.
 std::optional<Passed> pass_on(Control& control, const Config& config, Groups& groups, TimePoint deadline) {
   const std::vector<int> group = group_with(groups, config.rank);
   const bool makes = group.size() > 1 && group.front() == config.rank;

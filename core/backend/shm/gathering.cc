@@ -129,7 +129,7 @@ class Hostess {
     int pid = 0;
   };
 
-  /// Who has come and gone is missing, too: it would not hear the answer.
+  /// A rank that has come and gone is missing, too: it would not hear the answer.
   [[nodiscard]] std::vector<int> missing() const {
     std::vector<int> ranks;
     for (std::size_t rank = 1; rank < guests_.size(); ++rank) {
@@ -187,7 +187,7 @@ void adopt(Config& config, const Answer& answer) {
   config.secret = answer.secret;
 }
 
-/// Whom the name belongs to already; nothing if nobody listens there any more.
+/// The user to whom the name belongs already; nothing if no process listens there any more.
 std::optional<unsigned> owner_of_name(const std::string& name) {
   try {
     return user_of(connect_local(name));

@@ -5,14 +5,15 @@
 
 namespace hora {
 
-/// Keeps ranks from writing into the buffers of one that has left: after an abort the user has them back,
-/// while another rank may not have heard of it and be in the middle of a call.
+/// Keeps ranks from writing into the buffers of a rank that has left. After an abort the user has the buffers
+/// back, while another rank may not have heard of it and be in a call.
 ///
-/// Protocol, all accesses seq_cst. Who writes to others' buffers says so, looks whether anybody is gone, and
-/// writes only if nobody is; a little at a time. Who leaves says so, and then waits until nobody writes any
-/// more. In the one order of all accesses either the writer's word comes first, and the leaver sees it and
-/// waits; or the leaver's, and the writer sees it and does not write. A writer may be stopped or dead, and a
-/// dead one has no time to say that it has finished, so the leaver waits for a limited time only.
+/// Protocol, all accesses seq_cst. A rank that writes to others' buffers says so and looks whether any rank
+/// is gone. It writes only if none is; a little at a time. A rank that leaves says so, and then waits until
+/// no rank writes any more. In the one order of all accesses one of the two stores comes first. If it is the
+/// writer's, the leaver sees it and waits; if it is the leaver's, the writer sees it and does not write. A
+/// writer may be stopped or dead. A dead writer has no time to say that it has finished, so the leaver waits
+/// for a limited time only.
 ///
 /// *Engine only.* One at a time lives in a rank.
 class Intrusion {
@@ -34,9 +35,9 @@ class Intrusion {
   bool allowed_ = true;
 };
 
-/// Throws Error(aborted) if a rank has left. What a call has done is complete only if that is not so after
-/// its last phase: a leaver may have arrived there before it left, and then others read buffers that it had
-/// given back, or did not write their part, and all saw everybody arrive.
+/// Throws Error(aborted) if a rank has left. The result of a call is complete only if no rank has left when
+/// its last phase is over. A leaver may have arrived there before it left. Then others read buffers that it
+/// had given back, or did not write their part, and all saw every rank arrive.
 void throw_if_left(const Circle& circle);
 
 /// This rank has left: when this returns nobody writes into its buffers, now or later.

@@ -34,7 +34,7 @@ void Levels::build(const Keys& keys) {
   const std::size_t given = keys.front().size();
   for (std::size_t k = 0; k <= given; ++k) {
     Level level;
-    // Who is in one group now is in one group later, too: what it is in from here on is the same.
+    // Ranks that are in one group now are in one group later, too: their groups from here on are the same.
     std::map<std::vector<std::uint32_t>, std::size_t> known;
     for (std::size_t place = 0; place < keys.size(); ++place) {
       const auto rest = keys[place].begin() + static_cast<std::ptrdiff_t>(k);

@@ -9,9 +9,9 @@
 
 namespace hora {
 
-/// Which ranks of a circle are near to each other. At level 0 every rank is alone; each level puts groups of
-/// the one below together, such as ranks that share a cache, then those that share a socket; at the last one
-/// all are together. A value.
+/// The groups of ranks of a circle that are near to each other. At level 0 every rank is alone. Each level
+/// puts groups of the level below together, such as ranks that share a cache, then those that share a socket.
+/// At the last level all are together. A value.
 class Levels {
  public:
   struct Group {

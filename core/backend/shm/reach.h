@@ -38,7 +38,7 @@ class Reach {
   Circle circle_;
   std::shared_ptr<PeerMemory> peers_;
 
-  /// Which parts of a rank's region this process has mapped.
+  /// The parts of a rank's region that this process has mapped.
   struct Mapped {
     std::vector<bool> granules;
     std::uint64_t given_back = 0;  // how often the owner had given memory back when that was noted

@@ -23,9 +23,9 @@ struct Location {
   std::uint64_t in_arena = 0;
 };
 
-/// What a rank says of its part in one collective call, before the others reach for its buffers.
+/// The description by a rank of its part in one collective call, before the others reach for its buffers.
 struct Mailbox {
-  // Which call it is: the same on all ranks, or they would mix up bytes.
+  // The identity of the call: the same on all ranks, or they would mix up bytes.
   std::uint64_t sequence = 0;
   std::uint64_t call = 0;
   std::uint64_t bytes = 0;

@@ -15,7 +15,7 @@ namespace hora {
 struct ShmWays {
   std::optional<bool> direct;   ///< private memory is read and written where it lies; rank 0's counts
   std::optional<bool> streams;  ///< stores into stages bypass the caches
-  /// Which ranks sum first: so many in a row, and then so many; none: those whose cores are near.
+  /// The ranks that sum first: so many in a row, and then so many; none: the ranks whose cores are near.
   std::optional<std::vector<int>> levels;
 };
 

@@ -9,8 +9,8 @@
 namespace hora {
 namespace {
 
-// What is brought to all before anything else is: it stays in the second-level cache, and who leaves need not
-// wait long.
+// The bytes that a rank brings to all before it brings any others. They stay in the second-level cache, and a
+// rank that leaves need not wait long.
 constexpr std::size_t kBroughtBytes = 256 * 1024;
 constexpr std::size_t kHalfStage = kStageBytes / 2;
 

@@ -25,7 +25,8 @@ class Transfers {
   Transfers(Circle circle, Rounds& rounds, Reach& reach, FastestCopy& fastest_copy)
       : circle_(std::move(circle)), rounds_(rounds), reach_(reach), fastest_copy_(fastest_copy) {}
 
-  /// What the ranks agree on: which call it is, how many bytes are offered in all, the most that one offers.
+  /// The parameters on which the ranks agree: the call, the bytes that are offered in all, and the most that
+  /// one rank offers.
   struct Agreed {
     Call call = Call::allgather;
     std::size_t total = 0;

@@ -126,7 +126,7 @@ void WriteByLevels::hand_out(const Piece& piece, std::size_t level, const Range&
   });
 }
 
-/// Which elements of the piece a member of a group puts together.
+/// The elements of the piece that a member of a group puts together.
 WriteByLevels::Range WriteByLevels::share(const Piece& piece, const Levels::Group& group, std::size_t index) {
   const auto begin_of = [&](std::size_t i) {
     return share_begin(piece.whole.count, piece.each, static_cast<int>(i),
@@ -135,7 +135,7 @@ WriteByLevels::Range WriteByLevels::share(const Piece& piece, const Levels::Grou
   return {begin_of(index), begin_of(index + 1) - begin_of(index)};
 }
 
-/// Which member's share an element of the piece is in.
+/// The member whose share an element of the piece is in.
 std::size_t WriteByLevels::holder(const Piece& piece, const Levels::Group& group, std::size_t at) {
   return at / share(piece, group, 0).count;  // all shares are as long as the first, but for the last ones
 }
