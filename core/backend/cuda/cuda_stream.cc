@@ -154,7 +154,7 @@ class DriversStream final : public CudaStream {
   const StreamHandle handle_;
   const std::string about_;
   std::vector<Move> list_;
-  // What the driver copies at a launch.
+  // The tables that the driver copies at a launch.
   std::unique_ptr<SmallMoves> small_moves_;
   std::unique_ptr<LargeMoves> large_moves_;
   std::unique_ptr<SmallSum> small_sum_;

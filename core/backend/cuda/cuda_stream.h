@@ -10,7 +10,7 @@
 
 namespace hora {
 
-/// A Stream that is the driver's. What others put on `handle` is ordered with its own work.
+/// A Stream that is the driver's. The work that others put on `handle` is ordered with its own work.
 class CudaStream : public Stream {
  public:
   [[nodiscard]] virtual CUstream handle() const = 0;

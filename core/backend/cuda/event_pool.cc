@@ -44,7 +44,7 @@ class EventPool::Point final : public Event {
 
 EventPool::EventPool(std::shared_ptr<const PrimaryContext> context) : context_(std::move(context)) {}
 
-// What the driver says to a release is not looked at: at the end of a process it may be gone.
+// The driver's result of a release is not looked at: at the end of a process the driver may be gone.
 EventPool::~EventPool() {
   in_context(*context_, [&] {
     for (CUevent event : free_) context_->driver().event_destroy(event);

@@ -12,7 +12,7 @@
 namespace hora {
 
 /// The driver's events of one GPU: one goes back when the last pointer to its Event goes, and is used again.
-/// What waits for it then goes on waiting for the point that it was. Thread-safe.
+/// Work that waits for the event then goes on waiting for the point that it was. Thread-safe.
 class EventPool : public std::enable_shared_from_this<EventPool> {
  public:
   explicit EventPool(std::shared_ptr<const PrimaryContext> context);

@@ -13,7 +13,7 @@ constexpr std::size_t kPageWords = 1024;
 FlagPool::FlagPool(std::shared_ptr<const PrimaryContext> context, std::shared_ptr<EventPool> events)
     : context_(std::move(context)), events_(std::move(events)) {}
 
-// What the driver says to a release is not looked at: at the end of a process it may be gone.
+// The driver's result of a release is not looked at: at the end of a process the driver may be gone.
 FlagPool::~FlagPool() {
   in_context(*context_, [&] {
     for (void* page : pages_) context_->driver().mem_free_host(page);

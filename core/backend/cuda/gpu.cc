@@ -18,15 +18,15 @@
 #include <mutex>
 #include <utility>
 
-// Who keeps what: memory, events, streams and kernels each keep the primary context, none of them the Gpu. So
-// a tensor of a framework's may live in memory from here when Gpu and Runtime are gone, and is freed then.
+// The owners: memory, events, streams and kernels each keep the primary context, none of them the Gpu. So a
+// tensor of a framework's may live in memory from here when Gpu and Runtime are gone, and is freed then.
 
 namespace hora {
 namespace {
 
 constexpr int kPciBits = 16;  // more than the number of a PCI bus or device has
 
-/// What a Gpu's memory report counts, in bytes. Thread-safe.
+/// The counters of a Gpu's memory report, in bytes. Thread-safe.
 struct Counters {
   std::atomic<std::ptrdiff_t> taken{0};
   std::atomic<std::ptrdiff_t> pinned{0};

@@ -13,7 +13,7 @@ namespace hora {
 class CudaGpu : public Gpu {
  public:
   [[nodiscard]] virtual const std::shared_ptr<const PrimaryContext>& context() const = 0;
-  /// What is free of the GPU's memory, in bytes, whoever uses the rest. Throws Error(internal).
+  /// The free part of the GPU's memory, in bytes; any process may use the rest. Throws Error(internal).
   [[nodiscard]] virtual std::size_t free_memory() const = 0;
   /// Memory that others take for Hora or give back (then less than 0), for `memory`, in bytes.
   virtual void count_taken(std::ptrdiff_t bytes) = 0;

@@ -10,7 +10,7 @@
 #include <string>
 #include <utility>
 
-// What nvcc made of kernels.cu, as it is. CMake says where the file lies.
+// The output of nvcc for kernels.cu, as it is. CMake says where the file lies.
 asm(R"(
 .section .rodata
 .balign 16
@@ -51,7 +51,7 @@ KernelModule::KernelModule(std::shared_ptr<const PrimaryContext> context) : cont
   }
 }
 
-// What the driver says to a release is not looked at: at the end of a process it may be gone.
+// The driver's result of a release is not looked at: at the end of a process the driver may be gone.
 KernelModule::~KernelModule() {
   in_context(*context_, [&] { context_->driver().module_unload(module_); });
 }

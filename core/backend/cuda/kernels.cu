@@ -104,7 +104,7 @@ constexpr bool kSame<T, T> = true;
 template <typename T>
 constexpr bool kIsHalf = sizeof(typename T::Stored) == 2;
 
-/// What a pair of types is computed in.
+/// The type in which a pair of types is computed.
 template <typename To, typename From>
 struct WideOf {
   using Value = float;
@@ -310,7 +310,7 @@ __device__ void narrow_unit(std::uint32_t* words, const Wide* values) {
   }
 }
 
-/// What one thread does of a move of floats (walk.h).
+/// The part of a move of floats that one thread does (walk.h).
 template <typename To, typename From>
 struct Mover {
   using Wide = typename WideOf<To, From>::Value;
@@ -358,7 +358,7 @@ struct Mover {
     } else if (walk.access == Access::shifted) {
       done = shifted_units(u, end);
     }
-    // What is left has a NaN, or is not aligned at all: element by element.
+    // The units that are left have a NaN, or are not aligned at all: element by element.
 #pragma unroll 1
     for (u += done * kThreads; done < kDepth && u < end; ++done, u += kThreads) {
 #pragma unroll 1
@@ -426,7 +426,7 @@ __device__ void move_tile(const Table& table) {
   if (__syncthreads_or(mover.odd) != 0 && threadIdx.x == 0) *table.flag = 1;
 }
 
-/// What one thread does of a move of bytes.
+/// The part of a move of bytes that one thread does.
 struct Copier {
   static constexpr int kWords = 4;
   Walk walk;

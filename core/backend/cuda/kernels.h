@@ -6,7 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 
-// What the kernels are given, by value. kernels.cu has the kernels:
+// The parameters of the kernels, by value. kernels.cu has the kernels:
 //   hora_copy, hora_copy_large                         MoveTable: bytes as they are
 //   hora_move_<to>_<from>, hora_move_<to>_<from>_large MoveTable: floats f16, bf16, f32, f64
 //   hora_sum_<dtype>, hora_sum_<dtype>_large           SumTable: f16, bf16, f32

@@ -11,7 +11,7 @@ PrimaryContext::PrimaryContext(const CudaDriver& driver, int index) : driver_(dr
   driver_.check(driver_.device_primary_ctx_retain(&handle_, device_), "cuDevicePrimaryCtxRetain", about);
 }
 
-// Whatever the release returns there is nothing left to do: at the end of a process the driver may be gone.
+// No result of the release leaves anything to do: at the end of a process the driver may be gone.
 PrimaryContext::~PrimaryContext() { driver_.device_primary_ctx_release(device_); }
 
 int PrimaryContext::attribute(CUdevice_attribute which) const {

@@ -5,7 +5,7 @@
 
 namespace hora {
 
-// What is left if the GPU does not end, or somebody captures even then, goes with the process.
+// Memory that is left if the GPU does not end, or a capture is under way even then, goes with the process.
 StreamFrees::~StreamFrees() {
   if (waiting_.empty()) return;
   const CudaDriver& driver = context_->driver();

@@ -19,7 +19,7 @@ StreamHandle::StreamHandle(std::shared_ptr<const PrimaryContext> context) : cont
                "cuStreamCreateWithPriority", about);
 }
 
-// What the driver says to a release is not looked at: at the end of a process it may be gone.
+// The driver's result of a release is not looked at: at the end of a process the driver may be gone.
 StreamHandle::~StreamHandle() {
   in_context(*context_, [&] { context_->driver().stream_destroy(handle_); });
 }

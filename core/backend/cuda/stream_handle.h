@@ -13,7 +13,7 @@ class StreamHandle {
  public:
   /// Throws Error(internal).
   explicit StreamHandle(std::shared_ptr<const PrimaryContext> context);
-  /// What is on the stream is still done.
+  /// The work on the stream is still done.
   ~StreamHandle();
   StreamHandle(const StreamHandle&) = delete;
   StreamHandle& operator=(const StreamHandle&) = delete;

@@ -99,7 +99,7 @@ constexpr std::uint32_t entry_of(const std::uint32_t* first, std::uint32_t entri
   return low;
 }
 
-/// What thread `thread` of kThreads does in tile `tile` of a move: visit.units(u, end) stands for the units
+/// The work of thread `thread` of kThreads in tile `tile` of a move: visit.units(u, end) stands for the units
 /// u, u + kThreads, ... of which kDepth at most are less than `end`, and visit.element(i) for an edge's
 /// element.
 template <typename Visit>
