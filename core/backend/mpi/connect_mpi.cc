@@ -47,7 +47,7 @@ std::unique_ptr<Collective> connect_mpi(Control& control, const Config& config, 
   check_size(all, config);
   MPI_Comm own = MPI_COMM_NULL;
   try {
-    // What follows waits for all ranks, and nothing can end it; so first all say that they come.
+    // The split that follows waits for all ranks, and nothing can end it; so first all say that they come.
     exchange(control, {}, deadline);
     check_mpi(MPI_Comm_split(all, 0, config.rank, &own),
               "MPI_Comm_split");  // in the order of the job's ranks

@@ -39,13 +39,13 @@ struct Step {
 };
 using Steps = std::array<Step, 2>;
 
-// Why messages and not MPI's own collectives. MPI_Allreduce knows no 16-bit floats, and an MPI_Op of one's
-// own for them can keep partial sums only in the 16 bits that its buffers have: every level of its tree
-// rounds, and which order it takes depends on the library, the size and the number of ranks. Here every rank
-// gets its share of all inputs, reduces it in rank order with one rounding, and sends the result to all: as
-// few bytes as a ring, the bits of every other plane that sums in rank order, scaled in the same pass.
-// Besides, messages can be given up after an abort, and lengths of more than INT_MAX need no second path.
-// What fabrics do for MPI they do for its messages.
+// The reasons for messages instead of MPI's own collectives. MPI_Allreduce knows no 16-bit floats. An MPI_Op
+// of one's own for them can keep partial sums only in the 16 bits that its buffers have. Every level of its
+// tree rounds, and its order depends on the library, the size and the number of ranks. Here every rank gets
+// its share of all inputs, reduces it in rank order with one rounding, and sends the result to all. That
+// moves as few bytes as a ring, and scales in the same pass. The result has the bits of every other plane
+// that sums in rank order. Besides, messages can be given up after an abort, and lengths of more than INT_MAX
+// need no second path. Fabrics do for MPI's messages all that they do for MPI.
 //
 // Small tensors: in log2(p) rounds every rank gets the whole inputs of all (Bruck et al., "Efficient
 // Algorithms for All-to-All Communications", 1997), and all reduce them. Large ones go in steps, of which the

@@ -22,8 +22,8 @@ namespace hora {
 /// the mutex and then sets the flag (release); the loop reads the flag (acquire), then the reason under the
 /// mutex. So an abort ends a wait within one turn, though MPI itself cannot be interrupted. After an abort
 /// the communicator is not used again and not freed: that would wait for the others, and one may be dead.
-/// Transfers that were under way then are given up (MpiTransfers::wait). What remains if a process still
-/// hangs, because another library's MPI call waits for the dead rank, is to end it, as mpirun does by itself.
+/// Transfers that were under way then are given up (MpiTransfers::wait). A process that still hangs, because
+/// another library's MPI call waits for the dead rank, can only be ended, as mpirun does by itself.
 ///
 /// *Engine only*, except `progress` and `abort`.
 class Channel {
@@ -31,8 +31,8 @@ class Channel {
   /// The largest message, bytes; MPI's counts are of type int.
   static constexpr std::size_t kMostBytes = std::size_t{1} << 30;
 
-  /// Takes over `communicator`. What is longer than `most_bytes` goes as several messages; the same on all
-  /// ranks.
+  /// Takes over `communicator`. A transfer that is longer than `most_bytes` goes as several messages; the
+  /// same on all ranks.
   Channel(std::shared_ptr<Session> session, MPI_Comm communicator, std::size_t most_bytes = kMostBytes);
   Channel(const Channel&) = delete;
   Channel& operator=(const Channel&) = delete;

@@ -99,7 +99,7 @@ void open(const Config& config, MpiMeeting& meeting) {
     throw Error(Code::unavailable, "the system gives no random bytes for the job's secret");
 }
 
-/// What rank 0 says: what went wrong, or where it listens and the secret. In kMostText bytes.
+/// The announcement of rank 0: the error, or the address where it listens and the secret. In kMostText bytes.
 std::vector<std::byte> announce(const Config& config, MpiMeeting& meeting) {
   Writer out;
   try {

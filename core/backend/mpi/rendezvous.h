@@ -11,8 +11,8 @@ namespace hora {
 /// Throws Error(invalid_argument) if there is none of that number.
 [[nodiscard]] MPI_Comm communicator_of(const Config& config);
 
-/// As MpiModule::meet says. What ranks tell each other here, the secret among it, is as safe from others as
-/// MPI's own messages are.
+/// As MpiModule::meet says. The data that ranks tell each other here, the secret among it, is as safe from
+/// others as MPI's own messages are.
 MpiMeeting meet_by_mpi(const Config& config, TimePoint deadline);
 
 }  // namespace hora

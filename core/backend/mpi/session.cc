@@ -20,7 +20,7 @@ namespace {
 
 constexpr std::chrono::seconds kPatience{3};  // with ranks that may be dead
 
-/// What keeps MPI, if Hora started it, until the process exits.
+/// Keeps MPI, if Hora started it, until the process exits.
 struct Keeper {
   std::mutex mutex;
   std::shared_ptr<Session> session;
