@@ -13,7 +13,7 @@
 
 namespace hora {
 
-/// What the communicators of one lane have in common. A value, of shares.
+/// The objects that the communicators of one lane have in common. A value, of shares.
 struct NcclSeat {
   std::shared_ptr<const OpenNccl> nccl;
   std::shared_ptr<CudaGpu> gpu;
@@ -23,10 +23,10 @@ struct NcclSeat {
 };
 
 /// One of NCCL's communicators. It does not block: each call is put to NCCL, and then NCCL is asked until it
-/// has carried it out; but for ncclCommDestroy, which NCCL has no such way for. What ends that, the halt's
-/// reason, the time, or a failure, is thrown, and is the reason of the halt from then on; what the
-/// communicator was doing is ended by an abort of the whole lane only, and so the destructor leaves NCCL
-/// alone. *Engine only.*
+/// has carried the call out. Only for ncclCommDestroy NCCL has no such way. The cause that ends the asking is
+/// the halt's reason, the time, or a failure. It is thrown, and is the reason of the halt from then on. Only
+/// an abort of the whole lane ends the work of the communicator, and so the destructor leaves NCCL alone.
+/// *Engine only.*
 class Communicator {
  public:
   /// Nothing yet.

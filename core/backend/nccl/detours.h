@@ -20,7 +20,8 @@ class Detours {
   Detours(const Detours&) = delete;
   Detours& operator=(const Detours&) = delete;
 
-  /// What NCCL is to read, write, or both, instead of `data`: that itself, if NCCL does not know of it.
+  /// The memory that NCCL is to read, write, or both, instead of `data`: `data` itself, if NCCL does not know
+  /// of it.
   [[nodiscard]] const void* read(const void* data, std::size_t bytes);
   [[nodiscard]] void* written(void* data, std::size_t bytes);
   [[nodiscard]] void* both(void* data, std::size_t bytes);

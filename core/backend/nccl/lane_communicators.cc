@@ -66,7 +66,8 @@ bool LaneCommunicators::abort() noexcept {
   return abort_returned_;
 }
 
-// What NCCL's thread has a share in lives as long as that is there, and with it all that is kept here.
+// The objects in which NCCL's thread has a share live as long as that thread, and with them all that is kept
+// here.
 void LaneCommunicators::abandon_memory() {
   seat_.memory->abandon();
   for (auto& [event, block] : parted_) seat_.memory->keep(std::move(block));

@@ -34,7 +34,7 @@ class LaneCommunicators {
   /// As NcclLane::abort.
   bool abort() noexcept;
 
-  /// What each call begins with: as `check`, but NCCL is not asked whether it has found a failure.
+  /// The first step of each call: as `check`, but NCCL is not asked whether it has found a failure.
   void begin();
   /// `bytes` of the GPU's memory, for what is put on the stream until the next call of this.
   [[nodiscard]] std::byte* scratch(std::size_t bytes);

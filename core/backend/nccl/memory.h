@@ -59,7 +59,7 @@ class NcclMemory : public std::enable_shared_from_this<NcclMemory> {
   /// own memory; where the driver does not let them wait, as during a capture, which that breaks off, the
   /// next who asks for or gives up such memory does. Else it is for what is put on streams of lanes.
   [[nodiscard]] std::shared_ptr<std::byte> allocate(std::size_t bytes, bool slots);
-  /// What `data` lies in, as long as its user has it; else null.
+  /// The block that `data` lies in, as long as its user has it; else null.
   [[nodiscard]] std::shared_ptr<NcclBlock> find(const void* data) const;
   /// Of two ranks that made the same calls of `allocate` with slots, equal for what is at the same place; of
   /// neighbours in one piece, as far apart as they are; never so across pieces. 0: it has none.

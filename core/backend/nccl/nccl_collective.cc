@@ -169,7 +169,7 @@ class NcclCollective final : public Collective {
     return lane_->seat().options.float32_sums && short_float && reduction.op == ReduceOp::sum;
   }
 
-  /// What NCCL is to be told of is what all ranks tell it of.
+  /// NCCL is told only of memory that all ranks tell it of.
   void prepare(Segment& segment, std::size_t each, Detours& detours) {
     const std::size_t bytes = segment.count * each;
     if (segment.alike) {
@@ -187,7 +187,7 @@ class NcclCollective final : public Collective {
     return as.before == 1.0 ? as.op : communicator_->multiplied_sum(as.type, as.before);
   }
 
-  /// What one rank alone reduces is its input, multiplied.
+  /// The result of a reduction by one rank alone is its input, multiplied.
   void take_over(std::span<const Segment> segments, DType dtype, double factor) {
     std::vector<Move> moves;
     for (const auto& each : segments) {

@@ -17,7 +17,8 @@
 namespace hora {
 namespace {
 
-/// What this process has opened: one driver, one NCCL, and its GPUs as long as somebody has them.
+/// The objects that this process has opened: one driver, one NCCL, and its GPUs as long as they have an
+/// owner.
 struct Opened {
   std::mutex mutex;
   std::optional<CudaDriver> driver;

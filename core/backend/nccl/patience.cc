@@ -11,7 +11,8 @@ namespace {
 
 using std::chrono::microseconds;
 
-// What NCCL does at once takes less than this; a pause takes some 50 microseconds, however short.
+// A call that NCCL carries out at once takes less than this; a pause takes some 50 microseconds, however
+// short.
 constexpr microseconds kBusy{50};
 constexpr microseconds kFirst{20};
 constexpr microseconds kLongest{1'000};
