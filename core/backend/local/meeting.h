@@ -22,7 +22,7 @@ class Meeting {
  public:
   explicit Meeting(int size) : postings_(static_cast<std::size_t>(size)) {}
 
-  /// What one rank puts down: its segments, or its input and output.
+  /// The data that one rank puts down: its segments, or its input and output.
   struct Posting {
     std::span<const Segment> segments;
     const void* input = nullptr;

@@ -12,13 +12,13 @@
 
 namespace hora {
 
-/// The messages between ranks that are threads: one box for each rank, each with its own lock. Whoever comes
-/// second, sender or receiver, copies the elements, on its own thread. Thread-safe.
+/// The messages between ranks that are threads: one box for each rank, each with its own lock. The side that
+/// comes second, sender or receiver, copies the elements, on its own thread. Thread-safe.
 ///
 /// No lock is taken while another is held, and nothing foreign runs under one. A message or a receive belongs
-/// to the box that it is in, and to whoever has taken it out: so each is ended once. `closed` of a rank is
-/// set before `close` looks into the boxes, and read under the lock of the box that something is put into: so
-/// what is put there is found by `close`, or not put there.
+/// to the box that it is in, and to the thread that has taken it out. So each is ended once. `closed` of a
+/// rank is set before `close` looks into the boxes. It is read under the lock of the box into which a message
+/// or a receive is put. So `close` finds it there, or it is not put there.
 class MessageBoxes {
  public:
   explicit MessageBoxes(int ranks) {
