@@ -49,7 +49,7 @@ namespace hora {
 ///
 /// An entry for which s3 has not woken the own thread is not left lying. Step s3 has found looks_at_ as n1
 /// has set it. So s2 comes before n3, and before 1 that follows, whose `seen` counts that ring. So either 3
-/// sees the entry, or the token was held by a thread that sees the entry in its last turn, or rings in e.
+/// sees the entry, or the token was held by a thread that sees it in its last turn, or rings in e.
 ///
 /// Thread-safe.
 class Engine final : public Helper {
