@@ -4,7 +4,7 @@
 import pathlib
 
 import pytest
-from standing_ranks import run_standing
+from ready_ranks import run_ready
 
 SUPPORT = str(pathlib.Path(__file__).resolve().parents[1] / "support")
 
@@ -50,7 +50,7 @@ SETUP = """
 
 @pytest.mark.parametrize("ranks", [1, 2, 3, 4])
 def test_each_step_is_the_old_value_plus_the_adasum_of_what_each_rank_changes(ranks: int):
-    run_standing(
+    run_ready(
         ranks,
         SETUP
         + """
@@ -81,7 +81,7 @@ def test_each_step_is_the_old_value_plus_the_adasum_of_what_each_rank_changes(ra
 
 
 def test_closures_are_called_by_each_rank_for_itself_and_sets_combine_their_members():
-    run_standing(
+    run_ready(
         3,
         SETUP
         + """
@@ -126,7 +126,7 @@ def test_closures_are_called_by_each_rank_for_itself_and_sets_combine_their_memb
 
 
 def test_overflow_on_one_rank_skips_the_step_on_all_and_unused_parameters_stay():
-    run_standing(
+    run_ready(
         2,
         SETUP
         + """

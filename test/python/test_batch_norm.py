@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """hora.torch.SyncBatchNorm, against one process with the whole batch."""
 
-from standing_ranks import run_standing
+from ready_ranks import run_ready
 
 
 def test_values_gradients_and_statistics_are_those_of_the_whole_batch():
-    run_standing(
+    run_ready(
         3,
         """
         import itertools, torch, hora.torch as hvd
@@ -44,7 +44,7 @@ def test_values_gradients_and_statistics_are_those_of_the_whole_batch():
 
 
 def test_models_are_converted_and_sixteen_bit_inputs_are_normalised_in_float32():
-    run_standing(
+    run_ready(
         2,
         """
         import torch, hora.torch as hvd
@@ -65,7 +65,7 @@ def test_models_are_converted_and_sixteen_bit_inputs_are_normalised_in_float32()
 
 
 def test_wrong_inputs_are_named():
-    lines = run_standing(
+    lines = run_ready(
         2,
         """
         import torch, hora.torch as hvd
@@ -84,7 +84,7 @@ def test_wrong_inputs_are_named():
 
 
 def test_sets_normalise_their_own_batches_and_one_rank_alone_is_plain_batch_norm():
-    run_standing(
+    run_ready(
         3,
         """
         import copy, io, torch, hora.torch as hvd

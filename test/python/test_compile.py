@@ -3,17 +3,21 @@
 
 import pytest
 from ranks import run_python
+from ready_ranks import run_ready
+
+
+def test_a_program_that_does_not_compile_does_not_pay_for_the_compiler():
+    run_python(1, "import sys, hora.torch as hvd; hvd.init(); assert 'torch._dynamo' not in sys.modules")
 
 
 @pytest.mark.parametrize("backend", ["eager", "aot_eager"])
 def test_models_and_functions_that_are_compiled_give_what_they_give_uncompiled(backend: str):
-    run_python(
+    run_ready(
         2,
         """
         import copy, sys, warnings
         warnings.filterwarnings("error", "Dynamo does not know")
         import torch, hora.torch as hvd
-        assert "torch._dynamo" not in sys.modules  # who does not compile does not pay for the compiler
         hvd.init()
         rank, backend = hvd.rank(), sys.argv[1]
 
@@ -54,7 +58,7 @@ def test_models_and_functions_that_are_compiled_give_what_they_give_uncompiled(b
 
 
 def test_a_whole_step_that_is_compiled_gives_what_it_gives_uncompiled():
-    run_python(
+    run_ready(
         2,
         """
         import copy, torch, hora.torch as hvd

@@ -7,13 +7,13 @@ import pytest
 import torch
 from hora import _native
 from hora._loans import lend
-from ranks import run_python
+from ready_ranks import run_ready
 
 DTYPES = [torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64, torch.float16, torch.bfloat16, torch.float32, torch.float64, torch.bool]
 
 
 def test_memory_goes_out_without_a_copy_and_lives_as_long_as_anybody_has_it():
-    run_python(
+    run_ready(
         1,
         """
         import gc, torch, hora

@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """hora.elastic and hora.torch.elastic: state that is taken back, and training that goes on from it."""
 
-import sys
-
 import pytest
-from ranks import hrun, run_python
+from ranks import hrun
+from ready_ranks import ready_python, run_ready
 
 TRAIN = """
 import os, sys, torch, hora.torch as hvd
@@ -47,7 +46,7 @@ print(train(state, 5))
 
 @pytest.mark.parametrize("how", ["mismatch", "own"])
 def test_training_goes_on_from_the_last_commit_after_an_error_that_all_ranks_meet(how: str):
-    lines = run_python(
+    lines = run_ready(
         3,
         TRAIN
         + """
@@ -67,7 +66,7 @@ assert torch.equal(model.weight, weight), (model.weight, weight)
 
 @pytest.mark.parametrize(("how", "first"), [("die", "it exited with code 3"), ("raise", "KeyError: 'no such thing'")])
 def test_a_rank_that_is_gone_is_named_and_ends_the_job(how: str, first: str):
-    result = hrun("-np", "2", sys.executable, "-c", TRAIN, how, seconds=60)
+    result = hrun("-np", "2", *ready_python(), "-c", TRAIN, how, seconds=60)
     assert result.returncode != 0
     assert first in result.stderr
     assert "[0] hora._errors.HoraInternalError: the job cannot be joined again: rank 1 (process " in result.stderr, result.stderr
@@ -75,7 +74,7 @@ def test_a_rank_that_is_gone_is_named_and_ends_the_job(how: str, first: str):
 
 
 def test_states_hold_what_is_handed_to_them():
-    run_python(
+    run_ready(
         2,
         """
         import copy, torch, hora, hora.torch as hvd
@@ -168,7 +167,7 @@ def test_states_hold_what_is_handed_to_them():
 
 
 def test_a_sampler_leaves_out_what_was_processed_and_gives_all_ranks_equally_much():
-    run_python(
+    run_ready(
         3,
         """
         import random, torch, hora.torch as hvd

@@ -4,8 +4,7 @@
 from typing import Any
 
 import pytest
-from ranks import run_python
-from standing_ranks import run_standing
+from ready_ranks import run_ready
 
 _KINDS = {
     "plain": "{}",
@@ -130,7 +129,7 @@ for kind in sys.argv[1:]:
 def test_no_rank_steps_after_a_pass_that_failed_on_some_and_all_go_on_alike(ranks: int, overlap: dict[str, Any]):
     """The third rank joins, so that the others make rounds for it."""
     kinds = [kind for kind in _KINDS if (kind in ("process set", "joined")) == (ranks == 3)]
-    lines = run_standing(ranks, f"kinds = {_KINDS}\n{_PROGRAM}", *kinds, **overlap)
+    lines = run_ready(ranks, f"kinds = {_KINDS}\n{_PROGRAM}", *kinds, **overlap)
     tried = [f"{kind} {recovery}" for kind in kinds for recovery in ("zero_grad", "step", "go on")]
     tried = [each for each in tried if each not in ("passes go on", "no_sync go on")]
     assert lines[:2] == [tried] * 2
@@ -138,7 +137,7 @@ def test_no_rank_steps_after_a_pass_that_failed_on_some_and_all_go_on_alike(rank
 
 @pytest.mark.parametrize("place", ["inside", "before"])
 def test_a_pass_that_fails_with_another_one_within_it_is_one_failed_pass(place: str, overlap: dict[str, Any]):
-    run_python(
+    run_ready(
         2,
         """
         import sys, torch, hora.torch as hvd
@@ -177,7 +176,7 @@ def test_a_pass_that_fails_with_another_one_within_it_is_one_failed_pass(place: 
 
 
 def test_what_cannot_say_what_it_is_is_told_by_its_class():
-    lines = run_standing(
+    lines = run_ready(
         2,
         """
         import torch, hora.torch as hvd

@@ -16,8 +16,9 @@ import textwrap
 import hora
 import pytest
 from ranks import ROOT, hrun, run_python
+from ready_ranks import ready_python
 
-FAKES = pathlib.Path(os.environ.get("FAKE_GPU_FOLDER", ROOT / "build/test/fake_gpu"))
+FAKES = pathlib.Path(os.environ.get("FAKE_GPU_FOLDER", ROOT / "build/default/test/fake_gpu"))
 
 
 def _missing() -> str | None:
@@ -30,11 +31,7 @@ def _missing() -> str | None:
 pytestmark = pytest.mark.skipif(_missing() is not None, reason=str(_missing()))
 
 PRETEND = """
-import ctypes, os, sys
-if "FAKE_NCCL" in os.environ and "LD_PRELOAD" not in os.environ:
-    os.environ["FAKE_CUDA_OWNS"] = os.environ["HORA_LOCAL_RANK"]  # of all memory that the fake driver has not given
-    os.environ["LD_PRELOAD"] = os.environ["FAKE_NCCL"]  # else PyTorch brings the real one into the process
-    os.execv(sys.executable, sys.orig_argv)
+import ctypes, os
 import torch
 import hora, hora.torch as hvd
 from hora.torch import _devices
@@ -67,13 +64,16 @@ _devices.current_stream = lambda gpu: 0
 
 
 def run_on_gpus(ranks: int, program: str, **environment: str) -> list[list[str]]:
-    """The program on as many ranks and GPUs."""
-    fakes = {
-        "LD_LIBRARY_PATH": f"{FAKES}:{os.environ.get('LD_LIBRARY_PATH', '')}",
-        "FAKE_NCCL": str(FAKES / "libnccl.so.2"),
-        "FAKE_GPUS": str(ranks),
-    }
-    return run_python(ranks, PRETEND + textwrap.dedent(program), environment=fakes | environment)
+    """The program on as many ranks and GPUs. All memory that the fake driver has not given is the rank's GPU's."""
+    fakes = {"LD_LIBRARY_PATH": f"{FAKES}:{os.environ.get('LD_LIBRARY_PATH', '')}", "FAKE_GPUS": str(ranks)}
+    preload = str(FAKES / "libnccl.so.2")  # else PyTorch brings the real one into the process
+    if ranks == 2:
+        python = ready_python([{**fakes, "LD_PRELOAD": preload, "FAKE_CUDA_OWNS": str(rank)} for rank in range(ranks)])
+    else:  # a server for each rank would take longer
+        settings = f"FAKE_CUDA_OWNS=$HORA_LOCAL_RANK LD_PRELOAD={preload}"
+        python = ["sh", "-c", f'{settings} exec "$0" "$@"', sys.executable]
+    program = PRETEND + textwrap.dedent(program)
+    return run_python(ranks, program, environment=fakes | environment, python=python)
 
 
 def nccl_functions(library: pathlib.Path, which: str) -> set[str]:
@@ -582,7 +582,7 @@ def test_without_a_driver_one_sentence_says_what_to_do():
         ctypes.CDLL("libcuda.so.1")
         pytest.skip("there is a driver here")
     result = hrun(
-        "-np", "2", sys.executable, "-c",
+        "-np", "2", *ready_python(), "-c",
         PRETEND + "try:\n    hvd.allreduce(torch.ones(2), name='x')\nexcept hvd.HoraUnavailableError as error:\n    print(error)\n"
         "print(hvd.allreduce(torch.ones(2, dtype=torch.float64)).sum().item())",
     )  # fmt: skip

@@ -3,11 +3,11 @@
 
 from typing import Any
 
-from standing_ranks import run_standing
+from ready_ranks import run_ready
 
 
 def test_any_division_into_groups_trains_as_one_process(overlap: dict[str, Any]):
-    run_standing(
+    run_ready(
         2,
         """
         import copy, torch, hora.torch as hvd
@@ -41,7 +41,7 @@ def test_any_division_into_groups_trains_as_one_process(overlap: dict[str, Any])
 
 
 def test_members_that_a_rank_does_not_use_count_as_zeros_and_do_not_hold_up_their_group(overlap: dict[str, Any]):
-    run_standing(
+    run_ready(
         3,
         """
         import torch, hora.torch as hvd
@@ -67,7 +67,7 @@ def test_members_that_a_rank_does_not_use_count_as_zeros_and_do_not_hold_up_thei
 
 
 def test_a_member_that_differs_fails_its_whole_group_and_names_itself():
-    lines = run_standing(
+    lines = run_ready(
         2,
         """
         import torch, hora, hora.torch as hvd
@@ -89,7 +89,7 @@ def test_a_member_that_differs_fails_its_whole_group_and_names_itself():
 
 
 def test_sparse_members_leave_their_group():
-    run_standing(
+    run_ready(
         2,
         """
         import torch, hora.torch as hvd

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Ranks with unequal numbers of batches."""
 
-from standing_ranks import run_standing
+from ready_ranks import run_ready
 
 
 def test_ranks_with_5_3_and_7_batches_join_and_the_means_divide_as_asked():
-    run_standing(
+    run_ready(
         3,
         """
         import math, torch, hora.torch as hvd

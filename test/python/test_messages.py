@@ -7,6 +7,7 @@ import sys
 
 import pytest
 from ranks import hrun, run_python
+from ready_ranks import run_ready
 
 RANDOM_MESSAGES = str(pathlib.Path(__file__).with_name("random_messages.py"))
 RUN = "import runpy, sys; runpy.run_path(sys.argv.pop(1), run_name='__main__')"
@@ -107,7 +108,7 @@ def test_large_and_small_messages_of_one_rank_stay_in_order():
 
 
 def test_probe_sees_what_recv_would_take_and_leaves_it():
-    run_python(
+    run_ready(
         2,
         """
         import numpy as np, torch, hora, hora.torch as hvd
@@ -143,7 +144,7 @@ def test_probe_sees_what_recv_would_take_and_leaves_it():
 
 
 def test_objects_travel_and_are_not_taken_for_arrays():
-    run_python(
+    run_ready(
         2,
         """
         import numpy as np, pickle, pytest, torch, hora, hora.torch as hvd
@@ -180,7 +181,7 @@ def test_objects_travel_and_are_not_taken_for_arrays():
 
 
 def test_another_dtype_or_shape_than_wanted_is_named_with_sender_and_tag_and_the_job_goes_on():
-    run_python(
+    run_ready(
         2,
         """
         import numpy as np, pytest, torch, hora, hora.torch as hvd
@@ -203,7 +204,7 @@ def test_another_dtype_or_shape_than_wanted_is_named_with_sender_and_tag_and_the
 
 
 def test_elements_that_do_not_lie_side_by_side():
-    run_python(
+    run_ready(
         1,
         """
         import numpy as np, torch, hora, hora.torch as hvd
@@ -232,7 +233,7 @@ def test_elements_that_do_not_lie_side_by_side():
 
 
 def test_whatever_speaks_dlpack_or_is_a_buffer_is_sent_and_filled():
-    run_python(
+    run_ready(
         1,
         """
         import array, numpy as np, torch, hora
@@ -258,7 +259,7 @@ def test_whatever_speaks_dlpack_or_is_a_buffer_is_sent_and_filled():
 
 
 def test_tensors_of_every_dtype():
-    run_python(
+    run_ready(
         2,
         """
         import numpy as np, torch, hora, hora.torch as hvd
@@ -291,7 +292,7 @@ def test_tensors_of_every_dtype():
 
 
 def test_a_message_of_bfloat16_needs_to_be_known_to_numpy():
-    run_python(
+    run_ready(
         1,
         """
         import pytest, torch, hora, hora.torch as hvd
@@ -326,7 +327,7 @@ def test_one_rank_alone_sends_to_itself():
 
 
 def test_what_is_wrong_is_said_in_the_callers_thread_and_nothing_is_sent():
-    run_python(
+    run_ready(
         2,
         """
         import numpy as np, pytest, torch, hora, hora.torch as hvd
@@ -546,4 +547,4 @@ if hora.rank() == 0:
 @pytest.mark.parametrize(("ranks", "rounds"), [(1, 20), (2, 30), (4, 20)])
 def test_random_messages_arrive_as_they_were_sent_and_in_order(ranks: int, rounds: int):
     seed = os.environ.get("HORA_TEST_SEED", str(ranks))  # a failure prints its seed
-    assert run_python(ranks, RUN, RANDOM_MESSAGES, seed, str(rounds)) == [["good"]] * ranks
+    assert run_ready(ranks, RUN, RANDOM_MESSAGES, seed, str(rounds)) == [["good"]] * ranks

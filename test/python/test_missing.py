@@ -3,11 +3,11 @@
 
 import pathlib
 import re
-import sys
 import textwrap
 
 import pytest
 from ranks import hrun, run_python
+from ready_ranks import ready_python, run_ready
 
 # What others wait for is missed at once, and soon in vain.
 PATIENCE = {"HORA_MISSING_WARNING": "0.5", "HORA_MISSING_TIMEOUT": "2"}
@@ -29,7 +29,7 @@ MODEL = """
 def fail(program: str, ranks: int = 2, environment: dict[str, str] | None = None) -> str:
     """What a program that does not end well says on stderr. hrun's prefixes are taken off, and times and numbers of processes."""
     script = textwrap.dedent(MODEL) + textwrap.dedent(program)
-    words = ("-np", str(ranks), "--grace", "1", sys.executable, "-c", script)  # who is busy does not end by itself
+    words = ("-np", str(ranks), "--grace", "1", *ready_python(), "-c", script)  # who is busy does not end by itself
     result = hrun(*words, environment={**PATIENCE, **(environment or {})}, seconds=60)
     assert result.returncode != 0, result.stdout + result.stderr
     return re.sub(r"^\[\d+\] ", "", result.stderr, flags=re.MULTILINE)
@@ -48,7 +48,8 @@ def test_an_allreduce_of_one_rank_alone():
     assert "The job ends: HORA_MISSING_TIMEOUT is 2 s" in said
     error = said.split("hora._errors.HoraInternalError: ")[-1]
     assert re.search(r"rank 0 asked for it; missing:\n +rank 1 \(pid \d+ on .*\)\. It lives; it (has )?finished", error), said
-    assert re.search(r"main thread is at <string>:\d+ in evaluate, called from <string>:\d+ in <module>\n", error), said
+    place = r"<string>:\d+ in evaluate, called from <string>:\d+ in <module>, ready_server\.py:\d+ in <module>"
+    assert re.search(rf"main thread is at {place}\n", error), said
 
 
 def test_a_backward_that_one_rank_leaves_out():
@@ -79,7 +80,7 @@ def test_other_code_on_one_rank():
 
 
 def test_another_order_of_parameters_is_no_error():
-    lines = run_python(
+    lines = run_ready(
         2,
         MODEL
         + """
@@ -128,7 +129,7 @@ def test_a_checkpoint_can_be_written_after_the_error(tmp_path: pathlib.Path):
 
 
 def test_who_expects_to_be_busy_is_not_missed():
-    lines = run_python(
+    lines = run_ready(
         2,
         MODEL
         + """
@@ -166,7 +167,7 @@ def test_who_holds_the_others_up_is_named():
                 time.sleep(0.05)
             step()
     """)
-    result = hrun("-np", "3", sys.executable, "-c", program)
+    result = hrun("-np", "3", *ready_python(), "-c", program)
     assert result.returncode == 0, result.stderr
     (line,) = [line for line in result.stderr.splitlines() if "holds the others up" in line]
     found = re.search(r"rank 0 warning: rank 2 \(pid \d+ on \S+\) holds the others up: in \d+ of the last 20 steps it was the last, and they waited ([\d.]+) ms", line)

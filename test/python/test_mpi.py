@@ -12,6 +12,7 @@ import time
 import hora
 import pytest
 from ranks import hrun
+from ready_ranks import ready_python
 
 needs_mpi4py = pytest.mark.skipif(importlib.util.find_spec("mpi4py") is None, reason="mpi4py is not installed: communicators come from it")
 pytestmark = [
@@ -21,7 +22,8 @@ pytestmark = [
 
 
 def mpirun(ranks: int, script: str, *options: str, operations: str = "mpi", seconds: float = 120) -> subprocess.CompletedProcess[str]:
-    command = ["mpirun", "--oversubscribe", "--allow-run-as-root", *options, "-np", str(ranks), sys.executable, "-c", textwrap.dedent(script)]
+    python = ready_python() if "torch" in script else [sys.executable]
+    command = ["mpirun", "--oversubscribe", "--allow-run-as-root", *options, "-np", str(ranks), *python, "-c", textwrap.dedent(script)]
     environment = {**os.environ, "HORA_CPU_OPERATIONS": operations, "OMP_NUM_THREADS": "1"}
     return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=seconds, check=False)
 

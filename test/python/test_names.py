@@ -14,6 +14,7 @@ from typing import Any
 import hora.torch as hvd
 import pytest
 from ranks import hrun
+from ready_ranks import ready_python
 
 HERE = pathlib.Path(__file__).resolve().parent
 
@@ -227,7 +228,7 @@ def test_a_signature_that_differs_is_found():
 
 
 def unchanged_script(ranks: int, program: str, *arguments: str) -> None:
-    result = hrun("-np", str(ranks), "--horovod", sys.executable, "-c", "import horovod.torch as hvd\n" + program, *arguments)
+    result = hrun("-np", str(ranks), "--horovod", *ready_python(), "-c", "import horovod.torch as hvd\n" + program, *arguments)
     assert result.returncode == 0, result.stdout + result.stderr
 
 

@@ -5,7 +5,7 @@ import os
 import pathlib
 
 import pytest
-from standing_ranks import run_standing
+from ready_ranks import run_ready
 
 RANDOM_OPERATIONS = str(pathlib.Path(__file__).with_name("random_operations.py"))
 RUN = "import runpy, sys; runpy.run_path(sys.argv.pop(1), run_name='__main__')"
@@ -24,12 +24,12 @@ RUN = "import runpy, sys; runpy.run_path(sys.argv.pop(1), run_name='__main__')"
 )
 def test_random_operations_in_random_sets_and_orders_agree_with_numpy(ranks: int, rounds: int, environment: dict[str, str]):
     seed = os.environ.get("HORA_TEST_SEED", str(ranks))  # a failure prints its seed
-    assert run_standing(ranks, RUN, RANDOM_OPERATIONS, seed, str(rounds), environment=environment) == [["good"]] * ranks
+    assert run_ready(ranks, RUN, RANDOM_OPERATIONS, seed, str(rounds), environment=environment) == [["good"]] * ranks
 
 
 def test_gradients_are_those_of_one_process_times_what_horovod_makes_of_them():
     """Every rank builds the whole job as one graph: the sum of all ranks' losses, whose gradients are the reference."""
-    run_standing(
+    run_ready(
         3,
         """
         import torch, hora.torch as hvd
@@ -101,7 +101,7 @@ def test_gradients_are_those_of_one_process_times_what_horovod_makes_of_them():
 
 
 def test_compressors_of_ones_own_are_called_and_the_built_in_ones_may_be():
-    run_standing(
+    run_ready(
         2,
         """
         import torch, hora, hora.torch as hvd
@@ -140,7 +140,7 @@ def test_compressors_of_ones_own_are_called_and_the_built_in_ones_may_be():
 
 
 def test_adasum_is_the_tree_of_pairs_over_the_ranks_of_the_set():
-    run_standing(
+    run_ready(
         4,
         """
         import torch, hora.torch as hvd

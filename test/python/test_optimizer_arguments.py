@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """The arguments, attributes and misuse of hora.torch.DistributedOptimizer."""
 
-from standing_ranks import run_standing
+from ready_ranks import run_ready
 
 
 def test_wrong_arguments_are_refused_in_order_and_the_job_goes_on():
-    lines = run_standing(
+    lines = run_ready(
         2,
         """
         import warnings, torch, hora.torch as hvd
@@ -85,7 +85,7 @@ def test_wrong_arguments_are_refused_in_order_and_the_job_goes_on():
 
 def test_attributes_that_scripts_reach_for_say_what_is_so():
     for ranks in (1, 2):
-        run_standing(
+        run_ready(
             ranks,
             """
         import io, warnings, torch, hora.torch as hvd
@@ -120,7 +120,7 @@ def test_attributes_that_scripts_reach_for_say_what_is_so():
 
 
 def test_hooks_of_a_step_run_once_also_after_a_state_was_loaded_and_loading_does_not_reduce_again():
-    run_standing(
+    run_ready(
         2,
         """
         import copy, torch, hora.torch as hvd
@@ -149,7 +149,7 @@ def test_hooks_of_a_step_run_once_also_after_a_state_was_loaded_and_loading_does
 
 
 def test_compressors_that_users_write_are_called_and_builtin_ones_narrow_the_wire():
-    run_standing(
+    run_ready(
         2,
         """
         import torch, hora.torch as hvd
@@ -196,7 +196,7 @@ def test_compressors_that_users_write_are_called_and_builtin_ones_narrow_the_wir
 
 
 def test_one_rank_alone_is_the_plain_optimizer():
-    run_standing(
+    run_ready(
         1,
         """
         import copy, torch, hora.torch as hvd
@@ -221,7 +221,7 @@ def test_one_rank_alone_is_the_plain_optimizer():
 
 
 def test_windows_that_end_early_and_passes_that_are_recounted_reduce_what_there_is():
-    run_standing(
+    run_ready(
         2,
         """
         import torch, hora.torch as hvd
@@ -260,7 +260,7 @@ def test_windows_that_end_early_and_passes_that_are_recounted_reduce_what_there_
 
 
 def test_training_goes_on_after_shutdown_and_init():
-    run_standing(
+    run_ready(
         2,
         """
         import torch, hora.torch as hvd

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Process sets: operations among some of the ranks."""
 
-from standing_ranks import run_standing
+from ready_ranks import run_ready
 
 
 def test_sets_are_registered_at_init_and_later_and_tell_what_they_are():
-    run_standing(
+    run_ready(
         4,
         """
         import pytest, torch, hora.torch as hvd
@@ -69,7 +69,7 @@ def test_sets_are_registered_at_init_and_later_and_tell_what_they_are():
 
 
 def test_sets_that_overlap_are_used_at_once_from_one_thread():
-    run_standing(
+    run_ready(
         4,
         """
         import itertools, pytest, random, torch, hora.torch as hvd
@@ -113,7 +113,7 @@ def test_sets_that_overlap_are_used_at_once_from_one_thread():
 
 
 def test_numpy_arrays_have_them_too():
-    run_standing(
+    run_ready(
         3,
         """
         import numpy as np, hora, pytest

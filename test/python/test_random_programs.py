@@ -2,12 +2,12 @@
 """DistributedOptimizer in random programs, against the same steps computed from what every rank does."""
 
 import pytest
-from standing_ranks import run_standing
+from ready_ranks import run_ready
 
 
 @pytest.mark.parametrize("ranks", [2, 3])
 def test_whatever_parameters_ranks_use_in_whichever_pass_gradients_are_those_of_all(ranks: int):
-    run_standing(
+    run_ready(
         ranks,
         """
         import random, sys, torch, hora.torch as hvd

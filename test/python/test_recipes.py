@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the documentation says that one writes for mixed precision and clipping, against one process with the whole batch."""
 
-from ranks import run_python
+from ready_ranks import run_ready
 
 
 def test_scaled_and_clipped_steps_are_those_of_one_process_and_skipped_on_all_ranks_alike():
     """On two ranks the batch is added up in another order, which float32 shows in its last bits."""
-    run_python(
+    run_ready(
         2,
         """
         import contextlib, copy, torch, hora.torch as hvd

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """What hora.torch refuses, with which exceptions, and that the job then goes on."""
 
-from ranks import run_python
+from ready_ranks import run_ready
 
 
 def test_wrong_arguments_are_refused_in_the_callers_thread_and_the_job_goes_on():
     """Only rank 1 makes the mistakes: what it sends afterwards, without names, still meets what the others send."""
-    lines = run_python(
+    lines = run_ready(
         2,
         """
         import torch, hora.torch as hvd
@@ -99,7 +99,7 @@ def test_wrong_arguments_are_refused_in_the_callers_thread_and_the_job_goes_on()
 
 
 def test_ranks_that_disagree_get_the_same_error_and_the_job_goes_on():
-    lines = run_python(
+    lines = run_ready(
         2,
         """
         import torch, hora.torch as hvd

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """check_replicas: whatever makes ranks' models differ is found, and named."""
 
-from standing_ranks import run_standing
+from ready_ranks import run_ready
 
 TRAINING = """
     import torch, hora.torch as hvd
@@ -27,7 +27,7 @@ TRAINING = """
 
 
 def test_a_flipped_bit_is_found_and_its_tensor_and_rank_are_named():
-    lines = run_standing(
+    lines = run_ready(
         3,
         TRAINING
         + """
@@ -48,7 +48,7 @@ def test_a_flipped_bit_is_found_and_its_tensor_and_rank_are_named():
 
 
 def test_it_looks_after_every_so_many_steps_and_of_two_halves_both_are_named():
-    lines = run_standing(
+    lines = run_ready(
         2,
         TRAINING
         + """
@@ -66,7 +66,7 @@ def test_it_looks_after_every_so_many_steps_and_of_two_halves_both_are_named():
 
 
 def test_tensors_of_any_kind_and_layout_are_compared():
-    lines = run_standing(
+    lines = run_ready(
         2,
         """
         import torch, hora.torch as hvd
@@ -104,7 +104,7 @@ def test_tensors_of_any_kind_and_layout_are_compared():
 
 
 def test_another_set_of_tensors_and_mistakes_are_named():
-    lines = run_standing(
+    lines = run_ready(
         2,
         """
         import torch, hora.torch as hvd

@@ -2,12 +2,12 @@
 """gather, scatter, reduce and scan, of arrays, tensors and objects."""
 
 import pytest
-from standing_ranks import run_standing
+from ready_ranks import run_ready
 
 
 @pytest.mark.parametrize("ranks", [1, 3])
 def test_rooted_operations_agree_with_numpy(ranks: int):
-    run_standing(
+    run_ready(
         ranks,
         """
         import numpy as np, torch, hora, hora.torch as hvd
@@ -47,7 +47,7 @@ def test_rooted_operations_agree_with_numpy(ranks: int):
 
 
 def test_rooted_operations_in_a_process_set_use_the_root_of_the_job():
-    run_standing(
+    run_ready(
         3,
         """
         import numpy as np, hora
@@ -65,7 +65,7 @@ def test_rooted_operations_in_a_process_set_use_the_root_of_the_job():
 
 
 def test_objects_are_gathered_and_scattered():
-    run_standing(
+    run_ready(
         3,
         """
         import pytest, hora
@@ -91,7 +91,7 @@ def test_objects_are_gathered_and_scattered():
 
 
 def test_what_is_wrong_with_rooted_operations_is_said_and_the_job_goes_on():
-    run_standing(
+    run_ready(
         2,
         """
         import numpy as np, pytest, torch, hora, hora.torch as hvd

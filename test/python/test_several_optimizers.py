@@ -3,11 +3,11 @@
 
 from typing import Any
 
-from standing_ranks import run_standing
+from ready_ranks import run_ready
 
 
 def test_a_gan_trains_as_in_one_process(overlap: dict[str, Any]):
-    run_standing(
+    run_ready(
         2,
         """
         import copy, torch, hora.torch as hvd
@@ -44,7 +44,7 @@ def test_a_gan_trains_as_in_one_process(overlap: dict[str, Any]):
 
 
 def test_ranks_whose_passes_reach_different_optimizers_do_not_wait_for_each_other_in_a_circle(overlap: dict[str, Any]):
-    run_standing(
+    run_ready(
         3,
         """
         import torch, hora.torch as hvd
@@ -67,7 +67,7 @@ def test_ranks_whose_passes_reach_different_optimizers_do_not_wait_for_each_othe
 
 
 def test_each_process_set_trains_its_own_model_and_ranks_outside_do_not_reduce():
-    run_standing(
+    run_ready(
         4,
         """
         import copy, torch, hora.torch as hvd
@@ -146,7 +146,7 @@ def test_each_process_set_trains_its_own_model_and_ranks_outside_do_not_reduce()
 
 
 def test_ranks_with_unequal_numbers_of_batches_join():
-    run_standing(
+    run_ready(
         3,
         """
         import torch, hora.torch as hvd

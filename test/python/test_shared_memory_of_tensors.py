@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tensors that lie in the same memory as others under way."""
 
-from ranks import run_python
+from ready_ranks import run_ready
 
 
 def test_memory_that_an_operation_uses_is_lent_to_no_other_that_writes():
-    run_python(
+    run_ready(
         2,
         """
         import torch, hora, numpy as np, hora.torch as hvd
@@ -45,7 +45,7 @@ def test_memory_that_an_operation_uses_is_lent_to_no_other_that_writes():
 
 
 def test_tied_parameters_are_broadcast():
-    run_python(
+    run_ready(
         2,
         """
         import torch, hora.torch as hvd

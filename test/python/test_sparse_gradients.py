@@ -3,7 +3,7 @@
 
 from typing import Any
 
-from standing_ranks import run_standing
+from ready_ranks import run_ready
 
 SETUP = """
     import itertools, torch, hora.torch as hvd
@@ -17,7 +17,7 @@ SETUP = """
 
 
 def test_rows_of_all_ranks_are_added_up_whichever_rows_each_rank_has():
-    run_standing(
+    run_ready(
         3,
         SETUP
         + """
@@ -60,7 +60,7 @@ def test_rows_of_all_ranks_are_added_up_whichever_rows_each_rank_has():
 
 
 def test_gradients_that_are_sparse_on_some_ranks_and_dense_on_others_are_reduced_alike(overlap: dict[str, Any]):
-    run_standing(
+    run_ready(
         3,
         SETUP
         + """
@@ -91,7 +91,7 @@ def test_gradients_that_are_sparse_on_some_ranks_and_dense_on_others_are_reduced
 
 
 def test_sparse_gradients_accumulate_over_passes_and_equal_one_process(overlap: dict[str, Any]):
-    run_standing(
+    run_ready(
         2,
         SETUP
         + """
@@ -125,7 +125,7 @@ def test_sparse_gradients_accumulate_over_passes_and_equal_one_process(overlap: 
 
 
 def test_sparse_adam_trains_as_in_one_process_and_a_grad_scaler_skips_alike():
-    run_standing(
+    run_ready(
         2,
         SETUP
         + """

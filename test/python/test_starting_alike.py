@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """broadcast_parameters and broadcast_optimizer_state."""
 
-from ranks import run_python
+from ready_ranks import run_ready
 
 
 def test_the_state_of_every_optimizer_of_torch_reaches_ranks_that_have_none():
-    lines = run_python(
+    lines = run_ready(
         2,
         """
         import inspect, torch, hora.torch as hvd
@@ -63,7 +63,7 @@ def test_the_state_of_every_optimizer_of_torch_reaches_ranks_that_have_none():
 
 
 def test_parameters_of_any_layout_and_form_are_given_and_mistakes_are_named():
-    lines = run_python(
+    lines = run_ready(
         2,
         """
         import torch, hora, hora.torch as hvd

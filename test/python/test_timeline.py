@@ -5,7 +5,8 @@ import json
 import pathlib
 import sys
 
-from ranks import hrun, run_python
+from ranks import hrun
+from ready_ranks import run_ready
 
 
 def events_by_row(path: pathlib.Path) -> dict[tuple[int, str], list[str]]:
@@ -21,7 +22,7 @@ def events_by_row(path: pathlib.Path) -> dict[tuple[int, str], list[str]]:
 
 
 def test_a_timeline_has_every_operation_of_all_ranks_between_its_start_and_its_end(tmp_path: pathlib.Path):
-    run_python(
+    run_ready(
         2,
         """
         import pathlib, pytest, sys, torch, hora.torch as hvd

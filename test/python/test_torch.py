@@ -2,17 +2,16 @@
 """hora.torch, against PyTorch alone."""
 
 import pathlib
-import sys
 from typing import Any
 
 import pytest
 from ranks import hrun
-from standing_ranks import run_standing
+from ready_ranks import ready_python, run_ready
 
 
 @pytest.mark.parametrize("ranks", [1, 2, 3])
 def test_operations_agree_with_torch(ranks: int):
-    run_standing(
+    run_ready(
         ranks,
         """
         import torch, hora.torch as hvd
@@ -34,7 +33,7 @@ def test_operations_agree_with_torch(ranks: int):
 
 
 def test_gradients_flow_through_operations():
-    run_standing(
+    run_ready(
         2,
         """
         import torch, hora.torch as hvd
@@ -53,7 +52,7 @@ def test_gradients_flow_through_operations():
 
 
 def test_refusals_name_the_tensor_and_the_remedy():
-    lines = run_standing(
+    lines = run_ready(
         2,
         """
         import torch, hora.torch as hvd
@@ -84,7 +83,7 @@ TRAIN = """
 
 
 def test_accumulation_clipping_and_set_to_none_equal_one_process(overlap: dict[str, Any]):
-    run_standing(
+    run_ready(
         2,
         TRAIN
         + """
@@ -124,7 +123,7 @@ def test_accumulation_clipping_and_set_to_none_equal_one_process(overlap: dict[s
 
 
 def test_unused_parameters_count_as_zeros_and_stay_without_gradient_if_nobody_used_them(overlap: dict[str, Any]):
-    run_standing(
+    run_ready(
         2,
         """
         import torch, hora.torch as hvd
@@ -144,7 +143,7 @@ def test_unused_parameters_count_as_zeros_and_stay_without_gradient_if_nobody_us
 
 
 def test_sum_and_several_optimizers_at_once():
-    run_standing(
+    run_ready(
         2,
         """
         import torch, hora.torch as hvd
@@ -163,7 +162,7 @@ def test_sum_and_several_optimizers_at_once():
 
 
 def test_passes_of_one_step_are_reduced_each_for_itself_whichever_parameters_a_rank_uses(overlap: dict[str, Any]):
-    run_standing(
+    run_ready(
         2,
         """
         import torch, hora.torch as hvd
@@ -184,7 +183,7 @@ def test_passes_of_one_step_are_reduced_each_for_itself_whichever_parameters_a_r
 
 
 def test_a_grad_scaler_sees_reduced_gradients_and_skips_the_same_steps_on_all_ranks():
-    run_standing(
+    run_ready(
         2,
         """
         import torch, hora.torch as hvd
@@ -208,7 +207,7 @@ def test_a_grad_scaler_sees_reduced_gradients_and_skips_the_same_steps_on_all_ra
 
 
 def test_checkpointed_segments_and_grad_do_not_disturb_reductions(overlap: dict[str, Any]):
-    run_standing(
+    run_ready(
         2,
         """
         import torch, hora.torch as hvd
@@ -236,7 +235,7 @@ def test_checkpointed_segments_and_grad_do_not_disturb_reductions(overlap: dict[
 
 
 def test_gradients_of_ones_own_are_reduced_at_the_step(overlap: dict[str, Any]):
-    run_standing(
+    run_ready(
         2,
         """
         import torch, hora.torch as hvd
@@ -258,7 +257,7 @@ def test_gradients_of_ones_own_are_reduced_at_the_step(overlap: dict[str, Any]):
 
 
 def test_a_rank_whose_backward_fails_may_go_on_with_the_next_batch(overlap: dict[str, Any]):
-    run_standing(
+    run_ready(
         2,
         """
         import torch, hora.torch as hvd
@@ -291,7 +290,7 @@ def test_a_rank_whose_backward_fails_may_go_on_with_the_next_batch(overlap: dict
 
 
 def test_a_backward_that_fails_on_one_rank_fails_on_all_and_no_rank_steps(overlap: dict[str, Any]):
-    lines = run_standing(
+    lines = run_ready(
         2,
         """
         import torch, hora.torch as hvd
@@ -323,7 +322,7 @@ def test_a_backward_that_fails_on_one_rank_fails_on_all_and_no_rank_steps(overla
 
 
 def test_ctrl_c_in_a_step_lets_the_next_one_go_on(overlap: dict[str, Any]):
-    lines = run_standing(
+    lines = run_ready(
         2,
         """
         import os, signal, threading, torch, hora.torch as hvd
@@ -350,7 +349,7 @@ def test_ctrl_c_in_a_step_lets_the_next_one_go_on(overlap: dict[str, Any]):
 
 
 def test_a_newer_optimizer_takes_parameters_from_an_older_one():
-    lines = run_standing(
+    lines = run_ready(
         2,
         """
         import gc, torch, weakref, hora.torch as hvd
@@ -378,7 +377,7 @@ def test_a_newer_optimizer_takes_parameters_from_an_older_one():
 
 
 def test_parameters_that_lie_differently_in_memory_are_an_error_on_all_ranks_and_the_job_goes_on(overlap: dict[str, Any]):
-    run_standing(
+    run_ready(
         2,
         """
         import torch, hora.torch as hvd
@@ -402,7 +401,7 @@ def test_parameters_that_lie_differently_in_memory_are_an_error_on_all_ranks_and
 
 
 def test_a_model_that_is_converted_after_wrapping_is_refused(overlap: dict[str, Any]):
-    lines = run_standing(
+    lines = run_ready(
         2,
         """
         import torch, hora.torch as hvd
@@ -423,7 +422,7 @@ def test_a_model_that_is_converted_after_wrapping_is_refused(overlap: dict[str, 
 
 
 def test_parameters_that_are_unfrozen_or_added_later_are_reduced_too():
-    run_standing(
+    run_ready(
         2,
         """
         import torch, hora.torch as hvd
@@ -448,7 +447,7 @@ def test_parameters_that_are_unfrozen_or_added_later_are_reduced_too():
 
 
 def test_a_line_search_sees_the_loss_of_all_ranks():
-    run_standing(
+    run_ready(
         2,
         """
         import torch, hora.torch as hvd
@@ -470,7 +469,7 @@ def test_a_line_search_sees_the_loss_of_all_ranks():
 
 
 def test_schedulers_made_before_or_after_wrapping_do_not_complain():
-    run_standing(
+    run_ready(
         1,
         """
         import warnings, torch, hora.torch as hvd
@@ -492,7 +491,7 @@ def test_schedulers_made_before_or_after_wrapping_do_not_complain():
 
 
 def test_mistakes_with_arguments_are_named():
-    lines = run_standing(
+    lines = run_ready(
         1,
         """
         import numpy, torch, hora.torch as hvd
@@ -534,7 +533,7 @@ def test_mistakes_with_arguments_are_named():
 
 
 def test_models_and_optimizers_can_be_saved_and_copied():
-    run_standing(
+    run_ready(
         2,
         """
         import copy, io, torch, hora.torch as hvd
@@ -559,7 +558,7 @@ def test_models_and_optimizers_can_be_saved_and_copied():
 
 
 def test_only_some_ranks_may_want_the_gradient_of_an_allgather():
-    run_standing(
+    run_ready(
         2,
         """
         import torch, hora.torch as hvd
@@ -572,7 +571,7 @@ def test_only_some_ranks_may_want_the_gradient_of_an_allgather():
 
 
 def test_a_shape_that_differs_names_the_parameter():
-    lines = run_standing(
+    lines = run_ready(
         2,
         """
         import hora, torch, hora.torch as hvd
@@ -591,7 +590,7 @@ def test_a_shape_that_differs_names_the_parameter():
 
 
 def test_names_are_checked():
-    run_standing(
+    run_ready(
         1,
         """
         import torch, hora.torch as hvd
@@ -615,10 +614,10 @@ import sys, torch, hora.torch as hvd
 from torch.utils.data import DataLoader, TensorDataset
 if __name__ == "__main__":
     hvd.init()
-    loader = DataLoader(TensorDataset(torch.arange(32.0)), batch_size=4, num_workers=2, multiprocessing_context=sys.argv[1])
+    loader = DataLoader(TensorDataset(torch.arange(32.0)), batch_size=4, num_workers=1, multiprocessing_context=sys.argv[1])
     for epoch in range(2):
         for (batch,) in loader:
             assert hvd.allreduce(batch, op=hvd.Sum)[0] == 2 * batch[0]
 """)
-    result = hrun("-np", "2", sys.executable, str(program), context)
+    result = hrun("-np", "2", *ready_python(), str(program), context)
     assert result.returncode == 0, result.stdout + result.stderr

@@ -7,7 +7,8 @@ import subprocess
 import sys
 import textwrap
 
-from ranks import ROOT, run_python
+from ranks import ROOT
+from ready_ranks import run_ready
 
 
 def torchrun(ranks: int, program: str, folder: pathlib.Path, environment: dict[str, str] | None = None) -> list[str]:
@@ -23,7 +24,7 @@ def torchrun(ranks: int, program: str, folder: pathlib.Path, environment: dict[s
 
 
 def test_a_program_for_torchrun_runs_under_hrun_also_inside_a_torchrun():
-    lines = run_python(
+    lines = run_ready(
         3,
         """
         import os, torch, torch.distributed as dist

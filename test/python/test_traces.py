@@ -5,14 +5,16 @@ import itertools
 import json
 import pathlib
 import re
+import shlex
 import subprocess
 import sys
 import textwrap
 
 import pytest
 from ranks import hrun
+from ready_ranks import ready_python
 
-MOST_LINES = 25
+MOST_LINES = 25 + 2  # those of ready_server.py
 FOLDED = re.compile(r"\(\d+ frames? of hora and torch; HORA_FULL_TRACES=1 shows them\)")
 PATIENCE = {"HORA_MISSING_WARNING": "1", "HORA_MISSING_TIMEOUT": "2"}
 PROGRAM = """
@@ -107,7 +109,7 @@ def summary_of(errors: str) -> str:
 def test_a_pitfall_ends_with_its_cause_the_lines_of_the_program_and_the_remedy(pitfall: str, ranks: int, tmp_path: pathlib.Path):
     body, hints, comments = PITFALLS[pitfall]
     script = write(tmp_path / "train.py", PROGRAM + body)
-    result = hrun("-np", str(ranks), sys.executable, str(script), environment=PATIENCE, seconds=60)
+    result = hrun("-np", str(ranks), *ready_python(), str(script), environment=PATIENCE, seconds=60)
     assert result.returncode == 1
     said = result.stdout + result.stderr
     assert len(said.splitlines()) <= MOST_LINES, said
@@ -129,7 +131,7 @@ def listed(ranks: str) -> list[int]:
 
 def test_full_traces_are_printed_as_python_does_if_they_are_wanted(tmp_path: pathlib.Path):
     script = write(tmp_path / "train.py", PROGRAM + PITFALLS["one batch fewer"][0])
-    result = hrun("-np", "3", sys.executable, str(script), environment={**PATIENCE, "HORA_FULL_TRACES": "1"}, seconds=60)
+    result = hrun("-np", "3", *ready_python(), str(script), environment={**PATIENCE, "HORA_FULL_TRACES": "1"}, seconds=60)
     for rank in (0, 2):
         own = "".join(line.removeprefix(f"[{rank}] ") + "\n" for line in result.stderr.splitlines() if line.startswith(f"[{rank}] "))
         assert "torch/autograd/__init__.py" in own and "hora/torch/_rounds.py" in own and not FOLDED.search(own), result.stderr
@@ -139,7 +141,7 @@ def test_full_traces_are_printed_as_python_does_if_they_are_wanted(tmp_path: pat
 
 def test_files_have_the_trace_of_each_rank_and_the_summary_its_reason_and_place(tmp_path: pathlib.Path):
     script = write(tmp_path / "train.py", PROGRAM + PITFALLS["one batch fewer"][0])
-    hrun("-np", "3", "--output-filename", str(tmp_path / "out"), sys.executable, str(script), environment=PATIENCE, seconds=60)
+    hrun("-np", "3", "--output-filename", str(tmp_path / "out"), *ready_python(), str(script), environment=PATIENCE, seconds=60)
     ranks = json.loads((tmp_path / "out/summary.json").read_text())["ranks"]
     for rank in (0, 2):
         kept = (tmp_path / f"out/rank.{rank}/stderr").read_text()
@@ -215,7 +217,7 @@ def test_the_first_cause_is_told_with_its_reason_though_others_fail_of_it(tmp_pa
     train()
     """,
     )
-    result = hrun("-np", "4", sys.executable, str(script), environment=PATIENCE, seconds=60)
+    result = hrun("-np", "4", *ready_python(), str(script), environment=PATIENCE, seconds=60)
     summary = summary_of(result.stderr)
     assert re.match(r"rank 2 \(pid \d+\) failed first: it exited with code 1\nhrun: ValueError: bad batch\nhrun: rank 2 at train.py", summary), result.stderr
     assert f"hrun: rank 2 at {line_with(script, 'the cause')} in train, " in summary
@@ -224,7 +226,7 @@ def test_the_first_cause_is_told_with_its_reason_though_others_fail_of_it(tmp_pa
 
 def test_a_trace_goes_where_the_rank_sends_its_stderr(tmp_path: pathlib.Path):
     script = write(tmp_path / "train.py", PROGRAM + PITFALLS["one batch fewer"][0])
-    command = f"exec {sys.executable} {script} 2>{tmp_path}/$HORA_RANK.log"
+    command = f"exec {shlex.join(ready_python())} {script} 2>{tmp_path}/$HORA_RANK.log"
     result = hrun("-np", "2", "sh", "-c", command, environment=PATIENCE, seconds=60)
     assert "Traceback" in (tmp_path / "0.log").read_text()
     assert "Traceback" not in result.stderr
@@ -246,6 +248,6 @@ def test_a_job_that_fails_while_all_ranks_end_well_says_so(tmp_path: pathlib.Pat
         pass
     """,
     )
-    result = hrun("-np", "2", sys.executable, str(script), environment=PATIENCE, seconds=60)
+    result = hrun("-np", "2", *ready_python(), str(script), environment=PATIENCE, seconds=60)
     assert result.returncode == 0
     assert "\nhrun: the job failed, and all ranks ended well: 'allreduce.loss' (allreduce float32[1]) has been waited for" in result.stderr

@@ -9,7 +9,7 @@ import textwrap
 from collections.abc import Mapping, Sequence
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-HRUN = os.environ.get("HORA_HRUN", str(ROOT / "build/bin/hrun"))
+HRUN = os.environ.get("HORA_HRUN", str(ROOT / "build/default/bin/hrun"))
 
 
 def environment_with(more: Mapping[str, str]) -> dict[str, str]:
@@ -25,10 +25,16 @@ def hrun(*words: str, seconds: float = 120, environment: dict[str, str] | None =
 
 
 def run_python(
-    ranks: int, program: str, *arguments: str, seconds: float = 120, environment: dict[str, str] | None = None, options: Sequence[str] = ()
+    ranks: int,
+    program: str,
+    *arguments: str,
+    seconds: float = 120,
+    environment: dict[str, str] | None = None,
+    options: Sequence[str] = (),
+    python: Sequence[str] = (sys.executable,),
 ) -> list[list[str]]:
     """Runs a program on every rank, with options of hrun's; what each printed, by rank, line by line. Fails with all output if a rank did."""
-    words = ("-np", str(ranks), *options, sys.executable, "-c", textwrap.dedent(program), *arguments)
+    words = ("-np", str(ranks), *options, *python, "-c", textwrap.dedent(program), *arguments)
     result = hrun(*words, seconds=seconds, environment=environment)
     assert result.returncode == 0, f"exit code {result.returncode}\n{result.stdout}\n{result.stderr}"
     lines: list[list[str]] = [[] for _ in range(ranks)]
