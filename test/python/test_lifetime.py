@@ -2,10 +2,11 @@
 """init and shutdown, again and again."""
 
 from ranks import run_python
+from ready_ranks import run_ready
 
 
 def test_a_process_that_joins_and_leaves_again_and_again_leaves_nothing_behind():
-    run_python(
+    run_ready(
         2,
         """
         import gc, os, pytest, torch, weakref, hora.torch as hvd
@@ -57,7 +58,7 @@ def test_a_process_that_joins_and_leaves_again_and_again_leaves_nothing_behind()
 
 
 def test_memory_that_the_other_ranks_may_still_reduce_outlives_its_optimizer():
-    run_python(
+    run_ready(
         2,
         """
         import gc, weakref, torch, hora.torch as hvd
@@ -109,7 +110,7 @@ def test_memory_that_the_other_ranks_may_still_reduce_outlives_its_optimizer():
 
 
 def test_memory_that_is_lent_is_kept_though_its_tensor_is_given_other_memory():
-    run_python(
+    run_ready(
         2,
         """
         import gc, weakref, numpy as np, torch, hora.torch as hvd
@@ -136,7 +137,7 @@ def test_memory_that_is_lent_is_kept_though_its_tensor_is_given_other_memory():
 
 
 def test_what_is_under_way_ends_with_an_error_when_another_thread_leaves():
-    run_python(
+    run_ready(
         2,
         """
         import threading, torch, hora.torch as hvd
@@ -164,8 +165,9 @@ def test_what_is_under_way_ends_with_an_error_when_another_thread_leaves():
 
 
 def test_handles_that_nobody_synchronises_keep_results_and_no_inputs():
-    """Of 2,000 handles at most some hundred keep what was lent; a handle and its result take less than 4 KiB beside the result's elements."""
-    run_python(
+    """Of 1,000 handles at most some hundred keep what was lent. A handle and its result take less than 4 KiB beside
+    the result's elements."""
+    run_ready(
         1,
         """
         import gc, numpy as np, pytest, torch, tracemalloc, weakref, hora, hora.torch as hvd
@@ -182,8 +184,8 @@ def test_handles_that_nobody_synchronises_keep_results_and_no_inputs():
         }
         for name, start in starts.items():
             alive, results, handles = weakref.WeakSet(), [], []
-            for number in range(2000):
-                if number == 1000:
+            for number in range(1000):
+                if number == 500:
                     gc.collect()
                     tracemalloc.start()
                 lent = made()
@@ -193,7 +195,7 @@ def test_handles_that_nobody_synchronises_keep_results_and_no_inputs():
                     hvd.barrier()
                 del lent
             gc.collect()
-            bytes_of_each = tracemalloc.get_traced_memory()[0] / 1000
+            bytes_of_each = tracemalloc.get_traced_memory()[0] / 500
             tracemalloc.stop()
             assert len(alive) < 300, (name, len(alive))
             assert bytes_of_each < 4096, (name, bytes_of_each)
