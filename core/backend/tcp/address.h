@@ -37,12 +37,13 @@ struct Address {
 /// the reason in errno.
 [[nodiscard]] Descriptor begin_connect(const Address& address);
 
-/// What all sockets of ours have: no Nagle delay; closed on exec; and a probe once a minute where nothing
-/// else is sent, so that what stands between the hosts does not forget a connection that is idle.
+/// Sets the options of all sockets of ours: no Nagle delay; closed on exec; and a probe once a minute where
+/// nothing else is sent. The probe keeps devices between the hosts from forgetting a connection that is idle.
 void prepare_socket(int fd);
-/// What a connection for data has beside that. Between two ends on this machine nothing is ever congested,
-/// and a congestion control that spaces what it sends, which a system may prefer for its network, only takes
-/// time: with bbr sums of 16 MiB between four ranks took half as long again. So these get the plainest one.
+/// Sets the options that a connection for data has beside those. Between two ends on this machine nothing is
+/// ever congested. A congestion control that spaces its sends, which a system may prefer for its network,
+/// only takes time there. With bbr, sums of 16 MiB between four ranks took half as long again. So these
+/// connections get the plainest congestion control.
 void prepare_data_socket(int fd);
 
 }  // namespace hora

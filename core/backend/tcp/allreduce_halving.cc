@@ -11,8 +11,8 @@ constexpr std::size_t kDoublingUpTo = 32 * 1024;          // bytes of sums
 constexpr std::size_t kMostSums = std::size_t{32} << 20;  // bytes at a time
 constexpr std::size_t kSegment = 256 * 1024;              // bytes of sums
 
-/// Who a rank is in the rounds, in which 2^k take part. Ranks that are left over are paired with their
-/// neighbour.
+/// The role of a rank in the rounds, in which 2^k ranks take part. Ranks that are left over are paired with
+/// their neighbour.
 class Bracket {
  public:
   Bracket(int rank, int ranks)
@@ -142,8 +142,8 @@ class Rounds {
   [[nodiscard]] std::size_t count() const { return shares_.back(); }
 
  private:
-  /// What a player still holds after the round of this distance: the shares of all players that differ from
-  /// it by less.
+  /// The elements that a player still holds after the round of this distance: the shares of all players that
+  /// differ from it by less.
   [[nodiscard]] std::pair<std::size_t, std::size_t> held(int player, int distance) const {
     const auto first = static_cast<std::size_t>(player & -distance);
     return {shares_[first], shares_[first + static_cast<std::size_t>(distance)]};

@@ -12,11 +12,11 @@ namespace hora {
 /// Each rank talks to log2 p others, by pairs: in the round of distance d = p/2, p/4 ... 1 with the one whose
 /// number differs by d.
 ///
-/// What is small (recursive doubling) is exchanged as a whole in each round, and both add. What is not
-/// (recursive halving) is halved in each: a rank sends the half of its sums that it gives up, adds what it
-/// gets to the half that it keeps, ends with the result of 1/p, and in the rounds back each gets the result
-/// that the other has. That moves as few bytes per rank as any algorithm (sums of 16-bit floats are float32:
-/// see PartialSum), in 2 log2 p hops.
+/// A small tensor is exchanged as a whole in each round, and both add (recursive doubling). A larger tensor
+/// is halved in each round (recursive halving). A rank sends the half of its sums that it gives up, and adds
+/// the sums that it gets to the half that it keeps. It ends with the result of 1/p, and in the rounds back
+/// each gets the result that the other has. That moves as few bytes per rank as any algorithm (sums of 16-bit
+/// floats are float32: see PartialSum), in 2 log2 p hops.
 ///
 /// If p is no power of two, the first p - 2^k pairs of neighbours begin as one: the odd one gives its input
 /// to the even one, and gets the result in the end.

@@ -17,9 +17,9 @@ namespace hora {
 ///
 /// Chunks are cut into segments, kSegments of each at a time. Message (s, j) of a rank is segment j of the
 /// chunk that it passes on in hop s; messages go in that order. (0, j) is the rank's own input; (s, j) is
-/// queued when (s-1, j) has come from the rank before, which is an earlier message. What comes in hop s goes
-/// to slot (s mod 2, j) if it is a sum, and to the output if it is a result. The slot is free when the
-/// message (s-1, j), by which its last sum was passed on, has gone, which is an earlier message, too. So
+/// queued when (s-1, j) has come from the rank before, which is an earlier message. A segment that comes in
+/// hop s goes to slot (s mod 2, j) if it is a sum, and to the output if it is a result. The slot is free when
+/// the message (s-1, j), by which its last sum was passed on, has gone, which is an earlier message, too. So
 /// everything waits for earlier messages alone.
 void allreduce_ring(Mesh& mesh, const Whole& whole, const PartialSum& sum, Scratch& scratch);
 

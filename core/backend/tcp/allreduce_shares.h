@@ -15,7 +15,7 @@ namespace hora {
 ///
 /// It moves as few bytes per rank as any algorithm, 2n(p-1)/p in each direction, in two hops, and 16-bit
 /// floats travel as such. The result has the same bits wherever an element lies in the tensor, and those of
-/// every other backend that sums in rank order. What it costs is p-1 connections and messages per rank.
+/// every other backend that sums in rank order. Its cost is p-1 connections and messages per rank.
 ///
 /// Shares are cut into segments, of which `a` are on their way at a time: two, or one for each socket to a
 /// peer. In step j a rank sends to each peer the input of the j-th segment of the peer's share, then the
@@ -27,7 +27,7 @@ namespace hora {
 /// In place is right: an input of a peer's share has left before its result can come, as the result needs it.
 void allreduce_shares(Mesh& mesh, const Whole& whole, const Reduction& reduction, Scratch& scratch);
 
-/// What is small goes in one hop: all send all to all, and all reduce all.
+/// A small tensor goes in one hop: every rank sends all to all, and every rank reduces all.
 void allreduce_at_once(Mesh& mesh, const Whole& whole, const Reduction& reduction, Scratch& scratch);
 
 /// As allreduce_shares, but shares are what `bounds` says (rank r's begins at element bounds[r]), each goes

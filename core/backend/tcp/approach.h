@@ -15,9 +15,9 @@ namespace hora {
 /// The search for one rank at all addresses that it may have.
 ///
 /// Addresses are tried side by side, the next a quarter of a second after the one before or when that has
-/// failed; whichever is answered first by the right rank, proved by its answer, is taken, and the others
-/// are dropped before they have proved anything. So the other side sees one guest however many ways there
-/// are, and a wrong address, a foreign service or a silent one costs nothing but its try. What has failed is
+/// failed; the address that the right rank answers first, proved by its answer, is taken. The others are
+/// dropped before they have proved anything. So the other side sees one guest however many ways there are. A
+/// wrong address, a foreign service or a silent one costs nothing but its try. An address that has failed is
 /// tried again, ever more slowly. Nothing blocks. Not thread-safe.
 class Approach {
  public:
@@ -29,7 +29,7 @@ class Approach {
 
   /// Does what can be done without waiting; the connection, when it is there.
   std::optional<Connection> serve(TimePoint now);
-  /// What to wait for before the next `serve`: events on these sockets, or this time.
+  /// The caller waits for events on these sockets, or this time, before the next `serve`.
   void append_to(std::vector<pollfd>& events) const;
   [[nodiscard]] TimePoint next() const;
 

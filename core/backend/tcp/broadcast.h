@@ -5,7 +5,7 @@
 
 namespace hora {
 
-/// The bytes of `root` go to all, down a tree: each rank passes on a segment as soon as it has it. Which tree
+/// The bytes of `root` go to all, down a tree: each rank passes on a segment as soon as it has it. The tree
 /// depends on what costs most:
 /// - few ranks and few bytes: the root sends to all, one hop;
 /// - many ranks and few bytes: a binomial tree, log2 p hops, and no rank sends more than log2 p times;

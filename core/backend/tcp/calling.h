@@ -28,7 +28,7 @@ class Calling {
   /// Does what can be done without waiting; those that have been reached, or given up: nobody calls them any
   /// more.
   std::vector<Answer> serve(TimePoint now);
-  /// What to wait for before the next `serve`: events on these sockets, or this time.
+  /// The caller waits for events on these sockets, or this time, before the next `serve`.
   void append_to(std::vector<pollfd>& events) const;
   [[nodiscard]] TimePoint next() const;
 

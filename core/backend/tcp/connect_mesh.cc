@@ -26,8 +26,8 @@ void require_all(Links& links, Control& control) {
 std::unique_ptr<Collective> connect_tcp(Control& control, const std::vector<Member>& members,
                                         const Config& config, TimePoint deadline) {
   auto links = make_links(control, members, config, deadline);
-  // Who cannot reach whom is better known before the first step than in it. Many ranks would pay for that
-  // with connections that they do not need.
+  // A rank that cannot reach another is better known before the first step than in it. Many ranks would pay
+  // for that with connections that they do not need.
   if (talks_to_all(config.size)) require_all(*links, control);
   return make_tcp_collective(std::move(links), knobs_from(config, members));
 }

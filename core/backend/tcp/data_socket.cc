@@ -46,8 +46,8 @@ struct DataSocket::Records {
 
   SessionKeys keys;
 
-  // What has been read: records that are not open, from `begin` to `end`, and before that what is left of the
-  // last one that is.
+  // The bytes read: records that are not open, from `begin` to `end`, and before that the rest of the last
+  // one that is.
   Bytes incoming;
   std::size_t begin = 0;
   std::size_t end = 0;
@@ -93,7 +93,7 @@ struct DataSocket::Records {
     return fits ? bytes : 0;
   }
 
-  /// What was opened before, as much as there is room for.
+  /// Takes the bytes that were opened before, as many as there is room for.
   std::size_t take_opened(std::span<std::byte> wanted) {
     const auto part = opened.first(std::min(opened.size(), wanted.size()));
     std::copy(part.begin(), part.end(), wanted.begin());

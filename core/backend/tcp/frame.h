@@ -8,7 +8,7 @@
 
 namespace hora {
 
-/// What a frame between two control sockets carries.
+/// The kind of content of a frame between two control sockets.
 enum class FrameKind : std::uint8_t {
   letter,        ///< from one engine to the other
   member,        ///< a new rank: who it is
@@ -47,7 +47,7 @@ struct FrameHead {
 /// Throws Error(internal) if the seal does not fit, for a kind that does not exist, or a length over the
 /// limit.
 [[nodiscard]] FrameHead open_head(Cipher& cipher, std::span<const std::byte> sealed);
-/// What follows a head. Throws Error(internal) if the seal does not fit.
+/// The contents that follow a head. Throws Error(internal) if the seal does not fit.
 [[nodiscard]] Bytes open_contents(Cipher& cipher, std::span<const std::byte> sealed);
 
 /// Puts frames together from pieces of a stream, however it was cut. Moves.
@@ -78,7 +78,7 @@ struct Loss {
 [[nodiscard]] Bytes encode(const Loss& loss);
 [[nodiscard]] Loss decode_loss(std::span<const std::byte> bytes, int size);
 
-/// What an `announcement` carries.
+/// The contents of an `announcement`.
 struct Announcement {
   RankSet to;
   Bytes letter;  ///< empty: it is the last one

@@ -16,7 +16,7 @@ struct Gap {
   std::vector<std::string> failures;
 };
 
-/// What ends a job whose ranks cannot reach each other: a row for each pair, up to a limit, and
+/// The status that ends a job whose ranks cannot reach each other: a row for each pair, up to a limit, and
 /// the remedy.
 [[nodiscard]] Status describe_gaps(std::span<const Gap> gaps);
 

@@ -34,7 +34,7 @@ class Lobby {
   /// Does what can be done without waiting; those who have passed.
   std::vector<Arrival> serve(TimePoint now);
 
-  /// What to wait for before the next `serve`: events on these sockets, or this time.
+  /// The caller waits for events on these sockets, or this time, before the next `serve`.
   void append_to(std::vector<pollfd>& events) const;
   [[nodiscard]] TimePoint next() const;
 

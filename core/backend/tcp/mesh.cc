@@ -50,8 +50,8 @@ void Mesh::has_spun(bool in_vain) {
 }
 
 void Mesh::lost(int rank) {
-  // A survivor that has heard of a death before us closes its sockets, too. Whose death it was comes by way
-  // of control.
+  // A survivor that has heard of a death before us closes its sockets, too. Control tells which rank has
+  // died.
   {
     std::unique_lock lock(mutex_);
     abortion_.wait_for(lock, kUntilControlTells, [this] { return aborted_.load(std::memory_order_relaxed); });

@@ -7,7 +7,7 @@
 
 namespace hora {
 
-// What is said on the socket that one rank, the sender, has opened to another, the receiver:
+// The frames on the socket that one rank, the sender, has opened to another, the receiver:
 //
 //   sender    whole n                            elements follow; no more than the credit that is left
 //             announce k                         message k waits to be asked for
@@ -47,7 +47,7 @@ struct MessageFrame {
 inline constexpr std::size_t kSealedLengthBytes = 2 + kSealBytes;
 inline constexpr std::size_t kMostMessageFrame = 1024;
 
-/// What a whole message takes of the credit: its bytes, and what it costs to keep one.
+/// The credit that a whole message takes: its bytes, and the cost of keeping one.
 [[nodiscard]] constexpr std::size_t cost(std::size_t bytes) { return bytes + 512; }
 /// How much may be on its way, or kept by the receiver, without having been asked for.
 inline constexpr std::size_t kCredit = 4 << 20;

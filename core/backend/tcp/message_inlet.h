@@ -18,8 +18,8 @@ struct Reception {
   Incoming wanted;
 };
 
-/// What this rank answers to one that sends to it, over the socket that has been opened there, and which
-/// elements will come. Who reads the socket hands them on: see MessageReader. Nothing blocks. Not
+/// The answers of this rank to one that sends to it, over the socket that has been opened there, and the
+/// elements that will come. The reader of the socket hands them on: see MessageReader. Nothing blocks. Not
 /// thread-safe.
 class MessageInlet {
  public:
@@ -54,7 +54,7 @@ class MessageInlet {
 
   /// Whether something waits to be written.
   [[nodiscard]] bool has_more() const { return !writer_.idle(); }
-  /// What to wait for before the next `flush`, and for something to read.
+  /// The event to wait for before the next `flush`, and for something to read.
   [[nodiscard]] pollfd event() const;
   void flush(Calls& calls) { writer_.flush(socket_, calls); }
   /// Ends everything with this status. The socket stays.

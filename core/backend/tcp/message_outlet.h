@@ -12,9 +12,9 @@
 
 namespace hora {
 
-/// What goes to one rank, over a socket that is opened from here: small messages as a whole, as far as there
-/// is credit; all others are announced, and sent when they are asked for. Messages may be sent before there
-/// is a socket. Nothing blocks. Not thread-safe.
+/// The messages that go to one rank, over a socket that is opened from here. Small messages go as a whole, as
+/// far as there is credit; all others are announced, and sent when they are asked for. Messages may be sent
+/// before there is a socket. Nothing blocks. Not thread-safe.
 class MessageOutlet {
  public:
   explicit MessageOutlet(int to) : to_(to), reader_(to) {}
@@ -31,7 +31,7 @@ class MessageOutlet {
   [[nodiscard]] bool has_more() const { return !writer_.idle(); }
   void open(DataSocket socket, SessionKeys heads, Calls& calls);
 
-  /// What to wait for before the next `turn`. Only of an open one.
+  /// The event to wait for before the next `turn`. Only of an open one.
   [[nodiscard]] pollfd event() const;
   /// Reads and writes what goes without waiting. Throws Error when the connection is of no use any more.
   void turn(Calls& calls);

@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::size_t kMostAtOnce = 1 << 20;  // so that others get their turn
 
-/// What has come; nothing if there is none for the moment.
+/// The number of bytes that have come; 0 if there are none for the moment.
 std::size_t receive(DataSocket& socket, std::span<std::byte> memory) {
   const iovec piece{memory.data(), std::min(memory.size(), kMostAtOnce)};
   const auto got = socket.receive(std::span(&piece, 1));

@@ -28,7 +28,7 @@ class MessageReader {
         buffer_(2 * longest_) {}
 
   [[nodiscard]] int from() const { return from_; }
-  /// What the other side has sealed with. Before the first `next`.
+  /// Takes the cipher with which the other side has sealed. Before the first `next`.
   void open(Cipher cipher) { cipher_ = std::move(cipher); }
 
   struct Received {

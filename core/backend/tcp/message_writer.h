@@ -11,7 +11,7 @@
 
 namespace hora {
 
-/// What is to be written to a socket: the head of a frame, and elements.
+/// A chunk of bytes to be written to a socket: the head of a frame, and elements.
 struct Chunk {
   Bytes head;                                    ///< encoded
   std::span<const std::byte> elements = {};      ///< lent until `done`

@@ -71,7 +71,8 @@ std::string describe_end(const Roster& roster, int rank, const RankEnd* end) {
                      end == nullptr ? "" : ": it " + describe(*end));
 }
 
-/// Whom the launcher knows to have ended. Who never came is not seen to end in another way.
+/// Calls the meeting off if the launcher knows a rank to have ended. The end of a rank that never came is not
+/// seen in another way.
 void look_at(LauncherNews& news, const Roster& roster, std::vector<std::optional<Connection>>& peers) {
   news.read();
   if (const RankEnd* end = news.first())
@@ -188,8 +189,8 @@ LauncherNews news_for(const Config& config) {
   return LauncherNews(config.mpi_communicator ? std::nullopt : config.news_fd);
 }
 
-/// What is said once, when ranks have waited for some time to meet: before they give up, and soon enough for
-/// a user who looks on.
+/// The warning that is given once, when ranks have waited for some time to meet. It comes before they give
+/// up, and soon enough for a user who looks on.
 class EarlyWarning {
  public:
   explicit EarlyWarning(const Config& config) : timeout_(config.start_timeout) {

@@ -20,10 +20,10 @@ struct Meetup {
 };
 
 /// Rank 0 waits for all others, the others look for rank 0 at all candidates of HORA_COORDINATOR at once.
-/// Each learns where the others were seen. Throws, on every rank, Error(timeout) that names the ranks that
-/// are missing, Error(invalid_argument) if the ranks disagree about how many they are, and Error(aborted) if
-/// one ends before all have come, also one that never came, if the launcher says so. Who does not find rank 0
-/// throws Error(timeout) that says how each candidate failed.
+/// Each learns where the others were seen. Throws, on every rank, Error(timeout) that names the missing
+/// ranks, and Error(invalid_argument) if the ranks disagree about how many they are. Throws, on every rank,
+/// Error(aborted) if one ends before all have come, also one that never came, if the launcher says so. A rank
+/// that does not find rank 0 throws Error(timeout) that says how each candidate failed.
 [[nodiscard]] Meetup meet(const Config& config, TimePoint deadline);
 
 }  // namespace hora

@@ -7,7 +7,7 @@ namespace hora {
 
 inline constexpr int kMostRadix = 64;
 
-/// Who takes part in a job. A value.
+/// The ranks that take part in a job. A value.
 struct Roster {
   std::string job;
   std::vector<Member> members;  ///< by rank

@@ -27,8 +27,8 @@ constexpr std::size_t kPackBelow = 64 * 1024;
 // Up to eight ranks shares lose little even there; on cores of their own they have the fewest hops, and sums
 // in the order of ranks.
 constexpr int kSharesUpTo = 8;
-// What a rank sends at most to have it in one hop instead of two: about as much as goes over 10 Gb/s in the
-// time of a hop.
+// The most that a rank sends to have it in one hop instead of two. It is about as much as goes over 10 Gb/s
+// in the time of a hop.
 constexpr std::size_t kAtOnceUpTo = 128 * 1024;
 // With more ranks: from here on the 2(p-1) hops of a ring do not count. Bytes for each rank.
 constexpr std::size_t kRingFrom = 256 * 1024;

@@ -17,7 +17,7 @@ namespace hora {
 /// How the ranks add up: see allreduce_shares.h, allreduce_ring.h and allreduce_halving.h.
 enum class Algorithm : std::uint8_t { shares, ring, halving };
 
-/// What a collective over sockets keeps to. A value, the same on all ranks, but for `spins`.
+/// The settings of a collective over sockets. A value, the same on all ranks, but for `spins`.
 struct TcpKnobs {
   /// Sums do not depend on where in a call an element lies, nor on how long the call is.
   bool deterministic = false;

@@ -80,27 +80,28 @@ std::chrono::milliseconds beat_of(const Config& config) {
 /// `notice_mutex_`, which is taken before it, and that of a letter under `letter_mutex_`. The I/O thread
 /// waits nowhere else than in poll(), so it beats whatever the engine and the user do.
 ///
-/// Once a second, and oftener where less silence is borne, both ends of a connection beat. Who has heard
-/// nothing for the heartbeat's time-out takes the other for lost: it is stopped, or its host or the network
-/// is down. A thread that notices that it has not run for three seconds was stopped itself; it blames nobody,
-/// and starts to wait anew.
+/// Once a second, and oftener where less silence is borne, both ends of a connection beat. An end that has
+/// heard nothing for the heartbeat's time-out takes the other for lost. The other is stopped, or its host or
+/// the network is down. A thread that notices that it has not run for three seconds was stopped itself; it
+/// blames nobody, and starts to wait anew.
 ///
 /// A rank is lost when its connection or its process ends without a goodbye, when it is silent, or when it
 /// says that it fails. Rank 0's I/O thread passes that on to all others, whatever its engine does. The first
-/// loss counts; it becomes one letter on each survivor. What follows from a rank's end must not overtake it:
-/// whoever started the ranks would take a consequence for the cause. So a loss is held back (`pending_`)
-/// until the process it is about has ended, where that can be seen, else for a moment, in which its launcher
-/// hears of it; but not for long, as a program may go on after its failure; and news that ranks cannot reach
-/// others until all of them have said so. Where the launcher tells how ranks end (`news_`), its word is
-/// waited for, too: then all survivors' status has the exit code or signal, whoever of them saw the
-/// connection end. A goodbye is sent by the destructor, which runs after the engines have agreed that the job
-/// has ended, so a goodbye that arrives while somebody still waits for letters means that its sender gave up:
-/// it becomes a letter, too, but no notice: this rank may just be finishing its last collective. In a tree
-/// rank 0's goodbye may be faster than what it has announced last; so it says down the tree, too, that there
-/// is no more, and its goodbye counts when that has come, or nothing more can.
+/// loss counts; it becomes one letter on each survivor. A consequence of a rank's end must not overtake that
+/// end: the program that started the ranks would take the consequence for the cause. So a loss is held back
+/// (`pending_`) until the process it is about has ended, where that can be seen. Else it is held back for a
+/// moment, in which its launcher hears of it. It is not held back for long, as a program may go on after its
+/// failure. News that ranks cannot reach others is held back until all of them have said so. Where the
+/// launcher tells how ranks end (`news_`), its word is waited for, too. Then all survivors' status has the
+/// exit code or signal, whichever of them saw the connection end. The destructor sends a goodbye, after the
+/// engines have agreed that the job has ended. So a goodbye that arrives while a thread still waits for
+/// letters means that its sender gave up. It becomes a letter, too, but no notice: this rank may just be
+/// finishing its last collective. In a tree rank 0's goodbye may be faster than its last announcement. So it
+/// says down the tree, too, that there is no more, and its goodbye counts when that has come, or nothing more
+/// can.
 ///
 /// An edge that breaks is no loss at first: if a rank has died, rank 0 will tell. If it does not
-/// (kUntilControlTells), only the connection has broken, and whoever sees that calls the job off.
+/// (kUntilControlTells), only the connection has broken, and the rank that sees that calls the job off.
 class TcpControl final : public Control {
  public:
   TcpControl(const Config& config, Meetup meetup)
@@ -136,7 +137,7 @@ class TcpControl final : public Control {
       closing_ = true;
       const RankSet others(1, size_);
       if (rank_ == 0 && grown_ && !failed_) hand_on(others, encode(others, {}));
-      // Who has failed has said so; a goodbye would contradict it.
+      // A rank that has failed has said so; a goodbye would contradict it.
       for (auto& peer : peers_) {
         if (!failed_) queue(peer, FrameKind::goodbye, {});
       }
@@ -259,7 +260,7 @@ class TcpControl final : public Control {
     }
   }
 
-  /// Writes what the socket takes without waiting. What fails is noticed by the I/O thread when it reads.
+  /// Writes what the socket takes without waiting. The I/O thread notices a failure when it reads.
   static void flush(Peer& peer) {
     while (peer.open && !peer.out.empty()) {
       const Bytes& front = peer.out.front();
@@ -425,7 +426,7 @@ class TcpControl final : public Control {
     if (goodbye_) deliver(*std::exchange(goodbye_, std::nullopt));
   }
 
-  /// Whoever was at the other end of an edge may have died: then rank 0 tells of it.
+  /// The rank at the other end of an edge may have died: then rank 0 tells of it.
   void tear(const Peer& edge, const std::string& how) {
     if (edge.goodbye) return;
     const Status why{Code::aborted,
@@ -495,7 +496,8 @@ class TcpControl final : public Control {
       return fmt::format("{} is gone: {}", describe(peer.member), what);
     };
     const Loss loss{peer.member.rank, {Code::aborted, told(how)}};
-    // A process that dies closes its sockets a moment before it is dead. Whoever is leaving need not know.
+    // A process that dies closes its sockets a moment before it is dead. A rank that is leaving need not
+    // know.
     if ((!process && !peer.far) || is_closing()) return lose(loss);
     if (peer.far) {
       pending_ = Pending{loss, now + far_patience(), {}, -1};
@@ -593,7 +595,7 @@ class TcpControl final : public Control {
     return closing_;
   }
 
-  /// Whether all others have ended, too. Who has failed need not wait for that, only tell them.
+  /// Whether all others have ended, too. A rank that has failed need not wait for that, only tell them.
   [[nodiscard]] bool may_go() {
     const std::lock_guard lock(mutex_);
     return std::none_of(peers_.begin(), peers_.end(), [this](const Peer& peer) {

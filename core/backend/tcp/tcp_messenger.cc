@@ -44,19 +44,19 @@ struct Break {
 /// Threads. One I/O thread opens sockets, lets other ranks in, reads all sockets and writes what could not be
 /// written at once; it alone writes into the memory of a receive whose elements come by themselves. Threads
 /// that send or receive put their wish into the matching or an outlet under `mutex_`, and write as much as
-/// the socket takes at once. What is done is told, and `place` called, after `mutex_` has been given back. A
-/// message or a receive belongs to the container that it is in, and to the thread that has taken it out; so
-/// each ends once. The bell rings after something was put there that the I/O thread has to see, which looks
-/// at everything after it has silenced it.
+/// the socket takes at once. A finished operation is told, and `place` called, after `mutex_` has been given
+/// back. A message or a receive belongs to the container that it is in, and to the thread that has taken it
+/// out; so each ends once. The bell rings after something was put there that the I/O thread has to see. That
+/// thread looks at everything after it has silenced the bell.
 ///
 /// Nothing waits but the I/O thread, in poll(). It reads whatever comes, because elements that come without
 /// having been asked for are bounded by credit, and all others have their memory; so no rank is ever held up
 /// by one that does not receive, and no ring of full sockets can form.
 ///
-/// A connection that breaks may be the end of its rank, of which control will tell in its own words (abort);
-/// so what depends on the connection fails only when it has had time to. What waits for a rank that this one
-/// has had no descriptors to let in fails when the time to connect (HORA_START_TIMEOUT) has passed, and again
-/// each time that it does.
+/// A connection that breaks may be the end of its rank, of which control will tell in its own words (abort).
+/// So operations that depend on the connection fail only when control has had time to tell. This rank may
+/// have had no descriptors to let another rank in. Operations that wait for that rank fail when the time to
+/// connect (HORA_START_TIMEOUT) has passed, and again each time that it does.
 class TcpMessenger final : public Messenger {
  public:
   TcpMessenger(const Config& config, const std::vector<Member>& members, Directory directory)

@@ -105,7 +105,8 @@ bool Traffic::advance(Peer& peer) {
 
 namespace {
 
-/// What is left of the pieces from `first` on, as system calls take it; how much of `vectors` is used.
+/// Lists the rest of the pieces from `first` on, as system calls take it; returns how much of `vectors` is
+/// used.
 std::size_t list_pieces(const Pieces& pieces, std::size_t first, std::span<iovec> vectors) {
   std::size_t count = 0;
   for (std::size_t i = first; i < pieces.size() && count < vectors.size(); ++i) {

@@ -12,13 +12,13 @@
 
 namespace hora {
 
-/// Pieces of memory, one after the other. What is only sent is not written to.
+/// Pieces of memory, one after the other. A piece that is only sent is not written to.
 using Pieces = std::vector<std::span<std::byte>>;
 
 /// Adds a piece, if it is one.
 void add_piece(Pieces& pieces, const void* data, std::size_t bytes);
 
-/// What a message is; both sides must mean the same.
+/// The purpose of a message; both sides must mean the same.
 enum class Purpose : std::uint32_t {
   input,    ///< one rank's elements, to be reduced
   partial,  ///< a sum of some ranks' elements
@@ -29,13 +29,13 @@ enum class Purpose : std::uint32_t {
 };
 inline constexpr int kPurposes = 6;
 
-/// What this rank sends and receives in one call of a mesh.
+/// The messages that this rank sends and receives in one call of a mesh.
 ///
 /// To and from each peer messages go in the order in which they are queued; the receiver queues what it
 /// expects, in the order in which the sender sends it. One thread polls all sockets and does whatever can be
-/// done: it never waits to send while there is something to receive. What is queued in the notice that a
-/// message has come, or has gone, flows in the same poll loop; so what has arrived is worked on while the
-/// rest is on its way.
+/// done: it never waits to send while there is something to receive. A message that is queued in the notice
+/// that another has come, or has gone, flows in the same poll loop. So this rank works on the elements that
+/// have arrived while the rest is on its way.
 ///
 /// Each message has a header with the number of the call, its place among the messages of this call between
 /// these ranks, its purpose and its length, which is sealed. All are checked before a byte of what follows
@@ -72,7 +72,7 @@ class Traffic {
     std::uint32_t place = 0;
     Purpose purpose = Purpose::input;
   };
-  /// What has a header and fits is received together with it, then copied.
+  /// Elements that have a header and fit are received together with it, then copied.
   static constexpr std::size_t kTogether = 4096;
   static constexpr std::size_t kHead = sizeof(Header) + kSealBytes;
 
