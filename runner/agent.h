@@ -3,7 +3,7 @@
 
 namespace hora {
 
-/// What `hrun --agent` does: the ranks of this machine for an hrun elsewhere, which speaks to it over
+/// The work of `hrun --agent`: the ranks of this machine for an hrun elsewhere. That hrun speaks to it over
 /// standard input and output as runner/note.h says. Ends them all when that connection ends or falls silent.
 /// Returns the exit code. Throws Error if it cannot even begin.
 int run_agent(int in, int out);

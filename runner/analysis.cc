@@ -22,7 +22,7 @@ using Ranks = std::vector<int>;
 /// An operation that some ranks wait for: by its process set and name.
 using Key = std::pair<int, std::string>;
 
-/// Who takes part in it how.
+/// The ranks that take part in it, and how.
 struct Wanted {
   std::map<int, DumpedOperation> by_rank;  ///< of those that have submitted it and wait
   Ranks without;  ///< that never submitted it, though they take part in its process set
@@ -54,7 +54,7 @@ bool is_complete(const RankDump& dump) {
 
 bool failed(const RankDump& dump) { return dump.status != "ok"; }
 
-/// What it had submitted when it wrote the dump, and had not come to an end.
+/// The operations that the rank had submitted when it wrote the dump, and that had not come to an end.
 std::vector<DumpedOperation> unfinished(const RankDump& dump) {
   std::vector<DumpedOperation> all = dump.pending;
   std::copy_if(dump.finished.begin(), dump.finished.end(), std::back_inserter(all), was_given_up);
@@ -177,7 +177,7 @@ bool rows_may_differ(const std::string& operation) {
   return ragged.contains(operation);
 }
 
-/// What all ranks must have alike of a tensor.
+/// The properties of a tensor that all ranks must have alike.
 std::string must_be_alike(const DumpedOperation& operation) {
   std::string text = fmt::format("{} of {}", operation.operation, describe_tensor(operation));
   if (!rows_may_differ(operation.operation) || operation.shape.empty()) return text;
@@ -262,7 +262,7 @@ std::string Comparison::last_of(int rank) const {
   return fmt::format("its last finished operation was '{}', the {}", last->name, ordinal(last->sequence));
 }
 
-/// What a rank waits for that nobody else has submitted.
+/// The operations that a rank waits for and that no other rank has submitted.
 std::string Comparison::instead(int rank) const {
   std::vector<std::string> names;
   for (const auto& operation : unfinished(of(rank))) {
@@ -274,7 +274,7 @@ std::string Comparison::instead(int rank) const {
              : fmt::format(", and it waits for {} instead, which no other rank submitted", some_of(names));
 }
 
-/// What each rank has waited for longest of messages.
+/// The message that each rank has waited for longest.
 std::vector<std::string> Comparison::messages() const {
   std::vector<std::string> sentences;
   for (const auto& dump : dumps_) {
@@ -291,7 +291,7 @@ std::vector<std::string> Comparison::messages() const {
   return sentences;
 }
 
-/// What all have submitted, and yet it has not come to an end.
+/// The operations that all ranks have submitted, and that yet have not come to an end.
 std::vector<std::string> Comparison::stuck() const {
   if (!missing().empty()) return {};  // the reason
   std::vector<std::string> names;
@@ -314,7 +314,7 @@ bool has_joined(const RankDump& dump) {
          std::any_of(dump.pending.begin(), dump.pending.end(), is_join);
 }
 
-/// What a rank has finished with all others, in order.
+/// The operations that a rank has finished with all others, in order.
 std::vector<const DumpedOperation*> finished_with_all(const RankDump& dump) {
   std::vector<const DumpedOperation*> all;
   for (const auto& operation : dump.finished) {

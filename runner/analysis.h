@@ -8,9 +8,9 @@
 
 namespace hora {
 
-/// What the dumps of a job's ranks say together: in a paragraph which rank did what differently from the
-/// others, and a table of all ranks. `dumps` is not empty, and has one of each rank at most, by rank; a rank
-/// without one has died. A pure function.
+/// The analysis of all dumps of a job: a paragraph on which rank did what differently from the others, and a
+/// table of all ranks. `dumps` is not empty, and has one of each rank at most, by rank; a rank without one
+/// has died. A pure function.
 [[nodiscard]] std::string analyze(const std::vector<RankDump>& dumps);
 
 }  // namespace hora

@@ -8,7 +8,8 @@
 
 namespace hora {
 
-/// What the ranks of a host are bound to: nothing; cores of their own; or the NUMA node on which these lie.
+/// The resource to which the ranks of a host are bound: nothing; cores of their own; or the NUMA node on
+/// which these lie.
 enum class BindTo { none, core, numa };
 inline constexpr int kBindTos = 3;
 
@@ -27,7 +28,7 @@ struct Binding {
 /// The same on this machine, within what hrun itself may use.
 [[nodiscard]] std::vector<Binding> bind_ranks_here(BindTo how, int ranks);
 
-/// What to say on a host whose ranks were to be bound, and are not.
+/// The text for a host whose ranks were to be bound, and are not.
 [[nodiscard]] std::string nothing_bound(BindTo how, int ranks);
 
 /// "core", and back. Throws Error(invalid_argument) that says what there is.

@@ -5,7 +5,7 @@
 
 namespace hora {
 
-/// What this build of Hora has and what this machine offers it, for people: several lines.
+/// The features that this build of Hora has and those that this machine offers it, for people: several lines.
 [[nodiscard]] std::string build_report();
 
 }  // namespace hora

@@ -17,7 +17,7 @@ struct FileWord {
   std::string where;  ///< "file:line: ", for messages
 };
 
-/// What a file of --config-file says. A value.
+/// The settings in a file of --config-file. A value.
 struct FileSettings {
   std::vector<FileWord> words;  ///< of hrun's own flags
   HorovodSettings horovods;     ///< what Horovod's tuning flags set

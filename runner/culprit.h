@@ -10,7 +10,7 @@
 
 namespace hora {
 
-/// Who failed, and how. A value.
+/// The rank or host that failed, and how. A value.
 struct Failure {
   int rank = 0;  ///< -1: it is a whole host that was lost
   int host = 0;
@@ -18,14 +18,14 @@ struct Failure {
   TimePoint when{};  ///< when its end was noticed there, by this machine's clock
 };
 
-/// Which rank, or which host, is the reason that a job failed. When one fails the others do, too, because
-/// they miss it; hrun may hear of ends that are almost at once, and of those of other machines, in any order.
+/// The rank, or the host, that is the reason that a job failed. When one fails the others do, too, because
+/// they miss it. hrun may hear of ends that are almost at once, and of those of other machines, in any order.
 /// A value.
 class Culprit {
  public:
-  /// Somebody ended badly, without having been told to end; of those who did so at one time, tell first who
-  /// is known to have been the first. `standing`: who was stopped before, and stands still; others who miss
-  /// it end because of that. True if nobody was accused before.
+  /// A rank or host ended badly, without having been told to end. Of those that did so at one time, tell
+  /// first the one that is known to have been the first. `standing`: the rank that was stopped before, and
+  /// stands still; others that miss it end because of that. True if none was accused before.
   bool accuse(const Failure& failure, const std::optional<Failure>& standing = {});
 
   /// It has left the job in order though others wait for an operation of its, which fails on them: if it ends

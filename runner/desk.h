@@ -38,7 +38,7 @@ class Desk {
   };
   /// Does what can be done without waiting. The requests that have become whole since the last call.
   std::vector<Visit> turn(TimePoint now);
-  /// Who has left, or waited too long, misses it.
+  /// A visitor that has left, or waited too long, misses it.
   void answer(std::uint64_t visitor, const HttpResponse& response, TimePoint now);
 
  private:

@@ -30,7 +30,7 @@ struct DumpedMessage {
   double started = 0;  ///< seconds before the dump
 };
 
-/// What one rank has written down. A value.
+/// The dump that one rank has written. A value.
 struct RankDump {
   std::string job;
   int rank = 0;

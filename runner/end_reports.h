@@ -12,8 +12,8 @@
 
 namespace hora {
 
-/// What ranks have told of their ends, and of that of the job. Ranks that fail for one reason are told of
-/// together. Makes texts; writes nothing. Not thread-safe.
+/// The reports of ranks on their own ends, and on the end of the job. Ranks that fail for one reason are told
+/// of together. Makes texts; writes nothing. Not thread-safe.
 class EndReports {
  public:
   /// A text for a rank's stderr, and whether it is to be shown: the first rank's with an error is; of others
@@ -22,7 +22,8 @@ class EndReports {
     std::string text;
     bool shown = true;
   };
-  /// What a rank has said. A trace, if that came with it. Other replies are ignored, and broken ones, too.
+  /// Takes the reply of a rank. Returns a trace, if one came with it. Other replies are ignored, and broken
+  /// ones, too.
   std::optional<Trace> take(int rank, const Reply& reply);
 
   /// Null: the rank has told nothing.
@@ -45,9 +46,9 @@ class EndReports {
   std::set<int> with_trace_;     // ranks
 };
 
-/// What else ended by itself, ranks that are alike in one line: "ranks 1-3 exited with code 0", "rank 4 on b
-/// was ...". Takes the place ("" or " on b") and the words by rank; tells of `most` lines, and counts the
-/// rest.
+/// The other ranks that ended by themselves, ranks that are alike in one line: "ranks 1-3 exited with code
+/// 0", "rank 4 on b was ...". Takes the place ("" or " on b") and the words by rank; tells of `most` lines,
+/// and counts the rest.
 [[nodiscard]] std::string describe_endings(const std::map<int, std::pair<std::string, std::string>>& endings,
                                            std::size_t most);
 

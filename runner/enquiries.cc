@@ -198,7 +198,7 @@ JobReport Enquiries::report(const Open& open, TimePoint now) const {
   return report;
 }
 
-/// What a list of jobs says of this one.
+/// The entry of this job in a list of jobs.
 HttpResponse Enquiries::brief(TimePoint now) const {
   const nlohmann::ordered_json json{{"job", job_},
                                     {"pid", ::getpid()},

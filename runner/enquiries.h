@@ -18,9 +18,10 @@
 
 namespace hora {
 
-/// What hrun is asked about its job while it runs, by `hrun status`, `hrun dump` and who gathers metrics. It
-/// asks the ranks only when somebody asks it, one question at a time of each kind: whoever comes while it is
-/// open hears what it brings. Ranks have two seconds to answer. Nothing blocks. Not thread-safe.
+/// The questions that hrun is asked about its job while it runs, by `hrun status`, `hrun dump` and programs
+/// that gather metrics. It asks the ranks only when a visitor asks it, one question at a time of each kind. A
+/// visitor that comes while a question is open hears the answer to it. Ranks have two seconds to answer.
+/// Nothing blocks. Not thread-safe.
 class Enquiries {
  public:
   /// Refers to the summary, which has all ranks by now. `ask` sends a question to all ranks.
@@ -38,7 +39,7 @@ class Enquiries {
   [[nodiscard]] TimePoint next() const;
   /// Does what can be done without waiting.
   void turn(TimePoint now);
-  /// What a rank has answered.
+  /// Takes the answer of a rank.
   void take(int rank, Reply answer);
 
  private:
@@ -60,7 +61,7 @@ class Enquiries {
     Desk desk;
   };
   using Face = std::string (*)(const JobReport&);
-  /// Who waits for the end of a question.
+  /// A visitor that waits for the end of a question.
   struct Waiting {
     Desk* desk;
     std::uint64_t visitor;

@@ -17,7 +17,7 @@ namespace hora {
 /// it.
 [[nodiscard]] std::string find_program(const std::string& name);
 
-/// What a rank is told by its environment, beside what all ranks are given. A value.
+/// The facts that a rank is told by its environment, beside those that all ranks are given. A value.
 struct RankFacts {
   RankPlace seat;
   std::string coordinator;  ///< HORA_COORDINATOR
@@ -43,8 +43,8 @@ struct RankFacts {
 
 using Variables = std::vector<std::pair<std::string, std::string>>;
 
-/// "NAME=VALUE", ... : what all ranks are given: `own`, with the user's `chosen` ones (-x). What an outer
-/// job, of hrun or torchrun, may have said about itself is gone. A pure function.
+/// "NAME=VALUE", ... : the variables that all ranks are given: `own`, with the user's `chosen` ones (-x).
+/// Variables that an outer job, of hrun or torchrun, may have set about itself are gone. A pure function.
 [[nodiscard]] std::vector<std::string> job_environment(const std::vector<std::string>& own,
                                                        const Variables& chosen);
 
@@ -55,8 +55,8 @@ using Variables = std::vector<std::pair<std::string, std::string>>;
 [[nodiscard]] std::vector<std::string> with_session(std::vector<std::string> job,
                                                     const std::vector<std::string>& here);
 
-/// What one rank gets: `job`, and what tells it who it is. With `horovod_folder` (--horovod) that comes first
-/// in PYTHONPATH, and the rank is told by Horovod's names, too. A pure function.
+/// The variables of one rank: `job`, and those that tell it which rank it is. With `horovod_folder`
+/// (--horovod) that comes first in PYTHONPATH, and the rank is told by Horovod's names, too. A pure function.
 [[nodiscard]] std::vector<std::string> rank_environment(const std::vector<std::string>& job,
                                                         const std::string& horovod_folder,
                                                         const RankFacts& facts);

@@ -18,8 +18,9 @@ class Guard {
   Guard(const Guard&) = delete;
   Guard& operator=(const Guard&) = delete;
 
-  /// Where a process group is announced (as an int) that goes with hrun from then on. Who starts one lets it
-  /// do that itself, before it can do anything else: then there is no moment in which it could be missed.
+  /// The pipe in which a process group is announced (as an int) that goes with hrun from then on. The code
+  /// that starts a group lets the group announce itself, before it can do anything else. Then there is no
+  /// moment in which it could be missed.
   [[nodiscard]] int fd() const { return pipe_.fd(); }
   /// The group is empty; others may get its number.
   void forget(int process_group);

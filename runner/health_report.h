@@ -43,12 +43,12 @@ struct JobReport {
 
 /// For people: some sentences, and a table of the ranks.
 [[nodiscard]] std::string describe(const JobReport& report);
-/// One JSON object. What is not known is null.
+/// One JSON object. A value that is not known is null.
 [[nodiscard]] std::string to_json(const JobReport& report);
-/// Prometheus's text format, version 0.0.4. What is not known is left out.
+/// Prometheus's text format, version 0.0.4. A value that is not known is left out.
 [[nodiscard]] std::string to_prometheus(const JobReport& report);
 
-/// What is to be said of a rank that gave no answer.
+/// The text about a rank that gave no answer.
 [[nodiscard]] std::string why_silent(const RankReport& rank);
 
 }  // namespace hora

@@ -9,7 +9,7 @@
 
 namespace hora {
 
-/// What flags of horovodrun say for which hrun has none of its own, by the name of what they set:
+/// The values of those flags of horovodrun for which hrun has none of its own, by the name of the setting:
 /// {"fusion-threshold-mb", "64"}, {"stall-check", "false"}.
 using HorovodSettings = std::map<std::string, std::string>;
 
@@ -32,7 +32,7 @@ struct HorovodFlag {
 [[nodiscard]] std::vector<std::pair<std::string, std::string>> variables_of(const HorovodSettings& settings);
 
 /// The settings that mean nothing here, as flags, each with the reason: "--cycle-time-ms (there is no cycle
-/// to wait for)". What asks for how things are anyway is not among them.
+/// to wait for)". A setting that asks for how things are anyway is not among them.
 [[nodiscard]] std::vector<std::string> meaningless_among(const HorovodSettings& settings);
 
 }  // namespace hora

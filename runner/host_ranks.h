@@ -17,7 +17,7 @@ struct pollfd;
 
 namespace hora {
 
-/// What became of a rank, or of its whole host. A value.
+/// An event of a rank, or of its whole host. A value.
 struct RankEvent {
   enum class Kind { started, stopped, resumed, answered, ended, host_lost };
   Kind kind = Kind::started;
@@ -43,18 +43,19 @@ class HostRanks {
   };
   [[nodiscard]] virtual State state() const = 0;
   [[nodiscard]] virtual const std::string& trouble() const = 0;
-  /// What it has told about itself; once it is ready.
+  /// The facts that the host has told about itself; once it is ready.
   [[nodiscard]] virtual const Ready& ready() const = 0;
 
   /// Starts the ranks. Throws Error(unavailable) if that is known at once to be impossible; else it is an
   /// event.
   virtual void start(const MeetingPoint& meeting) = 0;
-  /// What all ranks and what they have started are told: INT after a Ctrl-C, then TERM, and later KILL.
+  /// The signals that all ranks and the processes that they have started get: INT after a Ctrl-C, then TERM,
+  /// and later KILL.
   virtual void interrupt() = 0;
   virtual void terminate() = 0;
   virtual void kill() = 0;
 
-  /// Tells the ranks that are here how one of the job has ended; who does not listen misses it.
+  /// Tells the ranks that are here how one of the job has ended; a rank that does not listen misses it.
   virtual void tell(const RankEnd& end) = 0;
 
   /// Asks the ranks that are here; what they answer, if they do, are events.
@@ -76,7 +77,7 @@ class HostRanks {
   [[nodiscard]] virtual TimePoint next() const = 0;
   /// A child of this process has ended, was stopped, or goes on.
   virtual void child_changed(int pid, int wait_status, TimePoint now) = 0;
-  /// Does what can be done without waiting. What has happened since the last call, in order.
+  /// Does what can be done without waiting. Returns the events since the last call, in order.
   virtual std::vector<RankEvent> turn(TimePoint now) = 0;
 
   /// The outputs of a rank, once it has been started.

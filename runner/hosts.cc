@@ -19,7 +19,7 @@ namespace {
 
 constexpr int kMostSlots = 1 << 16;
 
-/// What is quoted may be anything, also bytes that do things to a terminal.
+/// The quoted text may be anything, also bytes that do things to a terminal.
 [[noreturn]] void refuse_hosts(std::string why) {
   std::replace_if(why.begin(), why.end(), [](unsigned char c) { return c < ' ' || c == 0x7f; }, '?');
   throw Error(Code::invalid_argument, why);
@@ -35,7 +35,7 @@ int parse_slots(const std::string& text, const std::string& where) {
   return slots;
 }
 
-/// What could be mistaken for an option of ssh, or do things in a shell, is no host.
+/// A name that could be mistaken for an option of ssh, or do things in a shell, is no host.
 void check_name(const std::string& host, const std::string& text) {
   if (host.empty()) refuse_hosts(fmt::format("'{}': there is no host name", text));
   const bool sound = std::all_of(host.begin(), host.end(), [](unsigned char c) {

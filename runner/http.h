@@ -21,8 +21,8 @@ struct HttpRequest {
 
 inline constexpr std::size_t kMostRequestBytes = 8 * 1024;
 
-/// What begins `text`; nothing while it is not whole. Throws Error(invalid_argument) if it never will be one,
-/// for its length among other things.
+/// The request that begins `text`; nothing while it is not whole. Throws Error(invalid_argument) if it never
+/// will be one, for its length among other things.
 [[nodiscard]] std::optional<HttpRequest> parse_request(std::string_view text);
 [[nodiscard]] std::string encode(const HttpRequest& request);
 

@@ -56,7 +56,7 @@ class Job {
         relay_(options),
         summary_(summary_of(options)) {}
 
-  /// Whatever the end was: no host keeps an agent. All are told before the wait for any of them.
+  /// No host keeps an agent, whatever the end was. All are told before the wait for any of them.
   ~Job() {
     for (const auto& host : hosts_) {
       if (host.ranks) host.ranks->part();
@@ -100,7 +100,7 @@ class Job {
 
   // --- starting ---
 
-  /// What is known of the ranks before they are started.
+  /// The facts that are known of the ranks before they are started.
   static JobSummary summary_of(const Options& options) {
     JobSummary summary;
     summary.command = options.command;
@@ -267,7 +267,7 @@ class Job {
     while (!given_up_ && !relay_.done()) turn();
   }
 
-  /// Whatever the reader takes gives it the grace anew.
+  /// Any bytes that the reader takes give it the grace anew.
   void await_reader() {
     const bool waits = relay_.held_up() && relay_.written() == written_;
     written_ = relay_.written();
@@ -493,7 +493,7 @@ class Job {
     deadline_ = Clock::now() + (step == Step::kill ? kLastWords : options_.grace);
   }
 
-  /// What has not been written by now never will be.
+  /// Output that has not been written by now never will be.
   void give_up() {
     given_up_ = true;
     relay_.abandon();
@@ -554,7 +554,7 @@ class Job {
     return exit_code;
   }
 
-  /// What the summary says of the first cause, which it marks.
+  /// The summary's text on the first cause, which this marks.
   std::string blame(const Failure& first) {
     if (first.rank < 0) return describe_loss(first.host, first.ending);
     RankSummary& rank = summary_of(first.rank);
@@ -593,8 +593,8 @@ class Job {
     return advice.empty() ? "" : fmt::format("hrun: {}\n", advice);
   }
 
-  /// What else ended by itself, and has told no reason: a rank that was done too early, and those that failed
-  /// in turn.
+  /// The other ranks and hosts that ended by themselves, and have told no reason: a rank that was done too
+  /// early, and those that failed in turn.
   [[nodiscard]] std::string describe_other_endings() const {
     constexpr std::size_t kMost = 8;
     const Failure& first = culprit_.failure();

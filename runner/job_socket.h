@@ -53,8 +53,8 @@ struct RunningJob {
   bool operator==(const RunningJob&) const = default;
 };
 
-/// All in a folder, by id. What hruns have left there that were killed is removed. Throws Error(unavailable)
-/// unless the folder is this user's alone; there is nothing where there is no such folder.
+/// All jobs in a folder, by id. Sockets that killed hruns have left there are removed. Throws
+/// Error(unavailable) unless the folder is this user's alone; there is nothing where there is no such folder.
 std::vector<RunningJob> running_jobs(const std::string& folder);
 
 /// Connects to one; nothing, with the reason in errno, if that cannot be.

@@ -7,7 +7,7 @@
 
 namespace hora {
 
-/// What a connection between two hosts can do. A value.
+/// The figures of a connection between two hosts. A value.
 struct LinkFigures {
   double latency = 0;  ///< microseconds: half a round trip of 64 bytes, the median
   double there = 0;    ///< MB/s, from the asking side, over one socket

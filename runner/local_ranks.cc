@@ -114,7 +114,7 @@ class ItsInput {
   PseudoTerminal terminal_;
 };
 
-/// What the host of rank 0 keeps until its ranks run, or for as long as they do.
+/// The sockets that the host of rank 0 keeps until its ranks run, or for as long as they do.
 struct Front {
   explicit Front(const HostPlan& plan) : door(std::in_place, plan.alone, plan.network) {}
   std::optional<Door> door;
@@ -218,8 +218,8 @@ class LocalRanks final : public HostRanks {
       found->running = false;
       while (take_answer(event.index)) {  // what it said before
       }
-      // Who was told to end has time for it, also without a leader. Else it is what an ended rank left
-      // behind.
+      // Processes that were told to end have time for it, also without a leader. Else they are what an ended
+      // rank left behind.
       if (!told_to_end_ || killed_) kill_rest(*found);
     }
     events_.push_back(event);

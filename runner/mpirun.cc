@@ -21,7 +21,7 @@ std::string host_list(const std::vector<HostSlots>& hosts) {
   return list;
 }
 
-/// What plm_rsh_args takes; empty: nothing.
+/// The value of plm_rsh_args; empty: none.
 std::string ssh_arguments(const MpiJob& job) {
   std::string text;
   if (job.ssh_port) text += fmt::format("-p {} ", *job.ssh_port);

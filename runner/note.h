@@ -15,7 +15,7 @@ namespace hora {
 // How hrun and the agent of a host talk, over the standard input and output of the program (ssh) that started
 // the agent:
 //
-//   agent -> hrun   a line: kGreeting, its version, its path. What a login shell prints before is skipped.
+//   agent -> hrun   a line: kGreeting, its version, its path. The output of a login shell before is skipped.
 //   both            notes: a word (1 byte), a length (4 bytes, little-endian), and as many bytes
 //
 //   hrun -> agent   plan, and then start, once all hosts are ready; interrupt,
@@ -27,8 +27,8 @@ namespace hora {
 //   hrun -> agent   question, for all ranks of the host; agent -> hrun  answer: of one of them
 //   hrun -> agent   input: some of what ranks of the host read that have hrun's input; nothing: its end
 //   hrun -> agent   window: the size of the user's terminal, where a rank of the host has one of its own
-//   hrun -> agent   ping, every second; agent -> hrun  pong. Who hears nothing for kSilence takes the other
-//                   side for lost: an agent then ends its ranks, and hrun ends the job.
+//   hrun -> agent   ping, every second; agent -> hrun  pong. A side that hears nothing for kSilence takes
+//                   the other for lost: an agent then ends its ranks, and hrun ends the job.
 //
 // Nobody sends more of a stream than kWindow bytes that the other side has not told to be passed on (`taken`,
 // `input_taken`): a reader that stands still holds up its own stream, and nothing else.
@@ -138,7 +138,7 @@ struct Pong {
 [[nodiscard]] OutputPiece decode_piece(std::span<const std::byte> bytes, int ranks);
 [[nodiscard]] Bytes encode(const Taken& taken);
 [[nodiscard]] Taken decode_taken(std::span<const std::byte> bytes, int ranks);
-/// What a window grows by; it grows to kWindow at most.
+/// The number of bytes by which a window grows; it grows to kWindow at most.
 [[nodiscard]] std::size_t decode_window(std::span<const std::byte> bytes, std::size_t window);
 [[nodiscard]] Bytes encode(const Pong& pong);
 [[nodiscard]] Pong decode_pong(std::span<const std::byte> bytes);

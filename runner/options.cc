@@ -275,7 +275,7 @@ struct Raw {
   bool help = false;
 };
 
-/// What CLI11 asks of a value, with a text that says what it must be.
+/// The check that CLI11 makes of a value, with a text that says what the value must be.
 template <typename Number>
 std::function<std::string(const std::string&)> number_from(Number least, Number most, const char* unit) {
   return [=](const std::string& text) -> std::string {
@@ -330,7 +330,7 @@ void declare(CLI::App& app, Raw& raw) {
   app.add_flag("-v,--version", raw.version);
 }
 
-/// What flags say, last ones first, as CLI11 takes them. Throws CLI::ParseError.
+/// The settings of flags, last ones first, as CLI11 takes them. Throws CLI::ParseError.
 Raw read(std::vector<std::string> flags) {
   Raw raw;
   CLI::App app;
@@ -340,7 +340,7 @@ Raw read(std::vector<std::string> flags) {
   return raw;
 }
 
-/// See TakesValue. What is asked for once, or where to read, is no matter of a file.
+/// See TakesValue. A flag for something that is asked for once, or for where to read, is no matter of a file.
 std::optional<bool> takes_value_in_file(const std::string& flag) {
   for (const char* other : {"--help", "--version", "--check-build", "--config-file", "--preflight"}) {
     if (flag == other) return std::nullopt;
@@ -359,7 +359,7 @@ bool is_overruled(const FileWord& word, const Raw& raw) {
   return (word.flag == "--hosts" || word.flag == "--hostfile") && (raw.hosts || raw.hostfile);
 }
 
-/// What a file and the command line say together. Throws CLI::ParseError; the text of one that is about a
+/// The settings of a file and the command line together. Throws CLI::ParseError; the text of an error about a
 /// word of the file names the line.
 Raw read_with_file(const FileSettings& file, const std::vector<std::string>& flags, const Raw& raw) {
   std::vector<std::string> all;
@@ -501,8 +501,8 @@ void add_variable(Options& options, const std::string& name, const std::string& 
   if (!chosen) options.environment.emplace_back(name, value);
 }
 
-/// What the file and the command line say in Horovod's words. What means nothing may stand in a file, and,
-/// for scripts that start horovodrun, on the command line of --horovod.
+/// Applies the settings of the file and the command line in Horovod's words. A setting that means nothing may
+/// stand in a file, and, for scripts that start horovodrun, on the command line of --horovod.
 void choose_as_horovod_does(const HorovodSettings& file, const HorovodSettings& given, bool horovod,
                             Options& options) {
   auto meaningless = meaningless_among(given);

@@ -15,7 +15,7 @@
 
 namespace hora {
 
-/// What the command line of hrun says. A value.
+/// The settings of the command line of hrun. A value.
 struct Options {
   int ranks = 0;                                                 ///< -np, else all slots
   std::vector<HostSlots> hosts;                                  ///< -H or --hostfile, else this machine
@@ -40,7 +40,7 @@ struct Options {
   std::vector<std::string> hand_over_environment;  ///< of that command: "NAME=VALUE"
 };
 
-/// What to do instead of starting ranks: print this, and exit so.
+/// The answer that hrun gives instead of starting ranks: print this, and exit so.
 struct Answer {
   std::string text;
   int exit_code = 0;

@@ -27,7 +27,7 @@ class Outlet {
   /// Throws away what waits. How many bytes that was.
   std::size_t discard();
 
-  /// What poll() is to wait on.
+  /// The descriptor that poll() is to wait on.
   [[nodiscard]] int fd() const { return own_ ? own_.fd() : fd_; }
   [[nodiscard]] bool empty() const { return pending_.empty(); }
   [[nodiscard]] std::size_t size() const { return pending_.size(); }

@@ -26,7 +26,7 @@ class LineSplitter {
   void feed(std::string_view bytes, const std::function<void(Line)>& take);
   /// The part of a line that has come so far; empty as well where it may have ended.
   [[nodiscard]] std::string partial() const { return returned_ ? "" : partial_; }
-  /// What is left without an end, when the stream ends.
+  /// Hands out the piece that is left without an end, when the stream ends.
   void finish(const std::function<void(Line)>& take);
 
  private:
@@ -45,15 +45,15 @@ class Painter {
   Painter(int ranks, bool prefix, bool terminal, bool colour)
       : ranks_(ranks), prefix_(prefix), terminal_(terminal), colour_(colour) {}
 
-  /// What to write for a line of a stream. Streams have numbers: a rank's stdout twice that of the rank, its
-  /// stderr one more.
+  /// The bytes to write for a line of a stream. Streams have numbers: a rank's stdout twice that of the rank,
+  /// its stderr one more.
   [[nodiscard]] std::string paint(int stream, const Line& line);
-  /// What to write at the end of a stream.
+  /// The bytes to write at the end of a stream.
   [[nodiscard]] std::string finish(int stream);
-  /// What to write for words that are of no stream.
+  /// The bytes to write for words that are of no stream.
   [[nodiscard]] std::string insert(std::string_view words);
-  /// What to write for bytes of a stream whose rank reads what the user types: the bytes, without a label.
-  /// Until one of them ends the line it stays the last one on a terminal: other lines come before it.
+  /// The bytes to write for bytes of a stream whose rank reads what the user types: the bytes, without a
+  /// label. Until one of them ends the line it stays the last one on a terminal: other lines come before it.
   [[nodiscard]] std::string converse(int stream, std::string_view bytes);
 
  private:

@@ -25,7 +25,7 @@ enum class InputKind : std::uint8_t {
 inline constexpr int kInputKinds = 4;
 inline constexpr int kEveryRank = -1;
 
-/// What has to be done on one host: all that an agent there needs to know. A value.
+/// The work that has to be done on one host: all that an agent there needs to know. A value.
 struct HostPlan {
   std::vector<std::string> command;      ///< the program and its arguments; the program is a path
   std::vector<std::string> environment;  ///< "NAME=VALUE": what all ranks get, beside what each is told
@@ -42,7 +42,7 @@ struct HostPlan {
   WindowSize window;        ///< of its terminal
 };
 
-/// What a host says when it could start its ranks. A value.
+/// The message of a host when it could start its ranks. A value.
 struct Ready {
   std::vector<std::string> addresses;  ///< of rank 0's host: where others may reach it, the best first
   int port = 0;                        ///< of rank 0's host: where rank 0 will listen
@@ -62,7 +62,7 @@ struct MeetingPoint {
 /// Where rank 0 is: at its host's addresses, and last of all under the name by which hrun reached that host.
 [[nodiscard]] MeetingPoint meeting_at(const Ready& first, const std::string& host);
 
-/// The bytes of each, and back. What does not fit throws Error(internal).
+/// The bytes of each, and back. Bytes that do not fit throw Error(internal).
 [[nodiscard]] Bytes encode(const HostPlan& plan);
 [[nodiscard]] HostPlan decode_plan(std::span<const std::byte> bytes);
 [[nodiscard]] Bytes encode(const Ready& ready);

@@ -59,7 +59,7 @@ std::string host_text(const HostFacts& host) {
   return text;
 }
 
-/// What is slower than it should be, a line each.
+/// Warnings of figures that are lower than they should be, a line each.
 std::string warnings(const std::vector<HostFacts>& hosts, const LinkFacts& link, const ProbedAddress& from,
                      const ProbedAddress& to) {
   int speed = std::max(from.speed, to.speed);  // of the slower end, as far as both are known

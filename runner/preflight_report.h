@@ -19,7 +19,7 @@ struct ProbedAddress {
   bool operator==(const ProbedAddress&) const = default;
 };
 
-/// What a host says about itself before links are measured. A value.
+/// The facts that a host tells about itself before links are measured. A value.
 struct HostFacts {
   std::string name;          ///< as hrun was given it
   int cores = 0;             ///< that may be used
@@ -43,14 +43,14 @@ struct LinkFacts {
   bool operator==(const LinkFacts&) const = default;
 };
 
-/// The bytes of each, and back. What does not fit throws Error(internal).
+/// The bytes of each, and back. Bytes that do not fit throw Error(internal).
 [[nodiscard]] Bytes encode(const HostFacts& facts);
 [[nodiscard]] HostFacts decode_host(std::span<const std::byte> bytes);
 [[nodiscard]] Bytes encode(std::span<const LinkFacts> links);
 /// Of `hosts` hosts.
 [[nodiscard]] std::vector<LinkFacts> decode_links(std::span<const std::byte> bytes, int hosts);
 
-/// What --preflight prints. A pure function.
+/// The text that --preflight prints. A pure function.
 [[nodiscard]] std::string report(const std::vector<HostFacts>& hosts, const std::vector<LinkFacts>& links);
 /// Whether every host reaches every other.
 [[nodiscard]] bool all_reached(const std::vector<LinkFacts>& links);

@@ -36,7 +36,7 @@ constexpr auto kPair = std::chrono::seconds(20);          // for all that two ho
 
 std::string own_program() { return std::filesystem::read_symlink("/proc/self/exe").string(); }
 
-/// What each rank says, by rank.
+/// The bytes of each rank, by rank.
 std::vector<Bytes> gather(Runtime& runtime, const Bytes& own) {
   Bytes all;
   Entry entry;

@@ -86,7 +86,7 @@ std::string try_address(const std::string& address, int port, TimePoint deadline
   return {};
 }
 
-/// What a guest shows.
+/// The bytes that a guest shows.
 std::string pass(const std::string& token, int round) { return token + fmt::format("{:08x}", round); }
 
 void send_at_once(int fd) {

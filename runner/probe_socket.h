@@ -9,9 +9,9 @@
 
 namespace hora {
 
-/// Where a probe listens for others, at all addresses of this machine. Whoever connects shows its token,
-/// which the probes of a job tell each other through the job; others are turned away. Throws
-/// Error(unavailable).
+/// The socket where a probe listens for others, at all addresses of this machine. A probe that connects shows
+/// the socket's token, which the probes of a job tell each other through the job. Others are turned away.
+/// Throws Error(unavailable).
 class ProbeSocket {
  public:
   ProbeSocket();

@@ -32,7 +32,7 @@ std::vector<unsigned long> mask_of(const std::vector<int>& cpus) {
   return mask;
 }
 
-/// What the child needs, made before the fork: after it only system calls are safe.
+/// The data that the child needs, made before the fork: after it only system calls are safe.
 struct Prepared {
   std::vector<char*> command;
   std::vector<char*> environment;

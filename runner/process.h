@@ -39,8 +39,8 @@ struct ProcessPlan {
   std::string errors_variable = {};
 };
 
-/// A program that runs: its process group, and the read ends of its output. What it writes to a terminal is
-/// not here. Moves.
+/// A program that runs: its process group, and the read ends of its output. Output that it writes to a
+/// terminal is not here. Moves.
 struct Process {
   int pid = 0;  ///< also its process group
   Descriptor output;

@@ -5,9 +5,9 @@
 
 namespace hora {
 
-/// A free port of this machine that is kept for a program of the job, on all addresses: here it is bound, and
-/// nobody listens, so that no other program gets it by chance. Who binds it by its number and with
-/// SO_REUSEADDR, as torch.distributed does, may listen there at once, and again and again.
+/// A free port of this machine that is kept for a program of the job, on all addresses. Here it is bound, and
+/// no process listens, so that no other program gets it by chance. A program that binds it by its number and
+/// with SO_REUSEADDR, as torch.distributed does, may listen there at once, and again and again.
 class ReservedPort {
  public:
   /// Throws Error(unavailable).

@@ -45,7 +45,8 @@ Signals::Signals(const std::vector<int>& others) {
   ::signal(SIGPIPE, SIG_IGN);
   fd_ = Descriptor(::signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK));
   if (!fd_) fail("cannot watch signals");
-  // What a rank leaves behind is reaped here: elsewhere nobody may, and its group would never look empty.
+  // The processes that a rank leaves behind are reaped here: no other process may, and their group would
+  // never look empty.
   ::prctl(PR_SET_CHILD_SUBREAPER, 1);
 }
 

@@ -8,8 +8,9 @@
 
 namespace hora {
 
-/// The signals of a program that starts others and waits in poll(): what tells it to end, and its children's
-/// ends. They are blocked, and come as values. What its children leave behind becomes its own.
+/// The signals of a program that starts others and waits in poll(): those that tell it to end, and its
+/// children's ends. They are blocked, and come as values. The processes that its children leave behind become
+/// its own children.
 class Signals {
  public:
   /// `others`: beside INT, TERM and CHLD, and HUP if it is not ignored. Throws Error(unavailable).
@@ -21,8 +22,8 @@ class Signals {
     int pid = 0;
     int wait_status = 0;
   };
-  /// What has come since the last call: calls `changed` for children that have ended, were stopped, or go on
-  /// again, in the order in which that is known, and `told` for other signals.
+  /// Takes the signals that have come since the last call. Calls `changed` for children that have ended, were
+  /// stopped, or go on again, in the order in which that is known. Calls `told` for other signals.
   void take(const std::function<void(const Child&)>& changed, const std::function<void(int)>& told);
 
  private:

@@ -10,7 +10,7 @@
 namespace hora {
 namespace {
 
-/// What `read` makes of a variable's value. Throws Error(invalid_argument) that names the variable.
+/// The result of `read` for a variable's value. Throws Error(invalid_argument) that names the variable.
 template <typename Function>
 auto understood(const char* variable, const std::string& value, Function read) {
   try {

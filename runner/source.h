@@ -16,8 +16,8 @@ class OutputSource {
  public:
   virtual ~OutputSource() = default;
 
-  /// What poll() waits on until there is something to read; -1 where nothing can be waited for, and
-  /// `ready` says whether there is something.
+  /// The descriptor that poll() waits on until there is something to read. It is -1 where nothing can be
+  /// waited for; `ready` then says whether there is something.
   [[nodiscard]] virtual int fd() const = 0;
   [[nodiscard]] virtual bool ready() const = 0;
   /// The bytes that are there, as many as fit; nothing where there are none for now, or will be none.
@@ -45,7 +45,7 @@ class PipeSource final : public OutputSource {
   std::size_t left_ = std::numeric_limits<std::size_t>::max();  // bytes until its end, once that is known
 };
 
-/// What has come from another machine, and was not read yet.
+/// The bytes that have come from another machine, and were not read yet.
 class Inbox final : public OutputSource {
  public:
   void put(std::string_view bytes) { bytes_ += bytes; }

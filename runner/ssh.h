@@ -15,8 +15,8 @@ struct SshOptions {
 };
 
 /// The program and arguments that start an agent on a host: `hrun` there, by the same path as here, else from
-/// PATH. They say nothing about the job. What the user's configuration of ssh says about the host counts; no
-/// question is asked. `ssh` and `hrun` are paths here. A pure function.
+/// PATH. They say nothing about the job. The user's configuration of ssh for the host counts; no question is
+/// asked. `ssh` and `hrun` are paths here. A pure function.
 [[nodiscard]] std::vector<std::string> ssh_command(const std::string& ssh, const std::string& host,
                                                    const SshOptions& options, const std::string& hrun);
 

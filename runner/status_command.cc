@@ -22,7 +22,7 @@ namespace {
 
 constexpr std::chrono::seconds kHrunAnswersIn{5};  // its ranks have two
 
-/// What the words ask for.
+/// The command that the words ask for.
 struct Command {
   bool dump = false;
   bool json = false;

@@ -13,7 +13,7 @@ namespace hora {
 
 using WallTime = std::chrono::system_clock::time_point;
 
-/// What became of a rank. A value.
+/// The outcome of a rank. A value.
 struct RankSummary {
   int rank = 0;
   std::string host;
@@ -30,7 +30,7 @@ struct RankSummary {
   std::string where;   ///< at which lines of the program: "train.py:31 in step, train.py:40"
 };
 
-/// What became of a job. A value.
+/// The outcome of a job. A value.
 struct JobSummary {
   std::vector<std::string> command;
   std::vector<std::string> hosts;

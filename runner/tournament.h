@@ -8,8 +8,8 @@ namespace hora {
 /// How many rounds it takes until each of `players` has met each other one, once.
 [[nodiscard]] int rounds_of(int players);
 
-/// Whom a player meets in a round; nobody, if it has a rest. The circle method: the last one stays, the
-/// others go round. With an odd number, meeting the one who is not there is a rest. A pure function.
+/// The player that a player meets in a round; none, if it has a rest. The circle method: the last one stays,
+/// the others go round. With an odd number, meeting the one that is not there is a rest. A pure function.
 [[nodiscard]] std::optional<int> partner_in(int round, int player, int players);
 
 }  // namespace hora
