@@ -47,8 +47,8 @@ using Steps = std::array<Step, 2>;
 // that sums in rank order. Besides, messages can be given up after an abort, and lengths of more than INT_MAX
 // need no second path. Fabrics do for MPI's messages all that they do for MPI.
 //
-// Small tensors: in log2(p) rounds every rank gets the whole inputs of all (Bruck et al., "Efficient
-// Algorithms for All-to-All Communications", 1997), and all reduce them. Large ones go in steps, of which the
+// Small tensors: in log2(p) rounds every rank gets the whole inputs of all, and all reduce them (Bruck et
+// al., "Efficient Algorithms for All-to-All Communications", 1997). Large ones go in steps, of which the
 // scatter of the next overlaps the reduction and the gather of the last.
 class MpiCollective final : public Collective {
  public:

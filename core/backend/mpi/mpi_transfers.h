@@ -15,11 +15,11 @@
 
 namespace hora {
 
-/// A communicator of our own, on which nobody else's messages are, and the flag that ends waiting on it.
+/// A communicator of our own, which carries our messages alone, and the flag that ends waiting on it.
 ///
-/// Protocol: the engine alone calls MPI, and never blocks in it: it starts messages (MPI_Isend, MPI_Irecv)
+/// Protocol: the engine alone calls MPI, and never blocks in it. It starts messages (MPI_Isend, MPI_Irecv)
 /// and tests them in a loop, which also reads `aborted_`. `abort`, from any thread, writes the reason under
-/// the mutex and then sets the flag (release); the loop reads the flag (acquire), then the reason under the
+/// the mutex and then sets the flag (release). The loop reads the flag (acquire), then the reason under the
 /// mutex. So an abort ends a wait within one turn, though MPI itself cannot be interrupted. After an abort
 /// the communicator is not used again and not freed: that would wait for the others, and one may be dead.
 /// Transfers that were under way then are given up (MpiTransfers::wait). A process that still hangs, because

@@ -18,11 +18,11 @@ namespace hora {
 /// each gets the result that the other has. That moves as few bytes per rank as any algorithm (sums of 16-bit
 /// floats are float32: see PartialSum), in 2 log2 p hops.
 ///
-/// If p is no power of two, the first p - 2^k pairs of neighbours begin as one: the odd one gives its input
+/// If p is no power of two, the first p - 2^k pairs of neighbours begin as one. The odd one gives its input
 /// to the even one, and gets the result in the end.
 ///
 /// Each sum is taken over the same tree of ranks, lower rank first, whatever the length and wherever the
-/// element lies: it does not depend on what travels together.
+/// element lies. It does not depend on which elements travel together.
 void allreduce_halving(Mesh& mesh, const Whole& whole, const PartialSum& sum, Scratch& scratch);
 
 /// The first half of it: rank r gets, at `output`, the result from element bounds[r] to bounds[r + 1]. The

@@ -10,7 +10,7 @@
 
 namespace hora {
 
-/// Each rank reduces a share of the elements, for all: it gets that share of all inputs, reduces it in rank
+/// Each rank reduces a share of the elements, for all. It gets that share of all inputs, reduces it in rank
 /// order with one rounding, and sends the result to all. Every rank talks to every other one.
 ///
 /// It moves as few bytes per rank as any algorithm, 2n(p-1)/p in each direction, in two hops, and 16-bit
@@ -18,11 +18,11 @@ namespace hora {
 /// every other backend that sums in rank order. Its cost is p-1 connections and messages per rank.
 ///
 /// Shares are cut into segments, of which `a` are on their way at a time: two, or one for each socket to a
-/// peer. In step j a rank sends to each peer the input of the j-th segment of the peer's share, then the
-/// result of segment j-a of its own. It begins step j as soon as it has reduced its own segment j-a, straight
-/// from where it was received, into whose slot segment j comes. Messages that are queued in step j are the
-/// same at both ends, in the same order, and wait for nothing but messages of steps before j: the first
-/// message of all that is not through is always queued at both ends.
+/// peer. In step j a rank sends to each peer the input of the j-th segment of the peer's share. Then it sends
+/// the result of segment j-a of its own share. It begins step j as soon as it has reduced its own segment
+/// j-a, straight from where it was received. Segment j comes into the slot of segment j-a. Messages that are
+/// queued in step j are the same at both ends, in the same order, and wait only for messages of steps before
+/// j. So the first message of all that is not through is always queued at both ends.
 ///
 /// In place is right: an input of a peer's share has left before its result can come, as the result needs it.
 void allreduce_shares(Mesh& mesh, const Whole& whole, const Reduction& reduction, Scratch& scratch);

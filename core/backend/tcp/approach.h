@@ -15,7 +15,7 @@ namespace hora {
 /// The search for one rank at all addresses that it may have.
 ///
 /// Addresses are tried side by side, the next a quarter of a second after the one before or when that has
-/// failed; the address that the right rank answers first, proved by its answer, is taken. The others are
+/// failed. The address that the right rank answers first, proved by its answer, is taken. The others are
 /// dropped before they have proved anything. So the other side sees one guest however many ways there are. A
 /// wrong address, a foreign service or a silent one costs nothing but its try. An address that has failed is
 /// tried again, ever more slowly. Nothing blocks. Not thread-safe.

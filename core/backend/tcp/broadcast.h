@@ -11,7 +11,7 @@ namespace hora {
 /// - many ranks and few bytes: a binomial tree, log2 p hops, and no rank sends more than log2 p times;
 /// - many bytes: a chain. Every rank sends everything once, so it takes as long as the bytes take over one
 ///   connection, and a segment for each hop, where a root that sends to all takes p-1 times as long.
-/// A rank waits only for what comes from the root's side, so nobody waits in a ring.
+/// A rank waits only for messages from the root's side, so no ranks wait in a ring.
 void broadcast_tree(Mesh& mesh, void* data, std::size_t bytes, int root);
 
 }  // namespace hora

@@ -67,23 +67,24 @@ std::chrono::milliseconds beat_of(const Config& config) {
                              : kBeat;
 }
 
-/// Control over TCP: a star, in which every rank has one connection to rank 0; and with a tree (TreeSeat)
-/// edges beside it, between all other parents and children. Over the star go losses, and what ranks tell rank
-/// 0 alone. Up the tree go letters to parents, and down it what rank 0 announces: the I/O thread hands that
-/// on, under the mutex under which it becomes a letter here, so that this rank has it before those below.
-/// Until all its edges are there (`grow`) a rank keeps what it has to hand on.
+/// Control over TCP: a star, in which every rank has one connection to rank 0. With a tree (TreeSeat) it has
+/// edges beside the star, between all other parents and children. Losses, and the messages of ranks to rank 0
+/// alone, go over the star. Letters to parents go up the tree, and the announcements of rank 0 go down it.
+/// The I/O thread hands an announcement on under the mutex under which it becomes a letter here, so that this
+/// rank has it before those below. Until all its edges are there (`grow`) a rank keeps what it has to hand
+/// on.
 ///
 /// Threads. One I/O thread waits in poll() for sockets, for the processes of ranks on this machine, and for
-/// `bell_`; it alone reads sockets. The engine and user threads queue bytes and take letters
-/// under `mutex_`; `send` writes at once when nothing is queued, which saves a hand-over, else leaves it to
-/// the I/O thread. `mutex_` is never held while foreign code runs; the notice of a loss runs under
-/// `notice_mutex_`, which is taken before it, and that of a letter under `letter_mutex_`. The I/O thread
-/// waits nowhere else than in poll(), so it beats whatever the engine and the user do.
+/// `bell_`; it alone reads sockets. The engine and user threads queue bytes and take letters under `mutex_`.
+/// `send` writes at once when nothing is queued, which saves a hand-over, else leaves it to the I/O thread.
+/// `mutex_` is never held while foreign code runs. The notice of a loss runs under `notice_mutex_`, which is
+/// taken before `mutex_`, and the notice of a letter under `letter_mutex_`. The I/O thread waits nowhere else
+/// than in poll(), so it beats whatever the engine and the user do.
 ///
 /// Once a second, and oftener where less silence is borne, both ends of a connection beat. An end that has
 /// heard nothing for the heartbeat's time-out takes the other for lost. The other is stopped, or its host or
 /// the network is down. A thread that notices that it has not run for three seconds was stopped itself; it
-/// blames nobody, and starts to wait anew.
+/// blames no rank, and starts to wait anew.
 ///
 /// A rank is lost when its connection or its process ends without a goodbye, when it is silent, or when it
 /// says that it fails. Rank 0's I/O thread passes that on to all others, whatever its engine does. The first

@@ -38,19 +38,19 @@ struct Break {
   bool told = false;  // to all that depended on it
 };
 
-/// Messages from this rank to another go over the socket that is opened here, those from there over the one
-/// that is opened there; message_frame.h has what is said on them.
+/// Messages from this rank to another go over the socket that is opened here. Those from there go over the
+/// socket that is opened there. message_frame.h has the frames on them.
 ///
-/// Threads. One I/O thread opens sockets, lets other ranks in, reads all sockets and writes what could not be
-/// written at once; it alone writes into the memory of a receive whose elements come by themselves. Threads
-/// that send or receive put their wish into the matching or an outlet under `mutex_`, and write as much as
-/// the socket takes at once. A finished operation is told, and `place` called, after `mutex_` has been given
-/// back. A message or a receive belongs to the container that it is in, and to the thread that has taken it
-/// out; so each ends once. The bell rings after something was put there that the I/O thread has to see. That
-/// thread looks at everything after it has silenced the bell.
+/// Threads. One I/O thread opens sockets, lets other ranks in, reads all sockets and writes the bytes that
+/// could not be written at once. It alone writes into the memory of a receive whose elements come by
+/// themselves. Threads that send or receive put their wish into the matching or an outlet under `mutex_`, and
+/// write as much as the socket takes at once. A finished operation is told, and `place` called, after
+/// `mutex_` has been given back. A message or a receive belongs to the container that it is in, and to the
+/// thread that has taken it out. So each ends once. The bell rings after something was put there that the I/O
+/// thread has to see. That thread looks at everything after it has silenced the bell.
 ///
 /// Nothing waits but the I/O thread, in poll(). It reads whatever comes, because elements that come without
-/// having been asked for are bounded by credit, and all others have their memory; so no rank is ever held up
+/// having been asked for are bounded by credit, and all others have their memory. So no rank is ever held up
 /// by one that does not receive, and no ring of full sockets can form.
 ///
 /// A connection that breaks may be the end of its rank, of which control will tell in its own words (abort).

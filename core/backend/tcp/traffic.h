@@ -31,16 +31,17 @@ inline constexpr int kPurposes = 6;
 
 /// The messages that this rank sends and receives in one call of a mesh.
 ///
-/// To and from each peer messages go in the order in which they are queued; the receiver queues what it
-/// expects, in the order in which the sender sends it. One thread polls all sockets and does whatever can be
-/// done: it never waits to send while there is something to receive. A message that is queued in the notice
-/// that another has come, or has gone, flows in the same poll loop. So this rank works on the elements that
-/// have arrived while the rest is on its way.
+/// To and from each peer messages go in the order in which they are queued. The receiver queues the messages
+/// that it expects, in the order in which the sender sends them. One thread polls all sockets and does
+/// whatever can be done: it never waits to send while there is something to receive. A message that is queued
+/// in the notice that another has come, or has gone, flows in the same poll loop. So this rank works on the
+/// elements that have arrived while the rest is on its way.
 ///
-/// Each message has a header with the number of the call, its place among the messages of this call between
-/// these ranks, its purpose and its length, which is sealed. All are checked before a byte of what follows
-/// reaches the memory it is meant for. Message i goes over socket i mod k of the k to a peer, and notices
-/// come in order in spite of it. Both sides count alike, so no more need be said about it on the wire.
+/// Each message has a header, which is sealed. It has the number of the call, the message's place among those
+/// of this call between these ranks, its purpose and its length. All are checked before a byte of what
+/// follows reaches the memory it is meant for. Message i goes over socket i mod k of the k to a peer, and
+/// notices come in order in spite of it. Both sides count alike, so no more need be said about it on the
+/// wire.
 ///
 /// No deadlock: order the messages of a call by when they are queued. If each is queued at the latest when
 /// all that are before it at the same place in all ranks' programs have arrived, then the first message that
