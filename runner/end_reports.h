@@ -46,9 +46,9 @@ class EndReports {
   std::set<int> with_trace_;     // ranks
 };
 
-/// The other ranks that ended by themselves, ranks that are alike in one line: "ranks 1-3 exited with code
-/// 0", "rank 4 on b was ...". Takes the place ("" or " on b") and the words by rank; tells of `most` lines,
-/// and counts the rest.
+/// The other ranks that ended by themselves, those alike in one line: "ranks 1-3 exited with code 0", "rank 4
+/// on b was ...". Takes the place ("" or " on b") and the words by rank; tells of `most` lines, and counts
+/// the rest.
 [[nodiscard]] std::string describe_endings(const std::map<int, std::pair<std::string, std::string>>& endings,
                                            std::size_t most);
 

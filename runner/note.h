@@ -15,7 +15,7 @@ namespace hora {
 // How hrun and the agent of a host talk, over the standard input and output of the program (ssh) that started
 // the agent:
 //
-//   agent -> hrun   a line: kGreeting, its version, its path. The output of a login shell before is skipped.
+//   agent -> hrun   a line: kGreeting, its version, its path. A login shell's output before it is skipped.
 //   both            notes: a word (1 byte), a length (4 bytes, little-endian), and as many bytes
 //
 //   hrun -> agent   plan, and then start, once all hosts are ready; interrupt,
@@ -30,8 +30,8 @@ namespace hora {
 //   hrun -> agent   ping, every second; agent -> hrun  pong. A side that hears nothing for kSilence takes
 //                   the other for lost: an agent then ends its ranks, and hrun ends the job.
 //
-// Nobody sends more of a stream than kWindow bytes that the other side has not told to be passed on (`taken`,
-// `input_taken`): a reader that stands still holds up its own stream, and nothing else.
+// No side sends more of a stream than kWindow bytes that the other side has not told to be passed on
+// (`taken`, `input_taken`). So a reader that stands still holds up its own stream, and nothing else.
 
 enum class Word : std::uint8_t {
   plan,

@@ -66,7 +66,7 @@ class LastWords {
       if (text_.size() > kMostWords) text_.erase(0, text_.size() - kMostWords);
     }
   }
-  /// The text up to here is of no use to anybody.
+  /// The text up to here is of no use.
   void forget() {
     read();
     text_.clear();
