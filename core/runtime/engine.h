@@ -11,8 +11,8 @@
 
 namespace hora {
 
-/// Runs a loop: on a thread of its own, and, while somebody waits for what the loop does, on that thread,
-/// which saves handing over there and back.
+/// Runs a loop on a thread of its own. While a thread waits for an operation of the loop, it runs the loop on
+/// that thread, which saves handing over there and back.
 ///
 /// Protocol. `token_` says that some thread is in charge; only that one touches the loop, or writes what the
 /// alert sleeps for. All accesses to it, to `until_` and to the alert are seq_cst.
