@@ -593,8 +593,8 @@ class Job {
     return advice.empty() ? "" : fmt::format("hrun: {}\n", advice);
   }
 
-  /// The other ranks and hosts that ended by themselves, without a reason told: a rank that was done too
-  /// early, and others that failed in turn.
+  /// The other ranks and hosts that ended by themselves, without telling why: a rank that was done too early,
+  /// and those that failed in turn.
   [[nodiscard]] std::string describe_other_endings() const {
     constexpr std::size_t kMost = 8;
     const Failure& first = culprit_.failure();
