@@ -5,9 +5,11 @@ import os
 import pathlib
 import subprocess
 import sys
+from collections.abc import Sequence
 
 import pytest
 from ranks import hrun, run_python
+from ready_ranks import ready_python
 
 MODULES = """
 import horovod, horovod.torch as hvd
@@ -32,8 +34,14 @@ from horovod.torch.sync_batch_norm import SyncBatchNorm
 """
 
 
-def hrun_horovod(ranks: int, program: str, *flags: str, environment: dict[str, str] | None = None) -> subprocess.CompletedProcess[str]:
-    result = hrun("-np", str(ranks), "--horovod", *flags, sys.executable, "-c", program, environment=environment)
+def hrun_horovod(
+    ranks: int,
+    program: str,
+    *flags: str,
+    environment: dict[str, str] | None = None,
+    python: Sequence[str] = (sys.executable,),
+) -> subprocess.CompletedProcess[str]:
+    result = hrun("-np", str(ranks), "--horovod", *flags, *python, "-c", program, environment=environment)
     assert result.returncode == 0, result.stdout + result.stderr
     return result
 
@@ -86,7 +94,7 @@ CHILDREN = """
 import multiprocessing, os, subprocess, sys
 
 def where():
-    import horovod.torch
+    import horovod
     return horovod.__file__
 
 if __name__ == "__main__":
@@ -216,6 +224,7 @@ assert isinstance(mismatch, ImportError) and (mismatch.name, mismatch.version, m
 assert str(mismatch) == get_version_mismatch_message("torch", "1.0", "2.0") and "2.0" in str(mismatch)
 assert HostsUpdatedInterrupt(True).skip_sync and isinstance(HostsUpdatedInterrupt(False), RuntimeError)
 """,
+        python=ready_python(),
     )
 
 

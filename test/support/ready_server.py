@@ -144,11 +144,11 @@ main = types.ModuleType("__main__")
 signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal's Ctrl-C is for pytest, which then ends this
 for each in weakref.finalize._registry:  # type: ignore[attr-defined]
     each.atexit = False  # the libraries' own
+libc.on_exit(libc._exit, None)  # after what a program registers; libraries are not taken apart
 server = Server(sys.stdin.readline().strip())
 gc.collect()
 gc.freeze()
 print("ready", flush=True)
 wanted = server.next_program()
 if wanted is not None:
-    libc.on_exit(libc._exit, None)  # after what the program registers; libraries are not taken apart
     exec(become(wanted), main.__dict__)
