@@ -47,19 +47,27 @@ void PostOffice::on_loss(int rank, std::function<void(const Status&)> notice) {
 }
 
 void PostOffice::lose(int lost, const Status& status) {
-  if (has_loss_.exchange(true, std::memory_order_relaxed)) return;
-  for (int rank = 0; rank < size(); ++rank) {
-    if (rank == lost) continue;
-    Box& other = box(rank);
-    {
-      const std::lock_guard lock(other.mutex);
-      other.loss = status;
-      other.letters.push_back({lost, {}, status, Clock::now()});
-      if (other.letter_notice) other.letter_notice();
-      if (other.notice) other.notice(status);
+  int first = kNone;
+  if (first_lost_.compare_exchange_strong(first, lost, std::memory_order_relaxed)) {
+    for (int rank = 0; rank < size(); ++rank) {
+      if (rank != lost) tell(rank, lost, status);
     }
-    other.arrival.notify_one();
+  } else if (first >= 0 && first != lost) {
+    tell(first, lost, status);
   }
+}
+
+void PostOffice::tell(int rank, int lost, const Status& status) {
+  Box& own = box(rank);
+  {
+    const std::lock_guard lock(own.mutex);
+    if (own.loss) return;
+    own.loss = status;
+    own.letters.push_back({lost, {}, status, Clock::now()});
+    if (own.letter_notice) own.letter_notice();
+    if (own.notice) own.notice(status);
+  }
+  own.arrival.notify_one();
 }
 
 namespace {

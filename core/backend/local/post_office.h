@@ -26,7 +26,8 @@ class PostOffice {
   void on_letter(int rank, std::function<void()> notice);
   void on_loss(int rank, std::function<void(const Status&)> notice);
   /// Puts the letter of loss into every box but the lost rank's, which may be -1. Only the first loss of the
-  /// job counts: ranks that hear of it fail, before others have heard of it, and name themselves.
+  /// job counts: ranks that hear of it fail, before others have heard of it, and name themselves. The lost rank
+  /// itself hears of the second one, as it may still run.
   void lose(int lost, const Status& status);
 
   [[nodiscard]] int radix() const { return radix_; }
@@ -44,9 +45,12 @@ class PostOffice {
   };
   Box& box(int rank) { return boxes_[static_cast<std::size_t>(rank)]; }
 
+  void tell(int rank, int lost, const Status& status);
+
+  static constexpr int kNone = -2;
   int radix_;
-  // The call that sets it tells all ranks. Nobody reads more than the flag by it, so it needs no order.
-  std::atomic<bool> has_loss_ = false;
+  // The call that sets it tells all ranks. No other memory is read by way of it, so it needs no order.
+  std::atomic<int> first_lost_ = kNone;
   std::vector<Box> boxes_;
 };
 

@@ -43,12 +43,17 @@ class Whole {
       const std::size_t to = std::min(end, begins_[i + 1]);
       if (from >= to) continue;
       const std::size_t skipped = (from - begins_[i]) * each_;
-      visit(static_cast<const std::byte*>(segments_[i].input) + skipped,
-            static_cast<std::byte*>(segments_[i].output) + skipped, from - begin, to - from);
+      visit(advanced(static_cast<const std::byte*>(segments_[i].input), skipped),
+            advanced(static_cast<std::byte*>(segments_[i].output), skipped), from - begin, to - from);
     }
   }
 
  private:
+  /// A segment that is only read has no output, and its parts have none.
+  template <typename Byte>
+  static Byte* advanced(Byte* memory, std::size_t bytes) {
+    return memory == nullptr ? nullptr : memory + bytes;
+  }
   [[nodiscard]] std::size_t segment_of(std::size_t element) const;
 
   std::span<const Segment> segments_;

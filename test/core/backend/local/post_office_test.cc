@@ -21,6 +21,7 @@ TEST(PostOffice, ARankThatFailsByALossDoesNotNameItselfToThoseWhoHaveNotHeardOfT
   office->lose(2, {Code::aborted, "rank 2 is gone"});
   EXPECT_EQ(office->take(1, TimePoint::max())->loss.message, "rank 2 is gone");
   EXPECT_EQ(office->take(1, TimePoint::min()), std::nullopt);
+  EXPECT_EQ(office->take(2, TimePoint::max())->loss.message, "rank 0 failed: rank 2 is gone");
 }
 
 }  // namespace
