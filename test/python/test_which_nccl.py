@@ -13,7 +13,7 @@ import hora
 import pytest
 from ranks import ROOT
 
-FAKES = pathlib.Path(os.environ.get("FAKE_GPU_FOLDER", ROOT / "build/test/fake_gpu"))
+FAKES = pathlib.Path(os.environ.get("FAKE_GPU_FOLDER", ROOT / "build/default/test/fake_gpu"))
 ASK = """
 import ctypes, hora, sys
 if len(sys.argv) > 1:

@@ -26,8 +26,8 @@ class PostOffice {
   void on_letter(int rank, std::function<void()> notice);
   void on_loss(int rank, std::function<void(const Status&)> notice);
   /// Puts the letter of loss into every box but the lost rank's, which may be -1. Only the first loss of the
-  /// job counts: ranks that hear of it fail, before others have heard of it, and name themselves. The lost rank
-  /// itself hears of the second one, as it may still run.
+  /// job counts: ranks that hear of it fail, before others have heard of it, and name themselves. The lost
+  /// rank itself hears of the second one, as it may still run.
   void lose(int lost, const Status& status);
 
   [[nodiscard]] int radix() const { return radix_; }
