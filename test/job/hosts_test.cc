@@ -27,11 +27,6 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::Not;
 
-std::string contents(const std::filesystem::path& path) {
-  std::ifstream file(path);
-  return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
-}
-
 std::vector<std::string> sorted_lines(const std::string& text) {
   std::istringstream stream(text);
   std::vector<std::string> lines;
@@ -88,7 +83,7 @@ TEST_F(Hosts, TellAllRanksTheSamePlacesOfRankZero) {
 
 TEST_F(Hosts, AreToldNothingOnACommandLine) {
   hrun({"-H", kTwo, "-x", "A=hidden", "sh", "-c", "echo words"});
-  const std::string calls = contents(folder_ / "calls");
+  const std::string calls = text_of(folder_ / "calls");
   EXPECT_THAT(calls, HasSubstr("-- one.invalid exec /bin/sh -c"));
   EXPECT_THAT(calls, Not(HasSubstr("hidden")));
   EXPECT_THAT(calls, Not(HasSubstr("words")));
@@ -102,7 +97,7 @@ TEST_F(Hosts, GiveTheInputToRankZeroAndTakeItsOutputWhole) {
   const auto said = [&](const std::string& command) {
     const auto file = folder_ / "said";
     EXPECT_EQ(std::system((command + " > " + file.string()).c_str()), 0);
-    return contents(file);
+    return text_of(file);
   };
   EXPECT_EQ(said(script), said(expected));
 }

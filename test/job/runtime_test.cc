@@ -131,9 +131,7 @@ TEST(Job, AnErrorThatNobodyCatchesIsToldOnceForAllRanksWithItsRemedy) {
                                 "  Did you mean hvd.join()? Rank 1 called it less often than others"));
   EXPECT_THAT(errors, HasSubstr("hrun: this ended ranks 0, 2-3\nhrun: rank 1 exited with code 0\n"));
   for (const char* rank : {"rank.0", "rank.2", "rank.3"}) {
-    std::ifstream file(folder / rank / "stderr");
-    const std::string kept{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
-    EXPECT_THAT(kept,
+    EXPECT_THAT(text_of(folder / rank / "stderr"),
                 HasSubstr("terminate called after throwing an instance of 'hora::Error'\n  what():  't1'"));
   }
   std::filesystem::remove_all(folder);

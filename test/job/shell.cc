@@ -29,6 +29,11 @@ double now() {
 
 }  // namespace
 
+std::string text_of(const std::filesystem::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+}
+
 Launched::Launched(const std::vector<std::string>& arguments, const std::vector<int>& ignored,
                    const std::vector<int>& closed, bool one_pipe)
     : start_(now()), until_(start_ + kMostSeconds) {

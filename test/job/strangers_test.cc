@@ -31,11 +31,6 @@ namespace {
 
 using testing::HasSubstr;
 
-std::string text_of(const std::filesystem::path& path) {
-  std::ifstream file(path);
-  return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
-}
-
 /// The inodes of the sockets that a process has.
 std::set<std::string> sockets_of(int pid) {
   std::set<std::string> inodes;
