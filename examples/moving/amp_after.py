@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What amp_before.py does, with Hora. Gradients are the reduced ones when backward() returns: unscaling and clipping need
+"""The training of amp_before.py, with Hora. Gradients are the reduced ones when backward() returns: unscaling and clipping need
 no extra call, and all ranks skip the same steps.
 
     hrun -np 2 python examples/moving/amp_after.py

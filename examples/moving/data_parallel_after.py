@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What data_parallel_before.py does, on any number of ranks: each has its part of every batch.
+"""The training of data_parallel_before.py, on any number of ranks: each has its part of every batch.
 
     hrun -np 2 python examples/moving/data_parallel_after.py
 

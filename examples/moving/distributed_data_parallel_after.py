@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What distributed_data_parallel_before.py does, with Hora. Started with torchrun, it runs, too.
+"""The training of distributed_data_parallel_before.py, with Hora. The script also runs under torchrun.
 
     hrun -np 2 python examples/moving/distributed_data_parallel_after.py
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What evaluation_before.py does, with Hora. An average of the ranks' averages would be wrong here, as there.
+"""The evaluation of evaluation_before.py, with Hora. An average of the ranks' averages would be wrong here, as there.
 
     hrun -np 2 python examples/moving/evaluation_after.py
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What mpi4py_before.py does, with Hora and without MPI. NumPy only.
+"""The training of mpi4py_before.py, with Hora and without MPI. NumPy only.
 
     hrun -np 2 python examples/moving/mpi4py_after.py
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What spawn_before.py does: hrun starts the processes.
+"""The training of spawn_before.py: hrun starts the processes.
 
     hrun -np 2 python examples/moving/spawn_after.py
 
