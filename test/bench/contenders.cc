@@ -41,8 +41,8 @@ class PlaneContender final : public Contender {
   Reduction reduction_;
 };
 
-/// What the memory allows: every rank reduces its share into all buffers, as allreduce does, and nobody waits
-/// for anybody. The result is complete at the next barrier.
+/// The limit that the memory sets: every rank reduces its share into all buffers, as allreduce does, and no
+/// rank waits for another. The result is complete at the next barrier.
 class LimitContender final : public Contender {
  public:
   LimitContender(Plane& plane, Buffer buffer, const Reduction& reduction)

@@ -61,8 +61,8 @@ class HalfContender final : public Contender {
 
 using Ranks = std::vector<int>;
 
-/// Whose bytes cross a network: every other rank's if each moves them through sockets; else those of the rank
-/// half the job away, on the other host.
+/// The ranks whose bytes cross a network: every other rank if each moves its bytes through sockets; else the
+/// rank half the job away, on the other host.
 Ranks ranks_across(const Control& control, bool sockets_alone) {
   const int half = control.size() / 2;
   if (!sockets_alone) return {(control.rank() + half) % control.size()};

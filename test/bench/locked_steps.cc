@@ -51,7 +51,7 @@ struct Tensor {
   }
 };
 
-/// What a rank brings: small whole numbers, whose sums are exact.
+/// The input of a rank: small whole numbers, whose sums are exact.
 float brought(int rank, int step, std::size_t tensor) {
   return static_cast<float>((3 * rank + step + static_cast<int>(tensor)) % 8);
 }

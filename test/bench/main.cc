@@ -109,7 +109,7 @@ std::size_t compare(const Options& options) {
   return run_plane(config, peer.get(), options);
 }
 
-/// What a job does at least, for those who time whole jobs.
+/// The least work that a job does: for benchmarks that time whole jobs.
 void reduce_first(const Options& options) {
   float one = 1;
   if (options.mpi) {

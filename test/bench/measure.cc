@@ -79,7 +79,7 @@ std::size_t run_block(Contender& contender, const Meeting& meeting, const Option
   return wrong;
 }
 
-/// What every rank has told of an iteration.
+/// The times of an iteration, from the reports of all ranks.
 struct Iteration {
   double last_begin = 0;
   double last_end = 0;

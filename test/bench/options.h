@@ -13,7 +13,7 @@ namespace hora::bench {
 enum class Act { allreduce, first, fingerprint };
 enum class Level { plane, hosts, runtime };
 
-/// What to measure. A value.
+/// The parameters of a measurement. A value.
 struct Options {
   Act act = Act::allreduce;            ///< the first argument
   std::size_t begin = 8;               ///< -b, bytes

@@ -8,13 +8,14 @@
 
 namespace hora::bench {
 
-/// What ranks bring and what must come out, made and compared at the speed of memcpy: small whole numbers
-/// that depend on rank, iteration and index, and whose sum every dtype holds exactly (up to 18 ranks).
+/// The inputs of the ranks and the expected result, made and compared at the speed of memcpy. The elements
+/// are small whole numbers that depend on rank, iteration and index; every dtype holds their sum exactly (up
+/// to 18 ranks).
 class Pattern {
  public:
   Pattern(DType dtype, ReduceOp op, int ranks) : dtype_(dtype), op_(op), ranks_(ranks) {}
 
-  /// What is written from now on is what `rank` brings in this iteration.
+  /// Later calls of `write` write the input of `rank` in this iteration.
   void begin(int rank, int iteration);
   /// Elements [first, first + count) of `data`.
   void write(void* data, std::size_t first, std::size_t count) const;

@@ -45,7 +45,7 @@ MPI_Op op_of(ReduceOp op) {
   return op == ReduceOp::max ? MPI_MAX : MPI_SUM;
 }
 
-/// What rank 0 tells the others. A value.
+/// The data that rank 0 sends to the other ranks. A value.
 struct Meeting {
   std::array<char, 64> host{};  // an address of rank 0's machine that others reach
   std::uint16_t port = 0;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // hrun -np N watch_cost [PAIRS]: what it costs that Hora watches a job. Steps that reduce the gradients of
 // ResNet-50 (161 tensors, 102 MB) in jobs that take turns: one as it is by default, one without recorder,
-// heartbeats, lateness and time limits. What else happens on a machine only adds to a time: the figures are
+// heartbeats, lateness and time limits. Other load of a machine only adds to a time: the figures are
 // those of the fastest twentieth of all steps. On a shared machine they differ by more than what is looked
 // for; so what is done for each operation, to record it and to watch it, is also timed by itself.
 #include "core/watch/recorder.h"

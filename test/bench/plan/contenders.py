@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Who takes part, each with its best settings: one table of peers for all rows."""
+"""The contenders, each with its best settings: one table of peers for all rows."""
 
 import dataclasses
 from collections.abc import Sequence
@@ -73,7 +73,7 @@ def alone_jobs(workload: str, options: dict[str, Any], ranks: int = 2) -> list[J
 
 
 def baseline(contender: str) -> str:
-    """Which of those a contender is to be compared with."""
+    """The one of those jobs that a contender is to be compared with."""
     return ALONE_FREE if contender.startswith(("DDP", "gloo", "horovod-gloo")) else ALONE
 
 

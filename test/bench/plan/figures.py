@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is measured: a figure for each case and contender, of which each block adds a value."""
+"""The measured figures: one for each case and contender, to which each block adds a value."""
 
 import dataclasses
 import statistics
@@ -64,7 +64,7 @@ class Result:
 
 
 def result_from(saved: dict[str, Any]) -> Result:
-    """What dataclasses.asdict made of it."""
+    """The inverse of dataclasses.asdict for a Result."""
     cases = {case: {name: Figure(**figure) for name, figure in figures.items()} for case, figures in saved["cases"].items()}
     return Result(**{**saved, "cases": cases})
 

@@ -64,7 +64,7 @@ class BenchJob:
 
 
 def samples_of_rows(rows: list[dict[str, Any]], contenders: dict[str, str], case: str) -> Samples:
-    """What hora_bench has written."""
+    """The samples in the rows that hora_bench has written."""
     samples: Samples = {}
     for row in rows:
         figures = {ours: row[theirs] for theirs, ours in contenders.items()}

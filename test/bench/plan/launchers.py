@@ -81,7 +81,7 @@ def free_port() -> int:
 
 
 def _processes(ranks: int, program: Sequence[str]) -> list[tuple[list[str], Environment]]:
-    """What torchrun tells its ranks, without the seconds that it takes to start."""
+    """The environment that torchrun gives its ranks, without the seconds that torchrun takes to start."""
     port = str(free_port())
     job = {"WORLD_SIZE": str(ranks), "LOCAL_WORLD_SIZE": str(ranks), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
     return [(list(program), {**job, "RANK": str(rank), "LOCAL_RANK": str(rank)}) for rank in range(ranks)]

@@ -72,7 +72,7 @@ def _shape(name: str, rate: str, delay: str) -> None:
 
 
 def _ssh_stand_in() -> str:
-    """What mpirun calls as `ssh HOST COMMAND`: enters the namespace that has that address, under a name of its own."""
+    """The script that mpirun calls as `ssh HOST COMMAND`: it enters the namespace that has that address, under a name of its own."""
     script = pathlib.Path(tempfile.gettempdir(), f"{PREFIX}-enter")
     lines = [
         "#!/bin/sh",

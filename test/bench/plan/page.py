@@ -128,7 +128,7 @@ def results_of(run: Run) -> dict[str, Result]:
 
 
 def experiments_of(key: str) -> list[str]:
-    """What a row looks at, each once."""
+    """The experiments that a row looks at, each once."""
     return list(dict.fromkeys(view.experiment for view in table.row(key).views()))
 
 

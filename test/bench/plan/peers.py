@@ -36,7 +36,7 @@ BUILD = {
 
 
 def prepare() -> None:
-    """Makes what is not there yet. What cannot be had is left out: its rows say so, and the next run tries again."""
+    """Makes the peers that are not there yet. A peer that cannot be made is left out: its rows say so, and the next run tries again."""
     recipe = repr((HOROVOD, TOOLS, SUBSTITUTIONS, BUILD))
     path, mark, done = setup.stamp("bench-peers", recipe)
     if done and PEERS.exists():

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a figure has to reach, and whether it does."""
+"""The targets of figures, and whether the figures reach them."""
 
 import dataclasses
 from collections.abc import Callable, Iterable
@@ -9,7 +9,7 @@ from .figures import Case, Figure, ratio
 
 @dataclasses.dataclass(frozen=True)
 class Contest:
-    """Who is who in a case."""
+    """The roles of the contenders in a case."""
 
     case: str
     figures: Case

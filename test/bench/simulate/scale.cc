@@ -30,7 +30,7 @@ Clock::duration cpu_time() {
 
 double in_us(Clock::duration time) { return std::chrono::duration<double, std::micro>(time).count(); }
 
-/// What an engine has written in a turn.
+/// The bytes that an engine has sent in a turn.
 struct Sent {
   Clock::duration used;  // of its CPU time, until then
   RankSet to;

@@ -8,7 +8,7 @@
 
 namespace hora {
 
-/// What a message costs in the simulated network. A value.
+/// The costs of a message in the simulated network. A value.
 struct Costs {
   Clock::duration hop = std::chrono::microseconds(25);     ///< from one rank's memory to the other's
   Clock::duration message = std::chrono::microseconds(2);  ///< of the sender's time, and of the receiver's

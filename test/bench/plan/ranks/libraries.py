@@ -157,7 +157,7 @@ class Gloo(Library):
         tensor.copy_(halves)
 
     def broadcast(self, model: nn.Module) -> None:
-        """What DistributedDataParallel does first."""
+        """The broadcast that DistributedDataParallel begins with."""
         nn.parallel.DistributedDataParallel(model)
 
     def wrapped(self, model: nn.Module, **options: Any) -> tuple[nn.Module, torch.optim.Optimizer, Finish]:

@@ -23,7 +23,7 @@ class Turn:
 
 
 def brought(rank: int, iteration: int) -> float:
-    """What a rank writes into all elements: small whole numbers, whose sums are exact."""
+    """The value that a rank writes into all elements: small whole numbers, whose sums are exact."""
     return float((3 * rank + iteration) % 8)
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a process that only computes loses by being in a job: multiplications of matrices, in one thread."""
+"""The loss of speed of a process that only computes, by being in a job: multiplications of matrices, in one thread."""
 
 import time
 from typing import Any

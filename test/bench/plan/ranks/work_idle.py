@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a rank's process costs while its program does nothing: how often its threads wake up, and the CPU that they take."""
+"""The cost of a rank's process while its program does nothing: how often its threads wake up, and the CPU time that they take."""
 
 import pathlib
 import re

@@ -76,7 +76,7 @@ def _backward(model: str, settings: Settings) -> Experiment:
 
 
 def _beyond_making(cases: Cases) -> Cases:
-    """What reducing adds to making the gradients, which is timed by itself in the same block."""
+    """The time that reducing adds to making the gradients, which is timed by itself in the same block."""
     derived: Cases = {}
     for case, figures in cases.items():
         others = {name: figure for name, figure in figures.items() if not name.startswith("alone") and baseline(name) in figures}
@@ -85,7 +85,7 @@ def _beyond_making(cases: Cases) -> Cases:
 
 
 def _behind(cases: Cases) -> Cases:
-    """What reducing right behind the producer adds to producing, against reducing afterwards."""
+    """The time that reducing right behind the producer adds to producing, against reducing afterwards."""
     derived: Cases = {}
     for case, figures in cases.items():
         added = combined(figures["hora behind"], figures["hora produce"], lambda both, one: both - one)

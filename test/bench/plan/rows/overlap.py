@@ -18,7 +18,7 @@ def _experiment(model: str, settings: Settings) -> Experiment:
 
 
 def _hidden(cases: Cases) -> Cases:
-    """Which share of the reduction alone does not lengthen the step."""
+    """The share of the time of the reduction alone that does not lengthen the step."""
     derived: Cases = {}
     for case, both in cases.items():
         model, _, kind = case.rpartition(": ")
