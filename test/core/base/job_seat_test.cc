@@ -28,7 +28,7 @@ std::optional<JobSeat> seat_in(const Variables& environment) {
   });
 }
 
-/// What a launcher tells of a rank, in the order of the fields.
+/// The numbers that a launcher gives a rank, in the order of the fields.
 std::vector<int> numbers_in(const Variables& environment) {
   const auto seat = seat_in(environment).value();
   return {seat.rank, seat.size, seat.local_rank, seat.local_size, seat.cross_rank, seat.cross_size};
@@ -75,7 +75,7 @@ const Variables kSlurm{{"SLURM_CLUSTER_NAME", "test"},
                        {"SLURM_STEP_TASKS_PER_NODE", "2,1"},
                        {"SLURM_TASKS_PER_NODE", "2,1"}};
 
-/// What sbatch gives to its script.
+/// The variables that sbatch gives to its script.
 const Variables kBatch{{"SLURM_JOB_ID", "2"},
                        {"SLURM_LOCALID", "0"},
                        {"SLURM_NODEID", "0"},

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What test/conformance does not see: what crosses between hosts, how it splits, and how it fails. Both
-// levels are meetings of threads, so whatever a slice or a chunk does is the work of this class alone.
+// The behaviour that test/conformance does not see: the bytes that cross between hosts, splits, and failures.
+// Both levels are meetings of threads, so all work on slices and chunks is the work of this class alone.
 #include "core/comm/hierarchical.h"
 
 #include "core/backend/local/meeting.h"
@@ -20,7 +20,7 @@ namespace {
 
 using Ranks = std::vector<std::vector<int>>;
 
-/// What goes through a collective and those split from it, over all ranks: bytes that a rank brings.
+/// The traffic through a collective and those split from it, over all ranks: bytes that a rank brings.
 struct Traffic {
   std::atomic<std::size_t> bytes = 0;
   std::atomic<int> largest_group = 0;

@@ -22,7 +22,7 @@
 namespace hora {
 namespace {
 
-/// What element `index` of each rank is: small, of both signs where the dtype has them; bool: 0, 1 and other
+/// The input element `index` of a rank: small, of both signs where the dtype has them; bool: 0, 1 and other
 /// truths.
 int input(DType dtype, std::size_t rank, std::size_t index) {
   const int value = static_cast<int>((index * 7 + rank * 3) % 5);
@@ -255,7 +255,7 @@ TEST(Cast, HasTheBitsOfTheScalarConversionOnEveryTarget) {
   });
 }
 
-/// What must come out, one element at a time and in rank order.
+/// The expected result, computed one element at a time and in rank order.
 float reference(std::span<const float> values, const Reduction& reduction) {
   const auto scaled = [&](float value) { return value * static_cast<float>(reduction.prescale); };
   float result = scaled(values[0]);

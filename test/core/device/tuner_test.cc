@@ -26,7 +26,7 @@ Counts make_calls(Tuner& tuner, int calls, std::size_t bytes,
   return taken;
 }
 
-/// What calls cost where one way takes one millisecond, and the other one so many.
+/// The cost of calls where `way` takes one millisecond, and the other one takes `other` milliseconds.
 auto faster(std::size_t way, double other = 2) {
   return [=](int /*i*/, std::size_t taken) { return taken == way ? 1.0 : other; };
 }

@@ -10,7 +10,7 @@ using std::chrono::microseconds;
 
 constexpr std::size_t kMiB = std::size_t{1} << 20;
 
-/// What a batch takes at 40 us for itself, and 1,000 bytes in a microsecond.
+/// The time of a batch at 40 us for itself, and 1,000 bytes in a microsecond.
 Clock::duration time_of(std::size_t bytes) { return microseconds(40 + bytes / 1000); }
 
 TEST(Pace, SaysNothingBeforeItHasSeenSizesThatAreFarApart) {

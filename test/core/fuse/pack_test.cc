@@ -72,7 +72,7 @@ class PackerTest : public testing::Test {
   Witness* witness_;
 };
 
-/// What is reduced in place at a cache line of memory that has slots.
+/// A piece that is reduced in place at a cache line of memory that has slots.
 Piece slot(std::vector<float>& memory, std::size_t line, std::size_t count, bool padded) {
   float* at = memory.data() + 16 * line;
   return {at, at, count, 64 * (line + 1), padded};

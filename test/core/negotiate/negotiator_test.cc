@@ -46,7 +46,7 @@ class Seats {
   [[nodiscard]] int letters() const { return letters_; }
   [[nodiscard]] int size() const { return static_cast<int>(seats_.size()); }
 
-  /// What a rank hears without waiting, in one list.
+  /// The decisions that a rank receives without waiting, in one list.
   std::vector<std::string> hear(int rank, TimePoint now = kStart) {
     std::vector<std::string> all;
     for (;;) {
@@ -219,7 +219,8 @@ TEST(Negotiator, GroupsHaveNamesOfTheirOwn) {
   EXPECT_THAT(seats.hear(1), testing::UnorderedElementsAre("a", "1/a"));
 }
 
-// Whatever is asked for in groups that overlap, in any order: two ranks hear what concerns both in one order.
+// Ranks submit requests in groups that overlap, in any order. Two ranks receive the decisions that concern
+// both in one order.
 TEST(Negotiator, RanksInSeveralGroupsHearOneOrder) {
   const std::vector<std::vector<int>> groups{{0, 1, 2}, {0, 1}, {1, 2}, {0, 2}};
   for (unsigned seed = 0; seed < 50; ++seed) {
@@ -279,7 +280,7 @@ class InATree : public testing::Test {
   void ask(int rank, const std::string& name, std::int64_t length = 4) {
     seats_[rank].ask(kWorld, {tensor(name, length)}, now_);
   }
-  /// What each rank hears when all have had their turns, those below first.
+  /// The decisions that each rank receives when all have had their turns, those below first.
   std::vector<std::vector<std::string>> hear() {
     std::vector<std::vector<std::string>> all(7);
     for (int turn = 0; turn < 2; ++turn) {
@@ -391,7 +392,7 @@ class Locked : public testing::Test {
     seats_[rank].ask(kWorld, {tensor(name, length)}, now_);
   }
 
-  /// What each rank hears when all have had their turns, again and again.
+  /// The decisions that each rank receives when all have had their turns, again and again.
   std::vector<std::vector<std::string>> hear() {
     std::vector<std::vector<std::string>> all(3);
     for (int turn = 0; turn < 8; ++turn) {

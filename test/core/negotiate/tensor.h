@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What tests of negotiation ask for.
+// The requests that tests of negotiation submit.
 #pragma once
 
 #include "core/negotiate/message.h"

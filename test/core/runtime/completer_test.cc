@@ -42,7 +42,7 @@ struct Trip {
 
 class CompleterTest : public testing::Test {
  protected:
-  /// What `on_failure` was told.
+  /// The status that `on_failure` was called with.
   Status failure() {
     auto told = failure_.get_future();
     return told.get();

@@ -45,7 +45,7 @@ TEST(ConnectProcesses, SharedMemoryAloneIsRefusedOnSeveralHosts) {
       static_cast<void>(connect(config));
       FAIL();
     } catch (const Error& error) {
-      // What it finds by itself, or what another one that found it first has told it.
+      // The rank finds this by itself, or another rank that found it first has told it.
       EXPECT_NE(std::string(error.what()).find("not all ranks can share memory"), std::string::npos);
     }
   });

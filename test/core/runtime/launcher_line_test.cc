@@ -30,7 +30,7 @@ class LauncherLine : public testing::Test {
   LauncherLine(const LauncherLine&) = delete;
   LauncherLine& operator=(const LauncherLine&) = delete;
 
-  /// What has come, if something has.
+  /// The report that has arrived, if one has.
   [[nodiscard]] std::optional<EndReport> heard() const {
     std::array<std::byte, 4096> buffer;
     const auto got = ::recv(launcher_.fd(), buffer.data(), buffer.size(), MSG_DONTWAIT);

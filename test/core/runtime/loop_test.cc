@@ -194,7 +194,7 @@ TEST(Loop, AnswersHowTheJobIsOnceItComesToIt) {
   request.name = entry.name;
   table.put(std::move(entry), {kWorld, request}, Clock::now());
   std::thread engine([&] { run(loop); });
-  // What it is asked before it has taken what was submitted it answers before, too.
+  // A question that arrives before the loop has taken the submitted operation is answered before that, too.
   JobHealth health;
   for (std::uint64_t question = 1; health.waiting == 0; ++question) {
     loop.inquire(question);

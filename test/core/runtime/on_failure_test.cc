@@ -15,7 +15,7 @@
 namespace hora {
 namespace {
 
-/// What a process writes to stderr that does this and ends by std::terminate.
+/// The stderr of a process that runs `program` and ends by std::terminate.
 std::string said_by(const std::function<void()>& program) {
   int ends[2];
   if (::pipe(ends) != 0) return "no pipe";

@@ -24,7 +24,7 @@ class Stack : public testing::Test {
   struct sigaction former_{};
 };
 
-/// What another thread sees of this one, the main one.
+/// The stack of this thread, the main one, as another thread sees it.
 std::string seen_by_another() {
   std::string text;
   std::atomic<bool> done = false;

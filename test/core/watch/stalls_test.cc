@@ -33,7 +33,7 @@ std::vector<Request> tensor(const std::string& name) {
 class StallsTest : public testing::Test {
  protected:
   Stalls::Advice look(Stalls& stalls, TimePoint now) { return stalls.look(negotiator_, now); }
-  /// What is said when nobody has answered in time.
+  /// The advice when no rank has answered in time.
   Stalls::Advice ask_in_vain(Stalls& stalls, TimePoint now) {
     const auto first = look(stalls, now);
     EXPECT_THAT(first.ask, Not(IsEmpty()));

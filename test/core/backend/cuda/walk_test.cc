@@ -20,8 +20,8 @@ struct Sizes {
 constexpr std::array kSizes{Sizes{1, 1}, Sizes{2, 2}, Sizes{4, 4}, Sizes{8, 8}, Sizes{2, 4},
                             Sizes{4, 2}, Sizes{2, 8}, Sizes{8, 2}, Sizes{4, 8}, Sizes{8, 4}};
 
-/// What a kernel does at its visits: counts how often each element is taken, and whether what is read and
-/// written is aligned and inside.
+/// The visits of a kernel: counts how often each element is taken, and checks that reads and writes are
+/// aligned and inside.
 class Visitor {
  public:
   Visitor(std::uint64_t to, std::uint64_t from, std::uint64_t count, Sizes sizes)

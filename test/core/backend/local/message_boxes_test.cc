@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What all messengers keep to is in test/conformance/messenger_suite.cc.
+// The contract of all messengers is tested in test/conformance/messenger_suite.cc.
 #include "core/backend/local/message_boxes.h"
 
 #include "test/support/correspondence.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What test/conformance does not say of every collective.
+// The behaviour of MpiCollective that test/conformance does not require of every collective.
 #include "core/backend/mpi/mpi_collective.h"
 
 #include "core/base/half.h"

@@ -57,7 +57,7 @@ TEST(Float32Sums, SumsInStepsThatFitIntoItsMemory) {
     const std::size_t most = rank.gpu->memory().taken + (std::size_t{32} << 20);
     const auto data = rank.gpu->allocate(kLong * 2);
     fill(data.get(), place, kLong);
-    // What is short goes along with what is long; the long one comes to an end in another step.
+    // The short segment shares a step with the long segment; the long segment ends in another step.
     const Segment segments[] = {{data.get(), data.get(), 33},
                                 {data.get() + 128, data.get() + 128, kLong - 64}};
     sums.allreduce(segments, DType::bfloat16, 0.25);

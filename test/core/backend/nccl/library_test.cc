@@ -15,7 +15,7 @@ namespace {
 
 const std::vector<std::string> kNowhere{"/nowhere/libnccl.so.2", "libnccl-of-nobody.so.2"};
 
-/// What is opened stays in a process, so each has its own.
+/// A library that has been opened stays in its process, so each test has a process of its own.
 void in_a_process(const std::function<void()>& main) {
   EXPECT_EQ(run_processes(1, [&](int /*rank*/) { main(); }), std::vector<int>{0});
 }

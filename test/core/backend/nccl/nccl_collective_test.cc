@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the conformance suite does not ask of every collective.
+// The behaviour of NcclCollective that the conformance suite does not require of every collective.
 #include "core/backend/nccl/nccl_collective.h"
 
 #include "core/base/half.h"

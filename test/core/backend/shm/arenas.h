@@ -25,7 +25,7 @@ inline std::vector<std::shared_ptr<Arena>> make_arenas(int ranks, std::size_t re
   return arenas;
 }
 
-/// What the ways of moving bytes (`Transfers`, `Spread`) go by, of one rank.
+/// The state of one rank that the ways of moving bytes (`Transfers`, `Spread`) use.
 struct RankWays {
   Circle circle;
   Rounds rounds{circle};

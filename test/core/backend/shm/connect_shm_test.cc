@@ -147,7 +147,7 @@ TEST(ConnectShm, TheOthersShareWithoutARankThatCannot) {
   }
 }
 
-/// Enters the network namespace of another process. What is connected stays connected.
+/// Enters the network namespace of another process. Connections stay connected.
 void join_network_of(int pid) {
   const Descriptor network(::open(fmt::format("/proc/{}/ns/net", pid).c_str(), O_RDONLY | O_CLOEXEC));
   ASSERT_EQ(::setns(network.fd(), CLONE_NEWNET), 0);

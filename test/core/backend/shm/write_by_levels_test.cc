@@ -13,7 +13,7 @@
 namespace hora {
 namespace {
 
-/// What the ranks bring: as many elements in each segment, in the arena, and the result in its place.
+/// The tensors of the ranks: as many elements in each segment, in the arena, and the result in its place.
 struct Brought {
   std::vector<std::shared_ptr<std::byte>> memory;  // by rank
   std::vector<std::size_t> counts;                 // of the segments, one after the other

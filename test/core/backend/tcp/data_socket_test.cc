@@ -110,7 +110,7 @@ TEST(DataSocket, TellsItsEnd) {
   }
 }
 
-/// What becomes of two records of 30 bytes if this is done to them on the way.
+/// The outcome of two records of 30 bytes if `harm` is done to them on the way.
 std::string after(const std::function<void(Bytes&)>& harm) {
   Ends ends(true);
   Bytes text = noise_of(30);

@@ -127,7 +127,7 @@ TEST(Links, AbortWakesWhoeverWaitsAndShutsDownWhatThereIs) {
   EXPECT_EQ(::recv(job.of(1).lines(0)[0]->socket.fd(), &end, 1, 0), 0);
 }
 
-/// What rank 2 says when nothing comes through to it, or from it, by the firewall's rule.
+/// The error of rank 2 when, by the firewall's rule, no connection to it, or from it, is made.
 std::string failure_behind(const std::string& rule, const std::string& network) {
   std::string text;
   const bool possible =

@@ -19,7 +19,7 @@ namespace {
 
 const Secret kShared{5};
 
-/// What rank 1 says.
+/// Sends the introduction of rank 1.
 void introduce(const Descriptor& socket) {
   SessionKeys session = greet(socket.fd(), kShared, {Role::control, 1, 2}, TimePoint::max());
   write_all(socket.fd(), seal_frame(session.sends, FrameKind::member, encode(this_member(1))),

@@ -44,7 +44,7 @@ class Sending : public testing::Test {
     outlet_.turn(calls);
     run(calls);
   }
-  /// What comes next at the other side.
+  /// The next frame that arrives at the other side.
   MessageFrame next() {
     while (true) {
       if (const auto received = reader_.next(there_)) return received->frame;

@@ -92,7 +92,7 @@ struct Death {
     const Bytes bytes = encode(end);
     EXPECT_EQ(::send(launcher.fd(), bytes.data(), bytes.size(), 0), static_cast<ssize_t>(bytes.size()));
   }
-  /// What rank 0 hears of its loss, after "rank 1 (pid 4711 on node7)".
+  /// The message of the loss that rank 0 receives, after "rank 1 (pid 4711 on node7)".
   [[nodiscard]] std::string heard() const {
     const auto letter = world.control->receive(TimePoint::max());
     EXPECT_TRUE(letter && letter->bytes.empty());
@@ -181,7 +181,7 @@ TEST(TcpControl, ARankThatWasStoppedItselfBlamesNobody) {
   EXPECT_EQ(status, 0);
 }
 
-/// What ranks 0 and 1 hear after somebody between them has done something to what rank 1 said.
+/// The letters that ranks 0 and 1 receive after a man in the middle has done `deed` to a message of rank 1.
 std::array<Letter, 2> heard_after(Middleman::Deed deed) {
   auto configs = loopback_configs(2);
   Middleman middleman(parse_address(configs[1].coordinator));
