@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What every Collective keeps to. Inputs are small whole numbers, exact in every dtype, so results are
+// The contract of every Collective. Inputs are small whole numbers, exact in every dtype, so results are
 // compared by ==.
 #include "test/conformance/collective_suite.h"
 

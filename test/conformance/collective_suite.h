@@ -31,7 +31,7 @@ struct CollectiveBackend {
   };
   /// On which host a rank is: 16-bit sums are rounded for each host, in the order of hosts.
   std::function<int(int rank)> host = [](int /*rank*/) { return 0; };
-  /// What it can reduce, as the negotiation asks for nothing else.
+  /// Whether the backend can do this reduction: the negotiation asks for no other.
   std::function<bool(const Reduction&)> reduces = [](const Reduction& /*reduction*/) { return true; };
   /// 16-bit sums are rounded after each addition, in the order of ranks.
   bool rounds_additions = false;

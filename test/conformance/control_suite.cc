@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What every Control keeps to.
+// The contract of every Control.
 #include "test/conformance/control_suite.h"
 
 #include "core/comm/exchange.h"

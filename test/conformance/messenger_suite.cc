@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What every Messenger keeps to.
+// The contract of every Messenger.
 #include "test/conformance/messenger_suite.h"
 
 #include "test/support/correspondence.h"
