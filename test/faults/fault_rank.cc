@@ -3,8 +3,8 @@
 // some ranks.
 //   fault_rank STAGE PHASE PLANE FAULT VICTIMS BYTES
 // STAGE is the local socket of the test, VICTIMS are ranks with commas between them, BYTES is how large a
-// tensor is that takes its time. What it tells the test: "born", "there" (in the phase), "fault" (now),
-// "told" (this rank knows), "out" (with the descriptors that are left). Cues: "go"; "now", when the other
+// tensor is that takes its time. It tells the test: "born", "there" (in the phase), "fault" (now), "told"
+// (this rank knows), "out" (with the descriptors that are left). Cues: "go"; "now", when the other
 // victim has had its fault; "done", when the test has done what is its to do.
 #include <hora/hora.h>
 
@@ -50,7 +50,7 @@ std::string variable(const char* name) {
   return value == nullptr ? "" : value;
 }
 
-/// What a rank is to do. A value.
+/// The part of a rank in the test. A value.
 struct Part {
   std::string phase;
   std::string plane;
@@ -305,7 +305,7 @@ class Play {
     reduce("next");
   }
 
-  /// What this throws nobody catches.
+  /// No caller catches the exception that this throws.
   void submit_twice(const hora::Entry& entry) noexcept {
     hora_->submit(entry);
     hora_->submit(entry);
@@ -331,8 +331,8 @@ class Play {
     }
   }
 
-  /// What shows that elements are being moved; empty if nothing does. GPUs, which write all at a time, are
-  /// taken to be in the midst of it in the middle of the time that the round before took.
+  /// The sign that elements are being moved; empty if there is none. GPUs write all elements at a time: they
+  /// are taken to be in the midst of it in the middle of the time that the round before took.
   std::string under_way(const Tensor& tensor, TimePoint begin, int round) const {
     if (part_.plane == "nccl") {
       const auto since = std::chrono::steady_clock::now() - begin;

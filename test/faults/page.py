@@ -148,7 +148,7 @@ def _defaults(by_default: dict[str, Outcome]) -> str:
 
 
 def _quote(outcome: Outcome) -> str:
-    """What a rank was told that nothing had happened to."""
+    """The error of a rank that nothing had happened to."""
     for rank in outcome.cell.survivors:
         if rank in outcome.told():
             text = re.sub(r"\(pid \d+ on \w+\)", "(pid N on H)", outcome.told()[rank][1]).replace("|", "\\|").split("\n")

@@ -42,7 +42,7 @@ Words = dict[str, Any]
 
 @dataclasses.dataclass
 class Outcome:
-    """What was seen."""
+    """The observed outcome of a cell."""
 
     cell: Cell
     said: list[Words]  # by ranks, in order of arrival
@@ -91,7 +91,7 @@ OWN_PORTS = (22, 2222)  # of the machine's sshd
 
 
 def traces_on(host: Host) -> Traces:
-    """What a job might leave on a host, beside processes."""
+    """The traces that a job might leave on a host, beside processes."""
     root = pathlib.Path(f"/proc/{host.pid}")
     found = {f"/dev/shm/{name}" for name in os.listdir(root / "root/dev/shm")}
     for table in ("tcp", "tcp6"):
@@ -365,7 +365,7 @@ class Performance:
     # ---- afterwards
 
     def _left(self, before: Mapping[str, Traces], returned: float) -> tuple[list[str], float]:
-        """What is left, and how long after hrun's return processes were."""
+        """The processes, traces and files that are left, and how long after hrun's return there were processes."""
         cut = self._cell.fault.name == "cut"
         processes = self._hosts.becomes_quiet(self._heartbeat + 5 if cut else 5, but=SSH_SESSIONS if cut else ())
         quiet_after = time.monotonic() - returned

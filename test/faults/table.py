@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What may go wrong, when, and on whom; and what is to be expected of it: the table of faults."""
+"""The table of faults: the faults, the phases, the ranks that they happen to, and the expected outcomes."""
 
 import dataclasses
 import itertools
@@ -103,7 +103,7 @@ class Cell:
 
 @dataclasses.dataclass(frozen=True)
 class Expected:
-    """What a cell is to show."""
+    """The expected outcome of a cell."""
 
     told: str | None  # a pattern of what each survivor is told; None: nothing is wrong for them
     within: float  # seconds, from the fault to the last of them
@@ -170,7 +170,7 @@ def expected(cell: Cell, heartbeat: float = HEARTBEAT) -> Expected:
 
 
 def _report(cell: Cell) -> str | None:
-    """What hrun says of the victims, where it started the ranks, and not all of them fail alike."""
+    """The message of hrun about the victims, where hrun started the ranks, and not all of them fail alike."""
     number = "|".join(map(str, cell.victims.ranks))
     if cell.phase.plane == "mpi" or cell.fault.name in ("slow", "skip", "shape", "worker"):
         return None  # a worker: PyTorch's interpreter may take longer to end than the others wait for that

@@ -21,7 +21,7 @@ def hrun_returns_after(outcome: Outcome) -> float | None:
 
 
 def shortcomings(cell: Cell, outcome: Outcome, heartbeat: float = HEARTBEAT) -> list[str]:
-    """What is not as it should be, a sentence each."""
+    """The shortcomings of an outcome, a sentence each."""
     found = []
     wanted = expected(cell, heartbeat)
     if outcome.happened() is None:
@@ -44,7 +44,7 @@ def shortcomings(cell: Cell, outcome: Outcome, heartbeat: float = HEARTBEAT) -> 
 
 
 def _of_words(cell: Cell, outcome: Outcome, heartbeat: float) -> list[str]:
-    """What is wrong with what ranks were told."""
+    """The shortcomings of what the ranks were told."""
     wanted = expected(cell, heartbeat)
     told, times = outcome.told(), notice_times(outcome)
     if wanted.told is None:
