@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a rank has written down: read and compared, or refused by an Error.
+// Dump files of a rank: read and compared, or refused by an Error.
 #include "runner/analysis.h"
 #include "runner/dump_file.h"
 

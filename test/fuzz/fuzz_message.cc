@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is said on a socket for messages: a stream is cut into the same frames however it arrives, or refused
-// by an Error; and a head that is taken is written again as it was meant.
+// The stream of a socket for messages: it is cut into the same frames however it arrives, or refused by an
+// Error. A head that is accepted is written again as it was meant.
 #include "core/backend/tcp/message_reader.h"
 #include "core/comm/socket_io.h"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a launcher tells of a rank's end: understood, and the same again, or refused by an Error.
+// The report of a launcher about a rank's end: the same after encoding and decoding, or refused by an Error.
 #include "core/comm/news.h"
 
 #include <hora/status.h>

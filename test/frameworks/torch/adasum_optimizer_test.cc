@@ -36,7 +36,7 @@ NamedTensors named(const std::vector<std::pair<std::string, torch::Tensor>>& ten
   return all;
 }
 
-/// What one process computes for all ranks: momentum is each rank's own, the parameter is shared.
+/// The result that one process computes for all ranks: momentum is each rank's own, the parameter is shared.
 torch::Tensor reference(int ranks, std::int64_t size) {
   auto value = torch::ones({size}, torch::kFloat64);
   std::vector<torch::Tensor> momenta(static_cast<std::size_t>(ranks));

@@ -19,7 +19,7 @@ torch::Tensor rows_of(int rank, std::int64_t rows, std::int64_t columns = 2) {
   return (torch::arange(rows, torch::kFloat32) + 100.0 * rank).unsqueeze(1).repeat({1, columns});
 }
 
-/// What Adasum makes of two.
+/// The Adasum of two tensors.
 torch::Tensor adasum(const torch::Tensor& a, const torch::Tensor& b) {
   const auto dot = (a * b).sum();
   return (1 - dot / (2 * (a * a).sum())) * a + (1 - dot / (2 * (b * b).sum())) * b;

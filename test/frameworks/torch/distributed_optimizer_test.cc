@@ -28,7 +28,7 @@ DistributedOptimizer sgd(Runtime& hora, const NamedTensors& parameters, Distribu
   return {hora, torch::optim::SGD(values, 1.0), parameters, std::move(options)};
 }
 
-/// What rank r adds to the gradient in one pass.
+/// The loss of a rank, which adds rank + 1 to each element of the gradient in one pass.
 torch::Tensor loss(const Runtime& hora, const torch::Tensor& w) { return w.sum() * (hora.rank() + 1); }
 
 bool is(const torch::Tensor& tensor, double value) {

@@ -17,7 +17,7 @@ torch::Tensor values(int rank, const std::vector<std::int64_t>& shape) {
   return torch::sin(torch::arange(count, torch::kFloat64) * 1.7 + rank + 0.5).view(shape);
 }
 
-/// What rank r's loss makes of each element of a result.
+/// The weight of each element of a result in the loss of a rank.
 torch::Tensor weights(int rank, const torch::Tensor& result) {
   return values(rank + 10, result.sizes().vec());
 }
@@ -32,7 +32,7 @@ torch::Tensor mean_of_weights(const torch::Tensor& result) {
   return (weights(0, result) + weights(1, result) + weights(2, result)) / kRanks;
 }
 
-/// What one process computes from all ranks' tensors: the gradients of the sum of all ranks' losses.
+/// The gradients of the sum of all ranks' losses, which one process computes from all ranks' tensors.
 std::vector<torch::Tensor> reference(const std::function<torch::Tensor(const torch::Tensor&)>& reduce) {
   std::vector<torch::Tensor> leaves;
   for (int rank = 0; rank < kRanks; ++rank) leaves.push_back(leaf(rank, {4, 2}));

@@ -22,7 +22,7 @@ torch::Tensor wave(std::vector<std::int64_t> shape, double speed) {
   return torch::sin(torch::arange(count, torch::kFloat64) * speed + speed).view(shape);
 }
 
-/// What some steps of a layer give.
+/// The outputs and gradients of some steps of a layer.
 struct Outcome {
   std::vector<torch::Tensor> outputs;
   std::vector<torch::Tensor> input_gradients;
