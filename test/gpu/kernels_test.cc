@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a GPU's Stream does, against what the host's does, bit for bit. The GPU is the first one of the driver
-// that the process finds: a real one, or one that is none.
+// The results of a GPU's Stream against those of the host's, bit for bit. The GPU is the first one of the
+// driver that the process finds: a real one, or a fake one.
 #include "core/backend/cuda/driver.h"
 #include "core/backend/cuda/gpu.h"
 #include "core/device/host_stream.h"

@@ -37,7 +37,7 @@ NcclId share(Runtime& runtime, NcclId id) {
   return id;
 }
 
-/// What a step's batches consist of, as the engine would cut them.
+/// The pieces of each of a step's batches, as the engine would cut them.
 std::vector<std::vector<Piece>> batches(const std::vector<std::size_t>& counts, std::byte* memory) {
   std::vector<std::vector<Piece>> batches(1);
   std::size_t bytes = 0;

@@ -28,7 +28,7 @@ class Mirror {
   [[nodiscard]] std::byte* host(std::size_t offset = 0) { return host_.data() + offset; }
   [[nodiscard]] std::byte* gpu(std::size_t offset = 0) { return there_.get() + offset; }
 
-  /// What the GPU has, when all that was put on the stream is done.
+  /// The contents of the GPU's memory, when all work on the stream is done.
   [[nodiscard]] std::vector<std::byte> read() {
     stream_.copy(pinned_.get(), there_.get(), host_.size());
     finish();

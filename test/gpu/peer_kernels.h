@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-// What the kernels that Hora's are compared with are given, by value.
+// The parameters, given by value, of the kernels that Hora's kernels are compared with.
 
 namespace hora {
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What was measured, and what was checked: from the lines that programs print, to the table."""
+"""The measurements and the checks: from the lines that programs print, to the table."""
 
 import dataclasses
 import json
@@ -65,7 +65,7 @@ class Check:
 
 @dataclasses.dataclass
 class Findings:
-    """What the programs have said."""
+    """The figures, checks and notes that the programs have printed."""
 
     figures: list[Figure] = dataclasses.field(default_factory=list)
     checks: list[Check] = dataclasses.field(default_factory=list)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the machine is, for the report."""
+"""The description of the machine, for the report."""
 
 import datetime
 import os
@@ -13,7 +13,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[3]
 
 
 def said_by(*command: str) -> str:
-    """What a command prints; nothing if it cannot."""
+    """The output of a command; nothing if it fails."""
     try:
         ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False)
     except (OSError, subprocess.TimeoutExpired):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is run, each part by itself: one that fails or hangs does not touch the others."""
+"""The parts of a run, each run by itself: one that fails or hangs does not touch the others."""
 
 import dataclasses
 import pathlib

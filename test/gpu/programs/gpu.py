@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What every program here begins with: a seat in the job, on a GPU.
+"""The beginning of every program here: a seat in the job, on a GPU.
 
 All ranks share the machine's one GPU. NCCL takes them for ranks on different hosts if each has an NCCL_HOSTID of its own, and then
 lets them; they talk through sockets of the loopback device. That shows that results are right, and what the host does; of NCCL's
@@ -114,7 +114,7 @@ def checking(name: str) -> Iterator[None]:
 
 
 def attempt(what: str, call: Callable[[], Any]) -> Any:
-    """What a call returns; None and a line if it fails: a peer that is not there."""
+    """The result of a call; None and a line if it fails: a peer that is not there."""
     try:
         return call()
     except Exception as error:

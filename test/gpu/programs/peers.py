@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What Hora is compared with, among the same ranks: NCCL itself, and torch.distributed."""
+"""The peers that Hora is compared with, among the same ranks: NCCL itself, and torch.distributed."""
 
 import ctypes
 import socket

@@ -82,7 +82,7 @@ def compare(what: str, alone: dict[torch.dtype, list[torch.Tensor]], dtype: torc
 
 
 def memory(size: int) -> None:
-    """What Hora has taken of the GPU, against what it may."""
+    """The memory that Hora has taken of the GPU, against what it may take."""
     report = hvd.memory_report()
     print(report)
     first = report.splitlines()[0]
