@@ -77,7 +77,7 @@ class Job:
         return ends
 
     def output(self, seconds: float = 60) -> list[str]:
-        """What each rank printed; fails unless all succeed."""
+        """The output of each rank; fails unless all succeed."""
         ends = self.results(seconds)
         assert all(each.returncode == 0 for each in ends), "\n".join(f"rank {rank}: {each.returncode}\n{each.stdout}{each.stderr}" for rank, each in enumerate(ends))
         return [each.stdout for each in ends]

@@ -5,7 +5,7 @@ A `Cluster` has a switch and some `Host`s. Each host has its own network, proces
 files, users and processors are this machine's. Nothing outside is touched, and nothing needs removing: no name is given to
 a namespace, so each ends with its first process, and that ends with the process that made the cluster, however that ends.
 
-What the hosts have in common with real ones that trouble a launcher:
+The hosts share these properties with real hosts that trouble a launcher:
 - interfaces have other names on every host, and the order of their names says nothing;
 - docker0 is up, with the same address on every host;
 - a host's own name is 127.0.1.1 in its /etc/hosts, as Debian installs it;
@@ -74,7 +74,7 @@ class Process:
 
 
 def process(pid: int) -> Process | None:
-    """What runs under this number; None if nothing does, or nothing any more that has not ended."""
+    """The process with this number; None if there is none, or if it has ended."""
     try:
         fields = pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
         command = pathlib.Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace").strip()
@@ -211,7 +211,7 @@ class Host:
         return subprocess.CompletedProcess(list(map(str, words)), started.returncode, out, err)
 
     def do(self, *words: Word) -> str:
-        """What a program prints that must succeed."""
+        """The output of a program that must succeed."""
         result = self.run(*words)
         assert result.returncode == 0, f"on {self.name}: {words}: exit code {result.returncode}\n{result.stdout}{result.stderr}"
         return result.stdout
@@ -219,7 +219,7 @@ class Host:
     # ---- what runs on it
 
     def processes(self) -> list[Process]:
-        """What runs on the host beside what runs on it always."""
+        """The processes of the host beside those that always run on it."""
         namespace = os.readlink(f"/proc/{self.pid}/ns/pid")
         found = []
         for entry in os.listdir("/proc"):
@@ -250,7 +250,7 @@ class Host:
         return self.ports if network is None else [self.ports[network]]
 
     def firewall(self, how: str) -> None:
-        """Lets nothing in but ssh and the answers to what was asked from here. What else comes is dropped ("DROP"), or
+        """Lets nothing in but ssh and the answers to requests from here. Other packets are dropped ("DROP"), or
         refused ("REJECT")."""
         refusal = "-j REJECT --reject-with tcp-reset" if how == "REJECT" else "-j DROP"
         rules = ["-i lo -j ACCEPT", "-m conntrack --ctstate ESTABLISHED -j ACCEPT", "-p tcp --dport 22 -j ACCEPT", f"-p tcp {refusal}"]
@@ -326,7 +326,7 @@ class Host:
             self._namespaces = None
 
     def _files(self) -> dict[str, str]:
-        """What makes it this host."""
+        """The configuration files of this host."""
         hosts = self._cluster.hosts
         others = [f"{host.address} {host.name}" for host in hosts if host is not self]
         known = [f"{name},[{name}]:{OTHER_PORT} {host.public_key()}" for host in hosts for name in [host.name, *host.addresses, host.addresses6[0]]]

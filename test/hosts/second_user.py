@@ -33,7 +33,7 @@ Row = tuple[str, str, str, bool]
 
 
 def as_stranger(phase: str, known: Mapping[str, object]) -> list[Row]:
-    """What the other user tries. The program goes in its arguments, as the other user may not be able to read this folder."""
+    """The attempts of the other user. The program goes in its arguments, as the other user may not be able to read this folder."""
     program = (HERE / "stranger.py").read_text()
     python = os.path.realpath(sys.executable)
     ended = subprocess.run(
@@ -85,7 +85,7 @@ class Jobs:
 
 
 def what_is_known(jobs: Jobs, job: subprocess.Popen[str]) -> dict[str, object]:
-    """What the other user is told: more than it could find out."""
+    """The facts that the other user is told: more than it could find out."""
     status = json.loads(jobs.hrun("status", str(job.pid), "--json").stdout)
     dumped = jobs.hrun("dump", str(job.pid))
     dumps = pathlib.Path(dumped.stdout.split("rank 0 on localhost: ")[1].splitlines()[0]).parent

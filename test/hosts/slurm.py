@@ -126,6 +126,6 @@ class Slurm:
             time.sleep(0.05)
 
     def logs(self) -> str:
-        """What the daemons said."""
+        """The logs and the output of the daemons."""
         files = sorted([*self.folder.glob("*.log"), *self.folder.glob("*.out")])
         return "\n".join(f"== {file.name}\n{file.read_text(errors='replace')[-2000:]}" for file in files)

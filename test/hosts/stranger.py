@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What another user of a host can try on a job: run as that user, with the standard library alone.
+"""The attacks that another user of a host can try on a job: run as that user, with the standard library alone.
 
 `python stranger.py plant|attack|look` reads what it may know as JSON from stdin, and writes a list of [name, tried, result, harmless].
 Everything that it uses it could find out by itself; the process ids only save it a search.
@@ -23,7 +23,7 @@ Row = tuple[str, str, str, bool]
 
 
 def attempt(name: str, tried: str, does: Callable[[], tuple[str, bool]]) -> Row:
-    """What the system refuses is harmless; else the attempt itself judges what it got."""
+    """An attempt that the system refuses is harmless; else the attempt itself judges what it got."""
     try:
         return (name, tried, *does())
     except OSError as error:
@@ -97,7 +97,7 @@ def everything_below(folder: pathlib.Path) -> Iterator[pathlib.Path]:
 
 
 def files(known: dict) -> Iterator[Row]:
-    """Whatever of the job's user it finds in /tmp."""
+    """Attempts on all files of the job's user in /tmp."""
     for path in everything_below(TMP):
         found = path.lstat()
         if found.st_uid != known["user"] or stat.S_ISLNK(found.st_mode):
@@ -112,7 +112,7 @@ def files(known: dict) -> Iterator[Row]:
 
 
 def names_that_others_see(known: dict) -> Iterator[Row]:
-    """Whatever could be a job's id in names that everybody sees; folders of these names are made at once."""
+    """Attempts with every word that could be a job's id in names that all users see; folders of these names are made at once."""
     seen = pathlib.Path("/proc/net/unix").read_text() + " ".join(os.listdir(TMP))
     has_id = known["job"] in seen
     yield ("names", "look for the job's id in /proc/net/unix and /tmp", "it is there" if has_id else "it is not there", not has_id)

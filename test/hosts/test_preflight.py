@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What hrun finds out about hosts: how fast they reach each other, and which cores their ranks get."""
+"""The facts that hrun finds out about hosts: how fast they reach each other, and which cores their ranks get."""
 
 import os
 import re

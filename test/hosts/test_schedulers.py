@@ -43,13 +43,13 @@ def run(*words: str, seconds: float = 120, environment: dict[str, str] | None = 
 
 
 def lines(result: "subprocess.CompletedProcess[str]") -> list[str]:
-    """What a job printed that must have succeeded, sorted."""
+    """The sorted lines of output of a job that must have succeeded."""
     assert result.returncode == 0, f"exit code {result.returncode}\n{result.stdout}\n{result.stderr}"
     return sorted(result.stdout.splitlines())
 
 
 def places(*numbers: tuple[int, int, int, int]) -> list[str]:
-    """What ranks print that are so: local rank, local size, cross rank, cross size."""
+    """The sorted lines that ranks with these numbers print: local rank, local size, cross rank, cross size."""
     size = len(numbers)
     return sorted(f"({rank}, {size}, {', '.join(map(str, rest))}) {[size * (size + 1) / 2] * 3}" for rank, rest in enumerate(numbers))
 

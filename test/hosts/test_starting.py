@@ -63,8 +63,8 @@ for each in pathlib.Path("/proc").glob("[0-9]*/cmdline"):
 
 
 def test_no_secret_and_no_variable_is_on_a_command_line(hosts: Cluster, monkeypatch: pytest.MonkeyPatch):
-    """What anybody on a host can see: the value of a variable of the caller's is not in it, and no word of it is what 32
-    bytes look like in hexadecimal digits or in base64."""
+    """All users of a host can see the command lines. The value of a variable of the caller's is not in them. No word of them looks
+    like 32 bytes in hexadecimal digits or in base64."""
     value = secrets.token_hex(8)
     monkeypatch.setenv("OF_THE_CALLER", value)
     seen = good(hosts["a"], "-H", "a,b", "-x", "OF_THE_CALLER", sys.executable, "-c", SHOW_COMMANDS)
@@ -122,7 +122,7 @@ def test_much_output_comes_whole_and_in_lines(hosts: Cluster):
 
 
 def refusal(hosts: Cluster, *words: str | os.PathLike[str], directory: pathlib.Path | None = None) -> str:
-    """What hrun says when hosts cannot be made ready; nothing may have been started."""
+    """The error of hrun when hosts cannot be made ready; nothing may have been started."""
     result = hrun(hosts["a"], *words, "sh", "-c", "echo started", directory=directory)
     assert (result.returncode, result.stdout) == (1, ""), result.stderr
     return result.stderr

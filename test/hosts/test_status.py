@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is asked about a job reaches the ranks of all hosts, and their answers come back."""
+"""Questions about a job reach the ranks of all hosts, and their answers come back."""
 
 import json
 import os
