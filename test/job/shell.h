@@ -9,7 +9,7 @@
 
 namespace hora {
 
-/// What a program that has ended left: its exit code (128 + signal if killed), and what it wrote.
+/// The outcome of a program that has ended: its exit code (128 + signal if killed), and what it wrote.
 struct Outcome {
   int exit_code = 0;
   std::string output;
@@ -35,7 +35,7 @@ class Launched {
   bool await_errors(const std::string& text);
   /// Reads until so many bytes of output have come; false if it ends before.
   bool await_more_output(std::size_t bytes);
-  /// What has been read of stderr so far.
+  /// The part of stderr that has been read so far.
   [[nodiscard]] const std::string& errors() const { return outcome_.errors; }
   /// Reads no more: whoever writes to stdout finds nobody there.
   void stop_reading();

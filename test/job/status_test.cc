@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What can be asked about a job while it runs: hrun status, hrun dump, and metrics.
+// Questions about a job while it runs: hrun status, hrun dump, and metrics.
 #include "runner/dump_file.h"
 #include "runner/http.h"
 #include "runner/status_command.h"

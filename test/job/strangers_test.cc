@@ -79,7 +79,7 @@ Descriptor connect_to(std::uint16_t port) {
   return socket;
 }
 
-/// What a service answers, until it closes the connection.
+/// The answer of a service, until it closes the connection.
 std::string answer_to(std::uint16_t port, const std::string& request) {
   const Descriptor socket = connect_to(port);
   write_all(socket.fd(), std::as_bytes(std::span(request)), Clock::now() + std::chrono::seconds(10));
@@ -181,7 +181,7 @@ TEST_F(Strangers, CannotPutAPickleAnywhere) {
 }
 
 TEST_F(Strangers, FindTheSecretInNothingThatAJobShows) {
-  // What hrun gives the ranks, written down and given on to a program of Hora's.
+  // The script writes down the secret that hrun gives the ranks, and passes it on to a program of Hora's.
   const std::string script = fmt::format(
       "head -c 32 <&$HORA_SECRET_FD >{0}/secret$HORA_RANK; exec {{given}}<{0}/secret$HORA_RANK; "
       "HORA_SECRET_FD=$given exec {1} until {0}/stop",

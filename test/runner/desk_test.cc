@@ -43,7 +43,7 @@ class Office {
     EXPECT_EQ(::connect(socket.fd(), reinterpret_cast<const sockaddr*>(&address), sizeof address), 0);
     return socket;
   }
-  /// What the desk hears next, as soon as there is something to do for it.
+  /// The visits of the desk's next turn, as soon as there is something to do for it.
   std::vector<Desk::Visit> turn() {
     std::vector<pollfd> events;
     desk.watch(events);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What needs no hrun of its own; test/job has the rest.
+// The tests of a job that need no hrun of their own; test/job has the rest.
 #include "runner/job.h"
 
 #include "test/runner/own_process.h"

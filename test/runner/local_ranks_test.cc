@@ -198,7 +198,7 @@ TEST(LocalRanks, HearHowOthersEnded) {
 
 TEST(LocalRanks, AreAskedAndAnswer) {
   EXPECT_TRUE(in_own_process([] {
-    // What is sent back as it came reads as an answer without content.
+    // A question that is sent back as it came reads as an answer without content.
     HostPlan plan =
         shell(2, "eval \"dd bs=1024 count=1 status=none <&$HORA_QUESTION_FD >&$HORA_QUESTION_FD\"");
     plan.command.front() = "/bin/bash";

@@ -19,7 +19,7 @@ Options accepted(const std::vector<std::string>& words) {
   return parsed.options.value_or(Options{});
 }
 
-/// What a refusal says, whole; its exit code is 2.
+/// The whole text of a refusal; its exit code is 2.
 std::string whole_refusal(const std::vector<std::string>& words) {
   const Parsed parsed = parse_options(words);
   EXPECT_TRUE(parsed.answer);
@@ -322,7 +322,7 @@ TEST(ParseOptions, AnswersQuestions) {
   }
 }
 
-/// What `hrun analyze` answers.
+/// The answer of `hrun analyze`.
 Answer analysis_of(const std::string& directory) {
   const Parsed parsed = parse_options({"analyze", directory});
   EXPECT_TRUE(parsed.answer);

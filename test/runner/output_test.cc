@@ -81,7 +81,7 @@ TEST(Painter, LosesNothingBehindPrefixesInAFile) {
       if (random() % 4 == 0) painted += painter.paint(2, {"other", "\n"});
     }
     painted += painter.finish(0);
-    // What is left beside ends of lines, which may be others.
+    // The text without ends of lines, which may be others.
     const auto text = [](std::string bytes) {
       for (const std::string extra : {"[1] other\n", "[0] "}) {
         for (auto at = bytes.find(extra); at != std::string::npos; at = bytes.find(extra))

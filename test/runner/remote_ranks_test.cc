@@ -84,7 +84,7 @@ TEST(RemoteRanks, HearHowOthersEnded) {
 
 TEST(RemoteRanks, AreAskedAndAnswer) {
   EXPECT_TRUE(in_own_process([] {
-    // What is sent back as it came reads as an answer without content.
+    // A question that is sent back as it came reads as an answer without content.
     HostPlan plan =
         shell(2, "eval \"dd bs=1024 count=1 status=none <&$HORA_QUESTION_FD >&$HORA_QUESTION_FD\"");
     plan.command.front() = "/bin/bash";
@@ -205,7 +205,7 @@ TEST(RemoteRanks, EndWhenTheyAreToldTo) {
   }
 }
 
-/// What comes of a plan or a road that is no good.
+/// The error of a plan or a road that is no good.
 std::string trouble(const std::function<std::unique_ptr<HostRanks>()>& make) {
   Drive drive(make);
   drive.until(State::failed);
