@@ -39,7 +39,7 @@ def test_images_are_classified(ranks: int):
 
 
 def test_images_are_classified_from_a_checkpoint_as_without_a_break(tmp_path: pathlib.Path):
-    """What a resumed run trains is what the whole run trained, to the last digit: momentum and all."""
+    """A resumed run trains the same model as the whole run, to the last digit: momentum and all."""
     checkpoints = ["--checkpoint-format", str(tmp_path / "{epoch}.pt")]
     whole = run_script("image_classification", 2, *checkpoints)
     check_output(FOLDER / "image_classification.py", whole)

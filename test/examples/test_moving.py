@@ -47,7 +47,7 @@ def run_before(name: str) -> str:
 
 
 def run_under_hrun(script: str, ranks: int = 2) -> str:
-    """What rank 0 printed."""
+    """The output of rank 0."""
     result = hrun("-np", str(ranks), sys.executable, str(FOLDER / script))
     assert result.returncode == 0 or script.endswith("_before.py"), result.stdout + result.stderr
     return "".join(line.removeprefix("[0] ") for line in result.stdout.splitlines(keepends=True))

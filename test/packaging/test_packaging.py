@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What an installed Hora offers to projects outside this tree, and that the programs of README.md and docs/ work as they stand there."""
+"""The interfaces that an installed Hora offers to projects outside this tree, and the programs of README.md and docs/ as they stand there."""
 
 import importlib.metadata
 import os
@@ -15,7 +15,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 HRUN = pathlib.Path(sys.executable).parent / "hrun"
 BUILD = pathlib.Path(os.environ.get("HORA_BUILD", ROOT / "build/default"))
-# What libhora is made with is its own affair: no consumer looks for it.
+# The packages that libhora is built with are private to it: no consumer looks for them.
 NOT_FOUND_HERE = [f"-DCMAKE_DISABLE_FIND_PACKAGE_{name}=ON" for name in ("fmt", "PkgConfig", "CLI11", "GTest", "MPI", "Python3")]
 
 
@@ -37,7 +37,7 @@ def block(page: str, language: str) -> str:
 
 
 def losses(output: str) -> list[float]:
-    """What rank 0 printed, a number a line."""
+    """The numbers that rank 0 printed, one a line."""
     return [float(line.removeprefix("[0] ")) for line in output.splitlines()]
 
 

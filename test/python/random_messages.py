@@ -54,7 +54,7 @@ def spread(tensor: torch.Tensor) -> torch.Tensor:
 
 
 class Rank:
-    """What this rank sends and receives, and how."""
+    """The messages that this rank sends and receives, and how it does so."""
 
     def __init__(self, seed: int) -> None:
         self.seed = seed
@@ -96,7 +96,7 @@ class Rank:
         return hvd.irecv(tensor, *choice)
 
     def check(self, got: Any) -> None:
-        """What a receive got, of those with the same choice in the order in which they were started."""
+        """Checks the message of a receive; receives with the same choice get messages in the order in which they were started."""
         manner = self.manners[hvd.rank()]
         key = (got.source, got.tag) if manner in ("exact", "any source") else got.source
         wanted = self.to_come[key].popleft()

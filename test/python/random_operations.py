@@ -33,7 +33,7 @@ class Operation:
 
 
 class Draw:
-    """What a round is made of; equal on all ranks."""
+    """The random choices of a round; equal on all ranks."""
 
     def __init__(self, seed: int, number: int, sets: list[hvd.ProcessSet]) -> None:
         self.rng = np.random.default_rng([seed, number])

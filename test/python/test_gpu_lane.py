@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tensors on GPUs, without one: the fake driver and the fake NCCL take the place of the real ones, and PyTorch's CPU tensors that
-of its CUDA tensors, by way of the one module of hora.torch that knows of CUDA. What is float32 lies on the GPU, all else on the
+of its CUDA tensors, by way of the one module of hora.torch that knows of CUDA. Float32 tensors lie on the GPU, all others on the
 CPU. Processes, hrun, libhora and libhora_nccl.so are the real ones."""
 
 import contextlib

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the other ranks hear of an exception that ends one."""
+"""The report to the other ranks of an exception that ends one rank."""
 
 import pathlib
 import subprocess

@@ -9,7 +9,7 @@ import pytest
 from ranks import hrun, run_python
 from ready_ranks import ready_python, run_ready
 
-# What others wait for is missed at once, and soon in vain.
+# An operation that other ranks wait for is reported missing after half a second, and fails after two.
 PATIENCE = {"HORA_MISSING_WARNING": "0.5", "HORA_MISSING_TIMEOUT": "2"}
 MODEL = """
     import sys, time, torch, hora.torch as hvd
@@ -27,7 +27,7 @@ MODEL = """
 
 
 def fail(program: str, ranks: int = 2, environment: dict[str, str] | None = None) -> str:
-    """What a program that does not end well says on stderr. hrun's prefixes are taken off, and times and numbers of processes."""
+    """The stderr of a program that fails. hrun's prefixes are taken off, and times and numbers of processes."""
     script = textwrap.dedent(MODEL) + textwrap.dedent(program)
     words = ("-np", str(ranks), "--grace", "1", *ready_python(), "-c", script)  # who is busy does not end by itself
     result = hrun(*words, environment={**PATIENCE, **(environment or {})}, seconds=60)

@@ -23,7 +23,7 @@ QUERIES = "test_names.py::test_ranks_know_who_they_are_and_what_there_is"
 SETS = "test_process_sets.py::test_sets_are_registered_at_init_and_later_and_tell_what_they_are"
 LIFETIME = "test_lifetime.py::test_a_process_that_joins_and_leaves_again_and_again_leaves_nothing_behind"
 
-# What follows a name: the arguments of a function or a class, "module", "object", "error" (a RuntimeError), or a value.
+# The second field, after the name: the arguments of a function or a class, "module", "object", "error" (a RuntimeError), or a value.
 REDUCE = "prescale_factor=1.0, postscale_factor=1.0"
 SET = "process_set=global_process_set"
 NAMES: list[tuple[str, str, str]] = [
@@ -152,7 +152,7 @@ class Wanted:
 
 
 def difference(wanted: Wanted, found: Any) -> str:
-    """What is wrong with our signature; empty if it is Horovod's, or that with optional arguments after it."""
+    """The error in our signature; empty if it is Horovod's, or that with optional arguments after it."""
     ours = list(inspect.signature(found).parameters.values())
     for index, parameter in enumerate(wanted.parameters):
         if index >= len(ours) or (ours[index].name, ours[index].kind) != (parameter.name, parameter.kind):

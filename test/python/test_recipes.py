@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the documentation says that one writes for mixed precision and clipping, against one process with the whole batch."""
+"""The documentation's recipes for mixed precision and clipping, against one process with the whole batch."""
 
 from ready_ranks import run_ready
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What hora.torch refuses, with which exceptions, and that the job then goes on."""
+"""The calls that hora.torch refuses, the exceptions that it raises, and that the job then goes on."""
 
 from ready_ranks import run_ready
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a user at a terminal sees of a rank that reads: input(), debuggers, passwords, keys that are signals. All over real terminals."""
+"""The view of a user at a terminal of a rank that reads: input(), debuggers, passwords, keys that are signals. All over real terminals."""
 
 import json
 import os
@@ -20,7 +20,7 @@ UNSEEN = re.compile(r"\x1b\[\d*m|\r|\x1b\[\?2004[hl]")  # colours, and what read
 
 
 def seen(written: str) -> str:
-    """What a terminal shows in the end."""
+    """The text that a terminal shows in the end."""
     return UNSEEN.sub("", CLEARED.sub("", written))
 
 
@@ -32,7 +32,7 @@ class Terminal(pexpect.spawn):
         super().__init__(program, list(words), timeout=SECONDS, dimensions=(30, 100), encoding="utf-8", cwd=str(ROOT), env=everything)
 
     def shown(self) -> str:
-        """What came since the last expectation, up to this one and with it."""
+        """The text that came since the last expectation, up to this one and with it."""
         assert isinstance(self.before, str) and isinstance(self.after, str)
         return seen(self.before + self.after)
 

@@ -10,7 +10,7 @@ from ready_ranks import run_ready
 
 
 def events_by_row(path: pathlib.Path) -> dict[tuple[int, str], list[str]]:
-    """What happened, in the order of the file, to each tensor on each rank."""
+    """The events of each tensor on each rank, in the order of the file."""
     events = json.loads(path.read_text())
     names = {(event["pid"], event["tid"]): event["args"]["name"] for event in events if event["name"] == "thread_name"}
     rows: dict[tuple[int, str], list[str]] = {(pid, name): [] for (pid, _), name in names.items()}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a user reads when a program's ranks do not do the same, or one fails: the cause, the own lines, the remedy; and how much that is."""
+"""The output for a user when a program's ranks do not do the same, or one fails: the cause, the own lines, the remedy; and its length."""
 
 import itertools
 import json
@@ -33,7 +33,7 @@ PROGRAM = """
 
     def train():
 """
-# What is wrong; of the program: its rest; of the summary: the hint, and the lines that it names, by their comments.
+# The mistake; of the program: its rest; of the summary: the hint, and the lines that it names, by their comments.
 PITFALLS = {
     "one batch fewer": (
         """
@@ -100,7 +100,7 @@ def line_with(script: pathlib.Path, comment: str) -> str:
 
 
 def summary_of(errors: str) -> str:
-    """What hrun says at the end, behind an empty line."""
+    """The summary that hrun prints at the end, behind an empty line."""
     *_, summary = re.split(r"^\nhrun: ", errors, flags=re.MULTILINE)
     return summary
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a Hora says of itself: `python -m hora`, and an import that cannot work."""
+"""The report of a Hora about itself: `python -m hora`, and an import that cannot work."""
 
 import os
 import pathlib

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which NCCL a process gets that asks Hora for one before it imports PyTorch. A process has one NCCL, and PyTorch is given whichever
+"""The NCCL of a process that asks Hora for one before it imports PyTorch. A process has one NCCL, and PyTorch is given whichever
 is there. The fake NCCL takes the place of those that differ from PyTorch's, such as the one of the system."""
 
 import importlib.util
@@ -46,7 +46,7 @@ def fake_nccl(folder: pathlib.Path) -> str:
 
 
 def ask(program: str, *arguments: str, path: str, **environment: str) -> list[str]:
-    """What a Python prints that finds its first packages in `path`."""
+    """The words that a Python prints whose first packages are those in `path`."""
     words = [sys.executable, "-c", program, *arguments]
     own = {**os.environ, "PYTHONPATH": path, **environment}
     asked = subprocess.run(words, env=own, capture_output=True, text=True, timeout=120, check=False)
