@@ -97,7 +97,8 @@ std::string Job::run() {
 
 bool Job::afflicts(const Rank& rank) const { return rank.number == plan_.culprit && rank.step == plan_.step; }
 
-/// Of what a rank submits now. What is left out has a name: ranks would be out of step for good.
+/// The name of the operation that a rank submits now. An operation that is left out has a name: without one,
+/// ranks would be out of step for good.
 std::string Job::next_name(Rank& rank, int tensor) const {
   const bool left_out = plan_.fault == Fault::stand_still || plan_.fault == Fault::skip;
   const bool unnamed = tensor < plan_.unnamed && !(left_out && tensor == plan_.tensor);
@@ -179,7 +180,7 @@ void Job::turn(Rank& rank) {
   wake_those_rung_for();
 }
 
-/// What one rank has done in shared memory others see a moment later.
+/// Other ranks see a moment later what one rank has done in shared memory.
 void Job::wake_those_rung_for() {
   for (auto& rank : ranks_) {
     const std::uint32_t rings = Alert(rank.rollcall->alert()).rings();
@@ -350,7 +351,7 @@ std::string Job::verdict_on(const Rank& rank) const {
   for (const auto& error : rank.errors) {
     const bool mismatch = plan_.fault == Fault::shape &&
                           error.find(fmt::format("'{}': tensor differs between ranks", afflicted_)) == 0;
-    // Who goes on after such an error leaves before others, too.
+    // A rank that goes on after such an error leaves before others, too.
     const bool left = plan_.fault == Fault::skip &&
                       error.find("has left the job without submitting it") != std::string::npos &&
                       first_error_.find(fmt::format("rank {} has left", plan_.culprit)) != std::string::npos;

@@ -14,7 +14,7 @@
 
 namespace hora {
 
-/// What goes wrong in a simulated job.
+/// The fault in a simulated job.
 enum class Fault {
   none,
   slow,         ///< a rank is a second late in every step
@@ -53,7 +53,7 @@ class Job {
   explicit Job(const Plan& plan);
   /// Lets everything happen. Empty if all went as it must; else what did not.
   std::string run();
-  /// What happened, a line each.
+  /// The events of the run, a line each.
   [[nodiscard]] const std::vector<std::string>& history() const { return history_; }
   /// Steps that rank 0 began with a locked order.
   [[nodiscard]] int locked_steps() const { return locks_; }

@@ -31,8 +31,8 @@ constexpr double kMostGrowth = 2.0;  // MiB, from half of the way to its end
 // Ranks remember some thousand decisions of each process set; before they do all memory grows.
 constexpr std::uint64_t kUntilCachesAreFull = 700'000;
 
-/// What this process has taken. How much of the freed memory the allocator keeps for later is its own affair:
-/// the bytes are those in use.
+/// The resources that this process holds. The bytes are those in use: freed memory that the allocator keeps
+/// for later does not count.
 struct Held {
   double megabytes = 0;
   std::ptrdiff_t descriptors = 0;

@@ -37,7 +37,7 @@ class Work {
   Work& operator=(const Work&) = delete;
 
   [[nodiscard]] const Task& task() const { return task_; }
-  /// What is to be submitted. The memory is this object's. `process_set`: the set's number.
+  /// The entry to submit. This object owns the memory. `process_set`: the set's number.
   [[nodiscard]] Entry entry(int process_set);
   /// After its end: what is wrong with the output; empty: nothing.
   [[nodiscard]] std::string wrong() const;

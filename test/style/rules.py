@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the sources keep to: one table of rules. Each takes a path and its text, and yields what is wrong with it."""
+"""The rules of the sources, in one table. Each takes a path and its text, and yields what is wrong with it."""
 
 import dataclasses
 import re
@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 Finding = tuple[int, str]  # the line, and what to do
 Check = Callable[[str, str], Iterator[Finding]]
 
-# Who may include whom: a folder, and the folders that it may include beside itself and <hora/...>.
+# The allowed includes: a folder, and the folders that it may include beside itself and <hora/...>.
 LAYERS = {
     "core/base": [],
     "core/device": ["core/base"],

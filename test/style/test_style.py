@@ -50,7 +50,7 @@ def test_sources_are_formatted():
 
 
 def complaints(command: list[str], paths: list[str]) -> list[str]:
-    """What a command says of each file that it does not like; as many at a time as there are cores."""
+    """The output of a command for each file that it rejects; it runs on as many files at a time as there are cores."""
 
     def check(path: str) -> str:
         result = subprocess.run([*command, path], cwd=ROOT, capture_output=True, text=True, check=False)

@@ -95,7 +95,7 @@ def see_what_users_see() -> None:
 
 
 def hear_interrupts() -> None:
-    """What a script starts in the background ignores these, and so would everything that is started here."""
+    """Processes that a script starts in the background ignore these signals, and so would all processes that are started here."""
     signal.signal(signal.SIGINT, signal.default_int_handler)
     signal.signal(signal.SIGQUIT, signal.SIG_DFL)
 

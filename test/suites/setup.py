@@ -110,7 +110,7 @@ def virtual_environment(progress: Progress) -> None:
 
 
 def configure(preset: str) -> None:
-    """What CMakePresets.json says, with the Python of .venv."""
+    """Configures a preset of CMakePresets.json, with the Python of .venv."""
     step(f"cmake-{preset}", "cmake", "--preset", preset, f"-DPython3_EXECUTABLE={PYTHON}")
 
 

@@ -21,7 +21,7 @@ SHOWN = 10  # of a suite's failed cases, with what they said
 
 @dataclasses.dataclass
 class Tally:
-    """What a suite counted."""
+    """The counts of a suite."""
 
     passed: int = 0
     failed: int = 0
@@ -157,7 +157,7 @@ def hosts() -> Tally:
 
 
 def faults() -> Tally:
-    """What goes wrong, in every phase of a job, on machines that are namespaces of this one: a sample, or all with FAULTS=all."""
+    """The faults, in every phase of a job, on machines that are namespaces of this one: a sample, or all with FAULTS=all."""
     return pytest("faults", "test/faults")
 
 
