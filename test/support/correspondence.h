@@ -15,7 +15,7 @@
 
 namespace hora {
 
-/// What becomes of a message, which is told once.
+/// The outcome of a message, which is told once.
 class Outcome {
  public:
   void set(const Status& status, const Envelope* envelope) {

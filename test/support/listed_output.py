@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What an example's first lines say that it prints."""
+"""The expected output of an example, from its first lines."""
 
 import pathlib
 import re

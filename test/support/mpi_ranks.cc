@@ -10,7 +10,7 @@
 namespace hora {
 namespace {
 
-/// What a rank other than 0 says of a test: only how it fails.
+/// The output of a rank other than 0 about a test: only its failures.
 class FailurePrinter : public testing::EmptyTestEventListener {
   void OnTestPartResult(const testing::TestPartResult& result) override {
     if (!result.failed()) return;

@@ -17,8 +17,8 @@ class Gate {
   void open();
   /// More has been put on it, which is done when it is open again.
   void close();
-  /// What has been put on it has broken the GPU: whoever looks at it then, and a stream that is to wait for
-  /// it, gets an error, the stream at each call.
+  /// The work on this stream has broken the GPU. A caller that looks at it then gets an error; a stream that
+  /// is to wait for it gets an error at each call.
   void break_gpu();
   void wait() const;
   /// Whether anybody has begun to wait.

@@ -9,8 +9,8 @@
 
 namespace hora {
 
-/// What the launcher would give each rank of a job on this machine: a listening socket for rank 0, its
-/// address, a secret.
+/// The values that the launcher would give each rank of a job on this machine: a listening socket for rank 0,
+/// its address, a secret.
 std::vector<Config> loopback_configs(int ranks);
 /// The same, who agree over a tree.
 std::vector<Config> tree_configs(int ranks, int radix);

@@ -7,7 +7,7 @@
 
 namespace hora {
 
-/// What a call throws: its code and text, or nothing.
+/// The error that a call throws: its code and text, or nothing.
 inline Status thrown(const std::function<void()>& call) {
   try {
     call();

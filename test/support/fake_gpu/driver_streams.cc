@@ -23,7 +23,7 @@ CUresult with_event(FakeMachine& machine, CUevent event,
   return error != CUDA_SUCCESS ? error : body(found->second);
 }
 
-/// What is captured cannot depend on what is not.
+/// Captured work cannot depend on work that is not captured.
 CUresult spoil_capture(FakeMachine& machine, CUresult result) {
   machine.spoilt = true;
   return result;

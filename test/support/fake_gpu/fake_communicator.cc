@@ -55,7 +55,7 @@ namespace {
 
 constexpr std::size_t kCommunicatorBytes = std::size_t{1} << 20;
 
-/// What a stream calls.
+/// The function that a stream calls.
 void CUDA_CB run_work(void* data) {
   auto& work = *static_cast<ncclComm::Work*>(data);
   ncclComm& own = *work.communicator;

@@ -18,13 +18,14 @@
 #include <utility>
 #include <vector>
 
-/// What ncclComm_t points to. It stays in memory when it is no more, so that later calls can be found out.
+/// The object that ncclComm_t points to. It stays in memory after its end, so that later calls can be
+/// detected.
 ///
 /// Calls belong to one thread at a time; what streams touch has the lock, or is atomic.
 struct ncclComm {
   enum class Life { open, finalized, gone };
 
-  /// What a stream is to do.
+  /// The work that a stream is to do.
   struct Work {
     ncclComm* communicator = nullptr;
     std::vector<hora::FakeOperation> operations;
@@ -49,7 +50,7 @@ struct ncclComm {
   /// The call that is in progress: nothing until it has been carried out.
   std::function<std::optional<ncclResult_t>()> pending;
   int polls = 0;  ///< until that is looked at
-  /// What follows a call that has been carried out: at the next question how it goes.
+  /// The continuation of a call that has been carried out: runs at the next query of the call's progress.
   std::function<void()> sequel;
   std::uint32_t splits = 0;
   std::map<int, Multiplied> multiplied;  ///< by ncclRedOp_t; changed with the lock of what all calls share
@@ -69,7 +70,7 @@ struct ncclComm {
   void fail(ncclResult_t with);
   [[nodiscard]] ncclResult_t failure();
   [[nodiscard]] bool idle();
-  /// Ends what is running, and waits until it has ended. What waits on streams will do nothing.
+  /// Ends what is running, and waits until it has ended. Work that waits on streams will do nothing.
   void stop();
   /// Is no more.
   void go();
@@ -77,7 +78,7 @@ struct ncclComm {
 
 namespace hora {
 
-/// What all calls of the fake NCCL share. One lock.
+/// The state that all calls of the fake NCCL share, under one lock.
 struct FakeNcclState {
   std::mutex mutex;
   std::condition_variable changed;
@@ -99,7 +100,7 @@ struct FakeNcclState {
 };
 FakeNcclState& fake_nccl_state();
 
-/// What the calling thread has put into the group that it has begun.
+/// The calls that the calling thread has put into the group that it has begun.
 struct FakeGroup {
   int depth = 0;
   ncclResult_t error = ncclSuccess;
@@ -117,7 +118,7 @@ ncclResult_t begin_communicator(ncclComm_t* made, const std::string& name, int r
 /// One of the ranks that ask for the same `color` now, in the order of their keys. As NCCL's it says
 /// ncclSuccess while the parent is still at it, and `made` is null until a while after that.
 ncclResult_t begin_split(ncclComm_t parent, int color, int key, ncclComm_t* made);
-/// What ncclCommGetAsyncError says.
+/// The result of ncclCommGetAsyncError.
 ncclResult_t progress_of(ncclComm_t communicator);
 /// The call goes on until `done` says how it ended.
 ncclResult_t begin_pending(ncclComm_t communicator, std::function<std::optional<ncclResult_t>()> done);

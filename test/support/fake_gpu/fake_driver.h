@@ -12,7 +12,7 @@ namespace hora {
 
 class FakeMachine;
 
-/// What a fake GPU is like. A value.
+/// The properties of a fake GPU. A value.
 struct FakeGpu {
   std::string name = "Fake GPU";
   std::size_t memory = std::size_t{1} << 30;
@@ -21,7 +21,7 @@ struct FakeGpu {
   int pci_bus = -1;  ///< -1: one of its own. Two that have the same are parts of one GPU
 };
 
-/// What of a fake GPU is in use. A value.
+/// The resources of a fake GPU that are in use. A value.
 struct FakeUsage {
   std::size_t bytes = 0;       ///< of its memory
   std::size_t peak_bytes = 0;  ///< the most there ever were
@@ -43,7 +43,7 @@ struct FakeUsage {
 class FakeDriver {
  public:
   explicit FakeDriver(std::vector<FakeGpu> gpus = {FakeGpu{}});
-  /// What is still on the streams is dropped.
+  /// Drops the work that is still on the streams.
   ~FakeDriver();
   FakeDriver(const FakeDriver&) = delete;
   FakeDriver& operator=(const FakeDriver&) = delete;
@@ -53,7 +53,7 @@ class FakeDriver {
   /// cuStreamBeginCapture, cuStreamEndCapture.
   [[nodiscard]] CudaDriver table() const;
 
-  /// What cuDriverGetVersion says: 13000 is 13.0.
+  /// Sets the version that cuDriverGetVersion returns: 13000 is 13.0.
   void set_version(int version);
   /// The `nth` call from here on of a function ("cuMemAlloc"; 1: the next) returns `error`, once. It does
   /// nothing then, unless it gives something back, which happens all the same.

@@ -26,7 +26,7 @@ struct Bfloat16 {
   static Bfloat16 from(float number) { return {bfloat16_from(number)}; }
 };
 
-/// What C++ computes with; integers wrap around.
+/// An element of a type that C++ computes with; integers wrap around.
 template <typename T>
 struct Plain {
   using Number = T;

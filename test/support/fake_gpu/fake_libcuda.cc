@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What makes the fake driver a library of its own, libcuda.so.1: a machine that is there from the beginning,
-// with as many GPUs as FAKE_GPUS says (1). FAKE_CUDA_VERSION is what cuDriverGetVersion says. FAKE_CUDA_OWNS
-// is the number of the GPU whose memory all is that the driver has not given itself.
+// The fake driver as a library of its own, libcuda.so.1: a machine that is there from the beginning, with as
+// many GPUs as FAKE_GPUS says (1). cuDriverGetVersion returns FAKE_CUDA_VERSION. FAKE_CUDA_OWNS is the number
+// of the GPU that owns all memory that the driver has not allocated itself.
 #include "test/support/fake_gpu/fake_machine.h"
 
 #include <cstdlib>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What makes the fake NCCL a library of its own, libnccl.so.2. FAKE_NCCL_VERSION is what ncclGetVersion says,
-// FAKE_NCCL_POLLS how often calls are in progress, and with FAKE_NCCL_HOLD_ABORTS=1 aborts do not return.
+// The fake NCCL as a library of its own, libnccl.so.2. ncclGetVersion returns FAKE_NCCL_VERSION.
+// FAKE_NCCL_POLLS is how often calls are in progress, and with FAKE_NCCL_HOLD_ABORTS=1 aborts do not return.
 #include "test/support/fake_gpu/fake_communicator.h"
 
 #include <cstdlib>

@@ -10,7 +10,7 @@
 
 namespace hora {
 
-/// What a rank is about to do, which all ranks have to agree on. A value.
+/// The operation that a rank is about to do, which all ranks have to agree on. A value.
 struct FakeTag {
   std::uint32_t kind = 0;
   std::uint32_t type = 0;
@@ -29,8 +29,8 @@ struct FakeTag {
 ///
 /// A piece is written by its sender while `written` equals `read`, and read by its receiver while `written`
 /// is one more; each adds to its own counter (release) after that, and looks at the other's (acquire).
-/// Whoever changes anything rings the bell, a futex; whoever waits takes the bell's number before it looks,
-/// so that no change is missed.
+/// A rank that changes anything rings the bell, a futex. A rank that waits takes the bell's number before it
+/// looks, so that no change is missed.
 class FakeMeeting {
  public:
   static constexpr int kMostRanks = 16;

@@ -8,7 +8,7 @@
 
 namespace hora {
 
-/// What of the fake NCCL is in use. A value.
+/// The resources of the fake NCCL that are in use. A value.
 struct FakeNcclUsage {
   int communicators = 0;  ///< that have neither been destroyed nor aborted
   int operations = 0;     ///< sums of multiplied elements
@@ -52,9 +52,9 @@ class FakeNccl {
   /// How many pieces of work are running on streams, or wait there.
   [[nodiscard]] int under_way() const;
 
-  /// What NCCL must not be asked: of two threads at a time; of a communicator that is no more, or has not
-  /// carried out the call before; to end one with work under way, or with memory or operations that it knows
-  /// of; to abort one after the other; to free memory that a communicator knows of.
+  /// The calls that NCCL does not allow: from two threads at a time; on a communicator that is no more, or
+  /// has not carried out the call before; to end one with work under way, or with memory or operations that
+  /// it knows of; to abort one after the other; to free memory that a communicator knows of.
   [[nodiscard]] std::vector<std::string> misuses() const;
   [[nodiscard]] FakeNcclUsage usage() const;
 };

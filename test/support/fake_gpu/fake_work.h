@@ -29,7 +29,7 @@ struct FakeOperation {
   std::uint64_t registered_output = 0;
 };
 
-/// What a group of calls does for one rank when its turn comes on the stream. One thread's.
+/// The work of a group of calls for one rank when its turn comes on the stream. One thread's.
 class FakeWork {
  public:
   FakeWork(FakeMeeting& meeting, int rank, int ranks, const std::atomic<bool>& aborted)
