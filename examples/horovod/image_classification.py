@@ -77,7 +77,7 @@ def accuracy(scores: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
 
 
 def adjust_learning_rate(optimizer: torch.optim.Optimizer, progress: float, args: argparse.Namespace) -> None:
-    """From the rate for one rank to that for all of them, over the first epochs. `progress` is in epochs."""
+    """Raises the rate from that for one rank to that for all of them, over the first epochs. `progress` is in epochs."""
     scale = hvd.size() * args.batches_per_allreduce
     factor = scale * (1.0 if progress < 4 else 0.1)
     if progress < args.warmup_epochs:

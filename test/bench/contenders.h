@@ -37,7 +37,8 @@ using Contenders = std::vector<std::unique_ptr<Contender>>;
 
 /// "arena", "limit" and "private". The plane outlives them.
 [[nodiscard]] Contenders plane_contenders(Plane& plane, const Options& options);
-/// "arena" and "private", by submit and wait; what a list has, see list.h. The runtime outlives them.
+/// "arena" and "private", by submit and wait; see list.h for the contenders of a list. The runtime outlives
+/// them.
 [[nodiscard]] Contenders runtime_contenders(Runtime& runtime, const Options& options);
 /// "hora/mpi": Hora's collective over MPI. The plane outlives it. Throws Error(unavailable).
 [[nodiscard]] std::unique_ptr<Contender> mpi_plane_contender(Plane& plane, const Config& config,

@@ -70,7 +70,7 @@ void answer(Court& court) {
   }
 }
 
-/// Of the fastest try.
+/// The seconds of the fastest try.
 template <typename Act>
 double seconds_of(const Act& act) {
   double least = std::numeric_limits<double>::infinity();

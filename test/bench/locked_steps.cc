@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// hrun -np N locked_steps STEPS shape|other|missing FOLDER: what agreeing costs once steps repeat. The
+// hrun -np N locked_steps STEPS shape|other|missing FOLDER: the cost of agreeing once steps repeat. The
 // gradients of ResNet-50, cut to a few elements each as only control is looked at, are reduced in STEPS equal
 // steps; in one more the last rank goes astray with one of them: it has another shape, another tensor comes
 // in its place and it comes late, or it only comes late. Each rank writes what it has seen to
@@ -104,7 +104,7 @@ class Training {
   [[nodiscard]] std::size_t locked_from() const {
     return static_cast<std::size_t>(std::ranges::find(letters_, 0U) - letters_.begin());
   }
-  /// Of those from the first locked one on, for each step.
+  /// The mean for each step, from the first locked step on.
   [[nodiscard]] double letters_when_locked() const { return mean(letters_); }
   [[nodiscard]] double bytes_when_locked() const { return mean(bytes_); }
   [[nodiscard]] std::size_t wrong() const { return wrong_; }

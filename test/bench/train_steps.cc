@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// hrun -np N train_steps ITERATIONS FOLDER: what a DistributedOptimizer adds to steps of training small
-// models on the CPU, the twin of plan/ranks/work_wrapper.py. Steps with it and without it take turns. Each
-// rank writes FOLDER/rank<k>.json: when each step began and ended, by the clock of the machine.
+// hrun -np N train_steps ITERATIONS FOLDER: the time that a DistributedOptimizer adds to steps of training
+// small models on the CPU, the twin of plan/ranks/work_wrapper.py. Steps with it and without it take turns.
+// Each rank writes FOLDER/rank<k>.json: when each step began and ended, by the clock of the machine.
 #include <hora/torch.h>
 
 #include <chrono>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// hrun -np N watch_cost [PAIRS]: what it costs that Hora watches a job. Steps that reduce the gradients of
+// hrun -np N watch_cost [PAIRS]: the cost of Hora's watch over a job. Steps that reduce the gradients of
 // ResNet-50 (161 tensors, 102 MB) in jobs that take turns: one as it is by default, one without recorder,
 // heartbeats, lateness and time limits. Other load of a machine only adds to a time: the figures are
 // those of the fastest twentieth of all steps. On a shared machine they differ by more than what is looked

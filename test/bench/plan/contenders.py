@@ -23,7 +23,7 @@ TCP_ONLY = {"OMPI_MCA_pml": "ob1", "OMPI_MCA_btl": "tcp,self"}
 
 @dataclasses.dataclass(frozen=True)
 class Horovod:
-    """One way to run it: what negotiates and moves, and how long it sleeps between rounds."""
+    """One way to run it: the libraries that negotiate and move, and how long it sleeps between rounds."""
 
     name: str
     launcher: launchers.Launcher

@@ -124,13 +124,13 @@ class StepsJob:
 
 
 def collected(folder: str, size: int) -> dict[str, Sample]:
-    """Of each case, what the ranks have written there."""
+    """The samples of each case, from the files that the ranks have written there."""
     ranks = [json.loads(pathlib.Path(folder, f"rank{rank}.json").read_text()) for rank in range(size)]
     return {case: _sample([rank[case] for rank in ranks]) for case in ranks[0]}
 
 
 def _sample(ranks: list[dict[str, Any]]) -> Sample:
-    """Of what each rank has seen of a case. A call takes from the last rank's begin to the last one's end."""
+    """The sample from each rank's measurements of a case. A call takes from the last rank's begin to the last one's end."""
     wrong = sum(rank.get("wrong", 0) for rank in ranks)
     if "value" in ranks[0]:
         return Sample(max(rank["value"] for rank in ranks), wrong=wrong)

@@ -56,7 +56,7 @@ def _no_horovodrun() -> str | None:
 
 
 def _binding(ranks: int) -> list[str]:
-    """A core for each rank, if there are as many: what mpirun does by itself, and what hrun is to be compared with."""
+    """A core for each rank, if there are as many: mpirun does this by itself, and hrun is to be compared with it."""
     return ["--bind-to", "core" if ranks <= len(os.sched_getaffinity(0)) else "none"]
 
 

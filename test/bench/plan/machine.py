@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""On what, with what, and under what load was measured."""
+"""The machine, the versions and the load of a measurement."""
 
 import json
 import os

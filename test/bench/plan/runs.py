@@ -12,7 +12,7 @@ from . import table
 
 
 def cpu_of(saved: dict[str, Any]) -> str:
-    """As its maker calls it, without trademarks."""
+    """The name that the CPU's maker gives it, without trademarks."""
     return " ".join(re.sub(r"\((R|TM)\)", "", saved["machine"]["cpu"]).split())
 
 
@@ -43,8 +43,8 @@ def kept(folder: pathlib.Path, quick: bool) -> list[Run]:
 
 
 def newest_of_rows(runs: list[Run]) -> dict[str, Run]:
-    """For each row that was asked for the newest run that has figures of it, or else the newest that was to have them; `runs`
-    begin with the newest."""
+    """The newest run that has figures of each row that was asked for, or else the newest run that was to have them. `runs` begin
+    with the newest."""
     chosen = {}
     for key in table.MODULES:
         asked = [run for run in runs if key in run.saved["rows"]]

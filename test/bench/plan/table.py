@@ -30,7 +30,7 @@ Cases = dict[str, Case]
 
 @dataclasses.dataclass(frozen=True)
 class View:
-    """How a row looks at an experiment: who is ours, who is a peer, what has to be reached."""
+    """A row's view of an experiment: our contender, its peers, and the targets."""
 
     experiment: str  # its key
     ours: str

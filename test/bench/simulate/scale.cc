@@ -250,7 +250,7 @@ class Simulated {
     }
   }
 
-  /// Of a turn: of a leaf, of rank 0, whether it asks, and how many letters it reads.
+  /// The kind of a turn: of a leaf, of rank 0, whether it asks, and how many letters it reads.
   using Kind = std::tuple<bool, bool, bool, std::size_t>;
 
   Costs costs_;

@@ -26,7 +26,7 @@ class Library(abc.ABC):
 
     @abc.abstractmethod
     def start(self, name: str, tensor: torch.Tensor) -> Finish:
-        """Begins a sum; what is returned waits for its end."""
+        """Begins a sum; the returned function waits for its end."""
 
     @abc.abstractmethod
     def reduce_halves(self, name: str, tensor: torch.Tensor) -> None:
@@ -56,7 +56,7 @@ def plain_sgd(model: nn.Module) -> torch.optim.Optimizer:
 
 
 class Alone(Library):
-    """Ranks that do not know of each other: what computing costs by itself."""
+    """Ranks that do not know of each other: the cost of computing by itself."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -151,7 +151,7 @@ class Gloo(Library):
         return under_way.wait  # type: ignore[no-any-return]
 
     def reduce_halves(self, name: str, tensor: torch.Tensor) -> None:
-        """As DDP's hook for float16 does."""
+        """Reduces as DDP's hook for float16 does."""
         halves = tensor.to(torch.float16)
         self._dist.all_reduce(halves)
         tensor.copy_(halves)

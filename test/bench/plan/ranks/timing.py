@@ -15,7 +15,7 @@ WARM_UP = 2
 
 @dataclasses.dataclass
 class Turn:
-    """One call: what makes its input, the call, and how many elements of the result are wrong."""
+    """One call: the function that makes its input, the call, and how many elements of the result are wrong."""
 
     prepare: Callable[[int], None]
     call: Callable[[], None]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Joins the job, reduces one tensor, and leaves: who starts the job takes the time."""
+"""Joins the job, reduces one tensor, and leaves: the process that starts the job takes the time."""
 
 from typing import Any
 
