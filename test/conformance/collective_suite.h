@@ -11,7 +11,7 @@
 
 namespace hora {
 
-/// For `CollectiveBackend::ranks`.
+/// A function that returns these numbers, for `CollectiveBackend::ranks`.
 inline std::function<std::vector<int>()> exactly(std::vector<int> numbers) {
   return [numbers = std::move(numbers)] { return numbers; };
 }

@@ -20,7 +20,7 @@ std::function<std::vector<std::unique_ptr<Collective>>(int)> connect_with(std::s
 std::vector<int> these_ranks() { return {mpi_ranks()}; }
 
 const RegisterCollective kMpi{{"mpi", connect_with(Channel::kMostBytes), these_ranks, make_shared_counter}};
-// As if int had 12 bits: what is longer goes as several messages.
+// The limit is that of an int of 12 bits: longer data is sent as several messages.
 const RegisterCollective kChunked{{"mpi_chunked", connect_with(4093), these_ranks, make_shared_counter}};
 
 }  // namespace

@@ -19,7 +19,7 @@ TEST(Alert, WakesWhoSleeps) {
       Alert(words).ring();
     }
   });
-  // As an engine does: it would hang if a ring were missed.
+  // This loop waits as an engine does: it would hang if a ring were missed.
   for (int known = 0; known < kNews;) {
     const auto seen = alert.rings();
     known = news.load();

@@ -75,7 +75,7 @@ class Counted final : public Collective {
   Traffic& traffic_;
 };
 
-/// Runs `rank_main` on every rank of these hosts; what goes through the collective of all ranks is counted.
+/// Runs `rank_main` on every rank of these hosts; counts the traffic through the collective of all ranks.
 void run(const Ranks& hosts, Traffic& traffic,
          const std::function<void(int rank, Collective& collective)>& rank_main) {
   int ranks = 0;

@@ -9,7 +9,7 @@ namespace {
 const std::string kBoot = "00000000-0000-0000-0000-000000000001";
 const std::string kOtherBoot = "00000000-0000-0000-0000-000000000002";
 
-/// By rank, on these hosts.
+/// The members on these hosts, by rank.
 std::vector<Member> members_on(const std::vector<std::string>& hosts) {
   std::vector<Member> members;
   for (const auto& host : hosts)
@@ -17,7 +17,7 @@ std::vector<Member> members_on(const std::vector<std::string>& hosts) {
   return members;
 }
 
-/// Of a rank of whom only rank and size are known.
+/// The numbers of a rank whose rank and size alone are known.
 std::vector<int> settled(int rank, const std::vector<Member>& members) {
   Config config;
   config.rank = rank;

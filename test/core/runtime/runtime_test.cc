@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A whole job, its ranks as threads: what users may rely on.
+// The guarantees to users, in whole jobs whose ranks are threads.
 #include <hora/hora.h>
 
 #include "test/support/local_job.h"

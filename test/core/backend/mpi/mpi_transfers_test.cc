@@ -12,7 +12,7 @@
 namespace hora {
 namespace {
 
-// Ranks 0 and 1 do something; what others there are look on.
+// Ranks 0 and 1 do something; any other ranks do nothing.
 class MpiTransfersTest : public testing::Test {
  protected:
   void SetUp() override {

@@ -12,7 +12,7 @@
 namespace hora {
 namespace {
 
-/// With the fakes in the place of driver and NCCL.
+/// Runs `main` with the fakes in the place of driver and NCCL.
 void with_fakes(const std::function<void()>& main) {
   EXPECT_EQ(run_processes(1,
                           [&](int /*rank*/) {

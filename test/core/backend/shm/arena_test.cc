@@ -170,7 +170,8 @@ TEST(Arena, RefusesSizesThatNoMemoryHas) {
   EXPECT_NE(arena->allocate(64), nullptr);
 }
 
-// As a profiler sends them. Kernels before 6.18 undo all of a call that takes memory when one interrupts it.
+// The signals arrive as a profiler sends them. Kernels before 6.18 undo all of a call that takes memory when
+// one interrupts it.
 TEST(Arena, AllocatesWhileSignalsArrive) {
   const auto arena = make_arenas(1, std::size_t{1} << 30).front();
   struct sigaction ignoring{};

@@ -24,7 +24,7 @@ namespace {
 
 using std::chrono::milliseconds;
 
-/// Of one rank; the name is of this test alone.
+/// The configuration of one rank; the name is of this test alone.
 Config rank_of(int rank, int size, milliseconds patience = milliseconds(20'000)) {
   Config config;
   config.rank = rank;

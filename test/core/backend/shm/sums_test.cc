@@ -10,7 +10,7 @@ namespace {
 
 constexpr Reduction kSum{DType::float32, ReduceOp::sum, 1.0, 1.0, 1};
 
-/// Of one element of each rank.
+/// The sum of one element of each rank.
 float sum(Sums& sums, const std::vector<float>& elements) {
   std::vector<const void*> inputs;
   for (const float& element : elements) inputs.push_back(&element);

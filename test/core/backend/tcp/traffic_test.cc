@@ -27,7 +27,7 @@ Meshes meshes_of(const std::vector<std::shared_ptr<Links>>& links, bool spins = 
 
 Pieces pieces_of(std::vector<std::byte>& bytes) { return {std::span(bytes)}; }
 
-/// Runs two ranks with a traffic each; what went wrong for each.
+/// Runs two ranks with a traffic each; returns the error of each.
 std::vector<std::string> complaints(const Meshes& meshes,
                                     const std::function<void(int rank, Traffic& traffic)>& rank_main) {
   std::vector<std::string> texts(2);
