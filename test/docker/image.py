@@ -25,7 +25,7 @@ Instruction = tuple[str, str]  # its name, and what follows
 
 
 def instructions(text: str) -> list[Instruction]:
-    """Of a Dockerfile: comments gone, continued lines joined."""
+    """The instructions of a Dockerfile: comments gone, continued lines joined."""
     lines = [line for line in text.splitlines() if line.strip() and not line.lstrip().startswith("#")]
     joined = "\n".join(lines).replace("\\\n", "")
     return [(line.split(maxsplit=1)[0], line.split(maxsplit=1)[1]) for line in joined.splitlines()]
@@ -56,7 +56,7 @@ class Stage:
         self.inside(".").mkdir(parents=True, exist_ok=True)
 
     def copy(self, rest: str, sources: pathlib.Path, files: list[str] | None) -> None:
-        """From `sources`; of these, if `files` are given, only those."""
+        """Copies from `sources`; if `files` are given, only those."""
         source, target = rest.split()
         if files is None:
             shutil.copytree(f"{sources}{source}", self.inside(target), symlinks=True, dirs_exist_ok=True)

@@ -90,7 +90,8 @@ std::map<int, std::string> descriptors() {
   return found;
 }
 
-/// Those that a rank has at its beginning though neither is it a standard one nor has a launcher named it.
+/// The descriptors that a rank has at its beginning, other than the standard ones and those that a launcher
+/// has named.
 std::vector<std::string> strays() {
   std::set<std::string> named{"0", "1", "2"};
   for (const char* name : {"HORA_SECRET_FD", "HORA_NEWS_FD", "HORA_QUESTION_FD", "HORA_COORDINATOR_FD"})
@@ -145,7 +146,7 @@ void run_out_of_memory() {
   while (true) hoard.push_back(std::make_unique<std::vector<char>>(1 << 20, 'x'));
 }
 
-/// More than there is room for where standard output is kept.
+/// Writes more than there is room for where standard output is kept.
 void write_much() {
   for (int line = 0; line < 4096; ++line) std::printf("%04d %s\n", line, std::string(120, '.').c_str());
   std::fflush(stdout);

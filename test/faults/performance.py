@@ -70,7 +70,7 @@ class Outcome:
         return [said["where"] for said in self.said if said["event"] == "fault"]
 
     def descriptors_left(self) -> list[str]:
-        """Of ranks that ended in order; and those that a rank got without being told. MPI keeps its own to the end."""
+        """The descriptors left by ranks that ended in order; and those that a rank got without being told. MPI keeps its own to the end."""
         found = [f"rank {said['rank']} began with the descriptor {each}" for said in self.said if said["event"] == "born" for each in said["descriptors"]]
         for said in self.said:
             if said["event"] == "out" and self.cell.phase.plane != "mpi":
@@ -111,7 +111,7 @@ def traces_on(host: Host) -> Traces:
 
 
 def files_in(folder: pathlib.Path) -> Traces:
-    """Of a job's temporary files all but what it writes down of its failure."""
+    """All temporary files of a job except the reports of its failure."""
     return {
         f"the file {path}"
         for path in folder.rglob("*")

@@ -15,7 +15,7 @@ namespace {
 
 constexpr int kTestIsGone = 99;
 
-/// Of the clock that all processes of a machine share.
+/// The seconds of the clock that all processes of a machine share.
 double seconds() {
   timespec time{};
   ::clock_gettime(CLOCK_MONOTONIC, &time);

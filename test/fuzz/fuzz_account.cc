@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Accounts and delays: what decodes must mean the same when it is sent again; everything else must be refused
-// by an Error.
+// Accounts and delays: a message that decodes must mean the same when it is sent again; everything else must
+// be refused by an Error.
 #include "core/watch/account.h"
 
 #include <cstddef>

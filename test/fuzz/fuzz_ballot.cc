@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ballots: what decodes must mean the same when it is sent again; everything else must be refused by an
-// Error.
+// Ballots: a ballot that decodes must mean the same when it is sent again; everything else must be refused by
+// an Error.
 #include "core/negotiate/message.h"
 
 #include <cstddef>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sealed frames: what was sealed comes back however it arrives; of a stream that was changed only what lies
-// before; and of one that was not sealed nothing. Losses and announcements, as frames carry them.
+// Sealed frames come back however they arrive. Of a stream that was changed, only the frames before the
+// change come back; of one that was not sealed, none. Losses and announcements, as frames carry them.
 #include "core/backend/tcp/frame.h"
 
 #include <algorithm>

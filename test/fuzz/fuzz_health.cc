@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Questions and what ranks reply: what decodes must mean the same when it is sent again; everything else must
-// be refused by an Error.
+// Questions, and the replies of ranks: a message that decodes must mean the same when it is sent again;
+// everything else must be refused by an Error.
 #include "core/comm/question.h"
 #include "core/comm/health.h"
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Parts of timelines: what decodes must mean the same when it is sent again; everything else must be refused
-// by an Error.
+// Parts of timelines: a part that decodes must mean the same when it is sent again; everything else must be
+// refused by an Error.
 #include "core/watch/trace.h"
 
 #include <cstddef>
