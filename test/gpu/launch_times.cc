@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How long the host needs to give a batch to the GPU: what the engine does for one, from the wait for its
+// The time that the host needs to give a batch to the GPU: the engine's work for one, from the wait for its
 // input to the mark of its end, with the parts that the engine uses. To be started by hrun, on two ranks.
 //
 //   gpu_launch_times [count of elements...]      the tensors of a step; without, some of many sizes

@@ -177,7 +177,7 @@ class Host:
 
     @property
     def pid(self) -> int:
-        """Of the host's first process, as this machine numbers it."""
+        """The pid of the host's first process, as this machine numbers it."""
         assert self._namespaces is not None, f"{self.name} is down"
         return self._namespaces.pid
 
@@ -291,7 +291,7 @@ class Host:
             self.do("umount", "--lazy", directory)
 
     def crash(self) -> None:
-        """As a power failure: nothing leaves the host any more, and everything on it is gone."""
+        """Acts as a power failure: nothing leaves the host any more, and everything on it is gone."""
         self.cut()
         self.end()
 
@@ -436,8 +436,8 @@ class Cluster:
                     os.kill(each.pid, signal.SIGKILL)
 
     def becomes_quiet(self, seconds: float, but: tuple[str, ...] = ()) -> list[str]:
-        """Waits until nothing runs on any host that is up, for so long at most; what is left, said for a person. Commands that
-        begin as one of `but` do not count."""
+        """Waits until nothing runs on any host that is up, for so long at most. Returns the processes that are left, one line each.
+        Commands that begin as one of `but` do not count."""
         deadline = time.monotonic() + seconds
         while True:
             left = [(host, each) for host in self.hosts if host.up for each in host.processes() if not each.command.startswith(but)]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The manifests of examples/kubernetes: what they must say for the ranks to find each other. No cluster is at hand."""
+"""The manifests of examples/kubernetes have the settings that the ranks need to find each other. No cluster is at hand."""
 
 import pathlib
 import re

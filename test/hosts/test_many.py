@@ -10,7 +10,7 @@ LOG = 6
 
 
 def connections_made(host: Host) -> int:
-    """By programs on it, so far."""
+    """The number of connections that programs on the host have made so far."""
     names, values = (line.split() for line in host.do("cat", "/proc/net/snmp").splitlines() if line.startswith("Tcp:"))
     return int(values[names.index("ActiveOpens")])
 

@@ -37,7 +37,7 @@ class Launched {
   bool await_more_output(std::size_t bytes);
   /// The part of stderr that has been read so far.
   [[nodiscard]] const std::string& errors() const { return outcome_.errors; }
-  /// Reads no more: whoever writes to stdout finds nobody there.
+  /// Reads no more: a process that writes to stdout finds no reader.
   void stop_reading();
   /// Reads nothing until hrun has filled the pipe that is its stdout.
   void await_full_output() const;
@@ -48,7 +48,7 @@ class Launched {
   void stop() const;
   /// The process ids that carry this launch's mark in their environment, hrun left out.
   [[nodiscard]] std::vector<int> processes() const;
-  /// Those of them that a rank's environment names.
+  /// The process ids of `processes` that a rank's environment names.
   [[nodiscard]] std::vector<int> processes_of_ranks() const;
   /// Waits until there are none any more; false after ten seconds.
   [[nodiscard]] bool all_gone() const;

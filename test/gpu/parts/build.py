@@ -18,7 +18,7 @@ FAKES = ["fake_libcuda", "fake_libnccl"]
 
 
 def environment() -> dict[str, str]:
-    """For building: what is carried is found before what the machine has."""
+    """The environment for the build: carried packages are found before those of the machine."""
     variables = {**os.environ}
     if CARRIED.exists():
         variables["NCCL_HOME"] = str(CARRIED / "nccl")
@@ -62,7 +62,7 @@ def put_together() -> None:
 
 
 def run_environment(fake: bool) -> dict[str, str]:
-    """For the programs."""
+    """The environment for the programs."""
     variables = environment()
     folders = [str(BUILD / "python"), str(ROOT / "test/gpu/programs")]
     variables["PYTHONPATH"] = os.pathsep.join(folders + [path for path in variables.get("PYTHONPATH", "").split(os.pathsep) if path])

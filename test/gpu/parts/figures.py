@@ -131,7 +131,7 @@ def _row(figure: Figure, aims_count: bool) -> list[str]:
 
 
 def _table(header: list[str], rows: list[list[str]]) -> list[str]:
-    """Of Markdown, that can be read as it is."""
+    """A table of Markdown that can be read as it is."""
     rows = [[cell.replace("|", "/").replace("\n", " ") for cell in row] for row in rows]
     widths = [max(len(row[i]) for row in [header, *rows]) for i in range(len(header))]
     lines = [[cell.ljust(width) for cell, width in zip(row, widths, strict=True)] for row in [header, *rows]]

@@ -27,7 +27,7 @@ def _of_gpu(field: str) -> str:
 
 
 def architecture() -> str:
-    """For CMake: "90"."""
+    """The GPU's architecture for CMake: "90"."""
     return _of_gpu("compute_cap").replace(".", "") or "90"
 
 
@@ -42,7 +42,7 @@ def _processor() -> str:
 
 
 def describe(fake: bool) -> dict[str, str]:
-    """Never fails: what cannot be found out is left empty."""
+    """Never fails: a value that cannot be found out is left empty."""
     versions = said_by(
         sys.executable, "-c",
         "import torch; there = torch.cuda.is_available(); print(torch.__version__, torch.version.cuda, "

@@ -70,7 +70,7 @@ def _pretend() -> None:
 
 @contextlib.contextmanager
 def on_cpu() -> Iterator[torch.device]:
-    """The CPU's device; what is done within is done there."""
+    """The CPU's device; work within the context is done there."""
     global _lies_on_gpu
     _lies_on_gpu = False
     try:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""G4: what an allreduce of Hora's takes more than a bare ncclAllReduce, and than torch.distributed over NCCL. Two ranks share a GPU,
+"""G4: the time that an allreduce of Hora's takes more than a bare ncclAllReduce, and than torch.distributed over NCCL. Two ranks share a GPU,
 so the times themselves say nothing about NCCL's bandwidth."""
 
 import gpu

@@ -58,7 +58,7 @@ def train(dtype: torch.dtype, compiled: bool = False, **options: Any) -> list[to
 
 
 def distance(ours: list[torch.Tensor], theirs: list[torch.Tensor]) -> float:
-    """Of all parameters together, as a part of their norm."""
+    """The distance of all parameters together, as a part of their norm."""
     apart = sum((a.double() - b.double()).square().sum().item() for a, b in zip(ours, theirs, strict=True))
     whole = sum(b.double().square().sum().item() for b in theirs)
     return float((apart / whole) ** 0.5)
