@@ -87,7 +87,7 @@ def expect(result: torch.Tensor, numbers: np.ndarray, dtype: torch.dtype) -> Non
 
 @dataclasses.dataclass
 class Reduced:
-    """A reduction of one tensor: what each member brings, and what all of them get."""
+    """A reduction of one tensor: the input of each member, and the result that all of them get."""
 
     dtype: torch.dtype
     inputs: list[np.ndarray]

@@ -5,7 +5,7 @@ from ready_ranks import run_ready
 
 
 def test_wrong_arguments_are_refused_in_the_callers_thread_and_the_job_goes_on():
-    """Only rank 1 makes the mistakes: what it sends afterwards, without names, still meets what the others send."""
+    """Only rank 1 makes the mistakes: its later operations, without names, still match those of the other ranks."""
     lines = run_ready(
         2,
         """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""check_replicas: whatever makes ranks' models differ is found, and named."""
+"""check_replicas: every difference between ranks' models is found, and named."""
 
 from ready_ranks import run_ready
 

@@ -17,7 +17,7 @@ constexpr Stalls::Patience kPatience{seconds(60), seconds(600)};
 constexpr seconds kNoticesSilence{5};
 constexpr microseconds kCollective{200};
 constexpr seconds kBusy{3000};  // longer than the patience of all
-// Of messages on their way: a few of the slowest ones, one after the other.
+// The time of messages on their way: a few of the slowest ones, one after the other.
 constexpr seconds kSlack{2};
 
 std::vector<Member> members_of(int ranks) {

@@ -46,8 +46,8 @@ struct Plan {
 /// `ranks`: 0: as the seed says, 2 to 12.
 [[nodiscard]] Plan plan_of(std::uint64_t seed, int ranks);
 
-/// The control plane of one job: what the engines of its ranks do with each other, in one thread, on a
-/// virtual clock. Collectives are meetings of all ranks. The same plan always takes the same course.
+/// The control plane of one job: the engines of its ranks and their messages, in one thread, on a virtual
+/// clock. Collectives are meetings of all ranks. The same plan always takes the same course.
 class Job {
  public:
   explicit Job(const Plan& plan);

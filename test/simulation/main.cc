@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// simulate SEEDS [FIRST [RANKS]]: jobs of so many seeds, from the first one on; what goes wrong is told with
-// all that happened before.
+// simulate SEEDS [FIRST [RANKS]]: jobs of so many seeds, from the first one on. A failure is printed with all
+// events before it.
 #include "test/simulation/job.h"
 
 #include <fmt/format.h>

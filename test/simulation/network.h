@@ -20,7 +20,7 @@ namespace hora {
 class Events {
  public:
   [[nodiscard]] TimePoint now() const { return now_; }
-  /// Those of one time happen in the order in which they were planned.
+  /// Events of one time happen in the order in which they were planned.
   void at(TimePoint when, std::function<void()> what);
   void after(Clock::duration time, std::function<void()> what) { at(now_ + time, std::move(what)); }
   /// Lets the next thing happen; false if nothing is left.

@@ -39,7 +39,7 @@ class Work {
   [[nodiscard]] const Task& task() const { return task_; }
   /// The entry to submit. This object owns the memory. `process_set`: the set's number.
   [[nodiscard]] Entry entry(int process_set);
-  /// After its end: what is wrong with the output; empty: nothing.
+  /// The error in the output, after its end; empty: none.
   [[nodiscard]] std::string wrong() const;
 
  private:

@@ -176,7 +176,7 @@ def of_ninja(line: str) -> tuple[float, str] | None:
 
 
 def of_pip(usual: int) -> Reader:
-    """Of `pip install --progress-bar raw`, which usually downloads so many files: those that are downloaded, and unpacked."""
+    """A reader of `pip install --progress-bar raw`, which usually downloads so many files: those that are downloaded, and unpacked."""
     known: set[str] = set()
     current = ""
     files = 0

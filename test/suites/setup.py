@@ -23,7 +23,7 @@ WHOLE = {packages.LABEL: 60, REQUIREMENTS: 150, BUILD: 420, PACKAGE: 40}  # abou
 
 
 def everything() -> None:
-    """For developers: all packages, .venv with all of requirements.txt, build/default, and hora in .venv."""
+    """Everything that developers need: all packages, .venv with all of requirements.txt, build/default, and hora in .venv."""
     absent = packages.missing(packages.FOR_HORA, packages.FOR_TESTS)
     announce(absent)
     with Progress(WHOLE) as progress:

@@ -137,7 +137,7 @@ def fuzz(seconds: int = FUZZ_SECONDS) -> Tally:
 
 
 def core_only() -> Tally:
-    """With the core's own libraries and nothing else: builds, runs jobs, and needs nothing foreign at run time."""
+    """Hora with the core's own libraries and nothing else: builds, runs jobs, and needs nothing foreign at run time."""
     tally = ctest("core-only", "core-only")
     linked = subprocess.run(["ldd", ROOT / "build/core-only/lib/libhora.so"], capture_output=True, text=True, check=True).stdout
     libraries = [line.split()[0] for line in linked.splitlines()]  # NAME => PATH (ADDRESS): an address may spell a name
@@ -171,7 +171,7 @@ def one_job() -> Tally:
 
 
 def with_newest(*chosen: str) -> Tally:
-    """With the newest PyTorch and all else that requirements.txt pins."""
+    """The tests with the newest PyTorch, and the versions that requirements.txt pins of all other packages."""
     print(f"    with {newest.versions()}", flush=True)
     return pytest("newest", *chosen, python=newest.PYTHON)
 
