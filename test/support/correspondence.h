@@ -34,7 +34,7 @@ class Outcome {
     const std::lock_guard lock(mutex_);
     return status_.has_value();
   }
-  /// Of what came.
+  /// The envelope of the message that arrived.
   [[nodiscard]] const std::optional<Envelope>& envelope() const { return envelope_; }
 
  private:

@@ -30,7 +30,7 @@ class Elements {
   std::vector<std::byte> bytes_;
 };
 
-/// The same for memory that somebody else owns.
+/// The same functions for memory that somebody else owns.
 void set_element(void* data, DType dtype, std::size_t index, int value);
 [[nodiscard]] double element(const void* data, DType dtype, std::size_t index);
 

@@ -10,12 +10,12 @@
 
 namespace hora {
 
-/// A stream of the user's, for Entry::stream: what has been put on it so far is done when the gate is open.
-/// Outlives whoever waits for it.
+/// A stream of the user's, for Entry::stream: the work that has been put on it so far is done when the gate
+/// is open. Outlives all that wait for it.
 class Gate {
  public:
   void open();
-  /// More has been put on it, which is done when it is open again.
+  /// More work has been put on it, which is done when it is open again.
   void close();
   /// The work on this stream has broken the GPU. A caller that looks at it then gets an error; a stream that
   /// is to wait for it gets an error at each call.

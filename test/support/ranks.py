@@ -33,7 +33,7 @@ def run_python(
     options: Sequence[str] = (),
     python: Sequence[str] = (sys.executable,),
 ) -> list[list[str]]:
-    """Runs a program on every rank, with options of hrun's; what each printed, by rank, line by line. Fails with all output if a rank did."""
+    """Runs a program on every rank, with options of hrun's. Returns the output of each, by rank, line by line. Fails with all output if a rank did."""
     words = ("-np", str(ranks), *options, *python, "-c", textwrap.dedent(program), *arguments)
     result = hrun(*words, seconds=seconds, environment=environment)
     assert result.returncode == 0, f"exit code {result.returncode}\n{result.stdout}\n{result.stderr}"

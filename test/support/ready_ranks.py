@@ -64,7 +64,7 @@ def ready_python(environments: Sequence[Mapping[str, str]] = ({}, {})) -> list[s
 
 
 def run_ready(ranks: int, program: str, *arguments: str, **how: Any) -> list[list[str]]:
-    """As ranks.run_python."""
+    """Does the same as ranks.run_python."""
     return run_python(ranks, program, *arguments, **how, python=ready_python())
 
 

@@ -7,7 +7,7 @@
 
 namespace hora {
 
-/// The keys of a guest and of its host after a handshake: what one sends, the other receives.
+/// The keys of a guest and of its host after a handshake: each receives the frames that the other sends.
 inline std::pair<SessionKeys, SessionKeys> make_sessions() {
   Guest guest(Secret{1}, {});
   Host host(Secret{1});

@@ -12,7 +12,7 @@ namespace hora {
 /// The values that the launcher would give each rank of a job on this machine: a listening socket for rank 0,
 /// its address, a secret.
 std::vector<Config> loopback_configs(int ranks);
-/// The same, who agree over a tree.
+/// The same for ranks that negotiate over a tree.
 std::vector<Config> tree_configs(int ranks, int radix);
 
 /// Ranks that are threads, connected by TCP control over loopback.

@@ -94,7 +94,7 @@ ncclResult_t put_on_stream(ncclComm_t communicator, std::vector<FakeOperation> o
   return ncclUnhandledCudaError;
 }
 
-/// By which NCCL tells the GPUs of a machine.
+/// The PCI bus id, by which NCCL tells the GPUs of a machine apart.
 int bus_of(int gpu) {
   int bus = 0;
   return ::cuDeviceGetAttribute(&bus, CU_DEVICE_ATTRIBUTE_PCI_BUS_ID, gpu) == CUDA_SUCCESS ? bus : -1;

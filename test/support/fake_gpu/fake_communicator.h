@@ -21,7 +21,7 @@
 /// The object that ncclComm_t points to. It stays in memory after its end, so that later calls can be
 /// detected.
 ///
-/// Calls belong to one thread at a time; what streams touch has the lock, or is atomic.
+/// Calls belong to one thread at a time; members that streams touch have the lock, or are atomic.
 struct ncclComm {
   enum class Life { open, finalized, gone };
 
@@ -72,7 +72,7 @@ struct ncclComm {
   [[nodiscard]] bool idle();
   /// Ends what is running, and waits until it has ended. Work that waits on streams will do nothing.
   void stop();
-  /// Is no more.
+  /// Ends the communicator.
   void go();
 };
 

@@ -61,10 +61,10 @@ class FakeDriver {
   /// How often it has been called.
   [[nodiscard]] int calls(const std::string& function) const;
 
-  /// The GPU hangs: what is on its streams is not begun until `release`.
+  /// The GPU hangs: work on its streams is not begun until `release`.
   void hold(int gpu);
   void release(int gpu);
-  /// The GPU breaks: what is on its streams is not done any more, and calls that concern it return `error`.
+  /// The GPU breaks: work on its streams is not done any more, and calls that concern it return `error`.
   void fail(int gpu, CUresult error);
   /// Returns when nothing is on the GPU's streams.
   void finish(int gpu);

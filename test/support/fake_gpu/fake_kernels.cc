@@ -9,7 +9,7 @@
 #include <cstring>
 #include <type_traits>
 
-// The kernels as plain loops, one element after the other: what kernels.cu does in tiles and units.
+// The kernels as plain loops, one element after the other: kernels.cu does the same in tiles and units.
 
 namespace hora {
 namespace {

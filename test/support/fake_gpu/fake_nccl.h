@@ -20,8 +20,8 @@ struct FakeNcclUsage {
 
 /// NCCL on the fake GPUs (FakeDriver): collectives are work on their streams, which moves and reduces the
 /// elements. Ranks are threads or processes of a machine, and meet in its shared memory. Communicators do not
-/// block: what a call asks for is done when ncclCommGetAsyncError has been asked often enough, and until then
-/// it is in progress. Sums are taken in the order of ranks, and those of 16-bit floats rounded after each
+/// block: a call is done when ncclCommGetAsyncError has been asked often enough, and until then it is in
+/// progress. Sums are taken in the order of ranks, and those of 16-bit floats rounded after each
 /// addition. Ranks that do not agree about a call get ncclInvalidUsage. One in a process at a time; its
 /// functions are declared by <nccl.h>. Thread-safe.
 class FakeNccl {
@@ -32,7 +32,7 @@ class FakeNccl {
   FakeNccl(const FakeNccl&) = delete;
   FakeNccl& operator=(const FakeNccl&) = delete;
 
-  /// As open_nccl gives them; those that this version lacks are null.
+  /// The functions, as open_nccl gives them; those that this version lacks are null.
   [[nodiscard]] NcclFunctions table() const;
 
   /// How often ncclCommGetAsyncError says that a call is in progress, at least (1 at first).

@@ -23,7 +23,7 @@ class FakeTransfers {
   void receive(int from, const FakeTag& tag, void* data, std::size_t bytes);
   /// Carries all out.
   Outcome run();
-  /// After a mismatch: what it is, if this rank has found it.
+  /// The description of the mismatch, after one, if this rank has found it.
   [[nodiscard]] const std::string& finding() const { return finding_; }
 
  private:
