@@ -4,12 +4,14 @@
 
 #include "core/base/memory.h"
 
+#include <array>
 #include <cstdlib>
 #include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
 #include <string>
+#include <string_view>
 
 /// An operation, and the memory of its result if that is an allgather's: the engine puts it there.
 struct hora_handle {
@@ -31,17 +33,24 @@ Face& face() {
   return the_face;
 }
 
-thread_local std::string last_error;
+// Not a string: functions that were registered with atexit() may read it, and the thread's objects are gone
+// then.
+thread_local std::array<char, 4096> last_error{};
+
+void keep_error(std::string_view text) {
+  const std::size_t length = text.copy(last_error.data(), last_error.size() - 1);
+  last_error[length] = '\0';
+}
 
 int guarded(const std::function<void()>& action) {
   try {
     action();
     return HORA_OK;
   } catch (const hora::Error& error) {
-    last_error = error.what();
+    keep_error(error.what());
     return static_cast<int>(error.code());
   } catch (const std::exception& error) {
-    last_error = error.what();
+    keep_error(error.what());
     return HORA_INTERNAL;
   }
 }
@@ -81,7 +90,7 @@ void submit(hora::Entry entry, hora_handle** handle) {
 }  // namespace
 
 const char* hora_version(void) { return hora::version(); }
-const char* hora_last_error(void) { return last_error.c_str(); }
+const char* hora_last_error(void) { return last_error.data(); }
 
 int hora_init(void) {
   return guarded([] {

@@ -42,7 +42,7 @@ enum hora_reduce_op { HORA_AVERAGE, HORA_SUM, HORA_MIN, HORA_MAX, HORA_PRODUCT, 
 typedef struct hora_handle hora_handle;
 
 const char* hora_version(void);
-/* What the last failed call of this thread had to say; valid until its next call. */
+/* The message of the last failed call of this thread, at most 4,095 bytes; valid until its next call. */
 const char* hora_last_error(void);
 
 int hora_init(void); /* joins the job that the environment describes */

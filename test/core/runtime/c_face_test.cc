@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 
 #include <cstdint>
+#include <cstdio>
+#include <cstdlib>
 
 namespace {
 
@@ -44,6 +46,18 @@ TEST(CFace, RunsAJobOfOneRank) {
   static_cast<char*>(memory)[99] = 1;  // outlives the job
   hora_free(memory);
   EXPECT_EQ(hora_barrier("meet"), HORA_INVALID_ARGUMENT);
+}
+
+TEST(CFace, SaysWhatWasWrongAlsoWhenTheProgramEnds) {
+  const auto end_after_an_error = [] {
+    hora_barrier("too early");
+    std::atexit([] {
+      hora_barrier("too late");
+      std::fputs(hora_last_error(), stderr);
+    });
+    std::exit(0);
+  };
+  EXPECT_EXIT(end_after_an_error(), testing::ExitedWithCode(0), "Hora is not initialised");
 }
 
 TEST(CFace, AGatherThatFailedHasNoOutput) {

@@ -169,16 +169,18 @@ CUresult cuDevicePrimaryCtxRelease(CUdevice device) {
 CUresult cuCtxPushCurrent(CUcontext context) {
   return fake_call("cuCtxPushCurrent", FakeCall::plain, [&](FakeMachine& machine, FakeLock&) {
     if (!machine.owns(context)) return CUDA_ERROR_INVALID_CONTEXT;
-    fake_contexts().push_back(context);
+    auto& contexts = fake_contexts();
+    if (contexts.count == contexts.kMost) return CUDA_ERROR_OUT_OF_MEMORY;
+    contexts.pushed[contexts.count++] = context;
     return CUDA_SUCCESS;
   });
 }
 
 CUresult cuCtxPopCurrent(CUcontext* context) {
   return fake_call("cuCtxPopCurrent", FakeCall::returns, [&](FakeMachine&, FakeLock&) {
-    if (fake_contexts().empty()) return CUDA_ERROR_INVALID_CONTEXT;
-    *context = fake_contexts().back();
-    fake_contexts().pop_back();
+    auto& contexts = fake_contexts();
+    if (contexts.count == 0) return CUDA_ERROR_INVALID_CONTEXT;
+    *context = contexts.pushed[--contexts.count];
     return CUDA_SUCCESS;
   });
 }
@@ -199,7 +201,7 @@ CUresult cuCtxSynchronize() {
 
 CUresult cuCtxGetCurrent(CUcontext* context) {
   return fake_call("cuCtxGetCurrent", FakeCall::plain, [&](FakeMachine&, FakeLock&) {
-    *context = fake_contexts().empty() ? nullptr : fake_contexts().back();
+    *context = fake_contexts().current();
     return CUDA_SUCCESS;
   });
 }

@@ -32,8 +32,8 @@ void set_fake_machine(std::shared_ptr<FakeMachine> machine) {
   current().machine = std::move(machine);
 }
 
-std::vector<CUcontext>& fake_contexts() {
-  thread_local std::vector<CUcontext> contexts;
+FakeContexts& fake_contexts() {
+  thread_local FakeContexts contexts{};
   return contexts;
 }
 
@@ -227,8 +227,9 @@ CUresult fake_call(const char* function, FakeCall kind,
 }
 
 CUresult on_fake_gpu(FakeMachine& machine, const std::function<CUresult(int gpu)>& body) {
-  if (fake_contexts().empty() || !machine.owns(fake_contexts().back())) return CUDA_ERROR_INVALID_CONTEXT;
-  const int gpu = fake_contexts().back()->gpu;
+  const CUcontext context = fake_contexts().current();
+  if (context == nullptr || !machine.owns(context)) return CUDA_ERROR_INVALID_CONTEXT;
+  const int gpu = context->gpu;
   if (machine.gpu(gpu).usage.retains == 0) return CUDA_ERROR_CONTEXT_IS_DESTROYED;
   if (machine.gpu(gpu).error != CUDA_SUCCESS) return machine.gpu(gpu).error;
   return body(gpu);

@@ -4,7 +4,9 @@
 #include "test/support/fake_gpu/fake_driver.h"
 #include "test/support/fake_gpu/fake_kernels.h"
 
+#include <array>
 #include <condition_variable>
+#include <cstddef>
 #include <cstdint>
 #include <deque>
 #include <functional>
@@ -17,7 +19,7 @@
 #include <utility>
 #include <vector>
 
-// What the driver's handles point to.
+// The objects that the driver's handles point to.
 
 struct CUctx_st {
   int gpu = 0;
@@ -138,12 +140,21 @@ class FakeMachine {
 std::shared_ptr<FakeMachine> fake_machine();
 void set_fake_machine(std::shared_ptr<FakeMachine> machine);
 
-/// Contexts that the calling thread has pushed.
-std::vector<CUcontext>& fake_contexts();
+/// The contexts that a thread has pushed. It has no destructor, as jobs may end in functions that were
+/// registered with atexit(), and the thread's objects are gone then.
+struct FakeContexts {
+  static constexpr std::size_t kMost = 64;
+  std::array<CUcontext, kMost> pushed;
+  std::size_t count;
+
+  [[nodiscard]] CUcontext current() const { return count == 0 ? nullptr : pushed[count - 1]; }
+};
+/// Those of the calling thread.
+FakeContexts& fake_contexts();
 /// The calling thread's.
 CUstreamCaptureMode& fake_capture_mode();
 
-/// What a call is to the machine. A value.
+/// The kind of a call to the machine. A value.
 enum class FakeCall {
   plain,
   unsafe,   ///< spoils captures that other threads make

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <cstring>
@@ -149,11 +150,11 @@ const char* ncclGetErrorString(ncclResult_t result) {
 }
 
 const char* ncclGetLastError(ncclComm_t /*communicator*/) {
-  thread_local std::string text;
+  thread_local std::array<char, 1000> text;  // see FakeContexts
   auto& state = fake_nccl_state();
   const std::lock_guard lock(state.mutex);
-  text = state.last_error;
-  return text.c_str();
+  text[state.last_error.copy(text.data(), text.size() - 1)] = '\0';
+  return text.data();
 }
 
 ncclResult_t ncclCommInitRankConfig(ncclComm_t* made, int ranks, ncclUniqueId id, int rank,
