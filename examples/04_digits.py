@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Digits: a small network learns to read handwritten digits, on any number of ranks. The twin of 03_digits.cc.
+"""Digits: a small network learns to read handwritten digits, on any number of ranks. The twin of
+03_digits.cc.
 
-    hrun -np 2 python examples/04_digits.py                     # python -m hora.demo is the same, of an installed Hora
-    hrun -np 2 python examples/04_digits.py --device cuda       # one GPU for each rank
+    hrun -np 2 python examples/04_digits.py                     # python -m hora.demo is the same, of an
+    installed Hora hrun -np 2 python examples/04_digits.py --device cuda       # one GPU for each rank
 
 Expected output (figures differ a little from machine to machine; ... is any text):
     [0] epoch  1/12  loss ...  accuracy ...  ... images/s
@@ -32,7 +33,12 @@ def parse_flags() -> argparse.Namespace:
     parser.add_argument("--batch", type=int, default=32, help="on each rank")
     parser.add_argument("--learning-rate", type=float, default=0.1)
     parser.add_argument("--compression", choices=["none", "fp16", "bf16"], default="none")
-    parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu", help="cuda: the GPU of this rank's number on its host")
+    parser.add_argument(
+        "--device",
+        choices=["cpu", "cuda"],
+        default="cpu",
+        help="cuda: the GPU of this rank's number on its host",
+    )
     parser.add_argument("--data", default=pathlib.Path(__file__).parent / "data/digits.csv")
     parser.add_argument("--checkpoint", help="where rank 0 saves what was learned")
     parser.add_argument("--resume", help="a checkpoint to go on from")
@@ -45,7 +51,10 @@ def choose_device(kind: str) -> torch.device:
     if kind == "cpu":
         return torch.device("cpu")
     if torch.cuda.device_count() <= hvd.local_rank():
-        sys.exit(f"digits: --device cuda: this host has {torch.cuda.device_count()} GPUs, and rank {hvd.rank()} wants number {hvd.local_rank()}")
+        sys.exit(
+            f"digits: --device cuda: this host has {torch.cuda.device_count()} GPUs, and rank {hvd.rank()} "
+            f"wants number {hvd.local_rank()}"
+        )
     torch.cuda.set_device(hvd.local_rank())
     return torch.device("cuda", hvd.local_rank())
 
@@ -53,12 +62,14 @@ def choose_device(kind: str) -> torch.device:
 def read_images(path: str, device: torch.device) -> tuple[torch.Tensor, torch.Tensor]:
     """Pixels, float32[images, 64] from 0 to 1, and labels, int64[images]."""
     table = np.loadtxt(path, delimiter=",", dtype=np.int64)
-    return torch.tensor(table[:, :64], dtype=torch.float32, device=device) / 16, torch.tensor(table[:, 64], device=device)
+    return torch.tensor(table[:, :64], dtype=torch.float32, device=device) / 16, torch.tensor(
+        table[:, 64], device=device
+    )
 
 
 def batches(images: int, epoch: int, batch: int) -> Iterator[torch.Tensor]:
-    """This rank's batches of an epoch: all ranks shuffle alike, and take turns, so that batch B on each of 2 ranks is
-    batch 2B on one."""
+    """This rank's batches of an epoch: all ranks shuffle alike, and take turns, so that batch B on each of 2
+    ranks is batch 2B on one."""
     order = torch.randperm(images, generator=torch.Generator().manual_seed(epoch))
     together = batch * hvd.size()
     for begin in range(0, images - together + 1, together):
@@ -100,7 +111,11 @@ def main() -> int:
         optimizer.load_state_dict(saved["optimizer"])
     hvd.broadcast_parameters(net.state_dict(), root_rank=0)
     hvd.broadcast_optimizer_state(optimizer, root_rank=0)
-    optimizer = hvd.DistributedOptimizer(optimizer, named_parameters=net.named_parameters(), compression=getattr(hvd.Compression, flags.compression))
+    optimizer = hvd.DistributedOptimizer(
+        optimizer,
+        named_parameters=net.named_parameters(),
+        compression=getattr(hvd.Compression, flags.compression),
+    )
 
     losses = []
     steps = count_steps(len(labels), flags.batch)
@@ -122,7 +137,11 @@ def main() -> int:
         if hvd.rank() == 0:
             mean_loss = sum(losses[-steps:]) / steps
             speed = seen * hvd.size() / seconds
-            print(f"epoch {epoch:2}/{flags.epochs}  loss {mean_loss:.4f}  accuracy {accuracy:.4f}  {speed:.0f} images/s", flush=True)
+            print(
+                f"epoch {epoch:2}/{flags.epochs}  loss {mean_loss:.4f}  accuracy "
+                f"{accuracy:.4f}  {speed:.0f} images/s",
+                flush=True,
+            )
 
     with torch.no_grad():  # every rank reads some of the held-out images
         mine = slice(hvd.rank(), None, hvd.size())

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A script written for Horovod: images are classified, with fp16 gradients that are clipped, a learning rate that grows
-with the ranks and warms up, metrics averaged over ranks, and checkpoints to resume from.
+"""A script written for Horovod: images are classified, with fp16 gradients that are clipped, a learning rate
+that grows with the ranks and warms up, metrics averaged over ranks, and checkpoints to resume from.
 
     hrun --horovod -np 2 python examples/horovod/image_classification.py
 
@@ -29,10 +29,14 @@ HELD_OUT = 389
 def parse_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description="Classify handwritten digits.")
     parser.add_argument("--data", default=pathlib.Path(__file__).resolve().parents[1] / "data/digits.csv")
-    parser.add_argument("--checkpoint-format", help="where rank 0 saves each epoch, such as checkpoint-{epoch}.pt")
+    parser.add_argument(
+        "--checkpoint-format", help="where rank 0 saves each epoch, such as checkpoint-{epoch}.pt"
+    )
     parser.add_argument("--epochs", type=int, default=5)
     parser.add_argument("--batch-size", type=int, default=16)
-    parser.add_argument("--batches-per-allreduce", type=int, default=1, help="batches added up on each rank before each step")
+    parser.add_argument(
+        "--batches-per-allreduce", type=int, default=1, help="batches added up on each rank before each step"
+    )
     parser.add_argument("--base-lr", type=float, default=0.02, help="for one rank")
     parser.add_argument("--warmup-epochs", type=float, default=1)
     parser.add_argument("--momentum", type=float, default=0.9)
@@ -77,7 +81,8 @@ def accuracy(scores: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
 
 
 def adjust_learning_rate(optimizer: torch.optim.Optimizer, progress: float, args: argparse.Namespace) -> None:
-    """Raises the rate from that for one rank to that for all of them, over the first epochs. `progress` is in epochs."""
+    """Raises the rate from that for one rank to that for all of them, over the first epochs. `progress` is in
+    epochs."""
     scale = hvd.size() * args.batches_per_allreduce
     factor = scale * (1.0 if progress < 4 else 0.1)
     if progress < args.warmup_epochs:
@@ -86,7 +91,14 @@ def adjust_learning_rate(optimizer: torch.optim.Optimizer, progress: float, args
         group["lr"] = args.base_lr * factor
 
 
-def train(epoch: int, model: nn.Module, optimizer: torch.optim.Optimizer, loader: DataLoader, sampler: DistributedSampler, args: argparse.Namespace) -> list[float]:
+def train(
+    epoch: int,
+    model: nn.Module,
+    optimizer: torch.optim.Optimizer,
+    loader: DataLoader,
+    sampler: DistributedSampler,
+    args: argparse.Namespace,
+) -> list[float]:
     model.train()
     sampler.set_epoch(epoch)
     loss_metric, accuracy_metric = Metric("train_loss"), Metric("train_accuracy")
@@ -141,17 +153,28 @@ def main() -> None:
 
     table = torch.from_numpy(np.loadtxt(args.data, delimiter=",", dtype=np.int64))
     data = TensorDataset(table[:, :64].float().reshape(-1, 1, 8, 8) / 16, table[:, 64])
-    train_data, test_data = (torch.utils.data.Subset(data, part) for part in (range(len(data) - HELD_OUT), range(len(data) - HELD_OUT, len(data))))
+    train_data, test_data = (
+        torch.utils.data.Subset(data, part)
+        for part in (range(len(data) - HELD_OUT), range(len(data) - HELD_OUT, len(data)))
+    )
     train_sampler = DistributedSampler(train_data, num_replicas=hvd.size(), rank=hvd.rank())
-    train_loader = DataLoader(train_data, batch_size=args.batch_size * args.batches_per_allreduce, sampler=train_sampler)
+    train_loader = DataLoader(
+        train_data, batch_size=args.batch_size * args.batches_per_allreduce, sampler=train_sampler
+    )
     test_sampler = DistributedSampler(test_data, num_replicas=hvd.size(), rank=hvd.rank(), shuffle=False)
     test_loader = DataLoader(test_data, batch_size=64, sampler=test_sampler)
 
     model = Net()
-    optimizer = torch.optim.SGD(model.parameters(), lr=args.base_lr, momentum=args.momentum, weight_decay=1e-4)
+    optimizer = torch.optim.SGD(
+        model.parameters(), lr=args.base_lr, momentum=args.momentum, weight_decay=1e-4
+    )
     compression = hvd.Compression.fp16 if args.fp16_allreduce else hvd.Compression.none
     optimizer = hvd.DistributedOptimizer(
-        optimizer, named_parameters=model.named_parameters(), compression=compression, backward_passes_per_step=args.batches_per_allreduce, op=hvd.Average
+        optimizer,
+        named_parameters=model.named_parameters(),
+        compression=compression,
+        backward_passes_per_step=args.batches_per_allreduce,
+        op=hvd.Average,
     )
 
     first_epoch = find_epoch_to_resume(args)
@@ -163,13 +186,23 @@ def main() -> None:
     hvd.broadcast_optimizer_state(optimizer, root_rank=0)
 
     if hvd.rank() == 0:
-        print(f"training on {hvd.size()} ranks from epoch {first_epoch} on, learning rate {args.base_lr * hvd.size() * args.batches_per_allreduce:g}", flush=True)
+        print(
+            f"training on {hvd.size()} ranks from epoch {first_epoch} on, learning rate "
+            f"{args.base_lr * hvd.size() * args.batches_per_allreduce:g}",
+            flush=True,
+        )
     for epoch in range(first_epoch, args.epochs):
-        figures = train(epoch, model, optimizer, train_loader, train_sampler, args) + evaluate(model, test_loader)
+        figures = train(epoch, model, optimizer, train_loader, train_sampler, args) + evaluate(
+            model, test_loader
+        )
         if hvd.rank() == 0:
-            print("epoch {}  train loss {:.4f}  train accuracy {:.4f}  test loss {:.4f}  test accuracy {:.4f}".format(epoch, *figures), flush=True)
+            results = "train loss {:.4f}  train accuracy {:.4f}  test loss {:.4f}  test accuracy {:.4f}"
+            print(f"epoch {epoch}  {results.format(*figures)}", flush=True)
             if args.checkpoint_format:
-                torch.save({"model": model.state_dict(), "optimizer": optimizer.state_dict()}, args.checkpoint_format.format(epoch=epoch + 1))
+                torch.save(
+                    {"model": model.state_dict(), "optimizer": optimizer.state_dict()},
+                    args.checkpoint_format.format(epoch=epoch + 1),
+                )
 
     equal = are_equal_on_all_ranks(model)
     if hvd.rank() == 0:

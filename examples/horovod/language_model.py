@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A script written for Horovod: a language model whose embedding has sparse gradients, which add up over several batches
-before they are reduced. It learns to guess the next word of this project's licence.
+"""A script written for Horovod: a language model whose embedding has sparse gradients, which add up over
+several batches before they are reduced. It learns to guess the next word of this project's licence.
 
     hrun --horovod -np 2 python examples/horovod/language_model.py
     hrun --horovod -np 2 python examples/horovod/language_model.py --sparse-as-dense
@@ -53,7 +53,9 @@ def read_words(path: str) -> tuple[torch.Tensor, int]:
     return torch.tensor([numbers[word] for word in words]), len(numbers)
 
 
-def train_epoch(model: nn.Module, optimizer: torch.optim.Optimizer, batches: list[torch.Tensor], passes: int) -> float:
+def train_epoch(
+    model: nn.Module, optimizer: torch.optim.Optimizer, batches: list[torch.Tensor], passes: int
+) -> float:
     """The mean loss over all ranks."""
     total = torch.tensor(0.0)
     for begin in range(0, len(batches), passes):
@@ -89,7 +91,11 @@ def main() -> None:
     hvd.broadcast_optimizer_state(optimizer, root_rank=0)
 
     if hvd.rank() == 0:
-        print(f"{len(words)} words, {different} of them different; {args.backward_passes_per_step} batches a step", flush=True)
+        print(
+            f"{len(words)} words, {different} of them different; "
+            f"{args.backward_passes_per_step} batches a step",
+            flush=True,
+        )
     for epoch in range(args.epochs):
         order = torch.randperm(len(examples), generator=torch.Generator().manual_seed(epoch))
         mine = examples[order[hvd.rank() :: hvd.size()]]

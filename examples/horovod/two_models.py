@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A script written for Horovod: two models at the same time, each on a process set of its own. One looks at the upper half
-of an image, the other at the lower half; in the end all ranks put together what both say.
+"""A script written for Horovod: two models at the same time, each on a process set of its own. One looks at
+the upper half of an image, the other at the lower half; in the end all ranks put together what both say.
 
     hrun --horovod -np 2 python examples/horovod/two_models.py
 
@@ -41,10 +41,14 @@ class Half:
         self.process_set = process_set
         self.model = nn.Sequential(nn.Linear(32, 64), nn.ReLU(), nn.Linear(64, 10))
         for key, tensor in sorted(self.model.state_dict().items()):
-            hvd.broadcast_(tensor, root_rank=process_set.ranks[0], name=f"{name}.{key}", process_set=process_set)
+            hvd.broadcast_(
+                tensor, root_rank=process_set.ranks[0], name=f"{name}.{key}", process_set=process_set
+            )
         self.optimizer = hvd.DistributedOptimizer(
             torch.optim.Adam(self.model.parameters(), lr=lr),
-            named_parameters=[(f"{name}.{key}", parameter) for key, parameter in self.model.named_parameters()],
+            named_parameters=[
+                (f"{name}.{key}", parameter) for key, parameter in self.model.named_parameters()
+            ],
             process_set=process_set,
         )
 
@@ -67,7 +71,9 @@ class Half:
 
     def is_equal_on_all_ranks(self) -> bool:
         flat = torch.cat([parameter.detach().flatten() for parameter in self.model.parameters()])
-        gathered = hvd.allgather(flat.unsqueeze(0), name=f"{self.name}.parameters", process_set=self.process_set)
+        gathered = hvd.allgather(
+            flat.unsqueeze(0), name=f"{self.name}.parameters", process_set=self.process_set
+        )
         return bool((gathered == gathered[0]).all())
 
 
@@ -76,7 +82,10 @@ def make_process_sets() -> dict[str, hvd.ProcessSet]:
     if hvd.size() == 1:
         return {name: hvd.global_process_set for name in HALVES}
     middle = hvd.size() // 2
-    return {"upper": hvd.add_process_set(range(middle)), "lower": hvd.add_process_set(range(middle, hvd.size()))}
+    return {
+        "upper": hvd.add_process_set(range(middle)),
+        "lower": hvd.add_process_set(range(middle, hvd.size())),
+    }
 
 
 def main() -> None:
@@ -91,18 +100,26 @@ def main() -> None:
     test_pixels, test_labels = pixels[-HELD_OUT:], labels[-HELD_OUT:]
 
     sets = make_process_sets()
-    halves = [Half(name, process_set, args.lr) for name, process_set in sets.items() if process_set.included()]
+    halves = [
+        Half(name, process_set, args.lr) for name, process_set in sets.items() if process_set.included()
+    ]
     for half in halves:
         for _ in range(args.epochs):
             loss = half.train_epoch(train_pixels, train_labels, args.batch_size)
         if half.process_set.rank() == 0:
             accuracy = (half.scores(test_pixels).argmax(1) == test_labels).double().mean().item()
-            print(f"{half.name} half on ranks {half.process_set.ranks}, loss {loss:.4f}  accuracy {accuracy:.4f}", flush=True)
+            print(
+                f"{half.name} half on ranks {half.process_set.ranks}, loss {loss:.4f}  accuracy "
+                f"{accuracy:.4f}",
+                flush=True,
+            )
 
     with torch.no_grad():  # every rank of a set says the same, so each counts for its part of it
         likely = sum(F.log_softmax(half.scores(test_pixels), 1) / half.process_set.size() for half in halves)
     together = hvd.allreduce(likely, op=hvd.Sum, name="likely")
-    equal = hvd.allreduce(torch.tensor(int(all(half.is_equal_on_all_ranks() for half in halves))), op=hvd.Min, name="equal").item()
+    equal = hvd.allreduce(
+        torch.tensor(int(all(half.is_equal_on_all_ranks() for half in halves))), op=hvd.Min, name="equal"
+    ).item()
     if hvd.rank() == 0:
         print(f"together accuracy {(together.argmax(1) == test_labels).double().mean().item():.4f}")
         print(f"the parameters are {'equal' if equal else 'NOT EQUAL'} on the ranks of each set")

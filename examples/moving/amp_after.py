@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The training of amp_before.py, with Hora. Gradients are the reduced ones when backward() returns: unscaling and clipping need
-no extra call, and all ranks skip the same steps.
+"""The training of amp_before.py, with Hora. Gradients are the reduced ones when backward() returns: unscaling
+and clipping need no extra call, and all ranks skip the same steps.
 
     hrun -np 2 python examples/moving/amp_after.py
 
@@ -44,4 +44,8 @@ for epoch in range(3):
         total += loss.detach()
     total = hvd.allreduce(total, op=hvd.Sum)
     if hvd.rank() == 0:
-        print(f"epoch {epoch}  loss {total.item() / hvd.size() / len(loader):.6f}  scale {scaler.get_scale():.0f}", flush=True)
+        print(
+            f"epoch {epoch}  loss {total.item() / hvd.size() / len(loader):.6f}  scale "
+            f"{scaler.get_scale():.0f}",
+            flush=True,
+        )

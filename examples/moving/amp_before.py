@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""torch.amp with DistributedDataParallel: float16 where it is safe, a scaled loss, clipped gradients. The scale begins
-too large on purpose, so that gradients overflow and the first steps are skipped.
+"""torch.amp with DistributedDataParallel: float16 where it is safe, a scaled loss, clipped gradients. The
+scale begins too large on purpose, so that gradients overflow and the first steps are skipped.
 
     torchrun --standalone --nproc-per-node 2 examples/moving/amp_before.py
 
@@ -43,7 +43,11 @@ for epoch in range(3):
         total += loss.detach()
     dist.all_reduce(total)
     if dist.get_rank() == 0:
-        print(f"epoch {epoch}  loss {total.item() / dist.get_world_size() / len(loader):.6f}  scale {scaler.get_scale():.0f}", flush=True)
+        print(
+            f"epoch {epoch}  loss {total.item() / dist.get_world_size() / len(loader):.6f}  scale "
+            f"{scaler.get_scale():.0f}",
+            flush=True,
+        )
 
 dist.barrier()
 dist.destroy_process_group()

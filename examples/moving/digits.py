@@ -10,7 +10,8 @@ _HELD_OUT = 389
 
 
 def read(held_out: bool = False) -> tuple[np.ndarray, np.ndarray]:
-    """Pixels, float32[images, 64] from 0 to 1, and labels, int64[images]: 1,408 images to learn from, or the 389 others."""
+    """Pixels, float32[images, 64] from 0 to 1, and labels, int64[images]: 1,408 images to learn from, or the
+    389 others."""
     table = np.loadtxt(_TABLE, delimiter=",", dtype=np.int64)
     chosen = table[-_HELD_OUT:] if held_out else table[:-_HELD_OUT]
     return (chosen[:, :64] / 16).astype(np.float32), chosen[:, 64].copy()

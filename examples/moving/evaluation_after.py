@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The evaluation of evaluation_before.py, with Hora. An average of the ranks' averages would be wrong here, as there.
+"""The evaluation of evaluation_before.py, with Hora. An average of the ranks' averages would be wrong here,
+as there.
 
     hrun -np 2 python examples/moving/evaluation_after.py
 
@@ -22,7 +23,13 @@ sums = torch.zeros(3, dtype=torch.float64)  # losses, right answers, images
 with torch.no_grad():
     for x, y in zip(pixels.split(50), labels.split(50), strict=True):
         scores = net(x)
-        sums += torch.tensor([nn.functional.cross_entropy(scores, y, reduction="sum").item(), (scores.argmax(1) == y).sum().item(), len(y)])
+        sums += torch.tensor(
+            [
+                nn.functional.cross_entropy(scores, y, reduction="sum").item(),
+                (scores.argmax(1) == y).sum().item(),
+                len(y),
+            ]
+        )
 sums = hvd.allreduce(sums, op=hvd.Sum)
 loss, right, images = sums.tolist()
 if hvd.rank() == 0:

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The training of uneven_before.py, with Hora's join(): a rank that has no more batches counts as zeros until the last rank is
-done. Then all ranks have the parameters of that rank.
+"""The training of uneven_before.py, with Hora's join(): a rank that has no more batches counts as zeros until
+the last rank is done. Then all ranks have the parameters of that rank.
 
     hrun -np 2 python examples/moving/uneven_after.py
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Hora: allreduce and its kin for the processes of a job.
 
-This module takes NumPy arrays and whatever speaks DLPack or the buffer protocol; on a GPU, what speaks DLPack. `hora.torch` has the names
-of `horovod.torch` for PyTorch.
+This module takes NumPy arrays and whatever speaks DLPack or the buffer protocol; on a GPU, what speaks
+DLPack. `hora.torch` has the names of `horovod.torch` for PyTorch.
 
     import hora, numpy as np
     hora.init()
@@ -70,7 +70,14 @@ from hora._meeting import barrier, join
 from hora._membership import init, is_homogeneous, shutdown
 from hora._messages import ANY_SOURCE, ANY_TAG, Envelope, Received, irecv, isend, probe, recv, send
 from hora._native import __version__
-from hora._objects import allgather_object, broadcast_object, gather_object, recv_object, scatter_object, send_object
+from hora._objects import (
+    allgather_object,
+    broadcast_object,
+    gather_object,
+    recv_object,
+    scatter_object,
+    send_object,
+)
 from hora._rooted import gather, gather_async, reduce, reduce_async, scan, scan_async, scatter, scatter_async
 from hora._timeline import start_timeline, stop_timeline
 from hora.compression import Compression

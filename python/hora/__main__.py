@@ -32,7 +32,10 @@ def _cmake_folder() -> pathlib.Path:
     """
     folder = _PACKAGE / "cmake"
     if not (folder / "hora-config.cmake").is_file():
-        sys.exit(f"hora: {folder} has no hora-config.cmake: this Hora was installed without the files for C++; install the wheel")
+        sys.exit(
+            f"hora: {folder} has no hora-config.cmake: this Hora was installed without the files for C++; "
+            "install the wheel"
+        )
     return folder
 
 
@@ -48,7 +51,8 @@ def _frameworks() -> str:
 
 
 def _others(hrun: str) -> list[str]:
-    """Of each other Hora that a program may meet instead of this one: where it is, and the remedy. `hrun`: this one's."""
+    """Of each other Hora that a program may meet instead of this one: where it is, and the remedy. `hrun`:
+    this one's."""
     found = []
     for folder in sys.path:
         package = pathlib.Path(folder or ".").resolve() / "hora"
@@ -56,17 +60,24 @@ def _others(hrun: str) -> list[str]:
             found.append(f"another Hora is in {package}, further on in sys.path: remove one of the two")
     first = shutil.which("hrun")
     if first and not os.path.samefile(first, hrun):
-        found.append(f"PATH has another hrun, {first}: put {os.path.dirname(hrun)} before it, or remove one of the two")
+        found.append(
+            f"PATH has another hrun, {first}: put {os.path.dirname(hrun)} before it, or remove one of the two"
+        )
     return found
 
 
 def _report() -> None:
     hrun = find_hrun()
-    print(f"Hora {hora.__version__} for Python {platform.python_version()}, {platform.machine()}, {' '.join(platform.libc_ver())}")
+    print(
+        f"Hora {hora.__version__} for Python {platform.python_version()}, {platform.machine()}, "
+        f"{' '.join(platform.libc_ver())}"
+    )
     print(f"  package      {_PACKAGE}")
     print(f"  hrun         {hrun}")
     print(f"  frameworks   {_frameworks()}")
-    checked = subprocess.run([hrun, "--check-build"], stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+    checked = subprocess.run(
+        [hrun, "--check-build"], stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False
+    )
     if checked.returncode != 0:
         sys.exit(f"hora: {hrun} --check-build failed: {(checked.stderr or checked.stdout).strip()}")
     print(checked.stdout.partition("\n")[2], end="")
@@ -79,8 +90,15 @@ def _report() -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(prog="python -m hora", description="Says which Hora this is, what it can use here, and what to do next.")
-    parser.add_argument("--cmake-dir", action="store_true", help="print the folder of hora-config.cmake, for find_package(hora): -Dhora_DIR=FOLDER")
+    parser = argparse.ArgumentParser(
+        prog="python -m hora",
+        description="Says which Hora this is, what it can use here, and what to do next.",
+    )
+    parser.add_argument(
+        "--cmake-dir",
+        action="store_true",
+        help="print the folder of hora-config.cmake, for find_package(hora): -Dhora_DIR=FOLDER",
+    )
     parser.add_argument("--version", action="store_true", help="print the version")
     flags = parser.parse_args()
     if flags.cmake_dir:

@@ -31,7 +31,8 @@ _SIZES = {native: int(text[2:]) for native, text in _TYPES.items()} | {_native.D
 
 
 def gpu_of(array: Any) -> int | None:
-    """The number of the GPU that another library's array is on; None: it is elsewhere, or does not speak DLPack."""
+    """The number of the GPU that another library's array is on; None: it is elsewhere, or does not speak
+    DLPack."""
     ask = getattr(array, "__dlpack_device__", None)
     if ask is None:
         return None
@@ -45,12 +46,14 @@ def bytes_of(dtype: _native.DType, shape: tuple[int, ...]) -> int:
 
 
 class DeviceArray:
-    """A result on a GPU. Give it to your library, which takes it as it is, without a copy: `cupy.from_dlpack(array)`,
-    `jax.dlpack.from_dlpack(array)`, `torch.from_dlpack(array)`, or whatever reads `__cuda_array_interface__`.
+    """A result on a GPU. Give it to your library, which takes it as it is, without a copy:
+    `cupy.from_dlpack(array)`, `jax.dlpack.from_dlpack(array)`, `torch.from_dlpack(array)`, or whatever reads
+    `__cuda_array_interface__`.
 
-    The operation that makes it may still be under way on the GPU: work that the library puts on its current stream from then
-    on comes after it, and the host does not wait. The memory is freed behind the work of CUDA's default stream when nobody has it
-    any more; who uses it on another stream keeps it until that work is done.
+    The operation that makes it may still be under way on the GPU: work that the library puts on its current
+        stream from then
+    on comes after it, and the host does not wait. The memory is freed behind the work of CUDA's default
+    stream when nobody has it any more; who uses it on another stream keeps it until that work is done.
 
     Attributes:
         shape: elements per dimension.
@@ -58,7 +61,13 @@ class DeviceArray:
         device: the number of the GPU.
     """
 
-    def __init__(self, memory: _native.Memory, native: _native.DType, shape: tuple[int, ...], handle: _native.Handle | None = None) -> None:
+    def __init__(
+        self,
+        memory: _native.Memory,
+        native: _native.DType,
+        shape: tuple[int, ...],
+        handle: _native.Handle | None = None,
+    ) -> None:
         assert memory.device is not None
         self.shape = shape
         self.dtype = native.name
@@ -76,13 +85,21 @@ class DeviceArray:
         return _CUDA, self.device
 
     def __dlpack__(
-        self, *, stream: int | None = None, max_version: tuple[int, int] | None = None, dl_device: tuple[int, int] | None = None, copy: bool | None = None
+        self,
+        *,
+        stream: int | None = None,
+        max_version: tuple[int, int] | None = None,
+        dl_device: tuple[int, int] | None = None,
+        copy: bool | None = None,
     ) -> Any:
         """As the array API standard has it; `stream` is the one that the elements will be used on."""
         if copy or (dl_device is not None and tuple(map(int, dl_device)) != self.__dlpack_device__()):
             raise BufferError("this array is given as it is, without a copy, on its own GPU")
         if stream == 0:
-            raise ValueError("stream=0 means two things in DLPack: give 1 for the default stream, or 2 for that of each thread")
+            raise ValueError(
+                "stream=0 means two things in DLPack: give 1 for the default stream, or 2 for "
+                "that of each thread"
+            )
         if self.made_by is not None and stream != _NOT_ORDERED:
             defaults = (None, _LEGACY_DEFAULT, _PER_THREAD_DEFAULT)
             self.made_by.wait_on(DEFAULT_STREAM if stream in defaults or stream is None else stream)
@@ -94,7 +111,14 @@ class DeviceArray:
         if kind is None:
             raise AttributeError(f"the CUDA array interface has no {self.dtype}; use from_dlpack")
         address = self.address if math.prod(self.shape) else 0
-        return {"shape": self.shape, "typestr": kind, "data": (address, False), "strides": None, "version": 3, "stream": _LEGACY_DEFAULT}
+        return {
+            "shape": self.shape,
+            "typestr": kind,
+            "data": (address, False),
+            "strides": None,
+            "version": 3,
+            "stream": _LEGACY_DEFAULT,
+        }
 
     def __repr__(self) -> str:
         return f"hora.DeviceArray(shape={self.shape}, dtype={self.dtype}, device={self.device})"

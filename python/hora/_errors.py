@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The exceptions of hora. Some are of two kinds, so that scripts written for Horovod catch what they caught there."""
+"""The exceptions of hora. Some are of two kinds, so that scripts written for Horovod catch what they caught
+there."""
 
 from __future__ import annotations
 
@@ -21,7 +22,8 @@ class HoraTimeoutError(HoraInternalError, TimeoutError):
 
 
 class HoraUnavailableError(HoraInternalError):
-    """Something that is not here: memory, a library such as libhora_nccl.so, a driver, a way to another rank."""
+    """Something that is not here: memory, a library such as libhora_nccl.so, a driver, a way to another
+    rank."""
 
 
 class HoraNotInitializedError(HoraInternalError, HoraArgumentError):
@@ -44,7 +46,8 @@ class HoraReplicaError(HoraInternalError):
     """The ranks' models are not the same any more. Raised by `hora.torch.check_replicas`.
 
     Attributes:
-        differences: the names of what differs, each with the ranks that do; all of them where nobody can say which is wrong.
+        differences: the names of what differs, each with the ranks that do; all of them where nobody can say
+            which is wrong.
     """
 
     def __init__(self, text: str, differences: list[tuple[str, list[int]]]) -> None:
@@ -56,8 +59,9 @@ class HoraReplicaError(HoraInternalError):
 
 
 class HoraBackwardError(HoraInternalError):
-    """backward() failed on a rank, or what reduces gradients did. All ranks get this, but for that one, where backward() raises
-    what it failed with. No rank makes a step; the job goes on with the next zero_grad() and backward()."""
+    """backward() failed on a rank, or what reduces gradients did. All ranks get this, but for that one, where
+    backward() raises what it failed with. No rank makes a step; the job goes on with the next zero_grad() and
+    backward()."""
 
 
 class HoraRankError(HoraInternalError):

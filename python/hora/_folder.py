@@ -8,12 +8,13 @@ import pathlib
 
 
 class PrivateFolder:
-    """A folder of this user's that nobody else can enter, held open. Files are reached by its descriptor, so no later change
-    of a name leads elsewhere, and no link is followed.
+    """A folder of this user's that nobody else can enter, held open. Files are reached by its descriptor, so
+    no later change of a name leads elsewhere, and no link is followed.
 
     Raises:
         FileNotFoundError: there is no such folder.
-        PermissionError: it is a link, belongs to another user, or is open to others: what it holds may be anybody's.
+        PermissionError: it is a link, belongs to another user, or is open to others: what it holds may be
+            anybody's.
     """
 
     def __init__(self, path: str | pathlib.Path) -> None:
@@ -34,13 +35,20 @@ class PrivateFolder:
 
     def read(self, name: str) -> bytes:
         """The bytes of a file."""
-        with open(os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=self._folder), "rb") as file:
+        with open(
+            os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=self._folder), "rb"
+        ) as file:
             return file.read()
 
     def write(self, name: str, content: bytes) -> None:
         """Writes a file (mode 0600), whole or not at all, in place of an earlier one."""
         unfinished = f".{name}.part"
-        descriptor = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600, dir_fd=self._folder)
+        descriptor = os.open(
+            unfinished,
+            os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC,
+            0o600,
+            dir_fd=self._folder,
+        )
         with open(descriptor, "wb") as file:
             file.write(content)
         os.rename(unfinished, name, src_dir_fd=self._folder, dst_dir_fd=self._folder)

@@ -12,9 +12,9 @@ from typing import Any
 class Hook:
     """Replaces one function of `sys` from `install` to `remove`.
 
-    Other libraries may replace the same function later, and keep a reference to the one of Hora. It then stays in
-    their chain, and after `remove` it only calls the function that was there before. Each `install` makes a new
-    function, so that no chain calls itself. Not thread-safe: `init` and `shutdown` call it.
+    Other libraries may replace the same function later, and keep a reference to the one of Hora. It then
+    stays in their chain, and after `remove` it only calls the function that was there before. Each `install`
+    makes a new function, so that no chain calls itself. Not thread-safe: `init` and `shutdown` call it.
     """
 
     def __init__(self, name: str, replacement: Callable[..., Any]) -> None:

@@ -37,10 +37,11 @@ class Handle(Protocol):
 class OnGpu:
     """An operation on a GPU, and what is lent to it: tensors, arrays, whatever keeps their memory.
 
-    It is kept until it has been given back, as what is lent on the host is by the native handle. But what is lent to an operation
-    that has ended with an error because the job has is kept for the rest of the process. The runtime gives up on a GPU that does
-    not end what was aborted, whose work may write there later; memory that went back to a framework's allocator would be
-    somebody else's then. That is no more than was under way when a job failed.
+    It is kept until it has been given back, as what is lent on the host is by the native handle. But what is
+    lent to an operation that has ended with an error because the job has is kept for the rest of the process.
+    The runtime gives up on a GPU that does not end what was aborted, whose work may write there later; memory
+    that went back to a framework's allocator would be somebody else's then. That is no more than was under
+    way when a job failed.
     """
 
     __slots__ = ("_handle", "_lent")
@@ -123,7 +124,8 @@ class _Pending:
     keep: tuple[Any, ...]
 
     def let_go_if_ended(self) -> bool:
-        """Whether all have ended; what is lent to them is let go then, but for what `finish` makes the result of."""
+        """Whether all have ended; what is lent to them is let go then, but for what `finish` makes the result
+        of."""
         ended = [each.let_go_if_ended() for each in self.handles]
         if all(ended):
             self.keep = ()
@@ -142,9 +144,13 @@ _pending: dict[int, _Pending] = {}  # getting and popping one are atomic
 _last_handle = 0
 _lending: list[int] = []  # of _pending: what may have memory on loan
 _most_lending = _FEW  # until it is looked which have ended
-_of_parent: list[_Pending] = []  # what was under way when this process was forked: never ends here, nor is it let go
+_of_parent: list[
+    _Pending
+] = []  # what was under way when this process was forked: never ends here, nor is it let go
 _numbers: dict[tuple[str, int], int] = {}
-_objects: dict[tuple[str, int], int] = {}  # that communicate, by kind and process set: how many there have been
+_objects: dict[
+    tuple[str, int], int
+] = {}  # that communicate, by kind and process set: how many there have been
 
 
 def _set_apart_in_child() -> None:
@@ -158,8 +164,8 @@ os.register_at_fork(after_in_child=_set_apart_in_child)
 
 
 def enter(mpi_communicator: int | None = None) -> bool:
-    """Joins the job, whose ranks are the processes of the communicator if one is given (its number in Fortran); False if
-    this process has joined already."""
+    """Joins the job, whose ranks are the processes of the communicator if one is given (its number in
+    Fortran); False if this process has joined already."""
     global _runtime, _owner
     with _lock:
         if _runtime is not None and _owner == os.getpid():
@@ -175,7 +181,8 @@ def enter(mpi_communicator: int | None = None) -> bool:
 
 
 def leave(failure: str) -> bool:
-    """Leaves the job, and forgets every handle; False if this process is in none. With a `failure` the job fails."""
+    """Leaves the job, and forgets every handle; False if this process is in none. With a `failure` the job
+    fails."""
     global _last_handle
     runtime = _taken()
     if runtime is None:
@@ -190,9 +197,9 @@ def leave(failure: str) -> bool:
 
 
 def leave_at_exit(reasons: dict[int, str], likely: str) -> None:
-    """Leaves the job when the process exits, after the interpreter: in order if its exit status is 0, else for the reason that
-    belongs to that. Until then all that is lent is kept. MPI may end with the interpreter, so a job that uses it is left at once,
-    with the failure that is `likely`."""
+    """Leaves the job when the process exits, after the interpreter: in order if its exit status is 0, else
+    for the reason that belongs to that. Until then all that is lent is kept. MPI may end with the
+    interpreter, so a job that uses it is left at once, with the failure that is `likely`."""
     runtime = _taken()
     if runtime is None:
         return
@@ -222,7 +229,8 @@ def runtime() -> _native.Runtime:
 
 
 def rank() -> int:
-    """This process's number, from 0 to size() - 1. Raises HoraNotInitializedError (a ValueError) before `init`."""
+    """This process's number, from 0 to size() - 1. Raises HoraNotInitializedError (a ValueError) before
+    `init`."""
     return runtime().rank
 
 
@@ -232,7 +240,8 @@ def size() -> int:
 
 
 def local_rank() -> int:
-    """This process's number among those on its host. Raises HoraNotInitializedError (a ValueError) before `init`."""
+    """This process's number among those on its host. Raises HoraNotInitializedError (a ValueError) before
+    `init`."""
     return runtime().local_rank
 
 
@@ -242,13 +251,14 @@ def local_size() -> int:
 
 
 def cross_rank() -> int:
-    """This host's number among those that have a process with this local rank. Raises HoraNotInitializedError (a
-    ValueError) before `init`."""
+    """This host's number among those that have a process with this local rank. Raises HoraNotInitializedError
+    (a ValueError) before `init`."""
     return runtime().cross_rank
 
 
 def cross_size() -> int:
-    """How many hosts have a process with this local rank. Raises HoraNotInitializedError (a ValueError) before `init`."""
+    """How many hosts have a process with this local rank. Raises HoraNotInitializedError (a ValueError)
+    before `init`."""
     return runtime().cross_size
 
 
@@ -257,12 +267,15 @@ def checked_root(root_rank: Any, name: str) -> int:
     try:
         return operator.index(root_rank)
     except TypeError:
-        raise HoraArgumentError(f"'{name}': root_rank must be the number of a rank, not {root_rank!r}") from None
+        raise HoraArgumentError(
+            f"'{name}': root_rank must be the number of a rank, not {root_rank!r}"
+        ) from None
 
 
 def name_or_number(operation: str, name: str | None, process_set: int = 0) -> str:
-    """ "allreduce.x", or "allreduce.noname.3": unnamed operations are matched by the order in which ranks issue them. Each
-    process set counts for itself, so that its members stay in step with each other whatever they do in other sets."""
+    """ "allreduce.x", or "allreduce.noname.3": unnamed operations are matched by the order in which ranks
+    issue them. Each process set counts for itself, so that its members stay in step with each other whatever
+    they do in other sets."""
     if name is not None:
         return f"{operation}.{name}"
     with _lock:
@@ -271,9 +284,10 @@ def name_or_number(operation: str, name: str | None, process_set: int = 0) -> st
 
 
 def object_name(kind: str, process_set: int | None) -> str:
-    """The name of an object that communicates, such as an optimizer: "gradient.0", or "gradient.set1.0" in a process set. Every set
-    counts for itself, as a rank need not be in all of them. Counts of sets begin again with each job, as the numbers of the sets do.
-    That of all ranks never does, as such an object may outlive the job."""
+    """The name of an object that communicates, such as an optimizer: "gradient.0", or "gradient.set1.0" in a
+    process set. Every set counts for itself, as a rank need not be in all of them. Counts of sets begin again
+    with each job, as the numbers of the sets do. That of all ranks never does, as such an object may outlive
+    the job."""
     place = process_set or 0
     with _lock:
         number = _objects.get((kind, place), 0)
@@ -298,22 +312,28 @@ def restart_numbers() -> None:
 
 
 def start(entry: _native.Entry, finish: Callable[[_native.Outcome], Any], *keep: Any) -> int:
-    """Submits an operation, and gives it a number. `finish` makes its result of how it ended; `keep` lives until it has."""
+    """Submits an operation, and gives it a number. `finish` makes its result of how it ended; `keep` lives
+    until it has."""
     return under_way(runtime().submit(entry), finish, *keep)
 
 
 def under_way(handle: Handle, finish: Callable[[_native.Outcome], Any], *keep: Any) -> int:
-    """Gives what has been started a number. `finish` makes its result of how it ended; `keep` lives until it has."""
+    """Gives what has been started a number. `finish` makes its result of how it ended; `keep` lives until it
+    has."""
     return _numbered([handle], lambda outcomes: finish(outcomes[0]), keep)
 
 
-def group_under_way(handles: Sequence[Handle], finish: Callable[[list[_native.Outcome]], Any], *keep: Any) -> int:
-    """Gives what has been started as a group one number together. `finish` makes the result, and lives until then; `keep` lives
-    until all have ended."""
+def group_under_way(
+    handles: Sequence[Handle], finish: Callable[[list[_native.Outcome]], Any], *keep: Any
+) -> int:
+    """Gives what has been started as a group one number together. `finish` makes the result, and lives until
+    then; `keep` lives until all have ended."""
     return _numbered(handles, finish, keep)
 
 
-def _numbered(handles: Sequence[Handle], finish: Callable[[list[_native.Outcome]], Any], keep: tuple[Any, ...]) -> int:
+def _numbered(
+    handles: Sequence[Handle], finish: Callable[[list[_native.Outcome]], Any], keep: tuple[Any, ...]
+) -> int:
     global _last_handle
     with _lock:
         _last_handle += 1
@@ -327,34 +347,51 @@ def _numbered(handles: Sequence[Handle], finish: Callable[[list[_native.Outcome]
 
 
 def _let_go_of_pending() -> None:
-    """Lets go of what was lent to operations that have ended and wait to be synchronised, perhaps for ever."""
+    """Lets go of what was lent to operations that have ended and wait to be synchronised, perhaps for
+    ever."""
     global _lending, _most_lending
     with _lock:
         looked_at, _lending = _lending, []
     pending = [(number, _pending.get(number)) for number in looked_at]
-    left = [number for number, each in pending if each is not None and not each.let_go_if_ended()]  # not under the lock: memory is freed
+    left = [
+        number for number, each in pending if each is not None and not each.let_go_if_ended()
+    ]  # not under the lock: memory is freed
     with _lock:
         _lending += left
         _most_lending = max(_FEW, 2 * len(_lending))
 
 
 def _pending_of(handle: int) -> _Pending:
-    """The operation that a handle stands for. Raises HoraArgumentError if that was synchronised before, or was never started."""
+    """The operation that a handle stands for. Raises HoraArgumentError if that was synchronised before, or
+    was never started."""
     pending = _pending.get(handle) if isinstance(handle, int) else None
     if pending is not None:
         return pending
     if _owner not in (0, os.getpid()):
-        raise HoraUnavailableError(f"this process (pid {os.getpid()}) was forked from the rank (pid {_owner}) and is none: only the rank itself can use Hora")
+        raise HoraUnavailableError(
+            f"this process (pid {os.getpid()}) was forked from the rank (pid {_owner}) and is none: only the "
+            "rank itself can use Hora"
+        )
     if isinstance(handle, int) and 0 < handle <= _last_handle:
-        raise HoraArgumentError(f"handle {handle} was already synchronized; each is good for one synchronize(), which gives the result or raises the error")
+        raise HoraArgumentError(
+            f"handle {handle} was already synchronized; each is good for one synchronize(), which gives the "
+            "result or raises the error"
+        )
     if callable(handle):
-        raise HoraArgumentError("a function is no handle: what sparse_allreduce_async() returns is called in place of synchronize()")
-    raise HoraArgumentError(f"{handle!r} is no handle of an operation in this job; handles are what functions such as allreduce_async() and isend() return")
+        raise HoraArgumentError(
+            "a function is no handle: what sparse_allreduce_async() returns is called in place of "
+            "synchronize()"
+        )
+    raise HoraArgumentError(
+        f"{handle!r} is no handle of an operation in this job; handles are what functions such as "
+        "allreduce_async() and isend() return"
+    )
 
 
 def poll(handle: int) -> bool:
-    """Whether an operation has ended, on the GPU, too: `synchronize(handle)` would return at once. If not, other threads and
-    ranks that have work for this core go first (sched_yield); so it may be asked again and again.
+    """Whether an operation has ended, on the GPU, too: `synchronize(handle)` would return at once. If not,
+    other threads and ranks that have work for this core go first (sched_yield); so it may be asked again and
+    again.
 
     Raises:
         HoraArgumentError: the handle was synchronised before, or is none of this job's.
@@ -369,11 +406,12 @@ def run(start: Callable[Arguments, int], *args: Arguments.args, **kwargs: Argume
 
 
 def synchronize(handle: int) -> Any:
-    """Waits for an operation and returns its result: the output tensor, a tuple of them for a group, (output, received
-    splits) for alltoall. Each handle is good for one call. Ctrl-C interrupts the wait, not the operation: its memory stays
-    lent, and the handle may be synchronised again.
+    """Waits for an operation and returns its result: the output tensor, a tuple of them for a group, (output,
+    received splits) for alltoall. Each handle is good for one call. Ctrl-C interrupts the wait, not the
+    operation: its memory stays lent, and the handle may be synchronised again.
 
-    Of an operation on a GPU it waits only until all ranks have submitted it: what is put on the current stream from now on
+    Of an operation on a GPU it waits only until all ranks have submitted it: what is put on the current
+        stream from now on
     waits for its end, as for that of any work on the GPU.
 
     Raises:

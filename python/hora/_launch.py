@@ -75,8 +75,8 @@ def run(
     max_np: int | None = None,
 ) -> list[Result]:
     """Calls `func(*args, **kwargs)` on every rank of a new job, which `hrun` starts, and waits for all.
-    `func` calls `init()` itself. The output of the ranks appears on this program's stdout and stderr, with the rank before it.
-    Ctrl-C ends the ranks, and so does the end of this process.
+    `func` calls `init()` itself. The output of the ranks appears on this program's stdout and stderr, with
+    the rank before it. Ctrl-C ends the ranks, and so does the end of this process.
 
         def train(lr):
             hvd.init()
@@ -86,32 +86,36 @@ def run(
         losses = hora.run(train, args=(0.1,), np=4)
 
     Args:
-        func: also one that is defined in a notebook or an interactive session, and closures (cloudpickle carries it).
+        func: also one that is defined in a notebook or an interactive session, and closures (cloudpickle
+            carries it).
         args, kwargs: for `func`; they and its results are pickled.
         num_proc, np: how many ranks; both are the same.
-        hosts: "a:4,b:4": where, and how many ranks each host takes; else this machine. The function and its results go
-            through a temporary directory, which all hosts must share: TMPDIR names one that they do.
+        hosts: "a:4,b:4": where, and how many ranks each host takes; else this machine. The function and its
+            results go through a temporary directory, which all hosts must share: TMPDIR names one that they
+                do.
         hostfile: the same from a file; see `hrun --help`.
         start_timeout: seconds for hosts to answer, and then for all ranks to meet.
         ssh_port, ssh_identity_file: how other hosts are reached.
-        network_interface, network_interfaces: which addresses ranks use for each other: networks ("10.1.0.0/16") and
-            names of interfaces, separated by commas or in a sequence.
-        output_filename: a directory; what rank K prints is also written to `rank.K/stdout` and `stderr` there.
+        network_interface, network_interfaces: which addresses ranks use for each other: networks
+            ("10.1.0.0/16") and names of interfaces, separated by commas or in a sequence.
+        output_filename: a directory; what rank K prints is also written to `rank.K/stdout` and `stderr`
+            there.
         verbose: say what is done.
         executable: the Python to run the ranks, with this version of Hora; else that of this process.
         disable_cache, use_gloo: accepted, and of no consequence.
-        min_num_proc, max_num_proc, slots, reset_limit, cooldown_range, host_discovery_script, min_np, max_np: for jobs
-            whose ranks come and go, which are not supported yet.
+        min_num_proc, max_num_proc, slots, reset_limit, cooldown_range, host_discovery_script, min_np, max_np:
+            for jobs whose ranks come and go, which are not supported yet.
         use_mpi, mpi_args: there is no mpirun beneath; leave them out.
 
     Returns:
         The results by rank.
 
     Raises:
-        HoraRankError (a RuntimeError): `func` raised an exception on a rank; it has the rank and the traceback, and the
-            exception itself as its cause. If it did so on several ranks, the first one.
+        HoraRankError (a RuntimeError): `func` raised an exception on a rank; it has the rank and the
+            traceback, and the exception itself as its cause. If it did so on several ranks, the first one.
         HoraInternalError (a RuntimeError): a rank ended without a result.
-        HoraArgumentError (a ValueError): an argument makes no sense or is not supported, or cannot be pickled.
+        HoraArgumentError (a ValueError): an argument makes no sense or is not supported, or cannot be
+            pickled.
     """
     _refuse_elastic(
         min_num_proc=min_num_proc,
@@ -124,12 +128,18 @@ def run(
         max_np=max_np,
     )
     if use_mpi or mpi_args is not None:
-        raise HoraArgumentError("use_mpi= and mpi_args= have no meaning: hrun starts the ranks, without MPI; leave them out")
+        raise HoraArgumentError(
+            "use_mpi= and mpi_args= have no meaning: hrun starts the ranks, without MPI; leave them out"
+        )
     if hosts is not None and hostfile is not None:
         raise HoraArgumentError("give either hosts= or hostfile=, not both")
     ranks = _number_of_ranks(num_proc, np)
     options = ["-np", str(ranks)]
-    networks = [network_interface, network_interfaces] if isinstance(network_interfaces, str) else [network_interface, *(network_interfaces or ())]
+    networks = (
+        [network_interface, network_interfaces]
+        if isinstance(network_interfaces, str)
+        else [network_interface, *(network_interfaces or ())]
+    )
     flags: list[tuple[str, object]] = [
         ("-H", hosts),
         ("--hostfile", hostfile),
@@ -155,7 +165,9 @@ def run(
 def _refuse_elastic(**arguments: object) -> None:
     for name, value in arguments.items():
         if value is not None:
-            raise HoraArgumentError(f"{name}={value!r}: the ranks of a job stay the same in this version; leave it out")
+            raise HoraArgumentError(
+                f"{name}={value!r}: the ranks of a job stay the same in this version; leave it out"
+            )
 
 
 def _number_of_ranks(num_proc: int, np: int | None) -> int:
@@ -177,21 +189,35 @@ def _pickled_call(func: Callable[..., Any], args: Sequence[Any], kwargs: dict[st
     try:
         return _pickles.dumps((func, tuple(args), kwargs))
     except Exception as error:  # noqa: BLE001 - objects raise what they like
-        raise HoraArgumentError(f"the function or its arguments cannot be pickled: {type(error).__name__}: {error}") from error
+        raise HoraArgumentError(
+            f"the function or its arguments cannot be pickled: {type(error).__name__}: {error}"
+        ) from error
 
 
 def find_hrun() -> str:
     """HORA_HRUN, or beside the package's other scripts, or beside this Python, or in PATH."""
     named = os.environ.get("HORA_HRUN")
-    places = [named] if named else [os.path.join(sysconfig.get_path("scripts"), "hrun"), os.path.join(os.path.dirname(sys.executable), "hrun"), shutil.which("hrun")]
+    places = (
+        [named]
+        if named
+        else [
+            os.path.join(sysconfig.get_path("scripts"), "hrun"),
+            os.path.join(os.path.dirname(sys.executable), "hrun"),
+            shutil.which("hrun"),
+        ]
+    )
     for place in places:
         if place is not None and os.access(place, os.X_OK):
             return place
-    raise HoraInternalError(f"cannot find hrun: looked in {', '.join(str(place) for place in places if place)}, and PATH; HORA_HRUN can name it")
+    raise HoraInternalError(
+        f"cannot find hrun: looked in {', '.join(str(place) for place in places if place)}, and PATH; "
+        "HORA_HRUN can name it"
+    )
 
 
 class _Echo:
-    """Passes on what hrun writes, line by line, to this program's own stream, which in a notebook is no descriptor."""
+    """Passes on what hrun writes, line by line, to this program's own stream, which in a notebook is no
+    descriptor."""
 
     def __init__(self, target: IO[str]) -> None:
         self._target = target
@@ -227,18 +253,30 @@ class _Echo:
         self._held = None
 
     def refusal(self) -> str | None:
-        """Why hrun has started nothing, if all that it has written is one line of its own, or one after the usage line."""
-        return self.remarks[0].removeprefix("hrun: ").removesuffix("; hrun --help says more") if self._held and self.remarks else None
+        """Why hrun has started nothing, if all that it has written is one line of its own, or one after the
+        usage line."""
+        return (
+            self.remarks[0].removeprefix("hrun: ").removesuffix("; hrun --help says more")
+            if self._held and self.remarks
+            else None
+        )
 
 
 def _hrun(arguments: list[str]) -> tuple[int, list[str]]:
-    """Runs hrun to its end; its exit code, and what it said itself. A process group of its own keeps the terminal's Ctrl-C
+    """Runs hrun to its end; its exit code, and what it said itself. A process group of its own keeps the
+    terminal's Ctrl-C
     from coming twice, which would mean more. Nothing is written to its input: its end tells rank 0 of ours.
 
     Raises:
         HoraArgumentError: hrun takes the arguments for wrong, and has started nothing.
     """
-    process = subprocess.Popen([find_hrun(), *arguments], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, process_group=0)
+    process = subprocess.Popen(
+        [find_hrun(), *arguments],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        process_group=0,
+    )
     interrupted = False
     with process, selectors.DefaultSelector() as selector:
         assert process.stdout is not None and process.stderr is not None
@@ -286,10 +324,18 @@ def _results(directory: pathlib.Path, ranks: int, exit_code: int, remarks: list[
         raise HoraRankError(first.rank, first.text) from _exception_of(first)
     missing = [rank for rank, result in enumerate(found) if result is None]
     if missing:
-        said = "".join(f"\n  {remark}" for remark in remarks if not remark.endswith(":"))  # what follows those was passed on
-        raise HoraInternalError(f"{'ranks' if len(missing) > 1 else 'rank'} {', '.join(map(str, missing))} ended without a result; hrun's exit code is {exit_code}{said}")
+        said = "".join(
+            f"\n  {remark}" for remark in remarks if not remark.endswith(":")
+        )  # what follows those was passed on
+        raise HoraInternalError(
+            f"{'ranks' if len(missing) > 1 else 'rank'} {', '.join(map(str, missing))} ended without a "
+            f"result; hrun's exit code is {exit_code}{said}"
+        )
     if exit_code != 0:
-        warnings.warn(f"all ranks returned, and then the job ended with exit code {exit_code}: {'; '.join(remarks)}", stacklevel=3)
+        warnings.warn(
+            f"all ranks returned, and then the job ended with exit code {exit_code}: {'; '.join(remarks)}",
+            stacklevel=3,
+        )
     return [pickle.loads(result) for result in found if isinstance(result, bytes)]
 
 

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Arrays lent to the runtime, wherever they lie: on the host as NumPy sees them, on a GPU as DLPack gives them."""
+"""Arrays lent to the runtime, wherever they lie: on the host as NumPy sees them, on a GPU as DLPack gives
+them."""
 
 from __future__ import annotations
 
@@ -44,13 +45,20 @@ def viewed(array: Any, name: str) -> Array:
             view = np.from_dlpack(array) if hasattr(array, "__dlpack__") else np.asarray(memoryview(array))
         except (BufferError, RuntimeError, TypeError, ValueError) as error:
             raise HoraArgumentError(
-                f"'{name}': {type(array).__name__} cannot be sent: {error}; give a NumPy array, or one on the CPU or on a GPU of NVIDIA's that speaks DLPack; "
+                f"'{name}': {type(array).__name__} cannot be sent: {error}; give a NumPy array, or one on "
+                "the CPU or on a GPU of NVIDIA's that speaks DLPack; "
                 "PyTorch tensors go with hora.torch"
             ) from error
     if view.dtype.name not in _DTYPES:
-        raise HoraArgumentError(f"'{name}': elements of type {view.dtype} cannot be sent; convert with .astype() to one of {', '.join(_DTYPES)}")
+        raise HoraArgumentError(
+            f"'{name}': elements of type {view.dtype} cannot be sent; convert with .astype() to one of "
+            f"{', '.join(_DTYPES)}"
+        )
     if not view.dtype.isnative:
-        raise HoraArgumentError(f"'{name}': the elements are in foreign byte order; use array.astype(array.dtype.newbyteorder('='))")
+        raise HoraArgumentError(
+            f"'{name}': the elements are in foreign byte order; use "
+            "array.astype(array.dtype.newbyteorder('='))"
+        )
     return view
 
 
@@ -109,8 +117,8 @@ class HostLoan:
 
 
 class GpuLoan:
-    """Another library's array on a GPU. The library makes CUDA's default stream wait for what makes the array, and Hora's work
-    comes after that."""
+    """Another library's array on a GPU. The library makes CUDA's default stream wait for what makes the
+    array, and Hora's work comes after that."""
 
     def __init__(self, array: _native.LentArray, gpu: int, shape: tuple[int, ...]) -> None:
         self.array = array
@@ -160,7 +168,8 @@ Loan = HostLoan | GpuLoan
 class _OnGpu(_job.OnGpu):
     """An operation on a GPU. Waiting for it is up to CUDA's default stream, not to the host.
 
-    What it uses is kept until it has ended on the GPU, also after `wait`: the library that has lent an array knows nothing of
+    What it uses is kept until it has ended on the GPU, also after `wait`: the library that has lent an array
+        knows nothing of
     Hora's own stream, and would use memory that it gets back at once."""
 
     __slots__ = ()
@@ -186,9 +195,14 @@ def lend(array: Any, name: str) -> Loan:
     try:
         lent = _native.LentArray(array.__dlpack__(stream=1))  # 1: CUDA's default stream
     except (BufferError, RuntimeError, TypeError, ValueError) as error:
-        raise HoraArgumentError(f"'{name}': {type(array).__name__} on cuda:{gpu} cannot be sent: {error}") from error
+        raise HoraArgumentError(
+            f"'{name}': {type(array).__name__} on cuda:{gpu} cannot be sent: {error}"
+        ) from error
     if not lent.contiguous:
-        raise HoraArgumentError(f"'{name}': the elements on cuda:{gpu} do not lie side by side; make it so: cupy.ascontiguousarray(array), tensor.contiguous()")
+        raise HoraArgumentError(
+            f"'{name}': the elements on cuda:{gpu} do not lie side by side; make it so: "
+            "cupy.ascontiguousarray(array), tensor.contiguous()"
+        )
     return GpuLoan(lent, gpu, tuple(lent.shape))
 
 
@@ -203,17 +217,33 @@ def check_on_host(array: Any, name: str) -> None:
     gpu = gpu_of(array)
     if gpu is not None:
         raise HoraArgumentError(
-            f"'{name}': the array is on cuda:{gpu}, and messages travel between CPUs: give a copy there (cupy.asnumpy(array)); hora.torch makes one by itself"
+            f"'{name}': the array is on cuda:{gpu}, and messages travel between CPUs: give a copy there "
+            "(cupy.asnumpy(array)); hora.torch makes one by itself"
         )
 
 
-def entry(operation: _native.Operation, named: Naming, loan: Loan, output: Any = None, **arguments: Any) -> _native.Entry:
+def entry(
+    operation: _native.Operation, named: Naming, loan: Loan, output: Any = None, **arguments: Any
+) -> _native.Entry:
     """A native entry for a loan."""
     written = 0 if output is None else loan.address_of(output)
-    return _native.Entry(operation, named.full, loan.native, loan.shape, loan.address, written, named.process_set, loan.gpu, DEFAULT_STREAM, **arguments)
+    return _native.Entry(
+        operation,
+        named.full,
+        loan.native,
+        loan.shape,
+        loan.address,
+        written,
+        named.process_set,
+        loan.gpu,
+        DEFAULT_STREAM,
+        **arguments,
+    )
 
 
-def start(submitted: _native.Entry, finish: Callable[[_native.Outcome], Any], loan: Loan, output: Any = None) -> int:
+def start(
+    submitted: _native.Entry, finish: Callable[[_native.Outcome], Any], loan: Loan, output: Any = None
+) -> int:
     """Submits an operation, and gives it a number. `finish` makes its result of how it ended."""
     handle = _job.runtime().submit(submitted)
     return _job.under_way(loan.under_way(handle, output), finish, loan, output)

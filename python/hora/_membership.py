@@ -17,23 +17,27 @@ _homogeneous = True
 
 
 def init(comm: Any = None, process_sets: Iterable[sets.ProcessSet] | str | None = None) -> None:
-    """Joins the job that the environment describes (as hrun, torchrun, srun, mpirun and others do: see docs/clusters.md), or
-    a job of one rank. May be called again after `shutdown`, and any number of times in between: then it only registers
+    """Joins the job that the environment describes (as hrun, torchrun, srun, mpirun and others do: see
+    docs/clusters.md), or
+    a job of one rank. May be called again after `shutdown`, and any number of times in between: then it only
+        registers
     process sets.
 
     Args:
-        comm: None, or a list of all ranks; for some of the ranks there are process sets. Or a communicator of mpi4py: its
-            processes are the ranks of the job, in its order; each process passes the one that it is in, so that several
+        comm: None, or a list of all ranks; for some of the ranks there are process sets. Or a communicator of
+            mpi4py: its processes are the ranks of the job, in its order; each process passes the one that it
+                is in, so that several
             communicators make several jobs. It must live until `shutdown`.
-        process_sets: the sets to register, the same list on all ranks; None or "dynamic": none. Others may be added at any
-            time with `add_process_set`.
+        process_sets: the sets to register, the same list on all ranks; None or "dynamic": none. Others may be
+            added at any time with `add_process_set`.
 
     Raises:
         HoraTimeoutError: the other ranks did not come within HORA_START_TIMEOUT seconds; it names them.
-        HoraArgumentError (a ValueError): a variable of the environment makes no sense, and it names it; or `comm` is not
-            all ranks, and this process has not joined; or it is COMM_NULL, or of another MPI library than Hora's; or MPI
-            does not know the ranks that the launcher has started (use `hrun --mpi` or mpirun); or a process set has ranks
-            that do not exist or are those of another, and this process has joined without any of the sets.
+        HoraArgumentError (a ValueError): a variable of the environment makes no sense, and it names it; or
+            `comm` is not all ranks, and this process has not joined; or it is COMM_NULL, or of another MPI
+            library than Hora's; or MPI does not know the ranks that the launcher has started (use `hrun
+            --mpi` or mpirun); or a process set has ranks that do not exist or are those of another, and this
+            process has joined without any of the sets.
     """
     global _homogeneous
     communicator = _mpi.checked_communicator(comm) if hasattr(comm, "py2f") else None
@@ -45,7 +49,10 @@ def init(comm: Any = None, process_sets: Iterable[sets.ProcessSet] | str | None 
         if everyone is not None and everyone != list(range(_job.size())):
             size = _job.size()
             shutdown()
-            raise HoraArgumentError(f"comm={everyone} is not all ranks, 0 to {size - 1}; for some of them use init(process_sets=[ProcessSet([...])])")
+            raise HoraArgumentError(
+                f"comm={everyone} is not all ranks, 0 to {size - 1}; for some of them use "
+                "init(process_sets=[ProcessSet([...])])"
+            )
         if communicator is None:
             _mpi.tell_of_singleton()
         _homogeneous = _gather_homogeneous()
@@ -53,9 +60,10 @@ def init(comm: Any = None, process_sets: Iterable[sets.ProcessSet] | str | None 
 
 
 def shutdown() -> None:
-    """Leaves the job: waits until every rank does, and after HORA_MISSING_WARNING one line on stderr says for whom. Operations
-    that are still under way end with HoraInternalError; others that wait for a message of this rank hear at once that it has
-    left. Handles and process sets are forgotten. Does nothing if this process is in no job."""
+    """Leaves the job: waits until every rank does, and after HORA_MISSING_WARNING one line on stderr says for
+    whom. Operations that are still under way end with HoraInternalError; others that wait for a message of
+    this rank hear at once that it has left. Handles and process sets are forgotten. Does nothing if this
+    process is in no job."""
     _leave("")
 
 
@@ -67,7 +75,8 @@ def _leave(failure: str) -> None:
 
 
 def is_homogeneous() -> bool:
-    """Whether every host has the same number of ranks. Raises HoraNotInitializedError (a ValueError) before `init`."""
+    """Whether every host has the same number of ranks. Raises HoraNotInitializedError (a ValueError) before
+    `init`."""
     _job.runtime()
     return _homogeneous
 
@@ -79,7 +88,9 @@ def _checked_comm(comm: Any) -> list[int] | None:
         ranks = list(comm)
         if all(isinstance(rank, int) for rank in ranks):
             return sorted(ranks)
-    raise HoraArgumentError(f"comm must be None, a list of all ranks, or a communicator of mpi4py, not {comm!r}")
+    raise HoraArgumentError(
+        f"comm must be None, a list of all ranks, or a communicator of mpi4py, not {comm!r}"
+    )
 
 
 def _gather_homogeneous() -> bool:
@@ -91,9 +102,10 @@ def _gather_homogeneous() -> bool:
 
 
 def _when_the_main_thread_ends() -> None:
-    """The other ranks are told at once of an exception that nobody caught: threads for which the interpreter waits before it runs
-    what was registered with atexit may themselves wait for ranks that are not told yet. An error that came from the job is on
-    its way to the others already; if no thread waits, they hear at exit that it has ended this rank, too."""
+    """The other ranks are told at once of an exception that nobody caught: threads for which the interpreter
+    waits before it runs what was registered with atexit may themselves wait for ranks that are not told yet.
+    An error that came from the job is on its way to the others already; if no thread waits, they hear at exit
+    that it has ended this rank, too."""
     waits = _ending.others_are_alive()
     failure = _ending.uncaught() if waits or not _ending.comes_from_the_job() else ""
     if not failure and waits:
@@ -109,7 +121,8 @@ def _leave_at_exit() -> None:
         _job.leave_at_exit(_ending.reasons(), _ending.uncaught() or _ending.likely_exit())
 
 
-# The last to be registered is the first to run. concurrent.futures registers when it is imported, and then waits for its threads.
+# The last to be registered is the first to run. concurrent.futures registers when it is imported, and then
+# waits for its threads.
 # Programs register after they have imported Hora: what they register may still use the job.
 threading._register_atexit(_when_the_main_thread_ends)  # type: ignore[attr-defined]
 atexit.register(_leave_at_exit)

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Messages from one rank to another, point to point: send and recv, for arrays. The other ranks take no part."""
+"""Messages from one rank to another, point to point: send and recv, for arrays. The other ranks take no
+part."""
 
 from __future__ import annotations
 
@@ -33,8 +34,8 @@ class Received(NamedTuple, Generic[Value]):
 
 
 class Envelope(NamedTuple, Generic[Dtype]):
-    """What `probe` saw: the rank that sent the message, its tag, and dtype and shape of the array. Of an object the dtype is
-    None, and the shape has the length of its pickle."""
+    """What `probe` saw: the rank that sent the message, its tag, and dtype and shape of the array. Of an
+    object the dtype is None, and the shape has the length of its pickle."""
 
     source: int
     tag: int
@@ -43,13 +44,16 @@ class Envelope(NamedTuple, Generic[Dtype]):
 
 
 def number(value: Any, operation: str, argument: str, what: str) -> int:
-    """An argument as a number that travels. Whether it makes sense is checked where the message is started."""
+    """An argument as a number that travels. Whether it makes sense is checked where the message is
+    started."""
     try:
         checked = operator.index(value)
     except TypeError:
         raise HoraArgumentError(f"'{operation}': {argument} must be {what}, not {value!r}") from None
     if abs(checked) > _GREATEST:
-        raise HoraArgumentError(f"'{operation}': {argument}={checked} is too large: {argument}s end at {_GREATEST}")
+        raise HoraArgumentError(
+            f"'{operation}': {argument}={checked} is too large: {argument}s end at {_GREATEST}"
+        )
     return checked
 
 
@@ -58,15 +62,21 @@ def checked_address(dest: Any, tag: Any, operation: str) -> tuple[int, int]:
     rank = number(dest, operation, "dest", "the number of a rank")
     checked_tag = number(tag, operation, "tag", "a number")
     if checked_tag == ANY_TAG:
-        raise HoraArgumentError(f"'{operation}': ANY_TAG (-1) is for who receives; a message is sent with a tag of 0 or more")
+        raise HoraArgumentError(
+            f"'{operation}': ANY_TAG (-1) is for who receives; a message is sent with a tag of 0 or more"
+        )
     if rank == ANY_SOURCE:
-        raise HoraArgumentError(f"'{operation}': dest=-1 is no rank: a message goes to one of the ranks 0 to {_job.size() - 1}")
+        raise HoraArgumentError(
+            f"'{operation}': dest=-1 is no rank: a message goes to one of the ranks 0 to {_job.size() - 1}"
+        )
     return rank, checked_tag
 
 
 def checked_choice(source: Any, tag: Any, operation: str) -> tuple[int, int]:
     """The source and the tag of the messages that are wanted."""
-    return number(source, operation, "source", "the number of a rank, or ANY_SOURCE"), number(tag, operation, "tag", "a number, or ANY_TAG")
+    return number(source, operation, "source", "the number of a rank, or ANY_SOURCE"), number(
+        tag, operation, "tag", "a number, or ANY_TAG"
+    )
 
 
 def result(value: Value, outcome: _native.Outcome) -> Received[Value]:
@@ -77,27 +87,41 @@ def _numpy_dtype(native: _native.DType) -> np.dtype[Any]:
     try:
         return np.dtype(native.name)
     except TypeError:
-        raise HoraUnsupportedError(f"NumPy has no {native.name} of its own: import ml_dtypes, which has it, or use the function of this name in hora.torch") from None
+        raise HoraUnsupportedError(
+            f"NumPy has no {native.name} of its own: import ml_dtypes, which has it, or use the function of "
+            "this name in hora.torch"
+        ) from None
 
 
 def _target(array: Any, operation: str) -> tuple[Array, Array]:
-    """An array to receive into as NumPy sees it, and where elements are to come: there, or elsewhere if they do not lie side
-    by side. Raises HoraArgumentError for what cannot be received into."""
+    """An array to receive into as NumPy sees it, and where elements are to come: there, or elsewhere if they
+    do not lie side by side. Raises HoraArgumentError for what cannot be received into."""
     if isinstance(array, (bool, int, float, list, tuple, np.generic)):
         hint = "; write source= and tag= by name" if isinstance(array, int) else ""
-        raise HoraArgumentError(f"'{operation}': {type(array).__name__} has no memory to receive into; give a NumPy array, or none{hint}")
+        raise HoraArgumentError(
+            f"'{operation}': {type(array).__name__} has no memory to receive into; give a "
+            f"NumPy array, or none{hint}"
+        )
     check_on_host(array, operation)
     view = viewed(array, operation)
     if not view.flags.writeable:
-        raise HoraArgumentError(f"'{operation}': the array is read-only, so nothing can be received into it; give one that can be written, or none")
-    if view.size > 0 and any(stride == 0 and extent > 1 for extent, stride in zip(view.shape, view.strides, strict=True)):
-        raise HoraArgumentError(f"'{operation}': several elements of the array share one place, so nothing can be received into it; use array.copy()")
+        raise HoraArgumentError(
+            f"'{operation}': the array is read-only, so nothing can be received into it; give one that can "
+            "be written, or none"
+        )
+    if view.size > 0 and any(
+        stride == 0 and extent > 1 for extent, stride in zip(view.shape, view.strides, strict=True)
+    ):
+        raise HoraArgumentError(
+            f"'{operation}': several elements of the array share one place, so nothing can be received into "
+            "it; use array.copy()"
+        )
     return view, view if view.flags.c_contiguous else np.empty(view.shape, view.dtype)
 
 
 def isend(array: Any, dest: int, tag: int = 0) -> int:
-    """Starts `send`; the handle is for `poll` and `synchronize`, which returns None. Until then the array must not be
-    changed."""
+    """Starts `send`; the handle is for `poll` and `synchronize`, which returns None. Until then the array
+    must not be changed."""
     rank, checked_tag = checked_address(dest, tag, "send")
     view = lend_on_host(array, "send")
     handle = _job.runtime().send(rank, checked_tag, native_dtype(view), list(view.shape), view.ctypes.data)
@@ -107,30 +131,37 @@ def isend(array: Any, dest: int, tag: int = 0) -> int:
 def send(array: Any, dest: int, tag: int = 0) -> None:
     """Sends an array to one rank, which calls `recv`. As MPI_Send.
 
-    A small array (64 KiB and less, as a rule) has been copied when this returns, whether the receiver wants it yet or not; a
-    larger one has been received. So ranks that send each other large arrays use `isend` or `irecv`, or one of them receives
+    A small array (64 KiB and less, as a rule) has been copied when this returns, whether the receiver wants
+    it yet or not; a larger one has been received. So ranks that send each other large arrays use `isend` or
+    `irecv`, or one of them receives
     first: else each waits for the other.
 
     Args:
-        array: any shape; dtype uint8, int8, int16, int32, int64, float16, bfloat16, float32, float64 or bool; on the CPU.
+        array: any shape; dtype uint8, int8, int16, int32, int64, float16, bfloat16, float32, float64 or bool;
+            on the CPU.
         dest: the rank that receives it, by its number in the job; may be this one.
-        tag: 0 or more, for the receiver to choose by. Messages of one rank with one tag arrive in the order sent.
+        tag: 0 or more, for the receiver to choose by. Messages of one rank with one tag arrive in the order
+            sent.
 
     Raises:
-        HoraArgumentError: the array cannot be sent, there is no such rank, or the tag is negative; nothing was sent.
-        HoraInternalError: the rank has left the job and not taken a large array, and the text names it; it cannot be
-            reached; or the job has failed, as it does when a rank has not received a large array for HORA_MISSING_TIMEOUT.
+        HoraArgumentError: the array cannot be sent, there is no such rank, or the tag is negative; nothing
+            was sent.
+        HoraInternalError: the rank has left the job and not taken a large array, and the text names it; it
+            cannot be reached; or the job has failed, as it does when a rank has not received a large array
+            for HORA_MISSING_TIMEOUT.
     """
     _job.synchronize(isend(array, dest, tag))
 
 
 def irecv(array: Any = None, source: int = ANY_SOURCE, tag: int = ANY_TAG) -> int:
-    """Starts `recv`; the handle is for `poll` and `synchronize`, which returns what `recv` does. An array to receive into has
-    its new values once `synchronize` has returned."""
+    """Starts `recv`; the handle is for `poll` and `synchronize`, which returns what `recv` does. An array to
+    receive into has its new values once `synchronize` has returned."""
     rank, checked_tag = checked_choice(source, tag, "recv")
     if array is None:
         handle = _job.runtime().receive(rank, checked_tag)
-        return _job.under_way(handle, lambda outcome: result(received(outcome, _numpy_dtype(outcome.dtype)), outcome))
+        return _job.under_way(
+            handle, lambda outcome: result(received(outcome, _numpy_dtype(outcome.dtype)), outcome)
+        )
     view, memory = _target(array, "recv")
 
     def finish(outcome: _native.Outcome) -> Received[Any]:
@@ -138,7 +169,9 @@ def irecv(array: Any = None, source: int = ANY_SOURCE, tag: int = ANY_TAG) -> in
             view[...] = memory
         return result(array, outcome)
 
-    handle = _job.runtime().receive(rank, checked_tag, native_dtype(view), list(view.shape), memory.ctypes.data)
+    handle = _job.runtime().receive(
+        rank, checked_tag, native_dtype(view), list(view.shape), memory.ctypes.data
+    )
     return _job.under_way(handle, finish, view, memory)
 
 
@@ -146,8 +179,8 @@ def recv(array: Any = None, source: int = ANY_SOURCE, tag: int = ANY_TAG) -> Rec
     """Receives an array that another rank has sent to this one, or will. As MPI_Recv.
 
     Args:
-        array: where to receive it; the message must be of its shape and dtype. Without one, a new array of whatever shape and
-            dtype the message has.
+        array: where to receive it; the message must be of its shape and dtype. Without one, a new array of
+            whatever shape and dtype the message has.
         source: the rank that sends it; ANY_SOURCE: whichever does.
         tag: the tag that it is sent with; ANY_TAG: whichever it is.
 
@@ -155,11 +188,12 @@ def recv(array: Any = None, source: int = ANY_SOURCE, tag: int = ANY_TAG) -> Rec
         `Received(value, source, tag)`: the array, who sent it, and with which tag.
 
     Raises:
-        HoraArgumentError: the array is read-only or nothing can be received into it, or there is no such rank.
-        HoraInternalError: the message has another shape or dtype, or is an object, and the text says both; it is lost then,
-            and the job goes on. Or the rank has left the job (from ANY_SOURCE: all others have) and nothing is left of what
-            it sent, and the text names it. Or the job has failed, as it does when nothing has been sent for
-            HORA_MISSING_TIMEOUT.
+        HoraArgumentError: the array is read-only or nothing can be received into it, or there is no such
+            rank.
+        HoraInternalError: the message has another shape or dtype, or is an object, and the text says both; it
+            is lost then, and the job goes on. Or the rank has left the job (from ANY_SOURCE: all others have)
+            and nothing is left of what it sent, and the text names it. Or the job has failed, as it does when
+            nothing has been sent for HORA_MISSING_TIMEOUT.
         HoraUnsupportedError: the message has bfloat16 elements, and NumPy knows of none; it is lost.
     """
     got: Received[Any] = _job.synchronize(irecv(array, source, tag))
@@ -171,12 +205,18 @@ def seen(source: int, tag: int, dtype_of: Callable[[_native.DType], Dtype]) -> E
     envelope = _job.runtime().probe(*checked_choice(source, tag, "probe"))
     if envelope is None:
         return None
-    return Envelope(envelope.source, envelope.tag, None if envelope.object else dtype_of(envelope.dtype), tuple(envelope.shape))
+    return Envelope(
+        envelope.source,
+        envelope.tag,
+        None if envelope.object else dtype_of(envelope.dtype),
+        tuple(envelope.shape),
+    )
 
 
 def probe(source: int = ANY_SOURCE, tag: int = ANY_TAG) -> Envelope[np.dtype[Any]] | None:
-    """The message that `recv` with these arguments would take now: `Envelope(source, tag, dtype, shape)`; None if none has
-    come yet. It does not wait, and the message stays where it is. Of an object the dtype is None. As MPI_Iprobe.
+    """The message that `recv` with these arguments would take now: `Envelope(source, tag, dtype, shape)`;
+    None if none has come yet. It does not wait, and the message stays where it is. Of an object the dtype is
+    None. As MPI_Iprobe.
 
     Args:
         source: the rank that sent it; ANY_SOURCE: whichever did.
@@ -184,6 +224,7 @@ def probe(source: int = ANY_SOURCE, tag: int = ANY_TAG) -> Envelope[np.dtype[Any
 
     Raises:
         HoraArgumentError: there is no such rank.
-        HoraInternalError: the rank has left the job and nothing is left of what it sent, or the job has failed.
+        HoraInternalError: the rank has left the job and nothing is left of what it sent, or the job has
+            failed.
     """
     return seen(source, tag, _numpy_dtype)

@@ -18,8 +18,8 @@ def label(operation: str, name: str | None) -> str:
 class Naming:
     """An operation that is about to be submitted: `with Naming("allreduce", name, process_set) as named:`.
 
-    If its arguments turn out to be wrong, an operation without a name gives its number back. So ranks of which only some
-    made the mistake are still in step, and the job goes on.
+    If its arguments turn out to be wrong, an operation without a name gives its number back. So ranks of
+    which only some made the mistake are still in step, and the job goes on.
     """
 
     __slots__ = ("full", "operation", "process_set", "unnamed")
@@ -33,6 +33,8 @@ class Naming:
     def __enter__(self) -> Naming:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None:
         if self.unnamed and isinstance(value, (ValueError, TypeError, HoraUnavailableError)):
             _job.return_number(self.operation, self.process_set, self.full)

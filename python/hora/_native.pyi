@@ -8,11 +8,12 @@ from typing_extensions import CapsuleType
 __version__: str
 
 def let_go_of_ended() -> None:
-    """Lets go of what was lent to operations on the host that have ended, though nobody has waited for them."""
+    """Lets go of what was lent to operations on the host that have ended, though nobody has waited for
+    them."""
 
 def shutdown_at_exit(runtime: Runtime, reasons: dict[int, str], kept: object) -> bool:
-    """Makes it leave the job when this process calls exit(), for the reason of that status; and keeps the object for ever. False:
-    there is no memory to do so."""
+    """Makes it leave the job when this process calls exit(), for the reason of that status; and keeps the
+    object for ever. False: there is no memory to do so."""
 
 def stack_signal() -> tuple[int, int]:
     """Its number, and the pipe to write to; -1: there is none."""
@@ -99,7 +100,8 @@ class Outcome:
     def shape(self) -> list[int]: ...
     @property
     def rows(self) -> list[int]:
-        """allgather, gather: the first dimension that each rank of the set brought; alltoall: the rows that each sent;
+        """allgather, gather: the first dimension that each rank of the set brought; alltoall: the rows that
+        each sent;
         scatter: the rows that each got."""
     @property
     def contributed(self) -> bool:
@@ -171,11 +173,14 @@ class Entry:
     ) -> None: ...
 
 class BlockingScope:
-    """In it, this thread waits for what it submits as soon as it has, so that no other is woken to see to that."""
+    """In it, this thread waits for what it submits as soon as it has, so that no other is woken to see to
+    that."""
 
     def __init__(self) -> None: ...
     def __enter__(self) -> None: ...
-    def __exit__(self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None) -> None: ...
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None: ...
 
 class Handle:
     """An operation under way. Keeps what is lent to it until it has ended, also if the handle is dropped."""
@@ -192,7 +197,8 @@ class Handle:
     def wait_for_end(self) -> Outcome:
         """The same."""
     def wait_on(self, stream: int) -> Outcome:
-        """On a GPU: makes that stream (a cudaStream_t) wait for the end, and returns once the GPU has the work."""
+        """On a GPU: makes that stream (a cudaStream_t) wait for the end, and returns once the GPU has the
+        work."""
 
 class ExpectedDelay:
     def end(self) -> None: ...
@@ -216,7 +222,8 @@ class Runtime:
     @property
     def can_overlap(self) -> bool: ...
     def allocate(self, bytes: int, device: int | None = None) -> Memory:
-        """Zero-filled memory, which the ranks of this host exchange fastest; of a GPU: which NCCL has been told of."""
+        """Zero-filled memory, which the ranks of this host exchange fastest; of a GPU: which NCCL has been
+        told of."""
 
     def copy_for_later(self, to: int, source: int, size: int) -> None:
         """Between addresses of the host, to memory from `allocate`: past the caches where that is faster."""
@@ -241,16 +248,29 @@ class Runtime:
         root: int,
         /,
     ) -> Handle | None:
-        """Submits an array as DLPack's C functions tell of it; the handle keeps what is `lent`. None: they do not, or it
-        is not contiguous on the host, or has elements that Hora does not know."""
+        """Submits an array as DLPack's C functions tell of it; the handle keeps what is `lent`. None: they do
+        not, or it is not contiguous on the host, or has elements that Hora does not know."""
     def submit_group(self, entries: Sequence[Entry]) -> list[Handle]: ...
-    def send(self, dest: int, tag: int, dtype: DType, shape: Sequence[int], input: int, object: bool = False) -> Handle: ...
-    def receive(self, source: int, tag: int, dtype: DType | None = None, shape: Sequence[int] = (), output: int = 0, object: bool = False) -> Handle:
-        """Into an output of this dtype and shape; without a dtype, into memory that comes with the Outcome."""
+    def send(
+        self, dest: int, tag: int, dtype: DType, shape: Sequence[int], input: int, object: bool = False
+    ) -> Handle: ...
+    def receive(
+        self,
+        source: int,
+        tag: int,
+        dtype: DType | None = None,
+        shape: Sequence[int] = (),
+        output: int = 0,
+        object: bool = False,
+    ) -> Handle:
+        """Into an output of this dtype and shape; without a dtype, into memory that comes with the
+        Outcome."""
     def probe(self, source: int, tag: int) -> Envelope | None: ...
     def process_sets(self) -> dict[int, list[int]]: ...
     def expect_delay(self, name: str, seconds: float) -> ExpectedDelay: ...
-    def require_alike(self, name: str, things: str, items: Sequence[tuple[str, str]], process_set: int) -> None: ...
+    def require_alike(
+        self, name: str, things: str, items: Sequence[tuple[str, str]], process_set: int
+    ) -> None: ...
     def start_timeline(self, path: str, mark_cycles: bool = False) -> None: ...
     def stop_timeline(self) -> None: ...
     def shutdown(self, reason: str = "") -> None: ...

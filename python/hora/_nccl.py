@@ -10,8 +10,8 @@ import pathlib
 def packaged_nccl() -> str:
     """Its file, wherever among Python's packages it lies; empty: there is none. Loads neither it nor PyTorch.
 
-    A process has one NCCL. If Hora loaded another one first, PyTorch would be given that, and could not be imported where it needs
-    functions that the other one lacks.
+    A process has one NCCL. If Hora loaded another one first, PyTorch would be given that, and could not be
+    imported where it needs functions that the other one lacks.
     """
     try:
         package = importlib.util.find_spec("nvidia.nccl")

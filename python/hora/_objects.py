@@ -19,20 +19,24 @@ from hora.process_sets import ProcessSet, global_process_set
 Object = TypeVar("Object")
 
 
-def broadcast_object(obj: Object, root_rank: int = 0, name: str | None = None, process_set: ProcessSet = global_process_set) -> Object:
-    """The object that rank `root_rank` passed: itself there, a copy (by pickle) on the others, whose own argument does
-    not matter. It travels over the job's own connections, between ranks that have proved that they belong to it.
+def broadcast_object(
+    obj: Object, root_rank: int = 0, name: str | None = None, process_set: ProcessSet = global_process_set
+) -> Object:
+    """The object that rank `root_rank` passed: itself there, a copy (by pickle) on the others, whose own
+    argument does not matter. It travels over the job's own connections, between ranks that have proved that
+    they belong to it.
 
     Args:
         obj: anything that can be pickled.
         root_rank: whose object; its number in the job, also within a process set.
-        name: the same on all ranks; without one, operations are matched by the order in which ranks issue them.
+        name: the same on all ranks; without one, operations are matched by the order in which ranks issue
+            them.
         process_set: whose members take part.
 
     Raises:
         HoraUnsupportedError (a NotImplementedError): HORA_NO_PICKLE is set; nothing was sent.
-        HoraArgumentError (a ValueError): there is no such rank, this rank is no member of the process set, or (on every
-            rank) the object cannot be pickled.
+        HoraArgumentError (a ValueError): there is no such rank, this rank is no member of the process set, or
+            (on every rank) the object cannot be pickled.
         HoraInternalError (a RuntimeError): the job has failed.
     """
     _check_allowed("broadcast_object")
@@ -41,89 +45,125 @@ def broadcast_object(obj: Object, root_rank: int = 0, name: str | None = None, p
     announced = np.array([len(content), refusal is not None])
     with Naming("broadcast_object", name, process_set) as named:
         label = named.full
-        length, refused = (int(number) for number in _arrays.broadcast(announced, root_rank, f"{label}.length", process_set))
-    received = _arrays.broadcast(np.frombuffer(content, np.uint8) if root else np.zeros(length, np.uint8), root_rank, f"{label}.bytes", process_set)
+        length, refused = (
+            int(number) for number in _arrays.broadcast(announced, root_rank, f"{label}.length", process_set)
+        )
+    received = _arrays.broadcast(
+        np.frombuffer(content, np.uint8) if root else np.zeros(length, np.uint8),
+        root_rank,
+        f"{label}.bytes",
+        process_set,
+    )
     if refused:
-        raise HoraArgumentError(f"'{label}': rank {root_rank} cannot pickle its object: {received.tobytes().decode()}") from refusal
+        raise HoraArgumentError(
+            f"'{label}': rank {root_rank} cannot pickle its object: {received.tobytes().decode()}"
+        ) from refusal
     return obj if root else pickle.loads(received.tobytes())
 
 
-def allgather_object(obj: Object, name: str | None = None, process_set: ProcessSet = global_process_set) -> list[Object]:
-    """The objects of all ranks of the process set, in rank order, as copies (by pickle); those of ranks that have joined are
-    missing. They travel over the job's own connections, between ranks that have proved that they belong to it.
+def allgather_object(
+    obj: Object, name: str | None = None, process_set: ProcessSet = global_process_set
+) -> list[Object]:
+    """The objects of all ranks of the process set, in rank order, as copies (by pickle); those of ranks that
+    have joined are missing. They travel over the job's own connections, between ranks that have proved that
+    they belong to it.
 
     Args:
         obj: anything that can be pickled.
-        name: the same on all ranks; without one, operations are matched by the order in which ranks issue them.
+        name: the same on all ranks; without one, operations are matched by the order in which ranks issue
+            them.
         process_set: whose members take part.
 
     Raises:
         HoraUnsupportedError (a NotImplementedError): HORA_NO_PICKLE is set; nothing was sent.
-        HoraArgumentError (a ValueError): this rank is no member of the process set; or, on every rank, the object of one
-            of them cannot be pickled, and the text names it.
+        HoraArgumentError (a ValueError): this rank is no member of the process set; or, on every rank, the
+            object of one of them cannot be pickled, and the text names it.
         HoraInternalError (a RuntimeError): the job has failed.
     """
     _check_allowed("allgather_object")
     content, refusal = _pickled(obj)
     refused = np.frombuffer(b"\1" if refusal is not None else b"\0", np.uint8)
     with Naming("allgather_object", name, process_set) as named:
-        parts = _arrays.gather_parts(np.concatenate([refused, np.frombuffer(content, np.uint8)]), named.full, process_set)
+        parts = _arrays.gather_parts(
+            np.concatenate([refused, np.frombuffer(content, np.uint8)]), named.full, process_set
+        )
     objects = []
     for rank, part in zip(process_set.ranks or (), parts, strict=True):
         if len(part) > 0:
             if part[0]:
-                raise HoraArgumentError(f"'{named.full}': rank {rank} cannot pickle its object: {part[1:].tobytes().decode()}") from refusal
+                raise HoraArgumentError(
+                    f"'{named.full}': rank {rank} cannot pickle its object: {part[1:].tobytes().decode()}"
+                ) from refusal
             objects.append(pickle.loads(part[1:].tobytes()))
     return objects
 
 
-def gather_object(obj: Object, root_rank: int = 0, name: str | None = None, process_set: ProcessSet = global_process_set) -> list[Object] | None:
-    """The objects of all ranks of the process set, in rank order, as copies (by pickle), on rank `root_rank`; None on the
-    others.
+def gather_object(
+    obj: Object, root_rank: int = 0, name: str | None = None, process_set: ProcessSet = global_process_set
+) -> list[Object] | None:
+    """The objects of all ranks of the process set, in rank order, as copies (by pickle), on rank `root_rank`;
+    None on the others.
 
     Args:
         obj: anything that can be pickled.
         root_rank: who gets them; its number in the job, also within a process set.
-        name: the same on all ranks; without one, operations are matched by the order in which ranks issue them.
+        name: the same on all ranks; without one, operations are matched by the order in which ranks issue
+            them.
         process_set: whose members take part.
 
     Raises:
         HoraUnsupportedError (a NotImplementedError): HORA_NO_PICKLE is set; nothing was sent.
-        HoraArgumentError (a ValueError): there is no such rank, or this one is no member of the process set; on the root
-            and on the rank itself: its object cannot be pickled.
+        HoraArgumentError (a ValueError): there is no such rank, or this one is no member of the process set;
+            on the root and on the rank itself: its object cannot be pickled.
         HoraInternalError (a RuntimeError): the job has failed, or a rank has joined.
     """
     _check_allowed("gather_object")
     content, refusal = _pickled(obj)
     with Naming("gather_object", name, process_set) as named:
         label = named.full
-        lengths = _rooted.gather(np.array([[len(content), refusal is not None]]), root_rank, f"{label}.length", process_set)
+        lengths = _rooted.gather(
+            np.array([[len(content), refusal is not None]]), root_rank, f"{label}.length", process_set
+        )
         whole = _rooted.gather(np.frombuffer(content, np.uint8), root_rank, f"{label}.bytes", process_set)
     if refusal is not None:
-        raise HoraArgumentError(f"'{label}': rank {_job.rank()} cannot pickle its object: {content.decode()}") from refusal
+        raise HoraArgumentError(
+            f"'{label}': rank {_job.rank()} cannot pickle its object: {content.decode()}"
+        ) from refusal
     if lengths is None or whole is None:
         return None
     objects = []
-    for rank, part, refused in zip(process_set.ranks or (), np.split(whole, np.cumsum(lengths[:, 0])[:-1]), lengths[:, 1], strict=True):
+    for rank, part, refused in zip(
+        process_set.ranks or (), np.split(whole, np.cumsum(lengths[:, 0])[:-1]), lengths[:, 1], strict=True
+    ):
         if refused:
-            raise HoraArgumentError(f"'{label}': rank {rank} cannot pickle its object: {part.tobytes().decode()}")
+            raise HoraArgumentError(
+                f"'{label}': rank {rank} cannot pickle its object: {part.tobytes().decode()}"
+            )
         objects.append(pickle.loads(part.tobytes()))
     return objects
 
 
-def scatter_object(objects: Sequence[Object] | None, root_rank: int = 0, name: str | None = None, process_set: ProcessSet = global_process_set) -> Object:
-    """This rank's of the objects that rank `root_rank` passes, one for each rank of the process set: a copy (by pickle).
+def scatter_object(
+    objects: Sequence[Object] | None,
+    root_rank: int = 0,
+    name: str | None = None,
+    process_set: ProcessSet = global_process_set,
+) -> Object:
+    """This rank's of the objects that rank `root_rank` passes, one for each rank of the process set: a copy
+    (by pickle).
 
     Args:
-        objects: on the root as many objects as the set has ranks, which can be pickled; on the others it does not matter.
+        objects: on the root as many objects as the set has ranks, which can be pickled; on the others it does
+            not matter.
         root_rank: whose objects; its number in the job, also within a process set.
-        name: the same on all ranks; without one, operations are matched by the order in which ranks issue them.
+        name: the same on all ranks; without one, operations are matched by the order in which ranks issue
+            them.
         process_set: whose members take part.
 
     Raises:
         HoraUnsupportedError (a NotImplementedError): HORA_NO_PICKLE is set; nothing was sent.
-        HoraArgumentError (a ValueError): there is no such rank, this rank is no member of the process set, or (on every
-            rank) the root's objects are not as many as ranks or cannot be pickled.
+        HoraArgumentError (a ValueError): there is no such rank, this rank is no member of the process set, or
+            (on every rank) the root's objects are not as many as ranks or cannot be pickled.
         HoraInternalError (a RuntimeError): the job has failed, or a rank has joined.
     """
     _check_allowed("scatter_object")
@@ -136,14 +176,16 @@ def scatter_object(objects: Sequence[Object] | None, root_rank: int = 0, name: s
         whole = np.frombuffer(b"".join(mark + part for part in parts), np.uint8)
         own = _rooted.scatter(whole, root_rank, splits, label, process_set).tobytes()
     if own[0]:
-        raise HoraArgumentError(f"'{label}': rank {root_rank} cannot scatter its objects: {own[1:].decode()}") from refusal
+        raise HoraArgumentError(
+            f"'{label}': rank {root_rank} cannot scatter its objects: {own[1:].decode()}"
+        ) from refusal
     received: Object = pickle.loads(own[1:])
     return received
 
 
 def send_object(obj: object, dest: int, tag: int = 0) -> None:
-    """Sends a copy of an object (by pickle) to one rank, which calls `recv_object`. It is a message as those of `send` are: in
-    one order with them, and a large one has been received when this returns.
+    """Sends a copy of an object (by pickle) to one rank, which calls `recv_object`. It is a message as those
+    of `send` are: in one order with them, and a large one has been received when this returns.
 
     Args:
         obj: anything that can be pickled.
@@ -152,23 +194,28 @@ def send_object(obj: object, dest: int, tag: int = 0) -> None:
 
     Raises:
         HoraUnsupportedError (a NotImplementedError): HORA_NO_PICKLE is set; nothing was sent.
-        HoraArgumentError (a ValueError): the object cannot be pickled, there is no such rank, or the tag is negative; nothing
-            was sent.
-        HoraInternalError (a RuntimeError): the rank has left the job or cannot be reached, or the job has failed.
+        HoraArgumentError (a ValueError): the object cannot be pickled, there is no such rank, or the tag is
+            negative; nothing was sent.
+        HoraInternalError (a RuntimeError): the rank has left the job or cannot be reached, or the job has
+            failed.
     """
     _check_allowed("send_object")
     rank, checked_tag = checked_address(dest, tag, "send_object")
     content, refusal = _pickled(obj)
     if refusal is not None:
-        raise HoraArgumentError(f"'send_object': rank {_job.rank()} cannot pickle its object: {content.decode()}") from refusal
+        raise HoraArgumentError(
+            f"'send_object': rank {_job.rank()} cannot pickle its object: {content.decode()}"
+        ) from refusal
     view = np.frombuffer(content, np.uint8)
-    handle = _job.runtime().send(rank, checked_tag, _native.DType.uint8, list(view.shape), view.ctypes.data, object=True)
+    handle = _job.runtime().send(
+        rank, checked_tag, _native.DType.uint8, list(view.shape), view.ctypes.data, object=True
+    )
     _job.synchronize(_job.under_way(handle, lambda outcome: None, view))
 
 
 def recv_object(source: int = ANY_SOURCE, tag: int = ANY_TAG) -> Received[Any]:
-    """Receives an object that another rank has sent to this one with `send_object`, or will. It travels over the job's own
-    connections, between ranks that have proved that they belong to it.
+    """Receives an object that another rank has sent to this one with `send_object`, or will. It travels over
+    the job's own connections, between ranks that have proved that they belong to it.
 
     Args:
         source: the rank that sends it; ANY_SOURCE: whichever does.
@@ -180,27 +227,33 @@ def recv_object(source: int = ANY_SOURCE, tag: int = ANY_TAG) -> Received[Any]:
     Raises:
         HoraUnsupportedError (a NotImplementedError): HORA_NO_PICKLE is set; nothing was sent.
         HoraArgumentError (a ValueError): there is no such rank.
-        HoraInternalError (a RuntimeError): the message is no object but an array or a tensor; it is lost then, and the job
-            goes on. Or the rank has left the job, or the job has failed.
+        HoraInternalError (a RuntimeError): the message is no object but an array or a tensor; it is lost
+            then, and the job goes on. Or the rank has left the job, or the job has failed.
     """
     _check_allowed("recv_object")
     handle = _job.runtime().receive(*checked_choice(source, tag, "recv_object"), object=True)
-    got: Received[Any] = _job.synchronize(_job.under_way(handle, lambda outcome: result(pickle.loads(outcome.memory or b""), outcome)))
+    got: Received[Any] = _job.synchronize(
+        _job.under_way(handle, lambda outcome: result(pickle.loads(outcome.memory or b""), outcome))
+    )
     return got
 
 
 def _check_allowed(operation: str) -> None:
-    """A pickle may run any code of the sender's. HORA_NO_PICKLE, set on all ranks, forbids pickles of other ranks."""
+    """A pickle may run any code of the sender's. HORA_NO_PICKLE, set on all ranks, forbids pickles of other
+    ranks."""
     if os.environ.get("HORA_NO_PICKLE", "0") not in ("", "0"):
         raise HoraUnsupportedError(
-            f"'{operation}': objects travel as pickles, which HORA_NO_PICKLE={os.environ['HORA_NO_PICKLE']} forbids: use arrays or tensors, or unset it on all ranks"
+            f"'{operation}': objects travel as pickles, which HORA_NO_PICKLE={os.environ['HORA_NO_PICKLE']} "
+            "forbids: use arrays or tensors, or unset it on all ranks"
         )
 
 
 def _pickled_parts(objects: Sequence[object] | None, size: int) -> tuple[list[bytes], Exception | None]:
     """A pickle for each rank; or for each the text of what is wrong, and an exception."""
     if objects is None or len(objects) != size:
-        wrong = HoraArgumentError(f"expected {size} objects, one for each rank, not {'None' if objects is None else len(objects)}")
+        wrong = HoraArgumentError(
+            f"expected {size} objects, one for each rank, not {'None' if objects is None else len(objects)}"
+        )
         return [str(wrong).encode()] * size, wrong
     parts = []
     for obj in objects:

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pickles of functions and of what belongs to them, also of those that only this process knows, by cloudpickle."""
+"""Pickles of functions and of what belongs to them, also of those that only this process knows, by
+cloudpickle."""
 
 from __future__ import annotations
 
@@ -27,11 +28,14 @@ def _code_with_file(code: types.CodeType) -> tuple[Any, ...]:
 class _Pickler(cloudpickle.CloudPickler):  # type: ignore[misc]  # cloudpickle has no types
     """Code keeps the name of its file, so that tracebacks show its lines. cloudpickle 3.1.3 leaves it out."""
 
-    dispatch_table = collections.ChainMap({types.CodeType: _code_with_file}, cloudpickle.CloudPickler.dispatch_table)
+    dispatch_table = collections.ChainMap(
+        {types.CodeType: _code_with_file}, cloudpickle.CloudPickler.dispatch_table
+    )
 
 
 def dumps(obj: object) -> bytes:
-    """For pickle.loads of a process that has this Hora. Raises whatever the object raises, and TypeError or PicklingError."""
+    """For pickle.loads of a process that has this Hora. Raises whatever the object raises, and TypeError or
+    PicklingError."""
     pickle = io.BytesIO()
     _Pickler(pickle).dump(obj)
     return pickle.getvalue()

@@ -23,19 +23,25 @@ def _leave(folder: PrivateFolder, result: bytes | Failure) -> None:
 
 
 def _folder_of_the_call(directory: str) -> PrivateFolder:
-    """Other users of this host see the directory's name in this process's arguments. Where the caller's directory is on
-    another host they could make one of that name here, with a function of theirs in it."""
+    """Other users of this host see the directory's name in this process's arguments. Where the caller's
+    directory is on another host they could make one of that name here, with a function of theirs in it."""
     try:
         return PrivateFolder(directory)
     except FileNotFoundError:
-        sys.exit(f"hora.run: {directory} is not on this host: set TMPDIR to a directory that all hosts share, for the function and its results")
+        sys.exit(
+            f"hora.run: {directory} is not on this host: set TMPDIR to a directory that all hosts share, for "
+            "the function and its results"
+        )
     except PermissionError as error:
-        sys.exit(f"hora.run: {error}: no function is taken from there; set TMPDIR to a directory of this user's that all hosts share")
+        sys.exit(
+            f"hora.run: {error}: no function is taken from there; set TMPDIR to a directory of this user's "
+            "that all hosts share"
+        )
 
 
 def _end_with_the_caller() -> None:
-    """Ends the job when the process that called `hora.run` ends, however that may be: it holds the other end of what
-    this rank reads, wherever the rank runs."""
+    """Ends the job when the process that called `hora.run` ends, however that may be: it holds the other end
+    of what this rank reads, wherever the rank runs."""
     caller = os.dup(0)
     with open(os.devnull, "rb") as nothing:  # the function has no input
         os.dup2(nothing.fileno(), 0)
@@ -50,7 +56,9 @@ def _end_with_the_caller() -> None:
 
 def _failure(error: BaseException) -> Failure:
     trace = error.__traceback__
-    while trace is not None and trace.tb_frame.f_code.co_filename == __file__:  # the user's own frames are of use
+    while (
+        trace is not None and trace.tb_frame.f_code.co_filename == __file__
+    ):  # the user's own frames are of use
         trace = trace.tb_next
     text = "".join(traceback.format_exception(type(error), error, trace))
     try:

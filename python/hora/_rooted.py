@@ -14,29 +14,44 @@ from hora.compression import Compression, Compressor, wire_of
 from hora.process_sets import ProcessSet, global_process_set
 
 
-def gather_async(array: Any, root_rank: int, name: str | None = None, process_set: ProcessSet = global_process_set) -> int:
+def gather_async(
+    array: Any, root_rank: int, name: str | None = None, process_set: ProcessSet = global_process_set
+) -> int:
     """Starts `gather`; the handle is for `poll` and `synchronize`."""
     with Naming("gather", name, process_set) as named:
         loan = lend(array, named.full)
         check_rows(loan.shape, named.full)
         root = _job.checked_root(root_rank, named.full)
         is_root = root == _job.rank()
-        return start(entry(_native.Operation.gather, named, loan, root=root), lambda outcome: loan.received(outcome) if is_root else None, loan)
+        return start(
+            entry(_native.Operation.gather, named, loan, root=root),
+            lambda outcome: loan.received(outcome) if is_root else None,
+            loan,
+        )
 
 
-def gather(array: Any, root_rank: int, name: str | None = None, process_set: ProcessSet = global_process_set) -> Any:
-    """The arrays of all ranks of the set, one after the other along the first dimension, in rank order, on rank `root_rank`
-    (its number in the job, also within a process set); None on the others. The first dimension may differ from rank to rank
-    (0 rows, too); the others and the dtype may not. As MPI_Gatherv.
+def gather(
+    array: Any, root_rank: int, name: str | None = None, process_set: ProcessSet = global_process_set
+) -> Any:
+    """The arrays of all ranks of the set, one after the other along the first dimension, in rank order, on
+    rank `root_rank` (its number in the job, also within a process set); None on the others. The first
+    dimension may differ from rank to rank (0 rows, too); the others and the dtype may not. As MPI_Gatherv.
 
     Raises:
-        HoraArgumentError: the array cannot be sent, is a scalar, there is no such rank, or this one is no member of the set.
+        HoraArgumentError: the array cannot be sent, is a scalar, there is no such rank, or this one is no
+            member of the set.
         HoraInternalError: the ranks disagree about dtype, root or the other dimensions, or one has joined.
     """
     return _job.run(gather_async, array, root_rank, name, process_set)
 
 
-def scatter_async(array: Any, root_rank: int, splits: Sequence[int] | Array | None = None, name: str | None = None, process_set: ProcessSet = global_process_set) -> int:
+def scatter_async(
+    array: Any,
+    root_rank: int,
+    splits: Sequence[int] | Array | None = None,
+    name: str | None = None,
+    process_set: ProcessSet = global_process_set,
+) -> int:
     """Starts `scatter`; the handle is for `poll` and `synchronize`."""
     with Naming("scatter", name, process_set) as named:
         check_given(array, named.full, "np.empty((0, 5), np.float32)")
@@ -46,22 +61,31 @@ def scatter_async(array: Any, root_rank: int, splits: Sequence[int] | Array | No
         counts = []
         if root == _job.rank() and splits is not None:
             counts = checked_splits(splits, loan.shape[0], process_set.size() or 1, named.full)
-        return start(entry(_native.Operation.scatter, named, loan, root=root, splits=counts), loan.received, loan)
+        return start(
+            entry(_native.Operation.scatter, named, loan, root=root, splits=counts), loan.received, loan
+        )
 
 
-def scatter(array: Any, root_rank: int, splits: Sequence[int] | Array | None = None, name: str | None = None, process_set: ProcessSet = global_process_set) -> Any:
-    """This rank's rows of the array that rank `root_rank` (its number in the job, also within a process set) passes. As
-    MPI_Scatterv.
+def scatter(
+    array: Any,
+    root_rank: int,
+    splits: Sequence[int] | Array | None = None,
+    name: str | None = None,
+    process_set: ProcessSet = global_process_set,
+) -> Any:
+    """This rank's rows of the array that rank `root_rank` (its number in the job, also within a process set)
+    passes. As MPI_Scatterv.
 
     Args:
-        array: at least 1-dimensional. Of what the other ranks pass only the dtype and all dimensions but the first count,
-            which must be the root's: `np.empty((0, 5), np.float32)` will do, None will not (but for `scatter_object`).
-        splits: on the root, how many rows go to each rank of the set; rows beyond their sum are not sent. Without it, of r
-            rows each of the n ranks gets r // n, the first r % n ranks one more.
+        array: at least 1-dimensional. Of what the other ranks pass only the dtype and all dimensions but the
+            first count, which must be the root's: `np.empty((0, 5), np.float32)` will do, None will not (but
+            for `scatter_object`).
+        splits: on the root, how many rows go to each rank of the set; rows beyond their sum are not sent.
+            Without it, of r rows each of the n ranks gets r // n, the first r % n ranks one more.
 
     Raises:
-        HoraArgumentError: the array cannot be sent, is a scalar, or cannot be divided in that way; there is no such rank, or
-            this one is no member of the set.
+        HoraArgumentError: the array cannot be sent, is a scalar, or cannot be divided in that way; there is
+            no such rank, or this one is no member of the set.
         HoraInternalError: the ranks disagree about dtype, root or the other dimensions, or one has joined.
     """
     return _job.run(scatter_async, array, root_rank, splits, name, process_set)
@@ -103,21 +127,26 @@ def reduce(
     postscale_factor: float = 1.0,
     compression: type[Compressor] = Compression.none,
 ) -> Any:
-    """The array reduced over all ranks, as by `allreduce`, on rank `root_rank` (its number in the job, also within a process
-    set); None on the others. As MPI_Reduce.
+    """The array reduced over all ranks, as by `allreduce`, on rank `root_rank` (its number in the job, also
+    within a process set); None on the others. As MPI_Reduce.
 
     Args:
         array: any shape, the same on all ranks.
         op: Average (default), Sum, Min, Max or Product.
 
     Raises:
-        HoraArgumentError: the array cannot be sent, there is no such rank or op, or this rank is no member of the set.
+        HoraArgumentError: the array cannot be sent, there is no such rank or op, or this rank is no member of
+            the set.
         HoraInternalError: the ranks disagree about shape, dtype, root or op, or one has joined.
     """
-    return _job.run(reduce_async, array, root_rank, op, name, process_set, prescale_factor, postscale_factor, compression)
+    return _job.run(
+        reduce_async, array, root_rank, op, name, process_set, prescale_factor, postscale_factor, compression
+    )
 
 
-def scan_async(array: Any, op: int = ops.Sum, name: str | None = None, process_set: ProcessSet = global_process_set) -> int:
+def scan_async(
+    array: Any, op: int = ops.Sum, name: str | None = None, process_set: ProcessSet = global_process_set
+) -> int:
     """Starts `scan`; the handle is for `poll` and `synchronize`."""
     with Naming("scan", name, process_set) as named:
         loan = lend(array, named.full)
@@ -126,7 +155,9 @@ def scan_async(array: Any, op: int = ops.Sum, name: str | None = None, process_s
         return start(submitted, lambda outcome: output, loan, output)
 
 
-def scan(array: Any, op: int = ops.Sum, name: str | None = None, process_set: ProcessSet = global_process_set) -> Any:
+def scan(
+    array: Any, op: int = ops.Sum, name: str | None = None, process_set: ProcessSet = global_process_set
+) -> Any:
     """The array reduced over this rank and those before it in the process set: a new array. As MPI_Scan.
 
     Args:
@@ -134,7 +165,8 @@ def scan(array: Any, op: int = ops.Sum, name: str | None = None, process_set: Pr
         op: Sum (default), Min, Max or Product. 16-bit floats are summed in float32 and rounded once.
 
     Raises:
-        HoraArgumentError: the array cannot be sent, there is no such op, or this rank is no member of the set.
+        HoraArgumentError: the array cannot be sent, there is no such op, or this rank is no member of the
+            set.
         HoraInternalError: the ranks disagree about shape, dtype or op, or one has joined.
     """
     return _job.run(scan_async, array, op, name, process_set)

@@ -13,38 +13,54 @@ from hora._errors import HoraArgumentError, HoraShapeError
 def check_rows(shape: Sequence[int], name: str) -> None:
     """Raises HoraShapeError for a scalar, which has no rows."""
     if len(shape) == 0:
-        raise HoraShapeError(f"'{name}': a scalar (a rank-zero tensor) has no first dimension; use .reshape(1)")
+        raise HoraShapeError(
+            f"'{name}': a scalar (a rank-zero tensor) has no first dimension; use .reshape(1)"
+        )
 
 
 def check_given(array: Any, name: str, nothing: str) -> None:
-    """Raises HoraArgumentError for None in place of what a rank passes to scatter. `nothing`: an example of what will do."""
+    """Raises HoraArgumentError for None in place of what a rank passes to scatter. `nothing`: an example of
+    what will do."""
     if array is None:
         raise HoraArgumentError(
-            f"'{name}': None has no dtype and shape; ranks other than the root pass the root's without rows, such as {nothing}. scatter_object takes None"
+            f"'{name}': None has no dtype and shape; ranks other than the root pass the root's without rows, "
+            f"such as {nothing}. scatter_object takes None"
         )
 
 
 def share(rows: int, rank: int, size: int) -> int:
-    """How many of `rows` rows a rank of the set gets by reducescatter: the first `rows % size` ranks get one more."""
+    """How many of `rows` rows a rank of the set gets by reducescatter: the first `rows % size` ranks get one
+    more."""
     return rows // size + (rank < rows % size)
 
 
 def checked_splits(splits: Any, rows: int, size: int, name: str) -> list[int]:
-    """How many rows alltoall sends to each rank of the set. Equal parts if `splits` is None. Raises HoraArgumentError."""
+    """How many rows alltoall sends to each rank of the set. Equal parts if `splits` is None. Raises
+    HoraArgumentError."""
     if splits is None:
         if rows % size != 0:
-            raise HoraArgumentError(f"'{name}': {rows} rows cannot be divided evenly among {size} ranks; give splits= with the number of rows for each of them")
+            raise HoraArgumentError(
+                f"'{name}': {rows} rows cannot be divided evenly among {size} ranks; give splits= with the "
+                "number of rows for each of them"
+            )
         return [rows // size] * size
     try:
         counts = [operator.index(count) for count in splits] if isinstance(splits, Iterable) else None
     except TypeError:
         counts = None
     if counts is None:
-        raise HoraArgumentError(f"'{name}': splits must be a sequence of {size} numbers of rows, or a 1-dimensional tensor of 32-bit integer elements, not {splits!r}")
+        raise HoraArgumentError(
+            f"'{name}': splits must be a sequence of {size} numbers of rows, or a 1-dimensional tensor of "
+            f"32-bit integer elements, not {splits!r}"
+        )
     if len(counts) != size:
-        raise HoraArgumentError(f"'{name}': splits has {len(counts)} numbers of rows, but the process set has {size} ranks")
+        raise HoraArgumentError(
+            f"'{name}': splits has {len(counts)} numbers of rows, but the process set has {size} ranks"
+        )
     if min(counts) < 0:
         raise HoraArgumentError(f"'{name}': splits={counts} has a negative number of rows")
     if sum(counts) > rows:
-        raise HoraArgumentError(f"'{name}': splits={counts} are {sum(counts)} rows in sum, but the tensor has {rows}")
+        raise HoraArgumentError(
+            f"'{name}': splits={counts} are {sum(counts)} rows in sum, but the tensor has {rows}"
+        )
     return counts

@@ -9,8 +9,8 @@ from hora import _job
 
 
 def start_timeline(file_path: str | os.PathLike[str], mark_cycles: bool = False) -> None:
-    """Begins to write a trace of all ranks' operations to a file, on rank 0, at its call; on the other ranks this does
-    nothing. HORA_TIMELINE=<path> does so from the start.
+    """Begins to write a trace of all ranks' operations to a file, on rank 0, at its call; on the other ranks
+    this does nothing. HORA_TIMELINE=<path> does so from the start.
 
     Args:
         file_path: what to write; an existing file is overwritten.
@@ -24,7 +24,8 @@ def start_timeline(file_path: str | os.PathLike[str], mark_cycles: bool = False)
 
 
 def stop_timeline() -> None:
-    """Ends the trace; its file is complete when this returns on rank 0. Does nothing if none is being written.
+    """Ends the trace; its file is complete when this returns on rank 0. Does nothing if none is being
+    written.
 
     Raises:
         HoraNotInitializedError (a ValueError): Hora is not initialised.

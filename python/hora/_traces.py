@@ -1,12 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """The text that is printed of an exception that nobody caught.
 
-Nothing is done to the exception: debuggers, logging, pytest and other hooks see its whole traceback. Only the printing at the
-end of the program is another one, and only where Python itself would print: a hook of the program's, or of a library such as
+Nothing is done to the exception: debuggers, logging, pytest and other hooks see its whole traceback. Only the
+    printing at the
+end of the program is another one, and only where Python itself would print: a hook of the program's, or of a
+    library such as
 rich, is called as ever. So frames are folded there, and not cut off where Hora raises.
 
-hrun gets the same text in place of stderr, if stderr is its pipe. It shows a trace that several ranks have once, whole and in
-one piece, where lines of ranks that fail at once would mix; and it tells in its summary who else had it.
+hrun gets the same text in place of stderr, if stderr is its pipe. It shows a trace that several ranks have
+once, whole and in one piece, where lines of ranks that fail at once would mix; and it tells in its summary
+who else had it.
 """
 
 from __future__ import annotations
@@ -25,7 +28,11 @@ from hora._errors import HoraError
 from hora._hook import Hook
 
 _OWN_FOLDER = os.path.dirname(__file__) + os.sep
-_LIBRARIES = ("<frozen ", _OWN_FOLDER, *(sysconfig.get_path(name) + os.sep for name in ("stdlib", "platstdlib", "purelib", "platlib")))
+_LIBRARIES = (
+    "<frozen ",
+    _OWN_FOLDER,
+    *(sysconfig.get_path(name) + os.sep for name in ("stdlib", "platstdlib", "purelib", "platlib")),
+)
 _MOST_PLACES = 6
 
 Frames = Iterable[tuple[FrameType, int]]
@@ -37,7 +44,8 @@ def is_interactive() -> bool:
 
 
 def encodable(text: str) -> str:
-    """Text with lone surrogates escaped, which no UTF-8 has. The name of a file that cannot be decoded has them."""
+    """Text with lone surrogates escaped, which no UTF-8 has. The name of a file that cannot be decoded has
+    them."""
     return text.encode("utf-8", "backslashreplace").decode()
 
 
@@ -61,7 +69,10 @@ def _places(trace: TracebackType | None) -> str:
     """ "train.py:31 in step, train.py:40 in main": the program's own lines, the innermost first."""
     own = own_frames(traceback.walk_tb(trace))[::-1]
     names = [frame.f_code.co_name for frame, _ in own]
-    places = [_line(*each) + ("" if name == "<module>" else f" in {name}") for each, name in zip(own, names, strict=True)]
+    places = [
+        _line(*each) + ("" if name == "<module>" else f" in {name}")
+        for each, name in zip(own, names, strict=True)
+    ]
     return ", ".join(places[:_MOST_PLACES] + (["..."] if len(places) > _MOST_PLACES else []))
 
 
@@ -80,14 +91,19 @@ def _comes_from_hora(value: BaseException) -> bool:
 
 
 def _passed_through_hora(value: BaseException) -> bool:
-    return any(frame.f_code.co_filename.startswith(_OWN_FOLDER) for frame, _ in traceback.walk_tb(value.__traceback__))
+    return any(
+        frame.f_code.co_filename.startswith(_OWN_FOLDER)
+        for frame, _ in traceback.walk_tb(value.__traceback__)
+    )
 
 
 def _in_words(value: BaseException) -> str:
     """ "ValueError: bad batch", and after another one Hora's error that it came from."""
     told = next((each for each in _chain(value) if isinstance(each, HoraError)), value)
     all_told = [value] if told is value else [value, told]
-    return "\nafter ".join(_without_module(traceback.TracebackException(type(each), each, None)) for each in all_told)
+    return "\nafter ".join(
+        _without_module(traceback.TracebackException(type(each), each, None)) for each in all_told
+    )
 
 
 def _without_module(described: traceback.TracebackException) -> str:
@@ -95,7 +111,8 @@ def _without_module(described: traceback.TracebackException) -> str:
 
 
 class _Folded(traceback.StackSummary):
-    """Two lines for each frame but those of Hora and torch, of which there is one for all that follow each other."""
+    """Two lines for each frame but those of Hora and torch, of which there is one for all that follow each
+    other."""
 
     def format(self, **options: Any) -> list[str]:
         folders = (_OWN_FOLDER, *(_folder_of("torch")))
@@ -105,7 +122,10 @@ class _Folded(traceback.StackSummary):
         for frame in [*self, None]:
             library = frame is not None and frame.filename.startswith(folders)
             if folded and not library:
-                lines.append(f"  ({folded} {'frame' if folded == 1 else 'frames'} of hora and torch; HORA_FULL_TRACES=1 shows them)\n")
+                lines.append(
+                    f"  ({folded} {'frame' if folded == 1 else 'frames'} of hora and torch; "
+                    "HORA_FULL_TRACES=1 shows them)\n"
+                )
                 folded = 0
             if kept and (library or frame is None):
                 lines += traceback.StackSummary.from_list(kept).format(**options)
@@ -113,7 +133,11 @@ class _Folded(traceback.StackSummary):
             if library:
                 folded += 1
             elif frame is not None:
-                kept.append(traceback.FrameSummary(frame.filename, frame.lineno, frame.name, lookup_line=False, line=frame.line))
+                kept.append(
+                    traceback.FrameSummary(
+                        frame.filename, frame.lineno, frame.name, lookup_line=False, line=frame.line
+                    )
+                )
         return lines
 
 
@@ -132,12 +156,17 @@ def folded(value: BaseException) -> str:
             continue
         seen.add(id(each))
         each.stack = _Folded(each.stack)
-        pending += [other for other in (each.__cause__, each.__context__, *(getattr(each, "exceptions", None) or ())) if other is not None]
+        pending += [
+            other
+            for other in (each.__cause__, each.__context__, *(getattr(each, "exceptions", None) or ()))
+            if other is not None
+        ]
     return "".join(described.format())
 
 
 def _hrun_reads_stderr() -> bool:
-    """Whether what is printed here goes to the pipe of hrun's that this rank was started with, and to nothing else."""
+    """Whether what is printed here goes to the pipe of hrun's that this rank was started with, and to nothing
+    else."""
     stream = sys.__stderr__
     if stream is None or sys.stderr is not stream:
         return False
@@ -155,9 +184,15 @@ def _told(error: str, places: str, trace: str) -> bool:
 
 
 def _show(value: BaseException, trace: TracebackType | None, is_pythons: bool) -> bool:
-    """Shows an exception in its own way; False if it is to be shown as ever. `is_pythons`: no other hook was there before."""
+    """Shows an exception in its own way; False if it is to be shown as ever. `is_pythons`: no other hook was
+    there before."""
     ends = not is_interactive() and threading.current_thread() is threading.main_thread()
-    folds = is_pythons and os.environ.get("HORA_FULL_TRACES") != "1" and trace is value.__traceback__ and _comes_from_hora(value)
+    folds = (
+        is_pythons
+        and os.environ.get("HORA_FULL_TRACES") != "1"
+        and trace is value.__traceback__
+        and _comes_from_hora(value)
+    )
     text = folded(value) if folds else ""
     handed = text if ends and _hrun_reads_stderr() else ""
     told = ends and _told(_in_words(value), _places(trace), handed)
@@ -170,7 +205,9 @@ def _show(value: BaseException, trace: TracebackType | None, is_pythons: bool) -
     return True
 
 
-def _print_uncaught(former: Callable[..., Any], kind: type[BaseException], value: BaseException, trace: TracebackType | None) -> None:
+def _print_uncaught(
+    former: Callable[..., Any], kind: type[BaseException], value: BaseException, trace: TracebackType | None
+) -> None:
     try:
         shown = _show(value, trace, former is sys.__excepthook__)
     except Exception:  # noqa: BLE001 - whatever is wrong with an exception or with stderr, Python's own way is left
@@ -179,4 +216,6 @@ def _print_uncaught(former: Callable[..., Any], kind: type[BaseException], value
         former(kind, value, trace)
 
 
-HOOK = Hook("excepthook", _print_uncaught)  # the way in which uncaught exceptions are printed while it is installed
+HOOK = Hook(
+    "excepthook", _print_uncaught
+)  # the way in which uncaught exceptions are printed while it is installed

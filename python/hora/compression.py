@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The form that tensors have between the ranks.
 
-Compression.none, fp16 and bf16 are part of the transfer: elements are converted on the way, and sums made in float32.
+Compression.none, fp16 and bf16 are part of the transfer: elements are converted on the way, and sums made in
+    float32.
 Whoever wants another form derives from Compressor, or writes a class with the same two functions:
 
     class Half(hora.compression.Compressor):
@@ -29,7 +30,8 @@ class Compressor:
 
     @staticmethod
     def compress(tensor: Any) -> tuple[Any, Any]:
-        """The tensor to be sent, and whatever `decompress` needs to know; must not change the one that it is given."""
+        """The tensor to be sent, and whatever `decompress` needs to know; must not change the one that it is
+        given."""
         raise NotImplementedError
 
     @staticmethod
@@ -96,29 +98,41 @@ _WIRES: dict[Any, _native.DType] = {
 
 
 def in_transfer(compression: Any) -> bool:
-    """Whether this compression is part of the transfer (see `wire_of`); else its own functions are to be called. Raises
-    HoraArgumentError if this is no compression."""
+    """Whether this compression is part of the transfer (see `wire_of`); else its own functions are to be
+    called. Raises HoraArgumentError if this is no compression."""
     try:
         if compression in _WIRES:
             return True
     except TypeError:  # not hashable
         pass
-    if callable(getattr(compression, "compress", None)) and callable(getattr(compression, "decompress", None)):
+    if callable(getattr(compression, "compress", None)) and callable(
+        getattr(compression, "decompress", None)
+    ):
         return False
-    raise HoraArgumentError(f"compression={compression!r} is none of Compression.none, Compression.fp16, Compression.bf16, and has no compress() and decompress()")
+    raise HoraArgumentError(
+        f"compression={compression!r} is none of Compression.none, Compression.fp16, Compression.bf16, and "
+        "has no compress() and decompress()"
+    )
 
 
 def wire_of(compression: Any) -> _native.DType:
-    """The dtype in which float32 and float64 elements travel. Raises HoraArgumentError if this is no compression, or one that is not
-    part of the transfer."""
+    """The dtype in which float32 and float64 elements travel. Raises HoraArgumentError if this is no
+    compression, or one that is not part of the transfer."""
     if in_transfer(compression):
         return _WIRES[compression]
-    raise HoraArgumentError(f"compression={compression!r} cannot be used here: choose Compression.none, Compression.fp16 or Compression.bf16")
+    raise HoraArgumentError(
+        f"compression={compression!r} cannot be used here: choose Compression.none, Compression.fp16 or "
+        "Compression.bf16"
+    )
 
 
 def _narrowed(tensor: Any, dtype: str) -> tuple[Any, Any]:
     if isinstance(tensor, np.ndarray):
-        return (tensor.astype(dtype), tensor.dtype) if np.issubdtype(tensor.dtype, np.floating) else (tensor, None)
+        return (
+            (tensor.astype(dtype), tensor.dtype)
+            if np.issubdtype(tensor.dtype, np.floating)
+            else (tensor, None)
+        )
     if not tensor.is_floating_point():
         return tensor, None
     import torch  # whoever has a tensor has it

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Training that survives failures: state that can be taken back, and a loop that starts again from it.
 
-In this version the ranks of a job stay the same: after an error that all ranks have met they leave the job, join it
+In this version the ranks of a job stay the same: after an error that all ranks have met they leave the job,
+    join it
 again and go on from what was last committed. A rank that has died is not replaced.
 """
 
@@ -25,7 +26,8 @@ _DEATH_SECONDS = 1.0  # for a process that has left a job to end
 
 
 class HostsUpdatedInterrupt(RuntimeError):
-    """Hosts have come or gone: the job is to be joined again. With `skip_sync` the state is the same on all ranks."""
+    """Hosts have come or gone: the job is to be joined again. With `skip_sync` the state is the same on all
+    ranks."""
 
     def __init__(self, skip_sync: bool = False) -> None:
         super().__init__("hosts have come or gone")
@@ -42,8 +44,8 @@ class HostUpdateResult(enum.IntFlag):
 
 
 class State(abc.ABC):
-    """The state without which training would have to begin again. `bcast_object(object)` returns rank 0's object on every rank;
-    `get_rank()` is this process's rank."""
+    """The state without which training would have to begin again. `bcast_object(object)` returns rank 0's
+    object on every rank; `get_rank()` is this process's rank."""
 
     def __init__(self, bcast_object: Callable[..., Any], get_rank: Callable[[], int]) -> None:
         self._bcast_object = bcast_object
@@ -53,7 +55,8 @@ class State(abc.ABC):
         self._reset_callbacks: list[Callable[[], None]] = []
 
     def register_reset_callbacks(self, callbacks: Iterable[Callable[[], None]]) -> None:
-        """Functions that are called, in this order, each time the job has been joined again, before `sync`."""
+        """Functions that are called, in this order, each time the job has been joined again, before
+        `sync`."""
         self._reset_callbacks.extend(callbacks)
 
     def on_reset(self) -> None:
@@ -64,7 +67,8 @@ class State(abc.ABC):
             callback()
 
     def on_hosts_updated(self, timestamp: float, update_res: int) -> None:
-        """Hosts have changed, as a HostUpdateResult says. `check_host_updates` looks at it. From any thread."""
+        """Hosts have changed, as a HostUpdateResult says. `check_host_updates` looks at it. From any
+        thread."""
         self._updates.put((timestamp, update_res))
 
     def commit(self) -> None:
@@ -73,7 +77,8 @@ class State(abc.ABC):
         self.check_host_updates()
 
     def check_host_updates(self) -> None:
-        """Raises HostsUpdatedInterrupt on every rank if rank 0 has heard of a change. All ranks call it alike."""
+        """Raises HostsUpdatedInterrupt on every rank if rank 0 has heard of a change. All ranks call it
+        alike."""
         newest, kinds = self._last_update, int(HostUpdateResult.no_update)
         while not self._updates.empty():
             timestamp, kind = self._updates.get()
@@ -112,7 +117,8 @@ def _snapshot(value: Any) -> Any:
 class ObjectState(State):
     """State of Python objects: every further keyword is an attribute, to be read and assigned.
 
-    `save` copies lists, dicts and sets, and keeps other objects as they are: assign new ones instead of changing them.
+    `save` copies lists, dicts and sets, and keeps other objects as they are: assign new ones instead of
+        changing them.
     `sync` pickles: the other ranks get copies of what rank 0 has now.
     """
 
@@ -173,19 +179,22 @@ def rejoin(peers: Peers) -> None:
     """Leaves the job and joins it again, with the ranks that it had.
 
     Raises:
-        HoraInternalError: a rank has ended, and membership is fixed; or they did not come in time. It names them.
+        HoraInternalError: a rank has ended, and membership is fixed; or they did not come in time. It names
+            them.
     """
     hora.shutdown()
     gone = peers.ended(_DEATH_SECONDS)
     if gone is not None:
         raise HoraInternalError(
-            f"the job cannot be joined again: rank {gone[0]} (process {gone[1]}) has ended, and this version does not replace ranks; start the job again"
+            f"the job cannot be joined again: rank {gone[0]} (process {gone[1]}) has ended, and this version "
+            "does not replace ranks; start the job again"
         )
     hora.init()
 
 
 class Notifications:
-    """The listeners that are told when hosts come or go. In a job of fixed membership only `notify` tells them."""
+    """The listeners that are told when hosts come or go. In a job of fixed membership only `notify` tells
+    them."""
 
     def __init__(self) -> None:
         self._listeners: list[State] = []
@@ -209,9 +218,10 @@ notification_manager = Notifications()
 
 
 def run_fn(func: Callable[..., Any], reset: Callable[[], None]) -> Callable[..., Any]:
-    """Wraps `func(state, ...)`: synchronises the state and calls it; after a HoraInternalError takes the state back to
-    what was last committed, and after that or a HostsUpdatedInterrupt calls `reset()`, which joins the job again, and
-    `state.on_reset()`, and begins anew. Other exceptions, and those of `reset`, pass through."""
+    """Wraps `func(state, ...)`: synchronises the state and calls it; after a HoraInternalError takes the
+    state back to what was last committed, and after that or a HostsUpdatedInterrupt calls `reset()`, which
+    joins the job again, and `state.on_reset()`, and begins anew. Other exceptions, and those of `reset`, pass
+    through."""
 
     @functools.wraps(func)
     def wrapper(state: State, *args: Any, **kwargs: Any) -> Any:
@@ -252,8 +262,9 @@ def run(func: Callable[..., Any]) -> Callable[..., Any]:
                 ...
                 state.commit()
 
-    First the state of rank 0 is given to all. After a HoraInternalError the ranks take back what they have done since the
-    last `commit`, leave the job, join it again, call the state's reset callbacks, and call `func` again.
+    First the state of rank 0 is given to all. After a HoraInternalError the ranks take back what they have
+    done since the last `commit`, leave the job, join it again, call the state's reset callbacks, and call
+    `func` again.
 
     Raises:
         HoraInternalError: a rank has ended, so that the job cannot be joined again; the text names it.

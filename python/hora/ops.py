@@ -32,8 +32,13 @@ def chosen(average: bool | None, op: int | None) -> int:
         if op is not None:
             raise HoraArgumentError("give either op= or average=, not both; average= is deprecated")
         if not isinstance(average, bool):
-            raise HoraArgumentError(f"average={average!r} is neither True nor False; the second argument is average=, write op=... or name=...")
-        warnings.warn("average= is deprecated; use op=hvd.Average or op=hvd.Sum", DeprecationWarning, stacklevel=3)
+            raise HoraArgumentError(
+                f"average={average!r} is neither True nor False; the second argument is average=, write "
+                "op=... or name=..."
+            )
+        warnings.warn(
+            "average= is deprecated; use op=hvd.Average or op=hvd.Sum", DeprecationWarning, stacklevel=3
+        )
         return Average if average else Sum
     return Average if op is None else checked(op)
 
@@ -58,4 +63,7 @@ def arguments(op: int, prescale: float, postscale: float, wire: _native.DType) -
 def check_scattered(op: int, name: str) -> None:
     """Raises HoraUnsupportedError for a reduction that reducescatter lacks."""
     if checked(op) not in (Average, Sum):
-        raise HoraUnsupportedError(f"'{name}': reducescatter takes op=Average or op=Sum; for the others use allreduce, and take this rank's rows of the result")
+        raise HoraUnsupportedError(
+            f"'{name}': reducescatter takes op=Average or op=Sum; for the others use allreduce, and take "
+            "this rank's rows of the result"
+        )

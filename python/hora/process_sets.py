@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Process sets: operations among some of the ranks. Sets may overlap, and operations of several be under way at once."""
+"""Process sets: operations among some of the ranks. Sets may overlap, and operations of several be under way
+at once."""
 
 from __future__ import annotations
 
@@ -12,8 +13,8 @@ from hora._errors import HoraArgumentError, HoraProcessSetError, HoraUnsupported
 
 
 class ProcessSet:
-    """Some of the job's ranks. Give it to `init(process_sets=[...])` or to `add_process_set`, then as `process_set=` to
-    operations.
+    """Some of the job's ranks. Give it to `init(process_sets=[...])` or to `add_process_set`, then as
+    `process_set=` to operations.
 
     Args:
         ranks: numbers of ranks, in any order; kept sorted.
@@ -29,11 +30,16 @@ class ProcessSet:
 
     def __init__(self, ranks_or_comm: Iterable[int]) -> None:
         if hasattr(ranks_or_comm, "Get_rank"):
-            raise HoraUnsupportedError("Hora has no MPI communicators: give the numbers of the ranks, such as ProcessSet([0, 2])")
+            raise HoraUnsupportedError(
+                "Hora has no MPI communicators: give the numbers of the ranks, such as ProcessSet([0, 2])"
+            )
         try:
             self.ranks = sorted(operator.index(rank) for rank in ranks_or_comm)
         except TypeError:
-            raise HoraArgumentError(f"a ProcessSet is made of the numbers of ranks, such as ProcessSet([0, 2]), not of {ranks_or_comm!r}") from None
+            raise HoraArgumentError(
+                "a ProcessSet is made of the numbers of ranks, such as ProcessSet([0, 2]), not of "
+                f"{ranks_or_comm!r}"
+            ) from None
 
     def size(self) -> int | None:
         """How many ranks it has; None while it is not registered."""
@@ -54,12 +60,13 @@ class ProcessSet:
         return ranks.index(_job.rank())
 
     def included(self) -> bool | None:
-        """Whether this process belongs to it; None if its ranks are not known, as those of `global_process_set` before
-        `init`."""
+        """Whether this process belongs to it; None if its ranks are not known, as those of
+        `global_process_set` before `init`."""
         return None if self.ranks is None else _job.rank() in self.ranks
 
     def _ranks_now(self) -> list[int] | None:
-        """Its ranks while it is registered. Raises HoraNotInitializedError for the global set before `init`."""
+        """Its ranks while it is registered. Raises HoraNotInitializedError for the global set before
+        `init`."""
         if self.process_set_id is None:
             return None
         _job.runtime()
@@ -77,7 +84,9 @@ class ProcessSet:
         return _with_ranks, (None if self is global_process_set else self.ranks,)
 
     def __str__(self) -> str:
-        return f"ProcessSet(process_set_id={self.process_set_id}, ranks={self.ranks}, mpi_comm={self.mpi_comm})"
+        return (
+            f"ProcessSet(process_set_id={self.process_set_id}, ranks={self.ranks}, mpi_comm={self.mpi_comm})"
+        )
 
     __repr__ = __str__
 
@@ -108,13 +117,21 @@ def number_of(process_set: ProcessSet, name: str) -> int:
     if process_set is global_process_set:
         return 0
     if not isinstance(process_set, ProcessSet):
-        raise HoraArgumentError(f"'{name}': process_set must be a ProcessSet, such as add_process_set([0, 2]) returns, not {process_set!r}")
+        raise HoraArgumentError(
+            f"'{name}': process_set must be a ProcessSet, such as add_process_set([0, 2]) returns, not "
+            f"{process_set!r}"
+        )
     number = process_set.process_set_id
     if number is None or process_set.ranks is None:
         _job.runtime()
-        raise HoraProcessSetError(f"'{name}': {process_set} does not exist, or has not been registered; call add_process_set first, on all ranks")
+        raise HoraProcessSetError(
+            f"'{name}': {process_set} does not exist, or has not been registered; call add_process_set "
+            "first, on all ranks"
+        )
     if _job.rank() not in process_set.ranks:
-        raise HoraProcessSetError(f"'{name}': rank {_job.rank()} is not a member of the provided process set {process_set.ranks}")
+        raise HoraProcessSetError(
+            f"'{name}': rank {_job.rank()} is not a member of the provided process set {process_set.ranks}"
+        )
     return number
 
 
@@ -124,7 +141,9 @@ def _checked_ranks(process_set: ProcessSet) -> list[int]:
     if not ranks:
         raise HoraArgumentError("a process set needs one rank or more")
     if ranks[0] < 0 or ranks[-1] >= size:
-        raise HoraArgumentError(f"the process set {ranks} has ranks that do not exist; there are 0 to {size - 1}")
+        raise HoraArgumentError(
+            f"the process set {ranks} has ranks that do not exist; there are 0 to {size - 1}"
+        )
     if len(set(ranks)) < len(ranks):
         raise HoraArgumentError(f"the process set {ranks} has a rank more than once")
     return ranks
@@ -132,7 +151,9 @@ def _checked_ranks(process_set: ProcessSet) -> list[int]:
 
 def _number_with(ranks: list[int]) -> int | None:
     """The number of the registered set that has these ranks."""
-    return next((number for number, known in _job.runtime().process_sets().items() if list(known) == ranks), None)
+    return next(
+        (number for number, known in _job.runtime().process_sets().items() if list(known) == ranks), None
+    )
 
 
 def _register(process_set: ProcessSet, ranks: list[int]) -> None:
@@ -148,12 +169,13 @@ def _adopt(process_set: ProcessSet, number: int) -> None:
 
 
 def add_process_set(process_set: ProcessSet | Sequence[int]) -> ProcessSet:
-    """Registers a set, and returns it; a sequence of ranks becomes a ProcessSet. Every rank of the job calls it with the
-    same ranks, those outside the set too; returns when all have.
+    """Registers a set, and returns it; a sequence of ranks becomes a ProcessSet. Every rank of the job calls
+    it with the same ranks, those outside the set too; returns when all have.
 
     Raises:
-        HoraNotInitializedError, HoraArgumentError (both are ValueErrors): Hora is not initialised; there is no such rank,
-            no rank at all, or one twice; a set with these ranks is registered already (all ranks are, from the start).
+        HoraNotInitializedError, HoraArgumentError (both are ValueErrors): Hora is not initialised; there is
+            no such rank, no rank at all, or one twice; a set with these ranks is registered already (all
+            ranks are, from the start).
         HoraInternalError: the job has failed.
     """
     _job.runtime()
@@ -161,14 +183,17 @@ def add_process_set(process_set: ProcessSet | Sequence[int]) -> ProcessSet:
     ranks = _checked_ranks(added)
     known = _number_with(ranks)
     if known is not None:
-        raise HoraArgumentError(f"a process set with the ranks {ranks} is registered already, as number {known}: duplicates are not possible")
+        raise HoraArgumentError(
+            f"a process set with the ranks {ranks} is registered already, as number {known}: duplicates are "
+            "not possible"
+        )
     _register(added, ranks)
     return added
 
 
 def remove_process_set(process_set: ProcessSet) -> bool:
-    """Undoes `add_process_set`. Every rank of the job calls it; returns when all have. Operations of the set that are
-    under way end with HoraInternalError.
+    """Undoes `add_process_set`. Every rank of the job calls it; returns when all have. Operations of the set
+    that are under way end with HoraInternalError.
 
     Returns:
         False, without asking the other ranks, if the set is not registered or is `global_process_set`.
@@ -187,7 +212,13 @@ def remove_process_set(process_set: ProcessSet) -> bool:
     for known in [each for each in _registered if each.process_set_id == number]:
         known._invalidate()
         _registered.remove(known)
-    entry = _native.Entry(_native.Operation.remove_process_set, f"remove_process_set.{number}", _native.DType.uint8, [], process_set=number)
+    entry = _native.Entry(
+        _native.Operation.remove_process_set,
+        f"remove_process_set.{number}",
+        _native.DType.uint8,
+        [],
+        process_set=number,
+    )
     runtime.submit(entry).wait()
     return True
 
@@ -200,19 +231,24 @@ def checked_list(process_sets: Any) -> list[ProcessSet]:
         listed = list(process_sets)
         if all(isinstance(each, ProcessSet) for each in listed):
             return listed
-    raise HoraArgumentError(f'process_sets must be a list of ProcessSet, "dynamic", or None, not {process_sets!r}')
+    raise HoraArgumentError(
+        f'process_sets must be a list of ProcessSet, "dynamic", or None, not {process_sets!r}'
+    )
 
 
 def begin(process_sets: list[ProcessSet]) -> None:
-    """Registers the sets of `init` in this order, once all of them are known to be good. Those that an earlier `init` has
-    registered keep their numbers."""
+    """Registers the sets of `init` in this order, once all of them are known to be good. Those that an
+    earlier `init` has registered keep their numbers."""
     everyone = list(range(_job.size()))
     global_process_set.ranks = everyone
     seen = [everyone]
     for index, each in enumerate(process_sets):
         if _checked_ranks(each) in seen:
             each._invalidate()
-            raise HoraArgumentError(f"process_sets[{index}] has the ranks {each.ranks}, as has another of them, or global_process_set: duplicates are not possible")
+            raise HoraArgumentError(
+                f"process_sets[{index}] has the ranks {each.ranks}, as has another of them, or "
+                "global_process_set: duplicates are not possible"
+            )
         seen.append(each.ranks or [])
     for each in process_sets:
         ranks = each.ranks or []

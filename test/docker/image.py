@@ -4,8 +4,8 @@
     python test/docker/image.py BASE TARGET [ARGUMENT=VALUE ...]
 
 BASE is a root directory in place of the image that FROM names, e.g. made by `debootstrap --variant=minbase
---include=ca-certificates bookworm BASE`; TARGET must not be there, and becomes the last stage. As root. Knows the instructions
-that the file uses, in the forms in which it uses them, and refuses all others.
+--include=ca-certificates bookworm BASE`; TARGET must not be there, and becomes the last stage. As root. Knows
+the instructions that the file uses, in the forms in which it uses them, and refuses all others.
 """
 
 import os
@@ -18,7 +18,10 @@ import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 DOCKERFILE = ROOT / "docker/cpu.Dockerfile"
-LENT = ["/etc/resolv.conf", "/etc/ssl/certs/ca-certificates.crt"]  # what lets a root directory reach what this machine reaches
+LENT = [
+    "/etc/resolv.conf",
+    "/etc/ssl/certs/ca-certificates.crt",
+]  # what lets a root directory reach what this machine reaches
 PASSED_ON = re.compile(r"PIP_.*|SSL_CERT_FILE|.*_proxy", re.IGNORECASE)
 
 Instruction = tuple[str, str]  # its name, and what follows
@@ -36,7 +39,10 @@ class Stage:
 
     def __init__(self, directory: pathlib.Path, arguments: dict[str, str]) -> None:
         self.directory = directory
-        self.environment = {"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME": "/root"}
+        self.environment = {
+            "PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+            "HOME": "/root",
+        }
         self.work = "/"
         self._given = arguments
 
@@ -71,7 +77,19 @@ class Stage:
         enter = 'mount -t proc proc "$0/proc" && mount --rbind /dev "$0/dev" && exec chroot "$0" sh -c "cd $1 && $2"'
         passed_on = {name: value for name, value in os.environ.items() if PASSED_ON.fullmatch(name)}
         environment = {**passed_on, **self.environment}
-        words = ["unshare", "--mount", "--pid", "--fork", "--kill-child", "sh", "-c", enter, str(self.directory), self.work, 'eval "$COMMAND"']
+        words = [
+            "unshare",
+            "--mount",
+            "--pid",
+            "--fork",
+            "--kill-child",
+            "sh",
+            "-c",
+            enter,
+            str(self.directory),
+            self.work,
+            'eval "$COMMAND"',
+        ]
         subprocess.run(words, env={**environment, "COMMAND": command}, stdin=subprocess.DEVNULL, check=True)
 
 
@@ -82,7 +100,13 @@ def lend(root: pathlib.Path) -> None:
 
 
 def build(base: pathlib.Path, target: pathlib.Path, arguments: dict[str, str]) -> None:
-    files = subprocess.run(["git", "ls-files", "--cached", "--others", "--exclude-standard"], cwd=ROOT, capture_output=True, text=True, check=True).stdout.splitlines()
+    files = subprocess.run(
+        ["git", "ls-files", "--cached", "--others", "--exclude-standard"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout.splitlines()
     steps = instructions(DOCKERFILE.read_text())
     stages: dict[str, Stage] = {}
     last = sum(name == "FROM" for name, _ in steps)
@@ -106,4 +130,8 @@ def build(base: pathlib.Path, target: pathlib.Path, arguments: dict[str, str]) -
 
 
 if __name__ == "__main__":
-    build(pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[2]), dict(word.split("=", 1) for word in sys.argv[3:]))
+    build(
+        pathlib.Path(sys.argv[1]),
+        pathlib.Path(sys.argv[2]),
+        dict(word.split("=", 1) for word in sys.argv[3:]),
+    )

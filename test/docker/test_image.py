@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The files in docker/ fit each other and the rest of the tree. test/docker/image.py builds the image, which takes minutes."""
+"""The files in docker/ fit each other and the rest of the tree. test/docker/image.py builds the image, which
+takes minutes."""
 
 import pathlib
 import re
@@ -30,12 +31,18 @@ def test_lines_of_the_dockerfile_are_instructions():
 def test_what_run_says_is_shell():
     for name, rest in instructions(DOCKERFILE.read_text()):
         if name == "RUN":
-            assert subprocess.run(["sh", "-n", "-c", rest], capture_output=True, text=True, check=False).stderr == ""
+            assert (
+                subprocess.run(["sh", "-n", "-c", rest], capture_output=True, text=True, check=False).stderr
+                == ""
+            )
 
 
 def test_the_image_has_the_packages_and_the_pytorch_of_the_project():
     text = DOCKERFILE.read_text()
-    assert "sed 's/#.*//' docker/packages.txt | xargs apt-get install -y --no-install-recommends libopenmpi-dev " in text
+    assert (
+        "sed 's/#.*//' docker/packages.txt | xargs apt-get install -y --no-install-recommends libopenmpi-dev "
+        in text
+    )
     pinned = re.search(r"^torch==(.*)$", (ROOT / "requirements.txt").read_text(), re.MULTILINE)
     assert pinned is not None
     assert f"ARG TORCH={pinned[1]}\n" in text
@@ -70,7 +77,13 @@ def test_a_service_waits_for_those_that_are_there(compose: Compose):
 
 
 def test_there_are_no_keys_in_the_repository():
-    found = subprocess.run(["git", "grep", "-lE", "BEGIN [A-Z]+ PRIVATE KEY"], cwd=ROOT, capture_output=True, text=True, check=False)
+    found = subprocess.run(
+        ["git", "grep", "-lE", "BEGIN [A-Z]+ PRIVATE KEY"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert found.stdout == ""
 
 

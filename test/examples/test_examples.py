@@ -46,7 +46,9 @@ def test_two_ranks_learn_like_one_with_the_whole_batch(name: str, tmp_path: path
     losses = []
     for ranks, batch in ((1, 32), (2, 16)):
         file = tmp_path / f"losses{ranks}"
-        result = hrun("-np", str(ranks), *EXAMPLES[name], "--epochs", "2", "--batch", str(batch), "--losses", str(file))
+        result = hrun(
+            "-np", str(ranks), *EXAMPLES[name], "--epochs", "2", "--batch", str(batch), "--losses", str(file)
+        )
         assert result.returncode == 0, result.stdout + result.stderr
         losses.append([float(line) for line in file.read_text().split()])
     assert len(losses[0]) == len(losses[1]) >= 50

@@ -53,7 +53,8 @@ def test_images_are_classified_from_a_checkpoint_as_without_a_break(tmp_path: pa
 
 
 def test_a_language_model_learns_alike_on_1_2_and_4_ranks_and_with_sparse_or_dense_gradients():
-    """Every step has 8 batches, on one rank or on several: only the order of additions differs, by 6e-8 each."""
+    """Every step has 8 batches, on one rank or on several: only the order of additions differs, by 6e-8
+    each."""
     losses = []
     for ranks in (1, 2, 4):
         printed = run_script("language_model", ranks, "--backward-passes-per-step", str(8 // ranks))

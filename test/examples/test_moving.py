@@ -19,7 +19,9 @@ PYTHON = [sys.executable]
 TORCHRUN = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
 MPIRUN = ["mpirun", "--oversubscribe", "-np", "2", sys.executable]
 
-needs_mpi4py = pytest.mark.skipif(importlib.util.find_spec("mpi4py") is None, reason="mpi4py is not installed: the script before needs it")
+needs_mpi4py = pytest.mark.skipif(
+    importlib.util.find_spec("mpi4py") is None, reason="mpi4py is not installed: the script before needs it"
+)
 
 PAIRS = {  # how the script before is started
     "amp": TORCHRUN,
@@ -32,15 +34,22 @@ PAIRS = {  # how the script before is started
 }
 
 
-# The exit codes of scripts with PyTorch's Gloo are not looked at, only what they printed. A thread of Gloo's that is slow to
-# let go of a tensor, and does so when the interpreter has ended, aborts the process; by then all is done and printed.
+# The exit codes of scripts with PyTorch's Gloo are not looked at, only what they printed. A thread of Gloo's
+# that is slow to let go of a tensor, and does so when the interpreter has ended, aborts the process; by then
+# all is done and printed.
 
 
 def run_before(name: str) -> str:
     as_root = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
     script = FOLDER / f"{name}_before.py"
     result = subprocess.run(
-        [*PAIRS[name], str(script)], env={**os.environ, **as_root}, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=120, check=False
+        [*PAIRS[name], str(script)],
+        env={**os.environ, **as_root},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
     )
     check_output(script, result.stdout + result.stderr)
     return result.stdout
@@ -55,7 +64,9 @@ def run_under_hrun(script: str, ranks: int = 2) -> str:
 
 def run_after(name: str) -> str:
     printed = run_under_hrun(f"{name}_after.py")
-    check_output(FOLDER / f"{name}_after.py", "".join(f"[0] {line}" for line in printed.splitlines(keepends=True)))
+    check_output(
+        FOLDER / f"{name}_after.py", "".join(f"[0] {line}" for line in printed.splitlines(keepends=True))
+    )
     return printed
 
 
@@ -68,8 +79,11 @@ def test_every_pair_is_tested():
     assert scripts == {f"{name}_{side}.py" for name in PAIRS for side in ("before", "after")}
 
 
-# Half a sum and half another are added up on either side: two ranks round alike, so figures are equal to the last digit.
-@pytest.mark.parametrize("name", ["amp", "evaluation", pytest.param("mpi4py", marks=needs_mpi4py), "spawn", "uneven"])
+# Half a sum and half another are added up on either side: two ranks round alike, so figures are equal to the
+#     last digit.
+@pytest.mark.parametrize(
+    "name", ["amp", "evaluation", pytest.param("mpi4py", marks=needs_mpi4py), "spawn", "uneven"]
+)
 def test_the_script_after_prints_what_the_script_before_does(name: str):
     assert run_after(name) == run_before(name)
 
@@ -82,7 +96,8 @@ def test_a_script_for_torchrun_prints_the_same_under_hrun_and_after_the_move():
 
 
 def test_two_ranks_do_what_one_process_with_data_parallel_does():
-    """A batch in two halves is added up in another order: 66 steps of float32 (6e-8) differ by less than 1e-5."""
+    """A batch in two halves is added up in another order: 66 steps of float32 (6e-8) differ by less than
+    1e-5."""
     before = run_before("data_parallel")
     assert run_under_hrun("data_parallel_after.py", ranks=1) == before
     assert losses(run_after("data_parallel")) == pytest.approx(losses(before), rel=1e-5)

@@ -24,14 +24,18 @@ def verdict(code: int, blamed: list[int], errors: str, cell: Cell) -> str:
     """ "3, it | rank 1 ... failed: ..." """
     who = "nobody" if not blamed else "it" if blamed == [cell.victim] else "another"
     pattern = cell.ending.told.format(rank=cell.victim)
-    own = [line for line in errors.splitlines() if not re.match(r"hora \d\d:", line)]  # what the log has comes with a time
+    own = [
+        line for line in errors.splitlines() if not re.match(r"hora \d\d:", line)
+    ]  # what the log has comes with a time
     lines = [line for line in own if pattern and cell.waited and matches(pattern, line)]
     return f"{code}, {who} | {_quotable(lines[-1]) if lines else ''}"
 
 
 def _quotable(line: str) -> str:
     line = re.sub(r"^\S*Error: |^what\(\): +", "", line.strip())
-    line = re.sub(r"\(pid \d+ on \S+\)", "(pid N on H)", re.sub(r"rank \d", "rank R", line)).replace("|", "\\|")
+    line = re.sub(r"\(pid \d+ on \S+\)", "(pid N on H)", re.sub(r"rank \d", "rank R", line)).replace(
+        "|", "\\|"
+    )
     return line if len(line) <= LONGEST_QUOTE else line[:LONGEST_QUOTE] + "..."
 
 
@@ -39,7 +43,9 @@ def write(seen: dict[str, str]) -> None:
     """Puts the section in the place of the one that the page has."""
     rows = []
     for ending in [*PYTHON, *CPP]:
-        waited = " ".join(sorted({seen[name] for name in seen if name.startswith(f"{ending.name}-waited-")}, key=len)[:1])
+        waited = " ".join(
+            sorted({seen[name] for name in seen if name.startswith(f"{ending.name}-waited-")}, key=len)[:1]
+        )
         idle = {seen[name].split(" | ")[0] for name in seen if name.startswith(f"{ending.name}-idle-")}
         rows.append(f"| {ending.title} | {waited} | {' or '.join(sorted(idle)) or 'cannot be'} |")
     text = PAGE.read_text()
@@ -50,7 +56,9 @@ def write(seen: dict[str, str]) -> None:
 
 def listed() -> list[str]:
     section = PAGE.read_text().partition(ENDINGS)[2].partition("\n## ")[0]
-    return [row.split(" | ")[0].removeprefix("| ") for row in section.splitlines() if row.startswith("| ")][1:]
+    return [row.split(" | ")[0].removeprefix("| ") for row in section.splitlines() if row.startswith("| ")][
+        1:
+    ]
 
 
 def all_titles() -> list[str]:

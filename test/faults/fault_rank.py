@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A rank for the tests of faults that need Python: as fault_rank.cc, with the same arguments, words and cues."""
+"""A rank for the tests of faults that need Python: as fault_rank.cc, with the same arguments, words and
+cues."""
 
 import json
 import os
@@ -29,7 +30,9 @@ class Stage:
         self._rest = b""
 
     def say(self, event: str, **more: object) -> None:
-        self._socket.sendall(json.dumps({"rank": RANK, "event": event, "at": time.monotonic(), **more}).encode() + b"\n")
+        self._socket.sendall(
+            json.dumps({"rank": RANK, "event": event, "at": time.monotonic(), **more}).encode() + b"\n"
+        )
 
     def heard(self, cue: str, seconds: float | None = 0) -> bool:
         while cue not in self._cues and select.select([self._socket], [], [], seconds)[0]:
@@ -72,7 +75,9 @@ def lose_a_worker(stage: Stage, where: str) -> None:
         raise
 
 
-def rounds(stage: Stage, start: Callable[[int], list[int]], under_way: Callable[[list[int], float, float], str]) -> None:
+def rounds(
+    stage: Stage, start: Callable[[int], list[int]], under_way: Callable[[list[int], float, float], str]
+) -> None:
     """Large tensors, until it happens in the middle of them."""
     stage.say("there")
     took = 0.0
@@ -95,7 +100,10 @@ def reduce_large(turn: int) -> list[int]:
 
 
 def broadcast_parameters(turn: int) -> list[int]:
-    return [hora.broadcast_async(np.ones(ELEMENTS // PARAMETERS, np.float32), 0, name=f"parameter.{turn}.{at}") for at in range(PARAMETERS)]
+    return [
+        hora.broadcast_async(np.ones(ELEMENTS // PARAMETERS, np.float32), 0, name=f"parameter.{turn}.{at}")
+        for at in range(PARAMETERS)
+    ]
 
 
 def in_the_middle(handles: list[int], since: float, took: float) -> str:

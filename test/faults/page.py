@@ -9,7 +9,20 @@ import platform
 import re
 
 from performance import Outcome
-from table import DEFAULT_HEARTBEAT, FAULTS, HEARTBEAT, MISSING, PHASES, RANKS, START, VICTIMS, Cell, Fault, cells, impossible
+from table import (
+    DEFAULT_HEARTBEAT,
+    FAULTS,
+    HEARTBEAT,
+    MISSING,
+    PHASES,
+    RANKS,
+    START,
+    VICTIMS,
+    Cell,
+    Fault,
+    cells,
+    impossible,
+)
 from verdict import hrun_returns_after, notice_times, shortcomings
 
 PAGE = pathlib.Path(__file__).with_name("RESULTS.md")
@@ -69,9 +82,13 @@ def listed(page: str) -> set[str]:
     """The names of the cells that a page has."""
     found = set()
     for fault in FAULTS:
-        section = re.search(rf"^## {re.escape(_headline(fault))}\n(.*?)(?=^## |\Z)", page, re.MULTILINE | re.DOTALL)
+        section = re.search(
+            rf"^## {re.escape(_headline(fault))}\n(.*?)(?=^## |\Z)", page, re.MULTILINE | re.DOTALL
+        )
         for phase in PHASES:
-            row = re.search(rf"^\| {re.escape(phase.title)} \|(.*)\|$", section[1] if section else "", re.MULTILINE)
+            row = re.search(
+                rf"^\| {re.escape(phase.title)} \|(.*)\|$", section[1] if section else "", re.MULTILINE
+            )
             for victims, text in zip(VICTIMS, row[1].split("|") if row else [], strict=False):
                 if re.search(r"→", text):
                     found.add(Cell(fault, phase, victims).name)
@@ -101,14 +118,19 @@ def _summary(outcomes: dict[str, Outcome], by_default: dict[str, Outcome]) -> st
     lines = [
         "## All together",
         "",
-        "Milliseconds. Where ranks have not met yet nothing beats, so a rank that is stopped or cut off is missed when the time to meet is over.",
+        "Milliseconds. Where ranks have not met yet nothing beats, so a rank that is stopped or cut off is "
+        "missed when the time to meet is over.",
         "",
         "| fault | cells | short | known, median | p99 | most | hrun, median | p99 | most |",
         "|---|---|---|---|---|---|---|---|---|",
     ]
     groups = [(fault.title, [o for o in outcomes.values() if o.cell.fault == fault]) for fault in FAULTS]
     for name in ("stop", "cut"):
-        met = [o for o in outcomes.values() if o.cell.fault.name == name and o.cell.phase.name not in ("before", "rendezvous")]
+        met = [
+            o
+            for o in outcomes.values()
+            if o.cell.fault.name == name and o.cell.phase.name not in ("before", "rendezvous")
+        ]
         groups.append((f"{met[0].cell.fault.title}, ranks that had met" if met else name, met))
     groups.append(("default heartbeat", list(by_default.values())))
     for title, group in groups:
@@ -130,20 +152,32 @@ def _cell(outcome: Outcome, heartbeat: float = HEARTBEAT) -> str:
 
 
 def _table(fault: Fault, outcomes: dict[str, Outcome]) -> str:
-    lines = [f"## {_headline(fault)}", "", "| | " + " | ".join(victims.title for victims in VICTIMS) + " |", "|---|" + "---|" * len(VICTIMS)]
+    lines = [
+        f"## {_headline(fault)}",
+        "",
+        "| | " + " | ".join(victims.title for victims in VICTIMS) + " |",
+        "|---|" + "---|" * len(VICTIMS),
+    ]
     for phase in PHASES:
         reason = impossible(fault, phase)
         if reason:
             lines.append(f"| {phase.title} | cannot be: {reason} | | |")
             continue
-        texts = [_cell(outcomes[name]) if (name := Cell(fault, phase, victims).name) in outcomes else "not played" for victims in VICTIMS]
+        texts = [
+            _cell(outcomes[name]) if (name := Cell(fault, phase, victims).name) in outcomes else "not played"
+            for victims in VICTIMS
+        ]
         lines.append(f"| {phase.title} | " + " | ".join(texts) + " |")
     return "\n".join([*lines, ""])
 
 
 def _defaults(by_default: dict[str, Outcome]) -> str:
     lines = ["## With the default heartbeat", "", "| | |", "|---|---|"]
-    lines += [f"| {o.cell.fault.title}, {o.cell.phase.title}, {o.cell.victims.title} | {_cell(o, DEFAULT_HEARTBEAT)} |" for o in by_default.values()]
+    lines += [
+        f"| {o.cell.fault.title}, {o.cell.phase.title}, {o.cell.victims.title} | "
+        f"{_cell(o, DEFAULT_HEARTBEAT)} |"
+        for o in by_default.values()
+    ]
     return "\n".join([*lines, ""])
 
 
@@ -151,7 +185,11 @@ def _quote(outcome: Outcome) -> str:
     """The error of a rank that nothing had happened to."""
     for rank in outcome.cell.survivors:
         if rank in outcome.told():
-            text = re.sub(r"\(pid \d+ on \w+\)", "(pid N on H)", outcome.told()[rank][1]).replace("|", "\\|").split("\n")
+            text = (
+                re.sub(r"\(pid \d+ on \w+\)", "(pid N on H)", outcome.told()[rank][1])
+                .replace("|", "\\|")
+                .split("\n")
+            )
             line = " / ".join(part.strip() for part in text)
             return line if len(line) <= LONGEST_QUOTE else line[:LONGEST_QUOTE] + "..."
     last = [line for line in outcome.errors.splitlines() if line.startswith("hrun: ")]

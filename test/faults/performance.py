@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Plays one cell of the table: starts a job, brings its ranks to the phase, lets the fault happen, and notes what they say, when,
-and what is left of it all.
+"""Plays one cell of the table: starts a job, brings its ranks to the phase, lets the fault happen, and notes
+what they say, when, and what is left of it all.
 
-Ranks connect to a local socket, the stage; test/faults/fault_rank.cc says what they tell and which cues they wait for. All
-times are those of CLOCK_MONOTONIC, which all processes of the machine share."""
+Ranks connect to a local socket, the stage; test/faults/fault_rank.cc says what they tell and which cues they
+wait for. All times are those of CLOCK_MONOTONIC, which all processes of the machine share."""
 
 import contextlib
 import dataclasses
@@ -70,18 +70,32 @@ class Outcome:
         return [said["where"] for said in self.said if said["event"] == "fault"]
 
     def descriptors_left(self) -> list[str]:
-        """The descriptors left by ranks that ended in order; and those that a rank got without being told. MPI keeps its own to the end."""
-        found = [f"rank {said['rank']} began with the descriptor {each}" for said in self.said if said["event"] == "born" for each in said["descriptors"]]
+        """The descriptors left by ranks that ended in order; and those that a rank got without being told.
+        MPI keeps its own to the end."""
+        found = [
+            f"rank {said['rank']} began with the descriptor {each}"
+            for said in self.said
+            if said["event"] == "born"
+            for each in said["descriptors"]
+        ]
         for said in self.said:
             if said["event"] == "out" and self.cell.phase.plane != "mpi":
-                found += [f"rank {said['rank']} has the descriptor {each} still" for each in without_own_pipe(said["left"])]
+                found += [
+                    f"rank {said['rank']} has the descriptor {each} still"
+                    for each in without_own_pipe(said["left"])
+                ]
         return found
 
 
 def without_own_pipe(descriptors: list[str]) -> list[str]:
-    """Without the one pipe that a process keeps, through which the stack of its main thread comes (core/watch/stack)."""
+    """Without the one pipe that a process keeps, through which the stack of its main thread comes
+    (core/watch/stack)."""
     pipes = [each.partition(": ")[2] for each in descriptors if "pipe:" in each]
-    return [each for each in descriptors if each.partition(": ")[2] not in pipes] if len(pipes) == 2 and pipes[0] == pipes[1] else descriptors
+    return (
+        [each for each in descriptors if each.partition(": ")[2] not in pipes]
+        if len(pipes) == 2 and pipes[0] == pipes[1]
+        else descriptors
+    )
 
 
 # ---- what is left on a machine
@@ -115,7 +129,8 @@ def files_in(folder: pathlib.Path) -> Traces:
     return {
         f"the file {path}"
         for path in folder.rglob("*")
-        if path.is_file() and not re.fullmatch(r"hora-\w+/rank\.\d+\.json|hora-\w+/.*\.json", str(path.relative_to(folder)))
+        if path.is_file()
+        and not re.fullmatch(r"hora-\w+/rank\.\d+\.json|hora-\w+/.*\.json", str(path.relative_to(folder)))
     }
 
 
@@ -147,7 +162,11 @@ class Line:
 
 
 def peer_of(connection: socket.socket) -> int:
-    return int(struct.unpack("3i", connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i")))[0])
+    return int(
+        struct.unpack(
+            "3i", connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
+        )[0]
+    )
 
 
 def is_stopped(pid: int) -> bool:
@@ -159,7 +178,14 @@ def is_stopped(pid: int) -> bool:
 class Performance:
     """A job of one cell."""
 
-    def __init__(self, cell: Cell, hosts: Cluster, folder: pathlib.Path, heartbeat: float = HEARTBEAT, grace: float | None = None) -> None:
+    def __init__(
+        self,
+        cell: Cell,
+        hosts: Cluster,
+        folder: pathlib.Path,
+        heartbeat: float = HEARTBEAT,
+        grace: float | None = None,
+    ) -> None:
         self._cell = cell
         self._hosts = hosts
         self._console = hosts[HOSTS[-1]]
@@ -197,7 +223,11 @@ class Performance:
         if self._cell.fault.name == "disk":
             own["HORA_DUMP_DIR"] = str(self._disk)
         if self._cell.phase.plane == "nccl":
-            own |= {"LD_LIBRARY_PATH": f"{FAKES}:{os.environ.get('LD_LIBRARY_PATH', '')}", "HORA_NCCL_LIBRARY": str(FAKES / "libnccl.so.2"), "FAKE_GPUS": str(RANKS)}
+            own |= {
+                "LD_LIBRARY_PATH": f"{FAKES}:{os.environ.get('LD_LIBRARY_PATH', '')}",
+                "HORA_NCCL_LIBRARY": str(FAKES / "libnccl.so.2"),
+                "FAKE_GPUS": str(RANKS),
+            }
         elif self._cell.phase.plane != "shm":
             own["HORA_CPU_OPERATIONS"] = self._cell.phase.plane
         return own
@@ -222,7 +252,9 @@ class Performance:
         words = [HRUN, "-np", str(RANKS)]
         if self._cell.across_hosts:
             words += ["-H", ",".join(HOSTS[:RANKS])]
-            words += [word for name in ("HORA_HEARTBEAT_TIMEOUT", "HORA_START_TIMEOUT") for word in ("-x", name)]
+            words += [
+                word for name in ("HORA_HEARTBEAT_TIMEOUT", "HORA_START_TIMEOUT") for word in ("-x", name)
+            ]
         if self._grace is not None:
             words += ["--grace", f"{self._grace:g}"]
         if self._cell.fault.name == "disk":
@@ -241,7 +273,9 @@ class Performance:
         with contextlib.ExitStack() as stack:
             stack.callback(self._mend)
             listener = stack.enter_context(socket.socket(socket.AF_UNIX))
-            place = stack.enter_context(tempfile.TemporaryDirectory(dir="/tmp"))  # as a socket's path may not be long
+            place = stack.enter_context(
+                tempfile.TemporaryDirectory(dir="/tmp")
+            )  # as a socket's path may not be long
             self._stage = f"{place}/stage"
             listener.bind(self._stage)
             listener.listen(2 * RANKS)
@@ -252,7 +286,11 @@ class Performance:
                 stack.callback(lambda: self._console.do("umount", "--lazy", self._disk))
             files = [stack.enter_context(open(self._folder / name, "wb")) for name in ("output", "errors")]
             job = subprocess.Popen(
-                self._console.command(*self._command()), env={**os.environ, **self._environment()}, stdin=subprocess.DEVNULL, stdout=files[0], stderr=files[1]
+                self._console.command(*self._command()),
+                env={**os.environ, **self._environment()},
+                stdin=subprocess.DEVNULL,
+                stdout=files[0],
+                stderr=files[1],
             )
             code, returned = self._follow(job, listener)
             left, quiet_after = self._left(before, returned)
@@ -315,7 +353,8 @@ class Performance:
                 line.cue(word)
 
     def _direct(self) -> None:
-        """Gives the cues that are due: all are in the phase; then it happens to the victims; then the others go on."""
+        """Gives the cues that are due: all are in the phase; then it happens to the victims; then the others
+        go on."""
         victims = self._cell.victims.ranks
         if len(self._there) == RANKS:
             self._cue(victims, "go")
@@ -323,7 +362,11 @@ class Performance:
             return
         self._cue(victims, "now")
         in_rounds = self._cell.phase.phase in ("inside", "broadcasting")
-        if self._cell.fault.kind == "network" and self._acted is None and (in_rounds or self._faults == set(victims)):
+        if (
+            self._cell.fault.kind == "network"
+            and self._acted is None
+            and (in_rounds or self._faults == set(victims))
+        ):
             self._trouble()
             self._cue(victims, "done")
         if self._faults == set(victims) and all(map(self._has_happened, victims)):
@@ -365,10 +408,17 @@ class Performance:
     # ---- afterwards
 
     def _left(self, before: Mapping[str, Traces], returned: float) -> tuple[list[str], float]:
-        """The processes, traces and files that are left, and how long after hrun's return there were processes."""
+        """The processes, traces and files that are left, and how long after hrun's return there were
+        processes."""
         cut = self._cell.fault.name == "cut"
-        processes = self._hosts.becomes_quiet(self._heartbeat + 5 if cut else 5, but=SSH_SESSIONS if cut else ())
+        processes = self._hosts.becomes_quiet(
+            self._heartbeat + 5 if cut else 5, but=SSH_SESSIONS if cut else ()
+        )
         quiet_after = time.monotonic() - returned
-        traces = [f"{host.name}: {trace}" for host in self._hosts.hosts for trace in sorted(traces_on(host) - before[host.name])]
+        traces = [
+            f"{host.name}: {trace}"
+            for host in self._hosts.hosts
+            for trace in sorted(traces_on(host) - before[host.name])
+        ]
         files = sorted(files_in(self._folder / "scratch"))
         return [*processes, *traces, *files], quiet_after

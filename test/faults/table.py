@@ -48,13 +48,40 @@ class Victims:
 
 
 FAULTS = [
-    Fault("kill", "kill -9 (also what the kernel does to whom it has no memory for)", "dies", r"was killed by signal 9 ", 137),
+    Fault(
+        "kill",
+        "kill -9 (also what the kernel does to whom it has no memory for)",
+        "dies",
+        r"was killed by signal 9 ",
+        137,
+    ),
     Fault("stop", "SIGSTOP", "stops", r"no sign of life for [\d.]+ s: it is stopped, or ", 147),
     Fault("segfault", "segfault", "dies", r"was killed by signal 11 ", 139),
-    Fault("exception", "uncaught exception, C++", "dies", r"uncaught std::runtime_error: the loss is not a number|was killed by signal 6 ", 134),
-    Fault("python", "uncaught exception, Python", "dies", r"failed: ValueError: the loss is not a number|exited with code 1\b", 1, python=True),
+    Fault(
+        "exception",
+        "uncaught exception, C++",
+        "dies",
+        r"uncaught std::runtime_error: the loss is not a number|was killed by signal 6 ",
+        134,
+    ),
+    Fault(
+        "python",
+        "uncaught exception, Python",
+        "dies",
+        r"failed: ValueError: the loss is not a number|exited with code 1\b",
+        1,
+        python=True,
+    ),
     Fault("exit", "exit(0) in mid-epoch", "dies", r"exited with code 0|its process ended", 1),
-    Fault("worker", "_exit in a DataLoader worker", "dies", r"DataLoader worker \(pid", 1, python=True, within=RETURN),
+    Fault(
+        "worker",
+        "_exit in a DataLoader worker",
+        "dies",
+        r"DataLoader worker \(pid",
+        1,
+        python=True,
+        within=RETURN,
+    ),
     Fault("memory", "out of memory (RLIMIT_AS)", "dies", r"bad_alloc|was killed by signal 6 ", 134),
     Fault("disk", "full disk for logs", "disk", "", 1),
     Fault("cut", "network cut", "network", r"no sign of life for [\d.]+ s: it is stopped, or ", 255),
@@ -177,10 +204,16 @@ def _report(cell: Cell) -> str | None:
     if cell.fault.kind == "disk":
         return rf"hrun: cannot write \S+/rank\.({number})/stdout any further: No space left on device\n"
     if cell.fault.kind == "network":
-        names = "|".join(f"host {NAMES[rank]} is lost, and with it rank {rank}" for rank in cell.victims.ranks)
+        names = "|".join(
+            f"host {NAMES[rank]} is lost, and with it rank {rank}" for rank in cell.victims.ranks
+        )
         return rf"hrun: ({names}): "
     if cell.fault.name == "exit":
-        return None if cell.phase.phase == "leaving" else rf"hrun: ranks? (\d and )?({number})\b.* exited with code 0\n"
+        return (
+            None
+            if cell.phase.phase == "leaving"
+            else rf"hrun: ranks? (\d and )?({number})\b.* exited with code 0\n"
+        )
     return rf"\nhrun: rank ({number}) \(pid \d+\) failed first: it "
 
 
@@ -236,30 +269,48 @@ def _expect_deviation(cell: Cell, heartbeat: float) -> Expected:
     if cell.fault.name == "shape":
         return Expected(rf"(?s){tensor}.*rank", AT_ONCE, 1, victims_told=True)
     if cell.fault.name == "twice":
-        return Expected(rf"{_who(cell)}.*uncaught hora::Error: {tensor}", AT_ONCE, None if cell.phase.plane == "mpi" else 134)
+        return Expected(
+            rf"{_who(cell)}.*uncaught hora::Error: {tensor}",
+            AT_ONCE,
+            None if cell.phase.plane == "mpi" else 134,
+        )
     if cell.phase.name == "leaving":
-        return Expected(rf"{tensor}: ranks? ({any_of_them})\b.* left the job without submitting it", AT_ONCE, 1)
+        return Expected(
+            rf"{tensor}: ranks? ({any_of_them})\b.* left the job without submitting it", AT_ONCE, 1
+        )
     missing = rf"{tensor}[^\n]*missing:\n +ranks? (\d and )?({any_of_them})\b"
-    reversed_roles = rf"ranks? ({any_of_them})\b[^\n]* asked for it; missing:\n[^\n]*It waits itself, for {tensor}"
+    reversed_roles = (
+        rf"ranks? ({any_of_them})\b[^\n]* asked for it; missing:\n[^\n]*It waits itself, for {tensor}"
+    )
     return Expected(f"{missing}|{reversed_roles}", MISSING + 1, 1, victims_told=True)
 
 
 def cells() -> list[Cell]:
     """All that can be."""
-    return [Cell(fault, phase, victims) for fault, phase, victims in itertools.product(FAULTS, PHASES, VICTIMS) if impossible(fault, phase) is None]
+    return [
+        Cell(fault, phase, victims)
+        for fault, phase, victims in itertools.product(FAULTS, PHASES, VICTIMS)
+        if impossible(fault, phase) is None
+    ]
 
 
 SAMPLE = ("kill", "stop", "exception", "cut")
 
 
 def sample() -> list[Cell]:
-    """Some faults in every phase, each with other victims than the one before. A process that is stopped inside Open MPI may
-    hold up others in there until it goes on, so that those are told late: the whole table shows whether it did."""
+    """Some faults in every phase, each with other victims than the one before. A process that is stopped
+    inside Open MPI may
+    hold up others in there until it goes on, so that those are told late: the whole table shows whether it
+        did."""
     chosen = []
     for at, name in enumerate(SAMPLE):
         for turn, phase in enumerate(PHASES):
             victims = VICTIMS[(at + turn) % len(VICTIMS)]
-            found = [cell for cell in cells() if (cell.fault.name, cell.phase, cell.victims) == (name, phase, victims)]
+            found = [
+                cell
+                for cell in cells()
+                if (cell.fault.name, cell.phase, cell.victims) == (name, phase, victims)
+            ]
             chosen += found if (name, phase.name) != ("stop", "mpi") else []
     return chosen
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Faults in every phase of a job: a sample of the table, or, with FAULTS=all in the environment, the whole of it, which is then
-written down in RESULTS.md."""
+"""Faults in every phase of a job: a sample of the table, or, with FAULTS=all in the environment, the whole of
+it, which is then written down in RESULTS.md."""
 
 import os
 import pathlib

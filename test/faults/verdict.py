@@ -48,7 +48,11 @@ def _of_words(cell: Cell, outcome: Outcome, heartbeat: float) -> list[str]:
     wanted = expected(cell, heartbeat)
     told, times = outcome.told(), notice_times(outcome)
     if wanted.told is None:
-        return [f"rank {rank} was told: {what}" for rank, (_, what) in told.items() if what != "shutdown has returned"]
+        return [
+            f"rank {rank} was told: {what}"
+            for rank, (_, what) in told.items()
+            if what != "shutdown has returned"
+        ]
     found = []
     for rank in [*cell.survivors, *(cell.victims.ranks if wanted.victims_told else ())]:
         if rank not in told:

@@ -41,12 +41,17 @@ FIGURE {"name": 1}
     found = read(said)
     assert [figure.name for figure in found.figures] == ["f"] and found.notes == ["n"]
     checks = merged(found.checks)
-    assert [(check.name, check.ok) for check in checks] == [("x", False), ("a line that a program printed", False)]
+    assert [(check.name, check.ok) for check in checks] == [
+        ("x", False),
+        ("a line that a program printed", False),
+    ]
     assert "rank 0" in checks[0].text
 
 
 def test_the_report_has_everything():
-    found = Findings([Figure("f", 1.5, "us", lower=True, most=2, note="see")], [Check("c", False, "why")], ["n"])
+    found = Findings(
+        [Figure("f", 1.5, "us", lower=True, most=2, note="see")], [Check("c", False, "why")], ["n"]
+    )
     text = as_markdown(found, MACHINE, aims_count=True)
     for part in ("0 of 1 good", "FAILED", "why", "1.5 us", "<= 2", "ok", "f: see", "- n"):
         assert part in text
@@ -54,7 +59,9 @@ def test_the_report_has_everything():
 
 
 def test_a_program_that_hangs_is_stopped_with_what_it_has_started(tmp_path: pathlib.Path):
-    ended = run(["sh", "-c", "echo here; sleep 1000 & sleep 1000"], tmp_path / "log", 0.5, tmp_path, dict(os.environ))
+    ended = run(
+        ["sh", "-c", "echo here; sleep 1000 & sleep 1000"], tmp_path / "log", 0.5, tmp_path, dict(os.environ)
+    )
     assert ended.code is None and ended.output.startswith("here") and ended.seconds < 30
 
 
@@ -73,11 +80,21 @@ def test_parts_that_fail_hang_or_say_too_little_are_failures(tmp_path: pathlib.P
 BUILD = HERE.parents[1] / "build/default"
 
 
-@pytest.mark.skipif(not (BUILD / "test/gpu_launch_times").exists(), reason="build/default has no gpu_launch_times: build it with CUDA's and NCCL's headers")
+@pytest.mark.skipif(
+    not (BUILD / "test/gpu_launch_times").exists(),
+    reason="build/default has no gpu_launch_times: build it with CUDA's and NCCL's headers",
+)
 def test_parts_go_well_on_gpus_that_are_none(tmp_path: pathlib.Path):
     wanted = "operations on 2|killed rank of 2|shared|G1|G3|G4"
     command = [sys.executable, str(HERE / "run"), "--fake", "--only", wanted, "--results", str(tmp_path)]
-    ended = subprocess.run(command, env={**os.environ, "TEST_GPU_BUILD": str(BUILD)}, capture_output=True, text=True, timeout=400, check=False)
+    ended = subprocess.run(
+        command,
+        env={**os.environ, "TEST_GPU_BUILD": str(BUILD)},
+        capture_output=True,
+        text=True,
+        timeout=400,
+        check=False,
+    )
     assert ended.returncode == 0, ended.stdout + ended.stderr
     found = json.loads((tmp_path / "figures.json").read_text())
     assert found["machine"]["driver"] == "fake" and len(found["checks"]) > 40

@@ -15,7 +15,8 @@ from subprocess import DEVNULL, PIPE, CompletedProcess, Popen
 
 from machines import Host, Word
 
-# Below those that connections take (32768 and up): one of theirs stays taken for a minute after it ended, also to a listener with SO_REUSEADDR.
+# Below those that connections take (32768 and up): one of theirs stays taken for a minute after it ended,
+#     also to a listener with SO_REUSEADDR.
 PORTS = itertools.count(18000)
 SECRET_BYTES = 32
 LISTEN = """
@@ -42,11 +43,15 @@ class Job:
         port = port or next(PORTS)
         first = seats[0][0]
         looked_for = candidates or [*first.addresses, *first.addresses6]
-        coordinator = ",".join(f"[{address}]:{port}" if ":" in address else f"{address}:{port}" for address in looked_for)
+        coordinator = ",".join(
+            f"[{address}]:{port}" if ":" in address else f"{address}:{port}" for address in looked_for
+        )
         self._secret = secrets.token_bytes(SECRET_BYTES)
         self._environment = {"HORA_COORDINATOR": coordinator, **(environment or {})}
         self.ranks: list[Popen[str]] = []
-        places = [(host, cross, local, count) for cross, (host, count) in enumerate(seats) for local in range(count)]
+        places = [
+            (host, cross, local, count) for cross, (host, count) in enumerate(seats) for local in range(count)
+        ]
         for rank, (host, cross, local, count) in enumerate(places):
             given = {
                 "HORA_RANK": rank,
@@ -57,14 +62,24 @@ class Job:
                 "HORA_CROSS_SIZE": len(seats),
             }
             listen: list[Word] = [sys.executable, "-c", LISTEN, str(port)] if rank == 0 else []
-            self.ranks.append(self._start(host, [*listen, *words], {name: str(value) for name, value in given.items()}))
+            self.ranks.append(
+                self._start(host, [*listen, *words], {name: str(value) for name, value in given.items()})
+            )
 
     def _start(self, host: Host, words: Sequence[Word], given: Mapping[str, str]) -> "Popen[str]":
         secret, ours = os.pipe()
         os.write(ours, self._secret)
         os.close(ours)
         environment = {**os.environ, **self._environment, **given, "HORA_SECRET_FD": str(secret)}
-        started = Popen(host.command(*words), env=environment, pass_fds=[secret], stdin=DEVNULL, stdout=PIPE, stderr=PIPE, text=True)
+        started = Popen(
+            host.command(*words),
+            env=environment,
+            pass_fds=[secret],
+            stdin=DEVNULL,
+            stdout=PIPE,
+            stderr=PIPE,
+            text=True,
+        )
         os.close(secret)
         return started
 
@@ -79,5 +94,7 @@ class Job:
     def output(self, seconds: float = 60) -> list[str]:
         """The output of each rank; fails unless all succeed."""
         ends = self.results(seconds)
-        assert all(each.returncode == 0 for each in ends), "\n".join(f"rank {rank}: {each.returncode}\n{each.stdout}{each.stderr}" for rank, each in enumerate(ends))
+        assert all(each.returncode == 0 for each in ends), "\n".join(
+            f"rank {rank}: {each.returncode}\n{each.stdout}{each.stderr}" for rank, each in enumerate(ends)
+        )
         return [each.stdout for each in ends]

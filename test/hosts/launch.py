@@ -51,7 +51,9 @@ def reduce_on(on: Host, ranks: int, *flags: Word) -> Running:
     return Running(on, ranks, *flags, sys.executable, "-c", REDUCE_ON)
 
 
-def hrun(on: Host, *words: Word, seconds: float = 60, directory: Word | None = None) -> "subprocess.CompletedProcess[str]":
+def hrun(
+    on: Host, *words: Word, seconds: float = 60, directory: Word | None = None
+) -> "subprocess.CompletedProcess[str]":
     return on.run(HRUN, *words, seconds=seconds, directory=directory)
 
 
@@ -64,7 +66,7 @@ def good(on: Host, *words: Word, seconds: float = 60) -> list[str]:
 
 
 def quiet(hosts: Cluster, seconds: float = 10, sessions: bool = True) -> None:
-    """Nothing may be left running for longer than this. Without `sessions`, sshd may still wait for a client that it
-    does not know to be gone, as it does by default until the system gives up the connection."""
+    """Nothing may be left running for longer than this. Without `sessions`, sshd may still wait for a client
+    that it does not know to be gone, as it does by default until the system gives up the connection."""
     left = hosts.becomes_quiet(seconds, but=() if sessions else SSH_SESSIONS)
     assert not left, "left running:\n" + "\n".join(left)

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Hosts for tests: namespaces of this machine, with an sshd each, on networks of their own.
 
-A `Cluster` has a switch and some `Host`s. Each host has its own network, processes, name, /etc/hosts, /run and /dev/shm; the
-files, users and processors are this machine's. Nothing outside is touched, and nothing needs removing: no name is given to
-a namespace, so each ends with its first process, and that ends with the process that made the cluster, however that ends.
+A `Cluster` has a switch and some `Host`s. Each host has its own network, processes, name, /etc/hosts, /run
+and /dev/shm; the files, users and processors are this machine's. Nothing outside is touched, and nothing
+needs removing: no name is given to a namespace, so each ends with its first process, and that ends with the
+    process that made the cluster, however that ends.
 
 The hosts share these properties with real hosts that trouble a launcher:
 - interfaces have other names on every host, and the order of their names says nothing;
@@ -11,7 +12,8 @@ The hosts share these properties with real hosts that trouble a launcher:
 - a host's own name is 127.0.1.1 in its /etc/hosts, as Debian installs it;
 - there are two networks; names stand for addresses of the first.
 
-ssh leads from each to each, by name and by address, except by the last: whose key nobody knows. A second sshd port takes
+ssh leads from each to each, by name and by address, except by the last: whose key nobody knows. A second sshd
+    port takes
 another key, `Cluster.other_key`, and that alone.
 """
 
@@ -32,7 +34,10 @@ NETWORKS = ("10.20.0", "192.168.20")  # their first three numbers
 NETWORKS6 = ("fd00:20", "fd00:21")  # their first two groups
 INTERFACES = [("enp3s0", "enp4s0"), ("eth1", "eth0"), ("bond7", "ib0")]  # of the first hosts, by network
 OTHER_PORT = 2222  # of sshd
-SSH_SESSIONS = ("sshd: ", "sshd-session: ")  # sshd's processes for a client begin so; the second form is OpenSSH 9.8 and later
+SSH_SESSIONS = (
+    "sshd: ",
+    "sshd-session: ",
+)  # sshd's processes for a client begin so; the second form is OpenSSH 9.8 and later
 FIRST = 11  # the last number of the first host's addresses
 DOCKER = [  # its bridge, with a container's end in it, so that it is up
     "link add docker0 up type bridge",
@@ -43,7 +48,18 @@ DOCKER = [  # its bridge, with a container's end in it, so that it is up
 RATE = ("tbf", "burst", "256kb", "latency", "20ms", "rate")  # ... "1gbit"
 DELAY = ("netem", "delay")  # ... "10ms", in each direction; not every kernel can: see can_delay()
 FIREWALLS = ("iptables", "ip6tables")
-NEEDED = ("unshare", "nsenter", "setpriv", "ip", "bridge", "tc", *FIREWALLS, "ssh", "ssh-keygen", "/usr/sbin/sshd")
+NEEDED = (
+    "unshare",
+    "nsenter",
+    "setpriv",
+    "ip",
+    "bridge",
+    "tc",
+    *FIREWALLS,
+    "ssh",
+    "ssh-keygen",
+    "/usr/sbin/sshd",
+)
 
 Word = str | os.PathLike[str]
 
@@ -55,7 +71,12 @@ def missing() -> str | None:
     absent = [name for name in NEEDED if shutil.which(name) is None]
     if absent:
         return f"hosts for tests need {', '.join(absent)}: test/packages.txt lists the packages"
-    allowed = subprocess.run(["unshare", "--net", "--mount", "--pid", "--fork", "true"], capture_output=True, text=True, check=False)
+    allowed = subprocess.run(
+        ["unshare", "--net", "--mount", "--pid", "--fork", "true"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     return None if allowed.returncode == 0 else f"namespaces cannot be made here: {allowed.stderr.strip()}"
 
 
@@ -77,7 +98,13 @@ def process(pid: int) -> Process | None:
     """The process with this number; None if there is none, or if it has ended."""
     try:
         fields = pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-        command = pathlib.Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace").strip()
+        command = (
+            pathlib.Path(f"/proc/{pid}/cmdline")
+            .read_bytes()
+            .replace(b"\0", b" ")
+            .decode(errors="replace")
+            .strip()
+        )
     except (FileNotFoundError, ProcessLookupError):
         return None
     return None if fields[0] in "ZX" else Process(pid, int(fields[19]), int(fields[1]), command)
@@ -121,7 +148,16 @@ class Namespaces:
     def __init__(self, flags: Sequence[str], command: Sequence[Word], log: pathlib.Path) -> None:
         with open(log, "wb") as errors:
             self._keeper = subprocess.Popen(
-                ["setpriv", "--pdeathsig", "KILL", "unshare", *flags, "--fork", "--kill-child=KILL", *map(str, command)],
+                [
+                    "setpriv",
+                    "--pdeathsig",
+                    "KILL",
+                    "unshare",
+                    *flags,
+                    "--fork",
+                    "--kill-child=KILL",
+                    *map(str, command),
+                ],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=errors,
@@ -188,7 +224,9 @@ class Host:
         enter = ["nsenter", "--target", str(self.pid), "--mount", "--uts", "--ipc", "--net", "--pid"]
         return [*enter, "sh", "-c", 'cd "$0" && exec "$@"', str(directory or os.getcwd()), *map(str, words)]
 
-    def start(self, *words: Word, directory: Word | None = None, environment: Mapping[str, str] | None = None) -> "subprocess.Popen[str]":
+    def start(
+        self, *words: Word, directory: Word | None = None, environment: Mapping[str, str] | None = None
+    ) -> "subprocess.Popen[str]":
         """A program on this host, with pipes for its output. `program(started)` is its pid."""
         return subprocess.Popen(
             self.command(*words, directory=directory),
@@ -199,7 +237,13 @@ class Host:
             text=True,
         )
 
-    def run(self, *words: Word, seconds: float = 60, directory: Word | None = None, environment: Mapping[str, str] | None = None) -> "subprocess.CompletedProcess[str]":
+    def run(
+        self,
+        *words: Word,
+        seconds: float = 60,
+        directory: Word | None = None,
+        environment: Mapping[str, str] | None = None,
+    ) -> "subprocess.CompletedProcess[str]":
         """Runs a program on this host to its end."""
         started = self.start(*words, directory=directory, environment=environment)
         try:
@@ -213,7 +257,9 @@ class Host:
     def do(self, *words: Word) -> str:
         """The output of a program that must succeed."""
         result = self.run(*words)
-        assert result.returncode == 0, f"on {self.name}: {words}: exit code {result.returncode}\n{result.stdout}{result.stderr}"
+        assert result.returncode == 0, (
+            f"on {self.name}: {words}: exit code {result.returncode}\n{result.stdout}{result.stderr}"
+        )
         return result.stdout
 
     # ---- what runs on it
@@ -250,17 +296,26 @@ class Host:
         return self.ports if network is None else [self.ports[network]]
 
     def firewall(self, how: str) -> None:
-        """Lets nothing in but ssh and the answers to requests from here. Other packets are dropped ("DROP"), or
-        refused ("REJECT")."""
+        """Lets nothing in but ssh and the answers to requests from here. Other packets are dropped ("DROP"),
+        or refused ("REJECT")."""
         refusal = "-j REJECT --reject-with tcp-reset" if how == "REJECT" else "-j DROP"
-        rules = ["-i lo -j ACCEPT", "-m conntrack --ctstate ESTABLISHED -j ACCEPT", "-p tcp --dport 22 -j ACCEPT", f"-p tcp {refusal}"]
+        rules = [
+            "-i lo -j ACCEPT",
+            "-m conntrack --ctstate ESTABLISHED -j ACCEPT",
+            "-p tcp --dport 22 -j ACCEPT",
+            f"-p tcp {refusal}",
+        ]
         for tool in FIREWALLS:
             for rule in rules:
                 self.do(tool, "-A", "INPUT", *rule.split())
 
     def block_tcp(self, *but: int) -> None:
         """Loses all that comes over TCP, but from and to these ports and ssh's. Undone by `open_firewall`."""
-        rules = ["-i lo -j ACCEPT", *(f"-p tcp --{end} {port} -j ACCEPT" for port in (22, *but) for end in ("sport", "dport")), "-p tcp -j DROP"]
+        rules = [
+            "-i lo -j ACCEPT",
+            *(f"-p tcp --{end} {port} -j ACCEPT" for port in (22, *but) for end in ("sport", "dport")),
+            "-p tcp -j DROP",
+        ]
         for tool in FIREWALLS:
             for rule in rules:
                 self.do(tool, "-A", "INPUT", *rule.split())
@@ -271,7 +326,8 @@ class Host:
 
     @contextlib.contextmanager
     def link(self, *discipline: str) -> Iterator[None]:
-        """Queues what goes to and from the first network in this way of tc's: RATE or DELAY below, with a value."""
+        """Queues what goes to and from the first network in this way of tc's: RATE or DELAY below, with a
+        value."""
         own, port = self.interfaces[0], self.ports[0]
         self.do("tc", "qdisc", "replace", "dev", own, "root", *discipline)
         self._cluster.switch("tc", [f"qdisc replace dev {port} root {' '.join(discipline)}"])
@@ -310,7 +366,10 @@ class Host:
         self._namespaces.expect(b"booted")
         lines = []
         for bridge, port, interface in zip(self._cluster.bridges, self.ports, self.interfaces, strict=True):
-            lines += [f"link add {port} type veth peer name {interface} netns {self.pid}", f"link set {port} master {bridge} up"]
+            lines += [
+                f"link add {port} type veth peer name {interface} netns {self.pid}",
+                f"link set {port} master {bridge} up",
+            ]
         self._cluster.switch("ip", lines)
         self._namespaces.tell(b"connected")
 
@@ -329,17 +388,30 @@ class Host:
         """The configuration files of this host."""
         hosts = self._cluster.hosts
         others = [f"{host.address} {host.name}" for host in hosts if host is not self]
-        known = [f"{name},[{name}]:{OTHER_PORT} {host.public_key()}" for host in hosts for name in [host.name, *host.addresses, host.addresses6[0]]]
+        known = [
+            f"{name},[{name}]:{OTHER_PORT} {host.public_key()}"
+            for host in hosts
+            for name in [host.name, *host.addresses, host.addresses6[0]]
+        ]
         addresses = ["link set lo up", *DOCKER]
         for at, interface in enumerate(self.interfaces):
-            addresses += [f"address add {self.addresses[at]}/24 dev {interface}", f"address add {self.addresses6[at]}/64 dev {interface} nodad"]
+            addresses += [
+                f"address add {self.addresses[at]}/24 dev {interface}",
+                f"address add {self.addresses6[at]}/64 dev {interface} nodad",
+            ]
             addresses += [f"link set {interface} up"]
         return {
-            "hosts": "\n".join(["127.0.0.1 localhost", "::1 localhost", f"127.0.1.1 {self.name}", *others, ""]),
+            "hosts": "\n".join(
+                ["127.0.0.1 localhost", "::1 localhost", f"127.0.1.1 {self.name}", *others, ""]
+            ),
             "nsswitch.conf": "passwd: files\ngroup: files\nshadow: files\nhosts: files\n",
             "known_hosts": "\n".join([*known, ""]),
             "ssh_config": SSH_CONFIG.format(key=self._cluster.key, known=self.folder / "known_hosts"),
-            "sshd_config": SSHD_CONFIG.format(key=self.folder / "host_key", authorized=f"{self._cluster.key}.pub", other=f"{self._cluster.other_key}.pub"),
+            "sshd_config": SSHD_CONFIG.format(
+                key=self.folder / "host_key",
+                authorized=f"{self._cluster.key}.pub",
+                other=f"{self._cluster.other_key}.pub",
+            ),
             "boot_id": f"{uuid.uuid4()}\n",
             "addresses": "\n".join([*addresses, ""]),
         }
@@ -373,7 +445,8 @@ Match LocalPort {OTHER_PORT}
 
 
 class Cluster:
-    """Some hosts; a context manager, in which they are up. `folder` must be empty, and is the caller's to remove."""
+    """Some hosts; a context manager, in which they are up. `folder` must be empty, and is the caller's to
+    remove."""
 
     def __init__(self, folder: pathlib.Path, *names: str) -> None:
         self.folder = folder
@@ -389,7 +462,9 @@ class Cluster:
     def __enter__(self) -> "Cluster":
         try:
             self._make_keys()
-            self._switch = Namespaces(["--net"], ["sh", "-c", "echo booted; read -r _"], self.folder / "switch.log")
+            self._switch = Namespaces(
+                ["--net"], ["sh", "-c", "echo booted; read -r _"], self.folder / "switch.log"
+            )
             for host in self.hosts:
                 host.start_up()
             self._switch.expect(b"booted")
@@ -413,14 +488,19 @@ class Cluster:
         keys = [self.key, self.other_key, *(host.folder / "host_key" for host in self.hosts)]
         for key in keys:
             key.parent.mkdir(exist_ok=True)
-        made = [subprocess.Popen(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", "", "-f", str(key)]) for key in keys]
+        made = [
+            subprocess.Popen(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", "", "-f", str(key)])
+            for key in keys
+        ]
         assert all(each.wait() == 0 for each in made), "ssh-keygen failed"
 
     def switch(self, tool: str, lines: Sequence[str]) -> None:
         """Has the switch's `ip`, `bridge` or `tc` carry out some lines."""
         assert self._switch is not None
         command = ["nsenter", "--target", str(self._switch.pid), "--net", tool, "-batch", "-"]
-        result = subprocess.run(command, input="\n".join([*lines, ""]), capture_output=True, text=True, check=False)
+        result = subprocess.run(
+            command, input="\n".join([*lines, ""]), capture_output=True, text=True, check=False
+        )
         assert result.returncode == 0, f"{tool}: {result.stderr}\n{lines}"
 
     def stop(self, started: "subprocess.Popen[str]") -> None:
@@ -436,11 +516,17 @@ class Cluster:
                     os.kill(each.pid, signal.SIGKILL)
 
     def becomes_quiet(self, seconds: float, but: tuple[str, ...] = ()) -> list[str]:
-        """Waits until nothing runs on any host that is up, for so long at most. Returns the processes that are left, one line each.
-        Commands that begin as one of `but` do not count."""
+        """Waits until nothing runs on any host that is up, for so long at most. Returns the processes that
+        are left, one line each. Commands that begin as one of `but` do not count."""
         deadline = time.monotonic() + seconds
         while True:
-            left = [(host, each) for host in self.hosts if host.up for each in host.processes() if not each.command.startswith(but)]
+            left = [
+                (host, each)
+                for host in self.hosts
+                if host.up
+                for each in host.processes()
+                if not each.command.startswith(but)
+            ]
             patience = deadline - time.monotonic()
             if not left or patience <= 0:
                 return [f"{host.name}: {each.pid} {each.command}" for host, each in left]

@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A running and a failing job, and another user of the host who tries everything on them (stranger.py): prints the table of attempts.
+"""A running and a failing job, and another user of the host who tries everything on them (stranger.py):
+prints the table of attempts.
 
-It needs root, and a /tmp and a network of its own, which test_second_user.py makes. The exit code is 0 if all attempts were refused or harmless.
+It needs root, and a /tmp and a network of its own, which test_second_user.py makes. The exit code is 0 if all
+attempts were refused or harmless.
 """
 
 from __future__ import annotations
@@ -33,7 +35,8 @@ Row = tuple[str, str, str, bool]
 
 
 def as_stranger(phase: str, known: Mapping[str, object]) -> list[Row]:
-    """The attempts of the other user. The program goes in its arguments, as the other user may not be able to read this folder."""
+    """The attempts of the other user. The program goes in its arguments, as the other user may not be able to
+    read this folder."""
     program = (HERE / "stranger.py").read_text()
     python = os.path.realpath(sys.executable)
     ended = subprocess.run(
@@ -60,12 +63,30 @@ class Jobs:
         self.folder = folder
         self.victim = folder / "victim"
         self.victim.write_text(MINE)
-        self.environment = {name: value for name, value in os.environ.items() if name not in ("TMPDIR", "XDG_RUNTIME_DIR") and not name.startswith("HORA_")}
+        self.environment = {
+            name: value
+            for name, value in os.environ.items()
+            if name not in ("TMPDIR", "XDG_RUNTIME_DIR") and not name.startswith("HORA_")
+        }
 
     @contextlib.contextmanager
     def running(self, *flags: str) -> Iterator[subprocess.Popen[str]]:
-        words = [HRUN, "-np", str(RANKS), *flags, "bash", "-c", SCRIPT, str(self.folder), sys.executable, "-c", REDUCE_ON]
-        job = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=self.environment)
+        words = [
+            HRUN,
+            "-np",
+            str(RANKS),
+            *flags,
+            "bash",
+            "-c",
+            SCRIPT,
+            str(self.folder),
+            sys.executable,
+            "-c",
+            REDUCE_ON,
+        ]
+        job = subprocess.Popen(
+            words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=self.environment
+        )
         assert job.stdout is not None
         try:
             for _ in range(RANKS):
@@ -77,11 +98,23 @@ class Jobs:
             job.wait(timeout=60)
 
     def hrun(self, *words: str, **more: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run([HRUN, *words], check=False, capture_output=True, text=True, timeout=60, env=self.environment | more)
+        return subprocess.run(
+            [HRUN, *words],
+            check=False,
+            capture_output=True,
+            text=True,
+            timeout=60,
+            env=self.environment | more,
+        )
 
     def row(self, name: str, done: str) -> Row:
         same = self.victim.read_text() == MINE
-        return (name, done, "the user's file is as it was" if same else "the user's file was overwritten", same)
+        return (
+            name,
+            done,
+            "the user's file is as it was" if same else "the user's file was overwritten",
+            same,
+        )
 
 
 def what_is_known(jobs: Jobs, job: subprocess.Popen[str]) -> dict[str, object]:
@@ -107,7 +140,14 @@ def refused_starts(jobs: Jobs) -> list[Row]:
     """Jobs that write to names that the other user has taken."""
     started = jobs.hrun("-np", str(RANKS), "--output-filename", "/tmp/output", "true")
     rows = [jobs.row("--output-filename", f"job ended with code {started.returncode}")]
-    jobs.hrun("-np", str(RANKS), sys.executable, "-c", "import hora; hora.init(); hora.barrier()", HORA_TIMELINE="/tmp/trace.json")
+    jobs.hrun(
+        "-np",
+        str(RANKS),
+        sys.executable,
+        "-c",
+        "import hora; hora.init(); hora.barrier()",
+        HORA_TIMELINE="/tmp/trace.json",
+    )
     rows.append(jobs.row("HORA_TIMELINE", "job ran"))
     failing = "import hora, os; hora.init(); hora.barrier(); hora.rank() and os.kill(os.getpid(), 9); hora.barrier()"
     jobs.hrun("-np", str(RANKS), sys.executable, "-c", failing, HORA_DUMP_DIR="/tmp/named")
@@ -133,7 +173,12 @@ def tried(jobs: Jobs) -> list[Row]:
     told_where = f"hrun analyze {dumps} compares" in said
     analysis = jobs.hrun("analyze", dumps)
     rows.append(
-        ("hrun analyze", "reads the folder that hrun named", "compared" if analysis.returncode == 0 else analysis.stderr, told_where and analysis.returncode == 0)
+        (
+            "hrun analyze",
+            "reads the folder that hrun named",
+            "compared" if analysis.returncode == 0 else analysis.stderr,
+            told_where and analysis.returncode == 0,
+        )
     )
     return rows + as_stranger("look", known)
 

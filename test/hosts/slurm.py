@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A real Slurm whose nodes are hosts of a cluster. It writes only into a folder of its own, and ends with the hosts."""
+"""A real Slurm whose nodes are hosts of a cluster. It writes only into a folder of its own, and ends with the
+hosts."""
 
 import contextlib
 import os
@@ -16,7 +17,8 @@ from machines import Cluster, Host, Word, only_child
 NEEDED = ("munged", "slurmctld", "slurmd", "srun", "sbatch", "salloc")
 CPUS = 4  # that each node claims; they are this machine's
 
-# No cgroups and no accounting: nothing outside the folder is needed. More processors than there are must be claimed
+# No cgroups and no accounting: nothing outside the folder is needed. More processors than there are must be
+#     claimed
 # explicitly, and a request that can never be served fails at once instead of waiting.
 CONFIGURATION = """ClusterName=test
 SlurmctldHost={head}({head_address})
@@ -57,7 +59,8 @@ def missing() -> str | None:
 
 
 class Slurm:
-    """A context manager, in which the nodes are ready. Commands run on the first host, which is the controller's, too."""
+    """A context manager, in which the nodes are ready. Commands run on the first host, which is the
+    controller's, too."""
 
     def __init__(self, cluster: Cluster, folder: pathlib.Path) -> None:
         self.cluster = cluster
@@ -74,7 +77,9 @@ class Slurm:
             self._start(self.head, "slurmctld", "-D", "-f", self.environment["SLURM_CONF"])
             for host in self.cluster.hosts:
                 self._start(host, "slurmd", "-D", "-N", host.name, "-f", self.environment["SLURM_CONF"])
-            self._wait_for("sh", "-c", f'test "$(sinfo -h -N -o %t | grep -cx idle)" = {len(self.cluster.hosts)}')
+            self._wait_for(
+                "sh", "-c", f'test "$(sinfo -h -N -o %t | grep -cx idle)" = {len(self.cluster.hosts)}'
+            )
         except BaseException:
             self.__exit__()
             raise
@@ -88,24 +93,52 @@ class Slurm:
             with contextlib.suppress(subprocess.TimeoutExpired):  # its host's end is its end
                 daemon.wait(10)
 
-    def run(self, *words: Word, seconds: float = 60, environment: Mapping[str, str] | None = None, directory: Word | None = None) -> "subprocess.CompletedProcess[str]":
+    def run(
+        self,
+        *words: Word,
+        seconds: float = 60,
+        environment: Mapping[str, str] | None = None,
+        directory: Word | None = None,
+    ) -> "subprocess.CompletedProcess[str]":
         """Runs a command of Slurm's, or one inside it, to its end."""
-        return self.head.run(*words, seconds=seconds, environment={**self.environment, **(environment or {})}, directory=directory)
+        return self.head.run(
+            *words,
+            seconds=seconds,
+            environment={**self.environment, **(environment or {})},
+            directory=directory,
+        )
 
     def _write_files(self) -> None:
         for name in ("state", *(f"spool-{host.name}" for host in self.cluster.hosts)):
             (self.folder / name).mkdir(parents=True)
-        nodes = [f"NodeName={host.name} NodeAddr={host.address} CPUs={CPUS} RealMemory=500 State=UNKNOWN" for host in self.cluster.hosts]
+        nodes = [
+            f"NodeName={host.name} NodeAddr={host.address} CPUs={CPUS} RealMemory=500 State=UNKNOWN"
+            for host in self.cluster.hosts
+        ]
         names = ",".join(host.name for host in self.cluster.hosts)
-        text = CONFIGURATION.format(head=self.head.name, head_address=self.head.address, folder=self.folder, nodes="\n".join(nodes), names=names)
+        text = CONFIGURATION.format(
+            head=self.head.name,
+            head_address=self.head.address,
+            folder=self.folder,
+            nodes="\n".join(nodes),
+            names=names,
+        )
         (self.folder / "slurm.conf").write_text(text)
-        (self.folder / "cgroup.conf").write_text("CgroupPlugin=cgroup/v1\n")  # not used, but looked for if it is not said
+        (self.folder / "cgroup.conf").write_text(
+            "CgroupPlugin=cgroup/v1\n"
+        )  # not used, but looked for if it is not said
         key = self.folder / "munge.key"
         key.touch(mode=0o600)
         key.write_bytes(secrets.token_bytes(128))
 
     def _munge_files(self) -> list[str]:
-        files = {"key-file": "munge.key", "socket": "munge.socket", "pid-file": "munged.pid", "log-file": "munged.log", "seed-file": "munge.seed"}
+        files = {
+            "key-file": "munge.key",
+            "socket": "munge.socket",
+            "pid-file": "munged.pid",
+            "log-file": "munged.log",
+            "seed-file": "munge.seed",
+        }
         return [f"--{flag}={self.folder / name}" for flag, name in files.items()]
 
     def _start(self, host: Host, name: str, *words: Word) -> None:
@@ -115,7 +148,15 @@ class Slurm:
         with open(self.folder / f"{name}-{host.name}.out", "wb") as output:
             command = host.command(program, *words, directory="/")
             environment = {"PATH": os.environ["PATH"], "HOME": "/root", **self.environment}
-            self._daemons.append(subprocess.Popen(command, env=environment, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT))
+            self._daemons.append(
+                subprocess.Popen(
+                    command,
+                    env=environment,
+                    stdin=subprocess.DEVNULL,
+                    stdout=output,
+                    stderr=subprocess.STDOUT,
+                )
+            )
 
     def _wait_for(self, *words: Word) -> None:
         deadline = time.monotonic() + 60

@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The attacks that another user of a host can try on a job: run as that user, with the standard library alone.
+"""The attacks that another user of a host can try on a job: run as that user, with the standard library
+alone.
 
-`python stranger.py plant|attack|look` reads what it may know as JSON from stdin, and writes a list of [name, tried, result, harmless].
-Everything that it uses it could find out by itself; the process ids only save it a search.
+`python stranger.py plant|attack|look` reads what it may know as JSON from stdin, and writes a list of [name,
+tried, result, harmless]. Everything that it uses it could find out by itself; the process ids only save it a
+search.
 """
 
 from __future__ import annotations
@@ -55,7 +57,12 @@ def dump_names(ranks: int) -> list[str]:
 def plant(known: dict) -> Iterator[Row]:
     victim, user = known["victim"], known["user"]
     plant_folder(TMP / f"hora-{user}", [*dump_names(known["ranks"]), "dumps"], victim)
-    yield ("private folder", f"made /tmp/hora-{user}, mode 777, with links to a file of the user's", "planted", True)
+    yield (
+        "private folder",
+        f"made /tmp/hora-{user}, mode 777, with links to a file of the user's",
+        "planted",
+        True,
+    )
     plant_folder(TMP / "output", ["summary.json", "summary.json.part"], victim)
     for rank in range(known["ranks"]):
         plant_folder(TMP / "output" / f"rank.{rank}", ["stdout", "stderr"], victim)
@@ -72,20 +79,42 @@ def plant(known: dict) -> Iterator[Row]:
 def processes(known: dict) -> Iterator[Row]:
     for pid in known["pids"]:
         for name in ("environ", "mem", "maps", "auxv", "stack"):
-            yield attempt("/proc", f"read {name} of {known['pids'][pid]}", lambda path=f"/proc/{pid}/{name}": opens(path, os.O_RDONLY))
+            yield attempt(
+                "/proc",
+                f"read {name} of {known['pids'][pid]}",
+                lambda path=f"/proc/{pid}/{name}": opens(path, os.O_RDONLY),
+            )
         for name in ("fd", "map_files"):
-            yield attempt("/proc", f"list {name} of {known['pids'][pid]}", lambda path=f"/proc/{pid}/{name}": (str(os.listdir(path)), False))
+            yield attempt(
+                "/proc",
+                f"list {name} of {known['pids'][pid]}",
+                lambda path=f"/proc/{pid}/{name}": (str(os.listdir(path)), False),
+            )
         for name in ("cwd", "root", "exe"):
-            yield attempt("/proc", f"follow {name} of {known['pids'][pid]}", lambda path=f"/proc/{pid}/{name}": (os.readlink(path), False))
-        yield attempt("/proc", f"look for the secret in cmdline of {known['pids'][pid]}", lambda pid=pid: shows_secret(pid, known))
-        yield attempt("signal", f"end {known['pids'][pid]}", lambda pid=pid: (str(os.kill(int(pid), 15)), False))
+            yield attempt(
+                "/proc",
+                f"follow {name} of {known['pids'][pid]}",
+                lambda path=f"/proc/{pid}/{name}": (os.readlink(path), False),
+            )
+        yield attempt(
+            "/proc",
+            f"look for the secret in cmdline of {known['pids'][pid]}",
+            lambda pid=pid: shows_secret(pid, known),
+        )
+        yield attempt(
+            "signal", f"end {known['pids'][pid]}", lambda pid=pid: (str(os.kill(int(pid), 15)), False)
+        )
 
 
 def shows_secret(pid: str, known: dict) -> tuple[str, bool]:
     text = pathlib.Path(f"/proc/{pid}/cmdline").read_bytes()
     secret = bytes.fromhex(known["secret"])
     found = secret in text or known["secret"].encode() in text or known["job"].encode() in text
-    return ("it has the secret or the job's id", False) if found else ("readable, with neither secret nor id", True)
+    return (
+        ("it has the secret or the job's id", False)
+        if found
+        else ("readable, with neither secret nor id", True)
+    )
 
 
 def everything_below(folder: pathlib.Path) -> Iterator[pathlib.Path]:
@@ -103,19 +132,39 @@ def files(known: dict) -> Iterator[Row]:
         if found.st_uid != known["user"] or stat.S_ISLNK(found.st_mode):
             continue
         if stat.S_ISDIR(found.st_mode):
-            yield attempt("files", f"list {known['name_of'](path)}", lambda path=path: (str(os.listdir(path)), False))
-            yield attempt("files", f"make a file in {known['name_of'](path)}", lambda path=path: opens(path / "x", os.O_WRONLY | os.O_CREAT))
-            yield attempt("files", f"rename {known['name_of'](path)}", lambda path=path: (str(os.rename(path, f"{path}-taken")), False))
+            yield attempt(
+                "files", f"list {known['name_of'](path)}", lambda path=path: (str(os.listdir(path)), False)
+            )
+            yield attempt(
+                "files",
+                f"make a file in {known['name_of'](path)}",
+                lambda path=path: opens(path / "x", os.O_WRONLY | os.O_CREAT),
+            )
+            yield attempt(
+                "files",
+                f"rename {known['name_of'](path)}",
+                lambda path=path: (str(os.rename(path, f"{path}-taken")), False),
+            )
         elif not stat.S_ISSOCK(found.st_mode):
-            yield attempt("files", f"read {known['name_of'](path)}", lambda path=path: opens(path, os.O_RDONLY))
-            yield attempt("files", f"write {known['name_of'](path)}", lambda path=path: opens(path, os.O_WRONLY))
+            yield attempt(
+                "files", f"read {known['name_of'](path)}", lambda path=path: opens(path, os.O_RDONLY)
+            )
+            yield attempt(
+                "files", f"write {known['name_of'](path)}", lambda path=path: opens(path, os.O_WRONLY)
+            )
 
 
 def names_that_others_see(known: dict) -> Iterator[Row]:
-    """Attempts with every word that could be a job's id in names that all users see; folders of these names are made at once."""
+    """Attempts with every word that could be a job's id in names that all users see; folders of these names
+    are made at once."""
     seen = pathlib.Path("/proc/net/unix").read_text() + " ".join(os.listdir(TMP))
     has_id = known["job"] in seen
-    yield ("names", "look for the job's id in /proc/net/unix and /tmp", "it is there" if has_id else "it is not there", not has_id)
+    yield (
+        "names",
+        "look for the job's id in /proc/net/unix and /tmp",
+        "it is there" if has_id else "it is not there",
+        not has_id,
+    )
     tokens = set(re.findall(r"[0-9a-f]{8,}", seen))
     for token in tokens:
         plant_folder(TMP / f"hora-{token}", dump_names(known["ranks"]), known["victim"])
@@ -150,7 +199,11 @@ def take_local(address: str) -> tuple[str, bool]:
 
 
 def local_sockets(known: dict) -> Iterator[Row]:
-    shown = {line.split()[-1] for line in pathlib.Path("/proc/net/unix").read_text().splitlines()[1:] if len(line.split()) == 8}
+    shown = {
+        line.split()[-1]
+        for line in pathlib.Path("/proc/net/unix").read_text().splitlines()[1:]
+        if len(line.split()) == 8
+    }
     addresses = {name: "\0" + name[1:] if name.startswith("@") else name for name in shown}
     addresses |= {name: name for name in known["sockets"]}
     for name, address in sorted(addresses.items()):
@@ -161,8 +214,14 @@ def local_sockets(known: dict) -> Iterator[Row]:
 
 
 def listening_ports(user: int) -> list[int]:
-    rows = [line.split() for table in ("tcp", "tcp6") for line in pathlib.Path(f"/proc/net/{table}").read_text().splitlines()[1:]]
-    return sorted({int(row[1].rpartition(":")[2], 16) for row in rows if row[3] == "0A" and int(row[7]) == user})
+    rows = [
+        line.split()
+        for table in ("tcp", "tcp6")
+        for line in pathlib.Path(f"/proc/net/{table}").read_text().splitlines()[1:]
+    ]
+    return sorted(
+        {int(row[1].rpartition(":")[2], 16) for row in rows if row[3] == "0A" and int(row[7]) == user}
+    )
 
 
 def ask_port(port: int, words: bytes) -> bytes:
@@ -176,7 +235,12 @@ def ports(known: dict) -> Iterator[Row]:
             yield from metrics(known)
             continue
         answer = ask_port(port, b"\0" * 92)
-        yield ("port", "guess the proof at a port of rank 0", "answered" if answer else "no answer", not answer)
+        yield (
+            "port",
+            "guess the proof at a port of rank 0",
+            "answered" if answer else "no answer",
+            not answer,
+        )
 
 
 def metrics(known: dict) -> Iterator[Row]:
@@ -191,12 +255,21 @@ def metrics(known: dict) -> Iterator[Row]:
         answer = ask_port(known["metrics"], f"{request} HTTP/1.1\r\nHost: {host}\r\n\r\n".encode())
         line = answer.partition(b"\r\n")[0].decode()
         leak = known["secret"].encode() in answer or bytes.fromhex(known["secret"]) in answer
-        yield ("--metrics PORT", name, f"{line}{', with the secret' if leak else ''}", expected in answer and not leak)
+        yield (
+            "--metrics PORT",
+            name,
+            f"{line}{', with the secret' if leak else ''}",
+            expected in answer and not leak,
+        )
 
 
 def commands(known: dict) -> Iterator[Row]:
     for folder in (f"/tmp/hora-{known['user']}", known["private"]):
-        yield attempt("hrun status", f"find the job's socket in {known['name_of'](folder)}", lambda folder=folder: holds_socket(folder))
+        yield attempt(
+            "hrun status",
+            f"find the job's socket in {known['name_of'](folder)}",
+            lambda folder=folder: holds_socket(folder),
+        )
 
 
 def holds_socket(folder: str) -> tuple[str, bool]:
@@ -214,14 +287,22 @@ def attack(known: dict) -> Iterator[Row]:
 
 
 def own_folders(user: int) -> list[pathlib.Path]:
-    return [entry for entry in TMP.iterdir() if not entry.is_symlink() and entry.is_dir() and entry.lstat().st_uid != user]
+    return [
+        entry
+        for entry in TMP.iterdir()
+        if not entry.is_symlink() and entry.is_dir() and entry.lstat().st_uid != user
+    ]
 
 
 def look(known: dict) -> Iterator[Row]:
     for folder in own_folders(known["user"]):
         for path in everything_below(folder):
             if path.lstat().st_uid == known["user"] and not path.is_symlink() and not path.is_dir():
-                yield attempt("dumps", f"read {known['name_of'](path)}, in a folder of its own", lambda path=path: opens(path, os.O_RDONLY))
+                yield attempt(
+                    "dumps",
+                    f"read {known['name_of'](path)}, in a folder of its own",
+                    lambda path=path: opens(path, os.O_RDONLY),
+                )
     yield from files(known)
 
 

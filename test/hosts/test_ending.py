@@ -27,7 +27,9 @@ while True:
 def test_a_rank_that_fails_ends_all_with_its_exit_code(hosts: Cluster):
     result = hrun(hosts["a"], "-H", "a:2,b:2", sys.executable, "-c", FAIL)
     assert result.returncode == 3
-    assert re.search(r"^hrun: rank 2 \(pid \d+ on b\) failed first: it exited with code 3$", result.stderr, re.MULTILINE), result.stderr
+    assert re.search(
+        r"^hrun: rank 2 \(pid \d+ on b\) failed first: it exited with code 3$", result.stderr, re.MULTILINE
+    ), result.stderr
     assert "\n  the last words\n" in result.stderr
     quiet(hosts)
 
@@ -63,7 +65,11 @@ def test_a_rank_that_is_killed_is_named(hosts: Cluster, on: str):
     os.kill(victim.pid, signal.SIGKILL)
     result = job.end(20)
     assert result.returncode == 137
-    assert re.search(r"^hrun: rank [23] \(pid \d+ on b\) failed first: it was killed by signal 9 \(Killed\)$", result.stderr, re.MULTILINE), result.stderr
+    assert re.search(
+        r"^hrun: rank [23] \(pid \d+ on b\) failed first: it was killed by signal 9 \(Killed\)$",
+        result.stderr,
+        re.MULTILINE,
+    ), result.stderr
     quiet(hosts)
 
 
@@ -103,7 +109,9 @@ except hora.HoraInternalError as error:
 
 
 def test_an_operation_that_makes_no_progress_though_all_ranks_live_is_named(hosts: Cluster):
-    job = hosts["a"].start(HRUN, "-H", "a,b", "-x", "HORA_OPERATION_TIMEOUT=2", sys.executable, "-c", STAND_STILL)
+    job = hosts["a"].start(
+        HRUN, "-H", "a,b", "-x", "HORA_OPERATION_TIMEOUT=2", sys.executable, "-c", STAND_STILL
+    )
     assert job.stdout is not None
     coordinator, _ = sorted(job.stdout.readline().partition("] ")[2] for _ in range(2))
     hosts["b"].block_tcp(int(coordinator))
@@ -112,7 +120,12 @@ def test_an_operation_that_makes_no_progress_though_all_ranks_live_is_named(host
     finally:
         hosts["b"].open_firewall()
     assert job.returncode == 0, err
-    assert out.count("allreduce of 'allreduce.x' has made no progress for 2 s, though all ranks have submitted it: ") == 2, out + err
+    assert (
+        out.count(
+            "allreduce of 'allreduce.x' has made no progress for 2 s, though all ranks have submitted it: "
+        )
+        == 2
+    ), out + err
     quiet(hosts)
 
 
@@ -163,7 +176,10 @@ def test_ranks_that_will_not_end_are_killed_everywhere(hosts: Cluster):
 
 def test_an_agent_that_is_killed_takes_its_ranks_along(hosts: Cluster):
     job = reduce_on(hosts["a"], 4, "-H", "a:2,b:2")
-    agent = min((each for each in hosts["b"].processes() if each.command.endswith("hrun --agent")), key=lambda each: each.started)
+    agent = min(
+        (each for each in hosts["b"].processes() if each.command.endswith("hrun --agent")),
+        key=lambda each: each.started,
+    )
     os.kill(agent.pid, signal.SIGKILL)
     result = job.end(20)
     assert result.returncode == 255

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The manifests of examples/kubernetes have the settings that the ranks need to find each other. No cluster is at hand."""
+"""The manifests of examples/kubernetes have the settings that the ranks need to find each other. No cluster
+is at hand."""
 
 import pathlib
 import re
@@ -33,8 +34,13 @@ def test_an_indexed_job_starts_every_rank_once():
     (container,) = spec["template"]["spec"]["containers"]
     variables = {each["name"]: each for each in container["env"]}
     assert variables["HORA_SIZE"]["value"] == str(spec["completions"])
-    assert variables["HORA_RANK"]["valueFrom"]["fieldRef"]["fieldPath"] == "metadata.annotations['batch.kubernetes.io/job-completion-index']"
-    assert all(isinstance(each.get("value", ""), str) for each in container["env"])  # Kubernetes refuses numbers
+    assert (
+        variables["HORA_RANK"]["valueFrom"]["fieldRef"]["fieldPath"]
+        == "metadata.annotations['batch.kubernetes.io/job-completion-index']"
+    )
+    assert all(
+        isinstance(each.get("value", ""), str) for each in container["env"]
+    )  # Kubernetes refuses numbers
 
 
 def test_an_indexed_job_finds_rank_0_by_the_name_of_its_pod():
@@ -44,7 +50,9 @@ def test_an_indexed_job_finds_rank_0_by_the_name_of_its_pod():
     assert service["spec"]["clusterIP"] == "None"  # headless: the pods' names lead to the pods
     assert service["spec"]["publishNotReadyAddresses"] is True
     assert pod["subdomain"] == service["metadata"]["name"]
-    assert service["spec"]["selector"] == {"job-name": job["metadata"]["name"]}  # a label that every Job gives its pods
+    assert service["spec"]["selector"] == {
+        "job-name": job["metadata"]["name"]
+    }  # a label that every Job gives its pods
     variables = {each["name"]: each.get("value") for each in container["env"]}
     host, _, port = variables["HORA_COORDINATOR"].partition(":")
     assert host == f"{job['metadata']['name']}-0.{pod['subdomain']}"
@@ -60,7 +68,10 @@ def test_an_indexed_job_mounts_a_secret_for_one_user():
     assert "fsGroup" not in pod.get("securityContext", {})
     assert mount["name"] == volume["name"]
     variables = {each["name"]: each.get("value") for each in container["env"]}
-    key = re.search(rf"create secret generic {volume['secret']['secretName']} --from-file=(\w+)", (FOLDER / "indexed-job.yaml").read_text())
+    key = re.search(
+        rf"create secret generic {volume['secret']['secretName']} --from-file=(\w+)",
+        (FOLDER / "indexed-job.yaml").read_text(),
+    )
     assert key
     assert variables["HORA_SECRET_FILE"] == f"{mount['mountPath']}/{key[1]}"
 

@@ -40,7 +40,10 @@ def test_another_port_takes_another_key(hosts: Cluster):
 
 
 def test_a_name_that_nobody_has_is_not_known(hosts: Cluster):
-    assert hosts["a"].run("ssh", "nowhere", "true").stderr == "ssh: Could not resolve hostname nowhere: Name or service not known\n"
+    assert (
+        hosts["a"].run("ssh", "nowhere", "true").stderr
+        == "ssh: Could not resolve hostname nowhere: Name or service not known\n"
+    )
 
 
 def test_what_runs_on_a_host_is_seen_and_ends_with_it(own_hosts: Cluster):
@@ -99,7 +102,11 @@ def test_a_link_is_as_fast_as_it_is_told_to_be(hosts: Cluster):
         receiver = b.start(sys.executable, "-c", receive)
         assert receiver.stdout is not None
         assert receiver.stdout.readline() == "ready\n"
-        a.do(sys.executable, "-c", "import socket; socket.create_connection(('b', 5000)).sendall(bytes(5_000_001))")
+        a.do(
+            sys.executable,
+            "-c",
+            "import socket; socket.create_connection(('b', 5000)).sendall(bytes(5_000_001))",
+        )
         assert float(receiver.communicate(timeout=30)[0]) > 0.8 * 5_000_000 * 8 / 200e6
 
 

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Ranks on several hosts find each other, whatever their networks are like, and reduce. No launcher is involved."""
+"""Ranks on several hosts find each other, whatever their networks are like, and reduce. No launcher is
+involved."""
 
 import re
 import sys
@@ -64,7 +65,14 @@ def test_a_stranger_behind_a_candidate_is_told_from_rank_0(hosts: Cluster):
     try:
         assert stranger.stdout is not None
         assert stranger.stdout.readline() == "ready\n"
-        job = Job([(a, 1), (b, 1)], sys.executable, "-c", REDUCE, candidates=["172.17.0.1", a.addresses[0]], port=port)
+        job = Job(
+            [(a, 1), (b, 1)],
+            sys.executable,
+            "-c",
+            REDUCE,
+            candidates=["172.17.0.1", a.addresses[0]],
+            port=port,
+        )
         assert job.output() == said_by(2)
     finally:
         hosts.stop(stranger)
@@ -107,7 +115,9 @@ def test_data_takes_the_network_that_was_asked_for(hosts: Cluster, chosen: str):
     a, b = hosts["a"], hosts["b"]
     network = ",".join({a.interfaces[1], b.interfaces[1]}) if chosen == "names" else chosen
     before = sent(hosts, "b", 0), sent(hosts, "b", 1)
-    assert Job([(a, 1), (b, 1)], sys.executable, "-c", REDUCE, environment={"HORA_NETWORK": network}).output() == said_by(2)
+    assert Job(
+        [(a, 1), (b, 1)], sys.executable, "-c", REDUCE, environment={"HORA_NETWORK": network}
+    ).output() == said_by(2)
     assert sent(hosts, "b", 1) - before[1] > 2_000_000
     assert sent(hosts, "b", 0) - before[0] < 200_000
 
@@ -119,23 +129,35 @@ def test_who_cannot_reach_whom_is_said_with_address_and_port(hosts: Cluster, how
     for host in (b, c):
         host.firewall(how)
     try:
-        ends = Job([(a, 1), (b, 1), (c, 1)], sys.executable, "-c", REDUCE, environment={"HORA_START_TIMEOUT": "6"}).results()
+        ends = Job(
+            [(a, 1), (b, 1), (c, 1)], sys.executable, "-c", REDUCE, environment={"HORA_START_TIMEOUT": "6"}
+        ).results()
     finally:
         for host in (b, c):
             host.open_firewall()
-    attempts = ", ".join(rf"{re.escape(address)}:\d+ {said}" for address in (*b.addresses, *(f"[{six}]" for six in b.addresses6)))
+    attempts = ", ".join(
+        rf"{re.escape(address)}:\d+ {said}"
+        for address in (*b.addresses, *(f"[{six}]" for six in b.addresses6))
+    )
     for each in ends:
         assert each.returncode == 1
-        assert re.search(rf"ranks cannot reach each other over the network:\n  rank 2 on c -> rank 1 on b: {attempts}", each.stderr), each.stderr
+        assert re.search(
+            rf"ranks cannot reach each other over the network:\n  rank 2 on c -> rank 1 on b: {attempts}",
+            each.stderr,
+        ), each.stderr
 
 
 def test_a_rank_that_cannot_reach_rank_0_says_where_it_looked(hosts: Cluster):
     a, b = hosts["a"], hosts["b"]
     b.cut()
     try:
-        ends = Job([(a, 1), (b, 1)], sys.executable, "-c", REDUCE, environment={"HORA_START_TIMEOUT": "3"}).results()
+        ends = Job(
+            [(a, 1), (b, 1)], sys.executable, "-c", REDUCE, environment={"HORA_START_TIMEOUT": "3"}
+        ).results()
     finally:
         b.mend()
     assert [each.returncode for each in ends] == [1, 1]
     assert "rank 1 did not come within 3 s" in ends[0].stderr
-    assert re.search(r"rank 1 did not get through to rank 0 within 3 s: 10\.20\.0\.11:\d+ timed out; ", ends[1].stderr), ends[1].stderr
+    assert re.search(
+        r"rank 1 did not get through to rank 0 within 3 s: 10\.20\.0\.11:\d+ timed out; ", ends[1].stderr
+    ), ends[1].stderr

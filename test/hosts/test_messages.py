@@ -64,7 +64,9 @@ def test_every_rank_reaches_every_other_one(hosts: Cluster, counts: tuple[int, .
 
 
 def test_hrun_starts_ranks_that_exchange_messages(hosts: Cluster):
-    assert good(hosts["c"], "-H", "a:2,b:2", sys.executable, "-c", EXCHANGE) == [f"[{rank}] rank {rank} of 4" for rank in range(4)]
+    assert good(hosts["c"], "-H", "a:2,b:2", sys.executable, "-c", EXCHANGE) == [
+        f"[{rank}] rank {rank} of 4" for rank in range(4)
+    ]
 
 
 @pytest.mark.parametrize("network", [0, 1])
@@ -101,6 +103,9 @@ def test_programs_in_cpp_exchange_messages_on_every_plane(hosts: Cluster, plane:
 def test_a_rank_that_dies_on_another_host_is_named_by_all_who_wait_for_it(hosts: Cluster):
     result = hrun(hosts["a"], "-H", "a:1,b:1,c:1", WORKER, "orphan", "2")
     assert result.returncode == 137, f"{result.stdout}\n{result.stderr}"
-    heard = re.findall(r"a message (?:from|to) rank 2 with tag 0: rank 2 \(pid \d+ on c\) is gone: .* after ([0-9.]+)", result.stdout)
+    heard = re.findall(
+        r"a message (?:from|to) rank 2 with tag 0: rank 2 \(pid \d+ on c\) is gone: .* after ([0-9.]+)",
+        result.stdout,
+    )
     assert len(heard) == 4, f"{result.stdout}\n{result.stderr}"
     assert all(float(seconds) < 2 for seconds in heard), heard

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The same programs, C++ and Python, under srun, mpirun, mpiexec, torchrun, hrun and alone, with no flag of Hora's."""
+"""The same programs, C++ and Python, under srun, mpirun, mpiexec, torchrun, hrun and alone, with no flag of
+Hora's."""
 
 import os
 import pathlib
@@ -36,10 +37,21 @@ PLACE = textwrap.dedent("""
     """)
 
 
-def run(*words: str, seconds: float = 120, environment: dict[str, str] | None = None) -> "subprocess.CompletedProcess[str]":
+def run(
+    *words: str, seconds: float = 120, environment: dict[str, str] | None = None
+) -> "subprocess.CompletedProcess[str]":
     """On this machine, to its end."""
     given = {**os.environ, **ENVIRONMENT, **(environment or {})}
-    return subprocess.run(words, cwd=ROOT, env=given, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=seconds, check=False)
+    return subprocess.run(
+        words,
+        cwd=ROOT,
+        env=given,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=seconds,
+        check=False,
+    )
 
 
 def lines(result: "subprocess.CompletedProcess[str]") -> list[str]:
@@ -49,9 +61,13 @@ def lines(result: "subprocess.CompletedProcess[str]") -> list[str]:
 
 
 def places(*numbers: tuple[int, int, int, int]) -> list[str]:
-    """The sorted lines that ranks with these numbers print: local rank, local size, cross rank, cross size."""
+    """The sorted lines that ranks with these numbers print: local rank, local size, cross rank, cross
+    size."""
     size = len(numbers)
-    return sorted(f"({rank}, {size}, {', '.join(map(str, rest))}) {[size * (size + 1) / 2] * 3}" for rank, rest in enumerate(numbers))
+    return sorted(
+        f"({rank}, {size}, {', '.join(map(str, rest))}) {[size * (size + 1) / 2] * 3}"
+        for rank, rest in enumerate(numbers)
+    )
 
 
 ON_ONE_HOST = places((0, 4, 0, 1), (1, 4, 0, 1), (2, 4, 0, 1), (3, 4, 0, 1))
@@ -64,7 +80,10 @@ def nodes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Slurm]:
     reason = machines.missing() or slurm.missing()
     if reason:
         pytest.skip(reason)
-    with Cluster(tmp_path_factory.mktemp("nodes"), "a", "b") as cluster, Slurm(cluster, tmp_path_factory.mktemp("slurm")) as made:
+    with (
+        Cluster(tmp_path_factory.mktemp("nodes"), "a", "b") as cluster,
+        Slurm(cluster, tmp_path_factory.mktemp("slurm")) as made,
+    ):
         yield made
 
 
@@ -77,7 +96,9 @@ def secret(tmp_path: pathlib.Path) -> pathlib.Path:
     return path
 
 
-def on_nodes(nodes: Slurm, *words: str, secret: pathlib.Path | None = None, environment: dict[str, str] | None = None) -> "subprocess.CompletedProcess[str]":
+def on_nodes(
+    nodes: Slurm, *words: str, secret: pathlib.Path | None = None, environment: dict[str, str] | None = None
+) -> "subprocess.CompletedProcess[str]":
     given = {**ENVIRONMENT, **(environment or {}), **({"HORA_SECRET_FILE": str(secret)} if secret else {})}
     return nodes.run(*words, seconds=120, environment=given, directory=ROOT)
 
@@ -86,11 +107,18 @@ def on_nodes(nodes: Slurm, *words: str, secret: pathlib.Path | None = None, envi
 
 
 @pytest.mark.parametrize("language", ["C++", "Python"])
-def test_the_same_losses_under_every_launcher(nodes: Slurm, secret: pathlib.Path, tmp_path: pathlib.Path, language: str):
+def test_the_same_losses_under_every_launcher(
+    nodes: Slurm, secret: pathlib.Path, tmp_path: pathlib.Path, language: str
+):
     program = DIGITS[language]
     if not pathlib.Path(program[-1]).exists():
         pytest.skip(f"{program[-1]} is not built: LibTorch was not found")
-    torchrun = [*TORCHRUN, "--nproc-per-node", "4", *(["--no-python", *program] if language == "C++" else program[1:])]
+    torchrun = [
+        *TORCHRUN,
+        "--nproc-per-node",
+        "4",
+        *(["--no-python", *program] if language == "C++" else program[1:]),
+    ]
 
     def training(name: str, batch: int = 8) -> list[str]:
         return ["--epochs", "1", "--batch", str(batch), "--losses", str(tmp_path / name)]
@@ -144,7 +172,11 @@ def test_torchruns_of_several_agents_on_one_host_meet():
     given = {**os.environ, **ENVIRONMENT}
     agents = [
         subprocess.Popen(
-            [*words, "--node-rank", str(rank), "--no-python", sys.executable, "-c", PLACE], env=given, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+            [*words, "--node-rank", str(rank), "--no-python", sys.executable, "-c", PLACE],
+            env=given,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
         )
         for rank in range(2)
     ]
@@ -164,7 +196,16 @@ def test_two_jobs_of_one_launcher_do_not_mix():
     if shutil.which("mpirun") is None:
         pytest.skip("needs Open MPI's mpirun")
     given = {**os.environ, **ENVIRONMENT}
-    jobs = [subprocess.Popen([*MPIRUN, "-np", "3", HELLO], env=given, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) for _ in range(4)]
+    jobs = [
+        subprocess.Popen(
+            [*MPIRUN, "-np", "3", HELLO],
+            env=given,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        for _ in range(4)
+    ]
     for job in jobs:
         out, _ = job.communicate(timeout=120)
         assert job.returncode == 0, out
@@ -205,7 +246,16 @@ def test_srun_that_speaks_pmi(nodes: Slurm, secret: pathlib.Path):
 
 def test_steps_of_one_allocation_do_not_mix(nodes: Slurm, secret: pathlib.Path):
     step = f"srun -N2 -n2 --overlap {HELLO}"
-    result = on_nodes(nodes, "salloc", "-N2", "--ntasks-per-node=4", "sh", "-c", f"{step} & {step} & {step} & wait", secret=secret)
+    result = on_nodes(
+        nodes,
+        "salloc",
+        "-N2",
+        "--ntasks-per-node=4",
+        "sh",
+        "-c",
+        f"{step} & {step} & {step} & wait",
+        secret=secret,
+    )
     assert lines(result).count("the sum of all ranks + 1 is 3") == 3
 
 
@@ -213,23 +263,57 @@ def test_two_nodes_want_a_secret(nodes: Slurm, secret: pathlib.Path):
     result = on_nodes(nodes, "srun", "-N2", "-n2", HELLO)
     assert result.returncode != 0
     assert (
-        "Slurm started 2 ranks on several hosts, and they share no secret: make a file that only you can read and all hosts see, and start again: "
+        "Slurm started 2 ranks on several hosts, and they share no secret: make a file that only you can "
+        "read and all hosts see, and start again: "
         "(umask 077; head -c 32 /dev/urandom > ~/.hora-secret); export HORA_SECRET_FILE=~/.hora-secret"
     ) in result.stderr
     secret.chmod(0o640)
     result = on_nodes(nodes, "srun", "-N2", "-n2", HELLO, secret=secret)
-    assert f"HORA_SECRET_FILE='{secret}': others may use it, too (mode 0640): chmod 600 {secret}" in result.stderr
+    assert (
+        f"HORA_SECRET_FILE='{secret}': others may use it, too (mode 0640): chmod 600 {secret}"
+        in result.stderr
+    )
 
 
 def test_torchrun_on_two_nodes_of_slurm(nodes: Slurm, secret: pathlib.Path):
-    agent = [*TORCHRUN, "--nnodes", "2", "--nproc-per-node", "2", "--master-addr", nodes.head.address, "--master-port", "29618"]
-    words = ["sh", "-c", 'exec "$@" --node-rank "$SLURM_NODEID" --no-python "$0" -c "$PLACE"', sys.executable, *agent]
-    assert lines(on_nodes(nodes, "srun", "-N2", "-n2", *words, secret=secret, environment={"PLACE": PLACE})) == ON_TWO_HOSTS
+    agent = [
+        *TORCHRUN,
+        "--nnodes",
+        "2",
+        "--nproc-per-node",
+        "2",
+        "--master-addr",
+        nodes.head.address,
+        "--master-port",
+        "29618",
+    ]
+    words = [
+        "sh",
+        "-c",
+        'exec "$@" --node-rank "$SLURM_NODEID" --no-python "$0" -c "$PLACE"',
+        sys.executable,
+        *agent,
+    ]
+    assert (
+        lines(on_nodes(nodes, "srun", "-N2", "-n2", *words, secret=secret, environment={"PLACE": PLACE}))
+        == ON_TWO_HOSTS
+    )
 
 
 def test_mpirun_on_two_nodes_meets_through_mpi_or_at_an_address(nodes: Slurm, secret: pathlib.Path):
-    """Through MPI neither an address nor a secret is needed. Open MPI itself takes the docker0 of both for one network."""
-    words = ["salloc", "-N2", "--ntasks-per-node=2", *MPIRUN, "--mca", "btl_tcp_if_exclude", "lo,docker0", "-np", "4"]
+    """Through MPI neither an address nor a secret is needed. Open MPI itself takes the docker0 of both for
+    one network."""
+    words = [
+        "salloc",
+        "-N2",
+        "--ntasks-per-node=2",
+        *MPIRUN,
+        "--mca",
+        "btl_tcp_if_exclude",
+        "lo,docker0",
+        "-np",
+        "4",
+    ]
     assert lines(on_nodes(nodes, *words, sys.executable, "-c", PLACE)) == ON_TWO_HOSTS
     told = ["-x", f"HORA_COORDINATOR={nodes.head.address}:29619"]
     assert lines(on_nodes(nodes, *words, *told, sys.executable, "-c", PLACE, secret=secret)) == ON_TWO_HOSTS
@@ -238,7 +322,9 @@ def test_mpirun_on_two_nodes_meets_through_mpi_or_at_an_address(nodes: Slurm, se
 def test_the_job_script(nodes: Slurm, tmp_path: pathlib.Path):
     script = str(ROOT / "examples/slurm/train.sbatch")
     given = {**nodes.environment, **ENVIRONMENT, "HORA_SECRET_FILE": str(tmp_path / "made")}
-    result = nodes.run("sbatch", "--wait", script, sys.executable, "-c", PLACE, environment=given, directory=tmp_path)
+    result = nodes.run(
+        "sbatch", "--wait", script, sys.executable, "-c", PLACE, environment=given, directory=tmp_path
+    )
     logs = list(tmp_path.glob("digits-*.log"))
     said = "".join(log.read_text() for log in logs)
     assert result.returncode == 0, result.stderr + said
@@ -260,10 +346,17 @@ def test_hrun_takes_the_hosts_of_an_allocation(nodes: Slurm):
 
 def test_hrun_ends_what_srun_started_for_it(nodes: Slurm):
     program = 'if [ "$HORA_RANK" = 3 ]; then exit 7; else exec sleep 100; fi'
-    result = on_nodes(nodes, "salloc", "-Q", "-N2", "--ntasks-per-node=2", HRUN, "--grace", "0.1", "sh", "-c", program)
+    result = on_nodes(
+        nodes, "salloc", "-Q", "-N2", "--ntasks-per-node=2", HRUN, "--grace", "0.1", "sh", "-c", program
+    )
     assert result.returncode == 7
     assert "rank 3" in result.stderr
-    assert [each.command for host in nodes.cluster.hosts for each in host.processes() if "sleep 100" in each.command] == []
+    assert [
+        each.command
+        for host in nodes.cluster.hosts
+        for each in host.processes()
+        if "sleep 100" in each.command
+    ] == []
 
 
 def test_hrun_hands_over_to_mpirun():

@@ -28,7 +28,9 @@ def test_ranks_of_all_hosts_say_how_they_are_and_write_dumps(hosts: Cluster, tmp
     assert f"rank 3 on b: {tmp_path}/dumps/rank3.json\n" in dumped.stdout
     analysis = here.run(HRUN, "analyze", f"{tmp_path}/dumps")
     assert analysis.returncode == 0, analysis.stderr
-    assert sorted(path.name for path in (tmp_path / "dumps").iterdir()) == [f"rank{rank}.json" for rank in range(4)]
+    assert sorted(path.name for path in (tmp_path / "dumps").iterdir()) == [
+        f"rank{rank}.json" for rank in range(4)
+    ]
 
     os.kill(program(job.popen), signal.SIGTERM)
     job.end(30)

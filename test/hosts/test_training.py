@@ -24,13 +24,17 @@ def train(on: Host, folder: pathlib.Path, twin: str, *flags: str, ranks: int = 8
     """Runs in a folder of its own: a checkpoint contains its file's name."""
     folder.mkdir()
     output = ["--checkpoint", folder / "net.pt", "--losses", folder / "losses"]
-    result = hrun(on, *flags, *TWINS[twin], "--epochs", "2", "--batch", str(BATCH // ranks), *output, seconds=300)
+    result = hrun(
+        on, *flags, *TWINS[twin], "--epochs", "2", "--batch", str(BATCH // ranks), *output, seconds=300
+    )
     assert result.returncode == 0, f"{result.stdout}\n{result.stderr}"
     assert f"[0] parameters are equal on all {ranks} ranks\n" in result.stdout
     return (folder / "net.pt").read_bytes(), [float(line) for line in (folder / "losses").read_text().split()]
 
 
-def test_two_runs_on_two_hosts_are_equal_and_learn_what_one_rank_does(hosts: Cluster, tmp_path: pathlib.Path, twin: str):
+def test_two_runs_on_two_hosts_are_equal_and_learn_what_one_rank_does(
+    hosts: Cluster, tmp_path: pathlib.Path, twin: str
+):
     first = train(hosts["a"], tmp_path / "first", twin, *TWO_HOSTS)
     assert train(hosts["a"], tmp_path / "second", twin, *TWO_HOSTS) == first
     alone = train(hosts["a"], tmp_path / "alone", twin, "-np", "1", ranks=1)
@@ -46,7 +50,16 @@ def test_two_hosts_learn_what_one_host_does(hosts: Cluster, tmp_path: pathlib.Pa
 
 def test_deterministic_sums_do_not_depend_on_what_travels_together(hosts: Cluster, tmp_path: pathlib.Path):
     runs = [
-        train(hosts["a"], tmp_path / threshold, "C++", *TWO_HOSTS, "-x", "HORA_DETERMINISTIC=1", "-x", f"HORA_FUSION_THRESHOLD={threshold}")
+        train(
+            hosts["a"],
+            tmp_path / threshold,
+            "C++",
+            *TWO_HOSTS,
+            "-x",
+            "HORA_DETERMINISTIC=1",
+            "-x",
+            f"HORA_FUSION_THRESHOLD={threshold}",
+        )
         for threshold in ("1", "5000", "67108864")
     ]
     assert runs[1] == runs[0]

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The interfaces that an installed Hora offers to projects outside this tree, and the programs of README.md and docs/ as they stand there."""
+"""The interfaces that an installed Hora offers to projects outside this tree, and the programs of README.md
+and docs/ as they stand there."""
 
 import importlib.metadata
 import os
@@ -16,11 +17,21 @@ ROOT = HERE.parents[1]
 HRUN = pathlib.Path(sys.executable).parent / "hrun"
 BUILD = pathlib.Path(os.environ.get("HORA_BUILD", ROOT / "build/default"))
 # The packages that libhora is built with are private to it: no consumer looks for them.
-NOT_FOUND_HERE = [f"-DCMAKE_DISABLE_FIND_PACKAGE_{name}=ON" for name in ("fmt", "PkgConfig", "CLI11", "GTest", "MPI", "Python3")]
+NOT_FOUND_HERE = [
+    f"-DCMAKE_DISABLE_FIND_PACKAGE_{name}=ON"
+    for name in ("fmt", "PkgConfig", "CLI11", "GTest", "MPI", "Python3")
+]
 
 
 def run(*words: str | pathlib.Path, seconds: float = 120) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([str(word) for word in words], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=seconds, check=False)
+    return subprocess.run(
+        [str(word) for word in words],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=seconds,
+        check=False,
+    )
 
 
 def succeed(*words: str | pathlib.Path, seconds: float = 120) -> str:
@@ -78,7 +89,9 @@ def test_the_program_of_the_pages_learns_in_cpp(package: str, tmp_path: pathlib.
     (tmp_path / "CMakeLists.txt").write_text(block("docs/cpp.md", "cmake"))
     (tmp_path / "train.cc").write_text(block("docs/cpp.md", "cpp"))
     build(tmp_path, package, "-DCMAKE_EXE_LINKER_FLAGS=-Wl,--as-needed")  # as the compilers of Ubuntu link
-    assert "[libtorch.so]" in succeed("readelf", "-d", tmp_path / "build/train"), "it loads no part of LibTorch for CUDA"
+    assert "[libtorch.so]" in succeed("readelf", "-d", tmp_path / "build/train"), (
+        "it loads no part of LibTorch for CUDA"
+    )
     found = losses(succeed(HRUN, "-np", "2", tmp_path / "build/train"))
     assert len(found) == 5
     assert found[-1] < 0.01 * found[0]
@@ -92,22 +105,32 @@ def test_the_program_of_the_pages_learns_in_python(tmp_path: pathlib.Path):
 
 
 def test_the_demo_of_the_package_learns(tmp_path: pathlib.Path):
-    lines = succeed("env", "-C", tmp_path, HRUN, "-np", "2", sys.executable, "-m", "hora.demo", "--epochs", "2").splitlines()
+    lines = succeed(
+        "env", "-C", tmp_path, HRUN, "-np", "2", sys.executable, "-m", "hora.demo", "--epochs", "2"
+    ).splitlines()
     assert lines[-1] == "[0] parameters are equal on all 2 ranks"
     assert re.match(r"\[0\] epoch  2/2  loss \d", lines[1])
 
 
 def refusal(tmp_path: pathlib.Path, find_package: str, *settings: str) -> str:
     """Why a project with that line cannot be configured, in one line."""
-    (tmp_path / "CMakeLists.txt").write_text(f"cmake_minimum_required(VERSION 3.25)\nproject(train LANGUAGES CXX)\n{find_package}\n")
+    (tmp_path / "CMakeLists.txt").write_text(
+        f"cmake_minimum_required(VERSION 3.25)\nproject(train LANGUAGES CXX)\n{find_package}\n"
+    )
     result = configure(tmp_path, *settings)
     assert result.returncode != 0, result.stdout
     return " ".join(result.stderr.split())
 
 
 def test_a_missing_libtorch_is_said(prefix: pathlib.Path, tmp_path: pathlib.Path):
-    nowhere = [f"-DLibTorch_INCLUDE_DIR={tmp_path}", "-DLibTorch_c10_LIBRARY=LibTorch_c10_LIBRARY-NOTFOUND", "-DCMAKE_FIND_USE_CMAKE_SYSTEM_PATH=OFF"]
-    text = refusal(tmp_path, "find_package(hora REQUIRED COMPONENTS torch)", f"-DCMAKE_PREFIX_PATH={prefix}", *nowhere)
+    nowhere = [
+        f"-DLibTorch_INCLUDE_DIR={tmp_path}",
+        "-DLibTorch_c10_LIBRARY=LibTorch_c10_LIBRARY-NOTFOUND",
+        "-DCMAKE_FIND_USE_CMAKE_SYSTEM_PATH=OFF",
+    ]
+    text = refusal(
+        tmp_path, "find_package(hora REQUIRED COMPONENTS torch)", f"-DCMAKE_PREFIX_PATH={prefix}", *nowhere
+    )
     assert "the component torch needs LibTorch" in text
     assert "CMAKE_PREFIX_PATH" in text
 
@@ -126,7 +149,9 @@ def other_libtorch(folder: pathlib.Path, version: str) -> pathlib.Path:
 
 def test_a_libtorch_too_old_is_refused(prefix: pathlib.Path, tmp_path: pathlib.Path):
     other = other_libtorch(tmp_path / "libtorch", "1.13.1")
-    text = refusal(tmp_path, "find_package(hora REQUIRED COMPONENTS torch)", f"-DCMAKE_PREFIX_PATH={prefix};{other}")
+    text = refusal(
+        tmp_path, "find_package(hora REQUIRED COMPONENTS torch)", f"-DCMAKE_PREFIX_PATH={prefix};{other}"
+    )
     assert re.search(r"needs LibTorch 2\.6 or newer, and \S+ is LibTorch 1\.13\.1", text)
 
 
@@ -135,14 +160,24 @@ def test_a_libtorch_with_another_kind_of_strings_is_refused(prefix: pathlib.Path
     config = other / "share/cmake/Torch/TorchConfig.cmake"
     config.parent.mkdir(parents=True)
     config.write_text('  set(TORCH_CXX_FLAGS "-D_GLIBCXX_USE_CXX11_ABI=0")\n')
-    text = refusal(tmp_path, "find_package(hora REQUIRED COMPONENTS torch)", f"-DCMAKE_PREFIX_PATH={prefix};{other}")
-    assert re.search(r"needs a LibTorch of the C\+\+11 ABI, and \S+ was compiled with _GLIBCXX_USE_CXX11_ABI=0", text)
+    text = refusal(
+        tmp_path, "find_package(hora REQUIRED COMPONENTS torch)", f"-DCMAKE_PREFIX_PATH={prefix};{other}"
+    )
+    assert re.search(
+        r"needs a LibTorch of the C\+\+11 ABI, and \S+ was compiled with _GLIBCXX_USE_CXX11_ABI=0", text
+    )
 
 
 def test_the_adapter_is_compiled_with_the_headers_of_hora_and_libtorch_alone(prefix: pathlib.Path):
-    sources = [*(prefix / "share/hora/src/frameworks/torch").glob("*.cc"), *(prefix / "share/hora/src/frameworks/torch").glob("*.h")]
+    sources = [
+        *(prefix / "share/hora/src/frameworks/torch").glob("*.cc"),
+        *(prefix / "share/hora/src/frameworks/torch").glob("*.h"),
+    ]
     foreign = {
-        f"{path.name}: {name}" for path in sources for name in re.findall(r"#include <(\w+/.*)>", path.read_text()) if not re.match(r"(ATen|c10|hora|torch)/", name)
+        f"{path.name}: {name}"
+        for path in sources
+        for name in re.findall(r"#include <(\w+/.*)>", path.read_text())
+        if not re.match(r"(ATen|c10|hora|torch)/", name)
     }
     assert sources and not foreign
 
@@ -157,8 +192,22 @@ def test_the_package_has_all_that_programs_need_and_no_library_twice():
     strangers = [path for path in files if not re.match(r"hora/|hora-[^/]*\.dist-info/", path)]
     assert sorted(pathlib.PurePath(path).name for path in strangers) == ["hora_horovod.pth", "hrun"]
     libraries = [re.sub(r"(\.cpython.*)?\.so.*", "", path) for path in files if ".so" in path]
-    modules = {"hora/libhora_mpi", "hora/libhora_nccl"}  # where the wheel was built with MPI, with CUDA and NCCL
-    assert sorted(set(libraries) - modules) == sorted(name for name in libraries if name not in modules) == ["hora/_native", "hora/libhora"]
+    modules = {
+        "hora/libhora_mpi",
+        "hora/libhora_nccl",
+    }  # where the wheel was built with MPI, with CUDA and NCCL
+    assert (
+        sorted(set(libraries) - modules)
+        == sorted(name for name in libraries if name not in modules)
+        == ["hora/_native", "hora/libhora"]
+    )
     headers = {path.removeprefix("hora/include/") for path in files if path.startswith("hora/include/")}
-    assert headers == {str(path.relative_to(ROOT / "core/include")) for path in (ROOT / "core/include").rglob("*.h")}
-    assert {"hora/_horovod/horovod/torch/__init__.py", "hora/demo.py", "hora/data/digits.csv", "hora/py.typed"} <= set(files)
+    assert headers == {
+        str(path.relative_to(ROOT / "core/include")) for path in (ROOT / "core/include").rglob("*.h")
+    }
+    assert {
+        "hora/_horovod/horovod/torch/__init__.py",
+        "hora/demo.py",
+        "hora/data/digits.csv",
+        "hora/py.typed",
+    } <= set(files)

@@ -38,7 +38,9 @@ def test_users_who_have_a_look_get_no_package_that_starts_something():
 
 @pytest.mark.skipif(shutil.which("apt-cache") is None, reason="needs apt")
 def test_every_package_is_known_to_this_distribution():
-    known = subprocess.run(["apt-cache", "show", "--no-all-versions", *ALL_PACKAGES], capture_output=True, text=True, check=False)
+    known = subprocess.run(
+        ["apt-cache", "show", "--no-all-versions", *ALL_PACKAGES], capture_output=True, text=True, check=False
+    )
     assert known.returncode == 0, known.stderr
 
 
@@ -51,8 +53,13 @@ def test_every_package_is_known_to_ubuntu_24_04():
                 with urllib.request.urlopen(address, timeout=20) as answer:
                     index = gzip.decompress(answer.read()).decode()
             except OSError as error:
-                pytest.skip(f"the list of packages of Ubuntu 24.04 cannot be had here, so its names are not compared: {error}")
-            known |= {line.removeprefix("Package: ") for line in index.splitlines() if line.startswith("Package: ")}
+                pytest.skip(
+                    "the list of packages of Ubuntu 24.04 cannot be had here, so its names are not "
+                    f"compared: {error}"
+                )
+            known |= {
+                line.removeprefix("Package: ") for line in index.splitlines() if line.startswith("Package: ")
+            }
     assert not set(ALL_PACKAGES) - known
 
 
@@ -66,18 +73,31 @@ APT = 'echo "$1 $(/usr/sbin/policy-rc.d; echo $?)" >> {log}'  # which command it
         ("undone afterwards", "", "", 0, "absent"),
         ("undone after a failure", "", "[ $1 = update ]", 1, "absent"),
         ("undone after an interrupt", "", "kill -INT $PPID; sleep 0.1", 130, "absent"),
-        ("left as it was", "printf '#!/bin/sh\nexit 101\n' > /usr/sbin/policy-rc.d; chmod 755 /usr/sbin/policy-rc.d", "", 0, "there"),
+        (
+            "left as it was",
+            "printf '#!/bin/sh\nexit 101\n' > /usr/sbin/policy-rc.d; chmod 755 /usr/sbin/policy-rc.d",
+            "",
+            0,
+            "there",
+        ),
     ],
 )
-def test_installing_starts_no_service(how: str, before: str, apt: str, status: int, after: str, tmp_path: pathlib.Path):
+def test_installing_starts_no_service(
+    how: str, before: str, apt: str, status: int, after: str, tmp_path: pathlib.Path
+):
     log = tmp_path / "log"
-    for name, lines in {"apt-get": f"{APT.format(log=log)}\n{apt}", "systemctl": f'echo "$@" >> {log}'}.items():
+    for name, lines in {
+        "apt-get": f"{APT.format(log=log)}\n{apt}",
+        "systemctl": f'echo "$@" >> {log}',
+    }.items():
         (tmp_path / name).write_text(f"#!/bin/sh\n{lines}\n")
         (tmp_path / name).chmod(0o755)
     (tmp_path / "install").write_text(packages.script(["cmake", "munge"]))
     around = f"mount -t tmpfs none /usr/sbin\n{before}\nsh {tmp_path}/install\necho $?\n[ -e /usr/sbin/policy-rc.d ] && echo there || echo absent"
     environment = {**os.environ, "PATH": f"{tmp_path}:/usr/bin:/bin"}
-    ran = subprocess.run(["unshare", "-m", "sh", "-c", around], env=environment, capture_output=True, text=True, check=False)
+    ran = subprocess.run(
+        ["unshare", "-m", "sh", "-c", around], env=environment, capture_output=True, text=True, check=False
+    )
     assert ran.stdout.split() == [str(status), after], how + ran.stderr
     said = log.read_text().splitlines()
     assert said[0] == "update 101"
@@ -104,7 +124,9 @@ def test_a_terminal_has_one_line_that_fits_and_is_written_anew():
         with Progress({{"compiling": 3, "another": 1}}) as steps:
             steps.run("compiling", "test-step", ["sh", "-c", "echo '[100/200]'; echo '[200/200]'"], reader=of_ninja)
     """
-    terminal = pexpect.spawn(sys.executable, ["-c", textwrap.dedent(program)], dimensions=(10, 30), encoding="utf-8")
+    terminal = pexpect.spawn(
+        sys.executable, ["-c", textwrap.dedent(program)], dimensions=(10, 30), encoding="utf-8"
+    )
     terminal.expect(pexpect.EOF)
     lines = terminal.before.replace("\r\x1b[K", "\n").replace("\r\n", "\n").split("\n")
     assert [line for line in lines if line] == [
@@ -117,7 +139,8 @@ def test_a_terminal_has_one_line_that_fits_and_is_written_anew():
 
 def test_a_step_that_fails_shows_the_end_of_its_log_and_the_remedy(tmp_path: pathlib.Path):
     with pytest.raises(
-        Failed, match="(?s)step failed.*build/logs/test-step.log.*No space left on device.*The disk was full .[0-9]+ MiB are free at .*goes on after the last"
+        Failed,
+        match="(?s)step failed.*build/logs/test-step.log.*No space left on device.*The disk was full .[0-9]+ MiB are free at .*goes on after the last",
     ):
         shown(tmp_path, "echo 'cp: No space left on device'; exit 1")
 
@@ -129,7 +152,9 @@ def test_an_interrupt_ends_what_a_step_has_started(tmp_path: pathlib.Path):
         with Progress({{"step": 1}}) as steps:
             steps.run("step", "test-interrupt", ["sh", "-c", "sleep 600 & echo $! > {tmp_path}/pid.new; mv {tmp_path}/pid.new {tmp_path}/pid; wait"])
     """
-    running = subprocess.Popen([sys.executable, "-c", textwrap.dedent(program)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    running = subprocess.Popen(
+        [sys.executable, "-c", textwrap.dedent(program)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
     while not (tmp_path / "pid").exists():
         time.sleep(0.01)
     running.send_signal(signal.SIGINT)
@@ -143,13 +168,19 @@ def test_an_interrupt_ends_what_a_step_has_started(tmp_path: pathlib.Path):
     ("reader", "line", "found"),
     [
         (progress.of_apt, "dlstatus:4:50.0:Retrieving file 4 of 8", (0.15, "50% downloaded")),
-        (progress.of_apt, "pmstatus:cmake:40.5:Unpacking cmake (amd64)", (0.3 + 0.7 * 0.405, "40% installed")),
+        (
+            progress.of_apt,
+            "pmstatus:cmake:40.5:Unpacking cmake (amd64)",
+            (0.3 + 0.7 * 0.405, "40% installed"),
+        ),
         (progress.of_apt, "Setting up cmake (3.25.1-1) ...", None),
         (progress.of_ninja, "      [3/20] Building CXX object core/base.o", (0.15, "3 of 20")),
         (progress.of_ninja, "-- Found hwloc", None),
     ],
 )
-def test_how_far_a_step_is_comes_from_its_output(reader: progress.Reader, line: str, found: tuple[float, str] | None):
+def test_how_far_a_step_is_comes_from_its_output(
+    reader: progress.Reader, line: str, found: tuple[float, str] | None
+):
     assert reader(line) == (found and (pytest.approx(found[0]), found[1]))
 
 
@@ -157,9 +188,15 @@ def test_how_far_pip_is_comes_from_its_output():
     read = progress.of_pip(usual=2)
     assert read("Collecting torch==2.11.0") is None
     assert read("  Downloading torch-2.11.0-cp311-cp311-manylinux_2_28_x86_64.whl.metadata (29 kB)") is None
-    assert read("  Downloading torch-2.11.0-cp311-cp311-manylinux_2_28_x86_64.whl (530.6 MB)") == (0.3, "torch")
+    assert read("  Downloading torch-2.11.0-cp311-cp311-manylinux_2_28_x86_64.whl (530.6 MB)") == (
+        0.3,
+        "torch",
+    )
     assert read("Progress 262144000 of 524288000") == (0.15, "torch 250 of 500 MiB")
-    assert read("  Using cached nvidia_cudnn_cu13-9.26.0.51-py3-none-manylinux_2_27_x86_64.whl (500 MB)") == (0.6, "nvidia-cudnn-cu13")
+    assert read("  Using cached nvidia_cudnn_cu13-9.26.0.51-py3-none-manylinux_2_27_x86_64.whl (500 MB)") == (
+        0.6,
+        "nvidia-cudnn-cu13",
+    )
     assert read("Installing collected packages: nvidia-cudnn-cu13, torch") == (0.6, "unpacking 2 packages")
 
 
@@ -167,12 +204,33 @@ def test_how_far_pip_is_comes_from_its_output():
     ("log", "words"),
     [
         ("E: You don't have enough free space in /var/cache/apt/archives/.", "disk was full"),
-        ("ERROR: Could not install packages due to an OSError: [Errno 28] No space left on device", "disk was full"),
-        ("W: Failed to fetch http://deb.debian.org/  Temporary failure resolving 'deb.debian.org'\nE: Unable to locate package cmake", "cannot be reached"),
-        ("NewConnectionError('Failed to establish a new connection: [Errno -3] Temporary failure in name resolution')", "cannot be reached"),
-        ("SSLError(SSLCertVerificationError(1, '[SSL: CERTIFICATE_VERIFY_FAILED] certificate verify failed'))", "not trusted"),
-        ("E: Could not get lock /var/lib/dpkg/lock-frontend. It is held by process 123 (apt)", "Another program is installing"),
-        ("E: dpkg was interrupted, you must manually run 'dpkg --configure -a' to correct the problem.", "dpkg --configure -a"),
+        (
+            "ERROR: Could not install packages due to an OSError: [Errno 28] No space left on device",
+            "disk was full",
+        ),
+        (
+            "W: Failed to fetch http://deb.debian.org/  Temporary failure resolving 'deb.debian.org'\nE: "
+            "Unable to locate package cmake",
+            "cannot be reached",
+        ),
+        (
+            "NewConnectionError('Failed to establish a new connection: [Errno -3] Temporary failure in name "
+            "resolution')",
+            "cannot be reached",
+        ),
+        (
+            "SSLError(SSLCertVerificationError(1, '[SSL: "
+            "CERTIFICATE_VERIFY_FAILED] certificate verify failed'))",
+            "not trusted",
+        ),
+        (
+            "E: Could not get lock /var/lib/dpkg/lock-frontend. It is held by process 123 (apt)",
+            "Another program is installing",
+        ),
+        (
+            "E: dpkg was interrupted, you must manually run 'dpkg --configure -a' to correct the problem.",
+            "dpkg --configure -a",
+        ),
         ("E: Unable to locate package libhwy-dev", "universe"),
         ("c++: fatal error: Killed signal terminated program cc1plus", "memory"),
         ("ERROR: No matching distribution found for torch==2.11.0", "this Python and this machine"),

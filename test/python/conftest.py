@@ -20,4 +20,8 @@ def servers_end_with_the_tests() -> Iterator[None]:
 @pytest.fixture(params=[True, False], ids=["overlapping", "one core each"])
 def overlap(request: pytest.FixtureRequest) -> dict[str, Any]:
     """Arguments of run_ready: two ranks reduce gradients during backward(), or only after it."""
-    return {"environment": {"HORA_CPU_OPERATIONS": "tcp"}} if request.param else {"options": ("--bind-to", "core")}
+    return (
+        {"environment": {"HORA_CPU_OPERATIONS": "tcp"}}
+        if request.param
+        else {"options": ("--bind-to", "core")}
+    )

@@ -1,10 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Random messages between all ranks: python random_messages.py <seed> <rounds>.
 
-Run it on any number of ranks. All draw the same messages. In each round every rank starts to send and to receive what it has
-to, in an order of its own, then waits for all of it in another one. Every rank has a manner of its own of choosing what to receive,
-from which follows what it must get: messages of one sender that a receive could take are taken in the order sent. Unless a
-rank takes whatever comes, nothing else keeps ranks in step, and some are rounds ahead: so each round has tags of its own.
+Run it on any number of ranks. All draw the same messages. In each round every rank starts to send and to
+receive what it has to, in an order of its own, then waits for all of it in another one. Every rank has a
+manner of its own of choosing what to receive,
+from which follows what it must get: messages of one sender that a receive could take are taken in the order
+    sent. Unless a
+rank takes whatever comes, nothing else keeps ranks in step, and some are rounds ahead: so each round has tags
+    of its own.
 """
 
 import collections
@@ -19,7 +22,18 @@ import hora.torch as hvd
 import numpy as np
 import torch
 
-DTYPES = (torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64, torch.float16, torch.bfloat16, torch.float32, torch.float64, torch.bool)
+DTYPES = (
+    torch.uint8,
+    torch.int8,
+    torch.int16,
+    torch.int32,
+    torch.int64,
+    torch.float16,
+    torch.bfloat16,
+    torch.float32,
+    torch.float64,
+    torch.bool,
+)
 SHAPES = ((), (0,), (1,), (7,), (3, 0, 2), (2, 3, 4), (50, 20), (129, 127), (40_000,), (600_000,))
 TAGS = range(4)
 OBJECT_TAG = 2**31 - 1
@@ -96,12 +110,18 @@ class Rank:
         return hvd.irecv(tensor, *choice)
 
     def check(self, got: Any) -> None:
-        """Checks the message of a receive; receives with the same choice get messages in the order in which they were started."""
+        """Checks the message of a receive; receives with the same choice get messages in the order in which
+        they were started."""
         manner = self.manners[hvd.rank()]
         key = (got.source, got.tag) if manner in ("exact", "any source") else got.source
         wanted = self.to_come[key].popleft()
         value = torch.from_numpy(got.value) if isinstance(got.value, np.ndarray) else got.value
-        assert (got.source, got.tag, value.dtype, tuple(value.shape)) == (wanted.source, wanted.tag, wanted.dtype, wanted.shape), wanted
+        assert (got.source, got.tag, value.dtype, tuple(value.shape)) == (
+            wanted.source,
+            wanted.tag,
+            wanted.dtype,
+            wanted.shape,
+        ), wanted
         assert torch.equal(value, wanted.contents(self.seed)), wanted
 
     def round(self, number: int) -> None:
@@ -109,15 +129,23 @@ class Rank:
         manner = self.manners[hvd.rank()]
         mine = [message for message in messages if message.dest == hvd.rank()]
         for message in mine:
-            self.to_come[(message.source, message.tag) if manner in ("exact", "any source") else message.source].append(message)
+            self.to_come[
+                (message.source, message.tag) if manner in ("exact", "any source") else message.source
+            ].append(message)
         sending = [message for message in messages if message.source == hvd.rank()]
         steps = [(self.send, message) for message in sending]
-        for step in [(self.receive, message) for message in mine]:  # both in their order, but in each other's midst
+        for step in [
+            (self.receive, message) for message in mine
+        ]:  # both in their order, but in each other's midst
             steps.insert(self._place(steps, step), step)
         handles = [(step.__name__, step(message)) for step, message in steps]
         exact = [rank for rank in range(hvd.size()) if self.manners[rank] == "exact"]
         for dest in exact:
-            hora.send_object({"round": number, "from": hvd.rank(), "text": "x" * self.own.randrange(1000)}, dest, OBJECT_TAG)
+            hora.send_object(
+                {"round": number, "from": hvd.rank(), "text": "x" * self.own.randrange(1000)},
+                dest,
+                OBJECT_TAG,
+            )
         waiting = list(range(len(handles)))
         self.own.shuffle(waiting)
         results = {which: hvd.synchronize(handles[which][1]) for which in waiting}
@@ -127,7 +155,12 @@ class Rank:
         if hvd.rank() in exact:
             for source in self.own.sample(range(hvd.size()), hvd.size()):
                 got = hora.recv_object(source, OBJECT_TAG)
-                assert (got.value["round"], got.value["from"], got.source, got.tag) == (number, source, source, OBJECT_TAG), got
+                assert (got.value["round"], got.value["from"], got.source, got.tag) == (
+                    number,
+                    source,
+                    source,
+                    OBJECT_TAG,
+                ), got
 
     def _place(self, steps: list[Any], step: Any) -> int:
         """Anywhere after those of its kind."""
@@ -146,7 +179,12 @@ def main() -> None:
             if "any" in rank.manners:
                 hvd.barrier()
     except BaseException:
-        print(f"seed {seed}, round {number}, rank {hvd.rank()}, which receives in the manner '{rank.manners[hvd.rank()]}'", file=sys.stderr, flush=True)
+        print(
+            f"seed {seed}, round {number}, rank {hvd.rank()}, which receives in the manner "
+            f"'{rank.manners[hvd.rank()]}'",
+            file=sys.stderr,
+            flush=True,
+        )
         raise
     assert hvd.probe() is None
     print("good")

@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Random operations, each against a straightforward NumPy computation: python random_operations.py <seed> <rounds>.
+"""Random operations, each against a straightforward NumPy computation: python random_operations.py <seed>
+<rounds>.
 
-Run it on any number of ranks. All draw the same operations. In each round every rank starts those that it takes part in, in
-an order of its own, and waits for them in another one; so they are fused in all manners, and process sets that overlap are
-in use at the same time. Numbers are small enough to be exact in every dtype.
+Run it on any number of ranks. All draw the same operations. In each round every rank starts those that it
+takes part in, in an order of its own, and waits for them in another one; so they are fused in all manners,
+and process sets that overlap are in use at the same time. Numbers are small enough to be exact in every
+dtype.
 """
 
 import dataclasses
@@ -82,7 +84,10 @@ def laid_out(numbers: np.ndarray, dtype: torch.dtype, layout: str) -> torch.Tens
 def expect(result: torch.Tensor, numbers: np.ndarray, dtype: torch.dtype) -> None:
     assert result.dtype == dtype, (result.dtype, dtype)
     assert tuple(result.shape) == numbers.shape, (result.shape, numbers.shape)
-    assert np.array_equal(result.resolve_neg().to(torch.float64).numpy(), numbers.astype(np.float64)), (result, numbers)
+    assert np.array_equal(result.resolve_neg().to(torch.float64).numpy(), numbers.astype(np.float64)), (
+        result,
+        numbers,
+    )
 
 
 @dataclasses.dataclass
@@ -105,7 +110,13 @@ def drawn_reduction(draw: Draw, op: int, prescale: float, postscale: float, leas
     if dtype in (torch.uint8, torch.int8):
         inputs = [each // 2 for each in inputs]  # within the dtype's range, scaled and added up
     scaled = np.stack(inputs) * prescale
-    whole = {hvd.Sum: scaled.sum, hvd.Average: scaled.sum, hvd.Min: scaled.min, hvd.Max: scaled.max, hvd.Product: scaled.prod}[op](0)
+    whole = {
+        hvd.Sum: scaled.sum,
+        hvd.Average: scaled.sum,
+        hvd.Min: scaled.min,
+        hvd.Max: scaled.max,
+        hvd.Product: scaled.prod,
+    }[op](0)
     if dtype == torch.bool:
         whole = np.minimum(whole, 1)
     whole = whole * postscale / (size if op == hvd.Average else 1)
@@ -128,10 +139,15 @@ def allreduce(draw: Draw, name: str) -> tuple[str, Start]:
     compression = draw.one_of((hvd.Compression.none, hvd.Compression.fp16, hvd.Compression.bf16))
 
     def start() -> Check:
-        tensors = [laid_out(each.inputs[process_set.rank() or 0], each.dtype, layout) for each, layout in zip(reduced, layouts, strict=True)]
+        tensors = [
+            laid_out(each.inputs[process_set.rank() or 0], each.dtype, layout)
+            for each, layout in zip(reduced, layouts, strict=True)
+        ]
         keywords = {"name": name, "op": op, "process_set": process_set, "compression": compression, **factors}
         if grouped:
-            handle = (hvd.grouped_allreduce_async_ if in_place else hvd.grouped_allreduce_async)(tensors, **keywords)
+            handle = (hvd.grouped_allreduce_async_ if in_place else hvd.grouped_allreduce_async)(
+                tensors, **keywords
+            )
         else:
             handle = (hvd.allreduce_async_ if in_place else hvd.allreduce_async)(tensors[0], **keywords)
 
@@ -143,9 +159,7 @@ def allreduce(draw: Draw, name: str) -> tuple[str, Start]:
 
         return check
 
-    text = (
-        f"op {op} {factors} {compression.__name__} in place {in_place} {[(each.dtype, each.result.shape, layout) for each, layout in zip(reduced, layouts, strict=True)]}"
-    )
+    text = f"op {op} {factors} {compression.__name__} in place {in_place} {[(each.dtype, each.result.shape, layout) for each, layout in zip(reduced, layouts, strict=True)]}"
     return text, start
 
 
@@ -153,7 +167,9 @@ def reducescatter(draw: Draw, name: str) -> tuple[str, Start]:
     process_set = draw.process_set
     op = draw.one_of((hvd.Average, hvd.Sum))
     factors = drawn_factors(draw, op)
-    reduced = [drawn_reduction(draw, op, *factors.values(), least=1) for _ in range(int(draw.rng.integers(1, 4)))]
+    reduced = [
+        drawn_reduction(draw, op, *factors.values(), least=1) for _ in range(int(draw.rng.integers(1, 4)))
+    ]
     layout = draw.one_of(LAYOUTS)
     compression = draw.one_of((hvd.Compression.none, hvd.Compression.fp16, hvd.Compression.bf16))
 
@@ -162,7 +178,11 @@ def reducescatter(draw: Draw, name: str) -> tuple[str, Start]:
         tensors = [laid_out(each.inputs[rank], each.dtype, layout) for each in reduced]
         keywords = {"name": name, "op": op, "process_set": process_set, "compression": compression, **factors}
         grouped = len(reduced) > 1
-        handle = hvd.grouped_reducescatter_async(tensors, **keywords) if grouped else hvd.reducescatter_async(tensors[0], **keywords)
+        handle = (
+            hvd.grouped_reducescatter_async(tensors, **keywords)
+            if grouped
+            else hvd.reducescatter_async(tensors[0], **keywords)
+        )
 
         def check() -> None:
             results = hvd.synchronize(handle)
@@ -171,7 +191,11 @@ def reducescatter(draw: Draw, name: str) -> tuple[str, Start]:
 
         return check
 
-    return f"op {op} {factors} {compression.__name__} {[(each.dtype, each.result.shape) for each in reduced]} {layout}", start
+    return (
+        f"op {op} "
+        f"{factors} {compression.__name__} {[(each.dtype, each.result.shape) for each in reduced]} {layout}",
+        start,
+    )
 
 
 def allgather(draw: Draw, name: str) -> tuple[str, Start]:
@@ -179,13 +203,25 @@ def allgather(draw: Draw, name: str) -> tuple[str, Start]:
     groups = []
     for _ in range(int(draw.rng.integers(1, 4))):
         dtype, rest = draw.dtype(), draw.shape(1)[1:]
-        groups.append((dtype, [draw.numbers(dtype, (int(draw.rng.integers(0, 5)), *rest)) for _ in range(process_set.size() or 0)]))
+        groups.append(
+            (
+                dtype,
+                [
+                    draw.numbers(dtype, (int(draw.rng.integers(0, 5)), *rest))
+                    for _ in range(process_set.size() or 0)
+                ],
+            )
+        )
     layout = draw.one_of(LAYOUTS)
 
     def start() -> Check:
         tensors = [laid_out(parts[process_set.rank() or 0], dtype, layout) for dtype, parts in groups]
         grouped = len(tensors) > 1
-        handle = hvd.grouped_allgather_async(tensors, name, process_set) if grouped else hvd.allgather_async(tensors[0], name, process_set)
+        handle = (
+            hvd.grouped_allgather_async(tensors, name, process_set)
+            if grouped
+            else hvd.allgather_async(tensors[0], name, process_set)
+        )
 
         def check() -> None:
             results = hvd.synchronize(handle)
@@ -221,8 +257,14 @@ def alltoall(draw: Draw, name: str) -> tuple[str, Start]:
     process_set = draw.process_set
     size = process_set.size() or 0
     dtype, rest, layout, even = draw.dtype(), draw.shape(1)[1:], draw.one_of(LAYOUTS), draw.chance()
-    counts = [[int(draw.rng.integers(0, 4))] * size if even else [int(n) for n in draw.rng.integers(0, 4, size)] for _ in range(size)]
-    inputs = [draw.numbers(dtype, (sum(row) + (0 if even else int(draw.rng.integers(0, 2))), *rest)) for row in counts]
+    counts = [
+        [int(draw.rng.integers(0, 4))] * size if even else [int(n) for n in draw.rng.integers(0, 4, size)]
+        for _ in range(size)
+    ]
+    inputs = [
+        draw.numbers(dtype, (sum(row) + (0 if even else int(draw.rng.integers(0, 2))), *rest))
+        for row in counts
+    ]
     parts = [np.split(whole, np.cumsum(row))[:size] for whole, row in zip(inputs, counts, strict=True)]
 
     def start() -> Check:
@@ -259,7 +301,9 @@ def sparse(draw: Draw, name: str) -> tuple[str, Start]:
 
     def start() -> Check:
         places, values = inputs[process_set.rank() or 0]
-        tensor = torch.sparse_coo_tensor(torch.from_numpy(places), torch.from_numpy(values).to(dtype), shape, check_invariants=True)
+        tensor = torch.sparse_coo_tensor(
+            torch.from_numpy(places), torch.from_numpy(values).to(dtype), shape, check_invariants=True
+        )
         finish = hvd.sparse_allreduce_async(tensor, name, op, process_set)
         handle = hvd.allreduce_async(tensor, name=f"{name}.handle", op=op, process_set=process_set)
 
@@ -279,7 +323,9 @@ def operations(draw: Draw) -> list[Operation]:
         draw.process_set = draw.one_of(draw.sets)
         kind = draw.one_of((allreduce, allreduce, reducescatter, allgather, broadcast, alltoall, sparse))
         text, start = kind(draw, f"x{number}")
-        made.append(Operation(f"{kind.__name__} 'x{number}' in {draw.process_set}: {text}", draw.process_set, start))
+        made.append(
+            Operation(f"{kind.__name__} 'x{number}' in {draw.process_set}: {text}", draw.process_set, start)
+        )
     return made
 
 
@@ -287,8 +333,18 @@ def main() -> None:
     seed, rounds = int(sys.argv[1]), int(sys.argv[2])
     hvd.init()
     size = hvd.size()
-    subsets = [ranks for ranks in ([0], [size - 1], [0, size - 1], list(range(1, size))) if 0 < len(set(ranks)) < size]
-    sets = [hvd.global_process_set, *(hvd.add_process_set(list(ranks)) for ranks in sorted({tuple(sorted(set(ranks))) for ranks in subsets}))]
+    subsets = [
+        ranks
+        for ranks in ([0], [size - 1], [0, size - 1], list(range(1, size)))
+        if 0 < len(set(ranks)) < size
+    ]
+    sets = [
+        hvd.global_process_set,
+        *(
+            hvd.add_process_set(list(ranks))
+            for ranks in sorted({tuple(sorted(set(ranks))) for ranks in subsets})
+        ),
+    ]
     own = random.Random(hvd.rank())
     for number in range(rounds):
         drawn = [each for each in operations(Draw(seed, number, sets)) if each.process_set.included()]

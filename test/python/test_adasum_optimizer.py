@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""DistributedOptimizer(op=Adasum), against the same steps made one after the other and combined with NumPy."""
+"""DistributedOptimizer(op=Adasum), against the same steps made one after the other and combined with
+NumPy."""
 
 import pathlib
 

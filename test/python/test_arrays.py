@@ -139,7 +139,14 @@ def test_without_pickle_objects_are_refused_before_anything_is_sent():
         environment={"HORA_NO_PICKLE": "1"},
     )
     forbidden = "objects travel as pickles, which HORA_NO_PICKLE=1 forbids: use arrays or tensors, or unset it on all ranks"
-    names = ["broadcast_object", "allgather_object", "gather_object", "scatter_object", "send_object", "recv_object"]
+    names = [
+        "broadcast_object",
+        "allgather_object",
+        "gather_object",
+        "scatter_object",
+        "send_object",
+        "recv_object",
+    ]
     assert lines == [[*(f"'{name}': {forbidden}" for name in names), "[2.]"]] * 2
 
 
@@ -296,7 +303,14 @@ def test_arguments_are_refused_in_the_callers_thread():
         assert hora.allreduce(np.ones(1))[0] == 1
     """,
     )
-    expected = ("complex128 cannot be sent", "no root rank 5", "scalar", "op=17", "byte order", "masks cannot be sent")
+    expected = (
+        "complex128 cannot be sent",
+        "no root rank 5",
+        "scalar",
+        "op=17",
+        "byte order",
+        "masks cannot be sent",
+    )
     for line, text in zip(lines[0], expected, strict=True):
         assert text in line
 
@@ -357,7 +371,10 @@ except RuntimeError as error:
 """
     result = hrun("-np", "2", sys.executable, "-c", program, seconds=30)
     assert result.returncode == 1
-    assert re.search(r"'allreduce.x': rank 1 \(pid \d+ on \S+\) failed: ValueError: no data here \(<string>:4\); it exited with code 1\n", result.stdout), result.stdout
+    assert re.search(
+        r"'allreduce.x': rank 1 \(pid \d+ on \S+\) failed: ValueError: no data here \(<string>:4\); it exited with code 1\n",
+        result.stdout,
+    ), result.stdout
     assert "rank 1 (pid" in result.stderr
 
 

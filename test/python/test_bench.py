@@ -33,7 +33,13 @@ def figure(*blocks: float) -> figures.Figure:
 
 
 def contest(ours: float, limit: float | None = None, **peers: float) -> targets.Contest:
-    return targets.Contest("1 MiB", {}, figure(ours), {name: figure(time) for name, time in peers.items()}, figure(limit) if limit else None)
+    return targets.Contest(
+        "1 MiB",
+        {},
+        figure(ours),
+        {name: figure(time) for name, time in peers.items()},
+        figure(limit) if limit else None,
+    )
 
 
 def test_a_peer_target_is_met_by_the_fastest_peer_alone():
@@ -81,9 +87,15 @@ def test_every_row_of_the_plan_can_be_planned():
 def test_a_text_chooses_experiments_of_a_row_by_their_names():
     rows = [table.row("b6"), table.row("b13")]
     chosen = main.planned(rows, table.Settings(), "BERT-base")
-    assert [experiment.key for experiment in chosen] == ["list, BERT-base", "backward, BERT-base", "overlap, BERT-base"]
+    assert [experiment.key for experiment in chosen] == [
+        "list, BERT-base",
+        "backward, BERT-base",
+        "overlap, BERT-base",
+    ]
     assert len(main.planned(rows, table.Settings(), "")) > 3
-    with pytest.raises(ValueError, match="no experiment has 'LeNet' in its name; there are: list, ResNet-50;"):
+    with pytest.raises(
+        ValueError, match="no experiment has 'LeNet' in its name; there are: list, ResNet-50;"
+    ):
         main.planned(rows, table.Settings(), "LeNet")
 
 
@@ -121,7 +133,9 @@ class Broken(Weather):
 
 def test_a_contender_that_fails_is_told_of_and_left_out(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(interleave.machine, "fingerprint", lambda: {"round_trip_us": 1.0})
-    result = interleave.measure(interleave.Experiment("key", "title", [Broken(), Weather()]), 2, lambda text: None)
+    result = interleave.measure(
+        interleave.Experiment("key", "title", [Broken(), Weather()]), 2, lambda text: None
+    )
     assert result.missing == {"broken": "it fell over"}
     assert result.cases["case"]["weather"].blocks == [1.0, 2.0]
 
@@ -153,8 +167,14 @@ MACHINE = {
 
 
 def a_run(file: str, date: str, rows: list[str], experiments: list[str]) -> runs.Run:
-    results = {key: dataclasses.asdict(figures.Result(file, "us", {"8 B": {"hora arena": figure(1.0)}})) for key in experiments}
-    return runs.Run(pathlib.Path(file), {"date": date, "quick": False, "blocks": 5, "rows": rows, "machine": MACHINE, "experiments": results})
+    results = {
+        key: dataclasses.asdict(figures.Result(file, "us", {"8 B": {"hora arena": figure(1.0)}}))
+        for key in experiments
+    }
+    return runs.Run(
+        pathlib.Path(file),
+        {"date": date, "quick": False, "blocks": 5, "rows": rows, "machine": MACHINE, "experiments": results},
+    )
 
 
 def test_the_page_shows_each_row_as_it_was_measured_last(tmp_path: pathlib.Path):
@@ -163,7 +183,11 @@ def test_the_page_shows_each_row_as_it_was_measured_last(tmp_path: pathlib.Path)
     for run in (older, newer):
         runs.write(dataclasses.replace(run, file=tmp_path / run.file))
     chosen = runs.newest_of_rows(runs.kept(tmp_path, quick=False))
-    assert {key: run.file.name for key, run in chosen.items()} == {"b1": "older.json", "b4": "newer.json", "b9": "newer.json"}
+    assert {key: run.file.name for key, run in chosen.items()} == {
+        "b1": "older.json",
+        "b4": "newer.json",
+        "b9": "newer.json",
+    }
     written = page.text_of(chosen, {"newer.json": {"plane, 4 ranks": "four.svg"}})
     assert "[2026-02-01](results/newer.json) | B4, B9 | Some CPU" in written
     assert "![newer.json](plots/four.svg)" in written

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""hora.torch under torch.compile: graphs end where ranks meet, without a warning, and results are the same."""
+"""hora.torch under torch.compile: graphs end where ranks meet, without a warning, and results are the
+same."""
 
 import pytest
 from ranks import run_python

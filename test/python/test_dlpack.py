@@ -9,7 +9,18 @@ from hora import _native
 from hora._loans import lend
 from ready_ranks import run_ready
 
-DTYPES = [torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64, torch.float16, torch.bfloat16, torch.float32, torch.float64, torch.bool]
+DTYPES = [
+    torch.uint8,
+    torch.int8,
+    torch.int16,
+    torch.int32,
+    torch.int64,
+    torch.float16,
+    torch.bfloat16,
+    torch.float32,
+    torch.float64,
+    torch.bool,
+]
 
 
 def test_memory_goes_out_without_a_copy_and_lives_as_long_as_anybody_has_it():
@@ -72,7 +83,9 @@ def test_what_hora_does_not_know_is_refused_in_a_sentence():
             assert stream == 1
             raise BufferError("it has a gradient")
 
-    with pytest.raises(hora.HoraArgumentError, match="'x': OnGpu on cuda:1 cannot be sent: it has a gradient"):
+    with pytest.raises(
+        hora.HoraArgumentError, match="'x': OnGpu on cuda:1 cannot be sent: it has a gradient"
+    ):
         lend(OnGpu(), "x")
 
     class Strided(OnGpu):

@@ -64,12 +64,17 @@ assert torch.equal(model.weight, weight), (model.weight, weight)
     assert lines == [["trained"]] * 3
 
 
-@pytest.mark.parametrize(("how", "first"), [("die", "it exited with code 3"), ("raise", "KeyError: 'no such thing'")])
+@pytest.mark.parametrize(
+    ("how", "first"), [("die", "it exited with code 3"), ("raise", "KeyError: 'no such thing'")]
+)
 def test_a_rank_that_is_gone_is_named_and_ends_the_job(how: str, first: str):
     result = hrun("-np", "2", *ready_python(), "-c", TRAIN, how, seconds=60)
     assert result.returncode != 0
     assert first in result.stderr
-    assert "[0] hora._errors.HoraInternalError: the job cannot be joined again: rank 1 (process " in result.stderr, result.stderr
+    assert (
+        "[0] hora._errors.HoraInternalError: the job cannot be joined again: rank 1 (process "
+        in result.stderr
+    ), result.stderr
     assert "trained" not in result.stdout
 
 

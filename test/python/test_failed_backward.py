@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""backward() that fails on some ranks: all ranks hear of it, none makes a step, and the next batch is as if nothing had been."""
+"""backward() that fails on some ranks: all ranks hear of it, none makes a step, and the next batch is as if
+nothing had been."""
 
 from typing import Any
 
@@ -21,7 +22,8 @@ _KINDS = {
     "joined": "{}",
 }
 
-# A model and its twin get the same batches. Only the passes of the first one fail, again and again; both must stay equal.
+# A model and its twin get the same batches. Only the passes of the first one fail, again and again; both must
+# stay equal.
 _PROGRAM = """
 import contextlib, itertools, sys, torch, hora.torch as hvd
 hvd.init()
@@ -126,7 +128,9 @@ for kind in sys.argv[1:]:
 
 
 @pytest.mark.parametrize("ranks", [2, 3])
-def test_no_rank_steps_after_a_pass_that_failed_on_some_and_all_go_on_alike(ranks: int, overlap: dict[str, Any]):
+def test_no_rank_steps_after_a_pass_that_failed_on_some_and_all_go_on_alike(
+    ranks: int, overlap: dict[str, Any]
+):
     """The third rank joins, so that the others make rounds for it."""
     kinds = [kind for kind in _KINDS if (kind in ("process set", "joined")) == (ranks == 3)]
     lines = run_ready(ranks, f"kinds = {_KINDS}\n{_PROGRAM}", *kinds, **overlap)

@@ -15,7 +15,8 @@ STRANGER = 65534
 
 
 def plant(folder: pathlib.Path, what: str, victim: pathlib.Path) -> None:
-    """Leaves something under the name of the caller's directory, as another user would on a host that does not have it."""
+    """Leaves something under the name of the caller's directory, as another user would on a host that does
+    not have it."""
     real = folder.with_name("real") if what == "a link" else folder
     real.mkdir(mode=0o700)
     (real / CALL).write_bytes(pickle.dumps(([], pickle.dumps((victim.write_text, ("theirs",), {})))))
@@ -35,7 +36,13 @@ def test_a_function_from_a_folder_of_another_user_is_not_called(tmp_path: pathli
     victim.write_text("mine")
     folder = tmp_path / "call"
     plant(folder, what, victim)
-    ended = subprocess.run([sys.executable, "-m", "hora._rank_main", folder], env=os.environ | {"HORA_RANK": "1"}, check=False, capture_output=True, text=True)
+    ended = subprocess.run(
+        [sys.executable, "-m", "hora._rank_main", folder],
+        env=os.environ | {"HORA_RANK": "1"},
+        check=False,
+        capture_output=True,
+        text=True,
+    )
     assert victim.read_text() == "mine"
     assert ended.returncode == 1
     assert f"hora.run: {folder} " in ended.stderr

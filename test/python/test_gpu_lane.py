@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tensors on GPUs, without one: the fake driver and the fake NCCL take the place of the real ones, and PyTorch's CPU tensors that
-of its CUDA tensors, by way of the one module of hora.torch that knows of CUDA. Float32 tensors lie on the GPU, all others on the
-CPU. Processes, hrun, libhora and libhora_nccl.so are the real ones."""
+"""Tensors on GPUs, without one: the fake driver and the fake NCCL take the place of the real ones, and
+PyTorch's CPU tensors that of its CUDA tensors, by way of the one module of hora.torch that knows of CUDA.
+Float32 tensors lie on the GPU, all others on the CPU. Processes, hrun, libhora and libhora_nccl.so are the
+real ones."""
 
 import contextlib
 import ctypes
@@ -25,7 +26,11 @@ def _missing() -> str | None:
     for library in ("libcuda.so.1", "libnccl.so.2"):
         if not (FAKES / library).exists():
             return f"there is no {FAKES / library}: build it with CUDA's and NCCL's headers"
-    return None if hora.cuda_built() else "there is no libhora_nccl.so beside libhora: build it with CUDA's and NCCL's headers"
+    return (
+        None
+        if hora.cuda_built()
+        else "there is no libhora_nccl.so beside libhora: build it with CUDA's and NCCL's headers"
+    )
 
 
 pytestmark = pytest.mark.skipif(_missing() is not None, reason=str(_missing()))
@@ -64,11 +69,14 @@ _devices.current_stream = lambda gpu: 0
 
 
 def run_on_gpus(ranks: int, program: str, **environment: str) -> list[list[str]]:
-    """The program on as many ranks and GPUs. All memory that the fake driver has not given is the rank's GPU's."""
+    """The program on as many ranks and GPUs. All memory that the fake driver has not given is the rank's
+    GPU's."""
     fakes = {"LD_LIBRARY_PATH": f"{FAKES}:{os.environ.get('LD_LIBRARY_PATH', '')}", "FAKE_GPUS": str(ranks)}
     preload = str(FAKES / "libnccl.so.2")  # else PyTorch brings the real one into the process
     if ranks == 2:
-        python = ready_python([{**fakes, "LD_PRELOAD": preload, "FAKE_CUDA_OWNS": str(rank)} for rank in range(ranks)])
+        python = ready_python(
+            [{**fakes, "LD_PRELOAD": preload, "FAKE_CUDA_OWNS": str(rank)} for rank in range(ranks)]
+        )
     else:  # a server for each rank would take longer
         settings = f"FAKE_CUDA_OWNS=$HORA_LOCAL_RANK LD_PRELOAD={preload}"
         python = ["sh", "-c", f'{settings} exec "$0" "$@"', sys.executable]
@@ -78,8 +86,14 @@ def run_on_gpus(ranks: int, program: str, **environment: str) -> list[list[str]]
 
 def nccl_functions(library: pathlib.Path, which: str) -> set[str]:
     """Those that a library exports (--defined-only) or expects from another one (--undefined-only)."""
-    listed = subprocess.run(["nm", "--dynamic", "--format=posix", which, library], capture_output=True, text=True, check=True).stdout
-    return {name for name in (line.split()[0].split("@")[0] for line in listed.splitlines()) if name.startswith("nccl")}
+    listed = subprocess.run(
+        ["nm", "--dynamic", "--format=posix", which, library], capture_output=True, text=True, check=True
+    ).stdout
+    return {
+        name
+        for name in (line.split()[0].split("@")[0] for line in listed.splitlines())
+        if name.startswith("nccl")
+    }
 
 
 def test_the_fake_nccl_has_every_function_that_pytorch_expects():
@@ -88,7 +102,10 @@ def test_the_fake_nccl_has_every_function_that_pytorch_expects():
     libraries = (pathlib.Path(torch.origin).parent / "lib").glob("*.so*")
     expected = set().union(*(nccl_functions(library, "--undefined-only") for library in libraries))
     missing = expected - nccl_functions(FAKES / "libnccl.so.2", "--defined-only")
-    assert not missing, f"PyTorch {importlib.metadata.version('torch')} cannot be loaded beside the fake NCCL: refused_calls.cc lacks {sorted(missing)}"
+    assert not missing, (
+        f"PyTorch {importlib.metadata.version('torch')} cannot be loaded beside the fake NCCL: "
+        f"refused_calls.cc lacks {sorted(missing)}"
+    )
 
 
 @pytest.mark.parametrize("operations", ["nccl", "staged"])
@@ -587,4 +604,6 @@ def test_without_a_driver_one_sentence_says_what_to_do():
         "print(hvd.allreduce(torch.ones(2, dtype=torch.float64)).sum().item())",
     )  # fmt: skip
     assert result.returncode == 0, result.stderr
-    assert result.stdout.count("'allreduce.x' on cuda:") == 2 and result.stdout.count("2.0") == 2, result.stdout
+    assert result.stdout.count("'allreduce.x' on cuda:") == 2 and result.stdout.count("2.0") == 2, (
+        result.stdout
+    )

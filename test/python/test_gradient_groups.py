@@ -40,7 +40,9 @@ def test_any_division_into_groups_trains_as_one_process(overlap: dict[str, Any])
     )
 
 
-def test_members_that_a_rank_does_not_use_count_as_zeros_and_do_not_hold_up_their_group(overlap: dict[str, Any]):
+def test_members_that_a_rank_does_not_use_count_as_zeros_and_do_not_hold_up_their_group(
+    overlap: dict[str, Any],
+):
     run_ready(
         3,
         """
@@ -85,7 +87,10 @@ def test_a_member_that_differs_fails_its_whole_group_and_names_itself():
     )
     assert lines[0] == lines[1]
     assert lines[0][0].startswith("'gradient.0.a': ")
-    assert "'gradient.0.odd': tensor differs between ranks: float32[3] on rank 0, float32[4] on rank 1" in lines[0][0]
+    assert (
+        "'gradient.0.odd': tensor differs between ranks: float32[3] on rank 0, float32[4] on rank 1"
+        in lines[0][0]
+    )
 
 
 def test_sparse_members_leave_their_group():

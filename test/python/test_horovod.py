@@ -86,7 +86,9 @@ assert mpi_ops._basics._get_process_set_ids_and_ranks() == {0: [0, 1]}
 assert handle_average_backwards_compatibility(None, None) == Average == 0 and handle_average_backwards_compatibility(Sum, None) == Sum
 """,
     )
-    alone = subprocess.run([sys.executable, "-c", "import hora.torch, horovod"], capture_output=True, text=True, check=False)
+    alone = subprocess.run(
+        [sys.executable, "-c", "import hora.torch, horovod"], capture_output=True, text=True, check=False
+    )
     assert "No module named 'horovod'" in alone.stderr
 
 
@@ -114,7 +116,9 @@ def test_spawned_and_child_interpreters_find_it_too(tmp_path: pathlib.Path):
     result = hrun("-np", "1", "--horovod", sys.executable, str(script))
     assert result.returncode == 0, result.stderr
     script.write_text(
-        CHILDREN.format(install="import hora; hora.install_as_horovod(); hora.install_as_horovod(); assert os.environ['PYTHONPATH'].count('_horovod') == 1")
+        CHILDREN.format(
+            install="import hora; hora.install_as_horovod(); hora.install_as_horovod(); assert os.environ['PYTHONPATH'].count('_horovod') == 1"
+        )
     )
     own = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, check=False)
     assert own.returncode == 0, own.stderr
@@ -125,8 +129,17 @@ def test_it_comes_before_an_installed_horovod_and_never_after_an_imported_one(tm
     environment = {"PYTHONPATH": f"{tmp_path}{os.pathsep}{os.environ.get('PYTHONPATH', '')}"}
     hrun_horovod(1, "import horovod; assert horovod.__version__", environment=environment)
     late = "import horovod, hora\ntry:\n    hora.install_as_horovod()\nexcept hora.HoraInternalError as error:\n    print(error)"
-    said = subprocess.run([sys.executable, "-c", late], env={**os.environ, **environment}, capture_output=True, text=True, check=True).stdout
-    assert said == f"another horovod is imported already, from {tmp_path}/horovod.py; call install_as_horovod() before\n"
+    said = subprocess.run(
+        [sys.executable, "-c", late],
+        env={**os.environ, **environment},
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
+    assert (
+        said
+        == f"another horovod is imported already, from {tmp_path}/horovod.py; call install_as_horovod() before\n"
+    )
 
 
 def test_scripts_with_a_first_line_and_shell_scripts_are_served(tmp_path: pathlib.Path):
@@ -153,14 +166,23 @@ def test_a_python_without_hora_is_named(tmp_path: pathlib.Path):
 
 def test_variables_of_horovod_count_or_are_named_once():
     program = "import hora\nfor _ in range(2):\n    hora.init(); hora.shutdown()"
-    set_by_user = {"HOROVOD_FUSION_THRESHOLD": "0", "HOROVOD_STALL_CHECK_DISABLE": "1", "HOROVOD_CYCLE_TIME": "5", "HOROVOD_CACHE_CAPACITY": "0"}
+    set_by_user = {
+        "HOROVOD_FUSION_THRESHOLD": "0",
+        "HOROVOD_STALL_CHECK_DISABLE": "1",
+        "HOROVOD_CYCLE_TIME": "5",
+        "HOROVOD_CACHE_CAPACITY": "0",
+    }
     lines = hrun_horovod(2, program, environment=set_by_user).stderr.splitlines()
     assert [line.split(" rank 0 warning: ")[-1] for line in lines] == [
-        "taken from Horovod's variables: HOROVOD_FUSION_THRESHOLD=0 as HORA_FUSION_THRESHOLD=1, HOROVOD_STALL_CHECK_DISABLE=1 as HORA_MISSING_WARNING=0, "
+        "taken from Horovod's variables: HOROVOD_FUSION_THRESHOLD=0 as HORA_FUSION_THRESHOLD=1, "
+        "HOROVOD_STALL_CHECK_DISABLE=1 as HORA_MISSING_WARNING=0, "
         "HOROVOD_STALL_CHECK_DISABLE=1 as HORA_MISSING_TIMEOUT=0",
         "variables of Horovod's that mean nothing here: HOROVOD_CACHE_CAPACITY, HOROVOD_CYCLE_TIME",
     ]
-    assert hrun_horovod(1, program, environment={"HOROVOD_LOG_LEVEL": "fatal", "HOROVOD_CYCLE_TIME": "5"}).stderr == ""
+    assert (
+        hrun_horovod(1, program, environment={"HOROVOD_LOG_LEVEL": "fatal", "HOROVOD_CYCLE_TIME": "5"}).stderr
+        == ""
+    )
 
 
 def test_functions_that_horovod_run_calls_import_horovod():
@@ -176,7 +198,9 @@ def work(word):
 
 assert horovod.run(work, args=("x",), np=2) == [("xx", "0"), ("xx", "1")]
 """
-    result = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False)
+    result = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False
+    )
     assert result.returncode == 0, result.stderr
 
 
@@ -269,17 +293,32 @@ def test_data_loaders_read_ahead_and_pass_exceptions_on(size: int):
 
 
 def test_without_the_flag_ranks_do_not_hear_of_horovod():
-    lines = run_python(1, "import os; print(sorted(name for name in os.environ if name.startswith('HOROVOD_')), 'horovod' in os.environ.get('PYTHONPATH', ''))")
+    lines = run_python(
+        1,
+        "import os; print(sorted(name for name in os.environ if name.startswith('HOROVOD_')), 'horovod' in "
+        "os.environ.get('PYTHONPATH', ''))",
+    )
     assert lines == [["[] False"]]
 
 
 def test_a_script_for_horovod_that_is_started_alone_says_how_it_starts():
     def end_of(program: str) -> str:
-        result = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False)
+        result = subprocess.run(
+            [sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False
+        )
         return (result.stdout + result.stderr).splitlines()[-1]
 
-    assert end_of("import horovod.torch as hvd").startswith("ModuleNotFoundError: No module named 'horovod'. Hora is installed, and runs scripts for Horovod")
-    assert end_of("import sys; print('hora' in sys.modules, 'hora._no_horovod' in sys.modules)") == "False False", "it costs nothing before"
-    assert end_of("import importlib.util; print(importlib.util.find_spec('horovod'))") == "None", "there is none, for who asks only that"
-    assert end_of("import hora; hora.install_as_horovod(); import horovod.torch; print(horovod.__version__)") == "0.28.1"
+    assert end_of("import horovod.torch as hvd").startswith(
+        "ModuleNotFoundError: No module named 'horovod'. Hora is installed, and runs scripts for Horovod"
+    )
+    assert (
+        end_of("import sys; print('hora' in sys.modules, 'hora._no_horovod' in sys.modules)") == "False False"
+    ), "it costs nothing before"
+    assert end_of("import importlib.util; print(importlib.util.find_spec('horovod'))") == "None", (
+        "there is none, for who asks only that"
+    )
+    assert (
+        end_of("import hora; hora.install_as_horovod(); import horovod.torch; print(horovod.__version__)")
+        == "0.28.1"
+    )
     assert end_of("import horovods") == "ModuleNotFoundError: No module named 'horovods'"

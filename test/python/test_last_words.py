@@ -9,7 +9,9 @@ import pytest
 from ranks import hrun
 
 
-def test_an_exception_names_the_line_of_the_program_and_not_of_the_library_that_raised_it(tmp_path: pathlib.Path):
+def test_an_exception_names_the_line_of_the_program_and_not_of_the_library_that_raised_it(
+    tmp_path: pathlib.Path,
+):
     script = tmp_path / "train.py"
     script.write_text("""import json, sys, hora
 def load():
@@ -23,7 +25,10 @@ except RuntimeError as error:
     print(error)
 """)
     result = hrun("-np", "2", sys.executable, str(script), seconds=30)
-    assert "failed: json.decoder.JSONDecodeError: Expecting value: line 1 column 1 (char 0) (train.py:3); it exited with code 1\n" in result.stdout
+    assert (
+        "failed: json.decoder.JSONDecodeError: Expecting value: line 1 column 1 (char 0) (train.py:3); it "
+        "exited with code 1\n" in result.stdout
+    )
 
 
 def test_an_exception_is_told_though_another_thread_of_its_rank_still_waits_for_the_others():
@@ -139,5 +144,7 @@ except SystemExit as end:
 hora.shutdown()
 assert sys.exit is over_it
 """
-    result = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False)
+    result = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False
+    )
     assert (result.returncode, result.stderr) == (0, "")

@@ -165,8 +165,8 @@ def test_what_is_under_way_ends_with_an_error_when_another_thread_leaves():
 
 
 def test_handles_that_nobody_synchronises_keep_results_and_no_inputs():
-    """Of 1,000 handles at most some hundred keep what was lent. A handle and its result take less than 4 KiB beside
-    the result's elements."""
+    """Of 1,000 handles at most some hundred keep what was lent. A handle and its result take less than 4 KiB
+    beside the result's elements."""
     run_ready(
         1,
         """
@@ -223,5 +223,8 @@ def test_init_without_memory_for_a_thread_says_what_that_is_for_and_may_be_tried
     """,
     )
     assert lines[0][0].startswith("the thread that ")
-    assert "cannot be started: Resource temporarily unavailable; it needs memory for its stack (ulimit -v" in lines[0][0]
+    assert (
+        "cannot be started: Resource temporarily unavailable; it needs memory for its stack (ulimit -v"
+        in lines[0][0]
+    )
     assert lines[0][1] == "1"

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Messages from one rank to another: send, recv, isend, irecv, probe, and objects; of arrays and of tensors."""
+"""Messages from one rank to another: send, recv, isend, irecv, probe, and objects; of arrays and of
+tensors."""
 
 import os
 import pathlib

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Programs whose ranks do not do the same: each ends with an error that names the tensor and who is missing."""
+"""Programs whose ranks do not do the same: each ends with an error that names the tensor and who is
+missing."""
 
 import pathlib
 import re
@@ -27,9 +28,18 @@ MODEL = """
 
 
 def fail(program: str, ranks: int = 2, environment: dict[str, str] | None = None) -> str:
-    """The stderr of a program that fails. hrun's prefixes are taken off, and times and numbers of processes."""
+    """The stderr of a program that fails. hrun's prefixes are taken off, and times and numbers of
+    processes."""
     script = textwrap.dedent(MODEL) + textwrap.dedent(program)
-    words = ("-np", str(ranks), "--grace", "1", *ready_python(), "-c", script)  # who is busy does not end by itself
+    words = (
+        "-np",
+        str(ranks),
+        "--grace",
+        "1",
+        *ready_python(),
+        "-c",
+        script,
+    )  # who is busy does not end by itself
     result = hrun(*words, environment={**PATIENCE, **(environment or {})}, seconds=60)
     assert result.returncode != 0, result.stdout + result.stderr
     return re.sub(r"^\[\d+\] ", "", result.stderr, flags=re.MULTILINE)
@@ -47,8 +57,12 @@ def test_an_allreduce_of_one_rank_alone():
     assert "warning: 'allreduce.loss' (allreduce float32[3]) has been waited for" in said
     assert "The job ends: HORA_MISSING_TIMEOUT is 2 s" in said
     error = said.split("hora._errors.HoraInternalError: ")[-1]
-    assert re.search(r"rank 0 asked for it; missing:\n +rank 1 \(pid \d+ on .*\)\. It lives; it (has )?finished", error), said
-    place = r"<string>:\d+ in evaluate, called from <string>:\d+ in <module>, ready_server\.py:\d+ in <module>"
+    assert re.search(
+        r"rank 0 asked for it; missing:\n +rank 1 \(pid \d+ on .*\)\. It lives; it (has )?finished", error
+    ), said
+    place = (
+        r"<string>:\d+ in evaluate, called from <string>:\d+ in <module>, ready_server\.py:\d+ in <module>"
+    )
     assert re.search(rf"main thread is at {place}\n", error), said
 
 
@@ -60,7 +74,11 @@ def test_a_backward_that_one_rank_leaves_out():
             step()
     """)
     assert re.search(r"'\S*(weight|bias)' \(allreduce float32\[\d+(,\d+)?\], step 4\)", said), said
-    assert "missing:\n  rank 1 (" in said and "It lives; it finished '" in said and " in busy, called from " in said
+    assert (
+        "missing:\n  rank 1 (" in said
+        and "It lives; it finished '" in said
+        and " in busy, called from " in said
+    )
 
 
 def test_one_batch_less_on_one_rank():
@@ -111,7 +129,11 @@ def test_an_exception_that_one_rank_catches_and_goes_on():
                     raise
                 busy()
     """)
-    assert "missing:\n  rank 1 (" in said and "It lives; it finished '" in said and " in busy, called from " in said
+    assert (
+        "missing:\n  rank 1 (" in said
+        and "It lives; it finished '" in said
+        and " in busy, called from " in said
+    )
 
 
 def test_a_checkpoint_can_be_written_after_the_error(tmp_path: pathlib.Path):
@@ -170,5 +192,8 @@ def test_who_holds_the_others_up_is_named():
     result = hrun("-np", "3", *ready_python(), "-c", program)
     assert result.returncode == 0, result.stderr
     (line,) = [line for line in result.stderr.splitlines() if "holds the others up" in line]
-    found = re.search(r"rank 0 warning: rank 2 \(pid \d+ on \S+\) holds the others up: in \d+ of the last 20 steps it was the last, and they waited ([\d.]+) ms", line)
+    found = re.search(
+        r"rank 0 warning: rank 2 \(pid \d+ on \S+\) holds the others up: in \d+ of the last 20 steps it was the last, and they waited ([\d.]+) ms",
+        line,
+    )
     assert found and float(found[1]) >= 45, line

@@ -14,18 +14,34 @@ import pytest
 from ranks import hrun
 from ready_ranks import ready_python
 
-needs_mpi4py = pytest.mark.skipif(importlib.util.find_spec("mpi4py") is None, reason="mpi4py is not installed: communicators come from it")
+needs_mpi4py = pytest.mark.skipif(
+    importlib.util.find_spec("mpi4py") is None, reason="mpi4py is not installed: communicators come from it"
+)
 pytestmark = [
     pytest.mark.skipif(shutil.which("mpirun") is None, reason="there is no mpirun"),
     pytest.mark.skipif(not hora.mpi_built(), reason="this Hora has no libhora_mpi.so"),
 ]
 
 
-def mpirun(ranks: int, script: str, *options: str, operations: str = "mpi", seconds: float = 120) -> subprocess.CompletedProcess[str]:
+def mpirun(
+    ranks: int, script: str, *options: str, operations: str = "mpi", seconds: float = 120
+) -> subprocess.CompletedProcess[str]:
     python = ready_python() if "torch" in script else [sys.executable]
-    command = ["mpirun", "--oversubscribe", "--allow-run-as-root", *options, "-np", str(ranks), *python, "-c", textwrap.dedent(script)]
+    command = [
+        "mpirun",
+        "--oversubscribe",
+        "--allow-run-as-root",
+        *options,
+        "-np",
+        str(ranks),
+        *python,
+        "-c",
+        textwrap.dedent(script),
+    ]
     environment = {**os.environ, "HORA_CPU_OPERATIONS": operations, "OMP_NUM_THREADS": "1"}
-    return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=seconds, check=False)
+    return subprocess.run(
+        command, env=environment, capture_output=True, text=True, timeout=seconds, check=False
+    )
 
 
 def good(ranks: int, script: str, operations: str = "mpi") -> str:
@@ -114,7 +130,10 @@ def test_a_communicator_that_does_not_know_the_ranks_is_refused():
     script = "from mpi4py import MPI; import hora; hora.init(comm=MPI.COMM_WORLD)"
     result = hrun("-np", "2", sys.executable, "-c", script)
     assert result.returncode != 0
-    assert "hrun has started 2 ranks, but MPI knows of 1 process, this one" in result.stderr and "hrun --mpi -np 2" in result.stderr, result.stderr
+    assert (
+        "hrun has started 2 ranks, but MPI knows of 1 process, this one" in result.stderr
+        and "hrun --mpi -np 2" in result.stderr
+    ), result.stderr
 
 
 @needs_mpi4py
@@ -145,12 +164,23 @@ def test_mpi_without_threads_is_refused_with_the_remedy():
 
 
 def test_ranks_that_mpi_does_not_know_are_told_how_to_start():
-    result = hrun("-np", "2", sys.executable, "-c", "import hora; hora.init()", environment={"HORA_CPU_OPERATIONS": "mpi"})
+    result = hrun(
+        "-np",
+        "2",
+        sys.executable,
+        "-c",
+        "import hora; hora.init()",
+        environment={"HORA_CPU_OPERATIONS": "mpi"},
+    )
     assert result.returncode != 0
-    assert "the job has 2 ranks, and Open MPI" in result.stderr and "mpirun -np 2" in result.stderr, result.stderr
+    assert "the job has 2 ranks, and Open MPI" in result.stderr and "mpirun -np 2" in result.stderr, (
+        result.stderr
+    )
 
 
-@pytest.mark.parametrize("options", [(), ("--enable-recovery",)], ids=["ended by mpirun", "left alone by mpirun"])
+@pytest.mark.parametrize(
+    "options", [(), ("--enable-recovery",)], ids=["ended by mpirun", "left alone by mpirun"]
+)
 def test_a_rank_that_is_killed_ends_the_others_at_once(options: tuple[str, ...]):
     script = """
         import os, signal, sys, numpy as np, hora

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every name of horovod.torch 0.28.1: it exists in hora.torch and, under --horovod, in horovod.torch; its signature is
-Horovod's; and a test shows what it does."""
+"""Every name of horovod.torch 0.28.1: it exists in hora.torch and, under --horovod, in horovod.torch; its
+signature is Horovod's; and a test shows what it does."""
 
 import ast
 import dataclasses
@@ -23,25 +23,42 @@ QUERIES = "test_names.py::test_ranks_know_who_they_are_and_what_there_is"
 SETS = "test_process_sets.py::test_sets_are_registered_at_init_and_later_and_tell_what_they_are"
 LIFETIME = "test_lifetime.py::test_a_process_that_joins_and_leaves_again_and_again_leaves_nothing_behind"
 
-# The second field, after the name: the arguments of a function or a class, "module", "object", "error" (a RuntimeError), or a value.
+# The second field, after the name: the arguments of a function or a class, "module", "object", "error" (a
+#     RuntimeError), or a value.
 REDUCE = "prescale_factor=1.0, postscale_factor=1.0"
 SET = "process_set=global_process_set"
 NAMES: list[tuple[str, str, str]] = [
     ("elastic", "module", "test_elastic.py::test_states_hold_what_is_handed_to_them"),
-    ("Compression", "object", "test_operations.py::test_compressors_of_ones_own_are_called_and_the_built_in_ones_may_be"),
+    (
+        "Compression",
+        "object",
+        "test_operations.py::test_compressors_of_ones_own_are_called_and_the_built_in_ones_may_be",
+    ),
     ("allgather_object", "(obj, name=None)", "test_arrays.py::test_objects_are_gathered_in_rank_order"),
-    ("broadcast_object", f"(obj, root_rank=0, name=None, {SET})", "test_arrays.py::test_objects_are_broadcast"),
+    (
+        "broadcast_object",
+        f"(obj, root_rank=0, name=None, {SET})",
+        "test_arrays.py::test_objects_are_broadcast",
+    ),
     (
         "broadcast_optimizer_state",
         "(optimizer, root_rank, model=None)",
         "test_starting_alike.py::test_the_state_of_every_optimizer_of_torch_reaches_ranks_that_have_none",
     ),
     ("broadcast_parameters", "(params, root_rank)", FORMS),
-    ("allreduce", f"(tensor, average=None, name=None, compression=Compression.none, op=None, {REDUCE}, {SET})", FORMS),
+    (
+        "allreduce",
+        f"(tensor, average=None, name=None, compression=Compression.none, op=None, {REDUCE}, {SET})",
+        FORMS,
+    ),
     ("allreduce_async", f"(tensor, average=None, name=None, op=None, {REDUCE}, {SET})", FORMS),
     ("allreduce_", f"(tensor, average=None, name=None, op=None, {REDUCE}, {SET})", FORMS),
     ("allreduce_async_", f"(tensor, average=None, name=None, op=None, {REDUCE}, {SET})", FORMS),
-    ("grouped_allreduce", f"(tensors, average=None, name=None, compression=Compression.none, op=None, {REDUCE}, {SET})", FORMS),
+    (
+        "grouped_allreduce",
+        f"(tensors, average=None, name=None, compression=Compression.none, op=None, {REDUCE}, {SET})",
+        FORMS,
+    ),
     ("grouped_allreduce_async", f"(tensors, average=None, name=None, op=None, {REDUCE}, {SET})", FORMS),
     ("grouped_allreduce_", f"(tensors, average=None, name=None, op=None, {REDUCE}, {SET})", FORMS),
     ("grouped_allreduce_async_", f"(tensors, average=None, name=None, op=None, {REDUCE}, {SET})", FORMS),
@@ -56,18 +73,34 @@ NAMES: list[tuple[str, str, str]] = [
     ("broadcast_async_", f"(tensor, root_rank, name=None, {SET})", FORMS),
     ("alltoall", f"(tensor, splits=None, name=None, {SET})", FORMS),
     ("alltoall_async", f"(tensor, splits=None, name=None, {SET})", FORMS),
-    ("reducescatter", f"(tensor, name=None, compression=Compression.none, op=Average, {SET}, {REDUCE})", FORMS),
+    (
+        "reducescatter",
+        f"(tensor, name=None, compression=Compression.none, op=Average, {SET}, {REDUCE})",
+        FORMS,
+    ),
     ("reducescatter_async", f"(tensor, name=None, op=Average, {SET}, {REDUCE})", FORMS),
-    ("grouped_reducescatter", f"(tensors, name=None, compression=Compression.none, op=Average, {SET}, {REDUCE})", FORMS),
+    (
+        "grouped_reducescatter",
+        f"(tensors, name=None, compression=Compression.none, op=Average, {SET}, {REDUCE})",
+        FORMS,
+    ),
     ("grouped_reducescatter_async", f"(tensors, name=None, op=Average, {SET}, {REDUCE})", FORMS),
-    ("join", "(device=-1)", "test_join.py::test_ranks_with_5_3_and_7_batches_join_and_the_means_divide_as_asked"),
+    (
+        "join",
+        "(device=-1)",
+        "test_join.py::test_ranks_with_5_3_and_7_batches_join_and_the_means_divide_as_asked",
+    ),
     ("barrier", f"({SET})", FORMS),
     ("poll", "(handle)", FORMS),
     ("synchronize", "(handle)", FORMS),
     ("init", "(comm=None, process_sets=None)", SETS),
     ("shutdown", "()", LIFETIME),
     ("is_initialized", "()", LIFETIME),
-    ("start_timeline", "(file_path, mark_cycles=False)", "test_names.py::test_a_timeline_is_json_that_names_what_was_reduced"),
+    (
+        "start_timeline",
+        "(file_path, mark_cycles=False)",
+        "test_names.py::test_a_timeline_is_json_that_names_what_was_reduced",
+    ),
     ("stop_timeline", "()", "test_names.py::test_a_timeline_is_json_that_names_what_was_reduced"),
     ("size", "()", QUERIES),
     ("local_size", "()", QUERIES),
@@ -96,10 +129,15 @@ NAMES: list[tuple[str, str, str]] = [
     ("Min", "3", FORMS),
     ("Max", "4", FORMS),
     ("Product", "5", FORMS),
-    ("HorovodInternalError", "error", "test_refusals.py::test_ranks_that_disagree_get_the_same_error_and_the_job_goes_on"),
+    (
+        "HorovodInternalError",
+        "error",
+        "test_refusals.py::test_ranks_that_disagree_get_the_same_error_and_the_job_goes_on",
+    ),
     (
         "DistributedOptimizer",
-        "(optimizer, named_parameters=None, compression=Compression.none, backward_passes_per_step=1, op=Average, gradient_predivide_factor=1.0, num_groups=0,"
+        "(optimizer, named_parameters=None, compression=Compression.none, backward_passes_per_step=1, "
+        "op=Average, gradient_predivide_factor=1.0, num_groups=0,"
         f" groups=None, sparse_as_dense=False, {SET})",
         "test_torch.py::test_accumulation_clipping_and_set_to_none_equal_one_process",
     ),
@@ -133,9 +171,17 @@ FLAGS = """
 
 
 def test_the_documentation_compares_every_name_variable_and_flag():
-    rows = [line.split("|")[1] for line in (HERE.parents[1] / "python/HOROVOD.md").read_text().splitlines() if line.startswith("| ")]
+    rows = [
+        line.split("|")[1]
+        for line in (HERE.parents[1] / "python/HOROVOD.md").read_text().splitlines()
+        if line.startswith("| ")
+    ]
     told = {word.split()[0] for row in rows for word in re.findall(r"`([^`]+)`", row)}
-    for words in ([name for name, _, _ in NAMES], [f"HOROVOD_{name}" for name in VARIABLES.split()], FLAGS.split()):
+    for words in (
+        [name for name, _, _ in NAMES],
+        [f"HOROVOD_{name}" for name in VARIABLES.split()],
+        FLAGS.split(),
+    ):
         assert sorted(set(words) - told) == []
 
 
@@ -148,7 +194,9 @@ class Wanted:
     @staticmethod
     def of(text: str) -> "Wanted":
         arguments = text.removeprefix("(").removesuffix(")")
-        return Wanted(list(inspect.signature(eval(f"lambda {arguments}: None", dict(vars(hvd)))).parameters.values()))  # noqa: S307 - from the table above
+        return Wanted(
+            list(inspect.signature(eval(f"lambda {arguments}: None", dict(vars(hvd)))).parameters.values())
+        )
 
 
 def difference(wanted: Wanted, found: Any) -> str:
@@ -161,7 +209,9 @@ def difference(wanted: Wanted, found: Any) -> str:
         if not same or type(ours[index].default) is not type(parameter.default):
             return f"{parameter.name} should be {parameter.default!r} by default, not {ours[index].default!r}"
     required = [
-        extra.name for extra in ours[len(wanted.parameters) :] if extra.default is extra.empty and extra.kind in (extra.POSITIONAL_OR_KEYWORD, extra.KEYWORD_ONLY)
+        extra.name
+        for extra in ours[len(wanted.parameters) :]
+        if extra.default is extra.empty and extra.kind in (extra.POSITIONAL_OR_KEYWORD, extra.KEYWORD_ONLY)
     ]
     return f"{required} have no default" if required else ""
 
@@ -183,7 +233,14 @@ def test_a_name_is_what_it_is_in_horovod(name: str, what: str):
 
 def words_of(path: pathlib.Path, text: str) -> set[str]:
     """The words of a test, and of the programs beside it that it runs or imports."""
-    texts = [text, *(other.read_text() for other in HERE.glob("*.py") if not other.name.startswith("test_") and other.name in path.read_text())]
+    texts = [
+        text,
+        *(
+            other.read_text()
+            for other in HERE.glob("*.py")
+            if not other.name.startswith("test_") and other.name in path.read_text()
+        ),
+    ]
     return {word for each in texts for word in re.findall(r"\w+", each)}
 
 
@@ -191,7 +248,11 @@ def words_of(path: pathlib.Path, text: str) -> set[str]:
 def test_a_name_has_a_test_that_uses_it(name: str, test: str):
     path, _, function = test.partition("::")
     source = (HERE / path).read_text()
-    bodies = [ast.get_source_segment(source, node) or "" for node in ast.parse(source).body if isinstance(node, ast.FunctionDef) and node.name == function]
+    bodies = [
+        ast.get_source_segment(source, node) or ""
+        for node in ast.parse(source).body
+        if isinstance(node, ast.FunctionDef) and node.name == function
+    ]
     assert bodies, f"there is no {test}"
     assert name in words_of(HERE / path, bodies[0])
 
@@ -202,14 +263,30 @@ OURS = {
     "memory_report",
     "expect_delay",
     "check_replicas",
-    *("send", "isend", "recv", "irecv", "probe", "send_object", "recv_object", "ANY_SOURCE", "ANY_TAG", "Received", "Envelope"),
+    *(
+        "send",
+        "isend",
+        "recv",
+        "irecv",
+        "probe",
+        "send_object",
+        "recv_object",
+        "ANY_SOURCE",
+        "ANY_TAG",
+        "Received",
+        "Envelope",
+    ),
 }
 
 
 def test_the_table_has_every_name_but_those_that_are_ours_alone():
     listed = [name for name, _, _ in NAMES]
     assert len(set(listed)) == len(listed) == 68
-    errors = {name for name in hvd.__all__ if isinstance(getattr(hvd, name), type) and issubclass(getattr(hvd, name), hvd.HoraError)}
+    errors = {
+        name
+        for name in hvd.__all__
+        if isinstance(getattr(hvd, name), type) and issubclass(getattr(hvd, name), hvd.HoraError)
+    }
     assert set(hvd.__all__) - set(listed) - errors == OURS
 
 
@@ -223,12 +300,26 @@ def test_a_signature_that_differs_is_found():
     assert difference(Wanted.of("(tensor, op=None)"), ours).startswith("argument 2 should be op, not name")
     assert difference(Wanted.of("(tensor)"), ours) == ""
     assert difference(Wanted.of("()"), ours) == "['tensor'] have no default"
-    assert difference(Wanted.of("(tensor, name=None, extra=True)"), ours) == "extra should be True by default, not 1"
-    assert difference(Wanted.of("(tensor, name=None, extra=1, more=2)"), ours) == "argument 4 should be more, not left out"
+    assert (
+        difference(Wanted.of("(tensor, name=None, extra=True)"), ours)
+        == "extra should be True by default, not 1"
+    )
+    assert (
+        difference(Wanted.of("(tensor, name=None, extra=1, more=2)"), ours)
+        == "argument 4 should be more, not left out"
+    )
 
 
 def unchanged_script(ranks: int, program: str, *arguments: str) -> None:
-    result = hrun("-np", str(ranks), "--horovod", *ready_python(), "-c", "import horovod.torch as hvd\n" + program, *arguments)
+    result = hrun(
+        "-np",
+        str(ranks),
+        "--horovod",
+        *ready_python(),
+        "-c",
+        "import horovod.torch as hvd\n" + program,
+        *arguments,
+    )
     assert result.returncode == 0, result.stdout + result.stderr
 
 
@@ -389,12 +480,35 @@ hvd.barrier()
 
 
 def test_help_says_shapes_dtypes_and_errors():
-    for name in ("allreduce", "grouped_allreduce", "allgather", "broadcast", "alltoall", "reducescatter", "gather", "scatter", "reduce", "scan", "send", "recv"):
+    for name in (
+        "allreduce",
+        "grouped_allreduce",
+        "allgather",
+        "broadcast",
+        "alltoall",
+        "reducescatter",
+        "gather",
+        "scatter",
+        "reduce",
+        "scan",
+        "send",
+        "recv",
+    ):
         text = inspect.getdoc(getattr(hvd, name)) or ""
         assert re.search(r"shape|rows|dimension", text), f"{name}: no shapes"
         assert re.search(r"Raises:(.|\n)*Error", text), f"{name}: no errors"
     text = inspect.getdoc(hvd.allreduce) or ""
-    for word in ("Args:", "Returns:", "Raises:", "shape", "dtype", "float16", "bfloat16", "HoraArgumentError", "HoraInternalError"):
+    for word in (
+        "Args:",
+        "Returns:",
+        "Raises:",
+        "shape",
+        "dtype",
+        "float16",
+        "bfloat16",
+        "HoraArgumentError",
+        "HoraInternalError",
+    ):
         assert word in text, word
 
 
@@ -403,6 +517,18 @@ def test_a_program_that_uses_every_name_has_the_right_types(tmp_path: pathlib.Pa
     used = {word for word in re.findall(r"hvd\.(\w+)", program.read_text())}
     assert set(hvd.__all__) - used == set(), "typed_program.py does not use them"
     checked = subprocess.run(
-        [sys.executable, "-m", "mypy", "--strict", "--no-incremental", "--config-file=/dev/null", str(program)], cwd=tmp_path, capture_output=True, text=True, check=False
+        [
+            sys.executable,
+            "-m",
+            "mypy",
+            "--strict",
+            "--no-incremental",
+            "--config-file=/dev/null",
+            str(program),
+        ],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert checked.returncode == 0, checked.stdout + checked.stderr

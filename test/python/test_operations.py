@@ -22,13 +22,19 @@ RUN = "import runpy, sys; runpy.run_path(sys.argv.pop(1), run_name='__main__')"
         (4, 150, {}),
     ],
 )
-def test_random_operations_in_random_sets_and_orders_agree_with_numpy(ranks: int, rounds: int, environment: dict[str, str]):
+def test_random_operations_in_random_sets_and_orders_agree_with_numpy(
+    ranks: int, rounds: int, environment: dict[str, str]
+):
     seed = os.environ.get("HORA_TEST_SEED", str(ranks))  # a failure prints its seed
-    assert run_ready(ranks, RUN, RANDOM_OPERATIONS, seed, str(rounds), environment=environment) == [["good"]] * ranks
+    assert (
+        run_ready(ranks, RUN, RANDOM_OPERATIONS, seed, str(rounds), environment=environment)
+        == [["good"]] * ranks
+    )
 
 
 def test_gradients_are_those_of_one_process_times_what_horovod_makes_of_them():
-    """Every rank builds the whole job as one graph: the sum of all ranks' losses, whose gradients are the reference."""
+    """Every rank builds the whole job as one graph: the sum of all ranks' losses, whose gradients are the
+    reference."""
     run_ready(
         3,
         """

@@ -5,7 +5,8 @@ from ready_ranks import run_ready
 
 
 def test_wrong_arguments_are_refused_in_the_callers_thread_and_the_job_goes_on():
-    """Only rank 1 makes the mistakes: its later operations, without names, still match those of the other ranks."""
+    """Only rank 1 makes the mistakes: its later operations, without names, still match those of the other
+    ranks."""
     lines = run_ready(
         2,
         """
@@ -139,9 +140,28 @@ def test_ranks_that_disagree_get_the_same_error_and_the_job_goes_on():
     """,
     )
     names = (
-        *("allreduce.shape", "allreduce.dtype", "allreduce.op", "allreduce.prescale", "allreduce.postscale", "grouped_allreduce.group_2of3"),
-        *("broadcast.root", "broadcast.shape", "allgather.rest", "allgather.dimensions", "grouped_allgather.group_2of2"),
-        *("alltoall.rest", "alltoall.dtype", "reducescatter.shape", "reducescatter.op", "grouped_reducescatter.group_1of2"),
+        *(
+            "allreduce.shape",
+            "allreduce.dtype",
+            "allreduce.op",
+            "allreduce.prescale",
+            "allreduce.postscale",
+            "grouped_allreduce.group_2of3",
+        ),
+        *(
+            "broadcast.root",
+            "broadcast.shape",
+            "allgather.rest",
+            "allgather.dimensions",
+            "grouped_allgather.group_2of2",
+        ),
+        *(
+            "alltoall.rest",
+            "alltoall.dtype",
+            "reducescatter.shape",
+            "reducescatter.op",
+            "grouped_reducescatter.group_1of2",
+        ),
         *("allreduce.sparse.shape", "sparse_allreduce.sparse.shape"),
     )
     assert lines[0] == lines[1]

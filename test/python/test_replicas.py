@@ -44,7 +44,17 @@ def test_a_flipped_bit_is_found_and_its_tensor_and_rank_are_named():
     """,
     )
     names = ["parameter '2.weight'", "parameter '1.bias'", "state exp_avg_sq of '0.bias'"]
-    assert lines == [[f"the ranks' models are not the same any more: {name} is another one on rank 2" for name in names for _ in range(5)]] * 3
+    assert (
+        lines
+        == [
+            [
+                f"the ranks' models are not the same any more: {name} is another one on rank 2"
+                for name in names
+                for _ in range(5)
+            ]
+        ]
+        * 3
+    )
 
 
 def test_it_looks_after_every_so_many_steps_and_of_two_halves_both_are_named():
@@ -62,7 +72,10 @@ def test_it_looks_after_every_so_many_steps_and_of_two_halves_both_are_named():
         step()
     """,
     )
-    assert lines == [["the ranks' models are not the same any more: buffer 'mask' differs between ranks 0 and 1"]] * 2
+    assert (
+        lines
+        == [["the ranks' models are not the same any more: buffer 'mask' differs between ranks 0 and 1"]] * 2
+    )
 
 
 def test_tensors_of_any_kind_and_layout_are_compared():

@@ -36,7 +36,16 @@ def test_functions_without_a_name_and_what_they_enclose_are_carried():
         hora.init()
         return data[hora.rank() :: hora.size()] * SCALE
 
-    parts = hora.run(part, num_proc=2, hosts="localhost:2", use_gloo=True, start_timeout=60, ssh_port=22, disable_cache=True, network_interfaces="lo")
+    parts = hora.run(
+        part,
+        num_proc=2,
+        hosts="localhost:2",
+        use_gloo=True,
+        start_timeout=60,
+        ssh_port=22,
+        disable_cache=True,
+        network_interfaces="lo",
+    )
     assert [found.tolist() for found in parts] == [[0, 20], [10, 30]]
     assert hora.run(lambda: os.environ["HORA_START_TIMEOUT"], start_timeout=7) == ["7"]
 
@@ -44,12 +53,23 @@ def test_functions_without_a_name_and_what_they_enclose_are_carried():
 def test_other_hosts_are_reached_by_ssh(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch):
     """Here ssh only says how it was called, and leads to this machine."""
     ssh = tmp_path / "ssh"
-    ssh.write_text(f'#!/bin/sh\necho "$@" >> {tmp_path}/calls\nwhile [ "$1" != -- ]; do shift; done\nshift 2\nexec /bin/sh -c "$*"\n')
+    ssh.write_text(
+        f'#!/bin/sh\necho "$@" >> {tmp_path}/calls\nwhile [ "$1" != -- ]; do shift; done\nshift 2\nexec '
+        '/bin/sh -c "$*"\n'
+    )
     ssh.chmod(0o700)
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
-    found = hora.run(lambda: (os.environ["HORA_RANK"], os.environ["HORA_CROSS_RANK"], sys.stdin.read()), np=2, hosts="one.invalid,two.invalid", ssh_port=2222)
+    found = hora.run(
+        lambda: (os.environ["HORA_RANK"], os.environ["HORA_CROSS_RANK"], sys.stdin.read()),
+        np=2,
+        hosts="one.invalid,two.invalid",
+        ssh_port=2222,
+    )
     assert found == [("0", "0", ""), ("1", "1", "")]
-    assert [f"-p 2222 -- {host} exec" in (tmp_path / "calls").read_text() for host in ("one.invalid", "two.invalid")] == [True, True]
+    assert [
+        f"-p 2222 -- {host} exec" in (tmp_path / "calls").read_text()
+        for host in ("one.invalid", "two.invalid")
+    ] == [True, True]
 
 
 def test_output_is_passed_on_with_its_rank(capsys: pytest.CaptureFixture[str], tmp_path: pathlib.Path):
@@ -60,7 +80,12 @@ def test_output_is_passed_on_with_its_rank(capsys: pytest.CaptureFixture[str], t
 
     assert hora.run(speak, np=2, output_filename=str(tmp_path)) == [None, None]
     seen = capsys.readouterr()
-    assert sorted(seen.out.splitlines()) == ["[0] no end of line", "[0] wörds of 0", "[1] no end of line", "[1] wörds of 1"]
+    assert sorted(seen.out.splitlines()) == [
+        "[0] no end of line",
+        "[0] wörds of 0",
+        "[1] no end of line",
+        "[1] wörds of 1",
+    ]
     assert sorted(seen.err.splitlines()) == ["[0] trouble of 0", "[1] trouble of 1"]
     assert (tmp_path / "rank.1/stdout").read_text().startswith("wörds of 1")
 
@@ -84,7 +109,9 @@ def test_an_exception_arrives_with_its_rank_and_traceback():
     assert isinstance(error, RuntimeError)
     assert error.rank == 1
     for function in ("fail", "turn"):
-        assert re.search(rf'File "{re.escape(__file__)}", line \d+, in {function}\n', error.traceback_text), error.traceback_text
+        assert re.search(rf'File "{re.escape(__file__)}", line \d+, in {function}\n', error.traceback_text), (
+            error.traceback_text
+        )
     assert 'raise Odd("wrong turn")' in error.traceback_text
     assert "_rank_main" not in error.traceback_text
     assert str(error).startswith("rank 1 raised an exception:\nTraceback")
@@ -93,7 +120,10 @@ def test_an_exception_arrives_with_its_rank_and_traceback():
 
 
 def test_what_cannot_be_pickled_is_said(capsys: pytest.CaptureFixture[str]):
-    with pytest.raises(hora.HoraArgumentError, match=r"(?i)the function or its arguments cannot be pickled: TypeError: cannot pickle .*generator"):
+    with pytest.raises(
+        hora.HoraArgumentError,
+        match=r"(?i)the function or its arguments cannot be pickled: TypeError: cannot pickle .*generator",
+    ):
         hora.run(print, (number for number in [1]), {"file": (number for number in [1])})
     with pytest.raises(hora.HoraRankError, match="(?i)cannot pickle .*generator"):
         hora.run(lambda: (number for number in [1]))
@@ -116,8 +146,14 @@ def test_a_rank_that_ends_without_a_result_is_named():
     [
         ({"np": 0}, "np=0: expected a number of ranks from 1 up"),
         ({"num_proc": 2, "np": 3}, "num_proc=2 and np=3 are the same argument"),
-        ({"np": 2, "hosts": "localhost:1,127.0.0.1:1"}, "hosts 'localhost' and '127.0.0.1' are both this machine; name it once with all its slots"),
-        ({"np": 2, "ssh_identity_file": "/nowhere"}, "--ssh-identity-file /nowhere: No such file or directory"),
+        (
+            {"np": 2, "hosts": "localhost:1,127.0.0.1:1"},
+            "hosts 'localhost' and '127.0.0.1' are both this machine; name it once with all its slots",
+        ),
+        (
+            {"np": 2, "ssh_identity_file": "/nowhere"},
+            "--ssh-identity-file /nowhere: No such file or directory",
+        ),
         ({"np": 4, "hosts": "localhost:2"}, "-np 4 is more than the slots of the hosts, which are 2"),
         ({"hostfile": "/nowhere"}, "/nowhere"),
         ({"hosts": "localhost:1", "hostfile": "file"}, "either hosts= or hostfile=, not both"),
@@ -130,7 +166,9 @@ def test_a_rank_that_ends_without_a_result_is_named():
         ({"executable": "/nowhere/python"}, "cannot start '/nowhere/python': there is no such file"),
     ],
 )
-def test_arguments_that_have_no_meaning_here_are_refused(arguments: dict[str, object], said: str, capsys: pytest.CaptureFixture[str]):
+def test_arguments_that_have_no_meaning_here_are_refused(
+    arguments: dict[str, object], said: str, capsys: pytest.CaptureFixture[str]
+):
     with pytest.raises(ValueError) as caught:
         hora.run(print, **arguments)  # type: ignore[arg-type]
     assert type(caught.value) is hora.HoraArgumentError
@@ -156,7 +194,9 @@ def test_an_interactive_session_can_call_what_it_defines():
 
         print([answer.text for answer in hora.run(speak, (1,), np=2)])
         """)
-    result = subprocess.run([sys.executable, "-i", "-q"], input=session, capture_output=True, text=True, timeout=60, check=True)
+    result = subprocess.run(
+        [sys.executable, "-i", "-q"], input=session, capture_output=True, text=True, timeout=60, check=True
+    )
     assert result.stdout == "['defined here 0', 'defined here 1']\n", result.stderr
 
 
@@ -188,7 +228,9 @@ def ends(process: int) -> bool:
 
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL])
 def test_ranks_end_with_their_caller(how: signal.Signals):
-    with subprocess.Popen([sys.executable, "-c", WAIT], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as caller:
+    with subprocess.Popen(
+        [sys.executable, "-c", WAIT], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as caller:
         try:
             ranks = waiting_ranks(caller)
             caller.send_signal(how)

@@ -43,7 +43,9 @@ def test_a_gan_trains_as_in_one_process(overlap: dict[str, Any]):
     )
 
 
-def test_ranks_whose_passes_reach_different_optimizers_do_not_wait_for_each_other_in_a_circle(overlap: dict[str, Any]):
+def test_ranks_whose_passes_reach_different_optimizers_do_not_wait_for_each_other_in_a_circle(
+    overlap: dict[str, Any],
+):
     run_ready(
         3,
         """
@@ -87,7 +89,8 @@ def test_each_process_set_trains_its_own_model_and_ranks_outside_do_not_reduce()
             optimizer.step()
         def same(net, reference):
             return all(torch.allclose(a, b, rtol=1e-11) for a, b in zip(net.parameters(), reference.parameters()))
-        # a model for each half; everybody in the middle has one more, which the others train alone; and one for all
+        # a model for each half; everybody in the middle has one more, which the others train alone; and one
+        # for all
         half = left if rank < 2 else right
         models = {"half": (half, make(half.process_set_id)), "middle": (middle, make(7)), "all": (hvd.global_process_set, make(8))}
         if rank == 3:

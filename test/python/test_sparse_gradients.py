@@ -59,7 +59,9 @@ def test_rows_of_all_ranks_are_added_up_whichever_rows_each_rank_has():
     )
 
 
-def test_gradients_that_are_sparse_on_some_ranks_and_dense_on_others_are_reduced_alike(overlap: dict[str, Any]):
+def test_gradients_that_are_sparse_on_some_ranks_and_dense_on_others_are_reduced_alike(
+    overlap: dict[str, Any],
+):
     run_ready(
         3,
         SETUP

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The view of a user at a terminal of a rank that reads: input(), debuggers, passwords, keys that are signals. All over real terminals."""
+"""The view of a user at a terminal of a rank that reads: input(), debuggers, passwords, keys that are
+signals. All over real terminals."""
 
 import json
 import os
@@ -29,7 +30,15 @@ class Terminal(pexpect.spawn):
 
     def __init__(self, program: str, *words: str, environment: dict[str, str] | None = None) -> None:
         everything = {**os.environ, "TERM": "xterm", "PS1": "$ ", **(environment or {})}
-        super().__init__(program, list(words), timeout=SECONDS, dimensions=(30, 100), encoding="utf-8", cwd=str(ROOT), env=everything)
+        super().__init__(
+            program,
+            list(words),
+            timeout=SECONDS,
+            dimensions=(30, 100),
+            encoding="utf-8",
+            cwd=str(ROOT),
+            env=everything,
+        )
 
     def shown(self) -> str:
         """The text that came since the last expectation, up to this one and with it."""
@@ -77,7 +86,10 @@ def test_questions_are_seen_and_answered_while_other_ranks_print(tmp_path: pathl
     assert not (job.modes()[3] & termios.ECHO), "the rank's terminal does it"
     job.sendline("bob")
     job.expect(r"\(Pdb\) ")
-    assert "Name: " not in job.shown() and "bob\n[0] hello bob os.terminal_size(columns=100, lines=30) True\n" in job.shown()
+    assert (
+        "Name: " not in job.shown()
+        and "bob\n[0] hello bob os.terminal_size(columns=100, lines=30) True\n" in job.shown()
+    )
     job.sendline("p len(name)")
     job.expect(r"\(Pdb\) ")
     assert job.shown() == "p len(name)\n[0] 3\n(Pdb) "
@@ -95,14 +107,28 @@ def test_questions_are_seen_and_answered_while_other_ranks_print(tmp_path: pathl
     job.rest()
     assert job.exitstatus == 0
     assert job.modes_at_the_end == before
-    written = UNSEEN.sub("", (tmp_path / "rank.0/stdout").read_text() + (tmp_path / "rank.0/stderr").read_text())
+    written = UNSEEN.sub(
+        "", (tmp_path / "rank.0/stdout").read_text() + (tmp_path / "rank.0/stderr").read_text()
+    )
     for text in ("Name: ", "bob\n", "hello bob", "(Pdb) p len(name)\n3\n", "Password: \n", "x * 6\n42\n"):
         assert text in written
-    assert [rank["exit_code"] for rank in json.loads((tmp_path / "summary.json").read_text())["ranks"]] == [0, 0]
+    assert [rank["exit_code"] for rank in json.loads((tmp_path / "summary.json").read_text())["ranks"]] == [
+        0,
+        0,
+    ]
 
 
 def test_another_rank_can_have_the_terminal_and_none_of_the_others_does():
-    job = terminal("-np", "3", "--stdin", "2", *python("import os; print(os.environ['RANK'], os.isatty(0)) if os.environ['RANK'] != '2' else print('got', input('? '))"))
+    job = terminal(
+        "-np",
+        "3",
+        "--stdin",
+        "2",
+        *python(
+            "import os; print(os.environ['RANK'], os.isatty(0)) if os.environ['RANK'] != '2' else "
+            "print('got', input('? '))"
+        ),
+    )
     job.expect(r"\? ")
     job.sendline("words")
     lines = sorted(job.shown().splitlines() + job.rest().splitlines())
@@ -114,7 +140,13 @@ def test_another_rank_can_have_the_terminal_and_none_of_the_others_does():
     ("none", "breakpoint()", "hrun: rank 0 has no standard input: with --stdin 0 it is the one that reads what you type"),
 ])  # fmt: skip
 def test_a_rank_that_cannot_ask_says_how_it_could(reader: str, program: str, said: str):
-    job = terminal("-np", "2" if reader == "0" else "1", "--stdin", reader, *python(f"import hora; hora.init(); {program}"))
+    job = terminal(
+        "-np",
+        "2" if reader == "0" else "1",
+        "--stdin",
+        reader,
+        *python(f"import hora; hora.init(); {program}"),
+    )
     assert said in job.rest().splitlines()
     assert job.exitstatus == 1
 
@@ -167,7 +199,9 @@ def test_the_size_of_the_window_follows_that_of_the_user():
     ("input('? '); input('again')", ("--timeout", "3"), None),
     ("input('? '); input('again')", (), signal.SIGTERM),
 ])  # fmt: skip
-def test_the_terminal_is_as_it_was_after_every_end(program: str, options: tuple[str, ...], hurt: signal.Signals | None):
+def test_the_terminal_is_as_it_was_after_every_end(
+    program: str, options: tuple[str, ...], hurt: signal.Signals | None
+):
     job = terminal("-np", "1", *options, *python(program))
     before = job.modes()
     job.expect("[?] ")
@@ -218,13 +252,17 @@ def test_a_key_that_would_stop_a_job_which_no_shell_has_started_is_ignored():
 
 
 def test_a_question_is_seen_where_the_output_goes_through_a_pipe():
-    job = Terminal("bash", "--norc", "-c", f"{HRUN} -np 1 {sys.executable} -c \"print('got', input('Name: '))\" | cat")
+    job = Terminal(
+        "bash", "--norc", "-c", f"{HRUN} -np 1 {sys.executable} -c \"print('got', input('Name: '))\" | cat"
+    )
     job.expect("Name: ")
     job.sendline("bob")
     assert "got bob" in job.rest()
 
 
-@pytest.mark.parametrize(("reader", "read"), [("0", ["4", "0"]), ("1", ["0", "4"]), ("all", ["4", "4"]), ("none", ["0", "0"])])
+@pytest.mark.parametrize(
+    ("reader", "read"), [("0", ["4", "0"]), ("1", ["0", "4"]), ("all", ["4", "4"]), ("none", ["0", "0"])]
+)
 def test_input_that_is_no_terminal_goes_to_whom_it_is_for(reader: str, read: list[str]):
     program = "import os, sys; print(os.environ['RANK'], len(sys.stdin.read()))"
     words = [HRUN, "-np", "2", "--stdin", reader, *python(program)]
@@ -234,5 +272,12 @@ def test_input_that_is_no_terminal_goes_to_whom_it_is_for(reader: str, read: lis
 
 def test_input_that_no_rank_reads_is_left_to_the_next_program():
     script = f"while read line; do {HRUN} -np 2 --no-prefix --stdin 0 true; echo $line; done"
-    result = subprocess.run(["bash", "-c", script], input="one\ntwo\nthree\n", capture_output=True, text=True, timeout=SECONDS, check=True)
+    result = subprocess.run(
+        ["bash", "-c", script],
+        input="one\ntwo\nthree\n",
+        capture_output=True,
+        text=True,
+        timeout=SECONDS,
+        check=True,
+    )
     assert result.stdout == "one\ntwo\nthree\n"

@@ -12,7 +12,11 @@ from ready_ranks import run_ready
 def events_by_row(path: pathlib.Path) -> dict[tuple[int, str], list[str]]:
     """The events of each tensor on each rank, in the order of the file."""
     events = json.loads(path.read_text())
-    names = {(event["pid"], event["tid"]): event["args"]["name"] for event in events if event["name"] == "thread_name"}
+    names = {
+        (event["pid"], event["tid"]): event["args"]["name"]
+        for event in events
+        if event["name"] == "thread_name"
+    }
     rows: dict[tuple[int, str], list[str]] = {(pid, name): [] for (pid, _), name in names.items()}
     for event in events:
         name = names.get((event["pid"], event.get("tid")))
@@ -72,7 +76,9 @@ def test_a_timeline_has_every_operation_of_all_ranks_between_its_start_and_its_e
 def test_hrun_writes_a_timeline_of_the_whole_job(tmp_path: pathlib.Path):
     path = tmp_path / "job.json"
     program = "import numpy, hora; hora.init(); [hora.allreduce(numpy.ones(3), name='x') for _ in range(5)]"
-    result = hrun("-np", "2", "--timeline-filename", str(path), "--timeline-mark-cycles", sys.executable, "-c", program)
+    result = hrun(
+        "-np", "2", "--timeline-filename", str(path), "--timeline-mark-cycles", sys.executable, "-c", program
+    )
     assert result.returncode == 0, result.stderr
     rows = events_by_row(path)
     assert rows[0, "allreduce.x"].count("ALLREDUCE") == rows[1, "allreduce.x"].count("ALLREDUCE") == 5
@@ -81,6 +87,8 @@ def test_hrun_writes_a_timeline_of_the_whole_job(tmp_path: pathlib.Path):
 
 def test_a_timeline_that_cannot_be_written_ends_the_job_with_the_reason(tmp_path: pathlib.Path):
     path = tmp_path / "missing" / "job.json"
-    result = hrun("-np", "2", "--timeline-filename", str(path), sys.executable, "-c", "import hora; hora.init()")
+    result = hrun(
+        "-np", "2", "--timeline-filename", str(path), sys.executable, "-c", "import hora; hora.init()"
+    )
     assert result.returncode == 1
     assert f"cannot write the timeline {path}: No such file or directory" in result.stderr

@@ -122,7 +122,9 @@ def test_accumulation_clipping_and_set_to_none_equal_one_process(overlap: dict[s
     )
 
 
-def test_unused_parameters_count_as_zeros_and_stay_without_gradient_if_nobody_used_them(overlap: dict[str, Any]):
+def test_unused_parameters_count_as_zeros_and_stay_without_gradient_if_nobody_used_them(
+    overlap: dict[str, Any],
+):
     run_ready(
         2,
         """
@@ -161,7 +163,9 @@ def test_sum_and_several_optimizers_at_once():
     )
 
 
-def test_passes_of_one_step_are_reduced_each_for_itself_whichever_parameters_a_rank_uses(overlap: dict[str, Any]):
+def test_passes_of_one_step_are_reduced_each_for_itself_whichever_parameters_a_rank_uses(
+    overlap: dict[str, Any],
+):
     run_ready(
         2,
         """
@@ -376,7 +380,9 @@ def test_a_newer_optimizer_takes_parameters_from_an_older_one():
     assert lines == [["'w' belongs to a DistributedOptimizer that was made later; use that one"]] * 2
 
 
-def test_parameters_that_lie_differently_in_memory_are_an_error_on_all_ranks_and_the_job_goes_on(overlap: dict[str, Any]):
+def test_parameters_that_lie_differently_in_memory_are_an_error_on_all_ranks_and_the_job_goes_on(
+    overlap: dict[str, Any],
+):
     run_ready(
         2,
         """
@@ -586,7 +592,10 @@ def test_a_shape_that_differs_names_the_parameter():
     """,
     )
     assert lines[0] == lines[1]
-    assert "layer.weight': tensor differs between ranks: float32[3] on rank 0, float32[4] on rank 1" in lines[0][0]
+    assert (
+        "layer.weight': tensor differs between ranks: float32[3] on rank 0, float32[4] on rank 1"
+        in lines[0][0]
+    )
 
 
 def test_names_are_checked():

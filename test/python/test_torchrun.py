@@ -11,13 +11,30 @@ from ranks import ROOT
 from ready_ranks import run_ready
 
 
-def torchrun(ranks: int, program: str, folder: pathlib.Path, environment: dict[str, str] | None = None) -> list[str]:
+def torchrun(
+    ranks: int, program: str, folder: pathlib.Path, environment: dict[str, str] | None = None
+) -> list[str]:
     """Runs a program on every rank of a torchrun of this host; the lines that they printed, sorted."""
     script = folder / "program.py"
     script.write_text(textwrap.dedent(program))
-    words = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(ranks), str(script)]
+    words = [
+        sys.executable,
+        "-m",
+        "torch.distributed.run",
+        "--standalone",
+        "--nproc-per-node",
+        str(ranks),
+        str(script),
+    ]
     result = subprocess.run(
-        words, cwd=ROOT, env={**os.environ, **(environment or {})}, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=120, check=False
+        words,
+        cwd=ROOT,
+        env={**os.environ, **(environment or {})},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
     )
     assert result.returncode == 0, result.stdout + result.stderr
     return sorted(result.stdout.splitlines())
@@ -36,7 +53,13 @@ def test_a_program_for_torchrun_runs_under_hrun_also_inside_a_torchrun():
         dist.barrier()
         dist.destroy_process_group()
     """,
-        environment={"RANK": "7", "WORLD_SIZE": "8", "MASTER_PORT": "1", "TORCHELASTIC_RUN_ID": "outer", "TORCHELASTIC_USE_AGENT_STORE": "True"},
+        environment={
+            "RANK": "7",
+            "WORLD_SIZE": "8",
+            "MASTER_PORT": "1",
+            "TORCHELASTIC_RUN_ID": "outer",
+            "TORCHELASTIC_USE_AGENT_STORE": "True",
+        },
     )
     assert lines == [[f"{rank} 3 [6.0, 6.0] {rank} 3 {rank} 3 0"] for rank in range(3)]
 
@@ -96,7 +119,8 @@ def test_ranks_of_a_torchrun_on_several_hosts_want_a_secret(tmp_path: pathlib.Pa
         {"HORA_START_TIMEOUT": "4"},
     )
     refusal = (
-        "torchrun started 3 ranks on several hosts, and they share no secret: make a file that only you can read and all hosts see, and start again: "
+        "torchrun started 3 ranks on several hosts, and they share no secret: make a file that only you can "
+        "read and all hosts see, and start again: "
         "(umask 077; head -c 32 /dev/urandom > ~/.hora-secret); export HORA_SECRET_FILE=~/.hora-secret"
     )
     assert lines == [refusal] * 3

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The output for a user when a program's ranks do not do the same, or one fails: the cause, the own lines, the remedy; and its length."""
+"""The output for a user when a program's ranks do not do the same, or one fails: the cause, the own lines,
+the remedy; and its length."""
 
 import itertools
 import json
@@ -33,7 +34,8 @@ PROGRAM = """
 
     def train():
 """
-# The mistake; of the program: its rest; of the summary: the hint, and the lines that it names, by their comments.
+# The mistake; of the program: its rest; of the summary: the hint, and the lines that it names, by their
+# comments.
 PITFALLS = {
     "one batch fewer": (
         """
@@ -41,7 +43,10 @@ PITFALLS = {
             step()
     train()
     """,
-        ["Did you mean hvd.join()? Rank 1 took fewer steps than others: call hvd.join()", "or backward() on all ranks"],
+        [
+            "Did you mean hvd.join()? Rank 1 took fewer steps than others: call hvd.join()",
+            "or backward() on all ranks",
+        ],
         ["as all do"],
     ),
     "a backward() that is left out before the end": (
@@ -62,7 +67,10 @@ PITFALLS = {
             hvd.allreduce(torch.ones(1), name="loss")  # goes on
     train()
     """,
-        ["Rank 1 did not call backward() in this step, and went on: call backward() on all ranks in every step"],
+        [
+            "Rank 1 did not call backward() in this step, and went on: call backward() on all "
+            "ranks in every step"
+        ],
         ["as all do", "goes on"],
     ),
     "an operation that only rank 0 calls": (
@@ -106,7 +114,9 @@ def summary_of(errors: str) -> str:
 
 
 @pytest.mark.parametrize(("pitfall", "ranks"), zip(PITFALLS, itertools.cycle([2, 4]), strict=False))
-def test_a_pitfall_ends_with_its_cause_the_lines_of_the_program_and_the_remedy(pitfall: str, ranks: int, tmp_path: pathlib.Path):
+def test_a_pitfall_ends_with_its_cause_the_lines_of_the_program_and_the_remedy(
+    pitfall: str, ranks: int, tmp_path: pathlib.Path
+):
     body, hints, comments = PITFALLS[pitfall]
     script = write(tmp_path / "train.py", PROGRAM + body)
     result = hrun("-np", str(ranks), *ready_python(), str(script), environment=PATIENCE, seconds=60)
@@ -131,22 +141,46 @@ def listed(ranks: str) -> list[int]:
 
 def test_full_traces_are_printed_as_python_does_if_they_are_wanted(tmp_path: pathlib.Path):
     script = write(tmp_path / "train.py", PROGRAM + PITFALLS["one batch fewer"][0])
-    result = hrun("-np", "3", *ready_python(), str(script), environment={**PATIENCE, "HORA_FULL_TRACES": "1"}, seconds=60)
+    result = hrun(
+        "-np",
+        "3",
+        *ready_python(),
+        str(script),
+        environment={**PATIENCE, "HORA_FULL_TRACES": "1"},
+        seconds=60,
+    )
     for rank in (0, 2):
-        own = "".join(line.removeprefix(f"[{rank}] ") + "\n" for line in result.stderr.splitlines() if line.startswith(f"[{rank}] "))
-        assert "torch/autograd/__init__.py" in own and "hora/torch/_rounds.py" in own and not FOLDED.search(own), result.stderr
+        own = "".join(
+            line.removeprefix(f"[{rank}] ") + "\n"
+            for line in result.stderr.splitlines()
+            if line.startswith(f"[{rank}] ")
+        )
+        assert (
+            "torch/autograd/__init__.py" in own and "hora/torch/_rounds.py" in own and not FOLDED.search(own)
+        ), result.stderr
     assert "means nothing" not in result.stderr
     assert f"ranks 0 and 2 at {line_with(script, 'as all do')} in step" in summary_of(result.stderr)
 
 
 def test_files_have_the_trace_of_each_rank_and_the_summary_its_reason_and_place(tmp_path: pathlib.Path):
     script = write(tmp_path / "train.py", PROGRAM + PITFALLS["one batch fewer"][0])
-    hrun("-np", "3", "--output-filename", str(tmp_path / "out"), *ready_python(), str(script), environment=PATIENCE, seconds=60)
+    hrun(
+        "-np",
+        "3",
+        "--output-filename",
+        str(tmp_path / "out"),
+        *ready_python(),
+        str(script),
+        environment=PATIENCE,
+        seconds=60,
+    )
     ranks = json.loads((tmp_path / "out/summary.json").read_text())["ranks"]
     for rank in (0, 2):
         kept = (tmp_path / f"out/rank.{rank}/stderr").read_text()
         assert kept.startswith("Traceback (most recent call last):\n") and FOLDED.search(kept)
-        assert ranks[rank]["reason"].startswith("HoraInternalError: 'gradient.0.0.weight': rank 1 has left the job")
+        assert ranks[rank]["reason"].startswith(
+            "HoraInternalError: 'gradient.0.0.weight': rank 1 has left the job"
+        )
         assert ranks[rank]["where"].startswith(line_with(script, "as all do") + " in step, ")
         assert ranks[rank]["lines"]["stderr"] == kept.count("\n")
     assert (ranks[1]["reason"], ranks[1]["where"]) == (None, None)
@@ -155,9 +189,14 @@ def test_files_have_the_trace_of_each_rank_and_the_summary_its_reason_and_place(
 # A program of one process that does not end well; of its stderr, what must be there, and what must not.
 ALONE = {
     "of the program alone": ("raise ValueError('bad batch')", [], [FOLDED.pattern]),
-    "of Hora": ("hora.broadcast(np.ones(1), root_rank=7)", [r"\(\d+ frames? of hora", "HoraArgumentError"], ["_arrays.py"]),
+    "of Hora": (
+        "hora.broadcast(np.ones(1), root_rank=7)",
+        [r"\(\d+ frames? of hora", "HoraArgumentError"],
+        ["_arrays.py"],
+    ),
     "after one of Hora": (
-        "\ntry:\n    hora.broadcast(np.ones(1), root_rank=7)\nexcept ValueError as error:\n    raise KeyError('x') from error",
+        "\ntry:\n    hora.broadcast(np.ones(1), root_rank=7)\nexcept ValueError as error:\n    raise "
+        "KeyError('x') from error",
         [r"\(\d+ frames? of hora", "HoraArgumentError", "direct cause", "KeyError: 'x'"],
         ["_arrays.py"],
     ),
@@ -183,7 +222,9 @@ def test_an_exception_of_the_program_is_printed_to_the_letter_as_without_hora(tm
     said = []
     for first in ("import math\n", "import hora\n"):
         script.write_text(first + body)
-        said.append(subprocess.run([sys.executable, str(script)], capture_output=True, text=True, check=False).stderr)
+        said.append(
+            subprocess.run([sys.executable, str(script)], capture_output=True, text=True, check=False).stderr
+        )
     assert said[0] == said[1]
 
 
@@ -219,7 +260,10 @@ def test_the_first_cause_is_told_with_its_reason_though_others_fail_of_it(tmp_pa
     )
     result = hrun("-np", "4", *ready_python(), str(script), environment=PATIENCE, seconds=60)
     summary = summary_of(result.stderr)
-    assert re.match(r"rank 2 \(pid \d+\) failed first: it exited with code 1\nhrun: ValueError: bad batch\nhrun: rank 2 at train.py", summary), result.stderr
+    assert re.match(
+        r"rank 2 \(pid \d+\) failed first: it exited with code 1\nhrun: ValueError: bad batch\nhrun: rank 2 at train.py",
+        summary,
+    ), result.stderr
     assert f"hrun: rank 2 at {line_with(script, 'the cause')} in train, " in summary
     assert "[2] ValueError: bad batch\n" in result.stderr
 
@@ -250,4 +294,7 @@ def test_a_job_that_fails_while_all_ranks_end_well_says_so(tmp_path: pathlib.Pat
     )
     result = hrun("-np", "2", *ready_python(), str(script), environment=PATIENCE, seconds=60)
     assert result.returncode == 0
-    assert "\nhrun: the job failed, and all ranks ended well: 'allreduce.loss' (allreduce float32[1]) has been waited for" in result.stderr
+    assert (
+        "\nhrun: the job failed, and all ranks ended well: 'allreduce.loss' (allreduce "
+        "float32[1]) has been waited for" in result.stderr
+    )

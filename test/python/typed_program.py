@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Uses every name of hora.torch, as mypy --strict accepts it; test_names.py checks that. It is not meant to be run."""
+"""Uses every name of hora.torch, as mypy --strict accepts it; test_names.py checks that. It is not meant to
+be run."""
 
 import hora
 import hora.torch as hvd
@@ -29,7 +30,14 @@ def main() -> None:
     odds: hvd.ProcessSet = hvd.add_process_set([1, 3])
     everyone: hvd.ProcessSet = hvd.global_process_set
     removed: bool = hvd.remove_process_set(odds)
-    where: tuple[int, ...] = (hvd.rank(), hvd.size(), hvd.local_rank(), hvd.local_size(), hvd.cross_rank(), hvd.cross_size())
+    where: tuple[int, ...] = (
+        hvd.rank(),
+        hvd.size(),
+        hvd.local_rank(),
+        hvd.local_size(),
+        hvd.cross_rank(),
+        hvd.cross_size(),
+    )
     truths: list[bool] = [
         removed,
         hvd.is_initialized(),
@@ -49,7 +57,15 @@ def main() -> None:
     print(where, truths, nccl, ops, hvd.memory_report().splitlines())
 
     x = torch.ones(4, 2)
-    tensor: torch.Tensor = hvd.allreduce(x, name="x", compression=hvd.Compression.fp16, op=hvd.Sum, prescale_factor=0.5, postscale_factor=2.0, process_set=everyone)
+    tensor: torch.Tensor = hvd.allreduce(
+        x,
+        name="x",
+        compression=hvd.Compression.fp16,
+        op=hvd.Sum,
+        prescale_factor=0.5,
+        postscale_factor=2.0,
+        process_set=everyone,
+    )
     tensor = hvd.allreduce_(x, op=hvd.Min)
     tensor = hvd.allgather(x, name="rows", process_set=evens)
     tensor = hvd.broadcast(x, 0)
@@ -74,7 +90,12 @@ def main() -> None:
         hvd.scan_async(x),
     ]
     print([hvd.synchronize(handle) for handle in handles if hvd.poll(handle)])
-    several: list[torch.Tensor] = [*hvd.grouped_allreduce([x]), *hvd.grouped_allreduce_([x]), *hvd.grouped_allgather([x]), *hvd.grouped_reducescatter([x])]
+    several: list[torch.Tensor] = [
+        *hvd.grouped_allreduce([x]),
+        *hvd.grouped_allreduce_([x]),
+        *hvd.grouped_allgather([x]),
+        *hvd.grouped_reducescatter([x]),
+    ]
     tensor = hvd.sparse_allreduce_async(x.to_sparse(), name="sparse", op=hvd.Average)()
     hvd.barrier(evens)
     last: int = hvd.join()
@@ -88,11 +109,17 @@ def main() -> None:
 
     model = torch.nn.Sequential(torch.nn.Linear(2, 2), hvd.SyncBatchNorm(2))
     optimizer = hvd.DistributedOptimizer(
-        torch.optim.SGD(model.parameters(), lr=0.1), named_parameters=model.named_parameters(), backward_passes_per_step=2, op=hvd.Average, check_finite=True
+        torch.optim.SGD(model.parameters(), lr=0.1),
+        named_parameters=model.named_parameters(),
+        backward_passes_per_step=2,
+        op=hvd.Average,
+        check_finite=True,
     )
     hvd.broadcast_parameters(model.state_dict(), root_rank=0)
     hvd.broadcast_optimizer_state(optimizer, root_rank=0)
-    state = hvd.elastic.TorchState(model=model, optimizer=optimizer, sampler=hvd.elastic.ElasticSampler(range(10)), epoch=0)
+    state = hvd.elastic.TorchState(
+        model=model, optimizer=optimizer, sampler=hvd.elastic.ElasticSampler(range(10)), epoch=0
+    )
     loss: float = hvd.elastic.run(learn)(state, 3) + len(dir(hvd.check_replicas(model, optimizer, every=100)))
 
     hvd.start_timeline("trace.json", mark_cycles=True)

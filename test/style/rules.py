@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The rules of the sources, in one table. Each takes a path and its text, and yields what is wrong with it."""
+"""The rules of the sources, in one table. Each takes a path and its text, and yields what is wrong with
+it."""
 
 import dataclasses
 import re
@@ -33,10 +34,22 @@ ONLY_FILE_THAT_NAMES_BACKENDS = "core/runtime/connect.cc"
 
 # Foreign headers, and the only places that may include them. The torch face is LibTorch's by purpose.
 FOREIGN = {
-    r"mpi\.h": ["core/backend/mpi", "test/core/backend/mpi", "test/conformance", "test/support", "test/bench"],
+    r"mpi\.h": [
+        "core/backend/mpi",
+        "test/core/backend/mpi",
+        "test/conformance",
+        "test/support",
+        "test/bench",
+    ],
     r"nccl\.h": ["core/backend/nccl", "test/core/backend/nccl", "test/support/fake_gpu"],
     r"cuda.*": ["core/backend/cuda", "test/core/backend/cuda", "test/support/fake_gpu"],
-    r"torch/.*": ["frameworks/torch", "core/include/hora/torch.h", "test/bench", "test/frameworks", "examples"],
+    r"torch/.*": [
+        "frameworks/torch",
+        "core/include/hora/torch.h",
+        "test/bench",
+        "test/frameworks",
+        "examples",
+    ],
     r"pybind11/.*": ["python/native"],
     r"sodium\.h": ["core/comm", "core/backend/shm"],
     r"hwy/.*": ["core/device", "core/backend/shm", "test/core/device"],
@@ -52,7 +65,18 @@ CONDITIONALS_ALLOWED = {
     "core/include/hora/c.h": "C++ programs include it, too",
 }
 GETENV_ALLOWED = ["core/base/config.cc", "runner/environment.cc", "examples/", "test/"]
-FORBIDDEN_NAMES = ["common", "util", "utils", "helper", "helpers", "manager", "misc", "impl", "context", "global"]
+FORBIDDEN_NAMES = [
+    "common",
+    "util",
+    "utils",
+    "helper",
+    "helpers",
+    "manager",
+    "misc",
+    "impl",
+    "context",
+    "global",
+]
 WITHOUT_A_TEST = {
     "runner/main.cc": "hands its arguments on; test/job runs it",
     "runner/standard_input.cc": "is about hrun's own descriptors; test/python/test_terminal.py runs it at terminals, files and pipes",
@@ -149,7 +173,10 @@ class Rule:
 CPP = r".*\.(cc|h)"
 OURS = r"(core|runner|frameworks|python/native|examples|test)/.*\.(cc|h)"
 RULES = [
-    Rule(has_licence, r"(?!.*\.(csv|md|txt)$)(core|runner|frameworks|python|examples|test|docker)/.*\.(cc|h|py|pyi|txt|cmake)"),
+    Rule(
+        has_licence,
+        r"(?!.*\.(csv|md|txt)$)(core|runner|frameworks|python|examples|test|docker)/.*\.(cc|h|py|pyi|txt|cmake)",
+    ),
     Rule(keeps_to_the_line_length, CPP),
     Rule(includes_only_what_lies_below, CPP),
     Rule(keeps_foreign_headers_in_their_place, CPP),
@@ -162,16 +189,21 @@ RULES = [
 
 
 def types_of_headers(texts: dict[str, str]) -> dict[str, list[str]]:
-    """The types that headers define in the namespace, each with its headers. All of ours is in one namespace, so two of
+    """The types that headers define in the namespace, each with its headers. All of ours is in one namespace,
+    so two of
     a name are one to the linker: hrun and the modules share a process with libhora."""
     found: dict[str, list[str]] = {}
     for path, text in texts.items():
-        for name in re.findall(r"^(?:class|struct|enum class) (\w+)(?: final)?(?: : [\w: ]+)? \{", text, re.MULTILINE):
+        for name in re.findall(
+            r"^(?:class|struct|enum class) (\w+)(?: final)?(?: : [\w: ]+)? \{", text, re.MULTILINE
+        ):
             found.setdefault(name, []).append(path)
     return found
 
 
 def untested(paths: list[str]) -> list[str]:
     """Source files of the core and of hrun that have no test file at the same path."""
-    sources = [path for path in paths if re.fullmatch(r"(core|runner)/.*\.cc", path) and path not in WITHOUT_A_TEST]
+    sources = [
+        path for path in paths if re.fullmatch(r"(core|runner)/.*\.cc", path) and path not in WITHOUT_A_TEST
+    ]
     return [path for path in sources if f"test/{path.removesuffix('.cc')}_test.cc" not in paths]

@@ -36,7 +36,11 @@ def test_every_source_file_has_a_test_file():
 
 
 def test_no_two_headers_define_types_of_one_name():
-    headers = {path: (ROOT / path).read_text() for path in tracked() if re.fullmatch(r"(core|runner|frameworks)/.*\.h", path)}
+    headers = {
+        path: (ROOT / path).read_text()
+        for path in tracked()
+        if re.fullmatch(r"(core|runner|frameworks)/.*\.h", path)
+    }
     twins = {name: paths for name, paths in types_of_headers(headers).items() if len(paths) > 1}
     assert not twins
     assert len(types_of_headers({"a.h": "struct A {\n", "b.h": "class A final : public B {\n"})["A"]) == 2
@@ -44,13 +48,20 @@ def test_no_two_headers_define_types_of_one_name():
 
 def test_sources_are_formatted():
     sources = [path for path in tracked() if path.endswith((".cc", ".h"))]
-    result = subprocess.run([TOOLS / "clang-format", "--dry-run", "-Werror", *sources], cwd=ROOT, capture_output=True, text=True, check=False)
+    result = subprocess.run(
+        [TOOLS / "clang-format", "--dry-run", "-Werror", *sources],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     wrong = sorted({line.split(":")[0] for line in result.stderr.splitlines() if "error:" in line})
     assert result.returncode == 0, f"run ./dev format; these are not formatted: {', '.join(wrong)}"
 
 
 def complaints(command: list[str], paths: list[str]) -> list[str]:
-    """The output of a command for each file that it rejects; it runs on as many files at a time as there are cores."""
+    """The output of a command for each file that it rejects; it runs on as many files at a time as there are
+    cores."""
 
     def check(path: str) -> str:
         result = subprocess.run([*command, path], cwd=ROOT, capture_output=True, text=True, check=False)
@@ -61,8 +72,13 @@ def complaints(command: list[str], paths: list[str]) -> list[str]:
 
 
 def sources_in(compiled: pathlib.Path) -> list[str]:
-    """The source files that the compiler is given with a file: that file, or those which CMake put together in it."""
-    together = re.findall(r'^#include "(.*)"$', compiled.read_text(), re.MULTILINE) if "Unity" in compiled.parts else [str(compiled)]
+    """The source files that the compiler is given with a file: that file, or those which CMake put together
+    in it."""
+    together = (
+        re.findall(r'^#include "(.*)"$', compiled.read_text(), re.MULTILINE)
+        if "Unity" in compiled.parts
+        else [str(compiled)]
+    )
     return [os.path.relpath(source, ROOT) for source in together]
 
 
@@ -79,7 +95,8 @@ def compiled_alike(sources: list[str]) -> dict[tuple[str, str], list[str]]:
 
 
 def test_clang_tidy_finds_nothing(tmp_path: pathlib.Path):
-    """The checks are those of .clang-tidy; needs build/default/compile_commands.json, which ./dev setup makes. Files of a folder are looked at as
+    """The checks are those of .clang-tidy; needs build/default/compile_commands.json, which ./dev setup
+    makes. Files of a folder are looked at as
     one, as they are compiled in unity builds: most of the time goes into the standard library's headers."""
     sources = [path for path in tracked() if path.startswith(("core/", "runner/")) and path.endswith(".cc")]
     groups = compiled_alike(sources)
@@ -89,7 +106,14 @@ def test_clang_tidy_finds_nothing(tmp_path: pathlib.Path):
         (folder, options), members = group
         together = tmp_path / f"{folder.replace('/', '_')}_{os.path.basename(members[0])}"
         together.write_text("".join(f'#include "{ROOT / member}"\n' for member in members))
-        command = [TOOLS / "clang-tidy", "--quiet", f"--config-file={ROOT / '.clang-tidy'}", str(together), "--", *shlex.split(options)]
+        command = [
+            TOOLS / "clang-tidy",
+            "--quiet",
+            f"--config-file={ROOT / '.clang-tidy'}",
+            str(together),
+            "--",
+            *shlex.split(options),
+        ]
         result = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
         return "" if result.returncode == 0 else f"{result.stdout}{result.stderr}"
 
@@ -111,14 +135,24 @@ def test_links_of_pages_lead_somewhere():
 def test_headers_stand_alone():
     """Where a header has a source file that is plain to see: that file includes it first."""
     files = set(tracked())
-    headers = [path for path in files if path.startswith(("core/", "runner/")) and path.endswith(".h") and "torch" not in path]
-    for source in sorted(path.removesuffix(".h") + ".cc" for path in headers if path.removesuffix(".h") + ".cc" in files):
+    headers = [
+        path
+        for path in files
+        if path.startswith(("core/", "runner/")) and path.endswith(".h") and "torch" not in path
+    ]
+    for source in sorted(
+        path.removesuffix(".h") + ".cc" for path in headers if path.removesuffix(".h") + ".cc" in files
+    ):
         first = re.search(r"^#include .*$", (ROOT / source).read_text(), re.MULTILINE)
         header = source.removesuffix(".cc") + ".h"
         assert first and first.group() == f'#include "{header}"', f"{source} must include {header} first"
         headers.remove(header)
-    mpi = subprocess.run(["pkg-config", "--cflags-only-I", "ompi-c"], capture_output=True, text=True, check=True).stdout.split()
-    findings = complaints(["g++", "-std=c++20", "-fsyntax-only", "-Icore/include", "-I.", *mpi, "-x", "c++"], headers)
+    mpi = subprocess.run(
+        ["pkg-config", "--cflags-only-I", "ompi-c"], capture_output=True, text=True, check=True
+    ).stdout.split()
+    findings = complaints(
+        ["g++", "-std=c++20", "-fsyntax-only", "-Icore/include", "-I.", *mpi, "-x", "c++"], headers
+    )
     assert not findings, "\n".join(findings)
 
 
@@ -127,9 +161,24 @@ def test_headers_stand_alone():
     [
         ("has_licence", "core/base/x.h", "int x;", "// SPDX-License-Identifier: Apache-2.0\n"),
         ("keeps_to_the_line_length", "a.cc", "x" * 111, "x" * 110),
-        ("includes_only_what_lies_below", "core/comm/x.h", '#include "core/runtime/loop.h"', '#include "core/base/log.h"'),
-        ("includes_only_what_lies_below", "core/runtime/loop.cc", '#include "core/backend/tcp/mesh.h"', '#include "core/fuse/plan.h"'),
-        ("includes_only_what_lies_below", "frameworks/torch/x.cc", '#include "core/comm/world.h"', "#include <hora/hora.h>"),
+        (
+            "includes_only_what_lies_below",
+            "core/comm/x.h",
+            '#include "core/runtime/loop.h"',
+            '#include "core/base/log.h"',
+        ),
+        (
+            "includes_only_what_lies_below",
+            "core/runtime/loop.cc",
+            '#include "core/backend/tcp/mesh.h"',
+            '#include "core/fuse/plan.h"',
+        ),
+        (
+            "includes_only_what_lies_below",
+            "frameworks/torch/x.cc",
+            '#include "core/comm/world.h"',
+            "#include <hora/hora.h>",
+        ),
         ("keeps_foreign_headers_in_their_place", "core/runtime/x.cc", "#include <mpi.h>", "#include <map>"),
         ("has_no_conditionals", "core/base/x.cc", "#ifdef X", "#define X"),
         ("reads_the_environment_in_one_place", "core/runtime/x.cc", "std::getenv(name)", "get(env)"),

@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Trains the digits on two ranks, in C++ and in Python, as a user would: the package in .venv, and a program that finds it.
+"""Trains the digits on two ranks, in C++ and in Python, as a user would: the package in .venv, and a program
+that finds it.
 
-It installs and compiles what this takes, and nothing else: no tests and no daemons. Where a developer's set-up is there, it uses that.
+It installs and compiles what this takes, and nothing else: no tests and no daemons. Where a developer's
+    set-up is there, it uses that.
 """
 
 import concurrent.futures
@@ -18,7 +20,13 @@ TOOLS = "pip and pybind11"
 TORCH = "PyTorch"
 HORA = "compiling Hora"
 PROGRAM = "compiling the C++ program"
-PLAN = {packages.LABEL: 50, TOOLS: 10, TORCH: 90, HORA: 120, PROGRAM: 40}  # about how many seconds each step takes on two cores
+PLAN = {
+    packages.LABEL: 50,
+    TOOLS: 10,
+    TORCH: 90,
+    HORA: 120,
+    PROGRAM: 40,
+}  # about how many seconds each step takes on two cores
 
 
 def everything() -> int:
@@ -51,12 +59,30 @@ def lean() -> None:
 def install(progress: Progress, label: str, name: str, files: int, *wanted: str) -> None:
     """Installs Python packages into .venv as requirements.txt pins them: usually so many files."""
     what = setup.pinned(*wanted)
-    setup.once(progress, label, name, "\n".join(what), PYTHON, lambda: setup.pip_install(progress, label, name, files, *what))
+    setup.once(
+        progress,
+        label,
+        name,
+        "\n".join(what),
+        PYTHON,
+        lambda: setup.pip_install(progress, label, name, files, *what),
+    )
 
 
 def install_package(progress: Progress) -> None:
     """Compiles the package, and installs it into .venv."""
-    command = [PYTHON, "-m", "pip", "install", "-v", "--no-build-isolation", "--no-deps", "--no-cache-dir", "--force-reinstall", "."]
+    command = [
+        PYTHON,
+        "-m",
+        "pip",
+        "install",
+        "-v",
+        "--no-build-isolation",
+        "--no-deps",
+        "--no-cache-dir",
+        "--force-reinstall",
+        ".",
+    ]
 
     def compile_it() -> None:
         progress.run(HORA, "demo-package", command, environment={"CXX": "c++"}, reader=of_ninja)
@@ -68,5 +94,16 @@ def compile_program(progress: Progress) -> None:
     """examples/ as a project of its own, with the installed package."""
     if not (BUILD / "build.ninja").exists():
         found = subprocess.check_output([PYTHON, "-m", "hora", "--cmake-dir"], text=True).strip()
-        setup.step("demo-cmake", "cmake", "-S", "examples", "-B", BUILD, "-G", "Ninja", "-DCMAKE_BUILD_TYPE=Release", f"-Dhora_DIR={found}")
+        setup.step(
+            "demo-cmake",
+            "cmake",
+            "-S",
+            "examples",
+            "-B",
+            BUILD,
+            "-G",
+            "Ninja",
+            "-DCMAKE_BUILD_TYPE=Release",
+            f"-Dhora_DIR={found}",
+        )
     progress.run(PROGRAM, "demo-program", ["cmake", "--build", BUILD, "--target", "digits"], reader=of_ninja)

@@ -7,10 +7,16 @@ import struct
 from .shell import Failed
 
 
-def check(system: str = platform.system(), machine: str = platform.machine(), bits: int = 8 * struct.calcsize("P")) -> str:
-    """A sentence for a machine on which nobody has tried Hora, else nothing. Throws Failed where it cannot run."""
+def check(
+    system: str = platform.system(), machine: str = platform.machine(), bits: int = 8 * struct.calcsize("P")
+) -> str:
+    """A sentence for a machine on which nobody has tried Hora, else nothing. Throws Failed where it cannot
+    run."""
     if system != "Linux":
-        raise Failed(f"Hora needs Linux, and this is {system}. On other systems a container or a virtual machine with Debian 12 or 13 does it.")
+        raise Failed(
+            f"Hora needs Linux, and this is {system}. On other systems a container or a virtual machine with "
+            "Debian 12 or 13 does it."
+        )
     if bits != 64:
         raise Failed(f"Hora and PyTorch need a 64-bit system, and this Python has {bits} bits.")
     if machine != "x86_64":

@@ -76,7 +76,17 @@ def soak(arguments: list[str]) -> int:
     """Runs random operations on four ranks, over shared memory and over sockets."""
     setup.everything()
     for plane in ("auto", "tcp"):
-        run([HRUN, "-np", "4", "-x", f"HORA_CPU_OPERATIONS={plane}", ROOT / "build/default/test/soak_worker", *arguments])
+        run(
+            [
+                HRUN,
+                "-np",
+                "4",
+                "-x",
+                f"HORA_CPU_OPERATIONS={plane}",
+                ROOT / "build/default/test/soak_worker",
+                *arguments,
+            ]
+        )
     return 0
 
 
@@ -95,7 +105,8 @@ def see_what_users_see() -> None:
 
 
 def hear_interrupts() -> None:
-    """Processes that a script starts in the background ignore these signals, and so would all processes that are started here."""
+    """Processes that a script starts in the background ignore these signals, and so would all processes that
+    are started here."""
     signal.signal(signal.SIGINT, signal.default_int_handler)
     signal.signal(signal.SIGQUIT, signal.SIG_DFL)
 
@@ -104,22 +115,64 @@ def main(arguments: list[str]) -> int:
     see_what_users_see()
     hear_interrupts()
     parser = argparse.ArgumentParser(prog="./dev", description="Everything a developer of Hora does.")
-    commands = parser.add_subparsers(dest="command", required=True, metavar="setup|demo|check|test|newest|wheel|fuzz|simulate|soak|bench|format")
-    commands.add_parser("setup", help="install what is missing (system packages, .venv), build into build/default, install hora into .venv")
-    commands.add_parser("demo", help="install and compile what this takes, then train the digits example on two ranks, in C++ and in Python")
-    commands.add_parser("check", help="setup, then formatting, lint, style rules, the tests without other processes, and one job; 4 minutes")
-    testing = commands.add_parser("test", help="setup, then run every test; the last line is 'N passed, N failed'")
+    commands = parser.add_subparsers(
+        dest="command",
+        required=True,
+        metavar="setup|demo|check|test|newest|wheel|fuzz|simulate|soak|bench|format",
+    )
+    commands.add_parser(
+        "setup",
+        help="install what is missing (system packages, .venv), build into build/default, install hora into .venv",
+    )
+    commands.add_parser(
+        "demo",
+        help="install and compile what this takes, then train the digits example on two ranks, in C++ and in Python",
+    )
+    commands.add_parser(
+        "check",
+        help="setup, then formatting, lint, style rules, the tests without other processes, and one job; 4 minutes",
+    )
+    testing = commands.add_parser(
+        "test", help="setup, then run every test; the last line is 'N passed, N failed'"
+    )
     testing.add_argument("suite", nargs="*", help=f"only these: {', '.join(suites.names())}")
-    testing.add_argument("--faults", action="store_true", help="instead: every fault in every phase, into test/faults/RESULTS.md; 20 minutes")
-    commands.add_parser("newest", help="setup, then the tests of Python, examples and package with the newest PyTorch, NumPy, ... of PyPI; 20 minutes")
-    commands.add_parser("wheel", help="setup, then dist/hora-*.whl, one for each Python 3.11 to 3.13 of this machine, and their sdist")
-    commands.add_parser("bench", add_help=False, help="setup, then compare with peers and limits, into test/bench/RESULTS.md; ./dev bench --help")
-    simulation = commands.add_parser("simulate", help="setup, then let simulated jobs run, from other seeds than the tests do")
-    simulation.add_argument("arguments", nargs="+", help="SEEDS [FIRST [RANKS]]: how many, the first one, ranks (else 2 to 12)")
-    fuzzing = commands.add_parser("fuzz", help="setup, then run every fuzzer for some minutes; what they find stays in build/asan/found")
+    testing.add_argument(
+        "--faults",
+        action="store_true",
+        help="instead: every fault in every phase, into test/faults/RESULTS.md; 20 minutes",
+    )
+    commands.add_parser(
+        "newest",
+        help="setup, then the tests of Python, examples and package with the newest PyTorch, NumPy, ... of PyPI; 20 minutes",
+    )
+    commands.add_parser(
+        "wheel",
+        help="setup, then dist/hora-*.whl, one for each Python 3.11 to 3.13 of this machine, and their sdist",
+    )
+    commands.add_parser(
+        "bench",
+        add_help=False,
+        help="setup, then compare with peers and limits, into test/bench/RESULTS.md; ./dev bench --help",
+    )
+    simulation = commands.add_parser(
+        "simulate", help="setup, then let simulated jobs run, from other seeds than the tests do"
+    )
+    simulation.add_argument(
+        "arguments", nargs="+", help="SEEDS [FIRST [RANKS]]: how many, the first one, ranks (else 2 to 12)"
+    )
+    fuzzing = commands.add_parser(
+        "fuzz", help="setup, then run every fuzzer for some minutes; what they find stays in build/asan/found"
+    )
     fuzzing.add_argument("minutes", type=float)
-    soaking = commands.add_parser("soak", help="setup, then many random operations on four ranks, whose results are checked, and whose memory is watched")
-    soaking.add_argument("arguments", nargs="*", help="[OPERATIONS [SEED]]: how many, else 1000000, over shared memory and over sockets each")
+    soaking = commands.add_parser(
+        "soak",
+        help="setup, then many random operations on four ranks, whose results are checked, and whose memory is watched",
+    )
+    soaking.add_argument(
+        "arguments",
+        nargs="*",
+        help="[OPERATIONS [SEED]]: how many, else 1000000, over shared memory and over sockets each",
+    )
     commands.add_parser("format", help="format C++ and Python sources in place")
     parsed, rest = parser.parse_known_args(arguments)
     if rest and parsed.command != "bench":
@@ -148,5 +201,7 @@ def main(arguments: list[str]) -> int:
         print(f"dev: {failure}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
-        print("dev: interrupted; started again, it goes on after the last step that was done", file=sys.stderr)
+        print(
+            "dev: interrupted; started again, it goes on after the last step that was done", file=sys.stderr
+        )
         return 130

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The newest release of everything that requirements.txt pins, in an environment of its own: build/newest.
 
-The package contains no code for one version of PyTorch, and its part for LibTorch is compiled with a user's program. Therefore the tests of
-Python, of the examples and of the package run as they are, with the interpreter of build/newest and the hora that is installed there.
+The package contains no code for one version of PyTorch, and its part for LibTorch is compiled with a user's
+program. Therefore the tests of Python, of the examples and of the package run as they are, with the
+interpreter of build/newest and the hora that is installed there.
 """
 
 import subprocess
@@ -18,7 +19,8 @@ NOT_TRIED = ("clang-format", "clang-tidy", "nvidia-", "ruff")
 
 ALL = ("test/python", "test/gpu", "test/examples", "test/packaging")
 
-# For every ./dev test: pickled functions, all names and signatures, PyTorch beside the fake NCCL, the programs of the pages.
+# For every ./dev test: pickled functions, all names and signatures, PyTorch beside the fake NCCL, the
+# programs of the pages.
 SAMPLE = (
     "test/python/test_run.py",
     "test/python/test_names.py",
@@ -49,5 +51,9 @@ def prepare(upgrade: bool) -> None:
 
 def versions() -> str:
     """The versions that are tried."""
-    program = "import importlib.metadata as m, sys; print(', '.join(f'{n} {m.version(n)}' for n in sys.argv[1:]))"
-    return subprocess.check_output([PYTHON, "-c", program, "torch", "numpy", "cloudpickle"], text=True).strip()
+    program = (
+        "import importlib.metadata as m, sys; print(', '.join(f'{n} {m.version(n)}' for n in sys.argv[1:]))"
+    )
+    return subprocess.check_output(
+        [PYTHON, "-c", program, "torch", "numpy", "cloudpickle"], text=True
+    ).strip()

@@ -14,9 +14,14 @@ FOR_TESTS = ROOT / "test/packages.txt"
 LABEL = "system packages"
 
 # Units that these packages would start now, and at every boot.
-SERVICES = {"openssh-server": ("ssh.service", "ssh.socket"), "munge": ("munge.service",), "slurm-wlm": ("slurmd.service", "slurmctld.service")}
+SERVICES = {
+    "openssh-server": ("ssh.service", "ssh.socket"),
+    "munge": ("munge.service",),
+    "slurm-wlm": ("slurmd.service", "slurmctld.service"),
+}
 
-# A script: apt asks policy-rc.d whether it may start a service. It is there while packages are installed, if none was before.
+# A script: apt asks policy-rc.d whether it may start a service. It is there while packages are installed, if
+#     none was before.
 INSTALL = """
 policy=/usr/sbin/policy-rc.d
 if [ ! -e "$policy" ]; then
@@ -40,8 +45,16 @@ def missing(*paths: pathlib.Path) -> list[str]:
     """The packages of these files that are not installed."""
     if shutil.which("dpkg-query") is None:
         names = " and ".join(str(path.relative_to(ROOT)) for path in paths)
-        raise Failed(f"this machine is neither Debian nor Ubuntu: install what {names} lists by its own means, then run pip install . (docs/install.md)")
-    asked = subprocess.run(["dpkg-query", "-W", "-f", "${Package} ${db:Status-Status}\n"], capture_output=True, text=True, check=False)
+        raise Failed(
+            f"this machine is neither Debian nor Ubuntu: install what {names} lists by its own means, then "
+            "run pip install . (docs/install.md)"
+        )
+    asked = subprocess.run(
+        ["dpkg-query", "-W", "-f", "${Package} ${db:Status-Status}\n"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     installed = {line.split()[0] for line in asked.stdout.splitlines() if line.endswith(" installed")}
     return [name for path in paths for name in listed(path) if name not in installed]
 
@@ -59,10 +72,21 @@ def install(packages: list[str], progress: Progress) -> None:
     as_root = os.geteuid() == 0
     if not as_root and not can_sudo():
         command = f"apt-get update && apt-get install -y --no-install-recommends {' '.join(packages)}"
-        raise Failed(f"these system packages are missing: {' '.join(packages)}\nInstall them as root, then start ./dev again:\n  {command}")
+        raise Failed(
+            f"these system packages are missing: {' '.join(packages)}\nInstall them as root, then start "
+            f"./dev again:\n  {command}"
+        )
     prefix = [] if as_root else ["sudo", "-n"]
-    progress.run(LABEL, "apt", [*prefix, "env", "DEBIAN_FRONTEND=noninteractive", "LC_ALL=C.UTF-8", "sh", "-c", script(packages)], reader=of_apt)
+    progress.run(
+        LABEL,
+        "apt",
+        [*prefix, "env", "DEBIAN_FRONTEND=noninteractive", "LC_ALL=C.UTF-8", "sh", "-c", script(packages)],
+        reader=of_apt,
+    )
 
 
 def can_sudo() -> bool:
-    return shutil.which("sudo") is not None and subprocess.run(["sudo", "-n", "true"], capture_output=True, check=False).returncode == 0
+    return (
+        shutil.which("sudo") is not None
+        and subprocess.run(["sudo", "-n", "true"], capture_output=True, check=False).returncode == 0
+    )

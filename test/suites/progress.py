@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Long steps, shown while they run: what each one does, how far the whole is, and how long it has taken.
 
-A terminal has one line, which is written anew. Elsewhere a line follows every REPORTS seconds, and one for each step that ends.
-Steps may run in several threads. A step's output goes into build/logs/NAME.log.
+A terminal has one line, which is written anew. Elsewhere a line follows every REPORTS seconds, and one for
+each step that ends. Steps may run in several threads. A step's output goes into build/logs/NAME.log.
 """
 
 import contextlib
@@ -22,12 +22,14 @@ from .shell import LOGS, ROOT, Failed
 
 REPORTS = 15.0  # seconds between two lines where the output is no terminal
 
-# Reads one line of a step's output. Returns how much of the step is done, from 0 to 1, and a detail to show; or nothing.
+# Reads one line of a step's output. Returns how much of the step is done, from 0 to 1, and a detail to show;
+# or nothing.
 Reader = Callable[[str], tuple[float, str] | None]
 
 
 class Progress:
-    """The steps of one set-up. `plan` has every step's label and about how many seconds of the whole it takes."""
+    """The steps of one set-up. `plan` has every step's label and about how many seconds of the whole it
+    takes."""
 
     def __init__(self, plan: Mapping[str, float], stream: TextIO = sys.stdout) -> None:
         self._plan = dict(plan)
@@ -46,7 +48,14 @@ class Progress:
         """Takes a step for done."""
         self._shares[label] = 1.0
 
-    def run(self, label: str, name: str, command: Sequence[object], environment: Mapping[str, str] | None = None, reader: Reader | None = None) -> None:
+    def run(
+        self,
+        label: str,
+        name: str,
+        command: Sequence[object],
+        environment: Mapping[str, str] | None = None,
+        reader: Reader | None = None,
+    ) -> None:
         """Runs a command as a step. Throws Failed, with the end of its log and the remedy, if it fails."""
         begun = time.monotonic()
         self._change(label, 0.0, "")
@@ -140,7 +149,9 @@ class Progress:
     def _show(self) -> None:
         if not self._details:
             return
-        line = f"{self._head()} " + ", ".join(f"{label}{': ' if detail else ''}{detail}" for label, detail in self._details.items())
+        line = f"{self._head()} " + ", ".join(
+            f"{label}{': ' if detail else ''}{detail}" for label, detail in self._details.items()
+        )
         if self._stream.isatty():
             width = (os.get_terminal_size(self._stream.fileno()).columns or 80) - 1
             print(f"\r\x1b[K{line[:width]}", end="", file=self._stream, flush=True)
@@ -176,7 +187,8 @@ def of_ninja(line: str) -> tuple[float, str] | None:
 
 
 def of_pip(usual: int) -> Reader:
-    """A reader of `pip install --progress-bar raw`, which usually downloads so many files: those that are downloaded, and unpacked."""
+    """A reader of `pip install --progress-bar raw`, which usually downloads so many files: those that are
+    downloaded, and unpacked."""
     known: set[str] = set()
     current = ""
     files = 0
@@ -186,7 +198,10 @@ def of_pip(usual: int) -> Reader:
         if found := re.match(r"\s*Collecting ([A-Za-z0-9_.-]+)", line):
             known.add(found[1])
             return None
-        if found := re.match(r"\s*(?:Downloading|Using cached|Processing) \S*?([A-Za-z0-9_.]+)-[0-9][^/\s]*\.whl(?!\.metadata)", line):
+        if found := re.match(
+            r"\s*(?:Downloading|Using cached|Processing) \S*?([A-Za-z0-9_.]+)-[0-9][^/\s]*\.whl(?!\.metadata)",
+            line,
+        ):
             current = found[1].replace("_", "-")
             files += 1
             return share(files), current

@@ -10,22 +10,43 @@ AGAIN = "Then start ./dev again: it goes on after the last step that was done."
 
 # The first pattern that the log has says what was wrong.
 REMEDIES = (
-    (r"No space left on device|[Yy]ou don't have enough free space", "The disk was full ({free}). PyTorch and the build take 7 GB."),
+    (
+        r"No space left on device|[Yy]ou don't have enough free space",
+        "The disk was full ({free}). PyTorch and the build take 7 GB.",
+    ),
     (
         r"Temporary failure (in name resolution|resolving)|Could not resolve|Name or service not known|Network is unreachable"
         r"|Connection (timed out|refused)|Failed to establish a new connection|Could not connect to|Read timed out|ConnectTimeoutError",
-        "The network, or a server in it, cannot be reached. If you need a proxy, set http_proxy and https_proxy.",
+        "The network, or a server in it, cannot be reached. If you need a proxy, set http_proxy and "
+        "https_proxy.",
     ),
     (
         r"CERTIFICATE_VERIFY_FAILED|certificate verif",
-        "The server's certificate is not trusted here. If your network has an authority of its own, name its file in PIP_CERT, and in apt's Acquire::https::CaInfo.",
+        "The server's certificate is not trusted here. If your network has an authority of its own, name its "
+        "file in PIP_CERT, and in apt's Acquire::https::CaInfo.",
     ),
-    (r"Could not get lock|is another process using it|held by process", "Another program is installing packages. Wait until it has finished."),
+    (
+        r"Could not get lock|is another process using it|held by process",
+        "Another program is installing packages. Wait until it has finished.",
+    ),
     (r"dpkg was interrupted", "An earlier installation was cut off. Run `dpkg --configure -a` as root."),
-    (r"Unable to locate package|has no installation candidate", "A package is not in the lists of apt: ./dev knows Debian 12 and 13 and Ubuntu 24.04 (with universe)."),
-    (r"Killed signal terminated program|out of memory|Cannot allocate memory|MemoryError", "The memory did not suffice. Compiling takes 2 GB for each core."),
-    (r"THESE PACKAGES DO NOT MATCH THE HASHES|IncompleteRead|incomplete-download|Hash Sum mismatch", "A download broke off."),
-    (r"No matching distribution found", "The package index has no build of this package for this Python and this machine."),
+    (
+        r"Unable to locate package|has no installation candidate",
+        "A package is not in the lists of apt: ./dev knows Debian 12 and 13 and "
+        "Ubuntu 24.04 (with universe).",
+    ),
+    (
+        r"Killed signal terminated program|out of memory|Cannot allocate memory|MemoryError",
+        "The memory did not suffice. Compiling takes 2 GB for each core.",
+    ),
+    (
+        r"THESE PACKAGES DO NOT MATCH THE HASHES|IncompleteRead|incomplete-download|Hash Sum mismatch",
+        "A download broke off.",
+    ),
+    (
+        r"No matching distribution found",
+        "The package index has no build of this package for this Python and this machine.",
+    ),
 )
 
 

@@ -19,11 +19,17 @@ REQUIREMENTS = "PyTorch and the other Python packages"
 BUILD = "compiling"
 PACKAGE = "the package hora"
 LONGEST_BUILD = 7200.0  # seconds, beside suites that take both cores
-WHOLE = {packages.LABEL: 60, REQUIREMENTS: 150, BUILD: 420, PACKAGE: 40}  # about how many seconds each step takes on two cores
+WHOLE = {
+    packages.LABEL: 60,
+    REQUIREMENTS: 150,
+    BUILD: 420,
+    PACKAGE: 40,
+}  # about how many seconds each step takes on two cores
 
 
 def everything() -> None:
-    """Everything that developers need: all packages, .venv with all of requirements.txt, build/default, and hora in .venv."""
+    """Everything that developers need: all packages, .venv with all of requirements.txt, build/default, and
+    hora in .venv."""
     absent = packages.missing(packages.FOR_HORA, packages.FOR_TESTS)
     announce(absent)
     with Progress(WHOLE) as progress:
@@ -37,15 +43,27 @@ def announce(absent: list[str]) -> None:
     """Says what is going to be installed, before it is. `absent`: system packages."""
     if absent:
         print(f"./dev installs {len(absent)} system packages, and starts no service of them:")
-        print(textwrap.fill(" ".join(absent), 110, initial_indent="  ", subsequent_indent="  ", break_on_hyphens=False))
+        print(
+            textwrap.fill(
+                " ".join(absent), 110, initial_indent="  ", subsequent_indent="  ", break_on_hyphens=False
+            )
+        )
     if not stamp("venv", (ROOT / "requirements.txt").read_text())[2] or not PYTHON.exists():
-        print("./dev installs PyTorch and the other Python packages of requirements.txt into .venv, which takes 6 GB.")
+        print(
+            "./dev installs PyTorch and the other Python packages of requirements.txt "
+            "into .venv, which takes 6 GB."
+        )
     if not (ROOT / "build/default/build.ninja").exists():
-        print("./dev builds all of Hora and its tests in build/default, which takes 10 minutes on two cores. (./dev demo needs 3 and no tests.)")
+        print(
+            "./dev builds all of Hora and its tests in build/default, which takes 10 minutes on two cores. "
+            "(./dev demo needs 3 and no tests.)"
+        )
     sys.stdout.flush()
 
 
-def step(name: str, *command: object, environment: dict[str, str] | None = None, seconds: float = 1800) -> None:
+def step(
+    name: str, *command: object, environment: dict[str, str] | None = None, seconds: float = 1800
+) -> None:
     """Runs a command quietly. Throws Failed, with the end of its log, if it fails."""
     if not run_quietly(name, [str(word) for word in command], environment, seconds):
         raise Failed(f"{name} failed; its log is {explained(name)}")
@@ -53,7 +71,9 @@ def step(name: str, *command: object, environment: dict[str, str] | None = None,
 
 def requirements() -> list[str]:
     """The names in requirements.txt."""
-    return [line.split("==")[0] for line in (ROOT / "requirements.txt").read_text().splitlines() if "==" in line]
+    return [
+        line.split("==")[0] for line in (ROOT / "requirements.txt").read_text().splitlines() if "==" in line
+    ]
 
 
 def pinned(*names: str) -> list[str]:
@@ -74,7 +94,9 @@ def leave(path: pathlib.Path, mark: str) -> None:
     path.write_text(mark)
 
 
-def once(progress: Progress, label: str, name: str, content: str, made: pathlib.Path, act: Callable[[], None]) -> None:
+def once(
+    progress: Progress, label: str, name: str, content: str, made: pathlib.Path, act: Callable[[], None]
+) -> None:
     """Does a step, unless it was done with this content and the file that it makes is there."""
     path, mark, done = stamp(name, content)
     if done and made.exists():
@@ -85,12 +107,14 @@ def once(progress: Progress, label: str, name: str, content: str, made: pathlib.
 
 
 def system_python() -> str:
-    """A Python with venv and headers: the distribution's, which packages.txt brings, else the one that runs this."""
+    """A Python with venv and headers: the distribution's, which packages.txt brings, else the one that runs
+    this."""
     return "/usr/bin/python3" if os.access("/usr/bin/python3", os.X_OK) else sys.executable
 
 
 def make_environment() -> None:
-    """.venv, with a pip that goes on with a download that broke off, and says how far it is: Debian's does neither."""
+    """.venv, with a pip that goes on with a download that broke off, and says how far it is: Debian's does
+    neither."""
     if not PYTHON.exists() or not run_quietly("venv-check", [PYTHON, "-m", "pip", "--version"]):
         step("venv", system_python(), "-m", "venv", "--clear", VENV)
     step("pip", PYTHON, "-m", "pip", "install", "--quiet", *pinned("pip"))
@@ -99,7 +123,9 @@ def make_environment() -> None:
 def pip_install(progress: Progress, label: str, name: str, files: int, *what: object) -> None:
     """`pip install` into .venv as a step, which usually downloads so many files."""
     make_environment()
-    progress.run(label, name, [PYTHON, "-m", "pip", "install", "--progress-bar", "raw", *what], reader=of_pip(files))
+    progress.run(
+        label, name, [PYTHON, "-m", "pip", "install", "--progress-bar", "raw", *what], reader=of_pip(files)
+    )
 
 
 def virtual_environment(progress: Progress) -> None:
@@ -115,7 +141,17 @@ def configure(preset: str) -> None:
 
 
 def compile_all(preset: str, niceness: int = 0) -> None:
-    step(f"build-{preset}", "nice", "-n", niceness, "cmake", "--build", "--preset", preset, seconds=LONGEST_BUILD)
+    step(
+        f"build-{preset}",
+        "nice",
+        "-n",
+        niceness,
+        "cmake",
+        "--build",
+        "--preset",
+        preset,
+        seconds=LONGEST_BUILD,
+    )
 
 
 def build(progress: Progress) -> None:
@@ -140,7 +176,9 @@ def package_sources() -> str:
 
 def install_package(progress: Progress) -> None:
     def install() -> None:
-        progress.run(PACKAGE, "package", package_command(PYTHON), environment=PACKAGE_ENVIRONMENT, reader=of_ninja)
+        progress.run(
+            PACKAGE, "package", package_command(PYTHON), environment=PACKAGE_ENVIRONMENT, reader=of_ninja
+        )
 
     once(progress, PACKAGE, "package", package_sources(), VENV / "bin/hrun", install)
 
@@ -153,7 +191,8 @@ def install_into(python: pathlib.Path, name: str) -> None:
         leave(path, mark)
 
 
-# Paths of the source tree count from the build folder on: build/default, build/core-only and build/wheel lie alike.
+# Paths of the source tree count from the build folder on: build/default, build/core-only and build/wheel lie
+#     alike.
 PACKAGE_ENVIRONMENT = {"CCACHE_BASEDIR": str(ROOT), "CCACHE_NOHASHDIR": "1", "CXX": "c++"}
 
 

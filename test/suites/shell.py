@@ -24,10 +24,14 @@ def run(command: Sequence[Word], environment: Mapping[str, str] | None = None) -
     words = [str(word) for word in command]
     result = subprocess.run(words, cwd=ROOT, env={**os.environ, **(environment or {})}, check=False)
     if result.returncode != 0:
-        raise Failed(f"{' '.join(words[:6])}{' ...' if len(words) > 6 else ''}: exit code {result.returncode}")
+        raise Failed(
+            f"{' '.join(words[:6])}{' ...' if len(words) > 6 else ''}: exit code {result.returncode}"
+        )
 
 
-def run_quietly(name: str, command: Sequence[Word], environment: Mapping[str, str] | None = None, seconds: float = 1800) -> bool:
+def run_quietly(
+    name: str, command: Sequence[Word], environment: Mapping[str, str] | None = None, seconds: float = 1800
+) -> bool:
     """Runs a command with its output in build/logs/NAME.log; whether it succeeded."""
     LOGS.mkdir(parents=True, exist_ok=True)
     with open(LOGS / f"{name}.log", "wb") as log:

@@ -26,7 +26,9 @@ class Tally:
     passed: int = 0
     failed: int = 0
     skipped: list[str] = dataclasses.field(default_factory=list)
-    named: list[tuple[str, str]] = dataclasses.field(default_factory=list)  # cases that failed, and what they said, where a report tells
+    named: list[tuple[str, str]] = dataclasses.field(
+        default_factory=list
+    )  # cases that failed, and what they said, where a report tells
 
     def add(self, other: "Tally") -> None:
         self.passed += other.passed
@@ -36,7 +38,9 @@ class Tally:
 
 
 def cpp_sources() -> list[str]:
-    listed = subprocess.run(["git", "ls-files", "*.cc", "*.h"], cwd=ROOT, capture_output=True, text=True, check=True)
+    listed = subprocess.run(
+        ["git", "ls-files", "*.cc", "*.h"], cwd=ROOT, capture_output=True, text=True, check=True
+    )
     return [name for name in listed.stdout.split() if (ROOT / name).exists()]
 
 
@@ -45,14 +49,21 @@ def read_reports(folder: pathlib.Path) -> Tally:
     tally = Tally()
     for report in sorted(folder.glob("*.xml")):
         for case in xml.parse(report).getroot().iter("testcase"):
-            said = [each.text or each.get("message") or "" for kind in ("failure", "error") for each in case.findall(kind)]
+            said = [
+                each.text or each.get("message") or ""
+                for kind in ("failure", "error")
+                for each in case.findall(kind)
+            ]
             if said:
                 tally.failed += 1
                 tally.named.append((f"{case.get('classname')}.{case.get('name')}", "\n".join(said)))
             elif case.find("skipped") is not None or case.get("result") == "skipped":
                 reason = case.find("skipped")
                 text = (reason.get("message") or "") if reason is not None else ""
-                tally.skipped.append(f"{case.get('classname')}.{case.get('name')}: {text.strip().splitlines()[-1] if text.strip() else 'skipped'}")
+                tally.skipped.append(
+                    f"{case.get('classname')}.{case.get('name')}: "
+                    f"{text.strip().splitlines()[-1] if text.strip() else 'skipped'}"
+                )
             else:
                 tally.passed += 1
     return tally
@@ -70,7 +81,8 @@ def scratch() -> dict[str, str]:
 
 
 def count(name: str, reports: pathlib.Path, command: list[Word]) -> Tally:
-    """Runs what leaves XML reports in a folder, and counts their cases. If it dies without one, that is one failure."""
+    """Runs what leaves XML reports in a folder, and counts their cases. If it dies without one, that is one
+    failure."""
     good = run_quietly(name, command, scratch())
     tally = read_reports(reports)
     if not good and tally.failed == 0:
@@ -79,7 +91,8 @@ def count(name: str, reports: pathlib.Path, command: list[Word]) -> Tally:
 
 
 def ctest(name: str, preset: str, *choice: str) -> Tally:
-    """Runs the GoogleTest programs of a preset, each of which leaves its report where test/CMakeLists.txt says."""
+    """Runs the GoogleTest programs of a preset, each of which leaves its report where test/CMakeLists.txt
+    says."""
     reports = fresh(ROOT / f"build/{preset}/reports")
     return count(name, reports, ["ctest", "--preset", preset, *choice])
 
@@ -97,7 +110,11 @@ def style() -> Tally:
     """Checks of the sources, which run nothing."""
     tally = pytest("style", "test/style")
     tally.add(one("ruff", [ROOT / ".venv/bin/ruff", "check", "python", "test", "examples", "dev"]))
-    tally.add(one("ruff-format", [ROOT / ".venv/bin/ruff", "format", "--check", "python", "test", "examples", "dev"]))
+    tally.add(
+        one(
+            "ruff-format", [ROOT / ".venv/bin/ruff", "format", "--check", "python", "test", "examples", "dev"]
+        )
+    )
     tally.add(one("mypy", [PYTHON, "-m", "mypy", "--strict", "python/hora"]))
     return tally
 
@@ -127,7 +144,9 @@ def fuzz(seconds: int = FUZZ_SECONDS) -> Tally:
         known = ROOT / "test/fuzz/corpus" / target.name.removeprefix("fuzz_")
         new = fresh(ROOT / "build/asan/found" / target.name)  # what a fuzzer finds goes into the first folder
         corpora = [new, known] if known.is_dir() else [new]
-        return one(target.name, [target, f"-max_total_time={seconds}", "-timeout=10", *corpora], seconds + 300)
+        return one(
+            target.name, [target, f"-max_total_time={seconds}", "-timeout=10", *corpora], seconds + 300
+        )
 
     tally = Tally()
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as cores:
@@ -137,11 +156,20 @@ def fuzz(seconds: int = FUZZ_SECONDS) -> Tally:
 
 
 def core_only() -> Tally:
-    """Hora with the core's own libraries and nothing else: builds, runs jobs, and needs nothing foreign at run time."""
+    """Hora with the core's own libraries and nothing else: builds, runs jobs, and needs nothing foreign at
+    run time."""
     tally = ctest("core-only", "core-only")
-    linked = subprocess.run(["ldd", ROOT / "build/core-only/lib/libhora.so"], capture_output=True, text=True, check=True).stdout
-    libraries = [line.split()[0] for line in linked.splitlines()]  # NAME => PATH (ADDRESS): an address may spell a name
-    foreign = [name for name in libraries if any(word in name.lower() for word in ("torch", "mpi", "cuda", "python", "c10"))]
+    linked = subprocess.run(
+        ["ldd", ROOT / "build/core-only/lib/libhora.so"], capture_output=True, text=True, check=True
+    ).stdout
+    libraries = [
+        line.split()[0] for line in linked.splitlines()
+    ]  # NAME => PATH (ADDRESS): an address may spell a name
+    foreign = [
+        name
+        for name in libraries
+        if any(word in name.lower() for word in ("torch", "mpi", "cuda", "python", "c10"))
+    ]
     print(f"    libhora links {len(libraries)} libraries; foreign: {foreign or 'none'}")
     tally.add(Tally(failed=1) if foreign else Tally(passed=1))
     return tally
@@ -157,7 +185,8 @@ def hosts() -> Tally:
 
 
 def faults() -> Tally:
-    """The faults, in every phase of a job, on machines that are namespaces of this one: a sample, or all with FAULTS=all."""
+    """The faults, in every phase of a job, on machines that are namespaces of this one: a sample, or all with
+    FAULTS=all."""
     return pytest("faults", "test/faults")
 
 
@@ -171,13 +200,15 @@ def one_job() -> Tally:
 
 
 def with_newest(*chosen: str) -> Tally:
-    """The tests with the newest PyTorch, and the versions that requirements.txt pins of all other packages."""
+    """The tests with the newest PyTorch, and the versions that requirements.txt pins of all other
+    packages."""
     print(f"    with {newest.versions()}", flush=True)
     return pytest("newest", *chosen, python=newest.PYTHON)
 
 
 def build_ahead(configuration: str, preset: str) -> None:
-    """Builds a preset into the folder of its configuration, with what suites that run meanwhile leave of the machine."""
+    """Builds a preset into the folder of its configuration, with what suites that run meanwhile leave of the
+    machine."""
     with times.counted(f"compiling for {preset}, beside other suites"):
         setup.configure(configuration)
         setup.compile_all(preset, niceness=19)
@@ -229,7 +260,9 @@ def run_checks() -> int:
 
 def run_newest() -> int:
     """All of the tests of which ./dev test runs a sample with the newest releases."""
-    return run_all([Suite("newest", lambda: with_newest(*newest.ALL), ["newest"], lambda: newest.prepare(upgrade=True))])
+    return run_all(
+        [Suite("newest", lambda: with_newest(*newest.ALL), ["newest"], lambda: newest.prepare(upgrade=True))]
+    )
 
 
 def run_all(suites: list[Suite]) -> int:
@@ -253,7 +286,11 @@ def run_after(suites: list[Suite], builds: dict[str, concurrent.futures.Future[N
             tally = Tally(failed=1)
         seconds = time.monotonic() - start
         times.add(f"suite {name}", seconds)
-        print(f"{name:12} {tally.passed:5} passed {tally.failed:3} failed {len(tally.skipped):3} skipped {seconds:7.0f} s", flush=True)
+        print(
+            f"{name:12} {tally.passed:5} passed {tally.failed:3} failed {len(tally.skipped):3} skipped "
+            f"{seconds:7.0f} s",
+            flush=True,
+        )
         for case, said in tally.named[:SHOWN]:
             print(f"  {case} failed:\n{last_lines(said)}", flush=True)
         if tally.failed > len(tally.named):

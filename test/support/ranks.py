@@ -17,10 +17,19 @@ def environment_with(more: Mapping[str, str]) -> dict[str, str]:
     return {**os.environ, **more}
 
 
-def hrun(*words: str, seconds: float = 120, environment: dict[str, str] | None = None) -> subprocess.CompletedProcess[str]:
+def hrun(
+    *words: str, seconds: float = 120, environment: dict[str, str] | None = None
+) -> subprocess.CompletedProcess[str]:
     """Runs hrun to its end; output and exit code are the caller's to look at."""
     return subprocess.run(
-        [HRUN, *words], cwd=ROOT, env=environment_with(environment or {}), stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=seconds, check=False
+        [HRUN, *words],
+        cwd=ROOT,
+        env=environment_with(environment or {}),
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=seconds,
+        check=False,
     )
 
 
@@ -33,7 +42,8 @@ def run_python(
     options: Sequence[str] = (),
     python: Sequence[str] = (sys.executable,),
 ) -> list[list[str]]:
-    """Runs a program on every rank, with options of hrun's. Returns the output of each, by rank, line by line. Fails with all output if a rank did."""
+    """Runs a program on every rank, with options of hrun's. Returns the output of each, by rank, line by
+    line. Fails with all output if a rank did."""
     words = ("-np", str(ranks), *options, *python, "-c", textwrap.dedent(program), *arguments)
     result = hrun(*words, seconds=seconds, environment=environment)
     assert result.returncode == 0, f"exit code {result.returncode}\n{result.stdout}\n{result.stderr}"

@@ -52,7 +52,14 @@ from hora._job import (
 from hora._meeting import barrier, join
 from hora._membership import init, is_homogeneous, shutdown
 from hora._messages import ANY_SOURCE, ANY_TAG, Envelope, Received
-from hora._objects import allgather_object, broadcast_object, gather_object, recv_object, scatter_object, send_object
+from hora._objects import (
+    allgather_object,
+    broadcast_object,
+    gather_object,
+    recv_object,
+    scatter_object,
+    send_object,
+)
 from hora._timeline import start_timeline, stop_timeline
 from hora.compression import Compression
 from hora.ops import Adasum, Average, Max, Min, Product, Sum
@@ -75,9 +82,23 @@ from hora.torch._batch_norm import SyncBatchNorm
 from hora.torch._broadcast import broadcast, broadcast_, broadcast_async, broadcast_async_
 from hora.torch._messages import irecv, isend, probe, recv, send
 from hora.torch._optimizer import DistributedOptimizer
-from hora.torch._reducescatter import grouped_reducescatter, grouped_reducescatter_async, reducescatter, reducescatter_async
+from hora.torch._reducescatter import (
+    grouped_reducescatter,
+    grouped_reducescatter_async,
+    reducescatter,
+    reducescatter_async,
+)
 from hora.torch._replicas import check_replicas
-from hora.torch._rooted import gather, gather_async, reduce, reduce_async, scan, scan_async, scatter, scatter_async
+from hora.torch._rooted import (
+    gather,
+    gather_async,
+    reduce,
+    reduce_async,
+    scan,
+    scan_async,
+    scatter,
+    scatter_async,
+)
 from hora.torch._sparse import sparse_allreduce_async
 from hora.torch._state import broadcast_optimizer_state, broadcast_parameters
 from hora.torch._untraced import untrace as _untrace

@@ -23,12 +23,14 @@ from hora.torch._untraced import untraced
 class DeltaReducer(Rounds):
     """The part of an Adasum optimizer that is the same for every class of optimizer.
 
-    Each rank steps for itself, with the gradients of its own batch; the changes of each parameter (deltas) are combined,
-    and become the change on every rank. A round only finds out whether any rank has gradients that are inf or nan; then
-    those of all ranks become so, and every rank's GradScaler skips the step.
+    Each rank steps for itself, with the gradients of its own batch; the changes of each parameter (deltas)
+    are combined, and become the change on every rank. A round only finds out whether any rank has gradients
+    that are inf or nan; then those of all ranks become so, and every rank's GradScaler skips the step.
     """
 
-    def __init__(self, optimizer: torch.optim.Optimizer, names: dict[int, str], reduction: Reduction, passes: int) -> None:
+    def __init__(
+        self, optimizer: torch.optim.Optimizer, names: dict[int, str], reduction: Reduction, passes: int
+    ) -> None:
         super().__init__(optimizer, passes, reduction.process_set)
         self.names = names
         self.reduction = reduction
@@ -39,8 +41,12 @@ class DeltaReducer(Rounds):
         self._adopt_new()
 
     def _adopt_new(self) -> None:
-        """Takes in the parameters that get gradients, also those that were added or unfrozen since; on all ranks alike."""
-        fresh = [new_slot(name, parameter, Unit()) for parameter, name in fresh_parameters(self.optimizer(), self.names, self._known)]
+        """Takes in the parameters that get gradients, also those that were added or unfrozen since; on all
+        ranks alike."""
+        fresh = [
+            new_slot(name, parameter, Unit())
+            for parameter, name in fresh_parameters(self.optimizer(), self.names, self._known)
+        ]
         this = weakref.ref(self)
 
         @untraced
@@ -136,8 +142,8 @@ class DeltaReducer(Rounds):
                 slot.parameter.copy_(value)
 
     def combine(self, before: list[torch.Tensor]) -> None:
-        """Makes the change of every parameter since `before` the combined one of all ranks. The parameters are what they
-        were before if the ranks disagree."""
+        """Makes the change of every parameter since `before` the combined one of all ranks. The parameters
+        are what they were before if the ranks disagree."""
         with torch.no_grad():
             for slot, value in zip(self.slots, before, strict=True):
                 assert slot.place is not None
@@ -148,7 +154,9 @@ class DeltaReducer(Rounds):
 
     def _start(self, slot: Slot) -> None:
         assert slot.place is not None
-        slot.pending = DenseTransfer(slot.place, f"delta.{self.label.removeprefix('gradient.')}.{slot.name}", self.reduction)
+        slot.pending = DenseTransfer(
+            slot.place, f"delta.{self.label.removeprefix('gradient.')}.{slot.name}", self.reduction
+        )
         submit([slot.pending])
 
     @staticmethod

@@ -14,7 +14,20 @@ from hora._naming import Naming, label
 from hora._rows import check_rows
 from hora.process_sets import ProcessSet, global_process_set
 from hora.torch._allreduce import allreduce, grouped_allreduce
-from hora.torch._lending import Loan, Submission, entry, floating, members, picked, received, spread, start, start_group, suffixed, tracked
+from hora.torch._lending import (
+    Loan,
+    Submission,
+    entry,
+    floating,
+    members,
+    picked,
+    received,
+    spread,
+    start,
+    start_group,
+    suffixed,
+    tracked,
+)
 
 _Gathered = tuple[torch.Tensor, list[int]]  # the whole, and the rows of each rank
 
@@ -23,7 +36,11 @@ def _gathered(tensor: torch.Tensor, named: Naming, suffix: str = "") -> Submissi
     loan = Loan(tensor, named.full + suffix)
     check_rows(tensor.shape, named.full + suffix)
     dtype = tensor.dtype
-    return Submission(entry(_native.Operation.allgather, named, loan, suffix=suffix), lambda outcome: (received(outcome, dtype), outcome.rows), loan)
+    return Submission(
+        entry(_native.Operation.allgather, named, loan, suffix=suffix),
+        lambda outcome: (received(outcome, dtype), outcome.rows),
+        loan,
+    )
 
 
 def _whole(submission: Submission) -> Submission:
@@ -32,16 +49,26 @@ def _whole(submission: Submission) -> Submission:
     return dataclasses.replace(submission, finish=lambda outcome: finish(outcome)[0])
 
 
-def allgather_async(tensor: torch.Tensor, name: str | None = None, process_set: ProcessSet = global_process_set) -> int:
+def allgather_async(
+    tensor: torch.Tensor, name: str | None = None, process_set: ProcessSet = global_process_set
+) -> int:
     """Starts `allgather`, without autograd; the handle is for `poll` and `synchronize`."""
     with Naming("allgather", name, process_set) as named:
         return start(_whole(_gathered(tensor, named)))
 
 
-def grouped_allgather_async(tensors: Sequence[torch.Tensor], name: str | None = None, process_set: ProcessSet = global_process_set) -> int:
-    """Starts `grouped_allgather`, without autograd; the handle is for `poll` and `synchronize`, which returns a tuple."""
+def grouped_allgather_async(
+    tensors: Sequence[torch.Tensor], name: str | None = None, process_set: ProcessSet = global_process_set
+) -> int:
+    """Starts `grouped_allgather`, without autograd; the handle is for `poll` and `synchronize`, which returns
+    a tuple."""
     with Naming("grouped_allgather", name, process_set) as named:
-        return start_group([_whole(_gathered(tensor, named, suffix)) for tensor, suffix in suffixed(members(tensors, named.full))])
+        return start_group(
+            [
+                _whole(_gathered(tensor, named, suffix))
+                for tensor, suffix in suffixed(members(tensors, named.full))
+            ]
+        )
 
 
 def _own_part(rows: list[int], process_set: ProcessSet) -> slice:
@@ -66,15 +93,18 @@ class _Allgather(torch.autograd.Function):
         return allreduce(gradients[0], op=ops.Average, process_set=ctx.process_set)[ctx.part], None, None
 
 
-def allgather(tensor: torch.Tensor, name: str | None = None, process_set: ProcessSet = global_process_set) -> torch.Tensor:
-    """The tensors of all ranks of the set, one after the other along the first dimension, in rank order. Differentiable:
-    each rank gets its rows of the average of all ranks' gradients, as in Horovod.
+def allgather(
+    tensor: torch.Tensor, name: str | None = None, process_set: ProcessSet = global_process_set
+) -> torch.Tensor:
+    """The tensors of all ranks of the set, one after the other along the first dimension, in rank order.
+    Differentiable: each rank gets its rows of the average of all ranks' gradients, as in Horovod.
 
     Args:
-        tensor: at least 1-dimensional; dtype uint8, int8, int16, int32, int64, float16, bfloat16, float32, float64 or bool;
-            dense, on the CPU or a GPU. The first dimension may differ from rank to rank (0 rows, too); the others and the dtype are
-            the same on all.
-        name: the same on all ranks; without one, operations are matched by the order in which ranks issue them.
+        tensor: at least 1-dimensional; dtype uint8, int8, int16, int32, int64, float16, bfloat16, float32,
+            float64 or bool; dense, on the CPU or a GPU. The first dimension may differ from rank to rank (0
+            rows, too); the others and the dtype are the same on all.
+        name: the same on all ranks; without one, operations are matched by the order in which ranks issue
+            them.
         process_set: whose members take part.
 
     Returns:
@@ -82,8 +112,8 @@ def allgather(tensor: torch.Tensor, name: str | None = None, process_set: Proces
 
     Raises:
         HoraShapeError (a ValueError, a RuntimeError and an IndexError): the tensor is a scalar.
-        HoraArgumentError (a ValueError): the tensor cannot be sent, its name is under way already, or this rank is no
-            member of the process set.
+        HoraArgumentError (a ValueError): the tensor cannot be sent, its name is under way already, or this
+            rank is no member of the process set.
         HoraInternalError (a RuntimeError): the ranks disagree about dtype or the other dimensions.
     """
     if tracked(tensor):
@@ -95,9 +125,13 @@ def allgather(tensor: torch.Tensor, name: str | None = None, process_set: Proces
 
 class _GroupedAllgather(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, name: str | None, process_set: ProcessSet, *tensors: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    def forward(
+        ctx: Any, name: str | None, process_set: ProcessSet, *tensors: torch.Tensor
+    ) -> tuple[torch.Tensor, ...]:
         with Naming("grouped_allgather", name, process_set) as named:
-            handle = start_group([_gathered(tensor, named, suffix) for tensor, suffix in suffixed(list(tensors))])
+            handle = start_group(
+                [_gathered(tensor, named, suffix) for tensor, suffix in suffixed(list(tensors))]
+            )
         results: tuple[_Gathered, ...] = _job.synchronize(handle)
         ctx.process_set = process_set
         ctx.floating = floating(tensors)
@@ -106,14 +140,18 @@ class _GroupedAllgather(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *gradients: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
-        means = grouped_allreduce(picked(gradients, ctx.floating), op=ops.Average, process_set=ctx.process_set)
+        means = grouped_allreduce(
+            picked(gradients, ctx.floating), op=ops.Average, process_set=ctx.process_set
+        )
         own = [mean[part] for mean, part in zip(means, ctx.parts, strict=True)]
         return None, None, *spread(own, ctx.floating)
 
 
-def grouped_allgather(tensors: Sequence[torch.Tensor], name: str | None = None, process_set: ProcessSet = global_process_set) -> tuple[torch.Tensor, ...]:
-    """`allgather` of several tensors at once: all are gathered, or, if the ranks disagree about one, none. Differentiable as
-    `allgather` is; the gradient of a tensor that was not used counts as zeros.
+def grouped_allgather(
+    tensors: Sequence[torch.Tensor], name: str | None = None, process_set: ProcessSet = global_process_set
+) -> tuple[torch.Tensor, ...]:
+    """`allgather` of several tensors at once: all are gathered, or, if the ranks disagree about one, none.
+    Differentiable as `allgather` is; the gradient of a tensor that was not used counts as zeros.
 
     Returns:
         A tuple of new tensors.

@@ -38,13 +38,22 @@ def _into_new(tensor: torch.Tensor, named: Naming, how: Reduction, suffix: str =
     sent, decompressed = how.compressed(tensor.detach())
     loan = Loan(sent, named.full + suffix)
     output = loan.output()
-    return Submission(entry(_native.Operation.allreduce, named, loan, output, suffix, **how.arguments()), lambda outcome: decompressed(output), loan, output)
+    return Submission(
+        entry(_native.Operation.allreduce, named, loan, output, suffix, **how.arguments()),
+        lambda outcome: decompressed(output),
+        loan,
+        output,
+    )
 
 
 def _in_place(tensor: torch.Tensor, named: Naming, how: Reduction, suffix: str = "") -> Submission:
     loan = lent_in_place(tensor, named.full + suffix)
     if in_transfer(how.compression):
-        return Submission(entry(_native.Operation.allreduce, named, loan, loan.memory, suffix, **how.arguments()), lambda outcome: loan.written_back(), loan)
+        return Submission(
+            entry(_native.Operation.allreduce, named, loan, loan.memory, suffix, **how.arguments()),
+            lambda outcome: loan.written_back(),
+            loan,
+        )
     apart = _into_new(tensor, named, how, suffix)
 
     def write(outcome: _native.Outcome) -> torch.Tensor:
@@ -58,7 +67,9 @@ def _start(tensor: torch.Tensor, named: Naming, how: Reduction) -> int:
     if _sparse.is_sparse(tensor):
         return _sparse.start_allreduce(tensor, named, how)
     if type(tensor) is torch.Tensor and tensor.is_contiguous() and in_transfer(how.compression):
-        started = start_at_once(_native.Operation.allreduce, named, tensor, torch.empty_like(tensor), *how.natively())
+        started = start_at_once(
+            _native.Operation.allreduce, named, tensor, torch.empty_like(tensor), *how.natively()
+        )
         if started is not None:
             return started
     return start(_into_new(tensor, named, how))
@@ -84,7 +95,8 @@ def allreduce_async(
     process_set: ProcessSet = global_process_set,
     compression: type[Compressor] = Compression.none,
 ) -> int:
-    """Starts `allreduce`, without autograd; the handle is for `poll` and `synchronize`, which returns the new tensor."""
+    """Starts `allreduce`, without autograd; the handle is for `poll` and `synchronize`, which returns the new
+    tensor."""
     how = Reduction(ops.chosen(average, op), prescale_factor, postscale_factor, process_set, compression)
     with Naming("allreduce", name, process_set) as named:
         return _start(tensor, named, how)
@@ -100,8 +112,8 @@ def allreduce_async_(
     process_set: ProcessSet = global_process_set,
     compression: type[Compressor] = Compression.none,
 ) -> int:
-    """Starts `allreduce_`; the handle is for `poll` and `synchronize`, which returns the tensor. A tensor whose elements do
-    not lie side by side has its new values once `synchronize` has returned."""
+    """Starts `allreduce_`; the handle is for `poll` and `synchronize`, which returns the tensor. A tensor
+    whose elements do not lie side by side has its new values once `synchronize` has returned."""
     how = Reduction(ops.chosen(average, op), prescale_factor, postscale_factor, process_set, compression)
     with Naming("allreduce", name, process_set) as named:
         return _start_in_place(tensor, named, how)
@@ -122,18 +134,23 @@ def allreduce_(
         HoraArgumentError (a ValueError): as `allreduce`; or the tensor is an expanded one.
         HoraInternalError (a RuntimeError): as `allreduce`.
     """
-    result: torch.Tensor = _job.run(allreduce_async_, tensor, average, name, op, prescale_factor, postscale_factor, process_set)
+    result: torch.Tensor = _job.run(
+        allreduce_async_, tensor, average, name, op, prescale_factor, postscale_factor, process_set
+    )
     return result
 
 
 def _selected_gradient(tensor: torch.Tensor, gradient: torch.Tensor, how: Reduction) -> torch.Tensor:
-    """The gradient of Min, Max or Product in what this rank brought, for the sum of what all ranks make of the result."""
+    """The gradient of Min, Max or Product in what this rank brought, for the sum of what all ranks make of
+    the result."""
     scaled = tensor.detach() * how.prescale
     whole = allreduce(gradient, op=ops.Sum, process_set=how.process_set)
     if how.op == ops.Product:
         zero = scaled == 0
         zeros = allreduce(zero.to(torch.int32), op=ops.Sum, process_set=how.process_set)
-        others = allreduce(torch.where(zero, 1, scaled), op=ops.Product, process_set=how.process_set) / torch.where(zero, 1, scaled)
+        others = allreduce(
+            torch.where(zero, 1, scaled), op=ops.Product, process_set=how.process_set
+        ) / torch.where(zero, 1, scaled)
         share = torch.where(zeros == zero.to(torch.int32), others, 0)  # another rank's zero makes it zero
     else:
         chosen = scaled == allreduce(scaled, op=how.op, process_set=how.process_set)
@@ -149,7 +166,9 @@ class _Allreduce(torch.autograd.Function):
     def forward(ctx: Any, tensor: torch.Tensor, name: str | None, how: Reduction) -> torch.Tensor:
         ctx.how = how
         ctx.save_for_backward(*[tensor] if how.op in _SELECTING else [])
-        result: torch.Tensor = _job.run(allreduce_async, tensor, name=name, op=how.op, compression=how.compression, **how.keywords())
+        result: torch.Tensor = _job.run(
+            allreduce_async, tensor, name=name, op=how.op, compression=how.compression, **how.keywords()
+        )
         return result
 
     @staticmethod
@@ -172,34 +191,38 @@ def allreduce(
 ) -> torch.Tensor:
     """The tensor reduced over all ranks: postscale_factor * op(prescale_factor * tensor of every rank).
 
-    Differentiable. With Average, Sum and Adasum the gradient is the gradients of all ranks reduced in the same way. With
-    Min, Max and Product it is that of the sum over all ranks (equal extremes share it), where Horovod's means nothing.
+    Differentiable. With Average, Sum and Adasum the gradient is the gradients of all ranks reduced in the
+    same way. With Min, Max and Product it is that of the sum over all ranks (equal extremes share it), where
+    Horovod's means nothing.
 
     Args:
-        tensor: any shape, the same on all ranks; dtype uint8, int8, int16, int32, int64, float16, bfloat16, float32,
-            float64 or bool; on the CPU or a GPU. A sparse COO tensor is reduced by way of its indices and values, with Average or
-            Sum, and the result is sparse and coalesced.
+        tensor: any shape, the same on all ranks; dtype uint8, int8, int16, int32, int64, float16, bfloat16,
+            float32, float64 or bool; on the CPU or a GPU. A sparse COO tensor is reduced by way of its
+            indices and values, with Average or Sum, and the result is sparse and coalesced.
         average: deprecated; True means op=Average, False op=Sum.
-        name: the same on all ranks; without one, operations are matched by the order in which ranks issue them.
-        compression: Compression.none, fp16 or bf16: what float32 and float64 elements look like on the wire; or a class
-            with compress() and decompress().
-        op: Average (default), Sum, Adasum, Min, Max or Product. 16-bit floats are summed in float32; averages of integers
-            are exact and then truncated toward zero, so 1 and 2 give 1; averages divide by the size of the set; bool has no
-            average; Adasum is for floating-point elements.
+        name: the same on all ranks; without one, operations are matched by the order in which ranks issue
+            them.
+        compression: Compression.none, fp16 or bf16: what float32 and float64 elements look like on the wire;
+            or a class with compress() and decompress().
+        op: Average (default), Sum, Adasum, Min, Max or Product. 16-bit floats are summed in float32; averages
+            of integers are exact and then truncated toward zero, so 1 and 2 give 1; averages divide by the
+            size of the set; bool has no average; Adasum is for floating-point elements.
         process_set: whose members take part.
 
     Returns:
         A new tensor of the same shape and dtype, the same bits on every rank.
 
     Raises:
-        HoraArgumentError (a ValueError): the tensor cannot be sent, both average= and op= are given, the name is under way
-            already, or this rank is no member of the process set.
-        HoraInternalError (a RuntimeError): the ranks disagree about shape, dtype, op or factors; the text is the same on
-            all.
+        HoraArgumentError (a ValueError): the tensor cannot be sent, both average= and op= are given, the name
+            is under way already, or this rank is no member of the process set.
+        HoraInternalError (a RuntimeError): the ranks disagree about shape, dtype, op or factors; the text is
+            the same on all.
     """
     how = Reduction(ops.chosen(average, op), prescale_factor, postscale_factor, process_set, compression)
     if not tracked(tensor) or _sparse.is_sparse(tensor):
-        plain: torch.Tensor = _job.run(allreduce_async, tensor, name=name, op=how.op, compression=compression, **how.keywords())
+        plain: torch.Tensor = _job.run(
+            allreduce_async, tensor, name=name, op=how.op, compression=compression, **how.keywords()
+        )
         return plain
     sent, decompressed = how.compressed(tensor)
     result: torch.Tensor = decompressed(_Allreduce.apply(sent, name, how.without_calls()))  # type: ignore[no-untyped-call, unused-ignore]
@@ -216,11 +239,16 @@ def grouped_allreduce_async(
     process_set: ProcessSet = global_process_set,
     compression: type[Compressor] = Compression.none,
 ) -> int:
-    """Starts `grouped_allreduce`, without autograd; the handle is for `poll` and `synchronize`, which returns a tuple of new
-    tensors."""
+    """Starts `grouped_allreduce`, without autograd; the handle is for `poll` and `synchronize`, which returns
+    a tuple of new tensors."""
     how = Reduction(ops.chosen(average, op), prescale_factor, postscale_factor, process_set, compression)
     with Naming("grouped_allreduce", name, process_set) as named:
-        return start_group([_into_new(tensor, named, how, suffix) for tensor, suffix in suffixed(members(tensors, named.full))])
+        return start_group(
+            [
+                _into_new(tensor, named, how, suffix)
+                for tensor, suffix in suffixed(members(tensors, named.full))
+            ]
+        )
 
 
 def grouped_allreduce_async_(
@@ -233,10 +261,16 @@ def grouped_allreduce_async_(
     process_set: ProcessSet = global_process_set,
     compression: type[Compressor] = Compression.none,
 ) -> int:
-    """Starts `grouped_allreduce_`; the handle is for `poll` and `synchronize`, which returns the tuple of the tensors."""
+    """Starts `grouped_allreduce_`; the handle is for `poll` and `synchronize`, which returns the tuple of the
+    tensors."""
     how = Reduction(ops.chosen(average, op), prescale_factor, postscale_factor, process_set, compression)
     with Naming("grouped_allreduce", name, process_set) as named:
-        return start_group([_in_place(tensor, named, how, suffix) for tensor, suffix in suffixed(members(tensors, named.full))])
+        return start_group(
+            [
+                _in_place(tensor, named, how, suffix)
+                for tensor, suffix in suffixed(members(tensors, named.full))
+            ]
+        )
 
 
 def grouped_allreduce_(
@@ -248,18 +282,30 @@ def grouped_allreduce_(
     postscale_factor: float = 1.0,
     process_set: ProcessSet = global_process_set,
 ) -> tuple[torch.Tensor, ...]:
-    """`grouped_allreduce` in place, without autograd and compression; returns the tuple of the tensors themselves."""
-    result: tuple[torch.Tensor, ...] = _job.run(grouped_allreduce_async_, tensors, average, name, op, prescale_factor, postscale_factor, process_set)
+    """`grouped_allreduce` in place, without autograd and compression; returns the tuple of the tensors
+    themselves."""
+    result: tuple[torch.Tensor, ...] = _job.run(
+        grouped_allreduce_async_, tensors, average, name, op, prescale_factor, postscale_factor, process_set
+    )
     return result
 
 
 class _GroupedAllreduce(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, name: str | None, how: Reduction, *tensors: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    def forward(
+        ctx: Any, name: str | None, how: Reduction, *tensors: torch.Tensor
+    ) -> tuple[torch.Tensor, ...]:
         ctx.how = how
         ctx.floating = floating(tensors)
         ctx.save_for_backward(*tensors if how.op in _SELECTING else [])
-        results: tuple[torch.Tensor, ...] = _job.run(grouped_allreduce_async, tensors, name=name, op=how.op, compression=how.compression, **how.keywords())
+        results: tuple[torch.Tensor, ...] = _job.run(
+            grouped_allreduce_async,
+            tensors,
+            name=name,
+            op=how.op,
+            compression=how.compression,
+            **how.keywords(),
+        )
         return results
 
     @staticmethod
@@ -268,7 +314,10 @@ class _GroupedAllreduce(torch.autograd.Function):
         own = picked(gradients, ctx.floating)
         if how.op in _SELECTING:
             inputs = [tensor for tensor in ctx.saved_tensors if tensor.is_floating_point()]
-            reduced = [_selected_gradient(tensor, gradient, how) for tensor, gradient in zip(inputs, own, strict=True)]
+            reduced = [
+                _selected_gradient(tensor, gradient, how)
+                for tensor, gradient in zip(inputs, own, strict=True)
+            ]
         else:
             reduced = grouped_allreduce(own, op=how.op, compression=how.compression, **how.keywords())
         return None, None, *spread(reduced, ctx.floating)
@@ -284,7 +333,8 @@ def grouped_allreduce(
     postscale_factor: float = 1.0,
     process_set: ProcessSet = global_process_set,
 ) -> list[torch.Tensor]:
-    """`allreduce` of several tensors at once: all are reduced together, or, if the ranks disagree about one, none.
+    """`allreduce` of several tensors at once: all are reduced together, or, if the ranks disagree about one,
+    none.
 
     Differentiable: the gradients are reduced together too, those of tensors that were not used as zeros.
 
@@ -302,7 +352,16 @@ def grouped_allreduce(
     how = Reduction(ops.chosen(average, op), prescale_factor, postscale_factor, process_set, compression)
     listed = members(tensors, label("grouped_allreduce", name))
     if not any(tracked(tensor) for tensor in listed):
-        return list(_job.run(grouped_allreduce_async, listed, name=name, op=how.op, compression=compression, **how.keywords()))
+        return list(
+            _job.run(
+                grouped_allreduce_async,
+                listed,
+                name=name,
+                op=how.op,
+                compression=compression,
+                **how.keywords(),
+            )
+        )
     sent = [how.compressed(tensor) for tensor in listed]
     results = _GroupedAllreduce.apply(name, how.without_calls(), *(tensor for tensor, _ in sent))  # type: ignore[no-untyped-call, unused-ignore]
     return [decompressed(result) for (_, decompressed), result in zip(sent, results, strict=True)]

@@ -24,14 +24,22 @@ def split_counts(splits: Splits, rows: int, size: int, name: str) -> list[int]:
         if splits.dim() != 1:
             raise HoraArgumentError(f"'{name}': splits must have 1 dimension, not {splits.dim()}")
         if splits.dtype != torch.int32:
-            raise HoraArgumentError(f"'{name}': splits must have 32-bit integer elements, not {splits.dtype}; use .to(torch.int32)")
+            raise HoraArgumentError(
+                f"'{name}': splits must have 32-bit integer elements, not {splits.dtype}; use "
+                ".to(torch.int32)"
+            )
         return checked_splits(splits.tolist(), rows, size, name)
     return checked_splits(splits, rows, size, name)
 
 
-def alltoall_async(tensor: torch.Tensor, splits: Splits = None, name: str | None = None, process_set: ProcessSet = global_process_set) -> int:
-    """Starts `alltoall`, without autograd; the handle is for `poll` and `synchronize`, which returns (output, received
-    splits), also without `splits`."""
+def alltoall_async(
+    tensor: torch.Tensor,
+    splits: Splits = None,
+    name: str | None = None,
+    process_set: ProcessSet = global_process_set,
+) -> int:
+    """Starts `alltoall`, without autograd; the handle is for `poll` and `synchronize`, which returns (output,
+    received splits), also without `splits`."""
     with Naming("alltoall", name, process_set) as named:
         whole = Loan(tensor, named.full)
         check_rows(tensor.shape, named.full)
@@ -48,7 +56,9 @@ def alltoall_async(tensor: torch.Tensor, splits: Splits = None, name: str | None
 
 class _Alltoall(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, tensor: torch.Tensor, splits: Splits, name: str | None, process_set: ProcessSet) -> tuple[torch.Tensor, torch.Tensor]:
+    def forward(
+        ctx: Any, tensor: torch.Tensor, splits: Splits, name: str | None, process_set: ProcessSet
+    ) -> tuple[torch.Tensor, torch.Tensor]:
         output: torch.Tensor
         counts: torch.Tensor
         output, counts = _job.run(alltoall_async, tensor, splits, name, process_set)
@@ -66,39 +76,55 @@ class _Alltoall(torch.autograd.Function):
 
 
 @overload
-def alltoall(tensor: torch.Tensor, splits: None = None, name: str | None = None, process_set: ProcessSet = global_process_set) -> torch.Tensor: ...
+def alltoall(
+    tensor: torch.Tensor,
+    splits: None = None,
+    name: str | None = None,
+    process_set: ProcessSet = global_process_set,
+) -> torch.Tensor: ...
 
 
 @overload
 def alltoall(
-    tensor: torch.Tensor, splits: Sequence[int] | torch.Tensor, name: str | None = None, process_set: ProcessSet = global_process_set
+    tensor: torch.Tensor,
+    splits: Sequence[int] | torch.Tensor,
+    name: str | None = None,
+    process_set: ProcessSet = global_process_set,
 ) -> tuple[torch.Tensor, torch.Tensor]: ...
 
 
 def alltoall(
-    tensor: torch.Tensor, splits: Splits = None, name: str | None = None, process_set: ProcessSet = global_process_set
+    tensor: torch.Tensor,
+    splits: Splits = None,
+    name: str | None = None,
+    process_set: ProcessSet = global_process_set,
 ) -> torch.Tensor | tuple[torch.Tensor, torch.Tensor]:
-    """Sends rows to each rank of the set, and receives rows from each: in rank order, both. Differentiable: gradients travel
-    back to where the rows came from; rows that were not sent get zeros.
+    """Sends rows to each rank of the set, and receives rows from each: in rank order, both. Differentiable:
+    gradients travel back to where the rows came from; rows that were not sent get zeros.
 
     Args:
-        tensor: at least 1-dimensional; dtype uint8, int8, int16, int32, int64, float16, bfloat16, float32, float64 or bool;
-            dense, on the CPU or a GPU. The first dimension may differ from rank to rank; the others and the dtype are the same.
-        splits: how many rows go to each rank of the set: a sequence of numbers, or a 1-dimensional int32 tensor on any
-            device. Equal parts without it. Rows beyond their sum are not sent.
-        name: the same on all ranks; without one, operations are matched by the order in which ranks issue them.
+        tensor: at least 1-dimensional; dtype uint8, int8, int16, int32, int64, float16, bfloat16, float32,
+            float64 or bool; dense, on the CPU or a GPU. The first dimension may differ from rank to rank; the
+            others and the dtype are the same.
+        splits: how many rows go to each rank of the set: a sequence of numbers, or a 1-dimensional int32
+            tensor on any device. Equal parts without it. Rows beyond their sum are not sent.
+        name: the same on all ranks; without one, operations are matched by the order in which ranks issue
+            them.
         process_set: whose members take part.
 
     Returns:
-        Without `splits` the received rows, a new tensor. With `splits` also how many came from each rank of the set: a pair
+        Without `splits` the received rows, a new tensor. With `splits` also how many came from each rank of
+            the set: a pair
         of that tensor and an int32 tensor, on the device of `splits` if that is a tensor.
 
     Raises:
         HoraShapeError (a ValueError and a RuntimeError): the tensor is a scalar.
-        HoraArgumentError (a ValueError): the tensor cannot be sent, its name is under way already, this rank is no member
-            of the process set; `splits` has another length, dtype or number of dimensions, is negative somewhere or more
-            than there are rows; or there is none and the rows cannot be divided evenly.
-        HoraInternalError (a RuntimeError): the ranks disagree about dtype or the other dimensions, or one has joined.
+        HoraArgumentError (a ValueError): the tensor cannot be sent, its name is under way already, this rank
+            is no member of the process set; `splits` has another length, dtype or number of dimensions, is
+            negative somewhere or more than there are rows; or there is none and the rows cannot be divided
+            evenly.
+        HoraInternalError (a RuntimeError): the ranks disagree about dtype or the other dimensions, or one has
+            joined.
     """
     if tracked(tensor):
         output, counts = _Alltoall.apply(tensor, splits, name, process_set)  # type: ignore[no-untyped-call, unused-ignore]

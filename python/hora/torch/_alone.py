@@ -10,8 +10,8 @@ from hora.torch._rounds import Rounds
 
 
 class Alone(Rounds):
-    """In place of a reducer where there is nobody to reduce with: a job or process set of one rank, or a rank that does not
-    belong to the process set."""
+    """In place of a reducer where there is nobody to reduce with: a job or process set of one rank, or a rank
+    that does not belong to the process set."""
 
     def open_round(self) -> None:
         """Nothing to submit."""
@@ -33,7 +33,12 @@ def is_alone(process_set: ProcessSet) -> bool:
     """Whether there is nobody to reduce with. Raises HoraArgumentError if it is no registered process set."""
     size = _job.size()
     if not isinstance(process_set, ProcessSet):
-        raise HoraArgumentError(f"process_set must be a ProcessSet, such as add_process_set([0, 2]) returns, not {process_set!r}")
+        raise HoraArgumentError(
+            f"process_set must be a ProcessSet, such as add_process_set([0, 2]) returns, not {process_set!r}"
+        )
     if process_set.size() is None:
-        raise HoraProcessSetError(f"{process_set} does not exist, or has not been registered; call add_process_set first, on all ranks")
+        raise HoraProcessSetError(
+            f"{process_set} does not exist, or has not been registered; call add_process_set "
+            "first, on all ranks"
+        )
     return size == 1 or not process_set.included() or process_set.size() == 1

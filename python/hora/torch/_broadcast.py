@@ -14,34 +14,68 @@ from hora import _job, _native, ops
 from hora._naming import Naming
 from hora.process_sets import ProcessSet, global_process_set
 from hora.torch._allreduce import allreduce
-from hora.torch._lending import Loan, Submission, entry, lent_in_place, start, start_at_once, start_group, tracked
+from hora.torch._lending import (
+    Loan,
+    Submission,
+    entry,
+    lent_in_place,
+    start,
+    start_at_once,
+    start_group,
+    tracked,
+)
 
 
-def broadcast_async(tensor: torch.Tensor, root_rank: int, name: str | None = None, process_set: ProcessSet = global_process_set) -> int:
-    """Starts `broadcast`, without autograd; the handle is for `poll` and `synchronize`, which returns the new tensor."""
+def broadcast_async(
+    tensor: torch.Tensor,
+    root_rank: int,
+    name: str | None = None,
+    process_set: ProcessSet = global_process_set,
+) -> int:
+    """Starts `broadcast`, without autograd; the handle is for `poll` and `synchronize`, which returns the new
+    tensor."""
     with Naming("broadcast", name, process_set) as named:
         loan = Loan(tensor, named.full)
         output = loan.output()
         root = _job.checked_root(root_rank, named.full)
-        return start(Submission(entry(_native.Operation.broadcast, named, loan, output, root=root), lambda outcome: output, loan, output))
+        return start(
+            Submission(
+                entry(_native.Operation.broadcast, named, loan, output, root=root),
+                lambda outcome: output,
+                loan,
+                output,
+            )
+        )
 
 
 def _in_place(tensor: torch.Tensor, root_rank: int, named: Naming) -> Submission:
     loan = lent_in_place(tensor, named.full)
     root = _job.checked_root(root_rank, named.full)
-    return Submission(entry(_native.Operation.broadcast, named, loan, loan.memory, root=root), lambda outcome: loan.written_back(), loan)
+    return Submission(
+        entry(_native.Operation.broadcast, named, loan, loan.memory, root=root),
+        lambda outcome: loan.written_back(),
+        loan,
+    )
 
 
-def broadcast_async_(tensor: torch.Tensor, root_rank: int, name: str | None = None, process_set: ProcessSet = global_process_set) -> int:
-    """Starts `broadcast_`; the handle is for `poll` and `synchronize`, which returns the tensor. A tensor whose elements do
-    not lie side by side has its new values once `synchronize` has returned."""
+def broadcast_async_(
+    tensor: torch.Tensor,
+    root_rank: int,
+    name: str | None = None,
+    process_set: ProcessSet = global_process_set,
+) -> int:
+    """Starts `broadcast_`; the handle is for `poll` and `synchronize`, which returns the tensor. A tensor
+    whose elements do not lie side by side has its new values once `synchronize` has returned."""
     with Naming("broadcast", name, process_set) as named:
-        started = start_at_once(_native.Operation.broadcast, named, tensor, tensor, root=_job.checked_root(root_rank, named.full))
+        started = start_at_once(
+            _native.Operation.broadcast, named, tensor, tensor, root=_job.checked_root(root_rank, named.full)
+        )
         return start(_in_place(tensor, root_rank, named)) if started is None else started
 
 
 def _is_among(tensor: torch.Tensor, ranges: list[tuple[int, int]]) -> bool:
-    """Whether memory of a contiguous tensor is in one of these ranges, which are in order and do not overlap; else adds its own."""
+    """Whether memory of a contiguous tensor is in one of these ranges, which are in order and do not overlap;
+    else adds its own."""
     begin = tensor.data_ptr()
     end = begin + tensor.nbytes
     place = bisect.bisect_left(ranges, (end, 0))
@@ -62,19 +96,29 @@ def _apart(tensor: torch.Tensor, root_rank: int, named: Naming) -> Submission:
     return dataclasses.replace(copied, finish=write)
 
 
-def broadcast_all_(tensors: Iterable[tuple[str, torch.Tensor]], root_rank: int, process_set: ProcessSet) -> None:
-    """`broadcast_` of tensors with their names, all together or none. Several may share memory, as tied parameters do."""
+def broadcast_all_(
+    tensors: Iterable[tuple[str, torch.Tensor]], root_rank: int, process_set: ProcessSet
+) -> None:
+    """`broadcast_` of tensors with their names, all together or none. Several may share memory, as tied
+    parameters do."""
     submissions = []
     lent: list[tuple[int, int]] = []
     for name, tensor in tensors:
         named = Naming("broadcast", name, process_set)
         submission = _in_place(tensor, root_rank, named)
-        submissions.append(_apart(tensor, root_rank, named) if _is_among(submission.loan.memory, lent) else submission)
+        submissions.append(
+            _apart(tensor, root_rank, named) if _is_among(submission.loan.memory, lent) else submission
+        )
     if submissions:
         _job.synchronize(start_group(submissions))
 
 
-def broadcast_(tensor: torch.Tensor, root_rank: int, name: str | None = None, process_set: ProcessSet = global_process_set) -> torch.Tensor:
+def broadcast_(
+    tensor: torch.Tensor,
+    root_rank: int,
+    name: str | None = None,
+    process_set: ProcessSet = global_process_set,
+) -> torch.Tensor:
     """`broadcast` in place, without autograd; returns the tensor itself.
 
     Raises:
@@ -87,7 +131,9 @@ def broadcast_(tensor: torch.Tensor, root_rank: int, name: str | None = None, pr
 
 class _Broadcast(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, tensor: torch.Tensor, root_rank: int, name: str | None, process_set: ProcessSet) -> torch.Tensor:
+    def forward(
+        ctx: Any, tensor: torch.Tensor, root_rank: int, name: str | None, process_set: ProcessSet
+    ) -> torch.Tensor:
         ctx.root_rank = root_rank
         ctx.process_set = process_set
         result: torch.Tensor = _job.run(broadcast_async, tensor, root_rank, name, process_set)
@@ -99,23 +145,29 @@ class _Broadcast(torch.autograd.Function):
         return mean if _job.rank() == ctx.root_rank else torch.zeros_like(mean), None, None, None
 
 
-def broadcast(tensor: torch.Tensor, root_rank: int, name: str | None = None, process_set: ProcessSet = global_process_set) -> torch.Tensor:
-    """The tensor of rank `root_rank`. Differentiable: the root gets the average of all ranks' gradients, as in Horovod, the
-    others zeros.
+def broadcast(
+    tensor: torch.Tensor,
+    root_rank: int,
+    name: str | None = None,
+    process_set: ProcessSet = global_process_set,
+) -> torch.Tensor:
+    """The tensor of rank `root_rank`. Differentiable: the root gets the average of all ranks' gradients, as
+    in Horovod, the others zeros.
 
     Args:
-        tensor: any shape, the same on all ranks; dtype uint8, int8, int16, int32, int64, float16, bfloat16, float32,
-            float64 or bool; dense, on the CPU or a GPU.
+        tensor: any shape, the same on all ranks; dtype uint8, int8, int16, int32, int64, float16, bfloat16,
+            float32, float64 or bool; dense, on the CPU or a GPU.
         root_rank: whose tensor; its number in the job, also within a process set.
-        name: the same on all ranks; without one, operations are matched by the order in which ranks issue them.
+        name: the same on all ranks; without one, operations are matched by the order in which ranks issue
+            them.
         process_set: whose members take part.
 
     Returns:
         A new tensor on every rank, also on the root.
 
     Raises:
-        HoraArgumentError (a ValueError): the tensor cannot be sent, its name is under way already, the root is no rank of
-            the process set, or this rank is none.
+        HoraArgumentError (a ValueError): the tensor cannot be sent, its name is under way already, the root
+            is no rank of the process set, or this rank is none.
         HoraInternalError (a RuntimeError): the ranks disagree about shape, dtype or root, or one has joined.
     """
     if tracked(tensor):

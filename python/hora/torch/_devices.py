@@ -1,24 +1,28 @@
 # SPDX-License-Identifier: Apache-2.0
 """Where tensors lie, and what keeps the order of work on a GPU. All that hora.torch knows of CUDA is here.
 
-Orders. An operation begins when the stream that is current when it is submitted (the one on which its input was made) has come
-so far, and `synchronize` makes the stream that is current then wait for its end; the host waits for neither. Gradients are
-submitted by hooks, in which the stream is current that the gradient was made on; and when backward() ends, the stream is
-current that was so when it was called, so that this is the one that waits for them.
+Orders. An operation begins when the stream that is current when it is submitted (the one on which its input
+was made) has come so far, and `synchronize` makes the stream that is current then wait for its end; the host
+waits for neither. Gradients are submitted by hooks, in which the stream is current that the gradient was made
+on; and when backward() ends, the stream is current that was so when it was called, so that this is the one
+that waits for them.
 
-Lifetimes. PyTorch's caching allocator gives memory that is freed to whoever wants some next on the stream that it was allocated
-on, without waiting for the GPU: what is put on that stream later comes later. Hora's own stream is not in that order.
+Lifetimes. PyTorch's caching allocator gives memory that is freed to whoever wants some next on the stream
+that it was allocated
+on, without waiting for the GPU: what is put on that stream later comes later. Hora's own stream is not in
+    that order.
 
 - Until `synchronize`, the tensors are kept (`OnGpu`). Without `synchronize` they are kept until the job ends.
-- After it, if the stream that waits is the one of the submission, memory that is freed is used again on a stream that comes after
-  Hora's work: nothing is to be done.
-- If it is another stream, the allocator is told of that (`record_stream`): it uses the memory again when what has been put on
-  that stream, which waits for Hora's work, is done.
-- Outputs that PyTorch allocates belong to the stream of the submission, as those of any operation on it; what is lent includes
-  them.
-- Outputs that Hora allocates, when it hears how large they are (allgather, alltoall, gather, scatter), are none of the
-  allocator's: `record_stream` does nothing for them. They are freed behind the work of the stream of the submission; what uses
-  them inside Hora on another stream takes a copy that is PyTorch's (`on_current_stream`).
+- After it, if the stream that waits is the one of the submission, memory that is freed is used again on a
+  stream that comes after Hora's work: nothing is to be done.
+- If it is another stream, the allocator is told of that (`record_stream`): it uses the memory again when what
+  has been put on that stream, which waits for Hora's work, is done.
+- Outputs that PyTorch allocates belong to the stream of the submission, as those of any operation on it; what
+  is lent includes them.
+- Outputs that Hora allocates, when it hears how large they are (allgather, alltoall, gather, scatter), are
+  none of the allocator's: `record_stream` does nothing for them. They are freed behind the work of the stream
+  of the submission; what uses them inside Hora on another stream takes a copy that is PyTorch's
+  (`on_current_stream`).
 - Gradients live in memory of Hora's, which is freed when no work uses it any more.
 """
 
@@ -46,11 +50,19 @@ def check_device(tensor: torch.Tensor, name: str) -> None:
         return
     kind = tensor.device.type
     if kind == "meta":
-        raise HoraArgumentError(f"'{name}': the tensor is on meta, so it has no elements; give one on the CPU or on a GPU")
+        raise HoraArgumentError(
+            f"'{name}': the tensor is on meta, so it has no elements; give one on the CPU or on a GPU"
+        )
     if kind == "cuda" and torch.version.hip is not None:
-        raise HoraArgumentError(f"'{name}': the tensor is on {tensor.device} of ROCm; Hora reaches the CPU and NVIDIA's GPUs: use .cpu()")
+        raise HoraArgumentError(
+            f"'{name}': the tensor is on {tensor.device} of ROCm; Hora reaches the CPU "
+            "and NVIDIA's GPUs: use .cpu()"
+        )
     if kind != "cuda":
-        raise HoraArgumentError(f"'{name}': the tensor is on {tensor.device}; Hora reaches the CPU and NVIDIA's GPUs (cuda): use .cpu()")
+        raise HoraArgumentError(
+            f"'{name}': the tensor is on {tensor.device}; Hora reaches the CPU and NVIDIA's "
+            "GPUs (cuda): use .cpu()"
+        )
 
 
 def gpu_of(tensor: torch.Tensor) -> int | None:
@@ -60,7 +72,9 @@ def gpu_of(tensor: torch.Tensor) -> int | None:
 
 def current_stream(gpu: int) -> int:
     """The cudaStream_t to which PyTorch gives what this thread does on that GPU."""
-    stream: int = torch._C._cuda_getCurrentRawStream(gpu)  # torch.cuda.current_stream(gpu).cuda_stream without making an object
+    stream: int = torch._C._cuda_getCurrentRawStream(
+        gpu
+    )  # torch.cuda.current_stream(gpu).cuda_stream without making an object
     return stream
 
 
@@ -92,7 +106,8 @@ def note_use(tensor: torch.Tensor, gpu: int) -> None:
 
 
 def on_current_stream(result: torch.Tensor, place: Place) -> torch.Tensor:
-    """What Hora has allocated on the stream of that place; if another one is current, a copy that PyTorch has allocated on that."""
+    """What Hora has allocated on the stream of that place; if another one is current, a copy that PyTorch has
+    allocated on that."""
     if place.gpu is None or current_stream(place.gpu) == place.stream:
         return result
     copy = result.clone()
@@ -104,7 +119,9 @@ def let_wait(place: Place) -> None:
     """Makes the stream of that place wait for what has been put on the current one."""
     assert place.gpu is not None
     # ExternalStream(0) would be a new stream.
-    stream = torch.cuda.ExternalStream(place.stream, device=place.gpu) if place.stream else torch.cuda.default_stream(place.gpu)  # type: ignore[no-untyped-call]
+    stream: torch.cuda.Stream = torch.cuda.default_stream(place.gpu)
+    if place.stream:
+        stream = torch.cuda.ExternalStream(place.stream, device=place.gpu)  # type: ignore[no-untyped-call]
     stream.wait_stream(torch.cuda.current_stream(place.gpu))
 
 

@@ -1,12 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Passes of backward() that fail on this rank. The other ranks wait for its gradients, and are to hear why there are none.
+"""Passes of backward() that fail on this rank. The other ranks wait for its gradients, and are to hear why
+there are none.
 
-Autograd tells nobody that a pass has failed: hooks and callbacks only run while all is well. So the one function through which
-torch runs a pass is wrapped. Then the graph says which optimizers the failed pass would have reached, also those whose hooks have
-not run yet. Where torch has no such function, the next call to the optimizer finds that a pass has begun and not ended.
+Autograd tells nobody that a pass has failed: hooks and callbacks only run while all is well. So the one
+    function through which
+torch runs a pass is wrapped. Then the graph says which optimizers the failed pass would have reached, also
+those whose hooks have not run yet. Where torch has no such function, the next call to the optimizer finds
+that a pass has begun and not ended.
 
-A pass may run others within it, as reentrant checkpointing does. The graph of the outermost one does not show their parameters, so
-an exception collects what the passes that it leaves would have reached. Rounds are told once, by the outermost one.
+A pass may run others within it, as reentrant checkpointing does. The graph of the outermost one does not show
+their parameters, so an exception collects what the passes that it leaves would have reached. Rounds are told
+once, by the outermost one.
 """
 
 from __future__ import annotations
@@ -56,7 +60,8 @@ def watch_passes(one: Watched) -> None:
 
 
 def described(error: BaseException) -> str:
-    """ "ValueError: bad batch (train.py:31)". The line is the innermost one of the program, which may be the call of backward()."""
+    """ "ValueError: bad batch (train.py:31)". The line is the innermost one of the program, which may be the
+    call of backward()."""
     outwards = list(traceback.walk_stack(sys._getframe(1)))
     return in_words(error) + sayable(where([*reversed(outwards), *traceback.walk_tb(error.__traceback__)]))
 
@@ -99,7 +104,9 @@ class _Reached:
 
     def __init__(self) -> None:
         self.leaves: set[int] = set()  # their ids
-        self.runs_others = False  # a function of a user's takes part, and such a function may run passes that nobody sees
+        self.runs_others = (
+            False  # a function of a user's takes part, and such a function may run passes that nobody sees
+        )
 
     def add(self, inputs: Sequence[Any], outputs: Sequence[Any]) -> None:
         self.leaves |= {id(each) for each in inputs}
@@ -107,7 +114,9 @@ class _Reached:
             self._walk(outputs)
 
     def _walk(self, outputs: Sequence[Any]) -> None:
-        self.leaves |= {id(each) for each in outputs if isinstance(each, torch.Tensor) and each.grad_fn is None}
+        self.leaves |= {
+            id(each) for each in outputs if isinstance(each, torch.Tensor) and each.grad_fn is None
+        }
         nodes = [each.grad_fn if isinstance(each, torch.Tensor) else each.node for each in outputs]
         seen: set[Any] = set()
         while nodes:
@@ -122,7 +131,9 @@ class _Reached:
 
     def has(self, one: Watched) -> bool:
         optimizer = one.optimizer()
-        return optimizer is not None and any(id(each) in self.leaves for group in optimizer.param_groups for each in group["params"])
+        return optimizer is not None and any(
+            id(each) in self.leaves for group in optimizer.param_groups for each in group["params"]
+        )
 
 
 def _tell(reached: _Reached, why: str) -> None:

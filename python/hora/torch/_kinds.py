@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How the ranks find out which gradients are sparse: those of some ranks, or of all, may be missing in a pass."""
+"""How the ranks find out which gradients are sparse: those of some ranks, or of all, may be missing in a
+pass."""
 
 from __future__ import annotations
 
@@ -11,9 +12,11 @@ from hora.torch._slots import DENSE, UNKNOWN, Slot, kind_of
 
 
 class KindExchange:
-    """Every rank tells of each gradient whether it has one, and whether it is sparse. It is submitted when it is made.
+    """Every rank tells of each gradient whether it has one, and whether it is sparse. It is submitted when it
+    is made.
 
-    A gradient that is dense on any rank is dense for all. One row for each gradient: on how many ranks it is dense, on how
+    A gradient that is dense on any rank is dense for all. One row for each gradient: on how many ranks it is
+        dense, on how
     many sparse, and the sum of their numbers of sparse dimensions; the first row counts the ranks.
     """
 
@@ -37,7 +40,11 @@ class KindExchange:
         self.handle = _job.runtime().submit(entry).keep(self._table)
 
     def finish(self) -> tuple[list[int], bool]:
-        """Waits; the kind of each gradient, and whether all ranks know it now: those that have joined do not."""
+        """Waits; the kind of each gradient, and whether all ranks know it now: those that have joined do
+        not."""
         self.handle.wait()
         (present, _, _), *rows = self._table.tolist()
-        return [DENSE if dense else (dimensions // sparse if sparse else UNKNOWN) for dense, sparse, dimensions in rows], present == self._ranks
+        return [
+            DENSE if dense else (dimensions // sparse if sparse else UNKNOWN)
+            for dense, sparse, dimensions in rows
+        ], present == self._ranks

@@ -40,12 +40,17 @@ def native_dtype(tensor: torch.Tensor, name: str) -> _native.DType:
     """The dtype of a tensor that can be sent. Raises HoraArgumentError that says why it cannot."""
     check_tensor(tensor, name)
     if tensor.layout != torch.strided:
-        raise HoraArgumentError(f"'{name}': sparse tensors cannot be sent in this version; make it dense with .to_dense()")
+        raise HoraArgumentError(
+            f"'{name}': sparse tensors cannot be sent in this version; make it dense with .to_dense()"
+        )
     _devices.check_device(tensor, name)
     dtype = _DTYPES.get(tensor.dtype)
     if dtype is None:
         accepted = ", ".join(str(known).removeprefix("torch.") for known in _DTYPES)
-        raise HoraArgumentError(f"'{name}': elements of type {tensor.dtype} cannot be sent; convert with .to() to one of {accepted}")
+        raise HoraArgumentError(
+            f"'{name}': elements of type {tensor.dtype} cannot be sent; convert with .to() "
+            f"to one of {accepted}"
+        )
     return dtype
 
 
@@ -55,8 +60,8 @@ def torch_dtype(native: _native.DType) -> torch.dtype:
 
 
 class Loan:
-    """A tensor's elements as the runtime takes them: where the tensor has them, or in a copy if they are not contiguous
-    there, or are negated when they are read."""
+    """A tensor's elements as the runtime takes them: where the tensor has them, or in a copy if they are not
+    contiguous there, or are negated when they are read."""
 
     __slots__ = ("memory", "native", "place", "tensor")
 
@@ -96,7 +101,9 @@ def _overlaps_itself(tensor: torch.Tensor) -> bool:
     if tensor.is_contiguous() or tensor.numel() == 0:
         return False
     span = 1
-    dimensions = sorted((stride, extent) for stride, extent in zip(tensor.stride(), tensor.shape, strict=True) if extent > 1)
+    dimensions = sorted(
+        (stride, extent) for stride, extent in zip(tensor.stride(), tensor.shape, strict=True) if extent > 1
+    )
     for stride, extent in dimensions:
         if stride < span:  # none but as_strided makes such
             return len(set(_places(dimensions))) < tensor.numel()
@@ -105,10 +112,14 @@ def _overlaps_itself(tensor: torch.Tensor) -> bool:
 
 
 def lent_in_place(tensor: torch.Tensor, name: str) -> Loan:
-    """A loan whose result can be written back. Raises HoraArgumentError if several elements of the tensor are one."""
+    """A loan whose result can be written back. Raises HoraArgumentError if several elements of the tensor are
+    one."""
     loan = Loan(tensor, name)
     if _overlaps_itself(tensor):
-        raise HoraArgumentError(f"'{name}': several elements of the expanded tensor share one place, so nothing can be done in place; use .clone()")
+        raise HoraArgumentError(
+            f"'{name}': several elements of the expanded tensor share one place, so nothing can be done in "
+            "place; use .clone()"
+        )
     return loan
 
 
@@ -182,18 +193,30 @@ def start_at_once(
     wire: _native.DType = _native.DType.float32,
     root: int = 0,
 ) -> int | None:
-    """Submits an operation on a tensor that the runtime takes where it is, without a look at it in Python; the handle gives
+    """Submits an operation on a tensor that the runtime takes where it is, without a look at it in Python;
+    the handle gives
     `output`, which may be the tensor itself. None: it is for a `Loan` to look closer."""
-    if type(tensor) not in _PLAIN or _devices.gpu_of(tensor) is not None or tensor.layout != torch.strided or tensor.is_neg():
+    if (
+        type(tensor) not in _PLAIN
+        or _devices.gpu_of(tensor) is not None
+        or tensor.layout != torch.strided
+        or tensor.is_neg()
+    ):
         return None
-    lent = tensor.untyped_storage() if output is tensor else (tensor.untyped_storage(), output)  # the tensor may be given another storage
-    handle = _job.runtime().lend(operation, named.full, tensor, output, lent, named.process_set, op, prescale, postscale, wire, root)
+    lent = (
+        tensor.untyped_storage() if output is tensor else (tensor.untyped_storage(), output)
+    )  # the tensor may be given another storage
+    handle = _job.runtime().lend(
+        operation, named.full, tensor, output, lent, named.process_set, op, prescale, postscale, wire, root
+    )
     return None if handle is None else _job.under_way(handle, lambda outcome: output)
 
 
 def start(submission: Submission) -> int:
     """Submits an operation; the handle gives its result."""
-    return _job.under_way(submission.under_way(_job.runtime().submit(submission.entry)), submission.finish, submission)
+    return _job.under_way(
+        submission.under_way(_job.runtime().submit(submission.entry)), submission.finish, submission
+    )
 
 
 def start_group(submissions: list[Submission], make: Callable[[tuple[Any, ...]], Any] = tuple) -> int:
@@ -205,11 +228,16 @@ def start_group(submissions: list[Submission], make: Callable[[tuple[Any, ...]],
         return make(tuple(each(outcome) for each, outcome in zip(finishes, outcomes, strict=True)))
 
     handles = _job.runtime().submit_group([each.entry for each in submissions])
-    return _job.group_under_way([each.under_way(handle) for each, handle in zip(submissions, handles, strict=True)], finish, submissions)
+    return _job.group_under_way(
+        [each.under_way(handle) for each, handle in zip(submissions, handles, strict=True)],
+        finish,
+        submissions,
+    )
 
 
 def members(tensors: Any, name: str) -> list[torch.Tensor]:
-    """The tensors of a group. Raises HoraShapeError if there are none, HoraArgumentError if it is no group."""
+    """The tensors of a group. Raises HoraShapeError if there are none, HoraArgumentError if it is no
+    group."""
     if isinstance(tensors, torch.Tensor) or not isinstance(tensors, Iterable):
         raise HoraArgumentError(f"'{name}': expected a list of tensors, not {type(tensors).__name__}")
     listed = list(tensors)

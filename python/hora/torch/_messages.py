@@ -7,7 +7,16 @@ import torch
 
 from hora import _job, _native
 from hora._errors import HoraArgumentError
-from hora._messages import ANY_SOURCE, ANY_TAG, Envelope, Received, checked_address, checked_choice, result, seen
+from hora._messages import (
+    ANY_SOURCE,
+    ANY_TAG,
+    Envelope,
+    Received,
+    checked_address,
+    checked_choice,
+    result,
+    seen,
+)
 from hora.torch._lending import Loan, lent_in_place, received, torch_dtype
 
 
@@ -17,8 +26,8 @@ def _on_host(loan: Loan) -> Loan:
 
 
 def isend(tensor: torch.Tensor, dest: int, tag: int = 0) -> int:
-    """Starts `send`; the handle is for `poll` and `synchronize`, which returns None. Until then the tensor must not be
-    changed."""
+    """Starts `send`; the handle is for `poll` and `synchronize`, which returns None. Until then the tensor
+    must not be changed."""
     rank, checked_tag = checked_address(dest, tag, "send")
     loan = _on_host(Loan(tensor, "send"))
     handle = _job.runtime().send(rank, checked_tag, loan.native, list(loan.memory.shape), loan.place.address)
@@ -28,34 +37,43 @@ def isend(tensor: torch.Tensor, dest: int, tag: int = 0) -> int:
 def send(tensor: torch.Tensor, dest: int, tag: int = 0) -> None:
     """Sends a tensor to one rank, which calls `recv`. As MPI_Send.
 
-    A small tensor (64 KiB and less, as a rule) has been copied when this returns, whether the receiver wants it yet or not; a
-    larger one has been received. So ranks that send each other large tensors use `isend` or `irecv`, or one of them receives
+    A small tensor (64 KiB and less, as a rule) has been copied when this returns, whether the receiver wants
+    it yet or not; a larger one has been received. So ranks that send each other large tensors use `isend` or
+    `irecv`, or one of them receives
     first: else each waits for the other.
 
     Args:
-        tensor: any shape; dtype uint8, int8, int16, int32, int64, float16, bfloat16, float32, float64 or bool; dense, on the
-            CPU or a GPU. Messages travel between CPUs: of a tensor on a GPU a copy in the host's memory is sent.
+        tensor: any shape; dtype uint8, int8, int16, int32, int64, float16, bfloat16, float32, float64 or
+            bool; dense, on the CPU or a GPU. Messages travel between CPUs: of a tensor on a GPU a copy in the
+            host's memory is sent.
         dest: the rank that receives it, by its number in the job; may be this one.
-        tag: 0 or more, for the receiver to choose by. Messages of one rank with one tag arrive in the order sent.
+        tag: 0 or more, for the receiver to choose by. Messages of one rank with one tag arrive in the order
+            sent.
 
     Raises:
-        HoraArgumentError (a ValueError): the tensor cannot be sent, there is no such rank, or the tag is negative; nothing
-            was sent.
-        HoraInternalError (a RuntimeError): the rank has left the job and not taken a large tensor, and the text names it; it cannot be
-            reached; or the job has failed, as it does when a rank has not received a large tensor for HORA_MISSING_TIMEOUT.
+        HoraArgumentError (a ValueError): the tensor cannot be sent, there is no such rank, or the tag is
+            negative; nothing was sent.
+        HoraInternalError (a RuntimeError): the rank has left the job and not taken a large tensor, and the
+            text names it; it cannot be reached; or the job has failed, as it does when a rank has not
+            received a large tensor for HORA_MISSING_TIMEOUT.
     """
     _job.synchronize(isend(tensor, dest, tag))
 
 
 def irecv(tensor: torch.Tensor | None = None, source: int = ANY_SOURCE, tag: int = ANY_TAG) -> int:
-    """Starts `recv`; the handle is for `poll` and `synchronize`, which returns what `recv` does. A tensor to receive into has
-    its new values once `synchronize` has returned."""
+    """Starts `recv`; the handle is for `poll` and `synchronize`, which returns what `recv` does. A tensor to
+    receive into has its new values once `synchronize` has returned."""
     rank, checked_tag = checked_choice(source, tag, "recv")
     if tensor is None:
         handle = _job.runtime().receive(rank, checked_tag)
-        return _job.under_way(handle, lambda outcome: result(received(outcome, torch_dtype(outcome.dtype)), outcome))
+        return _job.under_way(
+            handle, lambda outcome: result(received(outcome, torch_dtype(outcome.dtype)), outcome)
+        )
     if isinstance(tensor, int):
-        raise HoraArgumentError(f"'recv': {type(tensor).__name__} has no memory to receive into; give a torch.Tensor, or none; write source= and tag= by name")
+        raise HoraArgumentError(
+            f"'recv': {type(tensor).__name__} has no memory to receive into; give a torch.Tensor, or none; "
+            "write source= and tag= by name"
+        )
     loan = lent_in_place(tensor, "recv")
     memory = _on_host(loan)
 
@@ -64,16 +82,21 @@ def irecv(tensor: torch.Tensor | None = None, source: int = ANY_SOURCE, tag: int
             loan.memory.copy_(memory.memory)
         return result(loan.written_back(), outcome)
 
-    handle = _job.runtime().receive(rank, checked_tag, memory.native, list(memory.memory.shape), memory.place.address)
+    handle = _job.runtime().receive(
+        rank, checked_tag, memory.native, list(memory.memory.shape), memory.place.address
+    )
     return _job.under_way(handle, finish, memory)
 
 
-def recv(tensor: torch.Tensor | None = None, source: int = ANY_SOURCE, tag: int = ANY_TAG) -> Received[torch.Tensor]:
+def recv(
+    tensor: torch.Tensor | None = None, source: int = ANY_SOURCE, tag: int = ANY_TAG
+) -> Received[torch.Tensor]:
     """Receives a tensor that another rank has sent to this one, or will. As MPI_Recv.
 
     Args:
-        tensor: where to receive it, on the CPU or a GPU, whichever the message came from; it must be of the message's shape
-            and dtype. Without one, a new tensor on the CPU, of whatever shape and dtype the message has.
+        tensor: where to receive it, on the CPU or a GPU, whichever the message came from; it must be of the
+            message's shape and dtype. Without one, a new tensor on the CPU, of whatever shape and dtype the
+            message has.
         source: the rank that sends it; ANY_SOURCE: whichever does.
         tag: the tag that it is sent with; ANY_TAG: whichever it is.
 
@@ -81,11 +104,12 @@ def recv(tensor: torch.Tensor | None = None, source: int = ANY_SOURCE, tag: int 
         `Received(value, source, tag)`: the tensor, who sent it, and with which tag.
 
     Raises:
-        HoraArgumentError (a ValueError): nothing can be received into the tensor (it is expanded, say), or there is no such
-            rank.
-        HoraInternalError (a RuntimeError): the message has another shape or dtype, or is an object, and the text says both;
-            it is lost then, and the job goes on. Or the rank has left the job (from ANY_SOURCE: all others have) and nothing
-            is left of what it sent, and the text names it. Or the job has failed, as it does when nothing has been sent for
+        HoraArgumentError (a ValueError): nothing can be received into the tensor (it is expanded, say), or
+            there is no such rank.
+        HoraInternalError (a RuntimeError): the message has another shape or dtype, or is an object, and the
+            text says both; it is lost then, and the job goes on. Or the rank has left the job (from
+            ANY_SOURCE: all others have) and nothing is left of what it sent, and the text names it. Or the
+                job has failed, as it does when nothing has been sent for
             HORA_MISSING_TIMEOUT.
     """
     got: Received[torch.Tensor] = _job.synchronize(irecv(tensor, source, tag))
@@ -93,8 +117,9 @@ def recv(tensor: torch.Tensor | None = None, source: int = ANY_SOURCE, tag: int 
 
 
 def probe(source: int = ANY_SOURCE, tag: int = ANY_TAG) -> Envelope[torch.dtype] | None:
-    """The message that `recv` with these arguments would take now: `Envelope(source, tag, dtype, shape)`; None if none has
-    come yet. It does not wait, and the message stays where it is. Of an object the dtype is None. As MPI_Iprobe.
+    """The message that `recv` with these arguments would take now: `Envelope(source, tag, dtype, shape)`;
+    None if none has come yet. It does not wait, and the message stays where it is. Of an object the dtype is
+    None. As MPI_Iprobe.
 
     Args:
         source: the rank that sent it; ANY_SOURCE: whichever did.
@@ -102,7 +127,7 @@ def probe(source: int = ANY_SOURCE, tag: int = ANY_TAG) -> Envelope[torch.dtype]
 
     Raises:
         HoraArgumentError (a ValueError): there is no such rank.
-        HoraInternalError (a RuntimeError): the rank has left the job and nothing is left of what it sent, or the job has
-            failed.
+        HoraInternalError (a RuntimeError): the rank has left the job and nothing is left of what it sent, or
+            the job has failed.
     """
     return seen(source, tag, torch_dtype)

@@ -34,23 +34,32 @@ def _is_laid_out_as(gradient: torch.Tensor, place: torch.Tensor) -> bool:
 class GradientReducer(Rounds):
     """The part of a DistributedOptimizer that is the same for every class of optimizer.
 
-    A round reduces what every rank has gathered in its gradients since the round before, each gradient once. Hooks submit
-    gradients as they come, or only bring them to their places where nothing can overlap; when the pass ends, before
-    backward() returns, the rest is submitted, too, and all is waited for. So gradients are the reduced ones whenever the
-    user can see them.
+    A round reduces what every rank has gathered in its gradients since the round before, each gradient once.
+    Hooks submit gradients as they come, or only bring them to their places where nothing can overlap; when
+    the pass ends, before backward() returns, the rest is submitted, too, and all is waited for. So gradients
+    are the reduced ones whenever the user can see them.
 
-    A gradient that is added to after it was reduced (another pass before `step`) is set aside as the slot's `base`,
+    A gradient that is added to after it was reduced (another pass before `step`) is set aside as the slot's
+    `base`,
     and the reduced addition is added to it: only what is this rank's own is ever reduced.
 
-    Whether a gradient is sparse the ranks tell each other at the end of the first round in which any of them has it; it
-    is reduced then, and from the next round on as soon as it comes.
+    Whether a gradient is sparse the ranks tell each other at the end of the first round in which any of them
+    has it; it is reduced then, and from the next round on as soon as it comes.
 
-    Hooks run on autograd's threads, of which there is one for each device, at a time. The state that they share (how far the pass and the
-    units are) is under the lock, which nobody keeps while waiting; a slot is one hook's, and a unit that of its last slot.
+    Hooks run on autograd's threads, of which there is one for each device, at a time. The state that they
+    share (how far the pass and the units are) is under the lock, which nobody keeps while waiting; a slot is
+    one hook's, and a unit that of its last slot.
     """
 
     def __init__(
-        self, optimizer: torch.optim.Optimizer, names: dict[int, str], reduction: Reduction, passes: int, groups: Groups, sparse_as_dense: bool, check_finite: bool
+        self,
+        optimizer: torch.optim.Optimizer,
+        names: dict[int, str],
+        reduction: Reduction,
+        passes: int,
+        groups: Groups,
+        sparse_as_dense: bool,
+        check_finite: bool,
     ) -> None:
         super().__init__(optimizer, passes, reduction.process_set)
         self.names = names
@@ -73,7 +82,8 @@ class GradientReducer(Rounds):
     # --- parameters ---
 
     def _adopt_new(self) -> None:
-        """Takes in the parameters that get gradients, also those that were added or unfrozen since; on all ranks alike."""
+        """Takes in the parameters that get gradients, also those that were added or unfrozen since; on all
+        ranks alike."""
         for parameter, name in fresh_parameters(self.optimizer(), self.names, self._known):
             slot = new_slot(name, parameter, self._unit_of(parameter))
             self.slots.append(slot)
@@ -109,7 +119,9 @@ class GradientReducer(Rounds):
                 reducer._after(slot)
 
         slot.hooks = [
-            slot.accumulate.register_prehook(before),  # a hook of the tensor's would run in torch.autograd.grad, too
+            slot.accumulate.register_prehook(
+                before
+            ),  # a hook of the tensor's would run in torch.autograd.grad, too
             slot.parameter.register_post_accumulate_grad_hook(after),  # type: ignore[no-untyped-call]
         ]
 
@@ -129,7 +141,9 @@ class GradientReducer(Rounds):
         """backward() is about to add to this gradient."""
         with self.lock:
             self.enter_pass()
-        if slot.pending is not None:  # twice in one pass, as under reentrant checkpointing; or the last pass was interrupted
+        if (
+            slot.pending is not None
+        ):  # twice in one pass, as under reentrant checkpointing; or the last pass was interrupted
             self._settle(slot)
             with self.lock:
                 slot.unit.sent = False
@@ -143,9 +157,15 @@ class GradientReducer(Rounds):
     def _after(self, slot: Slot) -> None:
         gradient = slot.parameter.grad
         if gradient is not None and gradient.requires_grad:
-            raise HoraUsageError(f"'{slot.name}': backward(create_graph=True) cannot be reduced; use torch.autograd.grad(..., create_graph=True) for the inner gradient")
+            raise HoraUsageError(
+                f"'{slot.name}': backward(create_graph=True) cannot be reduced; use torch.autograd.grad(..., "
+                "create_graph=True) for the inner gradient"
+            )
         if slot.settled:
-            raise HoraArgumentError(f"'{slot.name}' was converted or moved after its DistributedOptimizer was made; make that afterwards")
+            raise HoraArgumentError(
+                f"'{slot.name}' was converted or moved after its DistributedOptimizer was "
+                "made; make that afterwards"
+            )
         if self._waits_for_end(slot):
             if slot.kind == DENSE and gradient is not None:
                 self._check(slot, gradient)
@@ -162,8 +182,8 @@ class GradientReducer(Rounds):
     def _completes_unit(self, slot: Slot) -> bool:
         """Notes that a gradient has come. Whether it is the last one of those that are to be submitted now.
 
-        The last unit waits for the end of the pass. A pass that fails, however late, has not submitted it, so all ranks hear of
-        that in this round."""
+        The last unit waits for the end of the pass. A pass that fails, however late, has not submitted it, so
+        all ranks hear of that in this round."""
         with self.lock:
             if not self.reducing or slot.kind == UNKNOWN or self.failed_with:
                 return False
@@ -182,10 +202,14 @@ class GradientReducer(Rounds):
         self.open = True
         if self._learned:  # interrupted after that
             return
-        wait_for_all([functools.partial(self._send, unit) for unit in self.units if unit.members and not unit.sent])
+        wait_for_all(
+            [functools.partial(self._send, unit) for unit in self.units if unit.members and not unit.sent]
+        )
         unknown = [slot for slot in self.slots if slot.kind == UNKNOWN]
         if unknown and self._exchange is None:
-            self._exchange = KindExchange(unknown, self.numbered("kinds", self.rounds), self.reduction.process_set, self.failed_with)
+            self._exchange = KindExchange(
+                unknown, self.numbered("kinds", self.rounds), self.reduction.process_set, self.failed_with
+            )
 
     def is_answered(self) -> bool:
         """Whether the kinds are known."""
@@ -220,7 +244,8 @@ class GradientReducer(Rounds):
         self._exchange = None  # not after Ctrl-C: the others have learned or will
 
     def _make_members(self, learned: list[Slot]) -> None:
-        """From the next round on these are submitted as they come: with their group, or alone if they are sparse."""
+        """From the next round on these are submitted as they come: with their group, or alone if they are
+        sparse."""
         for slot in learned:
             if not self._travels_dense(slot):
                 slot.unit = Unit()
@@ -251,7 +276,8 @@ class GradientReducer(Rounds):
 
     @staticmethod
     def _look_at(slot: Slot, transfer: Transfer) -> None:
-        """Notes who will know whether the gradient is finite: what is added to one that was reduced before counts with it."""
+        """Notes who will know whether the gradient is finite: what is added to one that was reduced before
+        counts with it."""
         if slot.base is None:
             slot.looked_at, slot.unseen = [], None
         slot.looked_at = slot.looked_at + transfer.handles
@@ -290,7 +316,12 @@ class GradientReducer(Rounds):
         if gradient is place or slot.in_place():
             return
         assert place is not None
-        if not self._overlaps and slot.gpu is None and place.nbytes >= _LARGE and _is_laid_out_as(gradient, place):
+        if (
+            not self._overlaps
+            and slot.gpu is None
+            and place.nbytes >= _LARGE
+            and _is_laid_out_as(gradient, place)
+        ):
             _job.runtime().copy_for_later(place.data_ptr(), gradient.data_ptr(), place.nbytes)
         else:
             whole = gradient.detach() if gradient.requires_grad else gradient
@@ -299,7 +330,8 @@ class GradientReducer(Rounds):
             slot.parameter.grad = place
 
     def _dense(self, slot: Slot, place: torch.Tensor, name: str) -> Transfer:
-        """A transfer of the slot's place; the same object for the same name, since that takes a while to make."""
+        """A transfer of the slot's place; the same object for the same name, since that takes a while to
+        make."""
         if not self._reusable:
             return DenseTransfer(place, name, self.reduction, slot.absent, self.check_finite)
         stream = 0 if slot.gpu is None else _devices.current_stream(slot.gpu)
@@ -311,16 +343,26 @@ class GradientReducer(Rounds):
 
     @staticmethod
     def _check(slot: Slot, gradient: torch.Tensor) -> None:
-        if gradient.device != slot.device or gradient.dtype != slot.like.dtype or gradient.shape != slot.like.shape:
+        if (
+            gradient.device != slot.device
+            or gradient.dtype != slot.like.dtype
+            or gradient.shape != slot.like.shape
+        ):
             raise HoraArgumentError(
-                f"'{slot.name}': the gradient is {gradient.dtype} {list(gradient.shape)} on {gradient.device}, the parameter was {slot.like.dtype} "
-                f"{list(slot.like.shape)} on {slot.device} when its DistributedOptimizer was made; make that after converting the model"
+                f"'{slot.name}': the gradient is {gradient.dtype} {list(gradient.shape)} on "
+                f"{gradient.device}, the parameter was {slot.like.dtype} "
+                f"{list(slot.like.shape)} on {slot.device} when its DistributedOptimizer was made; make that "
+                "after converting the model"
             )
 
     def _is_shared(self, slot: Slot) -> bool:
         """Whether a settled gradient still is what it was: nobody has written to it after the step."""
         gradient = slot.parameter.grad
-        return self.rounds > 0 or gradient is None or (slot.holds_reduced() and gradient._version == slot.version)
+        return (
+            self.rounds > 0
+            or gradient is None
+            or (slot.holds_reduced() and gradient._version == slot.version)
+        )
 
     @staticmethod
     def _set_aside(slot: Slot) -> torch.Tensor | None:
@@ -339,7 +381,9 @@ class GradientReducer(Rounds):
         slot.pending = None  # not after Ctrl-C: the operation is under way still
         slot.settled = True
         base, slot.base = slot.base, None
-        cleared = not slot.absent and slot.parameter.grad is None  # by the user, after backward() was interrupted
+        cleared = (
+            not slot.absent and slot.parameter.grad is None
+        )  # by the user, after backward() was interrupted
         if reduced is None or cleared:
             return
         if slot.kind == DENSE:
@@ -350,14 +394,18 @@ class GradientReducer(Rounds):
                 slot.unseen = reduced
             return
         whole = reduced if reduced.layout == torch.sparse_coo else reduced.to_sparse(slot.kind)
-        total = whole if base is None else base + whole  # dense, if only the base is: one from a pass whose kind was forgotten
+        total = (
+            whole if base is None else base + whole
+        )  # dense, if only the base is: one from a pass whose kind was forgotten
         slot.gathered = slot.parameter.grad = total if total.layout == torch.strided else total.coalesce()
         slot.unseen = slot.gathered
 
     def close_round(self) -> None:
         """Waits for everything."""
         try:
-            wait_for_all([functools.partial(self._settle, slot) for slot in self.slots if slot.pending is not None])
+            wait_for_all(
+                [functools.partial(self._settle, slot) for slot in self.slots if slot.pending is not None]
+            )
         finally:
             if not any(slot.pending is not None for slot in self.slots):
                 self._close()
@@ -384,11 +432,18 @@ class GradientReducer(Rounds):
     def has_own(self) -> bool:
         """Whether a gradient is this rank's own."""
         self._adopt_new()
-        return any(slot.pending is not None or (not slot.settled and slot.parameter.grad is not None) for slot in self.slots)
+        return any(
+            slot.pending is not None or (not slot.settled and slot.parameter.grad is not None)
+            for slot in self.slots
+        )
 
     def reduce_loss(self, loss: Any) -> Any:
         """The value of a closure, reduced over all ranks."""
-        arguments: dict[str, Any] = {"name": f"loss.{self.label}", "op": self.reduction.op, "process_set": self.reduction.process_set}
+        arguments: dict[str, Any] = {
+            "name": f"loss.{self.label}",
+            "op": self.reduction.op,
+            "process_set": self.reduction.process_set,
+        }
         if isinstance(loss, torch.Tensor):
             return allreduce(loss.detach(), **arguments)
         if isinstance(loss, float):

@@ -14,7 +14,20 @@ from hora._rows import check_rows, share
 from hora.compression import Compression, Compressor
 from hora.process_sets import ProcessSet, global_process_set
 from hora.torch._allgather import allgather, grouped_allgather
-from hora.torch._lending import Loan, Submission, check_tensor, entry, floating, members, picked, spread, start, start_group, suffixed, tracked
+from hora.torch._lending import (
+    Loan,
+    Submission,
+    check_tensor,
+    entry,
+    floating,
+    members,
+    picked,
+    spread,
+    start,
+    start_group,
+    suffixed,
+    tracked,
+)
 from hora.torch._reduction import Reduction
 
 
@@ -55,10 +68,16 @@ def grouped_reducescatter_async(
     postscale_factor: float = 1.0,
     compression: type[Compressor] = Compression.none,
 ) -> int:
-    """Starts `grouped_reducescatter`, without autograd; the handle is for `poll` and `synchronize`, which returns a tuple."""
+    """Starts `grouped_reducescatter`, without autograd; the handle is for `poll` and `synchronize`, which
+    returns a tuple."""
     how = Reduction(op, prescale_factor, postscale_factor, process_set, compression)
     with Naming("grouped_reducescatter", name, process_set) as named:
-        return start_group([_scattered(tensor, named, how, suffix) for tensor, suffix in suffixed(members(tensors, named.full))])
+        return start_group(
+            [
+                _scattered(tensor, named, how, suffix)
+                for tensor, suffix in suffixed(members(tensors, named.full))
+            ]
+        )
 
 
 def _gradient_factor(how: Reduction) -> float:
@@ -70,12 +89,18 @@ class _Reducescatter(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, tensor: torch.Tensor, name: str | None, how: Reduction) -> torch.Tensor:
         ctx.how = how
-        result: torch.Tensor = _job.run(reducescatter_async, tensor, name, how.op, compression=how.compression, **how.keywords())
+        result: torch.Tensor = _job.run(
+            reducescatter_async, tensor, name, how.op, compression=how.compression, **how.keywords()
+        )
         return result
 
     @staticmethod
     def backward(ctx: Any, *gradients: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
-        return allgather(gradients[0] * _gradient_factor(ctx.how), process_set=ctx.how.process_set), None, None
+        return (
+            allgather(gradients[0] * _gradient_factor(ctx.how), process_set=ctx.how.process_set),
+            None,
+            None,
+        )
 
 
 def reducescatter(
@@ -87,15 +112,18 @@ def reducescatter(
     prescale_factor: float = 1.0,
     postscale_factor: float = 1.0,
 ) -> torch.Tensor:
-    """This rank's rows of the tensor reduced over all ranks. Of r rows each of the n ranks of the set gets r // n, the first
-    r % n ranks one more; so the last ranks get none if there are few.
+    """This rank's rows of the tensor reduced over all ranks. Of r rows each of the n ranks of the set gets r
+    // n, the first r % n ranks one more; so the last ranks get none if there are few.
 
-    Differentiable: the gradients of all ranks, one after the other, times the factors; for Sum also times the size of the
+    Differentiable: the gradients of all ranks, one after the other, times the factors; for Sum also times the
+        size of the
     set, as in Horovod.
 
     Args:
-        tensor: at least 1-dimensional, the same shape on all ranks; dtypes as for `allreduce`; dense, on the CPU or a GPU.
-        name: the same on all ranks; without one, operations are matched by the order in which ranks issue them.
+        tensor: at least 1-dimensional, the same shape on all ranks; dtypes as for `allreduce`; dense, on the
+            CPU or a GPU.
+        name: the same on all ranks; without one, operations are matched by the order in which ranks issue
+            them.
         compression: as for `allreduce`.
         op: Average (default) or Sum.
         process_set: whose members take part.
@@ -107,13 +135,16 @@ def reducescatter(
     Raises:
         HoraShapeError (a ValueError): the tensor is a scalar.
         HoraUnsupportedError (a RuntimeError and a ValueError): another op.
-        HoraArgumentError (a ValueError): the tensor cannot be sent, its name is under way already, or this rank is no
-            member of the process set.
-        HoraInternalError (a RuntimeError): the ranks disagree about shape, dtype, op or factors, or one has joined.
+        HoraArgumentError (a ValueError): the tensor cannot be sent, its name is under way already, or this
+            rank is no member of the process set.
+        HoraInternalError (a RuntimeError): the ranks disagree about shape, dtype, op or factors, or one has
+            joined.
     """
     how = Reduction(op, prescale_factor, postscale_factor, process_set, compression)
     if not tracked(tensor):
-        plain: torch.Tensor = _job.run(reducescatter_async, tensor, name, op, compression=compression, **how.keywords())
+        plain: torch.Tensor = _job.run(
+            reducescatter_async, tensor, name, op, compression=compression, **how.keywords()
+        )
         return plain
     sent, decompressed = how.compressed(tensor)
     result: torch.Tensor = decompressed(_Reducescatter.apply(sent, name, how.without_calls()))  # type: ignore[no-untyped-call, unused-ignore]
@@ -122,10 +153,14 @@ def reducescatter(
 
 class _GroupedReducescatter(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, name: str | None, how: Reduction, *tensors: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    def forward(
+        ctx: Any, name: str | None, how: Reduction, *tensors: torch.Tensor
+    ) -> tuple[torch.Tensor, ...]:
         ctx.how = how
         ctx.floating = floating(tensors)
-        results: tuple[torch.Tensor, ...] = _job.run(grouped_reducescatter_async, tensors, name, how.op, compression=how.compression, **how.keywords())
+        results: tuple[torch.Tensor, ...] = _job.run(
+            grouped_reducescatter_async, tensors, name, how.op, compression=how.compression, **how.keywords()
+        )
         return results
 
     @staticmethod
@@ -144,8 +179,9 @@ def grouped_reducescatter(
     prescale_factor: float = 1.0,
     postscale_factor: float = 1.0,
 ) -> list[torch.Tensor]:
-    """`reducescatter` of several tensors at once: all are reduced together, or, if the ranks disagree about one, none.
-    Differentiable as `reducescatter` is; the gradient of a result that was not used counts as zeros.
+    """`reducescatter` of several tensors at once: all are reduced together, or, if the ranks disagree about
+    one, none. Differentiable as `reducescatter` is; the gradient of a result that was not used counts as
+    zeros.
 
     Returns:
         A list of new tensors.
@@ -157,7 +193,9 @@ def grouped_reducescatter(
     how = Reduction(op, prescale_factor, postscale_factor, process_set, compression)
     listed = members(tensors, label("grouped_reducescatter", name))
     if not any(tracked(tensor) for tensor in listed):
-        return list(_job.run(grouped_reducescatter_async, listed, name, op, compression=compression, **how.keywords()))
+        return list(
+            _job.run(grouped_reducescatter_async, listed, name, op, compression=compression, **how.keywords())
+        )
     sent = [how.compressed(tensor) for tensor in listed]
     results = _GroupedReducescatter.apply(name, how.without_calls(), *(tensor for tensor, _ in sent))  # type: ignore[no-untyped-call, unused-ignore]
     return [decompressed(result) for (_, decompressed), result in zip(sent, results, strict=True)]

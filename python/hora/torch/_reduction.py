@@ -35,11 +35,15 @@ class Reduction:
 
     def keywords(self) -> dict[str, Any]:
         """As the operations of hora.torch take them, `op` and compression aside."""
-        return {"prescale_factor": self.prescale, "postscale_factor": self.postscale, "process_set": self.process_set}
+        return {
+            "prescale_factor": self.prescale,
+            "postscale_factor": self.postscale,
+            "process_set": self.process_set,
+        }
 
     def compressed(self, tensor: Any) -> tuple[Any, Callable[[Any], Any]]:
-        """The tensor to send instead, and the function that makes the result of the reduced one. A compression that is
-        part of the transfer changes nothing here."""
+        """The tensor to send instead, and the function that makes the result of the reduced one. A
+        compression that is part of the transfer changes nothing here."""
         if in_transfer(self.compression) or not isinstance(tensor, torch.Tensor):
             return tensor, lambda result: result
         sent, context = self.compression.compress(tensor)
@@ -47,4 +51,6 @@ class Reduction:
 
     def without_calls(self) -> Reduction:
         """The same for tensors that `compressed` has made."""
-        return self if in_transfer(self.compression) else dataclasses.replace(self, compression=Compression.none)
+        return (
+            self if in_transfer(self.compression) else dataclasses.replace(self, compression=Compression.none)
+        )

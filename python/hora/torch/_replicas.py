@@ -29,13 +29,21 @@ _OWN_STATISTICS = ("running_mean", "running_var")  # each rank's, of its own bat
 class ReplicaCheck:
     """What `check_replicas` looks at. Called, it looks; all ranks of the process set call it."""
 
-    def __init__(self, model: torch.nn.Module | None, optimizer: torch.optim.Optimizer | None, every: int, process_set: ProcessSet) -> None:
+    def __init__(
+        self,
+        model: torch.nn.Module | None,
+        optimizer: torch.optim.Optimizer | None,
+        every: int,
+        process_set: ProcessSet,
+    ) -> None:
         self._model = model
         self._optimizer = optimizer
         self._every = every
         self._process_set = process_set
         self._steps = 0
-        self._hook = optimizer.register_step_post_hook(self._after_step) if optimizer is not None and every else None
+        self._hook = (
+            optimizer.register_step_post_hook(self._after_step) if optimizer is not None and every else None
+        )
 
     def remove(self) -> None:
         """Looks no more after steps of the optimizer."""
@@ -60,19 +68,20 @@ def check_replicas(
     every: int | None = None,
     process_set: ProcessSet = global_process_set,
 ) -> ReplicaCheck:
-    """Compares parameters, buffers and optimizer state across ranks, bit by bit: at once, and with `every` also after every
-    so many steps of the optimizer. Memory that flips a bit, a rank that missed an update, and anything that is not
-    deterministic show here, before a loss does.
+    """Compares parameters, buffers and optimizer state across ranks, bit by bit: at once, and with `every`
+    also after every so many steps of the optimizer. Memory that flips a bit, a rank that missed an update,
+    and anything that is not deterministic show here, before a loss does.
 
-    Each tensor is summed up in a number of 64 bits, which any single change changes, at about the speed of memory; those
-    numbers are reduced. Running statistics of batch normalisation are left out, as each rank has those of its own batches,
-    unless it is `SyncBatchNorm`.
+    Each tensor is summed up in a number of 64 bits, which any single change changes, at about the speed of
+    memory; those numbers are reduced. Running statistics of batch normalisation are left out, as each rank
+    has those of its own batches, unless it is `SyncBatchNorm`.
 
         hvd.check_replicas(model, optimizer, every=100)
 
     Args:
         model: whose parameters and buffers.
-        optimizer: whose state, and, with `every`, whose steps. Without a model its parameters, too, by number.
+        optimizer: whose state, and, with `every`, whose steps. Without a model its parameters, too, by
+            number.
         every: steps.
         process_set: whose members compare; all of them call this.
 
@@ -80,20 +89,25 @@ def check_replicas(
         A check: call it to compare now; its `remove()` ends what `every` began.
 
     Raises:
-        HoraReplicaError (a HoraInternalError): on all ranks; names the tensors and the ranks that differ from most others.
-            `hora.torch.elastic.run` goes back to the last commit then.
-        HoraArgumentError (a ValueError): neither a model nor an optimizer; `every` is not positive, or without an optimizer.
+        HoraReplicaError (a HoraInternalError): on all ranks; names the tensors and the ranks that differ from
+            most others. `hora.torch.elastic.run` goes back to the last commit then.
+        HoraArgumentError (a ValueError): neither a model nor an optimizer; `every` is not positive, or
+            without an optimizer.
     """
     if model is None and optimizer is None:
         raise HoraArgumentError("check_replicas needs a model, an optimizer, or both")
     if every is not None and (every <= 0 or optimizer is None):
-        raise HoraArgumentError(f"every={every} is a number of steps of an optimizer, from 1 up, and needs one")
+        raise HoraArgumentError(
+            f"every={every} is a number of steps of an optimizer, from 1 up, and needs one"
+        )
     check = ReplicaCheck(model, optimizer, every or 0, process_set)
     check()
     return check
 
 
-def _contents(model: torch.nn.Module | None, optimizer: torch.optim.Optimizer | None) -> Iterator[tuple[str, torch.Tensor]]:
+def _contents(
+    model: torch.nn.Module | None, optimizer: torch.optim.Optimizer | None
+) -> Iterator[tuple[str, torch.Tensor]]:
     """The values that must be equal on all ranks, in an order that is equal, too."""
     names: dict[torch.Tensor, str] = {}
     if model is not None:
@@ -103,7 +117,8 @@ def _contents(model: torch.nn.Module | None, optimizer: torch.optim.Optimizer | 
         own = {
             f"{prefix}{'.' if prefix else ''}{statistic}"
             for prefix, module in model.named_modules()
-            if isinstance(module, torch.nn.modules.batchnorm._BatchNorm) and not isinstance(module, SyncBatchNorm)
+            if isinstance(module, torch.nn.modules.batchnorm._BatchNorm)
+            and not isinstance(module, SyncBatchNorm)
             for statistic in _OWN_STATISTICS
         }
         for name, buffer in model.named_buffers():
@@ -181,8 +196,11 @@ def _digests(tensors: list[torch.Tensor]) -> torch.Tensor:
 
 
 def _alike(values: torch.Tensor, name: str, process_set: ProcessSet) -> torch.Tensor:
-    """Whether all ranks have the same number, for each of these: the largest, and by its complement the smallest, are equal then."""
-    most = allreduce(torch.cat([values, ~values]), name=f"hora.replicas.{name}", op=Max, process_set=process_set)
+    """Whether all ranks have the same number, for each of these: the largest, and by its complement the
+    smallest, are equal then."""
+    most = allreduce(
+        torch.cat([values, ~values]), name=f"hora.replicas.{name}", op=Max, process_set=process_set
+    )
     return most[: values.numel()] == ~most[values.numel() :]
 
 
@@ -196,9 +214,14 @@ def _check_names(names: list[str], process_set: ProcessSet) -> None:
     if bool(_alike(digest, "names", process_set).all()):
         return
     own = torch.frombuffer(bytearray(text + b"\n"), dtype=torch.uint8)
-    lengths = allgather(torch.tensor([own.numel()]), name="hora.replicas.lengths", process_set=process_set).tolist()
+    lengths = allgather(
+        torch.tensor([own.numel()]), name="hora.replicas.lengths", process_set=process_set
+    ).tolist()
     texts = allgather(own, name="hora.replicas.texts", process_set=process_set).split_with_sizes(lengths)
-    by_rank = {rank: set(bytes(each.tolist()).decode().split("\n")) for rank, each in zip(_members(process_set), texts, strict=True)}
+    by_rank = {
+        rank: set(bytes(each.tolist()).decode().split("\n"))
+        for rank, each in zip(_members(process_set), texts, strict=True)
+    }
     everywhere = set.intersection(*by_rank.values())
     differences = []
     for name in sorted(set.union(*by_rank.values()) - everywhere):
@@ -206,7 +229,9 @@ def _check_names(names: list[str], process_set: ProcessSet) -> None:
     if not differences:
         raise HoraReplicaError("the ranks have the same tensors, but in another order", [])
     first, having = differences[0]
-    raise HoraReplicaError(f"the ranks do not have the same tensors: {first} is on {_ranks(having)} only", differences)
+    raise HoraReplicaError(
+        f"the ranks do not have the same tensors: {first} is on {_ranks(having)} only", differences
+    )
 
 
 def _check_digests(named: list[tuple[str, torch.Tensor]], process_set: ProcessSet) -> None:
@@ -226,7 +251,10 @@ def _check_digests(named: list[tuple[str, torch.Tensor]], process_set: ProcessSe
 
 
 def _describe(differences: list[tuple[str, list[int]]], members: list[int]) -> str:
-    told = [f"{name} {'differs between' if ranks == members else 'is another one on'} {_ranks(ranks)}" for name, ranks in differences[:_MOST_NAMED]]
+    told = [
+        f"{name} {'differs between' if ranks == members else 'is another one on'} {_ranks(ranks)}"
+        for name, ranks in differences[:_MOST_NAMED]
+    ]
     more = f"; and {len(differences) - _MOST_NAMED} more" if len(differences) > _MOST_NAMED else ""
     return f"the ranks' models are not the same any more: {'; '.join(told)}{more}"
 

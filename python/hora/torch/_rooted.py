@@ -15,7 +15,12 @@ from hora.torch._lending import Loan, Submission, entry, received, start
 from hora.torch._reduction import Reduction
 
 
-def gather_async(tensor: torch.Tensor, root_rank: int, name: str | None = None, process_set: ProcessSet = global_process_set) -> int:
+def gather_async(
+    tensor: torch.Tensor,
+    root_rank: int,
+    name: str | None = None,
+    process_set: ProcessSet = global_process_set,
+) -> int:
     """Starts `gather`; the handle is for `poll` and `synchronize`."""
     with Naming("gather", name, process_set) as named:
         loan = Loan(tensor, named.full)
@@ -23,25 +28,40 @@ def gather_async(tensor: torch.Tensor, root_rank: int, name: str | None = None, 
         root = _job.checked_root(root_rank, named.full)
         is_root, dtype = root == _job.rank(), tensor.dtype
         submitted = entry(_native.Operation.gather, named, loan, root=root)
-        return start(Submission(submitted, lambda outcome: received(outcome, dtype) if is_root else None, loan))
+        return start(
+            Submission(submitted, lambda outcome: received(outcome, dtype) if is_root else None, loan)
+        )
 
 
-def gather(tensor: torch.Tensor, root_rank: int, name: str | None = None, process_set: ProcessSet = global_process_set) -> torch.Tensor | None:
-    """The tensors of all ranks of the set, one after the other along the first dimension, in rank order, on rank `root_rank`
-    (its number in the job, also within a process set): a new tensor without a gradient; None on the other ranks. The first
+def gather(
+    tensor: torch.Tensor,
+    root_rank: int,
+    name: str | None = None,
+    process_set: ProcessSet = global_process_set,
+) -> torch.Tensor | None:
+    """The tensors of all ranks of the set, one after the other along the first dimension, in rank order, on
+    rank `root_rank` (its number in the job, also within a process set): a new tensor without a gradient; None
+        on the other ranks. The first
     dimension may differ from rank to rank (0 rows, too); the others and the dtype may not. As MPI_Gatherv.
 
     Raises:
         HoraShapeError (a ValueError and a RuntimeError): the tensor is a scalar.
-        HoraArgumentError (a ValueError): the tensor cannot be sent, its name is under way already, the root is no rank of
-            the process set, or this rank is none.
-        HoraInternalError (a RuntimeError): the ranks disagree about dtype, root or the other dimensions, or one has joined.
+        HoraArgumentError (a ValueError): the tensor cannot be sent, its name is under way already, the root
+            is no rank of the process set, or this rank is none.
+        HoraInternalError (a RuntimeError): the ranks disagree about dtype, root or the other dimensions, or
+            one has joined.
     """
     result: torch.Tensor | None = _job.run(gather_async, tensor, root_rank, name, process_set)
     return result
 
 
-def scatter_async(tensor: torch.Tensor, root_rank: int, splits: Splits = None, name: str | None = None, process_set: ProcessSet = global_process_set) -> int:
+def scatter_async(
+    tensor: torch.Tensor,
+    root_rank: int,
+    splits: Splits = None,
+    name: str | None = None,
+    process_set: ProcessSet = global_process_set,
+) -> int:
     """Starts `scatter`; the handle is for `poll` and `synchronize`."""
     with Naming("scatter", name, process_set) as named:
         check_given(tensor, named.full, "torch.empty(0, 5)")
@@ -56,21 +76,29 @@ def scatter_async(tensor: torch.Tensor, root_rank: int, splits: Splits = None, n
         return start(Submission(submitted, lambda outcome: received(outcome, dtype), loan))
 
 
-def scatter(tensor: torch.Tensor, root_rank: int, splits: Splits = None, name: str | None = None, process_set: ProcessSet = global_process_set) -> torch.Tensor:
-    """This rank's rows of the tensor that rank `root_rank` (its number in the job, also within a process set) passes: a new
-    tensor without a gradient. As MPI_Scatterv.
+def scatter(
+    tensor: torch.Tensor,
+    root_rank: int,
+    splits: Splits = None,
+    name: str | None = None,
+    process_set: ProcessSet = global_process_set,
+) -> torch.Tensor:
+    """This rank's rows of the tensor that rank `root_rank` (its number in the job, also within a process set)
+    passes: a new tensor without a gradient. As MPI_Scatterv.
 
     Args:
-        tensor: at least 1-dimensional. Of what the other ranks pass only the dtype and all dimensions but the first count,
-            which must be the root's: `torch.empty(0, 5)` will do, None will not (but for `scatter_object`).
-        splits: on the root, how many rows go to each rank of the set; rows beyond their sum are not sent. Without it, of r
-            rows each of the n ranks gets r // n, the first r % n ranks one more.
+        tensor: at least 1-dimensional. Of what the other ranks pass only the dtype and all dimensions but the
+            first count, which must be the root's: `torch.empty(0, 5)` will do, None will not (but for
+            `scatter_object`).
+        splits: on the root, how many rows go to each rank of the set; rows beyond their sum are not sent.
+            Without it, of r rows each of the n ranks gets r // n, the first r % n ranks one more.
 
     Raises:
         HoraShapeError (a ValueError and a RuntimeError): the tensor is a scalar.
-        HoraArgumentError (a ValueError): the tensor cannot be sent or divided in that way, its name is under way already,
-            the root is no rank of the process set, or this rank is none.
-        HoraInternalError (a RuntimeError): the ranks disagree about dtype, root or the other dimensions, or one has joined.
+        HoraArgumentError (a ValueError): the tensor cannot be sent or divided in that way, its name is under
+            way already, the root is no rank of the process set, or this rank is none.
+        HoraInternalError (a RuntimeError): the ranks disagree about dtype, root or the other dimensions, or
+            one has joined.
     """
     result: torch.Tensor = _job.run(scatter_async, tensor, root_rank, splits, name, process_set)
     return result
@@ -94,7 +122,11 @@ def reduce_async(
         loan = Loan(sent, named.full)
         output = loan.output() if root == _job.rank() else None
         submitted = entry(_native.Operation.reduce, named, loan, output, root=root, **how.arguments())
-        return start(Submission(submitted, lambda outcome: None if output is None else decompressed(output), loan, output))
+        return start(
+            Submission(
+                submitted, lambda outcome: None if output is None else decompressed(output), loan, output
+            )
+        )
 
 
 def reduce(
@@ -107,40 +139,61 @@ def reduce(
     postscale_factor: float = 1.0,
     compression: type[Compressor] = Compression.none,
 ) -> torch.Tensor | None:
-    """The tensor reduced over all ranks, as by `allreduce`, on rank `root_rank` (its number in the job, also within a process
-    set): a new tensor without a gradient; None on the other ranks. As MPI_Reduce.
+    """The tensor reduced over all ranks, as by `allreduce`, on rank `root_rank` (its number in the job, also
+    within a process set): a new tensor without a gradient; None on the other ranks. As MPI_Reduce.
 
     Args:
         tensor: any shape, the same on all ranks.
         op: Average (default), Sum, Min, Max or Product.
 
     Raises:
-        HoraArgumentError (a ValueError): the tensor cannot be sent, its name is under way already, there is no such op, the
-            root is no rank of the process set, or this rank is none.
-        HoraInternalError (a RuntimeError): the ranks disagree about shape, dtype, root or op, or one has joined.
+        HoraArgumentError (a ValueError): the tensor cannot be sent, its name is under way already, there is
+            no such op, the root is no rank of the process set, or this rank is none.
+        HoraInternalError (a RuntimeError): the ranks disagree about shape, dtype, root or op, or one has
+            joined.
     """
-    result: torch.Tensor | None = _job.run(reduce_async, tensor, root_rank, op, name, process_set, prescale_factor, postscale_factor, compression)
+    result: torch.Tensor | None = _job.run(
+        reduce_async, tensor, root_rank, op, name, process_set, prescale_factor, postscale_factor, compression
+    )
     return result
 
 
-def scan_async(tensor: torch.Tensor, op: int = ops.Sum, name: str | None = None, process_set: ProcessSet = global_process_set) -> int:
+def scan_async(
+    tensor: torch.Tensor,
+    op: int = ops.Sum,
+    name: str | None = None,
+    process_set: ProcessSet = global_process_set,
+) -> int:
     """Starts `scan`; the handle is for `poll` and `synchronize`."""
     with Naming("scan", name, process_set) as named:
         loan = Loan(tensor, named.full)
         output = loan.output()
-        return start(Submission(entry(_native.Operation.scan, named, loan, output, op=ops.native(op)), lambda outcome: output, loan, output))
+        return start(
+            Submission(
+                entry(_native.Operation.scan, named, loan, output, op=ops.native(op)),
+                lambda outcome: output,
+                loan,
+                output,
+            )
+        )
 
 
-def scan(tensor: torch.Tensor, op: int = ops.Sum, name: str | None = None, process_set: ProcessSet = global_process_set) -> torch.Tensor:
-    """The tensor reduced over this rank and those before it in the process set: a new tensor without a gradient. As MPI_Scan.
+def scan(
+    tensor: torch.Tensor,
+    op: int = ops.Sum,
+    name: str | None = None,
+    process_set: ProcessSet = global_process_set,
+) -> torch.Tensor:
+    """The tensor reduced over this rank and those before it in the process set: a new tensor without a
+    gradient. As MPI_Scan.
 
     Args:
         tensor: any shape, the same on all ranks.
         op: Sum (default), Min, Max or Product. 16-bit floats are summed in float32 and rounded once.
 
     Raises:
-        HoraArgumentError (a ValueError): the tensor cannot be sent, its name is under way already, there is no such op, or
-            this rank is no member of the process set.
+        HoraArgumentError (a ValueError): the tensor cannot be sent, its name is under way already, there is
+            no such op, or this rank is no member of the process set.
         HoraInternalError (a RuntimeError): the ranks disagree about shape, dtype or op, or one has joined.
     """
     result: torch.Tensor = _job.run(scan_async, tensor, op, name, process_set)

@@ -28,12 +28,13 @@ _MOMENT = 1e-4  # seconds between two looks at several rounds that cannot be wai
 class Rounds(ABC):
     """Rounds of communication: all ranks make equally many, whichever parameters each of them uses.
 
-    A pass of backward() that is to communicate is one round; all ranks have come to its end when backward() returns.
-    `synchronize` makes the round that is owed after passes that only accumulate, or if this rank's backward() touched no
-    parameter at all.
+    A pass of backward() that is to communicate is one round; all ranks have come to its end when backward()
+    returns. `synchronize` makes the round that is owed after passes that only accumulate, or if this rank's
+    backward() touched no parameter at all.
 
-    Rounds since the last `step` or `zero_grad` are numbered in the tensors' names. Ranks that get out of step with each
-    other wait, and are named by the stall warning, instead of adding up gradients of different passes.
+    Rounds since the last `step` or `zero_grad` are numbered in the tensors' names. Ranks that get out of step
+    with each other wait, and are named by the stall warning, instead of adding up gradients of different
+    passes.
     """
 
     def __init__(self, optimizer: torch.optim.Optimizer, passes: int, process_set: ProcessSet) -> None:
@@ -47,7 +48,9 @@ class Rounds(ABC):
         self.task = -1  # autograd's number of the pass under way
         self.reducing = False  # that pass ends with a round
         self.owed = False  # a pass has only accumulated, on every rank
-        self.lock = threading.Lock()  # hooks take it: autograd has a thread for each device, and may run several at a time
+        self.lock = (
+            threading.Lock()
+        )  # hooks take it: autograd has a thread for each device, and may run several at a time
         self.open = False  # a round has begun and not ended
         self.failed_with = ""  # why this rank has no gradients for the next round
         self.due = False  # that round belongs to the pass that failed, not to a later one
@@ -122,7 +125,8 @@ class Rounds(ABC):
     # --- between passes ---
 
     def synchronize(self) -> None:
-        """Makes the round that is owed, if there is one. Raises HoraBackwardError if a rank had no gradients for the last one."""
+        """Makes the round that is owed, if there is one. Raises HoraBackwardError if a rank had no gradients
+        for the last one."""
         if self.spoiled:
             raise HoraBackwardError(self.spoiled)
         if self.failed_with or self.open or self.rounds == 0 or self.owed or self.has_own():
@@ -148,8 +152,8 @@ class Rounds(ABC):
             raise
 
     def spoil(self, why: str) -> None:
-        """The round that has ended had no gradients of some rank. Clears all: some are those of this rank, others are reduced, and
-        not the same ones on all ranks."""
+        """The round that has ended had no gradients of some rank. Clears all: some are those of this rank,
+        others are reduced, and not the same ones on all ranks."""
         self.spoiled = why
         optimizer = self.optimizer()
         for options in optimizer.param_groups if optimizer is not None else ():
@@ -161,7 +165,8 @@ class Rounds(ABC):
         self.rounds = 0
 
     def finish(self) -> None:
-        """Ends a pass that has failed or was interrupted: the other ranks wait for the rest of it. This rank knows that it failed."""
+        """Ends a pass that has failed or was interrupted: the other ranks wait for the rest of it. This rank
+        knows that it failed."""
         if self.task != -1 and self.reducing:
             self.failed_with = self.failed_with or "backward() failed"
         if self.failed_with or self.open:
@@ -184,7 +189,9 @@ class Rounds(ABC):
     def gradients_finite(self) -> bool:
         """Whether no gradient has an element that is infinite or not a number."""
         optimizer = self.optimizer()
-        return optimizer is None or all_finite(parameter.grad for options in optimizer.param_groups for parameter in options["params"])
+        return optimizer is None or all_finite(
+            parameter.grad for options in optimizer.param_groups for parameter in options["params"]
+        )
 
     def reduce_loss(self, loss: Any) -> Any:
         """The value of a closure, reduced over all ranks that have the same parameters."""
@@ -192,7 +199,8 @@ class Rounds(ABC):
 
 
 class _Pass:
-    """One pass of backward(), and the optimizers whose parameters it reaches. Autograd keeps it until the pass ends."""
+    """One pass of backward(), and the optimizers whose parameters it reaches. Autograd keeps it until the
+    pass ends."""
 
     def __init__(self) -> None:
         self.entered: list[Rounds] = []
@@ -234,8 +242,9 @@ class _Attempts:
 
 
 def make_rounds(several: list[Rounds]) -> None:
-    """Makes a round of each, at the same time. Other ranks may reach only some of them in their pass, and come to the rest
-    later, so none is waited for while another could go on. Raises the first error, once all have ended."""
+    """Makes a round of each, at the same time. Other ranks may reach only some of them in their pass, and
+    come to the rest later, so none is waited for while another could go on. Raises the first error, once all
+    have ended."""
     if len(several) > 1:
         _make_rounds(several)
         return
@@ -251,7 +260,9 @@ def _make_rounds(several: list[Rounds]) -> None:
     opened = [each for each in ordered if each.open]
     waiting = list(opened)
     while waiting:
-        answered = waiting[0] if len(waiting) == 1 else next((each for each in waiting if each.is_answered()), None)
+        answered = (
+            waiting[0] if len(waiting) == 1 else next((each for each in waiting if each.is_answered()), None)
+        )
         if answered is None:
             time.sleep(_MOMENT)
             continue

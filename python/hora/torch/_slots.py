@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The state of each parameter of a DistributedOptimizer, and the memory of gradients while they are reduced."""
+"""The state of each parameter of a DistributedOptimizer, and the memory of gradients while they are
+reduced."""
 
 from __future__ import annotations
 
@@ -47,9 +48,13 @@ class Slot:
     version: int = 0  # of a settled gradient, when the last step ended
     rounds: int = 0  # since the last step or zero_grad
     accumulate: Any = None  # autograd's node that adds to the gradient; alive, so that its hook is
-    looked_at: list[_job.Handle] = dataclasses.field(default_factory=list)  # what has made the gradient, and tells whether it is finite
+    looked_at: list[_job.Handle] = dataclasses.field(
+        default_factory=list
+    )  # what has made the gradient, and tells whether it is finite
     unseen: torch.Tensor | None = None  # the gradient, if more has been done to it after that
-    made: dict[Any, Transfer] = dataclasses.field(default_factory=dict)  # transfers of the place, to be used again
+    made: dict[Any, Transfer] = dataclasses.field(
+        default_factory=dict
+    )  # transfers of the place, to be used again
     hooks: list[Any] = dataclasses.field(default_factory=list)
     released: bool = False  # to another DistributedOptimizer
 
@@ -62,7 +67,12 @@ class Slot:
     def in_place(self) -> bool:
         """Whether the gradient lies where it is reduced."""
         gradient = self.parameter.grad
-        return gradient is not None and self.place is not None and gradient.layout == torch.strided and gradient.data_ptr() == self.place.data_ptr()
+        return (
+            gradient is not None
+            and self.place is not None
+            and gradient.layout == torch.strided
+            and gradient.data_ptr() == self.place.data_ptr()
+        )
 
     def holds_reduced(self) -> bool:
         """Whether the gradient is what was reduced last, unless it has been written to since."""
@@ -78,7 +88,8 @@ class Unit:
     sent: bool = False  # in this round
 
 
-# Of every parameter, by id: the last slot that took it. A slot keeps its parameter, so that no other gets that id.
+# Of every parameter, by id: the last slot that took it. A slot keeps its parameter, so that no other gets
+#     that id.
 _slots: weakref.WeakValueDictionary[int, Slot] = weakref.WeakValueDictionary()
 
 
@@ -94,12 +105,16 @@ def check_not_taken(slots: list[Slot]) -> None:
     """Raises HoraArgumentError if another optimizer has taken one of these parameters."""
     taken = next((slot.name for slot in slots if slot.released), None)
     if taken is not None:
-        raise HoraArgumentError(f"'{taken}' belongs to a DistributedOptimizer that was made later; use that one")
+        raise HoraArgumentError(
+            f"'{taken}' belongs to a DistributedOptimizer that was made later; use that one"
+        )
 
 
 def new_slot(name: str, parameter: torch.Tensor, unit: Unit) -> Slot:
     """A slot whose gradient is to lie as the parameter does."""
-    like = torch.empty_like(parameter, device="meta", requires_grad=False)  # has the parameter's strides, if those leave no gaps
+    like = torch.empty_like(
+        parameter, device="meta", requires_grad=False
+    )  # has the parameter's strides, if those leave no gaps
     return Slot(name, parameter, unit, like, parameter.device, _devices.gpu_of(parameter))
 
 
@@ -108,10 +123,12 @@ def _whole_lines(size: int) -> int:
 
 
 def places(slots: list[Slot]) -> list[torch.Tensor]:
-    """Places for the gradients of these, side by side in memory that ranks exchange fastest: which those of a host share, or of a
-    GPU, which NCCL knows. One block for each dtype and device; each place keeps its block alive.
+    """Places for the gradients of these, side by side in memory that ranks exchange fastest: which those of a
+    host share, or of a GPU, which NCCL knows. One block for each dtype and device; each place keeps its block
+    alive.
 
-    Neighbours begin one behind the other's last cache line, so what is reduced together is one piece for the core."""
+    Neighbours begin one behind the other's last cache line, so what is reduced together is one piece for the
+    core."""
     sizes: dict[tuple[torch.dtype, int | None], int] = {}
     begins = []
     for slot in slots:
@@ -120,6 +137,8 @@ def places(slots: list[Slot]) -> list[torch.Tensor]:
         sizes[block] = begins[-1][1] + _whole_lines(slot.like.nbytes)
     blocks = {block: _job.runtime().allocate(max(size, 1), block[1]) for block, size in sizes.items()}
     return [
-        _devices.tensor_in(blocks[block], slot.like.dtype, slot.like.numel(), begin).as_strided(slot.like.shape, slot.like.stride())
+        _devices.tensor_in(blocks[block], slot.like.dtype, slot.like.numel(), begin).as_strided(
+            slot.like.shape, slot.like.stride()
+        )
         for slot, (block, begin) in zip(slots, begins, strict=True)
     ]

@@ -32,9 +32,14 @@ def _gathered(tensor: torch.Tensor, named: Naming, suffix: str) -> Submission:
 
 
 def _shape_compared(tensor: torch.Tensor, named: Naming) -> Submission:
-    """No elements, but a shape that the ranks must agree about; of what is gathered the number of rows may differ."""
-    loan = Loan(torch.empty(*tensor.shape, 0, dtype=tensor.dtype, device=tensor.device), f"{named.full}.shape")
-    return Submission(entry(_native.Operation.allreduce, named, loan, loan.memory, ".shape"), lambda outcome: None, loan)
+    """No elements, but a shape that the ranks must agree about; of what is gathered the number of rows may
+    differ."""
+    loan = Loan(
+        torch.empty(*tensor.shape, 0, dtype=tensor.dtype, device=tensor.device), f"{named.full}.shape"
+    )
+    return Submission(
+        entry(_native.Operation.allreduce, named, loan, loan.memory, ".shape"), lambda outcome: None, loan
+    )
 
 
 def _scaled(whole: torch.Tensor, factor: float, divisor: int) -> torch.Tensor:
@@ -53,9 +58,15 @@ def _start(tensor: torch.Tensor, named: Naming, how: Reduction, make: Callable[[
     """`make` gets the reduced tensor: all ranks' elements, several with the same indices if it is so."""
     check_tensor(tensor, named.full)
     if tensor.layout != torch.sparse_coo:
-        raise HoraArgumentError(f"'{named.full}': expected a sparse COO tensor, not one of layout {tensor.layout}; convert with .to_sparse_coo()")
+        raise HoraArgumentError(
+            f"'{named.full}': expected a sparse COO tensor, not one of layout {tensor.layout}; convert with "
+            ".to_sparse_coo()"
+        )
     if how.op not in (ops.Average, ops.Sum):
-        raise HoraUnsupportedError(f"'{named.full}': sparse tensors are reduced by op=Average or op=Sum; for the others make it dense with .to_dense()")
+        raise HoraUnsupportedError(
+            f"'{named.full}': sparse tensors are reduced by op=Average or op=Sum; for the others make it "
+            "dense with .to_dense()"
+        )
     tensor = tensor.detach()
     factor = how.prescale * how.postscale
     divisor = (how.process_set.size() or 1) if how.op == ops.Average else 1
@@ -65,7 +76,10 @@ def _start(tensor: torch.Tensor, named: Naming, how: Reduction, make: Callable[[
             whole = torch.sparse_coo_tensor(parts[1].t(), parts[2], tensor.shape)
         return make(_scaled(whole, factor, divisor))
 
-    gathered = [_gathered(tensor._indices().t(), named, ".indices"), _gathered(tensor._values(), named, ".values")]
+    gathered = [
+        _gathered(tensor._indices().t(), named, ".indices"),
+        _gathered(tensor._values(), named, ".values"),
+    ]
     return start_group([_shape_compared(tensor, named), *gathered], finish)
 
 
@@ -84,22 +98,27 @@ def start_allreduce_in_place(tensor: torch.Tensor, named: Naming, how: Reduction
     return _start(tensor, named, how, write)
 
 
-def sparse_allreduce_async(tensor: torch.Tensor, name: str | None, op: int, process_set: ProcessSet = global_process_set) -> Callable[[], torch.Tensor]:
-    """Starts a reduction of a sparse COO tensor, without autograd: the indices and values of all ranks are gathered.
+def sparse_allreduce_async(
+    tensor: torch.Tensor, name: str | None, op: int, process_set: ProcessSet = global_process_set
+) -> Callable[[], torch.Tensor]:
+    """Starts a reduction of a sparse COO tensor, without autograd: the indices and values of all ranks are
+    gathered.
 
     Args:
-        tensor: sparse COO, the same shape and dtype on all ranks, with any number of elements on each, or none.
+        tensor: sparse COO, the same shape and dtype on all ranks, with any number of elements on each, or
+            none.
         name: the same on all ranks; None: operations are matched by the order in which ranks issue them.
         op: Average or Sum. Averages divide by the size of the set.
         process_set: whose members take part.
 
     Returns:
-        A function without arguments, not a handle. It waits, and returns a new sparse tensor, not coalesced: elements with
+        A function without arguments, not a handle. It waits, and returns a new sparse tensor, not coalesced:
+            elements with
         the same indices count together.
 
     Raises:
-        HoraArgumentError (a ValueError): the tensor is not sparse or cannot be sent, its name is under way already, or this
-            rank is no member of the process set.
+        HoraArgumentError (a ValueError): the tensor is not sparse or cannot be sent, its name is under way
+            already, or this rank is no member of the process set.
         HoraUnsupportedError (a ValueError): another op.
         HoraInternalError (a RuntimeError), by the function: the ranks disagree about shape or dtype.
     """

@@ -21,14 +21,19 @@ def _named(params: Mapping[str, Any] | Iterable[Any]) -> list[tuple[str, torch.T
         named = sorted(params.items(), key=lambda item: str(item[0]))
         if named and not any(isinstance(value, torch.Tensor) for _, value in named):
             kind = type(named[0][1]).__name__
-            raise HoraArgumentError(f"invalid params: no value is a torch.Tensor, but {kind}; for an optimizer use broadcast_optimizer_state(optimizer, root_rank)")
+            raise HoraArgumentError(
+                f"invalid params: no value is a torch.Tensor, but {kind}; for an optimizer use "
+                "broadcast_optimizer_state(optimizer, root_rank)"
+            )
         return named
     items: list[Any] = list(params) if isinstance(params, Iterable) else [params]
     if all(isinstance(item, tuple) and len(item) == 2 for item in items):
         return items
     if all(isinstance(item, torch.Tensor) for item in items):
         return [(str(number), tensor) for number, tensor in enumerate(items)]
-    raise HoraArgumentError("invalid params: expected a state_dict(), named_parameters(), or a list of tensors")
+    raise HoraArgumentError(
+        "invalid params: expected a state_dict(), named_parameters(), or a list of tensors"
+    )
 
 
 def _described(tensor: torch.Tensor) -> str:
@@ -36,27 +41,35 @@ def _described(tensor: torch.Tensor) -> str:
     return f"{str(tensor.dtype).removeprefix('torch.')}[{','.join(map(str, tensor.shape))}]"
 
 
-def broadcast_parameters(params: Mapping[str, Any] | Iterable[Any], root_rank: int, process_set: ProcessSet = global_process_set) -> None:
+def broadcast_parameters(
+    params: Mapping[str, Any] | Iterable[Any], root_rank: int, process_set: ProcessSet = global_process_set
+) -> None:
     """Gives every rank the values of rank `root_rank`, in place.
 
     Args:
-        params: `model.state_dict()`, `model.named_parameters()`, or a list of tensors; the same names, shapes and dtypes on
-            all ranks, in any layout. Entries of a state_dict that are no tensors are left alone.
+        params: `model.state_dict()`, `model.named_parameters()`, or a list of tensors; the same names, shapes
+            and dtypes on all ranks, in any layout. Entries of a state_dict that are no tensors are left
+            alone.
         root_rank: whose values; its number in the job, also within a process set.
         process_set: whose members take part.
 
     Raises:
-        HoraArgumentError (a ValueError): `params` is something else, a tensor cannot be sent, there is no such rank, or this
-            rank is no member of the process set.
-        HoraInternalError (a RuntimeError): the ranks' tensors differ in number, name, shape or dtype; the text, the same on
-            all ranks, names them and the ranks. Nothing was sent.
+        HoraArgumentError (a ValueError): `params` is something else, a tensor cannot be sent, there is no
+            such rank, or this rank is no member of the process set.
+        HoraInternalError (a RuntimeError): the ranks' tensors differ in number, name, shape or dtype; the
+            text, the same on all ranks, names them and the ranks. Nothing was sent.
     """
     tensors = [(name, tensor) for name, tensor in _named(params) if isinstance(tensor, torch.Tensor)]
     for name, tensor in tensors:
         native_dtype(tensor, f"parameters.{name}")
     root = _job.checked_root(root_rank, "parameters")
     number = number_of(process_set, "parameters")
-    _job.runtime().require_alike("parameters.alike", "the parameters", [(str(name), _described(tensor)) for name, tensor in tensors], number)
+    _job.runtime().require_alike(
+        "parameters.alike",
+        "the parameters",
+        [(str(name), _described(tensor)) for name, tensor in tensors],
+        number,
+    )
     broadcast_all_(((f"parameters.{name}", tensor.detach()) for name, tensor in tensors), root, process_set)
 
 
@@ -107,10 +120,15 @@ def _places(value: Any) -> list[_Place]:
 
 
 def broadcast_optimizer_state(
-    optimizer: torch.optim.Optimizer, root_rank: int, model: torch.nn.Module | None = None, process_set: ProcessSet = global_process_set
+    optimizer: torch.optim.Optimizer,
+    root_rank: int,
+    model: torch.nn.Module | None = None,
+    process_set: ProcessSet = global_process_set,
 ) -> None:
-    """Gives every rank the state (momentum, step counts, ...) and the options (learning rate, ...) of rank `root_rank`'s
-    optimizer. The other ranks need not have any state yet, and no step is made: parameters and their gradients stay as they
+    """Gives every rank the state (momentum, step counts, ...) and the options (learning rate, ...) of rank
+    `root_rank`'s
+    optimizer. The other ranks need not have any state yet, and no step is made: parameters and their
+        gradients stay as they
     are. Every optimizer of torch.optim, LBFGS too; a DistributedOptimizer as well.
 
     Args:
@@ -120,12 +138,15 @@ def broadcast_optimizer_state(
         process_set: whose members take part.
 
     Raises:
-        HoraArgumentError (a ValueError): it is no optimizer, there is no such rank, this rank is no member of the process
-            set, or (on every rank) something in the state cannot be sent.
+        HoraArgumentError (a ValueError): it is no optimizer, there is no such rank, this rank is no member of
+            the process set, or (on every rank) something in the state cannot be sent.
         HoraInternalError (a RuntimeError): the job has failed.
     """
     if not isinstance(optimizer, torch.optim.Optimizer):
-        raise HoraArgumentError(f"expected an optimizer, not {type(optimizer).__name__}; for a model use broadcast_parameters(model.state_dict(), root_rank)")
+        raise HoraArgumentError(
+            f"expected an optimizer, not {type(optimizer).__name__}; for a model use "
+            "broadcast_parameters(model.state_dict(), root_rank)"
+        )
     root = _job.rank() == root_rank
     own: list[torch.Tensor] = []
     structure = _checked(_without_tensors(optimizer.state_dict(), own), own) if root else None
@@ -135,9 +156,19 @@ def broadcast_optimizer_state(
     if root:
         tensors = [tensor.detach().contiguous() for tensor in own]
     else:
-        devices = {parameter.device.type: parameter.device for group in optimizer.param_groups for parameter in group["params"]}
-        tensors = [place.empty(devices) for place in sorted(_places(structure), key=lambda place: place.number)]
-    broadcast_parameters([(f"optimizer_state.{number}", tensor) for number, tensor in enumerate(tensors)], root_rank, process_set)
+        devices = {
+            parameter.device.type: parameter.device
+            for group in optimizer.param_groups
+            for parameter in group["params"]
+        }
+        tensors = [
+            place.empty(devices) for place in sorted(_places(structure), key=lambda place: place.number)
+        ]
+    broadcast_parameters(
+        [(f"optimizer_state.{number}", tensor) for number, tensor in enumerate(tensors)],
+        root_rank,
+        process_set,
+    )
     if not root:
         optimizer.load_state_dict(_with_tensors(structure, tensors))
 

@@ -35,13 +35,16 @@ def submit(transfers: list[Transfer]) -> None:
     if len(transfers) == 1:
         transfers[0].start(_job.runtime().submit(entry) for entry in transfers[0].entries)
         return
-    handles = iter(_job.runtime().submit_group([entry for transfer in transfers for entry in transfer.entries]))
+    handles = iter(
+        _job.runtime().submit_group([entry for transfer in transfers for entry in transfer.entries])
+    )
     for transfer in transfers:
         transfer.start(handles)
 
 
 def _wait(handles: list[_job.Handle]) -> list[_native.Outcome]:
-    """How all have ended. Raises what the first failed with, once all have ended: until then, memory is lent."""
+    """How all have ended. Raises what the first failed with, once all have ended: until then, memory is
+    lent."""
     outcomes = []
     first: HoraError | None = None
     for handle in handles:
@@ -55,9 +58,18 @@ def _wait(handles: list[_job.Handle]) -> list[_native.Outcome]:
 
 
 class DenseTransfer:
-    """A dense tensor, reduced where it lies; `absent` if this rank brings nothing, and with `failed_with` if it cannot."""
+    """A dense tensor, reduced where it lies; `absent` if this rank brings nothing, and with `failed_with` if
+    it cannot."""
 
-    def __init__(self, place: torch.Tensor, name: str, reduction: Reduction, absent: bool = False, check_finite: bool = False, failed_with: str = "") -> None:
+    def __init__(
+        self,
+        place: torch.Tensor,
+        name: str,
+        reduction: Reduction,
+        absent: bool = False,
+        check_finite: bool = False,
+        failed_with: str = "",
+    ) -> None:
         self._place = place
         self._written_by_runtime = in_transfer(reduction.compression)
         if self._written_by_runtime:
@@ -106,11 +118,20 @@ class SparseTransfer:
 
     On a GPU they stay there; the two numbers for which the host waits are its own.
 
-    What the sum is divided by in a mean is found out, too: ranks that have joined may count or not. And so is whether any
+    What the sum is divided by in a mean is found out, too: ranks that have joined may count or not. And so is
+        whether any
     rank brings a tensor; that may have no values.
     """
 
-    def __init__(self, tensor: torch.Tensor | None, like: torch.Tensor, sparse_dims: int, name: str, reduction: Reduction, failed_with: str = "") -> None:
+    def __init__(
+        self,
+        tensor: torch.Tensor | None,
+        like: torch.Tensor,
+        sparse_dims: int,
+        name: str,
+        reduction: Reduction,
+        failed_with: str = "",
+    ) -> None:
         self._shape = like.shape
         self._reduction = reduction
         self._dtype = like.dtype
@@ -123,7 +144,9 @@ class SparseTransfer:
             values = whole.values()
         if reduction.prescale != 1.0:
             values = values * reduction.prescale
-        if in_transfer(reduction.compression):  # what users write need not work on rows that others have added
+        if in_transfer(
+            reduction.compression
+        ):  # what users write need not work on rows that others have added
             values, _ = reduction.compression.compress(values)
         self._values = values.contiguous()
         self._counts = torch.tensor([1.0, tensor is not None], dtype=torch.float64)
@@ -139,7 +162,13 @@ class SparseTransfer:
             self._entry(_native.Operation.allreduce, self._share, f"{name}.share", ops.native(reduction.op)),
         ]
 
-    def _entry(self, operation: _native.Operation, tensor: torch.Tensor, name: str, op: _native.ReduceOp = _native.ReduceOp.sum) -> _native.Entry:
+    def _entry(
+        self,
+        operation: _native.Operation,
+        tensor: torch.Tensor,
+        name: str,
+        op: _native.ReduceOp = _native.ReduceOp.sum,
+    ) -> _native.Entry:
         """An allreduce is done in place."""
         place = _devices.place_of(tensor)
         self._places.append(place)
@@ -161,7 +190,10 @@ class SparseTransfer:
     def start(self, handles: Iterator[_native.Handle]) -> None:
         """Takes those of its entries."""
         lent = (self._indices, self._values, self._counts, self._share)
-        self.handles = [_devices.under_way(next(handles), place, tensor) for place, tensor in zip(self._places, lent, strict=True)]
+        self.handles = [
+            _devices.under_way(next(handles), place, tensor)
+            for place, tensor in zip(self._places, lent, strict=True)
+        ]
 
     def finish(self) -> torch.Tensor | None:
         """A new coalesced tensor, the same on all ranks."""
@@ -169,8 +201,12 @@ class SparseTransfer:
         present, brought = self._counts.tolist()
         if brought == 0:
             return None
-        divisor = round(present / self._share.item())  # 1 for a sum: of ones, that is how many ranks are present
-        wide = torch.float32 if self._dtype.itemsize == 2 else self._dtype  # as dense 16-bit floats are summed
+        divisor = round(
+            present / self._share.item()
+        )  # 1 for a sum: of ones, that is how many ranks are present
+        wide = (
+            torch.float32 if self._dtype.itemsize == 2 else self._dtype
+        )  # as dense 16-bit floats are summed
         rows = _devices.on_current_stream(received(values, self._values.dtype), self._places[1]).to(wide)
         where = _devices.on_current_stream(received(indices, torch.int64), self._places[0])
         whole = torch.sparse_coo_tensor(where.t(), rows * (self._reduction.postscale / divisor), self._shape)

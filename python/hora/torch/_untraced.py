@@ -23,14 +23,16 @@ def _disabled(function: Callable[Arguments, Result], wrapper: types.CodeType) ->
     return left_alone
 
 
-# The compiler's callback for the frames of this thread; None: it does nothing. Versions that do not tell count as doing something.
+# The compiler's callback for the frames of this thread; None: it does nothing. Versions that do not tell
+# count as doing something.
 _compiling: Callable[[], Any] = getattr(torch._C._dynamo.eval_frame, "get_eval_frame_callback", bool)
 
 
 def untraced(function: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
     """The function, at which a graph of torch.compile's ends; another one begins after it.
 
-    What torch.compiler.disable does, without importing the compiler for those who do not use it: that takes seconds; and
+    What torch.compiler.disable does, without importing the compiler for those who do not use it: that takes
+        seconds; and
     without what it costs, a few microseconds, for those who have imported it, as torch.optim does.
     """
     disabled: Callable[Arguments, Result] | None = None

@@ -34,7 +34,11 @@ def _horovods() -> list[Horovod]:
     found = []
     for plane, launcher in (("mpi", launchers.mpirun), ("gloo", launchers.horovodrun)):
         for cycle in ("1", "0.1"):
-            settings = {"HOROVOD_CONTROLLER": plane, "HOROVOD_CPU_OPERATIONS": plane, "HOROVOD_CYCLE_TIME": cycle}
+            settings = {
+                "HOROVOD_CONTROLLER": plane,
+                "HOROVOD_CPU_OPERATIONS": plane,
+                "HOROVOD_CYCLE_TIME": cycle,
+            }
             found.append(Horovod(f"horovod-{plane}@{cycle}", launcher, settings))
     return found
 
@@ -42,12 +46,30 @@ def _horovods() -> list[Horovod]:
 HOROVODS = _horovods()
 
 
-def mpi_jobs(options: Sequence[str], ranks: int, environment: launchers.Environment | None = None, case: str = "", yields: bool = False) -> list[Job]:
-    """MPI_Allreduce as it is by default, tuned, and if asked to also yielding the processor while it waits."""
+def mpi_jobs(
+    options: Sequence[str],
+    ranks: int,
+    environment: launchers.Environment | None = None,
+    case: str = "",
+    yields: bool = False,
+) -> list[Job]:
+    """MPI_Allreduce as it is by default, tuned, and if asked to also yielding the processor while it
+    waits."""
     forms = {"mpi": {}, "mpi tuned": TUNED}
     if yields:
         forms["mpi yielding"] = {"OMPI_MCA_mpi_yield_when_idle": "1"}
-    return [BenchJob(name, {"mpi": name}, tuple(options), ranks, launchers.mpirun, {**form, **(environment or {})}, case) for name, form in forms.items()]
+    return [
+        BenchJob(
+            name,
+            {"mpi": name},
+            tuple(options),
+            ranks,
+            launchers.mpirun,
+            {**form, **(environment or {})},
+            case,
+        )
+        for name, form in forms.items()
+    ]
 
 
 def rank_jobs(workload: str, options: dict[str, Any], ranks: int = 2, gloo: bool = True) -> list[Job]:
@@ -59,17 +81,33 @@ def rank_jobs(workload: str, options: dict[str, Any], ranks: int = 2, gloo: bool
     return jobs
 
 
-def horovod_jobs(workload: str, options: dict[str, Any], ranks: int = 2, environment: launchers.Environment | None = None) -> list[Job]:
-    return [RankJob(one.name, "horovod", workload, options, ranks, one.launcher, {**one.environment, **(environment or {})}) for one in HOROVODS]
+def horovod_jobs(
+    workload: str, options: dict[str, Any], ranks: int = 2, environment: launchers.Environment | None = None
+) -> list[Job]:
+    return [
+        RankJob(
+            one.name,
+            "horovod",
+            workload,
+            options,
+            ranks,
+            one.launcher,
+            {**one.environment, **(environment or {})},
+        )
+        for one in HOROVODS
+    ]
 
 
 ALONE, ALONE_FREE = "alone", "alone, not bound"
 
 
 def alone_jobs(workload: str, options: dict[str, Any], ranks: int = 2) -> list[Job]:
-    """Ranks that do not know of each other: each bound to a core, as by hrun and mpirun; and free, as Gloo's are, which
-    loses by being bound."""
-    return [RankJob(name, "none", workload, options, ranks, launcher) for name, launcher in ((ALONE, launchers.hrun), (ALONE_FREE, launchers.processes))]
+    """Ranks that do not know of each other: each bound to a core, as by hrun and mpirun; and free, as Gloo's
+    are, which loses by being bound."""
+    return [
+        RankJob(name, "none", workload, options, ranks, launcher)
+        for name, launcher in ((ALONE, launchers.hrun), (ALONE_FREE, launchers.processes))
+    ]
 
 
 def baseline(contender: str) -> str:
@@ -78,9 +116,13 @@ def baseline(contender: str) -> str:
 
 
 def keeping_memory(jobs: list[Job]) -> list[Job]:
-    """The same, with memory that stays with the process: making gradients costs no page faults, which would depend on where
-    they happen to lie."""
-    return [dataclasses.replace(job, environment={**job.environment, **POPULATED}) for job in jobs if isinstance(job, (RankJob, StepsJob))]
+    """The same, with memory that stays with the process: making gradients costs no page faults, which would
+    depend on where they happen to lie."""
+    return [
+        dataclasses.replace(job, environment={**job.environment, **POPULATED})
+        for job in jobs
+        if isinstance(job, (RankJob, StepsJob))
+    ]
 
 
 def gloo_job(name: str, workload: str, options: dict[str, Any], ranks: int = 2) -> Job:

@@ -51,7 +51,9 @@ class Result:
     title: str
     unit: str
     cases: dict[str, Case] = dataclasses.field(default_factory=dict)
-    missing: dict[str, str] = dataclasses.field(default_factory=dict)  # contenders that did not take part, and why
+    missing: dict[str, str] = dataclasses.field(
+        default_factory=dict
+    )  # contenders that did not take part, and why
     fingerprints: list[dict[str, float]] = dataclasses.field(default_factory=list)
     redone: int = 0  # blocks that were made again, as the machine changed meanwhile
     unlike: int = 0  # blocks that count although it did
@@ -65,13 +67,17 @@ class Result:
 
 def result_from(saved: dict[str, Any]) -> Result:
     """The inverse of dataclasses.asdict for a Result."""
-    cases = {case: {name: Figure(**figure) for name, figure in figures.items()} for case, figures in saved["cases"].items()}
+    cases = {
+        case: {name: Figure(**figure) for name, figure in figures.items()}
+        for case, figures in saved["cases"].items()
+    }
     return Result(**{**saved, "cases": cases})
 
 
 @dataclasses.dataclass(frozen=True)
 class Ratio:
-    """How many times as large one figure is as another: of the medians, and of the blocks at least and at most."""
+    """How many times as large one figure is as another: of the medians, and of the blocks at least and at
+    most."""
 
     median: float
     least: float
@@ -80,7 +86,9 @@ class Ratio:
 
 def ratio(above: Figure, below: Figure) -> Ratio | None:
     """None: there is none, as one of them is missing, or a difference that is lost in noise."""
-    blocks = [one / other for one, other in zip(above.blocks, below.blocks, strict=False) if one > 0 and other > 0]
+    blocks = [
+        one / other for one, other in zip(above.blocks, below.blocks, strict=False) if one > 0 and other > 0
+    ]
     if not blocks or above.median <= 0 or below.median <= 0:
         return None
     return Ratio(above.median / below.median, min(blocks), max(blocks))
@@ -93,4 +101,6 @@ def quantile(values: list[float], share: float) -> float:
 
 def combined(one: Figure, other: Figure, by: Any) -> Figure:
     """A figure made of two, block by block."""
-    return Figure([by(a, b) for a, b in zip(one.blocks, other.blocks, strict=False)], wrong=one.wrong + other.wrong)
+    return Figure(
+        [by(a, b) for a, b in zip(one.blocks, other.blocks, strict=False)], wrong=one.wrong + other.wrong
+    )

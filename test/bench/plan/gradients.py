@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Elements of each parameter of well-known models, in the order of the model, from the definitions of their layers."""
+"""Elements of each parameter of well-known models, in the order of the model, from the definitions of their
+layers."""
 
 from collections.abc import Callable
 
@@ -47,7 +48,13 @@ def _bert(width: int, layers: int) -> List:
     """Devlin et al., 2019, with the pooler."""
     norm = [width, width]
     embeddings = [30522 * width, 512 * width, 2 * width, *norm]
-    layer = [*(4 * _linear(width, width)), *norm, *_linear(width, 4 * width), *_linear(4 * width, width), *norm]
+    layer = [
+        *(4 * _linear(width, width)),
+        *norm,
+        *_linear(width, 4 * width),
+        *_linear(4 * width, width),
+        *norm,
+    ]
     return [*embeddings, *(layers * layer), *_linear(width, width)]
 
 
@@ -63,7 +70,14 @@ def gpt2() -> List:
     """Radford et al., 2019, the small one."""
     width = 768
     norm = [width, width]
-    layer = [*norm, *_linear(width, 3 * width), *_linear(width, width), *norm, *_linear(width, 4 * width), *_linear(4 * width, width)]
+    layer = [
+        *norm,
+        *_linear(width, 3 * width),
+        *_linear(width, width),
+        *norm,
+        *_linear(width, 4 * width),
+        *_linear(4 * width, width),
+    ]
     return [50257 * width, 1024 * width, *(12 * layer), *norm]
 
 

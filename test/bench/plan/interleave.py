@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """The rules of every measurement, in one place.
 
-Contenders take turns, A B C A B C, in blocks; each turn is a whole job, as their launchers differ. Inside, every rank
-writes its whole input anew before each call, and looks at the whole result after it. A call takes from the last rank's
-begin to the last one's end. Of a block counts the median; a contender's figure is the median of its blocks, a ratio is
-that of such medians, with those of single blocks at least and at most. Before each job it is looked how near each other
-the processors are, which hypervisors change; a block in which that differs by more than a factor is made again.
+Contenders take turns, A B C A B C, in blocks; each turn is a whole job, as their launchers differ. Inside,
+every rank writes its whole input anew before each call, and looks at the whole result after it. A call takes
+from the last rank's begin to the last one's end. Of a block counts the median; a contender's figure is the
+median of its blocks, a ratio is that of such medians, with those of single blocks at least and at most.
+Before each job it is looked how near each other the processors are, which hypervisors change; a block in
+which that differs by more than a factor is made again.
 """
 
 import dataclasses
@@ -30,7 +31,9 @@ class Experiment:
 
 
 def are_alike(seen: list[dict[str, float]]) -> bool:
-    return all(max(values) <= ALIKE * min(values) for values in ([one[key] for one in seen] for key in seen[0]))
+    return all(
+        max(values) <= ALIKE * min(values) for values in ([one[key] for one in seen] for key in seen[0])
+    )
 
 
 def measure(experiment: Experiment, blocks: int, report: Callable[[str], None], tries: int = TRIES) -> Result:

@@ -53,12 +53,24 @@ class BenchJob:
     def command(self, result: pathlib.Path) -> list[str]:
         peer = ["--peer", "mpi"] if any(name.startswith("mpi") for name in self.contenders) else []
         only = ["--only", ",".join(self.contenders)]
-        return [str(HORA_BENCH), "allreduce", "--blocks", "1", *peer, *only, *self.options, "--json", str(result)]
+        return [
+            str(HORA_BENCH),
+            "allreduce",
+            "--blocks",
+            "1",
+            *peer,
+            *only,
+            *self.options,
+            "--json",
+            str(result),
+        ]
 
     def run(self) -> Samples:
         with tempfile.TemporaryDirectory() as folder:
             result = pathlib.Path(folder, "bench.json")
-            launchers.run_job(self.launcher.commands(self.ranks, self.command(result)), self.environment, log_of(self.name))
+            launchers.run_job(
+                self.launcher.commands(self.ranks, self.command(result)), self.environment, log_of(self.name)
+            )
             rows = json.loads(result.read_text())["rows"]
         return samples_of_rows(rows, self.contenders, self.case)
 
@@ -68,7 +80,10 @@ def samples_of_rows(rows: list[dict[str, Any]], contenders: dict[str, str], case
     samples: Samples = {}
     for row in rows:
         figures = {ours: row[theirs] for theirs, ours in contenders.items()}
-        samples[case or named(row["bytes"])] = {name: Sample(one["us"], one["p99_us"], one["longest_us"], one["wrong"]) for name, one in figures.items()}
+        samples[case or named(row["bytes"])] = {
+            name: Sample(one["us"], one["p99_us"], one["longest_us"], one["wrong"])
+            for name, one in figures.items()
+        }
     return samples
 
 
@@ -93,9 +108,16 @@ class RankJob:
     def run(self) -> Samples:
         python = PEERS / "bin/python" if self.library == "horovod" else PYTHON
         with tempfile.TemporaryDirectory() as folder:
-            task = {"library": self.library, "workload": self.workload, "folder": folder, "options": self.options}
+            task = {
+                "library": self.library,
+                "workload": self.workload,
+                "folder": folder,
+                "options": self.options,
+            }
             command = [str(python), str(RANK_PROGRAM), json.dumps(task)]
-            launchers.run_job(self.launcher.commands(self.ranks, command), self.environment, log_of(self.name))
+            launchers.run_job(
+                self.launcher.commands(self.ranks, command), self.environment, log_of(self.name)
+            )
             return {case: {self.name: sample} for case, sample in collected(folder, self.ranks).items()}
 
 
@@ -130,7 +152,8 @@ def collected(folder: str, size: int) -> dict[str, Sample]:
 
 
 def _sample(ranks: list[dict[str, Any]]) -> Sample:
-    """The sample from each rank's measurements of a case. A call takes from the last rank's begin to the last one's end."""
+    """The sample from each rank's measurements of a case. A call takes from the last rank's begin to the last
+    one's end."""
     wrong = sum(rank.get("wrong", 0) for rank in ranks)
     if "value" in ranks[0]:
         return Sample(max(rank["value"] for rank in ranks), wrong=wrong)
@@ -157,7 +180,9 @@ class WallJob:
 
     def run(self) -> Samples:
         begin = time.monotonic()
-        launchers.run_job(self.launcher.commands(self.ranks, self.program), self.environment, log_of(self.name))
+        launchers.run_job(
+            self.launcher.commands(self.ranks, self.program), self.environment, log_of(self.name)
+        )
         return {self.case: {self.name: Sample((time.monotonic() - begin) * 1e3)}}
 
 

@@ -52,11 +52,16 @@ def do_without_peers() -> None:
 def _no_horovodrun() -> str | None:
     if _without_peers:
         return "it was not asked for (--no-peers)"
-    return None if (PEERS / "bin/horovodrun").exists() else "Horovod could not be built: see build/logs/bench-peers.log"
+    return (
+        None
+        if (PEERS / "bin/horovodrun").exists()
+        else "Horovod could not be built: see build/logs/bench-peers.log"
+    )
 
 
 def _binding(ranks: int) -> list[str]:
-    """A core for each rank, if there are as many: mpirun does this by itself, and hrun is to be compared with it."""
+    """A core for each rank, if there are as many: mpirun does this by itself, and hrun is to be compared with
+    it."""
     return ["--bind-to", "core" if ranks <= len(os.sched_getaffinity(0)) else "none"]
 
 
@@ -65,7 +70,20 @@ def _hrun(ranks: int, program: Sequence[str]) -> list[tuple[list[str], Environme
 
 
 def _mpirun(ranks: int, program: Sequence[str]) -> list[tuple[list[str], Environment]]:
-    return [(["mpirun", "--allow-run-as-root", "--oversubscribe", *_binding(ranks), "-np", str(ranks), *program], {})]
+    return [
+        (
+            [
+                "mpirun",
+                "--allow-run-as-root",
+                "--oversubscribe",
+                *_binding(ranks),
+                "-np",
+                str(ranks),
+                *program,
+            ],
+            {},
+        )
+    ]
 
 
 def _horovodrun(ranks: int, program: Sequence[str]) -> list[tuple[list[str], Environment]]:
@@ -83,7 +101,12 @@ def free_port() -> int:
 def _processes(ranks: int, program: Sequence[str]) -> list[tuple[list[str], Environment]]:
     """The environment that torchrun gives its ranks, without the seconds that torchrun takes to start."""
     port = str(free_port())
-    job = {"WORLD_SIZE": str(ranks), "LOCAL_WORLD_SIZE": str(ranks), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
+    job = {
+        "WORLD_SIZE": str(ranks),
+        "LOCAL_WORLD_SIZE": str(ranks),
+        "MASTER_ADDR": "127.0.0.1",
+        "MASTER_PORT": port,
+    }
     return [(list(program), {**job, "RANK": str(rank), "LOCAL_RANK": str(rank)}) for rank in range(ranks)]
 
 
@@ -107,7 +130,9 @@ def _end(started: list[subprocess.Popen[bytes]]) -> None:
             process.wait()
 
 
-def run_job(commands: list[tuple[list[str], Environment]], environment: Environment, log: pathlib.Path) -> None:
+def run_job(
+    commands: list[tuple[list[str], Environment]], environment: Environment, log: pathlib.Path
+) -> None:
     """Runs the processes of a job until all have ended. Raises JobFailed."""
     log.parent.mkdir(parents=True, exist_ok=True)
     started: list[subprocess.Popen[bytes]] = []
@@ -115,7 +140,15 @@ def run_job(commands: list[tuple[list[str], Environment]], environment: Environm
         with open(log, "wb") as output:
             for command, own in commands:
                 settings = {**os.environ, "OMP_NUM_THREADS": "1", **environment, **own}
-                process = subprocess.Popen(command, cwd=ROOT, env=settings, stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True)
+                process = subprocess.Popen(
+                    command,
+                    cwd=ROOT,
+                    env=settings,
+                    stdin=subprocess.DEVNULL,
+                    stdout=output,
+                    stderr=output,
+                    start_new_session=True,
+                )
                 started.append(process)
             codes = [process.wait(timeout=PATIENCE) for process in started]
     except subprocess.TimeoutExpired as late:

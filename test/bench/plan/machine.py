@@ -20,8 +20,11 @@ def cpu_model() -> str:
 
 
 def fingerprint() -> dict[str, float]:
-    """How near each other the processors are right now: a flag's round trip, and how fast what one wrote is read by another."""
-    printed = subprocess.run([HORA_BENCH, "fingerprint"], capture_output=True, text=True, check=True, timeout=60).stdout
+    """How near each other the processors are right now: a flag's round trip, and how fast what one wrote is
+    read by another."""
+    printed = subprocess.run(
+        [HORA_BENCH, "fingerprint"], capture_output=True, text=True, check=True, timeout=60
+    ).stdout
     seen: dict[str, float] = json.loads(printed)
     return seen
 

@@ -21,15 +21,41 @@ FOLDER = ROOT / "test/bench"
 
 
 def parse(arguments: list[str]) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="./dev bench", description="Measures Hora against its peers and the machine's limits.")
+    parser = argparse.ArgumentParser(
+        prog="./dev bench", description="Measures Hora against its peers and the machine's limits."
+    )
     parser.add_argument("rows", nargs="*", metavar="ROW", help=f"only these, of {', '.join(table.MODULES)}")
-    parser.add_argument("--quick", action="store_true", help="few short blocks: shows that everything works, and nothing about speed")
-    parser.add_argument("--only", default="", metavar="TEXT", help="of the rows, only experiments that have TEXT in their names")
+    parser.add_argument(
+        "--quick",
+        action="store_true",
+        help="few short blocks: shows that everything works, and nothing about speed",
+    )
+    parser.add_argument(
+        "--only",
+        default="",
+        metavar="TEXT",
+        help="of the rows, only experiments that have TEXT in their names",
+    )
     parser.add_argument("--blocks", type=int, help="in which contenders take turns (5)")
-    parser.add_argument("--no-peers", dest="peers", action="store_false", help="do without build/bench/peers: no Horovod, no plots")
-    parser.add_argument("--add", metavar="FILE", help="add the rows to these results of an earlier run, or replace them there")
-    parser.add_argument("--page", action="store_true", help="measure nothing; write the page of the kept results again")
-    parser.add_argument("--output", type=pathlib.Path, default=FOLDER, metavar="FOLDER", help="where results/, plots/ and RESULTS.md go (%(default)s)")
+    parser.add_argument(
+        "--no-peers",
+        dest="peers",
+        action="store_false",
+        help="do without build/bench/peers: no Horovod, no plots",
+    )
+    parser.add_argument(
+        "--add", metavar="FILE", help="add the rows to these results of an earlier run, or replace them there"
+    )
+    parser.add_argument(
+        "--page", action="store_true", help="measure nothing; write the page of the kept results again"
+    )
+    parser.add_argument(
+        "--output",
+        type=pathlib.Path,
+        default=FOLDER,
+        metavar="FOLDER",
+        help="where results/, plots/ and RESULTS.md go (%(default)s)",
+    )
     parsed = parser.parse_args(arguments)
     unknown = set(parsed.rows) - set(table.MODULES)
     if unknown:
@@ -42,7 +68,8 @@ def say(text: str) -> None:
 
 
 def planned(rows: list[table.Row], settings: Settings, only: str) -> list[interleave.Experiment]:
-    """Every experiment once, whichever rows look at it, that has a text in its name. Raises ValueError if there is none."""
+    """Every experiment once, whichever rows look at it, that has a text in its name. Raises ValueError if
+    there is none."""
     experiments = {}
     for row in rows:
         why = row.needs()
@@ -68,7 +95,8 @@ def begin(chosen: list[str], settings: Settings, blocks: int) -> dict[str, Any]:
 
 
 def added(now: dict[str, Any], before: dict[str, Any]) -> dict[str, Any]:
-    """A run that goes on with an earlier one: its rows are kept, but for those that are measured again. Raises ValueError if they cannot be compared."""
+    """A run that goes on with an earlier one: its rows are kept, but for those that are measured again.
+    Raises ValueError if they cannot be compared."""
     for what, one, other in (
         ("processor", before["machine"]["cpu"], now["machine"]["cpu"]),
         ("number of processors", before["machine"]["processors"], now["machine"]["processors"]),
@@ -78,7 +106,9 @@ def added(now: dict[str, Any], before: dict[str, Any]) -> dict[str, Any]:
         if one != other:
             raise ValueError(f"the earlier run had another {what}: {one}, not {other}")
     versions = {**now["machine"]["versions"]}
-    versions["Hora"] = ", ".join(dict.fromkeys([*before["machine"]["versions"]["Hora"].split(", "), versions["Hora"]]))
+    versions["Hora"] = ", ".join(
+        dict.fromkeys([*before["machine"]["versions"]["Hora"].split(", "), versions["Hora"]])
+    )
     rows = [key for key in table.MODULES if key in (*before["rows"], *now["rows"])]
     return {**before, "rows": rows, "machine": {**before["machine"], "versions": versions}}
 
@@ -99,7 +129,15 @@ def file_name(saved: dict[str, Any]) -> str:
 
 def draw(run: Run, experiments: list[str], folder: pathlib.Path) -> dict[str, str]:
     """Plots of some experiments; their names, by experiment."""
-    command = [str(PEERS / "bin/python"), "-B", "-m", f"{__package__}.plots", str(run.file.resolve()), str(folder.resolve()), *experiments]
+    command = [
+        str(PEERS / "bin/python"),
+        "-B",
+        "-m",
+        f"{__package__}.plots",
+        str(run.file.resolve()),
+        str(folder.resolve()),
+        *experiments,
+    ]
     drawn = subprocess.run(command, cwd=ROOT / "test", capture_output=True, text=True, check=False)
     if drawn.returncode != 0:
         say(f"no plots: {drawn.stderr.strip().splitlines()[-1]}")
@@ -161,7 +199,9 @@ def run(parsed: argparse.Namespace) -> int:
     shown = write_page(parsed.output, parsed.quick)
     say(str(parsed.output / "RESULTS.md"))
     saved = [result for each in shown for result in each.saved["experiments"].values()]
-    wrong = sum(figure["wrong"] for result in saved for case in result["cases"].values() for figure in case.values())
+    wrong = sum(
+        figure["wrong"] for result in saved for case in result["cases"].values() for figure in case.values()
+    )
     if wrong:
         say(f"{wrong} elements were wrong")
     return 1 if wrong else 0

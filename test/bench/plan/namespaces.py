@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Two hosts, which are network namespaces of this machine, and the link between them; needs root.
 
-The link has a rate (tbf) and, where the kernel has netem, a delay. The hosts share the machine's cores and its clock.
+The link has a rate (tbf) and, where the kernel has netem, a delay. The hosts share the machine's cores and
+its clock.
 """
 
 import contextlib
@@ -48,7 +49,20 @@ def two_hosts(rate: str, delay: str) -> Iterator[None]:
     try:
         for name in names:
             _ip("netns", "add", name)
-        _ip("link", "add", "eth0", "netns", names[0], "type", "veth", "peer", "name", "eth0", "netns", names[1])
+        _ip(
+            "link",
+            "add",
+            "eth0",
+            "netns",
+            names[0],
+            "type",
+            "veth",
+            "peer",
+            "name",
+            "eth0",
+            "netns",
+            names[1],
+        )
         for number, name in enumerate(names, 1):
             _ip("-n", name, "addr", "add", f"{SUBNET}.{number}/24", "dev", "eth0")
             for interface in ("lo", "eth0"):
@@ -64,15 +78,24 @@ def two_hosts(rate: str, delay: str) -> Iterator[None]:
 def _shape(name: str, rate: str, delay: str) -> None:
     """Limits what leaves a host. The bucket is a millisecond's worth."""
     device = [*_inside(name), "tc", "qdisc", "add", "dev", "eth0"]
-    delayed = subprocess.run([*device, "root", "handle", "1:", "netem", "delay", delay], capture_output=True, check=False).returncode == 0
+    delayed = (
+        subprocess.run(
+            [*device, "root", "handle", "1:", "netem", "delay", delay], capture_output=True, check=False
+        ).returncode
+        == 0
+    )
     parent = ["parent", "1:"] if delayed else ["root"]
     number, unit = re.fullmatch(r"(\d+)([mg])bit", rate).groups()  # type: ignore[union-attr]
     burst = int(number) * (10**9 if unit == "g" else 10**6) // 8 // 1000
-    subprocess.run([*device, *parent, "tbf", "rate", rate, "burst", str(max(burst, 16000)), "latency", "20ms"], check=True)
+    subprocess.run(
+        [*device, *parent, "tbf", "rate", rate, "burst", str(max(burst, 16000)), "latency", "20ms"],
+        check=True,
+    )
 
 
 def _ssh_stand_in() -> str:
-    """The script that mpirun calls as `ssh HOST COMMAND`: it enters the namespace that has that address, under a name of its own."""
+    """The script that mpirun calls as `ssh HOST COMMAND`: it enters the namespace that has that address,
+    under a name of its own."""
     script = pathlib.Path(tempfile.gettempdir(), f"{PREFIX}-enter")
     lines = [
         "#!/bin/sh",
@@ -87,7 +110,18 @@ def _ssh_stand_in() -> str:
 
 def _mpirun(ranks: int, program: Sequence[str]) -> list[tuple[list[str], Environment]]:
     hosts = ",".join(f"{SUBNET}.{number}:{ranks // 2}" for number in (1, 2))
-    flags = ["--allow-run-as-root", "--oversubscribe", "--map-by", "slot", "--bind-to", "none", "--host", hosts, "-np", str(ranks)]
+    flags = [
+        "--allow-run-as-root",
+        "--oversubscribe",
+        "--map-by",
+        "slot",
+        "--bind-to",
+        "none",
+        "--host",
+        hosts,
+        "-np",
+        str(ranks),
+    ]
     settings = {
         "plm_rsh_agent": _ssh_stand_in(),
         "btl": "tcp,self",
@@ -100,12 +134,22 @@ def _mpirun(ranks: int, program: Sequence[str]) -> list[tuple[list[str], Environ
     for variable in ("HOROVOD_CONTROLLER", "HOROVOD_CPU_OPERATIONS", "HOROVOD_CYCLE_TIME"):
         flags += ["-x", variable]
     start = f'hostname {_name("a")}; exec "$@"'
-    return [([*_inside(_name("a")), "unshare", "--uts", "sh", "-c", start, "sh", "mpirun", *flags, *program], {})]
+    return [
+        ([*_inside(_name("a")), "unshare", "--uts", "sh", "-c", start, "sh", "mpirun", *flags, *program], {})
+    ]
 
 
 def _processes(ranks: int, program: Sequence[str]) -> list[tuple[list[str], Environment]]:
-    job = {"WORLD_SIZE": str(ranks), "MASTER_ADDR": f"{SUBNET}.1", "MASTER_PORT": str(free_port()), "GLOO_SOCKET_IFNAME": "eth0"}
-    return [([*_inside(_name(HOSTS[2 * rank // ranks])), *program], {**job, "RANK": str(rank)}) for rank in range(ranks)]
+    job = {
+        "WORLD_SIZE": str(ranks),
+        "MASTER_ADDR": f"{SUBNET}.1",
+        "MASTER_PORT": str(free_port()),
+        "GLOO_SOCKET_IFNAME": "eth0",
+    }
+    return [
+        ([*_inside(_name(HOSTS[2 * rank // ranks])), *program], {**job, "RANK": str(rank)})
+        for rank in range(ranks)
+    ]
 
 
 mpirun = Launcher("mpirun across two hosts", unavailable, _mpirun)

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The page of a run: a table for each row of the plan, made of what was measured and of the row's own words."""
+"""The page of a run: a table for each row of the plan, made of what was measured and of the row's own
+words."""
 
 from collections.abc import Iterator
 
@@ -105,7 +106,12 @@ def _experiment(key: str, result: Result, views: list[table.View], plots: dict[s
 
 def missed(row: table.Row, results: dict[str, Result]) -> bool:
     views = [view for view in row.views() if view.experiment in results]
-    return any(verdict.met is False for view in views for contest in view.contests(results[view.experiment]) for verdict in verdicts(view, contest))
+    return any(
+        verdict.met is False
+        for view in views
+        for contest in view.contests(results[view.experiment])
+        for verdict in verdicts(view, contest)
+    )
 
 
 def _row(row: table.Row, run: Run, plots: dict[str, str]) -> Iterator[str]:
@@ -134,9 +140,16 @@ def experiments_of(key: str) -> list[str]:
 
 def _run(run: Run, rows: list[str]) -> str:
     described = run.saved["machine"]
-    machine = "{processors} processors, {memory_gib} GiB, Linux {kernel}; load {load_before:.2f} before, {load_after:.2f} after".format(**described)
+    machine = "{processors} processors, {memory_gib} GiB, Linux {kernel}; load {load_before:.2f} before, {load_after:.2f} after".format(
+        **described
+    )
     versions = "; ".join(f"{what} {version}" for what, version in described["versions"].items())
-    return _line(f"[{run.saved['date']}](results/{run.file.name})", ", ".join(row.upper() for row in rows), f"{runs.cpu_of(run.saved)}, {machine}", versions)
+    return _line(
+        f"[{run.saved['date']}](results/{run.file.name})",
+        ", ".join(row.upper() for row in rows),
+        f"{runs.cpu_of(run.saved)}, {machine}",
+        versions,
+    )
 
 
 def text_of(chosen: dict[str, Run], plots: dict[str, dict[str, str]]) -> str:
@@ -147,7 +160,13 @@ def text_of(chosen: dict[str, Run], plots: dict[str, dict[str, str]]) -> str:
     shown = {run.file.name: run for run in chosen.values()}
     blocks = " or ".join(map(str, sorted({run.saved["blocks"] for run in shown.values()})))
     quick = QUICK if any(run.saved["quick"] for run in shown.values()) else ""
-    lines = [HEAD.format(blocks=blocks, quick=quick, runs="\n".join(_run(shown[name], rows) for name, rows in rows_of.items()))]
+    lines = [
+        HEAD.format(
+            blocks=blocks,
+            quick=quick,
+            runs="\n".join(_run(shown[name], rows) for name, rows in rows_of.items()),
+        )
+    ]
     for key, run in chosen.items():
         lines += _row(table.row(key), run, plots.get(run.file.name, {}))
     return "\n".join(lines).rstrip() + "\n"

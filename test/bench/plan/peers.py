@@ -1,8 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The virtual environment of the benchmark's own: Horovod, built from PyPI's source distribution, and matplotlib.
+"""The virtual environment of the benchmark's own: Horovod, built from PyPI's source distribution, and
+matplotlib.
 
-It sees the project's .venv, so that all contenders use one PyTorch; nothing is ever installed there. Horovod 0.28.1 does
-not build as it comes: its CMake files ask for older standards than this PyTorch needs, for a policy that CMake has
+It sees the project's .venv, so that all contenders use one PyTorch; nothing is ever installed there. Horovod
+0.28.1 does
+not build as it comes: its CMake files ask for older standards than this PyTorch needs, for a policy that
+    CMake has
 dropped, and for a CUDA compiler; and it relies on headers that other headers no longer bring.
 """
 
@@ -18,7 +21,18 @@ from suites.shell import ROOT, VENV, Failed, run_quietly
 from .launchers import PEERS
 
 HOROVOD = "horovod==0.28.1"
-TOOLS = ["setuptools<80", "wheel", "cmake>=4", "ninja", "packaging", "cffi", "psutil", "pyyaml", "cloudpickle", "matplotlib==3.11.2"]
+TOOLS = [
+    "setuptools<80",
+    "wheel",
+    "cmake>=4",
+    "ninja",
+    "packaging",
+    "cffi",
+    "psutil",
+    "pyyaml",
+    "cloudpickle",
+    "matplotlib==3.11.2",
+]
 SUBSTITUTIONS = (
     (r"CMAKE_CXX_STANDARD (11|14)\b", "CMAKE_CXX_STANDARD 17"),
     (r"-std=c\+\+(11|14)\b", "-std=c++17"),
@@ -36,7 +50,8 @@ BUILD = {
 
 
 def prepare() -> None:
-    """Makes the peers that are not there yet. A peer that cannot be made is left out: its rows say so, and the next run tries again."""
+    """Makes the peers that are not there yet. A peer that cannot be made is left out: its rows say so, and
+    the next run tries again."""
     recipe = repr((HOROVOD, TOOLS, SUBSTITUTIONS, BUILD))
     path, mark, done = setup.stamp("bench-peers", recipe)
     if done and PEERS.exists():
@@ -75,14 +90,36 @@ def _build_horovod() -> None:
     sources.mkdir(parents=True)
     unset = {"PIP_FIND_LINKS": ""}
     pip = PEERS / "bin/pip"
-    _step("download", pip, "download", "--no-deps", "--no-binary", ":all:", "--no-build-isolation", "--dest", sources, HOROVOD, environment=unset)
+    _step(
+        "download",
+        pip,
+        "download",
+        "--no-deps",
+        "--no-binary",
+        ":all:",
+        "--no-build-isolation",
+        "--dest",
+        sources,
+        HOROVOD,
+        environment=unset,
+    )
     archive = next(sources.glob("horovod-*.tar.gz"))
     shutil.unpack_archive(archive, sources)
     folder = next(path for path in sources.iterdir() if path.is_dir())
     _substitute(folder)
     path = f"{PEERS / 'bin'}:{os.environ['PATH']}"
     settings = {**BUILD, **unset, "PATH": path, "MAKEFLAGS": f"-j{os.cpu_count()}"}
-    _step("peers", "nice", pip, "install", "--verbose", "--no-deps", "--no-build-isolation", folder, environment=settings)
+    _step(
+        "peers",
+        "nice",
+        pip,
+        "install",
+        "--verbose",
+        "--no-deps",
+        "--no-build-isolation",
+        folder,
+        environment=settings,
+    )
     shutil.rmtree(sources)
 
 

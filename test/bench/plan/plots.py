@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""python -m bench.plan.plots RESULTS FOLDER EXPERIMENT...: draws those of the experiments whose cases are sizes, into SVG files
-that have the names of the results and the experiment; prints which, as JSON.
+"""python -m bench.plan.plots RESULTS FOLDER EXPERIMENT...: draws those of the experiments whose cases are
+sizes, into SVG files that have the names of the results and the experiment; prints which, as JSON.
 
 It runs in the benchmark's own environment, which has matplotlib.
 """
@@ -36,7 +36,13 @@ def draw(result: dict[str, Any], path: pathlib.Path) -> bool:
     chart, axes = plt.subplots(figsize=(8, 4.5))
     for name, points in sorted(lines.items()):
         style = "--" if name in ("limit", "raw") else "-"
-        axes.plot(*zip(*sorted(points), strict=True), style, marker=".", linewidth=2.5 if name.startswith("hora") else 1.2, label=name)
+        axes.plot(
+            *zip(*sorted(points), strict=True),
+            style,
+            marker=".",
+            linewidth=2.5 if name.startswith("hora") else 1.2,
+            label=name,
+        )
     axes.set(xscale="log", yscale="log", xlabel="bytes", ylabel="GB/s (bytes / time)", title=result["title"])
     axes.grid(visible=True, alpha=0.3)
     axes.legend(fontsize=8)

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs whose figures are kept, each in a file of its own: a run on one machine, to which rows may have been added later."""
+"""Runs whose figures are kept, each in a file of its own: a run on one machine, to which rows may have been
+added later."""
 
 import dataclasses
 import json
@@ -43,8 +44,8 @@ def kept(folder: pathlib.Path, quick: bool) -> list[Run]:
 
 
 def newest_of_rows(runs: list[Run]) -> dict[str, Run]:
-    """The newest run that has figures of each row that was asked for, or else the newest run that was to have them. `runs` begin
-    with the newest."""
+    """The newest run that has figures of each row that was asked for, or else the newest run that was to have
+    them. `runs` begin with the newest."""
     chosen = {}
     for key in table.MODULES:
         asked = [run for run in runs if key in run.saved["rows"]]

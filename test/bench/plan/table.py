@@ -53,7 +53,11 @@ class View:
             yield Contest(case, figures, ours, peers, figures.get(self.limit), self.larger)
 
     def _is_peer(self, name: str, figure: Figure) -> bool:
-        return name not in (self.ours, self.limit, *self.not_peers) and not name.startswith("hora") and bool(figure.blocks)
+        return (
+            name not in (self.ours, self.limit, *self.not_peers)
+            and not name.startswith("hora")
+            and bool(figure.blocks)
+        )
 
 
 @dataclasses.dataclass(frozen=True)

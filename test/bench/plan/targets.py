@@ -20,7 +20,9 @@ class Contest:
 
     def best_peer(self, among: str = "") -> tuple[str, Figure] | None:
         """The best of those whose name begins so."""
-        chosen = {name: figure for name, figure in self.peers.items() if name.startswith(among) and figure.blocks}
+        chosen = {
+            name: figure for name, figure in self.peers.items() if name.startswith(among) and figure.blocks
+        }
         best = max if self.larger else min
         return best(chosen.items(), key=lambda item: item[1].median) if chosen else None
 
@@ -54,7 +56,9 @@ class Target:
         return self.when(lambda case: case in chosen)
 
 
-def times(factor: float, among: str = "", called: str = "the best peer", or_limit: float | None = None) -> Target:
+def times(
+    factor: float, among: str = "", called: str = "the best peer", or_limit: float | None = None
+) -> Target:
     """Takes at most 1/factor of the time of the fastest of these peers, or all that the limit allows."""
 
     def judge(contest: Contest) -> tuple[str, bool | None]:

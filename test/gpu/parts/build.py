@@ -22,10 +22,16 @@ def environment() -> dict[str, str]:
     variables = {**os.environ}
     if CARRIED.exists():
         variables["NCCL_HOME"] = str(CARRIED / "nccl")
-        variables["PYTHONPATH"] = os.pathsep.join(filter(None, [str(CARRIED / "python"), os.environ.get("PYTHONPATH", "")]))
+        variables["PYTHONPATH"] = os.pathsep.join(
+            filter(None, [str(CARRIED / "python"), os.environ.get("PYTHONPATH", "")])
+        )
         variables["HORA_NCCL_LIBRARY"] = str(BUILD / "test/fake_gpu/libnccl.so.2")
-        variables["LD_LIBRARY_PATH"] = os.pathsep.join(filter(None, [str(CARRIED / "lib"), os.environ.get("LD_LIBRARY_PATH", "")]))
-    variables["PATH"] = os.pathsep.join([str(pathlib.Path(sys.executable).parent), os.environ.get("PATH", ""), "/usr/local/cuda/bin"])
+        variables["LD_LIBRARY_PATH"] = os.pathsep.join(
+            filter(None, [str(CARRIED / "lib"), os.environ.get("LD_LIBRARY_PATH", "")])
+        )
+    variables["PATH"] = os.pathsep.join(
+        [str(pathlib.Path(sys.executable).parent), os.environ.get("PATH", ""), "/usr/local/cuda/bin"]
+    )
     return variables
 
 
@@ -50,26 +56,45 @@ def build(log: pathlib.Path, limit: float, fake: bool) -> Ended:
         return ended
     jobs = str(os.cpu_count() or 4)
     for targets in [*TARGETS, FAKES] if fake else TARGETS:
-        made = run(["cmake", "--build", str(BUILD), "-j", jobs, "--target", *targets], log, limit - ended.seconds, ROOT, environment())
-        ended = Ended(ended.code if made.code == 0 else made.code, ended.seconds + made.seconds, ended.output + made.output)
+        made = run(
+            ["cmake", "--build", str(BUILD), "-j", jobs, "--target", *targets],
+            log,
+            limit - ended.seconds,
+            ROOT,
+            environment(),
+        )
+        ended = Ended(
+            ended.code if made.code == 0 else made.code,
+            ended.seconds + made.seconds,
+            ended.output + made.output,
+        )
     put_together()
     return ended
 
 
 def put_together() -> None:
     """The Python package, beside its native part."""
-    shutil.copytree(ROOT / "python/hora", BUILD / "python/hora", dirs_exist_ok=True, ignore=shutil.ignore_patterns("__pycache__", "*.so"))
+    shutil.copytree(
+        ROOT / "python/hora",
+        BUILD / "python/hora",
+        dirs_exist_ok=True,
+        ignore=shutil.ignore_patterns("__pycache__", "*.so"),
+    )
 
 
 def run_environment(fake: bool) -> dict[str, str]:
     """The environment for the programs."""
     variables = environment()
     folders = [str(BUILD / "python"), str(ROOT / "test/gpu/programs")]
-    variables["PYTHONPATH"] = os.pathsep.join(folders + [path for path in variables.get("PYTHONPATH", "").split(os.pathsep) if path])
+    variables["PYTHONPATH"] = os.pathsep.join(
+        folders + [path for path in variables.get("PYTHONPATH", "").split(os.pathsep) if path]
+    )
     variables["PYTHONUNBUFFERED"] = "1"
     if fake:
         variables["TEST_FAKE_GPU"] = "1"
         variables["FAKE_GPUS"] = "4"
         variables["HORA_NCCL_LIBRARY"] = str(BUILD / "test/fake_gpu/libnccl.so.2")
-        variables["LD_LIBRARY_PATH"] = os.pathsep.join([str(BUILD / "test/fake_gpu"), variables.get("LD_LIBRARY_PATH", "")])
+        variables["LD_LIBRARY_PATH"] = os.pathsep.join(
+            [str(BUILD / "test/fake_gpu"), variables.get("LD_LIBRARY_PATH", "")]
+        )
     return variables

@@ -44,7 +44,10 @@ class Figure:
         found = []
         if self.most is not None:
             found.append((f"<= {self.most:.4g}", self.value <= self.most))
-        for of, ratio, what in ((self.of_limit, self.to_limit(), self.limit_is), (self.of_peer, self.to_peer(), self.peer_is)):
+        for of, ratio, what in (
+            (self.of_limit, self.to_limit(), self.limit_is),
+            (self.of_peer, self.to_peer(), self.peer_is),
+        ):
             if of is not None and ratio is not None:
                 found.append((f">= {of:.2f} x {what}", ratio >= of))
         return found
@@ -147,11 +150,22 @@ def as_markdown(found: Findings, machine: dict[str, str], aims_count: bool) -> s
     lines += ["", "All ranks share one GPU, each with an NCCL_HOSTID of its own, and talk through sockets: results are right or not, and",
               "what the host adds is what it is; of NCCL's bandwidth nothing here says anything.", ""]  # fmt: skip
     lines += ["## Checks", "", f"{sum(check.ok for check in checks)} of {len(checks)} good.", ""]
-    lines += _table(["check", "", "what was seen"], [[check.name, "ok" if check.ok else "FAILED", check.text[:300]] for check in checks])
-    lines += ["", "## Figures", "", "Medians; spread: of the middle half of the samples. Ratios: more is better.", ""]
+    lines += _table(
+        ["check", "", "what was seen"],
+        [[check.name, "ok" if check.ok else "FAILED", check.text[:300]] for check in checks],
+    )
+    lines += [
+        "",
+        "## Figures",
+        "",
+        "Medians; spread: of the middle half of the samples. Ratios: more is better.",
+        "",
+    ]
     header = ["figure", "value", "spread", "limit", "ratio", "peer", "ratio", "aim", ""]
     lines += _table(header, [_row(figure, aims_count) for figure in found.figures])
-    remarks = [f"- {figure.name}: {figure.note}" for figure in found.figures if figure.note] + [f"- {note}" for note in found.notes]
+    remarks = [f"- {figure.name}: {figure.note}" for figure in found.figures if figure.note] + [
+        f"- {note}" for note in found.notes
+    ]
     if remarks:
         lines += ["", "## Notes", "", *remarks]
     return "\n".join(lines) + "\n"
@@ -161,4 +175,7 @@ def as_json(found: Findings, machine: dict[str, str]) -> str:
     """The same for programs."""
     figures = [{**dataclasses.asdict(figure), "verdict": figure.verdict()} for figure in found.figures]
     checks = [dataclasses.asdict(check) for check in merged(found.checks)]
-    return json.dumps({"machine": machine, "checks": checks, "figures": figures, "notes": found.notes}, indent=1) + "\n"
+    return (
+        json.dumps({"machine": machine, "checks": checks, "figures": figures, "notes": found.notes}, indent=1)
+        + "\n"
+    )

@@ -33,7 +33,9 @@ def architecture() -> str:
 
 def commit() -> str:
     carried = ROOT / ".gpu/commit"
-    return said_by("git", "describe", "--always", "--dirty") or (carried.read_text().strip() if carried.exists() else "unknown")
+    return said_by("git", "describe", "--always", "--dirty") or (
+        carried.read_text().strip() if carried.exists() else "unknown"
+    )
 
 
 def _processor() -> str:
@@ -46,10 +48,13 @@ def describe(fake: bool) -> dict[str, str]:
     versions = said_by(
         sys.executable, "-c",
         "import torch; there = torch.cuda.is_available(); print(torch.__version__, torch.version.cuda, "
-        "'.'.join(map(str, torch.cuda.nccl.version())) if there else '-', torch.cuda.get_device_name(0) if there else '')",
+        "'.'.join(map(str, torch.cuda.nccl.version())) if there else '-', torch.cuda.get_device_name(0) if "
+        "there else '')",
     ).split(maxsplit=3)  # fmt: skip
     torch, cuda, nccl, name = [*versions, "", "", "", ""][:4]
-    nvcc = re.search(r"release (\S+),", said_by("nvcc", "--version") or said_by("/usr/local/cuda/bin/nvcc", "--version"))
+    nvcc = re.search(
+        r"release (\S+),", said_by("nvcc", "--version") or said_by("/usr/local/cuda/bin/nvcc", "--version")
+    )
     return {
         "device": "a GPU that is none" if fake else _of_gpu("name") or name or "unknown",
         "date": datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d %H:%M UTC"),

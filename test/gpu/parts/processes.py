@@ -18,15 +18,26 @@ class Ended:
     output: str
 
 
-def run(command: list[str], log: pathlib.Path, limit: float, folder: pathlib.Path, environment: dict[str, str]) -> Ended:
-    """Runs it to its end, or stops it and whatever it has started when its time is over. Never raises for what it does."""
+def run(
+    command: list[str], log: pathlib.Path, limit: float, folder: pathlib.Path, environment: dict[str, str]
+) -> Ended:
+    """Runs it to its end, or stops it and whatever it has started when its time is over. Never raises for
+    what it does."""
     begin = time.monotonic()
     with log.open("a", errors="replace") as out:
         out.write(f"$ {' '.join(command)}\n")
         out.flush()
         start = out.tell()
         try:
-            process = subprocess.Popen(command, cwd=folder, env=environment, stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.STDOUT, start_new_session=True)
+            process = subprocess.Popen(
+                command,
+                cwd=folder,
+                env=environment,
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
         except OSError as error:
             out.write(f"{error}\n")
             return Ended(127, 0.0, str(error))
@@ -42,7 +53,10 @@ def _wait(process: "subprocess.Popen[bytes]", limit: float) -> int | None:
     try:
         return process.wait(timeout=max(limit, 0.1))
     except subprocess.TimeoutExpired:
-        for end, patience in ((signal.SIGTERM, 8), (signal.SIGKILL, 8)):  # hrun ends its ranks when it is asked to
+        for end, patience in (
+            (signal.SIGTERM, 8),
+            (signal.SIGKILL, 8),
+        ):  # hrun ends its ranks when it is asked to
             try:
                 os.killpg(process.pid, end)
                 process.wait(timeout=patience)

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs a program as a rank that NCCL takes for one on a host of its own: see gpu.py. And with PyTorch's NCCL, if there is one.
+"""Runs a program as a rank that NCCL takes for one on a host of its own: see gpu.py. And with PyTorch's NCCL,
+if there is one.
 
 hrun -np N as_own_host.py PROGRAM ARGUMENTS..."""
 

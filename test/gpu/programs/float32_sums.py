@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sums of 16-bit floats that are added in float32, which HORA_FLOAT32_SUMS asks for: as the CPU has them, bit for bit."""
+"""Sums of 16-bit floats that are added in float32, which HORA_FLOAT32_SUMS asks for: as the CPU has them, bit
+for bit."""
 
 import gpu
 import torch
@@ -16,7 +17,9 @@ def main() -> None:
                 with on_cpu():
                     expected = hvd.allreduce(x, op=hvd.Sum, name="cpu")
                 got = hvd.allreduce(x.to(DEVICE), op=hvd.Sum, name="gpu").cpu()
-                assert torch.equal(got, expected), f"{(got != expected).sum().item()} of {count} elements differ"
+                assert torch.equal(got, expected), (
+                    f"{(got != expected).sum().item()} of {count} elements differ"
+                )
     with checking(f"float32 gradients that travel as 16 bits, {size} ranks"):
         x = torch.randn(100_000, generator=torch.Generator().manual_seed(rank))
         with on_cpu():

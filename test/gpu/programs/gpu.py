@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """The beginning of every program here: a seat in the job, on a GPU.
 
-All ranks share the machine's one GPU. NCCL takes them for ranks on different hosts if each has an NCCL_HOSTID of its own, and then
-lets them; they talk through sockets of the loopback device. That shows that results are right, and what the host does; of NCCL's
-bandwidth it says nothing.
+All ranks share the machine's one GPU. NCCL takes them for ranks on different hosts if each has an NCCL_HOSTID
+of its own, and then lets them; they talk through sockets of the loopback device. That shows that results are
+right, and what the host does; of NCCL's bandwidth it says nothing.
 
-With TEST_FAKE_GPU there is no GPU, but one that is none for each rank: the fake driver and the fake NCCL take the place of the real
+With TEST_FAKE_GPU there is no GPU, but one that is none for each rank: the fake driver and the fake NCCL take
+    the place of the real
 ones, PyTorch's CPU tensors that of its CUDA tensors, and times mean nothing."""
 
 import contextlib
@@ -24,8 +25,12 @@ for variable in ("NCCL_SOCKET_IFNAME", "GLOO_SOCKET_IFNAME"):
     os.environ.setdefault(variable, "lo")
 GPU = int(os.environ.get("HORA_LOCAL_RANK", "0")) if FAKE and "TEST_SHARED_GPU" not in os.environ else 0
 if FAKE:
-    os.environ["FAKE_CUDA_OWNS"] = str(GPU)  # the GPU to which all memory belongs that the fake driver has not given
-    ctypes.CDLL(os.environ["HORA_NCCL_LIBRARY"], mode=ctypes.RTLD_GLOBAL)  # before PyTorch, which then takes it for its own
+    os.environ["FAKE_CUDA_OWNS"] = str(
+        GPU
+    )  # the GPU to which all memory belongs that the fake driver has not given
+    ctypes.CDLL(
+        os.environ["HORA_NCCL_LIBRARY"], mode=ctypes.RTLD_GLOBAL
+    )  # before PyTorch, which then takes it for its own
 
 import hora.torch as hvd  # noqa: E402
 import torch  # noqa: E402
@@ -99,7 +104,12 @@ def figure(name: str, value: float, unit: str, **more: Any) -> None:
 def check(name: str, good: bool, text: str = "") -> None:
     """Something that has to be so, on this rank."""
     if not good or not hvd.is_initialized() or hvd.rank() == 0:
-        say("CHECK", name=name, ok=bool(good), text=text if good else f"{text} (rank {hvd.rank() if hvd.is_initialized() else 0})")
+        say(
+            "CHECK",
+            name=name,
+            ok=bool(good),
+            text=text if good else f"{text} (rank {hvd.rank() if hvd.is_initialized() else 0})",
+        )
 
 
 @contextlib.contextmanager
@@ -136,10 +146,12 @@ class Mark:
         return 1e6 * (later._at - self._at) if FAKE else 1e3 * self._event.elapsed_time(later._event)
 
 
-def in_turn(contenders: dict[str, Callable[[], Any]], repeat: int = 20, inner: int = 5, warm_up: int = 2) -> dict[str, tuple[float, float]]:
-    """Times contenders on the current stream, one after the other and again, with the GPU's clock: the median of the microseconds
-    of a call, and the spread of the middle half as a part of that. Within a sample there are `inner` calls, so that the GPU need
-    not wait for the host. One that fails is left out, with a note."""
+def in_turn(
+    contenders: dict[str, Callable[[], Any]], repeat: int = 20, inner: int = 5, warm_up: int = 2
+) -> dict[str, tuple[float, float]]:
+    """Times contenders on the current stream, one after the other and again, with the GPU's clock: the median
+    of the microseconds of a call, and the spread of the middle half as a part of that. Within a sample there
+    are `inner` calls, so that the GPU need not wait for the host. One that fails is left out, with a note."""
     if FAKE:
         repeat, inner, warm_up = 2, 1, 0
     living = dict(contenders)

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The gradients of well-known networks, from the definitions of their layers: how many elements each has, first layer first."""
+"""The gradients of well-known networks, from the definitions of their layers: how many elements each has,
+first layer first."""
 
 
 def _convolution(out: int, into: int, size: int) -> list[int]:
@@ -57,12 +58,31 @@ def bert_large() -> list[int]:
 def gpt2() -> list[int]:
     counts = [50257 * 768, 1024 * 768]
     for _ in range(12):
-        counts += _norm(768) + _linear(3 * 768, 768) + _linear(768, 768) + _norm(768) + _linear(4 * 768, 768) + _linear(768, 4 * 768)
+        counts += (
+            _norm(768)
+            + _linear(3 * 768, 768)
+            + _linear(768, 768)
+            + _norm(768)
+            + _linear(4 * 768, 768)
+            + _linear(768, 4 * 768)
+        )
     return counts + _norm(768)
 
 
-MODELS = {"ResNet-50": resnet50, "VGG16": vgg16, "BERT-base": bert_base, "GPT-2": gpt2, "BERT-large": bert_large}
-KNOWN = {"ResNet-50": (161, 25_557_032), "VGG16": (32, 138_357_544), "BERT-base": (199, 109_482_240), "GPT-2": (148, 124_439_808), "BERT-large": (391, 335_141_888)}
+MODELS = {
+    "ResNet-50": resnet50,
+    "VGG16": vgg16,
+    "BERT-base": bert_base,
+    "GPT-2": gpt2,
+    "BERT-large": bert_large,
+}
+KNOWN = {
+    "ResNet-50": (161, 25_557_032),
+    "VGG16": (32, 138_357_544),
+    "BERT-base": (199, 109_482_240),
+    "GPT-2": (148, 124_439_808),
+    "BERT-large": (391, 335_141_888),
+}
 
 
 def gradients(model: str) -> list[int]:

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""G4: the time that an allreduce of Hora's takes more than a bare ncclAllReduce, and than torch.distributed over NCCL. Two ranks share a GPU,
-so the times themselves say nothing about NCCL's bandwidth."""
+"""G4: the time that an allreduce of Hora's takes more than a bare ncclAllReduce, and than torch.distributed
+over NCCL. Two ranks share a GPU, so the times themselves say nothing about NCCL's bandwidth."""
 
 import gpu
 import torch
@@ -22,8 +22,21 @@ def added(what: str, taken: dict[str, tuple[float, float]]) -> None:
         figure(f"G4 {what}", ours, "us", lower=True, spread=spread, note=others)
         return
     bare = taken["bare NCCL"][0]
-    peer = {"peer": taken["torch.distributed"][0] - bare, "peer_is": "torch.distributed"} if "torch.distributed" in taken else {}
-    figure(f"G4 added to ncclAllReduce, {what}", ours - bare, "us", lower=True, most=max(10.0, 0.05 * bare), spread=spread, note=f"{others} us", **peer)
+    peer = (
+        {"peer": taken["torch.distributed"][0] - bare, "peer_is": "torch.distributed"}
+        if "torch.distributed" in taken
+        else {}
+    )
+    figure(
+        f"G4 added to ncclAllReduce, {what}",
+        ours - bare,
+        "us",
+        lower=True,
+        most=max(10.0, 0.05 * bare),
+        spread=spread,
+        note=f"{others} us",
+        **peer,
+    )
 
 
 def main() -> None:
@@ -40,7 +53,10 @@ def main() -> None:
             hvd.allreduce_(tensor, op=hvd.Max, name=f"one.{name}")
 
         def row(tensors: list[torch.Tensor] = tensors, name: str = name) -> None:
-            handles = [hvd.allreduce_async_(tensor, op=hvd.Max, name=f"row.{name}.{i}") for i, tensor in enumerate(tensors)]
+            handles = [
+                hvd.allreduce_async_(tensor, op=hvd.Max, name=f"row.{name}.{i}")
+                for i, tensor in enumerate(tensors)
+            ]
             for handle in handles:
                 hvd.synchronize(handle)
 
@@ -49,14 +65,24 @@ def main() -> None:
             single["bare NCCL"] = lambda tensor=tensors[0]: bare.all_reduce(tensor)
             several["bare NCCL"] = lambda tensors=tensors: [bare.all_reduce(tensor) for tensor in tensors]
         if there:
-            single["torch.distributed"] = lambda tensor=tensors[0]: dist.all_reduce(tensor, op=dist.ReduceOp.MAX)
-            several["torch.distributed"] = lambda tensors=tensors: [dist.all_reduce(tensor, op=dist.ReduceOp.MAX) for tensor in tensors]
+            single["torch.distributed"] = lambda tensor=tensors[0]: dist.all_reduce(
+                tensor, op=dist.ReduceOp.MAX
+            )
+            several["torch.distributed"] = lambda tensors=tensors: [
+                dist.all_reduce(tensor, op=dist.ReduceOp.MAX) for tensor in tensors
+            ]
         long = count >= 1 << 20
         added(f"{name}, one at a time", gpu.in_turn(single, repeat=10 if long else 30, inner=1, warm_up=4))
-        added(f"{IN_A_ROW} of {name} in a row", gpu.in_turn(several, repeat=4 if long else 12, inner=1, warm_up=2))
+        added(
+            f"{IN_A_ROW} of {name} in a row",
+            gpu.in_turn(several, repeat=4 if long else 12, inner=1, warm_up=2),
+        )
         x = torch.full((count,), float(hvd.rank() + 1), device=DEVICE)
         hvd.allreduce_(x, op=hvd.Sum, name=f"right.{name}")
-        check(f"G4 {name}: the sum is right", torch.equal(x.cpu(), torch.full((count,), float(sum(range(1, hvd.size() + 1))))))
+        check(
+            f"G4 {name}: the sum is right",
+            torch.equal(x.cpu(), torch.full((count,), float(sum(range(1, hvd.size() + 1))))),
+        )
     hvd.shutdown()
 
 

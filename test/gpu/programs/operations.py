@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every operation on tensors of the GPU, against what the same operation gives on the CPU. Elements are small whole numbers, so
-that results are exact whatever the order of additions; what NCCL is known to round differently has checks of its own."""
+"""Every operation on tensors of the GPU, against what the same operation gives on the CPU. Elements are small
+whole numbers, so that results are exact whatever the order of additions; what NCCL is known to round
+differently has checks of its own."""
 
 from collections.abc import Callable
 from typing import Any
@@ -10,7 +11,18 @@ import hora
 import torch
 from gpu import DEVICE, checking, hvd, on_cpu
 
-DTYPES = [torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64, torch.float16, torch.bfloat16, torch.float32, torch.float64, torch.bool]
+DTYPES = [
+    torch.uint8,
+    torch.int8,
+    torch.int16,
+    torch.int32,
+    torch.int64,
+    torch.float16,
+    torch.bfloat16,
+    torch.float32,
+    torch.float64,
+    torch.bool,
+]
 
 
 def whole_numbers(shape: tuple[int, ...], dtype: torch.dtype, rank: int) -> torch.Tensor:
@@ -21,14 +33,21 @@ def whole_numbers(shape: tuple[int, ...], dtype: torch.dtype, rank: int) -> torc
 
 def same(there: Any, here: Any) -> None:
     """That results on GPU and CPU are equal."""
-    there, here = ([result] if isinstance(result, torch.Tensor) or result is None else list(result) for result in (there, here))
+    there, here = (
+        [result] if isinstance(result, torch.Tensor) or result is None else list(result)
+        for result in (there, here)
+    )
     assert len(there) == len(here), f"{len(there)} results, not {len(here)}"
     for a, b in zip(there, here, strict=True):
         assert (a is None) == (b is None), f"{a} and {b}"
         if a is not None:
-            assert a.dtype == b.dtype and a.shape == b.shape, f"{a.dtype}{tuple(a.shape)} and {b.dtype}{tuple(b.shape)}"
+            assert a.dtype == b.dtype and a.shape == b.shape, (
+                f"{a.dtype}{tuple(a.shape)} and {b.dtype}{tuple(b.shape)}"
+            )
             assert gpu.FAKE or a.device == DEVICE or not a.is_floating_point(), f"the result is on {a.device}"
-            assert torch.equal(a.cpu(), b), f"{a.cpu().flatten()[:6].tolist()}, not {b.flatten()[:6].tolist()}"
+            assert torch.equal(a.cpu(), b), (
+                f"{a.cpu().flatten()[:6].tolist()}, not {b.flatten()[:6].tolist()}"
+            )
 
 
 def compare(operation: Callable[..., Any], tensor: torch.Tensor, *arguments: Any, **keywords: Any) -> None:
@@ -40,7 +59,9 @@ def compare(operation: Callable[..., Any], tensor: torch.Tensor, *arguments: Any
 
 def operations(dtype: torch.dtype, rank: int, size: int) -> None:
     x = whole_numbers((12, 5), dtype, rank)
-    ops = [hvd.Sum, hvd.Min, hvd.Max, hvd.Product] + ([hvd.Average] if dtype.is_floating_point and size in (2, 4) else [])
+    ops = [hvd.Sum, hvd.Min, hvd.Max, hvd.Product] + (
+        [hvd.Average] if dtype.is_floating_point and size in (2, 4) else []
+    )
     for op in ops:
         compare(hvd.allreduce, x, op=op)
         compare(hvd.allreduce, x.t(), op=op)
@@ -61,11 +82,17 @@ def large(rank: int) -> None:
     """Several batches, of which each fills the fusion buffer, and what does not fit."""
     shapes = [(3,), (1000, 7), (1 << 20,), (5, 5), (9 << 20,) if not gpu.FAKE else (9 << 14,), (17,)]
     tensors = [whole_numbers(shape, torch.float32, rank) for shape in shapes]
-    handles = [hvd.allreduce_async(tensor.to(DEVICE), op=hvd.Sum, name=f"large{i}") for i, tensor in enumerate(tensors)]
+    handles = [
+        hvd.allreduce_async(tensor.to(DEVICE), op=hvd.Sum, name=f"large{i}")
+        for i, tensor in enumerate(tensors)
+    ]
     there = [hvd.synchronize(handle) for handle in handles]
     with on_cpu():
         same(there, hvd.grouped_allreduce(tensors, op=hvd.Sum, name="grouped"))
-    same(hvd.grouped_allreduce([tensor.to(DEVICE) for tensor in tensors], op=hvd.Sum, name="grouped"), [result.cpu() for result in there])
+    same(
+        hvd.grouped_allreduce([tensor.to(DEVICE) for tensor in tensors], op=hvd.Sum, name="grouped"),
+        [result.cpu() for result in there],
+    )
 
 
 def compressed(rank: int, size: int) -> None:
@@ -87,7 +114,9 @@ def side_by_side(rank: int, size: int) -> None:
             handles.append(hvd.allreduce_async(value.to(DEVICE), op=hvd.Sum, name=f"mixed{i}"))
     for i, handle in enumerate(handles):
         result = hvd.synchronize(handle)
-        assert torch.equal(result.cpu(), torch.full((100 + i,), float(size * i + sum(range(size))))), f"tensor {i}"
+        assert torch.equal(result.cpu(), torch.full((100 + i,), float(size * i + sum(range(size))))), (
+            f"tensor {i}"
+        )
 
 
 def process_sets(rank: int, size: int) -> None:
@@ -113,11 +142,15 @@ def slots(rank: int, size: int) -> None:
     for step in range(3):
         for i, tensor in enumerate(tensors):
             tensor.fill_(float(i + rank + step))
-        handles = [hvd.allreduce_async_(tensor, op=hvd.Sum, name=f"slot{i}") for i, tensor in enumerate(tensors)]
+        handles = [
+            hvd.allreduce_async_(tensor, op=hvd.Sum, name=f"slot{i}") for i, tensor in enumerate(tensors)
+        ]
         for i, handle in enumerate(handles):
             result = hvd.synchronize(handle)
             expected = float(size * (i + step) + sum(range(size)))
-            assert result.data_ptr() == tensors[i].data_ptr() and torch.equal(result.cpu(), torch.full((1000,), expected)), f"{i}: {result[:3]}"
+            assert result.data_ptr() == tensors[i].data_ptr() and torch.equal(
+                result.cpu(), torch.full((1000,), expected)
+            ), f"{i}: {result[:3]}"
 
 
 def streams(rank: int, size: int) -> None:
@@ -133,7 +166,9 @@ def streams(rank: int, size: int) -> None:
         with torch.cuda.stream(other):
             result = hvd.synchronize(handle) * 2
         other.synchronize()
-        assert torch.equal(result.cpu(), torch.full((300_000,), 2.0 * (size * step + sum(range(size))))), f"step {step}"
+        assert torch.equal(result.cpu(), torch.full((300_000,), 2.0 * (size * step + sum(range(size))))), (
+            f"step {step}"
+        )
 
 
 def captured() -> None:
@@ -161,7 +196,16 @@ def wrong_devices() -> None:
     from hora import _job
 
     x = torch.ones(4, device=DEVICE)
-    entry = native.Entry(native.Operation.allreduce, "nowhere", native.DType.float32, [4], input=x.data_ptr(), output=x.data_ptr(), device=99, stream=0)
+    entry = native.Entry(
+        native.Operation.allreduce,
+        "nowhere",
+        native.DType.float32,
+        [4],
+        input=x.data_ptr(),
+        output=x.data_ptr(),
+        device=99,
+        stream=0,
+    )
     try:
         _job.runtime().submit(entry).wait()
     except hora.HoraError as error:
@@ -175,7 +219,9 @@ def joined(rank: int, size: int) -> None:
     for step in range(2 + rank):
         there = [other for other in range(size) if step < 2 + other]
         result = hvd.allreduce(torch.full((1000,), 1.0, device=DEVICE), op=hvd.Sum, name=f"uneven{step}")
-        assert torch.equal(result.cpu(), torch.full((1000,), float(len(there)))), f"step {step}: {result[:3].tolist()}"
+        assert torch.equal(result.cpu(), torch.full((1000,), float(len(there)))), (
+            f"step {step}: {result[:3].tolist()}"
+        )
     assert 0 <= hvd.join() < size
 
 

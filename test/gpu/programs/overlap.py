@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""G5: how much longer a training step is because ranks exchange gradients, against DistributedDataParallel over NCCL. Two ranks
-share a GPU, in all of the runs that are compared."""
+"""G5: how much longer a training step is because ranks exchange gradients, against DistributedDataParallel
+over NCCL. Two ranks share a GPU, in all of the runs that are compared."""
 
 from collections.abc import Callable
 from typing import Any
@@ -45,7 +45,9 @@ def main() -> None:
 
     def data_parallel() -> nn.Module:
         enter_torch_distributed("gloo" if gpu.FAKE else "nccl")
-        return nn.parallel.DistributedDataParallel(theirs, device_ids=None if gpu.FAKE else [0], gradient_as_bucket_view=True)
+        return nn.parallel.DistributedDataParallel(
+            theirs, device_ids=None if gpu.FAKE else [0], gradient_as_bucket_view=True
+        )
 
     peer = gpu.attempt("DistributedDataParallel", data_parallel)
     if all_ranks(peer is not None):
@@ -55,9 +57,19 @@ def main() -> None:
     steps = ", ".join(f"{name} {time:.0f}" for name, (time, _) in taken.items())
     if "Hora" in taken:
         more = {"peer": taken["DDP"][0] - base, "peer_is": "DDP", "of_peer": 1.0} if "DDP" in taken else {}
-        figure("G5 exposed time of a step", taken["Hora"][0] - base, "us", lower=True, spread=taken["Hora"][1], note=f"steps: {steps} us", **more)
+        figure(
+            "G5 exposed time of a step",
+            taken["Hora"][0] - base,
+            "us",
+            lower=True,
+            spread=taken["Hora"][1],
+            note=f"steps: {steps} us",
+            **more,
+        )
     if "DDP" in taken:
-        apart = max((a - b).abs().max().item() for a, b in zip(ours.parameters(), theirs.parameters(), strict=True))
+        apart = max(
+            (a - b).abs().max().item() for a, b in zip(ours.parameters(), theirs.parameters(), strict=True)
+        )
         check("G5 both have learnt the same", apart < 1e-4, f"{apart:.1e} apart")
         dist.destroy_process_group()
     hvd.shutdown()

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""G1 and G2: how fast gradients are packed and unpacked, cast and scaled on the way, against the rate of a plain copy by the
-multiprocessors and against other ways to do it, all on one stream, in turn, in one process.
+"""G1 and G2: how fast gradients are packed and unpacked, cast and scaled on the way, against the rate of a
+plain copy by the multiprocessors and against other ways to do it, all on one stream, in turn, in one process.
 
     pack_times.py libgpu_times.so peer_kernels.fatbin"""
 
@@ -29,7 +29,12 @@ class Library:
 
     def __init__(self, path: str, kernels: str) -> None:
         self._library = ctypes.CDLL(path)
-        for name, result in {"times_error": ctypes.c_char_p, "times_open": ctypes.c_void_p, "times_stream": ctypes.c_void_p, "times_moves": ctypes.c_void_p}.items():
+        for name, result in {
+            "times_error": ctypes.c_char_p,
+            "times_open": ctypes.c_void_p,
+            "times_stream": ctypes.c_void_p,
+            "times_moves": ctypes.c_void_p,
+        }.items():
             getattr(self._library, name).restype = result
         self._times = ctypes.c_void_p(self._library.times_open(0, kernels.encode()))
         if not self._times.value:
@@ -66,7 +71,12 @@ class Library:
         self._call("times_finish")
 
     def copy(self, to: torch.Tensor, source: torch.Tensor) -> None:
-        self._call("times_copy", ctypes.c_void_p(to.data_ptr()), ctypes.c_void_p(source.data_ptr()), ctypes.c_size_t(source.nbytes))
+        self._call(
+            "times_copy",
+            ctypes.c_void_p(to.data_ptr()),
+            ctypes.c_void_p(source.data_ptr()),
+            ctypes.c_size_t(source.nbytes),
+        )
 
 
 def random(count: int, dtype: torch.dtype = torch.float32) -> torch.Tensor:
@@ -84,7 +94,12 @@ def places(flat: torch.Tensor, counts: list[int]) -> list[torch.Tensor]:
 
 def room(counts: list[int], dtype: torch.dtype) -> torch.Tensor:
     line = LINE // dtype.itemsize
-    return torch.full((sum((count + line - 1) // line * line for count in counts),), float("nan"), dtype=dtype, device=DEVICE)
+    return torch.full(
+        (sum((count + line - 1) // line * line for count in counts),),
+        float("nan"),
+        dtype=dtype,
+        device=DEVICE,
+    )
 
 
 class Set:
@@ -104,14 +119,26 @@ class Set:
             packed = places(wire, counts)
             cast = [torch.empty(count, dtype=dtype, device=DEVICE) for count in counts]
             self.wires[dtype] = Wire(
-                wire, packed, cast, library.moves(packed, self.gradients), library.moves(self.back, packed), library.moves(packed, cast), library.moves(cast, packed)
+                wire,
+                packed,
+                cast,
+                library.moves(packed, self.gradients),
+                library.moves(self.back, packed),
+                library.moves(packed, cast),
+                library.moves(cast, packed),
             )
 
 
 class Wire:
     """A set's way to 16 bits and back, in one pass each way, or in two."""
 
-    def __init__(self, flat: torch.Tensor, packed: list[torch.Tensor], cast: list[torch.Tensor], *moves: ctypes.c_void_p) -> None:
+    def __init__(
+        self,
+        flat: torch.Tensor,
+        packed: list[torch.Tensor],
+        cast: list[torch.Tensor],
+        *moves: ctypes.c_void_p,
+    ) -> None:
         self.flat, self.packed, self.cast = flat, packed, cast
         self.into, self.out_of, self.pack_cast, self.unpack_cast = moves
 
@@ -125,7 +152,10 @@ def rotating(sets: list[Set], call: Callable[[Set], Any]) -> Callable[[], Any]:
 def copy_rate(library: Library) -> float:
     """Bytes per microsecond, read and written, of a plain copy."""
     count = COPIED // 4 if not COMPACT else 1 << 16
-    sources, targets = [random(count) for _ in range(2)], [torch.empty(count, device=DEVICE) for _ in range(2)]
+    sources, targets = (
+        [random(count) for _ in range(2)],
+        [torch.empty(count, device=DEVICE) for _ in range(2)],
+    )
     turn = iter(range(1 << 30))
 
     def plain() -> None:
@@ -134,14 +164,24 @@ def copy_rate(library: Library) -> float:
 
     taken = gpu.in_turn({"plain copy kernel": plain, "torch copy_": lambda: targets[0].copy_(sources[0])})
     if "plain copy kernel" in taken:
-        check("the plain copy copies", torch.equal(targets[0], sources[0]) and torch.equal(targets[1], sources[1]))
+        check(
+            "the plain copy copies",
+            torch.equal(targets[0], sources[0]) and torch.equal(targets[1], sources[1]),
+        )
     rates = {name: 2 * 4 * count / time for name, (time, _) in taken.items()}
     for name, rate in rates.items():
         figure(f"copy rate, {name}", rate / 1e3, "GB/s", spread=taken[name][1])
     return max(rates.values())
 
 
-def report(name: str, taken: dict[str, tuple[float, float]], moved: float, rate: float, aim: float, of_peer: float = 1.0) -> None:
+def report(
+    name: str,
+    taken: dict[str, tuple[float, float]],
+    moved: float,
+    rate: float,
+    aim: float,
+    of_peer: float = 1.0,
+) -> None:
     """`moved`: the bytes that have to be, in microseconds at the copy's rate."""
     peers = {peer: time for peer, (time, _) in taken.items() if peer != "Hora"}
     if "Hora" not in taken:
@@ -150,7 +190,17 @@ def report(name: str, taken: dict[str, tuple[float, float]], moved: float, rate:
     best = min(peers, key=lambda peer: peers[peer]) if peers else None
     others = ", ".join(f"{peer} {moved / value / 1e3:.0f}" for peer, value in peers.items())
     more = {"peer": moved / peers[best] / 1e3, "peer_is": best, "of_peer": of_peer} if best else {}
-    figure(name, moved / time / 1e3, "GB/s", spread=spread, limit=rate / 1e3, limit_is="SM copy", of_limit=aim, note=f"{time:.1f} us; {others}", **more)
+    figure(
+        name,
+        moved / time / 1e3,
+        "GB/s",
+        spread=spread,
+        limit=rate / 1e3,
+        limit_is="SM copy",
+        of_limit=aim,
+        note=f"{time:.1f} us; {others}",
+        **more,
+    )
 
 
 def pack(model: str, sets: list[Set], library: Library, rate: float) -> None:
@@ -166,7 +216,9 @@ def pack(model: str, sets: list[Set], library: Library, rate: float) -> None:
     }
     taken = gpu.in_turn(contenders, repeat=12, inner=4)
     report(f"G1 pack {model}", taken, moved, rate, AIM.get(model, 0.90))
-    unpacked = gpu.in_turn({"Hora": rotating(sets, lambda s: library.move(s.out_of, f32, f32))}, repeat=12, inner=4)
+    unpacked = gpu.in_turn(
+        {"Hora": rotating(sets, lambda s: library.move(s.out_of, f32, f32))}, repeat=12, inner=4
+    )
     report(f"G1 unpack {model}", unpacked, moved, rate, AIM.get(model, 0.90))
     for each in sets:
         for tensor in (each.flat, *each.back):
@@ -174,7 +226,10 @@ def pack(model: str, sets: list[Set], library: Library, rate: float) -> None:
         library.move(each.into, f32, f32)
         library.move(each.out_of, f32, f32)
     library.finish()
-    check(f"packed and unpacked gradients of {model} are the same", all(torch.equal(a, b) for s in sets for a, b in zip(s.back, s.gradients, strict=True)))
+    check(
+        f"packed and unpacked gradients of {model} are the same",
+        all(torch.equal(a, b) for s in sets for a, b in zip(s.back, s.gradients, strict=True)),
+    )
 
 
 def cast(model: str, dtype: torch.dtype, sets: list[Set], library: Library, rate: float) -> None:
@@ -199,17 +254,30 @@ def cast(model: str, dtype: torch.dtype, sets: list[Set], library: Library, rate
         torch._foreach_copy_(s.back, wire.packed)
 
     moved = 3 * 4 * sum(gradient.numel() for gradient in sets[0].gradients)
-    taken = gpu.in_turn({"Hora": rotating(sets, one_pass), "cast and pack apart": rotating(sets, apart)}, repeat=12, inner=3)
-    report(f"G2 {str(dtype).removeprefix('torch.')} round trip {model}", taken, moved, rate, 0.88, of_peer=1.5)
+    taken = gpu.in_turn(
+        {"Hora": rotating(sets, one_pass), "cast and pack apart": rotating(sets, apart)}, repeat=12, inner=3
+    )
+    report(
+        f"G2 {str(dtype).removeprefix('torch.')} round trip {model}", taken, moved, rate, 0.88, of_peer=1.5
+    )
     also = gpu.in_turn({"_foreach_copy_ both ways": rotating(sets, foreach)}, repeat=6, inner=3)
     for name, (time, spread) in also.items():
-        figure(f"G2 {name}, without a factor, {str(dtype).removeprefix('torch.')} {model}", moved / time / 1e3, "GB/s", spread=spread)
+        figure(
+            f"G2 {name}, without a factor, {str(dtype).removeprefix('torch.')} {model}",
+            moved / time / 1e3,
+            "GB/s",
+            spread=spread,
+        )
     for each in sets:
         for tensor in each.back:
             tensor.fill_(float("nan"))
         one_pass(each)
     library.finish()
-    good = all(torch.equal(a, (b * factor).to(dtype).float()) for s in sets for a, b in zip(s.back, s.gradients, strict=True))
+    good = all(
+        torch.equal(a, (b * factor).to(dtype).float())
+        for s in sets
+        for a, b in zip(s.back, s.gradients, strict=True)
+    )
     check(f"the {dtype} round trip of {model} is right", good)
 
 
@@ -220,12 +288,17 @@ def main() -> None:
     with contextlib.nullcontext() if gpu.FAKE else torch.cuda.stream(library.stream):
         rate = copy_rate(library)
         for model in MODELS:
-            counts = gradients(model) if not COMPACT else [max(1, count // 20_000) for count in gradients(model)]
+            counts = (
+                gradients(model) if not COMPACT else [max(1, count // 20_000) for count in gradients(model)]
+            )
             sets = [Set(library, counts) for _ in range(max(2, min(4, CACHE // (4 * sum(counts)) + 1)))]
             gpu.finish()
             gpu.attempt(f"G1 {model}", lambda model=model, sets=sets: pack(model, sets, library, rate))
             for dtype in (torch.float16, torch.bfloat16):
-                gpu.attempt(f"G2 {model}", lambda model=model, sets=sets, dtype=dtype: cast(model, dtype, sets, library, rate))
+                gpu.attempt(
+                    f"G2 {model}",
+                    lambda model=model, sets=sets, dtype=dtype: cast(model, dtype, sets, library, rate),
+                )
             del sets
             if not gpu.FAKE:
                 torch.cuda.empty_cache()

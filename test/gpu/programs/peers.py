@@ -27,16 +27,33 @@ class BareNccl:
         with gpu.on_cpu():
             unique = _Id.from_buffer_copy(hvd.broadcast_object(bytes(unique), 0))
         self._communicator = ctypes.c_void_p()
-        self._nccl.ncclCommInitRank.argtypes = [ctypes.POINTER(ctypes.c_void_p), ctypes.c_int, _Id, ctypes.c_int]
-        self._check(self._nccl.ncclCommInitRank(ctypes.byref(self._communicator), hvd.size(), unique, hvd.rank()))
+        self._nccl.ncclCommInitRank.argtypes = [
+            ctypes.POINTER(ctypes.c_void_p),
+            ctypes.c_int,
+            _Id,
+            ctypes.c_int,
+        ]
+        self._check(
+            self._nccl.ncclCommInitRank(ctypes.byref(self._communicator), hvd.size(), unique, hvd.rank())
+        )
         self._all_reduce = self._nccl.ncclAllReduce
-        self._all_reduce.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p]
+        self._all_reduce.argtypes = [
+            ctypes.c_void_p,
+            ctypes.c_void_p,
+            ctypes.c_size_t,
+            ctypes.c_int,
+            ctypes.c_int,
+            ctypes.c_void_p,
+            ctypes.c_void_p,
+        ]
 
     def all_reduce(self, tensor: torch.Tensor) -> None:
         """The largest of all ranks, in place, on the current stream."""
         address = tensor.data_ptr()
         stream = torch.cuda.current_stream().cuda_stream
-        self._check(self._all_reduce(address, address, tensor.numel(), FLOAT32, MAX, self._communicator, stream))
+        self._check(
+            self._all_reduce(address, address, tensor.numel(), FLOAT32, MAX, self._communicator, stream)
+        )
 
     @staticmethod
     def _check(result: int) -> None:
@@ -54,10 +71,14 @@ def enter_torch_distributed(backend: str) -> None:
     with gpu.on_cpu():
         port = hvd.broadcast_object(port, 0)
     device = {} if backend == "gloo" or gpu.FAKE else {"device_id": gpu.DEVICE}
-    dist.init_process_group(backend, init_method=f"tcp://127.0.0.1:{port}", rank=hvd.rank(), world_size=hvd.size(), **device)
+    dist.init_process_group(
+        backend, init_method=f"tcp://127.0.0.1:{port}", rank=hvd.rank(), world_size=hvd.size(), **device
+    )
 
 
 def all_ranks(there: bool) -> bool:
     """Whether all ranks have a peer: else none uses it."""
     with gpu.on_cpu():
-        return bool(hvd.allreduce(torch.tensor(float(there), dtype=torch.float64), op=hvd.Min, name="there").item())
+        return bool(
+            hvd.allreduce(torch.tensor(float(there), dtype=torch.float64), op=hvd.Min, name="there").item()
+        )

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Two ranks that share a GPU and say so: NCCL does not let them, and Hora goes by way of the host's memory, or says why not.
+"""Two ranks that share a GPU and say so: NCCL does not let them, and Hora goes by way of the host's memory,
+or says why not.
 
 hrun -np 2 shared_gpu.py auto|nccl"""
 
@@ -26,7 +27,9 @@ def main() -> None:
     x = torch.full((1000,), float(hvd.rank()), device=DEVICE)
     if wish == "auto":
         with checking("ranks that share a GPU go by way of the host's memory"):
-            assert torch.equal(hvd.allreduce(x, op=hvd.Sum).cpu(), torch.full((1000,), float(sum(range(size)))))
+            assert torch.equal(
+                hvd.allreduce(x, op=hvd.Sum).cpu(), torch.full((1000,), float(sum(range(size))))
+            )
     else:
         try:
             hvd.allreduce(x, op=hvd.Sum)

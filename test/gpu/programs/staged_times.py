@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""G7: an allreduce of GPU tensors by way of the host's memory (HORA_GPU_OPERATIONS=staged), against torch.distributed over Gloo,
-and against the copies to the host and back alone, which both ranks make at the same time."""
+"""G7: an allreduce of GPU tensors by way of the host's memory (HORA_GPU_OPERATIONS=staged), against
+torch.distributed over Gloo, and against the copies to the host and back alone, which both ranks make at the
+same time."""
 
 import gpu
 import torch
@@ -24,13 +25,18 @@ def main() -> None:
             pinned.copy_(x, non_blocking=True)
             x.copy_(pinned, non_blocking=True)
 
-        contenders = {"Hora": lambda x=x, name=name: hvd.allreduce_(x, op=hvd.Max, name=name), "copies": copies}
+        contenders = {
+            "Hora": lambda x=x, name=name: hvd.allreduce_(x, op=hvd.Max, name=name),
+            "copies": copies,
+        }
         if there:
             contenders["Gloo"] = lambda y=y: dist.all_reduce(y, op=dist.ReduceOp.MAX)
         taken = gpu.in_turn(contenders, repeat=8, inner=1, warm_up=2)
         if "Hora" in taken:
             times = ", ".join(f"{contender} {time:.0f}" for contender, (time, _) in taken.items())
-            more = {"peer": taken["Gloo"][0] / 1e3, "peer_is": "Gloo", "of_peer": 3.0} if "Gloo" in taken else {}
+            more = (
+                {"peer": taken["Gloo"][0] / 1e3, "peer_is": "Gloo", "of_peer": 3.0} if "Gloo" in taken else {}
+            )
             aim = {"of_limit": 0.8} if count >= 4 << 20 else {}
             figure(
                 f"G7 staged allreduce, {name}",
@@ -39,7 +45,10 @@ def main() -> None:
             )  # fmt: skip
         z = torch.full((count,), float(hvd.rank() + 1), device=DEVICE)
         hvd.allreduce_(z, op=hvd.Sum, name=f"right.{name}")
-        check(f"G7 {name}: the sum is right", torch.equal(z.cpu(), torch.full((count,), float(sum(range(1, hvd.size() + 1))))))
+        check(
+            f"G7 {name}: the sum is right",
+            torch.equal(z.cpu(), torch.full((count,), float(sum(range(1, hvd.size() + 1))))),
+        )
     hvd.shutdown()
 
 

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A small convolutional network learns to read handwritten digits, on one rank or several that share a GPU, and what it has become
-is compared with what the CPU makes of the same batches. Batch 64 on one rank is batch 16 on each of four.
+"""A small convolutional network learns to read handwritten digits, on one rank or several that share a GPU,
+and what it has become is compared with what the CPU makes of the same batches. Batch 64 on one rank is batch
+16 on each of four.
 
     training.py FOLDER       one rank: leaves its parameters there
     hrun -np N training.py FOLDER       compares"""
@@ -25,13 +26,22 @@ ALLOWANCE = 16 << 20  # bytes beside the fusion buffer: the gradients themselves
 
 def images(dtype: torch.dtype) -> tuple[torch.Tensor, torch.Tensor]:
     table = np.loadtxt(DATA, delimiter=",", dtype=np.int64)
-    return torch.tensor(table[:, :64], dtype=dtype).reshape(-1, 1, 8, 8).to(DEVICE) / 16, torch.tensor(table[:, 64]).to(DEVICE)
+    return torch.tensor(table[:, :64], dtype=dtype).reshape(-1, 1, 8, 8).to(DEVICE) / 16, torch.tensor(
+        table[:, 64]
+    ).to(DEVICE)
 
 
 def network(dtype: torch.dtype) -> nn.Sequential:
     torch.manual_seed(1)
     net = nn.Sequential(
-        nn.Conv2d(1, 16, 3, padding=1), nn.ReLU(), nn.Conv2d(16, 32, 3, padding=1), nn.ReLU(), nn.Flatten(), nn.Linear(2048, 64), nn.ReLU(), nn.Linear(64, 10)
+        nn.Conv2d(1, 16, 3, padding=1),
+        nn.ReLU(),
+        nn.Conv2d(16, 32, 3, padding=1),
+        nn.ReLU(),
+        nn.Flatten(),
+        nn.Linear(2048, 64),
+        nn.ReLU(),
+        nn.Linear(64, 10),
     )
     return net.to(DEVICE, dtype)
 
@@ -47,7 +57,9 @@ def train(dtype: torch.dtype, compiled: bool = False, **options: Any) -> list[to
     pixels, labels = images(dtype)
     net = network(dtype)
     model = torch.compile(net) if compiled else net
-    optimizer = hvd.DistributedOptimizer(torch.optim.SGD(net.parameters(), 0.05, momentum=0.9), net.named_parameters(), **options)
+    optimizer = hvd.DistributedOptimizer(
+        torch.optim.SGD(net.parameters(), 0.05, momentum=0.9), net.named_parameters(), **options
+    )
     hvd.broadcast_parameters(net.state_dict(), 0)
     for index in batches(len(labels), hvd.rank(), hvd.size()):
         optimizer.zero_grad()
@@ -71,7 +83,9 @@ def equal_on_all_ranks(parameters: list[torch.Tensor]) -> bool:
     return bool((everybodys == everybodys[0]).all())
 
 
-def compare(what: str, alone: dict[torch.dtype, list[torch.Tensor]], dtype: torch.dtype, close: float, **options: Any) -> None:
+def compare(
+    what: str, alone: dict[torch.dtype, list[torch.Tensor]], dtype: torch.dtype, close: float, **options: Any
+) -> None:
     with checking(what):
         parameters = train(dtype, **options)
         assert equal_on_all_ranks(parameters), "parameters differ between ranks"
@@ -89,7 +103,14 @@ def memory(size: int) -> None:
     taken = float(first.split(": ")[1].split(" MiB")[0])
     nccl = float(first.split(", ")[-1].split(" MiB")[0])
     most = ((32 << 20) + ALLOWANCE) / (1 << 20)
-    gpu.figure(f"device memory taken by Hora, {size} ranks", taken, "MiB", lower=True, most=most, note=f"fusion cap 32 MiB, gradients beside; NCCL has {nccl:.0f} MiB")
+    gpu.figure(
+        f"device memory taken by Hora, {size} ranks",
+        taken,
+        "MiB",
+        lower=True,
+        most=most,
+        note=f"fusion cap 32 MiB, gradients beside; NCCL has {nccl:.0f} MiB",
+    )
 
 
 def one_context(size: int) -> None:
@@ -99,11 +120,20 @@ def one_context(size: int) -> None:
 
     if gpu.FAKE:
         return
-    said = subprocess.run(["nvidia-smi", "--query-compute-apps=pid,used_memory", "--format=csv,noheader"], capture_output=True, text=True, timeout=30, check=False)
+    said = subprocess.run(
+        ["nvidia-smi", "--query-compute-apps=pid,used_memory", "--format=csv,noheader"],
+        capture_output=True,
+        text=True,
+        timeout=30,
+        check=False,
+    )
     entries = [line.split(",")[0].strip() for line in said.stdout.splitlines() if line.strip()]
     mine = entries.count(str(os.getpid()))
     if mine == 0:
-        gpu.say("NOTE", text=f"nvidia-smi does not show process {os.getpid()} among {len(entries)}: contexts cannot be counted here")
+        gpu.say(
+            "NOTE",
+            text=f"nvidia-smi does not show process {os.getpid()} among {len(entries)}: contexts cannot be counted here",
+        )
     else:
         check(f"one CUDA context in each process, {size} ranks", mine == 1, f"{mine} entries of nvidia-smi")
 
@@ -118,14 +148,32 @@ def main() -> None:
         return
     alone = torch.load(folder / "alone.pt")
     for dtype, close in CLOSE.items():
-        compare(f"training in {str(dtype).removeprefix('torch.')} equals one rank, {size} ranks", alone, dtype, close)
+        compare(
+            f"training in {str(dtype).removeprefix('torch.')} equals one rank, {size} ranks",
+            alone,
+            dtype,
+            close,
+        )
     f32 = torch.float32
     compare(f"training with a 16-bit wire, {size} ranks", alone, f32, 0.05, compression=hvd.Compression.fp16)
-    compare(f"training with groups and a check of finite gradients, {size} ranks", alone, f32, CLOSE[f32], groups=2, check_finite=True)
+    compare(
+        f"training with groups and a check of finite gradients, {size} ranks",
+        alone,
+        f32,
+        CLOSE[f32],
+        groups=2,
+        check_finite=True,
+    )
     memory(size)
     one_context(size)
     if size == 2:
-        compare(f"training of a compiled model equals one rank, {size} ranks", alone, f32, CLOSE[f32], compiled=not gpu.FAKE)
+        compare(
+            f"training of a compiled model equals one rank, {size} ranks",
+            alone,
+            f32,
+            CLOSE[f32],
+            compiled=not gpu.FAKE,
+        )
     hvd.shutdown()
 
 

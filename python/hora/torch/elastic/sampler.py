@@ -14,11 +14,13 @@ from hora import _job
 
 
 class ElasticSampler(torch.utils.data.Sampler[int]):
-    """Gives each rank its part of a dataset of `len(dataset)` samples, and leaves out those that were processed in this
-    epoch before it was begun again.
+    """Gives each rank its part of a dataset of `len(dataset)` samples, and leaves out those that were
+    processed in this epoch before it was begun again.
 
-    Give it to a DataLoader, and to a TorchState; after each batch call `record_batch`, and at the end of an epoch
-    `set_epoch`. All ranks get equally many samples: where the rest cannot be shared equally, some are given twice.
+    Give it to a DataLoader, and to a TorchState; after each batch call `record_batch`, and at the end of an
+    epoch
+    `set_epoch`. All ranks get equally many samples: where the rest cannot be shared equally, some are given
+        twice.
 
     Args:
         dataset: anything with a length.
@@ -70,7 +72,9 @@ class ElasticSampler(torch.utils.data.Sampler[int]):
 
     def __iter__(self) -> Iterator[int]:
         rest = self.remaining_indices
-        return iter([rest[place % len(rest)] for place in range(self.rank, self.total_size, self.num_replicas)])
+        return iter(
+            [rest[place % len(rest)] for place in range(self.rank, self.total_size, self.num_replicas)]
+        )
 
     def __len__(self) -> int:
         return self.num_samples

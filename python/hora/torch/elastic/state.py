@@ -20,7 +20,8 @@ from hora.torch.elastic.sampler import ElasticSampler
 
 
 def _await_sound(tensors: Iterable[torch.Tensor]) -> None:
-    """Returns when the GPUs that these are on have done what they were given. Raises HoraInternalError if the job has failed by
+    """Returns when the GPUs that these are on have done what they were given. Raises HoraInternalError if the
+    job has failed by
     then: the steps that were given to them may have used gradients whose reduction was aborted."""
     gpus = {gpu for tensor in tensors if (gpu := _devices.gpu_of(tensor)) is not None}
     for gpu in gpus:
@@ -30,8 +31,8 @@ def _await_sound(tensors: Iterable[torch.Tensor]) -> None:
 
 
 class StateHandler(abc.ABC):
-    """How a value of a TorchState is saved, restored, and given to all ranks. Derive from it for values of your own, and
-    register it with `set_handler_registry`."""
+    """How a value of a TorchState is saved, restored, and given to all ranks. Derive from it for values of
+    your own, and register it with `set_handler_registry`."""
 
     def __init__(self, value: Any) -> None:
         self.value = value
@@ -49,7 +50,8 @@ class StateHandler(abc.ABC):
         """Makes the value on every rank what it is on rank 0, and remembers that."""
 
     def tensors(self) -> Iterable[torch.Tensor]:
-        """The tensors of the value that a GPU may still be working on when it is saved. None, unless it is overridden."""
+        """The tensors of the value that a GPU may still be working on when it is saved. None, unless it is
+        overridden."""
         return ()
 
     def set_value(self, value: Any) -> None:
@@ -143,10 +145,11 @@ def _broadcast(value: Any) -> Any:
 
 
 class TorchState(ObjectState):
-    """State of PyTorch training: modules, optimizers and ElasticSamplers, each saved in its own way, and Python objects
-    as in `hora.elastic.ObjectState`. Everything is an attribute; assigning one saves it.
+    """State of PyTorch training: modules, optimizers and ElasticSamplers, each saved in its own way, and
+    Python objects as in `hora.elastic.ObjectState`. Everything is an attribute; assigning one saves it.
 
-    What is on a GPU is saved when the GPU has done all that it was given, and only if the job has not failed by then: after that
+    What is on a GPU is saved when the GPU has done all that it was given, and only if the job has not failed
+        by then: after that
     `save` and `commit` raise HoraInternalError, and what was saved before stays as it was.
 
         state = TorchState(model=model, optimizer=optimizer, sampler=sampler, epoch=0, batch=0)
@@ -156,14 +159,25 @@ class TorchState(ObjectState):
         kwargs: further values by name.
     """
 
-    def __init__(self, model: torch.nn.Module | None = None, optimizer: torch.optim.Optimizer | None = None, **kwargs: Any) -> None:
+    def __init__(
+        self,
+        model: torch.nn.Module | None = None,
+        optimizer: torch.optim.Optimizer | None = None,
+        **kwargs: Any,
+    ) -> None:
         values = {"model": model, "optimizer": optimizer, **kwargs}
         self._handlers: dict[str, StateHandler] = {}
         for name, value in values.items():
-            handler = next((handler for kind, handler in get_handler_registry() if isinstance(value, kind)), None)
+            handler = next(
+                (handler for kind, handler in get_handler_registry() if isinstance(value, kind)), None
+            )
             if handler is not None:
                 self._handlers[name] = handler(value)
-        super().__init__(_broadcast, _job.rank, **{name: value for name, value in values.items() if name not in self._handlers})
+        super().__init__(
+            _broadcast,
+            _job.rank,
+            **{name: value for name, value in values.items() if name not in self._handlers},
+        )
 
     def save(self) -> None:
         _await_sound(tensor for handler in self._handlers.values() for tensor in handler.tensors())

@@ -38,7 +38,8 @@ class Library(abc.ABC):
 
     @abc.abstractmethod
     def wrapped(self, model: nn.Module, **options: Any) -> tuple[nn.Module, torch.optim.Optimizer, Finish]:
-        """The model to call, the optimizer to step with, and what waits for the gradients after backward()."""
+        """The model to call, the optimizer to step with, and what waits for the gradients after
+        backward()."""
 
     def lists(self, tensors: list[torch.Tensor]) -> list[torch.Tensor]:
         """Tensors as large as these, where this library reduces them fastest."""
@@ -103,13 +104,17 @@ class Horovod(Library):
         return lambda: self._hvd.synchronize(handle)
 
     def reduce_halves(self, name: str, tensor: torch.Tensor) -> None:
-        tensor.copy_(self._hvd.allreduce(tensor, name=name, op=self._hvd.Sum, compression=self._hvd.Compression.fp16))
+        tensor.copy_(
+            self._hvd.allreduce(tensor, name=name, op=self._hvd.Sum, compression=self._hvd.Compression.fp16)
+        )
 
     def broadcast(self, model: nn.Module) -> None:
         self._hvd.broadcast_parameters(model.state_dict(), root_rank=0)
 
     def wrapped(self, model: nn.Module, **options: Any) -> tuple[nn.Module, torch.optim.Optimizer, Finish]:
-        optimizer = self._hvd.DistributedOptimizer(plain_sgd(model), named_parameters=model.named_parameters())
+        optimizer = self._hvd.DistributedOptimizer(
+            plain_sgd(model), named_parameters=model.named_parameters()
+        )
         return model, optimizer, optimizer.synchronize
 
     def close(self) -> None:
@@ -123,7 +128,9 @@ class Hora(Horovod):
         return hora.torch
 
     def reduce_halves(self, name: str, tensor: torch.Tensor) -> None:
-        handle = self._hvd.allreduce_async_(tensor, name=name, op=self._hvd.Sum, compression=self._hvd.Compression.fp16)
+        handle = self._hvd.allreduce_async_(
+            tensor, name=name, op=self._hvd.Sum, compression=self._hvd.Compression.fp16
+        )
         self._hvd.synchronize(handle)
 
     def lists(self, tensors: list[torch.Tensor]) -> list[torch.Tensor]:

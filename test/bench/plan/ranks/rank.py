@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """One rank of a job that measures: rank.py TASK, where TASK is the JSON that jobs.RankJob makes.
 
-It writes FOLDER/rank<k>.json: of each case the begin and end of every call, by the clock that all processes of a machine
-share; or one value. Without a folder only the job's own time counts.
+It writes FOLDER/rank<k>.json: of each case the begin and end of every call, by the clock that all processes
+of a machine share; or one value. Without a folder only the job's own time counts.
 """
 
 import importlib
@@ -19,7 +19,9 @@ from bench.plan.ranks.libraries import LIBRARIES  # noqa: E402
 def main() -> None:
     task = json.loads(sys.argv[1])
     library = LIBRARIES[task["library"]]()
-    cases = importlib.import_module(f"bench.plan.ranks.work_{task['workload']}").work(library, **task["options"])
+    cases = importlib.import_module(f"bench.plan.ranks.work_{task['workload']}").work(
+        library, **task["options"]
+    )
     if task["folder"]:
         pathlib.Path(task["folder"], f"rank{library.rank}.json").write_text(json.dumps(cases))
     library.close()

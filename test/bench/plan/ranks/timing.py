@@ -15,7 +15,8 @@ WARM_UP = 2
 
 @dataclasses.dataclass
 class Turn:
-    """One call: the function that makes its input, the call, and how many elements of the result are wrong."""
+    """One call: the function that makes its input, the call, and how many elements of the result are
+    wrong."""
 
     prepare: Callable[[int], None]
     call: Callable[[], None]
@@ -40,7 +41,9 @@ def wrong_in(tensor: torch.Tensor, value: float) -> int:
     return int((tensor != value).sum().item())
 
 
-def time_calls(library: Library, turn: Turn, iterations: int, pause: float = 0.0, calls: int = 1) -> dict[str, Any]:
+def time_calls(
+    library: Library, turn: Turn, iterations: int, pause: float = 0.0, calls: int = 1
+) -> dict[str, Any]:
     """A case: when each call began and ended on this rank, which is `calls` of what is told."""
     spans = []
     wrong = 0

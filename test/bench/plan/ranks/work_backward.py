@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""backward() of a model of which only the gradients are made, layer by layer, and reduced by the library's optimizer."""
+"""backward() of a model of which only the gradients are made, layer by layer, and reduced by the library's
+optimizer."""
 
 from typing import Any
 
@@ -52,7 +53,9 @@ def work(library: Library, case: str, counts: list[int], iterations: int, **opti
         finish()
 
     def wrong(iteration: int) -> int:
-        mean = (expected(library.size, iteration) if library.size > 1 else brought(library.rank, iteration)) / library.size
+        mean = (
+            expected(library.size, iteration) if library.size > 1 else brought(library.rank, iteration)
+        ) / library.size
         return sum(wrong_in(parameter.grad, mean) for parameter in model.layers if parameter.grad is not None)
 
     return {case: time_calls(library, Turn(prepare, step, wrong), iterations)}

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The loss of speed of a process that only computes, by being in a job: multiplications of matrices, in one thread."""
+"""The loss of speed of a process that only computes, by being in a job: multiplications of matrices, in one
+thread."""
 
 import time
 from typing import Any
@@ -12,7 +13,8 @@ WARM_UP = 10
 
 
 def work(library: Library, iterations: int) -> dict[str, Any]:
-    """How long one takes on average, in us. The ranks do not meet in between, as those do not that are in no job."""
+    """How long one takes on average, in us. The ranks do not meet in between, as those do not that are in no
+    job."""
     matrix = torch.randn(384, 384)
     library.barrier()
     begin = 0.0

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The cost of a rank's process while its program does nothing: how often its threads wake up, and the CPU time that they take."""
+"""The cost of a rank's process while its program does nothing: how often its threads wake up, and the CPU
+time that they take."""
 
 import pathlib
 import re

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""All gradients of a model, which are there: each by itself, or in buckets as DistributedDataParallel makes them."""
+"""All gradients of a model, which are there: each by itself, or in buckets as DistributedDataParallel makes
+them."""
 
 from collections.abc import Callable
 from typing import Any
@@ -51,7 +52,10 @@ class Buckets(Reducer):
                 self._bucket_of[number] = len(self._buckets)
             self._last[len(self._buckets)] = members[-1]
             self._buckets.append(bucket)
-        self._place = {number: place for number, (_, place) in zip(reversed(range(len(tensors))), self._copies, strict=True)}
+        self._place = {
+            number: place
+            for number, (_, place) in zip(reversed(range(len(tensors))), self._copies, strict=True)
+        }
         self._views = views
 
     def _divided(self, bucket_bytes: int) -> list[list[int]]:
@@ -106,6 +110,13 @@ def turn_of(library: Library, reducing: Reducer, call: Callable[[], None]) -> Tu
     return Turn(prepare, call, wrong)
 
 
-def work(library: Library, case: str, counts: list[int], iterations: int, form: str = "each", bucket_mib: float = 25.0) -> dict[str, Any]:
+def work(
+    library: Library,
+    case: str,
+    counts: list[int],
+    iterations: int,
+    form: str = "each",
+    bucket_mib: float = 25.0,
+) -> dict[str, Any]:
     reducing = reducer(library, counts, form, bucket_mib)
     return {case: time_calls(library, turn_of(library, reducing, lambda: reduce_all(reducing)), iterations)}

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """How much of the communication hides behind computing that needs no CPU, such as a GPU's: layers that sleep.
 
-Three cases in turn: the layers alone, the reduction alone, and both, each gradient being ready when its layer ends.
+Three cases in turn: the layers alone, the reduction alone, and both, each gradient being ready when its layer
+    ends.
 """
 
 import time
@@ -14,8 +15,17 @@ from .timing import Turn, time_calls
 from .work_list import reduce_all, reducer, turn_of
 
 
-def work(library: Library, case: str, counts: list[int], iterations: int, form: str = "each", bucket_mib: float = 25.0, share: float = 1.5) -> dict[str, Any]:
-    """Computing takes `share` times as long as the reduction alone, and a layer as much of it as its elements."""
+def work(
+    library: Library,
+    case: str,
+    counts: list[int],
+    iterations: int,
+    form: str = "each",
+    bucket_mib: float = 25.0,
+    share: float = 1.5,
+) -> dict[str, Any]:
+    """Computing takes `share` times as long as the reduction alone, and a layer as much of it as its
+    elements."""
     reducing = reducer(library, counts, form, bucket_mib)
     alone = time_calls(library, turn_of(library, reducing, lambda: reduce_all(reducing)), iterations)
     longest = sorted(end - begin for begin, end in alone["spans"])[iterations // 2]

@@ -21,7 +21,9 @@ def work(library: Library, cases: dict[str, int], iterations: int) -> dict[str, 
                 fill(tensor, brought(library.rank, iteration))
 
         def call(tensors: list[torch.Tensor] = tensors) -> None:
-            under_way: list[Callable[[], None]] = [library.start(f"small.{number}", tensor) for number, tensor in enumerate(tensors)]
+            under_way: list[Callable[[], None]] = [
+                library.start(f"small.{number}", tensor) for number, tensor in enumerate(tensors)
+            ]
             for wait in under_way:
                 wait()
 

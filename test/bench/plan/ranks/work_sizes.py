@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One tensor at a time, of each of some sizes: hot, right after the ranks have met; or blocked, after a pause."""
+"""One tensor at a time, of each of some sizes: hot, right after the ranks have met; or blocked, after a
+pause."""
 
 from collections.abc import Callable
 from typing import Any

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Sums for which float16 travels, beside float32: how long they take, and how wrong they are.
 
-The error is told in roundings: how far a sum is from the exact one, divided by what rounding every input and the sum to
+The error is told in roundings: how far a sum is from the exact one, divided by what rounding every input and
+    the sum to
 float16 once each may do at most.
 """
 
@@ -17,7 +18,9 @@ HALF_AN_ULP = 2.0**-11
 
 
 def error(library: Library, count: int = 1 << 16) -> float:
-    inputs = [torch.randn(count, generator=torch.Generator().manual_seed(1 + rank)) for rank in range(library.size)]
+    inputs = [
+        torch.randn(count, generator=torch.Generator().manual_seed(1 + rank)) for rank in range(library.size)
+    ]
     exact = torch.stack(inputs).double().sum(0)
     allowed = HALF_AN_ULP * (torch.stack(inputs).double().abs().sum(0) + exact.abs()) + 1e-7
     mine = inputs[library.rank].clone()
@@ -25,12 +28,18 @@ def error(library: Library, count: int = 1 << 16) -> float:
     return float(((mine.double() - exact).abs() / allowed).max())
 
 
-def work(library: Library, cases: dict[str, int], iterations: int, full: bool = True, errors: bool = False) -> dict[str, Any]:
+def work(
+    library: Library, cases: dict[str, int], iterations: int, full: bool = True, errors: bool = False
+) -> dict[str, Any]:
     """full: float32, too. errors: how wrong sums are."""
     results: dict[str, Any] = {}
     for case, size in cases.items():
         tensor = torch.zeros(size // 4)
-        reductions = {"float16": library.reduce_halves, "float32": library.reduce} if full else {"float16": library.reduce_halves}
+        reductions = (
+            {"float16": library.reduce_halves, "float32": library.reduce}
+            if full
+            else {"float16": library.reduce_halves}
+        )
         for kind, reduce in reductions.items():
             name = f"{kind}.{size}"
             turn = Turn(

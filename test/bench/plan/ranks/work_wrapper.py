@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The cost of the optimizer's wrapper for a rank that is alone: steps of a small model with it and without it, in turns."""
+"""The cost of the optimizer's wrapper for a rank that is alone: steps of a small model with it and without
+it, in turns."""
 
 from typing import Any
 

@@ -41,14 +41,17 @@ class LockedJob:
 
 def _experiment(ranks: int, settings: Settings) -> Experiment:
     title = f"the gradients of ResNet-50, steps that repeat, {ranks} ranks"
-    return Experiment(f"locked, {ranks} ranks", title, [LockedJob(50 if settings.quick else 1000, ranks)], "as named")
+    return Experiment(
+        f"locked, {ranks} ranks", title, [LockedJob(50 if settings.quick else 1000, ranks)], "as named"
+    )
 
 
 ROW = Row(
     key="b11",
     title="a locked schedule",
     what="Equal steps, and a last one in which the last rank goes astray with one of the 161 tensors. Letters are those that an engine gives its control plane to send, "
-    "of the rank that sends most. A rank has unlocked when it sends one, and is told when the operation ends with an error that names the tensor. All sums are checked.",
+    "of the rank that sends most. A rank has unlocked when it sends one, and is told when the operation ends "
+    "with an error that names the tensor. All sums are checked.",
     experiments=lambda settings: [_experiment(ranks, settings) for ranks in RANKS],
     views=lambda: [
         View(
@@ -58,7 +61,12 @@ ROW = Row(
                 at_most(5, "steps").only(["steps until locked"]),
                 at_most(0, "letters").only(["letters a locked step"]),
                 at_most(0, "bytes").only(["bytes a locked step"]),
-                at_most(100, "ms").only(["ms until told: another shape", *(f"ms until unlocked: {words}" for words in ASTRAY.values())]),
+                at_most(100, "ms").only(
+                    [
+                        "ms until told: another shape",
+                        *(f"ms until unlocked: {words}" for words in ASTRAY.values()),
+                    ]
+                ),
             ),
             heading=f"{ranks} ranks",
         )

@@ -10,7 +10,8 @@ from hora._errors import HoraArgumentError
 
 
 class HorovodBasics:
-    """The job, its queries and its process sets as methods: `rank()`, `size()`, `init()`, ... are those of hora.torch."""
+    """The job, its queries and its process sets as methods: `rank()`, `size()`, `init()`, ... are those of
+    hora.torch."""
 
     def __init__(self, pkg_path: str = "", *lib_path_parts: str) -> None:
         """There is no library to be loaded."""
@@ -32,7 +33,9 @@ class HorovodBasics:
     def _process_set_rank(self, process_set_id: int) -> int:
         ranks = self._ranks_of(process_set_id)
         if _job.rank() not in ranks:
-            raise HoraArgumentError(f"rank {_job.rank()} is not a member of process set {process_set_id}, which is {ranks}")
+            raise HoraArgumentError(
+                f"rank {_job.rank()} is not a member of process set {process_set_id}, which is {ranks}"
+            )
         return ranks.index(_job.rank())
 
     def _process_set_size(self, process_set_id: int) -> int:

@@ -4,7 +4,8 @@ from hora.elastic import HostsUpdatedInterrupt
 
 
 class HorovodVersionMismatchError(ImportError):
-    """Another version of a framework than the one of the build. Hora never raises it: one build serves every version."""
+    """Another version of a framework than the one of the build. Hora never raises it: one build serves every
+    version."""
 
     def __init__(self, name: str, version: str, installed_version: str) -> None:
         super().__init__(get_version_mismatch_message(name, version, installed_version))
@@ -18,4 +19,9 @@ def get_version_mismatch_message(name: str, version: str, installed_version: str
     return f"built for {name} {version}, but {name} {installed_version} is installed"
 
 
-__all__ = ["HorovodInternalError", "HorovodVersionMismatchError", "HostsUpdatedInterrupt", "get_version_mismatch_message"]
+__all__ = [
+    "HorovodInternalError",
+    "HorovodVersionMismatchError",
+    "HostsUpdatedInterrupt",
+    "get_version_mismatch_message",
+]

@@ -38,7 +38,10 @@ def get_extension_full_path(pkg_path: str, *args: str) -> str:
 def check_extension(ext_name: str, ext_env_var: str, pkg_path: str, *args: str) -> None:
     """Raises ImportError if Hora does not serve the framework; for PyTorch nothing has to be compiled."""
     if not extension_available(ext_name.removeprefix("horovod.")):
-        raise ImportError(f"{ext_name} is not part of Hora, which serves PyTorch (horovod.torch) and NumPy (hora)", name=ext_name)
+        raise ImportError(
+            f"{ext_name} is not part of Hora, which serves PyTorch (horovod.torch) and NumPy (hora)",
+            name=ext_name,
+        )
 
 
 def extension_available(ext_base_name: str, verbose: bool = False) -> bool:
@@ -125,7 +128,9 @@ def is_version_greater_equal_than(ver: str, target: str) -> bool:
         raise HoraArgumentError(f"versions are strings, not {ver!r} and {target!r}")
     wanted = target.split(".")
     if len(wanted) != 3:
-        raise HoraArgumentError(f"the version to compare with must have three numbers, such as '2.1.0', not {target!r}")
+        raise HoraArgumentError(
+            f"the version to compare with must have three numbers, such as '2.1.0', not {target!r}"
+        )
     return _numbers(ver) >= _numbers(target)
 
 
