@@ -113,7 +113,7 @@ def summary_of(errors: str) -> str:
     return summary
 
 
-@pytest.mark.parametrize(("pitfall", "ranks"), zip(PITFALLS, itertools.cycle([2, 4]), strict=False))
+@pytest.mark.parametrize(("pitfall", "ranks"), list(zip(PITFALLS, itertools.cycle([2, 4]), strict=False)))
 def test_a_pitfall_ends_with_its_cause_the_lines_of_the_program_and_the_remedy(
     pitfall: str, ranks: int, tmp_path: pathlib.Path
 ):
