@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# What libhora_nccl is built with: CudaAndNccl_NVCC, the compiler for kernels, and the target CudaAndNccl::headers, the
+# The tools that build libhora_nccl: CudaAndNccl_NVCC, the compiler for kernels, and the target CudaAndNccl::headers, the
 # headers of CUDA and of NCCL. Nothing is linked: driver and NCCL are opened when they are wanted. They come from the
 # toolkit (nvcc in PATH, CUDA_HOME, /usr/local/cuda) and NCCL's package, or from NVIDIA's wheels for Python.
 # enable_language(CUDA) would have to link a program with CUDA's runtime, which the wheels do not allow.

@@ -26,7 +26,7 @@ _GREATEST = 2**31 - 1
 
 
 class Received(NamedTuple, Generic[Value]):
-    """What `recv` got: the array, tensor or object, the rank that sent it, and its tag."""
+    """The result of `recv`: the array, tensor or object, the rank that sent it, and its tag."""
 
     value: Value
     source: int
@@ -34,7 +34,7 @@ class Received(NamedTuple, Generic[Value]):
 
 
 class Envelope(NamedTuple, Generic[Dtype]):
-    """What `probe` saw: the rank that sent the message, its tag, and dtype and shape of the array. Of an
+    """The result of `probe`: the rank that sent the message, its tag, and dtype and shape of the array. Of an
     object the dtype is None, and the shape has the length of its pickle."""
 
     source: int

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What `import horovod` says where Hora is installed, and no horovod is.
+"""The message of `import horovod` where Hora is installed, and no horovod is.
 
 `hora_horovod.pth`, next to the package, adds a finder behind all others to each interpreter that starts. It
 is asked only where nothing else has found a module, and answers for `horovod` alone; nothing of Hora is

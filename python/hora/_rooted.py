@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What MPI has beyond Horovod's operations, for arrays: gather, scatter, reduce, scan."""
+"""The operations that MPI has and Horovod has not, for arrays: gather, scatter, reduce, scan."""
 
 from __future__ import annotations
 

@@ -35,9 +35,9 @@ struct SeenArray {
   std::vector<std::int64_t> shape;
 };
 
-/// What DLPack's C functions (`__dlpack_c_exchange_api__`, DLPack 1.3) tell of an array, much faster than
-/// Python's. Nothing if its library does not have them, it does not lie side by side on the host, or its
-/// elements are none that Hora knows; raises nothing.
+/// An array as DLPack's C functions (`__dlpack_c_exchange_api__`, DLPack 1.3) describe it, much faster than
+/// Python's. Nothing if its library does not have them, if its elements do not lie side by side on the host,
+/// or if they are none that Hora knows. Raises nothing.
 std::optional<SeenArray> see_on_host(pybind11::handle array);
 
 /// A capsule of DLPack ("dltensor") for contiguous elements in this memory, which it keeps alive.

@@ -75,7 +75,7 @@ class Operating {
 /// Lets go of what was lent to operations that have ended, though nobody has waited for them.
 void let_go_of_ended();
 
-/// What Hora's `stream` arguments are in Python: a cudaStream_t as a number.
+/// The stream of a `stream` argument in Python, which is a cudaStream_t as a number.
 inline void* stream_of(std::uintptr_t number) { return reinterpret_cast<void*>(number); }
 
 }  // namespace hora

@@ -31,7 +31,7 @@ ENDINGS = "## How a program ends"  # a section that endings_page.py writes
 
 INTRODUCTION = """\
 <!-- SPDX-License-Identifier: Apache-2.0; written by `./dev test --faults` -->
-# What happens when something goes wrong
+# Faults and their effects
 
 Each fault was made to happen in each phase of a job of {ranks} ranks to rank 0, to another rank, and to two; {cells} cells, played by
 `test/faults`. A cell says: after how many milliseconds the last of the other ranks knew (its error, or, where it was leaving, the

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What Hora's kernels are compared with.
+// Kernels that Hora's kernels are compared with.
 #include "test/gpu/peer_kernels.h"
 
 using namespace hora;  // a program of its own

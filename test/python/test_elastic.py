@@ -143,7 +143,7 @@ def test_states_hold_what_is_handed_to_them():
         state.restore()
         assert counter.value == 0
 
-        # What rank 0 has heard of hosts interrupts all; the newest news count, and their kinds together.
+        # News of hosts that rank 0 has heard interrupts all; the newest news count, and their kinds together.
         state = ObjectState(hvd.broadcast_object, hvd.rank, epoch=0)
         state.check_host_updates()
         def interrupted(*news):

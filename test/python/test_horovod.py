@@ -71,7 +71,7 @@ hvd.init()
 names = ("RANK", "SIZE", "LOCAL_RANK", "LOCAL_SIZE", "CROSS_RANK", "CROSS_SIZE")
 assert [int(os.environ[f"HOROVOD_{name}"]) for name in names] == [getattr(hvd, name.lower())() for name in names]
 
-# What programs reach for behind the names.
+# Parts behind the names that programs reach for.
 handle = hvd.allreduce_async(torch.ones(1), name="x")
 assert handle in mpi_ops._handle_map
 hvd.synchronize(handle)

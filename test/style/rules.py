@@ -3,6 +3,7 @@
 it."""
 
 import dataclasses
+import pathlib
 import re
 from collections.abc import Callable, Iterator
 
@@ -159,6 +160,16 @@ def names_say_something(path: str, text: str) -> Iterator[Finding]:
             yield 1, f"'{word}' says nothing: name the file after what it is"
 
 
+def sentences_have_a_subject(path: str, text: str) -> Iterator[Finding]:
+    """In comments, docstrings' first lines, and pages: a sentence names the thing that it is about."""
+    marks = {".cc": "//+<?|/?\\*", ".h": "//+<?|/?\\*", ".cu": "//+<?", ".py": '#|"""', ".md": ""}
+    mark = marks.get(pathlib.PurePath(path).suffix, "#")
+    begin = rf"(?:^|\s)(?:{mark}) ?(?:.*[.:;] )?" if mark else r"^(?!#)(?:.*[.:;] )?"
+    for number, line in lines(text):
+        if re.search(rf"{begin}(?:What|Whoever|Whatever|Which|Whose|Whom|Who)\b[^?]*$", line):
+            yield number, "begin the sentence with a noun that names the thing"
+
+
 def headers_are_guarded(path: str, text: str) -> Iterator[Finding]:
     if path.endswith(".h") and "#pragma once" not in text:
         yield 1, "a header needs #pragma once"
@@ -185,6 +196,10 @@ RULES = [
     Rule(has_no_loose_ends, r"(?!test/style/)(core|runner|frameworks|python|examples|test)/.*\.(cc|h|py)"),
     Rule(names_say_something, r"(?!python/hora/_horovod/)(core|runner|frameworks|python|examples|test)/.*"),
     Rule(headers_are_guarded, CPP),
+    Rule(
+        sentences_have_a_subject,
+        r"(?!.*(RESULTS|CHANGELOG)\.md$|test/(style|fuzz/corpus)/).*(\.(cc|h|cu|c|py|cmake|md)|CMakeLists\.txt)",
+    ),
 ]
 
 

@@ -185,6 +185,13 @@ def test_headers_stand_alone():
         ("has_no_loose_ends", "core/base/x.cc", "// TODO: later", "// done"),
         ("names_say_something", "core/base/string_utils.cc", "", None),
         ("headers_are_guarded", "core/base/x.h", "int x;", "#pragma once\n"),
+        (
+            "sentences_have_a_subject",
+            "core/base/x.h",
+            "/// What came of it.",
+            "/// The outcome. Is it what we want?",
+        ),
+        ("sentences_have_a_subject", "x.py", "x = 1  # one. Who waits is told", 'print("What now")'),
     ],
 )
 def test_rule_finds_what_it_is_for(name: str, path: str, bad: str, good: str | None):

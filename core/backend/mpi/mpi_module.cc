@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What libhora_mpi.so shows of itself.
+// The one symbol that libhora_mpi.so exports: hora_module.
 #include "core/comm/mpi_module.h"
 
 #include "core/backend/mpi/mpi_collective.h"

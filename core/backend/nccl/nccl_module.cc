@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What libhora_nccl.so shows of itself.
+// The one symbol that libhora_nccl.so exports: hora_module.
 #include "core/comm/nccl_module.h"
 
 #include "core/backend/cuda/gpu.h"

@@ -106,8 +106,8 @@ def note_use(tensor: torch.Tensor, gpu: int) -> None:
 
 
 def on_current_stream(result: torch.Tensor, place: Place) -> torch.Tensor:
-    """What Hora has allocated on the stream of that place; if another one is current, a copy that PyTorch has
-    allocated on that."""
+    """The tensor that Hora has allocated on the stream of that place. If another stream is current, a copy
+    that PyTorch has allocated on that one."""
     if place.gpu is None or current_stream(place.gpu) == place.stream:
         return result
     copy = result.clone()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What MPI has beyond Horovod's operations: gather, scatter, reduce, scan. Without autograd."""
+"""The operations that MPI has and Horovod has not: gather, scatter, reduce, scan. Without autograd."""
 
 from __future__ import annotations
 

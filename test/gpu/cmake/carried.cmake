@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# What test/gpu/pack has collected, as targets: for the find modules beside this.
+# The files that test/gpu/pack has collected, as targets: for the find modules beside this.
 cmake_path(SET carried NORMALIZE ${CMAKE_CURRENT_LIST_DIR}/../../../.gpu)
 
 # carried_library(target pattern [targets that it needs...]): the one file that the pattern names in .gpu/lib

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What PyTorch training would have to begin again without."""
+"""The state without which PyTorch training would have to begin again."""
 
 from __future__ import annotations
 

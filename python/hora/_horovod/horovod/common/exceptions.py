@@ -15,7 +15,7 @@ class HorovodVersionMismatchError(ImportError):
 
 
 def get_version_mismatch_message(name: str, version: str, installed_version: str) -> str:
-    """What HorovodVersionMismatchError says."""
+    """The message of HorovodVersionMismatchError."""
     return f"built for {name} {version}, but {name} {installed_version} is installed"
 
 
