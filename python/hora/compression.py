@@ -26,7 +26,7 @@ from hora._errors import HoraArgumentError
 
 
 class Compressor:
-    """A form for tensors between the ranks. The result of `compress` is reduced, and given to `decompress`."""
+    """A form for tensors between the ranks. Hora reduces the result of `compress`, and calls `decompress`."""
 
     @staticmethod
     def compress(tensor: Any) -> tuple[Any, Any]:

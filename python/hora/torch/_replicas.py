@@ -27,7 +27,7 @@ _OWN_STATISTICS = ("running_mean", "running_var")  # each rank's, of its own bat
 
 
 class ReplicaCheck:
-    """The replicas that `check_replicas` compares. A call compares them; all ranks of the process set call it."""
+    """The replicas that `check_replicas` compares. All ranks of the process set call it."""
 
     def __init__(
         self,
