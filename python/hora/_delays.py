@@ -13,8 +13,7 @@ from hora import _job
 def expect_delay(name: str, seconds: float) -> Iterator[None]:
     """Says that this rank is going to be busy, as with an evaluation or a checkpoint, while others may wait
     for it: until this ends, or the time is over, nobody warns of that (HORA_MISSING_WARNING) or gives up
-        (HORA_MISSING_TIMEOUT). Of several that
-    are open the last to end counts. Asks no other rank.
+    (HORA_MISSING_TIMEOUT). Of several that are open the last to end counts. Asks no other rank.
 
         if hvd.rank() == 0:
             with hvd.expect_delay("evaluation", seconds=1800):

@@ -51,9 +51,9 @@ class DeviceArray:
     `__cuda_array_interface__`.
 
     The operation that makes it may still be under way on the GPU: work that the library puts on its current
-        stream from then
-    on comes after it, and the host does not wait. The memory is freed behind the work of CUDA's default
-    stream when nobody has it any more; who uses it on another stream keeps it until that work is done.
+    stream from then on comes after it, and the host does not wait. The memory is freed behind the work of
+    CUDA's default stream when nobody has it any more; who uses it on another stream keeps it until that work
+    is done.
 
     Attributes:
         shape: elements per dimension.

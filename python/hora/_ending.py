@@ -2,10 +2,9 @@
 """How this program ends, and why.
 
 The exit status says whether a program has failed, and the interpreter knows it last: SystemExit has many
-    forms, and may be caught.
-C learns the status when the interpreter has ended (`_native.shutdown_at_exit`). This module knows sooner
-where that is certain,
-and knows the words: which exception or which call of sys.exit it was, and in which line.
+forms, and may be caught. C learns the status when the interpreter has ended (`_native.shutdown_at_exit`).
+This module knows sooner where that is certain, and knows the words: which exception or which call of sys.exit
+it was, and in which line.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ from hora._traces import encodable, is_interactive, where
 _MOST_CHARACTERS = 2000  # of what is told
 
 # All that the main thread runs is called from its outermost frame, which shows how it ended: where it stands
-#     then.
+# then.
 _outermost: FrameType | None = None
 _exits: dict[int, str] = {}  # calls of sys.exit by the status that they ask for, the last one of each
 _last_exit: tuple[int, int] | None = None  # where the outermost frame stood at the last one, and the status
@@ -123,8 +122,8 @@ def _note_exit(status: Any) -> None:
 
 
 # The interpreter forgets the argument and the line of a SystemExit before anybody can ask. So this notes
-#     them, for words only:
-# `raise SystemExit(3)`, exit(3) and a `sys.exit` that was imported before are told by their status.
+# them, for words only: `raise SystemExit(3)`, exit(3) and a `sys.exit` that was imported before are told by
+# their status.
 def _exit(former: Callable[..., Any], status: Any = None, /) -> None:
     with contextlib.suppress(Exception):  # repr() may raise
         _note_exit(status)

@@ -411,8 +411,7 @@ def synchronize(handle: int) -> Any:
     operation: its memory stays lent, and the handle may be synchronised again.
 
     Of an operation on a GPU it waits only until all ranks have submitted it: what is put on the current
-        stream from now on
-    waits for its end, as for that of any work on the GPU.
+    stream from now on waits for its end, as for that of any work on the GPU.
 
     Raises:
         HoraArgumentError: the handle was synchronised before, or is none of this job's.

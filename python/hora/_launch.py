@@ -92,7 +92,7 @@ def run(
         num_proc, np: how many ranks; both are the same.
         hosts: "a:4,b:4": where, and how many ranks each host takes; else this machine. The function and its
             results go through a temporary directory, which all hosts must share: TMPDIR names one that they
-                do.
+            do.
         hostfile: the same from a file; see `hrun --help`.
         start_timeout: seconds for hosts to answer, and then for all ranks to meet.
         ssh_port, ssh_identity_file: how other hosts are reached.
@@ -264,8 +264,8 @@ class _Echo:
 
 def _hrun(arguments: list[str]) -> tuple[int, list[str]]:
     """Runs hrun to its end; its exit code, and what it said itself. A process group of its own keeps the
-    terminal's Ctrl-C
-    from coming twice, which would mean more. Nothing is written to its input: its end tells rank 0 of ours.
+    terminal's Ctrl-C from coming twice, which would mean more. Nothing is written to its input: its end tells
+    rank 0 of ours.
 
     Raises:
         HoraArgumentError: hrun takes the arguments for wrong, and has started nothing.

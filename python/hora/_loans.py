@@ -169,8 +169,7 @@ class _OnGpu(_job.OnGpu):
     """An operation on a GPU. Waiting for it is up to CUDA's default stream, not to the host.
 
     What it uses is kept until it has ended on the GPU, also after `wait`: the library that has lent an array
-        knows nothing of
-    Hora's own stream, and would use memory that it gets back at once."""
+    knows nothing of Hora's own stream, and would use memory that it gets back at once."""
 
     __slots__ = ()
 

@@ -18,16 +18,13 @@ _homogeneous = True
 
 def init(comm: Any = None, process_sets: Iterable[sets.ProcessSet] | str | None = None) -> None:
     """Joins the job that the environment describes (as hrun, torchrun, srun, mpirun and others do: see
-    docs/clusters.md), or
-    a job of one rank. May be called again after `shutdown`, and any number of times in between: then it only
-        registers
-    process sets.
+    docs/clusters.md), or a job of one rank. May be called again after `shutdown`, and any number of times in
+    between: then it only registers process sets.
 
     Args:
         comm: None, or a list of all ranks; for some of the ranks there are process sets. Or a communicator of
             mpi4py: its processes are the ranks of the job, in its order; each process passes the one that it
-                is in, so that several
-            communicators make several jobs. It must live until `shutdown`.
+            is in, so that several communicators make several jobs. It must live until `shutdown`.
         process_sets: the sets to register, the same list on all ranks; None or "dynamic": none. Others may be
             added at any time with `add_process_set`.
 
@@ -122,7 +119,7 @@ def _leave_at_exit() -> None:
 
 
 # The last to be registered is the first to run. concurrent.futures registers when it is imported, and then
-# waits for its threads.
-# Programs register after they have imported Hora: what they register may still use the job.
+# waits for its threads. Programs register after they have imported Hora: what they register may still use the
+# job.
 threading._register_atexit(_when_the_main_thread_ends)  # type: ignore[attr-defined]
 atexit.register(_leave_at_exit)

@@ -133,8 +133,7 @@ def send(array: Any, dest: int, tag: int = 0) -> None:
 
     A small array (64 KiB and less, as a rule) has been copied when this returns, whether the receiver wants
     it yet or not; a larger one has been received. So ranks that send each other large arrays use `isend` or
-    `irecv`, or one of them receives
-    first: else each waits for the other.
+    `irecv`, or one of them receives first: else each waits for the other.
 
     Args:
         array: any shape; dtype uint8, int8, int16, int32, int64, float16, bfloat16, float32, float64 or bool;

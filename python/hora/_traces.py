@@ -2,10 +2,9 @@
 """The text that is printed of an exception that nobody caught.
 
 Nothing is done to the exception: debuggers, logging, pytest and other hooks see its whole traceback. Only the
-    printing at the
-end of the program is another one, and only where Python itself would print: a hook of the program's, or of a
-    library such as
-rich, is called as ever. So frames are folded there, and not cut off where Hora raises.
+printing at the end of the program is another one, and only where Python itself would print: a hook of the
+program's, or of a library such as rich, is called as ever. So frames are folded there, and not cut off where
+Hora raises.
 
 hrun gets the same text in place of stderr, if stderr is its pipe. It shows a trace that several ranks have
 once, whole and in one piece, where lines of ranks that fail at once would mix; and it tells in its summary

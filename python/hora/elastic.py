@@ -2,8 +2,7 @@
 """Training that survives failures: state that can be taken back, and a loop that starts again from it.
 
 In this version the ranks of a job stay the same: after an error that all ranks have met they leave the job,
-    join it
-again and go on from what was last committed. A rank that has died is not replaced.
+join it again and go on from what was last committed. A rank that has died is not replaced.
 """
 
 from __future__ import annotations
@@ -118,8 +117,7 @@ class ObjectState(State):
     """State of Python objects: every further keyword is an attribute, to be read and assigned.
 
     `save` copies lists, dicts and sets, and keeps other objects as they are: assign new ones instead of
-        changing them.
-    `sync` pickles: the other ranks get copies of what rank 0 has now.
+    changing them. `sync` pickles: the other ranks get copies of what rank 0 has now.
     """
 
     def __init__(self, bcast_object: Callable[..., Any], get_rank: Callable[[], int], **kwargs: Any) -> None:

@@ -80,7 +80,7 @@ def test_every_pair_is_tested():
 
 
 # Half a sum and half another are added up on either side: two ranks round alike, so figures are equal to the
-#     last digit.
+# last digit.
 @pytest.mark.parametrize(
     "name", ["amp", "evaluation", pytest.param("mpi4py", marks=needs_mpi4py), "spawn", "uneven"]
 )

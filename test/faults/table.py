@@ -299,9 +299,8 @@ SAMPLE = ("kill", "stop", "exception", "cut")
 
 def sample() -> list[Cell]:
     """Some faults in every phase, each with other victims than the one before. A process that is stopped
-    inside Open MPI may
-    hold up others in there until it goes on, so that those are told late: the whole table shows whether it
-        did."""
+    inside Open MPI may hold up others in there until it goes on, so that those are told late: the whole table
+    shows whether it did."""
     chosen = []
     for at, name in enumerate(SAMPLE):
         for turn, phase in enumerate(PHASES):

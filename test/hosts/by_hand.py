@@ -16,7 +16,7 @@ from subprocess import DEVNULL, PIPE, CompletedProcess, Popen
 from machines import Host, Word
 
 # Below those that connections take (32768 and up): one of theirs stays taken for a minute after it ended,
-#     also to a listener with SO_REUSEADDR.
+# also to a listener with SO_REUSEADDR.
 PORTS = itertools.count(18000)
 SECRET_BYTES = 32
 LISTEN = """

@@ -4,7 +4,7 @@
 A `Cluster` has a switch and some `Host`s. Each host has its own network, processes, name, /etc/hosts, /run
 and /dev/shm; the files, users and processors are this machine's. Nothing outside is touched, and nothing
 needs removing: no name is given to a namespace, so each ends with its first process, and that ends with the
-    process that made the cluster, however that ends.
+process that made the cluster, however that ends.
 
 The hosts share these properties with real hosts that trouble a launcher:
 - interfaces have other names on every host, and the order of their names says nothing;
@@ -13,8 +13,7 @@ The hosts share these properties with real hosts that trouble a launcher:
 - there are two networks; names stand for addresses of the first.
 
 ssh leads from each to each, by name and by address, except by the last: whose key nobody knows. A second sshd
-    port takes
-another key, `Cluster.other_key`, and that alone.
+port takes another key, `Cluster.other_key`, and that alone.
 """
 
 import contextlib

@@ -18,8 +18,7 @@ NEEDED = ("munged", "slurmctld", "slurmd", "srun", "sbatch", "salloc")
 CPUS = 4  # that each node claims; they are this machine's
 
 # No cgroups and no accounting: nothing outside the folder is needed. More processors than there are must be
-#     claimed
-# explicitly, and a request that can never be served fails at once instead of waiting.
+# claimed explicitly, and a request that can never be served fails at once instead of waiting.
 CONFIGURATION = """ClusterName=test
 SlurmctldHost={head}({head_address})
 SlurmctldPort=6817

@@ -3,11 +3,9 @@
 
 Run it on any number of ranks. All draw the same messages. In each round every rank starts to send and to
 receive what it has to, in an order of its own, then waits for all of it in another one. Every rank has a
-manner of its own of choosing what to receive,
-from which follows what it must get: messages of one sender that a receive could take are taken in the order
-    sent. Unless a
-rank takes whatever comes, nothing else keeps ranks in step, and some are rounds ahead: so each round has tags
-    of its own.
+manner of its own of choosing what to receive, from which follows what it must get: messages of one sender
+that a receive could take are taken in the order sent. Unless a rank takes whatever comes, nothing else keeps
+ranks in step, and some are rounds ahead: so each round has tags of its own.
 """
 
 import collections

@@ -24,7 +24,7 @@ SETS = "test_process_sets.py::test_sets_are_registered_at_init_and_later_and_tel
 LIFETIME = "test_lifetime.py::test_a_process_that_joins_and_leaves_again_and_again_leaves_nothing_behind"
 
 # The second field, after the name: the arguments of a function or a class, "module", "object", "error" (a
-#     RuntimeError), or a value.
+# RuntimeError), or a value.
 REDUCE = "prescale_factor=1.0, postscale_factor=1.0"
 SET = "process_set=global_process_set"
 NAMES: list[tuple[str, str, str]] = [

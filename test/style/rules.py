@@ -205,8 +205,7 @@ RULES = [
 
 def types_of_headers(texts: dict[str, str]) -> dict[str, list[str]]:
     """The types that headers define in the namespace, each with its headers. All of ours is in one namespace,
-    so two of
-    a name are one to the linker: hrun and the modules share a process with libhora."""
+    so two of a name are one to the linker: hrun and the modules share a process with libhora."""
     found: dict[str, list[str]] = {}
     for path, text in texts.items():
         for name in re.findall(

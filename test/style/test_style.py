@@ -96,8 +96,8 @@ def compiled_alike(sources: list[str]) -> dict[tuple[str, str], list[str]]:
 
 def test_clang_tidy_finds_nothing(tmp_path: pathlib.Path):
     """The checks are those of .clang-tidy; needs build/default/compile_commands.json, which ./dev setup
-    makes. Files of a folder are looked at as
-    one, as they are compiled in unity builds: most of the time goes into the standard library's headers."""
+    makes. Files of a folder are looked at as one, as they are compiled in unity builds: most of the time goes
+    into the standard library's headers."""
     sources = [path for path in tracked() if path.startswith(("core/", "runner/")) and path.endswith(".cc")]
     groups = compiled_alike(sources)
     assert sorted(sum(groups.values(), [])) == sorted(sources), "what ./dev setup built is not what is there"

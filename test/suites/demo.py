@@ -3,7 +3,7 @@
 that finds it.
 
 It installs and compiles what this takes, and nothing else: no tests and no daemons. Where a developer's
-    set-up is there, it uses that.
+set-up is there, it uses that.
 """
 
 import concurrent.futures

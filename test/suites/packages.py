@@ -21,7 +21,7 @@ SERVICES = {
 }
 
 # A script: apt asks policy-rc.d whether it may start a service. It is there while packages are installed, if
-#     none was before.
+# none was before.
 INSTALL = """
 policy=/usr/sbin/policy-rc.d
 if [ ! -e "$policy" ]; then

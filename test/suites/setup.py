@@ -192,7 +192,7 @@ def install_into(python: pathlib.Path, name: str) -> None:
 
 
 # Paths of the source tree count from the build folder on: build/default, build/core-only and build/wheel lie
-#     alike.
+# alike.
 PACKAGE_ENVIRONMENT = {"CCACHE_BASEDIR": str(ROOT), "CCACHE_NOHASHDIR": "1", "CXX": "c++"}
 
 

@@ -25,10 +25,8 @@ class _Normalize(torch.autograd.Function):
     """(x - mean) / sqrt(variance + eps) * weight + bias, with mean and variance of all ranks' batches.
 
     Forward: each rank tells its count, mean and sum of squared deviations, in float64; all combine them
-        alike, in rank
-    order. Backward: the sums over the batch in the gradient of the input are added up over the ranks; the
-        gradients of
-    weight and bias stay those of this rank's batch, for the optimizer to reduce.
+    alike, in rank order. Backward: the sums over the batch in the gradient of the input are added up over the
+    ranks; the gradients of weight and bias stay those of this rank's batch, for the optimizer to reduce.
     """
 
     @staticmethod

@@ -8,9 +8,8 @@ on; and when backward() ends, the stream is current that was so when it was call
 that waits for them.
 
 Lifetimes. PyTorch's caching allocator gives memory that is freed to whoever wants some next on the stream
-that it was allocated
-on, without waiting for the GPU: what is put on that stream later comes later. Hora's own stream is not in
-    that order.
+that it was allocated on, without waiting for the GPU: what is put on that stream later comes later. Hora's
+own stream is not in that order.
 
 - Until `synchronize`, the tensors are kept (`OnGpu`). Without `synchronize` they are kept until the job ends.
 - After it, if the stream that waits is the one of the submission, memory that is freed is used again on a

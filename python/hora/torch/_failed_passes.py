@@ -3,10 +3,9 @@
 there are none.
 
 Autograd tells nobody that a pass has failed: hooks and callbacks only run while all is well. So the one
-    function through which
-torch runs a pass is wrapped. Then the graph says which optimizers the failed pass would have reached, also
-those whose hooks have not run yet. Where torch has no such function, the next call to the optimizer finds
-that a pass has begun and not ended.
+function through which torch runs a pass is wrapped. Then the graph says which optimizers the failed pass
+would have reached, also those whose hooks have not run yet. Where torch has no such function, the next call
+to the optimizer finds that a pass has begun and not ended.
 
 A pass may run others within it, as reentrant checkpointing does. The graph of the outermost one does not show
 their parameters, so an exception collects what the passes that it leaves would have reached. Rounds are told

@@ -16,8 +16,8 @@ class KindExchange:
     is made.
 
     A gradient that is dense on any rank is dense for all. One row for each gradient: on how many ranks it is
-        dense, on how
-    many sparse, and the sum of their numbers of sparse dimensions; the first row counts the ranks.
+    dense, on how many sparse, and the sum of their numbers of sparse dimensions; the first row counts the
+    ranks.
     """
 
     def __init__(self, slots: list[Slot], name: str, process_set: ProcessSet, failed_with: str) -> None:

@@ -194,8 +194,7 @@ def start_at_once(
     root: int = 0,
 ) -> int | None:
     """Submits an operation on a tensor that the runtime takes where it is, without a look at it in Python;
-    the handle gives
-    `output`, which may be the tensor itself. None: it is for a `Loan` to look closer."""
+    the handle gives `output`, which may be the tensor itself. None: it is for a `Loan` to look closer."""
     if (
         type(tensor) not in _PLAIN
         or _devices.gpu_of(tensor) is not None

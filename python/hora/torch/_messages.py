@@ -39,8 +39,7 @@ def send(tensor: torch.Tensor, dest: int, tag: int = 0) -> None:
 
     A small tensor (64 KiB and less, as a rule) has been copied when this returns, whether the receiver wants
     it yet or not; a larger one has been received. So ranks that send each other large tensors use `isend` or
-    `irecv`, or one of them receives
-    first: else each waits for the other.
+    `irecv`, or one of them receives first: else each waits for the other.
 
     Args:
         tensor: any shape; dtype uint8, int8, int16, int32, int64, float16, bfloat16, float32, float64 or
@@ -109,8 +108,7 @@ def recv(
         HoraInternalError (a RuntimeError): the message has another shape or dtype, or is an object, and the
             text says both; it is lost then, and the job goes on. Or the rank has left the job (from
             ANY_SOURCE: all others have) and nothing is left of what it sent, and the text names it. Or the
-                job has failed, as it does when nothing has been sent for
-            HORA_MISSING_TIMEOUT.
+            job has failed, as it does when nothing has been sent for HORA_MISSING_TIMEOUT.
     """
     got: Received[torch.Tensor] = _job.synchronize(irecv(tensor, source, tag))
     return got

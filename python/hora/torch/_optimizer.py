@@ -38,9 +38,8 @@ class _DistributedOptimizer:
     @untraced
     def synchronize(self) -> None:
         """Makes every gradient the reduced one, if backward() has not done so already. Idempotent; `step`
-        does not reduce
-        again, and does not warn of it. For clipping in scripts written for Horovod: `optimizer.synchronize();
-        clip_grad_norm_(...); with optimizer.skip_synchronize(): optimizer.step()`.
+        does not reduce again, and does not warn of it. For clipping in scripts written for Horovod:
+        `optimizer.synchronize(); clip_grad_norm_(...); with optimizer.skip_synchronize(): optimizer.step()`.
 
         Needed before gradients are looked at only after a window of `backward_passes_per_step` passes that
         has ended early; there also before `GradScaler.unscale_` and `GradScaler.step`, so that all ranks skip
@@ -58,8 +57,7 @@ class _DistributedOptimizer:
         `synchronize` does; waits for the GPU.
 
         Looked at where gradients are reduced, it costs next to nothing. So a step whose loss was scaled too
-        much can be left out
-        on all ranks alike: `if optimizer.gradients_finite(): optimizer.step()`.
+        much can be left out on all ranks alike: `if optimizer.gradients_finite(): optimizer.step()`.
 
         Raises:
             HoraUsageError (a ValueError): the optimizer was made without `check_finite=True`.
@@ -198,10 +196,8 @@ class _AdasumOptimizer(_DistributedOptimizer):
     @untraced
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
         """The optimizer's own step, on this rank's gradients; then every parameter is what it was before plus
-        the Adasum of
-        what the step has changed on each rank. Returns what the closure returned: this rank's own loss.
-            However often the
-        closure is called, ranks need not call it equally often."""
+        the Adasum of what the step has changed on each rank. Returns what the closure returned: this rank's
+        own loss. However often the closure is called, ranks need not call it equally often."""
         if closure is None:
             self._reducer.synchronize()
         before = self._reducer.values()
@@ -266,9 +262,8 @@ def DistributedOptimizer(
     them all, which is faster there.
 
     The result is the same object, whose class now derives from the former one: `isinstance` holds, and state,
-        options
-    and learning-rate schedulers stay. Gradients live side by side in memory that the ranks of a host share,
-    or that NCCL knows.
+    options and learning-rate schedulers stay. Gradients live side by side in memory that the ranks of a host
+    share, or that NCCL knows.
 
     - When backward() returns, gradients are the reduced ones: clip them, look at them, give them to a
       GradScaler. An inf or nan on one rank is one on all, so that all skip the same steps.
@@ -333,9 +328,11 @@ def DistributedOptimizer(
             parameter is in two groups, or something in them is no parameter; the process set is not
             registered.
         HoraUsageError (an AssertionError), by backward(): a gradient requires a gradient itself
-        (create_graph=True). HoraInternalError (a RuntimeError), by backward() and step(): the ranks disagree;
-        the text names the parameter. HoraBackwardError (a HoraInternalError), by backward() and step():
-        backward() failed on a rank; the text says why.
+            (create_graph=True).
+        HoraInternalError (a RuntimeError), by backward() and step(): the ranks disagree; the text names the
+            parameter.
+        HoraBackwardError (a HoraInternalError), by backward() and step(): backward() failed on a rank; the
+            text says why.
 
     Warns:
         DeprecationWarning: `num_groups` is given.

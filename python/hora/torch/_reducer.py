@@ -40,8 +40,7 @@ class GradientReducer(Rounds):
     are the reduced ones whenever the user can see them.
 
     A gradient that is added to after it was reduced (another pass before `step`) is set aside as the slot's
-    `base`,
-    and the reduced addition is added to it: only what is this rank's own is ever reduced.
+    `base`, and the reduced addition is added to it: only what is this rank's own is ever reduced.
 
     Whether a gradient is sparse the ranks tell each other at the end of the first round in which any of them
     has it; it is reduced then, and from the next round on as soon as it comes.

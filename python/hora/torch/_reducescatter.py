@@ -116,8 +116,7 @@ def reducescatter(
     // n, the first r % n ranks one more; so the last ranks get none if there are few.
 
     Differentiable: the gradients of all ranks, one after the other, times the factors; for Sum also times the
-        size of the
-    set, as in Horovod.
+    size of the set, as in Horovod.
 
     Args:
         tensor: at least 1-dimensional, the same shape on all ranks; dtypes as for `allreduce`; dense, on the

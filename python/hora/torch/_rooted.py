@@ -41,8 +41,8 @@ def gather(
 ) -> torch.Tensor | None:
     """The tensors of all ranks of the set, one after the other along the first dimension, in rank order, on
     rank `root_rank` (its number in the job, also within a process set): a new tensor without a gradient; None
-        on the other ranks. The first
-    dimension may differ from rank to rank (0 rows, too); the others and the dtype may not. As MPI_Gatherv.
+    on the other ranks. The first dimension may differ from rank to rank (0 rows, too); the others and the
+    dtype may not. As MPI_Gatherv.
 
     Raises:
         HoraShapeError (a ValueError and a RuntimeError): the tensor is a scalar.

@@ -89,7 +89,7 @@ class Unit:
 
 
 # Of every parameter, by id: the last slot that took it. A slot keeps its parameter, so that no other gets
-#     that id.
+# that id.
 _slots: weakref.WeakValueDictionary[int, Slot] = weakref.WeakValueDictionary()
 
 

@@ -126,10 +126,9 @@ def broadcast_optimizer_state(
     process_set: ProcessSet = global_process_set,
 ) -> None:
     """Gives every rank the state (momentum, step counts, ...) and the options (learning rate, ...) of rank
-    `root_rank`'s
-    optimizer. The other ranks need not have any state yet, and no step is made: parameters and their
-        gradients stay as they
-    are. Every optimizer of torch.optim, LBFGS too; a DistributedOptimizer as well.
+    `root_rank`'s optimizer. The other ranks need not have any state yet, and no step is made: parameters and
+    their gradients stay as they are. Every optimizer of torch.optim, LBFGS too; a DistributedOptimizer as
+    well.
 
     Args:
         optimizer: with as many parameters on all ranks, in the same groups.

@@ -32,8 +32,8 @@ def untraced(function: Callable[Arguments, Result]) -> Callable[Arguments, Resul
     """The function, at which a graph of torch.compile's ends; another one begins after it.
 
     What torch.compiler.disable does, without importing the compiler for those who do not use it: that takes
-        seconds; and
-    without what it costs, a few microseconds, for those who have imported it, as torch.optim does.
+    seconds; and without what it costs, a few microseconds, for those who have imported it, as torch.optim
+    does.
     """
     disabled: Callable[Arguments, Result] | None = None
 

@@ -3,10 +3,9 @@
 matplotlib.
 
 It sees the project's .venv, so that all contenders use one PyTorch; nothing is ever installed there. Horovod
-0.28.1 does
-not build as it comes: its CMake files ask for older standards than this PyTorch needs, for a policy that
-    CMake has
-dropped, and for a CUDA compiler; and it relies on headers that other headers no longer bring.
+0.28.1 does not build as it comes: its CMake files ask for older standards than this PyTorch needs, for a
+policy that CMake has dropped, and for a CUDA compiler; and it relies on headers that other headers no longer
+bring.
 """
 
 import os

@@ -6,8 +6,7 @@ of its own, and then lets them; they talk through sockets of the loopback device
 right, and what the host does; of NCCL's bandwidth it says nothing.
 
 With TEST_FAKE_GPU there is no GPU, but one that is none for each rank: the fake driver and the fake NCCL take
-    the place of the real
-ones, PyTorch's CPU tensors that of its CUDA tensors, and times mean nothing."""
+the place of the real ones, PyTorch's CPU tensors that of its CUDA tensors, and times mean nothing."""
 
 import contextlib
 import ctypes

@@ -18,9 +18,8 @@ class ElasticSampler(torch.utils.data.Sampler[int]):
     processed in this epoch before it was begun again.
 
     Give it to a DataLoader, and to a TorchState; after each batch call `record_batch`, and at the end of an
-    epoch
-    `set_epoch`. All ranks get equally many samples: where the rest cannot be shared equally, some are given
-        twice.
+    epoch `set_epoch`. All ranks get equally many samples: where the rest cannot be shared equally, some are
+    given twice.
 
     Args:
         dataset: anything with a length.

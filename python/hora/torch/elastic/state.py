@@ -21,8 +21,8 @@ from hora.torch.elastic.sampler import ElasticSampler
 
 def _await_sound(tensors: Iterable[torch.Tensor]) -> None:
     """Returns when the GPUs that these are on have done what they were given. Raises HoraInternalError if the
-    job has failed by
-    then: the steps that were given to them may have used gradients whose reduction was aborted."""
+    job has failed by then: the steps that were given to them may have used gradients whose reduction was
+    aborted."""
     gpus = {gpu for tensor in tensors if (gpu := _devices.gpu_of(tensor)) is not None}
     for gpu in gpus:
         _devices.finish(gpu)
@@ -149,8 +149,8 @@ class TorchState(ObjectState):
     Python objects as in `hora.elastic.ObjectState`. Everything is an attribute; assigning one saves it.
 
     What is on a GPU is saved when the GPU has done all that it was given, and only if the job has not failed
-        by then: after that
-    `save` and `commit` raise HoraInternalError, and what was saved before stays as it was.
+    by then: after that `save` and `commit` raise HoraInternalError, and what was saved before stays as it
+    was.
 
         state = TorchState(model=model, optimizer=optimizer, sampler=sampler, epoch=0, batch=0)
 

@@ -2,7 +2,7 @@
 """How much of the communication hides behind computing that needs no CPU, such as a GPU's: layers that sleep.
 
 Three cases in turn: the layers alone, the reduction alone, and both, each gradient being ready when its layer
-    ends.
+ends.
 """
 
 import time

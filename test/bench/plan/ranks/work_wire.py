@@ -2,8 +2,7 @@
 """Sums for which float16 travels, beside float32: how long they take, and how wrong they are.
 
 The error is told in roundings: how far a sum is from the exact one, divided by what rounding every input and
-    the sum to
-float16 once each may do at most.
+the sum to float16 once each may do at most.
 """
 
 from typing import Any
