@@ -168,7 +168,7 @@ Loan = HostLoan | GpuLoan
 class _OnGpu(_job.OnGpu):
     """An operation on a GPU. Waiting for it is up to CUDA's default stream, not to the host.
 
-    What it uses is kept until it has ended on the GPU, also after `wait`: the library that has lent an array
+    Its arrays are kept until it has ended on the GPU, also after `wait`. The library that has lent an array
     knows nothing of Hora's own stream, and would use memory that it gets back at once."""
 
     __slots__ = ()

@@ -10,7 +10,7 @@ from hora import _native
 
 def tell_frames_of_python() -> None:
     """Puts Python's handler in the place of the runtime's, which knows the frames of native code only.
-    Whatever the main thread does, it answers: a handler needs no interpreter lock."""
+    It answers whatever the main thread does: a handler needs no interpreter lock."""
     number, pipe = _native.stack_signal()
     if pipe < 0:
         return

@@ -2,7 +2,7 @@
 """The form that tensors have between the ranks.
 
 Compression.none, fp16 and bf16 are part of the transfer: elements are converted on the way, and sums made in
-float32. Whoever wants another form derives from Compressor, or writes a class with the same two functions:
+float32. For another form, derive from Compressor, or write a class with the same two functions:
 
     class Half(hora.compression.Compressor):
         @staticmethod

@@ -66,7 +66,7 @@ class AsyncDataLoaderMixin:
 
         class Loader(AsyncDataLoaderMixin, MyDataLoader): ...
 
-    What `_iterate` raises is raised where the batches are used. Each iteration begins anew.
+    An exception of `_iterate` is raised where the batches are used. Each iteration begins anew.
 
     Args:
         async_loader_queue_size: how many batches are read ahead; 0: none, and there is no thread.

@@ -161,13 +161,19 @@ def names_say_something(path: str, text: str) -> Iterator[Finding]:
 
 
 def sentences_have_a_subject(path: str, text: str) -> Iterator[Finding]:
-    """In comments, docstrings' first lines, and pages: a sentence names the thing that it is about."""
+    """In comments, docstrings, and pages: a sentence names the thing that it is about."""
     marks = {".cc": "//+<?|/?\\*", ".h": "//+<?|/?\\*", ".cu": "//+<?", ".py": '#|"""', ".md": ""}
     mark = marks.get(pathlib.PurePath(path).suffix, "#")
     begin = rf"(?:^|\s)(?:{mark}) ?(?:.*[.:;] )?" if mark else r"^(?!#)(?:.*[.:;] )?"
+    free = r"(?:What|Whoever|Whatever|Which|Whose|Whom|Who)\b"
     for number, line in lines(text):
-        if re.search(rf"{begin}(?:What|Whoever|Whatever|Which|Whose|Whom|Who)\b[^?]*$", line):
+        if re.search(rf"{begin}{free}[^?]*$", line):
             yield number, "begin the sentence with a noun that names the thing"
+    if path.endswith(".py"):
+        for docstring in re.finditer(r'^ *r?"""(.*?)"""$', text, re.MULTILINE | re.DOTALL):
+            for found in re.finditer(rf"(?:[.:;]\s+|\n\s*\n\s*){free}[^.?]*(?:\.|$)", docstring[1]):
+                number = text.count("\n", 0, docstring.start(1) + found.end()) + 1
+                yield number, "begin the sentence with a noun that names the thing"
 
 
 def headers_are_guarded(path: str, text: str) -> Iterator[Finding]:

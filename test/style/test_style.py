@@ -191,6 +191,7 @@ def test_headers_stand_alone():
             "/// What came of it.",
             "/// The outcome. Is it what we want?",
         ),
+        ("sentences_have_a_subject", "x.py", '"""One.\n\nWho waits.\n"""', '"""One.\n\nWho waits?\n"""'),
         ("sentences_have_a_subject", "x.py", "x = 1  # one. Who waits is told", 'print("What now")'),
     ],
 )

@@ -118,8 +118,8 @@ class SparseTransfer:
 
     On a GPU they stay there; the two numbers for which the host waits are its own.
 
-    What the sum is divided by in a mean is found out, too: ranks that have joined may count or not. And so is
-    whether any rank brings a tensor; that may have no values.
+    It also finds out the number that divides the sum in a mean, as ranks that have joined may count or not.
+    And it finds out whether any rank brings a tensor, which may have no values.
     """
 
     def __init__(

@@ -31,9 +31,8 @@ _compiling: Callable[[], Any] = getattr(torch._C._dynamo.eval_frame, "get_eval_f
 def untraced(function: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
     """The function, at which a graph of torch.compile's ends; another one begins after it.
 
-    What torch.compiler.disable does, without importing the compiler for those who do not use it: that takes
-    seconds; and without what it costs, a few microseconds, for those who have imported it, as torch.optim
-    does.
+    It does the work of torch.compiler.disable, and does not import the compiler, which takes seconds. Where
+    the compiler has been imported, as by torch.optim, it saves the few microseconds that disable costs.
     """
     disabled: Callable[Arguments, Result] | None = None
 

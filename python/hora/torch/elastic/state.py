@@ -148,9 +148,8 @@ class TorchState(ObjectState):
     """State of PyTorch training: modules, optimizers and ElasticSamplers, each saved in its own way, and
     Python objects as in `hora.elastic.ObjectState`. Everything is an attribute; assigning one saves it.
 
-    What is on a GPU is saved when the GPU has done all that it was given, and only if the job has not failed
-    by then: after that `save` and `commit` raise HoraInternalError, and what was saved before stays as it
-    was.
+    State on a GPU is saved when the GPU has done all its work, and only if the job has not failed by then.
+    After a failure `save` and `commit` raise HoraInternalError, and the state that was saved before stays.
 
         state = TorchState(model=model, optimizer=optimizer, sampler=sampler, epoch=0, batch=0)
 

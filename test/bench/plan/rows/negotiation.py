@@ -46,7 +46,7 @@ ROW = Row(
     "little for a moment, and wakes less often the more "
     "comes (1 at a time 37 us before); DLPack's C functions instead of looks at the tensor, and what is lent "
     "kept by the native handle (1 at a time 25 us before, "
-    "100 at a time 18). What a program that only computes loses by being in a job is nearer to such a "
+    "100 at a time 18). The loss of a program that only computes, by being in a job, is nearer to such a "
     "machine's noise (0.94 to 1.03 in single blocks of two runs) than "
     "to what its engine takes, which is the 0.02 % above.",
     experiments=lambda settings: [_rate(settings), _idle(settings), _computing(settings)],

@@ -50,7 +50,7 @@ ROW = Row(
     missed="From Python, most of the time is Python's: the name, the arguments and the handle take some 5 µs of its interpreter on either side; the runtime takes 3 to "
     "4 µs, as the rows from C++ show. Measured against Horovod as it comes, with a cycle of 1 ms, the factor "
     "is three times larger than against a cycle of 0.1 ms, "
-    "which keeps a core busy. Who was blocked has cold caches, and waits for the kernel to wake it, as all "
+    "which keeps a core busy. A thread that was blocked has cold caches, and waits for the kernel to wake it, as all "
     "do. Tried: common arguments by position; DLPack's C "
     "functions instead of looks at the tensor.",
     experiments=lambda settings: [_experiment("hot", 0, settings), _experiment("blocked", PAUSE, settings)],
