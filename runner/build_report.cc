@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runner/build_report.h"
 
-#include "core/comm/mpi_module.h"
-#include "core/comm/nccl_module.h"
+#include "core/backend/mpi_module.h"
+#include "core/backend/nccl_module.h"
 #include "core/device/kernels.h"
 #include "runner/environment.h"
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "core/comm/control.h"
+#include "core/base/clock.h"
 #include "runner/process.h"
 
 #include <optional>

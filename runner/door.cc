@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runner/door.h"
 
-#include "core/comm/listener.h"
+#include "core/join/listener.h"
 #include "runner/process.h"
 
 namespace hora {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "core/comm/end_report.h"
-#include "core/comm/question.h"
+#include "core/launcher/end_report.h"
+#include "core/launcher/question.h"
 #include "runner/summary.h"
 
 #include <map>

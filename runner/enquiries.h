@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "core/comm/question.h"
+#include "core/launcher/question.h"
 #include "runner/desk.h"
 #include "runner/health_report.h"
 #include "runner/job_socket.h"

@@ -23,8 +23,8 @@ struct RankFacts {
   std::string coordinator;  ///< HORA_COORDINATOR
   int coordinator_fd = -1;  ///< rank 0: the socket that listens there; else -1
   int secret_fd = -1;
-  int news_fd = -1;                          ///< HORA_NEWS_FD: see core/comm/news.h
-  int question_fd = -1;                      ///< HORA_QUESTION_FD: see core/comm/question.h
+  int news_fd = -1;                          ///< HORA_NEWS_FD: see core/launcher/news.h
+  int question_fd = -1;                      ///< HORA_QUESTION_FD: see core/launcher/question.h
   std::string master_address = "127.0.0.1";  ///< for torch.distributed, where the user set none
   int master_port = 0;
   int threads = 1;        ///< for OMP_NUM_THREADS, where the user set none

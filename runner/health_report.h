@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "core/comm/health.h"
+#include "core/launcher/health.h"
 
 #include <optional>
 #include <string>

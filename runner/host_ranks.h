@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "core/comm/control.h"
-#include "core/comm/news.h"
-#include "core/comm/question.h"
+#include "core/base/clock.h"
+#include "core/launcher/news.h"
+#include "core/launcher/question.h"
 #include "runner/plan.h"
 #include "runner/process.h"
 #include "runner/source.h"

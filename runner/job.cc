@@ -2,7 +2,7 @@
 #include "runner/job.h"
 
 #include "core/base/machine.h"
-#include "core/comm/job_id.h"
+#include "core/join/job_id.h"
 #include "runner/culprit.h"
 #include "runner/end_reports.h"
 #include "runner/enquiries.h"

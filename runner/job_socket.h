@@ -2,7 +2,7 @@
 #pragma once
 
 #include "core/base/folder.h"
-#include "core/comm/socket_io.h"
+#include "core/base/socket_io.h"
 
 #include <string>
 #include <vector>

@@ -2,7 +2,7 @@
 #include "runner/local_ranks.h"
 
 #include "core/base/cores.h"
-#include "core/comm/network.h"
+#include "core/join/network.h"
 #include "runner/binding.h"
 #include "runner/door.h"
 #include "runner/environment.h"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runner/metrics_address.h"
 
-#include "core/comm/listener.h"
+#include "core/join/listener.h"
 #include "runner/job_socket.h"
 #include "runner/process.h"
 

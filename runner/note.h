@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "core/comm/question.h"
+#include "core/launcher/question.h"
 #include "runner/terminal.h"
 
 #include <cstdint>
@@ -23,7 +23,7 @@ namespace hora {
 //   agent -> hrun   ready or refused; started and ended for each rank, and stopped for those that
 //                   were stopped or go on; over: nobody is left
 //   agent -> hrun   output: some of a rank's stdout or stderr; nothing: its end
-//   hrun -> agent   news: how a rank has ended, for those of the host (core/comm/news.h)
+//   hrun -> agent   news: how a rank has ended, for those of the host (core/launcher/news.h)
 //   hrun -> agent   question, for all ranks of the host; agent -> hrun  answer: of one of them
 //   hrun -> agent   input: some of what ranks of the host read that have hrun's input; nothing: its end
 //   hrun -> agent   window: the size of the user's terminal, where a rank of the host has one of its own

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "core/comm/control.h"
+#include "core/base/bytes.h"
 #include "runner/binding.h"
 #include "runner/placement.h"
 #include "runner/terminal.h"
@@ -31,7 +31,7 @@ struct HostPlan {
   std::vector<std::string> environment;  ///< "NAME=VALUE": what all ranks get, beside what each is told
   std::string directory;                 ///< where they work; empty: where hrun does
   std::string horovod_folder;            ///< --horovod: see runner/horovod.h
-  std::string network;                   ///< --network: see core/comm/network.h
+  std::string network;                   ///< --network: see core/join/network.h
   Secret secret{};
   std::vector<RankPlace> seats;  ///< of this host's ranks, in order
   BindTo bind_to = BindTo::none;

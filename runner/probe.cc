@@ -2,7 +2,7 @@
 #include "runner/probe.h"
 
 #include "core/base/cores.h"
-#include "core/comm/network.h"
+#include "core/join/network.h"
 #include "runner/preflight_report.h"
 #include "runner/probe_socket.h"
 #include "runner/process.h"

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "core/comm/control.h"
-#include "core/comm/socket_io.h"
+#include "core/base/clock.h"
+#include "core/base/socket_io.h"
 
 #include <string>
 #include <vector>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "core/comm/socket_io.h"
+#include "core/base/socket_io.h"
 
 namespace hora {
 

@@ -12,6 +12,8 @@
 
 namespace hora {
 
+using Bytes = std::vector<std::byte>;
+
 /// Appends values to a message: little-endian, unsigned integers in LEB128 (7 bits a byte). A value.
 class Writer {
  public:
@@ -22,11 +24,11 @@ class Writer {
   Writer& string(std::string_view value);
   Writer& raw(std::span<const std::byte> value);  ///< without a length
 
-  [[nodiscard]] std::vector<std::byte> take() { return std::move(bytes_); }
+  [[nodiscard]] Bytes take() { return std::move(bytes_); }
   [[nodiscard]] std::size_t size() const { return bytes_.size(); }
 
  private:
-  std::vector<std::byte> bytes_;
+  Bytes bytes_;
 };
 
 /// Takes values off a message that came from outside. Every length, count and enumerator is checked: a value

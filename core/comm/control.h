@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "core/base/bytes.h"
+#include "core/base/clock.h"
 #include "core/comm/tree.h"
 
 #include <hora/status.h>
@@ -13,10 +15,6 @@
 #include <vector>
 
 namespace hora {
-
-using Clock = std::chrono::steady_clock;
-using TimePoint = Clock::time_point;
-using Bytes = std::vector<std::byte>;
 
 /// A small message, or the news that its sender is gone. A value.
 struct Letter {

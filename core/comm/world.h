@@ -4,7 +4,6 @@
 #include "core/comm/control.h"
 #include "core/comm/lane.h"
 #include "core/comm/messenger.h"
-#include "core/comm/nccl_module.h"
 #include "core/comm/rollcall.h"
 
 #include <memory>
@@ -12,6 +11,8 @@
 #include <vector>
 
 namespace hora {
+
+struct NcclModule;
 
 /// One rank as the others know it, and as error messages name it. A value.
 struct Member {

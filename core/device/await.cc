@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/device/await.h"
 
+#include "core/base/clock.h"
+
 #include <algorithm>
 #include <chrono>
 #include <thread>
@@ -8,7 +10,6 @@
 namespace hora {
 
 void await(const Event* event, const std::function<void()>& check) {
-  using Clock = std::chrono::steady_clock;
   using Microseconds = std::chrono::microseconds;
   const auto began = Clock::now();
   while (event != nullptr) {

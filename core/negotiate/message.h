@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "core/comm/control.h"
+#include "core/base/bytes.h"
+#include "core/base/clock.h"
 #include "core/comm/rank_set.h"
 
 #include <hora/hora.h>

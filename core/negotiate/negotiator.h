@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "core/comm/control.h"
 #include "core/comm/rollcall.h"
 #include "core/negotiate/branch.h"
 #include "core/negotiate/coordinator.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "core/comm/differences.h"
-#include "core/comm/item_list.h"
+#include "core/join/differences.h"
+#include "core/join/item_list.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>

@@ -2,8 +2,8 @@
 #include "core/runtime/executor.h"
 
 #include "core/base/memory.h"
-#include "core/comm/adasum.h"
-#include "core/comm/scan.h"
+#include "core/compose/adasum.h"
+#include "core/compose/scan.h"
 #include "core/device/neutral.h"
 
 #include <fmt/format.h>

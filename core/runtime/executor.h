@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "core/comm/staged.h"
 #include "core/device/gpu.h"
 #include "core/fuse/pack.h"
 #include "core/fuse/plan.h"
-#include "core/runtime/completer.h"
+#include "core/gpu/completer.h"
+#include "core/gpu/staged.h"
 #include "core/runtime/tensor_table.h"
 #include "core/watch/recorder.h"
 #include "core/watch/tracer.h"

@@ -4,8 +4,8 @@
 #include "core/base/log.h"
 #include "core/base/machine.h"
 #include "core/base/memory.h"
-#include "core/comm/gpu_hierarchical.h"
 #include "core/device/await.h"
+#include "core/gpu/gpu_hierarchical.h"
 
 #include <fmt/format.h>
 

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "core/comm/gpu_plane.h"
-#include "core/comm/staged.h"
-#include "core/runtime/alarm.h"
+#include "core/comm/alarm.h"
+#include "core/gpu/gpu_plane.h"
+#include "core/gpu/own_gpu.h"
+#include "core/gpu/staged.h"
 #include "core/runtime/executor.h"
-#include "core/runtime/own_gpu.h"
 
 #include <functional>
 #include <map>

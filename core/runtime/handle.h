@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "core/base/clock.h"
 #include "core/base/owner_process.h"
-#include "core/comm/control.h"
 #include "core/device/stream.h"
 
 #include <hora/hora.h>

@@ -2,10 +2,10 @@
 #include "core/runtime/loop.h"
 
 #include "core/base/log.h"
-#include "core/comm/end_report.h"
-#include "core/comm/question.h"
 #include "core/device/host_stream.h"
-#include "core/runtime/launcher_line.h"
+#include "core/launcher/end_report.h"
+#include "core/launcher/launcher_line.h"
+#include "core/launcher/question.h"
 #include "core/watch/stack.h"
 
 #include <fmt/format.h>

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "core/comm/alarm.h"
 #include "core/comm/alert.h"
-#include "core/comm/health.h"
 #include "core/comm/world.h"
 #include "core/fuse/autotune.h"
 #include "core/fuse/pace.h"
 #include "core/fuse/plan.h"
+#include "core/launcher/health.h"
 #include "core/negotiate/negotiator.h"
-#include "core/runtime/alarm.h"
 #include "core/runtime/delays.h"
 #include "core/runtime/executor.h"
 #include "core/runtime/gpu_lanes.h"

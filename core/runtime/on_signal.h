@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "core/comm/bell.h"
+#include "core/base/bell.h"
 
 #include <atomic>
 #include <functional>

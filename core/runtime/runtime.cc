@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <hora/hora.h>
 
+#include "core/backend/mpi_module.h"
+#include "core/backend/nccl_module.h"
 #include "core/base/log.h"
-#include "core/comm/mpi_module.h"
-#include "core/comm/nccl_module.h"
 #include "core/device/fastest_copy.h"
+#include "core/gpu/own_gpu.h"
+#include "core/launcher/answering.h"
+#include "core/launcher/launcher_line.h"
 #include "core/runtime/admission.h"
-#include "core/runtime/answering.h"
 #include "core/runtime/connect.h"
 #include "core/runtime/engine.h"
-#include "core/runtime/launcher_line.h"
 #include "core/runtime/loop.h"
 #include "core/runtime/messages.h"
-#include "core/runtime/on_signal.h"
 #include "core/runtime/on_failure.h"
-#include "core/runtime/own_gpu.h"
+#include "core/runtime/on_signal.h"
 #include "core/watch/stack.h"
 
 #include <fmt/format.h>

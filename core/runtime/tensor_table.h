@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "core/gpu/own_gpu.h"
 #include "core/negotiate/message.h"
 #include "core/runtime/handle.h"
 #include "core/runtime/lent_memory.h"
-#include "core/runtime/own_gpu.h"
 #include "core/watch/recorder.h"
 
 #include <map>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "core/comm/control.h"
+#include "core/base/bytes.h"
 
 #include <chrono>
 #include <cstdint>

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "test/bench/contenders.h"
 
-#include "core/comm/mpi_module.h"
-#include "core/comm/pieces.h"
+#include "core/backend/mpi_module.h"
+#include "core/compose/pieces.h"
 #include "core/device/kernels.h"
 
 #include <cstdlib>

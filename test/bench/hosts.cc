@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "test/bench/hosts.h"
 
-#include "core/backend/tcp/address.h"
 #include "core/base/memory.h"
-#include "core/comm/exchange.h"
-#include "core/comm/network.h"
 #include "core/fuse/pack.h"
+#include "core/join/address.h"
+#include "core/join/exchange.h"
+#include "core/join/network.h"
 #include "core/runtime/connect.h"
 
 #include <poll.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "core/comm/network.h"
-#include "core/comm/socket_io.h"
+#include "core/base/socket_io.h"
 #include "core/device/kernels.h"
+#include "core/join/network.h"
 #include "test/bench/peer.h"
 
 #include <hora/status.h>

@@ -5,7 +5,7 @@
 #include "core/backend/shm/connect_shm.h"
 #include "core/backend/shm/shm_collective.h"
 #include "core/backend/tcp/tcp_control.h"
-#include "core/comm/exchange.h"
+#include "core/join/exchange.h"
 
 #include <cstring>
 

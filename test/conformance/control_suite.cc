@@ -2,7 +2,7 @@
 // The contract of every Control.
 #include "test/conformance/control_suite.h"
 
-#include "core/comm/exchange.h"
+#include "core/join/exchange.h"
 #include "test/support/threads.h"
 
 #include <gmock/gmock.h>

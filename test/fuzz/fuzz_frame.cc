@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Sealed frames come back however they arrive. Of a stream that was changed, only the frames before the
 // change come back; of one that was not sealed, none. Losses and announcements, as frames carry them.
-#include "core/backend/tcp/frame.h"
+#include "core/join/frame.h"
 
 #include <algorithm>
 #include <vector>

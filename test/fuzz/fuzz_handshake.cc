@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The messages of a handshake: nobody who does not know the secret gets in, and no message that was changed
 // on its way is taken.
-#include "core/comm/handshake.h"
+#include "core/join/handshake.h"
 
 #include <algorithm>
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Questions, and the replies of ranks: a message that decodes must mean the same when it is sent again;
 // everything else must be refused by an Error.
-#include "core/comm/question.h"
-#include "core/comm/health.h"
+#include "core/launcher/health.h"
+#include "core/launcher/question.h"
 
 #include <hora/status.h>
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The report of a launcher about a rank's end: the same after encoding and decoding, or refused by an Error.
-#include "core/comm/news.h"
+#include "core/launcher/news.h"
 
 #include <hora/status.h>
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Members and rosters, as ranks send them when they meet.
-#include "core/backend/tcp/roster.h"
+#include "core/join/roster.h"
 
 #include <cstddef>
 #include <cstdint>

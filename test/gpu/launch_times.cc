@@ -3,7 +3,7 @@
 // input to the mark of its end, with the parts that the engine uses. To be started by hrun, on two ranks.
 //
 //   gpu_launch_times [count of elements...]      the tensors of a step; without, some of many sizes
-#include "core/comm/nccl_module.h"
+#include "core/backend/nccl_module.h"
 #include "core/device/await.h"
 #include "core/fuse/pack.h"
 

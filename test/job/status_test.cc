@@ -5,7 +5,7 @@
 #include "runner/status_command.h"
 #include "test/job/shell.h"
 
-#include "core/comm/socket_io.h"
+#include "core/base/socket_io.h"
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Strangers at the ports of a job: nothing that they send does anything, and none of them holds anybody up.
-#include "core/comm/socket_io.h"
+#include "core/base/socket_io.h"
 #include "test/job/shell.h"
 
 #include <arpa/inet.h>

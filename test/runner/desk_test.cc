@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runner/desk.h"
 
-#include "core/comm/listener.h"
+#include "core/join/listener.h"
 #include "runner/job_socket.h"
 #include "test/runner/own_process.h"
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runner/link_probe.h"
 
-#include "core/comm/socket_io.h"
+#include "core/base/socket_io.h"
 
 #include <hora/status.h>
 

@@ -2,7 +2,7 @@
 #include "runner/this_host.h"
 
 #include "core/base/machine.h"
-#include "core/comm/network.h"
+#include "core/join/network.h"
 
 #include <gtest/gtest.h>
 

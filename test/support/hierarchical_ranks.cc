@@ -3,7 +3,7 @@
 
 #include "core/backend/shm/shm_collective.h"
 #include "core/backend/tcp/tcp_collective.h"
-#include "core/comm/hierarchical.h"
+#include "core/compose/hierarchical.h"
 #include "test/support/tcp_ranks.h"
 #include "test/support/threads.h"
 

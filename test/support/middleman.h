@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "core/backend/tcp/address.h"
-#include "core/comm/bell.h"
+#include "core/base/bell.h"
+#include "core/join/address.h"
 
 #include <poll.h>
 #include <sys/socket.h>

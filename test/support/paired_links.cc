@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "test/support/paired_links.h"
 
-#include "core/comm/socket_io.h"
+#include "core/base/socket_io.h"
 #include "test/support/sessions.h"
 
 #include <sys/socket.h>

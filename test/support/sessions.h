@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "core/comm/handshake.h"
+#include "core/join/handshake.h"
 
 #include <utility>
 

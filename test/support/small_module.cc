@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A module for module_test.cc.
-#include "core/comm/module.h"
+#include "core/backend/module.h"
 
 extern "C" const hora::ModuleFace* hora_module() {
   static constexpr hora::ModuleFace kFace{HORA_VERSION, "at your service"};

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "test/support/tcp_ranks.h"
 
-#include "core/backend/tcp/address.h"
 #include "core/backend/tcp/tcp_collective.h"
 #include "core/backend/tcp/tcp_control.h"
 #include "core/backend/tcp/tcp_messenger.h"
+#include "core/join/address.h"
 #include "test/support/threads.h"
 
 #include <unistd.h>

@@ -2,7 +2,7 @@
 #include "core/backend/mpi/mpi_collective.h"
 #include "core/backend/mpi/rendezvous.h"
 #include "core/base/log.h"
-#include "core/comm/exchange.h"
+#include "core/join/exchange.h"
 
 #include <fmt/format.h>
 

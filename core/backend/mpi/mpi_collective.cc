@@ -3,7 +3,7 @@
 
 #include "core/backend/mpi/shares.h"
 #include "core/base/memory.h"
-#include "core/comm/pieces.h"
+#include "core/compose/pieces.h"
 
 #include <algorithm>
 #include <array>

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "core/backend/mpi/mpi_transfers.h"
-#include "core/comm/mpi_module.h"
+#include "core/backend/mpi_module.h"
 
 namespace hora {
 

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // The one symbol that libhora_mpi.so exports: hora_module.
-#include "core/comm/mpi_module.h"
+#include "core/backend/mpi_module.h"
 
+#include "core/backend/module.h"
 #include "core/backend/mpi/mpi_collective.h"
 #include "core/backend/mpi/rendezvous.h"
 #include "core/backend/mpi/session.h"
-#include "core/comm/module.h"
 
 extern "C" __attribute__((visibility("default"))) const hora::ModuleFace* hora_module() {
   static constexpr hora::MpiModule kFunctions{

@@ -3,8 +3,8 @@
 
 #include "core/backend/mpi/session.h"
 #include "core/base/bytes.h"
-#include "core/comm/listener.h"
-#include "core/comm/network.h"
+#include "core/join/listener.h"
+#include "core/join/network.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>

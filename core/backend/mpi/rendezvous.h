@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "core/comm/mpi_module.h"
+#include "core/backend/mpi_module.h"
 
 #include <mpi.h>
 

@@ -3,7 +3,7 @@
 
 #include "core/backend/nccl/halt.h"
 #include "core/backend/nccl/memory.h"
-#include "core/comm/nccl_module.h"
+#include "core/backend/nccl_module.h"
 
 #include <functional>
 #include <list>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "core/comm/nccl_module.h"
+#include "core/backend/nccl_module.h"
 
 #include <nccl.h>
 

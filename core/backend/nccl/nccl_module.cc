@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // The one symbol that libhora_nccl.so exports: hora_module.
-#include "core/comm/nccl_module.h"
+#include "core/backend/nccl_module.h"
 
 #include "core/backend/cuda/gpu.h"
+#include "core/backend/module.h"
 #include "core/backend/nccl/nccl_lane.h"
-#include "core/comm/module.h"
 
 #include <hora/status.h>
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/backend/nccl/patience.h"
 
+#include <hora/status.h>
+
 #include <fmt/format.h>
 
 #include <algorithm>

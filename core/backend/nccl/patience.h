@@ -2,7 +2,7 @@
 #pragma once
 
 #include "core/backend/nccl/halt.h"
-#include "core/comm/control.h"
+#include "core/base/clock.h"
 
 #include <chrono>
 #include <string>

@@ -3,7 +3,7 @@
 
 #include "core/backend/shm/seat.h"
 #include "core/base/owner_process.h"
-#include "core/comm/socket_io.h"
+#include "core/base/socket_io.h"
 
 #include <cstddef>
 #include <cstdint>

@@ -2,13 +2,13 @@
 #include "core/backend/shm/connect_shm.h"
 
 #include "core/backend/shm/arena.h"
-#include "core/backend/shm/local_socket.h"
-#include "core/base/thread.h"
 #include "core/base/bytes.h"
 #include "core/base/log.h"
 #include "core/base/machine.h"
-#include "core/comm/exchange.h"
-#include "core/comm/handshake.h"
+#include "core/base/thread.h"
+#include "core/join/exchange.h"
+#include "core/join/handshake.h"
+#include "core/join/local_socket.h"
 
 #include <fcntl.h>
 #include <fmt/format.h>

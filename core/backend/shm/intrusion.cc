@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/backend/shm/intrusion.h"
 
-#include "core/comm/control.h"
+#include "core/base/clock.h"
 
 #include <hora/status.h>
 

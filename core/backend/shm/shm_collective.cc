@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/backend/shm/shm_collective.h"
 
-#include "core/device/tuner.h"
 #include "core/backend/shm/intrusion.h"
-#include "core/comm/pieces.h"
 #include "core/backend/shm/reach.h"
 #include "core/backend/shm/rounds.h"
 #include "core/backend/shm/spread.h"
 #include "core/backend/shm/staged_sums.h"
-#include "core/device/fastest_copy.h"
 #include "core/backend/shm/transfers.h"
 #include "core/backend/shm/write_all.h"
 #include "core/backend/shm/write_by_levels.h"
+#include "core/compose/pieces.h"
+#include "core/device/fastest_copy.h"
+#include "core/device/tuner.h"
 
 #include <algorithm>
 #include <cstring>

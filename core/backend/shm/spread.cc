@@ -2,7 +2,7 @@
 #include "core/backend/shm/spread.h"
 
 #include "core/backend/shm/intrusion.h"
-#include "core/comm/pieces.h"
+#include "core/compose/pieces.h"
 
 #include <algorithm>
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/backend/shm/staged_sums.h"
 
-#include "core/comm/pieces.h"
+#include "core/compose/pieces.h"
 
 #include <algorithm>
 

@@ -2,10 +2,10 @@
 #pragma once
 
 #include "core/backend/shm/intrusion.h"
-#include "core/comm/pieces.h"
 #include "core/backend/shm/reach.h"
 #include "core/backend/shm/rounds.h"
 #include "core/backend/shm/sums.h"
+#include "core/compose/pieces.h"
 
 #include <vector>
 

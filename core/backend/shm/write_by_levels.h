@@ -4,7 +4,7 @@
 #include "core/backend/shm/reach.h"
 #include "core/backend/shm/rounds.h"
 #include "core/backend/shm/sums.h"
-#include "core/comm/pieces.h"
+#include "core/compose/pieces.h"
 
 #include <cstddef>
 #include <functional>

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "core/backend/tcp/approach.h"
 #include "core/comm/world.h"
+#include "core/join/approach.h"
 
 #include <map>
 #include <optional>

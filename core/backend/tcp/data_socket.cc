@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/backend/tcp/data_socket.h"
 
-#include "core/backend/tcp/address.h"
-#include "core/comm/control.h"
+#include "core/base/bytes.h"
+#include "core/join/address.h"
 
 #include <fmt/format.h>
 #include <sys/socket.h>

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/backend/tcp/edges.h"
 
-#include "core/backend/tcp/approach.h"
-#include "core/backend/tcp/directory.h"
 #include "core/backend/tcp/gaps.h"
-#include "core/backend/tcp/lobby.h"
-#include "core/comm/bell.h"
+#include "core/base/bell.h"
+#include "core/join/approach.h"
+#include "core/join/directory.h"
+#include "core/join/lobby.h"
 
 #include <algorithm>
 #include <array>

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "core/comm/handshake.h"
 #include "core/comm/world.h"
+#include "core/join/handshake.h"
 
 #include <hora/config.h>
 

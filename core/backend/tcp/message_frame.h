@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "core/comm/control.h"
+#include "core/base/bytes.h"
 #include "core/comm/messenger.h"
-#include "core/comm/noise.h"
+#include "core/join/noise.h"
 
 namespace hora {
 

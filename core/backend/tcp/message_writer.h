@@ -2,8 +2,10 @@
 #pragma once
 
 #include "core/backend/tcp/data_socket.h"
-#include "core/comm/control.h"
+#include "core/base/bytes.h"
 #include "core/comm/delivery.h"
+
+#include <hora/status.h>
 
 #include <deque>
 #include <optional>

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/backend/tcp/tcp_control.h"
 
-#include "core/base/thread.h"
 #include "core/backend/tcp/edges.h"
 #include "core/backend/tcp/gaps.h"
-#include "core/backend/tcp/rendezvous.h"
+#include "core/base/bell.h"
 #include "core/base/log.h"
-#include "core/comm/bell.h"
-#include "core/comm/news.h"
+#include "core/base/thread.h"
+#include "core/join/rendezvous.h"
+#include "core/launcher/news.h"
 
 #include <fmt/format.h>
 #include <sys/socket.h>

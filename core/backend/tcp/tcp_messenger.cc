@@ -2,16 +2,16 @@
 #include "core/backend/tcp/tcp_messenger.h"
 
 #include "core/backend/tcp/calling.h"
-#include "core/backend/tcp/directory.h"
-#include "core/backend/tcp/lobby.h"
 #include "core/backend/tcp/message_inlet.h"
 #include "core/backend/tcp/message_outlet.h"
+#include "core/base/bell.h"
 #include "core/base/thread.h"
-#include "core/comm/bell.h"
 #include "core/comm/control.h"
 #include "core/comm/delivery.h"
 #include "core/comm/leavers.h"
 #include "core/comm/matching.h"
+#include "core/join/directory.h"
+#include "core/join/lobby.h"
 
 #include <fmt/format.h>
 

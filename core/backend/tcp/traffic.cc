@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/backend/tcp/traffic.h"
 
-#include "core/comm/control.h"
+#include "core/base/clock.h"
+
+#include <hora/status.h>
 
 #include <fmt/format.h>
 #include <poll.h>

@@ -2,8 +2,8 @@
 #include "core/runtime/engine.h"
 
 #include "core/backend/local/local_group.h"
-#include "core/comm/question.h"
-#include "core/comm/socket_io.h"
+#include "core/base/socket_io.h"
+#include "core/launcher/question.h"
 
 #include <gtest/gtest.h>
 

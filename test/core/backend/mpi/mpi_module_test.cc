@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "core/comm/mpi_module.h"
+#include "core/backend/mpi_module.h"
 
 #include "core/backend/mpi/session.h"
 #include "test/support/mpi_ranks.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "core/comm/nccl_module.h"
+#include "core/backend/nccl_module.h"
 
 #include "test/support/processes.h"
 #include "test/support/thrown.h"

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/backend/shm/connect_shm.h"
 
-#include "core/backend/shm/local_socket.h"
 #include "core/backend/shm/shm_collective.h"
 #include "core/backend/tcp/tcp_control.h"
-#include "core/comm/exchange.h"
-#include "core/comm/hosts.h"
-#include "core/comm/socket_io.h"
+#include "core/base/socket_io.h"
+#include "core/compose/hosts.h"
+#include "core/join/exchange.h"
+#include "core/join/local_socket.h"
 #include "test/support/elements.h"
 #include "test/support/processes.h"
 #include "test/support/tcp_ranks.h"

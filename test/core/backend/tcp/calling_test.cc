@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/backend/tcp/calling.h"
 
-#include "core/backend/tcp/lobby.h"
+#include "core/join/lobby.h"
 
 #include <gtest/gtest.h>
 

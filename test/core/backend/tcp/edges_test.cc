@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/backend/tcp/edges.h"
 
-#include "core/backend/tcp/directory.h"
+#include "core/join/directory.h"
 #include "test/support/tcp_ranks.h"
 #include "test/support/threads.h"
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/backend/tcp/links.h"
 
-#include "core/backend/tcp/address.h"
-#include "core/comm/network.h"
+#include "core/join/address.h"
+#include "core/join/network.h"
 #include "test/support/own_network.h"
 #include "test/support/tcp_ranks.h"
 #include "test/support/threads.h"

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/backend/tcp/tcp_control.h"
 
-#include "core/backend/tcp/address.h"
 #include "core/backend/tcp/gaps.h"
-#include "core/comm/news.h"
-#include "core/comm/socket_io.h"
+#include "core/base/socket_io.h"
+#include "core/join/address.h"
+#include "core/launcher/news.h"
 #include "test/support/middleman.h"
 #include "test/support/tcp_ranks.h"
 #include "test/support/threads.h"

@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/gpu/gpu_plane.h"
+
+#include "core/base/bytes.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace hora {
+namespace {
+
+constexpr std::size_t kSeatBytes = 2048;
+constexpr std::size_t kMostMachineBytes = 256;
+constexpr std::size_t kMostWhyBytes = 1024;
+
+Bytes encode(const GpuSeat& seat) {
+  Writer out;
+  out.string(seat.machine.substr(0, kMostMachineBytes)).string(seat.why.substr(0, kMostWhyBytes));
+  out.i64(seat.index).u64(static_cast<std::uint64_t>(seat.nccl));
+  out.raw(seat.gpu).u64(seat.location);
+  Bytes bytes = out.take();
+  bytes.resize(kSeatBytes);
+  return bytes;
+}
+
+GpuSeat decode(std::span<const std::byte> bytes) {
+  Reader in(bytes);
+  GpuSeat seat;
+  seat.machine = in.string(kMostMachineBytes);
+  seat.why = in.string(kMostWhyBytes);
+  seat.index = static_cast<int>(in.i64());
+  seat.nccl = static_cast<int>(in.below(1 << 30, "a version of NCCL"));
+  const auto gpu = in.raw(seat.gpu.size());
+  std::copy(gpu.begin(), gpu.end(), seat.gpu.begin());
+  seat.location = in.u64();
+  return seat;
+}
+
+void check_gpus(std::span<const GpuSeat> seats, const std::vector<int>& ranks) {
+  for (std::size_t i = 0; i < seats.size(); ++i) {
+    if (seats[i].index < 0)
+      throw Error(Code::unavailable, fmt::format("rank {} has no GPU: {}", ranks[i], seats[i].why));
+  }
+}
+
+/// The reason why two ranks cannot be in one of NCCL's communicators, which tells GPUs by where they are;
+/// empty: they can.
+std::string conflict(const GpuSeat& one, int rank, const GpuSeat& other, int other_rank) {
+  if (one.machine != other.machine) return {};
+  if (one.gpu == other.gpu)
+    return fmt::format(
+        "ranks {} and {} share one GPU (cuda:{} and cuda:{} of theirs), which NCCL does not let them: "
+        "start one rank for each GPU, and let each use its own (cuda:<local rank>)",
+        rank, other_rank, one.index, other.index);
+  if (one.location != other.location) return {};
+  return fmt::format(
+      "ranks {} and {} use two parts of one GPU (MIG instances), which NCCL does not let them: start one "
+      "rank "
+      "for each GPU, or switch MIG off",
+      rank, other_rank);
+}
+
+/// The reason why these ranks cannot use NCCL together; empty: they can.
+std::string obstacle(std::span<const GpuSeat> seats, const std::vector<int>& ranks) {
+  for (std::size_t i = 0; i < seats.size(); ++i) {
+    if (seats[i].nccl == 0) return fmt::format("rank {} has no NCCL: {}", ranks[i], seats[i].why);
+  }
+  for (std::size_t i = 1; i < seats.size(); ++i) {
+    if (seats[i].nccl != seats[0].nccl)
+      return fmt::format("rank {} has NCCL {} and rank {} NCCL {}: give all ranks the same", ranks[0],
+                         nccl_version(seats[0].nccl), ranks[i], nccl_version(seats[i].nccl));
+    for (std::size_t j = 0; j < i; ++j) {
+      std::string why = conflict(seats[j], ranks[j], seats[i], ranks[i]);
+      if (!why.empty()) return why;
+    }
+  }
+  return {};
+}
+
+/// Whether there are several machines with equally many ranks, and several on each.
+bool two_levels(std::span<const GpuSeat> seats) {
+  const auto machines = machines_of(seats);
+  return machines.size() > 1 && machines.front().size() > 1 &&
+         std::all_of(machines.begin(), machines.end(),
+                     [&](const auto& places) { return places.size() == machines.front().size(); });
+}
+
+}  // namespace
+
+std::vector<GpuSeat> exchange_seats(Collective& host, int place, int places, const GpuSeat& mine) {
+  const std::vector<std::size_t> sizes(static_cast<std::size_t>(places), kSeatBytes);
+  const Bytes own = encode(mine);
+  Bytes all(kSeatBytes * sizes.size());
+  host.allgather(own.data(), all.data(), sizes);
+  std::vector<GpuSeat> seats;
+  for (std::size_t i = 0; i < sizes.size(); ++i)
+    seats.push_back(decode(std::span(all).subspan(i * kSeatBytes, kSeatBytes)));
+  seats[static_cast<std::size_t>(place)] = mine;
+  return seats;
+}
+
+SharedId share_id(Collective& host, int place, const std::function<NcclId()>& make) {
+  SharedId shared;
+  if (place == 0) {
+    try {
+      shared.id = make();
+    } catch (const Error& error) {
+      shared.why = std::string(error.what()).substr(0, kMostWhyBytes);
+    }
+  }
+  Bytes bytes = Writer().raw(shared.id).string(shared.why).take();
+  bytes.resize(kSeatBytes);
+  host.broadcast(bytes.data(), bytes.size(), 0);
+  Reader in(bytes);
+  const auto id = in.raw(shared.id.size());
+  std::copy(id.begin(), id.end(), shared.id.begin());
+  shared.why = in.string(kMostWhyBytes);
+  return shared;
+}
+
+std::vector<std::vector<int>> machines_of(std::span<const GpuSeat> seats) {
+  std::vector<std::vector<int>> machines;
+  for (std::size_t place = 0; place < seats.size(); ++place) {
+    const auto same = [&](const std::vector<int>& places) {
+      return seats[static_cast<std::size_t>(places.front())].machine == seats[place].machine;
+    };
+    auto machine = std::find_if(machines.begin(), machines.end(), same);
+    if (machine == machines.end()) machine = machines.insert(machines.end(), std::vector<int>{});
+    machine->push_back(static_cast<int>(place));
+  }
+  return machines;
+}
+
+GpuChoice choose_gpu_plane(const std::string& wish, std::span<const GpuSeat> seats,
+                           const std::vector<int>& ranks, bool encrypted) {
+  check_gpus(seats, ranks);
+  if (wish == "staged") return {GpuPlane::staged, {}};
+  const std::string why = obstacle(seats, ranks);
+  if (!why.empty()) {
+    if (wish != "auto")
+      throw Error(Code::unavailable,
+                  fmt::format("HORA_GPU_OPERATIONS={}, but {}; or use auto or staged, which go by way "
+                              "of the host's memory",
+                              wish, why));
+    return {GpuPlane::staged,
+            fmt::format("tensors on GPUs go by way of the host's memory (staged), as {}", why)};
+  }
+  if (encrypted && machines_of(seats).size() > 1) {
+    if (wish == "nccl") {
+      throw Error(Code::unavailable,
+                  "HORA_GPU_OPERATIONS=nccl, but NCCL does not encrypt what goes between hosts, as "
+                  "HORA_ENCRYPTION=all wants; use auto, hierarchical or staged");
+    }
+    if (two_levels(seats)) return {GpuPlane::hierarchical, {}};
+    return {GpuPlane::staged,
+            "tensors on GPUs go by way of the host's memory (staged), as NCCL does not encrypt what goes "
+            "between hosts (HORA_ENCRYPTION=all)"};
+  }
+  if (wish != "hierarchical") return {GpuPlane::nccl, {}};
+  if (two_levels(seats)) return {GpuPlane::hierarchical, {}};
+  return {GpuPlane::nccl,
+          "tensors on GPUs move with NCCL alone: HORA_GPU_OPERATIONS=hierarchical needs several hosts with "
+          "as many ranks "
+          "each, and more than one"};
+}
+
+}  // namespace hora

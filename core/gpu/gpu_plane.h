@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "core/backend/nccl_module.h"
+
+#include <functional>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace hora {
+
+/// The data that a rank tells the others of its group before their first operation on GPUs. A value.
+struct GpuSeat {
+  std::string machine;              ///< equal on two ranks if they may use the same GPU
+  std::array<std::byte, 16> gpu{};  ///< Gpu::identity
+  std::uint64_t location = 0;       ///< Gpu::location
+  int index = 0;                    ///< as this rank counts; -1: it has none
+  int nccl = 0;                     ///< its NCCL's version; 0: it has none
+  std::string why;                  ///< why it has no NCCL, or no GPU
+
+  bool operator==(const GpuSeat&) const = default;
+};
+
+/// Every member's seat, in the order of places. All members call it; moves as many bytes on every plane.
+std::vector<GpuSeat> exchange_seats(Collective& host, int place, int places, const GpuSeat& mine);
+
+/// The id of a communicator that all members are about to make, or why there is none. A value.
+struct SharedId {
+  NcclId id{};
+  std::string why;  ///< empty: there is one
+};
+
+/// The first place calls `make`, and the others get its result, or its error. All members call it.
+SharedId share_id(Collective& host, int place, const std::function<NcclId()>& make);
+
+/// The places on each machine, by the first of them.
+[[nodiscard]] std::vector<std::vector<int>> machines_of(std::span<const GpuSeat> seats);
+
+/// How tensors on GPUs move between the members of a group.
+enum class GpuPlane { nccl, hierarchical, staged };
+
+/// The plane that was chosen, and a note about it that an operator should read: empty, or a sentence. A
+/// value.
+struct GpuChoice {
+  GpuPlane plane = GpuPlane::nccl;
+  std::string note;
+};
+
+/// The choice of all members, which each makes by itself, as they know the same. `wish`: HORA_GPU_OPERATIONS;
+/// `ranks`: of the seats, for messages; `encrypted`: whether data that goes between hosts is to be. Throws
+/// Error(unavailable) if the wished plane cannot be had: why, and what to do.
+[[nodiscard]] GpuChoice choose_gpu_plane(const std::string& wish, std::span<const GpuSeat> seats,
+                                         const std::vector<int>& ranks, bool encrypted = false);
+
+}  // namespace hora

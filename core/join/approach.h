@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "core/join/address.h"
+#include "core/join/handshake.h"
+
+#include <poll.h>
+
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace hora {
+
+/// The search for one rank at all addresses that it may have.
+///
+/// Addresses are tried side by side, the next a quarter of a second after the one before or when that has
+/// failed. The address that the right rank answers first, proved by its answer, is taken. The others are
+/// dropped before they have proved anything. So the other side sees one guest however many ways there are. A
+/// wrong address, a foreign service or a silent one costs nothing but its try. An address that has failed is
+/// tried again, ever more slowly. Nothing blocks. Not thread-safe.
+class Approach {
+ public:
+  /// `hello`: who calls whom. `places`: numeric addresses, the best first.
+  Approach(const Secret& secret, const Hello& hello, const std::vector<Address>& places, TimePoint now);
+
+  /// One more address, if it is new.
+  void add(const Address& place);
+
+  /// Does what can be done without waiting; the connection, when it is there.
+  std::optional<Connection> serve(TimePoint now);
+  /// The caller waits for events on these sockets, or this time, before the next `serve`.
+  void append_to(std::vector<pollfd>& events) const;
+  [[nodiscard]] TimePoint next() const;
+
+  /// Where the rank was found. Only after `serve` has returned its connection.
+  [[nodiscard]] const Address& found() const { return tries_[found_].place; }
+  /// Whether all addresses have failed, again and again, for two seconds: waiting longer will not help.
+  [[nodiscard]] bool hopeless(TimePoint now) const;
+  /// How each address has failed so far: "10.1.0.4:4711 refused".
+  [[nodiscard]] std::vector<std::string> failures() const;
+
+ private:
+  struct Try {
+    Address place;
+    Descriptor socket{};
+    std::optional<Guest> guest{};
+    bool connected = false;
+    Bytes received{};
+    TimePoint again = TimePoint::max();  ///< when to begin, if there is no socket
+    int failed = 0;                      ///< how often
+    std::string how{};
+  };
+  void begin(TimePoint now);
+  void open(Try& attempt, TimePoint now);
+  static void begin_talk(Try& attempt, TimePoint now);
+  static std::optional<SessionKeys> answered(Try& attempt, TimePoint now);
+  static std::optional<SessionKeys> prove(Try& attempt);
+  static void fail(Try& attempt, std::string how, TimePoint now, std::chrono::milliseconds most);
+
+  Secret secret_;
+  Hello hello_;
+  TimePoint since_;
+  TimePoint next_begin_;
+  std::vector<Try> tries_;
+  std::size_t begun_ = 0;  // of tries_
+  std::size_t found_ = 0;
+};
+
+}  // namespace hora

@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/join/directory.h"
+
+#include "core/base/bytes.h"
+#include "core/join/exchange.h"
+#include "core/join/listener.h"
+#include "core/join/network.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+namespace hora {
+namespace {
+
+constexpr std::size_t kMostAddresses = 32;
+constexpr std::size_t kMostAddressText = 64;
+constexpr std::uint64_t kPorts = 1 << 16;
+
+/// Whether all ranks have met over the loopback: then nobody else need be able to knock.
+bool all_here(const std::vector<Member>& members) {
+  return std::all_of(members.begin(), members.end(), [](const Member& member) {
+    return !member.addresses.empty() &&
+           std::all_of(member.addresses.begin(), member.addresses.end(), is_loopback);
+  });
+}
+
+/// Where this rank can be reached, the likeliest first: as it was seen when the ranks met, then all others.
+std::vector<std::string> published(const Member& self, const std::string& network) {
+  auto own = own_addresses(network);
+  if (!network.empty()) return own;
+  std::vector<std::string> all;
+  std::copy_if(self.addresses.begin(), self.addresses.end(), std::back_inserter(all),
+               [](const auto& address) { return !is_loopback(address); });
+  std::copy_if(own.begin(), own.end(), std::back_inserter(all), [&](const auto& address) {
+    return std::find(self.addresses.begin(), self.addresses.end(), address) == self.addresses.end();
+  });
+  all.resize(std::min(all.size(), kMostAddresses));
+  return all;
+}
+
+Bytes encode(const std::vector<std::string>& addresses, const std::string& port) {
+  Writer out;
+  out.u64(std::stoul(port)).u64(addresses.size());
+  for (const auto& address : addresses) out.string(address);
+  return out.take();
+}
+
+std::vector<Address> decode_place(std::span<const std::byte> bytes) {
+  Reader in(bytes);
+  const std::string port = fmt::to_string(in.below(kPorts, "a port"));
+  std::vector<Address> place;
+  const std::size_t count = in.count(1, "addresses");
+  for (std::size_t i = 0; i < count; ++i) place.push_back({in.string(kMostAddressText), port});
+  in.finish();
+  return place;
+}
+
+}  // namespace
+
+Directory tell_where(Control& control, const std::vector<Member>& members, const Config& config,
+                     TimePoint deadline) {
+  const Member& self = members[static_cast<std::size_t>(config.rank)];
+  const bool here = config.network.empty() && all_here(members);
+  Directory directory;
+  directory.listener = here ? listen_at({self.addresses.front(), "0"}) : listen_on_network(config.network);
+  if (!directory.listener) {
+    throw Error(Code::unavailable,
+                fmt::format("cannot listen at this machine's addresses: {}", std::strerror(errno)));
+  }
+  const auto addresses = here ? self.addresses : published(self, config.network);
+  const std::string port = local_address(directory.listener.fd()).port;
+  for (const auto& told : exchange(control, encode(addresses, port), deadline))
+    directory.places.push_back(decode_place(told));
+  return directory;
+}
+
+}  // namespace hora

@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "core/comm/world.h"
+#include "core/join/address.h"
+
+#include <hora/config.h>
+
+#include <vector>
+
+namespace hora {
+
+/// Where this rank waits for others, and where they do.
+struct Directory {
+  Descriptor listener;
+  std::vector<std::vector<Address>> places;  ///< by rank: its addresses, the likeliest first
+};
+
+/// Opens a listener, tells the others where it is, and learns where theirs are. `members`: as the rendezvous
+/// has found them. All ranks call it. Throws Error(aborted), (timeout), (unavailable), and (invalid_argument)
+/// for a HORA_NETWORK that selects nothing.
+[[nodiscard]] Directory tell_where(Control& control, const std::vector<Member>& members, const Config& config,
+                                   TimePoint deadline);
+
+}  // namespace hora

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/join/places.h"
+
+#include "core/base/machine.h"
+
+#include <algorithm>
+#include <map>
+#include <string>
+#include <utility>
+
+namespace hora {
+namespace {
+
+/// One machine: its name, and the boot of its kernel, as machines may be called alike. Ranks in containers of
+/// their own have different names.
+using Machine = std::pair<std::string, std::string>;
+
+Machine machine_of(const Member& member) { return {member.host, member.pid_space.substr(0, kBootIdLength)}; }
+
+}  // namespace
+
+void settle_places(Config& config, const std::vector<Member>& members) {
+  std::vector<Machine> order;              // of their first ranks
+  std::map<Machine, int> ranks_of;         // so far, and at the end
+  std::vector<int> local(members.size());  // by rank
+  for (std::size_t rank = 0; rank < members.size(); ++rank) {
+    const auto machine = machine_of(members[rank]);
+    local[rank] = ranks_of[machine]++;
+    if (local[rank] == 0) order.push_back(machine);
+  }
+  const auto own_rank = static_cast<std::size_t>(config.rank);
+  const auto own = machine_of(members[own_rank]);
+  if (config.local_size == 0) {
+    config.local_rank = local[own_rank];
+    config.local_size = ranks_of[own];
+  }
+  if (config.cross_size == 0) {
+    const auto has_one = [&](const Machine& machine) { return ranks_of[machine] > local[own_rank]; };
+    config.cross_size = static_cast<int>(std::count_if(order.begin(), order.end(), has_one));
+    const auto here = std::find(order.begin(), order.end(), own);
+    config.cross_rank = static_cast<int>(std::count_if(order.begin(), here, has_one));
+  }
+}
+
+}  // namespace hora

@@ -1,0 +1,373 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/join/rendezvous.h"
+
+#include "core/base/log.h"
+#include "core/join/approach.h"
+#include "core/join/job_id.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <iterator>
+#include <thread>
+
+namespace hora {
+namespace {
+
+constexpr std::chrono::milliseconds kPause{
+    20};  // between tries to join a rank 0 that is still busy with a former meeting
+constexpr std::chrono::milliseconds kLaunchersWord{500};  // to tell how a rank ended whose connection has
+
+Descriptor open_door(const Config& config) {
+  if (config.coordinator_fd) {
+    // The launcher's socket stays open, so that this process may meet the others again after a shutdown.
+    Descriptor door(::fcntl(*config.coordinator_fd, F_DUPFD_CLOEXEC, 0));
+    int listens = 0;
+    socklen_t length = sizeof listens;
+    if (::getsockopt(door.fd(), SOL_SOCKET, SO_ACCEPTCONN, &listens, &length) != 0 || listens == 0) {
+      throw Error(Code::invalid_argument,
+                  fmt::format("HORA_COORDINATOR_FD={} is not a listening socket: start the ranks "
+                              "with hrun",
+                              *config.coordinator_fd));
+    }
+    return door;
+  }
+  std::vector<std::string> failures;
+  for (const auto& candidate : parse_addresses(config.coordinator)) {
+    try {
+      return listen_at(candidate);
+    } catch (const Error& error) {
+      failures.emplace_back(error.what());
+    }
+  }
+  throw Error(Code::unavailable,
+              fmt::format("rank 0 can listen at none of its addresses: {}", fmt::join(failures, "; ")));
+}
+
+/// Sends every rank that has come home with a reason, and throws it.
+[[noreturn]] void call_off(std::vector<std::optional<Connection>>& peers, const Status& why) {
+  const Bytes refusal = encode(Loss{0, why});
+  for (auto& peer : peers) {
+    if (!peer) continue;
+    try {
+      const Bytes frame = seal_frame(peer->session.sends, FrameKind::refusal, refusal);
+      write_all(peer->socket.fd(), frame, Clock::now() + std::chrono::seconds(1));
+    } catch (const Error&) {
+      continue;  // it is gone itself; the others still must hear
+    }
+  }
+  throw Error(why);
+}
+
+/// Of a rank, as far as it is known here, which now never comes.
+std::string describe_end(const Roster& roster, int rank, const RankEnd* end) {
+  const auto at = static_cast<std::size_t>(rank);
+  const bool known = at < roster.members.size() && roster.members[at].pid != 0;
+  return fmt::format("{} has ended before all ranks had come{}",
+                     known ? describe(roster.members[at]) : fmt::format("rank {}", rank),
+                     end == nullptr ? "" : ": it " + describe(*end));
+}
+
+/// Calls the meeting off if the launcher knows a rank to have ended. The end of a rank that never came is not
+/// seen in another way.
+void look_at(LauncherNews& news, const Roster& roster, std::vector<std::optional<Connection>>& peers) {
+  news.read();
+  if (const RankEnd* end = news.first())
+    call_off(peers, {Code::aborted, describe_end(roster, end->rank, end)});
+}
+
+/// How a rank has ended, if the launcher tells that soon.
+const RankEnd* await_end(LauncherNews& news, int rank) {
+  const TimePoint deadline = Clock::now() + kLaunchersWord;
+  while (true) {
+    news.read();
+    const RankEnd* end = news.end_of(rank);
+    if (end != nullptr || !news.open() || Clock::now() >= deadline) return end;
+    std::vector<pollfd> events;
+    news.watch(events);
+    ::poll(events.data(), events.size(), milliseconds_until(deadline));
+  }
+}
+
+std::vector<int> missing(const std::vector<std::optional<Connection>>& peers) {
+  std::vector<int> ranks;
+  for (std::size_t rank = 1; rank < peers.size(); ++rank) {
+    if (!peers[rank]) ranks.push_back(static_cast<int>(rank));
+  }
+  return ranks;
+}
+
+void wait_for_events(const Meetup& meetup, TimePoint deadline) {
+  std::vector<pollfd> events;
+  meetup.lobby->append_to(events);
+  meetup.news.watch(events);
+  for (const auto& peer : meetup.peers) {
+    if (peer) events.push_back({peer->socket.fd(), POLLIN, 0});
+  }
+  ::poll(events.data(), events.size(), milliseconds_until(std::min(deadline, meetup.lobby->next())));
+}
+
+/// Ranks that have come say nothing until they have the roster: one that can be read from has ended.
+void look_after(Meetup& meetup) {
+  look_at(meetup.news, meetup.roster, meetup.peers);
+  for (std::size_t rank = 1; rank < meetup.peers.size(); ++rank) {
+    auto& peer = meetup.peers[rank];
+    if (!peer || !await_events(peer->socket.fd(), POLLIN, TimePoint::min())) continue;
+    peer.reset();
+    const auto number = static_cast<int>(rank);
+    const RankEnd* end = await_end(meetup.news, number);
+    call_off(meetup.peers, {Code::aborted, describe_end(meetup.roster, number, end)});
+  }
+}
+
+void add_address(Member& member, const std::string& address) {
+  constexpr std::size_t kMost = 8;
+  auto& all = member.addresses;
+  if (all.size() < kMost && std::find(all.begin(), all.end(), address) == all.end()) all.push_back(address);
+}
+
+void admit(Lobby::Arrival arrival, Meetup& meetup) {
+  const auto size = static_cast<int>(meetup.peers.size());
+  auto rank = static_cast<std::size_t>(arrival.hello.rank);
+  if (arrival.hello.size != size) {
+    meetup.peers.push_back(std::move(arrival.connection));  // it must hear, too
+    call_off(meetup.peers,
+             {Code::invalid_argument, fmt::format("rank 0 was started as one of {}, rank {} as one of {}",
+                                                  size, rank, arrival.hello.size)});
+  }
+  if (arrival.hello.role != Role::control || rank == 0) return;
+  if (meetup.peers[rank]) {
+    const Member& former = meetup.roster.members[rank];
+    meetup.peers.push_back(std::move(arrival.connection));
+    call_off(meetup.peers,
+             {Code::invalid_argument,
+              fmt::format("two processes were started as rank {}: pid {} on {} and "
+                          "pid {} on {}",
+                          rank, former.pid, former.host, arrival.member.pid, arrival.member.host)});
+  }
+  try {
+    add_address(arrival.member, remote_address(arrival.connection.socket.fd()).host);
+    add_address(meetup.roster.members.front(), local_address(arrival.connection.socket.fd()).host);
+  } catch (const Error&) {
+    return;  // it has gone again; if it does not come once more it will be missing
+  }
+  meetup.peers[rank] = std::move(arrival.connection);
+  meetup.roster.members[rank] = arrival.member;
+}
+
+void send_roster(Meetup& meetup, TimePoint deadline) {
+  const Bytes roster = encode(meetup.roster);
+  for (std::size_t rank = 1; rank < meetup.peers.size(); ++rank) {
+    auto& peer = meetup.peers[rank];
+    try {
+      write_all(peer->socket.fd(), seal_frame(peer->session.sends, FrameKind::roster, roster), deadline);
+    } catch (const Error& error) {
+      peer.reset();
+      call_off(meetup.peers,
+               {Code::aborted, fmt::format("{} has ended before all ranks had come: {}",
+                                           describe(meetup.roster.members[rank]), error.what())});
+    }
+  }
+}
+
+/// Up to so many ranks rank 0 hears each by itself faster than a tree puts together what they say.
+constexpr int kMostInStar = 64;
+constexpr int kRadix = 8;
+
+int radix_for(const Config& config) {
+  const int radix = config.tree_radix.value_or(config.size > kMostInStar ? kRadix : 0);
+  if (radix < 0 || radix > kMostRadix)
+    throw Error(Code::invalid_argument,
+                fmt::format("Config::tree_radix is {}: expected 0 to {}", radix, kMostRadix));
+  return radix;
+}
+
+LauncherNews news_for(const Config& config) {
+  return LauncherNews(config.mpi_communicator ? std::nullopt : config.news_fd);
+}
+
+/// The warning that is given once, when ranks have waited for some time to meet. It comes before they give
+/// up, and soon enough for a user who looks on.
+class EarlyWarning {
+ public:
+  explicit EarlyWarning(const Config& config) : timeout_(config.start_timeout) {
+    due_ = Clock::now() + std::min<Clock::duration>(std::chrono::seconds(10), timeout_ / 2);
+  }
+
+  [[nodiscard]] TimePoint due() const { return due_; }
+  /// Warns with the text that `what` makes, if it is time.
+  template <typename What>
+  void tell_if_due(What what) {
+    if (Clock::now() < due_) return;
+    due_ = TimePoint::max();
+    log(LogLevel::warning, fmt::format("{}; still trying, until {} s have passed (HORA_START_TIMEOUT)",
+                                       what(), std::chrono::duration<double>(timeout_).count()));
+  }
+
+ private:
+  std::chrono::milliseconds timeout_;
+  TimePoint due_;
+};
+
+Meetup meet_as_first(const Config& config, TimePoint deadline) {
+  Meetup meetup;
+  meetup.peers.resize(static_cast<std::size_t>(config.size));
+  meetup.roster.job = job_id(config);
+  meetup.roster.radix = radix_for(config);
+  meetup.roster.members.resize(meetup.peers.size());
+  meetup.roster.members.front() = this_member(0);
+  meetup.news = news_for(config);
+  meetup.lobby.emplace(open_door(config), config.secret);
+  EarlyWarning warning(config);
+  for (auto absent = missing(meetup.peers); !absent.empty(); absent = missing(meetup.peers)) {
+    if (Clock::now() >= deadline) {
+      call_off(
+          meetup.peers,
+          {Code::timeout,
+           fmt::format("{} did not come within {} s: look whether they started; a longer wait is "
+                       "HORA_START_TIMEOUT",
+                       describe_ranks(absent), std::chrono::duration<double>(config.start_timeout).count())});
+    }
+    warning.tell_if_due([&] { return fmt::format("{} did not come yet", describe_ranks(absent)); });
+    wait_for_events(meetup, std::min(deadline, warning.due()));
+    look_after(meetup);
+    for (auto& arrival : meetup.lobby->serve(Clock::now())) admit(std::move(arrival), meetup);
+  }
+  send_roster(meetup, deadline);
+  return meetup;
+}
+
+Frame read_frame(Connection& first, TimePoint deadline) {
+  Bytes sealed(kSealedHeadBytes);
+  read_exactly(first.socket.fd(), sealed, deadline);
+  const FrameHead head = open_head(first.session.receives, sealed);
+  if (head.kind != FrameKind::roster && head.kind != FrameKind::refusal)
+    throw Error(Code::internal, "rank 0 answered with something that is neither a roster nor a refusal");
+  sealed.resize(head.sealed());
+  read_exactly(first.socket.fd(), sealed, deadline);
+  return {head.kind, open_contents(first.session.receives, sealed)};
+}
+
+/// The candidates for rank 0's address. Names may get their addresses only while the job starts, as those of
+/// Kubernetes do, so they are asked again. A value.
+class Candidates {
+ public:
+  explicit Candidates(const std::string& list)
+      : candidates_(parse_addresses(list)), why_(candidates_.size()) {}
+
+  /// Adds the addresses of all that have one.
+  void resolve(Approach& approach) {
+    for (std::size_t i = 0; i < candidates_.size(); ++i) {
+      why_[i].clear();
+      for (const auto& place : resolve_name(candidates_[i], why_[i])) approach.add(place);
+    }
+  }
+  [[nodiscard]] bool resolved() const {
+    return std::all_of(why_.begin(), why_.end(), [](const auto& why) { return why.empty(); });
+  }
+  /// How each has failed.
+  [[nodiscard]] std::string failures(const Approach& approach) const {
+    auto all = approach.failures();
+    std::copy_if(why_.begin(), why_.end(), std::back_inserter(all), [](auto& why) { return !why.empty(); });
+    return fmt::to_string(fmt::join(all, "; "));
+  }
+
+ private:
+  std::vector<Address> candidates_;
+  std::vector<std::string> why_;  // none of its addresses is known
+};
+
+/// A connection to rank 0. Throws Error(timeout) that names all candidates and how each failed, and
+/// Error(aborted) if a rank has ended, without which there is no meeting.
+Connection find_first(const Config& config, LauncherNews& news, TimePoint deadline) {
+  constexpr std::chrono::milliseconds kAskAgain{500};
+  TimePoint now = Clock::now();
+  Approach approach(config.secret, {Role::control, config.rank, config.size}, {}, now);
+  Candidates candidates(config.coordinator);
+  TimePoint ask = now;
+  std::vector<std::optional<Connection>> nobody;
+  EarlyWarning warning(config);
+  while (true) {
+    look_at(news, {}, nobody);
+    warning.tell_if_due([&] {
+      return fmt::format("rank {} did not get through to rank 0 yet: {}", config.rank,
+                         candidates.failures(approach));
+    });
+    if (now >= ask) {
+      candidates.resolve(approach);
+      now = Clock::now();
+      ask = candidates.resolved() ? TimePoint::max() : now + kAskAgain;
+    }
+    if (auto connection = approach.serve(now)) return *std::move(connection);
+    if (now >= deadline) break;
+    std::vector<pollfd> events;
+    approach.append_to(events);
+    news.watch(events);
+    ::poll(events.data(), events.size(),
+           milliseconds_until(std::min({deadline, ask, warning.due(), approach.next()})));
+    now = Clock::now();
+  }
+  throw Error(Code::timeout, fmt::format("rank {} did not get through to rank 0 within {} s: {}", config.rank,
+                                         std::chrono::duration<double>(config.start_timeout).count(),
+                                         candidates.failures(approach)));
+}
+
+/// One try to join: the frame that rank 0 answers with. It may also still be busy with the ranks' former
+/// meeting, and close the connection: then Error(unavailable).
+Frame knock(const Config& config, Connection& first, TimePoint deadline) {
+  Member self = this_member(config.rank);
+  add_address(self, local_address(first.socket.fd()).host);
+  write_all(first.socket.fd(), seal_frame(first.session.sends, FrameKind::member, encode(self)), deadline);
+  // Rank 0 says when the time is over, and who is missing; a little later is late enough to give up on that.
+  try {
+    return read_frame(first, deadline + std::chrono::seconds(2));
+  } catch (const Error& error) {
+    if (error.code() != Code::timeout) throw;
+    throw Error(Code::timeout,
+                fmt::format("rank {} has got through to rank 0, which has not said since whether all ranks "
+                            "have come: its process is stopped, or its host or the network between is down",
+                            config.rank));
+  }
+}
+
+Meetup meet_as_other(const Config& config, TimePoint deadline) {
+  std::string why = "no answer";
+  LauncherNews news = news_for(config);
+  while (Clock::now() < deadline) {
+    Connection first = find_first(config, news, deadline);
+    try {
+      const Frame frame = knock(config, first, deadline);
+      if (frame.kind == FrameKind::refusal) throw Error(decode_loss(frame.bytes, config.size).status);
+      Meetup meetup;
+      meetup.roster = decode_roster(frame.bytes, config.size);
+      meetup.peers.resize(static_cast<std::size_t>(config.size));
+      meetup.peers.front() = std::move(first);
+      meetup.news = std::move(news);
+      return meetup;
+    } catch (const Error& error) {
+      if (error.code() != Code::unavailable) throw;
+      why = error.what();
+    }
+    std::this_thread::sleep_for(kPause);
+  }
+  throw Error(Code::timeout, fmt::format("rank {} did not get through to rank 0 at {}: {}", config.rank,
+                                         config.coordinator, why));
+}
+
+}  // namespace
+
+Meetup meet(const Config& config, TimePoint deadline) {
+  static_cast<void>(radix_for(config));  // on all ranks, as rank 0 alone would keep the others waiting
+  if (config.coordinator.empty()) {
+    throw Error(Code::invalid_argument,
+                fmt::format("rank {} of {} does not know where rank 0 is: start the ranks with "
+                            "hrun, or set HORA_COORDINATOR=host:port",
+                            config.rank, config.size));
+  }
+  return config.rank == 0 ? meet_as_first(config, deadline) : meet_as_other(config, deadline);
+}
+
+}  // namespace hora

@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/comm/alarm.h"
+
+#include "core/backend/local/meeting.h"
+
+#include <gtest/gtest.h>
+
+namespace hora {
+namespace {
+
+TEST(Alarm, EndsCallsOfWhatItWatchesAlsoLater) {
+  const auto early = make_local_collective(std::make_shared<Meeting>(2), 0);
+  const auto late = make_local_collective(std::make_shared<Meeting>(2), 0);
+  const auto forgotten = make_local_collective(std::make_shared<Meeting>(1), 0);
+  Alarm alarm;
+  alarm.watch(*early);
+  alarm.watch(*forgotten);
+  alarm.forget(*forgotten);
+  alarm.ring({Code::aborted, "rank 1 is gone"});
+  alarm.watch(*late);
+  EXPECT_THROW(early->barrier(), Error);
+  EXPECT_THROW(late->barrier(), Error);
+  EXPECT_NO_THROW(forgotten->barrier());
+}
+
+}  // namespace
+}  // namespace hora

@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/gpu/gpu_plane.h"
+
+#include "core/backend/local/local_group.h"
+
+#include <gmock/gmock.h>
+
+#include <thread>
+
+namespace hora {
+namespace {
+
+GpuSeat seat(const std::string& machine, int gpu, int nccl = 22809) {
+  GpuSeat seat{machine, {}, static_cast<std::uint64_t>(gpu), gpu, nccl, {}};
+  seat.gpu[0] = std::byte(gpu);
+  seat.gpu[1] = std::byte(machine.back());
+  return seat;
+}
+
+std::string refusal(const std::string& wish, const std::vector<GpuSeat>& seats) {
+  try {
+    static_cast<void>(choose_gpu_plane(wish, seats, {4, 6}));
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), Code::unavailable);
+    return error.what();
+  }
+  return {};
+}
+
+TEST(GpuPlane, IsNcclWhereAllHaveTheSameAndAGpuEach) {
+  const std::vector<GpuSeat> seats{seat("a", 0), seat("a", 1)};
+  for (const char* wish : {"auto", "nccl"}) {
+    const GpuChoice choice = choose_gpu_plane(wish, seats, {0, 1});
+    EXPECT_EQ(choice.plane, GpuPlane::nccl);
+    EXPECT_EQ(choice.note, "");
+  }
+  EXPECT_EQ(choose_gpu_plane("staged", seats, {0, 1}).plane, GpuPlane::staged);
+}
+
+TEST(GpuPlane, GoesByWayOfTheHostAndSaysWhyWhereNcclCannotBeUsed) {
+  const std::vector<GpuSeat> shared{seat("a", 0), seat("a", 0)};
+  const GpuChoice choice = choose_gpu_plane("auto", shared, {4, 6});
+  EXPECT_EQ(choice.plane, GpuPlane::staged);
+  EXPECT_EQ(
+      choice.note,
+      "tensors on GPUs go by way of the host's memory (staged), as ranks 4 and 6 share one GPU (cuda:0 and "
+      "cuda:0 of theirs), which NCCL does not let them: start one rank for each GPU, and let each use its "
+      "own "
+      "(cuda:<local rank>)");
+  EXPECT_THAT(refusal("nccl", shared),
+              testing::AllOf(testing::StartsWith("HORA_GPU_OPERATIONS=nccl, but ranks 4 and 6"),
+                             testing::EndsWith("by way of the host's memory")));
+}
+
+TEST(GpuPlane, GoesByWayOfTheHostWhereRanksUsePartsOfOneGpu) {
+  std::vector<GpuSeat> seats{seat("a", 0), seat("a", 1)};
+  seats[1].location = seats[0].location;
+  const GpuChoice choice = choose_gpu_plane("auto", seats, {4, 6});
+  EXPECT_EQ(choice.plane, GpuPlane::staged);
+  EXPECT_THAT(choice.note, testing::HasSubstr("ranks 4 and 6 use two parts of one GPU (MIG instances)"));
+  EXPECT_THAT(refusal("nccl", seats), testing::HasSubstr("switch MIG off"));
+  seats[1].machine = "b";
+  EXPECT_EQ(choose_gpu_plane("auto", seats, {4, 6}).plane, GpuPlane::nccl);
+}
+
+TEST(GpuPlane, NamesTheRankWithoutNcclAndThoseWithDifferentOnes) {
+  std::vector<GpuSeat> seats{seat("a", 0), seat("b", 0, 0)};
+  seats[1].why = "libnccl.so.2: cannot open";
+  EXPECT_THAT(refusal("nccl", seats), testing::HasSubstr("rank 6 has no NCCL: libnccl.so.2: cannot open"));
+  seats[1] = seat("b", 0, 23007);
+  EXPECT_THAT(refusal("hierarchical", seats),
+              testing::HasSubstr("rank 4 has NCCL 2.28.9 and rank 6 NCCL 2.30.7"));
+}
+
+TEST(GpuPlane, IsNoneWhereARankHasNoGpu) {
+  std::vector<GpuSeat> seats{seat("a", 0), seat("b", -1, 0)};
+  seats[1].why = "no driver";
+  for (const char* wish : {"auto", "staged", "nccl"})
+    EXPECT_EQ(refusal(wish, seats), "rank 6 has no GPU: no driver");
+}
+
+TEST(GpuPlane, LeavesNothingToNcclThatIsToBeEncryptedBetweenHosts) {
+  const std::vector<GpuSeat> even{seat("a", 0), seat("b", 0), seat("a", 1), seat("b", 1)};
+  const std::vector<int> ranks{0, 1, 2, 3};
+  EXPECT_EQ(choose_gpu_plane("auto", even, ranks, true).plane, GpuPlane::hierarchical);
+  const GpuChoice single = choose_gpu_plane("auto", std::span(even).first(2), {0, 1}, true);
+  EXPECT_EQ(single.plane, GpuPlane::staged);
+  EXPECT_THAT(single.note, testing::HasSubstr("HORA_ENCRYPTION=all"));
+  EXPECT_EQ(choose_gpu_plane("nccl", std::vector{seat("a", 0), seat("a", 1)}, {0, 1}, true).plane,
+            GpuPlane::nccl);
+  try {
+    static_cast<void>(choose_gpu_plane("nccl", even, ranks, true));
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_THAT(error.what(), testing::HasSubstr("use auto, hierarchical or staged"));
+  }
+}
+
+TEST(GpuPlane, HasTwoLevelsOnSeveralHostsWithAsManyRanksEach) {
+  const std::vector<GpuSeat> seats{seat("a", 0), seat("b", 0), seat("a", 1), seat("b", 1)};
+  EXPECT_EQ(choose_gpu_plane("hierarchical", seats, {0, 1, 2, 3}).plane, GpuPlane::hierarchical);
+  EXPECT_EQ(machines_of(seats), (std::vector<std::vector<int>>{{0, 2}, {1, 3}}));
+  const GpuChoice uneven = choose_gpu_plane("hierarchical", std::span(seats).first(3), {0, 1, 2});
+  EXPECT_EQ(uneven.plane, GpuPlane::nccl);
+  EXPECT_NE(uneven.note, "");
+}
+
+TEST(GpuPlane, SeatsComeToAllMembers) {
+  LocalGroup group(2);
+  World worlds[] = {group.join(0), group.join(1)};
+  GpuSeat seats[] = {seat("a", 0), seat("b", 3, 0)};
+  seats[1].why = "none";
+  std::vector<GpuSeat> seen[2];
+  std::thread other([&] { seen[1] = exchange_seats(*worlds[1].lane.collective, 1, 2, seats[1]); });
+  seen[0] = exchange_seats(*worlds[0].lane.collective, 0, 2, seats[0]);
+  other.join();
+  EXPECT_EQ(seen[0][0], seats[0]);
+  EXPECT_EQ(seen[0][1], seats[1]);
+  EXPECT_EQ(seen[1], seen[0]);
+}
+
+TEST(GpuPlane, AnIdOrWhyThereIsNoneComesFromTheFirstMember) {
+  for (const bool fails : {false, true}) {
+    LocalGroup group(2);
+    World worlds[] = {group.join(0), group.join(1)};
+    const auto share = [&](int place) {
+      return share_id(*worlds[place].lane.collective, place, [&] {
+        if (fails) throw Error(Code::unavailable, "no network");
+        NcclId id{};
+        id[127] = std::byte(7 + place);
+        return id;
+      });
+    };
+    SharedId shared[2];
+    std::thread other([&] { shared[1] = share(1); });
+    shared[0] = share(0);
+    other.join();
+    EXPECT_EQ(shared[0].why, fails ? "no network" : "");
+    EXPECT_EQ(shared[1].why, shared[0].why);
+    EXPECT_EQ(shared[1].id[127], std::byte(fails ? 0 : 7));
+    EXPECT_EQ(shared[1].id, shared[0].id);
+  }
+}
+
+}  // namespace
+}  // namespace hora

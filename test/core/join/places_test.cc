@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/join/places.h"
+
+#include <gtest/gtest.h>
+
+namespace hora {
+namespace {
+
+const std::string kBoot = "00000000-0000-0000-0000-000000000001";
+const std::string kOtherBoot = "00000000-0000-0000-0000-000000000002";
+
+/// The members on these hosts, by rank.
+std::vector<Member> members_on(const std::vector<std::string>& hosts) {
+  std::vector<Member> members;
+  for (const auto& host : hosts)
+    members.push_back({static_cast<int>(members.size()), 100, host, kBoot + "pid:[1]"});
+  return members;
+}
+
+/// The numbers of a rank whose rank and size alone are known.
+std::vector<int> settled(int rank, const std::vector<Member>& members) {
+  Config config;
+  config.rank = rank;
+  config.size = static_cast<int>(members.size());
+  config.local_size = config.cross_size = 0;
+  settle_places(config, members);
+  return {config.local_rank, config.local_size, config.cross_rank, config.cross_size};
+}
+
+TEST(Places, CountOnEveryHost) {
+  const auto members = members_on({"a", "a", "b", "b"});
+  EXPECT_EQ(settled(0, members), (std::vector{0, 2, 0, 2}));
+  EXPECT_EQ(settled(1, members), (std::vector{1, 2, 0, 2}));
+  EXPECT_EQ(settled(2, members), (std::vector{0, 2, 1, 2}));
+  EXPECT_EQ(settled(3, members), (std::vector{1, 2, 1, 2}));
+}
+
+TEST(Places, MayBeDealtOutInTurns) {
+  const auto members = members_on({"a", "b", "c", "a", "b"});
+  EXPECT_EQ(settled(2, members), (std::vector{0, 1, 2, 3}));
+  EXPECT_EQ(settled(3, members), (std::vector{1, 2, 0, 2}));
+  EXPECT_EQ(settled(4, members), (std::vector{1, 2, 1, 2}));
+}
+
+TEST(Places, OnMachinesThatAreCalledAlikeDiffer) {
+  auto members = members_on({"localhost", "localhost"});
+  members[1].pid_space = kOtherBoot + "pid:[1]";
+  EXPECT_EQ(settled(1, members), (std::vector{0, 1, 1, 2}));
+  members[1].pid_space = kBoot + "pid:[2]";
+  EXPECT_EQ(settled(1, members), (std::vector{1, 2, 0, 1}));
+}
+
+TEST(Places, ThatALauncherToldStay) {
+  Config config;
+  config.rank = 1;
+  config.size = 2;
+  config.local_rank = 1;
+  config.local_size = 2;
+  config.cross_rank = 0;
+  config.cross_size = 1;
+  settle_places(config, members_on({"a", "b"}));
+  EXPECT_EQ(config.local_size, 2);
+  EXPECT_EQ(config.cross_size, 1);
+}
+
+}  // namespace
+}  // namespace hora
