@@ -3,6 +3,7 @@
 
 #include "core/base/bytes.h"
 #include "core/base/clock.h"
+#include "core/comm/group.h"
 #include "core/comm/rank_set.h"
 
 #include <hora/hora.h>
@@ -78,9 +79,6 @@ struct Decision {
 /// A decision that has been made before is called by this number; see Schedule.
 using DecisionId = std::uint64_t;
 
-/// A group (a process set, to users) is called by its number; the world, all ranks, is group 0. Within a
-/// group a rank is called by its place, its index among the members.
-inline constexpr int kWorld = 0;
 /// The name that a join has, in every group.
 inline constexpr const char* kJoinName = "hora.join";
 

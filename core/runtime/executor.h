@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "core/device/gpu.h"
+#include "core/comm/group.h"
 #include "core/fuse/pack.h"
 #include "core/fuse/plan.h"
-#include "core/gpu/completer.h"
-#include "core/gpu/staged.h"
+#include "core/gpu/gpu_lanes.h"
 #include "core/runtime/tensor_table.h"
 #include "core/watch/recorder.h"
 #include "core/watch/tracer.h"
@@ -17,23 +16,6 @@
 #include <vector>
 
 namespace hora {
-
-/// The ranks whose tensors an executor moves, and which of them this one is. A value.
-struct Members {
-  int group = kWorld;
-  std::vector<int> ranks;  ///< by place
-  int place = 0;
-};
-
-/// The objects that an executor for tensors on a GPU needs beside its lane. Refers to objects that outlive
-/// it.
-struct GpuSide {
-  std::shared_ptr<Gpu> gpu;
-  Completer* completer = nullptr;
-  /// The lane's collective, if it is that; else NCCL's, which has no scan or Adasum.
-  Staged* staged = nullptr;
-  Errand* errand = nullptr;  ///< what the lane waits for the GPU for; null: it never does
-};
 
 /// Carries out a group's batches: takes their tensors from the table, moves them over the lane, and gives
 /// them back. If moving fails, the tensors get the error, and it is thrown on: the run is over. A rank that

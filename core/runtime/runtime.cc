@@ -77,7 +77,8 @@ struct Runtime::Parts {
         loop(world, config, table, sets, timeline, *delays, gpu, messages),
         engine(std::make_shared<Engine>(loop, world.rollcall != nullptr)),
         on_failure([this](const std::string& why) { fail(why); }),
-        on_signal(settings.dump_signal, [this] { loop.dump("a signal asks for it (HORA_DUMP_SIGNAL)"); }),
+        on_signal(settings.dump_signal,
+                  [this] { loop.state().dump("a signal asks for it (HORA_DUMP_SIGNAL)"); }),
         answering(settings.question_fd, [this](const Question& question) { return answer(question); }) {
     table.helped_by(engine);
     engine->start();
@@ -90,10 +91,10 @@ struct Runtime::Parts {
   Reply answer(const Question& question) {
     if (question.kind == QuestionKind::health) {
       if (world.control->rank() == 0) loop.inquire(question.number);
-      return {question.number, ReplyKind::health, encode(loop.health())};
+      return {question.number, ReplyKind::health, encode(loop.state().health())};
     }
     try {
-      const std::string path = loop.write_dump("hrun dump asks for it");
+      const std::string path = loop.state().write_dump("hrun dump asks for it");
       return {question.number, ReplyKind::dumped, text_as_bytes(std::filesystem::absolute(path).string())};
     } catch (const std::exception& error) {
       return {question.number, ReplyKind::failed, text_as_bytes(error.what())};

@@ -20,80 +20,73 @@
 namespace hora {
 namespace {
 
-/// Until it is over.
-void run(Loop& loop) {
-  Engine engine(loop, false);
-  engine.start();
-  engine.join();
-}
+/// One rank of two, and its loop.
+struct RankWithLoop {
+  RankWithLoop(LocalGroup& group, int number, Config chosen = {})
+      : config(std::move(chosen)),
+        world(group.join(number)),
+        gpu(number),
+        messages(*world.messenger, number, 2) {}
+
+  /// Submits a tensor "x".
+  Handle submit() {
+    Entry entry;
+    entry.name = "x";
+    Request request;
+    request.name = entry.name;
+    return table.put(std::move(entry), {kWorld, request}, Clock::now());
+  }
+  /// Until it is over.
+  void run() {
+    Engine engine(loop, false);
+    engine.start();
+    engine.join();
+  }
+
+  Config config;
+  World world;
+  TensorTable table;
+  ProcessSets sets{2};
+  Timeline timeline{2};
+  Delays delays;
+  OwnGpu gpu;
+  Messages messages;
+  Loop loop{world, config, table, sets, timeline, delays, gpu, messages};
+};
 
 TEST(Loop, EndsWhenAllHaveLeftAndGivesBackWhatNobodyAskedFor) {
   LocalGroup group(2);
-  World worlds[] = {group.join(0), group.join(1)};
-  const Config config;
-  TensorTable tables[2];
-  ProcessSets sets[] = {ProcessSets(2), ProcessSets(2)};
-  Timeline timelines[] = {Timeline(2), Timeline(2)};
-  Delays delays[2];
-  OwnGpu gpus[] = {OwnGpu(0), OwnGpu(1)};
-  Messages messages[] = {{*worlds[0].messenger, 0, 2}, {*worlds[1].messenger, 1, 2}};
-  Loop loops[] = {{worlds[0], config, tables[0], sets[0], timelines[0], delays[0], gpus[0], messages[0]},
-                  {worlds[1], config, tables[1], sets[1], timelines[1], delays[1], gpus[1], messages[1]}};
-  Entry entry;
-  entry.name = "late";
-  loops[0].leave("");
-  loops[1].leave("");
-  std::thread other([&] { run(loops[1]); });
-  run(loops[0]);
+  RankWithLoop first(group, 0);
+  RankWithLoop second(group, 1);
+  first.loop.leave("");
+  second.loop.leave("");
+  std::thread other([&] { second.run(); });
+  first.run();
   other.join();
-  EXPECT_THROW(tables[0].put(std::move(entry), {}, {}), Error);
+  EXPECT_THROW((void)first.submit(), Error);
 }
 
 TEST(Loop, WakesWhenATensorIsOverdueAlsoIfALetterWasTheFirstToAskForIt) {
   LocalGroup group(2);
-  World worlds[] = {group.join(0), group.join(1)};
-  const Config config;
-  TensorTable tables[2];
-  ProcessSets sets[] = {ProcessSets(2), ProcessSets(2)};
-  Timeline timelines[] = {Timeline(2), Timeline(2)};
-  Delays delays[2];
-  OwnGpu gpus[] = {OwnGpu(0), OwnGpu(1)};
-  Messages messages[] = {{*worlds[0].messenger, 0, 2}, {*worlds[1].messenger, 1, 2}};
-  Loop loops[] = {{worlds[0], config, tables[0], sets[0], timelines[0], delays[0], gpus[0], messages[0]},
-                  {worlds[1], config, tables[1], sets[1], timelines[1], delays[1], gpus[1], messages[1]}};
-  Entry entry;
-  entry.name = "x";
-  Request request;
-  request.name = entry.name;
-  tables[1].put(std::move(entry), {kWorld, request}, Clock::now());
-  loops[1].turn(false);
-  const Loop::Turn turn = loops[0].turn(false);
+  RankWithLoop first(group, 0);
+  RankWithLoop second(group, 1);
+  second.submit();
+  second.loop.turn(false);
+  const Loop::Turn turn = first.loop.turn(false);
   EXPECT_FALSE(turn.more);
-  EXPECT_LE(turn.next, Clock::now() + config.missing_warning);
+  EXPECT_LE(turn.next, Clock::now() + first.config.missing_warning);
 }
 
 TEST(Loop, FailsInOrderWhenThereIsNoTemporaryDirectory) {
   LocalGroup group(2);
-  World world = group.join(0);
-  const Config config;
-  TensorTable table;
-  ProcessSets sets(2);
-  Timeline timeline(2);
-  Delays delays;
-  OwnGpu gpu(0);
-  Messages messages(*world.messenger, 0, 2);
-  Loop loop(world, config, table, sets, timeline, delays, gpu, messages);
-  Entry entry;
-  entry.name = "x";
-  Request request;
-  request.name = entry.name;
-  const Handle handle = table.put(std::move(entry), {kWorld, request}, {});
+  RankWithLoop rank(group, 0);
+  const Handle handle = rank.submit();
   group.lose(1, "its process ended");
   const char* former = std::getenv("TMPDIR");
   const std::string kept = former == nullptr ? "" : former;
   ::setenv("TMPDIR", "/there/is/no/such/directory", 1);
   testing::internal::CaptureStderr();
-  run(loop);
+  rank.run();
   const std::string text = testing::internal::GetCapturedStderr();
   if (former == nullptr) {
     ::unsetenv("TMPDIR");
@@ -104,100 +97,45 @@ TEST(Loop, FailsInOrderWhenThereIsNoTemporaryDirectory) {
   EXPECT_NE(text.find("rank 1 is gone: its process ended"), std::string::npos) << text;
 }
 
-/// A rank of two, alone with its loop, and what it has written down.
-class LoopsDump : public testing::Test {
+/// A loop that leaves dumps in a folder of its own.
+class LoopThatDumps : public testing::Test {
  protected:
-  LoopsDump() {
-    config_.dump_directory = folder_;
-    Entry entry;
-    entry.name = "x";
-    entry.shape = {2, 3};
-    Request request;
-    request.name = entry.name;
-    table_.put(std::move(entry), {kWorld, request}, Clock::now());
-  }
-  ~LoopsDump() override { std::filesystem::remove_all(folder_); }
-
-  [[nodiscard]] nlohmann::json written() const {
-    return nlohmann::json::parse(std::ifstream(folder_ / "rank0.json"));
-  }
+  LoopThatDumps() { config_.dump_directory = folder_; }
+  ~LoopThatDumps() override { std::filesystem::remove_all(folder_); }
 
   const std::filesystem::path folder_ =
       std::filesystem::path(testing::TempDir()) / ("hora-loop-" + std::to_string(::getpid()));
   LocalGroup group_{2};
-  World world_ = group_.join(0);
   Config config_;
-  TensorTable table_;
-  ProcessSets sets_{2};
-  Timeline timeline_{2};
-  Delays delays_;
-  OwnGpu gpu_{0};
-  Messages messages_{*world_.messenger, 0, 2};
-  Loop loop_{world_, config_, table_, sets_, timeline_, delays_, gpu_, messages_};
 };
 
-TEST_F(LoopsDump, IsWrittenWhenSomebodyAsksForIt) {
-  loop_.dump("a signal asks for it");
-  const auto dump = written();
-  EXPECT_EQ(dump["status"], "ok");
-  EXPECT_EQ(dump["message"], "a signal asks for it");
-  EXPECT_EQ(dump["pending"][0]["name"], "x");
-  EXPECT_EQ(dump["pending"][0]["shape"], (std::vector<int>{2, 3}));
-}
-
-TEST_F(LoopsDump, IsWrittenAlsoByARankThatIsLeaving) {
-  loop_.leave("");
+TEST_F(LoopThatDumps, DoesSoAlsoWhenItIsLeavingAndAnotherRankIsLost) {
+  RankWithLoop rank(group_, 0, config_);
+  rank.submit();
+  rank.loop.leave("");
   group_.lose(1, "its process ended");  // which it hears when it has asked to leave
-  run(loop_);
-  const auto dump = written();
+  testing::internal::CaptureStderr();
+  rank.run();
+  testing::internal::GetCapturedStderr();
+  const auto dump = nlohmann::json::parse(std::ifstream(folder_ / "rank0.json"));
   EXPECT_EQ(dump["status"], "aborted");
   EXPECT_EQ(dump["message"], "rank 1 is gone: its process ended");
   EXPECT_EQ(dump["pending"][0]["name"], "x");
 }
 
-TEST_F(LoopsDump, IsWrittenForWhoeverWantsItsPath) {
-  EXPECT_EQ(loop_.write_dump("hrun dump asks for it"), folder_ / "rank0.json");
-  EXPECT_EQ(written()["message"], "hrun dump asks for it");
-}
-
-TEST_F(LoopsDump, HealthTellsWhatIsUnderWay) {
-  const Health health = loop_.health();
-  EXPECT_EQ(health.finished, 0u);
-  EXPECT_EQ(health.last, "");
-  EXPECT_EQ(health.in_flight, 1u);
-  ASSERT_EQ(health.oldest.size(), 1u);
-  EXPECT_EQ(health.oldest.front().name, "x");
-  EXPECT_EQ(health.oldest.front().what, "allreduce float32[2,3]");
-}
-
-TEST(Loop, AnswersHowTheJobIsOnceItComesToIt) {
+TEST_F(LoopThatDumps, AnswersHowTheJobIsOnceItComesToIt) {
   std::array<int, 2> line{};
   ASSERT_EQ(::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, line.data()), 0);
   const Descriptor ours(line[0]);
   const Descriptor theirs(line[1]);
-  LocalGroup group(2);
-  World world = group.join(0);
-  Config config;
-  config.question_fd = theirs.fd();
-  config.dump_directory =
-      std::filesystem::path(testing::TempDir()) / ("hora-asked-" + std::to_string(::getpid()));
-  TensorTable table;
-  ProcessSets sets(2);
-  Timeline timeline(2);
-  Delays delays;
-  OwnGpu gpu(0);
-  Messages messages(*world.messenger, 0, 2);
-  Loop loop(world, config, table, sets, timeline, delays, gpu, messages);
-  Entry entry;
-  entry.name = "x";
-  Request request;
-  request.name = entry.name;
-  table.put(std::move(entry), {kWorld, request}, Clock::now());
-  std::thread engine([&] { run(loop); });
+  config_.question_fd = theirs.fd();
+  RankWithLoop rank(group_, 0, config_);
+  rank.submit();
+  std::thread engine([&] { rank.run(); });
   // A question that arrives before the loop has taken the submitted operation is answered before that, too.
   JobHealth health;
   for (std::uint64_t question = 1; health.waiting == 0; ++question) {
-    loop.inquire(question);
+    rank.loop.inquire(question);
     Bytes buffer(kMostReplyBytes);
     const auto got = ::recv(ours.fd(), buffer.data(), buffer.size(), 0);
     const Reply reply = decode_reply(std::span(buffer).first(static_cast<std::size_t>(got)));
@@ -210,10 +148,9 @@ TEST(Loop, AnswersHowTheJobIsOnceItComesToIt) {
   EXPECT_EQ(health.longest.front().operation.name, "x");
   EXPECT_EQ(health.longest.front().missing, std::vector<int>{1});
   testing::internal::CaptureStderr();
-  group.lose(1, "its process ended");
+  group_.lose(1, "its process ended");
   engine.join();
   testing::internal::GetCapturedStderr();
-  std::filesystem::remove_all(config.dump_directory);
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "core/runtime/gpu_lanes.h"
+#include "core/gpu/gpu_lanes.h"
 
 #include "core/base/log.h"
 #include "core/base/machine.h"
@@ -14,37 +14,13 @@ namespace {
 
 constexpr std::chrono::milliseconds kPatience{2'000};  // for a GPU to end what was aborted
 
-/// Whether NCCL can do all of an operation's work; else the host does it.
-bool nccl_takes(const Request& request) {
-  if (request.operation == Operation::scan || request.op == ReduceOp::adasum) return false;
-  const bool reduces = request.operation == Operation::allreduce ||
-                       request.operation == Operation::reducescatter ||
-                       request.operation == Operation::reduce;
-  // The divisor of an average is known later, and is one for those that are alone only.
-  const int divisor = request.op == ReduceOp::average ? 2 : 1;
-  return !reduces ||
-         nccl_reduces({request.wire, ReduceOp::sum, request.prescale, request.postscale, divisor});
-}
-
 }  // namespace
 
-struct GpuLanes::Party {
-  Status refused;  // not ok: no plane could be had
-  std::optional<Lane> staged;
-  std::optional<Lane> fast;  // NCCL's, or hierarchical
-  std::optional<Executor> by_host;
-  std::optional<Executor> by_nccl;
-};
-
-GpuLanes::GpuLanes(OwnGpu& own, const Config& config, TensorTable& table, Recorder& recorder, Tracer& tracer,
-                   Alarm& alarm, std::function<void(const Status&)> on_failure)
+GpuLanes::GpuLanes(OwnGpu& own, const Config& config, Alarm& alarm,
+                   std::function<void(const Status&)> on_failure)
     : own_(own),
       config_(config),
-      table_(table),
-      recorder_(recorder),
-      tracer_(tracer),
       alarm_(alarm),
-      fusion_threshold_(first_thresholds(config).cuda),
       errand_{config.operation_timeout},
       completer_(config.operation_timeout, [this, on_failure = std::move(on_failure)](const Status& why) {
         {
@@ -60,19 +36,16 @@ GpuLanes::~GpuLanes() {
     const std::lock_guard lock(mutex_);
     nccl_ = nullptr;
   }
-  while (!parties_.empty()) let_go(parties_.begin()->first);
+  while (!parties_.empty()) remove_group(parties_.begin()->first);
   if (!left_behind_) return;
   for (auto& [group, collective] : splits_) keep_for_ever(std::shared_ptr<Collective>(std::move(collective)));
   keep_for_ever(std::shared_ptr<Machine>(std::move(machine_)));
 }
 
-Executor* GpuLanes::executor(const Members& members, Lane& host, const Request& request) {
+GpuLanes::OfGroup GpuLanes::of(const Members& members, Lane& host) {
   Party& own = party(members, host);
-  if (!own.refused.ok()) return nullptr;
-  return own.by_nccl && nccl_takes(request) ? &*own.by_nccl : &*own.by_host;
+  return {own.by_host ? &*own.by_host : nullptr, own.direct ? &*own.direct : nullptr, own.refused};
 }
-
-const Status& GpuLanes::refusal(int group) const { return parties_.at(group)->refused; }
 
 GpuLanes::Party& GpuLanes::party(const Members& members, Lane& host) {
   const auto known = parties_.find(members.group);
@@ -85,7 +58,7 @@ GpuLanes::Party& GpuLanes::party(const Members& members, Lane& host) {
   if (!choice) return party;
   if (!choice->note.empty() && members.place == 0) log(LogLevel::warning, choice->note);
   make_staged(party, members, host);
-  if (choice->plane != GpuPlane::staged) make_fast(party, members, host, seats, choice->plane, id);
+  if (choice->plane != GpuPlane::staged) make_direct(party, members, host, seats, choice->plane, id);
   return party;
 }
 
@@ -149,30 +122,28 @@ void GpuLanes::make_staged(Party& party, const Members& members, Lane& host) {
                                          static_cast<int>(members.ranks.size()), &errand_);
   alarm_.watch(*staged);
   const GpuSide side{machine.gpu, &completer_, staged.get(), &errand_};
-  party.staged = Lane{machine.stream, std::move(staged), true};
-  party.by_host.emplace(*party.staged, table_, recorder_, tracer_, members, fusion_threshold_, side);
+  party.by_host = GpuLane{Lane{machine.stream, std::move(staged), true}, side};
 }
 
 /// NCCL's waiting ends by `interrupt`, so the alarm need not know of communicators that are still being made.
-void GpuLanes::make_fast(Party& party, const Members& members, Lane& host, const std::vector<GpuSeat>& seats,
-                         GpuPlane plane, const NcclId& id) {
+void GpuLanes::make_direct(Party& party, const Members& members, Lane& host,
+                           const std::vector<GpuSeat>& seats, GpuPlane plane, const NcclId& id) {
   Machine& machine = *machine_;
   if (!machine.nccl) open_nccl();
-  std::unique_ptr<Collective> fast;
+  std::unique_ptr<Collective> direct;
   if (auto split = splits_.extract(members.group)) {
-    fast = std::move(split.mapped());
+    direct = std::move(split.mapped());
   } else {
-    fast = machine.nccl->connect(id, members.place, static_cast<int>(members.ranks.size()));
+    direct = machine.nccl->connect(id, members.place, static_cast<int>(members.ranks.size()));
   }
   if (plane == GpuPlane::hierarchical) {
-    fast = make_gpu_hierarchical(std::move(fast), machine.gpu, *machine.stream, *host.collective,
-                                 hosts_of(machines_of(seats), members.place), &errand_);
+    direct = make_gpu_hierarchical(std::move(direct), machine.gpu, *machine.stream, *host.collective,
+                                   hosts_of(machines_of(seats), members.place), &errand_);
   }
-  alarm_.watch(*fast);
-  party.fast = Lane{machine.stream, std::move(fast), true};
-  party.by_nccl.emplace(
-      *party.fast, table_, recorder_, tracer_, members, fusion_threshold_,
-      GpuSide{machine.gpu, &completer_, nullptr, plane == GpuPlane::hierarchical ? &errand_ : nullptr});
+  alarm_.watch(*direct);
+  party.direct = GpuLane{
+      Lane{machine.stream, std::move(direct), true},
+      GpuSide{machine.gpu, &completer_, nullptr, plane == GpuPlane::hierarchical ? &errand_ : nullptr}};
 }
 
 void GpuLanes::open_nccl() {
@@ -187,31 +158,17 @@ void GpuLanes::open_nccl() {
 
 void GpuLanes::add_group(int group, const std::vector<int>& ranks) {
   const auto world = parties_.find(kWorld);
-  if (world == parties_.end() || !world->second->fast) return;
-  auto split = world->second->fast->collective->split(ranks);
+  if (world == parties_.end() || !world->second->direct) return;
+  auto split = world->second->direct->lane.collective->split(ranks);
   if (split) splits_.emplace(group, std::move(split));
 }
 
-void GpuLanes::fuse_up_to(std::size_t bytes) {
-  fusion_threshold_ = bytes;
-  for (auto& [group, party] : parties_) {
-    if (party->by_host) party->by_host->fuse_up_to(bytes);
-    if (party->by_nccl) party->by_nccl->fuse_up_to(bytes);
-  }
-}
-
 void GpuLanes::remove_group(int group) {
-  drain();
-  let_go(group);
-}
-
-/// Of what a group has, in which nothing is under way.
-void GpuLanes::let_go(int group) {
   splits_.erase(group);
   auto party = parties_.extract(group);
   if (!party) return;
-  for (const auto* lane : {&party.mapped()->fast, &party.mapped()->staged}) {
-    if (*lane) alarm_.forget(*(*lane)->collective);
+  for (const auto* each : {&party.mapped()->direct, &party.mapped()->by_host}) {
+    if (*each) alarm_.forget(*(*each)->lane.collective);
   }
   if (left_behind_) keep_for_ever(std::shared_ptr<Party>(std::move(party.mapped())));
 }

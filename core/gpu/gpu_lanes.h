@@ -2,10 +2,12 @@
 #pragma once
 
 #include "core/comm/alarm.h"
+#include "core/comm/group.h"
+#include "core/comm/lane.h"
+#include "core/gpu/completer.h"
 #include "core/gpu/gpu_plane.h"
 #include "core/gpu/own_gpu.h"
 #include "core/gpu/staged.h"
-#include "core/runtime/executor.h"
 
 #include <functional>
 #include <map>
@@ -15,30 +17,46 @@
 
 namespace hora {
 
-/// The lanes of this rank's GPU, and the executors of its groups on them. They are made when a group's first
-/// decision about tensors on GPUs is carried out, by all its members together: so a job that has none pays
-/// nothing, and groups of which only some ranks have a GPU can be. *Engine only.*
+/// The objects that an operation on a GPU needs beside its lane. Refers to objects that outlive it.
+struct GpuSide {
+  std::shared_ptr<Gpu> gpu;
+  Completer* completer = nullptr;
+  /// The lane's collective, if it is that; else NCCL's, which has no scan or Adasum.
+  Staged* staged = nullptr;
+  Errand* errand = nullptr;  ///< what the lane waits for the GPU for; null: it never does
+};
+
+/// A lane of a group for tensors on this rank's GPU.
+struct GpuLane {
+  Lane lane;
+  GpuSide side;
+};
+
+/// The lanes of this rank's GPU. Those of a group are made when its first operation on GPUs is carried out,
+/// by all its members together: so a job that has none pays nothing, and groups of which only some ranks have
+/// a GPU can be. *Engine only.*
 class GpuLanes {
  public:
   /// An operation that is under way on the GPU, and fails there, is told to `on_failure`, on another thread;
   /// `on_failure` must not block.
-  GpuLanes(OwnGpu& own, const Config& config, TensorTable& table, Recorder& recorder, Tracer& tracer,
-           Alarm& alarm, std::function<void(const Status&)> on_failure);
+  GpuLanes(OwnGpu& own, const Config& config, Alarm& alarm, std::function<void(const Status&)> on_failure);
   /// Nothing may be under way, unless `fail` has been called.
   ~GpuLanes();
 
-  /// The executor that carries out such requests of a group: with NCCL where that can, else by way of the
-  /// host. `host` is the group's lane there. Null on all members if that cannot be done as
-  /// HORA_GPU_OPERATIONS wishes, and `refusal` says why: these tensors fail, and the job goes on. An
-  /// exception that this throws ends the job.
-  Executor* executor(const Members& members, Lane& host, const Request& request);
-  [[nodiscard]] const Status& refusal(int group) const;
+  /// The lanes of a group. A value.
+  struct OfGroup {
+    GpuLane* by_host = nullptr;  ///< by way of the host, which can do everything; null: `refused`
+    GpuLane* direct = nullptr;   ///< NCCL's, or NCCL's within hosts; null: it is not used
+    Status refused;              ///< why no lane can be had as HORA_GPU_OPERATIONS wishes
+  };
+  /// All members call it for their group's first operation on GPUs, and get the same lanes; later the same
+  /// again. `host` is the group's lane on the host, which must outlive the group. An exception that this
+  /// throws ends the job.
+  OfGroup of(const Members& members, Lane& host);
   /// All ranks of the job: a group of these is made.
   void add_group(int group, const std::vector<int>& ranks);
-  /// Waits until nothing is under way, and lets go of what a group has here.
+  /// Lets go of the lanes that a group has. Nothing may be under way: see `drain`.
   void remove_group(int group);
-  /// How many bytes travel together at the most, from now on.
-  void fuse_up_to(std::size_t bytes);
 
   /// Ends all waiting for the GPU with this status; thread-safe.
   void interrupt(const Status& why);
@@ -50,9 +68,17 @@ class GpuLanes {
   void drain();
   /// Ends everything with this status, whatever the GPU and the other ranks do.
   void fail(const Status& why) noexcept;
+  /// Whether, since `fail`, the GPU or NCCL may still use what the lanes' users hold: that must never be
+  /// destroyed.
+  [[nodiscard]] bool left_behind() const { return left_behind_; }
 
  private:
-  struct Party;  // a group's lanes and executors
+  /// The lanes of one group.
+  struct Party {
+    Status refused;  // not ok: no plane could be had
+    std::optional<GpuLane> by_host;
+    std::optional<GpuLane> direct;
+  };
   /// The GPU as this rank uses it, from the first use on.
   struct Machine {
     std::shared_ptr<Gpu> gpu;
@@ -66,20 +92,15 @@ class GpuLanes {
   std::optional<GpuChoice> choose(Party& party, const Members& members, Lane& host,
                                   std::vector<GpuSeat>& seats, NcclId& id);
   void make_staged(Party& party, const Members& members, Lane& host);
-  void make_fast(Party& party, const Members& members, Lane& host, const std::vector<GpuSeat>& seats,
-                 GpuPlane plane, const NcclId& id);
+  void make_direct(Party& party, const Members& members, Lane& host, const std::vector<GpuSeat>& seats,
+                   GpuPlane plane, const NcclId& id);
   void open_nccl();
-  void let_go(int group);
 
   OwnGpu& own_;
   const Config& config_;
-  TensorTable& table_;
-  Recorder& recorder_;
-  Tracer& tracer_;
   Alarm& alarm_;
   bool left_behind_ = false;  // the GPU or NCCL did not let go: what they may still use is never destroyed
   std::unique_ptr<Machine> machine_;
-  std::size_t fusion_threshold_;
   Errand errand_;                                      // of what the engine has given to the GPU
   std::map<int, std::unique_ptr<Collective>> splits_;  // of the world's, for groups that have not used theirs
   std::map<int, std::unique_ptr<Party>> parties_;

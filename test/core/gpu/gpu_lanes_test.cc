@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Tensors on GPUs, in jobs whose ranks are threads and whose GPUs are queues.
-#include "core/runtime/gpu_lanes.h"
+#include "core/gpu/gpu_lanes.h"
 
 #include "core/base/memory.h"
 #include "test/support/local_job.h"

@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/runtime/groups.h"
+
+#include "core/base/memory.h"
+#include "core/device/host_stream.h"
+
+#include <algorithm>
+
+namespace hora {
+namespace {
+
+/// Whether NCCL can do all of an operation's work; else the host does it.
+bool nccl_takes(const Request& request) {
+  if (request.operation == Operation::scan || request.op == ReduceOp::adasum) return false;
+  const bool reduces = request.operation == Operation::allreduce ||
+                       request.operation == Operation::reducescatter ||
+                       request.operation == Operation::reduce;
+  // The divisor of an average is known later, and is one for those that are alone only.
+  const int divisor = request.op == ReduceOp::average ? 2 : 1;
+  return !reduces ||
+         nccl_reduces({request.wire, ReduceOp::sum, request.prescale, request.postscale, divisor});
+}
+
+}  // namespace
+
+Groups::Groups(World& world, const Config& config, const std::vector<int>& all, TensorTable& table,
+               Recorder& recorder, Tracer& tracer, Alarm& alarm, OwnGpu& gpu,
+               std::function<void(const Status&)> on_gpu_failure)
+    : world_(world),
+      config_(config),
+      table_(table),
+      recorder_(recorder),
+      tracer_(tracer),
+      alarm_(alarm),
+      thresholds_(first_thresholds(config)),
+      world_executor_(world.lane, table, recorder, tracer, {kWorld, all, world.control->rank()},
+                      thresholds_.host),
+      gpu_(gpu, config, alarm, std::move(on_gpu_failure)) {
+  alarm_.watch(*world.lane.collective);
+}
+
+Groups::~Groups() {
+  if (!gpu_.left_behind()) return;
+  for (auto& [group, executors] : on_gpu_) {
+    for (auto& executor : {executors.by_host, executors.direct}) keep_for_ever(executor);
+  }
+}
+
+Executor* Groups::find(int group) {
+  if (group == kWorld) return &world_executor_;
+  const auto subset = subsets_.find(group);
+  return subset == subsets_.end() ? nullptr : &subset->second.executor;
+}
+
+Executor* Groups::on_gpu(Executor& host, const Request& request) {
+  const int group = host.members().group;
+  auto known = on_gpu_.find(group);
+  if (known == on_gpu_.end()) known = on_gpu_.emplace(group, make_on_gpu(host)).first;
+  const OnGpu& own = known->second;
+  return own.direct && nccl_takes(request) ? own.direct.get() : own.by_host.get();
+}
+
+Groups::OnGpu Groups::make_on_gpu(Executor& host) {
+  const GpuLanes::OfGroup lanes = gpu_.of(host.members(), host.lane());
+  const auto on = [&](GpuLane* lane) {
+    return lane == nullptr ? nullptr
+                           : std::make_shared<Executor>(lane->lane, table_, recorder_, tracer_,
+                                                        host.members(), thresholds_.cuda, lane->side);
+  };
+  return {on(lanes.by_host), on(lanes.direct), lanes.refused};
+}
+
+void Groups::add(int group, const std::vector<int>& ranks) {
+  auto collective = world_.lane.collective->split(ranks);
+  gpu_.add_group(group, ranks);
+  if (!collective) return;
+  alarm_.watch(*collective);
+  const auto place = std::lower_bound(ranks.begin(), ranks.end(), world_.control->rank()) - ranks.begin();
+  subsets_.try_emplace(group, Lane{make_host_stream(), std::move(collective)}, table_, recorder_, tracer_,
+                       Members{group, ranks, static_cast<int>(place)}, thresholds_.host);
+}
+
+void Groups::remove(int group) {
+  gpu_.drain();
+  on_gpu_.erase(group);
+  gpu_.remove_group(group);
+  const auto subset = subsets_.find(group);
+  if (subset == subsets_.end()) return;
+  alarm_.forget(*subset->second.lane.collective);
+  subsets_.erase(subset);
+}
+
+void Groups::fuse_up_to(std::size_t bytes) {
+  if (config_.fusion_threshold == 0) {
+    thresholds_.host = bytes;
+    world_executor_.fuse_up_to(bytes);
+    for (auto& [group, subset] : subsets_) subset.executor.fuse_up_to(bytes);
+  }
+  if (config_.gpu_fusion_threshold == 0 && config_.autotune) {
+    thresholds_.cuda = bytes;
+    for (auto& [group, executors] : on_gpu_) {
+      for (const auto& executor : {executors.by_host, executors.direct}) {
+        if (executor) executor->fuse_up_to(bytes);
+      }
+    }
+  }
+}
+
+}  // namespace hora
