@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "runner/agent.h"
-#include "runner/job.h"
-#include "runner/mpirun.h"
-#include "runner/probe.h"
+#include "runner/launch/agent.h"
+#include "runner/launch/job.h"
+#include "runner/launch/mpirun.h"
+#include "runner/preflight/probe.h"
 
 #include <fcntl.h>
 #include <unistd.h>

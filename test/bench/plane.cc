@@ -4,7 +4,7 @@
 #include "core/backend/local/local_group.h"
 #include "core/backend/shm/connect_shm.h"
 #include "core/backend/shm/shm_collective.h"
-#include "core/backend/tcp/tcp_control.h"
+#include "core/backend/tcp/control/tcp_control.h"
 #include "core/join/exchange.h"
 
 #include <cstring>

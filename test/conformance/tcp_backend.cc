@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "core/backend/tcp/tcp_collective.h"
+#include "core/backend/tcp/data/tcp_collective.h"
 #include "test/conformance/collective_suite.h"
 #include "test/conformance/control_suite.h"
 #include "test/conformance/messenger_suite.h"

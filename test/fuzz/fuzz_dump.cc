@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Dump files of a rank: read and compared, or refused by an Error.
-#include "runner/analysis.h"
-#include "runner/dump_file.h"
+#include "runner/observe/analysis.h"
+#include "runner/observe/dump_file.h"
 
 #include <hora/status.h>
 

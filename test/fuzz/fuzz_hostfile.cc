@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Host strings and hostfiles: users write them by hand.
-#include "runner/hosts.h"
+#include "runner/launch/hosts.h"
 
 #include <hora/status.h>
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Requests to hrun and its responses: a request that is read must mean the same when it is sent again;
 // everything else must be refused by an Error.
-#include "runner/http.h"
+#include "runner/observe/http.h"
 
 #include <hora/status.h>
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The stream of a socket for messages: it is cut into the same frames however it arrives, or refused by an
 // Error. A head that is accepted is written again as it was meant.
-#include "core/backend/tcp/message_reader.h"
+#include "core/backend/tcp/messages/message_reader.h"
 #include "core/base/socket_io.h"
 
 #include <sys/socket.h>

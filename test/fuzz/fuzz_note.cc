@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Notes between hrun and an agent: a stream is cut into the same notes however it arrives, and each is
 // understood or refused by an Error.
-#include "runner/note.h"
-#include "runner/plan.h"
+#include "runner/launch/note.h"
+#include "runner/launch/plan.h"
 
 #include <hora/status.h>
 

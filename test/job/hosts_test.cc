@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // hrun with hosts that are this machine under other names: a program named ssh, in PATH, leads back here.
-#include "runner/note.h"
-#include "runner/plan.h"
+#include "runner/launch/note.h"
+#include "runner/launch/plan.h"
 #include "test/job/shell.h"
 
 #include <hora/hora.h>

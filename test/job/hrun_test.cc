@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // hrun with programs that know nothing of Hora.
 #include "core/base/cores.h"
-#include "runner/binding.h"
+#include "runner/launch/binding.h"
 #include "test/job/shell.h"
 
 #include <fcntl.h>

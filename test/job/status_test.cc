@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Questions about a job while it runs: hrun status, hrun dump, and metrics.
-#include "runner/dump_file.h"
-#include "runner/http.h"
-#include "runner/status_command.h"
+#include "runner/observe/dump_file.h"
+#include "runner/observe/http.h"
+#include "runner/observe/status_command.h"
 #include "test/job/shell.h"
 
 #include "core/base/socket_io.h"

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "runner/host_ranks.h"
-#include "runner/signals.h"
+#include "runner/launch/host_ranks.h"
+#include "runner/launch/signals.h"
 
 #include <poll.h>
 

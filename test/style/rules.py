@@ -21,7 +21,10 @@ LAYERS = {
     "core/backend": ["core/base", "core/device", "core/comm"],
     "core/backend/local": ["core/base", "core/device", "core/comm"],
     "core/backend/shm": ["core/base", "core/device", "core/comm", "core/join", "core/compose"],
-    "core/backend/tcp": ["core/base", "core/device", "core/comm", "core/join", "core/launcher"],
+    "core/backend/tcp": ["core/base", "core/comm", "core/join"],
+    "core/backend/tcp/control": ["core/base", "core/comm", "core/launcher", "core/join", "core/backend/tcp"],
+    "core/backend/tcp/data": ["core/base", "core/device", "core/comm", "core/join", "core/backend/tcp"],
+    "core/backend/tcp/messages": ["core/base", "core/comm", "core/join", "core/backend/tcp"],
     "core/backend/mpi": [
         "core/base",
         "core/device",
@@ -89,7 +92,7 @@ CONDITIONALS_ALLOWED = {
     "core/device/kernels.cc": "Highway compiles the file once for each instruction set",
     "core/include/hora/c.h": "C++ programs include it, too",
 }
-GETENV_ALLOWED = ["core/base/config.cc", "runner/environment.cc", "examples/", "test/"]
+GETENV_ALLOWED = ["core/base/config.cc", "runner/launch/environment.cc", "examples/", "test/"]
 FORBIDDEN_NAMES = [
     "common",
     "util",
@@ -104,7 +107,7 @@ FORBIDDEN_NAMES = [
 ]
 WITHOUT_A_TEST = {
     "runner/main.cc": "hands its arguments on; test/job runs it",
-    "runner/standard_input.cc": "is about hrun's own descriptors; test/python/test_terminal.py runs it at terminals, files and pipes",
+    "runner/streams/standard_input.cc": "is about hrun's own descriptors; test/python/test_terminal.py runs it at terminals, files and pipes",
 }
 LONGEST_LINE = 110
 

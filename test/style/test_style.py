@@ -170,7 +170,7 @@ def test_headers_stand_alone():
         (
             "includes_only_what_lies_below",
             "core/runtime/loop.cc",
-            '#include "core/backend/tcp/mesh.h"',
+            '#include "core/backend/tcp/data/mesh.h"',
             '#include "core/fuse/plan.h"',
         ),
         (

@@ -2,7 +2,7 @@
 #include "test/support/hierarchical_ranks.h"
 
 #include "core/backend/shm/shm_collective.h"
-#include "core/backend/tcp/tcp_collective.h"
+#include "core/backend/tcp/data/tcp_collective.h"
 #include "core/compose/hierarchical.h"
 #include "test/support/tcp_ranks.h"
 #include "test/support/threads.h"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "core/backend/tcp/mesh.h"
+#include "core/backend/tcp/data/mesh.h"
 #include "test/support/paired_links.h"
 #include "test/support/threads.h"
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "core/backend/tcp/links.h"
+#include "core/backend/tcp/data/links.h"
 
 #include <memory>
 #include <string>

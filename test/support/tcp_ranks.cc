@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "test/support/tcp_ranks.h"
 
-#include "core/backend/tcp/tcp_collective.h"
-#include "core/backend/tcp/tcp_control.h"
-#include "core/backend/tcp/tcp_messenger.h"
+#include "core/backend/tcp/control/tcp_control.h"
+#include "core/backend/tcp/data/tcp_collective.h"
+#include "core/backend/tcp/messages/tcp_messenger.h"
 #include "core/join/address.h"
 #include "test/support/threads.h"
 

@@ -2,7 +2,7 @@
 #include "core/backend/shm/connect_shm.h"
 
 #include "core/backend/shm/shm_collective.h"
-#include "core/backend/tcp/tcp_control.h"
+#include "core/backend/tcp/control/tcp_control.h"
 #include "core/base/socket_io.h"
 #include "core/compose/hosts.h"
 #include "core/join/exchange.h"

@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/backend/tcp/control/edges.h"
+
+#include "core/backend/tcp/gaps.h"
+#include "core/base/bell.h"
+#include "core/join/approach.h"
+#include "core/join/directory.h"
+#include "core/join/lobby.h"
+
+#include <algorithm>
+#include <array>
+#include <mutex>
+#include <optional>
+
+namespace hora {
+namespace {
+
+/// Hears of losses, as long as it is there.
+class LossWatch {
+ public:
+  explicit LossWatch(Control& control) : control_(control) {
+    control_.on_loss([this](const Status& why) {
+      {
+        const std::lock_guard lock(mutex_);
+        if (!loss_) loss_ = why;
+      }
+      bell_.ring();
+    });
+  }
+  ~LossWatch() { control_.on_loss({}); }
+  LossWatch(const LossWatch&) = delete;
+  LossWatch& operator=(const LossWatch&) = delete;
+
+  [[nodiscard]] pollfd event() const { return bell_.event(); }
+  /// Throws the loss, if there is one.
+  void look() {
+    bell_.silence();
+    const std::lock_guard lock(mutex_);
+    if (loss_) throw Error(*loss_);
+  }
+
+ private:
+  Control& control_;
+  Bell bell_;
+  std::mutex mutex_;
+  std::optional<Status> loss_;
+};
+
+/// The search for all edges of one rank.
+class EdgeSearch {
+ public:
+  EdgeSearch(Control& control, const std::vector<Member>& members, const Config& config, Directory directory,
+             TimePoint end, const std::function<void(Edge)>& found)
+      : members_(members),
+        seat_(control.seat()),
+        rank_(control.rank()),
+        size_(control.size()),
+        end_(end),
+        found_(found),
+        losses_(control),
+        lobby_(std::move(directory.listener), config.secret, control.rank()),
+        absent_(seat_.children) {
+    if (seat_.parent == 0) return;
+    const Hello hello{Role::edge, rank_, size_, seat_.parent};
+    const auto& places = directory.places[static_cast<std::size_t>(seat_.parent)];
+    parent_.emplace(config.secret, hello, places, Clock::now());
+  }
+
+  void run() {
+    while (true) {
+      const TimePoint now = Clock::now();
+      losses_.look();
+      call_parent(now);
+      let_in_children(now);
+      if (!parent_ && absent_.empty()) return;
+      wait();
+    }
+  }
+
+ private:
+  void call_parent(TimePoint now) {
+    if (!parent_) return;
+    if (auto connection = parent_->serve(now)) {
+      parent_.reset();
+      return found_({member(seat_.parent), *std::move(connection)});
+    }
+    if (!parent_->hopeless(now) && now < end_) return;
+    throw Error(describe_gaps(std::array{Gap{member(rank_), member(seat_.parent), parent_->failures()}}));
+  }
+
+  void let_in_children(TimePoint now) {
+    for (auto& [connection, hello, from] : lobby_.serve(now)) {
+      if (hello.role != Role::edge || hello.size != size_) continue;
+      if (std::erase(absent_, hello.rank) == 1) found_({member(hello.rank), std::move(connection)});
+    }
+  }
+
+  void wait() const {
+    std::vector<pollfd> events{losses_.event()};
+    lobby_.append_to(events);
+    TimePoint until = lobby_.next();
+    if (parent_) {
+      parent_->append_to(events);
+      until = std::min({until, parent_->next(), end_});
+    }
+    ::poll(events.data(), events.size(), milliseconds_until(until));
+  }
+
+  [[nodiscard]] const Member& member(int rank) const { return members_[static_cast<std::size_t>(rank)]; }
+
+  const std::vector<Member>& members_;
+  const TreeSeat& seat_;
+  const int rank_;
+  const int size_;
+  const TimePoint end_;
+  const std::function<void(Edge)>& found_;
+  LossWatch losses_;
+  Lobby lobby_;
+  std::vector<int> absent_;  // children
+  std::optional<Approach> parent_;
+};
+
+}  // namespace
+
+/// Children call their parents. Nobody waits in a ring: a call waits for the parent's side of this function,
+/// which answers whatever else it waits for, and which all ranks enter. Being called needs no deadline: a
+/// child that fails says so through control, and so does its death. A caller gives up long before those who
+/// wait for it elsewhere do, so that all hear of the gap, and not that somebody is missing.
+void connect_edges(Control& control, const std::vector<Member>& members, const Config& config,
+                   TimePoint deadline, const std::function<void(Edge)>& found) {
+  Directory directory = tell_where(control, members, config, deadline);
+  if (control.rank() == 0) return;
+  const TimePoint now = Clock::now();
+  EdgeSearch(control, members, config, std::move(directory), now + (deadline - now) / 2, found).run();
+}
+
+}  // namespace hora

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/backend/tcp/data/links.h"
+#include "core/backend/tcp/data/tcp_collective.h"
+
+#include <numeric>
+
+namespace hora {
+namespace {
+
+/// Connects all ranks to all.
+void require_all(Links& links, Control& control) {
+  std::vector<int> all(static_cast<std::size_t>(links.ranks()));
+  std::iota(all.begin(), all.end(), 0);
+  control.on_loss([&links](const Status& why) { links.abort(why); });
+  try {
+    links.require(all);
+  } catch (...) {
+    control.on_loss({});
+    throw;
+  }
+  control.on_loss({});
+}
+
+}  // namespace
+
+std::unique_ptr<Collective> connect_tcp(Control& control, const std::vector<Member>& members,
+                                        const Config& config, TimePoint deadline) {
+  auto links = make_links(control, members, config, deadline);
+  // A rank that cannot reach another is better known before the first step than in it. Many ranks would pay
+  // for that with connections that they do not need.
+  if (talks_to_all(config.size)) require_all(*links, control);
+  return make_tcp_collective(std::move(links), knobs_from(config, members));
+}
+
+}  // namespace hora

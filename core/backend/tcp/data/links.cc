@@ -1,0 +1,236 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/backend/tcp/data/links.h"
+
+#include "core/backend/tcp/data/streams.h"
+#include "core/backend/tcp/gaps.h"
+#include "core/base/bell.h"
+#include "core/base/thread.h"
+#include "core/join/approach.h"
+#include "core/join/directory.h"
+#include "core/join/lobby.h"
+
+#include <fcntl.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <atomic>
+#include <deque>
+#include <mutex>
+#include <thread>
+
+namespace hora {
+namespace {
+
+constexpr std::chrono::seconds kOthers{
+    1};  // after the first rank that is out of reach: to name all in one go
+
+/// The connections to one rank.
+struct Link {
+  explicit Link(std::size_t streams) : lines(streams, nullptr) {}
+  std::deque<DataLine> owned;
+  std::vector<DataLine*> lines;  // by stream; null: not there yet
+  [[nodiscard]] bool complete() const {
+    return std::find(lines.begin(), lines.end(), nullptr) == lines.end();
+  }
+};
+
+/// Higher ranks call lower ones. The lower rank's side is a thread of its own, the door, which answers
+/// whenever somebody calls, whatever the engine does; so a rank that is reached answers at once, and only one
+/// that is not reached lets a deadline pass. The higher rank's side is its engine, inside `require`, which
+/// follows all its calls at once.
+///
+/// Threads. `mutex_` guards `links_`, where the door and the engine put connections, and `why_`; abort()
+/// takes it to shut them down, so that no connection escapes: one that is put there later is shut down by
+/// whoever puts it. A link that is complete does not change, and the engine reads it without the mutex; it
+/// has seen it complete under the mutex before (`ready_`). `wake_` ends the engine's wait: the door rings it
+/// when a connection has come, abort() when all is over.
+///
+/// No ring of waits. A call waits for nothing but the other rank's door, which waits for nobody. A rank that
+/// is called waits for the caller's engine to come to the same call of the same collective; engines go
+/// through their collectives in one order, so of all that are not done yet, the first is under way on all its
+/// members. A caller that fails says so through control, which aborts whoever waits for it; so does its
+/// death. Being called therefore needs no deadline.
+class LazyLinks final : public Links {
+ public:
+  LazyLinks(const Config& config, const std::vector<Member>& members, Directory directory)
+      : config_(config),
+        members_(members),
+        places_(std::move(directory.places)),
+        streams_(streams_between(config, members)),
+        ready_(members.size(), false),
+        lobby_(std::move(directory.listener), config.secret, config.rank) {
+    for (std::size_t peer = 0; peer < members.size(); ++peer) links_.emplace_back(streams_);
+    door_ = start_thread("accepts connections", [this] { answer(); });
+  }
+
+  ~LazyLinks() override {
+    closing_.store(true, std::memory_order_release);
+    knock_.ring();
+    door_.join();
+  }
+  LazyLinks(const LazyLinks&) = delete;
+  LazyLinks& operator=(const LazyLinks&) = delete;
+
+  [[nodiscard]] int rank() const override { return config_.rank; }
+  [[nodiscard]] int ranks() const override { return static_cast<int>(links_.size()); }
+
+  [[nodiscard]] std::span<DataLine* const> lines(int peer) const override {
+    return links_[static_cast<std::size_t>(peer)].lines;
+  }
+
+  void require(std::span<const int> peers) override {
+    std::vector<int> missing;
+    for (const int peer : peers) {
+      const bool known = std::find(missing.begin(), missing.end(), peer) != missing.end();
+      if (peer != rank() && !ready_[static_cast<std::size_t>(peer)] && !known) missing.push_back(peer);
+    }
+    std::deque<Call> calls;
+    for (const int peer : missing) {
+      if (peer < rank()) call(calls, peer, 0, places_[static_cast<std::size_t>(peer)]);
+    }
+    TimePoint end = Clock::now() + config_.start_timeout;
+    while (true) {
+      const TimePoint now = Clock::now();
+      follow(calls, now);
+      if (all_ready(missing)) return;
+      const auto failing = std::count_if(calls.begin(), calls.end(),
+                                         [now](const Call& one) { return one.approach.hopeless(now); });
+      const bool all = failing == static_cast<std::ptrdiff_t>(calls.size());
+      if (failing > 0) end = std::min(end, all ? now : now + kOthers);
+      if (!calls.empty() && now >= end) give_up(calls);
+      wait(calls, end);
+    }
+  }
+
+  void abort(const Status& why) noexcept override {
+    {
+      const std::lock_guard lock(mutex_);
+      if (aborted_) return;
+      aborted_ = true;
+      why_ = why;
+      for (const auto& link : links_) {
+        for (const auto& line : link.owned) ::shutdown(line.socket.fd(), SHUT_RDWR);
+      }
+    }
+    wake_.ring();
+  }
+
+ private:
+  struct Call {
+    int peer;
+    int stream;
+    Approach approach;
+  };
+
+  // --- the engine ---
+
+  void call(std::deque<Call>& calls, int peer, int stream, const std::vector<Address>& places) {
+    const Hello hello{Role::data, rank(), ranks(), peer, stream};
+    calls.push_back({peer, stream, Approach(config_.secret, hello, places, Clock::now())});
+  }
+
+  /// Goes on with all calls.
+  void follow(std::deque<Call>& calls, TimePoint now) {
+    for (std::size_t i = 0; i < calls.size();) {
+      auto connection = calls[i].approach.serve(now);
+      if (!connection) {
+        ++i;
+        continue;
+      }
+      const Call done = std::move(calls[i]);
+      calls.erase(calls.begin() + static_cast<std::ptrdiff_t>(i));
+      put(done.peer, done.stream, *std::move(connection));
+      if (done.stream > 0) continue;
+      for (int stream = 1; stream < static_cast<int>(streams_); ++stream)
+        call(calls, done.peer, stream, {done.approach.found()});
+    }
+  }
+
+  bool all_ready(std::vector<int>& missing) {
+    const std::lock_guard lock(mutex_);
+    if (aborted_) throw Error(why_);
+    std::erase_if(missing, [this](int peer) {
+      const auto at = static_cast<std::size_t>(peer);
+      ready_[at] = links_[at].complete();
+      return static_cast<bool>(ready_[at]);
+    });
+    return missing.empty();
+  }
+
+  void wait(const std::deque<Call>& calls, TimePoint end) const {
+    std::vector<pollfd> events{wake_.event()};
+    TimePoint until = calls.empty() ? TimePoint::max() : end;
+    for (const auto& call : calls) {
+      call.approach.append_to(events);
+      until = std::min(until, call.approach.next());
+    }
+    ::poll(events.data(), events.size(), milliseconds_until(until));
+    wake_.silence();
+  }
+
+  [[noreturn]] void give_up(const std::deque<Call>& calls) const {
+    std::vector<Gap> gaps;
+    gaps.reserve(calls.size());
+    for (const auto& call : calls) {
+      gaps.push_back({members_[static_cast<std::size_t>(rank())],
+                      members_[static_cast<std::size_t>(call.peer)], call.approach.failures()});
+    }
+    throw Error(describe_gaps(gaps));
+  }
+
+  // --- the engine and the door ---
+
+  void put(int peer, int stream, Connection connection) {
+    const std::lock_guard lock(mutex_);
+    auto& link = links_[static_cast<std::size_t>(peer)];
+    const auto at = static_cast<std::size_t>(stream);
+    if (link.lines[at] != nullptr) return;  // nobody of ours calls twice
+    ::fcntl(connection.socket.fd(), F_SETFL, O_NONBLOCK);
+    if (aborted_) ::shutdown(connection.socket.fd(), SHUT_RDWR);
+    DataSocket socket = make_data_socket(connection, config_.encryption);
+    link.lines[at] = &link.owned.emplace_back(DataLine{std::move(socket), std::move(connection.session)});
+  }
+
+  // --- the door ---
+
+  void answer() {
+    while (!closing_.load(std::memory_order_acquire)) {
+      std::vector<pollfd> events{knock_.event()};
+      lobby_.append_to(events);
+      ::poll(events.data(), events.size(), milliseconds_until(lobby_.next()));
+      for (auto& [connection, hello, member] : lobby_.serve(Clock::now())) {
+        const bool ours = hello.role == Role::data && hello.size == ranks() && hello.rank > rank() &&
+                          hello.stream < static_cast<int>(streams_);
+        if (ours) put(hello.rank, hello.stream, std::move(connection));
+      }
+      wake_.ring();
+    }
+  }
+
+  const Config config_;
+  const std::vector<Member> members_;
+  const std::vector<std::vector<Address>> places_;  // by rank
+  const std::size_t streams_;
+
+  std::mutex mutex_;
+  std::deque<Link> links_;  // by rank; the own one stays empty
+  bool aborted_ = false;
+  Status why_;
+
+  std::vector<bool> ready_;  // engine only
+  Bell wake_;
+  Bell knock_;
+  std::atomic<bool> closing_ = false;
+  Lobby lobby_;  // door only
+  std::thread door_;
+};
+
+}  // namespace
+
+std::shared_ptr<Links> make_links(Control& control, const std::vector<Member>& members, const Config& config,
+                                  TimePoint deadline) {
+  Directory directory = tell_where(control, members, config, deadline);
+  return std::make_shared<LazyLinks>(config, members, std::move(directory));
+}
+
+}  // namespace hora

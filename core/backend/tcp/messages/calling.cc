@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/backend/tcp/messages/calling.h"
+
+#include "core/backend/tcp/gaps.h"
+
+#include <algorithm>
+
+namespace hora {
+
+void Calling::want(int rank) {
+  if (calls_.contains(rank)) return;
+  const TimePoint now = Clock::now();
+  const Hello hello{Role::message, config_.rank, config_.size, rank};
+  calls_.emplace(rank, Call{Approach(config_.secret, hello, places_[static_cast<std::size_t>(rank)], now),
+                            now + config_.start_timeout});
+}
+
+std::vector<Calling::Answer> Calling::serve(TimePoint now) {
+  std::vector<Answer> answers;
+  for (auto call = calls_.begin(); call != calls_.end();) {
+    auto& [rank, found] = *call;
+    if (auto connection = found.approach.serve(now)) {
+      answers.push_back({rank, std::move(connection), {}});
+    } else if (found.approach.hopeless(now) || now >= found.deadline) {
+      const Gap gap{members_[static_cast<std::size_t>(config_.rank)],
+                    members_[static_cast<std::size_t>(rank)], found.approach.failures()};
+      answers.push_back({rank, {}, describe_gaps({&gap, 1})});
+    } else {
+      ++call;
+      continue;
+    }
+    call = calls_.erase(call);
+  }
+  return answers;
+}
+
+void Calling::append_to(std::vector<pollfd>& events) const {
+  for (const auto& [rank, call] : calls_) call.approach.append_to(events);
+}
+
+TimePoint Calling::next() const {
+  TimePoint soonest = TimePoint::max();
+  for (const auto& [rank, call] : calls_) soonest = std::min({soonest, call.deadline, call.approach.next()});
+  return soonest;
+}
+
+}  // namespace hora

@@ -1,0 +1,276 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runner/launch/agent.h"
+
+#include "runner/launch/environment.h"
+#include "runner/launch/link.h"
+#include "runner/launch/local_ranks.h"
+#include "runner/launch/signals.h"
+
+#include <hora/hora.h>
+
+#include <fmt/format.h>
+#include <poll.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <csignal>
+#include <cstring>
+#include <filesystem>
+#include <optional>
+#include <utility>
+
+namespace hora {
+namespace {
+
+constexpr std::chrono::seconds kTimeToDrain{1};
+
+/// An output of a rank on its way to hrun.
+struct RankStream {
+  OutputSource* source;
+  std::size_t window = kWindow;  ///< how much more hrun takes
+  bool ended = false;            ///< and hrun was told
+};
+
+std::string own_path() {
+  std::error_code ignored;
+  return std::filesystem::read_symlink("/proc/self/exe", ignored).string();
+}
+
+/// One agent. Everything happens in one thread, which waits in poll() and nowhere else.
+class Agent {
+ public:
+  Agent(int in, int out) : link_(in, out, Clock::now()) {}
+
+  int run() {
+    link_.send_line("");  // whatever a login shell printed before has ended then
+    link_.send_line(fmt::format("{} {} {}", kGreeting, version(), own_path()));
+    link_.flush();
+    while (!done_) turn();
+    say_last_words();
+    return exit_code_;
+  }
+
+ private:
+  void turn() {
+    std::vector<pollfd> events{{signals_.fd(), POLLIN, 0}};
+    watch(events);
+    const TimePoint next = std::min(link_.heard() + kSilence, ranks_ ? ranks_->next() : TimePoint::max());
+    ::poll(events.data(), events.size(), milliseconds_until(next));
+    const TimePoint now = Clock::now();
+    signals_.take(
+        [&](const Signals::Child& child) {
+          if (ranks_) ranks_->child_changed(child.pid, child.wait_status, now);
+        },
+        [&](int signal) { told_to_end(signal); });
+    link_.read(now);
+    while (!done_) {
+      const auto note = link_.next();
+      if (!note) break;
+      take(*note, now);
+    }
+    if (ranks_) pass_on(now);
+    link_.flush();
+    if (link_.closed() || now - link_.heard() >= kSilence) give_up();
+  }
+
+  void watch(std::vector<pollfd>& events) const {
+    link_.watch(events);
+    for (const auto& stream : streams_) {
+      if (may_read(stream)) events.push_back({stream.source->fd(), POLLIN, 0});
+    }
+    if (ranks_) ranks_->watch(events);
+  }
+
+  [[nodiscard]] bool may_read(const RankStream& stream) const {
+    return !stream.source->ended() && stream.window > 0 && !link_.full();
+  }
+
+  // --- hrun's words ---
+
+  void take(const Note& note, TimePoint now) {
+    const int count = ranks_ ? static_cast<int>(streams_.size() / 2) : 0;
+    switch (note.word) {
+      case Word::plan: make_ready(decode_plan(note.body)); return;
+      case Word::start: start(decode_meeting(note.body)); return;
+      case Word::interrupt:
+        if (ranks_) ranks_->interrupt();
+        return;
+      case Word::terminate:
+        if (ranks_) ranks_->terminate();
+        return;
+      case Word::kill:
+        if (ranks_) ranks_->kill();
+        return;
+      case Word::news:
+        if (ranks_) ranks_->tell(decode_rank_end(note.body));
+        return;
+      case Word::question:
+        if (ranks_) ranks_->ask(decode_question(note.body));
+        return;
+      case Word::taken: {
+        const Taken taken = decode_taken(note.body, count);
+        std::size_t& window = streams_.at(static_cast<std::size_t>(taken.stream)).window;
+        window = std::min(kWindow, window + taken.count);
+        return;
+      }
+      case Word::input:
+        if (ranks_) take_input(text_of(note.body));
+        return;
+      case Word::window:
+        if (ranks_) ranks_->resize(decode_window_size(note.body));
+        return;
+      case Word::ping:
+        link_.send(Word::pong, encode(Pong{decode_number(note.body), microseconds(now)}));
+        return;
+      default: throw Error(Code::internal, fmt::format("hrun never says {}", static_cast<int>(note.word)));
+    }
+  }
+
+  void make_ready(HostPlan plan) {
+    try {
+      enter(plan.directory);
+      plan.command.front() = find_program(plan.command.front());
+      if (!plan.horovod_folder.empty() && !std::filesystem::is_directory(plan.horovod_folder)) {
+        throw Error(Code::invalid_argument,
+                    fmt::format("--horovod: there is no folder {}; install the package "
+                                "hora there as it is here",
+                                plan.horovod_folder));
+      }
+      plan.environment = with_session(plan.environment, own_environment());
+      ranks_ = make_local_ranks(plan);
+      count_ = static_cast<int>(plan.seats.size());
+      link_.send(Word::ready, encode(ranks_->ready()));
+    } catch (const Error& error) {
+      refuse(error.what());
+    }
+  }
+
+  static void enter(const std::string& directory) {
+    if (directory.empty() || ::chdir(directory.c_str()) == 0) return;
+    throw Error(Code::invalid_argument, fmt::format("the working directory {} cannot be entered: {}",
+                                                    directory, std::strerror(errno)));
+  }
+
+  void start(const MeetingPoint& meeting) {
+    if (!ranks_ || !streams_.empty()) throw Error(Code::internal, "a start without a plan, or a second one");
+    try {
+      ranks_->start(meeting);
+    } catch (const Error& error) {
+      return refuse(error.what());
+    }
+    for (int i = 0; i < count_; ++i) {
+      streams_.push_back({&ranks_->output(i)});
+      streams_.push_back({&ranks_->errors(i)});
+    }
+  }
+
+  void take_input(std::string_view bytes) {
+    if (bytes.size() > input_window_) throw Error(Code::internal, "more input than there is room for");
+    input_window_ -= bytes.size();
+    ranks_->feed(bytes);
+  }
+
+  void refuse(const std::string& why) {
+    link_.send(Word::refused, bytes_of(why));
+    if (ranks_) ranks_->kill();
+    done_ = true;
+    exit_code_ = 1;
+  }
+
+  // --- the ranks' words ---
+
+  void pass_on(TimePoint now) {
+    const auto events = ranks_->turn(now);
+    if (!events.empty()) pass_outputs();  // hrun knows what a rank last wrote when it hears of its end
+    for (const auto& event : events) tell(event);
+    if (ranks_->state() == HostRanks::State::over && !over_) {
+      over_ = true;
+      link_.send(Word::over);
+      for (auto& stream : streams_) stream.source->expect_no_more();
+    }
+    pass_outputs();
+    const std::size_t room = ranks_->room();
+    if (room <= input_window_) return;
+    link_.send(Word::input_taken, encode_number(room - input_window_));
+    input_window_ = room;
+  }
+
+  void tell(const RankEvent& event) {
+    switch (event.kind) {
+      case RankEvent::Kind::started:
+        link_.send(Word::started, encode(Started{event.index, event.pid}));
+        return;
+      case RankEvent::Kind::stopped:
+      case RankEvent::Kind::resumed:
+        link_.send(Word::stopped,
+                   encode(Stopped{event.index, event.ending.signal, microseconds(event.when)}));
+        return;
+      case RankEvent::Kind::answered:
+        link_.send(Word::answer, encode(RankReply{event.index, event.answer}));
+        return;
+      case RankEvent::Kind::ended:
+        link_.send(Word::ended, encode(Ended{event.index, event.ending.exit_code, event.ending.how,
+                                             event.ending.signal, microseconds(event.when)}));
+        return;
+      case RankEvent::Kind::host_lost: return;  // of others alone
+    }
+  }
+
+  void pass_outputs() {
+    for (std::size_t i = 0; i < streams_.size(); ++i) pass_output(static_cast<int>(i));
+  }
+
+  void pass_output(int number) {
+    RankStream& stream = streams_[static_cast<std::size_t>(number)];
+    std::array<char, 16 * 1024> buffer{};
+    if (may_read(stream)) {
+      const std::size_t count =
+          stream.source->read(std::span(buffer).first(std::min(buffer.size(), stream.window)));
+      stream.window -= count;
+      if (count > 0) link_.send(Word::output, encode(OutputPiece{number, {buffer.data(), count}}));
+    }
+    if (stream.source->ended() && !std::exchange(stream.ended, true))
+      link_.send(Word::output, encode(OutputPiece{number, {}}));
+  }
+
+  // --- ending ---
+
+  void told_to_end(int signal) {
+    refuse(fmt::format("the agent of this host was told to end ({})", ::strsignal(signal)));
+  }
+
+  void say_last_words() {
+    const TimePoint until = Clock::now() + kTimeToDrain;
+    while (!link_.all_sent() && Clock::now() < until) {
+      std::vector<pollfd> events;
+      link_.watch(events);
+      ::poll(events.data(), events.size(), milliseconds_until(until));
+      link_.flush();
+    }
+  }
+
+  /// hrun has ended, or is out of reach. Once all is over and told that is as it should be.
+  void give_up() {
+    if (ranks_) ranks_->kill();
+    done_ = true;
+    exit_code_ = over_ ? 0 : 1;
+  }
+
+  Link link_;
+  Signals signals_;
+  std::size_t input_window_ = kWindow;  // how much hrun may send of what ranks here read
+  std::unique_ptr<HostRanks> ranks_;
+  int count_ = 0;
+  std::vector<RankStream> streams_;
+  bool over_ = false;
+  bool done_ = false;
+  int exit_code_ = 0;
+};
+
+}  // namespace
+
+int run_agent(int in, int out) { return Agent(in, out).run(); }
+
+}  // namespace hora

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runner/launch/link.h"
+
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+
+namespace hora {
+namespace {
+
+constexpr int kMostReads = 8;  // at a time, so that one host does not keep the others waiting
+
+}  // namespace
+
+void Link::watch(std::vector<pollfd>& events) const {
+  if (!closed_) events.push_back({in_, POLLIN, 0});
+  if (!outlet_.empty()) events.push_back({outlet_.fd(), POLLOUT, 0});
+}
+
+void Link::read(TimePoint now) {
+  std::array<std::byte, 64 * 1024> buffer;
+  for (int i = 0; i < kMostReads && !closed_ && await_events(in_, POLLIN, TimePoint::min()); ++i) {
+    const auto got = ::read(in_, buffer.data(), buffer.size());
+    if (got > 0) {
+      heard_ = now;
+      reader_.feed(std::span(buffer).first(static_cast<std::size_t>(got)));
+    } else {
+      closed_ = got == 0 || (errno != EAGAIN && errno != EINTR);
+    }
+  }
+}
+
+void Link::send_line(std::string_view line) {
+  outlet_.add(line);
+  outlet_.add("\n");
+}
+
+void Link::send(Word word, std::span<const std::byte> body) { outlet_.add(text_of(encode(word, body))); }
+
+}  // namespace hora

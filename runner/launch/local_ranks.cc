@@ -1,0 +1,377 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runner/launch/local_ranks.h"
+
+#include "core/base/cores.h"
+#include "core/join/network.h"
+#include "runner/launch/binding.h"
+#include "runner/launch/door.h"
+#include "runner/launch/environment.h"
+#include "runner/launch/guard.h"
+#include "runner/launch/reserved_port.h"
+#include "runner/streams/rank_inputs.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <csignal>
+#include <deque>
+#include <optional>
+#include <utility>
+
+namespace hora {
+namespace {
+
+constexpr int kMostUnasked = 64;     // answers, of a rank that has not been asked
+constexpr int kAnswersToOne = 2;     // question
+constexpr std::size_t kAtOnce = 16;  // answers that are read before others get their turn
+
+/// A pipe that holds the secret, to be read once.
+Descriptor secret_pipe(const Secret& secret) {
+  Pipe pipe = make_pipe();
+  if (::write(pipe.write.fd(), secret.data(), secret.size()) != static_cast<ssize_t>(secret.size()))
+    fail("cannot fill a pipe");
+  return std::move(pipe.read);
+}
+
+/// Where a rank hears of the ends of others, or is asked: our end, which nothing blocks, and the one that it
+/// inherits.
+struct RankLine {
+  RankLine() {
+    std::array<int, 2> ends{};
+    if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends.data()) != 0)
+      fail("cannot make a pair of sockets");
+    ours = Descriptor(ends[0]);
+    theirs = Descriptor(ends[1]);
+  }
+  Descriptor ours;
+  Descriptor theirs;
+};
+
+/// The line on which a rank is asked, until one of its ends is closed.
+struct Questioning {
+  Descriptor line;
+  int credit = kMostUnasked;  ///< how many answers are still taken
+};
+
+/// A rank and its process group, which may outlive the process that leads it: a wrapper script's children,
+/// for one. The group's number cannot become another's as long as somebody is in it; then it must not be
+/// used.
+struct Rank {
+  Rank(int process, Descriptor output_pipe, Descriptor errors_pipe, Descriptor news_socket,
+       Questioning questioning)
+      : pid(process),
+        output(std::move(output_pipe)),
+        errors(std::move(errors_pipe)),
+        news(std::move(news_socket)),
+        questions(std::move(questioning)) {}
+  int pid;
+  bool running = true;  ///< the leader has not been reaped
+  bool left = true;     ///< the group may have somebody in it
+  PipeSource output;
+  PipeSource errors;
+  Descriptor news;
+  Questioning questions;
+};
+
+Descriptor duplicate_of(const Descriptor& one) {
+  Descriptor other(::fcntl(one.fd(), F_DUPFD_CLOEXEC, 0));
+  if (!other) fail("cannot use a descriptor twice");
+  return other;
+}
+
+/// The input of a rank, from before its start until it has it.
+class ItsInput {
+ public:
+  ItsInput(InputKind kind, WindowSize window) : kind_(kind) {
+    if (kind == InputKind::piped) pipe_ = make_pipe();
+    if (kind == InputKind::terminal) terminal_ = make_terminal(window);
+  }
+  void go_into(ProcessPlan& plan) const {
+    if (kind_ == InputKind::inherited) plan.input = STDIN_FILENO;
+    if (kind_ == InputKind::piped) plan.input = pipe_.read.fd();
+    if (kind_ == InputKind::terminal) plan.terminal = terminal_.slave.fd();
+  }
+  /// The rank has it, and from here on gets what is for all who read.
+  void join(RankInputs& inputs) {
+    if (kind_ == InputKind::piped) inputs.add(std::move(pipe_.write));
+    if (kind_ == InputKind::terminal) inputs.add(duplicate_of(terminal_.master));
+  }
+  /// Where the rank's output is read.
+  Descriptor output_of(Process& process) {
+    return std::move(kind_ == InputKind::terminal ? terminal_.master : process.output);
+  }
+
+ private:
+  const InputKind kind_;
+  Pipe pipe_;
+  PseudoTerminal terminal_;
+};
+
+/// The sockets that the host of rank 0 keeps until its ranks run, or for as long as they do.
+struct Front {
+  explicit Front(const HostPlan& plan) : door(std::in_place, plan.alone, plan.network) {}
+  std::optional<Door> door;
+  ReservedPort master_port;
+};
+
+Descriptor make_epoll() {
+  Descriptor epoll(::epoll_create1(EPOLL_CLOEXEC));
+  if (!epoll) fail("cannot make an epoll instance");
+  return epoll;
+}
+
+class LocalRanks final : public HostRanks {
+ public:
+  explicit LocalRanks(const HostPlan& plan)
+      : plan_(plan), bindings_(bind_ranks_here(plan.bind_to, ranks_of(plan))) {
+    for (const auto& binding : bindings_) ready_.bindings.push_back(describe(binding));
+    if (plan.bind_to != BindTo::none && bindings_.empty())
+      ready_.unbound = nothing_bound(plan.bind_to, ranks_of(plan));
+    if (plan.seats.front().rank != 0) return;
+    front_.emplace(plan);
+    ready_.addresses = plan.alone ? std::vector<std::string>{"127.0.0.1"} : own_addresses(plan.network);
+    ready_.port = front_->door->port();
+    ready_.master_port = front_->master_port.number();
+  }
+
+  ~LocalRanks() override { signal_all(SIGKILL); }
+  LocalRanks(const LocalRanks&) = delete;
+  LocalRanks& operator=(const LocalRanks&) = delete;
+
+  [[nodiscard]] State state() const override {
+    if (!started_) return State::ready;
+    return left_ > 0 ? State::running : State::over;
+  }
+  [[nodiscard]] const std::string& trouble() const override { return trouble_; }
+  [[nodiscard]] const Ready& ready() const override { return ready_; }
+
+  void start(const MeetingPoint& meeting) override {
+    started_ = true;
+    for (const auto& seat : plan_.seats) start_one(seat, meeting);
+    if (front_) front_->door.reset();
+  }
+
+  void interrupt() override { tell_to_end(SIGINT); }
+  void terminate() override { tell_to_end(SIGTERM); }
+
+  void tell(const RankEnd& end) override {
+    const Bytes message = encode(end);
+    for (const auto& rank : ranks_)
+      ::send(rank.news.fd(), message.data(), message.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
+  }
+
+  void part() override {}  // they are children of this process
+  void kill() override {
+    killed_ = true;
+    signal_all(SIGKILL);
+    for (auto& rank : ranks_) {
+      if (rank.left && !rank.running) release(rank);
+    }
+  }
+
+  void ask(const Question& question) override {
+    const Bytes message = encode(question);
+    for (auto& rank : ranks_) {
+      if (!rank.questions.line) continue;
+      rank.questions.credit = std::min(kMostUnasked, rank.questions.credit + kAnswersToOne);
+      say(rank.questions.line.fd(), message);
+    }
+  }
+
+  [[nodiscard]] std::size_t room() const override { return inputs_.room(); }
+  void feed(std::string_view bytes) override { inputs_.give(bytes); }
+  void resize(WindowSize size) override { inputs_.resize(size); }
+
+  void watch(std::vector<pollfd>& events) const override {
+    events.push_back({answers_.fd(), POLLIN, 0});
+    inputs_.watch(events);
+  }
+  [[nodiscard]] TimePoint next() const override {
+    return events_.empty() ? TimePoint::max() : TimePoint::min();
+  }
+
+  void child_changed(int pid, int wait_status, TimePoint now) override {
+    const auto found = std::find_if(ranks_.begin(), ranks_.end(),
+                                    [&](const Rank& rank) { return rank.running && rank.pid == pid; });
+    RankEvent event;
+    event.index = static_cast<int>(found - ranks_.begin());
+    event.when = now;
+    if (WIFSTOPPED(wait_status)) {
+      event.kind = RankEvent::Kind::stopped;
+      event.ending = describe_stop(WSTOPSIG(wait_status));
+    } else if (WIFCONTINUED(wait_status)) {
+      event.kind = RankEvent::Kind::resumed;
+    } else {
+      look_for_empty_groups_ = true;
+      event.kind = RankEvent::Kind::ended;
+      event.ending = describe_ending(wait_status);
+    }
+    if (found == ranks_.end()) return;
+    if (event.kind == RankEvent::Kind::ended) {
+      found->running = false;
+      while (take_answer(event.index)) {  // what it said before
+      }
+      // Processes that were told to end have time for it, also without a leader. Else they are what an ended
+      // rank left behind.
+      if (!told_to_end_ || killed_) kill_rest(*found);
+    }
+    events_.push_back(event);
+  }
+
+  std::vector<RankEvent> turn(TimePoint /*now*/) override {
+    if (std::exchange(look_for_empty_groups_, false)) {
+      for (auto& rank : ranks_) {
+        if (rank.left && !rank.running && ::kill(-rank.pid, 0) != 0 && errno == ESRCH) release(rank);
+      }
+    }
+    take_answers();
+    inputs_.move();
+    return std::exchange(events_, {});
+  }
+
+  [[nodiscard]] OutputSource& output(int index) override {
+    return ranks_.at(static_cast<std::size_t>(index)).output;
+  }
+  [[nodiscard]] OutputSource& errors(int index) override {
+    return ranks_.at(static_cast<std::size_t>(index)).errors;
+  }
+
+ private:
+  static int ranks_of(const HostPlan& plan) { return static_cast<int>(plan.seats.size()); }
+
+  void start_one(const RankPlace& seat, const MeetingPoint& meeting) {
+    const Descriptor pipe = secret_pipe(plan_.secret);
+    RankLine news;
+    RankLine questions;
+    RankFacts facts;
+    facts.seat = seat;
+    facts.coordinator = meeting.coordinator;
+    facts.secret_fd = pipe.fd();
+    facts.news_fd = news.theirs.fd();
+    facts.question_fd = questions.theirs.fd();
+    facts.master_address = meeting.master_address;
+    facts.master_port = meeting.master_port;
+    facts.threads = std::max(1, std::min(count_cores(usable_cores()), core_quota()) / seat.local_size);
+    facts.terminal = plan_.terminal;
+    ProcessPlan plan;
+    plan.command = plan_.command;
+    plan.inherited = {pipe.fd(), news.theirs.fd(), questions.theirs.fd()};
+    if (!bindings_.empty()) {
+      const Binding& binding = bindings_.at(ranks_.size());
+      plan.cpus = binding.cpus;
+      facts.threads = binding.cores;
+    }
+    plan.announce = guard_.fd();
+    plan.errors_variable = "HORA_STDERR";
+    ItsInput input(reads(seat) ? plan_.input : InputKind::nothing, plan_.window);
+    input.go_into(plan);
+    if (seat.rank == 0) {
+      facts.coordinator_fd = front_->door->fd();
+      plan.inherited.push_back(front_->door->fd());
+    }
+    plan.environment = rank_environment(plan_.environment, plan_.horovod_folder, facts);
+    Process process = hora::start(plan);
+    ++left_;
+    input.join(inputs_);
+    ranks_.emplace_back(process.pid, input.output_of(process), std::move(process.errors),
+                        std::move(news.ours), Questioning{std::move(questions.ours)});
+    hear_from(static_cast<int>(ranks_.size()) - 1);
+    RankEvent event;
+    event.index = static_cast<int>(ranks_.size()) - 1;
+    event.pid = process.pid;
+    events_.push_back(event);
+  }
+
+  [[nodiscard]] bool reads(const RankPlace& seat) const {
+    return plan_.reader == kEveryRank || plan_.reader == seat.rank;
+  }
+
+  void hear_from(int index) {
+    epoll_event event{};
+    event.events = EPOLLIN;
+    event.data.u32 = static_cast<std::uint32_t>(index);
+    const int line = ranks_[static_cast<std::size_t>(index)].questions.line.fd();
+    if (::epoll_ctl(answers_.fd(), EPOLL_CTL_ADD, line, &event) != 0) fail("cannot hear what a rank answers");
+  }
+
+  void take_answers() {
+    std::array<epoll_event, kAtOnce> ready{};
+    const int count = ::epoll_wait(answers_.fd(), ready.data(), static_cast<int>(ready.size()), 0);
+    for (int i = 0; i < count; ++i)
+      take_answer(static_cast<int>(ready[static_cast<std::size_t>(i)].data.u32));
+  }
+
+  /// A line that ends, or on which comes what no rank would say, is closed. Whether there was an answer.
+  bool take_answer(int index) {
+    Questioning& from = ranks_[static_cast<std::size_t>(index)].questions;
+    const auto got = ::recv(from.line.fd(), answer_.data(), answer_.size(), MSG_DONTWAIT);
+    if (got < 0 && (errno == EAGAIN || errno == EINTR)) return false;
+    try {
+      RankEvent event;
+      event.kind = RankEvent::Kind::answered;
+      event.index = index;
+      event.answer = decode_reply(std::span(answer_).first(got > 0 ? static_cast<std::size_t>(got) : 0));
+      if (from.credit-- == 0) throw Error(Code::internal, "answers to no question");
+      events_.push_back(std::move(event));
+      return true;
+    } catch (const Error&) {
+      from.line = Descriptor();
+      return false;
+    }
+  }
+
+  void kill_rest(Rank& rank) {
+    ::kill(-rank.pid, SIGKILL);
+    release(rank);
+  }
+
+  void release(Rank& rank) {
+    rank.left = false;
+    --left_;
+    guard_.forget(rank.pid);
+  }
+
+  void tell_to_end(int signal) {
+    told_to_end_ = true;
+    signal_all(signal);
+    signal_all(SIGCONT);  // one that is stopped would not hear that
+  }
+
+  void signal_all(int signal) {
+    for (const auto& rank : ranks_) {
+      if (rank.left) ::kill(-rank.pid, signal);
+    }
+  }
+
+  const HostPlan plan_;
+  const std::vector<Binding> bindings_;  // of the ranks, in order; empty: none is bound
+  Guard guard_;
+  const Descriptor answers_{make_epoll()};  // of all lines on which ranks are asked
+  Bytes answer_ = Bytes(kMostReplyBytes);
+  std::optional<Front> front_;
+  Ready ready_;
+  std::string trouble_;
+  std::deque<Rank> ranks_;
+  RankInputs inputs_;
+  int left_ = 0;  // ranks whose group may have somebody in it
+  std::vector<RankEvent> events_;
+  bool started_ = false;
+  bool told_to_end_ = false;
+  bool killed_ = false;
+  bool look_for_empty_groups_ = false;
+};
+
+}  // namespace
+
+std::unique_ptr<HostRanks> make_local_ranks(const HostPlan& plan) {
+  return std::make_unique<LocalRanks>(plan);
+}
+
+}  // namespace hora

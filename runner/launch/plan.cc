@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runner/launch/plan.h"
+
+#include "core/base/bytes.h"
+#include "runner/launch/hosts.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace hora {
+namespace {
+
+constexpr std::size_t kLongestWord = 4 << 20;  // beyond what the system takes for a variable or an argument
+constexpr std::uint64_t kMostRanks = 1 << 20;
+constexpr std::uint64_t kMostPort = 1 << 16;
+constexpr std::uint64_t kMostWindow = 1 << 16;
+
+void put(Writer& out, const std::vector<std::string>& words) {
+  out.u64(words.size());
+  for (const auto& word : words) out.string(word);
+}
+
+std::vector<std::string> take_words(Reader& in) {
+  std::vector<std::string> words(in.count(1, "texts"));
+  for (auto& word : words) word = in.string(kLongestWord);
+  return words;
+}
+
+void put(Writer& out, int number) { out.u64(static_cast<std::uint64_t>(number)); }
+
+int take_number(Reader& in, std::uint64_t bound, const char* what) {
+  return static_cast<int>(in.below(bound, what));
+}
+
+void put(Writer& out, const RankPlace& seat) {
+  for (const int number :
+       {seat.size, seat.rank, seat.local_size, seat.local_rank, seat.cross_size, seat.cross_rank, seat.host})
+    put(out, number);
+}
+
+RankPlace take_seat(Reader& in) {
+  const auto below = [&](int bound, const char* what) {
+    return take_number(in, static_cast<std::uint64_t>(bound), what);
+  };
+  RankPlace seat;
+  seat.size = take_number(in, kMostRanks, "a number of ranks");
+  seat.rank = below(seat.size, "a rank");
+  seat.local_size = below(seat.size + 1, "a number of ranks of a host");
+  seat.local_rank = below(seat.local_size, "a rank of a host");
+  seat.cross_size = below(seat.size + 1, "a number of hosts");
+  seat.cross_rank = below(seat.cross_size, "a host");
+  seat.host = below(seat.size, "a host");
+  return seat;
+}
+
+}  // namespace
+
+MeetingPoint meeting_at(const Ready& first, const std::string& host) {
+  std::vector<std::string> all = first.addresses;
+  const std::string name = host.substr(host.find('@') + 1);
+  if (!name.empty() && std::find(all.begin(), all.end(), name) == all.end()) all.push_back(name);
+  MeetingPoint meeting;
+  for (const auto& address : all)
+    meeting.coordinator += (meeting.coordinator.empty() ? "" : ",") + with_number(address, first.port);
+  meeting.master_address = all.empty() ? "" : all.front();
+  meeting.master_port = first.master_port;
+  return meeting;
+}
+
+Bytes encode(const HostPlan& plan) {
+  Writer out;
+  put(out, plan.command);
+  put(out, plan.environment);
+  out.string(plan.directory).string(plan.horovod_folder).string(plan.network);
+  out.raw(std::as_bytes(std::span(plan.secret)));
+  put(out, static_cast<int>(plan.seats.size()));
+  for (const auto& seat : plan.seats) put(out, seat);
+  out.u8(static_cast<std::uint8_t>(plan.bind_to));
+  for (const bool yes : {plan.alone, plan.terminal}) out.u8(yes ? 1 : 0);
+  out.u8(static_cast<std::uint8_t>(plan.input));
+  put(out, plan.reader - kEveryRank);
+  put(out, plan.window.rows);
+  put(out, plan.window.columns);
+  return out.take();
+}
+
+HostPlan decode_plan(std::span<const std::byte> bytes) {
+  constexpr std::size_t kSeatNumbers = 7;
+  Reader in(bytes);
+  HostPlan plan;
+  plan.command = take_words(in);
+  plan.environment = take_words(in);
+  plan.directory = in.string(kLongestWord);
+  plan.horovod_folder = in.string(kLongestWord);
+  plan.network = in.string(kLongestWord);
+  const auto secret = in.raw(plan.secret.size());
+  std::transform(secret.begin(), secret.end(), plan.secret.begin(),
+                 [](std::byte byte) { return static_cast<unsigned char>(byte); });
+  plan.seats.resize(in.count(kSeatNumbers, "ranks"));
+  for (auto& seat : plan.seats) seat = take_seat(in);
+  plan.bind_to = in.enumerator<BindTo>(kBindTos, "what ranks are bound to");
+  plan.alone = in.boolean();
+  plan.terminal = in.boolean();
+  plan.input = in.enumerator<InputKind>(kInputKinds, "what ranks read");
+  plan.reader = take_number(in, kMostRanks, "a rank that reads") + kEveryRank;
+  plan.window.rows = take_number(in, kMostWindow, "rows of a terminal");
+  plan.window.columns = take_number(in, kMostWindow, "columns of a terminal");
+  in.finish();
+  if (plan.command.empty() || plan.seats.empty())
+    throw Error(Code::internal, "a plan without a program or without ranks");
+  return plan;
+}
+
+Bytes encode(const Ready& ready) {
+  Writer out;
+  put(out, ready.addresses);
+  put(out, ready.port);
+  put(out, ready.master_port);
+  put(out, ready.bindings);
+  out.string(ready.unbound);
+  return out.take();
+}
+
+Ready decode_ready(std::span<const std::byte> bytes) {
+  Reader in(bytes);
+  Ready ready;
+  ready.addresses = take_words(in);
+  ready.port = take_number(in, kMostPort, "a port");
+  ready.master_port = take_number(in, kMostPort, "a port");
+  ready.bindings = take_words(in);
+  ready.unbound = in.string(kLongestWord);
+  in.finish();
+  return ready;
+}
+
+Bytes encode(const MeetingPoint& meeting) {
+  Writer out;
+  out.string(meeting.coordinator).string(meeting.master_address);
+  put(out, meeting.master_port);
+  return out.take();
+}
+
+MeetingPoint decode_meeting(std::span<const std::byte> bytes) {
+  Reader in(bytes);
+  MeetingPoint meeting;
+  meeting.coordinator = in.string(kLongestWord);
+  meeting.master_address = in.string(kLongestWord);
+  meeting.master_port = take_number(in, kMostPort, "a port");
+  in.finish();
+  return meeting;
+}
+
+}  // namespace hora

@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "core/launcher/question.h"
+#include "runner/observe/desk.h"
+#include "runner/observe/health_report.h"
+#include "runner/observe/job_socket.h"
+#include "runner/observe/metrics_address.h"
+#include "runner/observe/summary.h"
+
+#include <functional>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace hora {
+
+/// The questions that hrun is asked about its job while it runs, by `hrun status`, `hrun dump` and programs
+/// that gather metrics. It asks the ranks only when a visitor asks it, one question at a time of each kind. A
+/// visitor that comes while a question is open hears the answer to it. Ranks have two seconds to answer.
+/// Nothing blocks. Not thread-safe.
+class Enquiries {
+ public:
+  /// Refers to the summary, which has all ranks by now. `ask` sends a question to all ranks.
+  Enquiries(std::string job, const JobSummary& summary, std::function<void(const Question&)> ask,
+            TimePoint now);
+
+  /// Where visitors come: those of `hrun status` and `hrun dump`, and those who want metrics.
+  void open(JobSocket socket);
+  void open(const MetricsAddress& address);
+  /// Where metrics are, once that is open.
+  [[nodiscard]] std::string metrics_place() const { return metrics_ ? metrics_->socket.place() : ""; }
+
+  /// Adds what poll() has to wait for; and the time until when it may wait.
+  void watch(std::vector<pollfd>& events) const;
+  [[nodiscard]] TimePoint next() const;
+  /// Does what can be done without waiting.
+  void turn(TimePoint now);
+  /// Takes the answer of a rank.
+  void take(int rank, Reply answer);
+
+ private:
+  /// How jobs of this user are asked.
+  struct Own {
+    explicit Own(JobSocket listening)
+        : socket(std::move(listening)), desk(socket.take(), Desk::For::own_user) {}
+    JobSocket socket;
+    Desk desk;
+  };
+  struct Public {
+    explicit Public(const MetricsAddress& address)
+        : for_own_user(!address.path.empty()),
+          socket(address),
+          desk(socket.take(), for_own_user ? Desk::For::own_user : Desk::For::everybody) {}
+    bool for_own_user;  ///< a local socket; else a port, which also pages in a browser of this machine can
+                        ///< reach
+    MetricsSocket socket;
+    Desk desk;
+  };
+  using Face = std::string (*)(const JobReport&);
+  /// A visitor that waits for the end of a question.
+  struct Waiting {
+    Desk* desk;
+    std::uint64_t visitor;
+    Face face;  ///< of the report, and
+    const char* type;
+  };
+  /// A question that the ranks have been asked, or will be.
+  struct Open {
+    std::uint64_t number = 0;  ///< 0: not yet
+    TimePoint until;           ///< as it is; or when it may be asked
+    std::set<int> silent;      ///< ranks that have not answered yet
+    bool job = false;          ///< nor has rank 0's engine
+    std::vector<Waiting> waiting;
+    std::map<int, Health> healths;
+    std::optional<JobHealth> job_health;
+    std::map<int, std::pair<bool, std::string>> dumps;  ///< whether it was written; the path, or why not
+  };
+
+  void serve(Desk& desk, bool own, TimePoint now);
+  void serve_own(Desk& desk, const Desk::Visit& visit, TimePoint now);
+  void want(std::optional<Open>& open, const Waiting& who, TimePoint now);
+  void move_on(std::optional<Open>& open, QuestionKind kind, TimePoint now);
+  void ask(Open& open, QuestionKind kind, TimePoint now);
+  [[nodiscard]] bool can_answer(int rank) const;
+  void tell_health(Open& open, TimePoint now);
+  void tell_dumps(Open& open, TimePoint now);
+  [[nodiscard]] JobReport report(const Open& open, TimePoint now) const;
+  [[nodiscard]] HttpResponse brief(TimePoint now) const;
+
+  const std::string job_;
+  const JobSummary& summary_;
+  const std::function<void(const Question&)> ask_;
+  const TimePoint began_;
+  std::vector<Presence> presence_;  // by rank
+  std::uint64_t numbers_ = 0;
+  std::optional<Open> health_;
+  std::optional<Open> dump_;
+  TimePoint health_told_;  // the last time
+  std::optional<Own> own_;
+  std::optional<Public> metrics_;
+};
+
+}  // namespace hora

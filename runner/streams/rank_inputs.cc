@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runner/streams/rank_inputs.h"
+
+#include "runner/launch/note.h"
+
+#include <poll.h>
+
+#include <algorithm>
+#include <utility>
+
+namespace hora {
+namespace {
+
+constexpr char kEndOfFile = '\x04';  // the key by which a user says so
+
+}  // namespace
+
+void RankInputs::add(Descriptor input) {
+  const int fd = input.fd();
+  readers_.push_back({std::move(input), is_master(fd), Outlet(fd)});
+}
+
+std::size_t RankInputs::room() const {
+  if (readers_.empty()) return 0;
+  std::size_t most = 0;
+  for (const auto& reader : readers_) most = std::max(most, reader.outlet.size());
+  return most < kWindow ? kWindow - most : 0;
+}
+
+void RankInputs::give(std::string_view bytes) {
+  for (auto& reader : readers_) {
+    reader.outlet.add(bytes);
+    if (!bytes.empty()) continue;
+    reader.ending = true;
+    if (reader.terminal) reader.outlet.add({&kEndOfFile, 1});
+  }
+  move();
+}
+
+void RankInputs::resize(WindowSize size) {
+  for (const auto& reader : readers_) {
+    if (reader.terminal) hora::resize(reader.outlet.fd(), size);
+  }
+}
+
+void RankInputs::watch(std::vector<pollfd>& events) const {
+  for (const auto& reader : readers_) {
+    if (!reader.outlet.empty()) events.push_back({reader.outlet.fd(), POLLOUT, 0});
+  }
+}
+
+void RankInputs::move() {
+  std::erase_if(readers_, [](Reader& reader) {
+    const bool reads = reader.outlet.flush() == 0;
+    return !reads || (reader.ending && reader.outlet.empty());
+  });
+}
+
+}  // namespace hora

@@ -1,0 +1,291 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runner/streams/relay.h"
+
+#include "core/base/folder.h"
+
+#include "runner/launch/environment.h"
+#include "runner/launch/process.h"
+
+#include <fmt/format.h>
+#include <poll.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+namespace hora {
+namespace {
+
+constexpr std::chrono::milliseconds kLineComesWithin{50};  // else what has come of it is a question
+
+void make_directory(const std::string& path) {
+  if (::mkdir(path.c_str(), 0777) != 0 && errno != EEXIST)
+    fail(fmt::format("cannot make the directory {}", path));
+}
+
+/// As after 2>&1.
+bool same_file(int one, int other) {
+  struct stat first{};
+  struct stat second{};
+  return ::fstat(one, &first) == 0 && ::fstat(other, &second) == 0 && first.st_dev == second.st_dev &&
+         first.st_ino == second.st_ino;
+}
+
+}  // namespace
+
+Relay::Relay(const Options& options) : options_(options) {
+  for (const int fd : {STDOUT_FILENO, STDERR_FILENO}) {
+    if (fd == STDERR_FILENO && same_file(STDOUT_FILENO, STDERR_FILENO)) break;
+    const bool terminal = ::isatty(fd) == 1;
+    const bool colour = terminal && !variable("NO_COLOR");
+    targets_.push_back(std::make_unique<Target>(
+        Target{Painter(options.ranks, options.prefix, terminal, colour), Outlet(fd)}));
+  }
+  if (!options.output_directory.empty()) make_directory(options.output_directory);
+}
+
+void Relay::add(OutputSource& output, OutputSource& errors, bool converses) {
+  Stream& first = open(*targets_.front(), output, "stdout");
+  Stream& second = open(*targets_.back(), errors, "stderr");
+  if (!converses) return;
+  Conversation& conversation = *conversations_.emplace_back(std::make_unique<Conversation>());
+  conversation.output = &first;
+  conversation.errors = &second;
+  first.conversation = &conversation;
+  if (first.target == second.target) second.conversation = &conversation;
+}
+
+Relay::Stream& Relay::open(Target& target, OutputSource& source, const char* name) {
+  const auto number = static_cast<int>(streams_.size());
+  Stream& stream = *streams_.emplace_back(std::make_unique<Stream>());
+  stream.number = number;
+  stream.target = &target;
+  stream.source = &source;
+  if (options_.output_directory.empty()) return stream;
+  const std::string directory = fmt::format("{}/rank.{}", options_.output_directory, number / 2);
+  make_directory(directory);
+  stream.path = fmt::format("{}/{}", directory, name);
+  stream.file = Folder::named(directory).create(name);
+  if (!stream.file) fail(fmt::format("cannot write {}", stream.path));
+  return stream;
+}
+
+void Relay::add_errors(int rank, std::string_view text, bool shown) {
+  Stream& stream = *streams_[static_cast<std::size_t>(rank) * 2 + 1];
+  stream.lines.finish([&](const Line& line) { take(stream, line); });
+  keep(stream, text);
+  LineSplitter lines;
+  const auto pass = [&](const Line& line) {
+    if (shown) return take(stream, line);
+    stream.tail.add(line.text);
+    ++stream.line_count;
+  };
+  lines.feed(text, pass);
+  lines.finish(pass);
+  flush(*stream.target);
+}
+
+void Relay::print(std::string_view text) {
+  Target& target = *targets_.back();
+  target.outlet.add(target.painter.insert(text));
+  flush(target);
+}
+
+/// False if its reader is gone. Anything else that is wrong with it is said once; ranks go on.
+bool Relay::flush(Target& target) {
+  const std::size_t waiting = target.outlet.size();
+  const int trouble = target.outlet.flush();
+  if (trouble == 0) written_ += waiting - target.outlet.size();
+  if (trouble != 0 && trouble != EPIPE && !std::exchange(target.failed, true))
+    print(fmt::format("hrun: cannot write its output any further: {}\n", std::strerror(trouble)));
+  return trouble != EPIPE;
+}
+
+void Relay::watch(std::vector<pollfd>& events) const {
+  for (const auto& target : targets_) {
+    if (!target->outlet.empty()) events.push_back({target->outlet.fd(), POLLOUT, 0});
+  }
+  for (const auto& stream : streams_) {
+    const int fd = stream->source->fd();
+    if (fd >= 0 && !stream->done && !stream->target->outlet.full()) events.push_back({fd, POLLIN, 0});
+  }
+}
+
+bool Relay::ready() const {
+  return std::any_of(streams_.begin(), streams_.end(), [](const auto& stream) {
+    return !stream->done && !stream->target->outlet.full() &&
+           (stream->source->ready() || stream->source->ended());
+  });
+}
+
+TimePoint Relay::next() const {
+  TimePoint next = TimePoint::max();
+  for (const auto& stream : streams_) next = std::min(next, stream->begins_at);
+  return next;
+}
+
+bool Relay::move() {
+  for (const auto& stream : streams_) {
+    if (!stream->done && !stream->target->outlet.full()) read(*stream);
+    if (Clock::now() >= stream->begins_at) begin_conversation(*stream);
+  }
+  bool all_read = true;
+  for (const auto& target : targets_) all_read = flush(*target) && all_read;
+  return all_read;
+}
+
+/// A bounded piece at a time, so that a rank that writes without end does not keep the others waiting.
+/// Whether there was something.
+bool Relay::read(Stream& stream) {
+  std::array<char, 64 * 1024> buffer;
+  const std::size_t count = stream.source->ended() ? 0 : stream.source->read(buffer);
+  if (count > 0) {
+    const std::string_view bytes(buffer.data(), count);
+    feed(stream, bytes);
+    keep(stream, bytes);
+  }
+  const bool ended = stream.source->ended();
+  if (ended) finish(stream);
+  return ended || count > 0;
+}
+
+void Relay::feed(Stream& stream, std::string_view bytes) {
+  const Conversation* conversation = stream.conversation;
+  if (conversation != nullptr && conversation->open && (stream.begun || &stream == conversation->output)) {
+    const auto end = bytes.find('\n');
+    const std::size_t shown = end == std::string_view::npos ? bytes.size() : end + 1;
+    converse(stream, bytes.substr(0, shown));
+    bytes.remove_prefix(shown);
+  }
+  if (bytes.empty()) return;
+  stream.lines.feed(bytes, [&](const Line& line) { take(stream, line); });
+  if (conversation == nullptr) return;
+  stream.begins_at = stream.lines.partial().empty() ? TimePoint::max() : Clock::now() + kLineComesWithin;
+}
+
+/// The line that has begun is not ended soon.
+void Relay::begin_conversation(Stream& stream) {
+  Conversation& conversation = *stream.conversation;
+  add(*stream.target, stream.target->painter.converse(conversation.output->number, stream.lines.partial()));
+  conversation.open = stream.begun = true;
+  stream.begins_at = TimePoint::max();
+}
+
+/// Bytes that are shown as they are, at most one of them an end of line, the last. Each line counts whole.
+void Relay::converse(Stream& stream, std::string_view bytes) {
+  Conversation& conversation = *stream.conversation;
+  add(*stream.target, stream.target->painter.converse(conversation.output->number, bytes));
+  stream.begun = true;
+  stream.lines.feed(bytes, [&](const Line& line) {
+    if (line.end != "\r") count(stream, line);
+  });
+  if (bytes.ends_with('\n')) end_conversation(conversation);
+}
+
+void Relay::end_conversation(Conversation& conversation) {
+  conversation.open = false;
+  for (Stream* each : {conversation.output, conversation.errors}) end_begun(*each);
+}
+
+/// The line of which some is shown counts as it is.
+void Relay::end_begun(Stream& stream) {
+  if (std::exchange(stream.begun, false)) stream.lines.finish([&](const Line& line) { count(stream, line); });
+}
+
+void Relay::keep(Stream& stream, std::string_view bytes) {
+  if (!stream.file.is_open()) return;
+  if (stream.file.write(bytes.data(), static_cast<std::streamsize>(bytes.size())).flush()) return;
+  print(fmt::format("hrun: cannot write {} any further: {}\n", stream.path, std::strerror(errno)));
+  stream.file.close();
+}
+
+/// The end of stdout ends a conversation; that of stderr does not, as what is typed may still come.
+void Relay::finish(Stream& stream) {
+  stream.begins_at = TimePoint::max();
+  Conversation* conversation = stream.conversation;
+  if (conversation != nullptr && conversation->open && &stream == conversation->output)
+    end_conversation(*conversation);
+  end_begun(stream);
+  stream.lines.finish([&](const Line& line) {
+    take(stream, line);
+    if (line.end == "\r") count(stream, line);  // nothing overwrites it any more
+  });
+  add(*stream.target, stream.target->painter.finish(stream.number));
+  stream.done = true;
+}
+
+void Relay::ranks_have_ended() {
+  if (std::exchange(ranks_have_ended_, true)) return;
+  for (const auto& stream : streams_) {
+    if (stream->done) continue;
+    stream->source->expect_no_more();
+    if (stream->source->ended()) finish(*stream);
+  }
+}
+
+void Relay::take(Stream& stream, const Line& line) {
+  add(*stream.target, stream.target->painter.paint(stream.number, line));
+  if (line.end != "\r") count(stream, line);
+}
+
+void Relay::count(Stream& stream, const Line& line) {
+  stream.tail.add(line.text);
+  ++stream.line_count;
+}
+
+void Relay::add(Target& target, std::string_view bytes) {
+  if (!target.failed) target.outlet.add(bytes);
+  if (target.abandoned) abandoned_ += bytes.size();
+}
+
+bool Relay::held_up() const {
+  return std::any_of(targets_.begin(), targets_.end(),
+                     [](const auto& target) { return !target->abandoned && !target->outlet.empty(); });
+}
+
+void Relay::abandon() {
+  ranks_have_ended();
+  for (const auto& target : targets_) {
+    if (target->outlet.empty()) continue;
+    target->failed = target->abandoned = true;
+    abandoned_ += target->outlet.discard();
+  }
+  for (const auto& stream : streams_) {
+    while (!stream->done && stream->target->abandoned && read(*stream)) {
+    }
+  }
+}
+
+bool Relay::errors_read() const {
+  return std::none_of(streams_.begin(), streams_.end(), [&](const auto& stream) {
+    return !stream->done && stream->target == targets_.back().get();
+  });
+}
+
+bool Relay::done() const {
+  return !held_up() &&
+         std::all_of(streams_.begin(), streams_.end(), [](const auto& stream) { return stream->done; });
+}
+
+bool Relay::incomplete() const {
+  return std::any_of(targets_.begin(), targets_.end(), [](const auto& target) { return target->failed; });
+}
+
+const std::deque<std::string>& Relay::last_errors(int rank) const {
+  return streams_[static_cast<std::size_t>(rank) * 2 + 1]->tail.lines();
+}
+
+Relay::LineCounts Relay::lines(int rank) const {
+  const std::size_t first = static_cast<std::size_t>(rank) * 2;
+  return {streams_[first]->line_count, streams_[first + 1]->line_count};
+}
+
+std::string Relay::last_words(int rank, std::size_t most) const {
+  return streams_[static_cast<std::size_t>(rank) * 2 + 1]->tail.last_words(most);
+}
+
+}  // namespace hora

@@ -1,0 +1,198 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runner/observe/desk.h"
+
+#include "core/join/listener.h"
+#include "runner/observe/job_socket.h"
+#include "test/runner/own_process.h"
+
+#include <hora/status.h>
+
+#include <fcntl.h>
+#include <grp.h>
+#include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <array>
+#include <filesystem>
+
+namespace hora {
+namespace {
+
+using std::chrono::seconds;
+
+Descriptor listener() {
+  Descriptor socket = listen_on_loopback();
+  ::fcntl(socket.fd(), F_SETFL, O_NONBLOCK);
+  return socket;
+}
+
+/// A desk at a port, whose time only goes on when it is told to.
+class Office {
+ public:
+  Office() : Office(listener()) {}
+
+  [[nodiscard]] Descriptor visitor() const {
+    Descriptor socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_port = htons(port_);
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    EXPECT_EQ(::connect(socket.fd(), reinterpret_cast<const sockaddr*>(&address), sizeof address), 0);
+    return socket;
+  }
+  /// The visits of the desk's next turn, as soon as there is something to do for it.
+  std::vector<Desk::Visit> turn() {
+    std::vector<pollfd> events;
+    desk.watch(events);
+    ::poll(events.data(), events.size(), 1000);
+    return desk.turn(now);
+  }
+  std::vector<Desk::Visit> until_visited() {
+    for (;;) {
+      auto visits = turn();
+      if (!visits.empty()) return visits;
+    }
+  }
+
+  TimePoint now = TimePoint() + seconds(1000);
+  Desk desk;
+
+ private:
+  explicit Office(Descriptor socket) : desk(Descriptor(), Desk::For::everybody), port_(port_of(socket)) {
+    desk = Desk(std::move(socket), Desk::For::everybody);
+  }
+  std::uint16_t port_;
+};
+
+void write(const Descriptor& socket, const std::string& text) {
+  write_all(socket.fd(), std::as_bytes(std::span(text)), TimePoint::max());
+}
+
+std::string read_to_the_end(const Descriptor& socket) {
+  std::string text;
+  std::array<char, 4096> buffer{};
+  for (auto got = ::read(socket.fd(), buffer.data(), buffer.size()); got > 0;
+       got = ::read(socket.fd(), buffer.data(), buffer.size()))
+    text.append(buffer.data(), static_cast<std::size_t>(got));
+  return text;
+}
+
+bool has_ended(const Descriptor& socket) {
+  char byte = 0;
+  return ::recv(socket.fd(), &byte, 1, MSG_DONTWAIT) == 0;
+}
+
+TEST(Desk, HandsOutARequestAndGivesTheAnswer) {
+  Office office;
+  const Descriptor visitor = office.visitor();
+  write(visitor, "GET /metr");
+  office.turn();
+  write(visitor, "ics HTTP/1.0\r\n\r\n");
+  const auto visits = office.until_visited();
+  ASSERT_EQ(visits.size(), 1u);
+  EXPECT_EQ(visits.front().request, (HttpRequest{"GET", "/metrics"}));
+  office.desk.answer(visits.front().visitor, {200, "text/plain", "hora 1\n"}, office.now);
+  office.turn();
+  EXPECT_EQ(parse_response(read_to_the_end(visitor)).body, "hora 1\n");
+}
+
+TEST(Desk, TellsWhoAsksNonsenseThatItDoes) {
+  Office office;
+  const Descriptor visitor = office.visitor();
+  write(visitor, "EHLO\r\n\r\n");
+  while (!has_ended(visitor)) {
+    EXPECT_TRUE(office.turn().empty());
+    std::array<char, 512> buffer{};
+    const auto got = ::recv(visitor.fd(), buffer.data(), buffer.size(), MSG_DONTWAIT);
+    if (got <= 0) continue;
+    EXPECT_EQ(parse_response({buffer.data(), static_cast<std::size_t>(got)}).status, 400);
+  }
+}
+
+TEST(Desk, SendsAwayWhoIsSlow) {
+  Office office;
+  const Descriptor visitor = office.visitor();
+  write(visitor, "GET /");
+  while (office.desk.next() == TimePoint::max()) office.turn();
+  EXPECT_EQ(office.desk.next(), office.now + Desk::kPatience);
+  office.now += Desk::kPatience;
+  office.desk.turn(office.now);
+  EXPECT_EQ(office.desk.next(), TimePoint::max());
+  EXPECT_EQ(read_to_the_end(visitor), "");
+}
+
+TEST(Desk, LetsNoMoreInThanItHasRoomForUntilTheyAreSentAway) {
+  Office office;
+  std::vector<Descriptor> idle;
+  for (std::size_t i = 0; i < Desk::kRoom; ++i) idle.push_back(office.visitor());
+  std::vector<pollfd> events;
+  while (events.size() != Desk::kRoom) {  // nobody waits at the door any more
+    office.turn();
+    events.clear();
+    office.desk.watch(events);
+  }
+  const Descriptor late = office.visitor();
+  write(late, "GET / HTTP/1.0\r\n\r\n");
+  EXPECT_TRUE(office.desk.turn(office.now).empty());
+  office.now += Desk::kPatience;
+  office.desk.turn(office.now);
+  EXPECT_EQ(office.until_visited().size(), 1u);
+}
+
+TEST(Desk, DoesNotMindWhoLeavesBeforeTheAnswer) {
+  Office office;
+  {
+    const Descriptor visitor = office.visitor();
+    write(visitor, "GET / HTTP/1.0\r\n\r\n");
+  }
+  const auto visits = office.until_visited();
+  office.desk.answer(visits.front().visitor, {200, "text/plain", std::string(10'000'000, 'x')}, office.now);
+  office.desk.answer(visits.front().visitor + 1, {}, office.now);
+  while (office.desk.next() != TimePoint::max()) office.turn();
+}
+
+TEST(Desk, HearsNobodyButItsUserAndRootOnALocalSocket) {
+  if (::geteuid() != 0) GTEST_SKIP() << "only root can become another user";
+  const auto folder = std::filesystem::path(testing::TempDir()) / ("hora-desk-" + std::to_string(::getpid()));
+  JobSocket socket(Folder::private_at(folder), "0123abcd");
+  Desk desk(socket.take(), Desk::For::own_user);
+  const auto ask = [&] {
+    const Descriptor visitor = connect_to_job(socket.path());
+    if (visitor) write(visitor, "GET / HTTP/1.0\r\n\r\n");
+    return desk.turn(Clock::now()).size();
+  };
+  EXPECT_EQ(ask(), 1u);
+  desk.turn(Clock::now() + std::chrono::hours(1));
+  EXPECT_EQ(desk.next(), TimePoint::max()) << "nobody is here";
+  // The folder would keep a stranger out; the desk does, too.
+  std::filesystem::permissions(folder, std::filesystem::perms::all);
+  std::filesystem::permissions(socket.path(), std::filesystem::perms::all);
+  const Descriptor stranger_done = [&] {
+    std::array<int, 2> ends{};
+    EXPECT_EQ(::pipe(ends.data()), 0);
+    const pid_t stranger = ::fork();
+    if (stranger == 0) {
+      if (::setgroups(0, nullptr) != 0 || ::setgid(65534) != 0 || ::setuid(65534) != 0) ::_exit(1);
+      const Descriptor visitor = connect_to_job(socket.path());
+      const std::string text = "GET / HTTP/1.0\r\n\r\n";
+      const bool connected = visitor && ::write(visitor.fd(), text.data(), text.size()) > 0;
+      [[maybe_unused]] const auto told = ::write(ends[1], connected ? "y" : "n", 1);
+      ::pause();
+    }
+    ::close(ends[1]);
+    char connected = 0;
+    EXPECT_EQ(::read(ends[0], &connected, 1), 1);
+    EXPECT_EQ(connected, 'y');
+    EXPECT_TRUE(desk.turn(Clock::now()).empty());
+    EXPECT_EQ(desk.next(), TimePoint::max()) << "nobody was let in";
+    ::kill(stranger, SIGKILL);
+    ::waitpid(stranger, nullptr, 0);
+    return Descriptor(ends[0]);
+  }();
+}
+
+}  // namespace
+}  // namespace hora
