@@ -39,7 +39,7 @@ PRETEND = """
 import ctypes, os
 import torch
 import hora, hora.torch as hvd
-from hora.torch import _devices
+from hora.torch._ops import devices
 if "RANKS_OF_A_HOST" in os.environ:
     os.environ["NCCL_HOSTID"] = str(int(os.environ["HORA_RANK"]) // int(os.environ["RANKS_OF_A_HOST"]))
 hvd.init()
@@ -63,8 +63,8 @@ def wait_on(handle, stream):
     handle.wait_on(stream)  # the fake stream waits, but what PyTorch does to CPU tensors is not put on it
     return handle.wait()
 
-_devices.gpu_of, _devices.tensor_in, _devices.wait_on = gpu_of, tensor_in, wait_on
-_devices.current_stream = lambda gpu: 0
+devices.gpu_of, devices.tensor_in, devices.wait_on = gpu_of, tensor_in, wait_on
+devices.current_stream = lambda gpu: 0
 """
 
 
@@ -230,9 +230,9 @@ for options in ({}, {"compression": hvd.Compression.fp16, "op": hvd.Sum}, {"grou
     waits.clear()
     _, on_gpu = train(torch.float32, **options)
     assert waits, options
-    _devices.gpu_of = lambda tensor: None
+    devices.gpu_of = lambda tensor: None
     _, on_cpu = train(torch.float32, **options)
-    _devices.gpu_of = gpu_of
+    devices.gpu_of = gpu_of
     for a, b in zip(on_gpu, on_cpu):
         assert torch.equal(a, b), options
 """,
@@ -360,9 +360,9 @@ def test_sparse_sums_that_another_stream_waits_for_are_copied_to_it():
         2,
         """
         streams, waiting = [0], []
-        _devices.current_stream = lambda gpu: streams[0]
-        _devices.note_use = lambda tensor, gpu: None
-        _devices.let_wait = lambda place: waiting.append(place.stream)
+        devices.current_stream = lambda gpu: streams[0]
+        devices.note_use = lambda tensor, gpu: None
+        devices.let_wait = lambda place: waiting.append(place.stream)
         values = torch.full((2, 3), 1.0 + rank)
         finish = hvd.sparse_allreduce_async(torch.sparse_coo_tensor([[0, rank]], values, (2, 3)), "x", hvd.Sum)
         streams[0] = 1  # CUDA's legacy stream, by another name
@@ -534,14 +534,14 @@ def test_state_is_not_saved_after_steps_whose_gradients_were_aborted():
         2,
         STAND_STILL
         + """
-_devices.finish = lambda gpu: cuda.cuStreamSynchronize(None)
+devices.finish = lambda gpu: cuda.cuStreamSynchronize(None)
 model = torch.nn.Linear(2, 1, bias=False)
 state = hvd.elastic.TorchState(model, torch.optim.SGD(model.parameters(), 0.1), epoch=1)
 state.sync()
 before = model.weight.detach().clone()
 if rank == 1:
     stand_still()
-_devices.wait_on = lambda handle, stream: handle.wait_on(stream)
+devices.wait_on = lambda handle, stream: handle.wait_on(stream)
 brought = torch.ones(1000)
 hvd.allreduce_(brought, name="y")
 with torch.no_grad():
@@ -566,7 +566,7 @@ def test_what_is_captured_into_a_graph_is_refused_and_the_job_goes_on():
         + """
 stream, graph = ctypes.c_void_p(), ctypes.c_void_p()
 assert cuda.cuStreamCreateWithPriority(ctypes.byref(stream), 1, 0) == 0
-_devices.current_stream = lambda gpu: stream.value
+devices.current_stream = lambda gpu: stream.value
 assert cuda.cuStreamBeginCapture_v2(stream, 0) == 0
 for operation in (hvd.allreduce, hvd.allgather):
     try:

@@ -156,7 +156,9 @@ def test_full_traces_are_printed_as_python_does_if_they_are_wanted(tmp_path: pat
             if line.startswith(f"[{rank}] ")
         )
         assert (
-            "torch/autograd/__init__.py" in own and "hora/torch/_rounds.py" in own and not FOLDED.search(own)
+            "torch/autograd/__init__.py" in own
+            and "hora/torch/_optimizer/rounds.py" in own
+            and not FOLDED.search(own)
         ), result.stderr
     assert "means nothing" not in result.stderr
     assert f"ranks 0 and 2 at {line_with(script, 'as all do')} in step" in summary_of(result.stderr)

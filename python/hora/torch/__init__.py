@@ -66,8 +66,9 @@ from hora.ops import Adasum, Average, Max, Min, Product, Sum
 from hora.process_sets import ProcessSet, add_process_set, global_process_set, remove_process_set
 from hora.torch import _pytorch as _pytorch  # the first: it says why a PyTorch is of no use
 from hora.torch import elastic
-from hora.torch._allgather import allgather, allgather_async, grouped_allgather, grouped_allgather_async
-from hora.torch._allreduce import (
+from hora.torch._batch_norm import SyncBatchNorm
+from hora.torch._ops.allgather import allgather, allgather_async, grouped_allgather, grouped_allgather_async
+from hora.torch._ops.allreduce import (
     allreduce,
     allreduce_,
     allreduce_async,
@@ -77,19 +78,16 @@ from hora.torch._allreduce import (
     grouped_allreduce_async,
     grouped_allreduce_async_,
 )
-from hora.torch._alltoall import alltoall, alltoall_async
-from hora.torch._batch_norm import SyncBatchNorm
-from hora.torch._broadcast import broadcast, broadcast_, broadcast_async, broadcast_async_
-from hora.torch._messages import irecv, isend, probe, recv, send
-from hora.torch._optimizer import DistributedOptimizer
-from hora.torch._reducescatter import (
+from hora.torch._ops.alltoall import alltoall, alltoall_async
+from hora.torch._ops.broadcast import broadcast, broadcast_, broadcast_async, broadcast_async_
+from hora.torch._ops.messages import irecv, isend, probe, recv, send
+from hora.torch._ops.reducescatter import (
     grouped_reducescatter,
     grouped_reducescatter_async,
     reducescatter,
     reducescatter_async,
 )
-from hora.torch._replicas import check_replicas
-from hora.torch._rooted import (
+from hora.torch._ops.rooted import (
     gather,
     gather_async,
     reduce,
@@ -99,8 +97,10 @@ from hora.torch._rooted import (
     scatter,
     scatter_async,
 )
-from hora.torch._sparse import sparse_allreduce_async
-from hora.torch._state import broadcast_optimizer_state, broadcast_parameters
+from hora.torch._ops.sparse import sparse_allreduce_async
+from hora.torch._optimizer.optimizer import DistributedOptimizer
+from hora.torch._state.broadcast import broadcast_optimizer_state, broadcast_parameters
+from hora.torch._state.replicas import check_replicas
 from hora.torch._untraced import untrace as _untrace
 
 __all__ = [

@@ -11,8 +11,8 @@ from torch.nn import functional
 from hora import _job, ops
 from hora._errors import HoraArgumentError
 from hora.process_sets import ProcessSet, global_process_set
-from hora.torch._allgather import allgather
-from hora.torch._allreduce import allreduce
+from hora.torch._ops.allgather import allgather
+from hora.torch._ops.allreduce import allreduce
 from hora.torch._untraced import untraced
 
 

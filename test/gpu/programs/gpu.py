@@ -33,7 +33,7 @@ if FAKE:
 
 import hora.torch as hvd  # noqa: E402
 import torch  # noqa: E402
-from hora.torch import _devices  # noqa: E402
+from hora.torch._ops import devices  # noqa: E402
 
 DEVICE = torch.device("cpu" if FAKE else "cuda:0")
 _lies_on_gpu = True
@@ -67,9 +67,9 @@ def _pretend() -> None:
         handle.wait_on(stream)
         return handle.wait()  # what PyTorch does to CPU tensors is not put on the stream
 
-    _devices.gpu_of = lambda tensor: GPU if _lies_on_gpu else None
-    _devices.tensor_in, _devices.wait_on = tensor_in, wait_on
-    _devices.current_stream = lambda gpu: 0
+    devices.gpu_of = lambda tensor: GPU if _lies_on_gpu else None
+    devices.tensor_in, devices.wait_on = tensor_in, wait_on
+    devices.current_stream = lambda gpu: 0
 
 
 @contextlib.contextmanager

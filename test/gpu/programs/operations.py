@@ -135,10 +135,10 @@ def process_sets(rank: int, size: int) -> None:
 def slots(rank: int, size: int) -> None:
     """Tensors that lie in memory of Hora's, as gradients do: reduced where they lie."""
     from hora import _job
-    from hora.torch import _devices
+    from hora.torch._ops import devices
 
     memory = _job.runtime().allocate(1 << 20, gpu.GPU)
-    tensors = [_devices.tensor_in(memory, torch.float32, 1000, begin) for begin in (0, 4032, 8064)]
+    tensors = [devices.tensor_in(memory, torch.float32, 1000, begin) for begin in (0, 4032, 8064)]
     for step in range(3):
         for i, tensor in enumerate(tensors):
             tensor.fill_(float(i + rank + step))

@@ -14,8 +14,8 @@ import torch
 from hora import _job
 from hora._objects import broadcast_object
 from hora.elastic import ObjectState
-from hora.torch import _devices
-from hora.torch._state import broadcast_optimizer_state, broadcast_parameters
+from hora.torch._ops import devices
+from hora.torch._state.broadcast import broadcast_optimizer_state, broadcast_parameters
 from hora.torch.elastic.sampler import ElasticSampler
 
 
@@ -23,9 +23,9 @@ def _await_sound(tensors: Iterable[torch.Tensor]) -> None:
     """Returns when the GPUs that these are on have done what they were given. Raises HoraInternalError if the
     job has failed by then: the steps that were given to them may have used gradients whose reduction was
     aborted."""
-    gpus = {gpu for tensor in tensors if (gpu := _devices.gpu_of(tensor)) is not None}
+    gpus = {gpu for tensor in tensors if (gpu := devices.gpu_of(tensor)) is not None}
     for gpu in gpus:
-        _devices.finish(gpu)
+        devices.finish(gpu)
     if gpus and _job.is_initialized():
         _job.check_goes_on()
 

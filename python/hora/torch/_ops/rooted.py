@@ -10,9 +10,9 @@ from hora._naming import Naming
 from hora._rows import check_given, check_rows
 from hora.compression import Compression, Compressor
 from hora.process_sets import ProcessSet, global_process_set
-from hora.torch._alltoall import Splits, split_counts
-from hora.torch._lending import Loan, Submission, entry, received, start
-from hora.torch._reduction import Reduction
+from hora.torch._ops.alltoall import Splits, split_counts
+from hora.torch._ops.lending import Loan, Submission, entry, received, start
+from hora.torch._ops.reduction import Reduction
 
 
 def gather_async(

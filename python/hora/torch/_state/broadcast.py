@@ -12,8 +12,8 @@ from hora import _job
 from hora._errors import HoraArgumentError
 from hora._objects import broadcast_object
 from hora.process_sets import ProcessSet, global_process_set, number_of
-from hora.torch._broadcast import broadcast_all_
-from hora.torch._lending import native_dtype
+from hora.torch._ops.broadcast import broadcast_all_
+from hora.torch._ops.lending import native_dtype
 
 
 def _named(params: Mapping[str, Any] | Iterable[Any]) -> list[tuple[str, torch.Tensor]]:

@@ -17,7 +17,7 @@ from hora._messages import (
     result,
     seen,
 )
-from hora.torch._lending import Loan, lent_in_place, received, torch_dtype
+from hora.torch._ops.lending import Loan, lent_in_place, received, torch_dtype
 
 
 def _on_host(loan: Loan) -> Loan:

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from hora._errors import HoraArgumentError
-from hora.torch._lending import native_dtype
+from hora.torch._ops.lending import native_dtype
 
 Groups = int | Sequence[Sequence[torch.Tensor]] | None
 

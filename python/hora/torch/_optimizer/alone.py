@@ -6,7 +6,7 @@ from __future__ import annotations
 from hora import _job
 from hora._errors import HoraArgumentError, HoraProcessSetError
 from hora.process_sets import ProcessSet
-from hora.torch._rounds import Rounds
+from hora.torch._optimizer.rounds import Rounds
 
 
 class Alone(Rounds):

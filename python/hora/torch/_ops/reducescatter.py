@@ -13,8 +13,8 @@ from hora._naming import Naming, label
 from hora._rows import check_rows, share
 from hora.compression import Compression, Compressor
 from hora.process_sets import ProcessSet, global_process_set
-from hora.torch._allgather import allgather, grouped_allgather
-from hora.torch._lending import (
+from hora.torch._ops.allgather import allgather, grouped_allgather
+from hora.torch._ops.lending import (
     Loan,
     Submission,
     check_tensor,
@@ -28,7 +28,7 @@ from hora.torch._lending import (
     suffixed,
     tracked,
 )
-from hora.torch._reduction import Reduction
+from hora.torch._ops.reduction import Reduction
 
 
 def _scattered(tensor: torch.Tensor, named: Naming, how: Reduction, suffix: str = "") -> Submission:

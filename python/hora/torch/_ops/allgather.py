@@ -13,8 +13,8 @@ from hora import _job, _native, ops
 from hora._naming import Naming, label
 from hora._rows import check_rows
 from hora.process_sets import ProcessSet, global_process_set
-from hora.torch._allreduce import allreduce, grouped_allreduce
-from hora.torch._lending import (
+from hora.torch._ops.allreduce import allreduce, grouped_allreduce
+from hora.torch._ops.lending import (
     Loan,
     Submission,
     entry,

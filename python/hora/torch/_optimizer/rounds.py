@@ -17,8 +17,8 @@ import torch
 from hora import _job, _native
 from hora._errors import HoraBackwardError
 from hora.process_sets import ProcessSet
-from hora.torch._failed_passes import described, ended_pass, watch_passes
-from hora.torch._finite import all_finite
+from hora.torch._optimizer.failed_passes import described, ended_pass, watch_passes
+from hora.torch._optimizer.finite import all_finite
 from hora.torch._untraced import untraced
 
 _MOST_NUMBERS = 8  # names of an optimizer's rounds, which then repeat

@@ -13,7 +13,7 @@ import torch
 from hora import _job, _native
 from hora._errors import HoraArgumentError, HoraShapeError
 from hora._naming import Naming
-from hora.torch import _devices
+from hora.torch._ops import devices
 
 _DTYPES = {
     torch.uint8: _native.DType.uint8,
@@ -43,7 +43,7 @@ def native_dtype(tensor: torch.Tensor, name: str) -> _native.DType:
         raise HoraArgumentError(
             f"'{name}': sparse tensors cannot be sent in this version; make it dense with .to_dense()"
         )
-    _devices.check_device(tensor, name)
+    devices.check_device(tensor, name)
     dtype = _DTYPES.get(tensor.dtype)
     if dtype is None:
         accepted = ", ".join(str(known).removeprefix("torch.") for known in _DTYPES)
@@ -71,7 +71,7 @@ class Loan:
         self.memory = tensor.detach()
         if tensor.is_neg() or not tensor.is_contiguous():
             self.memory = self.memory.resolve_neg().contiguous()
-        self.place = _devices.place_of(self.memory)
+        self.place = devices.place_of(self.memory)
 
     def output(self) -> torch.Tensor:
         """Memory for a result of the same shape that is no result in place."""
@@ -161,7 +161,7 @@ def entry(
 def received(outcome: _native.Outcome, dtype: torch.dtype) -> torch.Tensor:
     """The output that the runtime allocated."""
     assert outcome.memory is not None
-    return _devices.tensor_in(outcome.memory, dtype, math.prod(outcome.shape)).reshape(outcome.shape)
+    return devices.tensor_in(outcome.memory, dtype, math.prod(outcome.shape)).reshape(outcome.shape)
 
 
 @dataclasses.dataclass(slots=True)
@@ -176,7 +176,7 @@ class Submission:
     def under_way(self, handle: _native.Handle) -> _job.Handle:
         """The operation to wait for."""
         lent = (self.loan.memory,) if self.output is None else (self.loan.memory, self.output)
-        return _devices.under_way(handle, self.loan.place, *lent)
+        return devices.under_way(handle, self.loan.place, *lent)
 
 
 _PLAIN = (torch.Tensor, torch.nn.Parameter)  # other classes may have their elements elsewhere
@@ -197,7 +197,7 @@ def start_at_once(
     the handle gives `output`, which may be the tensor itself. None: it is for a `Loan` to look closer."""
     if (
         type(tensor) not in _PLAIN
-        or _devices.gpu_of(tensor) is not None
+        or devices.gpu_of(tensor) is not None
         or tensor.layout != torch.strided
         or tensor.is_neg()
     ):

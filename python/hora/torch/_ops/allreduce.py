@@ -13,8 +13,8 @@ from hora import _job, _native, ops
 from hora._naming import Naming, label
 from hora.compression import Compression, Compressor, in_transfer
 from hora.process_sets import ProcessSet, global_process_set
-from hora.torch import _sparse
-from hora.torch._lending import (
+from hora.torch._ops import sparse
+from hora.torch._ops.lending import (
     Loan,
     Submission,
     check_tensor,
@@ -30,7 +30,7 @@ from hora.torch._lending import (
     suffixed,
     tracked,
 )
-from hora.torch._reduction import Reduction
+from hora.torch._ops.reduction import Reduction
 
 
 def _into_new(tensor: torch.Tensor, named: Naming, how: Reduction, suffix: str = "") -> Submission:
@@ -64,8 +64,8 @@ def _in_place(tensor: torch.Tensor, named: Naming, how: Reduction, suffix: str =
 
 
 def _start(tensor: torch.Tensor, named: Naming, how: Reduction) -> int:
-    if _sparse.is_sparse(tensor):
-        return _sparse.start_allreduce(tensor, named, how)
+    if sparse.is_sparse(tensor):
+        return sparse.start_allreduce(tensor, named, how)
     if type(tensor) is torch.Tensor and tensor.is_contiguous() and in_transfer(how.compression):
         started = start_at_once(
             _native.Operation.allreduce, named, tensor, torch.empty_like(tensor), *how.natively()
@@ -80,8 +80,8 @@ def _start_in_place(tensor: torch.Tensor, named: Naming, how: Reduction) -> int:
         started = start_at_once(_native.Operation.allreduce, named, tensor, tensor, *how.natively())
         if started is not None:
             return started
-    if _sparse.is_sparse(tensor):
-        return _sparse.start_allreduce_in_place(tensor, named, how)
+    if sparse.is_sparse(tensor):
+        return sparse.start_allreduce_in_place(tensor, named, how)
     return start(_in_place(tensor, named, how))
 
 
@@ -219,7 +219,7 @@ def allreduce(
             the same on all.
     """
     how = Reduction(ops.chosen(average, op), prescale_factor, postscale_factor, process_set, compression)
-    if not tracked(tensor) or _sparse.is_sparse(tensor):
+    if not tracked(tensor) or sparse.is_sparse(tensor):
         plain: torch.Tensor = _job.run(
             allreduce_async, tensor, name=name, op=how.op, compression=compression, **how.keywords()
         )

@@ -8,7 +8,7 @@ import torch
 
 from hora import _job, _native
 from hora.process_sets import ProcessSet, number_of
-from hora.torch._slots import DENSE, UNKNOWN, Slot, kind_of
+from hora.torch._optimizer.slots import DENSE, UNKNOWN, Slot, kind_of
 
 
 class KindExchange:

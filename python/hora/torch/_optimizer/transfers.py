@@ -12,9 +12,9 @@ from hora import _job, _native, ops
 from hora._errors import HoraError
 from hora.compression import in_transfer
 from hora.process_sets import number_of
-from hora.torch import _devices
-from hora.torch._lending import native_dtype, received
-from hora.torch._reduction import Reduction
+from hora.torch._ops import devices
+from hora.torch._ops.lending import native_dtype, received
+from hora.torch._ops.reduction import Reduction
 
 
 class Transfer(Protocol):
@@ -77,7 +77,7 @@ class DenseTransfer:
         else:
             sent, self._decompressed = reduction.compressed(torch.zeros_like(place) if absent else place)
             self._sent = sent.contiguous()
-        self._where = _devices.place_of(self._sent)
+        self._where = devices.place_of(self._sent)
         self.handles: list[_job.Handle] = []
         self.entries = [
             _native.Entry(
@@ -93,14 +93,14 @@ class DenseTransfer:
                 padded=self._written_by_runtime,  # places begin with cache lines
                 failed_with=failed_with,
                 strides=[] if self._sent.is_contiguous() else list(self._sent.stride()),
-                **_devices.arguments(self._where),
+                **devices.arguments(self._where),
                 **reduction.arguments(),
             )
         ]
 
     def start(self, handles: Iterator[_native.Handle]) -> None:
         """Takes that of its entry."""
-        self.handles = [_devices.under_way(next(handles), self._where, self._sent)]
+        self.handles = [devices.under_way(next(handles), self._where, self._sent)]
 
     def finish(self) -> torch.Tensor | None:
         """The tensor itself, with the reduced values."""
@@ -151,7 +151,7 @@ class SparseTransfer:
         self._counts = torch.tensor([1.0, tensor is not None], dtype=torch.float64)
         self._share = torch.ones(1, dtype=torch.float64)
         self._process_set = number_of(reduction.process_set, name)
-        self._places: list[_devices.Place] = []
+        self._places: list[devices.Place] = []
         self._failed_with = failed_with
         self.handles: list[_job.Handle] = []
         self.entries = [
@@ -169,7 +169,7 @@ class SparseTransfer:
         op: _native.ReduceOp = _native.ReduceOp.sum,
     ) -> _native.Entry:
         """An allreduce is done in place."""
-        place = _devices.place_of(tensor)
+        place = devices.place_of(tensor)
         self._places.append(place)
         output = place.address if operation == _native.Operation.allreduce else 0
         dtype = native_dtype(tensor, name)
@@ -183,14 +183,14 @@ class SparseTransfer:
             op=op,
             process_set=self._process_set,
             failed_with=self._failed_with,
-            **_devices.arguments(place),
+            **devices.arguments(place),
         )
 
     def start(self, handles: Iterator[_native.Handle]) -> None:
         """Takes those of its entries."""
         lent = (self._indices, self._values, self._counts, self._share)
         self.handles = [
-            _devices.under_way(next(handles), place, tensor)
+            devices.under_way(next(handles), place, tensor)
             for place, tensor in zip(self._places, lent, strict=True)
         ]
 
@@ -206,7 +206,7 @@ class SparseTransfer:
         wide = (
             torch.float32 if self._dtype.itemsize == 2 else self._dtype
         )  # as dense 16-bit floats are summed
-        rows = _devices.on_current_stream(received(values, self._values.dtype), self._places[1]).to(wide)
-        where = _devices.on_current_stream(received(indices, torch.int64), self._places[0])
+        rows = devices.on_current_stream(received(values, self._values.dtype), self._places[1]).to(wide)
+        where = devices.on_current_stream(received(indices, torch.int64), self._places[0])
         whole = torch.sparse_coo_tensor(where.t(), rows * (self._reduction.postscale / divisor), self._shape)
         return whole.coalesce().to(self._dtype)

@@ -13,7 +13,7 @@ from hora._errors import HoraArgumentError
 from hora._naming import Naming
 from hora._rows import check_rows, checked_splits
 from hora.process_sets import ProcessSet, global_process_set
-from hora.torch._lending import Loan, Submission, entry, received, start, tracked
+from hora.torch._ops.lending import Loan, Submission, entry, received, start, tracked
 
 Splits = Sequence[int] | torch.Tensor | None
 

@@ -12,9 +12,9 @@ from hora import _job, _native, ops
 from hora._errors import HoraArgumentError, HoraUnsupportedError
 from hora._naming import Naming
 from hora.process_sets import ProcessSet, global_process_set
-from hora.torch import _devices
-from hora.torch._lending import Loan, Submission, check_tensor, entry, received, start_group
-from hora.torch._reduction import Reduction
+from hora.torch._ops import devices
+from hora.torch._ops.lending import Loan, Submission, check_tensor, entry, received, start_group
+from hora.torch._ops.reduction import Reduction
 
 
 def is_sparse(tensor: Any) -> bool:
@@ -26,7 +26,7 @@ def _gathered(tensor: torch.Tensor, named: Naming, suffix: str) -> Submission:
     loan = Loan(tensor, named.full + suffix)
     return Submission(
         entry(_native.Operation.allgather, named, loan, suffix=suffix),
-        lambda outcome: _devices.on_current_stream(received(outcome, tensor.dtype), loan.place),
+        lambda outcome: devices.on_current_stream(received(outcome, tensor.dtype), loan.place),
         loan,
     )
 

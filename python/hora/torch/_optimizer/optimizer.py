@@ -15,12 +15,12 @@ from hora import ops
 from hora._errors import HoraArgumentError, HoraUsageError
 from hora.compression import Compression, in_transfer
 from hora.process_sets import ProcessSet, global_process_set
-from hora.torch._adasum import DeltaReducer
-from hora.torch._alone import Alone, is_alone
-from hora.torch._parameters import Groups, check_groups, names_of
-from hora.torch._reducer import GradientReducer
-from hora.torch._reduction import Reduction
-from hora.torch._rounds import Rounds
+from hora.torch._ops.reduction import Reduction
+from hora.torch._optimizer.adasum import DeltaReducer
+from hora.torch._optimizer.alone import Alone, is_alone
+from hora.torch._optimizer.parameters import Groups, check_groups, names_of
+from hora.torch._optimizer.reducer import GradientReducer
+from hora.torch._optimizer.rounds import Rounds
 from hora.torch._untraced import untraced
 
 

@@ -12,8 +12,8 @@ import torch
 
 from hora import _job
 from hora._errors import HoraArgumentError
-from hora.torch import _devices
-from hora.torch._transfers import Transfer
+from hora.torch._ops import devices
+from hora.torch._optimizer.transfers import Transfer
 
 _LINE = 64
 
@@ -115,7 +115,7 @@ def new_slot(name: str, parameter: torch.Tensor, unit: Unit) -> Slot:
     like = torch.empty_like(
         parameter, device="meta", requires_grad=False
     )  # has the parameter's strides, if those leave no gaps
-    return Slot(name, parameter, unit, like, parameter.device, _devices.gpu_of(parameter))
+    return Slot(name, parameter, unit, like, parameter.device, devices.gpu_of(parameter))
 
 
 def _whole_lines(size: int) -> int:
@@ -137,7 +137,7 @@ def places(slots: list[Slot]) -> list[torch.Tensor]:
         sizes[block] = begins[-1][1] + _whole_lines(slot.like.nbytes)
     blocks = {block: _job.runtime().allocate(max(size, 1), block[1]) for block, size in sizes.items()}
     return [
-        _devices.tensor_in(blocks[block], slot.like.dtype, slot.like.numel(), begin).as_strided(
+        devices.tensor_in(blocks[block], slot.like.dtype, slot.like.numel(), begin).as_strided(
             slot.like.shape, slot.like.stride()
         )
         for slot, (block, begin) in zip(slots, begins, strict=True)

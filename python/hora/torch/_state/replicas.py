@@ -17,9 +17,9 @@ from hora._errors import HoraArgumentError, HoraReplicaError
 from hora._job import size
 from hora.ops import Max
 from hora.process_sets import ProcessSet, global_process_set
-from hora.torch._allgather import allgather
-from hora.torch._allreduce import allreduce
 from hora.torch._batch_norm import SyncBatchNorm
+from hora.torch._ops.allgather import allgather
+from hora.torch._ops.allreduce import allreduce
 
 _CHUNK = 1 << 20  # words of eight bytes that are multiplied at a time
 _MOST_NAMED = 10

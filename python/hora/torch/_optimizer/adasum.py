@@ -11,12 +11,12 @@ import torch
 from hora import _job, _native
 from hora._errors import HoraError
 from hora.process_sets import number_of
-from hora.torch._finite import all_finite
-from hora.torch._parameters import fresh_parameters
-from hora.torch._reduction import Reduction
-from hora.torch._rounds import Rounds, wait_for_all
-from hora.torch._slots import Slot, Unit, check_not_taken, new_slot, places, take
-from hora.torch._transfers import DenseTransfer, submit
+from hora.torch._ops.reduction import Reduction
+from hora.torch._optimizer.finite import all_finite
+from hora.torch._optimizer.parameters import fresh_parameters
+from hora.torch._optimizer.rounds import Rounds, wait_for_all
+from hora.torch._optimizer.slots import Slot, Unit, check_not_taken, new_slot, places, take
+from hora.torch._optimizer.transfers import DenseTransfer, submit
 from hora.torch._untraced import untraced
 
 

@@ -12,15 +12,15 @@ import torch
 from hora import _job
 from hora._errors import HoraArgumentError, HoraError, HoraUsageError
 from hora.compression import in_transfer
-from hora.torch import _devices
-from hora.torch._allreduce import allreduce
-from hora.torch._finite import all_finite
-from hora.torch._kinds import KindExchange
-from hora.torch._parameters import Groups, fresh_parameters, group_numbers
-from hora.torch._reduction import Reduction
-from hora.torch._rounds import Rounds, wait_for_all
-from hora.torch._slots import DENSE, UNKNOWN, Slot, Unit, check_not_taken, new_slot, places, take
-from hora.torch._transfers import DenseTransfer, SparseTransfer, Transfer, submit
+from hora.torch._ops import devices
+from hora.torch._ops.allreduce import allreduce
+from hora.torch._ops.reduction import Reduction
+from hora.torch._optimizer.finite import all_finite
+from hora.torch._optimizer.kinds import KindExchange
+from hora.torch._optimizer.parameters import Groups, fresh_parameters, group_numbers
+from hora.torch._optimizer.rounds import Rounds, wait_for_all
+from hora.torch._optimizer.slots import DENSE, UNKNOWN, Slot, Unit, check_not_taken, new_slot, places, take
+from hora.torch._optimizer.transfers import DenseTransfer, SparseTransfer, Transfer, submit
 from hora.torch._untraced import untraced
 
 _LARGE = 64 * 1024  # bytes of a gradient for whose copy caches matter
@@ -333,7 +333,7 @@ class GradientReducer(Rounds):
         make."""
         if not self._reusable:
             return DenseTransfer(place, name, self.reduction, slot.absent, self.check_finite)
-        stream = 0 if slot.gpu is None else _devices.current_stream(slot.gpu)
+        stream = 0 if slot.gpu is None else devices.current_stream(slot.gpu)
         key = (name, slot.absent, self.reduction.process_set.process_set_id, stream)
         made = slot.made.get(key)
         if made is None:

@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`DistributedOptimizer`, which reduces gradients while `backward()` runs. Private."""

@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What all ranks have alike: parameters, buffers, state of optimizers. Private."""
