@@ -25,12 +25,12 @@ namespace hora {
 namespace {
 
 /// The ranks of this rank's host, which may be this one alone.
-std::unique_ptr<Collective> within_host(SharedHosts& hosts, const Config& config) {
-  if (!hosts.own) return LocalGroup(1).join(0).lane.collective;
+std::unique_ptr<Collective> within_host(shm::SharedHosts& hosts, const Config& config) {
+  if (!hosts.own) return local::LocalGroup(1).join(0).lane.collective;
   const Hosts host = hosts_of(hosts.ranks, config.rank);
-  const ShmWays ways{config.peer_memory, config.streaming_stores, config.levels};
-  return make_shm_collective(std::move(hosts.own->arena), static_cast<int>(host.place),
-                             static_cast<int>(host.here().size()), std::move(hosts.own->peers), ways);
+  const shm::ShmWays ways{config.peer_memory, config.streaming_stores, config.levels};
+  return shm::make_shm_collective(std::move(hosts.own->arena), static_cast<int>(host.place),
+                                  static_cast<int>(host.here().size()), std::move(hosts.own->peers), ways);
 }
 
 /// Ranks of one host share memory; hosts of one rank each have sockets; else both.
@@ -41,8 +41,9 @@ std::unique_ptr<Collective> connect_collective(const Config& config, World& worl
         "HORA_ENCRYPTION=all, but MPI moves tensors as it likes; use HORA_CPU_OPERATIONS=auto or tcp");
   }
   if (config.cpu_operations == "mpi") return load_mpi().connect(*world.control, config, deadline);
-  if (config.cpu_operations == "tcp") return connect_tcp(*world.control, world.members, config, deadline);
-  SharedHosts hosts = share_hosts(*world.control, config, deadline);
+  if (config.cpu_operations == "tcp")
+    return tcp::connect_tcp(*world.control, world.members, config, deadline);
+  shm::SharedHosts hosts = shm::share_hosts(*world.control, config, deadline);
   if (hosts.ranks.size() == 1) {
     const auto seat = [arena = hosts.own->arena](int rank) -> RollcallSeat& {
       return arena->seat(rank).roll;
@@ -55,7 +56,7 @@ std::unique_ptr<Collective> connect_collective(const Config& config, World& worl
                 "HORA_CPU_OPERATIONS=shm, but not all ranks can share memory: they run on several "
                 "hosts or in several containers; use auto or tcp");
   }
-  auto all = connect_tcp(*world.control, world.members, config, deadline);
+  auto all = tcp::connect_tcp(*world.control, world.members, config, deadline);
   if (hosts.ranks.size() == static_cast<std::size_t>(config.size)) return all;
   auto local = within_host(hosts, config);
   return make_hierarchical(std::move(all), std::move(local), std::move(hosts.ranks), config.rank);
@@ -125,7 +126,7 @@ Descriptor make_up_for_hrun(Config& config, TimePoint deadline) {
 
 /// A job of one rank.
 World alone(const Config& config) {
-  World world = LocalGroup(1).join(0);
+  World world = local::LocalGroup(1).join(0);
   world.job = job_id(config);
   return world;
 }
@@ -137,12 +138,12 @@ World connect(Config& config) {
   const TimePoint deadline = Clock::now() + config.start_timeout;
   const Descriptor door = make_up_for_hrun(config, deadline);
   if (config.size == 1) return alone(config);  // one process in the communicator
-  World world = connect_tcp_control(config, deadline);
+  World world = tcp::connect_tcp_control(config, deadline);
   settle_places(config, world.members);
   try {
     agree(config, *world.control, world.members, deadline);
     // Before what may take until the deadline on some ranks: nobody waits here for one that is there.
-    world.messenger = connect_tcp_messenger(*world.control, world.members, config, deadline);
+    world.messenger = tcp::connect_tcp_messenger(*world.control, world.members, config, deadline);
     world.lane = {make_host_stream(), connect_collective(config, world, deadline)};
   } catch (const Error& error) {
     world.control->fail(error.status());  // the others wait for this rank

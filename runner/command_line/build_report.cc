@@ -17,7 +17,7 @@
 
 #include <filesystem>
 
-namespace hora {
+namespace hora::hrun {
 namespace {
 
 std::string library_path() {
@@ -111,4 +111,4 @@ std::string build_report() {
       mark(is_in_path("mpirun")));
 }
 
-}  // namespace hora
+}  // namespace hora::hrun

@@ -3,9 +3,9 @@
 
 #include <string>
 
-namespace hora {
+namespace hora::hrun {
 
 /// The features that this build of Hora has and those that this machine offers it, for people: several lines.
 [[nodiscard]] std::string build_report();
 
-}  // namespace hora
+}  // namespace hora::hrun

@@ -33,7 +33,7 @@
 #include <functional>
 #include <optional>
 
-namespace hora {
+namespace hora::hrun {
 namespace {
 
 constexpr const char* kUsage = R"(usage: hrun -np N [options] program [arguments]
@@ -730,4 +730,4 @@ Parsed parse_options(const std::vector<std::string>& arguments) {
   }
 }
 
-}  // namespace hora
+}  // namespace hora::hrun

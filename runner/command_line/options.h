@@ -13,7 +13,7 @@
 #include <utility>
 #include <vector>
 
-namespace hora {
+namespace hora::hrun {
 
 /// The settings of the command line of hrun. A value.
 struct Options {
@@ -54,4 +54,4 @@ struct Parsed {
 
 [[nodiscard]] Parsed parse_options(const std::vector<std::string>& arguments);
 
-}  // namespace hora
+}  // namespace hora::hrun

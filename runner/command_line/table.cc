@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-namespace hora {
+namespace hora::hrun {
 
 std::string table(const std::vector<std::vector<std::string>>& rows) {
   std::vector<std::size_t> widths(rows.empty() ? 0 : rows.front().size());
@@ -26,4 +26,4 @@ std::string cut(const std::string& text) {
   return text.size() <= kMost ? text : text.substr(0, kMost - 3) + "...";
 }
 
-}  // namespace hora
+}  // namespace hora::hrun

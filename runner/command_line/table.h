@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-namespace hora {
+namespace hora::hrun {
 
 /// Rows as lines, the columns below each other, two spaces apart. All rows have as many cells. A pure
 /// function.
@@ -13,4 +13,4 @@ namespace hora {
 /// Fit for a cell: the beginning of a long text.
 [[nodiscard]] std::string cut(const std::string& text);
 
-}  // namespace hora
+}  // namespace hora::hrun

@@ -13,7 +13,7 @@
 #include <set>
 #include <sstream>
 
-namespace hora {
+namespace hora::hrun {
 namespace {
 
 /// A key of one of Horovod's groups, and the flag of the same meaning. `off`: the flag for "false"; keys
@@ -186,4 +186,4 @@ FileSettings read_config_file(const std::string& file, const TakesValue& takes_v
   return parse_config(text.str(), file, takes_value);
 }
 
-}  // namespace hora
+}  // namespace hora::hrun

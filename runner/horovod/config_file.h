@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-namespace hora {
+namespace hora::hrun {
 
 /// A setting of a file, as a word of hrun's command line. A value.
 struct FileWord {
@@ -34,4 +34,4 @@ using TakesValue = std::function<std::optional<bool>(const std::string& flag)>;
                                         const TakesValue& takes_value);
 [[nodiscard]] FileSettings read_config_file(const std::string& file, const TakesValue& takes_value);
 
-}  // namespace hora
+}  // namespace hora::hrun

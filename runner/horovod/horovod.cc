@@ -16,7 +16,7 @@
 #include <optional>
 #include <sstream>
 
-namespace hora {
+namespace hora::hrun {
 namespace {
 
 /// Finds the package without importing it.
@@ -86,4 +86,4 @@ std::string find_horovod_folder(const Options& options) {
   return folder;
 }
 
-}  // namespace hora
+}  // namespace hora::hrun

@@ -11,7 +11,7 @@
 #include <charconv>
 #include <cstdint>
 
-namespace hora {
+namespace hora::hrun {
 namespace {
 
 constexpr std::array kFlags{
@@ -183,4 +183,4 @@ std::vector<std::string> meaningless_among(const HorovodSettings& settings) {
   return found;
 }
 
-}  // namespace hora
+}  // namespace hora::hrun

@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-namespace hora {
+namespace hora::hrun {
 
 /// The values of those flags of horovodrun for which hrun has none of its own, by the name of the setting:
 /// {"fusion-threshold-mb", "64"}, {"stall-check", "false"}.
@@ -35,4 +35,4 @@ struct HorovodFlag {
 /// to wait for)". A setting that asks for how things are anyway is not among them.
 [[nodiscard]] std::vector<std::string> meaningless_among(const HorovodSettings& settings);
 
-}  // namespace hora
+}  // namespace hora::hrun

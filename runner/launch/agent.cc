@@ -21,7 +21,7 @@
 #include <optional>
 #include <utility>
 
-namespace hora {
+namespace hora::hrun {
 namespace {
 
 constexpr std::chrono::seconds kTimeToDrain{1};
@@ -273,4 +273,4 @@ class Agent {
 
 int run_agent(int in, int out) { return Agent(in, out).run(); }
 
-}  // namespace hora
+}  // namespace hora::hrun

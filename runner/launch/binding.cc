@@ -10,7 +10,7 @@
 #include <algorithm>
 #include <map>
 
-namespace hora {
+namespace hora::hrun {
 namespace {
 
 using Cores = std::vector<Core>;
@@ -94,4 +94,4 @@ std::string describe(const Binding& binding) {
   return fmt::format("cpus {} ({} {})", ranges, binding.cores, binding.cores == 1 ? "core" : "cores");
 }
 
-}  // namespace hora
+}  // namespace hora::hrun

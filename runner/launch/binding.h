@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-namespace hora {
+namespace hora::hrun {
 
 /// The resource to which the ranks of a host are bound: nothing; cores of their own; or the NUMA node on
 /// which these lie.
@@ -38,4 +38,4 @@ struct Binding {
 /// "cpus 0-3,8-11 (4 cores)".
 [[nodiscard]] std::string describe(const Binding& binding);
 
-}  // namespace hora
+}  // namespace hora::hrun

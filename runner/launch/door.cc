@@ -4,7 +4,7 @@
 #include "core/join/listener.h"
 #include "runner/launch/process.h"
 
-namespace hora {
+namespace hora::hrun {
 
 Door::Door(bool alone, const std::string& network)
     : socket_(alone ? listen_on_loopback() : listen_on_network(network)) {
@@ -12,4 +12,4 @@ Door::Door(bool alone, const std::string& network)
   port_ = port_of(socket_);
 }
 
-}  // namespace hora
+}  // namespace hora::hrun

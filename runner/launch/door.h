@@ -5,7 +5,7 @@
 
 #include <string>
 
-namespace hora {
+namespace hora::hrun {
 
 /// Rank 0's socket. It is made before rank 0 is, so that no other program can take its port between the
 /// choice and the use.
@@ -23,4 +23,4 @@ class Door {
   int port_ = 0;
 };
 
-}  // namespace hora
+}  // namespace hora::hrun

@@ -14,7 +14,7 @@
 #include <iterator>
 #include <sstream>
 
-namespace hora {
+namespace hora::hrun {
 namespace {
 
 constexpr std::array<const char*, 13> kOwned{
@@ -220,4 +220,4 @@ std::vector<std::string> rank_environment(const std::vector<std::string>& job,
   return result;
 }
 
-}  // namespace hora
+}  // namespace hora::hrun

@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-namespace hora {
+namespace hora::hrun {
 
 /// hrun's own variable of that name.
 [[nodiscard]] std::optional<std::string> variable(const std::string& name);
@@ -63,4 +63,4 @@ using Variables = std::vector<std::pair<std::string, std::string>>;
 /// hrun's own variables.
 [[nodiscard]] std::vector<std::string> own_environment();
 
-}  // namespace hora
+}  // namespace hora::hrun

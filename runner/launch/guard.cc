@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-namespace hora {
+namespace hora::hrun {
 namespace {
 
 // The words on the pipe: a process group to watch, the negative of one to forget, or this.
@@ -60,4 +60,4 @@ void Guard::forget(int process_group) { tell(-process_group); }
 
 void Guard::tell(int word) { [[maybe_unused]] const auto written = ::write(pipe_.fd(), &word, sizeof word); }
 
-}  // namespace hora
+}  // namespace hora::hrun

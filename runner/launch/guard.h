@@ -3,7 +3,7 @@
 
 #include "core/base/socket_io.h"
 
-namespace hora {
+namespace hora::hrun {
 
 /// Ends the process groups of the ranks when hrun dies without having done so (kill -9): a small process that
 /// hrun forks before anything else, in a session of its own. It reads process groups from a pipe; when the
@@ -32,4 +32,4 @@ class Guard {
   int pid_ = 0;
 };
 
-}  // namespace hora
+}  // namespace hora::hrun

@@ -15,7 +15,7 @@
 
 struct pollfd;
 
-namespace hora {
+namespace hora::hrun {
 
 /// An event of a rank, or of its whole host. A value.
 struct RankEvent {
@@ -85,4 +85,4 @@ class HostRanks {
   [[nodiscard]] virtual OutputSource& errors(int index) = 0;
 };
 
-}  // namespace hora
+}  // namespace hora::hrun

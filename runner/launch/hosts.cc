@@ -14,7 +14,7 @@
 #include <sstream>
 #include <string_view>
 
-namespace hora {
+namespace hora::hrun {
 namespace {
 
 constexpr int kMostSlots = 1 << 16;
@@ -149,4 +149,4 @@ std::vector<HostSlots> read_hostfile(const std::string& file) {
   return parse_hostfile(text, file);
 }
 
-}  // namespace hora
+}  // namespace hora::hrun

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-namespace hora {
+namespace hora::hrun {
 
 /// A machine and how many ranks it takes. A value.
 struct HostSlots {
@@ -30,4 +30,4 @@ struct HostSlots {
 [[nodiscard]] std::vector<HostSlots> parse_hostfile(const std::string& text, const std::string& file);
 [[nodiscard]] std::vector<HostSlots> read_hostfile(const std::string& file);
 
-}  // namespace hora
+}  // namespace hora::hrun

@@ -31,7 +31,7 @@
 #include <utility>
 #include <vector>
 
-namespace hora {
+namespace hora::hrun {
 namespace {
 
 constexpr int kTimedOut = 124;
@@ -652,4 +652,4 @@ class Job {
 
 int run_job(const Options& options) { return Job(options).run(); }
 
-}  // namespace hora
+}  // namespace hora::hrun

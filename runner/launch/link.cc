@@ -6,7 +6,7 @@
 #include <array>
 #include <cerrno>
 
-namespace hora {
+namespace hora::hrun {
 namespace {
 
 constexpr int kMostReads = 8;  // at a time, so that one host does not keep the others waiting
@@ -38,4 +38,4 @@ void Link::send_line(std::string_view line) {
 
 void Link::send(Word word, std::span<const std::byte> body) { outlet_.add(text_of(encode(word, body))); }
 
-}  // namespace hora
+}  // namespace hora::hrun

@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-namespace hora {
+namespace hora::hrun {
 
 /// One side of the connection between hrun and an agent. Nothing blocks: what cannot be written waits here,
 /// and is bounded by the windows of the streams.
@@ -50,4 +50,4 @@ class Link {
   bool closed_ = false;
 };
 
-}  // namespace hora
+}  // namespace hora::hrun

@@ -25,7 +25,7 @@
 #include <optional>
 #include <utility>
 
-namespace hora {
+namespace hora::hrun {
 namespace {
 
 constexpr int kMostUnasked = 64;     // answers, of a rank that has not been asked
@@ -277,7 +277,7 @@ class LocalRanks final : public HostRanks {
       plan.inherited.push_back(front_->door->fd());
     }
     plan.environment = rank_environment(plan_.environment, plan_.horovod_folder, facts);
-    Process process = hora::start(plan);
+    Process process = hrun::start(plan);
     ++left_;
     input.join(inputs_);
     ranks_.emplace_back(process.pid, input.output_of(process), std::move(process.errors),
@@ -374,4 +374,4 @@ std::unique_ptr<HostRanks> make_local_ranks(const HostPlan& plan) {
   return std::make_unique<LocalRanks>(plan);
 }
 
-}  // namespace hora
+}  // namespace hora::hrun

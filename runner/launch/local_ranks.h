@@ -5,10 +5,10 @@
 
 #include <memory>
 
-namespace hora {
+namespace hora::hrun {
 
 /// The ranks of this machine, as children of this process. Ready at once. Throws Error(invalid_argument) if
 /// the plan cannot be carried out here, and Error(unavailable).
 [[nodiscard]] std::unique_ptr<HostRanks> make_local_ranks(const HostPlan& plan);
 
-}  // namespace hora
+}  // namespace hora::hrun

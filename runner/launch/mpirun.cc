@@ -12,7 +12,7 @@
 #include <cstring>
 #include <iterator>
 
-namespace hora {
+namespace hora::hrun {
 namespace {
 
 std::string host_list(const std::vector<HostSlots>& hosts) {
@@ -54,4 +54,4 @@ void become(const std::vector<std::string>& command, const std::vector<std::stri
   throw Error(Code::unavailable, fmt::format("cannot start {}: {}", command.front(), std::strerror(errno)));
 }
 
-}  // namespace hora
+}  // namespace hora::hrun

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-namespace hora {
+namespace hora::hrun {
 
 /// A job that Open MPI is to start. A value.
 struct MpiJob {
@@ -31,4 +31,4 @@ struct MpiJob {
 [[noreturn]] void become(const std::vector<std::string>& command,
                          const std::vector<std::string>& environment);
 
-}  // namespace hora
+}  // namespace hora::hrun

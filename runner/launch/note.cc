@@ -7,7 +7,7 @@
 
 #include <algorithm>
 
-namespace hora {
+namespace hora::hrun {
 namespace {
 
 constexpr std::size_t kHead = 5;
@@ -224,4 +224,4 @@ std::uint64_t microseconds(TimePoint when) {
       std::chrono::duration_cast<std::chrono::microseconds>(when.time_since_epoch()).count());
 }
 
-}  // namespace hora
+}  // namespace hora::hrun

@@ -10,7 +10,7 @@
 #include <string>
 #include <string_view>
 
-namespace hora {
+namespace hora::hrun {
 
 // How hrun and the agent of a host talk, over the standard input and output of the program (ssh) that started
 // the agent:
@@ -154,4 +154,4 @@ struct Pong {
 /// A time as notes carry it.
 [[nodiscard]] std::uint64_t microseconds(TimePoint when);
 
-}  // namespace hora
+}  // namespace hora::hrun

@@ -8,7 +8,7 @@
 #include <algorithm>
 #include <numeric>
 
-namespace hora {
+namespace hora::hrun {
 namespace {
 
 /// How many ranks each host gets within its slots, and how many are left over.
@@ -79,4 +79,4 @@ std::vector<HostShare> place(const std::vector<HostSlots>& hosts, int ranks, boo
   return shares;
 }
 
-}  // namespace hora
+}  // namespace hora::hrun

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-namespace hora {
+namespace hora::hrun {
 
 /// Where a rank stands among all ranks. A value.
 struct RankPlace {
@@ -32,4 +32,4 @@ struct HostShare {
 [[nodiscard]] std::vector<HostShare> place(const std::vector<HostSlots>& hosts, int ranks,
                                            bool oversubscribe);
 
-}  // namespace hora
+}  // namespace hora::hrun

@@ -8,7 +8,7 @@
 
 #include <algorithm>
 
-namespace hora {
+namespace hora::hrun {
 namespace {
 
 constexpr std::size_t kLongestWord = 4 << 20;  // beyond what the system takes for a variable or an argument
@@ -151,4 +151,4 @@ MeetingPoint decode_meeting(std::span<const std::byte> bytes) {
   return meeting;
 }
 
-}  // namespace hora
+}  // namespace hora::hrun

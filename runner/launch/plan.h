@@ -13,7 +13,7 @@
 #include <string>
 #include <vector>
 
-namespace hora {
+namespace hora::hrun {
 
 /// The standard input of ranks that read what hrun reads.
 enum class InputKind : std::uint8_t {
@@ -70,4 +70,4 @@ struct MeetingPoint {
 [[nodiscard]] Bytes encode(const MeetingPoint& meeting);
 [[nodiscard]] MeetingPoint decode_meeting(std::span<const std::byte> bytes);
 
-}  // namespace hora
+}  // namespace hora::hrun

@@ -17,7 +17,7 @@
 #include <csignal>
 #include <cstring>
 
-namespace hora {
+namespace hora::hrun {
 namespace {
 
 /// The bits of CPUs as the system takes them; empty for no CPUs.
@@ -157,4 +157,4 @@ Ending describe_stop(int signal) {
   return {128 + signal, fmt::format("was stopped by signal {} ({})", signal, ::strsignal(signal)), signal};
 }
 
-}  // namespace hora
+}  // namespace hora::hrun

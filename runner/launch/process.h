@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-namespace hora {
+namespace hora::hrun {
 
 /// Throws Error(unavailable): what was tried, and what the system says of it (errno).
 [[noreturn]] void fail(const std::string& what);
@@ -61,4 +61,4 @@ struct Ending {
 /// Of a process that stands still and may go on: "was stopped by signal 19 (Stopped (signal))".
 [[nodiscard]] Ending describe_stop(int signal);
 
-}  // namespace hora
+}  // namespace hora::hrun

@@ -21,7 +21,7 @@
 #include <sstream>
 #include <utility>
 
-namespace hora {
+namespace hora::hrun {
 namespace {
 
 constexpr int kLost = 255;  // the exit code of a job whose host is lost, as of ssh itself
@@ -103,7 +103,7 @@ struct Connection {
     plan.command = command;
     plan.environment = own_environment();
     plan.input = input;
-    return hora::start(plan);
+    return hrun::start(plan);
   }
 
   Pipe input;
@@ -431,4 +431,4 @@ std::unique_ptr<HostRanks> make_remote_ranks(const Road& road, const HostPlan& p
   return std::make_unique<RemoteRanks>(road, plan, patience, now);
 }
 
-}  // namespace hora
+}  // namespace hora::hrun

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-namespace hora {
+namespace hora::hrun {
 
 /// How to reach a host. A value.
 struct Road {
@@ -24,4 +24,4 @@ struct Road {
 [[nodiscard]] std::unique_ptr<HostRanks> make_remote_ranks(const Road& road, const HostPlan& plan,
                                                            std::chrono::milliseconds patience, TimePoint now);
 
-}  // namespace hora
+}  // namespace hora::hrun

@@ -6,7 +6,7 @@
 #include <arpa/inet.h>
 #include <sys/socket.h>
 
-namespace hora {
+namespace hora::hrun {
 
 ReservedPort::ReservedPort() : socket_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
   const int yes = 1;
@@ -22,4 +22,4 @@ ReservedPort::ReservedPort() : socket_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOE
   number_ = ntohs(where.sin_port);
 }
 
-}  // namespace hora
+}  // namespace hora::hrun

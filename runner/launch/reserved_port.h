@@ -3,7 +3,7 @@
 
 #include "core/base/socket_io.h"
 
-namespace hora {
+namespace hora::hrun {
 
 /// A free port of this machine that is kept for a program of the job, on all addresses. Here it is bound, and
 /// no process listens, so that no other program gets it by chance. A program that binds it by its number and
@@ -20,4 +20,4 @@ class ReservedPort {
   int number_ = 0;
 };
 
-}  // namespace hora
+}  // namespace hora::hrun

@@ -10,7 +10,7 @@
 
 #include <csignal>
 
-namespace hora {
+namespace hora::hrun {
 namespace {
 
 constexpr int kAny = -1;  // as waitpid() takes it
@@ -64,4 +64,4 @@ void Signals::take(const std::function<void(const Child&)>& changed, const std::
   }
 }
 
-}  // namespace hora
+}  // namespace hora::hrun

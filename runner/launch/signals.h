@@ -6,7 +6,7 @@
 #include <functional>
 #include <vector>
 
-namespace hora {
+namespace hora::hrun {
 
 /// The signals of a program that starts others and waits in poll(): those that tell it to end, and its
 /// children's ends. They are blocked, and come as values. The processes that its children leave behind become
@@ -30,4 +30,4 @@ class Signals {
   Descriptor fd_;
 };
 
-}  // namespace hora
+}  // namespace hora::hrun

@@ -7,7 +7,7 @@
 
 #include <fmt/format.h>
 
-namespace hora {
+namespace hora::hrun {
 namespace {
 
 /// The result of `read` for a variable's value. Throws Error(invalid_argument) that names the variable.
@@ -78,4 +78,4 @@ std::string explain_srun(const std::string& words, int exit_code, const std::str
   return words;
 }
 
-}  // namespace hora
+}  // namespace hora::hrun

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-namespace hora {
+namespace hora::hrun {
 
 /// The nodes of the allocation of Slurm's in which hrun runs (a batch script, the shell of salloc, a step of
 /// one task), and how many tasks each takes; none outside an allocation, and none in a step of several tasks,
@@ -28,4 +28,4 @@ namespace hora {
 [[nodiscard]] std::string explain_srun(const std::string& words, int exit_code, const std::string& host,
                                        const std::string& hrun);
 
-}  // namespace hora
+}  // namespace hora::hrun

@@ -5,7 +5,7 @@
 
 #include <fmt/format.h>
 
-namespace hora {
+namespace hora::hrun {
 namespace {
 
 constexpr int kNoProgram = 127;   // as shells say that a program is missing
@@ -63,4 +63,4 @@ std::string explain_ssh(const std::string& words, int exit_code, const std::stri
   return why;
 }
 
-}  // namespace hora
+}  // namespace hora::hrun

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-namespace hora {
+namespace hora::hrun {
 
 /// How other machines are reached. A value.
 struct SshOptions {
@@ -25,4 +25,4 @@ struct SshOptions {
 [[nodiscard]] std::string explain_ssh(const std::string& words, int exit_code, const std::string& host,
                                       const std::string& hrun);
 
-}  // namespace hora
+}  // namespace hora::hrun

@@ -16,7 +16,7 @@
 #include <future>
 #include <memory>
 
-namespace hora {
+namespace hora::hrun {
 namespace {
 
 /// An address without port and scope, IPv4 in IPv6's clothes, so that both compare.
@@ -93,4 +93,4 @@ std::vector<bool> are_this_host(const std::vector<std::string>& names) {
   return all;
 }
 
-}  // namespace hora
+}  // namespace hora::hrun

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-namespace hora {
+namespace hora::hrun {
 
 /// Whether a name or an address means this machine: its own name, a loopback name, or one that leads to an
 /// address of this machine. Asks the resolver, which may take its time.
@@ -13,4 +13,4 @@ namespace hora {
 /// The same of many names at once, which the resolver is asked for in parallel.
 [[nodiscard]] std::vector<bool> are_this_host(const std::vector<std::string>& names);
 
-}  // namespace hora
+}  // namespace hora::hrun

@@ -10,7 +10,7 @@
 #include <memory>
 #include <type_traits>
 
-namespace hora {
+namespace hora::hrun {
 namespace {
 
 struct Destroy {
@@ -67,4 +67,4 @@ std::vector<Core> cores_of(const std::string& description, const std::vector<int
   return cores_within(topology.get(), set.get());
 }
 
-}  // namespace hora
+}  // namespace hora::hrun

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-namespace hora {
+namespace hora::hrun {
 
 /// A core. A value.
 struct Core {
@@ -21,4 +21,4 @@ struct Core {
 /// all, if that is empty.
 [[nodiscard]] std::vector<Core> cores_of(const std::string& description, const std::vector<int>& allowed);
 
-}  // namespace hora
+}  // namespace hora::hrun

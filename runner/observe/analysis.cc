@@ -14,7 +14,7 @@
 #include <set>
 #include <utility>
 
-namespace hora {
+namespace hora::hrun {
 namespace {
 
 using Ranks = std::vector<int>;
@@ -382,7 +382,7 @@ std::string Comparison::table() const {
   std::stable_sort(rows.begin() + 1, rows.end(), [](const auto& one, const auto& other) {
     return std::stoi(one.front()) < std::stoi(other.front());
   });
-  return hora::table(rows);
+  return hrun::table(rows);
 }
 
 }  // namespace
@@ -392,4 +392,4 @@ std::string analyze(const std::vector<RankDump>& dumps) {
   return fmt::format("{}\n\n{}", comparison.paragraph(), comparison.table());
 }
 
-}  // namespace hora
+}  // namespace hora::hrun

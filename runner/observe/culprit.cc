@@ -5,7 +5,7 @@
 #include <array>
 #include <csignal>
 
-namespace hora {
+namespace hora::hrun {
 namespace {
 
 constexpr std::chrono::seconds kAlmostAtOnce{1};
@@ -58,4 +58,4 @@ void Culprit::prefer_who_left_early() {
   if (early != accused_.end()) failure_ = *early;
 }
 
-}  // namespace hora
+}  // namespace hora::hrun

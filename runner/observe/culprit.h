@@ -8,7 +8,7 @@
 #include <set>
 #include <vector>
 
-namespace hora {
+namespace hora::hrun {
 
 /// The rank or host that failed, and how. A value.
 struct Failure {
@@ -44,4 +44,4 @@ class Culprit {
   std::set<int> left_early_;  // ranks
 };
 
-}  // namespace hora
+}  // namespace hora::hrun

@@ -11,7 +11,7 @@
 #include <cerrno>
 #include <utility>
 
-namespace hora {
+namespace hora::hrun {
 namespace {
 
 constexpr std::chrono::seconds kUntilThereMayBeMore{1};
@@ -107,4 +107,4 @@ void Desk::write(Visitor& visitor) {
   visitor.gone = sent <= 0 || visitor.answer.empty();
 }
 
-}  // namespace hora
+}  // namespace hora::hrun

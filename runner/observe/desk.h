@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-namespace hora {
+namespace hora::hrun {
 
 /// Where visitors ask hrun about its job: each makes one request, and gets one response. Nothing blocks, and
 /// a visitor takes a bounded time and memory; those for whom there is no room wait outside, in the queue of
@@ -65,4 +65,4 @@ class Desk {
   TimePoint closed_until_;  // nobody is let in before: there were no more descriptors
 };
 
-}  // namespace hora
+}  // namespace hora::hrun

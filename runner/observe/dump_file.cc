@@ -15,7 +15,7 @@
 #include <optional>
 #include <system_error>
 
-namespace hora {
+namespace hora::hrun {
 namespace {
 
 using Json = nlohmann::json;
@@ -172,4 +172,4 @@ std::vector<RankDump> read_dumps(const std::string& directory) {
   return dumps;
 }
 
-}  // namespace hora
+}  // namespace hora::hrun

@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-namespace hora {
+namespace hora::hrun {
 
 /// An operation as a rank has written it down (core/watch/recorder.h). A value.
 struct DumpedOperation {
@@ -52,4 +52,4 @@ struct RankDump {
 /// rank's; and where there is none.
 [[nodiscard]] std::vector<RankDump> read_dumps(const std::string& directory);
 
-}  // namespace hora
+}  // namespace hora::hrun

@@ -13,7 +13,7 @@
 #include <utility>
 #include <vector>
 
-namespace hora {
+namespace hora::hrun {
 namespace {
 
 std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
@@ -140,4 +140,4 @@ std::string describe_endings(const std::map<int, std::pair<std::string, std::str
   return text;
 }
 
-}  // namespace hora
+}  // namespace hora::hrun

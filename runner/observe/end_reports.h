@@ -10,7 +10,7 @@
 #include <set>
 #include <string>
 
-namespace hora {
+namespace hora::hrun {
 
 /// The reports of ranks on their own ends, and on the end of the job. Ranks that fail for one reason are told
 /// of together. Makes texts; writes nothing. Not thread-safe.
@@ -52,4 +52,4 @@ class EndReports {
 [[nodiscard]] std::string describe_endings(const std::map<int, std::pair<std::string, std::string>>& endings,
                                            std::size_t most);
 
-}  // namespace hora
+}  // namespace hora::hrun

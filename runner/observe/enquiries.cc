@@ -13,7 +13,7 @@
 #include <algorithm>
 #include <filesystem>
 
-namespace hora {
+namespace hora::hrun {
 namespace {
 
 constexpr std::chrono::seconds kToAnswerIn{2};
@@ -208,4 +208,4 @@ HttpResponse Enquiries::brief(TimePoint now) const {
   return {200, kJson, json.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n"};
 }
 
-}  // namespace hora
+}  // namespace hora::hrun

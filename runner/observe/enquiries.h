@@ -16,7 +16,7 @@
 #include <utility>
 #include <vector>
 
-namespace hora {
+namespace hora::hrun {
 
 /// The questions that hrun is asked about its job while it runs, by `hrun status`, `hrun dump` and programs
 /// that gather metrics. It asks the ranks only when a visitor asks it, one question at a time of each kind. A
@@ -104,4 +104,4 @@ class Enquiries {
   std::optional<Public> metrics_;
 };
 
-}  // namespace hora
+}  // namespace hora::hrun

@@ -11,7 +11,7 @@
 #include <algorithm>
 #include <functional>
 
-namespace hora {
+namespace hora::hrun {
 namespace {
 
 using ReportJson = nlohmann::ordered_json;
@@ -317,4 +317,4 @@ std::string to_prometheus(const JobReport& report) {
   return metrics.take();
 }
 
-}  // namespace hora
+}  // namespace hora::hrun

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-namespace hora {
+namespace hora::hrun {
 
 /// Whether a rank can say how it is.
 enum class Presence {
@@ -51,4 +51,4 @@ struct JobReport {
 /// The text about a rank that gave no answer.
 [[nodiscard]] std::string why_silent(const RankReport& rank);
 
-}  // namespace hora
+}  // namespace hora::hrun

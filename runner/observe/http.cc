@@ -9,7 +9,7 @@
 #include <cctype>
 #include <charconv>
 
-namespace hora {
+namespace hora::hrun {
 namespace {
 
 const char* reason_of(int status) {
@@ -139,4 +139,4 @@ HttpResponse parse_response(std::string_view text) {
   return response;
 }
 
-}  // namespace hora
+}  // namespace hora::hrun

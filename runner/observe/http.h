@@ -5,7 +5,7 @@
 #include <string>
 #include <string_view>
 
-namespace hora {
+namespace hora::hrun {
 
 // As much of HTTP/1.0 as hrun needs to be asked about its job: one request without a body on each connection,
 // and one response, after which the connection ends.
@@ -44,4 +44,4 @@ struct HttpResponse {
 /// The whole of what came until the connection ended. Throws Error(unavailable) if it is none, or not whole.
 [[nodiscard]] HttpResponse parse_response(std::string_view text);
 
-}  // namespace hora
+}  // namespace hora::hrun

@@ -22,7 +22,7 @@
 #include <optional>
 #include <random>
 
-namespace hora {
+namespace hora::hrun {
 namespace {
 
 constexpr std::size_t kIdDigits = 8;
@@ -166,4 +166,4 @@ Descriptor connect_to_job(const std::string& path) {
   return {};
 }
 
-}  // namespace hora
+}  // namespace hora::hrun

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-namespace hora {
+namespace hora::hrun {
 
 // Where `hrun status` finds the jobs of its user that run on this host: each hrun listens on a local socket
 // in a folder that only this user can enter.
@@ -60,4 +60,4 @@ std::vector<RunningJob> running_jobs(const std::string& folder);
 /// Connects to one; nothing, with the reason in errno, if that cannot be.
 [[nodiscard]] Descriptor connect_to_job(const std::string& path);
 
-}  // namespace hora
+}  // namespace hora::hrun

@@ -22,7 +22,7 @@
 #include <optional>
 #include <string_view>
 
-namespace hora {
+namespace hora::hrun {
 namespace {
 
 constexpr int kScrapersOutside = 16;
@@ -131,4 +131,4 @@ void MetricsSocket::listen_on_loopback(const MetricsAddress& address) {
   place_ = fmt::format("{}:{}", host, port_of(listener_));
 }
 
-}  // namespace hora
+}  // namespace hora::hrun

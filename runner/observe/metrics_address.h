@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <string>
 
-namespace hora {
+namespace hora::hrun {
 
 /// Where hrun serves metrics (--metrics). A value.
 struct MetricsAddress {
@@ -46,4 +46,4 @@ class MetricsSocket {
   Descriptor listener_;
 };
 
-}  // namespace hora
+}  // namespace hora::hrun

@@ -17,7 +17,7 @@
 #include <cerrno>
 #include <cstring>
 
-namespace hora {
+namespace hora::hrun {
 namespace {
 
 constexpr std::chrono::seconds kHrunAnswersIn{5};  // its ranks have two
@@ -146,4 +146,4 @@ std::optional<Answer> answer_about_job(const std::vector<std::string>& words) {
   }
 }
 
-}  // namespace hora
+}  // namespace hora::hrun

@@ -7,7 +7,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-namespace hora {
+namespace hora::hrun {
 namespace {
 
 using OrderedJson = nlohmann::ordered_json;
@@ -58,4 +58,4 @@ void write_summary(const JobSummary& summary, const std::string& directory) {
   Folder::named(directory).write("summary.json", to_json(summary), 0666);
 }
 
-}  // namespace hora
+}  // namespace hora::hrun

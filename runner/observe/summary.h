@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-namespace hora {
+namespace hora::hrun {
 
 using WallTime = std::chrono::system_clock::time_point;
 
@@ -47,4 +47,4 @@ struct JobSummary {
 /// system's reason.
 void write_summary(const JobSummary& summary, const std::string& directory);
 
-}  // namespace hora
+}  // namespace hora::hrun

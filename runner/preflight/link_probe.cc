@@ -9,7 +9,7 @@
 #include <cstring>
 #include <vector>
 
-namespace hora {
+namespace hora::hrun {
 namespace {
 
 constexpr std::size_t kPing = 64;
@@ -88,4 +88,4 @@ void answer_link(int fd, std::chrono::milliseconds time, TimePoint deadline) {
   write_all(fd, std::as_bytes(std::span(&back, 1)), deadline);
 }
 
-}  // namespace hora
+}  // namespace hora::hrun

@@ -5,7 +5,7 @@
 
 #include <chrono>
 
-namespace hora {
+namespace hora::hrun {
 
 /// The figures of a connection between two hosts. A value.
 struct LinkFigures {
@@ -21,4 +21,4 @@ struct LinkFigures {
 [[nodiscard]] LinkFigures ask_link(int fd, std::chrono::milliseconds time, TimePoint deadline);
 void answer_link(int fd, std::chrono::milliseconds time, TimePoint deadline);
 
-}  // namespace hora
+}  // namespace hora::hrun

@@ -7,7 +7,7 @@
 
 #include <algorithm>
 
-namespace hora {
+namespace hora::hrun {
 namespace {
 
 constexpr std::size_t kLongestText = 4096;
@@ -156,4 +156,4 @@ bool all_reached(const std::vector<LinkFacts>& links) {
   return std::all_of(links.begin(), links.end(), [](const LinkFacts& link) { return link.trouble.empty(); });
 }
 
-}  // namespace hora
+}  // namespace hora::hrun

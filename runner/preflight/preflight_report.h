@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-namespace hora {
+namespace hora::hrun {
 
 /// An address of a host. A value.
 struct ProbedAddress {
@@ -55,4 +55,4 @@ struct LinkFacts {
 /// Whether every host reaches every other.
 [[nodiscard]] bool all_reached(const std::vector<LinkFacts>& links);
 
-}  // namespace hora
+}  // namespace hora::hrun

@@ -24,7 +24,7 @@
 #include <span>
 #include <utility>
 
-namespace hora {
+namespace hora::hrun {
 namespace {
 
 constexpr const char* kProbe = "--probe";                  // and the hosts, as -H takes them
@@ -233,4 +233,4 @@ std::optional<int> run_probe(const std::vector<std::string>& arguments) {
   return std::nullopt;
 }
 
-}  // namespace hora
+}  // namespace hora::hrun

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-namespace hora {
+namespace hora::hrun {
 
 /// The command for hrun's --preflight, for one rank on each of these hosts: whatever starts it there, hrun or
 /// its agent, as a probe.
@@ -18,4 +18,4 @@ namespace hora {
 /// which says what they can do with shared memory.
 [[nodiscard]] std::optional<int> run_probe(const std::vector<std::string>& arguments);
 
-}  // namespace hora
+}  // namespace hora::hrun

@@ -21,7 +21,7 @@
 #include <memory>
 #include <span>
 
-namespace hora {
+namespace hora::hrun {
 namespace {
 
 constexpr std::size_t kTokenBytes = 16;
@@ -144,4 +144,4 @@ Descriptor reach_probe(const std::vector<std::string>& addresses, int port, cons
 std::string own_end(int fd) { return end_of(fd, true).first; }
 std::string other_end(int fd) { return end_of(fd, false).first; }
 
-}  // namespace hora
+}  // namespace hora::hrun

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-namespace hora {
+namespace hora::hrun {
 
 /// The socket where a probe listens for others, at all addresses of this machine. A probe that connects shows
 /// the socket's token, which the probes of a job tell each other through the job. Others are turned away.
@@ -36,4 +36,4 @@ class ProbeSocket {
 [[nodiscard]] std::string own_end(int fd);
 [[nodiscard]] std::string other_end(int fd);
 
-}  // namespace hora
+}  // namespace hora::hrun

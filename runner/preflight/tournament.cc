@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runner/preflight/tournament.h"
 
-namespace hora {
+namespace hora::hrun {
 
 int rounds_of(int players) { return players < 2 ? 0 : players - 1 + players % 2; }
 
@@ -22,4 +22,4 @@ std::optional<int> partner_in(int round, int player, int players) {
   return partner;
 }
 
-}  // namespace hora
+}  // namespace hora::hrun

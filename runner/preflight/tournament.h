@@ -3,7 +3,7 @@
 
 #include <optional>
 
-namespace hora {
+namespace hora::hrun {
 
 /// How many rounds it takes until each of `players` has met each other one, once.
 [[nodiscard]] int rounds_of(int players);
@@ -12,4 +12,4 @@ namespace hora {
 /// the others go round. With an odd number, meeting the one that is not there is a rest. A pure function.
 [[nodiscard]] std::optional<int> partner_in(int round, int player, int players);
 
-}  // namespace hora
+}  // namespace hora::hrun

@@ -13,7 +13,7 @@
 #include <climits>
 #include <utility>
 
-namespace hora {
+namespace hora::hrun {
 namespace {
 
 constexpr std::size_t kFull = 64 * 1024;
@@ -57,4 +57,4 @@ int Outlet::flush() {
   return trouble;
 }
 
-}  // namespace hora
+}  // namespace hora::hrun

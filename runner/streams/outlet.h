@@ -7,7 +7,7 @@
 #include <string>
 #include <string_view>
 
-namespace hora {
+namespace hora::hrun {
 
 /// hrun's own stdout or stderr, or another descriptor to write to. Its reader may stand still for as long as
 /// it likes: bytes wait here until they can be written, and writing never blocks.
@@ -40,4 +40,4 @@ class Outlet {
   std::string pending_;
 };
 
-}  // namespace hora
+}  // namespace hora::hrun

@@ -7,7 +7,7 @@
 #include <array>
 #include <utility>
 
-namespace hora {
+namespace hora::hrun {
 namespace {
 
 constexpr std::size_t kMostLine = 64 * 1024;
@@ -183,4 +183,4 @@ void Tail::add(const std::string& line) {
   if (lines_.size() > kTail) lines_.pop_front();
 }
 
-}  // namespace hora
+}  // namespace hora::hrun

@@ -10,7 +10,7 @@
 #include <string_view>
 #include <vector>
 
-namespace hora {
+namespace hora::hrun {
 
 /// A piece of output that is printed as one. A value. The texts and ends of a stream, put together, are its
 /// bytes.
@@ -87,4 +87,4 @@ class Tail {
   std::deque<std::string> lines_;
 };
 
-}  // namespace hora
+}  // namespace hora::hrun

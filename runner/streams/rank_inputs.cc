@@ -8,7 +8,7 @@
 #include <algorithm>
 #include <utility>
 
-namespace hora {
+namespace hora::hrun {
 namespace {
 
 constexpr char kEndOfFile = '\x04';  // the key by which a user says so
@@ -39,7 +39,7 @@ void RankInputs::give(std::string_view bytes) {
 
 void RankInputs::resize(WindowSize size) {
   for (const auto& reader : readers_) {
-    if (reader.terminal) hora::resize(reader.outlet.fd(), size);
+    if (reader.terminal) hrun::resize(reader.outlet.fd(), size);
   }
 }
 
@@ -56,4 +56,4 @@ void RankInputs::move() {
   });
 }
 
-}  // namespace hora
+}  // namespace hora::hrun

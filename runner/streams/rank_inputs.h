@@ -11,7 +11,7 @@
 
 struct pollfd;
 
-namespace hora {
+namespace hora::hrun {
 
 /// The input of ranks of this host, on its way from hrun into their pipes and terminals. All get the same.
 /// Nothing blocks: `room` says how much more is taken, by what the slowest has not read. A rank that
@@ -40,4 +40,4 @@ class RankInputs {
   std::list<Reader> readers_;
 };
 
-}  // namespace hora
+}  // namespace hora::hrun

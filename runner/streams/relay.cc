@@ -17,7 +17,7 @@
 #include <cstring>
 #include <utility>
 
-namespace hora {
+namespace hora::hrun {
 namespace {
 
 constexpr std::chrono::milliseconds kLineComesWithin{50};  // else what has come of it is a question
@@ -288,4 +288,4 @@ std::string Relay::last_words(int rank, std::size_t most) const {
   return streams_[static_cast<std::size_t>(rank) * 2 + 1]->tail.last_words(most);
 }
 
-}  // namespace hora
+}  // namespace hora::hrun

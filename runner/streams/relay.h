@@ -17,7 +17,7 @@
 
 struct pollfd;
 
-namespace hora {
+namespace hora::hrun {
 
 /// The ranks' outputs on their way to hrun's own, line by line, and to a file for each where the user wants
 /// that. Nothing here blocks: while the reader of hrun's output stands still, what is under way is bounded,
@@ -129,4 +129,4 @@ class Relay {
   std::uint64_t abandoned_ = 0;
 };
 
-}  // namespace hora
+}  // namespace hora::hrun

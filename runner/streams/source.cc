@@ -9,7 +9,7 @@
 #include <algorithm>
 #include <cerrno>
 
-namespace hora {
+namespace hora::hrun {
 namespace {
 
 constexpr std::size_t kUnknown = std::numeric_limits<std::size_t>::max();
@@ -48,4 +48,4 @@ std::size_t Inbox::read(std::span<char> into) {
   return count;
 }
 
-}  // namespace hora
+}  // namespace hora::hrun

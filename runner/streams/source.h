@@ -9,7 +9,7 @@
 #include <string>
 #include <string_view>
 
-namespace hora {
+namespace hora::hrun {
 
 /// One output of a rank, as it comes.
 class OutputSource {
@@ -68,4 +68,4 @@ class Inbox final : public OutputSource {
   bool closed_ = false;
 };
 
-}  // namespace hora
+}  // namespace hora::hrun

@@ -10,7 +10,7 @@
 #include <cerrno>
 #include <csignal>
 
-namespace hora {
+namespace hora::hrun {
 namespace {
 
 constexpr std::chrono::seconds kLookForForeground{1};  // nobody tells a process that it is there again
@@ -122,4 +122,4 @@ std::string StandardInput::advice(int rank, std::string_view error) const {
   return {};
 }
 
-}  // namespace hora
+}  // namespace hora::hrun

@@ -12,7 +12,7 @@
 
 struct pollfd;
 
-namespace hora {
+namespace hora::hrun {
 
 /// hrun's own standard input on its way to the ranks that read it (--stdin).
 ///
@@ -68,4 +68,4 @@ class StandardInput {
   TimePoint next_ = TimePoint::max();
 };
 
-}  // namespace hora
+}  // namespace hora::hrun

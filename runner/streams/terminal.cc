@@ -10,7 +10,7 @@
 
 #include <cstdlib>
 
-namespace hora {
+namespace hora::hrun {
 
 WindowSize size_of(int terminal) {
   winsize found{};
@@ -47,4 +47,4 @@ bool is_master(int fd) {
   return ::ioctl(fd, TIOCGPTN, &number) == 0;
 }
 
-}  // namespace hora
+}  // namespace hora::hrun

@@ -3,7 +3,7 @@
 
 #include "core/base/socket_io.h"
 
-namespace hora {
+namespace hora::hrun {
 
 /// How large a terminal is, in characters. A value.
 struct WindowSize {
@@ -30,4 +30,4 @@ struct PseudoTerminal {
 /// Whether the descriptor is the master side of a pseudo terminal.
 [[nodiscard]] bool is_master(int fd);
 
-}  // namespace hora
+}  // namespace hora::hrun

@@ -3,7 +3,7 @@
 
 #include <unistd.h>
 
-namespace hora {
+namespace hora::hrun {
 namespace {
 
 /// Those for keys that go on one by one. How output looks stays as it is.
@@ -41,4 +41,4 @@ void UserTerminal::give_back() {
   original_.reset();
 }
 
-}  // namespace hora
+}  // namespace hora::hrun

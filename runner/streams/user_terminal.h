@@ -7,7 +7,7 @@
 
 #include <optional>
 
-namespace hora {
+namespace hora::hrun {
 
 /// The terminal at which hrun was started, while what the user types goes to the terminal of a rank: each key
 /// at once, and without an echo here, as that terminal edits and echoes lines itself. Ctrl-C and Ctrl-Z
@@ -32,4 +32,4 @@ class UserTerminal {
   std::optional<termios> original_;  // the modes of others; empty: they have it
 };
 
-}  // namespace hora
+}  // namespace hora::hrun

@@ -13,11 +13,11 @@ namespace hora::bench {
 namespace {
 
 /// An arena for one rank, which has nobody to share it with.
-SharedHost alone() {
+shm::SharedHost alone() {
   constexpr std::size_t kRegion = std::size_t{4} << 30;
-  auto mapping =
-      std::make_shared<const Mapping>(Arena::create_file(1, kRegion), Arena::file_bytes(1, kRegion));
-  return {Arena::make(std::move(mapping), 0, 1, kRegion), nullptr};
+  auto mapping = std::make_shared<const shm::Mapping>(shm::Arena::create_file(1, kRegion),
+                                                      shm::Arena::file_bytes(1, kRegion));
+  return {shm::Arena::make(std::move(mapping), 0, 1, kRegion), nullptr};
 }
 
 }  // namespace
@@ -25,16 +25,17 @@ SharedHost alone() {
 Plane connect_plane(const Config& config) {
   const TimePoint deadline = Clock::now() + config.start_timeout;
   Plane plane;
-  plane.world = config.size == 1 ? LocalGroup(1).join(0) : connect_tcp_control(config, deadline);
-  auto hosts =
-      config.size == 1 ? SharedHosts{{{0}}, alone()} : share_hosts(*plane.world.control, config, deadline);
+  plane.world = config.size == 1 ? local::LocalGroup(1).join(0) : tcp::connect_tcp_control(config, deadline);
+  auto hosts = config.size == 1 ? shm::SharedHosts{{{0}}, alone()}
+                                : shm::share_hosts(*plane.world.control, config, deadline);
   if (!hosts.own || hosts.ranks.size() > 1) {
     throw Error(Code::unavailable,
                 "these ranks share no memory; hora_bench --level runtime measures them all the same");
   }
   plane.arena = hosts.own->arena;
-  plane.collective = make_shm_collective(plane.arena, config.rank, config.size, std::move(hosts.own->peers),
-                                         {config.peer_memory, config.streaming_stores, config.levels});
+  plane.collective =
+      shm::make_shm_collective(plane.arena, config.rank, config.size, std::move(hosts.own->peers),
+                               {config.peer_memory, config.streaming_stores, config.levels});
   plane.world.control->on_loss(
       [&collective = *plane.collective](const Status& why) { collective.abort(why); });
   return plane;

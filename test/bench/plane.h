@@ -12,7 +12,7 @@ namespace hora::bench {
 /// memory.
 struct Plane {
   World world;  ///< its lane is empty
-  std::shared_ptr<Arena> arena;
+  std::shared_ptr<shm::Arena> arena;
   std::unique_ptr<Collective> collective;
   std::unique_ptr<Collective> mpi;  ///< the same ranks over MPI, if that is measured
 };

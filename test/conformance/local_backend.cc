@@ -10,17 +10,17 @@ namespace hora {
 namespace {
 
 const RegisterCollective kLocalCollective{{"local", [](int ranks) {
-                                             const auto meeting = std::make_shared<Meeting>(ranks);
+                                             const auto meeting = std::make_shared<local::Meeting>(ranks);
                                              std::vector<std::unique_ptr<Collective>> all;
                                              for (int rank = 0; rank < ranks; ++rank)
-                                               all.push_back(make_local_collective(meeting, rank));
+                                               all.push_back(local::make_local_collective(meeting, rank));
                                              return all;
                                            }}};
 
 std::vector<std::unique_ptr<Control>> local_controls(int ranks, int radix) {
-  const auto office = std::make_shared<PostOffice>(ranks, radix);
+  const auto office = std::make_shared<local::PostOffice>(ranks, radix);
   std::vector<std::unique_ptr<Control>> all;
-  for (int rank = 0; rank < ranks; ++rank) all.push_back(make_local_control(office, rank));
+  for (int rank = 0; rank < ranks; ++rank) all.push_back(local::make_local_control(office, rank));
   return all;
 }
 
@@ -28,10 +28,10 @@ const RegisterControl kLocalControl{{"local", [](int ranks) { return local_contr
 const RegisterControl kLocalTree{{"local_tree", [](int ranks) { return local_controls(ranks, 2); }}};
 
 const RegisterMessenger kLocalMessenger{{"local", [](int ranks) {
-                                           const auto boxes = std::make_shared<MessageBoxes>(ranks);
+                                           const auto boxes = std::make_shared<local::MessageBoxes>(ranks);
                                            std::vector<std::unique_ptr<Messenger>> all;
                                            for (int rank = 0; rank < ranks; ++rank)
-                                             all.push_back(make_local_messenger(boxes, rank));
+                                             all.push_back(local::make_local_messenger(boxes, rank));
                                            return all;
                                          }}};
 

@@ -29,20 +29,21 @@ const RegisterCollective kTcpSealed{
     {"tcp_sealed", [](int ranks) { return connect_tcp_collectives(ranks, "all"); }, exactly({2, 9})}};
 
 /// One algorithm over as many sockets between two ranks.
-std::vector<std::unique_ptr<Collective>> forced(Algorithm algorithm, int ranks, int streams) {
-  TcpKnobs knobs;
+std::vector<std::unique_ptr<Collective>> forced(tcp::Algorithm algorithm, int ranks, int streams) {
+  tcp::TcpKnobs knobs;
   knobs.algorithm = algorithm;
   std::vector<std::unique_ptr<Collective>> all;
-  for (auto& links : paired_links(ranks, streams)) all.push_back(make_tcp_collective(links, knobs));
+  for (auto& links : paired_links(ranks, streams)) all.push_back(tcp::make_tcp_collective(links, knobs));
   return all;
 }
 
 const RegisterCollective kShares{
-    {"tcp_shares", [](int ranks) { return forced(Algorithm::shares, ranks, 3); }, exactly({3, 8})}};
+    {"tcp_shares", [](int ranks) { return forced(tcp::Algorithm::shares, ranks, 3); }, exactly({3, 8})}};
 const RegisterCollective kRing{
-    {"tcp_ring", [](int ranks) { return forced(Algorithm::ring, ranks, 2); }, exactly({2, 9})}};
-const RegisterCollective kHalving{
-    {"tcp_halving", [](int ranks) { return forced(Algorithm::halving, ranks, 1); }, exactly({2, 8, 11})}};
+    {"tcp_ring", [](int ranks) { return forced(tcp::Algorithm::ring, ranks, 2); }, exactly({2, 9})}};
+const RegisterCollective kHalving{{"tcp_halving",
+                                   [](int ranks) { return forced(tcp::Algorithm::halving, ranks, 1); },
+                                   exactly({2, 8, 11})}};
 
 }  // namespace
 }  // namespace hora

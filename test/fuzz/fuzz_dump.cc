@@ -13,15 +13,15 @@
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   constexpr int kMostRanksInATable = 64;
   try {
-    hora::RankDump dump = hora::parse_dump({reinterpret_cast<const char*>(data), size});
+    hora::hrun::RankDump dump = hora::hrun::parse_dump({reinterpret_cast<const char*>(data), size});
     if (dump.rank < 0 || dump.rank >= dump.size) std::abort();
     if (dump.size > kMostRanksInATable) return 0;
-    if (hora::analyze({dump}).empty()) std::abort();
+    if (hora::hrun::analyze({dump}).empty()) std::abort();
     if (dump.rank + 1 == dump.size) return 0;
-    hora::RankDump other = dump;
+    hora::hrun::RankDump other = dump;
     ++other.rank;
     if (!other.pending.empty()) other.pending.pop_back();
-    if (hora::analyze({dump, other}).empty()) std::abort();
+    if (hora::hrun::analyze({dump, other}).empty()) std::abort();
   } catch (const hora::Error&) {
     return 0;
   }

@@ -12,12 +12,12 @@
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const std::string_view text(reinterpret_cast<const char*>(data), size);
   try {
-    const auto request = hora::parse_request(text);
-    if (request && hora::parse_request(hora::encode(*request)) != request) std::abort();
+    const auto request = hora::hrun::parse_request(text);
+    if (request && hora::hrun::parse_request(hora::hrun::encode(*request)) != request) std::abort();
   } catch (const hora::Error&) {
   }
   try {
-    static_cast<void>(hora::parse_response(text));
+    static_cast<void>(hora::hrun::parse_response(text));
   } catch (const hora::Error&) {
   }
   return 0;

@@ -21,10 +21,10 @@ constexpr std::size_t kContent = 1000;  // bytes of every message that was asked
 std::vector<hora::Bytes> frames(std::span<const std::byte> bytes, std::size_t step) {
   std::array<int, 2> fds{};
   if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, fds.data()) != 0) std::abort();
-  hora::DataSocket here{hora::Descriptor(fds[0])};
+  hora::tcp::DataSocket here{hora::Descriptor(fds[0])};
   const hora::Descriptor there(fds[1]);
   hora::Bytes content(kContent);
-  hora::MessageReader reader(1, [&](std::uint64_t) { return std::span(content); });
+  hora::tcp::MessageReader reader(1, [&](std::uint64_t) { return std::span(content); });
   reader.open(hora::Cipher(kKey));
   std::vector<hora::Bytes> all;
   try {
@@ -33,10 +33,10 @@ std::vector<hora::Bytes> frames(std::span<const std::byte> bytes, std::size_t st
       if (::send(there.fd(), piece.data(), piece.size(), 0) != static_cast<ssize_t>(piece.size()))
         std::abort();
       while (const auto received = reader.next(here)) {
-        all.push_back(hora::encode(received->frame));
-        const bool whole = received->frame.kind == hora::MessageFrameKind::whole;
+        all.push_back(encode(received->frame));
+        const bool whole = received->frame.kind == hora::tcp::MessageFrameKind::whole;
         const auto elements = whole ? received->elements : std::span<const std::byte>(content);
-        if (received->frame.kind != hora::MessageFrameKind::announcement)
+        if (received->frame.kind != hora::tcp::MessageFrameKind::announcement)
           all.back().insert(all.back().end(), elements.begin(), elements.end());
       }
     }
@@ -55,7 +55,7 @@ hora::Bytes stream_of(std::span<const std::byte> bytes) {
     const std::size_t length = std::min(std::to_integer<std::size_t>(bytes[0]), bytes.size() - 1);
     const auto piece = bytes.subspan(1, length);
     const hora::Bytes more =
-        head ? hora::seal_message_head(cipher, piece) : hora::Bytes(piece.begin(), piece.end());
+        head ? hora::tcp::seal_message_head(cipher, piece) : hora::Bytes(piece.begin(), piece.end());
     stream.insert(stream.end(), more.begin(), more.end());
     bytes = bytes.subspan(1 + length);
   }
@@ -70,9 +70,9 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const hora::Bytes stream = stream_of(bytes);
   if (frames(stream, stream.size() + 1) != frames(stream, 7)) std::abort();
   try {
-    const auto frame = hora::decode_message_frame(bytes, 1);
-    const auto again = hora::encode(frame);
-    if (hora::decode_message_frame(again, 1) != frame) std::abort();
+    const auto frame = hora::tcp::decode_message_frame(bytes, 1);
+    const auto again = encode(frame);
+    if (hora::tcp::decode_message_frame(again, 1) != frame) std::abort();
   } catch (const hora::Error&) {
     return 0;
   }

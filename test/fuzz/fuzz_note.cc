@@ -13,9 +13,9 @@ namespace {
 
 constexpr int kRanks = 3;
 
-std::vector<hora::Note> notes(std::span<const std::byte> bytes, std::size_t step) {
-  std::vector<hora::Note> all;
-  hora::NoteReader reader;
+std::vector<hora::hrun::Note> notes(std::span<const std::byte> bytes, std::size_t step) {
+  std::vector<hora::hrun::Note> all;
+  hora::hrun::NoteReader reader;
   for (std::size_t at = 0; at < bytes.size(); at += step) {
     reader.feed(bytes.subspan(at, std::min(step, bytes.size() - at)));
     while (auto note = reader.next()) all.push_back(*std::move(note));
@@ -40,19 +40,19 @@ void attempt(Decode decode) {
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const std::span bytes(reinterpret_cast<const std::byte*>(data), size);
-  attempt([&] { return hora::decode_plan(bytes); });
-  attempt([&] { return hora::decode_ready(bytes); });
-  attempt([&] { return hora::decode_meeting(bytes); });
-  attempt([&] { return hora::decode_started(bytes, kRanks); });
-  attempt([&] { return hora::decode_ended(bytes, kRanks); });
-  attempt([&] { return hora::decode_piece(bytes, kRanks).stream; });
-  attempt([&] { return hora::decode_taken(bytes, kRanks); });
-  attempt([&] { return hora::decode_rank_reply(bytes, kRanks).index; });
-  attempt([&] { return hora::decode_window(bytes, 1); });
-  attempt([&] { return hora::decode_window_size(bytes); });
-  attempt([&] { return hora::decode_pong(bytes); });
+  attempt([&] { return hora::hrun::decode_plan(bytes); });
+  attempt([&] { return hora::hrun::decode_ready(bytes); });
+  attempt([&] { return hora::hrun::decode_meeting(bytes); });
+  attempt([&] { return hora::hrun::decode_started(bytes, kRanks); });
+  attempt([&] { return hora::hrun::decode_ended(bytes, kRanks); });
+  attempt([&] { return hora::hrun::decode_piece(bytes, kRanks).stream; });
+  attempt([&] { return hora::hrun::decode_taken(bytes, kRanks); });
+  attempt([&] { return hora::hrun::decode_rank_reply(bytes, kRanks).index; });
+  attempt([&] { return hora::hrun::decode_window(bytes, 1); });
+  attempt([&] { return hora::hrun::decode_window_size(bytes); });
+  attempt([&] { return hora::hrun::decode_pong(bytes); });
   attempt([&] {
-    hora::NoteReader reader;
+    hora::hrun::NoteReader reader;
     reader.feed(bytes);
     while (reader.next_line()) {
     }

@@ -36,8 +36,8 @@ int attempt(Call call) {
 /// A stream of Hora's, and the kernels of its peers. One thread's.
 class Times {
  public:
-  Times(int gpu, const std::string& peer_kernels) : gpu_(open_cuda_gpu(driver_, gpu)) {
-    const CurrentContext current(*gpu_->context());
+  Times(int gpu, const std::string& peer_kernels) : gpu_(cuda::open_cuda_gpu(driver_, gpu)) {
+    const cuda::CurrentContext current(*gpu_->context());
     std::ifstream file(peer_kernels, std::ios::binary);
     const std::vector<char> image(std::istreambuf_iterator<char>(file), {});
     if (image.empty()) throw Error(Code::unavailable, fmt::format("there is no {}", peer_kernels));
@@ -52,14 +52,14 @@ class Times {
 
   /// A call of the driver's for each.
   void copy_each(std::span<const Move> moves, std::size_t size) {
-    const CurrentContext current(*gpu_->context());
+    const cuda::CurrentContext current(*gpu_->context());
     for (const auto& [to, from, count] : moves)
       driver_.check(driver_.memcpy_async(address(to), address(from), count * size, handle()),
                     "cuMemcpyAsync");
   }
 
   void copy_with_fixed_blocks(std::span<const Move> moves, std::size_t size) {
-    const CurrentContext current(*gpu_->context());
+    const cuda::CurrentContext current(*gpu_->context());
     while (!moves.empty()) {
       const auto now = moves.subspan(0, std::min<std::size_t>(moves.size(), kPeerTensors));
       PeerTable table{};
@@ -79,7 +79,7 @@ class Times {
   }
 
   void copy(void* to, const void* from, std::size_t bytes) {
-    const CurrentContext current(*gpu_->context());
+    const cuda::CurrentContext current(*gpu_->context());
     PeerCopy copy{address(to), address(from), bytes / 16};
     const std::uint64_t each = std::uint64_t{kCopyThreads} * kCopyDepth;
     launch(copy_, static_cast<unsigned>((copy.units + each - 1) / each), kCopyThreads, &copy);
@@ -87,7 +87,7 @@ class Times {
 
  private:
   static CUdeviceptr address(const void* data) { return reinterpret_cast<CUdeviceptr>(data); }
-  [[nodiscard]] CUstream handle() const { return dynamic_cast<const CudaStream&>(*stream_).handle(); }
+  [[nodiscard]] CUstream handle() const { return dynamic_cast<const cuda::CudaStream&>(*stream_).handle(); }
 
   void launch(CUfunction kernel, unsigned blocks, unsigned threads, void* parameters) {
     if (kernel == nullptr) throw Error(Code::unavailable, "the peers' kernels do not run on this GPU");
@@ -96,8 +96,8 @@ class Times {
                   "cuLaunchKernel");
   }
 
-  CudaDriver driver_ = load_driver();
-  std::shared_ptr<CudaGpu> gpu_;
+  cuda::CudaDriver driver_ = cuda::load_driver();
+  std::shared_ptr<cuda::CudaGpu> gpu_;
   std::unique_ptr<Stream> stream_ = gpu_->make_stream();
   CUmodule module_ = nullptr;
   CUfunction copy_ = nullptr;

@@ -105,7 +105,7 @@ class GpuStream : public testing::Test {
   }
 
   std::mt19937 random_{std::random_device{}()};
-  std::shared_ptr<CudaGpu> gpu_ = open_cuda_gpu(load_driver(), 0);
+  std::shared_ptr<cuda::CudaGpu> gpu_ = cuda::open_cuda_gpu(cuda::load_driver(), 0);
   std::unique_ptr<Stream> stream_ = gpu_->make_stream();
   std::unique_ptr<Stream> host_ = make_host_stream();
 };

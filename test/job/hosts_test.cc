@@ -63,9 +63,9 @@ class Hosts : public testing::Test {
 constexpr const char* kTwo = "one.invalid:2,two.invalid:1";
 
 TEST_F(Hosts, GetTheirRanksAndEveryRankKnowsItsPlace) {
-  const Outcome outcome = hrun({"-H", "localhost:1,one.invalid:2", "sh", "-c",
-                                "echo $HORA_RANK $HORA_SIZE $HORA_LOCAL_RANK/$HORA_LOCAL_SIZE "
-                                "$HORA_CROSS_RANK/$HORA_CROSS_SIZE $GROUP_RANK"});
+  const Outcome outcome = run_hrun({"-H", "localhost:1,one.invalid:2", "sh", "-c",
+                                    "echo $HORA_RANK $HORA_SIZE $HORA_LOCAL_RANK/$HORA_LOCAL_SIZE "
+                                    "$HORA_CROSS_RANK/$HORA_CROSS_SIZE $GROUP_RANK"});
   EXPECT_EQ(outcome.exit_code, 0) << outcome.errors;
   EXPECT_EQ(outcome.errors, "");
   EXPECT_THAT(sorted_lines(outcome.output),
@@ -74,7 +74,7 @@ TEST_F(Hosts, GetTheirRanksAndEveryRankKnowsItsPlace) {
 
 TEST_F(Hosts, TellAllRanksTheSamePlacesOfRankZero) {
   const Outcome outcome =
-      hrun({"-H", kTwo, "--no-prefix", "sh", "-c", "echo $HORA_COORDINATOR $MASTER_ADDR $MASTER_PORT"});
+      run_hrun({"-H", kTwo, "--no-prefix", "sh", "-c", "echo $HORA_COORDINATOR $MASTER_ADDR $MASTER_PORT"});
   const auto lines = sorted_lines(outcome.output);
   ASSERT_EQ(lines.size(), 3u) << outcome.errors;
   EXPECT_EQ(lines[0], lines[2]);
@@ -82,7 +82,7 @@ TEST_F(Hosts, TellAllRanksTheSamePlacesOfRankZero) {
 }
 
 TEST_F(Hosts, AreToldNothingOnACommandLine) {
-  hrun({"-H", kTwo, "-x", "A=hidden", "sh", "-c", "echo words"});
+  run_hrun({"-H", kTwo, "-x", "A=hidden", "sh", "-c", "echo words"});
   const std::string calls = text_of(folder_ / "calls");
   EXPECT_THAT(calls, HasSubstr("-- one.invalid exec /bin/sh -c"));
   EXPECT_THAT(calls, Not(HasSubstr("hidden")));
@@ -103,8 +103,9 @@ TEST_F(Hosts, GiveTheInputToRankZeroAndTakeItsOutputWhole) {
 }
 
 TEST_F(Hosts, NameTheRankThatFailedFirstAndItsHost) {
-  const Outcome outcome = hrun({"-H", kTwo, "--grace", "0.2", "sh", "-c",
-                                "[ $RANK = 2 ] && { echo because of this >&2; exit 7; }; exec sleep 1000"});
+  const Outcome outcome =
+      run_hrun({"-H", kTwo, "--grace", "0.2", "sh", "-c",
+                "[ $RANK = 2 ] && { echo because of this >&2; exit 7; }; exec sleep 1000"});
   EXPECT_EQ(outcome.exit_code, 7);
   EXPECT_THAT(outcome.errors, HasSubstr("on two.invalid) failed first: it exited with code 7\n"));
   EXPECT_THAT(outcome.errors, HasSubstr("  because of this\n"));
@@ -121,7 +122,7 @@ TEST_F(Hosts, ThatAreLostEndTheJob) {
 
 TEST_F(Hosts, ThatCannotBeReachedAreAllNamedAndNothingStarts) {
   const Outcome outcome =
-      hrun({"-H", "localhost,closed.invalid,one.invalid", "-np", "3", "sh", "-c", "echo up"});
+      run_hrun({"-H", "localhost,closed.invalid,one.invalid", "-np", "3", "sh", "-c", "echo up"});
   EXPECT_EQ(outcome.exit_code, 1);
   EXPECT_EQ(outcome.output, "");
   EXPECT_EQ(outcome.errors,
@@ -147,17 +148,19 @@ TEST_F(Hosts, EndWhenHrunIsKilled) {
   EXPECT_TRUE(launched.all_gone());
 }
 
-std::string spoken(Word word, std::span<const std::byte> body = {}) {
-  return std::string(text_of(encode(word, body)));
+std::string spoken(hrun::Word word, std::span<const std::byte> body = {}) {
+  return std::string(hrun::text_of(encode(word, body)));
 }
 
 TEST_F(Hosts, ThatAreLostAfterTheirRanksEndedHoldUpNobodyAndChangeNoVerdict) {
   // In the place of an agent of one rank: it says that the rank is over, and nothing of the rank's stdout.
-  std::ofstream(folder_ / "ready") << kGreeting << " " << version() << " /bin/hrun\n"
-                                   << spoken(Word::ready, encode(Ready{}));
-  std::ofstream(folder_ / "over") << spoken(Word::started, encode(Started{0, 1}))
-                                  << spoken(Word::ended, encode(Ended{0, 0, "exited with code 0", 0}))
-                                  << spoken(Word::over) << spoken(Word::output, encode(OutputPiece{1, ""}));
+  std::ofstream(folder_ / "ready") << hrun::kGreeting << " " << version() << " /bin/hrun\n"
+                                   << spoken(hrun::Word::ready, encode(hrun::Ready{}));
+  std::ofstream(folder_ / "over") << spoken(hrun::Word::started, encode(hrun::Started{0, 1}))
+                                  << spoken(hrun::Word::ended,
+                                            encode(hrun::Ended{0, 0, "exited with code 0", 0}))
+                                  << spoken(hrun::Word::over)
+                                  << spoken(hrun::Word::output, encode(hrun::OutputPiece{1, ""}));
   const auto step = [&](const char* name) { return (folder_ / name).string(); };
   const auto await = [&](const char* name) {
     return fmt::format("while [ ! -e {} ]; do sleep 0.02; done\n", step(name));
@@ -175,7 +178,7 @@ TEST_F(Hosts, ThatAreLostAfterTheirRanksEndedHoldUpNobodyAndChangeNoVerdict) {
 }
 
 TEST_F(Hosts, EndWhenTheirTimeIsOver) {
-  const Outcome outcome = hrun({"-H", kTwo, "--timeout", "0.5", "--grace", "0.2", "sleep", "1000"});
+  const Outcome outcome = run_hrun({"-H", kTwo, "--timeout", "0.5", "--grace", "0.2", "sleep", "1000"});
   EXPECT_EQ(outcome.exit_code, 124);
 }
 

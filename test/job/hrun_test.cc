@@ -36,8 +36,8 @@ std::size_t occurrences(const std::string& text, const std::string& part) {
 }
 
 TEST(Hrun, TellsEveryRankWhoItIs) {
-  const Outcome outcome =
-      hrun({"-np", "3", "sh", "-c", "echo $HORA_RANK of $HORA_SIZE, $HORA_LOCAL_RANK of $HORA_LOCAL_SIZE"});
+  const Outcome outcome = run_hrun(
+      {"-np", "3", "sh", "-c", "echo $HORA_RANK of $HORA_SIZE, $HORA_LOCAL_RANK of $HORA_LOCAL_SIZE"});
   EXPECT_EQ(outcome.exit_code, 0);
   for (const char* line : {"[0] 0 of 3, 0 of 3\n", "[1] 1 of 3, 1 of 3\n", "[2] 2 of 3, 2 of 3\n"}) {
     EXPECT_NE(outcome.output.find(line), std::string::npos) << outcome.output;
@@ -46,18 +46,19 @@ TEST(Hrun, TellsEveryRankWhoItIs) {
 
 TEST(Hrun, TellsEveryRankWhereTorchMeets) {
   const char* script = "echo ${HORA_COORDINATOR#*:} $MASTER_ADDR $MASTER_PORT";
-  const Outcome outcome = hrun({"-np", "2", "--no-prefix", "sh", "-c", script});
+  const Outcome outcome = run_hrun({"-np", "2", "--no-prefix", "sh", "-c", script});
   int own = 0;
   int port = 0;
   ASSERT_EQ(std::sscanf(outcome.output.c_str(), "%d 127.0.0.1 %d", &own, &port), 2) << outcome.output;
   EXPECT_NE(own, port);
   EXPECT_EQ(occurrences(outcome.output, "127.0.0.1 " + std::to_string(port) + "\n"), 2u);
-  EXPECT_EQ(occurrences(hrun({"-np", "2", "-x", "MASTER_PORT=29511", "sh", "-c", script}).output, " 29511\n"),
-            2u);
+  EXPECT_EQ(
+      occurrences(run_hrun({"-np", "2", "-x", "MASTER_PORT=29511", "sh", "-c", script}).output, " 29511\n"),
+      2u);
 }
 
 TEST(Hrun, MeasuresInsteadOfStartingAProgram) {
-  const Outcome outcome = hrun({"--preflight", "-np", "2"});
+  const Outcome outcome = run_hrun({"--preflight", "-np", "2"});
   EXPECT_EQ(outcome.exit_code, 0) << outcome.errors;
   EXPECT_EQ(outcome.output.find("hosts\n  localhost: "), 0U) << outcome.output;
   EXPECT_NE(outcome.output.find("    2 ranks share memory: an allreduce of 8 bytes takes "),
@@ -68,7 +69,7 @@ TEST(Hrun, MeasuresInsteadOfStartingAProgram) {
 TEST(Hrun, MeasuresSharedMemoryOnItsOwnHostAlsoInAnAllocation) {
   ::setenv("SLURM_JOB_NODELIST", "node[1-2].invalid", 1);
   ::setenv("SLURM_TASKS_PER_NODE", "2(x2)", 1);
-  const Outcome outcome = hrun({"--preflight", "-H", "localhost:2"});
+  const Outcome outcome = run_hrun({"--preflight", "-H", "localhost:2"});
   ::unsetenv("SLURM_JOB_NODELIST");
   ::unsetenv("SLURM_TASKS_PER_NODE");
   EXPECT_EQ(outcome.exit_code, 0) << outcome.errors;
@@ -76,7 +77,7 @@ TEST(Hrun, MeasuresSharedMemoryOnItsOwnHostAlsoInAnAllocation) {
 }
 
 TEST(Hrun, MeasuresEveryPairOfProbes) {
-  const Outcome outcome = hrun({"-np", "3", "--no-prefix", HORA_HRUN, "--probe", "a:1,b:1,c:1"});
+  const Outcome outcome = run_hrun({"-np", "3", "--no-prefix", HORA_HRUN, "--probe", "a:1,b:1,c:1"});
   EXPECT_EQ(outcome.exit_code, 0) << outcome.errors;
   for (const char* pair : {"\n  b - a: ", "\n  c - a: ", "\n  c - b: "})
     EXPECT_EQ(occurrences(outcome.output, pair), 1u) << outcome.output;
@@ -88,18 +89,18 @@ TEST(Hrun, GivesARankNoMoreDescriptorsThanItNames) {
       "for fd in /proc/$$/fd/*; do fd=${fd##*/}; case \" 0 1 2 $HORA_SECRET_FD $HORA_NEWS_FD "
       "$HORA_QUESTION_FD $HORA_COORDINATOR_FD \" in *\" $fd \"*) ;; *) [ ! -e /proc/$$/fd/$fd ] || echo $fd "
       ";; esac; done";
-  const Outcome outcome = hrun({"-np", "3", "--no-prefix", "sh", "-c", script});
+  const Outcome outcome = run_hrun({"-np", "3", "--no-prefix", "sh", "-c", script});
   EXPECT_EQ(outcome.exit_code, 0);
   std::istringstream others(outcome.output);
   for (int fd = 0; others >> fd;) EXPECT_EQ(::fcntl(fd, F_GETFD), 0) << fd << " is not this test's";
 }
 
 TEST(Hrun, BindsEachRankToCoresOfItsOwn) {
-  const auto cores = cores_here();
+  const auto cores = hrun::cores_here();
   if (cores.size() < 2 || core_quota() < 2) GTEST_SKIP() << "this machine lends us one core";
-  const Outcome outcome = hrun({"-np", "2", "--bind-to", "core", "--report-bindings", "sh", "-c",
-                                "echo $(grep Cpus_allowed_list /proc/self/status) $OMP_NUM_THREADS"});
-  const auto bindings = bind_ranks_here(BindTo::core, 2);
+  const Outcome outcome = run_hrun({"-np", "2", "--bind-to", "core", "--report-bindings", "sh", "-c",
+                                    "echo $(grep Cpus_allowed_list /proc/self/status) $OMP_NUM_THREADS"});
+  const auto bindings = hrun::bind_ranks_here(hrun::BindTo::core, 2);
   for (const int rank : {0, 1}) {
     const auto& binding = bindings[static_cast<std::size_t>(rank)];
     const std::string where = describe(binding);
@@ -114,15 +115,15 @@ TEST(Hrun, BindsEachRankToCoresOfItsOwn) {
 }
 
 TEST(Hrun, SaysOnceThatNoRankIsBound) {
-  const Outcome outcome = hrun({"-np", "200", "--bind-to", "core", "true"});
+  const Outcome outcome = run_hrun({"-np", "200", "--bind-to", "core", "true"});
   EXPECT_EQ(outcome.exit_code, 0);
   EXPECT_EQ(occurrences(outcome.errors, "so no rank is bound\n"), 1u) << outcome.errors;
 }
 
 TEST(Hrun, ReturnsTheCodeOfTheRankThatFailedFirstAndShowsItsLastLines) {
   const Outcome outcome =
-      hrun({"-np", "4", "sh", "-c",
-            "if [ $HORA_RANK = 2 ]; then echo because of this >&2; exit 7; fi; sleep 0.3; exit 3"});
+      run_hrun({"-np", "4", "sh", "-c",
+                "if [ $HORA_RANK = 2 ]; then echo because of this >&2; exit 7; fi; sleep 0.3; exit 3"});
   EXPECT_EQ(outcome.exit_code, 7);
   const auto at = outcome.errors.find("hrun: rank 2 (pid ");
   ASSERT_NE(at, std::string::npos) << outcome.errors;
@@ -132,7 +133,7 @@ TEST(Hrun, ReturnsTheCodeOfTheRankThatFailedFirstAndShowsItsLastLines) {
 
 TEST(Hrun, ReturnsTheSignalOfARankThatWasKilled) {
   const Outcome outcome =
-      hrun({"-np", "2", "--grace", "0.2", "sh", "-c", "[ $HORA_RANK = 1 ] && kill -9 $$; sleep 100"});
+      run_hrun({"-np", "2", "--grace", "0.2", "sh", "-c", "[ $HORA_RANK = 1 ] && kill -9 $$; sleep 100"});
   EXPECT_EQ(outcome.exit_code, 137);
   EXPECT_NE(outcome.errors.find("rank 1 (pid"), std::string::npos);
   EXPECT_NE(outcome.errors.find("was killed by signal 9"), std::string::npos);
@@ -182,15 +183,15 @@ TEST(Hrun, NamesTheFirstOfThoseThatEndedWhileItWasBusy) {
 }
 
 TEST(Hrun, NamesTheRankThatFailedAndNotThoseThatItEnded) {
-  const Outcome outcome = hrun({"-np", "4", "--grace", "0", "sh", "-c",
-                                "trap 'exit 9' TERM; [ $HORA_RANK = 2 ] && exit 7; sleep 1000 & wait"});
+  const Outcome outcome = run_hrun({"-np", "4", "--grace", "0", "sh", "-c",
+                                    "trap 'exit 9' TERM; [ $HORA_RANK = 2 ] && exit 7; sleep 1000 & wait"});
   EXPECT_EQ(outcome.exit_code, 7);
   EXPECT_NE(outcome.errors.find("rank 2 (pid"), std::string::npos) << outcome.errors;
 }
 
 TEST(Hrun, NamesTheTimeOutAndTheSignalAndNotTheRanksThatEndedBecauseOfThem) {
   const char* script = "trap 'exit 9' TERM INT; echo up; sleep 1000 & wait";
-  EXPECT_EQ(hrun({"-np", "2", "--timeout", "0.3", "sh", "-c", script}).exit_code, 124);
+  EXPECT_EQ(run_hrun({"-np", "2", "--timeout", "0.3", "sh", "-c", script}).exit_code, 124);
   for (const int signal : {SIGINT, SIGTERM}) {
     Launched launched({"-np", "1", "sh", "-c", script});
     ASSERT_TRUE(launched.await_output("[0] up"));
@@ -202,8 +203,8 @@ TEST(Hrun, NamesTheTimeOutAndTheSignalAndNotTheRanksThatEndedBecauseOfThem) {
 }
 
 TEST(Hrun, KeepsTheTimeOutAlsoAfterARankFailed) {
-  const Outcome outcome = hrun({"-np", "2", "--grace", "60", "--timeout", "0.5", "sh", "-c",
-                                "[ $HORA_RANK = 0 ] && exit 7; exec sleep 1000"});
+  const Outcome outcome = run_hrun({"-np", "2", "--grace", "60", "--timeout", "0.5", "sh", "-c",
+                                    "[ $HORA_RANK = 0 ] && exit 7; exec sleep 1000"});
   EXPECT_EQ(outcome.exit_code, 7);
   EXPECT_LT(outcome.seconds, 30.0);
 }
@@ -227,9 +228,10 @@ TEST(Hrun, EndsAStoppedRankForWhichNobodyWaitsAfterTheGrace) {
 }
 
 TEST(Hrun, HasAllPatienceWithARankThatGoesOn) {
-  const Outcome outcome = hrun({"-np", "2", "--grace", "1", "sh", "-c",
-                                "[ $HORA_RANK = 0 ] && exit 0; (sleep 0.3; kill -CONT $$) & kill -STOP $$; "
-                                "sleep 1.5; echo done"});
+  const Outcome outcome =
+      run_hrun({"-np", "2", "--grace", "1", "sh", "-c",
+                "[ $HORA_RANK = 0 ] && exit 0; (sleep 0.3; kill -CONT $$) & kill -STOP $$; "
+                "sleep 1.5; echo done"});
   EXPECT_EQ(outcome.exit_code, 0) << outcome.errors;
   EXPECT_EQ(outcome.output, "[1] done\n");
   EXPECT_NE(outcome.errors.find("goes on"), std::string::npos) << outcome.errors;
@@ -237,8 +239,8 @@ TEST(Hrun, HasAllPatienceWithARankThatGoesOn) {
 
 TEST(Hrun, PassesEveryLineOnWhole) {
   const Outcome outcome =
-      hrun({"-np", "4", "sh", "-c",
-            "i=0; while [ $i -lt 500 ]; do echo line $i of $HORA_RANK; i=$((i+1)); done; printf end"});
+      run_hrun({"-np", "4", "sh", "-c",
+                "i=0; while [ $i -lt 500 ]; do echo line $i of $HORA_RANK; i=$((i+1)); done; printf end"});
   EXPECT_EQ(occurrences(outcome.output, "\n"), 4u * 501u);
   for (int rank = 0; rank < 4; ++rank) {
     const auto prefix = "[" + std::to_string(rank) + "] ";
@@ -259,7 +261,7 @@ TEST(Hrun, PassesOnALastLineWithoutEndAlsoWhereSomebodyHoldsThePipe) {
 }
 
 TEST(Hrun, PassesOnEveryStateOfAProgressBar) {
-  const Outcome outcome = hrun({"-np", "1", "sh", "-c", "printf '10%%\\r100%%\\r'; sleep 1000 & exit 0"});
+  const Outcome outcome = run_hrun({"-np", "1", "sh", "-c", "printf '10%%\\r100%%\\r'; sleep 1000 & exit 0"});
   EXPECT_EQ(outcome.output, "[0] 10%\r[0] 100%\r\n");
 }
 
@@ -270,8 +272,8 @@ TEST(Hrun, PassesBytesOnAsTheyAreWithoutPrefixes) {
   for (char& byte : bytes) byte = static_cast<char>(random());
   for (const std::string& all : {std::string("a\rb\n"), std::string("no end"), bytes}) {
     std::ofstream(folder / "in", std::ios::binary) << all;
-    const Outcome outcome = hrun({"-np", "1", "--no-prefix", "--output-filename", folder, "sh", "-c",
-                                  "cat \"$1\"; cat \"$1\" >&2", "-", folder / "in"});
+    const Outcome outcome = run_hrun({"-np", "1", "--no-prefix", "--output-filename", folder, "sh", "-c",
+                                      "cat \"$1\"; cat \"$1\" >&2", "-", folder / "in"});
     EXPECT_EQ(outcome.exit_code, 0);
     EXPECT_TRUE(outcome.output == all);
     EXPECT_TRUE(outcome.errors == all);
@@ -282,13 +284,13 @@ TEST(Hrun, PassesBytesOnAsTheyAreWithoutPrefixes) {
 }
 
 TEST(Hrun, PassesLinesOnBareAndKeepsErrorsApart) {
-  const Outcome outcome = hrun({"-np", "2", "--no-prefix", "sh", "-c", "echo out; echo err >&2"});
+  const Outcome outcome = run_hrun({"-np", "2", "--no-prefix", "sh", "-c", "echo out; echo err >&2"});
   EXPECT_EQ(outcome.output, "out\nout\n");
   EXPECT_EQ(outcome.errors, "err\nerr\n");
 }
 
 TEST(Hrun, NamesTheOthersThatEndedByThemselves) {
-  const Outcome outcome = hrun({"-np", "2", "sh", "-c", "test $HORA_RANK = 0 || exit 3"});
+  const Outcome outcome = run_hrun({"-np", "2", "sh", "-c", "test $HORA_RANK = 0 || exit 3"});
   EXPECT_EQ(outcome.exit_code, 3);
   EXPECT_NE(outcome.errors.find("it exited with code 3\nhrun: rank 0 exited with code 0\n"),
             std::string::npos)
@@ -298,7 +300,8 @@ TEST(Hrun, NamesTheOthersThatEndedByThemselves) {
 TEST(Hrun, WritesAFileForEachRankAndStream) {
   const auto folder =
       std::filesystem::path(testing::TempDir()) / ("hora-output-" + std::to_string(::getpid()));
-  hrun({"-np", "2", "--output-filename", folder, "sh", "-c", "echo out $HORA_RANK; echo err $HORA_RANK >&2"});
+  run_hrun(
+      {"-np", "2", "--output-filename", folder, "sh", "-c", "echo out $HORA_RANK; echo err $HORA_RANK >&2"});
   EXPECT_EQ(text_of(folder / "rank.0/stdout"), "out 0\n");
   EXPECT_EQ(text_of(folder / "rank.1/stderr"), "err 1\n");
   std::filesystem::remove_all(folder);
@@ -307,8 +310,8 @@ TEST(Hrun, WritesAFileForEachRankAndStream) {
 TEST(Hrun, WritesASummaryOfEveryRankOfAJobThatFails) {
   const auto folder =
       std::filesystem::path(testing::TempDir()) / ("hora-summary-" + std::to_string(::getpid()));
-  hrun({"-np", "3", "--grace", "0.2", "--output-filename", folder, "sh", "-c",
-        "echo up; [ $HORA_RANK = 1 ] || exec sleep 1000; echo because of this >&2; kill -9 $$"});
+  run_hrun({"-np", "3", "--grace", "0.2", "--output-filename", folder, "sh", "-c",
+            "echo up; [ $HORA_RANK = 1 ] || exec sleep 1000; echo because of this >&2; kill -9 $$"});
   const auto summary = nlohmann::json::parse(text_of(folder / "summary.json"));
   EXPECT_EQ(summary["np"], 3);
   EXPECT_EQ(summary["exit_code"], 137);
@@ -332,7 +335,7 @@ TEST(Hrun, WritesASummaryOfEveryRankOfAJobThatFails) {
 
 TEST(Hrun, WritesASummaryOfAJobThatGoesWell) {
   const auto folder = std::filesystem::path(testing::TempDir()) / ("hora-well-" + std::to_string(::getpid()));
-  EXPECT_EQ(hrun({"-np", "2", "--output-filename", folder, "true"}).exit_code, 0);
+  EXPECT_EQ(run_hrun({"-np", "2", "--output-filename", folder, "true"}).exit_code, 0);
   const auto summary = nlohmann::json::parse(text_of(folder / "summary.json"));
   EXPECT_EQ(summary["exit_code"], 0);
   EXPECT_EQ(summary["first_cause"], nullptr);
@@ -341,9 +344,9 @@ TEST(Hrun, WritesASummaryOfAJobThatGoesWell) {
 }
 
 TEST(Hrun, ShowsTheLastTwentyLinesOfTheRankThatFailedFirstLast) {
-  const Outcome outcome = hrun({"-np", "2", "sh", "-c",
-                                "[ $HORA_RANK = 0 ] && { sleep 0.3; echo consequence >&2; exit 4; };"
-                                "for i in $(seq 30); do echo line $i >&2; done; exit 3"});
+  const Outcome outcome = run_hrun({"-np", "2", "sh", "-c",
+                                    "[ $HORA_RANK = 0 ] && { sleep 0.3; echo consequence >&2; exit 4; };"
+                                    "for i in $(seq 30); do echo line $i >&2; done; exit 3"});
   std::string last = "hrun: the last it wrote to stderr:\n";
   for (int i = 11; i <= 30; ++i) last += fmt::format("  line {}\n", i);
   EXPECT_THAT(outcome.errors, testing::EndsWith(last));
@@ -548,13 +551,13 @@ TEST(Hrun, EndsWhatRanksLeaveBehind) {
 }
 
 TEST(Hrun, EndsAJobThatTakesTooLong) {
-  const Outcome outcome = hrun({"-np", "2", "--timeout", "0.3", "--grace", "0.2", "sleep", "1000"});
+  const Outcome outcome = run_hrun({"-np", "2", "--timeout", "0.3", "--grace", "0.2", "sleep", "1000"});
   EXPECT_EQ(outcome.exit_code, 124);
   EXPECT_NE(outcome.errors.find("did not end within 0.3 s"), std::string::npos) << outcome.errors;
 }
 
 TEST(Hrun, NoticesTheEndOfRanksWhereItsParentIgnoredThatOfChildren) {
-  EXPECT_EQ(hrun({"-np", "2", "sh", "-c", "exit 3"}, {SIGCHLD}).exit_code, 3);
+  EXPECT_EQ(run_hrun({"-np", "2", "sh", "-c", "exit 3"}, {SIGCHLD}).exit_code, 3);
 }
 
 TEST(Hrun, RunsAlsoWhereStandardDescriptorsAreClosed) {
@@ -607,7 +610,7 @@ TEST(Hrun, RefusesBeforeItStartsAnything) {
                                                 {"-np", "2", "no-such-program-anywhere"},
                                                 {"-H", "localhost:0", "true"},
                                                 {"--hostfile", "/tmp", "true"}}) {
-    const Outcome outcome = hrun(words);
+    const Outcome outcome = run_hrun(words);
     EXPECT_EQ(outcome.exit_code, 2);
     EXPECT_EQ(outcome.output, "");
     EXPECT_NE(outcome.errors.find("hrun: "), std::string::npos);

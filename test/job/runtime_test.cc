@@ -34,7 +34,7 @@ TEST(Job, ReducesOverEveryPlane) {
   for (const char* setting : {"HORA_CPU_OPERATIONS=shm", "HORA_CPU_OPERATIONS=tcp", "HORA_PEER_MEMORY=0",
                               "HORA_PEER_MEMORY=1", "HORA_STREAMING_STORES=1", "HORA_LEVELS=2"}) {
     for (const int ranks : {1, 2, 4}) {
-      const Outcome outcome = hrun(worker(ranks, {"reduce"}, {"-x", setting}));
+      const Outcome outcome = run_hrun(worker(ranks, {"reduce"}, {"-x", setting}));
       EXPECT_EQ(outcome.exit_code, 0) << setting << outcome.output << outcome.errors;
       EXPECT_EQ(outcome.output, "[0] done\n");
     }
@@ -44,9 +44,9 @@ TEST(Job, ReducesOverEveryPlane) {
 TEST(Job, TriesHowMuchShouldTravelTogetherAndSaysWhatItHasFound) {
   const auto log = std::filesystem::path(testing::TempDir()) / fmt::format("trials-{}.csv", ::getpid());
   for (const char* plane : {"HORA_CPU_OPERATIONS=shm", "HORA_CPU_OPERATIONS=tcp"}) {
-    const Outcome outcome = hrun(worker(2, {"reduce", "120"},
-                                        {"--autotune", "--autotune-log-file", log.string(),
-                                         "--autotune-steps-per-sample", "1", "-x", plane}));
+    const Outcome outcome = run_hrun(worker(2, {"reduce", "120"},
+                                            {"--autotune", "--autotune-log-file", log.string(),
+                                             "--autotune-steps-per-sample", "1", "-x", plane}));
     EXPECT_EQ(outcome.exit_code, 0) << outcome.errors;
     EXPECT_EQ(outcome.output, "[0] done\n");
     EXPECT_THAT(outcome.errors,
@@ -62,7 +62,7 @@ TEST(Job, TriesHowMuchShouldTravelTogetherAndSaysWhatItHasFound) {
 
 TEST(Job, EndsOnAllRanksWhereTheTrialsCannotBeLogged) {
   const Outcome outcome =
-      hrun(worker(2, {"reduce"}, {"--autotune", "--autotune-log-file", "/nowhere/trials.csv"}));
+      run_hrun(worker(2, {"reduce"}, {"--autotune", "--autotune-log-file", "/nowhere/trials.csv"}));
   EXPECT_NE(outcome.exit_code, 0);
   EXPECT_THAT(
       outcome.output + outcome.errors,
@@ -122,7 +122,7 @@ TEST(Job, AStoppedRankIsNamedWithinItsHeartbeatAndASecondAndEndsWithTheOthers) {
 TEST(Job, AnErrorThatNobodyCatchesIsToldOnceForAllRanksWithItsRemedy) {
   const auto folder =
       std::filesystem::path(testing::TempDir()) / ("hora-fewer-" + std::to_string(::getpid()));
-  const Outcome outcome = hrun(worker(4, {"fewer", "1"}, {"--output-filename", folder}));
+  const Outcome outcome = run_hrun(worker(4, {"fewer", "1"}, {"--output-filename", folder}));
   EXPECT_EQ(outcome.exit_code, 128 + SIGABRT) << outcome.output << outcome.errors;
   const std::string& errors = outcome.errors;
   EXPECT_LE(std::count(errors.begin(), errors.end(), '\n'), 15) << errors;
@@ -140,7 +140,7 @@ TEST(Job, AnErrorThatNobodyCatchesIsToldOnceForAllRanksWithItsRemedy) {
 TEST(Job, RanksWriteToEachOtherOnEveryPlane) {
   for (const char* setting : {"HORA_CPU_OPERATIONS=auto", "HORA_CPU_OPERATIONS=tcp"}) {
     for (const int ranks : {1, 2, 4}) {
-      const Outcome outcome = hrun(worker(ranks, {"write"}, {"-x", setting}));
+      const Outcome outcome = run_hrun(worker(ranks, {"write"}, {"-x", setting}));
       EXPECT_EQ(outcome.exit_code, 0) << setting << outcome.output << outcome.errors;
       EXPECT_EQ(outcome.output, "[0] done\n");
     }
@@ -150,12 +150,12 @@ TEST(Job, RanksWriteToEachOtherOnEveryPlane) {
 TEST(Job, EncryptsElementsOverSocketsIfItIsToldTo) {
   const std::vector<std::string> settings{"-x", "HORA_CPU_OPERATIONS=tcp", "-x", "HORA_ENCRYPTION=all"};
   for (const char* what : {"reduce", "write"}) {
-    const Outcome outcome = hrun(worker(3, {what}, settings));
+    const Outcome outcome = run_hrun(worker(3, {what}, settings));
     EXPECT_EQ(outcome.exit_code, 0) << what << outcome.output << outcome.errors;
     EXPECT_EQ(outcome.output, "[0] done\n");
   }
   const Outcome over_mpi =
-      hrun(worker(2, {"reduce"}, {"-x", "HORA_CPU_OPERATIONS=mpi", "-x", "HORA_ENCRYPTION=all"}));
+      run_hrun(worker(2, {"reduce"}, {"-x", "HORA_CPU_OPERATIONS=mpi", "-x", "HORA_ENCRYPTION=all"}));
   EXPECT_NE(over_mpi.exit_code, 0);
   EXPECT_NE(over_mpi.output.find("HORA_ENCRYPTION=all, but MPI moves tensors as it likes"), std::string::npos)
       << over_mpi.output << over_mpi.errors;
@@ -164,7 +164,7 @@ TEST(Job, EncryptsElementsOverSocketsIfItIsToldTo) {
 TEST(Job, ADeathEndsMessagesThatAreUnderWayAndIsNamed) {
   for (const char* plane : {"HORA_CPU_OPERATIONS=auto", "HORA_CPU_OPERATIONS=tcp"}) {
     for (const int victim : {0, 2}) {
-      const Outcome outcome = hrun(worker(3, {"orphan", std::to_string(victim)}, {"-x", plane}));
+      const Outcome outcome = run_hrun(worker(3, {"orphan", std::to_string(victim)}, {"-x", plane}));
       EXPECT_EQ(outcome.exit_code, 137) << outcome.output << outcome.errors;
       const std::regex heard("a message (from|to) rank " + std::to_string(victim) + " with tag 0: rank " +
                              std::to_string(victim) + " \\(pid [0-9]+ on .*\\) is gone: .* after ([0-9.]+)");
@@ -180,14 +180,14 @@ TEST(Job, ADeathEndsMessagesThatAreUnderWayAndIsNamed) {
 }
 
 TEST(Job, ARankThatExitsWithoutLeavingIsNamed) {
-  const Outcome outcome = hrun(worker(3, {"exit", "1"}));
+  const Outcome outcome = run_hrun(worker(3, {"exit", "1"}));
   EXPECT_EQ(outcome.exit_code, 1);
   EXPECT_NE(outcome.output.find("rank 1 (pid"), std::string::npos) << outcome.output;
 }
 
 TEST(Job, AnExceptionThatNobodyCatchesIsWhatAllOthersHear) {
   for (const int thrower : {0, 2}) {
-    const Outcome outcome = hrun(worker(3, {"throw", std::to_string(thrower)}));
+    const Outcome outcome = run_hrun(worker(3, {"throw", std::to_string(thrower)}));
     EXPECT_EQ(outcome.exit_code, 128 + SIGABRT) << outcome.output << outcome.errors;
     const std::regex heard("rank " + std::to_string(thrower) +
                            " \\(pid [0-9]+ on .*\\) failed: uncaught std::runtime_error: disk is full; it "
@@ -199,7 +199,7 @@ TEST(Job, AnExceptionThatNobodyCatchesIsWhatAllOthersHear) {
 }
 
 TEST(Job, AnExceptionThatMainCatchesIsToldByWhatTheProgramSaysOfIt) {
-  const Outcome outcome = hrun(worker(3, {"catch", "1"}));
+  const Outcome outcome = run_hrun(worker(3, {"catch", "1"}));
   EXPECT_EQ(outcome.exit_code, 1) << outcome.output << outcome.errors;
   const std::regex heard(
       "rank 1 \\(pid [0-9]+ on .*\\) failed: an exception ended it; it exited with code 1; its last words: "
@@ -210,7 +210,7 @@ TEST(Job, AnExceptionThatMainCatchesIsToldByWhatTheProgramSaysOfIt) {
 
 TEST(Job, ADeathIsToldWithItsSignalToAllOthers) {
   for (int victim = 0; victim < 3; ++victim) {
-    const Outcome outcome = hrun(worker(3, {"die", std::to_string(victim), "30"}));
+    const Outcome outcome = run_hrun(worker(3, {"die", std::to_string(victim), "30"}));
     const std::regex heard("rank " + std::to_string(victim) +
                            " \\(pid [0-9]+ on .*\\) is gone: it was killed by signal 9 \\(Killed\\)");
     EXPECT_EQ(std::distance(std::sregex_iterator(outcome.output.begin(), outcome.output.end(), heard), {}), 2)
@@ -222,7 +222,7 @@ TEST(Job, AnEarlyEndIsToldWithItsCodeAndLastWordsToAllOthers) {
   const std::regex heard(
       "rank 1 \\(pid [0-9]+ on .*\\) is gone: it exited with code 0 without shutdown; its last words: "
       "enough");
-  const Outcome outcome = hrun(worker(3, {"exit", "1"}));
+  const Outcome outcome = run_hrun(worker(3, {"exit", "1"}));
   EXPECT_EQ(std::distance(std::sregex_iterator(outcome.output.begin(), outcome.output.end(), heard), {}), 2)
       << outcome.output << outcome.errors;
 }
@@ -240,7 +240,7 @@ TEST(Job, RanksWriteDownWhatTheyDoAtASignalAndHrunSaysWhoForgotWhat) {
   for (const int pid : launched.processes_of_ranks()) ::kill(pid, SIGUSR1);
   for (int rank = 0; rank < 3; ++rank)
     ASSERT_TRUE(launched.await_errors(fmt::format("/rank{}.json\n", rank)));
-  const Outcome report = hrun({"analyze", folder});
+  const Outcome report = run_hrun({"analyze", folder});
   EXPECT_EQ(report.exit_code, 0) << report.errors;
   EXPECT_TRUE(std::regex_search(
       report.output,
@@ -254,7 +254,7 @@ TEST(Job, RanksWriteDownWhatTheyDoAtASignalAndHrunSaysWhoForgotWhat) {
 }
 
 TEST(Job, AnIdleJobSleeps) {
-  const Outcome outcome = hrun(worker(2, {"idle"}));
+  const Outcome outcome = run_hrun(worker(2, {"idle"}));
   EXPECT_EQ(outcome.exit_code, 0);
   double cpu = 1;
   int wakeups = 1000;
@@ -275,7 +275,7 @@ TEST(Job, RunsAloneWithoutHrun) {
 
 TEST(Job, RandomOperationsInAnyOrderAreRightAndHoldNothing) {
   for (const char* plane : {"HORA_CPU_OPERATIONS=auto", "HORA_CPU_OPERATIONS=tcp"}) {
-    const Outcome outcome = hrun({"-np", "4", "-x", plane, HORA_SOAK, "20000"});
+    const Outcome outcome = run_hrun({"-np", "4", "-x", plane, HORA_SOAK, "20000"});
     EXPECT_EQ(outcome.exit_code, 0) << plane << outcome.output << outcome.errors;
   }
 }

@@ -194,7 +194,7 @@ bool Launched::all_gone() const {
   return false;
 }
 
-Outcome hrun(const std::vector<std::string>& arguments, const std::vector<int>& ignored) {
+Outcome run_hrun(const std::vector<std::string>& arguments, const std::vector<int>& ignored) {
   return Launched(arguments, ignored).wait();
 }
 

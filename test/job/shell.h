@@ -70,7 +70,7 @@ class Launched {
 /// The content of a file; empty if there is none.
 std::string text_of(const std::filesystem::path& path);
 
-Outcome hrun(const std::vector<std::string>& arguments, const std::vector<int>& ignored = {});
+Outcome run_hrun(const std::vector<std::string>& arguments, const std::vector<int>& ignored = {});
 
 /// The words after "hrun" that start job_worker with these words on so many ranks.
 std::vector<std::string> worker(int ranks, const std::vector<std::string>& words,

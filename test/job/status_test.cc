@@ -55,7 +55,7 @@ class Status : public testing::Test {
   }
   /// How the job of this hrun is.
   static json status_of(const Launched& launched) {
-    const Outcome outcome = hrun({"status", std::to_string(launched.pid()), "--json"});
+    const Outcome outcome = run_hrun({"status", std::to_string(launched.pid()), "--json"});
     EXPECT_EQ(outcome.exit_code, 0) << outcome.output << outcome.errors;
     return json::parse(outcome.output);
   }
@@ -96,7 +96,7 @@ TEST_F(Status, TellsHowAJobGoesOn) {
   EXPECT_LE(last, 1.0001);
   const json later = status_of(launched);
   EXPECT_GE(later["ranks"][0]["operations"], now["ranks"][0]["operations"]);
-  EXPECT_THAT(hrun({"status", now["job"].get<std::string>()}).output, HasSubstr(" steps/s; "));
+  EXPECT_THAT(run_hrun({"status", now["job"].get<std::string>()}).output, HasSubstr(" steps/s; "));
   EXPECT_EQ(sockets().size(), 1u);
   stop();
   const Outcome outcome = launched.wait();
@@ -116,16 +116,16 @@ TEST_F(Status, TellsWhoIsMissingAndDumpsWhatRanksWereDoing) {
   EXPECT_EQ(now["waiting"][0]["what"], "allreduce float32[12]");
   EXPECT_EQ(now["waiting"][0]["missing_ranks"], std::vector<int>{1});
   EXPECT_EQ(now["ranks"][0]["in_flight"][0]["name"], "only");
-  const Outcome dumped = hrun({"dump", std::to_string(launched.pid())});
+  const Outcome dumped = run_hrun({"dump", std::to_string(launched.pid())});
   EXPECT_EQ(dumped.exit_code, 0) << dumped.errors;
   for (int rank = 0; rank < 3; ++rank)
     EXPECT_THAT(dumped.output,
                 HasSubstr(fmt::format("rank {} on localhost: {}/dumps/rank{}.json\n", rank, folder_, rank)));
-  const auto dumps = read_dumps(folder_ + "/dumps");
+  const auto dumps = hrun::read_dumps(folder_ + "/dumps");
   ASSERT_EQ(dumps.size(), 3u);
   EXPECT_EQ(dumps.front().job, now["job"].get<std::string>()) << "the job has one name";
   EXPECT_EQ(dumps.front().message, "hrun dump asks for it");
-  EXPECT_THAT(hrun({"analyze", folder_ + "/dumps"}).output, HasSubstr("rank 1 never submitted 'only'"));
+  EXPECT_THAT(run_hrun({"analyze", folder_ + "/dumps"}).output, HasSubstr("rank 1 never submitted 'only'"));
   launched.signal(SIGTERM);
   EXPECT_EQ(launched.wait().errors.find("dump"), std::string::npos) << "ranks say nothing of it";
   EXPECT_THAT(sockets(), IsEmpty());
@@ -141,7 +141,7 @@ TEST_F(Status, NamesRanksThatDoNotAnswer) {
   EXPECT_EQ(now["ranks"][1]["state"], "no answer");
   EXPECT_EQ(now["ranks"][1]["running"], true);
   EXPECT_EQ(now["ranks"][0]["state"], "running");
-  const Outcome dumped = hrun({"dump", std::to_string(launched.pid())});
+  const Outcome dumped = run_hrun({"dump", std::to_string(launched.pid())});
   EXPECT_EQ(dumped.exit_code, 1);
   EXPECT_THAT(dumped.errors, HasSubstr(fmt::format("rank 1 (pid {} on localhost) does not answer", stopped)));
   EXPECT_THAT(dumped.errors, HasSubstr("/dumps/rank0.json"));
@@ -154,11 +154,12 @@ TEST_F(Status, KnowsProgramsThatHaveNotCalledInit) {
   Launched launched({"-np", "2", "/bin/sh", "-c", "echo up; exec sleep 60"});
   ASSERT_TRUE(launched.await_output("[0] up"));
   ASSERT_TRUE(launched.await_output("[1] up"));
-  const Outcome asked = hrun({"status"});
+  const Outcome asked = run_hrun({"status"});
   EXPECT_EQ(asked.exit_code, 0) << asked.errors;
   EXPECT_LT(asked.seconds, 1.5) << "nobody is waited for";
   EXPECT_EQ(status_of(launched)["ranks"][0]["state"], "before init");
-  EXPECT_THAT(hrun({"dump", std::to_string(launched.pid())}).errors, HasSubstr("has not called init yet"));
+  EXPECT_THAT(run_hrun({"dump", std::to_string(launched.pid())}).errors,
+              HasSubstr("has not called init yet"));
 }
 
 TEST_F(Status, OfAJobWhoseHrunWasKilledIsNone) {
@@ -169,7 +170,7 @@ TEST_F(Status, OfAJobWhoseHrunWasKilledIsNone) {
     id = status_of(launched)["job"];
   }
   EXPECT_EQ(sockets().size(), 1u);
-  const Outcome asked = hrun({"status", id});
+  const Outcome asked = run_hrun({"status", id});
   EXPECT_EQ(asked.exit_code, 1);
   EXPECT_THAT(sockets(), IsEmpty());
 }
@@ -186,14 +187,14 @@ Descriptor written_at(int port, const std::string& text) {
   return socket;
 }
 
-HttpResponse response_at(int port, const std::string& request) {
+hrun::HttpResponse response_at(int port, const std::string& request) {
   const Descriptor socket = written_at(port, request);
   std::string text;
   std::array<char, 4096> buffer{};
   for (auto got = ::recv(socket.fd(), buffer.data(), buffer.size(), 0); got > 0;
        got = ::recv(socket.fd(), buffer.data(), buffer.size(), 0))
     text.append(buffer.data(), static_cast<std::size_t>(got));
-  return parse_response(text);
+  return hrun::parse_response(text);
 }
 
 TEST_F(Status, ServesMetricsAlsoWhileOthersAskSlowlyOrNonsense) {
@@ -237,8 +238,8 @@ TEST_F(Status, ServesMetricsAtAPathAndTakesItAway) {
 }
 
 TEST_F(Status, StartsNothingWhereMetricsCannotBeServed) {
-  EXPECT_EQ(hrun({"-np", "1", "--metrics", "0.0.0.0:9400", "true"}).exit_code, 2);
-  const Outcome outcome = hrun({"-np", "1", "--metrics", "unix:/proc/x", "echo", "started"});
+  EXPECT_EQ(run_hrun({"-np", "1", "--metrics", "0.0.0.0:9400", "true"}).exit_code, 2);
+  const Outcome outcome = run_hrun({"-np", "1", "--metrics", "unix:/proc/x", "echo", "started"});
   EXPECT_EQ(outcome.exit_code, 1);
   EXPECT_EQ(outcome.output, "");
   EXPECT_THAT(outcome.errors, HasSubstr("--metrics: cannot listen at /proc/x"));
@@ -252,7 +253,7 @@ TEST_F(Status, IsNoneOfAnotherUsersBusiness) {
   const pid_t stranger = ::fork();
   if (stranger == 0) {
     if (::setgroups(0, nullptr) != 0 || ::setgid(65534) != 0 || ::setuid(65534) != 0) ::_exit(9);
-    ::_exit(answer_about_job({"status", std::to_string(launched.pid())})->exit_code);
+    ::_exit(hrun::answer_about_job({"status", std::to_string(launched.pid())})->exit_code);
   }
   int status = 0;
   ::waitpid(stranger, &status, 0);

@@ -17,7 +17,7 @@ constexpr int kRanks = 20;
 const std::vector<std::string> kTree{"-x", "HORA_CPU_OPERATIONS=tcp", "-x", "HORA_TREE=2"};
 
 TEST(TreeJob, Reduces) {
-  const Outcome outcome = hrun(worker(kRanks, {"reduce"}, kTree));
+  const Outcome outcome = run_hrun(worker(kRanks, {"reduce"}, kTree));
   EXPECT_EQ(outcome.exit_code, 0) << outcome.output << outcome.errors;
   EXPECT_EQ(outcome.output, "[ 0] done\n");
 }
@@ -38,7 +38,7 @@ TEST(TreeJob, ADeathIsNamedByAllOthersWhereverItIs) {
 TEST(TreeJob, WhoForgetsATensorIsNamed) {
   auto options = kTree;
   options.insert(options.end(), {"-x", "HORA_MISSING_TIMEOUT=6"});
-  const Outcome outcome = hrun(worker(kRanks, {"forget", "7"}, options));
+  const Outcome outcome = run_hrun(worker(kRanks, {"forget", "7"}, options));
   EXPECT_NE(outcome.exit_code, 0);
   EXPECT_THAT(outcome.output + outcome.errors, HasSubstr("rank 7 (pid "));
   EXPECT_THAT(outcome.output + outcome.errors, HasSubstr("'only'"));
@@ -48,7 +48,7 @@ TEST(TreeJob, RandomOperationsInAnyOrderAreRightAndHoldNothing) {
   auto words = kTree;
   words.insert(words.begin(), {"-np", "7"});
   words.insert(words.end(), {HORA_SOAK, "5000"});
-  const Outcome outcome = hrun(words);
+  const Outcome outcome = run_hrun(words);
   EXPECT_EQ(outcome.exit_code, 0) << outcome.output << outcome.errors;
 }
 

@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-namespace hora {
+namespace hora::hrun {
 
 /// Lets the ranks of a host go on, as hrun does, and keeps what happens and what they write. Takes signals
 /// before it makes them, as no end of a child may be missed.
@@ -58,4 +58,4 @@ class Drive {
   std::unique_ptr<HostRanks> ranks_;
 };
 
-}  // namespace hora
+}  // namespace hora::hrun

@@ -7,7 +7,7 @@
 
 #include <functional>
 
-namespace hora {
+namespace hora::hrun {
 
 /// Runs a test in a process of its own: one that takes signals, or adopts orphans. Whether it passed.
 inline bool in_own_process(const std::function<void()>& test) {
@@ -21,4 +21,4 @@ inline bool in_own_process(const std::function<void()>& test) {
   return WIFEXITED(status) && WEXITSTATUS(status) == 0;
 }
 
-}  // namespace hora
+}  // namespace hora::hrun

@@ -208,6 +208,28 @@ def headers_are_guarded(path: str, text: str) -> Iterator[Finding]:
         yield 1, "a header needs #pragma once"
 
 
+# Folders whose names are in a namespace of their own.
+NAMESPACES = {
+    "core/backend/local": "hora::local",
+    "core/backend/shm": "hora::shm",
+    "core/backend/tcp": "hora::tcp",
+    "core/backend/mpi": "hora::mpi",
+    "core/backend/cuda": "hora::cuda",
+    "core/backend/nccl": "hora::nccl",
+    "runner": "hora::hrun",
+}
+
+
+def is_in_the_namespace_of_its_folder(path: str, text: str) -> Iterator[Finding]:
+    folder = folder_of(path.removeprefix("test/"), dict.fromkeys(NAMESPACES, []))
+    wanted = NAMESPACES[folder] if folder else "hora"
+    for number, line in lines(text):
+        found = re.match(r"namespace (hora[a-z:]*) \{", line)
+        inner = found and found[1].startswith(wanted + "::") and found[1] not in NAMESPACES.values()
+        if found and found[1] != wanted and not inner:
+            yield number, f"the namespace of this folder is {wanted}"
+
+
 @dataclasses.dataclass
 class Rule:
     check: Check
@@ -229,6 +251,7 @@ RULES = [
     Rule(has_no_loose_ends, r"(?!test/style/)(core|runner|frameworks|python|examples|test)/.*\.(cc|h|py)"),
     Rule(names_say_something, r"(?!python/hora/_horovod/)(core|runner|frameworks|python|examples|test)/.*"),
     Rule(headers_are_guarded, CPP),
+    Rule(is_in_the_namespace_of_its_folder, r"(core|runner|test/(core|runner))/.*\.(cc|h)"),
     Rule(
         sentences_have_a_subject,
         r"(?!.*(RESULTS|CHANGELOG)\.md$|test/(style|fuzz/corpus)/).*(\.(cc|h|cu|c|py|cmake|md)|CMakeLists\.txt)",
@@ -237,14 +260,15 @@ RULES = [
 
 
 def types_of_headers(texts: dict[str, str]) -> dict[str, list[str]]:
-    """The types that headers define in the namespace, each with its headers. All of ours is in one namespace,
-    so two of a name are one to the linker: hrun and the modules share a process with libhora."""
+    """The types that headers define, with their namespace, each with its headers. Two of one name in one
+    namespace are one to the linker: hrun and the modules share a process with libhora."""
     found: dict[str, list[str]] = {}
     for path, text in texts.items():
+        namespace = re.search(r"^namespace ([\w:]+) \{", text, re.MULTILINE)
         for name in re.findall(
             r"^(?:class|struct|enum class) (\w+)(?: final)?(?: : [\w: ]+)? \{", text, re.MULTILINE
         ):
-            found.setdefault(name, []).append(path)
+            found.setdefault(f"{namespace[1] if namespace else ''}::{name}", []).append(path)
     return found
 
 

@@ -35,7 +35,7 @@ def test_every_source_file_has_a_test_file():
     assert not untested(tracked()), "add test/<path>_test.cc for these"
 
 
-def test_no_two_headers_define_types_of_one_name():
+def test_no_two_headers_define_types_of_one_name_in_a_namespace():
     headers = {
         path: (ROOT / path).read_text()
         for path in tracked()
@@ -43,7 +43,13 @@ def test_no_two_headers_define_types_of_one_name():
     }
     twins = {name: paths for name, paths in types_of_headers(headers).items() if len(paths) > 1}
     assert not twins
-    assert len(types_of_headers({"a.h": "struct A {\n", "b.h": "class A final : public B {\n"})["A"]) == 2
+    one = "namespace hora {\nstruct A {\n"
+    same = "namespace hora {\nclass A final : public B {\n"
+    other = "namespace hora::tcp {\nstruct A {\n"
+    assert [len(paths) for paths in types_of_headers({"a.h": one, "b.h": same, "c.h": other}).values()] == [
+        2,
+        1,
+    ]
 
 
 def test_sources_are_formatted():
@@ -185,6 +191,12 @@ def test_headers_stand_alone():
         ("has_no_loose_ends", "core/base/x.cc", "// TODO: later", "// done"),
         ("names_say_something", "core/base/string_utils.cc", "", None),
         ("headers_are_guarded", "core/base/x.h", "int x;", "#pragma once\n"),
+        (
+            "is_in_the_namespace_of_its_folder",
+            "core/backend/tcp/data/x.h",
+            "namespace hora {\n",
+            "namespace hora::tcp {\n",
+        ),
         (
             "sentences_have_a_subject",
             "core/base/x.h",

@@ -19,7 +19,7 @@ std::vector<std::unique_ptr<Collective>> connect_hierarchical_ranks(int ranks,
   std::vector<std::vector<int>> hosts;
   std::vector<std::unique_ptr<Collective>> local(static_cast<std::size_t>(ranks));
   for (const auto& [number, members] : by_host) {
-    auto group = make_shm_group(static_cast<int>(members.size()), reach);
+    auto group = shm::make_shm_group(static_cast<int>(members.size()), reach);
     for (std::size_t place = 0; place < members.size(); ++place)
       local[static_cast<std::size_t>(members[place])] = std::move(group[place]);
     hosts.push_back(members);

@@ -27,7 +27,7 @@ inline std::vector<std::unique_ptr<Collective>> collectives_of_local_job(int siz
 /// returns. `on_one_host`: else the runtime is not told that they share memory.
 inline void run_local_job(int size, const std::function<void(Runtime&)>& rank_main, Config config = {},
                           bool on_one_host = true) {
-  LocalGroup group(size);
+  local::LocalGroup group(size);
   auto collectives = collectives_of_local_job(size);
   run_ranks(size, [&](int rank) {
     Config mine = config;

@@ -14,13 +14,13 @@
 namespace hora {
 namespace {
 
-class PairedLinks final : public Links {
+class PairedLinks final : public tcp::Links {
  public:
   PairedLinks(int rank, int ranks) : rank_(rank), lines_(static_cast<std::size_t>(ranks)) {}
 
   void add(int peer, int fd, SessionKeys keys, const std::string& encryption) {
     Connection connection{Descriptor(fd), std::move(keys)};
-    DataSocket socket = make_data_socket(connection, encryption);
+    tcp::DataSocket socket = tcp::make_data_socket(connection, encryption);
     owned_.push_back({std::move(socket), std::move(connection.session)});
     lines_[static_cast<std::size_t>(peer)].push_back(&owned_.back());
   }
@@ -28,7 +28,7 @@ class PairedLinks final : public Links {
   [[nodiscard]] int rank() const override { return rank_; }
   [[nodiscard]] int ranks() const override { return static_cast<int>(lines_.size()); }
   void require(std::span<const int> peers) override { required_.insert(peers.begin(), peers.end()); }
-  [[nodiscard]] std::span<DataLine* const> lines(int peer) const override {
+  [[nodiscard]] std::span<tcp::DataLine* const> lines(int peer) const override {
     if (!required_.contains(peer)) throw Error(Code::internal, "a peer that was not required");
     return lines_[static_cast<std::size_t>(peer)];
   }
@@ -40,14 +40,14 @@ class PairedLinks final : public Links {
 
  private:
   int rank_;
-  std::vector<std::vector<DataLine*>> lines_;
-  std::deque<DataLine> owned_;
+  std::vector<std::vector<tcp::DataLine*>> lines_;
+  std::deque<tcp::DataLine> owned_;
   std::set<int> required_;
 };
 
 }  // namespace
 
-std::vector<std::shared_ptr<Links>> paired_links(int ranks, int streams, const std::string& encryption) {
+std::vector<std::shared_ptr<tcp::Links>> paired_links(int ranks, int streams, const std::string& encryption) {
   std::vector<std::shared_ptr<PairedLinks>> all;
   for (int rank = 0; rank < ranks; ++rank) all.push_back(std::make_shared<PairedLinks>(rank, ranks));
   for (int a = 0; a < ranks; ++a) {
@@ -65,6 +65,8 @@ std::vector<std::shared_ptr<Links>> paired_links(int ranks, int streams, const s
   return {all.begin(), all.end()};
 }
 
-int count_required(const Links& links) { return dynamic_cast<const PairedLinks&>(links).count_required(); }
+int count_required(const tcp::Links& links) {
+  return dynamic_cast<const PairedLinks&>(links).count_required();
+}
 
 }  // namespace hora

@@ -20,10 +20,10 @@ class Meetings {
     const std::lock_guard lock(mutex_);
     return ++last_;
   }
-  std::shared_ptr<Meeting> join(std::uint64_t number, int places) {
+  std::shared_ptr<local::Meeting> join(std::uint64_t number, int places) {
     const std::lock_guard lock(mutex_);
     auto& coming = meetings_[number];
-    if (!coming.meeting) coming.meeting = std::make_shared<Meeting>(places);
+    if (!coming.meeting) coming.meeting = std::make_shared<local::Meeting>(places);
     auto meeting = coming.meeting;
     if (++coming.came == places) meetings_.erase(number);
     return meeting;
@@ -31,7 +31,7 @@ class Meetings {
 
  private:
   struct Coming {
-    std::shared_ptr<Meeting> meeting;
+    std::shared_ptr<local::Meeting> meeting;
     int came = 0;
   };
   std::mutex mutex_;
@@ -110,7 +110,7 @@ class QueuedNccl final : public NcclLane {
   std::unique_ptr<Collective> connect(const NcclId& id, int place, int places) override {
     std::uint64_t number = 0;
     std::memcpy(&number, id.data(), sizeof(number));
-    std::shared_ptr<Collective> inner = make_local_collective(meetings().join(number, places), place);
+    std::shared_ptr<Collective> inner = local::make_local_collective(meetings().join(number, places), place);
     made_.push_back(inner);
     return std::make_unique<QueuedCollective>(std::move(inner), stream_, aborted_);
   }

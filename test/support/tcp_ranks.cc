@@ -41,7 +41,8 @@ std::vector<World> connect_tcp_ranks(const std::vector<Config>& configs) {
   std::vector<World> worlds(configs.size());
   run_ranks(static_cast<int>(configs.size()), [&](int rank) {
     const auto& config = configs[static_cast<std::size_t>(rank)];
-    worlds[static_cast<std::size_t>(rank)] = connect_tcp_control(config, Clock::now() + config.start_timeout);
+    worlds[static_cast<std::size_t>(rank)] =
+        tcp::connect_tcp_control(config, Clock::now() + config.start_timeout);
   });
   return worlds;
 }
@@ -53,8 +54,8 @@ std::vector<std::unique_ptr<Collective>> connect_tcp_collectives(int ranks, cons
   std::vector<std::unique_ptr<Collective>> all(static_cast<std::size_t>(ranks));
   run_ranks(ranks, [&](int rank) {
     const auto at = static_cast<std::size_t>(rank);
-    all[at] = connect_tcp(*worlds[at].control, worlds[at].members, configs[at],
-                          Clock::now() + configs[at].start_timeout);
+    all[at] = tcp::connect_tcp(*worlds[at].control, worlds[at].members, configs[at],
+                               Clock::now() + configs[at].start_timeout);
   });
   run_ranks(ranks, [&](int rank) { worlds[static_cast<std::size_t>(rank)].control.reset(); });
   return all;
@@ -67,8 +68,8 @@ std::vector<std::unique_ptr<Messenger>> connect_tcp_messengers(int ranks, const 
   std::vector<std::unique_ptr<Messenger>> all(static_cast<std::size_t>(ranks));
   run_ranks(ranks, [&](int rank) {
     const auto at = static_cast<std::size_t>(rank);
-    all[at] = connect_tcp_messenger(*worlds[at].control, worlds[at].members, configs[at],
-                                    Clock::now() + configs[at].start_timeout);
+    all[at] = tcp::connect_tcp_messenger(*worlds[at].control, worlds[at].members, configs[at],
+                                         Clock::now() + configs[at].start_timeout);
   });
   run_ranks(ranks, [&](int rank) { worlds[static_cast<std::size_t>(rank)].control.reset(); });
   return all;

@@ -14,7 +14,7 @@
 #include <utility>
 #include <vector>
 
-namespace hora {
+namespace hora::cuda {
 namespace {
 
 CUdeviceptr address(const void* place) { return reinterpret_cast<CUdeviceptr>(place); }
@@ -169,4 +169,4 @@ std::unique_ptr<CudaStream> make_cuda_stream(std::shared_ptr<const PrimaryContex
   return std::make_unique<DriversStream>(std::move(context), std::move(kernels), std::move(events));
 }
 
-}  // namespace hora
+}  // namespace hora::cuda

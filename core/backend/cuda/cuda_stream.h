@@ -8,7 +8,7 @@
 
 #include <memory>
 
-namespace hora {
+namespace hora::cuda {
 
 /// A Stream that is the driver's. The work that others put on `handle` is ordered with its own work.
 class CudaStream : public Stream {
@@ -22,4 +22,4 @@ std::unique_ptr<CudaStream> make_cuda_stream(std::shared_ptr<const PrimaryContex
                                              std::shared_ptr<const KernelModule> kernels,
                                              std::shared_ptr<EventPool> events);
 
-}  // namespace hora
+}  // namespace hora::cuda

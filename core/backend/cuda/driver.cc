@@ -6,7 +6,7 @@
 #include <dlfcn.h>
 #include <fmt/format.h>
 
-namespace hora {
+namespace hora::cuda {
 namespace {
 
 /// "13.0"
@@ -85,4 +85,4 @@ int count_gpus(const CudaDriver& driver) {
   return count;
 }
 
-}  // namespace hora
+}  // namespace hora::cuda

@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-namespace hora {
+namespace hora::cuda {
 
 /// The functions of the CUDA driver that Hora uses: a table, so that nothing is linked to the driver and a
 /// test can hand in another one. A value.
@@ -123,4 +123,4 @@ inline constexpr int kOldestDriver = CUDA_VERSION / 1000 * 1000;
 /// Error(unavailable) if it cannot be used. Thread-safe.
 [[nodiscard]] int count_gpus(const CudaDriver& driver);
 
-}  // namespace hora
+}  // namespace hora::cuda

@@ -7,7 +7,7 @@
 
 #include <utility>
 
-namespace hora {
+namespace hora::cuda {
 
 /// An event of the pool while somebody has it.
 class EventPool::Point final : public Event {
@@ -96,4 +96,4 @@ void refuse_capture(const CudaDriver& driver, CUstream stream, const char* remed
                   remedy));
 }
 
-}  // namespace hora
+}  // namespace hora::cuda

@@ -9,7 +9,7 @@
 #include <mutex>
 #include <vector>
 
-namespace hora {
+namespace hora::cuda {
 
 /// The driver's events of one GPU: one goes back when the last pointer to its Event goes, and is used again.
 /// Work that waits for the event then goes on waiting for the point that it was. Thread-safe.
@@ -39,4 +39,4 @@ class EventPool : public std::enable_shared_from_this<EventPool> {
 /// graph. The context is the current one.
 void refuse_capture(const CudaDriver& driver, CUstream stream, const char* remedy);
 
-}  // namespace hora
+}  // namespace hora::cuda

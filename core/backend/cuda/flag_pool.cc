@@ -3,7 +3,7 @@
 
 #include <utility>
 
-namespace hora {
+namespace hora::cuda {
 namespace {
 
 constexpr std::size_t kPageWords = 1024;
@@ -74,4 +74,4 @@ void FlagPool::give_back(std::uint32_t* word) noexcept {
   returned_.push_back(word);
 }
 
-}  // namespace hora
+}  // namespace hora::cuda

@@ -9,7 +9,7 @@
 #include <mutex>
 #include <vector>
 
-namespace hora {
+namespace hora::cuda {
 
 /// Words of the host's memory that kernels on one stream write to. One comes back when its last pointer goes,
 /// maybe before the kernels have run; so those that came back are used again only when all that the stream
@@ -41,4 +41,4 @@ class FlagPool : public std::enable_shared_from_this<FlagPool> {
   std::vector<std::uint32_t*> returned_;  ///< with the mutex
 };
 
-}  // namespace hora
+}  // namespace hora::cuda

@@ -21,7 +21,7 @@
 // The owners: memory, events, streams and kernels each keep the primary context, none of them the Gpu. So a
 // tensor of a framework's may live in memory from here when Gpu and Runtime are gone, and is freed then.
 
-namespace hora {
+namespace hora::cuda {
 namespace {
 
 constexpr int kPciBits = 16;  // more than the number of a PCI bus or device has
@@ -264,4 +264,4 @@ std::shared_ptr<CudaGpu> open_cuda_gpu(const CudaDriver& driver, int index) {
   return std::make_shared<DriversGpu>(std::make_shared<const PrimaryContext>(driver, index));
 }
 
-}  // namespace hora
+}  // namespace hora::cuda

@@ -7,7 +7,7 @@
 #include <cstddef>
 #include <memory>
 
-namespace hora {
+namespace hora::cuda {
 
 /// A Gpu that is the driver's. Thread-safe.
 class CudaGpu : public Gpu {
@@ -24,4 +24,4 @@ class CudaGpu : public Gpu {
 /// this number, Error(unavailable) if it cannot be used.
 std::shared_ptr<CudaGpu> open_cuda_gpu(const CudaDriver& driver, int index);
 
-}  // namespace hora
+}  // namespace hora::cuda

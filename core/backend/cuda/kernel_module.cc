@@ -23,7 +23,7 @@ hora_cuda_kernels:
 )");
 extern "C" const unsigned char hora_cuda_kernels[];  // NOLINT: as the assembler has it
 
-namespace hora {
+namespace hora::cuda {
 namespace {
 
 constexpr std::array kNames{"f16", "bf16", "f32", "f64"};
@@ -103,4 +103,4 @@ CUfunction KernelModule::sum(DType dtype, bool large) const {
   return sum_.at(place_of(dtype))[large ? 1 : 0];
 }
 
-}  // namespace hora
+}  // namespace hora::cuda

@@ -9,7 +9,7 @@
 #include <cstdint>
 #include <memory>
 
-namespace hora {
+namespace hora::cuda {
 
 /// The kernels of kernels.cu, on one GPU. Thread-safe.
 class KernelModule {
@@ -50,4 +50,4 @@ class KernelModule {
   std::array<Pair, kFloats> sum_{};
 };
 
-}  // namespace hora
+}  // namespace hora::cuda

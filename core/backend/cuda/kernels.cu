@@ -5,7 +5,7 @@
 // on a CPU (core/device/kernels.cc). NaN: the hardware's conversions make one of their own of every NaN, but
 // sign and payload shall be those of the source. So what has a NaN in it is done again, element by element.
 
-namespace hora {
+namespace hora::cuda {
 namespace {
 
 // Blocks of a multiprocessor: with four of them a thread has 64 registers, and 64 KiB of loads are under way.
@@ -571,4 +571,4 @@ HORA_KERNELS(hora_sum_f16, Sum, kBlocks, sum_tile<Float16>)
 HORA_KERNELS(hora_sum_bf16, Sum, kBlocks, sum_tile<Bfloat16>)
 HORA_KERNELS(hora_sum_f32, Sum, kBlocks, sum_tile<Float32>)
 
-}  // namespace hora
+}  // namespace hora::cuda

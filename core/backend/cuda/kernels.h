@@ -13,7 +13,7 @@
 // "large" ones take as many parameters as newer drivers allow. A block has kThreads threads, and takes the
 // tile of its number.
 
-namespace hora {
+namespace hora::cuda {
 
 inline constexpr std::size_t kParameterBytes = 4096;
 inline constexpr std::size_t kLargeParameterBytes = 32764;
@@ -62,4 +62,4 @@ constexpr std::uint32_t tile_units_for(std::uint64_t units, std::uint32_t multip
   return units / large >= 4ULL * multiprocessors ? kThreads * kDepth : kThreads;
 }
 
-}  // namespace hora
+}  // namespace hora::cuda

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <limits>
 
-namespace hora {
+namespace hora::cuda {
 namespace {
 
 constexpr std::uint64_t kMostTiles = std::numeric_limits<std::int32_t>::max();  // blocks of a launch
@@ -43,4 +43,4 @@ Filled fill(MoveTable<kBytes>& table, std::span<const Move> moves, std::uint32_t
 template Filled fill(SmallMoves&, std::span<const Move>, std::uint32_t, std::uint32_t, std::uint32_t);
 template Filled fill(LargeMoves&, std::span<const Move>, std::uint32_t, std::uint32_t, std::uint32_t);
 
-}  // namespace hora
+}  // namespace hora::cuda

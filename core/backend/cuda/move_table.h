@@ -8,7 +8,7 @@
 #include <cstdint>
 #include <span>
 
-namespace hora {
+namespace hora::cuda {
 
 /// How much of a list of moves went into a table. A value.
 struct Filled {
@@ -22,4 +22,4 @@ template <std::size_t kBytes>
 Filled fill(MoveTable<kBytes>& table, std::span<const Move> moves, std::uint32_t to_size,
             std::uint32_t from_size, std::uint32_t multiprocessors);
 
-}  // namespace hora
+}  // namespace hora::cuda

@@ -3,7 +3,7 @@
 
 #include <fmt/format.h>
 
-namespace hora {
+namespace hora::cuda {
 
 PrimaryContext::PrimaryContext(const CudaDriver& driver, int index) : driver_(driver), index_(index) {
   const std::string about = fmt::format("cuda:{}", index);
@@ -36,4 +36,4 @@ CurrentContext::~CurrentContext() {
   driver_.ctx_pop_current(&popped);
 }
 
-}  // namespace hora
+}  // namespace hora::cuda

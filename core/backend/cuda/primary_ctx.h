@@ -5,7 +5,7 @@
 
 #include <hora/status.h>
 
-namespace hora {
+namespace hora::cuda {
 
 /// A GPU's primary context: the one that a framework uses, too. Kept for as long as this exists. Thread-safe.
 class PrimaryContext {
@@ -59,4 +59,4 @@ void in_context(const PrimaryContext& context, Release release) noexcept {
   }
 }
 
-}  // namespace hora
+}  // namespace hora::cuda

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-namespace hora {
+namespace hora::cuda {
 
 // Memory that is left if the GPU does not end, or a capture is under way even then, goes with the process.
 StreamFrees::~StreamFrees() {
@@ -38,4 +38,4 @@ void StreamFrees::go_on(CUstream stream) {
   waiting_.erase(std::remove_if(waiting_.begin(), waiting_.end(), freed), waiting_.end());
 }
 
-}  // namespace hora
+}  // namespace hora::cuda

@@ -8,7 +8,7 @@
 #include <optional>
 #include <vector>
 
-namespace hora {
+namespace hora::cuda {
 
 /// How memory is given back that was allocated in the order of a stream: in that order, too. The driver frees
 /// it at once when it is told to without a stream, whoever still uses it; and what is told to a stream during
@@ -40,4 +40,4 @@ class StreamFrees {
   std::vector<Waiting> waiting_;  ///< with the mutex
 };
 
-}  // namespace hora
+}  // namespace hora::cuda

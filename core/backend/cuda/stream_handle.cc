@@ -6,7 +6,7 @@
 #include <string>
 #include <utility>
 
-namespace hora {
+namespace hora::cuda {
 
 StreamHandle::StreamHandle(std::shared_ptr<const PrimaryContext> context) : context_(std::move(context)) {
   const CurrentContext current(*context_);
@@ -32,4 +32,4 @@ void clear(const std::shared_ptr<const PrimaryContext>& context, CUdeviceptr dat
   driver.check(driver.stream_synchronize(stream.get()), "cuStreamSynchronize", about);
 }
 
-}  // namespace hora
+}  // namespace hora::cuda

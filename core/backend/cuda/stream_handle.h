@@ -6,7 +6,7 @@
 #include <cstddef>
 #include <memory>
 
-namespace hora {
+namespace hora::cuda {
 
 /// A stream of the driver's: of the highest priority, and not waiting for the legacy default stream.
 class StreamHandle {
@@ -29,4 +29,4 @@ class StreamHandle {
 /// Throws Error(internal).
 void clear(const std::shared_ptr<const PrimaryContext>& context, CUdeviceptr data, std::size_t bytes);
 
-}  // namespace hora
+}  // namespace hora::cuda

@@ -12,7 +12,7 @@
 // cut out of the two aligned pieces that it lies in; units that would look beyond the source belong to the
 // edges. Threads next to each other take units next to each other. A tile is what a block of threads takes.
 
-namespace hora {
+namespace hora::cuda {
 
 inline constexpr std::uint32_t kUnitBytes = 16;
 inline constexpr std::uint32_t kThreads = 256;  ///< of a block
@@ -141,4 +141,4 @@ constexpr void cut_out(std::uint32_t* unit, const std::uint32_t* low, const std:
   }
 }
 
-}  // namespace hora
+}  // namespace hora::cuda

@@ -12,7 +12,7 @@
 
 #include <random>
 
-namespace hora {
+namespace hora::local {
 
 struct LocalGroup::Parts {
   explicit Parts(int size)
@@ -48,4 +48,4 @@ void LocalGroup::lose(int rank, const std::string& how) {
   parts_->office->lose(rank, {Code::aborted, fmt::format("rank {} is gone: {}", rank, how)});
 }
 
-}  // namespace hora
+}  // namespace hora::local

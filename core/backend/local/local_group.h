@@ -6,7 +6,7 @@
 #include <memory>
 #include <string>
 
-namespace hora {
+namespace hora::local {
 
 /// N ranks in one process, each a thread: the job of one rank that runs without a launcher, the reference
 /// that other backends are held to, and the bed in which everything above them is tested under
@@ -27,4 +27,4 @@ class LocalGroup {
   std::shared_ptr<Parts> parts_;
 };
 
-}  // namespace hora
+}  // namespace hora::local

@@ -7,7 +7,7 @@
 #include <cstring>
 #include <numeric>
 
-namespace hora {
+namespace hora::local {
 
 void Meeting::meet(int rank, const Posting& posting, const Work& work) {
   std::unique_lock lock(mutex_);
@@ -141,4 +141,4 @@ std::unique_ptr<Collective> make_local_collective(std::shared_ptr<Meeting> meeti
   return std::make_unique<LocalCollective>(std::move(meeting), rank);
 }
 
-}  // namespace hora
+}  // namespace hora::local

@@ -10,7 +10,7 @@
 #include <optional>
 #include <vector>
 
-namespace hora {
+namespace hora::local {
 
 /// Where ranks that are threads meet: each puts down where its buffers lie; the last to arrive does the work
 /// for all; then all go. The simplest collective that is right, and so the reference for the others.
@@ -46,4 +46,4 @@ class Meeting {
 /// `rank`'s view of the meeting.
 std::unique_ptr<Collective> make_local_collective(std::shared_ptr<Meeting> meeting, int rank);
 
-}  // namespace hora
+}  // namespace hora::local

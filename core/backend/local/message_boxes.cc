@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/backend/local/message_boxes.h"
 
-namespace hora {
+namespace hora::local {
 
 void MessageBoxes::throw_if_closed(int rank) {
   Box& own = box(rank);
@@ -149,4 +149,4 @@ std::unique_ptr<Messenger> make_local_messenger(std::shared_ptr<MessageBoxes> bo
   return std::make_unique<LocalMessenger>(std::move(boxes), rank);
 }
 
-}  // namespace hora
+}  // namespace hora::local

@@ -10,7 +10,7 @@
 #include <memory>
 #include <mutex>
 
-namespace hora {
+namespace hora::local {
 
 /// The messages between ranks that are threads: one box for each rank, each with its own lock. The side that
 /// comes second, sender or receiver, copies the elements, on its own thread. Thread-safe.
@@ -70,4 +70,4 @@ class MessageBoxes {
 /// `rank`'s view of the boxes.
 std::unique_ptr<Messenger> make_local_messenger(std::shared_ptr<MessageBoxes> boxes, int rank);
 
-}  // namespace hora
+}  // namespace hora::local

@@ -5,7 +5,7 @@
 
 #include <memory>
 
-namespace hora {
+namespace hora::local {
 
 void PostOffice::put(int to, Letter letter) {
   Box& to_box = box(to);
@@ -111,4 +111,4 @@ std::unique_ptr<Control> make_local_control(std::shared_ptr<PostOffice> office, 
   return std::make_unique<LocalControl>(std::move(office), rank);
 }
 
-}  // namespace hora
+}  // namespace hora::local

@@ -12,7 +12,7 @@
 #include <optional>
 #include <vector>
 
-namespace hora {
+namespace hora::local {
 
 /// The letters between ranks that are threads: one box per rank, each with its own lock. No lock is taken
 /// while another is held, so there is no order to get wrong. Thread-safe.
@@ -57,4 +57,4 @@ class PostOffice {
 /// `rank`'s view of the office.
 std::unique_ptr<Control> make_local_control(std::shared_ptr<PostOffice> office, int rank);
 
-}  // namespace hora
+}  // namespace hora::local

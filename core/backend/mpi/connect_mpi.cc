@@ -6,7 +6,7 @@
 
 #include <fmt/format.h>
 
-namespace hora {
+namespace hora::mpi {
 namespace {
 
 void check_threads() {
@@ -58,4 +58,4 @@ std::unique_ptr<Collective> connect_mpi(Control& control, const Config& config, 
   return make_mpi_collective(std::make_shared<Channel>(std::move(session), own));
 }
 
-}  // namespace hora
+}  // namespace hora::mpi

@@ -11,7 +11,7 @@
 #include <numeric>
 #include <optional>
 
-namespace hora {
+namespace hora::mpi {
 namespace {
 
 constexpr std::size_t kPackBelow = 64 * 1024;
@@ -375,4 +375,4 @@ std::unique_ptr<Collective> make_mpi_collective(std::shared_ptr<Channel> channel
   return std::make_unique<MpiCollective>(std::move(channel), rank, std::move(members));
 }
 
-}  // namespace hora
+}  // namespace hora::mpi

@@ -4,7 +4,7 @@
 #include "core/backend/mpi/mpi_transfers.h"
 #include "core/backend/mpi_module.h"
 
-namespace hora {
+namespace hora::mpi {
 
 /// A collective of the processes of the channel's communicator.
 std::unique_ptr<Collective> make_mpi_collective(std::shared_ptr<Channel> channel);
@@ -12,4 +12,4 @@ std::unique_ptr<Collective> make_mpi_collective(std::shared_ptr<Channel> channel
 /// As MpiModule::connect says.
 std::unique_ptr<Collective> connect_mpi(Control& control, const Config& config, TimePoint deadline);
 
-}  // namespace hora
+}  // namespace hora::mpi

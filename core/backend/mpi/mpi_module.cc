@@ -9,8 +9,9 @@
 
 extern "C" __attribute__((visibility("default"))) const hora::ModuleFace* hora_module() {
   static constexpr hora::MpiModule kFunctions{
-      hora::library_name, [] { return hora::mpi_runs() && hora::thread_level() == MPI_THREAD_MULTIPLE; },
-      hora::meet_by_mpi, hora::connect_mpi};
+      hora::mpi::library_name,
+      [] { return hora::mpi::mpi_runs() && hora::mpi::thread_level() == MPI_THREAD_MULTIPLE; },
+      hora::mpi::meet_by_mpi, hora::mpi::connect_mpi};
   static constexpr hora::ModuleFace kFace{HORA_VERSION, &kFunctions};
   return &kFace;
 }

@@ -6,7 +6,7 @@
 
 #include <algorithm>
 
-namespace hora {
+namespace hora::mpi {
 namespace {
 
 constexpr int kTag = 0;
@@ -142,4 +142,4 @@ void MpiTransfers::give_up() noexcept {
   expected_.clear();
 }
 
-}  // namespace hora
+}  // namespace hora::mpi

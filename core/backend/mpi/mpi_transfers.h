@@ -13,7 +13,7 @@
 #include <mutex>
 #include <vector>
 
-namespace hora {
+namespace hora::mpi {
 
 /// A communicator of our own, which carries our messages alone, and the flag that ends waiting on it.
 ///
@@ -101,4 +101,4 @@ class MpiTransfers {
   std::vector<MPI_Status> statuses_;
 };
 
-}  // namespace hora
+}  // namespace hora::mpi

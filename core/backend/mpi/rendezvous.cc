@@ -13,7 +13,7 @@
 #include <algorithm>
 #include <thread>
 
-namespace hora {
+namespace hora::mpi {
 namespace {
 
 constexpr std::size_t kMostText = 4096;
@@ -180,4 +180,4 @@ MpiMeeting meet_by_mpi(const Config& config, TimePoint deadline) {
   return meeting;
 }
 
-}  // namespace hora
+}  // namespace hora::mpi

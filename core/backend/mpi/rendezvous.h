@@ -5,7 +5,7 @@
 
 #include <mpi.h>
 
-namespace hora {
+namespace hora::mpi {
 
 /// The communicator that the job's ranks are: of `config.mpi_communicator`, else MPI_COMM_WORLD. MPI runs.
 /// Throws Error(invalid_argument) if there is none of that number.
@@ -15,4 +15,4 @@ namespace hora {
 /// others as MPI's own messages are.
 MpiMeeting meet_by_mpi(const Config& config, TimePoint deadline);
 
-}  // namespace hora
+}  // namespace hora::mpi

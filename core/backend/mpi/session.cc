@@ -15,7 +15,7 @@
 #include <thread>
 #include <utility>
 
-namespace hora {
+namespace hora::mpi {
 namespace {
 
 constexpr std::chrono::seconds kPatience{3};  // with ranks that may be dead
@@ -109,4 +109,4 @@ void check_mpi(int code, const char* function) {
   throw Error(Code::aborted, fmt::format("{} failed: {}", function, text.data()));
 }
 
-}  // namespace hora
+}  // namespace hora::mpi

@@ -5,7 +5,7 @@
 #include <memory>
 #include <string>
 
-namespace hora {
+namespace hora::mpi {
 
 // MPI can be started and ended once in a process, so it belongs to the process and not to a Runtime: this is
 // the one place in Hora with state of that kind.
@@ -55,4 +55,4 @@ class Session {
 /// Throws Error(aborted) with MPI's own words if `code`, of the named function, is not MPI_SUCCESS.
 void check_mpi(int code, const char* function);
 
-}  // namespace hora
+}  // namespace hora::mpi

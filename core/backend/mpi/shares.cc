@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-namespace hora {
+namespace hora::mpi {
 
 Share share_of(Share whole, std::size_t rank, std::size_t ranks) {
   const std::size_t each = (whole.count() + ranks - 1) / ranks;
@@ -27,4 +27,4 @@ std::vector<Segment> cut(std::span<const Segment> segments, Share share, std::si
   return parts;
 }
 
-}  // namespace hora
+}  // namespace hora::mpi

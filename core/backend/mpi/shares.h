@@ -7,7 +7,7 @@
 #include <span>
 #include <vector>
 
-namespace hora {
+namespace hora::mpi {
 
 /// The part [begin, end) of some elements that one of several ranks is to reduce. A value.
 struct Share {
@@ -25,4 +25,4 @@ struct Share {
 /// the size of an element.
 [[nodiscard]] std::vector<Segment> cut(std::span<const Segment> segments, Share share, std::size_t each);
 
-}  // namespace hora
+}  // namespace hora::mpi

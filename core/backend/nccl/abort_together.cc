@@ -8,7 +8,7 @@
 
 #include <exception>
 
-namespace hora {
+namespace hora::nccl {
 namespace {
 
 using Communicators = std::vector<std::shared_ptr<Communicator>>;
@@ -16,7 +16,7 @@ using Communicators = std::vector<std::shared_ptr<Communicator>>;
 // When the group has been ended NCCL has taken all aborts, also where it says that they are in progress: each
 // communicator goes when its abort is done, and there is nobody left who could be asked.
 void abort_all(const NcclSeat& seat, const Communicators& communicators) {
-  const CurrentContext current(*seat.gpu->context());
+  const cuda::CurrentContext current(*seat.gpu->context());
   const NcclFunctions& nccl = seat.nccl->functions;
   const bool grouped = nccl.group_start() == ncclSuccess;
   for (const auto& communicator : communicators) {
@@ -54,4 +54,4 @@ bool abort_together(const NcclSeat& seat, const Communicators& communicators) no
   }
 }
 
-}  // namespace hora
+}  // namespace hora::nccl

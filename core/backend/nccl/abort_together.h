@@ -7,7 +7,7 @@
 #include <memory>
 #include <vector>
 
-namespace hora {
+namespace hora::nccl {
 
 /// Aborts communicators as one group: NCCL ends what they are doing on the GPU, whatever the other ranks do.
 /// One after the other would not do, because the first may have its work behind that of the second. False:
@@ -16,4 +16,4 @@ namespace hora {
 [[nodiscard]] bool abort_together(const NcclSeat& seat,
                                   const std::vector<std::shared_ptr<Communicator>>& communicators) noexcept;
 
-}  // namespace hora
+}  // namespace hora::nccl

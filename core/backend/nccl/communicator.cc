@@ -14,7 +14,7 @@
 #include <cstring>
 #include <exception>
 
-namespace hora {
+namespace hora::nccl {
 namespace {
 
 constexpr std::size_t kMostOps = 16;
@@ -45,7 +45,7 @@ void Communicator::init(const NcclId& id, int place, int places) {
   seat_.halt->check();
   place_ = place;
   places_ = places;
-  const CurrentContext current(context());
+  const cuda::CurrentContext current(context());
   ncclUniqueId unique{};
   static_assert(sizeof unique == sizeof id);
   std::memcpy(&unique, id.data(), sizeof unique);
@@ -60,7 +60,7 @@ void Communicator::split_from(Communicator& parent, int place, int places) {
   place_ = place;
   places_ = places;
   const bool member = place >= 0;
-  const CurrentContext current(context());
+  const cuda::CurrentContext current(context());
   ncclConfig_t config = configuration();
   note_memory([&] {
     const ncclResult_t result =
@@ -102,7 +102,7 @@ bool Communicator::close() noexcept {
   if (native_ == nullptr) return true;
   try {
     seat_.halt->check();
-    const CurrentContext current(context());
+    const cuda::CurrentContext current(context());
     for (const auto& [data, known] : known_) {
       if (known.handle != nullptr)
         settle("ncclCommDeregister", nccl().deregister_memory(native_, known.handle));
@@ -126,7 +126,7 @@ bool Communicator::close() noexcept {
 void Communicator::destroy() {
   const auto result = std::make_shared<std::atomic<ncclResult_t>>(ncclSuccess);
   const bool ended = returns_within(seat_.options.abort_timeout, [seat = seat_, native = native_, result] {
-    in_context(*seat.gpu->context(), [&] { *result = seat.nccl->functions.destroy(native); });
+    cuda::in_context(*seat.gpu->context(), [&] { *result = seat.nccl->functions.destroy(native); });
   });
   if (ended && !taken(*result)) finish("ncclCommDestroy", *result);
   native_ = nullptr;
@@ -155,13 +155,13 @@ void Communicator::check() {
 
 void Communicator::run(const char* name, const std::function<ncclResult_t(ncclComm_t)>& call) {
   seat_.halt->check();
-  const CurrentContext current(context());
+  const cuda::CurrentContext current(context());
   settle(name, call(native_));
 }
 
 void Communicator::run_group(const char* name, const std::function<void(ncclComm_t, const Take&)>& calls) {
   seat_.halt->check();
-  const CurrentContext current(context());
+  const cuda::CurrentContext current(context());
   const ncclResult_t started = nccl().group_start();
   if (started != ncclSuccess) finish("ncclGroupStart", started);
   ncclResult_t first = ncclSuccess;
@@ -199,7 +199,7 @@ void Communicator::meet(const void* data) {
   if (nccl().register_memory == nullptr) return;
   const auto block = seat_.memory->find(data);
   if (!block || known_.count(block->data()) != 0) return;
-  const CurrentContext current(context());
+  const cuda::CurrentContext current(context());
   Known& known = known_[block->data()];
   known.block = block;
   const ncclResult_t result = nccl().register_memory(native_, block->data(), block->bytes(), &known.handle);
@@ -261,4 +261,4 @@ std::string Communicator::about(const char* name) const {
   return fmt::format("{} (rank {} of {}, on cuda:{})", name, place_, places_, seat_.gpu->index());
 }
 
-}  // namespace hora
+}  // namespace hora::nccl

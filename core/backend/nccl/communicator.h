@@ -11,12 +11,12 @@
 #include <memory>
 #include <string>
 
-namespace hora {
+namespace hora::nccl {
 
 /// The objects that the communicators of one lane have in common. A value, of shares.
 struct NcclSeat {
   std::shared_ptr<const OpenNccl> nccl;
-  std::shared_ptr<CudaGpu> gpu;
+  std::shared_ptr<cuda::CudaGpu> gpu;
   std::shared_ptr<NcclMemory> memory;
   NcclOptions options;
   std::shared_ptr<Halt> halt;  ///< set by whoever fails, or is told that a rank is gone
@@ -79,7 +79,7 @@ class Communicator {
   };
 
   [[nodiscard]] const NcclFunctions& nccl() const { return seat_.nccl->functions; }
-  [[nodiscard]] const PrimaryContext& context() const { return *seat_.gpu->context(); }
+  [[nodiscard]] const cuda::PrimaryContext& context() const { return *seat_.gpu->context(); }
   /// How much of the GPU's memory NCCL takes meanwhile.
   void note_memory(const std::function<void()>& call);
   void destroy();
@@ -101,4 +101,4 @@ class Communicator {
   std::uint64_t releases_ = 0;  ///< of the memory, when it was last looked for what to forget
 };
 
-}  // namespace hora
+}  // namespace hora::nccl

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/backend/nccl/detours.h"
 
-namespace hora {
+namespace hora::nccl {
 
 // On the lane's stream, so that neither taking memory nor giving it back waits for the GPU.
 void* Detours::place_for(void* data, void* home, std::size_t bytes) {
@@ -30,4 +30,4 @@ void Detours::end() {
   }
 }
 
-}  // namespace hora
+}  // namespace hora::nccl

@@ -7,7 +7,7 @@
 #include <memory>
 #include <vector>
 
-namespace hora {
+namespace hora::nccl {
 
 /// Memory that NCCL does not know of, for tensors of one call that lie in such as it does. NCCL finds by the
 /// address what it has been told of, and then wants that all ranks have told it of theirs: what comes of it
@@ -42,4 +42,4 @@ class Detours {
   std::vector<Way> ways_;
 };
 
-}  // namespace hora
+}  // namespace hora::nccl

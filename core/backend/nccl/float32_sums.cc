@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <vector>
 
-namespace hora {
+namespace hora::nccl {
 namespace {
 
 constexpr std::size_t kEach = 2;   // bytes of an element
@@ -152,4 +152,4 @@ void Float32Sums::scatter_range(const std::byte* input, std::span<const std::siz
   });
 }
 
-}  // namespace hora
+}  // namespace hora::nccl

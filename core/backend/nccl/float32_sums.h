@@ -7,7 +7,7 @@
 #include <cstddef>
 #include <span>
 
-namespace hora {
+namespace hora::nccl {
 
 /// Sums of 16-bit floats that travel as such and are added in float32, in the order of ranks, with one
 /// rounding. Every rank gets its share of what all ranks have, sums it, and hands the result out: as many
@@ -54,4 +54,4 @@ class Float32Sums {
   std::size_t ranks_;
 };
 
-}  // namespace hora
+}  // namespace hora::nccl

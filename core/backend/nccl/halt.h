@@ -6,7 +6,7 @@
 #include <atomic>
 #include <mutex>
 
-namespace hora {
+namespace hora::nccl {
 
 /// Why all waiting for NCCL has to end, once there is a reason: the first one counts. Thread-safe.
 class Halt {
@@ -29,4 +29,4 @@ class Halt {
   Status why_;
 };
 
-}  // namespace hora
+}  // namespace hora::nccl

@@ -9,7 +9,7 @@
 
 #include <algorithm>
 
-namespace hora {
+namespace hora::nccl {
 namespace {
 
 constexpr std::size_t kWordBytes = 256;
@@ -113,4 +113,4 @@ void LaneCommunicators::drain(const std::string& before) {
   while (!event->reached()) patience.pause();
 }
 
-}  // namespace hora
+}  // namespace hora::nccl

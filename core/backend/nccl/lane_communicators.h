@@ -9,14 +9,14 @@
 #include <utility>
 #include <vector>
 
-namespace hora {
+namespace hora::nccl {
 
 /// The communicators of one lane, from when NCCL has first heard of them until it has forgotten them, and
 /// what its collectives share besides. *Engine only*, but what `seat` says.
 class LaneCommunicators {
  public:
   /// `stream` lives longer.
-  LaneCommunicators(NcclSeat seat, CudaStream& stream) : seat_(std::move(seat)), stream_(stream) {}
+  LaneCommunicators(NcclSeat seat, cuda::CudaStream& stream) : seat_(std::move(seat)), stream_(stream) {}
 
   [[nodiscard]] const NcclSeat& seat() const { return seat_; }
   [[nodiscard]] const NcclFunctions& nccl() const { return seat_.nccl->functions; }
@@ -48,7 +48,7 @@ class LaneCommunicators {
   void part_with_memory();
 
   NcclSeat seat_;
-  CudaStream& stream_;
+  cuda::CudaStream& stream_;
   std::vector<std::shared_ptr<Communicator>> communicators_;
   /// Blocks that NCCL has forgotten, until the stream has got there.
   std::vector<std::pair<std::shared_ptr<Event>, std::shared_ptr<NcclBlock>>> parted_;
@@ -59,4 +59,4 @@ class LaneCommunicators {
   bool abort_returned_ = true;
 };
 
-}  // namespace hora
+}  // namespace hora::nccl

@@ -15,7 +15,7 @@
 #include <system_error>
 #include <type_traits>
 
-namespace hora {
+namespace hora::nccl {
 namespace {
 
 constexpr const char* kFile = "libnccl.so.2";
@@ -152,4 +152,4 @@ OpenNccl open_nccl(const std::string& path, const std::vector<std::string>& plac
   return nccl;
 }
 
-}  // namespace hora
+}  // namespace hora::nccl

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-namespace hora {
+namespace hora::nccl {
 
 /// The functions of NCCL that Hora uses: a table, so that nothing is linked to NCCL and a test can hand in
 /// another one. A value.
@@ -100,4 +100,4 @@ struct OpenNccl {
 /// Throws Error(unavailable): where it looked and what was wrong there; that it is too old.
 [[nodiscard]] OpenNccl open_nccl(const std::string& path, const std::vector<std::string>& places);
 
-}  // namespace hora
+}  // namespace hora::nccl

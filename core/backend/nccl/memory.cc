@@ -11,7 +11,7 @@
 #include <algorithm>
 #include <utility>
 
-namespace hora {
+namespace hora::nccl {
 namespace {
 
 constexpr std::size_t kAlignment = 256;
@@ -19,7 +19,7 @@ constexpr std::size_t kSlotBytes = 64;  // what lies elsewhere in memory has no 
 constexpr int kSlotBits = 40;           // of a place in a piece of memory; above them is the piece's ordinal
 constexpr std::size_t kMostSlots = (std::size_t{1} << kSlotBits) - 2 * kSlotBytes;
 
-std::byte* allocate_with_nccl(const OpenNccl& nccl, const CudaGpu& gpu, std::size_t bytes) {
+std::byte* allocate_with_nccl(const OpenNccl& nccl, const cuda::CudaGpu& gpu, std::size_t bytes) {
   void* data = nullptr;
   const ncclResult_t result = nccl.functions.mem_alloc(&data, bytes);
   if (result != ncclSuccess) {
@@ -34,15 +34,15 @@ std::byte* allocate_with_nccl(const OpenNccl& nccl, const CudaGpu& gpu, std::siz
 
 }  // namespace
 
-NcclBlock::NcclBlock(std::shared_ptr<const OpenNccl> nccl, std::shared_ptr<CudaGpu> gpu, std::size_t bytes,
-                     bool users)
+NcclBlock::NcclBlock(std::shared_ptr<const OpenNccl> nccl, std::shared_ptr<cuda::CudaGpu> gpu,
+                     std::size_t bytes, bool users)
     : nccl_(std::move(nccl)), gpu_(std::move(gpu)), bytes_(bytes), users_(users) {
   if (nccl_->functions.mem_alloc == nullptr) {
     plain_ = gpu_->allocate(bytes_);
     data_ = plain_.get();
     return;
   }
-  const CurrentContext current(*gpu_->context());
+  const cuda::CurrentContext current(*gpu_->context());
   const std::size_t before = gpu_->free_memory();
   data_ = allocate_with_nccl(*nccl_, *gpu_, bytes_);
   try {
@@ -59,7 +59,7 @@ NcclBlock::NcclBlock(std::shared_ptr<const OpenNccl> nccl, std::shared_ptr<CudaG
 
 NcclBlock::~NcclBlock() {
   if (plain_) return;
-  in_context(*gpu_->context(), [this] { nccl_->functions.mem_free(data_); });
+  cuda::in_context(*gpu_->context(), [this] { nccl_->functions.mem_free(data_); });
   gpu_->count_taken(-taken_);
 }
 
@@ -75,9 +75,9 @@ std::shared_ptr<std::byte> NcclMemory::allocate(std::size_t bytes, bool slots) {
 
 // Before the memory is unmapped, which is at once; only users' streams may still use it.
 bool NcclMemory::wait_for_all() const {
-  const PrimaryContext& context = *gpu_->context();
+  const cuda::PrimaryContext& context = *gpu_->context();
   CUresult result = CUDA_ERROR_NOT_READY;
-  in_context(context, [&] { result = context.driver().ctx_synchronize(); });
+  cuda::in_context(context, [&] { result = context.driver().ctx_synchronize(); });
   return result == CUDA_SUCCESS;
 }
 
@@ -150,4 +150,4 @@ std::uint64_t NcclMemory::slot(const void* data) const {
   return (place->second.ordinal << kSlotBits) + kSlotBytes + offset;
 }
 
-}  // namespace hora
+}  // namespace hora::nccl

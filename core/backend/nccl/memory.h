@@ -12,14 +12,14 @@
 #include <mutex>
 #include <vector>
 
-namespace hora {
+namespace hora::nccl {
 
 /// A piece of a GPU's memory that NCCL may be told of. It is freed when the last that has one goes: its user,
 /// or a communicator that was told. Nothing waits for the GPU then. Thread-safe.
 class NcclBlock {
  public:
   /// Zero-filled. Throws Error(unavailable).
-  NcclBlock(std::shared_ptr<const OpenNccl> nccl, std::shared_ptr<CudaGpu> gpu, std::size_t bytes,
+  NcclBlock(std::shared_ptr<const OpenNccl> nccl, std::shared_ptr<cuda::CudaGpu> gpu, std::size_t bytes,
             bool users);
   ~NcclBlock();
   NcclBlock(const NcclBlock&) = delete;
@@ -36,7 +36,7 @@ class NcclBlock {
 
  private:
   std::shared_ptr<const OpenNccl> nccl_;
-  std::shared_ptr<CudaGpu> gpu_;
+  std::shared_ptr<cuda::CudaGpu> gpu_;
   std::size_t bytes_;
   bool users_;
   std::ptrdiff_t taken_ = 0;          ///< of the GPU's memory: NCCL takes whole pieces of 2 MiB or more
@@ -48,7 +48,7 @@ class NcclBlock {
 /// All such memory of one GPU. It outlives the lanes, and whoever made it. Thread-safe.
 class NcclMemory : public std::enable_shared_from_this<NcclMemory> {
  public:
-  NcclMemory(std::shared_ptr<const OpenNccl> nccl, std::shared_ptr<CudaGpu> gpu)
+  NcclMemory(std::shared_ptr<const OpenNccl> nccl, std::shared_ptr<cuda::CudaGpu> gpu)
       : nccl_(std::move(nccl)), gpu_(std::move(gpu)) {}
   ~NcclMemory();
   NcclMemory(const NcclMemory&) = delete;
@@ -88,7 +88,7 @@ class NcclMemory : public std::enable_shared_from_this<NcclMemory> {
   [[nodiscard]] std::map<const std::byte*, Place>::const_iterator place_of(const void* data) const;
 
   std::shared_ptr<const OpenNccl> nccl_;
-  std::shared_ptr<CudaGpu> gpu_;
+  std::shared_ptr<cuda::CudaGpu> gpu_;
   mutable std::mutex mutex_;
   std::map<const std::byte*, Place> places_;
   std::uint64_t ordinal_ = 0;
@@ -98,4 +98,4 @@ class NcclMemory : public std::enable_shared_from_this<NcclMemory> {
   std::atomic<std::uint64_t> releases_{0};
 };
 
-}  // namespace hora
+}  // namespace hora::nccl

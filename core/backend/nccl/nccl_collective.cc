@@ -9,7 +9,7 @@
 #include <numeric>
 #include <vector>
 
-namespace hora {
+namespace hora::nccl {
 namespace {
 
 using Take = Communicator::Take;
@@ -285,4 +285,4 @@ std::unique_ptr<Collective> make_nccl_collective(std::shared_ptr<LaneCommunicato
   return std::make_unique<NcclCollective>(std::move(lane), std::move(communicator), rank, ranks);
 }
 
-}  // namespace hora
+}  // namespace hora::nccl

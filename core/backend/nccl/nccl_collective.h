@@ -6,7 +6,7 @@
 
 #include <memory>
 
-namespace hora {
+namespace hora::nccl {
 
 /// A collective on a GPU's memory. `communicator` is one of the lane's, and is ended with this; it is null if
 /// there is only one rank, since that needs none, and one takes memory.
@@ -14,4 +14,4 @@ std::unique_ptr<Collective> make_nccl_collective(std::shared_ptr<LaneCommunicato
                                                  std::shared_ptr<Communicator> communicator, int rank,
                                                  int ranks);
 
-}  // namespace hora
+}  // namespace hora::nccl

@@ -3,7 +3,7 @@
 
 #include "core/backend/nccl/nccl_collective.h"
 
-namespace hora {
+namespace hora::nccl {
 namespace {
 
 class LaneOfNccl final : public NcclLane {
@@ -29,8 +29,8 @@ class LaneOfNccl final : public NcclLane {
 
 }  // namespace
 
-std::unique_ptr<NcclLane> make_nccl_lane(NcclSeat seat, CudaStream& stream) {
+std::unique_ptr<NcclLane> make_nccl_lane(NcclSeat seat, cuda::CudaStream& stream) {
   return std::make_unique<LaneOfNccl>(std::make_shared<LaneCommunicators>(std::move(seat), stream));
 }
 
-}  // namespace hora
+}  // namespace hora::nccl

@@ -6,9 +6,9 @@
 
 #include <memory>
 
-namespace hora {
+namespace hora::nccl {
 
 /// As NcclModule::make_lane. `stream` is one of the GPU's.
-std::unique_ptr<NcclLane> make_nccl_lane(NcclSeat seat, CudaStream& stream);
+std::unique_ptr<NcclLane> make_nccl_lane(NcclSeat seat, cuda::CudaStream& stream);
 
-}  // namespace hora
+}  // namespace hora::nccl

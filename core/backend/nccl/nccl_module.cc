@@ -14,16 +14,16 @@
 #include <mutex>
 #include <optional>
 
-namespace hora {
+namespace hora::nccl {
 namespace {
 
 /// The objects that this process has opened: one driver, one NCCL, and its GPUs as long as they have an
 /// owner.
 struct Opened {
   std::mutex mutex;
-  std::optional<CudaDriver> driver;
+  std::optional<cuda::CudaDriver> driver;
   std::shared_ptr<const OpenNccl> nccl;
-  std::map<int, std::weak_ptr<CudaGpu>> gpus;
+  std::map<int, std::weak_ptr<cuda::CudaGpu>> gpus;
   std::map<int, std::weak_ptr<NcclMemory>> memories;  ///< of the GPUs
 };
 
@@ -34,22 +34,22 @@ Opened& opened() {
 }
 
 /// With the mutex.
-const CudaDriver& driver() {
+const cuda::CudaDriver& driver() {
   auto& driver = opened().driver;
-  if (!driver) driver = load_driver();
+  if (!driver) driver = cuda::load_driver();
   return *driver;
 }
 
 int gpus() {
   const std::lock_guard lock(opened().mutex);
-  return count_gpus(driver());
+  return cuda::count_gpus(driver());
 }
 
 std::shared_ptr<Gpu> open_gpu(int index) {
   const std::lock_guard lock(opened().mutex);
   auto& known = opened().gpus[index];
-  std::shared_ptr<CudaGpu> gpu = known.lock();
-  if (!gpu) known = gpu = open_cuda_gpu(driver(), index);
+  std::shared_ptr<cuda::CudaGpu> gpu = known.lock();
+  if (!gpu) known = gpu = cuda::open_cuda_gpu(driver(), index);
   return gpu;
 }
 
@@ -89,7 +89,8 @@ std::shared_ptr<NcclMemory> memory_of(const std::shared_ptr<Gpu>& gpu) {
   auto& known = opened().memories[gpu->index()];
   std::shared_ptr<NcclMemory> memory = known.lock();
   if (!memory)
-    known = memory = std::make_shared<NcclMemory>(opened_nccl(), std::dynamic_pointer_cast<CudaGpu>(gpu));
+    known = memory =
+        std::make_shared<NcclMemory>(opened_nccl(), std::dynamic_pointer_cast<cuda::CudaGpu>(gpu));
   return memory;
 }
 
@@ -110,17 +111,18 @@ std::uint64_t slot(const std::shared_ptr<Gpu>& gpu, const void* data) {
 std::unique_ptr<NcclLane> make_lane(std::shared_ptr<Gpu> gpu, Stream& stream, const NcclOptions& options) {
   const std::lock_guard lock(opened().mutex);
   auto memory = memory_of(gpu);
-  return make_nccl_lane({opened_nccl(), std::dynamic_pointer_cast<CudaGpu>(std::move(gpu)), std::move(memory),
-                         options, std::make_shared<Halt>()},
-                        dynamic_cast<CudaStream&>(stream));
+  return make_nccl_lane({opened_nccl(), std::dynamic_pointer_cast<cuda::CudaGpu>(std::move(gpu)),
+                         std::move(memory), options, std::make_shared<Halt>()},
+                        dynamic_cast<cuda::CudaStream&>(stream));
 }
 
 }  // namespace
-}  // namespace hora
+}  // namespace hora::nccl
 
 extern "C" __attribute__((visibility("default"))) const hora::ModuleFace* hora_module() {
-  static constexpr hora::NcclModule kFunctions{hora::gpus,     hora::open_gpu, hora::library,  hora::make_id,
-                                               hora::allocate, hora::slot,     hora::make_lane};
+  static constexpr hora::NcclModule kFunctions{
+      hora::nccl::gpus,     hora::nccl::open_gpu, hora::nccl::library,  hora::nccl::make_id,
+      hora::nccl::allocate, hora::nccl::slot,     hora::nccl::make_lane};
   static constexpr hora::ModuleFace kFace{HORA_VERSION, &kFunctions};
   return &kFace;
 }

@@ -8,7 +8,7 @@
 #include <algorithm>
 #include <thread>
 
-namespace hora {
+namespace hora::nccl {
 namespace {
 
 using std::chrono::microseconds;
@@ -39,4 +39,4 @@ void Patience::pause() {
   std::this_thread::sleep_for(next_);
 }
 
-}  // namespace hora
+}  // namespace hora::nccl

@@ -7,7 +7,7 @@
 #include <chrono>
 #include <string>
 
-namespace hora {
+namespace hora::nccl {
 
 /// Waiting for what is only seen by looking: `while (!done()) patience.pause();`. At first there is no pause,
 /// then there are ever longer ones, of a millisecond at most. One thread's; `halt` lives longer.
@@ -27,4 +27,4 @@ class Patience {
   std::chrono::microseconds next_{0};
 };
 
-}  // namespace hora
+}  // namespace hora::nccl

@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <cmath>
 
-namespace hora {
+namespace hora::nccl {
 namespace {
 
 constexpr int kSmallestExponent = -14;  // of float16's normal numbers
@@ -71,4 +71,4 @@ NcclReduction as_nccl_reduces(const Reduction& reduction, int ranks) {
   return as;
 }
 
-}  // namespace hora
+}  // namespace hora::nccl

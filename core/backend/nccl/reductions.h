@@ -5,7 +5,7 @@
 
 #include <nccl.h>
 
-namespace hora {
+namespace hora::nccl {
 
 [[nodiscard]] ncclDataType_t nccl_type(DType dtype);
 
@@ -22,4 +22,4 @@ struct NcclReduction {
 /// `reduction` is one that nccl_reduces() accepts; `ranks` take part.
 [[nodiscard]] NcclReduction as_nccl_reduces(const Reduction& reduction, int ranks);
 
-}  // namespace hora
+}  // namespace hora::nccl

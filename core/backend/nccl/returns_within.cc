@@ -7,7 +7,7 @@
 #include <thread>
 #include <utility>
 
-namespace hora {
+namespace hora::nccl {
 namespace {
 
 struct Progress {
@@ -39,4 +39,4 @@ bool returns_within(std::chrono::milliseconds most, std::function<void()> call) 
   return ended;
 }
 
-}  // namespace hora
+}  // namespace hora::nccl

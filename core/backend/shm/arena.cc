@@ -12,7 +12,7 @@
 #include <cstring>
 #include <utility>
 
-namespace hora {
+namespace hora::shm {
 namespace {
 
 constexpr std::size_t kAlignment = 64;
@@ -181,4 +181,4 @@ void Arena::free(std::size_t begin, std::size_t bytes) {
   holes_.emplace(begin, bytes);
 }
 
-}  // namespace hora
+}  // namespace hora::shm

@@ -12,7 +12,7 @@
 #include <mutex>
 #include <vector>
 
-namespace hora {
+namespace hora::shm {
 
 /// Bytes of a page of memory; regions are whole ones.
 inline constexpr std::size_t kPage = 4096;
@@ -91,4 +91,4 @@ class Arena : public std::enable_shared_from_this<Arena> {
   std::map<std::size_t, std::size_t> holes_;  // free pieces of the own region: begin -> bytes, never adjacent
 };
 
-}  // namespace hora
+}  // namespace hora::shm

@@ -7,7 +7,7 @@
 
 #include <utility>
 
-namespace hora {
+namespace hora::shm {
 
 Circle::Circle(std::shared_ptr<Arena> arena, int rank, int ranks) : arena_(std::move(arena)), place_(rank) {
   for (int other = 0; other < ranks; ++other) {
@@ -28,4 +28,4 @@ Circle::Circle(std::shared_ptr<Arena> arena, int place, std::span<const int> mem
   }
 }
 
-}  // namespace hora
+}  // namespace hora::shm

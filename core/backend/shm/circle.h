@@ -8,7 +8,7 @@
 #include <span>
 #include <vector>
 
-namespace hora {
+namespace hora::shm {
 
 /// The ranks that meet in one collective, and where in the arena each of them sits. Within a circle a rank is
 /// called by its place. A value.
@@ -39,4 +39,4 @@ class Circle {
   std::vector<int> ranks_;    // by place
 };
 
-}  // namespace hora
+}  // namespace hora::shm

@@ -28,7 +28,7 @@
 #include <thread>
 #include <utility>
 
-namespace hora {
+namespace hora::shm {
 namespace {
 
 constexpr std::size_t kMostName = 100;
@@ -306,4 +306,4 @@ SharedHosts share_hosts(Control& control, const Config& config, TimePoint deadli
   return {std::move(groups), SharedHost{std::move(arena), std::move(peers)}};
 }
 
-}  // namespace hora
+}  // namespace hora::shm

@@ -11,7 +11,7 @@
 #include <optional>
 #include <vector>
 
-namespace hora {
+namespace hora::shm {
 
 /// The memory that the ranks of one host share.
 struct SharedHost {
@@ -33,4 +33,4 @@ struct SharedHosts {
 /// Error(timeout) at the deadline.
 SharedHosts share_hosts(Control& control, const Config& config, TimePoint deadline);
 
-}  // namespace hora
+}  // namespace hora::shm

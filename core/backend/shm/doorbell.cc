@@ -7,7 +7,7 @@
 
 #include <utility>
 
-namespace hora {
+namespace hora::shm {
 
 Doorbell::Doorbell(Circle circle) : circle_(std::move(circle)) {
   SharedCores& own = circle_.own_seat().cores;
@@ -93,4 +93,4 @@ void Doorbell::throw_if_aborted() {
   throw Error(why_);
 }
 
-}  // namespace hora
+}  // namespace hora::shm

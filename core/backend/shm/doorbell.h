@@ -10,7 +10,7 @@
 #include <memory>
 #include <mutex>
 
-namespace hora {
+namespace hora::shm {
 
 /// One rank's way to wait for the others: phases. `arrive` says that this rank has reached its next phase;
 /// `await_all` returns when every rank has reached it, and what they wrote before is then visible here.
@@ -68,4 +68,4 @@ class Doorbell {
   Status why_;  // under the mutex
 };
 
-}  // namespace hora
+}  // namespace hora::shm

@@ -9,7 +9,7 @@
 
 #include <thread>
 
-namespace hora {
+namespace hora::shm {
 namespace {
 
 constexpr std::chrono::milliseconds kWritersPatience(200);  // a thousand times what a writer that runs needs
@@ -33,4 +33,4 @@ void leave(const Circle& circle) noexcept {
   }
 }
 
-}  // namespace hora
+}  // namespace hora::shm

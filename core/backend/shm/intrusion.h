@@ -3,7 +3,7 @@
 
 #include "core/backend/shm/circle.h"
 
-namespace hora {
+namespace hora::shm {
 
 /// Keeps ranks from writing into the buffers of a rank that has left. After an abort the user has the buffers
 /// back, while another rank may not have heard of it and be in a call.
@@ -43,4 +43,4 @@ void throw_if_left(const Circle& circle);
 /// This rank has left: when this returns nobody writes into its buffers, now or later.
 void leave(const Circle& circle) noexcept;
 
-}  // namespace hora
+}  // namespace hora::shm

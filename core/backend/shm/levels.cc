@@ -5,7 +5,7 @@
 #include <map>
 #include <utility>
 
-namespace hora {
+namespace hora::shm {
 
 Levels::Levels(std::span<const Nearness> ranks) {
   const auto known = [&](std::uint32_t Nearness::* what) {
@@ -55,4 +55,4 @@ void Levels::build(const Keys& keys) {
   }
 }
 
-}  // namespace hora
+}  // namespace hora::shm

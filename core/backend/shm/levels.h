@@ -7,7 +7,7 @@
 #include <span>
 #include <vector>
 
-namespace hora {
+namespace hora::shm {
 
 /// The groups of ranks of a circle that are near to each other. At level 0 every rank is alone. Each level
 /// puts groups of the level below together, such as ranks that share a cache, then those that share a socket.
@@ -48,4 +48,4 @@ class Levels {
   std::vector<Level> levels_;
 };
 
-}  // namespace hora
+}  // namespace hora::shm

@@ -10,7 +10,7 @@
 #include <cerrno>
 #include <cstring>
 
-namespace hora {
+namespace hora::shm {
 namespace {
 
 using Copy = ssize_t (*)(pid_t, const iovec*, unsigned long, const iovec*, unsigned long, unsigned long);
@@ -77,4 +77,4 @@ std::unique_ptr<PeerMemory> make_process_memory(const std::vector<int>& pids,
 
 std::unique_ptr<PeerMemory> make_thread_memory() { return std::make_unique<ThreadMemory>(); }
 
-}  // namespace hora
+}  // namespace hora::shm

@@ -6,7 +6,7 @@
 #include <memory>
 #include <vector>
 
-namespace hora {
+namespace hora::shm {
 
 /// Reaches into the private memory of the other ranks of this host.
 class PeerMemory {
@@ -27,4 +27,4 @@ inline constexpr std::uint64_t kProbe = 0x686F7261'70726F62;
 /// For ranks that are threads of one process: all memory is in reach.
 std::unique_ptr<PeerMemory> make_thread_memory();
 
-}  // namespace hora
+}  // namespace hora::shm

@@ -8,7 +8,7 @@
 #include <algorithm>
 #include <cstring>
 
-namespace hora {
+namespace hora::shm {
 namespace {
 
 constexpr std::size_t kGranule = 256 * 1024;  // of what is mapped ahead at a time
@@ -75,4 +75,4 @@ void Reach::write(int place, const Location& buffer, std::size_t begin, const vo
   }
 }
 
-}  // namespace hora
+}  // namespace hora::shm

@@ -9,7 +9,7 @@
 #include <memory>
 #include <vector>
 
-namespace hora {
+namespace hora::shm {
 
 /// How one rank gets at the buffers of all: what lies in the arena it addresses itself, what is private to
 /// another process it reads and writes through PeerMemory. Places that others named are checked. *Engine
@@ -46,4 +46,4 @@ class Reach {
   std::vector<Mapped> mapped_;  // by place
 };
 
-}  // namespace hora
+}  // namespace hora::shm

@@ -3,7 +3,7 @@
 
 #include <fmt/format.h>
 
-namespace hora {
+namespace hora::shm {
 namespace {
 
 constexpr std::array<const char*, 7> kCalls{"nothing", "allreduce", "broadcast",    "allgather",
@@ -47,4 +47,4 @@ void Rounds::phase() {
   bell_.await_all();
 }
 
-}  // namespace hora
+}  // namespace hora::shm

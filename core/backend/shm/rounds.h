@@ -6,7 +6,7 @@
 
 #include <cstdint>
 
-namespace hora {
+namespace hora::shm {
 
 enum class Call : std::uint8_t { allreduce = 1, broadcast, allgather, barrier, alltoall, reducescatter };
 
@@ -42,4 +42,4 @@ class Rounds {
   std::uint64_t sequence_ = 0;
 };
 
-}  // namespace hora
+}  // namespace hora::shm

@@ -9,7 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 
-namespace hora {
+namespace hora::shm {
 
 inline constexpr std::size_t kFlagLine = 128;  // two cache lines: neighbours are fetched in pairs
 inline constexpr std::size_t kLocations = 2048;
@@ -59,4 +59,4 @@ struct Seat {
 static_assert(std::atomic<std::uint64_t>::is_always_lock_free &&
               std::atomic<std::uint32_t>::is_always_lock_free);
 
-}  // namespace hora
+}  // namespace hora::shm

@@ -20,7 +20,7 @@
 #include <optional>
 #include <utility>
 
-namespace hora {
+namespace hora::shm {
 namespace {
 
 constexpr std::size_t kPackBelow = 64 * 1024;
@@ -391,4 +391,4 @@ std::vector<std::unique_ptr<Collective>> make_shm_group(int ranks, bool reach, s
   return group;
 }
 
-}  // namespace hora
+}  // namespace hora::shm

@@ -9,7 +9,7 @@
 #include <optional>
 #include <vector>
 
-namespace hora {
+namespace hora::shm {
 
 /// How bytes move where there are two ways; none: as turns out to be faster.
 struct ShmWays {
@@ -31,4 +31,4 @@ std::vector<std::unique_ptr<Collective>> make_shm_group(int ranks, bool reach,
                                                         std::size_t region = std::size_t{1} << 30,
                                                         const ShmWays& ways = {});
 
-}  // namespace hora
+}  // namespace hora::shm

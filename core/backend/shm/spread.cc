@@ -6,7 +6,7 @@
 
 #include <algorithm>
 
-namespace hora {
+namespace hora::shm {
 namespace {
 
 // The bytes that a rank brings to all before it brings any others. They stay in the second-level cache, and a
@@ -109,4 +109,4 @@ void Spread::empty(const std::byte* from, std::size_t begin, std::size_t end) {
   scatter_to_outputs(from, pieces_, 1, begin, end);
 }
 
-}  // namespace hora
+}  // namespace hora::shm

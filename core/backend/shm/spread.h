@@ -10,7 +10,7 @@
 #include <span>
 #include <vector>
 
-namespace hora {
+namespace hora::shm {
 
 /// Brings pieces of memory, as they are on one rank, to all others.
 ///
@@ -50,4 +50,4 @@ class Spread {
   std::size_t total_ = 0;
 };
 
-}  // namespace hora
+}  // namespace hora::shm

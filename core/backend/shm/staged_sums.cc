@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-namespace hora {
+namespace hora::shm {
 namespace {
 
 // With the buffer's own bytes in a second-level cache of 1 MiB.
@@ -111,4 +111,4 @@ void StagedSums::reducescatter(const Segment& whole, std::size_t begin, std::siz
   }
 }
 
-}  // namespace hora
+}  // namespace hora::shm

@@ -11,7 +11,7 @@
 #include <span>
 #include <vector>
 
-namespace hora {
+namespace hora::shm {
 
 /// Sums of buffers that lie in their owners' private memory, a part at a time by way of the stages. Every
 /// rank has a share of each part to sum, for all or for itself.
@@ -73,4 +73,4 @@ class StagedSums {
   std::byte* own_output_ = nullptr;
 };
 
-}  // namespace hora
+}  // namespace hora::shm

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <utility>
 
-namespace hora {
+namespace hora::shm {
 namespace {
 
 constexpr std::size_t kBlock = 2048;  // elements at a time: what is between the steps stays in the caches
@@ -66,4 +66,4 @@ void Sums::reduce_block(std::span<const void* const> inputs, std::span<void* con
   steps.end(below, outputs, count);
 }
 
-}  // namespace hora
+}  // namespace hora::shm

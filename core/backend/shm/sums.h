@@ -10,7 +10,7 @@
 #include <span>
 #include <vector>
 
-namespace hora {
+namespace hora::shm {
 
 /// How one rank puts the elements of all ranks together: in rank order; or, where ranks are nearer to some
 /// than to others, floating-point elements level by level, as `WriteByLevels` does with many ranks. So a
@@ -39,4 +39,4 @@ class Sums {
   std::vector<std::byte> scratch_;  // what is between the steps
 };
 
-}  // namespace hora
+}  // namespace hora::shm

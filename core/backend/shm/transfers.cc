@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <cstring>
 
-namespace hora {
+namespace hora::shm {
 
 void Transfers::run(const Agreed& agreed, const void* offer, std::size_t bytes, std::span<const Take> takes) {
   constexpr Location kNothing{0, 1};
@@ -47,4 +47,4 @@ void Transfers::run_staged(std::size_t most, const void* offer, std::size_t byte
   }
 }
 
-}  // namespace hora
+}  // namespace hora::shm

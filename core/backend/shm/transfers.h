@@ -8,7 +8,7 @@
 #include <cstddef>
 #include <span>
 
-namespace hora {
+namespace hora::shm {
 
 /// Bytes that this rank takes from what another one, or itself, offers. A value.
 struct Take {
@@ -44,4 +44,4 @@ class Transfers {
   FastestCopy& fastest_copy_;
 };
 
-}  // namespace hora
+}  // namespace hora::shm

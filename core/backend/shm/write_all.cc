@@ -3,7 +3,7 @@
 
 #include <utility>
 
-namespace hora {
+namespace hora::shm {
 namespace {
 
 // How much is done at a time: what is copied should stay in the second-level cache, and who leaves should not
@@ -87,4 +87,4 @@ void WriteAll::reduce_far(const SegmentRange& range, const Reduction& reduction)
     reach_.write(place, rounds_.mailbox(place).outputs[range.segment], begin, result, bytes);
 }
 
-}  // namespace hora
+}  // namespace hora::shm

@@ -9,7 +9,7 @@
 
 #include <vector>
 
-namespace hora {
+namespace hora::shm {
 
 /// One rank's part of a "write-all" allreduce: it reduces its share of all ranks' inputs and stores it into
 /// all ranks' outputs. Together the ranks read every input once and write every output once, which is as
@@ -36,4 +36,4 @@ class WriteAll {
   std::vector<std::byte> scratch_;  // copies of private memory
 };
 
-}  // namespace hora
+}  // namespace hora::shm

@@ -7,7 +7,7 @@
 #include <cstring>
 #include <utility>
 
-namespace hora {
+namespace hora::shm {
 namespace {
 
 constexpr std::size_t kAtATime = 1024 * 1024;      // bytes, so that who leaves need not wait long
@@ -182,4 +182,4 @@ void WriteByLevels::for_each_segment_of(const Piece& piece, const Range& range,
   });
 }
 
-}  // namespace hora
+}  // namespace hora::shm

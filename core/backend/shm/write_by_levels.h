@@ -11,7 +11,7 @@
 #include <span>
 #include <vector>
 
-namespace hora {
+namespace hora::shm {
 
 /// One rank's part of an allreduce in which as little as can be travels between ranks that are far from each
 /// other: a group's partial sum goes out of it once, and the result comes in once, however many they are
@@ -75,4 +75,4 @@ class WriteByLevels {
   std::vector<void*> to_;
 };
 
-}  // namespace hora
+}  // namespace hora::shm

@@ -13,7 +13,7 @@
 #include <cstring>
 #include <utility>
 
-namespace hora {
+namespace hora::tcp {
 namespace {
 
 constexpr std::size_t kLength = 4;
@@ -179,4 +179,4 @@ DataSocket make_data_socket(Connection& connection, const std::string& encryptio
   return DataSocket(std::move(connection.socket));
 }
 
-}  // namespace hora
+}  // namespace hora::tcp

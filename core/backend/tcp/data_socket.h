@@ -10,7 +10,7 @@
 #include <span>
 #include <string>
 
-namespace hora {
+namespace hora::tcp {
 
 /// A connected stream socket to another rank, on which bytes travel as they are, or sealed in records:
 ///
@@ -52,4 +52,4 @@ class DataSocket {
 /// Takes the socket of a new connection. `encryption`: as Config has it.
 [[nodiscard]] DataSocket make_data_socket(Connection& connection, const std::string& encryption);
 
-}  // namespace hora
+}  // namespace hora::tcp

@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <sstream>
 
-namespace hora {
+namespace hora::tcp {
 namespace {
 
 // A report is a head, rows that begin with kIndent, and the remedy; so that two reports can be put together,
@@ -60,4 +60,4 @@ Status merge_gaps(const Status& first, const Status& second) {
   return report(std::move(rows));
 }
 
-}  // namespace hora
+}  // namespace hora::tcp

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-namespace hora {
+namespace hora::tcp {
 
 /// One rank that cannot reach another, and how each address failed ("10.1.0.4:4711 refused"). A value.
 struct Gap {
@@ -25,4 +25,4 @@ struct Gap {
 /// The rows of both under one head. Both tell of gaps.
 [[nodiscard]] Status merge_gaps(const Status& first, const Status& second);
 
-}  // namespace hora
+}  // namespace hora::tcp

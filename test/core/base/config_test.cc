@@ -253,7 +253,7 @@ TEST(Config, LooksForRank0OnTheFirstHost) {
   EXPECT_EQ(config.meeting_place, "");
   EXPECT_EQ(config.coordinator.substr(0, 3), "n4:");
 
-  const Environment hrun({{"HORA_RANK", "0"}, {"HORA_SIZE", "1"}});
+  const Environment run_hrun({{"HORA_RANK", "0"}, {"HORA_SIZE", "1"}});
   EXPECT_EQ(Config::from_environment().size, 1);
   EXPECT_EQ(Config::from_environment().launcher, "");
 }

@@ -9,9 +9,9 @@ namespace hora {
 namespace {
 
 TEST(Alarm, EndsCallsOfWhatItWatchesAlsoLater) {
-  const auto early = make_local_collective(std::make_shared<Meeting>(2), 0);
-  const auto late = make_local_collective(std::make_shared<Meeting>(2), 0);
-  const auto forgotten = make_local_collective(std::make_shared<Meeting>(1), 0);
+  const auto early = local::make_local_collective(std::make_shared<local::Meeting>(2), 0);
+  const auto late = local::make_local_collective(std::make_shared<local::Meeting>(2), 0);
+  const auto forgotten = local::make_local_collective(std::make_shared<local::Meeting>(1), 0);
   Alarm alarm;
   alarm.watch(*early);
   alarm.watch(*forgotten);

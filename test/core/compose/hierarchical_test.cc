@@ -80,14 +80,15 @@ void run(const Ranks& hosts, Traffic& traffic,
          const std::function<void(int rank, Collective& collective)>& rank_main) {
   int ranks = 0;
   for (const auto& host : hosts) ranks += static_cast<int>(host.size());
-  const auto world = std::make_shared<Meeting>(ranks);
-  std::vector<std::shared_ptr<Meeting>> local;
-  for (const auto& host : hosts) local.push_back(std::make_shared<Meeting>(static_cast<int>(host.size())));
+  const auto world = std::make_shared<local::Meeting>(ranks);
+  std::vector<std::shared_ptr<local::Meeting>> local;
+  for (const auto& host : hosts)
+    local.push_back(std::make_shared<local::Meeting>(static_cast<int>(host.size())));
   run_ranks(ranks, [&](int rank) {
     const auto [host, place] = hosts_of(hosts, rank).find(rank);
-    const auto collective =
-        make_hierarchical(std::make_unique<Counted>(make_local_collective(world, rank), ranks, traffic),
-                          make_local_collective(local[host], static_cast<int>(place)), hosts, rank);
+    const auto collective = make_hierarchical(
+        std::make_unique<Counted>(local::make_local_collective(world, rank), ranks, traffic),
+        local::make_local_collective(local[host], static_cast<int>(place)), hosts, rank);
     rank_main(rank, *collective);
   });
 }

@@ -57,8 +57,8 @@ class InOrder final : public Collective {
 };
 
 TEST(GpuHierarchical, ReducesOverTwoHostsWhateverIsLeftOver) {
-  LocalGroup gpus(4);
-  LocalGroup hosts(4);
+  local::LocalGroup gpus(4);
+  local::LocalGroup hosts(4);
   std::vector<std::thread> ranks;
   for (int rank = 0; rank < 4; ++rank) {
     ranks.emplace_back([&, rank] {

@@ -16,7 +16,7 @@ namespace hora {
 namespace {
 
 /// This rank's part of a job of `size` ranks, each with a GPU.
-Runtime join_with_gpu(LocalGroup& group, int rank, int size, Config config = {},
+Runtime join_with_gpu(local::LocalGroup& group, int rank, int size, Config config = {},
                       const NcclModule& module = queued_nccl()) {
   config.rank = config.local_rank = rank;
   config.size = config.local_size = size;
@@ -31,7 +31,7 @@ class GpuJob : public testing::TestWithParam<const char*> {
   /// `shared`: all ranks use one GPU.
   static void run(int size, const std::string& operations, const std::function<void(Runtime&)>& rank_main,
                   Config config = {}) {
-    LocalGroup group(size);
+    local::LocalGroup group(size);
     config.gpu_operations = operations;
     config.fusion_threshold = config.gpu_fusion_threshold = 4096;
     run_ranks(size, [&](int rank) {
@@ -267,7 +267,7 @@ INSTANTIATE_TEST_SUITE_P(All, GpuJob, testing::Values("auto", "nccl", "staged"),
                          [](const auto& made) { return std::string(made.param); });
 
 TEST(GpuLanes, FailTheTensorsAndNotTheJobWhereTwoRanksShareAGpuAndNcclIsWanted) {
-  LocalGroup group(2);
+  local::LocalGroup group(2);
   run_ranks(2, [&](int rank) {
     Config config;
     config.gpu_operations = "nccl";
@@ -299,7 +299,7 @@ NcclModule counting_nccl() {
 
 /// A job of three ranks, each with a GPU, where all reduce and some do in a group of their own.
 void use_process_sets(const NcclModule& module, const std::string& operations) {
-  LocalGroup group(3);
+  local::LocalGroup group(3);
   run_ranks(3, [&](int rank) {
     Config config;
     config.gpu_operations = operations;
@@ -350,7 +350,7 @@ Entry owning(const Runtime& hora, const std::string& name) {
 /// Three ranks have given "stuck" to their GPUs, where it waits for rank 2's input. Rank 2 dies for the
 /// others; then `rank_main` is called with its handle, and `gate` opens for who has not opened it.
 void lose_a_rank_in_mid_flight(Gate& gate, const std::function<void(Runtime&, const Handle&)>& rank_main) {
-  LocalGroup group(3);
+  local::LocalGroup group(3);
   std::atomic<int> launched = 0;
   std::atomic<int> done = 0;
   run_ranks(3, [&](int rank) {
@@ -397,7 +397,7 @@ TEST(GpuLanes, GivesTensorsBackEvenIfTheGpuNeverEnds) {
 }
 
 TEST(GpuLanes, EndEveryTensorWithTheErrorOfAGpuThatIsBroken) {
-  LocalGroup group(2);
+  local::LocalGroup group(2);
   Gate gate;
   gate.break_gpu();
   std::atomic<int> done = 0;
@@ -417,7 +417,7 @@ TEST(GpuLanes, EndEveryTensorWithTheErrorOfAGpuThatIsBroken) {
 }
 
 TEST(GpuLanes, LetARankLeaveForAReasonThatWaitsForItsGpu) {
-  LocalGroup group(2);
+  local::LocalGroup group(2);
   Gate& gate = lasting_gate();
   run_ranks(2, [&](int rank) {
     Config config;
@@ -437,7 +437,7 @@ TEST(GpuLanes, LetARankLeaveForAReasonThatWaitsForItsGpu) {
 }
 
 TEST(GpuLanes, SayWhatHasBeenUnderWayForTooLong) {
-  LocalGroup group(2);
+  local::LocalGroup group(2);
   Gate& gate = lasting_gate();
   std::atomic<int> done = 0;
   run_ranks(2, [&](int rank) {

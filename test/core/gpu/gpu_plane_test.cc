@@ -106,7 +106,7 @@ TEST(GpuPlane, HasTwoLevelsOnSeveralHostsWithAsManyRanksEach) {
 }
 
 TEST(GpuPlane, SeatsComeToAllMembers) {
-  LocalGroup group(2);
+  local::LocalGroup group(2);
   World worlds[] = {group.join(0), group.join(1)};
   GpuSeat seats[] = {seat("a", 0), seat("b", 3, 0)};
   seats[1].why = "none";
@@ -121,7 +121,7 @@ TEST(GpuPlane, SeatsComeToAllMembers) {
 
 TEST(GpuPlane, AnIdOrWhyThereIsNoneComesFromTheFirstMember) {
   for (const bool fails : {false, true}) {
-    LocalGroup group(2);
+    local::LocalGroup group(2);
     World worlds[] = {group.join(0), group.join(1)};
     const auto share = [&](int place) {
       return share_id(*worlds[place].lane.collective, place, [&] {

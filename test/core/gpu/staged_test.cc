@@ -20,7 +20,7 @@ constexpr int kRanks = 3;
 /// Ranks that are threads, each with a GPU whose tensors go by way of the host.
 void on_each_rank(
     const std::function<void(int rank, Staged& staged, const std::function<void()>& finish)>& run) {
-  LocalGroup group(kRanks);
+  local::LocalGroup group(kRanks);
   std::vector<std::thread> threads;
   for (int rank = 0; rank < kRanks; ++rank) {
     threads.emplace_back([&group, &run, rank] {
@@ -92,7 +92,7 @@ TEST(Staged, GathersExchangesAndScattersAsAWhole) {
 }
 
 TEST(Staged, StopsWaitingForTheGpuWhenItIsAborted) {
-  LocalGroup group(1);
+  local::LocalGroup group(1);
   const World world = group.join(0);
   const auto gpu = make_queued_gpu();
   const auto stream = gpu->make_stream();
@@ -117,7 +117,7 @@ class Looked final : public Event {
 };
 
 TEST(Staged, WaitsForItsOwnCopiesOnlyAndForThoseOnlySoLong) {
-  LocalGroup group(1);
+  local::LocalGroup group(1);
   const World world = group.join(0);
   const auto gpu = make_queued_gpu();
   const auto stream = gpu->make_stream();

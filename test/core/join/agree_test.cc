@@ -13,7 +13,7 @@ namespace hora {
 namespace {
 
 TEST(Agree, Rank0sKnobsCountAndOthersAreWarnedOf) {
-  LocalGroup group(3);
+  local::LocalGroup group(3);
   testing::internal::CaptureStderr();
   run_ranks(3, [&](int rank) {
     World world = group.join(rank);
@@ -36,7 +36,7 @@ TEST(Agree, Rank0sKnobsCountAndOthersAreWarnedOf) {
 }
 
 TEST(Agree, AnotherVersionIsAnErrorOnEveryRank) {
-  LocalGroup group(2);
+  local::LocalGroup group(2);
   run_ranks(2, [&](int rank) {
     const World world = group.join(rank);
     if (rank == 1) {

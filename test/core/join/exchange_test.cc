@@ -9,15 +9,15 @@ namespace hora {
 namespace {
 
 TEST(Exchange, ThrowsTheLossOfARank) {
-  auto office = std::make_shared<PostOffice>(2);
-  const auto control = make_local_control(office, 0);
+  auto office = std::make_shared<local::PostOffice>(2);
+  const auto control = local::make_local_control(office, 0);
   office->lose(1, {Code::aborted, "rank 1 is gone"});
   EXPECT_THROW(exchange(*control, {}, TimePoint::max()), Error);
 }
 
 TEST(Exchange, RefusesAnAnswerThatIsNotOfAllRanks) {
-  auto office = std::make_shared<PostOffice>(2);
-  const auto control = make_local_control(office, 1);
+  auto office = std::make_shared<local::PostOffice>(2);
+  const auto control = local::make_local_control(office, 1);
   office->put(1, {0, {std::byte{1}, std::byte{0}}, {}});
   EXPECT_THROW(exchange(*control, {}, TimePoint::max()), Error);
 }

@@ -23,9 +23,9 @@ class Seats {
   explicit Seats(int size, std::size_t capacity = 8192, bool locks = false, int radix = 0) {
     if (locks) rollcalls_ = make_rollcalls(size);
     for (auto& call : rollcalls_) Alert(call->alert()).sleeps_for(Sleep::any_news);
-    auto office = std::make_shared<PostOffice>(size, radix);
+    auto office = std::make_shared<local::PostOffice>(size, radix);
     for (int rank = 0; rank < size; ++rank) {
-      controls_.push_back(make_local_control(office, rank));
+      controls_.push_back(local::make_local_control(office, rank));
       controls_.back()->on_letter([this, rank] {
         ++letters_;
         if (!rollcalls_.empty()) Alert(rollcalls_[static_cast<std::size_t>(rank)]->alert()).ring();
@@ -94,17 +94,17 @@ TEST(Negotiator, ReportsTheEndWhenAllHaveLeft) {
 }
 
 TEST(Negotiator, ThrowsTheLossOfARank) {
-  auto office = std::make_shared<PostOffice>(2);
-  const auto control = make_local_control(office, 0);
+  auto office = std::make_shared<local::PostOffice>(2);
+  const auto control = local::make_local_control(office, 0);
   Negotiator seat(*control);
   office->lose(1, {Code::aborted, "rank 1 is gone"});
   EXPECT_THROW(seat.hear(kStart, false), Error);
 }
 
 TEST(Negotiator, RepeatedStepsSendNoNames) {
-  auto office = std::make_shared<PostOffice>(2);
-  const auto first = make_local_control(office, 0);
-  const auto second = make_local_control(office, 1);
+  auto office = std::make_shared<local::PostOffice>(2);
+  const auto first = local::make_local_control(office, 0);
+  const auto second = local::make_local_control(office, 1);
   Negotiator seat(*second);
   seat.ask(kWorld, {tensor("a rather long name of a parameter")}, kStart);
   Negotiator root(*first);
@@ -146,9 +146,9 @@ TEST(Negotiator, RanksAgreeWhateverIsForgotten) {
 }
 
 TEST(Negotiator, CountsHowLongATensorWaitsFromWhenTheAskingCameHoweverLateItIsRead) {
-  auto office = std::make_shared<PostOffice>(2);
-  const auto first = make_local_control(office, 0);
-  const auto second = make_local_control(office, 1);
+  auto office = std::make_shared<local::PostOffice>(2);
+  const auto first = local::make_local_control(office, 0);
+  const auto second = local::make_local_control(office, 1);
   Negotiator root(*first);
   Negotiator seat(*second);
   root.hear(kStart, false);
@@ -361,15 +361,15 @@ TEST_F(InATree, GroupsAreDecidedAndReportsArrive) {
 }
 
 TEST_F(InATree, NobodySpeaksForRanksThatAreNotBelowIt) {
-  auto office = std::make_shared<PostOffice>(7, 2);
-  const auto first = make_local_control(office, 0);
-  const auto other = make_local_control(office, 1);
+  auto office = std::make_shared<local::PostOffice>(7, 2);
+  const auto first = local::make_local_control(office, 0);
+  const auto other = local::make_local_control(office, 1);
   Negotiator root(*first);
   Ballot ballot;
   ballot.ranks = RankSet(4);
   other->send(0, encode(ballot));
   EXPECT_THROW(root.hear(now_, false), Error);
-  make_local_control(office, 2)->send(0, encode(Ballot{}));
+  local::make_local_control(office, 2)->send(0, encode(Ballot{}));
   EXPECT_THROW(root.hear(now_, false), Error) << "its parent is rank 1";
 }
 

@@ -137,7 +137,7 @@ TEST(Engine, ADeadlineEndsTheHelpAndTheOperationGoesOn) {
 }
 
 TEST(Engine, WhoWaitsWhenTheJobEndsIsToldSo) {
-  LocalGroup group(2);
+  local::LocalGroup group(2);
   std::vector<float> data(8, 1.0F);
   std::optional<Handle> handle;
   std::thread waiting;

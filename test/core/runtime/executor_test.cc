@@ -27,7 +27,7 @@ class ExecutorTest : public testing::Test {
     return table_.put(std::move(entry), {kWorld, request}, {});
   }
 
-  LocalGroup group_{1};
+  local::LocalGroup group_{1};
   World world_ = group_.join(0);
   TensorTable table_;
   Recorder recorder_{100};
@@ -153,7 +153,7 @@ class FragileExecutor {
  private:
   Errand errand_;
   std::shared_ptr<Gpu> gpu_ = make_queued_gpu();
-  LocalGroup group_{1};
+  local::LocalGroup group_{1};
   Lane lane_;
   TensorTable table_;
   Recorder recorder_{100};

@@ -11,7 +11,7 @@ namespace {
 
 /// A rank of two with its groups.
 struct GroupsOfARank {
-  GroupsOfARank(LocalGroup& group, int rank, const Config& chosen)
+  GroupsOfARank(local::LocalGroup& group, int rank, const Config& chosen)
       : config(chosen), world(group.join(rank)) {}
   Config config;
   World world;
@@ -24,7 +24,7 @@ struct GroupsOfARank {
 };
 
 void run(const std::function<void(GroupsOfARank&, int)>& main, const Config& config = {}) {
-  LocalGroup group(2);
+  local::LocalGroup group(2);
   run_ranks(2, [&](int number) {
     GroupsOfARank rank(group, number, config);
     main(rank, number);

@@ -50,7 +50,7 @@ class JobWatchTest : public testing::Test {
   const Descriptor rank_{line_[1]};
   const TimePoint begin_ = Clock::now();
   const Config config_ = config_of(line_[1]);
-  LocalGroup group_{2};
+  local::LocalGroup group_{2};
   World world_ = group_.join(0);
   World other_ = group_.join(1);
   TensorTable table_;

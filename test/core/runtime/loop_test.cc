@@ -22,7 +22,7 @@ namespace {
 
 /// One rank of two, and its loop.
 struct RankWithLoop {
-  RankWithLoop(LocalGroup& group, int number, Config chosen = {})
+  RankWithLoop(local::LocalGroup& group, int number, Config chosen = {})
       : config(std::move(chosen)),
         world(group.join(number)),
         gpu(number),
@@ -55,7 +55,7 @@ struct RankWithLoop {
 };
 
 TEST(Loop, EndsWhenAllHaveLeftAndGivesBackWhatNobodyAskedFor) {
-  LocalGroup group(2);
+  local::LocalGroup group(2);
   RankWithLoop first(group, 0);
   RankWithLoop second(group, 1);
   first.loop.leave("");
@@ -67,7 +67,7 @@ TEST(Loop, EndsWhenAllHaveLeftAndGivesBackWhatNobodyAskedFor) {
 }
 
 TEST(Loop, WakesWhenATensorIsOverdueAlsoIfALetterWasTheFirstToAskForIt) {
-  LocalGroup group(2);
+  local::LocalGroup group(2);
   RankWithLoop first(group, 0);
   RankWithLoop second(group, 1);
   second.submit();
@@ -78,7 +78,7 @@ TEST(Loop, WakesWhenATensorIsOverdueAlsoIfALetterWasTheFirstToAskForIt) {
 }
 
 TEST(Loop, FailsInOrderWhenThereIsNoTemporaryDirectory) {
-  LocalGroup group(2);
+  local::LocalGroup group(2);
   RankWithLoop rank(group, 0);
   const Handle handle = rank.submit();
   group.lose(1, "its process ended");
@@ -105,7 +105,7 @@ class LoopThatDumps : public testing::Test {
 
   const std::filesystem::path folder_ =
       std::filesystem::path(testing::TempDir()) / ("hora-loop-" + std::to_string(::getpid()));
-  LocalGroup group_{2};
+  local::LocalGroup group_{2};
   Config config_;
 };
 

@@ -60,9 +60,9 @@ Error failure_of(const std::function<void()>& action) {
 /// A job whose messages go through memory, or over sockets.
 class MessagesTest : public testing::TestWithParam<bool> {
  protected:
-  void run_job(int size, const std::function<void(Runtime&)>& rank_main, LocalGroup* given = nullptr) {
-    LocalGroup own(size);
-    LocalGroup& group = given != nullptr ? *given : own;
+  void run_job(int size, const std::function<void(Runtime&)>& rank_main, local::LocalGroup* given = nullptr) {
+    local::LocalGroup own(size);
+    local::LocalGroup& group = given != nullptr ? *given : own;
     std::vector<std::unique_ptr<Messenger>> messengers;
     if (GetParam()) messengers = connect_tcp_messengers(size);
     run_ranks(size, [&](int rank) {
@@ -354,7 +354,7 @@ class RandomRank {
 
   RandomRank(unsigned seed, Ending ending) : random_(seed), ending_(ending) {}
 
-  void run(Runtime& hora, LocalGroup& group) {
+  void run(Runtime& hora, local::LocalGroup& group) {
     try {
       for (int left = draw(5, 40); left > 0; --left) act(hora);
     } catch (const Error& error) {
@@ -470,7 +470,7 @@ TEST_P(MessagesTest, ARankThatWaitsWhileOthersLeaveGetsAllThatWasSentToItAndWait
     std::array endings{Ending::leaves, Ending::leaves, Ending::leaves};
     endings[seed % 3] = Ending::waits;
     RandomRanks ranks(seed, endings);
-    LocalGroup group(3);
+    local::LocalGroup group(3);
     run_job(3, [&](Runtime& hora) { ranks[hora.rank()].run(hora, group); }, &group);
     ranks.end_all();
     for (const auto& [wanted, count] : ranks[waiter].wanted()) {
@@ -492,7 +492,7 @@ TEST_P(MessagesTest, NothingWaitsForEverHoweverRanksEnd) {
     for (auto& ending : endings)
       ending = std::array{Ending::leaves, Ending::waits, Ending::waits, Ending::is_lost}[random() % 4];
     RandomRanks ranks(seed, endings);
-    LocalGroup group(3);
+    local::LocalGroup group(3);
     run_job(3, [&](Runtime& hora) { ranks[hora.rank()].run(hora, group); }, &group);
     ranks.end_all();
   }
@@ -515,7 +515,7 @@ TEST_P(MessagesTest, SmallOnesThatWereSentBeforeTheSenderLeftStillArrive) {
 }
 
 TEST_P(MessagesTest, ALostRankEndsWhatWaitsForItAndForOthers) {
-  LocalGroup group(3);
+  local::LocalGroup group(3);
   testing::internal::CaptureStderr();
   run_job(
       3,

@@ -33,7 +33,7 @@ class RankStateTest : public testing::Test {
 
   const std::filesystem::path folder_ =
       std::filesystem::path(testing::TempDir()) / ("hora-report-" + std::to_string(::getpid()));
-  LocalGroup group_{2};
+  local::LocalGroup group_{2};
   World world_ = group_.join(0);
   Config config_;
   TensorTable table_;

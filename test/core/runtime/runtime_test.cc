@@ -281,7 +281,7 @@ TEST(Runtime, AfterTheEndItRefusesInTheCallersThread) {
 
 TEST(Runtime, ALostRankFailsEverythingOnAllOthersAndIsNamed) {
   const auto dumps = std::filesystem::path(testing::TempDir()) / ("hora-dumps-" + std::to_string(::getpid()));
-  LocalGroup group(3);
+  local::LocalGroup group(3);
   Config config;
   config.dump_directory = dumps;
   config.size = 3;

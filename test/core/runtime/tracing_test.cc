@@ -29,7 +29,7 @@ class TracingTest : public testing::Test {
   [[nodiscard]] nlohmann::json events() const { return nlohmann::json::parse(std::ifstream(path_)); }
 
   const std::string path_ = testing::TempDir() + "hora-tracing-" + std::to_string(::getpid()) + ".json";
-  LocalGroup group_{2};
+  local::LocalGroup group_{2};
   World worlds_[2] = {group_.join(0), group_.join(1)};
   Negotiator first_{*worlds_[0].control};
   Negotiator second_{*worlds_[1].control};

@@ -41,8 +41,8 @@ class StallsTest : public testing::Test {
     return look(stalls, now + seconds(1));
   }
 
-  std::shared_ptr<PostOffice> office_ = std::make_shared<PostOffice>(3);
-  std::unique_ptr<Control> control_ = make_local_control(office_, 0);
+  std::shared_ptr<local::PostOffice> office_ = std::make_shared<local::PostOffice>(3);
+  std::unique_ptr<Control> control_ = local::make_local_control(office_, 0);
   Negotiator negotiator_{*control_};
 };
 
@@ -87,7 +87,7 @@ TEST_F(StallsTest, AskAlsoThoseWhomATensorMissesThatBecomesOverdueMeanwhile) {
   const TimePoint begin = Clock::now();
   Ballot ballot;
   ballot.requests = tensor("loss");
-  make_local_control(office_, 1)->send(0, encode(ballot));
+  local::make_local_control(office_, 1)->send(0, encode(ballot));
   negotiator_.ask(kWorld, tensor("grad"), begin - seconds(30));
   negotiator_.hear(Clock::now(), false);
   const TimePoint late = Clock::now() + seconds(60);
@@ -107,7 +107,7 @@ TEST_F(StallsTest, SayNothingOfWhatHasBeenDecidedMeanwhile) {
   EXPECT_THAT(look(stalls, kStart + seconds(60)).ask, ElementsAre(1, 2));
   Ballot ballot;
   ballot.requests = tensor("grad");
-  for (const int rank : {1, 2}) make_local_control(office_, rank)->send(0, encode(ballot));
+  for (const int rank : {1, 2}) local::make_local_control(office_, rank)->send(0, encode(ballot));
   negotiator_.hear(Clock::now(), false);
   EXPECT_THAT(look(stalls, kStart + seconds(61)).warnings, IsEmpty());
 }
@@ -116,7 +116,7 @@ TEST_F(StallsTest, SayNothingOfWhatAllHaveAskedForAtLast) {
   Stalls stalls({seconds(60), seconds(100)}, kMembers);
   Ballot ballot;
   ballot.requests = tensor("grad");
-  for (const int rank : {1, 2}) make_local_control(office_, rank)->send(0, encode(ballot));
+  for (const int rank : {1, 2}) local::make_local_control(office_, rank)->send(0, encode(ballot));
   negotiator_.hear(Clock::now(), false);
   negotiator_.ask(kWorld, tensor("grad"), Clock::now());  // decided when rank 0 next hears
   const auto advice = look(stalls, Clock::now() + seconds(1000));
@@ -162,7 +162,7 @@ TEST_F(StallsTest, LookInTimeForAYoungerTensorIfTheOldestIsExcused) {
   negotiator_.ask(kWorld, tensor("excused"), begin - seconds(30));
   Ballot ballot;
   ballot.requests = tensor("other");
-  for (const int rank : {1, 2}) make_local_control(office_, rank)->send(0, encode(ballot));
+  for (const int rank : {1, 2}) local::make_local_control(office_, rank)->send(0, encode(ballot));
   negotiator_.hear(begin, false);
   const auto next = look(stalls, begin + seconds(30)).next;
   EXPECT_GE(next, begin + seconds(60)) << "rank 0 is late for the other one";
@@ -195,18 +195,18 @@ TEST_F(StallsTest, SayWhatAMissingRankWaitsForItself) {
   negotiator_.ask(kWorld, tensor("a"), kStart);
   Ballot ballot;
   ballot.requests = tensor("b");
-  make_local_control(office_, 1)->send(0, encode(ballot));
+  local::make_local_control(office_, 1)->send(0, encode(ballot));
   negotiator_.hear(Clock::now(), false);
   EXPECT_THAT(ask_in_vain(stalls, kStart + seconds(60)).warnings.front(),
               HasSubstr("It waits itself, for 'b', which others have not submitted"));
 }
 
 /// Some ranks ask for a tensor, as ballots do.
-void ask_for(const std::shared_ptr<PostOffice>& office, const std::vector<int>& ranks,
+void ask_for(const std::shared_ptr<local::PostOffice>& office, const std::vector<int>& ranks,
              const std::string& name) {
   Ballot ballot;
   ballot.requests = tensor(name);
-  for (const int rank : ranks) make_local_control(office, rank)->send(0, encode(ballot));
+  for (const int rank : ranks) local::make_local_control(office, rank)->send(0, encode(ballot));
 }
 
 TEST_F(StallsTest, TellOneMistakeOnceWhereTwoSidesWaitForEachOther) {
@@ -322,7 +322,7 @@ TEST_F(StallsTest, NameTheProcessSet) {
 TEST_F(StallsTest, OnlyNameMostOfMany) {
   std::vector<Member> members;
   for (int rank = 0; rank < 20; ++rank) members.push_back({rank, 100 + rank, "a", {}});
-  const auto control = make_local_control(std::make_shared<PostOffice>(20), 0);
+  const auto control = local::make_local_control(std::make_shared<local::PostOffice>(20), 0);
   Negotiator negotiator(*control);
   Stalls stalls({seconds(1), {}}, members);
   negotiator.ask(kWorld, tensor("grad"), kStart);

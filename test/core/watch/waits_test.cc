@@ -27,14 +27,14 @@ class WaitsTest : public testing::Test {
     } else {
       Ballot ballot;
       ballot.leaving = true;
-      make_local_control(office_, rank)->send(0, encode(ballot));
+      local::make_local_control(office_, rank)->send(0, encode(ballot));
     }
     negotiator_.hear(Clock::now(), false);
   }
   [[nodiscard]] std::vector<Wait> all() const { return waits_.all(negotiator_); }
 
-  std::shared_ptr<PostOffice> office_ = std::make_shared<PostOffice>(3);
-  std::unique_ptr<Control> control_ = make_local_control(office_, 0);
+  std::shared_ptr<local::PostOffice> office_ = std::make_shared<local::PostOffice>(3);
+  std::unique_ptr<Control> control_ = local::make_local_control(office_, 0);
   Negotiator negotiator_{*control_};
   Waits waits_{3};
 };

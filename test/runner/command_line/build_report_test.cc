@@ -8,7 +8,7 @@
 #include <filesystem>
 #include <string>
 
-namespace hora {
+namespace hora::hrun {
 namespace {
 
 TEST(BuildReport, SaysWhatIsThereAndWhatIsNot) {
@@ -35,4 +35,4 @@ TEST(BuildReport, MarksTheLaunchersWhoseProgramsAreInPath) {
 }
 
 }  // namespace
-}  // namespace hora
+}  // namespace hora::hrun

@@ -10,7 +10,7 @@
 #include <filesystem>
 #include <fstream>
 
-namespace hora {
+namespace hora::hrun {
 namespace {
 
 Options accepted(const std::vector<std::string>& words) {
@@ -369,4 +369,4 @@ TEST(Options, SayWhichRankReads) {
 }
 
 }  // namespace
-}  // namespace hora
+}  // namespace hora::hrun

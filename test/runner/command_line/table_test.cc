@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-namespace hora {
+namespace hora::hrun {
 namespace {
 
 TEST(Table, PutsColumnsBelowEachOther) {
@@ -18,4 +18,4 @@ TEST(Cut, LeavesTheBeginning) {
 }
 
 }  // namespace
-}  // namespace hora
+}  // namespace hora::hrun

@@ -6,7 +6,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-namespace hora {
+namespace hora::hrun {
 namespace {
 
 using testing::ElementsAre;
@@ -107,4 +107,4 @@ TEST(ConfigFile, NamesAFileThatCannotBeRead) {
 }
 
 }  // namespace
-}  // namespace hora
+}  // namespace hora::hrun

@@ -6,7 +6,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-namespace hora {
+namespace hora::hrun {
 namespace {
 
 using testing::ElementsAre;
@@ -70,4 +70,4 @@ TEST(HorovodFlags, SayWhyTheyMeanNothing) {
 }
 
 }  // namespace
-}  // namespace hora
+}  // namespace hora::hrun

@@ -12,7 +12,7 @@
 #include <fstream>
 #include <string>
 
-namespace hora {
+namespace hora::hrun {
 namespace {
 
 /// A directory with programs that answer as a Python does that finds the package there, or finds none.
@@ -68,4 +68,4 @@ TEST_F(FindHorovodFolder, NamesThePythonWhoseHoraIsOlder) {
 }
 
 }  // namespace
-}  // namespace hora
+}  // namespace hora::hrun

@@ -15,7 +15,7 @@
 #include <stdexcept>
 #include <thread>
 
-namespace hora {
+namespace hora::hrun {
 namespace {
 
 using namespace std::chrono_literals;
@@ -182,4 +182,4 @@ TEST_F(Agent, LeavesQuietlyWhenAllIsOver) {
 }
 
 }  // namespace
-}  // namespace hora
+}  // namespace hora::hrun

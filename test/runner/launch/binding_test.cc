@@ -5,7 +5,7 @@
 
 #include <gtest/gtest.h>
 
-namespace hora {
+namespace hora::hrun {
 namespace {
 
 constexpr int kNoLimit = 1 << 20;
@@ -64,4 +64,4 @@ TEST(BindTo, HasNames) {
 }
 
 }  // namespace
-}  // namespace hora
+}  // namespace hora::hrun

@@ -6,7 +6,7 @@
 #include <netinet/in.h>
 #include <sys/socket.h>
 
-namespace hora {
+namespace hora::hrun {
 namespace {
 
 /// Whether somebody who connects to this address of IPv4 gets through.
@@ -38,4 +38,4 @@ TEST(Door, OfAJobWithANetworkIsOnThatAlone) {
 }
 
 }  // namespace
-}  // namespace hora
+}  // namespace hora::hrun

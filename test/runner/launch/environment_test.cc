@@ -4,7 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-namespace hora {
+namespace hora::hrun {
 namespace {
 
 using testing::Contains;
@@ -133,4 +133,4 @@ TEST(Session, IsThatOfTheMachineWhereRanksRun) {
 TEST(FindProgram, LooksInThePath) { EXPECT_THAT(find_program("sh"), StartsWith("/")); }
 
 }  // namespace
-}  // namespace hora
+}  // namespace hora::hrun

@@ -9,7 +9,7 @@
 
 #include <csignal>
 
-namespace hora {
+namespace hora::hrun {
 namespace {
 
 void watch(const Guard& guard, int group) {
@@ -53,4 +53,4 @@ TEST(Guard, KillsThoseItWatchesWhenItsOwnerDiesAndNotThoseItForgot) {
 }
 
 }  // namespace
-}  // namespace hora
+}  // namespace hora::hrun

@@ -5,7 +5,7 @@
 
 #include <gtest/gtest.h>
 
-namespace hora {
+namespace hora::hrun {
 namespace {
 
 using Hosts = std::vector<HostSlots>;
@@ -91,4 +91,4 @@ TEST(ParseHosts, RefusesWhatSshOrAShellCouldTakeForSomethingElse) {
 }
 
 }  // namespace
-}  // namespace hora
+}  // namespace hora::hrun

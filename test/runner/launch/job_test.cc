@@ -12,7 +12,7 @@
 
 #include <filesystem>
 
-namespace hora {
+namespace hora::hrun {
 namespace {
 
 TEST(RunJob, SaysWhereOutputCannotBeWritten) {
@@ -66,4 +66,4 @@ TEST(RunJob, FailsWhenItsOutputCannotBeWritten) {
 }
 
 }  // namespace
-}  // namespace hora
+}  // namespace hora::hrun

@@ -6,7 +6,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
-namespace hora {
+namespace hora::hrun {
 namespace {
 
 using namespace std::chrono_literals;
@@ -66,4 +66,4 @@ TEST(Link, KeepsWhatCannotBeWritten) {
 }
 
 }  // namespace
-}  // namespace hora
+}  // namespace hora::hrun

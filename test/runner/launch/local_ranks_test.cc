@@ -12,7 +12,7 @@
 
 #include <span>
 
-namespace hora {
+namespace hora::hrun {
 namespace {
 
 using testing::HasSubstr;
@@ -252,4 +252,4 @@ TEST(LocalRanks, OfTheFirstHostOfSeveralTellItsAddresses) {
 }
 
 }  // namespace
-}  // namespace hora
+}  // namespace hora::hrun

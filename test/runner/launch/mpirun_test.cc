@@ -7,7 +7,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-namespace hora {
+namespace hora::hrun {
 namespace {
 
 using Words = std::vector<std::string>;
@@ -80,4 +80,4 @@ TEST(Become, IsTheOtherProgramWithItsEnvironment) {
 TEST(Become, SaysSoWhenThereIsNoSuchProgram) { EXPECT_THROW(become({"/nowhere/mpirun"}, {}), Error); }
 
 }  // namespace
-}  // namespace hora
+}  // namespace hora::hrun

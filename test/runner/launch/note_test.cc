@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-namespace hora {
+namespace hora::hrun {
 namespace {
 
 std::span<const std::byte> some(std::string_view text) { return bytes_of(text); }
@@ -85,4 +85,4 @@ TEST(Notes, CarryWhatTheySayAndNothingOutOfRange) {
 }
 
 }  // namespace
-}  // namespace hora
+}  // namespace hora::hrun

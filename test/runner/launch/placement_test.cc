@@ -5,7 +5,7 @@
 
 #include <gtest/gtest.h>
 
-namespace hora {
+namespace hora::hrun {
 namespace {
 
 std::string refusal(const std::vector<HostSlots>& hosts, int ranks, bool oversubscribe) {
@@ -60,4 +60,4 @@ TEST(Place, KeepsToWhatAHostTakesAtMost) {
 }
 
 }  // namespace
-}  // namespace hora
+}  // namespace hora::hrun

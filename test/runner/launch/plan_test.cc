@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-namespace hora {
+namespace hora::hrun {
 namespace {
 
 HostPlan some_plan() {
@@ -80,4 +80,4 @@ TEST(MeetingPoint, NamesAllAddressesAndTheHostLast) {
 }
 
 }  // namespace
-}  // namespace hora
+}  // namespace hora::hrun

@@ -10,7 +10,7 @@
 
 #include <csignal>
 
-namespace hora {
+namespace hora::hrun {
 namespace {
 
 std::string read_all(const Descriptor& pipe) {
@@ -91,4 +91,4 @@ TEST(Quoted, IsOneWordForAShell) {
 }
 
 }  // namespace
-}  // namespace hora
+}  // namespace hora::hrun

@@ -16,7 +16,7 @@
 #include <csignal>
 #include <filesystem>
 
-namespace hora {
+namespace hora::hrun {
 namespace {
 
 using namespace std::chrono_literals;
@@ -317,4 +317,4 @@ TEST(RemoteRanks, AreLostWhenNothingIsHeardOfThem) {
 }
 
 }  // namespace
-}  // namespace hora
+}  // namespace hora::hrun

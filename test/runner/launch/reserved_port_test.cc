@@ -8,7 +8,7 @@
 #include <cstdint>
 #include <utility>
 
-namespace hora {
+namespace hora::hrun {
 namespace {
 
 enum class Reuse { no, yes };
@@ -39,4 +39,4 @@ TEST(ReservedPort, IsTakenForEverybodyElse) {
 }
 
 }  // namespace
-}  // namespace hora
+}  // namespace hora::hrun

@@ -7,7 +7,7 @@
 
 #include <csignal>
 
-namespace hora {
+namespace hora::hrun {
 namespace {
 
 TEST(Signals, ComeAsValues) {
@@ -82,4 +82,4 @@ TEST(Signals, LeaveHangUpToWhomeverIgnoresIt) {
 }
 
 }  // namespace
-}  // namespace hora
+}  // namespace hora::hrun

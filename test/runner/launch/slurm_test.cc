@@ -8,7 +8,7 @@
 #include <algorithm>
 #include <map>
 
-namespace hora {
+namespace hora::hrun {
 namespace {
 
 using Environment = std::map<std::string, std::string>;
@@ -88,4 +88,4 @@ TEST(ExplainSrun, TellsWhatToDo) {
 }
 
 }  // namespace
-}  // namespace hora
+}  // namespace hora::hrun

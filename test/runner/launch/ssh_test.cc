@@ -4,7 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-namespace hora {
+namespace hora::hrun {
 namespace {
 
 using testing::ElementsAre;
@@ -45,4 +45,4 @@ TEST(ExplainSsh, QuotesSshAndKnowsRemedies) {
 }
 
 }  // namespace
-}  // namespace hora
+}  // namespace hora::hrun

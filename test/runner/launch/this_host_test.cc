@@ -6,7 +6,7 @@
 
 #include <gtest/gtest.h>
 
-namespace hora {
+namespace hora::hrun {
 namespace {
 
 TEST(IsThisHost, KnowsTheLoopback) {
@@ -30,4 +30,4 @@ TEST(AreThisHost, AnswersForManyInOrder) {
 }
 
 }  // namespace
-}  // namespace hora
+}  // namespace hora::hrun

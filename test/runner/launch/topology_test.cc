@@ -9,7 +9,7 @@
 #include <algorithm>
 #include <numeric>
 
-namespace hora {
+namespace hora::hrun {
 namespace {
 
 TEST(Topology, ListsCoresWithTheirThreadsAndNodes) {
@@ -39,4 +39,4 @@ TEST(Topology, KnowsTheCpusOfThisThread) {
 }
 
 }  // namespace
-}  // namespace hora
+}  // namespace hora::hrun

@@ -3,7 +3,7 @@
 
 #include <gmock/gmock.h>
 
-namespace hora {
+namespace hora::hrun {
 namespace {
 
 using testing::AllOf;
@@ -221,4 +221,4 @@ TEST(Analyze, ShowsATableOfAllRanks) {
 }
 
 }  // namespace
-}  // namespace hora
+}  // namespace hora::hrun

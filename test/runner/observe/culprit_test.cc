@@ -5,7 +5,7 @@
 
 #include <csignal>
 
-namespace hora {
+namespace hora::hrun {
 namespace {
 
 using namespace std::chrono_literals;
@@ -125,4 +125,4 @@ TEST(Culprit, IsARankThatFailedLongBeforeAHostWasLost) {
 }
 
 }  // namespace
-}  // namespace hora
+}  // namespace hora::hrun

@@ -18,7 +18,7 @@
 #include <array>
 #include <filesystem>
 
-namespace hora {
+namespace hora::hrun {
 namespace {
 
 using std::chrono::seconds;
@@ -195,4 +195,4 @@ TEST(Desk, HearsNobodyButItsUserAndRootOnALocalSocket) {
 }
 
 }  // namespace
-}  // namespace hora
+}  // namespace hora::hrun

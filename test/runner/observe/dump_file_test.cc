@@ -12,7 +12,7 @@
 #include <fstream>
 #include <iterator>
 
-namespace hora {
+namespace hora::hrun {
 namespace {
 
 using testing::HasSubstr;
@@ -162,4 +162,4 @@ TEST(ReadDumpsOf, ADirectoryThatIsNotThereSaysSo) {
 }
 
 }  // namespace
-}  // namespace hora
+}  // namespace hora::hrun

@@ -4,7 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-namespace hora {
+namespace hora::hrun {
 namespace {
 
 JobSummary job_of(int ranks) {
@@ -91,4 +91,4 @@ TEST(EndReports, TellOfEndingsThatAreAlikeTogether) {
 }
 
 }  // namespace
-}  // namespace hora
+}  // namespace hora::hrun

@@ -11,7 +11,7 @@
 #include <array>
 #include <filesystem>
 
-namespace hora {
+namespace hora::hrun {
 namespace {
 
 using std::chrono::seconds;
@@ -224,4 +224,4 @@ TEST(Enquiries, GiveMetricsAndNothingElseWhereMetricsAre) {
 }
 
 }  // namespace
-}  // namespace hora
+}  // namespace hora::hrun

@@ -9,7 +9,7 @@
 #include <set>
 #include <sstream>
 
-namespace hora {
+namespace hora::hrun {
 namespace {
 
 using std::chrono::microseconds;
@@ -144,4 +144,4 @@ TEST(HealthReport, IsTextThatPrometheusReads) {
 }
 
 }  // namespace
-}  // namespace hora
+}  // namespace hora::hrun

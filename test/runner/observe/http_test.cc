@@ -5,7 +5,7 @@
 
 #include <gtest/gtest.h>
 
-namespace hora {
+namespace hora::hrun {
 namespace {
 
 TEST(HttpRequest, IsReadOnceItIsWhole) {
@@ -53,4 +53,4 @@ TEST(HttpResponse, IsReadWhereItIsWhole) {
 }
 
 }  // namespace
-}  // namespace hora
+}  // namespace hora::hrun

@@ -15,7 +15,7 @@
 #include <fstream>
 #include <iterator>
 
-namespace hora {
+namespace hora::hrun {
 namespace {
 
 using testing::ElementsAre;
@@ -128,4 +128,4 @@ TEST_F(JobSockets, AreInTheFolderOfTheSessionIfThereIsOneElseInTmp) {
 }
 
 }  // namespace
-}  // namespace hora
+}  // namespace hora::hrun

@@ -13,7 +13,7 @@
 #include <filesystem>
 #include <fstream>
 
-namespace hora {
+namespace hora::hrun {
 namespace {
 
 using testing::HasSubstr;
@@ -91,4 +91,4 @@ TEST(MetricsSocket, ReplacesWhatAKilledHrunHasLeftAndNothingElse) {
 }
 
 }  // namespace
-}  // namespace hora
+}  // namespace hora::hrun

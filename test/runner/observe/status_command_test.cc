@@ -16,7 +16,7 @@
 #include <cstdlib>
 #include <filesystem>
 
-namespace hora {
+namespace hora::hrun {
 namespace {
 
 using testing::AllOf;
@@ -138,4 +138,4 @@ TEST_F(StatusCommand, RefusesAFolderThatIsOpenToOthers) {
 }
 
 }  // namespace
-}  // namespace hora
+}  // namespace hora::hrun

@@ -10,7 +10,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
-namespace hora {
+namespace hora::hrun {
 namespace {
 
 using Json = nlohmann::json;
@@ -89,4 +89,4 @@ TEST(JobSummary, IsWrittenWholeOrNotAtAll) {
 }
 
 }  // namespace
-}  // namespace hora
+}  // namespace hora::hrun

@@ -11,7 +11,7 @@
 #include <array>
 #include <thread>
 
-namespace hora {
+namespace hora::hrun {
 namespace {
 
 using std::chrono::milliseconds;
@@ -48,4 +48,4 @@ TEST(LinkProbe, EndsWhenTheConnectionDoes) {
 }
 
 }  // namespace
-}  // namespace hora
+}  // namespace hora::hrun

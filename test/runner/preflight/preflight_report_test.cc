@@ -5,7 +5,7 @@
 
 #include <gtest/gtest.h>
 
-namespace hora {
+namespace hora::hrun {
 namespace {
 
 HostFacts host(const std::string& name, const std::string& address, int speed) {
@@ -63,4 +63,4 @@ TEST(PreflightReport, TravelsAsBytes) {
 }
 
 }  // namespace
-}  // namespace hora
+}  // namespace hora::hrun

@@ -8,7 +8,7 @@
 #include <array>
 #include <thread>
 
-namespace hora {
+namespace hora::hrun {
 namespace {
 
 TimePoint soon() { return Clock::now() + std::chrono::seconds(20); }
@@ -53,4 +53,4 @@ TEST(ReachProbe, TriesAllAddressesAndTellsHowEachFailed) {
 }
 
 }  // namespace
-}  // namespace hora
+}  // namespace hora::hrun

@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-namespace hora {
+namespace hora::hrun {
 namespace {
 
 TEST(Probe, IsTheCommandThatStartsIt) {
@@ -21,4 +21,4 @@ TEST(Probe, IsNotWhatElseHrunIsAskedFor) {
 }
 
 }  // namespace
-}  // namespace hora
+}  // namespace hora::hrun

@@ -6,7 +6,7 @@
 #include <set>
 #include <utility>
 
-namespace hora {
+namespace hora::hrun {
 namespace {
 
 TEST(Tournament, LetsEveryPairMeetOnceAndNobodyMeetTwoAtATime) {
@@ -35,4 +35,4 @@ TEST(Tournament, TakesAsFewRoundsAsThereCanBe) {
 }
 
 }  // namespace
-}  // namespace hora
+}  // namespace hora::hrun

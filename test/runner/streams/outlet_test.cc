@@ -11,7 +11,7 @@
 #include <csignal>
 #include <utility>
 
-namespace hora {
+namespace hora::hrun {
 namespace {
 
 class OutletTest : public testing::Test {
@@ -117,4 +117,4 @@ TEST_F(OutletTest, ThrowsAwayWhatCannotBeWrittenAndTellsWhy) {
 }
 
 }  // namespace
-}  // namespace hora
+}  // namespace hora::hrun

@@ -7,7 +7,7 @@
 #include <numeric>
 #include <random>
 
-namespace hora {
+namespace hora::hrun {
 namespace {
 
 using testing::ElementsAre;
@@ -190,4 +190,4 @@ TEST(Tail, HasTheLastLineThatSaysSomethingFitToBeQuoted) {
 }
 
 }  // namespace
-}  // namespace hora
+}  // namespace hora::hrun

@@ -11,7 +11,7 @@
 #include <array>
 #include <csignal>
 
-namespace hora {
+namespace hora::hrun {
 namespace {
 
 std::string read_from(const Descriptor& input) {
@@ -56,4 +56,4 @@ TEST(RankInputs, ForgetARankThatReadsNoMore) {
 }
 
 }  // namespace
-}  // namespace hora
+}  // namespace hora::hrun

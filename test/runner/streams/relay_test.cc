@@ -19,7 +19,7 @@
 #include <iterator>
 #include <memory>
 
-namespace hora {
+namespace hora::hrun {
 namespace {
 
 using testing::ElementsAre;
@@ -294,4 +294,4 @@ TEST(Relay, IsReadyToPassOnAnEndForWhichNobodyWaits) {
 }
 
 }  // namespace
-}  // namespace hora
+}  // namespace hora::hrun

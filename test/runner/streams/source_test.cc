@@ -8,7 +8,7 @@
 
 #include <array>
 
-namespace hora {
+namespace hora::hrun {
 namespace {
 
 std::string read(OutputSource& source) {
@@ -62,4 +62,4 @@ TEST(Inbox, GivesCreditForWhatWasRead) {
 }
 
 }  // namespace
-}  // namespace hora
+}  // namespace hora::hrun

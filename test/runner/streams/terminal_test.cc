@@ -10,7 +10,7 @@
 #include <array>
 #include <string>
 
-namespace hora {
+namespace hora::hrun {
 namespace {
 
 std::string read_from(int fd) {
@@ -47,4 +47,4 @@ TEST(Terminal, IsKnownByItsMasterAlone) {
 }
 
 }  // namespace
-}  // namespace hora
+}  // namespace hora::hrun

@@ -4,7 +4,7 @@
 
 #include <gtest/gtest.h>
 
-namespace hora {
+namespace hora::hrun {
 namespace {
 
 termios modes_of(int fd) {
@@ -37,4 +37,4 @@ TEST(UserTerminal, PassesKeysOnOneByOneAndIsAsItWasAfterwards) {
 }
 
 }  // namespace
-}  // namespace hora
+}  // namespace hora::hrun

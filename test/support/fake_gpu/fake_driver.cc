@@ -11,7 +11,7 @@ FakeDriver::FakeDriver(std::vector<FakeGpu> gpus) : machine_(std::make_shared<Fa
 
 FakeDriver::~FakeDriver() { set_fake_machine(nullptr); }
 
-CudaDriver FakeDriver::table() const {
+cuda::CudaDriver FakeDriver::table() const {
   return {&::cuGetErrorName,
           &::cuGetErrorString,
           &::cuInit,

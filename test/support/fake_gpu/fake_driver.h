@@ -51,7 +51,7 @@ class FakeDriver {
   /// The functions of the driver that Hora uses. More of them are declared by <cuda.h>, and can be called by
   /// name: cuLaunchHostFunc, cuCtxGetDevice, cuCtxGetCurrent, cuStreamGetDevice, cuEventSynchronize,
   /// cuStreamBeginCapture, cuStreamEndCapture.
-  [[nodiscard]] CudaDriver table() const;
+  [[nodiscard]] cuda::CudaDriver table() const;
 
   /// Sets the version that cuDriverGetVersion returns: 13000 is 13.0.
   void set_version(int version);

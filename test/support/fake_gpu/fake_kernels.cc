@@ -58,8 +58,8 @@ bool tiles_fit(const Table& table, unsigned grid, std::uint32_t to_size, std::ui
   std::uint64_t tiles = 0;
   for (std::uint32_t m = 0; m < table.moves; ++m) {
     if (table.first_tile[m] != tiles) return false;
-    tiles +=
-        tiles_of(walk_of(table.to[m], table.from[m], table.count[m], to_size, from_size), table.tile_units);
+    tiles += cuda::tiles_of(cuda::walk_of(table.to[m], table.from[m], table.count[m], to_size, from_size),
+                            table.tile_units);
   }
   return table.moves <= Table::kMost && tiles == grid;
 }
@@ -115,7 +115,7 @@ bool sum(const void* parameters, unsigned grid, const Reached& reached) {
   using Stored = typename T::Stored;
   const auto& table = *static_cast<const Table*>(parameters);
   const std::uint64_t threads = table.count / table.unit + table.count % table.unit;
-  if ((threads + kThreads - 1) / kThreads != grid ||
+  if ((threads + cuda::kThreads - 1) / cuda::kThreads != grid ||
       !reached(pointer(table.to), table.count * sizeof(Stored)))
     return false;
   for (std::uint32_t s = 0; s < table.sources; ++s) {
@@ -135,8 +135,8 @@ using Kernels = std::map<std::string, FakeKernel>;
 
 template <typename To, typename From>
 void add_move(Kernels& kernels, const std::string& name) {
-  kernels[name] = {sizeof(SmallMoves), move<SmallMoves, To, From>};
-  kernels[name + "_large"] = {sizeof(LargeMoves), move<LargeMoves, To, From>};
+  kernels[name] = {sizeof(cuda::SmallMoves), move<cuda::SmallMoves, To, From>};
+  kernels[name + "_large"] = {sizeof(cuda::LargeMoves), move<cuda::LargeMoves, To, From>};
 }
 
 template <typename From>
@@ -149,14 +149,14 @@ void add_moves(Kernels& kernels, const std::string& from) {
 
 template <typename T>
 void add_sum(Kernels& kernels, const std::string& name) {
-  kernels[name] = {sizeof(SmallSum), sum<SmallSum, T>};
-  kernels[name + "_large"] = {sizeof(LargeSum), sum<LargeSum, T>};
+  kernels[name] = {sizeof(cuda::SmallSum), sum<cuda::SmallSum, T>};
+  kernels[name + "_large"] = {sizeof(cuda::LargeSum), sum<cuda::LargeSum, T>};
 }
 
 Kernels all() {
   Kernels kernels;
-  kernels["hora_copy"] = {sizeof(SmallMoves), copy<SmallMoves>};
-  kernels["hora_copy_large"] = {sizeof(LargeMoves), copy<LargeMoves>};
+  kernels["hora_copy"] = {sizeof(cuda::SmallMoves), copy<cuda::SmallMoves>};
+  kernels["hora_copy_large"] = {sizeof(cuda::LargeMoves), copy<cuda::LargeMoves>};
   add_moves<Float16>(kernels, "f16");
   add_moves<Bfloat16>(kernels, "bf16");
   add_moves<Plain<float>>(kernels, "f32");

@@ -46,35 +46,35 @@ FakeNccl::~FakeNccl() {
   for (auto* each : all_communicators()) each->stop();
 }
 
-NcclFunctions FakeNccl::table() const {
+nccl::NcclFunctions FakeNccl::table() const {
   auto& state = fake_nccl_state();
   const std::lock_guard lock(state.mutex);
-  NcclFunctions table{&::ncclGetVersion,
-                      &::ncclGetUniqueId,
-                      &::ncclGetErrorString,
-                      &::ncclGetLastError,
-                      &::ncclCommInitRankConfig,
-                      &::ncclCommSplit,
-                      &::ncclCommGetAsyncError,
-                      &::ncclCommFinalize,
-                      &::ncclCommDestroy,
-                      &::ncclCommAbort,
-                      &::ncclRedOpCreatePreMulSum,
-                      &::ncclRedOpDestroy,
-                      &::ncclAllReduce,
-                      &::ncclReduce,
-                      &::ncclBroadcast,
-                      &::ncclAllGather,
-                      &::ncclReduceScatter,
-                      &::ncclSend,
-                      &::ncclRecv,
-                      &::ncclGroupStart,
-                      &::ncclGroupEnd,
-                      &::ncclMemAlloc,
-                      &::ncclMemFree,
-                      &::ncclCommRegister,
-                      &::ncclCommDeregister};
-  for_each_function(table, [&](auto& function, const char*, int since) {
+  nccl::NcclFunctions table{&::ncclGetVersion,
+                            &::ncclGetUniqueId,
+                            &::ncclGetErrorString,
+                            &::ncclGetLastError,
+                            &::ncclCommInitRankConfig,
+                            &::ncclCommSplit,
+                            &::ncclCommGetAsyncError,
+                            &::ncclCommFinalize,
+                            &::ncclCommDestroy,
+                            &::ncclCommAbort,
+                            &::ncclRedOpCreatePreMulSum,
+                            &::ncclRedOpDestroy,
+                            &::ncclAllReduce,
+                            &::ncclReduce,
+                            &::ncclBroadcast,
+                            &::ncclAllGather,
+                            &::ncclReduceScatter,
+                            &::ncclSend,
+                            &::ncclRecv,
+                            &::ncclGroupStart,
+                            &::ncclGroupEnd,
+                            &::ncclMemAlloc,
+                            &::ncclMemFree,
+                            &::ncclCommRegister,
+                            &::ncclCommDeregister};
+  nccl::for_each_function(table, [&](auto& function, const char*, int since) {
     if (since > state.version) function = nullptr;
   });
   return table;

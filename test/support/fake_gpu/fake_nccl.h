@@ -33,7 +33,7 @@ class FakeNccl {
   FakeNccl& operator=(const FakeNccl&) = delete;
 
   /// The functions, as open_nccl gives them; those that this version lacks are null.
-  [[nodiscard]] NcclFunctions table() const;
+  [[nodiscard]] nccl::NcclFunctions table() const;
 
   /// How often ncclCommGetAsyncError says that a call is in progress, at least (1 at first).
   void set_polls(int polls);

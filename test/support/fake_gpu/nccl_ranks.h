@@ -16,12 +16,12 @@ namespace hora {
 
 /// A rank with a fake GPU of its own. Later members go before earlier ones.
 struct NcclRank {
-  std::shared_ptr<CudaGpu> gpu;
+  std::shared_ptr<cuda::CudaGpu> gpu;
   std::unique_ptr<Stream> stream;
-  NcclSeat seat;
+  nccl::NcclSeat seat;
   std::unique_ptr<NcclLane> lane;
 
-  [[nodiscard]] CudaStream& cuda_stream() const { return dynamic_cast<CudaStream&>(*stream); }
+  [[nodiscard]] cuda::CudaStream& cuda_stream() const { return dynamic_cast<cuda::CudaStream&>(*stream); }
   /// Until all that is on the stream has been done.
   void finish() const {
     await(stream->mark().get(), [] {});
@@ -32,14 +32,14 @@ struct NcclRank {
 struct NcclRanks {
   explicit NcclRanks(int count, const NcclOptions& options = {}, int version = NCCL_VERSION_CODE)
       : driver(std::vector<FakeGpu>(static_cast<std::size_t>(count))), nccl(version) {
-    opened = std::make_shared<const OpenNccl>(OpenNccl{nccl.table(), {"libnccl.so.2", version}});
+    opened = std::make_shared<const nccl::OpenNccl>(nccl::OpenNccl{nccl.table(), {"libnccl.so.2", version}});
     for (int index = 0; index < count; ++index) {
       NcclRank& rank = ranks.emplace_back();
-      rank.gpu = open_cuda_gpu(driver.table(), index);
+      rank.gpu = cuda::open_cuda_gpu(driver.table(), index);
       rank.stream = rank.gpu->make_stream();
-      const auto memory = std::make_shared<NcclMemory>(opened, rank.gpu);
-      rank.seat = {opened, rank.gpu, memory, options, std::make_shared<Halt>()};
-      rank.lane = make_nccl_lane(rank.seat, rank.cuda_stream());
+      const auto memory = std::make_shared<nccl::NcclMemory>(opened, rank.gpu);
+      rank.seat = {opened, rank.gpu, memory, options, std::make_shared<nccl::Halt>()};
+      rank.lane = nccl::make_nccl_lane(rank.seat, rank.cuda_stream());
     }
   }
 
@@ -65,7 +65,7 @@ struct NcclRanks {
 
   FakeDriver driver;
   FakeNccl nccl;
-  std::shared_ptr<const OpenNccl> opened;
+  std::shared_ptr<const nccl::OpenNccl> opened;
   std::vector<NcclRank> ranks;
 };
 

@@ -12,7 +12,7 @@
 #include <mutex>
 #include <optional>
 
-namespace hora {
+namespace hora::tcp {
 namespace {
 
 /// Hears of losses, as long as it is there.
@@ -134,4 +134,4 @@ void connect_edges(Control& control, const std::vector<Member>& members, const C
   EdgeSearch(control, members, config, std::move(directory), now + (deadline - now) / 2, found).run();
 }
 
-}  // namespace hora
+}  // namespace hora::tcp

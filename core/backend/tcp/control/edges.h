@@ -9,7 +9,7 @@
 #include <functional>
 #include <vector>
 
-namespace hora {
+namespace hora::tcp {
 
 /// A connection to a parent or a child in the tree (TreeSeat).
 struct Edge {
@@ -25,4 +25,4 @@ struct Edge {
 void connect_edges(Control& control, const std::vector<Member>& members, const Config& config,
                    TimePoint deadline, const std::function<void(Edge)>& found);
 
-}  // namespace hora
+}  // namespace hora::tcp

@@ -24,7 +24,7 @@
 #include <thread>
 #include <utility>
 
-namespace hora {
+namespace hora::tcp {
 namespace {
 
 constexpr std::chrono::seconds kMostFarewell{1};
@@ -686,4 +686,4 @@ World connect_tcp_control(const Config& config, TimePoint deadline) {
   return world;
 }
 
-}  // namespace hora
+}  // namespace hora::tcp

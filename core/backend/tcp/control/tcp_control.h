@@ -5,9 +5,9 @@
 
 #include <hora/config.h>
 
-namespace hora {
+namespace hora::tcp {
 
 /// Meets the other ranks over TCP: a world whose `lane` is still empty. Throws what `meet` throws.
 [[nodiscard]] World connect_tcp_control(const Config& config, TimePoint deadline);
 
-}  // namespace hora
+}  // namespace hora::tcp

@@ -4,7 +4,7 @@
 #include <array>
 #include <bit>
 
-namespace hora {
+namespace hora::tcp {
 namespace {
 
 constexpr std::size_t kDoublingUpTo = 32 * 1024;          // bytes of sums
@@ -259,4 +259,4 @@ void reducescatter_halving(Mesh& mesh, const void* input, void* output, std::spa
   traffic.run();
 }
 
-}  // namespace hora
+}  // namespace hora::tcp

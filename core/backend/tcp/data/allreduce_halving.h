@@ -7,7 +7,7 @@
 
 #include <span>
 
-namespace hora {
+namespace hora::tcp {
 
 /// Each rank talks to log2 p others, by pairs: in the round of distance d = p/2, p/4 ... 1 with the one whose
 /// number differs by d.
@@ -30,4 +30,4 @@ void allreduce_halving(Mesh& mesh, const Whole& whole, const PartialSum& sum, Sc
 void reducescatter_halving(Mesh& mesh, const void* input, void* output, std::span<const std::size_t> bounds,
                            const Reduction& reduction, Scratch& scratch);
 
-}  // namespace hora
+}  // namespace hora::tcp

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/backend/tcp/data/allreduce_ring.h"
 
-namespace hora {
+namespace hora::tcp {
 namespace {
 
 constexpr std::size_t kSegments = 4;              // of each chunk at a time
@@ -148,4 +148,4 @@ void allreduce_ring(Mesh& mesh, const Whole& whole, const PartialSum& sum, Scrat
   }
 }
 
-}  // namespace hora
+}  // namespace hora::tcp

@@ -5,7 +5,7 @@
 #include "core/backend/tcp/data/partial_sum.h"
 #include "core/backend/tcp/data/scratch.h"
 
-namespace hora {
+namespace hora::tcp {
 
 /// Each rank talks to the two beside it only, however many there are. Elements are cut into p chunks. The sum
 /// of chunk c begins at rank c and takes in one rank after the other round the ring. Then the result goes
@@ -23,4 +23,4 @@ namespace hora {
 /// waits for earlier messages alone.
 void allreduce_ring(Mesh& mesh, const Whole& whole, const PartialSum& sum, Scratch& scratch);
 
-}  // namespace hora
+}  // namespace hora::tcp

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/backend/tcp/data/allreduce_shares.h"
 
-namespace hora {
+namespace hora::tcp {
 namespace {
 
 // Of one peer. With one socket to it two segments of 256 KiB are on their way: long enough that system calls
@@ -193,4 +193,4 @@ void reducescatter_shares(Mesh& mesh, const void* input, void* output, std::span
   Shares(mesh, whole, {bounds.begin(), bounds.end()}, reduction, false, scratch).run();
 }
 
-}  // namespace hora
+}  // namespace hora::tcp

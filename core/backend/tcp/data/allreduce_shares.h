@@ -8,7 +8,7 @@
 
 #include <span>
 
-namespace hora {
+namespace hora::tcp {
 
 /// Each rank reduces a share of the elements, for all. It gets that share of all inputs, reduces it in rank
 /// order with one rounding, and sends the result to all. Every rank talks to every other one.
@@ -35,4 +35,4 @@ void allreduce_at_once(Mesh& mesh, const Whole& whole, const Reduction& reductio
 void reducescatter_shares(Mesh& mesh, const void* input, void* output, std::span<const std::size_t> bounds,
                           const Reduction& reduction, Scratch& scratch);
 
-}  // namespace hora
+}  // namespace hora::tcp

@@ -7,7 +7,7 @@
 #include <cstring>
 #include <vector>
 
-namespace hora {
+namespace hora::tcp {
 namespace {
 
 constexpr std::size_t kBlocksSegment = std::size_t{1}
@@ -140,4 +140,4 @@ void alltoall_at_once(Mesh& mesh, const void* input, void* output, std::span<con
   traffic.run();
 }
 
-}  // namespace hora
+}  // namespace hora::tcp

@@ -5,7 +5,7 @@
 
 #include <span>
 
-namespace hora {
+namespace hora::tcp {
 
 /// Rank r brings bytes[r]; every output gets them all in rank order. Each rank sends its own to all others:
 /// one hop, p-1 connections.
@@ -21,4 +21,4 @@ void allgather_in_rounds(Mesh& mesh, const void* input, void* output, std::span<
 /// do not talk; the others do so all at once, since nobody else has what they need.
 void alltoall_at_once(Mesh& mesh, const void* input, void* output, std::span<const std::size_t> bytes);
 
-}  // namespace hora
+}  // namespace hora::tcp

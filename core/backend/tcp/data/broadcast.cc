@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <optional>
 
-namespace hora {
+namespace hora::tcp {
 namespace {
 
 constexpr int kStarUpTo = 8;                      // ranks
@@ -82,4 +82,4 @@ void broadcast_tree(Mesh& mesh, void* data, std::size_t bytes, int root) {
   traffic.run();
 }
 
-}  // namespace hora
+}  // namespace hora::tcp

@@ -3,7 +3,7 @@
 
 #include "core/backend/tcp/data/mesh.h"
 
-namespace hora {
+namespace hora::tcp {
 
 /// The bytes of `root` go to all, down a tree: each rank passes on a segment as soon as it has it. The tree
 /// depends on what costs most:
@@ -14,4 +14,4 @@ namespace hora {
 /// A rank waits only for messages from the root's side, so no ranks wait in a ring.
 void broadcast_tree(Mesh& mesh, void* data, std::size_t bytes, int root);
 
-}  // namespace hora
+}  // namespace hora::tcp

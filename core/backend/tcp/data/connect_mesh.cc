@@ -4,7 +4,7 @@
 
 #include <numeric>
 
-namespace hora {
+namespace hora::tcp {
 namespace {
 
 /// Connects all ranks to all.
@@ -32,4 +32,4 @@ std::unique_ptr<Collective> connect_tcp(Control& control, const std::vector<Memb
   return make_tcp_collective(std::move(links), knobs_from(config, members));
 }
 
-}  // namespace hora
+}  // namespace hora::tcp

@@ -18,7 +18,7 @@
 #include <mutex>
 #include <thread>
 
-namespace hora {
+namespace hora::tcp {
 namespace {
 
 constexpr std::chrono::seconds kOthers{
@@ -233,4 +233,4 @@ std::shared_ptr<Links> make_links(Control& control, const std::vector<Member>& m
   return std::make_shared<LazyLinks>(config, members, std::move(directory));
 }
 
-}  // namespace hora
+}  // namespace hora::tcp

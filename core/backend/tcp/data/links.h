@@ -9,7 +9,7 @@
 #include <memory>
 #include <span>
 
-namespace hora {
+namespace hora::tcp {
 
 /// One of the connections to a rank, and the keys for the heads of what goes over it. *Engine only.*
 struct DataLine {
@@ -45,4 +45,4 @@ class Links {
 [[nodiscard]] std::shared_ptr<Links> make_links(Control& control, const std::vector<Member>& members,
                                                 const Config& config, TimePoint deadline);
 
-}  // namespace hora
+}  // namespace hora::tcp

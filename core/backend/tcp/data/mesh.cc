@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-namespace hora {
+namespace hora::tcp {
 namespace {
 
 constexpr int kCallBits = 40;
@@ -77,4 +77,4 @@ void Mesh::throw_if_aborted() {
   throw Error(why_);
 }
 
-}  // namespace hora
+}  // namespace hora::tcp

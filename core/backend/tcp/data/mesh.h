@@ -11,7 +11,7 @@
 #include <span>
 #include <vector>
 
-namespace hora {
+namespace hora::tcp {
 
 /// Some ranks of a job that make calls together: which they are, how they reach each other, and the number of
 /// the call they are at. Ranks are counted within the mesh unless it says "of the world". *Engine only*,
@@ -74,4 +74,4 @@ class Mesh {
   Status why_;  // under the mutex
 };
 
-}  // namespace hora
+}  // namespace hora::tcp

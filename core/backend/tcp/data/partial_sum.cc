@@ -3,7 +3,7 @@
 
 #include <cstring>
 
-namespace hora {
+namespace hora::tcp {
 namespace {
 
 bool is_half(DType dtype) { return dtype == DType::float16 || dtype == DType::bfloat16; }
@@ -49,4 +49,4 @@ void PartialSum::store(const Whole& whole, std::size_t begin, std::size_t end, s
   });
 }
 
-}  // namespace hora
+}  // namespace hora::tcp

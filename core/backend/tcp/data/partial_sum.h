@@ -4,7 +4,7 @@
 #include "core/backend/tcp/data/whole.h"
 #include "core/device/kernels.h"
 
-namespace hora {
+namespace hora::tcp {
 
 /// How a reduction is done in steps on different ranks: what a sum of some ranks' elements is made of while
 /// it travels. (A "sum" may be a product, minimum or maximum.)
@@ -36,4 +36,4 @@ class PartialSum {
   DType dtype_;  // of sums
 };
 
-}  // namespace hora
+}  // namespace hora::tcp

@@ -6,7 +6,7 @@
 #include <cstddef>
 #include <memory>
 
-namespace hora {
+namespace hora::tcp {
 
 /// Memory that calls use one after the other. It keeps what the largest has needed, up to a limit.
 class Scratch {
@@ -28,4 +28,4 @@ class Scratch {
   std::size_t bytes_ = 0;
 };
 
-}  // namespace hora
+}  // namespace hora::tcp

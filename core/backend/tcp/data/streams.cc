@@ -5,7 +5,7 @@
 #include <set>
 #include <string>
 
-namespace hora {
+namespace hora::tcp {
 namespace {
 
 /// Between two hosts. Where a network limits what one connection gets, as clouds do, and hosts with several
@@ -24,4 +24,4 @@ std::size_t streams_between(const Config& config, const std::vector<Member>& mem
   return std::max<std::size_t>(1, kBetweenHosts / ranks_of_a_host);  // each rank has connections of its own
 }
 
-}  // namespace hora
+}  // namespace hora::tcp

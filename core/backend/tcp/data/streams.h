@@ -7,9 +7,9 @@
 
 #include <cstddef>
 
-namespace hora {
+namespace hora::tcp {
 
 /// How many sockets two ranks share, for data. The same on all ranks, whose members are.
 [[nodiscard]] std::size_t streams_between(const Config& config, const std::vector<Member>& members);
 
-}  // namespace hora
+}  // namespace hora::tcp

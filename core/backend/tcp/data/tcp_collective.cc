@@ -14,7 +14,7 @@
 #include <functional>
 #include <numeric>
 
-namespace hora {
+namespace hora::tcp {
 namespace {
 
 constexpr std::size_t kPackBelow = 64 * 1024;
@@ -171,4 +171,4 @@ std::unique_ptr<Collective> make_tcp_collective(std::shared_ptr<Links> links, co
       std::make_unique<Mesh>(std::move(links), std::move(all), 0, knobs.spins), knobs);
 }
 
-}  // namespace hora
+}  // namespace hora::tcp

@@ -12,7 +12,7 @@
 #include <optional>
 #include <vector>
 
-namespace hora {
+namespace hora::tcp {
 
 /// How the ranks add up: see allreduce_shares.h, allreduce_ring.h and allreduce_halving.h.
 enum class Algorithm : std::uint8_t { shares, ring, halving };
@@ -45,4 +45,4 @@ std::unique_ptr<Collective> connect_tcp(Control& control, const std::vector<Memb
 /// The collective of all ranks of these links.
 std::unique_ptr<Collective> make_tcp_collective(std::shared_ptr<Links> links, const TcpKnobs& knobs);
 
-}  // namespace hora
+}  // namespace hora::tcp

@@ -13,7 +13,7 @@
 #include <cstring>
 #include <string>
 
-namespace hora {
+namespace hora::tcp {
 namespace {
 
 constexpr std::size_t kMostPieces = 64;  // per system call
@@ -261,4 +261,4 @@ void Traffic::wait() {
   }
 }
 
-}  // namespace hora
+}  // namespace hora::tcp

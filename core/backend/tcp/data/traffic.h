@@ -10,7 +10,7 @@
 #include <span>
 #include <vector>
 
-namespace hora {
+namespace hora::tcp {
 
 /// Pieces of memory, one after the other. A piece that is only sent is not written to.
 using Pieces = std::vector<std::span<std::byte>>;
@@ -136,4 +136,4 @@ class Traffic {
   std::size_t bytes_expected_ = 0;  // of this call so far
 };
 
-}  // namespace hora
+}  // namespace hora::tcp

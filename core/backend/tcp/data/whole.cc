@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/backend/tcp/data/whole.h"
 
-namespace hora {
+namespace hora::tcp {
 
 Whole::Whole(std::span<const Segment> segments, std::size_t each, Packing* packing)
     : segments_(segments), each_(each), packing_(packing) {
@@ -34,4 +34,4 @@ Pieces Whole::outputs(std::size_t begin, std::size_t end) const {
   return pieces;
 }
 
-}  // namespace hora
+}  // namespace hora::tcp

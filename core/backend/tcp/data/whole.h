@@ -9,7 +9,7 @@
 #include <span>
 #include <vector>
 
-namespace hora {
+namespace hora::tcp {
 
 /// All segments of an allreduce seen as one tensor, whose elements are counted through; or one segment that
 /// is packed and unpacked in parts. A view: the segments stay the caller's.
@@ -68,4 +68,4 @@ class Whole {
   return std::min(count, (count + parts - 1) / parts * part);
 }
 
-}  // namespace hora
+}  // namespace hora::tcp

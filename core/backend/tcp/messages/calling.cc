@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-namespace hora {
+namespace hora::tcp {
 
 void Calling::want(int rank) {
   if (calls_.contains(rank)) return;
@@ -44,4 +44,4 @@ TimePoint Calling::next() const {
   return soonest;
 }
 
-}  // namespace hora
+}  // namespace hora::tcp

@@ -7,7 +7,7 @@
 #include <map>
 #include <optional>
 
-namespace hora {
+namespace hora::tcp {
 
 /// Calls other ranks for messages: side by side, each at all addresses that it may have. Nothing blocks. Not
 /// thread-safe.
@@ -44,4 +44,4 @@ class Calling {
   std::map<int, Call> calls_;  // by rank
 };
 
-}  // namespace hora
+}  // namespace hora::tcp

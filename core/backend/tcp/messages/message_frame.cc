@@ -9,7 +9,7 @@
 #include <array>
 #include <limits>
 
-namespace hora {
+namespace hora::tcp {
 namespace {
 
 constexpr std::uint64_t kMostDimensions = 64;
@@ -87,4 +87,4 @@ MessageFrame decode_message_frame(std::span<const std::byte> bytes, int from) {
   return frame;
 }
 
-}  // namespace hora
+}  // namespace hora::tcp

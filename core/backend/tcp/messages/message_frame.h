@@ -5,7 +5,7 @@
 #include "core/comm/messenger.h"
 #include "core/join/noise.h"
 
-namespace hora {
+namespace hora::tcp {
 
 // The frames on the socket that one rank, the sender, has opened to another, the receiver:
 //
@@ -64,4 +64,4 @@ inline constexpr std::size_t kCredit = 4 << 20;
 /// would send.
 [[nodiscard]] MessageFrame decode_message_frame(std::span<const std::byte> bytes, int from);
 
-}  // namespace hora
+}  // namespace hora::tcp

@@ -5,7 +5,7 @@
 
 #include <utility>
 
-namespace hora {
+namespace hora::tcp {
 namespace {
 
 constexpr std::size_t kCreditStep = kCredit / 8;  // so that not every message is answered
@@ -74,4 +74,4 @@ void MessageInlet::fail(const Status& why, Calls& calls) {
 
 void MessageInlet::shut_down() const { ::shutdown(socket_.fd(), SHUT_RDWR); }
 
-}  // namespace hora
+}  // namespace hora::tcp

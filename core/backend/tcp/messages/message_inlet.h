@@ -9,7 +9,7 @@
 #include <map>
 #include <memory>
 
-namespace hora {
+namespace hora::tcp {
 
 /// A message that has been asked for, and where it goes.
 struct Reception {
@@ -74,4 +74,4 @@ class MessageInlet {
   std::shared_ptr<void> told_;                   // of who leaves
 };
 
-}  // namespace hora
+}  // namespace hora::tcp

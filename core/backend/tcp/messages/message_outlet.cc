@@ -6,7 +6,7 @@
 
 #include <algorithm>
 
-namespace hora {
+namespace hora::tcp {
 namespace {
 
 std::span<const std::byte> elements_of(const Outgoing& message) {
@@ -96,4 +96,4 @@ void MessageOutlet::shut_down() const {
   if (is_open()) ::shutdown(socket_.fd(), SHUT_RDWR);
 }
 
-}  // namespace hora
+}  // namespace hora::tcp

@@ -10,7 +10,7 @@
 #include <memory>
 #include <optional>
 
-namespace hora {
+namespace hora::tcp {
 
 /// The messages that go to one rank, over a socket that is opened from here. Small messages go as a whole, as
 /// far as there is credit; all others are announced, and sent when they are asked for. Messages may be sent
@@ -57,4 +57,4 @@ class MessageOutlet {
   std::shared_ptr<void> told_;                   // of who leaves
 };
 
-}  // namespace hora
+}  // namespace hora::tcp

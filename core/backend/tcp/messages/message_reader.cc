@@ -8,7 +8,7 @@
 #include <cstring>
 #include <utility>
 
-namespace hora {
+namespace hora::tcp {
 namespace {
 
 constexpr std::size_t kMostAtOnce = 1 << 20;  // so that others get their turn
@@ -104,4 +104,4 @@ bool MessageReader::fill_content(DataSocket& socket) {
   return left.empty();
 }
 
-}  // namespace hora
+}  // namespace hora::tcp

@@ -8,7 +8,7 @@
 #include <optional>
 #include <span>
 
-namespace hora {
+namespace hora::tcp {
 
 /// Cuts what comes out of a socket into frames. Elements of announced messages go straight to where they are
 /// wanted. Nothing blocks. Not thread-safe.
@@ -71,4 +71,4 @@ class MessageReader {
   std::optional<Content> content_;
 };
 
-}  // namespace hora
+}  // namespace hora::tcp

@@ -9,7 +9,7 @@
 #include <array>
 #include <cerrno>
 
-namespace hora {
+namespace hora::tcp {
 namespace {
 
 constexpr std::size_t kMostWrittenAtOnce = 1 << 20;  // so that others get their turn
@@ -96,4 +96,4 @@ void MessageWriter::fail(const Status& why, Calls& calls) {
   written_ = 0;
 }
 
-}  // namespace hora
+}  // namespace hora::tcp

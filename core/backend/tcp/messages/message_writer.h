@@ -11,7 +11,7 @@
 #include <optional>
 #include <span>
 
-namespace hora {
+namespace hora::tcp {
 
 /// A chunk of bytes to be written to a socket: the head of a frame, and elements.
 struct Chunk {
@@ -46,4 +46,4 @@ class MessageWriter {
   bool broken_ = false;
 };
 
-}  // namespace hora
+}  // namespace hora::tcp

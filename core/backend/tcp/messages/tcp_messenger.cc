@@ -20,7 +20,7 @@
 #include <mutex>
 #include <thread>
 
-namespace hora {
+namespace hora::tcp {
 namespace {
 
 constexpr int kMostFrames = 256;  // of one rank at a time
@@ -551,4 +551,4 @@ std::unique_ptr<Messenger> connect_tcp_messenger(Control& control, const std::ve
   return std::make_unique<TcpMessenger>(config, members, tell_where(control, members, config, deadline));
 }
 
-}  // namespace hora
+}  // namespace hora::tcp

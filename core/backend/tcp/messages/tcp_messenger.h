@@ -8,7 +8,7 @@
 
 #include <memory>
 
-namespace hora {
+namespace hora::tcp {
 
 /// Messages over sockets, which are opened when they are first needed. All ranks call it: they tell each
 /// other where they listen. Throws Error(aborted), (timeout), (unavailable), and (invalid_argument) for a
@@ -16,4 +16,4 @@ namespace hora {
 std::unique_ptr<Messenger> connect_tcp_messenger(Control& control, const std::vector<Member>& members,
                                                  const Config& config, TimePoint deadline);
 
-}  // namespace hora
+}  // namespace hora::tcp

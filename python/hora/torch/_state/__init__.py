@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What all ranks have alike: parameters, buffers, state of optimizers. Private."""
+"""State that all ranks have alike: parameters, buffers, optimizers. Private."""

@@ -18,7 +18,7 @@
 #include <thread>
 #include <vector>
 
-namespace hora {
+namespace hora::cuda {
 namespace {
 
 using testing::HasSubstr;
@@ -315,4 +315,4 @@ TEST_F(CudaStreamTest, LeavesNothingBehind) {
 }
 
 }  // namespace
-}  // namespace hora
+}  // namespace hora::cuda

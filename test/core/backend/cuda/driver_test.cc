@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-namespace hora {
+namespace hora::cuda {
 namespace {
 
 using testing::HasSubstr;
@@ -77,4 +77,4 @@ TEST(CudaDriver, NamesTheCallAndTheError) {
 }
 
 }  // namespace
-}  // namespace hora
+}  // namespace hora::cuda

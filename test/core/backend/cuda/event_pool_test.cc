@@ -11,7 +11,7 @@
 #include <thread>
 #include <vector>
 
-namespace hora {
+namespace hora::cuda {
 namespace {
 
 using testing::HasSubstr;
@@ -134,4 +134,4 @@ TEST_F(EventPoolTest, SaysThatTheGpuHasFailed) {
 }
 
 }  // namespace
-}  // namespace hora
+}  // namespace hora::cuda

@@ -9,7 +9,7 @@
 #include <set>
 #include <vector>
 
-namespace hora {
+namespace hora::cuda {
 namespace {
 
 class FlagPoolTest : public testing::Test {
@@ -78,4 +78,4 @@ TEST_F(FlagPoolTest, LivesForAsLongAsItsWords) {
 }
 
 }  // namespace
-}  // namespace hora
+}  // namespace hora::cuda

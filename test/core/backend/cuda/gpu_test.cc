@@ -18,7 +18,7 @@
 #include <thread>
 #include <vector>
 
-namespace hora {
+namespace hora::cuda {
 namespace {
 
 using testing::HasSubstr;
@@ -362,4 +362,4 @@ TEST(CudaGpu, SaysWhichCallFailedAndLeavesNothingBehind) {
 }
 
 }  // namespace
-}  // namespace hora
+}  // namespace hora::cuda

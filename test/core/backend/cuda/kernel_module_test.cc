@@ -9,7 +9,7 @@
 
 #include <set>
 
-namespace hora {
+namespace hora::cuda {
 namespace {
 
 using testing::HasSubstr;
@@ -69,4 +69,4 @@ TEST(KernelModule, LeavesNothingBehindWhenAKernelIsMissing) {
 }
 
 }  // namespace
-}  // namespace hora
+}  // namespace hora::cuda

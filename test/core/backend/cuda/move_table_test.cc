@@ -6,7 +6,7 @@
 #include <memory>
 #include <vector>
 
-namespace hora {
+namespace hora::cuda {
 namespace {
 
 // Places that are never looked at.
@@ -53,4 +53,4 @@ TEST(MoveTable, TakesNoMoreTilesThanALaunchHasBlocks) {
 }
 
 }  // namespace
-}  // namespace hora
+}  // namespace hora::cuda

@@ -9,7 +9,7 @@
 
 #include <optional>
 
-namespace hora {
+namespace hora::cuda {
 namespace {
 
 CUcontext current() {
@@ -75,4 +75,4 @@ TEST(CurrentContext, GivesTheCaptureModeBack) {
 }
 
 }  // namespace
-}  // namespace hora
+}  // namespace hora::cuda

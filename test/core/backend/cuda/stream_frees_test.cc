@@ -8,7 +8,7 @@
 
 #include <optional>
 
-namespace hora {
+namespace hora::cuda {
 namespace {
 
 class StreamFreesTest : public testing::Test {
@@ -77,4 +77,4 @@ TEST_F(StreamFreesTest, LeavesWhatItCannotWaitFor) {
 }
 
 }  // namespace
-}  // namespace hora
+}  // namespace hora::cuda

@@ -6,7 +6,7 @@
 
 #include <gtest/gtest.h>
 
-namespace hora {
+namespace hora::cuda {
 namespace {
 
 TEST(StreamHandle, IsAStreamForAsLongAsItExists) {
@@ -31,4 +31,4 @@ TEST(StreamHandle, SaysWhatFailed) {
 }
 
 }  // namespace
-}  // namespace hora
+}  // namespace hora::cuda

@@ -8,7 +8,7 @@
 #include <cstring>
 #include <vector>
 
-namespace hora {
+namespace hora::cuda {
 namespace {
 
 // Sizes of the elements of target and source, in bytes.
@@ -195,4 +195,4 @@ TEST(CutOut, TakesAUnitOutOfTwoPiecesAtAnyByte) {
 }
 
 }  // namespace
-}  // namespace hora
+}  // namespace hora::cuda

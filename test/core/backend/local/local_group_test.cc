@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-namespace hora {
+namespace hora::local {
 namespace {
 
 TEST(LocalGroup, ConnectsRanksThatMayOutliveIt) {
@@ -28,4 +28,4 @@ TEST(LocalGroup, LosesARank) {
 }
 
 }  // namespace
-}  // namespace hora
+}  // namespace hora::local

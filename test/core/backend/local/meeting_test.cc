@@ -5,7 +5,7 @@
 
 #include <gtest/gtest.h>
 
-namespace hora {
+namespace hora::local {
 namespace {
 
 TEST(Meeting, TheLastToArriveDoesTheWorkOnceForAll) {
@@ -23,4 +23,4 @@ TEST(Meeting, TheLastToArriveDoesTheWorkOnceForAll) {
 }
 
 }  // namespace
-}  // namespace hora
+}  // namespace hora::local

@@ -6,7 +6,7 @@
 
 #include <gtest/gtest.h>
 
-namespace hora {
+namespace hora::local {
 namespace {
 
 TEST(MessageBoxes, WhatARankHasLentIsNotTouchedAfterItHasClosed) {
@@ -33,4 +33,4 @@ TEST(MessageBoxes, WhatIsSentToARankThatHasClosedEndsWithItsSender) {
 }
 
 }  // namespace
-}  // namespace hora
+}  // namespace hora::local

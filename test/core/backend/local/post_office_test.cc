@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-namespace hora {
+namespace hora::local {
 namespace {
 
 TEST(PostOffice, OnlyTheFirstLossCounts) {
@@ -25,4 +25,4 @@ TEST(PostOffice, ARankThatFailsByALossDoesNotNameItselfToThoseWhoHaveNotHeardOfT
 }
 
 }  // namespace
-}  // namespace hora
+}  // namespace hora::local

@@ -8,7 +8,7 @@
 #include <cstdlib>
 #include <string>
 
-namespace hora {
+namespace hora::mpi {
 namespace {
 
 Config config_of(const std::string& cpu_operations) {
@@ -105,4 +105,4 @@ TEST(ConnectMpi, WhatARankFailsWithReachesTheOthers) {
 }
 
 }  // namespace
-}  // namespace hora
+}  // namespace hora::mpi

@@ -10,7 +10,7 @@
 #include <numeric>
 #include <random>
 
-namespace hora {
+namespace hora::mpi {
 namespace {
 
 std::unique_ptr<Collective> make() {
@@ -70,4 +70,4 @@ TEST(MpiCollective, ItsPartsFailWithIt) {
 }
 
 }  // namespace
-}  // namespace hora
+}  // namespace hora::mpi

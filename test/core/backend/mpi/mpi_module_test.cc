@@ -6,7 +6,7 @@
 
 #include <gtest/gtest.h>
 
-namespace hora {
+namespace hora::mpi {
 namespace {
 
 TEST(MpiModule, UsesTheSameMpiAsTheProgram) {
@@ -18,4 +18,4 @@ TEST(MpiModule, UsesTheSameMpiAsTheProgram) {
 TEST(MpiModule, SaysWhereItIs) { EXPECT_TRUE(mpi_module_path().ends_with("/libhora_mpi.so")); }
 
 }  // namespace
-}  // namespace hora
+}  // namespace hora::mpi

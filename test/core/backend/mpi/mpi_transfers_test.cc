@@ -9,7 +9,7 @@
 #include <numeric>
 #include <thread>
 
-namespace hora {
+namespace hora::mpi {
 namespace {
 
 // Ranks 0 and 1 do something; any other ranks do nothing.
@@ -75,4 +75,4 @@ TEST_F(MpiTransfersTest, AnAbortEndsAWaitAndAllThatFollow) {
 }
 
 }  // namespace
-}  // namespace hora
+}  // namespace hora::mpi

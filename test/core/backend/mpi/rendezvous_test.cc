@@ -6,7 +6,7 @@
 
 #include <gmock/gmock.h>
 
-namespace hora {
+namespace hora::mpi {
 namespace {
 
 TimePoint soon() { return Clock::now() + std::chrono::seconds(20); }
@@ -79,4 +79,4 @@ TEST(MpiRendezvous, WhatRankZeroCannotDoFailsEverywhere) {
 }
 
 }  // namespace
-}  // namespace hora
+}  // namespace hora::mpi

@@ -7,7 +7,7 @@
 
 #include <gmock/gmock.h>
 
-namespace hora {
+namespace hora::mpi {
 namespace {
 
 TEST(Session, LeavesMpiToTheProgramThatHasStartedIt) {
@@ -33,4 +33,4 @@ TEST(Session, TellsWhatMpiSaysOfAnError) {
 }
 
 }  // namespace
-}  // namespace hora
+}  // namespace hora::mpi

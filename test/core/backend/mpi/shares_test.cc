@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-namespace hora {
+namespace hora::mpi {
 namespace {
 
 TEST(Shares, CoverTheWholeOnceAndInOrder) {
@@ -36,4 +36,4 @@ TEST(Shares, AreCutOutOfSegmentsWithoutEmptyParts) {
 }
 
 }  // namespace
-}  // namespace hora
+}  // namespace hora::mpi

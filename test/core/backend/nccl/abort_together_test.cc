@@ -8,7 +8,7 @@
 
 #include <thread>
 
-namespace hora {
+namespace hora::nccl {
 namespace {
 
 using std::chrono::milliseconds;
@@ -82,4 +82,4 @@ TEST(AbortTogether, HasNothingToDoForNobody) {
 }
 
 }  // namespace
-}  // namespace hora
+}  // namespace hora::nccl

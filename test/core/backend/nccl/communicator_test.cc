@@ -9,7 +9,7 @@
 
 #include <thread>
 
-namespace hora {
+namespace hora::nccl {
 namespace {
 
 using std::chrono::milliseconds;
@@ -258,4 +258,4 @@ TEST(Communicator, FailsWhereThisRanksMemoryAloneCannotBeRegistered) {
 }
 
 }  // namespace
-}  // namespace hora
+}  // namespace hora::nccl

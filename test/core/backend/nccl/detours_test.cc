@@ -7,7 +7,7 @@
 
 #include <algorithm>
 
-namespace hora {
+namespace hora::nccl {
 namespace {
 
 struct OnOneRank {
@@ -65,4 +65,4 @@ TEST(Detours, GiveMemoryBackBehindWhatIsOnTheStream) {
 }
 
 }  // namespace
-}  // namespace hora
+}  // namespace hora::nccl

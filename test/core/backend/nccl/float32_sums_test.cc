@@ -7,7 +7,7 @@
 
 #include <gtest/gtest.h>
 
-namespace hora {
+namespace hora::nccl {
 namespace {
 
 constexpr std::size_t kLong = std::size_t{18} << 20;  // elements: more than the scratch memory has room for
@@ -99,4 +99,4 @@ TEST(Float32Sums, ScattersPartsOfAnyLength) {
 }
 
 }  // namespace
-}  // namespace hora
+}  // namespace hora::nccl

@@ -7,7 +7,7 @@
 
 #include <gtest/gtest.h>
 
-namespace hora {
+namespace hora::nccl {
 namespace {
 
 using std::chrono::milliseconds;
@@ -116,4 +116,4 @@ TEST(LaneCommunicators, KeepsItsOwnMemoryWhenNcclDoesNotLetGo) {
 }
 
 }  // namespace
-}  // namespace hora
+}  // namespace hora::nccl

@@ -10,7 +10,7 @@
 #include <cstdlib>
 #include <filesystem>
 
-namespace hora {
+namespace hora::nccl {
 namespace {
 
 const std::vector<std::string> kNowhere{"/nowhere/libnccl.so.2", "libnccl-of-nobody.so.2"};
@@ -123,4 +123,4 @@ TEST(NcclPlaces, BeginWithThePackageThatPythonHasFound) {
 }
 
 }  // namespace
-}  // namespace hora
+}  // namespace hora::nccl

@@ -9,7 +9,7 @@
 #include <algorithm>
 #include <thread>
 
-namespace hora {
+namespace hora::nccl {
 namespace {
 
 TEST(NcclMemory, IsZeroedAlignedAndFreed) {
@@ -156,4 +156,4 @@ TEST(NcclMemory, IsKeptAndNobodyWaitsWhenNcclDoesNotLetGo) {
 }
 
 }  // namespace
-}  // namespace hora
+}  // namespace hora::nccl

@@ -13,7 +13,7 @@
 #include <functional>
 #include <vector>
 
-namespace hora {
+namespace hora::nccl {
 namespace {
 
 using Main = std::function<void(NcclRank&, Collective&, int)>;
@@ -209,4 +209,4 @@ TEST(NcclCollective, SplitsWithoutACommunicatorForOne) {
 }
 
 }  // namespace
-}  // namespace hora
+}  // namespace hora::nccl

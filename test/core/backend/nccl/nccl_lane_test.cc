@@ -10,7 +10,7 @@
 
 #include <thread>
 
-namespace hora {
+namespace hora::nccl {
 namespace {
 
 using std::chrono::milliseconds;
@@ -105,4 +105,4 @@ TEST(NcclLane, CountsTheMemoryThatNcclTakes) {
 }
 
 }  // namespace
-}  // namespace hora
+}  // namespace hora::nccl

@@ -9,7 +9,7 @@
 
 #include <algorithm>
 
-namespace hora {
+namespace hora::nccl {
 namespace {
 
 /// Runs `main` with the fakes in the place of driver and NCCL.
@@ -69,4 +69,4 @@ TEST(NcclModule, MakesALane) {
 }
 
 }  // namespace
-}  // namespace hora
+}  // namespace hora::nccl

@@ -7,7 +7,7 @@
 
 #include <thread>
 
-namespace hora {
+namespace hora::nccl {
 namespace {
 
 TEST(Patience, EndsWithTheNameOfWhatTookTooLong) {
@@ -43,4 +43,4 @@ TEST(Halt, KeepsTheFirstReason) {
 }
 
 }  // namespace
-}  // namespace hora
+}  // namespace hora::nccl

@@ -5,7 +5,7 @@
 
 #include <gtest/gtest.h>
 
-namespace hora {
+namespace hora::nccl {
 namespace {
 
 NcclReduction sum_of(DType dtype, double prescale, double postscale, int divisor) {
@@ -57,4 +57,4 @@ TEST(NcclReduction, HasNoShortIntegers) {
 }
 
 }  // namespace
-}  // namespace hora
+}  // namespace hora::nccl

@@ -6,7 +6,7 @@
 #include <future>
 #include <memory>
 
-namespace hora {
+namespace hora::nccl {
 namespace {
 
 using std::chrono::milliseconds;
@@ -29,4 +29,4 @@ TEST(ReturnsWithin, LeavesBehindWhatDoesNotReturn) {
 }
 
 }  // namespace
-}  // namespace hora
+}  // namespace hora::nccl

@@ -19,7 +19,7 @@
 #include <random>
 #include <set>
 
-namespace hora {
+namespace hora::shm {
 namespace {
 
 std::size_t backed_bytes(const Descriptor& file) {
@@ -189,4 +189,4 @@ TEST(Arena, AllocatesWhileSignalsArrive) {
 }
 
 }  // namespace
-}  // namespace hora
+}  // namespace hora::shm

@@ -12,7 +12,7 @@
 #include <memory>
 #include <vector>
 
-namespace hora {
+namespace hora::shm {
 
 inline constexpr std::size_t kTestRegion = std::size_t{64} << 20;
 
@@ -43,4 +43,4 @@ inline void run_ranks_in_arenas(int ranks, bool reach_private, const std::functi
   });
 }
 
-}  // namespace hora
+}  // namespace hora::shm

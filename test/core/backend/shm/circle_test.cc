@@ -7,7 +7,7 @@
 
 #include <gtest/gtest.h>
 
-namespace hora {
+namespace hora::shm {
 namespace {
 
 TEST(Circle, OfAllRanksSitsAtTheHeadOfTheArena) {
@@ -37,4 +37,4 @@ TEST(Circle, RefusesSeatsThatCannotBeThere) {
 }
 
 }  // namespace
-}  // namespace hora
+}  // namespace hora::shm

@@ -29,14 +29,14 @@
 #include <numeric>
 #include <thread>
 
-namespace hora {
+namespace hora::shm {
 namespace {
 
 TimePoint deadline() { return Clock::now() + std::chrono::seconds(30); }
 
 /// One rank of a job, and what it shares with others of its host, if there are any.
 struct Connected {
-  explicit Connected(const Config& config) : world(connect_tcp_control(config, deadline())) {
+  explicit Connected(const Config& config) : world(tcp::connect_tcp_control(config, deadline())) {
     auto shared = share_hosts(*world.control, config, deadline());
     hosts = hosts_of(std::move(shared.ranks), config.rank);
     if (!shared.own) return;
@@ -158,7 +158,7 @@ TEST(ConnectShm, NetworkNamespacesAreHosts) {
   const auto configs = loopback_configs(5);
   const auto ends = run_processes(5, [&](int rank) {
     const Config& config = configs[static_cast<std::size_t>(rank)];
-    World world = connect_tcp_control(config, deadline());
+    World world = tcp::connect_tcp_control(config, deadline());
     const auto wait_for_all = [&] { exchange(*world.control, {}, deadline()); };
     if (rank == 1) {
       ASSERT_EQ(::unshare(CLONE_NEWNET), 0);
@@ -275,4 +275,4 @@ TEST(ConnectShm, AForkedChildMayReadAndGoWithoutHarm) {
 }
 
 }  // namespace
-}  // namespace hora
+}  // namespace hora::shm

@@ -8,7 +8,7 @@
 
 #include <thread>
 
-namespace hora {
+namespace hora::shm {
 namespace {
 
 TEST(Doorbell, OfSomeRanksTellsTheCoresThatARankHasToldAllOfThem) {
@@ -71,4 +71,4 @@ TEST(Doorbell, TheFirstAbortCounts) {
 }
 
 }  // namespace
-}  // namespace hora
+}  // namespace hora::shm

@@ -7,7 +7,7 @@
 
 #include <thread>
 
-namespace hora {
+namespace hora::shm {
 namespace {
 
 TEST(Intrusion, IsAllowedUntilSomebodyLeaves) {
@@ -46,4 +46,4 @@ TEST(Leave, DoesNotWaitForeverForAWriterThatIsDead) {
 }
 
 }  // namespace
-}  // namespace hora
+}  // namespace hora::shm

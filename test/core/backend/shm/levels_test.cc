@@ -4,7 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-namespace hora {
+namespace hora::shm {
 namespace {
 
 using testing::ElementsAre;
@@ -77,4 +77,4 @@ TEST(Levels, CanBeGivenAsSizes) {
 }
 
 }  // namespace
-}  // namespace hora
+}  // namespace hora::shm

@@ -11,7 +11,7 @@
 #include <sys/mman.h>
 #include <sys/wait.h>
 
-namespace hora {
+namespace hora::shm {
 namespace {
 
 std::uint64_t address_of(const void* data) { return reinterpret_cast<std::uint64_t>(data); }
@@ -65,4 +65,4 @@ TEST(ThreadMemory, IsTheSameMemory) {
 }
 
 }  // namespace
-}  // namespace hora
+}  // namespace hora::shm

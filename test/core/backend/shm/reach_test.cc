@@ -10,7 +10,7 @@
 
 #include <limits>
 
-namespace hora {
+namespace hora::shm {
 namespace {
 
 TEST(Reach, TellsArenaFromPrivateMemory) {
@@ -64,4 +64,4 @@ TEST(Reach, ReadsAndWritesWhereverItIs) {
 }
 
 }  // namespace
-}  // namespace hora
+}  // namespace hora::shm

@@ -7,7 +7,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-namespace hora {
+namespace hora::shm {
 namespace {
 
 TEST(Rounds, MailboxesAreSeenByAllAndAlternate) {
@@ -41,4 +41,4 @@ TEST(Rounds, RanksThatMeanDifferentCallsAreToldSo) {
 }
 
 }  // namespace
-}  // namespace hora
+}  // namespace hora::shm

@@ -12,7 +12,7 @@
 #include <random>
 #include <thread>
 
-namespace hora {
+namespace hora::shm {
 namespace {
 
 /// A buffer in the arena or in private memory.
@@ -245,4 +245,4 @@ TEST(ShmCollective, ACallThatALeaverMadeIncompleteFails) {
 }
 
 }  // namespace
-}  // namespace hora
+}  // namespace hora::shm

@@ -8,7 +8,7 @@
 #include <algorithm>
 #include <vector>
 
-namespace hora {
+namespace hora::shm {
 namespace {
 
 /// Every rank in turn brings pieces of so many bytes to three others.
@@ -41,4 +41,4 @@ TEST(Spread, GoesThroughTheStageWhenOutOfReach) {
 TEST(Spread, MayEndAtTheHalfOfTheStage) { bring_to_all({kStageBytes / 2, kStageBytes}, false); }
 
 }  // namespace
-}  // namespace hora
+}  // namespace hora::shm

@@ -8,7 +8,7 @@
 #include <algorithm>
 #include <vector>
 
-namespace hora {
+namespace hora::shm {
 namespace {
 
 constexpr std::size_t kStageCount = kStageBytes / sizeof(float);
@@ -110,4 +110,4 @@ TEST(StagedSums, NeedNoOutputWhereARankGetsNone) {
 }
 
 }  // namespace
-}  // namespace hora
+}  // namespace hora::shm

@@ -5,7 +5,7 @@
 
 #include <gtest/gtest.h>
 
-namespace hora {
+namespace hora::shm {
 namespace {
 
 constexpr Reduction kSum{DType::float32, ReduceOp::sum, 1.0, 1.0, 1};
@@ -62,4 +62,4 @@ TEST(Sums, TakeMoreElementsThanABlock) {
 }
 
 }  // namespace
-}  // namespace hora
+}  // namespace hora::shm

@@ -8,7 +8,7 @@
 #include <algorithm>
 #include <vector>
 
-namespace hora {
+namespace hora::shm {
 namespace {
 
 /// Every rank offers `bytes` of its own rank's number and takes a piece from the middle of the next one's.
@@ -35,4 +35,4 @@ TEST(Transfers, GoThroughTheStagesWhenOutOfReach) { take_from_the_next(3 * kStag
 TEST(Transfers, GoDirectlyWhenInReach) { take_from_the_next(200'000, true); }
 
 }  // namespace
-}  // namespace hora
+}  // namespace hora::shm

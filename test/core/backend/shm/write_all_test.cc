@@ -6,7 +6,7 @@
 
 #include <gtest/gtest.h>
 
-namespace hora {
+namespace hora::shm {
 namespace {
 
 TEST(WriteAll, DoesNothingOnceARankHasLeft) {
@@ -51,4 +51,4 @@ TEST(ShareBegin, CutsAtCacheLinesAndCoversEverything) {
 }
 
 }  // namespace
-}  // namespace hora
+}  // namespace hora::shm

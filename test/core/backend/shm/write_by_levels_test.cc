@@ -10,7 +10,7 @@
 #include <cstring>
 #include <random>
 
-namespace hora {
+namespace hora::shm {
 namespace {
 
 /// The tensors of the ranks: as many elements in each segment, in the arena, and the result in its place.
@@ -116,4 +116,4 @@ INSTANTIATE_TEST_SUITE_P(Shapes, WriteByLevelsTest,
                          });
 
 }  // namespace
-}  // namespace hora
+}  // namespace hora::shm

@@ -11,7 +11,7 @@
 #include <cerrno>
 #include <random>
 
-namespace hora {
+namespace hora::tcp {
 namespace {
 
 struct Ends {
@@ -154,4 +154,4 @@ TEST(DataSocket, RefusesRecordsThatAreRepeatedOrInAnotherOrder) {
 }
 
 }  // namespace
-}  // namespace hora
+}  // namespace hora::tcp

@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-namespace hora {
+namespace hora::tcp {
 namespace {
 
 Gap gap(int from, int to) {
@@ -43,4 +43,4 @@ TEST(Gaps, BeyondALimitAreNotListed) {
 }
 
 }  // namespace
-}  // namespace hora
+}  // namespace hora::tcp

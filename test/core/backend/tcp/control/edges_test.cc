@@ -10,7 +10,7 @@
 #include <algorithm>
 #include <string>
 
-namespace hora {
+namespace hora::tcp {
 namespace {
 
 TEST(ConnectEdges, GivesEachRankItsParentAndItsChildrenButForRank0) {
@@ -96,4 +96,4 @@ TEST(ConnectEdges, AllHearWhichRankDidNotGetThroughToItsParent) {
 }
 
 }  // namespace
-}  // namespace hora
+}  // namespace hora::tcp

@@ -19,7 +19,7 @@
 #include <functional>
 #include <thread>
 
-namespace hora {
+namespace hora::tcp {
 namespace {
 
 TEST(TcpControl, ARankThatLeavesEarlyIsALetterToWhoeverStillListens) {
@@ -288,4 +288,4 @@ TEST(TcpControl, AnEdgeThatBreaksWhileBothItsRanksLiveEndsTheJobAndNamesThem) {
 }
 
 }  // namespace
-}  // namespace hora
+}  // namespace hora::tcp

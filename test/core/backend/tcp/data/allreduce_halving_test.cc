@@ -8,7 +8,7 @@
 
 #include <bit>
 
-namespace hora {
+namespace hora::tcp {
 namespace {
 
 float value(int rank, std::size_t index) {
@@ -88,4 +88,4 @@ TEST(ReducescatterHalving, LeavesEveryRankWhatAllreduceWould) {
 }
 
 }  // namespace
-}  // namespace hora
+}  // namespace hora::tcp

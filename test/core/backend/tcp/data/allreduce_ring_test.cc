@@ -6,7 +6,7 @@
 
 #include <gtest/gtest.h>
 
-namespace hora {
+namespace hora::tcp {
 namespace {
 
 TEST(AllreduceRing, TalksToTwoAndIsRightAtAnyLength) {
@@ -56,4 +56,4 @@ TEST(AllreduceRing, GivesTheSameBitsEachTimeAndOnAllRanks) {
 }
 
 }  // namespace
-}  // namespace hora
+}  // namespace hora::tcp

@@ -7,7 +7,7 @@
 
 #include <random>
 
-namespace hora {
+namespace hora::tcp {
 namespace {
 
 using Floats = std::vector<float>;
@@ -110,4 +110,4 @@ TEST(ReducescatterShares, LeavesEveryRankItsOwn) {
 }
 
 }  // namespace
-}  // namespace hora
+}  // namespace hora::tcp

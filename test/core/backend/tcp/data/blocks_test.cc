@@ -8,7 +8,7 @@
 #include <atomic>
 #include <bit>
 
-namespace hora {
+namespace hora::tcp {
 namespace {
 
 TEST(AllgatherInRounds, GathersAnyLengthsFromAnyNumberOfRanksByFewConnections) {
@@ -56,4 +56,4 @@ TEST(AlltoallAtOnce, WhoHasNothingForEachOtherDoesNotTalk) {
 }
 
 }  // namespace
-}  // namespace hora
+}  // namespace hora::tcp

@@ -7,7 +7,7 @@
 
 #include <algorithm>
 
-namespace hora {
+namespace hora::tcp {
 namespace {
 
 /// The most connections that a rank has after a broadcast.
@@ -38,4 +38,4 @@ TEST(BroadcastTree, IsOneHopForFewATreeForManyAndAChainForMuch) {
 }
 
 }  // namespace
-}  // namespace hora
+}  // namespace hora::tcp

@@ -5,7 +5,7 @@
 
 #include <gtest/gtest.h>
 
-namespace hora {
+namespace hora::tcp {
 namespace {
 
 TEST(ConnectTcp, ManyRanksReachEachOther) {
@@ -21,4 +21,4 @@ TEST(ConnectTcp, ManyRanksReachEachOther) {
 }
 
 }  // namespace
-}  // namespace hora
+}  // namespace hora::tcp

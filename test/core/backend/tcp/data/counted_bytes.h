@@ -4,7 +4,7 @@
 
 #include "core/base/bytes.h"
 
-namespace hora {
+namespace hora::tcp {
 
 inline Bytes bytes_of(std::size_t count, int first) {
   Bytes bytes(count);
@@ -12,4 +12,4 @@ inline Bytes bytes_of(std::size_t count, int first) {
   return bytes;
 }
 
-}  // namespace hora
+}  // namespace hora::tcp

@@ -14,7 +14,7 @@
 
 #include <numeric>
 
-namespace hora {
+namespace hora::tcp {
 namespace {
 
 using testing::HasSubstr;
@@ -196,4 +196,4 @@ TEST(Links, RefuseANetworkThatThisHostHasNot) {
 }
 
 }  // namespace
-}  // namespace hora
+}  // namespace hora::tcp

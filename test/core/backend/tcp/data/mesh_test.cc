@@ -7,7 +7,7 @@
 
 #include <array>
 
-namespace hora {
+namespace hora::tcp {
 namespace {
 
 TEST(Mesh, CountsItsMembersAndKnowsWhoTheyAreInTheWorld) {
@@ -83,4 +83,4 @@ TEST(Mesh, EveryCallAfterAnAbortThrowsItsCause) {
 }
 
 }  // namespace
-}  // namespace hora
+}  // namespace hora::tcp

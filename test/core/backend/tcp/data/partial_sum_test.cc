@@ -8,7 +8,7 @@
 #include <cstring>
 #include <random>
 
-namespace hora {
+namespace hora::tcp {
 namespace {
 
 // In steps, or all inputs at once: the same bits, for whatever a sum of two takes.
@@ -74,4 +74,4 @@ TEST(PartialSum, AveragesOfIntegersDoNotTravel) {
 }
 
 }  // namespace
-}  // namespace hora
+}  // namespace hora::tcp

@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-namespace hora {
+namespace hora::tcp {
 namespace {
 
 std::vector<Member> ranks_on(std::initializer_list<const char*> hosts) {
@@ -28,4 +28,4 @@ TEST(Streams, AreAsManyAsConfigured) {
 }
 
 }  // namespace
-}  // namespace hora
+}  // namespace hora::tcp

@@ -6,7 +6,7 @@
 
 #include <gtest/gtest.h>
 
-namespace hora {
+namespace hora::tcp {
 namespace {
 
 TEST(TcpCollective, APeerWhoseSocketClosesIsNamed) {
@@ -70,4 +70,4 @@ TEST(TcpCollective, DeterministicSumsDoNotDependOnWhatTravelsTogether) {
 }
 
 }  // namespace
-}  // namespace hora
+}  // namespace hora::tcp

@@ -10,7 +10,7 @@
 
 #include <numeric>
 
-namespace hora {
+namespace hora::tcp {
 namespace {
 
 using testing::HasSubstr;
@@ -181,4 +181,4 @@ TEST(Traffic, NonsenseIsNoHeader) {
 }
 
 }  // namespace
-}  // namespace hora
+}  // namespace hora::tcp

@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-namespace hora {
+namespace hora::tcp {
 namespace {
 
 TEST(Whole, FindsAnyRangeWhereverSegmentsEnd) {
@@ -62,4 +62,4 @@ TEST(Whole, PartsCoverEverythingOnce) {
 }
 
 }  // namespace
-}  // namespace hora
+}  // namespace hora::tcp

@@ -5,7 +5,7 @@
 
 #include <gtest/gtest.h>
 
-namespace hora {
+namespace hora::tcp {
 namespace {
 
 /// Goes on until there is an answer; `lobby` is that of rank 1.
@@ -54,4 +54,4 @@ TEST(Calling, FindsRanksAndSaysWhichAreOutOfReach) {
 }
 
 }  // namespace
-}  // namespace hora
+}  // namespace hora::tcp

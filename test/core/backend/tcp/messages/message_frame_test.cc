@@ -9,7 +9,7 @@
 #include <algorithm>
 #include <limits>
 
-namespace hora {
+namespace hora::tcp {
 namespace {
 
 TEST(MessageFrame, ComesBackAsItWasSent) {
@@ -59,4 +59,4 @@ TEST(MessageFrame, TravelsSealedAndNoBitOfItCanBeChanged) {
 }
 
 }  // namespace
-}  // namespace hora
+}  // namespace hora::tcp

@@ -8,7 +8,7 @@
 
 #include <gtest/gtest.h>
 
-namespace hora {
+namespace hora::tcp {
 namespace {
 
 using Kind = MessageFrameKind;
@@ -87,4 +87,4 @@ TEST_F(Receiving, RefusesWhatNoSenderSays) {
 }
 
 }  // namespace
-}  // namespace hora
+}  // namespace hora::tcp

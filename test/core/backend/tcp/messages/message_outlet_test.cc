@@ -7,7 +7,7 @@
 
 #include <gtest/gtest.h>
 
-namespace hora {
+namespace hora::tcp {
 namespace {
 
 using Kind = MessageFrameKind;
@@ -135,4 +135,4 @@ TEST_F(Sending, StartsAnewWhenTheWayWasFoundAfterAFailure) {
 }
 
 }  // namespace
-}  // namespace hora
+}  // namespace hora::tcp

@@ -7,7 +7,7 @@
 
 #include <gtest/gtest.h>
 
-namespace hora {
+namespace hora::tcp {
 namespace {
 
 using Kind = MessageFrameKind;
@@ -97,4 +97,4 @@ TEST(MessageReader, RefusesWhatNoRankSends) {
 }
 
 }  // namespace
-}  // namespace hora
+}  // namespace hora::tcp

@@ -8,7 +8,7 @@
 
 #include <gtest/gtest.h>
 
-namespace hora {
+namespace hora::tcp {
 namespace {
 
 TEST(MessageWriter, WritesChunksOneAfterTheOtherAndTellsOfEach) {
@@ -75,4 +75,4 @@ TEST(MessageWriter, KeepsWhatASocketThatHasGoneDoesNotTake) {
 }
 
 }  // namespace
-}  // namespace hora
+}  // namespace hora::tcp

@@ -11,7 +11,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-namespace hora {
+namespace hora::tcp {
 namespace {
 
 std::string failure(const std::function<void()>& action) {
@@ -92,4 +92,4 @@ TEST(TcpMessenger, ARankWithoutDescriptorsEndsWhatItWaitsForAndNamesTheLimitAndG
 }
 
 }  // namespace
-}  // namespace hora
+}  // namespace hora::tcp
