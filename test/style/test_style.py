@@ -103,7 +103,8 @@ def compiled_alike(sources: list[str]) -> dict[tuple[str, str], list[str]]:
 def test_clang_tidy_finds_nothing(tmp_path: pathlib.Path):
     """The checks are those of .clang-tidy; needs build/default/compile_commands.json, which ./dev setup
     makes. Files of a folder are looked at as one, as they are compiled in unity builds: most of the time goes
-    into the standard library's headers."""
+    into the standard library's headers. Format strings are checked by the compiler alone: newer clangs do not
+    accept what the fmt of Debian 13 has in chrono.h."""
     sources = [path for path in tracked() if path.startswith(("core/", "runner/")) and path.endswith(".cc")]
     groups = compiled_alike(sources)
     assert sorted(sum(groups.values(), [])) == sorted(sources), "what ./dev setup built is not what is there"
@@ -119,6 +120,7 @@ def test_clang_tidy_finds_nothing(tmp_path: pathlib.Path):
             str(together),
             "--",
             *shlex.split(options),
+            "-DFMT_CONSTEVAL=",
         ]
         result = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
         return "" if result.returncode == 0 else f"{result.stdout}{result.stderr}"
