@@ -13,7 +13,7 @@ namespace hora {
 enum class FrameKind : std::uint8_t {
   letter,        ///< from one engine to the other
   member,        ///< a new rank: who it is
-  roster,        ///< rank 0: who all are; the job begins
+  peer_list,     ///< rank 0: who all are; the job begins
   refusal,       ///< rank 0: you cannot join, and why
   loss,          ///< rank 0: a rank is lost, which and why
   failure,       ///< to rank 0: this rank fails, and why

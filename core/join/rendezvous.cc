@@ -2,7 +2,7 @@
 #include "core/join/rendezvous.h"
 
 #include "core/base/log.h"
-#include "core/join/approach.h"
+#include "core/join/connector.h"
 #include "core/join/job_id.h"
 
 #include <fcntl.h>
@@ -63,20 +63,20 @@ Descriptor open_door(const Config& config) {
 }
 
 /// Of a rank, as far as it is known here, which now never comes.
-std::string describe_end(const Roster& roster, int rank, const RankEnd* end) {
+std::string describe_end(const PeerList& peer_list, int rank, const RankEnd* end) {
   const auto at = static_cast<std::size_t>(rank);
-  const bool known = at < roster.members.size() && roster.members[at].pid != 0;
+  const bool known = at < peer_list.members.size() && peer_list.members[at].pid != 0;
   return fmt::format("{} has ended before all ranks had come{}",
-                     known ? describe(roster.members[at]) : fmt::format("rank {}", rank),
+                     known ? describe(peer_list.members[at]) : fmt::format("rank {}", rank),
                      end == nullptr ? "" : ": it " + describe(*end));
 }
 
 /// Calls the meeting off if the launcher knows a rank to have ended. The end of a rank that never came is not
 /// seen in another way.
-void look_at(LauncherNews& news, const Roster& roster, std::vector<std::optional<Connection>>& peers) {
+void look_at(LauncherNews& news, const PeerList& peer_list, std::vector<std::optional<Connection>>& peers) {
   news.read();
   if (const RankEnd* end = news.first())
-    call_off(peers, {Code::aborted, describe_end(roster, end->rank, end)});
+    call_off(peers, {Code::aborted, describe_end(peer_list, end->rank, end)});
 }
 
 /// How a rank has ended, if the launcher tells that soon.
@@ -102,24 +102,24 @@ std::vector<int> missing(const std::vector<std::optional<Connection>>& peers) {
 
 void wait_for_events(const Meetup& meetup, TimePoint deadline) {
   std::vector<pollfd> events;
-  meetup.lobby->append_to(events);
+  meetup.acceptor->append_to(events);
   meetup.news.watch(events);
   for (const auto& peer : meetup.peers) {
     if (peer) events.push_back({peer->socket.fd(), POLLIN, 0});
   }
-  ::poll(events.data(), events.size(), milliseconds_until(std::min(deadline, meetup.lobby->next())));
+  ::poll(events.data(), events.size(), milliseconds_until(std::min(deadline, meetup.acceptor->next())));
 }
 
-/// Ranks that have come say nothing until they have the roster: one that can be read from has ended.
+/// Ranks that have come say nothing until they have the peer list: one that can be read from has ended.
 void look_after(Meetup& meetup) {
-  look_at(meetup.news, meetup.roster, meetup.peers);
+  look_at(meetup.news, meetup.peer_list, meetup.peers);
   for (std::size_t rank = 1; rank < meetup.peers.size(); ++rank) {
     auto& peer = meetup.peers[rank];
     if (!peer || !await_events(peer->socket.fd(), POLLIN, TimePoint::min())) continue;
     peer.reset();
     const auto number = static_cast<int>(rank);
     const RankEnd* end = await_end(meetup.news, number);
-    call_off(meetup.peers, {Code::aborted, describe_end(meetup.roster, number, end)});
+    call_off(meetup.peers, {Code::aborted, describe_end(meetup.peer_list, number, end)});
   }
 }
 
@@ -129,7 +129,7 @@ void add_address(Member& member, const std::string& address) {
   if (all.size() < kMost && std::find(all.begin(), all.end(), address) == all.end()) all.push_back(address);
 }
 
-void admit(Lobby::Arrival arrival, Meetup& meetup) {
+void admit(Acceptor::Arrival arrival, Meetup& meetup) {
   const auto size = static_cast<int>(meetup.peers.size());
   auto rank = static_cast<std::size_t>(arrival.hello.rank);
   if (arrival.hello.size != size) {
@@ -140,7 +140,7 @@ void admit(Lobby::Arrival arrival, Meetup& meetup) {
   }
   if (arrival.hello.role != Role::control || rank == 0) return;
   if (meetup.peers[rank]) {
-    const Member& former = meetup.roster.members[rank];
+    const Member& former = meetup.peer_list.members[rank];
     meetup.peers.push_back(std::move(arrival.connection));
     call_off(meetup.peers,
              {Code::invalid_argument,
@@ -150,25 +150,26 @@ void admit(Lobby::Arrival arrival, Meetup& meetup) {
   }
   try {
     add_address(arrival.member, remote_address(arrival.connection.socket.fd()).host);
-    add_address(meetup.roster.members.front(), local_address(arrival.connection.socket.fd()).host);
+    add_address(meetup.peer_list.members.front(), local_address(arrival.connection.socket.fd()).host);
   } catch (const Error&) {
     return;  // it has gone again; if it does not come once more it will be missing
   }
   meetup.peers[rank] = std::move(arrival.connection);
-  meetup.roster.members[rank] = arrival.member;
+  meetup.peer_list.members[rank] = arrival.member;
 }
 
-void send_roster(Meetup& meetup, TimePoint deadline) {
-  const Bytes roster = encode(meetup.roster);
+void send_peer_list(Meetup& meetup, TimePoint deadline) {
+  const Bytes peer_list = encode(meetup.peer_list);
   for (std::size_t rank = 1; rank < meetup.peers.size(); ++rank) {
     auto& peer = meetup.peers[rank];
     try {
-      write_all(peer->socket.fd(), seal_frame(peer->session.sends, FrameKind::roster, roster), deadline);
+      write_all(peer->socket.fd(), seal_frame(peer->session.sends, FrameKind::peer_list, peer_list),
+                deadline);
     } catch (const Error& error) {
       peer.reset();
       call_off(meetup.peers,
                {Code::aborted, fmt::format("{} has ended before all ranks had come: {}",
-                                           describe(meetup.roster.members[rank]), error.what())});
+                                           describe(meetup.peer_list.members[rank]), error.what())});
     }
   }
 }
@@ -215,12 +216,12 @@ class EarlyWarning {
 Meetup meet_as_first(const Config& config, TimePoint deadline) {
   Meetup meetup;
   meetup.peers.resize(static_cast<std::size_t>(config.size));
-  meetup.roster.job = job_id(config);
-  meetup.roster.radix = radix_for(config);
-  meetup.roster.members.resize(meetup.peers.size());
-  meetup.roster.members.front() = this_member(0);
+  meetup.peer_list.job = job_id(config);
+  meetup.peer_list.radix = radix_for(config);
+  meetup.peer_list.members.resize(meetup.peers.size());
+  meetup.peer_list.members.front() = this_member(0);
   meetup.news = news_for(config);
-  meetup.lobby.emplace(open_door(config), config.secret);
+  meetup.acceptor.emplace(open_door(config), config.secret);
   EarlyWarning warning(config);
   for (auto absent = missing(meetup.peers); !absent.empty(); absent = missing(meetup.peers)) {
     if (Clock::now() >= deadline) {
@@ -234,9 +235,9 @@ Meetup meet_as_first(const Config& config, TimePoint deadline) {
     warning.tell_if_due([&] { return fmt::format("{} did not come yet", describe_ranks(absent)); });
     wait_for_events(meetup, std::min(deadline, warning.due()));
     look_after(meetup);
-    for (auto& arrival : meetup.lobby->serve(Clock::now())) admit(std::move(arrival), meetup);
+    for (auto& arrival : meetup.acceptor->serve(Clock::now())) admit(std::move(arrival), meetup);
   }
-  send_roster(meetup, deadline);
+  send_peer_list(meetup, deadline);
   return meetup;
 }
 
@@ -244,8 +245,8 @@ Frame read_frame(Connection& first, TimePoint deadline) {
   Bytes sealed(kSealedHeadBytes);
   read_exactly(first.socket.fd(), sealed, deadline);
   const FrameHead head = open_head(first.session.receives, sealed);
-  if (head.kind != FrameKind::roster && head.kind != FrameKind::refusal)
-    throw Error(Code::internal, "rank 0 answered with something that is neither a roster nor a refusal");
+  if (head.kind != FrameKind::peer_list && head.kind != FrameKind::refusal)
+    throw Error(Code::internal, "rank 0 answered with something that is neither a peer list nor a refusal");
   sealed.resize(head.sealed());
   read_exactly(first.socket.fd(), sealed, deadline);
   return {head.kind, open_contents(first.session.receives, sealed)};
@@ -259,18 +260,18 @@ class Candidates {
       : candidates_(parse_addresses(list)), why_(candidates_.size()) {}
 
   /// Adds the addresses of all that have one.
-  void resolve(Approach& approach) {
+  void resolve(Connector& connector) {
     for (std::size_t i = 0; i < candidates_.size(); ++i) {
       why_[i].clear();
-      for (const auto& place : resolve_name(candidates_[i], why_[i])) approach.add(place);
+      for (const auto& place : resolve_name(candidates_[i], why_[i])) connector.add(place);
     }
   }
   [[nodiscard]] bool resolved() const {
     return std::all_of(why_.begin(), why_.end(), [](const auto& why) { return why.empty(); });
   }
   /// How each has failed.
-  [[nodiscard]] std::string failures(const Approach& approach) const {
-    auto all = approach.failures();
+  [[nodiscard]] std::string failures(const Connector& connector) const {
+    auto all = connector.failures();
     std::copy_if(why_.begin(), why_.end(), std::back_inserter(all), [](auto& why) { return !why.empty(); });
     return fmt::to_string(fmt::join(all, "; "));
   }
@@ -285,7 +286,7 @@ class Candidates {
 Connection find_first(const Config& config, LauncherNews& news, TimePoint deadline) {
   constexpr std::chrono::milliseconds kAskAgain{500};
   TimePoint now = Clock::now();
-  Approach approach(config.secret, {Role::control, config.rank, config.size}, {}, now);
+  Connector connector(config.secret, {Role::control, config.rank, config.size}, {}, now);
   Candidates candidates(config.coordinator);
   TimePoint ask = now;
   std::vector<std::optional<Connection>> nobody;
@@ -294,25 +295,25 @@ Connection find_first(const Config& config, LauncherNews& news, TimePoint deadli
     look_at(news, {}, nobody);
     warning.tell_if_due([&] {
       return fmt::format("rank {} did not get through to rank 0 yet: {}", config.rank,
-                         candidates.failures(approach));
+                         candidates.failures(connector));
     });
     if (now >= ask) {
-      candidates.resolve(approach);
+      candidates.resolve(connector);
       now = Clock::now();
       ask = candidates.resolved() ? TimePoint::max() : now + kAskAgain;
     }
-    if (auto connection = approach.serve(now)) return *std::move(connection);
+    if (auto connection = connector.serve(now)) return *std::move(connection);
     if (now >= deadline) break;
     std::vector<pollfd> events;
-    approach.append_to(events);
+    connector.append_to(events);
     news.watch(events);
     ::poll(events.data(), events.size(),
-           milliseconds_until(std::min({deadline, ask, warning.due(), approach.next()})));
+           milliseconds_until(std::min({deadline, ask, warning.due(), connector.next()})));
     now = Clock::now();
   }
   throw Error(Code::timeout, fmt::format("rank {} did not get through to rank 0 within {} s: {}", config.rank,
                                          std::chrono::duration<double>(config.start_timeout).count(),
-                                         candidates.failures(approach)));
+                                         candidates.failures(connector)));
 }
 
 /// One try to join: the frame that rank 0 answers with. It may also still be busy with the ranks' former
@@ -342,7 +343,7 @@ Meetup meet_as_other(const Config& config, TimePoint deadline) {
       const Frame frame = knock(config, first, deadline);
       if (frame.kind == FrameKind::refusal) throw Error(decode_loss(frame.bytes, config.size).status);
       Meetup meetup;
-      meetup.roster = decode_roster(frame.bytes, config.size);
+      meetup.peer_list = decode_peer_list(frame.bytes, config.size);
       meetup.peers.resize(static_cast<std::size_t>(config.size));
       meetup.peers.front() = std::move(first);
       meetup.news = std::move(news);

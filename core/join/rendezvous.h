@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "core/join/lobby.h"
-#include "core/join/roster.h"
+#include "core/join/acceptor.h"
+#include "core/join/peer_list.h"
 #include "core/launcher/news.h"
 
 #include <hora/config.h>
@@ -13,9 +13,9 @@ namespace hora {
 
 /// All ranks have met: who they are, and a connection to each that this rank talks to.
 struct Meetup {
-  Roster roster;
+  PeerList peer_list;
   std::vector<std::optional<Connection>> peers;  ///< by rank; on rank 0 all others, elsewhere only rank 0
-  std::optional<Lobby> lobby;                    ///< rank 0: the door, for strangers that come later
+  std::optional<Acceptor> acceptor;              ///< rank 0: the door, for strangers that come later
   LauncherNews news{std::nullopt};               ///< of ranks that end
 };
 

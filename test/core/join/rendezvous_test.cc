@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/join/rendezvous.h"
 
-#include "core/join/approach.h"
+#include "core/join/connector.h"
 #include "test/support/tcp_ranks.h"
 #include "test/support/threads.h"
 
@@ -62,7 +62,7 @@ TEST(Meet, FindsRankZeroBehindOneOfSeveralCandidates) {
   run_ranks(3, [&](int rank) {
     const Meetup meetup =
         meet(configs[static_cast<std::size_t>(rank)], Clock::now() + std::chrono::seconds(20));
-    for (const auto& member : meetup.roster.members)
+    for (const auto& member : meetup.peer_list.members)
       EXPECT_EQ(member.addresses, std::vector<std::string>{"127.0.0.1"}) << member.rank;
   });
 }
@@ -114,9 +114,9 @@ TEST(Meet, TellsAllWhenARankEndsBeforeTheOthersHaveCome) {
   std::thread ends([&] {
     // Rank 2 introduces itself, and ends.
     const Address door = parse_address(configs[0].coordinator);
-    Approach approach(configs[0].secret, {Role::control, 2, 4}, {door}, Clock::now());
+    Connector connector(configs[0].secret, {Role::control, 2, 4}, {door}, Clock::now());
     std::optional<Connection> first;
-    while (!(first = approach.serve(Clock::now()))) std::this_thread::yield();
+    while (!(first = connector.serve(Clock::now()))) std::this_thread::yield();
     const Bytes frame = seal_frame(first->session.sends, FrameKind::member, encode(this_member(2)));
     write_all(first->socket.fd(), frame, TimePoint::max());
   });
@@ -159,10 +159,10 @@ TEST(Meet, EndsAtOnceWhenTheLauncherSaysThatRankZeroHasEnded) {
 TEST(Meet, NamesRankZeroWhereThatFallsSilent) {
   auto configs = loopback_configs(2);
   configs[1].start_timeout = std::chrono::milliseconds(300);
-  Lobby lobby(Descriptor(::dup(*configs[0].coordinator_fd)), configs[0].secret);
-  std::vector<Lobby::Arrival> arrivals;
+  Acceptor acceptor(Descriptor(::dup(*configs[0].coordinator_fd)), configs[0].secret);
+  std::vector<Acceptor::Arrival> arrivals;
   std::thread zero([&] {
-    while (arrivals.empty()) arrivals = lobby.serve(Clock::now());
+    while (arrivals.empty()) arrivals = acceptor.serve(Clock::now());
   });
   const std::string text = failures({configs[1]})[0];
   zero.join();

@@ -3,9 +3,9 @@
 
 #include "core/backend/tcp/gaps.h"
 #include "core/base/bell.h"
-#include "core/join/approach.h"
-#include "core/join/directory.h"
-#include "core/join/lobby.h"
+#include "core/join/acceptor.h"
+#include "core/join/address_book.h"
+#include "core/join/connector.h"
 
 #include <algorithm>
 #include <array>
@@ -49,8 +49,8 @@ class LossWatch {
 /// The search for all edges of one rank.
 class EdgeSearch {
  public:
-  EdgeSearch(Control& control, const std::vector<Member>& members, const Config& config, Directory directory,
-             TimePoint end, const std::function<void(Edge)>& found)
+  EdgeSearch(Control& control, const std::vector<Member>& members, const Config& config,
+             AddressBook address_book, TimePoint end, const std::function<void(Edge)>& found)
       : members_(members),
         seat_(control.seat()),
         rank_(control.rank()),
@@ -58,11 +58,11 @@ class EdgeSearch {
         end_(end),
         found_(found),
         losses_(control),
-        lobby_(std::move(directory.listener), config.secret, control.rank()),
+        acceptor_(std::move(address_book.listener), config.secret, control.rank()),
         absent_(seat_.children) {
     if (seat_.parent == 0) return;
     const Hello hello{Role::edge, rank_, size_, seat_.parent};
-    const auto& places = directory.places[static_cast<std::size_t>(seat_.parent)];
+    const auto& places = address_book.places[static_cast<std::size_t>(seat_.parent)];
     parent_.emplace(config.secret, hello, places, Clock::now());
   }
 
@@ -89,7 +89,7 @@ class EdgeSearch {
   }
 
   void let_in_children(TimePoint now) {
-    for (auto& [connection, hello, from] : lobby_.serve(now)) {
+    for (auto& [connection, hello, from] : acceptor_.serve(now)) {
       if (hello.role != Role::edge || hello.size != size_) continue;
       if (std::erase(absent_, hello.rank) == 1) found_({member(hello.rank), std::move(connection)});
     }
@@ -97,8 +97,8 @@ class EdgeSearch {
 
   void wait() const {
     std::vector<pollfd> events{losses_.event()};
-    lobby_.append_to(events);
-    TimePoint until = lobby_.next();
+    acceptor_.append_to(events);
+    TimePoint until = acceptor_.next();
     if (parent_) {
       parent_->append_to(events);
       until = std::min({until, parent_->next(), end_});
@@ -115,9 +115,9 @@ class EdgeSearch {
   const TimePoint end_;
   const std::function<void(Edge)>& found_;
   LossWatch losses_;
-  Lobby lobby_;
+  Acceptor acceptor_;
   std::vector<int> absent_;  // children
-  std::optional<Approach> parent_;
+  std::optional<Connector> parent_;
 };
 
 }  // namespace
@@ -128,10 +128,10 @@ class EdgeSearch {
 /// wait for it elsewhere do, so that all hear of the gap, and not that somebody is missing.
 void connect_edges(Control& control, const std::vector<Member>& members, const Config& config,
                    TimePoint deadline, const std::function<void(Edge)>& found) {
-  Directory directory = tell_where(control, members, config, deadline);
+  AddressBook address_book = tell_where(control, members, config, deadline);
   if (control.rank() == 0) return;
   const TimePoint now = Clock::now();
-  EdgeSearch(control, members, config, std::move(directory), now + (deadline - now) / 2, found).run();
+  EdgeSearch(control, members, config, std::move(address_book), now + (deadline - now) / 2, found).run();
 }
 
 }  // namespace hora::tcp

@@ -108,18 +108,18 @@ class TcpControl final : public Control {
   TcpControl(const Config& config, Meetup meetup)
       : rank_(config.rank),
         size_(config.size),
-        seat_(seat_in_tree(config.rank, config.size, meetup.roster.radix)),
-        self_(describe(meetup.roster.members[static_cast<std::size_t>(config.rank)])),
+        seat_(seat_in_tree(config.rank, config.size, meetup.peer_list.radix)),
+        self_(describe(meetup.peer_list.members[static_cast<std::size_t>(config.rank)])),
         silence_(config.heartbeat_timeout),
         beat_(beat_of(config)),
         news_(std::move(meetup.news)),
-        lobby_(std::move(meetup.lobby)) {
+        acceptor_(std::move(meetup.acceptor)) {
     turn_ = Clock::now();
     next_beat_ = turn_ + beat_;
-    const Member& self = meetup.roster.members[static_cast<std::size_t>(rank_)];
+    const Member& self = meetup.peer_list.members[static_cast<std::size_t>(rank_)];
     for (std::size_t rank = 0; rank < meetup.peers.size(); ++rank) {
       if (!meetup.peers[rank]) continue;
-      Peer& peer = peers_.emplace_back(meetup.roster.members[rank], *std::move(meetup.peers[rank]));
+      Peer& peer = peers_.emplace_back(meetup.peer_list.members[rank], *std::move(meetup.peers[rank]));
       peer.heard = turn_;
       const bool in_sight = !self.pid_space.empty() && self.pid_space == peer.member.pid_space;
       peer.far = !in_sight;
@@ -294,7 +294,7 @@ class TcpControl final : public Control {
       for (auto& peer : peers_) serve(peer);
       beat(Clock::now());
       tell_what_is_held_back(Clock::now());
-      if (lobby_) send_away(lobby_->serve(Clock::now()));
+      if (acceptor_) send_away(acceptor_->serve(Clock::now()));
       if (farewell == TimePoint::max() && is_closing()) farewell = Clock::now() + kMostFarewell;
       if (farewell != TimePoint::max() && (may_go() || Clock::now() >= farewell)) return;
     }
@@ -318,9 +318,9 @@ class TcpControl final : public Control {
       events.push_back({pending_->process, POLLIN, 0});
     if (pending_) until = std::min(until, pending_->until);
     if (torn_) until = std::min(until, torn_->until);
-    if (lobby_) {
-      lobby_->append_to(events);
-      until = std::min(until, lobby_->next());
+    if (acceptor_) {
+      acceptor_->append_to(events);
+      until = std::min(until, acceptor_->next());
     }
     ::poll(events.data(), events.size(), milliseconds_until(until));
   }
@@ -589,7 +589,7 @@ class TcpControl final : public Control {
 
   /// Somebody who knows the secret, but nobody is missing: a rank that is early for the next meeting, and
   /// tries again.
-  static void send_away(std::vector<Lobby::Arrival> arrivals) { arrivals.clear(); }
+  static void send_away(std::vector<Acceptor::Arrival> arrivals) { arrivals.clear(); }
 
   [[nodiscard]] bool is_closing() {
     const std::lock_guard lock(mutex_);
@@ -635,7 +635,7 @@ class TcpControl final : public Control {
   bool announcements_ended_ = false;  // I/O thread only
   std::optional<Torn> torn_;          // I/O thread only
   LauncherNews news_;                 // I/O thread only
-  std::optional<Lobby> lobby_;        // I/O thread only
+  std::optional<Acceptor> acceptor_;  // I/O thread only
   Bell bell_;
   std::deque<Peer> peers_;
 
@@ -665,9 +665,9 @@ class TcpControl final : public Control {
 World connect_tcp_control(const Config& config, TimePoint deadline) {
   Meetup meetup = meet(config, deadline);
   World world;
-  world.job = meetup.roster.job;
-  world.members = meetup.roster.members;
-  const bool tree = meetup.roster.radix > 0;
+  world.job = meetup.peer_list.job;
+  world.members = meetup.peer_list.members;
+  const bool tree = meetup.peer_list.radix > 0;
   auto control = std::make_unique<TcpControl>(config, std::move(meetup));
   if (tree) {
     try {

@@ -5,9 +5,9 @@
 #include "core/backend/tcp/gaps.h"
 #include "core/base/bell.h"
 #include "core/base/thread.h"
-#include "core/join/approach.h"
-#include "core/join/directory.h"
-#include "core/join/lobby.h"
+#include "core/join/acceptor.h"
+#include "core/join/address_book.h"
+#include "core/join/connector.h"
 
 #include <fcntl.h>
 #include <sys/socket.h>
@@ -52,13 +52,13 @@ struct Link {
 /// death. Being called therefore needs no deadline.
 class LazyLinks final : public Links {
  public:
-  LazyLinks(const Config& config, const std::vector<Member>& members, Directory directory)
+  LazyLinks(const Config& config, const std::vector<Member>& members, AddressBook address_book)
       : config_(config),
         members_(members),
-        places_(std::move(directory.places)),
+        places_(std::move(address_book.places)),
         streams_(streams_between(config, members)),
         ready_(members.size(), false),
-        lobby_(std::move(directory.listener), config.secret, config.rank) {
+        acceptor_(std::move(address_book.listener), config.secret, config.rank) {
     for (std::size_t peer = 0; peer < members.size(); ++peer) links_.emplace_back(streams_);
     door_ = start_thread("accepts connections", [this] { answer(); });
   }
@@ -94,7 +94,7 @@ class LazyLinks final : public Links {
       follow(calls, now);
       if (all_ready(missing)) return;
       const auto failing = std::count_if(calls.begin(), calls.end(),
-                                         [now](const Call& one) { return one.approach.hopeless(now); });
+                                         [now](const Call& one) { return one.connector.hopeless(now); });
       const bool all = failing == static_cast<std::ptrdiff_t>(calls.size());
       if (failing > 0) end = std::min(end, all ? now : now + kOthers);
       if (!calls.empty() && now >= end) give_up(calls);
@@ -119,20 +119,20 @@ class LazyLinks final : public Links {
   struct Call {
     int peer;
     int stream;
-    Approach approach;
+    Connector connector;
   };
 
   // --- the engine ---
 
   void call(std::deque<Call>& calls, int peer, int stream, const std::vector<Address>& places) {
     const Hello hello{Role::data, rank(), ranks(), peer, stream};
-    calls.push_back({peer, stream, Approach(config_.secret, hello, places, Clock::now())});
+    calls.push_back({peer, stream, Connector(config_.secret, hello, places, Clock::now())});
   }
 
   /// Goes on with all calls.
   void follow(std::deque<Call>& calls, TimePoint now) {
     for (std::size_t i = 0; i < calls.size();) {
-      auto connection = calls[i].approach.serve(now);
+      auto connection = calls[i].connector.serve(now);
       if (!connection) {
         ++i;
         continue;
@@ -142,7 +142,7 @@ class LazyLinks final : public Links {
       put(done.peer, done.stream, *std::move(connection));
       if (done.stream > 0) continue;
       for (int stream = 1; stream < static_cast<int>(streams_); ++stream)
-        call(calls, done.peer, stream, {done.approach.found()});
+        call(calls, done.peer, stream, {done.connector.found()});
     }
   }
 
@@ -161,8 +161,8 @@ class LazyLinks final : public Links {
     std::vector<pollfd> events{wake_.event()};
     TimePoint until = calls.empty() ? TimePoint::max() : end;
     for (const auto& call : calls) {
-      call.approach.append_to(events);
-      until = std::min(until, call.approach.next());
+      call.connector.append_to(events);
+      until = std::min(until, call.connector.next());
     }
     ::poll(events.data(), events.size(), milliseconds_until(until));
     wake_.silence();
@@ -173,7 +173,7 @@ class LazyLinks final : public Links {
     gaps.reserve(calls.size());
     for (const auto& call : calls) {
       gaps.push_back({members_[static_cast<std::size_t>(rank())],
-                      members_[static_cast<std::size_t>(call.peer)], call.approach.failures()});
+                      members_[static_cast<std::size_t>(call.peer)], call.connector.failures()});
     }
     throw Error(describe_gaps(gaps));
   }
@@ -196,9 +196,9 @@ class LazyLinks final : public Links {
   void answer() {
     while (!closing_.load(std::memory_order_acquire)) {
       std::vector<pollfd> events{knock_.event()};
-      lobby_.append_to(events);
-      ::poll(events.data(), events.size(), milliseconds_until(lobby_.next()));
-      for (auto& [connection, hello, member] : lobby_.serve(Clock::now())) {
+      acceptor_.append_to(events);
+      ::poll(events.data(), events.size(), milliseconds_until(acceptor_.next()));
+      for (auto& [connection, hello, member] : acceptor_.serve(Clock::now())) {
         const bool ours = hello.role == Role::data && hello.size == ranks() && hello.rank > rank() &&
                           hello.stream < static_cast<int>(streams_);
         if (ours) put(hello.rank, hello.stream, std::move(connection));
@@ -221,7 +221,7 @@ class LazyLinks final : public Links {
   Bell wake_;
   Bell knock_;
   std::atomic<bool> closing_ = false;
-  Lobby lobby_;  // door only
+  Acceptor acceptor_;  // door only
   std::thread door_;
 };
 
@@ -229,8 +229,8 @@ class LazyLinks final : public Links {
 
 std::shared_ptr<Links> make_links(Control& control, const std::vector<Member>& members, const Config& config,
                                   TimePoint deadline) {
-  Directory directory = tell_where(control, members, config, deadline);
-  return std::make_shared<LazyLinks>(config, members, std::move(directory));
+  AddressBook address_book = tell_where(control, members, config, deadline);
+  return std::make_shared<LazyLinks>(config, members, std::move(address_book));
 }
 
 }  // namespace hora::tcp

@@ -11,7 +11,7 @@ void Calling::want(int rank) {
   if (calls_.contains(rank)) return;
   const TimePoint now = Clock::now();
   const Hello hello{Role::message, config_.rank, config_.size, rank};
-  calls_.emplace(rank, Call{Approach(config_.secret, hello, places_[static_cast<std::size_t>(rank)], now),
+  calls_.emplace(rank, Call{Connector(config_.secret, hello, places_[static_cast<std::size_t>(rank)], now),
                             now + config_.start_timeout});
 }
 
@@ -19,11 +19,11 @@ std::vector<Calling::Answer> Calling::serve(TimePoint now) {
   std::vector<Answer> answers;
   for (auto call = calls_.begin(); call != calls_.end();) {
     auto& [rank, found] = *call;
-    if (auto connection = found.approach.serve(now)) {
+    if (auto connection = found.connector.serve(now)) {
       answers.push_back({rank, std::move(connection), {}});
-    } else if (found.approach.hopeless(now) || now >= found.deadline) {
+    } else if (found.connector.hopeless(now) || now >= found.deadline) {
       const Gap gap{members_[static_cast<std::size_t>(config_.rank)],
-                    members_[static_cast<std::size_t>(rank)], found.approach.failures()};
+                    members_[static_cast<std::size_t>(rank)], found.connector.failures()};
       answers.push_back({rank, {}, describe_gaps({&gap, 1})});
     } else {
       ++call;
@@ -35,12 +35,12 @@ std::vector<Calling::Answer> Calling::serve(TimePoint now) {
 }
 
 void Calling::append_to(std::vector<pollfd>& events) const {
-  for (const auto& [rank, call] : calls_) call.approach.append_to(events);
+  for (const auto& [rank, call] : calls_) call.connector.append_to(events);
 }
 
 TimePoint Calling::next() const {
   TimePoint soonest = TimePoint::max();
-  for (const auto& [rank, call] : calls_) soonest = std::min({soonest, call.deadline, call.approach.next()});
+  for (const auto& [rank, call] : calls_) soonest = std::min({soonest, call.deadline, call.connector.next()});
   return soonest;
 }
 

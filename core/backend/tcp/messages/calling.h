@@ -2,7 +2,7 @@
 #pragma once
 
 #include "core/comm/world.h"
-#include "core/join/approach.h"
+#include "core/join/connector.h"
 
 #include <map>
 #include <optional>
@@ -13,7 +13,7 @@ namespace hora::tcp {
 /// thread-safe.
 class Calling {
  public:
-  /// `places`: by rank, see Directory.
+  /// `places`: by rank, see AddressBook.
   Calling(const Config& config, std::vector<Member> members, std::vector<std::vector<Address>> places)
       : config_(config), members_(std::move(members)), places_(std::move(places)) {}
 
@@ -34,7 +34,7 @@ class Calling {
 
  private:
   struct Call {
-    Approach approach;
+    Connector connector;
     TimePoint deadline;
   };
 

@@ -10,8 +10,8 @@
 #include "core/comm/delivery.h"
 #include "core/comm/leavers.h"
 #include "core/comm/matching.h"
-#include "core/join/directory.h"
-#include "core/join/lobby.h"
+#include "core/join/acceptor.h"
+#include "core/join/address_book.h"
 
 #include <fmt/format.h>
 
@@ -59,13 +59,13 @@ struct Break {
 /// connect (HORA_START_TIMEOUT) has passed, and again each time that it does.
 class TcpMessenger final : public Messenger {
  public:
-  TcpMessenger(const Config& config, const std::vector<Member>& members, Directory directory)
+  TcpMessenger(const Config& config, const std::vector<Member>& members, AddressBook address_book)
       : rank_(config.rank),
         ranks_(config.size),
         encryption_(config.encryption),
         time_to_connect_(config.start_timeout),
-        calling_(config, members, std::move(directory.places)),
-        lobby_(std::move(directory.listener), config.secret, config.rank),
+        calling_(config, members, std::move(address_book.places)),
+        acceptor_(std::move(address_book.listener), config.secret, config.rank),
         leavers_(config.rank, config.size),
         io_(start_thread("moves messages", [this] { run_io(); })) {}
   ~TcpMessenger() override {
@@ -285,7 +285,7 @@ class TcpMessenger final : public Messenger {
   void wait() {
     std::vector<pollfd> events{bell_.event()};
     std::vector<In*> ins;
-    TimePoint until = std::min(lobby_.next(), calling_.next());
+    TimePoint until = std::min(acceptor_.next(), calling_.next());
     {
       const std::lock_guard lock(mutex_);
       for (auto& [peer, in] : ins_) {
@@ -299,7 +299,7 @@ class TcpMessenger final : public Messenger {
       until = std::min(until, next_break());
     }
     calling_.append_to(events);
-    lobby_.append_to(events);
+    acceptor_.append_to(events);
     ::poll(events.data(), events.size(), milliseconds_until(until));
     bell_.silence();
     ready_.clear();
@@ -363,7 +363,7 @@ class TcpMessenger final : public Messenger {
   }
 
   void tell_of_shortage(TimePoint now, Calls& calls) {
-    const auto& shortage = lobby_.shortage();
+    const auto& shortage = acceptor_.shortage();
     if (!shortage || now < std::max(shortage->since, told_of_shortage_) + time_to_connect_) return;
     told_of_shortage_ = now;
     const Status why{
@@ -420,7 +420,7 @@ class TcpMessenger final : public Messenger {
   }
 
   void let_in() {
-    for (auto& [connection, hello, member] : lobby_.serve(Clock::now())) {
+    for (auto& [connection, hello, member] : acceptor_.serve(Clock::now())) {
       const int from = hello.rank;
       if (hello.role != Role::message || hello.size != ranks_ || from == rank_) continue;
       const std::lock_guard lock(mutex_);
@@ -528,7 +528,7 @@ class TcpMessenger final : public Messenger {
 
   // I/O thread only
   Calling calling_;
-  Lobby lobby_;
+  Acceptor acceptor_;
   std::vector<In*> ready_;
   TimePoint told_of_shortage_;
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/backend/tcp/control/edges.h"
 
-#include "core/join/directory.h"
+#include "core/join/address_book.h"
 #include "test/support/tcp_ranks.h"
 #include "test/support/threads.h"
 
@@ -37,7 +37,7 @@ TEST(ConnectEdges, EndsWhenARankFailsMeanwhile) {
   constexpr int kRanks = 4;  // a chain
   const auto configs = tree_configs(kRanks, 1);
   auto worlds = connect_tcp_ranks(configs);
-  Directory listens;  // as long as the test: rank 3 is not refused
+  AddressBook listens;  // as long as the test: rank 3 is not refused
   const auto ignore = [](const Edge&) {};
   run_ranks(kRanks, [&](int rank) {
     const auto at = static_cast<std::size_t>(rank);
@@ -65,7 +65,7 @@ TEST(ConnectEdges, AllHearWhichRankDidNotGetThroughToItsParent) {
   constexpr int kRanks = 4;  // a chain
   const auto configs = tree_configs(kRanks, 1);
   auto worlds = connect_tcp_ranks(configs);
-  Directory listens;  // as long as the test: rank 3's call is taken, and never answered
+  AddressBook listens;  // as long as the test: rank 3's call is taken, and never answered
   const auto ignore = [](const Edge&) {};
   const auto gap_in = [&](int rank, TimePoint deadline) {
     const auto at = static_cast<std::size_t>(rank);

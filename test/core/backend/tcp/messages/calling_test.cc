@@ -1,25 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/backend/tcp/messages/calling.h"
 
-#include "core/join/lobby.h"
+#include "core/join/acceptor.h"
 
 #include <gtest/gtest.h>
 
 namespace hora::tcp {
 namespace {
 
-/// Goes on until there is an answer; `lobby` is that of rank 1.
-Calling::Answer answer(Calling& calling, Lobby& lobby, std::vector<Lobby::Arrival>& arrivals) {
+/// Goes on until there is an answer; `acceptor` is that of rank 1.
+Calling::Answer answer(Calling& calling, Acceptor& acceptor, std::vector<Acceptor::Arrival>& arrivals) {
   while (true) {
-    for (auto& arrival : lobby.serve(Clock::now())) arrivals.push_back(std::move(arrival));
+    for (auto& arrival : acceptor.serve(Clock::now())) arrivals.push_back(std::move(arrival));
     auto answers = calling.serve(Clock::now());
     if (!answers.empty()) return std::move(answers.front());
     std::vector<pollfd> events;
     calling.append_to(events);
-    lobby.append_to(events);
-    ::poll(
-        events.data(), events.size(),
-        milliseconds_until(std::min({calling.next(), lobby.next(), Clock::now() + std::chrono::seconds(1)})));
+    acceptor.append_to(events);
+    ::poll(events.data(), events.size(),
+           milliseconds_until(
+               std::min({calling.next(), acceptor.next(), Clock::now() + std::chrono::seconds(1)})));
   }
 }
 
@@ -31,17 +31,17 @@ TEST(Calling, FindsRanksAndSaysWhichAreOutOfReach) {
   const Address here = local_address(door.fd());
   const Address nobody = local_address(listen_at({"127.0.0.1", "0"}).fd());  // closed again
   Calling calling(config, {{0, 10, "a", ""}, {1, 11, "a", ""}, {2, 12, "b", ""}}, {{}, {here}, {nobody}});
-  Lobby lobby(std::move(door), config.secret, 1);
-  std::vector<Lobby::Arrival> arrivals;
+  Acceptor acceptor(std::move(door), config.secret, 1);
+  std::vector<Acceptor::Arrival> arrivals;
   EXPECT_EQ(calling.next(), TimePoint::max());
 
   calling.want(2);
   calling.want(1);
   calling.want(1);
-  const auto reached = answer(calling, lobby, arrivals);
+  const auto reached = answer(calling, acceptor, arrivals);
   EXPECT_EQ(reached.rank, 1);
   EXPECT_TRUE(reached.connection);
-  const auto failed = answer(calling, lobby, arrivals);
+  const auto failed = answer(calling, acceptor, arrivals);
   EXPECT_EQ(failed.rank, 2);
   EXPECT_FALSE(failed.connection);
   EXPECT_EQ(failed.failed.code, Code::unavailable);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "core/join/directory.h"
+#include "core/join/address_book.h"
 
 #include "test/support/tcp_ranks.h"
 #include "test/support/threads.h"
@@ -12,17 +12,18 @@ namespace {
 TEST(TellWhere, SaysWhereEveryRankListens) {
   const auto configs = loopback_configs(3);
   auto worlds = connect_tcp_ranks(configs);
-  std::vector<Directory> directories(3);
+  std::vector<AddressBook> address_books(3);
   run_ranks(3, [&](int rank) {
     const auto at = static_cast<std::size_t>(rank);
-    directories[at] = tell_where(*worlds[at].control, worlds[at].members, configs[at],
-                                 Clock::now() + configs[at].start_timeout);
+    address_books[at] = tell_where(*worlds[at].control, worlds[at].members, configs[at],
+                                   Clock::now() + configs[at].start_timeout);
   });
   run_ranks(3, [&](int rank) { worlds[static_cast<std::size_t>(rank)].control.reset(); });
   for (std::size_t rank = 0; rank < 3; ++rank) {
-    const Address own = local_address(directories[rank].listener.fd());
+    const Address own = local_address(address_books[rank].listener.fd());
     EXPECT_EQ(own.host, "127.0.0.1") << "nobody else need be able to knock";
-    for (const auto& directory : directories) EXPECT_EQ(directory.places.at(rank), std::vector<Address>{own});
+    for (const auto& address_book : address_books)
+      EXPECT_EQ(address_book.places.at(rank), std::vector<Address>{own});
   }
 }
 
@@ -32,9 +33,9 @@ TEST(TellWhere, ListensOnTheNetworkAlone) {
   auto worlds = connect_tcp_ranks(configs);
   run_ranks(2, [&](int rank) {
     const auto at = static_cast<std::size_t>(rank);
-    const Directory directory = tell_where(*worlds[at].control, worlds[at].members, configs[at],
-                                           Clock::now() + configs[at].start_timeout);
-    EXPECT_EQ(local_address(directory.listener.fd()).host, "127.0.0.1");
+    const AddressBook address_book = tell_where(*worlds[at].control, worlds[at].members, configs[at],
+                                                Clock::now() + configs[at].start_timeout);
+    EXPECT_EQ(local_address(address_book.listener.fd()).host, "127.0.0.1");
   });
   run_ranks(2, [&](int rank) { worlds[static_cast<std::size_t>(rank)].control.reset(); });
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "core/join/directory.h"
+#include "core/join/address_book.h"
 
 #include "core/base/bytes.h"
 #include "core/join/exchange.h"
@@ -60,21 +60,21 @@ std::vector<Address> decode_place(std::span<const std::byte> bytes) {
 
 }  // namespace
 
-Directory tell_where(Control& control, const std::vector<Member>& members, const Config& config,
-                     TimePoint deadline) {
+AddressBook tell_where(Control& control, const std::vector<Member>& members, const Config& config,
+                       TimePoint deadline) {
   const Member& self = members[static_cast<std::size_t>(config.rank)];
   const bool here = config.network.empty() && all_here(members);
-  Directory directory;
-  directory.listener = here ? listen_at({self.addresses.front(), "0"}) : listen_on_network(config.network);
-  if (!directory.listener) {
+  AddressBook address_book;
+  address_book.listener = here ? listen_at({self.addresses.front(), "0"}) : listen_on_network(config.network);
+  if (!address_book.listener) {
     throw Error(Code::unavailable,
                 fmt::format("cannot listen at this machine's addresses: {}", std::strerror(errno)));
   }
   const auto addresses = here ? self.addresses : published(self, config.network);
-  const std::string port = local_address(directory.listener.fd()).port;
+  const std::string port = local_address(address_book.listener.fd()).port;
   for (const auto& told : exchange(control, encode(addresses, port), deadline))
-    directory.places.push_back(decode_place(told));
-  return directory;
+    address_book.places.push_back(decode_place(told));
+  return address_book;
 }
 
 }  // namespace hora

@@ -20,10 +20,10 @@ namespace hora {
 /// knocks, whoever has come first of those who have not said hello for a tenth of a second goes, else whoever
 /// has not gone on for a second after it; until there is one the newcomer waits in the listener's queue.
 /// Refusals are logged once; who leaves by itself is none: ranks try several ways at once. Not thread-safe.
-class Lobby {
+class Acceptor {
  public:
   /// `rank`: whose door it is.
-  Lobby(Descriptor listener, const Secret& secret, int rank = 0)
+  Acceptor(Descriptor listener, const Secret& secret, int rank = 0)
       : listener_(std::move(listener)), secret_(secret), rank_(rank) {}
 
   struct Arrival {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "core/join/lobby.h"
+#include "core/join/acceptor.h"
 
 #include "core/base/log.h"
 #include "core/join/address.h"
-#include "core/join/roster.h"
+#include "core/join/peer_list.h"
 
 #include <fmt/format.h>
 #include <sys/resource.h>
@@ -41,21 +41,21 @@ std::string where_from(int fd) {
 
 }  // namespace
 
-TimePoint Lobby::Stranger::gives_way() const {
+TimePoint Acceptor::Stranger::gives_way() const {
   if (stage == Stage::hello) return came + kSilence;
   return came + kHesitation;
 }
 
-bool Lobby::full() const { return strangers_.size() >= kMostStrangers; }
+bool Acceptor::full() const { return strangers_.size() >= kMostStrangers; }
 
-void Lobby::append_to(std::vector<pollfd>& events) const {
+void Acceptor::append_to(std::vector<pollfd>& events) const {
   // A negative one is ignored: whoever knocks could not be let in.
   const bool closed = full() || closed_until_ > TimePoint::min();
   events.push_back({closed ? -1 : listener_.fd(), POLLIN, 0});
   for (const auto& stranger : strangers_) events.push_back({stranger.socket.fd(), POLLIN, 0});
 }
 
-TimePoint Lobby::next() const {
+TimePoint Acceptor::next() const {
   TimePoint soonest = strangers_.empty() ? TimePoint::max() : strangers_.front().came + kAdmissionLimit;
   if (closed_until_ > TimePoint::min()) soonest = std::min(soonest, closed_until_);
   if (!full()) return soonest;
@@ -63,7 +63,7 @@ TimePoint Lobby::next() const {
   return soonest;
 }
 
-std::vector<Lobby::Arrival> Lobby::serve(TimePoint now) {
+std::vector<Acceptor::Arrival> Acceptor::serve(TimePoint now) {
   accept_strangers(now);
   std::vector<Arrival> arrivals;
   for (auto stranger = strangers_.begin(); stranger != strangers_.end();) {
@@ -84,7 +84,7 @@ std::vector<Lobby::Arrival> Lobby::serve(TimePoint now) {
   return arrivals;
 }
 
-void Lobby::accept_strangers(TimePoint now) {
+void Acceptor::accept_strangers(TimePoint now) {
   if (now < closed_until_) return;
   closed_until_ = TimePoint::min();
   TimePoint since = shortage_ ? shortage_->since : now;
@@ -98,7 +98,7 @@ void Lobby::accept_strangers(TimePoint now) {
   }
 }
 
-bool Lobby::make_room(TimePoint now) {
+bool Acceptor::make_room(TimePoint now) {
   if (!full()) return true;
   const auto goes = std::min_element(
       strangers_.begin(), strangers_.end(),
@@ -108,7 +108,7 @@ bool Lobby::make_room(TimePoint now) {
   return true;
 }
 
-void Lobby::pause(int error, TimePoint now, TimePoint since) {
+void Acceptor::pause(int error, TimePoint now, TimePoint since) {
   const bool out = error == EMFILE || error == ENFILE || error == ENOBUFS || error == ENOMEM;
   if (!out) return;  // who knocked has gone, as a rule; poll() says when there is another
   closed_until_ = now + kRecovery;
@@ -119,7 +119,7 @@ void Lobby::pause(int error, TimePoint now, TimePoint since) {
                                      rank_, shortage_->why));
 }
 
-bool Lobby::receive(Stranger& stranger) {
+bool Acceptor::receive(Stranger& stranger) {
   Bytes& received = stranger.received;
   const std::size_t before = received.size();
   received.resize(stranger.wanted);
@@ -132,7 +132,7 @@ bool Lobby::receive(Stranger& stranger) {
   return received.size() == stranger.wanted;
 }
 
-std::optional<Lobby::Arrival> Lobby::advance(Stranger& stranger) {
+std::optional<Acceptor::Arrival> Acceptor::advance(Stranger& stranger) {
   while (receive(stranger)) {
     if (auto arrival = take(stranger)) return arrival;
     stranger.received.clear();
@@ -140,7 +140,7 @@ std::optional<Lobby::Arrival> Lobby::advance(Stranger& stranger) {
   return std::nullopt;
 }
 
-std::optional<Lobby::Arrival> Lobby::take(Stranger& stranger) {
+std::optional<Acceptor::Arrival> Acceptor::take(Stranger& stranger) {
   using Stage = Stranger::Stage;
   switch (stranger.stage) {
     case Stage::hello: answer(stranger); return std::nullopt;
@@ -167,7 +167,7 @@ std::optional<Lobby::Arrival> Lobby::take(Stranger& stranger) {
   return let_in(stranger, decode_member(member, stranger.host.guest().rank));
 }
 
-void Lobby::answer(Stranger& stranger) {
+void Acceptor::answer(Stranger& stranger) {
   HelloBytes hello;
   std::copy_n(stranger.received.begin(), hello.size(), hello.begin());
   const AnswerBytes answer = stranger.host.answer(hello);
@@ -179,12 +179,12 @@ void Lobby::answer(Stranger& stranger) {
   stranger.wanted = kProofBytes;
 }
 
-Lobby::Arrival Lobby::let_in(Stranger& stranger, Member member) {
+Acceptor::Arrival Acceptor::let_in(Stranger& stranger, Member member) {
   return {
       {std::move(stranger.socket), *std::move(stranger.session)}, stranger.host.guest(), std::move(member)};
 }
 
-void Lobby::refuse(const Stranger& stranger, const Error& error) {
+void Acceptor::refuse(const Stranger& stranger, const Error& error) {
   if (error.status() == kLeft || std::exchange(refused_, true)) return;
   log(LogLevel::warning, fmt::format("refused a connection from {} to this job (further ones are not "
                                      "reported): {}",

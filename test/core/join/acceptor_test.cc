@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "core/join/lobby.h"
+#include "core/join/acceptor.h"
 
 #include "core/join/address.h"
-#include "core/join/approach.h"
-#include "core/join/roster.h"
+#include "core/join/connector.h"
+#include "core/join/peer_list.h"
 #include "test/support/middleman.h"
 
 #include <gtest/gtest.h>
@@ -26,9 +26,9 @@ void introduce(const Descriptor& socket) {
             TimePoint::max());
 }
 
-class LobbyTest : public testing::Test {
+class AcceptorTest : public testing::Test {
  protected:
-  LobbyTest() : listener_(listen_at({"127.0.0.1", "0"})), address_(local_address(listener_.fd())) {}
+  AcceptorTest() : listener_(listen_at({"127.0.0.1", "0"})), address_(local_address(listener_.fd())) {}
   [[nodiscard]] Descriptor knock() const {
     Descriptor socket = begin_connect(address_);
     EXPECT_TRUE(await_events(socket.fd(), POLLOUT, Clock::now() + std::chrono::seconds(5)));
@@ -39,8 +39,8 @@ class LobbyTest : public testing::Test {
   Address address_;
 };
 
-TEST_F(LobbyTest, LetsInWhoKnowsTheSecretThoughSilentStrangersWaitBeforeIt) {
-  Lobby lobby(std::move(listener_), kShared);
+TEST_F(AcceptorTest, LetsInWhoKnowsTheSecretThoughSilentStrangersWaitBeforeIt) {
+  Acceptor acceptor(std::move(listener_), kShared);
   std::vector<Descriptor> silent;
   for (int i = 0; i < 5; ++i) silent.push_back(knock());
   std::thread guest([this] {
@@ -50,20 +50,20 @@ TEST_F(LobbyTest, LetsInWhoKnowsTheSecretThoughSilentStrangersWaitBeforeIt) {
     await_events(socket.fd(), POLLIN, TimePoint::max());
     EXPECT_LE(::recv(socket.fd(), &end, 1, 0), 0);
   });
-  std::vector<Lobby::Arrival> arrivals;
+  std::vector<Acceptor::Arrival> arrivals;
   while (arrivals.empty()) {
     std::vector<pollfd> events;
-    lobby.append_to(events);
-    ::poll(events.data(), events.size(), milliseconds_until(lobby.next()));
-    arrivals = lobby.serve(Clock::now());
+    acceptor.append_to(events);
+    ::poll(events.data(), events.size(), milliseconds_until(acceptor.next()));
+    arrivals = acceptor.serve(Clock::now());
   }
   EXPECT_EQ(arrivals.front().hello.rank, 1);
   arrivals.clear();
   guest.join();
 }
 
-TEST_F(LobbyTest, SendsStrangersAwayAndSaysSoOnce) {
-  Lobby lobby(std::move(listener_), kShared);
+TEST_F(AcceptorTest, SendsStrangersAwayAndSaysSoOnce) {
+  Acceptor acceptor(std::move(listener_), kShared);
   testing::internal::CaptureStderr();
   for (int i = 0; i < 3; ++i) {
     const Descriptor socket = knock();
@@ -71,7 +71,7 @@ TEST_F(LobbyTest, SendsStrangersAwayAndSaysSoOnce) {
     write_all(socket.fd(), nonsense, TimePoint::max());
     std::byte answer{};
     while (!await_events(socket.fd(), POLLIN, TimePoint::min()))
-      EXPECT_TRUE(lobby.serve(Clock::now()).empty());
+      EXPECT_TRUE(acceptor.serve(Clock::now()).empty());
     EXPECT_LE(::recv(socket.fd(), &answer, 1, 0), 0) << "no answer but the end";
   }
   const std::string log = testing::internal::GetCapturedStderr();
@@ -79,14 +79,14 @@ TEST_F(LobbyTest, SendsStrangersAwayAndSaysSoOnce) {
   EXPECT_NE(log.find("not a rank of Hora"), std::string::npos) << log;
 }
 
-TEST_F(LobbyTest, SendsSilentStrangersAwayAfterFiveSeconds) {
-  Lobby lobby(std::move(listener_), kShared);
+TEST_F(AcceptorTest, SendsSilentStrangersAwayAfterFiveSeconds) {
+  Acceptor acceptor(std::move(listener_), kShared);
   const Descriptor socket = knock();
   const TimePoint now = Clock::now();
-  while (lobby.next() == TimePoint::max()) lobby.serve(now);
-  EXPECT_EQ(lobby.next(), now + std::chrono::seconds(5));
+  while (acceptor.next() == TimePoint::max()) acceptor.serve(now);
+  EXPECT_EQ(acceptor.next(), now + std::chrono::seconds(5));
   testing::internal::CaptureStderr();
-  lobby.serve(now + std::chrono::seconds(5));
+  acceptor.serve(now + std::chrono::seconds(5));
   EXPECT_NE(testing::internal::GetCapturedStderr().find("within 5 s"), std::string::npos);
   std::byte end{};
   await_events(socket.fd(), POLLIN, TimePoint::max());
@@ -99,38 +99,38 @@ Descriptor half_way(Descriptor socket) {
   return socket;
 }
 
-TEST_F(LobbyTest, WhenItIsFullSilentOnesGoFirst) {
+TEST_F(AcceptorTest, WhenItIsFullSilentOnesGoFirst) {
   constexpr std::size_t kMost = 64;
-  Lobby lobby(std::move(listener_), kShared);
+  Acceptor acceptor(std::move(listener_), kShared);
   const TimePoint now = Clock::now();
   std::vector<pollfd> events;
   const auto inside = [&] {
     events.clear();
-    lobby.append_to(events);
+    acceptor.append_to(events);
     return events.size() - 1;
   };
   std::vector<Descriptor> speaking;
   speaking.push_back(half_way(knock()));
-  while (inside() < 1) lobby.serve(now);
+  while (inside() < 1) acceptor.serve(now);
   const Descriptor silent = knock();
-  while (inside() < 2) lobby.serve(now);
+  while (inside() < 2) acceptor.serve(now);
   for (std::size_t i = 1; i < kMost; ++i) speaking.push_back(half_way(knock()));
-  while (inside() < kMost) lobby.serve(now);
+  while (inside() < kMost) acceptor.serve(now);
   EXPECT_EQ(events.front().fd, -1) << "there is no room";
-  EXPECT_EQ(lobby.next(), now + std::chrono::milliseconds(100));
-  lobby.serve(now + std::chrono::milliseconds(90));
+  EXPECT_EQ(acceptor.next(), now + std::chrono::milliseconds(100));
+  acceptor.serve(now + std::chrono::milliseconds(90));
   EXPECT_EQ(inside(), kMost);
   EXPECT_FALSE(await_events(silent.fd(), POLLIN, TimePoint::min()));
-  lobby.serve(now + std::chrono::milliseconds(100));
+  acceptor.serve(now + std::chrono::milliseconds(100));
   EXPECT_TRUE(await_events(silent.fd(), POLLIN, Clock::now() + std::chrono::seconds(5)));
   for (const auto& socket : speaking)
     EXPECT_TRUE(await_events(socket.fd(), POLLIN, Clock::now() + std::chrono::seconds(5)))
         << "each is answered";
 }
 
-TEST_F(LobbyTest, WhoSaysHelloAndNoMoreGivesWayAfterASecond) {
+TEST_F(AcceptorTest, WhoSaysHelloAndNoMoreGivesWayAfterASecond) {
   constexpr std::size_t kMost = 64;
-  Lobby lobby(std::move(listener_), kShared);
+  Acceptor acceptor(std::move(listener_), kShared);
   const TimePoint now = Clock::now();
   const HelloBytes recorded = Guest(kShared, {Role::control, 1, 2}).hello();
   std::vector<Descriptor> replays;
@@ -140,27 +140,27 @@ TEST_F(LobbyTest, WhoSaysHelloAndNoMoreGivesWayAfterASecond) {
     write_all(replays.back().fd(), recorded, TimePoint::max());
   }
   for (const auto& socket : replays) {
-    while (!await_events(socket.fd(), POLLIN, TimePoint::min())) lobby.serve(now);
+    while (!await_events(socket.fd(), POLLIN, TimePoint::min())) acceptor.serve(now);
   }
   const TimePoint later = now + std::chrono::seconds(1);
-  EXPECT_EQ(lobby.next(), later);
+  EXPECT_EQ(acceptor.next(), later);
   std::thread guest([this] { introduce(knock()); });
-  std::vector<Lobby::Arrival> arrivals;
-  while (arrivals.empty()) arrivals = lobby.serve(later);
+  std::vector<Acceptor::Arrival> arrivals;
+  while (arrivals.empty()) arrivals = acceptor.serve(later);
   EXPECT_EQ(arrivals.front().hello.rank, 1);
   guest.join();
 }
 
-TEST_F(LobbyTest, AVisitThatIsPlayedAgainLetsNobodyIn) {
-  Lobby lobby(std::move(listener_), kShared);
+TEST_F(AcceptorTest, AVisitThatIsPlayedAgainLetsNobodyIn) {
+  Acceptor acceptor(std::move(listener_), kShared);
   Middleman middleman(address_);
   std::thread guest([&middleman] {
     const Descriptor socket = begin_connect(middleman.address());
     EXPECT_TRUE(await_events(socket.fd(), POLLOUT, Clock::now() + std::chrono::seconds(5)));
     introduce(socket);
   });
-  std::vector<Lobby::Arrival> arrivals;
-  while (arrivals.empty()) arrivals = lobby.serve(Clock::now());
+  std::vector<Acceptor::Arrival> arrivals;
+  while (arrivals.empty()) arrivals = acceptor.serve(Clock::now());
   guest.join();
   const Bytes visit = middleman.said();
   ASSERT_GT(visit.size(), kHelloBytes + kProofBytes + kSealedHeadBytes);
@@ -170,7 +170,7 @@ TEST_F(LobbyTest, AVisitThatIsPlayedAgainLetsNobodyIn) {
   std::size_t answered = 0;
   testing::internal::CaptureStderr();
   while (true) {
-    EXPECT_TRUE(lobby.serve(Clock::now()).empty());
+    EXPECT_TRUE(acceptor.serve(Clock::now()).empty());
     const auto got = ::recv(replay.fd(), answer.data(), answer.size(), MSG_DONTWAIT);
     if (got == 0 || (got < 0 && errno != EAGAIN)) break;
     if (got > 0) answered += static_cast<std::size_t>(got);
@@ -179,39 +179,39 @@ TEST_F(LobbyTest, AVisitThatIsPlayedAgainLetsNobodyIn) {
   EXPECT_LE(answered, kAnswerBytes);
 }
 
-TEST_F(LobbyTest, AThousandIdleStrangersCostSixtyFourPlacesAndHoldUpNobody) {
+TEST_F(AcceptorTest, AThousandIdleStrangersCostSixtyFourPlacesAndHoldUpNobody) {
   rlimit limit{};
   ::getrlimit(RLIMIT_NOFILE, &limit);
   limit.rlim_cur = limit.rlim_max;
   ::setrlimit(RLIMIT_NOFILE, &limit);
-  Lobby lobby(std::move(listener_), kShared);
+  Acceptor acceptor(std::move(listener_), kShared);
   std::vector<Descriptor> strangers;
   for (int i = 0; i < 1000; ++i) {
     strangers.push_back(knock());
     if (i % 2 == 0) write_all(strangers.back().fd(), std::array{std::byte{'H'}}, TimePoint::max());
   }
   std::thread guest([this] {
-    Approach approach(kShared, {Role::message, 1, 2}, {address_}, Clock::now());
-    while (!approach.serve(Clock::now())) {
+    Connector connector(kShared, {Role::message, 1, 2}, {address_}, Clock::now());
+    while (!connector.serve(Clock::now())) {
       std::vector<pollfd> events;
-      approach.append_to(events);
-      ::poll(events.data(), events.size(), milliseconds_until(approach.next()));
+      connector.append_to(events);
+      ::poll(events.data(), events.size(), milliseconds_until(connector.next()));
     }
   });
-  std::vector<Lobby::Arrival> arrivals;
+  std::vector<Acceptor::Arrival> arrivals;
   while (arrivals.empty()) {
     std::vector<pollfd> events;
-    lobby.append_to(events);
+    acceptor.append_to(events);
     EXPECT_LE(events.size(), 65U);
-    ::poll(events.data(), events.size(), milliseconds_until(lobby.next()));
-    arrivals = lobby.serve(Clock::now());
+    ::poll(events.data(), events.size(), milliseconds_until(acceptor.next()));
+    arrivals = acceptor.serve(Clock::now());
   }
   EXPECT_EQ(arrivals.front().hello.rank, 1);
   guest.join();
 }
 
-TEST_F(LobbyTest, WaitsForDescriptorsWithoutSpinningAndSaysSo) {
-  Lobby lobby(std::move(listener_), kShared);
+TEST_F(AcceptorTest, WaitsForDescriptorsWithoutSpinningAndSaysSo) {
+  Acceptor acceptor(std::move(listener_), kShared);
   const Descriptor guest = knock();
   rlimit before{};
   ::getrlimit(RLIMIT_NOFILE, &before);
@@ -219,17 +219,17 @@ TEST_F(LobbyTest, WaitsForDescriptorsWithoutSpinningAndSaysSo) {
   testing::internal::CaptureStderr();
   ::setrlimit(RLIMIT_NOFILE, &none);
   const TimePoint now = Clock::now();
-  lobby.serve(now);
+  acceptor.serve(now);
   ::setrlimit(RLIMIT_NOFILE, &before);
   EXPECT_NE(testing::internal::GetCapturedStderr().find("ulimit -n"), std::string::npos);
   std::vector<pollfd> events;
-  lobby.append_to(events);
+  acceptor.append_to(events);
   EXPECT_EQ(events.front().fd, -1);
-  EXPECT_GT(lobby.next(), now);
-  EXPECT_LT(lobby.next(), now + std::chrono::seconds(1));
-  lobby.serve(lobby.next());
+  EXPECT_GT(acceptor.next(), now);
+  EXPECT_LT(acceptor.next(), now + std::chrono::seconds(1));
+  acceptor.serve(acceptor.next());
   events.clear();
-  lobby.append_to(events);
+  acceptor.append_to(events);
   EXPECT_EQ(events.size(), 2U) << "let in";
 }
 

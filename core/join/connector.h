@@ -19,10 +19,10 @@ namespace hora {
 /// dropped before they have proved anything. So the other side sees one guest however many ways there are. A
 /// wrong address, a foreign service or a silent one costs nothing but its try. An address that has failed is
 /// tried again, ever more slowly. Nothing blocks. Not thread-safe.
-class Approach {
+class Connector {
  public:
   /// `hello`: who calls whom. `places`: numeric addresses, the best first.
-  Approach(const Secret& secret, const Hello& hello, const std::vector<Address>& places, TimePoint now);
+  Connector(const Secret& secret, const Hello& hello, const std::vector<Address>& places, TimePoint now);
 
   /// One more address, if it is new.
   void add(const Address& place);

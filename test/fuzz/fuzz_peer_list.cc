@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Members and rosters, as ranks send them when they meet.
-#include "core/join/roster.h"
+// Members and peer lists, as ranks send them when they meet.
+#include "core/join/peer_list.h"
 
 #include <cstddef>
 #include <cstdint>
@@ -9,8 +9,8 @@
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const std::span bytes(reinterpret_cast<const std::byte*>(data), size);
   try {
-    const hora::Roster roster = hora::decode_roster(bytes, 3);
-    if (!(hora::decode_roster(hora::encode(roster), 3) == roster)) std::abort();
+    const hora::PeerList peer_list = hora::decode_peer_list(bytes, 3);
+    if (!(hora::decode_peer_list(hora::encode(peer_list), 3) == peer_list)) std::abort();
   } catch (const hora::Error&) {
   }
   try {

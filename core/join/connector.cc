@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "core/join/approach.h"
+#include "core/join/connector.h"
 
 #include <fmt/format.h>
 #include <sys/socket.h>
@@ -36,19 +36,19 @@ std::string describe(int error) {
 
 }  // namespace
 
-Approach::Approach(const Secret& secret, const Hello& hello, const std::vector<Address>& places,
-                   TimePoint now)
+Connector::Connector(const Secret& secret, const Hello& hello, const std::vector<Address>& places,
+                     TimePoint now)
     : secret_(secret), hello_(hello), since_(now), next_begin_(now) {
   for (const auto& place : places) add(place);
 }
 
-void Approach::add(const Address& place) {
+void Connector::add(const Address& place) {
   const bool known =
       std::any_of(tries_.begin(), tries_.end(), [&](const Try& other) { return other.place == place; });
   if (!known) tries_.push_back({.place = place});
 }
 
-std::optional<Connection> Approach::serve(TimePoint now) {
+std::optional<Connection> Connector::serve(TimePoint now) {
   begin(now);
   for (std::size_t at = 0; at < begun_; ++at) {
     Try& attempt = tries_[at];
@@ -68,7 +68,7 @@ std::optional<Connection> Approach::serve(TimePoint now) {
   return std::nullopt;
 }
 
-void Approach::begin(TimePoint now) {
+void Connector::begin(TimePoint now) {
   const auto pending = [this] {
     return std::any_of(tries_.begin(), tries_.end(), [](const Try& one) { return bool(one.socket); });
   };
@@ -78,7 +78,7 @@ void Approach::begin(TimePoint now) {
   }
 }
 
-void Approach::open(Try& attempt, TimePoint now) {
+void Connector::open(Try& attempt, TimePoint now) {
   attempt.again = TimePoint::max();
   attempt.connected = false;
   attempt.received.clear();
@@ -87,7 +87,7 @@ void Approach::open(Try& attempt, TimePoint now) {
   if (!attempt.socket) fail(attempt, describe(errno), now, kMostPauseRefused);
 }
 
-void Approach::begin_talk(Try& attempt, TimePoint now) {
+void Connector::begin_talk(Try& attempt, TimePoint now) {
   if (!await_events(attempt.socket.fd(), POLLOUT, TimePoint::min())) return;
   int error = 0;
   socklen_t length = sizeof error;
@@ -102,7 +102,7 @@ void Approach::begin_talk(Try& attempt, TimePoint now) {
   if (sent != static_cast<ssize_t>(hello.size())) fail(attempt, kClosed, now, kMostPause);
 }
 
-std::optional<SessionKeys> Approach::answered(Try& attempt, TimePoint now) {
+std::optional<SessionKeys> Connector::answered(Try& attempt, TimePoint now) {
   Bytes& received = attempt.received;
   const std::size_t before = received.size();
   received.resize(kAnswerBytes);
@@ -125,7 +125,7 @@ std::optional<SessionKeys> Approach::answered(Try& attempt, TimePoint now) {
   return std::nullopt;
 }
 
-std::optional<SessionKeys> Approach::prove(Try& attempt) {
+std::optional<SessionKeys> Connector::prove(Try& attempt) {
   AnswerBytes answer;
   std::copy_n(attempt.received.begin(), answer.size(), answer.begin());
   auto proof = attempt.guest->prove(answer);
@@ -134,33 +134,33 @@ std::optional<SessionKeys> Approach::prove(Try& attempt) {
   return std::move(proof.session);
 }
 
-void Approach::fail(Try& attempt, std::string how, TimePoint now, milliseconds most) {
+void Connector::fail(Try& attempt, std::string how, TimePoint now, milliseconds most) {
   attempt.socket = Descriptor();
   attempt.how = std::move(how);
   attempt.again = now + std::min(most, kFirstPause * (1 << std::min(attempt.failed, 8)));
   ++attempt.failed;
 }
 
-void Approach::append_to(std::vector<pollfd>& events) const {
+void Connector::append_to(std::vector<pollfd>& events) const {
   for (const auto& attempt : tries_) {
     if (attempt.socket)
       events.push_back({attempt.socket.fd(), static_cast<short>(attempt.connected ? POLLIN : POLLOUT), 0});
   }
 }
 
-TimePoint Approach::next() const {
+TimePoint Connector::next() const {
   TimePoint soonest = begun_ < tries_.size() ? next_begin_ : TimePoint::max();
   for (std::size_t at = 0; at < begun_; ++at) soonest = std::min(soonest, tries_[at].again);
   return soonest;
 }
 
-bool Approach::hopeless(TimePoint now) const {
+bool Connector::hopeless(TimePoint now) const {
   return now >= since_ + kLeastTime && std::all_of(tries_.begin(), tries_.end(), [](const Try& attempt) {
            return !attempt.socket && attempt.failed >= kLeastTries;
          });
 }
 
-std::vector<std::string> Approach::failures() const {
+std::vector<std::string> Connector::failures() const {
   std::vector<std::string> all;
   for (const auto& attempt : tries_) {
     std::string how = attempt.how;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "core/join/roster.h"
+#include "core/join/peer_list.h"
 
 #include "core/base/bytes.h"
 #include "core/base/machine.h"
@@ -57,28 +57,28 @@ Member decode_member(std::span<const std::byte> bytes, int rank) {
   return member;
 }
 
-Bytes encode(const Roster& roster) {
+Bytes encode(const PeerList& peer_list) {
   Writer out;
-  out.string(roster.job).u64(static_cast<std::uint64_t>(roster.radix)).u64(roster.members.size());
-  for (const auto& member : roster.members) write(out, member);
+  out.string(peer_list.job).u64(static_cast<std::uint64_t>(peer_list.radix)).u64(peer_list.members.size());
+  for (const auto& member : peer_list.members) write(out, member);
   return out.take();
 }
 
-Roster decode_roster(std::span<const std::byte> bytes, int size) {
+PeerList decode_peer_list(std::span<const std::byte> bytes, int size) {
   Reader in(bytes);
-  Roster roster;
-  roster.job = in.string(kJobDigits);
-  if (roster.job.size() != kJobDigits ||
-      roster.job.find_first_not_of("0123456789abcdef") != std::string::npos) {
+  PeerList peer_list;
+  peer_list.job = in.string(kJobDigits);
+  if (peer_list.job.size() != kJobDigits ||
+      peer_list.job.find_first_not_of("0123456789abcdef") != std::string::npos) {
     throw Error(Code::internal, "bad message: a job is eight hexadecimal digits");
   }
-  roster.radix = static_cast<int>(in.below(kMostRadix + 1, "a radix"));
+  peer_list.radix = static_cast<int>(in.below(kMostRadix + 1, "a radix"));
   if (in.count(4, "members") != static_cast<std::size_t>(size)) {
-    throw Error(Code::internal, "bad message: a roster that is not of all ranks");
+    throw Error(Code::internal, "bad message: a peer list that is not of all ranks");
   }
-  for (int rank = 0; rank < size; ++rank) roster.members.push_back(read(in, rank));
+  for (int rank = 0; rank < size; ++rank) peer_list.members.push_back(read(in, rank));
   in.finish();
-  return roster;
+  return peer_list;
 }
 
 }  // namespace hora

@@ -11,7 +11,7 @@
 namespace hora {
 
 /// Where this rank waits for others, and where they do.
-struct Directory {
+struct AddressBook {
   Descriptor listener;
   std::vector<std::vector<Address>> places;  ///< by rank: its addresses, the likeliest first
 };
@@ -19,7 +19,7 @@ struct Directory {
 /// Opens a listener, tells the others where it is, and learns where theirs are. `members`: as the rendezvous
 /// has found them. All ranks call it. Throws Error(aborted), (timeout), (unavailable), and (invalid_argument)
 /// for a HORA_NETWORK that selects nothing.
-[[nodiscard]] Directory tell_where(Control& control, const std::vector<Member>& members, const Config& config,
-                                   TimePoint deadline);
+[[nodiscard]] AddressBook tell_where(Control& control, const std::vector<Member>& members,
+                                     const Config& config, TimePoint deadline);
 
 }  // namespace hora
