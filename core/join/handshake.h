@@ -16,7 +16,7 @@
 namespace hora {
 
 /// The purpose of a connection between two ranks.
-enum class Role : std::uint8_t { control, data, arena, message, edge };
+enum class Role : std::uint8_t { control, data, arena, message, tree_link };
 inline constexpr int kRoles = 5;
 
 /// The rank that connects, and its purpose. A value.

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/backend/tcp/control/tcp_control.h"
 
-#include "core/backend/tcp/control/edges.h"
-#include "core/backend/tcp/gaps.h"
+#include "core/backend/tcp/control/tree_links.h"
+#include "core/backend/tcp/unreachable_pairs.h"
 #include "core/base/bell.h"
 #include "core/base/log.h"
 #include "core/base/thread.h"
@@ -47,13 +47,13 @@ struct Peer {
         frames(std::move(connection.session.receives)),
         sends(std::move(connection.session.sends)) {}
   Member member;
-  Descriptor socket;     // read by the I/O thread only
-  Descriptor process;    // a pidfd where the rank's process can be seen from here
-  bool edge = false;     // of the tree, beside the star
-  bool far = false;      // another host's, or another container's: its process cannot be seen from here
-  FrameReader frames;    // I/O thread only
-  TimePoint heard;       // I/O thread only: when something came last
-  bool goodbye = false;  // I/O thread only: it has ended in order
+  Descriptor socket;       // read by the I/O thread only
+  Descriptor process;      // a pidfd where the rank's process can be seen from here
+  bool tree_link = false;  // of the tree, beside the star
+  bool far = false;        // another host's, or another container's: its process cannot be seen from here
+  FrameReader frames;      // I/O thread only
+  TimePoint heard;         // I/O thread only: when something came last
+  bool goodbye = false;    // I/O thread only: it has ended in order
   // Under the control's mutex:
   Cipher sends;
   std::deque<Bytes> out;  // sealed, in this order
@@ -68,11 +68,11 @@ std::chrono::milliseconds beat_of(const Config& config) {
 }
 
 /// Control over TCP: a star, in which every rank has one connection to rank 0. With a tree (TreeSeat) it has
-/// edges beside the star, between all other parents and children. Losses, and the messages of ranks to rank 0
-/// alone, go over the star. Letters to parents go up the tree, and the announcements of rank 0 go down it.
-/// The I/O thread hands an announcement on under the mutex under which it becomes a letter here, so that this
-/// rank has it before those below. Until all its edges are there (`grow`) a rank keeps what it has to hand
-/// on.
+/// tree links beside the star, between all other parents and children. Losses, and the messages of ranks to
+/// rank 0 alone, go over the star. Letters to parents go up the tree, and the announcements of rank 0 go down
+/// it. The I/O thread hands an announcement on under the mutex under which it becomes a letter here, so that
+/// this rank has it before those below. Until all its tree links are there (`grow`) a rank keeps what it has
+/// to hand on.
 ///
 /// Threads. One I/O thread waits in poll() for sockets, for the processes of ranks on this machine, and for
 /// `bell_`; it alone reads sockets. The engine and user threads queue bytes and take letters under `mutex_`.
@@ -101,7 +101,7 @@ std::chrono::milliseconds beat_of(const Config& config) {
 /// says down the tree, too, that there is no more, and its goodbye counts when that has come, or nothing more
 /// can.
 ///
-/// An edge that breaks is no loss at first: if a rank has died, rank 0 will tell. If it does not
+/// A tree link that breaks is no loss at first: if a rank has died, rank 0 will tell. If it does not
 /// (kUntilControlTells), only the connection has broken, and the rank that sees that calls the job off.
 class TcpControl final : public Control {
  public:
@@ -168,10 +168,10 @@ class TcpControl final : public Control {
     }
   }
 
-  /// One of the edges of this rank is there; it beats from now on.
-  void add(Edge edge) {
+  /// One of the tree links of this rank is there; it beats from now on.
+  void add(TreeLink tree_link) {
     const std::lock_guard lock(mutex_);
-    growing_.push_back(std::move(edge));
+    growing_.push_back(std::move(tree_link));
     bell_.ring();
   }
 
@@ -208,8 +208,9 @@ class TcpControl final : public Control {
     if (loss_) return;
     failed_ = true;
     loss_ = why;  // whatever breaks from now on follows from this
-    const Status told =
-        tells_of_gaps(why) ? why : Status{Code::aborted, fmt::format("{} failed: {}", self_, why.message)};
+    const Status told = names_unreachable(why)
+                            ? why
+                            : Status{Code::aborted, fmt::format("{} failed: {}", self_, why.message)};
     const Bytes loss = encode(Loss{rank_, told});
     tell_star(rank_ == 0 ? FrameKind::loss : FrameKind::failure, loss);
   }
@@ -248,7 +249,7 @@ class TcpControl final : public Control {
 
   void tell_star(FrameKind kind, std::span<const std::byte> contents) {
     for (auto& peer : peers_) {
-      if (!peer.edge) write(peer, kind, contents);
+      if (!peer.tree_link) write(peer, kind, contents);
     }
   }
 
@@ -328,9 +329,9 @@ class TcpControl final : public Control {
   void adopt() {
     const std::lock_guard lock(mutex_);
     if (growing_.empty()) return;
-    for (auto& edge : std::exchange(growing_, {})) {
-      Peer& peer = peers_.emplace_back(std::move(edge.member), std::move(edge.connection));
-      peer.edge = true;
+    for (auto& tree_link : std::exchange(growing_, {})) {
+      Peer& peer = peers_.emplace_back(std::move(tree_link.member), std::move(tree_link.connection));
+      peer.tree_link = true;
       peer.heard = Clock::now();
     }
     adopted_.notify_one();
@@ -382,7 +383,7 @@ class TcpControl final : public Control {
       case FrameKind::beat: return;
       case FrameKind::failure:
       case FrameKind::loss:
-        if (!peer.edge) return hear_of(decode_loss(frame.bytes, size_), peer);
+        if (!peer.tree_link) return hear_of(decode_loss(frame.bytes, size_), peer);
         [[fallthrough]];
       default: throw Error(Code::internal, "a frame out of place");
     }
@@ -409,7 +410,7 @@ class TcpControl final : public Control {
 
   void hear_goodbye(Peer& peer) {
     peer.goodbye = true;
-    if (peer.edge) {
+    if (peer.tree_link) {
       if (peer.member.rank == seat_.parent) end_announcements();
       return;
     }
@@ -427,13 +428,13 @@ class TcpControl final : public Control {
     if (goodbye_) deliver(*std::exchange(goodbye_, std::nullopt));
   }
 
-  /// The rank at the other end of an edge may have died: then rank 0 tells of it.
-  void tear(const Peer& edge, const std::string& how) {
-    if (edge.goodbye) return;
+  /// The rank at the other end of a tree link may have died: then rank 0 tells of it.
+  void tear(const Peer& tree_link, const std::string& how) {
+    if (tree_link.goodbye) return;
     const Status why{Code::aborted,
                      fmt::format("{} and {} have lost the connection over which ranks agree: {}", self_,
-                                 describe(edge.member), how)};
-    if (edge.member.rank == seat_.parent) {
+                                 describe(tree_link.member), how)};
+    if (tree_link.member.rank == seat_.parent) {
       if (goodbye_) goodbye_->loss = why;  // rank 0 tells nothing any more
       end_announcements();
     }
@@ -441,17 +442,17 @@ class TcpControl final : public Control {
   }
 
   void hear_of(const Loss& loss, const Peer& teller) {
-    const bool gaps = rank_ == 0 && tells_of_gaps(loss.status);
+    const bool unreachable_pairs = rank_ == 0 && names_unreachable(loss.status);
     if (pending_) {  // the first counts, but all who cannot reach others are one failure
-      if (gaps && tells_of_gaps(pending_->loss.status))
-        pending_->loss.status = merge_gaps(pending_->loss.status, loss.status);
+      if (unreachable_pairs && names_unreachable(pending_->loss.status))
+        pending_->loss.status = merge_unreachable(pending_->loss.status, loss.status);
       return;
     }
     const bool own = loss.rank == teller.member.rank && !is_closing();
     const TimePoint now = Clock::now();
-    if (gaps) {
+    if (unreachable_pairs) {
       pending_ = Pending{loss, now + kOthersWords, {}, -1};
-      pending_->gaps = true;
+      pending_->unreachable_pairs = true;
     } else if (own && (teller.process || teller.far)) {
       pending_ = Pending{loss, now + kLastWords, {}, teller.process.fd()};
     } else {
@@ -475,7 +476,7 @@ class TcpControl final : public Control {
       return fmt::format("no sign of life for {} s: {}; a longer wait is HORA_HEARTBEAT_TIMEOUT",
                          std::chrono::duration<double>(silence_).count(), why);
     };
-    if (peer.edge) return tear(peer, silent("one of them was stopped, or the network between is down"));
+    if (peer.tree_link) return tear(peer, silent("one of them was stopped, or the network between is down"));
     if (pending_ || peer.goodbye) return;
     lose({peer.member.rank,
           {Code::aborted, fmt::format("{} is gone: {}", describe(peer.member),
@@ -484,7 +485,7 @@ class TcpControl final : public Control {
 
   void end(Peer& peer, const std::string& how) {
     Descriptor process = close(peer);
-    if (peer.edge) return tear(peer, how);
+    if (peer.tree_link) return tear(peer, how);
     const TimePoint now = Clock::now();
     if (pending_) {
       if (process && pending_->process == process.fd()) pending_->owned = std::move(process);
@@ -521,7 +522,7 @@ class TcpControl final : public Control {
   /// Makes the loss that is held back known when it is time.
   void tell_of_pending(TimePoint now) {
     if (!pending_) return;
-    const RankEnd* end = pending_->gaps ? nullptr : news_.end_of(pending_->loss.rank);
+    const RankEnd* end = pending_->unreachable_pairs ? nullptr : news_.end_of(pending_->loss.rank);
     const bool ended = pending_->process >= 0 && await_events(pending_->process, POLLIN, TimePoint::min());
     if (ended && !std::exchange(pending_->over, true))
       pending_->until = std::min(pending_->until, news_.open() ? now + kLauncher : now);
@@ -612,11 +613,11 @@ class TcpControl final : public Control {
     int process = -1;     ///< the loss is announced as soon as this has ended; -1: not before `until`
     std::string ended{};  ///< what to say of it then instead, if not empty
     std::string lost{};   ///< the rank, if it did not say itself that it fails
-    bool gaps = false;    ///< it tells of gaps
-    bool over = false;    ///< the process has ended, and the launcher has a moment to tell how
+    bool unreachable_pairs = false;  ///< it tells of unreachable pairs
+    bool over = false;               ///< the process has ended, and the launcher has a moment to tell how
   };
 
-  /// An edge has broken; what to say if rank 0 does not tell why.
+  /// A tree link has broken; what to say if rank 0 does not tell why.
   struct Torn {
     Status status;
     TimePoint until;
@@ -642,10 +643,10 @@ class TcpControl final : public Control {
   std::mutex mutex_;
   std::condition_variable arrival_;
   std::deque<Letter> letters_;
-  std::vector<Edge> growing_;                     // edges that the I/O thread has not taken yet
-  bool grown_ = false;                            // there is a tree, and all edges of this rank
+  std::vector<TreeLink> growing_;                 // tree links that the I/O thread has not taken yet
+  bool grown_ = false;                            // there is a tree, and all tree links of this rank
   std::condition_variable adopted_;               // of `growing_`
-  std::vector<std::pair<RankSet, Bytes>> early_;  // announcements that came before the edges
+  std::vector<std::pair<RankSet, Bytes>> early_;  // announcements that came before the tree links
   bool closing_ = false;
   bool failed_ = false;            // this rank has said so
   std::optional<Status> loss_;     // the first; nothing that follows from it is reported
@@ -671,8 +672,8 @@ World connect_tcp_control(const Config& config, TimePoint deadline) {
   auto control = std::make_unique<TcpControl>(config, std::move(meetup));
   if (tree) {
     try {
-      connect_edges(*control, world.members, config, deadline,
-                    [&](Edge edge) { control->add(std::move(edge)); });
+      connect_tree_links(*control, world.members, config, deadline,
+                         [&](TreeLink tree_link) { control->add(std::move(tree_link)); });
       control->grow();
     } catch (const Error& error) {
       control->fail(error.status());  // the others wait for this rank

@@ -2,7 +2,7 @@
 #include "core/backend/tcp/data/links.h"
 
 #include "core/backend/tcp/data/streams.h"
-#include "core/backend/tcp/gaps.h"
+#include "core/backend/tcp/unreachable_pairs.h"
 #include "core/base/bell.h"
 #include "core/base/thread.h"
 #include "core/join/acceptor.h"
@@ -169,13 +169,13 @@ class LazyLinks final : public Links {
   }
 
   [[noreturn]] void give_up(const std::deque<Call>& calls) const {
-    std::vector<Gap> gaps;
-    gaps.reserve(calls.size());
+    std::vector<UnreachablePair> unreachable_pairs;
+    unreachable_pairs.reserve(calls.size());
     for (const auto& call : calls) {
-      gaps.push_back({members_[static_cast<std::size_t>(rank())],
-                      members_[static_cast<std::size_t>(call.peer)], call.connector.failures()});
+      unreachable_pairs.push_back({members_[static_cast<std::size_t>(rank())],
+                                   members_[static_cast<std::size_t>(call.peer)], call.connector.failures()});
     }
-    throw Error(describe_gaps(gaps));
+    throw Error(describe_unreachable(unreachable_pairs));
   }
 
   // --- the engine and the door ---

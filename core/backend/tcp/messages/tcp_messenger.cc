@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/backend/tcp/messages/tcp_messenger.h"
 
-#include "core/backend/tcp/messages/calling.h"
+#include "core/backend/tcp/messages/dialer.h"
 #include "core/backend/tcp/messages/message_inlet.h"
 #include "core/backend/tcp/messages/message_outlet.h"
 #include "core/base/bell.h"
@@ -64,7 +64,7 @@ class TcpMessenger final : public Messenger {
         ranks_(config.size),
         encryption_(config.encryption),
         time_to_connect_(config.start_timeout),
-        calling_(config, members, std::move(address_book.places)),
+        dialer_(config, members, std::move(address_book.places)),
         acceptor_(std::move(address_book.listener), config.secret, config.rank),
         leavers_(config.rank, config.size),
         io_(start_thread("moves messages", [this] { run_io(); })) {}
@@ -285,7 +285,7 @@ class TcpMessenger final : public Messenger {
   void wait() {
     std::vector<pollfd> events{bell_.event()};
     std::vector<In*> ins;
-    TimePoint until = std::min(acceptor_.next(), calling_.next());
+    TimePoint until = std::min(acceptor_.next(), dialer_.next());
     {
       const std::lock_guard lock(mutex_);
       for (auto& [peer, in] : ins_) {
@@ -298,7 +298,7 @@ class TcpMessenger final : public Messenger {
       }
       until = std::min(until, next_break());
     }
-    calling_.append_to(events);
+    dialer_.append_to(events);
     acceptor_.append_to(events);
     ::poll(events.data(), events.size(), milliseconds_until(until));
     bell_.silence();
@@ -402,11 +402,11 @@ class TcpMessenger final : public Messenger {
     {
       const std::lock_guard lock(mutex_);
       for (auto& [peer, out] : outs_) {
-        if (!out.outlet.is_open() && out.outlet.has_more()) calling_.want(peer);
+        if (!out.outlet.is_open() && out.outlet.has_more()) dialer_.want(peer);
       }
     }
     Calls calls;
-    for (auto& [peer, connection, failed] : calling_.serve(Clock::now())) {
+    for (auto& [peer, connection, failed] : dialer_.serve(Clock::now())) {
       const std::lock_guard lock(mutex_);
       MessageOutlet& outlet = outs_.at(peer).outlet;
       if (connection) {
@@ -527,7 +527,7 @@ class TcpMessenger final : public Messenger {
   const std::chrono::milliseconds time_to_connect_;
 
   // I/O thread only
-  Calling calling_;
+  Dialer dialer_;
   Acceptor acceptor_;
   std::vector<In*> ready_;
   TimePoint told_of_shortage_;

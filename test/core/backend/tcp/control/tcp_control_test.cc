@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/backend/tcp/control/tcp_control.h"
 
-#include "core/backend/tcp/gaps.h"
+#include "core/backend/tcp/unreachable_pairs.h"
 #include "core/base/socket_io.h"
 #include "core/join/address.h"
 #include "core/launcher/news.h"
@@ -214,13 +214,13 @@ TEST(TcpControl, WhoChangesRepeatsOrTakesAwayWhatARankSaysEndsTheJobAndNoMore) {
 
 TEST(TcpControl, RanksThatCannotReachOthersAreNamedInOneReport) {
   auto worlds = connect_tcp_ranks(loopback_configs(4));
-  const auto gap = [&](int from, int to) {
-    return describe_gaps(std::vector{Gap{worlds[0].members[static_cast<std::size_t>(from)],
-                                         worlds[0].members[static_cast<std::size_t>(to)],
-                                         {"10.1.0.1:7 refused"}}});
+  const auto unreachable_pair = [&](int from, int to) {
+    return describe_unreachable(std::vector{UnreachablePair{worlds[0].members[static_cast<std::size_t>(from)],
+                                                            worlds[0].members[static_cast<std::size_t>(to)],
+                                                            {"10.1.0.1:7 refused"}}});
   };
-  worlds[3].control->fail(gap(3, 1));
-  worlds[2].control->fail(gap(2, 1));
+  worlds[3].control->fail(unreachable_pair(3, 1));
+  worlds[2].control->fail(unreachable_pair(2, 1));
   for (const std::size_t rank : {0, 1}) {
     const auto letter = worlds[rank].control->receive(TimePoint::max());
     ASSERT_TRUE(letter && letter->bytes.empty());
@@ -237,7 +237,7 @@ TEST(TcpControl, InATreeWhatRank0HasAnnouncedLastComesBeforeItsGoodbye) {
     run_ranks(kRanks, [&](int rank) {
       const auto& config = configs[static_cast<std::size_t>(rank)];
       const auto control = connect_tcp_control(config, Clock::now() + config.start_timeout).control;
-      if (rank == 0) {  // perhaps before others have all their edges
+      if (rank == 0) {  // perhaps before others have all their tree links
         control->announce(RankSet(1, kRanks), Bytes(1, std::byte{7}));
       } else {
         EXPECT_EQ(control->receive(TimePoint::max())->bytes, Bytes(1, std::byte{7})) << "rank " << rank;
@@ -259,7 +259,7 @@ TEST(TcpControl, InATreeRank0sGoodbyeReachesThoseWhoStillListen) {
 }
 
 /// Breaks every connection of this process's ranks that is not one with rank 0.
-void break_edges(const Address& first) {
+void break_tree_links(const Address& first) {
   for (int fd = 3; fd < 1024; ++fd) {
     int type = 0;
     socklen_t length = sizeof type;
@@ -273,9 +273,9 @@ void break_edges(const Address& first) {
 }
 
 TEST(TcpControl, AnEdgeThatBreaksWhileBothItsRanksLiveEndsTheJobAndNamesThem) {
-  const auto configs = tree_configs(3, 1);  // a chain: one edge, between ranks 1 and 2
+  const auto configs = tree_configs(3, 1);  // a chain: one tree link, between ranks 1 and 2
   auto worlds = connect_tcp_ranks(configs);
-  break_edges(parse_address(configs[0].coordinator));
+  break_tree_links(parse_address(configs[0].coordinator));
   for (std::size_t rank = 0; rank < 3; ++rank) {
     const auto letter = worlds[rank].control->receive(TimePoint::max());
     ASSERT_TRUE(letter && letter->bytes.empty());

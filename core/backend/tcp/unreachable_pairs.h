@@ -10,7 +10,7 @@
 namespace hora::tcp {
 
 /// One rank that cannot reach another, and how each address failed ("10.1.0.4:4711 refused"). A value.
-struct Gap {
+struct UnreachablePair {
   Member from;
   Member to;
   std::vector<std::string> failures;
@@ -18,11 +18,11 @@ struct Gap {
 
 /// The status that ends a job whose ranks cannot reach each other: a row for each pair, up to a limit, and
 /// the remedy.
-[[nodiscard]] Status describe_gaps(std::span<const Gap> gaps);
+[[nodiscard]] Status describe_unreachable(std::span<const UnreachablePair> unreachable_pairs);
 
-/// Whether a status is one that `describe_gaps` has made.
-[[nodiscard]] bool tells_of_gaps(const Status& status);
-/// The rows of both under one head. Both tell of gaps.
-[[nodiscard]] Status merge_gaps(const Status& first, const Status& second);
+/// Whether a status is one that `describe_unreachable` has made.
+[[nodiscard]] bool names_unreachable(const Status& status);
+/// The rows of both under one head. Both tell of unreachable pairs.
+[[nodiscard]] Status merge_unreachable(const Status& first, const Status& second);
 
 }  // namespace hora::tcp

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "core/backend/tcp/control/edges.h"
+#include "core/backend/tcp/control/tree_links.h"
 
-#include "core/backend/tcp/gaps.h"
+#include "core/backend/tcp/unreachable_pairs.h"
 #include "core/base/bell.h"
 #include "core/join/acceptor.h"
 #include "core/join/address_book.h"
@@ -46,11 +46,11 @@ class LossWatch {
   std::optional<Status> loss_;
 };
 
-/// The search for all edges of one rank.
-class EdgeSearch {
+/// The search for all tree links of one rank.
+class TreeLinkSearch {
  public:
-  EdgeSearch(Control& control, const std::vector<Member>& members, const Config& config,
-             AddressBook address_book, TimePoint end, const std::function<void(Edge)>& found)
+  TreeLinkSearch(Control& control, const std::vector<Member>& members, const Config& config,
+                 AddressBook address_book, TimePoint end, const std::function<void(TreeLink)>& found)
       : members_(members),
         seat_(control.seat()),
         rank_(control.rank()),
@@ -61,7 +61,7 @@ class EdgeSearch {
         acceptor_(std::move(address_book.listener), config.secret, control.rank()),
         absent_(seat_.children) {
     if (seat_.parent == 0) return;
-    const Hello hello{Role::edge, rank_, size_, seat_.parent};
+    const Hello hello{Role::tree_link, rank_, size_, seat_.parent};
     const auto& places = address_book.places[static_cast<std::size_t>(seat_.parent)];
     parent_.emplace(config.secret, hello, places, Clock::now());
   }
@@ -85,12 +85,13 @@ class EdgeSearch {
       return found_({member(seat_.parent), *std::move(connection)});
     }
     if (!parent_->hopeless(now) && now < end_) return;
-    throw Error(describe_gaps(std::array{Gap{member(rank_), member(seat_.parent), parent_->failures()}}));
+    throw Error(describe_unreachable(
+        std::array{UnreachablePair{member(rank_), member(seat_.parent), parent_->failures()}}));
   }
 
   void let_in_children(TimePoint now) {
     for (auto& [connection, hello, from] : acceptor_.serve(now)) {
-      if (hello.role != Role::edge || hello.size != size_) continue;
+      if (hello.role != Role::tree_link || hello.size != size_) continue;
       if (std::erase(absent_, hello.rank) == 1) found_({member(hello.rank), std::move(connection)});
     }
   }
@@ -113,7 +114,7 @@ class EdgeSearch {
   const int rank_;
   const int size_;
   const TimePoint end_;
-  const std::function<void(Edge)>& found_;
+  const std::function<void(TreeLink)>& found_;
   LossWatch losses_;
   Acceptor acceptor_;
   std::vector<int> absent_;  // children
@@ -125,13 +126,13 @@ class EdgeSearch {
 /// Children call their parents. Nobody waits in a ring: a call waits for the parent's side of this function,
 /// which answers whatever else it waits for, and which all ranks enter. Being called needs no deadline: a
 /// child that fails says so through control, and so does its death. A caller gives up long before those who
-/// wait for it elsewhere do, so that all hear of the gap, and not that somebody is missing.
-void connect_edges(Control& control, const std::vector<Member>& members, const Config& config,
-                   TimePoint deadline, const std::function<void(Edge)>& found) {
+/// wait for it elsewhere do, so that all hear of the unreachable pair, and not that somebody is missing.
+void connect_tree_links(Control& control, const std::vector<Member>& members, const Config& config,
+                        TimePoint deadline, const std::function<void(TreeLink)>& found) {
   AddressBook address_book = tell_where(control, members, config, deadline);
   if (control.rank() == 0) return;
   const TimePoint now = Clock::now();
-  EdgeSearch(control, members, config, std::move(address_book), now + (deadline - now) / 2, found).run();
+  TreeLinkSearch(control, members, config, std::move(address_book), now + (deadline - now) / 2, found).run();
 }
 
 }  // namespace hora::tcp

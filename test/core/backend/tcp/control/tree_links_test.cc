@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "core/backend/tcp/control/edges.h"
+#include "core/backend/tcp/control/tree_links.h"
 
 #include "core/join/address_book.h"
 #include "test/support/tcp_ranks.h"
@@ -20,9 +20,9 @@ TEST(ConnectEdges, GivesEachRankItsParentAndItsChildrenButForRank0) {
   run_ranks(kRanks, [&](int rank) {
     const auto at = static_cast<std::size_t>(rank);
     std::vector<int> found;
-    connect_edges(*worlds[at].control, worlds[at].members, configs[at],
-                  Clock::now() + configs[at].start_timeout,
-                  [&](const Edge& edge) { found.push_back(edge.member.rank); });
+    connect_tree_links(*worlds[at].control, worlds[at].members, configs[at],
+                       Clock::now() + configs[at].start_timeout,
+                       [&](const TreeLink& tree_link) { found.push_back(tree_link.member.rank); });
     std::sort(found.begin(), found.end());
     const TreeSeat& seat = worlds[at].control->seat();
     std::vector<int> expected;
@@ -38,7 +38,7 @@ TEST(ConnectEdges, EndsWhenARankFailsMeanwhile) {
   const auto configs = tree_configs(kRanks, 1);
   auto worlds = connect_tcp_ranks(configs);
   AddressBook listens;  // as long as the test: rank 3 is not refused
-  const auto ignore = [](const Edge&) {};
+  const auto ignore = [](const TreeLink&) {};
   run_ranks(kRanks, [&](int rank) {
     const auto at = static_cast<std::size_t>(rank);
     auto& world = worlds[at];
@@ -47,10 +47,10 @@ TEST(ConnectEdges, EndsWhenARankFailsMeanwhile) {
       listens = tell_where(*world.control, world.members, configs[at], deadline);
       world.control->fail({Code::unavailable, "no more sockets"});
     } else if (rank == 0) {
-      connect_edges(*world.control, world.members, configs[at], deadline, ignore);
+      connect_tree_links(*world.control, world.members, configs[at], deadline, ignore);
     } else {
       try {
-        connect_edges(*world.control, world.members, configs[at], deadline, ignore);
+        connect_tree_links(*world.control, world.members, configs[at], deadline, ignore);
         ADD_FAILURE() << "rank " << rank << " waits for rank 2";
       } catch (const Error& error) {
         EXPECT_NE(std::string(error.what()).find("failed: no more sockets"), std::string::npos)
@@ -66,11 +66,11 @@ TEST(ConnectEdges, AllHearWhichRankDidNotGetThroughToItsParent) {
   const auto configs = tree_configs(kRanks, 1);
   auto worlds = connect_tcp_ranks(configs);
   AddressBook listens;  // as long as the test: rank 3's call is taken, and never answered
-  const auto ignore = [](const Edge&) {};
-  const auto gap_in = [&](int rank, TimePoint deadline) {
+  const auto ignore = [](const TreeLink&) {};
+  const auto unreachable_pair_in = [&](int rank, TimePoint deadline) {
     const auto at = static_cast<std::size_t>(rank);
     try {
-      connect_edges(*worlds[at].control, worlds[at].members, configs[at], deadline, ignore);
+      connect_tree_links(*worlds[at].control, worlds[at].members, configs[at], deadline, ignore);
     } catch (const Error& error) {
       return error.status();
     }
@@ -82,13 +82,13 @@ TEST(ConnectEdges, AllHearWhichRankDidNotGetThroughToItsParent) {
     if (rank == 2) {
       listens = tell_where(*worlds[at].control, worlds[at].members, configs[at], deadline);
     } else if (rank == 3) {
-      const Status gap = gap_in(rank, Clock::now() + std::chrono::seconds(4));
-      EXPECT_EQ(gap.code, Code::unavailable);
-      EXPECT_NE(gap.message.find("rank 3"), std::string::npos) << gap.message;
-      EXPECT_NE(gap.message.find("rank 2"), std::string::npos) << gap.message;
-      worlds[at].control->fail(gap);
+      const Status unreachable_pair = unreachable_pair_in(rank, Clock::now() + std::chrono::seconds(4));
+      EXPECT_EQ(unreachable_pair.code, Code::unavailable);
+      EXPECT_NE(unreachable_pair.message.find("rank 3"), std::string::npos) << unreachable_pair.message;
+      EXPECT_NE(unreachable_pair.message.find("rank 2"), std::string::npos) << unreachable_pair.message;
+      worlds[at].control->fail(unreachable_pair);
     } else {
-      const Status heard = gap_in(rank, deadline);
+      const Status heard = unreachable_pair_in(rank, deadline);
       EXPECT_EQ(heard.message.find("rank 3") != std::string::npos, rank == 1) << heard.message;
     }
   });

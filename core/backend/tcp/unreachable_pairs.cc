@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "core/backend/tcp/gaps.h"
+#include "core/backend/tcp/unreachable_pairs.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -38,21 +38,22 @@ Status report(std::vector<std::string> rows) {
 
 }  // namespace
 
-Status describe_gaps(std::span<const Gap> gaps) {
+Status describe_unreachable(std::span<const UnreachablePair> unreachable_pairs) {
   std::vector<std::string> rows;
-  for (const auto& gap : gaps) {
-    rows.push_back(fmt::format("{}{} on {} -> {} on {}: {}", kIndent, describe_ranks({gap.from.rank}),
-                               gap.from.host, describe_ranks({gap.to.rank}), gap.to.host,
-                               fmt::join(gap.failures, ", ")));
+  for (const auto& unreachable_pair : unreachable_pairs) {
+    rows.push_back(fmt::format("{}{} on {} -> {} on {}: {}", kIndent,
+                               describe_ranks({unreachable_pair.from.rank}), unreachable_pair.from.host,
+                               describe_ranks({unreachable_pair.to.rank}), unreachable_pair.to.host,
+                               fmt::join(unreachable_pair.failures, ", ")));
   }
   return report(std::move(rows));
 }
 
-bool tells_of_gaps(const Status& status) {
+bool names_unreachable(const Status& status) {
   return status.code == Code::unavailable && status.message.starts_with(kHead);
 }
 
-Status merge_gaps(const Status& first, const Status& second) {
+Status merge_unreachable(const Status& first, const Status& second) {
   auto rows = rows_of(first.message);
   for (auto& row : rows_of(second.message)) {
     if (std::find(rows.begin(), rows.end(), row) == rows.end()) rows.push_back(std::move(row));

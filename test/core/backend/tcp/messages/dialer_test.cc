@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "core/backend/tcp/messages/calling.h"
+#include "core/backend/tcp/messages/dialer.h"
 
 #include "core/join/acceptor.h"
 
@@ -9,39 +9,39 @@ namespace hora::tcp {
 namespace {
 
 /// Goes on until there is an answer; `acceptor` is that of rank 1.
-Calling::Answer answer(Calling& calling, Acceptor& acceptor, std::vector<Acceptor::Arrival>& arrivals) {
+Dialer::Answer answer(Dialer& dialer, Acceptor& acceptor, std::vector<Acceptor::Arrival>& arrivals) {
   while (true) {
     for (auto& arrival : acceptor.serve(Clock::now())) arrivals.push_back(std::move(arrival));
-    auto answers = calling.serve(Clock::now());
+    auto answers = dialer.serve(Clock::now());
     if (!answers.empty()) return std::move(answers.front());
     std::vector<pollfd> events;
-    calling.append_to(events);
+    dialer.append_to(events);
     acceptor.append_to(events);
     ::poll(events.data(), events.size(),
            milliseconds_until(
-               std::min({calling.next(), acceptor.next(), Clock::now() + std::chrono::seconds(1)})));
+               std::min({dialer.next(), acceptor.next(), Clock::now() + std::chrono::seconds(1)})));
   }
 }
 
-TEST(Calling, FindsRanksAndSaysWhichAreOutOfReach) {
+TEST(Dialer, FindsRanksAndSaysWhichAreOutOfReach) {
   Config config;
   config.size = 3;
   config.secret[0] = 7;
   Descriptor door = listen_at({"127.0.0.1", "0"});
   const Address here = local_address(door.fd());
   const Address nobody = local_address(listen_at({"127.0.0.1", "0"}).fd());  // closed again
-  Calling calling(config, {{0, 10, "a", ""}, {1, 11, "a", ""}, {2, 12, "b", ""}}, {{}, {here}, {nobody}});
+  Dialer dialer(config, {{0, 10, "a", ""}, {1, 11, "a", ""}, {2, 12, "b", ""}}, {{}, {here}, {nobody}});
   Acceptor acceptor(std::move(door), config.secret, 1);
   std::vector<Acceptor::Arrival> arrivals;
-  EXPECT_EQ(calling.next(), TimePoint::max());
+  EXPECT_EQ(dialer.next(), TimePoint::max());
 
-  calling.want(2);
-  calling.want(1);
-  calling.want(1);
-  const auto reached = answer(calling, acceptor, arrivals);
+  dialer.want(2);
+  dialer.want(1);
+  dialer.want(1);
+  const auto reached = answer(dialer, acceptor, arrivals);
   EXPECT_EQ(reached.rank, 1);
   EXPECT_TRUE(reached.connection);
-  const auto failed = answer(calling, acceptor, arrivals);
+  const auto failed = answer(dialer, acceptor, arrivals);
   EXPECT_EQ(failed.rank, 2);
   EXPECT_FALSE(failed.connection);
   EXPECT_EQ(failed.failed.code, Code::unavailable);
@@ -50,7 +50,7 @@ TEST(Calling, FindsRanksAndSaysWhichAreOutOfReach) {
   ASSERT_EQ(arrivals.size(), 1U);
   EXPECT_EQ(arrivals.front().hello.role, Role::message);
   EXPECT_EQ(arrivals.front().hello.rank, 0);
-  EXPECT_EQ(calling.next(), TimePoint::max());
+  EXPECT_EQ(dialer.next(), TimePoint::max());
 }
 
 }  // namespace

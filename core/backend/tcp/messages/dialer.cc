@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "core/backend/tcp/messages/calling.h"
+#include "core/backend/tcp/messages/dialer.h"
 
-#include "core/backend/tcp/gaps.h"
+#include "core/backend/tcp/unreachable_pairs.h"
 
 #include <algorithm>
 
 namespace hora::tcp {
 
-void Calling::want(int rank) {
+void Dialer::want(int rank) {
   if (calls_.contains(rank)) return;
   const TimePoint now = Clock::now();
   const Hello hello{Role::message, config_.rank, config_.size, rank};
@@ -15,16 +15,17 @@ void Calling::want(int rank) {
                             now + config_.start_timeout});
 }
 
-std::vector<Calling::Answer> Calling::serve(TimePoint now) {
+std::vector<Dialer::Answer> Dialer::serve(TimePoint now) {
   std::vector<Answer> answers;
   for (auto call = calls_.begin(); call != calls_.end();) {
     auto& [rank, found] = *call;
     if (auto connection = found.connector.serve(now)) {
       answers.push_back({rank, std::move(connection), {}});
     } else if (found.connector.hopeless(now) || now >= found.deadline) {
-      const Gap gap{members_[static_cast<std::size_t>(config_.rank)],
-                    members_[static_cast<std::size_t>(rank)], found.connector.failures()};
-      answers.push_back({rank, {}, describe_gaps({&gap, 1})});
+      const UnreachablePair unreachable_pair{members_[static_cast<std::size_t>(config_.rank)],
+                                             members_[static_cast<std::size_t>(rank)],
+                                             found.connector.failures()};
+      answers.push_back({rank, {}, describe_unreachable({&unreachable_pair, 1})});
     } else {
       ++call;
       continue;
@@ -34,11 +35,11 @@ std::vector<Calling::Answer> Calling::serve(TimePoint now) {
   return answers;
 }
 
-void Calling::append_to(std::vector<pollfd>& events) const {
+void Dialer::append_to(std::vector<pollfd>& events) const {
   for (const auto& [rank, call] : calls_) call.connector.append_to(events);
 }
 
-TimePoint Calling::next() const {
+TimePoint Dialer::next() const {
   TimePoint soonest = TimePoint::max();
   for (const auto& [rank, call] : calls_) soonest = std::min({soonest, call.deadline, call.connector.next()});
   return soonest;

@@ -11,10 +11,10 @@ namespace hora::tcp {
 
 /// Calls other ranks for messages: side by side, each at all addresses that it may have. Nothing blocks. Not
 /// thread-safe.
-class Calling {
+class Dialer {
  public:
   /// `places`: by rank, see AddressBook.
-  Calling(const Config& config, std::vector<Member> members, std::vector<std::vector<Address>> places)
+  Dialer(const Config& config, std::vector<Member> members, std::vector<std::vector<Address>> places)
       : config_(config), members_(std::move(members)), places_(std::move(places)) {}
 
   /// Begins to call a rank, unless that is under way.
