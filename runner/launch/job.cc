@@ -8,9 +8,9 @@
 #include "runner/launch/remote_ranks.h"
 #include "runner/launch/signals.h"
 #include "runner/launch/this_host.h"
-#include "runner/observe/culprit.h"
 #include "runner/observe/end_reports.h"
-#include "runner/observe/enquiries.h"
+#include "runner/observe/root_cause.h"
+#include "runner/observe/status_service.h"
 #include "runner/observe/summary.h"
 #include "runner/streams/relay.h"
 #include "runner/streams/standard_input.h"
@@ -68,7 +68,7 @@ class Job {
   int run() {
     if (options_.timeout) deadline_ = timeout_ = Clock::now() + *options_.timeout;
     const HostPlan plan = common_plan();
-    open_enquiries(job_id(plan.secret));
+    open_status_service(job_id(plan.secret));
     prepare_hosts(plan);
     while (!all_ready() && !ending()) turn();
     if (!ending()) {
@@ -116,19 +116,19 @@ class Job {
   }
 
   /// A job runs also where nobody can ask how it is, unless that was asked for.
-  void open_enquiries(const std::string& id) {
-    enquiries_.emplace(
+  void open_status_service(const std::string& id) {
+    status_service_.emplace(
         id, summary_,
         [this](const Question& question) {
           for (const auto& host : hosts_) host.ranks->ask(question);
         },
         Clock::now());
     if (options_.metrics) {
-      enquiries_->open(*options_.metrics);
-      say(fmt::format("metrics are at {}", enquiries_->metrics_place()));
+      status_service_->open(*options_.metrics);
+      say(fmt::format("metrics are at {}", status_service_->metrics_place()));
     }
     try {
-      enquiries_->open(open_job_socket(id));
+      status_service_->open(open_job_socket(id));
       say(fmt::format("this is job {}", id));
     } catch (const Error& error) {
       print(fmt::format("hrun: hrun status will not find this job: {}\n", error.what()));
@@ -226,10 +226,10 @@ class Job {
   void turn() {
     std::vector<pollfd> events{{signals_.fd(), POLLIN, 0}};
     relay_.watch(events);
-    enquiries_->watch(events);
+    status_service_->watch(events);
     input_.watch(events);
     TimePoint next =
-        std::min({deadline_, reader_deadline_, enquiries_->next(), relay_.next(), input_.next()});
+        std::min({deadline_, reader_deadline_, status_service_->next(), relay_.next(), input_.next()});
     if (relay_.ready()) next = TimePoint::min();
     for (const auto& host : hosts_) {
       host.ranks->watch(events);
@@ -240,7 +240,7 @@ class Job {
     take_signals();
     take_events();
     input_.turn();
-    enquiries_->turn(Clock::now());
+    status_service_->turn(Clock::now());
     if (Clock::now() >= deadline_) pass_deadline();
     if (finishing_) await_reader();
   }
@@ -342,12 +342,13 @@ class Job {
       pass_output();  // what it wrote before
       relay_.add_errors(rank, trace->text, trace->shown);
     }
-    enquiries_->take(rank, reply);
+    status_service_->take(rank, reply);
   }
 
   void hear_of_a_missed(int rank, const Reply& reply) {
     try {
-      if (rank == 0) culprit_.left_early(decode_missed_rank(reply, static_cast<int>(summary_.ranks.size())));
+      if (rank == 0)
+        root_cause_.left_early(decode_missed_rank(reply, static_cast<int>(summary_.ranks.size())));
     } catch (const Error&) {
       return;  // as if it had said nothing
     }
@@ -357,14 +358,14 @@ class Job {
   /// the job has failed that is its end; else somebody has time to let them go on.
   void look_for_a_standstill() {
     const bool stands = !ranks_told() && all_that_run_are_stopped();
-    if (stands && culprit_.known()) {
+    if (stands && root_cause_.known()) {
       say("those that are left are stopped: no time helps them");
       end_ranks(Step::terminate);
     } else if (stands && any_ended_ && !stands_still_) {
       stands_still_ = true;
       say(fmt::format("those that are left are stopped; they have {} s to go on", grace_seconds()));
       deadline_ = std::min(deadline_, Clock::now() + options_.grace);
-    } else if (!stands && std::exchange(stands_still_, false) && !culprit_.known() && !ranks_told()) {
+    } else if (!stands && std::exchange(stands_still_, false) && !root_cause_.known() && !ranks_told()) {
       deadline_ = timeout_;
     }
   }
@@ -392,10 +393,10 @@ class Job {
   }
 
   void ended(const Failure& failure) {
-    if (ranks_told() || (reported_ && culprit_.known())) return;  // what was reported stands
+    if (ranks_told() || (reported_ && root_cause_.known())) return;  // what was reported stands
     endings_.push_back(failure);
     if (failure.ending.exit_code == 0) return;
-    if (!culprit_.accuse(failure, first_stopped())) return;
+    if (!root_cause_.accuse(failure, first_stopped())) return;
     if (!anybody_left()) return;  // nobody who needs a deadline; output has as long as it takes
     say(fmt::format("the others have {} s to end by themselves", grace_seconds()));
     deadline_ = std::min(deadline_, Clock::now() + options_.grace);
@@ -424,8 +425,8 @@ class Job {
   [[nodiscard]] bool ending() const { return signal_ != 0 || timed_out_; }
 
   void pass_deadline() {
-    if (stands_still_ && !ranks_told() && !culprit_.known()) culprit_.accuse(*first_stopped());
-    if (!culprit_.known() && signal_ == 0 && !timed_out_) {
+    if (stands_still_ && !ranks_told() && !root_cause_.known()) root_cause_.accuse(*first_stopped());
+    if (!root_cause_.known() && signal_ == 0 && !timed_out_) {
       timed_out_ = true;
       print(fmt::format("hrun: the job did not end within {} s (--timeout)\n",
                         std::chrono::duration<double>(*options_.timeout).count()));
@@ -544,7 +545,7 @@ class Job {
       }
     }
     summary_.exit_code = exit_code;
-    if (culprit_.known()) summary_.first_cause = blame(culprit_.failure());
+    if (root_cause_.known()) summary_.first_cause = blame(root_cause_.failure());
     try {
       write_summary(summary_, options_.output_directory);
     } catch (const Error& error) {
@@ -564,12 +565,12 @@ class Job {
 
   void report() {
     reported_ = true;
-    if (!culprit_.known()) {
+    if (!root_cause_.known()) {
       const std::string text = end_reports_.describe(-1, summary_) + end_reports_.describe_dumps(summary_);
       if (started_ && !text.empty()) print("\n" + text);
       return;
     }
-    const Failure& first = culprit_.failure();
+    const Failure& first = root_cause_.failure();
     const std::string dumps = end_reports_.describe_dumps(summary_);
     if (first.rank < 0) {
       print(fmt::format("\nhrun: {}\n{}{}{}", describe_loss(first.host, first.ending),
@@ -597,7 +598,7 @@ class Job {
   /// and those that failed in turn.
   [[nodiscard]] std::string describe_other_endings() const {
     constexpr std::size_t kMost = 8;
-    const Failure& first = culprit_.failure();
+    const Failure& first = root_cause_.failure();
     std::string lost;
     std::map<int, std::pair<std::string, std::string>> endings;
     for (const auto& other : endings_) {
@@ -612,7 +613,7 @@ class Job {
   }
 
   [[nodiscard]] int exit_code() const {
-    if (culprit_.known()) return culprit_.failure().ending.exit_code;
+    if (root_cause_.known()) return root_cause_.failure().ending.exit_code;
     if (timed_out_) return kTimedOut;
     if (signal_ != 0) return 128 + signal_;
     return relay_.incomplete() ? kOutputLost : 0;
@@ -624,7 +625,7 @@ class Job {
   std::vector<Host> hosts_;
   Relay relay_;
   JobSummary summary_;
-  std::optional<Enquiries> enquiries_;
+  std::optional<StatusService> status_service_;
 
   TimePoint timeout_ = TimePoint::max();
   TimePoint deadline_ = TimePoint::max();         // of the next step: the time-out, TERM, KILL, giving up
@@ -639,7 +640,7 @@ class Job {
   int signal_ = 0;         // that told hrun to end
   int good_ends_told_ = 0;
   int bad_ends_told_ = 0;
-  Culprit culprit_;
+  RootCause root_cause_;
   EndReports end_reports_;
   bool any_ended_ = false;
   bool stands_still_ = false;       // see look_for_a_standstill

@@ -15,7 +15,7 @@ constexpr int kMostReads = 8;  // at a time, so that one host does not keep the 
 
 void Link::watch(std::vector<pollfd>& events) const {
   if (!closed_) events.push_back({in_, POLLIN, 0});
-  if (!outlet_.empty()) events.push_back({outlet_.fd(), POLLOUT, 0});
+  if (!sink_.empty()) events.push_back({sink_.fd(), POLLOUT, 0});
 }
 
 void Link::read(TimePoint now) {
@@ -32,10 +32,10 @@ void Link::read(TimePoint now) {
 }
 
 void Link::send_line(std::string_view line) {
-  outlet_.add(line);
-  outlet_.add("\n");
+  sink_.add(line);
+  sink_.add("\n");
 }
 
-void Link::send(Word word, std::span<const std::byte> body) { outlet_.add(text_of(encode(word, body))); }
+void Link::send(Word word, std::span<const std::byte> body) { sink_.add(text_of(encode(word, body))); }
 
 }  // namespace hora::hrun

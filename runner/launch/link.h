@@ -2,7 +2,7 @@
 #pragma once
 
 #include "runner/launch/note.h"
-#include "runner/streams/outlet.h"
+#include "runner/streams/output_sink.h"
 
 #include <poll.h>
 
@@ -17,7 +17,7 @@ namespace hora::hrun {
 class Link {
  public:
   /// Borrows the descriptors, which may be the same.
-  Link(int in, int out, TimePoint now) : in_(in), outlet_(out), heard_(now) {}
+  Link(int in, int out, TimePoint now) : in_(in), sink_(out), heard_(now) {}
 
   /// Adds what poll() has to wait for.
   void watch(std::vector<pollfd>& events) const;
@@ -35,17 +35,17 @@ class Link {
 
   void send_line(std::string_view line);
   void send(Word word, std::span<const std::byte> body = {});
-  void flush() { outlet_.flush(); }
+  void flush() { sink_.flush(); }
   /// Nothing more will be sent: the other side sees the end, once the borrowed descriptor is closed, too.
-  void hang_up() { outlet_ = Outlet(-1); }
-  [[nodiscard]] bool all_sent() const { return outlet_.empty(); }
+  void hang_up() { sink_ = OutputSink(-1); }
+  [[nodiscard]] bool all_sent() const { return sink_.empty(); }
   /// So much waits to be sent that what can wait should.
-  [[nodiscard]] bool full() const { return outlet_.full(); }
+  [[nodiscard]] bool full() const { return sink_.full(); }
 
  private:
   int in_;
-  Outlet outlet_;
-  NoteReader reader_;
+  OutputSink sink_;
+  AgentMessageReader reader_;
   TimePoint heard_;
   bool closed_ = false;
 };

@@ -4,9 +4,9 @@
 #include "core/base/cores.h"
 #include "core/join/network.h"
 #include "runner/launch/binding.h"
-#include "runner/launch/door.h"
 #include "runner/launch/environment.h"
 #include "runner/launch/guard.h"
+#include "runner/launch/reserved_listener.h"
 #include "runner/launch/reserved_port.h"
 #include "runner/streams/rank_inputs.h"
 
@@ -116,8 +116,8 @@ class ItsInput {
 
 /// The sockets that the host of rank 0 keeps until its ranks run, or for as long as they do.
 struct Front {
-  explicit Front(const HostPlan& plan) : door(std::in_place, plan.alone, plan.network) {}
-  std::optional<Door> door;
+  explicit Front(const HostPlan& plan) : listener(std::in_place, plan.alone, plan.network) {}
+  std::optional<ReservedListener> listener;
   ReservedPort master_port;
 };
 
@@ -137,7 +137,7 @@ class LocalRanks final : public HostRanks {
     if (plan.seats.front().rank != 0) return;
     front_.emplace(plan);
     ready_.addresses = plan.alone ? std::vector<std::string>{"127.0.0.1"} : own_addresses(plan.network);
-    ready_.port = front_->door->port();
+    ready_.port = front_->listener->port();
     ready_.master_port = front_->master_port.number();
   }
 
@@ -155,7 +155,7 @@ class LocalRanks final : public HostRanks {
   void start(const MeetingPoint& meeting) override {
     started_ = true;
     for (const auto& seat : plan_.seats) start_one(seat, meeting);
-    if (front_) front_->door.reset();
+    if (front_) front_->listener.reset();
   }
 
   void interrupt() override { tell_to_end(SIGINT); }
@@ -273,8 +273,8 @@ class LocalRanks final : public HostRanks {
     ItsInput input(reads(seat) ? plan_.input : InputKind::nothing, plan_.window);
     input.go_into(plan);
     if (seat.rank == 0) {
-      facts.coordinator_fd = front_->door->fd();
-      plan.inherited.push_back(front_->door->fd());
+      facts.coordinator_fd = front_->listener->fd();
+      plan.inherited.push_back(front_->listener->fd());
     }
     plan.environment = rank_environment(plan_.environment, plan_.horovod_folder, facts);
     Process process = hrun::start(plan);

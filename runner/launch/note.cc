@@ -38,13 +38,13 @@ Bytes encode(Word word, std::span<const std::byte> body) {
   return bytes;
 }
 
-void NoteReader::feed(std::span<const std::byte> bytes) {
+void AgentMessageReader::feed(std::span<const std::byte> bytes) {
   bytes_.erase(bytes_.begin(), bytes_.begin() + static_cast<std::ptrdiff_t>(at_));
   at_ = 0;
   bytes_.insert(bytes_.end(), bytes.begin(), bytes.end());
 }
 
-std::optional<std::string> NoteReader::next_line() {
+std::optional<std::string> AgentMessageReader::next_line() {
   const auto begin = bytes_.begin() + static_cast<std::ptrdiff_t>(at_);
   const auto end = std::find(begin, bytes_.end(), std::byte{'\n'});
   if (end - begin > static_cast<std::ptrdiff_t>(kMostText))
@@ -56,7 +56,7 @@ std::optional<std::string> NoteReader::next_line() {
   return line;
 }
 
-std::optional<Note> NoteReader::next() {
+std::optional<Note> AgentMessageReader::next() {
   const std::span<const std::byte> rest = std::span(bytes_).subspan(at_);
   if (rest.size() < kHead) return std::nullopt;
   std::size_t length = 0;

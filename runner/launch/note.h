@@ -72,7 +72,7 @@ struct Note {
 [[nodiscard]] Bytes encode(Word word, std::span<const std::byte> body);
 
 /// Cuts what arrives into notes, however it arrives.
-class NoteReader {
+class AgentMessageReader {
  public:
   void feed(std::span<const std::byte> bytes);
   /// The next line of text, without its end: before the first note there may be some. Throws Error(internal)

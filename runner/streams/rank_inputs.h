@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "runner/streams/outlet.h"
+#include "runner/streams/output_sink.h"
 #include "runner/streams/terminal.h"
 
 #include <cstddef>
@@ -34,7 +34,7 @@ class RankInputs {
   struct Reader {
     Descriptor input;
     bool terminal;
-    Outlet outlet;
+    OutputSink sink;
     bool ending = false;
   };
   std::list<Reader> readers_;

@@ -43,7 +43,7 @@ Relay::Relay(const Options& options) : options_(options) {
     const bool terminal = ::isatty(fd) == 1;
     const bool colour = terminal && !variable("NO_COLOR");
     targets_.push_back(std::make_unique<Target>(
-        Target{Painter(options.ranks, options.prefix, terminal, colour), Outlet(fd)}));
+        Target{Painter(options.ranks, options.prefix, terminal, colour), OutputSink(fd)}));
   }
   if (!options.output_directory.empty()) make_directory(options.output_directory);
 }
@@ -91,15 +91,15 @@ void Relay::add_errors(int rank, std::string_view text, bool shown) {
 
 void Relay::print(std::string_view text) {
   Target& target = *targets_.back();
-  target.outlet.add(target.painter.insert(text));
+  target.sink.add(target.painter.insert(text));
   flush(target);
 }
 
 /// False if its reader is gone. Anything else that is wrong with it is said once; ranks go on.
 bool Relay::flush(Target& target) {
-  const std::size_t waiting = target.outlet.size();
-  const int trouble = target.outlet.flush();
-  if (trouble == 0) written_ += waiting - target.outlet.size();
+  const std::size_t waiting = target.sink.size();
+  const int trouble = target.sink.flush();
+  if (trouble == 0) written_ += waiting - target.sink.size();
   if (trouble != 0 && trouble != EPIPE && !std::exchange(target.failed, true))
     print(fmt::format("hrun: cannot write its output any further: {}\n", std::strerror(trouble)));
   return trouble != EPIPE;
@@ -107,17 +107,17 @@ bool Relay::flush(Target& target) {
 
 void Relay::watch(std::vector<pollfd>& events) const {
   for (const auto& target : targets_) {
-    if (!target->outlet.empty()) events.push_back({target->outlet.fd(), POLLOUT, 0});
+    if (!target->sink.empty()) events.push_back({target->sink.fd(), POLLOUT, 0});
   }
   for (const auto& stream : streams_) {
     const int fd = stream->source->fd();
-    if (fd >= 0 && !stream->done && !stream->target->outlet.full()) events.push_back({fd, POLLIN, 0});
+    if (fd >= 0 && !stream->done && !stream->target->sink.full()) events.push_back({fd, POLLIN, 0});
   }
 }
 
 bool Relay::ready() const {
   return std::any_of(streams_.begin(), streams_.end(), [](const auto& stream) {
-    return !stream->done && !stream->target->outlet.full() &&
+    return !stream->done && !stream->target->sink.full() &&
            (stream->source->ready() || stream->source->ended());
   });
 }
@@ -130,7 +130,7 @@ TimePoint Relay::next() const {
 
 bool Relay::move() {
   for (const auto& stream : streams_) {
-    if (!stream->done && !stream->target->outlet.full()) read(*stream);
+    if (!stream->done && !stream->target->sink.full()) read(*stream);
     if (Clock::now() >= stream->begins_at) begin_conversation(*stream);
   }
   bool all_read = true;
@@ -238,21 +238,21 @@ void Relay::count(Stream& stream, const Line& line) {
 }
 
 void Relay::add(Target& target, std::string_view bytes) {
-  if (!target.failed) target.outlet.add(bytes);
+  if (!target.failed) target.sink.add(bytes);
   if (target.abandoned) abandoned_ += bytes.size();
 }
 
 bool Relay::held_up() const {
   return std::any_of(targets_.begin(), targets_.end(),
-                     [](const auto& target) { return !target->abandoned && !target->outlet.empty(); });
+                     [](const auto& target) { return !target->abandoned && !target->sink.empty(); });
 }
 
 void Relay::abandon() {
   ranks_have_ended();
   for (const auto& target : targets_) {
-    if (target->outlet.empty()) continue;
+    if (target->sink.empty()) continue;
     target->failed = target->abandoned = true;
-    abandoned_ += target->outlet.discard();
+    abandoned_ += target->sink.discard();
   }
   for (const auto& stream : streams_) {
     while (!stream->done && stream->target->abandoned && read(*stream)) {

@@ -3,8 +3,8 @@
 
 #include "core/base/socket_io.h"
 #include "runner/command_line/options.h"
-#include "runner/streams/outlet.h"
 #include "runner/streams/output.h"
+#include "runner/streams/output_sink.h"
 #include "runner/streams/source.h"
 
 #include <array>
@@ -78,7 +78,7 @@ class Relay {
   /// Where lines of many ranks meet.
   struct Target {
     Painter painter;
-    Outlet outlet;
+    OutputSink sink;
     bool failed = false;     ///< it cannot be written, and gets no more of what ranks write
     bool abandoned = false;  ///< it has failed, as its reader stands still
   };

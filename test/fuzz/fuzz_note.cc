@@ -15,7 +15,7 @@ constexpr int kRanks = 3;
 
 std::vector<hora::hrun::Note> notes(std::span<const std::byte> bytes, std::size_t step) {
   std::vector<hora::hrun::Note> all;
-  hora::hrun::NoteReader reader;
+  hora::hrun::AgentMessageReader reader;
   for (std::size_t at = 0; at < bytes.size(); at += step) {
     reader.feed(bytes.subspan(at, std::min(step, bytes.size() - at)));
     while (auto note = reader.next()) all.push_back(*std::move(note));
@@ -52,7 +52,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   attempt([&] { return hora::hrun::decode_window_size(bytes); });
   attempt([&] { return hora::hrun::decode_pong(bytes); });
   attempt([&] {
-    hora::hrun::NoteReader reader;
+    hora::hrun::AgentMessageReader reader;
     reader.feed(bytes);
     while (reader.next_line()) {
     }

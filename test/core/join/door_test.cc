@@ -13,7 +13,7 @@ namespace {
 
 TimePoint in_ten_seconds() { return Clock::now() + std::chrono::seconds(10); }
 
-TEST(Door, OpensAtTheFirstFreePortForEveryAddress) {
+TEST(ReservedListener, OpensAtTheFirstFreePortForEveryAddress) {
   const Descriptor taken = listen_at({"0.0.0.0", "0"});
   const std::string taken_port = local_address(taken.fd()).port;
   const Descriptor door = listen_at_first_free("nowhere.invalid:" + taken_port + ",nowhere.invalid:0");
@@ -23,7 +23,7 @@ TEST(Door, OpensAtTheFirstFreePortForEveryAddress) {
   EXPECT_TRUE(await_events(door.fd(), POLLIN, in_ten_seconds()));
 }
 
-TEST(Door, SaysWhichPortsAreTaken) {
+TEST(ReservedListener, SaysWhichPortsAreTaken) {
   const Descriptor taken = listen_at({"0.0.0.0", "0"});
   const std::string points = "n1:" + local_address(taken.fd()).port;
   try {
@@ -36,7 +36,7 @@ TEST(Door, SaysWhichPortsAreTaken) {
   }
 }
 
-TEST(Door, WantsPorts) {
+TEST(ReservedListener, WantsPorts) {
   for (const char* points : {"n1", "n1:http", "n1:65536", "n1:1x"})
     EXPECT_THROW(static_cast<void>(listen_at_first_free(points)), Error) << points;
 }

@@ -8,11 +8,11 @@ namespace {
 
 std::span<const std::byte> some(std::string_view text) { return bytes_of(text); }
 
-TEST(NoteReader, CutsWhatArrivesIntoNotesHoweverItArrives) {
+TEST(AgentMessageReader, CutsWhatArrivesIntoNotesHoweverItArrives) {
   Bytes all = encode(Word::output, some("hello"));
   for (const std::byte byte : encode(Word::over, {})) all.push_back(byte);
   for (const std::size_t step : {std::size_t{1}, std::size_t{3}, all.size()}) {
-    NoteReader reader;
+    AgentMessageReader reader;
     std::vector<Note> notes;
     for (std::size_t at = 0; at < all.size(); at += step) {
       reader.feed(std::span(all).subspan(at, std::min(step, all.size() - at)));
@@ -25,8 +25,8 @@ TEST(NoteReader, CutsWhatArrivesIntoNotesHoweverItArrives) {
   }
 }
 
-TEST(NoteReader, ReadsLinesBeforeNotes) {
-  NoteReader reader;
+TEST(AgentMessageReader, ReadsLinesBeforeNotes) {
+  AgentMessageReader reader;
   reader.feed(some("welcome to b\nhora-ag"));
   EXPECT_EQ(reader.next_line(), "welcome to b");
   EXPECT_EQ(reader.next_line(), std::nullopt);
@@ -38,11 +38,11 @@ TEST(NoteReader, ReadsLinesBeforeNotes) {
   EXPECT_EQ(reader.next(), std::nullopt);
 }
 
-TEST(NoteReader, RefusesWhatIsNoNoteAndLinesWithoutEnd) {
-  NoteReader words;
+TEST(AgentMessageReader, RefusesWhatIsNoNoteAndLinesWithoutEnd) {
+  AgentMessageReader words;
   words.feed(some("Last login: today"));
   EXPECT_THROW(static_cast<void>(words.next()), Error);
-  NoteReader line;
+  AgentMessageReader line;
   line.feed(some(std::string(70'000, 'x')));
   EXPECT_THROW(static_cast<void>(line.next_line()), Error);
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runner/observe/status_command.h"
 
-#include "runner/observe/desk.h"
+#include "runner/observe/http_server.h"
 #include "runner/observe/job_socket.h"
 #include "test/runner/own_process.h"
 
@@ -31,16 +31,16 @@ class Answers {
     pid_ = ::fork();
     if (pid_ == 0) {
       JobSocket socket(Folder::private_at(folder), id);
-      Desk desk(socket.take(), Desk::For::own_user);
+      HttpServer server(socket.take(), HttpServer::For::own_user);
       ::close(ready[1]);
       for (;;) {
         std::vector<pollfd> events;
-        desk.watch(events);
+        server.watch(events);
         ::poll(events.data(), events.size(), 100);
-        for (const auto& visit : desk.turn(Clock::now())) {
+        for (const auto& visit : server.turn(Clock::now())) {
           const bool list = visit.request.path == "/job";
           const int status = visit.request.path == "/dump" ? 503 : 200;
-          desk.answer(
+          server.answer(
               visit.visitor,
               {status, "text/plain",
                list ? R"({"np":2,"seconds":7.0,"command":["./train"]})" : visit.request.path + " of " + id},

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "runner/observe/desk.h"
+#include "runner/observe/http_server.h"
 
 #include "core/join/listener.h"
 #include "runner/observe/job_socket.h"
@@ -29,7 +29,7 @@ Descriptor listener() {
   return socket;
 }
 
-/// A desk at a port, whose time only goes on when it is told to.
+/// A server at a port, whose time only goes on when it is told to.
 class Office {
  public:
   Office() : Office(listener()) {}
@@ -43,14 +43,14 @@ class Office {
     EXPECT_EQ(::connect(socket.fd(), reinterpret_cast<const sockaddr*>(&address), sizeof address), 0);
     return socket;
   }
-  /// The visits of the desk's next turn, as soon as there is something to do for it.
-  std::vector<Desk::Visit> turn() {
+  /// The visits of the server's next turn, as soon as there is something to do for it.
+  std::vector<HttpServer::Visit> turn() {
     std::vector<pollfd> events;
-    desk.watch(events);
+    server.watch(events);
     ::poll(events.data(), events.size(), 1000);
-    return desk.turn(now);
+    return server.turn(now);
   }
-  std::vector<Desk::Visit> until_visited() {
+  std::vector<HttpServer::Visit> until_visited() {
     for (;;) {
       auto visits = turn();
       if (!visits.empty()) return visits;
@@ -58,11 +58,12 @@ class Office {
   }
 
   TimePoint now = TimePoint() + seconds(1000);
-  Desk desk;
+  HttpServer server;
 
  private:
-  explicit Office(Descriptor socket) : desk(Descriptor(), Desk::For::everybody), port_(port_of(socket)) {
-    desk = Desk(std::move(socket), Desk::For::everybody);
+  explicit Office(Descriptor socket)
+      : server(Descriptor(), HttpServer::For::everybody), port_(port_of(socket)) {
+    server = HttpServer(std::move(socket), HttpServer::For::everybody);
   }
   std::uint16_t port_;
 };
@@ -85,7 +86,7 @@ bool has_ended(const Descriptor& socket) {
   return ::recv(socket.fd(), &byte, 1, MSG_DONTWAIT) == 0;
 }
 
-TEST(Desk, HandsOutARequestAndGivesTheAnswer) {
+TEST(HttpServer, HandsOutARequestAndGivesTheAnswer) {
   Office office;
   const Descriptor visitor = office.visitor();
   write(visitor, "GET /metr");
@@ -94,12 +95,12 @@ TEST(Desk, HandsOutARequestAndGivesTheAnswer) {
   const auto visits = office.until_visited();
   ASSERT_EQ(visits.size(), 1u);
   EXPECT_EQ(visits.front().request, (HttpRequest{"GET", "/metrics"}));
-  office.desk.answer(visits.front().visitor, {200, "text/plain", "hora 1\n"}, office.now);
+  office.server.answer(visits.front().visitor, {200, "text/plain", "hora 1\n"}, office.now);
   office.turn();
   EXPECT_EQ(parse_response(read_to_the_end(visitor)).body, "hora 1\n");
 }
 
-TEST(Desk, TellsWhoAsksNonsenseThatItDoes) {
+TEST(HttpServer, TellsWhoAsksNonsenseThatItDoes) {
   Office office;
   const Descriptor visitor = office.visitor();
   write(visitor, "EHLO\r\n\r\n");
@@ -112,62 +113,62 @@ TEST(Desk, TellsWhoAsksNonsenseThatItDoes) {
   }
 }
 
-TEST(Desk, SendsAwayWhoIsSlow) {
+TEST(HttpServer, SendsAwayWhoIsSlow) {
   Office office;
   const Descriptor visitor = office.visitor();
   write(visitor, "GET /");
-  while (office.desk.next() == TimePoint::max()) office.turn();
-  EXPECT_EQ(office.desk.next(), office.now + Desk::kPatience);
-  office.now += Desk::kPatience;
-  office.desk.turn(office.now);
-  EXPECT_EQ(office.desk.next(), TimePoint::max());
+  while (office.server.next() == TimePoint::max()) office.turn();
+  EXPECT_EQ(office.server.next(), office.now + HttpServer::kPatience);
+  office.now += HttpServer::kPatience;
+  office.server.turn(office.now);
+  EXPECT_EQ(office.server.next(), TimePoint::max());
   EXPECT_EQ(read_to_the_end(visitor), "");
 }
 
-TEST(Desk, LetsNoMoreInThanItHasRoomForUntilTheyAreSentAway) {
+TEST(HttpServer, LetsNoMoreInThanItHasRoomForUntilTheyAreSentAway) {
   Office office;
   std::vector<Descriptor> idle;
-  for (std::size_t i = 0; i < Desk::kRoom; ++i) idle.push_back(office.visitor());
+  for (std::size_t i = 0; i < HttpServer::kRoom; ++i) idle.push_back(office.visitor());
   std::vector<pollfd> events;
-  while (events.size() != Desk::kRoom) {  // nobody waits at the door any more
+  while (events.size() != HttpServer::kRoom) {  // nobody waits at the reserved listener any more
     office.turn();
     events.clear();
-    office.desk.watch(events);
+    office.server.watch(events);
   }
   const Descriptor late = office.visitor();
   write(late, "GET / HTTP/1.0\r\n\r\n");
-  EXPECT_TRUE(office.desk.turn(office.now).empty());
-  office.now += Desk::kPatience;
-  office.desk.turn(office.now);
+  EXPECT_TRUE(office.server.turn(office.now).empty());
+  office.now += HttpServer::kPatience;
+  office.server.turn(office.now);
   EXPECT_EQ(office.until_visited().size(), 1u);
 }
 
-TEST(Desk, DoesNotMindWhoLeavesBeforeTheAnswer) {
+TEST(HttpServer, DoesNotMindWhoLeavesBeforeTheAnswer) {
   Office office;
   {
     const Descriptor visitor = office.visitor();
     write(visitor, "GET / HTTP/1.0\r\n\r\n");
   }
   const auto visits = office.until_visited();
-  office.desk.answer(visits.front().visitor, {200, "text/plain", std::string(10'000'000, 'x')}, office.now);
-  office.desk.answer(visits.front().visitor + 1, {}, office.now);
-  while (office.desk.next() != TimePoint::max()) office.turn();
+  office.server.answer(visits.front().visitor, {200, "text/plain", std::string(10'000'000, 'x')}, office.now);
+  office.server.answer(visits.front().visitor + 1, {}, office.now);
+  while (office.server.next() != TimePoint::max()) office.turn();
 }
 
-TEST(Desk, HearsNobodyButItsUserAndRootOnALocalSocket) {
+TEST(HttpServer, HearsNobodyButItsUserAndRootOnALocalSocket) {
   if (::geteuid() != 0) GTEST_SKIP() << "only root can become another user";
   const auto folder = std::filesystem::path(testing::TempDir()) / ("hora-desk-" + std::to_string(::getpid()));
   JobSocket socket(Folder::private_at(folder), "0123abcd");
-  Desk desk(socket.take(), Desk::For::own_user);
+  HttpServer server(socket.take(), HttpServer::For::own_user);
   const auto ask = [&] {
     const Descriptor visitor = connect_to_job(socket.path());
     if (visitor) write(visitor, "GET / HTTP/1.0\r\n\r\n");
-    return desk.turn(Clock::now()).size();
+    return server.turn(Clock::now()).size();
   };
   EXPECT_EQ(ask(), 1u);
-  desk.turn(Clock::now() + std::chrono::hours(1));
-  EXPECT_EQ(desk.next(), TimePoint::max()) << "nobody is here";
-  // The folder would keep a stranger out; the desk does, too.
+  server.turn(Clock::now() + std::chrono::hours(1));
+  EXPECT_EQ(server.next(), TimePoint::max()) << "nobody is here";
+  // The folder would keep a stranger out; the server does, too.
   std::filesystem::permissions(folder, std::filesystem::perms::all);
   std::filesystem::permissions(socket.path(), std::filesystem::perms::all);
   const Descriptor stranger_done = [&] {
@@ -186,8 +187,8 @@ TEST(Desk, HearsNobodyButItsUserAndRootOnALocalSocket) {
     char connected = 0;
     EXPECT_EQ(::read(ends[0], &connected, 1), 1);
     EXPECT_EQ(connected, 'y');
-    EXPECT_TRUE(desk.turn(Clock::now()).empty());
-    EXPECT_EQ(desk.next(), TimePoint::max()) << "nobody was let in";
+    EXPECT_TRUE(server.turn(Clock::now()).empty());
+    EXPECT_EQ(server.next(), TimePoint::max()) << "nobody was let in";
     ::kill(stranger, SIGKILL);
     ::waitpid(stranger, nullptr, 0);
     return Descriptor(ends[0]);

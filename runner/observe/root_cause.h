@@ -21,7 +21,7 @@ struct Failure {
 /// The rank, or the host, that is the reason that a job failed. When one fails the others do, too, because
 /// they miss it. hrun may hear of ends that are almost at once, and of those of other machines, in any order.
 /// A value.
-class Culprit {
+class RootCause {
  public:
   /// A rank or host ended badly, without having been told to end. Of those that did so at one time, tell
   /// first the one that is known to have been the first. `standing`: the rank that was stopped before, and

@@ -15,10 +15,10 @@ namespace hora::hrun {
 /// The description behind the descriptor belongs to other programs, too, so its flags stay as they are: a
 /// pipe or a terminal is opened once more, without blocking. Where that is not allowed, a piece that fits
 /// into any pipe that is ready (PIPE_BUF) is written only when poll() says so.
-class Outlet {
+class OutputSink {
  public:
   /// Borrows the descriptor.
-  explicit Outlet(int fd);
+  explicit OutputSink(int fd);
 
   void add(std::string_view bytes) { pending_ += bytes; }
   /// Writes what can be written now. 0, or why nothing can be written any more (errno; EPIPE: the reader is

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "runner/launch/door.h"
+#include "runner/launch/reserved_listener.h"
 
 #include "core/join/listener.h"
 #include "runner/launch/process.h"
 
 namespace hora::hrun {
 
-Door::Door(bool alone, const std::string& network)
+ReservedListener::ReservedListener(bool alone, const std::string& network)
     : socket_(alone ? listen_on_loopback() : listen_on_network(network)) {
   if (!socket_) fail(alone ? "cannot listen on 127.0.0.1" : "cannot listen on this machine's addresses");
   port_ = port_of(socket_);

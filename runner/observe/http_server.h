@@ -16,7 +16,7 @@ namespace hora::hrun {
 /// Where visitors ask hrun about its job: each makes one request, and gets one response. Nothing blocks, and
 /// a visitor takes a bounded time and memory; those for whom there is no room wait outside, in the queue of
 /// the socket. Not thread-safe.
-class Desk {
+class HttpServer {
  public:
   /// How many there is room for, and how long each has: to ask, and again to read its answer.
   static constexpr std::size_t kRoom = 16;
@@ -25,7 +25,7 @@ class Desk {
   enum class For { everybody, own_user };
   /// Takes a socket that listens. `own_user`: a local one, on which only processes of this user, or of root,
   /// are heard.
-  Desk(Descriptor listener, For whom);
+  HttpServer(Descriptor listener, For whom);
 
   /// Adds what poll() has to wait for; and the time until when it may wait.
   void watch(std::vector<pollfd>& events) const;

@@ -2,8 +2,8 @@
 #pragma once
 
 #include "core/launcher/question.h"
-#include "runner/observe/desk.h"
 #include "runner/observe/health_report.h"
+#include "runner/observe/http_server.h"
 #include "runner/observe/job_socket.h"
 #include "runner/observe/metrics_address.h"
 #include "runner/observe/summary.h"
@@ -22,11 +22,11 @@ namespace hora::hrun {
 /// that gather metrics. It asks the ranks only when a visitor asks it, one question at a time of each kind. A
 /// visitor that comes while a question is open hears the answer to it. Ranks have two seconds to answer.
 /// Nothing blocks. Not thread-safe.
-class Enquiries {
+class StatusService {
  public:
   /// Refers to the summary, which has all ranks by now. `ask` sends a question to all ranks.
-  Enquiries(std::string job, const JobSummary& summary, std::function<void(const Question&)> ask,
-            TimePoint now);
+  StatusService(std::string job, const JobSummary& summary, std::function<void(const Question&)> ask,
+                TimePoint now);
 
   /// Where visitors come: those of `hrun status` and `hrun dump`, and those who want metrics.
   void open(JobSocket socket);
@@ -46,24 +46,24 @@ class Enquiries {
   /// How jobs of this user are asked.
   struct Own {
     explicit Own(JobSocket listening)
-        : socket(std::move(listening)), desk(socket.take(), Desk::For::own_user) {}
+        : socket(std::move(listening)), server(socket.take(), HttpServer::For::own_user) {}
     JobSocket socket;
-    Desk desk;
+    HttpServer server;
   };
   struct Public {
     explicit Public(const MetricsAddress& address)
         : for_own_user(!address.path.empty()),
           socket(address),
-          desk(socket.take(), for_own_user ? Desk::For::own_user : Desk::For::everybody) {}
+          server(socket.take(), for_own_user ? HttpServer::For::own_user : HttpServer::For::everybody) {}
     bool for_own_user;  ///< a local socket; else a port, which also pages in a browser of this machine can
                         ///< reach
     MetricsSocket socket;
-    Desk desk;
+    HttpServer server;
   };
   using Face = std::string (*)(const JobReport&);
   /// A visitor that waits for the end of a question.
   struct Waiting {
-    Desk* desk;
+    HttpServer* server;
     std::uint64_t visitor;
     Face face;  ///< of the report, and
     const char* type;
@@ -80,8 +80,8 @@ class Enquiries {
     std::map<int, std::pair<bool, std::string>> dumps;  ///< whether it was written; the path, or why not
   };
 
-  void serve(Desk& desk, bool own, TimePoint now);
-  void serve_own(Desk& desk, const Desk::Visit& visit, TimePoint now);
+  void serve(HttpServer& server, bool own, TimePoint now);
+  void serve_own(HttpServer& server, const HttpServer::Visit& visit, TimePoint now);
   void want(std::optional<Open>& open, const Waiting& who, TimePoint now);
   void move_on(std::optional<Open>& open, QuestionKind kind, TimePoint now);
   void ask(Open& open, QuestionKind kind, TimePoint now);

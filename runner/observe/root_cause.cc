@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "runner/observe/culprit.h"
+#include "runner/observe/root_cause.h"
 
 #include <algorithm>
 #include <array>
@@ -32,7 +32,7 @@ bool rather(const Failure& one, const Failure& other) {
 
 }  // namespace
 
-bool Culprit::accuse(const Failure& failure, const std::optional<Failure>& standing) {
+bool RootCause::accuse(const Failure& failure, const std::optional<Failure>& standing) {
   const bool first = !failure_;
   accused_.push_back(failure);
   if (first && standing && !was_struck(failure)) {
@@ -44,13 +44,13 @@ bool Culprit::accuse(const Failure& failure, const std::optional<Failure>& stand
   return first;
 }
 
-void Culprit::left_early(int rank) {
+void RootCause::left_early(int rank) {
   left_early_.insert(rank);
   prefer_who_left_early();
 }
 
 /// Its end comes after those of the others, as it waits for them in `shutdown`.
-void Culprit::prefer_who_left_early() {
+void RootCause::prefer_who_left_early() {
   if (!failure_ || was_struck(*failure_) || left_early_.contains(failure_->rank)) return;
   const auto early = std::find_if(accused_.begin(), accused_.end(), [this](const Failure& one) {
     return left_early_.contains(one.rank) && !was_struck(one);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "runner/streams/outlet.h"
+#include "runner/streams/output_sink.h"
 
 #include "runner/streams/terminal.h"
 
@@ -37,13 +37,13 @@ std::string_view next_piece(std::string_view bytes) {
 
 }  // namespace
 
-Outlet::Outlet(int fd) : fd_(fd), own_(open_again(fd)) {}
+OutputSink::OutputSink(int fd) : fd_(fd), own_(open_again(fd)) {}
 
-bool Outlet::full() const { return pending_.size() >= kFull; }
+bool OutputSink::full() const { return pending_.size() >= kFull; }
 
-std::size_t Outlet::discard() { return std::exchange(pending_, {}).size(); }
+std::size_t OutputSink::discard() { return std::exchange(pending_, {}).size(); }
 
-int Outlet::flush() {
+int OutputSink::flush() {
   std::string_view left = pending_;
   int trouble = 0;
   while (!left.empty() && trouble == 0 && await_events(fd(), POLLOUT, TimePoint::min())) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "runner/observe/enquiries.h"
+#include "runner/observe/status_service.h"
 
 #include "core/base/machine.h"
 #include "runner/launch/note.h"
@@ -29,68 +29,68 @@ double rounded_seconds(auto time) {
 
 }  // namespace
 
-Enquiries::Enquiries(std::string job, const JobSummary& summary, std::function<void(const Question&)> ask,
-                     TimePoint now)
+StatusService::StatusService(std::string job, const JobSummary& summary,
+                             std::function<void(const Question&)> ask, TimePoint now)
     : job_(std::move(job)),
       summary_(summary),
       ask_(std::move(ask)),
       began_(now),
       presence_(summary.ranks.size()) {}
 
-void Enquiries::open(JobSocket socket) { own_.emplace(std::move(socket)); }
-void Enquiries::open(const MetricsAddress& address) { metrics_.emplace(address); }
+void StatusService::open(JobSocket socket) { own_.emplace(std::move(socket)); }
+void StatusService::open(const MetricsAddress& address) { metrics_.emplace(address); }
 
-void Enquiries::watch(std::vector<pollfd>& events) const {
-  if (own_) own_->desk.watch(events);
-  if (metrics_) metrics_->desk.watch(events);
+void StatusService::watch(std::vector<pollfd>& events) const {
+  if (own_) own_->server.watch(events);
+  if (metrics_) metrics_->server.watch(events);
 }
 
-TimePoint Enquiries::next() const {
+TimePoint StatusService::next() const {
   TimePoint next = TimePoint::max();
-  if (own_) next = std::min(next, own_->desk.next());
-  if (metrics_) next = std::min(next, metrics_->desk.next());
+  if (own_) next = std::min(next, own_->server.next());
+  if (metrics_) next = std::min(next, metrics_->server.next());
   for (const auto* open : {&health_, &dump_}) {
     if (*open) next = std::min(next, (*open)->until);
   }
   return next;
 }
 
-void Enquiries::turn(TimePoint now) {
-  if (own_) serve(own_->desk, true, now);
-  if (metrics_) serve(metrics_->desk, false, now);
+void StatusService::turn(TimePoint now) {
+  if (own_) serve(own_->server, true, now);
+  if (metrics_) serve(metrics_->server, false, now);
   move_on(health_, QuestionKind::health, now);
   move_on(dump_, QuestionKind::dump, now);
 }
 
-void Enquiries::serve(Desk& desk, bool own, TimePoint now) {
-  for (const auto& visit : desk.turn(now)) {
+void StatusService::serve(HttpServer& server, bool own, TimePoint now) {
+  for (const auto& visit : server.turn(now)) {
     if (own) {
-      serve_own(desk, visit, now);
+      serve_own(server, visit, now);
     } else if (!metrics_->for_own_user && !means_loopback(visit.request)) {
-      desk.answer(visit.visitor, {403, kText, "Ask for it at localhost, 127.0.0.1 or [::1].\n"}, now);
+      server.answer(visit.visitor, {403, kText, "Ask for it at localhost, 127.0.0.1 or [::1].\n"}, now);
     } else if (visit.request.path != "/metrics") {
-      desk.answer(visit.visitor, {404, kText, "There is nothing but /metrics.\n"}, now);
+      server.answer(visit.visitor, {404, kText, "There is nothing but /metrics.\n"}, now);
     } else if (visit.request.method != "GET") {
-      desk.answer(visit.visitor, {405, kText, "Only GET.\n"}, now);
+      server.answer(visit.visitor, {405, kText, "Only GET.\n"}, now);
     } else {
-      want(health_, {&desk, visit.visitor, to_prometheus, kPrometheus}, now);
+      want(health_, {&server, visit.visitor, to_prometheus, kPrometheus}, now);
     }
   }
 }
 
-void Enquiries::serve_own(Desk& desk, const Desk::Visit& visit, TimePoint now) {
+void StatusService::serve_own(HttpServer& server, const HttpServer::Visit& visit, TimePoint now) {
   const HttpRequest& request = visit.request;
   const auto is = [&](const char* method, const char* path) {
     return request.method == method && request.path == path;
   };
-  if (is("GET", "/job")) return desk.answer(visit.visitor, brief(now), now);
-  if (is("GET", "/status")) return want(health_, {&desk, visit.visitor, describe, kText}, now);
-  if (is("GET", "/status.json")) return want(health_, {&desk, visit.visitor, to_json, kJson}, now);
-  if (is("POST", "/dump")) return want(dump_, {&desk, visit.visitor, nullptr, kText}, now);
-  desk.answer(visit.visitor, {404, kText, "There is /job, /status, /status.json and /dump.\n"}, now);
+  if (is("GET", "/job")) return server.answer(visit.visitor, brief(now), now);
+  if (is("GET", "/status")) return want(health_, {&server, visit.visitor, describe, kText}, now);
+  if (is("GET", "/status.json")) return want(health_, {&server, visit.visitor, to_json, kJson}, now);
+  if (is("POST", "/dump")) return want(dump_, {&server, visit.visitor, nullptr, kText}, now);
+  server.answer(visit.visitor, {404, kText, "There is /job, /status, /status.json and /dump.\n"}, now);
 }
 
-void Enquiries::want(std::optional<Open>& open, const Waiting& who, TimePoint now) {
+void StatusService::want(std::optional<Open>& open, const Waiting& who, TimePoint now) {
   if (!open) {
     open = Open{};
     open->until = &open == &health_ ? std::max(now, health_told_ + kPauseBetween) : now;
@@ -98,7 +98,7 @@ void Enquiries::want(std::optional<Open>& open, const Waiting& who, TimePoint no
   open->waiting.push_back(who);
 }
 
-void Enquiries::move_on(std::optional<Open>& open, QuestionKind kind, TimePoint now) {
+void StatusService::move_on(std::optional<Open>& open, QuestionKind kind, TimePoint now) {
   if (!open) return;
   if (open->number == 0 && now >= open->until) ask(*open, kind, now);
   if (open->number == 0) return;
@@ -113,7 +113,7 @@ void Enquiries::move_on(std::optional<Open>& open, QuestionKind kind, TimePoint 
   open.reset();
 }
 
-void Enquiries::ask(Open& open, QuestionKind kind, TimePoint now) {
+void StatusService::ask(Open& open, QuestionKind kind, TimePoint now) {
   open.number = ++numbers_;
   open.until = now + kToAnswerIn;
   for (int rank = 0; rank < static_cast<int>(presence_.size()); ++rank) open.silent.insert(rank);
@@ -121,12 +121,12 @@ void Enquiries::ask(Open& open, QuestionKind kind, TimePoint now) {
   ask_({open.number, kind});
 }
 
-bool Enquiries::can_answer(int rank) const {
+bool StatusService::can_answer(int rank) const {
   const auto index = static_cast<std::size_t>(rank);
   return presence_[index] == Presence::here && !summary_.ranks[index].ending;
 }
 
-void Enquiries::take(int rank, Reply answer) {
+void StatusService::take(int rank, Reply answer) {
   auto& presence = presence_[static_cast<std::size_t>(rank)];
   if (answer.kind == ReplyKind::arrived) presence = Presence::here;
   if (answer.kind == ReplyKind::left) presence = Presence::left;
@@ -152,13 +152,14 @@ void Enquiries::take(int rank, Reply answer) {
   }
 }
 
-void Enquiries::tell_health(Open& open, TimePoint now) {
+void StatusService::tell_health(Open& open, TimePoint now) {
   const JobReport report = this->report(open, now);
-  for (const auto& who : open.waiting) who.desk->answer(who.visitor, {200, who.type, who.face(report)}, now);
+  for (const auto& who : open.waiting)
+    who.server->answer(who.visitor, {200, who.type, who.face(report)}, now);
   health_told_ = now;
 }
 
-void Enquiries::tell_dumps(Open& open, TimePoint now) {
+void StatusService::tell_dumps(Open& open, TimePoint now) {
   std::string text;
   std::string missed;
   std::set<std::string> folders;
@@ -177,10 +178,11 @@ void Enquiries::tell_dumps(Open& open, TimePoint now) {
     text += fmt::format("hrun analyze {} compares them{}\n", *folders.begin(),
                         summary_.hosts.size() == 1 ? "" : ", where they are of all hosts");
   const int status = missed.empty() ? 200 : 503;
-  for (const auto& who : open.waiting) who.desk->answer(who.visitor, {status, who.type, text + missed}, now);
+  for (const auto& who : open.waiting)
+    who.server->answer(who.visitor, {status, who.type, text + missed}, now);
 }
 
-JobReport Enquiries::report(const Open& open, TimePoint now) const {
+JobReport StatusService::report(const Open& open, TimePoint now) const {
   JobReport report{
       job_, ::getpid(), host_name(), summary_.command, rounded_seconds(now - began_), open.job_health, {}};
   const WallTime clock = std::chrono::system_clock::now();
@@ -199,7 +201,7 @@ JobReport Enquiries::report(const Open& open, TimePoint now) const {
 }
 
 /// The entry of this job in a list of jobs.
-HttpResponse Enquiries::brief(TimePoint now) const {
+HttpResponse StatusService::brief(TimePoint now) const {
   const nlohmann::ordered_json json{{"job", job_},
                                     {"pid", ::getpid()},
                                     {"np", summary_.ranks.size()},

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "runner/observe/enquiries.h"
+#include "runner/observe/status_service.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -31,11 +31,11 @@ class Job {
       one.pid = 100 + rank;
       one.started = std::chrono::system_clock::now();
     }
-    enquiries.emplace(
+    status_service.emplace(
         "0123abcd", summary, [this](const Question& question) { asked.push_back(question); }, now);
     JobSocket socket(Folder::private_at(folder_), "0123abcd");
     path_ = socket.path();
-    enquiries->open(std::move(socket));
+    status_service->open(std::move(socket));
   }
   ~Job() { std::filesystem::remove_all(folder_); }
   Job(const Job&) = delete;
@@ -46,13 +46,13 @@ class Job {
     Descriptor socket = connect_to_job(path_);
     const std::string text = encode(request);
     EXPECT_EQ(::send(socket.fd(), text.data(), text.size(), 0), static_cast<ssize_t>(text.size()));
-    enquiries->turn(now);
+    status_service->turn(now);
     return socket;
   }
-  void arrive(int rank) { enquiries->take(rank, {0, ReplyKind::arrived}); }
+  void arrive(int rank) { status_service->take(rank, {0, ReplyKind::arrived}); }
   /// The answer, if it has been given.
   std::optional<HttpResponse> answer(const Descriptor& visitor) {
-    enquiries->turn(now);
+    status_service->turn(now);
     std::array<char, 64 * 1024> buffer{};
     const auto got = ::recv(visitor.fd(), buffer.data(), buffer.size(), MSG_DONTWAIT);
     if (got <= 0) return std::nullopt;
@@ -65,7 +65,7 @@ class Job {
   TimePoint now = TimePoint() + seconds(1000);
   JobSummary summary;
   std::vector<Question> asked;
-  std::optional<Enquiries> enquiries;
+  std::optional<StatusService> status_service;
 
  private:
   const std::string folder_ =
@@ -81,33 +81,33 @@ Bytes bytes(const std::string& text) {
   return {view.begin(), view.end()};
 }
 
-TEST(Enquiries, AskTheRanksOnlyWhenSomebodyAsks) {
+TEST(StatusService, AskTheRanksOnlyWhenSomebodyAsks) {
   Job job;
   job.arrive(0);
   job.arrive(1);
-  job.enquiries->turn(job.now);
+  job.status_service->turn(job.now);
   EXPECT_TRUE(job.asked.empty());
   const Descriptor visitor = job.visitor(kStatus);
   ASSERT_EQ(job.asked.size(), 1u);
   EXPECT_EQ(job.asked.front(), (Question{1, QuestionKind::health}));
   Health health;
   health.finished = 7;
-  job.enquiries->take(0, {1, ReplyKind::health, encode(health)});
-  job.enquiries->take(1, {1, ReplyKind::health, encode(health)});
+  job.status_service->take(0, {1, ReplyKind::health, encode(health)});
+  job.status_service->take(1, {1, ReplyKind::health, encode(health)});
   EXPECT_FALSE(job.answer(visitor)) << "rank 0's engine is still to say how the job is";
   JobHealth all;
   all.steps = 5;
-  job.enquiries->take(0, {1, ReplyKind::job, encode(all)});
+  job.status_service->take(0, {1, ReplyKind::job, encode(all)});
   const auto json = job.json(visitor);
   EXPECT_EQ(json["steps"]["count"], 5);
   EXPECT_EQ(json["ranks"][1]["operations"], 7);
 }
 
-TEST(Enquiries, WaitForNobodyWhoCannotAnswer) {
+TEST(StatusService, WaitForNobodyWhoCannotAnswer) {
   Job job;
   EXPECT_EQ(job.json(job.visitor(kStatus))["ranks"][0]["state"], "before init");
   job.arrive(0);
-  job.enquiries->take(0, {0, ReplyKind::left});
+  job.status_service->take(0, {0, ReplyKind::left});
   job.arrive(1);
   job.summary.ranks[1].ending = Ending{3, "exited with code 3", 0};
   job.now += seconds(1);
@@ -116,36 +116,36 @@ TEST(Enquiries, WaitForNobodyWhoCannotAnswer) {
   EXPECT_EQ(json["ranks"][1]["state"], "exited with code 3");
 }
 
-TEST(Enquiries, GiveWhatTheyHaveAfterTwoSeconds) {
+TEST(StatusService, GiveWhatTheyHaveAfterTwoSeconds) {
   Job job;
   job.arrive(0);
   job.arrive(1);
   const Descriptor visitor = job.visitor(kStatus);
-  job.enquiries->take(1, {1, ReplyKind::health, encode(Health())});
-  EXPECT_EQ(job.enquiries->next(), job.now + seconds(2));
+  job.status_service->take(1, {1, ReplyKind::health, encode(Health())});
+  EXPECT_EQ(job.status_service->next(), job.now + seconds(2));
   job.now += seconds(2);
   const auto json = job.json(visitor);
   EXPECT_EQ(json["ranks"][0]["state"], "no answer");
   EXPECT_EQ(json["ranks"][1]["answers"], true);
-  job.enquiries->take(0, {1, ReplyKind::health, encode(Health())});  // too late
-  EXPECT_EQ(job.enquiries->next(), TimePoint::min()) << "who has been answered is let out at once";
-  job.enquiries->turn(job.now);
-  EXPECT_EQ(job.enquiries->next(), TimePoint::max());
+  job.status_service->take(0, {1, ReplyKind::health, encode(Health())});  // too late
+  EXPECT_EQ(job.status_service->next(), TimePoint::min()) << "who has been answered is let out at once";
+  job.status_service->turn(job.now);
+  EXPECT_EQ(job.status_service->next(), TimePoint::max());
 }
 
-TEST(Enquiries, TakeNonsenseForSilence) {
+TEST(StatusService, TakeNonsenseForSilence) {
   Job job;
   job.arrive(0);
   const Descriptor visitor = job.visitor(kStatus);
-  job.enquiries->take(0, {1, ReplyKind::health, {std::byte{1}}});
-  job.enquiries->take(0, {1, ReplyKind::job, {std::byte{1}}});
-  job.enquiries->take(1, {1, ReplyKind::job, encode(JobHealth())});
+  job.status_service->take(0, {1, ReplyKind::health, {std::byte{1}}});
+  job.status_service->take(0, {1, ReplyKind::job, {std::byte{1}}});
+  job.status_service->take(1, {1, ReplyKind::job, encode(JobHealth())});
   EXPECT_FALSE(job.answer(visitor));
   job.now += seconds(2);
   EXPECT_EQ(job.json(visitor)["ranks"][0]["answers"], false);
 }
 
-TEST(Enquiries, AskOnceForAllWhoWait) {
+TEST(StatusService, AskOnceForAllWhoWait) {
   Job job;
   job.arrive(0);
   const Descriptor one = job.visitor(kStatus);
@@ -156,30 +156,30 @@ TEST(Enquiries, AskOnceForAllWhoWait) {
   EXPECT_THAT(job.answer(other)->body, HasSubstr("job 0123abcd: 2 ranks"));
 }
 
-TEST(Enquiries, PauseBetweenQuestionsHoweverOftenTheyAreAsked) {
+TEST(StatusService, PauseBetweenQuestionsHoweverOftenTheyAreAsked) {
   Job job;
   EXPECT_TRUE(job.answer(job.visitor(kStatus)));
   const Descriptor impatient = job.visitor(kStatus);
   EXPECT_FALSE(job.answer(impatient));
-  job.now = job.enquiries->next();
+  job.now = job.status_service->next();
   EXPECT_TRUE(job.answer(impatient));
   EXPECT_EQ(job.asked.size(), 2u);
 }
 
-TEST(Enquiries, TellWhereRanksHaveWrittenTheirDumpsAndWhoHasNot) {
+TEST(StatusService, TellWhereRanksHaveWrittenTheirDumpsAndWhoHasNot) {
   Job job;
   job.arrive(0);
   job.arrive(1);
   const Descriptor first = job.visitor(kDump);
   EXPECT_EQ(job.asked.front().kind, QuestionKind::dump);
-  job.enquiries->take(0, {1, ReplyKind::dumped, bytes("/tmp/x/rank0.json")});
-  job.enquiries->take(1, {1, ReplyKind::dumped, bytes("/tmp/x/rank1.json")});
+  job.status_service->take(0, {1, ReplyKind::dumped, bytes("/tmp/x/rank0.json")});
+  job.status_service->take(1, {1, ReplyKind::dumped, bytes("/tmp/x/rank1.json")});
   const auto whole = job.answer(first);
   EXPECT_EQ(whole->status, 200);
   EXPECT_THAT(whole->body, HasSubstr("rank 1 on a: /tmp/x/rank1.json\nhrun analyze /tmp/x compares them\n"));
 
   const Descriptor second = job.visitor(kDump);
-  job.enquiries->take(0, {2, ReplyKind::failed, bytes("cannot write /tmp/x: No space left on device")});
+  job.status_service->take(0, {2, ReplyKind::failed, bytes("cannot write /tmp/x: No space left on device")});
   job.now += seconds(2);
   const auto partial = job.answer(second);
   EXPECT_EQ(partial->status, 503);
@@ -188,7 +188,7 @@ TEST(Enquiries, TellWhereRanksHaveWrittenTheirDumpsAndWhoHasNot) {
   EXPECT_THAT(partial->body, Not(HasSubstr("analyze")));
 }
 
-TEST(Enquiries, TellAListWhatItNeedsWithoutAskingRanks) {
+TEST(StatusService, TellAListWhatItNeedsWithoutAskingRanks) {
   Job job;
   job.arrive(0);
   const auto json = job.json(job.visitor({"GET", "/job"}));
@@ -200,18 +200,18 @@ TEST(Enquiries, TellAListWhatItNeedsWithoutAskingRanks) {
   EXPECT_EQ(job.answer(job.visitor({"GET", "/dump"}))->status, 404);
 }
 
-TEST(Enquiries, GiveMetricsAndNothingElseWhereMetricsAre) {
+TEST(StatusService, GiveMetricsAndNothingElseWhereMetricsAre) {
   Job job;
   const auto path =
       std::filesystem::path(testing::TempDir()) / ("hora-metrics-of-" + std::to_string(::getpid()));
-  job.enquiries->open(MetricsAddress{path});
-  EXPECT_EQ(job.enquiries->metrics_place(), "unix:" + path.string());
+  job.status_service->open(MetricsAddress{path});
+  EXPECT_EQ(job.status_service->metrics_place(), "unix:" + path.string());
   const auto ask = [&](const HttpRequest& request) {
     const Descriptor visitor = connect_to_job(path);
     const std::string text = encode(request);
     EXPECT_EQ(::send(visitor.fd(), text.data(), text.size(), 0), static_cast<ssize_t>(text.size()));
     job.now += seconds(1);
-    job.enquiries->turn(job.now);
+    job.status_service->turn(job.now);
     return *job.answer(visitor);
   };
   const auto metrics = ask({"GET", "/metrics"});

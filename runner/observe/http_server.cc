@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "runner/observe/desk.h"
+#include "runner/observe/http_server.h"
 
 #include <hora/status.h>
 
@@ -20,9 +20,9 @@ bool not_now() { return errno == EAGAIN || errno == EINTR; }
 
 }  // namespace
 
-Desk::Desk(Descriptor listener, For whom) : listener_(std::move(listener)), whom_(whom) {}
+HttpServer::HttpServer(Descriptor listener, For whom) : listener_(std::move(listener)), whom_(whom) {}
 
-void Desk::watch(std::vector<pollfd>& events) const {
+void HttpServer::watch(std::vector<pollfd>& events) const {
   if (visitors_.size() < kRoom && closed_until_ == TimePoint()) events.push_back({listener_.fd(), POLLIN, 0});
   for (const auto& visitor : visitors_) {
     const bool writes = !visitor.answer.empty();
@@ -31,14 +31,14 @@ void Desk::watch(std::vector<pollfd>& events) const {
   }
 }
 
-TimePoint Desk::next() const {
+TimePoint HttpServer::next() const {
   TimePoint next = closed_until_ == TimePoint() ? TimePoint::max() : closed_until_;
   for (const auto& visitor : visitors_)
     next = std::min(next, visitor.gone ? TimePoint::min() : visitor.until);
   return next;
 }
 
-std::vector<Desk::Visit> Desk::turn(TimePoint now) {
+std::vector<HttpServer::Visit> HttpServer::turn(TimePoint now) {
   std::vector<Visit> visits;
   if (now >= closed_until_) closed_until_ = TimePoint();
   let_in(now);
@@ -51,7 +51,7 @@ std::vector<Desk::Visit> Desk::turn(TimePoint now) {
   return visits;
 }
 
-void Desk::answer(std::uint64_t visitor, const HttpResponse& response, TimePoint now) {
+void HttpServer::answer(std::uint64_t visitor, const HttpResponse& response, TimePoint now) {
   const auto found = std::find_if(visitors_.begin(), visitors_.end(),
                                   [&](const Visitor& one) { return one.number == visitor; });
   if (found == visitors_.end()) return;
@@ -61,7 +61,7 @@ void Desk::answer(std::uint64_t visitor, const HttpResponse& response, TimePoint
   write(*found);
 }
 
-void Desk::let_in(TimePoint now) {
+void HttpServer::let_in(TimePoint now) {
   while (visitors_.size() < kRoom && closed_until_ == TimePoint()) {
     Descriptor socket(::accept4(listener_.fd(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
     if (!socket && (errno == ECONNABORTED || errno == EINTR)) continue;
@@ -71,7 +71,7 @@ void Desk::let_in(TimePoint now) {
   }
 }
 
-bool Desk::may_enter(int socket) const {
+bool HttpServer::may_enter(int socket) const {
   if (whom_ == For::everybody) return true;
   ucred who{};
   socklen_t length = sizeof who;
@@ -79,7 +79,7 @@ bool Desk::may_enter(int socket) const {
          (who.uid == ::geteuid() || who.uid == 0);
 }
 
-bool Desk::read(Visitor& visitor, HttpRequest& request, TimePoint now) {
+bool HttpServer::read(Visitor& visitor, HttpRequest& request, TimePoint now) {
   std::array<char, 1024> buffer{};
   const auto got = ::recv(visitor.socket.fd(), buffer.data(), buffer.size(), 0);
   if (got < 0 && not_now()) return false;
@@ -99,7 +99,7 @@ bool Desk::read(Visitor& visitor, HttpRequest& request, TimePoint now) {
   }
 }
 
-void Desk::write(Visitor& visitor) {
+void HttpServer::write(Visitor& visitor) {
   if (visitor.answer.empty()) return;
   const auto sent = ::send(visitor.socket.fd(), visitor.answer.data(), visitor.answer.size(), MSG_NOSIGNAL);
   if (sent < 0 && not_now()) return;
