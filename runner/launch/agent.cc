@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runner/launch/agent.h"
 
+#include "runner/launch/agent_channel.h"
 #include "runner/launch/environment.h"
-#include "runner/launch/link.h"
 #include "runner/launch/local_ranks.h"
 #include "runner/launch/signals.h"
 
@@ -41,12 +41,12 @@ std::string own_path() {
 /// One agent. Everything happens in one thread, which waits in poll() and nowhere else.
 class Agent {
  public:
-  Agent(int in, int out) : link_(in, out, Clock::now()) {}
+  Agent(int in, int out) : channel_(in, out, Clock::now()) {}
 
   int run() {
-    link_.send_line("");  // whatever a login shell printed before has ended then
-    link_.send_line(fmt::format("{} {} {}", kGreeting, version(), own_path()));
-    link_.flush();
+    channel_.send_line("");  // whatever a login shell printed before has ended then
+    channel_.send_line(fmt::format("{} {} {}", kGreeting, version(), own_path()));
+    channel_.flush();
     while (!done_) turn();
     say_last_words();
     return exit_code_;
@@ -56,7 +56,7 @@ class Agent {
   void turn() {
     std::vector<pollfd> events{{signals_.fd(), POLLIN, 0}};
     watch(events);
-    const TimePoint next = std::min(link_.heard() + kSilence, ranks_ ? ranks_->next() : TimePoint::max());
+    const TimePoint next = std::min(channel_.heard() + kSilence, ranks_ ? ranks_->next() : TimePoint::max());
     ::poll(events.data(), events.size(), milliseconds_until(next));
     const TimePoint now = Clock::now();
     signals_.take(
@@ -64,19 +64,19 @@ class Agent {
           if (ranks_) ranks_->child_changed(child.pid, child.wait_status, now);
         },
         [&](int signal) { told_to_end(signal); });
-    link_.read(now);
+    channel_.read(now);
     while (!done_) {
-      const auto note = link_.next();
-      if (!note) break;
-      take(*note, now);
+      const auto message = channel_.next();
+      if (!message) break;
+      take(*message, now);
     }
     if (ranks_) pass_on(now);
-    link_.flush();
-    if (link_.closed() || now - link_.heard() >= kSilence) give_up();
+    channel_.flush();
+    if (channel_.closed() || now - channel_.heard() >= kSilence) give_up();
   }
 
   void watch(std::vector<pollfd>& events) const {
-    link_.watch(events);
+    channel_.watch(events);
     for (const auto& stream : streams_) {
       if (may_read(stream)) events.push_back({stream.source->fd(), POLLIN, 0});
     }
@@ -84,16 +84,16 @@ class Agent {
   }
 
   [[nodiscard]] bool may_read(const RankStream& stream) const {
-    return !stream.source->ended() && stream.window > 0 && !link_.full();
+    return !stream.source->ended() && stream.window > 0 && !channel_.full();
   }
 
   // --- hrun's words ---
 
-  void take(const Note& note, TimePoint now) {
+  void take(const AgentMessage& message, TimePoint now) {
     const int count = ranks_ ? static_cast<int>(streams_.size() / 2) : 0;
-    switch (note.word) {
-      case Word::plan: make_ready(decode_plan(note.body)); return;
-      case Word::start: start(decode_meeting(note.body)); return;
+    switch (message.word) {
+      case Word::plan: make_ready(decode_plan(message.body)); return;
+      case Word::start: start(decode_meeting(message.body)); return;
       case Word::interrupt:
         if (ranks_) ranks_->interrupt();
         return;
@@ -104,27 +104,27 @@ class Agent {
         if (ranks_) ranks_->kill();
         return;
       case Word::news:
-        if (ranks_) ranks_->tell(decode_rank_end(note.body));
+        if (ranks_) ranks_->tell(decode_rank_end(message.body));
         return;
       case Word::question:
-        if (ranks_) ranks_->ask(decode_question(note.body));
+        if (ranks_) ranks_->ask(decode_question(message.body));
         return;
       case Word::taken: {
-        const Taken taken = decode_taken(note.body, count);
+        const Taken taken = decode_taken(message.body, count);
         std::size_t& window = streams_.at(static_cast<std::size_t>(taken.stream)).window;
         window = std::min(kWindow, window + taken.count);
         return;
       }
       case Word::input:
-        if (ranks_) take_input(text_of(note.body));
+        if (ranks_) take_input(text_of(message.body));
         return;
       case Word::window:
-        if (ranks_) ranks_->resize(decode_window_size(note.body));
+        if (ranks_) ranks_->resize(decode_window_size(message.body));
         return;
       case Word::ping:
-        link_.send(Word::pong, encode(Pong{decode_number(note.body), microseconds(now)}));
+        channel_.send(Word::pong, encode(Pong{decode_number(message.body), microseconds(now)}));
         return;
-      default: throw Error(Code::internal, fmt::format("hrun never says {}", static_cast<int>(note.word)));
+      default: throw Error(Code::internal, fmt::format("hrun never says {}", static_cast<int>(message.word)));
     }
   }
 
@@ -141,7 +141,7 @@ class Agent {
       plan.environment = with_session(plan.environment, own_environment());
       ranks_ = make_local_ranks(plan);
       count_ = static_cast<int>(plan.seats.size());
-      link_.send(Word::ready, encode(ranks_->ready()));
+      channel_.send(Word::ready, encode(ranks_->ready()));
     } catch (const Error& error) {
       refuse(error.what());
     }
@@ -173,7 +173,7 @@ class Agent {
   }
 
   void refuse(const std::string& why) {
-    link_.send(Word::refused, bytes_of(why));
+    channel_.send(Word::refused, bytes_of(why));
     if (ranks_) ranks_->kill();
     done_ = true;
     exit_code_ = 1;
@@ -187,32 +187,32 @@ class Agent {
     for (const auto& event : events) tell(event);
     if (ranks_->state() == HostRanks::State::over && !over_) {
       over_ = true;
-      link_.send(Word::over);
+      channel_.send(Word::over);
       for (auto& stream : streams_) stream.source->expect_no_more();
     }
     pass_outputs();
     const std::size_t room = ranks_->room();
     if (room <= input_window_) return;
-    link_.send(Word::input_taken, encode_number(room - input_window_));
+    channel_.send(Word::input_taken, encode_number(room - input_window_));
     input_window_ = room;
   }
 
   void tell(const RankEvent& event) {
     switch (event.kind) {
       case RankEvent::Kind::started:
-        link_.send(Word::started, encode(Started{event.index, event.pid}));
+        channel_.send(Word::started, encode(Started{event.index, event.pid}));
         return;
       case RankEvent::Kind::stopped:
       case RankEvent::Kind::resumed:
-        link_.send(Word::stopped,
-                   encode(Stopped{event.index, event.ending.signal, microseconds(event.when)}));
+        channel_.send(Word::stopped,
+                      encode(Stopped{event.index, event.ending.signal, microseconds(event.when)}));
         return;
       case RankEvent::Kind::answered:
-        link_.send(Word::answer, encode(RankReply{event.index, event.answer}));
+        channel_.send(Word::answer, encode(RankReply{event.index, event.answer}));
         return;
       case RankEvent::Kind::ended:
-        link_.send(Word::ended, encode(Ended{event.index, event.ending.exit_code, event.ending.how,
-                                             event.ending.signal, microseconds(event.when)}));
+        channel_.send(Word::ended, encode(Ended{event.index, event.ending.exit_code, event.ending.how,
+                                                event.ending.signal, microseconds(event.when)}));
         return;
       case RankEvent::Kind::host_lost: return;  // of others alone
     }
@@ -229,10 +229,10 @@ class Agent {
       const std::size_t count =
           stream.source->read(std::span(buffer).first(std::min(buffer.size(), stream.window)));
       stream.window -= count;
-      if (count > 0) link_.send(Word::output, encode(OutputPiece{number, {buffer.data(), count}}));
+      if (count > 0) channel_.send(Word::output, encode(OutputPiece{number, {buffer.data(), count}}));
     }
     if (stream.source->ended() && !std::exchange(stream.ended, true))
-      link_.send(Word::output, encode(OutputPiece{number, {}}));
+      channel_.send(Word::output, encode(OutputPiece{number, {}}));
   }
 
   // --- ending ---
@@ -243,11 +243,11 @@ class Agent {
 
   void say_last_words() {
     const TimePoint until = Clock::now() + kTimeToDrain;
-    while (!link_.all_sent() && Clock::now() < until) {
+    while (!channel_.all_sent() && Clock::now() < until) {
       std::vector<pollfd> events;
-      link_.watch(events);
+      channel_.watch(events);
       ::poll(events.data(), events.size(), milliseconds_until(until));
-      link_.flush();
+      channel_.flush();
     }
   }
 
@@ -258,7 +258,7 @@ class Agent {
     exit_code_ = over_ ? 0 : 1;
   }
 
-  Link link_;
+  AgentChannel channel_;
   Signals signals_;
   std::size_t input_window_ = kWindow;  // how much hrun may send of what ranks here read
   std::unique_ptr<HostRanks> ranks_;

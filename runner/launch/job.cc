@@ -320,7 +320,7 @@ class Job {
         input_.ended(rank);
         any_ended_ = true;
         say(fmt::format("rank {}{} {}", rank, on(host), event.ending.how));
-        note_end(rank, event);
+        message_end(rank, event);
         tell_others(rank, event.ending);
         ended({rank, host, event.ending, event.when});
         return;
@@ -372,7 +372,7 @@ class Job {
 
   [[nodiscard]] RankSummary& summary_of(int rank) { return summary_.ranks[static_cast<std::size_t>(rank)]; }
 
-  void note_end(int rank, const RankEvent& event) {
+  void message_end(int rank, const RankEvent& event) {
     RankSummary& summary = summary_of(rank);
     const auto ago = std::chrono::duration_cast<WallTime::duration>(Clock::now() - event.when);
     summary.ending = event.ending;

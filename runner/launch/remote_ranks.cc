@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runner/launch/remote_ranks.h"
 
+#include "runner/launch/agent_channel.h"
 #include "runner/launch/environment.h"
-#include "runner/launch/link.h"
 
 #include <hora/hora.h>
 
@@ -93,7 +93,7 @@ struct Connection {
   explicit Connection(const std::vector<std::string>& command, TimePoint now)
       : input(make_pipe()),
         process(begin(command, input.read.fd())),
-        link(process.output.fd(), input.write.fd(), now),
+        channel(process.output.fd(), input.write.fd(), now),
         words(std::move(process.errors)) {
     input.read = Descriptor();
   }
@@ -108,7 +108,7 @@ struct Connection {
 
   Pipe input;
   Process process;
-  Link link;
+  AgentChannel channel;
   LastWords words;
 };
 
@@ -120,7 +120,7 @@ class RemoteRanks final : public HostRanks {
         patience_(patience),
         deadline_(now + patience),
         connection_(road_.command, now),
-        link_(connection_.link),
+        channel_(connection_.channel),
         boxes_(plan_.seats.size() * 2) {}
 
   ~RemoteRanks() override {
@@ -138,46 +138,46 @@ class RemoteRanks final : public HostRanks {
 
   void start(const MeetingPoint& meeting) override {
     state_ = State::running;
-    link_.send(Word::start, encode(meeting));
-    link_.flush();
+    channel_.send(Word::start, encode(meeting));
+    channel_.flush();
   }
   void interrupt() override { tell(Word::interrupt); }
   void terminate() override { tell(Word::terminate); }
   void kill() override { tell(Word::kill); }
   void tell(const RankEnd& end) override {
     if (gone()) return;
-    link_.send(Word::news, encode(end));
-    link_.flush();
+    channel_.send(Word::news, encode(end));
+    channel_.flush();
   }
   void ask(const Question& question) override {
     if (gone() || state_ != State::running) return;
-    link_.send(Word::question, encode(question));
-    link_.flush();
+    channel_.send(Word::question, encode(question));
+    channel_.flush();
   }
   [[nodiscard]] std::size_t room() const override {
-    return gone() || state_ != State::running || link_.full() ? 0 : input_window_;
+    return gone() || state_ != State::running || channel_.full() ? 0 : input_window_;
   }
   void feed(std::string_view bytes) override {
     if (gone()) return;
     input_window_ -= bytes.size();
-    link_.send(Word::input, bytes_of(bytes));
-    link_.flush();
+    channel_.send(Word::input, bytes_of(bytes));
+    channel_.flush();
   }
   void resize(WindowSize size) override {
     if (gone()) return;
-    link_.send(Word::window, encode(size));
-    link_.flush();
+    channel_.send(Word::window, encode(size));
+    channel_.flush();
   }
   void part() override {
     if (gone()) return;
     parted_at_ = Clock::now();
-    link_.hang_up();
+    channel_.hang_up();
     connection_.input.write = Descriptor();  // by which the agent knows
   }
 
   void watch(std::vector<pollfd>& events) const override {
     if (gone()) return;
-    link_.watch(events);
+    channel_.watch(events);
     connection_.words.watch(events);
   }
 
@@ -185,7 +185,7 @@ class RemoteRanks final : public HostRanks {
     if (gone()) return TimePoint::max();
     if (closed_at_) return *closed_at_ + kLastBreath;
     if (!greeted_) return deadline_;
-    const TimePoint at = std::min(next_ping_, link_.heard() + kSilence);
+    const TimePoint at = std::min(next_ping_, channel_.heard() + kSilence);
     return state_ == State::making_ready ? std::min(at, deadline_) : at;
   }
 
@@ -197,9 +197,9 @@ class RemoteRanks final : public HostRanks {
   std::vector<RankEvent> turn(TimePoint now) override {
     if (!gone()) {
       connection_.words.read();
-      link_.read(now);
+      channel_.read(now);
       try {
-        take_notes(now);
+        take_messages(now);
         if (greeted_) speak(now);
         look_at_the_end(now);
       } catch (const Error& error) {
@@ -218,23 +218,23 @@ class RemoteRanks final : public HostRanks {
 
   void tell(Word word) {
     if (gone()) return;
-    link_.send(word);
-    link_.flush();
+    channel_.send(word);
+    channel_.flush();
   }
 
   // --- hearing ---
 
-  void take_notes(TimePoint now) {
+  void take_messages(TimePoint now) {
     while (!greeted_) {
-      const auto line = link_.next_line();
+      const auto line = channel_.next_line();
       if (!line) return;
       if (line->starts_with(kGreeting)) greet(*line);
       if (gone()) return;
     }
     while (!gone()) {
-      const auto note = link_.next();
-      if (!note) return;
-      take(*note, now);
+      const auto message = channel_.next();
+      if (!message) return;
+      take(*message, now);
     }
   }
 
@@ -255,28 +255,28 @@ class RemoteRanks final : public HostRanks {
     connection_.words.forget();  // of login: banners, new host keys
     next_ping_ = TimePoint::min();
     ping(Clock::now());
-    link_.send(Word::plan, encode(plan_));
+    channel_.send(Word::plan, encode(plan_));
   }
 
-  void take(const Note& note, TimePoint now) {
-    switch (note.word) {
+  void take(const AgentMessage& message, TimePoint now) {
+    switch (message.word) {
       case Word::ready:
-        ready_ = decode_ready(note.body);
+        ready_ = decode_ready(message.body);
         if (state_ == State::making_ready) state_ = State::ready;
         return;
       case Word::refused:
-        give_up(std::string(text_of(note.body)), any_started_ ? kLost : kNotStarted, now);
+        give_up(std::string(text_of(message.body)), any_started_ ? kLost : kNotStarted, now);
         return;
-      case Word::started: take_started(decode_started(note.body, ranks())); return;
-      case Word::ended: take_ended(decode_ended(note.body, ranks()), now); return;
-      case Word::stopped: take_stopped(decode_stopped(note.body, ranks()), now); return;
-      case Word::answer: take_answer(decode_rank_reply(note.body, ranks())); return;
+      case Word::started: take_started(decode_started(message.body, ranks())); return;
+      case Word::ended: take_ended(decode_ended(message.body, ranks()), now); return;
+      case Word::stopped: take_stopped(decode_stopped(message.body, ranks()), now); return;
+      case Word::answer: take_answer(decode_rank_reply(message.body, ranks())); return;
       case Word::over: state_ = State::over; return;
-      case Word::output: take_output(decode_piece(note.body, ranks())); return;
-      case Word::input_taken: input_window_ += decode_window(note.body, input_window_); return;
-      case Word::pong: clock_.add(decode_pong(note.body), microseconds(now)); return;
+      case Word::output: take_output(decode_piece(message.body, ranks())); return;
+      case Word::input_taken: input_window_ += decode_window(message.body, input_window_); return;
+      case Word::pong: clock_.add(decode_pong(message.body), microseconds(now)); return;
       default:
-        throw Error(Code::internal, fmt::format("an agent never says {}", static_cast<int>(note.word)));
+        throw Error(Code::internal, fmt::format("an agent never says {}", static_cast<int>(message.word)));
     }
   }
 
@@ -328,16 +328,16 @@ class RemoteRanks final : public HostRanks {
     ping(now);
     for (std::size_t i = 0; i < boxes_.size(); ++i) {
       const std::size_t count = boxes_[i].take_credit();
-      if (count > 0) link_.send(Word::taken, encode(Taken{static_cast<int>(i), count}));
+      if (count > 0) channel_.send(Word::taken, encode(Taken{static_cast<int>(i), count}));
     }
-    link_.flush();
+    channel_.flush();
   }
 
   void ping(TimePoint now) {
     if (now < next_ping_) return;
     next_ping_ = now + kPingPause;
-    link_.send(Word::ping, encode_number(microseconds(now)));
-    link_.flush();
+    channel_.send(Word::ping, encode_number(microseconds(now)));
+    channel_.flush();
   }
 
   // --- ending ---
@@ -354,11 +354,12 @@ class RemoteRanks final : public HostRanks {
 
   void look_at_the_end(TimePoint now) {
     if (gone()) return;
-    if (link_.closed() && !closed_at_) closed_at_ = now;
-    const bool ended = exit_ && link_.drained();
+    if (channel_.closed() && !closed_at_) closed_at_ = now;
+    const bool ended = exit_ && channel_.drained();
     if (ended || (closed_at_ && now - *closed_at_ >= kLastBreath)) return connection_ended(now);
-    if (greeted_ && now - link_.heard() >= kSilence) {
-      give_up(fmt::format("no word from it for {} s", kSilence.count()), kLost, link_.heard() + kPingPause);
+    if (greeted_ && now - channel_.heard() >= kSilence) {
+      give_up(fmt::format("no word from it for {} s", kSilence.count()), kLost,
+              channel_.heard() + kPingPause);
     } else if (state_ == State::making_ready && now >= deadline_) {
       const std::string words = connection_.words.quoted();
       give_up(
@@ -407,7 +408,7 @@ class RemoteRanks final : public HostRanks {
   const std::chrono::milliseconds patience_;
   const TimePoint deadline_;
   Connection connection_;
-  Link& link_;
+  AgentChannel& channel_;
   State state_ = State::making_ready;
   std::string trouble_;
   Ready ready_;

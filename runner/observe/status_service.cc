@@ -2,7 +2,7 @@
 #include "runner/observe/status_service.h"
 
 #include "core/base/machine.h"
-#include "runner/launch/note.h"
+#include "runner/launch/agent_message.h"
 
 #include <hora/status.h>
 

@@ -4,9 +4,9 @@
 #include "core/base/cores.h"
 #include "core/join/network.h"
 #include "runner/launch/process.h"
+#include "runner/preflight/pairing.h"
 #include "runner/preflight/preflight_report.h"
 #include "runner/preflight/probe_socket.h"
-#include "runner/preflight/tournament.h"
 
 #include <hora/hora.h>
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runner/streams/rank_inputs.h"
 
-#include "runner/launch/note.h"
+#include "runner/launch/agent_message.h"
 
 #include <poll.h>
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // hrun with hosts that are this machine under other names: a program named ssh, in PATH, leads back here.
-#include "runner/launch/note.h"
+#include "runner/launch/agent_message.h"
 #include "runner/launch/plan.h"
 #include "test/job/shell.h"
 

@@ -2,7 +2,7 @@
 // An agent in a process of its own, and who speaks to it; remote_ranks_test has what goes well.
 #include "runner/launch/agent.h"
 
-#include "runner/launch/link.h"
+#include "runner/launch/agent_channel.h"
 #include "runner/launch/plan.h"
 #include "runner/launch/process.h"
 #include "test/runner/own_process.h"
@@ -26,11 +26,11 @@ class Agent : public testing::Test {
   template <typename Take>
   auto await(Take take) {
     for (;;) {
-      link_->flush();
+      channel_->flush();
       if (auto got = take()) return *got;
       await_events(back_.read.fd(), POLLIN, TimePoint::max());
-      link_->read(Clock::now());
-      if (link_->closed()) throw std::runtime_error("the agent is gone");
+      channel_->read(Clock::now());
+      if (channel_->closed()) throw std::runtime_error("the agent is gone");
     }
   }
 
@@ -49,8 +49,8 @@ class Agent : public testing::Test {
     }
     there_.read = Descriptor();
     back_.write = Descriptor();
-    link_.emplace(back_.read.fd(), there_.write.fd(), Clock::now());
-    while (line_.empty()) line_ = await([&] { return link_->next_line(); });
+    channel_.emplace(back_.read.fd(), there_.write.fd(), Clock::now());
+    while (line_.empty()) line_ = await([&] { return channel_->next_line(); });
   }
 
   void TearDown() override {
@@ -58,10 +58,10 @@ class Agent : public testing::Test {
   }
 
   /// Passes over others.
-  Note await(Word word) {
+  AgentMessage await(Word word) {
     for (;;) {
-      const Note note = await([&] { return link_->next(); });
-      if (note.word == word) return note;
+      const AgentMessage message = await([&] { return channel_->next(); });
+      if (message.word == word) return message;
     }
   }
 
@@ -70,9 +70,9 @@ class Agent : public testing::Test {
     plan.command = {"/bin/sh", "-c", script};
     plan.environment = {"PATH=/usr/bin:/bin"};
     plan.seats = place({{"here", 1}}, 1, false).front().seats;
-    link_->send(Word::plan, encode(plan));
+    channel_->send(Word::plan, encode(plan));
     await(Word::ready);
-    link_->send(Word::start, encode(MeetingPoint{}));
+    channel_->send(Word::start, encode(MeetingPoint{}));
   }
 
   int end() {
@@ -83,15 +83,15 @@ class Agent : public testing::Test {
   }
 
   void hang_up() {
-    link_.reset();
+    channel_.reset();
     there_.write = Descriptor();
     back_.read = Descriptor();
   }
 
   /// The process that the rank started, by its output.
   int child() {
-    const Note note = await(Word::output);
-    return std::stoi(std::string(decode_piece(note.body, 1).bytes));
+    const AgentMessage message = await(Word::output);
+    return std::stoi(std::string(decode_piece(message.body, 1).bytes));
   }
 
   static constexpr const char* kStubborn = "trap '' TERM; sleep 1000 & echo $!; wait; wait";
@@ -99,7 +99,7 @@ class Agent : public testing::Test {
   Pipe there_ = make_pipe();
   Pipe back_ = make_pipe();
   int pid_ = 0;
-  std::optional<Link> link_;
+  std::optional<AgentChannel> channel_;
   std::string line_;
 };
 
@@ -156,8 +156,8 @@ TEST_F(Agent, SaysWhyWhenItIsToldToEnd) {
 TEST_F(Agent, EndsThemWhenItIsToldNonsense) {
   start(kStubborn);
   const int process = child();
-  link_->send(Word::taken, encode(Taken{7, 1}));
-  link_->flush();
+  channel_->send(Word::taken, encode(Taken{7, 1}));
+  channel_->flush();
   EXPECT_EQ(end(), 98);
   EXPECT_TRUE(ends(process));
 }
@@ -167,9 +167,10 @@ TEST_F(Agent, SendsNoMoreThanAWindowThatNobodyTook) {
   std::size_t got = 0;
   while (got < kWindow) got += decode_piece(await(Word::output).body, 1).bytes.size();
   EXPECT_EQ(got, kWindow);
-  link_->send(Word::ping, encode_number(1));
-  EXPECT_EQ(decode_pong(await([&] { return link_->next(); }).body).echo, 1u) << "nothing else is on its way";
-  link_->send(Word::taken, encode(Taken{0, 1000}));
+  channel_->send(Word::ping, encode_number(1));
+  EXPECT_EQ(decode_pong(await([&] { return channel_->next(); }).body).echo, 1u)
+      << "nothing else is on its way";
+  channel_->send(Word::taken, encode(Taken{0, 1000}));
   EXPECT_EQ(decode_piece(await(Word::output).body, 1).bytes.size(), 1000u);
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runner/launch/local_ranks.h"
 
-#include "runner/launch/note.h"
+#include "runner/launch/agent_message.h"
 
 #include "test/runner/drive.h"
 #include "test/runner/own_process.h"

@@ -2,7 +2,7 @@
 // With a real agent at the other end of a pipe; test/job has the rest.
 #include "runner/launch/remote_ranks.h"
 
-#include "runner/launch/note.h"
+#include "runner/launch/agent_message.h"
 
 #include "test/runner/drive.h"
 #include "test/runner/own_process.h"

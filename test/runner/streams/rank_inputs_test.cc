@@ -2,7 +2,7 @@
 // Ranks that read slowly are in local_ranks_test.cc.
 #include "runner/streams/rank_inputs.h"
 
-#include "runner/launch/note.h"
+#include "runner/launch/agent_message.h"
 #include "runner/launch/process.h"
 
 #include <gtest/gtest.h>

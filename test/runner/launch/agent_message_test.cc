@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "runner/launch/note.h"
+#include "runner/launch/agent_message.h"
 
 #include <gtest/gtest.h>
 
@@ -13,15 +13,15 @@ TEST(AgentMessageReader, CutsWhatArrivesIntoNotesHoweverItArrives) {
   for (const std::byte byte : encode(Word::over, {})) all.push_back(byte);
   for (const std::size_t step : {std::size_t{1}, std::size_t{3}, all.size()}) {
     AgentMessageReader reader;
-    std::vector<Note> notes;
+    std::vector<AgentMessage> messages;
     for (std::size_t at = 0; at < all.size(); at += step) {
       reader.feed(std::span(all).subspan(at, std::min(step, all.size() - at)));
-      while (auto note = reader.next()) notes.push_back(*note);
+      while (auto message = reader.next()) messages.push_back(*message);
     }
-    ASSERT_EQ(notes.size(), 2u) << step;
-    EXPECT_EQ(notes[0].word, Word::output);
-    EXPECT_EQ(text_of(notes[0].body), "hello");
-    EXPECT_EQ(notes[1].word, Word::over);
+    ASSERT_EQ(messages.size(), 2u) << step;
+    EXPECT_EQ(messages[0].word, Word::output);
+    EXPECT_EQ(text_of(messages[0].body), "hello");
+    EXPECT_EQ(messages[1].word, Word::over);
   }
 }
 
@@ -34,7 +34,7 @@ TEST(AgentMessageReader, ReadsLinesBeforeNotes) {
   for (const std::byte byte : encode(Word::ping, {})) rest.push_back(byte);
   reader.feed(rest);
   EXPECT_EQ(reader.next_line(), "hora-agent 1");
-  EXPECT_EQ(reader.next(), (Note{Word::ping, {}}));
+  EXPECT_EQ(reader.next(), (AgentMessage{Word::ping, {}}));
   EXPECT_EQ(reader.next(), std::nullopt);
 }
 

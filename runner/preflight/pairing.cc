@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "runner/preflight/tournament.h"
+#include "runner/preflight/pairing.h"
 
 namespace hora::hrun {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "runner/launch/link.h"
+#include "runner/launch/agent_channel.h"
 
 #include <unistd.h>
 
@@ -13,12 +13,12 @@ constexpr int kMostReads = 8;  // at a time, so that one host does not keep the 
 
 }  // namespace
 
-void Link::watch(std::vector<pollfd>& events) const {
+void AgentChannel::watch(std::vector<pollfd>& events) const {
   if (!closed_) events.push_back({in_, POLLIN, 0});
   if (!sink_.empty()) events.push_back({sink_.fd(), POLLOUT, 0});
 }
 
-void Link::read(TimePoint now) {
+void AgentChannel::read(TimePoint now) {
   std::array<std::byte, 64 * 1024> buffer;
   for (int i = 0; i < kMostReads && !closed_ && await_events(in_, POLLIN, TimePoint::min()); ++i) {
     const auto got = ::read(in_, buffer.data(), buffer.size());
@@ -31,11 +31,13 @@ void Link::read(TimePoint now) {
   }
 }
 
-void Link::send_line(std::string_view line) {
+void AgentChannel::send_line(std::string_view line) {
   sink_.add(line);
   sink_.add("\n");
 }
 
-void Link::send(Word word, std::span<const std::byte> body) { sink_.add(text_of(encode(word, body))); }
+void AgentChannel::send(Word word, std::span<const std::byte> body) {
+  sink_.add(text_of(encode(word, body)));
+}
 
 }  // namespace hora::hrun

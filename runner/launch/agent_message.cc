@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "runner/launch/note.h"
+#include "runner/launch/agent_message.h"
 
 #include "core/base/bytes.h"
 
@@ -56,7 +56,7 @@ std::optional<std::string> AgentMessageReader::next_line() {
   return line;
 }
 
-std::optional<Note> AgentMessageReader::next() {
+std::optional<AgentMessage> AgentMessageReader::next() {
   const std::span<const std::byte> rest = std::span(bytes_).subspan(at_);
   if (rest.size() < kHead) return std::nullopt;
   std::size_t length = 0;
@@ -67,7 +67,7 @@ std::optional<Note> AgentMessageReader::next() {
   if (rest.size() - kHead < length) return std::nullopt;
   const auto body = rest.subspan(kHead, length);
   at_ += kHead + length;
-  return Note{static_cast<Word>(word), Bytes(body.begin(), body.end())};
+  return AgentMessage{static_cast<Word>(word), Bytes(body.begin(), body.end())};
 }
 
 Bytes encode(const Started& started) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "runner/preflight/tournament.h"
+#include "runner/preflight/pairing.h"
 
 #include <gtest/gtest.h>
 
@@ -9,7 +9,7 @@
 namespace hora::hrun {
 namespace {
 
-TEST(Tournament, LetsEveryPairMeetOnceAndNobodyMeetTwoAtATime) {
+TEST(RoundRobinPairing, LetsEveryPairMeetOnceAndNobodyMeetTwoAtATime) {
   for (int players = 1; players <= 17; ++players) {
     std::set<std::pair<int, int>> met;
     for (int round = 0; round < rounds_of(players); ++round) {
@@ -27,7 +27,7 @@ TEST(Tournament, LetsEveryPairMeetOnceAndNobodyMeetTwoAtATime) {
   }
 }
 
-TEST(Tournament, TakesAsFewRoundsAsThereCanBe) {
+TEST(RoundRobinPairing, TakesAsFewRoundsAsThereCanBe) {
   EXPECT_EQ(rounds_of(1), 0);
   EXPECT_EQ(rounds_of(2), 1);
   EXPECT_EQ(rounds_of(5), 5);

@@ -16,7 +16,7 @@ namespace hora::hrun {
 // the agent:
 //
 //   agent -> hrun   a line: kGreeting, its version, its path. A login shell's output before it is skipped.
-//   both            notes: a word (1 byte), a length (4 bytes, little-endian), and as many bytes
+//   both            messages: a word (1 byte), a length (4 bytes, little-endian), and as many bytes
 //
 //   hrun -> agent   plan, and then start, once all hosts are ready; interrupt,
 //                   terminate, kill
@@ -63,23 +63,23 @@ inline constexpr std::size_t kWindow = 256 * 1024;
 inline constexpr std::chrono::seconds kPingPause{1};
 inline constexpr std::chrono::seconds kSilence{4};
 
-struct Note {
+struct AgentMessage {
   Word word = Word::ping;
   Bytes body;
-  bool operator==(const Note&) const = default;
+  bool operator==(const AgentMessage&) const = default;
 };
 
 [[nodiscard]] Bytes encode(Word word, std::span<const std::byte> body);
 
-/// Cuts what arrives into notes, however it arrives.
+/// Cuts what arrives into messages, however it arrives.
 class AgentMessageReader {
  public:
   void feed(std::span<const std::byte> bytes);
-  /// The next line of text, without its end: before the first note there may be some. Throws Error(internal)
-  /// if there is more text than anybody needs.
+  /// The next line of text, without its end: before the first message there may be some. Throws
+  /// Error(internal) if there is more text than anybody needs.
   std::optional<std::string> next_line();
-  /// The next whole note. Throws Error(internal) if it is none.
-  std::optional<Note> next();
+  /// The next whole message. Throws Error(internal) if it is none.
+  std::optional<AgentMessage> next();
 
  private:
   Bytes bytes_;
@@ -113,7 +113,7 @@ struct RankReply {
 /// A piece of one of the outputs of a host: its ranks' stdout have even numbers, their stderr odd ones.
 struct OutputPiece {
   int stream = 0;
-  std::string_view bytes;  ///< refers to the note; empty: the end
+  std::string_view bytes;  ///< refers to the message; empty: the end
 };
 /// How much of an output has been passed on.
 struct Taken {
@@ -151,7 +151,7 @@ struct Pong {
 [[nodiscard]] std::span<const std::byte> bytes_of(std::string_view text);
 [[nodiscard]] std::string_view text_of(std::span<const std::byte> bytes);
 
-/// A time as notes carry it.
+/// A time as messages carry it.
 [[nodiscard]] std::uint64_t microseconds(TimePoint when);
 
 }  // namespace hora::hrun

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Notes between hrun and an agent: a stream is cut into the same notes however it arrives, and each is
+// Messages between hrun and an agent: a stream is cut into the same messages however it arrives, and each is
 // understood or refused by an Error.
-#include "runner/launch/note.h"
+#include "runner/launch/agent_message.h"
 #include "runner/launch/plan.h"
 
 #include <hora/status.h>
@@ -13,12 +13,12 @@ namespace {
 
 constexpr int kRanks = 3;
 
-std::vector<hora::hrun::Note> notes(std::span<const std::byte> bytes, std::size_t step) {
-  std::vector<hora::hrun::Note> all;
+std::vector<hora::hrun::AgentMessage> messages(std::span<const std::byte> bytes, std::size_t step) {
+  std::vector<hora::hrun::AgentMessage> all;
   hora::hrun::AgentMessageReader reader;
   for (std::size_t at = 0; at < bytes.size(); at += step) {
     reader.feed(bytes.subspan(at, std::min(step, bytes.size() - at)));
-    while (auto note = reader.next()) all.push_back(*std::move(note));
+    while (auto message = reader.next()) all.push_back(*std::move(message));
   }
   return all;
 }
@@ -59,8 +59,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     return 0;
   });
   attempt([&] {
-    const auto whole = notes(bytes, size + 1);
-    if (notes(bytes, 3) != whole) std::abort();
+    const auto whole = messages(bytes, size + 1);
+    if (messages(bytes, 3) != whole) std::abort();
     return 0;
   });
   return 0;

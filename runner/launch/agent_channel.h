@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "runner/launch/note.h"
+#include "runner/launch/agent_message.h"
 #include "runner/streams/output_sink.h"
 
 #include <poll.h>
@@ -14,10 +14,10 @@ namespace hora::hrun {
 
 /// One side of the connection between hrun and an agent. Nothing blocks: what cannot be written waits here,
 /// and is bounded by the windows of the streams.
-class Link {
+class AgentChannel {
  public:
   /// Borrows the descriptors, which may be the same.
-  Link(int in, int out, TimePoint now) : in_(in), sink_(out), heard_(now) {}
+  AgentChannel(int in, int out, TimePoint now) : in_(in), sink_(out), heard_(now) {}
 
   /// Adds what poll() has to wait for.
   void watch(std::vector<pollfd>& events) const;
@@ -31,7 +31,7 @@ class Link {
   [[nodiscard]] TimePoint heard() const { return heard_; }
 
   std::optional<std::string> next_line() { return reader_.next_line(); }
-  std::optional<Note> next() { return reader_.next(); }
+  std::optional<AgentMessage> next() { return reader_.next(); }
 
   void send_line(std::string_view line);
   void send(Word word, std::span<const std::byte> body = {});
