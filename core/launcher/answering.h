@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "core/base/bell.h"
+#include "core/base/event_fd.h"
 #include "core/launcher/question.h"
 
 #include <functional>
@@ -29,7 +29,7 @@ class Answering {
 
   const int socket_;
   const std::function<Reply(const Question&)> answer_;
-  const Bell ending_;
+  const EventFd ending_;
   std::thread thread_;
 };
 

@@ -20,10 +20,10 @@ namespace {
 
 constexpr int kSignals = 65;
 
-/// A bell that a signal rings; free where there is no signal.
+/// A event fd that a signal rings; free where there is no signal.
 struct Rope {
   std::atomic<int> signal{0};
-  std::atomic<int> bell{-1};
+  std::atomic<int> event_fd{-1};
   std::atomic<pid_t> owner{0};
 };
 
@@ -36,9 +36,9 @@ std::mutex g_ropes_mutex;
 void ring_ropes(int signal) {
   const std::uint64_t one = 1;
   for (auto& rope : g_ropes) {
-    const int bell = rope.bell.load();
-    if (bell < 0 || rope.signal.load() != signal || rope.owner.load() != ::getpid()) continue;
-    [[maybe_unused]] const auto written = ::write(bell, &one, sizeof one);
+    const int event_fd = rope.event_fd.load();
+    if (event_fd < 0 || rope.signal.load() != signal || rope.owner.load() != ::getpid()) continue;
+    [[maybe_unused]] const auto written = ::write(event_fd, &one, sizeof one);
   }
 }
 
@@ -66,24 +66,24 @@ void install(int signal) {
   ::sigaction(signal, &ours, nullptr);
 }
 
-void tie(int signal, int bell) {
+void tie(int signal, int event_fd) {
   const std::lock_guard lock(g_ropes_mutex);
   for (auto& rope : g_ropes) {
     if (rope.signal.load() != 0) continue;
     rope.signal = signal;
     rope.owner = ::getpid();
-    rope.bell = bell;
+    rope.event_fd = event_fd;
     return install(signal);
   }
   throw Error(Code::unavailable,
               fmt::format("signal {} cannot be listened to by more than {}", signal, g_ropes.size()));
 }
 
-void untie(int bell) {
+void untie(int event_fd) {
   const std::lock_guard lock(g_ropes_mutex);
   for (auto& rope : g_ropes) {
-    if (rope.bell.load() != bell) continue;
-    rope.bell = -1;
+    if (rope.event_fd.load() != event_fd) continue;
+    rope.event_fd = -1;
     rope.signal = 0;
   }
 }
@@ -92,22 +92,22 @@ void untie(int bell) {
 
 OnSignal::OnSignal(int signal, std::function<void()> notice) : signal_(signal), notice_(std::move(notice)) {
   if (signal_ == 0) return;
-  tie(signal_, bell_.event().fd);
+  tie(signal_, event_fd_.event().fd);
   thread_ = start_thread("waits for signals", [this] { listen(); });
 }
 
 OnSignal::~OnSignal() {
   if (signal_ == 0) return;
-  untie(bell_.event().fd);
+  untie(event_fd_.event().fd);
   ending_ = true;
-  bell_.ring();
+  event_fd_.ring();
   thread_.join();
 }
 
 void OnSignal::listen() {
   while (true) {
-    await_events(bell_.event().fd, POLLIN, TimePoint::max());
-    bell_.silence();
+    await_events(event_fd_.event().fd, POLLIN, TimePoint::max());
+    event_fd_.silence();
     if (ending_) return;
     notice_();
   }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "core/base/bell.h"
+#include "core/base/event_fd.h"
 
 #include <atomic>
 #include <functional>
@@ -13,8 +13,8 @@ namespace hora {
 /// program's own handler runs, too, if it was there before; what the signal does to a process that has none
 /// does not happen any more, also when the last of these is gone. Nothing in a forked child.
 ///
-/// Threads. The handler only rings bells, by descriptors in a table of atomics, and is async-signal-safe;
-/// `thread_` waits for the bell and runs the notice.
+/// Threads. The handler only rings event fds, by descriptors in a table of atomics, and is async-signal-safe;
+/// `thread_` waits for the event fd and runs the notice.
 class OnSignal {
  public:
   /// 0: no signal; then this does nothing. Throws Error(unavailable) if there are too many of these.
@@ -29,7 +29,7 @@ class OnSignal {
 
   const int signal_;
   const std::function<void()> notice_;
-  const Bell bell_;
+  const EventFd event_fd_;
   std::atomic<bool> ending_{false};
   std::thread thread_;
 };

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "core/base/bell.h"
+#include "core/base/event_fd.h"
 #include "core/join/address.h"
 
 #include <poll.h>
@@ -80,7 +80,7 @@ class Middleman {
   }
 
   Descriptor listener_;
-  Bell bell_;
+  EventFd bell_;
   std::atomic<bool> over_ = false;
   std::atomic<Deed> deed_ = Deed::none;
   std::mutex mutex_;

@@ -3,7 +3,7 @@
 
 #include "core/backend/tcp/control/tree_links.h"
 #include "core/backend/tcp/unreachable_pairs.h"
-#include "core/base/bell.h"
+#include "core/base/event_fd.h"
 #include "core/base/log.h"
 #include "core/base/thread.h"
 #include "core/join/rendezvous.h"
@@ -75,11 +75,11 @@ std::chrono::milliseconds beat_of(const Config& config) {
 /// to hand on.
 ///
 /// Threads. One I/O thread waits in poll() for sockets, for the processes of ranks on this machine, and for
-/// `bell_`; it alone reads sockets. The engine and user threads queue bytes and take letters under `mutex_`.
-/// `send` writes at once when nothing is queued, which saves a hand-over, else leaves it to the I/O thread.
-/// `mutex_` is never held while foreign code runs. The notice of a loss runs under `notice_mutex_`, which is
-/// taken before `mutex_`, and the notice of a letter under `letter_mutex_`. The I/O thread waits nowhere else
-/// than in poll(), so it beats whatever the engine and the user do.
+/// `event_fd_`; it alone reads sockets. The engine and user threads queue bytes and take letters under
+/// `mutex_`. `send` writes at once when nothing is queued, which saves a hand-over, else leaves it to the I/O
+/// thread. `mutex_` is never held while foreign code runs. The notice of a loss runs under `notice_mutex_`,
+/// which is taken before `mutex_`, and the notice of a letter under `letter_mutex_`. The I/O thread waits
+/// nowhere else than in poll(), so it beats whatever the engine and the user do.
 ///
 /// Once a second, and oftener where less silence is borne, both ends of a connection beat. An end that has
 /// heard nothing for the heartbeat's time-out takes the other for lost. The other is stopped, or its host or
@@ -143,7 +143,7 @@ class TcpControl final : public Control {
         if (!failed_) queue(peer, FrameKind::goodbye, {});
       }
     }
-    bell_.ring();
+    event_fd_.ring();
     io_.join();
   }
   TcpControl(const TcpControl&) = delete;
@@ -172,7 +172,7 @@ class TcpControl final : public Control {
   void add(TreeLink tree_link) {
     const std::lock_guard lock(mutex_);
     growing_.push_back(std::move(tree_link));
-    bell_.ring();
+    event_fd_.ring();
   }
 
   /// All are: what is announced goes down the tree. Waits until the I/O thread has taken them, for a moment.
@@ -244,7 +244,7 @@ class TcpControl final : public Control {
     const bool idle = peer.out.empty();
     queue(peer, kind, contents);
     if (idle) flush(peer);
-    if (!peer.out.empty()) bell_.ring();
+    if (!peer.out.empty()) event_fd_.ring();
   }
 
   void tell_star(FrameKind kind, std::span<const std::byte> contents) {
@@ -289,7 +289,7 @@ class TcpControl final : public Control {
     TimePoint farewell = TimePoint::max();
     while (true) {
       wait(farewell);
-      bell_.silence();
+      event_fd_.silence();
       news_.read();
       adopt();
       for (auto& peer : peers_) serve(peer);
@@ -302,7 +302,7 @@ class TcpControl final : public Control {
   }
 
   void wait(TimePoint farewell) {
-    std::vector<pollfd> events{bell_.event()};
+    std::vector<pollfd> events{event_fd_.event()};
     TimePoint until = std::min(farewell, next_beat_);
     {
       const std::lock_guard lock(mutex_);
@@ -637,7 +637,7 @@ class TcpControl final : public Control {
   std::optional<Torn> torn_;          // I/O thread only
   LauncherNews news_;                 // I/O thread only
   std::optional<Acceptor> acceptor_;  // I/O thread only
-  Bell bell_;
+  EventFd event_fd_;
   std::deque<Peer> peers_;
 
   std::mutex mutex_;

@@ -2,7 +2,7 @@
 #include "core/backend/tcp/control/tree_links.h"
 
 #include "core/backend/tcp/unreachable_pairs.h"
-#include "core/base/bell.h"
+#include "core/base/event_fd.h"
 #include "core/join/acceptor.h"
 #include "core/join/address_book.h"
 #include "core/join/connector.h"
@@ -24,24 +24,24 @@ class LossWatch {
         const std::lock_guard lock(mutex_);
         if (!loss_) loss_ = why;
       }
-      bell_.ring();
+      event_fd_.ring();
     });
   }
   ~LossWatch() { control_.on_loss({}); }
   LossWatch(const LossWatch&) = delete;
   LossWatch& operator=(const LossWatch&) = delete;
 
-  [[nodiscard]] pollfd event() const { return bell_.event(); }
+  [[nodiscard]] pollfd event() const { return event_fd_.event(); }
   /// Throws the loss, if there is one.
   void look() {
-    bell_.silence();
+    event_fd_.silence();
     const std::lock_guard lock(mutex_);
     if (loss_) throw Error(*loss_);
   }
 
  private:
   Control& control_;
-  Bell bell_;
+  EventFd event_fd_;
   std::mutex mutex_;
   std::optional<Status> loss_;
 };

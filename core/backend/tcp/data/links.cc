@@ -3,7 +3,7 @@
 
 #include "core/backend/tcp/data/streams.h"
 #include "core/backend/tcp/unreachable_pairs.h"
-#include "core/base/bell.h"
+#include "core/base/event_fd.h"
 #include "core/base/thread.h"
 #include "core/join/acceptor.h"
 #include "core/join/address_book.h"
@@ -218,8 +218,8 @@ class LazyLinks final : public Links {
   Status why_;
 
   std::vector<bool> ready_;  // engine only
-  Bell wake_;
-  Bell knock_;
+  EventFd wake_;
+  EventFd knock_;
   std::atomic<bool> closing_ = false;
   Acceptor acceptor_;  // door only
   std::thread door_;

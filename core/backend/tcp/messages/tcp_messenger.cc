@@ -4,7 +4,7 @@
 #include "core/backend/tcp/messages/dialer.h"
 #include "core/backend/tcp/messages/message_inlet.h"
 #include "core/backend/tcp/messages/message_outlet.h"
-#include "core/base/bell.h"
+#include "core/base/event_fd.h"
 #include "core/base/thread.h"
 #include "core/comm/control.h"
 #include "core/comm/delivery.h"
@@ -46,8 +46,8 @@ struct Break {
 /// themselves. Threads that send or receive put their wish into the matching or an outlet under `mutex_`, and
 /// write as much as the socket takes at once. A finished operation is told, and `place` called, after
 /// `mutex_` has been given back. A message or a receive belongs to the container that it is in, and to the
-/// thread that has taken it out. So each ends once. The bell rings after something was put there that the I/O
-/// thread has to see. That thread looks at everything after it has silenced the bell.
+/// thread that has taken it out. So each ends once. The event fd rings after something was put there that the
+/// I/O thread has to see. That thread looks at everything after it has silenced the event fd.
 ///
 /// Nothing waits but the I/O thread, in poll(). It reads whatever comes, because elements that come without
 /// having been asked for are bounded by credit, and all others have their memory. So no rank is ever held up
@@ -89,7 +89,7 @@ class TcpMessenger final : public Messenger {
         calls.emplace_back([done = std::move(message.done), why = *lost] { done(why); });
       } else {
         out.outlet.send(std::move(message), calls);
-        if (out.outlet.has_more()) bell_.ring();
+        if (out.outlet.has_more()) event_fd_.ring();
       }
     }
     run(calls);
@@ -141,7 +141,7 @@ class TcpMessenger final : public Messenger {
         if (!in.broken) in.inlet.say_last(told, calls);
       }
     }
-    bell_.ring();
+    event_fd_.ring();
     run(calls);
   }
 
@@ -166,7 +166,7 @@ class TcpMessenger final : public Messenger {
       const std::lock_guard lock(mutex_);
       if (!aborted_) aborted_ = why;
     }
-    bell_.ring();
+    event_fd_.ring();
   }
 
  private:
@@ -229,7 +229,7 @@ class TcpMessenger final : public Messenger {
       } else {
         calls.emplace_back([&, failed] { wanted.done(failed, &envelope); });
       }
-      if (in.inlet.has_more()) bell_.ring();
+      if (in.inlet.has_more()) event_fd_.ring();
     }
     run(calls);
   }
@@ -263,7 +263,7 @@ class TcpMessenger final : public Messenger {
     if (envelope.source == rank_) return;
     MessageInlet& inlet = ins_.at(envelope.source).inlet;
     inlet.give_credit(content_bytes(envelope), calls);
-    if (inlet.has_more()) bell_.ring();
+    if (inlet.has_more()) event_fd_.ring();
   }
 
   // --- the I/O thread ---
@@ -283,7 +283,7 @@ class TcpMessenger final : public Messenger {
 
   /// Waits for something to do, and for readers that have something.
   void wait() {
-    std::vector<pollfd> events{bell_.event()};
+    std::vector<pollfd> events{event_fd_.event()};
     std::vector<In*> ins;
     TimePoint until = std::min(acceptor_.next(), dialer_.next());
     {
@@ -301,7 +301,7 @@ class TcpMessenger final : public Messenger {
     dialer_.append_to(events);
     acceptor_.append_to(events);
     ::poll(events.data(), events.size(), milliseconds_until(until));
-    bell_.silence();
+    event_fd_.silence();
     ready_.clear();
     for (std::size_t i = 0; i < ins.size(); ++i) {
       if (events[i + 1].revents != 0 || ins[i]->has_more) ready_.push_back(ins[i]);
@@ -540,7 +540,7 @@ class TcpMessenger final : public Messenger {
   bool leaves_ = false;  // this rank
   std::optional<Status> aborted_;
 
-  Bell bell_;
+  EventFd event_fd_;
   std::thread io_;
 };
 

@@ -17,10 +17,10 @@
 namespace hora {
 
 /// An eventfd: makes a thread's poll() return. Thread-safe.
-class Bell {
+class EventFd {
  public:
   /// Throws Error(unavailable) if this process may open no more files.
-  Bell() : fd_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
+  EventFd() : fd_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
     if (!fd_) {
       throw Error(Code::unavailable,
                   fmt::format("cannot open an eventfd: {}; see `ulimit -n`", std::strerror(errno)));
