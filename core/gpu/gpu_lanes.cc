@@ -16,11 +16,11 @@ constexpr std::chrono::milliseconds kPatience{2'000};  // for a GPU to end what 
 
 }  // namespace
 
-GpuLanes::GpuLanes(OwnGpu& own, const Config& config, Alarm& alarm,
+GpuLanes::GpuLanes(OwnGpu& own, const Config& config, AbortBroadcaster& aborter,
                    std::function<void(const Status&)> on_failure)
     : own_(own),
       config_(config),
-      alarm_(alarm),
+      aborter_(aborter),
       errand_{config.operation_timeout},
       completer_(config.operation_timeout, [this, on_failure = std::move(on_failure)](const Status& why) {
         {
@@ -120,12 +120,13 @@ void GpuLanes::make_staged(Party& party, const Members& members, Lane& host) {
   Machine& machine = *machine_;
   auto staged = std::make_unique<Staged>(machine.gpu, *machine.stream, *host.collective, members.place,
                                          static_cast<int>(members.ranks.size()), &errand_);
-  alarm_.watch(*staged);
+  aborter_.watch(*staged);
   const GpuSide side{machine.gpu, &completer_, staged.get(), &errand_};
   party.by_host = GpuLane{Lane{machine.stream, std::move(staged), true}, side};
 }
 
-/// NCCL's waiting ends by `interrupt`, so the alarm need not know of communicators that are still being made.
+/// NCCL's waiting ends by `interrupt`, so the abort broadcaster need not know of communicators that are still
+/// being made.
 void GpuLanes::make_direct(Party& party, const Members& members, Lane& host,
                            const std::vector<GpuSeat>& seats, GpuPlane plane, const NcclId& id) {
   Machine& machine = *machine_;
@@ -140,7 +141,7 @@ void GpuLanes::make_direct(Party& party, const Members& members, Lane& host,
     direct = make_gpu_hierarchical(std::move(direct), machine.gpu, *machine.stream, *host.collective,
                                    hosts_of(machines_of(seats), members.place), &errand_);
   }
-  alarm_.watch(*direct);
+  aborter_.watch(*direct);
   party.direct = GpuLane{
       Lane{machine.stream, std::move(direct), true},
       GpuSide{machine.gpu, &completer_, nullptr, plane == GpuPlane::hierarchical ? &errand_ : nullptr}};
@@ -168,7 +169,7 @@ void GpuLanes::remove_group(int group) {
   auto party = parties_.extract(group);
   if (!party) return;
   for (const auto* each : {&party.mapped()->direct, &party.mapped()->by_host}) {
-    if (*each) alarm_.forget(*(*each)->lane.collective);
+    if (*each) aborter_.forget(*(*each)->lane.collective);
   }
   if (left_behind_) keep_for_ever(std::shared_ptr<Party>(std::move(party.mapped())));
 }

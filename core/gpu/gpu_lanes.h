@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "core/comm/alarm.h"
+#include "core/comm/abort_broadcaster.h"
 #include "core/comm/group.h"
 #include "core/comm/lane.h"
 #include "core/gpu/completer.h"
@@ -39,7 +39,8 @@ class GpuLanes {
  public:
   /// An operation that is under way on the GPU, and fails there, is told to `on_failure`, on another thread;
   /// `on_failure` must not block.
-  GpuLanes(OwnGpu& own, const Config& config, Alarm& alarm, std::function<void(const Status&)> on_failure);
+  GpuLanes(OwnGpu& own, const Config& config, AbortBroadcaster& aborter,
+           std::function<void(const Status&)> on_failure);
   /// Nothing may be under way, unless `fail` has been called.
   ~GpuLanes();
 
@@ -98,7 +99,7 @@ class GpuLanes {
 
   OwnGpu& own_;
   const Config& config_;
-  Alarm& alarm_;
+  AbortBroadcaster& aborter_;
   bool left_behind_ = false;  // the GPU or NCCL did not let go: what they may still use is never destroyed
   std::unique_ptr<Machine> machine_;
   Errand errand_;                                      // of what the engine has given to the GPU

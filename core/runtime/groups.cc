@@ -24,19 +24,19 @@ bool nccl_takes(const Request& request) {
 }  // namespace
 
 Groups::Groups(World& world, const Config& config, const std::vector<int>& all, TensorTable& table,
-               Recorder& recorder, Tracer& tracer, Alarm& alarm, OwnGpu& gpu,
+               Recorder& recorder, Tracer& tracer, AbortBroadcaster& aborter, OwnGpu& gpu,
                std::function<void(const Status&)> on_gpu_failure)
     : world_(world),
       config_(config),
       table_(table),
       recorder_(recorder),
       tracer_(tracer),
-      alarm_(alarm),
+      aborter_(aborter),
       thresholds_(first_thresholds(config)),
       world_executor_(world.lane, table, recorder, tracer, {kWorld, all, world.control->rank()},
                       thresholds_.host),
-      gpu_(gpu, config, alarm, std::move(on_gpu_failure)) {
-  alarm_.watch(*world.lane.collective);
+      gpu_(gpu, config, aborter, std::move(on_gpu_failure)) {
+  aborter_.watch(*world.lane.collective);
 }
 
 Groups::~Groups() {
@@ -74,7 +74,7 @@ void Groups::add(int group, const std::vector<int>& ranks) {
   auto collective = world_.lane.collective->split(ranks);
   gpu_.add_group(group, ranks);
   if (!collective) return;
-  alarm_.watch(*collective);
+  aborter_.watch(*collective);
   const auto place = std::lower_bound(ranks.begin(), ranks.end(), world_.control->rank()) - ranks.begin();
   subsets_.try_emplace(group, Lane{make_host_stream(), std::move(collective)}, table_, recorder_, tracer_,
                        Members{group, ranks, static_cast<int>(place)}, thresholds_.host);
@@ -86,7 +86,7 @@ void Groups::remove(int group) {
   gpu_.remove_group(group);
   const auto subset = subsets_.find(group);
   if (subset == subsets_.end()) return;
-  alarm_.forget(*subset->second.lane.collective);
+  aborter_.forget(*subset->second.lane.collective);
   subsets_.erase(subset);
 }
 

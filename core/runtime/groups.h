@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "core/comm/alarm.h"
+#include "core/comm/abort_broadcaster.h"
 #include "core/comm/group.h"
 #include "core/comm/world.h"
 #include "core/fuse/plan.h"
@@ -22,7 +22,7 @@ class Groups {
  public:
   /// Begins with all ranks of the job.
   Groups(World& world, const Config& config, const std::vector<int>& all, TensorTable& table,
-         Recorder& recorder, Tracer& tracer, Alarm& alarm, OwnGpu& gpu,
+         Recorder& recorder, Tracer& tracer, AbortBroadcaster& aborter, OwnGpu& gpu,
          std::function<void(const Status&)> on_gpu_failure);
   /// Nothing may be under way on the GPU, unless `gpu().fail` has been called.
   ~Groups();
@@ -73,7 +73,7 @@ class Groups {
   TensorTable& table_;
   Recorder& recorder_;
   Tracer& tracer_;
-  Alarm& alarm_;
+  AbortBroadcaster& aborter_;
   FusionThresholds thresholds_;
   Executor world_executor_;
   std::map<int, Subset> subsets_;

@@ -36,20 +36,20 @@ Loop::Loop(World& world, const Config& config, TensorTable& table, ProcessSets& 
       negotiator_(*world.control, world.control->size() > 1 ? world.rollcall.get() : nullptr),
       recorder_(config.recorded_operations),
       tracing_(timeline, negotiator_, world.control->rank()),
-      groups_(world, config, *sets.ranks_of(kWorld), table, recorder_, tracing_.tracer(), alarm_, gpu,
+      groups_(world, config, *sets.ranks_of(kWorld), table, recorder_, tracing_.tracer(), aborter_, gpu,
               [this](const Status& why) {
-                alarm_.ring(why);
+                aborter_.ring(why);
                 alert_.ring();
               }),
       state_(world, config, table, messages, recorder_),
       job_(world, config, negotiator_, state_),
       sizing_(make_batch_sizing(world, config)),
       watchdog_(
-          config.operation_timeout, [this] { return alarm_.progress(); },
+          config.operation_timeout, [this] { return aborter_.progress(); },
           [this](const Status& why) { world_.control->call_off(why); }) {
   // A rank may die while the engine waits for it inside a collective: only another thread can end that.
   world.control->on_loss([this](const Status& why) {
-    alarm_.ring(why);
+    aborter_.ring(why);
     groups_.gpu().interrupt(why);
   });
   world.control->on_letter([this] { alert_.ring(); });
@@ -123,7 +123,7 @@ void Loop::leave(const std::string& reason) {
   // The engine may be waiting for other ranks, or for a GPU. First the reason: what breaks follows from it.
   const Status why{Code::aborted, shortened(reason, kMostReasonBytes)};
   world_.control->fail(why);
-  alarm_.ring(why);
+  aborter_.ring(why);
   groups_.gpu().interrupt(why);
 }
 
@@ -296,7 +296,7 @@ void Loop::give_back(std::vector<Loan> loans, const Status& status) {
 void Loop::fail(const Status& status) {
   // Tells nobody anything new if it was a loss that all have heard of.
   world_.control->fail({status.code, shortened(status.message, kMostReasonBytes)});
-  alarm_.ring(status);
+  aborter_.ring(status);
   const Status ended{Code::aborted, status.message};
   world_.messenger->abort(ended);
   auto pending = table_.close(ended);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "core/comm/alarm.h"
+#include "core/comm/abort_broadcaster.h"
 #include "core/comm/alert.h"
 #include "core/comm/world.h"
 #include "core/fuse/batch_sizing.h"
@@ -102,7 +102,7 @@ class Loop {
   Negotiator negotiator_;
   Recorder recorder_;
   Tracing tracing_;
-  Alarm alarm_;
+  AbortBroadcaster aborter_;
   Groups groups_;
   RankState state_;
   JobWatch job_;

@@ -122,9 +122,9 @@ TEST_F(CompleterTest, BoundsWhatIsUnderWayUntilItIsInterrupted) {
     completer.add({"x", {}, end, [](const Status&, bool) {}});
   }
   const Status lost{Code::aborted, "rank 1 is gone"};
-  std::thread alarm([&] { completer.interrupt(lost); });
+  std::thread aborter([&] { completer.interrupt(lost); });
   EXPECT_THROW(completer.make_room(), Error) << "the 129th waits, and there is nobody whom it waits for";
-  alarm.join();
+  aborter.join();
   end->turn_on();
   completer.fail(lost);
   EXPECT_TRUE(completer.end(std::chrono::minutes(5)));

@@ -18,9 +18,9 @@ struct GroupsOfARank {
   TensorTable table;
   Recorder recorder{0};
   Tracer tracer;
-  Alarm alarm;
+  AbortBroadcaster aborter;
   OwnGpu gpu{0};
-  Groups groups{world, config, {0, 1}, table, recorder, tracer, alarm, gpu, [](const Status&) {}};
+  Groups groups{world, config, {0, 1}, table, recorder, tracer, aborter, gpu, [](const Status&) {}};
 };
 
 void run(const std::function<void(GroupsOfARank&, int)>& main, const Config& config = {}) {
@@ -52,7 +52,7 @@ TEST(Groups, EndWhatIsBlockedInThemWhenARankIsLost) {
   run([](GroupsOfARank& rank, int number) {
     rank.groups.add(1, {0, 1});
     if (number == 1) return;
-    rank.alarm.ring({Code::aborted, "rank 1 is gone"});
+    rank.aborter.ring({Code::aborted, "rank 1 is gone"});
     EXPECT_THROW(rank.groups.find(1)->lane().collective->barrier(), Error);
   });
 }

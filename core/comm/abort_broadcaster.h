@@ -10,9 +10,9 @@
 namespace hora {
 
 /// Ends the calls that the engine may be blocked in, when a rank is lost: one of the collectives that it has
-/// told of. Knows for others whether they get on. A collective that the engine tells of after the alarm has
-/// rung is aborted at once. Thread-safe.
-class Alarm {
+/// told of. Knows for others whether they get on. A collective that the engine tells of after the abort
+/// broadcaster has rung is aborted at once. Thread-safe.
+class AbortBroadcaster {
  public:
   /// The collective must live until it is forgotten.
   void watch(Collective& collective);

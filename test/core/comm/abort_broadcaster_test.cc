@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "core/comm/alarm.h"
+#include "core/comm/abort_broadcaster.h"
 
 #include "core/backend/local/meeting.h"
 
@@ -8,16 +8,16 @@
 namespace hora {
 namespace {
 
-TEST(Alarm, EndsCallsOfWhatItWatchesAlsoLater) {
+TEST(AbortBroadcaster, EndsCallsOfWhatItWatchesAlsoLater) {
   const auto early = local::make_local_collective(std::make_shared<local::Meeting>(2), 0);
   const auto late = local::make_local_collective(std::make_shared<local::Meeting>(2), 0);
   const auto forgotten = local::make_local_collective(std::make_shared<local::Meeting>(1), 0);
-  Alarm alarm;
-  alarm.watch(*early);
-  alarm.watch(*forgotten);
-  alarm.forget(*forgotten);
-  alarm.ring({Code::aborted, "rank 1 is gone"});
-  alarm.watch(*late);
+  AbortBroadcaster aborter;
+  aborter.watch(*early);
+  aborter.watch(*forgotten);
+  aborter.forget(*forgotten);
+  aborter.ring({Code::aborted, "rank 1 is gone"});
+  aborter.watch(*late);
   EXPECT_THROW(early->barrier(), Error);
   EXPECT_THROW(late->barrier(), Error);
   EXPECT_NO_THROW(forgotten->barrier());
