@@ -20,7 +20,7 @@ namespace {
 
 constexpr int kSignals = 65;
 
-/// A event fd that a signal rings; free where there is no signal.
+/// An event fd that a signal rings; free where there is no signal.
 struct Rope {
   std::atomic<int> signal{0};
   std::atomic<int> event_fd{-1};
