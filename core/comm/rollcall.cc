@@ -12,8 +12,8 @@ void Rollcall::answer(std::uint64_t word, TimePoint now) {
   answered_ = true;
   if (!is_complete()) return;
   for (RollcallSeat* seat : seats_) {
-    Alert alert(seat->alert);
-    if (seat != &own && alert.sleeps()) alert.ring();
+    WakeUp wake_up(seat->wake_up);
+    if (seat != &own && wake_up.sleeps()) wake_up.ring();
   }
 }
 
@@ -26,7 +26,7 @@ void Rollcall::urge() {
   if (own.urged.load(std::memory_order_relaxed) == round_) return;
   own.urged.store(round_, std::memory_order_seq_cst);
   for (RollcallSeat* seat : seats_) {
-    if (seat != &own) Alert(seat->alert).ring();
+    if (seat != &own) WakeUp(seat->wake_up).ring();
   }
 }
 

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "core/base/shared_cores.h"
-#include "core/comm/alert.h"
+#include "core/comm/wake_up.h"
 
 #include <array>
 #include <atomic>
@@ -13,7 +13,7 @@
 namespace hora {
 
 /// One rank's part of a roll call, in memory that all its ranks see. Only that rank writes it, but for the
-/// bell of `alert`. All zeros at first, and trivially so.
+/// futex of `wake_up`. All zeros at first, and trivially so.
 struct RollcallSeat {
   /// The answer of a rank in one round, and its time, on the clock that all ranks of a machine have.
   struct Answer {
@@ -23,7 +23,7 @@ struct RollcallSeat {
   alignas(128) std::atomic<std::uint64_t> answered;  ///< the last round that this rank has answered in
   std::atomic<std::uint64_t> urged;                  ///< the last round that it wants all to answer in
   std::array<Answer, 2> answers;                     ///< of the last rounds; they alternate
-  alignas(128) AlertWords alert;
+  alignas(128) WakeUpWords wake_up;
   SharedCores cores;
 };
 static_assert(std::atomic<std::uint64_t>::is_always_lock_free &&
@@ -35,9 +35,9 @@ static_assert(std::atomic<std::uint64_t>::is_always_lock_free &&
 /// Protocol, of round n:
 ///
 ///   answers                                          waits for the last answer
-///   a. own.answers[n % 2] = word                     1. alert.sleep = peers        (seq_cst)
+///   a. own.answers[n % 2] = word                     1. wake_up.sleep = peers        (seq_cst)
 ///   b. own.answered = n                  (seq_cst)   2. if all.answered >= n: go on  (seq_cst)
-///   c. if all.answered >= n              (seq_cst)   3. alert.wait
+///   c. if all.answered >= n              (seq_cst)   3. wake_up.wait
 ///   d.   ring all that sleep             (seq_cst)
 ///
 /// The rank that answers last in the one order of all seq_cst accesses sees c come true. It rings every rank
@@ -60,8 +60,8 @@ class Rollcall {
   }
 
   [[nodiscard]] int size() const { return static_cast<int>(seats_.size()); }
-  /// This rank's own bell.
-  [[nodiscard]] AlertWords& alert() const { return seats_[place_]->alert; }
+  /// This rank's own wake-up.
+  [[nodiscard]] WakeUpWords& wake_up() const { return seats_[place_]->wake_up; }
 
   /// How many of the cores that the ranks may run on there are for each; 0 if the ranks are more. The same on
   /// all ranks, and for ever.

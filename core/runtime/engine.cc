@@ -14,7 +14,7 @@ namespace {
 
 thread_local bool runs_loop_here = false;  // this thread runs a loop for an engine, or is about to
 thread_local int blocking_scopes_here = 0;
-thread_local Alert* owed_here = nullptr;  // what this thread is to ring, unless it waits
+thread_local WakeUp* owed_here = nullptr;  // what this thread is to ring, unless it waits
 constexpr Clock::rep kNever = TimePoint::max().time_since_epoch().count();
 
 }  // namespace
@@ -32,22 +32,22 @@ BlockingScope::BlockingScope() noexcept { ++blocking_scopes_here; }
 
 BlockingScope::~BlockingScope() {
   --blocking_scopes_here;
-  if (Alert* owed = std::exchange(owed_here, nullptr)) owed->ring();
+  if (WakeUp* owed = std::exchange(owed_here, nullptr)) owed->ring();
 }
 
-Engine::Engine(Loop& loop, bool helps) : loop_(loop), alert_(loop.alert()), helps_(helps) {}
+Engine::Engine(Loop& loop, bool helps) : loop_(loop), wake_up_(loop.wake_up()), helps_(helps) {}
 
 Engine::~Engine() { join(); }
 
 void Engine::stop() {
-  if (owed_here == &alert_) owed_here = nullptr;
+  if (owed_here == &wake_up_) owed_here = nullptr;
   join();
   helps_.store(false, std::memory_order_seq_cst);
   await_helpers();
 }
 
 void Engine::keep_to_own_thread() {
-  if (helps_.exchange(false, std::memory_order_seq_cst)) alert_.ring();
+  if (helps_.exchange(false, std::memory_order_seq_cst)) wake_up_.ring();
   await_helpers();
 }
 
@@ -70,15 +70,15 @@ void Engine::submitted(std::size_t bytes) {
   const std::size_t least = std::max<std::size_t>(bytes, 1);
   const std::size_t gathered = gathered_.fetch_add(least, std::memory_order_relaxed) + least;
   if (blocking_scopes_here > 0 && helps_.load(std::memory_order_seq_cst)) {
-    if (owed_here != nullptr && owed_here != &alert_) owed_here->ring();
-    owed_here = &alert_;
+    if (owed_here != nullptr && owed_here != &wake_up_) owed_here->ring();
+    owed_here = &wake_up_;
     return;
   }
   submissions_.fetch_add(1, std::memory_order_seq_cst);
-  alert_.count_submission();
+  wake_up_.count_submission();
   const bool is_little = gathered < patience().much;
   const Clock::rep soon = looks_at_.load(std::memory_order_seq_cst);
-  if (!is_little || Clock::now().time_since_epoch().count() >= soon) alert_.wake_for_submission();
+  if (!is_little || Clock::now().time_since_epoch().count() >= soon) wake_up_.wake_for_submission();
 }
 
 const Engine::Patience& Engine::patience() const {
@@ -86,7 +86,7 @@ const Engine::Patience& Engine::patience() const {
 }
 
 Engine::Seen Engine::look() const {
-  const std::uint32_t rings = alert_.rings();
+  const std::uint32_t rings = wake_up_.rings();
   return {rings, submissions_.load(std::memory_order_seq_cst)};
 }
 
@@ -101,7 +101,7 @@ void Engine::rest(Seen seen, TimePoint until) {
     nap(seen, until);
   } else {
     next_nap_ = {};
-    alert_.wait(seen.rings, until);
+    wake_up_.wait(seen.rings, until);
   }
 }
 
@@ -117,7 +117,7 @@ void Engine::nap(Seen seen, TimePoint until) {
     const bool other_news = news.rings - seen.rings > news.submissions - seen.submissions;
     const bool much = gathered_.load(std::memory_order_relaxed) >= shown.much;
     if (other_news || much || Clock::now() >= end) break;
-    alert_.wait(news.rings, end);
+    wake_up_.wait(news.rings, end);
   }
   looks_at_.store(0, std::memory_order_seq_cst);
 }
@@ -139,12 +139,12 @@ void Engine::run() {
     }
     const bool little = has_gathered_little();
     if (!std::exchange(has_napped_, false) && little && !loop_.waits_for_others()) {
-      alert_.sleeps_for(Sleep::any_news);
+      wake_up_.sleeps_for(Sleep::any_news);
       give_token_back();
       nap(seen, TimePoint::max());
       continue;
     }
-    alert_.sleeps_for(Sleep::none);
+    wake_up_.sleeps_for(Sleep::none);
     Loop::Turn turn;
     do {
       seen = look();
@@ -156,12 +156,12 @@ void Engine::run() {
     shares_core_.store(loop_.shares_its_core(), std::memory_order_relaxed);
     bool news = waits && !little && spin_for_news(seen.rings, nullptr);
     until_.store(turn.next.time_since_epoch().count(), std::memory_order_seq_cst);
-    alert_.sleeps_for(sleep_now());
+    wake_up_.sleeps_for(sleep_now());
     news = news || loop_.may_go_on();
     give_token_back();
     if (news) continue;
     if (waits) {
-      alert_.wait(seen.rings, turn.next);  // what is submitted can wait, too
+      wake_up_.wait(seen.rings, turn.next);  // what is submitted can wait, too
     } else {
       rest(seen, turn.next);
     }
@@ -169,11 +169,11 @@ void Engine::run() {
 }
 
 void Engine::help(const Handle::State& wanted, TimePoint deadline) {
-  if (owed_here == &alert_) owed_here = nullptr;
+  if (owed_here == &wake_up_) owed_here = nullptr;
   helping_.fetch_add(1, std::memory_order_seq_cst);
   if (helps_.load(std::memory_order_seq_cst)) {
     if (std::exchange(runs_loop_here, true)) {
-      alert_.ring();  // it is in the middle of another loop
+      wake_up_.ring();  // it is in the middle of another loop
     } else {
       help_on(wanted, deadline);
       runs_loop_here = false;
@@ -187,38 +187,38 @@ void Engine::help_on(const Handle::State& wanted, TimePoint deadline) {
   bool in_charge = false;
   const bool enough = spin(true, [&] { return wanted.has_ended() || (in_charge = take_token()); });
   if (in_charge) return drive(wanted, deadline);
-  if (!enough) alert_.ring();
+  if (!enough) wake_up_.ring();
 }
 
 void Engine::drive(const Handle::State& wanted, TimePoint deadline) {
-  alert_.sleeps_for(Sleep::none);
+  wake_up_.sleeps_for(Sleep::none);
   std::uint32_t seen = 0;
   Loop::Turn turn;
   turn.more = true;
   while (!over_ && helps_.load(std::memory_order_seq_cst)) {
-    seen = alert_.rings();
+    seen = wake_up_.rings();
     turn = this->turn(true);
     over_ = turn.over;
     if (wanted.has_ended() || (deadline != TimePoint::max() && Clock::now() >= deadline)) break;
     if (turn.more || over_) continue;
     const TimePoint until = std::min(turn.next, deadline);
     if (spin_for_news(seen, &wanted)) continue;
-    alert_.sleeps_for(sleep_now());
-    if (!loop_.may_go_on()) alert_.wait(seen, until);
-    alert_.sleeps_for(Sleep::none);
+    wake_up_.sleeps_for(sleep_now());
+    if (!loop_.may_go_on()) wake_up_.wait(seen, until);
+    wake_up_.sleeps_for(Sleep::none);
   }
-  alert_.sleeps_for(sleep_now());
+  wake_up_.sleeps_for(sleep_now());
   const bool left = over_ || turn.more || loop_.may_go_on();
   give_token_back();
-  if (left || alert_.rings() != seen ||
+  if (left || wake_up_.rings() != seen ||
       turn.next.time_since_epoch().count() < until_.load(std::memory_order_seq_cst))
-    alert_.ring();
+    wake_up_.ring();
 }
 
 /// Whether there is something to do, or what is wanted has ended, before it is worth going to sleep.
 bool Engine::spin_for_news(std::uint32_t seen, const Handle::State* wanted) {
   return spin(loop_.crowded(), [&] {
-    return alert_.rings() != seen || loop_.may_go_on() || (wanted != nullptr && wanted->has_ended());
+    return wake_up_.rings() != seen || loop_.may_go_on() || (wanted != nullptr && wanted->has_ended());
   });
 }
 

@@ -15,23 +15,23 @@ namespace hora {
 /// that thread, which saves handing over there and back.
 ///
 /// Protocol. `token_` says that some thread is in charge; only that one touches the loop, or writes what the
-/// alert sleeps for. All accesses to it, to `until_` and to the alert are seq_cst.
+/// wake-up sleeps for. All accesses to it, to `until_` and to the wake-up are seq_cst.
 ///
 ///   own thread                                  a thread that waits (`help`)
 ///   1. until_ = never; seen = rings             a. takes the token; or rings and leaves it all to who has it
 ///   2. takes the token; else waits for a ring   b. turns, and rests in between, until it has what it wants
-///      after `seen`, and goes to 1              c. says what the alert sleeps for: the own thread, now
+///      after `seen`, and goes to 1              c. says what the wake-up sleeps for: the own thread, now
 ///   3. turns until there is nothing to do       d. gives the token back
 ///   4. until_ = when to look again; says what   e. rings if there is something to do: it rang after the
-///      the alert sleeps for                        last turn, all ranks have answered, or `until_` is late
+///      the wake-up sleeps for                        last turn, all ranks have answered, or `until_` is late
 ///   5. gives the token back; waits for a ring
 ///
 /// No work is left lying. The own thread sleeps in 2 or 5, for a ring after `seen`. In 5 it has looked at all
 /// work from before; later work rings. In 2 the token was held. The holder's last turn sees the work from
 /// before it; later work makes e ring. That ring comes after `seen`, as e comes after d, which comes after 2;
 /// and e finds `until_` as 1 has left it. A thread that finds the token held rings, so the holder turns
-/// again. The thread in charge sleeps on the same alert as the own thread would. Both wake then, and the one
-/// without the token goes back to 2. The loop is over in one turn, of the thread in charge, and the own
+/// again. The thread in charge sleeps on the same wake-up as the own thread would. Both wake then, and the
+/// one without the token goes back to 2. The loop is over in one turn, of the thread in charge, and the own
 /// thread ends.
 ///
 /// Naps. A thread that submits many small tensors can go on with that, also on the same core, and the tensors
@@ -114,7 +114,7 @@ class Engine final : public Helper {
   [[nodiscard]] Sleep sleep_now() const;
 
   Loop& loop_;
-  Alert alert_;
+  WakeUp wake_up_;
   std::atomic<bool> helps_;
   std::atomic<bool> token_{false};
   std::atomic<Clock::rep> until_{0};      // how long the own thread sleeps

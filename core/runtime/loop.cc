@@ -32,14 +32,14 @@ Loop::Loop(World& world, const Config& config, TensorTable& table, ProcessSets& 
       sets_(sets),
       delays_(delays),
       messages_(messages),
-      alert_(world.rollcall ? world.rollcall->alert() : own_alert_),
+      wake_up_(world.rollcall ? world.rollcall->wake_up() : own_wake_up_),
       negotiator_(*world.control, world.control->size() > 1 ? world.rollcall.get() : nullptr),
       recorder_(config.recorded_operations),
       tracing_(timeline, negotiator_, world.control->rank()),
       groups_(world, config, *sets.ranks_of(kWorld), table, recorder_, tracing_.tracer(), aborter_, gpu,
               [this](const Status& why) {
                 aborter_.ring(why);
-                alert_.ring();
+                wake_up_.ring();
               }),
       state_(world, config, table, messages, recorder_),
       job_(world, config, negotiator_, state_),
@@ -52,9 +52,9 @@ Loop::Loop(World& world, const Config& config, TensorTable& table, ProcessSets& 
     aborter_.ring(why);
     groups_.gpu().interrupt(why);
   });
-  world.control->on_letter([this] { alert_.ring(); });
-  delays_.on_change([this] { alert_.ring(); });
-  messages_.watch(job_.patience(), [this] { alert_.ring(); });
+  world.control->on_letter([this] { wake_up_.ring(); });
+  delays_.on_change([this] { wake_up_.ring(); });
+  messages_.watch(job_.patience(), [this] { wake_up_.ring(); });
 }
 
 Loop::~Loop() {
@@ -118,7 +118,7 @@ void Loop::leave(const std::string& reason) {
     if (leaving_) return;
     leaving_ = reason;
   }
-  alert_.ring();
+  wake_up_.ring();
   if (reason.empty()) return;
   // The engine may be waiting for other ranks, or for a GPU. First the reason: what breaks follows from it.
   const Status why{Code::aborted, shortened(reason, kMostReasonBytes)};
@@ -149,7 +149,7 @@ TimePoint Loop::watch_messages(TimePoint now) {
 
 void Loop::inquire(std::uint64_t question) {
   job_.inquire(question);
-  alert_.ring();
+  wake_up_.ring();
 }
 
 // --- what this rank hears ---

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "core/comm/abort_broadcaster.h"
-#include "core/comm/alert.h"
+#include "core/comm/wake_up.h"
 #include "core/comm/world.h"
 #include "core/fuse/batch_sizing.h"
 #include "core/fuse/plan.h"
@@ -39,13 +39,13 @@ class Loop {
   struct Turn {
     bool over = false;  ///< the job has ended, or failed, and all tensors are given back; no more turns
     bool more = false;  ///< there is more to do at once
-    TimePoint next = TimePoint::max();  ///< when to turn again, if the alert does not ring before
+    TimePoint next = TimePoint::max();  ///< when to turn again, if the wake-up does not ring before
   };
   /// Does what there is to do, up to one batch, without waiting but for its collective. `pressing`: somebody
   /// waits for it.
   Turn turn(bool pressing) noexcept;
-  /// The alert that rings when there is something to do.
-  [[nodiscard]] Alert alert() const { return alert_; }
+  /// The wake-up that rings when there is something to do.
+  [[nodiscard]] WakeUp wake_up() const { return wake_up_; }
   /// Whether nothing can be done before other ranks have said how far they are; whether they have. *Engine
   /// only*.
   [[nodiscard]] bool waits_for_others() const { return negotiator_.waits_for_others(); }
@@ -97,8 +97,8 @@ class Loop {
   ProcessSets& sets_;
   Delays& delays_;
   Messages& messages_;
-  AlertWords own_alert_{};  // where ranks share no memory
-  Alert alert_;
+  WakeUpWords own_wake_up_{};  // where ranks share no memory
+  WakeUp wake_up_;
   Negotiator negotiator_;
   Recorder recorder_;
   Tracing tracing_;

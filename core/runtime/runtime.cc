@@ -338,13 +338,13 @@ void Runtime::start_timeline(const std::string& path, bool mark_cycles) {
   parts_->engine->check_process();
   if (rank() != 0) return;
   parts_->timeline.start(path, mark_cycles, parts_->world.members, rank());
-  parts_->loop.alert().ring();
+  parts_->loop.wake_up().ring();
 }
 
 void Runtime::stop_timeline() {
   parts_->engine->check_process();
   if (!parts_->timeline.stop()) return;
-  parts_->loop.alert().ring();
+  parts_->loop.wake_up().ring();
   parts_->timeline.await_end();
 }
 

@@ -72,7 +72,7 @@ Job::Job(const Plan& plan)
     rank.number = number;
     rank.control = network_.control(number);
     rank.rollcall = std::move(rollcalls[static_cast<std::size_t>(number)]);
-    Alert(rank.rollcall->alert()).sleeps_for(Sleep::any_news);
+    WakeUp(rank.rollcall->wake_up()).sleeps_for(Sleep::any_news);
     rank.negotiator = std::make_unique<Negotiator>(
         *rank.control, plan_.shares_memory ? rank.rollcall.get() : nullptr, plan_.capacity);
     events_.after(up_to(seconds(1)), [this, &rank] { begin_step(rank); });
@@ -183,7 +183,7 @@ void Job::turn(Rank& rank) {
 /// Other ranks see a moment later what one rank has done in shared memory.
 void Job::wake_those_rung_for() {
   for (auto& rank : ranks_) {
-    const std::uint32_t rings = Alert(rank.rollcall->alert()).rings();
+    const std::uint32_t rings = WakeUp(rank.rollcall->wake_up()).rings();
     if (std::exchange(rank.rings, rings) != rings)
       events_.after(up_to(microseconds(50)), [this, &rank] { turn(rank); });
   }

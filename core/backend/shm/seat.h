@@ -37,7 +37,7 @@ struct Mailbox {
   std::array<Location, kLocations> outputs;
 };
 
-/// One rank's part of the arena's head. Only that rank writes it, except `doorbell`, `roll.alert`, and
+/// One rank's part of the arena's head. Only that rank writes it, except `doorbell`, `roll.wake-up`, and
 /// `stage` where said so. All zeros at first, and trivially so, as the memory is shared and never
 /// constructed.
 ///

@@ -108,7 +108,7 @@ class Simulated {
       rank.control = std::make_unique<ScaleControl>(rank, number, ranks, radix);
       if (locks) {
         rank.rollcall = std::move(rollcalls[static_cast<std::size_t>(number)]);
-        Alert(rank.rollcall->alert()).sleeps_for(Sleep::any_news);
+        WakeUp(rank.rollcall->wake_up()).sleeps_for(Sleep::any_news);
       }
       rank.negotiator = std::make_unique<Negotiator>(*rank.control, rank.rollcall.get());
     }
@@ -206,7 +206,7 @@ class Simulated {
     if (!ranks_.front().rollcall) return;
     for (std::size_t number = 0; number < ranks_.size(); ++number) {
       Rank& rank = ranks_[number];
-      const std::uint32_t rings = Alert(rank.rollcall->alert()).rings();
+      const std::uint32_t rings = WakeUp(rank.rollcall->wake_up()).rings();
       if (std::exchange(rank.rings, rings) == rings) continue;
       events_.after(kWake, [this, number] { schedule(static_cast<int>(number)); });
     }

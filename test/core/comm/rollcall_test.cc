@@ -53,10 +53,10 @@ TEST(Rollcall, OneThatIsUrgedKnowsUntilTheRoundIsOver) {
   const auto calls = make_rollcalls(2);
   calls[0]->answer(1, kThen);
   EXPECT_FALSE(calls[1]->is_urged());
-  const auto rings = Alert(calls[1]->alert()).rings();
+  const auto rings = WakeUp(calls[1]->wake_up()).rings();
   calls[0]->urge();
   calls[0]->urge();
-  EXPECT_EQ(Alert(calls[1]->alert()).rings(), rings + 1);
+  EXPECT_EQ(WakeUp(calls[1]->wake_up()).rings(), rings + 1);
   EXPECT_TRUE(calls[1]->is_urged());
   calls[1]->answer(0, kThen);
   static_cast<void>(calls[1]->conclude());
@@ -65,14 +65,14 @@ TEST(Rollcall, OneThatIsUrgedKnowsUntilTheRoundIsOver) {
 
 TEST(Rollcall, TheLastToAnswerRingsThoseWhoSleep) {
   const auto calls = make_rollcalls(3);
-  Alert first(calls[0]->alert());
+  WakeUp first(calls[0]->wake_up());
   calls[0]->answer(1, kThen);
   first.sleeps_for(Sleep::peers);
   calls[1]->answer(2, kThen);
   EXPECT_EQ(first.rings(), 0u);
   calls[2]->answer(3, kThen);
   EXPECT_EQ(first.rings(), 1u);
-  EXPECT_EQ(Alert(calls[1]->alert()).rings(), 0u);  // which is awake, and looks
+  EXPECT_EQ(WakeUp(calls[1]->wake_up()).rings(), 0u);  // which is awake, and looks
 }
 
 /// Threads that sleep whenever they wait: it would hang if one were not woken, and words would be torn or of
@@ -83,14 +83,14 @@ TEST(Rollcall, ManyRoundsOfThreads) {
   const auto calls = make_rollcalls(kRanks);
   run_ranks(kRanks, [&](int rank) {
     Rollcall& call = *calls[static_cast<std::size_t>(rank)];
-    Alert alert(call.alert());
+    WakeUp wake_up(call.wake_up());
     for (std::uint64_t round = 0; round < kRounds; ++round) {
       call.answer(round * kRanks + static_cast<std::uint64_t>(rank), kThen);
       while (!call.is_complete()) {
-        const auto seen = alert.rings();
-        alert.sleeps_for(Sleep::peers);
-        if (!call.is_complete()) alert.wait(seen, TimePoint::max());
-        alert.sleeps_for(Sleep::none);
+        const auto seen = wake_up.rings();
+        wake_up.sleeps_for(Sleep::peers);
+        if (!call.is_complete()) wake_up.wait(seen, TimePoint::max());
+        wake_up.sleeps_for(Sleep::none);
       }
       const auto& answers = call.conclude();
       for (std::uint64_t other = 0; other < kRanks; ++other)

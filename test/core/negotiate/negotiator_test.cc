@@ -22,13 +22,13 @@ class Seats {
  public:
   explicit Seats(int size, std::size_t capacity = 8192, bool locks = false, int radix = 0) {
     if (locks) rollcalls_ = make_rollcalls(size);
-    for (auto& call : rollcalls_) Alert(call->alert()).sleeps_for(Sleep::any_news);
+    for (auto& call : rollcalls_) WakeUp(call->wake_up()).sleeps_for(Sleep::any_news);
     auto office = std::make_shared<local::PostOffice>(size, radix);
     for (int rank = 0; rank < size; ++rank) {
       controls_.push_back(local::make_local_control(office, rank));
       controls_.back()->on_letter([this, rank] {
         ++letters_;
-        if (!rollcalls_.empty()) Alert(rollcalls_[static_cast<std::size_t>(rank)]->alert()).ring();
+        if (!rollcalls_.empty()) WakeUp(rollcalls_[static_cast<std::size_t>(rank)]->wake_up()).ring();
       });
     }
     for (auto& control : controls_) {
@@ -40,7 +40,7 @@ class Seats {
   Negotiator& operator[](int rank) { return *seats_[static_cast<std::size_t>(rank)]; }
   /// How often a rank was told that there is something to do.
   [[nodiscard]] std::uint64_t rings(int rank) const {
-    return Alert(rollcalls_[static_cast<std::size_t>(rank)]->alert()).rings();
+    return WakeUp(rollcalls_[static_cast<std::size_t>(rank)]->wake_up()).rings();
   }
   /// That have been sent so far, by all.
   [[nodiscard]] int letters() const { return letters_; }

@@ -15,8 +15,8 @@ enum class Sleep : std::uint32_t {
   peers,     ///< it cannot go on before the other ranks do: what users submit can wait
 };
 
-/// The state of an Alert. All zeros at first, and trivially so: it may lie in memory that processes share.
-struct AlertWords {
+/// The state of a WakeUp. All zeros at first, and trivially so: it may lie in memory that processes share.
+struct WakeUpWords {
   std::atomic<std::uint32_t> rings;  ///< a futex
   std::atomic<std::uint32_t> sleep;  ///< a Sleep
 };
@@ -34,9 +34,9 @@ struct AlertWords {
 /// No news is slept over. Of 3 and c one comes first in the one order of all seq_cst accesses. If 3 does, d
 /// wakes. Else b comes before 3, so before 4, where the futex refuses to sleep unless b came before 1, and
 /// then 2 finds the news. Thread-safe, except `sleeps_for`.
-class Alert {
+class WakeUp {
  public:
-  explicit Alert(AlertWords& words) : words_(words) {}
+  explicit WakeUp(WakeUpWords& words) : words_(words) {}
 
   /// How often it has rung.
   [[nodiscard]] std::uint32_t rings() const { return words_.rings.load(std::memory_order_seq_cst); }
@@ -58,7 +58,7 @@ class Alert {
   void wait(std::uint32_t seen, TimePoint deadline);
 
  private:
-  AlertWords& words_;
+  WakeUpWords& words_;
 };
 
 }  // namespace hora
