@@ -206,8 +206,8 @@ class Doorman {
 };
 
 /// The private memory of this host's ranks, if it is in reach from everywhere on it.
-std::unique_ptr<PeerMemory> reach_out(Control& control, const Config& config, const std::vector<int>& host,
-                                      TimePoint deadline) {
+std::unique_ptr<PeerMemory> access_out(Control& control, const Config& config, const std::vector<int>& host,
+                                       TimePoint deadline) {
   std::uint64_t probe = kProbe;
   if (config.peer_memory.value_or(true))
     ::prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY);  // else Yama refuses it to other processes
@@ -301,7 +301,7 @@ SharedHosts share_hosts(Control& control, const Config& config, TimePoint deadli
     tell(arena->seat(static_cast<int>(place)).roll.cores);  // before any of them hears that all have a seat
   });
   groups = dissolve(groups, can);
-  auto peers = reach_out(control, config, group_with(groups, config.rank), deadline);
+  auto peers = access_out(control, config, group_with(groups, config.rank), deadline);
   if (group_with(groups, config.rank).size() == 1) return {std::move(groups), {}};
   return {std::move(groups), SharedHost{std::move(arena), std::move(peers)}};
 }

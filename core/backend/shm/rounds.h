@@ -2,7 +2,7 @@
 #pragma once
 
 #include "core/backend/shm/circle.h"
-#include "core/backend/shm/doorbell.h"
+#include "core/backend/shm/phase_barrier.h"
 
 #include <cstdint>
 
@@ -38,7 +38,7 @@ class Rounds {
 
  private:
   Circle circle_;
-  Doorbell bell_;
+  PhaseBarrier bell_;
   std::uint64_t sequence_ = 0;
 };
 

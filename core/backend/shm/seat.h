@@ -37,7 +37,7 @@ struct Mailbox {
   std::array<Location, kLocations> outputs;
 };
 
-/// One rank's part of the arena's head. Only that rank writes it, except `doorbell`, `roll.wake-up`, and
+/// One rank's part of the arena's head. Only that rank writes it, except `wakes`, `roll.wake-up`, and
 /// `stage` where said so. All zeros at first, and trivially so, as the memory is shared and never
 /// constructed.
 ///
@@ -45,13 +45,13 @@ struct Mailbox {
 /// is not disturbed by the next one, and nobody can be two calls behind.
 struct Seat {
   RollcallSeat roll;
-  alignas(kFlagLine) std::atomic<std::uint64_t> arrived;   ///< how many phases this rank has reached
-  alignas(kFlagLine) std::atomic<std::uint32_t> doorbell;  ///< a futex; whoever wakes this rank adds one
+  alignas(kFlagLine) std::atomic<std::uint64_t> arrived;  ///< how many phases this rank has reached
+  alignas(kFlagLine) std::atomic<std::uint32_t> wakes;    ///< a futex; whoever wakes this rank adds one
   std::atomic<std::uint32_t> sleeping;  ///< this rank waits, or is about to wait, for its doorbell
   alignas(kFlagLine) SharedCores cores;
   alignas(kFlagLine) std::atomic<std::uint64_t> given_back;  ///< how often this rank has given memory back
   std::atomic<std::uint32_t> gone;                           ///< this rank has left for good (intrusion.h)
-  alignas(kFlagLine) std::atomic<std::uint32_t> intruding;   ///< this rank is writing to others' buffers
+  alignas(kFlagLine) std::atomic<std::uint32_t> writing;     ///< this rank is writing to others' buffers
   alignas(kFlagLine) std::array<Mailbox, 2> mailboxes;
   alignas(kFlagLine) std::array<std::array<std::byte, kSlotBytes>, 2> slots;
   alignas(4096) std::array<std::byte, kStageBytes> stage;

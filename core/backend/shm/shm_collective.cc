@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/backend/shm/shm_collective.h"
 
-#include "core/backend/shm/intrusion.h"
-#include "core/backend/shm/reach.h"
+#include "core/backend/shm/broadcast.h"
+#include "core/backend/shm/remote_access.h"
 #include "core/backend/shm/rounds.h"
-#include "core/backend/shm/spread.h"
 #include "core/backend/shm/staged_sums.h"
 #include "core/backend/shm/transfers.h"
 #include "core/backend/shm/write_all.h"
 #include "core/backend/shm/write_by_levels.h"
+#include "core/backend/shm/write_guard.h"
 #include "core/compose/pieces.h"
 #include "core/device/fastest_copy.h"
 #include "core/device/tuner.h"
@@ -54,14 +54,14 @@ class ShmCollective final : public Collective {
         ways_(ways),
         own_seat_(own_seat),
         rounds_(circle),
-        reach_(circle, std::move(peers)),
+        access_(circle, std::move(peers)),
         sums_(circle, ways.levels),
-        write_all_(circle, rounds_, reach_, sums_),
-        write_by_levels_(circle, rounds_, reach_),
+        write_all_(circle, rounds_, access_, sums_),
+        write_by_levels_(circle, rounds_, access_),
         fastest_copy_(ways.streams),
         staged_sums_(circle, rounds_, sums_, fastest_copy_, ways.streams),
-        spread_(circle, rounds_, reach_, fastest_copy_),
-        transfers_(circle, rounds_, reach_, fastest_copy_),
+        broadcast_(circle, rounds_, access_, fastest_copy_),
+        transfers_(circle, rounds_, access_, fastest_copy_),
         private_way_(32 * 1024, ways.direct),
         level_way_(kByLevelsBytes, ways.levels ? std::optional(true) : std::nullopt) {}
   ~ShmCollective() override {
@@ -101,8 +101,8 @@ class ShmCollective final : public Collective {
   void broadcast_all(std::span<const std::span<std::byte>> pieces, int root) override {
     call([&] {
       for (; pieces.size() > kLocations; pieces = pieces.subspan(kLocations))
-        spread_.run(pieces.first(kLocations), root);
-      spread_.run(pieces, root);
+        broadcast_.run(pieces.first(kLocations), root);
+      broadcast_.run(pieces, root);
     });
   }
 
@@ -163,7 +163,8 @@ class ShmCollective final : public Collective {
       offsets.push_back(seats[static_cast<std::size_t>(other)]);
     }
     return std::make_unique<ShmCollective>(
-        Circle(circle_.shared_arena(), static_cast<int>(place), ranks, offsets), reach_.peers(), seat, ways_);
+        Circle(circle_.shared_arena(), static_cast<int>(place), ranks, offsets), access_.peers(), seat,
+        ways_);
   }
 
  private:
@@ -209,8 +210,8 @@ class ShmCollective final : public Collective {
     Mailbox& own = rounds_.open(Call::allreduce, bytes, detail);
     bool in_arena = true;
     for (std::size_t i = 0; i < segments.size(); ++i) {
-      own.inputs[i] = reach_.locate(segments[i].input);
-      own.outputs[i] = reach_.locate(segments[i].output);
+      own.inputs[i] = access_.locate(segments[i].input);
+      own.outputs[i] = access_.locate(segments[i].output);
       in_arena = in_arena && own.inputs[i].in_arena != 0 && own.outputs[i].in_arena != 0;
     }
     own.direct = private_way_.way(bytes);
@@ -246,7 +247,7 @@ class ShmCollective final : public Collective {
   }
 
   void allreduce_private(std::span<const Segment> segments, const Reduction& reduction, std::size_t bytes) {
-    if (!reach_.everything()) return staged_sums_.allreduce(segments, reduction);
+    if (!access_.everything()) return staged_sums_.allreduce(segments, reduction);
     const auto start = Clock::now();
     const bool direct = rounds_.mailbox(0).direct != 0;
     if (direct) {
@@ -294,7 +295,7 @@ class ShmCollective final : public Collective {
       for (int place = 0; place < circle_.size(); ++place) {
         const Mailbox& box = rounds_.mailbox(place);
         inputs_[static_cast<std::size_t>(place)] =
-            box.in_slot != 0 ? rounds_.slot(place) + begin : reach_.local(place, box.inputs[i], 0, bytes);
+            box.in_slot != 0 ? rounds_.slot(place) + begin : access_.local(place, box.inputs[i], 0, bytes);
       }
       void* result = results.data() + begin;
       sums_.reduce(inputs_, {&result, 1}, segments[i].count, reduction);
@@ -317,7 +318,7 @@ class ShmCollective final : public Collective {
     const std::size_t bytes = whole.count * each;
     const auto detail =
         static_cast<std::uint64_t>(reduction.dtype) << 8 | static_cast<std::uint64_t>(reduction.op);
-    rounds_.open(Call::reducescatter, bytes, detail).inputs[0] = reach_.locate(whole.input);
+    rounds_.open(Call::reducescatter, bytes, detail).inputs[0] = access_.locate(whole.input);
     const bool small = bytes <= kSlotBytes;
     if (small && bytes > 0) std::memcpy(rounds_.slot(circle_.place()), whole.input, bytes);
     rounds_.meet();
@@ -327,7 +328,7 @@ class ShmCollective final : public Collective {
         inputs_[static_cast<std::size_t>(place)] = rounds_.slot(place) + begin * each;
       return sums_.reduce(inputs_, {&whole.output, 1}, end - begin, reduction);
     }
-    if (!reach_.everything() && !all_in_arena(1, {&Mailbox::inputs}))
+    if (!access_.everything() && !all_in_arena(1, {&Mailbox::inputs}))
       return staged_sums_.reducescatter(whole, begin, end, reduction);
     const std::size_t step = kScratchBytes / each;
     for (std::size_t done = begin; done < end; done += step) {
@@ -344,10 +345,10 @@ class ShmCollective final : public Collective {
     for (int place = 0; place < circle_.size(); ++place) {
       const auto who = static_cast<std::size_t>(place);
       const Location& location = rounds_.mailbox(place).inputs[0];
-      inputs_[who] = reach_.local(place, location, begin, bytes);
+      inputs_[who] = access_.local(place, location, begin, bytes);
       if (inputs_[who] != nullptr) continue;
       std::byte* copy = scratch_.data() + who * kScratchBytes;
-      reach_.read(place, location, begin, copy, bytes);
+      access_.read(place, location, begin, copy, bytes);
       inputs_[who] = copy;
     }
   }
@@ -356,13 +357,13 @@ class ShmCollective final : public Collective {
   ShmWays ways_;
   std::optional<std::size_t> own_seat_;  // taken for this collective, to be given back with it
   Rounds rounds_;
-  Reach reach_;
+  RemoteAccess access_;
   Sums sums_;
   WriteAll write_all_;
   WriteByLevels write_by_levels_;
   FastestCopy fastest_copy_;
   StagedSums staged_sums_;
-  Spread spread_;
+  Broadcast broadcast_;
   Transfers transfers_;
   Tuner private_way_;
   Tuner level_way_;
@@ -378,7 +379,7 @@ std::unique_ptr<Collective> make_shm_collective(std::shared_ptr<Arena> arena, in
                                          std::nullopt, ways);
 }
 
-std::vector<std::unique_ptr<Collective>> make_shm_group(int ranks, bool reach, std::size_t region,
+std::vector<std::unique_ptr<Collective>> make_shm_group(int ranks, bool access, std::size_t region,
                                                         const ShmWays& ways) {
   const auto mapping =
       std::make_shared<const Mapping>(Arena::create_file(ranks, region), Arena::file_bytes(ranks, region));
@@ -386,7 +387,7 @@ std::vector<std::unique_ptr<Collective>> make_shm_group(int ranks, bool reach, s
   group.reserve(static_cast<std::size_t>(ranks));
   for (int rank = 0; rank < ranks; ++rank) {
     group.push_back(make_shm_collective(Arena::make(mapping, rank, ranks, region), rank, ranks,
-                                        reach ? make_thread_memory() : nullptr, ways));
+                                        access ? make_thread_memory() : nullptr, ways));
   }
   return group;
 }

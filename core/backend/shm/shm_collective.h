@@ -25,9 +25,9 @@ struct ShmWays {
 std::unique_ptr<Collective> make_shm_collective(std::shared_ptr<Arena> arena, int rank, int ranks,
                                                 std::unique_ptr<PeerMemory> peers, const ShmWays& ways = {});
 
-/// Ranks that are threads over one mapping of an arena, by rank. `reach`: whether they reach each other's
+/// Ranks that are threads over one mapping of an arena, by rank. `access`: whether they reach each other's
 /// private buffers.
-std::vector<std::unique_ptr<Collective>> make_shm_group(int ranks, bool reach,
+std::vector<std::unique_ptr<Collective>> make_shm_group(int ranks, bool access,
                                                         std::size_t region = std::size_t{1} << 30,
                                                         const ShmWays& ways = {});
 

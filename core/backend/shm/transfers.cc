@@ -9,7 +9,7 @@ namespace hora::shm {
 void Transfers::run(const Agreed& agreed, const void* offer, std::size_t bytes, std::span<const Take> takes) {
   constexpr Location kNothing{0, 1};
   Mailbox& own = rounds_.open(agreed.call, agreed.total, agreed.detail);
-  own.inputs[0] = bytes > 0 ? reach_.locate(offer) : kNothing;
+  own.inputs[0] = bytes > 0 ? access_.locate(offer) : kNothing;
   const bool small = agreed.most <= kSlotBytes;
   if (small && bytes > 0) std::memcpy(rounds_.slot(circle_.place()), offer, bytes);
   rounds_.meet();
@@ -21,10 +21,10 @@ void Transfers::run(const Agreed& agreed, const void* offer, std::size_t bytes, 
   }
   bool in_reach = true;
   for (int place = 0; place < circle_.size(); ++place)
-    in_reach = in_reach && (reach_.everything() || rounds_.mailbox(place).inputs[0].in_arena != 0);
+    in_reach = in_reach && (access_.everything() || rounds_.mailbox(place).inputs[0].in_arena != 0);
   if (!in_reach) return run_staged(agreed.most, offer, bytes, takes);
   for (const auto& take : takes)
-    reach_.read(take.from, rounds_.mailbox(take.from).inputs[0], take.begin, take.to, take.bytes);
+    access_.read(take.from, rounds_.mailbox(take.from).inputs[0], take.begin, take.to, take.bytes);
   rounds_.phase();
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "core/backend/shm/reach.h"
+#include "core/backend/shm/remote_access.h"
 #include "core/backend/shm/rounds.h"
 #include "core/device/fastest_copy.h"
 
@@ -22,8 +22,8 @@ struct Take {
 /// through the slots, what is in reach directly, the rest through the stages. *Engine only.*
 class Transfers {
  public:
-  Transfers(Circle circle, Rounds& rounds, Reach& reach, FastestCopy& fastest_copy)
-      : circle_(std::move(circle)), rounds_(rounds), reach_(reach), fastest_copy_(fastest_copy) {}
+  Transfers(Circle circle, Rounds& rounds, RemoteAccess& access, FastestCopy& fastest_copy)
+      : circle_(std::move(circle)), rounds_(rounds), access_(access), fastest_copy_(fastest_copy) {}
 
   /// The parameters on which the ranks agree: the call, the bytes that are offered in all, and the most that
   /// one rank offers.
@@ -40,7 +40,7 @@ class Transfers {
 
   Circle circle_;
   Rounds& rounds_;
-  Reach& reach_;
+  RemoteAccess& access_;
   FastestCopy& fastest_copy_;
 };
 

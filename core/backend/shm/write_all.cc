@@ -13,10 +13,10 @@ constexpr std::size_t kNearBytes = 1024 * 1024;
 
 }  // namespace
 
-WriteAll::WriteAll(Circle circle, const Rounds& rounds, Reach& reach, Sums& sums)
+WriteAll::WriteAll(Circle circle, const Rounds& rounds, RemoteAccess& access, Sums& sums)
     : circle_(std::move(circle)),
       rounds_(rounds),
-      reach_(reach),
+      access_(access),
       sums_(sums),
       inputs_(static_cast<std::size_t>(circle_.size())),
       outputs_(inputs_.size()) {}
@@ -32,8 +32,8 @@ void WriteAll::run(std::span<const Segment> segments, const Reduction& reduction
 void WriteAll::reduce(const SegmentRange& range, const Reduction& reduction) {
   const std::size_t step = kNearBytes / size_of(reduction.dtype);
   for (std::size_t done = 0; done < range.count; done += step) {
-    const Intrusion intrusion(circle_);
-    if (!intrusion.allowed()) return;
+    const WriteGuard guard(circle_);
+    if (!guard.allowed()) return;
     reduce_part({range.segment, range.begin + done, std::min(step, range.count - done)}, reduction);
   }
 }
@@ -44,8 +44,8 @@ void WriteAll::reduce_part(const SegmentRange& range, const Reduction& reduction
   for (int place = 0; place < circle_.size(); ++place) {
     const auto who = static_cast<std::size_t>(place);
     const Mailbox& box = rounds_.mailbox(place);
-    inputs_[who] = reach_.local(place, box.inputs[range.segment], range.begin * each, range.count * each);
-    outputs_[who] = reach_.local(place, box.outputs[range.segment], range.begin * each, range.count * each);
+    inputs_[who] = access_.local(place, box.inputs[range.segment], range.begin * each, range.count * each);
+    outputs_[who] = access_.local(place, box.outputs[range.segment], range.begin * each, range.count * each);
     near = near && inputs_[who] != nullptr && outputs_[who] != nullptr;
   }
   if (near) return sums_.reduce(inputs_, outputs_, range.count, reduction);
@@ -67,13 +67,13 @@ void WriteAll::reduce_far(const SegmentRange& range, const Reduction& reduction)
   for (int place = 0; place < circle_.size(); ++place) {
     const auto who = static_cast<std::size_t>(place);
     const Mailbox& box = rounds_.mailbox(place);
-    inputs_[who] = reach_.local(place, box.inputs[range.segment], begin, bytes);
+    inputs_[who] = access_.local(place, box.inputs[range.segment], begin, bytes);
     if (inputs_[who] == nullptr) {
       std::byte* copy = scratch_.data() + who * kFarBytes;
-      reach_.read(place, box.inputs[range.segment], begin, copy, bytes);
+      access_.read(place, box.inputs[range.segment], begin, copy, bytes);
       inputs_[who] = copy;
     }
-    if (auto* output = reach_.local(place, box.outputs[range.segment], begin, bytes)) {
+    if (auto* output = access_.local(place, box.outputs[range.segment], begin, bytes)) {
       outputs.push_back(output);
     } else {
       far.push_back(place);
@@ -84,7 +84,7 @@ void WriteAll::reduce_far(const SegmentRange& range, const Reduction& reduction)
   if (result != nullptr) outputs.push_back(result);
   sums_.reduce(inputs_, outputs, range.count, reduction);
   for (const int place : far)
-    reach_.write(place, rounds_.mailbox(place).outputs[range.segment], begin, result, bytes);
+    access_.write(place, rounds_.mailbox(place).outputs[range.segment], begin, result, bytes);
 }
 
 }  // namespace hora::shm

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "core/backend/shm/intrusion.h"
-#include "core/backend/shm/reach.h"
+#include "core/backend/shm/remote_access.h"
 #include "core/backend/shm/rounds.h"
 #include "core/backend/shm/sums.h"
+#include "core/backend/shm/write_guard.h"
 #include "core/compose/pieces.h"
 
 #include <vector>
@@ -17,7 +17,7 @@ namespace hora::shm {
 /// must fail after its last phase (`throw_if_left`). *Engine only.*
 class WriteAll {
  public:
-  WriteAll(Circle circle, const Rounds& rounds, Reach& reach, Sums& sums);
+  WriteAll(Circle circle, const Rounds& rounds, RemoteAccess& access, Sums& sums);
 
   /// Mailboxes say where each segment lies.
   void run(std::span<const Segment> segments, const Reduction& reduction);
@@ -29,7 +29,7 @@ class WriteAll {
 
   Circle circle_;
   const Rounds& rounds_;
-  Reach& reach_;
+  RemoteAccess& access_;
   Sums& sums_;
   std::vector<const void*> inputs_;  // by place, of the range at hand
   std::vector<void*> outputs_;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/backend/shm/write_by_levels.h"
 
-#include "core/backend/shm/intrusion.h"
+#include "core/backend/shm/write_guard.h"
 
 #include <algorithm>
 #include <cstring>
@@ -19,8 +19,8 @@ std::size_t bytes_of_level(const Levels& levels) { return kPartialBytes / (level
 
 }  // namespace
 
-WriteByLevels::WriteByLevels(Circle circle, Rounds& rounds, Reach& reach)
-    : circle_(std::move(circle)), rounds_(rounds), reach_(reach) {}
+WriteByLevels::WriteByLevels(Circle circle, Rounds& rounds, RemoteAccess& access)
+    : circle_(std::move(circle)), rounds_(rounds), access_(access) {}
 
 void WriteByLevels::run(const Levels& levels, std::span<const Segment> segments, const Reduction& reduction) {
   Stepwise steps(reduction);
@@ -70,12 +70,12 @@ void WriteByLevels::sum_inputs(const Piece& piece, const Range& share, Stepwise&
   const auto& group = piece.levels.group_of(1, circle_.place());
   std::byte* partial = partial_of(piece, 1, group, share.begin);
   for_each_segment_of(piece, share, [&](const SegmentRange& range) {
-    const Intrusion intrusion(circle_);
-    if (!intrusion.allowed()) return;
+    const WriteGuard guard(circle_);
+    if (!guard.allowed()) return;
     from_.clear();
     for (const int place : group.members)
-      from_.push_back(reach_.local(place, rounds_.mailbox(place).inputs[range.segment],
-                                   range.begin * piece.each, range.count * piece.each));
+      from_.push_back(access_.local(place, rounds_.mailbox(place).inputs[range.segment],
+                                    range.begin * piece.each, range.count * piece.each));
     steps.begin(from_, partial, range.count);
     partial += range.count * piece.partial;
   });
@@ -85,13 +85,13 @@ void WriteByLevels::sum_inputs(const Piece& piece, const Range& share, Stepwise&
 void WriteByLevels::finish(const Piece& piece, const Range& range, Stepwise& steps) {
   const std::size_t below = piece.levels.count() - 1;
   for_each_segment_of(piece, range, [&](const SegmentRange& part) {
-    const Intrusion intrusion(circle_);
-    if (!intrusion.allowed()) return;
+    const WriteGuard guard(circle_);
+    if (!guard.allowed()) return;
     to_.clear();
     for (const auto& group : piece.levels.groups(below)) {
       const int place = group.members[holder(piece, group, range.begin)];
-      to_.push_back(reach_.local(place, rounds_.mailbox(place).outputs[part.segment], part.begin * piece.each,
-                                 part.count * piece.each));
+      to_.push_back(access_.local(place, rounds_.mailbox(place).outputs[part.segment],
+                                  part.begin * piece.each, part.count * piece.each));
     }
     steps.end(from_, to_, part.count);
     for (auto& from : from_) from = static_cast<const std::byte*>(from) + part.count * piece.partial;
@@ -107,12 +107,12 @@ void WriteByLevels::go_down(const Piece& piece, std::size_t level) {
 void WriteByLevels::hand_out(const Piece& piece, std::size_t level, const Range& range) {
   const auto& group = piece.levels.group_of(level, circle_.place());
   for_each_segment_of(piece, range, [&](const SegmentRange& part) {
-    const Intrusion intrusion(circle_);
-    if (!intrusion.allowed()) return;
+    const WriteGuard guard(circle_);
+    if (!guard.allowed()) return;
     const std::size_t begin = part.begin * piece.each;
     const std::size_t bytes = part.count * piece.each;
     const auto output_of = [&](int place) {
-      return reach_.local(place, rounds_.mailbox(place).outputs[part.segment], begin, bytes);
+      return access_.local(place, rounds_.mailbox(place).outputs[part.segment], begin, bytes);
     };
     const std::byte* own = output_of(circle_.place());
     for (const std::size_t below : group.parts) {

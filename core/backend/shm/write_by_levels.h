@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "core/backend/shm/reach.h"
+#include "core/backend/shm/remote_access.h"
 #include "core/backend/shm/rounds.h"
 #include "core/backend/shm/sums.h"
 #include "core/compose/pieces.h"
@@ -30,7 +30,7 @@ namespace hora::shm {
 /// phase (`throw_if_left`). *Engine only.*
 class WriteByLevels {
  public:
-  WriteByLevels(Circle circle, Rounds& rounds, Reach& reach);
+  WriteByLevels(Circle circle, Rounds& rounds, RemoteAccess& access);
 
   /// All buffers lie in the arena; mailboxes say where. `levels`: at least two; the dtype is one that
   /// `Stepwise` suits.
@@ -70,7 +70,7 @@ class WriteByLevels {
 
   Circle circle_;
   Rounds& rounds_;
-  Reach& reach_;
+  RemoteAccess& access_;
   std::vector<const void*> from_;  // of the step at hand
   std::vector<void*> to_;
 };

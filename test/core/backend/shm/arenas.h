@@ -3,7 +3,7 @@
 
 #include "core/backend/shm/arena.h"
 #include "core/backend/shm/circle.h"
-#include "core/backend/shm/reach.h"
+#include "core/backend/shm/remote_access.h"
 #include "core/backend/shm/rounds.h"
 #include "core/device/fastest_copy.h"
 #include "test/support/threads.h"
@@ -25,20 +25,21 @@ inline std::vector<std::shared_ptr<Arena>> make_arenas(int ranks, std::size_t re
   return arenas;
 }
 
-/// The state of one rank that the ways of moving bytes (`Transfers`, `Spread`) use.
+/// The state of one rank that the ways of moving bytes (`Transfers`, `Broadcast`) use.
 struct RankWays {
   Circle circle;
   Rounds rounds{circle};
-  Reach reach;
+  RemoteAccess access;
   FastestCopy fastest_copy{};
 };
 
 /// Runs `body` on ranks that are threads, with private memory within reach or not.
-inline void run_ranks_in_arenas(int ranks, bool reach_private, const std::function<void(RankWays&)>& body) {
+inline void run_ranks_in_arenas(int ranks, bool access_private, const std::function<void(RankWays&)>& body) {
   const auto arenas = make_arenas(ranks);
   run_ranks(ranks, [&](int rank) {
     const Circle circle(arenas[static_cast<std::size_t>(rank)], rank, ranks);
-    RankWays ways{.circle = circle, .reach = Reach(circle, reach_private ? make_thread_memory() : nullptr)};
+    RankWays ways{.circle = circle,
+                  .access = RemoteAccess(circle, access_private ? make_thread_memory() : nullptr)};
     body(ways);
   });
 }

@@ -80,8 +80,8 @@ void run_plan(Collective& collective, const Plan& plan, int rank, int ranks, std
 
 TEST(ShmCollective, AnyMixtureOfBuffersGivesTheExactResult) {
   for (const int ranks : {1, 2, 3, 5}) {
-    for (const bool reach : {false, true}) {
-      const auto group = make_shm_group(ranks, reach);
+    for (const bool access : {false, true}) {
+      const auto group = make_shm_group(ranks, access);
       run_ranks(ranks, [&](int rank) {
         std::mt19937 where(static_cast<unsigned>(rank) + 100);
         for (unsigned seed = 0; seed < 60; ++seed) {

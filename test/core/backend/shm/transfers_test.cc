@@ -12,10 +12,10 @@ namespace hora::shm {
 namespace {
 
 /// Every rank offers `bytes` of its own rank's number and takes a piece from the middle of the next one's.
-void take_from_the_next(std::size_t bytes, bool reach_private) {
+void take_from_the_next(std::size_t bytes, bool access_private) {
   constexpr int kRanks = 3;
-  run_ranks_in_arenas(kRanks, reach_private, [&](RankWays& own) {
-    Transfers transfers(own.circle, own.rounds, own.reach, own.fastest_copy);
+  run_ranks_in_arenas(kRanks, access_private, [&](RankWays& own) {
+    Transfers transfers(own.circle, own.rounds, own.access, own.fastest_copy);
     const int rank = own.circle.place();
     std::vector<std::byte> offer(bytes, std::byte{static_cast<unsigned char>(rank + 1)});
     const int next = (rank + 1) % kRanks;

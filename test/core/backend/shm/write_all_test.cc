@@ -20,12 +20,12 @@ TEST(WriteAll, DoesNothingOnceARankHasLeft) {
     const auto who = static_cast<std::size_t>(rank);
     const Circle circle(arenas[who], rank, 2);
     Rounds rounds(circle);
-    Reach reach(circle, nullptr);
+    RemoteAccess access(circle, nullptr);
     Sums sums(circle, {});
-    WriteAll write_all(circle, rounds, reach, sums);
+    WriteAll write_all(circle, rounds, access, sums);
     const Segment segment{memory[who].get(), memory[who].get(), 1024};
     Mailbox& own = rounds.open(Call::allreduce, 4096, 0);
-    own.inputs[0] = own.outputs[0] = reach.locate(memory[who].get());
+    own.inputs[0] = own.outputs[0] = access.locate(memory[who].get());
     rounds.meet();
     if (rank == 0) leave(Circle(arenas[0], 0, 2));
     rounds.phase();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/backend/shm/write_by_levels.h"
 
-#include "core/backend/shm/intrusion.h"
+#include "core/backend/shm/write_guard.h"
 #include "test/core/backend/shm/arenas.h"
 
 #include <gtest/gtest.h>
@@ -37,12 +37,12 @@ void run(const std::vector<std::shared_ptr<Arena>>& arenas, const Brought& broug
   run_ranks(ranks, [&](int rank) {
     const Circle circle(arenas[static_cast<std::size_t>(rank)], rank, ranks);
     Rounds rounds(circle);
-    Reach reach(circle, nullptr);
-    WriteByLevels write_by_levels(circle, rounds, reach);
+    RemoteAccess access(circle, nullptr);
+    WriteByLevels write_by_levels(circle, rounds, access);
     const auto segments = brought.segments(rank);
     Mailbox& own = rounds.open(Call::allreduce, 0, 0);
     for (std::size_t i = 0; i < segments.size(); ++i)
-      own.inputs[i] = own.outputs[i] = reach.locate(segments[i].input);
+      own.inputs[i] = own.outputs[i] = access.locate(segments[i].input);
     rounds.meet();
     if (last_leaves && rank == ranks - 1) leave(circle);
     rounds.phase();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "core/backend/shm/intrusion.h"
+#include "core/backend/shm/write_guard.h"
 
 #include "core/base/clock.h"
 
@@ -28,7 +28,7 @@ void leave(const Circle& circle) noexcept {
   if (circle.own_seat().gone.exchange(1) != 0) return;
   const TimePoint until = Clock::now() + kWritersPatience;
   for (int place = 0; place < circle.size(); ++place) {
-    while (place != circle.place() && circle.seat(place).intruding.load() != 0 && Clock::now() < until)
+    while (place != circle.place() && circle.seat(place).writing.load() != 0 && Clock::now() < until)
       std::this_thread::yield();
   }
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "core/backend/shm/intrusion.h"
+#include "core/backend/shm/write_guard.h"
 
 #include "test/core/backend/shm/arenas.h"
 
@@ -10,23 +10,23 @@
 namespace hora::shm {
 namespace {
 
-TEST(Intrusion, IsAllowedUntilSomebodyLeaves) {
+TEST(WriteGuard, IsAllowedUntilSomebodyLeaves) {
   const auto arenas = make_arenas(3);
   const Circle circle(arenas[0], 0, 3);
-  EXPECT_TRUE(Intrusion(circle).allowed());
+  EXPECT_TRUE(WriteGuard(circle).allowed());
   leave(Circle(arenas[2], 2, 3));
-  EXPECT_FALSE(Intrusion(circle).allowed());
+  EXPECT_FALSE(WriteGuard(circle).allowed());
 }
 
-TEST(Intrusion, NobodyWritesOnceARankHasLeft) {
+TEST(WriteGuard, NobodyWritesOnceARankHasLeft) {
   for (int round = 0; round < 200; ++round) {
     const auto arenas = make_arenas(2, 1 << 20);
     int buffer = 0;  // of rank 1, not atomic: ThreadSanitizer sees when both use it
     const Circle circle(arenas[0], 0, 2);
     std::thread writer([&] {
       while (true) {
-        const Intrusion intrusion(circle);
-        if (!intrusion.allowed()) return;
+        const WriteGuard guard(circle);
+        if (!guard.allowed()) return;
         ++buffer;
       }
     });
@@ -40,7 +40,7 @@ TEST(Intrusion, NobodyWritesOnceARankHasLeft) {
 TEST(Leave, DoesNotWaitForeverForAWriterThatIsDead) {
   const auto arenas = make_arenas(2);
   const Circle circle(arenas[0], 0, 2);
-  const Intrusion dead(circle);
+  const WriteGuard dead(circle);
   leave(Circle(arenas[1], 1, 2));
   SUCCEED();
 }

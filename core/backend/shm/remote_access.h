@@ -14,10 +14,10 @@ namespace hora::shm {
 /// How one rank gets at the buffers of all: what lies in the arena it addresses itself, what is private to
 /// another process it reads and writes through PeerMemory. Places that others named are checked. *Engine
 /// only.*
-class Reach {
+class RemoteAccess {
  public:
   /// `peers` may be nullptr: then private memory of others is out of reach.
-  Reach(Circle circle, std::shared_ptr<PeerMemory> peers);
+  RemoteAccess(Circle circle, std::shared_ptr<PeerMemory> peers);
 
   /// How others reach this memory.
   [[nodiscard]] Location locate(const void* data) const;

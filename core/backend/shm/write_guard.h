@@ -16,16 +16,16 @@ namespace hora::shm {
 /// for a limited time only.
 ///
 /// *Engine only.* One at a time lives in a rank.
-class Intrusion {
+class WriteGuard {
  public:
-  explicit Intrusion(const Circle& circle) : circle_(circle) {
-    circle_.own_seat().intruding.store(1);
+  explicit WriteGuard(const Circle& circle) : circle_(circle) {
+    circle_.own_seat().writing.store(1);
     for (int place = 0; place < circle_.size(); ++place)
       allowed_ = allowed_ && circle_.seat(place).gone.load() == 0;
   }
-  ~Intrusion() { circle_.own_seat().intruding.store(0, std::memory_order_release); }
-  Intrusion(const Intrusion&) = delete;
-  Intrusion& operator=(const Intrusion&) = delete;
+  ~WriteGuard() { circle_.own_seat().writing.store(0, std::memory_order_release); }
+  WriteGuard(const WriteGuard&) = delete;
+  WriteGuard& operator=(const WriteGuard&) = delete;
 
   /// Whether this rank may write to others' buffers, as long as this object lives.
   [[nodiscard]] bool allowed() const { return allowed_; }

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "core/backend/shm/reach.h"
+#include "core/backend/shm/remote_access.h"
 #include "core/backend/shm/rounds.h"
-#include "core/device/fastest_copy.h"
 #include "core/comm/collective.h"
+#include "core/device/fastest_copy.h"
 
 #include <cstddef>
 #include <span>
@@ -22,10 +22,10 @@ namespace hora::shm {
 ///    other.
 ///
 /// *Engine only.*
-class Spread {
+class Broadcast {
  public:
-  Spread(Circle circle, Rounds& rounds, Reach& reach, FastestCopy& fastest_copy)
-      : circle_(std::move(circle)), rounds_(rounds), reach_(reach), fastest_copy_(fastest_copy) {}
+  Broadcast(Circle circle, Rounds& rounds, RemoteAccess& access, FastestCopy& fastest_copy)
+      : circle_(std::move(circle)), rounds_(rounds), access_(access), fastest_copy_(fastest_copy) {}
 
   /// At most kLocations pieces, as long on all ranks.
   void run(std::span<const std::span<std::byte>> pieces, int root);
@@ -43,7 +43,7 @@ class Spread {
 
   Circle circle_;
   Rounds& rounds_;
-  Reach& reach_;
+  RemoteAccess& access_;
   FastestCopy& fastest_copy_;
   // Of the call at hand.
   std::vector<Segment> pieces_;  // counted in bytes

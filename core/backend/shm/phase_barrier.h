@@ -17,7 +17,7 @@ namespace hora::shm {
 ///
 /// Protocol. `Seat::arrived` counts the owner's phases; only the owner writes it. Waiting looks again and
 /// again for a while, about as long as going to sleep would cost (leaving the core to others in between when
-/// there are more ranks than cores), and then sleeps on the sleeper's own `doorbell`:
+/// there are more ranks than cores), and then sleeps on the sleeper's own `wakes`:
 ///
 ///   sleeper, rank s                                waker, rank w
 ///   1. bell = s.doorbell                           a. w.arrived = n                  (seq_cst)
@@ -35,9 +35,9 @@ namespace hora::shm {
 /// control thread, which aborts.
 ///
 /// *Engine only*, except `progress` and `abort`.
-class Doorbell {
+class PhaseBarrier {
  public:
-  explicit Doorbell(Circle circle);
+  explicit PhaseBarrier(Circle circle);
 
   void arrive();
   /// Throws Error with the abort's status.

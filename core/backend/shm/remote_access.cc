@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "core/backend/shm/reach.h"
+#include "core/backend/shm/remote_access.h"
 
 #include <hora/status.h>
 
@@ -15,17 +15,17 @@ constexpr std::size_t kGranule = 256 * 1024;  // of what is mapped ahead at a ti
 
 }  // namespace
 
-Reach::Reach(Circle circle, std::shared_ptr<PeerMemory> peers)
+RemoteAccess::RemoteAccess(Circle circle, std::shared_ptr<PeerMemory> peers)
     : circle_(std::move(circle)),
       peers_(std::move(peers)),
       mapped_(static_cast<std::size_t>(circle_.size())) {}
 
-Location Reach::locate(const void* data) const {
+Location RemoteAccess::locate(const void* data) const {
   if (!circle_.arena().contains(data)) return {reinterpret_cast<std::uint64_t>(data), 0};
   return {static_cast<std::uint64_t>(static_cast<const std::byte*>(data) - circle_.arena().base()), 1};
 }
 
-std::byte* Reach::local(int place, const Location& buffer, std::size_t begin, std::size_t bytes) {
+std::byte* RemoteAccess::local(int place, const Location& buffer, std::size_t begin, std::size_t bytes) {
   const Location named = buffer;  // looked at once: its owner may be out of its mind
   if (named.in_arena == 0)
     return place == circle_.place() ? reinterpret_cast<std::byte*>(named.where) + begin : nullptr;
@@ -41,7 +41,7 @@ std::byte* Reach::local(int place, const Location& buffer, std::size_t begin, st
 
 /// The first time that this process touches memory of another rank, in bulk rather than by a page fault for
 /// each 4 KiB.
-void Reach::map_ahead(int place, std::size_t offset, std::size_t bytes) {
+void RemoteAccess::map_ahead(int place, std::size_t offset, std::size_t bytes) {
   Mapped& mapped = mapped_[static_cast<std::size_t>(place)];
   const std::uint64_t given_back =
       circle_.arena().seat(circle_.rank_at(place)).given_back.load(std::memory_order_acquire);
@@ -57,7 +57,7 @@ void Reach::map_ahead(int place, std::size_t offset, std::size_t bytes) {
   }
 }
 
-void Reach::read(int place, const Location& buffer, std::size_t begin, void* to, std::size_t bytes) {
+void RemoteAccess::read(int place, const Location& buffer, std::size_t begin, void* to, std::size_t bytes) {
   if (bytes == 0) return;
   if (const auto* from = local(place, buffer, begin, bytes)) {
     if (from != to) std::memcpy(to, from, bytes);
@@ -66,7 +66,8 @@ void Reach::read(int place, const Location& buffer, std::size_t begin, void* to,
   }
 }
 
-void Reach::write(int place, const Location& buffer, std::size_t begin, const void* from, std::size_t bytes) {
+void RemoteAccess::write(int place, const Location& buffer, std::size_t begin, const void* from,
+                         std::size_t bytes) {
   if (bytes == 0) return;
   if (auto* to = local(place, buffer, begin, bytes)) {
     if (from != to) std::memcpy(to, from, bytes);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "core/backend/shm/doorbell.h"
+#include "core/backend/shm/phase_barrier.h"
 
 #include "test/core/backend/shm/arenas.h"
 #include "test/support/threads.h"
@@ -11,24 +11,24 @@
 namespace hora::shm {
 namespace {
 
-TEST(Doorbell, OfSomeRanksTellsTheCoresThatARankHasToldAllOfThem) {
+TEST(PhaseBarrier, OfSomeRanksTellsTheCoresThatARankHasToldAllOfThem) {
   const auto arenas = make_arenas(2);
-  const Doorbell all(Circle(arenas[1], 1, 2));
+  const PhaseBarrier all(Circle(arenas[1], 1, 2));
   arenas[1]->seat(1).cores.quota = 77;  // as if this thread ran on others than the one before
   const int members[] = {1};
   const std::uint64_t offsets[] = {arenas[1]->take_seat()};
   const Circle some(arenas[1], 0, members, offsets);
-  const Doorbell bell(some);
+  const PhaseBarrier bell(some);
   EXPECT_EQ(some.own_seat().cores.quota, 77u);
   EXPECT_EQ(some.own_seat().cores.cores[0], arenas[1]->seat(1).cores.cores[0]);
 }
 
-TEST(Doorbell, NobodyIsAheadByMoreThanAPhaseAndAllSeeWhatWasWritten) {
+TEST(PhaseBarrier, NobodyIsAheadByMoreThanAPhaseAndAllSeeWhatWasWritten) {
   for (const int ranks : {1, 2, 3, 8}) {
     const auto arenas = make_arenas(ranks);
     std::vector<int> words(static_cast<std::size_t>(ranks));  // each written by its rank, read by all
     run_ranks(ranks, [&](int rank) {
-      Doorbell bell(Circle(arenas[static_cast<std::size_t>(rank)], rank, ranks));
+      PhaseBarrier bell(Circle(arenas[static_cast<std::size_t>(rank)], rank, ranks));
       for (int phase = 0; phase < 500; ++phase) {
         words[static_cast<std::size_t>(rank)] = phase;
         bell.arrive();
@@ -41,9 +41,9 @@ TEST(Doorbell, NobodyIsAheadByMoreThanAPhaseAndAllSeeWhatWasWritten) {
   }
 }
 
-TEST(Doorbell, AbortWakesASleeperAndStays) {
+TEST(PhaseBarrier, AbortWakesASleeperAndStays) {
   const auto arenas = make_arenas(2);
-  Doorbell bell(Circle(arenas[0], 0, 2));
+  PhaseBarrier bell(Circle(arenas[0], 0, 2));
   std::thread other([&] { bell.abort({Code::aborted, "rank 1 is gone"}); });
   bell.arrive();
   for (int i = 0; i < 2; ++i) {
@@ -57,9 +57,9 @@ TEST(Doorbell, AbortWakesASleeperAndStays) {
   other.join();
 }
 
-TEST(Doorbell, TheFirstAbortCounts) {
+TEST(PhaseBarrier, TheFirstAbortCounts) {
   const auto arenas = make_arenas(2);
-  Doorbell bell(Circle(arenas[0], 0, 2));
+  PhaseBarrier bell(Circle(arenas[0], 0, 2));
   bell.abort({Code::aborted, "first"});
   bell.abort({Code::aborted, "second"});
   try {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "core/backend/shm/spread.h"
+#include "core/backend/shm/broadcast.h"
 
 #include "test/core/backend/shm/arenas.h"
 
@@ -12,10 +12,10 @@ namespace hora::shm {
 namespace {
 
 /// Every rank in turn brings pieces of so many bytes to three others.
-void bring_to_all(const std::vector<std::size_t>& lengths, bool reach_private) {
+void bring_to_all(const std::vector<std::size_t>& lengths, bool access_private) {
   constexpr int kRanks = 4;
-  run_ranks_in_arenas(kRanks, reach_private, [&](RankWays& own) {
-    Spread spread(own.circle, own.rounds, own.reach, own.fastest_copy);
+  run_ranks_in_arenas(kRanks, access_private, [&](RankWays& own) {
+    Broadcast broadcast(own.circle, own.rounds, own.access, own.fastest_copy);
     const int rank = own.circle.place();
     for (int root = 0; root < kRanks; ++root) {
       std::vector<std::vector<std::byte>> memory;
@@ -24,7 +24,7 @@ void bring_to_all(const std::vector<std::size_t>& lengths, bool reach_private) {
         memory.emplace_back(length, std::byte{static_cast<unsigned char>(16 * rank + memory.size())});
         pieces.emplace_back(memory.back());
       }
-      spread.run(pieces, root);
+      broadcast.run(pieces, root);
       for (std::size_t i = 0; i < lengths.size(); ++i) {
         const std::byte expected{static_cast<unsigned char>(16 * root + i)};
         ASSERT_EQ(std::ranges::count(memory[i], expected), static_cast<std::ptrdiff_t>(lengths[i]));
@@ -33,12 +33,12 @@ void bring_to_all(const std::vector<std::size_t>& lengths, bool reach_private) {
   });
 }
 
-TEST(Spread, GoesThroughTheSlotWhenSmall) { bring_to_all({1000, 0, 1}, false); }
-TEST(Spread, GoesDirectlyWhenInReach) { bring_to_all({200'001, 3, 1'000'000}, true); }
-TEST(Spread, GoesThroughTheStageWhenOutOfReach) {
+TEST(Broadcast, GoesThroughTheSlotWhenSmall) { bring_to_all({1000, 0, 1}, false); }
+TEST(Broadcast, GoesDirectlyWhenInReach) { bring_to_all({200'001, 3, 1'000'000}, true); }
+TEST(Broadcast, GoesThroughTheStageWhenOutOfReach) {
   bring_to_all({kStageBytes / 2, 5, 3 * kStageBytes}, false);
 }
-TEST(Spread, MayEndAtTheHalfOfTheStage) { bring_to_all({kStageBytes / 2, kStageBytes}, false); }
+TEST(Broadcast, MayEndAtTheHalfOfTheStage) { bring_to_all({kStageBytes / 2, kStageBytes}, false); }
 
 }  // namespace
 }  // namespace hora::shm

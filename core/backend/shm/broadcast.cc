@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "core/backend/shm/spread.h"
+#include "core/backend/shm/broadcast.h"
 
-#include "core/backend/shm/intrusion.h"
+#include "core/backend/shm/write_guard.h"
 #include "core/compose/pieces.h"
 
 #include <algorithm>
@@ -16,7 +16,7 @@ constexpr std::size_t kHalfStage = kStageBytes / 2;
 
 }  // namespace
 
-void Spread::run(std::span<const std::span<std::byte>> pieces, int root) {
+void Broadcast::run(std::span<const std::span<std::byte>> pieces, int root) {
   pieces_.clear();
   for (const auto piece : pieces) pieces_.push_back({piece.data(), piece.data(), piece.size()});
   total_ = total_count(pieces_);
@@ -33,14 +33,14 @@ void Spread::run(std::span<const std::span<std::byte>> pieces, int root) {
   rounds_.phase();
 }
 
-void Spread::open(int root) {
+void Broadcast::open(int root) {
   const std::uint64_t detail = pieces_.size() << 32 | static_cast<std::uint64_t>(root);
   Mailbox& own = rounds_.open(Call::broadcast, total_, detail);
-  for (std::size_t i = 0; i < pieces_.size(); ++i) own.inputs[i] = reach_.locate(pieces_[i].input);
+  for (std::size_t i = 0; i < pieces_.size(); ++i) own.inputs[i] = access_.locate(pieces_[i].input);
 }
 
-bool Spread::in_reach() const {
-  if (reach_.everything()) return true;
+bool Broadcast::in_reach() const {
+  if (access_.everything()) return true;
   for (int place = 0; place < circle_.size(); ++place) {
     const auto& locations = rounds_.mailbox(place).inputs;
     const auto end = locations.begin() + static_cast<std::ptrdiff_t>(pieces_.size());
@@ -50,23 +50,23 @@ bool Spread::in_reach() const {
   return true;
 }
 
-void Spread::through_slot(int root) {
+void Broadcast::through_slot(int root) {
   if (circle_.place() == root) fill(rounds_.slot(root), 0, total_);
   rounds_.meet();
   if (circle_.place() != root) empty(rounds_.slot(root), 0, total_);
 }
 
 /// All bytes before `end`.
-void Spread::take(int root, std::size_t end) {
+void Broadcast::take(int root, std::size_t end) {
   const auto& theirs = rounds_.mailbox(root).inputs;
   for_each_range(pieces_, 0, end, [&](const SegmentRange& range) {
     auto* to = static_cast<std::byte*>(pieces_[range.segment].output) + range.begin;
-    reach_.read(root, theirs[range.segment], range.begin, to, range.count);
+    access_.read(root, theirs[range.segment], range.begin, to, range.count);
   });
 }
 
 /// To every other rank all bytes from `begin` on.
-void Spread::bring(std::size_t begin) {
+void Broadcast::bring(std::size_t begin) {
   for_each_range(pieces_, begin, total_, [&](const SegmentRange& range) {
     for (std::size_t done = 0; done < range.count; done += kBroughtBytes) {
       const std::size_t bytes = std::min(kBroughtBytes, range.count - done);
@@ -75,19 +75,19 @@ void Spread::bring(std::size_t begin) {
   });
 }
 
-void Spread::bring(const Segment& piece, std::size_t index, std::size_t begin, std::size_t bytes) {
-  const Intrusion intrusion(circle_);
-  if (!intrusion.allowed()) return;
+void Broadcast::bring(const Segment& piece, std::size_t index, std::size_t begin, std::size_t bytes) {
+  const WriteGuard guard(circle_);
+  if (!guard.allowed()) return;
   const auto* from = static_cast<const std::byte*>(piece.input) + begin;
   for (int place = 0; place < circle_.size(); ++place) {
     if (place != circle_.place())
-      reach_.write(place, rounds_.mailbox(place).inputs[index], begin, from, bytes);
+      access_.write(place, rounds_.mailbox(place).inputs[index], begin, from, bytes);
   }
 }
 
 /// When phase k is reached the root has filled a half for the k-th time, and the others have emptied the one
 /// before: so it may be filled again.
-void Spread::through_stage(int root) {
+void Broadcast::through_stage(int root) {
   std::size_t half = 0;
   for (std::size_t begin = 0; begin < total_; begin += kHalfStage, half = kHalfStage - half) {
     const std::size_t end = std::min(begin + kHalfStage, total_);
@@ -99,13 +99,13 @@ void Spread::through_stage(int root) {
   rounds_.phase();
 }
 
-void Spread::fill(std::byte* to, std::size_t begin, std::size_t end) {
+void Broadcast::fill(std::byte* to, std::size_t begin, std::size_t end) {
   gather_inputs(to, pieces_, 1, begin, end, [&](void* target, const void* from, std::size_t bytes) {
     fastest_copy_.copy(target, from, bytes);
   });
 }
 
-void Spread::empty(const std::byte* from, std::size_t begin, std::size_t end) {
+void Broadcast::empty(const std::byte* from, std::size_t begin, std::size_t end) {
   scatter_to_outputs(from, pieces_, 1, begin, end);
 }
 

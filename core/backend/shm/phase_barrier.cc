@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "core/backend/shm/doorbell.h"
+#include "core/backend/shm/phase_barrier.h"
 
 #include "core/base/futex.h"
 #include "core/comm/control.h"
@@ -9,7 +9,7 @@
 
 namespace hora::shm {
 
-Doorbell::Doorbell(Circle circle) : circle_(std::move(circle)) {
+PhaseBarrier::PhaseBarrier(Circle circle) : circle_(std::move(circle)) {
   SharedCores& own = circle_.own_seat().cores;
   const SharedCores& first = circle_.first_seat().cores;
   if (&own == &first) {
@@ -19,7 +19,7 @@ Doorbell::Doorbell(Circle circle) : circle_(std::move(circle)) {
   }
 }
 
-void Doorbell::arrive() {
+void PhaseBarrier::arrive() {
   next_ = 0;
   circle_.own_seat().arrived.store(++phase_, std::memory_order_seq_cst);
   for (int place = 0; place < circle_.size(); ++place) {
@@ -30,15 +30,15 @@ void Doorbell::arrive() {
   }
 }
 
-void Doorbell::await_all() {
+void PhaseBarrier::await_all() {
   throw_if_aborted();
   Seat& own = circle_.own_seat();
   bool arrived = spin(crowded_, [this] { return all_arrived(std::memory_order_acquire); });
   while (!arrived) {
-    const std::uint32_t bell = own.doorbell.load(std::memory_order_acquire);
+    const std::uint32_t bell = own.wakes.load(std::memory_order_acquire);
     own.sleeping.store(1, std::memory_order_seq_cst);
     arrived = all_arrived(std::memory_order_seq_cst);
-    if (!arrived && !aborted_.load(std::memory_order_seq_cst)) futex_wait(own.doorbell, bell);
+    if (!arrived && !aborted_.load(std::memory_order_seq_cst)) futex_wait(own.wakes, bell);
     own.sleeping.store(0, std::memory_order_relaxed);
     if (!arrived) throw_if_aborted();
   }
@@ -49,24 +49,24 @@ void Doorbell::await_all() {
 }
 
 /// Remembers how far it got, as nobody un-arrives.
-bool Doorbell::all_arrived(std::memory_order order) {
+bool PhaseBarrier::all_arrived(std::memory_order order) {
   while (next_ < circle_.size() && circle_.seat(next_).arrived.load(order) >= phase_) ++next_;
   return next_ == circle_.size();
 }
 
-void Doorbell::ring(Seat& seat) const {
-  seat.doorbell.fetch_add(1, std::memory_order_release);
-  futex_wake(seat.doorbell);
+void PhaseBarrier::ring(Seat& seat) const {
+  seat.wakes.fetch_add(1, std::memory_order_release);
+  futex_wake(seat.wakes);
 }
 
-std::uint64_t Doorbell::progress() const noexcept {
+std::uint64_t PhaseBarrier::progress() const noexcept {
   std::uint64_t phases = 0;
   for (int place = 0; place < circle_.size(); ++place)
     phases += circle_.seat(place).arrived.load(std::memory_order_relaxed);
   return phases;
 }
 
-void Doorbell::abort(const Status& why) noexcept {
+void PhaseBarrier::abort(const Status& why) noexcept {
   {
     const std::lock_guard lock(mutex_);
     if (aborted_.load(std::memory_order_relaxed)) return;
@@ -77,7 +77,7 @@ void Doorbell::abort(const Status& why) noexcept {
   ring(circle_.own_seat());
 }
 
-Status Doorbell::cause_of(const Status& own) {
+Status PhaseBarrier::cause_of(const Status& own) {
   if (own.code == Code::aborted) {
     std::unique_lock lock(mutex_);
     abortion_.wait_for(lock, kUntilControlTells, [this] { return aborted_.load(std::memory_order_relaxed); });
@@ -87,7 +87,7 @@ Status Doorbell::cause_of(const Status& own) {
   return why_;
 }
 
-void Doorbell::throw_if_aborted() {
+void PhaseBarrier::throw_if_aborted() {
   if (!aborted_.load(std::memory_order_acquire)) return;
   const std::lock_guard lock(mutex_);
   throw Error(why_);
