@@ -325,7 +325,7 @@ const Secret& secret_of_this_process() {
 
 /// Takes the seat that a launcher other than hrun gives. Where only rank and size are known, the rest is
 /// found out later.
-void take_seat(Config& config) {
+void take_block(Config& config) {
   const auto seat = text("HORA_RANK") ? std::nullopt : find_job_seat(text);
   if (!seat) {
     if (text("HORA_SIZE").value_or("1") != "1") config.local_size = config.cross_size = 0;
@@ -349,7 +349,7 @@ void take_seat(Config& config) {
 }
 
 void read_place(Config& config) {
-  take_seat(config);
+  take_block(config);
   read("HORA_SIZE", config.size, 1, kMostRanks);
   read("HORA_RANK", config.rank, 0, kMostRanks);
   read("HORA_LOCAL_SIZE", config.local_size, 1, kMostRanks);

@@ -46,7 +46,7 @@ std::unique_ptr<Collective> connect_collective(const Config& config, World& worl
   shm::SharedHosts hosts = shm::share_hosts(*world.control, config, deadline);
   if (hosts.ranks.size() == 1) {
     const auto seat = [arena = hosts.own->arena](int rank) -> RollcallSeat& {
-      return arena->seat(rank).roll;
+      return arena->block(rank).roll;
     };
     world.rollcall = std::make_unique<Rollcall>(config.size, config.rank, hosts.own->arena, seat);
     return within_host(hosts, config);

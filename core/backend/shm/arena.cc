@@ -21,7 +21,9 @@ constexpr std::size_t kBackAtOnce = 2 * 1024 * 1024;  // less than a millisecond
 constexpr int kPopulateWrite = 23;  // MADV_POPULATE_WRITE, Linux 5.14; older headers lack the name
 
 std::size_t round_up(std::size_t bytes, std::size_t unit) { return (bytes + unit - 1) / unit * unit; }
-std::size_t head_bytes(int ranks) { return round_up(static_cast<std::size_t>(ranks) * sizeof(Seat), kPage); }
+std::size_t head_bytes(int ranks) {
+  return round_up(static_cast<std::size_t>(ranks) * sizeof(RankBlock), kPage);
+}
 
 [[noreturn]] void fail(const std::string& what) {
   const int error = errno;
@@ -67,9 +69,9 @@ std::shared_ptr<Arena> Arena::make(std::shared_ptr<const Mapping> mapping, int r
 }
 
 Arena::Arena(std::shared_ptr<const Mapping> mapping, int rank, int ranks, std::size_t region)
-    : mapping_(std::move(mapping)), seats_(reinterpret_cast<Seat*>(mapping_->base())), rank_(rank) {
+    : mapping_(std::move(mapping)), blocks_(reinterpret_cast<RankBlock*>(mapping_->base())), rank_(rank) {
   holes_.emplace(head_bytes(ranks) + static_cast<std::size_t>(rank) * region, region);
-  back_with_memory(static_cast<std::size_t>(rank) * sizeof(Seat), sizeof(Seat));
+  back_with_memory(static_cast<std::size_t>(rank) * sizeof(RankBlock), sizeof(RankBlock));
   map_now(0, head_bytes(ranks));
 }
 
@@ -95,26 +97,26 @@ std::shared_ptr<std::byte> Arena::allocate(std::size_t bytes) {
           [self = shared_from_this(), begin, rounded](std::byte*) { self->free(begin, rounded); }};
 }
 
-std::size_t Arena::take_seat() {
+std::size_t Arena::take_block() {
   std::size_t offset = 0;
   {
     const std::lock_guard lock(mutex_);
-    if (!free_seats_.empty()) {
-      offset = free_seats_.back();
-      free_seats_.pop_back();
+    if (!free_blocks_.empty()) {
+      offset = free_blocks_.back();
+      free_blocks_.pop_back();
     }
   }
   if (offset == 0) {
-    offset = round_up(take(sizeof(Seat) + alignof(Seat)), alignof(Seat));
-    back_with_memory(offset, sizeof(Seat));
+    offset = round_up(take(sizeof(RankBlock) + alignof(RankBlock)), alignof(RankBlock));
+    back_with_memory(offset, sizeof(RankBlock));
   }
-  std::memset(base() + offset, 0, sizeof(Seat));
+  std::memset(base() + offset, 0, sizeof(RankBlock));
   return offset;
 }
 
-void Arena::give_back_seat(std::size_t offset) {
+void Arena::give_back_block(std::size_t offset) {
   const std::lock_guard lock(mutex_);
-  free_seats_.push_back(offset);
+  free_blocks_.push_back(offset);
 }
 
 std::size_t Arena::take(std::size_t bytes) {
@@ -162,7 +164,7 @@ void Arena::free(std::size_t begin, std::size_t bytes) {
     const std::size_t last = (begin + bytes) / kPage * kPage;
     ::fallocate(mapping_->fd(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(first),
                 static_cast<off_t>(last - first));
-    seat(rank_).given_back.fetch_add(1, std::memory_order_release);
+    block(rank_).given_back.fetch_add(1, std::memory_order_release);
   }
   const std::lock_guard lock(mutex_);
   auto next = holes_.upper_bound(begin);

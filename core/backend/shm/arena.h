@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "core/backend/shm/seat.h"
+#include "core/backend/shm/rank_block.h"
 #include "core/base/owner_process.h"
 #include "core/base/socket_io.h"
 
@@ -36,10 +36,10 @@ class Mapping {
   std::byte* base_;
 };
 
-/// Memory that all ranks of a host map: a seat for each rank, then a large region for each rank, from which
-/// it lends tensors. One anonymous file (memfd): no name anywhere, gone with the last process that maps it,
-/// not limited by the size of /dev/shm. The regions are address space; memory is taken when a rank allocates,
-/// and given back when it frees.
+/// Memory that all ranks of a host map: a rank block for each rank, then a large region for each rank, from
+/// which it lends tensors. One anonymous file (memfd): no name anywhere, gone with the last process that maps
+/// it, not limited by the size of /dev/shm. The regions are address space; memory is taken when a rank
+/// allocates, and given back when it frees.
 ///
 /// Each rank maps the file where it likes, so ranks tell each other offsets. A holder of memory from
 /// `allocate` holds the mapping. A forked child may read and write the memory that the parent had, but
@@ -57,7 +57,7 @@ class Arena : public std::enable_shared_from_this<Arena> {
   Arena(const Arena&) = delete;
   Arena& operator=(const Arena&) = delete;
 
-  [[nodiscard]] Seat& seat(int rank) const { return seats_[rank]; }
+  [[nodiscard]] RankBlock& block(int rank) const { return blocks_[rank]; }
   [[nodiscard]] std::byte* base() const { return mapping_->base(); }
   [[nodiscard]] std::size_t size() const { return mapping_->size(); }
   /// Whether the byte lies in the mapping.
@@ -66,10 +66,10 @@ class Arena : public std::enable_shared_from_this<Arena> {
   /// Takes all page faults of this range, which lies in memory that is allocated, at once.
   void map_now(std::size_t begin, std::size_t bytes) const;
 
-  /// A seat, all zeros, for a circle of fewer ranks than all: its offset in the arena. It stays until the
-  /// arena goes or it is given back, which may only be done when no rank looks at it any more.
-  [[nodiscard]] std::size_t take_seat();
-  void give_back_seat(std::size_t offset);
+  /// A rank block, all zeros, for a communicator of fewer ranks than all: its offset in the arena. It stays
+  /// until the arena goes or it is given back, which may only be done when no rank looks at it any more.
+  [[nodiscard]] std::size_t take_block();
+  void give_back_block(std::size_t offset);
 
   /// Zeroed, populated memory of this rank's region, aligned to 64 bytes. Throws Error(unavailable) that says
   /// how much was asked for and what to do.
@@ -82,12 +82,12 @@ class Arena : public std::enable_shared_from_this<Arena> {
   void free(std::size_t begin, std::size_t bytes);
 
   std::shared_ptr<const Mapping> mapping_;
-  Seat* seats_;
+  RankBlock* blocks_;
   int rank_;
   OwnerProcess owner_;  // the process that may allocate and free
 
   std::mutex mutex_;
-  std::vector<std::size_t> free_seats_;       // offsets
+  std::vector<std::size_t> free_blocks_;      // offsets
   std::map<std::size_t, std::size_t> holes_;  // free pieces of the own region: begin -> bytes, never adjacent
 };
 

@@ -24,8 +24,8 @@ void Broadcast::run(std::span<const std::span<std::byte>> pieces, int root) {
   if (total_ <= kSlotBytes) return through_slot(root);
   rounds_.meet();
   if (!in_reach()) return through_stage(root);
-  const std::size_t shared = share_begin(total_, 1, circle_.size() - 1, circle_.size());
-  if (circle_.place() == root) {
+  const std::size_t shared = share_begin(total_, 1, communicator_.size() - 1, communicator_.size());
+  if (communicator_.place() == root) {
     bring(shared);
   } else {
     take(root, shared);
@@ -41,7 +41,7 @@ void Broadcast::open(int root) {
 
 bool Broadcast::in_reach() const {
   if (access_.everything()) return true;
-  for (int place = 0; place < circle_.size(); ++place) {
+  for (int place = 0; place < communicator_.size(); ++place) {
     const auto& locations = rounds_.mailbox(place).inputs;
     const auto end = locations.begin() + static_cast<std::ptrdiff_t>(pieces_.size());
     if (std::any_of(locations.begin(), end, [](const Location& at) { return at.in_arena == 0; }))
@@ -51,9 +51,9 @@ bool Broadcast::in_reach() const {
 }
 
 void Broadcast::through_slot(int root) {
-  if (circle_.place() == root) fill(rounds_.slot(root), 0, total_);
+  if (communicator_.place() == root) fill(rounds_.slot(root), 0, total_);
   rounds_.meet();
-  if (circle_.place() != root) empty(rounds_.slot(root), 0, total_);
+  if (communicator_.place() != root) empty(rounds_.slot(root), 0, total_);
 }
 
 /// All bytes before `end`.
@@ -76,11 +76,11 @@ void Broadcast::bring(std::size_t begin) {
 }
 
 void Broadcast::bring(const Segment& piece, std::size_t index, std::size_t begin, std::size_t bytes) {
-  const WriteGuard guard(circle_);
+  const WriteGuard guard(communicator_);
   if (!guard.allowed()) return;
   const auto* from = static_cast<const std::byte*>(piece.input) + begin;
-  for (int place = 0; place < circle_.size(); ++place) {
-    if (place != circle_.place())
+  for (int place = 0; place < communicator_.size(); ++place) {
+    if (place != communicator_.place())
       access_.write(place, rounds_.mailbox(place).inputs[index], begin, from, bytes);
   }
 }
@@ -92,9 +92,9 @@ void Broadcast::through_stage(int root) {
   for (std::size_t begin = 0; begin < total_; begin += kHalfStage, half = kHalfStage - half) {
     const std::size_t end = std::min(begin + kHalfStage, total_);
     std::byte* stage = rounds_.stage(root) + half;
-    if (circle_.place() == root) fill(stage, begin, end);
+    if (communicator_.place() == root) fill(stage, begin, end);
     rounds_.phase();
-    if (circle_.place() != root) empty(stage, begin, end);
+    if (communicator_.place() != root) empty(stage, begin, end);
   }
   rounds_.phase();
 }

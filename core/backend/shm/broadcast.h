@@ -24,8 +24,11 @@ namespace hora::shm {
 /// *Engine only.*
 class Broadcast {
  public:
-  Broadcast(Circle circle, Rounds& rounds, RemoteAccess& access, FastestCopy& fastest_copy)
-      : circle_(std::move(circle)), rounds_(rounds), access_(access), fastest_copy_(fastest_copy) {}
+  Broadcast(Communicator communicator, Rounds& rounds, RemoteAccess& access, FastestCopy& fastest_copy)
+      : communicator_(std::move(communicator)),
+        rounds_(rounds),
+        access_(access),
+        fastest_copy_(fastest_copy) {}
 
   /// At most kLocations pieces, as long on all ranks.
   void run(std::span<const std::span<std::byte>> pieces, int root);
@@ -41,7 +44,7 @@ class Broadcast {
   void fill(std::byte* to, std::size_t begin, std::size_t end);
   void empty(const std::byte* from, std::size_t begin, std::size_t end);
 
-  Circle circle_;
+  Communicator communicator_;
   Rounds& rounds_;
   RemoteAccess& access_;
   FastestCopy& fastest_copy_;

@@ -298,7 +298,8 @@ SharedHosts share_hosts(Control& control, const Config& config, TimePoint deadli
     const auto place = std::find(group.begin(), group.end(), config.rank) - group.begin();
     arena =
         Arena::make(passed->mapping, static_cast<int>(place), static_cast<int>(group.size()), passed->region);
-    tell(arena->seat(static_cast<int>(place)).roll.cores);  // before any of them hears that all have a seat
+    tell(arena->block(static_cast<int>(place))
+             .roll.cores);  // before any of them hears that all have a rank block
   });
   groups = dissolve(groups, can);
   auto peers = access_out(control, config, group_with(groups, config.rank), deadline);

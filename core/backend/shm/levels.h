@@ -9,9 +9,9 @@
 
 namespace hora::shm {
 
-/// The groups of ranks of a circle that are near to each other. At level 0 every rank is alone. Each level
-/// puts groups of the level below together, such as ranks that share a cache, then those that share a socket.
-/// At the last level all are together. A value.
+/// The groups of ranks of a communicator that are near to each other. At level 0 every rank is alone. Each
+/// level puts groups of the level below together, such as ranks that share a cache, then those that share a
+/// socket. At the last level all are together. A value.
 class Levels {
  public:
   struct Group {

@@ -9,9 +9,9 @@
 
 namespace hora::shm {
 
-PhaseBarrier::PhaseBarrier(Circle circle) : circle_(std::move(circle)) {
-  SharedCores& own = circle_.own_seat().cores;
-  const SharedCores& first = circle_.first_seat().cores;
+PhaseBarrier::PhaseBarrier(Communicator communicator) : communicator_(std::move(communicator)) {
+  SharedCores& own = communicator_.own_block().cores;
+  const SharedCores& first = communicator_.first_block().cores;
   if (&own == &first) {
     tell(own);
   } else {
@@ -21,48 +21,48 @@ PhaseBarrier::PhaseBarrier(Circle circle) : circle_(std::move(circle)) {
 
 void PhaseBarrier::arrive() {
   next_ = 0;
-  circle_.own_seat().arrived.store(++phase_, std::memory_order_seq_cst);
-  for (int place = 0; place < circle_.size(); ++place) {
-    Seat& seat = circle_.seat(place);
-    if (place == circle_.place() || seat.sleeping.load(std::memory_order_seq_cst) == 0) continue;
+  communicator_.own_block().arrived.store(++phase_, std::memory_order_seq_cst);
+  for (int place = 0; place < communicator_.size(); ++place) {
+    RankBlock& block = communicator_.block(place);
+    if (place == communicator_.place() || block.sleeping.load(std::memory_order_seq_cst) == 0) continue;
     if (!all_arrived(std::memory_order_seq_cst)) return;  // the last one to arrive rings
-    ring(seat);
+    ring(block);
   }
 }
 
 void PhaseBarrier::await_all() {
   throw_if_aborted();
-  Seat& own = circle_.own_seat();
+  RankBlock& own = communicator_.own_block();
   bool arrived = spin(crowded_, [this] { return all_arrived(std::memory_order_acquire); });
   while (!arrived) {
-    const std::uint32_t bell = own.wakes.load(std::memory_order_acquire);
+    const std::uint32_t wakes = own.wakes.load(std::memory_order_acquire);
     own.sleeping.store(1, std::memory_order_seq_cst);
     arrived = all_arrived(std::memory_order_seq_cst);
-    if (!arrived && !aborted_.load(std::memory_order_seq_cst)) futex_wait(own.wakes, bell);
+    if (!arrived && !aborted_.load(std::memory_order_seq_cst)) futex_wait(own.wakes, wakes);
     own.sleeping.store(0, std::memory_order_relaxed);
     if (!arrived) throw_if_aborted();
   }
   if (phase_ == 1) {
-    const auto told = [this](int place) -> const SharedCores& { return circle_.seat(place).cores; };
-    crowded_ = cores_for_each(circle_.size(), told) == 0;
+    const auto told = [this](int place) -> const SharedCores& { return communicator_.block(place).cores; };
+    crowded_ = cores_for_each(communicator_.size(), told) == 0;
   }
 }
 
 /// Remembers how far it got, as nobody un-arrives.
 bool PhaseBarrier::all_arrived(std::memory_order order) {
-  while (next_ < circle_.size() && circle_.seat(next_).arrived.load(order) >= phase_) ++next_;
-  return next_ == circle_.size();
+  while (next_ < communicator_.size() && communicator_.block(next_).arrived.load(order) >= phase_) ++next_;
+  return next_ == communicator_.size();
 }
 
-void PhaseBarrier::ring(Seat& seat) const {
-  seat.wakes.fetch_add(1, std::memory_order_release);
-  futex_wake(seat.wakes);
+void PhaseBarrier::ring(RankBlock& block) const {
+  block.wakes.fetch_add(1, std::memory_order_release);
+  futex_wake(block.wakes);
 }
 
 std::uint64_t PhaseBarrier::progress() const noexcept {
   std::uint64_t phases = 0;
-  for (int place = 0; place < circle_.size(); ++place)
-    phases += circle_.seat(place).arrived.load(std::memory_order_relaxed);
+  for (int place = 0; place < communicator_.size(); ++place)
+    phases += communicator_.block(place).arrived.load(std::memory_order_relaxed);
   return phases;
 }
 
@@ -74,7 +74,7 @@ void PhaseBarrier::abort(const Status& why) noexcept {
     aborted_.store(true, std::memory_order_seq_cst);
   }
   abortion_.notify_all();
-  ring(circle_.own_seat());
+  ring(communicator_.own_block());
 }
 
 Status PhaseBarrier::cause_of(const Status& own) {

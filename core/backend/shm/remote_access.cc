@@ -15,28 +15,28 @@ constexpr std::size_t kGranule = 256 * 1024;  // of what is mapped ahead at a ti
 
 }  // namespace
 
-RemoteAccess::RemoteAccess(Circle circle, std::shared_ptr<PeerMemory> peers)
-    : circle_(std::move(circle)),
+RemoteAccess::RemoteAccess(Communicator communicator, std::shared_ptr<PeerMemory> peers)
+    : communicator_(std::move(communicator)),
       peers_(std::move(peers)),
-      mapped_(static_cast<std::size_t>(circle_.size())) {}
+      mapped_(static_cast<std::size_t>(communicator_.size())) {}
 
 Location RemoteAccess::locate(const void* data) const {
-  if (!circle_.arena().contains(data)) return {reinterpret_cast<std::uint64_t>(data), 0};
-  return {static_cast<std::uint64_t>(static_cast<const std::byte*>(data) - circle_.arena().base()), 1};
+  if (!communicator_.arena().contains(data)) return {reinterpret_cast<std::uint64_t>(data), 0};
+  return {static_cast<std::uint64_t>(static_cast<const std::byte*>(data) - communicator_.arena().base()), 1};
 }
 
 std::byte* RemoteAccess::local(int place, const Location& buffer, std::size_t begin, std::size_t bytes) {
   const Location named = buffer;  // looked at once: its owner may be out of its mind
   if (named.in_arena == 0)
-    return place == circle_.place() ? reinterpret_cast<std::byte*>(named.where) + begin : nullptr;
-  if (named.where > circle_.arena().size() || begin > circle_.arena().size() - named.where ||
-      bytes > circle_.arena().size() - named.where - begin) {
-    throw Error(Code::internal,
-                fmt::format("rank {} names {} bytes at offset {} of an arena of {} bytes",
-                            circle_.rank_at(place), begin + bytes, named.where, circle_.arena().size()));
+    return place == communicator_.place() ? reinterpret_cast<std::byte*>(named.where) + begin : nullptr;
+  if (named.where > communicator_.arena().size() || begin > communicator_.arena().size() - named.where ||
+      bytes > communicator_.arena().size() - named.where - begin) {
+    throw Error(Code::internal, fmt::format("rank {} names {} bytes at offset {} of an arena of {} bytes",
+                                            communicator_.rank_at(place), begin + bytes, named.where,
+                                            communicator_.arena().size()));
   }
-  if (place != circle_.place()) map_ahead(place, named.where + begin, bytes);
-  return circle_.arena().base() + named.where + begin;
+  if (place != communicator_.place()) map_ahead(place, named.where + begin, bytes);
+  return communicator_.arena().base() + named.where + begin;
 }
 
 /// The first time that this process touches memory of another rank, in bulk rather than by a page fault for
@@ -44,7 +44,7 @@ std::byte* RemoteAccess::local(int place, const Location& buffer, std::size_t be
 void RemoteAccess::map_ahead(int place, std::size_t offset, std::size_t bytes) {
   Mapped& mapped = mapped_[static_cast<std::size_t>(place)];
   const std::uint64_t given_back =
-      circle_.arena().seat(circle_.rank_at(place)).given_back.load(std::memory_order_acquire);
+      communicator_.arena().block(communicator_.rank_at(place)).given_back.load(std::memory_order_acquire);
   if (mapped.given_back != given_back) mapped = {{}, given_back};
   const std::size_t last = (offset + bytes) / kGranule;
   if (mapped.granules.size() <= last) mapped.granules.resize(last + 1);
@@ -53,7 +53,7 @@ void RemoteAccess::map_ahead(int place, std::size_t offset, std::size_t bytes) {
     mapped.granules[granule] = true;
     const std::size_t from = std::max(offset, granule * kGranule);
     const std::size_t to = std::min(offset + bytes, (granule + 1) * kGranule);
-    if (from < to) circle_.arena().map_now(from, to - from);
+    if (from < to) communicator_.arena().map_now(from, to - from);
   }
 }
 
@@ -62,7 +62,7 @@ void RemoteAccess::read(int place, const Location& buffer, std::size_t begin, vo
   if (const auto* from = local(place, buffer, begin, bytes)) {
     if (from != to) std::memcpy(to, from, bytes);
   } else {
-    peers_->read(circle_.rank_at(place), to, buffer.where + begin, bytes);
+    peers_->read(communicator_.rank_at(place), to, buffer.where + begin, bytes);
   }
 }
 
@@ -72,7 +72,7 @@ void RemoteAccess::write(int place, const Location& buffer, std::size_t begin, c
   if (auto* to = local(place, buffer, begin, bytes)) {
     if (from != to) std::memcpy(to, from, bytes);
   } else {
-    peers_->write(circle_.rank_at(place), buffer.where + begin, from, bytes);
+    peers_->write(communicator_.rank_at(place), buffer.where + begin, from, bytes);
   }
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "core/backend/shm/circle.h"
+#include "core/backend/shm/communicator.h"
 #include "core/backend/shm/peer_memory.h"
 
 #include <cstddef>
@@ -17,7 +17,7 @@ namespace hora::shm {
 class RemoteAccess {
  public:
   /// `peers` may be nullptr: then private memory of others is out of reach.
-  RemoteAccess(Circle circle, std::shared_ptr<PeerMemory> peers);
+  RemoteAccess(Communicator communicator, std::shared_ptr<PeerMemory> peers);
 
   /// How others reach this memory.
   [[nodiscard]] Location locate(const void* data) const;
@@ -35,7 +35,7 @@ class RemoteAccess {
  private:
   void map_ahead(int place, std::size_t offset, std::size_t bytes);
 
-  Circle circle_;
+  Communicator communicator_;
   std::shared_ptr<PeerMemory> peers_;
 
   /// The parts of a rank's region that this process has mapped.

@@ -19,7 +19,7 @@ std::string describe(const Mailbox& mailbox) {
 Mailbox& Rounds::open(Call call, std::uint64_t bytes, std::uint64_t detail) {
   bell_.throw_if_aborted();
   ++sequence_;
-  Mailbox& own = mailbox(circle_.place());
+  Mailbox& own = mailbox(communicator_.place());
   own.sequence = sequence_;
   own.call = static_cast<std::uint64_t>(call);
   own.bytes = bytes;
@@ -29,16 +29,16 @@ Mailbox& Rounds::open(Call call, std::uint64_t bytes, std::uint64_t detail) {
 
 void Rounds::meet() {
   phase();
-  const Mailbox& own = mailbox(circle_.place());
-  for (int place = 0; place < circle_.size(); ++place) {
+  const Mailbox& own = mailbox(communicator_.place());
+  for (int place = 0; place < communicator_.size(); ++place) {
     const Mailbox& other = mailbox(place);
     if (other.sequence == own.sequence && other.call == own.call && other.bytes == own.bytes &&
         other.detail == own.detail) {
       continue;
     }
     throw Error(Code::internal, fmt::format("ranks do not make the same call: rank {} {}, rank {} {}",
-                                            circle_.rank_at(circle_.place()), describe(own),
-                                            circle_.rank_at(place), describe(other)));
+                                            communicator_.rank_at(communicator_.place()), describe(own),
+                                            communicator_.rank_at(place), describe(other)));
   }
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "core/backend/shm/circle.h"
+#include "core/backend/shm/communicator.h"
 #include "core/backend/shm/phase_barrier.h"
 
 #include <cstdint>
@@ -16,7 +16,7 @@ enum class Call : std::uint8_t { allreduce = 1, broadcast, allgather, barrier, a
 /// `progress` and `abort`.
 class Rounds {
  public:
-  explicit Rounds(const Circle& circle) : circle_(circle), bell_(circle) {}
+  explicit Rounds(const Communicator& communicator) : communicator_(communicator), bell_(communicator) {}
 
   /// Begins a call: until `meet` this rank's mailbox and slot are its own. All ranks give the same. Throws
   /// the abort.
@@ -32,12 +32,16 @@ class Rounds {
   /// Whether a phase is expensive, because there are more ranks than cores.
   [[nodiscard]] bool crowded() const { return bell_.crowded(); }
 
-  [[nodiscard]] Mailbox& mailbox(int place) const { return circle_.seat(place).mailboxes[sequence_ % 2]; }
-  [[nodiscard]] std::byte* slot(int place) const { return circle_.seat(place).slots[sequence_ % 2].data(); }
-  [[nodiscard]] std::byte* stage(int place) const { return circle_.seat(place).stage.data(); }
+  [[nodiscard]] Mailbox& mailbox(int place) const {
+    return communicator_.block(place).mailboxes[sequence_ % 2];
+  }
+  [[nodiscard]] std::byte* slot(int place) const {
+    return communicator_.block(place).slots[sequence_ % 2].data();
+  }
+  [[nodiscard]] std::byte* stage(int place) const { return communicator_.block(place).stage.data(); }
 
  private:
-  Circle circle_;
+  Communicator communicator_;
   PhaseBarrier bell_;
   std::uint64_t sequence_ = 0;
 };

@@ -36,7 +36,7 @@ constexpr std::size_t kScratchBytes = 256 * 1024;  // of each rank's private mem
 /// There are three ways to move bytes, chosen alike on all ranks because all see all mailboxes:
 ///
 ///  - slots: a few bytes are copied into the own slot before the ranks meet, and read by all after it. There
-///    is no second phase, as slots and mailboxes alternate (seat.h).
+///    is no second phase, as slots and mailboxes alternate (rank_block.h).
 ///  - direct: every rank reads and writes the buffers of all, in the arena by loads and stores, private ones
 ///    through PeerMemory. Allreduce by write-all (write_all.h); or, in the arena, level by level
 ///    (write_by_levels.h), where some ranks are nearer to each other than others and rank 0 finds that to be
@@ -48,32 +48,34 @@ constexpr std::size_t kScratchBytes = 256 * 1024;  // of each rank's private mem
 /// the way.
 class ShmCollective final : public Collective {
  public:
-  ShmCollective(const Circle& circle, std::shared_ptr<PeerMemory> peers, std::optional<std::size_t> own_seat,
-                const ShmWays& ways)
-      : circle_(circle),
+  ShmCollective(const Communicator& communicator, std::shared_ptr<PeerMemory> peers,
+                std::optional<std::size_t> own_block, const ShmWays& ways)
+      : communicator_(communicator),
         ways_(ways),
-        own_seat_(own_seat),
-        rounds_(circle),
-        access_(circle, std::move(peers)),
-        sums_(circle, ways.levels),
-        write_all_(circle, rounds_, access_, sums_),
-        write_by_levels_(circle, rounds_, access_),
+        own_block_(own_block),
+        rounds_(communicator),
+        access_(communicator, std::move(peers)),
+        sums_(communicator, ways.levels),
+        write_all_(communicator, rounds_, access_, sums_),
+        write_by_levels_(communicator, rounds_, access_),
         fastest_copy_(ways.streams),
-        staged_sums_(circle, rounds_, sums_, fastest_copy_, ways.streams),
-        broadcast_(circle, rounds_, access_, fastest_copy_),
-        transfers_(circle, rounds_, access_, fastest_copy_),
+        staged_sums_(communicator, rounds_, sums_, fastest_copy_, ways.streams),
+        broadcast_(communicator, rounds_, access_, fastest_copy_),
+        transfers_(communicator, rounds_, access_, fastest_copy_),
         private_way_(32 * 1024, ways.direct),
         level_way_(kByLevelsBytes, ways.levels ? std::optional(true) : std::nullopt) {}
   ~ShmCollective() override {
-    if (own_seat_) circle_.arena().give_back_seat(*own_seat_);
+    if (own_block_) communicator_.arena().give_back_block(*own_block_);
   }
   ShmCollective(const ShmCollective&) = delete;
   ShmCollective& operator=(const ShmCollective&) = delete;
 
-  std::shared_ptr<std::byte> allocate(std::size_t bytes) override { return circle_.arena().allocate(bytes); }
+  std::shared_ptr<std::byte> allocate(std::size_t bytes) override {
+    return communicator_.arena().allocate(bytes);
+  }
   [[nodiscard]] std::size_t pack_below() const override { return kPackBelow; }
   [[nodiscard]] std::size_t best_round() const override { return kRoundInCache; }
-  [[nodiscard]] bool owns(const void* data) const override { return circle_.arena().contains(data); }
+  [[nodiscard]] bool owns(const void* data) const override { return communicator_.arena().contains(data); }
   [[nodiscard]] std::uint64_t progress() const noexcept override { return rounds_.progress(); }
   void abort(const Status& why) noexcept override { rounds_.abort(why); }
 
@@ -110,7 +112,7 @@ class ShmCollective final : public Collective {
     Transfers::Agreed agreed{Call::allgather, 0, 0, bytes.size()};
     std::vector<Take> takes;
     auto* next = static_cast<std::byte*>(output);
-    for (int place = 0; place < circle_.size(); ++place) {
+    for (int place = 0; place < communicator_.size(); ++place) {
       const std::size_t length = bytes[static_cast<std::size_t>(place)];
       takes.push_back({place, 0, length, next});
       next += length;
@@ -121,7 +123,7 @@ class ShmCollective final : public Collective {
   }
 
   void alltoall(const void* input, void* output, std::span<const std::size_t> bytes) override {
-    const auto ranks = static_cast<std::size_t>(circle_.size());
+    const auto ranks = static_cast<std::size_t>(communicator_.size());
     Transfers::Agreed agreed{Call::alltoall, 0, 0, 0};
     std::vector<Take> takes;
     std::size_t mine = 0;
@@ -149,39 +151,39 @@ class ShmCollective final : public Collective {
   }
 
   std::unique_ptr<Collective> split(std::span<const int> members) override {
-    const auto place = std::find(members.begin(), members.end(), circle_.place()) - members.begin();
+    const auto place = std::find(members.begin(), members.end(), communicator_.place()) - members.begin();
     const bool member = place < static_cast<std::ptrdiff_t>(members.size());
-    const std::uint64_t seat = member ? circle_.arena().take_seat() : 0;
-    std::vector<std::uint64_t> seats(static_cast<std::size_t>(circle_.size()));
-    const std::vector<std::size_t> bytes(seats.size(), sizeof(seat));
-    allgather(&seat, seats.data(), bytes);
+    const std::uint64_t block = member ? communicator_.arena().take_block() : 0;
+    std::vector<std::uint64_t> blocks(static_cast<std::size_t>(communicator_.size()));
+    const std::vector<std::size_t> bytes(blocks.size(), sizeof(block));
+    allgather(&block, blocks.data(), bytes);
     if (!member) return nullptr;
     std::vector<int> ranks;
     std::vector<std::uint64_t> offsets;
     for (const int other : members) {
-      ranks.push_back(circle_.rank_at(other));
-      offsets.push_back(seats[static_cast<std::size_t>(other)]);
+      ranks.push_back(communicator_.rank_at(other));
+      offsets.push_back(blocks[static_cast<std::size_t>(other)]);
     }
     return std::make_unique<ShmCollective>(
-        Circle(circle_.shared_arena(), static_cast<int>(place), ranks, offsets), access_.peers(), seat,
-        ways_);
+        Communicator(communicator_.shared_arena(), static_cast<int>(place), ranks, offsets), access_.peers(),
+        block, ways_);
   }
 
  private:
-  [[nodiscard]] std::size_t own() const { return static_cast<std::size_t>(circle_.place()); }
+  [[nodiscard]] std::size_t own() const { return static_cast<std::size_t>(communicator_.place()); }
 
   /// A call that fails is this rank's last one, and ends only when nobody reaches into its buffers any more.
   template <typename Body>
   void call(const Body& body) {
     try {
       body();
-      throw_if_left(circle_);
+      throw_if_left(communicator_);
     } catch (const Error& error) {
       const Status cause = rounds_.cause_of(error.status());
-      leave(circle_);
+      leave(communicator_);
       throw Error(cause);
     } catch (const std::exception&) {  // such as too little memory
-      leave(circle_);
+      leave(communicator_);
       throw;
     }
   }
@@ -189,7 +191,7 @@ class ShmCollective final : public Collective {
   /// Whether the buffers of all ranks that stand first in these lists of the mailboxes lie in the arena.
   [[nodiscard]] bool all_in_arena(
       std::size_t count, std::initializer_list<std::array<Location, kLocations> Mailbox::*> lists) const {
-    for (int place = 0; place < circle_.size(); ++place) {
+    for (int place = 0; place < communicator_.size(); ++place) {
       for (const auto list : lists) {
         const auto& locations = rounds_.mailbox(place).*list;
         const bool all =
@@ -217,12 +219,12 @@ class ShmCollective final : public Collective {
     own.direct = private_way_.way(bytes);
     own.by_levels = level_way_.way(bytes);
     own.in_slot = bytes <= most_in_slot(in_arena) ? 1 : 0;
-    if (own.in_slot != 0) gather(rounds_.slot(circle_.place()), segments, size_of(reduction.dtype));
+    if (own.in_slot != 0) gather(rounds_.slot(communicator_.place()), segments, size_of(reduction.dtype));
     rounds_.meet();
     int in_slot = 0;
-    for (int place = 0; place < circle_.size(); ++place)
+    for (int place = 0; place < communicator_.size(); ++place)
       in_slot += rounds_.mailbox(place).in_slot != 0 ? 1 : 0;
-    if (in_slot == circle_.size()) return allreduce_in_slots(segments, reduction);
+    if (in_slot == communicator_.size()) return allreduce_in_slots(segments, reduction);
     if (in_slot > 0) return allreduce_mixed(segments, reduction);
     if (all_in_arena(segments.size(), {&Mailbox::inputs, &Mailbox::outputs})) {
       return allreduce_in_arena(segments, reduction, bytes);
@@ -273,10 +275,10 @@ class ShmCollective final : public Collective {
   }
 
   void allreduce_in_slots(std::span<const Segment> segments, const Reduction& reduction) {
-    inputs_.resize(static_cast<std::size_t>(circle_.size()));
+    inputs_.resize(static_cast<std::size_t>(communicator_.size()));
     std::size_t begin = 0;
     for (const auto& segment : segments) {
-      for (int place = 0; place < circle_.size(); ++place)
+      for (int place = 0; place < communicator_.size(); ++place)
         inputs_[static_cast<std::size_t>(place)] = rounds_.slot(place) + begin;
       sums_.reduce(inputs_, {&segment.output, 1}, segment.count, reduction);
       begin += segment.count * size_of(reduction.dtype);
@@ -288,11 +290,11 @@ class ShmCollective final : public Collective {
   void allreduce_mixed(std::span<const Segment> segments, const Reduction& reduction) {
     const std::size_t each = size_of(reduction.dtype);
     alignas(64) std::array<std::byte, kSlotBytes> results;
-    inputs_.resize(static_cast<std::size_t>(circle_.size()));
+    inputs_.resize(static_cast<std::size_t>(communicator_.size()));
     std::size_t begin = 0;
     for (std::size_t i = 0; i < segments.size(); ++i) {
       const std::size_t bytes = segments[i].count * each;
-      for (int place = 0; place < circle_.size(); ++place) {
+      for (int place = 0; place < communicator_.size(); ++place) {
         const Mailbox& box = rounds_.mailbox(place);
         inputs_[static_cast<std::size_t>(place)] =
             box.in_slot != 0 ? rounds_.slot(place) + begin : access_.local(place, box.inputs[i], 0, bytes);
@@ -320,11 +322,11 @@ class ShmCollective final : public Collective {
         static_cast<std::uint64_t>(reduction.dtype) << 8 | static_cast<std::uint64_t>(reduction.op);
     rounds_.open(Call::reducescatter, bytes, detail).inputs[0] = access_.locate(whole.input);
     const bool small = bytes <= kSlotBytes;
-    if (small && bytes > 0) std::memcpy(rounds_.slot(circle_.place()), whole.input, bytes);
+    if (small && bytes > 0) std::memcpy(rounds_.slot(communicator_.place()), whole.input, bytes);
     rounds_.meet();
-    inputs_.resize(static_cast<std::size_t>(circle_.size()));
+    inputs_.resize(static_cast<std::size_t>(communicator_.size()));
     if (small) {
-      for (int place = 0; place < circle_.size(); ++place)
+      for (int place = 0; place < communicator_.size(); ++place)
         inputs_[static_cast<std::size_t>(place)] = rounds_.slot(place) + begin * each;
       return sums_.reduce(inputs_, {&whole.output, 1}, end - begin, reduction);
     }
@@ -342,7 +344,7 @@ class ShmCollective final : public Collective {
   /// Makes `inputs_` point to a range of all ranks' inputs: where they lie, or to copies of what is private.
   void read_inputs(std::size_t begin, std::size_t bytes) {
     scratch_.resize(inputs_.size() * kScratchBytes);
-    for (int place = 0; place < circle_.size(); ++place) {
+    for (int place = 0; place < communicator_.size(); ++place) {
       const auto who = static_cast<std::size_t>(place);
       const Location& location = rounds_.mailbox(place).inputs[0];
       inputs_[who] = access_.local(place, location, begin, bytes);
@@ -353,9 +355,9 @@ class ShmCollective final : public Collective {
     }
   }
 
-  Circle circle_;
+  Communicator communicator_;
   ShmWays ways_;
-  std::optional<std::size_t> own_seat_;  // taken for this collective, to be given back with it
+  std::optional<std::size_t> own_block_;  // taken for this collective, to be given back with it
   Rounds rounds_;
   RemoteAccess access_;
   Sums sums_;
@@ -375,7 +377,7 @@ class ShmCollective final : public Collective {
 
 std::unique_ptr<Collective> make_shm_collective(std::shared_ptr<Arena> arena, int rank, int ranks,
                                                 std::unique_ptr<PeerMemory> peers, const ShmWays& ways) {
-  return std::make_unique<ShmCollective>(Circle(std::move(arena), rank, ranks), std::move(peers),
+  return std::make_unique<ShmCollective>(Communicator(std::move(arena), rank, ranks), std::move(peers),
                                          std::nullopt, ways);
 }
 

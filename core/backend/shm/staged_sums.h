@@ -32,7 +32,7 @@ namespace hora::shm {
 class StagedSums {
  public:
   /// `fastest_copy`: for a reducescatter, whose stores go to lines that others have read.
-  StagedSums(const Circle& circle, Rounds& rounds, Sums& sums, FastestCopy& fastest_copy,
+  StagedSums(const Communicator& communicator, Rounds& rounds, Sums& sums, FastestCopy& fastest_copy,
              std::optional<bool> streams = {});
 
   /// Once all have met.
@@ -59,7 +59,7 @@ class StagedSums {
   [[nodiscard]] std::size_t share(const Part& part, int place) const;
   [[nodiscard]] std::byte* staged(const Part& part, int place, std::size_t element) const;
 
-  Circle circle_;
+  Communicator communicator_;
   Rounds& rounds_;
   Sums& sums_;
   FastestCopy copy_to_lines_just_read_;

@@ -11,15 +11,17 @@ constexpr std::size_t kBlock = 2048;  // elements at a time: what is between the
 
 }  // namespace
 
-Sums::Sums(Circle circle, const std::optional<std::vector<int>>& levels) : circle_(std::move(circle)) {
-  if (levels || circle_.size() <= kFlat) levels_.emplace(circle_.size(), levels.value_or(std::vector<int>{}));
+Sums::Sums(Communicator communicator, const std::optional<std::vector<int>>& levels)
+    : communicator_(std::move(communicator)) {
+  if (levels || communicator_.size() <= kFlat)
+    levels_.emplace(communicator_.size(), levels.value_or(std::vector<int>{}));
 }
 
 bool Sums::by_levels(const Reduction& reduction) {
   if (!levels_) {
     std::vector<Nearness> ranks;
-    for (int place = 0; place < circle_.size(); ++place) {
-      const SharedCores& cores = circle_.seat(place).cores;
+    for (int place = 0; place < communicator_.size(); ++place) {
+      const SharedCores& cores = communicator_.block(place).cores;
       ranks.push_back(
           {cores.cache.load(std::memory_order_relaxed), cores.socket.load(std::memory_order_relaxed)});
     }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "core/backend/shm/circle.h"
+#include "core/backend/shm/communicator.h"
 #include "core/backend/shm/levels.h"
 #include "core/device/stepwise.h"
 
@@ -19,7 +19,7 @@ class Sums {
  public:
   /// `levels`: the sizes of groups of ranks in a row; none: what the ranks' cores share, for more than
   /// `kFlat` ranks.
-  Sums(Circle circle, const std::optional<std::vector<int>>& levels);
+  Sums(Communicator communicator, const std::optional<std::vector<int>>& levels);
 
   static constexpr int kFlat = 8;
 
@@ -34,7 +34,7 @@ class Sums {
   void reduce_block(std::span<const void* const> inputs, std::span<void* const> outputs, std::size_t count,
                     Stepwise& steps);
 
-  Circle circle_;
+  Communicator communicator_;
   std::optional<Levels> levels_;
   std::vector<std::byte> scratch_;  // what is between the steps
 };

@@ -11,7 +11,7 @@ void Transfers::run(const Agreed& agreed, const void* offer, std::size_t bytes, 
   Mailbox& own = rounds_.open(agreed.call, agreed.total, agreed.detail);
   own.inputs[0] = bytes > 0 ? access_.locate(offer) : kNothing;
   const bool small = agreed.most <= kSlotBytes;
-  if (small && bytes > 0) std::memcpy(rounds_.slot(circle_.place()), offer, bytes);
+  if (small && bytes > 0) std::memcpy(rounds_.slot(communicator_.place()), offer, bytes);
   rounds_.meet();
   if (small) {
     for (const auto& take : takes) {
@@ -20,7 +20,7 @@ void Transfers::run(const Agreed& agreed, const void* offer, std::size_t bytes, 
     return;
   }
   bool in_reach = true;
-  for (int place = 0; place < circle_.size(); ++place)
+  for (int place = 0; place < communicator_.size(); ++place)
     in_reach = in_reach && (access_.everything() || rounds_.mailbox(place).inputs[0].in_arena != 0);
   if (!in_reach) return run_staged(agreed.most, offer, bytes, takes);
   for (const auto& take : takes)
@@ -33,7 +33,7 @@ void Transfers::run_staged(std::size_t most, const void* offer, std::size_t byte
   for (std::size_t done = 0; done < most; done += kStageBytes) {
     const std::size_t end = done + kStageBytes;
     if (bytes > done) {
-      fastest_copy_.copy(rounds_.stage(circle_.place()), static_cast<const std::byte*>(offer) + done,
+      fastest_copy_.copy(rounds_.stage(communicator_.place()), static_cast<const std::byte*>(offer) + done,
                          std::min(bytes, end) - done);
     }
     rounds_.phase();

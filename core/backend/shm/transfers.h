@@ -22,8 +22,11 @@ struct Take {
 /// through the slots, what is in reach directly, the rest through the stages. *Engine only.*
 class Transfers {
  public:
-  Transfers(Circle circle, Rounds& rounds, RemoteAccess& access, FastestCopy& fastest_copy)
-      : circle_(std::move(circle)), rounds_(rounds), access_(access), fastest_copy_(fastest_copy) {}
+  Transfers(Communicator communicator, Rounds& rounds, RemoteAccess& access, FastestCopy& fastest_copy)
+      : communicator_(std::move(communicator)),
+        rounds_(rounds),
+        access_(access),
+        fastest_copy_(fastest_copy) {}
 
   /// The parameters on which the ranks agree: the call, the bytes that are offered in all, and the most that
   /// one rank offers.
@@ -38,7 +41,7 @@ class Transfers {
  private:
   void run_staged(std::size_t most, const void* offer, std::size_t bytes, std::span<const Take> takes);
 
-  Circle circle_;
+  Communicator communicator_;
   Rounds& rounds_;
   RemoteAccess& access_;
   FastestCopy& fastest_copy_;

@@ -13,26 +13,26 @@ constexpr std::size_t kNearBytes = 1024 * 1024;
 
 }  // namespace
 
-WriteAll::WriteAll(Circle circle, const Rounds& rounds, RemoteAccess& access, Sums& sums)
-    : circle_(std::move(circle)),
+WriteAll::WriteAll(Communicator communicator, const Rounds& rounds, RemoteAccess& access, Sums& sums)
+    : communicator_(std::move(communicator)),
       rounds_(rounds),
       access_(access),
       sums_(sums),
-      inputs_(static_cast<std::size_t>(circle_.size())),
+      inputs_(static_cast<std::size_t>(communicator_.size())),
       outputs_(inputs_.size()) {}
 
 void WriteAll::run(std::span<const Segment> segments, const Reduction& reduction) {
   const std::size_t each = size_of(reduction.dtype);
   const std::size_t total = total_count(segments);
-  for_each_range(segments, share_begin(total, each, circle_.place(), circle_.size()),
-                 share_begin(total, each, circle_.place() + 1, circle_.size()),
+  for_each_range(segments, share_begin(total, each, communicator_.place(), communicator_.size()),
+                 share_begin(total, each, communicator_.place() + 1, communicator_.size()),
                  [&](const SegmentRange& range) { reduce(range, reduction); });
 }
 
 void WriteAll::reduce(const SegmentRange& range, const Reduction& reduction) {
   const std::size_t step = kNearBytes / size_of(reduction.dtype);
   for (std::size_t done = 0; done < range.count; done += step) {
-    const WriteGuard guard(circle_);
+    const WriteGuard guard(communicator_);
     if (!guard.allowed()) return;
     reduce_part({range.segment, range.begin + done, std::min(step, range.count - done)}, reduction);
   }
@@ -41,7 +41,7 @@ void WriteAll::reduce(const SegmentRange& range, const Reduction& reduction) {
 void WriteAll::reduce_part(const SegmentRange& range, const Reduction& reduction) {
   const std::size_t each = size_of(reduction.dtype);
   bool near = true;
-  for (int place = 0; place < circle_.size(); ++place) {
+  for (int place = 0; place < communicator_.size(); ++place) {
     const auto who = static_cast<std::size_t>(place);
     const Mailbox& box = rounds_.mailbox(place);
     inputs_[who] = access_.local(place, box.inputs[range.segment], range.begin * each, range.count * each);
@@ -64,7 +64,7 @@ void WriteAll::reduce_far(const SegmentRange& range, const Reduction& reduction)
   scratch_.resize(inputs_.size() * kFarBytes);
   std::vector<void*> outputs;
   std::vector<int> far;
-  for (int place = 0; place < circle_.size(); ++place) {
+  for (int place = 0; place < communicator_.size(); ++place) {
     const auto who = static_cast<std::size_t>(place);
     const Mailbox& box = rounds_.mailbox(place);
     inputs_[who] = access_.local(place, box.inputs[range.segment], begin, bytes);

@@ -17,7 +17,7 @@ namespace hora::shm {
 /// must fail after its last phase (`throw_if_left`). *Engine only.*
 class WriteAll {
  public:
-  WriteAll(Circle circle, const Rounds& rounds, RemoteAccess& access, Sums& sums);
+  WriteAll(Communicator communicator, const Rounds& rounds, RemoteAccess& access, Sums& sums);
 
   /// Mailboxes say where each segment lies.
   void run(std::span<const Segment> segments, const Reduction& reduction);
@@ -27,7 +27,7 @@ class WriteAll {
   void reduce_part(const SegmentRange& range, const Reduction& reduction);
   void reduce_far(const SegmentRange& range, const Reduction& reduction);
 
-  Circle circle_;
+  Communicator communicator_;
   const Rounds& rounds_;
   RemoteAccess& access_;
   Sums& sums_;

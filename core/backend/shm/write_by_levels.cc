@@ -19,8 +19,8 @@ std::size_t bytes_of_level(const Levels& levels) { return kPartialBytes / (level
 
 }  // namespace
 
-WriteByLevels::WriteByLevels(Circle circle, Rounds& rounds, RemoteAccess& access)
-    : circle_(std::move(circle)), rounds_(rounds), access_(access) {}
+WriteByLevels::WriteByLevels(Communicator communicator, Rounds& rounds, RemoteAccess& access)
+    : communicator_(std::move(communicator)), rounds_(rounds), access_(access) {}
 
 void WriteByLevels::run(const Levels& levels, std::span<const Segment> segments, const Reduction& reduction) {
   Stepwise steps(reduction);
@@ -52,7 +52,7 @@ std::size_t WriteByLevels::piece_elements(const Levels& levels, std::size_t each
 }
 
 void WriteByLevels::go_up(const Piece& piece, std::size_t level, Stepwise& steps) {
-  const auto& group = piece.levels.group_of(level, circle_.place());
+  const auto& group = piece.levels.group_of(level, communicator_.place());
   const Range own = own_share(piece, group);
   if (level == 1) return sum_inputs(piece, own, steps);
   const bool last = level == piece.levels.count();
@@ -67,10 +67,10 @@ void WriteByLevels::go_up(const Piece& piece, std::size_t level, Stepwise& steps
 
 void WriteByLevels::sum_inputs(const Piece& piece, const Range& share, Stepwise& steps) {
   if (share.count == 0) return;
-  const auto& group = piece.levels.group_of(1, circle_.place());
+  const auto& group = piece.levels.group_of(1, communicator_.place());
   std::byte* partial = partial_of(piece, 1, group, share.begin);
   for_each_segment_of(piece, share, [&](const SegmentRange& range) {
-    const WriteGuard guard(circle_);
+    const WriteGuard guard(communicator_);
     if (!guard.allowed()) return;
     from_.clear();
     for (const int place : group.members)
@@ -85,7 +85,7 @@ void WriteByLevels::sum_inputs(const Piece& piece, const Range& share, Stepwise&
 void WriteByLevels::finish(const Piece& piece, const Range& range, Stepwise& steps) {
   const std::size_t below = piece.levels.count() - 1;
   for_each_segment_of(piece, range, [&](const SegmentRange& part) {
-    const WriteGuard guard(circle_);
+    const WriteGuard guard(communicator_);
     if (!guard.allowed()) return;
     to_.clear();
     for (const auto& group : piece.levels.groups(below)) {
@@ -99,29 +99,29 @@ void WriteByLevels::finish(const Piece& piece, const Range& range, Stepwise& ste
 }
 
 void WriteByLevels::go_down(const Piece& piece, std::size_t level) {
-  const Range own = own_share(piece, piece.levels.group_of(level, circle_.place()));
+  const Range own = own_share(piece, piece.levels.group_of(level, communicator_.place()));
   for_each_part_of(piece, level, own, [&](const Range& range) { hand_out(piece, level, range); });
 }
 
 /// From the own output.
 void WriteByLevels::hand_out(const Piece& piece, std::size_t level, const Range& range) {
-  const auto& group = piece.levels.group_of(level, circle_.place());
+  const auto& group = piece.levels.group_of(level, communicator_.place());
   for_each_segment_of(piece, range, [&](const SegmentRange& part) {
-    const WriteGuard guard(circle_);
+    const WriteGuard guard(communicator_);
     if (!guard.allowed()) return;
     const std::size_t begin = part.begin * piece.each;
     const std::size_t bytes = part.count * piece.each;
     const auto output_of = [&](int place) {
       return access_.local(place, rounds_.mailbox(place).outputs[part.segment], begin, bytes);
     };
-    const std::byte* own = output_of(circle_.place());
+    const std::byte* own = output_of(communicator_.place());
     for (const std::size_t below : group.parts) {
       int place = static_cast<int>(below);
       if (level > 1) {
         const auto& members = piece.levels.groups(level - 1)[below].members;
         place = members[holder(piece, piece.levels.groups(level - 1)[below], range.begin)];
       }
-      if (place != circle_.place()) std::memcpy(output_of(place), own, bytes);
+      if (place != communicator_.place()) std::memcpy(output_of(place), own, bytes);
     }
   });
 }
@@ -141,7 +141,7 @@ std::size_t WriteByLevels::holder(const Piece& piece, const Levels::Group& group
 }
 
 WriteByLevels::Range WriteByLevels::own_share(const Piece& piece, const Levels::Group& group) const {
-  const auto index = std::find(group.members.begin(), group.members.end(), circle_.place());
+  const auto index = std::find(group.members.begin(), group.members.end(), communicator_.place());
   return share(piece, group, static_cast<std::size_t>(index - group.members.begin()));
 }
 
@@ -160,7 +160,7 @@ void WriteByLevels::for_each_part_of(const Piece& piece, std::size_t level, cons
   for (std::size_t at = range.begin; at < end;) {
     std::size_t next = end;
     if (level > 1) {
-      for (const std::size_t part : piece.levels.group_of(level, circle_.place()).parts) {
+      for (const std::size_t part : piece.levels.group_of(level, communicator_.place()).parts) {
         const auto& group = piece.levels.groups(level - 1)[part];
         const Range held = share(piece, group, holder(piece, group, at));
         next = std::min(next, held.begin + held.count);

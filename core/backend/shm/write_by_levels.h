@@ -30,7 +30,7 @@ namespace hora::shm {
 /// phase (`throw_if_left`). *Engine only.*
 class WriteByLevels {
  public:
-  WriteByLevels(Circle circle, Rounds& rounds, RemoteAccess& access);
+  WriteByLevels(Communicator communicator, Rounds& rounds, RemoteAccess& access);
 
   /// All buffers lie in the arena; mailboxes say where. `levels`: at least two; the dtype is one that
   /// `Stepwise` suits.
@@ -68,7 +68,7 @@ class WriteByLevels {
   void for_each_segment_of(const Piece& piece, const Range& range,
                            const std::function<void(const SegmentRange&)>& visit) const;
 
-  Circle circle_;
+  Communicator communicator_;
   Rounds& rounds_;
   RemoteAccess& access_;
   std::vector<const void*> from_;  // of the step at hand

@@ -16,19 +16,20 @@ constexpr std::chrono::milliseconds kWritersPatience(200);  // a thousand times 
 
 }  // namespace
 
-void throw_if_left(const Circle& circle) {
-  for (int place = 0; place < circle.size(); ++place) {
-    if (circle.seat(place).gone.load() != 0)
+void throw_if_left(const Communicator& communicator) {
+  for (int place = 0; place < communicator.size(); ++place) {
+    if (communicator.block(place).gone.load() != 0)
       throw Error(Code::aborted,
-                  fmt::format("rank {} has left in the middle of a call", circle.rank_at(place)));
+                  fmt::format("rank {} has left in the middle of a call", communicator.rank_at(place)));
   }
 }
 
-void leave(const Circle& circle) noexcept {
-  if (circle.own_seat().gone.exchange(1) != 0) return;
+void leave(const Communicator& communicator) noexcept {
+  if (communicator.own_block().gone.exchange(1) != 0) return;
   const TimePoint until = Clock::now() + kWritersPatience;
-  for (int place = 0; place < circle.size(); ++place) {
-    while (place != circle.place() && circle.seat(place).writing.load() != 0 && Clock::now() < until)
+  for (int place = 0; place < communicator.size(); ++place) {
+    while (place != communicator.place() && communicator.block(place).writing.load() != 0 &&
+           Clock::now() < until)
       std::this_thread::yield();
   }
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "core/backend/shm/circle.h"
+#include "core/backend/shm/communicator.h"
 
 namespace hora::shm {
 
@@ -18,12 +18,12 @@ namespace hora::shm {
 /// *Engine only.* One at a time lives in a rank.
 class WriteGuard {
  public:
-  explicit WriteGuard(const Circle& circle) : circle_(circle) {
-    circle_.own_seat().writing.store(1);
-    for (int place = 0; place < circle_.size(); ++place)
-      allowed_ = allowed_ && circle_.seat(place).gone.load() == 0;
+  explicit WriteGuard(const Communicator& communicator) : communicator_(communicator) {
+    communicator_.own_block().writing.store(1);
+    for (int place = 0; place < communicator_.size(); ++place)
+      allowed_ = allowed_ && communicator_.block(place).gone.load() == 0;
   }
-  ~WriteGuard() { circle_.own_seat().writing.store(0, std::memory_order_release); }
+  ~WriteGuard() { communicator_.own_block().writing.store(0, std::memory_order_release); }
   WriteGuard(const WriteGuard&) = delete;
   WriteGuard& operator=(const WriteGuard&) = delete;
 
@@ -31,16 +31,16 @@ class WriteGuard {
   [[nodiscard]] bool allowed() const { return allowed_; }
 
  private:
-  const Circle& circle_;
+  const Communicator& communicator_;
   bool allowed_ = true;
 };
 
 /// Throws Error(aborted) if a rank has left. The result of a call is complete only if no rank has left when
 /// its last phase is over. A leaver may have arrived there before it left. Then others read buffers that it
 /// had given back, or did not write their part, and all saw every rank arrive.
-void throw_if_left(const Circle& circle);
+void throw_if_left(const Communicator& communicator);
 
 /// This rank has left: when this returns nobody writes into its buffers, now or later.
-void leave(const Circle& circle) noexcept;
+void leave(const Communicator& communicator) noexcept;
 
 }  // namespace hora::shm

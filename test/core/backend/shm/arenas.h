@@ -2,7 +2,7 @@
 #pragma once
 
 #include "core/backend/shm/arena.h"
-#include "core/backend/shm/circle.h"
+#include "core/backend/shm/communicator.h"
 #include "core/backend/shm/remote_access.h"
 #include "core/backend/shm/rounds.h"
 #include "core/device/fastest_copy.h"
@@ -27,8 +27,8 @@ inline std::vector<std::shared_ptr<Arena>> make_arenas(int ranks, std::size_t re
 
 /// The state of one rank that the ways of moving bytes (`Transfers`, `Broadcast`) use.
 struct RankWays {
-  Circle circle;
-  Rounds rounds{circle};
+  Communicator communicator;
+  Rounds rounds{communicator};
   RemoteAccess access;
   FastestCopy fastest_copy{};
 };
@@ -37,9 +37,9 @@ struct RankWays {
 inline void run_ranks_in_arenas(int ranks, bool access_private, const std::function<void(RankWays&)>& body) {
   const auto arenas = make_arenas(ranks);
   run_ranks(ranks, [&](int rank) {
-    const Circle circle(arenas[static_cast<std::size_t>(rank)], rank, ranks);
-    RankWays ways{.circle = circle,
-                  .access = RemoteAccess(circle, access_private ? make_thread_memory() : nullptr)};
+    const Communicator communicator(arenas[static_cast<std::size_t>(rank)], rank, ranks);
+    RankWays ways{.communicator = communicator,
+                  .access = RemoteAccess(communicator, access_private ? make_thread_memory() : nullptr)};
     body(ways);
   });
 }

@@ -15,8 +15,8 @@ namespace {
 void bring_to_all(const std::vector<std::size_t>& lengths, bool access_private) {
   constexpr int kRanks = 4;
   run_ranks_in_arenas(kRanks, access_private, [&](RankWays& own) {
-    Broadcast broadcast(own.circle, own.rounds, own.access, own.fastest_copy);
-    const int rank = own.circle.place();
+    Broadcast broadcast(own.communicator, own.rounds, own.access, own.fastest_copy);
+    const int rank = own.communicator.place();
     for (int root = 0; root < kRanks; ++root) {
       std::vector<std::vector<std::byte>> memory;
       std::vector<std::span<std::byte>> pieces;

@@ -13,14 +13,14 @@ namespace {
 
 TEST(PhaseBarrier, OfSomeRanksTellsTheCoresThatARankHasToldAllOfThem) {
   const auto arenas = make_arenas(2);
-  const PhaseBarrier all(Circle(arenas[1], 1, 2));
-  arenas[1]->seat(1).cores.quota = 77;  // as if this thread ran on others than the one before
+  const PhaseBarrier all(Communicator(arenas[1], 1, 2));
+  arenas[1]->block(1).cores.quota = 77;  // as if this thread ran on others than the one before
   const int members[] = {1};
-  const std::uint64_t offsets[] = {arenas[1]->take_seat()};
-  const Circle some(arenas[1], 0, members, offsets);
+  const std::uint64_t offsets[] = {arenas[1]->take_block()};
+  const Communicator some(arenas[1], 0, members, offsets);
   const PhaseBarrier bell(some);
-  EXPECT_EQ(some.own_seat().cores.quota, 77u);
-  EXPECT_EQ(some.own_seat().cores.cores[0], arenas[1]->seat(1).cores.cores[0]);
+  EXPECT_EQ(some.own_block().cores.quota, 77u);
+  EXPECT_EQ(some.own_block().cores.cores[0], arenas[1]->block(1).cores.cores[0]);
 }
 
 TEST(PhaseBarrier, NobodyIsAheadByMoreThanAPhaseAndAllSeeWhatWasWritten) {
@@ -28,7 +28,7 @@ TEST(PhaseBarrier, NobodyIsAheadByMoreThanAPhaseAndAllSeeWhatWasWritten) {
     const auto arenas = make_arenas(ranks);
     std::vector<int> words(static_cast<std::size_t>(ranks));  // each written by its rank, read by all
     run_ranks(ranks, [&](int rank) {
-      PhaseBarrier bell(Circle(arenas[static_cast<std::size_t>(rank)], rank, ranks));
+      PhaseBarrier bell(Communicator(arenas[static_cast<std::size_t>(rank)], rank, ranks));
       for (int phase = 0; phase < 500; ++phase) {
         words[static_cast<std::size_t>(rank)] = phase;
         bell.arrive();
@@ -43,7 +43,7 @@ TEST(PhaseBarrier, NobodyIsAheadByMoreThanAPhaseAndAllSeeWhatWasWritten) {
 
 TEST(PhaseBarrier, AbortWakesASleeperAndStays) {
   const auto arenas = make_arenas(2);
-  PhaseBarrier bell(Circle(arenas[0], 0, 2));
+  PhaseBarrier bell(Communicator(arenas[0], 0, 2));
   std::thread other([&] { bell.abort({Code::aborted, "rank 1 is gone"}); });
   bell.arrive();
   for (int i = 0; i < 2; ++i) {
@@ -59,7 +59,7 @@ TEST(PhaseBarrier, AbortWakesASleeperAndStays) {
 
 TEST(PhaseBarrier, TheFirstAbortCounts) {
   const auto arenas = make_arenas(2);
-  PhaseBarrier bell(Circle(arenas[0], 0, 2));
+  PhaseBarrier bell(Communicator(arenas[0], 0, 2));
   bell.abort({Code::aborted, "first"});
   bell.abort({Code::aborted, "second"});
   try {

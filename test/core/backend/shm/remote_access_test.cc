@@ -15,7 +15,7 @@ namespace {
 
 TEST(RemoteAccess, TellsArenaFromPrivateMemory) {
   const auto arenas = make_arenas(2);
-  RemoteAccess access(Circle(arenas[0], 0, 2), nullptr);
+  RemoteAccess access(Communicator(arenas[0], 0, 2), nullptr);
   const auto shared = arenas[0]->allocate(100);
   int mine = 0;
   EXPECT_EQ(access.locate(shared.get()).in_arena, 1u);
@@ -27,7 +27,7 @@ TEST(RemoteAccess, TellsArenaFromPrivateMemory) {
 
 TEST(RemoteAccess, RefusesPlacesOutsideOfTheArena) {
   const auto arenas = make_arenas(2);
-  RemoteAccess access(Circle(arenas[0], 0, 2), nullptr);
+  RemoteAccess access(Communicator(arenas[0], 0, 2), nullptr);
   const std::uint64_t size = arenas[0]->size();
   constexpr auto kHuge = std::numeric_limits<std::uint64_t>::max();
   EXPECT_THROW(static_cast<void>(access.local(1, {size, 1}, 0, 1)), Error);
@@ -41,7 +41,7 @@ TEST(RemoteAccess, RefusesPlacesOutsideOfTheArena) {
 TEST(RemoteAccess, SeesWhatIsAllocatedAgainAfterItWasGivenBack) {
   const std::size_t bytes = 4 << 20;
   const auto arenas = make_arenas(2);
-  RemoteAccess access(Circle(arenas[0], 0, 2), nullptr);
+  RemoteAccess access(Communicator(arenas[0], 0, 2), nullptr);
   for (int round = 1; round < 4; ++round) {
     const auto memory = arenas[1]->allocate(bytes);
     memory.get()[bytes - 1] = std::byte(round);
@@ -51,7 +51,7 @@ TEST(RemoteAccess, SeesWhatIsAllocatedAgainAfterItWasGivenBack) {
 
 TEST(RemoteAccess, ReadsAndWritesWhereverItIs) {
   const auto arenas = make_arenas(2);
-  RemoteAccess access(Circle(arenas[0], 0, 2), make_thread_memory());
+  RemoteAccess access(Communicator(arenas[0], 0, 2), make_thread_memory());
   const auto shared = arenas[1]->allocate(8);
   std::uint64_t theirs = 0;
   for (const void* data : {static_cast<const void*>(shared.get()), static_cast<const void*>(&theirs)}) {

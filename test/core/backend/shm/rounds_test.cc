@@ -13,7 +13,7 @@ namespace {
 TEST(Rounds, MailboxesAreSeenByAllAndAlternate) {
   const auto arenas = make_arenas(3);
   run_ranks(3, [&](int rank) {
-    Rounds rounds(Circle(arenas[static_cast<std::size_t>(rank)], rank, 3));
+    Rounds rounds(Communicator(arenas[static_cast<std::size_t>(rank)], rank, 3));
     for (std::uint64_t call = 0; call < 300; ++call) {
       rounds.open(Call::allreduce, 4, 0).inputs[0] = {call * 10 + static_cast<std::uint64_t>(rank), 1};
       rounds.meet();
@@ -27,7 +27,7 @@ TEST(Rounds, MailboxesAreSeenByAllAndAlternate) {
 TEST(Rounds, RanksThatMeanDifferentCallsAreToldSo) {
   const auto arenas = make_arenas(2);
   run_ranks(2, [&](int rank) {
-    Rounds rounds(Circle(arenas[static_cast<std::size_t>(rank)], rank, 2));
+    Rounds rounds(Communicator(arenas[static_cast<std::size_t>(rank)], rank, 2));
     rounds.open(rank == 0 ? Call::allreduce : Call::broadcast, 16, 2);
     try {
       rounds.meet();

@@ -146,7 +146,7 @@ TEST(ShmCollective, HasTheSameBitsWhileItTriesWhetherLevelsAreFaster) {
   for (int rank = 0; rank < kRanks; ++rank)
     group.push_back(make_shm_collective(arenas[static_cast<std::size_t>(rank)], rank, kRanks, nullptr));
   for (int rank = 0; rank < kRanks; ++rank)
-    arenas[0]->seat(rank).cores.cache.store(static_cast<std::uint32_t>(rank % 2 + 1));
+    arenas[0]->block(rank).cores.cache.store(static_cast<std::uint32_t>(rank % 2 + 1));
   run_ranks(kRanks, [&](int rank) {
     Collective& own = *group[static_cast<std::size_t>(rank)];
     const auto input = own.allocate(kCount * sizeof(float));
@@ -229,7 +229,7 @@ TEST(ShmCollective, OwnsOnlyTheArena) {
 // A rank that hears of the abort first may leave when it has arrived at the last phase and others have not.
 TEST(ShmCollective, ACallThatALeaverMadeIncompleteFails) {
   const auto arenas = make_arenas(2);
-  arenas.front()->seat(1).gone.store(1);
+  arenas.front()->block(1).gone.store(1);
   run_ranks(2, [&](int rank) {
     const auto collective =
         make_shm_collective(arenas[static_cast<std::size_t>(rank)], rank, 2, make_thread_memory());

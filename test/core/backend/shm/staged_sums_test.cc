@@ -33,12 +33,12 @@ std::vector<float> elements(int rank, std::size_t count) {
 /// Runs `body` on ranks that have met, three times in a row.
 void after_meeting(int ranks, const std::function<void(StagedSums&, int)>& body) {
   run_ranks_in_arenas(ranks, false, [&](RankWays& own) {
-    Sums sums(own.circle, {});
-    StagedSums staged(own.circle, own.rounds, sums, own.fastest_copy);
+    Sums sums(own.communicator, {});
+    StagedSums staged(own.communicator, own.rounds, sums, own.fastest_copy);
     for (int round = 0; round < 3; ++round) {
       own.rounds.open(Call::allreduce, 0, 0);
       own.rounds.meet();
-      body(staged, own.circle.place());
+      body(staged, own.communicator.place());
     }
   });
 }

@@ -22,14 +22,14 @@ float sum(Sums& sums, const std::vector<float>& elements) {
 
 TEST(Sums, TakeFewRanksInTheirOrder) {
   const auto arenas = make_arenas(4);
-  Sums sums(Circle(arenas[0], 0, 4), {});
+  Sums sums(Communicator(arenas[0], 0, 4), {});
   EXPECT_FALSE(sums.by_levels(kSum));
   EXPECT_EQ(sum(sums, {1e8F, 1, -1e8F, 1}), 1.0F);
 }
 
 TEST(Sums, TakeThoseOfALevelFirst) {
   const auto arenas = make_arenas(4);
-  Sums sums(Circle(arenas[0], 0, 4), std::vector<int>{2});
+  Sums sums(Communicator(arenas[0], 0, 4), std::vector<int>{2});
   EXPECT_TRUE(sums.by_levels(kSum));
   EXPECT_FALSE(sums.by_levels({DType::int32, ReduceOp::sum, 1.0, 1.0, 1}));
   EXPECT_EQ(sum(sums, {1e8F, 1, -1e8F, 1}), 0.0F);
@@ -38,18 +38,18 @@ TEST(Sums, TakeThoseOfALevelFirst) {
 TEST(Sums, OfManyRanksGoByWhatTheirCoresShare) {
   const auto arenas = make_arenas(10);
   for (int rank = 0; rank < 10; ++rank)
-    arenas[0]->seat(rank).cores.cache.store(static_cast<std::uint32_t>(rank / 5 + 1));
-  Sums sums(Circle(arenas[0], 0, 10), {});
+    arenas[0]->block(rank).cores.cache.store(static_cast<std::uint32_t>(rank / 5 + 1));
+  Sums sums(Communicator(arenas[0], 0, 10), {});
   EXPECT_TRUE(sums.by_levels(kSum));
   EXPECT_EQ(sums.levels().groups(1).size(), 2u);
-  Sums flat(Circle(arenas[0], 0, 10), std::vector<int>{});
+  Sums flat(Communicator(arenas[0], 0, 10), std::vector<int>{});
   EXPECT_FALSE(flat.by_levels(kSum));
   EXPECT_EQ(sum(sums, {1e8F, 1, 1, 1, 1, -1e8F, 1, 1, 1, 1}), 0.0F);
 }
 
 TEST(Sums, TakeMoreElementsThanABlock) {
   const auto arenas = make_arenas(3);
-  Sums sums(Circle(arenas[0], 0, 3), std::vector<int>{2});
+  Sums sums(Communicator(arenas[0], 0, 3), std::vector<int>{2});
   std::vector<std::vector<float>> elements(3, std::vector<float>(5000));
   std::vector<const void*> inputs;
   for (std::size_t rank = 0; rank < 3; ++rank) {

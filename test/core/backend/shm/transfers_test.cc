@@ -15,8 +15,8 @@ namespace {
 void take_from_the_next(std::size_t bytes, bool access_private) {
   constexpr int kRanks = 3;
   run_ranks_in_arenas(kRanks, access_private, [&](RankWays& own) {
-    Transfers transfers(own.circle, own.rounds, own.access, own.fastest_copy);
-    const int rank = own.circle.place();
+    Transfers transfers(own.communicator, own.rounds, own.access, own.fastest_copy);
+    const int rank = own.communicator.place();
     std::vector<std::byte> offer(bytes, std::byte{static_cast<unsigned char>(rank + 1)});
     const int next = (rank + 1) % kRanks;
     std::vector<std::byte> taken(bytes / 2);

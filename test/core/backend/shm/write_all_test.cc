@@ -18,16 +18,16 @@ TEST(WriteAll, DoesNothingOnceARankHasLeft) {
   }
   run_ranks(2, [&](int rank) {
     const auto who = static_cast<std::size_t>(rank);
-    const Circle circle(arenas[who], rank, 2);
-    Rounds rounds(circle);
-    RemoteAccess access(circle, nullptr);
-    Sums sums(circle, {});
-    WriteAll write_all(circle, rounds, access, sums);
+    const Communicator communicator(arenas[who], rank, 2);
+    Rounds rounds(communicator);
+    RemoteAccess access(communicator, nullptr);
+    Sums sums(communicator, {});
+    WriteAll write_all(communicator, rounds, access, sums);
     const Segment segment{memory[who].get(), memory[who].get(), 1024};
     Mailbox& own = rounds.open(Call::allreduce, 4096, 0);
     own.inputs[0] = own.outputs[0] = access.locate(memory[who].get());
     rounds.meet();
-    if (rank == 0) leave(Circle(arenas[0], 0, 2));
+    if (rank == 0) leave(Communicator(arenas[0], 0, 2));
     rounds.phase();
     if (rank == 1) write_all.run({&segment, 1}, {});
   });

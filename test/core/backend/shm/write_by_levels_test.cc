@@ -35,16 +35,16 @@ void run(const std::vector<std::shared_ptr<Arena>>& arenas, const Brought& broug
          const std::vector<int>& sizes, const Reduction& reduction, bool last_leaves = false) {
   const auto ranks = static_cast<int>(arenas.size());
   run_ranks(ranks, [&](int rank) {
-    const Circle circle(arenas[static_cast<std::size_t>(rank)], rank, ranks);
-    Rounds rounds(circle);
-    RemoteAccess access(circle, nullptr);
-    WriteByLevels write_by_levels(circle, rounds, access);
+    const Communicator communicator(arenas[static_cast<std::size_t>(rank)], rank, ranks);
+    Rounds rounds(communicator);
+    RemoteAccess access(communicator, nullptr);
+    WriteByLevels write_by_levels(communicator, rounds, access);
     const auto segments = brought.segments(rank);
     Mailbox& own = rounds.open(Call::allreduce, 0, 0);
     for (std::size_t i = 0; i < segments.size(); ++i)
       own.inputs[i] = own.outputs[i] = access.locate(segments[i].input);
     rounds.meet();
-    if (last_leaves && rank == ranks - 1) leave(circle);
+    if (last_leaves && rank == ranks - 1) leave(communicator);
     rounds.phase();
     write_by_levels.run(Levels(ranks, sizes), segments, reduction);
     rounds.phase();
@@ -80,7 +80,7 @@ TEST_P(WriteByLevelsTest, HasTheBitsOfOneRankThatSumsLevelByLevel) {
       const Reduction reduction{dtype, ReduceOp::sum, 0.5, 3.0, ranks};
       std::vector<std::byte> expected(bytes);
       void* output = expected.data();
-      Sums(Circle(arenas[0], 0, ranks), sizes).reduce(inputs, {&output, 1}, total, reduction);
+      Sums(Communicator(arenas[0], 0, ranks), sizes).reduce(inputs, {&output, 1}, total, reduction);
       run(arenas, brought, sizes, reduction);
       for (const auto& memory : brought.memory)
         ASSERT_EQ(std::memcmp(memory.get(), expected.data(), total * brought.each), 0)

@@ -37,17 +37,17 @@ struct Mailbox {
   std::array<Location, kLocations> outputs;
 };
 
-/// One rank's part of the arena's head. Only that rank writes it, except `wakes`, `roll.wake-up`, and
+/// One rank's part of the arena's head. Only that rank writes it, except `wakes`, `roll.wake_up`, and
 /// `stage` where said so. All zeros at first, and trivially so, as the memory is shared and never
 /// constructed.
 ///
 /// The mailboxes and the slots alternate from call to call: whoever is still reading those of the last call
 /// is not disturbed by the next one, and nobody can be two calls behind.
-struct Seat {
+struct RankBlock {
   RollcallSeat roll;
   alignas(kFlagLine) std::atomic<std::uint64_t> arrived;  ///< how many phases this rank has reached
   alignas(kFlagLine) std::atomic<std::uint32_t> wakes;    ///< a futex; whoever wakes this rank adds one
-  std::atomic<std::uint32_t> sleeping;  ///< this rank waits, or is about to wait, for its doorbell
+  std::atomic<std::uint32_t> sleeping;  ///< this rank waits, or is about to wait, for `wakes` to grow
   alignas(kFlagLine) SharedCores cores;
   alignas(kFlagLine) std::atomic<std::uint64_t> given_back;  ///< how often this rank has given memory back
   std::atomic<std::uint32_t> gone;                           ///< this rank has left for good (intrusion.h)
