@@ -2,11 +2,11 @@
 #include "core/compose/hierarchical.h"
 
 #include "core/compose/blocks.h"
-#include "core/compose/courier.h"
 #include "core/compose/cut.h"
 #include "core/compose/hosts.h"
 #include "core/compose/phases.h"
 #include "core/compose/pieces.h"
+#include "core/compose/worker.h"
 
 #include <algorithm>
 #include <array>
@@ -40,13 +40,13 @@ constexpr std::size_t kMostChunkBytes = 16 * 1024 * 1024;
 /// host, and then by host, as the collective across hosts does it; where a slice or a chunk begins changes
 /// nothing about that.
 ///
-/// A large operation goes in chunks, so that all steps are under way at a time. While the courier has chunk k
+/// A large operation goes in chunks, so that all steps are under way at a time. While the worker has chunk k
 /// across, the engine does the third step of chunk k - 1. Then it does the first of chunk k + 1.
 ///
 /// Protocol. A rank's engine calls `local_` in one order: first(0), first(1), third(0), first(2), third(1)
-/// and so on. The order is the same on all ranks of its host. A rank's courier calls `across_` in the order
-/// of the chunks, the same on all hosts. The engine gives the courier chunk k when first(k) has ended here,
-/// and begins third(k) when the courier has brought it. No thread waits in a ring: across(k) of a slice waits
+/// and so on. The order is the same on all ranks of its host. A rank's worker calls `across_` in the order
+/// of the chunks, the same on all hosts. The engine gives the worker chunk k when first(k) has ended here,
+/// and begins third(k) when the worker has brought it. No thread waits in a ring: across(k) of a slice waits
 /// for first(k) on all hosts; third(k) for across(k) of the ranks of its host; first(k) for third(k - 2) and
 /// first(k - 1) of its host. Each waits for what comes earlier in the order first(0), across(0), first(1),
 /// third(0), across(1), first(2), third(1)... of all hosts, whose first one waits for nothing.
@@ -54,7 +54,7 @@ constexpr std::size_t kMostChunkBytes = 16 * 1024 * 1024;
 /// Rooms for slices alternate: first(k + 2) writes where third(k) has read, which has then ended on all ranks
 /// of the host. Between calls nothing is under way. So `world_` and `across_`, which may share sockets, are
 /// never used at the same time by one rank, and in one order by all. A call that fails aborts everything, so
-/// that the courier comes back, and waits for it before it gives the caller's memory back.
+/// that the worker comes back, and waits for it before it gives the caller's memory back.
 class Hierarchical final : public Collective {
  public:
   Hierarchical(std::unique_ptr<Collective> world, std::unique_ptr<Collective> local, Hosts hosts)
@@ -158,20 +158,20 @@ class Hierarchical final : public Collective {
       return third(0);
     }
     try {
-      std::uint64_t errand = 0;
+      std::uint64_t task = 0;
       for (std::size_t k = 0; k <= cut.chunks(); ++k) {
-        const std::uint64_t before = errand;
+        const std::uint64_t before = task;
         if (k < cut.chunks()) {
           first(k);
-          if (across_) errand = courier_.send([&across, k] { across(k); });
+          if (across_) task = worker_.send([&across, k] { across(k); });
         }
         if (k == 0) continue;
-        courier_.await(before);
+        worker_.await(before);
         third(k - 1);
       }
     } catch (const std::exception& error) {
       abort(status_of(error));
-      courier_.drain();
+      worker_.drain();
       throw;
     }
   }
@@ -428,7 +428,7 @@ class Hierarchical final : public Collective {
   Hosts hosts_;
   std::size_t most_;  // slices
   std::array<Room, 5> rooms_;
-  Courier courier_;
+  Worker worker_;
 };
 
 }  // namespace

@@ -15,7 +15,7 @@ constexpr std::size_t kPart = std::size_t{64} << 20;
 class GpuHierarchical final : public Collective {
  public:
   GpuHierarchical(std::unique_ptr<Collective> world, std::shared_ptr<Gpu> gpu, Stream& stream,
-                  Collective& host, const Hosts& hosts, const Errand* errand)
+                  Collective& host, const Hosts& hosts, const GpuWait* gpu_wait)
       : world_(std::move(world)), ranks_(hosts.here().size()) {
     for (const auto& ranks : hosts.ranks) {
       if (auto mine = world_->split(ranks)) within_ = std::move(mine);
@@ -26,7 +26,7 @@ class GpuHierarchical final : public Collective {
       if (auto mine = host.split(column)) columns_ = std::move(mine);
     }
     across_ = std::make_unique<Staged>(std::move(gpu), stream, *columns_, static_cast<int>(hosts.own),
-                                       static_cast<int>(hosts.ranks.size()), errand);
+                                       static_cast<int>(hosts.ranks.size()), gpu_wait);
   }
 
   std::shared_ptr<std::byte> allocate(std::size_t bytes) override { return world_->allocate(bytes); }
@@ -99,8 +99,8 @@ class GpuHierarchical final : public Collective {
 
 std::unique_ptr<Collective> make_gpu_hierarchical(std::unique_ptr<Collective> world, std::shared_ptr<Gpu> gpu,
                                                   Stream& stream, Collective& host, const Hosts& hosts,
-                                                  const Errand* errand) {
-  return std::make_unique<GpuHierarchical>(std::move(world), std::move(gpu), stream, host, hosts, errand);
+                                                  const GpuWait* gpu_wait) {
+  return std::make_unique<GpuHierarchical>(std::move(world), std::move(gpu), stream, host, hosts, gpu_wait);
 }
 
 }  // namespace hora

@@ -14,11 +14,11 @@ namespace hora {
 /// GPUs of each host, one of every slice across hosts by way of the host's memory, and an allgather; so each
 /// byte goes to another host once, over whatever connects their CPUs. All else goes as `world` does it, which
 /// is NCCL's of all ranks; `host` is the one for the host's memory. All ranks call it; `stream`, `host` and
-/// `errand` (see Staged) must outlive it.
+/// `gpu_wait` (see Staged) must outlive it.
 ///
 /// 16-bit sums are rounded on each host, and once more across.
 std::unique_ptr<Collective> make_gpu_hierarchical(std::unique_ptr<Collective> world, std::shared_ptr<Gpu> gpu,
                                                   Stream& stream, Collective& host, const Hosts& hosts,
-                                                  const Errand* errand = nullptr);
+                                                  const GpuWait* gpu_wait = nullptr);
 
 }  // namespace hora

@@ -21,7 +21,7 @@ GpuLanes::GpuLanes(OwnGpu& own, const Config& config, AbortBroadcaster& aborter,
     : own_(own),
       config_(config),
       aborter_(aborter),
-      errand_{config.operation_timeout},
+      gpu_wait_{config.operation_timeout},
       completer_(config.operation_timeout, [this, on_failure = std::move(on_failure)](const Status& why) {
         {
           const std::lock_guard lock(mutex_);
@@ -119,9 +119,9 @@ void GpuLanes::open() {
 void GpuLanes::make_staged(Party& party, const Members& members, Lane& host) {
   Machine& machine = *machine_;
   auto staged = std::make_unique<Staged>(machine.gpu, *machine.stream, *host.collective, members.place,
-                                         static_cast<int>(members.ranks.size()), &errand_);
+                                         static_cast<int>(members.ranks.size()), &gpu_wait_);
   aborter_.watch(*staged);
-  const GpuSide side{machine.gpu, &completer_, staged.get(), &errand_};
+  const GpuSide side{machine.gpu, &completer_, staged.get(), &gpu_wait_};
   party.by_host = GpuLane{Lane{machine.stream, std::move(staged), true}, side};
 }
 
@@ -139,12 +139,12 @@ void GpuLanes::make_direct(Party& party, const Members& members, Lane& host,
   }
   if (plane == GpuPlane::hierarchical) {
     direct = make_gpu_hierarchical(std::move(direct), machine.gpu, *machine.stream, *host.collective,
-                                   hosts_of(machines_of(seats), members.place), &errand_);
+                                   hosts_of(machines_of(seats), members.place), &gpu_wait_);
   }
   aborter_.watch(*direct);
   party.direct = GpuLane{
       Lane{machine.stream, std::move(direct), true},
-      GpuSide{machine.gpu, &completer_, nullptr, plane == GpuPlane::hierarchical ? &errand_ : nullptr}};
+      GpuSide{machine.gpu, &completer_, nullptr, plane == GpuPlane::hierarchical ? &gpu_wait_ : nullptr}};
 }
 
 void GpuLanes::open_nccl() {

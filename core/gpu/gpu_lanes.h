@@ -23,7 +23,7 @@ struct GpuSide {
   Completer* completer = nullptr;
   /// The lane's collective, if it is that; else NCCL's, which has no scan or Adasum.
   Staged* staged = nullptr;
-  Errand* errand = nullptr;  ///< what the lane waits for the GPU for; null: it never does
+  GpuWait* gpu_wait = nullptr;  ///< what the lane waits for the GPU for; null: it never does
 };
 
 /// A lane of a group for tensors on this rank's GPU.
@@ -102,7 +102,7 @@ class GpuLanes {
   AbortBroadcaster& aborter_;
   bool left_behind_ = false;  // the GPU or NCCL did not let go: what they may still use is never destroyed
   std::unique_ptr<Machine> machine_;
-  Errand errand_;                                      // of what the engine has given to the GPU
+  GpuWait gpu_wait_;                                   // of what the engine has given to the GPU
   std::map<int, std::unique_ptr<Collective>> splits_;  // of the world's, for groups that have not used theirs
   std::map<int, std::unique_ptr<Party>> parties_;
   std::mutex mutex_;

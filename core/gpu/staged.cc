@@ -25,8 +25,13 @@ std::size_t sum(std::span<const std::size_t> values) {
 }  // namespace
 
 Staged::Staged(std::shared_ptr<Gpu> gpu, Stream& stream, Collective& host, int place, int places,
-               const Errand* errand)
-    : gpu_(std::move(gpu)), stream_(stream), host_(host), place_(place), places_(places), errand_(errand) {}
+               const GpuWait* gpu_wait)
+    : gpu_(std::move(gpu)),
+      stream_(stream),
+      host_(host),
+      place_(place),
+      places_(places),
+      gpu_wait_(gpu_wait) {}
 
 std::shared_ptr<std::byte> Staged::allocate(std::size_t bytes) { return gpu_->allocate(bytes); }
 std::size_t Staged::pack_below() const { return kPackBelow; }
@@ -151,14 +156,14 @@ void Staged::await(const Event* event) {
       const std::lock_guard lock(mutex_);
       if (aborted_) throw Error(*aborted_);
     }
-    if (errand_ == nullptr || errand_->limit.count() == 0) return;
-    if (!began && (!errand_->start || errand_->start->reached())) began = steady_clock::now();
-    if (!began || steady_clock::now() - *began <= errand_->limit) return;
+    if (gpu_wait_ == nullptr || gpu_wait_->limit.count() == 0) return;
+    if (!began && (!gpu_wait_->start || gpu_wait_->start->reached())) began = steady_clock::now();
+    if (!began || steady_clock::now() - *began <= gpu_wait_->limit) return;
     throw Error(
         Code::timeout,
         fmt::format("{} has waited for the GPU for {} s, all inputs being there: it, or another GPU of "
                     "this host, stands still (HORA_OPERATION_TIMEOUT)",
-                    errand_->what, std::chrono::duration<double>(errand_->limit).count()));
+                    gpu_wait_->what, std::chrono::duration<double>(gpu_wait_->limit).count()));
   });
 }
 

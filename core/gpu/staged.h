@@ -15,7 +15,7 @@
 namespace hora {
 
 /// The work for which the engine waits for the GPU. A value.
-struct Errand {
+struct GpuWait {
   std::chrono::milliseconds limit{0};  ///< of each wait; 0: none
   std::string what = {};               ///< "allreduce of 'layer1.weight'"
   /// Before this is reached the GPU does what it was given earlier, such as the user's work, and no time
@@ -32,15 +32,15 @@ struct Errand {
 /// operations go as a whole.
 ///
 /// Calls block until the host has done its part; outputs are complete in the order of the stream. Waiting for
-/// the GPU throws Error(timeout) when it takes longer than the errand allows. *Engine only*, except
+/// the GPU throws Error(timeout) when it takes longer than `gpu_wait` allows. *Engine only*, except
 /// `allocate`, `owns` and `abort`; `abort` ends waiting for the GPU, and the host's collective has one of its
 /// own.
 class Staged final : public Collective {
  public:
-  /// `errand`: the work that calls are part of, the engine's, which outlives this; null: they wait as long as
-  /// it takes.
+  /// `gpu_wait`: the work that calls are part of, the engine's, which outlives this; null: they wait as long
+  /// as it takes.
   Staged(std::shared_ptr<Gpu> gpu, Stream& stream, Collective& host, int place, int places,
-         const Errand* errand = nullptr);
+         const GpuWait* gpu_wait = nullptr);
 
   std::shared_ptr<std::byte> allocate(std::size_t bytes) override;
   [[nodiscard]] std::size_t pack_below() const override;
@@ -82,7 +82,7 @@ class Staged final : public Collective {
   Collective& host_;
   int place_;
   int places_;
-  const Errand* errand_;
+  const GpuWait* gpu_wait_;
   struct Buffer {
     std::shared_ptr<std::byte> memory;
     std::shared_ptr<Event> emptied = nullptr;  // reached: its elements are where they should be

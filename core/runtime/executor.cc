@@ -71,9 +71,9 @@ void Executor::run(std::vector<Item>& items) {
     for (const auto& item : items) inputs.push_back(item.loan.ready);
     inputs_ = latest(inputs);
     for (const auto& input : inputs_) lane_.stream->wait(*input);
-    if (gpu_->errand != nullptr) {
-      gpu_->errand->what = describe(items);
-      gpu_->errand->start = lane_.stream->mark();
+    if (gpu_->gpu_wait != nullptr) {
+      gpu_->gpu_wait->what = describe(items);
+      gpu_->gpu_wait->start = lane_.stream->mark();
     }
   }
   flag_ = items.front().decision->request.check_finite ? lane_.stream->make_flag() : nullptr;
@@ -379,7 +379,7 @@ void* Executor::allocate(Item& item, const std::vector<std::int64_t>& shape) {
                     "ranks have said how much they bring: {}",
                     entry.name, error.what()));
   }
-  if (gpu_->errand != nullptr) gpu_->errand->start = lane_.stream->mark();
+  if (gpu_->gpu_wait != nullptr) gpu_->gpu_wait->start = lane_.stream->mark();
   return output;
 }
 

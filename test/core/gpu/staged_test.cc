@@ -104,7 +104,7 @@ TEST(Staged, StopsWaitingForTheGpuWhenItIsAborted) {
   await(stream->mark().get(), [] {});
 }
 
-/// The start of an errand, which is reached when it has been looked at so many times.
+/// The start of a wait for the GPU, which is reached when it has been looked at so many times.
 class Looked final : public Event {
  public:
   explicit Looked(int times) : left_(times) {}
@@ -122,8 +122,8 @@ TEST(Staged, WaitsForItsOwnCopiesOnlyAndForThoseOnlySoLong) {
   const auto gpu = make_queued_gpu();
   const auto stream = gpu->make_stream();
   const auto earlier = std::make_shared<Looked>(1000);  // the user's work, which takes longer than the limit
-  const Errand errand{std::chrono::milliseconds(2), "allreduce of 'x'", earlier};
-  Staged staged(gpu, *stream, *world.lane.collective, 0, 1, &errand);
+  const GpuWait gpu_wait{std::chrono::milliseconds(2), "allreduce of 'x'", earlier};
+  Staged staged(gpu, *stream, *world.lane.collective, 0, 1, &gpu_wait);
   Gate gate;
   put_on_queue(*stream, [&gate] { gate.wait(); });
   float x = 1;

@@ -148,10 +148,10 @@ class FragileExecutor {
   Handle put(const Decision& decision, Entry entry) {
     return table_.put(std::move(entry), {kWorld, decision.request, {gpu_->mark(nullptr), nullptr, 1}}, {});
   }
-  [[nodiscard]] const Errand& errand() const { return errand_; }
+  [[nodiscard]] const GpuWait& gpu_wait() const { return gpu_wait_; }
 
  private:
-  Errand errand_;
+  GpuWait gpu_wait_;
   std::shared_ptr<Gpu> gpu_ = make_queued_gpu();
   local::LocalGroup group_{1};
   Lane lane_;
@@ -165,7 +165,7 @@ class FragileExecutor {
                      tracer_,
                      {kWorld, {0}, 0},
                      1 << 20,
-                     GpuSide{gpu_, &completer_, nullptr, &errand_}};
+                     GpuSide{gpu_, &completer_, nullptr, &gpu_wait_}};
 };
 
 TEST(ExecutorOnAGpu, EndsEveryTensorOnceWhicheverCallTheGpuBreaksIn) {
@@ -195,8 +195,8 @@ TEST(ExecutorOnAGpu, EndsEveryTensorOnceWhicheverCallTheGpuBreaksIn) {
     }
     EXPECT_EQ(why, calls < kCalls ? "an illegal address ('x' holds undefined values)" : "");
     EXPECT_EQ(done, 1);
-    EXPECT_EQ(executor.errand().what, calls > 0 ? "allreduce of 'x'" : "");
-    EXPECT_EQ(executor.errand().start != nullptr, calls > 1);
+    EXPECT_EQ(executor.gpu_wait().what, calls > 0 ? "allreduce of 'x'" : "");
+    EXPECT_EQ(executor.gpu_wait().start != nullptr, calls > 1);
   }
 }
 

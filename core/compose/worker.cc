@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "core/compose/courier.h"
+#include "core/compose/worker.h"
 
 #include "core/base/thread.h"
 
@@ -9,9 +9,9 @@ namespace hora {
 namespace {
 
 /// How it ended.
-Status outcome_of(const std::function<void()>& errand) {
+Status outcome_of(const std::function<void()>& task) {
   try {
-    errand();
+    task();
   } catch (const Error& error) {
     return error.status();
   } catch (const std::exception& error) {
@@ -22,7 +22,7 @@ Status outcome_of(const std::function<void()>& errand) {
 
 }  // namespace
 
-Courier::~Courier() {
+Worker::~Worker() {
   if (!thread_.joinable()) return;
   {
     const std::lock_guard lock(mutex_);
@@ -32,39 +32,39 @@ Courier::~Courier() {
   thread_.join();
 }
 
-std::uint64_t Courier::send(std::function<void()> errand) {
+std::uint64_t Worker::send(std::function<void()> task) {
   if (!thread_.joinable()) thread_ = start_thread("moves tensors between hosts", [this] { run(); });
   std::uint64_t number = 0;
   {
     const std::lock_guard lock(mutex_);
-    errands_.push_back(std::move(errand));
+    tasks_.push_back(std::move(task));
     number = ++given_;
   }
   sent_.notify_one();
   return number;
 }
 
-void Courier::await(std::uint64_t number) {
+void Worker::await(std::uint64_t number) {
   std::unique_lock lock(mutex_);
   done_.wait(lock, [&] { return ended_ >= number; });
   if (failed_ != 0 && failed_ <= number) throw Error(why_);
 }
 
-void Courier::drain() {
+void Worker::drain() {
   std::unique_lock lock(mutex_);
   done_.wait(lock, [&] { return ended_ == given_; });
 }
 
-void Courier::run() {
+void Worker::run() {
   std::unique_lock lock(mutex_);
   for (;;) {
-    sent_.wait(lock, [&] { return leaving_ || !errands_.empty(); });
-    if (errands_.empty()) return;
-    const auto errand = std::move(errands_.front());
-    errands_.pop_front();
+    sent_.wait(lock, [&] { return leaving_ || !tasks_.empty(); });
+    if (tasks_.empty()) return;
+    const auto task = std::move(tasks_.front());
+    tasks_.pop_front();
     if (failed_ == 0) {
       lock.unlock();
-      const Status status = outcome_of(errand);
+      const Status status = outcome_of(task);
       lock.lock();
       if (!status.ok()) {
         failed_ = ended_ + 1;
