@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/backend/nccl/communicator.h"
 
-#include "core/backend/nccl/patience.h"
+#include "core/backend/nccl/poll_deadline.h"
 #include "core/backend/nccl/returns_within.h"
 #include "core/base/half.h"
 #include "core/base/log.h"
@@ -42,7 +42,7 @@ std::array<std::byte, sizeof(double)> scalar(ncclDataType_t type, double factor)
 }  // namespace
 
 void Communicator::init(const NcclId& id, int place, int places) {
-  seat_.halt->check();
+  seat_.stop_flag->check();
   place_ = place;
   places_ = places;
   const cuda::CurrentContext current(context());
@@ -56,7 +56,7 @@ void Communicator::init(const NcclId& id, int place, int places) {
 }
 
 void Communicator::split_from(Communicator& parent, int place, int places) {
-  seat_.halt->check();
+  seat_.stop_flag->check();
   place_ = place;
   places_ = places;
   const bool member = place >= 0;
@@ -76,14 +76,14 @@ void Communicator::split_from(Communicator& parent, int place, int places) {
 // parent says when it has been. A thread of NCCL's writes the pointer to the child when that is there, which
 // may be a moment later.
 void Communicator::await_native(Communicator& parent) {
-  Patience patience(*seat_.halt, seat_.options.call_timeout, about("ncclCommSplit"));
+  PollDeadline deadline(*seat_.stop_flag, seat_.options.call_timeout, about("ncclCommSplit"));
   try {
     while (native() == nullptr) {
       parent.check();
-      patience.pause();
+      deadline.pause();
     }
   } catch (const Error& error) {
-    seat_.halt->set(error.status());
+    seat_.stop_flag->set(error.status());
     throw;
   }
 }
@@ -101,7 +101,7 @@ void Communicator::note_memory(const std::function<void()>& call) {
 bool Communicator::close() noexcept {
   if (native_ == nullptr) return true;
   try {
-    seat_.halt->check();
+    seat_.stop_flag->check();
     const cuda::CurrentContext current(context());
     for (const auto& [data, known] : known_) {
       if (known.handle != nullptr)
@@ -154,13 +154,13 @@ void Communicator::check() {
 }
 
 void Communicator::run(const char* name, const std::function<ncclResult_t(ncclComm_t)>& call) {
-  seat_.halt->check();
+  seat_.stop_flag->check();
   const cuda::CurrentContext current(context());
   settle(name, call(native_));
 }
 
 void Communicator::run_group(const char* name, const std::function<void(ncclComm_t, const Take&)>& calls) {
-  seat_.halt->check();
+  seat_.stop_flag->check();
   const cuda::CurrentContext current(context());
   const ncclResult_t started = nccl().group_start();
   if (started != ncclSuccess) finish("ncclGroupStart", started);
@@ -233,16 +233,16 @@ void Communicator::settle(const char* name, ncclResult_t result) {
   last_ = name;
   if (result == ncclSuccess) return;
   if (result != ncclInProgress) finish(name, result);
-  Patience patience(*seat_.halt, seat_.options.call_timeout, about(name));
+  PollDeadline deadline(*seat_.stop_flag, seat_.options.call_timeout, about(name));
   try {
     while (true) {
       const ncclResult_t asked = nccl().get_async_error(native_, &result);
       if (!taken(asked)) result = asked;
       if (result != ncclInProgress) break;
-      patience.pause();
+      deadline.pause();
     }
   } catch (const Error& error) {
-    seat_.halt->set(error.status());
+    seat_.stop_flag->set(error.status());
     throw;
   }
   if (result != ncclSuccess) finish(name, result);
@@ -253,7 +253,7 @@ void Communicator::finish(const char* name, ncclResult_t result) {
   const std::string more = last != nullptr && *last != '\0' ? fmt::format(" ({})", last) : "";
   const Error error(Code::aborted, fmt::format("{} failed: {}{}; NCCL_DEBUG=WARN makes NCCL say more",
                                                about(name), nccl().get_error_string(result), more));
-  seat_.halt->set(error.status());
+  seat_.stop_flag->set(error.status());
   throw Error(error);
 }
 

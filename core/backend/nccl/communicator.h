@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "core/backend/nccl/halt.h"
 #include "core/backend/nccl/memory.h"
+#include "core/backend/nccl/stop_flag.h"
 #include "core/backend/nccl_module.h"
 
 #include <functional>
@@ -19,14 +19,14 @@ struct NcclSeat {
   std::shared_ptr<cuda::CudaGpu> gpu;
   std::shared_ptr<NcclMemory> memory;
   NcclOptions options;
-  std::shared_ptr<Halt> halt;  ///< set by whoever fails, or is told that a rank is gone
+  std::shared_ptr<StopFlag> stop_flag;  ///< set by whoever fails, or is told that a rank is gone
 };
 
 /// One of NCCL's communicators. It does not block: each call is put to NCCL, and then NCCL is asked until it
 /// has carried the call out. Only for ncclCommDestroy NCCL has no such way. The cause that ends the asking is
-/// the halt's reason, the time, or a failure. It is thrown, and is the reason of the halt from then on. Only
-/// an abort of the whole lane ends the work of the communicator, and so the destructor leaves NCCL alone.
-/// *Engine only.*
+/// the stop flag's reason, the time, or a failure. It is thrown, and is the reason of the stop flag from then
+/// on. Only an abort of the whole lane ends the work of the communicator, and so the destructor leaves NCCL
+/// alone. *Engine only.*
 class Communicator {
  public:
   /// Nothing yet.

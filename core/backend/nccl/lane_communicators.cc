@@ -2,7 +2,7 @@
 #include "core/backend/nccl/lane_communicators.h"
 
 #include "core/backend/nccl/abort_together.h"
-#include "core/backend/nccl/patience.h"
+#include "core/backend/nccl/poll_deadline.h"
 #include "core/base/log.h"
 
 #include <fmt/format.h>
@@ -38,7 +38,7 @@ std::shared_ptr<Communicator> LaneCommunicators::split(Communicator& parent, int
 }
 
 void LaneCommunicators::close(const std::shared_ptr<Communicator>& communicator) noexcept {
-  if (aborted_ || seat_.halt->is_set()) return;  // goes, or has gone, with the others
+  if (aborted_ || seat_.stop_flag->is_set()) return;  // goes, or has gone, with the others
   try {
     drain("ncclCommFinalize");
   } catch (const Error& error) {
@@ -51,13 +51,13 @@ void LaneCommunicators::close(const std::shared_ptr<Communicator>& communicator)
 }
 
 void LaneCommunicators::check() {
-  seat_.halt->check();
+  seat_.stop_flag->check();
   for (const auto& communicator : communicators_) communicator->check();
   part_with_memory();
 }
 
 bool LaneCommunicators::abort() noexcept {
-  seat_.halt->set({Code::aborted, "NCCL's communicators have been aborted"});
+  seat_.stop_flag->set({Code::aborted, "NCCL's communicators have been aborted"});
   if (aborted_) return abort_returned_;
   aborted_ = true;
   abort_returned_ = abort_together(seat_, communicators_);
@@ -78,7 +78,7 @@ void LaneCommunicators::abandon_memory() {
 }
 
 void LaneCommunicators::begin() {
-  seat_.halt->check();
+  seat_.stop_flag->check();
   part_with_memory();
 }
 
@@ -108,9 +108,9 @@ void* LaneCommunicators::word() {
 void LaneCommunicators::drain(const std::string& before) {
   const auto event = stream_.mark();
   if (event == nullptr) return;
-  Patience patience(*seat_.halt, seat_.options.call_timeout,
-                    fmt::format("what is on cuda:{} before {}", seat_.gpu->index(), before));
-  while (!event->reached()) patience.pause();
+  PollDeadline deadline(*seat_.stop_flag, seat_.options.call_timeout,
+                        fmt::format("what is on cuda:{} before {}", seat_.gpu->index(), before));
+  while (!event->reached()) deadline.pause();
 }
 
 }  // namespace hora::nccl

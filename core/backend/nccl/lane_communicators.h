@@ -29,7 +29,8 @@ class LaneCommunicators {
   /// Ends a communicator; what fails stays here, until all are aborted.
   void close(const std::shared_ptr<Communicator>& communicator) noexcept;
 
-  /// Throws if there is a reason to halt, or NCCL has found a failure; lets go of memory that nobody has.
+  /// Throws if there is a reason to stop, or NCCL has found a failure; lets go of memory that nobody
+  /// has.
   void check();
   /// As NcclLane::abort.
   bool abort() noexcept;

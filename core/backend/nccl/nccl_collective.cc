@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/backend/nccl/nccl_collective.h"
 
-#include "core/backend/nccl/detours.h"
 #include "core/backend/nccl/float32_sums.h"
 #include "core/backend/nccl/reductions.h"
+#include "core/backend/nccl/unregistered_copies.h"
 
 #include <algorithm>
 #include <numeric>
@@ -59,12 +59,12 @@ class NcclCollective final : public Collective {
     if (filled.empty()) return;
     const NcclReduction as = as_nccl_reduces(reduction, ranks());
     if (ranks_ == 1) return take_over(filled, reduction.dtype, as.before * as.after);
-    Detours detours(*lane_, *communicator_);
-    for (auto& segment : filled) prepare(segment, size_of(reduction.dtype), detours);
+    UnregisteredCopies copies(*lane_, *communicator_);
+    for (auto& segment : filled) prepare(segment, size_of(reduction.dtype), copies);
     if (sums_in_float32(reduction)) {
       Float32Sums(*lane_, *communicator_, rank(), ranks())
           .allreduce(filled, reduction.dtype, as.before * as.after);
-      return detours.end();
+      return copies.end();
     }
     const ncclRedOp_t op = op_of(as);
     communicator_->run_group("ncclAllReduce", [&](ncclComm_t native, const Take& take) {
@@ -72,27 +72,27 @@ class NcclCollective final : public Collective {
         take(nccl().all_reduce(each.input, each.output, each.count, as.type, op, native, stream()));
     });
     multiply(filled, reduction.dtype, as.after);
-    detours.end();
+    copies.end();
   }
 
   void broadcast(void* data, std::size_t bytes, int root) override {
     lane_->begin();
     if (ranks_ == 1 || bytes == 0) return;
-    Detours detours(*lane_, *communicator_);
-    void* place = detours.both(data, bytes);
+    UnregisteredCopies copies(*lane_, *communicator_);
+    void* place = copies.both(data, bytes);
     communicator_->run("ncclBroadcast", [&](ncclComm_t native) {
       return nccl().broadcast(place, place, bytes, ncclUint8, root, native, stream());
     });
-    detours.end();
+    copies.end();
   }
 
   void allgather(const void* input, void* output, std::span<const std::size_t> bytes) override {
     lane_->begin();
     if (total(bytes) == 0) return;
     if (ranks_ == 1) return lane_->stream().copy(output, input, bytes[0]);
-    Detours detours(*lane_, *communicator_);
-    const void* from = detours.read(input, bytes[rank_]);
-    void* to = detours.written(output, total(bytes));
+    UnregisteredCopies copies(*lane_, *communicator_);
+    const void* from = copies.read(input, bytes[rank_]);
+    void* to = copies.written(output, total(bytes));
     if (all_equal(bytes)) {
       communicator_->run("ncclAllGather", [&](ncclComm_t native) {
         return nccl().all_gather(from, to, bytes[0], ncclUint8, native, stream());
@@ -100,7 +100,7 @@ class NcclCollective final : public Collective {
     } else {
       gather_parts(from, static_cast<std::byte*>(to), bytes);
     }
-    detours.end();
+    copies.end();
   }
 
   void alltoall(const void* input, void* output, std::span<const std::size_t> bytes) override {
@@ -124,16 +124,16 @@ class NcclCollective final : public Collective {
     const Segment own{input, output, counts[rank_]};
     if (ranks_ == 1) return take_over({&own, 1}, reduction.dtype, as.before * as.after);
     const std::size_t each = size_of(reduction.dtype);
-    Detours detours(*lane_, *communicator_);
-    const void* from = detours.read(input, total(counts) * each);
-    void* to = detours.written(output, own.count * each);
+    UnregisteredCopies copies(*lane_, *communicator_);
+    const void* from = copies.read(input, total(counts) * each);
+    void* to = copies.written(output, own.count * each);
     if (sums_in_float32(reduction)) {
       Float32Sums(*lane_, *communicator_, rank(), ranks())
           .reducescatter(from, to, counts, reduction.dtype, as.before * as.after);
     } else {
       reduce_apart(from, to, counts, as, each);
     }
-    detours.end();
+    copies.end();
     if (!sums_in_float32(reduction) && own.count > 0) multiply({&own, 1}, reduction.dtype, as.after);
   }
 
@@ -156,7 +156,7 @@ class NcclCollective final : public Collective {
     return member ? make_nccl_collective(lane_, std::move(made), static_cast<int>(place), there) : nullptr;
   }
 
-  void abort(const Status& why) noexcept override { lane_->seat().halt->set(why); }
+  void abort(const Status& why) noexcept override { lane_->seat().stop_flag->set(why); }
 
  private:
   [[nodiscard]] const NcclFunctions& nccl() const { return lane_->nccl(); }
@@ -170,16 +170,16 @@ class NcclCollective final : public Collective {
   }
 
   /// NCCL is told only of memory that all ranks tell it of.
-  void prepare(Segment& segment, std::size_t each, Detours& detours) {
+  void prepare(Segment& segment, std::size_t each, UnregisteredCopies& copies) {
     const std::size_t bytes = segment.count * each;
     if (segment.alike) {
       communicator_->meet(segment.input);
       communicator_->meet(segment.output);
     } else if (segment.input == segment.output) {
-      segment.input = segment.output = detours.both(segment.output, bytes);
+      segment.input = segment.output = copies.both(segment.output, bytes);
     } else {
-      segment.input = detours.read(segment.input, bytes);
-      segment.output = detours.written(segment.output, bytes);
+      segment.input = copies.read(segment.input, bytes);
+      segment.output = copies.written(segment.output, bytes);
     }
   }
 
@@ -249,12 +249,12 @@ class NcclCollective final : public Collective {
       sent += bytes[rank_ * ranks_ + rank];
       received += bytes[rank * ranks_ + rank_];
     }
-    Detours detours(*lane_, *communicator_);
-    const auto* from = static_cast<const std::byte*>(detours.read(input, sent));
-    auto* to = static_cast<std::byte*>(detours.written(output, received));
+    UnregisteredCopies copies(*lane_, *communicator_);
+    const auto* from = static_cast<const std::byte*>(copies.read(input, sent));
+    auto* to = static_cast<std::byte*>(copies.written(output, received));
     communicator_->run_group(
         "ncclSend", [&](ncclComm_t native, const Take& take) { exchange(from, to, bytes, native, take); });
-    detours.end();
+    copies.end();
   }
 
   void exchange(const std::byte* input, std::byte* output, std::span<const std::size_t> bytes,

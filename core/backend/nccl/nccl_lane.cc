@@ -20,7 +20,7 @@ class LaneOfNccl final : public NcclLane {
     return make_nccl_collective(communicators_, communicators_->connect(id, place, places), place, places);
   }
   void check() override { communicators_->check(); }
-  void stop(const Status& why) noexcept override { communicators_->seat().halt->set(why); }
+  void stop(const Status& why) noexcept override { communicators_->seat().stop_flag->set(why); }
   bool abort() noexcept override { return communicators_->abort(); }
 
  private:

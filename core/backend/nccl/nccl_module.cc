@@ -112,7 +112,7 @@ std::unique_ptr<NcclLane> make_lane(std::shared_ptr<Gpu> gpu, Stream& stream, co
   const std::lock_guard lock(opened().mutex);
   auto memory = memory_of(gpu);
   return make_nccl_lane({opened_nccl(), std::dynamic_pointer_cast<cuda::CudaGpu>(std::move(gpu)),
-                         std::move(memory), options, std::make_shared<Halt>()},
+                         std::move(memory), options, std::make_shared<StopFlag>()},
                         dynamic_cast<cuda::CudaStream&>(stream));
 }
 

@@ -53,13 +53,13 @@ def _wait(process: "subprocess.Popen[bytes]", limit: float) -> int | None:
     try:
         return process.wait(timeout=max(limit, 0.1))
     except subprocess.TimeoutExpired:
-        for end, patience in (
+        for end, deadline in (
             (signal.SIGTERM, 8),
             (signal.SIGKILL, 8),
         ):  # hrun ends its ranks when it is asked to
             try:
                 os.killpg(process.pid, end)
-                process.wait(timeout=patience)
+                process.wait(timeout=deadline)
             except (ProcessLookupError, subprocess.TimeoutExpired):
                 continue
         return None

@@ -38,7 +38,7 @@ struct NcclRanks {
       rank.gpu = cuda::open_cuda_gpu(driver.table(), index);
       rank.stream = rank.gpu->make_stream();
       const auto memory = std::make_shared<nccl::NcclMemory>(opened, rank.gpu);
-      rank.seat = {opened, rank.gpu, memory, options, std::make_shared<nccl::Halt>()};
+      rank.seat = {opened, rank.gpu, memory, options, std::make_shared<nccl::StopFlag>()};
       rank.lane = nccl::make_nccl_lane(rank.seat, rank.cuda_stream());
     }
   }

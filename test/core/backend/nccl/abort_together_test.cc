@@ -15,7 +15,7 @@ using std::chrono::milliseconds;
 
 /// Rank 0 of two, whose other rank takes part in two communicators, but never in a collective.
 struct Stuck {
-  explicit Stuck(milliseconds patience) : ranks(2, with(patience)) {
+  explicit Stuck(milliseconds deadline) : ranks(2, with(deadline)) {
     const NcclId ids[] = {ranks.make_id(), ranks.make_id()};
     run_ranks(2, [&](int rank) {
       for (const NcclId& id : ids) {
@@ -32,9 +32,9 @@ struct Stuck {
       });
     }
   }
-  static NcclOptions with(milliseconds patience) {
+  static NcclOptions with(milliseconds deadline) {
     NcclOptions options;
-    options.abort_timeout = patience;
+    options.abort_timeout = deadline;
     return options;
   }
 

@@ -65,7 +65,7 @@ TEST(Communicator, StopsWaitingWhenARankIsGone) {
   const Status why{Code::aborted, "rank 1 is gone"};
   std::jthread control([&] {
     while (ranks.nccl.calls("ncclCommGetAsyncError") == 0) std::this_thread::yield();
-    ranks.at(0).seat.halt->set(why);
+    ranks.at(0).seat.stop_flag->set(why);
   });
   EXPECT_EQ(thrown([&] { alone.init(ranks.make_id(), 0, 2); }), why);
 }
@@ -73,7 +73,7 @@ TEST(Communicator, StopsWaitingWhenARankIsGone) {
 TEST(Communicator, SaysThatTwoRanksShareAGpu) {
   NcclRanks ranks(1);
   NcclSeat other = ranks.at(0).seat;
-  other.halt = std::make_shared<Halt>();
+  other.stop_flag = std::make_shared<StopFlag>();
   Communicator first(ranks.at(0).seat);
   Communicator second(other);
   const NcclId id = ranks.make_id();
@@ -133,7 +133,7 @@ TEST(Communicator, StopsWaitingForASplitWhenARankIsGone) {
   const Status why{Code::aborted, "rank 1 is gone"};
   std::jthread control([&] {
     while (job.ranks.nccl.calls("ncclCommSplit") == 0) std::this_thread::yield();
-    job.ranks.at(0).seat.halt->set(why);
+    job.ranks.at(0).seat.stop_flag->set(why);
   });
   EXPECT_EQ(thrown([&] { part.split_from(job.at(0), 0, 1); }), why);
   EXPECT_EQ(part.native(), nullptr);
@@ -149,7 +149,7 @@ TEST(Communicator, NamesTheCallThatFails) {
     EXPECT_EQ(status.message,
               "ncclCommInitRankConfig (rank 0 of 1, on cuda:0) failed: unhandled system error (" +
                   std::string(call) + " was told to fail); NCCL_DEBUG=WARN makes NCCL say more");
-    EXPECT_EQ(thrown([&] { ranks.at(0).seat.halt->check(); }), status);
+    EXPECT_EQ(thrown([&] { ranks.at(0).seat.stop_flag->check(); }), status);
   }
 }
 
@@ -177,7 +177,7 @@ TEST(Communicator, IsNotEndedByACallThatFails) {
     static_cast<void>(job.at(0).multiplied_sum(ncclFloat32, 0.5));
     job.ranks.nccl.fail_call(call, 1, ncclInternalError);
     EXPECT_FALSE(job.at(0).close()) << call;
-    EXPECT_TRUE(job.ranks.at(0).seat.halt->is_set());
+    EXPECT_TRUE(job.ranks.at(0).seat.stop_flag->is_set());
     EXPECT_EQ(job.ranks.nccl.usage().communicators, 1);
   }
 }
@@ -189,7 +189,7 @@ TEST(Communicator, LeavesItselfToNcclWhereOtherRanksOfTheHostStay) {
   job.ranks.nccl.hold_destroys(true);
   EXPECT_TRUE(job.at(0).close());
   EXPECT_EQ(job.at(0).native(), nullptr);
-  EXPECT_FALSE(job.ranks.at(0).seat.halt->is_set());
+  EXPECT_FALSE(job.ranks.at(0).seat.stop_flag->is_set());
   EXPECT_EQ(job.ranks.nccl.usage().communicators, 1);
   EXPECT_GT(job.ranks.at(0).gpu->memory().nccl, 0U);
 }

@@ -1,30 +1,30 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "core/backend/nccl/detours.h"
+#include "core/backend/nccl/unregistered_copies.h"
 
 namespace hora::nccl {
 
 // On the lane's stream, so that neither taking memory nor giving it back waits for the GPU.
-void* Detours::place_for(void* data, void* home, std::size_t bytes) {
+void* UnregisteredCopies::place_for(void* data, void* home, std::size_t bytes) {
   if (bytes == 0 || !communicator_.knows_of_users(data)) return data;
   ways_.push_back({lane_.seat().gpu->allocate_on(lane_.native_stream(), bytes), home, bytes});
   return ways_.back().memory.get();
 }
 
-const void* Detours::read(const void* data, std::size_t bytes) {
+const void* UnregisteredCopies::read(const void* data, std::size_t bytes) {
   void* place = place_for(const_cast<void*>(data), nullptr, bytes);  // NOLINT: only read from
   if (place != data) lane_.stream().copy(place, data, bytes);
   return place;
 }
 
-void* Detours::written(void* data, std::size_t bytes) { return place_for(data, data, bytes); }
+void* UnregisteredCopies::written(void* data, std::size_t bytes) { return place_for(data, data, bytes); }
 
-void* Detours::both(void* data, std::size_t bytes) {
+void* UnregisteredCopies::both(void* data, std::size_t bytes) {
   void* place = place_for(data, data, bytes);
   if (place != data) lane_.stream().copy(place, data, bytes);
   return place;
 }
 
-void Detours::end() {
+void UnregisteredCopies::end() {
   for (const auto& way : ways_) {
     if (way.home != nullptr) lane_.stream().copy(way.home, way.memory.get(), way.bytes);
   }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "core/backend/nccl/patience.h"
+#include "core/backend/nccl/poll_deadline.h"
 
 #include <hora/status.h>
 
@@ -21,11 +21,11 @@ constexpr microseconds kLongest{1'000};
 
 }  // namespace
 
-Patience::Patience(const Halt& halt, std::chrono::milliseconds most, std::string what)
-    : halt_(halt), most_(most), what_(std::move(what)) {}
+PollDeadline::PollDeadline(const StopFlag& stop_flag, std::chrono::milliseconds most, std::string what)
+    : stop_flag_(stop_flag), most_(most), what_(std::move(what)) {}
 
-void Patience::pause() {
-  halt_.check();
+void PollDeadline::pause() {
+  stop_flag_.check();
   const auto passed = Clock::now() - began_;
   if (passed > most_) {
     throw Error(

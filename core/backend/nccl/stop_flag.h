@@ -9,7 +9,7 @@
 namespace hora::nccl {
 
 /// Why all waiting for NCCL has to end, once there is a reason: the first one counts. Thread-safe.
-class Halt {
+class StopFlag {
  public:
   void set(const Status& why) noexcept {
     const std::lock_guard lock(mutex_);

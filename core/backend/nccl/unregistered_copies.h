@@ -13,12 +13,12 @@ namespace hora::nccl {
 /// address what it has been told of, and then wants that all ranks have told it of theirs: what comes of it
 /// is undefined otherwise. So where ranks are not known to be alike, this one's copies its tensors, which
 /// neither needs the others nor matters to them. *Engine only.*
-class Detours {
+class UnregisteredCopies {
  public:
-  Detours(LaneCommunicators& lane, const Communicator& communicator)
+  UnregisteredCopies(LaneCommunicators& lane, const Communicator& communicator)
       : lane_(lane), communicator_(communicator) {}
-  Detours(const Detours&) = delete;
-  Detours& operator=(const Detours&) = delete;
+  UnregisteredCopies(const UnregisteredCopies&) = delete;
+  UnregisteredCopies& operator=(const UnregisteredCopies&) = delete;
 
   /// The memory that NCCL is to read, write, or both, instead of `data`: `data` itself, if NCCL does not know
   /// of it.
