@@ -21,7 +21,7 @@ namespace hora {
 class RankState {
  public:
   RankState(const World& world, const Config& config, const TensorTable& table, const Messages& messages,
-             const Recorder& recorder)
+            const Recorder& recorder)
       : world_(world), config_(config), table_(table), messages_(messages), recorder_(recorder) {}
 
   /// The answer to rank 0's inquiry: the last operation, and the main thread's stack, for which it waits a
