@@ -28,9 +28,9 @@ class Agent : public testing::Test {
     for (;;) {
       channel_->flush();
       if (auto got = take()) return *got;
+      if (channel_->closed()) throw std::runtime_error("the agent is gone");  // and said nothing more before
       await_events(back_.read.fd(), POLLIN, TimePoint::max());
       channel_->read(Clock::now());
-      if (channel_->closed()) throw std::runtime_error("the agent is gone");
     }
   }
 
