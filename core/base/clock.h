@@ -9,4 +9,9 @@ namespace hora {
 using Clock = std::chrono::steady_clock;
 using TimePoint = Clock::time_point;
 
+/// Whole ones, toward zero.
+[[nodiscard]] constexpr std::chrono::milliseconds in_milliseconds(Clock::duration time) {
+  return std::chrono::duration_cast<std::chrono::milliseconds>(time);
+}
+
 }  // namespace hora

@@ -36,40 +36,35 @@ GpuLanes::~GpuLanes() {
     const std::lock_guard lock(mutex_);
     nccl_ = nullptr;
   }
-  while (!parties_.empty()) remove_group(parties_.begin()->first);
+  while (!lanes_.empty()) remove_group(lanes_.begin()->first);
   if (!left_behind_) return;
   for (auto& [group, collective] : splits_) keep_for_ever(std::shared_ptr<Collective>(std::move(collective)));
   keep_for_ever(std::shared_ptr<Machine>(std::move(machine_)));
 }
 
-GpuLanes::OfGroup GpuLanes::of(const Members& members, Lane& host) {
-  Party& own = party(members, host);
-  return {own.by_host ? &*own.by_host : nullptr, own.direct ? &*own.direct : nullptr, own.refused};
-}
-
-GpuLanes::Party& GpuLanes::party(const Members& members, Lane& host) {
-  const auto known = parties_.find(members.group);
-  if (known != parties_.end()) return *known->second;
-  Party& party = *parties_.emplace(members.group, std::make_unique<Party>()).first->second;
+GpuLanes::OfGroup& GpuLanes::of(const Members& members, Lane& host) {
+  const auto known = lanes_.find(members.group);
+  if (known != lanes_.end()) return *known->second;
+  OfGroup& lanes = *lanes_.emplace(members.group, std::make_unique<OfGroup>()).first->second;
   auto seats =
       exchange_seats(*host.collective, members.place, static_cast<int>(members.ranks.size()), own_seat());
   NcclId id{};
-  const auto choice = choose(party, members, host, seats, id);
-  if (!choice) return party;
+  const auto choice = choose(lanes, members, host, seats, id);
+  if (!choice) return lanes;
   if (!choice->note.empty() && members.place == 0) log(LogLevel::warning, choice->note);
-  make_staged(party, members, host);
-  if (choice->plane != GpuPlane::staged) make_direct(party, members, host, seats, choice->plane, id);
-  return party;
+  make_staged(lanes, members, host);
+  if (choice->plane != GpuPlane::staged) make_direct(lanes, members, host, seats, choice->plane, id);
+  return lanes;
 }
 
 // NCCL has a thread and a port for each id until all its ranks have come: one is made when they will.
-std::optional<GpuChoice> GpuLanes::choose(Party& party, const Members& members, Lane& host,
+std::optional<GpuChoice> GpuLanes::choose(OfGroup& lanes, const Members& members, Lane& host,
                                           std::vector<GpuSeat>& seats, NcclId& id) {
   const auto choose = [&]() -> std::optional<GpuChoice> {
     try {
       return choose_gpu_plane(config_.gpu_operations, seats, members.ranks, config_.encryption == "all");
     } catch (const Error& error) {
-      party.refused = error.status();
+      lanes.refused = error.status();
       return std::nullopt;
     }
   };
@@ -116,18 +111,18 @@ void GpuLanes::open() {
   machine_ = std::move(machine);
 }
 
-void GpuLanes::make_staged(Party& party, const Members& members, Lane& host) {
+void GpuLanes::make_staged(OfGroup& lanes, const Members& members, Lane& host) {
   Machine& machine = *machine_;
   auto staged = std::make_unique<Staged>(machine.gpu, *machine.stream, *host.collective, members.place,
                                          static_cast<int>(members.ranks.size()), &gpu_wait_);
   aborter_.watch(*staged);
   const GpuSide side{machine.gpu, &completer_, staged.get(), &gpu_wait_};
-  party.by_host = GpuLane{Lane{machine.stream, std::move(staged), true}, side};
+  lanes.by_host = GpuLane{Lane{machine.stream, std::move(staged), true}, side};
 }
 
 /// NCCL's waiting ends by `interrupt`, so the abort broadcaster need not know of communicators that are still
 /// being made.
-void GpuLanes::make_direct(Party& party, const Members& members, Lane& host,
+void GpuLanes::make_direct(OfGroup& lanes, const Members& members, Lane& host,
                            const std::vector<GpuSeat>& seats, GpuPlane plane, const NcclId& id) {
   Machine& machine = *machine_;
   if (!machine.nccl) open_nccl();
@@ -142,7 +137,7 @@ void GpuLanes::make_direct(Party& party, const Members& members, Lane& host,
                                    hosts_of(machines_of(seats), members.place), &gpu_wait_);
   }
   aborter_.watch(*direct);
-  party.direct = GpuLane{
+  lanes.direct = GpuLane{
       Lane{machine.stream, std::move(direct), true},
       GpuSide{machine.gpu, &completer_, nullptr, plane == GpuPlane::hierarchical ? &gpu_wait_ : nullptr}};
 }
@@ -158,20 +153,20 @@ void GpuLanes::open_nccl() {
 }
 
 void GpuLanes::add_group(int group, const std::vector<int>& ranks) {
-  const auto world = parties_.find(kWorld);
-  if (world == parties_.end() || !world->second->direct) return;
+  const auto world = lanes_.find(kWorld);
+  if (world == lanes_.end() || !world->second->direct) return;
   auto split = world->second->direct->lane.collective->split(ranks);
   if (split) splits_.emplace(group, std::move(split));
 }
 
 void GpuLanes::remove_group(int group) {
   splits_.erase(group);
-  auto party = parties_.extract(group);
-  if (!party) return;
-  for (const auto* each : {&party.mapped()->direct, &party.mapped()->by_host}) {
+  auto lanes = lanes_.extract(group);
+  if (!lanes) return;
+  for (const auto* each : {&lanes.mapped()->direct, &lanes.mapped()->by_host}) {
     if (*each) aborter_.forget(*(*each)->lane.collective);
   }
-  if (left_behind_) keep_for_ever(std::shared_ptr<Party>(std::move(party.mapped())));
+  if (left_behind_) keep_for_ever(std::shared_ptr<OfGroup>(std::move(lanes.mapped())));
 }
 
 void GpuLanes::interrupt(const Status& why) {

@@ -44,16 +44,16 @@ class GpuLanes {
   /// Nothing may be under way, unless `fail` has been called.
   ~GpuLanes();
 
-  /// The lanes of a group. A value.
+  /// The lanes of a group.
   struct OfGroup {
-    GpuLane* by_host = nullptr;  ///< by way of the host, which can do everything; null: `refused`
-    GpuLane* direct = nullptr;   ///< NCCL's, or NCCL's within hosts; null: it is not used
-    Status refused;              ///< why no lane can be had as HORA_GPU_OPERATIONS wishes
+    Status refused;                  ///< not ok: why no lane can be had as HORA_GPU_OPERATIONS wishes
+    std::optional<GpuLane> by_host;  ///< by way of the host, which can do everything; nothing: `refused`
+    std::optional<GpuLane> direct;   ///< NCCL's, or NCCL's within hosts; nothing: it is not used
   };
   /// All members call it for their group's first operation on GPUs, and get the same lanes; later the same
   /// again. `host` is the group's lane on the host, which must outlive the group. An exception that this
   /// throws ends the job.
-  OfGroup of(const Members& members, Lane& host);
+  OfGroup& of(const Members& members, Lane& host);
   /// All ranks of the job: a group of these is made.
   void add_group(int group, const std::vector<int>& ranks);
   /// Lets go of the lanes that a group has. Nothing may be under way: see `drain`.
@@ -74,26 +74,19 @@ class GpuLanes {
   [[nodiscard]] bool left_behind() const { return left_behind_; }
 
  private:
-  /// The lanes of one group.
-  struct Party {
-    Status refused;  // not ok: no plane could be had
-    std::optional<GpuLane> by_host;
-    std::optional<GpuLane> direct;
-  };
   /// The GPU as this rank uses it, from the first use on.
   struct Machine {
     std::shared_ptr<Gpu> gpu;
     std::shared_ptr<Stream> stream;
     std::unique_ptr<NcclLane> nccl;  // null: none is used
   };
-  Party& party(const Members& members, Lane& host);
   void open();
   [[nodiscard]] GpuSeat own_seat();
   /// Nothing: what is wished for cannot be had. Makes the `id` that a communicator is made with, if one is.
-  std::optional<GpuChoice> choose(Party& party, const Members& members, Lane& host,
+  std::optional<GpuChoice> choose(OfGroup& lanes, const Members& members, Lane& host,
                                   std::vector<GpuSeat>& seats, NcclId& id);
-  void make_staged(Party& party, const Members& members, Lane& host);
-  void make_direct(Party& party, const Members& members, Lane& host, const std::vector<GpuSeat>& seats,
+  void make_staged(OfGroup& lanes, const Members& members, Lane& host);
+  void make_direct(OfGroup& lanes, const Members& members, Lane& host, const std::vector<GpuSeat>& seats,
                    GpuPlane plane, const NcclId& id);
   void open_nccl();
 
@@ -104,7 +97,7 @@ class GpuLanes {
   std::unique_ptr<Machine> machine_;
   GpuWait gpu_wait_;                                   // of what the engine has given to the GPU
   std::map<int, std::unique_ptr<Collective>> splits_;  // of the world's, for groups that have not used theirs
-  std::map<int, std::unique_ptr<Party>> parties_;
+  std::map<int, std::unique_ptr<OfGroup>> lanes_;
   std::mutex mutex_;
   Status failure_;                     // under the mutex; of what was under way
   std::optional<Status> interrupted_;  // under the mutex

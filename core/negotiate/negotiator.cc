@@ -363,7 +363,7 @@ bool Negotiator::grows_impatient(TimePoint now, bool pressing) {
   if (quiet_since_ == TimePoint{} || lockstep_->waiting() == 0 || end_ != Lockstep::End::no ||
       now < quiet_since_ + patience(pressing))
     return false;
-  const auto waited = std::chrono::duration_cast<std::chrono::milliseconds>(now - quiet_since_).count();
+  const auto waited = in_milliseconds(now - quiet_since_).count();
   end_lock_because(
       rollcall_->has_answered()
           ? fmt::format("{} has not submitted it for {} ms", describe_ranks(silent_ranks()), waited)

@@ -27,7 +27,7 @@ std::optional<Delay> Delays::take_change(TimePoint now) {
   const auto last = std::max_element(scopes_.begin(), scopes_.end(), [](const auto& one, const auto& other) {
     return one.second.until < other.second.until;
   });
-  const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(last->second.until - now);
+  const auto left = in_milliseconds(last->second.until - now);
   return Delay{last->second.name, std::max(left, std::chrono::milliseconds(0))};
 }
 

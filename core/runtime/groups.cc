@@ -61,11 +61,11 @@ Executor* Groups::on_gpu(Executor& host, const Request& request) {
 }
 
 Groups::OnGpu Groups::make_on_gpu(Executor& host) {
-  const GpuLanes::OfGroup lanes = gpu_.of(host.members(), host.lane());
-  const auto on = [&](GpuLane* lane) {
-    return lane == nullptr ? nullptr
-                           : std::make_shared<Executor>(lane->lane, table_, recorder_, tracer_,
-                                                        host.members(), thresholds_.cuda, lane->side);
+  GpuLanes::OfGroup& lanes = gpu_.of(host.members(), host.lane());
+  const auto on = [&](std::optional<GpuLane>& lane) {
+    return !lane ? nullptr
+                 : std::make_shared<Executor>(lane->lane, table_, recorder_, tracer_, host.members(),
+                                              thresholds_.cuda, lane->side);
   };
   return {on(lanes.by_host), on(lanes.direct), lanes.refused};
 }

@@ -6,13 +6,6 @@
 #include "core/launcher/question.h"
 
 namespace hora {
-namespace {
-
-std::chrono::milliseconds since(TimePoint then, TimePoint now) {
-  return std::chrono::duration_cast<std::chrono::milliseconds>(now - then);
-}
-
-}  // namespace
 
 JobWatch::JobWatch(World& world, const Config& config, Negotiator& negotiator, const RankState& own)
     : world_(world),
@@ -73,7 +66,7 @@ JobHealth JobWatch::health(TimePoint now) const {
   health.steps = lateness_.steps();
   if (health.steps > 0) {
     health.steps_per_second = lateness_.rate();
-    health.since_step = since(lateness_.ended(), now);
+    health.since_step = in_milliseconds(now - lateness_.ended());
     for (int rank = 0; rank < world_.control->size() && health.lateness.size() < kMostLate; ++rank) {
       const auto [median, p99, last] = lateness_.of(rank);
       health.lateness.push_back({rank, median, p99, last});
@@ -83,8 +76,10 @@ JobHealth JobWatch::health(TimePoint now) const {
   health.waiting = waiting.size();
   for (const auto& each : waiting) {
     if (health.longest.size() == kMostTold) break;
-    health.longest.push_back(
-        {{each.name, each.what, since(each.since, now)}, each.step, each.missing, each.missing.size()});
+    health.longest.push_back({{each.name, each.what, in_milliseconds(now - each.since)},
+                              each.step,
+                              each.missing,
+                              each.missing.size()});
   }
   return health;
 }

@@ -13,10 +13,11 @@ namespace {
 constexpr std::chrono::milliseconds kLookAtNccl{100};  // whether it has failed, while it has something to do
 
 /// Rank 0's, of several. The other ranks hear it if it cannot be made.
-std::optional<BatchSizing> make_batch_sizing(World& world, const Config& config) {
+std::optional<BatchSizing> make_batch_sizing(World& world, const Config& config,
+                                             const FusionThresholds& thresholds) {
   if (world.control->rank() != 0 || world.control->size() == 1) return std::nullopt;
   try {
-    return BatchSizing(config, first_thresholds(config), world.rollcall != nullptr);
+    return BatchSizing(config, thresholds, world.rollcall != nullptr);
   } catch (const Error& error) {
     world.control->fail(error.status());
     throw;
@@ -43,7 +44,7 @@ Loop::Loop(World& world, const Config& config, TensorTable& table, ProcessSets& 
               }),
       state_(world, config, table, messages, recorder_),
       job_(world, config, negotiator_, state_),
-      sizing_(make_batch_sizing(world, config)),
+      sizing_(make_batch_sizing(world, config, groups_.thresholds())),
       watchdog_(
           config.operation_timeout, [this] { return aborter_.progress(); },
           [this](const Status& why) { world_.control->call_off(why); }) {

@@ -152,7 +152,7 @@ class Messages::Transit {
   [[nodiscard]] bool told() const { return told_; }
   [[nodiscard]] MessageWait wait(TimePoint now) const {
     MessageWait wait = wait_;
-    wait.since = std::chrono::duration_cast<std::chrono::milliseconds>(now - began_);
+    wait.since = in_milliseconds(now - began_);
     return wait;
   }
 

@@ -17,10 +17,6 @@ namespace {
 
 constexpr std::chrono::milliseconds kToTellAStack{300};
 
-std::chrono::milliseconds in_milliseconds(Clock::duration time) {
-  return std::chrono::duration_cast<std::chrono::milliseconds>(time);
-}
-
 }  // namespace
 
 Account RankState::account() const {

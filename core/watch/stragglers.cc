@@ -13,7 +13,7 @@ constexpr int kRests = 10;
 constexpr int kWorthIt = 10;                          // part of the time
 constexpr std::chrono::milliseconds kLeastBehind{1};  // is as likely the system's as the rank's
 
-double in_milliseconds(Clock::duration time) {
+double fractional_milliseconds(Clock::duration time) {
   return std::chrono::duration<double, std::milli>(time).count();
 }
 
@@ -62,8 +62,8 @@ std::optional<std::string> Stragglers::judge(TimePoint now) {
   return fmt::format(
       "{} holds the others up: in {} of the last {} steps it was the last, and they waited {:.1f} ms "
       "for it in the middle one, of steps of {:.1f} ms",
-      describe(members_[static_cast<std::size_t>(rank)]), times_behind, steps_, in_milliseconds(behind),
-      in_milliseconds(step));
+      describe(members_[static_cast<std::size_t>(rank)]), times_behind, steps_,
+      fractional_milliseconds(behind), fractional_milliseconds(step));
 }
 
 }  // namespace hora

@@ -39,7 +39,7 @@ void put(Writer& out, const RankPlace& seat) {
     put(out, number);
 }
 
-RankPlace take_block(Reader& in) {
+RankPlace take_place(Reader& in) {
   const auto below = [&](int bound, const char* what) {
     return take_number(in, static_cast<std::uint64_t>(bound), what);
   };
@@ -98,7 +98,7 @@ HostPlan decode_plan(std::span<const std::byte> bytes) {
   std::transform(secret.begin(), secret.end(), plan.secret.begin(),
                  [](std::byte byte) { return static_cast<unsigned char>(byte); });
   plan.seats.resize(in.count(kSeatNumbers, "ranks"));
-  for (auto& seat : plan.seats) seat = take_block(in);
+  for (auto& seat : plan.seats) seat = take_place(in);
   plan.bind_to = in.enumerator<BindTo>(kBindTos, "what ranks are bound to");
   plan.alone = in.boolean();
   plan.terminal = in.boolean();

@@ -18,7 +18,7 @@ TEST(PhaseBarrier, OfSomeRanksTellsTheCoresThatARankHasToldAllOfThem) {
   const int members[] = {1};
   const std::uint64_t offsets[] = {arenas[1]->take_block()};
   const Communicator some(arenas[1], 0, members, offsets);
-  const PhaseBarrier bell(some);
+  const PhaseBarrier barrier(some);
   EXPECT_EQ(some.own_block().cores.quota, 77u);
   EXPECT_EQ(some.own_block().cores.cores[0], arenas[1]->block(1).cores.cores[0]);
 }
@@ -28,14 +28,14 @@ TEST(PhaseBarrier, NobodyIsAheadByMoreThanAPhaseAndAllSeeWhatWasWritten) {
     const auto arenas = make_arenas(ranks);
     std::vector<int> words(static_cast<std::size_t>(ranks));  // each written by its rank, read by all
     run_ranks(ranks, [&](int rank) {
-      PhaseBarrier bell(Communicator(arenas[static_cast<std::size_t>(rank)], rank, ranks));
+      PhaseBarrier barrier(Communicator(arenas[static_cast<std::size_t>(rank)], rank, ranks));
       for (int phase = 0; phase < 500; ++phase) {
         words[static_cast<std::size_t>(rank)] = phase;
-        bell.arrive();
-        bell.await_all();
+        barrier.arrive();
+        barrier.await_all();
         for (const int word : words) ASSERT_EQ(word, phase);
-        bell.arrive();
-        bell.await_all();
+        barrier.arrive();
+        barrier.await_all();
       }
     });
   }
@@ -43,12 +43,12 @@ TEST(PhaseBarrier, NobodyIsAheadByMoreThanAPhaseAndAllSeeWhatWasWritten) {
 
 TEST(PhaseBarrier, AbortWakesASleeperAndStays) {
   const auto arenas = make_arenas(2);
-  PhaseBarrier bell(Communicator(arenas[0], 0, 2));
-  std::thread other([&] { bell.abort({Code::aborted, "rank 1 is gone"}); });
-  bell.arrive();
+  PhaseBarrier barrier(Communicator(arenas[0], 0, 2));
+  std::thread other([&] { barrier.abort({Code::aborted, "rank 1 is gone"}); });
+  barrier.arrive();
   for (int i = 0; i < 2; ++i) {
     try {
-      bell.await_all();
+      barrier.await_all();
       FAIL();
     } catch (const Error& error) {
       EXPECT_EQ(error.status(), (Status{Code::aborted, "rank 1 is gone"}));
@@ -59,11 +59,11 @@ TEST(PhaseBarrier, AbortWakesASleeperAndStays) {
 
 TEST(PhaseBarrier, TheFirstAbortCounts) {
   const auto arenas = make_arenas(2);
-  PhaseBarrier bell(Communicator(arenas[0], 0, 2));
-  bell.abort({Code::aborted, "first"});
-  bell.abort({Code::aborted, "second"});
+  PhaseBarrier barrier(Communicator(arenas[0], 0, 2));
+  barrier.abort({Code::aborted, "first"});
+  barrier.abort({Code::aborted, "second"});
   try {
-    bell.throw_if_aborted();
+    barrier.throw_if_aborted();
     FAIL();
   } catch (const Error& error) {
     EXPECT_STREQ(error.what(), "first");
