@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "core/base/socket_io.h"
 #include "core/comm/collective.h"
 #include "core/comm/control.h"
+#include "core/comm/membership.h"
 
 #include <hora/config.h>
 
@@ -12,18 +12,10 @@
 
 namespace hora {
 
-/// The data that the processes of an MPI communicator tell each other so that they can meet as ranks. Moves.
+/// The membership that the processes of an MPI communicator have told each other. A value.
 struct MpiMeeting {
-  int rank = 0;
-  int size = 1;
-  int local_rank = 0;
-  int local_size = 1;
-  int cross_rank = 0;
-  int cross_size = 1;
-  int started = 1;          ///< the processes of MPI_COMM_WORLD, of which these are all or some
-  std::string coordinator;  ///< where rank 0 listens, in HORA_COORDINATOR's form
-  Descriptor listener;      ///< rank 0: the socket that listens there
-  Secret secret{};
+  Membership membership;
+  int started = 1;  ///< the processes of MPI_COMM_WORLD, of which these are all or some
 };
 
 /// The functions of libhora_mpi.so for libhora. MPI is started if the program has not done it, and is then

@@ -13,6 +13,7 @@ const char* name(Code code) {
     case Code::unavailable: return "unavailable";
     case Code::internal: return "internal";
     case Code::rank_failed: return "rank_failed";
+    case Code::generation_ended: return "generation_ended";
   }
   return "unknown";
 }

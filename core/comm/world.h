@@ -3,6 +3,7 @@
 
 #include "core/comm/control.h"
 #include "core/comm/lane.h"
+#include "core/comm/membership.h"
 #include "core/comm/messenger.h"
 #include "core/comm/rollcall.h"
 
@@ -34,6 +35,7 @@ struct Member {
 
 /// All ranks of a job, connected. `connect` makes it, and a Runtime owns it.
 struct World {
+  Membership membership;
   std::string job;              ///< eight hexadecimal digits, the same on all ranks
   std::vector<Member> members;  ///< by rank
   std::unique_ptr<Control> control;

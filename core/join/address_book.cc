@@ -60,10 +60,9 @@ std::vector<Address> decode_place(std::span<const std::byte> bytes) {
 
 }  // namespace
 
-AddressBook tell_where(Control& control, const std::vector<Member>& members, const Config& config,
-                       TimePoint deadline) {
-  const Member& self = members[static_cast<std::size_t>(config.rank)];
-  const bool here = config.network.empty() && all_here(members);
+AddressBook tell_where(const World& world, const Config& config, TimePoint deadline) {
+  const Member& self = world.members[static_cast<std::size_t>(world.membership.rank)];
+  const bool here = config.network.empty() && all_here(world.members);
   AddressBook address_book;
   address_book.listener = here ? listen_at({self.addresses.front(), "0"}) : listen_on_network(config.network);
   if (!address_book.listener) {
@@ -72,7 +71,7 @@ AddressBook tell_where(Control& control, const std::vector<Member>& members, con
   }
   const auto addresses = here ? self.addresses : published(self, config.network);
   const std::string port = local_address(address_book.listener.fd()).port;
-  for (const auto& told : exchange(control, encode(addresses, port), deadline))
+  for (const auto& told : exchange(*world.control, encode(addresses, port), deadline))
     address_book.places.push_back(decode_place(told));
   return address_book;
 }

@@ -16,10 +16,9 @@ struct AddressBook {
   std::vector<std::vector<Address>> places;  ///< by rank: its addresses, the likeliest first
 };
 
-/// Opens a listener, tells the others where it is, and learns where theirs are. `members`: as the rendezvous
-/// has found them. All ranks call it. Throws Error(aborted), (timeout), (unavailable), and (invalid_argument)
-/// for a HORA_NETWORK that selects nothing.
-[[nodiscard]] AddressBook tell_where(Control& control, const std::vector<Member>& members,
-                                     const Config& config, TimePoint deadline);
+/// Opens a listener, tells the others where it is, and learns where theirs are. The world has its control
+/// and its members. All ranks call it. Throws Error(aborted), (timeout), (unavailable), and
+/// (invalid_argument) for a HORA_NETWORK that selects nothing.
+[[nodiscard]] AddressBook tell_where(const World& world, const Config& config, TimePoint deadline);
 
 }  // namespace hora

@@ -102,8 +102,11 @@ bool has_left(const Descriptor& socket) {
 /// Rank 0's side of one meeting.
 class Hostess {
  public:
-  Hostess(const Config& config, TimePoint deadline)
-      : config_(config), deadline_(deadline), guests_(static_cast<std::size_t>(config.size)) {}
+  Hostess(const Membership& membership, const Config& config, TimePoint deadline)
+      : membership_(membership),
+        config_(config),
+        deadline_(deadline),
+        guests_(static_cast<std::size_t>(membership.size)) {}
 
   /// Returns when all others are there.
   void await_all(const Descriptor& listener) {
@@ -149,12 +152,12 @@ class Hostess {
       return;  // it went away; whether it comes again is seen here
     }
     const Introduction who = decode_introduction(bytes);
-    const bool known = who.rank > 0 && who.rank < config_.size;
+    const bool known = who.rank > 0 && who.rank < membership_.size;
     Status problem;
-    if (who.size != config_.size || !known) {
+    if (who.size != membership_.size || !known) {
       problem = {Code::invalid_argument,
                  fmt::format("rank 0 was started by {} as one of {}, but pid {} as rank {} of {}",
-                             config_.launcher, config_.size, who.pid, who.rank, who.size)};
+                             config_.launcher, membership_.size, who.pid, who.rank, who.size)};
     } else if (auto& seat = guests_[static_cast<std::size_t>(who.rank)];
                seat.socket && !has_left(seat.socket)) {
       problem = {
@@ -178,15 +181,16 @@ class Hostess {
     }
   }
 
+  const Membership& membership_;
   const Config& config_;
   TimePoint deadline_;
   std::vector<Guest> guests_;  // by rank
   Descriptor odd_one_out_;     // who made the meeting fail
 };
 
-void adopt(Config& config, const Answer& answer) {
-  config.coordinator = fmt::format("127.0.0.1:{}", answer.port);
-  config.secret = answer.secret;
+void adopt(Membership& membership, const Answer& answer) {
+  membership.coordinator = fmt::format("127.0.0.1:{}", answer.port);
+  membership.secret = answer.secret;
 }
 
 /// The user to whom the name belongs already; nothing if no process listens there any more.
@@ -224,23 +228,24 @@ Descriptor listen_by_name(const Config& config, const std::string& name) {
   }
 }
 
-Descriptor gather_as_first(Config& config, const std::string& name, TimePoint deadline) {
+Membership gather_as_first(Membership membership, const Config& config, const std::string& name,
+                           TimePoint deadline) {
   if (::sodium_init() < 0) throw Error(Code::unavailable, "libsodium cannot start, so there is no secret");
   const Descriptor listener = listen_by_name(config, name);
-  Hostess hostess(config, deadline);
+  Hostess hostess(membership, config, deadline);
   try {
     hostess.await_all(listener);
-    Descriptor door = listen_on_loopback();
-    if (!door) {
+    auto listener_of_rank_0 = std::make_shared<const Descriptor>(listen_on_loopback());
+    if (!*listener_of_rank_0) {
       throw Error(Code::unavailable, fmt::format("rank 0 cannot listen on this host's loopback address: {}",
                                                  std::strerror(errno)));
     }
-    Answer answer{{}, port_of(door), {}};
+    Answer answer{{}, port_of(*listener_of_rank_0), {}};
     randombytes_buf(answer.secret.data(), answer.secret.size());
     hostess.tell_all(answer);
-    adopt(config, answer);
-    config.coordinator_fd = door.fd();
-    return door;
+    adopt(membership, answer);
+    membership.listener = std::move(listener_of_rank_0);
+    return membership;
   } catch (const Error& error) {
     hostess.tell_all({error.status(), 0, {}});
     throw;
@@ -248,8 +253,9 @@ Descriptor gather_as_first(Config& config, const std::string& name, TimePoint de
 }
 
 /// Rank 0's answer. Throws Error(unavailable) if it breaks off.
-Answer introduce(const Config& config, const Descriptor& socket, TimePoint deadline) {
-  write_all(socket.fd(), encode(Introduction{config.rank, config.size, ::getpid()}), deadline);
+Answer introduce(const Membership& membership, const Config& config, const Descriptor& socket,
+                 TimePoint deadline) {
+  write_all(socket.fd(), encode(Introduction{membership.rank, membership.size, ::getpid()}), deadline);
   Bytes bytes(kReplyBytes);
   try {
     // Rank 0 may have come later, and knows who is missing.
@@ -262,12 +268,13 @@ Answer introduce(const Config& config, const Descriptor& socket, TimePoint deadl
 }
 
 /// One try: nothing if rank 0 is not there, or breaks off.
-std::optional<Answer> try_to_ask(const Config& config, const std::string& name, TimePoint deadline) {
+std::optional<Answer> try_to_ask(const Membership& membership, const Config& config, const std::string& name,
+                                 TimePoint deadline) {
   unsigned user = 0;
   try {
     const Descriptor socket = connect_local(name);
     user = user_of(socket);
-    if (!is_stranger(user)) return introduce(config, socket, deadline);
+    if (!is_stranger(user)) return introduce(membership, config, socket, deadline);
   } catch (const Error& error) {
     if (error.code() != Code::unavailable) throw;
     return std::nullopt;
@@ -275,11 +282,13 @@ std::optional<Answer> try_to_ask(const Config& config, const std::string& name, 
   throw taken_by(user, config);
 }
 
-void gather_as_other(Config& config, const std::string& name, TimePoint deadline) {
+Membership gather_as_other(Membership membership, const Config& config, const std::string& name,
+                           TimePoint deadline) {
   while (Clock::now() < deadline) {
-    if (const auto answer = try_to_ask(config, name, deadline)) {
+    if (const auto answer = try_to_ask(membership, config, name, deadline)) {
       if (!answer->status.ok()) throw Error(answer->status);
-      return adopt(config, *answer);
+      adopt(membership, *answer);
+      return membership;
     }
     std::this_thread::sleep_for(kPauseBeforeNextTry);
   }
@@ -296,11 +305,10 @@ std::string socket_of(const Config& config) {
 
 }  // namespace
 
-Descriptor gather_on_host(Config& config, TimePoint deadline) {
+Membership gather_on_host(Membership membership, const Config& config, TimePoint deadline) {
   const std::string name = socket_of(config);
-  if (config.rank == 0) return gather_as_first(config, name, deadline);
-  gather_as_other(config, name, deadline);
-  return {};
+  return membership.rank == 0 ? gather_as_first(std::move(membership), config, name, deadline)
+                              : gather_as_other(std::move(membership), config, name, deadline);
 }
 
 }  // namespace hora

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "core/base/socket_io.h"
+#include "core/base/clock.h"
+#include "core/comm/membership.h"
 
 #include <hora/config.h>
 
@@ -17,10 +18,9 @@ namespace hora {
 // Rank 0 closes before the ranks connect to it as a job, so whoever comes for a second job finds either
 // nobody or the rank 0 of that job. A connection that breaks is therefore tried again, until the deadline.
 
-/// Fills in config.coordinator and config.secret, and on rank 0 config.coordinator_fd, which is what it
-/// returns and must stay open until all have connected. Throws on every rank Error(timeout) that names those
-/// who did not come, Error(invalid_argument) if two came as the same rank or with another size, and
-/// Error(unavailable) if somebody else has the name: which user.
-[[nodiscard]] Descriptor gather_on_host(Config& config, TimePoint deadline);
+/// The membership with the coordinator and the secret, and on rank 0 the listener. Throws on every rank
+/// Error(timeout) that names those who did not come, Error(invalid_argument) if two came as the same rank or
+/// with another size, and Error(unavailable) if another user has the name: which one.
+[[nodiscard]] Membership gather_on_host(Membership membership, const Config& config, TimePoint deadline);
 
 }  // namespace hora

@@ -22,8 +22,8 @@ std::string job_id(const Secret& secret) {
   return digits_of(secret, "the name of a job of Hora", kDigits);
 }
 
-std::string job_id(const Config& config) {
-  return config.question_fd ? job_id(config.secret) : fmt::format("{:08x}", std::random_device{}());
+std::string job_id(const Membership& membership, const Config& config) {
+  return config.question_fd ? job_id(membership.secret) : fmt::format("{:08x}", std::random_device{}());
 }
 
 }  // namespace hora

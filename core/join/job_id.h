@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "core/comm/membership.h"
+
 #include <hora/config.h>
 
 #include <cstddef>
@@ -20,6 +22,6 @@ namespace hora {
 [[nodiscard]] std::string job_id(const Secret& secret);
 /// Of a job, as its rank 0 makes it up: the former, or where hrun has not started it digits at random, as
 /// other jobs may have the same secret.
-[[nodiscard]] std::string job_id(const Config& config);
+[[nodiscard]] std::string job_id(const Membership& membership, const Config& config);
 
 }  // namespace hora

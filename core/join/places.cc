@@ -19,7 +19,7 @@ Machine machine_of(const Member& member) { return {member.host, member.pid_space
 
 }  // namespace
 
-void settle_places(Config& config, const std::vector<Member>& members) {
+Membership settle_places(Membership membership, const std::vector<Member>& members) {
   std::vector<Machine> order;              // of their first ranks
   std::map<Machine, int> ranks_of;         // so far, and at the end
   std::vector<int> local(members.size());  // by rank
@@ -28,18 +28,19 @@ void settle_places(Config& config, const std::vector<Member>& members) {
     local[rank] = ranks_of[machine]++;
     if (local[rank] == 0) order.push_back(machine);
   }
-  const auto own_rank = static_cast<std::size_t>(config.rank);
+  const auto own_rank = static_cast<std::size_t>(membership.rank);
   const auto own = machine_of(members[own_rank]);
-  if (config.local_size == 0) {
-    config.local_rank = local[own_rank];
-    config.local_size = ranks_of[own];
+  if (membership.local_size == 0) {
+    membership.local_rank = local[own_rank];
+    membership.local_size = ranks_of[own];
   }
-  if (config.cross_size == 0) {
+  if (membership.cross_size == 0) {
     const auto has_one = [&](const Machine& machine) { return ranks_of[machine] > local[own_rank]; };
-    config.cross_size = static_cast<int>(std::count_if(order.begin(), order.end(), has_one));
+    membership.cross_size = static_cast<int>(std::count_if(order.begin(), order.end(), has_one));
     const auto here = std::find(order.begin(), order.end(), own);
-    config.cross_rank = static_cast<int>(std::count_if(order.begin(), here, has_one));
+    membership.cross_rank = static_cast<int>(std::count_if(order.begin(), here, has_one));
   }
+  return membership;
 }
 
 }  // namespace hora

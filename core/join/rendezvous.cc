@@ -8,7 +8,6 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <sys/socket.h>
 
 #include <algorithm>
 #include <iterator>
@@ -21,22 +20,10 @@ constexpr std::chrono::milliseconds kPause{
     20};  // between tries to join a rank 0 that is still busy with a former meeting
 constexpr std::chrono::milliseconds kLaunchersWord{500};  // to tell how a rank ended whose connection has
 
-Descriptor open_door(const Config& config) {
-  if (config.coordinator_fd) {
-    // The launcher's socket stays open, so that this process may meet the others again after a shutdown.
-    Descriptor door(::fcntl(*config.coordinator_fd, F_DUPFD_CLOEXEC, 0));
-    int listens = 0;
-    socklen_t length = sizeof listens;
-    if (::getsockopt(door.fd(), SOL_SOCKET, SO_ACCEPTCONN, &listens, &length) != 0 || listens == 0) {
-      throw Error(Code::invalid_argument,
-                  fmt::format("HORA_COORDINATOR_FD={} is not a listening socket: start the ranks "
-                              "with hrun",
-                              *config.coordinator_fd));
-    }
-    return door;
-  }
+Descriptor open_door(const Membership& membership) {
+  if (membership.listener) return Descriptor(::fcntl(membership.listener->fd(), F_DUPFD_CLOEXEC, 0));
   std::vector<std::string> failures;
-  for (const auto& candidate : parse_addresses(config.coordinator)) {
+  for (const auto& candidate : parse_addresses(membership.coordinator)) {
     try {
       return listen_at(candidate);
     } catch (const Error& error) {
@@ -178,8 +165,8 @@ void send_peer_list(Meetup& meetup, TimePoint deadline) {
 constexpr int kMostInStar = 64;
 constexpr int kRadix = 8;
 
-int radix_for(const Config& config) {
-  const int radix = config.tree_radix.value_or(config.size > kMostInStar ? kRadix : 0);
+int radix_for(const Membership& membership, const Config& config) {
+  const int radix = config.tree_radix.value_or(membership.size > kMostInStar ? kRadix : 0);
   if (radix < 0 || radix > kMostRadix)
     throw Error(Code::invalid_argument,
                 fmt::format("Config::tree_radix is {}: expected 0 to {}", radix, kMostRadix));
@@ -213,15 +200,15 @@ class EarlyWarning {
   TimePoint due_;
 };
 
-Meetup meet_as_first(const Config& config, TimePoint deadline) {
+Meetup meet_as_first(const Membership& membership, const Config& config, TimePoint deadline) {
   Meetup meetup;
-  meetup.peers.resize(static_cast<std::size_t>(config.size));
-  meetup.peer_list.job = job_id(config);
-  meetup.peer_list.radix = radix_for(config);
+  meetup.peers.resize(static_cast<std::size_t>(membership.size));
+  meetup.peer_list.job = job_id(membership, config);
+  meetup.peer_list.radix = radix_for(membership, config);
   meetup.peer_list.members.resize(meetup.peers.size());
   meetup.peer_list.members.front() = this_member(0);
   meetup.news = news_for(config);
-  meetup.acceptor.emplace(open_door(config), config.secret);
+  meetup.acceptor.emplace(open_door(membership), membership.secret);
   EarlyWarning warning(config);
   for (auto absent = missing(meetup.peers); !absent.empty(); absent = missing(meetup.peers)) {
     if (Clock::now() >= deadline) {
@@ -283,18 +270,19 @@ class Candidates {
 
 /// A connection to rank 0. Throws Error(timeout) that names all candidates and how each failed, and
 /// Error(aborted) if a rank has ended, without which there is no meeting.
-Connection find_first(const Config& config, LauncherNews& news, TimePoint deadline) {
+Connection find_first(const Membership& membership, const Config& config, LauncherNews& news,
+                      TimePoint deadline) {
   constexpr std::chrono::milliseconds kAskAgain{500};
   TimePoint now = Clock::now();
-  Connector connector(config.secret, {Role::control, config.rank, config.size}, {}, now);
-  Candidates candidates(config.coordinator);
+  Connector connector(membership.secret, {Role::control, membership.rank, membership.size}, {}, now);
+  Candidates candidates(membership.coordinator);
   TimePoint ask = now;
   std::vector<std::optional<Connection>> nobody;
   EarlyWarning warning(config);
   while (true) {
     look_at(news, {}, nobody);
     warning.tell_if_due([&] {
-      return fmt::format("rank {} did not get through to rank 0 yet: {}", config.rank,
+      return fmt::format("rank {} did not get through to rank 0 yet: {}", membership.rank,
                          candidates.failures(connector));
     });
     if (now >= ask) {
@@ -311,15 +299,16 @@ Connection find_first(const Config& config, LauncherNews& news, TimePoint deadli
            milliseconds_until(std::min({deadline, ask, warning.due(), connector.next()})));
     now = Clock::now();
   }
-  throw Error(Code::timeout, fmt::format("rank {} did not get through to rank 0 within {} s: {}", config.rank,
-                                         std::chrono::duration<double>(config.start_timeout).count(),
-                                         candidates.failures(connector)));
+  throw Error(Code::timeout,
+              fmt::format("rank {} did not get through to rank 0 within {} s: {}", membership.rank,
+                          std::chrono::duration<double>(config.start_timeout).count(),
+                          candidates.failures(connector)));
 }
 
 /// One try to join: the frame that rank 0 answers with. It may also still be busy with the ranks' former
 /// meeting, and close the connection: then Error(unavailable).
-Frame knock(const Config& config, Connection& first, TimePoint deadline) {
-  Member self = this_member(config.rank);
+Frame knock(const Membership& membership, Connection& first, TimePoint deadline) {
+  Member self = this_member(membership.rank);
   add_address(self, local_address(first.socket.fd()).host);
   write_all(first.socket.fd(), seal_frame(first.session.sends, FrameKind::member, encode(self)), deadline);
   // Rank 0 says when the time is over, and who is missing; a little later is late enough to give up on that.
@@ -330,21 +319,21 @@ Frame knock(const Config& config, Connection& first, TimePoint deadline) {
     throw Error(Code::timeout,
                 fmt::format("rank {} has got through to rank 0, which has not said since whether all ranks "
                             "have come: its process is stopped, or its host or the network between is down",
-                            config.rank));
+                            membership.rank));
   }
 }
 
-Meetup meet_as_other(const Config& config, TimePoint deadline) {
+Meetup meet_as_other(const Membership& membership, const Config& config, TimePoint deadline) {
   std::string why = "no answer";
   LauncherNews news = news_for(config);
   while (Clock::now() < deadline) {
-    Connection first = find_first(config, news, deadline);
+    Connection first = find_first(membership, config, news, deadline);
     try {
-      const Frame frame = knock(config, first, deadline);
-      if (frame.kind == FrameKind::refusal) throw Error(decode_loss(frame.bytes, config.size).status);
+      const Frame frame = knock(membership, first, deadline);
+      if (frame.kind == FrameKind::refusal) throw Error(decode_loss(frame.bytes, membership.size).status);
       Meetup meetup;
-      meetup.peer_list = decode_peer_list(frame.bytes, config.size);
-      meetup.peers.resize(static_cast<std::size_t>(config.size));
+      meetup.peer_list = decode_peer_list(frame.bytes, membership.size);
+      meetup.peers.resize(static_cast<std::size_t>(membership.size));
       meetup.peers.front() = std::move(first);
       meetup.news = std::move(news);
       return meetup;
@@ -354,21 +343,23 @@ Meetup meet_as_other(const Config& config, TimePoint deadline) {
     }
     std::this_thread::sleep_for(kPause);
   }
-  throw Error(Code::timeout, fmt::format("rank {} did not get through to rank 0 at {}: {}", config.rank,
-                                         config.coordinator, why));
+  throw Error(Code::timeout, fmt::format("rank {} did not get through to rank 0 at {}: {}", membership.rank,
+                                         membership.coordinator, why));
 }
 
 }  // namespace
 
-Meetup meet(const Config& config, TimePoint deadline) {
-  static_cast<void>(radix_for(config));  // on all ranks, as rank 0 alone would keep the others waiting
-  if (config.coordinator.empty()) {
+Meetup meet(const Membership& membership, const Config& config, TimePoint deadline) {
+  static_cast<void>(
+      radix_for(membership, config));  // on all ranks, as rank 0 alone would keep the others waiting
+  if (membership.coordinator.empty()) {
     throw Error(Code::invalid_argument,
                 fmt::format("rank {} of {} does not know where rank 0 is: start the ranks with "
                             "hrun, or set HORA_COORDINATOR=host:port",
-                            config.rank, config.size));
+                            membership.rank, membership.size));
   }
-  return config.rank == 0 ? meet_as_first(config, deadline) : meet_as_other(config, deadline);
+  return membership.rank == 0 ? meet_as_first(membership, config, deadline)
+                              : meet_as_other(membership, config, deadline);
 }
 
 }  // namespace hora

@@ -24,6 +24,6 @@ struct Meetup {
 /// ranks, and Error(invalid_argument) if the ranks disagree about how many they are. Throws, on every rank,
 /// Error(aborted) if one ends before all have come, also one that never came, if the launcher says so. A rank
 /// that does not find rank 0 throws Error(timeout) that says how each candidate failed.
-[[nodiscard]] Meetup meet(const Config& config, TimePoint deadline);
+[[nodiscard]] Meetup meet(const Membership& membership, const Config& config, TimePoint deadline);
 
 }  // namespace hora

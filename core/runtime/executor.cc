@@ -126,8 +126,9 @@ void Executor::land(std::vector<Item>& items, const Course& course, const Status
     if (!status.ok()) {
       const std::string named = fmt::format("'{}'", item.loan.entry->name);
       const bool is_known = status.message.find(named) != std::string::npos;
-      item.result.status = {status.code, fmt::format("{} ({} holds undefined values)", status.message,
-                                                     is_known ? "its output" : named)};
+      item.result.status = {
+          table_.end_code().of(status.code),
+          fmt::format("{} ({} holds undefined values)", status.message, is_known ? "its output" : named)};
     }
     if (flag != nullptr) item.result.finite = *flag == 0;
     if (!ended && item.memory) keep_for_ever(item.memory);
@@ -182,6 +183,7 @@ Executor::Item Executor::stand_in(const Decision& decision) const {
 }
 
 void Executor::conclude(const Decision& decision, Result result, TimePoint decided) {
+  result.status = table_.end_code().of(std::move(result.status));  // a rank that others wait for has left
   auto loan = table_.take(members_.group, decision.request.name);
   if (loan) give_back({&decision, *std::move(loan), std::move(result)}, {decided, decided});
 }

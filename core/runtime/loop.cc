@@ -298,7 +298,7 @@ void Loop::fail(const Status& status) {
   // Tells nobody anything new if it was a loss that all have heard of.
   world_.control->fail({status.code, shortened(status.message, kMostReasonBytes)});
   aborter_.ring(status);
-  const Status ended{Code::aborted, status.message};
+  const Status ended{table_.end_code().of(Code::aborted), status.message};
   world_.messenger->abort(ended);
   auto pending = table_.close(ended);
   std::vector<Record> waiting;
@@ -313,7 +313,8 @@ void Loop::fail(const Status& status) {
 
 void Loop::end() {
   groups_.gpu().drain();
-  const Status ended{Code::aborted, "the job has ended: every rank has left it (shutdown)"};
+  const Status ended{table_.end_code().of(Code::aborted),
+                     "the job has ended: every rank has left it (shutdown)"};
   world_.messenger->abort(ended);
   give_back(table_.close(ended), ended);
   tracing_.finish();

@@ -182,8 +182,9 @@ void Messages::Table::ring_at(TimePoint time) {
   if (ring) ring();
 }
 
-Messages::Messages(Messenger& messenger, int rank, int ranks, std::shared_ptr<LentMemory> lent)
-    : messenger_(messenger), rank_(rank), ranks_(ranks), lent_(std::move(lent)) {}
+Messages::Messages(Messenger& messenger, int rank, int ranks, std::shared_ptr<LentMemory> lent,
+                   EndCode end_code)
+    : messenger_(messenger), rank_(rank), ranks_(ranks), lent_(std::move(lent)), end_code_(end_code) {}
 
 void Messages::check_peer(const std::string& what, int peer, bool any) const {
   if ((peer >= 0 && peer < ranks_) || (any && peer == kAnySource)) return;
@@ -200,9 +201,10 @@ Handle Messages::send(Message message) {
       message.peer, {rank_, message.tag, message.dtype, message.shape, message.object}, message.input, {}};
   const auto transit = std::make_shared<Transit>(true, std::move(message), memory, what, lent_, table_);
   outgoing.taken = [transit] { transit->go_on(); };
-  outgoing.done = [transit, what](const Status& status) {
+  outgoing.done = [transit, what, end_code = end_code_](const Status& status) {
     Result result;
-    result.status = status.ok() ? status : Status{status.code, fmt::format("{}: {}", what, status.message)};
+    result.status = end_code.of(status);
+    if (!status.ok()) result.status.message = fmt::format("{}: {}", what, status.message);
     result.shape = transit->message().shape;
     transit->end(std::move(result));
   };
@@ -223,9 +225,9 @@ Handle Messages::receive(Message wanted) {
   Incoming incoming{wanted.peer, wanted.tag, {}, {}};
   const auto transit = std::make_shared<Transit>(false, std::move(wanted), memory, what, lent_, table_);
   incoming.place = [transit](const Envelope& found) { return transit->place(found); };
-  incoming.done = [transit, what](const Status& status, const Envelope* found) {
+  incoming.done = [transit, what, end_code = end_code_](const Status& status, const Envelope* found) {
     Result result;
-    result.status = status;
+    result.status = end_code.of(status);
     if (!status.ok() && found == nullptr) result.status.message = fmt::format("{}: {}", what, status.message);
     if (found != nullptr) {
       result.source = found->source;

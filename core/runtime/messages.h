@@ -3,6 +3,7 @@
 
 #include "core/comm/messenger.h"
 #include "core/comm/rank_set.h"
+#include "core/runtime/end_code.h"
 #include "core/runtime/handle.h"
 #include "core/runtime/lent_memory.h"
 #include "core/watch/message_wait.h"
@@ -30,7 +31,7 @@ class Messages {
  public:
   /// The messenger must live until `await_end` has returned.
   Messages(Messenger& messenger, int rank, int ranks,
-           std::shared_ptr<LentMemory> lent = std::make_shared<LentMemory>());
+           std::shared_ptr<LentMemory> lent = std::make_shared<LentMemory>(), EndCode end_code = EndCode());
 
   // As Runtime's.
   Handle send(Message message);
@@ -76,6 +77,7 @@ class Messages {
   int rank_;
   int ranks_;
   std::shared_ptr<LentMemory> lent_;
+  EndCode end_code_;
   std::shared_ptr<Table> table_ = std::make_shared<Table>();
 };
 

@@ -3,6 +3,7 @@
 
 #include "core/gpu/own_gpu.h"
 #include "core/negotiate/message.h"
+#include "core/runtime/end_code.h"
 #include "core/runtime/handle.h"
 #include "core/runtime/lent_memory.h"
 #include "core/watch/recorder.h"
@@ -50,8 +51,11 @@ struct Loan {
 /// engine share. One mutex guards all of it; nothing foreign runs under it. Thread-safe.
 class TensorTable {
  public:
-  explicit TensorTable(std::shared_ptr<LentMemory> lent = std::make_shared<LentMemory>())
-      : lent_(std::move(lent)) {}
+  explicit TensorTable(std::shared_ptr<LentMemory> lent = std::make_shared<LentMemory>(),
+                       EndCode end_code = EndCode())
+      : lent_(std::move(lent)), end_code_(end_code) {}
+
+  [[nodiscard]] EndCode end_code() const { return end_code_; }
 
   /// Sets the helper, which can get on with the operations under way while a thread waits for one. Before the
   /// first entry.
@@ -101,6 +105,7 @@ class TensorTable {
 
   std::shared_ptr<Helper> helper_;
   std::shared_ptr<LentMemory> lent_;
+  const EndCode end_code_;
 
   mutable std::mutex mutex_;
   std::unordered_map<int, Group> groups_{{kWorld, {}}};

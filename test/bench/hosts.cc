@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "test/bench/hosts.h"
 
+#include "test/support/join_job.h"
 #include "core/base/memory.h"
 #include "core/fuse/pack.h"
 #include "core/join/address.h"
 #include "core/join/exchange.h"
 #include "core/join/network.h"
-#include "core/runtime/connect.h"
 
 #include <poll.h>
 #include <sys/socket.h>
@@ -183,7 +183,7 @@ class RawContender final : public Contender {
 World connect_hosts(Config config) {
   if (config.size < 2 || config.size % 2 != 0)
     throw Error(Code::invalid_argument, "--level hosts: expected two hosts of as many ranks");
-  World world = connect(config);
+  World world = join_job(config);
   world.control->on_loss(
       [collective = world.lane.collective.get()](const Status& why) { collective->abort(why); });
   return world;

@@ -4,7 +4,7 @@
 // steps; in one more the last rank goes astray with one of them: it has another shape, another tensor comes
 // in its place and it comes late, or it only comes late. Each rank writes what it has seen to
 // FOLDER/rankN.json.
-#include "core/runtime/connect.h"
+#include "test/support/join_job.h"
 #include "test/bench/counting_control.h"
 #include "test/bench/resnet50.h"
 
@@ -207,7 +207,7 @@ Clock::rep greatest(Runtime& runtime, Clock::rep mine) {
 int run(int steps, Kind kind, const std::string& folder) {
   Config config = Config::from_environment();
   const auto sent = std::make_shared<Sent>();
-  World world = connect(config);
+  World world = join_job(config);
   world.control = std::make_unique<CountingControl>(std::move(world.control), sent);
   Runtime runtime(std::move(world), config);
   Training training(runtime, sent);

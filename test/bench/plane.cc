@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "test/bench/plane.h"
 
+#include "core/join/membership_source.h"
 #include "core/backend/local/local_group.h"
 #include "core/backend/shm/connect_shm.h"
 #include "core/backend/shm/shm_collective.h"
@@ -25,9 +26,10 @@ shm::SharedHost alone() {
 Plane connect_plane(const Config& config) {
   const TimePoint deadline = Clock::now() + config.start_timeout;
   Plane plane;
-  plane.world = config.size == 1 ? local::LocalGroup(1).join(0) : tcp::connect_tcp_control(config, deadline);
-  auto hosts = config.size == 1 ? shm::SharedHosts{{{0}}, alone()}
-                                : shm::share_hosts(*plane.world.control, config, deadline);
+  plane.world = config.size == 1 ? local::LocalGroup(1).join(0)
+                                 : tcp::connect_tcp_control(membership_of(config), config, deadline);
+  auto hosts =
+      config.size == 1 ? shm::SharedHosts{{{0}}, alone()} : shm::share_hosts(plane.world, config, deadline);
   if (!hosts.own || hosts.ranks.size() > 1) {
     throw Error(Code::unavailable,
                 "these ranks share no memory; hora_bench --level runtime measures them all the same");

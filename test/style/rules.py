@@ -16,7 +16,7 @@ LAYERS = {
     "core/device": ["core/base"],
     "core/comm": ["core/base", "core/device"],
     "core/launcher": ["core/base"],
-    "core/join": ["core/base", "core/comm", "core/launcher"],
+    "core/join": ["core/base", "core/comm", "core/launcher", "core/backend"],
     "core/compose": ["core/base", "core/device", "core/comm"],
     "core/backend": ["core/base", "core/device", "core/comm"],
     "core/backend/local": ["core/base", "core/device", "core/comm"],

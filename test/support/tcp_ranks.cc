@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "test/support/tcp_ranks.h"
 
+#include "core/join/membership_source.h"
 #include "core/backend/tcp/control/tcp_control.h"
 #include "core/backend/tcp/data/tcp_collective.h"
 #include "core/backend/tcp/messages/tcp_messenger.h"
@@ -42,7 +43,7 @@ std::vector<World> connect_tcp_ranks(const std::vector<Config>& configs) {
   run_ranks(static_cast<int>(configs.size()), [&](int rank) {
     const auto& config = configs[static_cast<std::size_t>(rank)];
     worlds[static_cast<std::size_t>(rank)] =
-        tcp::connect_tcp_control(config, Clock::now() + config.start_timeout);
+        tcp::connect_tcp_control(membership_of(config), config, Clock::now() + config.start_timeout);
   });
   return worlds;
 }
@@ -54,8 +55,7 @@ std::vector<std::unique_ptr<Collective>> connect_tcp_collectives(int ranks, cons
   std::vector<std::unique_ptr<Collective>> all(static_cast<std::size_t>(ranks));
   run_ranks(ranks, [&](int rank) {
     const auto at = static_cast<std::size_t>(rank);
-    all[at] = tcp::connect_tcp(*worlds[at].control, worlds[at].members, configs[at],
-                               Clock::now() + configs[at].start_timeout);
+    all[at] = tcp::connect_tcp(worlds[at], configs[at], Clock::now() + configs[at].start_timeout);
   });
   run_ranks(ranks, [&](int rank) { worlds[static_cast<std::size_t>(rank)].control.reset(); });
   return all;
@@ -68,8 +68,7 @@ std::vector<std::unique_ptr<Messenger>> connect_tcp_messengers(int ranks, const 
   std::vector<std::unique_ptr<Messenger>> all(static_cast<std::size_t>(ranks));
   run_ranks(ranks, [&](int rank) {
     const auto at = static_cast<std::size_t>(rank);
-    all[at] = tcp::connect_tcp_messenger(*worlds[at].control, worlds[at].members, configs[at],
-                                         Clock::now() + configs[at].start_timeout);
+    all[at] = tcp::connect_tcp_messenger(worlds[at], configs[at], Clock::now() + configs[at].start_timeout);
   });
   run_ranks(ranks, [&](int rank) { worlds[static_cast<std::size_t>(rank)].control.reset(); });
   return all;

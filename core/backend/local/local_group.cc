@@ -33,8 +33,11 @@ LocalGroup::~LocalGroup() = default;
 
 World LocalGroup::join(int rank) {
   World world;
+  const int size = parts_->office->size();
+  world.membership.rank = world.membership.local_rank = rank;
+  world.membership.size = world.membership.local_size = size;
   world.job = parts_->job;
-  for (int member = 0; member < parts_->office->size(); ++member) {
+  for (int member = 0; member < size; ++member) {
     world.members.push_back({member, ::getpid(), host_name(), {}});
   }
   world.control = make_local_control(parts_->office, rank);

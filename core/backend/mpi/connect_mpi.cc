@@ -26,16 +26,16 @@ void check_threads() {
       "CPU operations (auto) do not need that");
 }
 
-void check_size(MPI_Comm communicator, const Config& config) {
+void check_size(MPI_Comm communicator, int ranks) {
   int size = 0;
   MPI_Comm_size(communicator, &size);
-  if (size == config.size) return;
+  if (size == ranks) return;
   throw Error(
       Code::unavailable,
       fmt::format("HORA_CPU_OPERATIONS=mpi: the job has {} ranks, and {} knows of {}. Start the ranks with "
                   "mpirun (`mpirun -np {} ./train`), or by what MPI takes its processes from (srun "
                   "--mpi=pmix), or use other CPU operations",
-                  config.size, library_name(), size, config.size));
+                  ranks, library_name(), size, ranks));
 }
 
 }  // namespace
@@ -44,12 +44,12 @@ std::unique_ptr<Collective> connect_mpi(Control& control, const Config& config, 
   auto session = enter_mpi();
   check_threads();
   const MPI_Comm all = communicator_of(config);
-  check_size(all, config);
+  check_size(all, control.size());
   MPI_Comm own = MPI_COMM_NULL;
   try {
     // The split that follows waits for all ranks, and nothing can end it; so first all say that they come.
     exchange(control, {}, deadline);
-    check_mpi(MPI_Comm_split(all, 0, config.rank, &own),
+    check_mpi(MPI_Comm_split(all, 0, control.rank(), &own),
               "MPI_Comm_split");  // in the order of the job's ranks
   } catch (...) {
     session->spoil();

@@ -67,44 +67,44 @@ class OwnCommunicator {
 };
 
 /// The ranks of this host, and, if there is a difference, the hosts' ranks with this number.
-void find_place(const OwnCommunicator& all, MpiMeeting& meeting) {
+void find_place(const OwnCommunicator& all, Membership& membership) {
   MPI_Comm part = MPI_COMM_NULL;
-  check_mpi(MPI_Comm_split_type(all.get(), MPI_COMM_TYPE_SHARED, meeting.rank, MPI_INFO_NULL, &part),
+  check_mpi(MPI_Comm_split_type(all.get(), MPI_COMM_TYPE_SHARED, membership.rank, MPI_INFO_NULL, &part),
             "MPI_Comm_split_type");
   const OwnCommunicator local(part);
-  meeting.local_rank = local.rank();
-  meeting.local_size = local.size();
-  check_mpi(MPI_Comm_split(all.get(), meeting.local_rank, meeting.rank, &part), "MPI_Comm_split");
+  membership.local_rank = local.rank();
+  membership.local_size = local.size();
+  check_mpi(MPI_Comm_split(all.get(), membership.local_rank, membership.rank, &part), "MPI_Comm_split");
   const OwnCommunicator cross(part);
-  meeting.cross_rank = cross.rank();
-  meeting.cross_size = cross.size();
+  membership.cross_rank = cross.rank();
+  membership.cross_size = cross.size();
 }
 
-/// Where rank 0 listens, and its secret: into `meeting`.
-void open(const Config& config, MpiMeeting& meeting) {
-  meeting.listener = listen_on_network(config.network);
-  if (!meeting.listener)
-    throw Error(Code::unavailable, "rank 0 cannot listen for the other ranks on any TCP port");
+/// Where rank 0 listens, and its secret: into `membership`.
+void open(const Config& config, Membership& membership) {
+  auto listener = std::make_shared<const Descriptor>(listen_on_network(config.network));
+  if (!*listener) throw Error(Code::unavailable, "rank 0 cannot listen for the other ranks on any TCP port");
   std::vector<std::string> candidates;
   for (const auto& address : own_addresses(config.network)) {
     const bool six = address.find(':') != std::string::npos;
     candidates.push_back(
-        fmt::format("{}{}{}:{}", six ? "[" : "", address, six ? "]" : "", port_of(meeting.listener)));
+        fmt::format("{}{}{}:{}", six ? "[" : "", address, six ? "]" : "", port_of(*listener)));
   }
-  meeting.coordinator = fmt::format("{}", fmt::join(candidates, ","));
-  meeting.secret = config.secret;
-  if (meeting.secret != Secret{}) return;
-  if (::getrandom(meeting.secret.data(), meeting.secret.size(), 0) !=
-      static_cast<ssize_t>(meeting.secret.size()))
+  membership.coordinator = fmt::format("{}", fmt::join(candidates, ","));
+  membership.listener = std::move(listener);
+  membership.secret = config.secret;
+  if (membership.secret != Secret{}) return;
+  if (::getrandom(membership.secret.data(), membership.secret.size(), 0) !=
+      static_cast<ssize_t>(membership.secret.size()))
     throw Error(Code::unavailable, "the system gives no random bytes for the job's secret");
 }
 
 /// The announcement of rank 0: the error, or the address where it listens and the secret. In kMostText bytes.
-std::vector<std::byte> announce(const Config& config, MpiMeeting& meeting) {
+std::vector<std::byte> announce(const Config& config, Membership& membership) {
   Writer out;
   try {
-    open(config, meeting);
-    out.u8(0).string(meeting.coordinator).raw(std::as_bytes(std::span(meeting.secret)));
+    open(config, membership);
+    out.u8(0).string(membership.coordinator).raw(std::as_bytes(std::span(membership.secret)));
     if (out.size() > kMostText)
       throw Error(Code::invalid_argument, "rank 0 has too many addresses: choose one with HORA_NETWORK");
   } catch (const Error& error) {
@@ -117,14 +117,14 @@ std::vector<std::byte> announce(const Config& config, MpiMeeting& meeting) {
   return bytes;
 }
 
-void follow(std::span<const std::byte> announced, MpiMeeting& meeting) {
+void follow(std::span<const std::byte> announced, Membership& membership) {
   Reader in(announced);
   const auto code = in.below(static_cast<std::uint64_t>(Code::internal) + 1, "a code");
   std::string text = in.string(kMostText);
   if (code != 0) throw Error(static_cast<Code>(code), std::move(text));
-  meeting.coordinator = std::move(text);
-  const auto secret = in.raw(meeting.secret.size());
-  std::transform(secret.begin(), secret.end(), meeting.secret.begin(),
+  membership.coordinator = std::move(text);
+  const auto secret = in.raw(membership.secret.size());
+  std::transform(secret.begin(), secret.end(), membership.secret.begin(),
                  [](std::byte byte) { return static_cast<unsigned char>(byte); });
 }
 
@@ -168,15 +168,16 @@ MpiMeeting meet_by_mpi(const Config& config, TimePoint deadline) {
   check_thread();
   const OwnCommunicator all(communicator_of(config), deadline);
   MpiMeeting meeting;
-  meeting.rank = all.rank();
-  meeting.size = all.size();
   MPI_Comm_size(MPI_COMM_WORLD, &meeting.started);
-  find_place(all, meeting);
+  Membership& membership = meeting.membership;
+  membership.rank = all.rank();
+  membership.size = all.size();
+  find_place(all, membership);
   std::vector<std::byte> announced(kMostText);
-  if (meeting.rank == 0) announced = announce(config, meeting);
+  if (membership.rank == 0) announced = announce(config, membership);
   check_mpi(MPI_Bcast(announced.data(), static_cast<int>(announced.size()), MPI_BYTE, 0, all.get()),
             "MPI_Bcast");
-  follow(announced, meeting);
+  follow(announced, membership);
   return meeting;
 }
 

@@ -148,11 +148,12 @@ Invitation invite(Control& control, const Invitation& mine, int host, TimePoint 
 
 /// The rank that a group's lowest rank has let in: another rank of the group, run by the same user. Throws
 /// Error if the process is any other.
-int admit(const Descriptor& socket, const Config& config, const std::vector<int>& group, TimePoint deadline) {
+int admit(const Descriptor& socket, const Membership& membership, const std::vector<int>& group,
+          TimePoint deadline) {
   if (user_of(socket) != ::geteuid()) throw Error(Code::invalid_argument, "it comes from another user");
   const Hello hello =
-      welcome(socket.fd(), config.secret, std::min(deadline, Clock::now() + kHandshakeTime)).hello;
-  if (hello.role != Role::arena || hello.size != config.size || hello.rank == config.rank ||
+      welcome(socket.fd(), membership.secret, std::min(deadline, Clock::now() + kHandshakeTime)).hello;
+  if (hello.role != Role::arena || hello.size != membership.size || hello.rank == membership.rank ||
       std::find(group.begin(), group.end(), hello.rank) == group.end()) {
     throw Error(Code::invalid_argument,
                 fmt::format("rank {} of {} is none of this arena", hello.rank, hello.size));
@@ -161,14 +162,14 @@ int admit(const Descriptor& socket, const Config& config, const std::vector<int>
 }
 
 /// Hands the file to every other rank of the group; strangers are turned away.
-void hand_out(const Descriptor& listener, const Descriptor& file, const Config& config,
+void hand_out(const Descriptor& listener, const Descriptor& file, const Membership& membership,
               const std::vector<int>& group, TimePoint deadline) {
   std::set<int> served;
   bool told = false;
   while (served.size() + 1 < group.size()) {
     const Descriptor socket = accept_local(listener, deadline);
     try {
-      const int rank = admit(socket, config, group, deadline);
+      const int rank = admit(socket, membership, group, deadline);
       if (served.insert(rank).second) send_descriptor(socket, file, deadline);
     } catch (const Error& error) {
       if (std::exchange(told, true)) continue;  // once is enough
@@ -183,12 +184,12 @@ void hand_out(const Descriptor& listener, const Descriptor& file, const Config& 
 /// all have the file or it ends.
 class Doorman {
  public:
-  Doorman(const Descriptor& listener, const Descriptor& file, const Config& config,
+  Doorman(const Descriptor& listener, const Descriptor& file, const Membership& membership,
           const std::vector<int>& group, TimePoint deadline)
       : listener_(listener),
-        thread_(start_thread("hands out shared memory", [&listener, &file, &config, &group, deadline] {
+        thread_(start_thread("hands out shared memory", [&listener, &file, &membership, &group, deadline] {
           try {
-            hand_out(listener, file, config, group, deadline);
+            hand_out(listener, file, membership, group, deadline);
           } catch (const Error& error) {
             log(LogLevel::info, fmt::format("no longer waiting at the local socket: {}", error.what()));
           }
@@ -242,9 +243,10 @@ struct Passed {
 
 /// The lowest rank of each group makes a file and passes it to the others; the groups become the ranks that
 /// have it. Returns the file that this rank got, if it got one.
-std::optional<Passed> pass_on(Control& control, const Config& config, Groups& groups, TimePoint deadline) {
-  const std::vector<int> group = group_with(groups, config.rank);
-  const bool makes = group.size() > 1 && group.front() == config.rank;
+std::optional<Passed> pass_on(const World& world, const Config& config, Groups& groups, TimePoint deadline) {
+  Control& control = *world.control;
+  const std::vector<int> group = group_with(groups, world.membership.rank);
+  const bool makes = group.size() > 1 && group.front() == world.membership.rank;
   Invitation invitation;
   Descriptor listener;
   Descriptor file;
@@ -263,14 +265,15 @@ std::optional<Passed> pass_on(Control& control, const Config& config, Groups& gr
 
   std::optional<Passed> passed;
   std::optional<Doorman> doorman;
-  if (makes && !invitation.socket.empty()) doorman.emplace(listener, file, config, group, deadline);
+  if (makes && !invitation.socket.empty()) doorman.emplace(listener, file, world.membership, group, deadline);
   const auto can = who_can(control, deadline, "passing on the arena", [&] {
     if (group.size() == 1) return;
     if (invitation.socket.empty()) throw Error(Code::unavailable, "there is none");
     Descriptor mine;
     if (!makes) {
       const Descriptor socket = connect_local(invitation.socket);
-      greet(socket.fd(), config.secret, {Role::arena, config.rank, config.size}, deadline);
+      greet(socket.fd(), world.membership.secret, {Role::arena, world.membership.rank, world.membership.size},
+            deadline);
       mine = receive_descriptor(socket, deadline);
     } else {
       mine = Descriptor(::fcntl(file.fd(), F_DUPFD_CLOEXEC, 0));
@@ -284,26 +287,27 @@ std::optional<Passed> pass_on(Control& control, const Config& config, Groups& gr
 
 }  // namespace
 
-SharedHosts share_hosts(Control& control, const Config& config, TimePoint deadline) {
+SharedHosts share_hosts(const World& world, const Config& config, TimePoint deadline) {
+  Control& control = *world.control;
   const std::string mine = hint();
   Groups groups = group_by(exchange(control, std::as_bytes(std::span(mine)), deadline));
   if (all_alone(groups)) return {std::move(groups), {}};
-  const auto passed = pass_on(control, config, groups, deadline);
+  const auto passed = pass_on(world, config, groups, deadline);
   if (all_alone(groups)) return {std::move(groups), {}};
 
   std::shared_ptr<Arena> arena;
   const auto can = who_can(control, deadline, "taking a seat in the arena", [&] {
-    const auto& group = group_with(groups, config.rank);
+    const auto& group = group_with(groups, world.membership.rank);
     if (group.size() == 1) return;
-    const auto place = std::find(group.begin(), group.end(), config.rank) - group.begin();
+    const auto place = std::find(group.begin(), group.end(), world.membership.rank) - group.begin();
     arena =
         Arena::make(passed->mapping, static_cast<int>(place), static_cast<int>(group.size()), passed->region);
     tell(arena->block(static_cast<int>(place))
              .roll.cores);  // before any of them hears that all have a rank block
   });
   groups = dissolve(groups, can);
-  auto peers = access_out(control, config, group_with(groups, config.rank), deadline);
-  if (group_with(groups, config.rank).size() == 1) return {std::move(groups), {}};
+  auto peers = access_out(control, config, group_with(groups, world.membership.rank), deadline);
+  if (group_with(groups, world.membership.rank).size() == 1) return {std::move(groups), {}};
   return {std::move(groups), SharedHost{std::move(arena), std::move(peers)}};
 }
 

@@ -3,7 +3,7 @@
 
 #include "core/backend/shm/arena.h"
 #include "core/backend/shm/peer_memory.h"
-#include "core/comm/control.h"
+#include "core/comm/world.h"
 
 #include <hora/config.h>
 
@@ -31,6 +31,6 @@ struct SharedHosts {
 /// over a local socket, on which both sides prove that they know the secret. The ranks that could map the
 /// file are a host, and any other rank is one by itself. Throws Error(aborted) when a rank is lost,
 /// Error(timeout) at the deadline.
-SharedHosts share_hosts(Control& control, const Config& config, TimePoint deadline);
+SharedHosts share_hosts(const World& world, const Config& config, TimePoint deadline);
 
 }  // namespace hora::shm

@@ -20,7 +20,8 @@ enum hora_code {
   HORA_TIMEOUT = 4,
   HORA_UNAVAILABLE = 5,
   HORA_INTERNAL = 6,
-  HORA_RANK_FAILED = 7 /* a rank could not bring its tensor, and said why; the job goes on */
+  HORA_RANK_FAILED = 7,     /* a rank could not bring its tensor, and said why; the job goes on */
+  HORA_GENERATION_ENDED = 8 /* a rank was lost, or the ranks change; the job goes on with other ranks */
 };
 
 enum hora_dtype {

@@ -207,6 +207,7 @@ class ExpectedDelay {
 };
 
 struct World;
+class Job;
 
 /// While one lives, its thread waits for what it submits (Handle::wait and its kin) as soon as it has: so no
 /// other thread is woken to see to that. For adapters that make blocking calls of `submit` and `wait`. If the
@@ -347,8 +348,7 @@ class Runtime {
   void shutdown(const std::string& reason = {});
 
  private:
-  struct Parts;
-  std::unique_ptr<Parts> parts_;
+  std::unique_ptr<Job> job_;
 };
 
 /// How many rows of a first dimension of `rows` reducescatter gives to each of `ranks` ranks, and scatter

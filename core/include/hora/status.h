@@ -17,8 +17,9 @@ enum class Code : std::uint8_t {
   unavailable,       ///< not built, not found, or not permitted on this machine
   internal,          ///< a bug in Hora
   rank_failed,       ///< a rank could not bring its tensor, and said why; the job goes on with the next
+  generation_ended,  ///< a rank was lost, or the ranks change; the job goes on with other ranks
 };
-inline constexpr int kCodes = 8;
+inline constexpr int kCodes = 9;
 
 /// The outcome of an operation. A value: compared, stored, and sent to other ranks.
 struct Status {

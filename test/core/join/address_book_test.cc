@@ -15,8 +15,7 @@ TEST(TellWhere, SaysWhereEveryRankListens) {
   std::vector<AddressBook> address_books(3);
   run_ranks(3, [&](int rank) {
     const auto at = static_cast<std::size_t>(rank);
-    address_books[at] = tell_where(*worlds[at].control, worlds[at].members, configs[at],
-                                   Clock::now() + configs[at].start_timeout);
+    address_books[at] = tell_where(worlds[at], configs[at], Clock::now() + configs[at].start_timeout);
   });
   run_ranks(3, [&](int rank) { worlds[static_cast<std::size_t>(rank)].control.reset(); });
   for (std::size_t rank = 0; rank < 3; ++rank) {
@@ -33,8 +32,8 @@ TEST(TellWhere, ListensOnTheNetworkAlone) {
   auto worlds = connect_tcp_ranks(configs);
   run_ranks(2, [&](int rank) {
     const auto at = static_cast<std::size_t>(rank);
-    const AddressBook address_book = tell_where(*worlds[at].control, worlds[at].members, configs[at],
-                                                Clock::now() + configs[at].start_timeout);
+    const AddressBook address_book =
+        tell_where(worlds[at], configs[at], Clock::now() + configs[at].start_timeout);
     EXPECT_EQ(local_address(address_book.listener.fd()).host, "127.0.0.1");
   });
   run_ranks(2, [&](int rank) { worlds[static_cast<std::size_t>(rank)].control.reset(); });

@@ -2,6 +2,7 @@
 #include "core/join/gathering.h"
 
 #include "core/join/local_socket.h"
+#include "core/join/membership_source.h"
 
 #include <hora/status.h>
 
@@ -37,24 +38,25 @@ Config rank_of(int rank, int size, milliseconds patience = milliseconds(20'000))
 }
 
 struct Outcome {
-  Config config;
+  Membership membership;
   Status status;
-  bool has_door = false;
+  bool listens = false;
 };
 
 /// One rank's try.
-Outcome attend(Config config) {
+Outcome attend(const Config& config) {
   Outcome outcome;
   try {
-    const Descriptor door = gather_on_host(config, Clock::now() + config.start_timeout);
+    outcome.membership = gather_on_host(membership_of(config), config, Clock::now() + config.start_timeout);
+    const auto& listener = outcome.membership.listener;
     int listens = 0;
     socklen_t length = sizeof listens;
-    outcome.has_door =
-        door && ::getsockopt(door.fd(), SOL_SOCKET, SO_ACCEPTCONN, &listens, &length) == 0 && listens == 1;
+    outcome.listens = listener &&
+                      ::getsockopt(listener->fd(), SOL_SOCKET, SO_ACCEPTCONN, &listens, &length) == 0 &&
+                      listens == 1;
   } catch (const Error& error) {
     outcome.status = error.status();
   }
-  outcome.config = config;
   return outcome;
 }
 
@@ -67,19 +69,18 @@ std::vector<Outcome> attend_all(const std::vector<Config>& configs) {
   return outcomes;
 }
 
-TEST(Gathering, GivesAllRanksOneSecretAndTheDoorOfRank0) {
+TEST(Gathering, GivesAllRanksOneSecretAndTheListenerOfRank0) {
   for (const int size : {2, 3, 8}) {
     std::vector<Config> configs;
     for (int rank = size - 1; rank >= 0; --rank) configs.push_back(rank_of(rank, size));
     const auto outcomes = attend_all(configs);
-    const Config& first = outcomes.back().config;
-    EXPECT_TRUE(first.coordinator_fd);
+    const Membership& first = outcomes.back().membership;
     EXPECT_NE(first.secret, Secret{});
     for (const auto& outcome : outcomes) {
       EXPECT_EQ(outcome.status, Status{});
-      EXPECT_EQ(outcome.config.secret, first.secret);
-      EXPECT_EQ(outcome.config.coordinator, first.coordinator);
-      EXPECT_EQ(outcome.has_door, outcome.config.rank == 0);
+      EXPECT_EQ(outcome.membership.secret, first.secret);
+      EXPECT_EQ(outcome.membership.coordinator, first.coordinator);
+      EXPECT_EQ(outcome.listens, outcome.membership.rank == 0);
     }
   }
 }
@@ -89,8 +90,8 @@ TEST(Gathering, MayBeHeldAgainAndAgain) {
   for (int round = 0; round < 20; ++round) {
     const auto outcomes = attend_all({rank_of(0, 2), rank_of(1, 2)});
     EXPECT_TRUE(outcomes[0].status.ok() && outcomes[1].status.ok());
-    EXPECT_NE(outcomes[0].config.secret, former);
-    former = outcomes[0].config.secret;
+    EXPECT_NE(outcomes[0].membership.secret, former);
+    former = outcomes[0].membership.secret;
   }
 }
 

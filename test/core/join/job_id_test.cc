@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/join/job_id.h"
 
+#include "core/join/membership_source.h"
+
 #include <gtest/gtest.h>
 
 namespace hora {
@@ -17,14 +19,14 @@ TEST(JobId, FollowsFromTheSecretOfAJobOfHruns) {
   Config config;
   config.secret = secret;
   config.question_fd = 5;
-  EXPECT_EQ(job_id(config), id);
+  EXPECT_EQ(job_id(membership_of(config), config), id);
 }
 
 TEST(JobId, IsAnotherForEveryJobOfOtherLaunchers) {
   Config config;
-  const std::string id = job_id(config);
+  const std::string id = job_id(membership_of(config), config);
   EXPECT_EQ(id.size(), 8u);
-  EXPECT_NE(job_id(config), id) << "once in four milliards it may be the same";
+  EXPECT_NE(job_id(membership_of(config), config), id) << "once in four milliards it may be the same";
 }
 
 }  // namespace

@@ -18,49 +18,49 @@ std::vector<Member> members_on(const std::vector<std::string>& hosts) {
 }
 
 /// The numbers of a rank whose rank and size alone are known.
-std::vector<int> settled(int rank, const std::vector<Member>& members) {
-  Config config;
-  config.rank = rank;
-  config.size = static_cast<int>(members.size());
-  config.local_size = config.cross_size = 0;
-  settle_places(config, members);
-  return {config.local_rank, config.local_size, config.cross_rank, config.cross_size};
+std::vector<int> numbers_of(int rank, const std::vector<Member>& members) {
+  Membership alone;
+  alone.rank = rank;
+  alone.size = static_cast<int>(members.size());
+  alone.local_size = alone.cross_size = 0;
+  const Membership settled = settle_places(alone, members);
+  return {settled.local_rank, settled.local_size, settled.cross_rank, settled.cross_size};
 }
 
 TEST(Places, CountOnEveryHost) {
   const auto members = members_on({"a", "a", "b", "b"});
-  EXPECT_EQ(settled(0, members), (std::vector{0, 2, 0, 2}));
-  EXPECT_EQ(settled(1, members), (std::vector{1, 2, 0, 2}));
-  EXPECT_EQ(settled(2, members), (std::vector{0, 2, 1, 2}));
-  EXPECT_EQ(settled(3, members), (std::vector{1, 2, 1, 2}));
+  EXPECT_EQ(numbers_of(0, members), (std::vector{0, 2, 0, 2}));
+  EXPECT_EQ(numbers_of(1, members), (std::vector{1, 2, 0, 2}));
+  EXPECT_EQ(numbers_of(2, members), (std::vector{0, 2, 1, 2}));
+  EXPECT_EQ(numbers_of(3, members), (std::vector{1, 2, 1, 2}));
 }
 
 TEST(Places, MayBeDealtOutInTurns) {
   const auto members = members_on({"a", "b", "c", "a", "b"});
-  EXPECT_EQ(settled(2, members), (std::vector{0, 1, 2, 3}));
-  EXPECT_EQ(settled(3, members), (std::vector{1, 2, 0, 2}));
-  EXPECT_EQ(settled(4, members), (std::vector{1, 2, 1, 2}));
+  EXPECT_EQ(numbers_of(2, members), (std::vector{0, 1, 2, 3}));
+  EXPECT_EQ(numbers_of(3, members), (std::vector{1, 2, 0, 2}));
+  EXPECT_EQ(numbers_of(4, members), (std::vector{1, 2, 1, 2}));
 }
 
 TEST(Places, OnMachinesThatAreCalledAlikeDiffer) {
   auto members = members_on({"localhost", "localhost"});
   members[1].pid_space = kOtherBoot + "pid:[1]";
-  EXPECT_EQ(settled(1, members), (std::vector{0, 1, 1, 2}));
+  EXPECT_EQ(numbers_of(1, members), (std::vector{0, 1, 1, 2}));
   members[1].pid_space = kBoot + "pid:[2]";
-  EXPECT_EQ(settled(1, members), (std::vector{1, 2, 0, 1}));
+  EXPECT_EQ(numbers_of(1, members), (std::vector{1, 2, 0, 1}));
 }
 
 TEST(Places, ThatALauncherToldStay) {
-  Config config;
-  config.rank = 1;
-  config.size = 2;
-  config.local_rank = 1;
-  config.local_size = 2;
-  config.cross_rank = 0;
-  config.cross_size = 1;
-  settle_places(config, members_on({"a", "b"}));
-  EXPECT_EQ(config.local_size, 2);
-  EXPECT_EQ(config.cross_size, 1);
+  Membership told;
+  told.rank = 1;
+  told.size = 2;
+  told.local_rank = 1;
+  told.local_size = 2;
+  told.cross_rank = 0;
+  told.cross_size = 1;
+  const Membership settled = settle_places(told, members_on({"a", "b"}));
+  EXPECT_EQ(settled.local_size, 2);
+  EXPECT_EQ(settled.cross_size, 1);
 }
 
 }  // namespace

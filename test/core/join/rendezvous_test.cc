@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/join/rendezvous.h"
 
+#include "core/join/membership_source.h"
 #include "core/join/connector.h"
 #include "test/support/tcp_ranks.h"
 #include "test/support/threads.h"
@@ -20,7 +21,7 @@ std::vector<std::string> failures(const std::vector<Config>& configs) {
   run_ranks(static_cast<int>(configs.size()), [&](int thread) {
     const auto& config = configs[static_cast<std::size_t>(thread)];
     try {
-      static_cast<void>(meet(config, Clock::now() + config.start_timeout));
+      static_cast<void>(meet(membership_of(config), config, Clock::now() + config.start_timeout));
     } catch (const Error& error) {
       texts[static_cast<std::size_t>(thread)] = error.what();
     }
@@ -46,13 +47,6 @@ TEST(Meet, RefusesTwoProcessesOfOneRank) {
   EXPECT_EQ(texts[2], texts[0]);
 }
 
-TEST(Meet, RefusesADescriptorThatDoesNotListen) {
-  auto configs = loopback_configs(2);
-  configs[0].coordinator_fd = 0;
-  configs.resize(1);
-  EXPECT_NE(failures(configs)[0].find("HORA_COORDINATOR_FD=0 is not a listening socket"), std::string::npos);
-}
-
 TEST(Meet, FindsRankZeroBehindOneOfSeveralCandidates) {
   const Descriptor silent = listen_at({"127.0.0.2", "0"});  // takes connections, and never answers
   auto configs = loopback_configs(3);
@@ -61,7 +55,8 @@ TEST(Meet, FindsRankZeroBehindOneOfSeveralCandidates) {
   configs[2].coordinator = configs[1].coordinator;
   run_ranks(3, [&](int rank) {
     const Meetup meetup =
-        meet(configs[static_cast<std::size_t>(rank)], Clock::now() + std::chrono::seconds(20));
+        meet(membership_of(configs[static_cast<std::size_t>(rank)]), configs[static_cast<std::size_t>(rank)],
+             Clock::now() + std::chrono::seconds(20));
     for (const auto& member : meetup.peer_list.members)
       EXPECT_EQ(member.addresses, std::vector<std::string>{"127.0.0.1"}) << member.rank;
   });

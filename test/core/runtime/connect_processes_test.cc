@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // How tensors move when not all ranks share memory. A rank that cannot map the arena is a host by itself.
 #include "core/runtime/connect.h"
+#include "test/support/join_job.h"
 #include "test/support/processes.h"
 #include "test/support/tcp_ranks.h"
 
@@ -42,7 +43,7 @@ TEST(ConnectProcesses, ReduceOverTheHostsThatThereAre) {
 TEST(ConnectProcesses, SharedMemoryAloneIsRefusedOnSeveralHosts) {
   run_on_two_hosts("shm", [](Config& config) {
     try {
-      static_cast<void>(connect(config));
+      static_cast<void>(join_job(config));
       FAIL();
     } catch (const Error& error) {
       // The rank finds this by itself, or another rank that found it first has told it.

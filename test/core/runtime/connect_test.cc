@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/runtime/connect.h"
 
+#include "test/support/join_job.h"
 #include "test/support/tcp_ranks.h"
 #include "test/support/threads.h"
 
@@ -13,7 +14,7 @@ namespace {
 
 TEST(Connect, OneRankNeedsNobody) {
   Config config;
-  const World world = connect(config);
+  const World world = join_job(config);
   EXPECT_EQ(world.members.size(), 1u);
   EXPECT_EQ(world.job.size(), 8u);
 }
@@ -25,7 +26,7 @@ TEST(Connect, Rank0sKnobsCount) {
     configs[0].cpu_operations = operations;
     std::vector<World> worlds(3);
     run_ranks(3, [&](int rank) {
-      worlds[static_cast<std::size_t>(rank)] = connect(configs[static_cast<std::size_t>(rank)]);
+      worlds[static_cast<std::size_t>(rank)] = join_job(configs[static_cast<std::size_t>(rank)]);
     });
     for (const auto& config : configs) EXPECT_EQ(config.fusion_threshold, 12345u);
     for (const auto& world : worlds) EXPECT_EQ(world.job, worlds.front().job);
@@ -56,7 +57,7 @@ TEST(Connect, RanksOfAnotherJobAreRefused) {
   for (auto& config : configs) config.start_timeout = std::chrono::seconds(2);
   run_ranks(2, [&](int rank) {
     try {
-      static_cast<void>(connect(configs[static_cast<std::size_t>(rank)]));
+      static_cast<void>(join_job(configs[static_cast<std::size_t>(rank)]));
       ADD_FAILURE();
     } catch (const Error& error) {
       const std::string text = error.what();
@@ -73,7 +74,7 @@ TEST(Connect, RanksThatDisagreeAboutTheSizeAllHearIt) {
   configs[1].size = 3;
   run_ranks(2, [&](int rank) {
     try {
-      static_cast<void>(connect(configs[static_cast<std::size_t>(rank)]));
+      static_cast<void>(join_job(configs[static_cast<std::size_t>(rank)]));
       ADD_FAILURE();
     } catch (const Error& error) {
       EXPECT_STREQ(error.what(), "rank 0 was started as one of 2, rank 1 as one of 3");
@@ -85,7 +86,7 @@ TEST(Connect, WithoutACoordinatorItSaysWhatToSet) {
   Config config;
   config.size = 2;
   try {
-    static_cast<void>(connect(config));
+    static_cast<void>(join_job(config));
     FAIL();
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), Code::invalid_argument);

@@ -105,11 +105,11 @@ std::chrono::milliseconds beat_of(const Config& config) {
 /// (kUntilControlTells), only the connection has broken, and the rank that sees that calls the job off.
 class TcpControl final : public Control {
  public:
-  TcpControl(const Config& config, Meetup meetup)
-      : rank_(config.rank),
-        size_(config.size),
-        seat_(seat_in_tree(config.rank, config.size, meetup.peer_list.radix)),
-        self_(describe(meetup.peer_list.members[static_cast<std::size_t>(config.rank)])),
+  TcpControl(const Membership& membership, const Config& config, Meetup meetup)
+      : rank_(membership.rank),
+        size_(membership.size),
+        seat_(seat_in_tree(membership.rank, membership.size, meetup.peer_list.radix)),
+        self_(describe(meetup.peer_list.members[static_cast<std::size_t>(membership.rank)])),
         silence_(config.heartbeat_timeout),
         beat_(beat_of(config)),
         news_(std::move(meetup.news)),
@@ -663,27 +663,29 @@ class TcpControl final : public Control {
 
 }  // namespace
 
-World connect_tcp_control(const Config& config, TimePoint deadline) {
-  Meetup meetup = meet(config, deadline);
+World connect_tcp_control(const Membership& membership, const Config& config, TimePoint deadline) {
+  Meetup meetup = meet(membership, config, deadline);
   World world;
+  world.membership = membership;
   world.job = meetup.peer_list.job;
   world.members = meetup.peer_list.members;
   const bool tree = meetup.peer_list.radix > 0;
-  auto control = std::make_unique<TcpControl>(config, std::move(meetup));
+  auto made = std::make_unique<TcpControl>(membership, config, std::move(meetup));
+  TcpControl& control = *made;
+  world.control = std::move(made);
   if (tree) {
     try {
-      connect_tree_links(*control, world.members, config, deadline,
-                         [&](TreeLink tree_link) { control->add(std::move(tree_link)); });
-      control->grow();
+      connect_tree_links(world, config, deadline,
+                         [&](TreeLink tree_link) { control.add(std::move(tree_link)); });
+      control.grow();
     } catch (const Error& error) {
-      control->fail(error.status());  // the others wait for this rank
+      control.fail(error.status());  // the others wait for this rank
       throw;
     } catch (const std::exception& error) {  // no more memory
-      control->fail({Code::unavailable, error.what()});
+      control.fail({Code::unavailable, error.what()});
       throw;
     }
   }
-  world.control = std::move(control);
   return world;
 }
 

@@ -8,6 +8,7 @@
 namespace hora::tcp {
 
 /// Meets the other ranks over TCP: a world whose `lane` is still empty. Throws what `meet` throws.
-[[nodiscard]] World connect_tcp_control(const Config& config, TimePoint deadline);
+[[nodiscard]] World connect_tcp_control(const Membership& membership, const Config& config,
+                                        TimePoint deadline);
 
 }  // namespace hora::tcp

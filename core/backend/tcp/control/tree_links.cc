@@ -49,21 +49,21 @@ class LossWatch {
 /// The search for all tree links of one rank.
 class TreeLinkSearch {
  public:
-  TreeLinkSearch(Control& control, const std::vector<Member>& members, const Config& config,
-                 AddressBook address_book, TimePoint end, const std::function<void(TreeLink)>& found)
-      : members_(members),
-        seat_(control.seat()),
-        rank_(control.rank()),
-        size_(control.size()),
+  TreeLinkSearch(const World& world, AddressBook address_book, TimePoint end,
+                 const std::function<void(TreeLink)>& found)
+      : members_(world.members),
+        seat_(world.control->seat()),
+        rank_(world.control->rank()),
+        size_(world.control->size()),
         end_(end),
         found_(found),
-        losses_(control),
-        acceptor_(std::move(address_book.listener), config.secret, control.rank()),
+        losses_(*world.control),
+        acceptor_(std::move(address_book.listener), world.membership.secret, world.control->rank()),
         absent_(seat_.children) {
     if (seat_.parent == 0) return;
     const Hello hello{Role::tree_link, rank_, size_, seat_.parent};
     const auto& places = address_book.places[static_cast<std::size_t>(seat_.parent)];
-    parent_.emplace(config.secret, hello, places, Clock::now());
+    parent_.emplace(world.membership.secret, hello, places, Clock::now());
   }
 
   void run() {
@@ -127,12 +127,12 @@ class TreeLinkSearch {
 /// which answers whatever else it waits for, and which all ranks enter. Being called needs no deadline: a
 /// child that fails says so through control, and so does its death. A caller gives up long before those who
 /// wait for it elsewhere do, so that all hear of the unreachable pair, and not that somebody is missing.
-void connect_tree_links(Control& control, const std::vector<Member>& members, const Config& config,
-                        TimePoint deadline, const std::function<void(TreeLink)>& found) {
-  AddressBook address_book = tell_where(control, members, config, deadline);
-  if (control.rank() == 0) return;
+void connect_tree_links(const World& world, const Config& config, TimePoint deadline,
+                        const std::function<void(TreeLink)>& found) {
+  AddressBook address_book = tell_where(world, config, deadline);
+  if (world.control->rank() == 0) return;
   const TimePoint now = Clock::now();
-  TreeLinkSearch(control, members, config, std::move(address_book), now + (deadline - now) / 2, found).run();
+  TreeLinkSearch(world, std::move(address_book), now + (deadline - now) / 2, found).run();
 }
 
 }  // namespace hora::tcp

@@ -23,13 +23,12 @@ void require_all(Links& links, Control& control) {
 
 }  // namespace
 
-std::unique_ptr<Collective> connect_tcp(Control& control, const std::vector<Member>& members,
-                                        const Config& config, TimePoint deadline) {
-  auto links = make_links(control, members, config, deadline);
+std::unique_ptr<Collective> connect_tcp(const World& world, const Config& config, TimePoint deadline) {
+  auto links = make_links(world, config, deadline);
   // A rank that cannot reach another is better known before the first step than in it. Many ranks would pay
   // for that with connections that they do not need.
-  if (talks_to_all(config.size)) require_all(*links, control);
-  return make_tcp_collective(std::move(links), knobs_from(config, members));
+  if (talks_to_all(world.membership.size)) require_all(*links, *world.control);
+  return make_tcp_collective(std::move(links), knobs_from(world, config));
 }
 
 }  // namespace hora::tcp

@@ -52,14 +52,15 @@ struct Link {
 /// death. Being called therefore needs no deadline.
 class LazyLinks final : public Links {
  public:
-  LazyLinks(const Config& config, const std::vector<Member>& members, AddressBook address_book)
+  LazyLinks(const World& world, const Config& config, AddressBook address_book)
       : config_(config),
-        members_(members),
+        membership_(world.membership),
+        members_(world.members),
         places_(std::move(address_book.places)),
-        streams_(streams_between(config, members)),
-        ready_(members.size(), false),
-        acceptor_(std::move(address_book.listener), config.secret, config.rank) {
-    for (std::size_t peer = 0; peer < members.size(); ++peer) links_.emplace_back(streams_);
+        streams_(streams_between(config, world.members)),
+        ready_(world.members.size(), false),
+        acceptor_(std::move(address_book.listener), world.membership.secret, world.membership.rank) {
+    for (std::size_t peer = 0; peer < world.members.size(); ++peer) links_.emplace_back(streams_);
     door_ = start_thread("accepts connections", [this] { answer(); });
   }
 
@@ -71,7 +72,7 @@ class LazyLinks final : public Links {
   LazyLinks(const LazyLinks&) = delete;
   LazyLinks& operator=(const LazyLinks&) = delete;
 
-  [[nodiscard]] int rank() const override { return config_.rank; }
+  [[nodiscard]] int rank() const override { return membership_.rank; }
   [[nodiscard]] int ranks() const override { return static_cast<int>(links_.size()); }
 
   [[nodiscard]] std::span<DataLine* const> lines(int peer) const override {
@@ -126,7 +127,7 @@ class LazyLinks final : public Links {
 
   void call(std::deque<Call>& calls, int peer, int stream, const std::vector<Address>& places) {
     const Hello hello{Role::data, rank(), ranks(), peer, stream};
-    calls.push_back({peer, stream, Connector(config_.secret, hello, places, Clock::now())});
+    calls.push_back({peer, stream, Connector(membership_.secret, hello, places, Clock::now())});
   }
 
   /// Goes on with all calls.
@@ -208,6 +209,7 @@ class LazyLinks final : public Links {
   }
 
   const Config config_;
+  Membership membership_;
   const std::vector<Member> members_;
   const std::vector<std::vector<Address>> places_;  // by rank
   const std::size_t streams_;
@@ -227,10 +229,9 @@ class LazyLinks final : public Links {
 
 }  // namespace
 
-std::shared_ptr<Links> make_links(Control& control, const std::vector<Member>& members, const Config& config,
-                                  TimePoint deadline) {
-  AddressBook address_book = tell_where(control, members, config, deadline);
-  return std::make_shared<LazyLinks>(config, members, std::move(address_book));
+std::shared_ptr<Links> make_links(const World& world, const Config& config, TimePoint deadline) {
+  AddressBook address_book = tell_where(world, config, deadline);
+  return std::make_shared<LazyLinks>(world, config, std::move(address_book));
 }
 
 }  // namespace hora::tcp

@@ -42,7 +42,6 @@ class Links {
 /// Tells the others where this rank listens, and learns where they do; connects nobody. `members`: as the
 /// rendezvous has found them. All ranks call it. Throws Error(aborted), (timeout), (unavailable), and
 /// (invalid_argument) for a HORA_NETWORK that selects nothing.
-[[nodiscard]] std::shared_ptr<Links> make_links(Control& control, const std::vector<Member>& members,
-                                                const Config& config, TimePoint deadline);
+[[nodiscard]] std::shared_ptr<Links> make_links(const World& world, const Config& config, TimePoint deadline);
 
 }  // namespace hora::tcp

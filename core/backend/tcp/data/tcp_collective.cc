@@ -34,10 +34,10 @@ constexpr std::size_t kAtOnceUpTo = 128 * 1024;
 constexpr std::size_t kRingFrom = 256 * 1024;
 
 /// Those of all processes of the job that we see. Each may be bound to some of its own.
-CoreSet cores_of_neighbours(const Config& config, const std::vector<Member>& members) {
+CoreSet cores_of_neighbours(const World& world) {
   CoreSet all{};
-  const std::string& here = members[static_cast<std::size_t>(config.rank)].pid_space;
-  for (const Member& member : members) {
+  const std::string& here = world.members[static_cast<std::size_t>(world.membership.rank)].pid_space;
+  for (const Member& member : world.members) {
     if (member.pid_space != here) continue;
     const CoreSet cores = usable_cores(member.pid);
     std::transform(all.begin(), all.end(), cores.begin(), all.begin(), std::bit_or());
@@ -155,12 +155,12 @@ class TcpCollective final : public Collective {
 
 bool talks_to_all(int ranks) { return ranks <= kSharesUpTo; }
 
-TcpKnobs knobs_from(const Config& config, const std::vector<Member>& members) {
+TcpKnobs knobs_from(const World& world, const Config& config) {
   TcpKnobs knobs;
   knobs.deterministic = config.deterministic;
-  knobs.one_host = config.local_size == config.size;
+  knobs.one_host = world.membership.local_size == world.membership.size;
   knobs.spins =
-      config.local_size <= std::min(count_cores(cores_of_neighbours(config, members)), core_quota());
+      world.membership.local_size <= std::min(count_cores(cores_of_neighbours(world)), core_quota());
   return knobs;
 }
 

@@ -31,7 +31,7 @@ struct TcpKnobs {
 
 /// Knobs as the configuration has them. There is a core to spare if the ranks of this host, as far as they
 /// see each other's processes, have as many together as they are.
-[[nodiscard]] TcpKnobs knobs_from(const Config& config, const std::vector<Member>& members);
+[[nodiscard]] TcpKnobs knobs_from(const World& world, const Config& config);
 
 /// Whether it is right that every one of so many ranks has connections to every other one.
 [[nodiscard]] bool talks_to_all(int ranks);
@@ -39,8 +39,7 @@ struct TcpKnobs {
 /// A collective over sockets, for ranks that share no memory: few ranks are all connected when it returns, of
 /// many each to those that it needs when it needs them. Throws Error(unavailable) that names the ranks that
 /// do not reach each other, Error(aborted), (timeout).
-std::unique_ptr<Collective> connect_tcp(Control& control, const std::vector<Member>& members,
-                                        const Config& config, TimePoint deadline);
+std::unique_ptr<Collective> connect_tcp(const World& world, const Config& config, TimePoint deadline);
 
 /// The collective of all ranks of these links.
 std::unique_ptr<Collective> make_tcp_collective(std::shared_ptr<Links> links, const TcpKnobs& knobs);

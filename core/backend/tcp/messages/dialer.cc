@@ -10,9 +10,10 @@ namespace hora::tcp {
 void Dialer::want(int rank) {
   if (calls_.contains(rank)) return;
   const TimePoint now = Clock::now();
-  const Hello hello{Role::message, config_.rank, config_.size, rank};
-  calls_.emplace(rank, Call{Connector(config_.secret, hello, places_[static_cast<std::size_t>(rank)], now),
-                            now + config_.start_timeout});
+  const Hello hello{Role::message, membership_.rank, membership_.size, rank};
+  calls_.emplace(rank,
+                 Call{Connector(membership_.secret, hello, places_[static_cast<std::size_t>(rank)], now),
+                      now + config_.start_timeout});
 }
 
 std::vector<Dialer::Answer> Dialer::serve(TimePoint now) {
@@ -22,7 +23,7 @@ std::vector<Dialer::Answer> Dialer::serve(TimePoint now) {
     if (auto connection = found.connector.serve(now)) {
       answers.push_back({rank, std::move(connection), {}});
     } else if (found.connector.hopeless(now) || now >= found.deadline) {
-      const UnreachablePair unreachable_pair{members_[static_cast<std::size_t>(config_.rank)],
+      const UnreachablePair unreachable_pair{members_[static_cast<std::size_t>(membership_.rank)],
                                              members_[static_cast<std::size_t>(rank)],
                                              found.connector.failures()};
       answers.push_back({rank, {}, describe_unreachable({&unreachable_pair, 1})});

@@ -14,8 +14,8 @@ namespace hora::tcp {
 class Dialer {
  public:
   /// `places`: by rank, see AddressBook.
-  Dialer(const Config& config, std::vector<Member> members, std::vector<std::vector<Address>> places)
-      : config_(config), members_(std::move(members)), places_(std::move(places)) {}
+  Dialer(const World& world, const Config& config, std::vector<std::vector<Address>> places)
+      : config_(config), membership_(world.membership), members_(world.members), places_(std::move(places)) {}
 
   /// Begins to call a rank, unless that is under way.
   void want(int rank);
@@ -39,6 +39,7 @@ class Dialer {
   };
 
   Config config_;
+  Membership membership_;
   std::vector<Member> members_;
   std::vector<std::vector<Address>> places_;
   std::map<int, Call> calls_;  // by rank

@@ -59,14 +59,14 @@ struct Break {
 /// connect (HORA_START_TIMEOUT) has passed, and again each time that it does.
 class TcpMessenger final : public Messenger {
  public:
-  TcpMessenger(const Config& config, const std::vector<Member>& members, AddressBook address_book)
-      : rank_(config.rank),
-        ranks_(config.size),
+  TcpMessenger(const World& world, const Config& config, AddressBook address_book)
+      : rank_(world.membership.rank),
+        ranks_(world.membership.size),
         encryption_(config.encryption),
         time_to_connect_(config.start_timeout),
-        dialer_(config, members, std::move(address_book.places)),
-        acceptor_(std::move(address_book.listener), config.secret, config.rank),
-        leavers_(config.rank, config.size),
+        dialer_(world, config, std::move(address_book.places)),
+        acceptor_(std::move(address_book.listener), world.membership.secret, world.membership.rank),
+        leavers_(world.membership.rank, world.membership.size),
         io_(start_thread("moves messages", [this] { run_io(); })) {}
   ~TcpMessenger() override {
     abort({Code::aborted, "the job has ended"});
@@ -546,9 +546,9 @@ class TcpMessenger final : public Messenger {
 
 }  // namespace
 
-std::unique_ptr<Messenger> connect_tcp_messenger(Control& control, const std::vector<Member>& members,
-                                                 const Config& config, TimePoint deadline) {
-  return std::make_unique<TcpMessenger>(config, members, tell_where(control, members, config, deadline));
+std::unique_ptr<Messenger> connect_tcp_messenger(const World& world, const Config& config,
+                                                 TimePoint deadline) {
+  return std::make_unique<TcpMessenger>(world, config, tell_where(world, config, deadline));
 }
 
 }  // namespace hora::tcp

@@ -13,7 +13,7 @@ namespace hora::tcp {
 /// Messages over sockets, which are opened when they are first needed. All ranks call it: they tell each
 /// other where they listen. Throws Error(aborted), (timeout), (unavailable), and (invalid_argument) for a
 /// HORA_NETWORK that selects nothing.
-std::unique_ptr<Messenger> connect_tcp_messenger(Control& control, const std::vector<Member>& members,
-                                                 const Config& config, TimePoint deadline);
+std::unique_ptr<Messenger> connect_tcp_messenger(const World& world, const Config& config,
+                                                 TimePoint deadline);
 
 }  // namespace hora::tcp

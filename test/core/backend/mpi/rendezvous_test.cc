@@ -12,22 +12,22 @@ namespace {
 TimePoint soon() { return Clock::now() + std::chrono::seconds(20); }
 
 TEST(MpiRendezvous, TellsEverybodyHisPlaceAndHowToReachRankZero) {
-  const MpiMeeting meeting = meet_by_mpi({}, soon());
-  EXPECT_EQ(meeting.rank, mpi_rank());
-  EXPECT_EQ(meeting.size, mpi_ranks());
-  EXPECT_EQ(meeting.started, mpi_ranks());
-  EXPECT_EQ(meeting.local_rank, mpi_rank());
-  EXPECT_EQ(meeting.local_size, mpi_ranks());
-  EXPECT_EQ(meeting.cross_rank, 0);
-  EXPECT_EQ(meeting.cross_size, 1);
-  EXPECT_EQ(static_cast<bool>(meeting.listener), mpi_rank() == 0);
-  EXPECT_THAT(meeting.coordinator, testing::HasSubstr(":"));
-  std::vector<unsigned char> secrets(meeting.secret.size() * static_cast<std::size_t>(mpi_ranks()));
-  MPI_Allgather(meeting.secret.data(), sizeof meeting.secret, MPI_BYTE, secrets.data(), sizeof meeting.secret,
-                MPI_BYTE, MPI_COMM_WORLD);
+  const auto [membership, started] = meet_by_mpi({}, soon());
+  EXPECT_EQ(membership.rank, mpi_rank());
+  EXPECT_EQ(membership.size, mpi_ranks());
+  EXPECT_EQ(started, mpi_ranks());
+  EXPECT_EQ(membership.local_rank, mpi_rank());
+  EXPECT_EQ(membership.local_size, mpi_ranks());
+  EXPECT_EQ(membership.cross_rank, 0);
+  EXPECT_EQ(membership.cross_size, 1);
+  EXPECT_EQ(static_cast<bool>(membership.listener), mpi_rank() == 0);
+  EXPECT_THAT(membership.coordinator, testing::HasSubstr(":"));
+  std::vector<unsigned char> secrets(membership.secret.size() * static_cast<std::size_t>(mpi_ranks()));
+  MPI_Allgather(membership.secret.data(), sizeof membership.secret, MPI_BYTE, secrets.data(),
+                sizeof membership.secret, MPI_BYTE, MPI_COMM_WORLD);
   for (std::size_t i = 0; i < secrets.size(); ++i)
-    EXPECT_EQ(secrets[i], meeting.secret[i % meeting.secret.size()]);
-  EXPECT_NE(meeting.secret, Secret{});
+    EXPECT_EQ(secrets[i], membership.secret[i % membership.secret.size()]);
+  EXPECT_NE(membership.secret, Secret{});
 }
 
 TEST(MpiRendezvous, KeepsTheSecretOfRankZero) {
@@ -35,7 +35,7 @@ TEST(MpiRendezvous, KeepsTheSecretOfRankZero) {
   config.secret.fill(static_cast<unsigned char>(mpi_rank() + 1));
   Secret expected;
   expected.fill(1);
-  EXPECT_EQ(meet_by_mpi(config, soon()).secret, expected);
+  EXPECT_EQ(meet_by_mpi(config, soon()).membership.secret, expected);
 }
 
 TEST(MpiRendezvous, NumbersRanksAsTheCommunicatorDoes) {
@@ -43,11 +43,11 @@ TEST(MpiRendezvous, NumbersRanksAsTheCommunicatorDoes) {
   MPI_Comm_split(MPI_COMM_WORLD, mpi_rank() % 2, -mpi_rank(), &reversed);
   Config config;
   config.mpi_communicator = MPI_Comm_c2f(reversed);
-  const MpiMeeting meeting = meet_by_mpi(config, soon());
+  const auto [membership, started] = meet_by_mpi(config, soon());
   const int others = (mpi_ranks() - mpi_rank() + 1) / 2;  // from this one on
-  EXPECT_EQ(meeting.rank, others - 1);
-  EXPECT_EQ(meeting.size, (mpi_ranks() + 1 - mpi_rank() % 2) / 2);
-  EXPECT_EQ(meeting.started, mpi_ranks());
+  EXPECT_EQ(membership.rank, others - 1);
+  EXPECT_EQ(membership.size, (mpi_ranks() + 1 - mpi_rank() % 2) / 2);
+  EXPECT_EQ(started, mpi_ranks());
   MPI_Comm_free(&reversed);
 }
 

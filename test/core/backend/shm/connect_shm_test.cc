@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/backend/shm/connect_shm.h"
 
+#include "core/join/membership_source.h"
 #include "core/backend/shm/shm_collective.h"
 #include "core/backend/tcp/control/tcp_control.h"
 #include "core/base/socket_io.h"
@@ -36,8 +37,9 @@ TimePoint deadline() { return Clock::now() + std::chrono::seconds(30); }
 
 /// One rank of a job, and what it shares with others of its host, if there are any.
 struct Connected {
-  explicit Connected(const Config& config) : world(tcp::connect_tcp_control(config, deadline())) {
-    auto shared = share_hosts(*world.control, config, deadline());
+  explicit Connected(const Config& config)
+      : world(tcp::connect_tcp_control(membership_of(config), config, deadline())) {
+    auto shared = share_hosts(world, config, deadline());
     hosts = hosts_of(std::move(shared.ranks), config.rank);
     if (!shared.own) return;
     collective = make_shm_collective(std::move(shared.own->arena), static_cast<int>(hosts.place),
@@ -158,7 +160,7 @@ TEST(ConnectShm, NetworkNamespacesAreHosts) {
   const auto configs = loopback_configs(5);
   const auto ends = run_processes(5, [&](int rank) {
     const Config& config = configs[static_cast<std::size_t>(rank)];
-    World world = tcp::connect_tcp_control(config, deadline());
+    World world = tcp::connect_tcp_control(membership_of(config), config, deadline());
     const auto wait_for_all = [&] { exchange(*world.control, {}, deadline()); };
     if (rank == 1) {
       ASSERT_EQ(::unshare(CLONE_NEWNET), 0);
@@ -166,7 +168,7 @@ TEST(ConnectShm, NetworkNamespacesAreHosts) {
     wait_for_all();
     if (rank == 2 || rank == 4) join_network_of(world.members[1].pid);
     wait_for_all();
-    auto shared = share_hosts(*world.control, config, deadline());
+    auto shared = share_hosts(world, config, deadline());
     EXPECT_EQ(shared.ranks, (Ranks{{0, 3}, {1, 2, 4}}));
     ASSERT_TRUE(shared.own);
     const Hosts hosts = hosts_of(shared.ranks, rank);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/backend/tcp/control/tcp_control.h"
 
+#include "core/join/membership_source.h"
 #include "core/backend/tcp/unreachable_pairs.h"
 #include "core/base/socket_io.h"
 #include "core/join/address.h"
@@ -37,7 +38,8 @@ TEST(TcpControl, AProcessThatIsKilledIsNamedThoughItsChildHoldsItsSockets) {
   ASSERT_EQ(::pipe(ready), 0);
   const pid_t rank = ::fork();
   if (rank == 0) {
-    const World world = connect_tcp_control(configs[1], Clock::now() + std::chrono::seconds(20));
+    const World world =
+        connect_tcp_control(membership_of(configs[1]), configs[1], Clock::now() + std::chrono::seconds(20));
     if (::fork() == 0) {  // as a loader's worker would
       ::pause();
       ::_exit(0);
@@ -48,7 +50,8 @@ TEST(TcpControl, AProcessThatIsKilledIsNamedThoughItsChildHoldsItsSockets) {
     ::_exit(0);
   }
   ::setpgid(rank, rank);
-  const World world = connect_tcp_control(configs[0], Clock::now() + std::chrono::seconds(20));
+  const World world =
+      connect_tcp_control(membership_of(configs[0]), configs[0], Clock::now() + std::chrono::seconds(20));
   char byte = 0;
   ASSERT_EQ(::read(ready[0], &byte, 1), 1);
   ::kill(rank, SIGKILL);
@@ -66,11 +69,12 @@ TEST(TcpControl, AProcessThatIsKilledIsNamedThoughItsChildHoldsItsSockets) {
 World beside(const std::vector<Config>& configs, pid_t& rank, const std::function<void(World&)>& other) {
   rank = ::fork();
   if (rank == 0) {
-    World world = connect_tcp_control(configs[1], Clock::now() + std::chrono::seconds(20));
+    World world =
+        connect_tcp_control(membership_of(configs[1]), configs[1], Clock::now() + std::chrono::seconds(20));
     other(world);
     ::_exit(0);
   }
-  return connect_tcp_control(configs[0], Clock::now() + std::chrono::seconds(20));
+  return connect_tcp_control(membership_of(configs[0]), configs[0], Clock::now() + std::chrono::seconds(20));
 }
 
 /// A job of two, whose rank 1 is a process that joins and dies; rank 0's launcher tells of it, if it does.
@@ -236,7 +240,8 @@ TEST(TcpControl, InATreeWhatRank0HasAnnouncedLastComesBeforeItsGoodbye) {
     const auto configs = tree_configs(kRanks, 1 + round % 3);
     run_ranks(kRanks, [&](int rank) {
       const auto& config = configs[static_cast<std::size_t>(rank)];
-      const auto control = connect_tcp_control(config, Clock::now() + config.start_timeout).control;
+      const auto control =
+          connect_tcp_control(membership_of(config), config, Clock::now() + config.start_timeout).control;
       if (rank == 0) {  // perhaps before others have all their tree links
         control->announce(RankSet(1, kRanks), Bytes(1, std::byte{7}));
       } else {

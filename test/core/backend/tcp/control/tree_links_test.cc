@@ -20,8 +20,7 @@ TEST(ConnectEdges, GivesEachRankItsParentAndItsChildrenButForRank0) {
   run_ranks(kRanks, [&](int rank) {
     const auto at = static_cast<std::size_t>(rank);
     std::vector<int> found;
-    connect_tree_links(*worlds[at].control, worlds[at].members, configs[at],
-                       Clock::now() + configs[at].start_timeout,
+    connect_tree_links(worlds[at], configs[at], Clock::now() + configs[at].start_timeout,
                        [&](const TreeLink& tree_link) { found.push_back(tree_link.member.rank); });
     std::sort(found.begin(), found.end());
     const TreeSeat& seat = worlds[at].control->seat();
@@ -44,13 +43,13 @@ TEST(ConnectEdges, EndsWhenARankFailsMeanwhile) {
     auto& world = worlds[at];
     const TimePoint deadline = Clock::now() + configs[at].start_timeout;
     if (rank == 2) {
-      listens = tell_where(*world.control, world.members, configs[at], deadline);
+      listens = tell_where(world, configs[at], deadline);
       world.control->fail({Code::unavailable, "no more sockets"});
     } else if (rank == 0) {
-      connect_tree_links(*world.control, world.members, configs[at], deadline, ignore);
+      connect_tree_links(world, configs[at], deadline, ignore);
     } else {
       try {
-        connect_tree_links(*world.control, world.members, configs[at], deadline, ignore);
+        connect_tree_links(world, configs[at], deadline, ignore);
         ADD_FAILURE() << "rank " << rank << " waits for rank 2";
       } catch (const Error& error) {
         EXPECT_NE(std::string(error.what()).find("failed: no more sockets"), std::string::npos)
@@ -70,7 +69,7 @@ TEST(ConnectEdges, AllHearWhichRankDidNotGetThroughToItsParent) {
   const auto unreachable_pair_in = [&](int rank, TimePoint deadline) {
     const auto at = static_cast<std::size_t>(rank);
     try {
-      connect_tree_links(*worlds[at].control, worlds[at].members, configs[at], deadline, ignore);
+      connect_tree_links(worlds[at], configs[at], deadline, ignore);
     } catch (const Error& error) {
       return error.status();
     }
@@ -80,7 +79,7 @@ TEST(ConnectEdges, AllHearWhichRankDidNotGetThroughToItsParent) {
     const auto at = static_cast<std::size_t>(rank);
     const TimePoint deadline = Clock::now() + configs[at].start_timeout;
     if (rank == 2) {
-      listens = tell_where(*worlds[at].control, worlds[at].members, configs[at], deadline);
+      listens = tell_where(worlds[at], configs[at], deadline);
     } else if (rank == 3) {
       const Status unreachable_pair = unreachable_pair_in(rank, Clock::now() + std::chrono::seconds(4));
       EXPECT_EQ(unreachable_pair.code, Code::unavailable);

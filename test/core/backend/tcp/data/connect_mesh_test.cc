@@ -14,8 +14,7 @@ TEST(ConnectTcp, ManyRanksReachEachOther) {
   auto worlds = connect_tcp_ranks(configs);
   run_ranks(ranks, [&](int rank) {
     const auto at = static_cast<std::size_t>(rank);
-    connect_tcp(*worlds[at].control, worlds[at].members, configs[at], Clock::now() + std::chrono::seconds(20))
-        ->barrier();
+    connect_tcp(worlds[at], configs[at], Clock::now() + std::chrono::seconds(20))->barrier();
   });
   run_ranks(ranks, [&](int rank) { worlds[static_cast<std::size_t>(rank)].control.reset(); });
 }

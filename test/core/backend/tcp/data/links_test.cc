@@ -30,8 +30,7 @@ class Job {
     links_.resize(configs_.size());
     each([&](int rank) {
       const auto at = static_cast<std::size_t>(rank);
-      links_[at] = make_links(*worlds_[at].control, worlds_[at].members, configs_[at],
-                              Clock::now() + configs_[at].start_timeout);
+      links_[at] = make_links(worlds_[at], configs_[at], Clock::now() + configs_[at].start_timeout);
     });
   }
   ~Job() {

@@ -68,8 +68,7 @@ TEST(TcpMessenger, ARankWithoutDescriptorsEndsWhatItWaitsForAndNamesTheLimitAndG
   configs[0].start_timeout = std::chrono::milliseconds(200);
   std::unique_ptr<Messenger> ranks[2];
   run_ranks(2, [&](int rank) {
-    ranks[rank] = connect_tcp_messenger(*worlds[rank].control, worlds[rank].members, configs[rank],
-                                        Clock::now() + std::chrono::seconds(60));
+    ranks[rank] = connect_tcp_messenger(worlds[rank], configs[rank], Clock::now() + std::chrono::seconds(60));
   });
   rlimit before{};
   ::getrlimit(RLIMIT_NOFILE, &before);

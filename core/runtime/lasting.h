@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "core/gpu/own_gpu.h"
+#include "core/runtime/delays.h"
+#include "core/runtime/lent_memory.h"
+
+#include <memory>
+
+namespace hora {
+
+/// What a rank keeps from one generation of its job to the next. Thread-safe.
+struct Lasting {
+  Lasting(int local_rank, const NcclModule* module) : gpu(local_rank, module) {}
+
+  std::shared_ptr<LentMemory> lent = std::make_shared<LentMemory>();
+  std::shared_ptr<Delays> delays = std::make_shared<Delays>();  // a scope may outlive the job
+  OwnGpu gpu;
+};
+
+}  // namespace hora
