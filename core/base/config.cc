@@ -5,6 +5,7 @@
 #include "core/base/ancestry.h"
 #include "core/base/full_traces.h"
 #include "core/base/job_seat.h"
+#include "core/base/knobs.h"
 
 #include <fmt/format.h>
 #include <fcntl.h>
@@ -16,69 +17,19 @@
 #include <cctype>
 #include <cerrno>
 #include <charconv>
-#include <csignal>
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
-#include <initializer_list>
-#include <limits>
 #include <string_view>
 
 namespace hora {
 namespace {
 
-constexpr std::size_t kMostStreams = 16;
-constexpr std::size_t kMostStragglerSteps = 10'000;
-constexpr std::size_t kMostTrialSteps = 10'000;
-constexpr std::uint64_t kMostTreeRadix = 64;
-constexpr std::size_t kMostLevels = 4;
-constexpr std::size_t kMostRecorded = 1'000'000;
-constexpr std::size_t kLeastArena = 16 << 20;
-
-constexpr std::array kVariables{
-    "HORA_RANK",
-    "HORA_SIZE",
-    "HORA_LOCAL_RANK",
-    "HORA_LOCAL_SIZE",
-    "HORA_CROSS_RANK",
-    "HORA_CROSS_SIZE",
-    "HORA_COORDINATOR",
-    "HORA_COORDINATOR_FD",
-    "HORA_NEWS_FD",
-    "HORA_QUESTION_FD",
-    "HORA_SECRET_FD",
-    "HORA_SECRET_FILE",
-    "HORA_HEARTBEAT_TIMEOUT",
-    "HORA_MISSING_WARNING",
-    "HORA_MISSING_TIMEOUT",
-    "HORA_START_TIMEOUT",
-    "HORA_CPU_OPERATIONS",
-    "HORA_GPU_OPERATIONS",
-    "HORA_GPU_FUSION_THRESHOLD",
-    "HORA_AUTOTUNE",
-    "HORA_AUTOTUNE_LOG",
-    "HORA_AUTOTUNE_STEPS",
-    "HORA_NCCL_LIBRARY",
-    "HORA_FLOAT32_SUMS",
-    "HORA_OPERATION_TIMEOUT",
-    "HORA_FUSION_THRESHOLD",
-    "HORA_ARENA_SIZE",
-    "HORA_PEER_MEMORY",
-    "HORA_STREAMING_STORES",
-    "HORA_LEVELS",
-    "HORA_TREE",
-    "HORA_RECORDED_OPERATIONS",
-    "HORA_STRAGGLER_STEPS",
-    "HORA_DUMP_DIR",
-    "HORA_DUMP_SIGNAL",
-    "HORA_TIMELINE",
-    "HORA_TIMELINE_MARK_CYCLES",
-    "HORA_LOG_LEVEL",
-    "HORA_NETWORK",
-    "HORA_ENCRYPTION",
-    "HORA_DETERMINISTIC",
-    "HORA_TCP_STREAMS",
-    "HORA_FULL_TRACES",
+/// The variables beside those of `knobs`.
+constexpr std::array kOtherVariables{
+    "HORA_RANK",       "HORA_SIZE",        "HORA_LOCAL_RANK",     "HORA_LOCAL_SIZE", "HORA_CROSS_RANK",
+    "HORA_CROSS_SIZE", "HORA_COORDINATOR", "HORA_COORDINATOR_FD", "HORA_NEWS_FD",    "HORA_QUESTION_FD",
+    "HORA_SECRET_FD",  "HORA_SECRET_FILE", "HORA_FULL_TRACES",
     "HORA_TERMINAL",   // from hrun to programs
     "HORA_STDERR",     // likewise
     "HORA_HRUN",       // for hora.run in Python
@@ -209,72 +160,8 @@ void read(const char* variable, int& knob, std::uint64_t least, std::uint64_t mo
   if (const auto value = whole(variable, least, most)) knob = static_cast<int>(*value);
 }
 
-void read(const char* variable, std::size_t& knob, std::uint64_t least,
-          std::uint64_t most = std::numeric_limits<std::int64_t>::max()) {
-  if (const auto value = whole(variable, least, most)) knob = *value;
-}
-
-void read_seconds(const char* variable, std::chrono::milliseconds& knob, double least) {
-  const auto found = setting(variable);
-  if (!found) return;
-  char* end = nullptr;
-  const double seconds = std::strtod(found->value.c_str(), &end);
-  if (*end != '\0' || !(seconds >= least) || seconds > 1e7) {
-    refuse(found->variable, found->value, fmt::format("expected seconds from {} to 10000000", least));
-  }
-  knob = std::chrono::milliseconds(static_cast<std::int64_t>(seconds * 1000));
-}
-
-void read_choice(const char* variable, std::string& knob, std::initializer_list<const char*> choices) {
-  const auto found = setting(variable);
-  if (!found) return;
-  if (std::find(choices.begin(), choices.end(), found->value) == choices.end()) {
-    refuse(found->variable, found->value, fmt::format("expected one of {}", fmt::join(choices, ", ")));
-  }
-  knob = found->value;
-}
-
-/// "auto": there is no value.
-void read_unless_auto(const char* variable, std::optional<bool>& knob) {
-  std::string choice = "auto";
-  read_choice(variable, choice, {"auto", "0", "1"});
-  if (choice != "auto") knob = choice == "1";
-}
-
-/// Such as "8,32": each a multiple of the one before. "0": none.
-void read_levels(std::optional<std::vector<int>>& knob) {
-  const auto found = setting("HORA_LEVELS");
-  if (!found || found->value == "auto") return;
-  knob.emplace();
-  if (found->value == "0") return;
-  const char* next = found->value.data();
-  const char* const end = next + found->value.size();
-  const auto refuse_it = [&] {
-    refuse(
-        found->variable, found->value,
-        fmt::format("expected auto, 0, or at most {} numbers of ranks such as 8,32, each a multiple of the "
-                    "one before",
-                    kMostLevels));
-  };
-  while (true) {
-    int size = 0;
-    const int before = knob->empty() ? 1 : knob->back();
-    const auto [stop, error] = std::from_chars(next, end, size);
-    if (error != std::errc() || size <= before || size % before != 0 || knob->size() == kMostLevels)
-      refuse_it();
-    knob->push_back(size);
-    if (stop == end) return;
-    if (*stop != ',') refuse_it();
-    next = stop + 1;
-  }
-}
-
 void read_text(const char* variable, std::string& knob) {
   if (auto found = setting(variable)) knob = std::move(found->value);
-}
-
-void read_switch(const char* variable, bool& knob) {
-  if (const auto value = whole(variable, 0, 1)) knob = *value == 1;
 }
 
 Secret read_secret(int fd) {
@@ -363,12 +250,6 @@ void read_place(Config& config) {
   if (const auto fd = whole("HORA_QUESTION_FD", 0, 1 << 20)) config.question_fd = static_cast<int>(*fd);
 }
 
-void read_dump_signal(Config& config) {
-  std::string name;
-  read_choice("HORA_DUMP_SIGNAL", name, {"USR1", "USR2"});
-  if (!name.empty()) config.dump_signal = name == "USR1" ? SIGUSR1 : SIGUSR2;
-}
-
 void check(const Config& config) {
   const auto below = [](const char* variable, int value, const char* bound_name, int bound) {
     if (value >= bound && bound > 0)  // 0: not known yet
@@ -377,9 +258,6 @@ void check(const Config& config) {
   below("HORA_RANK", config.rank, "HORA_SIZE", config.size);
   below("HORA_LOCAL_RANK", config.local_rank, "HORA_LOCAL_SIZE", config.local_size);
   below("HORA_CROSS_RANK", config.cross_rank, "HORA_CROSS_SIZE", config.cross_size);
-  if (config.arena_size != 0 && config.arena_size < kLeastArena)
-    refuse("HORA_ARENA_SIZE", fmt::to_string(config.arena_size),
-           fmt::format("expected 0 or at least {} bytes", kLeastArena));
   if (config.size > 1 && config.launcher.empty() && !text("HORA_SECRET_FD") && config.secret_file.empty()) {
     throw Error(
         Code::invalid_argument,
@@ -407,7 +285,11 @@ int size_in_environment() {
 
 std::vector<std::string> Config::unknown_variables() {
   auto names = variables_with("HORA_");
-  std::erase_if(names, [](const auto& name) { return contains(kVariables, name); });
+  std::erase_if(names, [](const auto& name) {
+    const auto& all = knobs();
+    return contains(kOtherVariables, name) ||
+           std::any_of(all.begin(), all.end(), [&](const Knob& knob) { return knob.variable == name; });
+  });
   return names;
 }
 
@@ -437,37 +319,9 @@ Config Config::from_environment() {
   Config config;
   read_place(config);
   if (!text("HORA_SECRET_FD")) read_text("HORA_SECRET_FILE", config.secret_file);
-  read_seconds("HORA_START_TIMEOUT", config.start_timeout, 0.001);
-  read_seconds("HORA_HEARTBEAT_TIMEOUT", config.heartbeat_timeout, 0);
-  read_seconds("HORA_MISSING_WARNING", config.missing_warning, 0);
-  read_seconds("HORA_MISSING_TIMEOUT", config.missing_timeout, 0);
-  read_seconds("HORA_OPERATION_TIMEOUT", config.operation_timeout, 0);
-  read_text("HORA_NETWORK", config.network);
-  read_choice("HORA_ENCRYPTION", config.encryption, {"control", "all"});
-  read_choice("HORA_CPU_OPERATIONS", config.cpu_operations, {"auto", "shm", "tcp", "mpi"});
-  read_choice("HORA_GPU_OPERATIONS", config.gpu_operations, {"auto", "nccl", "hierarchical", "staged"});
-  config.nccl_library = nccl_library_of_environment();
-  read_text("NCCL_HOSTID", config.nccl_host_id);
-  read_switch("HORA_FLOAT32_SUMS", config.float32_sums);
-  read("HORA_GPU_FUSION_THRESHOLD", config.gpu_fusion_threshold, 0);
-  read_switch("HORA_DETERMINISTIC", config.deterministic);
-  read("HORA_TCP_STREAMS", config.tcp_streams, 0, kMostStreams);
-  read("HORA_FUSION_THRESHOLD", config.fusion_threshold, 0);
-  read_switch("HORA_AUTOTUNE", config.autotune);
-  read_text("HORA_AUTOTUNE_LOG", config.autotune_log);
-  read("HORA_AUTOTUNE_STEPS", config.autotune_steps, 1, kMostTrialSteps);
-  read("HORA_ARENA_SIZE", config.arena_size, 0);
-  read_unless_auto("HORA_PEER_MEMORY", config.peer_memory);
-  read_unless_auto("HORA_STREAMING_STORES", config.streaming_stores);
-  read_levels(config.levels);
-  if (const auto radix = whole("HORA_TREE", 0, kMostTreeRadix)) config.tree_radix = static_cast<int>(*radix);
-  read("HORA_RECORDED_OPERATIONS", config.recorded_operations, 0, kMostRecorded);
-  read("HORA_STRAGGLER_STEPS", config.straggler_steps, 0, kMostStragglerSteps);
-  read_text("HORA_TIMELINE", config.timeline);
-  read_switch("HORA_TIMELINE_MARK_CYCLES", config.timeline_mark_cycles);
-  read_text("HORA_DUMP_DIR", config.dump_directory);
-  read_dump_signal(config);
-  read_choice("HORA_LOG_LEVEL", config.log_level, {"error", "warning", "info", "debug"});
+  for (const auto& knob : knobs()) {
+    if (const auto found = setting(knob.variable.c_str())) knob.parse(config, found->variable, found->value);
+  }
   check(config);
   config.secret = secret_of_this_process();
   return config;

@@ -9,7 +9,7 @@
 
 namespace hora {
 
-/// What a rank keeps from one generation of its job to the next. Thread-safe.
+/// The things that a rank keeps from one generation of its job to the next. Thread-safe.
 struct Lasting {
   Lasting(int local_rank, const NcclModule* module) : gpu(local_rank, module) {}
 

@@ -107,7 +107,7 @@ struct Scattered {
   torch::Tensor output;  // this rank's rows
 };
 
-Scattered scatter(const torch::Tensor& tensor, const std::string& name, const Membership& own) {
+Scattered scatter(const torch::Tensor& tensor, const std::string& name, const PlaceInSet& own) {
   const torch::Tensor input = checked_rows(tensor, name);
   std::vector<std::int64_t> shape = input.sizes().vec();
   shape.front() = scattered_rows(shape.front(), own.size)[own.place];
@@ -168,7 +168,7 @@ torch::Tensor allgather(Runtime& hora, const torch::Tensor& tensor, const Operat
   const BlockingScope blocking;
   const Gathered gathered = gather_one(hora, tensor, options).wait()[0];
   if (!is_tracked(tensor)) return gathered.whole;
-  const auto own = membership(hora, options.process_set, options.name);
+  const auto own = place_in_set(hora, options.process_set, options.name);
   return with_gradient(tensor, gathered.whole,
                        [&hora, options, own, rows = gathered.rows](const Tensors& gradients) {
                          const torch::Tensor mean = allreduce(hora, gradients[0], mean_of(options));
@@ -188,7 +188,7 @@ std::vector<torch::Tensor> grouped_allgather(Runtime& hora, torch::TensorList te
   Tensors outputs = wholes(gathered);
   if (!is_tracked(tensors)) return outputs;
   const auto floats = differentiable(tensors);
-  const auto own = membership(hora, options.process_set, options.name);
+  const auto own = place_in_set(hora, options.process_set, options.name);
   std::vector<std::vector<std::int64_t>> rows;
   for (const auto i : floats) rows.push_back(gathered[i].rows);
   with_gradient(select(tensors, floats), select(outputs, floats),
@@ -236,7 +236,7 @@ Alltoall alltoall(Runtime& hora, const torch::Tensor& tensor, const std::vector<
 
 TensorHandle reducescatter_async(Runtime& hora, const torch::Tensor& tensor, const ReduceOptions& options) {
   const auto label_of_it = label("reducescatter", options.name);
-  const auto scattered = scatter(tensor, label_of_it, membership(hora, options.process_set, label_of_it));
+  const auto scattered = scatter(tensor, label_of_it, place_in_set(hora, options.process_set, label_of_it));
   auto handle =
       submit_named(hora, "reducescatter", options.name, options.process_set,
                    [&](const std::string& name) { return scatter_entry(scattered, name, options); });
@@ -249,7 +249,7 @@ torch::Tensor reducescatter(Runtime& hora, const torch::Tensor& tensor, const Re
   const BlockingScope blocking;
   const torch::Tensor output = reducescatter_async(hora, tensor, options).wait();
   if (!is_tracked(tensor)) return output;
-  const auto own = membership(hora, options.process_set, options.name);
+  const auto own = place_in_set(hora, options.process_set, options.name);
   const OperationOptions back{gradient_name(options.name), options.process_set};
   return with_gradient(tensor, output,
                        [&hora, back, factor = gradient_factor(options, own.size)](const Tensors& gradients) {
@@ -261,7 +261,7 @@ TensorsHandle grouped_reducescatter_async(Runtime& hora, torch::TensorList tenso
                                           const ReduceOptions& options) {
   const auto group_label = label("grouped_reducescatter", options.name);
   check_group(tensors, group_label);
-  const auto own = membership(hora, options.process_set, group_label);
+  const auto own = place_in_set(hora, options.process_set, group_label);
   std::vector<Scattered> group;
   for (std::size_t i = 0; i < tensors.size(); ++i)
     group.push_back(scatter(tensors[i], member_name(group_label, i, tensors.size()), own));
@@ -287,7 +287,7 @@ std::vector<torch::Tensor> grouped_reducescatter(Runtime& hora, torch::TensorLis
   Tensors outputs = grouped_reducescatter_async(hora, tensors, options).wait();
   if (!is_tracked(tensors)) return outputs;
   const auto floats = differentiable(tensors);
-  const auto own = membership(hora, options.process_set, options.name);
+  const auto own = place_in_set(hora, options.process_set, options.name);
   const OperationOptions back{gradient_name(options.name), options.process_set};
   with_gradient(select(tensors, floats), select(outputs, floats),
                 [&hora, back, factor = gradient_factor(options, own.size)](const Tensors& gradients) {

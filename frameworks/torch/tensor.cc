@@ -153,7 +153,7 @@ std::string member_name(const std::string& group, std::size_t index, std::size_t
   return group + "_" + std::to_string(index + 1) + "of" + std::to_string(count);
 }
 
-Membership membership(Runtime& hora, int process_set, const std::string& name) {
+PlaceInSet place_in_set(Runtime& hora, int process_set, const std::string& name) {
   const auto sets = hora.process_sets();
   const auto set = sets.find(process_set);
   if (set == sets.end())

@@ -58,11 +58,11 @@ auto submit_named(Runtime& hora, const char* operation, const std::string& name,
 [[nodiscard]] std::string member_name(const std::string& group, std::size_t index, std::size_t count);
 
 /// This rank's place in a process set, and how many ranks that has.
-struct Membership {
+struct PlaceInSet {
   std::size_t place;
   int size;
 };
 /// Throws Error(invalid_argument) that names the tensor if this rank is not in it.
-[[nodiscard]] Membership membership(Runtime& hora, int process_set, const std::string& name);
+[[nodiscard]] PlaceInSet place_in_set(Runtime& hora, int process_set, const std::string& name);
 
 }  // namespace hora

@@ -52,6 +52,14 @@ def test_no_two_headers_define_types_of_one_name_in_a_namespace():
     ]
 
 
+def test_every_setting_is_explained_in_the_header_and_on_its_page():
+    knobs = re.findall(r'"((?:HORA|NCCL)_[A-Z0-9_]+)"', (ROOT / "core/base/knobs.cc").read_text())
+    assert knobs
+    for place in ("core/include/hora/config.h", "docs/settings.md"):
+        text = (ROOT / place).read_text()
+        assert not [knob for knob in knobs if knob not in text], place
+
+
 def test_sources_are_formatted():
     sources = [path for path in tracked() if path.endswith((".cc", ".h"))]
     result = subprocess.run(

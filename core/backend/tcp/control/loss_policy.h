@@ -53,10 +53,10 @@ class LossPolicy {
 
   /// A link of the tree has broken, which is no loss at first: if a rank has died, rank 0 tells of it.
   void end_tree_link(const Status& why, TimePoint now);
-  /// What ends the job if rank 0 has not told of a loss in time: only the connection has broken.
+  /// The status that ends the job if rank 0 has not told of a loss in time: only the connection has broken.
   std::optional<Status> take_broken_link(TimePoint now);
 
-  /// Whether a loss is held back. What breaks meanwhile is a consequence.
+  /// Whether a loss is held back. Everything that breaks meanwhile is a consequence.
   [[nodiscard]] bool holds_back() const { return pending_.has_value(); }
   /// When to look again, at the latest.
   [[nodiscard]] TimePoint until() const;

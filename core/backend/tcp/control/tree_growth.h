@@ -15,7 +15,7 @@ namespace hora::tcp {
 /// there. Guarded by control's mutex, which callers of `await_taken` hold.
 class TreeGrowth {
  public:
-  /// What rank 0 announces, and to whom.
+  /// An announcement of rank 0, and to whom.
   using Announcement = std::pair<RankSet, Bytes>;
 
   /// A link has come.

@@ -158,7 +158,7 @@ TEST(LossPolicy, BlamesTheRankThatEndedFirstHoweverItEnds) {
       ASSERT_EQ(text.find("rank 1 failed: no data"), 0U) << text;
     }
     if (!story.far_away) {
-      // Whoever started the ranks sees the end of this one first.
+      // The program that started the ranks sees the end of this one first.
       ASSERT_GE(time, std::min(story.process, story.says ? kLastWords : kDying)) << text;
     }
     if (story.launcher <= time) {
