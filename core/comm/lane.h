@@ -8,13 +8,15 @@
 
 namespace hora {
 
-/// One device's way to the other ranks: where its work is ordered, and how its buffers move.
+/// The way of one device's tensors to the other ranks: the stream that orders the work, and the collective
+/// that moves the data.
 struct Lane {
   std::shared_ptr<Stream> stream;  ///< of a GPU: the one of all lanes there
   std::unique_ptr<Collective> collective;
-  /// Whether packed pieces travel as one, which is multiplied with its factor on the way in, as a GPU's calls
-  /// and passes cost much. So all ranks pack the same. Else each piece goes from where it lies, or was packed
-  /// to.
+  /// True on GPUs, where each call and each pass over memory costs much. Then small pieces are packed into
+  /// one segment, and all ranks must pack the same pieces. The factor of a sum of floats is applied during
+  /// packing; every other factor is left to the collective. False: each piece is a segment of its own, and
+  /// the collective applies all factors. See Packer.
   bool fuses = false;
 };
 

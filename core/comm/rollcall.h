@@ -12,25 +12,30 @@
 
 namespace hora {
 
-/// One rank's part of a roll call, in memory that all its ranks see. Only that rank writes it, but for the
-/// futex of `wake_up`. All zeros at first, and trivially so.
+/// One rank's part of a vote, in memory that all ranks of the vote map. Only that rank writes it, except that
+/// others ring its `wake_up`. All zeros is the valid first state.
 struct RollcallSeat {
-  /// The answer of a rank in one round, and its time, on the clock that all ranks of a machine have.
+  /// The answer of a rank in one round, and its time by CLOCK_MONOTONIC, which ranks of a machine share.
   struct Answer {
     std::uint64_t word;
     Clock::rep when;
   };
   alignas(128) std::atomic<std::uint64_t> answered;  ///< the last round that this rank has answered in
-  std::atomic<std::uint64_t> urged;                  ///< the last round that it wants all to answer in
-  std::array<Answer, 2> answers;                     ///< of the last rounds; they alternate
+  std::atomic<std::uint64_t> urged;                  ///< the last round in which it called `urge`
+  std::array<Answer, 2> answers;                     ///< round n's is answers[n % 2]
   alignas(128) WakeUpWords wake_up;
   SharedCores cores;
 };
 static_assert(std::atomic<std::uint64_t>::is_always_lock_free &&
               std::atomic<std::uint32_t>::is_always_lock_free);
 
-/// Rounds in which every rank answers with a word, when it likes, and sees the words of all once all have
-/// answered. So ranks that share memory agree without a letter. All see the same, so all may act on it.
+/// The readiness vote of ranks that share memory: they agree without control messages. It goes in rounds. In
+/// each round every rank answers once with a word of 64 bits, at a time of its choice. When all have
+/// answered, every rank can read the same words, so all can act on them alike. Lockstep gives the word its
+/// meaning.
+///
+/// A rank calls in each round: `answer`; `is_complete` until that is true; `conclude`. The last one gives the
+/// answers and begins the next round.
 ///
 /// Protocol, of round n:
 ///
@@ -40,16 +45,19 @@ static_assert(std::atomic<std::uint64_t>::is_always_lock_free &&
 ///   c. if all.answered >= n              (seq_cst)   3. wake_up.wait
 ///   d.   ring all that sleep             (seq_cst)
 ///
-/// The rank that answers last in the one order of all seq_cst accesses sees c come true. It rings every rank
-/// whose 1 comes before its d; if 1 comes after that d, then 2 is true. Words are read after `answered` was,
-/// so they are whole. They are overwritten in round n + 2; their writer reaches it only when all have
-/// answered round n + 1, and so have read round n. `urge` rings every rank: one that has not answered looks
-/// whether it should.
+/// No rank sleeps for ever. Of all stores b the last one in the order of all seq_cst accesses is followed by
+/// a c that is true. Its rank then rings every rank whose 1 comes before its d. If a rank's 1 comes after d,
+/// that rank finds 2 true and does not sleep.
 ///
-/// A rank that dies does not answer; a rank that waits hears of that by control. *Engine only.*
+/// Answers are read whole. A reader loads `answered` (acquire) first, and a comes before b. Round n + 2
+/// overwrites the answers of round n. A rank begins that round only when all have answered round n + 1, and
+/// so have read round n.
+///
+/// A rank that dies never answers. The others hear of its death from Control, not from here. *Engine only.*
 class Rollcall {
  public:
-  /// `seat(place)` of that many, in all of which cores have been told; `owner` keeps their memory.
+  /// `place`: of this rank among the `size` ranks of the vote. `seat(i)`: the part of rank i, whose `cores`
+  /// are already written. `owner` keeps the memory of all parts.
   template <typename SeatAt>
   Rollcall(int size, int place, std::shared_ptr<const void> owner, const SeatAt& seat)
       : place_(static_cast<std::size_t>(place)), owner_(std::move(owner)) {
@@ -63,23 +71,27 @@ class Rollcall {
   /// This rank's own wake-up.
   [[nodiscard]] WakeUpWords& wake_up() const { return seats_[place_]->wake_up; }
 
-  /// How many of the cores that the ranks may run on there are for each; 0 if the ranks are more. The same on
-  /// all ranks, and for ever.
+  /// The number of cores that the ranks may run on, divided by the number of ranks and rounded down. So it is
+  /// 0 if there are more ranks than cores. The same on all ranks, and constant.
   [[nodiscard]] int cores_for_each() const { return cores_for_each_; }
 
-  /// Answers in the present round. Once.
+  /// Answers in this round; once in each round. If this is the last answer, wakes the ranks that sleep.
   void answer(std::uint64_t word, TimePoint now);
+  /// Whether this rank has answered in this round.
   [[nodiscard]] bool has_answered() const { return answered_; }
+  /// Whether the rank at `place` has.
   [[nodiscard]] bool has_answered(int place) const;
-  /// Makes all ranks that have not answered in the present round look whether they should.
+  /// Asks all ranks to answer in this round, whether they are ready or not. Wakes them: each then finds
+  /// `is_urged` true. A second call in a round does nothing.
   void urge();
-  /// Whether a rank wants all to answer.
+  /// Whether a rank, which may be this one, has called `urge` in this round.
   [[nodiscard]] bool is_urged() const;
-  /// Whether all have answered.
+  /// Whether all ranks have answered in this round.
   [[nodiscard]] bool is_complete();
 
   using Answers = std::vector<RollcallSeat::Answer>;
-  /// The answers of all, by place, once the round is complete; the next round begins.
+  /// Ends a round that is complete, and begins the next one. Returns the answers of all, by place; they are
+  /// valid until the next call.
   [[nodiscard]] const Answers& conclude();
 
  private:
@@ -93,7 +105,7 @@ class Rollcall {
   Answers answers_;
 };
 
-/// A roll call of ranks of this process, by rank.
+/// One vote of `size` ranks that are threads of this process: the object of each rank, by rank.
 [[nodiscard]] std::vector<std::unique_ptr<Rollcall>> make_rollcalls(int size);
 
 }  // namespace hora

@@ -18,8 +18,9 @@ struct GpuMemory {
   std::size_t nccl = 0;    ///< by NCCL for its communicators: by how much the free memory shrank meanwhile
 };
 
-/// One GPU, as a rank uses it: in the context that its framework uses, too (the primary one), never in a
-/// second. The caller's current context, whatever it is, is the same when a call returns. Thread-safe.
+/// One GPU, as a rank uses it, always in its primary context, which the framework uses too. A call leaves the
+/// caller's current context as it was. While a stream of a framework is captured into a CUDA graph, `mark`
+/// and `allocate_on` refuse it; no other call looks for that. Thread-safe.
 class Gpu {
  public:
   virtual ~Gpu() = default;
@@ -44,19 +45,24 @@ class Gpu {
   /// The GPU's memory, zero-filled, aligned to 256 bytes; freed when no work uses it any more. `bytes` may be
   /// 0. Throws Error(unavailable) that says how much is wanted, and how much is free.
   [[nodiscard]] virtual std::shared_ptr<std::byte> allocate(std::size_t bytes) = 0;
-  /// The same, not filled, ordered: usable by what is put on `stream` (a framework's) after this, and by all
-  /// that waits for that; the last owner's release frees it behind what is on `stream` then; during a
-  /// capture of that, when this is next called for it, and if it is gone, with the Gpu.
+  /// Memory of the GPU that is not filled, and whose use is ordered by `stream`, a framework's. Work may use
+  /// it that is put on `stream` after this call, or that waits for such work. When the last owner releases
+  /// it, it is freed in the order of `stream`, so after the work that is on it at that time. Two cases
+  /// differ. If `stream` is being captured at the release, the memory is freed when this is next called for
+  /// `stream`, or other such memory of it is released. If `stream` no longer exists, it is freed when this
+  /// Gpu and all its memory of this kind are gone. Throws Error(unavailable) as `allocate` does, and
+  /// Error(invalid_argument) if `stream` is being captured.
   [[nodiscard]] virtual std::shared_ptr<std::byte> allocate_on(void* stream, std::size_t bytes) = 0;
-  /// The same, but usable by work that is put on `own`, which is from `make_stream`, after this, and by all
-  /// that waits for that work. An owner that releases it has made the work on `stream` then wait for the work
-  /// on `own`, unless this has been done.
+  /// As `allocate_on`, but work on `own`, a stream from `make_stream`, uses it first. Work may use it that is
+  /// put on `own` after this call, or that waits for such work. It is freed in the order of `stream`. So
+  /// before the release, `stream` must be made to wait for the work on `own`, or that work must have ended.
+  /// Does not look whether `stream` is being captured.
   [[nodiscard]] virtual std::shared_ptr<std::byte> allocate_between(Stream& own, void* stream,
                                                                     std::size_t bytes) = 0;
   /// The host's memory, which the GPU reads and writes at full speed (pinned).
   [[nodiscard]] virtual std::shared_ptr<std::byte> allocate_pinned(std::size_t bytes) = 0;
-  /// Pins memory of the host's that exists already, for as long as what is returned lives, which keeps the
-  /// memory, too. Where the driver refuses it is as slow as it was.
+  /// Pins memory of the host that exists already. The result owns `memory`, and unpins it when it is
+  /// released. If the driver refuses, returns `memory` as it is: that works, but is slower.
   [[nodiscard]] virtual std::shared_ptr<std::byte> pin(std::shared_ptr<std::byte> memory,
                                                        std::size_t bytes) = 0;
 

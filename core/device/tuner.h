@@ -8,28 +8,36 @@
 
 namespace hora {
 
-/// Finds out which of two ways to do the same work is the faster one on this machine. Work of each order of
-/// magnitude (a size class) is judged by itself. Work that is too small to be timed goes with the smallest
-/// class that is not. For one thread at a time.
+/// Chooses the faster of two ways to do the same work, from the times of earlier calls. The caller asks
+/// `way`, does the work in that way, and reports its time with `note`. For one thread at a time.
 ///
-/// A class begins as the nearest class that has a leader. Without one, the two ways take turns and are timed,
-/// and the faster one leads. From then on the other way is tried again from time to time (a trial). The
-/// reasons are that noise may have misled the first turns, and that a virtual machine may move cores and
-/// caches. A leader that becomes slower than the other way was gives way at once.
+/// Sizes are judged in classes: all sizes with the same number of binary digits are one class. Sizes below
+/// `least` are not timed; they follow the class of `least`. The leader of a class is the way that is known to
+/// be faster. A class without a leader gets one as follows:
 ///
-/// A cost is the mean of the faster half of a few calls, so calls that were interrupted do not count. Trials
-/// come after 12, 24, 48 and 96 calls; later as seldom as is needed for them to take 1 % of the time. With
-/// the other way at twice the cost that is every 600 calls.
+///   if other classes have one   it uses the leader of the nearest class, and takes that over with its first
+///                               own call
+///   else                        the two ways take turns for 16 calls: 4 are not timed, and then the cheaper
+///                               way leads
+///
+/// Later the other way is tried again, for 4 or 6 calls (a trial), as noise may have misled the first turns,
+/// and a virtual machine may move cores and caches. A trial comes after 12 calls of the leader, and after
+/// each trial that changes nothing this number doubles. It stops doubling when trials take 1 % of the time,
+/// at 128 calls or more: about 600 if the other way costs twice as much. The leader also changes, at once, if
+/// its cost rises above the last known cost of the other way.
+///
+/// A cost is in seconds per byte: the mean of the faster half of the last calls (4 to 8), so calls that were
+/// interrupted do not count.
 class Tuner {
  public:
-  /// `least`: bytes that are worth timing. `second`: nothing is tuned, and everything goes the second way, or
-  /// the first.
+  /// `least`: the smallest number of bytes that is worth timing. `second`: if it is given, nothing is timed,
+  /// and `way` is always 1 (true) or always 0 (false).
   explicit Tuner(std::size_t least, std::optional<bool> second = {});
 
   /// The way, 0 or 1, in which `bytes` bytes should be done now.
   [[nodiscard]] std::size_t way(std::size_t bytes) const;
 
-  /// Notes the time that it took to do them in this way.
+  /// Takes the time of a call that did `bytes` bytes in this way.
   void note(std::size_t way, std::size_t bytes, std::chrono::duration<double> time);
 
  private:
@@ -56,7 +64,7 @@ class Tuner {
     [[nodiscard]] std::size_t leader() const { return costs_[1] < costs_[0] ? 1 : 0; }
     [[nodiscard]] std::size_t next() const;
     void note(std::size_t way, double cost);
-    /// Begins with what another one has decided, in whose leading way a call has just had this cost.
+    /// Takes over the leader of another class. `cost`: of a call of this class in that way.
     void inherit(const SizeClass& other, double cost);
 
    private:

@@ -19,8 +19,9 @@ struct Piece {
   const void* input = nullptr;
   void* output = nullptr;
   std::size_t count = 0;
-  /// Not 0: it is reduced in place, and its offset in memory that the lane exchanges fastest is this on all
-  /// ranks.
+  /// Not 0: `input` and `output` are the same place in memory that all ranks have allocated alike on a GPU.
+  /// This number names the place, and is equal on all ranks. It grows with the address by the same number of
+  /// bytes, so neighbours are known by it. Lanes that do not fuse ignore it.
   std::uint64_t slot = 0;
   bool padded = false;  ///< with a slot: the memory behind it, up to the next cache line, is nobody's
 };
@@ -34,15 +35,19 @@ struct Span {
   TimePoint end;
 };
 
-/// Reduces pieces over a lane, and converts and gathers them on the way as far as that is needed. Owns one
-/// wire buffer, in the lane's fastest memory, that is made at first use.
+/// Reduces pieces over a lane. Copies them into one wire buffer, and casts them, where that is needed or
+/// faster. The buffer is made at first use, in memory from the collective's `allocate`.
 ///
-/// Without compression a piece is reduced where it lies, unless it is small and outside that memory: then it
-/// visits the wire buffer. On lanes that fuse, the place where it lies counts if it is the same on all ranks
-/// (its slot). Pieces that are neighbours there, with nothing or padding in between, travel as one. With
-/// compression every piece visits the buffer, cast in the same pass, one round at a time; how much that is
-/// depends on nothing but counts, so all ranks cut alike. In the buffer every piece begins with a cache line;
-/// elements that lie between them, as padding does, are reduced, too, and mean nothing. *Engine only.*
+///   wire dtype != dtype   every piece goes through the buffer, and is cast on the way in and out. The buffer
+///                         is filled and reduced in rounds, which all ranks cut alike: the cut follows from
+///                         counts and from limits that are equal on all ranks
+///   equal, lane fuses     a piece goes through the buffer if it is small and has no slot. All others are
+///                         reduced in place; pieces whose slots are neighbours become one segment
+///   equal, else           a piece goes through the buffer if it is small and does not lie in memory from
+///                         `allocate`, on this rank. Each piece stays a segment, so ranks may differ in that
+///
+/// Small means less than the collective's `pack_below`. In the buffer each piece begins a cache line. The
+/// padding between pieces is reduced with them, and its values mean nothing. *Engine only.*
 class Packer {
  public:
   /// `threshold`: bytes that travel together at the most, equal on all ranks.

@@ -14,12 +14,17 @@
 
 namespace hora {
 
-/// A rank's door: everybody who connects waits here until it has proved that it knows the secret, and, if it
-/// comes for control, has said who it is. Nothing blocks: a silent or slow stranger holds up nobody and is
-/// sent away after five seconds. Ranks speak first, and at once; so when all 64 places are taken and somebody
-/// knocks, whoever has come first of those who have not said hello for a tenth of a second goes, else whoever
-/// has not gone on for a second after it; until there is one the newcomer waits in the listener's queue.
-/// Refusals are logged once; who leaves by itself is none: ranks try several ways at once. Not thread-safe.
+/// Accepts connections to this rank. A connection stays here until its other end has proved that it knows the
+/// secret. One for control must also have said which rank it is. Nothing blocks, so a slow peer holds up no
+/// other; after five seconds it is refused.
+///
+/// At most 64 connections are in this state. If another one comes then, a connection may be closed for it 100
+/// ms after it was accepted, if no hello has come over it, else 1 s after it was accepted. The connection
+/// that reaches this time first is closed. Until one does, the new connection waits in the listener's queue.
+/// Ranks say hello at once, so this hits strangers first.
+///
+/// Only the first refusal is logged. A peer that closes its connection is no refusal, as ranks try several
+/// ways at once, and neither is a connection closed for another one. Not thread-safe.
 class Acceptor {
  public:
   /// `rank`: whose door it is.
@@ -56,7 +61,7 @@ class Acceptor {
     Bytes received;
     std::size_t wanted = kHelloBytes;
     std::optional<SessionKeys> session;  // after the proof
-    /// When others may have its place.
+    /// When it may be closed for another connection.
     [[nodiscard]] TimePoint gives_way() const;
   };
   void accept_strangers(TimePoint now);

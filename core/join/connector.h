@@ -35,7 +35,9 @@ class Connector {
 
   /// Where the rank was found. Only after `serve` has returned its connection.
   [[nodiscard]] const Address& found() const { return tries_[found_].place; }
-  /// Whether all addresses have failed, again and again, for two seconds: waiting longer will not help.
+  /// Whether the caller should give up: two seconds have passed, every address has failed four times or more,
+  /// and none is being tried at this moment. An address that accepts and never answers, or whose packets are
+  /// dropped, is being tried; so the caller also needs a deadline.
   [[nodiscard]] bool hopeless(TimePoint now) const;
   /// How each address has failed so far: "10.1.0.4:4711 refused".
   [[nodiscard]] std::vector<std::string> failures() const;

@@ -5,9 +5,10 @@
 
 namespace hora {
 
-/// Every rank's `mine`, by rank, on every rank. Ranks tell each other their identities by it before an engine
-/// runs. All ranks call it in the same order. `mine` may be empty. Throws Error(aborted) when a rank is lost
-/// and Error(timeout), which names the ranks that are missing, at the deadline.
+/// Gathers `mine` of every rank on every rank, by rank, by way of rank 0. Ranks use it before an engine runs.
+/// All ranks make the same calls in the same order. `mine` may be empty. Throws Error(aborted) if a rank is
+/// lost, and Error(timeout) at the deadline. On rank 0 the timeout names the ranks that are missing; on other
+/// ranks it names rank 0 alone, as they hear from no other.
 std::vector<Bytes> exchange(Control& control, std::span<const std::byte> mine, TimePoint deadline);
 
 }  // namespace hora

@@ -12,9 +12,9 @@
 
 namespace hora {
 
-/// Puts together what the ranks of a subtree ask for in the world, so that they speak with one voice. A
-/// tensor that all of them have asked for goes up once, however many ranks they are. Ballots go in, fewer
-/// come out; it does no I/O and reads no clock.
+/// Merges the ballots of the ranks of a subtree, in the world group. A tensor that all these ranks have asked
+/// for goes up once, however many they are. Ballots go in (`add`), and fewer come out (`take`). It does no
+/// I/O and reads no clock.
 ///
 /// Ballots of other groups, reports, and the news that a rank leaves or joins go up as they came, at once. So
 /// does everything as long as one of these ranks has left or joined: it asks for nothing more, and the others
@@ -39,14 +39,17 @@ class Branch {
   /// `ranks`: the subtree. `voter`: of this rank, in the world; it must outlive this.
   Branch(RankSet ranks, const Voter& voter) : ranks_(std::move(ranks)), voter_(voter) {}
 
-  /// Takes a ballot that says for which ranks of the subtree it speaks, and came at `now`. Throws
-  /// Error(internal) if no rank would cast it.
+  /// Takes a ballot that came at `now`, and whose `ranks` say for which ranks of the subtree it speaks.
+  /// Throws Error(internal) if no correct rank would send it. `take` must follow: what goes up at once is
+  /// there then.
   void add(Ballot ballot, TimePoint now);
   /// The ballots that are to go up now, in this order.
   [[nodiscard]] std::vector<Ballot> take(TimePoint now);
-  /// The time when there is something to take, if nothing is added.
+  /// The time when the patience is over for the oldest tensor that waits here for other ranks; max: there is
+  /// none. It does not tell of ballots that `take` would give at once.
   [[nodiscard]] TimePoint next();
-  /// The voter has heard this verdict of the world's.
+  /// Drops what a verdict has decided. The voter must have applied this verdict already. A verdict of another
+  /// group changes nothing.
   void hear(const Verdict& verdict);
 
  private:

@@ -9,7 +9,7 @@
 
 namespace hora {
 
-/// The decisions that have been made before, so that a repeated step needs numbers and not names.
+/// The response cache: decisions that were made before. A repeated step asks for them by number, not by name.
 ///
 /// Every rank feeds its schedule with the same verdicts in the same order, so all schedules are equal: the
 /// same decision has the same number on every rank, and the same ones are forgotten. A number is never given
@@ -23,8 +23,9 @@ class Schedule {
  public:
   explicit Schedule(std::size_t capacity = 8192) : capacity_(capacity) {}
 
-  /// Whether a decision may be asked for again by number: it is one about a tensor, and all members have
-  /// asked for it. Others are not learned, on no rank.
+  /// Whether a decision gets a number, and may be asked for again by it. It must be ok, no member may have
+  /// joined, and its operation must come before `join` in `Operation`. So gather, scatter, reduce and scan,
+  /// which come later there, are asked for by name each time. All ranks keep the same decisions.
   [[nodiscard]] static bool keeps(const Decision& decision);
 
   struct Learned {

@@ -16,9 +16,9 @@
 
 namespace hora {
 
-/// Rank 0's watch over all ranks: who is waited for, who is late, and how the job is. On the other ranks it
-/// has nothing to tell, and `look` must not be called. Refers to its constructor's arguments, which must
-/// outlive it. *Engine only*, except `inquire`.
+/// Rank 0's watch over all ranks: which ranks are waited for, which are late, and how the job is. Every rank
+/// has the object, but on other ranks it does nothing useful, and `look` must not be called there. Refers
+/// to its constructor's arguments, which must outlive it. *Engine only*, except `inquire`.
 class JobWatch {
  public:
   JobWatch(World& world, const Config& config, Negotiator& negotiator, const RankState& own);
@@ -26,20 +26,21 @@ class JobWatch {
   /// The time after which there may be something to say of what waits; 0: never.
   [[nodiscard]] std::chrono::milliseconds patience() const { return stalls_.first(); }
 
-  /// Takes an account, a delay, or late messages of a rank.
+  /// Takes a report of a rank: its account, a delay that it announces, or its list of late messages. Those
+  /// are sends and receives of its user that have waited for another rank for long.
   void take(const Negotiator::Told& told, TimePoint now);
-  /// Warns of what has waited for long, asks those that are waited for, and ends the job if they do not come.
-  /// Returns when to look again.
+  /// Warns of tensors and messages that have waited for long, asks the ranks that they wait for, and ends the
+  /// job after HORA_MISSING_TIMEOUT. Returns the time to look again.
   TimePoint look(TimePoint now);
   /// A step of a training has ended at `now`.
   void end_step(const Coordinator::Step& step, TimePoint now);
 
-  /// The launcher asks how the job is (`Config::question_fd`): `answer` is to tell it. Thread-safe.
+  /// Notes that the launcher asks how the job is; `question` is its number, not 0. Thread-safe.
   void inquire(std::uint64_t question) { question_ = question; }
-  /// Tells the launcher that, if it has asked.
+  /// Sends the answer to the launcher (`Config::question_fd`), if there is a question.
   void answer(TimePoint now);
-  /// Tells the launcher who has left although others wait for a tensor of it: if such a rank then ends with
-  /// an error, it is the cause of the errors that the others get.
+  /// Tells the launcher which ranks have left the job although others wait for a tensor of theirs. If such a
+  /// rank then ends with an error, that is the cause of the others' errors.
   void tell_of_missed();
 
  private:

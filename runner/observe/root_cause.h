@@ -18,18 +18,25 @@ struct Failure {
   TimePoint when{};  ///< when its end was noticed there, by this machine's clock
 };
 
-/// The rank, or the host, that is the reason that a job failed. When one fails the others do, too, because
-/// they miss it. hrun may hear of ends that are almost at once, and of those of other machines, in any order.
-/// A value.
+/// Finds the rank or host whose failure made the job fail. When one rank fails the others fail too, because
+/// they miss it, and hrun may hear of these ends in any order.
+///
+/// The end that came first is the cause. There is one exception. A lost host, or a death by a signal (but
+/// SIGABRT, SIGPIPE and SIGALRM, which are consequences), is the cause rather than an error exit that came up
+/// to one second before it. A value.
 class RootCause {
  public:
-  /// A rank or host ended badly, without having been told to end. Of those that did so at one time, tell
-  /// first the one that is known to have been the first. `standing`: the rank that was stopped before, and
-  /// stands still; others that miss it end because of that. True if none was accused before.
+  /// Takes an end that is a failure, of a rank or host that was not told to end. Returns true for the first
+  /// one. Of failures that have the same time, the one that is passed first counts as earlier.
+  ///
+  /// `standing`: a rank that is stopped at this time, as by SIGSTOP, and has not ended; the others may fail
+  /// because they miss it. It becomes the cause if this is the first failure and an error exit. Later
+  /// failures are compared with it as with any death by a signal.
   bool accuse(const Failure& failure, const std::optional<Failure>& standing = {});
 
-  /// It has left the job in order though others wait for an operation of its, which fails on them: if it ends
-  /// badly itself, it is the reason that they do.
+  /// Takes a rank that has left the job in order, although others wait for an operation that it did not
+  /// submit. That operation fails on them. If this rank also exits with an error, before or after them, it
+  /// becomes the cause. It does not replace a death by a signal or a lost host, nor a rank that also left so.
   void left_early(int rank);
 
   [[nodiscard]] bool known() const { return failure_.has_value(); }

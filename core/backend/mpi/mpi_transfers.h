@@ -15,15 +15,18 @@
 
 namespace hora::mpi {
 
-/// A communicator of our own, which carries our messages alone, and the flag that ends waiting on it.
+/// An MPI communicator that Hora alone uses, with a flag by which any thread can end a wait on it. It moves
+/// nothing itself; MpiTransfers does.
 ///
-/// Protocol: the engine alone calls MPI, and never blocks in it. It starts messages (MPI_Isend, MPI_Irecv)
-/// and tests them in a loop, which also reads `aborted_`. `abort`, from any thread, writes the reason under
-/// the mutex and then sets the flag (release). The loop reads the flag (acquire), then the reason under the
-/// mutex. So an abort ends a wait within one turn, though MPI itself cannot be interrupted. After an abort
-/// the communicator is not used again and not freed: that would wait for the others, and one may be dead.
-/// Transfers that were under way then are given up (MpiTransfers::wait). A process that still hangs, because
-/// another library's MPI call waits for the dead rank, can only be ended, as mpirun does by itself.
+/// Protocol. Only the engine calls MPI for messages, and never a call that blocks: MpiTransfers starts
+/// messages (MPI_Isend, MPI_Irecv) and then loops over MPI_Testall and `check`. `abort`, from any thread,
+/// writes `why_` under the mutex and then sets `aborted_` (release). `check` reads `aborted_` (acquire), then
+/// `why_` under the mutex, and throws. So an abort ends a wait within one turn of the loop, although an MPI
+/// call cannot be interrupted. No deadlock: nothing blocks under the mutex.
+///
+/// After an abort the communicator is neither used nor freed, as MPI_Comm_free may wait for all ranks, and
+/// one may be dead. Transfers under way are given up. If the process hangs in an MPI call of another library
+/// that waits for the dead rank, only the launcher can end it; mpirun does.
 ///
 /// *Engine only*, except `progress` and `abort`.
 class Channel {
@@ -31,8 +34,8 @@ class Channel {
   /// The largest message, bytes; MPI's counts are of type int.
   static constexpr std::size_t kMostBytes = std::size_t{1} << 30;
 
-  /// Takes over `communicator`. A transfer that is longer than `most_bytes` goes as several messages; the
-  /// same on all ranks.
+  /// Owns `communicator`, and frees it at the end, unless it was aborted. A transfer longer than `most_bytes`
+  /// goes as several messages, so this must be equal on all ranks.
   Channel(std::shared_ptr<Session> session, MPI_Comm communicator, std::size_t most_bytes = kMostBytes);
   Channel(const Channel&) = delete;
   Channel& operator=(const Channel&) = delete;
@@ -43,13 +46,14 @@ class Channel {
   [[nodiscard]] int rank() const;
   [[nodiscard]] int ranks() const;
 
-  /// Messages have come and gone. *Engine only.*
+  /// Notes that a set of transfers is complete. *Engine only.*
   void moved() noexcept { moves_.fetch_add(1, std::memory_order_relaxed); }
-  /// How often. Thread-safe.
+  /// The number of sets that are complete. Thread-safe.
   [[nodiscard]] std::uint64_t progress() const noexcept { return moves_.load(std::memory_order_relaxed); }
 
+  /// Makes every later `check` throw Error(why). The first call counts. Thread-safe.
   void abort(const Status& why) noexcept;
-  /// Throws Error after `abort`, and if the program has ended MPI.
+  /// Throws the Error of `abort`; and Error(aborted) if the program has called MPI_Finalize.
   void check();
 
  private:
@@ -62,10 +66,10 @@ class Channel {
   Status why_;  // under the mutex
 };
 
-/// Messages of MPI that are under way together. Those between two ranks arrive in the order in which they
-/// were started, on both sides, whatever set of messages they are in: nothing else says which is which. The
-/// memory belongs to MPI until `wait` returns or throws, or this is destroyed. The channel outlives it.
-/// *Engine only*.
+/// A set of MPI messages that are under way together. All have one tag, so a send matches a receive by order
+/// alone: two ranks must start the messages between them in the same order, also over several sets. MPI may
+/// use the memory until `wait` returns or throws, or this is destroyed. The channel must outlive this.
+/// *Engine only.*
 class MpiTransfers {
  public:
   explicit MpiTransfers(Channel& channel) : channel_(channel) {}
@@ -73,15 +77,16 @@ class MpiTransfers {
   MpiTransfers& operator=(const MpiTransfers&) = delete;
   ~MpiTransfers() { give_up(); }
 
-  /// No message at all if there are no bytes; the receiver knows that.
+  /// Starts a transfer. Without bytes there is no message at all; both ranks know the length.
   void send(int to, const void* data, std::size_t bytes);
   void receive(int from, void* data, std::size_t bytes);
-  /// A message without bytes, for its own sake.
+  /// Starts a message without bytes, as a barrier needs it.
   void send_signal(int to) { start_send(to, nullptr, 0); }
   void receive_signal(int from) { start_receive(from, nullptr, 0); }
 
-  /// Until all are complete; then this may be used anew. Throws Error(aborted) after an abort, and
-  /// Error(internal) if a message is not as long as expected, because the ranks do not mean the same call.
+  /// Returns when all transfers are complete; then this may be used for the next set. Throws what
+  /// Channel::check throws, and Error(internal) if a message does not have the expected length: the ranks
+  /// make different calls.
   void wait();
 
  private:

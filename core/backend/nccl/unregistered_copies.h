@@ -9,10 +9,13 @@
 
 namespace hora::nccl {
 
-/// Memory that NCCL does not know of, for tensors of one call that lie in such as it does. NCCL finds by the
-/// address what it has been told of, and then wants that all ranks have told it of theirs: what comes of it
-/// is undefined otherwise. So where ranks are not known to be alike, this one's copies its tensors, which
-/// neither needs the others nor matters to them. *Engine only.*
+/// Replaces the tensors of one call that lie in registered memory by copies in memory that is not registered.
+///
+/// NCCL finds by an address whether it lies in memory that was registered with it. A call is undefined if
+/// that is so on one rank, but not on another. Where ranks are not known to be alike, each rank therefore
+/// gives NCCL unregistered memory only. Whether a rank has to copy for that is its own affair: the other
+/// ranks need not know. Memory for copies is allocated on the lane's stream and freed in its order, so
+/// neither waits for the GPU. *Engine only.*
 class UnregisteredCopies {
  public:
   UnregisteredCopies(LaneCommunicators& lane, const Communicator& communicator)
@@ -20,12 +23,14 @@ class UnregisteredCopies {
   UnregisteredCopies(const UnregisteredCopies&) = delete;
   UnregisteredCopies& operator=(const UnregisteredCopies&) = delete;
 
-  /// The memory that NCCL is to read, write, or both, instead of `data`: `data` itself, if NCCL does not know
-  /// of it.
+  /// The address to give to NCCL instead of `data`, which it reads, writes, or both. It is `data` itself if
+  /// that is not registered, else that of a copy, valid for work on the lane's stream until this is
+  /// destroyed.
   [[nodiscard]] const void* read(const void* data, std::size_t bytes);
   [[nodiscard]] void* written(void* data, std::size_t bytes);
   [[nodiscard]] void* both(void* data, std::size_t bytes);
-  /// Behind what NCCL does on the stream: takes home what was written.
+  /// Copies back what NCCL has written. Call it after the call to NCCL: the copies are put on the lane's
+  /// stream, behind NCCL's work.
   void end();
 
  private:
@@ -34,7 +39,7 @@ class UnregisteredCopies {
     void* home = nullptr;  ///< null: nothing is written
     std::size_t bytes = 0;
   };
-  /// `data` itself, or what is there for it until this goes.
+  /// `data` itself, or new memory for a copy; `home`: where `end` copies it to, or null.
   void* place_for(void* data, void* home, std::size_t bytes);
 
   LaneCommunicators& lane_;

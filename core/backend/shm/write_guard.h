@@ -5,17 +5,23 @@
 
 namespace hora::shm {
 
-/// Keeps ranks from writing into the buffers of a rank that has left. After an abort the user has the buffers
-/// back, while another rank may not have heard of it and be in a call.
+/// Keeps this rank from writing into the buffers of a rank that has left. A rank leaves after an abort: its
+/// user has the buffers back, but another rank may still be in a call, and not know of the abort.
 ///
-/// Protocol, all accesses seq_cst. A rank that writes to others' buffers says so and looks whether any rank
-/// is gone. It writes only if none is; a little at a time. A rank that leaves says so, and then waits until
-/// no rank writes any more. In the one order of all accesses one of the two stores comes first. If it is the
-/// writer's, the leaver sees it and waits; if it is the leaver's, the writer sees it and does not write. A
-/// writer may be stopped or dead. A dead writer has no time to say that it has finished, so the leaver waits
-/// for a limited time only.
+/// Protocol. `writing` and `gone` are words of each rank's block, and only that rank writes them.
 ///
-/// *Engine only.* One at a time lives in a rank.
+///   writes into others' buffers                    leaves (`leave`)
+///   1. own.writing = 1            (seq_cst)        a. own.gone = 1                          (seq_cst)
+///   2. is any block's gone 1?     (seq_cst)        b. waits until all others' writing is 0  (seq_cst)
+///   3. if none is: writes
+///   4. own.writing = 0            (release)
+///
+/// Of 1 and a one comes first in the one order of all seq_cst accesses. If 1 does, b sees it and waits. If a
+/// does, 2 sees it and nothing is written. By 4 the leaver that reads 0 also has all writes of 3 behind it. A
+/// guard lives for a part of a call, so b ends soon. A writer that is dead or stopped never comes to 4, so b
+/// ends after 200 ms in any case.
+///
+/// *Engine only.* A rank has one guard at a time.
 class WriteGuard {
  public:
   explicit WriteGuard(const Communicator& communicator) : communicator_(communicator) {
@@ -35,12 +41,14 @@ class WriteGuard {
   bool allowed_ = true;
 };
 
-/// Throws Error(aborted) if a rank has left. The result of a call is complete only if no rank has left when
-/// its last phase is over. A leaver may have arrived there before it left. Then others read buffers that it
-/// had given back, or did not write their part, and all saw every rank arrive.
+/// Throws Error(aborted) if a rank has left. A call checks this after its last phase; its result is complete
+/// only if no rank has left by then. That all ranks arrived at the phase is not enough. A rank may arrive and
+/// then leave: others then read buffers that it had given back, or did not write their part.
 void throw_if_left(const Communicator& communicator);
 
-/// This rank has left: when this returns nobody writes into its buffers, now or later.
+/// Says that this rank has left, and waits until no rank writes into its buffers, for at most 200 ms in all.
+/// After that no rank begins to write there. Only a writer that was stopped for longer than the 200 ms may
+/// still end its part. A second call returns at once.
 void leave(const Communicator& communicator) noexcept;
 
 }  // namespace hora::shm

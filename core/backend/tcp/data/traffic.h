@@ -31,39 +31,43 @@ inline constexpr int kPurposes = 6;
 
 /// The messages that this rank sends and receives in one call of a mesh.
 ///
-/// To and from each peer messages go in the order in which they are queued. The receiver queues the messages
-/// that it expects, in the order in which the sender sends them. One thread polls all sockets and does
-/// whatever can be done: it never waits to send while there is something to receive. A message that is queued
-/// in the notice that another has come, or has gone, flows in the same poll loop. So this rank works on the
-/// elements that have arrived while the rest is on its way.
+/// `send` and `receive` only queue messages; `run` moves them, on the caller's thread. It polls all sockets,
+/// and never waits to send while there is something to receive. When a message has been sent or received,
+/// `run` calls its notice, a callback, which may queue further messages for the same `run`. So this rank
+/// works on elements that have arrived while others are on their way.
 ///
-/// Each message has a header, which is sealed. It has the number of the call, the message's place among those
-/// of this call between these ranks, its purpose and its length. All are checked before a byte of what
-/// follows reaches the memory it is meant for. Message i goes over socket i mod k of the k to a peer, and
-/// notices come in order in spite of it. Both sides count alike, so no more need be said about it on the
-/// wire.
+/// Messages between two ranks keep the order in which they are queued. The receiver queues each message that
+/// it expects, in the order in which the sender queues them. With k sockets to a peer, message i goes over
+/// socket i mod k. Both ends count alike, so the wire need not say it. Notices still come in order.
 ///
-/// No deadlock: order the messages of a call by when they are queued. If each is queued at the latest when
-/// all that are before it at the same place in all ranks' programs have arrived, then the first message that
-/// is not through is queued on both sides, and nothing is before it on its socket. Every algorithm here shows
-/// that it queues so.
+/// Each message has a sealed header: the number of the call, the message's index between these two ranks in
+/// this call, its purpose and its length. All are checked before any byte is written to the receiver's
+/// memory.
+///
+/// No deadlock, if algorithms keep this rule. All messages of a call have one order, which agrees with the
+/// order of queueing between any two ranks. A rank queues a message at the latest when all its messages that
+/// are before it in that order are through. Then the first message that is not through is queued at both
+/// ends, and nothing is before it on its socket, so it moves. Every algorithm here shows that it keeps the
+/// rule.
 class Traffic {
  public:
   using Notice = std::function<void()>;
 
-  /// Begins a call in which these ranks, and none twice, are spoken to; all of them begin it, too. Throws
-  /// what Mesh::begin_call throws.
+  /// Begins a call between this rank and `peers`, in which no rank is twice. All of them begin the call, too.
+  /// Throws what Mesh::begin_call throws.
   Traffic(Mesh& mesh, std::span<const int> peers);
   Traffic(const Traffic&) = delete;
   Traffic& operator=(const Traffic&) = delete;
 
-  /// The memory is to stay, and as it is, until `gone`.
+  /// Queues a message to a peer. Its memory must stay unchanged until `gone` is called, or `run` returns.
   void send(int peer, Purpose purpose, Pieces pieces, Notice gone = {});
+  /// Queues a message that is expected from a peer. Its memory holds the content when `come` is called, or
+  /// `run` returns.
   void receive(int peer, Purpose purpose, Pieces pieces, Notice come = {});
 
-  /// Returns when everything that was queued, before or in notices, is through. May be called again. Throws
-  /// Error(aborted) when a peer closes its socket or after Mesh::abort, and Error(internal) when the ranks do
-  /// not mean the same call.
+  /// Returns when all messages that were queued, before or in notices, have been sent or received. May be
+  /// called again. Throws Error(aborted) if a peer closes its socket, and after Mesh::abort. Throws
+  /// Error(internal) if a header is not the expected one: the ranks make different calls.
   void run();
 
  private:
