@@ -5,13 +5,12 @@
 
 namespace hora {
 
-/// One reduction as two, the second over the results of the first: within each host, then across hosts.
-/// Elements have the reduction's dtype in between, so a 16-bit one is rounded once more, for each host. A
-/// value.
+/// One reduction as two, the second over the results of the first: within each host, then across hosts. The
+/// results of the first have the reduction's dtype, so a 16-bit sum is rounded twice. A value.
 ///
-/// `prescale` belongs to the first, `postscale` and `divisor` to the second, but for 16-bit sums that they
-/// make smaller (every mean): those are scaled in the first, in float32 before they are rounded. So a host's
-/// part is no larger than the elements and cannot overflow where the result does not.
+/// `prescale` belongs to the first, and `postscale` and `divisor` to the second. Sums of 16-bit floats with
+/// |postscale| <= divisor, so all means, are an exception: the first applies all three, in float32, before it
+/// rounds. A host's part of a mean is then no larger than the largest element, and cannot overflow.
 struct Phases {
   Reduction within;
   Reduction across;
