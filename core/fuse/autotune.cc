@@ -6,17 +6,19 @@
 #include <hora/status.h>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
 #include <cstring>
+#include <set>
 #include <utility>
 
 namespace hora {
 namespace {
 
-constexpr std::array<std::size_t, 7> kMebibytes{1, 2, 4, 8, 16, 32, 64};
+constexpr std::size_t kMebibyte = std::size_t{1} << 20;
+constexpr std::size_t kMost = 64 * kMebibyte;
 constexpr int kSettling = 6;  // enough for the order of decisions to be locked again
 constexpr double kWorthAChange = 0.98;
 
@@ -26,13 +28,21 @@ double median(std::vector<double> values) {
   return *middle;
 }
 
+std::vector<std::size_t> sizes_with(std::size_t usual) {
+  std::set<std::size_t> sizes{usual};
+  for (std::size_t bytes = kMebibyte; bytes <= kMost; bytes *= 2) sizes.insert(bytes);
+  return {sizes.begin(), sizes.end()};
+}
+
 }  // namespace
 
-Autotune::Autotune(std::size_t usual, int steps, const std::string& log)
-    : usual_(usual), steps_(static_cast<std::size_t>(steps)) {
-  for (const auto mebibytes : kMebibytes) trials_.push_back({mebibytes << 20, {}});
-  for (auto mebibytes = kMebibytes.rbegin(); mebibytes != kMebibytes.rend(); ++mebibytes)
-    trials_.push_back({*mebibytes << 20, {}});
+Autotune::Autotune(std::size_t usual, std::vector<std::string> variables, int steps, const std::string& log)
+    : usual_(usual),
+      variables_(std::move(variables)),
+      steps_(static_cast<std::size_t>(steps)),
+      sizes_(sizes_with(usual)) {
+  for (auto size = sizes_.begin(); size != sizes_.end(); ++size) trials_.push_back({*size, {}});
+  for (auto size = sizes_.rbegin(); size != sizes_.rend(); ++size) trials_.push_back({*size, {}});
   if (log.empty()) return;
   log_ = create_file(log);
   if (!log_) {
@@ -66,7 +76,6 @@ void Autotune::write(const Trial& trial) {
        << std::endl;  // a user who ends the training early has the trials so far
 }
 
-/// The medians of a step in a size's two trials, the better one first.
 std::pair<double, double> Autotune::typical_times(std::size_t bytes) const {
   std::vector<double> times;
   for (const auto& trial : trials_) {
@@ -87,14 +96,16 @@ std::size_t Autotune::conclude() {
 }
 
 std::string Autotune::found() const {
-  std::string others;
-  for (const auto mebibytes : kMebibytes)
-    others += fmt::format("{}{} MiB: {:.2f} ms", others.empty() ? "" : ", ", mebibytes,
-                          typical_times(mebibytes << 20).first);
+  std::vector<std::string> settings;
+  for (const auto& variable : variables_) settings.push_back(fmt::format("{}={}", variable, best_));
+  std::vector<std::string> times;
+  for (const auto bytes : sizes_) {
+    times.push_back(
+        fmt::format("{} MiB: {:.2f} ms", static_cast<double>(bytes) / kMebibyte, typical_times(bytes).first));
+  }
   return fmt::format(
-      "autotune has ended: steps are as fast as they get with HORA_FUSION_THRESHOLD={} ({}); set that, and "
-      "you need not tune again",
-      best_, others);
+      "autotune has ended: steps are as fast as they get with {} ({}); set that, and you need not tune again",
+      fmt::join(settings, " and "), fmt::join(times, ", "));
 }
 
 }  // namespace hora

@@ -12,20 +12,24 @@
 
 namespace hora {
 
-/// Tries how many bytes should travel together, in steps of a training: each size twice, in one order and
-/// then in the other. The usual size is kept, unless another one's steps were faster by 2 % in both of its
-/// trials than those of the usual one in either. It ends, and says what it has found. *Engine only.*
+/// Measures how many bytes should travel together, during the first steps of a training. It tries the powers
+/// of two from 1 to 64 MiB and the usual size, each in two trials: all sizes in ascending order, and then all
+/// in descending order. The median step of a trial counts.
+///
+/// The best size is the one whose slower trial is the fastest. It is chosen only if this trial is faster, by
+/// 2 % or more, than the faster trial of the usual size; else the usual size stays. *Engine only.*
 class Autotune {
  public:
-  /// `usual`: how many bytes travel together now. `steps`: how many of a trial are measured; those before are
-  /// not, in which ranks get used to the size. `log`: where the trials are written, a line each as CSV;
-  /// empty: nowhere. Throws Error(invalid_argument) if that cannot be written.
-  Autotune(std::size_t usual, int steps, const std::string& log);
+  /// `usual`: how many bytes travel together now. `variables`: those of HORA_* that set what is tuned.
+  /// `steps`: how many steps of a trial are measured, after some in which ranks get used to the size. `log`:
+  /// the path of a CSV file for the trials, a line each; empty: none. Throws Error(invalid_argument) if that
+  /// cannot be written.
+  Autotune(std::size_t usual, std::vector<std::string> variables, int steps, const std::string& log);
 
-  /// A step has ended. How many bytes are to travel together from now on, if that is to change.
+  /// A step has ended. Returns how many bytes are to travel together from now on, if that is to change.
   std::optional<std::size_t> end_step(TimePoint now);
   [[nodiscard]] bool has_ended() const { return trial_ == trials_.size(); }
-  /// When it has ended: a sentence for users.
+  /// The result, as a sentence for users that says what to set. Only when it has ended.
   [[nodiscard]] std::string found() const;
 
  private:
@@ -35,13 +39,16 @@ class Autotune {
   };
   void write(const Trial& trial);
   std::size_t conclude();
+  /// The medians of a size's two trials, the better one first.
   [[nodiscard]] std::pair<double, double> typical_times(std::size_t bytes) const;
 
   std::size_t usual_;
+  std::vector<std::string> variables_;
   std::size_t steps_;
-  std::vector<Trial> trials_;  // in this order
-  std::size_t trial_ = 0;      // the present one
-  int settling_ = 0;           // steps of it that have been let pass
+  std::vector<std::size_t> sizes_;  // ascending, bytes
+  std::vector<Trial> trials_;       // in this order
+  std::size_t trial_ = 0;           // the present one
+  int settling_ = 0;                // steps of it that have been let pass
   bool begun_ = false;
   TimePoint last_;  // end of a step
   std::size_t best_ = 0;

@@ -5,6 +5,10 @@
 
 #include <fmt/format.h>
 
+#include <string>
+#include <utility>
+#include <vector>
+
 namespace hora {
 namespace {
 
@@ -18,12 +22,17 @@ BatchSizing::BatchSizing(const Config& config, const FusionThresholds& now, bool
     if (!host_is_set && !one_host) pace_.emplace();
     return;
   }
-  if (host_is_set && config.gpu_fusion_threshold != 0) {
+  const bool gpu_is_set = config.gpu_fusion_threshold != 0;
+  if (host_is_set && gpu_is_set) {
     log(LogLevel::warning,
         "HORA_AUTOTUNE has nothing to choose: HORA_FUSION_THRESHOLD and HORA_GPU_FUSION_THRESHOLD are set");
     return;
   }
-  autotune_.emplace(host_is_set ? now.cuda : now.host, config.autotune_steps, config.autotune_log);
+  std::vector<std::string> variables;
+  if (!host_is_set) variables.emplace_back("HORA_FUSION_THRESHOLD");
+  if (!gpu_is_set) variables.emplace_back("HORA_GPU_FUSION_THRESHOLD");
+  autotune_.emplace(host_is_set ? now.cuda : now.host, std::move(variables), config.autotune_steps,
+                    config.autotune_log);
 }
 
 std::optional<std::size_t> BatchSizing::end_step(TimePoint now, std::size_t host) {

@@ -19,6 +19,7 @@ using std::chrono::microseconds;
 using testing::HasSubstr;
 
 constexpr std::size_t kMebibyte = std::size_t{1} << 20;
+const std::vector<std::string> kVariables{"HORA_FUSION_THRESHOLD"};
 
 /// Trains until it has ended, with steps that take so long with a size; the size that it ends with, and how
 /// many steps that took.
@@ -36,7 +37,7 @@ std::pair<std::size_t, int> train(Autotune& autotune,
 }
 
 TEST(Autotune, EndsWithTheSizeThatHadTheFastestSteps) {
-  Autotune autotune(4 * kMebibyte, 10, {});
+  Autotune autotune(4 * kMebibyte, kVariables, 10, {});
   const auto [size, steps] = train(autotune, [](std::size_t tried, int) {
     return microseconds(tried == 16 * kMebibyte ? 9'000 : 10'000);
   });
@@ -47,7 +48,7 @@ TEST(Autotune, EndsWithTheSizeThatHadTheFastestSteps) {
 }
 
 TEST(Autotune, KeepsTheUsualSizeWhereOthersAreHardlyFaster) {
-  Autotune autotune(4 * kMebibyte, 10, {});
+  Autotune autotune(4 * kMebibyte, kVariables, 10, {});
   const auto [size, steps] = train(autotune, [](std::size_t tried, int) {
     return microseconds(tried == 16 * kMebibyte ? 9'900 : 10'000);
   });
@@ -55,15 +56,23 @@ TEST(Autotune, KeepsTheUsualSizeWhereOthersAreHardlyFaster) {
 }
 
 TEST(Autotune, KeepsTheUsualSizeWhereTrialsOfOneSizeDifferAsMuch) {
-  Autotune autotune(4 * kMebibyte, 10, {});
+  Autotune autotune(4 * kMebibyte, kVariables, 10, {});
   const auto [size, steps] = train(autotune, [](std::size_t tried, int step) {
     return microseconds(tried == 16 * kMebibyte && step > 120 ? 9'000 : 10'000);
   });
   EXPECT_EQ(size, 4 * kMebibyte);
 }
 
+TEST(Autotune, TriesTheUsualSizeAlsoWhereItIsNoneOfItsOwn) {
+  Autotune autotune(3 * kMebibyte, kVariables, 10, {});
+  const auto [size, steps] = train(
+      autotune, [](std::size_t tried, int) { return microseconds(tried == 3 * kMebibyte ? 9'000 : 10'000); });
+  EXPECT_EQ(size, 3 * kMebibyte);
+  EXPECT_THAT(autotune.found(), HasSubstr("2 MiB: 10.00 ms, 3 MiB: 9.00 ms, 4 MiB: 10.00 ms"));
+}
+
 TEST(Autotune, IsNotMisledByStepsThatGetFasterOnTheirOwn) {
-  Autotune autotune(4 * kMebibyte, 10, {});
+  Autotune autotune(4 * kMebibyte, kVariables, 10, {});
   const auto [size, steps] = train(autotune, [](std::size_t tried, int step) {
     return microseconds((tried == 2 * kMebibyte ? 8'000 : 10'000) + std::max(0, 100 - step) * 10);
   });
@@ -73,7 +82,7 @@ TEST(Autotune, IsNotMisledByStepsThatGetFasterOnTheirOwn) {
 TEST(Autotune, IsNotMisledByTheFirstStepsWithASize) {
   std::size_t last = 0;
   int since = 0;
-  Autotune autotune(4 * kMebibyte, 5, {});
+  Autotune autotune(4 * kMebibyte, kVariables, 5, {});
   const auto [size, steps] = train(autotune, [&](std::size_t tried, int) {
     since = tried == last ? since + 1 : 0;
     last = tried;
@@ -90,7 +99,7 @@ TEST(Autotune, LogsItsTrialsAsTheyEndAndWhatItHasChosen) {
     for (std::string line; std::getline(file, line);) all.push_back(line);
     return all;
   };
-  Autotune autotune(4 * kMebibyte, 3, path.string());
+  Autotune autotune(4 * kMebibyte, kVariables, 3, path.string());
   EXPECT_THAT(lines(),
               testing::ElementsAre("trial,fusion_threshold_bytes,steps,median_ms,fastest_ms,slowest_ms"));
   TimePoint now{};
@@ -103,7 +112,7 @@ TEST(Autotune, LogsItsTrialsAsTheyEndAndWhatItHasChosen) {
 }
 
 TEST(Autotune, RefusesALogThatItCannotWrite) {
-  const Status refused = thrown([] { Autotune(4 * kMebibyte, 3, "/nowhere/at/all.csv"); });
+  const Status refused = thrown([] { Autotune(4 * kMebibyte, kVariables, 3, "/nowhere/at/all.csv"); });
   EXPECT_EQ(refused.code, Code::invalid_argument);
   EXPECT_EQ(refused.message,
             "HORA_AUTOTUNE_LOG=/nowhere/at/all.csv: cannot write there: No such file or directory");

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/fuse/batch_sizing.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
+
+#include <string>
 
 namespace hora {
 namespace {
@@ -68,6 +71,32 @@ TEST(BatchSizing, TriesSizesWhereTheUserWishesForThat) {
   const std::string found = testing::internal::GetCapturedStderr();
   EXPECT_GT(changes, 2);
   EXPECT_NE(found.find("MiB"), std::string::npos) << found;
+}
+
+/// The text that a user gets after trials, with these thresholds set (0: not set).
+std::string found_with(std::size_t host, std::size_t gpu) {
+  Config tuned;
+  tuned.autotune = true;
+  tuned.autotune_steps = 1;
+  tuned.fusion_threshold = host;
+  tuned.gpu_fusion_threshold = gpu;
+  BatchSizing sizing(tuned, first_thresholds(tuned), true);
+  testing::internal::CaptureStderr();
+  TimePoint now = kNow;
+  for (int step = 0; step < 1000; ++step)
+    static_cast<void>(sizing.end_step(now += std::chrono::milliseconds(10), kLarge));
+  return testing::internal::GetCapturedStderr();
+}
+
+TEST(BatchSizing, AdvisesTheVariablesOfWhatItHasTuned) {
+  using testing::AllOf;
+  using testing::HasSubstr;
+  using testing::Not;
+  const char* const host = " HORA_FUSION_THRESHOLD=";
+  const char* const gpu = " HORA_GPU_FUSION_THRESHOLD=";
+  EXPECT_THAT(found_with(0, 0), AllOf(HasSubstr(host), HasSubstr(gpu)));
+  EXPECT_THAT(found_with(0, kLarge), AllOf(HasSubstr(host), Not(HasSubstr(gpu))));
+  EXPECT_THAT(found_with(kLarge, 0), AllOf(HasSubstr(gpu), Not(HasSubstr(host))));
 }
 
 TEST(BatchSizing, SaysThatThereIsNothingToTry) {
