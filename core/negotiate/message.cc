@@ -7,7 +7,6 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <array>
 
 namespace hora {
 namespace {
@@ -231,11 +230,14 @@ std::string describe(DType dtype, const std::vector<std::int64_t>& shape) {
   return fmt::format("{}[{}]", name(dtype), fmt::join(shape, ","));
 }
 
+bool concerns_members(Operation operation) {
+  return operation == Operation::join || operation == Operation::add_process_set ||
+         operation == Operation::remove_process_set;
+}
+
 std::string describe(const Request& request) {
-  constexpr std::array kWithoutTensor = {Operation::barrier, Operation::join, Operation::add_process_set,
-                                         Operation::remove_process_set};
-  const auto* found = std::find(kWithoutTensor.begin(), kWithoutTensor.end(), request.operation);
-  if (found != kWithoutTensor.end()) return std::string(name(request.operation));
+  if (request.operation == Operation::barrier || concerns_members(request.operation))
+    return std::string(name(request.operation));
   return fmt::format("{} {}", name(request.operation), describe(request.dtype, request.shape));
 }
 

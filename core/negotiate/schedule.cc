@@ -8,7 +8,7 @@
 namespace hora {
 
 bool Schedule::keeps(const Decision& decision) {
-  return decision.status.ok() && decision.joined.empty() && decision.request.operation < Operation::join;
+  return decision.status.ok() && decision.joined.empty() && !concerns_members(decision.request.operation);
 }
 
 Schedule::Learned Schedule::learn(const Decision& decision) {

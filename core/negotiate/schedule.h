@@ -23,9 +23,8 @@ class Schedule {
  public:
   explicit Schedule(std::size_t capacity = 8192) : capacity_(capacity) {}
 
-  /// Whether a decision gets a number, and may be asked for again by it. It must be ok, no member may have
-  /// joined, and its operation must come before `join` in `Operation`. So gather, scatter, reduce and scan,
-  /// which come later there, are asked for by name each time. All ranks keep the same decisions.
+  /// Whether a decision gets a number, and may be asked for again by it: it is ok, no member has joined, and
+  /// its operation does not concern members. A pure function, so all ranks keep the same decisions.
   [[nodiscard]] static bool keeps(const Decision& decision);
 
   struct Learned {

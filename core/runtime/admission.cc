@@ -12,19 +12,13 @@
 namespace hora {
 namespace {
 
-/// An operation that concerns the whole job: it has a name of its own, whatever the user gave it.
-bool is_of_the_job(Operation operation) {
-  return operation == Operation::join || operation == Operation::add_process_set ||
-         operation == Operation::remove_process_set;
-}
-
 class Admission {
  public:
   Admission(const Entry& entry, int rank, const ProcessSets& sets)
       : entry_(entry), rank_(rank), sets_(sets) {}
 
   Asked asked() const {
-    if (is_of_the_job(entry_.operation)) return {kWorld, job_request()};
+    if (concerns_members(entry_.operation)) return {kWorld, job_request()};
     name();
     if (entry_.process_set != kWorld) static_cast<void>(members());
     shape();

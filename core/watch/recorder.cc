@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/watch/recorder.h"
 
+#include "core/negotiate/message.h"
 #include "core/watch/json.h"
 
 #include <fmt/format.h>
@@ -40,13 +41,7 @@ std::string under_way(const MessageWait& wait) {
 
 /// Of the tensor that went into it.
 std::uint64_t input_bytes(const Record& record) {
-  switch (record.operation) {
-    case Operation::barrier:
-    case Operation::join:
-    case Operation::add_process_set:
-    case Operation::remove_process_set: return 0;
-    default: break;
-  }
+  if (record.operation == Operation::barrier || concerns_members(record.operation)) return 0;
   std::uint64_t bytes = size_of(record.dtype);
   for (const std::int64_t length : record.shape) bytes *= static_cast<std::uint64_t>(length);
   return bytes;

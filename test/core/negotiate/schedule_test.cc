@@ -48,12 +48,20 @@ TEST(Schedule, KeepsOnlyWhatAllMembersAskFor) {
   Decision joined = decision("w");
   joined.joined = {1};
   EXPECT_FALSE(Schedule::keeps(joined));
-  Decision join = decision("w");
-  join.request.operation = Operation::join;
-  EXPECT_FALSE(Schedule::keeps(join));
   Decision failed = decision("w");
   failed.status.code = Code::mismatch;
   EXPECT_FALSE(Schedule::keeps(failed));
+}
+
+TEST(Schedule, KeepsWhatIsRepeatedInSteps) {
+  for (int i = 0; i < kOperations; ++i) {
+    Decision each = decision("w");
+    each.request.operation = static_cast<Operation>(i);
+    const bool of_members = each.request.operation == Operation::join ||
+                            each.request.operation == Operation::add_process_set ||
+                            each.request.operation == Operation::remove_process_set;
+    EXPECT_EQ(Schedule::keeps(each), !of_members) << name(each.request.operation);
+  }
 }
 
 TEST(Schedule, UsesTheDecisionOfAnOrdinalForTheNext) {
