@@ -28,9 +28,18 @@ struct Face {
   std::map<void*, std::shared_ptr<std::byte>> lent;
 };
 
+/// Lives as long as the process: functions that the program has given to atexit() may call Hora at any time.
+/// The job itself ends when the process does, before those functions that were given before the first call.
 Face& face() {
-  static Face the_face;
-  return the_face;
+  static Face& one = *[] {
+    auto made = std::make_unique<Face>();
+    std::atexit([] {
+      const std::lock_guard lock(face().mutex);
+      face().runtime.reset();
+    });
+    return made.release();
+  }();
+  return one;
 }
 
 // Not a string: functions that were registered with atexit() may read it, and the thread's objects are gone

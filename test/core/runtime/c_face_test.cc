@@ -60,6 +60,21 @@ TEST(CFace, SaysWhatWasWrongAlsoWhenTheProgramEnds) {
   EXPECT_EXIT(end_after_an_error(), testing::ExitedWithCode(0), "Hora is not initialised");
 }
 
+TEST(CFace, IsThereForFunctionsThatRunLastWhenTheProgramEnds) {
+  const auto end_within_a_job = [] {
+    std::atexit([] {  // before the first call of Hora, so it runs after all that Hora does at the end
+      std::fprintf(stderr, "rank %d, ", hora_rank());
+      hora_barrier("too late");
+      std::fputs(hora_last_error(), stderr);
+      hora_free(nullptr);
+      hora_shutdown(nullptr);
+    });
+    if (hora_init() == HORA_OK) std::exit(0);
+  };
+  GTEST_FLAG_SET(death_test_style, "threadsafe");  // in a process of its own, where nothing has called Hora
+  EXPECT_EXIT(end_within_a_job(), testing::ExitedWithCode(0), "rank -1, Hora is not initialised");
+}
+
 TEST(CFace, AGatherThatFailedHasNoOutput) {
   ASSERT_EQ(hora_init(), HORA_OK);
   const int64_t shape[1] = {int64_t{1} << 58};  // more than there is memory for
