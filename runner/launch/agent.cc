@@ -243,7 +243,7 @@ class Agent {
 
   void say_last_words() {
     const TimePoint until = Clock::now() + kTimeToDrain;
-    while (!channel_.all_sent() && Clock::now() < until) {
+    while (channel_.has_queued() && Clock::now() < until) {
       std::vector<pollfd> events;
       channel_.watch(events);
       ::poll(events.data(), events.size(), milliseconds_until(until));

@@ -12,35 +12,40 @@
 
 namespace hora::hrun {
 
-/// One side of the connection between hrun and an agent. Nothing blocks: what cannot be written waits here,
-/// and is bounded by the windows of the streams.
+/// One end of the connection between hrun and an agent, which both have one. Nothing blocks. Messages are
+/// queued here until `flush` can write them; the windows of the streams bound the queue.
 class AgentChannel {
  public:
   /// Borrows the descriptors, which may be the same.
   AgentChannel(int in, int out, TimePoint now) : in_(in), sink_(out), heard_(now) {}
 
-  /// Adds what poll() has to wait for.
+  /// Adds the events that poll() has to wait for: for reading, and for writing if something is queued.
   void watch(std::vector<pollfd>& events) const;
-  /// Reads what is there.
+  /// Reads the bytes that are there, for `next_line` and `next`.
   void read(TimePoint now);
-  /// The other side has closed the connection; what it sent before can still be taken.
+  /// Whether the other end has closed the connection. Messages that came before can still be taken.
   [[nodiscard]] bool closed() const { return closed_; }
-  /// Whether there is nothing to read for now.
+  /// Whether there is nothing to read at this moment.
   [[nodiscard]] bool drained() const { return closed_ || !await_events(in_, POLLIN, TimePoint::min()); }
-  /// When something last came.
+  /// The time of the last `read` that found bytes; at first, the time of construction.
   [[nodiscard]] TimePoint heard() const { return heard_; }
 
   std::optional<std::string> next_line() { return reader_.next_line(); }
   std::optional<AgentMessage> next() { return reader_.next(); }
 
+  /// Queues a line or a message. Nothing is written before `flush`.
   void send_line(std::string_view line);
   void send(Word word, std::span<const std::byte> body = {});
+  /// Writes as much of the queue as can be written now. If the other end reads no more, discards the queue.
+  /// That is no error here: `closed`, or silence, tells the caller that the connection is over.
   void flush() { sink_.flush(); }
-  /// Nothing more will be sent: the other side sees the end, once the borrowed descriptor is closed, too.
-  void hang_up() { sink_ = OutputSink(-1); }
-  [[nodiscard]] bool all_sent() const { return sink_.empty(); }
-  /// So much waits to be sent that what can wait should.
+  /// Whether something is queued. False does not say that the other end has received all, or will.
+  [[nodiscard]] bool has_queued() const { return !sink_.empty(); }
+  /// Whether so much is queued that a caller which can wait should add nothing.
   [[nodiscard]] bool full() const { return sink_.full(); }
+  /// Discards the queue and uses the descriptor for writing no more. Once the caller has closed that
+  /// descriptor, the other end sees the end of the connection.
+  void hang_up() { sink_ = OutputSink(-1); }
 
  private:
   int in_;

@@ -63,7 +63,7 @@ std::optional<AgentMessage> AgentMessageReader::next() {
   for (std::size_t i = 0; i < 4; ++i) length |= static_cast<std::size_t>(rest[i + 1]) << (8 * i);
   const auto word = static_cast<int>(rest[0]);
   if (word >= kWords || length > kMostBody)
-    throw Error(Code::internal, fmt::format("no note begins with {} and a length of {}", word, length));
+    throw Error(Code::internal, fmt::format("no message begins with {} and a length of {}", word, length));
   if (rest.size() - kHead < length) return std::nullopt;
   const auto body = rest.subspan(kHead, length);
   at_ += kHead + length;

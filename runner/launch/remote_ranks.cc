@@ -138,36 +138,23 @@ class RemoteRanks final : public HostRanks {
 
   void start(const MeetingPoint& meeting) override {
     state_ = State::running;
-    channel_.send(Word::start, encode(meeting));
-    channel_.flush();
+    tell(Word::start, encode(meeting));
   }
   void interrupt() override { tell(Word::interrupt); }
   void terminate() override { tell(Word::terminate); }
   void kill() override { tell(Word::kill); }
-  void tell(const RankEnd& end) override {
-    if (gone()) return;
-    channel_.send(Word::news, encode(end));
-    channel_.flush();
-  }
+  void tell(const RankEnd& end) override { tell(Word::news, encode(end)); }
   void ask(const Question& question) override {
-    if (gone() || state_ != State::running) return;
-    channel_.send(Word::question, encode(question));
-    channel_.flush();
+    if (state_ == State::running) tell(Word::question, encode(question));
   }
   [[nodiscard]] std::size_t room() const override {
     return gone() || state_ != State::running || channel_.full() ? 0 : input_window_;
   }
   void feed(std::string_view bytes) override {
-    if (gone()) return;
     input_window_ -= bytes.size();
-    channel_.send(Word::input, bytes_of(bytes));
-    channel_.flush();
+    tell(Word::input, bytes_of(bytes));
   }
-  void resize(WindowSize size) override {
-    if (gone()) return;
-    channel_.send(Word::window, encode(size));
-    channel_.flush();
-  }
+  void resize(WindowSize size) override { tell(Word::window, encode(size)); }
   void part() override {
     if (gone()) return;
     parted_at_ = Clock::now();
@@ -216,9 +203,10 @@ class RemoteRanks final : public HostRanks {
   [[nodiscard]] bool gone() const { return given_up_; }
   [[nodiscard]] int ranks() const { return static_cast<int>(plan_.seats.size()); }
 
-  void tell(Word word) {
+  /// Sends it to the agent at once, unless the host has been given up.
+  void tell(Word word, std::span<const std::byte> body = {}) {
     if (gone()) return;
-    channel_.send(word);
+    channel_.send(word, body);
     channel_.flush();
   }
 
@@ -255,7 +243,7 @@ class RemoteRanks final : public HostRanks {
     connection_.words.forget();  // of login: banners, new host keys
     next_ping_ = TimePoint::min();
     ping(Clock::now());
-    channel_.send(Word::plan, encode(plan_));
+    tell(Word::plan, encode(plan_));
   }
 
   void take(const AgentMessage& message, TimePoint now) {
@@ -336,8 +324,7 @@ class RemoteRanks final : public HostRanks {
   void ping(TimePoint now) {
     if (now < next_ping_) return;
     next_ping_ = now + kPingPause;
-    channel_.send(Word::ping, encode_number(microseconds(now)));
-    channel_.flush();
+    tell(Word::ping, encode_number(microseconds(now)));
   }
 
   // --- ending ---

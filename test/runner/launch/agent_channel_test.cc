@@ -6,6 +6,8 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <csignal>
+
 namespace hora::hrun {
 namespace {
 
@@ -22,7 +24,7 @@ TEST(AgentChannel, PassesLinesAndNotesAndTellsWhenItHeard) {
   one.send(Word::ping, bytes_of("now"));
   EXPECT_TRUE(other.drained());
   one.flush();
-  EXPECT_TRUE(one.all_sent());
+  EXPECT_FALSE(one.has_queued());
   EXPECT_FALSE(other.drained());
   other.read(kStart + 3s);
   EXPECT_EQ(other.heard(), kStart + 3s);
@@ -47,13 +49,30 @@ TEST(AgentChannel, NoticesTheEndAfterWhatCameBefore) {
   EXPECT_TRUE(events.empty());
 }
 
+TEST(AgentChannel, DiscardsTheQueueWhenTheOtherEndReadsNoMoreAndStillHearsIt) {
+  ::signal(SIGPIPE, SIG_IGN);  // as in hrun and its agents
+  Pipe there = make_pipe();
+  Pipe back = make_pipe();
+  AgentChannel channel(back.read.fd(), there.write.fd(), kStart);
+  const Bytes message = encode(Word::over, {});
+  ASSERT_EQ(::write(back.write.fd(), message.data(), message.size()), static_cast<ssize_t>(message.size()));
+  there.read = Descriptor();
+  channel.send(Word::ping);
+  EXPECT_TRUE(channel.has_queued()) << "nothing is written before flush";
+  channel.flush();
+  EXPECT_FALSE(channel.has_queued());
+  channel.read(kStart);
+  EXPECT_EQ(channel.next()->word, Word::over);
+  ::signal(SIGPIPE, SIG_DFL);
+}
+
 TEST(AgentChannel, KeepsWhatCannotBeWritten) {
   Pipe there = make_pipe();
   AgentChannel channel(there.read.fd(), there.write.fd(), kStart);
   const std::string much(300'000, 'x');
   channel.send(Word::output, bytes_of(much));
   channel.flush();
-  EXPECT_FALSE(channel.all_sent());
+  EXPECT_TRUE(channel.has_queued());
   EXPECT_TRUE(channel.full());
   std::optional<AgentMessage> message;
   while (!message) {
