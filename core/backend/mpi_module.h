@@ -15,29 +15,32 @@ namespace hora {
 /// The membership that the processes of an MPI communicator have told each other. A value.
 struct MpiMeeting {
   Membership membership;
-  int started = 1;  ///< the processes of MPI_COMM_WORLD, of which these are all or some
+  int started = 1;  ///< the size of MPI_COMM_WORLD; the job may be a part of it
 };
 
-/// The functions of libhora_mpi.so for libhora. MPI is started if the program has not done it, and is then
-/// ended at the program's exit. The communicator is the one of `config.mpi_communicator`, else
-/// MPI_COMM_WORLD. Functions throw Error.
+/// The functions of libhora_mpi.so, which libhora loads when it needs MPI. `meet` and `connect` start MPI if
+/// the program has not; it is then ended at the program's exit. They use the communicator of
+/// `config.mpi_communicator`, else MPI_COMM_WORLD, and throw Error.
 struct MpiModule {
-  /// "Open MPI v4.1.4": the library that answers here. At any time.
+  /// The name of the MPI library: "Open MPI v4.1.4". May be called before MPI is started.
   std::string (*library)() = nullptr;
-  /// Whether the MPI that has been started lets several threads call it at a time. False if none has been.
+  /// Whether MPI runs with MPI_THREAD_MULTIPLE. False if it has not been started.
   bool (*any_thread)() = nullptr;
-  /// All processes of the communicator call it, in a thread that MPI permits; rank 0's secret counts, if it
-  /// has one. Throws Error(timeout) at the deadline.
+  /// Finds rank, size, and the address and secret of rank 0. All processes of the communicator call it, on a
+  /// thread that may call MPI. If rank 0's Config has a secret, all get that one. Throws Error(timeout) at
+  /// the deadline.
   MpiMeeting (*meet)(const Config& config, TimePoint deadline) = nullptr;
-  /// A collective of the communicator's processes, which are the job's ranks; any order. Throws
-  /// Error(unavailable) if they are not, or if MPI does not permit calls from the engine's thread.
+  /// Makes a collective over MPI. The processes of the communicator must be the ranks of the job; their order
+  /// in it does not matter. Throws Error(unavailable) if its size is not that of the job, or if MPI does not
+  /// permit calls from the engine's thread.
   std::unique_ptr<Collective> (*connect)(Control& control, const Config& config,
                                          TimePoint deadline) = nullptr;
 };
 
-/// Throws Error(unavailable) if there is none here. Thread-safe.
+/// Loads libhora_mpi.so, once. Throws Error(unavailable) if it is not installed or cannot be loaded.
+/// Thread-safe.
 [[nodiscard]] const MpiModule& load_mpi();
-/// The file that it lies in. Throws as `load_mpi` does.
+/// The path of that file. Throws as `load_mpi` does.
 [[nodiscard]] std::string mpi_module_path();
 
 }  // namespace hora

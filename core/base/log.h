@@ -7,10 +7,11 @@ namespace hora {
 
 enum class LogLevel { error, warning, info, debug };
 
-/// One line to stderr with the time, the rank and the level, in one write. Thread-safe. The caller does not
-/// wait for the reader of stderr (core/base/line_writer.h). `set_log` decides which levels appear and which
-/// rank they name; without it: warnings, no rank.
+/// Writes one line to stderr, with the time, the rank and the level. The caller does not wait for the reader
+/// of stderr (core/base/line_writer.h). Thread-safe.
 void log(LogLevel level, std::string_view message);
+/// Sets the least severe level that is written, and the rank that lines name (negative: none), for the whole
+/// process. At first: warnings and errors, no rank. Thread-safe.
 void set_log(LogLevel least, int rank);
 
 }  // namespace hora

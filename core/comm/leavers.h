@@ -10,15 +10,16 @@
 
 namespace hora {
 
-/// The ranks that have left the job, as far as a rank has heard: they will send nothing, and take nothing.
+/// The other ranks that have left the job, as far as this rank has heard. They send and receive no messages.
 /// Not thread-safe.
 class Leavers {
  public:
   Leavers(int rank, int ranks) : rank_(rank), ranks_(ranks) {}
 
   void add(int rank) { left_.insert(rank); }
-  /// The reason why no rank will ever send to a receive of this source, or take messages that are sent there;
-  /// nothing: one may.
+  /// The error for a receive from `peer`, or a send to it, that can never complete; nothing if it still may.
+  /// For kAnySource: all other ranks have left. The own rank never counts as left, so a rank that is alone
+  /// may always receive.
   [[nodiscard]] std::optional<Status> loss(int peer) const {
     if (peer != kAnySource) {
       if (!left_.contains(peer) || peer == rank_) return std::nullopt;

@@ -15,62 +15,67 @@ struct Outgoing {
   int to = 0;
   Envelope envelope;
   const void* data = nullptr;  ///< lent until `done`
-  /// Called once, from any thread, without any lock held; must not block or throw.
+  /// Called once, when the send has ended. It may run on any thread, also within `send`, and never under a
+  /// lock of the messenger. It must not block or throw.
   std::function<void(const Status&)> done;
-  /// Called at most once, before `done`, as that: the receiver has asked for the elements.
+  /// Called before `done`, under the same rules, if the receiver has asked for the content of a large
+  /// message. Not called if there was no need to ask.
   std::function<void()> taken = {};
 };
 
-/// A message that is waited for.
+/// A receive.
 struct Incoming {
   int source = kAnySource;
   int tag = kAnyTag;
-  /// Where its elements are to be written. Throws Error if it is not the message that was expected: it is
-  /// lost then. Called once, from any thread, without any lock held, when it has been found.
+  /// Returns the memory for the content. Called once, when a message has matched, under the rules of
+  /// Outgoing::done. It may throw Error, if the message is not what the receive expects: that message is
+  /// dropped.
   std::function<void*(const Envelope& found)> place;
-  /// Called once, as `done` of Outgoing. `found`: the message that came, also if it was not expected;
-  /// nullptr: none.
+  /// Called once, under the rules of Outgoing::done. `found`: the message that matched, also if `place` has
+  /// thrown; nullptr: none has.
   std::function<void(const Status&, const Envelope* found)> done;
 };
 
-/// Bytes of a message that its sender need not keep until it is asked for.
+/// The largest message, in bytes, that may be sent before the receiver has asked for it (eager). The sender
+/// of a larger one keeps it until then (rendezvous).
 inline constexpr std::size_t kMostUnasked = 64 * 1024;
 
 /// The reason why a rank that has left sends nothing.
 inline const Status kHasLeft{Code::aborted, "this rank has left the job (shutdown)"};
 
-/// Messages from one rank to another, at any time, without the others: point to point, as in MPI. Messages of
-/// one sender that a receiver could both take are taken in the order in which they were sent.
+/// Messages from one rank to another, at any time: point to point, as in MPI. Other ranks take no part. If a
+/// receive matches several messages of one sender, it takes the one that was sent first.
 ///
-/// Small messages, and those to the own rank, are done for their sender without the receiver; large ones when
-/// the receiver has taken them.
+/// A small message, and one to the own rank, may be done for its sender before the receiver takes it. A large
+/// one is done when the receiver has taken it.
 ///
-/// A rank that leaves the job says so with `leave`, which tells it when all that it has sent has come to the
-/// receivers; only then do the others hear of it (over the control plane), and say so with `hear_leave`. So a
-/// receive that finds nothing when its sender has left will never find anything. That cannot hang: messengers
-/// read all that comes, whatever their ranks do, and a rank that cannot be reached counts as told.
-/// Thread-safe.
+/// How a rank leaves the job. It calls `leave`. When that is done, all that it has sent has reached the
+/// messengers of the receivers. Only then do the other ranks hear over the control plane that it has left,
+/// and their engines call `hear_leave`. So a receive that finds no message of a rank that has left will never
+/// find one. `leave` always gets done: messengers read all that comes, whatever their ranks do, and a rank
+/// that cannot be reached does not count. Thread-safe.
 class Messenger {
  public:
   virtual ~Messenger() = default;
 
-  /// Starts to send. Throws what `abort` said; everything else is told to `done`, such as Error(unavailable)
-  /// if there is no way to the rank.
+  /// Starts to send. Throws the status of `abort`, and Error(aborted) after `leave`. All other errors go to
+  /// `done`, such as unavailable if the rank cannot be reached.
   virtual void send(Outgoing message) = 0;
-  /// Starts to receive. Throws what `abort` said.
+  /// Starts to receive. Throws the status of `abort`.
   virtual void receive(Incoming wanted) = 0;
-  /// The message that a `receive` of these would take at once, if there is one. Throws what `abort` said.
+  /// The message that such a `receive` would take at once, if there is one. Throws the status of `abort`, and
+  /// Error(aborted) if that source has left and nothing of it is here.
   [[nodiscard]] virtual std::optional<Envelope> probe(int source, int tag) = 0;
-  /// This rank sends nothing more: `send` throws Error(aborted) from now on. `done` is called once, like that
-  /// of a message. That is when the receivers have all that it has sent, and the senders know what it has
-  /// refused, or never will. Call it once.
+  /// Says that this rank sends nothing more. `done` is called once, under the rules of Outgoing::done, when
+  /// every message has arrived, and every sender knows which of its messages this rank has refused, or when
+  /// that can no longer happen. Call it once.
   virtual void leave(std::function<void()> done) = 0;
-  /// Another rank has left: receives that wait for it alone end, and so do sends that it has not asked for,
-  /// all with Error(aborted). Receives from any source end so when all others have left. `probe` of that rank
-  /// throws it where nothing is left. Messages that it has sent can still be received.
+  /// Says that another rank has left. Receives from it that wait, and sends to it that it has not asked for,
+  /// end with Error(aborted). So do receives from any source once all others have left. Messages that it has
+  /// sent can still be received.
   virtual void hear_leave(int rank) = 0;
-  /// Ends everything that is under way, here or soon on another thread, and all that follows, with this
-  /// status: a caller that hears that a rank has left says so here. Idempotent: the first status counts.
+  /// Ends all messages that are under way, and all later ones, with this status: at once, or soon on another
+  /// thread. Called when the job fails or ends. The first status counts.
   virtual void abort(const Status& why) noexcept = 0;
 };
 

@@ -9,29 +9,32 @@
 
 namespace hora {
 
-/// A reduction in steps: of some ranks' elements first, then of what came out of that. Between the steps it
-/// is kept as it is computed (`Reduction`), in float32 for 16-bit types, so that the last step alone rounds
-/// to them. Only of floating-point types. Memory must not overlap, except where said so. *One thread.*
+/// A reduction in several steps: `begin` reduces the inputs of some ranks to a partial result, `go_on`
+/// reduces partial results to one, and `end` makes the outputs of the last ones. Partial results of 16-bit
+/// floats are float32, so only `end` rounds. `begin` applies the prescale; `end`, the postscale and the
+/// divisor. Memory must not overlap. *One thread.*
 class Stepwise {
  public:
   explicit Stepwise(const Reduction& reduction);
 
+  /// Whether a reduction can be done so: its dtype must be a float.
   [[nodiscard]] static bool suits(const Reduction& reduction);
 
-  /// Bytes of an element between the steps.
+  /// Bytes of an element of a partial result.
   [[nodiscard]] std::size_t partial_bytes() const { return size_of(partials_.dtype); }
 
-  /// inputs[rank] point to `count` elements each, `partial` to as many as they are between the steps.
+  /// Each of `inputs` points to `count` elements of the reduction's dtype, and `partial` to room for `count`
+  /// elements of `partial_bytes` each. So do `partials` below.
   void begin(std::span<const void* const> inputs, void* partial, std::size_t count);
   void go_on(std::span<const void* const> partials, void* partial, std::size_t count);
-  /// Every output gets the same bits.
+  /// Writes the result to every output, the same bits to each, in the reduction's dtype.
   void end(std::span<const void* const> partials, std::span<void* const> outputs, std::size_t count);
 
  private:
   [[nodiscard]] bool widens() const { return partials_.dtype != whole_.dtype; }
 
   Reduction whole_;
-  Reduction partials_;  // of what is between the steps, without any factor
+  Reduction partials_;  // of partial results, without any factor
   std::vector<std::byte> scratch_;
   std::vector<const void*> widened_;
 };

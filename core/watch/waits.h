@@ -13,25 +13,26 @@ namespace hora {
 
 enum class WaitKind : std::uint8_t { tensor, receive, send, shutdown };
 
-/// A tensor, message or shutdown that some ranks wait for, and that others have not done. A value.
+/// A wait of some ranks for others: for a tensor that those have not submitted, a message that they have not
+/// sent or received, or `shutdown`, which they have not called. A value.
 struct Wait {
   WaitKind kind = WaitKind::tensor;
-  Coordinator::Waiting on;  ///< of tensors all that there is, of others name, ranks and time alone
+  Coordinator::Waiting on;  ///< complete for a tensor; else only name, text, ranks and time are set
 };
 
-/// All that ranks wait for: tensors, messages, and the others' shutdown. *Engine only*, on rank 0.
+/// All waits in the job. *Engine only*, on rank 0.
 class Waits {
  public:
   explicit Waits(int size) : size_(size) {}
 
-  /// Takes all messages of this rank that have waited for long, instead of those that it told of before.
+  /// Takes the list of a rank's messages that have waited for long. It replaces the rank's last list.
   void tell_messages(int rank, const std::vector<MessageWait>& waits, TimePoint now);
-  /// Ranks that wait in shutdown are left out from now on.
+  /// Omits waits for shutdown from now on.
   void leave_out_shutdown() { with_shutdown_ = false; }
 
-  /// Tensors first, the oldest of each kind first.
+  /// All waits: of tensors first, then of messages, by rank, then of shutdown.
   [[nodiscard]] std::vector<Wait> all(const Negotiator& negotiator) const;
-  /// The time since which the oldest of them waits, or an earlier time; max: nothing waits.
+  /// A time that is not after the beginning of any wait; max: there is no wait. `all` takes longer.
   [[nodiscard]] TimePoint oldest(const Negotiator& negotiator) const;
 
  private:
@@ -48,13 +49,15 @@ class Waits {
 /// The text about a wait, with its ranks, its tensor or message, and its time: "'x' (allreduce float32[2])
 /// and 1 more has been waited for 60 s".
 [[nodiscard]] std::string describe(const Wait& wait, int more, Clock::duration time);
-/// The text that goes with it: ": rank 0 asked for it", ", which has not been sent".
+/// The end of that sentence: ": rank 0 asked for it", ", which has not been sent".
 [[nodiscard]] std::string describe_asked(const Wait& wait);
-/// The wait of this rank itself, as part of a sentence; empty if it waits for nothing.
+/// The first wait of `rank` in `all`, as part of a sentence: "for 'x', which others have not submitted".
+/// Empty if there is none.
 [[nodiscard]] std::string waits_for(const std::vector<Wait>& all, int rank);
 
-/// The cause of the wait for a tensor: that tensor, or the one for which the missing ranks wait. For anything
-/// else, the wait itself.
+/// The wait to report instead of `wait`. If the missing ranks of a tensor wait in turn for another tensor,
+/// both waits are one mistake, and this is the one of the two where the mistake probably is. Else it is
+/// `wait`.
 [[nodiscard]] const Wait& cause_of(const Wait& wait, const std::vector<Wait>& all);
 
 }  // namespace hora

@@ -12,26 +12,34 @@
 
 namespace hora::hrun {
 
-// How hrun and the agent of a host talk, over the standard input and output of the program (ssh) that started
-// the agent:
+// The protocol between hrun and its agent on another host. It runs over the standard input and output of the
+// program (ssh) that has started the agent. First the agent sends a line: kGreeting, its version, its path.
+// Lines before it are skipped, as login shells print some. Then both send messages: a word (1 byte), a length
+// (4 bytes, little-endian), and a body of that many bytes.
 //
-//   agent -> hrun   a line: kGreeting, its version, its path. A login shell's output before it is skipped.
-//   both            messages: a word (1 byte), a length (4 bytes, little-endian), and as many bytes
+//   word                 from    meaning
+//   plan                 hrun    the ranks of the host
+//   ready, refused       agent   the answer to it
+//   start                hrun    start the ranks; sent when the agents of all hosts are ready
+//   started, ended       agent   of each rank
+//   stopped              agent   a rank was stopped by a signal, or goes on
+//   over                 agent   all ranks of the host have ended
+//   interrupt, terminate, kill
+//                        hrun    end the ranks, in this way
+//   output               agent   bytes of a rank's stdout or stderr; without bytes: its end
+//   taken                hrun    so many bytes of an output have been passed on
+//   input                hrun    bytes for the ranks that read hrun's input; without bytes: its end
+//   input_taken          agent   so many bytes of it have been passed on
+//   window               hrun    the size of the user's terminal, for ranks that have a terminal
+//   news                 hrun    how a rank of any host has ended (core/launcher/news.h)
+//   question             hrun    to all ranks of the host (core/launcher/question.h)
+//   answer               agent   the answer of one of them
+//   ping                 hrun    every second
+//   pong                 agent   the answer to it
 //
-//   hrun -> agent   plan, and then start, once all hosts are ready; interrupt,
-//                   terminate, kill
-//   agent -> hrun   ready or refused; started and ended for each rank, and stopped for those that
-//                   were stopped or go on; over: nobody is left
-//   agent -> hrun   output: some of a rank's stdout or stderr; nothing: its end
-//   hrun -> agent   news: how a rank has ended, for those of the host (core/launcher/news.h)
-//   hrun -> agent   question, for all ranks of the host; agent -> hrun  answer: of one of them
-//   hrun -> agent   input: some of what ranks of the host read that have hrun's input; nothing: its end
-//   hrun -> agent   window: the size of the user's terminal, where a rank of the host has one of its own
-//   hrun -> agent   ping, every second; agent -> hrun  pong. A side that hears nothing for kSilence takes
-//                   the other for lost: an agent then ends its ranks, and hrun ends the job.
-//
-// No side sends more of a stream than kWindow bytes that the other side has not told to be passed on
-// (`taken`, `input_taken`). So a reader that stands still holds up its own stream, and nothing else.
+// An end that hears nothing for kSilence takes the other for lost: an agent then ends its ranks, and hrun
+// ends the job. Of a stream each end sends at most kWindow bytes that have not been reported as passed on. So
+// a reader that stands still holds up its own stream, and nothing else.
 
 enum class Word : std::uint8_t {
   plan,
@@ -71,14 +79,15 @@ struct AgentMessage {
 
 [[nodiscard]] Bytes encode(Word word, std::span<const std::byte> body);
 
-/// Cuts what arrives into messages, however it arrives.
+/// Splits a byte stream into lines and messages.
 class AgentMessageReader {
  public:
+  /// Adds bytes that have arrived.
   void feed(std::span<const std::byte> bytes);
-  /// The next line of text, without its end: before the first message there may be some. Throws
-  /// Error(internal) if there is more text than anybody needs.
+  /// The next line, without its line feed, if it is complete. Only before the first message. Throws
+  /// Error(internal) if a line is too long.
   std::optional<std::string> next_line();
-  /// The next whole message. Throws Error(internal) if it is none.
+  /// The next message, if it is complete. Throws Error(internal) if the bytes are no message.
   std::optional<AgentMessage> next();
 
  private:
@@ -86,12 +95,12 @@ class AgentMessageReader {
   std::size_t at_ = 0;
 };
 
-/// "The rank with this index on its host runs as this process."
+/// The content of `started`: the rank with this index on its host runs as this process.
 struct Started {
   int index = 0;
   int pid = 0;
 };
-/// "... has ended."
+/// The content of `ended`.
 struct Ended {
   int index = 0;
   int exit_code = 0;
@@ -99,31 +108,32 @@ struct Ended {
   int signal = 0;
   std::uint64_t when = 0;  ///< microseconds of the agent's clock
 };
-/// "... was stopped by this signal", or "goes on" if it is 0.
+/// The content of `stopped`: the rank was stopped by this signal, or goes on if it is 0.
 struct Stopped {
   int index = 0;
   int signal = 0;
   std::uint64_t when = 0;  ///< microseconds of the agent's clock
 };
-/// "... has answered."
+/// The content of `answer`.
 struct RankReply {
   int index = 0;
   Reply answer;
 };
-/// A piece of one of the outputs of a host: its ranks' stdout have even numbers, their stderr odd ones.
+/// The content of `output`. Stream 2 i is the stdout of the rank with index i on its host; 2 i + 1, its
+/// stderr.
 struct OutputPiece {
   int stream = 0;
   std::string_view bytes;  ///< refers to the message; empty: the end
 };
-/// How much of an output has been passed on.
+/// The content of `taken`: how many bytes of an output have been passed on.
 struct Taken {
   int stream = 0;
   std::size_t count = 0;
 };
-/// The answer to a ping: its time, and that of the one who answers, in microseconds.
+/// The content of `pong`: times in microseconds.
 struct Pong {
-  std::uint64_t echo = 0;
-  std::uint64_t own = 0;
+  std::uint64_t echo = 0;  ///< of the ping, by hrun's clock
+  std::uint64_t own = 0;   ///< of the answer, by the agent's clock
 };
 
 [[nodiscard]] Bytes encode(const Started& started);
@@ -151,7 +161,7 @@ struct Pong {
 [[nodiscard]] std::span<const std::byte> bytes_of(std::string_view text);
 [[nodiscard]] std::string_view text_of(std::span<const std::byte> bytes);
 
-/// A time as messages carry it.
+/// A time as messages carry it: by this machine's clock.
 [[nodiscard]] std::uint64_t microseconds(TimePoint when);
 
 }  // namespace hora::hrun

@@ -13,11 +13,11 @@ namespace hora::hrun {
 /// hrun's own variable of that name.
 [[nodiscard]] std::optional<std::string> variable(const std::string& name);
 
-/// The path of a program as execvp would find it. Throws Error(invalid_argument) that says what is wrong with
-/// it.
+/// The path of a program, by the rules of execvp (PATH). Throws Error(invalid_argument) with the reason if it
+/// cannot be started, also if the interpreter of a script's first line is missing.
 [[nodiscard]] std::string find_program(const std::string& name);
 
-/// The facts that a rank is told by its environment, beside those that all ranks are given. A value.
+/// The facts about one rank that it gets by its environment. A value.
 struct RankFacts {
   RankPlace seat;
   std::string coordinator;  ///< HORA_COORDINATOR
@@ -31,32 +31,33 @@ struct RankFacts {
   bool terminal = false;  ///< whether hrun prints to a terminal, where progress bars are welcome
 };
 
-/// Whether a variable is one of those that tell a rank who it is, by Hora's names or by torchrun's.
+/// Whether hrun sets this variable for each rank by itself, under Hora's name (HORA_RANK) or torchrun's
+/// (RANK).
 [[nodiscard]] bool is_given_to_ranks(const std::string& name);
-/// Whether a variable is one of those with which --horovod tells the same under Horovod's names.
+/// Whether `--horovod` sets it for each rank, under Horovod's name (HOROVOD_RANK).
 [[nodiscard]] bool is_given_for_horovod(const std::string& name);
 
-/// Whether a variable tells of the machine, or of the session there, in which it was set: where a terminal, a
-/// display or an agent for keys is, whose home this is, which devices or tasks a scheduler gave. On another
-/// machine its own counts.
+/// Whether a variable belongs to a machine or to a session on it, and means nothing on another machine. Such
+/// are HOME, DISPLAY, those of ssh's agent, and those that say which GPUs or tasks a scheduler gave.
 [[nodiscard]] bool is_of_session(const std::string& name);
 
 using Variables = std::vector<std::pair<std::string, std::string>>;
 
-/// "NAME=VALUE", ... : the variables that all ranks are given: `own`, with the user's `chosen` ones (-x).
-/// Variables that an outer job, of hrun or torchrun, may have set about itself are gone. A pure function.
+/// The environment that all ranks have in common, as "NAME=VALUE" each: `own`, hrun's, without what an outer
+/// job of hrun or torchrun has set there, and with the user's `chosen` variables (-x). A pure function.
 [[nodiscard]] std::vector<std::string> job_environment(const std::vector<std::string>& own,
                                                        const Variables& chosen);
 
-/// The same on another machine: without what tells of the machine and the session that it comes from, unless
-/// the user chose it, and with what tells of this one, as `here` has it. A pure function.
+/// The part of a job's environment that goes to other machines: without variables of this session
+/// (`is_of_session`), except those that the user chose. A pure function.
 [[nodiscard]] std::vector<std::string> without_session(const std::vector<std::string>& job,
                                                        const Variables& chosen);
+/// Adds the variables of a session on the other machine, `here`, that `job` does not set. A pure function.
 [[nodiscard]] std::vector<std::string> with_session(std::vector<std::string> job,
                                                     const std::vector<std::string>& here);
 
-/// The variables of one rank: `job`, and those that tell it which rank it is. With `horovod_folder`
-/// (--horovod) that comes first in PYTHONPATH, and the rank is told by Horovod's names, too. A pure function.
+/// The environment of one rank: `job`, with the variables for `facts`. If `horovod_folder` is not empty
+/// (--horovod), it comes first in PYTHONPATH, and the rank gets Horovod's variables, too. A pure function.
 [[nodiscard]] std::vector<std::string> rank_environment(const std::vector<std::string>& job,
                                                         const std::string& horovod_folder,
                                                         const RankFacts& facts);

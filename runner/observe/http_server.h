@@ -13,22 +13,23 @@
 
 namespace hora::hrun {
 
-/// Where visitors ask hrun about its job: each makes one request, and gets one response. Nothing blocks, and
-/// a visitor takes a bounded time and memory; those for whom there is no room wait outside, in the queue of
-/// the socket. Not thread-safe.
+/// A small HTTP server, by which hrun answers questions about its job. Each connection (a visitor) makes one
+/// request, gets one response, and is closed. Nothing blocks, and a visitor takes bounded time and memory. If
+/// `kRoom` visitors are there, further ones wait in the queue of the listening socket. Not thread-safe.
 class HttpServer {
  public:
-  /// How many there is room for, and how long each has: to ask, and again to read its answer.
-  static constexpr std::size_t kRoom = 16;
+  static constexpr std::size_t kRoom = 16;  ///< visitors at a time
+  /// The time that a visitor has to send its request, that its answer may take, and that it has to read it.
   static constexpr std::chrono::seconds kPatience{5};
 
   enum class For { everybody, own_user };
-  /// Takes a socket that listens. `own_user`: a local one, on which only processes of this user, or of root,
-  /// are heard.
+  /// Takes a socket that listens. `own_user`: it is a local socket, and connections of other users than this
+  /// one and root are closed at once.
   HttpServer(Descriptor listener, For whom);
 
-  /// Adds what poll() has to wait for; and the time until when it may wait.
+  /// Adds the events that poll() has to wait for.
   void watch(std::vector<pollfd>& events) const;
+  /// The time of the next `turn`, if no event comes before.
   [[nodiscard]] TimePoint next() const;
 
   /// A request that waits for its answer. A value.
@@ -36,9 +37,10 @@ class HttpServer {
     std::uint64_t visitor = 0;
     HttpRequest request;
   };
-  /// Does what can be done without waiting. The requests that have become whole since the last call.
+  /// Accepts, reads and writes as much as is possible without waiting. Returns the requests that have become
+  /// complete; the caller answers each with `answer`. A bad request gets status 400 and is not returned.
   std::vector<Visit> turn(TimePoint now);
-  /// A visitor that has left, or waited too long, misses it.
+  /// Begins to send the response. Does nothing if that visitor has gone, or its time was over.
   void answer(std::uint64_t visitor, const HttpResponse& response, TimePoint now);
 
  private:
@@ -62,7 +64,7 @@ class HttpServer {
   For whom_;
   std::deque<Visitor> visitors_;
   std::uint64_t numbers_ = 0;
-  TimePoint closed_until_;  // nobody is let in before: there were no more descriptors
+  TimePoint closed_until_;  // no visitor is accepted before: there were no more descriptors
 };
 
 }  // namespace hora::hrun

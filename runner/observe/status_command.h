@@ -9,9 +9,11 @@
 
 namespace hora::hrun {
 
-/// `hrun status [JOB] [--json]` and `hrun dump [JOB]`; nothing if the words are others. JOB is a job's id, or
-/// how it begins, or its hrun's process; it may be left out where one job runs. Asks that hrun, which may
-/// take some seconds. Throws Error(invalid_argument) for words that make no sense.
+/// Carries out `hrun status [JOB] [--json]` or `hrun dump [JOB]`: asks the hrun of that job on this host, for
+/// up to five seconds. `words`: hrun's arguments; nothing is returned if they begin with neither command. JOB
+/// is a job's id, the beginning of it, or the process of its hrun. It may be left out if one job runs; with
+/// several, `status` lists them. Throws Error(invalid_argument) for arguments that make no sense. Other
+/// errors are the text of the answer, with exit code 1.
 [[nodiscard]] std::optional<Answer> answer_about_job(const std::vector<std::string>& words);
 
 }  // namespace hora::hrun

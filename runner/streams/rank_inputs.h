@@ -13,21 +13,24 @@ struct pollfd;
 
 namespace hora::hrun {
 
-/// The input of ranks of this host, on its way from hrun into their pipes and terminals. All get the same.
-/// Nothing blocks: `room` says how much more is taken, by what the slowest has not read. A rank that
-/// reads no more gets no more, and nobody waits for it.
+/// Writes hrun's input to the standard inputs of ranks of this host, the same bytes to each. Nothing blocks:
+/// bytes that a rank has not read wait here, and `room` limits them by the slowest rank. A rank that has
+/// closed its input is dropped, and holds up no other.
 class RankInputs {
  public:
-  /// Where a rank's input is written: the end of its pipe, or the master side of its terminal, not blocking.
+  /// Adds a rank. `input`: the write end of its pipe, or the master side of its terminal; non-blocking.
   void add(Descriptor input);
 
+  /// How many bytes `give` takes now; 0 also if no rank reads any more.
   [[nodiscard]] std::size_t room() const;
-  /// Bytes for all, at most `room`; none: there will be no more.
+  /// Takes bytes for all ranks, at most `room`. None means the end of the input: each rank sees the end of
+  /// the file when it has read the rest.
   void give(std::string_view bytes);
+  /// Tells the ranks that have a terminal the size of its window.
   void resize(WindowSize size);
-  /// Adds what poll() has to wait for.
+  /// Adds the events that poll() has to wait for before the next `move`.
   void watch(std::vector<pollfd>& events) const;
-  /// Passes on what can be.
+  /// Writes as much as can be written now.
   void move();
 
  private:

@@ -12,35 +12,37 @@
 
 namespace hora::local {
 
-/// The messages between ranks that are threads: one box for each rank, each with its own lock. The side that
-/// comes second, sender or receiver, copies the elements, on its own thread. Thread-safe.
+/// The messages between ranks that are threads of one process. Each rank has a box, with a mutex, for the
+/// messages sent to it and for its receives that wait. Sender and receiver find each other in the receiver's
+/// box; the one that comes second copies the content, on its own thread. Thread-safe.
 ///
-/// No lock is taken while another is held, and nothing foreign runs under one. A message or a receive belongs
-/// to the box that it is in, and to the thread that has taken it out. So each is ended once. `closed` of a
-/// rank is set before `close` looks into the boxes. It is read under the lock of the box into which a message
-/// or a receive is put. So `close` finds it there, or it is not put there.
+/// Protocol. No deadlock: no mutex is taken while another is held, and no callback runs under one. Each
+/// message and each receive ends once: it is in one box, or was taken out by one thread, which ends it.
+/// Nothing is left behind by `close`. It sets `closed` of its rank (release) before it looks into the boxes.
+/// `put` reads that (acquire) under the mutex of the box into which it puts a message. So `close` finds the
+/// message there, or the message is not put there.
 class MessageBoxes {
  public:
   explicit MessageBoxes(int ranks) {
     for (int rank = 0; rank < ranks; ++rank) boxes_.emplace_back(rank, ranks);
   }
 
+  // Messenger's functions, for `rank`; the sender is `message.envelope.source`.
   void send(const Outgoing& message);
   void receive(int rank, Incoming wanted);
   std::optional<Envelope> probe(int rank, int source, int tag);
-  /// This rank sends nothing more.
   void leave(int rank);
-  /// This rank hears that another has left.
   void hear_leave(int rank, int leaver);
-  /// Ends what this rank has under way; the others end what they have under way with it.
+  /// Ends the sends and receives of this rank that are under way, and all later ones, with `why`. The sends
+  /// and receives of other ranks are left to their own `close`.
   void close(int rank, const Status& why);
 
  private:
-  /// A message that nobody has asked for yet.
+  /// A message that no receive has matched yet.
   struct Parcel {
     const void* elements = nullptr;
-    std::shared_ptr<std::byte> copy;               // owns them, or they are lent:
-    std::function<void(const Status&)> sent = {};  // to be told when they have been taken
+    std::shared_ptr<std::byte> copy;               // owns `elements`; null: the sender lends them
+    std::function<void(const Status&)> sent = {};  // if they are lent: Outgoing::done
   };
   struct Box {
     Box(int rank, int ranks) : leavers(rank, ranks) {}
@@ -53,21 +55,22 @@ class MessageBoxes {
   };
   Box& box(int rank) { return boxes_[static_cast<std::size_t>(rank)]; }
   void throw_if_closed(int rank);
-  /// Takes back what this rank has lent to others' boxes, or `only` to that one's.
+  /// Removes this rank's lent messages from all boxes, or from that of `only`; adds their `sent` to `calls`.
   void take_back(int rank, const Status& why, Calls& calls, std::optional<int> only);
 
   enum class Where : std::uint8_t { claimed, kept, not_kept, closed };
   struct Put {
     Where where;
-    std::optional<Incoming> wanted;  // claimed: who has waited for the message
+    std::optional<Incoming> wanted;  // claimed: the receive that has waited for the message
   };
-  /// Puts a message into a box, unless somebody waits for it there, or its sender has closed its own.
+  /// Finds a receive that waits for the message (claimed). If there is none, puts the message into the box
+  /// (kept), or not if `keep` is false. Does neither if its sender has called `close`.
   Put put(int to, const Envelope& envelope, Parcel& parcel, bool keep);
 
   std::deque<Box> boxes_;
 };
 
-/// `rank`'s view of the boxes.
+/// The Messenger of one rank.
 std::unique_ptr<Messenger> make_local_messenger(std::shared_ptr<MessageBoxes> boxes, int rank);
 
 }  // namespace hora::local

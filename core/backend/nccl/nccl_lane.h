@@ -8,7 +8,8 @@
 
 namespace hora::nccl {
 
-/// As NcclModule::make_lane. `stream` is one of the GPU's.
+/// Implements NcclModule::make_lane. `seat`: the GPU and the NCCL to use. `stream`: a stream of that GPU, on
+/// which all work of the lane is ordered.
 std::unique_ptr<NcclLane> make_nccl_lane(NcclSeat seat, cuda::CudaStream& stream);
 
 }  // namespace hora::nccl

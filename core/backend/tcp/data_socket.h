@@ -12,12 +12,13 @@
 
 namespace hora::tcp {
 
-/// A connected stream socket to another rank, on which bytes travel as they are, or sealed in records:
+/// A connected stream socket to another rank. With keys (HORA_ENCRYPTION=all) it encrypts what it sends, in
+/// records; without, bytes travel as they are. A record:
 ///
-///   length   4 bytes, little-endian: of the plain bytes in this record, 1 to kMostInRecord
+///   length   4 bytes, little-endian: the number of plain bytes in it, 1 to kMostInRecord
 ///   bytes    encrypted, and their seal (kSealBytes), which covers the length, too
 ///
-/// Nothing blocks. Moves. One thread at a time sends, and one receives.
+/// Nothing blocks. Movable. One thread at a time may send, and one may receive.
 class DataSocket {
  public:
   static constexpr std::size_t kMostInRecord = 64 * 1024;
@@ -34,13 +35,15 @@ class DataSocket {
   [[nodiscard]] int fd() const { return socket_.fd(); }
   [[nodiscard]] explicit operator bool() const { return static_cast<bool>(socket_); }
 
-  /// As sendmsg: how many bytes of the pieces have gone; -1 and errno if none. After EAGAIN the next call
-  /// brings the same bytes, and may bring more: some may be on their way.
+  /// As sendmsg: returns how many bytes of the pieces have been sent, or -1 with errno. After -1 and EAGAIN
+  /// the next call must begin with the same bytes, because some of them may already have been sent in part of
+  /// a record. It may add further bytes.
   ssize_t send(std::span<const iovec> pieces);
-  /// As recvmsg: how many bytes have come into the pieces; 0 at the end; -1 and errno if none. Throws
-  /// Error(internal) for what the other side has not sealed.
+  /// As recvmsg: returns how many bytes have been written to the pieces; 0 if the other end has closed the
+  /// connection; -1 with errno. Throws Error(internal) for a record that the other end has not sealed.
   ssize_t receive(std::span<const iovec> pieces);
-  /// Whether `receive` has something that poll() does not know of.
+  /// Whether `receive` would return bytes that were already read from the socket, so that poll() does not
+  /// report them.
   [[nodiscard]] bool holds_some() const;
 
  private:
@@ -49,7 +52,8 @@ class DataSocket {
   std::unique_ptr<Records> records_;  // none: as they are
 };
 
-/// Takes the socket of a new connection. `encryption`: as Config has it.
+/// Takes the socket of a new connection, and sets its options for data. `encryption`: Config::encryption;
+/// "all" makes it encrypt, with keys derived from those of the connection.
 [[nodiscard]] DataSocket make_data_socket(Connection& connection, const std::string& encryption);
 
 }  // namespace hora::tcp

@@ -16,13 +16,13 @@ struct UnreachablePair {
   std::vector<std::string> failures;
 };
 
-/// The status that ends a job whose ranks cannot reach each other: a row for each pair, up to a limit, and
-/// the remedy.
+/// The status (unavailable) for ranks that cannot reach each other: a row for each pair, 24 at most, and the
+/// remedy.
 [[nodiscard]] Status describe_unreachable(std::span<const UnreachablePair> unreachable_pairs);
 
-/// Whether a status is one that `describe_unreachable` has made.
+/// Whether `describe_unreachable` has made this status, on this rank or another one.
 [[nodiscard]] bool names_unreachable(const Status& status);
-/// The rows of both under one head. Both tell of unreachable pairs.
+/// One status with the rows of both, each once, 24 at most. `names_unreachable` must be true of both.
 [[nodiscard]] Status merge_unreachable(const Status& first, const Status& second);
 
 }  // namespace hora::tcp

@@ -9,24 +9,25 @@
 
 namespace hora::tcp {
 
-/// Calls other ranks for messages: side by side, each at all addresses that it may have. Nothing blocks. Not
+/// Opens the connections for messages to other ranks, to several at a time (Connector). Nothing blocks. Not
 /// thread-safe.
 class Dialer {
  public:
-  /// `places`: by rank, see AddressBook.
+  /// `places[r]`: the addresses of rank r (AddressBook).
   Dialer(const World& world, const Config& config, std::vector<std::vector<Address>> places)
       : config_(config), membership_(world.membership), members_(world.members), places_(std::move(places)) {}
 
-  /// Begins to call a rank, unless that is under way.
+  /// Begins to connect to a rank, unless that is under way.
   void want(int rank);
 
   struct Answer {
     int rank;
-    std::optional<Connection> connection;  ///< none:
-    Status failed;                         ///< why the rank is out of reach
+    std::optional<Connection> connection;  ///< nothing: the rank cannot be reached
+    Status failed;                         ///< then: the reason (`describe_unreachable`)
   };
-  /// Does what can be done without waiting; those that have been reached, or given up: nobody calls them any
-  /// more.
+  /// Does what can be done without waiting. Returns the ranks that have been reached, and those that have
+  /// been given up: all addresses have failed several times, or HORA_START_TIMEOUT is over. After that,
+  /// `want` may begin anew.
   std::vector<Answer> serve(TimePoint now);
   /// The caller waits for events on these sockets, or this time, before the next `serve`.
   void append_to(std::vector<pollfd>& events) const;
