@@ -148,6 +148,12 @@ def test_links_of_pages_lead_somewhere():
     assert not missing
 
 
+def test_files_named_by_the_page_on_adding_exist():
+    paths = re.findall(r"`([a-z]\w*/[\w./]+|CMakeLists\.txt)`", (ROOT / "docs/adding.md").read_text())
+    assert len(paths) > 40
+    assert not [path for path in paths if not (ROOT / path).exists()]
+
+
 def test_headers_stand_alone():
     """Where a header has a source file that is plain to see: that file includes it first."""
     files = set(tracked())
