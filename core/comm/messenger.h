@@ -66,9 +66,9 @@ class Messenger {
   /// The message that such a `receive` would take at once, if there is one. Throws the status of `abort`, and
   /// Error(aborted) if that source has left and nothing of it is here.
   [[nodiscard]] virtual std::optional<Envelope> probe(int source, int tag) = 0;
-  /// Says that this rank sends nothing more. `done` is called once, under the rules of Outgoing::done, when
-  /// every message has arrived, and every sender knows which of its messages this rank has refused, or when
-  /// that can no longer happen. Call it once.
+  /// Says that this rank sends nothing more. `done` is called once, under the rules of Outgoing::done: when
+  /// all that this rank has sent has arrived, and senders know what it has refused. It is also called when
+  /// that can no longer happen. Call `leave` once.
   virtual void leave(std::function<void()> done) = 0;
   /// Says that another rank has left. Receives from it that wait, and sends to it that it has not asked for,
   /// end with Error(aborted). So do receives from any source once all others have left. Messages that it has

@@ -48,10 +48,10 @@ class Gpu {
   /// Memory of the GPU that is not filled, and whose use is ordered by `stream`, a framework's. Work may use
   /// it that is put on `stream` after this call, or that waits for such work. When the last owner releases
   /// it, it is freed in the order of `stream`, so after the work that is on it at that time. Two cases
-  /// differ. If `stream` is being captured at the release, the memory is freed when this is next called for
-  /// `stream`, or other such memory of it is released. If `stream` no longer exists, it is freed when this
-  /// Gpu and all its memory of this kind are gone. Throws Error(unavailable) as `allocate` does, and
-  /// Error(invalid_argument) if `stream` is being captured.
+  /// differ. If `stream` is being captured at the release, the next call of this for `stream`, or the next
+  /// release there, frees it. If `stream` no longer exists, it is freed when this Gpu and all its memory of
+  /// this kind are gone. Throws Error(unavailable) as `allocate` does, and Error(invalid_argument) if
+  /// `stream` is being captured.
   [[nodiscard]] virtual std::shared_ptr<std::byte> allocate_on(void* stream, std::size_t bytes) = 0;
   /// As `allocate_on`, but work on `own`, a stream from `make_stream`, uses it first. Work may use it that is
   /// put on `own` after this call, or that waits for such work. It is freed in the order of `stream`. So

@@ -9,10 +9,10 @@
 
 namespace hora {
 
-/// A reduction in several steps: `begin` reduces the inputs of some ranks to a partial result, `go_on`
-/// reduces partial results to one, and `end` makes the outputs of the last ones. Partial results of 16-bit
-/// floats are float32, so only `end` rounds. `begin` applies the prescale; `end`, the postscale and the
-/// divisor. Memory must not overlap. *One thread.*
+/// A reduction in several steps: `begin` reduces inputs to a partial result, `go_on` reduces partial results
+/// to one, and `end` makes outputs of partial results. Partial results of 16-bit floats are float32, so only
+/// `end` rounds. `begin` applies the prescale; `end`, the postscale and the divisor. Memory must not overlap.
+/// *One thread.*
 class Stepwise {
  public:
   explicit Stepwise(const Reduction& reduction);

@@ -20,11 +20,11 @@ namespace hora {
 ///   else                        the two ways take turns for 16 calls: 4 are not timed, and then the cheaper
 ///                               way leads
 ///
-/// Later the other way is tried again, for 4 or 6 calls (a trial), as noise may have misled the first turns,
-/// and a virtual machine may move cores and caches. A trial comes after 12 calls of the leader, and after
-/// each trial that changes nothing this number doubles. It stops doubling when trials take 1 % of the time,
-/// at 128 calls or more: about 600 if the other way costs twice as much. The leader also changes, at once, if
-/// its cost rises above the last known cost of the other way.
+/// Later the other way is tried again, for 4 or 6 calls (a trial). Noise may have misled the first turns, and
+/// a virtual machine may move cores and caches. A trial comes after 12 calls of the leader, and after each
+/// trial that changes nothing this number doubles. It stops doubling when trials take 1 % of the time, at 128
+/// calls or more: about 600 if the other way costs twice as much. The leader also changes, at once, if its
+/// cost rises above the last known cost of the other way.
 ///
 /// A cost is in seconds per byte: the mean of the faster half of the last calls (4 to 8), so calls that were
 /// interrupted do not count.

@@ -18,8 +18,8 @@ namespace hora {
 /// secret. One for control must also have said which rank it is. Nothing blocks, so a slow peer holds up no
 /// other; after five seconds it is refused.
 ///
-/// At most 64 connections are in this state. If another one comes then, a connection may be closed for it 100
-/// ms after it was accepted, if no hello has come over it, else 1 s after it was accepted. The connection
+/// At most 64 connections are in this state. If another one comes then, one of the 64 is closed for it. Each
+/// may be closed 1 s after it was accepted, and 100 ms after it as long as no hello has come. The connection
 /// that reaches this time first is closed. Until one does, the new connection waits in the listener's queue.
 /// Ranks say hello at once, so this hits strangers first.
 ///

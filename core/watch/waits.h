@@ -56,8 +56,7 @@ class Waits {
 [[nodiscard]] std::string waits_for(const std::vector<Wait>& all, int rank);
 
 /// The wait to report instead of `wait`. If the missing ranks of a tensor wait in turn for another tensor,
-/// both waits are one mistake, and this is the one of the two where the mistake probably is. Else it is
-/// `wait`.
+/// both waits are one mistake. Then it is the wait where the mistake probably is. Else it is `wait`.
 [[nodiscard]] const Wait& cause_of(const Wait& wait, const std::vector<Wait>& all);
 
 }  // namespace hora

@@ -21,9 +21,9 @@ struct Failure {
 /// Finds the rank or host whose failure made the job fail. When one rank fails the others fail too, because
 /// they miss it, and hrun may hear of these ends in any order.
 ///
-/// The end that came first is the cause. There is one exception. A lost host, or a death by a signal (but
-/// SIGABRT, SIGPIPE and SIGALRM, which are consequences), is the cause rather than an error exit that came up
-/// to one second before it. A value.
+/// The end that came first is the cause. There is one exception: a lost host, or a death by a signal, is the
+/// cause rather than an error exit that came less than one second before it. SIGABRT, SIGPIPE and SIGALRM
+/// count as error exits. A value.
 class RootCause {
  public:
   /// Takes an end that is a failure, of a rank or host that was not told to end. Returns true for the first

@@ -36,8 +36,8 @@ class DataSocket {
   [[nodiscard]] explicit operator bool() const { return static_cast<bool>(socket_); }
 
   /// As sendmsg: returns how many bytes of the pieces have been sent, or -1 with errno. After -1 and EAGAIN
-  /// the next call must begin with the same bytes, because some of them may already have been sent in part of
-  /// a record. It may add further bytes.
+  /// the next call must begin with the same bytes: a part of their record may have been sent. It may add
+  /// further bytes.
   ssize_t send(std::span<const iovec> pieces);
   /// As recvmsg: returns how many bytes have been written to the pieces; 0 if the other end has closed the
   /// connection; -1 with errno. Throws Error(internal) for a record that the other end has not sealed.
