@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runner/launch/job_hosts.h"
+
+#include "core/base/machine.h"
+#include "runner/launch/environment.h"
+#include "runner/launch/local_ranks.h"
+#include "runner/launch/process.h"
+#include "runner/launch/remote_ranks.h"
+#include "runner/launch/this_host.h"
+#include "runner/streams/standard_input.h"
+
+#include <hora/status.h>
+
+#include <fmt/format.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <filesystem>
+
+namespace hora::hrun {
+namespace {
+
+Secret make_secret() {
+  Secret secret;
+  if (::getrandom(secret.data(), secret.size(), 0) != static_cast<ssize_t>(secret.size()))
+    fail("no random numbers");
+  return secret;
+}
+
+/// Null: the host is this machine.
+const Road* road_to(const std::string& host, const Options& options) {
+  const auto road = std::find_if(options.roads.begin(), options.roads.end(),
+                                 [&](const Road& one) { return one.host == host; });
+  return road == options.roads.end() ? nullptr : &*road;
+}
+
+std::unique_ptr<HostRanks> prepare_one(HostPlan plan, const std::string& host, const Options& options,
+                                       StandardInput& input) {
+  const Road* road = road_to(host, options);
+  input.go_into(plan, road == nullptr);
+  if (road == nullptr) return make_local_ranks(plan);
+  plan.environment = without_session(plan.environment, options.environment);
+  plan.directory = std::filesystem::current_path().string();
+  return make_remote_ranks(*road, plan, options.start_timeout, Clock::now());
+}
+
+}  // namespace
+
+HostPlan plan_of(const Options& options) {
+  HostPlan plan;
+  plan.command = options.command;
+  plan.environment = job_environment(own_environment(), options.environment);
+  plan.horovod_folder = options.horovod_folder;
+  plan.network = options.network;
+  plan.bind_to = options.bind_to;
+  plan.secret = make_secret();
+  plan.alone = options.shares.size() == 1;
+  plan.terminal = ::isatty(STDOUT_FILENO) == 1;
+  return plan;
+}
+
+JobHosts::~JobHosts() {
+  for (const auto& host : hosts_) {
+    if (host.ranks) host.ranks->part();
+  }
+}
+
+void JobHosts::prepare(const HostPlan& plan, const Options& options, StandardInput& input) {
+  const std::string& first = options.shares.front().host;
+  if (!plan.alone) name_of_first_ = road_to(first, options) == nullptr ? host_name() : first;
+  HostPlan share_plan = plan;
+  for (const auto& share : options.shares) {
+    share_plan.seats = share.seats;
+    hosts_.push_back({share.host, share.seats.front().rank, static_cast<int>(share.seats.size()), {}});
+    hosts_.back().ranks = prepare_one(share_plan, share.host, options, input);
+  }
+}
+
+int JobHosts::count(HostRanks::State state) const {
+  return static_cast<int>(std::count_if(hosts_.begin(), hosts_.end(),
+                                        [&](const JobHost& host) { return host.ranks->state() == state; }));
+}
+
+bool JobHosts::all_ready() const {
+  using State = HostRanks::State;
+  if (count(State::making_ready) > 0) return false;
+  if (count(State::failed) == 0) return true;
+  std::string text = fmt::format(
+      "cannot start ranks on {} of {} hosts, and has started none:", count(State::failed), hosts_.size());
+  for (const auto& host : hosts_) {
+    if (host.ranks->state() == State::failed)
+      text += fmt::format("\n  {}: {}", host.name, host.ranks->trouble());
+  }
+  throw Error(Code::unavailable, text);
+}
+
+void JobHosts::start() {
+  const MeetingPoint meeting = meeting_at(hosts_.front().ranks->ready(), name_of_first_);
+  for (const auto& host : hosts_) host.ranks->start(meeting);
+}
+
+bool JobHosts::anybody_left() const { return count(HostRanks::State::running) > 0; }
+
+void JobHosts::send(EndSignal signal) {
+  for (const auto& host : hosts_) {
+    switch (signal) {
+      case EndSignal::none: break;
+      case EndSignal::interrupt: host.ranks->interrupt(); break;
+      case EndSignal::terminate: host.ranks->terminate(); break;
+      case EndSignal::kill: host.ranks->kill(); break;
+    }
+  }
+}
+
+void JobHosts::tell(const RankEnd& end) {
+  for (const auto& host : hosts_) host.ranks->tell(end);
+}
+
+void JobHosts::ask(const Question& question) {
+  for (const auto& host : hosts_) host.ranks->ask(question);
+}
+
+void JobHosts::watch(std::vector<pollfd>& events) const {
+  for (const auto& host : hosts_) host.ranks->watch(events);
+}
+
+TimePoint JobHosts::next() const {
+  TimePoint next = TimePoint::max();
+  for (const auto& host : hosts_) next = std::min(next, host.ranks->next());
+  return next;
+}
+
+void JobHosts::child_changed(int pid, int wait_status, TimePoint now) {
+  for (const auto& host : hosts_) host.ranks->child_changed(pid, wait_status, now);
+}
+
+}  // namespace hora::hrun
