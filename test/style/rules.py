@@ -7,6 +7,8 @@ import pathlib
 import re
 from collections.abc import Callable, Iterator
 
+import class_sizes
+
 Finding = tuple[int, str]  # the line, and what to do
 Check = Callable[[str, str], Iterator[Finding]]
 
@@ -110,6 +112,35 @@ WITHOUT_A_TEST = {
     "runner/streams/standard_input.cc": "is about hrun's own descriptors; test/python/test_terminal.py runs it at terminals, files and pipes",
 }
 LONGEST_LINE = 110
+
+# The limits of a class, with its functions that are defined outside of it, and the classes that are larger, by
+# file and name.
+MOST_LINES_OF_A_CLASS = 300
+MOST_DATA_MEMBERS = 15
+LARGE_CLASSES = {
+    ("core/backend/mpi/mpi_collective", "MpiCollective"): "one short function for each operation",
+    ("core/backend/shm/shm_collective", "ShmCollective"): "to be split: allreduce from the other operations",
+    (
+        "core/backend/tcp/control/tcp_control",
+        "TcpControl",
+    ): "to be split: links, heartbeats, and who is blamed",
+    ("core/backend/tcp/messages/tcp_messenger", "TcpMessenger"): "to be split: sending from receiving",
+    ("core/compose/hierarchical", "Hierarchical"): "to be split: allreduce from the other operations",
+    ("core/negotiate/branch", "Branch"): "to be split: merging from the times after which parts go up",
+    ("core/negotiate/coordinator", "Coordinator"): "to be split: by name, by number, and ranks that leave",
+    ("core/negotiate/negotiator", "Negotiator"): "to be split: asking, hearing, and the locked order",
+    ("core/runtime/admission", "Admission"): "one short check for each error of a caller",
+    ("core/runtime/engine", "Engine"): "to be split: the token from the thread's naps",
+    ("core/runtime/executor", "Executor"): "to be split: completion on GPUs as a strategy",
+    ("core/runtime/loop", "Loop"): "to be split: groups, batch sizes, observation, dumps",
+    (
+        "frameworks/torch/gradient_reducer",
+        "GradientReducer",
+    ): "to be split: the gradient-round machine from copies",
+    ("python/hora/torch/_optimizer/reducer", "GradientReducer"): "to be split: the same",
+    ("runner/launch/remote_ranks", "RemoteRanks"): "to be split: the connection's life from its messages",
+    ("runner/streams/relay", "Relay"): "to be split: the lines of a rank from where they are shown",
+}
 
 
 def lines(text: str) -> Iterator[tuple[int, str]]:
@@ -237,6 +268,8 @@ class Rule:
 
 
 CPP = r".*\.(cc|h)"
+CLASSES_OF_CPP = r"(core|runner|frameworks)/.*\.(cc|h)"
+CLASSES_OF_PYTHON = r"(python|examples|test)/.*\.py"
 OURS = r"(core|runner|frameworks|python/native|examples|test)/.*\.(cc|h)"
 RULES = [
     Rule(
@@ -278,3 +311,14 @@ def untested(paths: list[str]) -> list[str]:
         path for path in paths if re.fullmatch(r"(core|runner)/.*\.cc", path) and path not in WITHOUT_A_TEST
     ]
     return [path for path in sources if f"test/{path.removesuffix('.cc')}_test.cc" not in paths]
+
+
+def large_classes(sources: dict[str, str]) -> dict[tuple[str, str], class_sizes.Size]:
+    """The classes that are larger than allowed, by the path of their files without its suffix, and by name."""
+    cpp = {path: text for path, text in sources.items() if re.fullmatch(CLASSES_OF_CPP, path)}
+    python = {path: text for path, text in sources.items() if re.fullmatch(CLASSES_OF_PYTHON, path)}
+    return {
+        name: size
+        for name, size in (class_sizes.of_cpp(cpp) | class_sizes.of_python(python)).items()
+        if size.lines > MOST_LINES_OF_A_CLASS or size.members > MOST_DATA_MEMBERS
+    }

@@ -9,8 +9,9 @@ import re
 import shlex
 import subprocess
 
+import class_sizes
 import pytest
-from rules import RULES, Rule, types_of_headers, untested
+from rules import LARGE_CLASSES, RULES, Rule, large_classes, types_of_headers, untested
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 TOOLS = ROOT / ".venv/bin"  # as requirements.txt pins them
@@ -58,6 +59,57 @@ def test_every_setting_is_explained_in_the_header_and_on_its_page():
     for place in ("core/include/hora/config.h", "docs/settings.md"):
         text = (ROOT / place).read_text()
         assert not [knob for knob in knobs if knob not in text], place
+
+
+def test_rule_of_classes_holds():
+    """A class is one concept: it has at most 300 lines and 15 data members."""
+    large = large_classes(
+        {path: (ROOT / path).read_text() for path in tracked() if path.endswith((".cc", ".h", ".py"))}
+    )
+    assert not {name: size for name, size in large.items() if name not in LARGE_CLASSES}, "split these"
+    assert not LARGE_CLASSES.keys() - large.keys(), "take these out of LARGE_CLASSES in test/style/rules.py"
+
+
+def test_rule_of_classes_counts_what_belongs_to_a_class():
+    header = """
+class A final : public B<int> {
+ public:
+  A& operator=(const A&) = delete;
+  [[nodiscard]] int f() const { return g({1, 2}); }
+  using C = std::map<int, int>;
+  static constexpr int kMost = 3;
+
+ private:
+  struct Inner {
+    int x = 0;
+  };
+  void h(int y);  // int no_member;
+  const int one_;
+  std::map<int, std::function<void(int, Inner)>> two_;
+  int three_ = f();
+  Inner four_{.x = 1};
+};
+"""
+    source = """
+void A::h(int y) {
+  if (y > 0) {
+  }
+}
+
+class A::Other {
+  int x_;
+};
+"""
+    sizes = class_sizes.of_cpp({"core/a.h": header, "core/a.cc": source})
+    assert sizes["core/a", "A"] == class_sizes.Size(lines=17 + 4, members=4)
+    assert sizes["core/a", "Other"] == class_sizes.Size(lines=3, members=1)
+    assert sizes["core/a", "Inner"].members == 0, "a struct is a value"
+    many = "class A {\n" + "".join(f"  int a{i}_;\n" for i in range(16)) + "};\n"
+    long = "class A:\n" + "    x = 1\n" * 300
+    assert large_classes({"core/a.h": many, "python/b.py": long, "core/c.h": header}).keys() == {
+        ("core/a", "A"),
+        ("python/b", "A"),
+    }
 
 
 def test_sources_are_formatted():
