@@ -34,13 +34,13 @@ std::string describe_other_endings(const JobEnd& end) {
 std::string advice_for(int rank, const JobEnd& end) {
   const EndReport* report = end.reports.of(rank);
   const std::string advice = end.input.advice(
-      rank, report != nullptr ? report->error : end.relay.last_words(rank, kMostWordsOfARank));
+      rank, report != nullptr ? report->error : end.relay.errors(rank).last_words(kMostWordsOfARank));
   return advice.empty() ? "" : fmt::format("hrun: {}\n", advice);
 }
 
 /// The last lines of a rank on stderr, unless its trace is there.
 std::string last_errors_of(int rank, const JobEnd& end) {
-  const auto& last = end.relay.last_errors(rank);
+  const auto& last = end.relay.errors(rank).lines();
   if (last.empty() || end.reports.has_shown(rank)) return "";
   std::string text = "hrun: the last it wrote to stderr:\n";
   for (const auto& line : last) text += "  " + line + "\n";
@@ -75,10 +75,9 @@ std::string final_report(const JobEnd& end, const JobSummary& summary) {
 
 void complete(JobSummary& summary, const JobEnd& end, int exit_code) {
   for (auto& rank : summary.ranks) {
-    const Relay::LineCounts lines = end.relay.lines(rank.rank);
-    rank.output_lines = lines.output;
-    rank.error_lines = lines.errors;
-    rank.last_words = end.relay.last_words(rank.rank, kMostWordsOfARank);
+    rank.output_lines = end.relay.output(rank.rank).count();
+    rank.error_lines = end.relay.errors(rank.rank).count();
+    rank.last_words = end.relay.errors(rank.rank).last_words(kMostWordsOfARank);
     if (const EndReport* report = end.reports.of(rank.rank)) {
       rank.reason = report->error;
       rank.where = report->where;

@@ -179,6 +179,7 @@ std::string Tail::last_words(std::size_t most) const {
 }
 
 void Tail::add(const std::string& line) {
+  ++count_;
   lines_.push_back(line);
   if (lines_.size() > kTail) lines_.pop_front();
 }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <deque>
 #include <fstream>
 #include <functional>
@@ -74,17 +75,19 @@ class Painter {
   std::map<int, std::string> bars_;  // on a terminal: of each stream the state that its next piece overwrites
 };
 
-/// The last lines of a stream.
+/// The lines of a stream: the last ones, and how many there were.
 class Tail {
  public:
   void add(const std::string& line);
   [[nodiscard]] const std::deque<std::string>& lines() const { return lines_; }
+  [[nodiscard]] std::uint64_t count() const { return count_; }
   /// The last of them that says something and is not of Hora's log, of `most` bytes at most, without what
   /// does things to a terminal; empty: there is none.
   [[nodiscard]] std::string last_words(std::size_t most) const;
 
  private:
   std::deque<std::string> lines_;
+  std::uint64_t count_ = 0;
 };
 
 }  // namespace hora::hrun

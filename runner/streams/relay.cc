@@ -1,10 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runner/streams/relay.h"
 
-#include "core/base/folder.h"
-
 #include "runner/launch/environment.h"
-#include "runner/launch/process.h"
 
 #include <fmt/format.h>
 #include <poll.h>
@@ -21,11 +18,6 @@ namespace hora::hrun {
 namespace {
 
 constexpr std::chrono::milliseconds kLineComesWithin{50};  // else what has come of it is a question
-
-void make_directory(const std::string& path) {
-  if (::mkdir(path.c_str(), 0777) != 0 && errno != EEXIST)
-    fail(fmt::format("cannot make the directory {}", path));
-}
 
 /// As after 2>&1.
 bool same_file(int one, int other) {
@@ -65,12 +57,8 @@ Relay::Stream& Relay::open(Target& target, OutputSource& source, const char* nam
   stream.number = number;
   stream.target = &target;
   stream.source = &source;
-  if (options_.output_directory.empty()) return stream;
-  const std::string directory = fmt::format("{}/rank.{}", options_.output_directory, number / 2);
-  make_directory(directory);
-  stream.path = fmt::format("{}/{}", directory, name);
-  stream.file = Folder::named(directory).create(name);
-  if (!stream.file) fail(fmt::format("cannot write {}", stream.path));
+  const std::string& directory = options_.output_directory;
+  if (!directory.empty()) stream.file = RankFile(fmt::format("{}/rank.{}", directory, number / 2), name);
   return stream;
 }
 
@@ -82,7 +70,6 @@ void Relay::add_errors(int rank, std::string_view text, bool shown) {
   const auto pass = [&](const Line& line) {
     if (shown) return take(stream, line);
     stream.tail.add(line.text);
-    ++stream.line_count;
   };
   lines.feed(text, pass);
   lines.finish(pass);
@@ -181,7 +168,7 @@ void Relay::converse(Stream& stream, std::string_view bytes) {
   add(*stream.target, stream.target->painter.converse(conversation.output->number, bytes));
   stream.begun = true;
   stream.lines.feed(bytes, [&](const Line& line) {
-    if (line.end != "\r") count(stream, line);
+    if (line.end != "\r") stream.tail.add(line.text);
   });
   if (bytes.ends_with('\n')) end_conversation(conversation);
 }
@@ -193,14 +180,13 @@ void Relay::end_conversation(Conversation& conversation) {
 
 /// The line of which some is shown counts as it is.
 void Relay::end_begun(Stream& stream) {
-  if (std::exchange(stream.begun, false)) stream.lines.finish([&](const Line& line) { count(stream, line); });
+  if (std::exchange(stream.begun, false))
+    stream.lines.finish([&](const Line& line) { stream.tail.add(line.text); });
 }
 
 void Relay::keep(Stream& stream, std::string_view bytes) {
-  if (!stream.file.is_open()) return;
-  if (stream.file.write(bytes.data(), static_cast<std::streamsize>(bytes.size())).flush()) return;
-  print(fmt::format("hrun: cannot write {} any further: {}\n", stream.path, std::strerror(errno)));
-  stream.file.close();
+  const std::string trouble = stream.file.write(bytes);
+  if (!trouble.empty()) print(fmt::format("hrun: {}\n", trouble));
 }
 
 /// The end of stdout ends a conversation; that of stderr does not, as what is typed may still come.
@@ -212,7 +198,7 @@ void Relay::finish(Stream& stream) {
   end_begun(stream);
   stream.lines.finish([&](const Line& line) {
     take(stream, line);
-    if (line.end == "\r") count(stream, line);  // nothing overwrites it any more
+    if (line.end == "\r") stream.tail.add(line.text);  // nothing overwrites it any more
   });
   add(*stream.target, stream.target->painter.finish(stream.number));
   stream.done = true;
@@ -229,12 +215,7 @@ void Relay::ranks_have_ended() {
 
 void Relay::take(Stream& stream, const Line& line) {
   add(*stream.target, stream.target->painter.paint(stream.number, line));
-  if (line.end != "\r") count(stream, line);
-}
-
-void Relay::count(Stream& stream, const Line& line) {
-  stream.tail.add(line.text);
-  ++stream.line_count;
+  if (line.end != "\r") stream.tail.add(line.text);
 }
 
 void Relay::add(Target& target, std::string_view bytes) {
@@ -275,17 +256,8 @@ bool Relay::incomplete() const {
   return std::any_of(targets_.begin(), targets_.end(), [](const auto& target) { return target->failed; });
 }
 
-const std::deque<std::string>& Relay::last_errors(int rank) const {
-  return streams_[static_cast<std::size_t>(rank) * 2 + 1]->tail.lines();
-}
+const Tail& Relay::output(int rank) const { return streams_[static_cast<std::size_t>(rank) * 2]->tail; }
 
-Relay::LineCounts Relay::lines(int rank) const {
-  const std::size_t first = static_cast<std::size_t>(rank) * 2;
-  return {streams_[first]->line_count, streams_[first + 1]->line_count};
-}
-
-std::string Relay::last_words(int rank, std::size_t most) const {
-  return streams_[static_cast<std::size_t>(rank) * 2 + 1]->tail.last_words(most);
-}
+const Tail& Relay::errors(int rank) const { return streams_[static_cast<std::size_t>(rank) * 2 + 1]->tail; }
 
 }  // namespace hora::hrun

@@ -5,12 +5,11 @@
 #include "runner/command_line/options.h"
 #include "runner/streams/output.h"
 #include "runner/streams/output_sink.h"
+#include "runner/streams/rank_file.h"
 #include "runner/streams/source.h"
 
 #include <array>
 #include <cstdint>
-#include <deque>
-#include <fstream>
 #include <memory>
 #include <string>
 #include <vector>
@@ -63,16 +62,9 @@ class Relay {
   [[nodiscard]] std::uint64_t abandoned() const { return abandoned_; }
   /// Whether some of it could not be written, as on a full disk, and was thrown away.
   [[nodiscard]] bool incomplete() const;
-  /// The last lines that a rank wrote to stderr.
-  [[nodiscard]] const std::deque<std::string>& last_errors(int rank) const;
-  /// How many lines it has written to stdout and to stderr.
-  struct LineCounts {
-    std::uint64_t output = 0;
-    std::uint64_t errors = 0;
-  };
-  [[nodiscard]] LineCounts lines(int rank) const;
-  /// The last line on its stderr that says something: see Tail.
-  [[nodiscard]] std::string last_words(int rank, std::size_t most) const;
+  /// The lines that a rank has written to stdout and to stderr.
+  [[nodiscard]] const Tail& output(int rank) const;
+  [[nodiscard]] const Tail& errors(int rank) const;
 
  private:
   /// Where lines of many ranks meet.
@@ -100,10 +92,8 @@ class Relay {
     Conversation* conversation = nullptr;    ///< of its rank and the user, if there may be one
     bool begun = false;                      ///< some of its line is shown, which is part of that
     TimePoint begins_at = TimePoint::max();  ///< when the line that has come in part begins one
-    std::string path;                        ///< of its file, if it has one
-    std::ofstream file;
+    RankFile file;
     Tail tail;
-    std::uint64_t line_count = 0;
   };
 
   Stream& open(Target& target, OutputSource& source, const char* name);
@@ -116,7 +106,6 @@ class Relay {
   void keep(Stream& stream, std::string_view bytes);
   void finish(Stream& stream);
   void take(Stream& stream, const Line& line);
-  static void count(Stream& stream, const Line& line);
   void add(Target& target, std::string_view bytes);
   bool flush(Target& target);
 

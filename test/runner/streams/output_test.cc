@@ -167,6 +167,7 @@ TEST(Tail, KeepsTheLastTwentyLines) {
   Tail tail;
   for (int i = 0; i < 25; ++i) tail.add(std::to_string(i));
   EXPECT_EQ(tail.lines().size(), 20u);
+  EXPECT_EQ(tail.count(), 25u);
   EXPECT_EQ(tail.lines().front(), "5");
 }
 

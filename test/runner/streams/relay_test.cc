@@ -77,7 +77,7 @@ TEST(Relay, IsDoneWithWhatThePipesHeldWhenTheRanksEndedThoughSomebodyHoldsThem) 
   EXPECT_TRUE(relay.errors_read());
   EXPECT_TRUE(relay.done());
   EXPECT_EQ(testing::internal::GetCapturedStderr(), "[0] last\n[0] words\n");
-  EXPECT_THAT(relay.last_errors(0), ElementsAre("last", "words"));
+  EXPECT_THAT(relay.errors(0).lines(), ElementsAre("last", "words"));
 }
 
 /// A pipe without a reader that takes anything; full, or with so much room.
@@ -164,8 +164,8 @@ TEST(Relay, ShowsAQuestionBeforeItsLineEndsAndTheAnswerAsItIsTyped) {
     EXPECT_EQ(when(rank.output, "c\n", false), "c\n");
     EXPECT_EQ(when(rank.output, "half", true), "half");
     EXPECT_EQ(when(rank.output, " done\n", false), " done\n");
-    EXPECT_EQ(relay.lines(0).output, 4u);
-    EXPECT_THAT(relay.last_errors(0), ElementsAre("Name: ", "late"));
+    EXPECT_EQ(relay.output(0).count(), 4u);
+    EXPECT_THAT(relay.errors(0).lines(), ElementsAre("Name: ", "late"));
   }));
 }
 
@@ -198,8 +198,8 @@ TEST(Relay, KeepsATextOfARankAlsoWhereItIsNotShown) {
   relay.add_errors(0, "one\n  two\n", true);
   relay.add_errors(0, "three\n", false);
   EXPECT_EQ(testing::internal::GetCapturedStderr(), "[0] cut\n[0] one\n[0]   two\n");
-  EXPECT_THAT(relay.last_errors(0), ElementsAre("cut", "one", "  two", "three"));
-  EXPECT_EQ(relay.lines(0).errors, 4U);
+  EXPECT_THAT(relay.errors(0).lines(), ElementsAre("cut", "one", "  two", "three"));
+  EXPECT_EQ(relay.errors(0).count(), 4U);
   std::ifstream file(options.output_directory + "/rank.0/stderr");
   const std::string kept{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
   EXPECT_EQ(kept, "cutone\n  two\nthree\n") << "to the byte as it came";
