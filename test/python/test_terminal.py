@@ -171,7 +171,9 @@ def test_an_interrupt_at_a_question_reaches_every_rank():
 
 
 def test_an_end_of_file_is_one_for_the_rank():
-    job = terminal("-np", "1", *python("import sys; print(len(sys.stdin.read()), 'read')"))
+    program = "import sys; print('up', flush=True); print(len(sys.stdin.read()), 'read')"
+    job = terminal("-np", "1", *python(program))
+    job.expect("up")  # until then keys may be those of the user's own terminal
     job.sendline("words")
     job.expect("words")
     job.sendeof()
