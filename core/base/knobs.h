@@ -9,7 +9,7 @@
 
 namespace hora {
 
-/// Who decides on the value of a knob.
+/// The ranks for which a value of a knob counts.
 enum class KnobOf {
   rank,  ///< each rank its own
   job,   ///< rank 0: its value counts on all ranks, which are told so when they meet

@@ -22,8 +22,8 @@ class ReaderDeadline {
   /// When `turn` has to be called.
   [[nodiscard]] TimePoint next() const { return deadline_; }
 
-  /// Whether the output has been taken, or abandoned. What was abandoned is told once, on stderr, which then
-  /// has to be taken as well; `given_up`: it need not be.
+  /// Whether the output has been taken, or abandoned. A line on stderr says once how much was abandoned; that
+  /// line has to be taken as well, unless `given_up`.
   [[nodiscard]] bool over(bool given_up);
 
  private:

@@ -123,7 +123,7 @@ LARGE_CLASSES = {
     (
         "core/backend/tcp/control/tcp_control",
         "TcpControl",
-    ): "to be split: links, heartbeats, and who is blamed",
+    ): "19 members, each a class or a flag: it joins them",
     ("core/backend/tcp/messages/tcp_messenger", "TcpMessenger"): "to be split: sending from receiving",
     ("core/compose/hierarchical", "Hierarchical"): "to be split: allreduce from the other operations",
     ("core/negotiate/branch", "Branch"): "to be split: merging from the times after which parts go up",
