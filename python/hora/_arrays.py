@@ -5,17 +5,21 @@ NumPy arrays."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, overload
 
 import numpy as np
 
-from hora import _job, _native, ops
-from hora._loans import Array, entry, lend, start
+from hora import _job, _operations, ops
+from hora._arguments import documents
+from hora._loans import Array, lend
 from hora._naming import Naming
-from hora._rows import check_rows, checked_splits, share
-from hora.compression import Compression, Compressor, wire_of
+from hora._reduction import Reduction
+from hora._submission import start
+from hora.compression import Compression, Compressor
 from hora.process_sets import ProcessSet, global_process_set
+
+documented = documents(compression="Compression.none, fp16 or bf16: how float32 and float64 elements travel.")
 
 
 def allreduce_async(
@@ -28,19 +32,12 @@ def allreduce_async(
     process_set: ProcessSet = global_process_set,
 ) -> int:
     """Starts `allreduce`; the handle is for `poll` and `synchronize`."""
+    how = Reduction(ops.chosen(None, op), prescale_factor, postscale_factor, process_set, compression)
     with Naming("allreduce", name, process_set) as named:
-        loan = lend(array, named.full)
-        output = loan.empty_like()
-        submitted = entry(
-            _native.Operation.allreduce,
-            named,
-            loan,
-            output,
-            **ops.arguments(ops.chosen(None, op), prescale_factor, postscale_factor, wire_of(compression)),
-        )
-        return start(submitted, lambda outcome: output, loan, output)
+        return start(_operations.allreduce(lend(array, named.full), named, how))
 
 
+@documented
 def allreduce(
     array: Any,
     name: str | None = None,
@@ -55,13 +52,9 @@ def allreduce(
     Args:
         array: any shape, the same on all ranks; dtype uint8, int8, int16, int32, int64, float16, bfloat16,
             float32, float64 or bool; on the CPU or a GPU.
-        name: the same on all ranks; without one, operations are matched by the order in which ranks issue
-            them.
         op: Average (default), Sum, Adasum, Min, Max or Product. 16-bit floats are summed in float32; averages
             of integers are exact and then truncated toward zero, so 1 and 2 give 1; bool has no average;
             Adasum is for floating-point elements.
-        compression: Compression.none, fp16 or bf16: what float32 and float64 elements look like on the wire.
-        process_set: whose members take part.
 
     Returns:
         A new array of the same shape and dtype, the same bits on every rank.
@@ -81,22 +74,17 @@ def broadcast_async(
 ) -> int:
     """Starts `broadcast`; the handle is for `poll` and `synchronize`."""
     with Naming("broadcast", name, process_set) as named:
-        loan = lend(array, named.full)
-        output = loan.empty_like()
-        root = _job.checked_root(root_rank, named.full)
-        return start(
-            entry(_native.Operation.broadcast, named, loan, output, root=root),
-            lambda outcome: output,
-            loan,
-            output,
-        )
+        return start(_operations.broadcast(lend(array, named.full), named, root_rank))
 
 
+@documented
 def broadcast(
     array: Any, root_rank: int, name: str | None = None, process_set: ProcessSet = global_process_set
 ) -> Any:
-    """The array of rank `root_rank` (its number in the job, also within a process set): a new array on every
-    rank of the set. Shape and dtype must be the same on all.
+    """The array of the root: a new array on every rank of the set.
+
+    Args:
+        array: any shape, the same on all ranks; dtypes as for `allreduce`; on the CPU or a GPU.
 
     Raises:
         HoraArgumentError: the array cannot be sent, there is no such rank, or this one is no member of the
@@ -106,34 +94,28 @@ def broadcast(
     return _job.run(broadcast_async, array, root_rank, name, process_set)
 
 
-def _start_allgather(array: Any, named: Naming, finish: Callable[[Any, list[int]], Any]) -> int:
-    """`finish` gets the gathered array and the rows of each rank."""
-    loan = lend(array, named.full)
-    check_rows(loan.shape, named.full)
-    return start(
-        entry(_native.Operation.allgather, named, loan),
-        lambda outcome: finish(loan.received(outcome), outcome.rows),
-        loan,
-    )
-
-
 def allgather_async(array: Any, name: str | None = None, process_set: ProcessSet = global_process_set) -> int:
     """Starts `allgather`; the handle is for `poll` and `synchronize`."""
     with Naming("allgather", name, process_set) as named:
-        return _start_allgather(array, named, lambda whole, rows: whole)
+        return start(_operations.allgather(lend(array, named.full), named).then(lambda result: result[0]))
 
 
 def gather_parts(array: Array, name: str, process_set: ProcessSet) -> list[Array]:
     """The arrays of all ranks, in rank order."""
     with Naming("allgather", name, process_set) as named:
-        handle = _start_allgather(array, named, lambda whole, rows: np.split(whole, np.cumsum(rows)[:-1]))
-    parts: list[Array] = _job.synchronize(handle)
+        handle = start(_operations.allgather(lend(array, named.full), named))
+    whole, rows = _job.synchronize(handle)
+    parts: list[Array] = np.split(whole, np.cumsum(rows)[:-1])
     return parts
 
 
+@documented
 def allgather(array: Any, name: str | None = None, process_set: ProcessSet = global_process_set) -> Any:
-    """The arrays of all ranks of the set, one after the other along the first dimension, in rank order. The
-    first dimension may differ from rank to rank (0 rows, too); the others and the dtype may not.
+    """The arrays of all ranks of the set, one after the other along the first dimension, in rank order.
+
+    Args:
+        array: at least 1-dimensional; dtypes as for `allreduce`; on the CPU or a GPU. The first dimension may
+            differ from rank to rank (0 rows, too); the others and the dtype may not.
 
     Raises:
         HoraArgumentError: the array cannot be sent, or is a scalar, or this rank is no member of the set.
@@ -151,14 +133,8 @@ def alltoall_async(
     """Starts `alltoall`; the handle is for `poll` and `synchronize`, which returns (output, received
     splits)."""
     with Naming("alltoall", name, process_set) as named:
-        loan = lend(array, named.full)
-        check_rows(loan.shape, named.full)
-        counts = checked_splits(splits, loan.shape[0], process_set.size() or 1, named.full)
-        sent = loan.first(sum(counts))
-        submitted = entry(_native.Operation.alltoall, named, sent, splits=counts)
-        return start(
-            submitted, lambda outcome: (sent.received(outcome), np.array(outcome.rows, np.int32)), sent
-        )
+        submitted = _operations.alltoall(lend(array, named.full), named, splits)
+        return start(submitted.then(lambda result: (result[0], np.array(result[1], np.int32))))
 
 
 @overload
@@ -176,6 +152,7 @@ def alltoall(
 ) -> tuple[Any, Array]: ...
 
 
+@documented
 def alltoall(
     array: Any,
     splits: Sequence[int] | Array | None = None,
@@ -185,7 +162,8 @@ def alltoall(
     """Sends rows to each rank of the set, and receives rows from each: in rank order, both.
 
     Args:
-        array: at least 1-dimensional; the dtype and all dimensions but the first are the same on all ranks.
+        array: at least 1-dimensional; the dtype and all dimensions but the first are the same on all ranks;
+            dtypes as for `allreduce`; on the CPU or a GPU.
         splits: how many rows go to each rank of the set. Equal parts without it. Rows beyond their sum are
             not sent.
 
@@ -211,22 +189,12 @@ def reducescatter_async(
     compression: type[Compressor] = Compression.none,
 ) -> int:
     """Starts `reducescatter`; the handle is for `poll` and `synchronize`."""
+    how = Reduction(op, prescale_factor, postscale_factor, process_set, compression)
     with Naming("reducescatter", name, process_set) as named:
-        loan = lend(array, named.full)
-        check_rows(loan.shape, named.full)
-        ops.check_scattered(op, named.full)
-        rows = share(loan.shape[0], process_set.rank() or 0, process_set.size() or 1)
-        output = loan.empty(rows)
-        submitted = entry(
-            _native.Operation.reducescatter,
-            named,
-            loan,
-            output,
-            **ops.arguments(op, prescale_factor, postscale_factor, wire_of(compression)),
-        )
-        return start(submitted, lambda outcome: output, loan, output)
+        return start(_operations.reducescatter(lend(array, named.full), named, how))
 
 
+@documented
 def reducescatter(
     array: Any,
     name: str | None = None,
@@ -240,7 +208,8 @@ def reducescatter(
     r % n ranks one more.
 
     Args:
-        array: at least 1-dimensional; shape and dtype are the same on all ranks.
+        array: at least 1-dimensional; shape and dtype are the same on all ranks; dtypes as for `allreduce`;
+            on the CPU or a GPU.
         op: Average (default) or Sum.
 
     Raises:

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import operator
 import os
 import threading
 from collections.abc import Callable, Sequence
@@ -260,16 +259,6 @@ def cross_size() -> int:
     """How many hosts have a process with this local rank. Raises HoraNotInitializedError (a ValueError)
     before `init`."""
     return runtime().cross_size
-
-
-def checked_root(root_rank: Any, name: str) -> int:
-    """A root rank as a number. Whether there is such a rank is checked when the operation is submitted."""
-    try:
-        return operator.index(root_rank)
-    except TypeError:
-        raise HoraArgumentError(
-            f"'{name}': root_rank must be the number of a rank, not {root_rank!r}"
-        ) from None
 
 
 def name_or_number(operation: str, name: str | None, process_set: int = 0) -> str:

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import collections
 import threading
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -14,7 +13,7 @@ import numpy as np
 from hora import _job, _native
 from hora._device_array import DEFAULT_STREAM, DeviceArray, bytes_of, gpu_of
 from hora._errors import HoraArgumentError
-from hora._naming import Naming
+from hora._submission import Loan, Place
 
 Array = np.ndarray[Any, Any]
 
@@ -82,24 +81,22 @@ def received(outcome: _native.Outcome, dtype: np.dtype[Any]) -> Array:
 class HostLoan:
     """An array on the host."""
 
-    gpu = None
-
     def __init__(self, view: Array) -> None:
         self.array = view
         self.native = native_dtype(view)
         self.shape = view.shape
-        self.address = view.ctypes.data
+        self.place = Place(view.ctypes.data, None, DEFAULT_STREAM)
 
     def first(self, rows: int) -> HostLoan:
         """The first rows of it."""
         return HostLoan(self.array[:rows])
 
-    def empty_like(self) -> Array:
-        """An array for an output of the same shape."""
+    def output(self) -> Array:
+        """An array for a result of the same shape."""
         return np.empty_like(self.array)
 
-    def empty(self, rows: int) -> Array:
-        """An array for an output of as many rows."""
+    def output_of(self, rows: int) -> Array:
+        """An array for a result of as many rows."""
         return np.empty((rows, *self.shape[1:]), self.array.dtype)
 
     @staticmethod
@@ -122,26 +119,26 @@ class GpuLoan:
 
     def __init__(self, array: _native.LentArray, gpu: int, shape: tuple[int, ...]) -> None:
         self.array = array
-        self.gpu = gpu
         self.native = array.dtype
         self.shape = shape
-        self.address = array.address
+        self.place = Place(array.address, gpu, DEFAULT_STREAM)
+        self._gpu = gpu
         self._handle: _native.Handle | None = None
 
     def first(self, rows: int) -> GpuLoan:
         """The first rows of it."""
-        return GpuLoan(self.array, self.gpu, (rows, *self.shape[1:]))
+        return GpuLoan(self.array, self._gpu, (rows, *self.shape[1:]))
 
-    def empty_like(self) -> DeviceArray:
-        """An array for an output of the same shape."""
+    def output(self) -> DeviceArray:
+        """An array for a result of the same shape."""
         return self._empty(self.shape)
 
-    def empty(self, rows: int) -> DeviceArray:
-        """An array for an output of as many rows."""
+    def output_of(self, rows: int) -> DeviceArray:
+        """An array for a result of as many rows."""
         return self._empty((rows, *self.shape[1:]))
 
     def _empty(self, shape: tuple[int, ...]) -> DeviceArray:
-        memory = _job.runtime().allocate_on(DEFAULT_STREAM, max(bytes_of(self.native, shape), 1), self.gpu)
+        memory = _job.runtime().allocate_on(DEFAULT_STREAM, max(bytes_of(self.native, shape), 1), self._gpu)
         return DeviceArray(memory, self.native, shape)
 
     @staticmethod
@@ -160,9 +157,6 @@ class GpuLoan:
         if isinstance(output, DeviceArray):
             output.made_by = handle
         return _OnGpu(handle, self.array, output)
-
-
-Loan = HostLoan | GpuLoan
 
 
 class _OnGpu(_job.OnGpu):
@@ -219,30 +213,3 @@ def check_on_host(array: Any, name: str) -> None:
             f"'{name}': the array is on cuda:{gpu}, and messages travel between CPUs: give a copy there "
             "(cupy.asnumpy(array)); hora.torch makes one by itself"
         )
-
-
-def entry(
-    operation: _native.Operation, named: Naming, loan: Loan, output: Any = None, **arguments: Any
-) -> _native.Entry:
-    """A native entry for a loan."""
-    written = 0 if output is None else loan.address_of(output)
-    return _native.Entry(
-        operation,
-        named.full,
-        loan.native,
-        loan.shape,
-        loan.address,
-        written,
-        named.process_set,
-        loan.gpu,
-        DEFAULT_STREAM,
-        **arguments,
-    )
-
-
-def start(
-    submitted: _native.Entry, finish: Callable[[_native.Outcome], Any], loan: Loan, output: Any = None
-) -> int:
-    """Submits an operation, and gives it a number. `finish` makes its result of how it ended."""
-    handle = _job.runtime().submit(submitted)
-    return _job.under_way(loan.under_way(handle, output), finish, loan, output)

@@ -4,10 +4,12 @@
 from __future__ import annotations
 
 from hora import _job, _native
+from hora._arguments import documented
 from hora._naming import Naming
 from hora.process_sets import ProcessSet, global_process_set
 
 
+@documented
 def barrier(process_set: ProcessSet = global_process_set) -> None:
     """Returns when every rank of the process set has called it. Does not wait for other operations.
 

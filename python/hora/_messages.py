@@ -4,13 +4,13 @@ part."""
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Callable
 from typing import Any, Generic, NamedTuple, TypeVar
 
 import numpy as np
 
 from hora import _job, _native
+from hora._arguments import checked_number, documents
 from hora._errors import HoraArgumentError, HoraUnsupportedError
 from hora._loans import Array, check_on_host, lend_on_host, native_dtype, received, viewed
 
@@ -22,7 +22,17 @@ ANY_SOURCE = -1
 #: `recv`, `probe`: with whichever tag.
 ANY_TAG = -1
 
-_GREATEST = 2**31 - 1
+
+#: The documentation of functions that send, and of those that receive.
+sending = documents(
+    dest="the rank that receives it, by its number in the job; may be this one.",
+    tag="0 or more, for the receiver to choose by. Messages of one rank with one tag arrive in the order\n"
+    "sent.",
+)
+receiving = documents(
+    source="the rank that sends it; ANY_SOURCE: whichever does.",
+    tag="the tag that it is sent with; ANY_TAG: whichever it is.",
+)
 
 
 class Received(NamedTuple, Generic[Value]):
@@ -43,24 +53,10 @@ class Envelope(NamedTuple, Generic[Dtype]):
     shape: tuple[int, ...]
 
 
-def number(value: Any, operation: str, argument: str, what: str) -> int:
-    """An argument as a number that travels. Whether it makes sense is checked where the message is
-    started."""
-    try:
-        checked = operator.index(value)
-    except TypeError:
-        raise HoraArgumentError(f"'{operation}': {argument} must be {what}, not {value!r}") from None
-    if abs(checked) > _GREATEST:
-        raise HoraArgumentError(
-            f"'{operation}': {argument}={checked} is too large: {argument}s end at {_GREATEST}"
-        )
-    return checked
-
-
 def checked_address(dest: Any, tag: Any, operation: str) -> tuple[int, int]:
     """Where a message goes, and its tag. Raises HoraArgumentError for what only a receiver may say."""
-    rank = number(dest, operation, "dest", "the number of a rank")
-    checked_tag = number(tag, operation, "tag", "a number")
+    rank = checked_number(dest, operation, "dest", "the number of a rank")
+    checked_tag = checked_number(tag, operation, "tag", "a number")
     if checked_tag == ANY_TAG:
         raise HoraArgumentError(
             f"'{operation}': ANY_TAG (-1) is for who receives; a message is sent with a tag of 0 or more"
@@ -74,8 +70,9 @@ def checked_address(dest: Any, tag: Any, operation: str) -> tuple[int, int]:
 
 def checked_choice(source: Any, tag: Any, operation: str) -> tuple[int, int]:
     """The source and the tag of the messages that are wanted."""
-    return number(source, operation, "source", "the number of a rank, or ANY_SOURCE"), number(
-        tag, operation, "tag", "a number, or ANY_TAG"
+    return (
+        checked_number(source, operation, "source", "the number of a rank, or ANY_SOURCE"),
+        checked_number(tag, operation, "tag", "a number, or ANY_TAG"),
     )
 
 
@@ -128,6 +125,7 @@ def isend(array: Any, dest: int, tag: int = 0) -> int:
     return _job.under_way(handle, lambda outcome: None, view)
 
 
+@sending
 def send(array: Any, dest: int, tag: int = 0) -> None:
     """Sends an array to one rank, which calls `recv`. As MPI_Send.
 
@@ -138,9 +136,6 @@ def send(array: Any, dest: int, tag: int = 0) -> None:
     Args:
         array: any shape; dtype uint8, int8, int16, int32, int64, float16, bfloat16, float32, float64 or bool;
             on the CPU.
-        dest: the rank that receives it, by its number in the job; may be this one.
-        tag: 0 or more, for the receiver to choose by. Messages of one rank with one tag arrive in the order
-            sent.
 
     Raises:
         HoraArgumentError: the array cannot be sent, there is no such rank, or the tag is negative; nothing
@@ -174,14 +169,13 @@ def irecv(array: Any = None, source: int = ANY_SOURCE, tag: int = ANY_TAG) -> in
     return _job.under_way(handle, finish, view, memory)
 
 
+@receiving
 def recv(array: Any = None, source: int = ANY_SOURCE, tag: int = ANY_TAG) -> Received[Any]:
     """Receives an array that another rank has sent to this one, or will. As MPI_Recv.
 
     Args:
         array: where to receive it; the message must be of its shape and dtype. Without one, a new array of
             whatever shape and dtype the message has.
-        source: the rank that sends it; ANY_SOURCE: whichever does.
-        tag: the tag that it is sent with; ANY_TAG: whichever it is.
 
     Returns:
         `Received(value, source, tag)`: the array, who sent it, and with which tag.
@@ -212,14 +206,11 @@ def seen(source: int, tag: int, dtype_of: Callable[[_native.DType], Dtype]) -> E
     )
 
 
+@receiving
 def probe(source: int = ANY_SOURCE, tag: int = ANY_TAG) -> Envelope[np.dtype[Any]] | None:
     """The message that `recv` with these arguments would take now: `Envelope(source, tag, dtype, shape)`;
     None if none has come yet. It does not wait, and the message stays where it is. Of an object the dtype is
     None. As MPI_Iprobe.
-
-    Args:
-        source: the rank that sent it; ANY_SOURCE: whichever did.
-        tag: its tag; ANY_TAG: whichever it is.
 
     Raises:
         HoraArgumentError: there is no such rank.

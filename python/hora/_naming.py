@@ -22,13 +22,24 @@ class Naming:
     which only some made the mistake are still in step, and the job goes on.
     """
 
-    __slots__ = ("full", "operation", "process_set", "unnamed")
+    __slots__ = ("_ranks", "full", "operation", "process_set", "unnamed")
 
     def __init__(self, operation: str, name: str | None, process_set: ProcessSet) -> None:
         self.operation = operation
         self.unnamed = name is None
+        self._ranks = process_set
         self.process_set = number_of(process_set, label(operation, name))
         self.full = _job.name_or_number(operation, name, self.process_set)
+
+    @property
+    def size(self) -> int:
+        """How many ranks take part."""
+        return self._ranks.size() or 1
+
+    @property
+    def rank(self) -> int:
+        """This rank's number among them."""
+        return self._ranks.rank() or 0
 
     def __enter__(self) -> Naming:
         return self

@@ -11,27 +11,31 @@ from typing import Any, TypeVar
 import numpy as np
 
 from hora import _arrays, _job, _native, _rooted
+from hora._arguments import documented
 from hora._errors import HoraArgumentError, HoraUnsupportedError
-from hora._messages import ANY_SOURCE, ANY_TAG, Received, checked_address, checked_choice, result
+from hora._messages import (
+    ANY_SOURCE,
+    ANY_TAG,
+    Received,
+    checked_address,
+    checked_choice,
+    receiving,
+    result,
+    sending,
+)
 from hora._naming import Naming
 from hora.process_sets import ProcessSet, global_process_set
 
 Object = TypeVar("Object")
 
 
+@documented
 def broadcast_object(
     obj: Object, root_rank: int = 0, name: str | None = None, process_set: ProcessSet = global_process_set
 ) -> Object:
     """The object that rank `root_rank` passed: itself there, a copy (by pickle) on the others, whose own
     argument does not matter. It travels over the job's own connections, between ranks that have proved that
     they belong to it.
-
-    Args:
-        obj: anything that can be pickled.
-        root_rank: whose object; its number in the job, also within a process set.
-        name: the same on all ranks; without one, operations are matched by the order in which ranks issue
-            them.
-        process_set: whose members take part.
 
     Raises:
         HoraUnsupportedError (a NotImplementedError): HORA_NO_PICKLE is set; nothing was sent.
@@ -61,18 +65,13 @@ def broadcast_object(
     return obj if root else pickle.loads(received.tobytes())
 
 
+@documented
 def allgather_object(
     obj: Object, name: str | None = None, process_set: ProcessSet = global_process_set
 ) -> list[Object]:
     """The objects of all ranks of the process set, in rank order, as copies (by pickle); those of ranks that
     have joined are missing. They travel over the job's own connections, between ranks that have proved that
     they belong to it.
-
-    Args:
-        obj: anything that can be pickled.
-        name: the same on all ranks; without one, operations are matched by the order in which ranks issue
-            them.
-        process_set: whose members take part.
 
     Raises:
         HoraUnsupportedError (a NotImplementedError): HORA_NO_PICKLE is set; nothing was sent.
@@ -98,18 +97,12 @@ def allgather_object(
     return objects
 
 
+@documented
 def gather_object(
     obj: Object, root_rank: int = 0, name: str | None = None, process_set: ProcessSet = global_process_set
 ) -> list[Object] | None:
     """The objects of all ranks of the process set, in rank order, as copies (by pickle), on rank `root_rank`;
     None on the others.
-
-    Args:
-        obj: anything that can be pickled.
-        root_rank: who gets them; its number in the job, also within a process set.
-        name: the same on all ranks; without one, operations are matched by the order in which ranks issue
-            them.
-        process_set: whose members take part.
 
     Raises:
         HoraUnsupportedError (a NotImplementedError): HORA_NO_PICKLE is set; nothing was sent.
@@ -143,6 +136,7 @@ def gather_object(
     return objects
 
 
+@documented
 def scatter_object(
     objects: Sequence[Object] | None,
     root_rank: int = 0,
@@ -155,10 +149,6 @@ def scatter_object(
     Args:
         objects: on the root as many objects as the set has ranks, which can be pickled; on the others it does
             not matter.
-        root_rank: whose objects; its number in the job, also within a process set.
-        name: the same on all ranks; without one, operations are matched by the order in which ranks issue
-            them.
-        process_set: whose members take part.
 
     Raises:
         HoraUnsupportedError (a NotImplementedError): HORA_NO_PICKLE is set; nothing was sent.
@@ -183,14 +173,10 @@ def scatter_object(
     return received
 
 
+@sending
 def send_object(obj: object, dest: int, tag: int = 0) -> None:
     """Sends a copy of an object (by pickle) to one rank, which calls `recv_object`. It is a message as those
     of `send` are: in one order with them, and a large one has been received when this returns.
-
-    Args:
-        obj: anything that can be pickled.
-        dest: the rank that receives it, by its number in the job; may be this one.
-        tag: 0 or more, for the receiver to choose by.
 
     Raises:
         HoraUnsupportedError (a NotImplementedError): HORA_NO_PICKLE is set; nothing was sent.
@@ -213,13 +199,10 @@ def send_object(obj: object, dest: int, tag: int = 0) -> None:
     _job.synchronize(_job.under_way(handle, lambda outcome: None, view))
 
 
+@receiving
 def recv_object(source: int = ANY_SOURCE, tag: int = ANY_TAG) -> Received[Any]:
     """Receives an object that another rank has sent to this one with `send_object`, or will. It travels over
     the job's own connections, between ranks that have proved that they belong to it.
-
-    Args:
-        source: the rank that sends it; ANY_SOURCE: whichever does.
-        tag: the tag that it is sent with; ANY_TAG: whichever it is.
 
     Returns:
         `Received(value, source, tag)`: the object, who sent it, and with which tag.

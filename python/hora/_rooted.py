@@ -6,11 +6,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from hora import _job, _native, ops
-from hora._loans import Array, entry, lend, start
+from hora import _job, _operations, ops
+from hora._arrays import documented
+from hora._loans import Array, lend
 from hora._naming import Naming
-from hora._rows import check_given, check_rows, checked_splits
-from hora.compression import Compression, Compressor, wire_of
+from hora._reduction import Reduction
+from hora._rows import check_given
+from hora._submission import start
+from hora.compression import Compression, Compressor
 from hora.process_sets import ProcessSet, global_process_set
 
 
@@ -19,23 +22,19 @@ def gather_async(
 ) -> int:
     """Starts `gather`; the handle is for `poll` and `synchronize`."""
     with Naming("gather", name, process_set) as named:
-        loan = lend(array, named.full)
-        check_rows(loan.shape, named.full)
-        root = _job.checked_root(root_rank, named.full)
-        is_root = root == _job.rank()
-        return start(
-            entry(_native.Operation.gather, named, loan, root=root),
-            lambda outcome: loan.received(outcome) if is_root else None,
-            loan,
-        )
+        return start(_operations.gather(lend(array, named.full), named, root_rank))
 
 
+@documented
 def gather(
     array: Any, root_rank: int, name: str | None = None, process_set: ProcessSet = global_process_set
 ) -> Any:
     """The arrays of all ranks of the set, one after the other along the first dimension, in rank order, on
-    rank `root_rank` (its number in the job, also within a process set); None on the others. The first
-    dimension may differ from rank to rank (0 rows, too); the others and the dtype may not. As MPI_Gatherv.
+    the root; None on the others. As MPI_Gatherv.
+
+    Args:
+        array: at least 1-dimensional; dtypes as for `allreduce`; on the CPU or a GPU. The first dimension may
+            differ from rank to rank (0 rows, too); the others and the dtype may not.
 
     Raises:
         HoraArgumentError: the array cannot be sent, is a scalar, there is no such rank, or this one is no
@@ -55,17 +54,10 @@ def scatter_async(
     """Starts `scatter`; the handle is for `poll` and `synchronize`."""
     with Naming("scatter", name, process_set) as named:
         check_given(array, named.full, "np.empty((0, 5), np.float32)")
-        loan = lend(array, named.full)
-        check_rows(loan.shape, named.full)
-        root = _job.checked_root(root_rank, named.full)
-        counts = []
-        if root == _job.rank() and splits is not None:
-            counts = checked_splits(splits, loan.shape[0], process_set.size() or 1, named.full)
-        return start(
-            entry(_native.Operation.scatter, named, loan, root=root, splits=counts), loan.received, loan
-        )
+        return start(_operations.scatter(lend(array, named.full), named, root_rank, splits))
 
 
+@documented
 def scatter(
     array: Any,
     root_rank: int,
@@ -73,8 +65,7 @@ def scatter(
     name: str | None = None,
     process_set: ProcessSet = global_process_set,
 ) -> Any:
-    """This rank's rows of the array that rank `root_rank` (its number in the job, also within a process set)
-    passes. As MPI_Scatterv.
+    """This rank's rows of the array that the root passes. As MPI_Scatterv.
 
     Args:
         array: at least 1-dimensional. Of what the other ranks pass only the dtype and all dimensions but the
@@ -102,21 +93,12 @@ def reduce_async(
     compression: type[Compressor] = Compression.none,
 ) -> int:
     """Starts `reduce`; the handle is for `poll` and `synchronize`."""
+    how = Reduction(op, prescale_factor, postscale_factor, process_set, compression)
     with Naming("reduce", name, process_set) as named:
-        loan = lend(array, named.full)
-        root = _job.checked_root(root_rank, named.full)
-        output = loan.empty_like() if root == _job.rank() else None
-        submitted = entry(
-            _native.Operation.reduce,
-            named,
-            loan,
-            output,
-            root=root,
-            **ops.arguments(op, prescale_factor, postscale_factor, wire_of(compression)),
-        )
-        return start(submitted, lambda outcome: output, loan, output)
+        return start(_operations.reduce(lend(array, named.full), named, root_rank, how))
 
 
+@documented
 def reduce(
     array: Any,
     root_rank: int,
@@ -127,11 +109,10 @@ def reduce(
     postscale_factor: float = 1.0,
     compression: type[Compressor] = Compression.none,
 ) -> Any:
-    """The array reduced over all ranks, as by `allreduce`, on rank `root_rank` (its number in the job, also
-    within a process set); None on the others. As MPI_Reduce.
+    """The array reduced over all ranks, as by `allreduce`, on the root; None on the others. As MPI_Reduce.
 
     Args:
-        array: any shape, the same on all ranks.
+        array: any shape, the same on all ranks; dtypes as for `allreduce`; on the CPU or a GPU.
         op: Average (default), Sum, Min, Max or Product.
 
     Raises:
@@ -149,19 +130,17 @@ def scan_async(
 ) -> int:
     """Starts `scan`; the handle is for `poll` and `synchronize`."""
     with Naming("scan", name, process_set) as named:
-        loan = lend(array, named.full)
-        output = loan.empty_like()
-        submitted = entry(_native.Operation.scan, named, loan, output, op=ops.native(op))
-        return start(submitted, lambda outcome: output, loan, output)
+        return start(_operations.scan(lend(array, named.full), named, op))
 
 
+@documented
 def scan(
     array: Any, op: int = ops.Sum, name: str | None = None, process_set: ProcessSet = global_process_set
 ) -> Any:
     """The array reduced over this rank and those before it in the process set: a new array. As MPI_Scan.
 
     Args:
-        array: any shape, the same on all ranks.
+        array: any shape, the same on all ranks; dtypes as for `allreduce`; on the CPU or a GPU.
         op: Sum (default), Min, Max or Product. 16-bit floats are summed in float32 and rounded once.
 
     Raises:

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import warnings
-from typing import Any
 
 from hora import _native
 from hora._errors import HoraArgumentError, HoraUnsupportedError
@@ -53,11 +52,6 @@ def checked(op: int) -> int:
 def native(op: int) -> _native.ReduceOp:
     """The reduction as the native module names it."""
     return _NATIVE[op]
-
-
-def arguments(op: int, prescale: float, postscale: float, wire: _native.DType) -> dict[str, Any]:
-    """A reduction as an Entry takes it."""
-    return {"op": native(op), "prescale": prescale, "postscale": postscale, "wire": wire}
 
 
 def check_scattered(op: int, name: str) -> None:

@@ -169,3 +169,36 @@ def test_ranks_that_disagree_get_the_same_error_and_the_job_goes_on():
         assert f"'{name}'" in line
         assert "rank 0" in line
         assert "rank 1" in line
+
+
+def test_wrong_common_arguments_are_named_by_every_operation_and_ranks_stay_in_step():
+    """Only rank 1 makes the mistakes: its next operation, without a name, still matches that of rank 0."""
+    run_ready(
+        2,
+        """
+        import inspect, numpy as np, pytest, torch, hora, hora.torch as hvd
+        hora.init()
+        wrong = {
+            "op": ["sum", 17, None],
+            "prescale_factor": ["2", None, 1j, torch.ones(2)],
+            "postscale_factor": ["2", 10**400],
+            "compression": [3],
+            "root_rank": ["0", 0.5, 10**30],
+            "process_set": [0],
+        }
+        operations = ("allreduce", "reducescatter", "reduce", "scan", "broadcast", "gather", "scatter", "allgather", "alltoall")
+        for module, whole in ((hora, np.ones((2, 2))), (hvd, torch.ones(2, 2))):
+            for operation in map(module.__dict__.get, operations):
+                taken = inspect.signature(operation).parameters
+                right = {"root_rank": 0} if "root_rank" in taken else {}
+                for argument in taken.keys() & wrong.keys():
+                    for value in wrong[argument] if hora.rank() == 1 else []:
+                        if value is taken[argument].default:
+                            continue
+                        with pytest.raises(hora.HoraArgumentError, match=f"{argument}(=| must be )"):
+                            operation(whole, **right | {argument: value})
+                operation(whole, **right)
+            for number in (np.float32(2), torch.tensor(2.0), 2):
+                assert (module.allreduce(whole, prescale_factor=number) == 2).all()
+        """,
+    )

@@ -3,50 +3,28 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
 import torch
 
-from hora import _job, _native, ops
+from hora import _job, _operations, ops
 from hora._naming import Naming, label
-from hora._rows import check_rows
+from hora._submission import Submission, start
 from hora.process_sets import ProcessSet, global_process_set
 from hora.torch._ops.allreduce import allreduce, grouped_allreduce
-from hora.torch._ops.lending import (
-    Loan,
-    Submission,
-    entry,
-    floating,
-    members,
-    picked,
-    received,
-    spread,
-    start,
-    start_group,
-    suffixed,
-    tracked,
-)
+from hora.torch._ops.arguments import documented
+from hora.torch._ops.lending import Loan, floating, members, picked, spread, start_members, tracked
 
 _Gathered = tuple[torch.Tensor, list[int]]  # the whole, and the rows of each rank
 
 
 def _gathered(tensor: torch.Tensor, named: Naming, suffix: str = "") -> Submission:
-    loan = Loan(tensor, named.full + suffix)
-    check_rows(tensor.shape, named.full + suffix)
-    dtype = tensor.dtype
-    return Submission(
-        entry(_native.Operation.allgather, named, loan, suffix=suffix),
-        lambda outcome: (received(outcome, dtype), outcome.rows),
-        loan,
-    )
+    return _operations.allgather(Loan(tensor, named.full + suffix), named, suffix)
 
 
-def _whole(submission: Submission) -> Submission:
-    """The same, but its result is the gathered tensor alone."""
-    finish = submission.finish
-    return dataclasses.replace(submission, finish=lambda outcome: finish(outcome)[0])
+def _whole(result: _Gathered) -> torch.Tensor:
+    return result[0]
 
 
 def allgather_async(
@@ -54,7 +32,7 @@ def allgather_async(
 ) -> int:
     """Starts `allgather`, without autograd; the handle is for `poll` and `synchronize`."""
     with Naming("allgather", name, process_set) as named:
-        return start(_whole(_gathered(tensor, named)))
+        return start(_gathered(tensor, named).then(_whole))
 
 
 def grouped_allgather_async(
@@ -63,11 +41,8 @@ def grouped_allgather_async(
     """Starts `grouped_allgather`, without autograd; the handle is for `poll` and `synchronize`, which returns
     a tuple."""
     with Naming("grouped_allgather", name, process_set) as named:
-        return start_group(
-            [
-                _whole(_gathered(tensor, named, suffix))
-                for tensor, suffix in suffixed(members(tensors, named.full))
-            ]
+        return start_members(
+            tensors, named, lambda tensor, suffix: _gathered(tensor, named, suffix).then(_whole)
         )
 
 
@@ -93,6 +68,7 @@ class _Allgather(torch.autograd.Function):
         return allreduce(gradients[0], op=ops.Average, process_set=ctx.process_set)[ctx.part], None, None
 
 
+@documented
 def allgather(
     tensor: torch.Tensor, name: str | None = None, process_set: ProcessSet = global_process_set
 ) -> torch.Tensor:
@@ -103,9 +79,6 @@ def allgather(
         tensor: at least 1-dimensional; dtype uint8, int8, int16, int32, int64, float16, bfloat16, float32,
             float64 or bool; dense, on the CPU or a GPU. The first dimension may differ from rank to rank (0
             rows, too); the others and the dtype are the same on all.
-        name: the same on all ranks; without one, operations are matched by the order in which ranks issue
-            them.
-        process_set: whose members take part.
 
     Returns:
         A new tensor, equal on all ranks.
@@ -129,9 +102,7 @@ class _GroupedAllgather(torch.autograd.Function):
         ctx: Any, name: str | None, process_set: ProcessSet, *tensors: torch.Tensor
     ) -> tuple[torch.Tensor, ...]:
         with Naming("grouped_allgather", name, process_set) as named:
-            handle = start_group(
-                [_gathered(tensor, named, suffix) for tensor, suffix in suffixed(list(tensors))]
-            )
+            handle = start_members(tensors, named, lambda tensor, suffix: _gathered(tensor, named, suffix))
         results: tuple[_Gathered, ...] = _job.synchronize(handle)
         ctx.process_set = process_set
         ctx.floating = floating(tensors)
@@ -147,11 +118,15 @@ class _GroupedAllgather(torch.autograd.Function):
         return None, None, *spread(own, ctx.floating)
 
 
+@documented
 def grouped_allgather(
     tensors: Sequence[torch.Tensor], name: str | None = None, process_set: ProcessSet = global_process_set
 ) -> tuple[torch.Tensor, ...]:
     """`allgather` of several tensors at once: all are gathered, or, if the ranks disagree about one, none.
     Differentiable as `allgather` is; the gradient of a tensor that was not used counts as zeros.
+
+    Args:
+        tensors: one tensor or more, as many on all ranks; each as for `allgather`.
 
     Returns:
         A tuple of new tensors.

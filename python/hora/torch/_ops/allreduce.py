@@ -3,32 +3,30 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
 import torch
 
-from hora import _job, _native, ops
+from hora import _job, _native, _operations, ops
 from hora._naming import Naming, label
+from hora._submission import Submission, start, submission
 from hora.compression import Compression, Compressor, in_transfer
 from hora.process_sets import ProcessSet, global_process_set
 from hora.torch._ops import sparse
+from hora.torch._ops.arguments import documented
 from hora.torch._ops.lending import (
     Loan,
-    Submission,
     check_tensor,
-    entry,
     floating,
     lent_in_place,
     members,
     picked,
     spread,
-    start,
     start_at_once,
-    start_group,
-    suffixed,
+    start_members,
     tracked,
+    written,
 )
 from hora.torch._ops.reduction import Reduction
 
@@ -36,53 +34,56 @@ from hora.torch._ops.reduction import Reduction
 def _into_new(tensor: torch.Tensor, named: Naming, how: Reduction, suffix: str = "") -> Submission:
     check_tensor(tensor, named.full + suffix)
     sent, decompressed = how.compressed(tensor.detach())
-    loan = Loan(sent, named.full + suffix)
-    output = loan.output()
-    return Submission(
-        entry(_native.Operation.allreduce, named, loan, output, suffix, **how.arguments()),
-        lambda outcome: decompressed(output),
-        loan,
-        output,
-    )
+    return _operations.allreduce(Loan(sent, named.full + suffix), named, how, suffix).then(decompressed)
 
 
 def _in_place(tensor: torch.Tensor, named: Naming, how: Reduction, suffix: str = "") -> Submission:
     loan = lent_in_place(tensor, named.full + suffix)
-    if in_transfer(how.compression):
-        return Submission(
-            entry(_native.Operation.allreduce, named, loan, loan.memory, suffix, **how.arguments()),
-            lambda outcome: loan.written_back(),
-            loan,
-        )
-    apart = _into_new(tensor, named, how, suffix)
-
-    def write(outcome: _native.Outcome) -> torch.Tensor:
-        with torch.no_grad():
-            return tensor.copy_(apart.finish(outcome))
-
-    return dataclasses.replace(apart, finish=write)
+    if not in_transfer(how.compression):
+        return _into_new(tensor, named, how, suffix).then(lambda result: written(tensor, result))
+    return submission(
+        _native.Operation.allreduce,
+        named,
+        loan,
+        loan.memory,
+        *how.natively(),
+        finish=lambda outcome: loan.written_back(),
+        suffix=suffix,
+    )
 
 
-def _start(tensor: torch.Tensor, named: Naming, how: Reduction) -> int:
-    if sparse.is_sparse(tensor):
-        return sparse.start_allreduce(tensor, named, how)
-    if type(tensor) is torch.Tensor and tensor.is_contiguous() and in_transfer(how.compression):
-        started = start_at_once(
-            _native.Operation.allreduce, named, tensor, torch.empty_like(tensor), *how.natively()
-        )
-        if started is not None:
-            return started
-    return start(_into_new(tensor, named, how))
+def _start(tensor: torch.Tensor, name: str | None, how: Reduction) -> int:
+    with Naming("allreduce", name, how.process_set) as named:
+        if sparse.is_sparse(tensor):
+            return sparse.start_allreduce(tensor, named, how)
+        if type(tensor) is torch.Tensor and tensor.is_contiguous() and in_transfer(how.compression):
+            started = start_at_once(
+                _native.Operation.allreduce, named, tensor, torch.empty_like(tensor), *how.natively()
+            )
+            if started is not None:
+                return started
+        return start(_into_new(tensor, named, how))
 
 
-def _start_in_place(tensor: torch.Tensor, named: Naming, how: Reduction) -> int:
-    if in_transfer(how.compression):
-        started = start_at_once(_native.Operation.allreduce, named, tensor, tensor, *how.natively())
-        if started is not None:
-            return started
-    if sparse.is_sparse(tensor):
-        return sparse.start_allreduce_in_place(tensor, named, how)
-    return start(_in_place(tensor, named, how))
+def _start_in_place(tensor: torch.Tensor, name: str | None, how: Reduction) -> int:
+    with Naming("allreduce", name, how.process_set) as named:
+        if in_transfer(how.compression):
+            started = start_at_once(_native.Operation.allreduce, named, tensor, tensor, *how.natively())
+            if started is not None:
+                return started
+        if sparse.is_sparse(tensor):
+            return sparse.start_allreduce_in_place(tensor, named, how)
+        return start(_in_place(tensor, named, how))
+
+
+def _start_group(tensors: Sequence[torch.Tensor], name: str | None, how: Reduction) -> int:
+    with Naming("grouped_allreduce", name, how.process_set) as named:
+        return start_members(tensors, named, lambda tensor, suffix: _into_new(tensor, named, how, suffix))
+
+
+def _start_group_in_place(tensors: Sequence[torch.Tensor], name: str | None, how: Reduction) -> int:
+    with Naming("grouped_allreduce", name, how.process_set) as named:
+        return start_members(tensors, named, lambda tensor, suffix: _in_place(tensor, named, how, suffix))
 
 
 def allreduce_async(
@@ -98,8 +99,7 @@ def allreduce_async(
     """Starts `allreduce`, without autograd; the handle is for `poll` and `synchronize`, which returns the new
     tensor."""
     how = Reduction(ops.chosen(average, op), prescale_factor, postscale_factor, process_set, compression)
-    with Naming("allreduce", name, process_set) as named:
-        return _start(tensor, named, how)
+    return _start(tensor, name, how)
 
 
 def allreduce_async_(
@@ -112,11 +112,11 @@ def allreduce_async_(
     process_set: ProcessSet = global_process_set,
     compression: type[Compressor] = Compression.none,
 ) -> int:
-    """Starts `allreduce_`; the handle is for `poll` and `synchronize`, which returns the tensor. A tensor
-    whose elements do not lie side by side has its new values once `synchronize` has returned."""
+    """Starts `allreduce` in place, without autograd; the handle is for `poll` and `synchronize`, which
+    returns the tensor. A tensor whose elements do not lie side by side has its new values once `synchronize`
+    has returned."""
     how = Reduction(ops.chosen(average, op), prescale_factor, postscale_factor, process_set, compression)
-    with Naming("allreduce", name, process_set) as named:
-        return _start_in_place(tensor, named, how)
+    return _start_in_place(tensor, name, how)
 
 
 def allreduce_(
@@ -134,9 +134,8 @@ def allreduce_(
         HoraArgumentError (a ValueError): as `allreduce`; or the tensor is an expanded one.
         HoraInternalError (a RuntimeError): as `allreduce`.
     """
-    result: torch.Tensor = _job.run(
-        allreduce_async_, tensor, average, name, op, prescale_factor, postscale_factor, process_set
-    )
+    how = Reduction(ops.chosen(average, op), prescale_factor, postscale_factor, process_set)
+    result: torch.Tensor = _job.run(_start_in_place, tensor, name, how)
     return result
 
 
@@ -166,9 +165,7 @@ class _Allreduce(torch.autograd.Function):
     def forward(ctx: Any, tensor: torch.Tensor, name: str | None, how: Reduction) -> torch.Tensor:
         ctx.how = how
         ctx.save_for_backward(*[tensor] if how.op in _SELECTING else [])
-        result: torch.Tensor = _job.run(
-            allreduce_async, tensor, name=name, op=how.op, compression=how.compression, **how.keywords()
-        )
+        result: torch.Tensor = _job.run(_start, tensor, name, how)
         return result
 
     @staticmethod
@@ -176,9 +173,19 @@ class _Allreduce(torch.autograd.Function):
         how: Reduction = ctx.how
         if how.op in _SELECTING:
             return _selected_gradient(ctx.saved_tensors[0], gradients[0], how), None, None
-        return allreduce(gradients[0], op=how.op, compression=how.compression, **how.keywords()), None, None
+        return _reduced(gradients[0], None, how), None, None
 
 
+def _reduced(tensor: torch.Tensor, name: str | None, how: Reduction) -> torch.Tensor:
+    if not tracked(tensor) or sparse.is_sparse(tensor):
+        plain: torch.Tensor = _job.run(_start, tensor, name, how)
+        return plain
+    sent, decompressed = how.compressed(tensor)
+    result: torch.Tensor = decompressed(_Allreduce.apply(sent, name, how.without_calls()))  # type: ignore[no-untyped-call, unused-ignore]
+    return result
+
+
+@documented
 def allreduce(
     tensor: torch.Tensor,
     average: bool | None = None,
@@ -199,15 +206,9 @@ def allreduce(
         tensor: any shape, the same on all ranks; dtype uint8, int8, int16, int32, int64, float16, bfloat16,
             float32, float64 or bool; on the CPU or a GPU. A sparse COO tensor is reduced by way of its
             indices and values, with Average or Sum, and the result is sparse and coalesced.
-        average: deprecated; True means op=Average, False op=Sum.
-        name: the same on all ranks; without one, operations are matched by the order in which ranks issue
-            them.
-        compression: Compression.none, fp16 or bf16: what float32 and float64 elements look like on the wire;
-            or a class with compress() and decompress().
         op: Average (default), Sum, Adasum, Min, Max or Product. 16-bit floats are summed in float32; averages
             of integers are exact and then truncated toward zero, so 1 and 2 give 1; averages divide by the
             size of the set; bool has no average; Adasum is for floating-point elements.
-        process_set: whose members take part.
 
     Returns:
         A new tensor of the same shape and dtype, the same bits on every rank.
@@ -219,14 +220,7 @@ def allreduce(
             the same on all.
     """
     how = Reduction(ops.chosen(average, op), prescale_factor, postscale_factor, process_set, compression)
-    if not tracked(tensor) or sparse.is_sparse(tensor):
-        plain: torch.Tensor = _job.run(
-            allreduce_async, tensor, name=name, op=how.op, compression=compression, **how.keywords()
-        )
-        return plain
-    sent, decompressed = how.compressed(tensor)
-    result: torch.Tensor = decompressed(_Allreduce.apply(sent, name, how.without_calls()))  # type: ignore[no-untyped-call, unused-ignore]
-    return result
+    return _reduced(tensor, name, how)
 
 
 def grouped_allreduce_async(
@@ -242,13 +236,7 @@ def grouped_allreduce_async(
     """Starts `grouped_allreduce`, without autograd; the handle is for `poll` and `synchronize`, which returns
     a tuple of new tensors."""
     how = Reduction(ops.chosen(average, op), prescale_factor, postscale_factor, process_set, compression)
-    with Naming("grouped_allreduce", name, process_set) as named:
-        return start_group(
-            [
-                _into_new(tensor, named, how, suffix)
-                for tensor, suffix in suffixed(members(tensors, named.full))
-            ]
-        )
+    return _start_group(tensors, name, how)
 
 
 def grouped_allreduce_async_(
@@ -261,16 +249,10 @@ def grouped_allreduce_async_(
     process_set: ProcessSet = global_process_set,
     compression: type[Compressor] = Compression.none,
 ) -> int:
-    """Starts `grouped_allreduce_`; the handle is for `poll` and `synchronize`, which returns the tuple of the
-    tensors."""
+    """Starts `grouped_allreduce` in place, without autograd; the handle is for `poll` and `synchronize`,
+    which returns the tuple of the tensors."""
     how = Reduction(ops.chosen(average, op), prescale_factor, postscale_factor, process_set, compression)
-    with Naming("grouped_allreduce", name, process_set) as named:
-        return start_group(
-            [
-                _in_place(tensor, named, how, suffix)
-                for tensor, suffix in suffixed(members(tensors, named.full))
-            ]
-        )
+    return _start_group_in_place(tensors, name, how)
 
 
 def grouped_allreduce_(
@@ -284,9 +266,8 @@ def grouped_allreduce_(
 ) -> tuple[torch.Tensor, ...]:
     """`grouped_allreduce` in place, without autograd and compression; returns the tuple of the tensors
     themselves."""
-    result: tuple[torch.Tensor, ...] = _job.run(
-        grouped_allreduce_async_, tensors, average, name, op, prescale_factor, postscale_factor, process_set
-    )
+    how = Reduction(ops.chosen(average, op), prescale_factor, postscale_factor, process_set)
+    result: tuple[torch.Tensor, ...] = _job.run(_start_group_in_place, tensors, name, how)
     return result
 
 
@@ -298,14 +279,7 @@ class _GroupedAllreduce(torch.autograd.Function):
         ctx.how = how
         ctx.floating = floating(tensors)
         ctx.save_for_backward(*tensors if how.op in _SELECTING else [])
-        results: tuple[torch.Tensor, ...] = _job.run(
-            grouped_allreduce_async,
-            tensors,
-            name=name,
-            op=how.op,
-            compression=how.compression,
-            **how.keywords(),
-        )
+        results: tuple[torch.Tensor, ...] = _job.run(_start_group, tensors, name, how)
         return results
 
     @staticmethod
@@ -319,10 +293,18 @@ class _GroupedAllreduce(torch.autograd.Function):
                 for tensor, gradient in zip(inputs, own, strict=True)
             ]
         else:
-            reduced = grouped_allreduce(own, op=how.op, compression=how.compression, **how.keywords())
+            reduced = _group_reduced(own, None, how)
         return None, None, *spread(reduced, ctx.floating)
 
 
+def _group_reduced(tensors: Sequence[torch.Tensor], name: str | None, how: Reduction) -> list[torch.Tensor]:
+    listed = members(tensors, label("grouped_allreduce", name))
+    if not any(tracked(tensor) for tensor in listed):
+        return list(_job.run(_start_group, listed, name, how))
+    return how.apply_to_group(_GroupedAllreduce, name, listed)
+
+
+@documented
 def grouped_allreduce(
     tensors: Sequence[torch.Tensor],
     average: bool | None = None,
@@ -340,7 +322,7 @@ def grouped_allreduce(
 
     Args:
         tensors: one tensor or more, of any shapes and dtypes, as many on all ranks; dense.
-        others: as for `allreduce`.
+        op: Average (default), Sum, Adasum, Min, Max or Product, as for `allreduce`.
 
     Returns:
         A list of new tensors.
@@ -350,18 +332,4 @@ def grouped_allreduce(
         HoraArgumentError (a ValueError), HoraInternalError (a RuntimeError): as `allreduce`.
     """
     how = Reduction(ops.chosen(average, op), prescale_factor, postscale_factor, process_set, compression)
-    listed = members(tensors, label("grouped_allreduce", name))
-    if not any(tracked(tensor) for tensor in listed):
-        return list(
-            _job.run(
-                grouped_allreduce_async,
-                listed,
-                name=name,
-                op=how.op,
-                compression=compression,
-                **how.keywords(),
-            )
-        )
-    sent = [how.compressed(tensor) for tensor in listed]
-    results = _GroupedAllreduce.apply(name, how.without_calls(), *(tensor for tensor, _ in sent))  # type: ignore[no-untyped-call, unused-ignore]
-    return [decompressed(result) for (_, decompressed), result in zip(sent, results, strict=True)]
+    return _group_reduced(tensors, name, how)

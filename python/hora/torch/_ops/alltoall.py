@@ -8,12 +8,14 @@ from typing import Any, overload
 
 import torch
 
-from hora import _job, _native
+from hora import _job, _operations
 from hora._errors import HoraArgumentError
 from hora._naming import Naming
-from hora._rows import check_rows, checked_splits
+from hora._rows import checked_splits
+from hora._submission import start
 from hora.process_sets import ProcessSet, global_process_set
-from hora.torch._ops.lending import Loan, Submission, entry, received, start, tracked
+from hora.torch._ops.arguments import documented
+from hora.torch._ops.lending import Loan, tracked
 
 Splits = Sequence[int] | torch.Tensor | None
 
@@ -40,18 +42,14 @@ def alltoall_async(
 ) -> int:
     """Starts `alltoall`, without autograd; the handle is for `poll` and `synchronize`, which returns (output,
     received splits), also without `splits`."""
+    device = splits.device if isinstance(splits, torch.Tensor) else torch.device("cpu")
+
+    def with_counts(result: tuple[torch.Tensor, list[int]]) -> tuple[torch.Tensor, torch.Tensor]:
+        return result[0], torch.tensor(result[1], dtype=torch.int32, device=device)
+
     with Naming("alltoall", name, process_set) as named:
-        whole = Loan(tensor, named.full)
-        check_rows(tensor.shape, named.full)
-        counts = split_counts(splits, tensor.shape[0], process_set.size() or 1, named.full)
-        sent = Loan(whole.memory[: sum(counts)], named.full)
-        device = splits.device if isinstance(splits, torch.Tensor) else torch.device("cpu")
-        dtype = tensor.dtype
-
-        def finish(outcome: _native.Outcome) -> tuple[torch.Tensor, torch.Tensor]:
-            return received(outcome, dtype), torch.tensor(outcome.rows, dtype=torch.int32, device=device)
-
-        return start(Submission(entry(_native.Operation.alltoall, named, sent, splits=counts), finish, sent))
+        submitted = _operations.alltoall(Loan(tensor, named.full), named, splits, split_counts)
+        return start(submitted.then(with_counts))
 
 
 class _Alltoall(torch.autograd.Function):
@@ -93,6 +91,7 @@ def alltoall(
 ) -> tuple[torch.Tensor, torch.Tensor]: ...
 
 
+@documented
 def alltoall(
     tensor: torch.Tensor,
     splits: Splits = None,
@@ -108,14 +107,10 @@ def alltoall(
             others and the dtype are the same.
         splits: how many rows go to each rank of the set: a sequence of numbers, or a 1-dimensional int32
             tensor on any device. Equal parts without it. Rows beyond their sum are not sent.
-        name: the same on all ranks; without one, operations are matched by the order in which ranks issue
-            them.
-        process_set: whose members take part.
 
     Returns:
-        Without `splits` the received rows, a new tensor. With `splits` also how many came from each rank of
-            the set: a pair
-        of that tensor and an int32 tensor, on the device of `splits` if that is a tensor.
+        Without `splits` the received rows, a new tensor. With `splits` a pair: that tensor, and how many rows
+        came from each rank of the set, an int32 tensor on the device of `splits` if that is a tensor.
 
     Raises:
         HoraShapeError (a ValueError and a RuntimeError): the tensor is a scalar.

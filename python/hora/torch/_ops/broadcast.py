@@ -4,26 +4,19 @@
 from __future__ import annotations
 
 import bisect
-import dataclasses
 from collections.abc import Iterable
 from typing import Any
 
 import torch
 
-from hora import _job, _native, ops
+from hora import _job, _native, _operations, ops
+from hora._arguments import checked_root
 from hora._naming import Naming
+from hora._submission import Submission, start, start_group, submission
 from hora.process_sets import ProcessSet, global_process_set
 from hora.torch._ops.allreduce import allreduce
-from hora.torch._ops.lending import (
-    Loan,
-    Submission,
-    entry,
-    lent_in_place,
-    start,
-    start_at_once,
-    start_group,
-    tracked,
-)
+from hora.torch._ops.arguments import documented
+from hora.torch._ops.lending import Loan, lent_in_place, start_at_once, tracked, written
 
 
 def broadcast_async(
@@ -35,26 +28,18 @@ def broadcast_async(
     """Starts `broadcast`, without autograd; the handle is for `poll` and `synchronize`, which returns the new
     tensor."""
     with Naming("broadcast", name, process_set) as named:
-        loan = Loan(tensor, named.full)
-        output = loan.output()
-        root = _job.checked_root(root_rank, named.full)
-        return start(
-            Submission(
-                entry(_native.Operation.broadcast, named, loan, output, root=root),
-                lambda outcome: output,
-                loan,
-                output,
-            )
-        )
+        return start(_operations.broadcast(Loan(tensor, named.full), named, root_rank))
 
 
-def _in_place(tensor: torch.Tensor, root_rank: int, named: Naming) -> Submission:
-    loan = lent_in_place(tensor, named.full)
-    root = _job.checked_root(root_rank, named.full)
-    return Submission(
-        entry(_native.Operation.broadcast, named, loan, loan.memory, root=root),
-        lambda outcome: loan.written_back(),
+def _in_place(loan: Loan, root_rank: int, named: Naming) -> Submission:
+    """The result is the tensor itself."""
+    return submission(
+        _native.Operation.broadcast,
+        named,
         loan,
+        loan.memory,
+        finish=lambda outcome: loan.written_back(),
+        root=checked_root(root_rank, named.full),
     )
 
 
@@ -68,9 +53,11 @@ def broadcast_async_(
     whose elements do not lie side by side has its new values once `synchronize` has returned."""
     with Naming("broadcast", name, process_set) as named:
         started = start_at_once(
-            _native.Operation.broadcast, named, tensor, tensor, root=_job.checked_root(root_rank, named.full)
+            _native.Operation.broadcast, named, tensor, tensor, root=checked_root(root_rank, named.full)
         )
-        return start(_in_place(tensor, root_rank, named)) if started is None else started
+        if started is not None:
+            return started
+        return start(_in_place(lent_in_place(tensor, named.full), root_rank, named))
 
 
 def _is_among(tensor: torch.Tensor, ranges: list[tuple[int, int]]) -> bool:
@@ -87,13 +74,8 @@ def _is_among(tensor: torch.Tensor, ranges: list[tuple[int, int]]) -> bool:
 
 def _apart(tensor: torch.Tensor, root_rank: int, named: Naming) -> Submission:
     """In a copy that is written back."""
-    copied = _in_place(tensor.clone(), root_rank, named)
-
-    def write(outcome: _native.Outcome) -> torch.Tensor:
-        with torch.no_grad():
-            return tensor.copy_(copied.finish(outcome))
-
-    return dataclasses.replace(copied, finish=write)
+    copied = _in_place(Loan(tensor.clone(), named.full), root_rank, named)
+    return copied.then(lambda result: written(tensor, result))
 
 
 def broadcast_all_(
@@ -105,10 +87,11 @@ def broadcast_all_(
     lent: list[tuple[int, int]] = []
     for name, tensor in tensors:
         named = Naming("broadcast", name, process_set)
-        submission = _in_place(tensor, root_rank, named)
-        submissions.append(
-            _apart(tensor, root_rank, named) if _is_among(submission.loan.memory, lent) else submission
-        )
+        loan = lent_in_place(tensor, named.full)
+        if _is_among(loan.memory, lent):
+            submissions.append(_apart(tensor, root_rank, named))
+        else:
+            submissions.append(_in_place(loan, root_rank, named))
     if submissions:
         _job.synchronize(start_group(submissions))
 
@@ -145,22 +128,19 @@ class _Broadcast(torch.autograd.Function):
         return mean if _job.rank() == ctx.root_rank else torch.zeros_like(mean), None, None, None
 
 
+@documented
 def broadcast(
     tensor: torch.Tensor,
     root_rank: int,
     name: str | None = None,
     process_set: ProcessSet = global_process_set,
 ) -> torch.Tensor:
-    """The tensor of rank `root_rank`. Differentiable: the root gets the average of all ranks' gradients, as
+    """The tensor of the root. Differentiable: the root gets the average of all ranks' gradients, as
     in Horovod, the others zeros.
 
     Args:
         tensor: any shape, the same on all ranks; dtype uint8, int8, int16, int32, int64, float16, bfloat16,
             float32, float64 or bool; dense, on the CPU or a GPU.
-        root_rank: whose tensor; its number in the job, also within a process set.
-        name: the same on all ranks; without one, operations are matched by the order in which ranks issue
-            them.
-        process_set: whose members take part.
 
     Returns:
         A new tensor on every rank, also on the root.

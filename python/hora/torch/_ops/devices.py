@@ -27,20 +27,14 @@ own stream is not in that order.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 
-from hora import _job, _native
+from hora import _job, _native, _submission
 from hora._errors import HoraArgumentError
 
-
-class Place(NamedTuple):
-    """Where a tensor's elements are, as an Entry takes it."""
-
-    address: int
-    gpu: int | None  # None: in the host's memory
-    stream: int  # a cudaStream_t: what makes the elements is on it
+Place = _submission.Place
 
 
 def check_device(tensor: torch.Tensor, name: str) -> None:

@@ -3,9 +3,8 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import torch
@@ -13,6 +12,7 @@ import torch
 from hora import _job, _native
 from hora._errors import HoraArgumentError, HoraShapeError
 from hora._naming import Naming
+from hora._submission import Submission, start_group
 from hora.torch._ops import devices
 
 _DTYPES = {
@@ -59,11 +59,17 @@ def torch_dtype(native: _native.DType) -> torch.dtype:
     return _OF_NATIVE[native]
 
 
+def written(tensor: torch.Tensor, values: torch.Tensor) -> torch.Tensor:
+    """The tensor itself, with these values, without a trace in autograd."""
+    with torch.no_grad():
+        return tensor.copy_(values)
+
+
 class Loan:
     """A tensor's elements as the runtime takes them: where the tensor has them, or in a copy if they are not
     contiguous there, or are negated when they are read."""
 
-    __slots__ = ("memory", "native", "place", "tensor")
+    __slots__ = ("memory", "native", "place", "shape", "tensor")
 
     def __init__(self, tensor: torch.Tensor, name: str) -> None:
         self.native = native_dtype(tensor, name)
@@ -71,18 +77,38 @@ class Loan:
         self.memory = tensor.detach()
         if tensor.is_neg() or not tensor.is_contiguous():
             self.memory = self.memory.resolve_neg().contiguous()
+        self.shape = self.memory.shape
         self.place = devices.place_of(self.memory)
 
     def output(self) -> torch.Tensor:
         """Memory for a result of the same shape that is no result in place."""
         return self.memory if self._copied() else torch.empty_like(self.memory)
 
+    def output_of(self, rows: int) -> torch.Tensor:
+        """Memory for a result of as many rows."""
+        return self.memory.new_empty(rows, *self.shape[1:])
+
+    @staticmethod
+    def address_of(output: torch.Tensor) -> int:
+        """Where its elements are."""
+        return output.data_ptr()
+
+    def first(self, rows: int) -> Loan:
+        """The first rows."""
+        return Loan(self.memory[:rows], "rows")
+
+    def received(self, outcome: _native.Outcome) -> torch.Tensor:
+        """The output that the runtime allocated."""
+        return received(outcome, self.memory.dtype)
+
+    def under_way(self, handle: _native.Handle, output: torch.Tensor | None) -> _job.Handle:
+        """The operation to wait for."""
+        lent = (self.memory,) if output is None or output is self.memory else (self.memory, output)
+        return devices.under_way(handle, self.place, *lent)
+
     def written_back(self) -> torch.Tensor:
         """The tensor itself, once its memory has the result."""
-        if self._copied():
-            with torch.no_grad():
-                self.tensor.copy_(self.memory)
-        return self.tensor
+        return written(self.tensor, self.memory) if self._copied() else self.tensor
 
     def _copied(self) -> bool:
         return self.memory.data_ptr() != self.tensor.data_ptr()
@@ -123,60 +149,10 @@ def lent_in_place(tensor: torch.Tensor, name: str) -> Loan:
     return loan
 
 
-def entry(
-    operation: _native.Operation,
-    named: Naming,
-    loan: Loan,
-    output: torch.Tensor | None = None,
-    suffix: str = "",
-    op: _native.ReduceOp = _native.ReduceOp.sum,
-    prescale: float = 1.0,
-    postscale: float = 1.0,
-    wire: _native.DType = _native.DType.float32,
-    root: int = 0,
-    **arguments: Any,
-) -> _native.Entry:
-    """A native entry for a loan. `suffix` tells the members of a group apart."""
-    place = loan.place
-    written = 0 if output is None else output.data_ptr()
-    return _native.Entry(
-        operation,
-        named.full + suffix,
-        loan.native,
-        loan.memory.shape,
-        place.address,
-        written,
-        named.process_set,
-        place.gpu,
-        place.stream,
-        op,
-        prescale,
-        postscale,
-        wire,
-        root,
-        **arguments,
-    )
-
-
 def received(outcome: _native.Outcome, dtype: torch.dtype) -> torch.Tensor:
     """The output that the runtime allocated."""
     assert outcome.memory is not None
     return devices.tensor_in(outcome.memory, dtype, math.prod(outcome.shape)).reshape(outcome.shape)
-
-
-@dataclasses.dataclass(slots=True)
-class Submission:
-    """One tensor's part in an operation that is to be submitted. A value."""
-
-    entry: _native.Entry
-    finish: Callable[[_native.Outcome], Any]  # makes the result
-    loan: Loan
-    output: torch.Tensor | None = None  # if that is not the loan's own memory, nor allocated by the runtime
-
-    def under_way(self, handle: _native.Handle) -> _job.Handle:
-        """The operation to wait for."""
-        lent = (self.loan.memory,) if self.output is None else (self.loan.memory, self.output)
-        return devices.under_way(handle, self.loan.place, *lent)
 
 
 _PLAIN = (torch.Tensor, torch.nn.Parameter)  # other classes may have their elements elsewhere
@@ -211,29 +187,6 @@ def start_at_once(
     return None if handle is None else _job.under_way(handle, lambda outcome: output)
 
 
-def start(submission: Submission) -> int:
-    """Submits an operation; the handle gives its result."""
-    return _job.under_way(
-        submission.under_way(_job.runtime().submit(submission.entry)), submission.finish, submission
-    )
-
-
-def start_group(submissions: list[Submission], make: Callable[[tuple[Any, ...]], Any] = tuple) -> int:
-    """Submits operations, all or none; the handle gives what `make` makes of their results."""
-
-    finishes = [each.finish for each in submissions]
-
-    def finish(outcomes: list[_native.Outcome]) -> Any:
-        return make(tuple(each(outcome) for each, outcome in zip(finishes, outcomes, strict=True)))
-
-    handles = _job.runtime().submit_group([each.entry for each in submissions])
-    return _job.group_under_way(
-        [each.under_way(handle) for each, handle in zip(submissions, handles, strict=True)],
-        finish,
-        submissions,
-    )
-
-
 def members(tensors: Any, name: str) -> list[torch.Tensor]:
     """The tensors of a group. Raises HoraShapeError if there are none, HoraArgumentError if it is no
     group."""
@@ -245,9 +198,11 @@ def members(tensors: Any, name: str) -> list[torch.Tensor]:
     return listed
 
 
-def suffixed(tensors: list[torch.Tensor]) -> Iterator[tuple[torch.Tensor, str]]:
-    """The tensors of a group, each with what its name ends with."""
-    return ((tensor, f"_{number}of{len(tensors)}") for number, tensor in enumerate(tensors, 1))
+def start_members(tensors: Any, named: Naming, part: Callable[[torch.Tensor, str], Submission]) -> int:
+    """Submits an operation on each tensor of a group, all or none; the handle gives the tuple of the results.
+    `part` makes a tensor's part, of the tensor and the end of its name."""
+    listed = members(tensors, named.full)
+    return start_group([part(tensor, f"_{number}of{len(listed)}") for number, tensor in enumerate(listed, 1)])
 
 
 def tracked(tensor: Any) -> bool:

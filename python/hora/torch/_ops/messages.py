@@ -14,8 +14,10 @@ from hora._messages import (
     Received,
     checked_address,
     checked_choice,
+    receiving,
     result,
     seen,
+    sending,
 )
 from hora.torch._ops.lending import Loan, lent_in_place, received, torch_dtype
 
@@ -34,6 +36,7 @@ def isend(tensor: torch.Tensor, dest: int, tag: int = 0) -> int:
     return _job.under_way(handle, lambda outcome: None, loan)
 
 
+@sending
 def send(tensor: torch.Tensor, dest: int, tag: int = 0) -> None:
     """Sends a tensor to one rank, which calls `recv`. As MPI_Send.
 
@@ -45,9 +48,6 @@ def send(tensor: torch.Tensor, dest: int, tag: int = 0) -> None:
         tensor: any shape; dtype uint8, int8, int16, int32, int64, float16, bfloat16, float32, float64 or
             bool; dense, on the CPU or a GPU. Messages travel between CPUs: of a tensor on a GPU a copy in the
             host's memory is sent.
-        dest: the rank that receives it, by its number in the job; may be this one.
-        tag: 0 or more, for the receiver to choose by. Messages of one rank with one tag arrive in the order
-            sent.
 
     Raises:
         HoraArgumentError (a ValueError): the tensor cannot be sent, there is no such rank, or the tag is
@@ -87,6 +87,7 @@ def irecv(tensor: torch.Tensor | None = None, source: int = ANY_SOURCE, tag: int
     return _job.under_way(handle, finish, memory)
 
 
+@receiving
 def recv(
     tensor: torch.Tensor | None = None, source: int = ANY_SOURCE, tag: int = ANY_TAG
 ) -> Received[torch.Tensor]:
@@ -96,8 +97,6 @@ def recv(
         tensor: where to receive it, on the CPU or a GPU, whichever the message came from; it must be of the
             message's shape and dtype. Without one, a new tensor on the CPU, of whatever shape and dtype the
             message has.
-        source: the rank that sends it; ANY_SOURCE: whichever does.
-        tag: the tag that it is sent with; ANY_TAG: whichever it is.
 
     Returns:
         `Received(value, source, tag)`: the tensor, who sent it, and with which tag.
@@ -114,14 +113,11 @@ def recv(
     return got
 
 
+@receiving
 def probe(source: int = ANY_SOURCE, tag: int = ANY_TAG) -> Envelope[torch.dtype] | None:
     """The message that `recv` with these arguments would take now: `Envelope(source, tag, dtype, shape)`;
     None if none has come yet. It does not wait, and the message stays where it is. Of an object the dtype is
     None. As MPI_Iprobe.
-
-    Args:
-        source: the rank that sent it; ANY_SOURCE: whichever did.
-        tag: its tag; ANY_TAG: whichever it is.
 
     Raises:
         HoraArgumentError (a ValueError): there is no such rank.

@@ -8,40 +8,40 @@ from typing import Any
 
 import torch
 
-from hora import _job, _native, ops
+from hora import _job, _operations, ops
 from hora._naming import Naming, label
-from hora._rows import check_rows, share
+from hora._submission import Submission, start
 from hora.compression import Compression, Compressor
 from hora.process_sets import ProcessSet, global_process_set
 from hora.torch._ops.allgather import allgather, grouped_allgather
+from hora.torch._ops.arguments import documented
 from hora.torch._ops.lending import (
     Loan,
-    Submission,
     check_tensor,
-    entry,
     floating,
     members,
     picked,
     spread,
-    start,
-    start_group,
-    suffixed,
+    start_members,
     tracked,
 )
 from hora.torch._ops.reduction import Reduction
 
 
 def _scattered(tensor: torch.Tensor, named: Naming, how: Reduction, suffix: str = "") -> Submission:
-    name = named.full + suffix
-    check_tensor(tensor, name)
-    check_rows(tensor.shape, name)
-    ops.check_scattered(how.op, name)
+    check_tensor(tensor, named.full + suffix)
     sent, decompressed = how.compressed(tensor.detach())
-    loan = Loan(sent, name)
-    rows = share(loan.memory.shape[0], how.process_set.rank() or 0, how.process_set.size() or 1)
-    output = loan.memory.new_empty(rows, *loan.memory.shape[1:])
-    submitted = entry(_native.Operation.reducescatter, named, loan, output, suffix, **how.arguments())
-    return Submission(submitted, lambda outcome: decompressed(output), loan, output)
+    return _operations.reducescatter(Loan(sent, named.full + suffix), named, how, suffix).then(decompressed)
+
+
+def _start(tensor: torch.Tensor, name: str | None, how: Reduction) -> int:
+    with Naming("reducescatter", name, how.process_set) as named:
+        return start(_scattered(tensor, named, how))
+
+
+def _start_group(tensors: Sequence[torch.Tensor], name: str | None, how: Reduction) -> int:
+    with Naming("grouped_reducescatter", name, how.process_set) as named:
+        return start_members(tensors, named, lambda tensor, suffix: _scattered(tensor, named, how, suffix))
 
 
 def reducescatter_async(
@@ -54,9 +54,7 @@ def reducescatter_async(
     compression: type[Compressor] = Compression.none,
 ) -> int:
     """Starts `reducescatter`, without autograd; the handle is for `poll` and `synchronize`."""
-    how = Reduction(op, prescale_factor, postscale_factor, process_set, compression)
-    with Naming("reducescatter", name, process_set) as named:
-        return start(_scattered(tensor, named, how))
+    return _start(tensor, name, Reduction(op, prescale_factor, postscale_factor, process_set, compression))
 
 
 def grouped_reducescatter_async(
@@ -71,13 +69,7 @@ def grouped_reducescatter_async(
     """Starts `grouped_reducescatter`, without autograd; the handle is for `poll` and `synchronize`, which
     returns a tuple."""
     how = Reduction(op, prescale_factor, postscale_factor, process_set, compression)
-    with Naming("grouped_reducescatter", name, process_set) as named:
-        return start_group(
-            [
-                _scattered(tensor, named, how, suffix)
-                for tensor, suffix in suffixed(members(tensors, named.full))
-            ]
-        )
+    return _start_group(tensors, name, how)
 
 
 def _gradient_factor(how: Reduction) -> float:
@@ -89,9 +81,7 @@ class _Reducescatter(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, tensor: torch.Tensor, name: str | None, how: Reduction) -> torch.Tensor:
         ctx.how = how
-        result: torch.Tensor = _job.run(
-            reducescatter_async, tensor, name, how.op, compression=how.compression, **how.keywords()
-        )
+        result: torch.Tensor = _job.run(_start, tensor, name, how)
         return result
 
     @staticmethod
@@ -103,6 +93,7 @@ class _Reducescatter(torch.autograd.Function):
         )
 
 
+@documented
 def reducescatter(
     tensor: torch.Tensor,
     name: str | None = None,
@@ -121,12 +112,7 @@ def reducescatter(
     Args:
         tensor: at least 1-dimensional, the same shape on all ranks; dtypes as for `allreduce`; dense, on the
             CPU or a GPU.
-        name: the same on all ranks; without one, operations are matched by the order in which ranks issue
-            them.
-        compression: as for `allreduce`.
         op: Average (default) or Sum.
-        process_set: whose members take part.
-        prescale_factor, postscale_factor: what to multiply with before and after.
 
     Returns:
         A new tensor.
@@ -141,9 +127,7 @@ def reducescatter(
     """
     how = Reduction(op, prescale_factor, postscale_factor, process_set, compression)
     if not tracked(tensor):
-        plain: torch.Tensor = _job.run(
-            reducescatter_async, tensor, name, op, compression=compression, **how.keywords()
-        )
+        plain: torch.Tensor = _job.run(_start, tensor, name, how)
         return plain
     sent, decompressed = how.compressed(tensor)
     result: torch.Tensor = decompressed(_Reducescatter.apply(sent, name, how.without_calls()))  # type: ignore[no-untyped-call, unused-ignore]
@@ -157,9 +141,7 @@ class _GroupedReducescatter(torch.autograd.Function):
     ) -> tuple[torch.Tensor, ...]:
         ctx.how = how
         ctx.floating = floating(tensors)
-        results: tuple[torch.Tensor, ...] = _job.run(
-            grouped_reducescatter_async, tensors, name, how.op, compression=how.compression, **how.keywords()
-        )
+        results: tuple[torch.Tensor, ...] = _job.run(_start_group, tensors, name, how)
         return results
 
     @staticmethod
@@ -169,6 +151,7 @@ class _GroupedReducescatter(torch.autograd.Function):
         return None, None, *spread(grouped_allgather(own, process_set=ctx.how.process_set), ctx.floating)
 
 
+@documented
 def grouped_reducescatter(
     tensors: Sequence[torch.Tensor],
     name: str | None = None,
@@ -182,6 +165,10 @@ def grouped_reducescatter(
     one, none. Differentiable as `reducescatter` is; the gradient of a result that was not used counts as
     zeros.
 
+    Args:
+        tensors: one tensor or more, as many on all ranks; each as for `reducescatter`.
+        op: Average (default) or Sum.
+
     Returns:
         A list of new tensors.
 
@@ -192,9 +179,5 @@ def grouped_reducescatter(
     how = Reduction(op, prescale_factor, postscale_factor, process_set, compression)
     listed = members(tensors, label("grouped_reducescatter", name))
     if not any(tracked(tensor) for tensor in listed):
-        return list(
-            _job.run(grouped_reducescatter_async, listed, name, op, compression=compression, **how.keywords())
-        )
-    sent = [how.compressed(tensor) for tensor in listed]
-    results = _GroupedReducescatter.apply(name, how.without_calls(), *(tensor for tensor, _ in sent))  # type: ignore[no-untyped-call, unused-ignore]
-    return [decompressed(result) for (_, decompressed), result in zip(sent, results, strict=True)]
+        return list(_job.run(_start_group, listed, name, how))
+    return how.apply_to_group(_GroupedReducescatter, name, listed)

@@ -9,37 +9,13 @@ from typing import Any
 
 import torch
 
-from hora import _native, ops
-from hora.compression import Compression, Compressor, in_transfer, wire_of
-from hora.process_sets import ProcessSet
+from hora import _native, _reduction
+from hora.compression import Compression, in_transfer, wire_of
 
 
-@dataclasses.dataclass(frozen=True)
-class Reduction:
-    """postscale * op(prescale * tensor of every rank). A value."""
-
-    op: int
-    prescale: float
-    postscale: float
-    process_set: ProcessSet
-    compression: type[Compressor] = Compression.none
-
-    def natively(self) -> tuple[_native.ReduceOp, float, float, _native.DType]:
-        """The reduction, the factors before and after it, and what elements travel as."""
-        wire = wire_of(self.compression if in_transfer(self.compression) else Compression.none)
-        return ops.native(self.op), self.prescale, self.postscale, wire
-
-    def arguments(self) -> dict[str, Any]:
-        """The same as an Entry takes it."""
-        return dict(zip(("op", "prescale", "postscale", "wire"), self.natively(), strict=True))
-
-    def keywords(self) -> dict[str, Any]:
-        """As the operations of hora.torch take them, `op` and compression aside."""
-        return {
-            "prescale_factor": self.prescale,
-            "postscale_factor": self.postscale,
-            "process_set": self.process_set,
-        }
+class Reduction(_reduction.Reduction):
+    """A reduction whose compression may also be a class with functions of its own. These are called before
+    and after the transfer."""
 
     def compressed(self, tensor: Any) -> tuple[Any, Callable[[Any], Any]]:
         """The tensor to send instead, and the function that makes the result of the reduced one. A
@@ -54,3 +30,15 @@ class Reduction:
         return (
             self if in_transfer(self.compression) else dataclasses.replace(self, compression=Compression.none)
         )
+
+    def apply_to_group(
+        self, function: type[torch.autograd.Function], name: str | None, tensors: list[torch.Tensor]
+    ) -> list[torch.Tensor]:
+        """The results of a differentiable operation on a group. It is called with the name, the reduction and
+        the tensors."""
+        sent = [self.compressed(tensor) for tensor in tensors]
+        results = function.apply(name, self.without_calls(), *(tensor for tensor, _ in sent))  # type: ignore[no-untyped-call, unused-ignore]
+        return [decompressed(result) for (_, decompressed), result in zip(sent, results, strict=True)]
+
+    def _wire(self) -> _native.DType:
+        return wire_of(self.compression if in_transfer(self.compression) else Compression.none)

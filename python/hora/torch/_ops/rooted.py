@@ -5,13 +5,15 @@ from __future__ import annotations
 
 import torch
 
-from hora import _job, _native, ops
+from hora import _job, _operations, ops
 from hora._naming import Naming
-from hora._rows import check_given, check_rows
+from hora._rows import check_given
+from hora._submission import start
 from hora.compression import Compression, Compressor
 from hora.process_sets import ProcessSet, global_process_set
 from hora.torch._ops.alltoall import Splits, split_counts
-from hora.torch._ops.lending import Loan, Submission, entry, received, start
+from hora.torch._ops.arguments import documented
+from hora.torch._ops.lending import Loan
 from hora.torch._ops.reduction import Reduction
 
 
@@ -23,16 +25,10 @@ def gather_async(
 ) -> int:
     """Starts `gather`; the handle is for `poll` and `synchronize`."""
     with Naming("gather", name, process_set) as named:
-        loan = Loan(tensor, named.full)
-        check_rows(tensor.shape, named.full)
-        root = _job.checked_root(root_rank, named.full)
-        is_root, dtype = root == _job.rank(), tensor.dtype
-        submitted = entry(_native.Operation.gather, named, loan, root=root)
-        return start(
-            Submission(submitted, lambda outcome: received(outcome, dtype) if is_root else None, loan)
-        )
+        return start(_operations.gather(Loan(tensor, named.full), named, root_rank))
 
 
+@documented
 def gather(
     tensor: torch.Tensor,
     root_rank: int,
@@ -40,9 +36,11 @@ def gather(
     process_set: ProcessSet = global_process_set,
 ) -> torch.Tensor | None:
     """The tensors of all ranks of the set, one after the other along the first dimension, in rank order, on
-    rank `root_rank` (its number in the job, also within a process set): a new tensor without a gradient; None
-    on the other ranks. The first dimension may differ from rank to rank (0 rows, too); the others and the
-    dtype may not. As MPI_Gatherv.
+    the root: a new tensor without a gradient; None on the other ranks. As MPI_Gatherv.
+
+    Args:
+        tensor: at least 1-dimensional; dtypes as for `allreduce`; dense, on the CPU or a GPU. The first
+            dimension may differ from rank to rank (0 rows, too); the others and the dtype may not.
 
     Raises:
         HoraShapeError (a ValueError and a RuntimeError): the tensor is a scalar.
@@ -65,17 +63,10 @@ def scatter_async(
     """Starts `scatter`; the handle is for `poll` and `synchronize`."""
     with Naming("scatter", name, process_set) as named:
         check_given(tensor, named.full, "torch.empty(0, 5)")
-        loan = Loan(tensor, named.full)
-        check_rows(tensor.shape, named.full)
-        root = _job.checked_root(root_rank, named.full)
-        dtype = tensor.dtype
-        counts: list[int] = []
-        if root == _job.rank() and splits is not None:
-            counts = split_counts(splits, tensor.shape[0], process_set.size() or 1, named.full)
-        submitted = entry(_native.Operation.scatter, named, loan, root=root, splits=counts)
-        return start(Submission(submitted, lambda outcome: received(outcome, dtype), loan))
+        return start(_operations.scatter(Loan(tensor, named.full), named, root_rank, splits, split_counts))
 
 
+@documented
 def scatter(
     tensor: torch.Tensor,
     root_rank: int,
@@ -83,8 +74,7 @@ def scatter(
     name: str | None = None,
     process_set: ProcessSet = global_process_set,
 ) -> torch.Tensor:
-    """This rank's rows of the tensor that rank `root_rank` (its number in the job, also within a process set)
-    passes: a new tensor without a gradient. As MPI_Scatterv.
+    """This rank's rows of the tensor that the root passes: a new tensor without a gradient. As MPI_Scatterv.
 
     Args:
         tensor: at least 1-dimensional. Of what the other ranks pass only the dtype and all dimensions but the
@@ -117,18 +107,12 @@ def reduce_async(
     """Starts `reduce`; the handle is for `poll` and `synchronize`."""
     how = Reduction(op, prescale_factor, postscale_factor, process_set, compression)
     with Naming("reduce", name, process_set) as named:
-        root = _job.checked_root(root_rank, named.full)
         sent, decompressed = how.compressed(tensor)
-        loan = Loan(sent, named.full)
-        output = loan.output() if root == _job.rank() else None
-        submitted = entry(_native.Operation.reduce, named, loan, output, root=root, **how.arguments())
-        return start(
-            Submission(
-                submitted, lambda outcome: None if output is None else decompressed(output), loan, output
-            )
-        )
+        submitted = _operations.reduce(Loan(sent, named.full), named, root_rank, how)
+        return start(submitted.then(lambda result: None if result is None else decompressed(result)))
 
 
+@documented
 def reduce(
     tensor: torch.Tensor,
     root_rank: int,
@@ -139,11 +123,11 @@ def reduce(
     postscale_factor: float = 1.0,
     compression: type[Compressor] = Compression.none,
 ) -> torch.Tensor | None:
-    """The tensor reduced over all ranks, as by `allreduce`, on rank `root_rank` (its number in the job, also
-    within a process set): a new tensor without a gradient; None on the other ranks. As MPI_Reduce.
+    """The tensor reduced over all ranks, as by `allreduce`, on the root: a new tensor without a gradient;
+    None on the other ranks. As MPI_Reduce.
 
     Args:
-        tensor: any shape, the same on all ranks.
+        tensor: any shape, the same on all ranks; dtypes as for `allreduce`; dense, on the CPU or a GPU.
         op: Average (default), Sum, Min, Max or Product.
 
     Raises:
@@ -166,18 +150,10 @@ def scan_async(
 ) -> int:
     """Starts `scan`; the handle is for `poll` and `synchronize`."""
     with Naming("scan", name, process_set) as named:
-        loan = Loan(tensor, named.full)
-        output = loan.output()
-        return start(
-            Submission(
-                entry(_native.Operation.scan, named, loan, output, op=ops.native(op)),
-                lambda outcome: output,
-                loan,
-                output,
-            )
-        )
+        return start(_operations.scan(Loan(tensor, named.full), named, op))
 
 
+@documented
 def scan(
     tensor: torch.Tensor,
     op: int = ops.Sum,
@@ -188,7 +164,7 @@ def scan(
     gradient. As MPI_Scan.
 
     Args:
-        tensor: any shape, the same on all ranks.
+        tensor: any shape, the same on all ranks; dtypes as for `allreduce`; dense, on the CPU or a GPU.
         op: Sum (default), Min, Max or Product. 16-bit floats are summed in float32 and rounded once.
 
     Raises:

@@ -8,12 +8,14 @@ from typing import Any
 
 import torch
 
-from hora import _job, _native, ops
+from hora import _job, _native, _operations, ops
 from hora._errors import HoraArgumentError, HoraUnsupportedError
 from hora._naming import Naming
+from hora._submission import Submission, start_group, submission
 from hora.process_sets import ProcessSet, global_process_set
 from hora.torch._ops import devices
-from hora.torch._ops.lending import Loan, Submission, check_tensor, entry, received, start_group
+from hora.torch._ops.arguments import documented
+from hora.torch._ops.lending import Loan, check_tensor, written
 from hora.torch._ops.reduction import Reduction
 
 
@@ -24,10 +26,8 @@ def is_sparse(tensor: Any) -> bool:
 
 def _gathered(tensor: torch.Tensor, named: Naming, suffix: str) -> Submission:
     loan = Loan(tensor, named.full + suffix)
-    return Submission(
-        entry(_native.Operation.allgather, named, loan, suffix=suffix),
-        lambda outcome: devices.on_current_stream(received(outcome, tensor.dtype), loan.place),
-        loan,
+    return _operations.allgather(loan, named, suffix).then(
+        lambda result: devices.on_current_stream(result[0], loan.place)
     )
 
 
@@ -37,8 +37,8 @@ def _shape_compared(tensor: torch.Tensor, named: Naming) -> Submission:
     loan = Loan(
         torch.empty(*tensor.shape, 0, dtype=tensor.dtype, device=tensor.device), f"{named.full}.shape"
     )
-    return Submission(
-        entry(_native.Operation.allreduce, named, loan, loan.memory, ".shape"), lambda outcome: None, loan
+    return submission(
+        _native.Operation.allreduce, named, loan, loan.memory, finish=lambda outcome: None, suffix=".shape"
     )
 
 
@@ -69,7 +69,7 @@ def _start(tensor: torch.Tensor, named: Naming, how: Reduction, make: Callable[[
         )
     tensor = tensor.detach()
     factor = how.prescale * how.postscale
-    divisor = (how.process_set.size() or 1) if how.op == ops.Average else 1
+    divisor = named.size if how.op == ops.Average else 1
 
     def finish(parts: tuple[Any, ...]) -> Any:
         with torch.sparse.check_sparse_tensor_invariants():  # type: ignore[no-untyped-call]  # others have sent them
@@ -90,14 +90,10 @@ def start_allreduce(tensor: torch.Tensor, named: Naming, how: Reduction) -> int:
 
 def start_allreduce_in_place(tensor: torch.Tensor, named: Naming, how: Reduction) -> int:
     """Starts an allreduce; its result is the tensor itself."""
-
-    def write(whole: torch.Tensor) -> torch.Tensor:
-        with torch.no_grad():
-            return tensor.copy_(whole.coalesce())
-
-    return _start(tensor, named, how, write)
+    return _start(tensor, named, how, lambda whole: written(tensor, whole.coalesce()))
 
 
+@documented
 def sparse_allreduce_async(
     tensor: torch.Tensor, name: str | None, op: int, process_set: ProcessSet = global_process_set
 ) -> Callable[[], torch.Tensor]:
@@ -107,14 +103,11 @@ def sparse_allreduce_async(
     Args:
         tensor: sparse COO, the same shape and dtype on all ranks, with any number of elements on each, or
             none.
-        name: the same on all ranks; None: operations are matched by the order in which ranks issue them.
         op: Average or Sum. Averages divide by the size of the set.
-        process_set: whose members take part.
 
     Returns:
         A function without arguments, not a handle. It waits, and returns a new sparse tensor, not coalesced:
-            elements with
-        the same indices count together.
+        elements with the same indices count together.
 
     Raises:
         HoraArgumentError (a ValueError): the tensor is not sparse or cannot be sent, its name is under way
@@ -122,8 +115,9 @@ def sparse_allreduce_async(
         HoraUnsupportedError (a ValueError): another op.
         HoraInternalError (a RuntimeError), by the function: the ranks disagree about shape or dtype.
     """
+    how = Reduction(op, 1.0, 1.0, process_set)
     with Naming("sparse_allreduce", name, process_set) as named:
-        handle = _start(tensor, named, Reduction(ops.checked(op), 1.0, 1.0, process_set), lambda whole: whole)
+        handle = _start(tensor, named, how, lambda whole: whole)
 
     def finish() -> torch.Tensor:
         result: torch.Tensor = _job.synchronize(handle)

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 
 from hora import _job
+from hora._arguments import checked_root, documented
 from hora._errors import HoraArgumentError
 from hora._objects import broadcast_object
 from hora.process_sets import ProcessSet, global_process_set, number_of
@@ -41,17 +42,16 @@ def _described(tensor: torch.Tensor) -> str:
     return f"{str(tensor.dtype).removeprefix('torch.')}[{','.join(map(str, tensor.shape))}]"
 
 
+@documented
 def broadcast_parameters(
     params: Mapping[str, Any] | Iterable[Any], root_rank: int, process_set: ProcessSet = global_process_set
 ) -> None:
-    """Gives every rank the values of rank `root_rank`, in place.
+    """Gives every rank the values of the root, in place.
 
     Args:
         params: `model.state_dict()`, `model.named_parameters()`, or a list of tensors; the same names, shapes
             and dtypes on all ranks, in any layout. Entries of a state_dict that are no tensors are left
             alone.
-        root_rank: whose values; its number in the job, also within a process set.
-        process_set: whose members take part.
 
     Raises:
         HoraArgumentError (a ValueError): `params` is something else, a tensor cannot be sent, there is no
@@ -62,7 +62,7 @@ def broadcast_parameters(
     tensors = [(name, tensor) for name, tensor in _named(params) if isinstance(tensor, torch.Tensor)]
     for name, tensor in tensors:
         native_dtype(tensor, f"parameters.{name}")
-    root = _job.checked_root(root_rank, "parameters")
+    root = checked_root(root_rank, "parameters")
     number = number_of(process_set, "parameters")
     _job.runtime().require_alike(
         "parameters.alike",
@@ -119,6 +119,7 @@ def _places(value: Any) -> list[_Place]:
     return []
 
 
+@documented
 def broadcast_optimizer_state(
     optimizer: torch.optim.Optimizer,
     root_rank: int,
@@ -132,9 +133,7 @@ def broadcast_optimizer_state(
 
     Args:
         optimizer: with as many parameters on all ranks, in the same groups.
-        root_rank: whose state; its number in the job, also within a process set.
         model: not needed; there for scripts written for Horovod.
-        process_set: whose members take part.
 
     Raises:
         HoraArgumentError (a ValueError): it is no optimizer, there is no such rank, this rank is no member of
