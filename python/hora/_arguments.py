@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import inspect
 import operator
-import re
 from collections.abc import Callable
 from typing import Any, TypeVar
 
@@ -51,10 +50,10 @@ def _completed(doc: str, parameters: list[str], texts: dict[str, str]) -> str:
     missing = [
         f"\n    {name}: " + texts[name].replace("\n", "\n        ")
         for name in parameters
-        if name in texts and not re.search(rf"^    {name}:", doc, re.MULTILINE)
+        if name in texts and f"\n    {name}: " not in doc
     ]
-    after = re.search(r"\n\n(Returns|Raises):\n", doc)
-    end = len(doc) if after is None else after.start()
+    begins = [doc.find(f"\n\n{section}:\n") for section in ("Returns", "Raises")]
+    end = min((begin for begin in begins if begin >= 0), default=len(doc))
     heading = "" if "\n\nArgs:\n" in doc or not missing else "\n\nArgs:"
     return doc[:end] + heading + "".join(missing) + doc[end:]
 

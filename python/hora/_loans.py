@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import collections
 import threading
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -104,9 +105,10 @@ class HostLoan:
         """Where its elements are."""
         return output.ctypes.data
 
-    def received(self, outcome: _native.Outcome) -> Array:
-        """The output that the runtime allocated."""
-        return received(outcome, self.array.dtype)
+    def receiver(self) -> Callable[[_native.Outcome], Array]:
+        """Gives the output that the runtime allocated, and keeps no elements."""
+        dtype = self.array.dtype
+        return lambda outcome: received(outcome, dtype)
 
     def under_way(self, handle: _native.Handle, output: Any) -> _job.Handle:
         """The operation to wait for."""
@@ -146,8 +148,11 @@ class GpuLoan:
         """Where its elements are."""
         return output.address
 
-    def received(self, outcome: _native.Outcome) -> DeviceArray:
-        """The output that the runtime allocated."""
+    def receiver(self) -> Callable[[_native.Outcome], DeviceArray]:
+        """Gives the output that the runtime allocated."""
+        return self._received
+
+    def _received(self, outcome: _native.Outcome) -> DeviceArray:
         assert outcome.memory is not None
         return DeviceArray(outcome.memory, self.native, tuple(outcome.shape), self._handle)
 

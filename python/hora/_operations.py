@@ -36,11 +36,12 @@ def broadcast(loan: Loan, named: Naming, root_rank: int) -> Submission:
 def allgather(loan: Loan, named: Naming, suffix: str = "") -> Submission:
     """Gives the gathered array, and the rows of each rank."""
     check_rows(loan.shape, named.full + suffix)
+    receive = loan.receiver()
     return submission(
         _native.Operation.allgather,
         named,
         loan,
-        finish=lambda outcome: (loan.received(outcome), outcome.rows),
+        finish=lambda outcome: (receive(outcome), outcome.rows),
         suffix=suffix,
     )
 
@@ -50,11 +51,12 @@ def alltoall(loan: Loan, named: Naming, splits: Any, divide: Divide = checked_sp
     check_rows(loan.shape, named.full)
     counts = divide(splits, loan.shape[0], named.size, named.full)
     sent = loan.first(sum(counts))
+    receive = sent.receiver()
     return submission(
         _native.Operation.alltoall,
         named,
         sent,
-        finish=lambda outcome: (sent.received(outcome), outcome.rows),
+        finish=lambda outcome: (receive(outcome), outcome.rows),
         splits=counts,
     )
 
@@ -72,11 +74,12 @@ def gather(loan: Loan, named: Naming, root_rank: int) -> Submission:
     check_rows(loan.shape, named.full)
     root = checked_root(root_rank, named.full)
     is_root = root == _job.rank()
+    receive = loan.receiver()
     return submission(
         _native.Operation.gather,
         named,
         loan,
-        finish=lambda outcome: loan.received(outcome) if is_root else None,
+        finish=lambda outcome: receive(outcome) if is_root else None,
         root=root,
     )
 
@@ -92,7 +95,9 @@ def scatter(
         if root == _job.rank() and splits is not None
         else []
     )
-    return submission(_native.Operation.scatter, named, loan, finish=loan.received, root=root, splits=counts)
+    return submission(
+        _native.Operation.scatter, named, loan, finish=loan.receiver(), root=root, splits=counts
+    )
 
 
 def reduce(loan: Loan, named: Naming, root_rank: int, how: Reduction) -> Submission:

@@ -43,8 +43,9 @@ class Loan(Protocol):
     def first(self, rows: int) -> Loan:
         """The first rows."""
 
-    def received(self, outcome: _native.Outcome) -> Any:
-        """The output that the runtime allocated."""
+    def receiver(self) -> Finish:
+        """Gives the output that the runtime allocated. On the host it keeps no elements: a handle that nobody
+        synchronises keeps it."""
 
     def under_way(self, handle: _native.Handle, output: Any) -> _job.Handle:
         """The operation to wait for. It keeps the elements and the output."""

@@ -97,9 +97,10 @@ class Loan:
         """The first rows."""
         return Loan(self.memory[:rows], "rows")
 
-    def received(self, outcome: _native.Outcome) -> torch.Tensor:
-        """The output that the runtime allocated."""
-        return received(outcome, self.memory.dtype)
+    def receiver(self) -> Callable[[_native.Outcome], torch.Tensor]:
+        """Gives the output that the runtime allocated, and keeps no elements."""
+        dtype = self.memory.dtype
+        return lambda outcome: received(outcome, dtype)
 
     def under_way(self, handle: _native.Handle, output: torch.Tensor | None) -> _job.Handle:
         """The operation to wait for."""

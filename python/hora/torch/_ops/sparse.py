@@ -26,8 +26,9 @@ def is_sparse(tensor: Any) -> bool:
 
 def _gathered(tensor: torch.Tensor, named: Naming, suffix: str) -> Submission:
     loan = Loan(tensor, named.full + suffix)
+    place = loan.place
     return _operations.allgather(loan, named, suffix).then(
-        lambda result: devices.on_current_stream(result[0], loan.place)
+        lambda result: devices.on_current_stream(result[0], place)
     )
 
 
