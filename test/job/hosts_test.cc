@@ -3,6 +3,7 @@
 #include "runner/launch/agent_message.h"
 #include "runner/launch/plan.h"
 #include "test/job/shell.h"
+#include "test/support/files.h"
 
 #include <hora/hora.h>
 
@@ -17,7 +18,6 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
-#include <iterator>
 #include <sstream>
 
 namespace hora {
@@ -83,7 +83,7 @@ TEST_F(Hosts, TellAllRanksTheSamePlacesOfRankZero) {
 
 TEST_F(Hosts, AreToldNothingOnACommandLine) {
   run_hrun({"-H", kTwo, "-x", "A=hidden", "sh", "-c", "echo words"});
-  const std::string calls = text_of(folder_ / "calls");
+  const std::string calls = text_of_file(folder_ / "calls");
   EXPECT_THAT(calls, HasSubstr("-- one.invalid exec /bin/sh -c"));
   EXPECT_THAT(calls, Not(HasSubstr("hidden")));
   EXPECT_THAT(calls, Not(HasSubstr("words")));
@@ -97,7 +97,7 @@ TEST_F(Hosts, GiveTheInputToRankZeroAndTakeItsOutputWhole) {
   const auto said = [&](const std::string& command) {
     const auto file = folder_ / "said";
     EXPECT_EQ(std::system((command + " > " + file.string()).c_str()), 0);
-    return text_of(file);
+    return text_of_file(file);
   };
   EXPECT_EQ(said(script), said(expected));
 }

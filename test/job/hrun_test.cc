@@ -3,6 +3,7 @@
 #include "core/base/cores.h"
 #include "runner/launch/binding.h"
 #include "test/job/shell.h"
+#include "test/support/files.h"
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -14,7 +15,6 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
-#include <iterator>
 #include <nlohmann/json.hpp>
 #include <random>
 #include <sstream>
@@ -143,7 +143,7 @@ TEST(Hrun, ReturnsTheSignalOfARankThatWasKilled) {
 std::vector<int> ranks_with(const Launched& launched, const std::string& setting) {
   std::vector<int> found;
   for (const int pid : launched.processes()) {
-    const auto environment = text_of(std::filesystem::path("/proc") / std::to_string(pid) / "environ");
+    const auto environment = text_of_file(std::filesystem::path("/proc") / std::to_string(pid) / "environ");
     if (environment.find(setting) != std::string::npos) found.push_back(pid);
   }
   return found;
@@ -165,7 +165,7 @@ void await_end_of_ranks(const Launched& launched) {
 void kill_and_await(int pid, int signal) {
   ::kill(pid, signal);
   const auto stat = std::filesystem::path("/proc") / std::to_string(pid) / "stat";
-  while (text_of(stat).find(") Z ") == std::string::npos) std::this_thread::yield();
+  while (text_of_file(stat).find(") Z ") == std::string::npos) std::this_thread::yield();
 }
 
 TEST(Hrun, NamesTheFirstOfThoseThatEndedWhileItWasBusy) {
@@ -277,8 +277,8 @@ TEST(Hrun, PassesBytesOnAsTheyAreWithoutPrefixes) {
     EXPECT_EQ(outcome.exit_code, 0);
     EXPECT_TRUE(outcome.output == all);
     EXPECT_TRUE(outcome.errors == all);
-    EXPECT_TRUE(text_of(folder / "rank.0/stdout") == all);
-    EXPECT_TRUE(text_of(folder / "rank.0/stderr") == all);
+    EXPECT_TRUE(text_of_file(folder / "rank.0/stdout") == all);
+    EXPECT_TRUE(text_of_file(folder / "rank.0/stderr") == all);
   }
   std::filesystem::remove_all(folder);
 }
@@ -302,8 +302,8 @@ TEST(Hrun, WritesAFileForEachRankAndStream) {
       std::filesystem::path(testing::TempDir()) / ("hora-output-" + std::to_string(::getpid()));
   run_hrun(
       {"-np", "2", "--output-filename", folder, "sh", "-c", "echo out $HORA_RANK; echo err $HORA_RANK >&2"});
-  EXPECT_EQ(text_of(folder / "rank.0/stdout"), "out 0\n");
-  EXPECT_EQ(text_of(folder / "rank.1/stderr"), "err 1\n");
+  EXPECT_EQ(text_of_file(folder / "rank.0/stdout"), "out 0\n");
+  EXPECT_EQ(text_of_file(folder / "rank.1/stderr"), "err 1\n");
   std::filesystem::remove_all(folder);
 }
 
@@ -312,7 +312,7 @@ TEST(Hrun, WritesASummaryOfEveryRankOfAJobThatFails) {
       std::filesystem::path(testing::TempDir()) / ("hora-summary-" + std::to_string(::getpid()));
   run_hrun({"-np", "3", "--grace", "0.2", "--output-filename", folder, "sh", "-c",
             "echo up; [ $HORA_RANK = 1 ] || exec sleep 1000; echo because of this >&2; kill -9 $$"});
-  const auto summary = nlohmann::json::parse(text_of(folder / "summary.json"));
+  const auto summary = nlohmann::json::parse(text_of_file(folder / "summary.json"));
   EXPECT_EQ(summary["np"], 3);
   EXPECT_EQ(summary["exit_code"], 137);
   EXPECT_THAT(summary["first_cause"].get<std::string>(),
@@ -336,7 +336,7 @@ TEST(Hrun, WritesASummaryOfEveryRankOfAJobThatFails) {
 TEST(Hrun, WritesASummaryOfAJobThatGoesWell) {
   const auto folder = std::filesystem::path(testing::TempDir()) / ("hora-well-" + std::to_string(::getpid()));
   EXPECT_EQ(run_hrun({"-np", "2", "--output-filename", folder, "true"}).exit_code, 0);
-  const auto summary = nlohmann::json::parse(text_of(folder / "summary.json"));
+  const auto summary = nlohmann::json::parse(text_of_file(folder / "summary.json"));
   EXPECT_EQ(summary["exit_code"], 0);
   EXPECT_EQ(summary["first_cause"], nullptr);
   EXPECT_EQ(summary["ranks"][1]["exit_code"], 0);
@@ -471,7 +471,7 @@ TEST(Hrun, EndsThoughItsReaderStandsStillAndSaysWhatItHasLost) {
                                               130'000 - outcome.output.size())),
               std::string::npos)
         << outcome.errors;
-    EXPECT_EQ(text_of(folder / "rank.0/stdout").size(), 130'000u);
+    EXPECT_EQ(text_of_file(folder / "rank.0/stdout").size(), 130'000u);
     std::filesystem::remove_all(folder);
   }
 }
@@ -591,8 +591,8 @@ TEST(Hrun, NeverShowsTheSecret) {
   ASSERT_TRUE(launched.await_output("\n"));
   for (const int pid : launched.processes()) {
     const auto folder = std::filesystem::path("/proc") / std::to_string(pid);
-    EXPECT_EQ(text_of(folder / "environ").find("HORA_SECRET="), std::string::npos);
-    EXPECT_EQ(text_of(folder / "cmdline").find("secret "), std::string::npos);
+    EXPECT_EQ(text_of_file(folder / "environ").find("HORA_SECRET="), std::string::npos);
+    EXPECT_EQ(text_of_file(folder / "cmdline").find("secret "), std::string::npos);
   }
   launched.signal(SIGTERM);
   const Outcome outcome = launched.wait();

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Real ranks under hrun: jobs that go well, and ranks that die at any time.
 #include "test/job/shell.h"
+#include "test/support/files.h"
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>
@@ -131,7 +132,7 @@ TEST(Job, AnErrorThatNobodyCatchesIsToldOnceForAllRanksWithItsRemedy) {
                                 "  Did you mean hvd.join()? Rank 1 called it less often than others"));
   EXPECT_THAT(errors, HasSubstr("hrun: this ended ranks 0, 2-3\nhrun: rank 1 exited with code 0\n"));
   for (const char* rank : {"rank.0", "rank.2", "rank.3"}) {
-    EXPECT_THAT(text_of(folder / rank / "stderr"),
+    EXPECT_THAT(text_of_file(folder / rank / "stderr"),
                 HasSubstr("terminate called after throwing an instance of 'hora::Error'\n  what():  't1'"));
   }
   std::filesystem::remove_all(folder);

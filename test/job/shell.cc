@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "test/job/shell.h"
 
+#include "test/support/files.h"
+
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/wait.h>
@@ -11,8 +13,6 @@
 #include <csignal>
 #include <cstdlib>
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <stdexcept>
 #include <thread>
 #include <utility>
@@ -28,11 +28,6 @@ double now() {
 }
 
 }  // namespace
-
-std::string text_of(const std::filesystem::path& path) {
-  std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
-}
 
 Launched::Launched(const std::vector<std::string>& arguments, const std::vector<int>& ignored,
                    const std::vector<int>& closed, bool one_pipe)
@@ -169,8 +164,7 @@ std::vector<int> Launched::processes() const {
   for (const auto& entry : std::filesystem::directory_iterator("/proc", error)) {
     const int pid = std::atoi(entry.path().filename().c_str());
     if (pid <= 0 || pid == pid_) continue;
-    std::ifstream file(entry.path() / "environ", std::ios::binary);
-    const std::string environment((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
+    const std::string environment = text_of_file(entry.path() / "environ");
     if ((environment + '\0').find(mark_ + '\0') != std::string::npos) found.push_back(pid);
   }
   return found;
@@ -179,8 +173,7 @@ std::vector<int> Launched::processes() const {
 std::vector<int> Launched::processes_of_ranks() const {
   std::vector<int> found;
   for (const int pid : processes()) {
-    std::ifstream file(fmt::format("/proc/{}/environ", pid), std::ios::binary);
-    const std::string environment((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
+    const std::string environment = text_of_file(fmt::format("/proc/{}/environ", pid));
     if (environment.find("HORA_RANK=") != std::string::npos) found.push_back(pid);
   }
   return found;

@@ -3,7 +3,6 @@
 
 #include <poll.h>
 
-#include <filesystem>
 #include <string>
 #include <vector>
 
@@ -66,9 +65,6 @@ class Launched {
   double until_ = 0;
   bool overdue_ = false;
 };
-
-/// The content of a file; empty if there is none.
-std::string text_of(const std::filesystem::path& path);
 
 Outcome run_hrun(const std::vector<std::string>& arguments, const std::vector<int>& ignored = {});
 

@@ -2,6 +2,7 @@
 // Strangers at the ports of a job: nothing that they send does anything, and none of them holds anybody up.
 #include "core/base/socket_io.h"
 #include "test/job/shell.h"
+#include "test/support/files.h"
 
 #include <arpa/inet.h>
 #include <fmt/format.h>
@@ -18,7 +19,6 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
-#include <iterator>
 #include <numeric>
 #include <set>
 #include <sstream>
@@ -193,9 +193,9 @@ TEST_F(Strangers, FindTheSecretInNothingThatAJobShows) {
   std::string shown;
   int rank = 0;
   for (const int pid : everybody(job)) {
-    const std::string command = text_of(fmt::format("/proc/{}/cmdline", pid));
+    const std::string command = text_of_file(fmt::format("/proc/{}/cmdline", pid));
     if (command.starts_with(HORA_WORKER)) rank = pid;
-    shown += command + text_of(fmt::format("/proc/{}/environ", pid));
+    shown += command + text_of_file(fmt::format("/proc/{}/environ", pid));
   }
   ASSERT_NE(rank, 0);
   ::kill(rank, SIGKILL);  // the other one writes down what it knows
@@ -204,10 +204,10 @@ TEST_F(Strangers, FindTheSecretInNothingThatAJobShows) {
   ::unsetenv("HORA_LOG_LEVEL");
   shown += outcome.output + outcome.errors;
   for (const auto& file : std::filesystem::recursive_directory_iterator(path("dumps")))
-    shown += file.is_regular_file() ? text_of(file.path()) : "";
-  const std::string secret = text_of(path("secret0"));
+    shown += file.is_regular_file() ? text_of_file(file.path()) : "";
+  const std::string secret = text_of_file(path("secret0"));
   ASSERT_EQ(secret.size(), 32U);
-  EXPECT_EQ(text_of(path("secret1")), secret);
+  EXPECT_EQ(text_of_file(path("secret1")), secret);
   std::string hex;
   for (const char byte : secret) hex += fmt::format("{:02x}", static_cast<unsigned char>(byte));
   EXPECT_GT(shown.size(), 1000U);

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/base/folder.h"
 
+#include "test/support/files.h"
+
 #include <hora/status.h>
 
 #include <fcntl.h>
@@ -35,10 +37,6 @@ class Folders : public testing::Test {
   }
   ~Folders() override { std::filesystem::remove_all(shared_); }
 
-  [[nodiscard]] std::string content(const std::string& path) const {
-    std::ifstream file(path);
-    return {std::istreambuf_iterator<char>(file), {}};
-  }
   static std::string trouble(const std::function<void()>& does) {
     try {
       does();
@@ -65,7 +63,7 @@ TEST_F(Folders, OfAUserAreForItAloneAndFoundAgain) {
   EXPECT_EQ(mode(usual_), 0700u);
   const Folder inner = folder.inner("dumps");
   inner.write("file", "text");
-  EXPECT_EQ(content(usual_ + "/dumps/file"), "text");
+  EXPECT_EQ(text_of_file(usual_ + "/dumps/file"), "text");
   EXPECT_EQ(mode(usual_ + "/dumps"), 0700u);
   EXPECT_EQ(mode(usual_ + "/dumps/file"), 0600u);
   EXPECT_EQ(Folder::of_user(shared_).path(), usual_);
@@ -109,7 +107,7 @@ TEST_P(Planted, ThingsAreNotUsedButAnotherFolderIs) {
   EXPECT_THAT(other.path(), StartsWith(usual_ + "-"));
   EXPECT_EQ(mode(other.path()), 0700u);
   other.inner("dumps").write("file", "text");
-  EXPECT_EQ(content(target_), "mine");
+  EXPECT_EQ(text_of_file(target_), "mine");
   EXPECT_EQ(Folder::of_user(shared_).path(), other.path()) << "all processes take the same one";
   EXPECT_THAT(folders_of_user(shared_), ElementsAre(other.path()));
 }
@@ -129,8 +127,8 @@ TEST_F(Folders, ThatTheUserNamesMayBeSharedAndNoLinkInThemIsFollowed) {
   std::filesystem::create_symlink(target_, named + "/rank0.json");
   std::filesystem::create_symlink(target_, named + "/rank0.json.part");
   Folder::named(named + "//").write("rank0.json", "text");
-  EXPECT_EQ(content(target_), "mine");
-  EXPECT_EQ(content(named + "/rank0.json"), "text");
+  EXPECT_EQ(text_of_file(target_), "mine");
+  EXPECT_EQ(text_of_file(named + "/rank0.json"), "text");
   EXPECT_EQ(mode(named + "/rank0.json"), 0600u);
   EXPECT_EQ(mode(named), 0777u);
   std::filesystem::create_directory(named + "/rank1.json");
@@ -144,7 +142,7 @@ TEST_F(Folders, BehindLinksOfTheUsersOwnAreUsedAndBehindOthersNot) {
   std::filesystem::create_directory(shared_ + "/named");
   std::filesystem::create_directory_symlink("named/", link);
   Folder::named(link + "/").write("file", "text");
-  EXPECT_EQ(content(shared_ + "/named/file"), "text");
+  EXPECT_EQ(text_of_file(shared_ + "/named/file"), "text");
   if (::geteuid() != 0) GTEST_SKIP() << "only root can make a stranger's";
   ASSERT_EQ(::lchown(link.c_str(), kStranger, kStranger), 0);
   for (const std::string& path : {link, link + "/"}) {
@@ -163,15 +161,15 @@ TEST_F(Folders, TakeFilesThatAreWrittenAnew) {
   const Folder folder = Folder::named(shared_ + "/named");
   folder.create("file") << "text";
   folder.create("file") << "more";
-  EXPECT_EQ(content(folder.path() + "/file"), "more");
+  EXPECT_EQ(text_of_file(folder.path() + "/file"), "more");
   std::filesystem::create_symlink("../target", folder.path() + "/link");
   folder.create("link") << "text";
-  EXPECT_EQ(content(target_), "text");
+  EXPECT_EQ(text_of_file(target_), "text");
   if (::geteuid() != 0) GTEST_SKIP() << "only root can make a stranger's";
   ASSERT_EQ(::lchown((folder.path() + "/link").c_str(), kStranger, kStranger), 0);
   EXPECT_FALSE(folder.create("link"));
   EXPECT_EQ(errno, EACCES);
-  EXPECT_EQ(content(target_), "text");
+  EXPECT_EQ(text_of_file(target_), "text");
 }
 
 TEST_F(Folders, HoldFilesThatTheUserNamesAndLinksOfTheUsersOwn) {
@@ -179,7 +177,7 @@ TEST_F(Folders, HoldFilesThatTheUserNamesAndLinksOfTheUsersOwn) {
   std::filesystem::create_symlink("../target", shared_ + "/named/link");
   std::filesystem::create_symlink(shared_ + "/named/link", shared_ + "/chain");
   create_file(shared_ + "/chain") << "text";
-  EXPECT_EQ(content(target_), "text");
+  EXPECT_EQ(text_of_file(target_), "text");
   EXPECT_TRUE(create_file("/dev/stderr")) << "links of the system's";
   std::filesystem::create_symlink(shared_ + "/circle", shared_ + "/circle");
   EXPECT_FALSE(create_file(shared_ + "/circle"));
@@ -197,7 +195,7 @@ TEST_F(Folders, HoldNoLinksOfStrangersThatAreFollowed) {
     EXPECT_FALSE(create_file(shared_ + name)) << name;
     EXPECT_EQ(errno, EACCES);
   }
-  EXPECT_EQ(content(target_), "mine");
+  EXPECT_EQ(text_of_file(target_), "mine");
 }
 
 TEST_F(Folders, StayTheSameWhenTheirNameIsTaken) {
@@ -205,7 +203,7 @@ TEST_F(Folders, StayTheSameWhenTheirNameIsTaken) {
   std::filesystem::rename(shared_ + "/named", shared_ + "/moved");
   std::filesystem::create_directory(shared_ + "/named");
   folder.write("file", "text");
-  EXPECT_EQ(content(shared_ + "/moved/file"), "text");
+  EXPECT_EQ(text_of_file(shared_ + "/moved/file"), "text");
   EXPECT_FALSE(std::filesystem::exists(shared_ + "/named/file"));
 }
 
@@ -228,7 +226,7 @@ TEST_F(Folders, KeepTheNewestAndLeaveLinksAlone) {
   folder.keep_newest(2);
   for (int i = 0; i < 4; ++i)
     EXPECT_EQ(std::filesystem::exists(folder.path() + "/" + std::to_string(i)), i >= 2) << i;
-  EXPECT_EQ(content(target_), "mine");
+  EXPECT_EQ(text_of_file(target_), "mine");
 }
 
 }  // namespace

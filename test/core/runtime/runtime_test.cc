@@ -2,6 +2,7 @@
 // The guarantees to users, in whole jobs whose ranks are threads.
 #include <hora/hora.h>
 
+#include "test/support/files.h"
 #include "test/support/local_job.h"
 #include "test/support/thrown.h"
 
@@ -13,7 +14,6 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <fstream>
 #include <future>
 #include <map>
 #include <optional>
@@ -302,8 +302,7 @@ TEST(Runtime, ALostRankFailsEverythingOnAllOthersAndIsNamed) {
     EXPECT_EQ(text, "'x': rank 2 is gone: its process ended");
   });
   testing::internal::GetCapturedStderr();
-  std::ifstream file(dumps / "rank0.json");
-  const std::string json((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
+  const std::string json = text_of_file(dumps / "rank0.json");
   EXPECT_NE(json.find("\"message\":\"rank 2 is gone: its process ended\""), std::string::npos) << json;
   std::filesystem::remove_all(dumps);
 }

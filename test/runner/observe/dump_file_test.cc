@@ -2,6 +2,7 @@
 #include "runner/observe/dump_file.h"
 
 #include "core/watch/recorder.h"
+#include "test/support/files.h"
 
 #include <hora/status.h>
 
@@ -10,7 +11,6 @@
 
 #include <filesystem>
 #include <fstream>
-#include <iterator>
 
 namespace hora::hrun {
 namespace {
@@ -19,11 +19,6 @@ using testing::HasSubstr;
 
 std::filesystem::path corpus() {
   return std::filesystem::path(__FILE__).parent_path().parent_path().parent_path() / "fuzz/corpus/dump";
-}
-
-std::string text_of_file(const std::filesystem::path& path) {
-  std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
 }
 
 std::string trouble_with(const std::string& name) {

@@ -2,6 +2,7 @@
 #include "runner/observe/job_socket.h"
 
 #include "test/runner/own_process.h"
+#include "test/support/files.h"
 
 #include <hora/status.h>
 
@@ -61,8 +62,7 @@ TEST_F(JobSockets, AreFoundAsLongAsTheyLiveAndLeaveNothing) {
 
 TEST_F(JobSockets, DoNotTellOtherUsersTheJobsName) {
   const JobSocket one = open("0123abcd");
-  std::ifstream table("/proc/net/unix");
-  const std::string shown((std::istreambuf_iterator<char>(table)), {});
+  const std::string shown = text_of_file("/proc/net/unix");
   EXPECT_THAT(shown, HasSubstr(folder_ + "/."));
   EXPECT_THAT(shown, Not(HasSubstr("0123abcd")));
 }

@@ -4,6 +4,7 @@
 
 #include "runner/launch/process.h"
 #include "test/runner/own_process.h"
+#include "test/support/files.h"
 
 #include <hora/status.h>
 
@@ -15,8 +16,6 @@
 
 #include <array>
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <memory>
 
 namespace hora::hrun {
@@ -113,8 +112,7 @@ TEST(Relay, AbandonsAReaderThatStandsStillAndKeepsFilesWhole) {
     EXPECT_TRUE(relay.done());
     EXPECT_TRUE(relay.incomplete());
     EXPECT_EQ(relay.abandoned(), 8u);
-    std::ifstream file(options.output_directory + "/rank.0/stdout");
-    EXPECT_EQ(std::string(std::istreambuf_iterator<char>(file), {}), "one\nmore");
+    EXPECT_EQ(text_of_file(options.output_directory + "/rank.0/stdout"), "one\nmore");
     EXPECT_EQ(testing::internal::GetCapturedStderr(), "why\n");
     std::filesystem::remove_all(options.output_directory);
   }));
@@ -200,9 +198,11 @@ TEST(Relay, KeepsATextOfARankAlsoWhereItIsNotShown) {
   EXPECT_EQ(testing::internal::GetCapturedStderr(), "[0] cut\n[0] one\n[0]   two\n");
   EXPECT_THAT(relay.errors(0).lines(), ElementsAre("cut", "one", "  two", "three"));
   EXPECT_EQ(relay.errors(0).count(), 4U);
-  std::ifstream file(options.output_directory + "/rank.0/stderr");
-  const std::string kept{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
-  EXPECT_EQ(kept, "cutone\n  two\nthree\n") << "to the byte as it came";
+  EXPECT_EQ(text_of_file(options.output_directory + "/rank.0/stderr"), "cutone
+  two
+three
+")
+      << "to the byte as it came";
   std::filesystem::remove_all(options.output_directory);
 }
 
