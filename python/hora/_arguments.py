@@ -78,8 +78,8 @@ def checked_root(root_rank: Any, name: str) -> int:
 
 
 def check_factor(factor: Any, argument: str) -> None:
-    """Raises HoraArgumentError for a factor that is no number. Whatever has a value as a float is one, also a
-    tensor with one element; a string is none."""
+    """Raises HoraArgumentError for a factor that is no number. A tensor with one element is a number, too; a
+    string is none."""
     try:
         if isinstance(factor, str):
             raise TypeError

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What `help()` says about the functions of hora and hora.torch."""
+"""The text of `help()` about the functions of hora and hora.torch."""
 
 import inspect
 import re
