@@ -39,8 +39,8 @@ std::uint64_t parse_whole(const std::string& source, const std::string& value, s
 }
 
 template <typename Number>
-Knob number(const char* variable, Number Config::* member, std::uint64_t least, std::uint64_t most,
-            KnobOf of = KnobOf::rank) {
+Knob whole_number(const char* variable, Number Config::* member, std::uint64_t least, std::uint64_t most,
+                  KnobOf of = KnobOf::rank) {
   return {variable, of,
           [member, least, most](Config& config, const std::string& source, const std::string& value) {
             config.*member = static_cast<Number>(parse_whole(source, value, least, most));
@@ -74,7 +74,7 @@ Knob seconds(const char* variable, std::chrono::milliseconds Config::* member, d
           }};
 }
 
-Knob text(const char* variable, std::string Config::* member) {
+Knob any_text(const char* variable, std::string Config::* member) {
   return {variable, KnobOf::rank,
           [member](Config& config, const std::string&, const std::string& value) { config.*member = value; },
           [member](const Config& config) { return config.*member; }};
@@ -155,7 +155,7 @@ Knob levels() {
 }
 
 Knob arena_size() {
-  Knob knob = number("HORA_ARENA_SIZE", &Config::arena_size, 0, kMostBytes);
+  Knob knob = whole_number("HORA_ARENA_SIZE", &Config::arena_size, 0, kMostBytes);
   knob.parse = [parse = knob.parse](Config& config, const std::string& source, const std::string& value) {
     parse(config, source, value);
     if (config.arena_size != 0 && config.arena_size < kLeastArena)
@@ -183,31 +183,31 @@ std::vector<Knob> make_knobs() {
       seconds("HORA_MISSING_WARNING", &C::missing_warning, 0),
       seconds("HORA_MISSING_TIMEOUT", &C::missing_timeout, 0),
       seconds("HORA_OPERATION_TIMEOUT", &C::operation_timeout, 0),
-      text("HORA_NETWORK", &C::network),
+      any_text("HORA_NETWORK", &C::network),
       choice("HORA_ENCRYPTION", &C::encryption, {"control", "all"}, KnobOf::job),
       optional_number("HORA_TREE", &C::tree_radix, 64, KnobOf::rank),
       choice("HORA_CPU_OPERATIONS", &C::cpu_operations, {"auto", "shm", "tcp", "mpi"}, KnobOf::job),
       choice("HORA_GPU_OPERATIONS", &C::gpu_operations, {"auto", "nccl", "hierarchical", "staged"},
              KnobOf::job),
-      text("HORA_NCCL_LIBRARY", &C::nccl_library),
-      text("NCCL_HOSTID", &C::nccl_host_id),
+      any_text("HORA_NCCL_LIBRARY", &C::nccl_library),
+      any_text("NCCL_HOSTID", &C::nccl_host_id),
       on_or_off("HORA_FLOAT32_SUMS", &C::float32_sums, KnobOf::job),
-      number("HORA_GPU_FUSION_THRESHOLD", &C::gpu_fusion_threshold, 0, kMostBytes, KnobOf::job),
+      whole_number("HORA_GPU_FUSION_THRESHOLD", &C::gpu_fusion_threshold, 0, kMostBytes, KnobOf::job),
       on_or_off("HORA_DETERMINISTIC", &C::deterministic, KnobOf::job),
-      number("HORA_TCP_STREAMS", &C::tcp_streams, 0, 16, KnobOf::job),
-      number("HORA_FUSION_THRESHOLD", &C::fusion_threshold, 0, kMostBytes, KnobOf::job),
+      whole_number("HORA_TCP_STREAMS", &C::tcp_streams, 0, 16, KnobOf::job),
+      whole_number("HORA_FUSION_THRESHOLD", &C::fusion_threshold, 0, kMostBytes, KnobOf::job),
       on_or_off("HORA_AUTOTUNE", &C::autotune, KnobOf::job),
-      text("HORA_AUTOTUNE_LOG", &C::autotune_log),
-      number("HORA_AUTOTUNE_STEPS", &C::autotune_steps, 1, 10'000),
+      any_text("HORA_AUTOTUNE_LOG", &C::autotune_log),
+      whole_number("HORA_AUTOTUNE_STEPS", &C::autotune_steps, 1, 10'000),
       arena_size(),
       on_off_or_auto("HORA_PEER_MEMORY", &C::peer_memory, KnobOf::job),
       on_off_or_auto("HORA_STREAMING_STORES", &C::streaming_stores),
       levels(),
-      number("HORA_STRAGGLER_STEPS", &C::straggler_steps, 0, 10'000),
-      number("HORA_RECORDED_OPERATIONS", &C::recorded_operations, 0, 1'000'000),
-      text("HORA_TIMELINE", &C::timeline),
+      whole_number("HORA_STRAGGLER_STEPS", &C::straggler_steps, 0, 10'000),
+      whole_number("HORA_RECORDED_OPERATIONS", &C::recorded_operations, 0, 1'000'000),
+      any_text("HORA_TIMELINE", &C::timeline),
       on_or_off("HORA_TIMELINE_MARK_CYCLES", &C::timeline_mark_cycles),
-      text("HORA_DUMP_DIR", &C::dump_directory),
+      any_text("HORA_DUMP_DIR", &C::dump_directory),
       dump_signal(),
       choice("HORA_LOG_LEVEL", &C::log_level, {"error", "warning", "info", "debug"}),
   };

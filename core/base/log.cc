@@ -8,6 +8,7 @@
 #include <pthread.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <chrono>
@@ -41,8 +42,9 @@ LineWriter& writer() {
 
 }  // namespace
 
-void set_log(LogLevel least, int rank) {
-  g_least.store(least, std::memory_order_relaxed);
+void set_log(std::string_view least, int rank) {
+  const auto level = std::find(kNames.begin(), kNames.end(), least) - kNames.begin();
+  g_least.store(static_cast<LogLevel>(level), std::memory_order_relaxed);
   g_rank.store(rank, std::memory_order_relaxed);
 }
 

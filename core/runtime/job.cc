@@ -9,12 +9,6 @@
 namespace hora {
 namespace {
 
-LogLevel level_named(const std::string& name) {
-  if (name == "error") return LogLevel::error;
-  if (name == "info") return LogLevel::info;
-  return name == "debug" ? LogLevel::debug : LogLevel::warning;
-}
-
 void check_thread() {
   if (!Engine::calls_this_thread()) return;
   throw Error(Code::invalid_argument,
@@ -27,7 +21,7 @@ Job::Generation Job::join(const Config& settings, MembershipSource& source, cons
   const TimePoint deadline = Clock::now() + settings.start_timeout;
   Generation next{{}, settings};
   next.world = connect(source.next(deadline), next.config, deadline);
-  set_log(level_named(next.config.log_level), next.world.membership.rank);
+  set_log(next.config.log_level, next.world.membership.rank);
   return next;
 }
 

@@ -17,12 +17,6 @@ namespace {
 
 constexpr std::chrono::hours kMostDelay{30 * 24};
 
-LogLevel level_named(const std::string& name) {
-  if (name == "error") return LogLevel::error;
-  if (name == "info") return LogLevel::info;
-  return name == "debug" ? LogLevel::debug : LogLevel::warning;
-}
-
 double in_mebibytes(std::size_t bytes) { return static_cast<double>(bytes) / (1 << 20); }
 
 /// The answer of a module; `otherwise` where there is none that can give one. A caller that wants to use the
@@ -50,7 +44,7 @@ void tell_of_environment() {
 }  // namespace
 
 Runtime::Runtime(const Config& config) {
-  set_log(level_named(config.log_level), config.rank);
+  set_log(config.log_level, config.rank);
   if (config.rank == 0) tell_of_environment();
   job_ = std::make_unique<Job>(config, make_membership_source(config));
   install_stack_signal();

@@ -7,12 +7,12 @@ namespace hora {
 namespace {
 
 TEST(Log, WritesOneLineWithRankAndLevel) {
-  set_log(LogLevel::warning, 3);
+  set_log("warning", 3);
   testing::internal::CaptureStderr();
   log(LogLevel::warning, "'grad' is late");
   const std::string line = testing::internal::GetCapturedStderr();
   EXPECT_NE(line.find(" rank 3 warning: 'grad' is late\n"), std::string::npos) << line;
-  set_log(LogLevel::warning, -1);
+  set_log("warning", -1);
 }
 
 TEST(Log, KeepsQuietBelowItsLevel) {
