@@ -198,10 +198,7 @@ TEST(Relay, KeepsATextOfARankAlsoWhereItIsNotShown) {
   EXPECT_EQ(testing::internal::GetCapturedStderr(), "[0] cut\n[0] one\n[0]   two\n");
   EXPECT_THAT(relay.errors(0).lines(), ElementsAre("cut", "one", "  two", "three"));
   EXPECT_EQ(relay.errors(0).count(), 4U);
-  EXPECT_EQ(text_of_file(options.output_directory + "/rank.0/stderr"), "cutone
-  two
-three
-")
+  EXPECT_EQ(text_of_file(options.output_directory + "/rank.0/stderr"), "cutone\n  two\nthree\n")
       << "to the byte as it came";
   std::filesystem::remove_all(options.output_directory);
 }
