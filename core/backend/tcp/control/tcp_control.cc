@@ -29,8 +29,10 @@ constexpr std::chrono::seconds kMostFarewell{1};
 /// Control over TCP: a star, in which every rank has one connection to rank 0. With a tree (TreeSeat) it has
 /// tree links beside the star, between all other parents and children. Losses, and the messages of ranks to
 /// rank 0 alone, go over the star. Letters to parents go up the tree, and the announcements of rank 0 go down
-/// it. The I/O thread hands an announcement on after it has become a letter here, so this rank has it before
-/// those below. Until all its tree links are there (`grow`) a rank keeps what it has to hand on.
+/// it. The I/O thread hands an announcement on first: this rank may leave as soon as it has it, and its
+/// goodbye must not overtake what others have still to get. Then the announcement becomes a letter here.
+/// Letters that ranks below write because of it come after it, as the same thread reads them. Until all its
+/// tree links are there (`grow`) a rank keeps what it has to hand on.
 ///
 /// Threads. One I/O thread waits in poll() for sockets, for the processes of ranks on this machine, and for
 /// `event_fd_`; it alone reads sockets, and uses the members that say so. The engine and user threads queue
@@ -206,7 +208,7 @@ class TcpControl final : public Control {
       throw Error(Code::internal, "an announcement that does not come down the tree");
     auto [to, letter] = decode_announcement(contents, size_);
     const bool last = letter.empty();
-    if (!last && to.contains(rank_)) letters_.put({0, std::move(letter), {}, from.heard()});
+    const bool own = !last && to.contains(rank_);
     {
       const std::lock_guard lock(mutex_);
       if (growth_.is_finished()) {
@@ -215,6 +217,7 @@ class TcpControl final : public Control {
         growth_.keep({std::move(to), std::move(contents)});
       }
     }
+    if (own) letters_.put({0, std::move(letter), {}, from.heard()});
     if (last) end_announcements();
   }
 
