@@ -8,13 +8,24 @@ namespace hora::tcp {
 void LossNotice::set(std::function<void(const Status&)> notice) {
   const std::lock_guard lock(mutex_);
   notice_ = std::move(notice);
-  if (notice_ && loss_) notice_(*loss_);
+  told_ = false;
+  run();
 }
 
-void LossNotice::tell(const Status& loss) {
+void LossNotice::record(const Status& loss) {
   const std::lock_guard lock(mutex_);
   loss_ = loss;
-  if (notice_) notice_(loss);
+}
+
+void LossNotice::tell() {
+  const std::lock_guard lock(mutex_);
+  run();
+}
+
+void LossNotice::run() {
+  if (!notice_ || !loss_ || told_) return;
+  told_ = true;
+  notice_(*loss_);
 }
 
 }  // namespace hora::tcp

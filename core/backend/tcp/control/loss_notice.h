@@ -15,13 +15,19 @@ class LossNotice {
  public:
   /// As Control::on_loss.
   void set(std::function<void(const Status&)> notice);
-  /// Another rank is lost. Once.
-  void tell(const Status& loss);
+  /// Another rank is lost: a notice that is set from now on runs at once. Once, and before anybody else can
+  /// know of the loss.
+  void record(const Status& loss);
+  /// Runs the notice that is set, unless it has run when it was set. After `record`.
+  void tell();
 
  private:
+  void run();  // under the mutex
+
   std::mutex mutex_;
   std::function<void(const Status&)> notice_;
   std::optional<Status> loss_;
+  bool told_ = false;  // the present notice
 };
 
 }  // namespace hora::tcp

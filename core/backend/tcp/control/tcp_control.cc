@@ -308,8 +308,9 @@ class TcpControl final : public Control {
       lost_ = true;
       if (rank_ == 0) peers_.tell_star(FrameKind::loss, encode(loss), loss.rank);
     }
+    loss_notice_.record(loss.status);
     letters_.put({loss.rank, {}, loss.status, Clock::now()});
-    loss_notice_.tell(loss.status);
+    loss_notice_.tell();
   }
 
   [[nodiscard]] bool is_closing() {

@@ -15,11 +15,14 @@ TEST(LossNotice, TellsOfALossThatComesLaterAndOfOneThatHasBeen) {
   const auto keep = [&](const Status& status) { told.push_back(status); };
   notice.set(keep);
   EXPECT_TRUE(told.empty());
-  notice.tell(loss);
+  notice.record(loss);
+  EXPECT_TRUE(told.empty());
+  notice.tell();
+  notice.tell();
   EXPECT_EQ(told, std::vector{loss});
   notice.set({});
   notice.set(keep);
-  EXPECT_EQ(told, (std::vector{loss, loss}));
+  EXPECT_EQ(told, (std::vector{loss, loss})) << "it was known before the notice was set";
 }
 
 }  // namespace
