@@ -51,7 +51,7 @@ std::optional<Loss> LossPolicy::end(const Watched& rank, const std::string& how,
     return std::nullopt;
   }
   const auto gone = [&](const std::string& what) { return fmt::format("{} is gone: {}", rank.name, what); };
-  const Loss loss{rank.rank, {Code::aborted, gone(how)}};
+  Loss loss{rank.rank, {Code::aborted, gone(how)}};
   // A process that dies closes its sockets a moment before it is dead.
   if ((!rank.process_seen && !rank.in_other_space) || now.closing) return loss;
   if (rank.in_other_space) {
