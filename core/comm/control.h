@@ -12,26 +12,41 @@
 #include <functional>
 #include <optional>
 #include <span>
+#include <utility>
+#include <variant>
 #include <vector>
 
 namespace hora {
 
-/// A small message, or the news that its sender is gone. A value.
-struct Letter {
+/// A small message from the engine of another rank. A value.
+struct ControlMessage {
   int from = 0;
-  Bytes bytes;  ///< empty: `from` is gone, and `loss` says how it was noticed
-  Status loss;
+  Bytes bytes{};     ///< not empty
   TimePoint came{};  ///< when it arrived here, however long it waited to be received
 };
+
+/// A rank is gone, or the job has failed. A value.
+struct PeerLost {
+  int rank = 0;  ///< -1: no rank is to blame
+  Status why{};  ///< how it was noticed
+};
+
+using ControlEvent = std::variant<ControlMessage, PeerLost>;
+
+/// The message that an event is. Throws Error with the reason if a rank is lost.
+[[nodiscard]] inline ControlMessage expect_message(ControlEvent event) {
+  if (auto* lost = std::get_if<PeerLost>(&event)) throw Error(std::move(lost->why));
+  return std::get<ControlMessage>(std::move(event));
+}
 
 /// The time for which a rank that sees a connection of its own break waits for control to say which rank has
 /// ended. Control holds the news of a failure back for up to two seconds, until the process has ended.
 inline constexpr std::chrono::seconds kUntilControlTells{3};
 
-/// Small messages between ranks: how they agree, and how they learn that one is gone. Letters of one sender
-/// arrive in order. Any rank may write to rank 0, to its parent in a tree, and rank 0 to any rank. Letters
-/// that rank 0 announces go down that tree. The implementations hand them on by their own means, whatever the
-/// engines do. A death is a letter: each survivor gets exactly one for the first rank that is lost.
+/// Small messages between ranks, by which they agree, and by which they learn that a rank is gone. Messages
+/// of one sender arrive in order. Any rank may send to rank 0 and to its parent in a tree, and rank 0 to any
+/// rank. Messages that rank 0 announces go down that tree. The implementations hand them on by their own
+/// means, whatever the engines do. Each survivor gets exactly one PeerLost, for the first rank that is lost.
 ///
 /// Implementations own their I/O; `send` and `receive` are *engine only*, the rest is *thread-safe*.
 class Control {
@@ -43,27 +58,27 @@ class Control {
 
   [[nodiscard]] virtual const TreeSeat& seat() const = 0;
 
-  /// Queues a letter and returns; never blocks on the reader. `bytes` is not empty. A letter to a lost rank
+  /// Queues a message and returns; never blocks on the reader. `bytes` is not empty. A message to a lost rank
   /// vanishes. `to`: rank 0, this rank's parent, or from rank 0 any other.
   virtual void send(int to, std::span<const std::byte> bytes) = 0;
 
-  /// Rank 0: a letter to some of the others, which gets there after all that was announced before it. Each
-  /// rank has it before any that are below it in the tree: letters that they write because of it come after
+  /// Rank 0: a message to some of the others, which gets there after all that was announced before it. Each
+  /// rank has it before any that are below it in the tree: messages that they send because of it come after
   /// it.
   virtual void announce(const RankSet& to, std::span<const std::byte> bytes) = 0;
 
-  /// The next letter. Nothing: the deadline passed.
-  virtual std::optional<Letter> receive(TimePoint deadline) = 0;
+  /// The next event. Nothing: the deadline passed.
+  virtual std::optional<ControlEvent> receive(TimePoint deadline) = 0;
 
-  /// `notice` runs when a letter has come, on any thread; it must not block. Pass {} to clear it, which waits
+  /// `notice` runs when an event has come, on any thread; it must not block. Pass {} to clear it, which waits
   /// for a running one.
-  virtual void on_letter(std::function<void()> notice) = 0;
+  virtual void on_event(std::function<void()> notice) = 0;
 
-  /// Tells every rank that this one fails, and why: they get a letter of loss with this status.
+  /// Tells every rank that this one fails, and why: they get a PeerLost with this status.
   virtual void fail(const Status& why) = 0;
 
   /// Ends the job on every rank, this one too, with this status, which blames nobody: each gets it as a
-  /// letter of loss, from -1, and as a notice. The first loss counts.
+  /// PeerLost of rank -1, and as a notice. The first loss counts.
   virtual void call_off(const Status& why) = 0;
 
   /// `notice` runs on the I/O thread, or on that of a `call_off`, as soon as a rank is lost. It does so also

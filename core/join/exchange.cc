@@ -12,12 +12,10 @@
 namespace hora {
 namespace {
 
-/// The next letter, whatever wakes this rank in between.
-Letter await(Control& control, TimePoint deadline, const std::string& whom) {
+/// The next message, whatever wakes this rank in between.
+ControlMessage await(Control& control, TimePoint deadline, const std::string& whom) {
   for (;;) {
-    auto letter = control.receive(deadline);
-    if (letter && letter->bytes.empty()) throw Error(letter->loss);
-    if (letter) return *std::move(letter);
+    if (auto event = control.receive(deadline)) return expect_message(*std::move(event));
     if (Clock::now() >= deadline) {
       throw Error(Code::timeout,
                   fmt::format("rank {} waited in vain for {} while the job started", control.rank(), whom));
@@ -54,11 +52,11 @@ std::vector<Bytes> gather(Control& control, std::span<const std::byte> mine, Tim
     for (int rank = 0; rank < control.size(); ++rank) {
       if (!all[static_cast<std::size_t>(rank)]) absent.push_back(rank);
     }
-    Letter letter = await(control, deadline, fmt::format("rank(s) {}", fmt::join(absent, ", ")));
-    auto& place = all[static_cast<std::size_t>(letter.from)];
-    if (place) throw Error(Code::internal, fmt::format("rank {} told twice who it is", letter.from));
-    letter.bytes.erase(letter.bytes.begin());  // the mark that keeps a letter from being empty
-    place = std::move(letter.bytes);
+    ControlMessage message = await(control, deadline, fmt::format("rank(s) {}", fmt::join(absent, ", ")));
+    auto& place = all[static_cast<std::size_t>(message.from)];
+    if (place) throw Error(Code::internal, fmt::format("rank {} told twice who it is", message.from));
+    message.bytes.erase(message.bytes.begin());  // the mark that keeps a message from being empty
+    place = std::move(message.bytes);
   }
   std::vector<Bytes> told;
   told.reserve(all.size());

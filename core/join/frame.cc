@@ -90,10 +90,10 @@ Loss decode_loss(std::span<const std::byte> bytes, int size) {
   return loss;
 }
 
-Bytes encode(const RankSet& to, std::span<const std::byte> letter) {
+Bytes encode(const RankSet& to, std::span<const std::byte> message) {
   Writer out;
   write(out, to);
-  out.u64(letter.size()).raw(letter);
+  out.u64(message.size()).raw(message);
   return out.take();
 }
 
@@ -101,9 +101,9 @@ Announcement decode_announcement(std::span<const std::byte> bytes, int size) {
   Reader in(bytes);
   Announcement announcement;
   announcement.to = read_rank_set(in, size);
-  const auto letter = in.raw(in.u64());
+  const auto message = in.raw(in.u64());
   in.finish();
-  announcement.letter.assign(letter.begin(), letter.end());
+  announcement.message.assign(message.begin(), message.end());
   return announcement;
 }
 

@@ -11,7 +11,7 @@ namespace hora {
 
 /// The kind of content of a frame between two control sockets.
 enum class FrameKind : std::uint8_t {
-  letter,        ///< from one engine to the other
+  message,       ///< from one engine to the other
   member,        ///< a new rank: who it is
   peer_list,     ///< rank 0: who all are; the job begins
   refusal,       ///< rank 0: you cannot join, and why
@@ -19,13 +19,13 @@ enum class FrameKind : std::uint8_t {
   failure,       ///< to rank 0: this rank fails, and why
   goodbye,       ///< this rank ends in order; what follows is the end of the stream
   beat,          ///< this rank is alive
-  announcement,  ///< down the tree: a letter of rank 0 to some ranks, or that there will be no more
+  announcement,  ///< down the tree: a message of rank 0 to some ranks, or that there will be no more
 };
 inline constexpr int kFrameKinds = 9;
 inline constexpr std::size_t kMostFrameBytes = std::size_t{64} << 20;
 
 struct Frame {
-  FrameKind kind = FrameKind::letter;
+  FrameKind kind = FrameKind::message;
   Bytes bytes;
   bool operator==(const Frame&) const = default;
 };
@@ -38,7 +38,7 @@ inline constexpr std::size_t kSealedHeadBytes = 5 + kSealBytes;
 
 /// The head of a frame. A value.
 struct FrameHead {
-  FrameKind kind = FrameKind::letter;
+  FrameKind kind = FrameKind::message;
   std::size_t length = 0;
   /// How many bytes follow.
   [[nodiscard]] std::size_t sealed() const { return length == 0 ? 0 : length + kSealBytes; }
@@ -82,10 +82,10 @@ struct Loss {
 /// The contents of an `announcement`.
 struct Announcement {
   RankSet to;
-  Bytes letter;  ///< empty: it is the last one
+  Bytes message;  ///< empty: it is the last one
   bool operator==(const Announcement&) const = default;
 };
-[[nodiscard]] Bytes encode(const RankSet& to, std::span<const std::byte> letter);
+[[nodiscard]] Bytes encode(const RankSet& to, std::span<const std::byte> message);
 /// Throws Error(internal) for bytes that no rank would send.
 [[nodiscard]] Announcement decode_announcement(std::span<const std::byte> bytes, int size);
 

@@ -99,7 +99,7 @@ Coordinator::PendingByName::iterator Coordinator::pending(const std::string& nam
     askers.behind = std::max(askers.behind, askers.since - pending.since);
     return entry;
   } else {
-    // Rank 0's own asking is added at once, and letters wait until it receives them.
+    // Rank 0's own asking is added at once, and messages wait until it receives them.
     note_behind(pending.asked, pending.since - askers.since);
     ages_.splice(age_at(askers.since), ages_, pending.age);
     pending.age->first = askers.since;

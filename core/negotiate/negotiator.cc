@@ -120,22 +120,22 @@ void Negotiator::cast(Ballot ballot, TimePoint now) {
 }
 
 /// Takes the ballots of a child, for itself or for the ranks below it.
-void Negotiator::take(const Letter& letter) {
+void Negotiator::take(const ControlMessage& message) {
   const TreeSeat& seat = control_.seat();
-  const int child = seat.child(letter.from);
+  const int child = seat.child(message.from);
   if (child < 0)
-    throw Error(Code::internal, fmt::format("rank {} writes to rank {}", letter.from, control_.rank()));
+    throw Error(Code::internal, fmt::format("rank {} writes to rank {}", message.from, control_.rank()));
   const RankSet below = seat.below(static_cast<std::size_t>(child));
-  for (auto& ballot : decode_ballots(letter.bytes, control_.size())) {
-    if (ballot.ranks.empty()) ballot.ranks = RankSet(letter.from);
+  for (auto& ballot : decode_ballots(message.bytes, control_.size())) {
+    if (ballot.ranks.empty()) ballot.ranks = RankSet(message.from);
     if (!ballot.ranks.without(below).empty()) {
-      throw Error(Code::internal, fmt::format("bad ballot from rank {}: it speaks for {}", letter.from,
+      throw Error(Code::internal, fmt::format("bad ballot from rank {}: it speaks for {}", message.from,
                                               describe_ranks(ballot.ranks.list())));
     }
     if (branch_) {
-      branch_->add(std::move(ballot), letter.came);
+      branch_->add(std::move(ballot), message.came);
     } else {
-      count(ballot, letter.came);
+      count(ballot, message.came);
     }
   }
 }
@@ -196,14 +196,15 @@ void Negotiator::note_left(const RankSet& ranks, TimePoint now) {
 std::vector<Negotiator::Heard> Negotiator::hear(TimePoint now, bool pressing) {
   std::vector<Heard> heard;
   next_look_ = TimePoint::max();
-  had_letter_ = false;
+  had_verdict_ = false;
   if (control_.rank() != 0) {
     // One at a time: the next may be of a group that this one makes.
     if (auto verdict = next_verdict(now)) heard.push_back(*std::move(verdict));
   } else {
     collect();
     pass_on(now);
-    if (!lockstep_) heard = decide();  // letters in a lock, such as from the rank that has ended it, can wait
+    if (!lockstep_)
+      heard = decide();  // messages in a lock, such as from the rank that has ended it, can wait
   }
   if (branch_) next_look_ = branch_->next();
   if (lockstep_ && heard.empty()) {
@@ -230,7 +231,7 @@ std::vector<Negotiator::Heard> Negotiator::decide() {
 }
 
 bool Negotiator::has_more() const {
-  if (had_letter_) return true;
+  if (had_verdict_) return true;
   if (lockstep_)
     return !rollcall_->has_answered() &&
            (lockstep_->ready() > 0 || end_ != Lockstep::End::no || rollcall_->is_urged());
@@ -243,26 +244,23 @@ bool Negotiator::is_undecided() const {
                      [](const auto& chair) { return chair.second.undecided; });
 }
 
-/// Takes all letters that have come.
+/// Takes all messages that have come.
 void Negotiator::collect() {
-  while (auto letter = control_.receive(kAtOnce)) {
-    if (letter->bytes.empty()) throw Error(std::move(letter->loss));
-    take(*letter);
-  }
+  while (auto event = control_.receive(kAtOnce)) take(expect_message(*std::move(event)));
 }
 
-/// Takes letters up to the next verdict.
+/// Takes messages up to the next verdict.
 std::optional<Negotiator::Heard> Negotiator::next_verdict(TimePoint now) {
-  std::optional<Letter> letter;
-  while ((letter = control_.receive(kAtOnce))) {
-    if (letter->bytes.empty()) throw Error(std::move(letter->loss));
-    if (letter->from == 0) break;
-    take(*letter);
+  std::optional<ControlMessage> message;
+  while (auto event = control_.receive(kAtOnce)) {
+    message = expect_message(*std::move(event));
+    if (message->from == 0) break;
+    take(*std::exchange(message, std::nullopt));
   }
   pass_on(now);
-  if (!letter) return std::nullopt;
-  had_letter_ = true;
-  return apply(decode_verdict(letter->bytes, control_.size()));
+  if (!message) return std::nullopt;
+  had_verdict_ = true;
+  return apply(decode_verdict(message->bytes, control_.size()));
 }
 
 Negotiator::Heard Negotiator::apply(const Verdict& verdict) {

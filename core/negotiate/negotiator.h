@@ -30,7 +30,7 @@ namespace hora {
 ///   - An engine only waits within collectives, each of a decision that rank 0 has announced; and to hear of
 ///     that needs no engine in between. Of all decisions that are not done yet take the first: all its
 ///     members hear of it, and have done, or will do without waiting for each other, all that comes before it
-///     for them; so they come to it, and it ends. So every engine comes back to its letters, and hands on
+///     for them; so they come to it, and it ends. So every engine comes back to its messages, and hands on
 ///     what it has.
 ///   - Rank 0 announces decisions of all groups in one order, over one path to each rank, on which nothing
 ///     overtakes anything. A rank that is not a member is passed by, but no rank hears two of them the other
@@ -92,7 +92,7 @@ class Negotiator {
   };
   /// The verdicts that are new; does not wait. Decisions of one verdict come together. `pressing`: somebody
   /// waits for what this rank has asked for. Throws Error with the loss's status when a rank is lost, and
-  /// Error(internal) for letters that no rank would send.
+  /// Error(internal) for messages that no rank would send.
   std::vector<Heard> hear(TimePoint now, bool pressing);
   /// Whether there may be more to hear at once.
   [[nodiscard]] bool has_more() const;
@@ -147,7 +147,7 @@ class Negotiator {
   [[nodiscard]] std::vector<int> silent_ranks() const;
 
   void cast(Ballot ballot, TimePoint now);
-  void take(const Letter& letter);
+  void take(const ControlMessage& message);
   void pass_on(TimePoint now);
   void count(const Ballot& ballot, TimePoint now);
   void note_left(const RankSet& ranks, TimePoint now);
@@ -173,7 +173,7 @@ class Negotiator {
   TimePoint next_look_ = TimePoint::max();
   std::vector<int> missed_;  // rank 0: see take_missed
   std::string divergence_;
-  bool had_letter_ = false;
+  bool had_verdict_ = false;
   std::vector<Told> reports_;
   Leaving leaving_;
   int next_group_ = kWorld;  // all numbers below it have been given

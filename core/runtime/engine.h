@@ -38,7 +38,7 @@ namespace hora {
 /// are agreed on together. A little submitted work is left lying while the own thread naps, for longer where
 /// it shares the program's core. The own thread naps instead of sleeping in 2 and 5 where something rang
 /// since it rested before. It naps between 2 and 3 where little work has woken it. A nap ends when its time
-/// is over, as soon as much has gathered, or as soon as something else rings, such as a letter. One
+/// is over, as soon as much has gathered, or as soon as something else rings, such as a control message. One
 /// exception: a ring between s1 and s2 is taken for the submission's, and waits for the nap's end (1 ms at
 /// most). A thread that waits on this rank takes the token.
 ///

@@ -53,7 +53,7 @@ Loop::Loop(World& world, const Config& config, TensorTable& table, ProcessSets& 
     aborter_.ring(why);
     groups_.gpu().interrupt(why);
   });
-  world.control->on_letter([this] { wake_up_.ring(); });
+  world.control->on_event([this] { wake_up_.ring(); });
   delays_.on_change([this] { wake_up_.ring(); });
   messages_.watch(job_.patience(), [this] { wake_up_.ring(); });
 }
@@ -61,7 +61,7 @@ Loop::Loop(World& world, const Config& config, TensorTable& table, ProcessSets& 
 Loop::~Loop() {
   messages_.watch({}, {});
   delays_.on_change({});
-  world_.control->on_letter({});
+  world_.control->on_event({});
   world_.control->on_loss({});
 }
 

@@ -37,8 +37,8 @@ class CountingControl final : public Control {
     count(bytes);
     inner_->announce(to, bytes);
   }
-  std::optional<Letter> receive(TimePoint deadline) override { return inner_->receive(deadline); }
-  void on_letter(std::function<void()> notice) override { inner_->on_letter(std::move(notice)); }
+  std::optional<ControlEvent> receive(TimePoint deadline) override { return inner_->receive(deadline); }
+  void on_event(std::function<void()> notice) override { inner_->on_event(std::move(notice)); }
   void fail(const Status& why) override { inner_->fail(why); }
   void call_off(const Status& why) override { inner_->call_off(why); }
   void on_loss(std::function<void(const Status&)> notice) override { inner_->on_loss(std::move(notice)); }

@@ -32,14 +32,18 @@ int number_of(const Bytes& bytes) {
   return std::to_integer<int>(bytes[0]) + 256 * std::to_integer<int>(bytes[1]);
 }
 
-/// The next letter, however often this rank is woken before.
-Letter next(Control& control) {
+/// The next event, however often this rank is woken before.
+ControlEvent next_event(Control& control) {
   while (true) {
-    if (auto letter = control.receive(kForever)) return *std::move(letter);
+    if (auto event = control.receive(kForever)) return *std::move(event);
   }
 }
 
-TEST_P(ControlSuite, LettersOfOneSenderArriveInOrder) {
+ControlMessage next(Control& control) { return expect_message(next_event(control)); }
+
+PeerLost next_loss(Control& control) { return std::get<PeerLost>(next_event(control)); }
+
+TEST_P(ControlSuite, MessagesOfOneSenderArriveInOrder) {
   const auto controls = connect(3);
   run_ranks(3, [&](int rank) {
     Control& control = *controls[static_cast<std::size_t>(rank)];
@@ -50,8 +54,8 @@ TEST_P(ControlSuite, LettersOfOneSenderArriveInOrder) {
     }
     std::vector<int> seen(3);
     for (int i = 0; i < 2000; ++i) {
-      const Letter letter = next(control);
-      ASSERT_EQ(letter.bytes, bytes_of(seen[static_cast<std::size_t>(letter.from)]++));
+      const ControlMessage message = next(control);
+      ASSERT_EQ(message.bytes, bytes_of(seen[static_cast<std::size_t>(message.from)]++));
     }
     for (int i = 0; i < 1000; ++i) {
       for (int to = 1; to < 3; ++to) control.send(to, bytes_of(i));
@@ -59,20 +63,20 @@ TEST_P(ControlSuite, LettersOfOneSenderArriveInOrder) {
   });
 }
 
-TEST_P(ControlSuite, ALetterSaysWhenItCame) {
+TEST_P(ControlSuite, AMessageSaysWhenItCame) {
   const auto controls = connect(2);
   const TimePoint sent = Clock::now();
   controls[1]->send(0, bytes_of(1));
   controls[1]->send(0, bytes_of(2));
-  const Letter one = next(*controls[0]);  // the other one follows on its heels, or has come with it
+  const ControlMessage one = next(*controls[0]);  // the other one follows on its heels, or has come with it
   const TimePoint after = Clock::now();
-  const Letter other = next(*controls[0]);
+  const ControlMessage other = next(*controls[0]);
   EXPECT_GE(one.came, sent);
   EXPECT_LE(one.came, after);
   EXPECT_GE(other.came, one.came);
 }
 
-TEST_P(ControlSuite, LargeLettersArriveWhole) {
+TEST_P(ControlSuite, LargeMessagesArriveWhole) {
   const auto controls = connect(2);
   const Bytes large(3'000'000, std::byte{7});
   run_ranks(2, [&](int rank) {
@@ -92,14 +96,14 @@ TEST_P(ControlSuite, ReceiveReturnsAtTheDeadline) {
   EXPECT_EQ(controls[1]->receive(TimePoint::min()), std::nullopt);
 }
 
-TEST_P(ControlSuite, TellsOfALetterThatHasCome) {
+TEST_P(ControlSuite, TellsOfAMessageThatHasCome) {
   const auto controls = connect(2);
   std::counting_semaphore<> told(0);
-  controls[0]->on_letter([&] { told.release(); });
+  controls[0]->on_event([&] { told.release(); });
   controls[1]->send(0, Bytes(1, std::byte{1}));
-  do told.acquire();  // perhaps of a letter that was received while the ranks met
+  do told.acquire();  // perhaps of a message that was received while the ranks met
   while (!controls[0]->receive(TimePoint::min()));
-  controls[0]->on_letter({});
+  controls[0]->on_event({});
 }
 
 TEST_P(ControlSuite, AFailureReachesEveryOtherRankAsALoss) {
@@ -114,13 +118,12 @@ TEST_P(ControlSuite, AFailureReachesEveryOtherRankAsALoss) {
     controls[static_cast<std::size_t>(failing)]->fail({Code::internal, "out of luck"});
     for (int rank = 0; rank < 3; ++rank) {
       if (rank == failing) continue;
-      const Letter letter = next(*controls[static_cast<std::size_t>(rank)]);
-      EXPECT_EQ(letter.from, failing);
-      EXPECT_TRUE(letter.bytes.empty());
-      EXPECT_EQ(letter.loss.code, Code::aborted);
-      EXPECT_THAT(letter.loss.message, testing::AllOf(testing::StartsWith("rank " + std::to_string(failing)),
-                                                      testing::EndsWith(" failed: out of luck")));
-      EXPECT_EQ(noticed[static_cast<std::size_t>(rank)].get_future().get(), letter.loss);
+      const PeerLost lost = next_loss(*controls[static_cast<std::size_t>(rank)]);
+      EXPECT_EQ(lost.rank, failing);
+      EXPECT_EQ(lost.why.code, Code::aborted);
+      EXPECT_THAT(lost.why.message, testing::AllOf(testing::StartsWith("rank " + std::to_string(failing)),
+                                                   testing::EndsWith(" failed: out of luck")));
+      EXPECT_EQ(noticed[static_cast<std::size_t>(rank)].get_future().get(), lost.why);
     }
     for (const auto& control : controls) control->on_loss({});
   }
@@ -138,10 +141,9 @@ TEST_P(ControlSuite, AJobThatIsCalledOffEndsOnEveryRankWithTheSameWords) {
     const Status why{Code::timeout, "'grad' has been waited for"};
     controls[caller]->call_off(why);
     for (std::size_t rank = 0; rank < 3; ++rank) {
-      const Letter letter = next(*controls[rank]);
-      EXPECT_EQ(letter.from, -1);
-      EXPECT_TRUE(letter.bytes.empty());
-      EXPECT_EQ(letter.loss, why);
+      const PeerLost lost = next_loss(*controls[rank]);
+      EXPECT_EQ(lost.rank, -1);
+      EXPECT_EQ(lost.why, why);
       EXPECT_EQ(noticed[rank].get_future().get(), why);
     }
     for (const auto& control : controls) control->on_loss({});
@@ -151,10 +153,10 @@ TEST_P(ControlSuite, AJobThatIsCalledOffEndsOnEveryRankWithTheSameWords) {
 TEST_P(ControlSuite, ALossThatCameBeforeTheNoticeIsNoticedAtOnce) {
   const auto controls = connect(2);
   controls[1]->fail({Code::internal, "early"});
-  const Letter letter = next(*controls[0]);
+  const PeerLost lost = next_loss(*controls[0]);
   Status noticed;
   controls[0]->on_loss([&](const Status& why) { noticed = why; });
-  EXPECT_EQ(noticed, letter.loss);
+  EXPECT_EQ(noticed, lost.why);
   controls[0]->on_loss({});
 }
 
@@ -168,9 +170,9 @@ TEST_P(ControlSuite, WhatIsAnnouncedReachesThoseItIsForInOneOrder) {
       if (rank == 0) {
         control.announce(all ? RankSet(1, 6) : even, bytes_of(i));
       } else if (all || even.contains(rank)) {
-        const Letter letter = next(control);
-        ASSERT_EQ(letter.bytes, bytes_of(i));
-        ASSERT_EQ(letter.from, 0);
+        const ControlMessage message = next(control);
+        ASSERT_EQ(message.bytes, bytes_of(i));
+        ASSERT_EQ(message.from, 0);
       }
     }
   });
@@ -185,12 +187,12 @@ TEST_P(ControlSuite, WhatFollowsFromAnAnnouncementReachesTheParentAfterIt) {
         control.announce(RankSet(1, 6), bytes_of(round));
       } else {
         // A child's answers to former rounds may come first, one to this round may not.
-        Letter letter = next(control);
-        while (letter.from != 0) {
-          ASSERT_LT(number_of(letter.bytes), round);
-          letter = next(control);
+        ControlMessage message = next(control);
+        while (message.from != 0) {
+          ASSERT_LT(number_of(message.bytes), round);
+          message = next(control);
         }
-        ASSERT_EQ(letter.bytes, bytes_of(round));
+        ASSERT_EQ(message.bytes, bytes_of(round));
         control.send(control.seat().parent, bytes_of(round));
       }
     }

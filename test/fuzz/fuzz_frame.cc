@@ -68,7 +68,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     }
     try {
       const auto announcement = hora::decode_announcement(frame.bytes, 64);
-      const auto again = hora::encode(announcement.to, announcement.letter);
+      const auto again = hora::encode(announcement.to, announcement.message);
       if (!(hora::decode_announcement(again, 64) == announcement)) std::abort();
     } catch (const hora::Error&) {
     }

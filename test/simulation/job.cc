@@ -189,7 +189,7 @@ void Job::wake_those_rung_for() {
   }
 }
 
-/// A collective that the rank is in is aborted; else it reads the letter when it comes to that.
+/// A collective that the rank is in is aborted; else it reads the PeerLost when it comes to that.
 void Job::lose(Rank& rank, const Status& why) {
   if (rank.meets && !rank.over) return fail(rank, why);
   turn(rank);

@@ -32,8 +32,8 @@ class SimulatedControl final : public Control {
   [[nodiscard]] const TreeSeat& seat() const override { return seat_; }
 
   void send(int to, std::span<const std::byte> bytes) override {
-    network_.send(rank_, to, [this, to, letter = Bytes(bytes.begin(), bytes.end())] {
-      network_.deliver(rank_, to, letter);
+    network_.send(rank_, to, [this, to, message = Bytes(bytes.begin(), bytes.end())] {
+      network_.deliver(rank_, to, message);
     });
   }
 
@@ -41,15 +41,15 @@ class SimulatedControl final : public Control {
     network_.hand_on(rank_, to, std::make_shared<const Bytes>(bytes.begin(), bytes.end()));
   }
 
-  std::optional<Letter> receive(TimePoint /*deadline*/) override {
-    auto& letters = network_.letters_[static_cast<std::size_t>(rank_)];
-    if (letters.empty()) return std::nullopt;
-    Letter letter = std::move(letters.front());
-    letters.pop_front();
-    return letter;
+  std::optional<ControlEvent> receive(TimePoint /*deadline*/) override {
+    auto& events = network_.inboxes_[static_cast<std::size_t>(rank_)];
+    if (events.empty()) return std::nullopt;
+    ControlEvent event = std::move(events.front());
+    events.pop_front();
+    return event;
   }
 
-  void on_letter(std::function<void()> /*notice*/) override {}  // `arrived` is told of it
+  void on_event(std::function<void()> /*notice*/) override {}  // `arrived` is told of it
   void fail(const Status& why) override {
     network_.knows_[static_cast<std::size_t>(rank_)] = true;
     tell({Code::aborted, fmt::format("rank {} failed: {}", rank_, why.message)}, rank_);
@@ -78,7 +78,7 @@ Network::Network(Events& events, std::mt19937_64& random, int size, int radix,
       lost_(std::move(lost)),
       alive_(static_cast<std::size_t>(size), true),
       knows_(static_cast<std::size_t>(size)),
-      letters_(static_cast<std::size_t>(size)) {}
+      inboxes_(static_cast<std::size_t>(size)) {}
 
 std::unique_ptr<Control> Network::control(int rank) {
   return std::make_unique<SimulatedControl>(*this, rank);
@@ -118,7 +118,7 @@ void Network::hand_on(int rank, const RankSet& to, const std::shared_ptr<const B
 }
 
 void Network::deliver(int from, int to, Bytes bytes) {
-  letters_[static_cast<std::size_t>(to)].push_back({from, std::move(bytes), {}, events_.now()});
+  inboxes_[static_cast<std::size_t>(to)].push_back(ControlMessage{from, std::move(bytes), events_.now()});
   arrived_(to);
 }
 
@@ -126,7 +126,7 @@ void Network::lose(int rank, int lost, const Status& why) {
   const auto who = static_cast<std::size_t>(rank);
   if (!alive(rank) || knows_[who]) return;
   knows_[who] = true;
-  letters_[who].push_back({lost, {}, why, events_.now()});
+  inboxes_[who].push_back(PeerLost{lost, why});
   lost_(rank, why);
 }
 

@@ -42,13 +42,13 @@ class Events {
   std::priority_queue<Event, std::vector<Event>, Later> events_;
 };
 
-/// Connections between rank 0 and all others, as those of control: letters of one sender arrive in order,
+/// Connections between rank 0 and all others, as those of control: messages of one sender arrive in order,
 /// after times of their own; and those of a tree. A rank that dies is noticed a while later by those that are
 /// connected with rank 0, and by the others through it.
 class Network {
  public:
   /// `radix`: of the tree; 0: a star. `arrived(rank)`: there is something to receive. `lost(rank, why)`:
-  /// there is a letter of loss.
+  /// there is a PeerLost.
   Network(Events& events, std::mt19937_64& random, int size, int radix, std::function<void(int)> arrived,
           std::function<void(int, const Status&)> lost);
 
@@ -76,7 +76,7 @@ class Network {
   std::function<void(int, const Status&)> lost_;
   std::vector<bool> alive_;
   std::vector<bool> knows_;  // of a loss
-  std::vector<std::deque<Letter>> letters_;
+  std::vector<std::deque<ControlEvent>> inboxes_;
   std::map<std::pair<int, int>, TimePoint> last_;  // arrival from one to the other
 };
 

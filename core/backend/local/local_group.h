@@ -19,7 +19,7 @@ class LocalGroup {
   /// A rank's connection to the others. Once per rank. It may outlive the group object.
   World join(int rank);
 
-  /// The others see a letter of loss from `rank`, as when a process dies.
+  /// The others see that `rank` is lost, as when a process dies.
   void lose(int rank, const std::string& how);
 
  private:

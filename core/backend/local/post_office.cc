@@ -7,36 +7,36 @@
 
 namespace hora::local {
 
-void PostOffice::put(int to, Letter letter) {
+void PostOffice::put(int to, ControlMessage message) {
   Box& to_box = box(to);
   {
     const std::lock_guard lock(to_box.mutex);
-    letter.came = Clock::now();
-    to_box.letters.push_back(std::move(letter));
-    if (to_box.letter_notice) to_box.letter_notice();
+    message.came = Clock::now();
+    to_box.events.push_back(std::move(message));
+    if (to_box.event_notice) to_box.event_notice();
   }
   to_box.arrival.notify_one();
 }
 
-std::optional<Letter> PostOffice::take(int rank, TimePoint deadline) {
+std::optional<ControlEvent> PostOffice::take(int rank, TimePoint deadline) {
   Box& own = box(rank);
   std::unique_lock lock(own.mutex);
-  const auto news = [&own] { return !own.letters.empty(); };
+  const auto news = [&own] { return !own.events.empty(); };
   if (deadline == TimePoint::max()) {
     own.arrival.wait(lock, news);
   } else {
     own.arrival.wait_until(lock, deadline, news);
   }
-  if (own.letters.empty()) return std::nullopt;
-  Letter letter = std::move(own.letters.front());
-  own.letters.pop_front();
-  return letter;
+  if (own.events.empty()) return std::nullopt;
+  ControlEvent event = std::move(own.events.front());
+  own.events.pop_front();
+  return event;
 }
 
-void PostOffice::on_letter(int rank, std::function<void()> notice) {
+void PostOffice::on_event(int rank, std::function<void()> notice) {
   Box& own = box(rank);
   const std::lock_guard lock(own.mutex);
-  own.letter_notice = std::move(notice);
+  own.event_notice = std::move(notice);
 }
 
 void PostOffice::on_loss(int rank, std::function<void(const Status&)> notice) {
@@ -63,8 +63,8 @@ void PostOffice::tell(int rank, int lost, const Status& status) {
     const std::lock_guard lock(own.mutex);
     if (own.loss) return;
     own.loss = status;
-    own.letters.push_back({lost, {}, status, Clock::now()});
-    if (own.letter_notice) own.letter_notice();
+    own.events.push_back(PeerLost{lost, status});
+    if (own.event_notice) own.event_notice();
     if (own.notice) own.notice(status);
   }
   own.arrival.notify_one();
@@ -89,8 +89,8 @@ class LocalControl final : public Control {
     // Ascending: parents come before their children.
     for (const int rank : to.list()) send(rank, bytes);
   }
-  std::optional<Letter> receive(TimePoint deadline) override { return office_->take(rank_, deadline); }
-  void on_letter(std::function<void()> notice) override { office_->on_letter(rank_, std::move(notice)); }
+  std::optional<ControlEvent> receive(TimePoint deadline) override { return office_->take(rank_, deadline); }
+  void on_event(std::function<void()> notice) override { office_->on_event(rank_, std::move(notice)); }
   void fail(const Status& why) override {
     office_->lose(rank_, {Code::aborted, fmt::format("rank {} failed: {}", rank_, why.message)});
   }

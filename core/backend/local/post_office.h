@@ -14,18 +14,18 @@
 
 namespace hora::local {
 
-/// The letters between ranks that are threads: one box per rank, each with its own lock. No lock is taken
-/// while another is held, so there is no order to get wrong. Thread-safe.
+/// The control messages between ranks that are threads: one box per rank, each with its own lock. No lock is
+/// taken while another is held, so there is no order to get wrong. Thread-safe.
 class PostOffice {
  public:
   /// `radix`: of the tree; 0: a star.
   explicit PostOffice(int size, int radix = 0) : radix_(radix), boxes_(static_cast<std::size_t>(size)) {}
 
-  void put(int to, Letter letter);
-  std::optional<Letter> take(int rank, TimePoint deadline);
-  void on_letter(int rank, std::function<void()> notice);
+  void put(int to, ControlMessage message);
+  std::optional<ControlEvent> take(int rank, TimePoint deadline);
+  void on_event(int rank, std::function<void()> notice);
   void on_loss(int rank, std::function<void(const Status&)> notice);
-  /// Puts the letter of loss into every box but the lost rank's, which may be -1. Only the first loss of the
+  /// Puts a PeerLost into every box but the lost rank's, which may be -1. Only the first loss of the
   /// job counts: ranks that hear of it fail, before others have heard of it, and name themselves. The lost
   /// rank itself hears of the second one, as it may still run.
   void lose(int lost, const Status& status);
@@ -37,10 +37,10 @@ class PostOffice {
   struct Box {
     std::mutex mutex;
     std::condition_variable arrival;
-    std::deque<Letter> letters;
+    std::deque<ControlEvent> events;
     std::optional<Status> loss;
     // Both run under the lock, so that clearing them waits for a running one.
-    std::function<void()> letter_notice;
+    std::function<void()> event_notice;
     std::function<void(const Status&)> notice;
   };
   Box& box(int rank) { return boxes_[static_cast<std::size_t>(rank)]; }

@@ -43,7 +43,7 @@ struct Rank {
   std::unique_ptr<Control> control;
   std::unique_ptr<Rollcall> rollcall;
   std::unique_ptr<Negotiator> negotiator;
-  std::deque<Letter> letters;
+  std::deque<ControlEvent> events;
   std::size_t unread = 0;  // that have come since the last turn
   std::vector<Sent> sent;
   TimePoint engine_free;
@@ -67,13 +67,13 @@ class ScaleControl final : public Control {
   [[nodiscard]] const TreeSeat& seat() const override { return seat_; }
   void send(int to, std::span<const std::byte> bytes) override { write(RankSet(to), false, bytes); }
   void announce(const RankSet& to, std::span<const std::byte> bytes) override { write(to, true, bytes); }
-  std::optional<Letter> receive(TimePoint /*deadline*/) override {
-    if (own_.letters.empty()) return std::nullopt;
-    Letter letter = std::move(own_.letters.front());
-    own_.letters.pop_front();
-    return letter;
+  std::optional<ControlEvent> receive(TimePoint /*deadline*/) override {
+    if (own_.events.empty()) return std::nullopt;
+    ControlEvent event = std::move(own_.events.front());
+    own_.events.pop_front();
+    return event;
   }
-  void on_letter(std::function<void()> /*notice*/) override {}
+  void on_event(std::function<void()> /*notice*/) override {}
   void fail(const Status& why) override { throw Error(why); }
   void call_off(const Status& why) override { throw Error(why); }
   void on_loss(std::function<void(const Status&)> /*notice*/) override {}
@@ -228,7 +228,7 @@ class Simulated {
 
   void deliver(int from, int to, const Bytes& bytes) {
     Rank& rank = at(to);
-    rank.letters.push_back({from, bytes, {}, events_.now()});
+    rank.events.push_back(ControlMessage{from, bytes, events_.now()});
     ++rank.unread;
     schedule(to);
   }

@@ -26,7 +26,7 @@ std::string failure(Cipher cipher, const Bytes& stream) {
 TEST(FrameReader, PutsFramesTogetherByteByByte) {
   const Bytes contents{std::byte{1}, std::byte{2}};
   auto [here, there] = make_sessions();
-  Bytes stream = seal_frame(here.sends, FrameKind::letter, contents);
+  Bytes stream = seal_frame(here.sends, FrameKind::message, contents);
   const Bytes goodbye = seal_frame(here.sends, FrameKind::goodbye, {});
   stream.insert(stream.end(), goodbye.begin(), goodbye.end());
   FrameReader reader(std::move(there.receives));
@@ -35,7 +35,7 @@ TEST(FrameReader, PutsFramesTogetherByteByByte) {
     reader.feed({&byte, 1});
     while (auto frame = reader.next()) frames.push_back(*std::move(frame));
   }
-  EXPECT_EQ(frames, (std::vector<Frame>{{FrameKind::letter, contents}, {FrameKind::goodbye, {}}}));
+  EXPECT_EQ(frames, (std::vector<Frame>{{FrameKind::message, contents}, {FrameKind::goodbye, {}}}));
 }
 
 TEST(FrameReader, RefusesKindsAndLengthsThatDoNotExist) {
@@ -52,7 +52,7 @@ TEST(FrameReader, NoBitOfAFrameCanBeChanged) {
   const Bytes contents(3, std::byte{8});
   for (std::size_t bit = 0; bit < (kSealedHeadBytes + contents.size() + kSealBytes) * 8; ++bit) {
     auto [here, there] = make_sessions();
-    Bytes frame = seal_frame(here.sends, FrameKind::letter, contents);
+    Bytes frame = seal_frame(here.sends, FrameKind::message, contents);
     frame[bit / 8] ^= static_cast<std::byte>(1U << (bit % 8));
     EXPECT_THAT(failure(std::move(there.receives), frame), HasSubstr("changed")) << bit;
   }
@@ -60,8 +60,8 @@ TEST(FrameReader, NoBitOfAFrameCanBeChanged) {
 
 TEST(FrameReader, FramesCannotBeRepeatedLeftOutSwappedOrSentBack) {
   const auto two = [](Cipher& cipher) {
-    return std::pair{seal_frame(cipher, FrameKind::letter, Bytes(1, std::byte{1})),
-                     seal_frame(cipher, FrameKind::letter, Bytes(1, std::byte{2}))};
+    return std::pair{seal_frame(cipher, FrameKind::message, Bytes(1, std::byte{1})),
+                     seal_frame(cipher, FrameKind::message, Bytes(1, std::byte{2}))};
   };
   const auto stream = [](const Bytes& one, const Bytes& other) {
     Bytes both = one;
@@ -90,7 +90,7 @@ TEST(FrameReader, FramesOfOneConnectionDoNotFitAnother) {
 
 TEST(FrameReader, AFrameThatIsCutShortDoesNotCome) {
   auto [here, there] = make_sessions();
-  const Bytes frame = seal_frame(here.sends, FrameKind::letter, Bytes(9, std::byte{1}));
+  const Bytes frame = seal_frame(here.sends, FrameKind::message, Bytes(9, std::byte{1}));
   FrameReader reader(std::move(there.receives));
   for (std::size_t at = 0; at + 1 < frame.size(); ++at) {
     reader.feed(std::span(frame).subspan(at, 1));
@@ -108,7 +108,7 @@ TEST(Loss, ComesBackAsItWasSent) {
 
 TEST(Announcement, ComesBackAsItWasSent) {
   const Announcement announcement{RankSet(std::vector<int>{1, 2, 5}), Bytes(3, std::byte{7})};
-  const Bytes bytes = encode(announcement.to, announcement.letter);
+  const Bytes bytes = encode(announcement.to, announcement.message);
   EXPECT_EQ(decode_announcement(bytes, 6), announcement);
   EXPECT_THROW(static_cast<void>(decode_announcement(bytes, 5)), Error);
   for (std::size_t length = 0; length < bytes.size(); ++length)

@@ -26,8 +26,8 @@ class Seats {
     auto office = std::make_shared<local::PostOffice>(size, radix);
     for (int rank = 0; rank < size; ++rank) {
       controls_.push_back(local::make_local_control(office, rank));
-      controls_.back()->on_letter([this, rank] {
-        ++letters_;
+      controls_.back()->on_event([this, rank] {
+        ++messages_;
         if (!rollcalls_.empty()) WakeUp(rollcalls_[static_cast<std::size_t>(rank)]->wake_up()).ring();
       });
     }
@@ -43,7 +43,7 @@ class Seats {
     return WakeUp(rollcalls_[static_cast<std::size_t>(rank)]->wake_up()).rings();
   }
   /// That have been sent so far, by all.
-  [[nodiscard]] int letters() const { return letters_; }
+  [[nodiscard]] int messages() const { return messages_; }
   [[nodiscard]] int size() const { return static_cast<int>(seats_.size()); }
 
   /// The decisions that a rank receives without waiting, in one list.
@@ -61,7 +61,7 @@ class Seats {
   }
 
  private:
-  int letters_ = 0;
+  int messages_ = 0;
   std::vector<std::unique_ptr<Control>> controls_;
   std::vector<std::unique_ptr<Rollcall>> rollcalls_;
   std::vector<std::unique_ptr<Negotiator>> seats_;
@@ -306,10 +306,10 @@ class InATree : public testing::Test {
 
 TEST_F(InATree, ManySpeakWithOneVoice) {
   for (int step = 0; step < 3; ++step) {
-    const int before = seats_.letters();
+    const int before = seats_.messages();
     for (int rank = 0; rank < 7; ++rank) seats_[rank].ask(kWorld, {tensor("a"), tensor("b")}, now_);
     EXPECT_THAT(hear(), testing::Each(ElementsAre("a", "b")));
-    EXPECT_EQ(seats_.letters() - before, 12) << "from and to each rank but the first";
+    EXPECT_EQ(seats_.messages() - before, 12) << "from and to each rank but the first";
   }
 }
 
@@ -444,10 +444,10 @@ TEST_F(Locked, WhatAllAreReadyForIsDecidedInTheLockedOrder) {
 }
 
 TEST_F(Locked, NothingIsSentWhileStepsAreEqual) {
-  const auto before = seats_.letters();
+  const auto before = seats_.messages();
   for (int step = 0; step < 100; ++step) EXPECT_THAT(step_of_all(), everywhere({"a", "b", "c"}));
   EXPECT_TRUE(locked());
-  EXPECT_EQ(seats_.letters(), before);
+  EXPECT_EQ(seats_.messages(), before);
 }
 
 TEST_F(Locked, OperationsWithoutANameArePartOfSteps) {
@@ -462,10 +462,10 @@ TEST_F(Locked, OperationsWithoutANameArePartOfSteps) {
   EXPECT_FALSE(locked());
   while (number < 20 && !locked()) step_with(number++);
   ASSERT_TRUE(locked());
-  const auto before = seats_.letters();
+  const auto before = seats_.messages();
   while (number < 60) step_with(number++);
   EXPECT_TRUE(locked());
-  EXPECT_EQ(seats_.letters(), before);
+  EXPECT_EQ(seats_.messages(), before);
   for (int rank = 0; rank < 3; ++rank) ask(rank, "mean.noname." + std::to_string(number), 9);
   EXPECT_THAT(hear(), everywhere({"mean.noname." + std::to_string(number)})) << "of another shape";
   EXPECT_FALSE(locked());

@@ -25,9 +25,9 @@ void Peers::tell_star(FrameKind kind, std::span<const std::byte> contents, int e
   }
 }
 
-void Peers::tell_directly(const RankSet& to, std::span<const std::byte> letter) {
+void Peers::tell_directly(const RankSet& to, std::span<const std::byte> message) {
   for (auto& peer : peers_) {
-    if (to.contains(peer.member().rank)) write(peer, FrameKind::letter, letter);
+    if (to.contains(peer.member().rank)) write(peer, FrameKind::message, message);
   }
 }
 

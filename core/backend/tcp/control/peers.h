@@ -34,8 +34,8 @@ class Peers {
   void tell(int rank, FrameKind kind, std::span<const std::byte> contents);
   /// Sends a frame to all ranks of the star but one.
   void tell_star(FrameKind kind, std::span<const std::byte> contents, int except = kNobody);
-  /// Sends a letter to those ranks of the star that are meant.
-  void tell_directly(const RankSet& to, std::span<const std::byte> letter);
+  /// Sends a message to those ranks of the star that are meant.
+  void tell_directly(const RankSet& to, std::span<const std::byte> message);
   /// Sends an announcement to those children who are meant, or have such below them.
   void hand_on(const RankSet& to, std::span<const std::byte> announcement);
   /// Beats where nothing else is on its way.

@@ -2,8 +2,8 @@
 #include "core/backend/tcp/control/tcp_control.h"
 
 #include "core/backend/tcp/control/heartbeat.h"
-#include "core/backend/tcp/control/last_letters.h"
-#include "core/backend/tcp/control/letter_box.h"
+#include "core/backend/tcp/control/farewell.h"
+#include "core/backend/tcp/control/inbox.h"
 #include "core/backend/tcp/control/loss_notice.h"
 #include "core/backend/tcp/control/loss_policy.h"
 #include "core/backend/tcp/control/peers.h"
@@ -28,24 +28,24 @@ constexpr std::chrono::seconds kMostFarewell{1};
 
 /// Control over TCP: a star, in which every rank has one connection to rank 0. With a tree (TreeSeat) it has
 /// tree links beside the star, between all other parents and children. Losses, and the messages of ranks to
-/// rank 0 alone, go over the star. Letters to parents go up the tree, and the announcements of rank 0 go down
-/// it. The I/O thread hands an announcement on first: this rank may leave as soon as it has it, and its
-/// goodbye must not overtake what others have still to get. Then the announcement becomes a letter here.
-/// Letters that ranks below write because of it come after it, as the same thread reads them. Until all its
+/// rank 0 alone, go over the star. Messages to parents go up the tree, and the announcements of rank 0 go
+/// down it. The I/O thread hands an announcement on first: this rank may leave as soon as it has it, and its
+/// goodbye must not overtake what others have still to get. Then it puts the announcement into the inbox.
+/// Messages that ranks below send because of it come after it, as the same thread reads them. Until all its
 /// tree links are there (`grow`) a rank keeps what it has to hand on.
 ///
 /// Threads. One I/O thread waits in poll() for sockets, for the processes of ranks on this machine, and for
 /// `event_fd_`; it alone reads sockets, and uses the members that say so. The engine and user threads queue
 /// bytes under `mutex_`. `send` writes at once when nothing is queued, which saves a hand-over, else leaves
-/// it to the I/O thread. `mutex_` is never held while foreign code runs, such as the notices of letters and
+/// it to the I/O thread. `mutex_` is never held while foreign code runs, such as the notices of events and
 /// losses. The I/O thread waits nowhere else than in poll(), so it beats whatever the engine and the user do.
 ///
 /// A rank is lost when its connection or its process ends without a goodbye, when it is silent (Heartbeat),
 /// or when it says that it fails. The LossPolicy decides which loss counts, and when. Rank 0's I/O thread
-/// passes the loss on to all others, whatever its engine does. The first loss becomes one letter on each
+/// passes the loss on to all others, whatever its engine does. The first loss becomes one PeerLost on each
 /// survivor. The destructor sends a goodbye, after the engines have agreed that the job has ended. So a
-/// goodbye that arrives while a thread still waits for letters means that its sender gave up. It becomes a
-/// letter, too, but no notice: this rank may just be finishing its last collective.
+/// goodbye that arrives while a thread still waits for events means that its sender gave up. It becomes a
+/// PeerLost, too, but no notice: this rank may just be finishing its last collective.
 class TcpControl final : public Control {
  public:
   TcpControl(const Membership& membership, const Config& config, Meetup meetup)
@@ -87,7 +87,7 @@ class TcpControl final : public Control {
 
   void send(int to, std::span<const std::byte> bytes) override {
     const std::lock_guard lock(mutex_);
-    peers_.tell(to, FrameKind::letter, bytes);
+    peers_.tell(to, FrameKind::message, bytes);
   }
 
   void announce(const RankSet& to, std::span<const std::byte> bytes) override {
@@ -110,8 +110,8 @@ class TcpControl final : public Control {
     for (const auto& [to, announcement] : growth_.finish()) peers_.hand_on(to, announcement);
   }
 
-  std::optional<Letter> receive(TimePoint deadline) override { return letters_.receive(deadline); }
-  void on_letter(std::function<void()> notice) override { letters_.on_letter(std::move(notice)); }
+  std::optional<ControlEvent> receive(TimePoint deadline) override { return inbox_.receive(deadline); }
+  void on_event(std::function<void()> notice) override { inbox_.on_event(std::move(notice)); }
   void on_loss(std::function<void(const Status&)> notice) override { loss_notice_.set(std::move(notice)); }
 
   void fail(const Status& why) override {
@@ -189,9 +189,9 @@ class TcpControl final : public Control {
 
   void take(Peer& peer, Frame frame) {
     switch (frame.kind) {
-      case FrameKind::letter:
-        if (frame.bytes.empty()) throw Error(Code::internal, "an empty letter");
-        return letters_.put({peer.member().rank, std::move(frame.bytes), {}, peer.heard()});
+      case FrameKind::message:
+        if (frame.bytes.empty()) throw Error(Code::internal, "an empty message");
+        return inbox_.put(ControlMessage{peer.member().rank, std::move(frame.bytes), peer.heard()});
       case FrameKind::announcement: return hear_announcement(peer, std::move(frame.bytes));
       case FrameKind::goodbye: return hear_goodbye(peer);
       case FrameKind::beat: return;
@@ -206,8 +206,8 @@ class TcpControl final : public Control {
   void hear_announcement(const Peer& from, Bytes contents) {
     if (rank_ == 0 || from.member().rank != seat_.parent)
       throw Error(Code::internal, "an announcement that does not come down the tree");
-    auto [to, letter] = decode_announcement(contents, size_);
-    const bool last = letter.empty();
+    auto [to, message] = decode_announcement(contents, size_);
+    const bool last = message.empty();
     const bool own = !last && to.contains(rank_);
     {
       const std::lock_guard lock(mutex_);
@@ -217,7 +217,7 @@ class TcpControl final : public Control {
         growth_.keep({std::move(to), std::move(contents)});
       }
     }
-    if (own) letters_.put({0, std::move(letter), {}, from.heard()});
+    if (own) inbox_.put(ControlMessage{0, std::move(message), from.heard()});
     if (last) end_announcements();
   }
 
@@ -227,17 +227,15 @@ class TcpControl final : public Control {
       if (peer.member().rank == seat_.parent) end_announcements();
       return;
     }
-    Letter letter{peer.member().rank,
-                  {},
-                  {Code::aborted, fmt::format("{} has left the job", describe(peer.member()))},
-                  peer.heard()};
-    if (seat_.parent == 0) return letters_.put(std::move(letter));
-    if (auto due = last_letters_.hear_goodbye(std::move(letter))) letters_.put(*std::move(due));
+    PeerLost left{peer.member().rank,
+                  {Code::aborted, fmt::format("{} has left the job", describe(peer.member()))}};
+    if (seat_.parent == 0) return inbox_.put(std::move(left));
+    if (auto due = farewell_.hear_goodbye(std::move(left))) inbox_.put(*std::move(due));
   }
 
   /// The parent has no more of rank 0's to hand on.
   void end_announcements() {
-    if (auto goodbye = last_letters_.end_announcements()) letters_.put(*std::move(goodbye));
+    if (auto goodbye = farewell_.end_announcements()) inbox_.put(*std::move(goodbye));
   }
 
   [[nodiscard]] LossPolicy::Now now() { return {Clock::now(), is_closing(), news_.open()}; }
@@ -265,7 +263,7 @@ class TcpControl final : public Control {
                      fmt::format("{} and {} have lost the connection over which ranks agree: {}", self_,
                                  describe(link.member()), how)};
     if (link.member().rank == seat_.parent) {
-      last_letters_.explain(why);  // rank 0 tells nothing any more
+      farewell_.explain(why);  // rank 0 tells nothing any more
       end_announcements();
     }
     if (!is_closing()) policy_.end_tree_link(why, Clock::now());
@@ -309,7 +307,7 @@ class TcpControl final : public Control {
       if (rank_ == 0) peers_.tell_star(FrameKind::loss, encode(loss), loss.rank);
     }
     loss_notice_.record(loss.status);
-    letters_.put({loss.rank, {}, loss.status, Clock::now()});
+    inbox_.put(PeerLost{loss.rank, loss.status});
     loss_notice_.tell();
   }
 
@@ -331,7 +329,7 @@ class TcpControl final : public Control {
   // The I/O thread's alone:
   Heartbeat heartbeat_;
   LossPolicy policy_;
-  LastLetters last_letters_;
+  Farewell farewell_;
   LauncherNews news_;
   std::optional<Acceptor> acceptor_;
 
@@ -344,7 +342,7 @@ class TcpControl final : public Control {
   bool failed_ = false;  // this rank has said so
   bool lost_ = false;    // a rank, or this one has failed; nothing that follows from it is reported
 
-  LetterBox letters_;
+  Inbox inbox_;
   LossNotice loss_notice_;
   std::thread io_;
 };

@@ -31,7 +31,7 @@ struct Pair {
 TEST(Peer, WritesFramesInOrderHoweverFullTheSocketIs) {
   Pair pair;
   const std::vector<std::size_t> sizes{1, 3'000'000, 0, 5'000'000, 2};
-  for (const auto size : sizes) pair.one->queue(FrameKind::letter, bytes_of_size(size));
+  for (const auto size : sizes) pair.one->queue(FrameKind::message, bytes_of_size(size));
   std::vector<std::size_t> read;
   while (read.size() < sizes.size()) {
     pair.one->flush();

@@ -45,10 +45,10 @@ class PeersTest : public testing::Test {
 TEST_F(PeersTest, TellTheStarAloneAndOneRankAlone) {
   peers_.tell_star(FrameKind::failure, {});
   peers_.tell_star(FrameKind::failure, {}, 0);
-  peers_.tell(3, FrameKind::letter, Bytes(1));
+  peers_.tell(3, FrameKind::message, Bytes(1));
   EXPECT_EQ(got(0), std::vector{FrameKind::failure});
   EXPECT_EQ(got(2), std::vector<FrameKind>());
-  EXPECT_EQ(got(3), std::vector{FrameKind::letter});
+  EXPECT_EQ(got(3), std::vector{FrameKind::message});
 }
 
 TEST_F(PeersTest, HandOnToTheChildBelowWhichARankIs) {

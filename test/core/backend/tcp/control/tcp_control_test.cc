@@ -23,13 +23,18 @@
 namespace hora::tcp {
 namespace {
 
-TEST(TcpControl, ARankThatLeavesEarlyIsALetterToWhoeverStillListens) {
+/// The loss that an event tells of; none: there is no event, or it is a message.
+std::optional<PeerLost> loss_in(const std::optional<ControlEvent>& event) {
+  const auto* lost = event ? std::get_if<PeerLost>(&*event) : nullptr;
+  return lost != nullptr ? std::optional(*lost) : std::nullopt;
+}
+
+TEST(TcpControl, ARankThatLeavesEarlyIsLostForWhoeverStillListens) {
   auto worlds = connect_tcp_ranks(loopback_configs(2));
   worlds[1].control.reset();
-  const auto letter = worlds[0].control->receive(TimePoint::max());
-  ASSERT_TRUE(letter);
-  EXPECT_TRUE(letter->bytes.empty());
-  EXPECT_NE(letter->loss.message.find("has left the job"), std::string::npos);
+  const auto lost = loss_in(worlds[0].control->receive(TimePoint::max()));
+  ASSERT_TRUE(lost);
+  EXPECT_NE(lost->why.message.find("has left the job"), std::string::npos);
 }
 
 TEST(TcpControl, AProcessThatIsKilledIsNamedThoughItsChildHoldsItsSockets) {
@@ -55,11 +60,11 @@ TEST(TcpControl, AProcessThatIsKilledIsNamedThoughItsChildHoldsItsSockets) {
   char byte = 0;
   ASSERT_EQ(::read(ready[0], &byte, 1), 1);
   ::kill(rank, SIGKILL);
-  const auto letter = world.control->receive(TimePoint::max());
-  ASSERT_TRUE(letter);
-  EXPECT_EQ(letter->from, 1);
-  EXPECT_NE(letter->loss.message.find("rank 1 (pid " + std::to_string(rank)), std::string::npos);
-  EXPECT_NE(letter->loss.message.find("its process ended"), std::string::npos);
+  const auto lost = loss_in(world.control->receive(TimePoint::max()));
+  ASSERT_TRUE(lost);
+  EXPECT_EQ(lost->rank, 1);
+  EXPECT_NE(lost->why.message.find("rank 1 (pid " + std::to_string(rank)), std::string::npos);
+  EXPECT_NE(lost->why.message.find("its process ended"), std::string::npos);
   ::waitpid(rank, nullptr, 0);
   ::kill(-rank, SIGKILL);
 }
@@ -98,11 +103,11 @@ struct Death {
   }
   /// The message of the loss that rank 0 receives, after "rank 1 (pid 4711 on node7)".
   [[nodiscard]] std::string heard() const {
-    const auto letter = world.control->receive(TimePoint::max());
-    EXPECT_TRUE(letter && letter->bytes.empty());
+    const auto lost = loss_in(world.control->receive(TimePoint::max()));
+    EXPECT_TRUE(lost);
     const std::string who = describe(world.members[1]);
-    EXPECT_EQ(letter->loss.message.find(who), 0U) << letter->loss.message;
-    return letter->loss.message.substr(who.size());
+    EXPECT_EQ(lost->why.message.find(who), 0U) << lost->why.message;
+    return lost->why.message.substr(who.size());
   }
 
   Descriptor launcher;
@@ -147,11 +152,10 @@ TEST(TcpControl, AProcessThatIsStoppedIsLostWhenItHasBeenSilentForTooLong) {
   const World world = beside(configs, rank, [](World&) { ::pause(); });
   EXPECT_FALSE(world.control->receive(Clock::now() + std::chrono::seconds(3))) << "it sleeps, but it beats";
   ::kill(rank, SIGSTOP);
-  const auto letter = world.control->receive(Clock::now() + std::chrono::seconds(6));
-  ASSERT_TRUE(letter);
-  EXPECT_EQ(letter->from, 1);
-  EXPECT_NE(letter->loss.message.find("no sign of life for 1.5 s"), std::string::npos)
-      << letter->loss.message;
+  const auto lost = loss_in(world.control->receive(Clock::now() + std::chrono::seconds(6)));
+  ASSERT_TRUE(lost);
+  EXPECT_EQ(lost->rank, 1);
+  EXPECT_NE(lost->why.message.find("no sign of life for 1.5 s"), std::string::npos) << lost->why.message;
   ::kill(rank, SIGKILL);
   ::waitpid(rank, nullptr, 0);
 }
@@ -172,8 +176,8 @@ TEST(TcpControl, ARankThatWasStoppedItselfBlamesNobody) {
   configs[1].heartbeat_timeout = std::chrono::seconds(2);
   pid_t rank = 0;
   const World world = beside(configs, rank, [](World& other) {
-    const auto letter = other.control->receive(TimePoint::max());
-    ::_exit(letter && !letter->bytes.empty() ? 0 : 1);
+    const auto event = other.control->receive(TimePoint::max());
+    ::_exit(event && !loss_in(event) ? 0 : 1);
   });
   ::kill(rank, SIGSTOP);
   EXPECT_FALSE(world.control->receive(Clock::now() + std::chrono::milliseconds(4500)));
@@ -185,34 +189,36 @@ TEST(TcpControl, ARankThatWasStoppedItselfBlamesNobody) {
   EXPECT_EQ(status, 0);
 }
 
-/// The letters that ranks 0 and 1 receive after a man in the middle has done `deed` to a message of rank 1.
-std::array<Letter, 2> heard_after(Middleman::Deed deed) {
+/// The losses that ranks 0 and 1 hear of after a man in the middle has done `deed` to a message of rank 1.
+std::array<PeerLost, 2> heard_after(Middleman::Deed deed) {
   auto configs = loopback_configs(2);
   Middleman middleman(parse_address(configs[1].coordinator));
   configs[1].coordinator = format(middleman.address());
   auto worlds = connect_tcp_ranks(configs);
   worlds[1].control->send(0, Bytes(1));
-  EXPECT_EQ(worlds[0].control->receive(TimePoint::max())->bytes, Bytes(1)) << "it only listens so far";
+  EXPECT_EQ(expect_message(*worlds[0].control->receive(TimePoint::max())).bytes, Bytes(1))
+      << "it only listens so far";
   middleman.next(deed);
   worlds[1].control->send(0, Bytes(1));
   while (!middleman.done()) std::this_thread::yield();
   worlds[1].control->send(0, Bytes(1));
-  std::array<Letter, 2> letters;
+  std::array<PeerLost, 2> losses;
   for (std::size_t rank = 0; rank < 2; ++rank) {
-    do letters[rank] = *worlds[rank].control->receive(TimePoint::max());
-    while (!letters[rank].bytes.empty());
+    std::optional<PeerLost> lost;
+    while (!lost) lost = loss_in(worlds[rank].control->receive(TimePoint::max()));
+    losses[rank] = *lost;
   }
-  return letters;
+  return losses;
 }
 
 TEST(TcpControl, WhoChangesRepeatsOrTakesAwayWhatARankSaysEndsTheJobAndNoMore) {
   for (const auto deed : {Middleman::Deed::flip, Middleman::Deed::repeat, Middleman::Deed::leave_out}) {
-    const auto letters = heard_after(deed);
-    EXPECT_EQ(letters[0].from, 1);
-    EXPECT_NE(letters[0].loss.message.find("rank 1 (pid "), std::string::npos) << letters[0].loss.message;
-    EXPECT_NE(letters[0].loss.message.find("forged, changed or repeated"), std::string::npos)
-        << letters[0].loss.message;
-    EXPECT_EQ(letters[1].loss.code, Code::aborted);
+    const auto losses = heard_after(deed);
+    EXPECT_EQ(losses[0].rank, 1);
+    EXPECT_NE(losses[0].why.message.find("rank 1 (pid "), std::string::npos) << losses[0].why.message;
+    EXPECT_NE(losses[0].why.message.find("forged, changed or repeated"), std::string::npos)
+        << losses[0].why.message;
+    EXPECT_EQ(losses[1].why.code, Code::aborted);
   }
 }
 
@@ -226,10 +232,10 @@ TEST(TcpControl, RanksThatCannotReachOthersAreNamedInOneReport) {
   worlds[3].control->fail(unreachable_pair(3, 1));
   worlds[2].control->fail(unreachable_pair(2, 1));
   for (const std::size_t rank : {0, 1}) {
-    const auto letter = worlds[rank].control->receive(TimePoint::max());
-    ASSERT_TRUE(letter && letter->bytes.empty());
-    EXPECT_NE(letter->loss.message.find("rank 3 on"), std::string::npos) << letter->loss.message;
-    EXPECT_NE(letter->loss.message.find("rank 2 on"), std::string::npos) << letter->loss.message;
+    const auto lost = loss_in(worlds[rank].control->receive(TimePoint::max()));
+    ASSERT_TRUE(lost);
+    EXPECT_NE(lost->why.message.find("rank 3 on"), std::string::npos) << lost->why.message;
+    EXPECT_NE(lost->why.message.find("rank 2 on"), std::string::npos) << lost->why.message;
   }
   run_ranks(4, [&](int rank) { worlds[static_cast<std::size_t>(rank)].control.reset(); });
 }
@@ -245,7 +251,8 @@ TEST(TcpControl, InATreeWhatRank0HasAnnouncedLastComesBeforeItsGoodbye) {
       if (rank == 0) {  // perhaps before others have all their tree links
         control->announce(RankSet(1, kRanks), Bytes(1, std::byte{7}));
       } else {
-        EXPECT_EQ(control->receive(TimePoint::max())->bytes, Bytes(1, std::byte{7})) << "rank " << rank;
+        EXPECT_EQ(expect_message(*control->receive(TimePoint::max())).bytes, Bytes(1, std::byte{7}))
+            << "rank " << rank;
       }
     });
   }
@@ -256,9 +263,10 @@ TEST(TcpControl, InATreeRank0sGoodbyeReachesThoseWhoStillListen) {
   auto worlds = connect_tcp_ranks(tree_configs(kRanks, 1));
   worlds[0].control.reset();
   for (std::size_t rank = 1; rank < kRanks; ++rank) {
-    const auto letter = worlds[rank].control->receive(TimePoint::max());
-    EXPECT_EQ(letter->from, 0);
-    EXPECT_NE(letter->loss.message.find("rank 0 (pid "), std::string::npos) << letter->loss.message;
+    const auto lost = loss_in(worlds[rank].control->receive(TimePoint::max()));
+    ASSERT_TRUE(lost);
+    EXPECT_EQ(lost->rank, 0);
+    EXPECT_NE(lost->why.message.find("rank 0 (pid "), std::string::npos) << lost->why.message;
   }
   run_ranks(kRanks, [&](int rank) { worlds[static_cast<std::size_t>(rank)].control.reset(); });
 }
@@ -282,10 +290,10 @@ TEST(TcpControl, AnEdgeThatBreaksWhileBothItsRanksLiveEndsTheJobAndNamesThem) {
   auto worlds = connect_tcp_ranks(configs);
   break_tree_links(parse_address(configs[0].coordinator));
   for (std::size_t rank = 0; rank < 3; ++rank) {
-    const auto letter = worlds[rank].control->receive(TimePoint::max());
-    ASSERT_TRUE(letter && letter->bytes.empty());
-    EXPECT_EQ(letter->from, -1);
-    const std::string& words = letter->loss.message;
+    const auto lost = loss_in(worlds[rank].control->receive(TimePoint::max()));
+    ASSERT_TRUE(lost);
+    EXPECT_EQ(lost->rank, -1);
+    const std::string& words = lost->why.message;
     EXPECT_NE(words.find(describe(worlds[0].members[1])), std::string::npos) << words;
     EXPECT_NE(words.find(describe(worlds[0].members[2])), std::string::npos) << words;
   }

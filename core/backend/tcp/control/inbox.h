@@ -11,21 +11,21 @@
 
 namespace hora::tcp {
 
-/// The letters that have arrived and wait for the engine. `put` and the notice are for any thread; one thread
+/// The events that have arrived and wait for the engine. `put` and the notice are for any thread; one thread
 /// receives. `notice_mutex_` is held while the notice runs, and never together with `mutex_`.
-class LetterBox {
+class Inbox {
  public:
-  /// Adds a letter, wakes the receiver, and runs the notice.
-  void put(Letter letter);
+  /// Adds an event, wakes the receiver, and runs the notice.
+  void put(ControlEvent event);
   /// As Control::receive.
-  std::optional<Letter> receive(TimePoint deadline);
-  /// As Control::on_letter.
-  void on_letter(std::function<void()> notice);
+  std::optional<ControlEvent> receive(TimePoint deadline);
+  /// As Control::on_event.
+  void on_event(std::function<void()> notice);
 
  private:
   std::mutex mutex_;
   std::condition_variable arrival_;
-  std::deque<Letter> letters_;
+  std::deque<ControlEvent> events_;
   std::mutex notice_mutex_;
   std::function<void()> notice_;
 };
