@@ -5,7 +5,7 @@
 #include "core/comm/lane.h"
 #include "core/comm/membership.h"
 #include "core/comm/messenger.h"
-#include "core/comm/rollcall.h"
+#include "core/comm/readiness_vote.h"
 
 #include <memory>
 #include <string>
@@ -40,7 +40,7 @@ struct World {
   std::vector<Member> members;  ///< by rank
   std::unique_ptr<Control> control;
   Lane lane;
-  std::unique_ptr<Rollcall> rollcall;  ///< null: not all ranks share memory
+  std::unique_ptr<ReadinessVote> vote;  ///< null: not all ranks share memory
   std::unique_ptr<Messenger> messenger;
   const NcclModule* gpu_module = nullptr;  ///< what GPUs are used with; null: libhora_nccl.so
 };

@@ -11,7 +11,7 @@
 namespace hora {
 
 /// One rank's place in a locked schedule: decisions that all ranks make in the same order, step after step,
-/// each as soon as all have asked for it. The ranks tell each other in a Rollcall how far they are: with
+/// each as soon as all have asked for it. The ranks tell each other in a ReadinessVote how far they are: with
 /// `word`, which also says whether they are at the same place. A value.
 class Lockstep {
  public:

@@ -31,8 +31,8 @@ std::vector<int> everybody(int size) {
 
 }  // namespace
 
-Negotiator::Negotiator(Control& control, Rollcall* rollcall, std::size_t capacity)
-    : control_(control), capacity_(capacity), rollcall_(rollcall) {
+Negotiator::Negotiator(Control& control, ReadinessVote* vote, std::size_t capacity)
+    : control_(control), capacity_(capacity), vote_(vote) {
   add_group(kWorld, everybody(control.size()));
   const TreeSeat& seat = control.seat();
   const bool star = control.rank() == 0 && static_cast<int>(seat.children.size()) == control.size() - 1;
@@ -44,7 +44,7 @@ void Negotiator::add_group(int group, const std::vector<int>& members) {
   if (std::binary_search(members.begin(), members.end(), control_.rank()))
     voters_.emplace(group, Voter(group, capacity_));
   if (control_.rank() == 0)
-    chairs_.emplace(group, Chair{Coordinator(members, capacity_, group == kWorld && rollcall_ != nullptr),
+    chairs_.emplace(group, Chair{Coordinator(members, capacity_, group == kWorld && vote_ != nullptr),
                                  RankSet(members).without(RankSet(0))});
 }
 
@@ -233,8 +233,8 @@ std::vector<Negotiator::Heard> Negotiator::decide() {
 bool Negotiator::has_more() const {
   if (had_verdict_) return true;
   if (lockstep_)
-    return !rollcall_->has_answered() &&
-           (lockstep_->ready() > 0 || end_ != Lockstep::End::no || rollcall_->is_urged());
+    return !vote_->has_answered() &&
+           (lockstep_->ready() > 0 || end_ != Lockstep::End::no || vote_->is_urged());
   return is_undecided();
 }
 
@@ -283,7 +283,7 @@ Negotiator::Heard Negotiator::apply(const Verdict& verdict) {
 // --- while the world's decisions are locked ---
 
 void Negotiator::lock(const Verdict& verdict) {
-  if (rollcall_ == nullptr || verdict.group != kWorld || lockstep_)
+  if (vote_ == nullptr || verdict.group != kWorld || lockstep_)
     throw Error(Code::internal, "bad verdict: a lock out of place");
   lockstep_.emplace(verdict.lock, verdict.made);
   locked_since_ = {};
@@ -325,13 +325,13 @@ std::optional<Negotiator::Heard> Negotiator::step(TimePoint now, bool pressing) 
 
 std::optional<Negotiator::Heard> Negotiator::answer(TimePoint now) {
   while (lockstep_) {
-    if (!rollcall_->has_answered()) {
-      if (lockstep_->ready() == 0 && end_ == Lockstep::End::no && !rollcall_->is_urged()) return std::nullopt;
-      rollcall_->answer(lockstep_->word(end_), now);
+    if (!vote_->has_answered()) {
+      if (lockstep_->ready() == 0 && end_ == Lockstep::End::no && !vote_->is_urged()) return std::nullopt;
+      vote_->answer(lockstep_->word(end_), now);
       answered_ = now;
     }
-    if (!rollcall_->is_complete()) {
-      if (end_ != Lockstep::End::no) rollcall_->urge();
+    if (!vote_->is_complete()) {
+      if (end_ != Lockstep::End::no) vote_->urge();
       return std::nullopt;
     }
     quiet_since_ = {};
@@ -341,7 +341,7 @@ std::optional<Negotiator::Heard> Negotiator::answer(TimePoint now) {
 }
 
 std::chrono::milliseconds Negotiator::patience(bool pressing) const {
-  if (rollcall_->has_answered()) return kLate;
+  if (vote_->has_answered()) return kLate;
   return pressing ? kPressing : kOutOfOrder;
 }
 
@@ -363,7 +363,7 @@ bool Negotiator::grows_impatient(TimePoint now, bool pressing) {
     return false;
   const auto waited = in_milliseconds(now - quiet_since_).count();
   end_lock_because(
-      rollcall_->has_answered()
+      vote_->has_answered()
           ? fmt::format("{} has not submitted it for {} ms", describe_ranks(silent_ranks()), waited)
           : fmt::format("it has submitted others of the step, and not that one for {} ms", waited),
       Lockstep::End::after_waiting);
@@ -372,8 +372,8 @@ bool Negotiator::grows_impatient(TimePoint now, bool pressing) {
 
 std::vector<int> Negotiator::silent_ranks() const {
   std::vector<int> ranks;
-  for (int rank = 0; rank < rollcall_->size(); ++rank) {
-    if (!rollcall_->has_answered(rank)) ranks.push_back(rank);
+  for (int rank = 0; rank < vote_->size(); ++rank) {
+    if (!vote_->has_answered(rank)) ranks.push_back(rank);
   }
   return ranks;
 }
@@ -381,7 +381,7 @@ std::vector<int> Negotiator::silent_ranks() const {
 /// The decisions that follow from the answers of a complete round; nothing if the ranks go on waiting, or the
 /// lock ends.
 std::optional<Negotiator::Heard> Negotiator::decide_locked(TimePoint now) {
-  const auto& answers = rollcall_->conclude();
+  const auto& answers = vote_->conclude();
   const std::uint64_t own = lockstep_->word(Lockstep::End::no);
   if (locked_since_ == TimePoint{}) locked_since_ = now;
   std::size_t count = lockstep_->ready();
@@ -448,7 +448,7 @@ TimePoint Negotiator::oldest() const {
 
 /// A lock that is to end ends when all have answered; an engine that is blocked does not.
 std::optional<Coordinator::Waiting> Negotiator::waiting_for_answers() const {
-  if (!lockstep_ || !rollcall_->has_answered() || !rollcall_->is_urged()) return std::nullopt;
+  if (!lockstep_ || !vote_->has_answered() || !vote_->is_urged()) return std::nullopt;
   const std::vector<int> silent = silent_ranks();
   if (silent.empty()) return std::nullopt;
   const Voter& voter = voters_.at(kWorld);
@@ -457,8 +457,8 @@ std::optional<Coordinator::Waiting> Negotiator::waiting_for_answers() const {
   waiting.what = describe(voter.asked_in(lockstep_->next()));
   waiting.since = answered_;
   waiting.missing = silent;
-  for (int rank = 0; rank < rollcall_->size(); ++rank) {
-    if (rollcall_->has_answered(rank)) waiting.asked.push_back(rank);
+  for (int rank = 0; rank < vote_->size(); ++rank) {
+    if (vote_->has_answered(rank)) waiting.asked.push_back(rank);
   }
   return waiting;
 }

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "core/comm/control.h"
-#include "core/comm/rollcall.h"
+#include "core/comm/readiness_vote.h"
 #include "core/negotiate/branch.h"
 #include "core/negotiate/coordinator.h"
 #include "core/negotiate/lockstep.h"
@@ -51,7 +51,7 @@ namespace hora {
 class Negotiator {
  public:
   /// Begins with the world. `capacity`: of each group's schedule.
-  explicit Negotiator(Control& control, Rollcall* rollcall = nullptr, std::size_t capacity = 8192);
+  explicit Negotiator(Control& control, ReadinessVote* vote = nullptr, std::size_t capacity = 8192);
 
   /// Every rank tells its seat of every group, in the same order of all decisions. Numbers ascend, and are
   /// never given twice. `members`: ranks, ascending.
@@ -99,9 +99,9 @@ class Negotiator {
   /// The time to hear at the latest, if nothing rings before.
   [[nodiscard]] TimePoint next_look() const { return next_look_; }
   /// Whether this rank has said how far it is, and waits for what others say.
-  [[nodiscard]] bool waits_for_others() const { return rollcall_ != nullptr && rollcall_->has_answered(); }
+  [[nodiscard]] bool waits_for_others() const { return vote_ != nullptr && vote_->has_answered(); }
   /// Whether they all have said it.
-  [[nodiscard]] bool may_go_on() { return rollcall_->is_complete(); }
+  [[nodiscard]] bool may_go_on() { return vote_->is_complete(); }
   [[nodiscard]] bool is_locked() const { return lockstep_.has_value(); }
   /// Why this rank has ended a lock, in a sentence that names the tensor and the rank; once. Empty: it has
   /// not.
@@ -162,7 +162,7 @@ class Negotiator {
   std::map<int, Voter> voters_;                  // of the groups that this rank is in
   std::map<int, Chair, std::greater<>> chairs_;  // rank 0: of all groups; the world comes last, as it ends
   std::optional<Branch> branch_;                 // of a rank that others are below, but for a star's rank 0
-  Rollcall* rollcall_;
+  ReadinessVote* vote_;
   std::optional<Lockstep> lockstep_;
   TimePoint locked_since_{};
   Lockstep::End end_ = Lockstep::End::no;  // what this rank wants

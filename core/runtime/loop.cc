@@ -17,7 +17,7 @@ std::optional<BatchSizing> make_batch_sizing(World& world, const Config& config,
                                              const FusionThresholds& thresholds) {
   if (world.control->rank() != 0 || world.control->size() == 1) return std::nullopt;
   try {
-    return BatchSizing(config, thresholds, world.rollcall != nullptr);
+    return BatchSizing(config, thresholds, world.vote != nullptr);
   } catch (const Error& error) {
     world.control->fail(error.status());
     throw;
@@ -33,8 +33,8 @@ Loop::Loop(World& world, const Config& config, TensorTable& table, ProcessSets& 
       sets_(sets),
       delays_(delays),
       messages_(messages),
-      wake_up_(world.rollcall ? world.rollcall->wake_up() : own_wake_up_),
-      negotiator_(*world.control, world.control->size() > 1 ? world.rollcall.get() : nullptr),
+      wake_up_(world.vote ? world.vote->wake_up() : own_wake_up_),
+      negotiator_(*world.control, world.control->size() > 1 ? world.vote.get() : nullptr),
       recorder_(config.recorded_operations),
       tracing_(timeline, negotiator_, world.control->rank()),
       groups_(world, config, *sets.ranks_of(kWorld), table, recorder_, tracing_.tracer(), aborter_, gpu,

@@ -50,11 +50,11 @@ class Loop {
   /// only*.
   [[nodiscard]] bool waits_for_others() const { return negotiator_.waits_for_others(); }
   /// Whether a core that waits is better left to others.
-  [[nodiscard]] bool crowded() const { return world_.rollcall && world_.rollcall->cores_for_each() == 0; }
+  [[nodiscard]] bool crowded() const { return world_.vote && world_.vote->cores_for_each() == 0; }
   /// Whether steps are locked, and each rank has no core but the one that its program computes on. *Engine
   /// only*.
   [[nodiscard]] bool shares_its_core() const {
-    return negotiator_.is_locked() && world_.rollcall->cores_for_each() <= 1;
+    return negotiator_.is_locked() && world_.vote->cores_for_each() <= 1;
   }
   [[nodiscard]] bool may_go_on() { return negotiator_.waits_for_others() && negotiator_.may_go_on(); }
   /// Makes this rank ask for nothing more; `turn` is over when all ranks have left. Thread-safe; the first

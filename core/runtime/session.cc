@@ -38,7 +38,7 @@ Session::Session(World world, const Config& config, Lasting& lasting, bool goes_
       messages_(*world_.messenger, world_.control->rank(), world_.control->size(), lasting.lent,
                 EndCode(goes_on)),
       loop_(world_, config_, table_, sets_, timeline_, *lasting.delays, lasting.gpu, messages_),
-      engine_(std::make_shared<Engine>(loop_, world_.rollcall != nullptr)) {
+      engine_(std::make_shared<Engine>(loop_, world_.vote != nullptr)) {
   table_.helped_by(engine_);
   engine_->start();
 }
@@ -46,7 +46,7 @@ Session::Session(World world, const Config& config, Lasting& lasting, bool goes_
 Session::~Session() { engine_->stop(); }
 
 bool Session::can_overlap() const {
-  return world_.control->size() == 1 || !world_.rollcall || world_.rollcall->cores_for_each() > 1;
+  return world_.control->size() == 1 || !world_.vote || world_.vote->cores_for_each() > 1;
 }
 
 /// As `admit`; tensors on a GPU have a point before which they are not touched.

@@ -66,15 +66,15 @@ Job::Job(const Plan& plan)
       ranks_(static_cast<std::size_t>(plan.ranks)),
       stalls_(kPatience, members_),
       happened_(begin_) {
-  auto rollcalls = make_rollcalls(plan_.ranks);
+  auto votes = make_votes(plan_.ranks);
   for (int number = 0; number < plan_.ranks; ++number) {
     Rank& rank = ranks_[static_cast<std::size_t>(number)];
     rank.number = number;
     rank.control = network_.control(number);
-    rank.rollcall = std::move(rollcalls[static_cast<std::size_t>(number)]);
-    WakeUp(rank.rollcall->wake_up()).sleeps_for(Sleep::any_news);
+    rank.vote = std::move(votes[static_cast<std::size_t>(number)]);
+    WakeUp(rank.vote->wake_up()).sleeps_for(Sleep::any_news);
     rank.negotiator = std::make_unique<Negotiator>(
-        *rank.control, plan_.shares_memory ? rank.rollcall.get() : nullptr, plan_.capacity);
+        *rank.control, plan_.shares_memory ? rank.vote.get() : nullptr, plan_.capacity);
     events_.after(up_to(seconds(1)), [this, &rank] { begin_step(rank); });
   }
   if (plan_.fault == Fault::death || plan_.fault == Fault::silence) {
@@ -183,7 +183,7 @@ void Job::turn(Rank& rank) {
 /// Other ranks see a moment later what one rank has done in shared memory.
 void Job::wake_those_rung_for() {
   for (auto& rank : ranks_) {
-    const std::uint32_t rings = WakeUp(rank.rollcall->wake_up()).rings();
+    const std::uint32_t rings = WakeUp(rank.vote->wake_up()).rings();
     if (std::exchange(rank.rings, rings) != rings)
       events_.after(up_to(microseconds(50)), [this, &rank] { turn(rank); });
   }

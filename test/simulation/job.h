@@ -64,7 +64,7 @@ class Job {
   struct Rank {
     int number = 0;
     std::unique_ptr<Control> control;
-    std::unique_ptr<Rollcall> rollcall;
+    std::unique_ptr<ReadinessVote> vote;
     std::uint32_t rings = 0;  // that it has turned for
     std::unique_ptr<Negotiator> negotiator;
     std::vector<Request> asks;        // submitted, not asked for yet

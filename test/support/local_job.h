@@ -35,7 +35,7 @@ inline void run_local_job(int size, const std::function<void(Runtime&)>& rank_ma
     mine.size = mine.local_size = size;
     World world = group.join(rank);
     if (!collectives.empty()) world.lane.collective = std::move(collectives[static_cast<std::size_t>(rank)]);
-    if (!on_one_host) world.rollcall.reset();
+    if (!on_one_host) world.vote.reset();
     Runtime runtime(std::move(world), mine);
     rank_main(runtime);
   });

@@ -19,13 +19,13 @@ struct LocalGroup::Parts {
       : office(std::make_shared<PostOffice>(size)),
         meeting(std::make_shared<Meeting>(size)),
         messages(std::make_shared<MessageBoxes>(size)),
-        rollcalls(make_rollcalls(size)) {}
+        votes(make_votes(size)) {}
 
   std::string job = fmt::format("{:08x}", std::random_device{}());
   std::shared_ptr<PostOffice> office;
   std::shared_ptr<Meeting> meeting;
   std::shared_ptr<MessageBoxes> messages;
-  std::vector<std::unique_ptr<Rollcall>> rollcalls;  // of those that have not joined
+  std::vector<std::unique_ptr<ReadinessVote>> votes;  // of those that have not joined
 };
 
 LocalGroup::LocalGroup(int size) : parts_(std::make_shared<Parts>(size)) {}
@@ -42,7 +42,7 @@ World LocalGroup::join(int rank) {
   }
   world.control = make_local_control(parts_->office, rank);
   world.lane = {make_host_stream(), make_local_collective(parts_->meeting, rank)};
-  world.rollcall = std::move(parts_->rollcalls[static_cast<std::size_t>(rank)]);
+  world.vote = std::move(parts_->votes[static_cast<std::size_t>(rank)]);
   world.messenger = make_local_messenger(parts_->messages, rank);
   return world;
 }

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "core/base/shared_cores.h"
-#include "core/comm/rollcall.h"
+#include "core/comm/readiness_vote.h"
 
 #include <array>
 #include <atomic>
@@ -44,7 +44,7 @@ struct Mailbox {
 /// The mailboxes and the slots alternate from call to call: whoever is still reading those of the last call
 /// is not disturbed by the next one, and nobody can be two calls behind.
 struct RankBlock {
-  RollcallSeat roll;
+  VotePart roll;
   alignas(kFlagLine) std::atomic<std::uint64_t> arrived;  ///< how many phases this rank has reached
   alignas(kFlagLine) std::atomic<std::uint32_t> wakes;    ///< a futex; whoever wakes this rank adds one
   std::atomic<std::uint32_t> sleeping;  ///< this rank waits, or is about to wait, for `wakes` to grow

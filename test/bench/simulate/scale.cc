@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "test/bench/simulate/scale.h"
 
-#include "core/comm/rollcall.h"
+#include "core/comm/readiness_vote.h"
 #include "core/negotiate/negotiator.h"
 #include "test/simulation/network.h"
 
@@ -41,7 +41,7 @@ struct Sent {
 /// One rank: its engine, and its control's I/O, each of which does one thing after the other.
 struct Rank {
   std::unique_ptr<Control> control;
-  std::unique_ptr<Rollcall> rollcall;
+  std::unique_ptr<ReadinessVote> vote;
   std::unique_ptr<Negotiator> negotiator;
   std::deque<ControlEvent> events;
   std::size_t unread = 0;  // that have come since the last turn
@@ -102,15 +102,15 @@ class Simulated {
       request.shape = {64, 64 + tensor, 3, 3};
       requests_.push_back(std::move(request));
     }
-    auto rollcalls = locks ? make_rollcalls(ranks) : std::vector<std::unique_ptr<Rollcall>>();
+    auto votes = locks ? make_votes(ranks) : std::vector<std::unique_ptr<ReadinessVote>>();
     for (int number = 0; number < ranks; ++number) {
       Rank& rank = at(number);
       rank.control = std::make_unique<ScaleControl>(rank, number, ranks, radix);
       if (locks) {
-        rank.rollcall = std::move(rollcalls[static_cast<std::size_t>(number)]);
-        WakeUp(rank.rollcall->wake_up()).sleeps_for(Sleep::any_news);
+        rank.vote = std::move(votes[static_cast<std::size_t>(number)]);
+        WakeUp(rank.vote->wake_up()).sleeps_for(Sleep::any_news);
       }
-      rank.negotiator = std::make_unique<Negotiator>(*rank.control, rank.rollcall.get());
+      rank.negotiator = std::make_unique<Negotiator>(*rank.control, rank.vote.get());
     }
   }
 
@@ -203,10 +203,10 @@ class Simulated {
   }
 
   void wake_those_rung_for() {
-    if (!ranks_.front().rollcall) return;
+    if (!ranks_.front().vote) return;
     for (std::size_t number = 0; number < ranks_.size(); ++number) {
       Rank& rank = ranks_[number];
-      const std::uint32_t rings = WakeUp(rank.rollcall->wake_up()).rings();
+      const std::uint32_t rings = WakeUp(rank.vote->wake_up()).rings();
       if (std::exchange(rank.rings, rings) == rings) continue;
       events_.after(kWake, [this, number] { schedule(static_cast<int>(number)); });
     }

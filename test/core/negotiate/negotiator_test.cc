@@ -21,18 +21,18 @@ constexpr TimePoint kStart{};
 class Seats {
  public:
   explicit Seats(int size, std::size_t capacity = 8192, bool locks = false, int radix = 0) {
-    if (locks) rollcalls_ = make_rollcalls(size);
-    for (auto& call : rollcalls_) WakeUp(call->wake_up()).sleeps_for(Sleep::any_news);
+    if (locks) votes_ = make_votes(size);
+    for (auto& call : votes_) WakeUp(call->wake_up()).sleeps_for(Sleep::any_news);
     auto office = std::make_shared<local::PostOffice>(size, radix);
     for (int rank = 0; rank < size; ++rank) {
       controls_.push_back(local::make_local_control(office, rank));
       controls_.back()->on_event([this, rank] {
         ++messages_;
-        if (!rollcalls_.empty()) WakeUp(rollcalls_[static_cast<std::size_t>(rank)]->wake_up()).ring();
+        if (!votes_.empty()) WakeUp(votes_[static_cast<std::size_t>(rank)]->wake_up()).ring();
       });
     }
     for (auto& control : controls_) {
-      Rollcall* call = locks ? rollcalls_[static_cast<std::size_t>(control->rank())].get() : nullptr;
+      ReadinessVote* call = locks ? votes_[static_cast<std::size_t>(control->rank())].get() : nullptr;
       seats_.push_back(std::make_unique<Negotiator>(*control, call, capacity));
     }
   }
@@ -40,7 +40,7 @@ class Seats {
   Negotiator& operator[](int rank) { return *seats_[static_cast<std::size_t>(rank)]; }
   /// How often a rank was told that there is something to do.
   [[nodiscard]] std::uint64_t rings(int rank) const {
-    return WakeUp(rollcalls_[static_cast<std::size_t>(rank)]->wake_up()).rings();
+    return WakeUp(votes_[static_cast<std::size_t>(rank)]->wake_up()).rings();
   }
   /// That have been sent so far, by all.
   [[nodiscard]] int messages() const { return messages_; }
@@ -63,7 +63,7 @@ class Seats {
  private:
   int messages_ = 0;
   std::vector<std::unique_ptr<Control>> controls_;
-  std::vector<std::unique_ptr<Rollcall>> rollcalls_;
+  std::vector<std::unique_ptr<ReadinessVote>> votes_;
   std::vector<std::unique_ptr<Negotiator>> seats_;
 };
 

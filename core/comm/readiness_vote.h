@@ -14,7 +14,7 @@ namespace hora {
 
 /// One rank's part of a vote, in memory that all ranks of the vote map. Only that rank writes it, except that
 /// others ring its `wake_up`. All zeros is the valid first state.
-struct RollcallSeat {
+struct VotePart {
   /// The answer of a rank in one round, and its time by CLOCK_MONOTONIC, which ranks of a machine share.
   struct Answer {
     std::uint64_t word;
@@ -54,12 +54,12 @@ static_assert(std::atomic<std::uint64_t>::is_always_lock_free &&
 /// so have read round n.
 ///
 /// A rank that dies never answers. The others hear of its death from Control, not from here. *Engine only.*
-class Rollcall {
+class ReadinessVote {
  public:
   /// `place`: of this rank among the `size` ranks of the vote. `seat(i)`: the part of rank i, whose `cores`
   /// are already written. `owner` keeps the memory of all parts.
   template <typename SeatAt>
-  Rollcall(int size, int place, std::shared_ptr<const void> owner, const SeatAt& seat)
+  ReadinessVote(int size, int place, std::shared_ptr<const void> owner, const SeatAt& seat)
       : place_(static_cast<std::size_t>(place)), owner_(std::move(owner)) {
     seats_.reserve(static_cast<std::size_t>(size));
     for (int other = 0; other < size; ++other) seats_.push_back(&seat(other));
@@ -89,13 +89,13 @@ class Rollcall {
   /// Whether all ranks have answered in this round.
   [[nodiscard]] bool is_complete();
 
-  using Answers = std::vector<RollcallSeat::Answer>;
+  using Answers = std::vector<VotePart::Answer>;
   /// Ends a round that is complete, and begins the next one. Returns the answers of all, by place; they are
   /// valid until the next call.
   [[nodiscard]] const Answers& conclude();
 
  private:
-  std::vector<RollcallSeat*> seats_;
+  std::vector<VotePart*> seats_;
   std::size_t place_;
   std::shared_ptr<const void> owner_;
   std::uint64_t round_ = 1;
@@ -106,6 +106,6 @@ class Rollcall {
 };
 
 /// One vote of `size` ranks that are threads of this process: the object of each rank, by rank.
-[[nodiscard]] std::vector<std::unique_ptr<Rollcall>> make_rollcalls(int size);
+[[nodiscard]] std::vector<std::unique_ptr<ReadinessVote>> make_votes(int size);
 
 }  // namespace hora

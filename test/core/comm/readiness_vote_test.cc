@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "core/comm/rollcall.h"
+#include "core/comm/readiness_vote.h"
 
 #include "test/support/one_core.h"
 #include "test/support/threads.h"
@@ -11,8 +11,8 @@ namespace {
 
 constexpr TimePoint kThen{std::chrono::seconds(5)};
 
-TEST(Rollcall, AllSeeTheWordsOfAll) {
-  const auto calls = make_rollcalls(3);
+TEST(ReadinessVote, AllSeeTheWordsOfAll) {
+  const auto calls = make_votes(3);
   calls[2]->answer(12, kThen);
   EXPECT_TRUE(calls[2]->has_answered());
   EXPECT_TRUE(calls[0]->has_answered(2));
@@ -32,14 +32,14 @@ TEST(Rollcall, AllSeeTheWordsOfAll) {
   }
 }
 
-TEST(Rollcall, KnowsFromTheStartHowManyCoresThereAreForEach) {
+TEST(ReadinessVote, KnowsFromTheStartHowManyCoresThereAreForEach) {
   const OneCore one;
-  EXPECT_EQ(make_rollcalls(1)[0]->cores_for_each(), 1);
-  EXPECT_EQ(make_rollcalls(2)[1]->cores_for_each(), 0);
+  EXPECT_EQ(make_votes(1)[0]->cores_for_each(), 1);
+  EXPECT_EQ(make_votes(2)[1]->cores_for_each(), 0);
 }
 
-TEST(Rollcall, TheFirstMayAnswerTheNextRoundWhileOthersStillReadThisOne) {
-  const auto calls = make_rollcalls(2);
+TEST(ReadinessVote, TheFirstMayAnswerTheNextRoundWhileOthersStillReadThisOne) {
+  const auto calls = make_votes(2);
   calls[0]->answer(1, kThen);
   calls[1]->answer(2, kThen);
   EXPECT_EQ(calls[0]->conclude()[1].word, 2u);
@@ -49,8 +49,8 @@ TEST(Rollcall, TheFirstMayAnswerTheNextRoundWhileOthersStillReadThisOne) {
   EXPECT_EQ(calls[1]->conclude()[0].word, 3u);
 }
 
-TEST(Rollcall, OneThatIsUrgedKnowsUntilTheRoundIsOver) {
-  const auto calls = make_rollcalls(2);
+TEST(ReadinessVote, OneThatIsUrgedKnowsUntilTheRoundIsOver) {
+  const auto calls = make_votes(2);
   calls[0]->answer(1, kThen);
   EXPECT_FALSE(calls[1]->is_urged());
   const auto rings = WakeUp(calls[1]->wake_up()).rings();
@@ -63,8 +63,8 @@ TEST(Rollcall, OneThatIsUrgedKnowsUntilTheRoundIsOver) {
   EXPECT_FALSE(calls[1]->is_urged());
 }
 
-TEST(Rollcall, TheLastToAnswerRingsThoseWhoSleep) {
-  const auto calls = make_rollcalls(3);
+TEST(ReadinessVote, TheLastToAnswerRingsThoseWhoSleep) {
+  const auto calls = make_votes(3);
   WakeUp first(calls[0]->wake_up());
   calls[0]->answer(1, kThen);
   first.sleeps_for(Sleep::peers);
@@ -77,12 +77,12 @@ TEST(Rollcall, TheLastToAnswerRingsThoseWhoSleep) {
 
 /// Threads that sleep whenever they wait: it would hang if one were not woken, and words would be torn or of
 /// another round if they were read too early or overwritten too soon.
-TEST(Rollcall, ManyRoundsOfThreads) {
+TEST(ReadinessVote, ManyRoundsOfThreads) {
   constexpr int kRanks = 4;
   constexpr std::uint64_t kRounds = 3000;
-  const auto calls = make_rollcalls(kRanks);
+  const auto calls = make_votes(kRanks);
   run_ranks(kRanks, [&](int rank) {
-    Rollcall& call = *calls[static_cast<std::size_t>(rank)];
+    ReadinessVote& call = *calls[static_cast<std::size_t>(rank)];
     WakeUp wake_up(call.wake_up());
     for (std::uint64_t round = 0; round < kRounds; ++round) {
       call.answer(round * kRanks + static_cast<std::uint64_t>(rank), kThen);
