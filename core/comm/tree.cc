@@ -21,18 +21,18 @@ std::vector<int> begin_subtrees(int first, int end, int radix) {
 
 }  // namespace
 
-RankSet TreeSeat::below(std::size_t child) const {
+RankSet TreePosition::below(std::size_t child) const {
   return {children[child], child + 1 < children.size() ? children[child + 1] : end};
 }
 
-int TreeSeat::child(int rank) const {
+int TreePosition::child(int rank) const {
   const auto found = std::lower_bound(children.begin(), children.end(), rank);
   return found != children.end() && *found == rank ? static_cast<int>(found - children.begin()) : -1;
 }
 
-TreeSeat seat_in_tree(int rank, int size, int radix) {
+TreePosition position_in_tree(int rank, int size, int radix) {
   const int most = radix == 0 ? size : radix;
-  TreeSeat seat{0, size, begin_subtrees(0, size, most)};
+  TreePosition seat{0, size, begin_subtrees(0, size, most)};
   for (int at = 0; at != rank;) {
     const auto next = std::prev(std::upper_bound(seat.children.begin(), seat.children.end(), rank));
     const int child = *next;

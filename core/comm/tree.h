@@ -11,7 +11,7 @@ namespace hora {
 /// root. A rank's subtree is itself and those that follow it, cut into equal parts for its children: so ranks
 /// of one host, which follow one another as a rule, are in one subtree. In a star all are rank 0's children.
 /// A value.
-struct TreeSeat {
+struct TreePosition {
   int parent = 0;             ///< the root's is itself
   int end = 1;                ///< the subtree: from this rank to before that one
   std::vector<int> children;  ///< ascending
@@ -23,6 +23,6 @@ struct TreeSeat {
 };
 
 /// `radix`: how many children a rank has, if there are enough; 0: a star. A pure function.
-[[nodiscard]] TreeSeat seat_in_tree(int rank, int size, int radix);
+[[nodiscard]] TreePosition position_in_tree(int rank, int size, int radix);
 
 }  // namespace hora

@@ -34,7 +34,7 @@ std::vector<int> everybody(int size) {
 Negotiator::Negotiator(Control& control, ReadinessVote* vote, std::size_t capacity)
     : control_(control), capacity_(capacity), vote_(vote) {
   add_group(kWorld, everybody(control.size()));
-  const TreeSeat& seat = control.seat();
+  const TreePosition& seat = control.seat();
   const bool star = control.rank() == 0 && static_cast<int>(seat.children.size()) == control.size() - 1;
   if (!seat.children.empty() && !star) branch_.emplace(RankSet(control.rank(), seat.end), voters_.at(kWorld));
 }
@@ -121,7 +121,7 @@ void Negotiator::cast(Ballot ballot, TimePoint now) {
 
 /// Takes the ballots of a child, for itself or for the ranks below it.
 void Negotiator::take(const ControlMessage& message) {
-  const TreeSeat& seat = control_.seat();
+  const TreePosition& seat = control_.seat();
   const int child = seat.child(message.from);
   if (child < 0)
     throw Error(Code::internal, fmt::format("rank {} writes to rank {}", message.from, control_.rank()));

@@ -61,10 +61,10 @@ struct Rank {
 class ScaleControl final : public Control {
  public:
   ScaleControl(Rank& own, int rank, int size, int radix)
-      : own_(own), rank_(rank), size_(size), seat_(seat_in_tree(rank, size, radix)) {}
+      : own_(own), rank_(rank), size_(size), seat_(position_in_tree(rank, size, radix)) {}
   [[nodiscard]] int rank() const override { return rank_; }
   [[nodiscard]] int size() const override { return size_; }
-  [[nodiscard]] const TreeSeat& seat() const override { return seat_; }
+  [[nodiscard]] const TreePosition& seat() const override { return seat_; }
   void send(int to, std::span<const std::byte> bytes) override { write(RankSet(to), false, bytes); }
   void announce(const RankSet& to, std::span<const std::byte> bytes) override { write(to, true, bytes); }
   std::optional<ControlEvent> receive(TimePoint /*deadline*/) override {
@@ -87,7 +87,7 @@ class ScaleControl final : public Control {
   Rank& own_;
   int rank_;
   int size_;
-  TreeSeat seat_;
+  TreePosition seat_;
 };
 
 /// All of them, and what travels between them.
@@ -235,7 +235,7 @@ class Simulated {
 
   void hand_on(int number, const RankSet& to, const std::shared_ptr<const Bytes>& bytes) {
     Rank& rank = at(number);
-    const TreeSeat& seat = rank.control->seat();
+    const TreePosition& seat = rank.control->seat();
     for (std::size_t i = 0; i < seat.children.size(); ++i) {
       const int child = seat.children[i];
       const RankSet part = to.common(seat.below(i));
@@ -266,7 +266,7 @@ class Simulated {
 Outcome simulate(int ranks, int radix, int tensors, const Costs& costs, bool locks) {
   Simulated job(ranks, radix, tensors, costs, locks);
   Outcome outcome;
-  for (int at = ranks - 1; at != 0; ++outcome.levels) at = seat_in_tree(at, ranks, radix).parent;
+  for (int at = ranks - 1; at != 0; ++outcome.levels) at = position_in_tree(at, ranks, radix).parent;
   outcome.cold = job.step();
   job.forget_turns();
   const auto in_the_middle = [&job] {

@@ -10,23 +10,23 @@ namespace {
 using testing::ElementsAre;
 
 TEST(Tree, InAStarAllAreChildrenOfRankZero) {
-  EXPECT_THAT(seat_in_tree(0, 4, 0).children, ElementsAre(1, 2, 3));
-  EXPECT_EQ(seat_in_tree(3, 4, 0).parent, 0);
-  EXPECT_TRUE(seat_in_tree(3, 4, 0).children.empty());
-  EXPECT_TRUE(seat_in_tree(0, 1, 0).children.empty());
+  EXPECT_THAT(position_in_tree(0, 4, 0).children, ElementsAre(1, 2, 3));
+  EXPECT_EQ(position_in_tree(3, 4, 0).parent, 0);
+  EXPECT_TRUE(position_in_tree(3, 4, 0).children.empty());
+  EXPECT_TRUE(position_in_tree(0, 1, 0).children.empty());
 }
 
 TEST(Tree, SubtreesAreRunsOfRanks) {
-  const TreeSeat root = seat_in_tree(0, 10, 2);
+  const TreePosition root = position_in_tree(0, 10, 2);
   EXPECT_THAT(root.children, ElementsAre(1, 6));
   EXPECT_EQ(root.below(0), RankSet(1, 6));
   EXPECT_EQ(root.below(1), RankSet(6, 10));
   EXPECT_EQ(root.child(6), 1);
   EXPECT_EQ(root.child(7), -1);
-  const TreeSeat inner = seat_in_tree(6, 10, 2);
+  const TreePosition inner = position_in_tree(6, 10, 2);
   EXPECT_EQ(inner.parent, 0);
   EXPECT_THAT(inner.children, ElementsAre(7, 9));
-  EXPECT_EQ(seat_in_tree(8, 10, 2).parent, 7);
+  EXPECT_EQ(position_in_tree(8, 10, 2).parent, 7);
 }
 
 TEST(Tree, ParentsAndChildrenKnowEachOther) {
@@ -34,11 +34,11 @@ TEST(Tree, ParentsAndChildrenKnowEachOther) {
     for (const int size : {1, 2, 3, 17, 18, 100, 300}) {
       RankSet seen(0);
       for (int rank = 0; rank < size; ++rank) {
-        const TreeSeat seat = seat_in_tree(rank, size, radix);
+        const TreePosition seat = position_in_tree(rank, size, radix);
         RankSet subtree(rank);
         EXPECT_TRUE(radix == 0 || static_cast<int>(seat.children.size()) <= radix);
         for (std::size_t i = 0; i < seat.children.size(); ++i) {
-          const TreeSeat child = seat_in_tree(seat.children[i], size, radix);
+          const TreePosition child = position_in_tree(seat.children[i], size, radix);
           EXPECT_EQ(child.parent, rank);
           EXPECT_EQ(seat.below(i), RankSet(seat.children[i], child.end));
           subtree.add(seat.below(i));
@@ -56,7 +56,7 @@ TEST(Tree, TenThousandRanksAreFewLevels) {
     int most = 0;
     for (int rank = 0; rank < 10000; rank += 7) {
       int level = 0;
-      for (int at = rank; at != 0; ++level) at = seat_in_tree(at, 10000, radix).parent;
+      for (int at = rank; at != 0; ++level) at = position_in_tree(at, 10000, radix).parent;
       most = std::max(most, level);
     }
     return most;

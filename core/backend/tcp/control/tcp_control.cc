@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/backend/tcp/control/tcp_control.h"
 
-#include "core/backend/tcp/control/heartbeat.h"
 #include "core/backend/tcp/control/farewell.h"
+#include "core/backend/tcp/control/heartbeat.h"
 #include "core/backend/tcp/control/inbox.h"
 #include "core/backend/tcp/control/loss_notice.h"
 #include "core/backend/tcp/control/loss_policy.h"
@@ -26,7 +26,7 @@ namespace {
 
 constexpr std::chrono::seconds kMostFarewell{1};
 
-/// Control over TCP: a star, in which every rank has one connection to rank 0. With a tree (TreeSeat) it has
+/// Control over TCP: a star, in which every rank has one connection to rank 0. With a tree (TreePosition) it has
 /// tree links beside the star, between all other parents and children. Losses, and the messages of ranks to
 /// rank 0 alone, go over the star. Messages to parents go up the tree, and the announcements of rank 0 go
 /// down it. The I/O thread hands an announcement on first: this rank may leave as soon as it has it, and its
@@ -51,7 +51,7 @@ class TcpControl final : public Control {
   TcpControl(const Membership& membership, const Config& config, Meetup meetup)
       : rank_(membership.rank),
         size_(membership.size),
-        seat_(seat_in_tree(membership.rank, membership.size, meetup.peer_list.radix)),
+        seat_(position_in_tree(membership.rank, membership.size, meetup.peer_list.radix)),
         self_(describe(meetup.peer_list.members[static_cast<std::size_t>(membership.rank)])),
         heartbeat_(config.heartbeat_timeout, Clock::now()),
         news_(std::move(meetup.news)),
@@ -83,7 +83,7 @@ class TcpControl final : public Control {
 
   [[nodiscard]] int rank() const override { return rank_; }
   [[nodiscard]] int size() const override { return size_; }
-  [[nodiscard]] const TreeSeat& seat() const override { return seat_; }
+  [[nodiscard]] const TreePosition& seat() const override { return seat_; }
 
   void send(int to, std::span<const std::byte> bytes) override {
     const std::lock_guard lock(mutex_);
@@ -324,7 +324,7 @@ class TcpControl final : public Control {
 
   const int rank_;
   const int size_;
-  const TreeSeat seat_;
+  const TreePosition seat_;
   const std::string self_;
   // The I/O thread's alone:
   Heartbeat heartbeat_;

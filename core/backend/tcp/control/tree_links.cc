@@ -110,7 +110,7 @@ class TreeLinkSearch {
   [[nodiscard]] const Member& member(int rank) const { return members_[static_cast<std::size_t>(rank)]; }
 
   const std::vector<Member>& members_;
-  const TreeSeat& seat_;
+  const TreePosition& seat_;
   const int rank_;
   const int size_;
   const TimePoint end_;

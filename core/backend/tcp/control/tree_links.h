@@ -11,7 +11,7 @@
 
 namespace hora::tcp {
 
-/// A connection to a parent or a child in the tree (TreeSeat).
+/// A connection to a parent or a child in the tree (TreePosition).
 struct TreeLink {
   Member member;
   Connection connection;

@@ -36,7 +36,7 @@ class PeersTest : public testing::Test {
     return kinds;
   }
 
-  const TreeSeat seat_{0, 9, {2, 3}};
+  const TreePosition seat_{0, 9, {2, 3}};
   EventFd wake_up_;
   Peers peers_{seat_, wake_up_};
   std::map<int, Peer> others_;

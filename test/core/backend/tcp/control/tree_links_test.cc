@@ -23,7 +23,7 @@ TEST(ConnectEdges, GivesEachRankItsParentAndItsChildrenButForRank0) {
     connect_tree_links(worlds[at], configs[at], Clock::now() + configs[at].start_timeout,
                        [&](const TreeLink& tree_link) { found.push_back(tree_link.member.rank); });
     std::sort(found.begin(), found.end());
-    const TreeSeat& seat = worlds[at].control->seat();
+    const TreePosition& seat = worlds[at].control->seat();
     std::vector<int> expected;
     if (rank != 0) expected = seat.children;
     if (seat.parent != 0) expected.insert(expected.begin(), seat.parent);
