@@ -4,8 +4,8 @@
 
 #include "core/base/ancestry.h"
 #include "core/base/full_traces.h"
-#include "core/base/job_seat.h"
 #include "core/base/knobs.h"
+#include "core/base/rank_assignment.h"
 
 #include <fmt/format.h>
 #include <fcntl.h>
@@ -213,7 +213,7 @@ const Secret& secret_of_this_process() {
 /// Takes the seat that a launcher other than hrun gives. Where only rank and size are known, the rest is
 /// found out later.
 void take_block(Config& config) {
-  const auto seat = text("HORA_RANK") ? std::nullopt : find_job_seat(text);
+  const auto seat = text("HORA_RANK") ? std::nullopt : find_rank_assignment(text);
   if (!seat) {
     if (text("HORA_SIZE").value_or("1") != "1") config.local_size = config.cross_size = 0;
     return;

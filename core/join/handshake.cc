@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/join/handshake.h"
 
-#include "core/base/job_seat.h"
+#include "core/base/rank_assignment.h"
 
 #include <fmt/format.h>
 

@@ -2,7 +2,7 @@
 #include "core/join/membership_source.h"
 
 #include "core/backend/mpi_module.h"
-#include "core/base/job_seat.h"
+#include "core/base/rank_assignment.h"
 #include "core/join/door.h"
 #include "core/join/gathering.h"
 #include "core/join/secret_file.h"

@@ -2,7 +2,7 @@
 #include "core/launcher/health.h"
 
 #include "core/base/bytes.h"
-#include "core/base/job_seat.h"
+#include "core/base/rank_assignment.h"
 
 #include <hora/status.h>
 

@@ -22,7 +22,7 @@ using Secret = std::array<unsigned char, 32>;
 /// HOROVOD_LOG_LEVEL (trace is debug, fatal is error).
 struct Config {
   // This process's place in the job. Where HORA_RANK is not set, the variables of torchrun, mpirun, mpiexec,
-  // srun, flux or Kubernetes tell it (core/base/job_seat.h). Without a launcher it is rank 0 of 1.
+  // srun, flux or Kubernetes tell it (core/base/rank_assignment.h). Without a launcher it is rank 0 of 1.
   int rank = 0;        ///< HORA_RANK
   int size = 1;        ///< HORA_SIZE
   int local_rank = 0;  ///< HORA_LOCAL_RANK: among the ranks of this host

@@ -11,7 +11,7 @@ namespace hora {
 inline constexpr int kMostRanks = 1 << 20;
 
 /// A process's place in its job, as a launcher other than hrun tells it in the environment. A value.
-struct JobSeat {
+struct RankAssignment {
   std::string launcher;  ///< for messages: "torchrun", "Open MPI", ...
   int rank = 0;
   int size = 1;
@@ -42,7 +42,7 @@ using LookUp = std::function<std::optional<std::string>(const char* name)>;
 
 /// This process's seat; none if no launcher has left its variables. Throws Error(invalid_argument) that names
 /// a variable that is missing or makes no sense, and its launcher.
-[[nodiscard]] std::optional<JobSeat> find_job_seat(const LookUp& variables);
+[[nodiscard]] std::optional<RankAssignment> find_rank_assignment(const LookUp& variables);
 
 /// How many ranks the environment says that there are (HORA_SIZE, as hrun sets it); 1 if it says nothing.
 /// Throws Error(invalid_argument) that names the variable. In config.cc, which reads the environment.

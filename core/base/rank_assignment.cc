@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "core/base/job_seat.h"
+#include "core/base/rank_assignment.h"
 
 #include "core/base/node_list.h"
 
@@ -50,8 +50,8 @@ class Launcher {
   }
 
   /// A seat with the world's rank and size.
-  [[nodiscard]] JobSeat seat(const char* rank, const char* size) const {
-    JobSeat result;
+  [[nodiscard]] RankAssignment seat(const char* rank, const char* size) const {
+    RankAssignment result;
     result.launcher = name_;
     result.size = number(size, 1, kMostRanks);
     result.rank = number(rank, 0, result.size - 1);
@@ -59,7 +59,7 @@ class Launcher {
   }
 
   /// Adds the place among the ranks of this host, and what follows from it.
-  void set_local(JobSeat& seat, const char* rank, const char* size) const {
+  void set_local(RankAssignment& seat, const char* rank, const char* size) const {
     seat.local_size = number(size, 1, seat.size);
     seat.local_rank = number(rank, 0, seat.local_size - 1);
     settle_cross(seat);
@@ -67,7 +67,7 @@ class Launcher {
 
   /// One host, or one rank on each: then it is clear which host this is. Otherwise ranks may lie in any
   /// order.
-  static void settle_cross(JobSeat& seat) {
+  static void settle_cross(RankAssignment& seat) {
     if (seat.local_size == seat.size) seat.cross_size = 1;
     if (seat.local_size == 1) {
       seat.cross_rank = seat.rank;
@@ -91,9 +91,9 @@ class Launcher {
 
 /// No attempt's number is in the job's name: agents of several hosts count attempts for themselves, and the
 /// ranks of the former one are dead when the next one starts.
-JobSeat torchrun(const LookUp& variables) {
+RankAssignment torchrun(const LookUp& variables) {
   const Launcher in(variables, "torchrun");
-  JobSeat seat = in.seat("RANK", "WORLD_SIZE");
+  RankAssignment seat = in.seat("RANK", "WORLD_SIZE");
   in.set_local(seat, "LOCAL_RANK", "LOCAL_WORLD_SIZE");
   if (seat.cross_size == 0 && in.has("GROUP_WORLD_SIZE")) {
     seat.cross_size = in.number("GROUP_WORLD_SIZE", 1, seat.size);
@@ -104,27 +104,27 @@ JobSeat torchrun(const LookUp& variables) {
   return seat;
 }
 
-JobSeat open_mpi(const LookUp& variables) {
+RankAssignment open_mpi(const LookUp& variables) {
   const Launcher in(variables, "Open MPI");
-  JobSeat seat = in.seat("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE");
+  RankAssignment seat = in.seat("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE");
   in.set_local(seat, "OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE");
   seat.job = in.name({"PMIX_NAMESPACE", "OMPI_MCA_ess_base_jobid", "OMPI_MCA_orte_precondition_transports"});
   return seat;
 }
 
 /// MPICH and Intel MPI, or Cray's PALS.
-JobSeat pmi(const LookUp& variables) {
+RankAssignment pmi(const LookUp& variables) {
   const Launcher in(variables, "PMI");
-  JobSeat seat = in.seat("PMI_RANK", "PMI_SIZE");
+  RankAssignment seat = in.seat("PMI_RANK", "PMI_SIZE");
   if (in.has("MPI_LOCALNRANKS")) in.set_local(seat, "MPI_LOCALRANKID", "MPI_LOCALNRANKS");
   if (in.has("PMI_LOCAL_SIZE")) in.set_local(seat, "PMI_LOCAL_RANK", "PMI_LOCAL_SIZE");
   seat.job = in.name({"PMI_JOBID", "PALS_APID"});
   return seat;
 }
 
-JobSeat flux(const LookUp& variables) {
+RankAssignment flux(const LookUp& variables) {
   const Launcher in(variables, "Flux");
-  JobSeat seat = in.seat("FLUX_TASK_RANK", "FLUX_JOB_SIZE");
+  RankAssignment seat = in.seat("FLUX_TASK_RANK", "FLUX_JOB_SIZE");
   const int hosts = in.number("FLUX_JOB_NNODES", 1, seat.size);
   if (hosts == 1) seat.local_size = seat.size;
   if (hosts == seat.size) seat.local_size = 1;
@@ -135,9 +135,9 @@ JobSeat flux(const LookUp& variables) {
 }
 
 /// The shares of a step's hosts: tasks may be spread unevenly, and in any order.
-JobSeat slurm(const LookUp& variables) {
+RankAssignment slurm(const LookUp& variables) {
   const Launcher in(variables, "Slurm");
-  JobSeat seat = in.seat("SLURM_PROCID", "SLURM_STEP_NUM_TASKS");
+  RankAssignment seat = in.seat("SLURM_PROCID", "SLURM_STEP_NUM_TASKS");
   const auto counts = expand_task_counts(in.text("SLURM_STEP_TASKS_PER_NODE"));
   const int node = in.number("SLURM_NODEID", 0, static_cast<int>(counts.size()) - 1);
   seat.local_size = counts[static_cast<std::size_t>(node)];
@@ -150,23 +150,23 @@ JobSeat slurm(const LookUp& variables) {
   return seat;
 }
 
-JobSeat pmix(const LookUp& variables) {
+RankAssignment pmix(const LookUp& variables) {
   const Launcher in(variables, "PMIx");
   if (!in.has("HORA_SIZE"))
     in.refuse("PMIX_RANK", in.text("PMIX_RANK"),
               "tells a process its rank, but not how many there are: set HORA_SIZE as well");
-  JobSeat seat = in.seat("PMIX_RANK", "HORA_SIZE");
+  RankAssignment seat = in.seat("PMIX_RANK", "HORA_SIZE");
   seat.job = in.name({"PMIX_NAMESPACE"});
   return seat;
 }
 
-JobSeat kubernetes(const LookUp& variables) {
+RankAssignment kubernetes(const LookUp& variables) {
   return Launcher(variables, "Kubernetes").seat("JOB_COMPLETION_INDEX", "HORA_SIZE");
 }
 
-JobSeat pytorch(const LookUp& variables) {
+RankAssignment pytorch(const LookUp& variables) {
   const Launcher in(variables, "PyTorch's environment");
-  JobSeat seat = in.seat("RANK", "WORLD_SIZE");
+  RankAssignment seat = in.seat("RANK", "WORLD_SIZE");
   seat.job = in.name({"MASTER_ADDR", "MASTER_PORT"});
   seat.first_host = in.text("MASTER_ADDR");
   if (in.has("LOCAL_WORLD_SIZE")) in.set_local(seat, "LOCAL_RANK", "LOCAL_WORLD_SIZE");
@@ -212,7 +212,7 @@ std::uint64_t hash(std::string_view text) {
 
 }  // namespace
 
-std::optional<JobSeat> find_job_seat(const LookUp& variables) {
+std::optional<RankAssignment> find_rank_assignment(const LookUp& variables) {
   if (variables("TORCHELASTIC_RUN_ID")) return torchrun(variables);
   if (variables("OMPI_COMM_WORLD_RANK")) return open_mpi(variables);
   if (is_pmi(variables)) return pmi(variables);

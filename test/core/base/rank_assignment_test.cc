@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The environments below were recorded: Slurm 22.05 (also with its pmi2 plugin), Open MPI 4.1, MPICH 4.0,
 // torchrun of PyTorch 2.11; those of Flux and PALS are written after their documentation.
-#include "core/base/job_seat.h"
+#include "core/base/rank_assignment.h"
 
 #include <hora/status.h>
 
@@ -20,8 +20,8 @@ Variables operator+(Variables some, const Variables& more) {
   return some;
 }
 
-std::optional<JobSeat> seat_in(const Variables& environment) {
-  return find_job_seat([&](const char* name) -> std::optional<std::string> {
+std::optional<RankAssignment> seat_in(const Variables& environment) {
+  return find_rank_assignment([&](const char* name) -> std::optional<std::string> {
     const auto found = environment.find(name);
     if (found == environment.end() || found->second.empty()) return std::nullopt;
     return found->second;
@@ -114,12 +114,12 @@ const Variables kFlux{
     {"FLUX_JOB_ID", "f2xyz"}, {"FLUX_JOB_NNODES", "1"}, {"FLUX_JOB_SIZE", "4"}, {"FLUX_TASK_LOCAL_ID", "3"},
     {"FLUX_TASK_RANK", "3"},  {"PMI_RANK", "3"},        {"PMI_SIZE", "4"}};
 
-TEST(JobSeat, IsNoneWithoutALauncher) {
+TEST(RankAssignment, IsNoneWithoutALauncher) {
   EXPECT_FALSE(seat_in({}));
   EXPECT_FALSE(seat_in({{"RANK", "1"}, {"WORLD_SIZE", "2"}}));
 }
 
-TEST(JobSeat, IsWhatTorchrunSays) {
+TEST(RankAssignment, IsWhatTorchrunSays) {
   EXPECT_EQ(numbers_in(kTorchrun), (std::vector{1, 2, 1, 2, 0, 1}));
   const auto seat = seat_in(kTorchrun).value();
   EXPECT_EQ(seat.launcher, "torchrun");
@@ -130,14 +130,14 @@ TEST(JobSeat, IsWhatTorchrunSays) {
   EXPECT_EQ(numbers_in(kTorchrun + second), (std::vector{6, 8, 2, 4, 1, 2}));
 }
 
-TEST(JobSeat, IsTheSameJobForAllRanksAndAttemptsOfATorchrun) {
+TEST(RankAssignment, IsTheSameJobForAllRanksAndAttemptsOfATorchrun) {
   const auto job = [](const Variables& more) { return seat_in(kTorchrun + more).value().job; };
   EXPECT_EQ(job({}), job({{"RANK", "0"}, {"LOCAL_RANK", "0"}, {"TORCHELASTIC_RESTART_COUNT", "2"}}));
   EXPECT_NE(job({}), job({{"TORCHELASTIC_RUN_ID", "other"}}));
   EXPECT_NE(job({}), job({{"MASTER_PORT", "29501"}}));
 }
 
-TEST(JobSeat, IsWhatSlurmSaysOfATask) {
+TEST(RankAssignment, IsWhatSlurmSaysOfATask) {
   EXPECT_EQ(numbers_in(kSlurm), (std::vector{2, 3, 0, 1, 1, 2}));
   const auto seat = seat_in(kSlurm).value();
   EXPECT_EQ(seat.launcher, "Slurm");
@@ -145,7 +145,7 @@ TEST(JobSeat, IsWhatSlurmSaysOfATask) {
   EXPECT_EQ(seat.job, "SLURM_CLUSTER_NAME=test SLURM_JOB_ID=7 SLURM_STEP_ID=0 ");
 }
 
-TEST(JobSeat, CountsOnlyNodesThatHaveSuchALocalRank) {
+TEST(RankAssignment, CountsOnlyNodesThatHaveSuchALocalRank) {
   const Variables second_local{{"SLURM_PROCID", "1"}, {"SLURM_NODEID", "0"}, {"SLURM_LOCALID", "1"}};
   EXPECT_EQ(numbers_in(kSlurm + second_local), (std::vector{1, 3, 1, 2, 0, 1}));
   const Variables uneven{{"SLURM_STEP_NUM_TASKS", "7"}, {"SLURM_STEP_TASKS_PER_NODE", "1,3(x2)"},
@@ -154,18 +154,18 @@ TEST(JobSeat, CountsOnlyNodesThatHaveSuchALocalRank) {
   EXPECT_EQ(numbers_in(kSlurm + uneven), (std::vector{5, 7, 1, 3, 1, 2}));
 }
 
-TEST(JobSeat, IsTheNumbersOfACyclicDistribution) {
+TEST(RankAssignment, IsTheNumbersOfACyclicDistribution) {
   const Variables cyclic{{"SLURM_PROCID", "1"}, {"SLURM_NODEID", "1"}, {"SLURM_LOCALID", "0"}};
   EXPECT_EQ(numbers_in(kSlurm + cyclic), (std::vector{1, 3, 0, 1, 1, 2}));
 }
 
-TEST(JobSeat, IsNoneInABatchScriptOrAnInteractiveStep) {
+TEST(RankAssignment, IsNoneInABatchScriptOrAnInteractiveStep) {
   EXPECT_FALSE(seat_in(kBatch));
   EXPECT_FALSE(seat_in(kSlurm + Variables{{"SLURM_STEP_ID", "4294967290"}}));
   EXPECT_FALSE(seat_in(kSlurm + Variables{{"SLURM_STEP_ID", "batch"}}));
 }
 
-TEST(JobSeat, IsOpenMpisInsideItsDaemonsOfSlurm) {
+TEST(RankAssignment, IsOpenMpisInsideItsDaemonsOfSlurm) {
   EXPECT_EQ(numbers_in(kOpenMpi + kDaemon), (std::vector{2, 4, 0, 2, 0, 0}));
   EXPECT_EQ(launcher_in(kOpenMpi + kDaemon), "Open MPI");
   EXPECT_EQ(seat_in(kOpenMpi)->first_host, "");
@@ -175,35 +175,35 @@ TEST(JobSeat, IsOpenMpisInsideItsDaemonsOfSlurm) {
   EXPECT_EQ(numbers_in(kOpenMpi + one_each), (std::vector{2, 4, 0, 1, 2, 4}));
 }
 
-TEST(JobSeat, IsHydrasInsideItsProxiesOfSlurm) {
+TEST(RankAssignment, IsHydrasInsideItsProxiesOfSlurm) {
   EXPECT_EQ(numbers_in(kHydra + kDaemon), (std::vector{3, 4, 1, 2, 0, 0}));
   EXPECT_EQ(launcher_in(kHydra + kDaemon), "PMI");
 }
 
-TEST(JobSeat, IsSlurmsWhereItSpeaksPmiItself) {
+TEST(RankAssignment, IsSlurmsWhereItSpeaksPmiItself) {
   const Variables pmi2{{"PMI_FD", "13"}, {"PMI_JOBID", "3.0"}, {"PMI_RANK", "2"}, {"PMI_SIZE", "3"}};
   EXPECT_EQ(launcher_in(kSlurm + pmi2), "Slurm");
 }
 
-TEST(JobSeat, IsPalsThroughPmi) {
+TEST(RankAssignment, IsPalsThroughPmi) {
   const Variables pals{{"PALS_APID", "a1"}, {"PALS_RANKID", "5"},    {"PMI_RANK", "5"},
                        {"PMI_SIZE", "8"},   {"PMI_LOCAL_RANK", "1"}, {"PMI_LOCAL_SIZE", "4"}};
   EXPECT_EQ(numbers_in(pals), (std::vector{5, 8, 1, 4, 0, 0}));
   EXPECT_EQ(seat_in(pals)->job, "PALS_APID=a1 ");
 }
 
-TEST(JobSeat, IsFluxs) {
+TEST(RankAssignment, IsFluxs) {
   EXPECT_EQ(numbers_in(kFlux), (std::vector{3, 4, 3, 4, 0, 1}));
   EXPECT_EQ(launcher_in(kFlux + kDaemon), "Flux");
   EXPECT_EQ(numbers_in(kFlux + Variables{{"FLUX_JOB_NNODES", "2"}}), (std::vector{3, 4, 0, 0, 0, 0}));
 }
 
-TEST(JobSeat, IsTorchrunsUnderAnyOther) {
+TEST(RankAssignment, IsTorchrunsUnderAnyOther) {
   for (const auto& outer : {kSlurm, kDaemon, kOpenMpi, kHydra, kFlux})
     EXPECT_EQ(launcher_in(outer + kTorchrun), "torchrun");
 }
 
-TEST(JobSeat, NeedsASizeWithPmix) {
+TEST(RankAssignment, NeedsASizeWithPmix) {
   const Variables pmix{{"PMIX_RANK", "3"}, {"PMIX_NAMESPACE", "prterun-h-1@1"}};
   EXPECT_EQ(why_no_seat(pmix),
             "PMIX_RANK='3': PMIx tells a process its rank, but not how many there are: set HORA_SIZE as "
@@ -213,14 +213,14 @@ TEST(JobSeat, NeedsASizeWithPmix) {
   EXPECT_FALSE(seat_in({{"PMIX_RANK", "0"}, {"PMIX_NAMESPACE", "singleton"}}));
 }
 
-TEST(JobSeat, IsTheCompletionIndexOfAnIndexedJob) {
+TEST(RankAssignment, IsTheCompletionIndexOfAnIndexedJob) {
   const Variables pod{{"JOB_COMPLETION_INDEX", "2"}};
   EXPECT_FALSE(seat_in(pod));
   EXPECT_EQ(numbers_in(pod + Variables{{"HORA_SIZE", "4"}, {"HORA_COORDINATOR", "train-0.train:29400"}}),
             (std::vector{2, 4, 0, 0, 0, 0}));
 }
 
-TEST(JobSeat, IsPyTorchsWhereNobodyElseSaysMore) {
+TEST(RankAssignment, IsPyTorchsWhereNobodyElseSaysMore) {
   const Variables pytorch{
       {"RANK", "1"}, {"WORLD_SIZE", "2"}, {"MASTER_ADDR", "master-0"}, {"MASTER_PORT", "23456"}};
   EXPECT_EQ(numbers_in(pytorch), (std::vector{1, 2, 0, 0, 0, 0}));
@@ -228,7 +228,7 @@ TEST(JobSeat, IsPyTorchsWhereNobodyElseSaysMore) {
   EXPECT_EQ(launcher_in(pytorch + kSlurm), "Slurm");
 }
 
-TEST(JobSeat, NamesTheVariableThatMakesNoSense) {
+TEST(RankAssignment, NamesTheVariableThatMakesNoSense) {
   EXPECT_EQ(
       why_no_seat(kTorchrun + Variables{{"WORLD_SIZE", "many"}}),
       "WORLD_SIZE='many': torchrun gives each of its processes a whole number from 1 to 1048576; to say it "
