@@ -34,7 +34,7 @@ bool overlap(const std::vector<DecisionId>& ascending, const std::vector<Decisio
 
 }  // namespace
 
-void Branch::Gathering::add(const Part& part) {
+void Branch::Collected::add(const Part& part) {
   if (asked.empty()) {
     *this = {part.ranks, part.heard, part.since, part.now, part.late};
     return;
@@ -85,8 +85,8 @@ bool Branch::repeats_step(const Ballot& ballot, const Part& part) {
   const auto& ids = ballot.repeats;
   const auto same =
       std::find_if(steps_.begin(), steps_.end(), [&](const Step& step) { return step.ids == ids; });
-  if (same != steps_.end() && !same->gathering.asked.intersects(part.ranks)) {
-    same->gathering.add(part);
+  if (same != steps_.end() && !same->collected.asked.intersects(part.ranks)) {
+    same->collected.add(part);
     return true;
   }
   std::vector<Step> others;
@@ -102,7 +102,7 @@ bool Branch::repeats_step(const Ballot& ballot, const Part& part) {
   });
   if (!fresh) return false;
   steps_.push_back({{}, ids});
-  steps_.back().gathering.add(part);
+  steps_.back().collected.add(part);
   return true;
 }
 
@@ -121,7 +121,7 @@ void Branch::dissolve_step_with(const std::string& name) {
 
 /// Its decisions go their own ways.
 void Branch::dissolve(const Step& step) {
-  const Gathering& all = step.gathering;
+  const Collected& all = step.collected;
   for (const auto id : step.ids) add_repeat(id, {all.asked, all.heard, all.since, all.came, all.late});
 }
 
@@ -145,20 +145,20 @@ void Branch::add_repeat(DecisionId id, const Part& part) {
 
 Branch::PendingByName::iterator Branch::add_to(const std::string& name, const Part& part) {
   const auto [entry, fresh] = pending_.try_emplace(name);
-  Gathering& gathering = entry->second.gathering;
-  if (gathering.asked.intersects(part.ranks)) {
+  Collected& collected = entry->second.collected;
+  if (collected.asked.intersects(part.ranks)) {
     throw Error(Code::internal, fmt::format("bad ballot from {}: it asks twice for '{}'",
                                             describe_ranks(part.ranks.list()), name));
   }
   if (fresh) ages_.emplace(part.now, name);
-  gathering.add(part);
+  collected.add(part);
   return entry;
 }
 
 /// Looks whether it is to go up.
 void Branch::settle(PendingByName::iterator entry) {
   Pending& pending = entry->second;
-  if (pending.due || (!pending.told && pending.gathering.asked != ranks_)) return;
+  if (pending.due || (!pending.told && pending.collected.asked != ranks_)) return;
   pending.due = true;
   due_.push_back(entry);
 }
@@ -166,10 +166,10 @@ void Branch::settle(PendingByName::iterator entry) {
 std::vector<Ballot> Branch::take(TimePoint now) {
   std::vector<Step> waiting;
   for (auto& step : std::exchange(steps_, {})) {
-    if (step.gathering.asked == ranks_) {
-      auto& repeats = ballot_for(ranks_, step.gathering, now).repeats;
+    if (step.collected.asked == ranks_) {
+      auto& repeats = ballot_for(ranks_, step.collected, now).repeats;
       repeats.insert(repeats.end(), step.ids.begin(), step.ids.end());
-    } else if (now - step.gathering.came >= kPatience) {
+    } else if (now - step.collected.came >= kPatience) {
       dissolve(step);
     } else {
       waiting.push_back(std::move(step));
@@ -190,7 +190,7 @@ std::vector<Ballot> Branch::take(TimePoint now) {
 TimePoint Branch::next() {
   while (!ages_.empty() && oldest() == pending_.end()) ages_.erase(ages_.begin());
   TimePoint first = ages_.empty() ? TimePoint::max() : ages_.begin()->first;
-  for (const auto& step : steps_) first = std::min(first, step.gathering.came);
+  for (const auto& step : steps_) first = std::min(first, step.collected.came);
   return first == TimePoint::max() ? first : first + kPatience;
 }
 
@@ -198,7 +198,7 @@ TimePoint Branch::next() {
 Branch::PendingByName::iterator Branch::oldest() {
   const auto& [came, name] = *ages_.begin();
   const auto entry = pending_.find(name);
-  return entry == pending_.end() || entry->second.gathering.came == came ? entry : pending_.end();
+  return entry == pending_.end() || entry->second.collected.came == came ? entry : pending_.end();
 }
 
 /// All that waits goes up.
@@ -211,35 +211,35 @@ void Branch::tell_all(TimePoint now) {
 void Branch::tell(PendingByName::iterator entry, TimePoint now) {
   Pending& pending = entry->second;
   for (auto& asking : pending.askings) {
-    Ballot& ballot = ballot_for(asking.who, pending.gathering, now);
+    Ballot& ballot = ballot_for(asking.who, pending.collected, now);
     if (asking.repeat != 0) {
       ballot.repeats.push_back(asking.repeat);
     } else {
       ballot.requests.push_back(*asking.request);
     }
   }
-  if (pending.gathering.asked == ranks_) return erase(entry);
+  if (pending.collected.asked == ranks_) return erase(entry);
   pending.askings.clear();
-  pending.gathering.late.clear();
-  pending.gathering.heard = std::numeric_limits<std::uint64_t>::max();
+  pending.collected.late.clear();
+  pending.collected.heard = std::numeric_limits<std::uint64_t>::max();
   pending.due = false;
 }
 
 /// The ballot in which a gathering goes up. A gathering that is much older than the rest has a ballot of its
 /// own, as a ballot has one age.
-Ballot& Branch::ballot_for(const RankSet& ranks, const Gathering& gathering, TimePoint now) {
+Ballot& Branch::ballot_for(const RankSet& ranks, const Collected& collected, TimePoint now) {
   using std::chrono::milliseconds;
-  const Clock::duration age = std::max(now - gathering.since, Clock::duration::zero());
+  const Clock::duration age = std::max(now - collected.since, Clock::duration::zero());
   const auto [found, fresh] =
       ballots_.try_emplace({ranks, std::chrono::duration_cast<milliseconds>(age).count()});
   Ballot& ballot = found->second;
   if (fresh) {
     ballot.ranks = ranks;
-    ballot.heard = gathering.heard;
+    ballot.heard = collected.heard;
   }
-  ballot.heard = std::min(ballot.heard, gathering.heard);
+  ballot.heard = std::min(ballot.heard, collected.heard);
   ballot.age = std::max(ballot.age, age);
-  for (const auto& late : gathering.late) {
+  for (const auto& late : collected.late) {
     RankSet own = late.ranks.common(ranks);
     if (!own.empty()) add_late(ballot.late, own, late.behind);
   }
@@ -263,9 +263,9 @@ void Branch::finish_ballots() {
 /// that is forgotten when they have heard more.
 std::uint64_t Branch::fewest_heard() const {
   std::uint64_t fewest = std::numeric_limits<std::uint64_t>::max();
-  for (const auto& step : steps_) fewest = std::min(fewest, step.gathering.heard);
+  for (const auto& step : steps_) fewest = std::min(fewest, step.collected.heard);
   for (const auto& [name, pending] : pending_) {
-    if (!pending.askings.empty()) fewest = std::min(fewest, pending.gathering.heard);
+    if (!pending.askings.empty()) fewest = std::min(fewest, pending.collected.heard);
   }
   return fewest;
 }

@@ -62,7 +62,7 @@ class Branch {
     const std::vector<Late>& late;
   };
   /// Some have asked.
-  struct Gathering {
+  struct Collected {
     RankSet asked;
     std::uint64_t heard = 0;
     TimePoint since;  // the first of them asked
@@ -72,7 +72,7 @@ class Branch {
   };
   /// For one tensor.
   struct Pending {
-    Gathering gathering;
+    Collected collected;
     std::vector<Asking> askings;  // that have not gone up
     std::vector<DecisionId> ids;  // that it was called by
     bool told = false;            // some have gone up: the rest follows as it comes
@@ -82,7 +82,7 @@ class Branch {
   /// For decisions that were repeated together, as a whole step of a model often is: as many as they are,
   /// they are compared as one.
   struct Step {
-    Gathering gathering;
+    Collected collected;
     std::vector<DecisionId> ids;  // ascending
   };
 
@@ -96,7 +96,7 @@ class Branch {
   PendingByName::iterator oldest();
   void tell_all(TimePoint now);
   void tell(PendingByName::iterator entry, TimePoint now);
-  Ballot& ballot_for(const RankSet& ranks, const Gathering& gathering, TimePoint now);
+  Ballot& ballot_for(const RankSet& ranks, const Collected& collected, TimePoint now);
   void finish_ballots();
   [[nodiscard]] std::uint64_t fewest_heard() const;
   void erase(PendingByName::iterator entry);

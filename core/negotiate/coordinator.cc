@@ -225,14 +225,14 @@ void Coordinator::lock(Verdict& verdict) {
   if (!locks_) return;
   for (const auto& item : verdict.items) {
     if (item.repeat == 0) {
-      rhythm_.disturb();
+      steady_state_.disturb();
     } else {
-      rhythm_.repeat(item.repeat);
+      steady_state_.repeat(item.repeat);
     }
   }
-  if (!rhythm_.is_steady() || !joined_.empty() || !left_.empty() || verdict.trace != TraceCommand::none)
+  if (!steady_state_.is_steady() || !joined_.empty() || !left_.empty() || verdict.trace != TraceCommand::none)
     return;
-  std::vector<DecisionId> order = rhythm_.order();
+  std::vector<DecisionId> order = steady_state_.order();
   const std::unordered_set<DecisionId> ids(order.begin(), order.end());
   const bool all =
       std::all_of(pending_.begin(), pending_.end(),
@@ -240,9 +240,9 @@ void Coordinator::lock(Verdict& verdict) {
       std::all_of(order.begin(), order.end(), [this](DecisionId id) { return schedule_.knows(id); });
   if (!all) return;
   verdict.lock = std::move(order);
-  verdict.made = rhythm_.made();
+  verdict.made = steady_state_.made();
   locked_by_ = verdicts_;
-  rhythm_.begin_lock();
+  steady_state_.begin_lock();
   pending_.clear();
   ages_.clear();
 }

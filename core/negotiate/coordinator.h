@@ -4,8 +4,8 @@
 #include "core/negotiate/agreement.h"
 #include "core/negotiate/asking.h"
 #include "core/negotiate/message.h"
-#include "core/negotiate/rhythm.h"
 #include "core/negotiate/schedule.h"
+#include "core/negotiate/steady_state.h"
 
 #include <deque>
 #include <list>
@@ -65,9 +65,9 @@ class Coordinator {
   void follow_lock(const std::vector<DecisionId>& decided, const std::vector<Clock::duration>& behind);
   /// The lock has ended, after so many decisions: all ask again for what is under way. `dear`: they had stood
   /// still for too long, compared with how long it held.
-  void end_lock(std::uint64_t decisions, bool dear) { rhythm_.end_lock(decisions, dear); }
+  void end_lock(std::uint64_t decisions, bool dear) { steady_state_.end_lock(decisions, dear); }
   /// Something is decided elsewhere, of which a lock would know nothing.
-  void disturb() { rhythm_.disturb(); }
+  void disturb() { steady_state_.disturb(); }
 
   /// Goes to all members with the next verdict.
   void command(TraceCommand command) { command_ = command; }
@@ -177,7 +177,7 @@ class Coordinator {
   std::uint64_t verdicts_ = 0;
 
   bool locks_;
-  Rhythm rhythm_;
+  SteadyState steady_state_;
   std::uint64_t locked_by_ = 0;  // the verdict; ballots from before it is heard count no more
 
   PendingByName pending_;

@@ -44,13 +44,14 @@ void Negotiator::add_group(int group, const std::vector<int>& members) {
   if (std::binary_search(members.begin(), members.end(), control_.rank()))
     voters_.emplace(group, Voter(group, capacity_));
   if (control_.rank() == 0)
-    chairs_.emplace(group, Chair{Coordinator(members, capacity_, group == kWorld && vote_ != nullptr),
-                                 RankSet(members).without(RankSet(0))});
+    coordinators_.emplace(
+        group, GroupCoordinator{Coordinator(members, capacity_, group == kWorld && vote_ != nullptr),
+                                RankSet(members).without(RankSet(0))});
 }
 
 void Negotiator::remove_group(int group) {
   voters_.erase(group);
-  chairs_.erase(group);
+  coordinators_.erase(group);
 }
 
 void Negotiator::ask(int group, const std::vector<Request>& requests, TimePoint now) {
@@ -76,18 +77,18 @@ void Negotiator::cast_leave(TimePoint now) {
 }
 
 void Negotiator::command(TraceCommand command) {
-  chairs_.at(kWorld).coordinator.command(command);
+  coordinators_.at(kWorld).coordinator.command(command);
   decide_soon();
 }
 
 void Negotiator::fuse_up_to(std::uint64_t bytes) {
-  chairs_.at(kWorld).coordinator.fuse_up_to(bytes);
+  coordinators_.at(kWorld).coordinator.fuse_up_to(bytes);
   decide_soon();
 }
 
 /// Rank 0 has something to tell all.
 void Negotiator::decide_soon() {
-  chairs_.at(kWorld).undecided = true;
+  coordinators_.at(kWorld).undecided = true;
   if (lockstep_) end_lock_because({});
 }
 
@@ -106,8 +107,8 @@ void Negotiator::report(Report kind, Bytes content) {
 
 std::vector<Coordinator::Step> Negotiator::take_steps() {
   std::vector<Coordinator::Step> steps;
-  for (auto& [group, chair] : chairs_)
-    steps = chair.coordinator.take_steps();  // none keeps its own; the world is last
+  for (auto& [group, own] : coordinators_)
+    steps = own.coordinator.take_steps();  // none keeps its own; the world is last
   return steps;
 }
 
@@ -161,24 +162,24 @@ void Negotiator::count(const Ballot& ballot, TimePoint now) {
     reports_.push_back({ballot.ranks.front(), ballot.report, ballot.content});
     return;  // it travels alone, also after its sender has left
   }
-  const auto chair = chairs_.find(ballot.group);
-  if (chair == chairs_.end()) {
+  const auto own = coordinators_.find(ballot.group);
+  if (own == coordinators_.end()) {
     if (ballot.group < next_group_) return;  // it was removed while the ballot was on its way
     refuse(fmt::format("there is no group {}", ballot.group));
   }
   RankSet places = ballot.ranks;
   if (ballot.group != kWorld) {
-    const auto& members = chair->second.coordinator.members();
+    const auto& members = own->second.coordinator.members();
     const auto place = std::lower_bound(members.begin(), members.end(), ballot.ranks.front());
     if (ballot.ranks.size() != 1 || place == members.end() || *place != ballot.ranks.front())
       refuse(fmt::format("it is not in group {}", ballot.group));
     places = RankSet(static_cast<int>(place - members.begin()));
   }
-  chair->second.coordinator.add(places, ballot, now);
-  chair->second.undecided = true;
+  own->second.coordinator.add(places, ballot, now);
+  own->second.undecided = true;
   if (ballot.group == kWorld && ballot.leaving) note_left(ballot.ranks, now);
   if (ballot.group == kWorld) return;
-  chairs_.at(kWorld).coordinator.disturb();
+  coordinators_.at(kWorld).coordinator.disturb();
   if (lockstep_) end_lock_because({});
 }
 
@@ -189,7 +190,7 @@ void Negotiator::note_left(const RankSet& ranks, TimePoint now) {
   if (leaving_.left.size() == control_.size()) {
     leaving_ = {};
   } else {
-    chairs_.at(kWorld).coordinator.tell_left(ranks);
+    coordinators_.at(kWorld).coordinator.tell_left(ranks);
   }
 }
 
@@ -217,14 +218,14 @@ std::vector<Negotiator::Heard> Negotiator::hear(TimePoint now, bool pressing) {
 /// Rank 0: decides all that has become decidable, in all groups.
 std::vector<Negotiator::Heard> Negotiator::decide() {
   std::vector<Heard> heard;
-  for (auto& [group, chair] : chairs_) {
-    if (!std::exchange(chair.undecided, false)) continue;
-    auto verdict = chair.coordinator.decide();
+  for (auto& [group, own] : coordinators_) {
+    if (!std::exchange(own.undecided, false)) continue;
+    auto verdict = own.coordinator.decide();
     if (!verdict) continue;
-    const auto missed = chair.coordinator.take_missed();
+    const auto missed = own.coordinator.take_missed();
     missed_.insert(missed_.end(), missed.begin(), missed.end());
     verdict->group = group;
-    control_.announce(chair.others, encode(*verdict));
+    control_.announce(own.others, encode(*verdict));
     if (voters_.contains(group)) heard.push_back(apply(*verdict));
   }
   return heard;
@@ -240,8 +241,8 @@ bool Negotiator::has_more() const {
 
 /// Whether something has come since the last verdicts.
 bool Negotiator::is_undecided() const {
-  return std::any_of(chairs_.begin(), chairs_.end(),
-                     [](const auto& chair) { return chair.second.undecided; });
+  return std::any_of(coordinators_.begin(), coordinators_.end(),
+                     [](const auto& own) { return own.second.undecided; });
 }
 
 /// Takes all messages that have come.
@@ -407,7 +408,7 @@ std::optional<Negotiator::Heard> Negotiator::decide_locked(TimePoint now) {
   if (control_.rank() == 0) {
     std::vector<Clock::duration> behind;
     for (const auto& answer : answers) behind.emplace_back(answer.when - first);
-    chairs_.at(kWorld).coordinator.follow_lock(ids, behind);
+    coordinators_.at(kWorld).coordinator.follow_lock(ids, behind);
   }
   Heard heard;
   for (const auto id : ids) heard.decisions.push_back(voters_.at(kWorld).repeated(id));
@@ -417,8 +418,8 @@ std::optional<Negotiator::Heard> Negotiator::decide_locked(TimePoint now) {
 void Negotiator::end_lock(TimePoint now, bool after_waiting) {
   if (control_.rank() == 0) {
     const bool dear = after_waiting && now - locked_since_ < kPays;
-    chairs_.at(kWorld).coordinator.end_lock(lockstep_->decided(), dear);
-    for (auto& [group, chair] : chairs_) chair.undecided = true;  // what has come in the meantime
+    coordinators_.at(kWorld).coordinator.end_lock(lockstep_->decided(), dear);
+    for (auto& [group, own] : coordinators_) own.undecided = true;  // what has come in the meantime
   }
   lockstep_.reset();
   const Ballot again = voters_.at(kWorld).ask_again();
@@ -428,10 +429,10 @@ void Negotiator::end_lock(TimePoint now, bool after_waiting) {
 
 std::vector<Coordinator::Waiting> Negotiator::waiting(TimePoint since) const {
   std::vector<Coordinator::Waiting> all;
-  for (const auto& [group, chair] : chairs_) {
-    for (auto& waiting : chair.coordinator.waiting(since)) {
+  for (const auto& [group, own] : coordinators_) {
+    for (auto& waiting : own.coordinator.waiting(since)) {
       all.push_back(std::move(waiting));
-      all.back().ranks = group == kWorld ? "" : describe_ranks(chair.coordinator.members());
+      all.back().ranks = group == kWorld ? "" : describe_ranks(own.coordinator.members());
     }
   }
   if (auto answers = waiting_for_answers(); answers && answers->since <= since)
@@ -441,7 +442,7 @@ std::vector<Coordinator::Waiting> Negotiator::waiting(TimePoint since) const {
 
 TimePoint Negotiator::oldest() const {
   TimePoint oldest = TimePoint::max();
-  for (const auto& [group, chair] : chairs_) oldest = std::min(oldest, chair.coordinator.oldest());
+  for (const auto& [group, own] : coordinators_) oldest = std::min(oldest, own.coordinator.oldest());
   if (const auto answers = waiting_for_answers()) oldest = std::min(oldest, answers->since);
   return oldest;
 }

@@ -125,7 +125,7 @@ class Negotiator {
 
  private:
   /// A coordinator and what it has to do.
-  struct Chair {
+  struct GroupCoordinator {
     Coordinator coordinator;
     RankSet others;          // the members' ranks, but for rank 0
     bool undecided = false;  // ballots have come since the last verdict
@@ -159,9 +159,10 @@ class Negotiator {
 
   Control& control_;
   std::size_t capacity_;
-  std::map<int, Voter> voters_;                  // of the groups that this rank is in
-  std::map<int, Chair, std::greater<>> chairs_;  // rank 0: of all groups; the world comes last, as it ends
-  std::optional<Branch> branch_;                 // of a rank that others are below, but for a star's rank 0
+  std::map<int, Voter> voters_;  // of the groups that this rank is in
+  std::map<int, GroupCoordinator, std::greater<>>
+      coordinators_;              // rank 0: of all groups; the world comes last, as it ends
+  std::optional<Branch> branch_;  // of a rank that others are below, but for a star's rank 0
   ReadinessVote* vote_;
   std::optional<Lockstep> lockstep_;
   TimePoint locked_since_{};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "core/negotiate/rhythm.h"
+#include "core/negotiate/steady_state.h"
 
 #include <algorithm>
 #include <utility>
@@ -21,7 +21,7 @@ bool are_alike(std::vector<DecisionId> one, std::vector<DecisionId> other) {
 
 }  // namespace
 
-void Rhythm::repeat(DecisionId id) {
+void SteadyState::repeat(DecisionId id) {
   if (!step_.empty() && id == step_.front()) end_step();
   step_.push_back(id);
   const int too_often = -(--still_to_come_[id]);
@@ -33,7 +33,7 @@ void Rhythm::repeat(DecisionId id) {
   begin_anew({step_.begin() + static_cast<std::ptrdiff_t>(step_.size() / 2), step_.end()});
 }
 
-void Rhythm::end_step() {
+void SteadyState::end_step() {
   const bool first = last_.empty();
   if (!first && !are_alike(step_, last_)) {
     last_.insert(last_.end(), step_.begin(), step_.end());
@@ -46,7 +46,7 @@ void Rhythm::end_step() {
 }
 
 /// A step begins with the rarest of the decisions that were made lately, and of several the latest.
-void Rhythm::begin_anew(const std::vector<DecisionId>& recent) {
+void SteadyState::begin_anew(const std::vector<DecisionId>& recent) {
   forget();
   std::unordered_map<DecisionId, int> times;
   for (const auto id : recent) ++times[id];
@@ -57,19 +57,19 @@ void Rhythm::begin_anew(const std::vector<DecisionId>& recent) {
   for (const auto id : step_) --still_to_come_[id];
 }
 
-void Rhythm::disturb() {
+void SteadyState::disturb() {
   forget();
   most_times_ = kFewTimes;
 }
 
-void Rhythm::forget() {
+void SteadyState::forget() {
   step_.clear();
   last_.clear();
   still_to_come_.clear();
   equal_ = 0;
 }
 
-std::vector<DecisionId> Rhythm::order() const {
+std::vector<DecisionId> SteadyState::order() const {
   std::vector<DecisionId> order = step_;
   auto missing = still_to_come_;
   // Of one that comes several times the first ones are those that have been made.
@@ -81,7 +81,7 @@ std::vector<DecisionId> Rhythm::order() const {
   return order;
 }
 
-void Rhythm::end_lock(std::uint64_t decisions, bool dear) {
+void SteadyState::end_lock(std::uint64_t decisions, bool dear) {
   const bool paid = !dear && decisions >= kStepsThatPay * locked_;
   needed_ = paid ? kFewestSteps : std::min(2 * needed_, kMostSteps);
   disturb();

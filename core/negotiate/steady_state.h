@@ -12,7 +12,7 @@ namespace hora {
 /// Notices that a training makes the same decisions in every step, in whatever order: then an order can be
 /// locked. A step begins with a decision that is made once in it, as it seems; if steps turn out to be
 /// unequal, another one is tried, that is rarer. *Engine only.*
-class Rhythm {
+class SteadyState {
  public:
   /// The decision of this number was made once more.
   void repeat(DecisionId id);
