@@ -9,7 +9,7 @@ namespace hora {
 using Clock = std::chrono::steady_clock;
 using TimePoint = Clock::time_point;
 
-/// Whole ones, toward zero.
+/// SegmentView ones, toward zero.
 [[nodiscard]] constexpr std::chrono::milliseconds in_milliseconds(Clock::duration time) {
   return std::chrono::duration_cast<std::chrono::milliseconds>(time);
 }

@@ -47,11 +47,11 @@ class Rounds {
  public:
   using Shares = std::vector<std::size_t>;
 
-  Rounds(const Bracket& bracket, Traffic& traffic, const Whole& whole, const PartialSum& sum,
+  Rounds(const Bracket& bracket, Traffic& traffic, const SegmentView& view, const PartialSum& sum,
          std::byte* memory, std::size_t begin, Shares shares)
       : bracket_(bracket),
         traffic_(traffic),
-        whole_(whole),
+        view_(view),
         sum_(sum),
         begin_(begin),
         shares_(std::move(shares)),
@@ -65,7 +65,7 @@ class Rounds {
 
   /// Takes in the neighbour that does not play; false: we are that one, and have given.
   bool fold() {
-    sum_.load(sums_, whole_, begin_, begin_ + count());
+    sum_.load(sums_, view_, begin_, begin_ + count());
     if (!bracket_.is_paired()) return true;
     if (bracket_.plays()) {
       take_in(bracket_.neighbour(), 0, count());
@@ -101,7 +101,7 @@ class Rounds {
   }
 
   void store(std::size_t from, std::size_t to) {
-    sum_.store(whole_, begin_ + from, begin_ + to, sums_ + from * sum_.each());
+    sum_.store(view_, begin_ + from, begin_ + to, sums_ + from * sum_.each());
   }
   void store_own() {
     const auto [from, to] = held(bracket_.player(), 1);
@@ -133,10 +133,10 @@ class Rounds {
   }
 
   void send_result(int peer, std::size_t from, std::size_t to) {
-    traffic_.send(peer, Purpose::result, whole_.outputs(begin_ + from, begin_ + to));
+    traffic_.send(peer, Purpose::result, view_.outputs(begin_ + from, begin_ + to));
   }
   void receive_result(int peer, std::size_t from, std::size_t to) {
-    traffic_.receive(peer, Purpose::result, whole_.outputs(begin_ + from, begin_ + to));
+    traffic_.receive(peer, Purpose::result, view_.outputs(begin_ + from, begin_ + to));
   }
 
   [[nodiscard]] std::size_t count() const { return shares_.back(); }
@@ -178,7 +178,7 @@ class Rounds {
 
   const Bracket& bracket_;
   Traffic& traffic_;
-  const Whole& whole_;
+  const SegmentView& view_;
   const PartialSum& sum_;
   std::size_t begin_;
   Shares shares_;
@@ -210,18 +210,18 @@ void reduce(Rounds& rounds, bool doubles) {
 
 }  // namespace
 
-void allreduce_halving(Mesh& mesh, const Whole& whole, const PartialSum& sum, Scratch& scratch) {
+void allreduce_halving(Mesh& mesh, const SegmentView& view, const PartialSum& sum, Scratch& scratch) {
   const Bracket bracket(mesh.rank(), mesh.ranks());
   Traffic traffic(mesh, bracket.peers());
-  const bool doubles = whole.count() * sum.each() <= kDoublingUpTo;
+  const bool doubles = view.count() * sum.each() <= kDoublingUpTo;
   const std::size_t most = kMostSums / sum.each();
-  std::byte* memory = scratch.at_least(Rounds::memory_for(std::min(most, whole.count()), sum));
-  for (std::size_t begin = 0; begin < whole.count(); begin += most) {
-    const std::size_t count = std::min(most, whole.count() - begin);
-    Rounds rounds(bracket, traffic, whole, sum, memory, begin, equal_shares(count, bracket.players()));
-    whole.pack(begin, begin + count);
+  std::byte* memory = scratch.at_least(Rounds::memory_for(std::min(most, view.count()), sum));
+  for (std::size_t begin = 0; begin < view.count(); begin += most) {
+    const std::size_t count = std::min(most, view.count() - begin);
+    Rounds rounds(bracket, traffic, view, sum, memory, begin, equal_shares(count, bracket.players()));
+    view.pack(begin, begin + count);
     reduce(rounds, doubles);
-    whole.unpack(begin, begin + count);
+    view.unpack(begin, begin + count);
   }
 }
 
@@ -246,9 +246,9 @@ void reducescatter_halving(Mesh& mesh, const void* input, void* output, std::spa
       Segment{from + bound(own) * each, output, bound(own + 1) - bound(own)},
       Segment{from + bound(own + 1) * each, spare, bound(end) - bound(own + 1)},
       Segment{from + bound(end) * each, nullptr, bounds.back() - bound(end)}};
-  const Whole whole(segments, each);
+  const SegmentView view(segments, each);
   Traffic traffic(mesh, bracket.peers());
-  Rounds rounds(bracket, traffic, whole, sum, memory, 0, std::move(shares));
+  Rounds rounds(bracket, traffic, view, sum, memory, 0, std::move(shares));
   if (rounds.fold()) {
     rounds.halve();
     rounds.store_own();

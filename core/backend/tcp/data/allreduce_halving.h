@@ -23,7 +23,7 @@ namespace hora::tcp {
 ///
 /// Each sum is taken over the same tree of ranks, lower rank first, whatever the length and wherever the
 /// element lies. It does not depend on which elements travel together.
-void allreduce_halving(Mesh& mesh, const Whole& whole, const PartialSum& sum, Scratch& scratch);
+void allreduce_halving(Mesh& mesh, const SegmentView& view, const PartialSum& sum, Scratch& scratch);
 
 /// The first half of it: rank r gets, at `output`, the result from element bounds[r] to bounds[r + 1]. The
 /// input is one piece.

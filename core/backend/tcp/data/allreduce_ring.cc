@@ -10,10 +10,10 @@ constexpr std::size_t kRingSegment = 256 * 1024;  // bytes of a sum
 /// kSegments segments of each of p chunks.
 class Lap {
  public:
-  Lap(Mesh& mesh, Traffic& traffic, const Whole& whole, const PartialSum& sum, std::byte* memory,
+  Lap(Mesh& mesh, Traffic& traffic, const SegmentView& view, const PartialSum& sum, std::byte* memory,
       std::size_t begin, std::size_t end)
       : traffic_(traffic),
-        whole_(whole),
+        view_(view),
         sum_(sum),
         begin_(begin),
         ranks_(static_cast<std::size_t>(mesh.ranks())),
@@ -33,9 +33,9 @@ class Lap {
     expect();
     for (std::size_t j = 0; j < kSegments; ++j) {
       const Range range = segment(rank_, j);
-      whole_.pack(range.begin, range.end);
+      view_.pack(range.begin, range.end);
       // Behind the slot of hop 0 lies that of hop 1, whose first message comes only when this has gone.
-      sum_.load(slot(1, j), whole_, range.begin, range.end);
+      sum_.load(slot(1, j), view_, range.begin, range.end);
       pass_on(0, j, range);
     }
     traffic_.run();
@@ -81,8 +81,8 @@ class Lap {
         add_piece(pieces, slot(s, j), (range.end - range.begin) * sum_.each());
         traffic_.receive(before_, Purpose::partial, std::move(pieces), [=, this] { add(s, j, range); });
       } else {
-        traffic_.receive(before_, Purpose::result, whole_.outputs(range.begin, range.end), [=, this] {
-          whole_.unpack(range.begin, range.end);
+        traffic_.receive(before_, Purpose::result, view_.outputs(range.begin, range.end), [=, this] {
+          view_.unpack(range.begin, range.end);
           pass_on(s + 1, j, range);
         });
       }
@@ -92,12 +92,12 @@ class Lap {
 
   /// Takes our input into what has come in hop s, and passes it on.
   void add(std::size_t s, std::size_t j, const Range& range) {
-    whole_.pack(range.begin, range.end);
-    sum_.load(own_, whole_, range.begin, range.end);
+    view_.pack(range.begin, range.end);
+    sum_.load(own_, view_, range.begin, range.end);
     sum_.add(slot(s, j), slot(s, j), own_, range.end - range.begin);
     if (!is_sum(s + 1)) {
-      sum_.store(whole_, range.begin, range.end, slot(s, j));
-      whole_.unpack(range.begin, range.end);
+      sum_.store(view_, range.begin, range.end, slot(s, j));
+      view_.unpack(range.begin, range.end);
     }
     pass_on(s + 1, j, range);
   }
@@ -113,12 +113,12 @@ class Lap {
       add_piece(pieces, slot(s + 1, j), (range.end - range.begin) * sum_.each());
       traffic_.send(after_, Purpose::partial, std::move(pieces), gone);
     } else {
-      traffic_.send(after_, Purpose::result, whole_.outputs(range.begin, range.end), gone);
+      traffic_.send(after_, Purpose::result, view_.outputs(range.begin, range.end), gone);
     }
   }
 
   Traffic& traffic_;
-  const Whole& whole_;
+  const SegmentView& view_;
   const PartialSum& sum_;
   std::size_t begin_;
   std::size_t ranks_;
@@ -135,7 +135,7 @@ class Lap {
 
 }  // namespace
 
-void allreduce_ring(Mesh& mesh, const Whole& whole, const PartialSum& sum, Scratch& scratch) {
+void allreduce_ring(Mesh& mesh, const SegmentView& view, const PartialSum& sum, Scratch& scratch) {
   const int ranks = mesh.ranks();
   std::vector<int> beside{(mesh.rank() + 1) % ranks};
   if (ranks > 2) beside.push_back((mesh.rank() + ranks - 1) % ranks);
@@ -143,8 +143,8 @@ void allreduce_ring(Mesh& mesh, const Whole& whole, const PartialSum& sum, Scrat
   const std::size_t segment = kRingSegment / sum.each();
   const std::size_t lap = segment * kSegments * static_cast<std::size_t>(ranks);
   std::byte* memory = scratch.at_least(Lap::memory_for(kRingSegment));
-  for (std::size_t begin = 0; begin < whole.count(); begin += lap) {
-    Lap(mesh, traffic, whole, sum, memory, begin, std::min(begin + lap, whole.count())).run();
+  for (std::size_t begin = 0; begin < view.count(); begin += lap) {
+    Lap(mesh, traffic, view, sum, memory, begin, std::min(begin + lap, view.count())).run();
   }
 }
 

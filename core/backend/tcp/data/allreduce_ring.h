@@ -21,6 +21,6 @@ namespace hora::tcp {
 /// goes to slot (s mod 2, j), and a result that comes goes to the output. The slot is free when the message
 /// (s-1, j), by which its last sum was passed on, has gone, which is an earlier message, too. So everything
 /// waits for earlier messages alone.
-void allreduce_ring(Mesh& mesh, const Whole& whole, const PartialSum& sum, Scratch& scratch);
+void allreduce_ring(Mesh& mesh, const SegmentView& view, const PartialSum& sum, Scratch& scratch);
 
 }  // namespace hora::tcp

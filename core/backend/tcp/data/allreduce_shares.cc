@@ -22,26 +22,26 @@ std::vector<int> all_but(int rank, int ranks) {
 
 /// Reduces the elements [begin, end) of which rank r's lie at from(r), and our own where they are.
 template <typename From>
-void reduce_range(const Whole& whole, std::size_t begin, std::size_t end, int own, std::size_t ranks,
+void reduce_range(const SegmentView& view, std::size_t begin, std::size_t end, int own, std::size_t ranks,
                   const From& from, const Reduction& reduction) {
   std::vector<const void*> inputs(ranks);
-  whole.visit(begin, end,
-              [&](const std::byte* input, std::byte* output, std::size_t offset, std::size_t count) {
-                for (std::size_t rank = 0; rank < ranks; ++rank) {
-                  inputs[rank] = static_cast<int>(rank) == own ? input : from(rank) + offset * whole.each();
-                }
-                void* to = output;
-                kernels::reduce(inputs, {&to, 1}, count, reduction);
-              });
+  view.visit(begin, end,
+             [&](const std::byte* input, std::byte* output, std::size_t offset, std::size_t count) {
+               for (std::size_t rank = 0; rank < ranks; ++rank) {
+                 inputs[rank] = static_cast<int>(rank) == own ? input : from(rank) + offset * view.each();
+               }
+               void* to = output;
+               kernels::reduce(inputs, {&to, 1}, count, reduction);
+             });
 }
 
 /// One call of allreduce_shares or reducescatter_shares.
 class Shares {
  public:
   /// `returns`: whether results go back to all.
-  Shares(Mesh& mesh, const Whole& whole, std::vector<std::size_t> bounds, const Reduction& reduction,
+  Shares(Mesh& mesh, const SegmentView& view, std::vector<std::size_t> bounds, const Reduction& reduction,
          bool returns, Scratch& scratch)
-      : whole_(whole),
+      : view_(view),
         bounds_(std::move(bounds)),
         reduction_(reduction),
         returns_(returns),
@@ -52,9 +52,9 @@ class Shares {
     std::size_t longest = 0;
     for (std::size_t rank = 0; rank + 1 < bounds_.size(); ++rank)
       longest = std::max(longest, bounds_[rank + 1] - bounds_[rank]);
-    segment_ = segment_bytes(longest * whole.each(), mesh.lines(others_.front()).size()) / whole.each();
+    segment_ = segment_bytes(longest * view.each(), mesh.lines(others_.front()).size()) / view.each();
     steps_ = (longest + segment_ - 1) / segment_ + ahead_;
-    slots_ = scratch.at_least(others_.size() * ahead_ * segment_ * whole.each());
+    slots_ = scratch.at_least(others_.size() * ahead_ * segment_ * view.each());
     arrived_.resize(segments_of(own_));
   }
 
@@ -89,7 +89,7 @@ class Shares {
   /// Where the input of a rank other than us for our segment is received.
   [[nodiscard]] std::byte* slot(std::size_t rank, std::size_t segment) const {
     const std::size_t place = rank < static_cast<std::size_t>(own_) ? rank : rank - 1;
-    return slots_ + (place * ahead_ + segment % ahead_) * segment_ * whole_.each();
+    return slots_ + (place * ahead_ + segment % ahead_) * segment_ * view_.each();
   }
 
   /// Begins all steps that may begin. A share that is shorter than others has its last segments done early.
@@ -104,24 +104,24 @@ class Shares {
     if (step < arrived_.size()) {
       const Range mine = range(own_, step);
       Pieces pieces;
-      add_piece(pieces, slot(static_cast<std::size_t>(peer), step), (mine.end - mine.begin) * whole_.each());
+      add_piece(pieces, slot(static_cast<std::size_t>(peer), step), (mine.end - mine.begin) * view_.each());
       traffic_.receive(peer, Purpose::input, std::move(pieces), [this, step] { arrive(step); });
     }
     if (step < segments_of(peer)) {
       const Range theirs = range(peer, step);
-      whole_.pack(theirs.begin, theirs.end);
-      traffic_.send(peer, Purpose::input, whole_.inputs(theirs.begin, theirs.end));
+      view_.pack(theirs.begin, theirs.end);
+      traffic_.send(peer, Purpose::input, view_.inputs(theirs.begin, theirs.end));
     }
     if (!returns_ || step < ahead_) return;
     const std::size_t done = step - ahead_;
     if (done < arrived_.size()) {
       const Range mine = range(own_, done);
-      traffic_.send(peer, Purpose::result, whole_.outputs(mine.begin, mine.end));
+      traffic_.send(peer, Purpose::result, view_.outputs(mine.begin, mine.end));
     }
     if (done < segments_of(peer)) {
       const Range theirs = range(peer, done);
-      traffic_.receive(peer, Purpose::result, whole_.outputs(theirs.begin, theirs.end),
-                       [this, theirs] { whole_.unpack(theirs.begin, theirs.end); });
+      traffic_.receive(peer, Purpose::result, view_.outputs(theirs.begin, theirs.end),
+                       [this, theirs] { view_.unpack(theirs.begin, theirs.end); });
     }
   }
 
@@ -130,14 +130,14 @@ class Shares {
     if (++arrived_[segment] < others_.size()) return;
     const Range mine = range(own_, segment);
     const auto from = [&](std::size_t rank) -> const std::byte* { return slot(rank, segment); };
-    whole_.pack(mine.begin, mine.end);
-    reduce_range(whole_, mine.begin, mine.end, own_, others_.size() + 1, from, reduction_);
-    whole_.unpack(mine.begin, mine.end);
+    view_.pack(mine.begin, mine.end);
+    reduce_range(view_, mine.begin, mine.end, own_, others_.size() + 1, from, reduction_);
+    view_.unpack(mine.begin, mine.end);
     ++reduced_;
     issue();
   }
 
-  const Whole& whole_;
+  const SegmentView& view_;
   std::vector<std::size_t> bounds_;
   const Reduction& reduction_;
   bool returns_;
@@ -155,28 +155,28 @@ class Shares {
 
 }  // namespace
 
-void allreduce_shares(Mesh& mesh, const Whole& whole, const Reduction& reduction, Scratch& scratch) {
+void allreduce_shares(Mesh& mesh, const SegmentView& view, const Reduction& reduction, Scratch& scratch) {
   const auto ranks = static_cast<std::size_t>(mesh.ranks());
   std::vector<std::size_t> bounds;
-  for (std::size_t rank = 0; rank <= ranks; ++rank) bounds.push_back(part_begin(whole.count(), rank, ranks));
-  Shares(mesh, whole, std::move(bounds), reduction, true, scratch).run();
+  for (std::size_t rank = 0; rank <= ranks; ++rank) bounds.push_back(part_begin(view.count(), rank, ranks));
+  Shares(mesh, view, std::move(bounds), reduction, true, scratch).run();
 }
 
-void allreduce_at_once(Mesh& mesh, const Whole& whole, const Reduction& reduction, Scratch& scratch) {
+void allreduce_at_once(Mesh& mesh, const SegmentView& view, const Reduction& reduction, Scratch& scratch) {
   const std::vector<int> others = all_but(mesh.rank(), mesh.ranks());
   Traffic traffic(mesh, others);
-  std::byte* slots = scratch.at_least(static_cast<std::size_t>(mesh.ranks()) * whole.bytes());
-  const auto slot = [&](std::size_t rank) { return slots + rank * whole.bytes(); };
-  whole.pack(0, whole.count());
+  std::byte* slots = scratch.at_least(static_cast<std::size_t>(mesh.ranks()) * view.bytes());
+  const auto slot = [&](std::size_t rank) { return slots + rank * view.bytes(); };
+  view.pack(0, view.count());
   for (const int peer : others) {
-    traffic.send(peer, Purpose::input, whole.inputs(0, whole.count()));
+    traffic.send(peer, Purpose::input, view.inputs(0, view.count()));
     Pieces pieces;
-    add_piece(pieces, slot(static_cast<std::size_t>(peer)), whole.bytes());
+    add_piece(pieces, slot(static_cast<std::size_t>(peer)), view.bytes());
     traffic.receive(peer, Purpose::input, std::move(pieces));
   }
   traffic.run();
-  reduce_range(whole, 0, whole.count(), mesh.rank(), others.size() + 1, slot, reduction);
-  whole.unpack(0, whole.count());
+  reduce_range(view, 0, view.count(), mesh.rank(), others.size() + 1, slot, reduction);
+  view.unpack(0, view.count());
 }
 
 void reducescatter_shares(Mesh& mesh, const void* input, void* output, std::span<const std::size_t> bounds,
@@ -189,8 +189,8 @@ void reducescatter_shares(Mesh& mesh, const void* input, void* output, std::span
       Segment{from, nullptr, bounds[own]},
       Segment{from + bounds[own] * each, output, bounds[own + 1] - bounds[own]},
       Segment{from + bounds[own + 1] * each, nullptr, bounds.back() - bounds[own + 1]}};
-  const Whole whole(segments, each);
-  Shares(mesh, whole, {bounds.begin(), bounds.end()}, reduction, false, scratch).run();
+  const SegmentView view(segments, each);
+  Shares(mesh, view, {bounds.begin(), bounds.end()}, reduction, false, scratch).run();
 }
 
 }  // namespace hora::tcp

@@ -3,7 +3,7 @@
 
 #include "core/backend/tcp/data/mesh.h"
 #include "core/backend/tcp/data/scratch.h"
-#include "core/backend/tcp/data/whole.h"
+#include "core/backend/tcp/data/segment_view.h"
 #include "core/device/kernels.h"
 
 #include <span>
@@ -25,10 +25,10 @@ namespace hora::tcp {
 /// first message of all that is not through is always queued at both ends.
 ///
 /// In place is right: an input of a peer's share has left before its result can come, as the result needs it.
-void allreduce_shares(Mesh& mesh, const Whole& whole, const Reduction& reduction, Scratch& scratch);
+void allreduce_shares(Mesh& mesh, const SegmentView& view, const Reduction& reduction, Scratch& scratch);
 
 /// A small tensor goes in one hop: every rank sends all to all, and every rank reduces all.
-void allreduce_at_once(Mesh& mesh, const Whole& whole, const Reduction& reduction, Scratch& scratch);
+void allreduce_at_once(Mesh& mesh, const SegmentView& view, const Reduction& reduction, Scratch& scratch);
 
 /// As allreduce_shares, but shares are what `bounds` says (rank r's begins at element bounds[r]), each goes
 /// to the rank whose it is alone, and `output` gets it.

@@ -17,8 +17,8 @@ bool PartialSum::travels(const Reduction& reduction) {
   return reduction.divisor == 1 || is_float(reduction.dtype);
 }
 
-void PartialSum::load(std::byte* sums, const Whole& whole, std::size_t begin, std::size_t end) const {
-  whole.visit(begin, end, [&](const std::byte* input, std::byte*, std::size_t offset, std::size_t count) {
+void PartialSum::load(std::byte* sums, const SegmentView& view, std::size_t begin, std::size_t end) const {
+  view.visit(begin, end, [&](const std::byte* input, std::byte*, std::size_t offset, std::size_t count) {
     std::byte* to = sums + offset * each();
     if (dtype_ == reduction_.dtype) {
       std::memcpy(to, input, count * each());
@@ -39,9 +39,9 @@ void PartialSum::add(std::byte* sums, const std::byte* low, const std::byte* hig
   kernels::reduce(inputs, {&output, 1}, count, {dtype_, reduction_.op, 1.0, 1.0, 1});
 }
 
-void PartialSum::store(const Whole& whole, std::size_t begin, std::size_t end, std::byte* sums) const {
+void PartialSum::store(const SegmentView& view, std::size_t begin, std::size_t end, std::byte* sums) const {
   const Reduction last{dtype_, reduction_.op, 1.0, reduction_.postscale, reduction_.divisor};
-  whole.visit(begin, end, [&](const std::byte*, std::byte* output, std::size_t offset, std::size_t count) {
+  view.visit(begin, end, [&](const std::byte*, std::byte* output, std::size_t offset, std::size_t count) {
     const void* from = sums + offset * each();
     void* to = dtype_ == reduction_.dtype ? output : sums + offset * each();
     kernels::reduce({&from, 1}, {&to, 1}, count, last);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "core/backend/tcp/data/whole.h"
+#include "core/backend/tcp/data/segment_view.h"
 #include "core/device/kernels.h"
 
 namespace hora::tcp {
@@ -25,11 +25,11 @@ class PartialSum {
   [[nodiscard]] std::size_t each() const { return size_of(dtype_); }
 
   /// sums = the inputs [begin, end), scaled as the reduction wants them first.
-  void load(std::byte* sums, const Whole& whole, std::size_t begin, std::size_t end) const;
+  void load(std::byte* sums, const SegmentView& view, std::size_t begin, std::size_t end) const;
   /// sums = low + high, of which `sums` may be one. `low` is that with the lower rank.
   void add(std::byte* sums, const std::byte* low, const std::byte* high, std::size_t count) const;
   /// The outputs [begin, end) = the sums, which are complete, scaled, and rounded once. Overwrites the sums.
-  void store(const Whole& whole, std::size_t begin, std::size_t end, std::byte* sums) const;
+  void store(const SegmentView& view, std::size_t begin, std::size_t end, std::byte* sums) const;
 
  private:
   Reduction reduction_;

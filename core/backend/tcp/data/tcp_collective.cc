@@ -58,12 +58,12 @@ class TcpCollective final : public Collective {
 
   void allreduce(std::span<const Segment> segments, const Reduction& reduction) override {
     if (ranks() == 1) return reduce_alone(segments, reduction);
-    reduce(Whole(segments, size_of(reduction.dtype)), reduction);
+    reduce(SegmentView(segments, size_of(reduction.dtype)), reduction);
   }
 
   void allreduce_packed(const Segment& segment, const Reduction& reduction, Packing& packing) override {
     if (ranks() == 1) return Collective::allreduce_packed(segment, reduction, packing);
-    reduce(Whole({&segment, 1}, size_of(reduction.dtype), &packing), reduction);
+    reduce(SegmentView({&segment, 1}, size_of(reduction.dtype), &packing), reduction);
   }
 
   void broadcast(void* data, std::size_t bytes, int root) override {
@@ -126,16 +126,16 @@ class TcpCollective final : public Collective {
     return is_long && !knobs_.deterministic ? Algorithm::ring : Algorithm::halving;
   }
 
-  void reduce(const Whole& whole, const Reduction& reduction) {
-    switch (algorithm_for(whole.bytes(), reduction)) {
-      case Algorithm::ring: return allreduce_ring(*mesh_, whole, PartialSum(reduction), scratch_);
-      case Algorithm::halving: return allreduce_halving(*mesh_, whole, PartialSum(reduction), scratch_);
+  void reduce(const SegmentView& view, const Reduction& reduction) {
+    switch (algorithm_for(view.bytes(), reduction)) {
+      case Algorithm::ring: return allreduce_ring(*mesh_, view, PartialSum(reduction), scratch_);
+      case Algorithm::halving: return allreduce_halving(*mesh_, view, PartialSum(reduction), scratch_);
       case Algorithm::shares: break;
     }
-    if (whole.bytes() * static_cast<std::size_t>(ranks() - 1) <= kAtOnceUpTo) {
-      allreduce_at_once(*mesh_, whole, reduction, scratch_);
+    if (view.bytes() * static_cast<std::size_t>(ranks() - 1) <= kAtOnceUpTo) {
+      allreduce_at_once(*mesh_, view, reduction, scratch_);
     } else {
-      allreduce_shares(*mesh_, whole, reduction, scratch_);
+      allreduce_shares(*mesh_, view, reduction, scratch_);
     }
   }
 

@@ -18,8 +18,8 @@ float value(int rank, std::size_t index) {
 void reduce(Mesh& mesh, std::vector<float>& data) {
   const Segment segment{data.data(), data.data(), data.size()};
   Scratch scratch;
-  allreduce_halving(mesh, Whole({&segment, 1}, 4), PartialSum({DType::float32, ReduceOp::sum, 1.0, 1.0, 1}),
-                    scratch);
+  allreduce_halving(mesh, SegmentView({&segment, 1}, 4),
+                    PartialSum({DType::float32, ReduceOp::sum, 1.0, 1.0, 1}), scratch);
 }
 
 std::vector<float> input(int rank, std::size_t count) {
@@ -61,7 +61,7 @@ TEST(AllreduceHalving, IsRightAtAnyLengthAndRoundsOnce) {
       std::vector<std::uint16_t> data(count, bfloat16_from(rank == 1 ? 256.0F : 1.0F));
       const Segment segment{data.data(), data.data(), count};
       Scratch scratch;
-      allreduce_halving(mesh, Whole({&segment, 1}, 2),
+      allreduce_halving(mesh, SegmentView({&segment, 1}, 2),
                         PartialSum({DType::bfloat16, ReduceOp::sum, 1.0, 1.0, 1}), scratch);
       for (const auto bits : data) ASSERT_EQ(bits, bfloat16_from(261.0F));
     });

@@ -18,7 +18,7 @@ TEST(AllreduceRing, TalksToTwoAndIsRightAtAnyLength) {
       const Segment segment{data.data(), data.data(), count};
       Scratch scratch;
       const PartialSum sum({DType::int32, ReduceOp::sum, 1.0, 1.0, 1});
-      allreduce_ring(mesh, Whole({&segment, 1}, 4), sum, scratch);
+      allreduce_ring(mesh, SegmentView({&segment, 1}, 4), sum, scratch);
       for (std::size_t i = 0; i < count; ++i) ASSERT_EQ(data[i], static_cast<int>(i % 1000) * 45) << i;
     });
     EXPECT_EQ(required, std::vector<int>(9, 2));
@@ -30,8 +30,8 @@ TEST(AllreduceRing, RoundsSixteenBitSumsOnceAtTheEnd) {
     std::vector<std::uint16_t> data(40'000, float16_from(rank == 3 ? 2048.0F : 1.0F));
     const Segment segment{data.data(), data.data(), data.size()};
     Scratch scratch;
-    allreduce_ring(mesh, Whole({&segment, 1}, 2), PartialSum({DType::float16, ReduceOp::sum, 1.0, 1.0, 1}),
-                   scratch);
+    allreduce_ring(mesh, SegmentView({&segment, 1}, 2),
+                   PartialSum({DType::float16, ReduceOp::sum, 1.0, 1.0, 1}), scratch);
     for (const auto bits : data) ASSERT_EQ(bits, float16_from(2064.0F));
   });
 }
@@ -46,8 +46,8 @@ TEST(AllreduceRing, GivesTheSameBitsEachTimeAndOnAllRanks) {
         data[i] = 1.0F / static_cast<float>(static_cast<std::size_t>(rank) * 7 + i + 1);
       const Segment segment{data.data(), data.data(), data.size()};
       Scratch scratch;
-      allreduce_ring(mesh, Whole({&segment, 1}, 4), PartialSum({DType::float32, ReduceOp::sum, 1.0, 1.0, 5}),
-                     scratch);
+      allreduce_ring(mesh, SegmentView({&segment, 1}, 4),
+                     PartialSum({DType::float32, ReduceOp::sum, 1.0, 1.0, 5}), scratch);
       const std::lock_guard lock(mutex);
       results.push_back(std::move(data));
     });

@@ -44,7 +44,7 @@ TEST(AllreduceShares, HasTheBitsOfOneSumInRankOrderAtAnyLength) {
         Floats data = inputs[static_cast<std::size_t>(rank)];
         const Segment segment{data.data(), data.data(), count};
         Scratch scratch;
-        allreduce_shares(mesh, Whole({&segment, 1}, 4), kMean, scratch);
+        allreduce_shares(mesh, SegmentView({&segment, 1}, 4), kMean, scratch);
         EXPECT_EQ(data, expected) << ranks << " ranks, " << count << " elements";
       });
     }
@@ -76,7 +76,7 @@ TEST(AllreduceShares, PacksAndUnpacksASegmentAtATime) {
     const Segment segment{data.data(), data.data(), count};
     Scratch scratch;
     Witness packing;
-    allreduce_shares(mesh, Whole({&segment, 1}, 4, &packing), kMean, scratch);
+    allreduce_shares(mesh, SegmentView({&segment, 1}, 4, &packing), kMean, scratch);
     EXPECT_EQ(data, expected);
     EXPECT_EQ(packing.all, 2 * count);
     EXPECT_LE(packing.most * 4, 256u * 1024) << "in a core's cache";
@@ -91,7 +91,7 @@ TEST(AllreduceShares, AtOnceHasTheSameBits) {
     const std::array<Segment, 2> segments{Segment{data.data(), data.data(), 100},
                                           Segment{data.data() + 100, data.data() + 100, 899}};
     Scratch scratch;
-    allreduce_at_once(mesh, Whole(segments, 4), kMean, scratch);
+    allreduce_at_once(mesh, SegmentView(segments, 4), kMean, scratch);
     EXPECT_EQ(data, expected);
   });
 }

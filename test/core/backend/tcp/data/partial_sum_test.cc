@@ -39,10 +39,10 @@ TEST(PartialSum, OfTwoRanksHasTheBitsOfTheReductionAtOnce) {
           std::vector<std::byte> high(count * sum.each());
           const Segment of_a{a.data(), result.data(), count};
           const Segment of_b{b.data(), result.data(), count};
-          sum.load(low.data(), Whole({&of_a, 1}, size_of(reduction.dtype)), 0, count);
-          sum.load(high.data(), Whole({&of_b, 1}, size_of(reduction.dtype)), 0, count);
+          sum.load(low.data(), SegmentView({&of_a, 1}, size_of(reduction.dtype)), 0, count);
+          sum.load(high.data(), SegmentView({&of_b, 1}, size_of(reduction.dtype)), 0, count);
           sum.add(high.data(), low.data(), high.data(), count);
-          sum.store(Whole({&of_a, 1}, size_of(reduction.dtype)), 0, count, high.data());
+          sum.store(SegmentView({&of_a, 1}, size_of(reduction.dtype)), 0, count, high.data());
           ASSERT_EQ(std::memcmp(result.data(), expected.data(), bytes), 0)
               << name(reduction.dtype) << " " << name(op) << " " << prescale << " " << divisor;
         }
@@ -59,10 +59,10 @@ TEST(PartialSum, KeepsWhatSixteenBitsWouldLose) {
   const Segment of_large{&large, &large, 1};
   const Segment of_one{&one, &one, 1};
   auto* at = reinterpret_cast<std::byte*>(sums.data());
-  sum.load(at, Whole({&of_large, 1}, 2), 0, 1);
-  sum.load(at + 4, Whole({&of_one, 1}, 2), 0, 1);
+  sum.load(at, SegmentView({&of_large, 1}, 2), 0, 1);
+  sum.load(at + 4, SegmentView({&of_one, 1}, 2), 0, 1);
   for (int i = 0; i < 8; ++i) sum.add(at, at, at + 4, 1);
-  sum.store(Whole({&of_large, 1}, 2), 0, 1, at);
+  sum.store(SegmentView({&of_large, 1}, 2), 0, 1, at);
   EXPECT_EQ(large, float16_from(2056.0F));
 }
 

@@ -146,11 +146,11 @@ TEST(Traffic, RanksThatMeanDifferentThingsOfTheSameLengthNoticeIt) {
 
 TEST(Traffic, RanksThatMeanDifferentMeshesOfTheSameLinksNoticeIt) {
   const auto links = paired_links(2);
-  const auto whole = meshes_of(links);
+  const auto view = meshes_of(links);
   const std::vector<int> both{0, 1};
   Meshes meshes;
-  meshes.push_back(whole[0]->split(both, 1));
-  meshes.push_back(whole[1]->split(both, 2));
+  meshes.push_back(view[0]->split(both, 1));
+  meshes.push_back(view[1]->split(both, 2));
   const auto texts = complaints(meshes, [](int rank, Traffic& traffic) {
     traffic.send(1 - rank, Purpose::block, {});
     traffic.receive(1 - rank, Purpose::block, {});

@@ -13,10 +13,10 @@ namespace hora::tcp {
 
 /// All segments of an allreduce seen as one tensor, whose elements are counted through; or one segment that
 /// is packed and unpacked in parts. A view: the segments stay the caller's.
-class Whole {
+class SegmentView {
  public:
   /// `each`: bytes of an element.
-  Whole(std::span<const Segment> segments, std::size_t each, Packing* packing = nullptr);
+  SegmentView(std::span<const Segment> segments, std::size_t each, Packing* packing = nullptr);
 
   [[nodiscard]] std::size_t count() const { return begins_.back(); }
   [[nodiscard]] std::size_t bytes() const { return count() * each_; }
