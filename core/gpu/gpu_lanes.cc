@@ -46,23 +46,23 @@ GpuLanes::OfGroup& GpuLanes::of(const Members& members, Lane& host) {
   const auto known = lanes_.find(members.group);
   if (known != lanes_.end()) return *known->second;
   OfGroup& lanes = *lanes_.emplace(members.group, std::make_unique<OfGroup>()).first->second;
-  auto seats =
-      exchange_seats(*host.collective, members.place, static_cast<int>(members.ranks.size()), own_seat());
+  auto identities = exchange_identities(*host.collective, members.place,
+                                        static_cast<int>(members.ranks.size()), own_seat());
   NcclId id{};
-  const auto choice = choose(lanes, members, host, seats, id);
+  const auto choice = choose(lanes, members, host, identities, id);
   if (!choice) return lanes;
   if (!choice->note.empty() && members.place == 0) log(LogLevel::warning, choice->note);
   make_staged(lanes, members, host);
-  if (choice->plane != GpuPlane::staged) make_direct(lanes, members, host, seats, choice->plane, id);
+  if (choice->plane != GpuPlane::staged) make_direct(lanes, members, host, identities, choice->plane, id);
   return lanes;
 }
 
 // NCCL has a thread and a port for each id until all its ranks have come: one is made when they will.
 std::optional<GpuChoice> GpuLanes::choose(OfGroup& lanes, const Members& members, Lane& host,
-                                          std::vector<GpuSeat>& seats, NcclId& id) {
+                                          std::vector<GpuIdentity>& identities, NcclId& id) {
   const auto choose = [&]() -> std::optional<GpuChoice> {
     try {
-      return choose_gpu_plane(config_.gpu_operations, seats, members.ranks, config_.encryption == "all");
+      return choose_gpu_plane(config_.gpu_operations, identities, members.ranks, config_.encryption == "all");
     } catch (const Error& error) {
       lanes.refused = error.status();
       return std::nullopt;
@@ -70,37 +70,37 @@ std::optional<GpuChoice> GpuLanes::choose(OfGroup& lanes, const Members& members
   };
   auto choice = choose();
   if (!choice || choice->plane == GpuPlane::staged) return choice;
-  if (seats.size() == 1 || splits_.contains(members.group)) return choice;
+  if (identities.size() == 1 || splits_.contains(members.group)) return choice;
   const SharedId shared = share_id(*host.collective, members.place, own_.module().make_id);
   id = shared.id;
   if (shared.why.empty()) return choice;
-  seats.front().nccl = 0;
-  seats.front().why = shared.why;
+  identities.front().nccl = 0;
+  identities.front().why = shared.why;
   return choose();
 }
 
-GpuSeat GpuLanes::own_seat() {
-  GpuSeat seat;
-  seat.machine = config_.nccl_host_id.empty() ? boot_id() + host_name() : config_.nccl_host_id;
+GpuIdentity GpuLanes::own_seat() {
+  GpuIdentity identity;
+  identity.machine = config_.nccl_host_id.empty() ? boot_id() + host_name() : config_.nccl_host_id;
   try {
     open();
   } catch (const Error& error) {
-    seat.index = -1;
-    seat.why = error.what();
-    return seat;
+    identity.index = -1;
+    identity.why = error.what();
+    return identity;
   }
-  seat.gpu = machine_->gpu->identity();
-  seat.location = machine_->gpu->location();
-  seat.index = machine_->gpu->index();
-  if (config_.gpu_operations == "staged") return seat;
+  identity.gpu = machine_->gpu->identity();
+  identity.location = machine_->gpu->location();
+  identity.index = machine_->gpu->index();
+  if (config_.gpu_operations == "staged") return identity;
   try {
     const NcclLibrary library = own_.module().library(config_.nccl_library, config_.packaged_nccl);
     log(LogLevel::info, fmt::format("NCCL {} from {}", nccl_version(library.version), library.path));
-    seat.nccl = library.version;
+    identity.nccl = library.version;
   } catch (const Error& error) {
-    seat.why = error.what();
+    identity.why = error.what();
   }
-  return seat;
+  return identity;
 }
 
 void GpuLanes::open() {
@@ -123,7 +123,7 @@ void GpuLanes::make_staged(OfGroup& lanes, const Members& members, Lane& host) {
 /// NCCL's waiting ends by `interrupt`, so the abort broadcaster need not know of communicators that are still
 /// being made.
 void GpuLanes::make_direct(OfGroup& lanes, const Members& members, Lane& host,
-                           const std::vector<GpuSeat>& seats, GpuPlane plane, const NcclId& id) {
+                           const std::vector<GpuIdentity>& identities, GpuPlane plane, const NcclId& id) {
   Machine& machine = *machine_;
   if (!machine.nccl) open_nccl();
   std::unique_ptr<Collective> direct;
@@ -134,7 +134,7 @@ void GpuLanes::make_direct(OfGroup& lanes, const Members& members, Lane& host,
   }
   if (plane == GpuPlane::hierarchical) {
     direct = make_gpu_hierarchical(std::move(direct), machine.gpu, *machine.stream, *host.collective,
-                                   hosts_of(machines_of(seats), members.place), &gpu_wait_);
+                                   hosts_of(machines_of(identities), members.place), &gpu_wait_);
   }
   aborter_.watch(*direct);
   lanes.direct = GpuLane{

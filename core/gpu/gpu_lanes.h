@@ -81,13 +81,13 @@ class GpuLanes {
     std::unique_ptr<NcclLane> nccl;  // null: none is used
   };
   void open();
-  [[nodiscard]] GpuSeat own_seat();
+  [[nodiscard]] GpuIdentity own_seat();
   /// Nothing: what is wished for cannot be had. Makes the `id` that a communicator is made with, if one is.
   std::optional<GpuChoice> choose(OfGroup& lanes, const Members& members, Lane& host,
-                                  std::vector<GpuSeat>& seats, NcclId& id);
+                                  std::vector<GpuIdentity>& identities, NcclId& id);
   void make_staged(OfGroup& lanes, const Members& members, Lane& host);
-  void make_direct(OfGroup& lanes, const Members& members, Lane& host, const std::vector<GpuSeat>& seats,
-                   GpuPlane plane, const NcclId& id);
+  void make_direct(OfGroup& lanes, const Members& members, Lane& host,
+                   const std::vector<GpuIdentity>& identities, GpuPlane plane, const NcclId& id);
   void open_nccl();
 
   OwnGpu& own_;

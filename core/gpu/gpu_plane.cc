@@ -14,39 +14,39 @@ constexpr std::size_t kSeatBytes = 2048;
 constexpr std::size_t kMostMachineBytes = 256;
 constexpr std::size_t kMostWhyBytes = 1024;
 
-Bytes encode(const GpuSeat& seat) {
+Bytes encode(const GpuIdentity& identity) {
   Writer out;
-  out.string(seat.machine.substr(0, kMostMachineBytes)).string(seat.why.substr(0, kMostWhyBytes));
-  out.i64(seat.index).u64(static_cast<std::uint64_t>(seat.nccl));
-  out.raw(seat.gpu).u64(seat.location);
+  out.string(identity.machine.substr(0, kMostMachineBytes)).string(identity.why.substr(0, kMostWhyBytes));
+  out.i64(identity.index).u64(static_cast<std::uint64_t>(identity.nccl));
+  out.raw(identity.gpu).u64(identity.location);
   Bytes bytes = out.take();
   bytes.resize(kSeatBytes);
   return bytes;
 }
 
-GpuSeat decode(std::span<const std::byte> bytes) {
+GpuIdentity decode(std::span<const std::byte> bytes) {
   Reader in(bytes);
-  GpuSeat seat;
-  seat.machine = in.string(kMostMachineBytes);
-  seat.why = in.string(kMostWhyBytes);
-  seat.index = static_cast<int>(in.i64());
-  seat.nccl = static_cast<int>(in.below(1 << 30, "a version of NCCL"));
-  const auto gpu = in.raw(seat.gpu.size());
-  std::copy(gpu.begin(), gpu.end(), seat.gpu.begin());
-  seat.location = in.u64();
-  return seat;
+  GpuIdentity identity;
+  identity.machine = in.string(kMostMachineBytes);
+  identity.why = in.string(kMostWhyBytes);
+  identity.index = static_cast<int>(in.i64());
+  identity.nccl = static_cast<int>(in.below(1 << 30, "a version of NCCL"));
+  const auto gpu = in.raw(identity.gpu.size());
+  std::copy(gpu.begin(), gpu.end(), identity.gpu.begin());
+  identity.location = in.u64();
+  return identity;
 }
 
-void check_gpus(std::span<const GpuSeat> seats, const std::vector<int>& ranks) {
-  for (std::size_t i = 0; i < seats.size(); ++i) {
-    if (seats[i].index < 0)
-      throw Error(Code::unavailable, fmt::format("rank {} has no GPU: {}", ranks[i], seats[i].why));
+void check_gpus(std::span<const GpuIdentity> identities, const std::vector<int>& ranks) {
+  for (std::size_t i = 0; i < identities.size(); ++i) {
+    if (identities[i].index < 0)
+      throw Error(Code::unavailable, fmt::format("rank {} has no GPU: {}", ranks[i], identities[i].why));
   }
 }
 
 /// The reason why two ranks cannot be in one of NCCL's communicators, which tells GPUs by where they are;
 /// empty: they can.
-std::string conflict(const GpuSeat& one, int rank, const GpuSeat& other, int other_rank) {
+std::string conflict(const GpuIdentity& one, int rank, const GpuIdentity& other, int other_rank) {
   if (one.machine != other.machine) return {};
   if (one.gpu == other.gpu)
     return fmt::format(
@@ -62,16 +62,16 @@ std::string conflict(const GpuSeat& one, int rank, const GpuSeat& other, int oth
 }
 
 /// The reason why these ranks cannot use NCCL together; empty: they can.
-std::string obstacle(std::span<const GpuSeat> seats, const std::vector<int>& ranks) {
-  for (std::size_t i = 0; i < seats.size(); ++i) {
-    if (seats[i].nccl == 0) return fmt::format("rank {} has no NCCL: {}", ranks[i], seats[i].why);
+std::string obstacle(std::span<const GpuIdentity> identities, const std::vector<int>& ranks) {
+  for (std::size_t i = 0; i < identities.size(); ++i) {
+    if (identities[i].nccl == 0) return fmt::format("rank {} has no NCCL: {}", ranks[i], identities[i].why);
   }
-  for (std::size_t i = 1; i < seats.size(); ++i) {
-    if (seats[i].nccl != seats[0].nccl)
+  for (std::size_t i = 1; i < identities.size(); ++i) {
+    if (identities[i].nccl != identities[0].nccl)
       return fmt::format("rank {} has NCCL {} and rank {} NCCL {}: give all ranks the same", ranks[0],
-                         nccl_version(seats[0].nccl), ranks[i], nccl_version(seats[i].nccl));
+                         nccl_version(identities[0].nccl), ranks[i], nccl_version(identities[i].nccl));
     for (std::size_t j = 0; j < i; ++j) {
-      std::string why = conflict(seats[j], ranks[j], seats[i], ranks[i]);
+      std::string why = conflict(identities[j], ranks[j], identities[i], ranks[i]);
       if (!why.empty()) return why;
     }
   }
@@ -79,8 +79,8 @@ std::string obstacle(std::span<const GpuSeat> seats, const std::vector<int>& ran
 }
 
 /// Whether there are several machines with equally many ranks, and several on each.
-bool two_levels(std::span<const GpuSeat> seats) {
-  const auto machines = machines_of(seats);
+bool two_levels(std::span<const GpuIdentity> identities) {
+  const auto machines = machines_of(identities);
   return machines.size() > 1 && machines.front().size() > 1 &&
          std::all_of(machines.begin(), machines.end(),
                      [&](const auto& places) { return places.size() == machines.front().size(); });
@@ -88,16 +88,17 @@ bool two_levels(std::span<const GpuSeat> seats) {
 
 }  // namespace
 
-std::vector<GpuSeat> exchange_seats(Collective& host, int place, int places, const GpuSeat& mine) {
+std::vector<GpuIdentity> exchange_identities(Collective& host, int place, int places,
+                                             const GpuIdentity& mine) {
   const std::vector<std::size_t> sizes(static_cast<std::size_t>(places), kSeatBytes);
   const Bytes own = encode(mine);
   Bytes all(kSeatBytes * sizes.size());
   host.allgather(own.data(), all.data(), sizes);
-  std::vector<GpuSeat> seats;
+  std::vector<GpuIdentity> identities;
   for (std::size_t i = 0; i < sizes.size(); ++i)
-    seats.push_back(decode(std::span(all).subspan(i * kSeatBytes, kSeatBytes)));
-  seats[static_cast<std::size_t>(place)] = mine;
-  return seats;
+    identities.push_back(decode(std::span(all).subspan(i * kSeatBytes, kSeatBytes)));
+  identities[static_cast<std::size_t>(place)] = mine;
+  return identities;
 }
 
 SharedId share_id(Collective& host, int place, const std::function<NcclId()>& make) {
@@ -119,11 +120,11 @@ SharedId share_id(Collective& host, int place, const std::function<NcclId()>& ma
   return shared;
 }
 
-std::vector<std::vector<int>> machines_of(std::span<const GpuSeat> seats) {
+std::vector<std::vector<int>> machines_of(std::span<const GpuIdentity> identities) {
   std::vector<std::vector<int>> machines;
-  for (std::size_t place = 0; place < seats.size(); ++place) {
+  for (std::size_t place = 0; place < identities.size(); ++place) {
     const auto same = [&](const std::vector<int>& places) {
-      return seats[static_cast<std::size_t>(places.front())].machine == seats[place].machine;
+      return identities[static_cast<std::size_t>(places.front())].machine == identities[place].machine;
     };
     auto machine = std::find_if(machines.begin(), machines.end(), same);
     if (machine == machines.end()) machine = machines.insert(machines.end(), std::vector<int>{});
@@ -132,11 +133,11 @@ std::vector<std::vector<int>> machines_of(std::span<const GpuSeat> seats) {
   return machines;
 }
 
-GpuChoice choose_gpu_plane(const std::string& wish, std::span<const GpuSeat> seats,
+GpuChoice choose_gpu_plane(const std::string& wish, std::span<const GpuIdentity> identities,
                            const std::vector<int>& ranks, bool encrypted) {
-  check_gpus(seats, ranks);
+  check_gpus(identities, ranks);
   if (wish == "staged") return {GpuPlane::staged, {}};
-  const std::string why = obstacle(seats, ranks);
+  const std::string why = obstacle(identities, ranks);
   if (!why.empty()) {
     if (wish != "auto")
       throw Error(Code::unavailable,
@@ -146,19 +147,19 @@ GpuChoice choose_gpu_plane(const std::string& wish, std::span<const GpuSeat> sea
     return {GpuPlane::staged,
             fmt::format("tensors on GPUs go by way of the host's memory (staged), as {}", why)};
   }
-  if (encrypted && machines_of(seats).size() > 1) {
+  if (encrypted && machines_of(identities).size() > 1) {
     if (wish == "nccl") {
       throw Error(Code::unavailable,
                   "HORA_GPU_OPERATIONS=nccl, but NCCL does not encrypt what goes between hosts, as "
                   "HORA_ENCRYPTION=all wants; use auto, hierarchical or staged");
     }
-    if (two_levels(seats)) return {GpuPlane::hierarchical, {}};
+    if (two_levels(identities)) return {GpuPlane::hierarchical, {}};
     return {GpuPlane::staged,
             "tensors on GPUs go by way of the host's memory (staged), as NCCL does not encrypt what goes "
             "between hosts (HORA_ENCRYPTION=all)"};
   }
   if (wish != "hierarchical") return {GpuPlane::nccl, {}};
-  if (two_levels(seats)) return {GpuPlane::hierarchical, {}};
+  if (two_levels(identities)) return {GpuPlane::hierarchical, {}};
   return {GpuPlane::nccl,
           "tensors on GPUs move with NCCL alone: HORA_GPU_OPERATIONS=hierarchical needs several hosts with "
           "as many ranks "

@@ -11,7 +11,7 @@
 namespace hora {
 
 /// The data that a rank tells the others of its group before their first operation on GPUs. A value.
-struct GpuSeat {
+struct GpuIdentity {
   std::string machine;              ///< equal on two ranks if they may use the same GPU
   std::array<std::byte, 16> gpu{};  ///< Gpu::identity
   std::uint64_t location = 0;       ///< Gpu::location
@@ -19,11 +19,12 @@ struct GpuSeat {
   int nccl = 0;                     ///< its NCCL's version; 0: it has none
   std::string why;                  ///< why it has no NCCL, or no GPU
 
-  bool operator==(const GpuSeat&) const = default;
+  bool operator==(const GpuIdentity&) const = default;
 };
 
 /// Every member's seat, in the order of places. All members call it; moves as many bytes on every plane.
-std::vector<GpuSeat> exchange_seats(Collective& host, int place, int places, const GpuSeat& mine);
+std::vector<GpuIdentity> exchange_identities(Collective& host, int place, int places,
+                                             const GpuIdentity& mine);
 
 /// The id of a communicator that all members are about to make, or why there is none. A value.
 struct SharedId {
@@ -35,7 +36,7 @@ struct SharedId {
 SharedId share_id(Collective& host, int place, const std::function<NcclId()>& make);
 
 /// The places on each machine, by the first of them.
-[[nodiscard]] std::vector<std::vector<int>> machines_of(std::span<const GpuSeat> seats);
+[[nodiscard]] std::vector<std::vector<int>> machines_of(std::span<const GpuIdentity> identities);
 
 /// How tensors on GPUs move between the members of a group.
 enum class GpuPlane { nccl, hierarchical, staged };
@@ -50,7 +51,7 @@ struct GpuChoice {
 /// The choice of all members, which each makes by itself, as they know the same. `wish`: HORA_GPU_OPERATIONS;
 /// `ranks`: of the seats, for messages; `encrypted`: whether data that goes between hosts is to be. Throws
 /// Error(unavailable) if the wished plane cannot be had: why, and what to do.
-[[nodiscard]] GpuChoice choose_gpu_plane(const std::string& wish, std::span<const GpuSeat> seats,
+[[nodiscard]] GpuChoice choose_gpu_plane(const std::string& wish, std::span<const GpuIdentity> identities,
                                          const std::vector<int>& ranks, bool encrypted = false);
 
 }  // namespace hora

@@ -15,9 +15,9 @@ using Communicators = std::vector<std::shared_ptr<Communicator>>;
 
 // When the group has been ended NCCL has taken all aborts, also where it says that they are in progress: each
 // communicator goes when its abort is done, and there is nobody left who could be asked.
-void abort_all(const NcclSeat& seat, const Communicators& communicators) {
-  const cuda::CurrentContext current(*seat.gpu->context());
-  const NcclFunctions& nccl = seat.nccl->functions;
+void abort_all(const NcclContext& context, const Communicators& communicators) {
+  const cuda::CurrentContext current(*context.gpu->context());
+  const NcclFunctions& nccl = context.nccl->functions;
   const bool grouped = nccl.group_start() == ncclSuccess;
   for (const auto& communicator : communicators) {
     if (communicator->native() != nullptr) nccl.abort(communicator->native());
@@ -25,9 +25,9 @@ void abort_all(const NcclSeat& seat, const Communicators& communicators) {
   if (grouped) nccl.group_end();
 }
 
-void run(const NcclSeat& seat, const Communicators& communicators) {
+void run(const NcclContext& context, const Communicators& communicators) {
   try {
-    abort_all(seat, communicators);
+    abort_all(context, communicators);
   } catch (const std::exception& error) {
     log(LogLevel::warning, fmt::format("NCCL's communicators could not be aborted: {}", error.what()));
   }
@@ -35,10 +35,11 @@ void run(const NcclSeat& seat, const Communicators& communicators) {
 
 }  // namespace
 
-bool abort_together(const NcclSeat& seat, const Communicators& communicators) noexcept {
+bool abort_together(const NcclContext& context, const Communicators& communicators) noexcept {
   if (communicators.empty()) return true;
   try {
-    if (returns_within(seat.options.abort_timeout, [seat, communicators] { run(seat, communicators); })) {
+    if (returns_within(context.options.abort_timeout,
+                       [context, communicators] { run(context, communicators); })) {
       for (const auto& communicator : communicators) communicator->forget();
       return true;
     }
@@ -46,7 +47,7 @@ bool abort_together(const NcclSeat& seat, const Communicators& communicators) no
         fmt::format(
             "NCCL {} has not returned from ncclCommAbort after {} ms; it is left to itself, with the GPU's "
             "memory that it knows of. Save what is to be kept and end the process",
-            nccl_version(seat.nccl->library.version), seat.options.abort_timeout.count()));
+            nccl_version(context.nccl->library.version), context.options.abort_timeout.count()));
     return false;
   } catch (const std::exception& error) {
     log(LogLevel::warning, fmt::format("NCCL's communicators could not be aborted: {}", error.what()));

@@ -13,7 +13,7 @@ namespace hora::nccl {
 /// One after the other would not do, because the first may have its work behind that of the second. False:
 /// NCCL has not returned in time, so the thread in which it is goes on with them; they, and all that they
 /// know of, belong to that thread, and nobody may touch them any more. Else they have been forgotten.
-[[nodiscard]] bool abort_together(const NcclSeat& seat,
+[[nodiscard]] bool abort_together(const NcclContext& context,
                                   const std::vector<std::shared_ptr<Communicator>>& communicators) noexcept;
 
 }  // namespace hora::nccl

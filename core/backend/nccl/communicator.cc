@@ -42,7 +42,7 @@ std::array<std::byte, sizeof(double)> scalar(ncclDataType_t type, double factor)
 }  // namespace
 
 void Communicator::init(const NcclId& id, int place, int places) {
-  seat_.stop_flag->check();
+  context_.stop_flag->check();
   place_ = place;
   places_ = places;
   const cuda::CurrentContext current(context());
@@ -56,7 +56,7 @@ void Communicator::init(const NcclId& id, int place, int places) {
 }
 
 void Communicator::split_from(Communicator& parent, int place, int places) {
-  seat_.stop_flag->check();
+  context_.stop_flag->check();
   place_ = place;
   places_ = places;
   const bool member = place >= 0;
@@ -76,32 +76,32 @@ void Communicator::split_from(Communicator& parent, int place, int places) {
 // parent says when it has been. A thread of NCCL's writes the pointer to the child when that is there, which
 // may be a moment later.
 void Communicator::await_native(Communicator& parent) {
-  PollDeadline deadline(*seat_.stop_flag, seat_.options.call_timeout, about("ncclCommSplit"));
+  PollDeadline deadline(*context_.stop_flag, context_.options.call_timeout, about("ncclCommSplit"));
   try {
     while (native() == nullptr) {
       parent.check();
       deadline.pause();
     }
   } catch (const Error& error) {
-    seat_.stop_flag->set(error.status());
+    context_.stop_flag->set(error.status());
     throw;
   }
 }
 
 void Communicator::note_memory(const std::function<void()>& call) {
-  const auto before = static_cast<std::ptrdiff_t>(seat_.gpu->free_memory());
+  const auto before = static_cast<std::ptrdiff_t>(context_.gpu->free_memory());
   call();
-  const std::ptrdiff_t taken = before - static_cast<std::ptrdiff_t>(seat_.gpu->free_memory());
+  const std::ptrdiff_t taken = before - static_cast<std::ptrdiff_t>(context_.gpu->free_memory());
   if (taken <= 0) return;  // others have given back more
   taken_ += taken;
-  seat_.gpu->count_nccl(taken);
+  context_.gpu->count_nccl(taken);
 }
 
 // NCCL must know of no memory any more, and of no operation, when it is told to end.
 bool Communicator::close() noexcept {
   if (native_ == nullptr) return true;
   try {
-    seat_.stop_flag->check();
+    context_.stop_flag->check();
     const cuda::CurrentContext current(context());
     for (const auto& [data, known] : known_) {
       if (known.handle != nullptr)
@@ -125,22 +125,23 @@ bool Communicator::close() noexcept {
 // have closed their ends, which may be long after this. Nothing is on streams, and NCCL knows of no memory.
 void Communicator::destroy() {
   const auto result = std::make_shared<std::atomic<ncclResult_t>>(ncclSuccess);
-  const bool ended = returns_within(seat_.options.abort_timeout, [seat = seat_, native = native_, result] {
-    cuda::in_context(*seat.gpu->context(), [&] { *result = seat.nccl->functions.destroy(native); });
-  });
+  const bool ended =
+      returns_within(context_.options.abort_timeout, [context = context_, native = native_, result] {
+        cuda::in_context(*context.gpu->context(), [&] { *result = context.nccl->functions.destroy(native); });
+      });
   if (ended && !taken(*result)) finish("ncclCommDestroy", *result);
   native_ = nullptr;
-  if (ended) return seat_.gpu->count_nccl(-taken_);
+  if (ended) return context_.gpu->count_nccl(-taken_);
   log(LogLevel::warning,
       fmt::format(
           "{} has not returned after {} ms, as other ranks of this host have not got there; it goes on "
           "by itself, and its memory is given back then",
-          about("ncclCommDestroy"), seat_.options.abort_timeout.count()));
+          about("ncclCommDestroy"), context_.options.abort_timeout.count()));
 }
 
 void Communicator::forget() {
   native_ = nullptr;
-  seat_.gpu->count_nccl(-taken_);
+  context_.gpu->count_nccl(-taken_);
   ops_.clear();
   known_.clear();
 }
@@ -154,13 +155,13 @@ void Communicator::check() {
 }
 
 void Communicator::run(const char* name, const std::function<ncclResult_t(ncclComm_t)>& call) {
-  seat_.stop_flag->check();
+  context_.stop_flag->check();
   const cuda::CurrentContext current(context());
   settle(name, call(native_));
 }
 
 void Communicator::run_group(const char* name, const std::function<void(ncclComm_t, const Take&)>& calls) {
-  seat_.stop_flag->check();
+  context_.stop_flag->check();
   const cuda::CurrentContext current(context());
   const ncclResult_t started = nccl().group_start();
   if (started != ncclSuccess) finish("ncclGroupStart", started);
@@ -197,7 +198,7 @@ ncclRedOp_t Communicator::multiplied_sum(ncclDataType_t type, double factor) {
 
 void Communicator::meet(const void* data) {
   if (nccl().register_memory == nullptr) return;
-  const auto block = seat_.memory->find(data);
+  const auto block = context_.memory->find(data);
   if (!block || known_.count(block->data()) != 0) return;
   const cuda::CurrentContext current(context());
   Known& known = known_[block->data()];
@@ -208,12 +209,12 @@ void Communicator::meet(const void* data) {
 
 bool Communicator::knows_of_users(const void* data) const {
   if (known_.empty()) return false;
-  const auto block = seat_.memory->find(data);
+  const auto block = context_.memory->find(data);
   return block != nullptr && block->users() && known_.count(block->data()) != 0;
 }
 
 void Communicator::part(std::vector<std::shared_ptr<NcclBlock>>& parted) {
-  const std::uint64_t releases = seat_.memory->releases();
+  const std::uint64_t releases = context_.memory->releases();
   if (releases == releases_) return;
   releases_ = releases;
   for (auto next = known_.begin(); next != known_.end();) {
@@ -233,7 +234,7 @@ void Communicator::settle(const char* name, ncclResult_t result) {
   last_ = name;
   if (result == ncclSuccess) return;
   if (result != ncclInProgress) finish(name, result);
-  PollDeadline deadline(*seat_.stop_flag, seat_.options.call_timeout, about(name));
+  PollDeadline deadline(*context_.stop_flag, context_.options.call_timeout, about(name));
   try {
     while (true) {
       const ncclResult_t asked = nccl().get_async_error(native_, &result);
@@ -242,7 +243,7 @@ void Communicator::settle(const char* name, ncclResult_t result) {
       deadline.pause();
     }
   } catch (const Error& error) {
-    seat_.stop_flag->set(error.status());
+    context_.stop_flag->set(error.status());
     throw;
   }
   if (result != ncclSuccess) finish(name, result);
@@ -253,12 +254,12 @@ void Communicator::finish(const char* name, ncclResult_t result) {
   const std::string more = last != nullptr && *last != '\0' ? fmt::format(" ({})", last) : "";
   const Error error(Code::aborted, fmt::format("{} failed: {}{}; NCCL_DEBUG=WARN makes NCCL say more",
                                                about(name), nccl().get_error_string(result), more));
-  seat_.stop_flag->set(error.status());
+  context_.stop_flag->set(error.status());
   throw Error(error);
 }
 
 std::string Communicator::about(const char* name) const {
-  return fmt::format("{} (rank {} of {}, on cuda:{})", name, place_, places_, seat_.gpu->index());
+  return fmt::format("{} (rank {} of {}, on cuda:{})", name, place_, places_, context_.gpu->index());
 }
 
 }  // namespace hora::nccl

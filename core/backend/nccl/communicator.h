@@ -14,7 +14,7 @@
 namespace hora::nccl {
 
 /// The objects that the communicators of one lane have in common. A value, of shares.
-struct NcclSeat {
+struct NcclContext {
   std::shared_ptr<const OpenNccl> nccl;
   std::shared_ptr<cuda::CudaGpu> gpu;
   std::shared_ptr<NcclMemory> memory;
@@ -30,7 +30,7 @@ struct NcclSeat {
 class Communicator {
  public:
   /// Nothing yet.
-  explicit Communicator(const NcclSeat& seat) : seat_(seat) {}
+  explicit Communicator(const NcclContext& context) : context_(context) {}
   Communicator(const Communicator&) = delete;
   Communicator& operator=(const Communicator&) = delete;
 
@@ -78,8 +78,8 @@ class Communicator {
     void* handle = nullptr;  ///< null: NCCL has been told not to register memory
   };
 
-  [[nodiscard]] const NcclFunctions& nccl() const { return seat_.nccl->functions; }
-  [[nodiscard]] const cuda::PrimaryContext& context() const { return *seat_.gpu->context(); }
+  [[nodiscard]] const NcclFunctions& nccl() const { return context_.nccl->functions; }
+  [[nodiscard]] const cuda::PrimaryContext& context() const { return *context_.gpu->context(); }
   /// How much of the GPU's memory NCCL takes meanwhile.
   void note_memory(const std::function<void()>& call);
   void destroy();
@@ -90,7 +90,7 @@ class Communicator {
   void await_native(Communicator& parent);
   [[nodiscard]] std::string about(const char* name) const;
 
-  NcclSeat seat_;
+  NcclContext context_;
   ncclComm_t native_ = nullptr;
   int place_ = 0;
   int places_ = 1;

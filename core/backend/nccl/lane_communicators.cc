@@ -19,7 +19,7 @@ constexpr std::size_t kWordBytes = 256;
 std::shared_ptr<Communicator> LaneCommunicators::connect(const NcclId& id, int place, int places) {
   begin();
   // Kept from before NCCL hears of it: whatever fails, it is there to be aborted.
-  communicators_.push_back(std::make_shared<Communicator>(seat_));
+  communicators_.push_back(std::make_shared<Communicator>(context_));
   auto made = communicators_.back();
   made->init(id, place, places);
   return made;
@@ -29,7 +29,7 @@ std::shared_ptr<Communicator> LaneCommunicators::connect(const NcclId& id, int p
 std::shared_ptr<Communicator> LaneCommunicators::split(Communicator& parent, int place, int places) {
   begin();
   drain("ncclCommSplit");
-  communicators_.push_back(std::make_shared<Communicator>(seat_));
+  communicators_.push_back(std::make_shared<Communicator>(context_));
   auto made = communicators_.back();
   made->split_from(parent, place, places);
   if (place >= 0) return made;
@@ -38,7 +38,7 @@ std::shared_ptr<Communicator> LaneCommunicators::split(Communicator& parent, int
 }
 
 void LaneCommunicators::close(const std::shared_ptr<Communicator>& communicator) noexcept {
-  if (aborted_ || seat_.stop_flag->is_set()) return;  // goes, or has gone, with the others
+  if (aborted_ || context_.stop_flag->is_set()) return;  // goes, or has gone, with the others
   try {
     drain("ncclCommFinalize");
   } catch (const Error& error) {
@@ -51,16 +51,16 @@ void LaneCommunicators::close(const std::shared_ptr<Communicator>& communicator)
 }
 
 void LaneCommunicators::check() {
-  seat_.stop_flag->check();
+  context_.stop_flag->check();
   for (const auto& communicator : communicators_) communicator->check();
   part_with_memory();
 }
 
 bool LaneCommunicators::abort() noexcept {
-  seat_.stop_flag->set({Code::aborted, "NCCL's communicators have been aborted"});
+  context_.stop_flag->set({Code::aborted, "NCCL's communicators have been aborted"});
   if (aborted_) return abort_returned_;
   aborted_ = true;
-  abort_returned_ = abort_together(seat_, communicators_);
+  abort_returned_ = abort_together(context_, communicators_);
   communicators_.clear();
   if (!abort_returned_) abandon_memory();
   return abort_returned_;
@@ -69,16 +69,16 @@ bool LaneCommunicators::abort() noexcept {
 // The objects in which NCCL's thread has a share live as long as that thread, and with them all that is kept
 // here.
 void LaneCommunicators::abandon_memory() {
-  seat_.memory->abandon();
-  for (auto& [event, block] : parted_) seat_.memory->keep(std::move(block));
+  context_.memory->abandon();
+  for (auto& [event, block] : parted_) context_.memory->keep(std::move(block));
   parted_.clear();
-  seat_.memory->keep(std::move(scratch_));
-  seat_.memory->keep(std::move(word_));
+  context_.memory->keep(std::move(scratch_));
+  context_.memory->keep(std::move(word_));
   scratch_bytes_ = 0;
 }
 
 void LaneCommunicators::begin() {
-  seat_.stop_flag->check();
+  context_.stop_flag->check();
   part_with_memory();
 }
 
@@ -94,22 +94,22 @@ std::byte* LaneCommunicators::scratch(std::size_t bytes) {
   if (bytes > scratch_bytes_) {
     scratch_.reset();
     scratch_bytes_ = 0;
-    scratch_ = seat_.gpu->allocate(bytes);
+    scratch_ = context_.gpu->allocate(bytes);
     scratch_bytes_ = bytes;
   }
   return scratch_.get();
 }
 
 void* LaneCommunicators::word() {
-  if (!word_) word_ = seat_.gpu->allocate(kWordBytes);
+  if (!word_) word_ = context_.gpu->allocate(kWordBytes);
   return word_.get();
 }
 
 void LaneCommunicators::drain(const std::string& before) {
   const auto event = stream_.mark();
   if (event == nullptr) return;
-  PollDeadline deadline(*seat_.stop_flag, seat_.options.call_timeout,
-                        fmt::format("what is on cuda:{} before {}", seat_.gpu->index(), before));
+  PollDeadline deadline(*context_.stop_flag, context_.options.call_timeout,
+                        fmt::format("what is on cuda:{} before {}", context_.gpu->index(), before));
   while (!event->reached()) deadline.pause();
 }
 

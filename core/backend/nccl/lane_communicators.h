@@ -12,14 +12,15 @@
 namespace hora::nccl {
 
 /// The communicators of one lane, from when NCCL has first heard of them until it has forgotten them, and
-/// what its collectives share besides. *Engine only*, but what `seat` says.
+/// what its collectives share besides. *Engine only*, but what `context` says.
 class LaneCommunicators {
  public:
   /// `stream` lives longer.
-  LaneCommunicators(NcclSeat seat, cuda::CudaStream& stream) : seat_(std::move(seat)), stream_(stream) {}
+  LaneCommunicators(NcclContext context, cuda::CudaStream& stream)
+      : context_(std::move(context)), stream_(stream) {}
 
-  [[nodiscard]] const NcclSeat& seat() const { return seat_; }
-  [[nodiscard]] const NcclFunctions& nccl() const { return seat_.nccl->functions; }
+  [[nodiscard]] const NcclContext& context() const { return context_; }
+  [[nodiscard]] const NcclFunctions& nccl() const { return context_.nccl->functions; }
   [[nodiscard]] Stream& stream() const { return stream_; }
   [[nodiscard]] cudaStream_t native_stream() const { return stream_.handle(); }
 
@@ -48,7 +49,7 @@ class LaneCommunicators {
   void abandon_memory();
   void part_with_memory();
 
-  NcclSeat seat_;
+  NcclContext context_;
   cuda::CudaStream& stream_;
   std::vector<std::shared_ptr<Communicator>> communicators_;
   /// Blocks that NCCL has forgotten, until the stream has got there.

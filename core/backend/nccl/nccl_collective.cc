@@ -43,11 +43,11 @@ class NcclCollective final : public Collective {
 
   /// Without slots: it is called when a rank's engine needs it, in no order that other ranks keep to.
   std::shared_ptr<std::byte> allocate(std::size_t bytes) override {
-    return lane_->seat().memory->allocate(bytes, false);
+    return lane_->context().memory->allocate(bytes, false);
   }
   [[nodiscard]] std::size_t pack_below() const override { return kPackBelow; }
   [[nodiscard]] bool owns(const void* data) const override {
-    return lane_->seat().memory->find(data) != nullptr;
+    return lane_->context().memory->find(data) != nullptr;
   }
 
   void allreduce(std::span<const Segment> segments, const Reduction& reduction) override {
@@ -156,7 +156,7 @@ class NcclCollective final : public Collective {
     return member ? make_nccl_collective(lane_, std::move(made), static_cast<int>(place), there) : nullptr;
   }
 
-  void abort(const Status& why) noexcept override { lane_->seat().stop_flag->set(why); }
+  void abort(const Status& why) noexcept override { lane_->context().stop_flag->set(why); }
 
  private:
   [[nodiscard]] const NcclFunctions& nccl() const { return lane_->nccl(); }
@@ -166,7 +166,7 @@ class NcclCollective final : public Collective {
 
   [[nodiscard]] bool sums_in_float32(const Reduction& reduction) const {
     const bool short_float = reduction.dtype == DType::float16 || reduction.dtype == DType::bfloat16;
-    return lane_->seat().options.float32_sums && short_float && reduction.op == ReduceOp::sum;
+    return lane_->context().options.float32_sums && short_float && reduction.op == ReduceOp::sum;
   }
 
   /// NCCL is told only of memory that all ranks tell it of.

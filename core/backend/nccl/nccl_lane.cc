@@ -20,7 +20,7 @@ class LaneOfNccl final : public NcclLane {
     return make_nccl_collective(communicators_, communicators_->connect(id, place, places), place, places);
   }
   void check() override { communicators_->check(); }
-  void stop(const Status& why) noexcept override { communicators_->seat().stop_flag->set(why); }
+  void stop(const Status& why) noexcept override { communicators_->context().stop_flag->set(why); }
   bool abort() noexcept override { return communicators_->abort(); }
 
  private:
@@ -29,8 +29,8 @@ class LaneOfNccl final : public NcclLane {
 
 }  // namespace
 
-std::unique_ptr<NcclLane> make_nccl_lane(NcclSeat seat, cuda::CudaStream& stream) {
-  return std::make_unique<LaneOfNccl>(std::make_shared<LaneCommunicators>(std::move(seat), stream));
+std::unique_ptr<NcclLane> make_nccl_lane(NcclContext context, cuda::CudaStream& stream) {
+  return std::make_unique<LaneOfNccl>(std::make_shared<LaneCommunicators>(std::move(context), stream));
 }
 
 }  // namespace hora::nccl

@@ -8,8 +8,8 @@
 
 namespace hora::nccl {
 
-/// Implements NcclModule::make_lane. `seat`: the GPU and the NCCL to use. `stream`: a stream of that GPU, on
-/// which all work of the lane is ordered.
-std::unique_ptr<NcclLane> make_nccl_lane(NcclSeat seat, cuda::CudaStream& stream);
+/// Implements NcclModule::make_lane. `context`: the GPU and the NCCL to use. `stream`: a stream of that GPU,
+/// on which all work of the lane is ordered.
+std::unique_ptr<NcclLane> make_nccl_lane(NcclContext context, cuda::CudaStream& stream);
 
 }  // namespace hora::nccl

@@ -6,7 +6,7 @@ namespace hora::nccl {
 // On the lane's stream, so that neither taking memory nor giving it back waits for the GPU.
 void* UnregisteredCopies::place_for(void* data, void* home, std::size_t bytes) {
   if (bytes == 0 || !communicator_.knows_of_users(data)) return data;
-  ways_.push_back({lane_.seat().gpu->allocate_on(lane_.native_stream(), bytes), home, bytes});
+  ways_.push_back({lane_.context().gpu->allocate_on(lane_.native_stream(), bytes), home, bytes});
   return ways_.back().memory.get();
 }
 

@@ -10,16 +10,16 @@
 namespace hora {
 namespace {
 
-GpuSeat seat(const std::string& machine, int gpu, int nccl = 22809) {
-  GpuSeat seat{machine, {}, static_cast<std::uint64_t>(gpu), gpu, nccl, {}};
-  seat.gpu[0] = std::byte(gpu);
-  seat.gpu[1] = std::byte(machine.back());
-  return seat;
+GpuIdentity identity(const std::string& machine, int gpu, int nccl = 22809) {
+  GpuIdentity identity{machine, {}, static_cast<std::uint64_t>(gpu), gpu, nccl, {}};
+  identity.gpu[0] = std::byte(gpu);
+  identity.gpu[1] = std::byte(machine.back());
+  return identity;
 }
 
-std::string refusal(const std::string& wish, const std::vector<GpuSeat>& seats) {
+std::string refusal(const std::string& wish, const std::vector<GpuIdentity>& identities) {
   try {
-    static_cast<void>(choose_gpu_plane(wish, seats, {4, 6}));
+    static_cast<void>(choose_gpu_plane(wish, identities, {4, 6}));
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), Code::unavailable);
     return error.what();
@@ -28,17 +28,17 @@ std::string refusal(const std::string& wish, const std::vector<GpuSeat>& seats) 
 }
 
 TEST(GpuPlane, IsNcclWhereAllHaveTheSameAndAGpuEach) {
-  const std::vector<GpuSeat> seats{seat("a", 0), seat("a", 1)};
+  const std::vector<GpuIdentity> identities{identity("a", 0), identity("a", 1)};
   for (const char* wish : {"auto", "nccl"}) {
-    const GpuChoice choice = choose_gpu_plane(wish, seats, {0, 1});
+    const GpuChoice choice = choose_gpu_plane(wish, identities, {0, 1});
     EXPECT_EQ(choice.plane, GpuPlane::nccl);
     EXPECT_EQ(choice.note, "");
   }
-  EXPECT_EQ(choose_gpu_plane("staged", seats, {0, 1}).plane, GpuPlane::staged);
+  EXPECT_EQ(choose_gpu_plane("staged", identities, {0, 1}).plane, GpuPlane::staged);
 }
 
 TEST(GpuPlane, GoesByWayOfTheHostAndSaysWhyWhereNcclCannotBeUsed) {
-  const std::vector<GpuSeat> shared{seat("a", 0), seat("a", 0)};
+  const std::vector<GpuIdentity> shared{identity("a", 0), identity("a", 0)};
   const GpuChoice choice = choose_gpu_plane("auto", shared, {4, 6});
   EXPECT_EQ(choice.plane, GpuPlane::staged);
   EXPECT_EQ(
@@ -53,40 +53,41 @@ TEST(GpuPlane, GoesByWayOfTheHostAndSaysWhyWhereNcclCannotBeUsed) {
 }
 
 TEST(GpuPlane, GoesByWayOfTheHostWhereRanksUsePartsOfOneGpu) {
-  std::vector<GpuSeat> seats{seat("a", 0), seat("a", 1)};
-  seats[1].location = seats[0].location;
-  const GpuChoice choice = choose_gpu_plane("auto", seats, {4, 6});
+  std::vector<GpuIdentity> identities{identity("a", 0), identity("a", 1)};
+  identities[1].location = identities[0].location;
+  const GpuChoice choice = choose_gpu_plane("auto", identities, {4, 6});
   EXPECT_EQ(choice.plane, GpuPlane::staged);
   EXPECT_THAT(choice.note, testing::HasSubstr("ranks 4 and 6 use two parts of one GPU (MIG instances)"));
-  EXPECT_THAT(refusal("nccl", seats), testing::HasSubstr("switch MIG off"));
-  seats[1].machine = "b";
-  EXPECT_EQ(choose_gpu_plane("auto", seats, {4, 6}).plane, GpuPlane::nccl);
+  EXPECT_THAT(refusal("nccl", identities), testing::HasSubstr("switch MIG off"));
+  identities[1].machine = "b";
+  EXPECT_EQ(choose_gpu_plane("auto", identities, {4, 6}).plane, GpuPlane::nccl);
 }
 
 TEST(GpuPlane, NamesTheRankWithoutNcclAndThoseWithDifferentOnes) {
-  std::vector<GpuSeat> seats{seat("a", 0), seat("b", 0, 0)};
-  seats[1].why = "libnccl.so.2: cannot open";
-  EXPECT_THAT(refusal("nccl", seats), testing::HasSubstr("rank 6 has no NCCL: libnccl.so.2: cannot open"));
-  seats[1] = seat("b", 0, 23007);
-  EXPECT_THAT(refusal("hierarchical", seats),
+  std::vector<GpuIdentity> identities{identity("a", 0), identity("b", 0, 0)};
+  identities[1].why = "libnccl.so.2: cannot open";
+  EXPECT_THAT(refusal("nccl", identities),
+              testing::HasSubstr("rank 6 has no NCCL: libnccl.so.2: cannot open"));
+  identities[1] = identity("b", 0, 23007);
+  EXPECT_THAT(refusal("hierarchical", identities),
               testing::HasSubstr("rank 4 has NCCL 2.28.9 and rank 6 NCCL 2.30.7"));
 }
 
 TEST(GpuPlane, IsNoneWhereARankHasNoGpu) {
-  std::vector<GpuSeat> seats{seat("a", 0), seat("b", -1, 0)};
-  seats[1].why = "no driver";
+  std::vector<GpuIdentity> identities{identity("a", 0), identity("b", -1, 0)};
+  identities[1].why = "no driver";
   for (const char* wish : {"auto", "staged", "nccl"})
-    EXPECT_EQ(refusal(wish, seats), "rank 6 has no GPU: no driver");
+    EXPECT_EQ(refusal(wish, identities), "rank 6 has no GPU: no driver");
 }
 
 TEST(GpuPlane, LeavesNothingToNcclThatIsToBeEncryptedBetweenHosts) {
-  const std::vector<GpuSeat> even{seat("a", 0), seat("b", 0), seat("a", 1), seat("b", 1)};
+  const std::vector<GpuIdentity> even{identity("a", 0), identity("b", 0), identity("a", 1), identity("b", 1)};
   const std::vector<int> ranks{0, 1, 2, 3};
   EXPECT_EQ(choose_gpu_plane("auto", even, ranks, true).plane, GpuPlane::hierarchical);
   const GpuChoice single = choose_gpu_plane("auto", std::span(even).first(2), {0, 1}, true);
   EXPECT_EQ(single.plane, GpuPlane::staged);
   EXPECT_THAT(single.note, testing::HasSubstr("HORA_ENCRYPTION=all"));
-  EXPECT_EQ(choose_gpu_plane("nccl", std::vector{seat("a", 0), seat("a", 1)}, {0, 1}, true).plane,
+  EXPECT_EQ(choose_gpu_plane("nccl", std::vector{identity("a", 0), identity("a", 1)}, {0, 1}, true).plane,
             GpuPlane::nccl);
   try {
     static_cast<void>(choose_gpu_plane("nccl", even, ranks, true));
@@ -97,10 +98,11 @@ TEST(GpuPlane, LeavesNothingToNcclThatIsToBeEncryptedBetweenHosts) {
 }
 
 TEST(GpuPlane, HasTwoLevelsOnSeveralHostsWithAsManyRanksEach) {
-  const std::vector<GpuSeat> seats{seat("a", 0), seat("b", 0), seat("a", 1), seat("b", 1)};
-  EXPECT_EQ(choose_gpu_plane("hierarchical", seats, {0, 1, 2, 3}).plane, GpuPlane::hierarchical);
-  EXPECT_EQ(machines_of(seats), (std::vector<std::vector<int>>{{0, 2}, {1, 3}}));
-  const GpuChoice uneven = choose_gpu_plane("hierarchical", std::span(seats).first(3), {0, 1, 2});
+  const std::vector<GpuIdentity> identities{identity("a", 0), identity("b", 0), identity("a", 1),
+                                            identity("b", 1)};
+  EXPECT_EQ(choose_gpu_plane("hierarchical", identities, {0, 1, 2, 3}).plane, GpuPlane::hierarchical);
+  EXPECT_EQ(machines_of(identities), (std::vector<std::vector<int>>{{0, 2}, {1, 3}}));
+  const GpuChoice uneven = choose_gpu_plane("hierarchical", std::span(identities).first(3), {0, 1, 2});
   EXPECT_EQ(uneven.plane, GpuPlane::nccl);
   EXPECT_NE(uneven.note, "");
 }
@@ -108,14 +110,14 @@ TEST(GpuPlane, HasTwoLevelsOnSeveralHostsWithAsManyRanksEach) {
 TEST(GpuPlane, SeatsComeToAllMembers) {
   local::LocalGroup group(2);
   World worlds[] = {group.join(0), group.join(1)};
-  GpuSeat seats[] = {seat("a", 0), seat("b", 3, 0)};
-  seats[1].why = "none";
-  std::vector<GpuSeat> seen[2];
-  std::thread other([&] { seen[1] = exchange_seats(*worlds[1].lane.collective, 1, 2, seats[1]); });
-  seen[0] = exchange_seats(*worlds[0].lane.collective, 0, 2, seats[0]);
+  GpuIdentity identities[] = {identity("a", 0), identity("b", 3, 0)};
+  identities[1].why = "none";
+  std::vector<GpuIdentity> seen[2];
+  std::thread other([&] { seen[1] = exchange_identities(*worlds[1].lane.collective, 1, 2, identities[1]); });
+  seen[0] = exchange_identities(*worlds[0].lane.collective, 0, 2, identities[0]);
   other.join();
-  EXPECT_EQ(seen[0][0], seats[0]);
-  EXPECT_EQ(seen[0][1], seats[1]);
+  EXPECT_EQ(seen[0][0], identities[0]);
+  EXPECT_EQ(seen[0][1], identities[1]);
   EXPECT_EQ(seen[1], seen[0]);
 }
 

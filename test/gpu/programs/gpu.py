@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The beginning of every program here: a seat in the job, on a GPU.
+"""The beginning of every program here: a context in the job, on a GPU.
 
 All ranks share the machine's one GPU. NCCL takes them for ranks on different hosts if each has an NCCL_HOSTID
 of its own, and then lets them; they talk through sockets of the loopback device. That shows that results are

@@ -18,7 +18,7 @@ namespace hora {
 struct NcclRank {
   std::shared_ptr<cuda::CudaGpu> gpu;
   std::unique_ptr<Stream> stream;
-  nccl::NcclSeat seat;
+  nccl::NcclContext context;
   std::unique_ptr<NcclLane> lane;
 
   [[nodiscard]] cuda::CudaStream& cuda_stream() const { return dynamic_cast<cuda::CudaStream&>(*stream); }
@@ -38,8 +38,8 @@ struct NcclRanks {
       rank.gpu = cuda::open_cuda_gpu(driver.table(), index);
       rank.stream = rank.gpu->make_stream();
       const auto memory = std::make_shared<nccl::NcclMemory>(opened, rank.gpu);
-      rank.seat = {opened, rank.gpu, memory, options, std::make_shared<nccl::StopFlag>()};
-      rank.lane = nccl::make_nccl_lane(rank.seat, rank.cuda_stream());
+      rank.context = {opened, rank.gpu, memory, options, std::make_shared<nccl::StopFlag>()};
+      rank.lane = nccl::make_nccl_lane(rank.context, rank.cuda_stream());
     }
   }
 

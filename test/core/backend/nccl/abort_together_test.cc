@@ -19,7 +19,7 @@ struct Stuck {
     const NcclId ids[] = {ranks.make_id(), ranks.make_id()};
     run_ranks(2, [&](int rank) {
       for (const NcclId& id : ids) {
-        auto made = std::make_shared<Communicator>(ranks.at(rank).seat);
+        auto made = std::make_shared<Communicator>(ranks.at(rank).context);
         made->init(id, rank, 2);
         (rank == 0 ? communicators : others).push_back(std::move(made));
       }
@@ -47,7 +47,7 @@ struct Stuck {
 TEST(AbortTogether, EndsWhatWaitsForAnotherRank) {
   Stuck job(milliseconds(60'000));
   EXPECT_EQ(job.ranks.nccl.under_way(), 2);
-  EXPECT_TRUE(abort_together(job.ranks.at(0).seat, job.communicators));
+  EXPECT_TRUE(abort_together(job.ranks.at(0).context, job.communicators));
   job.ranks.at(0).finish();
   EXPECT_EQ(job.communicators[0]->native(), nullptr);
   EXPECT_EQ(job.ranks.nccl.usage().communicators, 2);  // the other rank's
@@ -57,16 +57,16 @@ TEST(AbortTogether, EndsWhatWaitsForAnotherRank) {
 TEST(AbortTogether, GoesOnWithoutAGroup) {
   Stuck job(milliseconds(60'000));
   job.ranks.nccl.fail_call("ncclGroupStart", 1, ncclInternalError);
-  EXPECT_TRUE(abort_together(job.ranks.at(0).seat, job.communicators));
+  EXPECT_TRUE(abort_together(job.ranks.at(0).context, job.communicators));
   job.ranks.at(0).finish();
 }
 
 TEST(AbortTogether, LeavesNcclToItselfWhenItDoesNotReturn) {
   Stuck job(milliseconds(30));
-  auto memory = job.ranks.at(0).seat.memory->allocate(100, false);
+  auto memory = job.ranks.at(0).context.memory->allocate(100, false);
   job.communicators[0]->meet(memory.get());
   job.ranks.nccl.hold_aborts(true);
-  EXPECT_FALSE(abort_together(job.ranks.at(0).seat, job.communicators));
+  EXPECT_FALSE(abort_together(job.ranks.at(0).context, job.communicators));
   EXPECT_EQ(job.ranks.nccl.held_aborts(), 1);
   job.communicators.clear();
   memory.reset();
@@ -77,7 +77,7 @@ TEST(AbortTogether, LeavesNcclToItselfWhenItDoesNotReturn) {
 
 TEST(AbortTogether, HasNothingToDoForNobody) {
   NcclRanks ranks(1);
-  EXPECT_TRUE(abort_together(ranks.at(0).seat, {}));
+  EXPECT_TRUE(abort_together(ranks.at(0).context, {}));
   EXPECT_EQ(ranks.nccl.calls("ncclGroupStart"), 0);
 }
 

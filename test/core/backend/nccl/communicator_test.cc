@@ -17,7 +17,7 @@ using std::chrono::milliseconds;
 /// A communicator of all ranks, one for each.
 struct Connected {
   explicit Connected(int count, const NcclOptions& options = {}) : ranks(count, options) {
-    for (auto& rank : ranks.ranks) all.push_back(std::make_unique<Communicator>(rank.seat));
+    for (auto& rank : ranks.ranks) all.push_back(std::make_unique<Communicator>(rank.context));
     const NcclId id = ranks.make_id();
     run_ranks(count, [&](int rank) { at(rank).init(id, rank, count); });
   }
@@ -49,7 +49,7 @@ TEST(Communicator, GivesUpWhereARankNeverComes) {
   NcclOptions options;
   options.call_timeout = milliseconds(20);
   NcclRanks ranks(2, options);
-  Communicator alone(ranks.at(0).seat);
+  Communicator alone(ranks.at(0).context);
   const Status status = thrown([&] { alone.init(ranks.make_id(), 0, 2); });
   EXPECT_EQ(status.code, Code::timeout);
   EXPECT_EQ(
@@ -61,20 +61,20 @@ TEST(Communicator, GivesUpWhereARankNeverComes) {
 
 TEST(Communicator, StopsWaitingWhenARankIsGone) {
   NcclRanks ranks(2);
-  Communicator alone(ranks.at(0).seat);
+  Communicator alone(ranks.at(0).context);
   const Status why{Code::aborted, "rank 1 is gone"};
   std::jthread control([&] {
     while (ranks.nccl.calls("ncclCommGetAsyncError") == 0) std::this_thread::yield();
-    ranks.at(0).seat.stop_flag->set(why);
+    ranks.at(0).context.stop_flag->set(why);
   });
   EXPECT_EQ(thrown([&] { alone.init(ranks.make_id(), 0, 2); }), why);
 }
 
 TEST(Communicator, SaysThatTwoRanksShareAGpu) {
   NcclRanks ranks(1);
-  NcclSeat other = ranks.at(0).seat;
+  NcclContext other = ranks.at(0).context;
   other.stop_flag = std::make_shared<StopFlag>();
-  Communicator first(ranks.at(0).seat);
+  Communicator first(ranks.at(0).context);
   Communicator second(other);
   const NcclId id = ranks.make_id();
   run_ranks(2, [&](int rank) {
@@ -91,7 +91,7 @@ TEST(Communicator, SplitsInTheOrderOfPlaces) {
   run_ranks(3, [&](int rank) {
     // Members 2 and 0, in this order; 1 is none.
     const int place = rank == 2 ? 0 : rank == 0 ? 1 : -1;
-    Communicator part(job.ranks.at(rank).seat);
+    Communicator part(job.ranks.at(rank).context);
     part.split_from(job.at(rank), place, 2);
     EXPECT_EQ(part.native() != nullptr, place >= 0);
     if (place >= 0) {
@@ -114,7 +114,7 @@ TEST(Communicator, IsReadyForTheNextCallAfterASplitThatItIsNoMemberOf) {
   Connected job(3);
   job.ranks.nccl.set_polls(50);
   run_ranks(3, [&](int rank) {
-    Communicator part(job.ranks.at(rank).seat);
+    Communicator part(job.ranks.at(rank).context);
     part.split_from(job.at(rank), rank == 2 ? -1 : rank, 2);
     const auto data = job.ranks.at(rank).gpu->allocate(4);
     *reinterpret_cast<int*>(data.get()) = rank + 1;
@@ -129,11 +129,11 @@ TEST(Communicator, IsReadyForTheNextCallAfterASplitThatItIsNoMemberOf) {
 
 TEST(Communicator, StopsWaitingForASplitWhenARankIsGone) {
   Connected job(2);
-  Communicator part(job.ranks.at(0).seat);
+  Communicator part(job.ranks.at(0).context);
   const Status why{Code::aborted, "rank 1 is gone"};
   std::jthread control([&] {
     while (job.ranks.nccl.calls("ncclCommSplit") == 0) std::this_thread::yield();
-    job.ranks.at(0).seat.stop_flag->set(why);
+    job.ranks.at(0).context.stop_flag->set(why);
   });
   EXPECT_EQ(thrown([&] { part.split_from(job.at(0), 0, 1); }), why);
   EXPECT_EQ(part.native(), nullptr);
@@ -143,13 +143,13 @@ TEST(Communicator, NamesTheCallThatFails) {
   for (const char* call : {"ncclCommInitRankConfig", "ncclCommGetAsyncError"}) {
     NcclRanks ranks(1);
     ranks.nccl.fail_call(call, 1, ncclSystemError);
-    Communicator alone(ranks.at(0).seat);
+    Communicator alone(ranks.at(0).context);
     const Status status = thrown([&] { alone.init(ranks.make_id(), 0, 1); });
     EXPECT_EQ(status.code, Code::aborted);
     EXPECT_EQ(status.message,
               "ncclCommInitRankConfig (rank 0 of 1, on cuda:0) failed: unhandled system error (" +
                   std::string(call) + " was told to fail); NCCL_DEBUG=WARN makes NCCL say more");
-    EXPECT_EQ(thrown([&] { ranks.at(0).seat.stop_flag->check(); }), status);
+    EXPECT_EQ(thrown([&] { ranks.at(0).context.stop_flag->check(); }), status);
   }
 }
 
@@ -172,12 +172,12 @@ TEST(Communicator, FailsWithWhicheverCallOfAGroupFails) {
 TEST(Communicator, IsNotEndedByACallThatFails) {
   for (const char* call : {"ncclCommFinalize", "ncclCommDestroy", "ncclRedOpDestroy", "ncclCommDeregister"}) {
     Connected job(1);
-    const auto data = job.ranks.at(0).seat.memory->allocate(4, false);
+    const auto data = job.ranks.at(0).context.memory->allocate(4, false);
     job.at(0).meet(data.get());
     static_cast<void>(job.at(0).multiplied_sum(ncclFloat32, 0.5));
     job.ranks.nccl.fail_call(call, 1, ncclInternalError);
     EXPECT_FALSE(job.at(0).close()) << call;
-    EXPECT_TRUE(job.ranks.at(0).seat.stop_flag->is_set());
+    EXPECT_TRUE(job.ranks.at(0).context.stop_flag->is_set());
     EXPECT_EQ(job.ranks.nccl.usage().communicators, 1);
   }
 }
@@ -189,7 +189,7 @@ TEST(Communicator, LeavesItselfToNcclWhereOtherRanksOfTheHostStay) {
   job.ranks.nccl.hold_destroys(true);
   EXPECT_TRUE(job.at(0).close());
   EXPECT_EQ(job.at(0).native(), nullptr);
-  EXPECT_FALSE(job.ranks.at(0).seat.stop_flag->is_set());
+  EXPECT_FALSE(job.ranks.at(0).context.stop_flag->is_set());
   EXPECT_EQ(job.ranks.nccl.usage().communicators, 1);
   EXPECT_GT(job.ranks.at(0).gpu->memory().nccl, 0U);
 }
@@ -228,7 +228,7 @@ TEST(Communicator, KeepsAFewOperations) {
 
 TEST(Communicator, TellsNcclOfMemoryOnceAndForgetsWhatNobodyHas) {
   Connected job(1);
-  const auto& memory = job.ranks.at(0).seat.memory;
+  const auto& memory = job.ranks.at(0).context.memory;
   auto one = memory->allocate(1000, false);
   const auto other = memory->allocate(1000, false);
   for (const auto* data : {one.get(), one.get() + 512, other.get()}) job.at(0).meet(data);
@@ -250,7 +250,7 @@ TEST(Communicator, TellsNcclOfMemoryOnceAndForgetsWhatNobodyHas) {
 TEST(Communicator, FailsWhereThisRanksMemoryAloneCannotBeRegistered) {
   Connected job(1);
   job.ranks.nccl.fail_call("ncclCommRegister", 1, ncclInvalidUsage);
-  const auto data = job.ranks.at(0).seat.memory->allocate(1000, false);
+  const auto data = job.ranks.at(0).context.memory->allocate(1000, false);
   const Status status = thrown([&] { job.at(0).meet(data.get()); });
   EXPECT_EQ(status.code, Code::aborted);
   EXPECT_EQ(status.message.find("ncclCommRegister (rank 0 of 1, on cuda:0) failed: invalid usage"), 0U)

@@ -41,7 +41,7 @@ void each_summing_rank(NcclRanks& ranks, Main main) {
   const NcclId id = ranks.make_id();
   run_ranks(ranks.count(), [&](int place) {
     NcclRank& rank = ranks.at(place);
-    LaneCommunicators lane(rank.seat, rank.cuda_stream());
+    LaneCommunicators lane(rank.context, rank.cuda_stream());
     const auto communicator = lane.connect(id, place, ranks.count());
     Float32Sums sums(lane, *communicator, place, ranks.count());
     main(rank, sums, place);

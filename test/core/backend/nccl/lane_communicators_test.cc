@@ -14,7 +14,7 @@ using std::chrono::milliseconds;
 
 TEST(LaneCommunicators, KeepsWhatFailedUntilAllAreAborted) {
   NcclRanks ranks(1);
-  LaneCommunicators lane(ranks.at(0).seat, ranks.at(0).cuda_stream());
+  LaneCommunicators lane(ranks.at(0).context, ranks.at(0).cuda_stream());
   const auto world = lane.connect(ranks.make_id(), 0, 1);
   const auto other = lane.connect(ranks.make_id(), 0, 1);
   ranks.nccl.fail_call("ncclCommFinalize", 1, ncclInternalError);
@@ -29,9 +29,9 @@ TEST(LaneCommunicators, KeepsWhatFailedUntilAllAreAborted) {
 
 TEST(LaneCommunicators, EndsACommunicatorWhenItsWorkIsDone) {
   NcclRanks ranks(1);
-  LaneCommunicators lane(ranks.at(0).seat, ranks.at(0).cuda_stream());
+  LaneCommunicators lane(ranks.at(0).context, ranks.at(0).cuda_stream());
   const auto world = lane.connect(ranks.make_id(), 0, 1);
-  const auto data = lane.seat().memory->allocate(4, false);
+  const auto data = lane.context().memory->allocate(4, false);
   ranks.driver.hold(0);
   world->run("ncclBroadcast", [&](ncclComm_t native) {
     return ::ncclBroadcast(data.get(), data.get(), 4, ncclUint8, 0, native, lane.native_stream());
@@ -46,14 +46,14 @@ TEST(LaneCommunicators, GivesUpOnAGpuThatDoesNotEnd) {
   NcclRanks ranks(2);
   const NcclId id = ranks.make_id();
   run_ranks(2, [&](int rank) {
-    LaneCommunicators lane(ranks.at(rank).seat, ranks.at(rank).cuda_stream());
+    LaneCommunicators lane(ranks.at(rank).context, ranks.at(rank).cuda_stream());
     const auto world = lane.connect(id, rank, 2);
     if (rank == 1) return lane.close(world);
     const auto data = ranks.at(0).gpu->allocate(4);
     world->run("ncclAllReduce", [&](ncclComm_t native) {
       return ::ncclAllReduce(data.get(), data.get(), 1, ncclInt32, ncclSum, native, lane.native_stream());
     });
-    NcclSeat hasty = ranks.at(0).seat;
+    NcclContext hasty = ranks.at(0).context;
     hasty.options.call_timeout = milliseconds(20);
     LaneCommunicators other(hasty, ranks.at(0).cuda_stream());
     const Status status = thrown([&] { other.split(*world, 0, 2); });
@@ -66,9 +66,9 @@ TEST(LaneCommunicators, GivesUpOnAGpuThatDoesNotEnd) {
 
 TEST(LaneCommunicators, FreesMemoryWhenTheStreamHasLeftIt) {
   NcclRanks ranks(1);
-  LaneCommunicators lane(ranks.at(0).seat, ranks.at(0).cuda_stream());
+  LaneCommunicators lane(ranks.at(0).context, ranks.at(0).cuda_stream());
   const auto world = lane.connect(ranks.make_id(), 0, 1);
-  auto data = lane.seat().memory->allocate(4, false);
+  auto data = lane.context().memory->allocate(4, false);
   world->meet(data.get());
   ranks.driver.hold(0);
   lane.stream().zero(data.get(), 4);
@@ -85,9 +85,9 @@ TEST(LaneCommunicators, FreesMemoryWhenTheStreamHasLeftIt) {
 
 TEST(LaneCommunicators, FreesMemoryAlsoWhenNothingIsCalledAnyMore) {
   NcclRanks ranks(1);
-  LaneCommunicators lane(ranks.at(0).seat, ranks.at(0).cuda_stream());
+  LaneCommunicators lane(ranks.at(0).context, ranks.at(0).cuda_stream());
   const auto world = lane.connect(ranks.make_id(), 0, 1);
-  auto data = lane.seat().memory->allocate(4, true);
+  auto data = lane.context().memory->allocate(4, true);
   world->meet(data.get());
   data.reset();
   lane.check();
@@ -103,7 +103,7 @@ TEST(LaneCommunicators, KeepsItsOwnMemoryWhenNcclDoesNotLetGo) {
   options.abort_timeout = milliseconds(20);
   NcclRanks ranks(1, options);
   {
-    LaneCommunicators lane(ranks.at(0).seat, ranks.at(0).cuda_stream());
+    LaneCommunicators lane(ranks.at(0).context, ranks.at(0).cuda_stream());
     static_cast<void>(lane.connect(ranks.make_id(), 0, 1));
     const std::byte* first = lane.scratch(1000);
     EXPECT_EQ(lane.scratch(500), first);

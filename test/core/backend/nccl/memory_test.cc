@@ -14,7 +14,7 @@ namespace {
 
 TEST(NcclMemory, IsZeroedAlignedAndFreed) {
   NcclRanks ranks(1);
-  const auto& memory = ranks.at(0).seat.memory;
+  const auto& memory = ranks.at(0).context.memory;
   auto data = memory->allocate(1000, true);
   EXPECT_EQ(reinterpret_cast<std::uintptr_t>(data.get()) % 256, 0U);
   EXPECT_TRUE(
@@ -30,7 +30,7 @@ TEST(NcclMemory, IsZeroedAlignedAndFreed) {
 
 TEST(NcclMemory, IsTheGpusOwnWhereNcclHasNone) {
   NcclRanks ranks(1, {}, kOldestNccl);
-  const auto& memory = ranks.at(0).seat.memory;
+  const auto& memory = ranks.at(0).context.memory;
   const auto data = memory->allocate(1000, true);
   EXPECT_EQ(ranks.nccl.usage().blocks, 0);
   EXPECT_EQ(ranks.at(0).gpu->memory().taken, 1024U);
@@ -39,7 +39,7 @@ TEST(NcclMemory, IsTheGpusOwnWhereNcclHasNone) {
 
 TEST(NcclMemory, KnowsWhatLiesInIt) {
   NcclRanks ranks(1);
-  const auto& memory = ranks.at(0).seat.memory;
+  const auto& memory = ranks.at(0).context.memory;
   auto data = memory->allocate(512, false);
   const auto other = memory->allocate(512, false);
   std::byte* const begin = data.get();
@@ -54,12 +54,12 @@ TEST(NcclMemory, HasSlotsThatAreTheSameOnRanksThatAllocateAlike) {
   NcclRanks ranks(2);
   std::vector<std::vector<std::shared_ptr<std::byte>>> data;
   for (int rank = 0; rank < 2; ++rank) {
-    const auto& memory = ranks.at(rank).seat.memory;
+    const auto& memory = ranks.at(rank).context.memory;
     data.push_back({memory->allocate(1000, true), memory->allocate(1000, true)});
     if (rank == 0) data.back().push_back(memory->allocate(1000, false));  // what only one rank has
     data.back().push_back(memory->allocate(1000, true));
   }
-  const auto slot = [&](int rank, const std::byte* at) { return ranks.at(rank).seat.memory->slot(at); };
+  const auto slot = [&](int rank, const std::byte* at) { return ranks.at(rank).context.memory->slot(at); };
   EXPECT_NE(slot(0, data[0][0].get()), 0U);
   EXPECT_EQ(slot(0, data[0][0].get() + 128), slot(1, data[1][0].get() + 128));
   EXPECT_EQ(slot(0, data[0].back().get()), slot(1, data[1].back().get()));
@@ -68,7 +68,7 @@ TEST(NcclMemory, HasSlotsThatAreTheSameOnRanksThatAllocateAlike) {
 
 TEST(NcclMemory, HasNeighbouringSlotsWithinOnePieceOnly) {
   NcclRanks ranks(1);
-  const auto& memory = ranks.at(0).seat.memory;
+  const auto& memory = ranks.at(0).context.memory;
   const auto one = memory->allocate(256, true);
   const auto other = memory->allocate(256, true);
   const std::uint64_t first = memory->slot(one.get());
@@ -80,7 +80,7 @@ TEST(NcclMemory, HasNeighbouringSlotsWithinOnePieceOnly) {
 TEST(NcclMemory, SaysHowMuchThereIsWhereItIsNotEnough) {
   NcclRanks ranks(1);
   const Status status =
-      thrown([&] { static_cast<void>(ranks.at(0).seat.memory->allocate(std::size_t{2} << 30, true)); });
+      thrown([&] { static_cast<void>(ranks.at(0).context.memory->allocate(std::size_t{2} << 30, true)); });
   EXPECT_EQ(status.code, Code::unavailable);
   EXPECT_NE(status.message.find(
                 "cannot take 2147483648 bytes of the memory of cuda:0, of which 1073741824 are free"),
@@ -91,7 +91,7 @@ TEST(NcclMemory, SaysHowMuchThereIsWhereItIsNotEnough) {
 TEST(NcclMemory, IsGivenBackIfItCannotBeCleared) {
   NcclRanks ranks(1);
   ranks.driver.fail_call("cuMemsetD8Async", 1, CUDA_ERROR_INVALID_VALUE);
-  EXPECT_EQ(thrown([&] { static_cast<void>(ranks.at(0).seat.memory->allocate(100, true)); }).code,
+  EXPECT_EQ(thrown([&] { static_cast<void>(ranks.at(0).context.memory->allocate(100, true)); }).code,
             Code::internal);
   EXPECT_EQ(ranks.nccl.usage().blocks, 0);
   EXPECT_EQ(ranks.at(0).gpu->memory().taken, 0U);
@@ -99,7 +99,7 @@ TEST(NcclMemory, IsGivenBackIfItCannotBeCleared) {
 
 TEST(NcclMemory, WaitsForUsersStreamsBeforeItIsFreed) {
   NcclRanks ranks(1);
-  auto data = ranks.at(0).seat.memory->allocate(100, true);
+  auto data = ranks.at(0).context.memory->allocate(100, true);
   ranks.driver.hold(0);
   ranks.at(0).stream->zero(data.get(), 100);
   std::thread user([&] { data.reset(); });
@@ -113,7 +113,7 @@ TEST(NcclMemory, WaitsForUsersStreamsBeforeItIsFreed) {
 TEST(NcclMemory, IsFreedWhenACaptureIsOver) {
   for (const bool allocates : {false, true}) {
     NcclRanks ranks(1);
-    const auto& memory = ranks.at(0).seat.memory;
+    const auto& memory = ranks.at(0).context.memory;
     auto data = memory->allocate(100, true);
     auto other = memory->allocate(100, true);
     const CUstream captured = ranks.driver.make_stream(0);
@@ -144,7 +144,7 @@ TEST(NcclMemory, IsKeptForEverIfACaptureIsNeverOver) {
 
 TEST(NcclMemory, IsKeptAndNobodyWaitsWhenNcclDoesNotLetGo) {
   NcclRanks ranks(1);
-  auto& memory = ranks.at(0).seat.memory;
+  auto& memory = ranks.at(0).context.memory;
   auto data = memory->allocate(100, true);
   memory->abandon();
   ranks.driver.hold(0);

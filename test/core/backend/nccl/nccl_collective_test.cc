@@ -55,7 +55,7 @@ TEST(NcclCollective, TellsNcclOfMemoryThatAllRanksHaveAlike) {
   each_rank(ranks, [&](NcclRank& rank, Collective& world, int) {
     const auto data = world.allocate(1024);
     EXPECT_TRUE(world.owns(data.get() + 1000));
-    EXPECT_EQ(rank.seat.memory->slot(data.get()), 0U);
+    EXPECT_EQ(rank.context.memory->slot(data.get()), 0U);
     for (const bool alike : {false, true, true}) {
       const Segment segment{data.get(), data.get(), 256, alike};
       world.allreduce({&segment, 1}, kSumOfFloats);
@@ -85,7 +85,7 @@ using Sizes = std::vector<std::size_t>;
 TEST(NcclCollective, GivesNcclNoMemoryThatItKnowsOnSomeRanksOnly) {
   NcclRanks ranks(2);
   each_rank(ranks, [&](NcclRank& rank, Collective& world, int place) {
-    const auto known = rank.seat.memory->allocate(64, true);
+    const auto known = rank.context.memory->allocate(64, true);
     const Segment segment{known.get(), known.get(), 4, true};
     world.allreduce({&segment, 1}, kSumOfFloats);
     const auto other = rank.gpu->allocate(64);

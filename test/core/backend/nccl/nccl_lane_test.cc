@@ -57,7 +57,7 @@ TEST(NcclLane, SaysInTimeThatNcclDoesNotReturnFromAnAbort) {
   NcclRanks ranks(1, options);
   const auto id = ranks.make_id();
   NcclRank& rank = ranks.at(0);
-  LaneCommunicators communicators(rank.seat, rank.cuda_stream());
+  LaneCommunicators communicators(rank.context, rank.cuda_stream());
   static_cast<void>(communicators.connect(id, 0, 1));
   ranks.nccl.hold_aborts(true);
   EXPECT_FALSE(communicators.abort());

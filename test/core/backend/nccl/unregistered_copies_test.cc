@@ -12,10 +12,10 @@ namespace {
 
 struct OnOneRank {
   NcclRanks ranks{1};
-  LaneCommunicators lane{ranks.at(0).seat, ranks.at(0).cuda_stream()};
+  LaneCommunicators lane{ranks.at(0).context, ranks.at(0).cuda_stream()};
   std::shared_ptr<Communicator> world = lane.connect(ranks.make_id(), 0, 1);
   UnregisteredCopies copies{lane, *world};
-  std::shared_ptr<std::byte> memory = lane.seat().memory->allocate(64, true);
+  std::shared_ptr<std::byte> memory = lane.context().memory->allocate(64, true);
 };
 
 bool all_are(const std::byte* data, std::byte value) {
