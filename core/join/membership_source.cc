@@ -4,7 +4,7 @@
 #include "core/backend/mpi_module.h"
 #include "core/base/rank_assignment.h"
 #include "core/join/door.h"
-#include "core/join/gathering.h"
+#include "core/join/host_bootstrap.h"
 #include "core/join/secret_file.h"
 
 #include <fmt/format.h>
@@ -85,7 +85,7 @@ class Started final : public MembershipSource {
     }
     if (config_.mpi_communicator) return meet_through_mpi(config_, deadline);
     if (config_.size == 1) return membership_of(config_);
-    if (!config_.meeting_place.empty()) return gather_on_host(membership_of(config_), config_, deadline);
+    if (!config_.meeting_place.empty()) return bootstrap_on_host(membership_of(config_), config_, deadline);
     return complete(config_, deadline);
   }
 

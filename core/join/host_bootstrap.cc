@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "core/join/gathering.h"
+#include "core/join/host_bootstrap.h"
 
 #include "core/base/bytes.h"
 #include "core/comm/world.h"
@@ -100,9 +100,9 @@ bool has_left(const Descriptor& socket) {
 }
 
 /// Rank 0's side of one meeting.
-class Hostess {
+class BootstrapServer {
  public:
-  Hostess(const Membership& membership, const Config& config, TimePoint deadline)
+  BootstrapServer(const Membership& membership, const Config& config, TimePoint deadline)
       : membership_(membership),
         config_(config),
         deadline_(deadline),
@@ -232,9 +232,9 @@ Membership gather_as_first(Membership membership, const Config& config, const st
                            TimePoint deadline) {
   if (::sodium_init() < 0) throw Error(Code::unavailable, "libsodium cannot start, so there is no secret");
   const Descriptor listener = listen_by_name(config, name);
-  Hostess hostess(membership, config, deadline);
+  BootstrapServer server(membership, config, deadline);
   try {
-    hostess.await_all(listener);
+    server.await_all(listener);
     auto listener_of_rank_0 = std::make_shared<const Descriptor>(listen_on_loopback());
     if (!*listener_of_rank_0) {
       throw Error(Code::unavailable, fmt::format("rank 0 cannot listen on this host's loopback address: {}",
@@ -242,12 +242,12 @@ Membership gather_as_first(Membership membership, const Config& config, const st
     }
     Answer answer{{}, port_of(*listener_of_rank_0), {}};
     randombytes_buf(answer.secret.data(), answer.secret.size());
-    hostess.tell_all(answer);
+    server.tell_all(answer);
     adopt(membership, answer);
     membership.listener = std::move(listener_of_rank_0);
     return membership;
   } catch (const Error& error) {
-    hostess.tell_all({error.status(), 0, {}});
+    server.tell_all({error.status(), 0, {}});
     throw;
   }
 }
@@ -305,7 +305,7 @@ std::string socket_of(const Config& config) {
 
 }  // namespace
 
-Membership gather_on_host(Membership membership, const Config& config, TimePoint deadline) {
+Membership bootstrap_on_host(Membership membership, const Config& config, TimePoint deadline) {
   const std::string name = socket_of(config);
   return membership.rank == 0 ? gather_as_first(std::move(membership), config, name, deadline)
                               : gather_as_other(std::move(membership), config, name, deadline);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "core/join/gathering.h"
+#include "core/join/host_bootstrap.h"
 
 #include "core/join/local_socket.h"
 #include "core/join/membership_source.h"
@@ -47,7 +47,8 @@ struct Outcome {
 Outcome attend(const Config& config) {
   Outcome outcome;
   try {
-    outcome.membership = gather_on_host(membership_of(config), config, Clock::now() + config.start_timeout);
+    outcome.membership =
+        bootstrap_on_host(membership_of(config), config, Clock::now() + config.start_timeout);
     const auto& listener = outcome.membership.listener;
     int listens = 0;
     socklen_t length = sizeof listens;

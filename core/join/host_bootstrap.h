@@ -21,6 +21,6 @@ namespace hora {
 /// The membership with the coordinator and the secret, and on rank 0 the listener. Throws on every rank
 /// Error(timeout) that names those who did not come, Error(invalid_argument) if two came as the same rank or
 /// with another size, and Error(unavailable) if another user has the name: which one.
-[[nodiscard]] Membership gather_on_host(Membership membership, const Config& config, TimePoint deadline);
+[[nodiscard]] Membership bootstrap_on_host(Membership membership, const Config& config, TimePoint deadline);
 
 }  // namespace hora
