@@ -56,7 +56,7 @@ class Control {
   [[nodiscard]] virtual int rank() const = 0;
   [[nodiscard]] virtual int size() const = 0;
 
-  [[nodiscard]] virtual const TreePosition& seat() const = 0;
+  [[nodiscard]] virtual const TreePosition& position() const = 0;
 
   /// Queues a message and returns; never blocks on the reader. `bytes` is not empty. A message to a lost rank
   /// vanishes. `to`: rank 0, this rank's parent, or from rank 0 any other.

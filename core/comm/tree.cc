@@ -32,15 +32,15 @@ int TreePosition::child(int rank) const {
 
 TreePosition position_in_tree(int rank, int size, int radix) {
   const int most = radix == 0 ? size : radix;
-  TreePosition seat{0, size, begin_subtrees(0, size, most)};
+  TreePosition position{0, size, begin_subtrees(0, size, most)};
   for (int at = 0; at != rank;) {
-    const auto next = std::prev(std::upper_bound(seat.children.begin(), seat.children.end(), rank));
+    const auto next = std::prev(std::upper_bound(position.children.begin(), position.children.end(), rank));
     const int child = *next;
-    const int end = std::next(next) == seat.children.end() ? seat.end : *std::next(next);
-    seat = {at, end, begin_subtrees(child, end, most)};
+    const int end = std::next(next) == position.children.end() ? position.end : *std::next(next);
+    position = {at, end, begin_subtrees(child, end, most)};
     at = child;
   }
-  return seat;
+  return position;
 }
 
 }  // namespace hora

@@ -34,9 +34,10 @@ std::vector<int> everybody(int size) {
 Negotiator::Negotiator(Control& control, ReadinessVote* vote, std::size_t capacity)
     : control_(control), capacity_(capacity), vote_(vote) {
   add_group(kWorld, everybody(control.size()));
-  const TreePosition& seat = control.seat();
-  const bool star = control.rank() == 0 && static_cast<int>(seat.children.size()) == control.size() - 1;
-  if (!seat.children.empty() && !star) branch_.emplace(RankSet(control.rank(), seat.end), voters_.at(kWorld));
+  const TreePosition& position = control.position();
+  const bool star = control.rank() == 0 && static_cast<int>(position.children.size()) == control.size() - 1;
+  if (!position.children.empty() && !star)
+    branch_.emplace(RankSet(control.rank(), position.end), voters_.at(kWorld));
 }
 
 void Negotiator::add_group(int group, const std::vector<int>& members) {
@@ -113,7 +114,7 @@ std::vector<Coordinator::Step> Negotiator::take_steps() {
 }
 
 void Negotiator::cast(Ballot ballot, TimePoint now) {
-  if (control_.rank() != 0 && !branch_) return control_.send(control_.seat().parent, encode(ballot));
+  if (control_.rank() != 0 && !branch_) return control_.send(control_.position().parent, encode(ballot));
   ballot.ranks = RankSet(control_.rank());
   if (!branch_) return count(ballot, now);
   branch_->add(std::move(ballot), now);
@@ -122,11 +123,11 @@ void Negotiator::cast(Ballot ballot, TimePoint now) {
 
 /// Takes the ballots of a child, for itself or for the ranks below it.
 void Negotiator::take(const ControlMessage& message) {
-  const TreePosition& seat = control_.seat();
-  const int child = seat.child(message.from);
+  const TreePosition& position = control_.position();
+  const int child = position.child(message.from);
   if (child < 0)
     throw Error(Code::internal, fmt::format("rank {} writes to rank {}", message.from, control_.rank()));
-  const RankSet below = seat.below(static_cast<std::size_t>(child));
+  const RankSet below = position.below(static_cast<std::size_t>(child));
   for (auto& ballot : decode_ballots(message.bytes, control_.size())) {
     if (ballot.ranks.empty()) ballot.ranks = RankSet(message.from);
     if (!ballot.ranks.without(below).empty()) {
@@ -147,7 +148,7 @@ void Negotiator::pass_on(TimePoint now) {
   if (!branch_) return;
   const auto ballots = branch_->take(now);
   if (control_.rank() != 0) {
-    if (!ballots.empty()) control_.send(control_.seat().parent, encode(ballots));
+    if (!ballots.empty()) control_.send(control_.position().parent, encode(ballots));
     return;
   }
   for (const auto& ballot : ballots) count(ballot, now);

@@ -28,7 +28,7 @@ class CountingControl final : public Control {
 
   [[nodiscard]] int rank() const override { return inner_->rank(); }
   [[nodiscard]] int size() const override { return inner_->size(); }
-  [[nodiscard]] const TreePosition& seat() const override { return inner_->seat(); }
+  [[nodiscard]] const TreePosition& position() const override { return inner_->position(); }
   void send(int to, std::span<const std::byte> bytes) override {
     count(bytes);
     inner_->send(to, bytes);

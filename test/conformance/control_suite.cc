@@ -193,7 +193,7 @@ TEST_P(ControlSuite, WhatFollowsFromAnAnnouncementReachesTheParentAfterIt) {
           message = next(control);
         }
         ASSERT_EQ(message.bytes, bytes_of(round));
-        control.send(control.seat().parent, bytes_of(round));
+        control.send(control.position().parent, bytes_of(round));
       }
     }
   });

@@ -25,11 +25,11 @@ bool Events::next() {
 class SimulatedControl final : public Control {
  public:
   SimulatedControl(Network& network, int rank)
-      : network_(network), rank_(rank), seat_(position_in_tree(rank, network.size_, network.radix_)) {}
+      : network_(network), rank_(rank), position_(position_in_tree(rank, network.size_, network.radix_)) {}
 
   [[nodiscard]] int rank() const override { return rank_; }
   [[nodiscard]] int size() const override { return network_.size_; }
-  [[nodiscard]] const TreePosition& seat() const override { return seat_; }
+  [[nodiscard]] const TreePosition& position() const override { return position_; }
 
   void send(int to, std::span<const std::byte> bytes) override {
     network_.send(rank_, to, [this, to, message = Bytes(bytes.begin(), bytes.end())] {
@@ -65,7 +65,7 @@ class SimulatedControl final : public Control {
 
   Network& network_;
   int rank_;
-  TreePosition seat_;
+  TreePosition position_;
 };
 
 Network::Network(Events& events, std::mt19937_64& random, int size, int radix,
@@ -105,10 +105,10 @@ void Network::send(int from, int to, std::function<void()> arrive) {
 }
 
 void Network::hand_on(int rank, const RankSet& to, const std::shared_ptr<const Bytes>& bytes) {
-  const TreePosition seat = position_in_tree(rank, size_, radix_);
-  for (std::size_t i = 0; i < seat.children.size(); ++i) {
-    const int child = seat.children[i];
-    const RankSet part = to.common(seat.below(i));
+  const TreePosition position = position_in_tree(rank, size_, radix_);
+  for (std::size_t i = 0; i < position.children.size(); ++i) {
+    const int child = position.children[i];
+    const RankSet part = to.common(position.below(i));
     if (part.empty()) continue;
     send(rank, child, [this, child, part, bytes] {
       if (part.contains(child)) deliver(0, child, *bytes);

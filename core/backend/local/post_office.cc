@@ -77,11 +77,11 @@ class LocalControl final : public Control {
   LocalControl(std::shared_ptr<PostOffice> office, int rank)
       : office_(std::move(office)),
         rank_(rank),
-        seat_(position_in_tree(rank, office_->size(), office_->radix())) {}
+        position_(position_in_tree(rank, office_->size(), office_->radix())) {}
 
   [[nodiscard]] int rank() const override { return rank_; }
   [[nodiscard]] int size() const override { return office_->size(); }
-  [[nodiscard]] const TreePosition& seat() const override { return seat_; }
+  [[nodiscard]] const TreePosition& position() const override { return position_; }
   void send(int to, std::span<const std::byte> bytes) override {
     office_->put(to, {rank_, Bytes(bytes.begin(), bytes.end()), {}});
   }
@@ -102,7 +102,7 @@ class LocalControl final : public Control {
  private:
   std::shared_ptr<PostOffice> office_;
   int rank_;
-  TreePosition seat_;
+  TreePosition position_;
 };
 
 }  // namespace

@@ -61,10 +61,10 @@ struct Rank {
 class ScaleControl final : public Control {
  public:
   ScaleControl(Rank& own, int rank, int size, int radix)
-      : own_(own), rank_(rank), size_(size), seat_(position_in_tree(rank, size, radix)) {}
+      : own_(own), rank_(rank), size_(size), position_(position_in_tree(rank, size, radix)) {}
   [[nodiscard]] int rank() const override { return rank_; }
   [[nodiscard]] int size() const override { return size_; }
-  [[nodiscard]] const TreePosition& seat() const override { return seat_; }
+  [[nodiscard]] const TreePosition& position() const override { return position_; }
   void send(int to, std::span<const std::byte> bytes) override { write(RankSet(to), false, bytes); }
   void announce(const RankSet& to, std::span<const std::byte> bytes) override { write(to, true, bytes); }
   std::optional<ControlEvent> receive(TimePoint /*deadline*/) override {
@@ -87,7 +87,7 @@ class ScaleControl final : public Control {
   Rank& own_;
   int rank_;
   int size_;
-  TreePosition seat_;
+  TreePosition position_;
 };
 
 /// All of them, and what travels between them.
@@ -173,7 +173,7 @@ class Simulated {
     Rank& rank = at(number);
     rank.scheduled = false;
     const TimePoint now = events_.now();
-    const Kind kind{rank.control->seat().children.empty(), number == 0, rank.asks, rank.unread};
+    const Kind kind{rank.control->position().children.empty(), number == 0, rank.asks, rank.unread};
     const Clock::duration reads = costs_.message * static_cast<int>(std::exchange(rank.unread, 0));
     rank.began = cpu_time();
     if (std::exchange(rank.asks, false)) rank.negotiator->ask(kWorld, requests_, now);
@@ -235,10 +235,10 @@ class Simulated {
 
   void hand_on(int number, const RankSet& to, const std::shared_ptr<const Bytes>& bytes) {
     Rank& rank = at(number);
-    const TreePosition& seat = rank.control->seat();
-    for (std::size_t i = 0; i < seat.children.size(); ++i) {
-      const int child = seat.children[i];
-      const RankSet part = to.common(seat.below(i));
+    const TreePosition& position = rank.control->position();
+    for (std::size_t i = 0; i < position.children.size(); ++i) {
+      const int child = position.children[i];
+      const RankSet part = to.common(position.below(i));
       if (part.empty()) continue;
       rank.io_free += cost_of(bytes->size());
       travel(number, child, bytes->size(), rank.io_free, [this, child, part, bytes] {

@@ -34,17 +34,17 @@ TEST(Tree, ParentsAndChildrenKnowEachOther) {
     for (const int size : {1, 2, 3, 17, 18, 100, 300}) {
       RankSet seen(0);
       for (int rank = 0; rank < size; ++rank) {
-        const TreePosition seat = position_in_tree(rank, size, radix);
+        const TreePosition position = position_in_tree(rank, size, radix);
         RankSet subtree(rank);
-        EXPECT_TRUE(radix == 0 || static_cast<int>(seat.children.size()) <= radix);
-        for (std::size_t i = 0; i < seat.children.size(); ++i) {
-          const TreePosition child = position_in_tree(seat.children[i], size, radix);
+        EXPECT_TRUE(radix == 0 || static_cast<int>(position.children.size()) <= radix);
+        for (std::size_t i = 0; i < position.children.size(); ++i) {
+          const TreePosition child = position_in_tree(position.children[i], size, radix);
           EXPECT_EQ(child.parent, rank);
-          EXPECT_EQ(seat.below(i), RankSet(seat.children[i], child.end));
-          subtree.add(seat.below(i));
-          seen.add(RankSet(seat.children[i]));
+          EXPECT_EQ(position.below(i), RankSet(position.children[i], child.end));
+          subtree.add(position.below(i));
+          seen.add(RankSet(position.children[i]));
         }
-        EXPECT_EQ(subtree, RankSet(rank, seat.end));
+        EXPECT_EQ(subtree, RankSet(rank, position.end));
       }
       EXPECT_EQ(seen, RankSet(0, size));
     }

@@ -96,9 +96,9 @@ TEST(Negotiator, ReportsTheEndWhenAllHaveLeft) {
 TEST(Negotiator, ThrowsTheLossOfARank) {
   auto office = std::make_shared<local::PostOffice>(2);
   const auto control = local::make_local_control(office, 0);
-  Negotiator seat(*control);
+  Negotiator position(*control);
   office->lose(1, {Code::aborted, "rank 1 is gone"});
-  EXPECT_THROW(seat.hear(kStart, false), Error);
+  EXPECT_THROW(position.hear(kStart, false), Error);
 }
 
 /// Two ranks do this twice. The bytes of a rank's second ballot.
@@ -108,13 +108,13 @@ std::size_t bytes_of_the_second_ballot(Operation operation) {
   const auto second = local::make_local_control(office, 1);
   Request request = tensor("a rather long name of a parameter");
   request.operation = operation;
-  Negotiator seat(*second);
-  seat.ask(kWorld, {request}, kStart);
+  Negotiator position(*second);
+  position.ask(kWorld, {request}, kStart);
   Negotiator root(*first);
   root.ask(kWorld, {request}, kStart);
   root.hear(kStart, false);
-  EXPECT_EQ(seat.hear(kStart, false).front().decisions.size(), 1u);
-  seat.ask(kWorld, {request}, kStart);
+  EXPECT_EQ(position.hear(kStart, false).front().decisions.size(), 1u);
+  position.ask(kWorld, {request}, kStart);
   return first->receive(TimePoint::min()).value().bytes.size();
 }
 
@@ -160,10 +160,10 @@ TEST(Negotiator, CountsHowLongATensorWaitsFromWhenTheAskingCameHoweverLateItIsRe
   const auto first = local::make_local_control(office, 0);
   const auto second = local::make_local_control(office, 1);
   Negotiator root(*first);
-  Negotiator seat(*second);
+  Negotiator position(*second);
   root.hear(kStart, false);
   const TimePoint asked = Clock::now();  // long after the root began to wait for it
-  seat.ask(kWorld, {tensor("a")}, asked);
+  position.ask(kWorld, {tensor("a")}, asked);
   const TimePoint read = Clock::now();
   root.hear(kStart, false);
   EXPECT_GE(root.oldest(), asked);

@@ -33,8 +33,8 @@ void Peers::tell_directly(const RankSet& to, std::span<const std::byte> message)
 
 void Peers::hand_on(const RankSet& to, std::span<const std::byte> announcement) {
   for (auto& peer : peers_) {
-    const int child = seat_.child(peer.member().rank);
-    if (child >= 0 && to.intersects(seat_.below(static_cast<std::size_t>(child))))
+    const int child = position_.child(peer.member().rank);
+    if (child >= 0 && to.intersects(position_.below(static_cast<std::size_t>(child))))
       write(peer, FrameKind::announcement, announcement);
   }
 }

@@ -19,7 +19,7 @@ namespace hora::tcp {
 class Peers {
  public:
   /// `wake_up` wakes the I/O thread; it outlives this.
-  Peers(const TreePosition& seat, const EventFd& wake_up) : seat_(seat), wake_up_(wake_up) {}
+  Peers(const TreePosition& position, const EventFd& wake_up) : position_(position), wake_up_(wake_up) {}
 
   template <typename... Arguments>
   void add(Arguments&&... arguments) {
@@ -57,7 +57,7 @@ class Peers {
  private:
   void write(Peer& peer, FrameKind kind, std::span<const std::byte> contents);
 
-  const TreePosition& seat_;
+  const TreePosition& position_;
   const EventFd& wake_up_;
   std::deque<Peer> peers_;
 };

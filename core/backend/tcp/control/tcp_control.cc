@@ -51,7 +51,7 @@ class TcpControl final : public Control {
   TcpControl(const Membership& membership, const Config& config, Meetup meetup)
       : rank_(membership.rank),
         size_(membership.size),
-        seat_(position_in_tree(membership.rank, membership.size, meetup.peer_list.radix)),
+        position_(position_in_tree(membership.rank, membership.size, meetup.peer_list.radix)),
         self_(describe(meetup.peer_list.members[static_cast<std::size_t>(membership.rank)])),
         heartbeat_(config.heartbeat_timeout, Clock::now()),
         news_(std::move(meetup.news)),
@@ -83,7 +83,7 @@ class TcpControl final : public Control {
 
   [[nodiscard]] int rank() const override { return rank_; }
   [[nodiscard]] int size() const override { return size_; }
-  [[nodiscard]] const TreePosition& seat() const override { return seat_; }
+  [[nodiscard]] const TreePosition& position() const override { return position_; }
 
   void send(int to, std::span<const std::byte> bytes) override {
     const std::lock_guard lock(mutex_);
@@ -204,7 +204,7 @@ class TcpControl final : public Control {
   }
 
   void hear_announcement(const Peer& from, Bytes contents) {
-    if (rank_ == 0 || from.member().rank != seat_.parent)
+    if (rank_ == 0 || from.member().rank != position_.parent)
       throw Error(Code::internal, "an announcement that does not come down the tree");
     auto [to, message] = decode_announcement(contents, size_);
     const bool last = message.empty();
@@ -224,12 +224,12 @@ class TcpControl final : public Control {
   void hear_goodbye(Peer& peer) {
     peer.set_left();
     if (peer.is_tree_link()) {
-      if (peer.member().rank == seat_.parent) end_announcements();
+      if (peer.member().rank == position_.parent) end_announcements();
       return;
     }
     PeerLost left{peer.member().rank,
                   {Code::aborted, fmt::format("{} has left the job", describe(peer.member()))}};
-    if (seat_.parent == 0) return inbox_.put(std::move(left));
+    if (position_.parent == 0) return inbox_.put(std::move(left));
     if (auto due = farewell_.hear_goodbye(std::move(left))) inbox_.put(*std::move(due));
   }
 
@@ -262,7 +262,7 @@ class TcpControl final : public Control {
     const Status why{Code::aborted,
                      fmt::format("{} and {} have lost the connection over which ranks agree: {}", self_,
                                  describe(link.member()), how)};
-    if (link.member().rank == seat_.parent) {
+    if (link.member().rank == position_.parent) {
       farewell_.explain(why);  // rank 0 tells nothing any more
       end_announcements();
     }
@@ -324,7 +324,7 @@ class TcpControl final : public Control {
 
   const int rank_;
   const int size_;
-  const TreePosition seat_;
+  const TreePosition position_;
   const std::string self_;
   // The I/O thread's alone:
   Heartbeat heartbeat_;
@@ -336,7 +336,7 @@ class TcpControl final : public Control {
   EventFd event_fd_;
   std::mutex mutex_;
   // Under the mutex, except what Peer says:
-  Peers peers_{seat_, event_fd_};
+  Peers peers_{position_, event_fd_};
   TreeGrowth growth_;
   bool closing_ = false;
   bool failed_ = false;  // this rank has said so

@@ -52,17 +52,17 @@ class TreeLinkSearch {
   TreeLinkSearch(const World& world, AddressBook address_book, TimePoint end,
                  const std::function<void(TreeLink)>& found)
       : members_(world.members),
-        seat_(world.control->seat()),
+        position_(world.control->position()),
         rank_(world.control->rank()),
         size_(world.control->size()),
         end_(end),
         found_(found),
         losses_(*world.control),
         acceptor_(std::move(address_book.listener), world.membership.secret, world.control->rank()),
-        absent_(seat_.children) {
-    if (seat_.parent == 0) return;
-    const Hello hello{Role::tree_link, rank_, size_, seat_.parent};
-    const auto& places = address_book.places[static_cast<std::size_t>(seat_.parent)];
+        absent_(position_.children) {
+    if (position_.parent == 0) return;
+    const Hello hello{Role::tree_link, rank_, size_, position_.parent};
+    const auto& places = address_book.places[static_cast<std::size_t>(position_.parent)];
     parent_.emplace(world.membership.secret, hello, places, Clock::now());
   }
 
@@ -82,11 +82,11 @@ class TreeLinkSearch {
     if (!parent_) return;
     if (auto connection = parent_->serve(now)) {
       parent_.reset();
-      return found_({member(seat_.parent), *std::move(connection)});
+      return found_({member(position_.parent), *std::move(connection)});
     }
     if (!parent_->hopeless(now) && now < end_) return;
     throw Error(describe_unreachable(
-        std::array{UnreachablePair{member(rank_), member(seat_.parent), parent_->failures()}}));
+        std::array{UnreachablePair{member(rank_), member(position_.parent), parent_->failures()}}));
   }
 
   void let_in_children(TimePoint now) {
@@ -110,7 +110,7 @@ class TreeLinkSearch {
   [[nodiscard]] const Member& member(int rank) const { return members_[static_cast<std::size_t>(rank)]; }
 
   const std::vector<Member>& members_;
-  const TreePosition& seat_;
+  const TreePosition& position_;
   const int rank_;
   const int size_;
   const TimePoint end_;

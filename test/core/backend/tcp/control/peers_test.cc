@@ -36,9 +36,9 @@ class PeersTest : public testing::Test {
     return kinds;
   }
 
-  const TreePosition seat_{0, 9, {2, 3}};
+  const TreePosition position_{0, 9, {2, 3}};
   EventFd wake_up_;
-  Peers peers_{seat_, wake_up_};
+  Peers peers_{position_, wake_up_};
   std::map<int, Peer> others_;
 };
 

@@ -23,10 +23,10 @@ TEST(ConnectEdges, GivesEachRankItsParentAndItsChildrenButForRank0) {
     connect_tree_links(worlds[at], configs[at], Clock::now() + configs[at].start_timeout,
                        [&](const TreeLink& tree_link) { found.push_back(tree_link.member.rank); });
     std::sort(found.begin(), found.end());
-    const TreePosition& seat = worlds[at].control->seat();
+    const TreePosition& position = worlds[at].control->position();
     std::vector<int> expected;
-    if (rank != 0) expected = seat.children;
-    if (seat.parent != 0) expected.insert(expected.begin(), seat.parent);
+    if (rank != 0) expected = position.children;
+    if (position.parent != 0) expected.insert(expected.begin(), position.parent);
     EXPECT_EQ(found, expected) << "rank " << rank;
   });
   run_ranks(kRanks, [&](int rank) { worlds[static_cast<std::size_t>(rank)].control.reset(); });
