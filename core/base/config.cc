@@ -193,7 +193,7 @@ Secret read_secret(int fd) {
 }
 
 /// The pipe can be read once, but a program may initialise many times. A forked child has the secret, too,
-/// but not the rank's seat.
+/// but not the rank's assignment.
 const Secret& secret_of_this_process() {
   static const pid_t owner = ::getpid();
   static const Secret secret = [] {
@@ -210,29 +210,31 @@ const Secret& secret_of_this_process() {
 
 // --- the place in the job ---
 
-/// Takes the seat that a launcher other than hrun gives. Where only rank and size are known, the rest is
-/// found out later.
+/// Takes the assignment that a launcher other than hrun gives. Where only rank and size are known, the rest
+/// is found out later.
 void take_block(Config& config) {
-  const auto seat = text("HORA_RANK") ? std::nullopt : find_rank_assignment(text);
-  if (!seat) {
+  const auto assignment = text("HORA_RANK") ? std::nullopt : find_rank_assignment(text);
+  if (!assignment) {
     if (text("HORA_SIZE").value_or("1") != "1") config.local_size = config.cross_size = 0;
     return;
   }
-  config.rank = seat->rank;
-  config.size = seat->size;
-  config.local_rank = seat->local_rank;
-  config.local_size = seat->local_size;
-  config.cross_rank = seat->cross_rank;
-  config.cross_size = seat->cross_size;
-  if (seat->size == 1) return;
-  config.launcher = seat->launcher;
-  config.job =
-      seat->job.empty() && seat->launcher == "PMI" ? ancestor_without("PMI_RANK", ::getpid()) : seat->job;
-  const bool on_one_host = seat->local_size == seat->size || means_this_host(seat->first_host);
+  config.rank = assignment->rank;
+  config.size = assignment->size;
+  config.local_rank = assignment->local_rank;
+  config.local_size = assignment->local_size;
+  config.cross_rank = assignment->cross_rank;
+  config.cross_size = assignment->cross_size;
+  if (assignment->size == 1) return;
+  config.launcher = assignment->launcher;
+  config.job = assignment->job.empty() && assignment->launcher == "PMI"
+                   ? ancestor_without("PMI_RANK", ::getpid())
+                   : assignment->job;
+  const bool on_one_host =
+      assignment->local_size == assignment->size || means_this_host(assignment->first_host);
   if (on_one_host && !config.job.empty())
     config.meeting_place = meeting_place(config.job, ::geteuid());
-  else if (!seat->first_host.empty())
-    config.coordinator = rendezvous_points(seat->first_host, config.job);
+  else if (!assignment->first_host.empty())
+    config.coordinator = rendezvous_points(assignment->first_host, config.job);
 }
 
 void read_place(Config& config) {

@@ -49,8 +49,8 @@ class Launcher {
                             name_, why));
   }
 
-  /// A seat with the world's rank and size.
-  [[nodiscard]] RankAssignment seat(const char* rank, const char* size) const {
+  /// A assignment with the world's rank and size.
+  [[nodiscard]] RankAssignment assignment(const char* rank, const char* size) const {
     RankAssignment result;
     result.launcher = name_;
     result.size = number(size, 1, kMostRanks);
@@ -59,19 +59,19 @@ class Launcher {
   }
 
   /// Adds the place among the ranks of this host, and what follows from it.
-  void set_local(RankAssignment& seat, const char* rank, const char* size) const {
-    seat.local_size = number(size, 1, seat.size);
-    seat.local_rank = number(rank, 0, seat.local_size - 1);
-    settle_cross(seat);
+  void set_local(RankAssignment& assignment, const char* rank, const char* size) const {
+    assignment.local_size = number(size, 1, assignment.size);
+    assignment.local_rank = number(rank, 0, assignment.local_size - 1);
+    settle_cross(assignment);
   }
 
   /// One host, or one rank on each: then it is clear which host this is. Otherwise ranks may lie in any
   /// order.
-  static void settle_cross(RankAssignment& seat) {
-    if (seat.local_size == seat.size) seat.cross_size = 1;
-    if (seat.local_size == 1) {
-      seat.cross_rank = seat.rank;
-      seat.cross_size = seat.size;
+  static void settle_cross(RankAssignment& assignment) {
+    if (assignment.local_size == assignment.size) assignment.cross_size = 1;
+    if (assignment.local_size == 1) {
+      assignment.cross_rank = assignment.rank;
+      assignment.cross_size = assignment.size;
     }
   }
 
@@ -93,61 +93,63 @@ class Launcher {
 /// ranks of the former one are dead when the next one starts.
 RankAssignment torchrun(const LookUp& variables) {
   const Launcher in(variables, "torchrun");
-  RankAssignment seat = in.seat("RANK", "WORLD_SIZE");
-  in.set_local(seat, "LOCAL_RANK", "LOCAL_WORLD_SIZE");
-  if (seat.cross_size == 0 && in.has("GROUP_WORLD_SIZE")) {
-    seat.cross_size = in.number("GROUP_WORLD_SIZE", 1, seat.size);
-    seat.cross_rank = in.number("GROUP_RANK", 0, seat.cross_size - 1);
+  RankAssignment assignment = in.assignment("RANK", "WORLD_SIZE");
+  in.set_local(assignment, "LOCAL_RANK", "LOCAL_WORLD_SIZE");
+  if (assignment.cross_size == 0 && in.has("GROUP_WORLD_SIZE")) {
+    assignment.cross_size = in.number("GROUP_WORLD_SIZE", 1, assignment.size);
+    assignment.cross_rank = in.number("GROUP_RANK", 0, assignment.cross_size - 1);
   }
-  seat.job = in.name({"TORCHELASTIC_RUN_ID", "MASTER_ADDR", "MASTER_PORT"});
-  seat.first_host = in.text("MASTER_ADDR");
-  return seat;
+  assignment.job = in.name({"TORCHELASTIC_RUN_ID", "MASTER_ADDR", "MASTER_PORT"});
+  assignment.first_host = in.text("MASTER_ADDR");
+  return assignment;
 }
 
 RankAssignment open_mpi(const LookUp& variables) {
   const Launcher in(variables, "Open MPI");
-  RankAssignment seat = in.seat("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE");
-  in.set_local(seat, "OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE");
-  seat.job = in.name({"PMIX_NAMESPACE", "OMPI_MCA_ess_base_jobid", "OMPI_MCA_orte_precondition_transports"});
-  return seat;
+  RankAssignment assignment = in.assignment("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE");
+  in.set_local(assignment, "OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE");
+  assignment.job =
+      in.name({"PMIX_NAMESPACE", "OMPI_MCA_ess_base_jobid", "OMPI_MCA_orte_precondition_transports"});
+  return assignment;
 }
 
 /// MPICH and Intel MPI, or Cray's PALS.
 RankAssignment pmi(const LookUp& variables) {
   const Launcher in(variables, "PMI");
-  RankAssignment seat = in.seat("PMI_RANK", "PMI_SIZE");
-  if (in.has("MPI_LOCALNRANKS")) in.set_local(seat, "MPI_LOCALRANKID", "MPI_LOCALNRANKS");
-  if (in.has("PMI_LOCAL_SIZE")) in.set_local(seat, "PMI_LOCAL_RANK", "PMI_LOCAL_SIZE");
-  seat.job = in.name({"PMI_JOBID", "PALS_APID"});
-  return seat;
+  RankAssignment assignment = in.assignment("PMI_RANK", "PMI_SIZE");
+  if (in.has("MPI_LOCALNRANKS")) in.set_local(assignment, "MPI_LOCALRANKID", "MPI_LOCALNRANKS");
+  if (in.has("PMI_LOCAL_SIZE")) in.set_local(assignment, "PMI_LOCAL_RANK", "PMI_LOCAL_SIZE");
+  assignment.job = in.name({"PMI_JOBID", "PALS_APID"});
+  return assignment;
 }
 
 RankAssignment flux(const LookUp& variables) {
   const Launcher in(variables, "Flux");
-  RankAssignment seat = in.seat("FLUX_TASK_RANK", "FLUX_JOB_SIZE");
-  const int hosts = in.number("FLUX_JOB_NNODES", 1, seat.size);
-  if (hosts == 1) seat.local_size = seat.size;
-  if (hosts == seat.size) seat.local_size = 1;
-  if (seat.local_size != 0) seat.local_rank = in.number("FLUX_TASK_LOCAL_ID", 0, seat.local_size - 1);
-  Launcher::settle_cross(seat);
-  seat.job = in.name({"FLUX_JOB_ID", "FLUX_URI"});
-  return seat;
+  RankAssignment assignment = in.assignment("FLUX_TASK_RANK", "FLUX_JOB_SIZE");
+  const int hosts = in.number("FLUX_JOB_NNODES", 1, assignment.size);
+  if (hosts == 1) assignment.local_size = assignment.size;
+  if (hosts == assignment.size) assignment.local_size = 1;
+  if (assignment.local_size != 0)
+    assignment.local_rank = in.number("FLUX_TASK_LOCAL_ID", 0, assignment.local_size - 1);
+  Launcher::settle_cross(assignment);
+  assignment.job = in.name({"FLUX_JOB_ID", "FLUX_URI"});
+  return assignment;
 }
 
 /// The shares of a step's hosts: tasks may be spread unevenly, and in any order.
 RankAssignment slurm(const LookUp& variables) {
   const Launcher in(variables, "Slurm");
-  RankAssignment seat = in.seat("SLURM_PROCID", "SLURM_STEP_NUM_TASKS");
+  RankAssignment assignment = in.assignment("SLURM_PROCID", "SLURM_STEP_NUM_TASKS");
   const auto counts = expand_task_counts(in.text("SLURM_STEP_TASKS_PER_NODE"));
   const int node = in.number("SLURM_NODEID", 0, static_cast<int>(counts.size()) - 1);
-  seat.local_size = counts[static_cast<std::size_t>(node)];
-  seat.local_rank = in.number("SLURM_LOCALID", 0, seat.local_size - 1);
-  const auto has_one = [&](int tasks) { return tasks > seat.local_rank; };
-  seat.cross_size = static_cast<int>(std::count_if(counts.begin(), counts.end(), has_one));
-  seat.cross_rank = static_cast<int>(std::count_if(counts.begin(), counts.begin() + node, has_one));
-  seat.job = in.name({"SLURM_CLUSTER_NAME", "SLURM_JOB_ID", "SLURM_STEP_ID", "SLURM_RESTART_COUNT"});
-  seat.first_host = expand_node_list(in.text("SLURM_STEP_NODELIST")).front();
-  return seat;
+  assignment.local_size = counts[static_cast<std::size_t>(node)];
+  assignment.local_rank = in.number("SLURM_LOCALID", 0, assignment.local_size - 1);
+  const auto has_one = [&](int tasks) { return tasks > assignment.local_rank; };
+  assignment.cross_size = static_cast<int>(std::count_if(counts.begin(), counts.end(), has_one));
+  assignment.cross_rank = static_cast<int>(std::count_if(counts.begin(), counts.begin() + node, has_one));
+  assignment.job = in.name({"SLURM_CLUSTER_NAME", "SLURM_JOB_ID", "SLURM_STEP_ID", "SLURM_RESTART_COUNT"});
+  assignment.first_host = expand_node_list(in.text("SLURM_STEP_NODELIST")).front();
+  return assignment;
 }
 
 RankAssignment pmix(const LookUp& variables) {
@@ -155,22 +157,22 @@ RankAssignment pmix(const LookUp& variables) {
   if (!in.has("HORA_SIZE"))
     in.refuse("PMIX_RANK", in.text("PMIX_RANK"),
               "tells a process its rank, but not how many there are: set HORA_SIZE as well");
-  RankAssignment seat = in.seat("PMIX_RANK", "HORA_SIZE");
-  seat.job = in.name({"PMIX_NAMESPACE"});
-  return seat;
+  RankAssignment assignment = in.assignment("PMIX_RANK", "HORA_SIZE");
+  assignment.job = in.name({"PMIX_NAMESPACE"});
+  return assignment;
 }
 
 RankAssignment kubernetes(const LookUp& variables) {
-  return Launcher(variables, "Kubernetes").seat("JOB_COMPLETION_INDEX", "HORA_SIZE");
+  return Launcher(variables, "Kubernetes").assignment("JOB_COMPLETION_INDEX", "HORA_SIZE");
 }
 
 RankAssignment pytorch(const LookUp& variables) {
   const Launcher in(variables, "PyTorch's environment");
-  RankAssignment seat = in.seat("RANK", "WORLD_SIZE");
-  seat.job = in.name({"MASTER_ADDR", "MASTER_PORT"});
-  seat.first_host = in.text("MASTER_ADDR");
-  if (in.has("LOCAL_WORLD_SIZE")) in.set_local(seat, "LOCAL_RANK", "LOCAL_WORLD_SIZE");
-  return seat;
+  RankAssignment assignment = in.assignment("RANK", "WORLD_SIZE");
+  assignment.job = in.name({"MASTER_ADDR", "MASTER_PORT"});
+  assignment.first_host = in.text("MASTER_ADDR");
+  if (in.has("LOCAL_WORLD_SIZE")) in.set_local(assignment, "LOCAL_RANK", "LOCAL_WORLD_SIZE");
+  return assignment;
 }
 
 bool is_task_of_slurm(const LookUp& variables) {

@@ -40,8 +40,8 @@ using LookUp = std::function<std::optional<std::string>(const char* name)>;
 //   PyTorch     RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT, set by hand or by an operator. Last, because
 //               scripts set them beside a launcher.
 
-/// This process's seat; none if no launcher has left its variables. Throws Error(invalid_argument) that names
-/// a variable that is missing or makes no sense, and its launcher.
+/// This process's assignment; none if no launcher has left its variables. Throws Error(invalid_argument) that
+/// names a variable that is missing or makes no sense, and its launcher.
 [[nodiscard]] std::optional<RankAssignment> find_rank_assignment(const LookUp& variables);
 
 /// How many ranks the environment says that there are (HORA_SIZE, as hrun sets it); 1 if it says nothing.

@@ -20,7 +20,7 @@ Variables operator+(Variables some, const Variables& more) {
   return some;
 }
 
-std::optional<RankAssignment> seat_in(const Variables& environment) {
+std::optional<RankAssignment> assignment_in(const Variables& environment) {
   return find_rank_assignment([&](const char* name) -> std::optional<std::string> {
     const auto found = environment.find(name);
     if (found == environment.end() || found->second.empty()) return std::nullopt;
@@ -30,18 +30,19 @@ std::optional<RankAssignment> seat_in(const Variables& environment) {
 
 /// The numbers that a launcher gives a rank, in the order of the fields.
 std::vector<int> numbers_in(const Variables& environment) {
-  const auto seat = seat_in(environment).value();
-  return {seat.rank, seat.size, seat.local_rank, seat.local_size, seat.cross_rank, seat.cross_size};
+  const auto assignment = assignment_in(environment).value();
+  return {assignment.rank,       assignment.size,       assignment.local_rank,
+          assignment.local_size, assignment.cross_rank, assignment.cross_size};
 }
 
 std::string launcher_in(const Variables& environment) {
-  const auto seat = seat_in(environment);
-  return seat ? seat->launcher : "";
+  const auto assignment = assignment_in(environment);
+  return assignment ? assignment->launcher : "";
 }
 
-std::string why_no_seat(const Variables& environment) {
+std::string why_no_assignment(const Variables& environment) {
   try {
-    static_cast<void>(seat_in(environment));
+    static_cast<void>(assignment_in(environment));
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), Code::invalid_argument);
     return error.what();
@@ -115,15 +116,15 @@ const Variables kFlux{
     {"FLUX_TASK_RANK", "3"},  {"PMI_RANK", "3"},        {"PMI_SIZE", "4"}};
 
 TEST(RankAssignment, IsNoneWithoutALauncher) {
-  EXPECT_FALSE(seat_in({}));
-  EXPECT_FALSE(seat_in({{"RANK", "1"}, {"WORLD_SIZE", "2"}}));
+  EXPECT_FALSE(assignment_in({}));
+  EXPECT_FALSE(assignment_in({{"RANK", "1"}, {"WORLD_SIZE", "2"}}));
 }
 
 TEST(RankAssignment, IsWhatTorchrunSays) {
   EXPECT_EQ(numbers_in(kTorchrun), (std::vector{1, 2, 1, 2, 0, 1}));
-  const auto seat = seat_in(kTorchrun).value();
-  EXPECT_EQ(seat.launcher, "torchrun");
-  EXPECT_EQ(seat.first_host, "127.0.0.1");
+  const auto assignment = assignment_in(kTorchrun).value();
+  EXPECT_EQ(assignment.launcher, "torchrun");
+  EXPECT_EQ(assignment.first_host, "127.0.0.1");
   const Variables second{{"RANK", "6"},       {"WORLD_SIZE", "8"},
                          {"LOCAL_RANK", "2"}, {"LOCAL_WORLD_SIZE", "4"},
                          {"GROUP_RANK", "1"}, {"GROUP_WORLD_SIZE", "2"}};
@@ -131,7 +132,7 @@ TEST(RankAssignment, IsWhatTorchrunSays) {
 }
 
 TEST(RankAssignment, IsTheSameJobForAllRanksAndAttemptsOfATorchrun) {
-  const auto job = [](const Variables& more) { return seat_in(kTorchrun + more).value().job; };
+  const auto job = [](const Variables& more) { return assignment_in(kTorchrun + more).value().job; };
   EXPECT_EQ(job({}), job({{"RANK", "0"}, {"LOCAL_RANK", "0"}, {"TORCHELASTIC_RESTART_COUNT", "2"}}));
   EXPECT_NE(job({}), job({{"TORCHELASTIC_RUN_ID", "other"}}));
   EXPECT_NE(job({}), job({{"MASTER_PORT", "29501"}}));
@@ -139,10 +140,10 @@ TEST(RankAssignment, IsTheSameJobForAllRanksAndAttemptsOfATorchrun) {
 
 TEST(RankAssignment, IsWhatSlurmSaysOfATask) {
   EXPECT_EQ(numbers_in(kSlurm), (std::vector{2, 3, 0, 1, 1, 2}));
-  const auto seat = seat_in(kSlurm).value();
-  EXPECT_EQ(seat.launcher, "Slurm");
-  EXPECT_EQ(seat.first_host, "n1");
-  EXPECT_EQ(seat.job, "SLURM_CLUSTER_NAME=test SLURM_JOB_ID=7 SLURM_STEP_ID=0 ");
+  const auto assignment = assignment_in(kSlurm).value();
+  EXPECT_EQ(assignment.launcher, "Slurm");
+  EXPECT_EQ(assignment.first_host, "n1");
+  EXPECT_EQ(assignment.job, "SLURM_CLUSTER_NAME=test SLURM_JOB_ID=7 SLURM_STEP_ID=0 ");
 }
 
 TEST(RankAssignment, CountsOnlyNodesThatHaveSuchALocalRank) {
@@ -160,15 +161,15 @@ TEST(RankAssignment, IsTheNumbersOfACyclicDistribution) {
 }
 
 TEST(RankAssignment, IsNoneInABatchScriptOrAnInteractiveStep) {
-  EXPECT_FALSE(seat_in(kBatch));
-  EXPECT_FALSE(seat_in(kSlurm + Variables{{"SLURM_STEP_ID", "4294967290"}}));
-  EXPECT_FALSE(seat_in(kSlurm + Variables{{"SLURM_STEP_ID", "batch"}}));
+  EXPECT_FALSE(assignment_in(kBatch));
+  EXPECT_FALSE(assignment_in(kSlurm + Variables{{"SLURM_STEP_ID", "4294967290"}}));
+  EXPECT_FALSE(assignment_in(kSlurm + Variables{{"SLURM_STEP_ID", "batch"}}));
 }
 
 TEST(RankAssignment, IsOpenMpisInsideItsDaemonsOfSlurm) {
   EXPECT_EQ(numbers_in(kOpenMpi + kDaemon), (std::vector{2, 4, 0, 2, 0, 0}));
   EXPECT_EQ(launcher_in(kOpenMpi + kDaemon), "Open MPI");
-  EXPECT_EQ(seat_in(kOpenMpi)->first_host, "");
+  EXPECT_EQ(assignment_in(kOpenMpi)->first_host, "");
   const Variables one_host{{"OMPI_COMM_WORLD_LOCAL_SIZE", "4"}, {"OMPI_COMM_WORLD_LOCAL_RANK", "2"}};
   EXPECT_EQ(numbers_in(kOpenMpi + one_host), (std::vector{2, 4, 2, 4, 0, 1}));
   const Variables one_each{{"OMPI_COMM_WORLD_LOCAL_SIZE", "1"}};
@@ -189,7 +190,7 @@ TEST(RankAssignment, IsPalsThroughPmi) {
   const Variables pals{{"PALS_APID", "a1"}, {"PALS_RANKID", "5"},    {"PMI_RANK", "5"},
                        {"PMI_SIZE", "8"},   {"PMI_LOCAL_RANK", "1"}, {"PMI_LOCAL_SIZE", "4"}};
   EXPECT_EQ(numbers_in(pals), (std::vector{5, 8, 1, 4, 0, 0}));
-  EXPECT_EQ(seat_in(pals)->job, "PALS_APID=a1 ");
+  EXPECT_EQ(assignment_in(pals)->job, "PALS_APID=a1 ");
 }
 
 TEST(RankAssignment, IsFluxs) {
@@ -205,17 +206,17 @@ TEST(RankAssignment, IsTorchrunsUnderAnyOther) {
 
 TEST(RankAssignment, NeedsASizeWithPmix) {
   const Variables pmix{{"PMIX_RANK", "3"}, {"PMIX_NAMESPACE", "prterun-h-1@1"}};
-  EXPECT_EQ(why_no_seat(pmix),
+  EXPECT_EQ(why_no_assignment(pmix),
             "PMIX_RANK='3': PMIx tells a process its rank, but not how many there are: set HORA_SIZE as "
             "well; to say "
             "it yourself, set HORA_RANK and HORA_SIZE");
   EXPECT_EQ(numbers_in(pmix + Variables{{"HORA_SIZE", "4"}}), (std::vector{3, 4, 0, 0, 0, 0}));
-  EXPECT_FALSE(seat_in({{"PMIX_RANK", "0"}, {"PMIX_NAMESPACE", "singleton"}}));
+  EXPECT_FALSE(assignment_in({{"PMIX_RANK", "0"}, {"PMIX_NAMESPACE", "singleton"}}));
 }
 
 TEST(RankAssignment, IsTheCompletionIndexOfAnIndexedJob) {
   const Variables pod{{"JOB_COMPLETION_INDEX", "2"}};
-  EXPECT_FALSE(seat_in(pod));
+  EXPECT_FALSE(assignment_in(pod));
   EXPECT_EQ(numbers_in(pod + Variables{{"HORA_SIZE", "4"}, {"HORA_COORDINATOR", "train-0.train:29400"}}),
             (std::vector{2, 4, 0, 0, 0, 0}));
 }
@@ -224,26 +225,26 @@ TEST(RankAssignment, IsPyTorchsWhereNobodyElseSaysMore) {
   const Variables pytorch{
       {"RANK", "1"}, {"WORLD_SIZE", "2"}, {"MASTER_ADDR", "master-0"}, {"MASTER_PORT", "23456"}};
   EXPECT_EQ(numbers_in(pytorch), (std::vector{1, 2, 0, 0, 0, 0}));
-  EXPECT_EQ(seat_in(pytorch)->first_host, "master-0");
+  EXPECT_EQ(assignment_in(pytorch)->first_host, "master-0");
   EXPECT_EQ(launcher_in(pytorch + kSlurm), "Slurm");
 }
 
 TEST(RankAssignment, NamesTheVariableThatMakesNoSense) {
   EXPECT_EQ(
-      why_no_seat(kTorchrun + Variables{{"WORLD_SIZE", "many"}}),
+      why_no_assignment(kTorchrun + Variables{{"WORLD_SIZE", "many"}}),
       "WORLD_SIZE='many': torchrun gives each of its processes a whole number from 1 to 1048576; to say it "
       "yourself, set HORA_RANK and HORA_SIZE");
-  EXPECT_EQ(why_no_seat(kOpenMpi + Variables{{"OMPI_COMM_WORLD_LOCAL_RANK", "2"}}),
+  EXPECT_EQ(why_no_assignment(kOpenMpi + Variables{{"OMPI_COMM_WORLD_LOCAL_RANK", "2"}}),
             "OMPI_COMM_WORLD_LOCAL_RANK='2': Open MPI gives each of its processes a whole number from 0 to "
             "1; to say "
             "it yourself, set HORA_RANK and HORA_SIZE");
-  EXPECT_EQ(why_no_seat({{"OMPI_COMM_WORLD_RANK", "0"}}),
+  EXPECT_EQ(why_no_assignment({{"OMPI_COMM_WORLD_RANK", "0"}}),
             "OMPI_COMM_WORLD_SIZE='': Open MPI gives each of its processes a whole number from 1 to 1048576; "
             "to say "
             "it yourself, set HORA_RANK and HORA_SIZE");
-  EXPECT_EQ(why_no_seat(kSlurm + Variables{{"SLURM_STEP_TASKS_PER_NODE", "2(x"}}),
+  EXPECT_EQ(why_no_assignment(kSlurm + Variables{{"SLURM_STEP_TASKS_PER_NODE", "2(x"}}),
             "'2(x' is no list of tasks per node: a '(' without its ')'");
-  EXPECT_NE(why_no_seat(kSlurm + Variables{{"SLURM_NODEID", "2"}}).find("SLURM_NODEID='2'"),
+  EXPECT_NE(why_no_assignment(kSlurm + Variables{{"SLURM_NODEID", "2"}}).find("SLURM_NODEID='2'"),
             std::string::npos);
 }
 
