@@ -51,9 +51,9 @@ JobSummary summary_of(const Options& options) {
   summary.command = options.command;
   for (const auto& share : options.shares) {
     summary.hosts.push_back(share.host);
-    for (const auto& seat : share.seats) {
+    for (const auto& place : share.places) {
       RankSummary& rank = summary.ranks.emplace_back();
-      rank.rank = seat.rank;
+      rank.rank = place.rank;
       rank.host = share.host;
     }
   }

@@ -71,8 +71,8 @@ void JobHosts::prepare(const HostPlan& plan, const Options& options, StandardInp
   if (!plan.alone) name_of_first_ = road_to(first, options) == nullptr ? host_name() : first;
   HostPlan share_plan = plan;
   for (const auto& share : options.shares) {
-    share_plan.seats = share.seats;
-    hosts_.push_back({share.host, share.seats.front().rank, static_cast<int>(share.seats.size()), {}});
+    share_plan.places = share.places;
+    hosts_.push_back({share.host, share.places.front().rank, static_cast<int>(share.places.size()), {}});
     hosts_.back().ranks = prepare_one(share_plan, share.host, options, input);
   }
 }

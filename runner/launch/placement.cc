@@ -39,18 +39,18 @@ void fill_beyond_slots(const std::vector<HostSlots>& hosts, std::vector<int>& co
   }
 }
 
-RankPlace seat_of(const std::vector<int>& counts, std::size_t host, int local_rank, int first, int size) {
+RankPlace place_of(const std::vector<int>& counts, std::size_t host, int local_rank, int first, int size) {
   const auto has_one = [&](int count) { return count > local_rank; };
   const auto here = counts.begin() + static_cast<std::ptrdiff_t>(host);
-  RankPlace seat;
-  seat.rank = first + local_rank;
-  seat.size = size;
-  seat.local_rank = local_rank;
-  seat.local_size = counts[host];
-  seat.cross_rank = static_cast<int>(std::count_if(counts.begin(), here, has_one));
-  seat.cross_size = static_cast<int>(std::count_if(counts.begin(), counts.end(), has_one));
-  seat.host = static_cast<int>(std::count_if(counts.begin(), here, [](int count) { return count > 0; }));
-  return seat;
+  RankPlace place;
+  place.rank = first + local_rank;
+  place.size = size;
+  place.local_rank = local_rank;
+  place.local_size = counts[host];
+  place.cross_rank = static_cast<int>(std::count_if(counts.begin(), here, has_one));
+  place.cross_size = static_cast<int>(std::count_if(counts.begin(), counts.end(), has_one));
+  place.host = static_cast<int>(std::count_if(counts.begin(), here, [](int count) { return count > 0; }));
+  return place;
 }
 
 }  // namespace
@@ -73,7 +73,7 @@ std::vector<HostShare> place(const std::vector<HostSlots>& hosts, int ranks, boo
     if (counts[i] == 0) continue;
     HostShare& share = shares.emplace_back(HostShare{hosts[i].host, {}});
     for (int local = 0; local < counts[i]; ++local)
-      share.seats.push_back(seat_of(counts, i, local, first, ranks));
+      share.places.push_back(place_of(counts, i, local, first, ranks));
     first += counts[i];
   }
   return shares;

@@ -23,7 +23,7 @@ struct RankPlace {
 /// The ranks of one host; they follow each other. A value.
 struct HostShare {
   std::string host;
-  std::vector<RankPlace> seats;
+  std::vector<RankPlace> places;
 };
 
 /// Gives every rank a place, host by host; a host that gets none is left out. With more ranks than slots each

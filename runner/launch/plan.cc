@@ -33,9 +33,9 @@ int take_number(Reader& in, std::uint64_t bound, const char* what) {
   return static_cast<int>(in.below(bound, what));
 }
 
-void put(Writer& out, const RankPlace& seat) {
-  for (const int number :
-       {seat.size, seat.rank, seat.local_size, seat.local_rank, seat.cross_size, seat.cross_rank, seat.host})
+void put(Writer& out, const RankPlace& place) {
+  for (const int number : {place.size, place.rank, place.local_size, place.local_rank, place.cross_size,
+                           place.cross_rank, place.host})
     put(out, number);
 }
 
@@ -43,15 +43,15 @@ RankPlace take_place(Reader& in) {
   const auto below = [&](int bound, const char* what) {
     return take_number(in, static_cast<std::uint64_t>(bound), what);
   };
-  RankPlace seat;
-  seat.size = take_number(in, kMostRanks, "a number of ranks");
-  seat.rank = below(seat.size, "a rank");
-  seat.local_size = below(seat.size + 1, "a number of ranks of a host");
-  seat.local_rank = below(seat.local_size, "a rank of a host");
-  seat.cross_size = below(seat.size + 1, "a number of hosts");
-  seat.cross_rank = below(seat.cross_size, "a host");
-  seat.host = below(seat.size, "a host");
-  return seat;
+  RankPlace place;
+  place.size = take_number(in, kMostRanks, "a number of ranks");
+  place.rank = below(place.size, "a rank");
+  place.local_size = below(place.size + 1, "a number of ranks of a host");
+  place.local_rank = below(place.local_size, "a rank of a host");
+  place.cross_size = below(place.size + 1, "a number of hosts");
+  place.cross_rank = below(place.cross_size, "a host");
+  place.host = below(place.size, "a host");
+  return place;
 }
 
 }  // namespace
@@ -74,8 +74,8 @@ Bytes encode(const HostPlan& plan) {
   put(out, plan.environment);
   out.string(plan.directory).string(plan.horovod_folder).string(plan.network);
   out.raw(std::as_bytes(std::span(plan.secret)));
-  put(out, static_cast<int>(plan.seats.size()));
-  for (const auto& seat : plan.seats) put(out, seat);
+  put(out, static_cast<int>(plan.places.size()));
+  for (const auto& place : plan.places) put(out, place);
   out.u8(static_cast<std::uint8_t>(plan.bind_to));
   for (const bool yes : {plan.alone, plan.terminal}) out.u8(yes ? 1 : 0);
   out.u8(static_cast<std::uint8_t>(plan.input));
@@ -97,8 +97,8 @@ HostPlan decode_plan(std::span<const std::byte> bytes) {
   const auto secret = in.raw(plan.secret.size());
   std::transform(secret.begin(), secret.end(), plan.secret.begin(),
                  [](std::byte byte) { return static_cast<unsigned char>(byte); });
-  plan.seats.resize(in.count(kSeatNumbers, "ranks"));
-  for (auto& seat : plan.seats) seat = take_place(in);
+  plan.places.resize(in.count(kSeatNumbers, "ranks"));
+  for (auto& place : plan.places) place = take_place(in);
   plan.bind_to = in.enumerator<BindTo>(kBindTos, "what ranks are bound to");
   plan.alone = in.boolean();
   plan.terminal = in.boolean();
@@ -107,7 +107,7 @@ HostPlan decode_plan(std::span<const std::byte> bytes) {
   plan.window.rows = take_number(in, kMostWindow, "rows of a terminal");
   plan.window.columns = take_number(in, kMostWindow, "columns of a terminal");
   in.finish();
-  if (plan.command.empty() || plan.seats.empty())
+  if (plan.command.empty() || plan.places.empty())
     throw Error(Code::internal, "a plan without a program or without ranks");
   return plan;
 }

@@ -69,7 +69,7 @@ class Agent : public testing::Test {
     HostPlan plan;
     plan.command = {"/bin/sh", "-c", script};
     plan.environment = {"PATH=/usr/bin:/bin"};
-    plan.seats = place({{"here", 1}}, 1, false).front().seats;
+    plan.places = place({{"here", 1}}, 1, false).front().places;
     channel_->send(Word::plan, encode(plan));
     await(Word::ready);
     channel_->send(Word::start, encode(MeetingPoint{}));
