@@ -49,7 +49,7 @@ class Launcher {
                             name_, why));
   }
 
-  /// A assignment with the world's rank and size.
+  /// An assignment with the world's rank and size.
   [[nodiscard]] RankAssignment assignment(const char* rank, const char* size) const {
     RankAssignment result;
     result.launcher = name_;

@@ -56,20 +56,20 @@ static_assert(std::atomic<std::uint64_t>::is_always_lock_free &&
 /// A rank that dies never answers. The others hear of its death from Control, not from here. *Engine only.*
 class ReadinessVote {
  public:
-  /// `place`: of this rank among the `size` ranks of the vote. `seat(i)`: the part of rank i, whose `cores`
+  /// `place`: of this rank among the `size` ranks of the vote. `part(i)`: the part of rank i, whose `cores`
   /// are already written. `owner` keeps the memory of all parts.
-  template <typename SeatAt>
-  ReadinessVote(int size, int place, std::shared_ptr<const void> owner, const SeatAt& seat)
+  template <typename PartAt>
+  ReadinessVote(int size, int place, std::shared_ptr<const void> owner, const PartAt& part)
       : place_(static_cast<std::size_t>(place)), owner_(std::move(owner)) {
-    seats_.reserve(static_cast<std::size_t>(size));
-    for (int other = 0; other < size; ++other) seats_.push_back(&seat(other));
-    const auto told = [&](int other) -> const SharedCores& { return seat(other).cores; };
+    parts_.reserve(static_cast<std::size_t>(size));
+    for (int other = 0; other < size; ++other) parts_.push_back(&part(other));
+    const auto told = [&](int other) -> const SharedCores& { return part(other).cores; };
     cores_for_each_ = hora::cores_for_each(size, told);
   }
 
-  [[nodiscard]] int size() const { return static_cast<int>(seats_.size()); }
+  [[nodiscard]] int size() const { return static_cast<int>(parts_.size()); }
   /// This rank's own wake-up.
-  [[nodiscard]] WakeUpWords& wake_up() const { return seats_[place_]->wake_up; }
+  [[nodiscard]] WakeUpWords& wake_up() const { return parts_[place_]->wake_up; }
 
   /// The number of cores that the ranks may run on, divided by the number of ranks and rounded down. So it is
   /// 0 if there are more ranks than cores. The same on all ranks, and constant.
@@ -95,7 +95,7 @@ class ReadinessVote {
   [[nodiscard]] const Answers& conclude();
 
  private:
-  std::vector<VotePart*> seats_;
+  std::vector<VotePart*> parts_;
   std::size_t place_;
   std::shared_ptr<const void> owner_;
   std::uint64_t round_ = 1;

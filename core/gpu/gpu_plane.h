@@ -22,7 +22,7 @@ struct GpuIdentity {
   bool operator==(const GpuIdentity&) const = default;
 };
 
-/// Every member's seat, in the order of places. All members call it; moves as many bytes on every plane.
+/// Every member's identity, in the order of places. All members call it; moves as many bytes on every plane.
 std::vector<GpuIdentity> exchange_identities(Collective& host, int place, int places,
                                              const GpuIdentity& mine);
 
@@ -49,8 +49,8 @@ struct GpuChoice {
 };
 
 /// The choice of all members, which each makes by itself, as they know the same. `wish`: HORA_GPU_OPERATIONS;
-/// `ranks`: of the seats, for messages; `encrypted`: whether data that goes between hosts is to be. Throws
-/// Error(unavailable) if the wished plane cannot be had: why, and what to do.
+/// `ranks`: of the identities, for messages; `encrypted`: whether data that goes between hosts is to be.
+/// Throws Error(unavailable) if the wished plane cannot be had: why, and what to do.
 [[nodiscard]] GpuChoice choose_gpu_plane(const std::string& wish, std::span<const GpuIdentity> identities,
                                          const std::vector<int>& ranks, bool encrypted = false);
 

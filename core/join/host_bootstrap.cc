@@ -158,15 +158,15 @@ class BootstrapServer {
       problem = {Code::invalid_argument,
                  fmt::format("rank 0 was started by {} as one of {}, but pid {} as rank {} of {}",
                              config_.launcher, membership_.size, who.pid, who.rank, who.size)};
-    } else if (auto& seat = guests_[static_cast<std::size_t>(who.rank)];
-               seat.socket && !has_left(seat.socket)) {
+    } else if (auto& guest = guests_[static_cast<std::size_t>(who.rank)];
+               guest.socket && !has_left(guest.socket)) {
       problem = {
           Code::invalid_argument,
           fmt::format("two processes joined this job of {} as rank {}: pid {} and pid {}; only the program "
                       "that {} starts can, not what that starts",
-                      config_.launcher, who.rank, seat.pid, who.pid, config_.launcher)};
+                      config_.launcher, who.rank, guest.pid, who.pid, config_.launcher)};
     } else {
-      seat = {std::move(socket), who.pid};
+      guest = {std::move(socket), who.pid};
       return;
     }
     odd_one_out_ = std::move(socket);

@@ -16,13 +16,13 @@
 
 namespace hora {
 
-/// One rank's seat at all negotiations: a voter for each group that it is in; rank 0's also holds the
+/// One rank's part in all negotiations: a voter for each group that it is in; rank 0's also holds the
 /// coordinators of all groups, so that there is one order of all decisions. Each rank carries out those that
 /// concern it in that order. So ranks that are in several groups never wait for each other in a ring: of all
 /// decisions that are not done yet, the first is under way on all its members. Refers to the control and the
 /// roll call, which must outlive it.
 ///
-/// In a tree (Control::seat) everything that a rank has to say goes to its parent. All that rank 0 has
+/// In a tree (Control::position) everything that a rank has to say goes to its parent. All that rank 0 has
 /// decided is announced down the tree. Ranks below which there are others put together what these ask for
 /// (Branch), rank 0 too. Up the engines hand things on; down the control plane does it itself. Nothing is
 /// waited for in a ring, and nothing comes in the wrong order, for these reasons:
@@ -53,8 +53,8 @@ class Negotiator {
   /// Begins with the world. `capacity`: of each group's schedule.
   explicit Negotiator(Control& control, ReadinessVote* vote = nullptr, std::size_t capacity = 8192);
 
-  /// Every rank tells its seat of every group, in the same order of all decisions. Numbers ascend, and are
-  /// never given twice. `members`: ranks, ascending.
+  /// Every rank tells its negotiator of every group, in the same order of all decisions. Numbers ascend, and
+  /// are never given twice. `members`: ranks, ascending.
   void add_group(int group, const std::vector<int>& members);
   void remove_group(int group);
 

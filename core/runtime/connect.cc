@@ -41,10 +41,10 @@ std::unique_ptr<Collective> connect_collective(const Config& config, World& worl
   const auto [rank, size] = std::pair(world.membership.rank, world.membership.size);
   shm::SharedHosts hosts = shm::share_hosts(world, config, deadline);
   if (hosts.ranks.size() == 1) {
-    const auto seat = [arena = hosts.own->arena](int member) -> VotePart& {
+    const auto part = [arena = hosts.own->arena](int member) -> VotePart& {
       return arena->block(member).roll;
     };
-    world.vote = std::make_unique<ReadinessVote>(size, rank, hosts.own->arena, seat);
+    world.vote = std::make_unique<ReadinessVote>(size, rank, hosts.own->arena, part);
     return within_host(hosts, config, rank);
   }
   if (config.cpu_operations == "shm") {

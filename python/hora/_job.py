@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""This process's seat in the job: one current Runtime, and operations by handle numbers."""
+"""This process's place in the job: one current Runtime, and operations by handle numbers."""
 
 from __future__ import annotations
 

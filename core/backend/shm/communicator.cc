@@ -23,8 +23,8 @@ Communicator::Communicator(std::shared_ptr<Arena> arena, int place, std::span<co
   for (const auto offset : offsets) {
     if (offset % alignof(RankBlock) != 0 || offset > arena_->size() ||
         arena_->size() - offset < sizeof(RankBlock)) {
-      throw Error(Code::internal,
-                  fmt::format("no seat can be at offset {} of an arena of {} bytes", offset, arena_->size()));
+      throw Error(Code::internal, fmt::format("no rank block can be at offset {} of an arena of {} bytes",
+                                              offset, arena_->size()));
     }
     blocks_.push_back(reinterpret_cast<RankBlock*>(arena_->base() + offset));
   }

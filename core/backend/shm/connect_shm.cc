@@ -296,7 +296,7 @@ SharedHosts share_hosts(const World& world, const Config& config, TimePoint dead
   if (all_alone(groups)) return {std::move(groups), {}};
 
   std::shared_ptr<Arena> arena;
-  const auto can = who_can(control, deadline, "taking a seat in the arena", [&] {
+  const auto can = who_can(control, deadline, "taking a rank block of the arena", [&] {
     const auto& group = group_with(groups, world.membership.rank);
     if (group.size() == 1) return;
     const auto place = std::find(group.begin(), group.end(), world.membership.rank) - group.begin();

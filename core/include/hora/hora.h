@@ -220,7 +220,7 @@ class BlockingScope {
   BlockingScope& operator=(const BlockingScope&) = delete;
 };
 
-/// This process's seat in a job: its rank, and the engine that carries out operations with the other ranks.
+/// This process's place in a job: its rank, and the engine that carries out operations with the other ranks.
 ///
 /// Constructing one meets the other ranks; all ranks construct theirs. Destroying it waits until every rank
 /// does (`shutdown`), unless the job has failed. In a forked child rank and size still answer; all else
