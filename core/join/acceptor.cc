@@ -147,8 +147,8 @@ std::optional<Acceptor::Arrival> Acceptor::take(Stranger& stranger) {
     case Stage::proof: {
       ProofBytes proof;
       std::copy_n(stranger.received.begin(), proof.size(), proof.begin());
-      stranger.session = stranger.host.check(proof);
-      if (stranger.host.guest().role != Role::control) return let_in(stranger, {});
+      stranger.session = stranger.responder.check(proof);
+      if (stranger.responder.initiator().role != Role::control) return let_in(stranger, {});
       stranger.stage = Stage::head;
       stranger.wanted = kSealedHeadBytes;
       return std::nullopt;
@@ -164,13 +164,13 @@ std::optional<Acceptor::Arrival> Acceptor::take(Stranger& stranger) {
     case Stage::member: break;
   }
   const Bytes member = open_contents(stranger.session->receives, stranger.received);
-  return let_in(stranger, decode_member(member, stranger.host.guest().rank));
+  return let_in(stranger, decode_member(member, stranger.responder.initiator().rank));
 }
 
 void Acceptor::answer(Stranger& stranger) {
   HelloBytes hello;
   std::copy_n(stranger.received.begin(), hello.size(), hello.begin());
-  const AnswerBytes answer = stranger.host.answer(hello);
+  const AnswerBytes answer = stranger.responder.answer(hello);
   // The first bytes on a connection: they fit, or nobody is there any more.
   if (::send(stranger.socket.fd(), answer.data(), answer.size(), MSG_DONTWAIT | MSG_NOSIGNAL) !=
       static_cast<ssize_t>(answer.size()))
@@ -180,8 +180,9 @@ void Acceptor::answer(Stranger& stranger) {
 }
 
 Acceptor::Arrival Acceptor::let_in(Stranger& stranger, Member member) {
-  return {
-      {std::move(stranger.socket), *std::move(stranger.session)}, stranger.host.guest(), std::move(member)};
+  return {{std::move(stranger.socket), *std::move(stranger.session)},
+          stranger.responder.initiator(),
+          std::move(member)};
 }
 
 void Acceptor::refuse(const Stranger& stranger, const Error& error) {

@@ -53,9 +53,9 @@ class Acceptor {
  private:
   struct Stranger {
     Stranger(Descriptor connection, const Secret& secret, int rank, TimePoint now)
-        : socket(std::move(connection)), host(secret, rank), came(now) {}
+        : socket(std::move(connection)), responder(secret, rank), came(now) {}
     Descriptor socket;
-    Host host;
+    Responder responder;
     TimePoint came;
     enum class Stage { hello, proof, head, member } stage = Stage::hello;
     Bytes received;

@@ -82,7 +82,7 @@ void Connector::open(Try& attempt, TimePoint now) {
   attempt.again = TimePoint::max();
   attempt.connected = false;
   attempt.received.clear();
-  attempt.guest.emplace(secret_, hello_);
+  attempt.initiator.emplace(secret_, hello_);
   attempt.socket = begin_connect(attempt.place);
   if (!attempt.socket) fail(attempt, describe(errno), now, kMostPauseRefused);
 }
@@ -97,7 +97,7 @@ void Connector::begin_talk(Try& attempt, TimePoint now) {
     return;
   }
   attempt.connected = true;
-  const auto& hello = attempt.guest->hello();
+  const auto& hello = attempt.initiator->hello();
   const auto sent = ::send(attempt.socket.fd(), hello.data(), hello.size(), MSG_NOSIGNAL);
   if (sent != static_cast<ssize_t>(hello.size())) fail(attempt, kClosed, now, kMostPause);
 }
@@ -128,7 +128,7 @@ std::optional<SessionKeys> Connector::answered(Try& attempt, TimePoint now) {
 std::optional<SessionKeys> Connector::prove(Try& attempt) {
   AnswerBytes answer;
   std::copy_n(attempt.received.begin(), answer.size(), answer.begin());
-  auto proof = attempt.guest->prove(answer);
+  auto proof = attempt.initiator->prove(answer);
   const auto sent = ::send(attempt.socket.fd(), proof.bytes.data(), proof.bytes.size(), MSG_NOSIGNAL);
   if (sent != static_cast<ssize_t>(proof.bytes.size())) throw Error(Code::unavailable, kClosed);
   return std::move(proof.session);

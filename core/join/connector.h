@@ -16,9 +16,9 @@ namespace hora {
 ///
 /// Addresses are tried side by side, the next a quarter of a second after the one before or when that has
 /// failed. The address that the right rank answers first, proved by its answer, is taken. The others are
-/// dropped before they have proved anything. So the other side sees one guest however many ways there are. A
-/// wrong address, a foreign service or a silent one costs nothing but its try. An address that has failed is
-/// tried again, ever more slowly. Nothing blocks. Not thread-safe.
+/// dropped before they have proved anything. So the other side sees one initiator however many ways there
+/// are. A wrong address, a foreign service or a silent one costs nothing but its try. An address that has
+/// failed is tried again, ever more slowly. Nothing blocks. Not thread-safe.
 class Connector {
  public:
   /// `hello`: who calls whom. `places`: numeric addresses, the best first.
@@ -46,7 +46,7 @@ class Connector {
   struct Try {
     Address place;
     Descriptor socket{};
-    std::optional<Guest> guest{};
+    std::optional<Initiator> initiator{};
     bool connected = false;
     Bytes received{};
     TimePoint again = TimePoint::max();  ///< when to begin, if there is no socket

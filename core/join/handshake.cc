@@ -83,12 +83,12 @@ void step_of_handshake(const Step& step) {
 
 }  // namespace
 
-Guest::Guest(const Secret& secret, const Hello& hello) : noise_(secret, kPreamble), hello_{} {
+Initiator::Initiator(const Secret& secret, const Hello& hello) : noise_(secret, kPreamble), hello_{} {
   std::copy(kPreamble.begin(), kPreamble.end(), hello_.begin());
   noise_.write_first(make_key_pair(), encode_hello(hello), std::span(hello_).subspan(kPreambleBytes));
 }
 
-Guest::Proof Guest::prove(const AnswerBytes& answer) {
+Initiator::Proof Initiator::prove(const AnswerBytes& answer) {
   check_preamble(answer);
   step_of_handshake([&] { noise_.read_second(std::span(answer).subspan(kPreambleBytes), {}); });
   Proof proof{{}, noise_.split(true)};
@@ -101,15 +101,16 @@ bool may_be_answer(std::span<const std::byte> received) {
   return std::equal(shared.begin(), shared.end(), kPreamble.begin());
 }
 
-Host::Host(const Secret& secret, int rank) : noise_(secret, kPreamble), rank_(rank) {}
+Responder::Responder(const Secret& secret, int rank) : noise_(secret, kPreamble), rank_(rank) {}
 
-AnswerBytes Host::answer(const HelloBytes& hello) {
+AnswerBytes Responder::answer(const HelloBytes& hello) {
   check_preamble(hello);
   Payload payload;
   step_of_handshake([&] { noise_.read_first(std::span(hello).subspan(kPreambleBytes), payload); });
-  guest_ = decode_hello(payload);
-  if (guest_.to != rank_)
-    throw Error(Code::unavailable, fmt::format("it looks for rank {}, this is rank {}", guest_.to, rank_));
+  initiator_ = decode_hello(payload);
+  if (initiator_.to != rank_)
+    throw Error(Code::unavailable,
+                fmt::format("it looks for rank {}, this is rank {}", initiator_.to, rank_));
   AnswerBytes answer;
   std::copy(kPreamble.begin(), kPreamble.end(), answer.begin());
   const KeyPair own = make_key_pair();
@@ -117,31 +118,31 @@ AnswerBytes Host::answer(const HelloBytes& hello) {
   return answer;
 }
 
-SessionKeys Host::check(const ProofBytes& proof) {
+SessionKeys Responder::check(const ProofBytes& proof) {
   SessionKeys session = noise_.split(false);
   step_of_handshake([&] { session.receives.open(proof, {}); });
   return session;
 }
 
 SessionKeys greet(int fd, const Secret& secret, const Hello& hello, TimePoint deadline) {
-  Guest guest(secret, hello);
-  write_all(fd, guest.hello(), deadline);
+  Initiator initiator(secret, hello);
+  write_all(fd, initiator.hello(), deadline);
   AnswerBytes answer;
   read_exactly(fd, answer, deadline);
-  auto proof = guest.prove(answer);
+  auto proof = initiator.prove(answer);
   write_all(fd, proof.bytes, deadline);
   return std::move(proof.session);
 }
 
 Welcomed welcome(int fd, const Secret& secret, TimePoint deadline) {
-  Host host(secret);
+  Responder responder(secret);
   HelloBytes hello;
   read_exactly(fd, hello, deadline);
-  write_all(fd, host.answer(hello), deadline);
+  write_all(fd, responder.answer(hello), deadline);
   ProofBytes proof;
   read_exactly(fd, proof, deadline);
-  SessionKeys session = host.check(proof);
-  return {host.guest(), std::move(session)};
+  SessionKeys session = responder.check(proof);
+  return {responder.initiator(), std::move(session)};
 }
 
 }  // namespace hora

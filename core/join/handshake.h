@@ -31,16 +31,18 @@ struct Hello {
 // Two ranks that have just connected prove to each other that they know the job's secret, without showing it.
 // They also make keys for this connection alone (noise.h):
 //
-//   guest -> host   hello   the preamble; Noise's first message: a public key, and the sealed Hello
-//   host -> guest   answer  the preamble; Noise's second message: a public key, and the seal of nothing
-//   guest -> host   proof   the seal of nothing with the new key: that this guest has the private key, too
+//   initiator -> responder   hello   the preamble; Noise's first message: a public key, and the sealed Hello
+//   responder -> initiator   answer  the preamble; Noise's second message: a public key, and the seal of
+//                                    nothing
+//   initiator -> responder   proof   the seal of nothing with the new key: this initiator has the private
+//                                    key, too
 //
 // The preamble is the magic, the version and three zeros; it is Noise's prologue, so both must mean the same.
-// A host answers only a hello that was sealed with the secret, and that looks for this rank. An attacker who
-// has recorded a hello can play it again, and is answered. But the attacker then cannot make the proof, and
-// until there is a proof no rank has come. Messages have a fixed size; nothing is allocated and no length is
-// believed before the proof. A wrong message gets no answer: the connection is closed, and the other side is
-// not told why.
+// A responder answers only a hello that was sealed with the secret, and that looks for this rank. An attacker
+// who has recorded a hello can play it again, and is answered. But the attacker then cannot make the proof,
+// and until there is a proof no rank has come. Messages have a fixed size; nothing is allocated and no length
+// is believed before the proof. A wrong message gets no answer: the connection is closed, and the other side
+// is not told why.
 
 inline constexpr std::size_t kPreambleBytes = 8;
 inline constexpr std::size_t kHelloPayload = 20;
@@ -52,10 +54,10 @@ using AnswerBytes = std::array<std::byte, kAnswerBytes>;
 using ProofBytes = std::array<std::byte, kProofBytes>;
 
 /// The connecting side. One connection's worth; does no I/O. Moves.
-class Guest {
+class Initiator {
  public:
   /// Throws Error(unavailable) if the system gives no random numbers.
-  Guest(const Secret& secret, const Hello& hello);
+  Initiator(const Secret& secret, const Hello& hello);
 
   [[nodiscard]] const HelloBytes& hello() const { return hello_; }
 
@@ -63,7 +65,8 @@ class Guest {
     ProofBytes bytes;
     SessionKeys session;
   };
-  /// Once. Throws Error(invalid_argument) if the host does not know the secret or speaks another version.
+  /// Once. Throws Error(invalid_argument) if the responder does not know the secret or speaks another
+  /// version.
   [[nodiscard]] Proof prove(const AnswerBytes& answer);
 
  private:
@@ -75,24 +78,25 @@ class Guest {
 [[nodiscard]] bool may_be_answer(std::span<const std::byte> received);
 
 /// The accepting side. One connection's worth; does no I/O. Moves.
-class Host {
+class Responder {
  public:
-  /// `rank`: the rank that this is. Only a guest that looks for it is answered.
-  explicit Host(const Secret& secret, int rank = 0);
+  /// `rank`: the rank that this is. Only an initiator that looks for it is answered.
+  explicit Responder(const Secret& secret, int rank = 0);
 
   /// Once. Throws Error(unavailable) if the bytes are no hello or for another rank. Throws
-  /// Error(invalid_argument) if they are of another version, or of a guest that does not know the secret.
+  /// Error(invalid_argument) if they are of another version, or of an initiator that does not know the
+  /// secret.
   [[nodiscard]] AnswerBytes answer(const HelloBytes& hello);
   /// The rank that has sent the hello.
-  [[nodiscard]] const Hello& guest() const { return guest_; }
-  /// Once, after `answer`. Throws Error(invalid_argument) if the sender of the hello was not the guest
+  [[nodiscard]] const Hello& initiator() const { return initiator_; }
+  /// Once, after `answer`. Throws Error(invalid_argument) if the sender of the hello was not the initiator
   /// itself.
   [[nodiscard]] SessionKeys check(const ProofBytes& proof);
 
  private:
   NoiseHandshake noise_;
   int rank_;
-  Hello guest_;
+  Hello initiator_;
 };
 
 /// A connection to a rank of this job, which has proved that it is one. Moves.
@@ -107,8 +111,8 @@ struct Welcomed {
   SessionKeys session;
 };
 
-// Both sides over a connected stream socket, blocking up to the deadline. They throw what Guest
-// and Host throw, Error(unavailable) when the connection breaks, and Error(timeout).
+// Both sides over a connected stream socket, blocking up to the deadline. They throw what Initiator
+// and Responder throw, Error(unavailable) when the connection breaks, and Error(timeout).
 SessionKeys greet(int fd, const Secret& secret, const Hello& hello, TimePoint deadline);
 [[nodiscard]] Welcomed welcome(int fd, const Secret& secret, TimePoint deadline);
 

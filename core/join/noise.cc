@@ -164,9 +164,9 @@ void NoiseHandshake::read_second(std::span<const std::byte> message, std::span<s
   open_payload(message.subspan(kPointBytes), payload);
 }
 
-SessionKeys NoiseHandshake::split(bool guest) {
+SessionKeys NoiseHandshake::split(bool initiator) {
   auto keys = derive(chaining_, {});
-  if (!guest) std::swap(keys[0], keys[1]);
+  if (!initiator) std::swap(keys[0], keys[1]);
   SessionKeys session{Cipher(keys[0]), Cipher(keys[1])};
   for (auto& key : keys) erase(key);
   return session;

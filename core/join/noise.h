@@ -13,8 +13,8 @@ namespace hora {
 // The Noise protocol framework (noiseprotocol.org, revision 34), of which one pattern is used,
 // Noise_NNpsk0_25519_ChaChaPoly_SHA256, with libsodium's primitives:
 //
-//   -> psk, e     the guest's new public key, and a payload: sealed with the secret that both know
-//   <- e, ee      the host's new public key, and a payload: sealed with what both keys make, too
+//   -> psk, e     the initiator's new public key, and a payload: sealed with the secret that both know
+//   <- e, ee      the responder's new public key, and a payload: sealed with what both keys make, too
 //
 // Then each direction has a key of its own. An attacker who learns the secret later cannot find it out.
 
@@ -69,8 +69,8 @@ struct KeyPair {
 /// The one with this private key.
 [[nodiscard]] KeyPair key_pair_of(const Secret& secret);
 
-/// One side of one handshake: Noise's SymmetricState and HandshakeState. The guest writes the first message
-/// and reads the second, the host the opposite; `split` follows. Does no I/O. Moves.
+/// One side of one handshake: Noise's SymmetricState and HandshakeState. The initiator writes the first
+/// message and reads the second, the responder the opposite; `split` follows. Does no I/O. Moves.
 class NoiseHandshake {
  public:
   static constexpr std::size_t kOverhead = kPointBytes + kSealBytes;  ///< of a message, over its payload
@@ -91,8 +91,8 @@ class NoiseHandshake {
   void write_second(const KeyPair& own, std::span<const std::byte> payload, std::span<std::byte> message);
   void read_second(std::span<const std::byte> message, std::span<std::byte> payload);
 
-  /// The keys after both messages. `guest`: whether this side wrote the first one.
-  [[nodiscard]] SessionKeys split(bool guest);
+  /// The keys after both messages. `initiator`: whether this side wrote the first one.
+  [[nodiscard]] SessionKeys split(bool initiator);
 
  private:
   using Point = std::array<std::byte, kPointBytes>;

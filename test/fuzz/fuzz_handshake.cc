@@ -49,19 +49,19 @@ bool passes(const Step& step, bool must) {
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   if (size == 0) return 0;
   const auto bytes = std::as_bytes(std::span(data, size)).subspan(1);
-  hora::Guest guest(kSecret, {hora::Role::data, 1, 2});
-  hora::Host host(kSecret);
-  hora::HelloBytes hello = guest.hello();
+  hora::Initiator initiator(kSecret, {hora::Role::data, 1, 2});
+  hora::Responder responder(kSecret);
+  hora::HelloBytes hello = initiator.hello();
   const int at = data[0] % 5;  // which message is forged or changed
   if (at == 3) hello = as_message<hora::HelloBytes>(bytes);
   const bool greeted = at == 0 ? !change(hello, bytes) : at != 3;
   hora::AnswerBytes answer{};
-  if (!passes([&] { answer = host.answer(hello); }, greeted)) return 0;
+  if (!passes([&] { answer = responder.answer(hello); }, greeted)) return 0;
   if (at == 4) answer = as_message<hora::AnswerBytes>(bytes);
   const bool answered = at == 1 ? !change(answer, bytes) : at != 4;
   hora::ProofBytes proof{};
-  if (!passes([&] { proof = guest.prove(answer).bytes; }, answered)) return 0;
+  if (!passes([&] { proof = initiator.prove(answer).bytes; }, answered)) return 0;
   const bool proved = at == 2 ? !change(proof, bytes) : true;
-  passes([&] { static_cast<void>(host.check(proof)); }, proved);
+  passes([&] { static_cast<void>(responder.check(proof)); }, proved);
   return 0;
 }

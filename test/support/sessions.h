@@ -7,13 +7,14 @@
 
 namespace hora {
 
-/// The keys of a guest and of its host after a handshake: each receives the frames that the other sends.
+/// The keys of an initiator and of its responder after a handshake: each receives the frames that the other
+/// sends.
 inline std::pair<SessionKeys, SessionKeys> make_sessions() {
-  Guest guest(Secret{1}, {});
-  Host host(Secret{1});
-  auto proof = guest.prove(host.answer(guest.hello()));
-  SessionKeys at_host = host.check(proof.bytes);
-  return {std::move(proof.session), std::move(at_host)};
+  Initiator initiator(Secret{1}, {});
+  Responder responder(Secret{1});
+  auto proof = initiator.prove(responder.answer(initiator.hello()));
+  SessionKeys at_responder = responder.check(proof.bytes);
+  return {std::move(proof.session), std::move(at_responder)};
 }
 
 }  // namespace hora

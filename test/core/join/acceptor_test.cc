@@ -43,7 +43,7 @@ TEST_F(AcceptorTest, LetsInWhoKnowsTheSecretThoughSilentStrangersWaitBeforeIt) {
   Acceptor acceptor(std::move(listener_), kShared);
   std::vector<Descriptor> silent;
   for (int i = 0; i < 5; ++i) silent.push_back(knock());
-  std::thread guest([this] {
+  std::thread initiator([this] {
     const Descriptor socket = knock();
     introduce(socket);
     std::byte end{};
@@ -59,7 +59,7 @@ TEST_F(AcceptorTest, LetsInWhoKnowsTheSecretThoughSilentStrangersWaitBeforeIt) {
   }
   EXPECT_EQ(arrivals.front().hello.rank, 1);
   arrivals.clear();
-  guest.join();
+  initiator.join();
 }
 
 TEST_F(AcceptorTest, SendsStrangersAwayAndSaysSoOnce) {
@@ -95,7 +95,7 @@ TEST_F(AcceptorTest, SendsSilentStrangersAwayAfterFiveSeconds) {
 
 /// A stranger that has said hello, and says nothing more.
 Descriptor half_way(Descriptor socket) {
-  write_all(socket.fd(), Guest(kShared, {Role::control, 1, 2}).hello(), TimePoint::max());
+  write_all(socket.fd(), Initiator(kShared, {Role::control, 1, 2}).hello(), TimePoint::max());
   return socket;
 }
 
@@ -132,7 +132,7 @@ TEST_F(AcceptorTest, WhoSaysHelloAndNoMoreGivesWayAfterASecond) {
   constexpr std::size_t kMost = 64;
   Acceptor acceptor(std::move(listener_), kShared);
   const TimePoint now = Clock::now();
-  const HelloBytes recorded = Guest(kShared, {Role::control, 1, 2}).hello();
+  const HelloBytes recorded = Initiator(kShared, {Role::control, 1, 2}).hello();
   std::vector<Descriptor> replays;
   std::vector<pollfd> events;
   for (std::size_t i = 0; i < kMost; ++i) {
@@ -144,24 +144,24 @@ TEST_F(AcceptorTest, WhoSaysHelloAndNoMoreGivesWayAfterASecond) {
   }
   const TimePoint later = now + std::chrono::seconds(1);
   EXPECT_EQ(acceptor.next(), later);
-  std::thread guest([this] { introduce(knock()); });
+  std::thread initiator([this] { introduce(knock()); });
   std::vector<Acceptor::Arrival> arrivals;
   while (arrivals.empty()) arrivals = acceptor.serve(later);
   EXPECT_EQ(arrivals.front().hello.rank, 1);
-  guest.join();
+  initiator.join();
 }
 
 TEST_F(AcceptorTest, AVisitThatIsPlayedAgainLetsNobodyIn) {
   Acceptor acceptor(std::move(listener_), kShared);
   Middleman middleman(address_);
-  std::thread guest([&middleman] {
+  std::thread initiator([&middleman] {
     const Descriptor socket = begin_connect(middleman.address());
     EXPECT_TRUE(await_events(socket.fd(), POLLOUT, Clock::now() + std::chrono::seconds(5)));
     introduce(socket);
   });
   std::vector<Acceptor::Arrival> arrivals;
   while (arrivals.empty()) arrivals = acceptor.serve(Clock::now());
-  guest.join();
+  initiator.join();
   const Bytes visit = middleman.said();
   ASSERT_GT(visit.size(), kHelloBytes + kProofBytes + kSealedHeadBytes);
   const Descriptor replay = knock();
@@ -190,7 +190,7 @@ TEST_F(AcceptorTest, AThousandIdleStrangersCostSixtyFourPlacesAndHoldUpNobody) {
     strangers.push_back(knock());
     if (i % 2 == 0) write_all(strangers.back().fd(), std::array{std::byte{'H'}}, TimePoint::max());
   }
-  std::thread guest([this] {
+  std::thread initiator([this] {
     Connector connector(kShared, {Role::message, 1, 2}, {address_}, Clock::now());
     while (!connector.serve(Clock::now())) {
       std::vector<pollfd> events;
@@ -207,12 +207,12 @@ TEST_F(AcceptorTest, AThousandIdleStrangersCostSixtyFourPlacesAndHoldUpNobody) {
     arrivals = acceptor.serve(Clock::now());
   }
   EXPECT_EQ(arrivals.front().hello.rank, 1);
-  guest.join();
+  initiator.join();
 }
 
 TEST_F(AcceptorTest, WaitsForDescriptorsWithoutSpinningAndSaysSo) {
   Acceptor acceptor(std::move(listener_), kShared);
-  const Descriptor guest = knock();
+  const Descriptor initiator = knock();
   rlimit before{};
   ::getrlimit(RLIMIT_NOFILE, &before);
   const rlimit none{0, before.rlim_max};

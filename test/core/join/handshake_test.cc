@@ -28,22 +28,22 @@ void with_each_bit_flipped(const Message& message, const std::function<void(cons
 }
 
 TEST(Handshake, RanksOfOneJobRecogniseEachOther) {
-  Guest guest(kSecret, {Role::data, 3, 8, 2, 5});
-  Host host(kSecret, 2);
-  const AnswerBytes answer = host.answer(guest.hello());
-  static_cast<void>(host.check(guest.prove(answer).bytes));
-  EXPECT_EQ(host.guest().role, Role::data);
-  EXPECT_EQ(host.guest().rank, 3);
-  EXPECT_EQ(host.guest().size, 8);
-  EXPECT_EQ(host.guest().to, 2);
-  EXPECT_EQ(host.guest().stream, 5);
+  Initiator initiator(kSecret, {Role::data, 3, 8, 2, 5});
+  Responder responder(kSecret, 2);
+  const AnswerBytes answer = responder.answer(initiator.hello());
+  static_cast<void>(responder.check(initiator.prove(answer).bytes));
+  EXPECT_EQ(responder.initiator().role, Role::data);
+  EXPECT_EQ(responder.initiator().rank, 3);
+  EXPECT_EQ(responder.initiator().size, 8);
+  EXPECT_EQ(responder.initiator().to, 2);
+  EXPECT_EQ(responder.initiator().stream, 5);
 }
 
 TEST(Handshake, LeavesBothSidesWithKeysThatFitEachOther) {
-  Guest guest(kSecret, {});
-  Host host(kSecret);
-  auto proof = guest.prove(host.answer(guest.hello()));
-  SessionKeys at_host = host.check(proof.bytes);
+  Initiator initiator(kSecret, {});
+  Responder responder(kSecret);
+  auto proof = initiator.prove(responder.answer(initiator.hello()));
+  SessionKeys at_responder = responder.check(proof.bytes);
   const auto passes = [](Cipher& from, Cipher& to) {
     const std::array<std::byte, 3> text{std::byte{1}, std::byte{2}, std::byte{3}};
     std::array<std::byte, text.size() + kSealBytes> sealed{};
@@ -52,14 +52,14 @@ TEST(Handshake, LeavesBothSidesWithKeysThatFitEachOther) {
     to.open(sealed, plain);
     return plain == text;
   };
-  EXPECT_TRUE(passes(proof.session.sends, at_host.receives));
-  EXPECT_TRUE(passes(at_host.sends, proof.session.receives));
+  EXPECT_TRUE(passes(proof.session.sends, at_responder.receives));
+  EXPECT_TRUE(passes(at_responder.sends, proof.session.receives));
 }
 
 TEST(Handshake, OnlyTheRankThatIsCalledAnswers) {
-  const Guest guest(kSecret, {Role::data, 3, 8, 2});
-  Host host(kSecret, 1);
-  EXPECT_EQ(thrown([&] { static_cast<void>(host.answer(guest.hello())); }).message,
+  const Initiator initiator(kSecret, {Role::data, 3, 8, 2});
+  Responder responder(kSecret, 1);
+  EXPECT_EQ(thrown([&] { static_cast<void>(responder.answer(initiator.hello())); }).message,
             "it looks for rank 2, this is rank 1");
 }
 
@@ -72,83 +72,84 @@ TEST(Handshake, AnotherServiceIsSeenByItsFirstBytes) {
 }
 
 TEST(Handshake, AHostDoesNotAnswerAGuestOfAnotherJob) {
-  const Guest guest(kOther, {});
-  Host host(kSecret);
-  const Status refused = thrown([&] { static_cast<void>(host.answer(guest.hello())); });
+  const Initiator initiator(kOther, {});
+  Responder responder(kSecret);
+  const Status refused = thrown([&] { static_cast<void>(responder.answer(initiator.hello())); });
   EXPECT_EQ(refused.code, Code::invalid_argument);
   EXPECT_THAT(refused.message, HasSubstr("does not know this job's secret"));
 }
 
 TEST(Handshake, TheGuestNoticesAHostThatDoesNotKnowTheSecret) {
-  Guest guest(kSecret, {});
-  const Guest stranger(kOther, {});
+  Initiator initiator(kSecret, {});
+  const Initiator stranger(kOther, {});
   AnswerBytes answer{};
   std::copy_n(stranger.hello().begin(), answer.size(), answer.begin());
-  EXPECT_THAT(thrown([&] { static_cast<void>(guest.prove(answer)); }).message,
+  EXPECT_THAT(thrown([&] { static_cast<void>(initiator.prove(answer)); }).message,
               HasSubstr("does not know this job's secret"));
 }
 
 TEST(Handshake, AHelloThatIsPlayedAgainIsAnsweredButNobodyHasCome) {
-  Guest guest(kSecret, {});
-  Host first(kSecret);
-  const AnswerBytes answer = first.answer(guest.hello());
-  const auto proof = guest.prove(answer);
-  Host second(kSecret);
-  EXPECT_NE(second.answer(guest.hello()), answer);
+  Initiator initiator(kSecret, {});
+  Responder first(kSecret);
+  const AnswerBytes answer = first.answer(initiator.hello());
+  const auto proof = initiator.prove(answer);
+  Responder second(kSecret);
+  EXPECT_NE(second.answer(initiator.hello()), answer);
   EXPECT_EQ(thrown([&] { static_cast<void>(second.check(proof.bytes)); }).code, Code::invalid_argument)
       << "the recorded proof is of other keys";
 }
 
 TEST(Handshake, AnAnswerThatIsPlayedAgainProvesNothing) {
-  Guest guest(kSecret, {});
-  Host host(kSecret);
-  const AnswerBytes recorded = host.answer(guest.hello());
-  Guest later(kSecret, {});
+  Initiator initiator(kSecret, {});
+  Responder responder(kSecret);
+  const AnswerBytes recorded = responder.answer(initiator.hello());
+  Initiator later(kSecret, {});
   EXPECT_EQ(thrown([&] { static_cast<void>(later.prove(recorded)); }).code, Code::invalid_argument);
 }
 
 TEST(Handshake, NoBitOfAnyMessageCanBeChanged) {
-  Guest guest(kSecret, {Role::control, 1, 4});
-  with_each_bit_flipped<HelloBytes>(guest.hello(), [](const HelloBytes& changed) {
-    Host host(kSecret);
-    EXPECT_FALSE(thrown([&] { static_cast<void>(host.answer(changed)); }).ok());
+  Initiator initiator(kSecret, {Role::control, 1, 4});
+  with_each_bit_flipped<HelloBytes>(initiator.hello(), [](const HelloBytes& changed) {
+    Responder responder(kSecret);
+    EXPECT_FALSE(thrown([&] { static_cast<void>(responder.answer(changed)); }).ok());
   });
   for (std::size_t bit = 0; bit < kAnswerBytes * 8; ++bit) {
-    Guest other(kSecret, {Role::control, 1, 4});
-    AnswerBytes changed = Host(kSecret).answer(other.hello());
+    Initiator other(kSecret, {Role::control, 1, 4});
+    AnswerBytes changed = Responder(kSecret).answer(other.hello());
     changed[bit / 8] ^= static_cast<std::byte>(1U << (bit % 8));
     EXPECT_FALSE(thrown([&] { static_cast<void>(other.prove(changed)); }).ok()) << bit;
   }
-  Host host(kSecret);
-  const AnswerBytes answer = host.answer(guest.hello());
-  const auto proof = guest.prove(answer);
+  Responder responder(kSecret);
+  const AnswerBytes answer = responder.answer(initiator.hello());
+  const auto proof = initiator.prove(answer);
   with_each_bit_flipped<ProofBytes>(proof.bytes, [&](const ProofBytes& changed) {
-    EXPECT_FALSE(thrown([&] { static_cast<void>(host.check(changed)); }).ok());
+    EXPECT_FALSE(thrown([&] { static_cast<void>(responder.check(changed)); }).ok());
   });
 }
 
 TEST(Handshake, TellsStrangersAndOtherVersionsApart) {
-  EXPECT_EQ(thrown([] { static_cast<void>(Host(kSecret).answer({})); }).message,
+  EXPECT_EQ(thrown([] { static_cast<void>(Responder(kSecret).answer({})); }).message,
             "the other side is not a rank of Hora");
-  HelloBytes hello = Guest(kSecret, {}).hello();
+  HelloBytes hello = Initiator(kSecret, {}).hello();
   hello[4] = std::byte{77};
-  EXPECT_THAT(thrown([&] { static_cast<void>(Host(kSecret).answer(hello)); }).message,
+  EXPECT_THAT(thrown([&] { static_cast<void>(Responder(kSecret).answer(hello)); }).message,
               HasSubstr("version 77"));
 }
 
 TEST(Handshake, RefusesAHelloThatMakesNoSense) {
-  const Guest guest(kSecret, {Role::data, 9, 8, 0});
-  EXPECT_EQ(thrown([&] { static_cast<void>(Host(kSecret).answer(guest.hello())); }).code, Code::unavailable);
+  const Initiator initiator(kSecret, {Role::data, 9, 8, 0});
+  EXPECT_EQ(thrown([&] { static_cast<void>(Responder(kSecret).answer(initiator.hello())); }).code,
+            Code::unavailable);
 }
 
 TEST(Handshake, RunsOverASocket) {
   int ends[2];
   ASSERT_EQ(::socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
-  const Descriptor guest(ends[0]);
-  const Descriptor host(ends[1]);
-  auto welcomed =
-      std::async(std::launch::async, [&] { return welcome(host.fd(), kSecret, TimePoint::max()).hello; });
-  greet(guest.fd(), kSecret, {Role::arena, 1, 2}, TimePoint::max());
+  const Descriptor initiator(ends[0]);
+  const Descriptor responder(ends[1]);
+  auto welcomed = std::async(std::launch::async,
+                             [&] { return welcome(responder.fd(), kSecret, TimePoint::max()).hello; });
+  greet(initiator.fd(), kSecret, {Role::arena, 1, 2}, TimePoint::max());
   EXPECT_EQ(welcomed.get().rank, 1);
 }
 
@@ -157,11 +158,11 @@ TEST(Handshake, EndsWhereAMessageEnds) {
   for (const std::size_t size : {std::size_t{0}, std::size_t{1}, kHelloBytes - 1}) {
     int ends[2];
     ASSERT_EQ(::socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
-    Descriptor guest(ends[0]);
-    const Descriptor host(ends[1]);
-    write_all(guest.fd(), std::span(Guest(kSecret, {}).hello()).first(size), TimePoint::max());
-    guest = Descriptor();
-    EXPECT_EQ(thrown([&] { static_cast<void>(welcome(host.fd(), kSecret, TimePoint::max())); }).code,
+    Descriptor initiator(ends[0]);
+    const Descriptor responder(ends[1]);
+    write_all(initiator.fd(), std::span(Initiator(kSecret, {}).hello()).first(size), TimePoint::max());
+    initiator = Descriptor();
+    EXPECT_EQ(thrown([&] { static_cast<void>(welcome(responder.fd(), kSecret, TimePoint::max())); }).code,
               Code::unavailable);
   }
 }

@@ -70,42 +70,42 @@ Bytes opened(Cipher& cipher, const Bytes& sealed) {
 }
 
 /// Both sides, after a handshake with fresh keys.
-std::pair<SessionKeys, SessionKeys> sessions(const Secret& guest_psk, const Secret& host_psk) {
-  NoiseHandshake guest(guest_psk, {});
-  NoiseHandshake host(host_psk, {});
+std::pair<SessionKeys, SessionKeys> sessions(const Secret& initiator_psk, const Secret& responder_psk) {
+  NoiseHandshake initiator(initiator_psk, {});
+  NoiseHandshake responder(responder_psk, {});
   Bytes message(NoiseHandshake::kOverhead);
-  guest.write_first(make_key_pair(), {}, message);
-  host.read_first(message, {});
-  host.write_second(make_key_pair(), {}, message);
-  guest.read_second(message, {});
-  return {guest.split(true), host.split(false)};
+  initiator.write_first(make_key_pair(), {}, message);
+  responder.read_first(message, {});
+  responder.write_second(make_key_pair(), {}, message);
+  initiator.read_second(message, {});
+  return {initiator.split(true), responder.split(false)};
 }
 
 TEST(Noise, MakesTheMessagesOfThePublishedVector) {
   const Bytes prologue = from_hex(kPrologue);
-  NoiseHandshake guest(secret_from_hex(kPsk), prologue);
-  NoiseHandshake host(secret_from_hex(kPsk), prologue);
+  NoiseHandshake initiator(secret_from_hex(kPsk), prologue);
+  NoiseHandshake responder(secret_from_hex(kPsk), prologue);
   const Bytes first = from_hex(kMessages[0].payload);
   Bytes message(first.size() + NoiseHandshake::kOverhead);
-  guest.write_first(key_pair_of(secret_from_hex(kGuestKey)), first, message);
+  initiator.write_first(key_pair_of(secret_from_hex(kGuestKey)), first, message);
   EXPECT_EQ(message, from_hex(kMessages[0].ciphertext));
   Bytes payload(first.size());
-  host.read_first(message, payload);
+  responder.read_first(message, payload);
   EXPECT_EQ(payload, first);
 
   const Bytes second = from_hex(kMessages[1].payload);
   message.resize(second.size() + NoiseHandshake::kOverhead);
-  host.write_second(key_pair_of(secret_from_hex(kHostKey)), second, message);
+  responder.write_second(key_pair_of(secret_from_hex(kHostKey)), second, message);
   EXPECT_EQ(message, from_hex(kMessages[1].ciphertext));
   payload.resize(second.size());
-  guest.read_second(message, payload);
+  initiator.read_second(message, payload);
   EXPECT_EQ(payload, second);
 
-  SessionKeys at_guest = guest.split(true);
-  SessionKeys at_host = host.split(false);
+  SessionKeys at_initiator = initiator.split(true);
+  SessionKeys at_responder = responder.split(false);
   for (std::size_t i = 2; i < kMessages.size(); ++i) {
-    SessionKeys& from = i % 2 == 0 ? at_guest : at_host;
-    SessionKeys& to = i % 2 == 0 ? at_host : at_guest;
+    SessionKeys& from = i % 2 == 0 ? at_initiator : at_responder;
+    SessionKeys& to = i % 2 == 0 ? at_responder : at_initiator;
     const Bytes sent = sealed(from.sends, from_hex(kMessages[i].payload));
     EXPECT_EQ(sent, from_hex(kMessages[i].ciphertext)) << i;
     EXPECT_EQ(opened(to.receives, sent), from_hex(kMessages[i].payload)) << i;
@@ -114,41 +114,41 @@ TEST(Noise, MakesTheMessagesOfThePublishedVector) {
 
 TEST(Noise, WhoHasAnotherSecretOrPrologueDoesNotOpenTheFirstMessage) {
   const Bytes prologue(8, std::byte{1});
-  NoiseHandshake guest({1}, prologue);
+  NoiseHandshake initiator({1}, prologue);
   Bytes message(NoiseHandshake::kOverhead);
-  guest.write_first(make_key_pair(), {}, message);
+  initiator.write_first(make_key_pair(), {}, message);
   NoiseHandshake other_secret({2}, prologue);
   EXPECT_EQ(thrown([&] { other_secret.read_first(message, {}); }).code, Code::internal);
   NoiseHandshake other_prologue({1}, {});
   EXPECT_EQ(thrown([&] { other_prologue.read_first(message, {}); }).code, Code::internal);
-  NoiseHandshake host({1}, prologue);
-  host.read_first(message, {});
+  NoiseHandshake responder({1}, prologue);
+  responder.read_first(message, {});
 }
 
 TEST(Noise, RefusesAPublicKeyThatMakesNoSecret) {
-  NoiseHandshake guest({1}, {});
-  NoiseHandshake host({1}, {});
+  NoiseHandshake initiator({1}, {});
+  NoiseHandshake responder({1}, {});
   Bytes message(NoiseHandshake::kOverhead);
   KeyPair weak = make_key_pair();
   weak.point = {};  // of small order: what it agrees on is zero, whatever the other key is
-  guest.write_first(weak, {}, message);
-  host.read_first(message, {});
-  EXPECT_EQ(thrown([&] { host.write_second(make_key_pair(), {}, message); }).message,
+  initiator.write_first(weak, {}, message);
+  responder.read_first(message, {});
+  EXPECT_EQ(thrown([&] { responder.write_second(make_key_pair(), {}, message); }).message,
             "the other side sent a public key that is none");
 }
 
 TEST(Noise, EachHandshakeHasItsOwnKeysAndEachDirectionToo) {
-  auto [guest, host] = sessions({1}, {1});
-  auto [other_guest, other_host] = sessions({1}, {1});
+  auto [initiator, responder] = sessions({1}, {1});
+  auto [other_initiator, other_responder] = sessions({1}, {1});
   const Bytes text(5, std::byte{7});
-  const Bytes sent = sealed(guest.sends, text);
-  EXPECT_NE(sent, sealed(other_guest.sends, text));
-  EXPECT_NE(sent, sealed(host.sends, text));
+  const Bytes sent = sealed(initiator.sends, text);
+  EXPECT_NE(sent, sealed(other_initiator.sends, text));
+  EXPECT_NE(sent, sealed(responder.sends, text));
   const auto refuses = [&sent](Cipher& reader) {
     return thrown([&] { opened(reader, sent); }).code == Code::internal;
   };
-  EXPECT_TRUE(refuses(other_host.receives)) << "spliced";
-  EXPECT_TRUE(refuses(guest.receives)) << "sent back";
+  EXPECT_TRUE(refuses(other_responder.receives)) << "spliced";
+  EXPECT_TRUE(refuses(initiator.receives)) << "sent back";
 }
 
 TEST(Cipher, OpensWhatWasSealedOnceInOrderAndUnchanged) {
