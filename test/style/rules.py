@@ -55,7 +55,8 @@ LAYERS = {
         "core/watch",
     ],
     "core/include/hora": [],
-    "frameworks/torch": [],
+    "frameworks/rounds": [],
+    "frameworks/torch": ["frameworks/rounds"],
     "python/native": [],
     "runner": ["core/base", "core/device", "core/comm", "core/launcher", "core/join", "core/backend"],
     "examples": [],
@@ -246,6 +247,7 @@ NAMESPACES = {
     "core/backend/mpi": "hora::mpi",
     "core/backend/cuda": "hora::cuda",
     "core/backend/nccl": "hora::nccl",
+    "frameworks/rounds": "hora::rounds",
     "runner": "hora::hrun",
 }
 
@@ -283,7 +285,10 @@ RULES = [
     Rule(has_no_loose_ends, r"(?!test/style/)(core|runner|frameworks|python|examples|test)/.*\.(cc|h|py)"),
     Rule(names_say_something, r"(?!python/hora/_horovod/)(core|runner|frameworks|python|examples|test)/.*"),
     Rule(headers_are_guarded, CPP),
-    Rule(is_in_the_namespace_of_its_folder, r"(core|runner|test/(core|runner))/.*\.(cc|h)"),
+    Rule(
+        is_in_the_namespace_of_its_folder,
+        r"(core|runner|frameworks|test/(core|runner|frameworks))/.*\.(cc|h)",
+    ),
     Rule(
         sentences_have_a_subject,
         r"(?!.*(RESULTS|CHANGELOG)\.md$|test/(style|fuzz/corpus)/).*(\.(cc|h|cu|c|py|cmake|md)|CMakeLists\.txt)",
@@ -305,9 +310,11 @@ def types_of_headers(texts: dict[str, str]) -> dict[str, list[str]]:
 
 
 def untested(paths: list[str]) -> list[str]:
-    """Source files of the core and of hrun that have no test file at the same path."""
+    """Source files of the core, of the rounds and of hrun that have no test file at the same path."""
     sources = [
-        path for path in paths if re.fullmatch(r"(core|runner)/.*\.cc", path) and path not in WITHOUT_A_TEST
+        path
+        for path in paths
+        if re.fullmatch(r"(core|runner|frameworks/rounds)/.*\.cc", path) and path not in WITHOUT_A_TEST
     ]
     return [path for path in sources if f"test/{path.removesuffix('.cc')}_test.cc" not in paths]
 

@@ -165,7 +165,7 @@ def build(progress: Progress) -> None:
 def package_sources() -> str:
     """The contents of everything that goes into the wheel."""
     parts = []
-    for folder in ("core", "runner", "python", "frameworks/torch", "examples", "docker/cmake"):
+    for folder in ("core", "runner", "python", "frameworks", "examples", "docker/cmake"):
         for path in sorted((ROOT / folder).rglob("*")):
             if path.is_file() and "__pycache__" not in path.parts:
                 parts.append(f"{path.relative_to(ROOT)} {hashlib.sha256(path.read_bytes()).hexdigest()}")
