@@ -34,19 +34,15 @@ void ReducerState::join_unit(int number) {
   unit_of(parameter).members.push_back(number);
 }
 
-bool ReducerState::travels_dense(int parameter) const {
-  return kind(parameter) == kDense || sparse_as_dense_;
-}
-
 const std::vector<int>& ReducerState::members_with(int parameter) const {
   return units_[static_cast<std::size_t>(at(parameter).unit)].members;
 }
 
 std::string ReducerState::name_of(int parameter) const {
-  return numbered(at(parameter).name, at(parameter).submitted);
+  return numbered_as(at(parameter).name, at(parameter).submitted);
 }
 
-std::string ReducerState::numbered(const std::string& name, unsigned rounds) const {
+std::string ReducerState::numbered_as(const std::string& name, unsigned rounds) const {
   std::string whole = label_ + "." + name;
   if (rounds > 0) whole += " (pass " + std::to_string(rounds % kMostNumbers + 1) + ")";
   return whole;
@@ -54,7 +50,8 @@ std::string ReducerState::numbered(const std::string& name, unsigned rounds) con
 
 // --- passes of backward() ---
 
-void ReducerState::begin(int pass, bool overlaps) {
+bool ReducerState::begin(int pass, bool overlaps) {
+  if (pass == pass_.number) return false;
   spoiled_.clear();
   pass_ = {.number = pass,
            .reducing = !accumulating_ && passes_ + 1 >= passes_per_round_,
@@ -64,6 +61,7 @@ void ReducerState::begin(int pass, bool overlaps) {
     clear_ready(unit);
     if (!unit.members.empty() && !unit.sent) ++pass_.unsent;
   }
+  return true;
 }
 
 void ReducerState::clear_ready(Unit& unit) {
@@ -221,7 +219,7 @@ void ReducerState::learn(const std::vector<int>& kinds, bool lasting) {
     if (kinds[i] == kUnknown) continue;
     const int number = kinds_.asked[i];
     at(number).kind = kinds[i];
-    const bool dense = travels_dense(number);
+    const bool dense = travels_dense(kinds[i]);
     if (lasting && !dense) at(number).unit = add_unit();
     const auto [place, fresh] = of_unit.emplace(at(number).unit, kinds_.learned.size());
     if (fresh || !dense) {

@@ -17,7 +17,7 @@ inline constexpr int kDense = 255;
 /// answer but `nothing`.
 enum class Before {
   nothing,  ///< backward() may go on
-  begin,    ///< this hook is the first one of its pass: call `begin`, and have autograd call at its end
+  begin,    ///< a pass begins: call `begin`, and if that is true have autograd call at its end
   settle,   ///< settle everything in `pending_with`
   look,     ///< look at the gradient, and call `touch`
 };
@@ -39,7 +39,7 @@ enum class Bring {
   gradient,   ///< the gradient
 };
 
-/// What becomes of a gradient whose reduction has ended.
+/// The outcome for a gradient whose reduction has ended.
 enum class Settle {
   leave,  ///< it stays as it is
   take,   ///< it is the reduced one
@@ -83,14 +83,17 @@ class ReducerState {
   int add_parameter(std::string name, int unit, int kind = kUnknown);
 
   [[nodiscard]] int kind(int parameter) const { return at(parameter).kind; }
-  [[nodiscard]] bool travels_dense(int parameter) const;
+  /// Whether gradients of a kind are reduced as dense ones.
+  [[nodiscard]] bool travels_dense(int kind) const {
+    return kind == kDense || (kind != kUnknown && sparse_as_dense_);
+  }
   [[nodiscard]] bool is_settled(int parameter) const { return at(parameter).settled; }
   /// The parameters that are submitted with this one while backward() runs.
   [[nodiscard]] const std::vector<int>& members_with(int parameter) const;
   /// The name of the reduction that is submitted next: "gradient.0.w (pass 2)".
   [[nodiscard]] std::string name_of(int parameter) const;
   /// The name of a tensor of the whole round, such as "kinds".
-  [[nodiscard]] std::string numbered(const std::string& name) const { return numbered(name, rounds_); }
+  [[nodiscard]] std::string numbered(const std::string& name) const { return numbered_as(name, rounds_); }
 
   // --- passes of backward() ---
 
@@ -106,8 +109,9 @@ class ReducerState {
   [[nodiscard]] int pass() const { return pass_.number; }
   static constexpr int kNoPass = -1;
 
-  /// The first hook of a pass has run. `overlaps`: reductions go on while backward() does.
-  void begin(int pass, bool overlaps);
+  /// The first hook of a pass has run. `overlaps`: reductions go on while backward() does. Returns false if
+  /// another hook of the pass was first.
+  bool begin(int pass, bool overlaps);
   [[nodiscard]] Before before(int parameter, int pass);
   /// Those with reductions under way in the unit of a parameter.
   [[nodiscard]] std::vector<int> pending_with(int parameter) const;
@@ -122,6 +126,9 @@ class ReducerState {
   /// other ranks wait for its round, as `is_due` does until that has ended.
   bool fail(const std::string& why);
   [[nodiscard]] bool is_due() const { return due_; }
+  /// Whether reductions go on while the pass does.
+  [[nodiscard]] bool overlaps() const { return pass_.overlaps; }
+
   /// Something has failed within a pass; the end of the pass is not known yet.
   void note_failure(const std::string& why);
   /// No pass is under way, although one may have begun. Returns whether a round is to be made up.
@@ -152,7 +159,7 @@ class ReducerState {
   /// Whether a round has begun and not ended.
   [[nodiscard]] bool is_open() const { return open_; }
   void open_round() { open_ = true; }
-  /// What the round still has to submit: each list together.
+  /// The parameters that the round still has to submit: each list together.
   [[nodiscard]] std::vector<std::vector<int>> unsubmitted() const;
   /// The parameters of whose kind the ranks are to tell each other; empty if they have.
   [[nodiscard]] std::vector<int> unasked() const;
@@ -217,7 +224,7 @@ class ReducerState {
   [[nodiscard]] Unit& unit_of(const Parameter& parameter) {
     return units_[static_cast<std::size_t>(parameter.unit)];
   }
-  [[nodiscard]] std::string numbered(const std::string& name, unsigned rounds) const;
+  [[nodiscard]] std::string numbered_as(const std::string& name, unsigned rounds) const;
   [[nodiscard]] static bool is_shared(const Parameter& parameter, bool present, bool unchanged);
   [[nodiscard]] bool completes_unit(Parameter& parameter);
   void clear_ready(Unit& unit);

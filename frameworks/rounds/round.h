@@ -36,8 +36,8 @@ struct Action {
 /// others later. So everything that needs no answer is submitted for all optimizers first, and none is waited
 /// for while another could go on. No rank waits for one round while another rank waits for a second one.
 ///
-/// Errors of `adopt`, `submit` and `ask` are this rank's own. What is not submitted then is submitted with
-/// the reason, so the round fails on all ranks. A second error leaves it unsubmitted.
+/// Errors of `adopt`, `submit` and `ask` are this rank's own. A unit that is not submitted then is submitted
+/// with the reason, so the round fails on all ranks. A second error leaves it unsubmitted.
 class Round {
  public:
   /// The states are those of the optimizers, which outlive the round.

@@ -6,7 +6,9 @@
 #include <torch/csrc/autograd/engine.h>
 #include <torch/csrc/autograd/graph_task.h>
 
+#include <algorithm>
 #include <exception>
+#include <functional>
 #include <map>
 #include <mutex>
 #include <utility>
@@ -32,25 +34,50 @@ Passes& passes() {
   return all;
 }
 
-/// Opens all rounds, then closes all. Throws the first error for which `counts` is true.
-template <typename Counts>
-void make_rounds(const std::vector<RoundMaker*>& makers, const Counts& counts) {
+/// The mutexes of all makers, in the order of their addresses: two rounds cannot wait for each other's.
+std::vector<std::unique_lock<std::mutex>> lock_all(std::vector<RoundMaker*> makers) {
+  std::sort(makers.begin(), makers.end(), [](RoundMaker* left, RoundMaker* right) {
+    return std::less<>()(&left->mutex(), &right->mutex());
+  });
+  std::vector<std::unique_lock<std::mutex>> locks;
+  for (RoundMaker* maker : makers) locks.emplace_back(maker->mutex());
+  return locks;
+}
+
+/// Tells the round of the exception that is being handled. Returns whether it comes from another rank only,
+/// which had no gradients.
+bool report(rounds::Round& round) {
+  try {
+    throw;
+  } catch (const Error& error) {
+    const bool elsewhere = error.code() == Code::rank_failed;
+    round.failed(error.what(), elsewhere);
+    return elsewhere;
+  } catch (const std::exception& error) {
+    round.failed(error.what(), false);
+    return false;
+  }
+}
+
+}  // namespace
+
+void make_rounds(const std::vector<RoundMaker*>& makers, bool has_failed) {
   const BlockingScope blocking;
-  for (RoundMaker* maker : makers) maker->open_round();
+  const auto locks = lock_all(makers);
+  std::vector<rounds::ReducerState*> states;
+  for (RoundMaker* maker : makers) states.push_back(&maker->state());
+  rounds::Round round(states);
   std::exception_ptr first;
-  for (RoundMaker* maker : makers) {
+  while (const auto action = round.next()) {
     try {
-      maker->close_round();
-    } catch (const Error& error) {
-      if (!first && counts(error)) first = std::current_exception();
+      makers[action->reducer]->carry_out(*action);
     } catch (...) {
-      if (!first) first = std::current_exception();
+      const bool elsewhere = report(round);
+      if (!first && !(has_failed && elsewhere)) first = std::current_exception();
     }
   }
   if (first) std::rethrow_exception(first);
 }
-
-}  // namespace
 
 std::shared_ptr<GradientPass> GradientPass::enter(RoundMaker& maker, Alive alive) {
   const int number = torch::autograd::get_current_graph_task_id();
@@ -77,7 +104,7 @@ void GradientPass::end() {
   for (const auto& [maker, alive] : take_makers()) {
     if (*alive && maker->leave_pass(number_)) due.push_back(maker);
   }
-  make_rounds(due, [](const Error& /*error*/) { return true; });
+  make_rounds(due, /*has_failed=*/false);
 }
 
 void GradientPass::fail() {
@@ -85,7 +112,7 @@ void GradientPass::fail() {
   for (const auto& [maker, alive] : take_makers()) {
     if (*alive && maker->fail_pass(number_)) due.push_back(maker);
   }
-  make_rounds(due, [](const Error& error) { return error.code() != Code::rank_failed; });
+  make_rounds(due, /*has_failed=*/true);
 }
 
 }  // namespace hora

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "frameworks/rounds/round.h"
 #include "frameworks/torch/gradient_hooks.h"
 
 #include <memory>
+#include <mutex>
 #include <utility>
 #include <vector>
 
@@ -20,20 +22,22 @@ class RoundMaker {
   virtual bool leave_pass(int pass) = 0;
   /// The pass of this number has failed. Returns whether other ranks wait for its round.
   virtual bool fail_pass(int pass) = 0;
-  /// Submits everything of the round. Never waits for other ranks, and never throws: `close_round` does.
-  virtual void open_round() = 0;
-  /// Waits for everything that was submitted. Throws the first error, once all has ended.
-  virtual void close_round() = 0;
+  /// The state that says what to do in a round, and the mutex that guards it.
+  virtual rounds::ReducerState& state() = 0;
+  virtual std::mutex& mutex() = 0;
+  /// Carries out one action of a round. The caller holds the mutex.
+  virtual void carry_out(const rounds::Action& action) = 0;
 
  protected:
   ~RoundMaker() = default;
 };
 
-/// One pass of backward(), and the reducers whose parameters it reaches.
-///
-/// The rounds of all reducers are opened before any of them is closed, also after the pass has failed.
-/// Another rank's pass may reach the reducers in another order, or only some of them, and come to the others
-/// later. So no rank waits for one round while another rank waits for a second one.
+/// Makes a round of each, at the same time. `has_failed`: this rank knows that it has no gradients. Throws
+/// the first error, once all rounds have ended; if this rank has failed, none that comes from that.
+void make_rounds(const std::vector<RoundMaker*>& makers, bool has_failed);
+
+/// One pass of backward(), and the reducers whose parameters it reaches. They make their rounds together,
+/// also after the pass has failed.
 class GradientPass {
  public:
   /// Autograd keeps `running` until it has ended the pass, or given it up.

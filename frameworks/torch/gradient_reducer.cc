@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "frameworks/rounds/round.h"
 #include "frameworks/torch/gradient_hooks.h"
 #include "frameworks/torch/gradient_pass.h"
 #include "frameworks/torch/reducer.h"
@@ -17,87 +18,84 @@
 namespace hora {
 namespace {
 
-constexpr unsigned kMostNumbers = 8;       // names of a gradient's rounds, which then repeat
+using rounds::Action;
+using rounds::After;
+using rounds::Before;
+using rounds::Bring;
+using rounds::Settle;
+
 constexpr std::size_t kLarge = 64 * 1024;  // bytes of a gradient for whose copy caches matter
 
-struct Slot;
-
-/// Gradients that are submitted together.
-struct Unit {
-  std::vector<Slot*> slots;
-};
-
-/// One parameter, and how far its gradient is.
+/// One parameter, and the tensors of its gradient.
 struct Slot {
+  int number;  // of the parameter in the ReducerState
   std::string name;
   torch::Tensor parameter;
   torch::Tensor place;  // where its gradient lies while it is reduced
   NodePointer accumulate;
-  Unit* unit = nullptr;
-  bool ready = false;                  // its gradient may be submitted, once those of the whole unit may
   std::optional<Handle> pending = {};  // the reduction under way
-  bool absent = false;                 // what is pending has nothing from this rank
   torch::Tensor base = {};             // what was reduced before and is to be added to
-  bool settled = false;                // the gradient, if there is one, is the same on all ranks
-  std::int64_t version = 0;            // of a settled gradient, when the last step ended
-  unsigned rounds = 0;                 // since the last step or zero_grad
+  std::int64_t version = 0;            // of the gradient, when the last step ended
   std::vector<Handle> looked_at = {};  // what has made the gradient, and tells whether it is finite
   bool unseen = false;                 // more has been done to it after that
 
-  explicit Slot(Parameter given)
-      : name(std::move(given.name)),
+  Slot(Parameter given, int parameter_number)
+      : number(parameter_number),
+        name(std::move(given.name)),
         parameter(std::move(given.tensor)),
         place(std::move(given.place)),
         accumulate(std::move(given.accumulate)) {}
 
   [[nodiscard]] bool is_on_host() const { return lies_on(place).kind == DeviceKind::host; }
   [[nodiscard]] bool is_large() const { return place.nbytes() >= kLarge; }
+  [[nodiscard]] bool has_gradient() const { return parameter.grad().defined(); }
   [[nodiscard]] bool in_place() const {
     const torch::Tensor& gradient = parameter.grad();
     return gradient.defined() && gradient.layout() == torch::kStrided &&
            gradient.data_ptr() == place.data_ptr();
   }
-  /// The gradient, where a reduction does not overwrite it.
-  [[nodiscard]] torch::Tensor set_aside() const {
-    return in_place() ? parameter.grad().clone() : parameter.grad();
-  }
+  /// Whether nobody has written to a reduced gradient since the last step.
+  [[nodiscard]] bool is_unchanged() const { return in_place() && parameter.grad()._version() == version; }
+  /// Keeps the gradient as the base, where a reduction does not overwrite it.
+  void set_aside() { base = in_place() ? parameter.grad().clone() : parameter.grad(); }
 };
 
 [[noreturn]] void refuse(const std::string& why) { throw Error(Code::invalid_argument, why); }
 
-/// A round reduces what every rank has gathered in its gradients since the round before, each gradient once.
-/// A pass of backward() that is to reduce is one round: hooks submit gradients as they come, or only bring
-/// them to their places where nothing can overlap (Runtime::can_overlap); when the pass ends, before
-/// backward() returns, the rest is submitted, too, and all is waited for. So gradients are the reduced ones
-/// whenever the user can see them, and all ranks make the same rounds, whichever parameters each of them
-/// uses. `synchronize` makes the round that is owed after passes that only accumulate, or if this rank's
-/// backward() touched no parameter at all. Reducers whose parameters one pass reaches make their rounds
-/// together (GradientPass).
+/// Does `action` to each, also after an error. Throws the first one.
+template <typename List, typename Do>
+void for_all(const List& list, const Do& action) {
+  std::exception_ptr first;
+  for (const auto& each : list) {
+    try {
+      action(each);
+    } catch (...) {
+      if (!first) first = std::current_exception();
+    }
+  }
+  if (first) std::rethrow_exception(first);
+}
+
+/// Hooks and copies for the rounds of one optimizer; rounds::ReducerState says when.
 ///
-/// A gradient that is added to after it was reduced (another pass before `step`) is set aside as the slot's
-/// `base`, and the reduced addition is added to it: only what is this rank's own is ever reduced.
+/// A pass that fails is found by the next thing that is done with the optimizer: `zero_grad`, `synchronize`,
+/// `step` or another pass. A pass that fails before it reaches a gradient has not begun here: this rank makes
+/// the round with its next pass.
 ///
-/// A pass that fails on this rank leaves its round to be made up, by the next thing that is done with the
-/// optimizer: `zero_grad`, `synchronize`, `step` or another pass. Gradients that were not submitted yet are
-/// then submitted as missing, with the reason (Entry::failed_with), and so the round fails on all ranks. The
-/// last unit of a pass waits for its end, so that there always is one that was not submitted. After such a
-/// round no rank has gradients. A pass that fails before it reaches a gradient has not begun here: this rank
-/// makes the round with its next pass.
-///
-/// Rounds since the last `step` or `zero_grad` are numbered in the tensors' names. Ranks that get out of step
-/// with each other wait, and are named by the stall warning, instead of adding up gradients of different
-/// passes.
-///
-/// Locking: autograd's threads call `before` and `after`, and at the end of a pass `leave_pass`, `open_round`
-/// and `close_round`. The user's thread calls the rest. `mutex_` guards everything. It is not held while
-/// `before` waits for a reduction: other ranks' threads may need this rank's other threads for theirs. Nor is
-/// it held while rounds of a failed pass are made up, which takes the locks of all reducers in turn. The end
-/// of a pass, and the user's thread, are alone and may wait under it.
+/// Locking: autograd's threads call `before` and `after`, and at the end of a pass `leave_pass` and the
+/// round. The user's thread calls the rest. `mutex_` guards everything. It is not held while `before` waits
+/// for a reduction: other ranks' threads may need this rank's other threads for theirs. A round holds the
+/// mutexes of all its reducers, in the order of their addresses, and waits under them: the end of a pass, and
+/// the user's thread, are alone. Passes lock the list of passes under no mutex that a round waits for.
 class GradientReducer final : public Reducer, private RoundMaker {
  public:
   GradientReducer(Runtime& hora, torch::optim::Optimizer& optimizer, Parameters parameters,
                   DistributedOptions options)
-      : hora_(hora), optimizer_(optimizer), parameters_(std::move(parameters)), options_(std::move(options)) {
+      : hora_(hora),
+        optimizer_(optimizer),
+        parameters_(std::move(parameters)),
+        options_(std::move(options)),
+        state_("gradient." + options_.name, options_.backward_passes_per_step, options_.sparse_as_dense) {
     adopt_new();
   }
   GradientReducer(const GradientReducer&) = delete;
@@ -106,13 +104,16 @@ class GradientReducer final : public Reducer, private RoundMaker {
 
   void synchronize() override {
     end_failed_pass();
-    const std::lock_guard lock(mutex_);
-    if (!spoiled_.ok()) throw Error(spoiled_);
-    adopt_new();
-    const bool own = std::any_of(slots_.begin(), slots_.end(), [](const Slot& slot) {
-      return slot.pending || (!slot.settled && slot.parameter.grad().defined());
-    });
-    if (rounds_ == 0 || owed_ || own || !failed_with_.empty()) round();
+    {
+      const std::lock_guard lock(mutex_);
+      if (!state_.spoiled().empty()) throw Error(Code::rank_failed, state_.spoiled());
+      adopt_new();
+      const bool own = std::any_of(slots_.begin(), slots_.end(), [this](const Slot& slot) {
+        return !state_.is_settled(slot.number) && slot.has_gradient();
+      });
+      if (!own && !state_.owes_round()) return;
+    }
+    make_rounds({this}, /*has_failed=*/false);
   }
 
   torch::Tensor step(const Closure& closure) override {
@@ -134,14 +135,16 @@ class GradientReducer final : public Reducer, private RoundMaker {
 
   void zero_grad(bool set_to_none) override {
     end_failed_pass();
+    if (abandon()) make_rounds({this}, /*has_failed=*/true);  // the other ranks wait for the rest
     const std::lock_guard lock(mutex_);
-    forget();
+    state_.forget();
+    end_step();
     optimizer_.zero_grad(set_to_none);
   }
 
   void set_accumulating(bool accumulating) override {
     const std::lock_guard lock(mutex_);
-    accumulating_ = accumulating;
+    state_.set_accumulating(accumulating);
   }
 
   bool gradients_finite() override {
@@ -158,103 +161,109 @@ class GradientReducer final : public Reducer, private RoundMaker {
 
  private:
   void adopt_new() {
-    std::vector<Slot*> fresh;
-    for (auto& parameter : parameters_.adopt(hora_, optimizer_)) {
-      Slot& slot = slots_.emplace_back(std::move(parameter));
-      hora::install_hooks(
+    std::vector<Parameter> fresh = parameters_.adopt(hora_, optimizer_);
+    const std::vector<int> units = units_of(static_cast<std::int64_t>(fresh.size()));
+    for (std::size_t i = 0; i < fresh.size(); ++i) {
+      const int number = state_.add_parameter(fresh[i].name, units[i], rounds::kDense);
+      Slot& slot = slots_.emplace_back(std::move(fresh[i]), number);
+      install_hooks(
           *slot.accumulate, alive_, [this, &slot] { noting_failure([&] { before(slot); }); },
           [this, &slot] { noting_failure([&] { after(slot); }); });
-      fresh.push_back(&slot);
     }
-    make_units(fresh);
   }
 
-  /// In order, the first with one more if the parts cannot be equal.
-  void make_units(const std::vector<Slot*>& fresh) {
-    const auto count = static_cast<std::int64_t>(fresh.size());
-    const int parts = options_.groups > 0 ? options_.groups : static_cast<int>(count);
-    auto next = fresh.begin();
-    for (const auto length : scattered_rows(count, std::max(parts, 1))) {
-      if (length == 0) break;
-      units_.push_back({{next, next + length}});
-      for (Slot* slot : units_.back().slots) slot->unit = &units_.back();
-      next += length;
+  /// New units for as many new parameters: in order, the first with one more if they cannot be equal.
+  std::vector<int> units_of(std::int64_t parameters) {
+    std::vector<int> units;
+    const int parts = options_.groups > 0 ? options_.groups : static_cast<int>(parameters);
+    for (const auto length : scattered_rows(parameters, std::max(parts, 1))) {
+      if (length > 0) units.insert(units.end(), static_cast<std::size_t>(length), state_.add_unit());
     }
+    return units;
   }
+
+  Slot& slot_of(int parameter) { return slots_[static_cast<std::size_t>(parameter)]; }
 
   // --- during backward() ---
 
   /// Remembers what a hook throws: the pass has failed on this rank.
-  template <typename Action>
-  void noting_failure(const Action& action) {
+  template <typename Do>
+  void noting_failure(const Do& action) {
     try {
       action();
     } catch (const std::exception& error) {
       const std::lock_guard lock(mutex_);
-      note_failure(text_of("backward() failed: {}", error.what()));
+      state_.note_failure(text_of("backward() failed: {}", error.what()));
       throw;
     }
   }
 
-  /// The first reason counts.
-  void note_failure(const std::string& why) {
-    if (failed_with_.empty()) failed_with_ = why;
-  }
-
-  /// A pass that has begun and not ended has failed. Makes its rounds, also those of other reducers.
+  /// Ends a pass that has begun and not ended: it has failed. Makes its rounds, also of other reducers.
   void end_failed_pass() {
     std::shared_ptr<GradientPass> failed;
     {
       const std::lock_guard lock(mutex_);
-      if (task_ != kNoTask) failed = pass_;
+      if (state_.pass() != rounds::ReducerState::kNoPass) failed = pass_;
     }
     if (failed) failed->fail();
   }
 
+  /// The first hook of a pass. Makes up the rounds of a pass that failed before this one, without the lock.
+  void begin_pass(int pass, std::unique_lock<std::mutex>& lock) {
+    while (state_.pass() != rounds::ReducerState::kNoPass && state_.pass() != pass &&
+           pass_->is_over()) {  // else this pass is within that one
+      const auto failed = pass_;
+      lock.unlock();
+      failed->fail();
+      lock.lock();
+    }
+    if (state_.begin(pass, hora_.can_overlap())) pass_ = GradientPass::enter(*this, alive_);
+  }
+
   /// backward() is about to add to this gradient.
   void before(Slot& slot) {
+    const int pass = torch::autograd::get_current_graph_task_id();
     std::unique_lock lock(mutex_);
-    enter_pass(lock);
-    if (slot.pending) {  // twice in one pass, or the last pass was interrupted
-      wait_for(*slot.unit, lock);
-      --submitted_;
-      settle_all(slot.unit->slots);
+    for (Before todo; (todo = state_.before(slot.number, pass)) != Before::nothing;) {
+      if (todo == Before::begin) {
+        begin_pass(pass, lock);
+      } else if (todo == Before::settle) {
+        settle_now(state_.pending_with(slot.number), lock);
+      } else if (state_.touch(slot.number, slot.has_gradient(), slot.is_unchanged())) {
+        slot.set_aside();
+        slot.parameter.mutable_grad().reset();
+      }
     }
-    if (!slot.settled) return;
-    if (is_shared(slot)) {
-      slot.base = slot.set_aside();
-      slot.parameter.mutable_grad().reset();
-    }
-    slot.settled = false;
   }
 
   /// Waits without the lock. `settle` tells how the reductions ended.
-  static void wait_for(const Unit& unit, std::unique_lock<std::mutex>& lock) {
+  void settle_now(const std::vector<int>& parameters, std::unique_lock<std::mutex>& lock) {
     std::vector<Handle> handles;
-    for (const Slot* slot : unit.slots) {
-      if (slot->pending) handles.push_back(*slot->pending);
-    }
+    for (const int each : parameters) handles.push_back(slot_of(each).pending.value());
     lock.unlock();
     for (const auto& handle : handles)
       static_cast<void>(handle.wait_launched_for(std::chrono::milliseconds::max()));
     lock.lock();
+    for_all(parameters, [this](int each) { settle(slot_of(each)); });
   }
 
   void after(Slot& slot) {
+    const int pass = torch::autograd::get_current_graph_task_id();
     std::unique_lock lock(mutex_);
-    enter_pass(lock);
     refuse_graph(slot);
-    if (!reducing_ || !failed_with_.empty()) return;
-    if (!overlaps_ && slot.is_on_host()) {
-      const torch::NoGradGuard no_grad;
-      return prepare(slot);  // so autograd has its memory again
+    After todo = state_.after(slot.number, pass, slot.is_on_host());
+    if (todo == After::begin) {
+      begin_pass(pass, lock);
+      todo = state_.after(slot.number, pass, slot.is_on_host());
     }
-    slot.ready = true;
-    const auto& members = slot.unit->slots;
-    const bool last = submitted_ + 1 >= units_.size();  // which waits for the end of the pass
-    if (!last &&
-        std::all_of(members.begin(), members.end(), [](const Slot* member) { return member->ready; }))
-      submit(*slot.unit);
+    if (todo == After::unexpected) {
+      refuse(
+          text_of("'{}' was converted or moved after its DistributedOptimizer was made; make that afterwards",
+                  slot.name));
+    }
+    const torch::NoGradGuard no_grad;
+    if (todo == After::place) put_in_place(slot);
+    if (todo == After::submit) submit(state_.members_with(slot.number));
   }
 
   static void refuse_graph(const Slot& slot) {
@@ -266,78 +275,59 @@ class GradientReducer final : public Reducer, private RoundMaker {
                 slot.name));
   }
 
-  /// Makes up the rounds of a pass that failed before this one, without the lock.
-  void enter_pass(std::unique_lock<std::mutex>& lock) {
-    const int current = torch::autograd::get_current_graph_task_id();
-    while (task_ != kNoTask && task_ != current && pass_->is_over()) {  // else this pass is within that one
-      const auto failed = pass_;
-      lock.unlock();
-      failed->fail();
-      lock.lock();
-    }
-    if (current == task_) return;
-    spoiled_ = {};
-    task_ = current;
-    pass_ = GradientPass::enter(*this, alive_);
-    reducing_ = !accumulating_ && passes_ + 1 >= options_.backward_passes_per_step;
-    overlaps_ = hora_.can_overlap();
-  }
-
   bool leave_pass(int ended) override {
     const std::lock_guard lock(mutex_);
-    if (ended != task_) return false;
-    task_ = kNoTask;
-    ++passes_;
-    if (!reducing_) owed_ = true;
-    return reducing_;
+    return state_.leave(ended);
   }
 
   bool fail_pass(int failed) override {
     const std::lock_guard lock(mutex_);
-    if (failed != task_) return false;
-    task_ = kNoTask;
-    ++passes_;
-    note_failure("backward() failed");
-    return reducing_;
+    return failed == state_.pass() && state_.fail("backward() failed");
   }
 
-  void open_round() override {
+  bool abandon() {
     const std::lock_guard lock(mutex_);
-    open();
-  }
-
-  void close_round() override {
-    const std::lock_guard lock(mutex_);
-    close();
+    return state_.abandon();
   }
 
   // --- a round ---
 
-  /// Whether a settled gradient still is what it was: nobody has written to it after the step.
-  [[nodiscard]] bool is_shared(const Slot& slot) const {
-    const torch::Tensor& gradient = slot.parameter.grad();
-    return rounds_ > 0 || !gradient.defined() || (slot.in_place() && gradient._version() == slot.version);
+  rounds::ReducerState& state() override { return state_; }
+  std::mutex& mutex() override { return mutex_; }
+
+  void carry_out(const Action& action) override {
+    const torch::NoGradGuard no_grad;
+    switch (action.kind) {
+      case Action::Kind::adopt: return adopt_new();
+      case Action::Kind::submit: return for_all(action.units, [this](const auto& unit) { submit(unit); });
+      case Action::Kind::settle:
+        return for_all(action.parameters, [this](int each) { settle(slot_of(each)); });
+      case Action::Kind::spoil:
+        for (auto& slot : slots_) slot.parameter.mutable_grad().reset();
+        return;
+      case Action::Kind::ask:
+      case Action::Kind::look:
+      case Action::Kind::learn:
+      case Action::Kind::pause: break;  // all gradients are dense here
+    }
   }
 
-  void submit(Unit& unit) {
-    const torch::NoGradGuard no_grad;
+  void submit(const std::vector<int>& parameters) {
     std::vector<Entry> entries;
-    for (Slot* slot : unit.slots) {
-      slot->ready = false;
-      if (failed_with_.empty()) {
-        prepare(*slot);
-      } else {
-        slot->absent = true;
-      }
+    for (const int each : parameters) {
+      Slot& slot = slot_of(each);
+      const Bring bring = state_.bring(each, slot.has_gradient(), slot.is_unchanged());
+      if (bring == Bring::set_aside) slot.set_aside();
+      if (bring == Bring::gradient) put_in_place(slot);
+      entries.push_back(entry_of(slot, bring != Bring::gradient));
     }
-    for (Slot* slot : unit.slots) entries.push_back(entry_of(*slot));
     const auto handles = hora_.submit(std::move(entries));
     for (std::size_t i = 0; i < handles.size(); ++i) {
-      unit.slots[i]->pending = handles[i];
-      if (options_.check_finite) look_at(*unit.slots[i]);
-      ++unit.slots[i]->rounds;
+      Slot& slot = slot_of(parameters[i]);
+      slot.pending = handles[i];
+      if (options_.check_finite) look_at(slot);
     }
-    ++submitted_;
+    state_.submitted(parameters);
   }
 
   /// Notes who will know whether the gradient is finite: what is added to one that was reduced before counts
@@ -350,34 +340,24 @@ class GradientReducer final : public Reducer, private RoundMaker {
     slot.looked_at.push_back(*slot.pending);
   }
 
-  /// Brings what is this rank's own to its place.
-  void prepare(Slot& slot) const {
-    slot.absent = !slot.parameter.grad().defined();
-    if (slot.settled && is_shared(slot)) {
-      slot.base = slot.set_aside();
-      slot.absent = true;
-    } else if (!slot.absent && !slot.in_place()) {
-      put_in_place(slot);
-    }
-  }
-
-  [[nodiscard]] Entry entry_of(const Slot& slot) const {
-    std::string name = "gradient." + options_.name + "." + slot.name;
-    if (slot.rounds > 0) name += " (pass " + std::to_string(slot.rounds % kMostNumbers + 1) + ")";
-    Entry entry = lend(slot.place, slot.place, Operation::allreduce, name, options_.process_set);
+  [[nodiscard]] Entry entry_of(const Slot& slot, bool absent) const {
+    Entry entry =
+        lend(slot.place, slot.place, Operation::allreduce, state_.name_of(slot.number), options_.process_set);
     entry.op = options_.op;
     entry.prescale = 1.0 / options_.gradient_predivide_factor;
     entry.postscale = options_.gradient_predivide_factor;
     entry.wire = wire_of(options_.compression);
-    entry.absent = slot.absent;
-    entry.failed_with = failed_with_;
+    entry.absent = absent;
+    entry.failed_with = state_.failed_with();
     if (!slot.place.is_contiguous()) entry.strides = slot.place.strides().vec();
     entry.check_finite = options_.check_finite;
     entry.padded = true;  // places begin with cache lines
     return entry;
   }
 
+  /// Brings a gradient to where it is reduced.
   void put_in_place(Slot& slot) const {
+    if (slot.in_place()) return;
     torch::Tensor& gradient = slot.parameter.mutable_grad();
     if (gradient.layout() != torch::kStrided) {
       if (!options_.sparse_as_dense) {
@@ -395,7 +375,7 @@ class GradientReducer final : public Reducer, private RoundMaker {
                   slot.name));
     }
     const bool same_layout = gradient.strides() == slot.place.strides() && !gradient.is_neg();
-    if (!overlaps_ && same_layout && slot.is_large() && slot.is_on_host()) {
+    if (!state_.overlaps() && same_layout && slot.is_large() && slot.is_on_host()) {
       hora_.copy_for_later(slot.place.data_ptr(), gradient.data_ptr(), slot.place.nbytes());
     } else {
       slot.place.copy_(gradient);
@@ -403,103 +383,25 @@ class GradientReducer final : public Reducer, private RoundMaker {
     gradient = slot.place;
   }
 
-  static void settle(Slot& slot) {
+  void settle(Slot& slot) {
     const Handle handle = *std::exchange(slot.pending, std::nullopt);
     const torch::Tensor base = std::exchange(slot.base, {});
     const Device device = lies_on(slot.place);
-    const Result& result =
-        device.kind == DeviceKind::host ? handle.wait() : handle.wait_on(current_stream(device));
-    slot.settled = true;
-    torch::Tensor& gradient = slot.parameter.mutable_grad();
-    const bool cleared = !slot.absent && !gradient.defined();  // by the user, after backward() failed
-    if (!result.contributed || cleared) return;
-    gradient = slot.place;
-    if (!base.defined()) return;
+    bool contributed = false;
+    try {
+      contributed = (device.kind == DeviceKind::host ? handle.wait() : handle.wait_on(current_stream(device)))
+                        .contributed;
+    } catch (const Error&) {
+      state_.lost(slot.number);
+      throw;
+    }
+    const Settle then = state_.settled(slot.number, contributed, slot.has_gradient());
+    if (then == Settle::leave) return;
+    slot.parameter.mutable_grad() = slot.place;
+    if (then == Settle::take) return;
     const torch::NoGradGuard no_grad;
-    gradient.add_(base);
+    slot.place.add_(base);
     slot.unseen = true;
-  }
-
-  /// Waits for what is under way. Throws the first error, once all have ended.
-  static void settle_all(const std::vector<Slot*>& slots) {
-    std::optional<Error> first;
-    for (Slot* slot : slots) {
-      try {
-        if (slot->pending) settle(*slot);
-      } catch (const Error& error) {
-        if (!first) first = error;
-      }
-    }
-    if (first) throw Error(*first);
-  }
-
-  /// Reduces everything once, and waits for it. Throws the first error, once all has ended.
-  void round() {
-    const BlockingScope blocking;
-    open();
-    close();
-  }
-
-  /// Submits what was not submitted yet. If this rank cannot submit something, the round fails on all ranks.
-  void open() {
-    attempt([this] { adopt_new(); });
-    for (auto& unit : units_) {
-      if (unit.slots.front()->pending) continue;
-      if (!attempt([&] { submit(unit); }))
-        attempt([&] { submit(unit); });  // the reason, instead of gradients
-    }
-  }
-
-  /// Returns whether `action` threw nothing. The first exception is the reason why the round fails.
-  template <typename Action>
-  bool attempt(const Action& action) {
-    try {
-      action();
-      return true;
-    } catch (const Error& error) {
-      if (!error_) error_ = error;
-    } catch (const std::exception& error) {
-      if (!error_) error_ = Error(Code::internal, error.what());
-    }
-    note_failure(text_of("gradients could not be reduced: {}", error_->what()));
-    return false;
-  }
-
-  /// Waits for what was submitted. Throws the first error, once all has ended.
-  void close() {
-    const std::optional<Error> first = std::exchange(error_, std::nullopt);
-    owed_ = false;
-    passes_ = 0;
-    ++rounds_;
-    std::vector<Slot*> all;
-    for (auto& slot : slots_) all.push_back(&slot);
-    submitted_ = 0;
-    failed_with_.clear();
-    try {
-      settle_all(all);
-    } catch (const Error& error) {
-      if (error.code() == Code::rank_failed) spoil(error.status());
-      if (!first) throw;
-    }
-    if (first) throw Error(*first);
-  }
-
-  /// Makes the round that others wait for. This rank knows that its pass has failed.
-  void make_up() {
-    try {
-      round();
-    } catch (const Error& error) {
-      if (error.code() != Code::rank_failed) throw;
-    }
-  }
-
-  /// Some gradients are those of this rank, others are reduced, and not the same ones on all ranks.
-  void spoil(const Status& why) {
-    spoiled_ = why;
-    for (auto& slot : slots_) {
-      slot.parameter.mutable_grad().reset();
-      slot.settled = false;
-    }
   }
 
   // --- between passes ---
@@ -514,29 +416,13 @@ class GradientReducer final : public Reducer, private RoundMaker {
 
   /// Gradients that come now belong to the next step.
   void end_step() {
-    rounds_ = 0;
+    state_.end_step();
     for (auto& slot : slots_) {
-      slot.rounds = 0;
       slot.looked_at.clear();
       slot.unseen = false;
-      const torch::Tensor& gradient = slot.parameter.grad();
-      slot.version = gradient.defined() ? gradient._version() : 0;
+      slot.version = slot.has_gradient() ? slot.parameter.grad()._version() : 0;
     }
   }
-
-  /// Nothing of what was reduced counts any more: gradients are about to be cleared.
-  void forget() {
-    if (!failed_with_.empty() ||
-        std::any_of(slots_.begin(), slots_.end(), [](const Slot& slot) { return slot.pending.has_value(); }))
-      make_up();  // the other ranks wait for the rest
-    owed_ = false;
-    spoiled_ = {};
-    passes_ = 0;
-    for (auto& slot : slots_) slot.settled = slot.ready = false;
-    end_step();
-  }
-
-  static constexpr int kNoTask = -1;
 
   Runtime& hora_;
   torch::optim::Optimizer& optimizer_;
@@ -544,20 +430,9 @@ class GradientReducer final : public Reducer, private RoundMaker {
   DistributedOptions options_;
   Alive alive_ = std::make_shared<bool>(true);
   std::mutex mutex_;
-  std::deque<Slot> slots_;              // hooks and units refer to them: they stay where they are
-  std::deque<Unit> units_;              // slots refer to them
-  unsigned rounds_ = 0;                 // since the last step or zero_grad
-  int passes_ = 0;                      // since the last round
-  int task_ = kNoTask;                  // autograd's number of the pass under way
+  rounds::ReducerState state_;
+  std::deque<Slot> slots_;              // by number; hooks refer to them: they stay where they are
   std::shared_ptr<GradientPass> pass_;  // the last one
-  std::size_t submitted_ = 0;           // units, in this round
-  std::string failed_with_;             // why this rank has no gradients for the next round
-  std::optional<Error> error_;          // the first one of the open round
-  Status spoiled_;                      // why the last round has failed on all ranks
-  bool reducing_ = false;               // that pass ends with a round
-  bool overlaps_ = true;                // that round, with the pass
-  bool owed_ = false;                   // a pass has only accumulated, on every rank
-  bool accumulating_ = false;           // under no_sync
 };
 
 }  // namespace

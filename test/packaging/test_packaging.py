@@ -170,8 +170,8 @@ def test_a_libtorch_with_another_kind_of_strings_is_refused(prefix: pathlib.Path
 
 def test_the_adapter_is_compiled_with_the_headers_of_hora_and_libtorch_alone(prefix: pathlib.Path):
     sources = [
-        *(prefix / "share/hora/src/frameworks/torch").glob("*.cc"),
-        *(prefix / "share/hora/src/frameworks/torch").glob("*.h"),
+        *(prefix / "share/hora/src/frameworks").glob("*/*.cc"),
+        *(prefix / "share/hora/src/frameworks").glob("*/*.h"),
     ]
     foreign = {
         f"{path.name}: {name}"

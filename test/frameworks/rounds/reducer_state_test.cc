@@ -21,7 +21,7 @@ ReducerState state_of(int parameters, bool together = false, int passes_per_roun
   return state;
 }
 
-/// What the hooks of one gradient are answered, the first one of its pass or a later one.
+/// The last answer to the hooks of one gradient, the first one of its pass or a later one.
 After come(ReducerState& state, int parameter, int pass) {
   for (Before todo; (todo = state.before(parameter, pass)) != Before::nothing;) {
     if (todo == Before::begin) state.begin(pass, true);
@@ -198,7 +198,7 @@ TEST(ReducerState, ForgetsKindsThatNotAllRanksKnow) {
   state.add_parameter("b", unit);
   state.asked(state.unasked());
   state.learn({1, kDense}, false);
-  EXPECT_TRUE(state.travels_dense(0));
+  EXPECT_TRUE(state.travels_dense(state.kind(0)));
   EXPECT_THAT(state.unsubmitted(), ElementsAre(ElementsAre(0, 1)));
   make_round(state);
   EXPECT_THAT(state.unasked(), ElementsAre(0, 1));

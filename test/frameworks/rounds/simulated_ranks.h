@@ -76,7 +76,7 @@ class Turns {
   std::string error_;
 };
 
-/// What the ranks bring to one operation, element by element.
+/// The contributions of ranks to one operation, element by element.
 struct Brought {
   std::vector<long> values = {};
   bool present = false;
