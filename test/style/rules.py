@@ -57,7 +57,7 @@ LAYERS = {
     "core/include/hora": [],
     "frameworks/rounds": [],
     "frameworks/torch": ["frameworks/rounds"],
-    "python/native": [],
+    "python/native": ["frameworks/rounds"],
     "runner": ["core/base", "core/device", "core/comm", "core/launcher", "core/join", "core/backend"],
     "examples": [],
 }

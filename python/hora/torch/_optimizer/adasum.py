@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import functools
 import weakref
 
 import torch
@@ -14,8 +13,8 @@ from hora.process_sets import number_of
 from hora.torch._ops.reduction import Reduction
 from hora.torch._optimizer.finite import all_finite
 from hora.torch._optimizer.parameters import fresh_parameters
-from hora.torch._optimizer.rounds import Rounds, wait_for_all
-from hora.torch._optimizer.slots import Slot, Unit, check_not_taken, new_slot, places, take
+from hora.torch._optimizer.rounds import Rounds, for_all
+from hora.torch._optimizer.slots import DENSE, Slot, check_not_taken, new_slot, places, take
 from hora.torch._optimizer.transfers import DenseTransfer, submit
 from hora.torch._untraced import untraced
 
@@ -36,6 +35,7 @@ class DeltaReducer(Rounds):
         self.reduction = reduction
         self.slots: list[Slot] = []
         self._known: set[int] = set()
+        self._flag = self.state.add_parameter("overflow", self.state.add_unit(), DENSE)
         self._overflow = torch.zeros(1, dtype=torch.uint8)
         self._asked: _native.Handle | None = None
         self._adopt_new()
@@ -44,8 +44,10 @@ class DeltaReducer(Rounds):
         """Takes in the parameters that get gradients, also those that were added or unfrozen since; on all
         ranks alike."""
         fresh = [
-            new_slot(name, parameter, Unit())
-            for parameter, name in fresh_parameters(self.optimizer(), self.names, self._known)
+            new_slot(len(self.slots) + index, name, parameter)
+            for index, (parameter, name) in enumerate(
+                fresh_parameters(self.optimizer(), self.names, self._known)
+            )
         ]
         this = weakref.ref(self)
 
@@ -53,8 +55,7 @@ class DeltaReducer(Rounds):
         def after(parameter: torch.Tensor) -> None:
             reducer = this()
             if reducer is not None:
-                with reducer.lock:
-                    reducer.enter_pass()
+                reducer.begin_pass(torch._C._current_graph_task_id())
 
         for slot, place in zip(fresh, places(fresh), strict=True):
             slot.place = place
@@ -64,17 +65,25 @@ class DeltaReducer(Rounds):
 
     # --- a round ---
 
-    def open_round(self) -> None:
-        """Tells the other ranks whether this rank's gradients are finite."""
-        self._adopt_new()
+    def check(self) -> None:
+        """Raises HoraArgumentError if another optimizer has taken one of the parameters."""
         check_not_taken(self.slots)
-        self.open = True
-        if self._asked is not None:
-            return
+
+    def carry_out(self, action: _native.Action, making: _native.Round) -> None:
+        """The only thing to submit is the flag."""
+        kind = action.kind
+        if kind == _native.Action.Kind.adopt:
+            self._adopt_new()
+        elif kind == _native.Action.Kind.submit:
+            self._tell()
+        elif kind == _native.Action.Kind.settle:
+            self._hear()
+
+    def _tell(self) -> None:
+        """Tells the other ranks whether this rank's gradients are finite."""
         self._overflow.fill_(not all_finite(slot.parameter.grad for slot in self.slots))
-        name = self.numbered("overflow", self.rounds)
+        name = self.state.name_of(self._flag)
         address = self._overflow.data_ptr()
-        number = number_of(self.reduction.process_set, name)
         entry = _native.Entry(
             _native.Operation.allreduce,
             name,
@@ -83,19 +92,13 @@ class DeltaReducer(Rounds):
             input=address,
             output=address,
             op=_native.ReduceOp.max,
-            process_set=number,
-            failed_with=self.failed_with,
+            process_set=number_of(self.reduction.process_set, name),
+            failed_with=self.state.failed_with,
         )
         self._asked = _job.runtime().submit(entry).keep(self._overflow)
+        self.state.submitted([self._flag])
 
-    def is_answered(self) -> bool:
-        """There is nothing to be filled in."""
-        return True
-
-    def fill_round(self) -> None:
-        """Nothing more to submit."""
-
-    def close_round(self) -> None:
+    def _hear(self) -> None:
         """Hears whether all gradients are finite."""
         asked = self._asked
         if asked is None:
@@ -104,12 +107,12 @@ class DeltaReducer(Rounds):
             asked.wait()
         except HoraError:
             self._asked = None
-            self.end_round()
+            self.state.lost(self._flag)
             raise
         if self._overflow.item():
             self._spoil()
         self._asked = None  # not after Ctrl-C: the operation is under way still
-        self.end_round()
+        self.state.settled(self._flag, True, True)
 
     def _spoil(self) -> None:
         """Makes a gradient inf, for whoever looks at all of them."""
@@ -131,9 +134,7 @@ class DeltaReducer(Rounds):
 
     def end_step(self) -> None:
         """Passes of a closure, which ranks may have called unequally often, do not count in the next step."""
-        super().end_step()
-        self.passes = 0
-        self.owed = False
+        self.state.forget()
 
     def restore(self, values: list[torch.Tensor]) -> None:
         """Undoes a step."""
@@ -149,8 +150,8 @@ class DeltaReducer(Rounds):
                 assert slot.place is not None
                 torch.sub(slot.parameter, value, out=slot.place)
             self.restore(before)
-            wait_for_all([functools.partial(self._start, slot) for slot in self.slots])
-            wait_for_all([functools.partial(self._add, slot) for slot in self.slots])
+            for_all(self.slots, self._start)
+            for_all(self.slots, self._add)
 
     def _start(self, slot: Slot) -> None:
         assert slot.place is not None

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from hora import _job
+from hora import _job, _native
 from hora._errors import HoraArgumentError, HoraProcessSetError
 from hora.process_sets import ProcessSet
 from hora.torch._optimizer.rounds import Rounds
@@ -13,20 +13,11 @@ class Alone(Rounds):
     """In place of a reducer where there is nobody to reduce with: a job or process set of one rank, or a rank
     that does not belong to the process set."""
 
-    def open_round(self) -> None:
-        """Nothing to submit."""
-        self.open = True
+    def check(self) -> None:
+        """Rounds are always possible."""
 
-    def is_answered(self) -> bool:
-        """Nobody is asked."""
-        return True
-
-    def fill_round(self) -> None:
-        """Nothing to do."""
-
-    def close_round(self) -> None:
-        """Nothing to do but counting."""
-        self.end_round()
+    def carry_out(self, action: _native.Action, making: _native.Round) -> None:
+        """Nothing to do: rounds are only counted."""
 
 
 def is_alone(process_set: ProcessSet) -> bool:

@@ -37,7 +37,10 @@ class Watched(Protocol):
     """An object that is told of passes that fail."""
 
     optimizer: weakref.ref[torch.optim.Optimizer]
-    due: bool  # a pass has failed, and the other ranks wait for what it was to end with
+
+    @property
+    def due(self) -> bool:
+        """Whether a pass has failed, and the other ranks wait for what it was to end with."""
 
     def fail_pass(self, why: str) -> None:
         """A pass that would have reached the optimizer's parameters has failed."""

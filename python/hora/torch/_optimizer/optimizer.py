@@ -71,11 +71,12 @@ class _DistributedOptimizer:
     def no_sync(self) -> Iterator[None]:
         """Within it, backward() only adds up gradients on this rank; the backward() after it reduces the
         whole."""
-        former, self._reducer.accumulating = self._reducer.accumulating, True
+        state = self._reducer.state
+        former, state.accumulating = state.accumulating, True
         try:
             yield
         finally:
-            self._reducer.accumulating = former
+            state.accumulating = former
 
     def set_backward_passes_per_step(self, passes: int) -> None:
         """How many backward passes add up before gradients are reduced; counted from now.
@@ -83,16 +84,17 @@ class _DistributedOptimizer:
         Raises:
             HoraArgumentError (a ValueError): it is no number from 1 up.
         """
-        self._reducer.set_passes_per_round(_checked_passes(passes))
+        self._reducer.state.passes_per_round = _checked_passes(passes)
+        self._reducer.state.restart_count()
 
     @property
     def backward_passes_per_step(self) -> int:
         """How many backward passes add up before gradients are reduced."""
-        return self._reducer.passes_per_round
+        return self._reducer.state.passes_per_round
 
     @backward_passes_per_step.setter
     def backward_passes_per_step(self, passes: int) -> None:
-        self._reducer.passes_per_round = _checked_passes(passes)
+        self._reducer.state.passes_per_round = _checked_passes(passes)
 
     @property
     def op(self) -> int:
@@ -129,7 +131,7 @@ class _DistributedOptimizer:
 
     @property
     def _synchronized(self) -> bool:
-        return self._reducer.rounds > 0 and not self._reducer.owed
+        return self._reducer.state.rounds > 0 and not self._reducer.state.is_owed
 
     @untraced
     def step(self, closure: Callable[[], Any] | None = None) -> Any:

@@ -3,13 +3,12 @@
 
 from __future__ import annotations
 
-import functools
 import weakref
 from typing import Any
 
 import torch
 
-from hora import _job
+from hora import _job, _native
 from hora._errors import HoraArgumentError, HoraError, HoraUsageError
 from hora.compression import in_transfer
 from hora.torch._ops import devices
@@ -18,8 +17,8 @@ from hora.torch._ops.reduction import Reduction
 from hora.torch._optimizer.finite import all_finite
 from hora.torch._optimizer.kinds import KindExchange
 from hora.torch._optimizer.parameters import Groups, fresh_parameters, group_numbers
-from hora.torch._optimizer.rounds import Rounds, wait_for_all
-from hora.torch._optimizer.slots import DENSE, UNKNOWN, Slot, Unit, check_not_taken, new_slot, places, take
+from hora.torch._optimizer.rounds import Rounds, for_all
+from hora.torch._optimizer.slots import DENSE, UNKNOWN, Slot, check_not_taken, new_slot, places, take
 from hora.torch._optimizer.transfers import DenseTransfer, SparseTransfer, Transfer, submit
 from hora.torch._untraced import untraced
 
@@ -32,22 +31,14 @@ def _is_laid_out_as(gradient: torch.Tensor, place: torch.Tensor) -> bool:
 
 
 class GradientReducer(Rounds):
-    """The part of a DistributedOptimizer that is the same for every class of optimizer.
-
-    A round reduces what every rank has gathered in its gradients since the round before, each gradient once.
-    Hooks submit gradients as they come, or only bring them to their places where nothing can overlap; when
-    the pass ends, before backward() returns, the rest is submitted, too, and all is waited for. So gradients
-    are the reduced ones whenever the user can see them.
-
-    A gradient that is added to after it was reduced (another pass before `step`) is set aside as the slot's
-    `base`, and the reduced addition is added to it: only what is this rank's own is ever reduced.
+    """The part of a DistributedOptimizer that is the same for every class of optimizer: hooks and copies for
+    its rounds. The native ReducerState says when a gradient is submitted.
 
     Whether a gradient is sparse the ranks tell each other at the end of the first round in which any of them
     has it; it is reduced then, and from the next round on as soon as it comes.
 
-    Hooks run on autograd's threads, of which there is one for each device, at a time. The state that they
-    share (how far the pass and the units are) is under the lock, which nobody keeps while waiting; a slot is
-    one hook's, and a unit that of its last slot.
+    Hooks run on autograd's threads, of which there is one for each device, at a time. A slot is one hook's,
+    and a unit that of its last slot.
     """
 
     def __init__(
@@ -60,22 +51,16 @@ class GradientReducer(Rounds):
         sparse_as_dense: bool,
         check_finite: bool,
     ) -> None:
-        super().__init__(optimizer, passes, reduction.process_set)
+        super().__init__(optimizer, passes, reduction.process_set, sparse_as_dense)
         self.names = names
         self.reduction = reduction
-        self.sparse_as_dense = sparse_as_dense
         self.check_finite = check_finite
         self.group_numbers = group_numbers(optimizer, groups)
         self.slots: list[Slot] = []
-        self.units: list[Unit] = []
         self._reusable = in_transfer(reduction.compression)
-        self._grouped: dict[int, Unit] = {}
+        self._units: dict[int, int] = {}  # of each group
         self._known: set[int] = set()
         self._exchange: KindExchange | None = None
-        self._learned: list[Slot] = []  # in this round, and not submitted yet
-        self._passing: list[Slot] = []  # whose kind is known for this round only
-        self._unclaimed = 0  # units that no hook has begun to submit in this round
-        self._overlaps = True  # the round of the pass under way, with that
         self._adopt_new()
 
     # --- parameters ---
@@ -84,19 +69,18 @@ class GradientReducer(Rounds):
         """Takes in the parameters that get gradients, also those that were added or unfrozen since; on all
         ranks alike."""
         for parameter, name in fresh_parameters(self.optimizer(), self.names, self._known):
-            slot = new_slot(name, parameter, self._unit_of(parameter))
+            number = self.state.add_parameter(name, self._unit_of(parameter), UNKNOWN)
+            slot = new_slot(number, name, parameter)
             self.slots.append(slot)
             self._adopt(slot)
 
-    def _unit_of(self, parameter: torch.Tensor) -> Unit:
-        number = self.group_numbers.get(id(parameter))
-        if number is not None and number in self._grouped:
-            return self._grouped[number]
-        unit = Unit()
-        self.units.append(unit)
-        if number is not None:
-            self._grouped[number] = unit
-        return unit
+    def _unit_of(self, parameter: torch.Tensor) -> int:
+        group = self.group_numbers.get(id(parameter))
+        if group is None:
+            return self.state.add_unit()
+        if group not in self._units:
+            self._units[group] = self.state.add_unit()
+        return self._units[group]
 
     def _adopt(self, slot: Slot) -> None:
         """Takes over a parameter. The hooks do nothing once this reducer is gone."""
@@ -126,32 +110,17 @@ class GradientReducer(Rounds):
 
     # --- during backward() ---
 
-    def enter_pass(self) -> bool:
-        """Members of groups that a failed pass has left ready are not ready in this one."""
-        first = super().enter_pass()
-        if first:
-            self._overlaps = _job.runtime().can_overlap
-        if first and self._grouped:
-            for unit in self.units:
-                unit.ready.clear()
-        return first
-
     def _before(self, slot: Slot) -> None:
         """backward() is about to add to this gradient."""
-        with self.lock:
-            self.enter_pass()
-        if (
-            slot.pending is not None
-        ):  # twice in one pass, as under reentrant checkpointing; or the last pass was interrupted
-            self._settle(slot)
-            with self.lock:
-                slot.unit.sent = False
-                self._unclaimed += 1
-        if slot.settled:
-            if self._is_shared(slot):
-                slot.base = self._set_aside(slot)
+        task = torch._C._current_graph_task_id()
+        while (todo := self.state.before(slot.number, task)) != _native.Before.nothing:
+            if todo == _native.Before.begin:
+                self.begin_pass(task)
+            elif todo == _native.Before.settle:
+                for_all(self.state.pending_with(slot.number), self._settle)
+            elif self.state.touch(slot.number, slot.parameter.grad is not None, slot.is_unchanged()):
+                slot.set_aside()
                 slot.parameter.grad = None
-            slot.settled = False
 
     def _after(self, slot: Slot) -> None:
         gradient = slot.parameter.grad
@@ -160,118 +129,88 @@ class GradientReducer(Rounds):
                 f"'{slot.name}': backward(create_graph=True) cannot be reduced; use torch.autograd.grad(..., "
                 "create_graph=True) for the inner gradient"
             )
-        if slot.settled:
+        task = torch._C._current_graph_task_id()
+        todo = self.state.after(slot.number, task, slot.gpu is None)
+        if todo == _native.After.begin:
+            self.begin_pass(task)
+            todo = self.state.after(slot.number, task, slot.gpu is None)
+        if todo == _native.After.submit:
+            self._submit(self.state.members_with(slot.number))
+        elif todo == _native.After.place and gradient is not None:
+            self._check(slot, gradient)
+            self._put_in_place(slot, gradient)  # so autograd has its memory again
+        elif todo == _native.After.unexpected:
             raise HoraArgumentError(
                 f"'{slot.name}' was converted or moved after its DistributedOptimizer was "
                 "made; make that afterwards"
             )
-        if self._waits_for_end(slot):
-            if slot.kind == DENSE and gradient is not None:
-                self._check(slot, gradient)
-                self._put_in_place(slot, gradient)  # so autograd has its memory again
-        elif self._completes_unit(slot):
-            self._send(slot.unit)
-
-    def _waits_for_end(self, slot: Slot) -> bool:
-        """Whether a gradient is submitted when the pass ends, as nothing would be done before."""
-        with self.lock:
-            self.enter_pass()
-            return self.reducing and not self._overlaps and slot.gpu is None
-
-    def _completes_unit(self, slot: Slot) -> bool:
-        """Notes that a gradient has come. Whether it is the last one of those that are to be submitted now.
-
-        The last unit waits for the end of the pass. A pass that fails, however late, has not submitted it, so
-        all ranks hear of that in this round."""
-        with self.lock:
-            if not self.reducing or slot.kind == UNKNOWN or self.failed_with:
-                return False
-            slot.unit.ready.add(slot)
-            if len(slot.unit.ready) != len(slot.unit.members) or self._unclaimed <= 1:
-                return False
-            self._unclaimed -= 1
-            return True
 
     # --- a round ---
 
-    def open_round(self) -> None:
-        """Submits every gradient whose kind is known, and asks for the kinds of the others."""
-        self._adopt_new()
+    def check(self) -> None:
+        """Raises HoraArgumentError if another optimizer has taken one of the parameters."""
         check_not_taken(self.slots)
-        self.open = True
-        if self._learned:  # interrupted after that
-            return
-        wait_for_all(
-            [functools.partial(self._send, unit) for unit in self.units if unit.members and not unit.sent]
+
+    def carry_out(self, action: _native.Action, making: _native.Round) -> None:
+        """Takes one step of a round."""
+        kind = action.kind
+        if kind == _native.Action.Kind.adopt:
+            self._adopt_new()
+        elif kind == _native.Action.Kind.submit:
+            for_all(action.units, self._submit)
+        elif kind == _native.Action.Kind.ask:
+            self._ask(action.parameters)
+        elif kind == _native.Action.Kind.look:
+            if self._exchange is not None and self._exchange.handle.poll():
+                making.answered()
+        elif kind == _native.Action.Kind.learn:
+            self._learn()
+        elif kind == _native.Action.Kind.settle:
+            for_all(action.parameters, self._settle)
+
+    def clear_gradients(self) -> None:
+        """Nor is any of them to be added to."""
+        super().clear_gradients()
+        for slot in self.slots:
+            slot.base = None
+
+    def _ask(self, parameters: list[int]) -> None:
+        """Asks the other ranks for the kinds of gradients."""
+        self._exchange = KindExchange(
+            [self.slots[each] for each in parameters],
+            self.state.numbered("kinds"),
+            self.reduction.process_set,
+            self.state.failed_with,
         )
-        unknown = [slot for slot in self.slots if slot.kind == UNKNOWN]
-        if unknown and self._exchange is None:
-            self._exchange = KindExchange(
-                unknown, self.numbered("kinds", self.rounds), self.reduction.process_set, self.failed_with
-            )
+        self.state.asked(parameters)
 
-    def is_answered(self) -> bool:
-        """Whether the kinds are known."""
-        return self._exchange is None or self._exchange.handle.poll()
-
-    def fill_round(self) -> None:
-        """Submits the gradients whose kind has become known."""
-        if self._exchange is not None:
-            self._learn(self._exchange)
-        batches: dict[int, list[Slot]] = {}
-        for slot in self._learned:
-            batches.setdefault(id(slot.unit if self._travels_dense(slot) else slot), []).append(slot)
-        wait_for_all([functools.partial(self._submit, batch) for batch in batches.values()])
-
-    def _learn(self, exchange: KindExchange) -> None:
+    def _learn(self) -> None:
+        exchange = self._exchange
+        assert exchange is not None
         try:
             kinds, lasting = exchange.finish()
         except HoraError:
             self._exchange = None
             raise
-        for slot, kind in zip(exchange.slots, kinds, strict=True):
-            slot.kind = kind
-        learned = [slot for slot in exchange.slots if slot.kind != UNKNOWN]
-        dense = [slot for slot in learned if self._travels_dense(slot) and slot.place is None]
+        dense = [
+            slot
+            for slot, kind in zip(exchange.slots, kinds, strict=True)
+            if slot.place is None and self.state.travels_dense(kind)
+        ]
         for slot, place in zip(dense, places(dense), strict=True):
             slot.place = place
-        if lasting:
-            self._make_members(learned)
-        else:
-            self._passing = learned
-        self._learned = learned
+        self.state.learn(kinds, lasting)
         self._exchange = None  # not after Ctrl-C: the others have learned or will
 
-    def _make_members(self, learned: list[Slot]) -> None:
-        """From the next round on these are submitted as they come: with their group, or alone if they are
-        sparse."""
-        for slot in learned:
-            if not self._travels_dense(slot):
-                slot.unit = Unit()
-                self.units.append(slot.unit)
-            slot.unit.members.append(slot)
-            slot.unit.sent = True
-
-    def _travels_dense(self, slot: Slot) -> bool:
-        return slot.kind == DENSE or self.sparse_as_dense
-
-    def _send(self, unit: Unit) -> None:
-        for slot in unit.members:
-            self._settle(slot)
-        unit.ready.clear()
-        self._submit(unit.members)
-        unit.sent = True
-
-    def _submit(self, slots: list[Slot]) -> None:
+    def _submit(self, parameters: list[int]) -> None:
+        slots = [self.slots[each] for each in parameters]
         transfers: list[Transfer] = [self._transfer(slot) for slot in slots]
         submit(transfers)
         for slot, transfer in zip(slots, transfers, strict=True):
             slot.pending = transfer
-            slot.rounds += 1
             if self.check_finite:
                 self._look_at(slot, transfer)
-        if self._learned:
-            self._learned = [slot for slot in self._learned if slot not in slots]
+        self.state.submitted(parameters)
 
     @staticmethod
     def _look_at(slot: Slot, transfer: Transfer) -> None:
@@ -282,32 +221,24 @@ class GradientReducer(Rounds):
         slot.looked_at = slot.looked_at + transfer.handles
 
     def _transfer(self, slot: Slot) -> Transfer:
-        if self.failed_with:
-            return self._stand_in(slot)
         gradient = slot.parameter.grad
-        if slot.settled and self._is_shared(slot):
-            slot.base, gradient = self._set_aside(slot), None
-        slot.absent = gradient is None
-        name = self.numbered(slot.name, slot.rounds)
+        bring = self.state.bring(slot.number, gradient is not None, slot.is_unchanged())
+        if bring == _native.Bring.set_aside:
+            slot.set_aside()
+        if gradient is not None and bring != _native.Bring.gradient:
+            gradient = None
         if gradient is not None:
             self._check(slot, gradient)
-        if self._travels_dense(slot):
+        name = self.state.name_of(slot.number)
+        kind = self.state.kind(slot.number)
+        if self.state.travels_dense(kind):
             assert slot.place is not None
             if gradient is not None:
                 self._put_in_place(slot, gradient)
-            return self._dense(slot, slot.place, name)
+            return self._dense(slot, slot.place, name, gradient is None)
         if gradient is not None and gradient.layout != torch.sparse_coo:
-            gradient = gradient.to_sparse(slot.kind)
-        return SparseTransfer(gradient, slot.parameter, slot.kind, name, self.reduction)
-
-    def _stand_in(self, slot: Slot) -> Transfer:
-        """Tells the other ranks that there is no gradient, and why."""
-        slot.absent = True
-        name = self.numbered(slot.name, slot.rounds)
-        if not self._travels_dense(slot):
-            return SparseTransfer(None, slot.parameter, slot.kind, name, self.reduction, self.failed_with)
-        assert slot.place is not None
-        return DenseTransfer(slot.place, name, self.reduction, True, self.check_finite, self.failed_with)
+            gradient = gradient.to_sparse(kind)
+        return SparseTransfer(gradient, slot.parameter, kind, name, self.reduction, self.state.failed_with)
 
     def _put_in_place(self, slot: Slot, gradient: torch.Tensor) -> None:
         """Brings a gradient to where it is reduced. One that is sparse to the user stays what it is."""
@@ -316,7 +247,7 @@ class GradientReducer(Rounds):
             return
         assert place is not None
         if (
-            not self._overlaps
+            not self.state.overlaps
             and slot.gpu is None
             and place.nbytes >= _LARGE
             and _is_laid_out_as(gradient, place)
@@ -325,19 +256,20 @@ class GradientReducer(Rounds):
         else:
             whole = gradient.detach() if gradient.requires_grad else gradient
             place.copy_(whole if whole.layout == torch.strided else whole.to_dense())
-        if slot.kind == DENSE:
+        if self.state.kind(slot.number) == DENSE:
             slot.parameter.grad = place
 
-    def _dense(self, slot: Slot, place: torch.Tensor, name: str) -> Transfer:
+    def _dense(self, slot: Slot, place: torch.Tensor, name: str, absent: bool) -> Transfer:
         """A transfer of the slot's place; the same object for the same name, since that takes a while to
         make."""
-        if not self._reusable:
-            return DenseTransfer(place, name, self.reduction, slot.absent, self.check_finite)
+        why = self.state.failed_with
+        if why or not self._reusable:
+            return DenseTransfer(place, name, self.reduction, absent, self.check_finite, why)
         stream = 0 if slot.gpu is None else devices.current_stream(slot.gpu)
-        key = (name, slot.absent, self.reduction.process_set.process_set_id, stream)
+        key = (name, absent, self.reduction.process_set.process_set_id, stream)
         made = slot.made.get(key)
         if made is None:
-            made = slot.made[key] = DenseTransfer(place, name, self.reduction, slot.absent, self.check_finite)
+            made = slot.made[key] = DenseTransfer(place, name, self.reduction, absent, self.check_finite)
         return made
 
     @staticmethod
@@ -354,77 +286,37 @@ class GradientReducer(Rounds):
                 "after converting the model"
             )
 
-    def _is_shared(self, slot: Slot) -> bool:
-        """Whether a settled gradient still is what it was: nobody has written to it after the step."""
-        gradient = slot.parameter.grad
-        return (
-            self.rounds > 0
-            or gradient is None
-            or (slot.holds_reduced() and gradient._version == slot.version)
-        )
-
-    @staticmethod
-    def _set_aside(slot: Slot) -> torch.Tensor | None:
-        """The gradient, where a reduction does not overwrite it."""
-        gradient = slot.parameter.grad
-        return gradient.clone() if gradient is not None and slot.in_place() else gradient
-
-    def _settle(self, slot: Slot) -> None:
+    def _settle(self, parameter: int) -> None:
+        slot = self.slots[parameter]
         if slot.pending is None:
             return
         try:
             reduced = slot.pending.finish()
         except HoraError:
             slot.pending = slot.base = None
+            self.state.lost(parameter)
             raise
         slot.pending = None  # not after Ctrl-C: the operation is under way still
-        slot.settled = True
         base, slot.base = slot.base, None
-        cleared = (
-            not slot.absent and slot.parameter.grad is None
-        )  # by the user, after backward() was interrupted
-        if reduced is None or cleared:
+        then = self.state.settled(parameter, reduced is not None, slot.parameter.grad is not None)
+        if reduced is None or then == _native.Settle.leave:
             return
-        if slot.kind == DENSE:
+        if then == _native.Settle.take:
+            base = None
+        kind = self.state.kind(parameter)
+        if kind == DENSE:
             slot.parameter.grad = reduced
             if base is not None:
                 with torch.no_grad():
                     reduced.add_(base)
                 slot.unseen = reduced
             return
-        whole = reduced if reduced.layout == torch.sparse_coo else reduced.to_sparse(slot.kind)
+        whole = reduced if reduced.layout == torch.sparse_coo else reduced.to_sparse(kind)
         total = (
             whole if base is None else base + whole
         )  # dense, if only the base is: one from a pass whose kind was forgotten
         slot.gathered = slot.parameter.grad = total if total.layout == torch.strided else total.coalesce()
         slot.unseen = slot.gathered
-
-    def close_round(self) -> None:
-        """Waits for everything."""
-        try:
-            wait_for_all(
-                [functools.partial(self._settle, slot) for slot in self.slots if slot.pending is not None]
-            )
-        finally:
-            if not any(slot.pending is not None for slot in self.slots):
-                self._close()
-
-    def _close(self) -> None:
-        for slot in self._passing:
-            slot.kind = UNKNOWN
-        self._passing = []
-        self._learned = []
-        for unit in self.units:
-            unit.sent = False
-        self._unclaimed = sum(bool(unit.members) for unit in self.units)
-        self.end_round()
-
-    def spoil(self, why: str) -> None:
-        """Nor is any gradient a reduced one."""
-        super().spoil(why)
-        for slot in self.slots:
-            slot.base = None
-            slot.settled = False
 
     # --- between passes ---
 
@@ -432,8 +324,7 @@ class GradientReducer(Rounds):
         """Whether a gradient is this rank's own."""
         self._adopt_new()
         return any(
-            slot.pending is not None or (not slot.settled and slot.parameter.grad is not None)
-            for slot in self.slots
+            slot.parameter.grad is not None and not self.state.is_settled(slot.number) for slot in self.slots
         )
 
     def reduce_loss(self, loss: Any) -> Any:
@@ -459,18 +350,10 @@ class GradientReducer(Rounds):
         """Gradients that nobody writes to from now on have been reduced."""
         super().end_step()
         for slot in self.slots:
-            slot.rounds = 0
-            slot.looked_at, slot.unseen = [], None
-            gradient = slot.parameter.grad
-            slot.version = 0 if gradient is None else gradient._version
-
-    def finish(self) -> None:
-        """Ends a pass that has failed or was interrupted; the other ranks wait for the rest of it."""
-        self.open = self.open or any(slot.pending is not None for slot in self.slots)
-        super().finish()
+            slot.end_step()
 
     def forget(self) -> None:
         """No gradient is a reduced one any more."""
         super().forget()
         for slot in self.slots:
-            slot.settled = False
+            slot.end_step()

@@ -10,15 +10,17 @@ from typing import Any
 
 import torch
 
-from hora import _job
+from hora import _job, _native
 from hora._errors import HoraArgumentError
 from hora.torch._ops import devices
 from hora.torch._optimizer.transfers import Transfer
 
 _LINE = 64
 
-UNKNOWN = 0  # a gradient that no rank has had yet; a sparse one has the number of its sparse dimensions
-DENSE = 255
+UNKNOWN = (
+    _native.UNKNOWN_KIND
+)  # of a gradient that no rank has had yet; a sparse one has the number of its sparse dimensions
+DENSE = _native.DENSE_KIND
 
 
 def kind_of(gradient: torch.Tensor | None) -> int:
@@ -30,23 +32,19 @@ def kind_of(gradient: torch.Tensor | None) -> int:
 
 @dataclasses.dataclass(eq=False)
 class Slot:
-    """One parameter, and how far its gradient is."""
+    """One parameter, and the tensors of its gradient."""
 
+    number: int  # of the parameter in the native ReducerState
     name: str
     parameter: torch.Tensor
-    unit: Unit
     like: torch.Tensor  # on the meta device: the parameter as it was when it was taken
     device: torch.device  # on which it was then
     gpu: int | None  # the number of that, if it is one
-    kind: int = UNKNOWN  # of its gradient, the same on all ranks
     place: torch.Tensor | None = None  # where its gradient lies while it is reduced, if that is dense
     gathered: torch.Tensor | None = None  # the last reduced gradient, if that is sparse
     pending: Transfer | None = None
-    absent: bool = False  # what is pending has nothing from this rank
     base: torch.Tensor | None = None  # what was reduced before and is to be added to
-    settled: bool = False  # the gradient, if there is one, is the same on all ranks
-    version: int = 0  # of a settled gradient, when the last step ended
-    rounds: int = 0  # since the last step or zero_grad
+    version: int = 0  # of the gradient, when the last step ended
     accumulate: Any = None  # autograd's node that adds to the gradient; alive, so that its hook is
     looked_at: list[_job.Handle] = dataclasses.field(
         default_factory=list
@@ -74,18 +72,25 @@ class Slot:
             and gradient.data_ptr() == self.place.data_ptr()
         )
 
-    def holds_reduced(self) -> bool:
-        """Whether the gradient is what was reduced last, unless it has been written to since."""
-        return self.in_place() or (self.gathered is not None and self.parameter.grad is self.gathered)
+    def is_unchanged(self) -> bool:
+        """Whether nobody has written to a reduced gradient since the last step."""
+        gradient = self.parameter.grad
+        return (
+            gradient is not None
+            and gradient._version == self.version
+            and (gradient is self.gathered or self.in_place())
+        )
 
+    def set_aside(self) -> None:
+        """Keeps the gradient as the base, where a reduction does not overwrite it."""
+        gradient = self.parameter.grad
+        self.base = gradient.clone() if gradient is not None and self.in_place() else gradient
 
-@dataclasses.dataclass(eq=False)
-class Unit:
-    """Gradients that are reduced together; usually it is one."""
-
-    members: list[Slot] = dataclasses.field(default_factory=list)  # those whose kind is known
-    ready: set[Slot] = dataclasses.field(default_factory=set)  # members that have their gradient in this pass
-    sent: bool = False  # in this round
+    def end_step(self) -> None:
+        """Gradients from now on belong to the next step."""
+        self.looked_at, self.unseen = [], None
+        gradient = self.parameter.grad
+        self.version = 0 if gradient is None else gradient._version
 
 
 # Of every parameter, by id: the last slot that took it. A slot keeps its parameter, so that no other gets
@@ -110,12 +115,12 @@ def check_not_taken(slots: list[Slot]) -> None:
         )
 
 
-def new_slot(name: str, parameter: torch.Tensor, unit: Unit) -> Slot:
+def new_slot(number: int, name: str, parameter: torch.Tensor) -> Slot:
     """A slot whose gradient is to lie as the parameter does."""
     like = torch.empty_like(
         parameter, device="meta", requires_grad=False
     )  # has the parameter's strides, if those leave no gaps
-    return Slot(name, parameter, unit, like, parameter.device, devices.gpu_of(parameter))
+    return Slot(number, name, parameter, like, parameter.device, devices.gpu_of(parameter))
 
 
 def _whole_lines(size: int) -> int:
