@@ -47,7 +47,7 @@ GpuLanes::OfGroup& GpuLanes::of(const Members& members, Lane& host) {
   if (known != lanes_.end()) return *known->second;
   OfGroup& lanes = *lanes_.emplace(members.group, std::make_unique<OfGroup>()).first->second;
   auto identities = exchange_identities(*host.collective, members.place,
-                                        static_cast<int>(members.ranks.size()), own_seat());
+                                        static_cast<int>(members.ranks.size()), own_identity());
   NcclId id{};
   const auto choice = choose(lanes, members, host, identities, id);
   if (!choice) return lanes;
@@ -79,7 +79,7 @@ std::optional<GpuChoice> GpuLanes::choose(OfGroup& lanes, const Members& members
   return choose();
 }
 
-GpuIdentity GpuLanes::own_seat() {
+GpuIdentity GpuLanes::own_identity() {
   GpuIdentity identity;
   identity.machine = config_.nccl_host_id.empty() ? boot_id() + host_name() : config_.nccl_host_id;
   try {

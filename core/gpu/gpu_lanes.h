@@ -81,7 +81,7 @@ class GpuLanes {
     std::unique_ptr<NcclLane> nccl;  // null: none is used
   };
   void open();
-  [[nodiscard]] GpuIdentity own_seat();
+  [[nodiscard]] GpuIdentity own_identity();
   /// Nothing: what is wished for cannot be had. Makes the `id` that a communicator is made with, if one is.
   std::optional<GpuChoice> choose(OfGroup& lanes, const Members& members, Lane& host,
                                   std::vector<GpuIdentity>& identities, NcclId& id);

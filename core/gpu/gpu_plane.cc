@@ -10,7 +10,7 @@
 namespace hora {
 namespace {
 
-constexpr std::size_t kSeatBytes = 2048;
+constexpr std::size_t kIdentityBytes = 2048;
 constexpr std::size_t kMostMachineBytes = 256;
 constexpr std::size_t kMostWhyBytes = 1024;
 
@@ -20,7 +20,7 @@ Bytes encode(const GpuIdentity& identity) {
   out.i64(identity.index).u64(static_cast<std::uint64_t>(identity.nccl));
   out.raw(identity.gpu).u64(identity.location);
   Bytes bytes = out.take();
-  bytes.resize(kSeatBytes);
+  bytes.resize(kIdentityBytes);
   return bytes;
 }
 
@@ -90,13 +90,13 @@ bool two_levels(std::span<const GpuIdentity> identities) {
 
 std::vector<GpuIdentity> exchange_identities(Collective& host, int place, int places,
                                              const GpuIdentity& mine) {
-  const std::vector<std::size_t> sizes(static_cast<std::size_t>(places), kSeatBytes);
+  const std::vector<std::size_t> sizes(static_cast<std::size_t>(places), kIdentityBytes);
   const Bytes own = encode(mine);
-  Bytes all(kSeatBytes * sizes.size());
+  Bytes all(kIdentityBytes * sizes.size());
   host.allgather(own.data(), all.data(), sizes);
   std::vector<GpuIdentity> identities;
   for (std::size_t i = 0; i < sizes.size(); ++i)
-    identities.push_back(decode(std::span(all).subspan(i * kSeatBytes, kSeatBytes)));
+    identities.push_back(decode(std::span(all).subspan(i * kIdentityBytes, kIdentityBytes)));
   identities[static_cast<std::size_t>(place)] = mine;
   return identities;
 }
@@ -111,7 +111,7 @@ SharedId share_id(Collective& host, int place, const std::function<NcclId()>& ma
     }
   }
   Bytes bytes = Writer().raw(shared.id).string(shared.why).take();
-  bytes.resize(kSeatBytes);
+  bytes.resize(kIdentityBytes);
   host.broadcast(bytes.data(), bytes.size(), 0);
   Reader in(bytes);
   const auto id = in.raw(shared.id.size());

@@ -86,7 +86,7 @@ Bytes encode(const HostPlan& plan) {
 }
 
 HostPlan decode_plan(std::span<const std::byte> bytes) {
-  constexpr std::size_t kSeatNumbers = 7;
+  constexpr std::size_t kPlaceNumbers = 7;
   Reader in(bytes);
   HostPlan plan;
   plan.command = take_words(in);
@@ -97,7 +97,7 @@ HostPlan decode_plan(std::span<const std::byte> bytes) {
   const auto secret = in.raw(plan.secret.size());
   std::transform(secret.begin(), secret.end(), plan.secret.begin(),
                  [](std::byte byte) { return static_cast<unsigned char>(byte); });
-  plan.places.resize(in.count(kSeatNumbers, "ranks"));
+  plan.places.resize(in.count(kPlaceNumbers, "ranks"));
   for (auto& place : plan.places) place = take_place(in);
   plan.bind_to = in.enumerator<BindTo>(kBindTos, "what ranks are bound to");
   plan.alone = in.boolean();

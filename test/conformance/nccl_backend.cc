@@ -97,7 +97,7 @@ class WaitingCollective final : public Collective {
     explicit Visit(WaitingCollective& whose) : whose_(whose) {}
     ~Visit() noexcept(false) {
       if (std::uncaught_exceptions() > 0) return;
-      const auto& halt = *whose_.rank_.seat.stop_flag;
+      const auto& halt = *whose_.rank_.context.stop_flag;
       try {
         await(whose_.rank_.stream->mark().get(), [&] { halt.check(); });
       } catch (const Error&) {

@@ -33,7 +33,7 @@ class Job:
 
     def __init__(
         self,
-        seats: Sequence[tuple[Host, int]],
+        shares: Sequence[tuple[Host, int]],
         *words: Word,
         candidates: Sequence[str] | None = None,
         port: int | None = None,
@@ -41,7 +41,7 @@ class Job:
     ) -> None:
         """`candidates` are addresses where rank 0 is looked for; without them, all of its host's."""
         port = port or next(PORTS)
-        first = seats[0][0]
+        first = shares[0][0]
         looked_for = candidates or [*first.addresses, *first.addresses6]
         coordinator = ",".join(
             f"[{address}]:{port}" if ":" in address else f"{address}:{port}" for address in looked_for
@@ -50,7 +50,7 @@ class Job:
         self._environment = {"HORA_COORDINATOR": coordinator, **(environment or {})}
         self.ranks: list[Popen[str]] = []
         places = [
-            (host, cross, local, count) for cross, (host, count) in enumerate(seats) for local in range(count)
+            (host, cross, local, count) for cross, (host, count) in enumerate(shares) for local in range(count)
         ]
         for rank, (host, cross, local, count) in enumerate(places):
             given = {
@@ -59,7 +59,7 @@ class Job:
                 "HORA_LOCAL_RANK": local,
                 "HORA_LOCAL_SIZE": count,
                 "HORA_CROSS_RANK": cross,
-                "HORA_CROSS_SIZE": len(seats),
+                "HORA_CROSS_SIZE": len(shares),
             }
             listen: list[Word] = [sys.executable, "-c", LISTEN, str(port)] if rank == 0 else []
             self.ranks.append(

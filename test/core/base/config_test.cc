@@ -217,7 +217,7 @@ TEST(Config, TellsWhoStartedRanksWithoutASecretToUseHrun) {
   EXPECT_NE(text.find("start the ranks with hrun"), std::string::npos) << text;
 }
 
-TEST(Config, IsASeatOfAnotherLauncherThatMeetsOnOneHost) {
+TEST(Config, IsAnAssignmentOfAnotherLauncherThatMeetsOnOneHost) {
   const Environment environment({{"OMPI_COMM_WORLD_RANK", "1"},
                                  {"OMPI_COMM_WORLD_SIZE", "2"},
                                  {"OMPI_COMM_WORLD_LOCAL_RANK", "1"},

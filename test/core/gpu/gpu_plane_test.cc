@@ -107,7 +107,7 @@ TEST(GpuPlane, HasTwoLevelsOnSeveralHostsWithAsManyRanksEach) {
   EXPECT_NE(uneven.note, "");
 }
 
-TEST(GpuPlane, SeatsComeToAllMembers) {
+TEST(GpuPlane, IdentitiesComeToAllMembers) {
   local::LocalGroup group(2);
   World worlds[] = {group.join(0), group.join(1)};
   GpuIdentity identities[] = {identity("a", 0), identity("b", 3, 0)};

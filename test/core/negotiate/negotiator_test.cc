@@ -17,10 +17,10 @@ using testing::ElementsAre;
 
 constexpr TimePoint kStart{};
 
-/// Some seats at one negotiation, all driven by one thread: nothing here depends on timing.
-class Seats {
+/// Some ranks of one negotiation, all driven by one thread: nothing here depends on timing.
+class Ranks {
  public:
-  explicit Seats(int size, std::size_t capacity = 8192, bool locks = false, int radix = 0) {
+  explicit Ranks(int size, std::size_t capacity = 8192, bool locks = false, int radix = 0) {
     if (locks) votes_ = make_votes(size);
     for (auto& call : votes_) WakeUp(call->wake_up()).sleeps_for(Sleep::any_news);
     auto office = std::make_shared<local::PostOffice>(size, radix);
@@ -68,29 +68,29 @@ class Seats {
 };
 
 TEST(Negotiator, EveryRankHearsTheSameDecisionsInTheSameOrder) {
-  Seats seats(3);
-  seats[2].ask(kWorld, {tensor("b"), tensor("a")}, kStart);
-  seats[0].ask(kWorld, {tensor("a"), tensor("b")}, kStart);
-  EXPECT_THAT(seats.hear(0), ElementsAre());
-  seats[1].ask(kWorld, {tensor("a"), tensor("b")}, kStart);
-  const auto order = seats.hear(0);
+  Ranks ranks(3);
+  ranks[2].ask(kWorld, {tensor("b"), tensor("a")}, kStart);
+  ranks[0].ask(kWorld, {tensor("a"), tensor("b")}, kStart);
+  EXPECT_THAT(ranks.hear(0), ElementsAre());
+  ranks[1].ask(kWorld, {tensor("a"), tensor("b")}, kStart);
+  const auto order = ranks.hear(0);
   EXPECT_EQ(order.size(), 2u);
-  EXPECT_EQ(seats.hear(1), order);
-  EXPECT_EQ(seats.hear(2), order);
+  EXPECT_EQ(ranks.hear(1), order);
+  EXPECT_EQ(ranks.hear(2), order);
 }
 
 TEST(Negotiator, AloneItDecidesAtOnce) {
-  Seats seats(1);
-  seats[0].ask(kWorld, {tensor("a")}, kStart);
-  EXPECT_THAT(seats.hear(0), ElementsAre("a"));
+  Ranks ranks(1);
+  ranks[0].ask(kWorld, {tensor("a")}, kStart);
+  EXPECT_THAT(ranks.hear(0), ElementsAre("a"));
 }
 
 TEST(Negotiator, ReportsTheEndWhenAllHaveLeft) {
-  Seats seats(2);
-  seats[0].leave(kStart);
-  seats[1].leave(kStart);
-  EXPECT_TRUE(seats[0].hear(kStart, false).back().end);
-  EXPECT_TRUE(seats[1].hear(kStart, false).back().end);
+  Ranks ranks(2);
+  ranks[0].leave(kStart);
+  ranks[1].leave(kStart);
+  EXPECT_TRUE(ranks[0].hear(kStart, false).back().end);
+  EXPECT_TRUE(ranks[1].hear(kStart, false).back().end);
 }
 
 TEST(Negotiator, ThrowsTheLossOfARank) {
@@ -115,7 +115,7 @@ std::size_t bytes_of_the_second_ballot(Operation operation) {
   root.hear(kStart, false);
   EXPECT_EQ(position.hear(kStart, false).front().decisions.size(), 1u);
   position.ask(kWorld, {request}, kStart);
-  return first->receive(TimePoint::min()).value().bytes.size();
+  return expect_message(first->receive(TimePoint::min()).value()).bytes.size();
 }
 
 TEST(Negotiator, RepeatedStepsSendNoNames) {
@@ -131,7 +131,7 @@ TEST(Negotiator, RanksAgreeWhateverIsForgotten) {
   for (unsigned seed = 0; seed < 50; ++seed) {
     SCOPED_TRACE(seed);
     std::mt19937 random(seed);
-    Seats seats(3, 4);
+    Ranks ranks(3, 4);
     for (int step = 0; step < 20; ++step) {
       std::vector<Request> wanted;
       for (int i = 0; i < 6; ++i) {
@@ -145,12 +145,12 @@ TEST(Negotiator, RanksAgreeWhateverIsForgotten) {
       for (int rank = 2; rank >= 0; --rank) {
         std::shuffle(wanted.begin(), wanted.end(), random);
         const auto half = wanted.begin() + static_cast<std::ptrdiff_t>(random() % (wanted.size() + 1));
-        seats[rank].ask(kWorld, {wanted.begin(), half}, kStart);
-        seats[rank].ask(kWorld, {half, wanted.end()}, kStart);
+        ranks[rank].ask(kWorld, {wanted.begin(), half}, kStart);
+        ranks[rank].ask(kWorld, {half, wanted.end()}, kStart);
       }
-      const auto order = seats.hear(0);
+      const auto order = ranks.hear(0);
       EXPECT_EQ(order.size(), wanted.size());
-      for (int rank = 1; rank < 3; ++rank) EXPECT_EQ(seats.hear(rank), order);
+      for (int rank = 1; rank < 3; ++rank) EXPECT_EQ(ranks.hear(rank), order);
     }
   }
 }
@@ -171,62 +171,62 @@ TEST(Negotiator, CountsHowLongATensorWaitsFromWhenTheAskingCameHoweverLateItIsRe
 }
 
 TEST(Negotiator, AnInquiryReachesOneRankAndCountsAsNoVerdict) {
-  Seats seats(3);
-  seats[0].inquire(1);
-  const auto heard = seats[1].hear(kStart, false);
+  Ranks ranks(3);
+  ranks[0].inquire(1);
+  const auto heard = ranks[1].hear(kStart, false);
   ASSERT_EQ(heard.size(), 1u);
   EXPECT_TRUE(heard.front().inquiry);
-  EXPECT_TRUE(seats[2].hear(kStart, false).empty());
-  for (int rank = 0; rank < 3; ++rank) seats[rank].ask(kWorld, {tensor("a")}, kStart);
-  for (int rank = 0; rank < 3; ++rank) EXPECT_THAT(seats.hear(rank), ElementsAre("a"));
+  EXPECT_TRUE(ranks[2].hear(kStart, false).empty());
+  for (int rank = 0; rank < 3; ++rank) ranks[rank].ask(kWorld, {tensor("a")}, kStart);
+  for (int rank = 0; rank < 3; ++rank) EXPECT_THAT(ranks.hear(rank), ElementsAre("a"));
 }
 
 TEST(Negotiator, ReportsReachRankZeroInOrder) {
-  Seats seats(2);
-  seats[1].report(Report::delay, Bytes(1));
-  seats[1].leave(kStart);
-  seats[1].report(Report::trace, Bytes(2));
-  seats[0].hear(kStart, false);
-  seats[0].report(Report::account, Bytes(3));
-  const auto told = seats[0].take_reports();
+  Ranks ranks(2);
+  ranks[1].report(Report::delay, Bytes(1));
+  ranks[1].leave(kStart);
+  ranks[1].report(Report::trace, Bytes(2));
+  ranks[0].hear(kStart, false);
+  ranks[0].report(Report::account, Bytes(3));
+  const auto told = ranks[0].take_reports();
   ASSERT_EQ(told.size(), 3u);
   EXPECT_EQ(told[0].rank, 1);
   EXPECT_EQ(told[0].kind, Report::delay);
   EXPECT_EQ(told[1].content, Bytes(2));
   EXPECT_EQ(told[2].rank, 0);
-  EXPECT_TRUE(seats[0].take_reports().empty());
+  EXPECT_TRUE(ranks[0].take_reports().empty());
 }
 
 TEST(Negotiator, DoesNotHearThatFailedWhatItHasNotAskedFor) {
-  Seats seats(3);
-  seats[2].leave(kStart);
-  seats[0].ask(kWorld, {tensor("a")}, kStart);
-  EXPECT_THAT(seats.hear(0), ElementsAre("a"));
-  EXPECT_THAT(seats.hear(1), ElementsAre());
-  seats[1].ask(kWorld, {tensor("a")}, kStart);
-  EXPECT_THAT(seats.hear(0), ElementsAre());
-  EXPECT_THAT(seats.hear(1), ElementsAre("a"));
+  Ranks ranks(3);
+  ranks[2].leave(kStart);
+  ranks[0].ask(kWorld, {tensor("a")}, kStart);
+  EXPECT_THAT(ranks.hear(0), ElementsAre("a"));
+  EXPECT_THAT(ranks.hear(1), ElementsAre());
+  ranks[1].ask(kWorld, {tensor("a")}, kStart);
+  EXPECT_THAT(ranks.hear(0), ElementsAre());
+  EXPECT_THAT(ranks.hear(1), ElementsAre("a"));
 }
 
 TEST(Negotiator, OnlyMembersHearWhatConcernsAGroup) {
-  Seats seats(3);
-  for (int rank = 0; rank < 3; ++rank) seats[rank].add_group(1, {1, 2});
-  seats[1].ask(1, {tensor("a")}, kStart);
-  seats[2].ask(1, {tensor("a")}, kStart);
-  EXPECT_THAT(seats.hear(0), ElementsAre()) << "rank 0 decides, but is no member";
-  EXPECT_THAT(seats.hear(1), ElementsAre("1/a"));
-  EXPECT_THAT(seats.hear(2), ElementsAre("1/a"));
+  Ranks ranks(3);
+  for (int rank = 0; rank < 3; ++rank) ranks[rank].add_group(1, {1, 2});
+  ranks[1].ask(1, {tensor("a")}, kStart);
+  ranks[2].ask(1, {tensor("a")}, kStart);
+  EXPECT_THAT(ranks.hear(0), ElementsAre()) << "rank 0 decides, but is no member";
+  EXPECT_THAT(ranks.hear(1), ElementsAre("1/a"));
+  EXPECT_THAT(ranks.hear(2), ElementsAre("1/a"));
 }
 
 TEST(Negotiator, GroupsHaveNamesOfTheirOwn) {
-  Seats seats(2);
-  for (int rank = 0; rank < 2; ++rank) seats[rank].add_group(1, {0, 1});
+  Ranks ranks(2);
+  for (int rank = 0; rank < 2; ++rank) ranks[rank].add_group(1, {0, 1});
   for (int rank = 0; rank < 2; ++rank) {
-    seats[rank].ask(kWorld, {tensor("a", 4)}, kStart);
-    seats[rank].ask(1, {tensor("a", 5)}, kStart);
+    ranks[rank].ask(kWorld, {tensor("a", 4)}, kStart);
+    ranks[rank].ask(1, {tensor("a", 5)}, kStart);
   }
-  EXPECT_THAT(seats.hear(0), testing::UnorderedElementsAre("a", "1/a"));
-  EXPECT_THAT(seats.hear(1), testing::UnorderedElementsAre("a", "1/a"));
+  EXPECT_THAT(ranks.hear(0), testing::UnorderedElementsAre("a", "1/a"));
+  EXPECT_THAT(ranks.hear(1), testing::UnorderedElementsAre("a", "1/a"));
 }
 
 // Ranks submit requests in groups that overlap, in any order. Two ranks receive the decisions that concern
@@ -236,10 +236,10 @@ TEST(Negotiator, RanksInSeveralGroupsHearOneOrder) {
   for (unsigned seed = 0; seed < 50; ++seed) {
     SCOPED_TRACE(seed);
     std::mt19937 random(seed);
-    Seats seats(3);
+    Ranks ranks(3);
     for (int rank = 0; rank < 3; ++rank) {
       for (int group = 1; group < 4; ++group)
-        seats[rank].add_group(group, groups[static_cast<std::size_t>(group)]);
+        ranks[rank].add_group(group, groups[static_cast<std::size_t>(group)]);
     }
     std::vector<std::vector<std::string>> heard(3);
     for (int step = 0; step < 20; ++step) {
@@ -249,13 +249,13 @@ TEST(Negotiator, RanksInSeveralGroupsHearOneOrder) {
       }
       std::shuffle(asks.begin(), asks.end(), random);
       for (const auto& [rank, group] : asks) {
-        seats[rank].ask(group, {tensor(std::to_string(step % 3))}, kStart);
+        ranks[rank].ask(group, {tensor(std::to_string(step % 3))}, kStart);
         if (random() % 2 == 0) {
-          for (auto& name : seats.hear(0)) heard[0].push_back(std::move(name));
+          for (auto& name : ranks.hear(0)) heard[0].push_back(std::move(name));
         }
       }
       for (int rank = 0; rank < 3; ++rank) {
-        for (auto& name : seats.hear(rank)) heard[static_cast<std::size_t>(rank)].push_back(std::move(name));
+        for (auto& name : ranks.hear(rank)) heard[static_cast<std::size_t>(rank)].push_back(std::move(name));
       }
     }
     const auto shared = [&](int rank, char other_group) {
@@ -273,13 +273,13 @@ TEST(Negotiator, RanksInSeveralGroupsHearOneOrder) {
 }
 
 TEST(Negotiator, IgnoresBallotsForAGroupThatWasRemovedMeanwhile) {
-  Seats seats(2);
-  for (int rank = 0; rank < 2; ++rank) seats[rank].add_group(1, {0, 1});
-  seats[1].ask(1, {tensor("late")}, kStart);
-  seats[0].remove_group(1);
-  EXPECT_THAT(seats.hear(0), ElementsAre());
-  seats[1].ask(2, {tensor("never")}, kStart);  // this rank is in no such group
-  EXPECT_THAT(seats.hear(0), ElementsAre());
+  Ranks ranks(2);
+  for (int rank = 0; rank < 2; ++rank) ranks[rank].add_group(1, {0, 1});
+  ranks[1].ask(1, {tensor("late")}, kStart);
+  ranks[0].remove_group(1);
+  EXPECT_THAT(ranks.hear(0), ElementsAre());
+  ranks[1].ask(2, {tensor("never")}, kStart);  // this rank is in no such group
+  EXPECT_THAT(ranks.hear(0), ElementsAre());
 }
 
 // --- in a tree ---
@@ -301,7 +301,7 @@ class InATree : public testing::Test {
     return all;
   }
   TimePoint now_ = Clock::now() + std::chrono::hours(1);
-  Seats seats_{7, 8192, false, 2};
+  Ranks seats_{7, 8192, false, 2};
 };
 
 TEST_F(InATree, ManySpeakWithOneVoice) {
@@ -427,7 +427,7 @@ class Locked : public testing::Test {
   }
 
   TimePoint now_{std::chrono::hours(1)};
-  Seats seats_{3, 8192, true};
+  Ranks seats_{3, 8192, true};
 };
 
 TEST_F(Locked, WhatAllAreReadyForIsDecidedInTheLockedOrder) {
@@ -709,21 +709,21 @@ TEST_F(Engines, WhoDoesNotAnswerWhenTheLockIsToEndIsMissing) {
 }
 
 TEST(Negotiator, WhoLeavesWhileALockIsOnItsWayLeavesItsProcessSetsOnce) {
-  Seats seats(2, 8192, true);
-  for (int rank = 0; rank < 2; ++rank) seats[rank].add_group(1, {0, 1});
-  for (int step = 0; step < 20 && !seats[0].is_locked(); ++step) {
-    if (step > 0) seats.hear(1);
-    for (int rank = 0; rank < 2; ++rank) seats[rank].ask(kWorld, {tensor("a")}, kStart);
-    seats.hear(0);
+  Ranks ranks(2, 8192, true);
+  for (int rank = 0; rank < 2; ++rank) ranks[rank].add_group(1, {0, 1});
+  for (int step = 0; step < 20 && !ranks[0].is_locked(); ++step) {
+    if (step > 0) ranks.hear(1);
+    for (int rank = 0; rank < 2; ++rank) ranks[rank].ask(kWorld, {tensor("a")}, kStart);
+    ranks.hear(0);
   }
-  ASSERT_TRUE(seats[0].is_locked());
-  seats[1].leave(kStart);  // it has not heard the verdict yet
+  ASSERT_TRUE(ranks[0].is_locked());
+  ranks[1].leave(kStart);  // it has not heard the verdict yet
   bool ended = false;
   for (int turn = 0; turn < 20; ++turn) {
     for (int rank = 0; rank < 2; ++rank) {
-      for (const auto& heard : seats[rank].hear(kStart, false)) ended = ended || heard.end;
+      for (const auto& heard : ranks[rank].hear(kStart, false)) ended = ended || heard.end;
     }
-    if (turn == 10) seats[0].leave(kStart);
+    if (turn == 10) ranks[0].leave(kStart);
   }
   EXPECT_TRUE(ended);
 }
@@ -731,7 +731,7 @@ TEST(Negotiator, WhoLeavesWhileALockIsOnItsWayLeavesItsProcessSetsOnce) {
 TEST(Negotiator, AnyCourseOfLockedStepsIsTheSameOnAllRanks) {
   std::mt19937 random(7);
   for (int course = 0; course < 200; ++course) {
-    Seats seats(3, 8192, true);
+    Ranks ranks(3, 8192, true);
     TimePoint now = kStart + std::chrono::hours(1);
     std::vector<std::vector<std::string>> heard(3);
     std::vector<std::vector<std::string>> asks(3);  // in turn
@@ -748,10 +748,10 @@ TEST(Negotiator, AnyCourseOfLockedStepsIsTheSameOnAllRanks) {
         const auto rank = static_cast<int>(random() % 3);
         auto& own = asks[static_cast<std::size_t>(rank)];
         if (!own.empty() && random() % 2 == 0) {
-          seats[rank].ask(kWorld, {tensor(own.back())}, now);
+          ranks[rank].ask(kWorld, {tensor(own.back())}, now);
           own.pop_back();
         } else {
-          for (auto& name : seats.hear(rank, now))
+          for (auto& name : ranks.hear(rank, now))
             heard[static_cast<std::size_t>(rank)].push_back(std::move(name));
         }
         if (random() % 50 == 0) now += std::chrono::milliseconds(30);

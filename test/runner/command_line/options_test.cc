@@ -109,7 +109,8 @@ TEST(ParseOptions, HandsMpirunNoAddressThatItWouldTakeForAName) {
 
 TEST(ParseOptions, StartsMoreRanksThanSlotsWhereThatIsWanted) {
   EXPECT_EQ(
-      accepted({"-H", "localhost:2", "-np", "5", "--oversubscribe", "true"}).shares.front().seats.size(), 5u);
+      accepted({"-H", "localhost:2", "-np", "5", "--oversubscribe", "true"}).shares.front().places.size(),
+      5u);
 }
 
 TEST(ParseOptions, TellsRanksOfNetworksAndTimes) {

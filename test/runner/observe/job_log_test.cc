@@ -15,11 +15,11 @@ struct Logged {
     options.shares = place(hosts, options.ranks, false);
     options.verbose = verbose;
     for (const auto& share : options.shares) {
-      for (const auto& seat : share.seats) {
+      for (const auto& place : share.places) {
         RankSummary& rank = summary.ranks.emplace_back();
-        rank.rank = seat.rank;
+        rank.rank = place.rank;
         rank.host = share.host;
-        rank.pid = 100 + seat.rank;
+        rank.pid = 100 + place.rank;
       }
     }
   }

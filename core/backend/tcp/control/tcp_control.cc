@@ -26,9 +26,9 @@ namespace {
 
 constexpr std::chrono::seconds kMostFarewell{1};
 
-/// Control over TCP: a star, in which every rank has one connection to rank 0. With a tree (TreePosition) it has
-/// tree links beside the star, between all other parents and children. Losses, and the messages of ranks to
-/// rank 0 alone, go over the star. Messages to parents go up the tree, and the announcements of rank 0 go
+/// Control over TCP: a star, in which every rank has one connection to rank 0. With a tree (TreePosition) it
+/// has tree links beside the star, between all other parents and children. Losses, and the messages of ranks
+/// to rank 0 alone, go over the star. Messages to parents go up the tree, and the announcements of rank 0 go
 /// down it. The I/O thread hands an announcement on first: this rank may leave as soon as it has it, and its
 /// goodbye must not overtake what others have still to get. Then it puts the announcement into the inbox.
 /// Messages that ranks below send because of it come after it, as the same thread reads them. Until all its

@@ -27,7 +27,7 @@ TEST(Communicator, OfSomeRanksCallsThemByTheirPlaces) {
   EXPECT_NE(&communicator.own_block(), &arenas[2]->block(2));
 }
 
-TEST(Communicator, RefusesSeatsThatCannotBeThere) {
+TEST(Communicator, RefusesPlacesThatCannotBeThere) {
   const auto arenas = make_arenas(1);
   const int members[] = {0};
   const std::uint64_t beyond[] = {arenas[0]->size()};
