@@ -74,8 +74,8 @@ Knob seconds(const char* variable, std::chrono::milliseconds Config::* member, d
           }};
 }
 
-Knob any_text(const char* variable, std::string Config::* member) {
-  return {variable, KnobOf::rank,
+Knob any_text(const char* variable, std::string Config::* member, KnobOf of = KnobOf::rank) {
+  return {variable, of,
           [member](Config& config, const std::string&, const std::string& value) { config.*member = value; },
           [member](const Config& config) { return config.*member; }};
 }
@@ -186,7 +186,7 @@ std::vector<Knob> make_knobs() {
       any_text("HORA_NETWORK", &C::network),
       choice("HORA_ENCRYPTION", &C::encryption, {"control", "all"}, KnobOf::job),
       optional_number("HORA_TREE", &C::tree_radix, 64, KnobOf::rank),
-      choice("HORA_CPU_OPERATIONS", &C::cpu_operations, {"auto", "shm", "tcp", "mpi"}, KnobOf::job),
+      any_text("HORA_CPU_OPERATIONS", &C::cpu_operations, KnobOf::job),
       choice("HORA_GPU_OPERATIONS", &C::gpu_operations, {"auto", "nccl", "hierarchical", "staged"},
              KnobOf::job),
       any_text("HORA_NCCL_LIBRARY", &C::nccl_library),

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/compose/phases.h"
 
+#include "core/base/dtypes.h"
+
 #include <cmath>
 
 namespace hora {
@@ -8,8 +10,7 @@ namespace hora {
 Phases phases_of(const Reduction& reduction) {
   Phases phases{reduction, reduction};
   phases.across.prescale = 1.0;
-  Reduction& unscaled = is_float(reduction.dtype) && size_of(reduction.dtype) == 2 &&
-                                reduction.op == ReduceOp::sum &&
+  Reduction& unscaled = is_half(reduction.dtype) && reduction.op == ReduceOp::sum &&
                                 std::abs(reduction.postscale) <= reduction.divisor
                             ? phases.across
                             : phases.within;

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/device/neutral.h"
 
-#include "core/base/half.h"
+#include "core/base/elements.h"
 
 #include <algorithm>
-#include <cstdint>
 #include <limits>
 
 namespace hora {
@@ -21,26 +20,13 @@ T neutral(ReduceOp op) {
   }
 }
 
-template <typename T>
-void fill(void* to, std::size_t count, T value) {
-  std::fill_n(static_cast<T*>(to), count, value);
-}
-
 }  // namespace
 
 void fill_neutral(void* to, DType dtype, ReduceOp op, std::size_t count) {
-  switch (dtype) {
-    case DType::uint8: return fill(to, count, neutral<std::uint8_t>(op));
-    case DType::int8: return fill(to, count, neutral<std::int8_t>(op));
-    case DType::int16: return fill(to, count, neutral<std::int16_t>(op));
-    case DType::int32: return fill(to, count, neutral<std::int32_t>(op));
-    case DType::int64: return fill(to, count, neutral<std::int64_t>(op));
-    case DType::float16: return fill(to, count, float16_from(neutral<float>(op)));
-    case DType::bfloat16: return fill(to, count, bfloat16_from(neutral<float>(op)));
-    case DType::float32: return fill(to, count, neutral<float>(op));
-    case DType::float64: return fill(to, count, neutral<double>(op));
-    case DType::boolean: return fill(to, count, neutral<bool>(op));
-  }
+  with_element(dtype, [&](auto element) {
+    using Element = decltype(element);
+    std::fill_n(static_cast<Element*>(to), count, Element::from(neutral<typename Element::Number>(op)));
+  });
 }
 
 }  // namespace hora

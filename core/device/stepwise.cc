@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/device/stepwise.h"
 
+#include "core/base/dtypes.h"
+
 #include <algorithm>
 
 namespace hora {
@@ -11,17 +13,13 @@ constexpr std::size_t kBlock = 2048;  // elements that are widened at a time
 void* at(void* data, std::size_t bytes) { return static_cast<std::byte*>(data) + bytes; }
 const void* at(const void* data, std::size_t bytes) { return static_cast<const std::byte*>(data) + bytes; }
 
-DType between_steps(DType dtype) {
-  return dtype == DType::float16 || dtype == DType::bfloat16 ? DType::float32 : dtype;
-}
-
 }  // namespace
 
 Stepwise::Stepwise(const Reduction& reduction)
-    : whole_(reduction), partials_{between_steps(reduction.dtype), reduction.op, 1.0, 1.0, 1} {}
+    : whole_(reduction), partials_{sum_dtype(reduction.dtype), reduction.op, 1.0, 1.0, 1} {}
 
 bool Stepwise::suits(const Reduction& reduction) {
-  const DType partial = between_steps(reduction.dtype);
+  const DType partial = sum_dtype(reduction.dtype);
   return partial == DType::float32 || partial == DType::float64;
 }
 

@@ -1,15 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/fuse/plan.h"
 
+#include "core/base/operations.h"
 #include "core/fuse/lines.h"
 
 namespace hora {
 namespace {
 
 bool fusible(const Decision& decision) {
-  const Operation operation = decision.request.operation;
-  return decision.status.ok() && decision.contributed &&
-         (operation == Operation::allreduce || operation == Operation::broadcast);
+  return decision.status.ok() && decision.contributed && traits(decision.request.operation).fuses;
 }
 
 bool same_kind(const Decision& one, const Decision& other) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/negotiate/agreement.h"
 
+#include "core/base/operations.h"
 #include "core/comm/world.h"
 
 #include <fmt/format.h>
@@ -187,16 +188,16 @@ std::optional<Request> stand_in(const Request& like) {
   Request request = like;
   request.failed_with.clear();
   request.slot = 0;  // memory of its own, away from the others'
-  if (like.operation == Operation::allreduce) {
-    const bool zeros =
-        like.op == ReduceOp::average || like.op == ReduceOp::sum || like.op == ReduceOp::adasum;
-    if (!zeros && like.prescale != 1.0) return std::nullopt;  // neutral values would be scaled
-    request.absent = true;
-    return request;
-  }
-  if (like.operation == Operation::allgather) {
-    request.shape.front() = 0;
-    return request;
+  switch (traits(like.operation).from_joined) {
+    case FromJoined::refused: return std::nullopt;
+    case FromJoined::no_rows: request.shape.front() = 0; return request;
+    case FromJoined::neutral: {
+      const bool zeros =
+          like.op == ReduceOp::average || like.op == ReduceOp::sum || like.op == ReduceOp::adasum;
+      if (!zeros && like.prescale != 1.0) return std::nullopt;  // neutral values would be scaled
+      request.absent = true;
+      return request;
+    }
   }
   return std::nullopt;
 }

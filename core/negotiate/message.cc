@@ -2,6 +2,7 @@
 #include "core/negotiate/message.h"
 
 #include "core/base/bytes.h"
+#include "core/base/operations.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -58,7 +59,7 @@ std::vector<int> read_ranks(Reader& in, int size, const char* what) {
 
 /// Checks that a tensor that is cut or put together by rows has some, and sends no more than it has.
 void check_rows(const Request& request) {
-  const bool has_rows = sizes_its_output(request.operation) || request.operation == Operation::reducescatter;
+  const bool has_rows = traits(request.operation).by_rows;
   if (has_rows && request.shape.empty()) throw Error(Code::internal, "bad message: a scalar has no rows");
   std::int64_t left = has_rows ? request.shape.front() : 0;
   for (const auto rows : request.splits) {
@@ -230,14 +231,8 @@ std::string describe(DType dtype, const std::vector<std::int64_t>& shape) {
   return fmt::format("{}[{}]", name(dtype), fmt::join(shape, ","));
 }
 
-bool concerns_members(Operation operation) {
-  return operation == Operation::join || operation == Operation::add_process_set ||
-         operation == Operation::remove_process_set;
-}
-
 std::string describe(const Request& request) {
-  if (request.operation == Operation::barrier || concerns_members(request.operation))
-    return std::string(name(request.operation));
+  if (!traits(request.operation).has_tensor) return std::string(name(request.operation));
   return fmt::format("{} {}", name(request.operation), describe(request.dtype, request.shape));
 }
 

@@ -49,10 +49,6 @@ struct Request {
   bool operator==(const Request&) const = default;
 };
 
-/// Whether an operation concerns the members of the job or of a group, and no tensor: join,
-/// add_process_set, remove_process_set.
-[[nodiscard]] bool concerns_members(Operation operation);
-
 /// The number of elements of a shape. Throws Error(invalid_argument) if a dimension is negative, or if that
 /// many elements of `dtype` are more bytes than 2^62.
 [[nodiscard]] std::int64_t elements(const std::vector<std::int64_t>& shape, DType dtype);

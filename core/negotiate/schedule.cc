@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/negotiate/schedule.h"
 
+#include "core/base/operations.h"
 #include "core/negotiate/ordinal.h"
 
 #include <utility>

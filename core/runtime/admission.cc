@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/runtime/admission.h"
 
+#include "core/base/dtypes.h"
+#include "core/base/operations.h"
 #include "core/comm/world.h"
 
 #include <fmt/format.h>
@@ -15,7 +17,7 @@ namespace {
 class Admission {
  public:
   Admission(const Entry& entry, int rank, const ProcessSets& sets)
-      : entry_(entry), rank_(rank), sets_(sets) {}
+      : entry_(entry), traits_(traits(entry.operation)), rank_(rank), sets_(sets) {}
 
   Asked asked() const {
     if (concerns_members(entry_.operation)) return {kWorld, job_request()};
@@ -46,16 +48,16 @@ class Admission {
     request.wire = wire();
     request.shape = entry_.shape;
     if (entry_.operation == Operation::allreduce) request.strides = entry_.strides;
-    if (entry_.operation != Operation::barrier) request.device = entry_.device.kind;
+    if (traits_.has_tensor) request.device = entry_.device.kind;
     request.failed_with = shortened(entry_.failed_with, kMostFailureBytes);
     request.check_finite = entry_.check_finite && entry_.operation == Operation::allreduce;
-    if (reduces()) {
+    if (traits_.reduces) {
       request.op = entry_.op;
       request.prescale = entry_.prescale;
       request.postscale = entry_.postscale;
       request.absent = request_is_absent();
     }
-    if (has_root()) request.root = entry_.root;
+    if (traits_.has_root) request.root = entry_.root;
     if (entry_.operation == Operation::alltoall) request.splits = entry_.splits;
     if (entry_.operation == Operation::scatter) {
       if (is_root()) {
@@ -69,12 +71,12 @@ class Admission {
 
   /// In place counts as written everywhere, also where a broadcast only reads: so all ranks refuse the same.
   [[nodiscard]] MemoryUse used_memory() const {
-    if (entry_.operation == Operation::barrier) return {};
+    if (!traits_.has_tensor) return {};
     const std::size_t all = elements(entry_.shape, entry_.dtype) * size_of(entry_.dtype);
     const bool only_root_reads =
         entry_.operation == Operation::broadcast || entry_.operation == Operation::scatter;
     const bool reads = only_root_reads ? is_root() : !request_is_absent();
-    std::size_t written = sizes_its_output(entry_.operation) ? 0 : all;
+    std::size_t written = traits_.sizes_output ? 0 : all;
     if (entry_.operation == Operation::reduce && !is_root()) written = 0;
     if (entry_.operation == Operation::reducescatter) written = bytes_of_own_rows(all);
     return memory_use(reads ? entry_.input : nullptr, all, written == 0 ? nullptr : entry_.output, written);
@@ -137,15 +139,6 @@ class Admission {
     return *ranks;
   }
 
-  [[nodiscard]] bool reduces() const {
-    return entry_.operation == Operation::allreduce || entry_.operation == Operation::reducescatter ||
-           entry_.operation == Operation::reduce || entry_.operation == Operation::scan;
-  }
-
-  [[nodiscard]] bool has_root() const {
-    return entry_.operation == Operation::broadcast || entry_.operation == Operation::gather ||
-           entry_.operation == Operation::scatter || entry_.operation == Operation::reduce;
-  }
   [[nodiscard]] bool is_root() const { return entry_.root == rank_; }
 
   [[noreturn]] void refuse(const std::string& why) const {
@@ -201,7 +194,7 @@ class Admission {
     if (!std::isfinite(entry_.prescale) || !std::isfinite(entry_.postscale)) {
       refuse(fmt::format("prescale {} and postscale {} must be finite", entry_.prescale, entry_.postscale));
     }
-    if (entry_.wire != DType::float32 && entry_.wire != DType::float16 && entry_.wire != DType::bfloat16) {
+    if (entry_.wire != DType::float32 && !is_half(entry_.wire)) {
       refuse(fmt::format("elements can travel as float16 or bfloat16, not as {}", hora::name(entry_.wire)));
     }
   }
@@ -332,12 +325,11 @@ class Admission {
   /// Only wide floats are narrowed; everything else travels as it is.
   [[nodiscard]] DType wire() const {
     const bool wide = entry_.dtype == DType::float32 || entry_.dtype == DType::float64;
-    const bool narrow = entry_.wire == DType::float16 || entry_.wire == DType::bfloat16;
-    const bool travels_so = reduces() && entry_.operation != Operation::scan;
-    return travels_so && wide && narrow ? entry_.wire : entry_.dtype;
+    return traits_.narrows && wide && is_half(entry_.wire) ? entry_.wire : entry_.dtype;
   }
 
   const Entry& entry_;
+  const OperationTraits& traits_;
   int rank_;
   const ProcessSets& sets_;
 };

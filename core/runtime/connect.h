@@ -7,9 +7,9 @@
 
 namespace hora {
 
-/// Meets the other ranks of a membership and picks the fastest way to each: the only place that knows which
-/// backends there are. Knobs that all ranks must agree on become rank 0's in `config`. Throws Error(timeout)
-/// at the deadline, (unavailable), (invalid_argument).
+/// Meets the other ranks of a membership and connects them: control, messages, and the backend that
+/// HORA_CPU_OPERATIONS chooses (core/runtime/backends.h). Knobs that all ranks must agree on become rank 0's
+/// in `config`. Throws Error(timeout) at the deadline, (unavailable), (invalid_argument).
 World connect(const Membership& membership, Config& config, TimePoint deadline);
 
 }  // namespace hora

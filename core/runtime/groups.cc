@@ -2,6 +2,7 @@
 #include "core/runtime/groups.h"
 
 #include "core/base/memory.h"
+#include "core/base/operations.h"
 #include "core/device/host_stream.h"
 
 #include <algorithm>
@@ -11,13 +12,11 @@ namespace {
 
 /// Whether NCCL can do all of an operation's work; else the host does it.
 bool nccl_takes(const Request& request) {
-  if (request.operation == Operation::scan || request.op == ReduceOp::adasum) return false;
-  const bool reduces = request.operation == Operation::allreduce ||
-                       request.operation == Operation::reducescatter ||
-                       request.operation == Operation::reduce;
+  const OperationTraits& operation = traits(request.operation);
+  if (!operation.on_gpu || request.op == ReduceOp::adasum) return false;
   // The divisor of an average is known later, and is one for those that are alone only.
   const int divisor = request.op == ReduceOp::average ? 2 : 1;
-  return !reduces ||
+  return !operation.reduces ||
          nccl_reduces({request.wire, ReduceOp::sum, request.prescale, request.postscale, divisor});
 }
 

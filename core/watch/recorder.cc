@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/watch/recorder.h"
 
+#include "core/base/operations.h"
 #include "core/negotiate/message.h"
 #include "core/watch/json.h"
 
@@ -41,7 +42,7 @@ std::string under_way(const MessageWait& wait) {
 
 /// Of the tensor that went into it.
 std::uint64_t input_bytes(const Record& record) {
-  if (record.operation == Operation::barrier || concerns_members(record.operation)) return 0;
+  if (!traits(record.operation).has_tensor) return 0;
   std::uint64_t bytes = size_of(record.dtype);
   for (const std::int64_t length : record.shape) bytes *= static_cast<std::uint64_t>(length);
   return bytes;

@@ -6,9 +6,15 @@
 #include <ATen/MemoryOverlap.h>
 
 #include <algorithm>
+#include <array>
 
 namespace hora {
 namespace {
+
+/// LibTorch's type for each DType, in the order of their numbers.
+constexpr std::array<torch::ScalarType, kDTypes> kScalarTypes{
+    torch::kUInt8,   torch::kInt8,     torch::kInt16,   torch::kInt32,   torch::kInt64,
+    torch::kFloat16, torch::kBFloat16, torch::kFloat32, torch::kFloat64, torch::kBool};
 
 [[noreturn]] void refuse(const std::string& name, const std::string& why) {
   throw Error(Code::invalid_argument, text_of("'{}': {}", name, why));
@@ -32,40 +38,14 @@ std::vector<Result> wait_for_all(const std::vector<Handle>& operations, Device d
 }
 
 DType dtype_of(const torch::Tensor& tensor, const std::string& name) {
-  switch (tensor.scalar_type()) {
-    case torch::kUInt8: return DType::uint8;
-    case torch::kInt8: return DType::int8;
-    case torch::kInt16: return DType::int16;
-    case torch::kInt32: return DType::int32;
-    case torch::kInt64: return DType::int64;
-    case torch::kFloat16: return DType::float16;
-    case torch::kBFloat16: return DType::bfloat16;
-    case torch::kFloat32: return DType::float32;
-    case torch::kFloat64: return DType::float64;
-    case torch::kBool: return DType::boolean;
-    default:
-      refuse(name,
-             text_of("elements of type {} cannot be sent; convert the tensor to float32, float64, float16, "
-                     "bfloat16, bool or an integer type",
-                     torch::toString(tensor.scalar_type())));
-  }
+  const auto found = std::find(kScalarTypes.begin(), kScalarTypes.end(), tensor.scalar_type());
+  if (found != kScalarTypes.end()) return static_cast<DType>(found - kScalarTypes.begin());
+  refuse(name, text_of("elements of type {} cannot be sent; convert the tensor to float32, float64, float16, "
+                       "bfloat16, bool or an integer type",
+                       torch::toString(tensor.scalar_type())));
 }
 
-torch::ScalarType scalar_type_of(DType dtype) {
-  switch (dtype) {
-    case DType::uint8: return torch::kUInt8;
-    case DType::int8: return torch::kInt8;
-    case DType::int16: return torch::kInt16;
-    case DType::int32: return torch::kInt32;
-    case DType::int64: return torch::kInt64;
-    case DType::float16: return torch::kFloat16;
-    case DType::bfloat16: return torch::kBFloat16;
-    case DType::float32: return torch::kFloat32;
-    case DType::float64: return torch::kFloat64;
-    case DType::boolean: return torch::kBool;
-  }
-  throw Error(Code::internal, "a dtype that Torch does not have");
-}
+torch::ScalarType scalar_type_of(DType dtype) { return kScalarTypes.at(static_cast<std::size_t>(dtype)); }
 
 DType wire_of(Compression compression) {
   if (compression == Compression::fp16) return DType::float16;

@@ -6,6 +6,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import numpy as np
+
 from hora import _native
 
 _CUDA = 2  # DLPack's number for it
@@ -16,18 +18,10 @@ _LEGACY_DEFAULT = 1  # in both protocols
 _PER_THREAD_DEFAULT = 2  # work on it is in order with that on the other default stream
 _NOT_ORDERED = -1
 
+# The type strings of the CUDA array interface, which are NumPy's.
 _TYPES = {
-    _native.DType.uint8: "|u1",
-    _native.DType.int8: "|i1",
-    _native.DType.int16: "<i2",
-    _native.DType.int32: "<i4",
-    _native.DType.int64: "<i8",
-    _native.DType.float16: "<f2",
-    _native.DType.float32: "<f4",
-    _native.DType.float64: "<f8",
-    _native.DType.bool: "|b1",
+    native: np.dtype(name).str for name, native in _native.DType.__members__.items() if name != "bfloat16"
 }
-_SIZES = {native: int(text[2:]) for native, text in _TYPES.items()} | {_native.DType.bfloat16: 2}
 
 
 def gpu_of(array: Any) -> int | None:
@@ -42,7 +36,7 @@ def gpu_of(array: Any) -> int | None:
 
 def bytes_of(dtype: _native.DType, shape: tuple[int, ...]) -> int:
     """How much memory elements take."""
-    return _SIZES[dtype] * math.prod(shape)
+    return dtype.itemsize * math.prod(shape)
 
 
 class DeviceArray:

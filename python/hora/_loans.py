@@ -18,18 +18,7 @@ from hora._submission import Loan, Place
 
 Array = np.ndarray[Any, Any]
 
-_DTYPES = {
-    "uint8": _native.DType.uint8,
-    "int8": _native.DType.int8,
-    "int16": _native.DType.int16,
-    "int32": _native.DType.int32,
-    "int64": _native.DType.int64,
-    "float16": _native.DType.float16,
-    "bfloat16": _native.DType.bfloat16,
-    "float32": _native.DType.float32,
-    "float64": _native.DType.float64,
-    "bool": _native.DType.bool,
-}
+_DTYPES = _native.DType.__members__  # by NumPy's names
 
 
 def viewed(array: Any, name: str) -> Array:

@@ -238,6 +238,7 @@ void bind_hora(py::module_& module) {
   py::enum_<DType> dtypes(module, "DType");
   for (int i = 0; i < kDTypes; ++i)
     dtypes.value(std::string(name(static_cast<DType>(i))).c_str(), static_cast<DType>(i));
+  dtypes.def_property_readonly("itemsize", [](DType dtype) { return size_of(dtype); });
   py::enum_<ReduceOp> ops(module, "ReduceOp");
   for (int i = 0; i < kReduceOps; ++i)
     ops.value(std::string(name(static_cast<ReduceOp>(i))).c_str(), static_cast<ReduceOp>(i));

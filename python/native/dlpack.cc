@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "python/native/dlpack.h"
 
+#include <hora/dtype.h>
 #include <hora/status.h>
 
 #include <array>
@@ -65,17 +66,21 @@ constexpr std::uint32_t kMajor = 1;  // of versioned tensors, and of ExchangeApi
 
 [[noreturn]] void refuse(const std::string& why) { throw Error(Code::invalid_argument, why); }
 
+ElementKind code_of(NumberKind kind) {
+  switch (kind) {
+    case NumberKind::boolean: return kBool;
+    case NumberKind::unsigned_integer: return kUnsigned;
+    case NumberKind::signed_integer: return kInt;
+    case NumberKind::ieee_float: return kFloat;
+    case NumberKind::brain_float: return kBfloat;
+  }
+  throw Error(Code::internal, "a kind of number that DLPack does not have");
+}
+
 std::optional<DType> known_dtype(DLDataType type) {
   for (int i = 0; i < kDTypes && type.lanes == 1; ++i) {
     const auto dtype = static_cast<DType>(i);
-    if (type.bits != 8 * size_of(dtype)) continue;
-    const bool is_unsigned = dtype == DType::uint8;
-    const ElementKind kind = dtype == DType::boolean    ? kBool
-                             : dtype == DType::bfloat16 ? kBfloat
-                             : is_float(dtype)          ? kFloat
-                             : is_unsigned              ? kUnsigned
-                                                        : kInt;
-    if (type.kind == kind) return dtype;
+    if (type.bits == 8 * size_of(dtype) && type.kind == code_of(kind_of(dtype))) return dtype;
   }
   return std::nullopt;
 }
@@ -87,11 +92,7 @@ DType dtype_of(DLDataType type) {
 }
 
 DLDataType type_of(DType dtype) {
-  const auto bits = static_cast<std::uint8_t>(8 * size_of(dtype));
-  if (dtype == DType::boolean) return {kBool, bits, 1};
-  if (dtype == DType::bfloat16) return {kBfloat, bits, 1};
-  if (is_float(dtype)) return {kFloat, bits, 1};
-  return {dtype == DType::uint8 ? kUnsigned : kInt, bits, 1};
+  return {code_of(kind_of(dtype)), static_cast<std::uint8_t>(8 * size_of(dtype)), 1};
 }
 
 Device device_of(DLDevice device) {

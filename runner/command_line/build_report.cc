@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runner/command_line/build_report.h"
 
-#include "core/backend/mpi_module.h"
 #include "core/backend/nccl_module.h"
 #include "core/device/kernels.h"
+#include "core/runtime/backends.h"
 #include "runner/launch/environment.h"
 
 #include <hora/hora.h>
@@ -11,7 +11,6 @@
 #include <dlfcn.h>
 #include <fmt/format.h>
 #include <sched.h>
-#include <sys/mman.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
@@ -29,26 +28,12 @@ std::string library_path() {
   return trouble ? found.dli_fname : path.string();
 }
 
-bool can_share_memory() {
-  const int fd = ::memfd_create("hora-check", MFD_CLOEXEC);
-  if (fd >= 0) ::close(fd);
-  return fd >= 0;
-}
-
 bool can_read_own_memory() {
   int from = 1;
   int to = 0;
   const iovec local{&to, sizeof to};
   const iovec remote{&from, sizeof from};
   return ::process_vm_readv(::getpid(), &local, 1, &remote, 1, 0) == sizeof to;
-}
-
-std::string mpi_line() {
-  try {
-    return fmt::format("[x] mpi      {}, by {}", load_mpi().library(), mpi_module_path());
-  } catch (const Error& error) {
-    return fmt::format("[ ] mpi      {}", error.what());
-  }
 }
 
 /// The NCCL that a process without a framework finds; one that imports PyTorch uses that one's.
@@ -63,12 +48,26 @@ std::string found_nccl() {
   return "no NCCL";
 }
 
-std::string nccl_line() {
+BackendStatus look_at_nccl() {
   try {
-    return fmt::format("[x] nccl     GPUs: {}; {}; by {}", gpus(), found_nccl(), nccl_module_path());
+    return {true, fmt::format("GPUs: {}; {}; by {}", gpus(), found_nccl(), nccl_module_path())};
   } catch (const Error& error) {
-    return fmt::format("[ ] nccl     {}", error.what());
+    return {false, error.what()};
   }
+}
+
+std::string line(std::string_view name, const BackendStatus& status) {
+  return fmt::format("  [{}] {:<8} {}\n", status.available ? 'x' : ' ', name, status.text);
+}
+
+std::string backend_lines() {
+  std::string lines = line("local", {true, "ranks as threads, and jobs of one rank"});
+  for (const Backend& backend : backends()) lines += line(backend.name, backend.look());
+  return lines +
+         line("peers", {can_read_own_memory(),
+                        "private buffers of other ranks (process_vm_readv); whether ranks may is "
+                        "tried at start"}) +
+         line("nccl", look_at_nccl());
 }
 
 bool is_in_path(const char* program) {
@@ -94,21 +93,14 @@ std::string build_report() {
       "  instructions {} (chosen at run time)\n"
       "  cores        {} usable\n\n"
       "backends\n"
-      "  [x] local    ranks as threads, and jobs of one rank\n"
-      "  {} shm      shared memory between the ranks of a host (memfd_create)\n"
-      "  {} peers    private buffers of other ranks (process_vm_readv); whether ranks may is tried at "
-      "start\n"
-      "  [x] tcp      control, and data where memory cannot be shared\n"
-      "  {}\n"
-      "  {}\n\n"
+      "{}\n"
       "launchers\n"
       "  [x] this machine\n"
       "  {} ssh: other hosts (-H, --hostfile)\n"
       "  {} slurm: srun, in an allocation\n"
       "  {} mpi: mpirun (--mpi, --launcher mpi)\n",
-      version(), library_path(), kernels::target(), cores(), mark(can_share_memory()),
-      mark(can_read_own_memory()), mpi_line(), nccl_line(), mark(is_in_path("ssh")), mark(is_in_path("srun")),
-      mark(is_in_path("mpirun")));
+      version(), library_path(), kernels::target(), cores(), backend_lines(), mark(is_in_path("ssh")),
+      mark(is_in_path("srun")), mark(is_in_path("mpirun")));
 }
 
 }  // namespace hora::hrun

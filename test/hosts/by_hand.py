@@ -50,7 +50,9 @@ class Job:
         self._environment = {"HORA_COORDINATOR": coordinator, **(environment or {})}
         self.ranks: list[Popen[str]] = []
         places = [
-            (host, cross, local, count) for cross, (host, count) in enumerate(shares) for local in range(count)
+            (host, cross, local, count)
+            for cross, (host, count) in enumerate(shares)
+            for local in range(count)
         ]
         for rank, (host, cross, local, count) in enumerate(places):
             given = {

@@ -4,6 +4,7 @@
 #include "core/backend/nccl/float32_sums.h"
 #include "core/backend/nccl/reductions.h"
 #include "core/backend/nccl/unregistered_copies.h"
+#include "core/base/dtypes.h"
 
 #include <algorithm>
 #include <numeric>
@@ -165,8 +166,7 @@ class NcclCollective final : public Collective {
   [[nodiscard]] int ranks() const { return static_cast<int>(ranks_); }
 
   [[nodiscard]] bool sums_in_float32(const Reduction& reduction) const {
-    const bool short_float = reduction.dtype == DType::float16 || reduction.dtype == DType::bfloat16;
-    return lane_->context().options.float32_sums && short_float && reduction.op == ReduceOp::sum;
+    return lane_->context().options.float32_sums && is_half(reduction.dtype) && reduction.op == ReduceOp::sum;
   }
 
   /// NCCL is told only of memory that all ranks tell it of.

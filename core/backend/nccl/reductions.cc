@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/backend/nccl/reductions.h"
 
+#include "core/base/dtypes.h"
+
 #include <hora/status.h>
 
 #include <algorithm>
@@ -21,13 +23,11 @@ ncclRedOp_t op_of(DType dtype, ReduceOp op) {
   }
 }
 
-bool has_16_bits(DType dtype) { return dtype == DType::float16 || dtype == DType::bfloat16; }
-
 /// How much of a sum's factor elements are multiplied with, which NCCL does in their dtype. Of 16 bits a
 /// power of two, so that nothing is lost: a third is wrong by 0.2 % in bfloat16. It is no larger than the
 /// factor's size, or than 1, so that no partial sum is infinite where the mean is not.
 double before_of(DType dtype, double factor) {
-  if (!has_16_bits(dtype)) return factor;
+  if (!is_half(dtype)) return factor;
   int exponent = 0;  // factor = [0.5, 1) * 2^exponent
   std::frexp(factor, &exponent);
   return std::ldexp(1.0, std::clamp(exponent - 1, kSmallestExponent, 0));

@@ -82,7 +82,7 @@ struct Config {
   /// HORA_TREE: ranks that do not all share memory agree over a tree, in which each has so many children, at
   /// most 64; 0: each with rank 0 alone. No value: 8 from 65 ranks up, else 0. Rank 0's counts.
   std::optional<int> tree_radix;
-  std::string cpu_operations = "auto";  ///< HORA_CPU_OPERATIONS: auto, shm, tcp or mpi
+  std::string cpu_operations = "auto";  ///< HORA_CPU_OPERATIONS: auto or a backend: shm, tcp, mpi
   /// HORA_GPU_OPERATIONS: how tensors on GPUs move. nccl: with NCCL, or not at all; hierarchical: with NCCL
   /// within a host, and by way of the host's memory across; staged: by way of the host's memory, as
   /// HORA_CPU_OPERATIONS has it; auto: nccl where every rank has it and a GPU of its own, else staged. Rank

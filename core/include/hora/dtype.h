@@ -23,6 +23,15 @@ enum class DType : std::uint8_t {
 };
 inline constexpr int kDTypes = 10;
 
+/// The kind of number that an element is. With its size it says how the element is laid out.
+enum class NumberKind : std::uint8_t {
+  boolean,
+  unsigned_integer,
+  signed_integer,
+  ieee_float,   ///< float16, float32 and float64 of IEEE 754
+  brain_float,  ///< the upper half of a float32
+};
+
 /// How elements of several ranks become one. float16 and bfloat16 are summed in float32 and rounded once.
 /// boolean: `sum` and `max` mean *or*, `product` and `min` mean *and*; there is no average.
 /// Integer averages are truncated toward zero. The numbers travel between ranks: append only.
@@ -37,6 +46,8 @@ inline constexpr int kReduceOps = 6;
 
 /// The size of one element, in bytes.
 [[nodiscard]] std::size_t size_of(DType dtype);
+
+[[nodiscard]] NumberKind kind_of(DType dtype);
 
 /// "float32", "bool", ...: NumPy's and PyTorch's names.
 [[nodiscard]] std::string_view name(DType dtype);

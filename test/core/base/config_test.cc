@@ -107,8 +107,8 @@ TEST(Config, ReadsEveryKnob) {
 TEST(Config, NamesTheVariableTheValueAndWhatIsAccepted) {
   EXPECT_EQ(refusal({{"HORA_FUSION_THRESHOLD", "64MB"}}),
             "HORA_FUSION_THRESHOLD='64MB': expected a whole number from 0 to 9223372036854775807");
-  EXPECT_EQ(refusal({{"HORA_CPU_OPERATIONS", "gloo"}}),
-            "HORA_CPU_OPERATIONS='gloo': expected one of auto, shm, tcp, mpi");
+  EXPECT_EQ(refusal({{"HORA_GPU_OPERATIONS", "gloo"}}),
+            "HORA_GPU_OPERATIONS='gloo': expected one of auto, nccl, hierarchical, staged");
   EXPECT_EQ(refusal({{"HORA_START_TIMEOUT", "soon"}}),
             "HORA_START_TIMEOUT='soon': expected seconds from 0.001 to 10000000");
   EXPECT_EQ(refusal({{"HORA_SIZE", "-1"}}), "HORA_SIZE='-1': expected a whole number from 1 to 1048576");

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "test/support/fake_gpu/fake_elements.h"
 
-#include "core/base/half.h"
+#include "core/base/elements.h"
 
 #include <algorithm>
 #include <cstdint>
@@ -11,29 +11,6 @@
 
 namespace hora {
 namespace {
-
-struct Float16 {
-  using Number = float;
-  std::uint16_t bits;
-  [[nodiscard]] float number() const { return float_from_float16(bits); }
-  static Float16 from(float number) { return {float16_from(number)}; }
-};
-
-struct Bfloat16 {
-  using Number = float;
-  std::uint16_t bits;
-  [[nodiscard]] float number() const { return float_from_bfloat16(bits); }
-  static Bfloat16 from(float number) { return {bfloat16_from(number)}; }
-};
-
-/// An element of a type that C++ computes with; integers wrap around.
-template <typename T>
-struct Plain {
-  using Number = T;
-  T value;
-  [[nodiscard]] T number() const { return value; }
-  static Plain from(T number) { return {number}; }
-};
 
 template <typename T>
 T sum(T a, T b) {

@@ -1,17 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/backend/tcp/data/partial_sum.h"
 
+#include "core/base/dtypes.h"
+
 #include <cstring>
 
 namespace hora::tcp {
-namespace {
-
-bool is_half(DType dtype) { return dtype == DType::float16 || dtype == DType::bfloat16; }
-
-}  // namespace
 
 PartialSum::PartialSum(const Reduction& reduction)
-    : reduction_(reduction), dtype_(is_half(reduction.dtype) ? DType::float32 : reduction.dtype) {}
+    : reduction_(reduction), dtype_(sum_dtype(reduction.dtype)) {}
 
 bool PartialSum::travels(const Reduction& reduction) {
   return reduction.divisor == 1 || is_float(reduction.dtype);

@@ -15,17 +15,8 @@ from hora._naming import Naming
 from hora._submission import Submission, start_group
 from hora.torch._ops import devices
 
-_DTYPES = {
-    torch.uint8: _native.DType.uint8,
-    torch.int8: _native.DType.int8,
-    torch.int16: _native.DType.int16,
-    torch.int32: _native.DType.int32,
-    torch.int64: _native.DType.int64,
-    torch.float16: _native.DType.float16,
-    torch.bfloat16: _native.DType.bfloat16,
-    torch.float32: _native.DType.float32,
-    torch.float64: _native.DType.float64,
-    torch.bool: _native.DType.bool,
+_DTYPES: dict[torch.dtype, _native.DType] = {
+    getattr(torch, name): native for name, native in _native.DType.__members__.items()
 }
 _OF_NATIVE = {native: dtype for dtype, native in _DTYPES.items()}
 

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/base/dtypes.h"
+
+#include <array>
+
+namespace hora {
+namespace {
+
+struct DTypeRow {
+  std::string_view name;
+  std::size_t size;  // bytes
+  NumberKind kind;
+};
+
+/// A row for each DType, in the order of their numbers.
+constexpr std::array<DTypeRow, kDTypes> kRows{{
+    {"uint8", 1, NumberKind::unsigned_integer},
+    {"int8", 1, NumberKind::signed_integer},
+    {"int16", 2, NumberKind::signed_integer},
+    {"int32", 4, NumberKind::signed_integer},
+    {"int64", 8, NumberKind::signed_integer},
+    {"float16", 2, NumberKind::ieee_float},
+    {"bfloat16", 2, NumberKind::brain_float},
+    {"float32", 4, NumberKind::ieee_float},
+    {"float64", 8, NumberKind::ieee_float},
+    {"bool", 1, NumberKind::boolean},
+}};
+
+constexpr std::array<std::string_view, kReduceOps> kReduceOpNames{"average", "sum",     "min",
+                                                                  "max",     "product", "adasum"};
+
+const DTypeRow& row_of(DType dtype) { return kRows.at(static_cast<std::size_t>(dtype)); }
+
+}  // namespace
+
+std::size_t size_of(DType dtype) { return row_of(dtype).size; }
+
+std::string_view name(DType dtype) { return row_of(dtype).name; }
+
+NumberKind kind_of(DType dtype) { return row_of(dtype).kind; }
+
+bool is_half(DType dtype) { return is_float(dtype) && size_of(dtype) == 2; }
+
+DType sum_dtype(DType dtype) { return is_half(dtype) ? DType::float32 : dtype; }
+
+std::optional<DType> dtype_named(std::string_view name) {
+  for (int i = 0; i < kDTypes; ++i) {
+    if (kRows[static_cast<std::size_t>(i)].name == name) return static_cast<DType>(i);
+  }
+  return std::nullopt;
+}
+
+std::string_view name(ReduceOp op) { return kReduceOpNames.at(static_cast<std::size_t>(op)); }
+
+}  // namespace hora

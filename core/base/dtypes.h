@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <hora/dtype.h>
+
+namespace hora {
+
+/// Whether a dtype is a float of 16 bits. Its elements are summed as float32.
+[[nodiscard]] bool is_half(DType dtype);
+
+/// The dtype in which sums of elements are kept between steps: float32 for a float of 16 bits, else the dtype
+/// itself.
+[[nodiscard]] DType sum_dtype(DType dtype);
+
+}  // namespace hora
