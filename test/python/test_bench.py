@@ -216,3 +216,18 @@ def test_unknown_rows_are_refused(capsys: pytest.CaptureFixture[str]):
     with pytest.raises(SystemExit):
         main.parse(["b77"])
     assert "there is no row b77" in capsys.readouterr().err
+
+
+def test_a_run_is_kept_with_a_line_for_each_figure(tmp_path: pathlib.Path):
+    result = figures.Result("sums", "us", {"1 MiB": {"hora": figure(1.5, 1 / 3), "gloo": figure(2.0, 3.0)}})
+    saved = {
+        "date": "2026-01-02",
+        "rows": ["b1"],
+        "machine": {},
+        "experiments": {"sums": dataclasses.asdict(result)},
+    }
+    run = runs.Run(tmp_path / "run.json", saved)
+    runs.write(run)
+    assert '"hora": {"blocks": [1.5, 0.333333], ' in run.file.read_text()
+    assert len([line for line in run.file.read_text().splitlines() if "blocks" in line]) == 2
+    assert runs.read(run.file).saved["experiments"]["sums"]["cases"]["1 MiB"]["gloo"]["blocks"] == [2, 3]

@@ -30,7 +30,21 @@ class Run:
 def write(run: Run) -> None:
     run.saved["machine"]["load_after"] = os.getloadavg()[0]
     run.file.parent.mkdir(parents=True, exist_ok=True)
-    run.file.write_text(json.dumps(run.saved, indent=1) + "\n")
+    run.file.write_text(written(run.saved) + "\n")
+
+
+def written(value: Any, indent: str = "") -> str:
+    """JSON with a line for each figure, so that a run is a table. Numbers have six digits."""
+    if isinstance(value, float):
+        return f"{value:.6g}"
+    if isinstance(value, list):
+        return f"[{', '.join(written(each) for each in value)}]"
+    if not isinstance(value, dict):
+        return json.dumps(value)
+    entries = [f"{json.dumps(key)}: {written(each, indent + ' ')}" for key, each in value.items()]
+    if not any(isinstance(each, dict) for each in value.values()):
+        return f"{{{', '.join(entries)}}}"
+    return "{" + ",".join(f"\n{indent} {entry}" for entry in entries) + f"\n{indent}}}"
 
 
 def read(file: pathlib.Path) -> Run:
