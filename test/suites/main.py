@@ -18,10 +18,10 @@ def set_up() -> int:
     return 0
 
 
-def test(wanted: list[str]) -> int:
-    """Runs these suites, or all."""
+def test(wanted: list[str], whole: bool) -> int:
+    """Runs these suites, or all. `whole`: also those of which a sample is enough for each commit."""
     setup.everything()
-    return suites.run_suites(wanted)
+    return suites.run_suites(wanted, whole)
 
 
 def check() -> int:
@@ -34,7 +34,7 @@ def all_faults() -> int:
     """Plays the whole table of faults, and writes test/faults/RESULTS.md."""
     setup.everything()
     os.environ["FAULTS"] = "all"
-    return suites.run_suites(["faults"])
+    return suites.run_suites(["faults"], whole=True)
 
 
 def newest() -> int:
@@ -141,6 +141,11 @@ def main(arguments: list[str]) -> int:
         action="store_true",
         help="instead: every fault in every phase, into test/faults/RESULTS.md; 20 minutes",
     )
+    testing.add_argument(
+        "--whole",
+        action="store_true",
+        help="all cases of suites that are else a sample: tsan, asan, newest; 30 minutes more",
+    )
     commands.add_parser(
         "newest",
         help="setup, then the tests of Python, examples and package with the newest PyTorch, NumPy, ... of PyPI; 20 minutes",
@@ -184,7 +189,7 @@ def main(arguments: list[str]) -> int:
         "setup": set_up,
         "demo": demo.everything,
         "check": check,
-        "test": lambda: all_faults() if parsed.faults else test(parsed.suite),
+        "test": lambda: all_faults() if parsed.faults else test(parsed.suite, parsed.whole),
         "newest": newest,
         "wheel": make_wheels,
         "fuzz": lambda: fuzz(parsed.minutes),

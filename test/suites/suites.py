@@ -10,7 +10,7 @@ import shutil
 import subprocess
 import time
 import xml.etree.ElementTree as xml
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from . import newest, setup, times
 from .shell import LOGS, PYTHON, ROOT, VENV, Failed, Word, end_of_log, last_lines, run_quietly
@@ -80,10 +80,12 @@ def scratch() -> dict[str, str]:
     return {"TMPDIR": str(fresh(ROOT / "build/tmp"))}
 
 
-def count(name: str, reports: pathlib.Path, command: list[Word]) -> Tally:
+def count(
+    name: str, reports: pathlib.Path, command: list[Word], environment: Mapping[str, str] | None = None
+) -> Tally:
     """Runs what leaves XML reports in a folder, and counts their cases. If it dies without one, that is one
     failure."""
-    good = run_quietly(name, command, scratch())
+    good = run_quietly(name, command, {**scratch(), **(environment or {})})
     tally = read_reports(reports)
     if not good and tally.failed == 0:
         tally.failed = 1
@@ -131,12 +133,23 @@ def torch() -> Tally:
     return ctest("torch", "default", "-L", "^torch$")
 
 
-def thread_sanitizer() -> Tally:
-    return ctest("tsan", "tsan")
+def commits() -> int:
+    """The number of commits up to this one; 0 outside of a repository."""
+    counted = subprocess.run(
+        ["git", "rev-list", "--count", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    return int(counted.stdout or 0)
 
 
-def address_sanitizer() -> Tally:
-    return ctest("asan", "asan")
+def sanitized(preset: str, whole: bool) -> Tally:
+    """The tests without other processes under a sanitizer. The conformance suites take most of the time.
+    Unless `whole`, each commit runs the next quarter of their cases."""
+    tally = ctest(preset, preset, "--exclude-regex", "^conformance")
+    quarter = {} if whole else {"GTEST_TOTAL_SHARDS": "4", "GTEST_SHARD_INDEX": str(commits() % 4)}
+    reports = fresh(ROOT / f"build/{preset}/reports")
+    command: list[Word] = ["ctest", "--preset", preset, "--tests-regex", "^conformance"]
+    tally.add(count(f"{preset}-conformance", reports, command, quarter))
+    return tally
 
 
 def fuzz(seconds: int = FUZZ_SECONDS) -> Tally:
@@ -220,10 +233,17 @@ class Suite:
     run: Callable[[], Tally]
     logs: list[str]  # to show when it fails
     ahead: Callable[[], None] | None = None  # makes ready what it needs beside the set-up
+    whole: Callable[[], Tally] | None = None  # all of its cases, where `run` is a sample
 
 
 def built(configuration: str, preset: str = "") -> Callable[[], None]:
     return functools.partial(build_ahead, configuration, preset or configuration)
+
+
+def sanitizer(preset: str) -> Suite:
+    logs = [preset, f"{preset}-conformance"]
+    run = functools.partial(sanitized, preset)
+    return Suite(preset, lambda: run(whole=False), logs, built(preset), lambda: run(whole=True))
 
 
 # Suites that mostly wait come first, while the needs of others are made ready.
@@ -235,9 +255,15 @@ SUITES = [
     Suite("faults", faults, ["faults"]),
     Suite("examples", examples, ["examples"]),
     Suite("python", python, ["python"]),
-    Suite("newest", lambda: with_newest(*newest.SAMPLE), ["newest"], lambda: newest.prepare(upgrade=False)),
-    Suite("tsan", thread_sanitizer, ["tsan"], built("tsan")),
-    Suite("asan", address_sanitizer, ["asan"], built("asan")),
+    Suite(
+        "newest",
+        lambda: with_newest(*newest.SAMPLE),
+        ["newest"],
+        lambda: newest.prepare(upgrade=False),
+        lambda: with_newest(*newest.ALL),
+    ),
+    sanitizer("tsan"),
+    sanitizer("asan"),
     Suite("fuzz", fuzz, [], built("asan", "fuzz")),
     Suite("core-only", core_only, ["core-only"], built("core-only")),
     Suite("style", style, ["style", "ruff", "ruff-format", "mypy"]),
@@ -248,8 +274,11 @@ def names() -> list[str]:
     return [suite.name for suite in SUITES]
 
 
-def run_suites(wanted: list[str]) -> int:
-    return run_all([suite for suite in SUITES if not wanted or suite.name in wanted])
+def run_suites(wanted: list[str], whole: bool) -> int:
+    chosen = [suite for suite in SUITES if not wanted or suite.name in wanted]
+    if whole:
+        chosen = [dataclasses.replace(suite, run=suite.whole or suite.run) for suite in chosen]
+    return run_all(chosen)
 
 
 def run_checks() -> int:
