@@ -17,7 +17,7 @@ enum class FrameKind : std::uint8_t {
   refusal,       ///< rank 0: you cannot join, and why
   loss,          ///< rank 0: a rank is lost, which and why
   failure,       ///< to rank 0: this rank fails, and why
-  goodbye,       ///< this rank ends in order; what follows is the end of the stream
+  leave,         ///< this rank ends in order; what follows is the end of the stream
   beat,          ///< this rank is alive
   announcement,  ///< down the tree: a message of rank 0 to some ranks, or that there will be no more
 };

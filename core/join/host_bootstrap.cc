@@ -29,7 +29,7 @@ constexpr std::size_t kMostReplyText = 900;
 constexpr std::chrono::milliseconds kPauseBeforeNextTry{
     10};                                          // between tries to reach a rank 0 that is not there yet
 constexpr std::chrono::seconds kSilenceLimit{5};  // with one who has connected and says nothing
-constexpr std::chrono::seconds kLastWords{2};     // that rank 0 has to say whom it missed
+constexpr std::chrono::seconds kLateAnswer{2};    // that rank 0 has to say whom it missed
 
 struct Introduction {
   int rank = 0;
@@ -259,7 +259,7 @@ Answer introduce(const Membership& membership, const Config& config, const Descr
   Bytes bytes(kReplyBytes);
   try {
     // Rank 0 may have come later, and knows who is missing.
-    read_exactly(socket.fd(), bytes, Clock::now() + config.start_timeout + kLastWords);
+    read_exactly(socket.fd(), bytes, Clock::now() + config.start_timeout + kLateAnswer);
   } catch (const Error& error) {
     if (error.code() == Code::timeout) throw Error(late(config, "rank 0"));
     throw;

@@ -26,7 +26,7 @@ constexpr std::uint64_t kRankBound = 1 << 20;
 Bytes encode(const RankEnd& end) {
   Writer out;
   out.u64(static_cast<std::uint64_t>(end.rank)).u8(end.killed ? 1 : 0);
-  out.string(end.how.substr(0, kMostHow)).string(end.words.substr(0, kMostWordsOfARank));
+  out.string(end.how.substr(0, kMostHow)).string(end.last_line.substr(0, kMostLastLine));
   return out.take();
 }
 
@@ -36,20 +36,20 @@ RankEnd decode_rank_end(std::span<const std::byte> bytes) {
   end.rank = static_cast<int>(in.below(kRankBound, "a rank"));
   end.killed = in.boolean();
   end.how = in.string(kMostHow);
-  end.words = in.string(kMostWordsOfARank);
+  end.last_line = in.string(kMostLastLine);
   in.finish();
   return end;
 }
 
 std::string describe(const RankEnd& end) {
   return fmt::format("{}{}{}{}", end.how, end.killed ? "" : " without shutdown",
-                     end.words.empty() ? "" : "; its last words: ", end.words);
+                     end.last_line.empty() ? "" : "; its last words: ", end.last_line);
 }
 
 std::string describe_after(const std::string& reason, const RankEnd& end) {
-  const bool known = end.killed || end.words.empty() || reason.find(end.words) != std::string::npos;
+  const bool known = end.killed || end.last_line.empty() || reason.find(end.last_line) != std::string::npos;
   const std::string how = reason.ends_with("it " + end.how) ? "" : "; it " + end.how;
-  return fmt::format("{}{}{}", how, known ? "" : "; its last words: ", known ? "" : end.words);
+  return fmt::format("{}{}{}", how, known ? "" : "; its last words: ", known ? "" : end.last_line);
 }
 
 LauncherNews::LauncherNews(std::optional<int> socket) : socket_(socket.value_or(-1)) {

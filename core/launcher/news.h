@@ -16,14 +16,14 @@ namespace hora {
 /// The end of a rank, as the launcher that started it saw it. A value.
 struct RankEnd {
   int rank = 0;
-  bool killed = false;  ///< by a signal
-  std::string how;      ///< "was killed by signal 9 (Killed)", "exited with code 3"
-  std::string words;    ///< the last line that it wrote to stderr, fit to be quoted; may be empty
+  bool killed = false;    ///< by a signal
+  std::string how;        ///< "was killed by signal 9 (Killed)", "exited with code 3"
+  std::string last_line;  ///< the last line that it wrote to stderr, fit to be quoted; may be empty
 
   bool operator==(const RankEnd&) const = default;
 };
 
-inline constexpr std::size_t kMostWordsOfARank = 300;  ///< bytes
+inline constexpr std::size_t kMostLastLine = 300;  ///< bytes
 
 /// The bytes of one, and back. Bytes that do not fit throw Error(internal).
 [[nodiscard]] Bytes encode(const RankEnd& end);
@@ -33,8 +33,8 @@ inline constexpr std::size_t kMostWordsOfARank = 300;  ///< bytes
 /// others lost.
 [[nodiscard]] std::string describe(const RankEnd& end);
 /// "; it exited with code 3; its last words: no space left": the text that is added to the reason of a rank
-/// that has told it. The words are left out where they are known from that, and of a signal, which follows
-/// from it; and how it ended, where the reason is just that.
+/// that has told it. The last words are left out where they are known from that, and of a signal, which
+/// follows from it; and how it ended, where the reason is just that.
 [[nodiscard]] std::string describe_after(const std::string& reason, const RankEnd& end);
 
 /// The launcher's word to this rank of how others ended: a socket (SOCK_SEQPACKET) on which each message is

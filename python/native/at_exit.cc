@@ -36,7 +36,7 @@ void leave(int status, void* argument) {
   if (::getpid() != leaver->owner) return;
   try {
     leaver->runtime->shutdown(reason_for(*leaver, status & kStatusBits));
-    const Runtime ended(std::move(*leaver->runtime));  // says goodbye
+    const Runtime ended(std::move(*leaver->runtime));  // leaves the job
   } catch (const std::exception&) {
     return;  // the other ranks hear of the end of this process
   }

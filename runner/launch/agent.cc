@@ -48,7 +48,7 @@ class Agent {
     channel_.send_line(fmt::format("{} {} {}", kGreeting, version(), own_path()));
     channel_.flush();
     while (!done_) turn();
-    say_last_words();
+    send_what_is_queued();
     return exit_code_;
   }
 
@@ -241,7 +241,7 @@ class Agent {
     refuse(fmt::format("the agent of this host was told to end ({})", ::strsignal(signal)));
   }
 
-  void say_last_words() {
+  void send_what_is_queued() {
     const TimePoint until = Clock::now() + kTimeToDrain;
     while (channel_.has_queued() && Clock::now() < until) {
       std::vector<pollfd> events;

@@ -13,8 +13,8 @@
 namespace hora::hrun {
 namespace {
 
-// The words on the pipe: a process group to watch, the negative of one to forget, or this.
-constexpr int kFarewell = 0;
+// The words on the pipe: a process group to watch, the negative of one to forget, or kEndOfHrun.
+constexpr int kEndOfHrun = 0;
 
 [[noreturn]] void stand_guard(int pipe) {
   ::setsid();  // a Ctrl-C on the terminal is not for the guard
@@ -27,7 +27,7 @@ constexpr int kFarewell = 0;
   std::vector<int> groups;
   int group = 0;
   while (::read(pipe, &group, sizeof group) == sizeof group) {
-    if (group == kFarewell) ::_exit(0);
+    if (group == kEndOfHrun) ::_exit(0);
     if (group > 0) {
       groups.push_back(group);
     } else {
@@ -52,7 +52,7 @@ Guard::Guard() {
 }
 
 Guard::~Guard() {
-  tell(kFarewell);
+  tell(kEndOfHrun);
   ::waitpid(pid_, nullptr, 0);
 }
 

@@ -7,13 +7,13 @@ namespace hora::hrun {
 
 /// Ends the process groups of the ranks when hrun dies without having done so (kill -9): a small process that
 /// hrun forks before anything else, in a session of its own. It reads process groups from a pipe; when the
-/// pipe ends without a farewell, hrun is dead, and it kills them all. The ranks themselves also die with hrun
+/// pipe ends without kEndOfHrun, hrun is dead, and it kills them all. The ranks themselves also die with hrun
 /// (PDEATHSIG); the guard is for what they have started.
 class Guard {
  public:
   /// Forks the guard. Throws Error(unavailable).
   Guard();
-  /// Says farewell: the guard ends and kills nobody. Waits for it.
+  /// Tells the guard that hrun ends in order, so that it kills nobody. Waits until the guard has ended.
   ~Guard();
   Guard(const Guard&) = delete;
   Guard& operator=(const Guard&) = delete;

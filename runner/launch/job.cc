@@ -376,7 +376,7 @@ class Job {
     if (state_.ranks_told() || !told_ends_.take(ended.ending)) return;
     pass_output();  // what it wrote before
     hosts_.tell({ended.rank, ended.ending.signal != 0, ended.ending.how,
-                 relay_.errors(ended.rank).last_words(kMostWordsOfARank)});
+                 relay_.errors(ended.rank).last_line(kMostLastLine)});
   }
 
   void host_lost(const Failure& lost) {

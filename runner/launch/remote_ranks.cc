@@ -49,10 +49,10 @@ class ClockOffset {
   std::int64_t offset_ = 0;
 };
 
-/// The last words of a program on its stderr, fit to be quoted: without what does things to a terminal.
-class LastWords {
+/// The last lines of a program on its stderr, fit to be quoted: without what does things to a terminal.
+class StderrTail {
  public:
-  explicit LastWords(Descriptor pipe) : source_(std::move(pipe)) {}
+  explicit StderrTail(Descriptor pipe) : source_(std::move(pipe)) {}
 
   void watch(std::vector<pollfd>& events) const {
     if (!source_.ended()) events.push_back({source_.fd(), POLLIN, 0});
@@ -94,7 +94,7 @@ struct Connection {
       : input(make_pipe()),
         process(begin(command, input.read.fd())),
         channel(process.output.fd(), input.write.fd(), now),
-        words(std::move(process.errors)) {
+        stderr_tail(std::move(process.errors)) {
     input.read = Descriptor();
   }
 
@@ -109,7 +109,7 @@ struct Connection {
   Pipe input;
   Process process;
   AgentChannel channel;
-  LastWords words;
+  StderrTail stderr_tail;
 };
 
 class RemoteRanks final : public HostRanks {
@@ -165,7 +165,7 @@ class RemoteRanks final : public HostRanks {
   void watch(std::vector<pollfd>& events) const override {
     if (gone()) return;
     channel_.watch(events);
-    connection_.words.watch(events);
+    connection_.stderr_tail.watch(events);
   }
 
   [[nodiscard]] TimePoint next() const override {
@@ -183,7 +183,7 @@ class RemoteRanks final : public HostRanks {
 
   std::vector<RankEvent> turn(TimePoint now) override {
     if (!gone()) {
-      connection_.words.read();
+      connection_.stderr_tail.read();
       channel_.read(now);
       try {
         take_messages(now);
@@ -240,7 +240,7 @@ class RemoteRanks final : public HostRanks {
       return;
     }
     greeted_ = true;
-    connection_.words.forget();  // of login: banners, new host keys
+    connection_.stderr_tail.forget();  // of login: banners, new host keys
     next_ping_ = TimePoint::min();
     ping(Clock::now());
     tell(Word::plan, encode(plan_));
@@ -348,7 +348,7 @@ class RemoteRanks final : public HostRanks {
       give_up(fmt::format("no word from it for {} s", kSilence.count()), kLost,
               channel_.heard() + kPingPause);
     } else if (state_ == State::making_ready && now >= deadline_) {
-      const std::string words = connection_.words.quoted();
+      const std::string words = connection_.stderr_tail.quoted();
       give_up(
           fmt::format("no answer within {} s (--start-timeout){}",
                       std::chrono::duration<double>(patience_).count(), words.empty() ? "" : ": " + words),
@@ -357,8 +357,8 @@ class RemoteRanks final : public HostRanks {
   }
 
   void connection_ended(TimePoint now) {
-    connection_.words.read();
-    const std::string words = connection_.words.quoted();
+    connection_.stderr_tail.read();
+    const std::string words = connection_.stderr_tail.quoted();
     const int code = exit_.value_or(kLost);
     if (!greeted_) return give_up(road_.explain(words, code), kLost, now);
     give_up(fmt::format("the connection to its agent ended (code {}){}{}", code, words.empty() ? "" : ": ",

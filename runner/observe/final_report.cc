@@ -34,7 +34,7 @@ std::string describe_other_endings(const JobEnd& end) {
 std::string advice_for(int rank, const JobEnd& end) {
   const EndReport* report = end.reports.of(rank);
   const std::string advice = end.input.advice(
-      rank, report != nullptr ? report->error : end.relay.errors(rank).last_words(kMostWordsOfARank));
+      rank, report != nullptr ? report->error : end.relay.errors(rank).last_line(kMostLastLine));
   return advice.empty() ? "" : fmt::format("hrun: {}\n", advice);
 }
 
@@ -77,7 +77,7 @@ void complete(JobSummary& summary, const JobEnd& end, int exit_code) {
   for (auto& rank : summary.ranks) {
     rank.output_lines = end.relay.output(rank.rank).count();
     rank.error_lines = end.relay.errors(rank.rank).count();
-    rank.last_words = end.relay.errors(rank.rank).last_words(kMostWordsOfARank);
+    rank.last_words = end.relay.errors(rank.rank).last_line(kMostLastLine);
     if (const EndReport* report = end.reports.of(rank.rank)) {
       rank.reason = report->error;
       rank.where = report->where;

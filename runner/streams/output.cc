@@ -170,7 +170,7 @@ std::string Painter::keep_uncovered(int stream, std::string_view next) {
   return label(stream) + bar.mapped() + "\n";
 }
 
-std::string Tail::last_words(std::size_t most) const {
+std::string Tail::last_line(std::size_t most) const {
   for (auto line = lines_.rbegin(); line != lines_.rend(); ++line) {
     std::string words = quotable(*line, most);
     if (!words.empty() && !is_of_log(words)) return words;

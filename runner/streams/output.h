@@ -83,7 +83,7 @@ class Tail {
   [[nodiscard]] std::uint64_t count() const { return count_; }
   /// The last of them that says something and is not of Hora's log, of `most` bytes at most, without what
   /// does things to a terminal; empty: there is none.
-  [[nodiscard]] std::string last_words(std::size_t most) const;
+  [[nodiscard]] std::string last_line(std::size_t most) const;
 
  private:
   std::deque<std::string> lines_;

@@ -219,7 +219,7 @@ TEST(Job, ADeathIsToldWithItsSignalToAllOthers) {
   }
 }
 
-TEST(Job, AnEarlyEndIsToldWithItsCodeAndLastWordsToAllOthers) {
+TEST(Job, AnEarlyEndIsToldWithItsCodeAndLastLineToAllOthers) {
   const std::regex heard(
       "rank 1 \\(pid [0-9]+ on .*\\) is gone: it exited with code 0 without shutdown; its last words: "
       "enough");

@@ -27,15 +27,15 @@ TEST(FrameReader, PutsFramesTogetherByteByByte) {
   const Bytes contents{std::byte{1}, std::byte{2}};
   auto [here, there] = make_sessions();
   Bytes stream = seal_frame(here.sends, FrameKind::message, contents);
-  const Bytes goodbye = seal_frame(here.sends, FrameKind::goodbye, {});
-  stream.insert(stream.end(), goodbye.begin(), goodbye.end());
+  const Bytes leave = seal_frame(here.sends, FrameKind::leave, {});
+  stream.insert(stream.end(), leave.begin(), leave.end());
   FrameReader reader(std::move(there.receives));
   std::vector<Frame> frames;
   for (const auto byte : stream) {
     reader.feed({&byte, 1});
     while (auto frame = reader.next()) frames.push_back(*std::move(frame));
   }
-  EXPECT_EQ(frames, (std::vector<Frame>{{FrameKind::message, contents}, {FrameKind::goodbye, {}}}));
+  EXPECT_EQ(frames, (std::vector<Frame>{{FrameKind::message, contents}, {FrameKind::leave, {}}}));
 }
 
 TEST(FrameReader, RefusesKindsAndLengthsThatDoNotExist) {

@@ -37,7 +37,7 @@ TEST(RankEnd, TravelsWhole) {
 
 TEST(RankEnd, IsCutToWhatAMessageHolds) {
   const RankEnd decoded = decode_rank_end(encode({1, false, std::string(5000, 'h'), std::string(5000, 'w')}));
-  EXPECT_EQ(decoded.words, std::string(kMostWordsOfARank, 'w'));
+  EXPECT_EQ(decoded.last_line, std::string(kMostLastLine, 'w'));
   EXPECT_LT(decoded.how.size(), 500u);
 }
 

@@ -16,7 +16,7 @@ void watch(const Guard& guard, int group) {
   EXPECT_EQ(::write(guard.fd(), &group, sizeof group), static_cast<ssize_t>(sizeof group));
 }
 
-TEST(Guard, KillsNobodyAfterAFarewell) {
+TEST(Guard, KillsNobodyAfterAnOrderlyEnd) {
   const Process process = start({{"/bin/sleep", "1000"}, {}, {}});
   {
     Guard guard;
@@ -27,7 +27,7 @@ TEST(Guard, KillsNobodyAfterAFarewell) {
   ::waitpid(process.pid, nullptr, 0);
 }
 
-/// A guard whose owner dies without a farewell.
+/// A guard whose owner dies without telling it.
 void die_on_guard(int forgotten, int watched) {
   const int owner = ::fork();
   if (owner == 0) {

@@ -171,23 +171,23 @@ TEST(Tail, KeepsTheLastTwentyLines) {
   EXPECT_EQ(tail.lines().front(), "5");
 }
 
-std::string last_words(const std::vector<std::string>& lines, std::size_t most = 100) {
+std::string last_line(const std::vector<std::string>& lines, std::size_t most = 100) {
   Tail tail;
   for (const auto& line : lines) tail.add(line);
-  return tail.last_words(most);
+  return tail.last_line(most);
 }
 
 TEST(Tail, HasTheLastLineThatSaysSomethingFitToBeQuoted) {
-  EXPECT_EQ(last_words({}), "");
-  EXPECT_EQ(last_words({"", " \t"}), "");
-  EXPECT_EQ(last_words({"first", "  ValueError:\tbad batch ", ""}), "ValueError: bad batch");
-  EXPECT_EQ(last_words({"\033[1;31mred\033[0m\a"}), "red");
-  EXPECT_EQ(last_words({"cut \033[3"}), "cut");
-  EXPECT_EQ(last_words({"abcdef"}, 4), "abcd");
-  EXPECT_EQ(last_words({"disk is full", "hora 07:10:18.846 rank 0 error: an exception ended it"}),
+  EXPECT_EQ(last_line({}), "");
+  EXPECT_EQ(last_line({"", " \t"}), "");
+  EXPECT_EQ(last_line({"first", "  ValueError:\tbad batch ", ""}), "ValueError: bad batch");
+  EXPECT_EQ(last_line({"\033[1;31mred\033[0m\a"}), "red");
+  EXPECT_EQ(last_line({"cut \033[3"}), "cut");
+  EXPECT_EQ(last_line({"abcdef"}, 4), "abcd");
+  EXPECT_EQ(last_line({"disk is full", "hora 07:10:18.846 rank 0 error: an exception ended it"}),
             "disk is full");
-  EXPECT_EQ(last_words({"hora is not here"}), "hora is not here");
-  EXPECT_EQ(last_words({"ab\xC3\xA4"}, 3), "ab") << "no half of a character";
+  EXPECT_EQ(last_line({"hora is not here"}), "hora is not here");
+  EXPECT_EQ(last_line({"ab\xC3\xA4"}, 3), "ab") << "no half of a character";
 }
 
 }  // namespace

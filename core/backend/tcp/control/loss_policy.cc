@@ -13,7 +13,7 @@ namespace hora::tcp {
 namespace {
 
 constexpr std::chrono::milliseconds kOthersPairs{500};  // for all ranks to name those that they cannot reach
-constexpr std::chrono::seconds kLastWords{2};           // of a process that has said that it fails
+constexpr std::chrono::seconds kFailing{2};             // of a process that has said that it fails
 constexpr std::chrono::milliseconds kDying{500};        // of a process whose socket has closed
 constexpr std::chrono::milliseconds kFarAway{250};      // the same of one that cannot be seen from here
 constexpr std::chrono::milliseconds kLauncher{300};     // to tell how a process ended that is seen to have
@@ -40,7 +40,7 @@ std::optional<Loss> LossPolicy::hear(const Loss& loss, const Watched& teller, bo
   }
   const bool own = loss.rank == teller.rank && !now.closing;
   if (!own || (!teller.process_seen && !teller.in_other_space)) return loss;
-  pending_ = Pending{loss, now.time + kLastWords, teller.process_seen};
+  pending_ = Pending{loss, now.time + kFailing, teller.process_seen};
   return std::nullopt;
 }
 

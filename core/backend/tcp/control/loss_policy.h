@@ -45,7 +45,7 @@ class LossPolicy {
   /// A rank tells of a loss: its own failure, or from rank 0 that of any rank. `collects`: this is rank 0,
   /// which hears of unreachable pairs from several ranks.
   std::optional<Loss> hear(const Loss& loss, const Watched& teller, bool collects, const Now& now);
-  /// The connection to a rank has ended, or its process has, without a goodbye: `how`.
+  /// The connection to a rank has ended, or its process has, without a graceful leave: `how`.
   std::optional<Loss> end(const Watched& rank, const std::string& how, const Now& now);
   /// The time has come that `until` said, or the process of `awaited` has ended (`process_ended`), or the
   /// launcher has told of it (`told`; null: it has not).

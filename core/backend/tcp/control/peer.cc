@@ -45,7 +45,7 @@ std::string Peer::read(const std::function<void(Frame)>& take) {
     if (got < 0 && errno == EINTR) continue;
     if (got < 0 && errno == EAGAIN) return {};
     if (got < 0) return fmt::format("its connection broke: {}", std::strerror(errno));
-    if (got == 0) return "its connection closed without a goodbye";
+    if (got == 0) return "its connection closed without a graceful leave";
     heard_ = Clock::now();
     try {
       frames_.feed(std::span(buffer).first(static_cast<std::size_t>(got)));

@@ -45,8 +45,8 @@ void Peers::beat() {
   }
 }
 
-void Peers::say_goodbye() {
-  for (auto& peer : peers_) peer.queue(FrameKind::goodbye, {});
+void Peers::send_leave() {
+  for (auto& peer : peers_) peer.queue(FrameKind::leave, {});
 }
 
 TimePoint Peers::watch(std::vector<pollfd>& events, int awaited, const Heartbeat& heartbeat) const {

@@ -41,7 +41,7 @@ class Peers {
   /// Beats where nothing else is on its way.
   void beat();
   /// Queues the last frame of all connections.
-  void say_goodbye();
+  void send_leave();
 
   /// Adds what poll() waits for: all sockets, their ranks' processes, and that of `awaited` also after its
   /// socket. Returns when the first of them is silent for too long.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/backend/tcp/control/tcp_control.h"
 
-#include "core/backend/tcp/control/farewell.h"
+#include "core/backend/tcp/control/deferred_leave.h"
 #include "core/backend/tcp/control/heartbeat.h"
 #include "core/backend/tcp/control/inbox.h"
 #include "core/backend/tcp/control/loss_notice.h"
@@ -24,13 +24,13 @@
 namespace hora::tcp {
 namespace {
 
-constexpr std::chrono::seconds kMostFarewell{1};
+constexpr std::chrono::seconds kLeaveTimeout{1};
 
 /// Control over TCP: a star, in which every rank has one connection to rank 0. With a tree (TreePosition) it
 /// has tree links beside the star, between all other parents and children. Losses, and the messages of ranks
 /// to rank 0 alone, go over the star. Messages to parents go up the tree, and the announcements of rank 0 go
 /// down it. The I/O thread hands an announcement on first: this rank may leave as soon as it has it, and its
-/// goodbye must not overtake what others have still to get. Then it puts the announcement into the inbox.
+/// leave must not overtake what others have still to get. Then it puts the announcement into the inbox.
 /// Messages that ranks below send because of it come after it, as the same thread reads them. Until all its
 /// tree links are there (`grow`) a rank keeps what it has to hand on.
 ///
@@ -40,11 +40,11 @@ constexpr std::chrono::seconds kMostFarewell{1};
 /// it to the I/O thread. `mutex_` is never held while foreign code runs, such as the notices of events and
 /// losses. The I/O thread waits nowhere else than in poll(), so it beats whatever the engine and the user do.
 ///
-/// A rank is lost when its connection or its process ends without a goodbye, when it is silent (Heartbeat),
+/// A rank is lost when its connection or its process ends without a leave, when it is silent (Heartbeat),
 /// or when it says that it fails. The LossPolicy decides which loss counts, and when. Rank 0's I/O thread
 /// passes the loss on to all others, whatever its engine does. The first loss becomes one PeerLost on each
-/// survivor. The destructor sends a goodbye, after the engines have agreed that the job has ended. So a
-/// goodbye that arrives while a thread still waits for events means that its sender gave up. It becomes a
+/// survivor. The destructor sends a leave, after the engines have agreed that the job has ended. So a
+/// leave that arrives while a thread still waits for events means that its sender gave up. It becomes a
 /// PeerLost, too, but no notice: this rank may just be finishing its last collective.
 class TcpControl final : public Control {
  public:
@@ -73,7 +73,7 @@ class TcpControl final : public Control {
       closing_ = true;
       const RankSet others(1, size_);
       if (rank_ == 0 && growth_.is_finished() && !failed_) peers_.hand_on(others, encode(others, {}));
-      if (!failed_) peers_.say_goodbye();  // a rank that has failed has said so
+      if (!failed_) peers_.send_leave();  // a rank that has failed has said so
     }
     event_fd_.ring();
     io_.join();
@@ -137,9 +137,9 @@ class TcpControl final : public Control {
   // All that follows is for the I/O thread.
 
   void run() {
-    TimePoint farewell = TimePoint::max();
+    TimePoint leave_deadline = TimePoint::max();
     while (true) {
-      wait(farewell);
+      wait(leave_deadline);
       event_fd_.silence();
       news_.read();
       take_tree_links();
@@ -148,14 +148,14 @@ class TcpControl final : public Control {
       look_at_losses();
       // Ranks that are early for the next meeting know the secret, too; they are sent away, and try again.
       if (acceptor_) acceptor_->serve(Clock::now());
-      if (farewell == TimePoint::max() && is_closing()) farewell = Clock::now() + kMostFarewell;
-      if (farewell != TimePoint::max() && (may_go() || Clock::now() >= farewell)) return;
+      if (leave_deadline == TimePoint::max() && is_closing()) leave_deadline = Clock::now() + kLeaveTimeout;
+      if (leave_deadline != TimePoint::max() && (may_go() || Clock::now() >= leave_deadline)) return;
     }
   }
 
-  void wait(TimePoint farewell) {
+  void wait(TimePoint leave_deadline) {
     std::vector<pollfd> events{event_fd_.event()};
-    TimePoint until = std::min({farewell, heartbeat_.next(), policy_.until()});
+    TimePoint until = std::min({leave_deadline, heartbeat_.next(), policy_.until()});
     {
       const std::lock_guard lock(mutex_);
       until = std::min(until, peers_.watch(events, policy_.awaited_process(), heartbeat_));
@@ -183,7 +183,7 @@ class TcpControl final : public Control {
     if (!how.empty()) return end(peer, how);
     const std::lock_guard lock(mutex_);
     peer.flush();
-    // The rest of the farewell is to read until the other end has ended, too.
+    // The rest of a graceful leave is to read until the other end has ended, too.
     if (closing_ && peer.is_open() && !peer.has_unsent()) peer.end_writing();
   }
 
@@ -193,7 +193,7 @@ class TcpControl final : public Control {
         if (frame.bytes.empty()) throw Error(Code::internal, "an empty message");
         return inbox_.put(ControlMessage{peer.member().rank, std::move(frame.bytes), peer.heard()});
       case FrameKind::announcement: return hear_announcement(peer, std::move(frame.bytes));
-      case FrameKind::goodbye: return hear_goodbye(peer);
+      case FrameKind::leave: return hear_leave(peer);
       case FrameKind::beat: return;
       case FrameKind::failure:
       case FrameKind::loss:
@@ -221,7 +221,7 @@ class TcpControl final : public Control {
     if (last) end_announcements();
   }
 
-  void hear_goodbye(Peer& peer) {
+  void hear_leave(Peer& peer) {
     peer.set_left();
     if (peer.is_tree_link()) {
       if (peer.member().rank == position_.parent) end_announcements();
@@ -230,12 +230,12 @@ class TcpControl final : public Control {
     PeerLost left{peer.member().rank,
                   {Code::aborted, fmt::format("{} has left the job", describe(peer.member()))}};
     if (position_.parent == 0) return inbox_.put(std::move(left));
-    if (auto due = farewell_.hear_goodbye(std::move(left))) inbox_.put(*std::move(due));
+    if (auto due = deferred_leave_.hear_leave(std::move(left))) inbox_.put(*std::move(due));
   }
 
   /// The parent has no more of rank 0's to hand on.
   void end_announcements() {
-    if (auto goodbye = farewell_.end_announcements()) inbox_.put(*std::move(goodbye));
+    if (auto leave = deferred_leave_.end_announcements()) inbox_.put(*std::move(leave));
   }
 
   [[nodiscard]] LossPolicy::Now now() { return {Clock::now(), is_closing(), news_.open()}; }
@@ -263,7 +263,7 @@ class TcpControl final : public Control {
                      fmt::format("{} and {} have lost the connection over which ranks agree: {}", self_,
                                  describe(link.member()), how)};
     if (link.member().rank == position_.parent) {
-      farewell_.explain(why);  // rank 0 tells nothing any more
+      deferred_leave_.explain(why);  // rank 0 tells nothing any more
       end_announcements();
     }
     if (!is_closing()) policy_.end_tree_link(why, Clock::now());
@@ -329,7 +329,7 @@ class TcpControl final : public Control {
   // The I/O thread's alone:
   Heartbeat heartbeat_;
   LossPolicy policy_;
-  Farewell farewell_;
+  DeferredLeave deferred_leave_;
   LauncherNews news_;
   std::optional<Acceptor> acceptor_;
 

@@ -145,21 +145,21 @@ std::pair<Loss, int> play(const Story& story) {
 }
 
 TEST(LossPolicy, BlamesTheRankThatEndedFirstHoweverItEnds) {
-  constexpr int kLastWords = 2000;
+  constexpr int kFailing = 2000;
   constexpr int kDying = 500;
   for (unsigned seed = 0; seed < 500; ++seed) {
     SCOPED_TRACE(fmt::format("seed {}", seed));
     const Story story(seed);
     const auto [loss, time] = play(story);
     ASSERT_EQ(loss.rank, 1);
-    ASSERT_LE(time, kLastWords) << "the others wait for it";
+    ASSERT_LE(time, kFailing) << "the others wait for it";
     const std::string& text = loss.status.message;
     if (story.says) {
       ASSERT_EQ(text.find("rank 1 failed: no data"), 0U) << text;
     }
     if (!story.far_away) {
       // The program that started the ranks sees the end of this one first.
-      ASSERT_GE(time, std::min(story.process, story.says ? kLastWords : kDying)) << text;
+      ASSERT_GE(time, std::min(story.process, story.says ? kFailing : kDying)) << text;
     }
     if (story.launcher <= time) {
       ASSERT_THAT(text, testing::HasSubstr("signal 9")) << "told at " << story.launcher;

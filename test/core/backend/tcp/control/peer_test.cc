@@ -43,14 +43,14 @@ TEST(Peer, WritesFramesInOrderHoweverFullTheSocketIs) {
 
 TEST(Peer, ReadsWhatWasSaidBeforeTheEndAndThenHowItEnded) {
   Pair pair;
-  pair.one->queue(FrameKind::goodbye, {});
+  pair.one->queue(FrameKind::leave, {});
   pair.one->flush();
   pair.one->close();
   EXPECT_LT(pair.one->socket(), 0);
   std::vector<FrameKind> kinds;
   EXPECT_EQ(pair.two->read([&](const Frame& frame) { kinds.push_back(frame.kind); }),
-            "its connection closed without a goodbye");
-  EXPECT_EQ(kinds, std::vector{FrameKind::goodbye});
+            "its connection closed without a graceful leave");
+  EXPECT_EQ(kinds, std::vector{FrameKind::leave});
 }
 
 TEST(Peer, CallsWhatNobodySealedNonsense) {

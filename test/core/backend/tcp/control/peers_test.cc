@@ -60,17 +60,17 @@ TEST_F(PeersTest, HandOnToTheChildBelowWhichARankIs) {
   EXPECT_EQ(got(2), std::vector{FrameKind::announcement});
 }
 
-TEST_F(PeersTest, BeatAndSayGoodbyeOnAllConnectionsThatAreThere) {
+TEST_F(PeersTest, BeatAndSendALeaveOnAllConnectionsThatAreThere) {
   peers_.beat();
   for (auto& peer : peers_) {
     if (peer.member().rank == 2) peer.close();
   }
   peers_.beat();
-  peers_.say_goodbye();
+  peers_.send_leave();
   EXPECT_FALSE(peers_.have_written());
   for (auto& peer : peers_) peer.flush();
   EXPECT_TRUE(peers_.have_written());
-  EXPECT_EQ(got(0), (std::vector{FrameKind::beat, FrameKind::beat, FrameKind::goodbye}));
+  EXPECT_EQ(got(0), (std::vector{FrameKind::beat, FrameKind::beat, FrameKind::leave}));
   EXPECT_EQ(got(2), std::vector{FrameKind::beat});
   EXPECT_FALSE(peers_.are_closed());
   for (auto& peer : peers_) peer.close();

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/backend/tcp/control/tcp_control.h"
 
-#include "core/join/membership_source.h"
 #include "core/backend/tcp/unreachable_pairs.h"
 #include "core/base/socket_io.h"
 #include "core/join/address.h"
+#include "core/join/membership_source.h"
 #include "core/launcher/news.h"
 #include "test/support/middleman.h"
 #include "test/support/tcp_ranks.h"
@@ -240,7 +240,7 @@ TEST(TcpControl, RanksThatCannotReachOthersAreNamedInOneReport) {
   run_ranks(4, [&](int rank) { worlds[static_cast<std::size_t>(rank)].control.reset(); });
 }
 
-TEST(TcpControl, InATreeWhatRank0HasAnnouncedLastComesBeforeItsGoodbye) {
+TEST(TcpControl, InATreeWhatRank0HasAnnouncedLastComesBeforeItsLeave) {
   constexpr int kRanks = 9;
   for (int round = 0; round < 10; ++round) {
     const auto configs = tree_configs(kRanks, 1 + round % 3);
@@ -258,7 +258,7 @@ TEST(TcpControl, InATreeWhatRank0HasAnnouncedLastComesBeforeItsGoodbye) {
   }
 }
 
-TEST(TcpControl, InATreeRank0sGoodbyeReachesThoseWhoStillListen) {
+TEST(TcpControl, InATreeRank0sLeaveReachesThoseWhoStillListen) {
   constexpr int kRanks = 4;
   auto worlds = connect_tcp_ranks(tree_configs(kRanks, 1));
   worlds[0].control.reset();
