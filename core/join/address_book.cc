@@ -19,7 +19,7 @@ constexpr std::size_t kMostAddresses = 32;
 constexpr std::size_t kMostAddressText = 64;
 constexpr std::uint64_t kPorts = 1 << 16;
 
-/// Whether all ranks have met over the loopback: then nobody else need be able to knock.
+/// Whether all ranks have met over the loopback: then no other host need be able to connect.
 bool all_here(const std::vector<Member>& members) {
   return std::all_of(members.begin(), members.end(), [](const Member& member) {
     return !member.addresses.empty() &&

@@ -82,7 +82,7 @@ Answer decode_answer(const Bytes& bytes) {
   return answer;
 }
 
-bool is_stranger(unsigned user) { return user != ::geteuid() && user != 0; }
+bool is_other_user(unsigned user) { return user != ::geteuid() && user != 0; }
 
 Status late(const Config& config, const std::string& who) {
   return {
@@ -118,7 +118,7 @@ class BootstrapServer {
         throw Error(Code::unavailable,
                     fmt::format("rank 0 cannot let the other ranks in: {}", std::strerror(errno)));
       }
-      if (socket && !is_stranger(user_of(socket))) admit(std::move(socket));
+      if (socket && !is_other_user(user_of(socket))) admit(std::move(socket));
     }
   }
 
@@ -219,7 +219,7 @@ Descriptor listen_by_name(const Config& config, const std::string& name) {
   try {
     return listen_local(name);
   } catch (const Error& error) {
-    if (const auto user = owner_of_name(name); user && is_stranger(*user)) throw taken_by(*user, config);
+    if (const auto user = owner_of_name(name); user && is_other_user(*user)) throw taken_by(*user, config);
     throw Error(
         Code::unavailable,
         fmt::format("another process sits where the ranks of this job of {} meet: {}; only the program that "
@@ -274,7 +274,7 @@ std::optional<Answer> try_to_ask(const Membership& membership, const Config& con
   try {
     const Descriptor socket = connect_local(name);
     user = user_of(socket);
-    if (!is_stranger(user)) return introduce(membership, config, socket, deadline);
+    if (!is_other_user(user)) return introduce(membership, config, socket, deadline);
   } catch (const Error& error) {
     if (error.code() != Code::unavailable) throw;
     return std::nullopt;

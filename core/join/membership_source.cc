@@ -3,7 +3,7 @@
 
 #include "core/backend/mpi_module.h"
 #include "core/base/rank_assignment.h"
-#include "core/join/door.h"
+#include "core/join/first_free_port.h"
 #include "core/join/host_bootstrap.h"
 #include "core/join/secret_file.h"
 

@@ -20,7 +20,7 @@ constexpr std::chrono::milliseconds kPause{
     20};  // between tries to join a rank 0 that is still busy with a former meeting
 constexpr std::chrono::milliseconds kLaunchersWord{500};  // to tell how a rank ended whose connection has
 
-Descriptor open_door(const Membership& membership) {
+Descriptor open_listener(const Membership& membership) {
   if (membership.listener) return Descriptor(::fcntl(membership.listener->fd(), F_DUPFD_CLOEXEC, 0));
   std::vector<std::string> failures;
   for (const auto& candidate : parse_addresses(membership.coordinator)) {
@@ -208,7 +208,7 @@ Meetup meet_as_first(const Membership& membership, const Config& config, TimePoi
   meetup.peer_list.members.resize(meetup.peers.size());
   meetup.peer_list.members.front() = this_member(0);
   meetup.news = news_for(config);
-  meetup.acceptor.emplace(open_door(membership), membership.secret);
+  meetup.acceptor.emplace(open_listener(membership), membership.secret);
   EarlyWarning warning(config);
   for (auto absent = missing(meetup.peers); !absent.empty(); absent = missing(meetup.peers)) {
     if (Clock::now() >= deadline) {
@@ -307,7 +307,7 @@ Connection find_first(const Membership& membership, const Config& config, Launch
 
 /// One try to join: the frame that rank 0 answers with. It may also still be busy with the ranks' former
 /// meeting, and close the connection: then Error(unavailable).
-Frame knock(const Membership& membership, Connection& first, TimePoint deadline) {
+Frame try_to_join(const Membership& membership, Connection& first, TimePoint deadline) {
   Member self = this_member(membership.rank);
   add_address(self, local_address(first.socket.fd()).host);
   write_all(first.socket.fd(), seal_frame(first.session.sends, FrameKind::member, encode(self)), deadline);
@@ -329,7 +329,7 @@ Meetup meet_as_other(const Membership& membership, const Config& config, TimePoi
   while (Clock::now() < deadline) {
     Connection first = find_first(membership, config, news, deadline);
     try {
-      const Frame frame = knock(membership, first, deadline);
+      const Frame frame = try_to_join(membership, first, deadline);
       if (frame.kind == FrameKind::refusal) throw Error(decode_loss(frame.bytes, membership.size).status);
       Meetup meetup;
       meetup.peer_list = decode_peer_list(frame.bytes, membership.size);

@@ -15,7 +15,7 @@ namespace hora {
 struct Meetup {
   PeerList peer_list;
   std::vector<std::optional<Connection>> peers;  ///< by rank; on rank 0 all others, elsewhere only rank 0
-  std::optional<Acceptor> acceptor;              ///< rank 0: the door, for strangers that come later
+  std::optional<Acceptor> acceptor;              ///< rank 0: refuses what connects after the rendezvous
   LauncherNews news{std::nullopt};               ///< of ranks that end
 };
 

@@ -114,7 +114,7 @@ Descriptor ProbeSocket::accept(int round, TimePoint deadline) const {
                    std::min(deadline, Clock::now() + kPatience));
       if (shown != expected) continue;
     } catch (const Error&) {
-      continue;  // a stranger, or one who has given up
+      continue;  // not a probe of this job, or one that has given up
     }
     send_at_once(guest.fd());
     return guest;

@@ -111,7 +111,7 @@ std::vector<std::string> new_since(const std::map<int, std::string>& before) {
   return found;
 }
 
-/// Whether this process has a connection of rank 0's door: it has come to the rendezvous.
+/// Whether this process has a connection that rank 0's listener has accepted: it has come to the rendezvous.
 bool has_met() {
   const std::string coordinator = variable("HORA_COORDINATOR");
   const auto port = static_cast<in_port_t>(std::stoi(coordinator.substr(coordinator.rfind(':') + 1)));

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A running and a failing job, and another user of the host who tries everything on them (stranger.py):
+"""A running and a failing job, and another user of the host who tries everything on them (other_user.py):
 prints the table of attempts.
 
 It needs root, and a /tmp and a network of its own, which test_second_user.py makes. The exit code is 0 if all
@@ -24,7 +24,7 @@ sys.path.insert(0, str(HERE.parent / "support"))
 from launch import REDUCE_ON  # noqa: E402
 from ranks import HRUN  # noqa: E402
 
-STRANGER = 65534
+OTHER_USER = 65534
 RANKS = 2
 METRICS = 9400
 PATH_OF_METRICS = "/tmp/metrics"
@@ -34,10 +34,10 @@ SCRIPT = 'head -c 32 <&$HORA_SECRET_FD >"$0/secret$HORA_RANK"; exec {given}<"$0/
 Row = tuple[str, str, str, bool]
 
 
-def as_stranger(phase: str, known: Mapping[str, object]) -> list[Row]:
+def as_other_user(phase: str, known: Mapping[str, object]) -> list[Row]:
     """The attempts of the other user. The program goes in its arguments, as the other user may not be able to
     read this folder."""
-    program = (HERE / "stranger.py").read_text()
+    program = (HERE / "other_user.py").read_text()
     python = os.path.realpath(sys.executable)
     ended = subprocess.run(
         [python, "-I", "-c", program, phase],
@@ -46,8 +46,8 @@ def as_stranger(phase: str, known: Mapping[str, object]) -> list[Row]:
         capture_output=True,
         text=True,
         timeout=120,
-        user=STRANGER,
-        group=STRANGER,
+        user=OTHER_USER,
+        group=OTHER_USER,
         extra_groups=[],
         cwd="/",
     )
@@ -157,11 +157,11 @@ def refused_starts(jobs: Jobs) -> list[Row]:
 
 def tried(jobs: Jobs) -> list[Row]:
     told: dict[str, object] = {"user": os.geteuid(), "victim": str(jobs.victim), "ranks": RANKS}
-    rows = as_stranger("plant", told)
+    rows = as_other_user("plant", told)
     rows += refused_starts(jobs)
     with jobs.running("--metrics", str(METRICS)) as job, jobs.running("--metrics", f"unix:{PATH_OF_METRICS}"):
         known = told | what_is_known(jobs, job)
-        rows += as_stranger("attack", known)
+        rows += as_other_user("attack", known)
         jobs.hrun("dump", str(job.pid))
         rows.append(jobs.row("hrun dump", "asked for by the user, with all that planted"))
         pids = known["pids"]
@@ -180,7 +180,7 @@ def tried(jobs: Jobs) -> list[Row]:
             told_where and analysis.returncode == 0,
         )
     )
-    return rows + as_stranger("look", known)
+    return rows + as_other_user("look", known)
 
 
 def main() -> int:

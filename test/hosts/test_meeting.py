@@ -26,7 +26,7 @@ REDUCE = textwrap.dedent("""
     """)
 
 # Greets whoever comes to docker0, as a mail server does.
-STRANGER = textwrap.dedent("""
+MAIL_SERVER = textwrap.dedent("""
     import socket, sys
     listener = socket.create_server(("172.17.0.1", int(sys.argv[1])))
     print("ready", flush=True)
@@ -58,13 +58,13 @@ def test_addresses_that_lead_elsewhere_cost_no_more_than_a_try(hosts: Cluster):
     assert Job([(a, 2), (b, 2)], sys.executable, "-c", REDUCE, candidates=candidates).output() == said_by(4)
 
 
-def test_a_stranger_behind_a_candidate_is_told_from_rank_0(hosts: Cluster):
+def test_another_program_behind_a_candidate_is_told_from_rank_0(hosts: Cluster):
     a, b = hosts["a"], hosts["b"]
     port = next(PORTS)
-    stranger = b.start(sys.executable, "-c", STRANGER, str(port))
+    mail_server = b.start(sys.executable, "-c", MAIL_SERVER, str(port))
     try:
-        assert stranger.stdout is not None
-        assert stranger.stdout.readline() == "ready\n"
+        assert mail_server.stdout is not None
+        assert mail_server.stdout.readline() == "ready\n"
         job = Job(
             [(a, 1), (b, 1)],
             sys.executable,
@@ -75,7 +75,7 @@ def test_a_stranger_behind_a_candidate_is_told_from_rank_0(hosts: Cluster):
         )
         assert job.output() == said_by(2)
     finally:
-        hosts.stop(stranger)
+        hosts.stop(mail_server)
 
 
 def test_rank_0_listens_on_a_port_that_no_connection_takes(hosts: Cluster):

@@ -250,13 +250,13 @@ TEST_F(Status, IsNoneOfAnotherUsersBusiness) {
   Launched launched(job(2, {"until", folder_ + "/stop"}));
   ASSERT_TRUE(launched.await_output("step\n"));
   EXPECT_EQ(status_of(launched)["np"], 2);
-  const pid_t stranger = ::fork();
-  if (stranger == 0) {
+  const pid_t other = ::fork();
+  if (other == 0) {
     if (::setgroups(0, nullptr) != 0 || ::setgid(65534) != 0 || ::setuid(65534) != 0) ::_exit(9);
     ::_exit(hrun::answer_about_job({"status", std::to_string(launched.pid())})->exit_code);
   }
   int status = 0;
-  ::waitpid(stranger, &status, 0);
+  ::waitpid(other, &status, 0);
   ASSERT_TRUE(WIFEXITED(status));
   EXPECT_EQ(WEXITSTATUS(status), 1);
   EXPECT_EQ(sockets().size(), 1u) << "nor can it remove what it cannot see";

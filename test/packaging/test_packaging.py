@@ -189,8 +189,8 @@ def test_another_minor_version_is_refused(prefix: pathlib.Path, tmp_path: pathli
 
 def test_the_package_has_all_that_programs_need_and_no_library_twice():
     files = [str(path) for path in importlib.metadata.files("hora") or []]
-    strangers = [path for path in files if not re.match(r"hora/|hora-[^/]*\.dist-info/", path)]
-    assert sorted(pathlib.PurePath(path).name for path in strangers) == ["hora_horovod.pth", "hrun"]
+    unexpected = [path for path in files if not re.match(r"hora/|hora-[^/]*\.dist-info/", path)]
+    assert sorted(pathlib.PurePath(path).name for path in unexpected) == ["hora_horovod.pth", "hrun"]
     libraries = [re.sub(r"(\.cpython.*)?\.so.*", "", path) for path in files if ".so" in path]
     modules = {
         "hora/libhora_mpi",

@@ -11,7 +11,7 @@ import pytest
 from hora._folder import PrivateFolder
 from hora._launch import CALL
 
-STRANGER = 65534
+OTHER_USER = 65534
 
 
 def plant(folder: pathlib.Path, what: str, victim: pathlib.Path) -> None:
@@ -23,7 +23,7 @@ def plant(folder: pathlib.Path, what: str, victim: pathlib.Path) -> None:
     if what == "a link":
         folder.symlink_to(real)
     elif what == "a folder of theirs":
-        os.chown(folder, STRANGER, STRANGER)
+        os.chown(folder, OTHER_USER, OTHER_USER)
     else:
         folder.chmod(0o777)
 

@@ -34,7 +34,7 @@ namespace {
 constexpr std::size_t kMostName = 100;
 constexpr std::size_t kLeastRegion = std::size_t{1} << 30;
 constexpr std::size_t kMostInAll = std::size_t{1} << 45;  // of 2^47 bytes of address space
-constexpr std::chrono::seconds kHandshakeTime(5);         // what a stranger who says nothing can hold up
+constexpr std::chrono::seconds kHandshakeTime(5);         // for which a silent process can hold up the others
 
 /// The outcome of each rank's attempt, by rank, on all ranks; this rank makes its own attempt. A failed
 /// attempt is logged on its rank.
@@ -161,7 +161,7 @@ int admit(const Descriptor& socket, const Membership& membership, const std::vec
   return hello.rank;
 }
 
-/// Hands the file to every other rank of the group; strangers are turned away.
+/// Hands the file to every other rank of the group; other processes are refused.
 void hand_out(const Descriptor& listener, const Descriptor& file, const Membership& membership,
               const std::vector<int>& group, TimePoint deadline) {
   std::set<int> served;
@@ -179,13 +179,13 @@ void hand_out(const Descriptor& listener, const Descriptor& file, const Membersh
   }
 }
 
-/// The lowest rank's thread that hands the file out while the ranks come. Strangers fill the queue of a
-/// listener that nobody serves, and then a rank cannot even connect; so it is served from the start, until
-/// all have the file or it ends.
-class Doorman {
+/// The lowest rank's thread that hands the file out while the ranks come. Other processes could fill the
+/// queue of a listener that nobody serves, and then a rank could not even connect. So the thread serves the
+/// listener from the start, until all ranks have the file or this object is destroyed.
+class ArenaFileServer {
  public:
-  Doorman(const Descriptor& listener, const Descriptor& file, const Membership& membership,
-          const std::vector<int>& group, TimePoint deadline)
+  ArenaFileServer(const Descriptor& listener, const Descriptor& file, const Membership& membership,
+                  const std::vector<int>& group, TimePoint deadline)
       : listener_(listener),
         thread_(start_thread("hands out shared memory", [&listener, &file, &membership, &group, deadline] {
           try {
@@ -194,9 +194,9 @@ class Doorman {
             log(LogLevel::info, fmt::format("no longer waiting at the local socket: {}", error.what()));
           }
         })) {}
-  Doorman(const Doorman&) = delete;
-  Doorman& operator=(const Doorman&) = delete;
-  ~Doorman() {
+  ArenaFileServer(const ArenaFileServer&) = delete;
+  ArenaFileServer& operator=(const ArenaFileServer&) = delete;
+  ~ArenaFileServer() {
     ::shutdown(listener_.fd(), SHUT_RDWR);  // wakes it, if it still waits for somebody
     thread_.join();
   }
@@ -264,8 +264,8 @@ std::optional<Passed> pass_on(const World& world, const Config& config, Groups& 
   invitation = invite(control, invitation, group.front(), deadline);
 
   std::optional<Passed> passed;
-  std::optional<Doorman> doorman;
-  if (makes && !invitation.socket.empty()) doorman.emplace(listener, file, world.membership, group, deadline);
+  std::optional<ArenaFileServer> server;
+  if (makes && !invitation.socket.empty()) server.emplace(listener, file, world.membership, group, deadline);
   const auto can = who_can(control, deadline, "passing on the arena", [&] {
     if (group.size() == 1) return;
     if (invitation.socket.empty()) throw Error(Code::unavailable, "there is none");

@@ -25,9 +25,9 @@ using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::StartsWith;
 
-constexpr unsigned kStranger = 65534;
+constexpr unsigned kOtherUser = 65534;
 
-/// A directory that all users may write to, as /tmp is, and a file of this user's that strangers are after.
+/// A directory that all users may write to, as /tmp is, and a file of this user's that other users are after.
 class Folders : public testing::Test {
  protected:
   Folders() {
@@ -76,7 +76,7 @@ class Planted : public Folders, public testing::WithParamInterface<const char*> 
  protected:
   void plant() const {
     const std::string what = GetParam();
-    const bool folder = what == "a stranger's folder" || what == "an open folder";
+    const bool folder = what == "another user's folder" || what == "an open folder";
     if (what == "a link to a file") std::filesystem::create_symlink(target_, usual_);
     if (what == "a link to a folder") std::filesystem::create_symlink(shared_, usual_);
     if (what == "a file") std::ofstream(usual_) << "theirs";
@@ -88,18 +88,18 @@ class Planted : public Folders, public testing::WithParamInterface<const char*> 
       std::filesystem::create_symlink(target_, usual_ + "/dumps");
       std::filesystem::permissions(usual_, std::filesystem::perms(0777));
     }
-    if (what == "a stranger's folder") {
-      EXPECT_EQ(::chown(usual_.c_str(), kStranger, kStranger), 0);
+    if (what == "another user's folder") {
+      EXPECT_EQ(::chown(usual_.c_str(), kOtherUser, kOtherUser), 0);
     }
   }
 };
 
 INSTANTIATE_TEST_SUITE_P(Each, Planted,
                          testing::Values("a link to a file", "a link to a folder", "a file", "a pipe",
-                                         "an open folder", "a stranger's folder"));
+                                         "an open folder", "another user's folder"));
 
 TEST_P(Planted, ThingsAreNotUsedButAnotherFolderIs) {
-  if (GetParam() == std::string("a stranger's folder") && ::geteuid() != 0)
+  if (GetParam() == std::string("another user's folder") && ::geteuid() != 0)
     GTEST_SKIP() << "only root can make one";
   plant();
   EXPECT_NE(trouble([&] { static_cast<void>(Folder::private_at(usual_)); }), "");
@@ -112,10 +112,10 @@ TEST_P(Planted, ThingsAreNotUsedButAnotherFolderIs) {
   EXPECT_THAT(folders_of_user(shared_), ElementsAre(other.path()));
 }
 
-TEST_F(Folders, OfAStrangerIsNamed) {
+TEST_F(Folders, OfAnotherUserIsNamed) {
   if (::geteuid() != 0) GTEST_SKIP() << "only root can make one";
   std::filesystem::create_directory(usual_);
-  ASSERT_EQ(::chown(usual_.c_str(), kStranger, kStranger), 0);
+  ASSERT_EQ(::chown(usual_.c_str(), kOtherUser, kOtherUser), 0);
   EXPECT_THAT(trouble([&] { static_cast<void>(Folder::private_at(usual_)); }),
               HasSubstr("belongs to user 65534"));
 }
@@ -143,8 +143,8 @@ TEST_F(Folders, BehindLinksOfTheUsersOwnAreUsedAndBehindOthersNot) {
   std::filesystem::create_directory_symlink("named/", link);
   Folder::named(link + "/").write("file", "text");
   EXPECT_EQ(text_of_file(shared_ + "/named/file"), "text");
-  if (::geteuid() != 0) GTEST_SKIP() << "only root can make a stranger's";
-  ASSERT_EQ(::lchown(link.c_str(), kStranger, kStranger), 0);
+  if (::geteuid() != 0) GTEST_SKIP() << "only root can make another user's";
+  ASSERT_EQ(::lchown(link.c_str(), kOtherUser, kOtherUser), 0);
   for (const std::string& path : {link, link + "/"}) {
     EXPECT_THAT(trouble([&] { static_cast<void>(Folder::named(path)); }),
                 HasSubstr(link + ": it is a link of another user's"));
@@ -165,8 +165,8 @@ TEST_F(Folders, TakeFilesThatAreWrittenAnew) {
   std::filesystem::create_symlink("../target", folder.path() + "/link");
   folder.create("link") << "text";
   EXPECT_EQ(text_of_file(target_), "text");
-  if (::geteuid() != 0) GTEST_SKIP() << "only root can make a stranger's";
-  ASSERT_EQ(::lchown((folder.path() + "/link").c_str(), kStranger, kStranger), 0);
+  if (::geteuid() != 0) GTEST_SKIP() << "only root can make another user's";
+  ASSERT_EQ(::lchown((folder.path() + "/link").c_str(), kOtherUser, kOtherUser), 0);
   EXPECT_FALSE(folder.create("link"));
   EXPECT_EQ(errno, EACCES);
   EXPECT_EQ(text_of_file(target_), "text");
@@ -185,11 +185,11 @@ TEST_F(Folders, HoldFilesThatTheUserNamesAndLinksOfTheUsersOwn) {
   EXPECT_EQ(errno, ENOENT);
 }
 
-TEST_F(Folders, HoldNoLinksOfStrangersThatAreFollowed) {
+TEST_F(Folders, HoldNoLinksOfOtherUsersThatAreFollowed) {
   if (::geteuid() != 0) GTEST_SKIP() << "only root can make one";
   std::filesystem::permissions(shared_, std::filesystem::perms(0777));  // else the kernel may refuse it
   std::filesystem::create_symlink(target_, shared_ + "/theirs");
-  ASSERT_EQ(::lchown((shared_ + "/theirs").c_str(), kStranger, kStranger), 0);
+  ASSERT_EQ(::lchown((shared_ + "/theirs").c_str(), kOtherUser, kOtherUser), 0);
   std::filesystem::create_symlink(shared_ + "/theirs", shared_ + "/chain");
   for (const char* name : {"/theirs", "/chain"}) {
     EXPECT_FALSE(create_file(shared_ + name)) << name;

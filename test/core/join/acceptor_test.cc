@@ -29,7 +29,7 @@ void introduce(const Descriptor& socket) {
 class AcceptorTest : public testing::Test {
  protected:
   AcceptorTest() : listener_(listen_at({"127.0.0.1", "0"})), address_(local_address(listener_.fd())) {}
-  [[nodiscard]] Descriptor knock() const {
+  [[nodiscard]] Descriptor connect() const {
     Descriptor socket = begin_connect(address_);
     EXPECT_TRUE(await_events(socket.fd(), POLLOUT, Clock::now() + std::chrono::seconds(5)));
     return socket;
@@ -39,12 +39,12 @@ class AcceptorTest : public testing::Test {
   Address address_;
 };
 
-TEST_F(AcceptorTest, LetsInWhoKnowsTheSecretThoughSilentStrangersWaitBeforeIt) {
+TEST_F(AcceptorTest, LetsInWhoKnowsTheSecretThoughSilentConnectionsWaitBeforeIt) {
   Acceptor acceptor(std::move(listener_), kShared);
   std::vector<Descriptor> silent;
-  for (int i = 0; i < 5; ++i) silent.push_back(knock());
+  for (int i = 0; i < 5; ++i) silent.push_back(connect());
   std::thread initiator([this] {
-    const Descriptor socket = knock();
+    const Descriptor socket = connect();
     introduce(socket);
     std::byte end{};
     await_events(socket.fd(), POLLIN, TimePoint::max());
@@ -62,11 +62,11 @@ TEST_F(AcceptorTest, LetsInWhoKnowsTheSecretThoughSilentStrangersWaitBeforeIt) {
   initiator.join();
 }
 
-TEST_F(AcceptorTest, SendsStrangersAwayAndSaysSoOnce) {
+TEST_F(AcceptorTest, RefusesUnknownProcessesAndSaysSoOnce) {
   Acceptor acceptor(std::move(listener_), kShared);
   testing::internal::CaptureStderr();
   for (int i = 0; i < 3; ++i) {
-    const Descriptor socket = knock();
+    const Descriptor socket = connect();
     const Bytes nonsense(kHelloBytes, std::byte{'G'});
     write_all(socket.fd(), nonsense, TimePoint::max());
     std::byte answer{};
@@ -79,9 +79,9 @@ TEST_F(AcceptorTest, SendsStrangersAwayAndSaysSoOnce) {
   EXPECT_NE(log.find("not a rank of Hora"), std::string::npos) << log;
 }
 
-TEST_F(AcceptorTest, SendsSilentStrangersAwayAfterFiveSeconds) {
+TEST_F(AcceptorTest, ClosesSilentConnectionsAfterFiveSeconds) {
   Acceptor acceptor(std::move(listener_), kShared);
-  const Descriptor socket = knock();
+  const Descriptor socket = connect();
   const TimePoint now = Clock::now();
   while (acceptor.next() == TimePoint::max()) acceptor.serve(now);
   EXPECT_EQ(acceptor.next(), now + std::chrono::seconds(5));
@@ -93,7 +93,7 @@ TEST_F(AcceptorTest, SendsSilentStrangersAwayAfterFiveSeconds) {
   EXPECT_EQ(::recv(socket.fd(), &end, 1, 0), 0);
 }
 
-/// A stranger that has said hello, and says nothing more.
+/// A connection whose hello has been sent, and nothing more.
 Descriptor half_way(Descriptor socket) {
   write_all(socket.fd(), Initiator(kShared, {Role::control, 1, 2}).hello(), TimePoint::max());
   return socket;
@@ -110,11 +110,11 @@ TEST_F(AcceptorTest, WhenItIsFullSilentOnesGoFirst) {
     return events.size() - 1;
   };
   std::vector<Descriptor> speaking;
-  speaking.push_back(half_way(knock()));
+  speaking.push_back(half_way(connect()));
   while (inside() < 1) acceptor.serve(now);
-  const Descriptor silent = knock();
+  const Descriptor silent = connect();
   while (inside() < 2) acceptor.serve(now);
-  for (std::size_t i = 1; i < kMost; ++i) speaking.push_back(half_way(knock()));
+  for (std::size_t i = 1; i < kMost; ++i) speaking.push_back(half_way(connect()));
   while (inside() < kMost) acceptor.serve(now);
   EXPECT_EQ(events.front().fd, -1) << "there is no room";
   EXPECT_EQ(acceptor.next(), now + std::chrono::milliseconds(100));
@@ -136,7 +136,7 @@ TEST_F(AcceptorTest, WhoSaysHelloAndNoMoreGivesWayAfterASecond) {
   std::vector<Descriptor> replays;
   std::vector<pollfd> events;
   for (std::size_t i = 0; i < kMost; ++i) {
-    replays.push_back(knock());
+    replays.push_back(connect());
     write_all(replays.back().fd(), recorded, TimePoint::max());
   }
   for (const auto& socket : replays) {
@@ -144,7 +144,7 @@ TEST_F(AcceptorTest, WhoSaysHelloAndNoMoreGivesWayAfterASecond) {
   }
   const TimePoint later = now + std::chrono::seconds(1);
   EXPECT_EQ(acceptor.next(), later);
-  std::thread initiator([this] { introduce(knock()); });
+  std::thread initiator([this] { introduce(connect()); });
   std::vector<Acceptor::Arrival> arrivals;
   while (arrivals.empty()) arrivals = acceptor.serve(later);
   EXPECT_EQ(arrivals.front().hello.rank, 1);
@@ -164,7 +164,7 @@ TEST_F(AcceptorTest, AVisitThatIsPlayedAgainLetsNobodyIn) {
   initiator.join();
   const Bytes visit = middleman.said();
   ASSERT_GT(visit.size(), kHelloBytes + kProofBytes + kSealedHeadBytes);
-  const Descriptor replay = knock();
+  const Descriptor replay = connect();
   write_all(replay.fd(), visit, TimePoint::max());
   Bytes answer(1000);
   std::size_t answered = 0;
@@ -179,16 +179,16 @@ TEST_F(AcceptorTest, AVisitThatIsPlayedAgainLetsNobodyIn) {
   EXPECT_LE(answered, kAnswerBytes);
 }
 
-TEST_F(AcceptorTest, AThousandIdleStrangersCostSixtyFourPlacesAndHoldUpNobody) {
+TEST_F(AcceptorTest, AThousandIdleConnectionsCostSixtyFourPlacesAndHoldUpNobody) {
   rlimit limit{};
   ::getrlimit(RLIMIT_NOFILE, &limit);
   limit.rlim_cur = limit.rlim_max;
   ::setrlimit(RLIMIT_NOFILE, &limit);
   Acceptor acceptor(std::move(listener_), kShared);
-  std::vector<Descriptor> strangers;
+  std::vector<Descriptor> idle;
   for (int i = 0; i < 1000; ++i) {
-    strangers.push_back(knock());
-    if (i % 2 == 0) write_all(strangers.back().fd(), std::array{std::byte{'H'}}, TimePoint::max());
+    idle.push_back(connect());
+    if (i % 2 == 0) write_all(idle.back().fd(), std::array{std::byte{'H'}}, TimePoint::max());
   }
   std::thread initiator([this] {
     Connector connector(kShared, {Role::message, 1, 2}, {address_}, Clock::now());
@@ -212,7 +212,7 @@ TEST_F(AcceptorTest, AThousandIdleStrangersCostSixtyFourPlacesAndHoldUpNobody) {
 
 TEST_F(AcceptorTest, WaitsForDescriptorsWithoutSpinningAndSaysSo) {
   Acceptor acceptor(std::move(listener_), kShared);
-  const Descriptor initiator = knock();
+  const Descriptor initiator = connect();
   rlimit before{};
   ::getrlimit(RLIMIT_NOFILE, &before);
   const rlimit none{0, before.rlim_max};

@@ -20,7 +20,7 @@ TEST(TellWhere, SaysWhereEveryRankListens) {
   run_ranks(3, [&](int rank) { worlds[static_cast<std::size_t>(rank)].control.reset(); });
   for (std::size_t rank = 0; rank < 3; ++rank) {
     const Address own = local_address(address_books[rank].listener.fd());
-    EXPECT_EQ(own.host, "127.0.0.1") << "nobody else need be able to knock";
+    EXPECT_EQ(own.host, "127.0.0.1") << "no other host need be able to connect";
     for (const auto& address_book : address_books)
       EXPECT_EQ(address_book.places.at(rank), std::vector<Address>{own});
   }

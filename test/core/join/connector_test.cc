@@ -98,7 +98,7 @@ TEST(Connector, TwoWaysToOneRankAreOneGuest) {
   Acceptor acceptor(std::move(listener), kJobSecret, 1);
   testing::internal::CaptureStderr();
   Connector connector(kJobSecret, kHello, {{"127.0.0.1", port}, {"127.0.0.2", port}}, Clock::now());
-  // Both wait for an answer before the door opens.
+  // Both wait for an answer before the acceptor serves.
   const TimePoint open = Clock::now() + std::chrono::milliseconds(400);
   ASSERT_FALSE(follow(connector, [] {}, [&] { return Clock::now() >= open; }));
   int arrivals = 0;
@@ -106,7 +106,7 @@ TEST(Connector, TwoWaysToOneRankAreOneGuest) {
   ASSERT_TRUE(follow(connector, others, [] { return false; }));
   while (acceptor.next() != TimePoint::max() || arrivals == 0) others();
   EXPECT_EQ(arrivals, 1);
-  EXPECT_EQ(testing::internal::GetCapturedStderr(), "") << "who tries two ways is no stranger";
+  EXPECT_EQ(testing::internal::GetCapturedStderr(), "") << "a rank that tries two ways is not refused";
 }
 
 TEST(Connector, DoesNotTakeAnotherRankOfTheJobForTheRightOne) {

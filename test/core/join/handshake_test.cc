@@ -81,9 +81,9 @@ TEST(Handshake, AHostDoesNotAnswerAGuestOfAnotherJob) {
 
 TEST(Handshake, TheGuestNoticesAHostThatDoesNotKnowTheSecret) {
   Initiator initiator(kSecret, {});
-  const Initiator stranger(kOther, {});
+  const Initiator unknown(kOther, {});
   AnswerBytes answer{};
-  std::copy_n(stranger.hello().begin(), answer.size(), answer.begin());
+  std::copy_n(unknown.hello().begin(), answer.size(), answer.begin());
   EXPECT_THAT(thrown([&] { static_cast<void>(initiator.prove(answer)); }).message,
               HasSubstr("does not know this job's secret"));
 }
@@ -127,7 +127,7 @@ TEST(Handshake, NoBitOfAnyMessageCanBeChanged) {
   });
 }
 
-TEST(Handshake, TellsStrangersAndOtherVersionsApart) {
+TEST(Handshake, TellsUnknownProcessesAndOtherVersionsApart) {
   EXPECT_EQ(thrown([] { static_cast<void>(Responder(kSecret).answer({})); }).message,
             "the other side is not a rank of Hora");
   HelloBytes hello = Initiator(kSecret, {}).hello();

@@ -139,7 +139,7 @@ TEST(Gathering, TakesARankThatCameBefore) {
   for (const auto& other : others) EXPECT_EQ(other.status, Status{});
 }
 
-TEST(Gathering, IsNotDisturbedByStrangersWhoSayNothingAndLeave) {
+TEST(Gathering, IsNotDisturbedByProcessesThatConnectAndSayNothing) {
   const Config first = rank_of(0, 2);
   Outcome outcome;
   std::thread rank0([&] { outcome = attend(first); });

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/join/rendezvous.h"
 
-#include "core/join/membership_source.h"
 #include "core/join/connector.h"
+#include "core/join/membership_source.h"
 #include "test/support/tcp_ranks.h"
 #include "test/support/threads.h"
 
@@ -108,8 +108,8 @@ TEST(Meet, TellsAllWhenARankEndsBeforeTheOthersHaveCome) {
   configs[1].start_timeout = std::chrono::seconds(1);  // rank 0 may have ended before rank 1 calls it
   std::thread ends([&] {
     // Rank 2 introduces itself, and ends.
-    const Address door = parse_address(configs[0].coordinator);
-    Connector connector(configs[0].secret, {Role::control, 2, 4}, {door}, Clock::now());
+    const Address listener = parse_address(configs[0].coordinator);
+    Connector connector(configs[0].secret, {Role::control, 2, 4}, {listener}, Clock::now());
     std::optional<Connection> first;
     while (!(first = connector.serve(Clock::now()))) std::this_thread::yield();
     const Bytes frame = seal_frame(first->session.sends, FrameKind::member, encode(this_member(2)));

@@ -168,14 +168,14 @@ TEST(HttpServer, HearsNobodyButItsUserAndRootOnALocalSocket) {
   EXPECT_EQ(ask(), 1u);
   server.turn(Clock::now() + std::chrono::hours(1));
   EXPECT_EQ(server.next(), TimePoint::max()) << "nobody is here";
-  // The folder would keep a stranger out; the server does, too.
+  // The folder would keep another user out; the server does, too.
   std::filesystem::permissions(folder, std::filesystem::perms::all);
   std::filesystem::permissions(socket.path(), std::filesystem::perms::all);
-  const Descriptor stranger_done = [&] {
+  const Descriptor other_user_done = [&] {
     std::array<int, 2> ends{};
     EXPECT_EQ(::pipe(ends.data()), 0);
-    const pid_t stranger = ::fork();
-    if (stranger == 0) {
+    const pid_t other = ::fork();
+    if (other == 0) {
       if (::setgroups(0, nullptr) != 0 || ::setgid(65534) != 0 || ::setuid(65534) != 0) ::_exit(1);
       const Descriptor visitor = connect_to_job(socket.path());
       const std::string text = "GET / HTTP/1.0\r\n\r\n";
@@ -189,8 +189,8 @@ TEST(HttpServer, HearsNobodyButItsUserAndRootOnALocalSocket) {
     EXPECT_EQ(connected, 'y');
     EXPECT_TRUE(server.turn(Clock::now()).empty());
     EXPECT_EQ(server.next(), TimePoint::max()) << "nobody was let in";
-    ::kill(stranger, SIGKILL);
-    ::waitpid(stranger, nullptr, 0);
+    ::kill(other, SIGKILL);
+    ::waitpid(other, nullptr, 0);
     return Descriptor(ends[0]);
   }();
 }

@@ -15,9 +15,9 @@ TimePoint soon() { return Clock::now() + std::chrono::seconds(20); }
 
 TEST(ProbeSocket, TakesWhoShowsItsToken) {
   const ProbeSocket socket;
-  std::thread stranger(
+  std::thread unknown(
       [&] { static_cast<void>(reach_probe({"127.0.0.1"}, socket.port(), std::string(16, 'x'), 3, soon())); });
-  stranger.join();
+  unknown.join();
   const Descriptor late = reach_probe({"127.0.0.1"}, socket.port(), socket.token(), 2, soon());
   const Descriptor guest = reach_probe({"127.0.0.1"}, socket.port(), socket.token(), 3, soon());
   const Descriptor host = socket.accept(3, soon());

@@ -71,7 +71,7 @@ TEST(Relay, IsDoneWithWhatThePipesHeldWhenTheRanksEndedThoughSomebodyHoldsThem) 
   relay.add(*rank.output_source, *rank.errors_source);
   relay.ranks_have_ended();
   EXPECT_FALSE(relay.errors_read());
-  Ends::write(rank.errors, " of a stranger\n");
+  Ends::write(rank.errors, " of another process\n");
   EXPECT_TRUE(relay.move());
   EXPECT_TRUE(relay.errors_read());
   EXPECT_TRUE(relay.done());

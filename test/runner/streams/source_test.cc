@@ -37,7 +37,7 @@ TEST(PipeSource, ReadsNoMoreThanWhatItHeldWhenNoMoreWasExpected) {
   PipeSource source(std::move(pipe.read));
   write(pipe, "last");
   source.expect_no_more();
-  write(pipe, " words of a stranger");
+  write(pipe, " words of another process");
   EXPECT_EQ(read(source), "last");
   EXPECT_TRUE(source.ended());
 

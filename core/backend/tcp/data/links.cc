@@ -34,21 +34,21 @@ struct Link {
   }
 };
 
-/// Higher ranks call lower ones. The lower rank's side is a thread of its own, the door, which answers
-/// whenever somebody calls, whatever the engine does; so a rank that is reached answers at once, and only one
-/// that is not reached lets a deadline pass. The higher rank's side is its engine, inside `require`, which
-/// follows all its calls at once.
+/// Higher ranks call lower ones. The lower rank's side is a thread of its own, the acceptor thread, which
+/// answers each call at once, whatever the engine does. So a rank that is reached answers at once, and only
+/// one that is not reached lets a deadline pass. The higher rank's side is its engine, inside `require`,
+/// which follows all its calls at once.
 ///
-/// Threads. `mutex_` guards `links_`, where the door and the engine put connections, and `why_`; abort()
-/// takes it to shut them down, so that no connection escapes: one that is put there later is shut down by
-/// whoever puts it. A link that is complete does not change, and the engine reads it without the mutex; it
-/// has seen it complete under the mutex before (`ready_`). `wake_` ends the engine's wait: the door rings it
-/// when a connection has come, abort() when all is over.
+/// Threads. `mutex_` guards `links_`, where the acceptor thread and the engine put connections, and `why_`;
+/// abort() takes it to shut them down, so that no connection escapes: one that is put there later is shut
+/// down by whoever puts it. A link that is complete does not change, and the engine reads it without the
+/// mutex; it has seen it complete under the mutex before (`ready_`). `wake_` ends the engine's wait: the
+/// acceptor thread rings it when a connection has come, abort() when all is over.
 ///
-/// No ring of waits. A call waits for nothing but the other rank's door, which waits for nobody. A rank that
-/// is called waits for the caller's engine to come to the same call of the same collective; engines go
-/// through their collectives in one order, so of all that are not done yet, the first is under way on all its
-/// members. A caller that fails says so through control, which aborts whoever waits for it; so does its
+/// No ring of waits. A call waits for nothing but the other rank's acceptor thread, which waits for nobody. A
+/// rank that is called waits for the caller's engine to come to the same call of the same collective; engines
+/// go through their collectives in one order, so of all that are not done yet, the first is under way on all
+/// its members. A caller that fails says so through control, which aborts whoever waits for it; so does its
 /// death. Being called therefore needs no deadline.
 class LazyLinks final : public Links {
  public:
@@ -61,13 +61,13 @@ class LazyLinks final : public Links {
         ready_(world.members.size(), false),
         acceptor_(std::move(address_book.listener), world.membership.secret, world.membership.rank) {
     for (std::size_t peer = 0; peer < world.members.size(); ++peer) links_.emplace_back(streams_);
-    door_ = start_thread("accepts connections", [this] { answer(); });
+    accept_thread_ = start_thread("accepts connections", [this] { answer(); });
   }
 
   ~LazyLinks() override {
     closing_.store(true, std::memory_order_release);
-    knock_.ring();
-    door_.join();
+    close_event_.ring();
+    accept_thread_.join();
   }
   LazyLinks(const LazyLinks&) = delete;
   LazyLinks& operator=(const LazyLinks&) = delete;
@@ -179,7 +179,7 @@ class LazyLinks final : public Links {
     throw Error(describe_unreachable(unreachable_pairs));
   }
 
-  // --- the engine and the door ---
+  // --- the engine and the acceptor thread ---
 
   void put(int peer, int stream, Connection connection) {
     const std::lock_guard lock(mutex_);
@@ -192,11 +192,11 @@ class LazyLinks final : public Links {
     link.lines[at] = &link.owned.emplace_back(DataLine{std::move(socket), std::move(connection.session)});
   }
 
-  // --- the door ---
+  // --- the acceptor thread ---
 
   void answer() {
     while (!closing_.load(std::memory_order_acquire)) {
-      std::vector<pollfd> events{knock_.event()};
+      std::vector<pollfd> events{close_event_.event()};
       acceptor_.append_to(events);
       ::poll(events.data(), events.size(), milliseconds_until(acceptor_.next()));
       for (auto& [connection, hello, member] : acceptor_.serve(Clock::now())) {
@@ -221,10 +221,10 @@ class LazyLinks final : public Links {
 
   std::vector<bool> ready_;  // engine only
   EventFd wake_;
-  EventFd knock_;
+  EventFd close_event_;
   std::atomic<bool> closing_ = false;
-  Acceptor acceptor_;  // door only
-  std::thread door_;
+  Acceptor acceptor_;  // acceptor thread only
+  std::thread accept_thread_;
 };
 
 }  // namespace

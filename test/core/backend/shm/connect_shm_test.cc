@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/backend/shm/connect_shm.h"
 
-#include "core/join/membership_source.h"
 #include "core/backend/shm/shm_collective.h"
 #include "core/backend/tcp/control/tcp_control.h"
 #include "core/base/socket_io.h"
 #include "core/compose/hosts.h"
 #include "core/join/exchange.h"
 #include "core/join/local_socket.h"
+#include "core/join/membership_source.h"
 #include "test/support/elements.h"
 #include "test/support/processes.h"
 #include "test/support/tcp_ranks.h"
@@ -216,13 +216,13 @@ std::vector<std::string> names_of_jobs() {
   return names;
 }
 
-/// Somebody who sends nonsense to the sockets of all jobs on this machine, for as long as it lives.
-class Stranger {
+/// A thread that sends nonsense to the sockets of all jobs on this machine, for as long as it lives.
+class Intruder {
  public:
-  Stranger() : thread_([this] { disturb(); }) {}
-  Stranger(const Stranger&) = delete;
-  Stranger& operator=(const Stranger&) = delete;
-  ~Stranger() {
+  Intruder() : thread_([this] { disturb(); }) {}
+  Intruder(const Intruder&) = delete;
+  Intruder& operator=(const Intruder&) = delete;
+  ~Intruder() {
     done_ = true;
     thread_.join();
   }
@@ -246,10 +246,10 @@ class Stranger {
   std::thread thread_;
 };
 
-TEST(ConnectShm, StrangersAtTheLocalSocketAreTurnedAway) {
+TEST(ConnectShm, UnknownProcessesAtTheLocalSocketAreRefused) {
   for (int round = 0; round < 5; ++round) {
     const auto configs = loopback_configs(3);
-    const Stranger stranger;
+    const Intruder intruder;
     run_ranks(3, [&](int rank) {
       Connected connected(configs[static_cast<std::size_t>(rank)]);
       ASSERT_NE(connected.collective, nullptr);

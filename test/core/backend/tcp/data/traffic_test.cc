@@ -159,7 +159,7 @@ TEST(Traffic, RanksThatMeanDifferentMeshesOfTheSameLinksNoticeIt) {
   EXPECT_THAT(texts[1], HasSubstr("ranks 1 and 0 make different calls"));
 }
 
-// Bytes that a stranger, or a broken rank, may send.
+// Bytes that an unknown process, or a broken rank, may send.
 TEST(Traffic, NonsenseIsNoHeader) {
   const auto links = paired_links(2);
   const auto meshes = meshes_of(links);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Strangers at the ports of a job: nothing that they send does anything, and none of them holds anybody up.
+// Unknown processes at the ports of a job: nothing that they send does anything, and none of them holds
+// anybody up.
 #include "core/base/socket_io.h"
 #include "test/job/shell.h"
 #include "test/support/files.h"
@@ -133,12 +134,13 @@ class Crowd {
   std::thread slow_;
 };
 
-class Strangers : public testing::Test {
+class UnknownProcesses : public testing::Test {
  protected:
   void SetUp() override {
-    folder_ = std::filesystem::path(testing::TempDir()) / fmt::format("hora-strangers-{}", ::getpid());
+    folder_ =
+        std::filesystem::path(testing::TempDir()) / fmt::format("hora-unknown-processes-{}", ::getpid());
     std::filesystem::create_directories(folder_);
-    ::setenv("HORA_CPU_OPERATIONS", "tcp", 1);  // so that there are doors for data, too
+    ::setenv("HORA_CPU_OPERATIONS", "tcp", 1);  // so that there are listeners for data, too
   }
   void TearDown() override {
     ::unsetenv("HORA_CPU_OPERATIONS");
@@ -157,11 +159,11 @@ class Strangers : public testing::Test {
   std::filesystem::path folder_;
 };
 
-TEST_F(Strangers, CannotPutAPickleAnywhere) {
+TEST_F(UnknownProcesses, CannotPutAPickleAnywhere) {
   Launched job({"-np", "4", HORA_WORKER, "until", path("stop")});
   ASSERT_TRUE(job.await_output("step"));
   const auto ports = ports_of(everybody(job));
-  EXPECT_GE(ports.size(), 8U) << "a door for messages and one for data on each rank, at least";
+  EXPECT_GE(ports.size(), 8U) << "a listener for messages and one for data on each rank, at least";
   const std::string body = fmt::format("cos\nsystem\n(S'touch {}'\ntR.", path("owned"));
   for (const auto port : ports) {
     for (const char* place : {"/worker_addresses/0", "/runfunc_result/0", "/kvstore/key"}) {
@@ -180,7 +182,7 @@ TEST_F(Strangers, CannotPutAPickleAnywhere) {
   EXPECT_FALSE(std::filesystem::exists(path("owned")));
 }
 
-TEST_F(Strangers, FindTheSecretInNothingThatAJobShows) {
+TEST_F(UnknownProcesses, FindTheSecretInNothingThatAJobShows) {
   // The script writes down the secret that hrun gives the ranks, and passes it on to a program of Hora's.
   const std::string script = fmt::format(
       "head -c 32 <&$HORA_SECRET_FD >{0}/secret$HORA_RANK; exec {{given}}<{0}/secret$HORA_RANK; "
@@ -215,7 +217,7 @@ TEST_F(Strangers, FindTheSecretInNothingThatAJobShows) {
   EXPECT_EQ(shown.find(hex), std::string::npos);
 }
 
-TEST_F(Strangers, CannotStopARunningJob) {
+TEST_F(UnknownProcesses, CannotStopARunningJob) {
   Launched job({"-np", "4", HORA_WORKER, "until", path("stop")});
   ASSERT_TRUE(job.await_output("step"));
   const Crowd crowd(ports_of(everybody(job)));
@@ -225,7 +227,7 @@ TEST_F(Strangers, CannotStopARunningJob) {
   EXPECT_THAT(outcome.output, HasSubstr("done"));
 }
 
-TEST_F(Strangers, CannotStopARendezvous) {
+TEST_F(UnknownProcesses, CannotStopARendezvous) {
   const std::string late =
       fmt::format("[ $HORA_RANK = 3 ] && while [ ! -e {} ]; do sleep 0.05; done; echo up; exec {} reduce",
                   path("go"), HORA_WORKER);
@@ -239,7 +241,7 @@ TEST_F(Strangers, CannotStopARendezvous) {
   while (ports_in_state(everyone, "01").size() < 4) std::this_thread::yield();  // three have met
   const long before = memory();
   const Crowd crowd(ports_of(everyone));
-  EXPECT_LT(memory() - before, 4096) << "kilobytes, for a thousand strangers";
+  EXPECT_LT(memory() - before, 4096) << "kilobytes, for a thousand connections";
   make("go");
   const TimePoint start = Clock::now();
   const Outcome outcome = job.wait();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "core/join/door.h"
+#include "core/join/first_free_port.h"
 
 #include "core/join/address.h"
 
@@ -13,17 +13,17 @@ namespace {
 
 TimePoint in_ten_seconds() { return Clock::now() + std::chrono::seconds(10); }
 
-TEST(ReservedListener, OpensAtTheFirstFreePortForEveryAddress) {
+TEST(FirstFreePort, OpensAtTheFirstFreePortForEveryAddress) {
   const Descriptor taken = listen_at({"0.0.0.0", "0"});
   const std::string taken_port = local_address(taken.fd()).port;
-  const Descriptor door = listen_at_first_free("nowhere.invalid:" + taken_port + ",nowhere.invalid:0");
-  const std::string port = local_address(door.fd()).port;
+  const Descriptor listener = listen_at_first_free("nowhere.invalid:" + taken_port + ",nowhere.invalid:0");
+  const std::string port = local_address(listener.fd()).port;
   EXPECT_NE(port, taken_port);
   const Descriptor caller = begin_connect({"127.0.0.1", port});
-  EXPECT_TRUE(await_events(door.fd(), POLLIN, in_ten_seconds()));
+  EXPECT_TRUE(await_events(listener.fd(), POLLIN, in_ten_seconds()));
 }
 
-TEST(ReservedListener, SaysWhichPortsAreTaken) {
+TEST(FirstFreePort, SaysWhichPortsAreTaken) {
   const Descriptor taken = listen_at({"0.0.0.0", "0"});
   const std::string points = "n1:" + local_address(taken.fd()).port;
   try {
@@ -36,7 +36,7 @@ TEST(ReservedListener, SaysWhichPortsAreTaken) {
   }
 }
 
-TEST(ReservedListener, WantsPorts) {
+TEST(FirstFreePort, WantsPorts) {
   for (const char* points : {"n1", "n1:http", "n1:65536", "n1:1x"})
     EXPECT_THROW(static_cast<void>(listen_at_first_free(points)), Error) << points;
 }

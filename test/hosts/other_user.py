@@ -2,7 +2,7 @@
 """The attacks that another user of a host can try on a job: run as that user, with the standard library
 alone.
 
-`python stranger.py plant|attack|look` reads what it may know as JSON from stdin, and writes a list of [name,
+`python other_user.py plant|attack|look` reads what it may know as JSON from stdin, and writes a list of [name,
 tried, result, harmless]. Everything that it uses it could find out by itself; the process ids only save it a
 search.
 """

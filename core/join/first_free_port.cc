@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "core/join/door.h"
+#include "core/join/first_free_port.h"
 
 #include "core/join/address.h"
 #include "core/join/listener.h"
@@ -29,8 +29,8 @@ Descriptor listen_at_first_free(const std::string& points) {
   std::string why;
   for (std::string_view rest = points; !rest.empty();) {
     const auto point = rest.substr(0, rest.find(','));
-    Descriptor door = listen_everywhere(port_in(std::string(point)));
-    if (door) return door;
+    Descriptor listener = listen_everywhere(port_in(std::string(point)));
+    if (listener) return listener;
     why = std::strerror(errno);
     rest.remove_prefix(std::min(point.size() + 1, rest.size()));
   }
