@@ -13,13 +13,13 @@
 namespace hora {
 
 /// The membership that the processes of an MPI communicator have told each other. A value.
-struct MpiMeeting {
+struct MpiBootstrap {
   Membership membership;
   int started = 1;  ///< the size of MPI_COMM_WORLD; the job may be a part of it
 };
 
-/// The functions of libhora_mpi.so, which libhora loads when it needs MPI. `meet` and `connect` start MPI if
-/// the program has not; it is then ended at the program's exit. They use the communicator of
+/// The functions of libhora_mpi.so, which libhora loads when it needs MPI. `bootstrap` and `connect` start
+/// MPI if the program has not; it is then ended at the program's exit. They use the communicator of
 /// `config.mpi_communicator`, else MPI_COMM_WORLD, and throw Error.
 struct MpiModule {
   /// The name of the MPI library: "Open MPI v4.1.4". May be called before MPI is started.
@@ -29,7 +29,7 @@ struct MpiModule {
   /// Finds rank, size, and the address and secret of rank 0. All processes of the communicator call it, on a
   /// thread that may call MPI. If rank 0's Config has a secret, all get that one. Throws Error(timeout) at
   /// the deadline.
-  MpiMeeting (*meet)(const Config& config, TimePoint deadline) = nullptr;
+  MpiBootstrap (*bootstrap)(const Config& config, TimePoint deadline) = nullptr;
   /// Makes a collective over MPI. The processes of the communicator must be the ranks of the job; their order
   /// in it does not matter. Throws Error(unavailable) if its size is not that of the job, or if MPI does not
   /// permit calls from the engine's thread.

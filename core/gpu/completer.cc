@@ -90,9 +90,9 @@ void Completer::fail(const Status& why) {
   changed_.notify_all();
 }
 
-bool Completer::end(std::chrono::milliseconds patience) {
+bool Completer::end(std::chrono::milliseconds timeout) {
   std::unique_lock lock(mutex_);
-  patience_ends_ = Clock::now() + patience;
+  give_up_at_ = Clock::now() + timeout;
   changed_.notify_all();
   changed_.wait(lock, [this] { return flights_.empty(); });
   return !gave_up_;
@@ -144,7 +144,7 @@ void Completer::see_to_first(std::unique_lock<std::mutex>& lock) {
     changed_.notify_all();
     return;
   }
-  if (patience_ends_ && now >= *patience_ends_) return give_up(lock);
+  if (give_up_at_ && now >= *give_up_at_) return give_up(lock);
   changed_.wait_for(lock, sleep_after(now - course->added));
 }
 

@@ -61,10 +61,10 @@ class Completer {
   /// From now on everything ends with this status, also what has ended on the GPU and was not seen to; and as
   /// `interrupt`.
   void fail(const Status& why);
-  /// After `fail`: blocks until all has ended: what does so on the GPU within `patience` then, so that it
+  /// After `fail`: blocks until all has ended: what does so on the GPU within `timeout` then, so that it
   /// touches no tensor after it was given back, the rest after that. False: there was a rest, and what it
   /// holds is kept for ever.
-  bool end(std::chrono::milliseconds patience);
+  bool end(std::chrono::milliseconds timeout);
 
  private:
   struct Course;  // a flight, and how it goes
@@ -81,7 +81,7 @@ class Completer {
   std::deque<std::shared_ptr<Course>> flights_;
   std::optional<Status> interrupted_;
   std::optional<Status> failed_;
-  std::optional<TimePoint> patience_ends_;
+  std::optional<TimePoint> give_up_at_;
   bool gave_up_ = false;
   bool ending_ = false;
   std::thread thread_;  // last

@@ -12,7 +12,7 @@
 namespace hora {
 namespace {
 
-constexpr std::chrono::milliseconds kPatience{2'000};  // for a GPU to end what was aborted
+constexpr std::chrono::milliseconds kAbortTimeout{2'000};  // for a GPU to end what was aborted
 
 }  // namespace
 
@@ -195,10 +195,10 @@ void GpuLanes::fail(const Status& why) noexcept {
   if (!machine_) return;
   completer_.fail(why);  // first: what is aborted has ended for the GPU
   if (machine_->nccl && !machine_->nccl->abort()) left_behind_ = true;
-  if (!completer_.end(kPatience)) left_behind_ = true;
+  if (!completer_.end(kAbortTimeout)) left_behind_ = true;
   if (left_behind_) return;
   try {  // what was not in a flight yet
-    const TimePoint end = Clock::now() + kPatience;
+    const TimePoint end = Clock::now() + kAbortTimeout;
     await(machine_->stream->mark().get(), [&] {
       if (Clock::now() > end) throw Error(Code::timeout, "the GPU does not end what it was given");
     });

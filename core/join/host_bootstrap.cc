@@ -55,7 +55,7 @@ Introduction decode_introduction(const Bytes& bytes) {
   return {take(0), take(4), take(8)};
 }
 
-/// How the meeting ended, and if it ended well, where rank 0 is. A value.
+/// How the bootstrap ended, and if it ended well, where rank 0 is. A value.
 struct Answer {
   Status status;
   std::uint16_t port = 0;
@@ -99,7 +99,7 @@ bool has_left(const Descriptor& socket) {
   return got == 0 || (got < 0 && errno != EAGAIN && errno != EINTR);
 }
 
-/// Rank 0's side of one meeting.
+/// Rank 0's side of one bootstrap.
 class BootstrapServer {
  public:
   BootstrapServer(const Membership& membership, const Config& config, TimePoint deadline)
@@ -185,7 +185,7 @@ class BootstrapServer {
   const Config& config_;
   TimePoint deadline_;
   std::vector<Guest> guests_;  // by rank
-  Descriptor odd_one_out_;     // who made the meeting fail
+  Descriptor odd_one_out_;     // the rank that made the bootstrap fail
 };
 
 void adopt(Membership& membership, const Answer& answer) {

@@ -19,24 +19,24 @@ namespace {
 
 /// MPI knows itself alone where the launcher does not know MPI, and each rank would be a job of one. Parts of
 /// what MPI has started may well be jobs of their own.
-void check_mpi_started_all(const Config& config, const MpiMeeting& meeting) {
+void check_mpi_started_all(const Config& config, const MpiBootstrap& bootstrap) {
   // A program may also have filled in its Config by itself.
   const int launched = config.size > 1 ? config.size : size_in_environment();
-  if (launched <= 1 || launched == meeting.started) return;
+  if (launched <= 1 || launched == bootstrap.started) return;
   const bool by_hrun = config.launcher.empty();
   throw Error(Code::invalid_argument,
               fmt::format("{} has started {} ranks, but MPI knows of {} process{}: start them {}",
-                          by_hrun ? "hrun" : config.launcher, launched, meeting.started,
-                          meeting.started == 1 ? ", this one, so each rank would train alone" : "es",
+                          by_hrun ? "hrun" : config.launcher, launched, bootstrap.started,
+                          bootstrap.started == 1 ? ", this one, so each rank would train alone" : "es",
                           by_hrun ? fmt::format("with `hrun --mpi -np {}`, or use no communicator", launched)
                                   : "with mpirun, or so that MPI knows them (srun --mpi=pmix)"));
 }
 
 /// MPI tells each process its rank, and where rank 0 is.
 Membership meet_through_mpi(const Config& config, TimePoint deadline) {
-  MpiMeeting meeting = load_mpi().meet(config, deadline);
-  check_mpi_started_all(config, meeting);
-  return std::move(meeting.membership);
+  MpiBootstrap bootstrap = load_mpi().bootstrap(config, deadline);
+  check_mpi_started_all(config, bootstrap);
+  return std::move(bootstrap.membership);
 }
 
 [[noreturn]] void refuse_without_coordinator(const Config& config) {

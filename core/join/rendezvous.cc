@@ -17,7 +17,7 @@ namespace hora {
 namespace {
 
 constexpr std::chrono::milliseconds kPause{
-    20};  // between tries to join a rank 0 that is still busy with a former meeting
+    20};  // between tries to join a rank 0 that is still busy with a former rendezvous
 constexpr std::chrono::milliseconds kLaunchersWord{500};  // to tell how a rank ended whose connection has
 
 Descriptor open_listener(const Membership& membership) {
@@ -58,8 +58,8 @@ std::string describe_end(const PeerList& peer_list, int rank, const RankEnd* end
                      end == nullptr ? "" : ": it " + describe(*end));
 }
 
-/// Calls the meeting off if the launcher knows a rank to have ended. The end of a rank that never came is not
-/// seen in another way.
+/// Calls the rendezvous off if the launcher knows a rank to have ended. The end of a rank that never came is
+/// not seen in another way.
 void look_at(LauncherNews& news, const PeerList& peer_list, std::vector<std::optional<Connection>>& peers) {
   news.read();
   if (const RankEnd* end = news.first())
@@ -87,26 +87,26 @@ std::vector<int> missing(const std::vector<std::optional<Connection>>& peers) {
   return ranks;
 }
 
-void wait_for_events(const Meetup& meetup, TimePoint deadline) {
+void wait_for_events(const RendezvousResult& result, TimePoint deadline) {
   std::vector<pollfd> events;
-  meetup.acceptor->append_to(events);
-  meetup.news.watch(events);
-  for (const auto& peer : meetup.peers) {
+  result.acceptor->append_to(events);
+  result.news.watch(events);
+  for (const auto& peer : result.peers) {
     if (peer) events.push_back({peer->socket.fd(), POLLIN, 0});
   }
-  ::poll(events.data(), events.size(), milliseconds_until(std::min(deadline, meetup.acceptor->next())));
+  ::poll(events.data(), events.size(), milliseconds_until(std::min(deadline, result.acceptor->next())));
 }
 
 /// Ranks that have come say nothing until they have the peer list: one that can be read from has ended.
-void look_after(Meetup& meetup) {
-  look_at(meetup.news, meetup.peer_list, meetup.peers);
-  for (std::size_t rank = 1; rank < meetup.peers.size(); ++rank) {
-    auto& peer = meetup.peers[rank];
+void look_after(RendezvousResult& result) {
+  look_at(result.news, result.peer_list, result.peers);
+  for (std::size_t rank = 1; rank < result.peers.size(); ++rank) {
+    auto& peer = result.peers[rank];
     if (!peer || !await_events(peer->socket.fd(), POLLIN, TimePoint::min())) continue;
     peer.reset();
     const auto number = static_cast<int>(rank);
-    const RankEnd* end = await_end(meetup.news, number);
-    call_off(meetup.peers, {Code::aborted, describe_end(meetup.peer_list, number, end)});
+    const RankEnd* end = await_end(result.news, number);
+    call_off(result.peers, {Code::aborted, describe_end(result.peer_list, number, end)});
   }
 }
 
@@ -116,20 +116,20 @@ void add_address(Member& member, const std::string& address) {
   if (all.size() < kMost && std::find(all.begin(), all.end(), address) == all.end()) all.push_back(address);
 }
 
-void admit(Acceptor::Arrival arrival, Meetup& meetup) {
-  const auto size = static_cast<int>(meetup.peers.size());
+void admit(Acceptor::Arrival arrival, RendezvousResult& result) {
+  const auto size = static_cast<int>(result.peers.size());
   auto rank = static_cast<std::size_t>(arrival.hello.rank);
   if (arrival.hello.size != size) {
-    meetup.peers.push_back(std::move(arrival.connection));  // it must hear, too
-    call_off(meetup.peers,
+    result.peers.push_back(std::move(arrival.connection));  // it must hear, too
+    call_off(result.peers,
              {Code::invalid_argument, fmt::format("rank 0 was started as one of {}, rank {} as one of {}",
                                                   size, rank, arrival.hello.size)});
   }
   if (arrival.hello.role != Role::control || rank == 0) return;
-  if (meetup.peers[rank]) {
-    const Member& former = meetup.peer_list.members[rank];
-    meetup.peers.push_back(std::move(arrival.connection));
-    call_off(meetup.peers,
+  if (result.peers[rank]) {
+    const Member& former = result.peer_list.members[rank];
+    result.peers.push_back(std::move(arrival.connection));
+    call_off(result.peers,
              {Code::invalid_argument,
               fmt::format("two processes were started as rank {}: pid {} on {} and "
                           "pid {} on {}",
@@ -137,26 +137,26 @@ void admit(Acceptor::Arrival arrival, Meetup& meetup) {
   }
   try {
     add_address(arrival.member, remote_address(arrival.connection.socket.fd()).host);
-    add_address(meetup.peer_list.members.front(), local_address(arrival.connection.socket.fd()).host);
+    add_address(result.peer_list.members.front(), local_address(arrival.connection.socket.fd()).host);
   } catch (const Error&) {
     return;  // it has gone again; if it does not come once more it will be missing
   }
-  meetup.peers[rank] = std::move(arrival.connection);
-  meetup.peer_list.members[rank] = arrival.member;
+  result.peers[rank] = std::move(arrival.connection);
+  result.peer_list.members[rank] = arrival.member;
 }
 
-void send_peer_list(Meetup& meetup, TimePoint deadline) {
-  const Bytes peer_list = encode(meetup.peer_list);
-  for (std::size_t rank = 1; rank < meetup.peers.size(); ++rank) {
-    auto& peer = meetup.peers[rank];
+void send_peer_list(RendezvousResult& result, TimePoint deadline) {
+  const Bytes peer_list = encode(result.peer_list);
+  for (std::size_t rank = 1; rank < result.peers.size(); ++rank) {
+    auto& peer = result.peers[rank];
     try {
       write_all(peer->socket.fd(), seal_frame(peer->session.sends, FrameKind::peer_list, peer_list),
                 deadline);
     } catch (const Error& error) {
       peer.reset();
-      call_off(meetup.peers,
+      call_off(result.peers,
                {Code::aborted, fmt::format("{} has ended before all ranks had come: {}",
-                                           describe(meetup.peer_list.members[rank]), error.what())});
+                                           describe(result.peer_list.members[rank]), error.what())});
     }
   }
 }
@@ -200,32 +200,32 @@ class EarlyWarning {
   TimePoint due_;
 };
 
-Meetup meet_as_first(const Membership& membership, const Config& config, TimePoint deadline) {
-  Meetup meetup;
-  meetup.peers.resize(static_cast<std::size_t>(membership.size));
-  meetup.peer_list.job = job_id(membership, config);
-  meetup.peer_list.radix = radix_for(membership, config);
-  meetup.peer_list.members.resize(meetup.peers.size());
-  meetup.peer_list.members.front() = this_member(0);
-  meetup.news = news_for(config);
-  meetup.acceptor.emplace(open_listener(membership), membership.secret);
+RendezvousResult serve_rendezvous(const Membership& membership, const Config& config, TimePoint deadline) {
+  RendezvousResult result;
+  result.peers.resize(static_cast<std::size_t>(membership.size));
+  result.peer_list.job = job_id(membership, config);
+  result.peer_list.radix = radix_for(membership, config);
+  result.peer_list.members.resize(result.peers.size());
+  result.peer_list.members.front() = this_member(0);
+  result.news = news_for(config);
+  result.acceptor.emplace(open_listener(membership), membership.secret);
   EarlyWarning warning(config);
-  for (auto absent = missing(meetup.peers); !absent.empty(); absent = missing(meetup.peers)) {
+  for (auto absent = missing(result.peers); !absent.empty(); absent = missing(result.peers)) {
     if (Clock::now() >= deadline) {
       call_off(
-          meetup.peers,
+          result.peers,
           {Code::timeout,
            fmt::format("{} did not come within {} s: look whether they started; a longer wait is "
                        "HORA_START_TIMEOUT",
                        describe_ranks(absent), std::chrono::duration<double>(config.start_timeout).count())});
     }
     warning.tell_if_due([&] { return fmt::format("{} did not come yet", describe_ranks(absent)); });
-    wait_for_events(meetup, std::min(deadline, warning.due()));
-    look_after(meetup);
-    for (auto& arrival : meetup.acceptor->serve(Clock::now())) admit(std::move(arrival), meetup);
+    wait_for_events(result, std::min(deadline, warning.due()));
+    look_after(result);
+    for (auto& arrival : result.acceptor->serve(Clock::now())) admit(std::move(arrival), result);
   }
-  send_peer_list(meetup, deadline);
-  return meetup;
+  send_peer_list(result, deadline);
+  return result;
 }
 
 Frame read_frame(Connection& first, TimePoint deadline) {
@@ -269,7 +269,7 @@ class Candidates {
 };
 
 /// A connection to rank 0. Throws Error(timeout) that names all candidates and how each failed, and
-/// Error(aborted) if a rank has ended, without which there is no meeting.
+/// Error(aborted) if a rank has ended, without which there is no rendezvous.
 Connection find_first(const Membership& membership, const Config& config, LauncherNews& news,
                       TimePoint deadline) {
   constexpr std::chrono::milliseconds kAskAgain{500};
@@ -306,7 +306,7 @@ Connection find_first(const Membership& membership, const Config& config, Launch
 }
 
 /// One try to join: the frame that rank 0 answers with. It may also still be busy with the ranks' former
-/// meeting, and close the connection: then Error(unavailable).
+/// rendezvous, and close the connection: then Error(unavailable).
 Frame try_to_join(const Membership& membership, Connection& first, TimePoint deadline) {
   Member self = this_member(membership.rank);
   add_address(self, local_address(first.socket.fd()).host);
@@ -323,7 +323,7 @@ Frame try_to_join(const Membership& membership, Connection& first, TimePoint dea
   }
 }
 
-Meetup meet_as_other(const Membership& membership, const Config& config, TimePoint deadline) {
+RendezvousResult join_rendezvous(const Membership& membership, const Config& config, TimePoint deadline) {
   std::string why = "no answer";
   LauncherNews news = news_for(config);
   while (Clock::now() < deadline) {
@@ -331,12 +331,12 @@ Meetup meet_as_other(const Membership& membership, const Config& config, TimePoi
     try {
       const Frame frame = try_to_join(membership, first, deadline);
       if (frame.kind == FrameKind::refusal) throw Error(decode_loss(frame.bytes, membership.size).status);
-      Meetup meetup;
-      meetup.peer_list = decode_peer_list(frame.bytes, membership.size);
-      meetup.peers.resize(static_cast<std::size_t>(membership.size));
-      meetup.peers.front() = std::move(first);
-      meetup.news = std::move(news);
-      return meetup;
+      RendezvousResult result;
+      result.peer_list = decode_peer_list(frame.bytes, membership.size);
+      result.peers.resize(static_cast<std::size_t>(membership.size));
+      result.peers.front() = std::move(first);
+      result.news = std::move(news);
+      return result;
     } catch (const Error& error) {
       if (error.code() != Code::unavailable) throw;
       why = error.what();
@@ -349,7 +349,7 @@ Meetup meet_as_other(const Membership& membership, const Config& config, TimePoi
 
 }  // namespace
 
-Meetup meet(const Membership& membership, const Config& config, TimePoint deadline) {
+RendezvousResult rendezvous(const Membership& membership, const Config& config, TimePoint deadline) {
   static_cast<void>(
       radix_for(membership, config));  // on all ranks, as rank 0 alone would keep the others waiting
   if (membership.coordinator.empty()) {
@@ -358,8 +358,8 @@ Meetup meet(const Membership& membership, const Config& config, TimePoint deadli
                             "hrun, or set HORA_COORDINATOR=host:port",
                             membership.rank, membership.size));
   }
-  return membership.rank == 0 ? meet_as_first(membership, config, deadline)
-                              : meet_as_other(membership, config, deadline);
+  return membership.rank == 0 ? serve_rendezvous(membership, config, deadline)
+                              : join_rendezvous(membership, config, deadline);
 }
 
 }  // namespace hora

@@ -12,7 +12,7 @@
 namespace hora {
 
 /// All ranks have met: who they are, and a connection to each that this rank talks to.
-struct Meetup {
+struct RendezvousResult {
   PeerList peer_list;
   std::vector<std::optional<Connection>> peers;  ///< by rank; on rank 0 all others, elsewhere only rank 0
   std::optional<Acceptor> acceptor;              ///< rank 0: refuses what connects after the rendezvous
@@ -24,6 +24,7 @@ struct Meetup {
 /// ranks, and Error(invalid_argument) if the ranks disagree about how many they are. Throws, on every rank,
 /// Error(aborted) if one ends before all have come, also one that never came, if the launcher says so. A rank
 /// that does not find rank 0 throws Error(timeout) that says how each candidate failed.
-[[nodiscard]] Meetup meet(const Membership& membership, const Config& config, TimePoint deadline);
+[[nodiscard]] RendezvousResult rendezvous(const Membership& membership, const Config& config,
+                                          TimePoint deadline);
 
 }  // namespace hora

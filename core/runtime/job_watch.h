@@ -24,7 +24,7 @@ class JobWatch {
   JobWatch(World& world, const Config& config, Negotiator& negotiator, const RankState& own);
 
   /// The time after which there may be something to say of what waits; 0: never.
-  [[nodiscard]] std::chrono::milliseconds patience() const { return stalls_.first(); }
+  [[nodiscard]] std::chrono::milliseconds first_limit() const { return stalls_.first(); }
 
   /// Takes a report of a rank: its account, a delay that it announces, or its list of late messages. Those
   /// are sends and receives of its user that have waited for another rank for long.

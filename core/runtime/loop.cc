@@ -55,7 +55,7 @@ Loop::Loop(World& world, const Config& config, TensorTable& table, ProcessSets& 
   });
   world.control->on_event([this] { wake_up_.ring(); });
   delays_.on_change([this] { wake_up_.ring(); });
-  messages_.watch(job_.patience(), [this] { wake_up_.ring(); });
+  messages_.watch(job_.first_limit(), [this] { wake_up_.ring(); });
 }
 
 Loop::~Loop() {

@@ -104,8 +104,8 @@ class Messages::Transit {
     lent_->lend(memory_, title_);
     const std::lock_guard lock(table_->mutex);
     place_ = table_->transits.insert(table_->transits.end(), this);
-    if (table_->patience.count() != 0 && table_->due.load(std::memory_order_relaxed) == TimePoint::max())
-      table_->ring_at(began_ + table_->patience);
+    if (table_->late_after.count() != 0 && table_->due.load(std::memory_order_relaxed) == TimePoint::max())
+      table_->ring_at(began_ + table_->late_after);
   }
   ~Transit() {
     lent_->give_back(memory_, title_);  // if it has not been started
@@ -253,9 +253,9 @@ void Messages::await_end() {
   table_->empty.wait(lock, [this] { return table_->transits.empty(); });
 }
 
-void Messages::watch(std::chrono::milliseconds patience, std::function<void()> ring) {
+void Messages::watch(std::chrono::milliseconds late_after, std::function<void()> ring) {
   const std::lock_guard lock(table_->mutex);
-  table_->patience = patience;
+  table_->late_after = late_after;
   table_->ring = std::move(ring);
 }
 
@@ -268,8 +268,8 @@ std::optional<std::vector<MessageWait>> Messages::take_late(TimePoint now) {
   bool changed = std::exchange(table_->changed, false);
   for (Transit* transit : table_->transits) {
     if (!transit->waits()) continue;
-    if (now < transit->began() + table_->patience) {
-      due = transit->began() + table_->patience;
+    if (now < transit->began() + table_->late_after) {
+      due = transit->began() + table_->late_after;
       break;
     }
     if (late.size() == kMostWaits) continue;

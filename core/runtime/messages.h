@@ -38,9 +38,9 @@ class Messages {
   Handle receive(Message wanted);
   [[nodiscard]] std::optional<Envelope> probe(int source, int tag);
 
-  /// From now on messages that wait for another rank for `patience` are late, and `ring` runs when `due`
+  /// From now on messages that wait for another rank for `late_after` are late, and `ring` runs when `due`
   /// comes closer. {}: no more.
-  void watch(std::chrono::milliseconds patience, std::function<void()> ring);
+  void watch(std::chrono::milliseconds late_after, std::function<void()> ring);
   /// When to look for late ones, at the soonest.
   [[nodiscard]] TimePoint due() const;
   /// The late ones, if those are others than in the last call, the oldest first; sets `due`.
@@ -65,7 +65,7 @@ class Messages {
     std::mutex mutex;
     std::condition_variable empty;
     std::list<Transit*> transits;  // by when they began
-    std::chrono::milliseconds patience{};
+    std::chrono::milliseconds late_after{};
     std::function<void()> ring;
     bool changed = false;  // of those that are late
     bool left = false;

@@ -98,24 +98,23 @@ void Stalls::expect_delay(int rank, const Delay& delay, TimePoint now) {
 }
 
 std::chrono::milliseconds Stalls::first() const {
-  if (patience_.warning.count() == 0) return patience_.timeout;
-  if (patience_.timeout.count() == 0) return patience_.warning;
-  return std::min(patience_.warning, patience_.timeout);
+  if (limits_.warning.count() == 0) return limits_.timeout;
+  if (limits_.timeout.count() == 0) return limits_.warning;
+  return std::min(limits_.warning, limits_.timeout);
 }
 
 /// Whether the job ends for this. Ranks that wait in shutdown only wait: the others may have work to do.
 bool Stalls::fails(const Wait& wait, TimePoint since, TimePoint now) const {
-  return wait.kind != WaitKind::shutdown && patience_.timeout.count() != 0 &&
-         now >= since + patience_.timeout;
+  return wait.kind != WaitKind::shutdown && limits_.timeout.count() != 0 && now >= since + limits_.timeout;
 }
 
 /// The time when there will be something to say again of a wait: ranks have missed it from `since` on, and
 /// the last warning was at `warned`.
 TimePoint Stalls::next_look(const Wait& wait, TimePoint since, TimePoint warned) const {
   TimePoint next = TimePoint::max();
-  if (patience_.warning.count() != 0) next = std::max(since, warned) + patience_.warning;
-  if (patience_.timeout.count() != 0 && wait.kind != WaitKind::shutdown)
-    next = std::min(next, since + patience_.timeout);
+  if (limits_.warning.count() != 0) next = std::max(since, warned) + limits_.warning;
+  if (limits_.timeout.count() != 0 && wait.kind != WaitKind::shutdown)
+    next = std::min(next, since + limits_.timeout);
   return next;
 }
 
@@ -167,7 +166,7 @@ void Stalls::report(const std::vector<Wait>& unfinished, const std::vector<Overd
     if (fails && !advice.verdict) {
       advice.verdict =
           Status{Code::timeout, fmt::format("{}\nThe job ends: HORA_MISSING_TIMEOUT is {:g} s",
-                                            describe(unfinished, each, now), in_seconds(patience_.timeout))};
+                                            describe(unfinished, each, now), in_seconds(limits_.timeout))};
     } else if (!fails) {
       const std::string key = describe_ranks(wait.on.asked) + " " + wait.on.name;
       const std::string seen = told[key] = signature(unfinished, wait.on.missing);

@@ -28,12 +28,12 @@ namespace hora {
 class Stalls {
  public:
   /// When to warn, and when to end the job; 0: never.
-  struct Patience {
+  struct Limits {
     std::chrono::milliseconds warning{};
     std::chrono::milliseconds timeout{};
   };
-  Stalls(Patience patience, const std::vector<Member>& members)
-      : patience_(patience), members_(members), waits_(static_cast<int>(members.size())) {}
+  Stalls(Limits limits, const std::vector<Member>& members)
+      : limits_(limits), members_(members), waits_(static_cast<int>(members.size())) {}
 
   /// The actions that are due now. A value.
   struct Advice {
@@ -91,7 +91,7 @@ class Stalls {
   [[nodiscard]] std::vector<std::vector<int>> alike(const std::vector<Wait>& unfinished,
                                                     const std::vector<int>& missing) const;
 
-  Patience patience_;
+  Limits limits_;
   const std::vector<Member>& members_;
   std::map<int, Excuse> excuses_;
   std::optional<Inquiry> inquiry_;

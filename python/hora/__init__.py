@@ -66,7 +66,6 @@ from hora._job import (
     synchronize,
 )
 from hora._launch import run
-from hora._meeting import barrier, join
 from hora._membership import init, is_homogeneous, shutdown
 from hora._messages import ANY_SOURCE, ANY_TAG, Envelope, Received, irecv, isend, probe, recv, send
 from hora._native import __version__
@@ -79,6 +78,7 @@ from hora._objects import (
     send_object,
 )
 from hora._rooted import gather, gather_async, reduce, reduce_async, scan, scan_async, scatter, scatter_async
+from hora._synchronization import barrier, join
 from hora._timeline import start_timeline, stop_timeline
 from hora.compression import Compression
 from hora.ops import Adasum, Average, Max, Min, Product, Sum

@@ -270,14 +270,14 @@ def run(func: Callable[..., Any]) -> Callable[..., Any]:
     peers = Peers()
 
     @functools.wraps(func)
-    def meeting(state: State, *args: Any, **kwargs: Any) -> Any:
+    def watched(state: State, *args: Any, **kwargs: Any) -> Any:
         peers.meet()
         return func(state, *args, **kwargs)
 
     @functools.wraps(func)
     def wrapper(state: State, *args: Any, **kwargs: Any) -> Any:
         try:
-            return run_fn(meeting, functools.partial(rejoin, peers))(state, *args, **kwargs)
+            return run_fn(watched, functools.partial(rejoin, peers))(state, *args, **kwargs)
         finally:
             peers.forget()
 

@@ -430,10 +430,11 @@ Road step_on(const std::string& host, const std::string& own_path) {
 }
 
 void choose_roads(const Raw& raw, Options& options) {
-  constexpr double kMostPatience = 10;  // for a host that does not answer at all
+  constexpr double kMostConnectTimeout = 10;  // for a host that does not answer at all
   SshOptions ssh;
   ssh.port = raw.ssh_port;
-  ssh.connect_timeout = static_cast<int>(std::clamp(seconds_of(options.start_timeout), 1.0, kMostPatience));
+  ssh.connect_timeout =
+      static_cast<int>(std::clamp(seconds_of(options.start_timeout), 1.0, kMostConnectTimeout));
   if (raw.identity_file) {
     ssh.identity_file = *raw.identity_file;
     if (::access(ssh.identity_file.c_str(), R_OK) != 0)

@@ -93,7 +93,7 @@ class Agent {
     const int count = ranks_ ? static_cast<int>(streams_.size() / 2) : 0;
     switch (message.word) {
       case Word::plan: make_ready(decode_plan(message.body)); return;
-      case Word::start: start(decode_meeting(message.body)); return;
+      case Word::start: start(decode_rendezvous(message.body)); return;
       case Word::interrupt:
         if (ranks_) ranks_->interrupt();
         return;
@@ -153,10 +153,10 @@ class Agent {
                                                     directory, std::strerror(errno)));
   }
 
-  void start(const MeetingPoint& meeting) {
+  void start(const RendezvousPoint& rendezvous) {
     if (!ranks_ || !streams_.empty()) throw Error(Code::internal, "a start without a plan, or a second one");
     try {
-      ranks_->start(meeting);
+      ranks_->start(rendezvous);
     } catch (const Error& error) {
       return refuse(error.what());
     }

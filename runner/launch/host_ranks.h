@@ -48,7 +48,7 @@ class HostRanks {
 
   /// Starts the ranks. Throws Error(unavailable) if that is known at once to be impossible; else it is an
   /// event.
-  virtual void start(const MeetingPoint& meeting) = 0;
+  virtual void start(const RendezvousPoint& rendezvous) = 0;
   /// The signals that all ranks and the processes that they have started get: INT after a Ctrl-C, then TERM,
   /// and later KILL.
   virtual void interrupt() = 0;

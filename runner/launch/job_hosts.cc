@@ -96,8 +96,8 @@ bool JobHosts::all_ready() const {
 }
 
 void JobHosts::start() {
-  const MeetingPoint meeting = meeting_at(hosts_.front().ranks->ready(), name_of_first_);
-  for (const auto& host : hosts_) host.ranks->start(meeting);
+  const RendezvousPoint rendezvous = rendezvous_at(hosts_.front().ranks->ready(), name_of_first_);
+  for (const auto& host : hosts_) host.ranks->start(rendezvous);
 }
 
 bool JobHosts::anybody_left() const { return count(HostRanks::State::running) > 0; }

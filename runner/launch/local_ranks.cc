@@ -155,9 +155,9 @@ class LocalRanks final : public HostRanks {
   }
   [[nodiscard]] const Ready& ready() const override { return ready_; }
 
-  void start(const MeetingPoint& meeting) override {
+  void start(const RendezvousPoint& rendezvous) override {
     started_ = true;
-    for (const auto& place : plan_.places) start_one(place, meeting);
+    for (const auto& place : plan_.places) start_one(place, rendezvous);
     if (front_) front_->listener.reset();
   }
 
@@ -249,18 +249,18 @@ class LocalRanks final : public HostRanks {
  private:
   static int ranks_of(const HostPlan& plan) { return static_cast<int>(plan.places.size()); }
 
-  void start_one(const RankPlace& place, const MeetingPoint& meeting) {
+  void start_one(const RankPlace& place, const RendezvousPoint& rendezvous) {
     const Descriptor pipe = secret_pipe(plan_.secret);
     RankLine news;
     RankLine questions;
     RankFacts facts;
     facts.place = place;
-    facts.coordinator = meeting.coordinator;
+    facts.coordinator = rendezvous.coordinator;
     facts.secret_fd = pipe.fd();
     facts.news_fd = news.theirs.fd();
     facts.question_fd = questions.theirs.fd();
-    facts.master_address = meeting.master_address;
-    facts.master_port = meeting.master_port;
+    facts.master_address = rendezvous.master_address;
+    facts.master_port = rendezvous.master_port;
     facts.threads = std::max(1, std::min(count_cores(usable_cores()), core_quota()) / place.local_size);
     facts.terminal = plan_.terminal;
     ProcessPlan plan;

@@ -56,16 +56,16 @@ RankPlace take_place(Reader& in) {
 
 }  // namespace
 
-MeetingPoint meeting_at(const Ready& first, const std::string& host) {
+RendezvousPoint rendezvous_at(const Ready& first, const std::string& host) {
   std::vector<std::string> all = first.addresses;
   const std::string name = host.substr(host.find('@') + 1);
   if (!name.empty() && std::find(all.begin(), all.end(), name) == all.end()) all.push_back(name);
-  MeetingPoint meeting;
+  RendezvousPoint rendezvous;
   for (const auto& address : all)
-    meeting.coordinator += (meeting.coordinator.empty() ? "" : ",") + with_number(address, first.port);
-  meeting.master_address = all.empty() ? "" : all.front();
-  meeting.master_port = first.master_port;
-  return meeting;
+    rendezvous.coordinator += (rendezvous.coordinator.empty() ? "" : ",") + with_number(address, first.port);
+  rendezvous.master_address = all.empty() ? "" : all.front();
+  rendezvous.master_port = first.master_port;
+  return rendezvous;
 }
 
 Bytes encode(const HostPlan& plan) {
@@ -134,21 +134,21 @@ Ready decode_ready(std::span<const std::byte> bytes) {
   return ready;
 }
 
-Bytes encode(const MeetingPoint& meeting) {
+Bytes encode(const RendezvousPoint& rendezvous) {
   Writer out;
-  out.string(meeting.coordinator).string(meeting.master_address);
-  put(out, meeting.master_port);
+  out.string(rendezvous.coordinator).string(rendezvous.master_address);
+  put(out, rendezvous.master_port);
   return out.take();
 }
 
-MeetingPoint decode_meeting(std::span<const std::byte> bytes) {
+RendezvousPoint decode_rendezvous(std::span<const std::byte> bytes) {
   Reader in(bytes);
-  MeetingPoint meeting;
-  meeting.coordinator = in.string(kLongestWord);
-  meeting.master_address = in.string(kLongestWord);
-  meeting.master_port = take_number(in, kMostPort, "a port");
+  RendezvousPoint rendezvous;
+  rendezvous.coordinator = in.string(kLongestWord);
+  rendezvous.master_address = in.string(kLongestWord);
+  rendezvous.master_port = take_number(in, kMostPort, "a port");
   in.finish();
-  return meeting;
+  return rendezvous;
 }
 
 }  // namespace hora::hrun

@@ -52,22 +52,22 @@ struct Ready {
   std::string unbound;  ///< why none is, though they were to be
 };
 
-/// Where the ranks find rank 0. A value.
-struct MeetingPoint {
+/// The addresses at which the ranks find rank 0. A value.
+struct RendezvousPoint {
   std::string coordinator;  ///< HORA_COORDINATOR: "address:port,[address]:port"
   std::string master_address;
   int master_port = 0;
 };
 
 /// Where rank 0 is: at its host's addresses, and last of all under the name by which hrun reached that host.
-[[nodiscard]] MeetingPoint meeting_at(const Ready& first, const std::string& host);
+[[nodiscard]] RendezvousPoint rendezvous_at(const Ready& first, const std::string& host);
 
 /// The bytes of each, and back. Bytes that do not fit throw Error(internal).
 [[nodiscard]] Bytes encode(const HostPlan& plan);
 [[nodiscard]] HostPlan decode_plan(std::span<const std::byte> bytes);
 [[nodiscard]] Bytes encode(const Ready& ready);
 [[nodiscard]] Ready decode_ready(std::span<const std::byte> bytes);
-[[nodiscard]] Bytes encode(const MeetingPoint& meeting);
-[[nodiscard]] MeetingPoint decode_meeting(std::span<const std::byte> bytes);
+[[nodiscard]] Bytes encode(const RendezvousPoint& rendezvous);
+[[nodiscard]] RendezvousPoint decode_rendezvous(std::span<const std::byte> bytes);
 
 }  // namespace hora::hrun

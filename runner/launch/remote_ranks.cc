@@ -114,11 +114,11 @@ struct Connection {
 
 class RemoteRanks final : public HostRanks {
  public:
-  RemoteRanks(Road road, HostPlan plan, std::chrono::milliseconds patience, TimePoint now)
+  RemoteRanks(Road road, HostPlan plan, std::chrono::milliseconds timeout, TimePoint now)
       : road_(std::move(road)),
         plan_(std::move(plan)),
-        patience_(patience),
-        deadline_(now + patience),
+        timeout_(timeout),
+        deadline_(now + timeout),
         connection_(road_.command, now),
         channel_(connection_.channel),
         boxes_(plan_.places.size() * 2) {}
@@ -136,9 +136,9 @@ class RemoteRanks final : public HostRanks {
   [[nodiscard]] const std::string& trouble() const override { return trouble_; }
   [[nodiscard]] const Ready& ready() const override { return ready_; }
 
-  void start(const MeetingPoint& meeting) override {
+  void start(const RendezvousPoint& rendezvous) override {
     state_ = State::running;
-    tell(Word::start, encode(meeting));
+    tell(Word::start, encode(rendezvous));
   }
   void interrupt() override { tell(Word::interrupt); }
   void terminate() override { tell(Word::terminate); }
@@ -349,10 +349,9 @@ class RemoteRanks final : public HostRanks {
               channel_.heard() + kPingPause);
     } else if (state_ == State::making_ready && now >= deadline_) {
       const std::string words = connection_.stderr_tail.quoted();
-      give_up(
-          fmt::format("no answer within {} s (--start-timeout){}",
-                      std::chrono::duration<double>(patience_).count(), words.empty() ? "" : ": " + words),
-          kLost, now);
+      give_up(fmt::format("no answer within {} s (--start-timeout){}",
+                          std::chrono::duration<double>(timeout_).count(), words.empty() ? "" : ": " + words),
+              kLost, now);
     }
   }
 
@@ -392,7 +391,7 @@ class RemoteRanks final : public HostRanks {
 
   const Road road_;
   const HostPlan plan_;
-  const std::chrono::milliseconds patience_;
+  const std::chrono::milliseconds timeout_;
   const TimePoint deadline_;
   Connection connection_;
   AgentChannel& channel_;
@@ -415,8 +414,8 @@ class RemoteRanks final : public HostRanks {
 }  // namespace
 
 std::unique_ptr<HostRanks> make_remote_ranks(const Road& road, const HostPlan& plan,
-                                             std::chrono::milliseconds patience, TimePoint now) {
-  return std::make_unique<RemoteRanks>(road, plan, patience, now);
+                                             std::chrono::milliseconds timeout, TimePoint now) {
+  return std::make_unique<RemoteRanks>(road, plan, timeout, now);
 }
 
 }  // namespace hora::hrun

@@ -19,9 +19,9 @@ struct Road {
 };
 
 /// The ranks of another machine. Starts the program that leads there; it is ready when the agent has answered
-/// and can carry the plan out, and has failed if that does not come true before the deadline, `patience` from
+/// and can carry the plan out, and has failed if that does not come true before the deadline, `timeout` from
 /// now. Throws Error(unavailable) if the program cannot be started.
 [[nodiscard]] std::unique_ptr<HostRanks> make_remote_ranks(const Road& road, const HostPlan& plan,
-                                                           std::chrono::milliseconds patience, TimePoint now);
+                                                           std::chrono::milliseconds timeout, TimePoint now);
 
 }  // namespace hora::hrun

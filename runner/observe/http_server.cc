@@ -57,7 +57,7 @@ void HttpServer::answer(std::uint64_t visitor, const HttpResponse& response, Tim
   if (found == visitors_.end()) return;
   found->waits = true;
   found->answer = encode(response);
-  found->until = now + kPatience;
+  found->until = now + kIdleTimeout;
   write(*found);
 }
 
@@ -67,7 +67,7 @@ void HttpServer::let_in(TimePoint now) {
     if (!socket && (errno == ECONNABORTED || errno == EINTR)) continue;
     if (!socket && errno != EAGAIN) closed_until_ = now + kUntilThereMayBeMore;
     if (!socket) return;
-    if (may_enter(socket.fd())) visitors_.push_back({++numbers_, std::move(socket), now + kPatience});
+    if (may_enter(socket.fd())) visitors_.push_back({++numbers_, std::move(socket), now + kIdleTimeout});
   }
 }
 
@@ -91,7 +91,7 @@ bool HttpServer::read(Visitor& visitor, HttpRequest& request, TimePoint now) {
     if (!whole) return false;
     request = *whole;
     visitor.waits = true;
-    visitor.until = now + kPatience;
+    visitor.until = now + kIdleTimeout;
     return true;
   } catch (const Error& error) {
     answer(visitor.number, {400, "text/plain", std::string(error.what()) + "\n"}, now);

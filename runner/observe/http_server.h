@@ -20,7 +20,7 @@ class HttpServer {
  public:
   static constexpr std::size_t kRoom = 16;  ///< visitors at a time
   /// The time that a visitor has to send its request, that its answer may take, and that it has to read it.
-  static constexpr std::chrono::seconds kPatience{5};
+  static constexpr std::chrono::seconds kIdleTimeout{5};
 
   enum class For { everybody, own_user };
   /// Takes a socket that listens. `own_user`: it is a local socket, and connections of other users than this

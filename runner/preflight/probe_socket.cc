@@ -25,7 +25,7 @@ namespace hora::hrun {
 namespace {
 
 constexpr std::size_t kTokenBytes = 16;
-constexpr auto kPatience = std::chrono::milliseconds(1000);  // with one who connects and shows no token
+constexpr auto kTokenTimeout = std::chrono::milliseconds(1000);  // of a connection that shows no token
 
 /// A socket bound to any port of all addresses: of both families, or of IPv4 alone where there is no IPv6.
 Descriptor bind_anywhere() {
@@ -111,7 +111,7 @@ Descriptor ProbeSocket::accept(int round, TimePoint deadline) const {
     try {
       std::string shown(expected.size(), '\0');
       read_exactly(guest.fd(), std::as_writable_bytes(std::span(shown)),
-                   std::min(deadline, Clock::now() + kPatience));
+                   std::min(deadline, Clock::now() + kTokenTimeout));
       if (shown != expected) continue;
     } catch (const Error&) {
       continue;  // not a probe of this job, or one that has given up

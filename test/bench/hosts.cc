@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "test/bench/hosts.h"
 
-#include "test/support/join_job.h"
 #include "core/base/memory.h"
 #include "core/fuse/pack.h"
 #include "core/join/address.h"
 #include "core/join/exchange.h"
 #include "core/join/network.h"
+#include "test/support/join_job.h"
 
 #include <poll.h>
 #include <sys/socket.h>
@@ -18,7 +18,7 @@
 namespace hora::bench {
 namespace {
 
-constexpr std::chrono::seconds kPatience(30);
+constexpr std::chrono::seconds kTimeout(30);
 
 class HostsContender final : public Contender {
  public:
@@ -75,7 +75,7 @@ Ranks ranks_across(const Control& control, bool sockets_alone) {
 
 Descriptor call(const Bytes& told) {
   Descriptor socket = begin_connect(parse_address({reinterpret_cast<const char*>(told.data()), told.size()}));
-  if (!socket || !await_events(socket.fd(), POLLOUT, Clock::now() + kPatience))
+  if (!socket || !await_events(socket.fd(), POLLOUT, Clock::now() + kTimeout))
     throw Error(Code::unavailable, "cannot connect to measure the link");
   prepare_socket(socket.fd());
   prepare_data_socket(socket.fd());
@@ -83,7 +83,7 @@ Descriptor call(const Bytes& told) {
 }
 
 Descriptor answer(const Descriptor& listener) {
-  await_events(listener.fd(), POLLIN, Clock::now() + kPatience);
+  await_events(listener.fd(), POLLIN, Clock::now() + kTimeout);
   Descriptor socket(::accept4(listener.fd(), nullptr, nullptr, SOCK_CLOEXEC));
   if (!socket) throw Error(Code::unavailable, "nobody connects to measure the link");
   prepare_socket(socket.fd());
@@ -95,7 +95,7 @@ Descriptor answer(const Descriptor& listener) {
 std::vector<Descriptor> connect_to(Control& control, const Ranks& ranks) {
   const Descriptor listener = listen_at({own_addresses("").front(), "0"});
   const std::string told = format(local_address(listener.fd()));
-  const auto all = exchange(control, std::as_bytes(std::span(told)), Clock::now() + kPatience);
+  const auto all = exchange(control, std::as_bytes(std::span(told)), Clock::now() + kTimeout);
   std::vector<Descriptor> sockets;
   for (const int rank : ranks) {
     if (rank < control.rank()) sockets.push_back(call(all[static_cast<std::size_t>(rank)]));

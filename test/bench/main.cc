@@ -14,7 +14,7 @@
 namespace hora::bench {
 namespace {
 
-Meeting meeting_over(Collective& collective, const Control& control, bool one_clock) {
+Group group_of(Collective& collective, const Control& control, bool one_clock) {
   const auto ranks = static_cast<std::size_t>(control.size());
   return {control.rank(), control.size(), one_clock, [&collective] { collective.barrier(); },
           [&collective, ranks](std::span<const double> mine) {
@@ -24,7 +24,7 @@ Meeting meeting_over(Collective& collective, const Control& control, bool one_cl
           }};
 }
 
-Meeting meeting_over(Runtime& runtime) {
+Group group_of(Runtime& runtime) {
   const auto gather = [&runtime](std::span<const double> mine) {
     std::vector<double> all;
     Entry entry;
@@ -49,18 +49,18 @@ Meeting meeting_over(Runtime& runtime) {
   return {runtime.rank(), runtime.size(), true, barrier, gather};
 }
 
-std::size_t run(Contenders contenders, const Meeting& meeting, const Options& options) {
+std::size_t run(Contenders contenders, const Group& group, const Options& options) {
   std::erase_if(contenders, [&](const auto& one) { return !is_wanted(options, one->name()); });
   if (contenders.empty()) throw Error(Code::invalid_argument, "--only: no such contender here");
   std::vector<std::string> names;
   for (const auto& contender : contenders) names.push_back(contender->name());
-  Table table(options, names, meeting.ranks);
-  if (meeting.rank == 0) table.print_header();
+  Table table(options, names, group.ranks);
+  if (group.rank == 0) table.print_header();
   for (std::size_t bytes = options.begin; bytes <= options.end; bytes *= options.factor) {
-    const Row row = measure(contenders, meeting, options, bytes);
-    if (meeting.rank == 0) table.print(row);
+    const Row row = measure(contenders, group, options, bytes);
+    if (group.rank == 0) table.print(row);
   }
-  if (meeting.rank == 0 && !options.json.empty()) table.write_json(options.json);
+  if (group.rank == 0 && !options.json.empty()) table.write_json(options.json);
   return table.wrong();
 }
 
@@ -73,15 +73,15 @@ std::size_t run_runtime(const Config& config, Peer* peer, const Options& options
   auto contenders =
       options.list.empty() ? runtime_contenders(runtime, options) : list_contenders(runtime, options);
   if (peer != nullptr) add(contenders, peer_contenders(*peer, options));
-  return run(std::move(contenders), meeting_over(runtime), options);
+  return run(std::move(contenders), group_of(runtime), options);
 }
 
 std::size_t run_hosts(const Config& config, Peer* peer, const Options& options) {
   World hosts = connect_hosts(config);
   auto contenders = hosts_contenders(hosts, config, options);
   if (peer != nullptr) add(contenders, peer_contenders(*peer, options));
-  const Meeting meeting = meeting_over(*hosts.lane.collective, *hosts.control, false);
-  const std::size_t wrong = run(std::move(contenders), meeting, options);
+  const Group group = group_of(*hosts.lane.collective, *hosts.control, false);
+  const std::size_t wrong = run(std::move(contenders), group, options);
   hosts.lane.collective->barrier();
   hosts.control->on_loss({});
   return wrong;
@@ -94,8 +94,8 @@ std::size_t run_plane(const Config& config, Peer* peer, const Options& options) 
     if (is_wanted(options, "hora/mpi")) contenders.push_back(mpi_plane_contender(plane, config, options));
     add(contenders, peer_contenders(*peer, options));
   }
-  const Meeting meeting = meeting_over(*plane.collective, *plane.world.control, true);
-  const std::size_t wrong = run(std::move(contenders), meeting, options);
+  const Group group = group_of(*plane.collective, *plane.world.control, true);
+  const std::size_t wrong = run(std::move(contenders), group, options);
   plane.collective->barrier();
   plane.world.control->on_loss({});
   return wrong;

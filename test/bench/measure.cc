@@ -47,11 +47,11 @@ struct Span {
   double end = 0;
 };
 
-Span time_call(Contender& contender, const Meeting& meeting, const Options& options, std::size_t count,
+Span time_call(Contender& contender, const Group& group, const Options& options, std::size_t count,
                Pattern& pattern, int iteration) {
-  pattern.begin(meeting.rank, iteration);
+  pattern.begin(group.rank, iteration);
   if (!contender.produces()) pattern.write(contender.data(), 0, count);
-  meeting.barrier();
+  group.barrier();
   std::this_thread::sleep_for(options.pause);
   Span span;
   span.begin = now();
@@ -61,18 +61,18 @@ Span time_call(Contender& contender, const Meeting& meeting, const Options& opti
   else
     contender.run(count);
   span.end = now();
-  meeting.barrier();
+  group.barrier();
   return span;
 }
 
 /// One block: appends when each iteration began and ended on this rank; how many elements were wrong.
-std::size_t run_block(Contender& contender, const Meeting& meeting, const Options& options, std::size_t count,
+std::size_t run_block(Contender& contender, const Group& group, const Options& options, std::size_t count,
                       int iterations, std::vector<double>& times) {
-  Pattern pattern(options.dtype, options.op, meeting.ranks);
+  Pattern pattern(options.dtype, options.op, group.ranks);
   std::size_t wrong = 0;
   for (int i = -options.warmup; i < iterations; ++i) {
     const int iteration = i + options.warmup;
-    const Span span = time_call(contender, meeting, options, count, pattern, iteration);
+    const Span span = time_call(contender, group, options, count, pattern, iteration);
     if (contender.is_exact()) wrong += pattern.wrong(contender.data(), count, iteration);
     if (i >= 0) times.insert(times.end(), {span.begin, span.end});
   }
@@ -102,23 +102,23 @@ Iteration look_at(const std::vector<double>& all, std::size_t each, std::size_t 
 
 /// How long an iteration took. Ranks that do not wait for each other may have taken turns on a processor, so
 /// that theirs is as long as all of them need on all processors.
-double length_of(const Iteration& seen, const Contender& contender, const Meeting& meeting) {
+double length_of(const Iteration& seen, const Contender& contender, const Group& group) {
   if (!contender.waits_for_others()) {
-    const auto processors = std::min<std::int64_t>(meeting.ranks, ::sysconf(_SC_NPROCESSORS_ONLN));
+    const auto processors = std::min<std::int64_t>(group.ranks, ::sysconf(_SC_NPROCESSORS_ONLN));
     return std::max(seen.slowest, seen.together / static_cast<double>(processors));
   }
-  return meeting.one_clock ? seen.last_end - seen.last_begin : seen.slowest;
+  return group.one_clock ? seen.last_end - seen.last_begin : seen.slowest;
 }
 
-void add_block(Running& running, Contender& contender, const Meeting& meeting, const Options& options,
+void add_block(Running& running, Contender& contender, const Group& group, const Options& options,
                std::size_t count, int iterations) {
   std::vector<double> mine;
-  const std::size_t wrong = run_block(contender, meeting, options, count, iterations, mine);
+  const std::size_t wrong = run_block(contender, group, options, count, iterations, mine);
   mine.push_back(static_cast<double>(wrong));
-  const std::vector<double> all = meeting.gather(mine);
+  const std::vector<double> all = group.gather(mine);
   std::vector<double> lengths;
   for (int i = 0; i < iterations; ++i)
-    lengths.push_back(length_of(look_at(all, mine.size(), static_cast<std::size_t>(i)), contender, meeting));
+    lengths.push_back(length_of(look_at(all, mine.size(), static_cast<std::size_t>(i)), contender, group));
   for (std::size_t i = mine.size() - 1; i < all.size(); i += mine.size())
     running.wrong += static_cast<std::size_t>(all[i]);
   running.medians.push_back(median(lengths));
@@ -127,13 +127,13 @@ void add_block(Running& running, Contender& contender, const Meeting& meeting, c
 
 }  // namespace
 
-Row measure(const Contenders& contenders, const Meeting& meeting, const Options& options, std::size_t bytes) {
+Row measure(const Contenders& contenders, const Group& group, const Options& options, std::size_t bytes) {
   const std::size_t count = std::max<std::size_t>(1, bytes / size_of(options.dtype));
   const int iterations = iterations_for(options, bytes);
   std::vector<Running> running(contenders.size());
   for (int block = 0; block < options.blocks; ++block) {
     for (std::size_t i = 0; i < contenders.size(); ++i) {
-      add_block(running[i], *contenders[i], meeting, options, count, iterations);
+      add_block(running[i], *contenders[i], group, options, count, iterations);
     }
   }
   Row row{count * size_of(options.dtype), count, {}};

@@ -10,8 +10,8 @@
 
 namespace hora::bench {
 
-/// How the ranks of a measurement meet and tell each other figures, outside of what is timed.
-struct Meeting {
+/// The ranks of a measurement, and how they tell each other figures outside of what is timed.
+struct Group {
   int rank = 0;
   int ranks = 1;
   /// Whether all ranks read the same clock; then a call takes from the last rank's begin to the last one's
@@ -42,7 +42,7 @@ struct Row {
 /// The contenders take turns, block by block, so that each meets the same weather. Before each call every
 /// rank writes its whole input anew; after it the whole result is checked. All ranks call it; all get the
 /// same row.
-[[nodiscard]] Row measure(const Contenders& contenders, const Meeting& meeting, const Options& options,
+[[nodiscard]] Row measure(const Contenders& contenders, const Group& group, const Options& options,
                           std::size_t bytes);
 
 }  // namespace hora::bench

@@ -46,7 +46,7 @@ MPI_Op op_of(ReduceOp op) {
 }
 
 /// The data that rank 0 sends to the other ranks. A value.
-struct Meeting {
+struct Coordinator {
   std::array<char, 64> host{};  // an address of rank 0's machine that others reach
   std::uint16_t port = 0;
   Secret secret{};
@@ -67,13 +67,13 @@ class MpiPeer final : public Peer {
   ~MpiPeer() override { MPI_Finalize(); }
 
   Config config() override {
-    Meeting meeting = rank_ == 0 ? open() : Meeting{};
-    MPI_Bcast(&meeting, sizeof meeting, MPI_BYTE, 0, MPI_COMM_WORLD);
+    Coordinator coordinator = rank_ == 0 ? open() : Coordinator{};
+    MPI_Bcast(&coordinator, sizeof coordinator, MPI_BYTE, 0, MPI_COMM_WORLD);
     Config config = Config::from_environment();
     config.rank = config.local_rank = rank_;
     config.size = config.local_size = size_;
-    config.coordinator = fmt::format("[{}]:{}", meeting.host.data(), meeting.port);
-    config.secret = meeting.secret;
+    config.coordinator = fmt::format("[{}]:{}", coordinator.host.data(), coordinator.port);
+    config.secret = coordinator.secret;
     config.launcher.clear();  // all that it tells has been asked for already
     config.meeting_place.clear();
     if (rank_ == 0) config.coordinator_fd = listener_.fd();
@@ -94,8 +94,8 @@ class MpiPeer final : public Peer {
   }
 
   /// A socket on which rank 0's Hora listens, and a secret.
-  Meeting open() {
-    Meeting meeting;
+  Coordinator open() {
+    Coordinator coordinator;
     sockaddr_in address{};
     address.sin_family = AF_INET;
     address.sin_addr.s_addr = htonl(INADDR_ANY);
@@ -104,14 +104,14 @@ class MpiPeer final : public Peer {
     auto* any = reinterpret_cast<sockaddr*>(&address);
     if (::bind(listener_.fd(), any, length) != 0 || ::listen(listener_.fd(), SOMAXCONN) != 0 ||
         ::getsockname(listener_.fd(), any, &length) != 0 ||
-        ::getrandom(meeting.secret.data(), meeting.secret.size(), 0) !=
-            static_cast<ssize_t>(meeting.secret.size())) {
+        ::getrandom(coordinator.secret.data(), coordinator.secret.size(), 0) !=
+            static_cast<ssize_t>(coordinator.secret.size())) {
       throw Error(Code::unavailable, "cannot listen");
     }
     const std::string host = own_addresses("").front();
-    host.copy(meeting.host.data(), meeting.host.size() - 1);
-    meeting.port = ntohs(address.sin_port);
-    return meeting;
+    host.copy(coordinator.host.data(), coordinator.host.size() - 1);
+    coordinator.port = ntohs(address.sin_port);
+    return coordinator;
   }
 
   int rank_ = 0;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "core/backend/local/meeting.h"
 #include "core/backend/local/message_boxes.h"
 #include "core/backend/local/post_office.h"
+#include "core/backend/local/rendezvous.h"
 #include "test/conformance/collective_suite.h"
 #include "test/conformance/control_suite.h"
 #include "test/conformance/messenger_suite.h"
@@ -10,10 +10,11 @@ namespace hora {
 namespace {
 
 const RegisterCollective kLocalCollective{{"local", [](int ranks) {
-                                             const auto meeting = std::make_shared<local::Meeting>(ranks);
+                                             const auto rendezvous =
+                                                 std::make_shared<local::Rendezvous>(ranks);
                                              std::vector<std::unique_ptr<Collective>> all;
                                              for (int rank = 0; rank < ranks; ++rank)
-                                               all.push_back(local::make_local_collective(meeting, rank));
+                                               all.push_back(local::make_local_collective(rendezvous, rank));
                                              return all;
                                            }}};
 

@@ -97,9 +97,9 @@ class WaitingCollective final : public Collective {
     explicit Visit(WaitingCollective& whose) : whose_(whose) {}
     ~Visit() noexcept(false) {
       if (std::uncaught_exceptions() > 0) return;
-      const auto& halt = *whose_.rank_.context.stop_flag;
+      const auto& stop = *whose_.rank_.context.stop_flag;
       try {
-        await(whose_.rank_.stream->mark().get(), [&] { halt.check(); });
+        await(whose_.rank_.stream->mark().get(), [&] { stop.check(); });
       } catch (const Error&) {
         whose_.rank_.lane->abort();
         throw;

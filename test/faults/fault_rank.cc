@@ -241,7 +241,7 @@ class Play {
       stage_.await("go");
     }
     std::thread watcher;
-    if (part_.phase == "rendezvous" && !part_.late()) watcher = std::thread([this] { watch_meeting(); });
+    if (part_.phase == "rendezvous" && !part_.late()) watcher = std::thread([this] { watch_rendezvous(); });
     try {
       hora_.emplace(hora::init());
     } catch (const hora::Error&) {
@@ -266,7 +266,7 @@ class Play {
     return *tensor.output;
   }
 
-  void watch_meeting() {
+  void watch_rendezvous() {
     while (!has_met()) std::this_thread::sleep_for(kLookAgain);
     stage_.say("there");
     stage_.await("go");

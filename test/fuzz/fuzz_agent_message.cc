@@ -42,7 +42,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const std::span bytes(reinterpret_cast<const std::byte*>(data), size);
   attempt([&] { return hora::hrun::decode_plan(bytes); });
   attempt([&] { return hora::hrun::decode_ready(bytes); });
-  attempt([&] { return hora::hrun::decode_meeting(bytes); });
+  attempt([&] { return hora::hrun::decode_rendezvous(bytes); });
   attempt([&] { return hora::hrun::decode_started(bytes, kRanks); });
   attempt([&] { return hora::hrun::decode_ended(bytes, kRanks); });
   attempt([&] { return hora::hrun::decode_piece(bytes, kRanks).stream; });

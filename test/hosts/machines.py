@@ -526,10 +526,10 @@ class Cluster:
                 for each in host.processes()
                 if not each.command.startswith(but)
             ]
-            patience = deadline - time.monotonic()
-            if not left or patience <= 0:
+            remaining = deadline - time.monotonic()
+            if not left or remaining <= 0:
                 return [f"{host.name}: {each.pid} {each.command}" for host, each in left]
-            ended(left[0][1].pid, patience)
+            ended(left[0][1].pid, remaining)
 
 
 def program(started: "subprocess.Popen[str]") -> int:

@@ -227,7 +227,7 @@ TEST(Hrun, EndsAStoppedRankForWhichNobodyWaitsAfterTheGrace) {
   EXPECT_TRUE(launched.all_gone());
 }
 
-TEST(Hrun, HasAllPatienceWithARankThatGoesOn) {
+TEST(Hrun, WaitsWithoutLimitForARankThatGoesOn) {
   const Outcome outcome =
       run_hrun({"-np", "2", "--grace", "1", "sh", "-c",
                 "[ $HORA_RANK = 0 ] && exit 0; (sleep 0.3; kill -CONT $$) & kill -STOP $$; "

@@ -32,8 +32,8 @@ def figure(*blocks: float) -> figures.Figure:
     return figures.Figure(list(blocks))
 
 
-def contest(ours: float, limit: float | None = None, **peers: float) -> targets.Contest:
-    return targets.Contest(
+def comparison(ours: float, limit: float | None = None, **peers: float) -> targets.Comparison:
+    return targets.Comparison(
         "1 MiB",
         {},
         figure(ours),
@@ -44,16 +44,16 @@ def contest(ours: float, limit: float | None = None, **peers: float) -> targets.
 
 def test_a_peer_target_is_met_by_the_fastest_peer_alone():
     target = targets.times(3)
-    assert target.verdict(contest(10, mpi=31, gloo=100)).met is True
-    assert target.verdict(contest(10, mpi=29, gloo=100)).met is False
-    assert target.verdict(contest(10)).met is None
-    assert targets.times(3, "gloo").verdict(contest(10, mpi=29, gloo=100)).met is True
+    assert target.verdict(comparison(10, mpi=31, gloo=100)).met is True
+    assert target.verdict(comparison(10, mpi=29, gloo=100)).met is False
+    assert target.verdict(comparison(10)).met is None
+    assert targets.times(3, "gloo").verdict(comparison(10, mpi=29, gloo=100)).met is True
 
 
 def test_a_peer_target_counts_as_met_at_the_limit():
     target = targets.times(3, or_limit=0.85)
-    assert target.verdict(contest(10, limit=8.6, mpi=20)).met is True
-    assert target.verdict(contest(10, limit=8.4, mpi=20)).met is False
+    assert target.verdict(comparison(10, limit=8.6, mpi=20)).met is True
+    assert target.verdict(comparison(10, limit=8.4, mpi=20)).met is False
 
 
 def test_a_ratio_tells_the_least_and_the_most_of_its_blocks():
@@ -63,8 +63,8 @@ def test_a_ratio_tells_the_least_and_the_most_of_its_blocks():
 
 def test_a_difference_that_is_lost_in_noise_has_no_ratio():
     target = targets.times(3)
-    assert target.verdict(contest(-1, mpi=10)).met is True
-    assert target.verdict(contest(10, mpi=-1)).met is None
+    assert target.verdict(comparison(-1, mpi=10)).met is True
+    assert target.verdict(comparison(10, mpi=-1)).met is None
     assert figures.ratio(figure(10), figure(-1)) is None
 
 

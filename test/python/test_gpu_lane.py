@@ -519,7 +519,7 @@ there, error = reduced(3 + rank, "x")
 gc.collect()
 assert there() is None, error  # the ranks disagreed, and nothing was done with it
 if rank == 1:
-    stand_still()  # and does so for longer than the runtime has patience
+    stand_still()  # and does so for longer than the runtime's limit
 there, error = reduced(1000, "y")
 gc.collect()
 assert there() is not None, error

@@ -11,7 +11,7 @@ from ranks import hrun, run_python
 from ready_ranks import ready_python, run_ready
 
 # An operation that other ranks wait for is reported missing after half a second, and fails after two.
-PATIENCE = {"HORA_MISSING_WARNING": "0.5", "HORA_MISSING_TIMEOUT": "2"}
+SHORT_LIMITS = {"HORA_MISSING_WARNING": "0.5", "HORA_MISSING_TIMEOUT": "2"}
 MODEL = """
     import sys, time, torch, hora.torch as hvd
     hvd.init()
@@ -40,7 +40,7 @@ def fail(program: str, ranks: int = 2, environment: dict[str, str] | None = None
         "-c",
         script,
     )  # who is busy does not end by itself
-    result = hrun(*words, environment={**PATIENCE, **(environment or {})}, seconds=60)
+    result = hrun(*words, environment={**SHORT_LIMITS, **(environment or {})}, seconds=60)
     assert result.returncode != 0, result.stdout + result.stderr
     return re.sub(r"^\[\d+\] ", "", result.stderr, flags=re.MULTILINE)
 
@@ -162,7 +162,7 @@ def test_who_expects_to_be_busy_is_not_missed():
     step()
     print("done")
     """,
-        environment=PATIENCE,
+        environment=SHORT_LIMITS,
     )
     assert lines == [["done"], ["done"]]
 

@@ -17,7 +17,7 @@ from ready_ranks import ready_python
 
 MOST_LINES = 25 + 2  # those of ready_server.py
 FOLDED = re.compile(r"\(\d+ frames? of hora and torch; HORA_FULL_TRACES=1 shows them\)")
-PATIENCE = {"HORA_MISSING_WARNING": "1", "HORA_MISSING_TIMEOUT": "2"}
+SHORT_LIMITS = {"HORA_MISSING_WARNING": "1", "HORA_MISSING_TIMEOUT": "2"}
 PROGRAM = """
     import torch, hora.torch as hvd
     hvd.init()
@@ -119,7 +119,7 @@ def test_a_pitfall_ends_with_its_cause_the_lines_of_the_program_and_the_remedy(
 ):
     body, hints, comments = PITFALLS[pitfall]
     script = write(tmp_path / "train.py", PROGRAM + body)
-    result = hrun("-np", str(ranks), *ready_python(), str(script), environment=PATIENCE, seconds=60)
+    result = hrun("-np", str(ranks), *ready_python(), str(script), environment=SHORT_LIMITS, seconds=60)
     assert result.returncode == 1
     said = result.stdout + result.stderr
     assert len(said.splitlines()) <= MOST_LINES, said
@@ -146,7 +146,7 @@ def test_full_traces_are_printed_as_python_does_if_they_are_wanted(tmp_path: pat
         "3",
         *ready_python(),
         str(script),
-        environment={**PATIENCE, "HORA_FULL_TRACES": "1"},
+        environment={**SHORT_LIMITS, "HORA_FULL_TRACES": "1"},
         seconds=60,
     )
     for rank in (0, 2):
@@ -173,7 +173,7 @@ def test_files_have_the_trace_of_each_rank_and_the_summary_its_reason_and_place(
         str(tmp_path / "out"),
         *ready_python(),
         str(script),
-        environment=PATIENCE,
+        environment=SHORT_LIMITS,
         seconds=60,
     )
     ranks = json.loads((tmp_path / "out/summary.json").read_text())["ranks"]
@@ -260,7 +260,7 @@ def test_the_first_cause_is_told_with_its_reason_though_others_fail_of_it(tmp_pa
     train()
     """,
     )
-    result = hrun("-np", "4", *ready_python(), str(script), environment=PATIENCE, seconds=60)
+    result = hrun("-np", "4", *ready_python(), str(script), environment=SHORT_LIMITS, seconds=60)
     summary = summary_of(result.stderr)
     assert re.match(
         r"rank 2 \(pid \d+\) failed first: it exited with code 1\nhrun: ValueError: bad batch\nhrun: rank 2 at train.py",
@@ -273,7 +273,7 @@ def test_the_first_cause_is_told_with_its_reason_though_others_fail_of_it(tmp_pa
 def test_a_trace_goes_where_the_rank_sends_its_stderr(tmp_path: pathlib.Path):
     script = write(tmp_path / "train.py", PROGRAM + PITFALLS["one batch fewer"][0])
     command = f"exec {shlex.join(ready_python())} {script} 2>{tmp_path}/$HORA_RANK.log"
-    result = hrun("-np", "2", "sh", "-c", command, environment=PATIENCE, seconds=60)
+    result = hrun("-np", "2", "sh", "-c", command, environment=SHORT_LIMITS, seconds=60)
     assert "Traceback" in (tmp_path / "0.log").read_text()
     assert "Traceback" not in result.stderr
     assert f"hrun: rank 0 at {line_with(script, 'as all do')} in step" in summary_of(result.stderr)
@@ -294,7 +294,7 @@ def test_a_job_that_fails_while_all_ranks_end_well_says_so(tmp_path: pathlib.Pat
         pass
     """,
     )
-    result = hrun("-np", "2", *ready_python(), str(script), environment=PATIENCE, seconds=60)
+    result = hrun("-np", "2", *ready_python(), str(script), environment=SHORT_LIMITS, seconds=60)
     assert result.returncode == 0
     assert (
         "\nhrun: the job failed, and all ranks ended well: 'allreduce.loss' (allreduce "

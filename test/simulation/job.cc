@@ -13,10 +13,10 @@ using std::chrono::microseconds;
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-constexpr Stalls::Patience kPatience{seconds(60), seconds(600)};
+constexpr Stalls::Limits kLimits{seconds(60), seconds(600)};
 constexpr seconds kNoticesSilence{5};
 constexpr microseconds kCollective{200};
-constexpr seconds kBusy{3000};  // longer than the patience of all
+constexpr seconds kBusy{3000};  // longer than all limits
 // The time of messages on their way: a few of the slowest ones, one after the other.
 constexpr seconds kSlack{2};
 
@@ -48,7 +48,7 @@ Plan plan_of(std::uint64_t seed, int ranks) {
   plan.shares_memory = below(3) != 0;
   plan.radix = below(2) == 0 ? 0 : 1 + below(4);
   if (plan.shares_memory) plan.steps += 8 * below(3);
-  plan.culprit = below(plan.ranks);
+  plan.faulty_rank = below(plan.ranks);
   plan.step = below(plan.steps);
   plan.tensor = below(plan.tensors);
   plan.unnamed = below(3) == 0 ? 1 + below(plan.tensors) : 0;
@@ -64,7 +64,7 @@ Job::Job(const Plan& plan)
           [this](int rank) { turn(ranks_[static_cast<std::size_t>(rank)]); },
           [this](int rank, const Status& why) { lose(ranks_[static_cast<std::size_t>(rank)], why); }),
       ranks_(static_cast<std::size_t>(plan.ranks)),
-      stalls_(kPatience, members_),
+      stalls_(kLimits, members_),
       happened_(begin_) {
   auto votes = make_votes(plan_.ranks);
   for (int number = 0; number < plan_.ranks; ++number) {
@@ -79,12 +79,13 @@ Job::Job(const Plan& plan)
   }
   if (plan_.fault == Fault::death || plan_.fault == Fault::silence) {
     events_.after(up_to(milliseconds(1000 + 20 * plan_.steps)), [this] {
-      Rank& victim = ranks_[static_cast<std::size_t>(plan_.culprit)];
+      Rank& victim = ranks_[static_cast<std::size_t>(plan_.faulty_rank)];
       if (victim.over) return;
-      note(plan_.culprit, name(plan_.fault));
+      note(plan_.faulty_rank, name(plan_.fault));
       happened_ = events_.now();
       victim.over = true;
-      network_.kill(plan_.culprit, plan_.fault == Fault::death ? up_to(milliseconds(20)) : kNoticesSilence);
+      network_.kill(plan_.faulty_rank,
+                    plan_.fault == Fault::death ? up_to(milliseconds(20)) : kNoticesSilence);
     });
   }
 }
@@ -95,7 +96,9 @@ std::string Job::run() {
   return broken_.empty() ? verdict() : broken_;
 }
 
-bool Job::afflicts(const Rank& rank) const { return rank.number == plan_.culprit && rank.step == plan_.step; }
+bool Job::afflicts(const Rank& rank) const {
+  return rank.number == plan_.faulty_rank && rank.step == plan_.step;
+}
 
 /// The name of the operation that a rank submits now. An operation that is left out has a name: without one,
 /// ranks would be out of step for good.
@@ -131,7 +134,7 @@ void Job::begin_step(Rank& rank) {
   std::shuffle(order.begin(), order.end(), random_);
   rank.unsubmitted = plan_.tensors;
   TimePoint when = events_.now();
-  if (plan_.fault == Fault::slow && rank.number == plan_.culprit) when += seconds(1);
+  if (plan_.fault == Fault::slow && rank.number == plan_.faulty_rank) when += seconds(1);
   for (const int tensor : order) {
     when += up_to(milliseconds(3));
     events_.at(when, [this, &rank, tensor] { submit(rank, tensor); });
@@ -258,15 +261,15 @@ void Job::carry_out(Rank& rank) {
       continue;
     }
     const std::size_t which = rank.collectives++;
-    if (which == meetings_.size()) meetings_.push_back({decision, 0});
-    Meeting& meeting = meetings_[which];
-    if (meeting.decision != decision) {
+    if (which == collectives_.size()) collectives_.push_back({decision, 0});
+    Collective& collective = collectives_[which];
+    if (collective.decision != decision) {
       broken_ = fmt::format("rank {} carries out '{}' where others carry out '{}'", rank.number,
-                            decision.request.name, meeting.decision.request.name);
+                            decision.request.name, collective.decision.request.name);
       return;
     }
     rank.meets = decision;
-    if (++meeting.ranks < plan_.ranks) return;
+    if (++collective.ranks < plan_.ranks) return;
     events_.after(kCollective, [this, which] {
       for (auto& each : ranks_) {
         if (each.over || !each.meets || each.collectives != which + 1) continue;
@@ -308,7 +311,7 @@ void Job::note(int rank, const std::string& what) {
 
 std::string Job::verdict() const {
   for (const auto& rank : ranks_) {
-    if (!rank.over && !(plan_.fault == Fault::stand_still && rank.number == plan_.culprit))
+    if (!rank.over && !(plan_.fault == Fault::stand_still && rank.number == plan_.faulty_rank))
       return fmt::format("rank {} hangs in step {}", rank.number, rank.step);
   }
   if (plan_.fault == Fault::death || plan_.fault == Fault::silence) return verdict_on_survivors();
@@ -325,9 +328,9 @@ std::string Job::verdict_on_survivors() const {
   const auto limit =
       (plan_.fault == Fault::death ? milliseconds(20) : milliseconds(kNoticesSilence)) + kSlack;
   for (const auto& rank : ranks_) {
-    if (rank.number == plan_.culprit && !network_.alive(rank.number)) continue;
+    if (rank.number == plan_.faulty_rank && !network_.alive(rank.number)) continue;
     if (!rank.failure) continue;
-    if (rank.failure->message != fmt::format("rank {} is gone", plan_.culprit))
+    if (rank.failure->message != fmt::format("rank {} is gone", plan_.faulty_rank))
       return fmt::format("rank {} blames somebody else: {}", rank.number, rank.failure->message);
     if (rank.ended - happened_ > limit) return fmt::format("rank {} heard of it too late", rank.number);
   }
@@ -340,11 +343,12 @@ std::string Job::verdict_on(const Rank& rank) const {
     return fmt::format("rank {} fails: {}", rank.number, rank.failure->message);
   if (stands && plan_.ranks > 1) {
     if (!rank.failure)
-      return fmt::format("rank {} does not hear that rank {} is missing", rank.number, plan_.culprit);
-    if (rank.failure->message.find(fmt::format("missing:\n  rank {} (", plan_.culprit)) == std::string::npos)
+      return fmt::format("rank {} does not hear that rank {} is missing", rank.number, plan_.faulty_rank);
+    if (rank.failure->message.find(fmt::format("missing:\n  rank {} (", plan_.faulty_rank)) ==
+        std::string::npos)
       return "the verdict does not name who is missing: " + rank.failure->message;
     const auto waited = rank.ended - happened_;
-    if (waited < kPatience.timeout - kSlack || waited > kPatience.timeout + seconds(1) + kSlack)
+    if (waited < kLimits.timeout - kSlack || waited > kLimits.timeout + seconds(1) + kSlack)
       return fmt::format("rank {} hears the verdict at another time than it should", rank.number);
     return "";
   }
@@ -352,9 +356,10 @@ std::string Job::verdict_on(const Rank& rank) const {
     const bool mismatch = plan_.fault == Fault::shape &&
                           error.find(fmt::format("'{}': tensor differs between ranks", afflicted_)) == 0;
     // A rank that goes on after such an error leaves before others, too.
-    const bool left = plan_.fault == Fault::skip &&
-                      error.find("has left the job without submitting it") != std::string::npos &&
-                      first_error_.find(fmt::format("rank {} has left", plan_.culprit)) != std::string::npos;
+    const bool left =
+        plan_.fault == Fault::skip &&
+        error.find("has left the job without submitting it") != std::string::npos &&
+        first_error_.find(fmt::format("rank {} has left", plan_.faulty_rank)) != std::string::npos;
     if (!mismatch && !left)
       return fmt::format("rank {} gets an error without a reason: {}", rank.number, error);
   }

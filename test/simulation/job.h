@@ -39,7 +39,7 @@ struct Plan {
   int radix = 0;                ///< of the tree; 0: a star
   bool shares_memory = true;    ///< all ranks do, so the order of decisions may be locked
   Fault fault = Fault::none;
-  int culprit = 0;  ///< the rank
+  int faulty_rank = 0;
   int step = 0;
   int tensor = 0;
 };
@@ -47,7 +47,7 @@ struct Plan {
 [[nodiscard]] Plan plan_of(std::uint64_t seed, int ranks);
 
 /// The control plane of one job: the engines of its ranks and their messages, in one thread, on a virtual
-/// clock. Collectives are meetings of all ranks. The same plan always takes the same course.
+/// clock. A collective ends when all ranks have come to it. The same plan always takes the same course.
 class Job {
  public:
   explicit Job(const Plan& plan);
@@ -85,7 +85,7 @@ class Job {
     TimePoint ended;
   };
   /// A collective: all ranks must come to do the same.
-  struct Meeting {
+  struct Collective {
     Decision decision;
     int ranks = 0;
   };
@@ -118,9 +118,9 @@ class Job {
   Network network_;
   std::vector<Rank> ranks_;
   Stalls stalls_;
-  std::deque<Meeting> meetings_;
+  std::deque<Collective> collectives_;
   TimePoint happened_;                      // the fault
-  std::string afflicted_;                   // the name of what the culprit has submitted otherwise
+  std::string afflicted_;                   // the name of what the faulty rank has submitted otherwise
   TimePoint next_look_ = TimePoint::max();  // for what waits too long, that is planned
   int warnings_ = 0;
   int locks_ = 0;

@@ -23,8 +23,8 @@ int main(int count, char** words) {
     if (wrong.empty()) continue;
     ++wrongs;
     for (const auto& line : job.history()) fmt::print("{}\n", line);
-    fmt::print("seed {}: {} of rank {} of {}: {}\n", seed, hora::name(plan.fault), plan.culprit, plan.ranks,
-               wrong);
+    fmt::print("seed {}: {} of rank {} of {}: {}\n", seed, hora::name(plan.fault), plan.faulty_rank,
+               plan.ranks, wrong);
   }
   fmt::print("{} jobs, {} went wrong\n", seeds, wrongs);
   return wrongs == 0 ? 0 : 1;

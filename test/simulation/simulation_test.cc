@@ -26,7 +26,7 @@ TEST(Simulation, AThousandJobsEndAsTheyMust) {
     ++seen[static_cast<std::size_t>(plan.fault)];
     Job job(plan);
     const std::string wrong = job.run();
-    ASSERT_EQ(wrong, "") << "seed " << seed << ", " << name(plan.fault) << " of rank " << plan.culprit
+    ASSERT_EQ(wrong, "") << "seed " << seed << ", " << name(plan.fault) << " of rank " << plan.faulty_rank
                          << " of " << plan.ranks << "\n"
                          << story(job);
     locked_steps += job.locked_steps();
@@ -57,7 +57,7 @@ TEST(Simulation, AThousandRanksAgree) {
       plan.radix = radix;
       plan.steps = 2;
       plan.tensors = 2;
-      plan.culprit = 1000;
+      plan.faulty_rank = 1000;
       plan.step = plan.tensor = 1;
       Job job(plan);
       EXPECT_EQ(job.run(), "") << story(job);

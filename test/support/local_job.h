@@ -14,8 +14,8 @@
 
 namespace hora {
 
-/// How ranks that are threads move tensors: by meeting, or, with TEST_PLANE=hierarchical in the environment,
-/// as if there were two of them on each host. By rank; empty: by meeting.
+/// How ranks that are threads move tensors: by rendezvous, or, with TEST_PLANE=hierarchical in the
+/// environment, as if there were two of them on each host. By rank; empty: by rendezvous.
 inline std::vector<std::unique_ptr<Collective>> collectives_of_local_job(int size) {
   const char* plane = std::getenv("TEST_PLANE");
   if (plane == nullptr) return {};

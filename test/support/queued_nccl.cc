@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "core/backend/local/meeting.h"
+#include "core/backend/local/rendezvous.h"
 #include "core/device/await.h"
 #include "test/support/queued_gpu.h"
 
@@ -13,34 +13,34 @@ namespace {
 
 constexpr int kGpus = 4;
 
-/// The meetings of communicators that are being made, by the number in their id.
-class Meetings {
+/// The communicators that are being made, by the number in their id.
+class PendingCommunicators {
  public:
   std::uint64_t make() {
     const std::lock_guard lock(mutex_);
     return ++last_;
   }
-  std::shared_ptr<local::Meeting> join(std::uint64_t number, int places) {
+  std::shared_ptr<local::Rendezvous> join(std::uint64_t number, int places) {
     const std::lock_guard lock(mutex_);
-    auto& coming = meetings_[number];
-    if (!coming.meeting) coming.meeting = std::make_shared<local::Meeting>(places);
-    auto meeting = coming.meeting;
-    if (++coming.came == places) meetings_.erase(number);
-    return meeting;
+    auto& coming = pending_[number];
+    if (!coming.rendezvous) coming.rendezvous = std::make_shared<local::Rendezvous>(places);
+    auto rendezvous = coming.rendezvous;
+    if (++coming.came == places) pending_.erase(number);
+    return rendezvous;
   }
 
  private:
   struct Coming {
-    std::shared_ptr<local::Meeting> meeting;
+    std::shared_ptr<local::Rendezvous> rendezvous;
     int came = 0;
   };
   std::mutex mutex_;
   std::uint64_t last_ = 0;
-  std::map<std::uint64_t, Coming> meetings_;
+  std::map<std::uint64_t, Coming> pending_;
 };
 
-Meetings& meetings() {
-  static Meetings all;
+PendingCommunicators& pending_communicators() {
+  static PendingCommunicators all;
   return all;
 }
 
@@ -110,7 +110,8 @@ class QueuedNccl final : public NcclLane {
   std::unique_ptr<Collective> connect(const NcclId& id, int place, int places) override {
     std::uint64_t number = 0;
     std::memcpy(&number, id.data(), sizeof(number));
-    std::shared_ptr<Collective> inner = local::make_local_collective(meetings().join(number, places), place);
+    std::shared_ptr<Collective> inner =
+        local::make_local_collective(pending_communicators().join(number, places), place);
     made_.push_back(inner);
     return std::make_unique<QueuedCollective>(std::move(inner), stream_, aborted_);
   }
@@ -135,7 +136,7 @@ std::shared_ptr<Gpu> open_gpu(int index) {
 
 NcclId make_id() {
   NcclId id{};
-  const std::uint64_t number = meetings().make();
+  const std::uint64_t number = pending_communicators().make();
   std::memcpy(id.data(), &number, sizeof(number));
   return id;
 }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/backend/local/local_group.h"
 
-#include "core/backend/local/meeting.h"
 #include "core/backend/local/message_boxes.h"
 #include "core/backend/local/post_office.h"
+#include "core/backend/local/rendezvous.h"
 #include "core/base/machine.h"
 #include "core/device/host_stream.h"
 
@@ -17,13 +17,13 @@ namespace hora::local {
 struct LocalGroup::Parts {
   explicit Parts(int size)
       : office(std::make_shared<PostOffice>(size)),
-        meeting(std::make_shared<Meeting>(size)),
+        rendezvous(std::make_shared<Rendezvous>(size)),
         messages(std::make_shared<MessageBoxes>(size)),
         votes(make_votes(size)) {}
 
   std::string job = fmt::format("{:08x}", std::random_device{}());
   std::shared_ptr<PostOffice> office;
-  std::shared_ptr<Meeting> meeting;
+  std::shared_ptr<Rendezvous> rendezvous;
   std::shared_ptr<MessageBoxes> messages;
   std::vector<std::unique_ptr<ReadinessVote>> votes;  // of those that have not joined
 };
@@ -41,7 +41,7 @@ World LocalGroup::join(int rank) {
     world.members.push_back({member, ::getpid(), host_name(), {}});
   }
   world.control = make_local_control(parts_->office, rank);
-  world.lane = {make_host_stream(), make_local_collective(parts_->meeting, rank)};
+  world.lane = {make_host_stream(), make_local_collective(parts_->rendezvous, rank)};
   world.vote = std::move(parts_->votes[static_cast<std::size_t>(rank)]);
   world.messenger = make_local_messenger(parts_->messages, rank);
   return world;

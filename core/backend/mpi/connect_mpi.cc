@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "core/backend/mpi/bootstrap.h"
 #include "core/backend/mpi/mpi_collective.h"
-#include "core/backend/mpi/rendezvous.h"
 #include "core/base/log.h"
 #include "core/join/exchange.h"
 

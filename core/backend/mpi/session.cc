@@ -18,7 +18,7 @@
 namespace hora::mpi {
 namespace {
 
-constexpr std::chrono::seconds kPatience{3};  // with ranks that may be dead
+constexpr std::chrono::seconds kEndTimeout{3};  // with ranks that may be dead
 
 /// Keeps MPI, if Hora started it, until the process exits.
 struct Keeper {
@@ -61,7 +61,7 @@ Session::~Session() {
     MPI_Finalize();
     ended->set_value();
   }).detach();
-  end.wait_for(kPatience);
+  end.wait_for(kEndTimeout);
 }
 
 bool mpi_runs() {

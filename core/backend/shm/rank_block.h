@@ -50,7 +50,7 @@ struct RankBlock {
   std::atomic<std::uint32_t> sleeping;  ///< this rank waits, or is about to wait, for `wakes` to grow
   alignas(kFlagLine) SharedCores cores;
   alignas(kFlagLine) std::atomic<std::uint64_t> given_back;  ///< how often this rank has given memory back
-  std::atomic<std::uint32_t> gone;                           ///< this rank has left for good (intrusion.h)
+  std::atomic<std::uint32_t> gone;                           ///< this rank has left for good (write_guard.h)
   alignas(kFlagLine) std::atomic<std::uint32_t> writing;     ///< this rank is writing to others' buffers
   alignas(kFlagLine) std::array<Mailbox, 2> mailboxes;
   alignas(kFlagLine) std::array<std::array<std::byte, kSlotBytes>, 2> slots;

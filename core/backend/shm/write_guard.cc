@@ -12,7 +12,7 @@
 namespace hora::shm {
 namespace {
 
-constexpr std::chrono::milliseconds kWritersPatience(200);  // a thousand times what a writer that runs needs
+constexpr std::chrono::milliseconds kWriterTimeout(200);  // a thousand times what a writer that runs needs
 
 }  // namespace
 
@@ -26,7 +26,7 @@ void throw_if_left(const Communicator& communicator) {
 
 void leave(const Communicator& communicator) noexcept {
   if (communicator.own_block().gone.exchange(1) != 0) return;
-  const TimePoint until = Clock::now() + kWritersPatience;
+  const TimePoint until = Clock::now() + kWriterTimeout;
   for (int place = 0; place < communicator.size(); ++place) {
     while (place != communicator.place() && communicator.block(place).writing.load() != 0 &&
            Clock::now() < until)

@@ -49,7 +49,6 @@ from hora._job import (
     size,
     synchronize,
 )
-from hora._meeting import barrier, join
 from hora._membership import init, is_homogeneous, shutdown
 from hora._messages import ANY_SOURCE, ANY_TAG, Envelope, Received
 from hora._objects import (
@@ -60,6 +59,7 @@ from hora._objects import (
     scatter_object,
     send_object,
 )
+from hora._synchronization import barrier, join
 from hora._timeline import start_timeline, stop_timeline
 from hora.compression import Compression
 from hora.ops import Adasum, Average, Max, Min, Product, Sum

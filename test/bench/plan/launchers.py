@@ -14,7 +14,7 @@ from suites.shell import HRUN, PYTHON, ROOT
 
 PEERS = ROOT / "build/bench/peers"  # the virtual environment of those that the project itself does not need
 HORA_BENCH = ROOT / "build/default/bin/hora_bench"
-PATIENCE = 900  # seconds for one job
+JOB_TIMEOUT = 900  # seconds for one job
 
 Environment = dict[str, str]
 
@@ -150,9 +150,9 @@ def run_job(
                     start_new_session=True,
                 )
                 started.append(process)
-            codes = [process.wait(timeout=PATIENCE) for process in started]
+            codes = [process.wait(timeout=JOB_TIMEOUT) for process in started]
     except subprocess.TimeoutExpired as late:
-        raise JobFailed(f"it did not end within {PATIENCE} s; see {log.relative_to(ROOT)}") from late
+        raise JobFailed(f"it did not end within {JOB_TIMEOUT} s; see {log.relative_to(ROOT)}") from late
     except FileNotFoundError as absent:
         raise JobFailed(f"there is no {absent.filename}") from absent
     finally:

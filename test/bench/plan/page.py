@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from . import runs, table
 from .figures import Figure, Result, result_from
 from .runs import Run
-from .targets import Contest, Verdict
+from .targets import Comparison, Verdict
 
 HEAD = """# Benchmarks
 
@@ -41,25 +41,25 @@ def _line(*cells: str) -> str:
     return "| " + " | ".join(cells) + " |"
 
 
-def verdicts(view: table.View, contest: Contest) -> list[Verdict]:
-    return [target.verdict(contest) for target in view.targets if target.applies(contest.case)]
+def verdicts(view: table.View, comparison: Comparison) -> list[Verdict]:
+    return [target.verdict(comparison) for target in view.targets if target.applies(comparison.case)]
 
 
 def _main_table(view: table.View, result: Result) -> Iterator[str]:
     unit = result.unit if view.unit is None else view.unit
     yield _line("case", view.ours, "limit", "of the limit", "best peer", "target", "reached", "")
     yield _line("---", "---:", "---:", "---:", "---", "---", "---", "---")
-    for contest in view.contests(result):
-        best = contest.best_peer()
-        share = contest.of_limit()
+    for comparison in view.comparisons(result):
+        best = comparison.best_peer()
+        share = comparison.of_limit()
         cells = [
-            contest.case,
-            written(contest.ours, unit),
-            quantity(contest.limit.median, unit) if contest.limit and contest.limit.blocks else "",
+            comparison.case,
+            written(comparison.ours, unit),
+            quantity(comparison.limit.median, unit) if comparison.limit and comparison.limit.blocks else "",
             f"{share:.2f}" if share is not None else "",
             f"{best[0]} {written(best[1], unit)}" if best else "",
         ]
-        judged = verdicts(view, contest)
+        judged = verdicts(view, comparison)
         yield _line(*cells, *_judged(judged[0] if judged else None))
         for verdict in judged[1:]:
             yield _line("", "", "", "", "", *_judged(verdict))
@@ -90,7 +90,7 @@ def _experiment(key: str, result: Result, views: list[table.View], plots: dict[s
     """An experiment, as the row looks at it."""
     yield f"### {result.title}\n"
     for view in views:
-        if any(view.contests(result)):
+        if any(view.comparisons(result)):
             if view.heading:
                 yield f"{view.heading}:\n"
             yield from _main_table(view, result)
@@ -109,8 +109,8 @@ def missed(row: table.Row, results: dict[str, Result]) -> bool:
     return any(
         verdict.met is False
         for view in views
-        for contest in view.contests(results[view.experiment])
-        for verdict in verdicts(view, contest)
+        for comparison in view.comparisons(results[view.experiment])
+        for verdict in verdicts(view, comparison)
     )
 
 

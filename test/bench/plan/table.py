@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 
 from .figures import Case, Figure, Result
 from .interleave import Experiment
-from .targets import Contest, Target
+from .targets import Comparison, Target
 
 
 @dataclasses.dataclass(frozen=True)
@@ -43,14 +43,14 @@ class View:
     larger: bool = False  # whether larger figures are better
     heading: str = ""
 
-    def contests(self, result: Result) -> Iterator[Contest]:
+    def comparisons(self, result: Result) -> Iterator[Comparison]:
         cases = self.derive(result.cases) if self.derive else result.cases
         for case, figures in cases.items():
             ours = figures.get(self.ours)
             if ours is None or not ours.blocks or not self.chosen(case):
                 continue
             peers = {name: figure for name, figure in figures.items() if self._is_peer(name, figure)}
-            yield Contest(case, figures, ours, peers, figures.get(self.limit), self.larger)
+            yield Comparison(case, figures, ours, peers, figures.get(self.limit), self.larger)
 
     def _is_peer(self, name: str, figure: Figure) -> bool:
         return (

@@ -8,7 +8,7 @@ from .figures import Case, Figure, ratio
 
 
 @dataclasses.dataclass(frozen=True)
-class Contest:
+class Comparison:
     """The roles of the contenders in a case."""
 
     case: str
@@ -41,11 +41,11 @@ class Verdict:
 @dataclasses.dataclass(frozen=True)
 class Target:
     text: str
-    judge: Callable[[Contest], tuple[str, bool | None]]
+    judge: Callable[[Comparison], tuple[str, bool | None]]
     applies: Callable[[str], bool] = lambda case: True  # to which cases
 
-    def verdict(self, contest: Contest) -> Verdict:
-        reached, met = self.judge(contest)
+    def verdict(self, comparison: Comparison) -> Verdict:
+        reached, met = self.judge(comparison)
         return Verdict(self.text, reached, met)
 
     def when(self, applies: Callable[[str], bool]) -> "Target":
@@ -61,14 +61,14 @@ def times(
 ) -> Target:
     """Takes at most 1/factor of the time of the fastest of these peers, or all that the limit allows."""
 
-    def judge(contest: Contest) -> tuple[str, bool | None]:
-        best = contest.best_peer(among)
-        found = ratio(best[1], contest.ours) if best else None
+    def judge(comparison: Comparison) -> tuple[str, bool | None]:
+        best = comparison.best_peer(among)
+        found = ratio(best[1], comparison.ours) if best else None
         if best is None or best[1].median <= 0:
             return "–", None
         if found is None:
             return f"lost in noise; {best[0]} is not", True
-        share = contest.of_limit()
+        share = comparison.of_limit()
         at_limit = or_limit is not None and share is not None and share >= or_limit
         text = f"{found.median:.2f} × {best[0]} ({found.least:.2f}–{found.most:.2f})"
         if at_limit and found.median < factor:
@@ -79,8 +79,8 @@ def times(
 
 
 def of_limit(share: float) -> Target:
-    def judge(contest: Contest) -> tuple[str, bool | None]:
-        found = ratio(contest.limit, contest.ours) if contest.limit else None
+    def judge(comparison: Comparison) -> tuple[str, bool | None]:
+        found = ratio(comparison.limit, comparison.ours) if comparison.limit else None
         if found is None:
             return "–", None
         return f"{found.median:.2f} ({found.least:.2f}–{found.most:.2f})", found.median >= share
@@ -91,19 +91,19 @@ def of_limit(share: float) -> Target:
 def at_most(most: float, unit: str, part: str = "median") -> Target:
     """A figure's median, its p99 or its longest."""
 
-    def judge(contest: Contest) -> tuple[str, bool | None]:
-        values = contest.ours.blocks if part == "median" else getattr(contest.ours, part)
+    def judge(comparison: Comparison) -> tuple[str, bool | None]:
+        values = comparison.ours.blocks if part == "median" else getattr(comparison.ours, part)
         if not values:
             return "–", None
-        value = contest.ours.median if part == "median" else max(values)
+        value = comparison.ours.median if part == "median" else max(values)
         return f"{value:.4g} {unit}", value <= most
 
     return Target(f"{'' if part == 'median' else part + ' '}≤ {most:g} {unit}", judge)
 
 
 def at_least(least: float, unit: str = "") -> Target:
-    def judge(contest: Contest) -> tuple[str, bool | None]:
-        return f"{contest.ours.median:.3g} {unit}".strip(), contest.ours.median >= least
+    def judge(comparison: Comparison) -> tuple[str, bool | None]:
+        return f"{comparison.ours.median:.3g} {unit}".strip(), comparison.ours.median >= least
 
     return Target(f"≥ {least:g} {unit}".strip(), judge)
 
@@ -111,8 +111,8 @@ def at_least(least: float, unit: str = "") -> Target:
 def against(other: str, factor: float, called: str) -> Target:
     """This many times as fast as another figure of the same case."""
 
-    def judge(contest: Contest) -> tuple[str, bool | None]:
-        found = ratio(contest.figures[other], contest.ours) if other in contest.figures else None
+    def judge(comparison: Comparison) -> tuple[str, bool | None]:
+        found = ratio(comparison.figures[other], comparison.ours) if other in comparison.figures else None
         if found is None:
             return "–", None
         return f"{found.median:.2f} ({found.least:.2f}–{found.most:.2f})", found.median >= factor

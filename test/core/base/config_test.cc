@@ -269,7 +269,7 @@ TEST(Config, NeedsNothingFromALauncherThatStartedOneRank) {
   EXPECT_EQ(config.meeting_place, "");
 }
 
-TEST(Config, LeavesTheHostsToTheMeetingOfRanksThatWereStartedByHand) {
+TEST(Config, LeavesTheHostsToTheRendezvousOfRanksThatWereStartedByHand) {
   const Environment environment(
       {{"HORA_RANK", "3"}, {"HORA_SIZE", "4"}, {"HORA_COORDINATOR", "a:1"}, {"HORA_SECRET_FILE", "secret"}});
   const Config config = Config::from_environment();

@@ -264,7 +264,7 @@ TEST(RendezvousPoints, AreAHandfulOfPortsThatFollowFromTheJob) {
   EXPECT_EQ(rendezvous_points("fd00::1", "job").substr(0, 10), "[fd00::1]:");
 }
 
-TEST(MeetingPlace, IsOfOneJobAndOneUser) {
+TEST(RendezvousSocket, IsOfOneJobAndOneUser) {
   EXPECT_EQ(meeting_place("a", 1), meeting_place("a", 1));
   EXPECT_NE(meeting_place("a", 1), meeting_place("b", 1));
   EXPECT_NE(meeting_place("a", 1), meeting_place("a", 2));

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/comm/abort_broadcaster.h"
 
-#include "core/backend/local/meeting.h"
+#include "core/backend/local/rendezvous.h"
 
 #include <gtest/gtest.h>
 
@@ -9,9 +9,9 @@ namespace hora {
 namespace {
 
 TEST(AbortBroadcaster, EndsCallsOfWhatItWatchesAlsoLater) {
-  const auto early = local::make_local_collective(std::make_shared<local::Meeting>(2), 0);
-  const auto late = local::make_local_collective(std::make_shared<local::Meeting>(2), 0);
-  const auto forgotten = local::make_local_collective(std::make_shared<local::Meeting>(1), 0);
+  const auto early = local::make_local_collective(std::make_shared<local::Rendezvous>(2), 0);
+  const auto late = local::make_local_collective(std::make_shared<local::Rendezvous>(2), 0);
+  const auto forgotten = local::make_local_collective(std::make_shared<local::Rendezvous>(1), 0);
   AbortBroadcaster aborter;
   aborter.watch(*early);
   aborter.watch(*forgotten);

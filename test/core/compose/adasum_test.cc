@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/compose/adasum.h"
 
-#include "core/backend/local/meeting.h"
+#include "core/backend/local/rendezvous.h"
 #include "test/support/threads.h"
 
 #include <gtest/gtest.h>
@@ -50,10 +50,10 @@ Vector random_vector(unsigned seed, std::size_t length) {
 
 /// Adasum of two segments on some ranks; each segment's result on every rank.
 std::vector<std::vector<Vector>> run(int ranks, const std::vector<std::vector<Vector>>& inputs) {
-  const auto meeting = std::make_shared<local::Meeting>(ranks);
+  const auto rendezvous = std::make_shared<local::Rendezvous>(ranks);
   std::vector<std::vector<Vector>> results(inputs);
   run_ranks(ranks, [&](int rank) {
-    const auto collective = local::make_local_collective(meeting, rank);
+    const auto collective = local::make_local_collective(rendezvous, rank);
     auto& own = results[static_cast<std::size_t>(rank)];
     std::vector<Segment> segments;
     for (auto& vector : own) segments.push_back({vector.data(), vector.data(), vector.size()});
@@ -91,9 +91,9 @@ TEST(Adasum, OfOrthogonalVectorsIsTheirSumAndOfEqualOnesTheirMean) {
 }
 
 TEST(Adasum, ScalesAndTakesNarrowElements) {
-  const auto meeting = std::make_shared<local::Meeting>(2);
+  const auto rendezvous = std::make_shared<local::Rendezvous>(2);
   run_ranks(2, [&](int rank) {
-    const auto collective = local::make_local_collective(meeting, rank);
+    const auto collective = local::make_local_collective(rendezvous, rank);
     std::vector<float> values{rank == 0 ? 2.0F : 0.0F, rank == 0 ? 0.0F : 4.0F};
     const Segment segment{values.data(), values.data(), 2};
     adasum(*collective, rank, 2, {&segment, 1}, DType::float32, DType::bfloat16, 0.5, 3.0);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // The behaviour that test/conformance does not see: the bytes that cross between hosts, splits, and failures.
-// Both levels are meetings of threads, so all work on slices and chunks is the work of this class alone.
+// Both levels are rendezvous of threads, so all work on slices and chunks is the work of this class alone.
 #include "core/compose/hierarchical.h"
 
-#include "core/backend/local/meeting.h"
+#include "core/backend/local/rendezvous.h"
 #include "core/compose/adasum.h"
 #include "core/compose/hosts.h"
 #include "test/support/threads.h"
@@ -80,10 +80,10 @@ void run(const Ranks& hosts, Traffic& traffic,
          const std::function<void(int rank, Collective& collective)>& rank_main) {
   int ranks = 0;
   for (const auto& host : hosts) ranks += static_cast<int>(host.size());
-  const auto world = std::make_shared<local::Meeting>(ranks);
-  std::vector<std::shared_ptr<local::Meeting>> local;
+  const auto world = std::make_shared<local::Rendezvous>(ranks);
+  std::vector<std::shared_ptr<local::Rendezvous>> local;
   for (const auto& host : hosts)
-    local.push_back(std::make_shared<local::Meeting>(static_cast<int>(host.size())));
+    local.push_back(std::make_shared<local::Rendezvous>(static_cast<int>(host.size())));
   run_ranks(ranks, [&](int rank) {
     const auto [host, place] = hosts_of(hosts, rank).find(rank);
     const auto collective = make_hierarchical(

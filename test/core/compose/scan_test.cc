@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/compose/scan.h"
 
-#include "core/backend/local/meeting.h"
+#include "core/backend/local/rendezvous.h"
 #include "test/support/threads.h"
 
 #include <gtest/gtest.h>
@@ -13,10 +13,10 @@ namespace {
 
 /// The scan of `count` elements that are element index + 10 * rank on each rank.
 std::vector<std::vector<std::int64_t>> scanned(int ranks, std::size_t count, ReduceOp op) {
-  const auto meeting = std::make_shared<local::Meeting>(ranks);
+  const auto rendezvous = std::make_shared<local::Rendezvous>(ranks);
   std::vector<std::vector<std::int64_t>> results(static_cast<std::size_t>(ranks));
   run_ranks(ranks, [&](int rank) {
-    const auto collective = local::make_local_collective(meeting, rank);
+    const auto collective = local::make_local_collective(rendezvous, rank);
     auto& own = results[static_cast<std::size_t>(rank)];
     for (std::size_t i = 0; i < count; ++i) own.push_back(static_cast<std::int64_t>(i) + 10 * rank);
     scan(*collective, rank, ranks, own.data(), own.data(), count, {DType::int64, op});
@@ -45,10 +45,10 @@ TEST(Scan, KnowsTheOtherReductions) {
 }
 
 TEST(Scan, RoundsASixteenBitSumOnce) {
-  const auto meeting = std::make_shared<local::Meeting>(3);
+  const auto rendezvous = std::make_shared<local::Rendezvous>(3);
   std::vector<float> results(3);
   run_ranks(3, [&](int rank) {
-    const auto collective = local::make_local_collective(meeting, rank);
+    const auto collective = local::make_local_collective(rendezvous, rank);
     const float value = rank == 0 ? 256.0F : 0.75F;  // bfloat16: 256 + 0.75 is 256 or 258
     std::uint16_t element = 0;
     kernels::cast(&element, DType::bfloat16, &value, DType::float32, 1);

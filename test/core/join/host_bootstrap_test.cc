@@ -26,14 +26,14 @@ namespace {
 using std::chrono::milliseconds;
 
 /// The configuration of one rank; the name is of this test alone.
-Config rank_of(int rank, int size, milliseconds patience = milliseconds(20'000)) {
+Config rank_of(int rank, int size, milliseconds timeout = milliseconds(20'000)) {
   Config config;
   config.rank = rank;
   config.size = size;
   config.launcher = "torchrun";
-  config.meeting_place = "hora-test-gathering-" + std::to_string(::getpid()) + "-" +
+  config.meeting_place = "hora-test-bootstrap-" + std::to_string(::getpid()) + "-" +
                          testing::UnitTest::GetInstance()->current_test_info()->name();
-  config.start_timeout = patience;
+  config.start_timeout = timeout;
   return config;
 }
 
@@ -70,7 +70,7 @@ std::vector<Outcome> attend_all(const std::vector<Config>& configs) {
   return outcomes;
 }
 
-TEST(Gathering, GivesAllRanksOneSecretAndTheListenerOfRank0) {
+TEST(HostBootstrap, GivesAllRanksOneSecretAndTheListenerOfRank0) {
   for (const int size : {2, 3, 8}) {
     std::vector<Config> configs;
     for (int rank = size - 1; rank >= 0; --rank) configs.push_back(rank_of(rank, size));
@@ -86,7 +86,7 @@ TEST(Gathering, GivesAllRanksOneSecretAndTheListenerOfRank0) {
   }
 }
 
-TEST(Gathering, MayBeHeldAgainAndAgain) {
+TEST(HostBootstrap, MayBeHeldAgainAndAgain) {
   Secret former{};
   for (int round = 0; round < 20; ++round) {
     const auto outcomes = attend_all({rank_of(0, 2), rank_of(1, 2)});
@@ -96,19 +96,19 @@ TEST(Gathering, MayBeHeldAgainAndAgain) {
   }
 }
 
-TEST(Gathering, NamesWhoDidNotCome) {
+TEST(HostBootstrap, NamesWhoDidNotCome) {
   const std::string end =
       " of this job of torchrun did not come within 0.3 s: look whether it called init(); a longer "
       "wait is HORA_START_TIMEOUT";
-  const auto patience = milliseconds(300);
-  for (const auto& outcome : attend_all({rank_of(0, 4, patience), rank_of(2, 4, patience)})) {
+  const auto timeout = milliseconds(300);
+  for (const auto& outcome : attend_all({rank_of(0, 4, timeout), rank_of(2, 4, timeout)})) {
     EXPECT_EQ(outcome.status.code, Code::timeout);
     EXPECT_EQ(outcome.status.message, "ranks 1 and 3" + end);
   }
-  EXPECT_EQ(attend(rank_of(1, 2, patience)).status.message, "rank 0" + end);
+  EXPECT_EQ(attend(rank_of(1, 2, timeout)).status.message, "rank 0" + end);
 }
 
-TEST(Gathering, RefusesTwoThatCameAsOne) {
+TEST(HostBootstrap, RefusesTwoThatCameAsOne) {
   const auto outcomes = attend_all({rank_of(0, 3), rank_of(1, 3), rank_of(1, 3)});
   for (const auto& outcome : outcomes) {
     EXPECT_EQ(outcome.status.code, Code::invalid_argument);
@@ -118,7 +118,7 @@ TEST(Gathering, RefusesTwoThatCameAsOne) {
   }
 }
 
-TEST(Gathering, RefusesAnotherSize) {
+TEST(HostBootstrap, RefusesAnotherSize) {
   for (const auto& outcome : attend_all({rank_of(0, 2), rank_of(1, 3)})) {
     EXPECT_EQ(outcome.status.code, Code::invalid_argument);
     EXPECT_NE(outcome.status.message.find("rank 0 was started by torchrun as one of 2, but pid"),
@@ -127,7 +127,7 @@ TEST(Gathering, RefusesAnotherSize) {
   }
 }
 
-TEST(Gathering, TakesARankThatCameBefore) {
+TEST(HostBootstrap, TakesARankThatCameBefore) {
   const Config first = rank_of(0, 3);
   std::thread rank0;
   Outcome outcome;
@@ -139,7 +139,7 @@ TEST(Gathering, TakesARankThatCameBefore) {
   for (const auto& other : others) EXPECT_EQ(other.status, Status{});
 }
 
-TEST(Gathering, IsNotDisturbedByProcessesThatConnectAndSayNothing) {
+TEST(HostBootstrap, IsNotDisturbedByProcessesThatConnectAndSayNothing) {
   const Config first = rank_of(0, 2);
   Outcome outcome;
   std::thread rank0([&] { outcome = attend(first); });
@@ -157,7 +157,7 @@ TEST(Gathering, IsNotDisturbedByProcessesThatConnectAndSayNothing) {
   EXPECT_EQ(second.status, Status{});
 }
 
-TEST(Gathering, SaysSoWhenTheNameIsTaken) {
+TEST(HostBootstrap, SaysSoWhenTheNameIsTaken) {
   const Config config = rank_of(0, 2);
   const Descriptor taken = listen_local(config.meeting_place);
   const Outcome outcome = attend(config);
@@ -195,7 +195,7 @@ class Squatter {
   pid_t pid_ = -1;
 };
 
-TEST(Gathering, NamesTheUserWhoHasTakenTheNameAndTheRemedyOnAllRanks) {
+TEST(HostBootstrap, NamesTheUserWhoHasTakenTheNameAndTheRemedyOnAllRanks) {
   if (::geteuid() != 0) GTEST_SKIP() << "only root can become another user";
   const Squatter squatter(rank_of(0, 2).meeting_place);
   for (const auto& outcome : attend_all({rank_of(0, 2), rank_of(1, 2)})) {
@@ -209,8 +209,8 @@ TEST(Gathering, NamesTheUserWhoHasTakenTheNameAndTheRemedyOnAllRanks) {
   }
 }
 
-TEST(Gathering, TakesPlaceAtANameThatNobodyGuessesWhereThereIsASecret) {
-  const std::string path = testing::TempDir() + "hora-gathering-secret-" + std::to_string(::getpid());
+TEST(HostBootstrap, TakesPlaceAtANameThatNobodyGuessesWhereThereIsASecret) {
+  const std::string path = testing::TempDir() + "hora-bootstrap-secret-" + std::to_string(::getpid());
   const mode_t former = ::umask(0177);
   std::ofstream(path) << std::string(32, 's');
   ::umask(former);

@@ -21,7 +21,7 @@ std::vector<std::string> failures(const std::vector<Config>& configs) {
   run_ranks(static_cast<int>(configs.size()), [&](int thread) {
     const auto& config = configs[static_cast<std::size_t>(thread)];
     try {
-      static_cast<void>(meet(membership_of(config), config, Clock::now() + config.start_timeout));
+      static_cast<void>(rendezvous(membership_of(config), config, Clock::now() + config.start_timeout));
     } catch (const Error& error) {
       texts[static_cast<std::size_t>(thread)] = error.what();
     }
@@ -54,10 +54,10 @@ TEST(Meet, FindsRankZeroBehindOneOfSeveralCandidates) {
                                        format(local_address(silent.fd())), configs[1].coordinator);
   configs[2].coordinator = configs[1].coordinator;
   run_ranks(3, [&](int rank) {
-    const Meetup meetup =
-        meet(membership_of(configs[static_cast<std::size_t>(rank)]), configs[static_cast<std::size_t>(rank)],
-             Clock::now() + std::chrono::seconds(20));
-    for (const auto& member : meetup.peer_list.members)
+    const RendezvousResult result =
+        rendezvous(membership_of(configs[static_cast<std::size_t>(rank)]),
+                   configs[static_cast<std::size_t>(rank)], Clock::now() + std::chrono::seconds(20));
+    for (const auto& member : result.peer_list.members)
       EXPECT_EQ(member.addresses, std::vector<std::string>{"127.0.0.1"}) << member.rank;
   });
 }

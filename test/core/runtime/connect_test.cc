@@ -37,7 +37,7 @@ TEST(Connect, Rank0sKnobsCount) {
 TEST(Connect, TheSameProcessesMeetAgainAndAgain) {
   const auto configs = loopback_configs(3);
   run_ranks(3, [&](int rank) {
-    for (int meeting = 0; meeting < 20; ++meeting) {
+    for (int round = 0; round < 20; ++round) {
       Runtime hora(configs[static_cast<std::size_t>(rank)]);
       std::vector<float> x(100, 1.0F);
       Entry entry;

@@ -574,10 +574,10 @@ TEST_P(MessagesTest, GoOnWhileTheEngineIsBusy) {
       hora.submit(barrier).wait();
       return;
     }
-    const Handle meeting = hora.submit(barrier);
+    const Handle reached = hora.submit(barrier);
     hora.receive(into(0, 0, output)).wait();
     hora.send(of(0, 0, output)).wait();
-    meeting.wait();
+    reached.wait();
   });
 }
 

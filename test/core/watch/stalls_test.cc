@@ -68,7 +68,7 @@ TEST_F(StallsTest, WarnWithTheAccountsOfThoseWhoAreMissing) {
                   "    evaluate in ./train\n"
                   "  rank 2 (pid 12 on b). It lives; it has finished no operation"));
   EXPECT_FALSE(advice.verdict);
-  EXPECT_EQ(advice.next, kStart + seconds(120)) << "once each time the patience passes";
+  EXPECT_EQ(advice.next, kStart + seconds(120)) << "once each time the limit passes";
   EXPECT_THAT(look(stalls, kStart + seconds(119)).ask, IsEmpty());
   EXPECT_THAT(look(stalls, kStart + seconds(120)).ask, ElementsAre(1, 2));
 }

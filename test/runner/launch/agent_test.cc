@@ -72,7 +72,7 @@ class Agent : public testing::Test {
     plan.places = place({{"here", 1}}, 1, false).front().places;
     channel_->send(Word::plan, encode(plan));
     await(Word::ready);
-    channel_->send(Word::start, encode(MeetingPoint{}));
+    channel_->send(Word::start, encode(RendezvousPoint{}));
   }
 
   int end() {

@@ -33,7 +33,7 @@ TEST(LocalRanks, RunToTheirEndAndTellEverything) {
     HostRanks& ranks = drive.ranks();
     ASSERT_EQ(ranks.state(), HostRanks::State::ready);
     EXPECT_EQ(ranks.ready().addresses, std::vector<std::string>{"127.0.0.1"});
-    ranks.start(meeting_at(ranks.ready(), ""));
+    ranks.start(rendezvous_at(ranks.ready(), ""));
     drive.until(HostRanks::State::over);
     EXPECT_EQ(drive.all_of(ranks.output(1)), "red 1\n");
     EXPECT_EQ(drive.all_of(ranks.errors(0)), "bad\n");

@@ -69,14 +69,14 @@ TEST(Ready, TravelsAsBytes) {
   EXPECT_EQ(read.master_port, 4001);
 }
 
-TEST(MeetingPoint, NamesAllAddressesAndTheHostLast) {
+TEST(RendezvousPoint, NamesAllAddressesAndTheHostLast) {
   const Ready first{{"10.0.0.1", "fd00::1"}, 4000, 4001, {}, {}};
-  const MeetingPoint meeting = decode_meeting(encode(meeting_at(first, "me@a")));
-  EXPECT_EQ(meeting.coordinator, "10.0.0.1:4000,[fd00::1]:4000,a:4000");
-  EXPECT_EQ(meeting.master_address, "10.0.0.1");
-  EXPECT_EQ(meeting.master_port, 4001);
-  EXPECT_EQ(meeting_at(first, "fd00::1").coordinator, "10.0.0.1:4000,[fd00::1]:4000");
-  EXPECT_EQ(meeting_at({{"127.0.0.1"}, 4000, 0, {}, {}}, "").coordinator, "127.0.0.1:4000");
+  const RendezvousPoint rendezvous = decode_rendezvous(encode(rendezvous_at(first, "me@a")));
+  EXPECT_EQ(rendezvous.coordinator, "10.0.0.1:4000,[fd00::1]:4000,a:4000");
+  EXPECT_EQ(rendezvous.master_address, "10.0.0.1");
+  EXPECT_EQ(rendezvous.master_port, 4001);
+  EXPECT_EQ(rendezvous_at(first, "fd00::1").coordinator, "10.0.0.1:4000,[fd00::1]:4000");
+  EXPECT_EQ(rendezvous_at({{"127.0.0.1"}, 4000, 0, {}, {}}, "").coordinator, "127.0.0.1:4000");
 }
 
 }  // namespace

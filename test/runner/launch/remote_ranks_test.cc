@@ -55,7 +55,7 @@ TEST(RemoteRanks, RunToTheirEndAndTellEverything) {
     HostRanks& ranks = drive.ranks();
     drive.until(State::ready);
     EXPECT_FALSE(ranks.ready().addresses.empty());
-    ranks.start(meeting_at(ranks.ready(), "b"));
+    ranks.start(rendezvous_at(ranks.ready(), "b"));
     EXPECT_EQ(drive.all_of(ranks.output(1)), "red 1 in /usr\n");
     EXPECT_EQ(drive.all_of(ranks.errors(0)), "bad\n");
     drive.until(State::over);

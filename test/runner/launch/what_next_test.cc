@@ -268,8 +268,8 @@ class Simulation {
       constexpr std::array kSignals{SIGINT, SIGINT, SIGTERM, SIGHUP};
       signals_.emplace(now_ + time_up_to(10000), kSignals[random_() % kSignals.size()]);
     }
-    // Somebody loses patience, and needs no more than one Ctrl-C for each step.
-    for (int i = 0; i < 4; ++i) signals_.emplace(kPatienceEnds + milliseconds(i), SIGINT);
+    // The user gives up, and needs no more than one Ctrl-C for each step.
+    for (int i = 0; i < 4; ++i) signals_.emplace(kUserGivesUp + milliseconds(i), SIGINT);
   }
 
   void run() {
@@ -277,7 +277,7 @@ class Simulation {
     for (int turns = 0; !status_; ++turns) {
       ASSERT_LT(turns, 1000) << "hrun does not end";
       now_ = std::max(now_, next_time());
-      ASSERT_LE(now_, kPatienceEnds + std::chrono::seconds(2)) << "hrun ends too late";
+      ASSERT_LE(now_, kUserGivesUp + std::chrono::seconds(2)) << "hrun ends too late";
       take_signals();
       take_rank_events();
       happens(of(Event::all_heard));
@@ -293,7 +293,7 @@ class Simulation {
   [[nodiscard]] int status() const { return *status_; }
 
  private:
-  static constexpr TimePoint kPatienceEnds{std::chrono::seconds(60)};
+  static constexpr TimePoint kUserGivesUp{std::chrono::seconds(60)};
   static constexpr milliseconds kKilledWithin{5};
 
   // --- the world ---
@@ -323,7 +323,7 @@ class Simulation {
   }
 
   [[nodiscard]] TimePoint next_time() const {
-    TimePoint next = std::min(state_.deadline, kPatienceEnds + std::chrono::hours(1));
+    TimePoint next = std::min(state_.deadline, kUserGivesUp + std::chrono::hours(1));
     const auto consider = [&](TimePoint time) {
       if (time > now_) next = std::min(next, time);
     };

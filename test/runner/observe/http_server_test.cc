@@ -118,8 +118,8 @@ TEST(HttpServer, SendsAwayWhoIsSlow) {
   const Descriptor visitor = office.visitor();
   write(visitor, "GET /");
   while (office.server.next() == TimePoint::max()) office.turn();
-  EXPECT_EQ(office.server.next(), office.now + HttpServer::kPatience);
-  office.now += HttpServer::kPatience;
+  EXPECT_EQ(office.server.next(), office.now + HttpServer::kIdleTimeout);
+  office.now += HttpServer::kIdleTimeout;
   office.server.turn(office.now);
   EXPECT_EQ(office.server.next(), TimePoint::max());
   EXPECT_EQ(read_to_the_end(visitor), "");
@@ -138,7 +138,7 @@ TEST(HttpServer, LetsNoMoreInThanItHasRoomForUntilTheyAreSentAway) {
   const Descriptor late = office.visitor();
   write(late, "GET / HTTP/1.0\r\n\r\n");
   EXPECT_TRUE(office.server.turn(office.now).empty());
-  office.now += HttpServer::kPatience;
+  office.now += HttpServer::kIdleTimeout;
   office.server.turn(office.now);
   EXPECT_EQ(office.until_visited().size(), 1u);
 }
@@ -157,7 +157,7 @@ TEST(HttpServer, DoesNotMindWhoLeavesBeforeTheAnswer) {
 
 TEST(HttpServer, HearsNobodyButItsUserAndRootOnALocalSocket) {
   if (::geteuid() != 0) GTEST_SKIP() << "only root can become another user";
-  const auto folder = std::filesystem::path(testing::TempDir()) / ("hora-desk-" + std::to_string(::getpid()));
+  const auto folder = std::filesystem::path(testing::TempDir()) / ("hora-http-" + std::to_string(::getpid()));
   JobSocket socket(Folder::private_at(folder), "0123abcd");
   HttpServer server(socket.take(), HttpServer::For::own_user);
   const auto ask = [&] {

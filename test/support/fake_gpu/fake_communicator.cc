@@ -27,7 +27,7 @@ bool ncclComm::idle() {
 
 void ncclComm::stop() {
   aborted.store(true, std::memory_order_release);
-  if (meeting) meeting->ring();
+  if (rendezvous) rendezvous->notify();
   std::unique_lock lock(mutex);
   changed.wait(lock, [&] { return running == 0; });
 }
@@ -37,7 +37,7 @@ void ncclComm::go() {
   life = Life::gone;
   pending = {};
   sequel = {};
-  meeting.reset();
+  rendezvous.reset();
   {
     const std::lock_guard lock(hora::fake_nccl_state().mutex);
     multiplied.clear();
@@ -64,7 +64,7 @@ void CUDA_CB run_work(void* data) {
     if (own.aborted.load(std::memory_order_acquire)) return;
     ++own.running;
   }
-  FakeWork carrier(*own.meeting, own.rank, own.ranks, own.aborted);
+  FakeWork carrier(*own.rendezvous, own.rank, own.ranks, own.aborted);
   const auto outcome = carrier.run(work.operations);
   if (outcome == FakeTransfers::Outcome::mismatch) {
     if (!carrier.finding().empty()) fake_nccl_state().say(carrier.finding());
@@ -101,8 +101,8 @@ int bus_of(int gpu) {
 }
 
 std::optional<ncclResult_t> look_who_is_there(ncclComm& own) {
-  if (!own.meeting->complete()) return std::nullopt;
-  const auto [one, other] = own.meeting->sharers();
+  if (!own.rendezvous->complete()) return std::nullopt;
+  const auto [one, other] = own.rendezvous->sharers();
   if (one < 0) return ncclSuccess;
   fake_nccl_state().say(fmt::format("Duplicate GPU detected : rank {} and rank {} both on CUDA device {}",
                                     one, other, bus_of(own.gpu)));
@@ -110,21 +110,21 @@ std::optional<ncclResult_t> look_who_is_there(ncclComm& own) {
 }
 
 /// The members of this rank's color, in order.
-std::vector<int> members_of(const FakeMeeting& meeting, std::uint32_t number, int ranks, int color) {
+std::vector<int> members_of(const FakeRendezvous& rendezvous, std::uint32_t number, int ranks, int color) {
   std::vector<int> members;
   for (int rank = 0; rank < ranks; ++rank) {
-    if (meeting.color(number, rank) == color) members.push_back(rank);
+    if (rendezvous.color(number, rank) == color) members.push_back(rank);
   }
   std::sort(members.begin(), members.end(), [&](int a, int b) {
-    return std::tuple(meeting.key(number, a), a) < std::tuple(meeting.key(number, b), b);
+    return std::tuple(rendezvous.key(number, a), a) < std::tuple(rendezvous.key(number, b), b);
   });
   return members;
 }
 
 /// False: the ranks do not agree about who they are.
 bool enter(ncclComm& own) {
-  own.meeting = std::make_shared<FakeMeeting>(own.name, own.ranks);
-  return own.meeting->arrive(own.rank, bus_of(own.gpu));
+  own.rendezvous = std::make_shared<FakeRendezvous>(own.name, own.ranks);
+  return own.rendezvous->arrive(own.rank, bus_of(own.gpu));
 }
 
 ncclComm_t add_communicator() {
@@ -137,7 +137,7 @@ ncclComm_t add_communicator() {
 void make_child(ncclComm& parent, std::uint32_t number, int color, ncclComm_t* made) {
   ncclComm_t child = add_communicator();
   child->gpu = parent.gpu.load();
-  const auto members = members_of(*parent.meeting, number, parent.ranks, color);
+  const auto members = members_of(*parent.rendezvous, number, parent.ranks, color);
   child->name = fmt::format("{}.{}.{}", parent.name, number, color);
   child->ranks = static_cast<int>(members.size());
   child->rank =
@@ -209,7 +209,7 @@ void abort_communicators(const std::vector<ncclComm_t>& communicators) {
   auto& state = fake_nccl_state();
   for (auto* each : communicators) {
     each->aborted.store(true, std::memory_order_release);
-    if (each->meeting) each->meeting->ring();
+    if (each->rendezvous) each->rendezvous->notify();
   }
   {
     std::unique_lock lock(state.mutex);
@@ -228,7 +228,7 @@ ncclResult_t begin_communicator(ncclComm_t* made, const std::string& name, int r
     fake_nccl_state().misuse("ncclCommInitRankConfig without a current context");
     return ncclUnhandledCudaError;
   }
-  if (rank < 0 || rank >= ranks || ranks > FakeMeeting::kMostRanks) return ncclInvalidArgument;
+  if (rank < 0 || rank >= ranks || ranks > FakeRendezvous::kMostRanks) return ncclInvalidArgument;
   ncclComm_t own = add_communicator();
   own->name = name;
   own->rank = rank;
@@ -249,9 +249,9 @@ ncclResult_t begin_communicator(ncclComm_t* made, const std::string& name, int r
 ncclResult_t begin_split(ncclComm_t parent, int color, int key, ncclComm_t* made) {
   const std::uint32_t number = parent->splits++;
   *made = nullptr;
-  parent->meeting->ask_to_split(number, parent->rank, color, key);
+  parent->rendezvous->ask_to_split(number, parent->rank, color, key);
   const ncclResult_t begun = begin_pending(parent, [=]() -> std::optional<ncclResult_t> {
-    if (!parent->meeting->all_asked(number)) return std::nullopt;
+    if (!parent->rendezvous->all_asked(number)) return std::nullopt;
     if (color != NCCL_SPLIT_NOCOLOR) parent->sequel = [=] { make_child(*parent, number, color, made); };
     return ncclSuccess;
   });

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "test/support/fake_gpu/fake_meeting.h"
+#include "test/support/fake_gpu/fake_rendezvous.h"
 #include "test/support/fake_gpu/fake_work.h"
 
 #include <nccl.h>
@@ -44,7 +44,7 @@ struct ncclComm {
   std::atomic<int> rank{0};
   int ranks = 1;
   std::atomic<int> gpu{0};
-  std::shared_ptr<hora::FakeMeeting> meeting;
+  std::shared_ptr<hora::FakeRendezvous> rendezvous;
   std::atomic<bool> inside{false};  ///< a thread is in a call
   std::atomic<Life> life{Life::open};
   /// The call that is in progress: nothing until it has been carried out.

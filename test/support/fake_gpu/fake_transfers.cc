@@ -15,8 +15,9 @@ std::string text(const FakeTag& tag) {
 
 }  // namespace
 
-FakeTransfers::FakeTransfers(FakeMeeting& meeting, int rank, int ranks, const std::atomic<bool>& aborted)
-    : meeting_(meeting),
+FakeTransfers::FakeTransfers(FakeRendezvous& rendezvous, int rank, int ranks,
+                             const std::atomic<bool>& aborted)
+    : rendezvous_(rendezvous),
       rank_(rank),
       aborted_(aborted),
       sends_(static_cast<std::size_t>(ranks)),
@@ -35,8 +36,8 @@ bool FakeTransfers::send_some(int to) {
   auto& messages = sends_[static_cast<std::size_t>(to)];
   if (messages.empty()) return false;
   Message& first = messages.front();
-  const std::size_t piece = std::min(first.bytes - first.moved, FakeMeeting::kPieceBytes);
-  if (!meeting_.try_send(rank_, to, first.tag, first.data + first.moved, piece)) return false;
+  const std::size_t piece = std::min(first.bytes - first.moved, FakeRendezvous::kPieceBytes);
+  if (!rendezvous_.try_send(rank_, to, first.tag, first.data + first.moved, piece)) return false;
   first.moved += piece;
   if (first.moved == first.bytes) messages.pop_front();
   return true;
@@ -49,10 +50,10 @@ bool FakeTransfers::receive_some(int from) {
   FakeTag tag;
   std::size_t bytes = 0;
   const std::size_t most = first.bytes - first.moved;
-  if (!meeting_.try_receive(from, rank_, tag, first.data + first.moved, most, bytes)) return false;
+  if (!rendezvous_.try_receive(from, rank_, tag, first.data + first.moved, most, bytes)) return false;
   if (tag != first.tag || bytes > most) {
     finding_ = fmt::format("rank {}: {}; rank {}: {}", rank_, text(first.tag), from, text(tag));
-    meeting_.spoil();
+    rendezvous_.spoil();
     return true;
   }
   first.moved += bytes;
@@ -63,9 +64,9 @@ bool FakeTransfers::receive_some(int from) {
 FakeTransfers::Outcome FakeTransfers::run() {
   const auto ranks = static_cast<int>(sends_.size());
   while (true) {
-    const std::uint32_t bell = meeting_.bell();
+    const std::uint32_t seen = rendezvous_.version();
     if (aborted_.load(std::memory_order_acquire)) return Outcome::aborted;
-    if (meeting_.spoilt()) return Outcome::mismatch;
+    if (rendezvous_.spoilt()) return Outcome::mismatch;
     bool moved = false;
     bool left = false;
     for (int other = 0; other < ranks; ++other) {
@@ -75,7 +76,7 @@ FakeTransfers::Outcome FakeTransfers::run() {
       left = left || !sends_[at].empty() || !receives_[at].empty();
     }
     if (!left && finding_.empty()) return Outcome::done;
-    if (!moved) meeting_.listen(bell, std::chrono::milliseconds(20));
+    if (!moved) rendezvous_.await_change(seen, std::chrono::milliseconds(20));
   }
 }
 

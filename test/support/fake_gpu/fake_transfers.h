@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "test/support/fake_gpu/fake_meeting.h"
+#include "test/support/fake_gpu/fake_rendezvous.h"
 
 #include <atomic>
 #include <cstddef>
@@ -17,7 +17,7 @@ class FakeTransfers {
  public:
   enum class Outcome { done, aborted, mismatch };
 
-  FakeTransfers(FakeMeeting& meeting, int rank, int ranks, const std::atomic<bool>& aborted);
+  FakeTransfers(FakeRendezvous& rendezvous, int rank, int ranks, const std::atomic<bool>& aborted);
 
   void send(int to, const FakeTag& tag, const void* data, std::size_t bytes);
   void receive(int from, const FakeTag& tag, void* data, std::size_t bytes);
@@ -38,7 +38,7 @@ class FakeTransfers {
   bool send_some(int to);
   bool receive_some(int from);
 
-  FakeMeeting& meeting_;
+  FakeRendezvous& rendezvous_;
   int rank_;
   const std::atomic<bool>& aborted_;
   std::vector<std::deque<Message>> sends_;  ///< to each rank

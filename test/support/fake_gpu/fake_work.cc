@@ -53,7 +53,7 @@ Outcome FakeWork::finish(FakeTransfers& transfers) {
 }
 
 Outcome FakeWork::agree(const FakeOperation& operation) {
-  FakeTransfers transfers(meeting_, rank_, ranks_, aborted_);
+  FakeTransfers transfers(rendezvous_, rank_, ranks_, aborted_);
   for (int other = 0; other < ranks_; ++other) {
     if (other == rank_) continue;
     transfers.send(other, tag_of(operation), nullptr, 0);
@@ -92,7 +92,7 @@ Outcome FakeWork::reduce_to_all(const FakeOperation& operation) {
   std::vector<Bytes> inputs(static_cast<std::size_t>(ranks_));
   const auto own = static_cast<std::size_t>(rank_);
   inputs[own] = own_input(operation, operation.count);
-  FakeTransfers transfers(meeting_, rank_, ranks_, aborted_);
+  FakeTransfers transfers(rendezvous_, rank_, ranks_, aborted_);
   for (int other = 0; other < ranks_; ++other) {
     if (other == rank_) continue;
     Bytes& theirs = inputs[static_cast<std::size_t>(other)];
@@ -109,7 +109,7 @@ Outcome FakeWork::reduce_to(const FakeOperation& operation, int root) {
   std::vector<Bytes> inputs(static_cast<std::size_t>(ranks_));
   const auto own = static_cast<std::size_t>(rank_);
   inputs[own] = own_input(operation, operation.count);
-  FakeTransfers transfers(meeting_, rank_, ranks_, aborted_);
+  FakeTransfers transfers(rendezvous_, rank_, ranks_, aborted_);
   if (rank_ != root) transfers.send(root, tag_of(operation), inputs[own].data(), inputs[own].size());
   for (int other = 0; rank_ == root && other < ranks_; ++other) {
     if (other == root) continue;
@@ -127,7 +127,7 @@ Outcome FakeWork::reduce_blocks(const FakeOperation& operation) {
   const Bytes all = own_input(operation, operation.count * static_cast<std::size_t>(ranks_));
   const std::size_t block = operation.count * fake_size_of(operation.type);
   std::vector<Bytes> inputs(static_cast<std::size_t>(ranks_), Bytes(block));
-  FakeTransfers transfers(meeting_, rank_, ranks_, aborted_);
+  FakeTransfers transfers(rendezvous_, rank_, ranks_, aborted_);
   for (int other = 0; other < ranks_; ++other) {
     const auto at = static_cast<std::size_t>(other);
     if (other == rank_) {
@@ -144,7 +144,7 @@ Outcome FakeWork::reduce_blocks(const FakeOperation& operation) {
 
 Outcome FakeWork::broadcast(const FakeOperation& operation) {
   const std::size_t bytes = operation.count * fake_size_of(operation.type);
-  FakeTransfers transfers(meeting_, rank_, ranks_, aborted_);
+  FakeTransfers transfers(rendezvous_, rank_, ranks_, aborted_);
   if (rank_ != operation.root) {
     transfers.receive(operation.root, tag_of(operation), operation.output, bytes);
     return finish(transfers);
@@ -160,7 +160,7 @@ Outcome FakeWork::broadcast(const FakeOperation& operation) {
 Outcome FakeWork::gather(const FakeOperation& operation) {
   const std::size_t bytes = operation.count * fake_size_of(operation.type);
   auto* output = static_cast<std::byte*>(operation.output);
-  FakeTransfers transfers(meeting_, rank_, ranks_, aborted_);
+  FakeTransfers transfers(rendezvous_, rank_, ranks_, aborted_);
   for (int other = 0; other < ranks_; ++other) {
     if (other == rank_) continue;
     transfers.send(other, tag_of(operation), operation.input, bytes);
@@ -173,7 +173,7 @@ Outcome FakeWork::gather(const FakeOperation& operation) {
 }
 
 Outcome FakeWork::messages(const std::vector<FakeOperation>& operations) {
-  FakeTransfers transfers(meeting_, rank_, ranks_, aborted_);
+  FakeTransfers transfers(rendezvous_, rank_, ranks_, aborted_);
   std::deque<const FakeOperation*> to_itself;
   for (const auto& operation : operations) {
     if (!is_message(operation)) continue;

@@ -32,8 +32,8 @@ struct FakeOperation {
 /// The work of a group of calls for one rank when its turn comes on the stream. One thread's.
 class FakeWork {
  public:
-  FakeWork(FakeMeeting& meeting, int rank, int ranks, const std::atomic<bool>& aborted)
-      : meeting_(meeting), rank_(rank), ranks_(ranks), aborted_(aborted) {}
+  FakeWork(FakeRendezvous& rendezvous, int rank, int ranks, const std::atomic<bool>& aborted)
+      : rendezvous_(rendezvous), rank_(rank), ranks_(ranks), aborted_(aborted) {}
 
   /// Collectives one after the other, and all messages at the same time.
   FakeTransfers::Outcome run(const std::vector<FakeOperation>& operations);
@@ -55,7 +55,7 @@ class FakeWork {
   [[nodiscard]] Bytes own_input(const FakeOperation& operation, std::size_t count) const;
   void combine(const FakeOperation& operation, const std::vector<Bytes>& inputs, std::byte* to) const;
 
-  FakeMeeting& meeting_;
+  FakeRendezvous& rendezvous_;
   int rank_;
   int ranks_;
   const std::atomic<bool>& aborted_;

@@ -48,19 +48,19 @@ constexpr std::chrono::seconds kLeaveTimeout{1};
 /// PeerLost, too, but no notice: this rank may just be finishing its last collective.
 class TcpControl final : public Control {
  public:
-  TcpControl(const Membership& membership, const Config& config, Meetup meetup)
+  TcpControl(const Membership& membership, const Config& config, RendezvousResult result)
       : rank_(membership.rank),
         size_(membership.size),
-        position_(position_in_tree(membership.rank, membership.size, meetup.peer_list.radix)),
-        self_(describe(meetup.peer_list.members[static_cast<std::size_t>(membership.rank)])),
+        position_(position_in_tree(membership.rank, membership.size, result.peer_list.radix)),
+        self_(describe(result.peer_list.members[static_cast<std::size_t>(membership.rank)])),
         heartbeat_(config.heartbeat_timeout, Clock::now()),
-        news_(std::move(meetup.news)),
-        acceptor_(std::move(meetup.acceptor)) {
+        news_(std::move(result.news)),
+        acceptor_(std::move(result.acceptor)) {
     const TimePoint now = Clock::now();
-    const auto& members = meetup.peer_list.members;
+    const auto& members = result.peer_list.members;
     const Member& self = members[static_cast<std::size_t>(rank_)];
-    for (std::size_t rank = 0; rank < meetup.peers.size(); ++rank) {
-      if (meetup.peers[rank]) peers_.add(members[rank], *std::move(meetup.peers[rank]), self, now);
+    for (std::size_t rank = 0; rank < result.peers.size(); ++rank) {
+      if (result.peers[rank]) peers_.add(members[rank], *std::move(result.peers[rank]), self, now);
     }
     io_ = start_thread("hears the other ranks", [this] { run(); });
   }
@@ -146,7 +146,7 @@ class TcpControl final : public Control {
       for (auto& peer : peers_) serve(peer);
       beat(Clock::now());
       look_at_losses();
-      // Ranks that are early for the next meeting know the secret, too; they are sent away, and try again.
+      // Ranks that are early for the next rendezvous know the secret, too; they are sent away, and try again.
       if (acceptor_) acceptor_->serve(Clock::now());
       if (leave_deadline == TimePoint::max() && is_closing()) leave_deadline = Clock::now() + kLeaveTimeout;
       if (leave_deadline != TimePoint::max() && (may_go() || Clock::now() >= leave_deadline)) return;
@@ -350,13 +350,13 @@ class TcpControl final : public Control {
 }  // namespace
 
 World connect_tcp_control(const Membership& membership, const Config& config, TimePoint deadline) {
-  Meetup meetup = meet(membership, config, deadline);
+  RendezvousResult result = rendezvous(membership, config, deadline);
   World world;
   world.membership = membership;
-  world.job = meetup.peer_list.job;
-  world.members = meetup.peer_list.members;
-  const bool tree = meetup.peer_list.radix > 0;
-  auto made = std::make_unique<TcpControl>(membership, config, std::move(meetup));
+  world.job = result.peer_list.job;
+  world.members = result.peer_list.members;
+  const bool tree = result.peer_list.radix > 0;
+  auto made = std::make_unique<TcpControl>(membership, config, std::move(result));
   TcpControl& control = *made;
   world.control = std::move(made);
   if (tree) {

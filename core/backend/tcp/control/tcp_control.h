@@ -7,7 +7,7 @@
 
 namespace hora::tcp {
 
-/// Meets the other ranks over TCP: a world whose `lane` is still empty. Throws what `meet` throws.
+/// Meets the other ranks over TCP: a world whose `lane` is still empty. Throws what `rendezvous` throws.
 [[nodiscard]] World connect_tcp_control(const Membership& membership, const Config& config,
                                         TimePoint deadline);
 

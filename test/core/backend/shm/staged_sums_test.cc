@@ -31,7 +31,7 @@ std::vector<float> elements(int rank, std::size_t count) {
 }
 
 /// Runs `body` on ranks that have met, three times in a row.
-void after_meeting(int ranks, const std::function<void(StagedSums&, int)>& body) {
+void after_rendezvous(int ranks, const std::function<void(StagedSums&, int)>& body) {
   run_ranks_in_arenas(ranks, false, [&](RankWays& own) {
     Sums sums(own.communicator, {});
     StagedSums staged(own.communicator, own.rounds, sums, own.fastest_copy);
@@ -59,7 +59,7 @@ TEST_P(StagedSumsOf, ComeWhereTheyBelong) {
   const std::size_t piece = GetParam().piece;
   const bool in_order = GetParam().in_order;
   for (const bool in_place : {true, false}) {
-    after_meeting(ranks, [&](StagedSums& staged, int rank) {
+    after_rendezvous(ranks, [&](StagedSums& staged, int rank) {
       auto input = elements(rank, count);
       const auto before = input;
       std::vector<float> elsewhere(count, -1);
@@ -88,7 +88,7 @@ TEST(StagedSums, ScattersThemOverRangesThatBeginAnywhere) {
   // Before, over and after the borders of parts, and none.
   const std::vector<std::size_t> begins{0, kStageCount - 100, kStageCount - 100, 2 * kStageCount + 1, kCount};
   const auto ranks = static_cast<int>(begins.size()) - 1;
-  after_meeting(ranks, [&](StagedSums& staged, int rank) {
+  after_rendezvous(ranks, [&](StagedSums& staged, int rank) {
     const std::size_t begin = begins[static_cast<std::size_t>(rank)];
     const std::size_t end = begins[static_cast<std::size_t>(rank) + 1];
     auto input = elements(rank, kCount);
@@ -101,7 +101,7 @@ TEST(StagedSums, ScattersThemOverRangesThatBeginAnywhere) {
 
 TEST(StagedSums, NeedNoOutputWhereARankGetsNone) {
   constexpr std::size_t kCount = 2 * kStageCount;
-  after_meeting(2, [&](StagedSums& staged, int rank) {
+  after_rendezvous(2, [&](StagedSums& staged, int rank) {
     const auto input = elements(rank, kCount);
     std::vector<float> output(rank == 1 ? kCount : 0);
     staged.reducescatter({input.data(), rank == 1 ? output.data() : nullptr, kCount}, 0, output.size(), {});

@@ -11,8 +11,8 @@ namespace hora::mpi {
 /// Throws Error(invalid_argument) if there is none of that number.
 [[nodiscard]] MPI_Comm communicator_of(const Config& config);
 
-/// As MpiModule::meet says. The data that ranks tell each other here, the secret among it, is as safe from
-/// others as MPI's own messages are.
-MpiMeeting meet_by_mpi(const Config& config, TimePoint deadline);
+/// As MpiModule::bootstrap says. The data that ranks tell each other here, the secret among it, is as safe
+/// from others as MPI's own messages are.
+MpiBootstrap bootstrap_by_mpi(const Config& config, TimePoint deadline);
 
 }  // namespace hora::mpi

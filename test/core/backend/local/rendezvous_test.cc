@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "core/backend/local/meeting.h"
+#include "core/backend/local/rendezvous.h"
 
 #include "test/support/threads.h"
 
@@ -8,14 +8,14 @@
 namespace hora::local {
 namespace {
 
-TEST(Meeting, TheLastToArriveDoesTheWorkOnceForAll) {
-  Meeting meeting(3);
+TEST(Rendezvous, TheLastToArriveDoesTheWorkOnceForAll) {
+  Rendezvous rendezvous(3);
   int work_done = 0;
   run_ranks(3, [&](int rank) {
     for (int round = 0; round < 100; ++round) {
-      meeting.meet(rank, {}, [&](const std::vector<Meeting::Posting>& all) {
+      rendezvous.arrive_and_wait(rank, {}, [&](const std::vector<Rendezvous::Buffers>& all) {
         EXPECT_EQ(all.size(), 3u);
-        ++work_done;  // under the meeting's lock
+        ++work_done;  // under the rendezvous's lock
       });
     }
   });

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "core/backend/mpi/rendezvous.h"
+#include "core/backend/mpi/bootstrap.h"
 
 #include "core/backend/mpi/session.h"
 #include "test/support/mpi_ranks.h"
@@ -12,7 +12,7 @@ namespace {
 TimePoint soon() { return Clock::now() + std::chrono::seconds(20); }
 
 TEST(MpiRendezvous, TellsEverybodyHisPlaceAndHowToReachRankZero) {
-  const auto [membership, started] = meet_by_mpi({}, soon());
+  const auto [membership, started] = bootstrap_by_mpi({}, soon());
   EXPECT_EQ(membership.rank, mpi_rank());
   EXPECT_EQ(membership.size, mpi_ranks());
   EXPECT_EQ(started, mpi_ranks());
@@ -35,7 +35,7 @@ TEST(MpiRendezvous, KeepsTheSecretOfRankZero) {
   config.secret.fill(static_cast<unsigned char>(mpi_rank() + 1));
   Secret expected;
   expected.fill(1);
-  EXPECT_EQ(meet_by_mpi(config, soon()).membership.secret, expected);
+  EXPECT_EQ(bootstrap_by_mpi(config, soon()).membership.secret, expected);
 }
 
 TEST(MpiRendezvous, NumbersRanksAsTheCommunicatorDoes) {
@@ -43,7 +43,7 @@ TEST(MpiRendezvous, NumbersRanksAsTheCommunicatorDoes) {
   MPI_Comm_split(MPI_COMM_WORLD, mpi_rank() % 2, -mpi_rank(), &reversed);
   Config config;
   config.mpi_communicator = MPI_Comm_c2f(reversed);
-  const auto [membership, started] = meet_by_mpi(config, soon());
+  const auto [membership, started] = bootstrap_by_mpi(config, soon());
   const int others = (mpi_ranks() - mpi_rank() + 1) / 2;  // from this one on
   EXPECT_EQ(membership.rank, others - 1);
   EXPECT_EQ(membership.size, (mpi_ranks() + 1 - mpi_rank() % 2) / 2);
@@ -56,7 +56,7 @@ TEST(MpiRendezvous, RefusesWhatIsNoCommunicator) {
     Config config;
     config.mpi_communicator = number;
     try {
-      static_cast<void>(meet_by_mpi(config, soon()));
+      static_cast<void>(bootstrap_by_mpi(config, soon()));
       FAIL() << number;
     } catch (const Error& error) {
       EXPECT_EQ(error.code(), Code::invalid_argument);
@@ -69,7 +69,7 @@ TEST(MpiRendezvous, WhatRankZeroCannotDoFailsEverywhere) {
   Config config;
   config.network = "no-such-interface";
   try {
-    static_cast<void>(meet_by_mpi(config, soon()));
+    static_cast<void>(bootstrap_by_mpi(config, soon()));
     FAIL();
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), Code::invalid_argument);

@@ -23,24 +23,24 @@ struct FakeTag {
   bool operator==(const FakeTag&) const = default;
 };
 
-/// Where the ranks of a communicator meet, which are threads or processes: shared memory that is named after
-/// the communicator's id. It has a list of who is there, and a channel from each rank to each other, of one
-/// piece of a message.
+/// The rendezvous of the ranks of a communicator, which are threads or processes: shared memory that is named
+/// after the communicator's id. It has a list of who is there, and a channel from each rank to each other, of
+/// one piece of a message.
 ///
 /// A piece is written by its sender while `written` equals `read`, and read by its receiver while `written`
-/// is one more; each adds to its own counter (release) after that, and looks at the other's (acquire).
-/// A rank that changes anything rings the bell, a futex. A rank that waits takes the bell's number before it
-/// looks, so that no change is missed.
-class FakeMeeting {
+/// is one more; each adds to its own counter (release) after that, and looks at the other's (acquire). A rank
+/// that changes anything adds one to `version`, a futex. A rank that waits reads the version before it looks,
+/// so that no change is missed.
+class FakeRendezvous {
  public:
   static constexpr int kMostRanks = 16;
   static constexpr std::size_t kPieceBytes = 32 * 1024;
 
   /// Any rank may come first.
-  FakeMeeting(const std::string& name, int ranks);
-  ~FakeMeeting();
-  FakeMeeting(const FakeMeeting&) = delete;
-  FakeMeeting& operator=(const FakeMeeting&) = delete;
+  FakeRendezvous(const std::string& name, int ranks);
+  ~FakeRendezvous();
+  FakeRendezvous(const FakeRendezvous&) = delete;
+  FakeRendezvous& operator=(const FakeRendezvous&) = delete;
 
   /// False: the ranks do not agree about how many they are, or another one has this number.
   bool arrive(int rank, int bus);
@@ -64,10 +64,10 @@ class FakeMeeting {
   void spoil();
   [[nodiscard]] bool spoilt() const;
 
-  [[nodiscard]] std::uint32_t bell() const;
-  void ring();
-  /// Until the bell has another number than `known`, or some time has passed.
-  void listen(std::uint32_t known, std::chrono::milliseconds most);
+  [[nodiscard]] std::uint32_t version() const;
+  void notify();
+  /// Until the version is another one than `known`, or some time has passed.
+  void await_change(std::uint32_t known, std::chrono::milliseconds most);
 
  private:
   struct Channel {
@@ -84,7 +84,7 @@ class FakeMeeting {
     std::int32_t key;
   };
   struct Head {
-    std::atomic<std::uint32_t> bell;
+    std::atomic<std::uint32_t> version;
     std::atomic<std::uint32_t> ranks;
     std::atomic<std::uint32_t> arrived;
     std::atomic<std::uint32_t> spoilt;

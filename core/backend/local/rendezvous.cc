@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "core/backend/local/meeting.h"
+#include "core/backend/local/rendezvous.h"
 
 #include "core/base/memory.h"
 
@@ -9,12 +9,12 @@
 
 namespace hora::local {
 
-void Meeting::meet(int rank, const Posting& posting, const Work& work) {
+void Rendezvous::arrive_and_wait(int rank, const Buffers& own, const Work& work) {
   std::unique_lock lock(mutex_);
   if (status_) throw Error(*status_);
-  postings_[static_cast<std::size_t>(rank)] = posting;
+  buffers_[static_cast<std::size_t>(rank)] = own;
   if (++arrived_ == size()) {
-    work(postings_);
+    work(buffers_);
     arrived_ = 0;
     ++round_;
     over_.notify_all();
@@ -25,7 +25,7 @@ void Meeting::meet(int rank, const Posting& posting, const Work& work) {
   if (round_ == round) throw Error(*status_);
 }
 
-void Meeting::abort(const Status& why) {
+void Rendezvous::abort(const Status& why) {
   {
     const std::lock_guard lock(mutex_);
     if (!status_) status_ = why;
@@ -35,9 +35,12 @@ void Meeting::abort(const Status& why) {
 
 namespace {
 
+using All = std::vector<Rendezvous::Buffers>;  // by rank
+
 class LocalCollective final : public Collective {
  public:
-  LocalCollective(std::shared_ptr<Meeting> meeting, int rank) : meeting_(std::move(meeting)), rank_(rank) {}
+  LocalCollective(std::shared_ptr<Rendezvous> rendezvous, int rank)
+      : rendezvous_(std::move(rendezvous)), rank_(rank) {}
 
   std::shared_ptr<std::byte> allocate(std::size_t bytes) override { return allocate_zeroed(bytes); }
 
@@ -46,7 +49,7 @@ class LocalCollective final : public Collective {
   [[nodiscard]] bool owns(const void* /*data*/) const override { return true; }
 
   void allreduce(std::span<const Segment> segments, const Reduction& reduction) override {
-    meeting_->meet(rank_, {segments, nullptr, nullptr}, [&](const std::vector<Meeting::Posting>& all) {
+    rendezvous_->arrive_and_wait(rank_, {segments, nullptr, nullptr}, [&](const All& all) {
       std::vector<const void*> inputs(all.size());
       std::vector<void*> outputs(all.size());
       for (std::size_t i = 0; i < segments.size(); ++i) {
@@ -60,16 +63,16 @@ class LocalCollective final : public Collective {
   }
 
   void broadcast(void* data, std::size_t bytes, int root) override {
-    meeting_->meet(rank_, {{}, nullptr, data}, [&](const std::vector<Meeting::Posting>& all) {
+    rendezvous_->arrive_and_wait(rank_, {{}, nullptr, data}, [&](const All& all) {
       const void* source = all[static_cast<std::size_t>(root)].output;
-      for (const auto& posting : all) {
-        if (posting.output != source && bytes > 0) std::memcpy(posting.output, source, bytes);
+      for (const auto& buffers : all) {
+        if (buffers.output != source && bytes > 0) std::memcpy(buffers.output, source, bytes);
       }
     });
   }
 
   void allgather(const void* input, void* output, std::span<const std::size_t> bytes) override {
-    meeting_->meet(rank_, {{}, input, output}, [&](const std::vector<Meeting::Posting>& all) {
+    rendezvous_->arrive_and_wait(rank_, {{}, input, output}, [&](const All& all) {
       for (const auto& to : all) {
         auto* next = static_cast<std::byte*>(to.output);
         for (std::size_t rank = 0; rank < all.size(); ++rank) {
@@ -81,7 +84,7 @@ class LocalCollective final : public Collective {
   }
 
   void alltoall(const void* input, void* output, std::span<const std::size_t> bytes) override {
-    meeting_->meet(rank_, {{}, input, output}, [&](const std::vector<Meeting::Posting>& all) {
+    rendezvous_->arrive_and_wait(rank_, {{}, input, output}, [&](const All& all) {
       std::vector<std::byte*> next(all.size());
       for (std::size_t to = 0; to < all.size(); ++to) next[to] = static_cast<std::byte*>(all[to].output);
       for (std::size_t from = 0; from < all.size(); ++from) {
@@ -99,7 +102,7 @@ class LocalCollective final : public Collective {
 
   void reducescatter(const void* input, void* output, std::span<const std::size_t> counts,
                      const Reduction& reduction) override {
-    meeting_->meet(rank_, {{}, input, output}, [&](const std::vector<Meeting::Posting>& all) {
+    rendezvous_->arrive_and_wait(rank_, {{}, input, output}, [&](const All& all) {
       std::size_t begin = 0;
       for (std::size_t rank = 0; rank < all.size(); ++rank) {
         std::vector<const void*> inputs(all.size());
@@ -112,11 +115,11 @@ class LocalCollective final : public Collective {
   }
 
   std::unique_ptr<Collective> split(std::span<const int> members) override {
-    std::shared_ptr<Meeting> smaller;
-    meeting_->meet(rank_, {{}, nullptr, &smaller}, [&](const std::vector<Meeting::Posting>& all) {
-      const auto meeting = std::make_shared<Meeting>(static_cast<int>(members.size()));
+    std::shared_ptr<Rendezvous> smaller;
+    rendezvous_->arrive_and_wait(rank_, {{}, nullptr, &smaller}, [&](const All& all) {
+      const auto rendezvous = std::make_shared<Rendezvous>(static_cast<int>(members.size()));
       for (const int member : members) {
-        *static_cast<std::shared_ptr<Meeting>*>(all[static_cast<std::size_t>(member)].output) = meeting;
+        *static_cast<std::shared_ptr<Rendezvous>*>(all[static_cast<std::size_t>(member)].output) = rendezvous;
       }
     });
     if (!smaller) return nullptr;
@@ -125,20 +128,20 @@ class LocalCollective final : public Collective {
   }
 
   void barrier() override {
-    meeting_->meet(rank_, {}, [](const std::vector<Meeting::Posting>&) {});
+    rendezvous_->arrive_and_wait(rank_, {}, [](const All&) {});
   }
 
-  void abort(const Status& why) noexcept override { meeting_->abort(why); }
+  void abort(const Status& why) noexcept override { rendezvous_->abort(why); }
 
  private:
-  std::shared_ptr<Meeting> meeting_;
+  std::shared_ptr<Rendezvous> rendezvous_;
   int rank_;
 };
 
 }  // namespace
 
-std::unique_ptr<Collective> make_local_collective(std::shared_ptr<Meeting> meeting, int rank) {
-  return std::make_unique<LocalCollective>(std::move(meeting), rank);
+std::unique_ptr<Collective> make_local_collective(std::shared_ptr<Rendezvous> rendezvous, int rank) {
+  return std::make_unique<LocalCollective>(std::move(rendezvous), rank);
 }
 
 }  // namespace hora::local

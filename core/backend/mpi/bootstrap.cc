@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "core/backend/mpi/rendezvous.h"
+#include "core/backend/mpi/bootstrap.h"
 
 #include "core/backend/mpi/session.h"
 #include "core/base/bytes.h"
@@ -154,7 +154,7 @@ MPI_Comm communicator_of(const Config& config) {
   return communicator;
 }
 
-MpiMeeting meet_by_mpi(const Config& config, TimePoint deadline) {
+MpiBootstrap bootstrap_by_mpi(const Config& config, TimePoint deadline) {
   if (config.mpi_communicator && !mpi_runs()) {
     throw Error(
         Code::invalid_argument,
@@ -167,9 +167,9 @@ MpiMeeting meet_by_mpi(const Config& config, TimePoint deadline) {
   const auto session = enter_mpi();
   check_thread();
   const OwnCommunicator all(communicator_of(config), deadline);
-  MpiMeeting meeting;
-  MPI_Comm_size(MPI_COMM_WORLD, &meeting.started);
-  Membership& membership = meeting.membership;
+  MpiBootstrap bootstrap;
+  MPI_Comm_size(MPI_COMM_WORLD, &bootstrap.started);
+  Membership& membership = bootstrap.membership;
   membership.rank = all.rank();
   membership.size = all.size();
   find_place(all, membership);
@@ -178,7 +178,7 @@ MpiMeeting meet_by_mpi(const Config& config, TimePoint deadline) {
   check_mpi(MPI_Bcast(announced.data(), static_cast<int>(announced.size()), MPI_BYTE, 0, all.get()),
             "MPI_Bcast");
   follow(announced, membership);
-  return meeting;
+  return bootstrap;
 }
 
 }  // namespace hora::mpi
